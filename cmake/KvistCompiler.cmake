@@ -1,0 +1,36 @@
+# Language level, warnings, sanitizers and the compiler cache, in one interface target every module links: kvist_compiler.
+
+set(CMAKE_CXX_STANDARD 23)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin")
+
+find_program(KVIST_CCACHE ccache)
+if(KVIST_CCACHE)
+  # Without the directory hash, builds in different folders share the cache.
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND};-E;env;CCACHE_NOHASHDIR=true;${KVIST_CCACHE}")
+endif()
+
+add_library(kvist_compiler INTERFACE)
+target_compile_options(kvist_compiler INTERFACE
+  -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wnon-virtual-dtor -Wold-style-cast -Woverloaded-virtual -Werror
+  -fno-omit-frame-pointer)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # GCC 12 reports false positives of these two inside libstdc++ at -O2.
+  target_compile_options(kvist_compiler INTERFACE -Wno-restrict -Wno-maybe-uninitialized)
+endif()
+target_include_directories(kvist_compiler INTERFACE "${CMAKE_SOURCE_DIR}/src")
+target_compile_definitions(kvist_compiler INTERFACE
+  BOOST_ASIO_SEPARATE_COMPILATION BOOST_ASIO_NO_DEPRECATED BOOST_BEAST_SEPARATE_COMPILATION
+  SPDLOG_COMPILED_LIB SPDLOG_FMT_EXTERNAL)
+
+if(KVIST_SANITIZE)
+  target_compile_options(kvist_compiler INTERFACE -fsanitize=${KVIST_SANITIZE} -fno-sanitize-recover=all)
+  target_link_options(kvist_compiler INTERFACE -fsanitize=${KVIST_SANITIZE})
+  if(KVIST_SANITIZE MATCHES "thread")
+    # The thread sanitizer of g++ does not understand stand-alone fences.
+    target_compile_definitions(kvist_compiler INTERFACE BOOST_ASIO_DISABLE_FENCED_BLOCK)
+    target_compile_options(kvist_compiler INTERFACE -Wno-tsan)
+  endif()
+endif()

@@ -1,0 +1,22 @@
+# Every library from outside, found once; docs/dependencies.md says why each is here.
+# scripts/install-dependencies installs them all.
+
+set(KVIST_INSTALL_HINT "run scripts/install-dependencies")
+find_package(Threads REQUIRED)
+find_package(Boost 1.81 REQUIRED COMPONENTS url)
+find_package(fmt REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(yaml-cpp REQUIRED)
+find_package(CLI11 REQUIRED)
+find_package(simdjson REQUIRED)
+find_package(SQLite3 REQUIRED)
+find_package(prometheus-cpp REQUIRED COMPONENTS core)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(zmq REQUIRED IMPORTED_TARGET libzmq)
+pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)
+if(KVIST_BUILD_TESTS)
+  find_package(GTest REQUIRED)
+endif()
+if(KVIST_BUILD_BENCHMARKS)
+  find_package(benchmark REQUIRED)
+endif()

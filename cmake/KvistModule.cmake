@@ -1,0 +1,38 @@
+# kvist_module(NAME [DEPENDS module...] [LIBRARIES target...])
+#
+# Declares the folder src/kvist/NAME as a module: one static library `kvist_NAME` of all its *.cc files (a folder without any
+# becomes an interface library), and, where tests/NAME holds *_test.cc files, one test program `NAME_test`.
+#   DEPENDS    the modules it may include; tests/architecture checks every #include against this list and against the layers
+#   LIBRARIES  libraries from outside, private to the module
+function(kvist_module NAME)
+  cmake_parse_arguments(ARG "" "" "DEPENDS;LIBRARIES" ${ARGN})
+  string(REPLACE "/" "_" id "${NAME}")
+  set(target "kvist_${id}")
+
+  file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/src/kvist/${NAME}/*.cc")
+  set(dependencies "")
+  foreach(dependency IN LISTS ARG_DEPENDS)
+    string(REPLACE "/" "_" dependency_id "${dependency}")
+    list(APPEND dependencies "kvist_${dependency_id}")
+  endforeach()
+
+  if(sources)
+    add_library(${target} STATIC ${sources})
+    target_link_libraries(${target} PUBLIC kvist_compiler ${dependencies} PRIVATE ${ARG_LIBRARIES})
+  else()
+    add_library(${target} INTERFACE)
+    target_link_libraries(${target} INTERFACE kvist_compiler ${dependencies} ${ARG_LIBRARIES})
+  endif()
+
+  if(KVIST_BUILD_TESTS)
+    file(GLOB tests CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/tests/${NAME}/*_test.cc")
+    if(tests)
+      add_executable(${id}_test ${tests})
+      target_link_libraries(${id}_test PRIVATE ${target} GTest::gmock GTest::gtest_main)
+      target_include_directories(${id}_test PRIVATE "${CMAKE_SOURCE_DIR}/tests")
+      target_compile_definitions(${id}_test PRIVATE KVIST_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+      include(GoogleTest)
+      gtest_discover_tests(${id}_test DISCOVERY_MODE PRE_TEST PROPERTIES LABELS ${id} TIMEOUT 300)
+    endif()
+  endif()
+endfunction()

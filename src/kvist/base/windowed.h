@@ -1,0 +1,62 @@
+// The published method's statistics: quantiles and rates over the last `window` before an instant.
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <optional>
+
+#include "kvist/base/time.h"
+
+namespace kvist {
+
+/// Samples of the last `window`, for quantiles at any instant: what a Prometheus Summary with that maximum age reports,
+/// but exact and without a clock of its own. Memory is one entry per sample in the window. Observations come in time
+/// order.
+class WindowedSummary {
+ public:
+  explicit WindowedSummary(Duration window) : window_(window) {}
+
+  void observe(TimePoint now, double value);
+  /// Exact q-quantile of the samples in (now - window, now]; nothing when there are none.
+  [[nodiscard]] std::optional<double> quantile(TimePoint now, double q) const;
+  [[nodiscard]] std::size_t count(TimePoint now) const;
+  /// Count and sum since construction: the _count and _sum series of a Summary.
+  [[nodiscard]] std::size_t total_count() const { return total_count_; }
+  [[nodiscard]] double total_sum() const { return total_sum_; }
+  [[nodiscard]] Duration window() const { return window_; }
+
+ private:
+  struct Sample {
+    TimePoint at;
+    double value;
+  };
+
+  Duration window_;
+  std::deque<Sample> samples_;
+  std::size_t total_count_ = 0;
+  double total_sum_ = 0;
+};
+
+/// Events per second over the last `window`, as PromQL's increase over that window divided by it, without
+/// extrapolation.
+class WindowedRate {
+ public:
+  explicit WindowedRate(Duration window) : window_(window) {}
+
+  void add(TimePoint now, double amount = 1);
+  /// Sum of the amounts in (now - window, now], divided by the window in seconds.
+  [[nodiscard]] double per_second(TimePoint now) const;
+  [[nodiscard]] double total() const { return total_; }
+
+ private:
+  struct Increment {
+    TimePoint at;
+    double amount;
+  };
+
+  Duration window_;
+  std::deque<Increment> increments_;
+  double total_ = 0;
+};
+
+}  // namespace kvist

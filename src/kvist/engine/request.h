@@ -1,0 +1,41 @@
+// A generation request as the engine knows it, and what the engine says about it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kvist/base/id.h"
+#include "kvist/base/time.h"
+
+namespace kvist::engine {
+
+/// Why a request ended.
+enum class FinishReason : std::uint8_t {
+  kStop,     ///< the model ended its answer
+  kLength,   ///< max_tokens or the context limit is reached
+  kAborted,  ///< the client left or the operator stopped it
+};
+
+/// Immutable after submission.
+struct Request {
+  RequestId id;
+  std::vector<TokenId> prompt;    ///< at least one token
+  std::uint32_t max_tokens = 16;  ///< at least one
+  std::uint64_t seed = 0;         ///< all randomness of the answer comes from here
+  bool ignore_eos = false;        ///< go on to max_tokens
+  std::string cache_salt;         ///< requests of different salts never share KV blocks
+};
+
+/// Tokens a step brought for one request. At most one output per request and step.
+struct RequestOutput {
+  RequestId id;
+  std::vector<TokenId> tokens;         ///< may be empty when only `finish` is news
+  std::optional<FinishReason> finish;  ///< set on the last output of the request
+  std::uint32_t prompt_tokens = 0;
+  std::uint32_t cached_tokens = 0;  ///< prompt tokens taken from the prefix cache at admission
+  std::uint32_t output_tokens = 0;  ///< so far, with `tokens`
+};
+
+}  // namespace kvist::engine

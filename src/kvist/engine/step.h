@@ -1,0 +1,45 @@
+// One engine step: what is computed together.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kvist/base/id.h"
+#include "kvist/base/time.h"
+#include "kvist/kv/block_pool.h"
+#include "kvist/perfmodel/step_time.h"
+
+namespace kvist::engine {
+
+/// Numbers steps of one engine, from 1. Steps end in the order in which they began.
+using StepId = Id<struct StepTag, std::uint64_t>;
+
+/// The part of one request in a step: its tokens [first, first + count) are computed.
+struct SequenceStep {
+  RequestId id;
+  std::uint32_t first = 0;
+  std::uint32_t count = 0;
+  bool samples = false;  ///< the request's known tokens are all computed after this step: the executor samples the next
+  bool is_prefill = false;  ///< some of the tokens are prompt tokens (or tokens recomputed after preemption)
+};
+
+/// One ragged batch: prefill chunks and decodes together.
+struct StepPlan {
+  StepId id;
+  std::vector<SequenceStep> sequences;
+  perfmodel::StepLoad load;
+};
+
+/// Sampled tokens of one request: one, or several with speculation; `ends` where the last is the model's end of answer.
+struct SampledTokens {
+  RequestId id;
+  std::vector<TokenId> tokens;
+  bool ends = false;
+};
+
+/// What the executor brought back: one entry per sequence of the plan with `samples`, in the plan's order.
+struct StepResult {
+  std::vector<SampledTokens> sampled;
+};
+
+}  // namespace kvist::engine

@@ -1,0 +1,90 @@
+// The worker's KV memory as blocks: who holds them, which are findable by prefix, which goes next.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "kvist/base/id.h"
+#include "kvist/kv/block_hash.h"
+#include "kvist/kv/kv_event.h"
+
+namespace kvist::kv {
+
+/// A physical block of KV memory: its position in the pool.
+using BlockId = Id<struct BlockTag, std::uint32_t>;
+
+/// Cumulative counts, for metrics.
+struct BlockPoolCounters {
+  std::uint64_t allocations = 0;
+  std::uint64_t evictions = 0;      ///< findable blocks that were re-used for something else
+  std::uint64_t stored_blocks = 0;  ///< blocks that became findable
+};
+
+/// Reference-counted blocks. Owned by the engine core, used by its thread only. Invariants:
+///  - a block with references is not in the free list; a block without any is in it exactly once;
+///  - a findable (committed) block keeps its name when its last reference goes, and stays findable until it is
+///  re-allocated;
+///  - the free list is in LRU order: blocks without a name first, then by the time of their last release;
+///  - one name may have several physical copies (two requests that computed the same prefix at once);
+///  - events come in the order in which the pool changed: replaying them all rebuilds exactly the findable blocks.
+class BlockPool {
+ public:
+  BlockPool(std::uint32_t blocks, std::uint32_t block_size);
+
+  [[nodiscard]] std::uint32_t block_size() const { return block_size_; }
+  [[nodiscard]] std::uint32_t total_blocks() const { return static_cast<std::uint32_t>(blocks_.size()); }
+  /// Blocks without references, findable or not: what allocate() can hand out.
+  [[nodiscard]] std::uint32_t free_blocks() const { return free_count_; }
+  [[nodiscard]] std::uint32_t used_blocks() const { return total_blocks() - free_count_; }
+  [[nodiscard]] const BlockPoolCounters& counters() const { return counters_; }
+
+  /// A findable copy of the prefix named `hash`, preferring one that is in use; nothing where there is none.
+  [[nodiscard]] std::optional<BlockId> find(BlockHash hash) const;
+  [[nodiscard]] std::uint32_t references(BlockId block) const;
+
+  /// Takes the least valuable free block (its name, if it had one, is dropped: an event); nothing when all are in use.
+  /// The caller holds one reference.
+  [[nodiscard]] std::optional<BlockId> allocate();
+  /// One more reference to a findable block, which leaves the free list if it was there.
+  void acquire(BlockId block);
+  /// One reference less. Release a request's blocks from its last to its first, so that tails are re-used before shared
+  /// heads.
+  void release(BlockId block);
+  /// Makes blocks findable whose content is complete: `names[i]` names the prefix that ends with blocks[i]; `parent`
+  /// names the prefix before the first (nothing at the start of a prompt); `tokens` are those of all the blocks.
+  /// Requires references to each block, and that none has a name yet. One event.
+  void commit(std::span<const BlockId> blocks, std::span<const BlockHash> names, std::optional<BlockHash> parent,
+              std::span<const TokenId> tokens);
+  /// Forgets all names, also those of blocks in use (which stay allocated). One AllBlocksCleared event.
+  void clear_names();
+
+  /// Events since the last call, oldest first.
+  [[nodiscard]] std::vector<KvEvent> take_events();
+  /// Names with their number of physical copies, for tests and for comparing with a subscriber's view.
+  [[nodiscard]] std::unordered_map<BlockHash, std::uint32_t> findable() const;
+
+ private:
+  struct Block {
+    std::uint32_t references = 0;
+    bool named = false;
+    BlockHash name;
+    // Links of the free list and of the copies with one name; kNone where there is no neighbour.
+    std::uint32_t free_previous = 0;
+    std::uint32_t free_next = 0;
+    std::uint32_t copy_previous = 0;
+    std::uint32_t copy_next = 0;
+  };
+
+  std::uint32_t block_size_;
+  std::uint32_t free_count_ = 0;
+  std::vector<Block> blocks_;
+  std::unordered_map<BlockHash, std::uint32_t> first_copy_;
+  std::vector<KvEvent> events_;
+  BlockPoolCounters counters_;
+};
+
+}  // namespace kvist::kv

@@ -1,0 +1,57 @@
+// KV events: what a worker tells the world about the content of its prefix cache.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "kvist/base/id.h"
+
+namespace kvist::kv {
+
+/// A block's name as its worker calls it: opaque, used only to find parents and removals. A 32-byte name is kept by its
+/// first eight bytes mixed with the rest.
+using ExternalHash = Id<struct ExternalHashTag, std::uint64_t>;
+
+/// Where the blocks of an event live.
+enum class Medium : std::uint8_t { kDevice, kHost, kDisk, kRemote };
+
+/// Consecutive complete blocks became findable. tokens.size() == hashes.size() * block_size.
+struct BlockStored {
+  std::vector<ExternalHash> hashes;
+  std::optional<ExternalHash> parent;  ///< the block before the first; nothing at the start of a prompt
+  std::vector<TokenId> tokens;
+  std::uint32_t block_size = 0;
+  Medium medium = Medium::kDevice;
+  std::string lora_name;          ///< empty: none
+  std::string cache_salt;         ///< from extra_keys of the first block; empty: none
+  std::uint32_t group = 0;        ///< KV cache group of a hybrid-attention model
+  bool other_extra_keys = false;  ///< multimodal or unknown extra keys: never match such blocks by tokens alone
+  friend bool operator==(const BlockStored&, const BlockStored&) = default;
+};
+
+/// One physical copy of each block was dropped; another copy may remain.
+struct BlockRemoved {
+  std::vector<ExternalHash> hashes;
+  Medium medium = Medium::kDevice;
+  std::uint32_t group = 0;
+  friend bool operator==(const BlockRemoved&, const BlockRemoved&) = default;
+};
+
+/// The worker's cache is empty now.
+struct AllBlocksCleared {
+  friend bool operator==(const AllBlocksCleared&, const AllBlocksCleared&) = default;
+};
+
+using KvEvent = std::variant<BlockStored, BlockRemoved, AllBlocksCleared>;
+
+/// Events of one step, in the order in which the pool changed.
+struct KvEventBatch {
+  double timestamp_s = 0;  ///< Unix time at the publisher
+  std::vector<KvEvent> events;
+  std::optional<std::int32_t> data_parallel_rank;
+};
+
+}  // namespace kvist::kv

@@ -1,0 +1,5 @@
+#include "kvist/cli/main.h"
+
+int main(int argc, char** argv) {
+  return kvist::cli::run(argc, argv);
+}

@@ -1,0 +1,57 @@
+// The event loop: one thread's sockets, timers and posted work. Hides Asio.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "kvist/base/time.h"
+
+namespace kvist::net {
+
+/// The wall clock of core time: std::chrono::steady_clock.
+[[nodiscard]] TimePoint now();
+
+class LoopImpl;
+
+/// One thread runs it. Everything made on it (servers, clients, timers) belongs to that thread; only post(), stop() and
+/// now() may be called from others.
+class EventLoop {
+ public:
+  EventLoop();
+  ~EventLoop();
+  EventLoop(const EventLoop&) = delete;
+  EventLoop& operator=(const EventLoop&) = delete;
+
+  /// Runs until stop(). Once only.
+  void run();
+  /// Thread-safe; also safe before run() and more than once.
+  void stop();
+  /// Runs `work` on the loop's thread, later. Thread-safe.
+  void post(std::function<void()> work);
+  /// Calls stop-like handlers on SIGINT and SIGTERM, on the loop's thread.
+  void on_termination(std::function<void()> handler);
+
+  [[nodiscard]] LoopImpl& impl() { return *impl_; }
+
+ private:
+  std::unique_ptr<LoopImpl> impl_;
+};
+
+/// One timer on a loop, re-armed at will; destroying or re-arming it drops the pending call.
+class Timer {
+ public:
+  explicit Timer(EventLoop& loop);
+  ~Timer();
+  Timer(Timer&&) noexcept;
+  Timer& operator=(Timer&&) noexcept;
+
+  /// Calls `handler` on the loop's thread at `when` or as soon after it as the thread is free.
+  void arm(TimePoint when, std::function<void()> handler);
+  void cancel();
+
+ private:
+  class Impl;
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace kvist::net

@@ -1,0 +1,60 @@
+// JSON of the OpenAI API, read and written.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kvist/base/error.h"
+#include "kvist/openai/types.h"
+
+namespace kvist::openai {
+
+/// Typed requests from a body. kInvalidArgument names the field, what it was and what would be right; kUnsupported
+/// names a field that would change the output and is not honoured (temperature and the other sampling fields are
+/// accepted by the timed engine, whose tokens come from the seed alone). Unknown fields are ignored.
+[[nodiscard]] Result<ChatRequest> parse_chat_request(std::string_view body);
+[[nodiscard]] Result<CompletionRequest> parse_completion_request(std::string_view body);
+
+/// Who answers: fields that every chunk of one answer repeats.
+struct AnswerHead {
+  std::string id;  ///< "chatcmpl-..." or "cmpl-..."
+  std::string model;
+  std::int64_t created = 0;  ///< Unix seconds
+  bool chat = true;
+};
+
+/// Stream chunks and whole answers as JSON text. `index` is the choice's.
+[[nodiscard]] std::string role_chunk(const AnswerHead& head, std::uint32_t index);
+[[nodiscard]] std::string text_chunk(const AnswerHead& head, std::uint32_t index, std::string_view text);
+[[nodiscard]] std::string finish_chunk(const AnswerHead& head, std::uint32_t index, std::string_view finish_reason);
+[[nodiscard]] std::string usage_chunk(const AnswerHead& head, const Usage& usage);
+
+struct WholeChoice {
+  std::string text;
+  std::string finish_reason;
+};
+[[nodiscard]] std::string whole_answer(const AnswerHead& head, const std::vector<WholeChoice>& choices,
+                                       const Usage& usage);
+[[nodiscard]] std::string model_list(const std::vector<std::string>& models, std::int64_t created,
+                                     std::uint32_t max_model_len);
+
+/// What a client sends for one turn of a conversation.
+struct ClientChatRequest {
+  std::string model;
+  std::vector<text::ChatMessage> messages;
+  std::uint32_t max_tokens = 0;
+  std::uint64_t seed = 0;
+  bool stream = true;
+};
+[[nodiscard]] std::string chat_request_body(const ClientChatRequest& request);
+
+/// Reads one stream chunk or one whole answer.
+[[nodiscard]] Result<ChunkView> parse_chunk(std::string_view json);
+
+/// The body with stream_options.include_usage made true and every other byte unchanged; the same body if it asks
+/// already. Requires a body that parse_*_request accepts.
+[[nodiscard]] Result<std::string> with_usage_requested(std::string_view body);
+
+}  // namespace kvist::openai

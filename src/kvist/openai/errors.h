@@ -1,0 +1,16 @@
+// Errors at the edge: one HTTP status and one JSON body per Error.
+#pragma once
+
+#include <string>
+
+#include "kvist/base/error.h"
+
+namespace kvist::openai {
+
+/// kInvalidArgument 400, kUnauthenticated 401, kNotFound 404, kTooLarge 413, kUnsupported 422, kResourceExhausted 429,
+/// kUnavailable 503, kDeadlineExceeded 504, kCancelled 499, kCorrupt 502, kInternal 500.
+[[nodiscard]] int http_status(ErrorCode code);
+/// {"error":{"message","type","param","code"}}
+[[nodiscard]] std::string error_body(const Error& error);
+
+}  // namespace kvist::openai

@@ -1,0 +1,31 @@
+// A run as files people read: Markdown, JSON, HTML.
+#pragma once
+
+#include <string>
+
+#include "kvist/base/error.h"
+#include "kvist/results/records.h"
+#include "kvist/spec/sweep.h"
+
+namespace kvist::report {
+
+/// Markdown in the layout of the published documents: the two-mode one for two modes, the single-mode one otherwise.
+[[nodiscard]] std::string render_markdown(const results::RunRecord& run, const spec::SweepSpec& sweep);
+/// JSON in the published reference format, with kvist's own keys beside the published ones.
+[[nodiscard]] std::string render_json(const results::RunRecord& run, const spec::SweepSpec& sweep);
+/// One self-contained page with plots.
+[[nodiscard]] std::string render_html(const results::RunRecord& run, const spec::SweepSpec& sweep);
+/// The main table for a terminal.
+[[nodiscard]] std::string render_terminal(const results::RunRecord& run, const spec::SweepSpec& sweep);
+
+/// Paths of the files written by write_report.
+struct ReportFiles {
+  std::string markdown;
+  std::string json;
+  std::string html;
+};
+/// Writes report.md, report.json and report.html into an existing directory.
+[[nodiscard]] Result<ReportFiles> write_report(const results::RunRecord& run, const spec::SweepSpec& sweep,
+                                               const std::string& directory);
+
+}  // namespace kvist::report

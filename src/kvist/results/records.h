@@ -1,0 +1,70 @@
+// What a run leaves behind: everything a report is made from.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kvist/spec/routing_mode.h"
+#include "kvist/workload/snapshot.h"
+#include "kvist/workload/turn_sample.h"
+
+namespace kvist::results {
+
+/// One worker over one level: differences of its counters between the idle moments before and after, and gauges at each
+/// snapshot.
+struct WorkerLevelRecord {
+  std::string worker;
+  std::uint64_t prefix_query_tokens = 0;
+  std::uint64_t prefix_hit_tokens = 0;
+  std::uint64_t prompt_tokens = 0;
+  std::uint64_t prefilled_tokens = 0;
+  std::uint64_t generated_tokens = 0;
+  std::uint64_t evictions = 0;
+  std::uint64_t preemptions = 0;
+  std::uint32_t restarts = 0;
+  std::optional<double> acceptance_rate;  ///< of draft tokens; nothing without speculation
+  double kv_usage_max = 0;                ///< 0 to 1, over the snapshots
+  double running_mean = 0;                ///< over the snapshots
+  double waiting_max = 0;
+};
+
+/// How busy the load generator itself was: the numbers that say whether it disturbed its own measurement.
+struct ClientHealth {
+  double loop_delay_p99_ms = 0;  ///< how late the loop ran a timer
+  double loop_delay_max_ms = 0;
+  double cpu_share = 0;          ///< CPU seconds of the process per second
+  double send_delay_p99_ms = 0;  ///< sent minus intended
+};
+
+/// One concurrency level in one mode. Times of samples and snapshots are core time of the load generator's process.
+struct LevelRecord {
+  spec::RoutingMode mode = spec::RoutingMode::kRoundRobin;
+  std::uint32_t concurrency = 0;
+  std::uint64_t seed = 0;
+  std::string started_utc;  ///< ISO 8601
+  TimePoint started;
+  TimePoint measure_from;  ///< end of the warm-up
+  TimePoint measure_to;    ///< last snapshot
+  std::vector<workload::Snapshot> snapshots;
+  std::vector<workload::TurnSample> turns;  ///< all of the level, warm-up and drain included
+  std::vector<WorkerLevelRecord> workers;
+  ClientHealth client;
+  std::vector<std::string> remarks;  ///< what a reader must know: time-outs while draining, restarts, ...
+};
+
+/// One sweep.
+struct RunRecord {
+  std::string name;
+  std::string started_utc;
+  std::string finished_utc;
+  std::string kvist_version;
+  bool simulated = false;
+  std::string spec_yaml;                       ///< the sweep file as it was read
+  std::map<std::string, std::string> machine;  ///< processor, cores, kernel
+  std::vector<LevelRecord> levels;
+};
+
+}  // namespace kvist::results

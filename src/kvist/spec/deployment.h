@@ -1,0 +1,90 @@
+// What a deployment is: workers, the gateway before them, the model they serve.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "kvist/base/error.h"
+#include "kvist/base/time.h"
+#include "kvist/base/yaml.h"
+#include "kvist/spec/routing_mode.h"
+#include "kvist/spec/step_time_spec.h"
+
+namespace kvist::spec {
+
+/// Where a service listens. Port 0 lets the operating system choose; the service prints what it got.
+struct Endpoint {
+  std::string host = "127.0.0.1";
+  std::uint16_t port = 0;
+};
+
+/// The length of answers of the timed engine: normal, cut at 1 and at the request's max_tokens.
+struct OutputLengthSpec {
+  double mean_tokens = 840;
+  double standard_deviation_tokens = 100;
+};
+
+/// One worker of kvist's own: the engine's limits and, for the timed engine, the model of time.
+struct WorkerSpec {
+  std::string name = "worker-0";
+  std::string model = "kvist-timed";
+  Endpoint http;
+  std::uint16_t kv_events_port = 0;       ///< ZeroMQ PUB, on http.host
+  std::uint16_t kv_replay_port = 0;       ///< ZeroMQ ROUTER, on http.host
+  std::uint32_t block_size = 32;          ///< tokens per KV block
+  std::uint32_t kv_blocks = 11'500;       ///< 368,000 tokens: one H200 with 70B FP8 weights at a free fraction of 0.90
+  std::uint32_t max_batch_size = 64;      ///< batch slots: sequences running at once
+  std::uint32_t max_num_tokens = 2'048;   ///< token budget of one step
+  std::uint32_t max_model_len = 16'384;   ///< prompt and output tokens of one request
+  std::uint32_t max_waiting = 1'024;      ///< queued requests before the worker answers 429
+  std::uint32_t max_steps_in_flight = 1;  ///< 2 = overlap scheduling
+  double time_scale = 1;                  ///< the timed engine runs this many times faster than the model of time says
+  StepTimeSpec step_time;
+  OutputLengthSpec output_length;
+};
+
+/// A worker as the gateway reaches it: any OpenAI-compatible server with vLLM-format KV events.
+struct UpstreamSpec {
+  std::string name;
+  std::string url;        ///< http://host:port
+  std::string kv_events;  ///< tcp://host:port; empty where the worker publishes none
+  std::string kv_replay;  ///< tcp://host:port; empty where there is no replay
+};
+
+/// The gateway: where it listens and how it routes.
+struct GatewaySpec {
+  Endpoint http;
+  std::string model = "kvist-timed";
+  RoutingMode mode = RoutingMode::kRoundRobin;
+  std::uint32_t block_size = 32;  ///< must equal the workers' block size; events of another are refused, loudly
+  std::vector<UpstreamSpec> workers;
+  Duration upstream_timeout = std::chrono::seconds(600);  ///< for one request, whole
+  Duration connect_timeout = std::chrono::seconds(5);
+  Duration health_interval = std::chrono::seconds(1);
+  std::uint32_t max_in_flight = 4'096;  ///< requests; beyond it the answer is 503 with Retry-After
+  std::uint32_t max_retries = 2;        ///< further workers tried before the first byte
+  std::uint64_t max_body_bytes = 16ULL << 20;
+  std::uint64_t seed = 1;  ///< of the random routing mode, together with the request id
+};
+
+/// A whole local deployment: `kvist up -f`, and what a sweep starts per mode.
+struct DeploymentSpec {
+  std::string name = "kvist";
+  GatewaySpec gateway;  ///< `workers` of it is filled from the workers below when they are started
+  std::vector<WorkerSpec> workers;
+};
+
+/// Each reads one mapping of a document: a missing key takes the default above, an unknown one is an error with its
+/// line.
+[[nodiscard]] Result<WorkerSpec> read_worker(const YamlNode& node);
+[[nodiscard]] Result<GatewaySpec> read_gateway(const YamlNode& node);
+/// `workers` is either a list of workers, or a mapping with `count` and the settings they share.
+[[nodiscard]] Result<DeploymentSpec> read_deployment(const YamlNode& node);
+
+/// The YAML that read_worker() and read_gateway() read back to the same values: how the deployer hands a part its
+/// settings.
+[[nodiscard]] std::string to_yaml(const WorkerSpec& worker);
+[[nodiscard]] std::string to_yaml(const GatewaySpec& gateway);
+
+}  // namespace kvist::spec

@@ -1,0 +1,20 @@
+// Coefficients of a step-time model, as the YAML gives them; perfmodel/step_time.h computes with them.
+#pragma once
+
+#include "kvist/base/time.h"
+
+namespace kvist::spec {
+
+/// Duration of one engine step = fixed + per_prefill_token x prefill tokens + per_sequence x running sequences
+///                               + per_kv_token x KV tokens read by attention.
+/// Defaults: Llama 3.1 70B FP8 on one H200 under TensorRT-LLM, decode with a captured graph (docs/architecture.md says
+/// where each figure is from).
+struct StepTimeSpec {
+  Duration fixed = std::chrono::microseconds(21'000);
+  Duration per_prefill_token = std::chrono::nanoseconds(94'000);
+  Duration per_sequence = std::chrono::nanoseconds(70'000);
+  /// Picoseconds matter here (40 ns per token of context), so this one is a double, in nanoseconds.
+  double per_kv_token_ns = 40.0;
+};
+
+}  // namespace kvist::spec

@@ -1,0 +1,41 @@
+// What a sweep is: levels x modes on a deployment, and the method of measuring.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "kvist/base/error.h"
+#include "kvist/base/time.h"
+#include "kvist/base/yaml.h"
+#include "kvist/spec/deployment.h"
+#include "kvist/spec/routing_mode.h"
+#include "kvist/spec/workload.h"
+
+namespace kvist::spec {
+
+/// The published method: warm up, then `snapshots` snapshots one `snapshot_interval` apart (the first one interval
+/// after the warm-up), quantiles and rates over the last `window` at each, the snapshots averaged.
+struct MethodSpec {
+  Duration warmup = std::chrono::seconds(60);
+  std::uint32_t snapshots = 3;
+  Duration snapshot_interval = std::chrono::seconds(100);
+  Duration window = std::chrono::seconds(60);
+  Duration drain_timeout = std::chrono::seconds(120);  ///< for requests in flight after the last snapshot
+  double max_error_pct = 5;                            ///< a level above it is marked as excluded
+};
+
+struct SweepSpec {
+  std::string name = "sweep";
+  DeploymentSpec deployment;
+  WorkloadSpec workload;
+  MethodSpec method;
+  std::vector<RoutingMode> modes;     ///< the first is the baseline
+  std::vector<std::uint32_t> levels;  ///< concurrent conversations, ascending
+  std::string output_directory = "out";
+};
+
+/// `deployment` is a mapping, or the path of a deployment file relative to the sweep file's folder `base_directory`.
+[[nodiscard]] Result<SweepSpec> read_sweep(const YamlNode& node, const std::string& base_directory);
+
+}  // namespace kvist::spec

@@ -1,0 +1,30 @@
+// What load is driven: the conversations, how fast they start, how many run at once.
+#pragma once
+
+#include <cstdint>
+
+#include "kvist/base/error.h"
+#include "kvist/base/time.h"
+#include "kvist/base/yaml.h"
+
+namespace kvist::spec {
+
+/// Multi-turn chat over shared starters, as the published experiments drove it. Token counts are those of the
+/// byte-level tokenizer unless the target's own tokenizer says otherwise.
+struct WorkloadSpec {
+  std::uint64_t seed = 1;
+  std::uint32_t turns_min = 3;
+  std::uint32_t turns_max = 5;
+  std::uint32_t starters = 10;  ///< shared first messages, drawn once from the seed
+  std::uint32_t starter_tokens_min = 3'500;
+  std::uint32_t starter_tokens_max = 4'000;
+  std::uint32_t follow_up_tokens_min = 20;  ///< text of a later user message
+  std::uint32_t follow_up_tokens_max = 60;
+  std::uint32_t max_tokens = 1'024;                      ///< limit of one answer
+  double target_rps = 10;                                ///< conversation starts per second, at most
+  Duration request_timeout = std::chrono::seconds(120);  ///< the client gives a request up after this
+};
+
+[[nodiscard]] Result<WorkloadSpec> read_workload(const YamlNode& node);
+
+}  // namespace kvist::spec

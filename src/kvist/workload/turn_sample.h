@@ -1,0 +1,48 @@
+// What the client measured of one request: the raw sample everything else is computed from.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kvist/base/id.h"
+#include "kvist/base/time.h"
+
+namespace kvist::workload {
+
+enum class TurnOutcome : std::uint8_t {
+  kSucceeded,
+  kFailed,     ///< transport error, error status, error frame, broken stream, time-out
+  kAbandoned,  ///< we stopped it ourselves; neither success nor error
+};
+
+/// Times are instants of core time; they stay zero where the thing did not happen.
+struct TurnSample {
+  ConversationId conversation;
+  std::uint32_t turn = 0;  ///< from 0
+  TurnOutcome outcome = TurnOutcome::kSucceeded;
+  std::string error;      ///< why it failed
+  std::string worker;     ///< x-kvist-worker, where the gateway says it
+  TimePoint intended;     ///< when the schedule wanted it sent
+  TimePoint sent;         ///< when the request was handed to the socket
+  TimePoint first_token;  ///< first chunk with non-empty content
+  TimePoint last_token;
+  TimePoint ended;
+  std::uint32_t prompt_tokens = 0;                       ///< from usage
+  std::uint32_t cached_tokens = 0;                       ///< from usage
+  std::uint32_t completion_tokens = 0;                   ///< from usage
+  std::uint32_t chunks = 0;                              ///< chunks with content
+  std::optional<std::uint32_t> predicted_cached_tokens;  ///< x-kvist-predicted-cached-tokens
+  std::vector<float> gaps_ms;                            ///< between successive content chunks: ITL
+
+  [[nodiscard]] double ttft_ms() const { return to_milliseconds(first_token - sent); }
+  [[nodiscard]] double latency_ms() const { return to_milliseconds(ended - sent); }
+  /// (last token - first token) / (tokens - 1); nothing with fewer than two tokens.
+  [[nodiscard]] std::optional<double> tpot_ms() const {
+    if (completion_tokens < 2) return std::nullopt;
+    return to_milliseconds(last_token - first_token) / (completion_tokens - 1);
+  }
+};
+
+}  // namespace kvist::workload
