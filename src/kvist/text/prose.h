@@ -20,7 +20,7 @@ class ProseStream {
 
   RandomStream random_;
   std::string buffer_;
-  std::size_t sentences_in_paragraph_ = 0;
+  std::size_t sentences_left_in_paragraph_ = 0;  // 0: the next sentence begins a paragraph
 };
 
 /// Exactly `bytes` bytes of prose that end with a full stop.

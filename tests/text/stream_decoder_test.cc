@@ -1,0 +1,83 @@
+#include "kvist/text/stream_decoder.h"
+
+#include <gtest/gtest.h>
+
+#include "kvist/base/random.h"
+#include "kvist/base/utf8.h"
+
+namespace kvist::text {
+namespace {
+
+const ByteTokenizer kTokenizer;
+
+// What each byte of `bytes` brings, joined by '|', and then what finish() adds.
+std::string decode_steps(std::string_view bytes) {
+  StreamDecoder decoder(kTokenizer);
+  std::string steps;
+  for (const char byte : bytes) {
+    steps += decoder.push(TokenId(static_cast<unsigned char>(byte)));
+    steps += '|';
+  }
+  return steps + decoder.finish();
+}
+
+TEST(StreamDecoder, PassesAsciiThroughAtOnce) {
+  EXPECT_EQ(decode_steps("abc"), "a|b|c|");
+}
+
+TEST(StreamDecoder, HoldsACharacterBackUntilItIsWhole) {
+  EXPECT_EQ(decode_steps("\xC3\xA9"), "|\xC3\xA9|");
+  EXPECT_EQ(decode_steps("\xE2\x82\xAC!"), "||\xE2\x82\xAC|!|");
+  EXPECT_EQ(decode_steps("\xF0\x9F\x8C\xB1"), "|||\xF0\x9F\x8C\xB1|");
+}
+
+TEST(StreamDecoder, ReplacesBytesThatCanNeverBecomeACharacter) {
+  EXPECT_EQ(decode_steps("\xFF"), "\uFFFD|");
+  EXPECT_EQ(decode_steps("\x80x"), "\uFFFD|x|");
+  EXPECT_EQ(decode_steps("\xC0\xAF"), "\uFFFD|\uFFFD|");             // overlong
+  EXPECT_EQ(decode_steps("\xED\xA0\x80"), "|\uFFFD\uFFFD|\uFFFD|");  // a surrogate
+}
+
+TEST(StreamDecoder, ReplacesABrokenOffCharacterOnce) {
+  EXPECT_EQ(decode_steps("\xE2\x82!"), "||\uFFFD!|");
+  EXPECT_EQ(decode_steps("\xF0\x9F\x8C\xC3\xA9"), "|||\uFFFD|\xC3\xA9|");
+}
+
+TEST(StreamDecoder, FinishReplacesAnUnfinishedCharacter) {
+  EXPECT_EQ(decode_steps("a\xF0\x9F"), "a|||\uFFFD");
+  StreamDecoder decoder(kTokenizer);
+  EXPECT_EQ(decoder.push(TokenId(0xC3)), "");
+  EXPECT_EQ(decoder.finish(), "\uFFFD");
+  EXPECT_EQ(decoder.finish(), "");
+}
+
+TEST(StreamDecoder, SpecialTokensBringNothingAndBreakNothing) {
+  StreamDecoder decoder(kTokenizer);
+  EXPECT_EQ(decoder.push(TokenId(0xC3)), "");
+  EXPECT_EQ(decoder.push(kTokenizer.special(SpecialToken::kEndOfTurn)), "");
+  EXPECT_EQ(decoder.push(TokenId(0xA9)), "\xC3\xA9");
+}
+
+TEST(StreamDecoder, EmitsOnlyValidUtf8ForAnyBytes) {
+  const std::uint64_t seed = 20240607;
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  RandomStream random(seed);
+  for (int round = 0; round < 2'000; ++round) {
+    StreamDecoder decoder(kTokenizer);
+    std::string text;
+    for (int i = 0; i < 24; ++i) {
+      // Mostly lead and continuation bytes: that is where mistakes would be.
+      const std::int64_t byte = random.uniform() < 0.2 ? random.uniform_int(0, 0x7F) : random.uniform_int(0x80, 0xFF);
+      text += decoder.push(TokenId(static_cast<std::uint32_t>(byte)));
+    }
+    text += decoder.finish();
+    for (std::string_view rest = text; !rest.empty();) {
+      const std::size_t length = utf8_sequence_length(rest);
+      ASSERT_GT(length, 0U);
+      rest.remove_prefix(length);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace kvist::text
