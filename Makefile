@@ -1,0 +1,58 @@
+# The commands people type. Everything real is in CMake and scripts/.
+
+JOBS ?= $(shell nproc)
+RELEASE := build/release
+
+.PHONY: help build demo test bench format lint asan tsan fuzz clean
+
+help:
+	@echo "make demo     install what is missing, build, run the demo sweep, print the table"
+	@echo "make test     install what is missing, build, run every test"
+	@echo "make bench    run the benchmarks and print one table"
+	@echo "make build    build only            make format   format all sources"
+	@echo "make lint     clang-tidy            make asan | tsan   build and test with sanitizers"
+	@echo "make fuzz     run each fuzz target under libFuzzer for a minute"
+
+build:
+	@scripts/install-dependencies
+	@cmake --preset release >/dev/null
+	@cmake --build --preset release -j $(JOBS)
+
+demo: build
+	@$(RELEASE)/bin/kvist sweep -f examples/sweeps/demo.yaml
+
+test:
+	@scripts/install-dependencies --tests
+	@scripts/install-test-peers
+	@cmake --preset release >/dev/null
+	@cmake --build --preset release -j $(JOBS)
+	@ctest --preset release -j $(JOBS)
+
+asan tsan:
+	@scripts/install-dependencies --tests
+	@scripts/install-test-peers
+	@cmake --preset $@ >/dev/null
+	@cmake --build --preset $@ -j $(JOBS)
+	@ctest --preset $@ -j $(JOBS)
+
+bench: build
+	@scripts/run-benchmarks $(RELEASE)/bin
+
+fuzz:
+	@scripts/install-dependencies --tests --lint
+	@cmake --preset fuzz >/dev/null
+	@cmake --build --preset fuzz -j $(JOBS)
+	@scripts/run-fuzzers build/fuzz/bin
+
+format:
+	@scripts/install-dependencies --lint
+	@git ls-files '*.h' '*.cc' | xargs clang-format-19 -i
+
+lint:
+	@scripts/install-dependencies --tests --lint
+	@cmake --preset release >/dev/null
+	@git ls-files '*.h' '*.cc' | xargs clang-format-19 --dry-run --Werror
+	@git ls-files 'src/*.cc' | xargs -P $(JOBS) -n 4 clang-tidy-19 -p $(RELEASE) --quiet
+
+clean:
+	@rm -rf build
