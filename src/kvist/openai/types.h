@@ -1,6 +1,7 @@
 // The OpenAI API as typed values.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -30,6 +31,9 @@ struct ChatRequest {
 
 /// One prompt as text or as tokens.
 using Prompt = std::variant<std::string, std::vector<TokenId>>;
+
+/// Prompts that one completion request may carry.
+inline constexpr std::size_t kMaxPrompts = 256;
 
 struct CompletionRequest {
   GenerationOptions options;

@@ -1,0 +1,79 @@
+// Whole documents: answers, the model list, what a client sends.
+#include <fmt/format.h>
+
+#include <iterator>
+
+#include "kvist/base/json_writer.h"
+#include "kvist/openai/codec.h"
+#include "kvist/openai/tokenize.h"
+#include "kvist/openai/usage_json.h"
+
+namespace kvist::openai {
+
+void append_usage_json(std::string& out, const Usage& usage) {
+  const std::uint64_t total = std::uint64_t{usage.prompt_tokens} + usage.completion_tokens;
+  fmt::format_to(std::back_inserter(out), R"({{"prompt_tokens":{},"completion_tokens":{},"total_tokens":{},)",
+                 usage.prompt_tokens, usage.completion_tokens, total);
+  fmt::format_to(std::back_inserter(out), R"("prompt_tokens_details":{{"cached_tokens":{}}}}})", usage.cached_tokens);
+}
+
+std::string whole_answer(const AnswerHead& head, const std::vector<WholeChoice>& choices, const Usage& usage) {
+  JsonWriter json;
+  json.begin_object().field("id", head.id);
+  json.field("object", head.chat ? "chat.completion" : "text_completion");
+  json.field("created", head.created).field("model", head.model).key("choices").begin_array();
+  for (std::size_t i = 0; i < choices.size(); ++i) {
+    json.begin_object().field("index", i);
+    if (head.chat) {
+      json.key("message").begin_object().field("role", "assistant").field("content", choices[i].text).end_object();
+    } else {
+      json.field("text", choices[i].text);
+    }
+    json.key("logprobs").null().field("finish_reason", choices[i].finish_reason).end_object();
+  }
+  std::string usage_text;
+  append_usage_json(usage_text, usage);
+  json.end_array().key("usage").raw(usage_text).end_object();
+  return json.take();
+}
+
+std::string model_list(const std::vector<std::string>& models, std::int64_t created, std::uint32_t max_model_len) {
+  JsonWriter json;
+  json.begin_object().field("object", "list").key("data").begin_array();
+  for (const std::string& model : models) {
+    json.begin_object().field("id", model).field("object", "model").field("created", created);
+    json.field("owned_by", "kvist").field("root", model).key("parent").null();
+    json.field("max_model_len", max_model_len).end_object();
+  }
+  json.end_array().end_object();
+  return json.take();
+}
+
+std::string chat_request_body(const ClientChatRequest& request) {
+  JsonWriter json;
+  json.begin_object().field("model", request.model).key("messages").begin_array();
+  for (const text::ChatMessage& message : request.messages)
+    json.begin_object().field("role", message.role).field("content", message.content).end_object();
+  json.end_array().field("max_tokens", request.max_tokens).field("seed", request.seed);
+  json.field("stream", request.stream);
+  if (request.stream) json.key("stream_options").begin_object().field("include_usage", true).end_object();
+  json.end_object();
+  return json.take();
+}
+
+std::string tokenize_answer(std::span<const TokenId> tokens, std::uint32_t max_model_len) {
+  JsonWriter json;
+  json.begin_object().field("count", tokens.size()).field("max_model_len", max_model_len);
+  json.key("tokens").begin_array();
+  for (const TokenId token : tokens) json.value(token.value());
+  json.end_array().end_object();
+  return json.take();
+}
+
+std::string detokenize_answer(std::string_view text) {
+  JsonWriter json;
+  json.begin_object().key("prompt").value(text).end_object();
+  return json.take();
+}
+
+}  // namespace kvist::openai

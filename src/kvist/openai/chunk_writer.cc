@@ -1,0 +1,79 @@
+#include "kvist/openai/chunk_writer.h"
+
+#include <fmt/format.h>
+
+#include <iterator>
+
+#include "kvist/base/check.h"
+#include "kvist/base/json_writer.h"
+#include "kvist/openai/usage_json.h"
+
+namespace kvist::openai {
+
+ChunkWriter::ChunkWriter(const AnswerHead& head) : chat_(head.chat) {
+  JsonWriter json;
+  json.begin_object().field("id", head.id);
+  json.field("object", head.chat ? "chat.completion.chunk" : "text_completion");
+  json.field("created", head.created).field("model", head.model).key("choices").begin_array();
+  json.end_array().end_object();
+  head_ = json.take();
+  head_.resize(head_.size() - 2);  // without "]}": the choices follow
+}
+
+void ChunkWriter::open_choice(std::string& out, std::uint32_t index) const {
+  out += head_;
+  fmt::format_to(std::back_inserter(out), R"({{"index":{},)", index);
+}
+
+void ChunkWriter::append_role(std::string& out, std::uint32_t index) const {
+  KVIST_CHECK(chat_, "only chat answers begin with a role");
+  open_choice(out, index);
+  out += R"("delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}]})";
+}
+
+void ChunkWriter::append_text(std::string& out, std::uint32_t index, std::string_view text) const {
+  open_choice(out, index);
+  out += chat_ ? R"("delta":{"content":)" : R"("text":)";
+  append_json_string(out, text);
+  out += chat_ ? R"(},"logprobs":null,"finish_reason":null}]})" : R"(,"logprobs":null,"finish_reason":null}]})";
+}
+
+void ChunkWriter::append_finish(std::string& out, std::uint32_t index, std::string_view finish_reason) const {
+  open_choice(out, index);
+  out += chat_ ? R"("delta":{},"logprobs":null,"finish_reason":)" : R"("text":"","logprobs":null,"finish_reason":)";
+  append_json_string(out, finish_reason);
+  out += "}]}";
+}
+
+void ChunkWriter::append_usage(std::string& out, const Usage& usage) const {
+  out += head_;
+  out += R"(],"usage":)";
+  append_usage_json(out, usage);
+  out += "}";
+}
+
+std::string role_chunk(const AnswerHead& head, std::uint32_t index) {
+  std::string out;
+  ChunkWriter(head).append_role(out, index);
+  return out;
+}
+
+std::string text_chunk(const AnswerHead& head, std::uint32_t index, std::string_view text) {
+  std::string out;
+  ChunkWriter(head).append_text(out, index, text);
+  return out;
+}
+
+std::string finish_chunk(const AnswerHead& head, std::uint32_t index, std::string_view finish_reason) {
+  std::string out;
+  ChunkWriter(head).append_finish(out, index, finish_reason);
+  return out;
+}
+
+std::string usage_chunk(const AnswerHead& head, const Usage& usage) {
+  std::string out;
+  ChunkWriter(head).append_usage(out, usage);
+  return out;
+}
+
+}  // namespace kvist::openai

@@ -1,0 +1,31 @@
+// Stream chunks of one answer, written fast: the parts that never change are made once.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "kvist/openai/codec.h"
+
+namespace kvist::openai {
+
+/// Appends the chunks of one answer to a buffer of the caller's. The same text as role_chunk(), text_chunk(),
+/// finish_chunk() and usage_chunk(), without their allocations: what a worker uses per token. Owned by one answer.
+class ChunkWriter {
+ public:
+  explicit ChunkWriter(const AnswerHead& head);
+
+  /// The first chunk of a choice: the role with empty content. Requires a chat answer.
+  void append_role(std::string& out, std::uint32_t index) const;
+  void append_text(std::string& out, std::uint32_t index, std::string_view text) const;
+  void append_finish(std::string& out, std::uint32_t index, std::string_view finish_reason) const;
+  void append_usage(std::string& out, const Usage& usage) const;
+
+ private:
+  void open_choice(std::string& out, std::uint32_t index) const;
+
+  std::string head_;  // {"id":...,"object":...,"created":...,"model":...,"choices":[
+  bool chat_;
+};
+
+}  // namespace kvist::openai

@@ -1,0 +1,206 @@
+#include "kvist/openai/refused_fields.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <span>
+
+namespace kvist::openai {
+namespace {
+
+// The value of a field, besides null, that means the same as leaving it out.
+enum class Neutral : std::uint8_t {
+  kNothing,
+  kFalse,
+  kTrue,
+  kZero,
+  kOne,
+  kEmpty,         // "", [] or {}
+  kTextFormat,    // {"type":"text"}
+  kTextModality,  // ["text"]
+  kNoToolChoice,  // "none" or "auto": without tools they mean the same
+};
+
+struct RefusedField {
+  std::string_view name;
+  Neutral neutral;
+};
+
+constexpr std::array kRefusedInBoth = std::to_array<RefusedField>({
+    {"n", Neutral::kOne},
+    {"best_of", Neutral::kOne},
+    {"stop", Neutral::kEmpty},
+    {"stop_token_ids", Neutral::kEmpty},
+    {"min_tokens", Neutral::kZero},
+    {"logit_bias", Neutral::kEmpty},
+    {"prompt_logprobs", Neutral::kNothing},
+    {"use_beam_search", Neutral::kFalse},
+    {"response_format", Neutral::kTextFormat},
+    {"structured_outputs", Neutral::kNothing},
+    {"guided_json", Neutral::kNothing},
+    {"guided_regex", Neutral::kNothing},
+    {"guided_choice", Neutral::kNothing},
+    {"guided_grammar", Neutral::kNothing},
+    {"bad_words", Neutral::kEmpty},
+    {"allowed_token_ids", Neutral::kNothing},
+    {"logits_processors", Neutral::kEmpty},
+    {"truncate_prompt_tokens", Neutral::kNothing},
+    {"include_stop_str_in_output", Neutral::kFalse},
+    {"return_token_ids", Neutral::kFalse},
+    {"return_tokens_as_token_ids", Neutral::kFalse},
+    {"echo", Neutral::kFalse},
+});
+
+constexpr std::array kRefusedInChat = std::to_array<RefusedField>({
+    {"logprobs", Neutral::kFalse},
+    {"top_logprobs", Neutral::kZero},
+    {"tools", Neutral::kEmpty},
+    {"tool_choice", Neutral::kNoToolChoice},
+    {"functions", Neutral::kEmpty},
+    {"function_call", Neutral::kNoToolChoice},
+    {"modalities", Neutral::kTextModality},
+    {"audio", Neutral::kNothing},
+    {"web_search_options", Neutral::kNothing},
+    {"add_generation_prompt", Neutral::kTrue},
+    {"continue_final_message", Neutral::kFalse},
+    {"chat_template", Neutral::kNothing},
+    {"chat_template_kwargs", Neutral::kEmpty},
+    {"documents", Neutral::kEmpty},
+});
+
+constexpr std::array kRefusedInCompletion = std::to_array<RefusedField>({
+    {"logprobs", Neutral::kNothing},
+    {"suffix", Neutral::kEmpty},
+    {"prompt_embeds", Neutral::kEmpty},
+});
+
+bool is_bool(JsonElement element, bool wanted) {
+  bool flag = false;
+  return element.get(flag) == simdjson::SUCCESS && flag == wanted;
+}
+
+bool is_integer(JsonElement element, std::int64_t wanted) {
+  std::int64_t number = 0;
+  return element.get(number) == simdjson::SUCCESS && number == wanted;
+}
+
+bool is_text(JsonElement element, std::string_view wanted) {
+  std::string_view text;
+  return element.get(text) == simdjson::SUCCESS && text == wanted;
+}
+
+bool is_empty(JsonElement element) {
+  simdjson::dom::array array;
+  if (element.get(array) == simdjson::SUCCESS) return array.size() == 0;
+  simdjson::dom::object object;
+  if (element.get(object) == simdjson::SUCCESS) return object.size() == 0;
+  return is_text(element, "");
+}
+
+bool is_text_format(JsonElement element) {
+  simdjson::dom::object format;
+  if (element.get(format) != simdjson::SUCCESS || format.size() != 1) return false;
+  JsonElement type;
+  return format.at_key("type").get(type) == simdjson::SUCCESS && is_text(type, "text");
+}
+
+bool is_text_modality(JsonElement element) {
+  simdjson::dom::array modalities;
+  if (element.get(modalities) != simdjson::SUCCESS || modalities.size() != 1) return false;
+  return is_text(*modalities.begin(), "text");
+}
+
+bool is_neutral(JsonElement element, Neutral neutral) {
+  switch (neutral) {
+    case Neutral::kNothing:
+      return false;
+    case Neutral::kFalse:
+      return is_bool(element, false);
+    case Neutral::kTrue:
+      return is_bool(element, true);
+    case Neutral::kZero:
+      return is_integer(element, 0);
+    case Neutral::kOne:
+      return is_integer(element, 1);
+    case Neutral::kEmpty:
+      return is_empty(element);
+    case Neutral::kTextFormat:
+      return is_text_format(element);
+    case Neutral::kTextModality:
+      return is_text_modality(element);
+    case Neutral::kNoToolChoice:
+      return is_text(element, "none") || is_text(element, "auto");
+  }
+  return false;
+}
+
+std::string_view neutral_text(Neutral neutral) {
+  switch (neutral) {
+    case Neutral::kNothing:
+      return "leave it out";
+    case Neutral::kFalse:
+      return "leave it out or give false";
+    case Neutral::kTrue:
+      return "leave it out or give true";
+    case Neutral::kZero:
+      return "leave it out or give 0";
+    case Neutral::kOne:
+      return "leave it out or give 1";
+    case Neutral::kEmpty:
+      return "leave it out or empty";
+    case Neutral::kTextFormat:
+      return R"(leave it out or give {"type":"text"})";
+    case Neutral::kTextModality:
+      return R"(leave it out or give ["text"])";
+    case Neutral::kNoToolChoice:
+      return R"(leave it out or give "none")";
+  }
+  return "leave it out";
+}
+
+Result<void> refuse_each(const JsonObject& request, std::span<const RefusedField> fields) {
+  for (const RefusedField& field : fields) {
+    KVIST_TRY(const std::optional<JsonElement> element, request.find(field.name));
+    if (!element || is_neutral(*element, field.neutral)) continue;
+    return fail(ErrorCode::kUnsupported, fmt::format("{}: not supported by this server with this value; {}", field.name,
+                                                     neutral_text(field.neutral)));
+  }
+  return {};
+}
+
+struct SamplingRange {
+  std::string_view name;
+  double low;
+  double high;
+};
+
+constexpr std::array kSamplingRanges = std::to_array<SamplingRange>({
+    {"temperature", 0, 2},
+    {"top_p", 0, 1},
+    {"min_p", 0, 1},
+    {"frequency_penalty", -2, 2},
+    {"presence_penalty", -2, 2},
+    {"repetition_penalty", 0.01, 100},
+    {"length_penalty", -100, 100},
+});
+
+}  // namespace
+
+Result<void> refuse_unsupported(const JsonObject& request, RequestKind kind) {
+  // A number of answers below one is no request for something missing but a mistake.
+  KVIST_TRY_VOID(request.find_integer("n", 1, std::numeric_limits<std::int32_t>::max()));
+  KVIST_TRY_VOID(refuse_each(request, kRefusedInBoth));
+  if (kind == RequestKind::kChat) return refuse_each(request, kRefusedInChat);
+  return refuse_each(request, kRefusedInCompletion);
+}
+
+Result<void> check_sampling(const JsonObject& request) {
+  for (const SamplingRange& range : kSamplingRanges)
+    KVIST_TRY_VOID(request.find_number(range.name, range.low, range.high));
+  KVIST_TRY_VOID(request.find_integer("top_k", -1, std::numeric_limits<std::int32_t>::max()));
+  return {};
+}
+
+}  // namespace kvist::openai

@@ -1,0 +1,19 @@
+// Fields that would change the output and that no engine here honours: refused by name, never ignored.
+#pragma once
+
+#include "kvist/base/error.h"
+#include "kvist/openai/json_object.h"
+
+namespace kvist::openai {
+
+/// Which of the two requests a body is.
+enum class RequestKind { kChat, kCompletion };
+
+/// kUnsupported naming the first field of `request` that asks for something not honoured. Each such field may be
+/// absent, null, or have the value that means the same as absent.
+[[nodiscard]] Result<void> refuse_unsupported(const JsonObject& request, RequestKind kind);
+
+/// Sampling fields are accepted and checked for kind and range; the timed engine's tokens come from the seed alone.
+[[nodiscard]] Result<void> check_sampling(const JsonObject& request);
+
+}  // namespace kvist::openai

@@ -1,0 +1,251 @@
+// Bodies of chat, completion, tokenize and detokenize requests as typed values.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <utility>
+
+#include "kvist/openai/codec.h"
+#include "kvist/openai/json_object.h"
+#include "kvist/openai/refused_fields.h"
+#include "kvist/openai/tokenize.h"
+
+namespace kvist::openai {
+namespace {
+
+constexpr std::size_t kMaxCacheSaltBytes = 1024;
+constexpr std::array kRoles =
+    std::to_array<std::string_view>({"system", "developer", "user", "assistant", "tool", "function"});
+
+std::unexpected<Error> missing(std::string_view path) {
+  return fail(ErrorCode::kInvalidArgument, fmt::format("{}: required, but missing", path));
+}
+
+Result<std::optional<std::uint32_t>> read_token_limit(const JsonObject& request, std::string_view field) {
+  KVIST_TRY(const std::optional<std::int64_t> limit,
+            request.find_integer(field, 1, std::numeric_limits<std::int32_t>::max()));
+  if (!limit) return std::optional<std::uint32_t>();
+  return std::optional(static_cast<std::uint32_t>(*limit));
+}
+
+// Any 64-bit integer, signed or not.
+Result<std::optional<std::uint64_t>> read_seed(const JsonObject& request) {
+  KVIST_TRY(const std::optional<JsonElement> element, request.find("seed"));
+  if (!element) return std::optional<std::uint64_t>();
+  std::uint64_t seed = 0;
+  if (element->get(seed) == simdjson::SUCCESS) return std::optional(seed);
+  std::int64_t negative = 0;
+  if (element->get(negative) == simdjson::SUCCESS) return std::optional(static_cast<std::uint64_t>(negative));
+  return unexpected_value("seed", "a 64-bit integer", *element);
+}
+
+Result<bool> read_include_usage(const JsonObject& request) {
+  KVIST_TRY(const std::optional<JsonElement> element, request.find("stream_options"));
+  if (!element) return false;
+  KVIST_TRY(const JsonObject stream_options, JsonObject::from(*element, "stream_options"));
+  KVIST_TRY(const std::optional<bool> continuous, stream_options.find_bool("continuous_usage_stats"));
+  if (continuous.value_or(false)) {
+    return fail(ErrorCode::kUnsupported,
+                "stream_options.continuous_usage_stats: not supported by this server; leave it out or give false");
+  }
+  KVIST_TRY(const std::optional<bool> include_usage, stream_options.find_bool("include_usage"));
+  return include_usage.value_or(false);
+}
+
+Result<std::string> read_cache_salt(const JsonObject& request) {
+  KVIST_TRY(const std::optional<std::string_view> salt, request.find_string("cache_salt"));
+  if (salt && salt->size() > kMaxCacheSaltBytes) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("cache_salt: {} bytes, at most {} are allowed", salt->size(), kMaxCacheSaltBytes));
+  }
+  return std::string(salt.value_or(""));
+}
+
+Result<GenerationOptions> read_options(const JsonObject& request) {
+  GenerationOptions options;
+  KVIST_TRY(const std::optional<std::string_view> model, request.find_string("model"));
+  if (!model) return missing("model");
+  options.model = *model;
+  KVIST_TRY(const std::optional<bool> stream, request.find_bool("stream"));
+  options.stream = stream.value_or(false);
+  KVIST_TRY(options.include_usage, read_include_usage(request));
+  KVIST_TRY(const std::optional<std::uint32_t> max_tokens, read_token_limit(request, "max_tokens"));
+  KVIST_TRY(const std::optional<std::uint32_t> max_completion_tokens,
+            read_token_limit(request, "max_completion_tokens"));
+  options.max_tokens = max_completion_tokens ? max_completion_tokens : max_tokens;
+  KVIST_TRY(options.seed, read_seed(request));
+  KVIST_TRY(const std::optional<bool> ignore_eos, request.find_bool("ignore_eos"));
+  options.ignore_eos = ignore_eos.value_or(false);
+  KVIST_TRY(options.cache_salt, read_cache_salt(request));
+  KVIST_TRY_VOID(check_sampling(request));
+  return options;
+}
+
+// Text of one part of an array content, appended.
+Result<void> append_part(JsonElement element, std::string path, std::string& out) {
+  KVIST_TRY(const JsonObject part, JsonObject::from(element, std::move(path)));
+  KVIST_TRY(const std::optional<std::string_view> type, part.find_string("type"));
+  if (!type) return missing(part.path_of("type"));
+  if (*type != "text") {
+    return fail(ErrorCode::kUnsupported,
+                fmt::format("{}: parts of type \"{}\" are not supported by this server, only \"text\"",
+                            part.path_of("type"), *type));
+  }
+  KVIST_TRY(const std::optional<std::string_view> text, part.find_string("text"));
+  if (!text) return missing(part.path_of("text"));
+  out += *text;
+  return {};
+}
+
+Result<std::string> read_content(const JsonObject& message, std::string_view role) {
+  const std::string path = message.path_of("content");
+  KVIST_TRY(const std::optional<JsonElement> element, message.find("content"));
+  if (!element) {
+    if (role == "assistant") return std::string();
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("{}: required for role \"{}\", but missing or null", path, role));
+  }
+  std::string_view text;
+  if (element->get(text) == simdjson::SUCCESS) return std::string(text);
+  simdjson::dom::array parts;
+  if (element->get(parts) != simdjson::SUCCESS)
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("{}: expected a string or an array of parts, got {}", path, kind_of(*element)));
+  std::string joined;
+  std::size_t index = 0;
+  for (const JsonElement part : parts) KVIST_TRY_VOID(append_part(part, fmt::format("{}[{}]", path, index++), joined));
+  return joined;
+}
+
+Result<text::ChatMessage> read_message(JsonElement element, std::size_t index) {
+  KVIST_TRY(const JsonObject message, JsonObject::from(element, fmt::format("messages[{}]", index)));
+  KVIST_TRY(const std::optional<std::string_view> role, message.find_string("role"));
+  if (!role) return missing(message.path_of("role"));
+  if (std::ranges::find(kRoles, *role) == kRoles.end()) {
+    return fail(ErrorCode::kInvalidArgument, fmt::format("{}: expected one of {}, got \"{}\"", message.path_of("role"),
+                                                         fmt::join(kRoles, ", "), *role));
+  }
+  for (const std::string_view field : {"tool_calls", "function_call"}) {
+    KVIST_TRY(const std::optional<JsonElement> call, message.find(field));
+    simdjson::dom::array calls;
+    if (!call || (call->get(calls) == simdjson::SUCCESS && calls.size() == 0)) continue;
+    return fail(ErrorCode::kUnsupported,
+                fmt::format("{}: not supported by this server; leave it out", message.path_of(field)));
+  }
+  KVIST_TRY(std::string content, read_content(message, *role));
+  return text::ChatMessage{.role = std::string(*role), .content = std::move(content)};
+}
+
+Result<std::vector<text::ChatMessage>> read_messages(JsonElement element) {
+  simdjson::dom::array array;
+  if (element.get(array) != simdjson::SUCCESS) return unexpected_value("messages", "an array of messages", element);
+  std::vector<text::ChatMessage> messages;
+  for (const JsonElement item : array) {
+    KVIST_TRY(text::ChatMessage message, read_message(item, messages.size()));
+    messages.push_back(std::move(message));
+  }
+  if (messages.empty()) return fail(ErrorCode::kInvalidArgument, "messages: expected at least one message, got none");
+  return messages;
+}
+
+Result<std::vector<TokenId>> read_tokens(simdjson::dom::array array, const std::string& path) {
+  std::vector<TokenId> tokens;
+  tokens.reserve(array.size());
+  for (const JsonElement element : array) {
+    std::uint64_t id = 0;
+    if (element.get(id) != simdjson::SUCCESS || id > std::numeric_limits<std::uint32_t>::max())
+      return unexpected_value(fmt::format("{}[{}]", path, tokens.size()), "a token id", element);
+    tokens.emplace_back(static_cast<std::uint32_t>(id));
+  }
+  return tokens;
+}
+
+Result<Prompt> read_prompt(JsonElement element, const std::string& path) {
+  std::string_view text;
+  if (element.get(text) == simdjson::SUCCESS) return Prompt(std::string(text));
+  simdjson::dom::array array;
+  if (element.get(array) != simdjson::SUCCESS)
+    return unexpected_value(path, "a string or an array of token ids", element);
+  KVIST_TRY(std::vector<TokenId> tokens, read_tokens(array, path));
+  return Prompt(std::move(tokens));
+}
+
+// A string, an array of strings, an array of token ids, or an array of arrays of token ids.
+Result<std::vector<Prompt>> read_prompts(JsonElement element) {
+  simdjson::dom::array array;
+  std::vector<Prompt> prompts;
+  const bool is_array = element.get(array) == simdjson::SUCCESS;
+  if (is_array && array.size() == 0)
+    return fail(ErrorCode::kInvalidArgument, "prompt: expected at least one prompt or token, got an empty array");
+  if (!is_array || (*array.begin()).is_number()) {
+    if (!is_array && !element.is_string())
+      return unexpected_value("prompt", "a string, an array of strings, token ids, or an array of those", element);
+    KVIST_TRY(Prompt prompt, read_prompt(element, "prompt"));
+    prompts.push_back(std::move(prompt));
+    return prompts;
+  }
+  for (const JsonElement item : array) {
+    if (prompts.size() == kMaxPrompts) {
+      return fail(ErrorCode::kInvalidArgument, fmt::format("prompt: more than {} prompts in one request", kMaxPrompts));
+    }
+    KVIST_TRY(Prompt prompt, read_prompt(item, fmt::format("prompt[{}]", prompts.size())));
+    prompts.push_back(std::move(prompt));
+  }
+  return prompts;
+}
+
+}  // namespace
+
+Result<ChatRequest> parse_chat_request(std::string_view body) {
+  JsonBody json;
+  KVIST_TRY(const JsonObject request, json.parse(body));
+  ChatRequest chat;
+  KVIST_TRY(chat.options, read_options(request));
+  KVIST_TRY(const std::optional<JsonElement> messages, request.find("messages"));
+  if (!messages) return missing("messages");
+  KVIST_TRY(chat.messages, read_messages(*messages));
+  KVIST_TRY_VOID(refuse_unsupported(request, RequestKind::kChat));
+  return chat;
+}
+
+Result<CompletionRequest> parse_completion_request(std::string_view body) {
+  JsonBody json;
+  KVIST_TRY(const JsonObject request, json.parse(body));
+  CompletionRequest completion;
+  KVIST_TRY(completion.options, read_options(request));
+  KVIST_TRY(const std::optional<JsonElement> prompt, request.find("prompt"));
+  if (!prompt) return missing("prompt");
+  KVIST_TRY(completion.prompts, read_prompts(*prompt));
+  KVIST_TRY_VOID(refuse_unsupported(request, RequestKind::kCompletion));
+  return completion;
+}
+
+Result<TokenizeRequest> parse_tokenize_request(std::string_view body) {
+  JsonBody json;
+  KVIST_TRY(const JsonObject request, json.parse(body));
+  KVIST_TRY(const std::optional<std::string_view> model, request.find_string("model"));
+  KVIST_TRY(const std::optional<JsonElement> messages, request.find("messages"));
+  KVIST_TRY(const std::optional<std::string_view> prompt, request.find_string("prompt"));
+  if (messages.has_value() == prompt.has_value())
+    return fail(ErrorCode::kInvalidArgument, "body: expected either \"prompt\" or \"messages\"");
+  TokenizeRequest tokenize{.model = std::string(model.value_or("")), .input = std::string(prompt.value_or(""))};
+  if (messages) {
+    KVIST_TRY(tokenize.input, read_messages(*messages));
+  }
+  return tokenize;
+}
+
+Result<DetokenizeRequest> parse_detokenize_request(std::string_view body) {
+  JsonBody json;
+  KVIST_TRY(const JsonObject request, json.parse(body));
+  KVIST_TRY(const std::optional<std::string_view> model, request.find_string("model"));
+  KVIST_TRY(const std::optional<JsonElement> tokens, request.find("tokens"));
+  if (!tokens) return missing("tokens");
+  simdjson::dom::array array;
+  if (tokens->get(array) != simdjson::SUCCESS) return unexpected_value("tokens", "an array of token ids", *tokens);
+  KVIST_TRY(std::vector<TokenId> ids, read_tokens(array, "tokens"));
+  return DetokenizeRequest{.model = std::string(model.value_or("")), .tokens = std::move(ids)};
+}
+
+}  // namespace kvist::openai

@@ -1,0 +1,171 @@
+// with_usage_requested: a change of a few bytes in a client's own JSON text. The text is not written anew, because the
+// gateway forwards what it was sent: number spellings, key order, unknown fields and white space stay as they are.
+#include <simdjson.h>
+
+#include <vector>
+
+#include "kvist/openai/codec.h"
+
+namespace kvist::openai {
+namespace {
+
+// One replacement of text[position, position + length).
+struct Edit {
+  std::size_t position = 0;
+  std::size_t length = 0;
+  std::string_view replacement;
+};
+
+// The raw text of one field of an object.
+struct RawField {
+  std::string_view key;  // with quotes
+  std::size_t value_begin = 0;
+  std::size_t value_end = 0;
+};
+
+// Walks JSON text by position. Checks no more than walking needs: the text has been parsed before.
+class Scanner {
+ public:
+  explicit Scanner(std::string_view text) : text_(text) {}
+
+  // Position of the next character that is no white space; the text's size at its end.
+  [[nodiscard]] std::size_t skip_space(std::size_t at) const {
+    const std::size_t found = text_.find_first_not_of(" \t\r\n", at);
+    return found == std::string_view::npos ? text_.size() : found;
+  }
+
+  [[nodiscard]] char at(std::size_t position) const { return position < text_.size() ? text_[position] : '\0'; }
+
+  // Past the string that begins at `begin`; npos where it does not end.
+  [[nodiscard]] std::size_t skip_string(std::size_t begin) const {
+    for (std::size_t i = begin + 1; i < text_.size(); ++i) {
+      if (text_[i] == '\\') {
+        ++i;
+      } else if (text_[i] == '"') {
+        return i + 1;
+      }
+    }
+    return std::string_view::npos;
+  }
+
+  // Past the value that begins at `begin`; npos where it does not end.
+  [[nodiscard]] std::size_t skip_value(std::size_t begin) const {
+    if (at(begin) == '"') return skip_string(begin);
+    if (at(begin) != '{' && at(begin) != '[') {
+      const std::size_t end = text_.find_first_of(" \t\r\n,]}", begin);
+      return end == begin ? std::string_view::npos : end;
+    }
+    std::size_t depth = 0;
+    for (std::size_t i = begin; i < text_.size();) {
+      const char c = text_[i];
+      if (c == '"') {
+        i = skip_string(i);
+        if (i == std::string_view::npos) return i;
+        continue;
+      }
+      if (c == '{' || c == '[') ++depth;
+      if (c == '}' || c == ']') --depth;
+      ++i;
+      if (depth == 0) return i;
+    }
+    return std::string_view::npos;
+  }
+
+  // The fields of the object that begins at `begin`; false where it is none.
+  [[nodiscard]] bool fields(std::size_t begin, std::vector<RawField>& out) const {
+    if (at(begin) != '{') return false;
+    std::size_t i = skip_space(begin + 1);
+    if (at(i) == '}') return true;
+    while (at(i) == '"') {
+      const std::size_t key_end = skip_string(i);
+      if (key_end == std::string_view::npos) return false;
+      const std::size_t colon = skip_space(key_end);
+      if (at(colon) != ':') return false;
+      const std::size_t value = skip_space(colon + 1);
+      const std::size_t value_end = skip_value(value);
+      if (value_end == std::string_view::npos) return false;
+      out.push_back({text_.substr(i, key_end - i), value, value_end});
+      const std::size_t next = skip_space(value_end);
+      if (at(next) == '}') return true;
+      if (at(next) != ',') return false;
+      i = skip_space(next + 1);
+    }
+    return false;
+  }
+
+ private:
+  std::string_view text_;
+};
+
+// Whether a raw key, with its quotes and possibly escapes, names `field`.
+bool names(std::string_view key, std::string_view field) {
+  if (key.find('\\') == std::string_view::npos) return key.substr(1, key.size() - 2) == field;
+  simdjson::dom::parser parser;
+  std::string_view decoded;
+  return parser.parse(key.data(), key.size()).get(decoded) == simdjson::SUCCESS && decoded == field;
+}
+
+constexpr std::string_view kWholeField = R"("stream_options":{"include_usage":true})";
+constexpr std::string_view kWholeFieldComma = R"("stream_options":{"include_usage":true},)";
+constexpr std::string_view kOptions = R"({"include_usage":true})";
+constexpr std::string_view kInclude = R"("include_usage":true)";
+constexpr std::string_view kIncludeComma = R"("include_usage":true,)";
+
+std::unexpected<Error> not_editable(std::string_view what) {
+  return fail(ErrorCode::kInvalidArgument, std::string(what));
+}
+
+// Every include_usage of one stream_options value is made true, so that it does not matter which one a reader believes.
+Result<void> edit_options(std::string_view body, const RawField& options, std::vector<Edit>& edits) {
+  const std::size_t length = options.value_end - options.value_begin;
+  if (body.substr(options.value_begin, length) == "null") {
+    edits.push_back({options.value_begin, length, kOptions});
+    return {};
+  }
+  std::vector<RawField> fields;
+  if (!Scanner(body).fields(options.value_begin, fields))
+    return not_editable("stream_options: expected an object or null");
+  bool found = false;
+  for (const RawField& field : fields) {
+    if (!names(field.key, "include_usage")) continue;
+    found = true;
+    const std::size_t value_length = field.value_end - field.value_begin;
+    if (body.substr(field.value_begin, value_length) != "true")
+      edits.push_back({field.value_begin, value_length, "true"});
+  }
+  if (!found) edits.push_back({options.value_begin + 1, 0, fields.empty() ? kInclude : kIncludeComma});
+  return {};
+}
+
+std::string with_edits(std::string_view body, const std::vector<Edit>& edits) {
+  std::string out;
+  out.reserve(body.size() + 64);
+  std::size_t done = 0;
+  for (const Edit& edit : edits) {
+    out.append(body, done, edit.position - done);
+    out += edit.replacement;
+    done = edit.position + edit.length;
+  }
+  out.append(body, done);
+  return out;
+}
+
+}  // namespace
+
+Result<std::string> with_usage_requested(std::string_view body) {
+  const Scanner scanner(body);
+  const std::size_t begin = scanner.skip_space(0);
+  std::vector<RawField> fields;
+  if (!scanner.fields(begin, fields)) return not_editable("body: not a JSON object");
+  std::vector<Edit> edits;
+  bool found = false;
+  for (const RawField& field : fields) {
+    if (!names(field.key, "stream_options")) continue;
+    found = true;
+    KVIST_TRY_VOID(edit_options(body, field, edits));
+  }
+  if (!found) edits.push_back({begin + 1, 0, fields.empty() ? kWholeField : kWholeFieldComma});
+  return with_edits(body, edits);
+}
+
+}  // namespace kvist::openai

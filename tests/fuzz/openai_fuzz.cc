@@ -1,0 +1,47 @@
+// fuzz: openai
+// Every parser of the module on any text; and what with_usage_requested makes of a good request must be a request that
+// asks for usage.
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "kvist/base/check.h"
+#include "kvist/openai/codec.h"
+#include "kvist/openai/errors.h"
+#include "kvist/openai/tokenize.h"
+
+namespace {
+
+using kvist::Result;
+namespace openai = kvist::openai;
+
+template <class Request>
+void check_usage_edit(std::string_view body, Result<Request> (*parse)(std::string_view)) {
+  const Result<Request> request = parse(body);
+  if (!request) {
+    const std::string error = openai::error_body(request.error());
+    KVIST_CHECK(openai::parse_chunk(error).has_value(), "an error body is an error frame: " + error);
+    return;
+  }
+  const Result<std::string> edited = openai::with_usage_requested(body);
+  KVIST_CHECK(edited.has_value(), edited.error().message);
+  const Result<Request> again = parse(*edited);
+  KVIST_CHECK(again.has_value(), again.error().message + " in " + *edited);
+  KVIST_CHECK(again->options.include_usage, "usage is not requested by " + *edited);
+  KVIST_CHECK(again->options.model == request->options.model, "the model changed in " + *edited);
+  KVIST_CHECK(openai::with_usage_requested(*edited) == *edited, "a second edit changed " + *edited);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  check_usage_edit<openai::ChatRequest>(text, &openai::parse_chat_request);
+  check_usage_edit<openai::CompletionRequest>(text, &openai::parse_completion_request);
+  static_cast<void>(openai::with_usage_requested(text));
+  static_cast<void>(openai::parse_tokenize_request(text));
+  static_cast<void>(openai::parse_detokenize_request(text));
+  static_cast<void>(openai::parse_chunk(text));
+  return 0;
+}

@@ -1,0 +1,165 @@
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "kvist/openai/chunk_writer.h"
+#include "kvist/openai/codec.h"
+#include "kvist/openai/tokenize.h"
+
+namespace kvist::openai {
+namespace {
+
+const AnswerHead kChat{.id = "chatcmpl-1", .model = "m\"1", .created = 1'700'000'000, .chat = true};
+const AnswerHead kText{.id = "cmpl-1", .model = "m", .created = 1'700'000'000, .chat = false};
+const Usage kUsage{.prompt_tokens = 10, .completion_tokens = 5, .cached_tokens = 8};
+
+TEST(ChatChunks, HaveTheShapeOfTheApi) {
+  const std::string head =
+      R"({"id":"chatcmpl-1","object":"chat.completion.chunk","created":1700000000,"model":"m\"1","choices":[)";
+  EXPECT_EQ(role_chunk(kChat, 0), head + R"({"index":0,"delta":{"role":"assistant","content":""},"logprobs":null,)" +
+                                      R"("finish_reason":null}]})");
+  EXPECT_EQ(text_chunk(kChat, 2, "a\"\n"),
+            head + R"({"index":2,"delta":{"content":"a\"\n"},"logprobs":null,"finish_reason":null}]})");
+  EXPECT_EQ(finish_chunk(kChat, 0, "stop"),
+            head + R"({"index":0,"delta":{},"logprobs":null,"finish_reason":"stop"}]})");
+  EXPECT_EQ(usage_chunk(kChat, kUsage),
+            head + R"(],"usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15,)" +
+                R"("prompt_tokens_details":{"cached_tokens":8}}})");
+}
+
+TEST(CompletionChunks, HaveTheShapeOfTheApi) {
+  const std::string head = R"({"id":"cmpl-1","object":"text_completion","created":1700000000,"model":"m","choices":[)";
+  EXPECT_EQ(text_chunk(kText, 1, "x"), head + R"({"index":1,"text":"x","logprobs":null,"finish_reason":null}]})");
+  EXPECT_EQ(finish_chunk(kText, 1, "length"),
+            head + R"({"index":1,"text":"","logprobs":null,"finish_reason":"length"}]})");
+}
+
+TEST(ChunkWriter, AppendsToWhatIsThere) {
+  const ChunkWriter writer(kText);
+  std::string out = "data: ";
+  writer.append_text(out, 0, "x");
+  EXPECT_EQ(out, "data: " + text_chunk(kText, 0, "x"));
+}
+
+TEST(WholeAnswer, HasTheShapeOfTheApi) {
+  EXPECT_EQ(whole_answer(kChat, {{.text = "hi", .finish_reason = "stop"}}, kUsage),
+            R"({"id":"chatcmpl-1","object":"chat.completion","created":1700000000,"model":"m\"1","choices":[)"
+            R"({"index":0,"message":{"role":"assistant","content":"hi"},"logprobs":null,"finish_reason":"stop"}],)"
+            R"("usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15,)"
+            R"("prompt_tokens_details":{"cached_tokens":8}}})");
+  EXPECT_EQ(whole_answer(kText, {{.text = "a", .finish_reason = "stop"}, {.text = "b", .finish_reason = "length"}}, {}),
+            R"({"id":"cmpl-1","object":"text_completion","created":1700000000,"model":"m","choices":[)"
+            R"({"index":0,"text":"a","logprobs":null,"finish_reason":"stop"},)"
+            R"({"index":1,"text":"b","logprobs":null,"finish_reason":"length"}],)"
+            R"("usage":{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0,)"
+            R"("prompt_tokens_details":{"cached_tokens":0}}})");
+}
+
+TEST(ModelList, NamesModelsAndTheirContext) {
+  EXPECT_EQ(model_list({"m"}, 7, 16'384),
+            R"({"object":"list","data":[{"id":"m","object":"model","created":7,"owned_by":"kvist","root":"m",)"
+            R"("parent":null,"max_model_len":16384}]})");
+}
+
+TEST(TokenizeAnswers, HaveTheShapeOfVllm) {
+  const std::vector<TokenId> tokens{TokenId(1), TokenId(2)};
+  EXPECT_EQ(tokenize_answer(tokens, 9), R"({"count":2,"max_model_len":9,"tokens":[1,2]})");
+  EXPECT_EQ(detokenize_answer("hi"), R"({"prompt":"hi"})");
+}
+
+TEST(ChatRequestBody, IsWhatTheParserReads) {
+  const ClientChatRequest sent{.model = "m",
+                               .messages = {{"user", "q\"\xC3\xA9"}, {"assistant", "a"}},
+                               .max_tokens = 12,
+                               .seed = ~std::uint64_t{0},
+                               .stream = true};
+  const Result<ChatRequest> read = parse_chat_request(chat_request_body(sent));
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(read->options.model, "m");
+  EXPECT_TRUE(read->options.stream);
+  EXPECT_TRUE(read->options.include_usage);
+  EXPECT_EQ(read->options.max_tokens, 12U);
+  EXPECT_EQ(read->options.seed, ~std::uint64_t{0});
+  ASSERT_EQ(read->messages.size(), 2U);
+  EXPECT_EQ(read->messages[0].content, "q\"\xC3\xA9");
+  EXPECT_EQ(read->messages[1].role, "assistant");
+}
+
+TEST(ParseChunk, ReadsWhatTheWriterWrote) {
+  const Result<ChunkView> role = parse_chunk(role_chunk(kChat, 0));
+  ASSERT_TRUE(role);
+  EXPECT_TRUE(role->has_role);
+  EXPECT_EQ(role->content, "");
+  EXPECT_FALSE(role->finish_reason);
+
+  for (const AnswerHead& head : {kChat, kText}) {
+    const Result<ChunkView> text = parse_chunk(text_chunk(head, 0, "h\xC3\xA9\n"));
+    ASSERT_TRUE(text);
+    EXPECT_EQ(text->content, "h\xC3\xA9\n");
+    EXPECT_FALSE(text->has_role);
+    EXPECT_FALSE(text->usage_only);
+    EXPECT_FALSE(text->usage);
+
+    const Result<ChunkView> finish = parse_chunk(finish_chunk(head, 0, "length"));
+    ASSERT_TRUE(finish);
+    EXPECT_EQ(finish->finish_reason, "length");
+
+    const Result<ChunkView> usage = parse_chunk(usage_chunk(head, kUsage));
+    ASSERT_TRUE(usage);
+    EXPECT_TRUE(usage->usage_only);
+    ASSERT_TRUE(usage->usage);
+    EXPECT_EQ(usage->usage->prompt_tokens, 10U);
+    EXPECT_EQ(usage->usage->completion_tokens, 5U);
+    EXPECT_EQ(usage->usage->cached_tokens, 8U);
+
+    const Result<ChunkView> whole = parse_chunk(whole_answer(head, {{.text = "t", .finish_reason = "stop"}}, kUsage));
+    ASSERT_TRUE(whole);
+    EXPECT_EQ(whole->content, "t");
+    EXPECT_EQ(whole->finish_reason, "stop");
+    EXPECT_FALSE(whole->usage_only);
+    ASSERT_TRUE(whole->usage);
+  }
+}
+
+TEST(ParseChunk, ReadsOtherServersForms) {
+  const Result<ChunkView> vllm = parse_chunk(
+      R"({"choices":[{"index":0,"delta":{"content":"x","tool_calls":null},"stop_reason":null,"finish_reason":null}],)"
+      R"("usage":null,"system_fingerprint":"f"})");
+  ASSERT_TRUE(vllm);
+  EXPECT_EQ(vllm->content, "x");
+  EXPECT_FALSE(vllm->usage);
+  const Result<ChunkView> no_details =
+      parse_chunk(R"({"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":1,"prompt_tokens_details":null}})");
+  ASSERT_TRUE(no_details);
+  EXPECT_EQ(no_details->usage->prompt_tokens, 3U);
+  EXPECT_EQ(no_details->usage->cached_tokens, 0U);
+  const Result<ChunkView> null_content = parse_chunk(R"({"choices":[{"delta":{"role":"assistant","content":null}}]})");
+  ASSERT_TRUE(null_content);
+  EXPECT_TRUE(null_content->has_role);
+}
+
+TEST(ParseChunk, ReadsErrorFrames) {
+  for (const char* frame :
+       {R"({"error":{"message":"out of blocks","type":"t","param":null,"code":null}})", R"({"error":"out of blocks"})",
+        R"({"object":"error","message":"out of blocks","code":400})",
+        R"({"choices":[],"error":{"message":"out of blocks"}})"}) {
+    const Result<ChunkView> view = parse_chunk(frame);
+    ASSERT_TRUE(view) << frame;
+    EXPECT_EQ(view->error, "out of blocks") << frame;
+  }
+  EXPECT_EQ(parse_chunk(R"({"error":{"code":5}})")->error, R"({"code":5})");
+}
+
+TEST(ParseChunk, RefusesWhatIsNoAnswer) {
+  for (const char* text :
+       {"", "[DONE]", "[]", "{}", R"({"choices":{}})", R"({"choices":[1]})", R"({"choices":[{"delta":{"content":1}}]})",
+        R"({"choices":[{"text":[]}]})", R"({"choices":[],"usage":{"prompt_tokens":-1}})", R"({"choices":[],"usage":4})",
+        R"({"choices":[{"text":"a","finish_reason":1}]})", R"({"choices":[)"}) {
+    const Result<ChunkView> view = parse_chunk(text);
+    ASSERT_FALSE(view) << text;
+    EXPECT_EQ(view.error().code, ErrorCode::kCorrupt) << text;
+  }
+}
+
+}  // namespace
+}  // namespace kvist::openai

@@ -1,0 +1,317 @@
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "kvist/openai/codec.h"
+#include "kvist/openai/errors.h"
+#include "kvist/openai/tokenize.h"
+
+namespace kvist::openai {
+namespace {
+
+std::string chat_with(std::string_view fields) {
+  return fmt::format(R"({{"model":"m","messages":[{{"role":"user","content":"hi"}}]{}{}}})", fields.empty() ? "" : ",",
+                     fields);
+}
+
+std::string completion_with(std::string_view prompt) {
+  return fmt::format(R"({{"model":"m","prompt":{}}})", prompt);
+}
+
+// The error of a body that must be refused, as "code: message".
+std::string chat_error(std::string_view body) {
+  const Result<ChatRequest> request = parse_chat_request(body);
+  if (request) return "accepted";
+  return fmt::format("{}: {}", to_string(request.error().code), request.error().message);
+}
+
+std::string completion_error(std::string_view body) {
+  const Result<CompletionRequest> request = parse_completion_request(body);
+  if (request) return "accepted";
+  return fmt::format("{}: {}", to_string(request.error().code), request.error().message);
+}
+
+TEST(ChatRequest, HasTheDefaultsOfTheApi) {
+  const Result<ChatRequest> request = parse_chat_request(chat_with(""));
+  ASSERT_TRUE(request) << request.error().message;
+  EXPECT_EQ(request->options.model, "m");
+  EXPECT_FALSE(request->options.stream);
+  EXPECT_FALSE(request->options.include_usage);
+  EXPECT_FALSE(request->options.max_tokens);
+  EXPECT_FALSE(request->options.seed);
+  EXPECT_FALSE(request->options.ignore_eos);
+  EXPECT_EQ(request->options.cache_salt, "");
+  ASSERT_EQ(request->messages.size(), 1U);
+  EXPECT_EQ(request->messages[0].role, "user");
+  EXPECT_EQ(request->messages[0].content, "hi");
+}
+
+TEST(ChatRequest, ReadsEveryHonouredField) {
+  const Result<ChatRequest> request = parse_chat_request(
+      chat_with(R"("stream":true,"stream_options":{"include_usage":true},"max_tokens":7,"seed":-1,"ignore_eos":true,)"
+                R"("cache_salt":"tenant","temperature":0.5,"top_p":1,"top_k":-1,"user":"u","unheard_of":[{}])"));
+  ASSERT_TRUE(request) << request.error().message;
+  EXPECT_TRUE(request->options.stream);
+  EXPECT_TRUE(request->options.include_usage);
+  EXPECT_EQ(request->options.max_tokens, 7U);
+  EXPECT_EQ(request->options.seed, ~std::uint64_t{0});
+  EXPECT_TRUE(request->options.ignore_eos);
+  EXPECT_EQ(request->options.cache_salt, "tenant");
+}
+
+TEST(ChatRequest, MaxCompletionTokensWins) {
+  for (const char* fields : {R"("max_tokens":7,"max_completion_tokens":9)", R"("max_completion_tokens":9)"}) {
+    const Result<ChatRequest> request = parse_chat_request(chat_with(fields));
+    ASSERT_TRUE(request);
+    EXPECT_EQ(request->options.max_tokens, 9U);
+  }
+}
+
+TEST(ChatRequest, SeedsUseAll64Bits) {
+  const Result<ChatRequest> request = parse_chat_request(chat_with(R"("seed":18446744073709551615)"));
+  ASSERT_TRUE(request);
+  EXPECT_EQ(request->options.seed, ~std::uint64_t{0});
+}
+
+TEST(ChatRequest, NullMeansAbsent) {
+  const Result<ChatRequest> request = parse_chat_request(
+      chat_with(R"("stream":null,"stream_options":null,"max_tokens":null,"seed":null,"ignore_eos":null,"n":null,)"
+                R"("cache_salt":null,"stop":null,"tools":null,"temperature":null,"logprobs":null)"));
+  ASSERT_TRUE(request) << request.error().message;
+  EXPECT_FALSE(request->options.max_tokens);
+}
+
+TEST(ChatRequest, JoinsTextPartsAndDecodesEscapes) {
+  const Result<ChatRequest> request = parse_chat_request(
+      R"({"messages":[{"role":"system","content":"s"},{"role":"assistant","content":null},)"
+      R"({"role":"assistant"},{"role":"user","content":[{"type":"text","text":"a\u00e9\n"},{"text":"b","type":"text"}]},)"
+      R"({"role":"user","content":[]}],"model":"m"})");
+  ASSERT_TRUE(request) << request.error().message;
+  ASSERT_EQ(request->messages.size(), 5U);
+  EXPECT_EQ(request->messages[1].content, "");
+  EXPECT_EQ(request->messages[2].content, "");
+  EXPECT_EQ(request->messages[3].content, "a\xC3\xA9\nb");
+  EXPECT_EQ(request->messages[4].content, "");
+}
+
+TEST(ChatRequest, NamesWhatIsWrongWithMessages) {
+  const auto error = [](std::string_view messages) {
+    return chat_error(fmt::format(R"({{"model":"m","messages":{}}})", messages));
+  };
+  EXPECT_EQ(error("7"), "invalid_argument: messages: expected an array of messages, got 7");
+  EXPECT_EQ(error("[]"), "invalid_argument: messages: expected at least one message, got none");
+  EXPECT_EQ(error("[[]]"), "invalid_argument: messages[0]: expected an object, got an array");
+  EXPECT_EQ(error("null"), "invalid_argument: messages: required, but missing");
+  EXPECT_EQ(error(R"([{"content":"x"}])"), "invalid_argument: messages[0].role: required, but missing");
+  EXPECT_EQ(error(R"([{"role":3,"content":"x"}])"), "invalid_argument: messages[0].role: expected a string, got 3");
+  EXPECT_EQ(error(R"([{"role":"boss","content":"x"}])"),
+            "invalid_argument: messages[0].role: expected one of system, developer, user, assistant, tool, function, "
+            "got \"boss\"");
+  EXPECT_EQ(error(R"([{"role":"user","content":"x"},{"role":"user"}])"),
+            "invalid_argument: messages[1].content: required for role \"user\", but missing or null");
+  EXPECT_EQ(error(R"([{"role":"user","content":5}])"),
+            "invalid_argument: messages[0].content: expected a string or an array of parts, got a number");
+  EXPECT_EQ(error(R"([{"role":"user","content":["x"]}])"),
+            "invalid_argument: messages[0].content[0]: expected an object, got a string");
+  EXPECT_EQ(error(R"([{"role":"user","content":[{"type":"text"}]}])"),
+            "invalid_argument: messages[0].content[0].text: required, but missing");
+  EXPECT_EQ(error(R"([{"role":"user","content":[{"type":"text","text":"a"},{"type":"image_url","image_url":{}}]}])"),
+            "unsupported: messages[0].content[1].type: parts of type \"image_url\" are not supported by this server, "
+            "only \"text\"");
+  EXPECT_EQ(error(R"([{"role":"assistant","content":null,"tool_calls":[{"id":"c"}]}])"),
+            "unsupported: messages[0].tool_calls: not supported by this server; leave it out");
+  EXPECT_EQ(error(R"([{"role":"user","content":"a","content":"b"}])"),
+            "invalid_argument: messages[0].content: given more than once");
+}
+
+TEST(ChatRequest, NamesEveryBadField) {
+  const auto error = [](std::string_view fields) { return chat_error(chat_with(fields)); };
+  const std::string prefix = "invalid_argument: ";
+  EXPECT_EQ(error(R"("stream":"yes")"), prefix + "stream: expected true or false, got a string");
+  EXPECT_EQ(error(R"("stream_options":3)"), prefix + "stream_options: expected an object, got 3");
+  EXPECT_EQ(error(R"("stream_options":{"include_usage":1})"),
+            prefix + "stream_options.include_usage: expected true or false, got 1");
+  EXPECT_EQ(error(R"("max_tokens":0)"), prefix + "max_tokens: expected an integer from 1 to 2147483647, got 0");
+  EXPECT_EQ(error(R"("max_tokens":1.5)"), prefix + "max_tokens: expected an integer from 1 to 2147483647, got 1.5");
+  EXPECT_EQ(error(R"("max_completion_tokens":"9")"),
+            prefix + "max_completion_tokens: expected an integer from 1 to 2147483647, got a string");
+  EXPECT_EQ(error(R"("seed":1.5)"), prefix + "seed: expected a 64-bit integer, got 1.5");
+  EXPECT_EQ(error(R"("seed":"1")"), prefix + "seed: expected a 64-bit integer, got a string");
+  EXPECT_EQ(error(R"("ignore_eos":0)"), prefix + "ignore_eos: expected true or false, got 0");
+  EXPECT_EQ(error(R"("cache_salt":{})"), prefix + "cache_salt: expected a string, got an object");
+  EXPECT_EQ(error(fmt::format(R"("cache_salt":"{}")", std::string(1025, 'x'))),
+            prefix + "cache_salt: 1025 bytes, at most 1024 are allowed");
+  EXPECT_EQ(error(R"("temperature":2.5)"), prefix + "temperature: expected a number from 0 to 2, got 2.5");
+  EXPECT_EQ(error(R"("temperature":[])"), prefix + "temperature: expected a number from 0 to 2, got an array");
+  EXPECT_EQ(error(R"("top_p":-0.1)"), prefix + "top_p: expected a number from 0 to 1, got -0.1");
+  EXPECT_EQ(error(R"("min_p":2)"), prefix + "min_p: expected a number from 0 to 1, got 2");
+  EXPECT_EQ(error(R"("top_k":-2)"), prefix + "top_k: expected an integer from -1 to 2147483647, got -2");
+  EXPECT_EQ(error(R"("frequency_penalty":3)"), prefix + "frequency_penalty: expected a number from -2 to 2, got 3");
+  EXPECT_EQ(error(R"("presence_penalty":-3)"), prefix + "presence_penalty: expected a number from -2 to 2, got -3");
+  EXPECT_EQ(error(R"("repetition_penalty":0)"),
+            prefix + "repetition_penalty: expected a number from 0.01 to 100, got 0");
+  EXPECT_EQ(error(R"("n":0)"), prefix + "n: expected an integer from 1 to 2147483647, got 0");
+  EXPECT_EQ(error(R"("model":"again")"), prefix + "model: given more than once");
+}
+
+TEST(ChatRequest, RefusesByNameWhatWouldChangeTheOutput) {
+  const auto refuses = [](std::string_view name, std::string_view value) {
+    const std::string error = chat_error(chat_with(fmt::format(R"("{}":{})", name, value)));
+    EXPECT_TRUE(error.starts_with(fmt::format("unsupported: {}: ", name))) << name << ": " << error;
+  };
+  refuses("n", "2");
+  refuses("best_of", "3");
+  refuses("stop", R"("\n")");
+  refuses("stop", R"(["a","b"])");
+  refuses("stop_token_ids", "[5]");
+  refuses("min_tokens", "4");
+  refuses("logit_bias", R"({"50256":-100})");
+  refuses("prompt_logprobs", "1");
+  refuses("use_beam_search", "true");
+  refuses("response_format", R"({"type":"json_object"})");
+  refuses("structured_outputs", "{}");
+  refuses("guided_json", "{}");
+  refuses("bad_words", R"(["x"])");
+  refuses("truncate_prompt_tokens", "5");
+  refuses("echo", "true");
+  refuses("logprobs", "true");
+  refuses("top_logprobs", "5");
+  refuses("tools", R"([{"type":"function"}])");
+  refuses("tool_choice", R"("required")");
+  refuses("functions", "[{}]");
+  refuses("modalities", R"(["text","audio"])");
+  refuses("audio", "{}");
+  refuses("add_generation_prompt", "false");
+  refuses("continue_final_message", "true");
+  refuses("chat_template", R"("{{x}}")");
+  EXPECT_EQ(chat_error(chat_with(R"("stop":"x")")),
+            "unsupported: stop: not supported by this server with this value; leave it out or empty");
+  EXPECT_TRUE(chat_error(chat_with(R"("stream_options":{"continuous_usage_stats":true})"))
+                  .starts_with("unsupported: stream_options.continuous_usage_stats: "));
+}
+
+TEST(ChatRequest, AcceptsNeutralValuesOfThoseFields) {
+  EXPECT_EQ(chat_error(chat_with(
+                R"("n":1,"best_of":1,"stop":[],"stop_token_ids":[],"min_tokens":0,"logit_bias":{},)"
+                R"("use_beam_search":false,"response_format":{"type":"text"},"echo":false,"logprobs":false,)"
+                R"("top_logprobs":0,"tools":[],"tool_choice":"none","function_call":"auto","modalities":["text"],)"
+                R"("add_generation_prompt":true,"continue_final_message":false,"chat_template_kwargs":{})")),
+            "accepted");
+  EXPECT_EQ(chat_error(chat_with(R"("stop":"")")), "accepted");
+}
+
+TEST(ChatRequest, RefusesTextThatIsNoObject) {
+  EXPECT_TRUE(chat_error("").starts_with("invalid_argument: body: not valid JSON: "));
+  EXPECT_TRUE(chat_error(R"({"model":"m")").starts_with("invalid_argument: body: not valid JSON: "));
+  EXPECT_TRUE(chat_error("{\"model\":\"\xFF\"}").starts_with("invalid_argument: body: not valid JSON: "));
+  EXPECT_EQ(chat_error("[1]"), "invalid_argument: body: expected an object, got an array");
+  EXPECT_EQ(chat_error("{}"), "invalid_argument: model: required, but missing");
+}
+
+TEST(ChatRequest, BoundsDepthAndFields) {
+  const auto nested = [](int depth) {
+    return chat_with(R"("x":)" + std::string(static_cast<std::size_t>(depth), '[') +
+                     std::string(static_cast<std::size_t>(depth), ']'));
+  };
+  EXPECT_EQ(chat_error(nested(40)), "accepted");
+  EXPECT_TRUE(chat_error(nested(70)).starts_with("invalid_argument: body: not valid JSON: "));
+  EXPECT_TRUE(chat_error(nested(5'000)).starts_with("invalid_argument: body: not valid JSON: "));
+  std::string fields = R"("f":0)";
+  for (int i = 0; i < 300; ++i) fields += fmt::format(R"(,"f{}":0)", i);
+  EXPECT_EQ(chat_error(chat_with(fields)), "invalid_argument: body: more than 256 fields");
+}
+
+TEST(ChatRequest, ReadsLargeBodiesAndSmallOnesAfterThem) {
+  const std::string content(3UL << 20, 'x');
+  const Result<ChatRequest> request =
+      parse_chat_request(fmt::format(R"({{"model":"m","messages":[{{"role":"user","content":"{}"}}]}})", content));
+  ASSERT_TRUE(request) << request.error().message;
+  EXPECT_EQ(request->messages[0].content, content);
+  EXPECT_EQ(chat_error(chat_with("")), "accepted");
+}
+
+TEST(CompletionRequest, ReadsTheFourFormsOfPrompt) {
+  const auto prompts = [](std::string_view prompt) {
+    Result<CompletionRequest> request = parse_completion_request(completion_with(prompt));
+    EXPECT_TRUE(request) << request.error().message;
+    return request ? request->prompts : std::vector<Prompt>();
+  };
+  using Tokens = std::vector<TokenId>;
+  EXPECT_EQ(prompts(R"("a")"), (std::vector<Prompt>{std::string("a")}));
+  EXPECT_EQ(prompts(R"(["a","b"])"), (std::vector<Prompt>{std::string("a"), std::string("b")}));
+  EXPECT_EQ(prompts("[1,2]"), (std::vector<Prompt>{Tokens{TokenId(1), TokenId(2)}}));
+  EXPECT_EQ(prompts("[[1],[2,3]]"), (std::vector<Prompt>{Tokens{TokenId(1)}, Tokens{TokenId(2), TokenId(3)}}));
+}
+
+TEST(CompletionRequest, NamesWhatIsWrongWithPrompts) {
+  const auto error = [](std::string_view prompt) { return completion_error(completion_with(prompt)); };
+  EXPECT_EQ(error("null"), "invalid_argument: prompt: required, but missing");
+  EXPECT_EQ(error("[]"), "invalid_argument: prompt: expected at least one prompt or token, got an empty array");
+  EXPECT_EQ(error("5"),
+            "invalid_argument: prompt: expected a string, an array of strings, token ids, or an array of those, got 5");
+  EXPECT_EQ(error("[1,\"a\"]"), "invalid_argument: prompt[1]: expected a token id, got a string");
+  EXPECT_EQ(error("[1,-1]"), "invalid_argument: prompt[1]: expected a token id, got -1");
+  EXPECT_EQ(error("[4294967296]"), "invalid_argument: prompt[0]: expected a token id, got 4294967296");
+  EXPECT_EQ(error("[\"a\",1]"), "invalid_argument: prompt[1]: expected a string or an array of token ids, got 1");
+  EXPECT_EQ(error("[[1],[true]]"), "invalid_argument: prompt[1][0]: expected a token id, got a boolean");
+  std::string many = "[\"a\"";
+  for (std::size_t i = 0; i < kMaxPrompts; ++i) many += ",\"a\"";
+  EXPECT_EQ(error(many + "]"), "invalid_argument: prompt: more than 256 prompts in one request");
+}
+
+TEST(CompletionRequest, RefusesLogprobsEvenZero) {
+  EXPECT_TRUE(completion_error(R"({"model":"m","prompt":"a","logprobs":0})").starts_with("unsupported: logprobs: "));
+  EXPECT_TRUE(completion_error(R"({"model":"m","prompt":"a","suffix":"b"})").starts_with("unsupported: suffix: "));
+  EXPECT_TRUE(completion_error(R"({"model":"m","prompt":"a","echo":true})").starts_with("unsupported: echo: "));
+}
+
+TEST(TokenizeRequest, TakesPromptOrMessages) {
+  const Result<TokenizeRequest> prompt = parse_tokenize_request(R"({"prompt":"ab"})");
+  ASSERT_TRUE(prompt);
+  EXPECT_EQ(std::get<std::string>(prompt->input), "ab");
+  const Result<TokenizeRequest> chat =
+      parse_tokenize_request(R"({"model":"m","messages":[{"role":"user","content":"x"}]})");
+  ASSERT_TRUE(chat);
+  EXPECT_EQ(std::get<1>(chat->input).at(0).content, "x");
+  EXPECT_FALSE(parse_tokenize_request("{}"));
+  EXPECT_FALSE(parse_tokenize_request(R"({"prompt":"a","messages":[]})"));
+  EXPECT_FALSE(parse_tokenize_request(R"({"prompt":["a"]})"));
+}
+
+TEST(DetokenizeRequest, TakesTokens) {
+  const Result<DetokenizeRequest> request = parse_detokenize_request(R"({"tokens":[104,105]})");
+  ASSERT_TRUE(request);
+  EXPECT_EQ(request->tokens, (std::vector<TokenId>{TokenId(104), TokenId(105)}));
+  EXPECT_FALSE(parse_detokenize_request(R"({"tokens":"hi"})"));
+  EXPECT_FALSE(parse_detokenize_request("{}"));
+}
+
+TEST(ErrorBody, CarriesTypeParamAndCode) {
+  EXPECT_EQ(error_body({ErrorCode::kInvalidArgument, "messages[2].content: expected \"x\""}),
+            R"({"error":{"message":"messages[2].content: expected \"x\"","type":"invalid_request_error",)"
+            R"("param":"messages[2].content","code":"invalid_argument"}})");
+  EXPECT_EQ(
+      error_body({ErrorCode::kResourceExhausted, "queue: full"}),
+      R"({"error":{"message":"queue: full","type":"rate_limit_error","param":null,"code":"resource_exhausted"}})");
+  EXPECT_EQ(error_body({ErrorCode::kInvalidArgument, "body: not valid JSON: x"}),
+            R"({"error":{"message":"body: not valid JSON: x","type":"invalid_request_error","param":null,)"
+            R"("code":"invalid_argument"}})");
+}
+
+TEST(HttpStatus, IsTheDocumentedOnePerCode) {
+  EXPECT_EQ(http_status(ErrorCode::kInvalidArgument), 400);
+  EXPECT_EQ(http_status(ErrorCode::kUnauthenticated), 401);
+  EXPECT_EQ(http_status(ErrorCode::kNotFound), 404);
+  EXPECT_EQ(http_status(ErrorCode::kTooLarge), 413);
+  EXPECT_EQ(http_status(ErrorCode::kUnsupported), 422);
+  EXPECT_EQ(http_status(ErrorCode::kResourceExhausted), 429);
+  EXPECT_EQ(http_status(ErrorCode::kUnavailable), 503);
+  EXPECT_EQ(http_status(ErrorCode::kDeadlineExceeded), 504);
+  EXPECT_EQ(http_status(ErrorCode::kCancelled), 499);
+  EXPECT_EQ(http_status(ErrorCode::kCorrupt), 502);
+  EXPECT_EQ(http_status(ErrorCode::kInternal), 500);
+}
+
+}  // namespace
+}  // namespace kvist::openai

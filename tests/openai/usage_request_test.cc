@@ -1,0 +1,155 @@
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "kvist/base/json_writer.h"
+#include "kvist/base/random.h"
+#include "kvist/openai/codec.h"
+
+namespace kvist::openai {
+namespace {
+
+std::string edited(std::string_view body) {
+  const Result<std::string> result = with_usage_requested(body);
+  return result ? *result : "error: " + result.error().message;
+}
+
+TEST(WithUsageRequested, InsertsTheFieldAfterTheOpeningBrace) {
+  EXPECT_EQ(edited(R"( { "model" : "m", "x": 1.50e0 } )"),
+            R"( {"stream_options":{"include_usage":true}, "model" : "m", "x": 1.50e0 } )");
+  EXPECT_EQ(edited("{ }"), R"({"stream_options":{"include_usage":true} })");
+}
+
+TEST(WithUsageRequested, LeavesABodyAloneThatAsksAlready) {
+  const std::string body = R"({"stream_options" : {"a":[1,"]}"], "include_usage" : true } , "model":"m"})";
+  EXPECT_EQ(edited(body), body);
+}
+
+TEST(WithUsageRequested, EditsInsideStreamOptions) {
+  EXPECT_EQ(edited(R"({"stream_options":null,"model":"m"})"),
+            R"({"stream_options":{"include_usage":true},"model":"m"})");
+  EXPECT_EQ(edited(R"({"stream_options":{}})"), R"({"stream_options":{"include_usage":true}})");
+  EXPECT_EQ(edited(R"({"stream_options": { "x": 1 }})"), R"({"stream_options": {"include_usage":true, "x": 1 }})");
+  EXPECT_EQ(edited(R"({"a":1,"stream_options":{"include_usage" : false , "x":2}})"),
+            R"({"a":1,"stream_options":{"include_usage" : true , "x":2}})");
+  EXPECT_EQ(edited(R"({"stream_options":{"include_usage":null}})"), R"({"stream_options":{"include_usage":true}})");
+}
+
+TEST(WithUsageRequested, IsNotMisledByLookAlikes) {
+  const std::string insert = R"("stream_options":{"include_usage":true},)";
+  for (const std::string rest :
+       {R"("messages":[{"stream_options":{"include_usage":true}}]})",
+        R"("x":"\"stream_options\":{\"include_usage\":true}"})", R"("a\"stream_options":{"include_usage":true}})",
+        R"("Stream_options":{"include_usage":true}})", R"("metadata":{"stream_options":null,"y":{}},"z":"\\"})"})
+    EXPECT_EQ(edited("{" + rest), "{" + insert + rest);
+  EXPECT_EQ(edited(R"({"stream_options":{"x":{"include_usage":true}}})"),
+            R"({"stream_options":{"include_usage":true,"x":{"include_usage":true}}})");
+}
+
+TEST(WithUsageRequested, KnowsEscapedKeys) {
+  EXPECT_EQ(edited(R"({"stream\u005foptions":{"include\u005Fusage":false}})"),
+            R"({"stream\u005foptions":{"include\u005Fusage":true}})");
+}
+
+TEST(WithUsageRequested, MakesEveryDuplicateTrue) {
+  EXPECT_EQ(
+      edited(R"({"stream_options":null,"stream_options":{"include_usage":false,"include_usage":true}})"),
+      R"({"stream_options":{"include_usage":true},"stream_options":{"include_usage":true,"include_usage":true}})");
+}
+
+TEST(WithUsageRequested, RefusesWhatIsNoRequest) {
+  for (const char* body : {"", "[]", "{", R"({"a")", R"({"a":)", R"({"a":1)", R"({"a":"x)", R"({"a":[1})", R"({"a" 1})",
+                           R"({"a":1,})", R"({"stream_options":3})", R"({"stream_options":"x"})"})
+    EXPECT_FALSE(with_usage_requested(body)) << body;
+}
+
+// A random value whose strings and keys look like what the editor searches for.
+void append_random_value(RandomStream& random, int depth, JsonWriter& json) {
+  static const std::vector<std::string> kWords = {
+      "stream_options", "include_usage", "\"", "\\", "{", "}", ":", "a\"b", "\n", "\xC3\xA9", "true"};
+  const auto word = [&] {
+    return kWords[static_cast<std::size_t>(random.uniform_int(0, static_cast<std::int64_t>(kWords.size()) - 1))];
+  };
+  const std::int64_t kind = random.uniform_int(0, depth > 0 ? 5 : 3);
+  if (kind == 0) json.value(word());
+  if (kind == 1) json.value(random.uniform_int(-5, 5));
+  if (kind == 2) json.null();
+  if (kind == 3) json.value(true);
+  if (kind == 4) {
+    json.begin_array();
+    for (std::int64_t i = random.uniform_int(0, 3); i > 0; --i) append_random_value(random, depth - 1, json);
+    json.end_array();
+  }
+  if (kind == 5) {
+    json.begin_object();
+    for (std::int64_t i = random.uniform_int(0, 3); i > 0; --i) {
+      json.key(word());
+      append_random_value(random, depth - 1, json);
+    }
+    json.end_object();
+  }
+}
+
+void append_random_options(RandomStream& random, JsonWriter& json) {
+  if (random.uniform() < 0.3) {
+    json.null();
+    return;
+  }
+  json.begin_object();
+  if (random.uniform() < 0.5) {
+    json.key("noise");
+    append_random_value(random, 2, json);
+  }
+  if (random.uniform() < 0.6) json.field("include_usage", random.uniform() < 0.5);
+  json.end_object();
+}
+
+std::string random_body(RandomStream& random) {
+  JsonWriter json(static_cast<int>(random.uniform_int(0, 2)));
+  json.begin_object();
+  if (random.uniform() < 0.5) {
+    json.key("noise1");
+    append_random_value(random, 3, json);
+  }
+  json.field("model", "m\"{").field("seed", random.next());
+  if (random.uniform() < 0.6) {
+    json.key("stream_options");
+    append_random_options(random, json);
+  }
+  json.key("messages").begin_array().begin_object().field("role", "user");
+  json.field("content", "\"stream_options\":{\"include_usage\":false}").end_object().end_array();
+  json.key("noise2");
+  append_random_value(random, 3, json);
+  json.end_object();
+  return json.take();
+}
+
+TEST(WithUsageRequested, ChangesNothingElseInRandomBodies) {
+  const std::uint64_t seed = 20'240'601;
+  RecordProperty("seed", std::to_string(seed));
+  RandomStream random(seed);
+  for (int i = 0; i < 3'000; ++i) {
+    const std::string body = random_body(random);
+    SCOPED_TRACE(fmt::format("seed {}, body {}: {}", seed, i, body));
+    const Result<ChatRequest> before = parse_chat_request(body);
+    ASSERT_TRUE(before) << before.error().message;
+    const Result<std::string> result = with_usage_requested(body);
+    ASSERT_TRUE(result) << result.error().message;
+    const Result<ChatRequest> after = parse_chat_request(*result);
+    ASSERT_TRUE(after) << after.error().message << "\n" << *result;
+    EXPECT_TRUE(after->options.include_usage) << *result;
+    EXPECT_EQ(after->options.model, before->options.model);
+    EXPECT_EQ(after->options.seed, before->options.seed);
+    EXPECT_EQ(after->messages.at(0).content, before->messages.at(0).content);
+    EXPECT_EQ(with_usage_requested(*result).value(), *result);
+    // Without the edit's own bytes the text is the body again.
+    EXPECT_LE(result->size(), body.size() + 40);
+    const std::size_t tail = body.size() - body.rfind("\"messages\"");
+    EXPECT_EQ(result->substr(result->size() - tail), body.substr(body.size() - tail));
+  }
+}
+
+}  // namespace
+}  // namespace kvist::openai
