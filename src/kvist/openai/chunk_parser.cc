@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "kvist/openai/codec.h"
-#include "kvist/openai/json_object.h"
+#include "kvist/openai/json_object_impl.h"
 
 namespace kvist::openai {
 namespace {

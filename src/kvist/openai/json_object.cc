@@ -1,4 +1,4 @@
-#include "kvist/openai/json_object.h"
+#include "kvist/openai/json_object_impl.h"
 
 #include <fmt/format.h>
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kvist/base/error.h"
-#include "kvist/openai/json_object.h"
+#include "kvist/openai/json_object_impl.h"
 
 namespace kvist::openai {
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "kvist/openai/codec.h"
-#include "kvist/openai/json_object.h"
+#include "kvist/openai/json_object_impl.h"
 #include "kvist/openai/refused_fields.h"
 #include "kvist/openai/tokenize.h"
 
