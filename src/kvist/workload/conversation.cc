@@ -1,0 +1,34 @@
+#include "kvist/workload/conversation.h"
+
+#include <utility>
+
+#include "kvist/base/random.h"
+#include "kvist/text/prose.h"
+
+namespace kvist::workload {
+
+Conversation::Conversation(const spec::WorkloadSpec& spec, const Dataset& dataset, std::uint64_t run_seed,
+                           ConversationId id)
+    : spec_(&spec), run_seed_(run_seed), id_(id) {
+  RandomStream random(mix_seed({run_seed, seed_part("conversation"), id.value()}));
+  turns_ = static_cast<std::uint32_t>(random.uniform_int(spec.turns_min, spec.turns_max));
+  const auto starter = random.uniform_int(0, static_cast<std::int64_t>(dataset.size()) - 1);
+  messages_.reserve(2UL * turns_);
+  messages_.push_back({"user", dataset.starter(static_cast<std::size_t>(starter))});
+}
+
+std::uint64_t Conversation::answer_seed() const {
+  return mix_seed({run_seed_, seed_part("answer"), id_.value(), turn_}) >> 11;
+}
+
+bool Conversation::advance(std::string reply) {
+  if (turn_ + 1 >= turns_) return false;
+  ++turn_;
+  messages_.push_back({"assistant", std::move(reply)});
+  RandomStream random(mix_seed({run_seed_, seed_part("follow-up"), id_.value(), turn_}));
+  const std::int64_t bytes = random.uniform_int(spec_->follow_up_tokens_min, spec_->follow_up_tokens_max);
+  messages_.push_back({"user", text::prose(random.next(), static_cast<std::size_t>(bytes))});
+  return true;
+}
+
+}  // namespace kvist::workload

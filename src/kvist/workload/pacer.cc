@@ -1,0 +1,56 @@
+#include "kvist/workload/pacer.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kvist/base/check.h"
+
+namespace kvist::workload {
+
+Pacer::Pacer(double starts_per_second, std::uint32_t places, TimePoint start)
+    : rate_(starts_per_second), places_(places), start_(start), free_since_(places, start) {
+  KVIST_CHECK(std::isfinite(rate_) && rate_ > 0, "the rate of starts must be above 0");
+  KVIST_CHECK(places_ > 0, "at least one place");
+}
+
+TimePoint Pacer::slot_time(std::uint64_t slot) const {
+  return start_ + from_seconds(static_cast<double>(slot) / rate_);
+}
+
+std::uint64_t Pacer::slots_until(TimePoint now) const {
+  if (now < start_) return 0;
+  // The estimate may be one off through rounding; slot_time() decides.
+  auto slots = static_cast<std::uint64_t>(to_seconds(now - start_) * rate_);
+  while (slots > 0 && slot_time(slots - 1) > now) --slots;
+  while (slot_time(slots) <= now) ++slots;
+  return slots;
+}
+
+std::optional<TimePoint> Pacer::next_start() const {
+  if (free_since_.empty()) return std::nullopt;
+  return std::max(slot_time(next_slot_), free_since_.front());
+}
+
+std::optional<TimePoint> Pacer::try_start(TimePoint now) {
+  const std::optional<TimePoint> due = next_start();
+  if (!due || *due > now) return std::nullopt;
+  ++next_slot_;
+  free_since_.pop_front();
+  return due;
+}
+
+void Pacer::release(TimePoint now) {
+  KVIST_CHECK(taken() > 0, "a place was given back that nobody had");
+  // Only a full house holds slots back; with a place free, overdue slots are the client's own lateness and stay.
+  if (free_since_.empty()) {
+    const std::uint64_t passed = slots_until(now);
+    const std::uint64_t waiting = passed > next_slot_ ? passed - next_slot_ : 0;
+    if (waiting > places_) {
+      dropped_slots_ += waiting - places_;
+      next_slot_ += waiting - places_;
+    }
+  }
+  free_since_.push_back(now);
+}
+
+}  // namespace kvist::workload

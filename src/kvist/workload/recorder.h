@@ -1,0 +1,98 @@
+// What was measured: windows for the published method, raw samples for everything else, totals for /metrics.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "kvist/base/time.h"
+#include "kvist/base/windowed.h"
+#include "kvist/workload/snapshot.h"
+#include "kvist/workload/turn_sample.h"
+
+namespace kvist::workload {
+
+/// A duration that the recorder keeps a window of; all in milliseconds.
+enum class LatencyMetric : std::uint8_t {
+  kTtft,     ///< sent to first token, of every turn that had one; observed when the first token arrives
+  kTpot,     ///< (last token - first token) / (tokens - 1), of succeeded turns with usage and two tokens or more
+  kItl,      ///< mean of the turn's gaps between content chunks: one value per succeeded turn, as was published
+  kLatency,  ///< sent to end, of succeeded turns
+};
+inline constexpr std::size_t kLatencyMetricCount = 4;
+
+/// How many raw samples are kept until they are taken. Beyond either bound new ones are refused and counted: those kept
+/// are then all turns up to some instant, and not a selection.
+struct RecorderLimits {
+  std::size_t samples = 2'000'000;
+  std::size_t bytes = std::size_t{1} << 30;  ///< gaps between chunks dominate: about 3.5 kB for a turn of 840 tokens
+};
+
+/// Counts since the recorder was made; begin_run() leaves them as they are, so they only grow.
+struct RecorderTotals {
+  std::uint64_t turns_succeeded = 0;
+  std::uint64_t turns_failed = 0;
+  std::uint64_t turns_abandoned = 0;
+  std::uint64_t conversations_started = 0;
+  /// One per content chunk as it arrives; where usage then says more tokens than chunks, the rest when the turn ends.
+  std::uint64_t output_tokens = 0;
+  std::uint64_t missing_usage = 0;  ///< succeeded turns whose answer had no usage
+  std::uint64_t samples_refused = 0;
+};
+
+/// Takes what happens while it happens. Calls come in time order; one thread. Abandoned turns count as neither success
+/// nor error: only their raw sample and a total of their own tell of them.
+class Recorder {
+ public:
+  explicit Recorder(Duration window, RecorderLimits limits = {});
+
+  /// Empties the windows and throws raw samples away: nothing of an earlier run is seen in the next.
+  void begin_run();
+
+  void on_conversation_started(TimePoint now);
+  void on_first_token(TimePoint now, Duration ttft);
+  void on_content_chunks(TimePoint now, std::uint32_t chunks);
+  void on_turn_finished(TurnSample sample, TimePoint now);
+
+  [[nodiscard]] Snapshot snapshot(TimePoint now, std::uint32_t in_flight) const;
+  /// Exact quantile over the window, in milliseconds; nothing where it has no sample.
+  [[nodiscard]] std::optional<double> quantile_ms(LatencyMetric metric, TimePoint now, double q) const;
+  [[nodiscard]] std::uint64_t count(LatencyMetric metric) const { return series(metric).count; }
+  [[nodiscard]] double sum_ms(LatencyMetric metric) const { return series(metric).sum_ms; }
+  [[nodiscard]] const RecorderTotals& totals() const { return totals_; }
+  [[nodiscard]] std::size_t kept_samples() const { return samples_.size(); }
+
+  /// All raw samples since begin_run() or the last call, in order of their end; none stays.
+  [[nodiscard]] std::vector<TurnSample> take_samples();
+
+ private:
+  /// A window that starts anew with each run, and totals that do not.
+  struct Series {
+    WindowedSummary window;
+    std::uint64_t count = 0;
+    double sum_ms = 0;
+  };
+  struct Rates {
+    explicit Rates(Duration window) : output_tokens(window), turns(window), failed(window), starts(window) {}
+    WindowedRate output_tokens, turns, failed, starts;
+  };
+
+  [[nodiscard]] Series& series(LatencyMetric metric) { return series_[static_cast<std::size_t>(metric)]; }
+  [[nodiscard]] const Series& series(LatencyMetric metric) const { return series_[static_cast<std::size_t>(metric)]; }
+  void observe(LatencyMetric metric, TimePoint now, double ms);
+  void count_outcome(const TurnSample& sample, TimePoint now);
+  void add_output_tokens(TimePoint now, std::uint32_t tokens);
+  void keep(TurnSample sample);
+
+  Duration window_;
+  RecorderLimits limits_;
+  std::array<Series, kLatencyMetricCount> series_;
+  Rates rates_;
+  RecorderTotals totals_;
+  std::vector<TurnSample> samples_;
+  std::size_t kept_bytes_ = 0;
+};
+
+}  // namespace kvist::workload

@@ -1,0 +1,43 @@
+#include "kvist/workload/turn_clock.h"
+
+#include <utility>
+
+namespace kvist::workload {
+
+TurnClock::TurnClock(ConversationId conversation, std::uint32_t turn, TimePoint intended) {
+  sample_.conversation = conversation;
+  sample_.turn = turn;
+  sample_.intended = intended;
+}
+
+void TurnClock::on_route(std::string worker, std::optional<std::uint32_t> predicted_cached_tokens) {
+  sample_.worker = std::move(worker);
+  sample_.predicted_cached_tokens = predicted_cached_tokens;
+}
+
+bool TurnClock::on_chunk(std::string_view content, TimePoint at) {
+  if (content.empty()) return false;
+  if (sample_.chunks == 0) {
+    sample_.first_token = at;
+  } else {
+    sample_.gaps_ms.push_back(static_cast<float>(to_milliseconds(at - sample_.last_token)));
+  }
+  sample_.last_token = at;
+  ++sample_.chunks;
+  return true;
+}
+
+void TurnClock::on_usage(std::uint32_t prompt_tokens, std::uint32_t cached_tokens, std::uint32_t completion_tokens) {
+  sample_.prompt_tokens = prompt_tokens;
+  sample_.cached_tokens = cached_tokens;
+  sample_.completion_tokens = completion_tokens;
+}
+
+TurnSample TurnClock::finish(TurnOutcome outcome, std::string error, TimePoint ended) {
+  sample_.outcome = outcome;
+  sample_.error = std::move(error);
+  sample_.ended = ended;
+  return std::move(sample_);
+}
+
+}  // namespace kvist::workload

@@ -1,0 +1,136 @@
+#include "kvist/workload/conversation.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+namespace kvist::workload {
+namespace {
+
+spec::WorkloadSpec small_workload() {
+  spec::WorkloadSpec spec;
+  spec.starter_tokens_min = 100;
+  spec.starter_tokens_max = 200;
+  return spec;
+}
+
+/// All texts and seeds of a conversation whose replies are `reply`.
+std::vector<std::string> script(const spec::WorkloadSpec& spec, const Dataset& dataset, std::uint64_t seed,
+                                std::uint64_t id, const std::string& reply) {
+  Conversation conversation(spec, dataset, seed, ConversationId(id));
+  std::vector<std::string> lines;
+  do {
+    lines.push_back(conversation.messages().back().content);
+    lines.push_back(std::to_string(conversation.answer_seed()));
+  } while (conversation.advance(reply));
+  return lines;
+}
+
+TEST(Dataset, HasStartersOfLengthsInTheRange) {
+  spec::WorkloadSpec spec = small_workload();
+  spec.starters = 200;
+  const Dataset dataset(spec, 7);
+  ASSERT_EQ(dataset.size(), 200U);
+  std::size_t shortest = 1000;
+  std::size_t longest = 0;
+  std::set<std::string> distinct;
+  for (std::size_t i = 0; i < dataset.size(); ++i) {
+    shortest = std::min(shortest, dataset.starter(i).size());
+    longest = std::max(longest, dataset.starter(i).size());
+    distinct.insert(dataset.starter(i));
+  }
+  EXPECT_GE(shortest, 100U);
+  EXPECT_LE(longest, 200U);
+  EXPECT_LT(shortest, 110U);  // the whole range is used
+  EXPECT_GT(longest, 190U);
+  EXPECT_EQ(distinct.size(), 200U);
+}
+
+TEST(Dataset, DependsOnTheSeedAndMoreStartersKeepTheFirst) {
+  spec::WorkloadSpec spec = small_workload();
+  const Dataset ten(spec, 1);
+  const Dataset again(spec, 1);
+  const Dataset other_seed(spec, 2);
+  spec.starters = 12;
+  const Dataset twelve(spec, 1);
+  for (std::size_t i = 0; i < 10; ++i) {
+    EXPECT_EQ(ten.starter(i), again.starter(i));
+    EXPECT_EQ(ten.starter(i), twelve.starter(i));
+    EXPECT_NE(ten.starter(i), other_seed.starter(i));
+  }
+}
+
+TEST(Conversation, KeepsTheLiveRepliesInOrder) {
+  spec::WorkloadSpec spec = small_workload();
+  spec.turns_min = spec.turns_max = 3;
+  const Dataset dataset(spec, 1);
+  Conversation conversation(spec, dataset, 1, ConversationId(4));
+  ASSERT_EQ(conversation.turns(), 3U);
+  ASSERT_EQ(conversation.messages().size(), 1U);
+  EXPECT_EQ(conversation.messages()[0].role, "user");
+  const std::string starter = conversation.messages()[0].content;
+
+  ASSERT_TRUE(conversation.advance("first reply"));
+  ASSERT_TRUE(conversation.advance("second reply"));
+  EXPECT_EQ(conversation.turn(), 2U);
+  const auto& messages = conversation.messages();
+  ASSERT_EQ(messages.size(), 5U);
+  EXPECT_EQ(messages[0].content, starter);
+  EXPECT_EQ(messages[1].role, "assistant");
+  EXPECT_EQ(messages[1].content, "first reply");
+  EXPECT_EQ(messages[2].role, "user");
+  EXPECT_EQ(messages[3].role, "assistant");
+  EXPECT_EQ(messages[3].content, "second reply");
+  EXPECT_EQ(messages[4].role, "user");
+  EXPECT_NE(messages[2].content, messages[4].content);
+  for (const std::size_t i : {2UL, 4UL}) {
+    EXPECT_GE(messages[i].content.size(), spec.follow_up_tokens_min);
+    EXPECT_LE(messages[i].content.size(), spec.follow_up_tokens_max);
+  }
+  EXPECT_FALSE(conversation.advance("third reply"));
+}
+
+TEST(Conversation, IsTheSameForBothArmsWhateverTheRepliesAre) {
+  const spec::WorkloadSpec spec = small_workload();
+  const Dataset dataset(spec, 9);
+  for (std::uint64_t id = 0; id < 50; ++id) {
+    EXPECT_EQ(script(spec, dataset, 9, id, "short"), script(spec, dataset, 9, id, "quite another reply"));
+  }
+}
+
+TEST(Conversation, UsesEveryTurnCountAndStarterAndEachAnswerHasASeedOfItsOwn) {
+  const spec::WorkloadSpec spec = small_workload();
+  const Dataset dataset(spec, 5);
+  std::set<std::uint32_t> turn_counts;
+  std::set<std::string> starters;
+  std::set<std::string> seeds;
+  std::set<std::string> follow_ups;
+  std::size_t turns = 0;
+  for (std::uint64_t id = 0; id < 300; ++id) {
+    const Conversation conversation(spec, dataset, 5, ConversationId(id));
+    turn_counts.insert(conversation.turns());
+    starters.insert(conversation.messages()[0].content);
+    const std::vector<std::string> lines = script(spec, dataset, 5, id, "");
+    for (std::size_t i = 0; i < lines.size(); i += 2) {
+      if (i > 0) follow_ups.insert(lines[i]);
+      seeds.insert(lines[i + 1]);
+      ++turns;
+    }
+  }
+  EXPECT_EQ(turn_counts, (std::set<std::uint32_t>{3, 4, 5}));
+  EXPECT_EQ(starters.size(), 10U);
+  EXPECT_EQ(seeds.size(), turns);                          // no two turns ask for the same answer
+  EXPECT_GT(follow_ups.size(), (turns - 300) * 95 / 100);  // the shortest texts may meet by chance
+}
+
+TEST(Conversation, AnswerSeedsFitIntoADouble) {
+  const spec::WorkloadSpec spec = small_workload();
+  const Dataset dataset(spec, 5);
+  for (std::uint64_t id = 0; id < 100; ++id) {
+    EXPECT_LT(Conversation(spec, dataset, 5, ConversationId(id)).answer_seed(), std::uint64_t{1} << 53);
+  }
+}
+
+}  // namespace
+}  // namespace kvist::workload

@@ -1,0 +1,154 @@
+#include "kvist/workload/load_driver.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <iterator>
+
+namespace kvist::workload {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr TimePoint kStart{seconds(50)};
+
+spec::WorkloadSpec small_workload() {
+  spec::WorkloadSpec spec;
+  spec.starter_tokens_min = 50;
+  spec.starter_tokens_max = 80;
+  spec.turns_min = spec.turns_max = 3;
+  spec.target_rps = 10;
+  spec.max_tokens = 77;
+  return spec;
+}
+
+/// Polls at every wake-up up to `until` and returns what was started.
+std::vector<StartTurn> run_until(LoadDriver& driver, TimePoint until) {
+  std::vector<StartTurn> started;
+  while (driver.next_wakeup() && *driver.next_wakeup() <= until) {
+    std::vector<StartTurn> more = driver.poll(*driver.next_wakeup());
+    std::move(more.begin(), more.end(), std::back_inserter(started));
+  }
+  return started;
+}
+
+TEST(LoadDriver, StartsTenConversationsInTheFirstSecondAtTenPerSecond) {
+  LoadDriver driver(small_workload(), 100, 1, kStart);
+  const std::vector<StartTurn> started = run_until(driver, kStart + seconds(1) - Duration(1));
+  ASSERT_EQ(started.size(), 10U);
+  for (std::size_t i = 0; i < started.size(); ++i) {
+    EXPECT_EQ(started[i].conversation, ConversationId(i));
+    EXPECT_EQ(started[i].turn, 0U);
+    EXPECT_EQ(started[i].max_tokens, 77U);
+    EXPECT_EQ(started[i].messages.size(), 1U);
+    EXPECT_EQ(started[i].intended, kStart + milliseconds(100) * static_cast<int>(i));
+  }
+  EXPECT_EQ(driver.in_flight(), 10U);
+}
+
+TEST(LoadDriver, NeverHasMoreAliveThanTheLimit) {
+  LoadDriver driver(small_workload(), 4, 1, kStart);
+  EXPECT_EQ(run_until(driver, kStart + seconds(100)).size(), 4U);
+  EXPECT_EQ(driver.in_flight(), 4U);
+  EXPECT_FALSE(driver.next_wakeup().has_value());
+}
+
+TEST(LoadDriver, TheNextTurnFollowsTheReplyAtOnceAndCarriesIt) {
+  LoadDriver driver(small_workload(), 1, 1, kStart);
+  const std::vector<StartTurn> first = driver.poll(kStart);
+  ASSERT_EQ(first.size(), 1U);
+  const TimePoint replied = kStart + milliseconds(730);
+  const std::vector<StartTurn> second =
+      driver.on_turn_finished(first[0].conversation, "the reply", TurnOutcome::kSucceeded, replied);
+  ASSERT_EQ(second.size(), 1U);
+  EXPECT_EQ(second[0].conversation, first[0].conversation);
+  EXPECT_EQ(second[0].turn, 1U);
+  EXPECT_EQ(second[0].intended, replied);
+  ASSERT_EQ(second[0].messages.size(), 3U);
+  EXPECT_EQ(second[0].messages[0].content, first[0].messages[0].content);
+  EXPECT_EQ(second[0].messages[1].content, "the reply");
+  EXPECT_NE(second[0].seed, first[0].seed);
+}
+
+TEST(LoadDriver, AFinishedConversationMakesRoomForTheNext) {
+  LoadDriver driver(small_workload(), 1, 1, kStart);
+  (void)driver.poll(kStart);
+  TimePoint now = kStart;
+  for (int turn = 0; turn < 2; ++turn) {
+    now += milliseconds(20);
+    ASSERT_EQ(driver.on_turn_finished(ConversationId(0), "r", TurnOutcome::kSucceeded, now).size(), 1U);
+  }
+  // Finished after 60 ms: the place is free, but the next slot is at 100 ms.
+  now += milliseconds(20);
+  EXPECT_TRUE(driver.on_turn_finished(ConversationId(0), "r", TurnOutcome::kSucceeded, now).empty());
+  EXPECT_EQ(driver.in_flight(), 0U);
+  EXPECT_EQ(driver.next_wakeup(), kStart + milliseconds(100));
+  const std::vector<StartTurn> next = driver.poll(kStart + milliseconds(100));
+  ASSERT_EQ(next.size(), 1U);
+  EXPECT_EQ(next[0].conversation, ConversationId(1));
+}
+
+TEST(LoadDriver, AFailedTurnEndsItsConversation) {
+  LoadDriver driver(small_workload(), 1, 1, kStart);
+  (void)driver.poll(kStart);
+  // At 1 s the next slot is overdue, so the next conversation takes the place at once.
+  const TimePoint failed = kStart + seconds(1);
+  const std::vector<StartTurn> next = driver.on_turn_finished(ConversationId(0), "", TurnOutcome::kFailed, failed);
+  ASSERT_EQ(next.size(), 1U);
+  EXPECT_EQ(next[0].conversation, ConversationId(1));
+  EXPECT_EQ(next[0].turn, 0U);
+  EXPECT_EQ(next[0].intended, failed);
+}
+
+TEST(LoadDriver, ATargetThatFailsAtOnceIsNotHammered) {
+  LoadDriver driver(small_workload(), 5, 1, kStart);
+  while (driver.next_wakeup() && *driver.next_wakeup() < kStart + seconds(10)) {
+    const TimePoint now = *driver.next_wakeup();
+    std::vector<StartTurn> open = driver.poll(now);
+    while (!open.empty()) {
+      const ConversationId id = open.back().conversation;
+      open.pop_back();
+      std::vector<StartTurn> more = driver.on_turn_finished(id, "", TurnOutcome::kFailed, now);
+      std::move(more.begin(), more.end(), std::back_inserter(open));
+    }
+  }
+  EXPECT_EQ(driver.conversations_started(), 100U);  // the target rate, no more
+}
+
+TEST(LoadDriver, StopMeansStopped) {
+  LoadDriver driver(small_workload(), 3, 1, kStart);
+  ASSERT_EQ(driver.poll(kStart + seconds(1)).size(), 3U);
+  driver.stop();
+  EXPECT_TRUE(driver.poll(kStart + seconds(100)).empty());
+  EXPECT_FALSE(driver.next_wakeup().has_value());
+  EXPECT_EQ(driver.in_flight(), 3U);
+  const TimePoint later = kStart + seconds(2);
+  EXPECT_TRUE(driver.on_turn_finished(ConversationId(0), "r", TurnOutcome::kSucceeded, later).empty());
+  EXPECT_TRUE(driver.on_turn_finished(ConversationId(1), "", TurnOutcome::kFailed, later).empty());
+  EXPECT_TRUE(driver.on_turn_finished(ConversationId(2), "", TurnOutcome::kAbandoned, later).empty());
+  EXPECT_EQ(driver.in_flight(), 0U);
+  EXPECT_EQ(driver.conversations_started(), 3U);
+  EXPECT_FALSE(driver.next_wakeup().has_value());
+}
+
+TEST(CheckWorkload, NamesTheFieldThatIsWrong) {
+  EXPECT_TRUE(check_workload(spec::WorkloadSpec{}).has_value());
+  const auto refused = [](auto change) {
+    spec::WorkloadSpec spec;
+    change(spec);
+    const Result<void> result = check_workload(spec);
+    return result ? std::string("accepted") : result.error().message;
+  };
+  using Spec = spec::WorkloadSpec;
+  EXPECT_NE(refused([](Spec& s) { s.turns_min = 6; }).find("turns_min is 6"), std::string::npos);
+  EXPECT_NE(refused([](Spec& s) { s.starters = 0; }).find("starters"), std::string::npos);
+  EXPECT_NE(refused([](Spec& s) { s.starter_tokens_min = 0; }).find("starter_tokens_min"), std::string::npos);
+  EXPECT_NE(refused([](Spec& s) { s.follow_up_tokens_max = 1; }).find("follow_up_tokens_max"), std::string::npos);
+  EXPECT_NE(refused([](Spec& s) { s.max_tokens = 0; }).find("max_tokens"), std::string::npos);
+  EXPECT_NE(refused([](Spec& s) { s.target_rps = 0; }).find("target_rps"), std::string::npos);
+  EXPECT_NE(refused([](Spec& s) { s.request_timeout = Duration(0); }).find("request_timeout"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace kvist::workload

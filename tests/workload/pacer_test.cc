@@ -1,0 +1,106 @@
+#include "kvist/workload/pacer.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace kvist::workload {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr TimePoint kStart{seconds(1000)};
+
+std::vector<TimePoint> take_all(Pacer& pacer, TimePoint now) {
+  std::vector<TimePoint> due;
+  while (const auto at = pacer.try_start(now)) due.push_back(*at);
+  return due;
+}
+
+TEST(Pacer, StartsAreOnAnAbsoluteSchedule) {
+  Pacer pacer(10, 1000, kStart);
+  std::vector<TimePoint> starts;
+  while (pacer.next_start() && *pacer.next_start() < kStart + seconds(1)) {
+    const TimePoint due = *pacer.next_start();
+    // The client is always 3 ms late: the schedule does not move.
+    const auto started = pacer.try_start(due + milliseconds(3));
+    ASSERT_TRUE(started.has_value());
+    EXPECT_EQ(*started, due);
+    starts.push_back(due);
+  }
+  ASSERT_EQ(starts.size(), 10U);
+  for (std::size_t i = 0; i < starts.size(); ++i) {
+    EXPECT_EQ(starts[i], kStart + milliseconds(100) * static_cast<int>(i));
+  }
+}
+
+TEST(Pacer, DoesNotDriftAtARateWithoutAnExactPeriod) {
+  Pacer pacer(3, 10'000, kStart);
+  EXPECT_EQ(take_all(pacer, kStart + seconds(3000)).size(), 9001U);
+  EXPECT_EQ(*pacer.next_start(), kStart + from_seconds(9001.0 / 3));
+}
+
+TEST(Pacer, NothingIsDueBeforeItsInstant) {
+  Pacer pacer(10, 5, kStart);
+  EXPECT_FALSE(pacer.try_start(kStart - Duration(1)).has_value());
+  EXPECT_EQ(*pacer.try_start(kStart), kStart);
+  EXPECT_FALSE(pacer.try_start(kStart + milliseconds(99)).has_value());
+}
+
+TEST(Pacer, ALateClientForfeitsNoSlot) {
+  Pacer pacer(10, 100, kStart);
+  const std::vector<TimePoint> due = take_all(pacer, kStart + seconds(2));  // first look after 2 s
+  ASSERT_EQ(due.size(), 21U);
+  EXPECT_EQ(due.front(), kStart);
+  EXPECT_EQ(due.back(), kStart + seconds(2));
+  EXPECT_EQ(pacer.dropped_slots(), 0U);
+}
+
+TEST(Pacer, AStartIsDueWhenItsPlaceBecomesFree) {
+  Pacer pacer(10, 2, kStart);
+  EXPECT_EQ(take_all(pacer, kStart + seconds(1)).size(), 2U);
+  EXPECT_EQ(pacer.taken(), 2U);
+  EXPECT_FALSE(pacer.next_start().has_value());
+  pacer.release(kStart + milliseconds(1250));
+  EXPECT_EQ(*pacer.next_start(), kStart + milliseconds(1250));  // slot 2 was at 0.2 s
+  EXPECT_EQ(*pacer.try_start(kStart + milliseconds(1300)), kStart + milliseconds(1250));
+}
+
+TEST(Pacer, HeldBackSlotsBeyondThePlacesAreDroppedAndCounted) {
+  Pacer pacer(10, 2, kStart);
+  EXPECT_EQ(take_all(pacer, kStart + milliseconds(100)).size(), 2U);  // slots 0 and 1
+  // Full until 10 s: slots 2 to 100 have passed; two of them may wait.
+  const TimePoint freed = kStart + seconds(10);
+  pacer.release(freed);
+  EXPECT_EQ(pacer.dropped_slots(), 97U);
+  pacer.release(freed);
+  EXPECT_EQ(pacer.dropped_slots(), 97U);
+  EXPECT_EQ(take_all(pacer, freed), (std::vector<TimePoint>{freed, freed}));
+  pacer.release(freed);
+  EXPECT_EQ(*pacer.next_start(), freed + milliseconds(100));  // slot 101: the schedule itself has not moved
+}
+
+TEST(Pacer, LookingMoreOftenChangesNothing) {
+  Pacer seldom(7, 3, kStart);
+  Pacer often(7, 3, kStart);
+  for (int step = 1; step <= 400; ++step) {
+    const TimePoint now = kStart + milliseconds(50) * step;
+    const bool frees = step % 20 == 0;
+    (void)take_all(often, now);
+    if (step % 20 == 10 || frees) (void)take_all(seldom, now);
+    if (frees) {
+      ASSERT_EQ(seldom.taken(), often.taken());
+      for (std::uint32_t i = seldom.taken(); i > 0; --i) {
+        seldom.release(now);
+        often.release(now);
+      }
+      ASSERT_EQ(take_all(seldom, now), take_all(often, now));
+      ASSERT_EQ(seldom.dropped_slots(), often.dropped_slots());
+    }
+  }
+  EXPECT_GT(often.dropped_slots(), 0U);
+}
+
+}  // namespace
+}  // namespace kvist::workload

@@ -1,0 +1,79 @@
+#include "kvist/workload/turn_clock.h"
+
+#include <gtest/gtest.h>
+
+namespace kvist::workload {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr TimePoint at(int ms) {
+  return TimePoint{milliseconds(ms)};
+}
+
+TEST(TurnClock, FillsASampleFromWhatWasSeen) {
+  TurnClock clock(ConversationId(3), 2, at(1000));
+  clock.on_sent(at(1002));
+  clock.on_route("worker-1", 3200);
+  EXPECT_TRUE(clock.on_chunk("Once", at(1102)));
+  EXPECT_TRUE(clock.on_chunk(" upon", at(1112)));
+  EXPECT_TRUE(clock.on_chunk(" a", at(1142)));
+  clock.on_usage(3900, 3200, 5);
+  const TurnSample sample = clock.finish(TurnOutcome::kSucceeded, "", at(1150));
+  EXPECT_EQ(sample.conversation, ConversationId(3));
+  EXPECT_EQ(sample.turn, 2U);
+  EXPECT_EQ(sample.outcome, TurnOutcome::kSucceeded);
+  EXPECT_EQ(sample.worker, "worker-1");
+  EXPECT_EQ(sample.predicted_cached_tokens, 3200U);
+  EXPECT_EQ(sample.intended, at(1000));
+  EXPECT_EQ(sample.first_token, at(1102));
+  EXPECT_EQ(sample.last_token, at(1142));
+  EXPECT_EQ(sample.prompt_tokens, 3900U);
+  EXPECT_EQ(sample.cached_tokens, 3200U);
+  EXPECT_EQ(sample.completion_tokens, 5U);
+  EXPECT_EQ(sample.chunks, 3U);
+  EXPECT_EQ(sample.gaps_ms, (std::vector<float>{10, 30}));
+  EXPECT_DOUBLE_EQ(sample.ttft_ms(), 100);
+  EXPECT_DOUBLE_EQ(sample.latency_ms(), 148);
+  EXPECT_DOUBLE_EQ(*sample.tpot_ms(), 10);  // 40 ms over 5 - 1 tokens, though there were 3 chunks
+}
+
+TEST(TurnClock, ARoleOnlyChunkIsNotTheFirstToken) {
+  TurnClock clock(ConversationId(0), 0, at(0));
+  clock.on_sent(at(0));
+  EXPECT_FALSE(clock.on_chunk("", at(5)));
+  EXPECT_FALSE(clock.has_first_token());
+  EXPECT_TRUE(clock.on_chunk("x", at(90)));
+  EXPECT_FALSE(clock.on_chunk("", at(95)));  // the finish reason
+  const TurnSample sample = clock.finish(TurnOutcome::kSucceeded, "", at(96));
+  EXPECT_DOUBLE_EQ(sample.ttft_ms(), 90);
+  EXPECT_EQ(sample.last_token, at(90));
+  EXPECT_EQ(sample.chunks, 1U);
+  EXPECT_TRUE(sample.gaps_ms.empty());
+}
+
+TEST(TurnClock, ChunksOfOneReadHaveNoGap) {
+  TurnClock clock(ConversationId(0), 0, at(0));
+  clock.on_chunk("a", at(10));
+  clock.on_chunk("b", at(10));
+  clock.on_chunk("c", at(25));
+  EXPECT_EQ(clock.sample().gaps_ms, (std::vector<float>{0, 15}));
+}
+
+TEST(TurnClock, TpotNeedsTwoTokens) {
+  TurnClock clock(ConversationId(0), 0, at(0));
+  clock.on_chunk("a", at(10));
+  clock.on_usage(10, 0, 1);
+  EXPECT_FALSE(clock.finish(TurnOutcome::kSucceeded, "", at(11)).tpot_ms().has_value());
+}
+
+TEST(TurnClock, TheLastSentReadingCounts) {
+  TurnClock clock(ConversationId(0), 0, at(0));
+  clock.on_sent(at(1));
+  clock.on_sent(at(4));
+  clock.on_chunk("a", at(10));
+  EXPECT_DOUBLE_EQ(clock.finish(TurnOutcome::kFailed, "broken", at(11)).ttft_ms(), 6);
+}
+
+}  // namespace
+}  // namespace kvist::workload
