@@ -1,0 +1,304 @@
+#include "kvist/net/client_call.h"
+
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <utility>
+
+namespace kvist::net {
+
+namespace {
+
+constexpr std::size_t kMaxHeadBytes = 64U << 10;
+
+bool control(char c) {
+  return c == '\r' || c == '\n' || c == '\0';
+}
+
+/// A request line or field with line breaks in it would be several.
+bool sendable(const HttpRequest& request) {
+  const auto clean = [](std::string_view text) { return std::ranges::none_of(text, control); };
+  const auto word = [&](std::string_view text) { return !text.empty() && clean(text) && !text.contains(' '); };
+  return word(request.method) && word(request.target) &&
+         std::ranges::all_of(request.headers.fields(),
+                             [&](const auto& field) { return word(field.first) && clean(field.second); });
+}
+
+std::string write_head(HttpRequest& request, const std::string& authority) {
+  Headers& headers = request.headers;
+  headers.set("Host", authority);
+  headers.remove("Transfer-Encoding");
+  headers.remove("Content-Length");
+  const bool bodiless = request.body.empty() && (request.method == "GET" || request.method == "HEAD");
+  if (!bodiless) headers.add("Content-Length", std::to_string(request.body.size()));
+  std::string head = request.method + " " + request.target + " HTTP/1.1\r\n";
+  for (const auto& [name, value] : headers.fields()) head.append(name).append(": ").append(value).append("\r\n");
+  return head += "\r\n";
+}
+
+}  // namespace
+
+ClientCall::ClientCall(std::shared_ptr<ConnectionPool> pool, std::string base_url, HttpRequest request,
+                       Duration timeout, CallHandlers handlers)
+    : pool_(std::move(pool)),
+      base_url_(std::move(base_url)),
+      request_(std::move(request)),
+      timeout_(timeout),
+      handlers_(std::move(handlers)),
+      resolver_(pool_->loop().io.get_executor()),
+      timer_(pool_->loop().io.get_executor()),
+      head_parser_(kMaxHeadBytes) {}
+
+void ClientCall::start() {
+  times_.started = now();
+  // A time-out of centuries means none; the sum must not run over.
+  deadline_ = timeout_ < TimePoint::max() - times_.started ? times_.started + timeout_ : TimePoint::max();
+  asio::post(pool_->loop().io, [self = shared_from_this()] { self->begin(); });
+}
+
+Result<void> ClientCall::prepare() {
+  KVIST_TRY(url_, parse_http_url(base_url_));
+  if (url_.target != "/") return kvist::fail(ErrorCode::kInvalidArgument, "a base URL has no path: " + base_url_);
+  if (!sendable(request_)) return kvist::fail(ErrorCode::kInvalidArgument, "method, target or a header is malformed");
+  head_ = write_head(request_, url_.authority);
+  return {};
+}
+
+void ClientCall::begin() {
+  if (finished_) return;
+  if (auto prepared = prepare(); !prepared) return fail(prepared.error().code, std::move(prepared.error().message));
+  if (auto connection = pool_->take(base_url_)) {
+    reused_ = true;
+    attach(std::move(connection));
+  } else {
+    connect();
+  }
+}
+
+// Connecting.
+
+void ClientCall::connect() {
+  arm(std::min(deadline_, now() + pool_->options().connect_timeout));
+  endpoints_.clear();
+  next_endpoint_ = 0;
+  error_code error;
+  const auto address = asio::ip::make_address(url_.host, error);
+  if (!error) {
+    endpoints_.emplace_back(address, static_cast<std::uint16_t>(std::stoul(url_.port)));
+    return connect_next();
+  }
+  resolver_.async_resolve(
+      url_.host, url_.port, [self = shared_from_this()](const error_code& failed, const Resolver::results_type& found) {
+        if (self->finished_) return;
+        if (failed) {
+          return self->fail(ErrorCode::kUnavailable, "cannot resolve " + self->url_.host + ": " + failed.message());
+        }
+        for (const auto& entry : found) self->endpoints_.push_back(entry.endpoint());
+        self->connect_next();
+      });
+}
+
+void ClientCall::connect_next() {
+  if (next_endpoint_ == endpoints_.size()) {
+    return fail(ErrorCode::kUnavailable, "cannot connect to " + url_.authority + ": " + connect_error_);
+  }
+  connecting_.emplace(pool_->loop().io.get_executor());
+  connecting_->async_connect(endpoints_[next_endpoint_++], [self = shared_from_this()](const error_code& error) {
+    if (self->finished_) return;
+    if (error) {
+      self->connect_error_ = error.message();
+      return self->connect_next();
+    }
+    auto connection = std::make_shared<ClientConnection>(self->pool_->loop(), std::move(*self->connecting_),
+                                                         self->base_url_, self->pool_);
+    self->connecting_.reset();
+    self->attach(std::move(connection));
+  });
+}
+
+void ClientCall::attach(std::shared_ptr<ClientConnection> connection) {
+  arm(deadline_);
+  connection_ = std::move(connection);
+  connection_->serve(shared_from_this());
+  head_parser_.reset(request_.method == "HEAD");
+  request_sent_ = false;
+  if (!connection_->send({head_, request_.body})) return on_lost(false, "the connection broke");
+  on_request_progress();
+  connection_->start_read();
+}
+
+void ClientCall::on_request_progress() {
+  if (request_sent_ || !connection_ || connection_->unsent() > 0) return;
+  request_sent_ = true;
+  times_.sent = now();
+}
+
+void ClientCall::on_send_failed(const std::string& why) {
+  // The server may have answered before it closed (413, for one): what it said is still to be read.
+  if (!paused_ && connection_) return connection_->start_read();
+  on_lost(false, why);
+}
+
+void ClientCall::arm(TimePoint when) {
+  if (when == TimePoint::max()) return;
+  timer_.expires_at(to_steady(when));
+  timer_.async_wait([self = shared_from_this(), when](const error_code& error) {
+    // An older wait may have been on its way when the timer was armed anew.
+    if (!error && self->timer_.expiry() == to_steady(when)) self->on_timeout();
+  });
+}
+
+void ClientCall::on_timeout() {
+  if (finished_) return;
+  if (!connection_ && now() < deadline_) {
+    return fail(ErrorCode::kUnavailable, "no connection to " + url_.authority + " within the connect time-out");
+  }
+  fail(ErrorCode::kDeadlineExceeded, "no whole answer from " + url_.authority + " in time");
+}
+
+// The answer.
+
+void ClientCall::on_bytes(std::string_view bytes) {
+  const TimePoint at = now();
+  if (!answered_) {
+    answered_ = true;
+    times_.first_byte = at;
+  }
+  if (waiting_.empty()) return deliver(bytes, at);
+  waiting_.append(bytes);
+  const std::string input = std::exchange(waiting_, {});
+  deliver(input, at);
+}
+
+void ClientCall::deliver(std::string_view input, TimePoint at) {
+  const auto self = shared_from_this();
+  while (!finished_ && !paused_) {
+    if (!(body_ ? take_body(input, at) : take_head(input))) break;
+  }
+  if (finished_) return;
+  waiting_.assign(input);
+  if (!paused_) connection_->start_read();
+}
+
+bool ClientCall::take_head(std::string_view& input) {
+  auto fed = head_parser_.feed(input);
+  if (!fed) {
+    fail(ErrorCode::kCorrupt, url_.authority + ": " + fed.error().message);
+    return false;
+  }
+  if (!*fed) return false;
+  ResponseHead& head = **fed;
+  if (head.status == 101) {
+    fail(ErrorCode::kCorrupt, url_.authority + " switches to a protocol nobody asked for");
+    return false;
+  }
+  if (head.status < 200) {  // 100 Continue and the like: the real answer follows
+    head_parser_.reset(request_.method == "HEAD");
+    return true;
+  }
+  body_ = head.body;
+  keep_alive_ = head.keep_alive;
+  request_.body = {};  // nothing is sent twice from here on
+  invoke(handlers_.on_head, head.status, head.headers);
+  return true;
+}
+
+bool ClientCall::take_body(std::string_view& input, TimePoint at) {
+  std::string_view piece;
+  switch (body_->next(input, piece)) {
+    case BodyDecoder::Step::kPiece:
+      invoke(handlers_.on_body, piece, at);
+      return true;
+    case BodyDecoder::Step::kDone:
+      finish(input.empty());
+      return false;
+    case BodyDecoder::Step::kNeedMore:
+      return false;
+    case BodyDecoder::Step::kCorrupt:
+      fail(ErrorCode::kCorrupt, url_.authority + ": malformed chunked body");
+      return false;
+  }
+  return false;
+}
+
+void ClientCall::resume() {
+  if (!std::exchange(paused_, false) || finished_) return;
+  asio::post(pool_->loop().io, [self = shared_from_this()] {
+    if (self->finished_ || self->paused_ || !self->connection_) return;
+    const std::string input = std::exchange(self->waiting_, {});
+    self->deliver(input, now());
+  });
+}
+
+void ClientCall::on_lost(bool end, const std::string& why) {
+  if (finished_) return;
+  if (!answered_ && reused_) {
+    // The server closed the idle connection as the request went out: once more, on a fresh one.
+    reused_ = false;
+    connection_->serve(nullptr);
+    connection_->close();
+    connection_.reset();
+    return connect();
+  }
+  if (end && body_ && body_->may_close()) return finish(false);
+  fail(ErrorCode::kUnavailable,
+       url_.authority + (answered_ ? " broke off its answer: " : " closed the connection without an answer: ") + why);
+}
+
+// The end.
+
+void ClientCall::finish(bool reusable) {
+  finished_ = true;
+  timer_.cancel();
+  const auto connection = std::exchange(connection_, nullptr);
+  connection->serve(nullptr);
+  if (reusable && keep_alive_ && request_sent_ && body_->done()) {
+    pool_->put(connection);
+  } else {
+    connection->close();
+  }
+  invoke(handlers_.on_end, std::as_const(times_));
+  release();
+}
+
+void ClientCall::fail(ErrorCode code, std::string message) {
+  if (finished_) return;
+  const auto self = shared_from_this();
+  const bool answered = answered_;
+  stop();
+  invoke(handlers_.on_error, Error{code, std::move(message)}, answered);
+  release();
+}
+
+void ClientCall::cancel() {
+  if (finished_) return;
+  stop();
+  release();
+}
+
+void ClientCall::stop() {
+  finished_ = true;
+  timer_.cancel();
+  resolver_.cancel();
+  connecting_.reset();
+  if (const auto connection = std::exchange(connection_, nullptr)) {
+    connection->serve(nullptr);
+    connection->close();
+  }
+}
+
+/// Lets go of what the handlers hold, unless one of them is running: then its return does.
+void ClientCall::release() {
+  if (depth_ > 0) return;
+  const auto gone = std::exchange(handlers_, {});
+}
+
+template <class Handler, class... Arguments>
+void ClientCall::invoke(const Handler& handler, Arguments&&... arguments) {
+  if (!handler) return;
+  ++depth_;
+  handler(std::forward<Arguments>(arguments)...);
+  --depth_;
+  if (finished_) release();
+}
+
+}  // namespace kvist::net

@@ -1,0 +1,94 @@
+// Private to net: one HTTP call from connecting to the end of the answer.
+#pragma once
+
+#include <boost/asio/ip/basic_resolver.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kvist/net/body_decoder.h"
+#include "kvist/net/connection_pool.h"
+#include "kvist/net/http_client.h"
+#include "kvist/net/http_head.h"
+#include "kvist/net/loop_impl.h"
+#include "kvist/net/url.h"
+
+namespace kvist::net {
+
+/// Takes a pooled connection or makes one, sends the request, and hands on the answer. Kept alive by its HttpCall and
+/// by what is outstanding. Invariant: after finished_ no handler is called.
+class ClientCall : public std::enable_shared_from_this<ClientCall> {
+ public:
+  ClientCall(std::shared_ptr<ConnectionPool> pool, std::string base_url, HttpRequest request, Duration timeout,
+             CallHandlers handlers);
+
+  /// Everything happens from the loop, later.
+  void start();
+  void cancel();
+  void pause() { paused_ = true; }
+  void resume();
+
+  // What the connection calls.
+  void on_bytes(std::string_view bytes);
+  void on_lost(bool end, const std::string& why);
+  void on_request_progress();
+  void on_send_failed(const std::string& why);
+
+ private:
+  using Resolver = asio::ip::basic_resolver<Tcp, LoopExecutor>;
+
+  [[nodiscard]] Result<void> prepare();
+  void begin();
+  void connect();
+  void connect_next();
+  void attach(std::shared_ptr<ClientConnection> connection);
+  void arm(TimePoint when);
+  void on_timeout();
+
+  void deliver(std::string_view input, TimePoint at);
+  [[nodiscard]] bool take_head(std::string_view& input);
+  [[nodiscard]] bool take_body(std::string_view& input, TimePoint at);
+
+  void fail(ErrorCode code, std::string message);
+  void finish(bool reusable);
+  void stop();
+  void release();
+  /// Calls a handler; the handlers live on until the outermost call of one has returned, though it may end this call.
+  template <class Handler, class... Arguments>
+  void invoke(const Handler& handler, Arguments&&... arguments);
+
+  std::shared_ptr<ConnectionPool> pool_;
+  std::string base_url_;
+  HttpRequest request_;
+  Duration timeout_;
+  CallHandlers handlers_;
+  HttpUrl url_;
+  std::string head_;  // of the request, as sent
+  CallTimes times_;
+  TimePoint deadline_;
+
+  Resolver resolver_;
+  std::vector<Tcp::endpoint> endpoints_;
+  std::size_t next_endpoint_ = 0;
+  std::string connect_error_;
+  std::optional<Socket> connecting_;
+  SteadyTimer timer_;
+  std::shared_ptr<ClientConnection> connection_;
+
+  ResponseHeadParser head_parser_;
+  std::optional<BodyDecoder> body_;  // once the head has come
+  std::string waiting_;              // bytes read but not delivered: half a head, or paused
+  bool keep_alive_ = false;
+  bool request_sent_ = false;
+  bool reused_ = false;  // the connection had served another call before
+  bool answered_ = false;
+  bool paused_ = false;
+  bool finished_ = false;
+  int depth_ = 0;  // handlers being called
+};
+
+}  // namespace kvist::net

@@ -1,0 +1,111 @@
+#include "kvist/net/connection_pool.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "kvist/net/client_call.h"
+
+namespace kvist::net {
+
+ClientConnection::ClientConnection(LoopImpl& loop, Socket socket, std::string base_url,
+                                   std::weak_ptr<ConnectionPool> pool)
+    : TcpConnection(loop, std::move(socket), kReadBufferBytes),
+      base_url_(std::move(base_url)),
+      pool_(std::move(pool)) {}
+
+void ClientConnection::on_read(std::string_view bytes) {
+  // A copy: the call lets this connection go at its end.
+  if (const auto call = call_) return call->on_bytes(bytes);
+  leave_pool();
+}
+
+void ClientConnection::on_read_failed(bool end, const std::string& why) {
+  if (const auto call = call_) return call->on_lost(end, why);
+  leave_pool();
+}
+
+void ClientConnection::on_sent() {
+  if (const auto call = call_) call->on_request_progress();
+}
+
+void ClientConnection::on_send_failed(const std::string& why) {
+  if (const auto call = call_) return call->on_send_failed(why);
+  leave_pool();
+}
+
+void ClientConnection::leave_pool() {
+  close();
+  if (const auto pool = pool_.lock()) pool->remove(*this);
+}
+
+ConnectionPool::ConnectionPool(LoopImpl& loop, HttpClientOptions options)
+    : loop_(loop), options_(options), sweep_timer_(loop.io.get_executor()) {}
+
+std::shared_ptr<ClientConnection> ConnectionPool::take(const std::string& base_url) {
+  const auto found = idle_.find(base_url);
+  if (found == idle_.end()) return nullptr;
+  auto& connections = found->second;
+  const Idle newest = std::move(connections.back());
+  connections.pop_back();
+  if (now() - newest.since >= options_.idle_timeout) {
+    // The newest is too old: so are the others.
+    newest.connection->close();
+    for (const Idle& idle : connections) idle.connection->close();
+    idle_.erase(found);
+    return nullptr;
+  }
+  if (connections.empty()) idle_.erase(found);
+  return newest.connection;
+}
+
+void ConnectionPool::put(std::shared_ptr<ClientConnection> connection) {
+  auto& connections = idle_[connection->base_url()];
+  if (closed_ || connections.size() >= options_.max_idle_per_host) {
+    if (connections.empty()) idle_.erase(connection->base_url());
+    connection->close();
+    return;
+  }
+  connection->start_read();
+  connections.push_back({std::move(connection), now()});
+  if (!std::exchange(sweeping_, true)) sweep_later();
+}
+
+void ConnectionPool::remove(const ClientConnection& connection) {
+  const auto found = idle_.find(connection.base_url());
+  if (found == idle_.end()) return;
+  std::erase_if(found->second, [&](const Idle& idle) { return idle.connection.get() == &connection; });
+  if (found->second.empty()) idle_.erase(found);
+}
+
+void ConnectionPool::close() {
+  closed_ = true;
+  sweep_timer_.cancel();
+  for (const auto& [base_url, connections] : idle_) {
+    for (const Idle& idle : connections) idle.connection->close();
+  }
+  idle_.clear();
+}
+
+void ConnectionPool::sweep_later() {
+  sweep_timer_.expires_after(std::max<Duration>(options_.idle_timeout / 2, std::chrono::milliseconds(10)));
+  sweep_timer_.async_wait([weak = weak_from_this()](const error_code& error) {
+    const auto self = weak.lock();
+    if (!error && self) self->sweep();
+  });
+}
+
+void ConnectionPool::sweep() {
+  const TimePoint at = now();
+  for (auto host = idle_.begin(); host != idle_.end();) {
+    std::erase_if(host->second, [&](const Idle& idle) {
+      if (at - idle.since < options_.idle_timeout) return false;
+      idle.connection->close();
+      return true;
+    });
+    host = host->second.empty() ? idle_.erase(host) : std::next(host);
+  }
+  sweeping_ = !idle_.empty();
+  if (sweeping_) sweep_later();
+}
+
+}  // namespace kvist::net

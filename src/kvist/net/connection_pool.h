@@ -1,0 +1,73 @@
+// Private to net: the idle connections of one HttpClient.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "kvist/net/http_client.h"
+#include "kvist/net/tcp_connection.h"
+
+namespace kvist::net {
+
+class ClientCall;
+class ConnectionPool;
+
+/// The client's side of one connection: in use by one call, or idle in the pool, where it keeps reading so that it
+/// notices the server close.
+class ClientConnection final : public TcpConnection {
+ public:
+  ClientConnection(LoopImpl& loop, Socket socket, std::string base_url, std::weak_ptr<ConnectionPool> pool);
+
+  /// Events go to `call` from now on; null: idle.
+  void serve(std::shared_ptr<ClientCall> call) { call_ = std::move(call); }
+  [[nodiscard]] const std::string& base_url() const { return base_url_; }
+
+ private:
+  void on_read(std::string_view bytes) override;
+  void on_read_failed(bool end, const std::string& why) override;
+  void on_sent() override;
+  void on_send_failed(const std::string& why) override;
+  /// Nothing may come while idle: whatever does makes the connection useless.
+  void leave_pool();
+
+  static constexpr std::size_t kReadBufferBytes = 64U << 10;
+
+  std::string base_url_;
+  std::weak_ptr<ConnectionPool> pool_;
+  std::shared_ptr<ClientCall> call_;
+};
+
+/// Idle connections per base URL, taken last in, first out: the rest grow old and are closed.
+class ConnectionPool : public std::enable_shared_from_this<ConnectionPool> {
+ public:
+  ConnectionPool(LoopImpl& loop, HttpClientOptions options);
+
+  [[nodiscard]] const HttpClientOptions& options() const { return options_; }
+  [[nodiscard]] LoopImpl& loop() { return loop_; }
+  /// Null where there is none.
+  [[nodiscard]] std::shared_ptr<ClientConnection> take(const std::string& base_url);
+  void put(std::shared_ptr<ClientConnection> connection);
+  void remove(const ClientConnection& connection);
+  /// Closes the idle ones, and all that are put back later.
+  void close();
+
+ private:
+  struct Idle {
+    std::shared_ptr<ClientConnection> connection;
+    TimePoint since;
+  };
+  void sweep_later();
+  void sweep();
+
+  LoopImpl& loop_;
+  const HttpClientOptions options_;
+  std::unordered_map<std::string, std::vector<Idle>> idle_;  // no empty vectors
+  SteadyTimer sweep_timer_;
+  bool sweeping_ = false;
+  bool closed_ = false;
+};
+
+}  // namespace kvist::net

@@ -1,0 +1,177 @@
+#include "kvist/net/http_head.h"
+
+#include <boost/beast/http/basic_parser.hpp>
+#include <boost/beast/http/error.hpp>
+#include <limits>
+#include <string>
+#include <utility>
+
+namespace kvist::net {
+
+namespace http = boost::beast::http;
+using boost::system::error_code;
+using BeastView = boost::beast::string_view;
+
+namespace {
+
+std::string text(BeastView view) {
+  return {view.data(), view.size()};
+}
+
+/// Beast's parser as far as the end of the head; bodies are BodyDecoder's.
+template <bool kIsRequest>
+class HeadCollector final : public http::basic_parser<kIsRequest> {
+ public:
+  std::string method;
+  std::string target;
+  Headers headers;
+  int status = 0;
+  int version = 11;
+
+ private:
+  void on_request_impl(http::verb, BeastView method_text, BeastView target_text, int http_version,
+                       error_code&) override {
+    method = text(method_text);
+    target = text(target_text);
+    version = http_version;
+  }
+  void on_response_impl(int code, BeastView, int http_version, error_code&) override {
+    status = code;
+    version = http_version;
+  }
+  void on_field_impl(http::field, BeastView name, BeastView value, error_code&) override {
+    headers.add(text(name), text(value));
+  }
+  void on_header_impl(error_code&) override {}
+  void on_body_init_impl(const boost::optional<std::uint64_t>&, error_code&) override {}
+  std::size_t on_body_impl(BeastView body, error_code&) override { return body.size(); }
+  void on_chunk_header_impl(std::uint64_t, BeastView, error_code&) override {}
+  std::size_t on_chunk_body_impl(std::uint64_t, BeastView body, error_code&) override { return body.size(); }
+  void on_finish_impl(error_code&) override {}
+};
+
+/// Feeding and bounding, the same for both directions.
+template <bool kIsRequest>
+class HeadFeed {
+ public:
+  explicit HeadFeed(std::size_t max_bytes) : max_bytes_(max_bytes) { reset(); }
+
+  void reset() {
+    parser_.emplace();
+    // Beast applies its limit per line and its body limit already to the head: both bounds are kept here and by the
+    // owner instead.
+    parser_->header_limit(std::numeric_limits<std::uint32_t>::max());
+    parser_->body_limit(boost::none);
+    taken_ = 0;
+  }
+
+  /// True when the head is complete.
+  Result<bool> feed(std::string_view& input) {
+    const std::size_t offered = std::min(input.size(), max_bytes_ - taken_);
+    error_code error;
+    const std::size_t used = parser_->put(boost::asio::const_buffer(input.data(), offered), error);
+    taken_ += used;
+    input.remove_prefix(used);
+    if (parser_->is_header_done() && !error) return true;
+    if (error && error != http::error::need_more) {
+      return fail(ErrorCode::kCorrupt, "malformed HTTP head: " + error.message());
+    }
+    if (offered - used + taken_ >= max_bytes_) {
+      return fail(ErrorCode::kTooLarge, "HTTP head larger than " + std::to_string(max_bytes_) + " bytes");
+    }
+    return false;
+  }
+
+  HeadCollector<kIsRequest>& parser() { return *parser_; }
+
+ private:
+  std::size_t max_bytes_;
+  std::size_t taken_ = 0;
+  std::optional<HeadCollector<kIsRequest>> parser_;
+};
+
+bool equals_no_case(std::string_view a, std::string_view lower) {
+  if (a.size() != lower.size()) return false;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const char c = a[i] >= 'A' && a[i] <= 'Z' ? static_cast<char>(a[i] - 'A' + 'a') : a[i];
+    if (c != lower[i]) return false;
+  }
+  return true;
+}
+
+/// The rules of RFC 9112 that Beast leaves to its user; without them two parties could see different requests.
+Result<void> check_framing(const RequestHead& head) {
+  const Headers& headers = head.request.headers;
+  if (headers.find("Transfer-Encoding") && (!head.chunked || !head.http11)) {
+    return fail(ErrorCode::kCorrupt, "Transfer-Encoding must be chunked, in HTTP/1.1");
+  }
+  if (head.http11 && !headers.find("Host")) return fail(ErrorCode::kCorrupt, "HTTP/1.1 request without Host");
+  return {};
+}
+
+}  // namespace
+
+class RequestHeadParser::Impl : public HeadFeed<true> {
+  using HeadFeed::HeadFeed;
+};
+
+RequestHeadParser::RequestHeadParser(std::size_t max_bytes) : impl_(std::make_unique<Impl>(max_bytes)) {}
+RequestHeadParser::~RequestHeadParser() = default;
+void RequestHeadParser::reset() {
+  impl_->reset();
+}
+
+Result<std::optional<RequestHead>> RequestHeadParser::feed(std::string_view& input) {
+  KVIST_TRY(const bool complete, impl_->feed(input));
+  if (!complete) return std::nullopt;
+  auto& parser = impl_->parser();
+  RequestHead head;
+  head.request.method = std::move(parser.method);
+  head.request.target = std::move(parser.target);
+  head.request.headers = std::move(parser.headers);
+  head.http11 = parser.version >= 11;
+  head.keep_alive = parser.keep_alive();
+  head.chunked = parser.chunked();
+  if (const auto length = parser.content_length()) head.content_length = *length;
+  KVIST_TRY_VOID(check_framing(head));
+  if (const auto expect = head.request.headers.find("Expect"); expect && head.http11) {
+    if (!equals_no_case(*expect, "100-continue")) {
+      return fail(ErrorCode::kUnsupported, "expectation is not 100-continue");
+    }
+    head.expects_continue = true;
+  }
+  return head;
+}
+
+class ResponseHeadParser::Impl : public HeadFeed<false> {
+  using HeadFeed::HeadFeed;
+};
+
+ResponseHeadParser::ResponseHeadParser(std::size_t max_bytes) : impl_(std::make_unique<Impl>(max_bytes)) {}
+ResponseHeadParser::~ResponseHeadParser() = default;
+void ResponseHeadParser::reset(bool to_head_request) {
+  impl_->reset();
+  impl_->parser().skip(to_head_request);
+}
+
+Result<std::optional<ResponseHead>> ResponseHeadParser::feed(std::string_view& input) {
+  KVIST_TRY(const bool complete, impl_->feed(input));
+  if (!complete) return std::nullopt;
+  auto& parser = impl_->parser();
+  ResponseHead head;
+  head.status = parser.status;
+  head.headers = std::move(parser.headers);
+  head.keep_alive = parser.keep_alive();
+  if (!parser.is_done()) {
+    if (parser.chunked()) {
+      head.body = BodyDecoder::chunked();
+    } else if (const auto length = parser.content_length()) {
+      head.body = BodyDecoder::sized(*length);
+    } else {
+      head.body = BodyDecoder::until_close();
+    }
+  }
+  return head;
+}
+
+}  // namespace kvist::net

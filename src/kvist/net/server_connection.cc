@@ -1,0 +1,267 @@
+#include "kvist/net/server_connection.h"
+
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <utility>
+
+#include "kvist/net/server_core.h"
+#include "kvist/net/server_exchange.h"
+
+namespace kvist::net {
+
+namespace {
+
+// How long, and for how many bytes, a client that is being sent away may still be sending before the connection is cut.
+constexpr Duration kLingerTime = std::chrono::seconds(2);
+constexpr std::uint64_t kMaxLingerBytes = 64ULL << 20;
+// A body this large is trusted to come as announced and gets its memory at once; a larger one as it arrives.
+constexpr std::uint64_t kReservedBodyBytes = 256U << 10;
+
+int status_of(ErrorCode code) {
+  if (code == ErrorCode::kTooLarge) return 431;
+  return code == ErrorCode::kUnsupported ? 417 : 400;
+}
+
+}  // namespace
+
+ServerConnection::ServerConnection(LoopImpl& loop, Socket socket, std::shared_ptr<ServerCore> core)
+    : TcpConnection(loop, std::move(socket), kReadBufferBytes),
+      core_(std::move(core)),
+      head_parser_(core_->options.max_header_bytes) {}
+
+void ServerConnection::begin() {
+  deadline_ = patience();
+  start_read();
+}
+
+TimePoint ServerConnection::patience() const {
+  return now() + core_->options.idle_timeout;
+}
+
+void ServerConnection::check_deadline(TimePoint now) {
+  if (now < deadline_) return;
+  const bool half_a_request = state_ == State::kBody || (state_ == State::kHead && request_begun_);
+  if (half_a_request) return refuse(408, "the request did not arrive in time");
+  lost(false);
+}
+
+void ServerConnection::close_when_idle() {
+  if (state_ == State::kHead && !request_begun_) drop();
+}
+
+void ServerConnection::drop() {
+  const auto self = shared_from_this();
+  close();
+  core_->connections.erase(std::static_pointer_cast<ServerConnection>(self));
+  if (exchange_ != nullptr) exchange_->forget_client();
+  exchange_ = nullptr;
+}
+
+void ServerConnection::lost(bool soon) {
+  const auto self = shared_from_this();
+  close();
+  core_->connections.erase(std::static_pointer_cast<ServerConnection>(self));
+  if (auto* exchange = std::exchange(exchange_, nullptr)) exchange->client_left(soon);
+}
+
+// Reading.
+
+void ServerConnection::on_read(std::string_view bytes) {
+  switch (state_) {
+    case State::kHead:
+    case State::kBody:
+      if (waiting_.empty()) {
+        process(bytes);
+      } else {
+        waiting_.append(bytes);
+        process_waiting();
+      }
+      break;
+    case State::kAnswering:
+    case State::kFlushing:
+      waiting_.append(bytes);
+      break;
+    case State::kLingering:
+      lingered_bytes_ += bytes.size();
+      if (lingered_bytes_ > kMaxLingerBytes) return drop();
+      break;
+  }
+  // Beyond the bound the client has to wait for its answer first; until then its leaving shows only when writing fails.
+  if (waiting_.size() < kMaxWaitingBytes) start_read();
+}
+
+void ServerConnection::on_read_failed(bool end, const std::string&) {
+  if (end && state_ == State::kFlushing) {
+    // It may have closed its sending direction only, and still be reading: the deadline decides.
+    ends_after_answer_ = true;
+    return;
+  }
+  lost(false);
+}
+
+void ServerConnection::process_waiting() {
+  const std::string input = std::exchange(waiting_, {});
+  process(input);
+}
+
+void ServerConnection::process(std::string_view input) {
+  processing_ = true;
+  while (!closed()) {
+    if (state_ == State::kHead) {
+      if (!take_head(input)) break;
+    } else if (state_ == State::kBody) {
+      if (!take_body(input)) break;
+    } else {
+      break;
+    }
+  }
+  processing_ = false;
+  if (!closed() && state_ != State::kLingering) waiting_.assign(input);
+}
+
+bool ServerConnection::take_head(std::string_view& input) {
+  if (!request_begun_) {
+    // Empty lines before a request are to be ignored (RFC 9112, 2.2).
+    while (input.starts_with("\r\n")) input.remove_prefix(2);
+    if (input.empty()) return false;
+    request_begun_ = true;
+    deadline_ = patience();
+  }
+  auto fed = head_parser_.feed(input);
+  if (!fed) {
+    refuse(status_of(fed.error().code), fed.error().message);
+    return false;
+  }
+  if (!*fed) return false;
+  RequestHead& head = **fed;
+  http11_ = head.http11;
+  head_request_ = head.request.method == "HEAD";
+  ends_after_answer_ = !head.keep_alive;
+  request_ = std::move(head.request);
+  begin_body(head, !input.empty());
+  return true;
+}
+
+void ServerConnection::begin_body(const RequestHead& head, bool body_has_begun) {
+  const std::uint64_t length = head.content_length.value_or(0);
+  if (length > core_->options.max_body_bytes) return refuse(413, "the request body is too large");
+  body_decoder_ = head.chunked ? BodyDecoder::chunked() : BodyDecoder::sized(length);
+  state_ = State::kBody;
+  if (body_decoder_.done()) return;
+  request_.body.reserve(static_cast<std::size_t>(std::min(length, kReservedBodyBytes)));
+  if (head.expects_continue && !body_has_begun && !send({"HTTP/1.1 100 Continue\r\n\r\n"})) lost(false);
+}
+
+bool ServerConnection::take_body(std::string_view& input) {
+  std::string_view piece;
+  switch (body_decoder_.next(input, piece)) {
+    case BodyDecoder::Step::kPiece:
+      if (request_.body.size() + piece.size() > core_->options.max_body_bytes) {
+        refuse(413, "the request body is too large");
+        return false;
+      }
+      request_.body.append(piece);
+      return true;
+    case BodyDecoder::Step::kDone:
+      dispatch();
+      return true;
+    case BodyDecoder::Step::kNeedMore:
+      return false;
+    case BodyDecoder::Step::kCorrupt:
+      refuse(400, "malformed chunked body");
+      return false;
+  }
+  return false;
+}
+
+void ServerConnection::dispatch() {
+  state_ = State::kAnswering;
+  deadline_ = kNever;
+  const auto self = std::static_pointer_cast<ServerConnection>(shared_from_this());
+  const auto exchange = std::make_shared<ServerExchange>(self);
+  exchange_ = exchange.get();
+  core_->handler(std::exchange(request_, {}), exchange);
+}
+
+void ServerConnection::refuse(int status, const std::string& message) {
+  ends_after_answer_ = true;
+  state_ = State::kAnswering;
+  const auto self = std::static_pointer_cast<ServerConnection>(shared_from_this());
+  const auto exchange = std::make_shared<ServerExchange>(self);
+  exchange_ = exchange.get();
+  exchange->respond(error_response(status, message));
+}
+
+// Answering.
+
+bool ServerConnection::ends_after_answer() const {
+  return ends_after_answer_ || core_->closing;
+}
+
+bool ServerConnection::answer(std::initializer_list<std::string_view> pieces) {
+  if (!send(pieces)) {
+    if (!closed()) lost(true);
+    return false;
+  }
+  // A client that takes nothing at all for the whole idle time is given up.
+  if (unsent() > 0 && deadline_ == kNever) deadline_ = patience();
+  return true;
+}
+
+void ServerConnection::answer_complete() {
+  if (closed()) return;
+  state_ = State::kFlushing;
+  ends_after_answer_ = ends_after_answer();
+  if (unsent() == 0) next_request();
+}
+
+void ServerConnection::break_off() {
+  const auto self = shared_from_this();
+  // Without chunks an orderly end would look like the whole answer.
+  if (http11_) {
+    close();
+  } else {
+    close_with_reset();
+  }
+  core_->connections.erase(std::static_pointer_cast<ServerConnection>(self));
+}
+
+void ServerConnection::on_sent() {
+  if (state_ == State::kAnswering || state_ == State::kFlushing) deadline_ = unsent() > 0 ? patience() : kNever;
+  if (state_ == State::kFlushing && unsent() == 0) return next_request();
+  if (exchange_ != nullptr) exchange_->sent();
+}
+
+void ServerConnection::on_send_failed(const std::string&) {
+  lost(false);
+}
+
+void ServerConnection::next_request() {
+  if (ends_after_answer_) return linger();
+  state_ = State::kHead;
+  request_begun_ = false;
+  http11_ = true;
+  head_request_ = false;
+  head_parser_.reset();
+  deadline_ = patience();
+  if (processing_) return;
+  if (!waiting_.empty()) {
+    // From the loop: the answer may have been given from deep inside the service, which must not be entered again.
+    asio::post(loop().io, [self = std::static_pointer_cast<ServerConnection>(shared_from_this())] {
+      if (!self->closed() && self->state_ == State::kHead) self->process_waiting();
+      if (!self->closed() && self->waiting_.size() < kMaxWaitingBytes) self->start_read();
+    });
+  } else {
+    start_read();
+  }
+}
+
+void ServerConnection::linger() {
+  state_ = State::kLingering;
+  deadline_ = now() + kLingerTime;
+  waiting_.clear();
+  finish_sending();
+  start_read();
+}
+
+}  // namespace kvist::net

@@ -1,0 +1,94 @@
+// Private to net: the server's side of one connection, from request to request.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "kvist/base/time.h"
+#include "kvist/net/body_decoder.h"
+#include "kvist/net/http_head.h"
+#include "kvist/net/http_server.h"
+#include "kvist/net/tcp_connection.h"
+
+namespace kvist::net {
+
+class ServerCore;
+class ServerExchange;
+
+/// Reads requests one at a time and hands them to the server's handler. While an answer is under way it keeps reading,
+/// so that it notices the client leave; bytes of a next request that come meanwhile wait, within a bound.
+class ServerConnection final : public TcpConnection {
+ public:
+  ServerConnection(LoopImpl& loop, Socket socket, std::shared_ptr<ServerCore> core);
+
+  void begin();
+  /// Called every now and then: acts if the time for what is going on has run out.
+  void check_deadline(TimePoint now);
+  /// The server closes: an idle connection ends now, a busy one after its answer.
+  void close_when_idle();
+  /// Ends now, without any callback to the service.
+  void drop();
+
+  // What the exchange under way calls.
+  [[nodiscard]] bool answer(std::initializer_list<std::string_view> pieces);
+  void answer_complete();
+  void break_off();
+  /// Whether the connection ends after this answer; decides what its head says.
+  [[nodiscard]] bool ends_after_answer() const;
+  void end_after_answer() { ends_after_answer_ = true; }
+  void forget_exchange() { exchange_ = nullptr; }
+  [[nodiscard]] bool http11() const { return http11_; }
+  [[nodiscard]] bool answers_head_request() const { return head_request_; }
+  using TcpConnection::loop;
+
+ private:
+  enum class State {
+    kHead,       // waiting for or reading a head
+    kBody,       // reading a body
+    kAnswering,  // the handler has the request
+    kFlushing,   // the answer is complete, but not all sent
+    kLingering,  // all sent, our side closed; reading on so that the client gets the answer before any reset
+  };
+
+  void on_read(std::string_view bytes) override;
+  void on_read_failed(bool end, const std::string& why) override;
+  void on_sent() override;
+  void on_send_failed(const std::string& why) override;
+
+  void process(std::string_view input);
+  void process_waiting();
+  [[nodiscard]] bool take_head(std::string_view& input);
+  [[nodiscard]] bool take_body(std::string_view& input);
+  void begin_body(const RequestHead& head, bool body_has_begun);
+  void dispatch();
+  /// Answers a request that cannot be served, and ends the connection.
+  void refuse(int status, const std::string& message);
+  void next_request();
+  void linger();
+  /// The client is gone or the connection is given up. `soon`: tell the exchange from the loop, not from within.
+  void lost(bool soon);
+  [[nodiscard]] TimePoint patience() const;
+
+  static constexpr std::size_t kReadBufferBytes = 16U << 10;
+  static constexpr std::size_t kMaxWaitingBytes = 64U << 10;
+  static constexpr TimePoint kNever = TimePoint::max();
+
+  std::shared_ptr<ServerCore> core_;
+  ServerExchange* exchange_ = nullptr;  // under way, not owned: the service keeps it
+  RequestHeadParser head_parser_;
+  BodyDecoder body_decoder_ = BodyDecoder::empty();
+  HttpRequest request_;
+  std::string waiting_;  // bytes read but not processed yet
+  State state_ = State::kHead;
+  TimePoint deadline_ = kNever;
+  std::uint64_t lingered_bytes_ = 0;
+  bool request_begun_ = false;  // some byte of the next request has come
+  bool processing_ = false;
+  bool ends_after_answer_ = false;
+  bool http11_ = true;
+  bool head_request_ = false;
+};
+
+}  // namespace kvist::net

@@ -1,0 +1,25 @@
+// Private to net: what the connections of one server share.
+#pragma once
+
+#include <memory>
+#include <unordered_set>
+
+#include "kvist/net/http_server.h"
+#include "kvist/net/server_connection.h"
+
+namespace kvist::net {
+
+/// Options, handler and the set of live connections. Owned by the server and by each connection; the circle is broken
+/// when a connection closes or the server is destroyed.
+class ServerCore {
+ public:
+  ServerCore(HttpServerOptions server_options, HttpHandler server_handler)
+      : options(std::move(server_options)), handler(std::move(server_handler)) {}
+
+  const HttpServerOptions options;
+  const HttpHandler handler;
+  bool closing = false;
+  std::unordered_set<std::shared_ptr<ServerConnection>> connections;
+};
+
+}  // namespace kvist::net

@@ -1,0 +1,200 @@
+#include "kvist/net/server_exchange.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <iterator>
+#include <utility>
+
+#include "kvist/base/json_writer.h"
+#include "kvist/net/server_connection.h"
+
+namespace kvist::net {
+
+namespace {
+
+bool equals_no_case(std::string_view a, std::string_view lower) {
+  return std::ranges::equal(
+      a, lower, [](char x, char y) { return (x >= 'A' && x <= 'Z' ? static_cast<char>(x - 'A' + 'a') : x) == y; });
+}
+
+/// Framing is this class's own business, and a field with a control character would let its author write further
+/// fields.
+bool may_send(std::string_view name, std::string_view value) {
+  if (equals_no_case(name, "content-length") || equals_no_case(name, "transfer-encoding") ||
+      equals_no_case(name, "connection")) {
+    return false;
+  }
+  const auto control = [](char c) { return c == '\r' || c == '\n' || c == '\0'; };
+  return !name.empty() && std::ranges::none_of(name, control) && std::ranges::none_of(value, control);
+}
+
+bool status_forbids_body(int status) {
+  return status < 200 || status == 204 || status == 304;
+}
+
+}  // namespace
+
+HttpResponse error_response(int status, std::string_view message) {
+  JsonWriter json;
+  json.begin_object().key("error").begin_object();
+  json.field("message", message).field("type", status >= 500 ? "server_error" : "invalid_request_error");
+  json.key("param").null().key("code").null();
+  json.end_object().end_object();
+  HttpResponse response{.status = status, .headers = {}, .body = json.take()};
+  response.headers.add("Content-Type", "application/json");
+  return response;
+}
+
+ServerExchange::ServerExchange(std::shared_ptr<ServerConnection> connection)
+    : loop_(connection->loop()), connection_(std::move(connection)) {}
+
+ServerExchange::~ServerExchange() {
+  if (!connection_) return;
+  if (loop_.ending) {
+    connection_->forget_exchange();
+  } else if (begun_) {
+    abort();
+  } else {
+    respond(error_response(500, "the server gave no answer"));
+  }
+}
+
+std::string ServerExchange::head(int status, const Headers& headers, std::string_view framing) {
+  std::string out;
+  out.reserve(256);
+  fmt::format_to(std::back_inserter(out), "HTTP/1.1 {} {}\r\n", status, reason_phrase(status));
+  for (const auto& [name, value] : headers.fields()) {
+    if (may_send(name, value)) fmt::format_to(std::back_inserter(out), "{}: {}\r\n", name, value);
+  }
+  out += framing;
+  if (const auto connection = headers.find("Connection"); connection && equals_no_case(*connection, "close")) {
+    connection_->end_after_answer();
+  }
+  if (connection_->ends_after_answer()) {
+    out += "Connection: close\r\n";
+  } else if (!connection_->http11()) {
+    out += "Connection: keep-alive\r\n";
+  }
+  out += "\r\n";
+  return out;
+}
+
+void ServerExchange::respond(HttpResponse response) {
+  if (!connection_ || begun_) return;
+  begun_ = true;
+  std::string framing;
+  if (!status_forbids_body(response.status)) framing = fmt::format("Content-Length: {}\r\n", response.body.size());
+  bodiless_ = status_forbids_body(response.status) || connection_->answers_head_request();
+  const std::string answer_head = head(response.status, response.headers, framing);
+  send({answer_head, bodiless_ ? std::string_view() : std::string_view(response.body)});
+  finish();
+}
+
+void ServerExchange::begin_stream(int status, Headers headers) {
+  if (!connection_ || begun_) return;
+  begun_ = true;
+  bodiless_ = status_forbids_body(status) || connection_->answers_head_request();
+  std::string_view framing;
+  if (!connection_->http11()) {
+    // HTTP/1.0 knows no chunks: the answer lasts until the connection ends.
+    connection_->end_after_answer();
+  } else if (!status_forbids_body(status)) {
+    framing = "Transfer-Encoding: chunked\r\n";
+  }
+  const std::string answer_head = head(status, headers, framing);
+  send({answer_head});
+}
+
+void ServerExchange::write(std::string_view data) {
+  // An empty chunk would end the stream.
+  if (!connection_ || !begun_ || bodiless_ || data.empty()) return;
+  if (!connection_->http11()) return send({data});
+  char size[20];
+  const auto end = fmt::format_to(size, "{:x}\r\n", data.size());
+  send({std::string_view(size, static_cast<std::size_t>(end - size)), data, "\r\n"});
+}
+
+void ServerExchange::end_stream() {
+  if (!connection_ || !begun_) return;
+  if (!bodiless_ && connection_->http11()) send({"0\r\n\r\n"});
+  finish();
+}
+
+void ServerExchange::abort() {
+  if (!connection_) return;
+  const auto connection = std::move(connection_);
+  on_drained_ = nullptr;
+  on_client_gone_ = nullptr;
+  connection->forget_exchange();
+  connection->break_off();
+}
+
+void ServerExchange::send(std::initializer_list<std::string_view> pieces) {
+  if (!connection_ || !connection_->answer(pieces)) return;
+  if (connection_->unsent() > low_water_) above_low_water_ = true;
+}
+
+void ServerExchange::finish() {
+  if (!connection_) return;  // the send just found the client gone
+  const auto connection = std::move(connection_);
+  on_drained_ = nullptr;
+  on_client_gone_ = nullptr;
+  connection->forget_exchange();
+  connection->answer_complete();
+}
+
+std::size_t ServerExchange::unsent_bytes() const {
+  return connection_ ? connection_->unsent() : 0;
+}
+
+void ServerExchange::on_drained(std::size_t low_water, std::function<void()> handler) {
+  if (!connection_) return;
+  low_water_ = low_water;
+  above_low_water_ = connection_->unsent() > low_water;
+  on_drained_ = std::move(handler);
+}
+
+void ServerExchange::on_client_gone(std::function<void()> handler) {
+  if (!connection_ && !gone_) return;
+  on_client_gone_ = std::move(handler);
+  if (gone_) report_gone_soon();
+}
+
+void ServerExchange::client_left(bool soon) {
+  gone_ = true;
+  connection_.reset();
+  on_drained_ = nullptr;
+  if (!on_client_gone_) return;
+  if (soon) return report_gone_soon();
+  // Out of the member first: the handler may drop this object.
+  const auto handler = std::exchange(on_client_gone_, nullptr);
+  handler();
+}
+
+/// From the loop, not from within a call of the service: it may be in the middle of changing its own state. An exchange
+/// dropped before then wants no word any more.
+void ServerExchange::report_gone_soon() {
+  asio::post(loop_.io, [weak = weak_from_this()] {
+    const auto self = weak.lock();
+    if (!self) return;
+    const auto handler = std::exchange(self->on_client_gone_, nullptr);
+    if (handler) handler();
+  });
+}
+
+void ServerExchange::forget_client() {
+  gone_ = true;
+  connection_.reset();
+  on_drained_ = nullptr;
+  on_client_gone_ = nullptr;
+}
+
+void ServerExchange::sent() {
+  if (!above_low_water_ || connection_->unsent() > low_water_) return;
+  above_low_water_ = false;
+  if (const auto handler = on_drained_) handler();
+}
+
+}  // namespace kvist::net

@@ -1,0 +1,22 @@
+// Private to net: the parts of an http URL.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "kvist/base/error.h"
+
+namespace kvist::net {
+
+struct HttpUrl {
+  std::string host;       ///< without the brackets of an IPv6 address
+  std::string port;       ///< decimal; "80" where the URL has none
+  std::string authority;  ///< what the Host field says
+  std::string target;     ///< path and query, at least "/"
+};
+
+/// Parses "http://host[:port][/path][?query]". Other schemes and user names are kUnsupported.
+[[nodiscard]] Result<HttpUrl> parse_http_url(std::string_view text);
+
+}  // namespace kvist::net
