@@ -28,7 +28,8 @@ struct BlockPoolCounters {
 ///  - a block with references is not in the free list; a block without any is in it exactly once;
 ///  - a findable (committed) block keeps its name when its last reference goes, and stays findable until it is
 ///  re-allocated;
-///  - the free list is in LRU order: blocks without a name first, then by the time of their last release;
+///  - the free list is in LRU order: blocks without a name first (the last released of them first: its memory is warm),
+///  then by the time of their last release;
 ///  - one name may have several physical copies (two requests that computed the same prefix at once);
 ///  - events come in the order in which the pool changed: replaying them all rebuilds exactly the findable blocks.
 class BlockPool {
@@ -56,33 +57,54 @@ class BlockPool {
   void release(BlockId block);
   /// Makes blocks findable whose content is complete: `names[i]` names the prefix that ends with blocks[i]; `parent`
   /// names the prefix before the first (nothing at the start of a prompt); `tokens` are those of all the blocks.
-  /// Requires references to each block, and that none has a name yet. One event.
+  /// Requires references to each block, and that none has a name yet. One event. `identity` is what the chain's root
+  /// was made of: the event tells subscribers the LoRA name and, with the first block of a chain, the cache salt, so
+  /// that they can compute the same names.
   void commit(std::span<const BlockId> blocks, std::span<const BlockHash> names, std::optional<BlockHash> parent,
-              std::span<const TokenId> tokens);
+              std::span<const TokenId> tokens, const PrefixIdentity& identity = {});
   /// Forgets all names, also those of blocks in use (which stay allocated). One AllBlocksCleared event.
   void clear_names();
 
-  /// Events since the last call, oldest first.
+  /// Events since the last call, oldest first. The owner drains them at every step: they are all the pool allocates
+  /// for in steady state.
   [[nodiscard]] std::vector<KvEvent> take_events();
   /// Names with their number of physical copies, for tests and for comparing with a subscriber's view.
   [[nodiscard]] std::unordered_map<BlockHash, std::uint32_t> findable() const;
 
  private:
+  using Names = std::unordered_map<BlockHash, std::uint32_t>;
+  static constexpr std::uint32_t kNone = 0xffff'ffff;
+
   struct Block {
     std::uint32_t references = 0;
     bool named = false;
     BlockHash name;
-    // Links of the free list and of the copies with one name; kNone where there is no neighbour.
-    std::uint32_t free_previous = 0;
-    std::uint32_t free_next = 0;
-    std::uint32_t copy_previous = 0;
-    std::uint32_t copy_next = 0;
+    // Links of the free list; kNone at its ends.
+    std::uint32_t free_previous = kNone;
+    std::uint32_t free_next = kNone;
+    // Ring of the copies with one name, entered at Names: copies in use come before free ones.
+    std::uint32_t copy_previous = kNone;
+    std::uint32_t copy_next = kNone;
   };
+
+  [[nodiscard]] Block& checked(BlockId block);
+  void push_free_front(std::uint32_t index);
+  void push_free_back(std::uint32_t index);
+  void unlink_free(std::uint32_t index);
+  void link_copy(std::uint32_t index, bool in_front);
+  void unlink_copy(std::uint32_t index);
+  void move_copy(std::uint32_t index, bool to_front);
+  void insert_name(BlockHash name, std::uint32_t index);
+  void erase_name(Names::iterator entry);
+  void forget_name(std::uint32_t index);
 
   std::uint32_t block_size_;
   std::uint32_t free_count_ = 0;
+  std::uint32_t free_first_ = kNone;  // the next to be handed out
+  std::uint32_t free_last_ = kNone;
   std::vector<Block> blocks_;
-  std::unordered_map<BlockHash, std::uint32_t> first_copy_;
+  Names first_copy_;
+  std::vector<Names::node_type> spare_names_;  // entries of names that went, re-used so that commit() need not allocate
   std::vector<KvEvent> events_;
   BlockPoolCounters counters_;
 };

@@ -1,7 +1,9 @@
 // Keeps one worker's event stream whole: gaps are replayed, restarts start over, order is kept.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <optional>
 #include <string>
@@ -25,28 +27,40 @@ struct RequestReplay {
 using SequencerAction = std::variant<ApplyPayload, ResetWorker, RequestReplay>;
 
 /// Pure state machine over the frames of one publisher (docs/formats/kv-events.md): live frames, replayed frames, the
-/// end of a replay, and time. While a replay runs, live frames are kept (bounded) and applied in sequence order after
-/// it. A sequence number that falls back means a restart. A replay that does not end within its deadline, brings
-/// nothing, or starts later than asked for leads to a reset: the worker's blocks are forgotten and the stream goes on
-/// from what is at hand.
+/// end of a replay, and time. Owned by whoever owns the subscription, used by one thread. Rules:
+///  - Frames are applied in sequence order, each once. While a replay runs, live frames are kept (bounded) and applied
+///    after it.
+///  - A replay is asked for from the last frame applied: if the publisher still has that very frame, it is the same run
+///    of it. A number that falls back without being a frame seen before, other content under a known number, or an
+///    empty answer mean that the publisher restarted: the worker's blocks are forgotten and the new run is replayed
+///    from its start.
+///  - A replay that starts later than asked for: events are lost for good. One that does not end within its deadline,
+///    leaves a gap open or is overrun by live frames: they are lost for now. In each case the blocks are forgotten and
+///    the stream goes on from what is at hand; in the latter ones the whole buffer is asked for again later, with
+///    growing pauses.
+///  - At most one replay is under way, and every wait has a deadline: call poll() at next_wakeup().
 class EventSequencer {
  public:
   struct Options {
     bool replay_available = true;
     Duration replay_timeout = std::chrono::seconds(5);
-    std::size_t max_buffered = 100'000;  ///< live frames kept during a replay
+    std::size_t max_buffered = 100'000;                    ///< frames kept during a replay
+    std::size_t max_buffered_bytes = 256ULL << 20;         ///< their payloads together
+    Duration rebuild_delay = std::chrono::seconds(10);     ///< from a loss to the first try to make up for it; doubles
+    Duration max_rebuild_delay = std::chrono::minutes(5);  ///< up to this
   };
   struct Counters {
     std::uint64_t applied = 0;
     std::uint64_t gaps = 0;
     std::uint64_t replays = 0;
     std::uint64_t resets = 0;
-    std::uint64_t duplicates = 0;
+    std::uint64_t restarts = 0;    ///< resets because the publisher started a new run
+    std::uint64_t duplicates = 0;  ///< frames dropped because they were known, or came after their replay was given up
   };
 
   explicit EventSequencer(Options options);
 
-  /// A newly (re)connected subscription asks for all that the publisher still buffers.
+  /// A newly (re)connected subscription asks for all that the publisher still buffers and that was not applied yet.
   [[nodiscard]] std::vector<SequencerAction> on_connected(TimePoint now);
   [[nodiscard]] std::vector<SequencerAction> on_live(std::uint64_t sequence, std::string payload, TimePoint now);
   [[nodiscard]] std::vector<SequencerAction> on_replayed(std::uint64_t sequence, std::string payload, TimePoint now);
@@ -55,18 +69,61 @@ class EventSequencer {
   [[nodiscard]] std::optional<TimePoint> next_wakeup() const;
   [[nodiscard]] std::vector<SequencerAction> poll(TimePoint now);
 
-  /// True while no gap is open: the index built from this stream is exact.
-  [[nodiscard]] bool whole() const { return !replaying_ && !lost_since_reset_; }
+  /// True while no gap is open and nothing was lost: the index built from this stream is exact. Nobody can tell a loss
+  /// at the end of the stream before the next frame comes.
+  [[nodiscard]] bool whole() const { return replay_ == Replay::kNone && !lost_since_reset_; }
   [[nodiscard]] const Counters& counters() const { return counters_; }
 
  private:
+  using Actions = std::vector<SequencerAction>;
+  enum class Replay : std::uint8_t {
+    kNone,
+    kRunning,
+    kDiscarding,  ///< belongs to a run that has ended: waited out, so that its frames are not taken for the new run's
+  };
+  enum class Known : std::uint8_t { kSame, kDifferent, kForgotten };
+
+  [[nodiscard]] Known recall(std::uint64_t sequence, const std::string& payload) const;
+  [[nodiscard]] bool lossless_start(std::uint64_t sequence) const;
+  void apply(std::uint64_t sequence, std::string payload, Actions& actions);
+  void buffer_live(std::uint64_t sequence, std::string payload, TimePoint now, Actions& actions);
+  void buffer(std::uint64_t sequence, std::string payload);
+  [[nodiscard]] bool overfull() const;
+  std::string take_buffered();
+  void clear_buffered();
+  void reset(std::string reason, Actions& actions);
+  void forget_run(std::string reason, Actions& actions);
+  void restart_from_live(std::uint64_t sequence, std::string payload, TimePoint now, Actions& actions);
+  void restart_from_replay(std::uint64_t sequence, Actions& actions);
+  void restart_during_replay(TimePoint now, Actions& actions);
+  void start_replay(TimePoint now, Actions& actions);
+  void end_replay();
+  void skip_to(std::uint64_t sequence, Actions& actions);
+  [[nodiscard]] bool drop_known_buffered();
+  void apply_buffered(Actions& actions);
+  void merge_buffered(TimePoint now, Actions& actions);
+  [[nodiscard]] std::string missing_before_buffered() const;
+  void time_out(TimePoint now, Actions& actions);
+  void give_up(std::string reason, TimePoint now, Actions& actions);
+  void schedule_rebuild(TimePoint now);
+
   Options options_;
   Counters counters_;
-  std::optional<std::uint64_t> next_;  // the sequence number expected next
-  bool replaying_ = false;
+  std::optional<std::uint64_t> next_;  // the sequence number expected next; nothing before a run's first frame
+  std::deque<std::uint64_t> digests_;  // of the last applied payloads, the newest belongs to next_ - 1
   bool lost_since_reset_ = false;
+  std::optional<TimePoint> rebuild_at_;  // when to ask for the whole buffer again
+  Duration rebuild_delay_;
+
+  Replay replay_ = Replay::kNone;
+  bool rebuilding_ = false;  // the replay asked for the whole buffer; its first frame replaces what was built so far
   std::optional<TimePoint> replay_deadline_;
-  std::map<std::uint64_t, std::string> buffered_;  // live frames that wait for a replay, by sequence number
+  std::optional<std::uint64_t> replay_start_;   // next_ when the replay was asked for
+  std::optional<std::uint64_t> last_replayed_;  // number of the replay's last frame
+
+  std::map<std::uint64_t, std::string> buffered_;  // frames that wait for a replay, by sequence number
+  std::size_t buffered_bytes_ = 0;
+  std::optional<std::uint64_t> last_live_;  // the highest live one among them since the connection or the restart
 };
 
 }  // namespace kvist::kv

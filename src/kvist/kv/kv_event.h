@@ -11,8 +11,8 @@
 
 namespace kvist::kv {
 
-/// A block's name as its worker calls it: opaque, used only to find parents and removals. A 32-byte name is kept by its
-/// first eight bytes mixed with the rest.
+/// A block's name as its worker calls it: opaque, used only to find parents and removals. Of a name of raw bytes (32 of
+/// them in vLLM) its XXH3-64 is kept.
 using ExternalHash = Id<struct ExternalHashTag, std::uint64_t>;
 
 /// Where the blocks of an event live.
@@ -26,7 +26,7 @@ struct BlockStored {
   std::uint32_t block_size = 0;
   Medium medium = Medium::kDevice;
   std::string lora_name;          ///< empty: none
-  std::string cache_salt;         ///< from extra_keys of the first block; empty: none
+  std::string cache_salt;         ///< of a prompt's first block only: later ones inherit it by parent; empty: none
   std::uint32_t group = 0;        ///< KV cache group of a hybrid-attention model
   bool other_extra_keys = false;  ///< multimodal or unknown extra keys: never match such blocks by tokens alone
   friend bool operator==(const BlockStored&, const BlockStored&) = default;
@@ -52,6 +52,7 @@ struct KvEventBatch {
   double timestamp_s = 0;  ///< Unix time at the publisher
   std::vector<KvEvent> events;
   std::optional<std::int32_t> data_parallel_rank;
+  friend bool operator==(const KvEventBatch&, const KvEventBatch&) = default;
 };
 
 }  // namespace kvist::kv

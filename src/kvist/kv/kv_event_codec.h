@@ -10,19 +10,22 @@
 
 namespace kvist::kv {
 
-/// Newest vLLM form: array envelope [ts, events, rank], each event a map with "type"; hashes as unsigned integers.
+/// Newest vLLM form: array envelope [ts, events, rank], each event a map with "type"; hashes as unsigned integers. As
+/// in vLLM, extra_keys, group_idx and the rank are left out where they say nothing.
 [[nodiscard]] std::string encode_kv_events(const KvEventBatch& batch);
 
-/// A decoded batch and what of it could not be used: counted, never a reason to drop the rest.
+/// A decoded batch and what of it could not be used: counted, never a reason to drop the rest. Owners show both counts
+/// in metrics and log the first problem: a router that skips in silence is worse than one that fails.
 struct DecodedKvEvents {
   KvEventBatch batch;
   std::uint32_t skipped_events = 0;  ///< unknown tag or undecodable content
-  std::string first_problem;         ///< why the first of them was skipped
+  std::uint32_t unknown_fields = 0;  ///< map keys and trailing elements, of events that were used, with no meaning here
+  std::string first_problem;         ///< why the first event was skipped; empty: none was
 };
 
 /// Decodes any of the variants (array or map envelope, tagged array or tagged map events, integer or 32-byte hashes,
-/// missing or additional trailing fields). An error only where the envelope itself is broken. Input is hostile: bounded
-/// by its own size.
+/// missing or additional trailing fields). An error (kCorrupt) only where the envelope itself is broken: bytes that end
+/// early or go on too long, no list of events. Input is hostile: memory and time are bounded by its size.
 [[nodiscard]] Result<DecodedKvEvents> decode_kv_events(std::span<const std::uint8_t> payload);
 
 }  // namespace kvist::kv

@@ -1,0 +1,369 @@
+#include "kvist/kv/event_sequencer.h"
+
+#include <fmt/format.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <iterator>
+#include <limits>
+#include <utility>
+
+namespace kvist::kv {
+namespace {
+
+/// How many applied frames are remembered to tell a late duplicate from a restart: more than publishers buffer for
+/// replay (10,000), for a duplicate is at most as old as that.
+constexpr std::size_t kRememberedFrames = 16'384;
+/// The number that marks the end of a replay; no frame may carry it.
+constexpr std::uint64_t kEndMarker = std::numeric_limits<std::uint64_t>::max();
+
+std::uint64_t digest(const std::string& payload) {
+  return XXH3_64bits(payload.data(), payload.size());
+}
+
+}  // namespace
+
+EventSequencer::EventSequencer(Options options) : options_(options), rebuild_delay_(options.rebuild_delay) {}
+
+std::vector<SequencerAction> EventSequencer::on_connected(TimePoint now) {
+  Actions actions;
+  if (!options_.replay_available) return actions;
+  // What waits here was published before the request goes out, so the answer has it too. Without it, live frames seen
+  // from here on belong to one run of the publisher.
+  clear_buffered();
+  rebuilding_ = rebuild_at_.has_value();
+  if (rebuilding_) schedule_rebuild(now);
+  if (replay_ == Replay::kNone)
+    start_replay(now, actions);
+  else
+    replay_ = Replay::kDiscarding;
+  return actions;
+}
+
+std::vector<SequencerAction> EventSequencer::on_live(std::uint64_t sequence, std::string payload, TimePoint now) {
+  Actions actions;
+  if (sequence == kEndMarker) return actions;
+  if (next_ && sequence < *next_) {
+    if (recall(sequence, payload) == Known::kSame)
+      ++counters_.duplicates;
+    else
+      restart_from_live(sequence, std::move(payload), now, actions);
+  } else if (replay_ != Replay::kNone) {
+    buffer_live(sequence, std::move(payload), now, actions);
+  } else if (next_ ? sequence == *next_ : lossless_start(sequence)) {
+    apply(sequence, std::move(payload), actions);
+  } else {
+    ++counters_.gaps;
+    last_live_ = sequence;
+    buffer(sequence, std::move(payload));
+    if (options_.replay_available)
+      start_replay(now, actions);
+    else
+      give_up(fmt::format("events {} to {} are lost and there is no replay", next_.value_or(0), sequence - 1), now,
+              actions);
+  }
+  return actions;
+}
+
+std::vector<SequencerAction> EventSequencer::on_replayed(std::uint64_t sequence, std::string payload, TimePoint now) {
+  Actions actions;
+  if (replay_ != Replay::kRunning || sequence == kEndMarker) {
+    ++counters_.duplicates;
+    return actions;
+  }
+  const bool first = !last_replayed_;
+  if (!first && sequence < *last_replayed_) {
+    // One answer is in order: this is two of them, mixed. Wait for an end, then ask anew.
+    forget_run("replay out of order", actions);
+    replay_ = Replay::kDiscarding;
+    return actions;
+  }
+  last_replayed_ = sequence;
+  if (std::exchange(rebuilding_, false) && next_) {
+    reset("rebuilding from all the publisher still has", actions);
+    next_.reset();
+    replay_start_.reset();
+    digests_.clear();
+  }
+  if (next_ && sequence < *next_) {
+    ++counters_.duplicates;
+    if (recall(sequence, payload) == Known::kDifferent) restart_from_replay(sequence, actions);
+  } else if (next_ ? sequence == *next_ : sequence <= 1) {
+    apply(sequence, std::move(payload), actions);
+  } else if (first) {
+    skip_to(sequence, actions);
+    apply(sequence, std::move(payload), actions);
+  } else if (const auto known = buffered_.find(sequence); known == buffered_.end()) {
+    // A hole within the answer: the rest waits, and what is missing is asked for again.
+    buffer(sequence, std::move(payload));
+    if (overfull()) give_up("too many events wait for a replay", now, actions);
+  } else if (known->second != payload) {
+    restart_from_replay(sequence, actions);
+  }
+  return actions;
+}
+
+std::vector<SequencerAction> EventSequencer::on_replay_end(TimePoint now) {
+  Actions actions;
+  if (replay_ == Replay::kNone) return actions;
+  if (replay_ == Replay::kDiscarding) {
+    start_replay(now, actions);
+  } else if (!last_replayed_ && next_ && !rebuilding_) {
+    // Asked for the last event it sent, the publisher knows nothing of it.
+    ++counters_.restarts;
+    forget_run(fmt::format("publisher restarted: event {} is unknown to it", *next_ - 1), actions);
+    start_replay(now, actions);
+  } else {
+    merge_buffered(now, actions);
+  }
+  return actions;
+}
+
+std::optional<TimePoint> EventSequencer::next_wakeup() const {
+  return replay_ == Replay::kNone ? rebuild_at_ : replay_deadline_;
+}
+
+std::vector<SequencerAction> EventSequencer::poll(TimePoint now) {
+  Actions actions;
+  const auto wakeup = next_wakeup();
+  if (!wakeup || now < *wakeup) return actions;
+  if (replay_ == Replay::kRunning) {
+    time_out(now, actions);
+    return actions;
+  }
+  if (replay_ == Replay::kNone) {
+    rebuilding_ = true;
+    schedule_rebuild(now);  // in case this one fails too; taken back once it brings something
+  }
+  start_replay(now, actions);
+  return actions;
+}
+
+EventSequencer::Known EventSequencer::recall(std::uint64_t sequence, const std::string& payload) const {
+  const std::uint64_t age = *next_ - sequence;
+  if (age > digests_.size()) return Known::kForgotten;
+  return digests_[digests_.size() - age] == digest(payload) ? Known::kSame : Known::kDifferent;
+}
+
+/// Is a run's first live frame surely its first one? Publishers number from 0 or from 1, so a 1 leaves open whether
+/// there was a 0 before; a replay can tell.
+bool EventSequencer::lossless_start(std::uint64_t sequence) const {
+  return sequence == 0 || (sequence == 1 && !options_.replay_available);
+}
+
+/// Hands out the next frame. The first of a run makes the view exact if nothing can have been before it.
+void EventSequencer::apply(std::uint64_t sequence, std::string payload, Actions& actions) {
+  if (!next_ && sequence <= 1) {
+    lost_since_reset_ = false;
+    rebuild_at_.reset();
+    rebuild_delay_ = options_.rebuild_delay;
+  }
+  digests_.push_back(digest(payload));
+  if (digests_.size() > kRememberedFrames) digests_.pop_front();
+  next_ = sequence + 1;
+  ++counters_.applied;
+  actions.emplace_back(ApplyPayload{std::move(payload)});
+}
+
+void EventSequencer::buffer_live(std::uint64_t sequence, std::string payload, TimePoint now, Actions& actions) {
+  if (const auto known = buffered_.find(sequence); known != buffered_.end()) {
+    if (known->second == payload)
+      ++counters_.duplicates;
+    else
+      restart_from_live(sequence, std::move(payload), now, actions);
+    return;
+  }
+  // Live frames never overtake each other: an earlier one that was not there before is another run's.
+  if (last_live_ && sequence < *last_live_) {
+    restart_from_live(sequence, std::move(payload), now, actions);
+    return;
+  }
+  last_live_ = sequence;
+  buffer(sequence, std::move(payload));
+  if (overfull()) give_up("too many events wait for a replay", now, actions);
+}
+
+void EventSequencer::buffer(std::uint64_t sequence, std::string payload) {
+  buffered_bytes_ += payload.size();
+  buffered_.emplace(sequence, std::move(payload));
+}
+
+bool EventSequencer::overfull() const {
+  return buffered_.size() > options_.max_buffered || buffered_bytes_ > options_.max_buffered_bytes;
+}
+
+std::string EventSequencer::take_buffered() {
+  std::string payload = std::move(buffered_.begin()->second);
+  buffered_bytes_ -= payload.size();
+  buffered_.erase(buffered_.begin());
+  return payload;
+}
+
+void EventSequencer::clear_buffered() {
+  buffered_.clear();
+  buffered_bytes_ = 0;
+  last_live_.reset();
+}
+
+void EventSequencer::reset(std::string reason, Actions& actions) {
+  ++counters_.resets;
+  actions.emplace_back(ResetWorker{std::move(reason)});
+}
+
+/// Back to knowing nothing of the publisher, not even a loss.
+void EventSequencer::forget_run(std::string reason, Actions& actions) {
+  reset(std::move(reason), actions);
+  next_.reset();
+  digests_.clear();
+  clear_buffered();
+  lost_since_reset_ = false;
+  rebuild_at_.reset();
+  rebuilding_ = false;
+}
+
+void EventSequencer::restart_from_live(std::uint64_t sequence, std::string payload, TimePoint now, Actions& actions) {
+  ++counters_.restarts;
+  forget_run(fmt::format("publisher restarted: its events fell back to {}", sequence), actions);
+  if (!options_.replay_available || sequence == 0) {
+    end_replay();
+    lost_since_reset_ = sequence > 1;
+    apply(sequence, std::move(payload), actions);
+    return;
+  }
+  last_live_ = sequence;
+  buffer(sequence, std::move(payload));
+  if (replay_ == Replay::kNone)
+    start_replay(now, actions);
+  else
+    replay_ = Replay::kDiscarding;
+}
+
+/// The rest of the running answer is of the new run too, but not its start: it is waited out, then all is asked for.
+void EventSequencer::restart_from_replay(std::uint64_t sequence, Actions& actions) {
+  ++counters_.restarts;
+  forget_run(fmt::format("publisher restarted: it has another event {}", sequence), actions);
+  replay_ = Replay::kDiscarding;
+}
+
+/// Asks from the last applied frame, to know the publisher by it; for a rebuild or a new run, from the start.
+void EventSequencer::start_replay(TimePoint now, Actions& actions) {
+  ++counters_.replays;
+  replay_ = Replay::kRunning;
+  replay_deadline_ = now + options_.replay_timeout;
+  replay_start_ = next_;
+  last_replayed_.reset();
+  actions.emplace_back(RequestReplay{next_ && !rebuilding_ ? *next_ - 1 : 0});
+}
+
+void EventSequencer::end_replay() {
+  replay_ = Replay::kNone;
+  replay_deadline_.reset();
+  rebuilding_ = false;
+}
+
+/// The publisher has nothing before `sequence` any more: lost for good, so no later rebuild could bring it back.
+void EventSequencer::skip_to(std::uint64_t sequence, Actions& actions) {
+  reset(fmt::format("events {} to {} are lost: the publisher no longer has them", next_.value_or(0), sequence - 1),
+        actions);
+  lost_since_reset_ = true;
+  rebuild_at_.reset();
+  digests_.clear();
+  while (!buffered_.empty() && buffered_.begin()->first < sequence) take_buffered();
+  next_ = sequence;
+}
+
+/// Drops what the replay has brought too. False if under a known number there is another event.
+bool EventSequencer::drop_known_buffered() {
+  while (next_ && !buffered_.empty() && buffered_.begin()->first < *next_) {
+    if (recall(buffered_.begin()->first, buffered_.begin()->second) == Known::kDifferent) return false;
+    take_buffered();
+    ++counters_.duplicates;
+  }
+  return true;
+}
+
+void EventSequencer::apply_buffered(Actions& actions) {
+  while (!buffered_.empty()) {
+    const std::uint64_t sequence = buffered_.begin()->first;
+    if (next_ ? sequence != *next_ : sequence > 1) return;
+    apply(sequence, take_buffered(), actions);
+  }
+}
+
+/// A replay has ended: the frames that waited for it follow, and whatever is still missing is asked for again as long
+/// as that gets anywhere.
+void EventSequencer::merge_buffered(TimePoint now, Actions& actions) {
+  if (!drop_known_buffered()) {
+    restart_during_replay(now, actions);
+    return;
+  }
+  apply_buffered(actions);
+  rebuilding_ = false;
+  if (buffered_.empty())
+    end_replay();
+  else if (next_ != replay_start_)
+    start_replay(now, actions);
+  else
+    give_up(missing_before_buffered(), now, actions);
+}
+
+void EventSequencer::restart_during_replay(TimePoint now, Actions& actions) {
+  ++counters_.restarts;
+  forget_run("publisher restarted during a replay", actions);
+  start_replay(now, actions);
+}
+
+std::string EventSequencer::missing_before_buffered() const {
+  return fmt::format("events {} to {} are lost", next_.value_or(0), buffered_.begin()->first - 1);
+}
+
+/// The end of a replay is overdue. If live frames follow what it brought without a gap, only the end itself is missing.
+/// A rebuild that brought nothing leaves all as it was.
+void EventSequencer::time_out(TimePoint now, Actions& actions) {
+  const bool rebuild_failed = rebuilding_;
+  const bool live_came = !buffered_.empty();
+  if (rebuild_failed || (last_replayed_ && live_came)) {
+    if (!drop_known_buffered()) {
+      restart_during_replay(now, actions);
+      return;
+    }
+    apply_buffered(actions);
+    if (buffered_.empty()) {
+      end_replay();
+      return;
+    }
+  }
+  give_up("replay did not end in time", now, actions);
+}
+
+/// Goes on from what is at hand: the frames after the last gap among those that wait. Earlier ones would only build
+/// what the next gap makes worthless.
+void EventSequencer::give_up(std::string reason, TimePoint now, Actions& actions) {
+  if (!drop_known_buffered()) {
+    restart_during_replay(now, actions);
+    return;
+  }
+  end_replay();
+  reset(std::move(reason), actions);
+  lost_since_reset_ = true;
+  schedule_rebuild(now);
+  if (buffered_.empty()) return;
+  auto start = std::prev(buffered_.end());
+  while (start != buffered_.begin() && std::prev(start)->first + 1 == start->first) --start;
+  const std::uint64_t from = start->first;
+  while (buffered_.begin()->first < from) take_buffered();
+  next_.reset();
+  digests_.clear();
+  while (!buffered_.empty()) {
+    const std::uint64_t sequence = buffered_.begin()->first;
+    apply(sequence, take_buffered(), actions);
+  }
+}
+
+void EventSequencer::schedule_rebuild(TimePoint now) {
+  if (!options_.replay_available) return;
+  rebuild_at_ = now + rebuild_delay_;
+  rebuild_delay_ = std::min(2 * rebuild_delay_, options_.max_rebuild_delay);
+}
+
+}  // namespace kvist::kv

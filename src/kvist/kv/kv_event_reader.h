@@ -1,0 +1,22 @@
+// One KV event from msgpack, in any of the published forms. Private to the codec.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "kvist/base/error.h"
+#include "kvist/kv/kv_event.h"
+
+namespace kvist::kv {
+
+/// An event and how many of its fields have no meaning here.
+struct ReadKvEvent {
+  KvEvent event;
+  std::uint32_t unknown_fields = 0;
+};
+
+/// Reads a tagged array or a tagged map. `value` is one complete msgpack value, of anything. The error says which event
+/// and which field are of no use, and why.
+[[nodiscard]] Result<ReadKvEvent> read_kv_event(std::span<const std::uint8_t> value);
+
+}  // namespace kvist::kv
