@@ -17,12 +17,16 @@ namespace kvist::spec {
 struct Endpoint {
   std::string host = "127.0.0.1";
   std::uint16_t port = 0;
+
+  bool operator==(const Endpoint&) const = default;
 };
 
 /// The length of answers of the timed engine: normal, cut at 1 and at the request's max_tokens.
 struct OutputLengthSpec {
   double mean_tokens = 840;
   double standard_deviation_tokens = 100;
+
+  bool operator==(const OutputLengthSpec&) const = default;
 };
 
 /// One worker of kvist's own: the engine's limits and, for the timed engine, the model of time.
@@ -42,6 +46,8 @@ struct WorkerSpec {
   double time_scale = 1;                  ///< the timed engine runs this many times faster than the model of time says
   StepTimeSpec step_time;
   OutputLengthSpec output_length;
+
+  bool operator==(const WorkerSpec&) const = default;
 };
 
 /// A worker as the gateway reaches it: any OpenAI-compatible server with vLLM-format KV events.
@@ -50,6 +56,8 @@ struct UpstreamSpec {
   std::string url;        ///< http://host:port
   std::string kv_events;  ///< tcp://host:port; empty where the worker publishes none
   std::string kv_replay;  ///< tcp://host:port; empty where there is no replay
+
+  bool operator==(const UpstreamSpec&) const = default;
 };
 
 /// The gateway: where it listens and how it routes.
@@ -66,6 +74,8 @@ struct GatewaySpec {
   std::uint32_t max_retries = 2;        ///< further workers tried before the first byte
   std::uint64_t max_body_bytes = 16ULL << 20;
   std::uint64_t seed = 1;  ///< of the random routing mode, together with the request id
+
+  bool operator==(const GatewaySpec&) const = default;
 };
 
 /// A whole local deployment: `kvist up -f`, and what a sweep starts per mode.
@@ -73,18 +83,22 @@ struct DeploymentSpec {
   std::string name = "kvist";
   GatewaySpec gateway;  ///< `workers` of it is filled from the workers below when they are started
   std::vector<WorkerSpec> workers;
+
+  bool operator==(const DeploymentSpec&) const = default;
 };
 
 /// Each reads one mapping of a document: a missing key takes the default above, an unknown one is an error with its
-/// line.
+/// line. The default of `max_model_len` shrinks to what `kv_blocks` can hold.
 [[nodiscard]] Result<WorkerSpec> read_worker(const YamlNode& node);
 [[nodiscard]] Result<GatewaySpec> read_gateway(const YamlNode& node);
-/// `workers` is either a list of workers, or a mapping with `count` and the settings they share.
+/// `workers` is either a list of workers, or a mapping with `count` and the settings they share (`name` is then the
+/// part before "-0", "-1", ...). Where the gateway names no model or block size, it takes the workers'.
 [[nodiscard]] Result<DeploymentSpec> read_deployment(const YamlNode& node);
 
-/// The YAML that read_worker() and read_gateway() read back to the same values: how the deployer hands a part its
-/// settings.
-[[nodiscard]] std::string to_yaml(const WorkerSpec& worker);
-[[nodiscard]] std::string to_yaml(const GatewaySpec& gateway);
+/// The YAML that read_worker(), read_gateway() and read_deployment() read back to the same values: how the deployer
+/// hands a part its settings. One mapping without a root key, each line indented by `indent` spaces.
+[[nodiscard]] std::string to_yaml(const WorkerSpec& worker, int indent = 0);
+[[nodiscard]] std::string to_yaml(const GatewaySpec& gateway, int indent = 0);
+[[nodiscard]] std::string to_yaml(const DeploymentSpec& deployment, int indent = 0);
 
 }  // namespace kvist::spec

@@ -15,6 +15,8 @@ struct StepTimeSpec {
   Duration per_sequence = std::chrono::nanoseconds(70'000);
   /// Picoseconds matter here (40 ns per token of context), so this one is a double, in nanoseconds.
   double per_kv_token_ns = 40.0;
+
+  bool operator==(const StepTimeSpec&) const = default;
 };
 
 }  // namespace kvist::spec

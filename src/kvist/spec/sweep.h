@@ -23,6 +23,8 @@ struct MethodSpec {
   Duration window = std::chrono::seconds(60);
   Duration drain_timeout = std::chrono::seconds(120);  ///< for requests in flight after the last snapshot
   double max_error_pct = 5;                            ///< a level above it is marked as excluded
+
+  bool operator==(const MethodSpec&) const = default;
 };
 
 struct SweepSpec {
@@ -33,9 +35,14 @@ struct SweepSpec {
   std::vector<RoutingMode> modes;     ///< the first is the baseline
   std::vector<std::uint32_t> levels;  ///< concurrent conversations, ascending
   std::string output_directory = "out";
+
+  bool operator==(const SweepSpec&) const = default;
 };
 
 /// `deployment` is a mapping, or the path of a deployment file relative to the sweep file's folder `base_directory`.
 [[nodiscard]] Result<SweepSpec> read_sweep(const YamlNode& node, const std::string& base_directory);
+/// One whole document, every setting spelt out and the deployment in place, that read_sweep() reads back to the same
+/// values: what a run stores as its configuration.
+[[nodiscard]] std::string to_yaml(const SweepSpec& sweep);
 
 }  // namespace kvist::spec

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "kvist/base/error.h"
 #include "kvist/base/time.h"
@@ -23,8 +24,15 @@ struct WorkloadSpec {
   std::uint32_t max_tokens = 1'024;                      ///< limit of one answer
   double target_rps = 10;                                ///< conversation starts per second, at most
   Duration request_timeout = std::chrono::seconds(120);  ///< the client gives a request up after this
+
+  bool operator==(const WorkloadSpec&) const = default;
 };
 
 [[nodiscard]] Result<WorkloadSpec> read_workload(const YamlNode& node);
+/// The YAML that read_workload() reads back to the same values, indented by `indent` spaces.
+[[nodiscard]] std::string to_yaml(const WorkloadSpec& workload, int indent = 0);
+
+/// The longest request a conversation can come to, in tokens: the last turn with every text and answer at its limit.
+[[nodiscard]] std::uint64_t longest_request_tokens(const WorkloadSpec& workload);
 
 }  // namespace kvist::spec

@@ -1,0 +1,47 @@
+#include "kvist/spec/files.h"
+
+#include <filesystem>
+
+#include "kvist/base/yaml.h"
+
+namespace kvist::spec {
+namespace {
+
+/// The one mapping under `key` of a file that has nothing else.
+Result<YamlNode> load_root(const std::string& path, std::string_view key) {
+  KVIST_TRY(const YamlNode root, YamlNode::load(path));
+  KVIST_TRY(YamlNode node, root.require(key));
+  KVIST_TRY_VOID(root.finish());
+  return node;
+}
+
+}  // namespace
+
+Result<WorkerSpec> load_worker(const std::string& path) {
+  KVIST_TRY(const YamlNode node, load_root(path, "worker"));
+  return read_worker(node);
+}
+
+Result<GatewaySpec> load_gateway(const std::string& path) {
+  KVIST_TRY(const YamlNode node, load_root(path, "gateway"));
+  KVIST_TRY(GatewaySpec gateway, read_gateway(node));
+  if (gateway.workers.empty()) return std::unexpected(node.error("`workers` names no worker to route to"));
+  return gateway;
+}
+
+Result<DeploymentSpec> load_deployment(const std::string& path) {
+  KVIST_TRY(const YamlNode node, load_root(path, "deployment"));
+  return read_deployment(node);
+}
+
+Result<WorkloadSpec> load_workload(const std::string& path) {
+  KVIST_TRY(const YamlNode node, load_root(path, "workload"));
+  return read_workload(node);
+}
+
+Result<SweepSpec> load_sweep(const std::string& path) {
+  KVIST_TRY(const YamlNode root, YamlNode::load(path));
+  return read_sweep(root, std::filesystem::path(path).parent_path().string());
+}
+
+}  // namespace kvist::spec

@@ -1,0 +1,113 @@
+// The gateway's settings, read and written.
+#include <limits>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "kvist/spec/deployment.h"
+#include "kvist/spec/endpoint.h"
+#include "kvist/spec/fields.h"
+#include "kvist/spec/yaml_writer.h"
+
+namespace kvist::spec {
+namespace {
+
+/// "scheme://host:port" and nothing more.
+Result<void> read_address(const YamlNode& map, std::string_view key, std::string_view scheme, std::string& value) {
+  KVIST_TRY_VOID(read_field(map, key, value));
+  const auto node = map.get(key);
+  if (!node) return {};
+  const std::string prefix = std::string(scheme) + "://";
+  const std::size_t colon = value.rfind(':');
+  const bool has_prefix = value.starts_with(prefix);
+  const bool has_port = has_prefix && colon != std::string::npos && colon > prefix.size() && colon + 1 < value.size() &&
+                        value.find_first_not_of("0123456789", colon + 1) == std::string::npos;
+  if (!has_port || value.find_first_of("/ \t", prefix.size()) != std::string::npos) {
+    return std::unexpected(node->error(fmt::format("expected {}host:port, got \"{}\"", prefix, value)));
+  }
+  return {};
+}
+
+Result<UpstreamSpec> read_upstream(const YamlNode& node, std::size_t position) {
+  UpstreamSpec upstream;
+  upstream.name = fmt::format("worker-{}", position);
+  KVIST_TRY_VOID(read_name(node, "name", upstream.name));
+  KVIST_TRY_VOID(read_address(node, "url", "http", upstream.url));
+  KVIST_TRY_VOID(read_address(node, "kv_events", "tcp", upstream.kv_events));
+  KVIST_TRY_VOID(read_address(node, "kv_replay", "tcp", upstream.kv_replay));
+  KVIST_TRY_VOID(node.finish());
+  if (upstream.url.empty()) return std::unexpected(node.error("key \"url\" is missing"));
+  if (upstream.kv_events.empty() && !upstream.kv_replay.empty()) {
+    return std::unexpected(node.error("kv_replay without kv_events: there is nothing to replay"));
+  }
+  return upstream;
+}
+
+Result<void> read_upstreams(const YamlNode& gateway, std::vector<UpstreamSpec>& upstreams) {
+  const auto node = gateway.get("workers");
+  if (!node) return {};
+  KVIST_TRY(const auto elements, node->elements());
+  std::set<std::string> names;
+  for (const YamlNode& element : elements) {
+    KVIST_TRY(UpstreamSpec upstream, read_upstream(element, upstreams.size()));
+    if (!names.insert(upstream.name).second) {
+      return std::unexpected(element.error(fmt::format("two workers are called \"{}\"", upstream.name)));
+    }
+    upstreams.push_back(std::move(upstream));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<void> read_routing_mode(const YamlNode& node, RoutingMode& mode) {
+  KVIST_TRY(const std::string text, node.as_string());
+  auto parsed = parse_routing_mode(text);
+  if (!parsed) return std::unexpected(node.error(parsed.error().message));
+  mode = *parsed;
+  return {};
+}
+
+Result<GatewaySpec> read_gateway(const YamlNode& node) {
+  GatewaySpec g;
+  KVIST_TRY_VOID(read_endpoint(node, "http", g.http));
+  KVIST_TRY_VOID(read_field(node, "model", g.model));
+  if (const auto mode = node.get("mode")) KVIST_TRY_VOID(read_routing_mode(*mode, g.mode));
+  KVIST_TRY_VOID(read_field(node, "block_size", g.block_size, 1, 4'096));
+  KVIST_TRY_VOID(read_upstreams(node, g.workers));
+  KVIST_TRY_VOID(read_field(node, "upstream_timeout", g.upstream_timeout, std::chrono::milliseconds(1)));
+  KVIST_TRY_VOID(read_field(node, "connect_timeout", g.connect_timeout, std::chrono::milliseconds(1)));
+  KVIST_TRY_VOID(read_field(node, "health_interval", g.health_interval, std::chrono::milliseconds(10)));
+  KVIST_TRY_VOID(read_field(node, "max_in_flight", g.max_in_flight, 1, 1'000'000));
+  KVIST_TRY_VOID(read_field(node, "max_retries", g.max_retries, 0, 100));
+  if (const auto bytes = node.get("max_body")) {
+    KVIST_TRY(g.max_body_bytes, bytes->as_bytes());
+    if (g.max_body_bytes < 1'024) return std::unexpected(bytes->error("must be at least 1 KiB"));
+  }
+  KVIST_TRY_VOID(read_field(node, "seed", g.seed, 0, std::numeric_limits<std::int64_t>::max()));
+  KVIST_TRY_VOID(node.finish());
+  return g;
+}
+
+std::string to_yaml(const GatewaySpec& g, int indent) {
+  YamlWriter out(indent);
+  write_endpoint(out, "http", g.http);
+  out.field("model", g.model).field("mode", to_string(g.mode)).field("block_size", g.block_size);
+  if (!g.workers.empty()) {
+    out.begin_list("workers");
+    for (const UpstreamSpec& upstream : g.workers) {
+      out.begin_item().field("name", upstream.name).field("url", upstream.url);
+      if (!upstream.kv_events.empty()) out.field("kv_events", upstream.kv_events);
+      if (!upstream.kv_replay.empty()) out.field("kv_replay", upstream.kv_replay);
+      out.end_map();
+    }
+    out.end_list();
+  }
+  out.field("upstream_timeout", g.upstream_timeout).field("connect_timeout", g.connect_timeout);
+  out.field("health_interval", g.health_interval);
+  out.field("max_in_flight", g.max_in_flight).field("max_retries", g.max_retries);
+  out.raw("max_body", fmt::format("{} B", g.max_body_bytes)).field("seed", g.seed);
+  return out.take();
+}
+
+}  // namespace kvist::spec

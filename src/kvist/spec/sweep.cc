@@ -1,0 +1,143 @@
+#include "kvist/spec/sweep.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "kvist/spec/endpoint.h"
+#include "kvist/spec/fields.h"
+#include "kvist/spec/yaml_writer.h"
+
+namespace kvist::spec {
+namespace {
+
+constexpr std::int64_t kMaxLevel = 100'000;
+
+Result<MethodSpec> read_method(const YamlNode& node) {
+  MethodSpec m;
+  KVIST_TRY_VOID(read_field(node, "warmup", m.warmup, Duration(0)));
+  KVIST_TRY_VOID(read_field(node, "snapshots", m.snapshots, 1, 1'000));
+  KVIST_TRY_VOID(read_field(node, "snapshot_interval", m.snapshot_interval, std::chrono::milliseconds(10)));
+  KVIST_TRY_VOID(read_field(node, "window", m.window, std::chrono::milliseconds(10)));
+  KVIST_TRY_VOID(read_field(node, "drain_timeout", m.drain_timeout, std::chrono::milliseconds(10)));
+  KVIST_TRY_VOID(read_field(node, "max_error_pct", m.max_error_pct, 0.0, 100.0));
+  KVIST_TRY_VOID(node.finish());
+  if (m.window > m.snapshot_interval) {
+    const auto given = node.get("window") ? node.get("window") : node.get("snapshot_interval");
+    return std::unexpected(given->error(
+        fmt::format("window ({}) is longer than snapshot_interval ({}): the first window would reach into the warm-up "
+                    "and the others would overlap",
+                    seconds_text(m.window), seconds_text(m.snapshot_interval))));
+  }
+  return m;
+}
+
+Result<std::vector<RoutingMode>> read_modes(const YamlNode& sweep) {
+  KVIST_TRY(const YamlNode node, sweep.require("modes"));
+  KVIST_TRY(const auto elements, node.elements());
+  std::vector<RoutingMode> modes;
+  for (const YamlNode& element : elements) {
+    RoutingMode mode{};
+    KVIST_TRY_VOID(read_routing_mode(element, mode));
+    if (std::ranges::find(modes, mode) != modes.end()) {
+      return std::unexpected(element.error(fmt::format("mode {} occurs twice", to_string(mode))));
+    }
+    modes.push_back(mode);
+  }
+  if (modes.empty()) return std::unexpected(node.error("at least one mode is needed"));
+  return modes;
+}
+
+Result<std::vector<std::uint32_t>> read_levels(const YamlNode& sweep, std::uint32_t max_in_flight) {
+  KVIST_TRY(const YamlNode node, sweep.require("levels"));
+  KVIST_TRY(const auto elements, node.elements());
+  std::vector<std::uint32_t> levels;
+  for (const YamlNode& element : elements) {
+    KVIST_TRY(const std::int64_t number, element.as_int(1, kMaxLevel));
+    const auto level = static_cast<std::uint32_t>(number);
+    if (!levels.empty() && level <= levels.back()) {
+      return std::unexpected(
+          element.error(fmt::format("levels must ascend: {} does not come after {}", level, levels.back())));
+    }
+    if (level > max_in_flight) {
+      return std::unexpected(element.error(
+          fmt::format("{} conversations at once exceed the gateway's max_in_flight of {}", level, max_in_flight)));
+    }
+    levels.push_back(level);
+  }
+  if (levels.empty()) return std::unexpected(node.error("at least one level is needed"));
+  return levels;
+}
+
+Result<DeploymentSpec> read_deployment_or_path(const YamlNode& sweep, const std::string& base_directory) {
+  KVIST_TRY(const YamlNode node, sweep.require("deployment"));
+  if (node.is_map() || node.is_null()) return read_deployment(node);
+  KVIST_TRY(const std::string path, node.as_string());
+  const std::string file = (std::filesystem::path(base_directory) / path).string();
+  auto root = YamlNode::load(file);
+  if (!root) return std::unexpected(node.error(root.error().message));
+  KVIST_TRY(const YamlNode deployment, root->require("deployment"));
+  KVIST_TRY_VOID(root->finish());
+  return read_deployment(deployment);
+}
+
+/// A request that no worker can ever hold would fail in every level: say so before anything is started.
+Result<void> check_lengths(const YamlNode& sweep, const SweepSpec& spec) {
+  const std::uint64_t longest = longest_request_tokens(spec.workload);
+  for (const WorkerSpec& worker : spec.deployment.workers) {
+    if (longest <= worker.max_model_len) continue;
+    const auto& w = spec.workload;
+    return std::unexpected(
+        sweep.get("workload")
+            .value_or(sweep)
+            .error(fmt::format("a conversation can come to {} tokens (starter {}, {} answers of {}, {} follow-ups of "
+                               "{}, chat template), but "
+                               "max_model_len of {} is {}",
+                               longest, w.starter_tokens_max, w.turns_max, w.max_tokens, w.turns_max - 1,
+                               w.follow_up_tokens_max, worker.name, worker.max_model_len)));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<SweepSpec> read_sweep(const YamlNode& node, const std::string& base_directory) {
+  SweepSpec sweep;
+  KVIST_TRY_VOID(read_name(node, "name", sweep.name));
+  for (const char* part : {"deployment", "workload", "method", "modes", "levels"}) {
+    (void)node.get(part);  // known before finish(): a misspelt key is reported before a missing one
+  }
+  KVIST_TRY_VOID(read_field(node, "output_directory", sweep.output_directory));
+  KVIST_TRY_VOID(node.finish());
+  KVIST_TRY(sweep.deployment, read_deployment_or_path(node, base_directory));
+  if (const auto workload = node.get("workload")) {
+    KVIST_TRY(sweep.workload, read_workload(*workload));
+  }
+  if (const auto method = node.get("method")) {
+    KVIST_TRY(sweep.method, read_method(*method));
+  }
+  KVIST_TRY(sweep.modes, read_modes(node));
+  KVIST_TRY(sweep.levels, read_levels(node, sweep.deployment.gateway.max_in_flight));
+  KVIST_TRY_VOID(check_lengths(node, sweep));
+  return sweep;
+}
+
+std::string to_yaml(const SweepSpec& sweep) {
+  YamlWriter out(0);
+  out.field("name", sweep.name);
+  out.begin_map("deployment").lines(to_yaml(sweep.deployment, out.indent())).end_map();
+  out.begin_map("workload").lines(to_yaml(sweep.workload, out.indent())).end_map();
+  out.begin_map("method").field("warmup", sweep.method.warmup).field("snapshots", sweep.method.snapshots);
+  out.field("snapshot_interval", sweep.method.snapshot_interval).field("window", sweep.method.window);
+  out.field("drain_timeout", sweep.method.drain_timeout).field("max_error_pct", sweep.method.max_error_pct).end_map();
+  std::vector<std::string_view> modes;
+  for (const RoutingMode mode : sweep.modes) modes.push_back(to_string(mode));
+  out.raw("modes", fmt::format("[{}]", fmt::join(modes, ", ")));
+  out.raw("levels", fmt::format("[{}]", fmt::join(sweep.levels, ", ")));
+  out.field("output_directory", sweep.output_directory);
+  return out.take();
+}
+
+}  // namespace kvist::spec

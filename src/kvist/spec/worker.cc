@@ -1,0 +1,116 @@
+// A worker's settings, read and written.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "kvist/spec/deployment.h"
+#include "kvist/spec/endpoint.h"
+#include "kvist/spec/fields.h"
+#include "kvist/spec/yaml_writer.h"
+
+namespace kvist::spec {
+namespace {
+
+Result<void> read_step_time(const YamlNode& worker, StepTimeSpec& step) {
+  const auto node = worker.get("step_time");
+  if (!node) return {};
+  KVIST_TRY_VOID(read_field(*node, "fixed", step.fixed, Duration(0)));
+  KVIST_TRY_VOID(read_field(*node, "per_prefill_token", step.per_prefill_token, Duration(0)));
+  KVIST_TRY_VOID(read_field(*node, "per_sequence", step.per_sequence, Duration(0)));
+  if (const auto value = node->get("per_kv_token")) {
+    KVIST_TRY(step.per_kv_token_ns, value->as_nanoseconds());
+  }
+  KVIST_TRY_VOID(node->finish());
+  // A step that takes no time would let the engine spin and the virtual clock stand still.
+  if (step.fixed + step.per_sequence <= Duration(0)) {
+    return std::unexpected(node->error("fixed and per_sequence are both 0: a step must take time"));
+  }
+  return {};
+}
+
+Result<void> read_output_length(const YamlNode& worker, OutputLengthSpec& length) {
+  const auto node = worker.get("output_length");
+  if (!node) return {};
+  KVIST_TRY_VOID(read_field(*node, "mean_tokens", length.mean_tokens, 1.0, 1e6));
+  KVIST_TRY_VOID(read_field(*node, "standard_deviation_tokens", length.standard_deviation_tokens, 0.0, 1e6));
+  return node->finish();
+}
+
+/// Settings that must fit each other.
+Result<void> check_limits(const YamlNode& node, WorkerSpec& w) {
+  const std::uint64_t capacity = std::uint64_t{w.block_size} * w.kv_blocks;
+  const auto max_model_len = node.get("max_model_len");
+  if (!max_model_len) w.max_model_len = static_cast<std::uint32_t>(std::min<std::uint64_t>(w.max_model_len, capacity));
+  if (w.max_model_len > capacity) {
+    return std::unexpected(max_model_len->error(
+        fmt::format("a request of {} tokens does not fit the KV memory: {} blocks of {} tokens hold {}",
+                    w.max_model_len, w.kv_blocks, w.block_size, capacity)));
+  }
+  if (w.max_num_tokens < w.max_batch_size) {
+    const auto given = node.get("max_num_tokens") ? node.get("max_num_tokens") : node.get("max_batch_size");
+    return std::unexpected(
+        given->error(fmt::format("max_num_tokens ({}) is below max_batch_size ({}): each running sequence needs a "
+                                 "token in every step",
+                                 w.max_num_tokens, w.max_batch_size)));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<void> read_endpoint(const YamlNode& map, std::string_view key, Endpoint& endpoint) {
+  const auto node = map.get(key);
+  if (!node) return {};
+  KVIST_TRY_VOID(read_field(*node, "host", endpoint.host));
+  KVIST_TRY_VOID(read_field(*node, "port", endpoint.port, 0, 65'535));
+  return node->finish();
+}
+
+void write_endpoint(YamlWriter& out, std::string_view key, const Endpoint& endpoint) {
+  out.begin_map(key).field("host", endpoint.host).field("port", endpoint.port).end_map();
+}
+
+Result<void> read_worker_fields(const YamlNode& node, WorkerSpec& w) {
+  KVIST_TRY_VOID(read_name(node, "name", w.name));
+  KVIST_TRY_VOID(read_field(node, "model", w.model));
+  KVIST_TRY_VOID(read_endpoint(node, "http", w.http));
+  KVIST_TRY_VOID(read_field(node, "kv_events_port", w.kv_events_port, 0, 65'535));
+  KVIST_TRY_VOID(read_field(node, "kv_replay_port", w.kv_replay_port, 0, 65'535));
+  KVIST_TRY_VOID(read_field(node, "block_size", w.block_size, 1, 4'096));
+  KVIST_TRY_VOID(read_field(node, "kv_blocks", w.kv_blocks, 1, 100'000'000));
+  KVIST_TRY_VOID(read_field(node, "max_batch_size", w.max_batch_size, 1, 65'536));
+  KVIST_TRY_VOID(read_field(node, "max_num_tokens", w.max_num_tokens, 1, 10'000'000));
+  KVIST_TRY_VOID(read_field(node, "max_model_len", w.max_model_len, 2, 100'000'000));
+  KVIST_TRY_VOID(read_field(node, "max_waiting", w.max_waiting, 1, 1'000'000));
+  KVIST_TRY_VOID(read_field(node, "max_steps_in_flight", w.max_steps_in_flight, 1, 2));
+  KVIST_TRY_VOID(read_field(node, "time_scale", w.time_scale, 0.001, 1e6));
+  KVIST_TRY_VOID(read_step_time(node, w.step_time));
+  KVIST_TRY_VOID(read_output_length(node, w.output_length));
+  KVIST_TRY_VOID(node.finish());
+  return check_limits(node, w);
+}
+
+Result<WorkerSpec> read_worker(const YamlNode& node) {
+  WorkerSpec worker;
+  KVIST_TRY_VOID(read_worker_fields(node, worker));
+  return worker;
+}
+
+std::string to_yaml(const WorkerSpec& w, int indent) {
+  YamlWriter out(indent);
+  out.field("name", w.name).field("model", w.model);
+  write_endpoint(out, "http", w.http);
+  out.field("kv_events_port", w.kv_events_port).field("kv_replay_port", w.kv_replay_port);
+  out.field("block_size", w.block_size).field("kv_blocks", w.kv_blocks);
+  out.field("max_batch_size", w.max_batch_size).field("max_num_tokens", w.max_num_tokens);
+  out.field("max_model_len", w.max_model_len).field("max_waiting", w.max_waiting);
+  out.field("max_steps_in_flight", w.max_steps_in_flight).field("time_scale", w.time_scale);
+  out.begin_map("step_time").field("fixed", w.step_time.fixed);
+  out.field("per_prefill_token", w.step_time.per_prefill_token).field("per_sequence", w.step_time.per_sequence);
+  out.nanoseconds("per_kv_token", w.step_time.per_kv_token_ns).end_map();
+  out.begin_map("output_length").field("mean_tokens", w.output_length.mean_tokens);
+  out.field("standard_deviation_tokens", w.output_length.standard_deviation_tokens).end_map();
+  return out.take();
+}
+
+}  // namespace kvist::spec

@@ -1,0 +1,49 @@
+// Private to spec: writes settings as YAML.
+#pragma once
+
+#include <concepts>
+#include <string>
+#include <string_view>
+
+#include "kvist/base/time.h"
+
+namespace kvist::spec {
+
+/// Block style, two spaces per level, text always in quotes so that nothing in it is taken for syntax.
+class YamlWriter {
+ public:
+  explicit YamlWriter(int indent) : indent_(indent) {}
+
+  YamlWriter& begin_map(std::string_view key);
+  YamlWriter& end_map();
+  /// A list of mappings: begin_list(), then per element begin_item(), fields, end_map(); then end_list().
+  YamlWriter& begin_list(std::string_view key);
+  YamlWriter& begin_item();
+  YamlWriter& end_list();
+
+  YamlWriter& field(std::string_view key, std::string_view text);
+  YamlWriter& field(std::string_view key, const std::string& text) { return field(key, std::string_view(text)); }
+  YamlWriter& field(std::string_view key, double number);
+  YamlWriter& field(std::string_view key, Duration duration);
+  YamlWriter& nanoseconds(std::string_view key, double value);
+  template <std::integral T>
+  YamlWriter& field(std::string_view key, T number) {
+    return raw(key, std::to_string(number));
+  }
+  /// A value that is YAML already.
+  YamlWriter& raw(std::string_view key, std::string_view yaml);
+  /// Lines that are YAML already, with their indent.
+  YamlWriter& lines(std::string_view yaml);
+
+  [[nodiscard]] int indent() const { return indent_; }
+  [[nodiscard]] std::string take() { return std::move(out_); }
+
+ private:
+  void begin_line(std::string_view key);
+
+  std::string out_;
+  int indent_;
+  bool first_of_item_ = false;  // the next line carries the dash of its list element
+};
+
+}  // namespace kvist::spec

@@ -1,0 +1,196 @@
+#include "kvist/spec/deployment.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "spec/parsed.h"
+
+namespace kvist::spec {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+TEST(WorkerSpecTest, AnEmptyMappingGivesTheDefaults) {
+  EXPECT_EQ(read_worker(parsed("")).value(), WorkerSpec{});
+}
+
+TEST(WorkerSpecTest, ReadsEverySetting) {
+  const auto worker = read_worker(parsed(R"(
+name: gpu-3
+model: llama
+http: {host: 0.0.0.0, port: 8001}
+kv_events_port: 5557
+kv_replay_port: 5558
+block_size: 16
+kv_blocks: 2000
+max_batch_size: 8
+max_num_tokens: 512
+max_model_len: 4096
+max_waiting: 10
+max_steps_in_flight: 2
+time_scale: 10
+step_time: {fixed: 20 ms, per_prefill_token: 90 us, per_sequence: 0.05 ms, per_kv_token: 0.04 us}
+output_length: {mean_tokens: 100, standard_deviation_tokens: 12.5}
+)"));
+  ASSERT_TRUE(worker.has_value()) << worker.error().message;
+  WorkerSpec expected;
+  expected.name = "gpu-3";
+  expected.model = "llama";
+  expected.http = {"0.0.0.0", 8001};
+  expected.kv_events_port = 5557;
+  expected.kv_replay_port = 5558;
+  expected.block_size = 16;
+  expected.kv_blocks = 2000;
+  expected.max_batch_size = 8;
+  expected.max_num_tokens = 512;
+  expected.max_model_len = 4096;
+  expected.max_waiting = 10;
+  expected.max_steps_in_flight = 2;
+  expected.time_scale = 10;
+  expected.step_time = {std::chrono::milliseconds(20), std::chrono::microseconds(90), std::chrono::microseconds(50),
+                        40};
+  expected.output_length = {100, 12.5};
+  EXPECT_EQ(*worker, expected);
+}
+
+TEST(WorkerSpecTest, ErrorsNameLineAndSetting) {
+  EXPECT_THAT(message(read_worker(parsed("name: a\nblock_sice: 16\n"))),
+              AllOf(StartsWith("test.yaml:2: block_sice: unknown key"), HasSubstr("block_size")));
+  EXPECT_THAT(message(read_worker(parsed("\nblock_size: 0\n"))),
+              StartsWith("test.yaml:2: block_size: 0 is out of range"));
+  EXPECT_THAT(message(read_worker(parsed("step_time:\n  fixed: 20\n"))),
+              StartsWith("test.yaml:2: step_time.fixed: \"20\" needs a unit"));
+  EXPECT_THAT(message(read_worker(parsed("step_time:\n  fixd: 20 ms\n"))), StartsWith("test.yaml:2: step_time.fixd: "));
+  EXPECT_THAT(message(read_worker(parsed("http:\n  port: 70000\n"))), StartsWith("test.yaml:2: http.port: "));
+  EXPECT_THAT(message(read_worker(parsed("name: a/b\n"))), StartsWith("test.yaml:1: name: \"a/b\" is not a name"));
+  EXPECT_THAT(message(read_worker(parsed("model: ''\n"))), StartsWith("test.yaml:1: model: must not be empty"));
+  EXPECT_THAT(message(read_worker(parsed("step_time: {fixed: 0 s, per_sequence: 0 s}\n"))),
+              HasSubstr("a step must take time"));
+}
+
+TEST(WorkerSpecTest, ARequestMustFitTheKvMemory) {
+  EXPECT_EQ(message(read_worker(parsed("block_size: 32\nkv_blocks: 100\nmax_model_len: 4096\n"))),
+            "test.yaml:3: max_model_len: a request of 4096 tokens does not fit the KV memory: 100 blocks of 32 tokens "
+            "hold 3200");
+  EXPECT_EQ(read_worker(parsed("block_size: 32\nkv_blocks: 100\n")).value().max_model_len, 3200U)
+      << "a length nobody asked for shrinks to what fits";
+}
+
+TEST(WorkerSpecTest, EachSequenceNeedsATokenPerStep) {
+  EXPECT_THAT(message(read_worker(parsed("max_batch_size: 64\nmax_num_tokens: 32\n"))),
+              AllOf(StartsWith("test.yaml:2: max_num_tokens: "), HasSubstr("max_batch_size (64)")));
+}
+
+TEST(GatewaySpecTest, ReadsEverySetting) {
+  const auto gateway = read_gateway(parsed(R"(
+http: {port: 8000}
+model: llama
+mode: KV-Aware
+block_size: 16
+workers:
+  - {name: a, url: "http://10.0.0.1:8001", kv_events: "tcp://10.0.0.1:5557", kv_replay: "tcp://10.0.0.1:5558"}
+  - {url: "http://10.0.0.2:8001"}
+upstream_timeout: 1 min
+connect_timeout: 500 ms
+health_interval: 2 s
+max_in_flight: 100
+max_retries: 0
+max_body: 1 MiB
+seed: 9
+)"));
+  ASSERT_TRUE(gateway.has_value()) << gateway.error().message;
+  GatewaySpec expected;
+  expected.http.port = 8000;
+  expected.model = "llama";
+  expected.mode = RoutingMode::kKv;
+  expected.block_size = 16;
+  expected.workers = {{"a", "http://10.0.0.1:8001", "tcp://10.0.0.1:5557", "tcp://10.0.0.1:5558"},
+                      {"worker-1", "http://10.0.0.2:8001", "", ""}};
+  expected.upstream_timeout = std::chrono::minutes(1);
+  expected.connect_timeout = std::chrono::milliseconds(500);
+  expected.health_interval = std::chrono::seconds(2);
+  expected.max_in_flight = 100;
+  expected.max_retries = 0;
+  expected.max_body_bytes = 1ULL << 20;
+  expected.seed = 9;
+  EXPECT_EQ(*gateway, expected);
+}
+
+TEST(GatewaySpecTest, ErrorsNameLineAndSetting) {
+  EXPECT_THAT(message(read_gateway(parsed("mode: best\n"))),
+              AllOf(StartsWith("test.yaml:1: mode: unknown routing mode \"best\""), HasSubstr("round_robin")));
+  EXPECT_THAT(message(read_gateway(parsed("workers:\n  - name: a\n"))),
+              StartsWith("test.yaml:2: workers[0]: key \"url\" is missing"));
+  EXPECT_THAT(message(read_gateway(parsed("workers:\n  - url: localhost:80\n"))),
+              StartsWith("test.yaml:2: workers[0].url: expected http://host:port"));
+  EXPECT_THAT(message(read_gateway(parsed("workers:\n  - url: http://h:80/v1\n"))),
+              HasSubstr("expected http://host:port"));
+  EXPECT_THAT(
+      message(read_gateway(parsed("workers:\n- {name: a, url: 'http://h:1'}\n- {name: a, url: 'http://h:2'}\n"))),
+      StartsWith("test.yaml:3: workers[1]: two workers are called \"a\""));
+  EXPECT_THAT(message(read_gateway(parsed("workers:\n- {url: 'http://h:1', kv_replay: 'tcp://h:2'}\n"))),
+              HasSubstr("kv_replay without kv_events"));
+  EXPECT_THAT(message(read_gateway(parsed("max_body: 100\n"))), StartsWith("test.yaml:1: max_body: "));
+}
+
+TEST(DeploymentSpecTest, CountMakesNumberedWorkers) {
+  const auto deployment = read_deployment(parsed("workers: {count: 3, kv_blocks: 700, model: m, block_size: 16}\n"));
+  ASSERT_TRUE(deployment.has_value()) << deployment.error().message;
+  ASSERT_EQ(deployment->workers.size(), 3U);
+  EXPECT_EQ(deployment->workers[0].name, "worker-0");
+  EXPECT_EQ(deployment->workers[2].name, "worker-2");
+  EXPECT_EQ(deployment->workers[2].kv_blocks, 700U);
+  EXPECT_EQ(deployment->gateway.model, "m") << "taken from the workers";
+  EXPECT_EQ(deployment->gateway.block_size, 16U);
+}
+
+TEST(DeploymentSpecTest, ListedWorkersMayDiffer) {
+  const auto deployment = read_deployment(parsed(R"(
+name: mixed
+gateway: {mode: least_loaded, http: {port: 8000}}
+workers:
+  - {name: big, kv_blocks: 9000}
+  - {kv_blocks: 1000}
+)"));
+  ASSERT_TRUE(deployment.has_value()) << deployment.error().message;
+  EXPECT_EQ(deployment->name, "mixed");
+  EXPECT_EQ(deployment->gateway.mode, RoutingMode::kLeastLoaded);
+  EXPECT_EQ(deployment->workers.at(0).name, "big");
+  EXPECT_EQ(deployment->workers.at(1).name, "worker-1");
+  EXPECT_EQ(deployment->workers.at(1).kv_blocks, 1000U);
+}
+
+TEST(DeploymentSpecTest, PartsMustFitEachOther) {
+  EXPECT_THAT(message(read_deployment(parsed("gateway: {block_size: 16}\nworkers: {count: 2, block_size: 32}\n"))),
+              AllOf(StartsWith("test.yaml:1: gateway: "), HasSubstr("16"), HasSubstr("32")));
+  EXPECT_THAT(message(read_deployment(parsed("gateway: {model: a}\nworkers: {model: b}\n"))),
+              AllOf(StartsWith("test.yaml:1: gateway: "), HasSubstr("\"a\""), HasSubstr("\"b\"")));
+  EXPECT_THAT(message(read_deployment(parsed("workers:\n  count: 2\n  http: {port: 8000}\n"))),
+              AllOf(StartsWith("test.yaml:1: workers: "), HasSubstr("share a port")));
+  EXPECT_THAT(message(read_deployment(parsed("workers: [{name: a}, {name: a}]\n"))),
+              HasSubstr("two workers are called"));
+  EXPECT_THAT(message(read_deployment(parsed("workers: []\n"))), HasSubstr("at least one worker"));
+  EXPECT_THAT(message(read_deployment(parsed("name: x\n"))), HasSubstr("key \"workers\" is missing"));
+  EXPECT_THAT(message(read_deployment(parsed("workers: {}\ngateway:\n  workers: [{url: 'http://h:1'}]\n"))),
+              StartsWith("test.yaml:3: gateway.workers: "));
+  EXPECT_THAT(message(read_deployment(parsed("workers:\n  count: 2\n  block_sice: 16\n"))),
+              AllOf(StartsWith("test.yaml:3: workers.block_sice: "), HasSubstr("count"), HasSubstr("block_size")));
+}
+
+TEST(RoutingModeTest, NamesAndAliases) {
+  for (const auto mode : {RoutingMode::kRoundRobin, RoutingMode::kRandom, RoutingMode::kLeastLoaded, RoutingMode::kKv,
+                          RoutingMode::kDynamo}) {
+    EXPECT_EQ(parse_routing_mode(to_string(mode)).value(), mode);
+  }
+  EXPECT_EQ(parse_routing_mode("Round-Robin").value(), RoutingMode::kRoundRobin);
+  EXPECT_EQ(parse_routing_mode("least-loaded").value(), RoutingMode::kLeastLoaded);
+  EXPECT_EQ(parse_routing_mode("kv_aware").value(), RoutingMode::kKv);
+  EXPECT_EQ(parse_routing_mode("KV-AWARE").value(), RoutingMode::kKv);
+  EXPECT_EQ(message(parse_routing_mode("fastest")),
+            "unknown routing mode \"fastest\"; known: round_robin, random, least_loaded, kv, dynamo");
+}
+
+}  // namespace
+}  // namespace kvist::spec

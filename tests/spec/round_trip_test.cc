@@ -1,0 +1,156 @@
+// What is written is read back to the same values, for random settings.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "kvist/base/random.h"
+#include "kvist/spec/sweep.h"
+#include "spec/parsed.h"
+
+namespace kvist::spec {
+namespace {
+
+constexpr int kRounds = 300;
+
+class RoundTripTest : public testing::Test {
+ protected:
+  RoundTripTest()
+      : seed_(std::getenv("KVIST_TEST_SEED") ? std::strtoull(std::getenv("KVIST_TEST_SEED"), nullptr, 10) : 20'261'121),
+        random_(seed_) {
+    std::printf("seed %llu (KVIST_TEST_SEED sets it)\n", static_cast<unsigned long long>(seed_));
+  }
+
+  template <class T = std::uint32_t>
+  T number(std::int64_t low, std::int64_t high) {
+    return static_cast<T>(random_.uniform_int(low, high));
+  }
+  Duration duration(std::int64_t low_ns = 1) {
+    // All magnitudes, so that every unit and the odd nanosecond occur.
+    const std::int64_t unit[] = {1, 1'000, 1'000'000, 1'000'000'000};
+    return Duration(low_ns + unit[number<std::size_t>(0, 3)] * number<std::int64_t>(1, 1'000'000));
+  }
+  std::string text() {
+    const char* texts[] = {"llama",
+                           "meta/llama-3.1: 70b",
+                           "it's \"quoted\" # no comment",
+                           "- x",
+                           "5",
+                           "true",
+                           "~",
+                           "\xc3\xa9t\xc3\xa9",
+                           "back\\slash",
+                           "{a: b}",
+                           " spaces "};
+    return texts[number<std::size_t>(0, std::size(texts) - 1)];
+  }
+
+  WorkerSpec worker(const std::string& name) {
+    WorkerSpec w;
+    w.name = name;
+    w.model = text();
+    w.http = {"127.0.0.1", number<std::uint16_t>(0, 65'535)};
+    w.kv_events_port = number<std::uint16_t>(0, 65'535);
+    w.kv_replay_port = number<std::uint16_t>(0, 65'535);
+    w.block_size = number(1, 256);
+    w.kv_blocks = number(1'000, 100'000);
+    w.max_batch_size = number(1, 500);
+    w.max_num_tokens = number(500, 8'192);
+    w.max_model_len = number(2, 1'000);
+    w.max_waiting = number(1, 5'000);
+    w.max_steps_in_flight = number(1, 2);
+    w.time_scale = 0.001 + 1'000 * random_.uniform();
+    w.step_time = {duration(), duration(), duration(), 1e-4 + 1e6 * random_.uniform()};
+    w.output_length = {1 + 1'000 * random_.uniform(), 1'000 * random_.uniform()};
+    return w;
+  }
+
+  GatewaySpec gateway() {
+    GatewaySpec g;
+    g.http.port = number<std::uint16_t>(0, 65'535);
+    g.model = text();
+    g.mode = static_cast<RoutingMode>(number<int>(0, 4));
+    g.block_size = number(1, 256);
+    const auto workers = number(0, 4);
+    for (std::uint32_t i = 0; i < workers; ++i) {
+      g.workers.push_back({"w" + std::to_string(i), "http://host:" + std::to_string(number(1, 65'535)), "", ""});
+      if (number(0, 1) == 1) g.workers.back().kv_events = "tcp://[::1]:" + std::to_string(number(1, 65'535));
+      if (!g.workers.back().kv_events.empty() && number(0, 1) == 1) g.workers.back().kv_replay = "tcp://h:1";
+    }
+    g.upstream_timeout = duration(1'000'000);
+    g.connect_timeout = duration(1'000'000);
+    g.health_interval = duration(10'000'000);
+    g.max_in_flight = number(1, 100'000);
+    g.max_retries = number(0, 100);
+    g.max_body_bytes = number<std::uint64_t>(1'024, 1LL << 40);
+    g.seed = number<std::uint64_t>(0, 1LL << 62);
+    return g;
+  }
+
+  DeploymentSpec deployment() {
+    DeploymentSpec d;
+    d.name = "d" + std::to_string(number(0, 9));
+    d.gateway = gateway();
+    d.gateway.workers.clear();
+    const auto count = number(1, 4);
+    for (std::uint32_t i = 0; i < count; ++i) {
+      d.workers.push_back(worker("w" + std::to_string(i)));
+      d.workers.back().model = d.gateway.model;
+      d.workers.back().block_size = d.gateway.block_size;
+      d.workers.back().kv_blocks = 100'000;
+      d.workers.back().max_model_len = 100'000;
+    }
+    return d;
+  }
+
+  std::uint64_t seed_;
+  RandomStream random_;
+};
+
+TEST_F(RoundTripTest, Worker) {
+  for (int round = 0; round < kRounds; ++round) {
+    const WorkerSpec spec = worker("w");
+    const auto read = read_worker(parsed(to_yaml(spec)));
+    ASSERT_TRUE(read.has_value()) << read.error().message << "\n" << to_yaml(spec);
+    ASSERT_EQ(*read, spec) << to_yaml(spec);
+    const auto nested = read_worker(*parsed("worker:\n" + to_yaml(spec, 2)).get("worker"));
+    ASSERT_TRUE(nested.has_value()) << nested.error().message;
+    ASSERT_EQ(*nested, spec);
+  }
+}
+
+TEST_F(RoundTripTest, Gateway) {
+  for (int round = 0; round < kRounds; ++round) {
+    const GatewaySpec spec = gateway();
+    const auto read = read_gateway(parsed(to_yaml(spec)));
+    ASSERT_TRUE(read.has_value()) << read.error().message << "\n" << to_yaml(spec);
+    ASSERT_EQ(*read, spec) << to_yaml(spec);
+  }
+}
+
+TEST_F(RoundTripTest, Sweep) {
+  for (int round = 0; round < kRounds; ++round) {
+    SweepSpec spec;
+    spec.name = "s" + std::to_string(round);
+    spec.deployment = deployment();
+    spec.deployment.gateway.max_in_flight = 100'000;
+    spec.workload.seed = number<std::uint64_t>(0, 1LL << 62);
+    spec.workload.target_rps = 0.001 + 100 * random_.uniform();
+    spec.workload.request_timeout = duration(1'000'000);
+    spec.workload.max_tokens = number(1, 2'000);
+    spec.method.warmup = duration();
+    spec.method.snapshot_interval = duration(10'000'000);
+    spec.method.window = std::min(spec.method.snapshot_interval, duration(10'000'000));
+    spec.method.drain_timeout = duration(10'000'000);
+    spec.method.max_error_pct = 100 * random_.uniform();
+    spec.modes = {RoutingMode::kRandom, RoutingMode::kDynamo};
+    for (std::uint32_t level = number(1, 9); spec.levels.size() < 4; level += number(1, 9))
+      spec.levels.push_back(level);
+    spec.output_directory = text();
+    const auto read = read_sweep(parsed(to_yaml(spec)), ".");
+    ASSERT_TRUE(read.has_value()) << read.error().message << "\n" << to_yaml(spec);
+    ASSERT_EQ(*read, spec) << to_yaml(spec);
+  }
+}
+
+}  // namespace
+}  // namespace kvist::spec

@@ -1,0 +1,141 @@
+#include "kvist/spec/sweep.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "kvist/spec/files.h"
+#include "spec/parsed.h"
+
+namespace kvist::spec {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+constexpr const char* kSweep = R"(name: demo
+deployment:
+  workers: {count: 3}
+workload: {seed: 7, turns_min: 2, turns_max: 4, target_rps: 2.5}
+method: {warmup: 5 s, snapshots: 2, snapshot_interval: 10 s, window: 6 s, drain_timeout: 20 s, max_error_pct: 1}
+modes: [round-robin, kv]
+levels: [12, 24, 36]
+output_directory: results
+)";
+
+std::string with_line(const std::string& text, const std::string& from, const std::string& to) {
+  std::string changed = text;
+  const auto at = changed.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return changed.replace(at, from.size(), to);
+}
+
+std::string error_with(const std::string& from, const std::string& to) {
+  return message(read_sweep(parsed(with_line(kSweep, from, to)), "."));
+}
+
+TEST(SweepSpecTest, ReadsAWholeSweep) {
+  const auto sweep = read_sweep(parsed(kSweep), ".");
+  ASSERT_TRUE(sweep.has_value()) << sweep.error().message;
+  EXPECT_EQ(sweep->name, "demo");
+  EXPECT_EQ(sweep->deployment.workers.size(), 3U);
+  EXPECT_EQ(sweep->workload.seed, 7U);
+  EXPECT_EQ(sweep->workload.turns_max, 4U);
+  EXPECT_EQ(sweep->workload.target_rps, 2.5);
+  EXPECT_EQ(sweep->workload.starters, WorkloadSpec{}.starters);
+  EXPECT_EQ(sweep->method.window, std::chrono::seconds(6));
+  EXPECT_EQ(sweep->method.max_error_pct, 1);
+  EXPECT_THAT(sweep->modes, ElementsAre(RoutingMode::kRoundRobin, RoutingMode::kKv));
+  EXPECT_THAT(sweep->levels, ElementsAre(12, 24, 36));
+  EXPECT_EQ(sweep->output_directory, "results");
+}
+
+TEST(SweepSpecTest, TheDefaultMethodIsThePublishedOne) {
+  const auto sweep = read_sweep(parsed("deployment: {workers: {}}\nmodes: [kv]\nlevels: [40]\n"), ".");
+  ASSERT_TRUE(sweep.has_value()) << sweep.error().message;
+  EXPECT_EQ(sweep->method, MethodSpec{});
+  EXPECT_EQ(sweep->workload, WorkloadSpec{});
+}
+
+TEST(SweepSpecTest, ErrorsNameLineAndSetting) {
+  EXPECT_THAT(error_with("levels:", "level:"),
+              AllOf(StartsWith("test.yaml:7: level: unknown key"), HasSubstr("levels")));
+  EXPECT_THAT(error_with("[12, 24, 36]", "[12, 36, 24]"),
+              StartsWith("test.yaml:7: levels[2]: levels must ascend: 24 does not come after 36"));
+  EXPECT_THAT(error_with("[12, 24, 36]", "[12, 12]"), HasSubstr("levels must ascend"));
+  EXPECT_THAT(error_with("[12, 24, 36]", "[]"), StartsWith("test.yaml:7: levels: at least one level"));
+  EXPECT_THAT(error_with("[12, 24, 36]", "[5000]"), AllOf(HasSubstr("5000"), HasSubstr("max_in_flight of 4096")));
+  EXPECT_THAT(error_with("[round-robin, kv]", "[kv, kv_aware]"),
+              StartsWith("test.yaml:6: modes[1]: mode kv occurs twice"));
+  EXPECT_THAT(error_with("[round-robin, kv]", "[]"), StartsWith("test.yaml:6: modes: at least one mode"));
+  EXPECT_THAT(error_with("[round-robin, kv]", "kv"), StartsWith("test.yaml:6: modes: expected a list"));
+  EXPECT_THAT(error_with("window: 6 s", "window: 11 s"),
+              AllOf(StartsWith("test.yaml:5: method.window: "), HasSubstr("11 s"), HasSubstr("10 s")));
+  EXPECT_THAT(error_with("snapshots: 2", "snapshots: 0"),
+              StartsWith("test.yaml:5: method.snapshots: 0 is out of range"));
+  EXPECT_THAT(error_with("turns_min: 2", "turns_min: 5"),
+              StartsWith("test.yaml:4: workload.turns_min: turns_min (5) is above turns_max (4)"));
+  EXPECT_THAT(error_with("seed: 7", "sead: 7"), StartsWith("test.yaml:4: workload.sead: unknown key"));
+  EXPECT_THAT(message(read_sweep(parsed("modes: [kv]\nlevels: [1]\n"), ".")),
+              HasSubstr("key \"deployment\" is missing"));
+}
+
+TEST(SweepSpecTest, AConversationMustFitTheModelLength) {
+  const auto error = error_with("{count: 3}", "{count: 3, max_model_len: 8000}");
+  EXPECT_THAT(error, AllOf(StartsWith("test.yaml:4: workload: "), HasSubstr("max_model_len of worker-0 is 8000"),
+                           HasSubstr("4 answers of 1024")));
+  WorkloadSpec one_turn;
+  one_turn.turns_min = one_turn.turns_max = 1;
+  EXPECT_EQ(longest_request_tokens(one_turn), 4'000U + 1'024U + 2 * 16U);
+}
+
+class SweepFilesTest : public testing::Test {
+ protected:
+  SweepFilesTest() : folder_(std::filesystem::path(testing::TempDir()) / "kvist_sweep_files_test") {
+    std::filesystem::remove_all(folder_);
+    std::filesystem::create_directories(folder_);
+  }
+  ~SweepFilesTest() override { std::filesystem::remove_all(folder_); }
+
+  std::string write(const std::string& name, const std::string& text) {
+    std::ofstream(folder_ / name) << text;
+    return (folder_ / name).string();
+  }
+
+  std::filesystem::path folder_;
+};
+
+TEST_F(SweepFilesTest, ADeploymentMayLieInAFileOfItsOwn) {
+  write("three.yaml", "deployment:\n  name: three\n  workers: {count: 3}\n");
+  const auto path = write("sweep.yaml", "deployment: three.yaml\nmodes: [kv]\nlevels: [1]\n");
+  const auto sweep = load_sweep(path);
+  ASSERT_TRUE(sweep.has_value()) << sweep.error().message;
+  EXPECT_EQ(sweep->deployment.name, "three");
+  EXPECT_EQ(sweep->deployment.workers.size(), 3U);
+}
+
+TEST_F(SweepFilesTest, AnErrorNamesTheFileItIsIn) {
+  const auto deployment = write("three.yaml", "deployment:\n  workers: {count: 0}\n");
+  const auto sweep = write("sweep.yaml", "name: x\ndeployment: three.yaml\nmodes: [kv]\nlevels: [1]\n");
+  EXPECT_THAT(message(load_sweep(sweep)), StartsWith(deployment + ":2: deployment.workers.count: "));
+  const auto broken = write("broken.yaml", "name: x\ndeployment: four.yaml\nmodes: [kv]\nlevels: [1]\n");
+  EXPECT_THAT(message(load_sweep(broken)), AllOf(StartsWith(broken + ":2: deployment: "), HasSubstr("four.yaml")));
+}
+
+TEST_F(SweepFilesTest, EachFileHasOneRootKey) {
+  EXPECT_EQ(load_worker(write("w.yaml", "worker: {name: a}\n")).value().name, "a");
+  EXPECT_EQ(load_workload(write("l.yaml", "workload: {seed: 3}\n")).value().seed, 3U);
+  EXPECT_THAT(message(load_worker(write("w2.yaml", "wroker: {name: a}\n"))),
+              AllOf(HasSubstr("w2.yaml:1: "), HasSubstr("\"worker\" is missing among: wroker")));
+  EXPECT_THAT(message(load_worker(write("w3.yaml", "worker: {}\nmore: 1\n"))),
+              HasSubstr("w3.yaml:2: more: unknown key"));
+  EXPECT_THAT(message(load_gateway(write("g.yaml", "gateway: {}\n"))), HasSubstr("names no worker"));
+  EXPECT_EQ(load_gateway(write("g2.yaml", "gateway: {workers: [{url: 'http://h:1'}]}\n")).value().workers.size(), 1U);
+}
+
+}  // namespace
+}  // namespace kvist::spec
