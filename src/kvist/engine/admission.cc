@@ -1,0 +1,25 @@
+#include "kvist/engine/admission.h"
+
+#include "kvist/base/check.h"
+
+namespace kvist::engine {
+
+bool ReserveToCompletion::admits(const BlockDemand& demand, std::uint32_t free_blocks) const {
+  return reserved_ + demand.to_allocate() + demand.cached_free <= free_blocks;
+}
+
+void ReserveToCompletion::on_admitted(const BlockDemand& demand) {
+  reserved_ += demand.to_allocate();
+}
+
+void ReserveToCompletion::on_allocated(std::uint32_t blocks) {
+  KVIST_CHECK(blocks <= reserved_, "more blocks allocated than reserved");
+  reserved_ -= blocks;
+}
+
+void ReserveToCompletion::on_left(std::uint32_t unallocated) {
+  KVIST_CHECK(unallocated <= reserved_, "more blocks given back than reserved");
+  reserved_ -= unallocated;
+}
+
+}  // namespace kvist::engine

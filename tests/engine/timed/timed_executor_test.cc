@@ -1,0 +1,171 @@
+#include "kvist/engine/timed/timed_executor.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+
+#include "kvist/text/prose.h"
+
+namespace kvist::engine {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::nanoseconds;
+
+const text::ByteTokenizer kTokenizer;
+
+Request request_with(std::uint64_t id, std::uint64_t seed, bool ignore_eos = false) {
+  return {.id = RequestId(id),
+          .prompt = {TokenId(1)},
+          .max_tokens = 100'000,
+          .seed = seed,
+          .ignore_eos = ignore_eos,
+          .cache_salt = {}};
+}
+
+StepPlan sampling_step(std::initializer_list<std::uint64_t> ids) {
+  StepPlan plan;
+  for (const std::uint64_t id : ids) plan.sequences.push_back({.id = RequestId(id), .count = 1, .samples = true});
+  return plan;
+}
+
+struct Text {
+  std::string text;
+  std::uint32_t tokens = 0;  // with the end-of-turn token
+  bool ended = false;
+};
+
+/// The first `most` tokens of an answer.
+Text answer(TimedExecutor& executor, std::uint64_t id, std::uint32_t most) {
+  Text answer;
+  while (!answer.ended && answer.tokens < most) {
+    const StepResult result = executor.finish(sampling_step({id}));
+    EXPECT_EQ(result.sampled.size(), 1U);
+    const SampledTokens& sampled = result.sampled.front();
+    EXPECT_EQ(sampled.id, RequestId(id));
+    EXPECT_EQ(sampled.tokens.size(), 1U);
+    answer.ended = sampled.ends;
+    ++answer.tokens;
+    EXPECT_EQ(kTokenizer.is_special(sampled.tokens.front()), sampled.ends);
+    kTokenizer.decode(sampled.tokens.front(), answer.text);
+  }
+  return answer;
+}
+
+TimedExecutor make(double mean, double deviation, double time_scale = 1) {
+  return TimedExecutor({.step_time = {},
+                        .output_length = {.mean_tokens = mean, .standard_deviation_tokens = deviation},
+                        .time_scale = time_scale},
+                       kTokenizer);
+}
+
+TEST(TimedExecutor, AStepTakesWhatTheModelSaysDividedByTheScale) {
+  StepPlan plan = sampling_step({1});
+  plan.load = {.prefill_tokens = 100, .sequences = 4, .kv_tokens_read = 1'000};
+  // 21 ms + 100 x 94 us + 4 x 70 us + 1,000 x 40 ns = 30.72 ms
+  EXPECT_EQ(make(840, 100).duration(plan), nanoseconds(30'720'000));
+  EXPECT_EQ(make(840, 100, 10).duration(plan), nanoseconds(3'072'000));
+  EXPECT_EQ(make(840, 100, 0.5).duration(plan), nanoseconds(61'440'000));
+  EXPECT_EQ(make(840, 100).duration(StepPlan()), Duration::zero());
+}
+
+TEST(TimedExecutor, AnAnswerIsProseThatEndsWithTheEndOfTurn) {
+  TimedExecutor executor = make(300, 0);
+  executor.on_admit(request_with(1, 5));
+  const Text text = answer(executor, 1, 1'000);
+  EXPECT_TRUE(text.ended);
+  EXPECT_EQ(text.tokens, 300U);
+  EXPECT_EQ(text.text.size(), 299U);
+  EXPECT_NE(text.text.find(' '), std::string::npos);
+  EXPECT_NE(text.text.find('.'), std::string::npos);
+}
+
+TEST(TimedExecutor, AnAnswerDependsOnItsSeedAlone) {
+  TimedExecutor busy = make(200, 40);
+  TimedExecutor alone = make(200, 40);
+  for (std::uint64_t id = 1; id <= 8; ++id) busy.on_admit(request_with(id, 70 + id));
+  alone.on_admit(request_with(99, 73));
+  // In the first, the request's steps are mixed with those of others.
+  std::string mixed;
+  for (bool ended = false; !ended;) {
+    const StepResult result = busy.finish(sampling_step({1, 3, 8}));
+    ASSERT_EQ(result.sampled.size(), 3U);
+    EXPECT_EQ(result.sampled[1].id, RequestId(3));
+    kTokenizer.decode(result.sampled[1].tokens.front(), mixed);
+    ended = result.sampled[1].ends;
+  }
+  EXPECT_EQ(mixed, answer(alone, 99, 10'000).text);
+}
+
+TEST(TimedExecutor, OtherSeedsGiveOtherTextsAndLengths) {
+  TimedExecutor executor = make(200, 40);
+  std::set<std::string> texts;
+  std::set<std::uint32_t> lengths;
+  for (std::uint64_t id = 1; id <= 50; ++id) {
+    executor.on_admit(request_with(id, id));
+    const Text text = answer(executor, id, 10'000);
+    texts.insert(text.text);
+    lengths.insert(text.tokens);
+    executor.on_release(RequestId(id));
+  }
+  EXPECT_EQ(texts.size(), 50U);
+  EXPECT_GT(lengths.size(), 30U);
+}
+
+TEST(TimedExecutor, LengthsHaveTheMomentsAskedFor) {
+  TimedExecutor executor = make(100, 20);
+  double sum = 0;
+  double squares = 0;
+  const int answers = 1'000;
+  for (std::uint64_t id = 1; id <= answers; ++id) {
+    executor.on_admit(request_with(id, id));
+    const double length = answer(executor, id, 10'000).tokens;
+    sum += length;
+    squares += (length - 100) * (length - 100);
+  }
+  EXPECT_NEAR(sum / answers, 100, 2);
+  EXPECT_NEAR(std::sqrt(squares / answers), 20, 2);
+}
+
+TEST(TimedExecutor, AnAnswerHasAtLeastItsEndOfTurn) {
+  TimedExecutor executor = make(-50, 1);
+  executor.on_admit(request_with(1, 1));
+  const Text text = answer(executor, 1, 10);
+  EXPECT_EQ(text.tokens, 1U);
+  EXPECT_TRUE(text.ended);
+  EXPECT_EQ(text.text, "");
+}
+
+TEST(TimedExecutor, GoesOnPastItsLengthWhereTheEndIsToBeIgnored) {
+  TimedExecutor executor = make(20, 0);
+  executor.on_admit(request_with(1, 5, true));
+  executor.on_admit(request_with(2, 5, false));
+  const Text endless = answer(executor, 1, 3'000);
+  EXPECT_FALSE(endless.ended);
+  EXPECT_EQ(endless.text.size(), 3'000U);
+  EXPECT_EQ(endless.text.substr(0, 19), answer(executor, 2, 3'000).text);
+}
+
+TEST(TimedExecutor, RepeatsTheEndForStepsPlannedPastIt) {
+  TimedExecutor executor = make(2, 0);
+  executor.on_admit(request_with(1, 5));
+  EXPECT_EQ(answer(executor, 1, 10).tokens, 2U);
+  const StepResult again = executor.finish(sampling_step({1}));
+  ASSERT_EQ(again.sampled.size(), 1U);
+  EXPECT_TRUE(again.sampled.front().ends);
+}
+
+TEST(TimedExecutor, SamplesOnlyWhereThePlanSaysSo) {
+  TimedExecutor executor = make(20, 0);
+  executor.on_admit(request_with(1, 5));
+  executor.on_admit(request_with(2, 6));
+  StepPlan plan = sampling_step({1, 2});
+  plan.sequences.front().samples = false;
+  const StepResult result = executor.finish(plan);
+  ASSERT_EQ(result.sampled.size(), 1U);
+  EXPECT_EQ(result.sampled.front().id, RequestId(2));
+}
+
+}  // namespace
+}  // namespace kvist::engine
