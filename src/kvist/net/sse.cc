@@ -1,0 +1,128 @@
+#include "kvist/net/sse.h"
+
+#include "kvist/base/check.h"
+
+namespace kvist::net {
+
+namespace {
+
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+
+/// The value of a line "data", "data:x" or "data: x"; false for every other line.
+bool data_line(std::string_view line, std::string_view& value) {
+  constexpr std::string_view kField = "data";
+  if (!line.starts_with(kField)) return false;
+  line.remove_prefix(kField.size());
+  if (!line.empty()) {
+    if (line.front() != ':') return false;
+    line.remove_prefix(1);
+    if (line.starts_with(' ')) line.remove_prefix(1);
+  }
+  value = line;
+  return true;
+}
+
+/// Takes the next line off `text`, without its end.
+std::string_view take_line(std::string_view& text) {
+  const std::size_t end = text.find_first_of("\r\n");
+  const std::string_view line = text.substr(0, end);
+  if (end == std::string_view::npos) {
+    text = {};
+    return line;
+  }
+  text.remove_prefix(text.substr(end).starts_with("\r\n") ? end + 2 : end + 1);
+  return line;
+}
+
+}  // namespace
+
+Result<void> SseParser::feed(std::string_view bytes) {
+  if (taken_ == buffer_.size()) {
+    buffer_.clear();
+  } else {
+    buffer_.erase(0, taken_);
+  }
+  scanned_ -= taken_;
+  event_start_ -= taken_;
+  for (std::size_t i = next_end_; i < ends_.size(); ++i) ends_[i] -= taken_;
+  ends_.erase(ends_.begin(), ends_.begin() + static_cast<std::ptrdiff_t>(next_end_));
+  next_end_ = 0;
+  taken_ = 0;
+  buffer_.append(bytes);
+  return scan();
+}
+
+Result<void> SseParser::scan() {
+  while (scanned_ < buffer_.size() && !too_large_) {
+    const char c = buffer_[scanned_++];
+    if (c != '\n' && c != '\r') {
+      at_line_start_ = false;
+      after_cr_ = false;
+      continue;
+    }
+    if (c == '\n' && after_cr_) {
+      after_cr_ = false;
+      continue;
+    }
+    after_cr_ = c == '\r';
+    if (!at_line_start_) {
+      at_line_start_ = true;
+      continue;
+    }
+    if (after_cr_ && scanned_ < buffer_.size() && buffer_[scanned_] == '\n') {
+      ++scanned_;
+      after_cr_ = false;
+    }
+    KVIST_TRY_VOID(end_event(scanned_));
+  }
+  if (!too_large_ && buffer_.size() - event_start_ <= max_event_bytes_) return {};
+  return end_event(buffer_.size());
+}
+
+/// Notes a whole event, or that it is too large (complete or not): then nothing is scanned any more.
+Result<void> SseParser::end_event(std::size_t end) {
+  if (too_large_ || end - event_start_ > max_event_bytes_) {
+    too_large_ = true;
+    return fail(ErrorCode::kTooLarge, "a server-sent event larger than " + std::to_string(max_event_bytes_) + " bytes");
+  }
+  ends_.push_back(end);
+  event_start_ = end;
+  return {};
+}
+
+bool SseParser::next(Event& event) {
+  if (next_end_ == ends_.size()) return false;
+  const std::size_t end = ends_[next_end_++];
+  event.raw = std::string_view(buffer_).substr(taken_, end - taken_);
+  event.data = {};
+  taken_ = end;
+
+  std::string_view lines = event.raw;
+  if (at_stream_start_ && lines.starts_with(kByteOrderMark)) lines.remove_prefix(kByteOrderMark.size());
+  at_stream_start_ = false;
+  std::size_t data_lines = 0;
+  while (!lines.empty()) {
+    std::string_view value;
+    if (!data_line(take_line(lines), value)) continue;
+    if (++data_lines == 1) {
+      event.data = value;  // nearly always the only one: no copy
+      continue;
+    }
+    if (data_lines == 2) data_ = event.data;
+    data_ += '\n';
+    data_ += value;
+    event.data = data_;
+  }
+  return true;
+}
+
+std::string_view SseParser::rest() const {
+  return std::string_view(buffer_).substr(event_start_);
+}
+
+void append_sse_data(std::string& out, std::string_view data) {
+  KVIST_CHECK(data.find_first_of("\r\n") == std::string_view::npos, data);
+  out.append("data: ").append(data).append("\n\n");
+}
+
+}  // namespace kvist::net

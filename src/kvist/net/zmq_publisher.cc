@@ -1,0 +1,180 @@
+#include "kvist/net/zmq_publisher.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <deque>
+#include <mutex>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "kvist/net/zmq_frames.h"
+
+namespace kvist::net {
+
+namespace {
+
+// What subscribers have not read when the publisher goes is worth this much waiting and no more.
+constexpr std::chrono::milliseconds kLinger{200};
+// Messages taken from the buffer under one lock while a replay is answered: publish() must never wait long.
+constexpr std::size_t kReplayBatch = 256;
+
+using Payload = std::shared_ptr<const std::string>;
+
+/// A frame that shares `payload` instead of copying it.
+zmq::message_t share(const Payload& payload) {
+  auto* hold = new Payload(payload);  // ZeroMQ gives it back to the function below
+  const auto drop = [](void*, void* hint) { delete static_cast<Payload*>(hint); };
+  // ZeroMQ's interface takes a pointer to non-const but does not write.
+  return {const_cast<char*>(payload->data()), payload->size(), drop, hold};
+}
+
+/// The port in "tcp://host:port"; 0 for endpoints without one.
+std::uint16_t port_of(const zmq::socket_t& socket) {
+  const std::string endpoint = socket.get(zmq::sockopt::last_endpoint);
+  const std::string_view digits = std::string_view(endpoint).substr(endpoint.rfind(':') + 1);
+  std::uint16_t port = 0;
+  std::from_chars(digits.data(), digits.data() + digits.size(), port);
+  return port;
+}
+
+/// Threads: publish() uses the PUB socket and the buffer under mutex_ (handing a ZeroMQ socket from thread to thread is
+/// allowed across a lock); the replay thread alone uses the ROUTER socket, and the buffer under mutex_.
+/// Invariant: kept_ holds the payloads of the numbers next_ - kept_.size() to next_ - 1.
+class Publisher final : public ZmqPublisher {
+ public:
+  explicit Publisher(ZmqPublisherOptions options)
+      : options_(std::move(options)),
+        publish_(context_, zmq::socket_type::pub),
+        router_(context_, zmq::socket_type::router),
+        control_(context_, "replay-control") {
+    prepare(publish_, options_.endpoint, options_.high_water_mark);
+    publish_.bind(options_.endpoint);
+    port_ = port_of(publish_);
+    if (options_.replay_endpoint.empty()) return;
+    // Room for one whole replay; a peer that asks again without reading gets no further answer.
+    prepare(router_, options_.replay_endpoint, static_cast<int>(std::min(options_.buffer_messages, 1U << 24)) + 16);
+    router_.set(zmq::sockopt::router_mandatory, true);
+    router_.bind(options_.replay_endpoint);
+    replay_port_ = port_of(router_);
+    replay_thread_ = start_quiet_thread([this] { serve_replays(); });
+  }
+
+  ~Publisher() override {
+    if (!replay_thread_.joinable()) return;
+    control_.outer.send(zmq::message_t(), zmq::send_flags::dontwait);
+    replay_thread_.join();
+  }
+
+  std::uint64_t publish(std::string payload) override {
+    const auto shared = std::make_shared<const std::string>(std::move(payload));
+    const std::lock_guard lock(mutex_);
+    const std::uint64_t sequence = next_++;
+    if (!options_.replay_endpoint.empty()) {
+      kept_.push_back(shared);
+      if (kept_.size() > options_.buffer_messages) kept_.pop_front();
+    }
+    const SequenceBytes number = encode_sequence(sequence);
+    // A PUB socket never blocks: for a subscriber at its high-water mark it drops, and the gap tells the subscriber.
+    publish_.send(zmq::buffer(options_.topic), zmq::send_flags::sndmore);
+    publish_.send(zmq::buffer(number), zmq::send_flags::sndmore);
+    publish_.send(share(shared), zmq::send_flags::none);
+    return sequence;
+  }
+
+  [[nodiscard]] std::uint16_t port() const override { return port_; }
+  [[nodiscard]] std::uint16_t replay_port() const override { return replay_port_; }
+
+ private:
+  static void prepare(zmq::socket_t& socket, const std::string& endpoint, int high_water_mark) {
+    socket.set(zmq::sockopt::linger, static_cast<int>(kLinger.count()));
+    socket.set(zmq::sockopt::sndhwm, high_water_mark);
+    socket.set(zmq::sockopt::ipv6, endpoint.contains('['));
+  }
+
+  void serve_replays() {
+    std::array<zmq::pollitem_t, 2> items{
+        {{router_.handle(), 0, ZMQ_POLLIN, 0}, {control_.inner.handle(), 0, ZMQ_POLLIN, 0}}};
+    while (true) {
+      await_readable(items);
+      if ((items[1].revents & ZMQ_POLLIN) != 0) return;
+      if ((items[0].revents & ZMQ_POLLIN) != 0) answer_request();
+    }
+  }
+
+  /// A request is [identity, "", number]; whatever else comes is dropped.
+  void answer_request() {
+    zmq::message_t identity;
+    zmq::message_t last;
+    if (!router_.recv(identity, zmq::recv_flags::dontwait)) return;
+    bool more = identity.more();
+    while (more && router_.recv(last)) more = last.more();
+    if (is_sequence(last)) replay(identity, decode_sequence(last));
+  }
+
+  void replay(const zmq::message_t& identity, std::uint64_t from) {
+    std::vector<Payload> batch;
+    try {
+      while (true) {
+        batch.clear();
+        const std::uint64_t first = take_batch(from, batch);
+        for (std::size_t i = 0; i < batch.size(); ++i) {
+          if (!reply(identity, first + i, share(batch[i]))) return;
+        }
+        if (batch.empty()) break;
+        from = first + batch.size();
+      }
+      static_cast<void>(reply(identity, kReplayEnd, zmq::message_t()));
+    } catch (const zmq::error_t&) {
+      // The peer has gone (EHOSTUNREACH): nobody is left to answer.
+    }
+  }
+
+  /// Copies the next kept payloads from number `from` on and returns the number of the first.
+  std::uint64_t take_batch(std::uint64_t from, std::vector<Payload>& batch) {
+    const std::lock_guard lock(mutex_);
+    const std::uint64_t oldest = next_ - kept_.size();
+    const std::uint64_t first = std::max(from, oldest);
+    for (std::uint64_t i = first; i < next_ && batch.size() < kReplayBatch; ++i) {
+      batch.push_back(kept_[static_cast<std::size_t>(i - oldest)]);
+    }
+    return first;
+  }
+
+  /// False: the peer does not read; it is left without the end marker, so that it does not take this for the whole.
+  bool reply(const zmq::message_t& identity, std::uint64_t sequence, zmq::message_t payload) {
+    constexpr auto kMore = zmq::send_flags::sndmore | zmq::send_flags::dontwait;
+    const SequenceBytes number = encode_sequence(sequence);
+    if (!router_.send(zmq::buffer(identity.data(), identity.size()), kMore)) return false;
+    return router_.send(zmq::message_t(), kMore) && router_.send(zmq::buffer(options_.topic), kMore) &&
+           router_.send(zmq::buffer(number), kMore) && router_.send(payload, zmq::send_flags::dontwait);
+  }
+
+  const ZmqPublisherOptions options_;
+  zmq::context_t context_;
+  zmq::socket_t publish_;
+  zmq::socket_t router_;
+  ControlPair control_;
+  std::uint16_t port_ = 0;
+  std::uint16_t replay_port_ = 0;
+  std::mutex mutex_;
+  std::deque<Payload> kept_;
+  std::uint64_t next_ = 0;
+  std::thread replay_thread_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<ZmqPublisher>> ZmqPublisher::bind(ZmqPublisherOptions options) {
+  const std::string where =
+      options.endpoint + (options.replay_endpoint.empty() ? "" : " and " + options.replay_endpoint);
+  try {
+    return std::make_unique<Publisher>(std::move(options));
+  } catch (const zmq::error_t& error) {
+    return fail(ErrorCode::kUnavailable, "cannot publish on " + where + ": " + error.what());
+  }
+}
+
+}  // namespace kvist::net

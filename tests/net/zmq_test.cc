@@ -1,0 +1,300 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+#include <zmq.hpp>
+
+#include "kvist/net/zmq_publisher.h"
+#include "kvist/net/zmq_subscriber.h"
+
+namespace kvist::net {
+namespace {
+
+using testing::ElementsAre;
+using testing::Pair;
+
+/// What a subscriber's handlers were called with; waits for conditions on it.
+class Inbox {
+ public:
+  struct State {
+    int connected = 0;
+    int replay_ends = 0;
+    std::vector<std::pair<std::uint64_t, std::string>> live;
+    std::vector<std::pair<std::uint64_t, std::string>> replayed;
+    std::vector<std::string> malformed;
+  };
+
+  ZmqSubscriberHandlers handlers() {
+    ZmqSubscriberHandlers h;
+    h.on_connected = [this] { change([](State& s) { ++s.connected; }); };
+    h.on_live = [this](std::uint64_t n, std::string p) {
+      change([&](State& s) { s.live.emplace_back(n, std::move(p)); });
+    };
+    h.on_replayed = [this](std::uint64_t n, std::string p) {
+      change([&](State& s) { s.replayed.emplace_back(n, std::move(p)); });
+    };
+    h.on_replay_end = [this] { change([](State& s) { ++s.replay_ends; }); };
+    h.on_malformed = [this](std::string w) { change([&](State& s) { s.malformed.push_back(std::move(w)); }); };
+    return h;
+  }
+
+  template <class Condition>
+  [[nodiscard]] bool wait(Condition condition) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, std::chrono::seconds(20), [&] { return condition(state_); });
+  }
+  State state() {
+    const std::lock_guard lock(mutex_);
+    return state_;
+  }
+
+ private:
+  template <class Change>
+  void change(Change change) {
+    const std::lock_guard lock(mutex_);
+    change(state_);
+    changed_.notify_all();
+  }
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  State state_;
+};
+
+std::unique_ptr<ZmqPublisher> make_publisher(std::uint16_t port = 0, std::uint16_t replay_port = 0,
+                                             std::uint32_t buffer = 100, std::string topic = "kv") {
+  ZmqPublisherOptions options;
+  options.endpoint = "tcp://127.0.0.1:" + std::to_string(port);
+  options.replay_endpoint = "tcp://127.0.0.1:" + std::to_string(replay_port);
+  options.topic = std::move(topic);
+  options.buffer_messages = buffer;
+  auto publisher = ZmqPublisher::bind(options);
+  EXPECT_TRUE(publisher) << publisher.error().message;
+  return std::move(*publisher);
+}
+
+std::unique_ptr<ZmqSubscriber> subscribe(const ZmqPublisher& publisher, Inbox& inbox, std::string topic = "kv") {
+  ZmqSubscriberOptions options;
+  options.endpoint = "tcp://127.0.0.1:" + std::to_string(publisher.port());
+  options.replay_endpoint = "tcp://127.0.0.1:" + std::to_string(publisher.replay_port());
+  options.topic = std::move(topic);
+  auto subscriber = ZmqSubscriber::connect(options, inbox.handlers());
+  EXPECT_TRUE(subscriber) << subscriber.error().message;
+  return std::move(*subscriber);
+}
+
+/// A PUB socket knows of a subscription only some time after the connection: publishes until something arrives.
+void publish_until_live(ZmqPublisher& publisher, Inbox& inbox) {
+  while (!inbox.wait([](const auto& s) { return s.connected > 0; })) FAIL() << "no connection";
+  for (int i = 0; i < 1000; ++i) {
+    publisher.publish("warm-up");
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    if (!inbox.state().live.empty()) return;
+  }
+  FAIL() << "no live message";
+}
+
+TEST(Zmq, DeliversLiveMessagesInOrderWithTheirNumbers) {
+  const auto publisher = make_publisher();
+  Inbox inbox;
+  const auto subscriber = subscribe(*publisher, inbox);
+  publish_until_live(*publisher, inbox);
+  const std::string large(200'000, 'x');
+  const std::uint64_t first = publisher->publish("a");
+  EXPECT_EQ(publisher->publish(large), first + 1);
+  EXPECT_EQ(publisher->publish(""), first + 2);
+  ASSERT_TRUE(inbox.wait([&](const auto& s) { return !s.live.empty() && s.live.back().first == first + 2; }));
+  const auto live = inbox.state().live;
+  for (std::size_t i = 1; i < live.size(); ++i) EXPECT_EQ(live[i].first, live[i - 1].first + 1);
+  EXPECT_EQ(live[live.size() - 3].second, "a");
+  EXPECT_EQ(live[live.size() - 2].second, large);
+  EXPECT_EQ(live[live.size() - 1].second, "");
+}
+
+TEST(Zmq, NumbersBeginAtZero) {
+  const auto publisher = make_publisher();
+  EXPECT_EQ(publisher->publish("a"), 0U);
+  EXPECT_EQ(publisher->publish("b"), 1U);
+}
+
+TEST(Zmq, ReplaysFromTheNumberAskedForToTheEnd) {
+  const auto publisher = make_publisher();
+  for (int i = 0; i < 5; ++i) publisher->publish("m" + std::to_string(i));
+  Inbox inbox;
+  const auto subscriber = subscribe(*publisher, inbox);
+  subscriber->request_replay(2);
+  ASSERT_TRUE(inbox.wait([](const auto& s) { return s.replay_ends == 1; }));
+  EXPECT_THAT(inbox.state().replayed, ElementsAre(Pair(2, "m2"), Pair(3, "m3"), Pair(4, "m4")));
+}
+
+TEST(Zmq, AReplayFromBeyondTheLastNumberIsOnlyTheEnd) {
+  const auto publisher = make_publisher();
+  publisher->publish("m0");
+  Inbox inbox;
+  const auto subscriber = subscribe(*publisher, inbox);
+  subscriber->request_replay(1);
+  ASSERT_TRUE(inbox.wait([](const auto& s) { return s.replay_ends == 1; }));
+  EXPECT_TRUE(inbox.state().replayed.empty());
+}
+
+TEST(Zmq, ReplaysOnlyWhatTheBufferStillHolds) {
+  const auto publisher = make_publisher(0, 0, 3);
+  for (int i = 0; i < 10; ++i) publisher->publish("m" + std::to_string(i));
+  Inbox inbox;
+  const auto subscriber = subscribe(*publisher, inbox);
+  subscriber->request_replay(0);
+  ASSERT_TRUE(inbox.wait([](const auto& s) { return s.replay_ends == 1; }));
+  EXPECT_THAT(inbox.state().replayed, ElementsAre(Pair(7, "m7"), Pair(8, "m8"), Pair(9, "m9")));
+}
+
+TEST(Zmq, ReplaysAWholeLargeBuffer) {
+  const auto publisher = make_publisher(0, 0, 10'000);
+  for (int i = 0; i < 12'000; ++i) publisher->publish(std::to_string(i));
+  Inbox inbox;
+  const auto subscriber = subscribe(*publisher, inbox);
+  subscriber->request_replay(0);
+  ASSERT_TRUE(inbox.wait([](const auto& s) { return s.replay_ends == 1; }));
+  const auto replayed = inbox.state().replayed;
+  ASSERT_EQ(replayed.size(), 10'000U);
+  for (std::size_t i = 0; i < replayed.size(); ++i) {
+    ASSERT_EQ(replayed[i].first, 2'000 + i);
+    ASSERT_EQ(replayed[i].second, std::to_string(2'000 + i));
+  }
+}
+
+TEST(Zmq, AnswersReplaysWhilePublishing) {
+  const auto publisher = make_publisher(0, 0, 50'000);
+  Inbox inbox;
+  const auto subscriber = subscribe(*publisher, inbox);
+  publish_until_live(*publisher, inbox);
+  for (int round = 0; round < 20; ++round) {
+    for (int i = 0; i < 100; ++i) publisher->publish("m");
+    subscriber->request_replay(0);
+  }
+  ASSERT_TRUE(inbox.wait([](const auto& s) { return s.replay_ends == 20; }));
+  const auto replayed = inbox.state().replayed;
+  for (std::size_t i = 1; i < replayed.size(); ++i) {
+    // Each replay counts up without a gap; a new one begins at 0.
+    if (replayed[i].first != 0) {
+      ASSERT_EQ(replayed[i].first, replayed[i - 1].first + 1);
+    }
+  }
+}
+
+TEST(Zmq, ReportsTheConnectionAgainWhenThePublisherCameBack) {
+  auto publisher = make_publisher();
+  const std::uint16_t port = publisher->port();
+  const std::uint16_t replay_port = publisher->replay_port();
+  publisher->publish("old");
+  Inbox inbox;
+  const auto subscriber = subscribe(*publisher, inbox);
+  ASSERT_TRUE(inbox.wait([](const auto& s) { return s.connected == 1; }));
+  publisher.reset();
+  publisher = make_publisher(port, replay_port);
+  ASSERT_TRUE(inbox.wait([](const auto& s) { return s.connected == 2; }));
+  EXPECT_EQ(publisher->publish("new"), 0U);
+  subscriber->request_replay(0);
+  ASSERT_TRUE(inbox.wait([](const auto& s) { return s.replay_ends == 1; }));
+  EXPECT_THAT(inbox.state().replayed, ElementsAre(Pair(0, "new")));
+}
+
+TEST(Zmq, TopicsSelectByPrefix) {
+  const auto publisher = make_publisher(0, 0, 100, "kv@host@model");
+  Inbox inbox;
+  const auto subscriber = subscribe(*publisher, inbox, "kv@");
+  publish_until_live(*publisher, inbox);
+  EXPECT_TRUE(inbox.state().malformed.empty());
+}
+
+TEST(Zmq, ABoundSubscriberTakesAConnectingPublisherAndReportsWhatIsMalformed) {
+  const std::string port = std::to_string(make_publisher()->port());  // free again: the publisher is gone
+  Inbox inbox;
+  auto subscriber = ZmqSubscriber::connect(
+      {.endpoint = "tcp://*:" + port, .replay_endpoint = "", .topic = "", .high_water_mark = 1000}, inbox.handlers());
+  ASSERT_TRUE(subscriber) << subscriber.error().message;
+  (*subscriber)->request_replay(0);  // no channel: nothing happens
+  zmq::context_t context;
+  zmq::socket_t publisher(context, zmq::socket_type::pub);
+  publisher.set(zmq::sockopt::linger, 0);
+  publisher.connect("tcp://127.0.0.1:" + port);
+  const std::array<unsigned char, 8> number{0, 0, 0, 0, 0, 0, 1, 2};
+  const auto both = [](const auto& s) { return !s.live.empty() && !s.malformed.empty(); };
+  for (int i = 0; i < 1000 && !both(inbox.state()); ++i) {
+    publisher.send(zmq::buffer(std::string_view("topic")), zmq::send_flags::sndmore);
+    publisher.send(zmq::buffer(number), zmq::send_flags::sndmore);
+    publisher.send(zmq::buffer(std::string_view("payload")), zmq::send_flags::none);
+    publisher.send(zmq::buffer(std::string_view("alone")), zmq::send_flags::none);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  ASSERT_TRUE(inbox.wait(both));
+  EXPECT_THAT(inbox.state().live.front(), Pair(0x102, "payload"));
+}
+
+TEST(Zmq, TheOlderReplayFormIsReadToo) {
+  zmq::context_t context;
+  zmq::socket_t router(context, zmq::socket_type::router);
+  router.set(zmq::sockopt::linger, 0);
+  router.bind("tcp://127.0.0.1:*");
+  Inbox inbox;
+  auto subscriber = ZmqSubscriber::connect({.endpoint = "tcp://127.0.0.1:1",
+                                            .replay_endpoint = router.get(zmq::sockopt::last_endpoint),
+                                            .topic = "",
+                                            .high_water_mark = 1000},
+                                           inbox.handlers());
+  ASSERT_TRUE(subscriber) << subscriber.error().message;
+  (*subscriber)->request_replay(7);
+  zmq::message_t identity;
+  zmq::message_t empty;
+  zmq::message_t number;
+  ASSERT_TRUE(router.recv(identity));
+  ASSERT_TRUE(router.recv(empty));
+  ASSERT_TRUE(router.recv(number));
+  EXPECT_EQ(empty.size(), 0U);
+  EXPECT_EQ(number.to_string(), std::string("\0\0\0\0\0\0\0\7", 8));
+  const auto reply = [&](std::string_view sequence, std::string_view payload) {
+    router.send(zmq::buffer(identity.data(), identity.size()), zmq::send_flags::sndmore);
+    router.send(zmq::message_t(), zmq::send_flags::sndmore);
+    router.send(zmq::buffer(sequence), zmq::send_flags::sndmore);
+    router.send(zmq::buffer(payload), zmq::send_flags::none);
+  };
+  reply(std::string_view("\0\0\0\0\0\0\0\7", 8), "seven");
+  reply("short", "?");
+  reply("\xff\xff\xff\xff\xff\xff\xff\xff", "");
+  ASSERT_TRUE(inbox.wait([](const auto& s) { return s.replay_ends == 1; }));
+  EXPECT_THAT(inbox.state().replayed, ElementsAre(Pair(7, "seven")));
+  EXPECT_EQ(inbox.state().malformed.size(), 1U);
+}
+
+TEST(Zmq, APortInUseIsAnErrorThatNamesIt) {
+  const auto publisher = make_publisher();
+  ZmqPublisherOptions options;
+  options.endpoint = "tcp://127.0.0.1:" + std::to_string(publisher->port());
+  const auto second = ZmqPublisher::bind(options);
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, ErrorCode::kUnavailable);
+  EXPECT_THAT(second.error().message, testing::HasSubstr(std::to_string(publisher->port())));
+}
+
+TEST(Zmq, RubbishOnTheReplayPortDoesNotDisturb) {
+  const auto publisher = make_publisher();
+  publisher->publish("m0");
+  zmq::context_t context;
+  zmq::socket_t rubbish(context, zmq::socket_type::dealer);
+  rubbish.set(zmq::sockopt::linger, 0);
+  rubbish.connect("tcp://127.0.0.1:" + std::to_string(publisher->replay_port()));
+  rubbish.send(zmq::buffer(std::string_view("one frame")), zmq::send_flags::none);
+  for (int i = 0; i < 10; ++i) rubbish.send(zmq::buffer(std::string_view("many")), zmq::send_flags::sndmore);
+  rubbish.send(zmq::message_t(), zmq::send_flags::none);
+  Inbox inbox;
+  const auto subscriber = subscribe(*publisher, inbox);
+  subscriber->request_replay(0);
+  ASSERT_TRUE(inbox.wait([](const auto& s) { return s.replay_ends == 1; }));
+  EXPECT_THAT(inbox.state().replayed, ElementsAre(Pair(0, "m0")));
+}
+
+}  // namespace
+}  // namespace kvist::net
