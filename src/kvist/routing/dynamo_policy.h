@@ -1,0 +1,50 @@
+// NVIDIA Dynamo's published KV routing cost, kept exactly so that it can serve as a baseline.
+#pragma once
+
+#include <cstdint>
+
+#include "kvist/routing/policy.h"
+
+namespace kvist::routing {
+
+/// Settings of the cost with Dynamo's names and defaults.
+struct DynamoCostOptions {
+  double overlap_score_credit = 1.0;          ///< value of one cached block
+  double overlap_score_credit_decay = 0.0;    ///< how fast the credit falls with the worker's prefill backlog; 0: never
+  double prefill_load_scale = 1.0;            ///< weight of the prefill term against the decode term
+  double decode_active_request_weight = 0.0;  ///< blocks per request in flight
+};
+
+/// Inputs of the cost for one worker.
+struct DynamoCostInputs {
+  std::uint64_t prompt_tokens = 0;
+  std::uint32_t block_size = 0;
+  std::uint64_t active_prefill_tokens = 0;      ///< uncached prompt tokens in progress on this worker
+  std::uint64_t min_active_prefill_tokens = 0;  ///< the least of that over the candidates
+  std::uint32_t overlap_blocks = 0;             ///< leading prompt blocks the worker caches
+  std::uint64_t active_blocks = 0;              ///< distinct prompt blocks in use on the worker
+  std::uint32_t new_blocks = 0;                 ///< the request's blocks not among them
+  std::uint32_t active_requests = 0;
+};
+
+/// In blocks:
+///   prefill = (active_prefill_tokens + prompt_tokens) / block_size
+///   decay   = 1 / (1 + credit_decay * (active_prefill_tokens - min) / block_size / ceil(prompt_tokens / block_size))
+///   credit  = overlap_score_credit * decay * overlap_blocks
+///   decode  = active_blocks + new_blocks
+///   cost    = prefill_load_scale * max(0, prefill - credit) + decode + decode_active_request_weight * active_requests
+/// Dynamo's terms for host, disk and shared caches are zero here: the index holds device blocks only.
+[[nodiscard]] double dynamo_cost(const DynamoCostInputs& inputs, const DynamoCostOptions& options);
+
+/// The lowest dynamo_cost(); exact ties are broken uniformly, keyed by seed and request (Dynamo's temperature 0).
+class DynamoPolicy final : public RoutingPolicy {
+ public:
+  DynamoPolicy(DynamoCostOptions options, std::uint64_t seed) : options_(options), seed_(seed) {}
+  [[nodiscard]] std::size_t choose(const PolicyQuery& query, std::span<Candidate> candidates) override;
+
+ private:
+  DynamoCostOptions options_;
+  std::uint64_t seed_;
+};
+
+}  // namespace kvist::routing

@@ -1,0 +1,177 @@
+#include "kvist/routing/kv_index.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "kvist/base/check.h"
+
+namespace kvist::routing {
+namespace {
+
+// A hash table keeps its buckets when entries go. Below an eighth full it is made to fit again; as it takes as many
+// removals to get there as the table has entries left, the cost per removal stays constant.
+template <class Map>
+void shrink_if_sparse(Map& map) {
+  constexpr std::size_t kLeastBuckets = 1024;
+  if (map.bucket_count() > kLeastBuckets && map.size() < map.bucket_count() / 8) map.rehash(map.size() * 2);
+}
+
+}  // namespace
+
+std::string_view to_string(Refusal refusal) {
+  switch (refusal) {
+    case Refusal::kUnknownParent:
+      return "unknown_parent";
+    case Refusal::kBlockSize:
+      return "block_size";
+    case Refusal::kExtraKeys:
+      return "extra_keys";
+    case Refusal::kMedium:
+      return "medium";
+    case Refusal::kGroup:
+      return "group";
+    case Refusal::kMalformed:
+      return "malformed";
+    case Refusal::kConflict:
+      return "conflict";
+    case Refusal::kCapacity:
+      return "capacity";
+  }
+  return "malformed";
+}
+
+KvIndex::KvIndex(Options options) : options_(std::move(options)) {
+  KVIST_CHECK(options_.block_size > 0, "a block has at least one token");
+}
+
+KvIndex::Worker& KvIndex::worker_at(WorkerId id) {
+  if (id.value() >= workers_.size()) workers_.resize(id.value() + 1U);
+  return workers_[id.value()];
+}
+
+std::optional<Refusal> KvIndex::apply(WorkerId worker, const kv::KvEvent& event) {
+  Worker& state = worker_at(worker);
+  std::optional<Refusal> refusal;
+  if (const auto* stored = std::get_if<kv::BlockStored>(&event)) {
+    refusal = store(worker, state, *stored);
+  } else if (const auto* removed = std::get_if<kv::BlockRemoved>(&event)) {
+    refusal = remove(worker, state, *removed);
+  } else {
+    clear(worker);
+    ++state.counters.clears;
+  }
+  if (refusal) ++state.counters.refused[static_cast<std::size_t>(*refusal)];
+  return refusal;
+}
+
+std::optional<Refusal> KvIndex::check(const Worker& worker, const kv::BlockStored& event) const {
+  if (event.group != 0) return Refusal::kGroup;
+  if (event.medium != kv::Medium::kDevice) return Refusal::kMedium;
+  if (event.block_size != options_.block_size) return Refusal::kBlockSize;
+  if (event.other_extra_keys) return Refusal::kExtraKeys;
+  if (event.tokens.size() / event.block_size != event.hashes.size() || event.tokens.size() % event.block_size != 0) {
+    return Refusal::kMalformed;
+  }
+  if (event.parent && !worker.blocks.contains(*event.parent)) return Refusal::kUnknownParent;
+  if (worker.blocks.size() + event.hashes.size() > options_.max_blocks_per_worker) return Refusal::kCapacity;
+  return std::nullopt;
+}
+
+std::optional<Refusal> KvIndex::store(WorkerId id, Worker& worker, const kv::BlockStored& event) {
+  if (const auto refusal = check(worker, event)) return refusal;
+  kv::BlockHash key =
+      event.parent ? worker.blocks.at(*event.parent).key
+                   : kv::root_hash({.model = options_.model, .lora = event.lora_name, .cache_salt = event.cache_salt});
+  const std::span<const TokenId> tokens(event.tokens);
+  for (std::size_t i = 0; i < event.hashes.size(); ++i) {
+    key = kv::chain_hash(key, tokens.subspan(i * options_.block_size, options_.block_size));
+    if (!add_copy(id, worker, event.hashes[i], key)) return Refusal::kConflict;
+    ++worker.counters.stored_blocks;
+  }
+  return std::nullopt;
+}
+
+bool KvIndex::add_copy(WorkerId id, Worker& worker, kv::ExternalHash name, kv::BlockHash key) {
+  const auto [block, is_new] = worker.blocks.try_emplace(name, NamedBlock{.key = key, .copies = 0});
+  if (!is_new && block->second.key != key) return false;
+  ++block->second.copies;
+  if (!is_new) return true;
+  WorkerSet& holders = holders_[key];
+  if (holders.contains(id)) {
+    ++worker.further_names[key];
+  } else {
+    holders.insert(id);
+  }
+  return true;
+}
+
+std::optional<Refusal> KvIndex::remove(WorkerId id, Worker& worker, const kv::BlockRemoved& event) {
+  if (event.group != 0) return Refusal::kGroup;
+  if (event.medium != kv::Medium::kDevice) return Refusal::kMedium;
+  for (const kv::ExternalHash name : event.hashes) {
+    const auto block = worker.blocks.find(name);
+    if (block == worker.blocks.end()) {
+      ++worker.counters.unknown_removals;
+      continue;
+    }
+    ++worker.counters.removed_blocks;
+    if (--block->second.copies > 0) continue;
+    const kv::BlockHash key = block->second.key;
+    worker.blocks.erase(block);
+    drop_name(id, worker, key);
+  }
+  shrink_if_sparse(worker.blocks);
+  shrink_if_sparse(holders_);
+  return std::nullopt;
+}
+
+void KvIndex::drop_name(WorkerId id, Worker& worker, kv::BlockHash key) {
+  if (const auto further = worker.further_names.find(key); further != worker.further_names.end()) {
+    if (--further->second == 0) worker.further_names.erase(further);
+    return;
+  }
+  const auto holders = holders_.find(key);
+  KVIST_CHECK(holders != holders_.end(), "a held block has an entry in the index");
+  holders->second.erase(id);
+  if (holders->second.empty()) holders_.erase(holders);
+}
+
+void KvIndex::clear(WorkerId id) {
+  Worker& worker = worker_at(id);
+  for (const auto& [name, block] : worker.blocks) drop_name(id, worker, block.key);
+  worker.blocks = {};
+  worker.further_names = {};
+  shrink_if_sparse(holders_);
+}
+
+void KvIndex::match(std::span<const kv::BlockHash> hashes, std::span<std::uint32_t> depths) const {
+  std::ranges::fill(depths, 0U);
+  std::uint32_t depth = 0;
+  const auto reached = [&](WorkerId worker) {
+    if (worker.value() < depths.size()) depths[worker.value()] = depth;
+  };
+  WorkerSet alive;  // the workers that hold the first `depth` blocks
+  for (const kv::BlockHash hash : hashes) {
+    const auto holders = holders_.find(hash);
+    if (holders == holders_.end()) break;
+    if (depth == 0) {
+      alive = holders->second;
+    } else {
+      alive.intersect(holders->second, reached);
+      if (alive.empty()) return;
+    }
+    ++depth;
+  }
+  alive.for_each(reached);
+}
+
+std::size_t KvIndex::worker_blocks(WorkerId worker) const {
+  return worker.value() < workers_.size() ? workers_[worker.value()].blocks.size() : 0;
+}
+
+const KvIndexCounters& KvIndex::counters(WorkerId worker) const {
+  static const KvIndexCounters kNone;
+  return worker.value() < workers_.size() ? workers_[worker.value()].counters : kNone;
+}
+
+}  // namespace kvist::routing

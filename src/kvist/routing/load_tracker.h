@@ -1,0 +1,64 @@
+// What each worker has to do, as far as the router gave it: requests, prompt tokens to compute, blocks in use.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "kvist/base/id.h"
+#include "kvist/kv/block_hash.h"
+
+namespace kvist::routing {
+
+/// Names of a prompt's complete blocks, computed once and shared by all who need them; null: none.
+using BlockKeys = std::shared_ptr<const std::vector<kv::BlockHash>>;
+[[nodiscard]] inline std::span<const kv::BlockHash> view(const BlockKeys& keys) {
+  return keys ? std::span<const kv::BlockHash>(*keys) : std::span<const kv::BlockHash>();
+}
+
+/// The load of one worker.
+struct WorkerLoad {
+  std::uint32_t requests = 0;        ///< in flight
+  std::uint64_t prefill_tokens = 0;  ///< uncached prompt tokens of requests without a first token
+  std::uint64_t prompt_blocks = 0;   ///< distinct prompt blocks of all requests in flight
+  std::uint64_t output_tokens = 0;   ///< generated so far by the requests in flight
+  friend bool operator==(const WorkerLoad&, const WorkerLoad&) = default;
+};
+
+/// Books and releases load. Owned by the router. Bounded by the requests in flight: the last release of a block forgets
+/// it. Invariant: a worker without requests has a load of zeros.
+class LoadTracker {
+ public:
+  explicit LoadTracker(std::size_t workers) : workers_(workers) {}
+
+  /// Requires that the request is not booked. `uncached_tokens`: prompt tokens that the worker will have to compute.
+  void add(RequestId request, WorkerId worker, std::uint64_t uncached_tokens, BlockKeys blocks);
+  /// The prompt is computed. Later calls, and those of unknown requests, do nothing; the same below.
+  void on_first_token(RequestId request);
+  void on_progress(RequestId request, std::uint64_t tokens);
+  void remove(RequestId request);
+
+  [[nodiscard]] const WorkerLoad& load(WorkerId worker) const { return workers_.at(worker.value()).load; }
+  /// How many of these blocks (a prompt's, from its beginning) are in use on the worker already.
+  [[nodiscard]] std::size_t shared_blocks(WorkerId worker, std::span<const kv::BlockHash> blocks) const;
+  [[nodiscard]] std::size_t requests() const { return requests_.size(); }
+
+ private:
+  struct Request {
+    WorkerId worker;
+    std::uint64_t prefill_tokens = 0;  // 0 after the first token
+    std::uint64_t output_tokens = 0;
+    BlockKeys blocks;
+  };
+  struct Worker {
+    WorkerLoad load;
+    std::unordered_map<kv::BlockHash, std::uint32_t> users;  // requests per block
+  };
+
+  std::vector<Worker> workers_;  // by WorkerId
+  std::unordered_map<RequestId, Request> requests_;
+};
+
+}  // namespace kvist::routing

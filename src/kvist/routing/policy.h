@@ -1,0 +1,45 @@
+// How a worker is chosen among candidates: one interface, one class per routing mode.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "kvist/base/id.h"
+#include "kvist/routing/load_tracker.h"
+#include "kvist/spec/routing_mode.h"
+
+namespace kvist::routing {
+
+/// What a policy may know of a request.
+struct PolicyQuery {
+  RequestId request;
+  std::uint32_t prompt_tokens = 0;
+  std::uint32_t block_size = 0;
+};
+
+/// A worker that could take the request: the inputs of the decision and the cost that came of them.
+struct Candidate {
+  WorkerId worker;
+  std::uint32_t cached_blocks = 0;  ///< leading prompt blocks in the worker's cache, by the KV index
+  std::uint32_t cached_tokens = 0;  ///< prompt tokens it will take from its cache: at least one is always computed
+  std::uint32_t new_blocks = 0;     ///< complete prompt blocks that no other request on the worker uses
+  WorkerLoad load;                  ///< without this request
+  double cost = 0;                  ///< the policy's: the lowest wins
+};
+
+/// Chooses one of the candidates. Deterministic: the same calls give the same choices. May keep state (whose turn it
+/// is); owned by the router, used by its thread.
+class RoutingPolicy {
+ public:
+  virtual ~RoutingPolicy() = default;
+  /// Fills in every candidate's cost and returns the index of the chosen one. Requires at least one candidate, in
+  /// ascending order of worker.
+  [[nodiscard]] virtual std::size_t choose(const PolicyQuery& query, std::span<Candidate> candidates) = 0;
+};
+
+/// The policy of a mode. `seed` keys the random choices, together with the request's id.
+[[nodiscard]] std::unique_ptr<RoutingPolicy> make_policy(spec::RoutingMode mode, std::uint64_t seed);
+
+}  // namespace kvist::routing

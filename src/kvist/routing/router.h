@@ -1,0 +1,91 @@
+// The router: which worker gets a request, and the bookkeeping that the next decision rests on.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kvist/base/error.h"
+#include "kvist/base/id.h"
+#include "kvist/base/time.h"
+#include "kvist/kv/kv_event.h"
+#include "kvist/routing/kv_index.h"
+#include "kvist/routing/load_tracker.h"
+#include "kvist/routing/policy.h"
+#include "kvist/routing/worker_view.h"
+#include "kvist/spec/routing_mode.h"
+
+namespace kvist::routing {
+
+/// A request as the router sees it.
+struct RouteQuery {
+  RequestId request;
+  std::uint32_t prompt_tokens = 0;
+  BlockKeys blocks;                ///< of the prompt, with the model, LoRA name and salt in the root
+  std::vector<WorkerId> excluded;  ///< workers that this request must not go to (again)
+};
+
+/// Where a request goes, and all that led there.
+struct Decision {
+  WorkerId worker;
+  spec::RoutingMode mode = spec::RoutingMode::kRoundRobin;
+  std::uint32_t predicted_cached_tokens = 0;
+  std::vector<Candidate> candidates;  ///< in ascending order of worker; the chosen one among them
+  TimePoint at;
+};
+
+/// Pure: no threads, clock or I/O; a decision is a function of the calls before it. One thread uses it. The index is
+/// fed and the load tracked in every mode, so that a switch of mode meets a warm index.
+class Router {
+ public:
+  struct Options {
+    std::string model;
+    std::uint32_t block_size = 32;
+    std::size_t workers = 0;
+    spec::RoutingMode mode = spec::RoutingMode::kRoundRobin;
+    std::uint64_t seed = 1;
+  };
+
+  explicit Router(Options options);
+
+  /// Chooses among the available workers of `fleet` (by id; Options::workers of them) and books the request's load.
+  /// kUnavailable where none is left. A request that is routed again was finished before.
+  [[nodiscard]] Result<Decision> route(const RouteQuery& query, std::span<const WorkerView> fleet, TimePoint now);
+
+  /// The prompt is computed: it no longer counts as prefill load.
+  void on_first_token(RequestId request) { loads_.on_first_token(request); }
+  /// So many more tokens were generated.
+  void on_progress(RequestId request, std::uint64_t tokens) { loads_.on_progress(request, tokens); }
+  /// The request left its worker, however it ended. Idempotent.
+  void on_finished(RequestId request) { loads_.remove(request); }
+
+  /// Applies events in order; returns how many were refused (index().counters() says why).
+  std::size_t on_kv_events(WorkerId worker, std::span<const kv::KvEvent> events);
+  /// The worker's cache content is unknown from here on: forget it.
+  void reset_worker(WorkerId worker) { index_.clear(worker); }
+
+  void set_mode(spec::RoutingMode mode);
+  [[nodiscard]] spec::RoutingMode mode() const { return mode_; }
+  [[nodiscard]] const KvIndex& index() const { return index_; }
+  [[nodiscard]] const LoadTracker& loads() const { return loads_; }
+  /// Decisions so far in a mode.
+  [[nodiscard]] std::uint64_t decisions(spec::RoutingMode mode) const {
+    return decisions_[static_cast<std::size_t>(mode)];
+  }
+
+ private:
+  [[nodiscard]] std::vector<Candidate> candidates(const RouteQuery& query, std::span<const WorkerView> fleet) const;
+
+  std::size_t workers_;
+  std::uint64_t seed_;
+  spec::RoutingMode mode_;
+  std::unique_ptr<RoutingPolicy> policy_;
+  KvIndex index_;
+  LoadTracker loads_;
+  std::array<std::uint64_t, 5> decisions_{};  // by RoutingMode
+};
+
+}  // namespace kvist::routing

@@ -1,0 +1,25 @@
+// The fleet as routing sees it.
+#pragma once
+
+#include <cstdint>
+
+#include "kvist/base/id.h"
+
+namespace kvist::routing {
+
+/// Limits of an engine as it reports them; 0: not known yet.
+struct EngineLimits {
+  std::uint32_t block_size = 0;
+  std::uint32_t kv_blocks = 0;
+  std::uint32_t max_batch_size = 0;  ///< batch slots
+  std::uint32_t max_num_tokens = 0;  ///< token budget of one step
+  friend bool operator==(const EngineLimits&, const EngineLimits&) = default;
+};
+
+/// One worker of the fleet, at the position of its id. The owner of the fleet keeps it up to date.
+struct WorkerView {
+  bool available = false;  ///< may be given requests now
+  EngineLimits limits;
+};
+
+}  // namespace kvist::routing

@@ -1,0 +1,149 @@
+#include "kvist/routing/router.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace kvist::routing {
+namespace {
+
+constexpr std::uint32_t kBlockSize = 4;
+
+class RouterTest : public ::testing::Test {
+ protected:
+  static Router make(spec::RoutingMode mode, std::size_t workers = 3) {
+    return Router({.model = "m", .block_size = kBlockSize, .workers = workers, .mode = mode, .seed = 5});
+  }
+
+  static std::vector<TokenId> tokens(std::uint32_t count) {
+    std::vector<TokenId> result;
+    for (std::uint32_t i = 0; i < count; ++i) result.emplace_back(i);
+    return result;
+  }
+
+  static RouteQuery query(std::uint64_t id, std::uint32_t prompt_tokens, std::vector<WorkerId> excluded = {}) {
+    const auto root = kv::root_hash({.model = "m", .lora = "", .cache_salt = ""});
+    return {.request = RequestId(id),
+            .prompt_tokens = prompt_tokens,
+            .blocks = std::make_shared<const std::vector<kv::BlockHash>>(
+                kv::hash_blocks(root, tokens(prompt_tokens), kBlockSize)),
+            .excluded = std::move(excluded)};
+  }
+
+  static kv::KvEvent stored(std::uint32_t blocks) {
+    kv::BlockStored event;
+    event.block_size = kBlockSize;
+    event.tokens = tokens(blocks * kBlockSize);
+    for (std::uint64_t i = 1; i <= blocks; ++i) event.hashes.emplace_back(i);
+    return event;
+  }
+
+  std::vector<WorkerView> fleet_{3, WorkerView{.available = true, .limits = {}}};
+  TimePoint now_;
+};
+
+TEST_F(RouterTest, PredictsWhatTheWorkerHasCached) {
+  Router router = make(spec::RoutingMode::kKv);
+  const std::vector<kv::KvEvent> events{stored(3)};
+  EXPECT_EQ(router.on_kv_events(WorkerId(2), events), 0U);
+  const auto decision = router.route(query(1, 18), fleet_, now_);
+  ASSERT_TRUE(decision);
+  EXPECT_EQ(decision->worker, WorkerId(2));
+  EXPECT_EQ(decision->predicted_cached_tokens, 12U);
+  EXPECT_EQ(decision->mode, spec::RoutingMode::kKv);
+  ASSERT_EQ(decision->candidates.size(), 3U);
+  EXPECT_EQ(decision->candidates[2].cached_blocks, 3U);
+  EXPECT_EQ(decision->candidates[0].cached_blocks, 0U);
+  EXPECT_EQ(decision->candidates[0].new_blocks, 4U);
+  EXPECT_DOUBLE_EQ(decision->candidates[0].cost, 4.5 + 4);
+  EXPECT_DOUBLE_EQ(decision->candidates[2].cost, 1.5 + 4);
+  EXPECT_EQ(router.loads().load(WorkerId(2)).prefill_tokens, 6U);
+}
+
+TEST_F(RouterTest, TheLastBlockOfAWhollyCachedPromptIsComputedAgain) {
+  Router router = make(spec::RoutingMode::kKv);
+  const std::vector<kv::KvEvent> events{stored(3)};
+  (void)router.on_kv_events(WorkerId(0), events);
+  const auto decision = router.route(query(1, 12), fleet_, now_);
+  ASSERT_TRUE(decision);
+  EXPECT_EQ(decision->predicted_cached_tokens, 8U);
+  EXPECT_EQ(decision->candidates[0].cached_blocks, 3U);
+}
+
+TEST_F(RouterTest, OnlyAvailableAndNotExcludedWorkersAreCandidates) {
+  Router router = make(spec::RoutingMode::kRoundRobin);
+  fleet_[0].available = false;
+  const auto decision = router.route(query(1, 10, {WorkerId(1)}), fleet_, now_);
+  ASSERT_TRUE(decision);
+  EXPECT_EQ(decision->worker, WorkerId(2));
+  EXPECT_EQ(decision->candidates.size(), 1U);
+  const auto none = router.route(query(2, 10, {WorkerId(1), WorkerId(2)}), fleet_, now_);
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().code, ErrorCode::kUnavailable);
+  EXPECT_EQ(router.loads().requests(), 1U);
+}
+
+TEST_F(RouterTest, TheLifeOfARequestLeavesNoLoad) {
+  Router router = make(spec::RoutingMode::kLeastLoaded);
+  for (std::uint64_t id = 1; id <= 9; ++id) ASSERT_TRUE(router.route(query(id, 40), fleet_, now_));
+  for (std::uint64_t id = 1; id <= 9; ++id) {
+    if (id % 3 != 0) router.on_first_token(RequestId(id));
+    router.on_progress(RequestId(id), id);
+    router.on_finished(RequestId(id));
+    router.on_finished(RequestId(id));
+  }
+  for (std::uint32_t w = 0; w < 3; ++w) EXPECT_EQ(router.loads().load(WorkerId(w)), WorkerLoad{});
+  EXPECT_EQ(router.loads().requests(), 0U);
+}
+
+TEST_F(RouterTest, AFinishedRequestCanBeRoutedAgainElsewhere) {
+  Router router = make(spec::RoutingMode::kRoundRobin);
+  const auto first = router.route(query(1, 10), fleet_, now_);
+  ASSERT_TRUE(first);
+  router.on_finished(RequestId(1));
+  const auto second = router.route(query(1, 10, {first->worker}), fleet_, now_);
+  ASSERT_TRUE(second);
+  EXPECT_NE(second->worker, first->worker);
+  EXPECT_EQ(router.loads().load(first->worker), WorkerLoad{});
+  EXPECT_EQ(router.loads().load(second->worker).requests, 1U);
+}
+
+TEST_F(RouterTest, ASwitchOfModeMeetsAWarmIndexAndTheLoads) {
+  Router router = make(spec::RoutingMode::kRoundRobin);
+  const std::vector<kv::KvEvent> events{stored(4)};
+  (void)router.on_kv_events(WorkerId(1), events);
+  ASSERT_TRUE(router.route(query(1, 40), fleet_, now_));
+  router.set_mode(spec::RoutingMode::kKv);
+  const auto decision = router.route(query(2, 20), fleet_, now_);
+  ASSERT_TRUE(decision);
+  EXPECT_EQ(decision->worker, WorkerId(1));
+  EXPECT_EQ(decision->candidates[0].load.requests, 1U);
+  EXPECT_EQ(router.decisions(spec::RoutingMode::kRoundRobin), 1U);
+  EXPECT_EQ(router.decisions(spec::RoutingMode::kKv), 1U);
+}
+
+TEST_F(RouterTest, AResetWorkerIsCold) {
+  Router router = make(spec::RoutingMode::kKv);
+  const std::vector<kv::KvEvent> events{stored(4)};
+  (void)router.on_kv_events(WorkerId(1), events);
+  router.reset_worker(WorkerId(1));
+  const auto decision = router.route(query(1, 20), fleet_, now_);
+  ASSERT_TRUE(decision);
+  EXPECT_EQ(decision->predicted_cached_tokens, 0U);
+  EXPECT_EQ(router.index().keys(), 0U);
+}
+
+TEST_F(RouterTest, TheSameHistoryGivesTheSameDecisions) {
+  for (const auto mode : {spec::RoutingMode::kRandom, spec::RoutingMode::kKv, spec::RoutingMode::kLeastLoaded}) {
+    Router a = make(mode);
+    Router b = make(mode);
+    for (std::uint64_t id = 1; id <= 50; ++id) {
+      const auto from_a = a.route(query(id, 30), fleet_, now_);
+      const auto from_b = b.route(query(id, 30), fleet_, now_);
+      ASSERT_TRUE(from_a && from_b);
+      EXPECT_EQ(from_a->worker, from_b->worker);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace kvist::routing
