@@ -1,0 +1,108 @@
+// The life of a routed request, without the network: admission, routing, retry, outcome.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "kvist/base/error.h"
+#include "kvist/base/id.h"
+#include "kvist/base/time.h"
+#include "kvist/dispatch/fleet.h"
+#include "kvist/dispatch/outcome.h"
+#include "kvist/dispatch/retry_budget.h"
+#include "kvist/routing/router.h"
+
+namespace kvist::dispatch {
+
+/// What a request asks of a worker.
+struct RequestProfile {
+  std::uint32_t prompt_tokens = 0;
+  routing::BlockKeys blocks;
+};
+
+/// A request under way and the worker of its first attempt.
+struct Ticket {
+  RequestId id;
+  routing::Decision decision;
+};
+
+/// Why an attempt at a worker came to nothing.
+enum class AttemptFailure : std::uint8_t {
+  kTransport,     ///< no connection, a broken one, or not HTTP: counts against the worker's health
+  kTimedOut,      ///< the request's deadline passed: counts against its health, and no time is left to try again
+  kBackPressure,  ///< the worker answered 429 or 503: it lives, but another may have room
+};
+
+/// Cumulative counts, for metrics.
+struct DispatchCounters {
+  OutcomeCounts without_worker;           ///< rejected, or no worker could take it
+  std::vector<OutcomeCounts> by_worker;   ///< by WorkerId: the last worker tried
+  std::uint64_t retries = 0;              ///< further attempts made
+  std::uint64_t retries_over_budget = 0;  ///< not made, because the budget across requests was used up
+  // Requests whose worker reported usage: what the router predicted against what the engine says.
+  std::uint64_t usage_reports = 0;
+  std::uint64_t prompt_tokens = 0;
+  std::uint64_t predicted_cached_tokens = 0;
+  std::uint64_t cached_tokens = 0;
+  std::uint64_t cached_tokens_absolute_error = 0;
+};
+
+/// Admits, routes, retries and accounts for requests. Pure: the gateway and the simulation drive it. One thread.
+/// Bounded: at most `max_in_flight` requests at once. Invariant: a request is booked with the router exactly while an
+/// attempt is under way; every start() that succeeds is followed by one finish().
+class Dispatcher {
+ public:
+  struct Options {
+    std::uint32_t max_in_flight = 4'096;
+    std::uint32_t max_retries = 2;
+    RetryBudget::Options retry_budget;
+  };
+
+  /// Fleet and router outlive it; it calls both.
+  Dispatcher(Options options, Fleet& fleet, routing::Router& router);
+
+  /// Whether start() would admit one more: asked before the work of reading a request is done.
+  [[nodiscard]] bool has_room() const { return live_.size() < options_.max_in_flight; }
+  /// kUnavailable where the bound is reached or no worker is available: the client may try again after kRetryAfter.
+  [[nodiscard]] Result<Ticket> start(const RequestProfile& profile, TimePoint now);
+  static constexpr std::chrono::seconds kRetryAfter{1};
+
+  /// The attempt failed before anything of the answer went to the client. The next attempt's decision, or nothing when
+  /// the request has to end (finish() is still to be called).
+  [[nodiscard]] std::optional<routing::Decision> on_attempt_failed(RequestId id, AttemptFailure failure,
+                                                                   std::string_view problem, TimePoint now);
+  /// The connection failed after the answer began: counts against the worker's health.
+  void on_stream_broken(RequestId id, std::string_view problem, TimePoint now);
+  void on_first_token(RequestId id) { router_->on_first_token(id); }
+  void on_progress(RequestId id, std::uint64_t tokens) { router_->on_progress(id, tokens); }
+  /// What the engine reports for the request in its answer.
+  void on_usage(RequestId id, std::uint64_t prompt_tokens, std::uint64_t cached_tokens);
+  /// The request is over.
+  void finish(RequestId id, Outcome outcome);
+
+  [[nodiscard]] std::size_t in_flight() const { return live_.size(); }
+  [[nodiscard]] const DispatchCounters& counters() const { return counters_; }
+
+ private:
+  struct Live {
+    routing::RouteQuery query;
+    WorkerId worker;
+    std::uint32_t predicted_cached_tokens = 0;
+    std::uint32_t retries = 0;
+  };
+
+  [[nodiscard]] std::optional<routing::Decision> retry(Live& live, TimePoint now);
+
+  Options options_;
+  Fleet* fleet_;
+  routing::Router* router_;
+  RetryBudget budget_;
+  RequestId last_id_{0};
+  std::unordered_map<RequestId, Live> live_;
+  DispatchCounters counters_;
+};
+
+}  // namespace kvist::dispatch

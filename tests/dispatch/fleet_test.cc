@@ -1,0 +1,80 @@
+#include "kvist/dispatch/fleet.h"
+
+#include <gtest/gtest.h>
+
+namespace kvist::dispatch {
+namespace {
+
+class FleetTest : public ::testing::Test {
+ protected:
+  bool available(std::uint32_t worker) const { return fleet_.views()[worker].available; }
+  WorkerHealth health(std::uint32_t worker) const { return fleet_.worker(WorkerId(worker)).health; }
+  void bring_up() {
+    fleet_.on_success(a_, now_);
+    fleet_.on_success(b_, now_);
+  }
+
+  Fleet fleet_{{"a", "b"}, {.failures_to_unhealthy = 3}};
+  WorkerId a_{0};
+  WorkerId b_{1};
+  TimePoint now_{std::chrono::seconds(10)};
+};
+
+TEST_F(FleetTest, NobodyIsAvailableBeforeTheFirstGoodCheck) {
+  EXPECT_FALSE(fleet_.any_available());
+  EXPECT_TRUE(fleet_.on_success(a_, now_));
+  EXPECT_FALSE(fleet_.on_success(a_, now_));
+  EXPECT_TRUE(available(0));
+  EXPECT_FALSE(available(1));
+  EXPECT_EQ(fleet_.worker(a_).since, now_);
+  EXPECT_EQ(fleet_.worker(a_).last_problem, "");
+  EXPECT_EQ(fleet_.worker(b_).last_problem, "not checked yet");
+}
+
+TEST_F(FleetTest, AFailureMakesSuspectAndThreeInARowUnhealthy) {
+  bring_up();
+  EXPECT_TRUE(fleet_.on_failure(a_, "connection refused", now_));
+  EXPECT_EQ(health(0), WorkerHealth::kSuspect);
+  EXPECT_FALSE(available(0));
+  EXPECT_FALSE(fleet_.on_failure(a_, "connection refused", now_));
+  EXPECT_TRUE(fleet_.on_failure(a_, "connection refused", now_));
+  EXPECT_EQ(health(0), WorkerHealth::kUnhealthy);
+  EXPECT_EQ(fleet_.worker(a_).last_problem, "connection refused");
+  EXPECT_EQ(fleet_.worker(a_).failures, 3U);
+}
+
+TEST_F(FleetTest, OneGoodCheckBringsAnyWorkerBack) {
+  bring_up();
+  for (int i = 0; i < 5; ++i) fleet_.on_failure(a_, "down", now_);
+  EXPECT_TRUE(fleet_.on_success(a_, now_));
+  EXPECT_TRUE(available(0));
+  fleet_.on_failure(a_, "down", now_);
+  EXPECT_EQ(health(0), WorkerHealth::kSuspect) << "failures are counted anew after a success";
+}
+
+TEST_F(FleetTest, SuspectsAreUsedOnlyWhileNobodyIsHealthy) {
+  bring_up();
+  fleet_.on_failure(a_, "slow", now_);
+  EXPECT_FALSE(available(0));
+  fleet_.on_failure(b_, "slow", now_);
+  EXPECT_TRUE(available(0));
+  EXPECT_TRUE(available(1));
+  fleet_.on_success(b_, now_);
+  EXPECT_FALSE(available(0));
+  EXPECT_TRUE(available(1));
+}
+
+TEST_F(FleetTest, AFailureOfAWorkerNeverSeenLeavesItUnhealthy) {
+  EXPECT_FALSE(fleet_.on_failure(a_, "connection refused", now_));
+  EXPECT_EQ(health(0), WorkerHealth::kUnhealthy);
+  EXPECT_FALSE(fleet_.any_available());
+}
+
+TEST_F(FleetTest, LimitsReachTheRoutersView) {
+  const routing::EngineLimits limits{.block_size = 32, .kv_blocks = 100, .max_batch_size = 8, .max_num_tokens = 2048};
+  fleet_.set_limits(b_, limits);
+  EXPECT_EQ(fleet_.views()[1].limits, limits);
+}
+
+}  // namespace
+}  // namespace kvist::dispatch
