@@ -1,0 +1,44 @@
+#include "kvist/loadgen/answer_reader.h"
+
+#include <fmt/format.h>
+
+#include "kvist/openai/codec.h"
+
+namespace kvist::loadgen {
+
+Result<void> AnswerReader::feed(std::string_view bytes, TimePoint at) {
+  if (done_) return {};
+  KVIST_TRY_VOID(parser_.feed(bytes));
+  net::SseParser::Event event;
+  while (!done_ && parser_.next(event)) {
+    if (!event.data.empty()) KVIST_TRY_VOID(read_event(event.data, at));
+  }
+  return {};
+}
+
+Result<void> AnswerReader::check_whole() const {
+  if (!done_) return fail(ErrorCode::kCorrupt, "the stream ended without [DONE]");
+  if (!clock_->has_first_token()) return fail(ErrorCode::kCorrupt, "the answer had no content");
+  return {};
+}
+
+Result<void> AnswerReader::read_event(std::string_view data, TimePoint at) {
+  if (data == "[DONE]") {
+    done_ = true;
+    done_at_ = at;
+    return {};
+  }
+  KVIST_TRY(const openai::ChunkView chunk, openai::parse_chunk(data));
+  if (chunk.error) return fail(ErrorCode::kUnavailable, fmt::format("error frame: {}", *chunk.error));
+  if (chunk.usage) {
+    clock_->on_usage(chunk.usage->prompt_tokens, chunk.usage->cached_tokens, chunk.usage->completion_tokens);
+  }
+  if (!clock_->on_chunk(chunk.content, at)) return {};
+  if (reply_.size() + chunk.content.size() > kMaxReplyBytes) {
+    return fail(ErrorCode::kTooLarge, fmt::format("the reply is longer than {} bytes", kMaxReplyBytes));
+  }
+  reply_ += chunk.content;
+  return {};
+}
+
+}  // namespace kvist::loadgen

@@ -1,0 +1,65 @@
+#include "kvist/loadgen/loop_monitor.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+
+namespace kvist::loadgen {
+namespace {
+
+constexpr Duration kPeriod = std::chrono::milliseconds(10);
+/// A suspended machine may be away for hours; more swallowed ticks than these say nothing new.
+constexpr int kMaxSwallowedTicks = 12'000;
+
+double seconds_of(const timeval& time) {
+  return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+}
+
+}  // namespace
+
+double process_cpu_seconds() {
+  rusage usage{};
+  if (getrusage(RUSAGE_SELF, &usage) != 0) return 0;
+  return seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime);
+}
+
+void LoopMonitor::start() {
+  delays_ = {};
+  cpu_seconds_at_start_ = process_cpu_seconds();
+  watching_ = true;
+  arm(net::now() + kPeriod);
+}
+
+void LoopMonitor::stop() {
+  if (!watching_) return;
+  watching_ = false;
+  timer_.cancel();
+  cpu_seconds_ = process_cpu_seconds() - cpu_seconds_at_start_;
+}
+
+ClientLoad LoopMonitor::load() const {
+  return {.loop_delay_p99_ms = to_milliseconds(delays_.quantile(0.99)),
+          .loop_delay_max_ms = to_milliseconds(delays_.max()),
+          .cpu_seconds = watching_ ? process_cpu_seconds() - cpu_seconds_at_start_ : cpu_seconds_};
+}
+
+void LoopMonitor::record_tick(DelayHistogram& delays, Duration late) {
+  delays.record(late);
+  int swallowed = 0;
+  for (Duration missed = late - kPeriod; missed > Duration::zero() && swallowed < kMaxSwallowedTicks;
+       missed -= kPeriod) {
+    delays.record(missed);
+    ++swallowed;
+  }
+}
+
+void LoopMonitor::arm(TimePoint due) {
+  timer_.arm(due, [this, due] {
+    const TimePoint now = net::now();
+    record_tick(delays_, now - due);
+    // The next tick of the same schedule: what a stall swallowed is recorded already.
+    arm(std::max(due, now - (now - due) % kPeriod) + kPeriod);
+  });
+}
+
+}  // namespace kvist::loadgen

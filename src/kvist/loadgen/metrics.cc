@@ -1,0 +1,77 @@
+#include "kvist/loadgen/metrics.h"
+
+#include <array>
+#include <limits>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kvist/loadgen/loop_monitor.h"
+
+namespace kvist::loadgen {
+namespace {
+
+using telemetry::MetricsPage;
+using workload::LatencyMetric;
+
+constexpr std::array<double, 3> kQuantiles = {0.5, 0.95, 0.99};
+
+void fill_summary(MetricsPage& page, const MetricsSource& source, LatencyMetric metric, const std::string& name,
+                  const std::string& help) {
+  std::vector<telemetry::QuantileValue> quantiles;
+  for (const double q : kQuantiles) {
+    const std::optional<double> ms = source.recorder->quantile_ms(metric, source.now, q);
+    quantiles.push_back({q, ms ? *ms * 1e-3 : std::numeric_limits<double>::quiet_NaN()});
+  }
+  page.summary(name, help, std::move(quantiles), source.recorder->count(metric),
+               source.recorder->sum_ms(metric) * 1e-3);
+}
+
+void fill_summaries(MetricsPage& page, const MetricsSource& source) {
+  fill_summary(page, source, LatencyMetric::kTtft, "loadgen_ttft_all_seconds",
+               "Time to first token of all turns, observed when the token arrives");
+  fill_summary(page, source, LatencyMetric::kTpot, "loadgen_tpot_seconds",
+               "Time per output token after the first, per succeeded turn");
+  fill_summary(page, source, LatencyMetric::kItl, "loadgen_itl_seconds",
+               "Mean gap between content chunks, per succeeded turn");
+  fill_summary(page, source, LatencyMetric::kLatency, "loadgen_latency_seconds",
+               "From sending to the end of the answer, per succeeded turn");
+}
+
+void fill_counters(MetricsPage& page, const MetricsSource& source) {
+  const workload::RecorderTotals& totals = source.recorder->totals();
+  const auto counter = [&page](const char* name, const char* help, std::uint64_t value,
+                               const telemetry::Labels& labels = {}) {
+    page.counter(name, help, static_cast<double>(value), labels);
+  };
+  const char* const requests = "loadgen_requests_total";
+  const char* const requests_help = "Finished turns by outcome";
+  counter(requests, requests_help, totals.turns_succeeded, {{"outcome", "succeeded"}});
+  counter(requests, requests_help, totals.turns_failed, {{"outcome", "failed"}});
+  counter(requests, requests_help, totals.turns_abandoned, {{"outcome", "abandoned"}});
+  counter("loadgen_conversations_started_total", "Conversations started", totals.conversations_started);
+  counter("loadgen_output_tokens_total", "Tokens received, counted as they arrive", totals.output_tokens);
+  counter("loadgen_missing_usage_total", "Succeeded turns whose answer had no usage", totals.missing_usage);
+  counter("loadgen_samples_refused_total", "Raw samples that found no room", totals.samples_refused);
+  counter("loadgen_start_slots_dropped_total", "Starts that the concurrency limit made impossible",
+          source.dropped_start_slots);
+}
+
+}  // namespace
+
+void fill_metrics(MetricsPage& page, const MetricsSource& source) {
+  fill_summaries(page, source);
+  fill_counters(page, source);
+  page.gauge("loadgen_in_flight", "Turns in flight", source.in_flight);
+  page.gauge("loadgen_concurrency", "Conversations at once of the run under way, 0 when idle", source.concurrency);
+  page.gauge("loadgen_target_rps", "Conversation starts per second, at most", source.target_rps);
+  page.gauge("loadgen_samples_kept", "Raw samples not taken yet", static_cast<double>(source.recorder->kept_samples()));
+  page.gauge("loadgen_loop_delay_seconds_p99", "How late the loop ran a timer since the last start, 99th percentile",
+             source.load.loop_delay_p99_ms * 1e-3);
+  page.gauge("loadgen_loop_delay_seconds_max", "How late the loop ran a timer since the last start, at most",
+             source.load.loop_delay_max_ms * 1e-3);
+  page.counter("process_cpu_seconds_total", "User and system CPU time of the process", process_cpu_seconds());
+}
+
+}  // namespace kvist::loadgen

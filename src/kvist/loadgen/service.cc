@@ -1,0 +1,276 @@
+#include "kvist/loadgen/service.h"
+
+#include <fmt/format.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "kvist/loadgen/control_api.h"
+#include "kvist/loadgen/loop_monitor.h"
+#include "kvist/loadgen/metrics.h"
+#include "kvist/loadgen/status.h"
+#include "kvist/loadgen/turn_call.h"
+#include "kvist/net/http_client.h"
+#include "kvist/net/http_server.h"
+#include "kvist/telemetry/log.h"
+#include "kvist/workload/load_driver.h"
+#include "kvist/workload/recorder.h"
+
+namespace kvist::loadgen {
+namespace {
+
+constexpr std::string_view kComponent = "loadgen";
+
+/// "http://host:port" without a path; a slash at the end is taken off.
+Result<std::string> base_url(std::string url) {
+  constexpr std::string_view kScheme = "http://";
+  while (url.ends_with('/')) url.pop_back();
+  const bool is_base = url.starts_with(kScheme) && url.size() > kScheme.size() &&
+                       url.find_first_of("/?#", kScheme.size()) == std::string::npos;
+  if (!is_base) {
+    return fail(ErrorCode::kInvalidArgument, fmt::format("target \"{}\": expected http://host:port", url));
+  }
+  return url;
+}
+
+/// Enough idle connections for every conversation: a turn must not pay for a connect because the pool was small.
+net::HttpClientOptions client_options() {
+  net::HttpClientOptions options;
+  options.max_idle_per_host = 20'000;
+  return options;
+}
+
+/// See Service. Invariants: a driver exists exactly while running or draining; calls_ holds one call per turn in
+/// flight, equal in number to the driver's.
+class ServiceImpl final : public Service, private TurnListener {
+ public:
+  ServiceImpl(net::EventLoop& loop, ServiceOptions options, Target target)
+      : loop_(loop),
+        options_(std::move(options)),
+        target_(std::move(target)),
+        recorder_(options_.window),
+        client_(loop, client_options()),
+        pace_(loop),
+        monitor_(loop),
+        api_(control_actions()) {}
+
+  Result<void> listen() {
+    net::HttpServerOptions http;
+    http.host = options_.http.host;
+    http.port = options_.http.port;
+    http.max_body_bytes = 64U << 10;
+    KVIST_TRY(server_, net::HttpServer::listen(loop_, http, [this](net::HttpRequest request, auto exchange) {
+                api_.handle(request, exchange);
+              }));
+    return {};
+  }
+
+  [[nodiscard]] std::uint16_t port() const override { return server_->port(); }
+
+  [[nodiscard]] Result<void> start(std::uint32_t concurrency, std::uint64_t seed) override {
+    if (driver_)
+      return fail(ErrorCode::kInvalidArgument, "already running: stop first, and await the end of the turns");
+    if (concurrency == 0) return fail(ErrorCode::kInvalidArgument, "concurrency: expected at least 1");
+    concurrency_ = concurrency;
+    seed_ = seed;
+    target_.request_id = fmt::format("loadgen-{:x}", seed);
+    recorder_.begin_run();
+    missing_usage_before_ = recorder_.totals().missing_usage;
+    failed_before_ = recorder_.totals().turns_failed;
+    monitor_.start();
+    driver_ = std::make_unique<workload::LoadDriver>(options_.workload, concurrency, seed, net::now());
+    telemetry::log_info(
+        kComponent, fmt::format("start: {} conversations at once, at most {:g} starts/s, seed {}, to {}", concurrency,
+                                options_.workload.target_rps, seed, target_.url));
+    poll();
+    return {};
+  }
+
+  void stop(bool drain, std::function<void()> stopped) override {
+    on_stopped_.push_back(std::move(stopped));
+    if (!driver_) return finish_stop();
+    driver_->stop();
+    pace_.cancel();
+    if (!drain) abandon_calls();
+    if (driver_->in_flight() == 0) finish_stop();
+  }
+
+  [[nodiscard]] std::uint32_t in_flight() const override { return static_cast<std::uint32_t>(calls_.size()); }
+  [[nodiscard]] workload::Snapshot snapshot() override { return recorder_.snapshot(net::now(), in_flight()); }
+  [[nodiscard]] ClientLoad client_load() const override { return monitor_.load(); }
+  [[nodiscard]] std::vector<workload::TurnSample> take_samples() override { return recorder_.take_samples(); }
+
+ private:
+  void on_content(TimePoint at, std::uint32_t chunks, std::optional<Duration> ttft) override {
+    if (ttft) recorder_.on_first_token(at, *ttft);
+    recorder_.on_content_chunks(at, chunks);
+  }
+
+  void on_finished(workload::TurnSample sample, std::string reply) override {
+    const ConversationId conversation = sample.conversation;
+    const workload::TurnOutcome outcome = sample.outcome;
+    if (outcome == workload::TurnOutcome::kFailed) warn_of_failure(sample);
+    const TimePoint now = net::now();
+    recorder_.on_turn_finished(std::move(sample), now);
+    warn_of_missing_usage();
+    bury(conversation);
+    launch(driver_->on_turn_finished(conversation, std::move(reply), outcome, now));
+    if (!driver_->stopped()) return arm();
+    if (driver_->in_flight() == 0) finish_stop();
+  }
+
+  void poll() {
+    launch(driver_->poll(net::now()));
+    arm();
+  }
+
+  void arm() {
+    if (const std::optional<TimePoint> wakeup = driver_->next_wakeup()) {
+      pace_.arm(*wakeup, [this] { poll(); });
+    } else {
+      pace_.cancel();
+    }
+  }
+
+  void launch(std::vector<workload::StartTurn> turns) {
+    TurnListener& listener = *this;
+    for (workload::StartTurn& turn : turns) {
+      if (turn.turn == 0) recorder_.on_conversation_started(net::now());
+      const ConversationId conversation = turn.conversation;
+      calls_.emplace(conversation, std::make_unique<TurnCall>(client_, target_, std::move(turn), listener));
+    }
+  }
+
+  /// Takes a finished call out and destroys it from the loop: it is one of its handlers that runs now.
+  void bury(ConversationId conversation) {
+    auto call = calls_.extract(conversation);
+    loop_.post([dead = std::shared_ptr<TurnCall>(std::move(call.mapped()))] {});
+  }
+
+  void abandon_calls() {
+    const TimePoint now = net::now();
+    for (auto& [conversation, call] : calls_) {
+      recorder_.on_turn_finished(call->abandon(now), now);
+      (void)driver_->on_turn_finished(conversation, "", workload::TurnOutcome::kAbandoned, now);
+    }
+    calls_.clear();
+  }
+
+  /// Nothing is in flight any more. Those who wait hear it from the loop, so that they may do with the service what
+  /// they like.
+  void finish_stop() {
+    if (driver_) {
+      dropped_slots_before_ += driver_->dropped_slots();
+      driver_.reset();
+      monitor_.stop();
+      telemetry::log_info(kComponent, "stopped: nothing is in flight");
+    }
+    for (std::function<void()>& stopped : std::exchange(on_stopped_, {})) {
+      if (stopped) loop_.post(std::move(stopped));
+    }
+  }
+
+  /// The first failure of a run is news; thousands of the same would hide it.
+  void warn_of_failure(const workload::TurnSample& sample) {
+    const std::string line =
+        fmt::format("turn {} of conversation {} failed: {}", sample.turn, sample.conversation.value(), sample.error);
+    if (recorder_.totals().turns_failed == failed_before_) {
+      telemetry::log_warning(kComponent, line + " (further failures of this run are counted, and logged as debug)");
+    } else {
+      telemetry::log_debug(kComponent, line);
+    }
+  }
+
+  void warn_of_missing_usage() {
+    if (missing_usage_warned() || recorder_.totals().missing_usage == missing_usage_before_) return;
+    missing_usage_before_ = kWarned;
+    telemetry::log_warning(kComponent,
+                           "the target sends no usage: token counts are those of chunks, and there is no TPOT");
+  }
+  [[nodiscard]] bool missing_usage_warned() const { return missing_usage_before_ == kWarned; }
+
+  [[nodiscard]] std::uint64_t dropped_slots() const {
+    return dropped_slots_before_ + (driver_ ? driver_->dropped_slots() : 0);
+  }
+
+  [[nodiscard]] ControlActions control_actions() {
+    return {.start =
+                [this](const StartCommand& command) {
+                  return start(command.concurrency, command.seed.value_or(options_.workload.seed));
+                },
+            .stop = [this](bool drain, std::function<void()> stopped) { stop(drain, std::move(stopped)); },
+            .status = [this] { return status_json(status()); },
+            .metrics = [this] { return metrics_page(); }};
+  }
+
+  [[nodiscard]] Status status() {
+    return {.state = !driver_             ? "idle"
+                     : driver_->stopped() ? "draining"
+                                          : "running",
+            .target = target_.url,
+            .model = target_.model,
+            .concurrency = driver_ ? concurrency_ : 0,
+            .seed = driver_ ? seed_ : 0,
+            .target_rps = options_.workload.target_rps,
+            .dropped_start_slots = dropped_slots(),
+            .kept_samples = recorder_.kept_samples(),
+            .totals = recorder_.totals(),
+            .window = options_.window,
+            .snapshot = snapshot(),
+            .load = client_load()};
+  }
+
+  [[nodiscard]] std::string metrics_page() const {
+    return telemetry::expose([this](telemetry::MetricsPage& page) {
+      fill_metrics(page, {.recorder = &recorder_,
+                          .now = net::now(),
+                          .in_flight = in_flight(),
+                          .concurrency = driver_ ? concurrency_ : 0,
+                          .target_rps = options_.workload.target_rps,
+                          .dropped_start_slots = dropped_slots(),
+                          .load = client_load()});
+    });
+  }
+
+  static constexpr std::uint64_t kWarned = ~std::uint64_t{0};
+
+  net::EventLoop& loop_;
+  const ServiceOptions options_;
+  Target target_;
+  workload::Recorder recorder_;
+  net::HttpClient client_;
+  net::Timer pace_;
+  LoopMonitor monitor_;
+  std::uint32_t concurrency_ = 0;
+  std::uint64_t seed_ = 0;
+  std::uint64_t dropped_slots_before_ = 0;  // of earlier runs
+  std::uint64_t missing_usage_before_ = 0;  // of earlier runs; kWarned once this run has said so
+  std::uint64_t failed_before_ = 0;         // of earlier runs
+  std::unique_ptr<workload::LoadDriver> driver_;
+  std::map<ConversationId, std::unique_ptr<TurnCall>> calls_;  // ordered: abandoned in the order of their start
+  std::vector<std::function<void()>> on_stopped_;
+  ControlApi api_;
+  std::unique_ptr<net::HttpServer> server_;  // last: goes first, and with it the requests that refer to the rest
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Service>> Service::create(net::EventLoop& loop, ServiceOptions options) {
+  KVIST_TRY_VOID(workload::check_workload(options.workload));
+  if (options.model.empty()) return fail(ErrorCode::kInvalidArgument, "model: missing");
+  if (options.window <= Duration::zero()) return fail(ErrorCode::kInvalidArgument, "window: must be above 0");
+  KVIST_TRY(std::string url, base_url(options.target_url));
+  Target target{
+      .url = std::move(url), .model = options.model, .timeout = options.workload.request_timeout, .request_id = {}};
+  auto service = std::make_unique<ServiceImpl>(loop, std::move(options), std::move(target));
+  KVIST_TRY_VOID(service->listen());
+  return service;
+}
+
+}  // namespace kvist::loadgen

@@ -1,0 +1,133 @@
+#include "kvist/loadgen/turn_call.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <utility>
+
+#include "kvist/openai/codec.h"
+
+namespace kvist::loadgen {
+namespace {
+
+/// How much of an error's body is read, and how long the message of a failed turn may be.
+constexpr std::size_t kMaxErrorBodyBytes = 8192;
+constexpr std::size_t kMaxMessageBytes = 512;
+
+net::HttpRequest request_for(const Target& target, workload::StartTurn& turn) {
+  net::HttpRequest request;
+  request.method = "POST";
+  request.target = "/v1/chat/completions";
+  request.headers.add("Content-Type", "application/json");
+  request.headers.add("Accept", "text/event-stream");
+  request.headers.add("X-Request-Id", fmt::format("{}-{}-{}", target.request_id, turn.conversation.value(), turn.turn));
+  request.body = openai::chat_request_body({.model = target.model,
+                                            .messages = std::move(turn.messages),
+                                            .max_tokens = turn.max_tokens,
+                                            .seed = turn.seed,
+                                            .stream = true});
+  return request;
+}
+
+std::optional<std::uint32_t> read_count(std::optional<std::string_view> text) {
+  std::uint32_t value = 0;
+  if (!text) return std::nullopt;
+  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
+  if (error != std::errc() || end != text->data() + text->size()) return std::nullopt;
+  return value;
+}
+
+/// What the body of an error says: the OpenAI API's message, else its beginning.
+std::string error_text(std::string_view body) {
+  if (const Result<openai::ChunkView> view = openai::parse_chunk(body); view && view->error) return *view->error;
+  return std::string(body);
+}
+
+bool is_event_stream(const net::Headers& headers) {
+  const std::optional<std::string_view> type = headers.find("Content-Type");
+  return type && type->starts_with("text/event-stream");
+}
+
+}  // namespace
+
+TurnCall::TurnCall(net::HttpClient& client, const Target& target, workload::StartTurn turn, TurnListener& listener)
+    : listener_(&listener),
+      timeout_(target.timeout),
+      clock_(turn.conversation, turn.turn, turn.intended),
+      reader_(clock_) {
+  net::HttpRequest request = request_for(target, turn);
+  clock_.on_sent(net::now());
+  call_ = client.start(target.url, std::move(request), target.timeout, handlers());
+}
+
+workload::TurnSample TurnCall::abandon(TimePoint now) {
+  finished_ = true;
+  call_.reset();
+  return clock_.finish(workload::TurnOutcome::kAbandoned, "", now);
+}
+
+net::CallHandlers TurnCall::handlers() {
+  return {.on_head = [this](int status, const net::Headers& headers) { on_head(status, headers); },
+          .on_body = [this](std::string_view data, TimePoint at) { on_body(data, at); },
+          .on_end = [this](const net::CallTimes& times) { on_end(times); },
+          .on_error = [this](const Error& error, bool /*answered*/) { on_error(error); }};
+}
+
+void TurnCall::on_head(int status, const net::Headers& headers) {
+  if (finished_) return;
+  status_ = status;
+  clock_.on_route(std::string(headers.find("x-kvist-worker").value_or("")),
+                  read_count(headers.find("x-kvist-predicted-cached-tokens")));
+  if (status == 200 && !is_event_stream(headers)) {
+    fail_turn(fmt::format("asked for a stream, got {}", headers.find("Content-Type").value_or("no Content-Type")),
+              net::now());
+  }
+}
+
+void TurnCall::on_body(std::string_view data, TimePoint at) {
+  if (finished_) return;
+  if (status_ != 200) {
+    error_body_.append(data.substr(0, kMaxErrorBodyBytes - error_body_.size()));
+    return;
+  }
+  const std::uint32_t chunks_before = clock_.sample().chunks;
+  const Result<void> result = reader_.feed(data, at);
+  const std::uint32_t chunks = clock_.sample().chunks - chunks_before;
+  if (chunks > 0) {
+    std::optional<Duration> ttft;
+    if (chunks_before == 0) ttft = clock_.sample().first_token - clock_.sample().sent;
+    listener_->on_content(at, chunks, ttft);
+  }
+  if (!result) fail_turn(result.error().message, at);
+}
+
+void TurnCall::on_end(const net::CallTimes& times) {
+  if (finished_) return;
+  // Zero where the server answered before it had the whole request: then the earlier reading stays.
+  if (times.sent > clock_.sample().sent) clock_.on_sent(times.sent);
+  if (status_ != 200) return fail_turn(fmt::format("HTTP {}: {}", status_, error_text(error_body_)), net::now());
+  if (const Result<void> whole = reader_.check_whole(); !whole) return fail_turn(whole.error().message, net::now());
+  succeed(reader_.done_at());
+}
+
+void TurnCall::on_error(const Error& error) {
+  if (finished_) return;
+  // After [DONE] the answer is whole; that the server then broke the connection off costs the next turn a connect.
+  if (reader_.check_whole()) return succeed(reader_.done_at());
+  if (error.code == ErrorCode::kDeadlineExceeded) {
+    return fail_turn(fmt::format("no whole answer within {:g} s", to_seconds(timeout_)), net::now());
+  }
+  fail_turn(error.message, net::now());
+}
+
+void TurnCall::succeed(TimePoint ended) {
+  finished_ = true;
+  listener_->on_finished(clock_.finish(workload::TurnOutcome::kSucceeded, "", ended), reader_.take_reply());
+}
+
+void TurnCall::fail_turn(const std::string& what, TimePoint ended) {
+  finished_ = true;
+  listener_->on_finished(clock_.finish(workload::TurnOutcome::kFailed, what.substr(0, kMaxMessageBytes), ended), "");
+}
+
+}  // namespace kvist::loadgen
