@@ -1,0 +1,71 @@
+// bench: kv
+// Block hashing, the block pool at full turnover, and the event codec.
+#include <benchmark/benchmark.h>
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kvist/kv/block_hash.h"
+#include "kvist/kv/block_pool.h"
+#include "kvist/kv/kv_event_codec.h"
+
+namespace {
+
+using kvist::TokenId;
+using kvist::kv::BlockHash;
+using kvist::kv::BlockId;
+using kvist::kv::BlockPool;
+
+constexpr std::uint32_t kBlockSize = 32;
+
+std::vector<TokenId> tokens(std::uint32_t count) {
+  std::vector<TokenId> out;
+  for (std::uint32_t i = 0; i < count; ++i) out.emplace_back(i * 7919U % 128'000U);
+  return out;
+}
+
+void hash_prompt(benchmark::State& state) {
+  const auto prompt = tokens(4096);
+  const BlockHash root = kvist::kv::root_hash({"model", "", ""});
+  for ([[maybe_unused]] auto _ : state) benchmark::DoNotOptimize(kvist::kv::hash_blocks(root, prompt, kBlockSize));
+  state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(prompt.size() * sizeof(TokenId)));
+}
+BENCHMARK(hash_prompt)->Name("kv/hash_blocks_of_4096_tokens");
+
+void pool_turnover(benchmark::State& state) {
+  // Every allocation evicts a findable block, as under a working set larger than the memory.
+  BlockPool pool(20'000, kBlockSize);
+  const auto block_tokens = tokens(kBlockSize);
+  std::uint64_t name = 1;
+  const auto cycle = [&] {
+    const BlockId block = *pool.allocate();
+    const BlockHash hash(name++ * 0x9E3779B97F4A7C15U);
+    pool.commit({&block, 1}, {&hash, 1}, std::nullopt, block_tokens);
+    pool.release(block);
+  };
+  for (int i = 0; i < 20'000; ++i) cycle();
+  benchmark::DoNotOptimize(pool.take_events());
+  for ([[maybe_unused]] auto _ : state) {
+    cycle();
+    if (name % 64 == 0) benchmark::DoNotOptimize(pool.take_events());
+  }
+}
+BENCHMARK(pool_turnover)->Name("kv/allocate_commit_release_with_eviction");
+
+void event_codec(benchmark::State& state) {
+  kvist::kv::BlockStored stored;
+  stored.tokens = tokens(64 * kBlockSize);
+  stored.block_size = kBlockSize;
+  for (std::uint64_t i = 0; i < 64; ++i) stored.hashes.emplace_back(i * 0x9E3779B97F4A7C15U);
+  const kvist::kv::KvEventBatch batch{1.0, {stored}, 0};
+  for ([[maybe_unused]] auto _ : state) {
+    const std::string payload = kvist::kv::encode_kv_events(batch);
+    const auto* bytes = reinterpret_cast<const std::uint8_t*>(payload.data());
+    benchmark::DoNotOptimize(kvist::kv::decode_kv_events(std::span(bytes, payload.size())));
+  }
+  state.SetItemsProcessed(state.iterations() * 64);
+}
+BENCHMARK(event_codec)->Name("kv/encode_and_decode_event_of_64_blocks");
+
+}  // namespace

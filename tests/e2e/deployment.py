@@ -1,0 +1,164 @@
+"""Starts kvist processes for a test and ends them with it."""
+import contextlib
+import json
+import os
+import pathlib
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+
+BINARY = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else "build/release/bin/kvist").resolve()
+DEADLINE_S = 30
+
+WORKER = """worker:
+  name: {name}
+  model: test-model
+  block_size: 32
+  kv_blocks: {kv_blocks}
+  max_batch_size: {slots}
+  max_num_tokens: 2048
+  time_scale: {time_scale}
+  output_length: {{mean_tokens: 200, standard_deviation_tokens: 30}}
+"""
+
+
+class Process:
+    """One kvist process; `ports` holds what its ready line said."""
+
+    def __init__(self, folder, kind, name, config):
+        self.name = name
+        path = pathlib.Path(folder) / f"{name}.yaml"
+        path.write_text(config)
+        self.log = open(pathlib.Path(folder) / f"{name}.log", "wb")
+        self.process = subprocess.Popen([BINARY, kind, "-f", path], stdout=subprocess.PIPE, stderr=self.log)
+        self.ports = self._await_ready()
+
+    def _await_ready(self):
+        line = read_line(self.process.stdout, DEADLINE_S)
+        if not line.startswith("ready "):
+            self.log.flush()
+            raise AssertionError(f"{self.name} did not get ready: {line!r}\n{pathlib.Path(self.log.name).read_text()}")
+        return {key: int(value) for key, value in (item.split("=") for item in line.split()[1:])}
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.ports['http']}"
+
+    def stop(self, how=signal.SIGTERM):
+        if self.process.poll() is None:
+            self.process.send_signal(how)
+        try:
+            return self.process.wait(DEADLINE_S)
+        finally:
+            if self.process.poll() is None:
+                self.process.kill()
+                self.process.wait()
+            self.process.stdout.close()
+            self.log.close()
+
+
+def read_line(stream, seconds):
+    """One line of a pipe, or what came of it until the deadline."""
+    end, data = time.monotonic() + seconds, b""
+    while not data.endswith(b"\n"):
+        ready, _, _ = select.select([stream], [], [], max(0, end - time.monotonic()))
+        if not ready:
+            break
+        byte = os.read(stream.fileno(), 1)
+        if not byte:
+            break
+        data += byte
+    return data.decode().strip()
+
+
+@contextlib.contextmanager
+def deployment(workers=2, mode="kv", kv_blocks=2000, slots=16, time_scale=100.0, gateway=True):
+    """Workers and, unless told otherwise, a gateway before them. Yields (gateway, workers)."""
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+        started = []
+        for i in range(workers):
+            name = f"worker-{i}"
+            config = WORKER.format(name=name, kv_blocks=kv_blocks, slots=slots, time_scale=time_scale)
+            started.append(Process(folder, "worker", name, config))
+            stack.callback(started[-1].stop)
+        front = None
+        if gateway:
+            front = Process(folder, "gateway", "gateway", gateway_config(started, mode))
+            stack.callback(front.stop)
+            eventually(lambda: all(w["healthy"] for w in get_json(front.url + "/admin/status")["workers"]), "workers healthy")
+        yield front, started
+
+
+def gateway_config(workers, mode):
+    lines = ["gateway:", "  model: test-model", f"  mode: {mode}", "  block_size: 32", "  workers:"]
+    for worker in workers:
+        lines += [
+            f"    - name: {worker.name}",
+            f"      url: {worker.url}",
+            f"      kv_events: tcp://127.0.0.1:{worker.ports['kv_events']}",
+            f"      kv_replay: tcp://127.0.0.1:{worker.ports['kv_replay']}",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def request(url, body=None, method=None, timeout=DEADLINE_S):
+    """(status, headers, text) of one call, also for error statuses."""
+    data = json.dumps(body).encode() if body is not None else None
+    call = urllib.request.Request(url, data=data, method=method, headers={"Content-Type": "application/json"})
+    try:
+        with urllib.request.urlopen(call, timeout=timeout) as answer:
+            return answer.status, answer.headers, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.headers, error.read().decode()
+
+
+def get_json(url):
+    status, _, text = request(url)
+    assert status == 200, (url, status, text)
+    return json.loads(text)
+
+
+def metrics(process):
+    """Metric name -> sum over its label sets, of one scrape."""
+    _, _, text = request(process.url + "/metrics")
+    totals = {}
+    for line in text.splitlines():
+        if line and not line.startswith("#"):
+            name = line.split("{")[0].split(" ")[0]
+            totals[name] = totals.get(name, 0.0) + float(line.rsplit(" ", 1)[1])
+    return totals
+
+
+def eventually(condition, what, seconds=DEADLINE_S):
+    """Waits until the condition holds; a condition that raises does not hold yet."""
+    end, last = time.monotonic() + seconds, None
+    while time.monotonic() < end:
+        try:
+            if condition():
+                return
+            last = None
+        except (OSError, KeyError, AssertionError) as error:
+            last = error
+        time.sleep(0.05)
+    raise AssertionError(f"not within {seconds} s: {what} ({last})")
+
+
+def run(tests):
+    """Runs test functions in order, prints one line each, exits non-zero on a failure."""
+    import traceback
+
+    failed = 0
+    for test in tests:
+        try:
+            test()
+            print(f"ok      {test.__name__}", flush=True)
+        except Exception:
+            failed += 1
+            print(f"FAILED  {test.__name__}\n{traceback.format_exc()}", flush=True)
+    print(f"{len(tests) - failed} passed, {failed} failed")
+    sys.exit(1 if failed else 0)

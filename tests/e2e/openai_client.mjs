@@ -1,0 +1,58 @@
+// The openai package as its users use it: stream, no stream, completions, models, errors, abort. Usage: node openai_client.mjs BASE_URL
+import assert from 'node:assert/strict';
+import OpenAI from 'openai';
+
+const client = new OpenAI({ baseURL: process.argv[2] + '/v1', apiKey: 'none', maxRetries: 0, timeout: 30_000 });
+const messages = [
+  { role: 'system', content: 'You are brief.' },
+  { role: 'user', content: 'Where does the river begin? '.repeat(20) },
+];
+const request = { model: 'test-model', messages, max_tokens: 60, seed: 3 };
+
+const whole = await client.chat.completions.create(request);
+assert.equal(whole.object, 'chat.completion');
+assert.equal(whole.choices[0].message.role, 'assistant');
+assert.equal(whole.choices[0].finish_reason, 'length');
+assert.equal(whole.usage.completion_tokens, 60);
+assert.equal(whole.usage.total_tokens, whole.usage.prompt_tokens + 60);
+
+let text = '';
+let usage = null;
+const finishes = [];
+const stream = await client.chat.completions.create({ ...request, stream: true, stream_options: { include_usage: true } });
+for await (const chunk of stream) {
+  assert.equal(chunk.object, 'chat.completion.chunk');
+  text += chunk.choices[0]?.delta?.content ?? '';
+  if (chunk.choices[0]?.finish_reason) finishes.push(chunk.choices[0].finish_reason);
+  if (chunk.usage) usage = chunk.usage;
+}
+assert.equal(text, whole.choices[0].message.content);
+assert.deepEqual(finishes, ['length']);
+assert.equal(usage.prompt_tokens, whole.usage.prompt_tokens);
+assert.ok(usage.prompt_tokens_details.cached_tokens > 0, 'the second request finds the first one\'s blocks');
+
+const helper = await client.chat.completions.stream({ ...request }).finalContent();
+assert.equal(helper, text);
+
+const completion = await client.completions.create({ model: 'test-model', prompt: 'Once upon a time', max_tokens: 12 });
+assert.equal(completion.choices[0].text.length, 12);
+
+const models = await client.models.list();
+assert.equal(models.data[0].id, 'test-model');
+
+await assert.rejects(client.chat.completions.create({ ...request, model: 'other' }), OpenAI.NotFoundError);
+await assert.rejects(client.chat.completions.create({ ...request, messages: [] }), OpenAI.BadRequestError);
+
+// Abort: after three chunks of an answer of thousands the client leaves; the caller checks that the engine stopped.
+const controller = new AbortController();
+let chunks = 0;
+await assert.rejects(async () => {
+  const long = await client.chat.completions.create(
+    { ...request, max_tokens: 8000, stream: true, ...{ ignore_eos: true } }, { signal: controller.signal });
+  for await (const chunk of long) {
+    if (chunk.choices[0]?.delta?.content && ++chunks === 3) controller.abort();
+  }
+  throw new OpenAI.APIUserAbortError();  // some versions end the loop quietly instead of throwing
+}, OpenAI.APIUserAbortError);
+assert.equal(chunks >= 3, true);
+console.log('openai client ok');
