@@ -1,0 +1,62 @@
+#include "kvist/telemetry/log.h"
+
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <memory>
+#include <string>
+
+namespace kvist::telemetry {
+
+namespace {
+
+spdlog::level::level_enum to_spdlog(LogLevel level) {
+  switch (level) {
+    case LogLevel::kDebug:
+      return spdlog::level::debug;
+    case LogLevel::kInfo:
+      return spdlog::level::info;
+    case LogLevel::kWarning:
+      return spdlog::level::warn;
+    case LogLevel::kError:
+      break;
+  }
+  return spdlog::level::err;
+}
+
+/// A percent sign would be read as a placeholder of the pattern.
+std::string pattern_text(std::string_view text) {
+  std::string out;
+  for (const char c : text) out.append(c == '%' ? 2 : 1, c);
+  return out;
+}
+
+/// Never destroyed: threads may still log while the process ends.
+spdlog::logger& logger() {
+  static auto* const instance = [] {
+    auto* made = new spdlog::logger("kvist", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+    made->set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %l %v");
+    made->flush_on(spdlog::level::debug);
+    return made;
+  }();
+  return *instance;
+}
+
+}  // namespace
+
+void start_logging(LogLevel level, std::string_view process) {
+  logger().set_level(to_spdlog(level));
+  logger().set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %l " + pattern_text(process) + " %v");
+}
+
+void log(LogLevel level, std::string_view component, std::string_view message) {
+  const auto spdlog_level = to_spdlog(level);
+  if (!logger().should_log(spdlog_level)) return;
+  // One entry is one line, whatever a peer put into the message.
+  std::string line(component);
+  line += ": ";
+  for (const char c : message) line += c == '\n' || c == '\r' ? ' ' : c;
+  logger().log(spdlog_level, spdlog::string_view_t(line));
+}
+
+}  // namespace kvist::telemetry

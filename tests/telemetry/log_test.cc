@@ -1,0 +1,70 @@
+#include "kvist/telemetry/log.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace kvist::telemetry {
+namespace {
+
+using testing::ContainsRegex;
+using testing::HasSubstr;
+using testing::Not;
+
+TEST(Log, WritesTimeLevelProcessComponentAndMessage) {
+  start_logging(LogLevel::kInfo, "worker-1");
+  testing::internal::CaptureStderr();
+  log_info("http", "listening on 80 % {} done");
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              ContainsRegex("^20[0-9-]+T[0-9:.]+[+-][0-9:]+ info worker-1 http: listening on 80 % \\{\\} done\n$"));
+}
+
+TEST(Log, LeavesOutWhatIsBelowTheLevel) {
+  start_logging(LogLevel::kWarning, "p");
+  testing::internal::CaptureStderr();
+  log_debug("c", "one");
+  log_info("c", "two");
+  log_warning("c", "three");
+  log_error("c", "four");
+  const std::string text = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(text, Not(HasSubstr("one")));
+  EXPECT_THAT(text, Not(HasSubstr("two")));
+  EXPECT_THAT(text, HasSubstr("three"));
+  EXPECT_THAT(text, HasSubstr("four"));
+}
+
+TEST(Log, AMessageNeverBecomesTwoLines) {
+  start_logging(LogLevel::kInfo, "100%p");
+  testing::internal::CaptureStderr();
+  log_info("c", "a\nforged line\r\n");
+  const std::string text = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(std::ranges::count(text, '\n'), 1);
+  EXPECT_THAT(text, HasSubstr("100%p c: a forged line"));
+}
+
+TEST(Log, LinesOfManyThreadsStayWhole) {
+  start_logging(LogLevel::kInfo, "p");
+  testing::internal::CaptureStderr();
+  std::vector<std::jthread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([] {
+      for (int n = 0; n < 100; ++n) log_info("c", "0123456789");
+    });
+  }
+  threads.clear();
+  const std::string text = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(std::ranges::count(text, '\n'), 400);
+  std::size_t whole = 0;
+  for (std::size_t at = text.find("info p c: 0123456789\n"); at != std::string::npos;
+       at = text.find("info p c: 0123456789\n", at + 1)) {
+    ++whole;
+  }
+  EXPECT_EQ(whole, 400U);
+}
+
+}  // namespace
+}  // namespace kvist::telemetry
