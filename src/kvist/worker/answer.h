@@ -1,0 +1,71 @@
+// The answer to one generation request while the engine brings its tokens.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kvist/base/error.h"
+#include "kvist/base/id.h"
+#include "kvist/engine/request.h"
+#include "kvist/net/http_server.h"
+#include "kvist/openai/chunk_writer.h"
+#include "kvist/openai/codec.h"
+#include "kvist/text/stream_decoder.h"
+
+namespace kvist::worker {
+
+struct AnswerOptions {
+  openai::AnswerHead head;
+  std::string request_id;
+  bool stream = false;
+  bool include_usage = false;
+};
+
+/// Turns engine outputs into an SSE stream or one document. One choice per engine request. Memory: a whole answer's
+/// text, or what a slow client has not taken yet, which the owner bounds by unsent_bytes(). Loop thread only.
+class Answer {
+ public:
+  /// `choices` are the engine's requests in the order of their indices. `tokenizer` must outlive it.
+  Answer(std::shared_ptr<net::HttpExchange> exchange, const text::Tokenizer& tokenizer, AnswerOptions options,
+         std::vector<RequestId> choices);
+
+  /// Sends the head of a stream; nothing for an answer that comes whole.
+  void begin();
+  void add(std::size_t choice, const engine::RequestOutput& output);
+  /// Ends the answer with an error: a frame in a begun stream, else a response of its own.
+  void fail(const Error& error);
+  /// Breaks the connection off.
+  void abort() { exchange_->abort(); }
+
+  [[nodiscard]] bool complete() const { return open_choices_ == 0; }
+  [[nodiscard]] const std::vector<RequestId>& choices() const { return requests_; }
+  [[nodiscard]] std::size_t unsent_bytes() const { return exchange_->unsent_bytes(); }
+
+ private:
+  struct Choice {
+    explicit Choice(const text::Tokenizer& tokenizer) : decoder(tokenizer) {}
+    text::StreamDecoder decoder;
+    bool begun = false;  // its role has been sent
+    openai::WholeChoice whole;
+  };
+
+  void stream(std::size_t index, std::string_view text, const engine::RequestOutput& output);
+  void end_stream();
+  /// Wraps what `append` writes to the buffer into one SSE event.
+  template <class Append>
+  void append_event(const Append& append);
+
+  std::shared_ptr<net::HttpExchange> exchange_;
+  AnswerOptions options_;
+  openai::ChunkWriter writer_;
+  std::vector<RequestId> requests_;
+  std::vector<Choice> choices_;
+  std::size_t open_choices_;
+  openai::Usage usage_;  // of the choices that have ended
+  std::string buffer_;   // kept for its memory
+};
+
+}  // namespace kvist::worker

@@ -1,0 +1,85 @@
+#include "kvist/worker/engine_runner.h"
+
+#include <chrono>
+#include <utility>
+
+#include "kvist/kv/kv_event_codec.h"
+
+namespace kvist::worker {
+namespace {
+
+double unix_seconds() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+EngineRunner::EngineRunner(net::EventLoop& loop, std::unique_ptr<EngineDriver> driver,
+                           std::unique_ptr<net::ZmqPublisher> publisher)
+    : loop_(&loop), driver_(std::move(driver)), publisher_(std::move(publisher)), timer_(loop) {}
+
+Result<void> EngineRunner::submit(engine::Request request) {
+  KVIST_TRY_VOID(driver_->submit(std::move(request)));
+  wake();
+  return {};
+}
+
+void EngineRunner::abort(RequestId id) {
+  driver_->abort(id);
+  wake();
+}
+
+bool EngineRunner::reset_prefix_cache() {
+  if (!driver_->reset_prefix_cache()) return false;
+  run();
+  return true;
+}
+
+void EngineRunner::wake() {
+  if (wake_posted_) return;
+  wake_posted_ = true;
+  loop_->post([this, alive = std::weak_ptr<bool>(alive_)] {
+    if (alive.expired()) return;
+    wake_posted_ = false;
+    run();
+  });
+}
+
+void EngineRunner::run() {
+  engine::StepOutputs outputs = driver_->poll(net::now());
+  // Armed before the outputs are handed on: a handler may abort requests and so come back here, but by a post.
+  if (const std::optional<TimePoint> next = driver_->next_wakeup()) {
+    timer_.arm(*next, [this] { run(); });
+  } else {
+    timer_.cancel();
+  }
+  publish(std::move(outputs.events));
+  for (const engine::RequestOutput& output : outputs.outputs) {
+    count(output);
+    if (on_output_) on_output_(output);
+  }
+}
+
+void EngineRunner::publish(std::vector<kv::KvEvent> events) {
+  if (events.empty()) return;
+  const kv::KvEventBatch batch{.timestamp_s = unix_seconds(), .events = std::move(events), .data_parallel_rank = 0};
+  publisher_->publish(kv::encode_kv_events(batch));
+  ++event_batches_;
+}
+
+void EngineRunner::count(const engine::RequestOutput& output) {
+  if (!output.finish) return;
+  switch (*output.finish) {
+    case engine::FinishReason::kStop:
+      ++finish_counts_.stop;
+      break;
+    case engine::FinishReason::kLength:
+      ++finish_counts_.length;
+      break;
+    case engine::FinishReason::kAborted:
+      ++finish_counts_.aborted;
+      break;
+  }
+}
+
+}  // namespace kvist::worker

@@ -1,0 +1,161 @@
+#include "kvist/worker/generations.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <utility>
+
+#include "kvist/base/random.h"
+#include "kvist/kv/block_hash.h"
+
+namespace kvist::worker {
+namespace {
+
+std::int64_t unix_seconds() {
+  using std::chrono::seconds;
+  return std::chrono::duration_cast<seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+// A request without a seed gets one from its prompt: the same prompt has the same answer on every worker.
+std::uint64_t seed_of_prompt(const std::vector<TokenId>& prompt) {
+  const kv::BlockHash root = kv::root_hash({.model = "answer seed", .lora = "", .cache_salt = ""});
+  return kv::chain_hash(root, prompt).value();
+}
+
+}  // namespace
+
+Generations::Generations(const spec::WorkerSpec& spec, const text::Tokenizer& tokenizer, EngineRunner& runner)
+    : spec_(&spec), tokenizer_(&tokenizer), runner_(&runner) {}
+
+std::vector<TokenId> Generations::tokens_of(const std::vector<text::ChatMessage>& messages) const {
+  return chat_template_.render(messages, *tokenizer_);
+}
+
+Result<std::vector<TokenId>> Generations::tokens_of(const openai::Prompt& prompt, std::string_view path) const {
+  std::vector<TokenId> tokens;
+  if (const auto* text = std::get_if<std::string>(&prompt)) {
+    tokenizer_->encode(*text, tokens);
+  } else {
+    tokens = std::get<std::vector<TokenId>>(prompt);
+  }
+  if (tokens.empty()) return fail(ErrorCode::kInvalidArgument, fmt::format("{}: is empty", path));
+  const std::uint32_t vocabulary = tokenizer_->vocabulary_size();
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    if (tokens[i].value() < vocabulary) continue;
+    return fail(ErrorCode::kInvalidArgument, fmt::format("{}[{}]: token {} is outside the vocabulary of {}", path, i,
+                                                         tokens[i].value(), vocabulary));
+  }
+  return tokens;
+}
+
+Result<void> Generations::start_chat(const openai::ChatRequest& request, const Caller& caller) {
+  return start({tokens_of(request.messages)}, request.options, caller, true);
+}
+
+Result<void> Generations::start_completion(const openai::CompletionRequest& request, const Caller& caller) {
+  std::vector<std::vector<TokenId>> prompts;
+  for (std::size_t i = 0; i < request.prompts.size(); ++i) {
+    const std::string path = request.prompts.size() == 1 ? "prompt" : fmt::format("prompt[{}]", i);
+    KVIST_TRY(std::vector<TokenId> tokens, tokens_of(request.prompts[i], path));
+    prompts.push_back(std::move(tokens));
+  }
+  return start(std::move(prompts), request.options, caller, false);
+}
+
+Result<void> Generations::start(std::vector<std::vector<TokenId>> prompts, const openai::GenerationOptions& options,
+                                const Caller& caller, bool chat) {
+  if (options.model != spec_->model) {
+    return fail(ErrorCode::kNotFound, fmt::format("model: \"{}\" is not served here; this worker serves \"{}\"",
+                                                  options.model, spec_->model));
+  }
+  KVIST_TRY(std::vector<RequestId> requests, submit_all(std::move(prompts), options));
+  AnswerOptions answer_options{.head = {.id = (chat ? "chatcmpl-" : "cmpl-") + caller.request_id,
+                                        .model = spec_->model,
+                                        .created = unix_seconds(),
+                                        .chat = chat},
+                               .request_id = caller.request_id,
+                               .stream = options.stream,
+                               .include_usage = options.include_usage};
+  const auto answer =
+      std::make_shared<Answer>(caller.exchange, *tokenizer_, std::move(answer_options), std::move(requests));
+  for (std::size_t i = 0; i < answer->choices().size(); ++i) entries_[answer->choices()[i]] = {answer, i};
+  // The exchange holds this handler and the answer holds the exchange: only weak pointers go in.
+  caller.exchange->on_client_gone([weak_this = weak_from_this(), weak_answer = std::weak_ptr<Answer>(answer)] {
+    const auto self = weak_this.lock();
+    const auto left = weak_answer.lock();
+    if (self && left) self->forget(*left);
+  });
+  answer->begin();
+  return {};
+}
+
+// All prompts of a request are queued, or none.
+Result<std::vector<RequestId>> Generations::submit_all(std::vector<std::vector<TokenId>> prompts,
+                                                       const openai::GenerationOptions& options) {
+  std::vector<engine::Request> requests;
+  for (std::size_t i = 0; i < prompts.size(); ++i) {
+    KVIST_TRY(engine::Request request, make_request(std::move(prompts[i]), options, i));
+    requests.push_back(std::move(request));
+  }
+  std::vector<RequestId> ids;
+  for (engine::Request& request : requests) {
+    const RequestId id(++last_request_);
+    request.id = id;
+    if (Result<void> submitted = runner_->submit(std::move(request)); !submitted) {
+      for (const RequestId queued : ids) runner_->abort(queued);
+      return std::unexpected(std::move(submitted).error());
+    }
+    ids.push_back(id);
+  }
+  return ids;
+}
+
+Result<engine::Request> Generations::make_request(std::vector<TokenId> prompt, const openai::GenerationOptions& options,
+                                                  std::size_t choice) const {
+  if (prompt.size() >= spec_->max_model_len) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("the prompt has {} tokens, but the model's context holds {} and the answer needs at least "
+                            "one of them",
+                            prompt.size(), spec_->max_model_len));
+  }
+  const std::uint32_t room = spec_->max_model_len - static_cast<std::uint32_t>(prompt.size());
+  engine::Request request;
+  request.max_tokens = options.max_tokens.value_or(room);
+  request.seed = options.seed.value_or(seed_of_prompt(prompt));
+  // Several prompts with one seed are still several answers.
+  if (choice > 0 && options.seed) request.seed = mix_seed({*options.seed, seed_part("choice"), choice});
+  request.ignore_eos = options.ignore_eos;
+  request.cache_salt = options.cache_salt;
+  request.prompt = std::move(prompt);
+  return request;
+}
+
+void Generations::on_output(const engine::RequestOutput& output) {
+  const auto found = entries_.find(output.id);
+  if (found == entries_.end()) return;  // aborted before
+  const Entry entry = found->second;
+  if (output.finish) entries_.erase(found);
+  entry.answer->add(entry.choice, output);
+  if (entry.answer->complete() || entry.answer->unsent_bytes() <= kMaxUnsentBytes) return;
+  ++slow_clients_;
+  entry.answer->abort();
+  forget(*entry.answer);
+}
+
+void Generations::forget(const Answer& answer) {
+  // The entries may hold the last reference to the answer.
+  const std::vector<RequestId> requests = answer.choices();
+  for (const RequestId request : requests) {
+    if (entries_.erase(request) > 0) runner_->abort(request);
+  }
+}
+
+void Generations::end_all(const Error& error) {
+  while (!entries_.empty()) {
+    const std::shared_ptr<Answer> answer = entries_.begin()->second.answer;
+    forget(*answer);
+    answer->fail(error);
+  }
+}
+
+}  // namespace kvist::worker

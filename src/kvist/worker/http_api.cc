@@ -1,0 +1,186 @@
+#include "kvist/worker/http_api.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <random>
+#include <utility>
+
+#include "kvist/base/json_writer.h"
+#include "kvist/openai/codec.h"
+#include "kvist/openai/errors.h"
+#include "kvist/openai/tokenize.h"
+#include "kvist/telemetry/metrics.h"
+#include "kvist/worker/http_reply.h"
+#include "kvist/worker/metrics_page.h"
+
+namespace kvist::worker {
+namespace {
+
+constexpr std::size_t kMaxRequestIdBytes = 128;
+
+double unix_seconds() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+// Ids only have to differ between processes, so true randomness is right for them.
+std::uint64_t random_seed() {
+  std::random_device device;
+  return mix_seed({device(), device(), static_cast<std::uint64_t>(unix_seconds() * 1e6)});
+}
+
+bool is_usable_id(std::string_view id) {
+  return !id.empty() && id.size() <= kMaxRequestIdBytes &&
+         std::ranges::all_of(id, [](char c) { return c > ' ' && c <= '~'; });
+}
+
+Error shutting_down() {
+  return {ErrorCode::kUnavailable, "the worker is shutting down"};
+}
+
+}  // namespace
+
+/// One HTTP request on its way through a handler.
+struct HttpApi::Call {
+  net::HttpRequest request;
+  std::shared_ptr<net::HttpExchange> exchange;
+  std::string id;
+
+  void reply(std::string body, int status = 200) { exchange->respond(json_reply(status, std::move(body), id)); }
+  void refuse(const Error& error) { exchange->respond(error_reply(error, id)); }
+};
+
+struct HttpApi::Route {
+  std::string_view path;
+  std::string_view method;
+  void (HttpApi::*handler)(Call& call);
+
+  static const std::array<Route, 10> kAll;
+};
+
+constinit const std::array<HttpApi::Route, 10> HttpApi::Route::kAll = {{
+    {"/v1/chat/completions", "POST", &HttpApi::chat},
+    {"/v1/completions", "POST", &HttpApi::completion},
+    {"/v1/models", "GET", &HttpApi::models},
+    {"/health", "GET", &HttpApi::health},
+    {"/ping", "GET", &HttpApi::health},
+    {"/version", "GET", &HttpApi::version},
+    {"/metrics", "GET", &HttpApi::metrics},
+    {"/reset_prefix_cache", "POST", &HttpApi::reset_prefix_cache},
+    {"/tokenize", "POST", &HttpApi::tokenize},
+    {"/detokenize", "POST", &HttpApi::detokenize},
+}};
+
+HttpApi::HttpApi(const spec::WorkerSpec& spec, const text::Tokenizer& tokenizer, EngineRunner& runner,
+                 Generations& generations)
+    : spec_(&spec),
+      tokenizer_(&tokenizer),
+      runner_(&runner),
+      generations_(&generations),
+      started_unix_s_(unix_seconds()),
+      ids_(random_seed()) {}
+
+void HttpApi::handle(net::HttpRequest request, std::shared_ptr<net::HttpExchange> exchange) {
+  Call call{.request = std::move(request), .exchange = std::move(exchange), .id = {}};
+  call.id = request_id(call.request.headers);
+  const std::string_view path = call.request.path();
+  for (const Route& route : Route::kAll) {
+    if (route.path == path && route.method == call.request.method) return (this->*route.handler)(call);
+  }
+  refuse_path(call);
+}
+
+void HttpApi::refuse_path(Call& call) {
+  const std::string_view path = call.request.path();
+  for (const Route& route : Route::kAll) {
+    if (route.path != path) continue;
+    const Error error{ErrorCode::kInvalidArgument,
+                      fmt::format("{} takes {}, not {}", path, route.method, call.request.method)};
+    net::HttpResponse reply = json_reply(405, openai::error_body(error), call.id);
+    reply.headers.add("Allow", std::string(route.method));
+    return call.exchange->respond(std::move(reply));
+  }
+  call.refuse({ErrorCode::kNotFound, fmt::format("{} is no path of this server", path)});
+}
+
+std::string HttpApi::request_id(const net::Headers& headers) {
+  const std::optional<std::string_view> given = headers.find("X-Request-Id");
+  if (given && is_usable_id(*given)) return std::string(*given);
+  return fmt::format("{:016x}{:016x}", ids_.next(), ids_.next());
+}
+
+void HttpApi::chat(Call& call) {
+  if (refusing_) return call.refuse(shutting_down());
+  const Result<openai::ChatRequest> request = openai::parse_chat_request(call.request.body);
+  if (!request) return call.refuse(request.error());
+  const Result<void> started = generations_->start_chat(*request, {call.exchange, call.id});
+  if (!started) call.refuse(started.error());
+}
+
+void HttpApi::completion(Call& call) {
+  if (refusing_) return call.refuse(shutting_down());
+  const Result<openai::CompletionRequest> request = openai::parse_completion_request(call.request.body);
+  if (!request) return call.refuse(request.error());
+  const Result<void> started = generations_->start_completion(*request, {call.exchange, call.id});
+  if (!started) call.refuse(started.error());
+}
+
+void HttpApi::models(Call& call) {
+  call.reply(openai::model_list({spec_->model}, static_cast<std::int64_t>(started_unix_s_), spec_->max_model_len));
+}
+
+void HttpApi::health(Call& call) {
+  if (refusing_) return call.refuse(shutting_down());
+  call.reply(R"({"status":"ok"})");
+}
+
+void HttpApi::version(Call& call) {
+  call.reply(fmt::format(R"({{"version":"{}"}})", kVersion));
+}
+
+void HttpApi::metrics(Call& call) {
+  std::string page = telemetry::expose(
+      [this](telemetry::MetricsPage& to) { write_metrics(to, *spec_, *runner_, *generations_, started_unix_s_); });
+  call.exchange->respond(
+      {.status = 200, .headers = reply_headers(telemetry::kExpositionContentType, call.id), .body = std::move(page)});
+}
+
+void HttpApi::reset_prefix_cache(Call& call) {
+  if (runner_->reset_prefix_cache()) return call.reply("{}");
+  const Error error{ErrorCode::kUnavailable, fmt::format("{} requests are running; the prefix cache is reset only when "
+                                                         "none is",
+                                                         runner_->driver().stats().running)};
+  call.reply(openai::error_body(error), 409);
+}
+
+Result<void> HttpApi::check_model(std::string_view model) const {
+  if (model.empty() || model == spec_->model) return {};
+  return fail(ErrorCode::kNotFound,
+              fmt::format("model: \"{}\" is not served here; this worker serves \"{}\"", model, spec_->model));
+}
+
+void HttpApi::tokenize(Call& call) {
+  const Result<openai::TokenizeRequest> request = openai::parse_tokenize_request(call.request.body);
+  if (!request) return call.refuse(request.error());
+  if (const Result<void> served = check_model(request->model); !served) return call.refuse(served.error());
+  std::vector<TokenId> tokens;
+  if (const auto* text = std::get_if<std::string>(&request->input)) {
+    tokenizer_->encode(*text, tokens);
+  } else {
+    tokens = generations_->tokens_of(std::get<std::vector<text::ChatMessage>>(request->input));
+  }
+  call.reply(openai::tokenize_answer(tokens, spec_->max_model_len));
+}
+
+void HttpApi::detokenize(Call& call) {
+  const Result<openai::DetokenizeRequest> request = openai::parse_detokenize_request(call.request.body);
+  if (!request) return call.refuse(request.error());
+  if (const Result<void> served = check_model(request->model); !served) return call.refuse(served.error());
+  std::string text;
+  for (const TokenId token : request->tokens) tokenizer_->decode(token, text);
+  call.reply(openai::detokenize_answer(text));
+}
+
+}  // namespace kvist::worker

@@ -1,0 +1,59 @@
+// The worker's HTTP face: which path does what.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "kvist/base/error.h"
+#include "kvist/base/random.h"
+#include "kvist/net/http_server.h"
+#include "kvist/spec/deployment.h"
+#include "kvist/text/tokenizer.h"
+#include "kvist/worker/engine_runner.h"
+#include "kvist/worker/generations.h"
+
+namespace kvist::worker {
+
+/// What /version says: the version of project() in CMakeLists.txt, which a test compares.
+inline constexpr std::string_view kVersion = "0.1.0";
+
+/// Reads requests and hands them on; answers all but generations itself. Loop thread only.
+class HttpApi {
+ public:
+  /// The four must outlive it.
+  HttpApi(const spec::WorkerSpec& spec, const text::Tokenizer& tokenizer, EngineRunner& runner,
+          Generations& generations);
+
+  void handle(net::HttpRequest request, std::shared_ptr<net::HttpExchange> exchange);
+  /// From now on generations are refused with 503 and /health says so.
+  void refuse_new() { refusing_ = true; }
+
+ private:
+  struct Call;
+  struct Route;
+
+  void chat(Call& call);
+  void completion(Call& call);
+  void models(Call& call);
+  void health(Call& call);
+  void version(Call& call);
+  void metrics(Call& call);
+  void reset_prefix_cache(Call& call);
+  void tokenize(Call& call);
+  void detokenize(Call& call);
+
+  void refuse_path(Call& call);
+  [[nodiscard]] Result<void> check_model(std::string_view model) const;
+  [[nodiscard]] std::string request_id(const net::Headers& headers);
+
+  const spec::WorkerSpec* spec_;
+  const text::Tokenizer* tokenizer_;
+  EngineRunner* runner_;
+  Generations* generations_;
+  double started_unix_s_;
+  RandomStream ids_;
+  bool refusing_ = false;
+};
+
+}  // namespace kvist::worker

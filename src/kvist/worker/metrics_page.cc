@@ -1,0 +1,76 @@
+#include "kvist/worker/metrics_page.h"
+
+#include <string>
+
+namespace kvist::worker {
+namespace {
+
+double share(std::uint32_t part, std::uint32_t whole) {
+  return whole == 0 ? 0 : static_cast<double>(part) / whole;
+}
+
+double number(std::uint64_t count) {
+  return static_cast<double>(count);
+}
+
+void write_engine(telemetry::MetricsPage& page, const engine::CoreStats& stats, const telemetry::Labels& labels) {
+  page.gauge("vllm:num_requests_running", "Requests in the running batch.", stats.running, labels);
+  page.gauge("vllm:num_requests_waiting", "Requests that wait for a batch slot.", stats.waiting, labels);
+  page.gauge("vllm:kv_cache_usage_perc", "Share of the KV blocks that requests hold, 0 to 1.",
+             share(stats.kv_blocks_used, stats.kv_blocks_total), labels);
+  page.counter("vllm:prefix_cache_queries_total", "Prompt tokens looked up in the prefix cache.",
+               number(stats.prefix_query_tokens), labels);
+  page.counter("vllm:prefix_cache_hits_total", "Prompt tokens found in the prefix cache.",
+               number(stats.prefix_hit_tokens), labels);
+  page.counter("vllm:num_preemptions_total", "Requests that lost their KV blocks and were recomputed.",
+               number(stats.preemptions), labels);
+  page.counter("vllm:prompt_tokens_total", "Prompt tokens of admitted requests.", number(stats.prompt_tokens), labels);
+  page.counter("vllm:generation_tokens_total", "Tokens generated.", number(stats.generated_tokens), labels);
+  page.counter("kvist:prefilled_tokens_total", "Prompt tokens computed, cached ones left out.",
+               number(stats.prefilled_tokens), labels);
+  page.counter("kvist:evicted_blocks_total", "Findable KV blocks that were re-used for something else.",
+               number(stats.evictions), labels);
+  page.counter("kvist:steps_total", "Engine steps.", number(stats.steps), labels);
+}
+
+void write_limits(telemetry::MetricsPage& page, const spec::WorkerSpec& spec, const telemetry::Labels& labels) {
+  telemetry::Labels cache = labels;
+  cache.emplace_back("block_size", std::to_string(spec.block_size));
+  cache.emplace_back("num_gpu_blocks", std::to_string(spec.kv_blocks));
+  cache.emplace_back("enable_prefix_caching", "True");
+  page.gauge("vllm:cache_config_info", "The KV cache's configuration, in labels.", 1, cache);
+  page.gauge("kvist:max_batch_size", "Batch slots: requests that can run at once.", spec.max_batch_size, labels);
+  page.gauge("kvist:max_num_tokens", "Token budget of one engine step.", spec.max_num_tokens, labels);
+  page.gauge("kvist:max_waiting", "Requests that may wait before the answer is 429.", spec.max_waiting, labels);
+}
+
+void write_finished(telemetry::MetricsPage& page, const FinishCounts& counts, const telemetry::Labels& labels) {
+  const auto write = [&](const char* reason, std::uint64_t count) {
+    telemetry::Labels with_reason = labels;
+    with_reason.emplace_back("finished_reason", reason);
+    page.counter("vllm:request_success_total", "Requests by how they ended.", number(count), with_reason);
+  };
+  write("stop", counts.stop);
+  write("length", counts.length);
+  write("abort", counts.aborted);
+}
+
+}  // namespace
+
+void write_metrics(telemetry::MetricsPage& page, const spec::WorkerSpec& spec, const EngineRunner& runner,
+                   const Generations& generations, double started_unix_s) {
+  const telemetry::Labels labels = {{"model_name", spec.model}};
+  write_engine(page, runner.driver().stats(), labels);
+  write_limits(page, spec, labels);
+  write_finished(page, runner.finish_counts(), labels);
+  page.counter("kvist:step_lateness_seconds_total", "How much later than modelled steps ended, summed.",
+               to_seconds(runner.driver().lateness()), labels);
+  page.counter("kvist:step_resynchronisations_total", "How often steps were so late that the modelled clock was reset.",
+               number(runner.driver().resynchronisations()), labels);
+  page.counter("kvist:kv_event_batches_total", "KV event batches published.", number(runner.event_batches()), labels);
+  page.counter("kvist:slow_clients_total", "Answers broken off because the client did not take them.",
+               number(generations.slow_clients()), labels);
+  page.gauge("process_start_time_seconds", "When the worker started, in Unix time.", started_unix_s, labels);
+}
+
+}  // namespace kvist::worker

@@ -1,0 +1,123 @@
+#include "kvist/worker/service.h"
+
+#include <fmt/format.h>
+
+#include <string>
+#include <utility>
+
+#include "kvist/engine/timed/timed_executor.h"
+#include "kvist/net/http_server.h"
+#include "kvist/net/zmq_publisher.h"
+#include "kvist/telemetry/log.h"
+#include "kvist/text/tokenizer.h"
+#include "kvist/worker/engine_runner.h"
+#include "kvist/worker/generations.h"
+#include "kvist/worker/http_api.h"
+
+namespace kvist::worker {
+namespace {
+
+constexpr const char* kEventTopic = "kv-events";
+
+engine::CoreOptions core_options(const spec::WorkerSpec& spec) {
+  return {.model = spec.model,
+          .block_size = spec.block_size,
+          .kv_blocks = spec.kv_blocks,
+          .max_batch_size = spec.max_batch_size,
+          .max_num_tokens = spec.max_num_tokens,
+          .max_model_len = spec.max_model_len,
+          .max_waiting = spec.max_waiting,
+          .max_steps_in_flight = spec.max_steps_in_flight};
+}
+
+Result<void> check(const spec::WorkerSpec& spec) {
+  const auto at_least_one = [&](std::string_view name, std::uint32_t value) -> Result<void> {
+    if (value > 0) return {};
+    return fail(ErrorCode::kInvalidArgument, fmt::format("worker {}: {} must be at least 1", spec.name, name));
+  };
+  KVIST_TRY_VOID(at_least_one("block_size", spec.block_size));
+  KVIST_TRY_VOID(at_least_one("kv_blocks", spec.kv_blocks));
+  KVIST_TRY_VOID(at_least_one("max_batch_size", spec.max_batch_size));
+  KVIST_TRY_VOID(at_least_one("max_num_tokens", spec.max_num_tokens));
+  KVIST_TRY_VOID(at_least_one("max_model_len", spec.max_model_len));
+  KVIST_TRY_VOID(at_least_one("max_waiting", spec.max_waiting));
+  if (spec.max_steps_in_flight != 1 && spec.max_steps_in_flight != 2) {
+    return fail(ErrorCode::kInvalidArgument, fmt::format("worker {}: max_steps_in_flight must be 1 or 2", spec.name));
+  }
+  if (!(spec.time_scale > 0))
+    return fail(ErrorCode::kInvalidArgument, fmt::format("worker {}: time_scale must be above 0", spec.name));
+  return {};
+}
+
+Result<std::unique_ptr<net::ZmqPublisher>> bind_publisher(const spec::WorkerSpec& spec) {
+  net::ZmqPublisherOptions options;
+  options.endpoint = fmt::format("tcp://{}:{}", spec.http.host, spec.kv_events_port);
+  options.replay_endpoint = fmt::format("tcp://{}:{}", spec.http.host, spec.kv_replay_port);
+  options.topic = kEventTopic;
+  return net::ZmqPublisher::bind(std::move(options));
+}
+
+std::unique_ptr<EngineDriver> make_driver(const spec::WorkerSpec& spec, const text::Tokenizer& tokenizer) {
+  const engine::TimedExecutor::Options options{
+      .step_time = spec.step_time, .output_length = spec.output_length, .time_scale = spec.time_scale};
+  return std::make_unique<EngineDriver>(core_options(spec),
+                                        std::make_unique<engine::TimedExecutor>(options, tokenizer));
+}
+
+// The parts from the bottom up; the members' order is the order of construction, and the server goes first.
+class ServiceImpl final : public Service {
+ public:
+  ServiceImpl(net::EventLoop& loop, spec::WorkerSpec spec, std::unique_ptr<net::ZmqPublisher> publisher)
+      : spec_(std::move(spec)),
+        runner_(loop, make_driver(spec_, tokenizer_), std::move(publisher)),
+        generations_(std::make_shared<Generations>(spec_, tokenizer_, runner_)),
+        api_(spec_, tokenizer_, runner_, *generations_) {
+    runner_.set_output_handler([this](const engine::RequestOutput& output) { generations_->on_output(output); });
+  }
+
+  [[nodiscard]] Result<void> listen(net::EventLoop& loop) {
+    net::HttpServerOptions options;
+    options.host = spec_.http.host;
+    options.port = spec_.http.port;
+    KVIST_TRY(server_,
+              net::HttpServer::listen(loop, std::move(options),
+                                      [this](net::HttpRequest request, std::shared_ptr<net::HttpExchange> exchange) {
+                                        api_.handle(std::move(request), std::move(exchange));
+                                      }));
+    telemetry::log_info(
+        "worker", fmt::format("{} serves {} on {}:{}, KV events on port {}, replay on port {}", spec_.name, spec_.model,
+                              spec_.http.host, port(), kv_events_port(), kv_replay_port()));
+    return {};
+  }
+
+  [[nodiscard]] std::uint16_t port() const override { return server_->port(); }
+  [[nodiscard]] std::uint16_t kv_events_port() const override { return runner_.publisher().port(); }
+  [[nodiscard]] std::uint16_t kv_replay_port() const override { return runner_.publisher().replay_port(); }
+
+  void shut_down() override {
+    telemetry::log_info("worker", fmt::format("{} shuts down", spec_.name));
+    api_.refuse_new();
+    server_->close();
+    generations_->end_all({ErrorCode::kUnavailable, "the worker is shutting down"});
+  }
+
+ private:
+  spec::WorkerSpec spec_;
+  text::ByteTokenizer tokenizer_;
+  EngineRunner runner_;
+  std::shared_ptr<Generations> generations_;
+  HttpApi api_;
+  std::unique_ptr<net::HttpServer> server_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Service>> Service::create(net::EventLoop& loop, spec::WorkerSpec spec) {
+  KVIST_TRY_VOID(check(spec));
+  KVIST_TRY(std::unique_ptr<net::ZmqPublisher> publisher, bind_publisher(spec));
+  auto service = std::make_unique<ServiceImpl>(loop, std::move(spec), std::move(publisher));
+  KVIST_TRY_VOID(service->listen(loop));
+  return service;
+}
+
+}  // namespace kvist::worker

@@ -1,0 +1,91 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "raw_client.h"
+#include "running_worker.h"
+
+namespace kvist::worker {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr const char* kEndless = R"("stream":true,"ignore_eos":true)";
+
+TEST(Cancellation, AClientThatLeavesItsStreamFreesItsSlot) {
+  RunningWorker worker(slow_spec());
+  RawClient client(worker.port());
+  client.post("/v1/chat/completions", chat_body("a", kEndless));
+  EXPECT_THAT(client.read_until("\"role\""), HasSubstr("\"role\""));
+  EXPECT_EQ(worker.metric("vllm:num_requests_running"), 1);
+  client.leave();
+  EXPECT_TRUE(worker.await_metric("vllm:num_requests_running", 0));
+  EXPECT_EQ(worker.metric("vllm:kv_cache_usage_perc"), 0);
+  EXPECT_LT(worker.metric("vllm:generation_tokens_total"), 1'000);
+}
+
+TEST(Cancellation, WorksBeforeTheFirstTokenAndForWholeAnswers) {
+  RunningWorker worker(slow_spec());
+  RawClient client(worker.port());
+  client.post("/v1/chat/completions", chat_body("a", R"("ignore_eos":true)"));
+  ASSERT_TRUE(worker.await_metric("vllm:num_requests_running", 1));
+  client.leave();
+  EXPECT_TRUE(worker.await_metric("vllm:num_requests_running", 0));
+}
+
+TEST(Cancellation, TakesAWaitingRequestOutOfTheQueue) {
+  spec::WorkerSpec spec = slow_spec();
+  spec.max_batch_size = 1;
+  RunningWorker worker(spec);
+  RawClient running(worker.port());
+  running.post("/v1/chat/completions", chat_body("a", kEndless));
+  ASSERT_TRUE(worker.await_metric("vllm:num_requests_running", 1));
+  RawClient waiting(worker.port());
+  waiting.post("/v1/chat/completions", chat_body("b", kEndless));
+  ASSERT_TRUE(worker.await_metric("vllm:num_requests_waiting", 1));
+  waiting.leave();
+  EXPECT_TRUE(worker.await_metric("vllm:num_requests_waiting", 0));
+  EXPECT_EQ(worker.metric("vllm:num_requests_running"), 1);
+}
+
+TEST(Cancellation, ReachesEveryChoiceOfARequest) {
+  RunningWorker worker(slow_spec());
+  RawClient client(worker.port());
+  client.post("/v1/completions", completion_body(R"(["a","b","c"])", kEndless));
+  ASSERT_TRUE(worker.await_metric("vllm:num_requests_running", 2));
+  EXPECT_EQ(worker.metric("vllm:num_requests_waiting"), 1);
+  client.leave();
+  EXPECT_TRUE(worker.await_metric("vllm:num_requests_running", 0));
+  EXPECT_EQ(worker.metric("vllm:num_requests_waiting"), 0);
+}
+
+TEST(Cancellation, AClientThatNeverReadsIsBrokenOff) {
+  spec::WorkerSpec spec = fast_spec();
+  spec.time_scale = 1e6;
+  spec.max_model_len = 100'000;
+  spec.kv_blocks = 100'000;
+  RunningWorker worker(spec);
+  RawClient client(worker.port(), 4096);
+  // Four answers of 100,000 chunks of 180 bytes: far more than the sockets and the bound hold.
+  client.post("/v1/completions", completion_body(R"(["a","b","c","d"])", kEndless));
+  EXPECT_TRUE(worker.await_metric("kvist:slow_clients_total", 1));
+  EXPECT_TRUE(worker.await_metric("vllm:num_requests_running", 0));
+}
+
+TEST(ShutDown, EndsStreamsWithAnErrorFrameAndRefusesNewRequests) {
+  RunningWorker worker(slow_spec());
+  RawClient streamed(worker.port());
+  streamed.post("/v1/chat/completions", chat_body("a", kEndless));
+  EXPECT_THAT(streamed.read_until("\"role\""), HasSubstr("\"role\""));
+  RawClient whole(worker.port());
+  whole.post("/v1/chat/completions", chat_body("b", R"("ignore_eos":true)"));
+  ASSERT_TRUE(worker.await_metric("vllm:num_requests_running", 2));
+  worker.shut_down();
+  const std::string stream = streamed.read_until("0\r\n\r\n");
+  EXPECT_THAT(stream, HasSubstr("data: {\"error\":{\"message\":\"the worker is shutting down\""));
+  EXPECT_EQ(stream.find("[DONE]"), std::string::npos);
+  EXPECT_THAT(whole.read_until("shutting down"), HasSubstr("HTTP/1.1 503"));
+  EXPECT_THROW(worker.get("/health"), std::runtime_error);  // nobody listens any more
+}
+
+}  // namespace
+}  // namespace kvist::worker

@@ -1,0 +1,161 @@
+#include "kvist/worker/http_api.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iterator>
+
+#include "raw_client.h"
+#include "running_worker.h"
+
+namespace kvist::worker {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(Errors, HaveTheirStatusAndNameTheCause) {
+  RunningWorker worker;
+  const auto expect = [&](const std::string& path, const std::string& body, int status, const std::string& text) {
+    const net::HttpResponse response = worker.post(path, body);
+    EXPECT_EQ(response.status, status) << body << " -> " << response.body;
+    EXPECT_THAT(response.body, HasSubstr(text)) << body;
+    EXPECT_TRUE(openai::parse_chunk(response.body)->error) << response.body;
+  };
+  expect("/v1/chat/completions", "{", 400, "not valid JSON");
+  expect("/v1/chat/completions", R"({"model":"test-model"})", 400, R"("param":"messages")");
+  expect("/v1/chat/completions", R"({"model":"gpt","messages":[{"role":"user","content":"x"}]})", 404,
+         R"(model: \"gpt\" is not served here; this worker serves \"test-model\")");
+  expect("/v1/chat/completions", chat_body("x", R"("n":2)"), 422, R"("param":"n")");
+  expect("/v1/chat/completions", chat_body(std::string(2'100, 'x')), 400, "the model's context holds 2048");
+  expect("/v1/completions", completion_body(R"("")"), 400, "prompt: is empty");
+  expect("/v1/completions", completion_body(R"(["a",""])"), 400, "prompt[1]: is empty");
+  expect("/v1/completions", completion_body("[97,999999]"), 400, "prompt[1]: token 999999 is outside the vocabulary");
+  expect("/nowhere", "{}", 404, "/nowhere is no path of this server");
+  expect("/v1/models", "{}", 405, "/v1/models takes GET, not POST");
+  EXPECT_EQ(worker.post("/v1/models", "{}").headers.find("Allow"), "GET");
+  EXPECT_EQ(worker.get("/v1/completions").status, 405);
+}
+
+TEST(Errors, AFullQueueIs429WithRetryAfterAndNothingStaysBehind) {
+  spec::WorkerSpec spec = slow_spec();
+  spec.max_batch_size = 1;
+  spec.max_waiting = 2;
+  RunningWorker worker(spec);
+  RawClient running(worker.port());
+  running.post("/v1/chat/completions", chat_body("a", R"("stream":true,"ignore_eos":true)"));
+  ASSERT_TRUE(worker.await_metric("vllm:num_requests_running", 1));
+  RawClient waiting(worker.port());
+  waiting.post("/v1/chat/completions", chat_body("b"));
+  ASSERT_TRUE(worker.await_metric("vllm:num_requests_waiting", 1));
+  // Two prompts, room for one: none of them is taken.
+  const net::HttpResponse refused = worker.post("/v1/completions", completion_body(R"(["c","d"])"));
+  EXPECT_EQ(refused.status, 429);
+  EXPECT_EQ(refused.headers.find("Retry-After"), "1");
+  EXPECT_EQ(worker.metric("vllm:num_requests_waiting"), 1);
+}
+
+TEST(Api, ListsItsModel) {
+  RunningWorker worker;
+  const net::HttpResponse response = worker.get("/v1/models");
+  EXPECT_EQ(response.status, 200);
+  EXPECT_THAT(response.body, HasSubstr(R"("id":"test-model")"));
+  EXPECT_THAT(response.body, HasSubstr(R"("max_model_len":2048)"));
+}
+
+TEST(Api, TellsHealthAndVersion) {
+  RunningWorker worker;
+  EXPECT_EQ(worker.get("/health").status, 200);
+  EXPECT_EQ(worker.get("/ping").status, 200);
+  EXPECT_EQ(worker.get("/version").body, fmt::format(R"({{"version":"{}"}})", kVersion));
+  std::ifstream file(KVIST_SOURCE_DIR "/CMakeLists.txt");
+  const std::string cmake{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  EXPECT_THAT(cmake, HasSubstr(fmt::format("project(kvist VERSION {} ", kVersion)));
+}
+
+TEST(Api, EchoesRequestIdsOrMakesThem) {
+  RunningWorker worker;
+  net::Headers headers;
+  headers.add("X-Request-Id", "abc-1");
+  const net::HttpResponse echoed = worker.call("POST", "/v1/chat/completions", chat_body("x"), headers);
+  EXPECT_EQ(echoed.headers.find("X-Request-Id"), "abc-1");
+  EXPECT_THAT(echoed.body, HasSubstr(R"("id":"chatcmpl-abc-1")"));
+  const net::HttpResponse first = worker.get("/health");
+  const net::HttpResponse second = worker.get("/health");
+  ASSERT_TRUE(first.headers.find("X-Request-Id"));
+  EXPECT_EQ(first.headers.find("X-Request-Id")->size(), 32U);
+  EXPECT_NE(first.headers.find("X-Request-Id"), second.headers.find("X-Request-Id"));
+  net::Headers unusable;
+  unusable.add("X-Request-Id", std::string(200, 'x'));
+  EXPECT_EQ(worker.call("GET", "/health", "", unusable).headers.find("X-Request-Id")->size(), 32U);
+}
+
+TEST(Api, TokenizesAndBack) {
+  RunningWorker worker;
+  EXPECT_EQ(worker.post("/tokenize", R"({"prompt":"hi"})").body,
+            R"({"count":2,"max_model_len":2048,"tokens":[104,105]})");
+  EXPECT_EQ(worker.post("/detokenize", R"({"tokens":[104,105]})").body, R"({"prompt":"hi"})");
+  const net::HttpResponse chat =
+      worker.post("/tokenize", R"({"model":"test-model","messages":[{"role":"user","content":"hi"}]})");
+  const Result<openai::ChunkView> answer =
+      openai::parse_chunk(worker.post("/v1/chat/completions", chat_body("hi", R"("max_tokens":1)")).body);
+  EXPECT_THAT(chat.body, HasSubstr(fmt::format(R"("count":{},)", answer->usage->prompt_tokens)));
+  EXPECT_EQ(worker.post("/tokenize", R"({"model":"gpt","prompt":"hi"})").status, 404);
+}
+
+TEST(Api, ResetsThePrefixCacheOnlyWhenNothingRuns) {
+  RunningWorker worker(slow_spec());
+  const std::string content(100, 'x');
+  const std::string body = chat_body(content, R"("max_tokens":1)");
+  const auto cached = [&] {
+    return openai::parse_chunk(worker.post("/v1/chat/completions", body).body)->usage->cached_tokens;
+  };
+  EXPECT_EQ(cached(), 0U);
+  EXPECT_GT(cached(), 0U);
+  {
+    RawClient running(worker.port());
+    running.post("/v1/chat/completions", chat_body("a", R"("stream":true,"ignore_eos":true)"));
+    ASSERT_TRUE(worker.await_metric("vllm:num_requests_running", 1));
+    EXPECT_EQ(worker.post("/reset_prefix_cache", "").status, 409);
+  }
+  ASSERT_TRUE(worker.await_metric("vllm:num_requests_running", 0));
+  EXPECT_EQ(worker.post("/reset_prefix_cache", "").status, 200);
+  EXPECT_EQ(cached(), 0U);
+}
+
+TEST(Metrics, HaveTheNamesOthersRead) {
+  RunningWorker worker;
+  static_cast<void>(worker.post("/v1/chat/completions", chat_body("x", R"("max_tokens":2)")));
+  const net::HttpResponse page = worker.get("/metrics");
+  EXPECT_EQ(page.headers.find("Content-Type"), "text/plain; version=0.0.4; charset=utf-8");
+  const Result<telemetry::MetricSamples> samples = telemetry::MetricSamples::parse(page.body);
+  ASSERT_TRUE(samples) << samples.error().message;
+  for (const char* name : {"vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:kv_cache_usage_perc",
+                           "vllm:prefix_cache_queries_total", "vllm:prefix_cache_hits_total",
+                           "vllm:num_preemptions_total", "vllm:prompt_tokens_total", "vllm:generation_tokens_total",
+                           "vllm:request_success_total", "vllm:cache_config_info", "kvist:max_batch_size",
+                           "kvist:max_num_tokens", "kvist:prefilled_tokens_total", "kvist:evicted_blocks_total",
+                           "kvist:steps_total", "kvist:step_lateness_seconds_total", "process_start_time_seconds"}) {
+    EXPECT_TRUE(samples->sum(name)) << name;
+    EXPECT_EQ(samples->label(name, "model_name"), "test-model") << name;
+  }
+  EXPECT_EQ(samples->sum("vllm:generation_tokens_total"), 2);
+  EXPECT_EQ(samples->sum("vllm:cache_config_info"), 1);
+  EXPECT_EQ(samples->label("vllm:cache_config_info", "block_size"), "16");
+  EXPECT_EQ(samples->label("vllm:cache_config_info", "num_gpu_blocks"), "2000");
+  EXPECT_EQ(samples->sum("kvist:max_batch_size"), 4);
+  EXPECT_GT(samples->sum("process_start_time_seconds"), 1.6e9);
+  EXPECT_EQ(samples->sum("vllm:spec_decode_num_draft_tokens_total"), std::nullopt);
+}
+
+TEST(Service, RefusesLimitsThatMakeNoEngine) {
+  net::EventLoop loop;
+  spec::WorkerSpec spec = fast_spec();
+  spec.max_batch_size = 0;
+  const auto service = Service::create(loop, spec);
+  ASSERT_FALSE(service);
+  EXPECT_EQ(service.error().message, "worker worker-0: max_batch_size must be at least 1");
+}
+
+}  // namespace
+}  // namespace kvist::worker
