@@ -1,0 +1,143 @@
+#include "kvist/deploy/deployment_client.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "kvist/net/http_client.h"
+#include "kvist/openai/codec.h"
+
+namespace kvist::deploy {
+namespace {
+
+/// For one call to a part that should answer at once.
+constexpr Duration kCallTimeout = std::chrono::seconds(5);
+
+/// A first token may take as long as there is time, but even the last attempt gets what a local call needs: its reason
+/// is the one the user reads.
+Duration token_timeout(const Until& until) {
+  return std::max<Duration>(until.left(std::chrono::hours(1)), std::chrono::seconds(1));
+}
+
+/// One call whose answer must be 200; the body.
+Result<std::string> call(const PartAddress& part, const char* method, const char* path, std::string body,
+                         Duration timeout) {
+  net::Headers headers;
+  if (!body.empty()) headers.add("Content-Type", "application/json");
+  auto answer = net::fetch_blocking(method, part.url + path, std::move(body), timeout, std::move(headers));
+  if (!answer) return std::unexpected(std::move(answer).error().in(part.name + ": " + path));
+  if (answer->status != 200) {
+    constexpr std::size_t kQuoted = 300;
+    return fail(ErrorCode::kUnavailable,
+                fmt::format("{}: {}: status {}: {}", part.name, path, answer->status, answer->body.substr(0, kQuoted)));
+  }
+  return std::move(answer->body);
+}
+
+}  // namespace
+
+Result<void> DeploymentClient::ask_for_token(const PartAddress& part, Duration timeout) const {
+  openai::ClientChatRequest request;
+  request.model = addresses_.model;
+  request.messages = {{"user", "ready, " + part.name + "?"}};
+  request.max_tokens = 1;
+  request.stream = false;
+  KVIST_TRY(const std::string body,
+            call(part, "POST", "/v1/chat/completions", openai::chat_request_body(request), timeout));
+  auto answer = openai::parse_chunk(body);
+  if (!answer) return std::unexpected(std::move(answer).error().in(part.name));
+  if (answer->error) return fail(ErrorCode::kUnavailable, part.name + ": " + *answer->error);
+  if (!answer->usage || answer->usage->completion_tokens < 1) {
+    return fail(ErrorCode::kCorrupt, part.name + ": answered without a token: " + body);
+  }
+  return {};
+}
+
+Result<GatewayStatus> DeploymentClient::gateway_status() const {
+  KVIST_TRY(const std::string body, call(addresses_.gateway, "GET", "/admin/status", "", kCallTimeout));
+  return parse_gateway_status(body);
+}
+
+Result<void> DeploymentClient::check_fleet() const {
+  KVIST_TRY(const GatewayStatus status, gateway_status());
+  if (status.workers.size() != addresses_.workers.size()) {
+    return fail(ErrorCode::kUnavailable,
+                fmt::format("the gateway knows {} workers of {}", status.workers.size(), addresses_.workers.size()));
+  }
+  for (const GatewayWorkerStatus& worker : status.workers) {
+    if (!worker.healthy) return fail(ErrorCode::kUnavailable, "the gateway sees " + worker.name + " as not healthy");
+  }
+  return {};
+}
+
+Result<void> DeploymentClient::check_index_empty() const {
+  KVIST_TRY(const GatewayStatus status, gateway_status());
+  for (const GatewayWorkerStatus& worker : status.workers) {
+    if (worker.indexed_blocks == 0) continue;
+    return fail(ErrorCode::kUnavailable,
+                fmt::format("the gateway still has {} blocks of {} in its index", worker.indexed_blocks, worker.name));
+  }
+  return {};
+}
+
+Result<void> DeploymentClient::await_ready(const Until& until) const {
+  const auto token_of = [&](const PartAddress& part) {
+    return retry_until(until, "a first token of " + part.name, alive_,
+                       [&] { return ask_for_token(part, token_timeout(until)); });
+  };
+  for (const PartAddress& worker : addresses_.workers) KVIST_TRY_VOID(token_of(worker));
+  KVIST_TRY_VOID(retry_until(until, "the gateway's view of the workers", alive_, [&] { return check_fleet(); }));
+  KVIST_TRY_VOID(token_of(addresses_.gateway));
+  for (const PartAddress& worker : addresses_.workers) {
+    // A worker may refuse for the moment in which the last step of the answer above still holds blocks.
+    const auto reset = [&]() -> Result<void> {
+      KVIST_TRY_VOID(call(worker, "POST", "/reset_prefix_cache", "", kCallTimeout));
+      return {};
+    };
+    KVIST_TRY_VOID(retry_until(until, "an empty prefix cache in " + worker.name, alive_, reset));
+  }
+  return retry_until(until, "an empty index in the gateway", alive_, [&] { return check_index_empty(); });
+}
+
+Result<std::vector<WorkerMetrics>> DeploymentClient::collect() const {
+  std::vector<WorkerMetrics> result;
+  for (const PartAddress& worker : addresses_.workers) {
+    KVIST_TRY(const std::string page, call(worker, "GET", "/metrics", "", kCallTimeout));
+    KVIST_TRY(WorkerMetrics metrics, read_worker_metrics(worker.name, page));
+    result.push_back(std::move(metrics));
+  }
+  return result;
+}
+
+Result<void> DeploymentClient::check_idle() const {
+  // Requests flow from the gateway to the workers: with nobody sending, a gateway found idle stays so, and a worker
+  // found idle after it does too.
+  KVIST_TRY(const GatewayStatus status, gateway_status());
+  if (status.in_flight != 0) {
+    return fail(ErrorCode::kUnavailable, fmt::format("{} requests in flight in the gateway", status.in_flight));
+  }
+  KVIST_TRY(const std::vector<WorkerMetrics> workers, collect());
+  for (const WorkerMetrics& worker : workers) {
+    if (worker.running == 0 && worker.waiting == 0) continue;
+    return fail(ErrorCode::kUnavailable, fmt::format("{} has {} requests running and {} waiting", worker.worker,
+                                                     worker.running, worker.waiting));
+  }
+  return {};
+}
+
+Result<void> DeploymentClient::await_idle(const Until& until) const {
+  return retry_until(until, "zero requests in flight", alive_, [&] { return check_idle(); });
+}
+
+Result<void> DeploymentClient::set_routing_mode(spec::RoutingMode mode) const {
+  const std::string body = fmt::format(R"({{"mode":"{}"}})", spec::to_string(mode));
+  KVIST_TRY_VOID(call(addresses_.gateway, "PUT", "/admin/router_mode", body, kCallTimeout));
+  KVIST_TRY(const GatewayStatus status, gateway_status());
+  if (status.mode != spec::to_string(mode)) {
+    return fail(ErrorCode::kInternal, fmt::format("the gateway was asked for mode {} and routes in mode {}",
+                                                  spec::to_string(mode), status.mode));
+  }
+  return {};
+}
+
+}  // namespace kvist::deploy

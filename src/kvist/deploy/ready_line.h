@@ -1,0 +1,23 @@
+// The line a service prints when it is ready to serve.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "kvist/base/error.h"
+
+namespace kvist::deploy {
+
+/// Ports that a service got; 0 where it does not offer that.
+struct ReadyPorts {
+  std::uint16_t http = 0;
+  std::uint16_t kv_events = 0;
+  std::uint16_t kv_replay = 0;
+
+  bool operator==(const ReadyPorts&) const = default;
+};
+
+/// Reads "ready http=8000 kv_events=5557 kv_replay=5558"; `http` must be there, unknown names are passed over.
+[[nodiscard]] Result<ReadyPorts> parse_ready_line(std::string_view line);
+
+}  // namespace kvist::deploy

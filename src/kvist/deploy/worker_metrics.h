@@ -1,0 +1,34 @@
+// A worker's own numbers, from one scrape of its /metrics.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "kvist/base/error.h"
+
+namespace kvist::deploy {
+
+/// Counters count from the start of the worker's process; gauges are of the instant. Other engines lack some counters
+/// of kvist's own worker: those are nothing here, never zero.
+struct WorkerMetrics {
+  std::string worker;
+  double process_start_time_s = 0;  ///< Unix time; a change means a restart
+  double running = 0;
+  double waiting = 0;
+  double kv_usage = 0;  ///< 0 to 1
+  double prefix_query_tokens = 0;
+  double prefix_hit_tokens = 0;
+  double prompt_tokens = 0;
+  double generated_tokens = 0;
+  double preemptions = 0;
+  std::optional<double> prefilled_tokens;
+  std::optional<double> evicted_blocks;
+  std::optional<double> draft_tokens;
+  std::optional<double> accepted_draft_tokens;
+};
+
+/// kCorrupt where the page is malformed or a number that every worker has is missing.
+[[nodiscard]] Result<WorkerMetrics> read_worker_metrics(std::string worker, std::string_view page);
+
+}  // namespace kvist::deploy
