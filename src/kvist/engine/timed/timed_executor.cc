@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <limits>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -65,7 +64,7 @@ class Answer {
 
 class TimedExecutor::Impl {
  public:
-  Impl(Options options, const text::Tokenizer& tokenizer) : options_(std::move(options)), tokenizer_(&tokenizer) {
+  Impl(const Options& options, const text::Tokenizer& tokenizer) : options_(options), tokenizer_(&tokenizer) {
     KVIST_CHECK(options_.time_scale > 0, fmt::format("time_scale is {}, not above 0", options_.time_scale));
   }
 
@@ -101,7 +100,7 @@ class TimedExecutor::Impl {
 };
 
 TimedExecutor::TimedExecutor(Options options, const text::Tokenizer& tokenizer)
-    : impl_(std::make_unique<Impl>(std::move(options), tokenizer)) {}
+    : impl_(std::make_unique<Impl>(options, tokenizer)) {}
 TimedExecutor::~TimedExecutor() = default;
 
 void TimedExecutor::on_admit(const Request& request) {
