@@ -3,7 +3,8 @@
 Three rules, read from the sources of truth and not repeated here:
   1. A module includes only the modules its kvist_module(... DEPENDS ...) names.
   2. DEPENDS names only modules of a higher layer: LAYERS below, the table of docs/architecture.md, from the bottom up.
-  3. Only the modules that own them include the libraries that are expensive or tie code to the network.
+  3. Only the modules that own them include the libraries that are expensive or tie code to the network, and a header that needs one,
+     directly or through another, is private: no other module includes it.
 """
 import pathlib
 import re
@@ -17,7 +18,7 @@ LAYERS = [
 ]
 LAYER_OF = {module: i for i, modules in enumerate(LAYERS) for module in modules}
 
-# Include pattern -> the modules whose .cc files may use it. None of them may appear in any header.
+# Include pattern -> the modules that may use it.
 CONFINED = {
     r"boost/(asio|beast)": {"net"},
     r"boost/": {"net"},
@@ -70,6 +71,7 @@ def check(source_root):
                 problems.append(f"module {module} depends on {dependency}, which is no module")
             elif LAYER_OF[dependency] >= LAYER_OF[module]:
                 problems.append(f"module {module} depends on {dependency}, which is not in a layer below it")
+    private = private_headers(source_root)
     for path in sorted(source_root.rglob("*")):
         if path.suffix not in (".h", ".cc"):
             continue
@@ -82,11 +84,26 @@ def check(source_root):
         if module not in modules:
             problems.append(f"{relative}: module {module} is not declared in CMakeLists.txt")
             continue
-        problems += check_file(path, relative, module, modules[module])
+        problems += check_file(path, relative, module, modules[module], private)
     return problems
 
 
-def check_file(path, relative, module, depends):
+def private_headers(source_root):
+    """Headers, as they are included, that need a confined library directly or through another header."""
+    includes = {}
+    for path in source_root.rglob("*.h"):
+        matches = (INCLUDE.match(line) for line in path.read_text().splitlines())
+        includes["kvist/" + path.relative_to(source_root).as_posix()] = {m.group(1) for m in matches if m}
+    confined = lambda target: any(re.match(pattern, target) for pattern in CONFINED)
+    private = {header for header, targets in includes.items() if any(confined(t) for t in targets)}
+    while True:
+        more = {header for header, targets in includes.items() if targets & private} - private
+        if not more:
+            return private
+        private |= more
+
+
+def check_file(path, relative, module, depends, private):
     problems = []
     for number, line in enumerate(path.read_text().splitlines(), start=1):
         match = INCLUDE.match(line)
@@ -94,6 +111,8 @@ def check_file(path, relative, module, depends):
             continue
         where, target = f"{relative}:{number}", match.group(1)
         if target.startswith("kvist/"):
+            if target in private and module_of(pathlib.PurePosixPath(target).relative_to("kvist")) != module:
+                problems.append(f"{where}: {target} is private to its module: it needs an expensive library")
             other = module_of(pathlib.PurePosixPath(target).relative_to("kvist"))
             if other != module and other not in depends:
                 problems.append(f"{where}: {module} includes {target}, but its DEPENDS does not name {other}")
@@ -101,8 +120,6 @@ def check_file(path, relative, module, depends):
             if re.match(pattern, target):
                 if module not in owners:
                     problems.append(f"{where}: <{target}> belongs into {', '.join(sorted(owners))} only")
-                elif path.suffix == ".h" and not relative.name.endswith(("_impl.h", "asio.h")):
-                    problems.append(f"{where}: <{target}> in a public header makes every user pay for it")
         if LAYER_OF[module] < LAYER_OF["net"] and re.search(IMPURE, line):
             problems.append(f"{where}: {line.strip()} in {module}: below net nothing knows threads or sockets")
     return problems

@@ -55,7 +55,7 @@ using Result = std::expected<T, Error>;
   auto KVIST_TRY_CONCAT(kvist_result_, __LINE__) = (expression);                          \
   if (!KVIST_TRY_CONCAT(kvist_result_, __LINE__))                                         \
     return std::unexpected(std::move(KVIST_TRY_CONCAT(kvist_result_, __LINE__)).error()); \
-  declaration = std::move(*KVIST_TRY_CONCAT(kvist_result_, __LINE__))
+  declaration = std::move(*KVIST_TRY_CONCAT(kvist_result_, __LINE__))  // NOLINT(bugprone-macro-parentheses): a declaration
 
 #define KVIST_TRY_VOID(expression)                                                        \
   do {                                                                                    \
