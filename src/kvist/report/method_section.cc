@@ -1,0 +1,158 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "kvist/report/figures.h"
+#include "kvist/report/mode_names.h"
+#include "kvist/report/sections.h"
+
+namespace kvist::report {
+namespace {
+
+Text item(std::string label, std::string text) {
+  return {strong(std::move(label)), {" " + std::move(text)}};
+}
+
+Text modes_item(const RunAnalysis& analysis) {
+  const std::vector<spec::RoutingMode>& modes = analysis.modes();
+  if (modes.empty()) return item("Routing modes:", std::string(kMissing));
+  if (modes.size() == 1) return item("Routing mode:", std::string(single_mode_name(modes.front())));
+  std::string text = fmt::format("{} (baseline)", long_name(modes.front()));
+  for (std::size_t i = 1; i < modes.size(); ++i) {
+    text += modes.size() == 2 ? " vs " : ", ";
+    text += long_name(modes[i]);
+  }
+  return item("Routing modes:", std::move(text));
+}
+
+std::string levels_text(const RunAnalysis& analysis) {
+  const std::vector<std::uint32_t>& measured = analysis.concurrencies();
+  std::string text = fmt::format("{}", fmt::join(measured, ", "));
+  std::vector<std::uint32_t> missing;
+  for (const std::uint32_t level : analysis.sweep().levels) {
+    if (!std::binary_search(measured.begin(), measured.end(), level)) missing.push_back(level);
+  }
+  if (!missing.empty()) text += fmt::format(" (planned but not measured: {})", fmt::join(missing, ", "));
+  return text;
+}
+
+/// "2" or, where workers differ, "1, 2".
+template <class Value>
+std::string distinct(const std::vector<spec::WorkerSpec>& workers, Value value) {
+  std::vector<std::string> texts;
+  for (const spec::WorkerSpec& worker : workers) {
+    std::string text = value(worker);
+    if (std::find(texts.begin(), texts.end(), text) == texts.end()) texts.push_back(std::move(text));
+  }
+  return texts.empty() ? std::string(kMissing) : fmt::format("{}", fmt::join(texts, ", "));
+}
+
+std::string time_scales(const RunAnalysis& analysis) {
+  return distinct(analysis.sweep().deployment.workers,
+                  [](const spec::WorkerSpec& worker) { return format_plain(worker.time_scale); });
+}
+
+Duration scaled(Duration duration, double scale) {
+  return from_seconds(to_seconds(duration) * scale);
+}
+
+Text time_scale_item(const RunAnalysis& analysis) {
+  const spec::MethodSpec& method = analysis.sweep().method;
+  const std::optional<double> scale = analysis.time_scale();
+  if (!scale) {
+    return item("Time scale:", time_scales(analysis) +
+                                   ". The workers' engines ran at different speeds; all figures are wall-clock as "
+                                   "measured.");
+  }
+  if (*scale == 1.0) return item("Time scale:", "1 (engines at the speed of their model); wall-clock as measured");
+  return item(
+      "Time scale:",
+      fmt::format("{0}. The workers' engines ran {0} times faster than their model of time says; all figures are "
+                  "wall-clock as measured, tables headed \"model time\" are measured times x {0}. Warm-up, snapshot "
+                  "interval and window are {1}, {2} and {3} of model time. Network, gateway and client do not run "
+                  "faster, so in model time they weigh {0} times as much as they do.",
+                  format_plain(*scale), format_duration(scaled(method.warmup, *scale)),
+                  format_duration(scaled(method.snapshot_interval, *scale)),
+                  format_duration(scaled(method.window, *scale))));
+}
+
+std::string workload_detail(const spec::WorkloadSpec& w) {
+  return fmt::format(
+      "{} shared first messages of {}-{} tokens, later ones of {}-{} tokens, answers of at most {} tokens; replies "
+      "stay "
+      "in the history; seed {} (the same conversations in every mode, different ones at every level)",
+      w.starters, w.starter_tokens_min, w.starter_tokens_max, w.follow_up_tokens_min, w.follow_up_tokens_max,
+      w.max_tokens, w.seed);
+}
+
+}  // namespace
+
+void add_method(Document& document, const RunAnalysis& analysis) {
+  const spec::SweepSpec& sweep = analysis.sweep();
+  const spec::MethodSpec& method = sweep.method;
+  const results::RunRecord& run = analysis.run();
+  const Duration measured = method.snapshot_interval * method.snapshots;
+  Bullets bullets;
+  bullets.items = {
+      modes_item(analysis),
+      item("Concurrency levels:", levels_text(analysis)),
+      item("Target RPS:", fmt::format("{:.1f}", sweep.workload.target_rps)),
+      item("Warmup:", fmt::format("{} per level (Summary window flush)", format_duration(method.warmup))),
+      item("Measurement:", fmt::format("{} per level ({} snapshots @ {}, averaged)", format_duration(measured),
+                                       method.snapshots, format_duration(method.snapshot_interval))),
+      item("Workload:", fmt::format("Multi-turn chat ({}-{} turns per conversation)", sweep.workload.turns_min,
+                                    sweep.workload.turns_max)),
+      {strong("Metric source:"),
+       {" "},
+       code("loadgen_ttft_all_seconds"),
+       {fmt::format(" Prometheus Summary ({} window, client-side TTFT)", format_duration(method.window))}},
+      time_scale_item(analysis),
+      item("Texts:", workload_detail(sweep.workload)),
+      item("Errors:", fmt::format("failed / (failed + succeeded) of the turns sent within the measuring window; a "
+                                  "request is given up after {}; levels above {} are marked as excluded",
+                                  format_duration(sweep.workload.request_timeout), format_pct(method.max_error_pct))),
+      item("KV hit rate:", "cached / prompt tokens over all successful turns of a level, warm-up and drain included"),
+      item("Run:", fmt::format("{} with kvist {}, {}", run.name, run.kvist_version,
+                               run.simulated ? "simulated in virtual time"
+                                             : "live: processes, sockets and clocks are "
+                                               "real")),
+  };
+  document.push_back(Heading{2, "Test Methodology"});
+  document.push_back(std::move(bullets));
+}
+
+void add_deployment(Document& document, const RunAnalysis& analysis) {
+  const spec::DeploymentSpec& deployment = analysis.sweep().deployment;
+  const std::vector<spec::WorkerSpec>& workers = deployment.workers;
+  Table table;
+  table.columns = {{"Parameter", Align::kLeft}, {"Value", Align::kLeft}};
+  const auto per_worker = [&](const char* name, auto value) { table.rows.push_back({name, distinct(workers, value)}); };
+  using spec::WorkerSpec;
+  per_worker("Model", [](const WorkerSpec& w) { return w.model; });
+  table.rows.push_back({"GPU", "none: step times from a model of a GPU"});
+  table.rows.push_back({"Workers", fmt::format("{}x TP=1", workers.size())});
+  table.rows.push_back({"Backend", "kvist worker, timed engine"});
+  table.rows.push_back({"Frontend", "kvist gateway"});
+  per_worker("Max batch size", [](const WorkerSpec& w) { return fmt::format("{}", w.max_batch_size); });
+  per_worker("Max tokens per step", [](const WorkerSpec& w) { return fmt::format("{}", w.max_num_tokens); });
+  per_worker("Max sequence length", [](const WorkerSpec& w) { return fmt::format("{}", w.max_model_len); });
+  per_worker("KV cache per worker",
+             [](const WorkerSpec& w) { return fmt::format("{} blocks of {} tokens", w.kv_blocks, w.block_size); });
+  table.rows.push_back({"Chunked prefill", "Enabled"});
+  per_worker("Step time", [](const WorkerSpec& w) {
+    return fmt::format("{} + {} per prefill token + {} per sequence + {}ns per KV token read",
+                       format_duration(w.step_time.fixed), format_duration(w.step_time.per_prefill_token),
+                       format_duration(w.step_time.per_sequence), format_plain(w.step_time.per_kv_token_ns));
+  });
+  per_worker("Answer length", [](const WorkerSpec& w) {
+    return fmt::format("mean {} tokens, standard deviation {}", format_plain(w.output_length.mean_tokens),
+                       format_plain(w.output_length.standard_deviation_tokens));
+  });
+  table.rows.push_back({"Time scale", time_scales(analysis)});
+  for (const auto& [key, value] : analysis.run().machine) table.rows.push_back({"Machine: " + key, value});
+  document.push_back(Heading{2, "Deployment Details"});
+  document.push_back(std::move(table));
+}
+
+}  // namespace kvist::report

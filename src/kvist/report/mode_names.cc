@@ -1,0 +1,53 @@
+#include "kvist/report/mode_names.h"
+
+namespace kvist::report {
+
+using spec::RoutingMode;
+
+std::string short_name(RoutingMode mode) {
+  if (mode == RoutingMode::kRoundRobin) return "RR";
+  if (mode == RoutingMode::kKv) return "KV";
+  return std::string(spec::to_string(mode));
+}
+
+std::string_view long_name(RoutingMode mode) {
+  switch (mode) {
+    case RoutingMode::kRoundRobin:
+      return "Round-robin";
+    case RoutingMode::kRandom:
+      return "Random";
+    case RoutingMode::kLeastLoaded:
+      return "Least-loaded";
+    case RoutingMode::kKv:
+      return "KV cache-aware";
+    case RoutingMode::kDynamo:
+      return "Dynamo KV cost";
+  }
+  return "Unknown";
+}
+
+std::string_view title_name(RoutingMode mode) {
+  switch (mode) {
+    case RoutingMode::kRoundRobin:
+      return "Round-Robin";
+    case RoutingMode::kRandom:
+      return "Random Routing";
+    case RoutingMode::kLeastLoaded:
+      return "Least-Loaded Routing";
+    case RoutingMode::kKv:
+      return "KV Cache Routing";
+    case RoutingMode::kDynamo:
+      return "Dynamo KV Cost Routing";
+  }
+  return "Unknown";
+}
+
+std::string_view single_mode_name(RoutingMode mode) {
+  return mode == RoutingMode::kKv ? std::string_view("KV-aware") : long_name(mode);
+}
+
+std::string_view json_key(RoutingMode mode) {
+  return mode == RoutingMode::kKv ? std::string_view("kv_aware") : spec::to_string(mode);
+}
+
+}  // namespace kvist::report

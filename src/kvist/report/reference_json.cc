@@ -1,0 +1,225 @@
+#include "kvist/report/reference_json.h"
+
+#include <cmath>
+
+#include "kvist/base/json_writer.h"
+#include "kvist/report/level_figures.h"
+#include "kvist/report/mode_names.h"
+
+namespace kvist::report {
+namespace {
+
+constexpr int kMsDecimals = 3;
+constexpr int kPctDecimals = 3;
+constexpr int kRateDecimals = 6;
+
+/// Rounded, so that files do not carry digits no measurement has; null where there is no value.
+void number(JsonWriter& json, std::string_view key, std::optional<double> value, int decimals) {
+  json.key(key);
+  if (!value) {
+    json.null();
+    return;
+  }
+  const double scale = std::pow(10.0, decimals);
+  const double rounded = std::round(*value * scale) / scale;
+  json.value(std::isfinite(rounded) ? rounded : *value);
+}
+
+template <class T>
+void optional_field(JsonWriter& json, std::string_view key, const std::optional<T>& value) {
+  json.key(key);
+  if (value) {
+    json.value(*value);
+  } else {
+    json.null();
+  }
+}
+
+void published_keys(JsonWriter& json, const LevelAnalysis& a) {
+  number(json, "ttft_p50_ms", figure::ttft_p50_ms(a), kMsDecimals);
+  number(json, "ttft_p95_ms", figure::ttft_p95_ms(a), kMsDecimals);
+  number(json, "kv_hit_rate_pct", figure::kv_hit_rate_pct(a), kPctDecimals);
+  number(json, "error_pct", figure::error_pct(a), kPctDecimals);
+  number(json, "actual_rps", figure::actual_rps(a), kRateDecimals);
+  number(json, "tops", figure::tops(a), kRateDecimals);
+  number(json, "tpot_p50_ms", figure::tpot_p50_ms(a), kMsDecimals);
+  number(json, "tpot_p95_ms", figure::tpot_p95_ms(a), kMsDecimals);
+  number(json, "latency_p50_ms", figure::latency_p50_ms(a), kMsDecimals);
+  number(json, "latency_p95_ms", figure::latency_p95_ms(a), kMsDecimals);
+}
+
+void distribution(JsonWriter& json, std::string_view key, const Distribution& d) {
+  json.key(key).begin_object().field("count", d.count);
+  const std::pair<std::string_view, double Distribution::*> figures[] = {
+      {"mean", &Distribution::mean}, {"standard_deviation", &Distribution::standard_deviation},
+      {"min", &Distribution::min},   {"p50", &Distribution::p50},
+      {"p90", &Distribution::p90},   {"p95", &Distribution::p95},
+      {"p99", &Distribution::p99},   {"max", &Distribution::max}};
+  for (const auto& [name, figure] : figures) number(json, name, figure_of(d, figure), kMsDecimals);
+  json.end_object();
+}
+
+void exact_figures(JsonWriter& json, const ExactFigures& exact) {
+  json.key("exact").begin_object();
+  distribution(json, "ttft_ms", exact.ttft_ms);
+  distribution(json, "tpot_ms", exact.tpot_ms);
+  distribution(json, "itl_ms", exact.itl_ms);
+  distribution(json, "itl_request_mean_ms", exact.itl_request_mean_ms);
+  distribution(json, "latency_ms", exact.latency_ms);
+  number(json, "window_s", exact.window_s, kRateDecimals);
+  number(json, "output_tokens_per_s", exact.output_tokens_per_s, kRateDecimals);
+  number(json, "turns_per_s", exact.turns_per_s, kRateDecimals);
+  number(json, "conversation_starts_per_s", exact.conversation_starts_per_s, kRateDecimals);
+  json.end_object();
+}
+
+void snapshot_figures(JsonWriter& json, const MeasuredLevel& level) {
+  const PublishedFigures& p = level.analysis.published;
+  json.key("snapshots").begin_object().field("count", level.record->snapshots.size());
+  json.field("with_ttft", p.ttft_p50_ms.snapshots);
+  json.field("with_tpot", p.tpot_p50_ms.snapshots);
+  json.field("with_latency", p.latency_p50_ms.snapshots);
+  number(json, "itl_p50_ms", p.itl_p50_ms.mean, kMsDecimals);
+  number(json, "itl_p95_ms", p.itl_p95_ms.mean, kMsDecimals);
+  number(json, "error_pct", p.error_pct.mean, kPctDecimals);
+  json.end_object();
+}
+
+void turn_counts(JsonWriter& json, std::string_view key, const TurnCounts& counts) {
+  json.key(key).begin_object();
+  json.field("succeeded", counts.succeeded).field("failed", counts.failed).field("abandoned", counts.abandoned);
+  json.end_object();
+}
+
+void workers(JsonWriter& json, const MeasuredLevel& level) {
+  json.key("workers").begin_array();
+  for (const results::WorkerLevelRecord& w : level.record->workers) {
+    json.begin_object().field("worker", w.worker);
+    std::optional<std::size_t> turns;
+    for (const WorkerShare& share : level.analysis.worker_shares) {
+      if (share.worker == w.worker) turns = share.turns;
+    }
+    optional_field(json, "turns", turns);
+    json.field("prefix_query_tokens", w.prefix_query_tokens).field("prefix_hit_tokens", w.prefix_hit_tokens);
+    json.field("prompt_tokens", w.prompt_tokens).field("prefilled_tokens", w.prefilled_tokens);
+    json.field("generated_tokens", w.generated_tokens).field("evictions", w.evictions);
+    json.field("preemptions", w.preemptions).field("restarts", w.restarts);
+    optional_field(json, "acceptance_rate", w.acceptance_rate);
+    json.field("kv_usage_max", w.kv_usage_max).field("running_mean", w.running_mean);
+    json.field("waiting_max", w.waiting_max).end_object();
+  }
+  json.end_array();
+}
+
+void predicted_cache(JsonWriter& json, const PredictedCache& predicted) {
+  json.key("predicted_cache").begin_object().field("turns", predicted.turns);
+  const bool any = predicted.turns > 0;
+  optional_field(json, "predicted_tokens", any ? std::optional(predicted.predicted_tokens) : std::nullopt);
+  optional_field(json, "cached_tokens", any ? std::optional(predicted.cached_tokens) : std::nullopt);
+  number(json, "mean_absolute_error_tokens", predicted.mean_absolute_error_tokens, kMsDecimals);
+  json.end_object();
+}
+
+void client(JsonWriter& json, const MeasuredLevel& level) {
+  const results::ClientHealth& health = level.record->client;
+  json.key("client").begin_object();
+  json.field("verdict", level.analysis.client.ok() ? "ok" : "degraded").key("reasons").begin_array();
+  for (const std::string& reason : level.analysis.client.reasons) json.value(reason);
+  json.end_array();
+  json.field("loop_delay_p99_ms", health.loop_delay_p99_ms).field("loop_delay_max_ms", health.loop_delay_max_ms);
+  json.field("cpu_share", health.cpu_share).field("send_delay_p99_ms", health.send_delay_p99_ms).end_object();
+}
+
+void own_keys(JsonWriter& json, const MeasuredLevel& level) {
+  const LevelAnalysis& a = level.analysis;
+  json.key("kvist").begin_object();
+  json.field("started", level.record->started_utc).field("seed", level.record->seed).field("excluded", a.excluded);
+  number(json, "conversation_starts_per_s", figure::conversation_starts_per_s(a), kRateDecimals);
+  number(json, "workers_hit_rate_pct", a.hit_rate.workers_pct, kPctDecimals);
+  number(json, "hit_rate_difference_points", a.hit_rate.difference_points, kPctDecimals);
+  json.field("client_prompt_tokens", a.hit_rate.client_prompt_tokens);
+  json.field("client_cached_tokens", a.hit_rate.client_cached_tokens);
+  optional_field(json, "prefilled_tokens", a.prefilled_tokens);
+  number(json, "imbalance", a.imbalance, kPctDecimals);
+  turn_counts(json, "turns", a.all_turns);
+  turn_counts(json, "window_turns", a.window_turns);
+  snapshot_figures(json, level);
+  exact_figures(json, a.exact);
+  predicted_cache(json, a.predicted);
+  workers(json, level);
+  client(json, level);
+  json.key("remarks").begin_array();
+  for (const std::string& remark : level.record->remarks) json.value(remark);
+  json.end_array().end_object();
+}
+
+void level_keys(JsonWriter& json, const MeasuredLevel& level, JsonDetail detail) {
+  published_keys(json, level.analysis);
+  if (detail == JsonDetail::kFull) own_keys(json, level);
+}
+
+void levels(JsonWriter& json, const RunAnalysis& analysis, JsonDetail detail) {
+  const bool flat = analysis.modes().size() == 1;
+  json.key("levels").begin_array();
+  for (const std::uint32_t concurrency : analysis.concurrencies()) {
+    json.begin_object().field("concurrency", concurrency);
+    for (const spec::RoutingMode mode : analysis.modes()) {
+      const MeasuredLevel* level = analysis.find(mode, concurrency);
+      if (flat) {
+        if (level != nullptr) level_keys(json, *level, detail);
+        continue;
+      }
+      json.key(json_key(mode));
+      if (level == nullptr) {
+        json.null();
+        continue;
+      }
+      json.begin_object();
+      level_keys(json, *level, detail);
+      json.end_object();
+    }
+    json.end_object();
+  }
+  json.end_array();
+}
+
+void run_keys(JsonWriter& json, const RunAnalysis& analysis) {
+  const results::RunRecord& run = analysis.run();
+  const spec::MethodSpec& method = analysis.sweep().method;
+  json.key("kvist").begin_object();
+  json.field("format", 1).field("name", run.name).field("version", run.kvist_version);
+  json.field("started", run.started_utc).field("finished", run.finished_utc).field("simulated", run.simulated);
+  optional_field(json, "time_scale", analysis.time_scale());
+  json.key("modes").begin_array();
+  for (const spec::RoutingMode mode : analysis.modes()) json.value(spec::to_string(mode));
+  json.end_array();
+  json.key("method").begin_object();
+  json.field("warmup_s", to_seconds(method.warmup)).field("snapshots", method.snapshots);
+  json.field("snapshot_interval_s", to_seconds(method.snapshot_interval));
+  json.field("summary_window_s", to_seconds(method.window));
+  json.field("drain_timeout_s", to_seconds(method.drain_timeout));
+  json.field("exclude_error_pct_above", method.max_error_pct).end_object();
+  json.field("workload_seed", analysis.sweep().workload.seed).key("machine").begin_object();
+  for (const auto& [key, value] : run.machine) json.field(key, value);
+  json.end_object().end_object();
+}
+
+}  // namespace
+
+std::string reference_json(const RunAnalysis& analysis, JsonDetail detail) {
+  const results::RunRecord& run = analysis.run();
+  JsonWriter json(2);
+  json.begin_object().field("generated", run.finished_utc.empty() ? run.started_utc : run.finished_utc);
+  if (analysis.modes().size() == 1) {
+    json.field("mode", spec::to_string(analysis.modes().front()));
+  } else {
+    json.field("metric", "loadgen_ttft_all_seconds");
+  }
+  json.field("target_rps", analysis.sweep().workload.target_rps);
+  levels(json, analysis, detail);
+  if (detail == JsonDetail::kFull) run_keys(json, analysis);
+  json.end_object();
+  return json.take() + "\n";
+}
+
+}  // namespace kvist::report

@@ -1,0 +1,29 @@
+// The parts of a report, each appended to a document in the order sweep_document.cc calls them.
+#pragma once
+
+#include "kvist/report/document.h"
+#include "kvist/report/run_analysis.h"
+
+namespace kvist::report {
+
+/// "Test Methodology" and "Deployment Details": what was measured, how, as it really was.
+void add_method(Document& document, const RunAnalysis& analysis);
+void add_deployment(Document& document, const RunAnalysis& analysis);
+
+/// The published two-mode tables: results side by side, error rates, throughput, TPOT, latency. Requires two modes.
+void add_two_mode_tables(Document& document, const RunAnalysis& analysis);
+/// The published single-mode tables of one mode.
+void add_single_mode_tables(Document& document, const RunAnalysis& analysis, spec::RoutingMode mode);
+/// Times multiplied by the time scale; nothing where the engines ran at the speed of their model.
+void add_model_time(Document& document, const RunAnalysis& analysis, int heading_level);
+/// The published bullets, computed: improvement, trend, peak, hit rates. Requires two modes.
+void add_summary(Document& document, const RunAnalysis& analysis);
+
+/// kvist's own sections.
+void add_exact_percentiles(Document& document, const RunAnalysis& analysis);
+void add_workers(Document& document, const RunAnalysis& analysis);
+void add_hit_rate_check(Document& document, const RunAnalysis& analysis);
+void add_load_generator(Document& document, const RunAnalysis& analysis);
+void add_remarks(Document& document, const RunAnalysis& analysis);
+
+}  // namespace kvist::report

@@ -1,0 +1,140 @@
+#include "kvist/report/svg_plot.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <iterator>
+
+#include "kvist/report/document.h"
+
+namespace kvist::report {
+namespace {
+
+// The drawing's own units; the page scales it to the width it has.
+constexpr double kWidth = 480;
+constexpr double kHeight = 270;
+constexpr double kLeft = 58;
+constexpr double kRight = 12;
+constexpr double kTop = 10;
+constexpr double kBottom = 44;
+constexpr double kMarkRadius = 3.5;
+
+class Drawing {
+ public:
+  Drawing(const Plot& plot, std::string& out)
+      : plot_(plot),
+        out_(out),
+        x_(plot.x_kind, values(plot, true)),
+        y_(AxisScale::Kind::kLinearFromZero, values(plot, false)) {}
+
+  void draw() {
+    append("<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">\n", kWidth, kHeight, escape_html(plot_.title));
+    draw_y_axis();
+    draw_x_axis();
+    for (const PlotSeries& series : plot_.series) draw_line(series);
+    for (const PlotSeries& series : plot_.series) draw_marks(series);
+    append("</svg>\n");
+  }
+
+ private:
+  template <class... Args>
+  void append(fmt::format_string<Args...> format, Args&&... args) {
+    fmt::format_to(std::back_inserter(out_), format, std::forward<Args>(args)...);
+  }
+
+  static bool drawable(const PlotPoint& point) { return point.y && std::isfinite(*point.y) && std::isfinite(point.x); }
+
+  static std::vector<double> values(const Plot& plot, bool of_x) {
+    std::vector<double> all;
+    for (const PlotSeries& series : plot.series) {
+      for (const PlotPoint& point : series.points) {
+        if (of_x) {
+          all.push_back(point.x);
+        } else if (point.y) {
+          all.push_back(*point.y);
+        }
+      }
+    }
+    return all;
+  }
+
+  [[nodiscard]] double x_of(double value) const { return kLeft + x_.position(value) * (kWidth - kLeft - kRight); }
+  [[nodiscard]] double y_of(double value) const {
+    return kHeight - kBottom - y_.position(value) * (kHeight - kTop - kBottom);
+  }
+
+  void draw_y_axis() {
+    for (const double tick : y_.ticks()) {
+      const double y = y_of(tick);
+      append("<line class=\"grid\" x1=\"{}\" y1=\"{:.1f}\" x2=\"{}\" y2=\"{:.1f}\"/>", kLeft, y, kWidth - kRight, y);
+      append("<text class=\"tick\" x=\"{}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>\n", kLeft - 6, y + 3.5,
+             format_tick(tick));
+    }
+    const double middle = (kTop + kHeight - kBottom) / 2;
+    append("<text class=\"axis\" text-anchor=\"middle\" transform=\"translate(13 {:.1f}) rotate(-90)\">{}</text>\n",
+           middle, escape_html(plot_.y_title));
+  }
+
+  void draw_x_axis() {
+    const double base = kHeight - kBottom;
+    append("<line class=\"base\" x1=\"{}\" y1=\"{}\" x2=\"{}\" y2=\"{}\"/>", kLeft, base, kWidth - kRight, base);
+    for (const double tick : x_.ticks()) {
+      append("<text class=\"tick\" x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n", x_of(tick), base + 15,
+             format_tick(tick));
+    }
+    append("<text class=\"axis\" x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n", (kLeft + kWidth - kRight) / 2,
+           kHeight - 8, escape_html(plot_.x_title));
+  }
+
+  void draw_line(const PlotSeries& series) {
+    std::string path;
+    bool pen_down = false;
+    for (const PlotPoint& point : series.points) {
+      if (!drawable(point)) {
+        pen_down = false;
+        continue;
+      }
+      fmt::format_to(std::back_inserter(path), "{}{:.1f} {:.1f}", pen_down ? 'L' : 'M', x_of(point.x), y_of(*point.y));
+      pen_down = true;
+    }
+    if (path.empty()) return;
+    append("<path class=\"line s{}{}\" d=\"{}\"/>\n", series.colour, series.dashed ? " dashed" : "", path);
+  }
+
+  void draw_marks(const PlotSeries& series) {
+    for (const PlotPoint& point : series.points) {
+      if (point.tooltip.empty() || !drawable(point)) continue;
+      append("<circle class=\"mark s{}{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{}\"><title>{}</title></circle>\n",
+             series.colour, series.dashed ? " hollow" : "", x_of(point.x), y_of(*point.y), kMarkRadius,
+             escape_html(point.tooltip));
+    }
+  }
+
+  const Plot& plot_;
+  std::string& out_;
+  AxisScale x_;
+  AxisScale y_;
+};
+
+void append_legend(std::string& out, const std::vector<PlotSeries>& series) {
+  out += "<div class=\"legend\">";
+  for (const PlotSeries& s : series) {
+    out += fmt::format(
+        "<span><svg viewBox=\"0 0 26 10\" width=\"26\" height=\"10\" aria-hidden=\"true\"><path class=\"line s{0}{1}\" "
+        "d=\"M1 5L25 5\"/><circle class=\"mark s{0}{2}\" cx=\"13\" cy=\"5\" r=\"3\"/></svg>{3}</span>",
+        s.colour, s.dashed ? " dashed" : "", s.dashed ? " hollow" : "", escape_html(s.name));
+  }
+  out += "</div>\n";
+}
+
+}  // namespace
+
+std::string render_svg(const Plot& plot) {
+  std::string out = "<figure class=\"plot\">\n<figcaption>" + escape_html(plot.title) + "</figcaption>\n";
+  append_legend(out, plot.series);
+  Drawing(plot, out).draw();
+  out += "</figure>\n";
+  return out;
+}
+
+}  // namespace kvist::report
