@@ -50,7 +50,7 @@ std::vector<SequencerAction> EventSequencer::on_live(std::uint64_t sequence, std
       restart_from_live(sequence, std::move(payload), now, actions);
   } else if (replay_ != Replay::kNone) {
     buffer_live(sequence, std::move(payload), now, actions);
-  } else if (next_ ? sequence == *next_ : lossless_start(sequence)) {
+  } else if (next_ ? sequence == *next_ : certain_start(sequence)) {
     apply(sequence, std::move(payload), actions);
   } else {
     ++counters_.gaps;
@@ -79,19 +79,14 @@ std::vector<SequencerAction> EventSequencer::on_replayed(std::uint64_t sequence,
     return actions;
   }
   last_replayed_ = sequence;
-  if (std::exchange(rebuilding_, false) && next_) {
-    reset("rebuilding from all the publisher still has", actions);
-    next_.reset();
-    replay_start_.reset();
-    digests_.clear();
-  }
+  if (std::exchange(rebuilding_, false) && next_) rebuild_from(sequence, actions);
   if (next_ && sequence < *next_) {
     ++counters_.duplicates;
     if (recall(sequence, payload) == Known::kDifferent) restart_from_replay(sequence, actions);
-  } else if (next_ ? sequence == *next_ : sequence <= 1) {
+  } else if (next_ ? sequence == *next_ : starts_run(sequence)) {
     apply(sequence, std::move(payload), actions);
   } else if (first) {
-    skip_to(sequence, actions);
+    skip_to(sequence, now, actions);
     apply(sequence, std::move(payload), actions);
   } else if (const auto known = buffered_.find(sequence); known == buffered_.end()) {
     // A hole within the answer: the rest waits, and what is missing is asked for again.
@@ -105,6 +100,7 @@ std::vector<SequencerAction> EventSequencer::on_replayed(std::uint64_t sequence,
 
 std::vector<SequencerAction> EventSequencer::on_replay_end(TimePoint now) {
   Actions actions;
+  stale_until_.reset();
   if (replay_ == Replay::kNone) return actions;
   if (replay_ == Replay::kDiscarding) {
     start_replay(now, actions);
@@ -145,16 +141,25 @@ EventSequencer::Known EventSequencer::recall(std::uint64_t sequence, const std::
   return digests_[digests_.size() - age] == digest(payload) ? Known::kSame : Known::kDifferent;
 }
 
-/// Is a run's first live frame surely its first one? Publishers number from 0 or from 1, so a 1 leaves open whether
-/// there was a 0 before; a replay can tell.
-bool EventSequencer::lossless_start(std::uint64_t sequence) const {
-  return sequence == 0 || (sequence == 1 && !options_.replay_available);
+/// Publishers number from 0 or from 1. What one of them does is known once it has sent a 0; before that, one that has
+/// lost exactly its 0 looks like one that begins with 1.
+bool EventSequencer::starts_run(std::uint64_t sequence) const {
+  return sequence == 0 || (sequence == 1 && !counts_from_zero_);
 }
 
-/// Hands out the next frame. The first of a run makes the view exact if nothing can have been before it.
+/// For live frames: a first 1 leaves open whether there was a 0 before, where a replay can tell.
+bool EventSequencer::certain_start(std::uint64_t sequence) const {
+  return sequence == 0 || (!options_.replay_available && starts_run(sequence));
+}
+
+/// Hands out the next frame. The first of a run makes the view exact.
 void EventSequencer::apply(std::uint64_t sequence, std::string payload, Actions& actions) {
-  if (!next_ && sequence <= 1) {
-    lost_since_reset_ = false;
+  if (sequence == 0) counts_from_zero_ = true;
+  if (!next_) {
+    view_start_ = sequence;
+    lost_since_reset_ = !starts_run(sequence);
+  }
+  if (!lost_since_reset_) {
     rebuild_at_.reset();
     rebuild_delay_ = options_.rebuild_delay;
   }
@@ -225,8 +230,7 @@ void EventSequencer::restart_from_live(std::uint64_t sequence, std::string paylo
   ++counters_.restarts;
   forget_run(fmt::format("publisher restarted: its events fell back to {}", sequence), actions);
   if (!options_.replay_available || sequence == 0) {
-    end_replay();
-    lost_since_reset_ = sequence > 1;
+    abandon_replay(now);
     apply(sequence, std::move(payload), actions);
     return;
   }
@@ -245,8 +249,14 @@ void EventSequencer::restart_from_replay(std::uint64_t sequence, Actions& action
   replay_ = Replay::kDiscarding;
 }
 
-/// Asks from the last applied frame, to know the publisher by it; for a rebuild or a new run, from the start.
+/// Asks from the last applied frame, to know the publisher by it; for a rebuild or a new run, from the start. If an
+/// abandoned answer may still come in, asks after it.
 void EventSequencer::start_replay(TimePoint now, Actions& actions) {
+  if (const auto stale_until = std::exchange(stale_until_, std::nullopt); stale_until && now < *stale_until) {
+    replay_ = Replay::kDiscarding;
+    replay_deadline_ = stale_until;
+    return;
+  }
   ++counters_.replays;
   replay_ = Replay::kRunning;
   replay_deadline_ = now + options_.replay_timeout;
@@ -261,15 +271,32 @@ void EventSequencer::end_replay() {
   rebuilding_ = false;
 }
 
-/// The publisher has nothing before `sequence` any more: lost for good, so no later rebuild could bring it back.
-void EventSequencer::skip_to(std::uint64_t sequence, Actions& actions) {
+/// Ends a replay whose own end has not come: for a while, the rest of it may still arrive.
+void EventSequencer::abandon_replay(TimePoint now) {
+  if (replay_ != Replay::kNone) stale_until_ = now + options_.replay_timeout;
+  end_replay();
+}
+
+/// The answer starts later than asked for: the publisher has nothing before `sequence` any more.
+void EventSequencer::skip_to(std::uint64_t sequence, TimePoint now, Actions& actions) {
   reset(fmt::format("events {} to {} are lost: the publisher no longer has them", next_.value_or(0), sequence - 1),
         actions);
-  lost_since_reset_ = true;
-  rebuild_at_.reset();
-  digests_.clear();
   while (!buffered_.empty() && buffered_.begin()->first < sequence) take_buffered();
-  next_ = sequence;
+  next_.reset();
+  digests_.clear();
+  schedule_rebuild(now);
+}
+
+/// The first frame of a rebuild: it is worth starting over only if it reaches further back than what there is.
+void EventSequencer::rebuild_from(std::uint64_t sequence, Actions& actions) {
+  if (sequence >= view_start_) {
+    rebuild_at_.reset();
+    return;
+  }
+  reset("rebuilding from all the publisher still has", actions);
+  next_.reset();
+  replay_start_.reset();
+  digests_.clear();
 }
 
 /// Drops what the replay has brought too. False if under a known number there is another event.
@@ -285,7 +312,7 @@ bool EventSequencer::drop_known_buffered() {
 void EventSequencer::apply_buffered(Actions& actions) {
   while (!buffered_.empty()) {
     const std::uint64_t sequence = buffered_.begin()->first;
-    if (next_ ? sequence != *next_ : sequence > 1) return;
+    if (next_ ? sequence != *next_ : !starts_run(sequence)) return;
     apply(sequence, take_buffered(), actions);
   }
 }
@@ -293,15 +320,14 @@ void EventSequencer::apply_buffered(Actions& actions) {
 /// A replay has ended: the frames that waited for it follow, and whatever is still missing is asked for again as long
 /// as that gets anywhere.
 void EventSequencer::merge_buffered(TimePoint now, Actions& actions) {
+  end_replay();
   if (!drop_known_buffered()) {
     restart_during_replay(now, actions);
     return;
   }
   apply_buffered(actions);
-  rebuilding_ = false;
-  if (buffered_.empty())
-    end_replay();
-  else if (next_ != replay_start_)
+  if (buffered_.empty()) return;
+  if (next_ != replay_start_)
     start_replay(now, actions);
   else
     give_up(missing_before_buffered(), now, actions);
@@ -322,16 +348,14 @@ std::string EventSequencer::missing_before_buffered() const {
 void EventSequencer::time_out(TimePoint now, Actions& actions) {
   const bool rebuild_failed = rebuilding_;
   const bool live_came = !buffered_.empty();
+  abandon_replay(now);
   if (rebuild_failed || (last_replayed_ && live_came)) {
     if (!drop_known_buffered()) {
       restart_during_replay(now, actions);
       return;
     }
     apply_buffered(actions);
-    if (buffered_.empty()) {
-      end_replay();
-      return;
-    }
+    if (buffered_.empty()) return;
   }
   give_up("replay did not end in time", now, actions);
 }
@@ -339,11 +363,11 @@ void EventSequencer::time_out(TimePoint now, Actions& actions) {
 /// Goes on from what is at hand: the frames after the last gap among those that wait. Earlier ones would only build
 /// what the next gap makes worthless.
 void EventSequencer::give_up(std::string reason, TimePoint now, Actions& actions) {
+  abandon_replay(now);
   if (!drop_known_buffered()) {
     restart_during_replay(now, actions);
     return;
   }
-  end_replay();
   reset(std::move(reason), actions);
   lost_since_reset_ = true;
   schedule_rebuild(now);

@@ -34,10 +34,9 @@ using SequencerAction = std::variant<ApplyPayload, ResetWorker, RequestReplay>;
 ///    of it. A number that falls back without being a frame seen before, other content under a known number, or an
 ///    empty answer mean that the publisher restarted: the worker's blocks are forgotten and the new run is replayed
 ///    from its start.
-///  - A replay that starts later than asked for: events are lost for good. One that does not end within its deadline,
-///    leaves a gap open or is overrun by live frames: they are lost for now. In each case the blocks are forgotten and
-///    the stream goes on from what is at hand; in the latter ones the whole buffer is asked for again later, with
-///    growing pauses.
+///  - Events are lost when a replay starts later than asked for, does not end within its deadline, leaves a gap open or
+///    is overrun by live frames. Then the blocks are forgotten and the stream goes on from what is at hand. Later, with
+///    growing pauses, the whole buffer is asked for again, as long as it may reach further back than what there is.
 ///  - At most one replay is under way, and every wait has a deadline: call poll() at next_wakeup().
 class EventSequencer {
  public:
@@ -79,12 +78,13 @@ class EventSequencer {
   enum class Replay : std::uint8_t {
     kNone,
     kRunning,
-    kDiscarding,  ///< belongs to a run that has ended: waited out, so that its frames are not taken for the new run's
+    kDiscarding,  ///< useless, of an ended run or given up: waited out before the next, so that frames never mix
   };
   enum class Known : std::uint8_t { kSame, kDifferent, kForgotten };
 
   [[nodiscard]] Known recall(std::uint64_t sequence, const std::string& payload) const;
-  [[nodiscard]] bool lossless_start(std::uint64_t sequence) const;
+  [[nodiscard]] bool starts_run(std::uint64_t sequence) const;
+  [[nodiscard]] bool certain_start(std::uint64_t sequence) const;
   void apply(std::uint64_t sequence, std::string payload, Actions& actions);
   void buffer_live(std::uint64_t sequence, std::string payload, TimePoint now, Actions& actions);
   void buffer(std::uint64_t sequence, std::string payload);
@@ -98,7 +98,9 @@ class EventSequencer {
   void restart_during_replay(TimePoint now, Actions& actions);
   void start_replay(TimePoint now, Actions& actions);
   void end_replay();
-  void skip_to(std::uint64_t sequence, Actions& actions);
+  void abandon_replay(TimePoint now);
+  void skip_to(std::uint64_t sequence, TimePoint now, Actions& actions);
+  void rebuild_from(std::uint64_t sequence, Actions& actions);
   [[nodiscard]] bool drop_known_buffered();
   void apply_buffered(Actions& actions);
   void merge_buffered(TimePoint now, Actions& actions);
@@ -111,6 +113,8 @@ class EventSequencer {
   Counters counters_;
   std::optional<std::uint64_t> next_;  // the sequence number expected next; nothing before a run's first frame
   std::deque<std::uint64_t> digests_;  // of the last applied payloads, the newest belongs to next_ - 1
+  std::uint64_t view_start_ = 0;       // the first number applied since the last reset
+  bool counts_from_zero_ = false;      // its runs begin with 0, not with 1
   bool lost_since_reset_ = false;
   std::optional<TimePoint> rebuild_at_;  // when to ask for the whole buffer again
   Duration rebuild_delay_;
@@ -118,6 +122,7 @@ class EventSequencer {
   Replay replay_ = Replay::kNone;
   bool rebuilding_ = false;  // the replay asked for the whole buffer; its first frame replaces what was built so far
   std::optional<TimePoint> replay_deadline_;
+  std::optional<TimePoint> stale_until_;        // until then, an abandoned answer may still come in
   std::optional<std::uint64_t> replay_start_;   // next_ when the replay was asked for
   std::optional<std::uint64_t> last_replayed_;  // number of the replay's last frame
 
