@@ -1,0 +1,83 @@
+#include "kvist/gateway/admin.h"
+
+#include <fmt/format.h>
+
+#include <string>
+#include <string_view>
+
+#include "kvist/base/json_writer.h"
+#include "kvist/base/yaml.h"
+#include "kvist/gateway/error_answer.h"
+#include "kvist/telemetry/log.h"
+
+namespace kvist::gateway {
+namespace {
+
+// JSON is YAML: the reader of the configuration reads this body too, with its bounds and its words for what is wrong.
+Result<spec::RoutingMode> read_mode(std::string_view body) {
+  KVIST_TRY(const YamlNode document, YamlNode::parse(body, "body"));
+  if (!document.is_map()) {
+    return fail(ErrorCode::kInvalidArgument, "body: expected an object like {\"mode\":\"kv\"}");
+  }
+  KVIST_TRY(const YamlNode mode, document.require("mode"));
+  KVIST_TRY_VOID(document.finish());
+  KVIST_TRY(const std::string name, mode.as_string());
+  return spec::parse_routing_mode(name);
+}
+
+void write_limits(JsonWriter& json, const routing::EngineLimits& limits) {
+  json.key("limits").begin_object();
+  json.field("block_size", limits.block_size).field("kv_blocks", limits.kv_blocks);
+  json.field("max_batch_size", limits.max_batch_size).field("max_num_tokens", limits.max_num_tokens);
+  json.end_object();
+}
+
+void write_worker(JsonWriter& json, const GatewayParts& parts, WorkerId id) {
+  const dispatch::Fleet::Worker& worker = parts.fleet.worker(id);
+  const routing::WorkerLoad& load = parts.router.loads().load(id);
+  const WorkerMonitor& monitor = *parts.monitors[id.value()];
+  const auto& feed = parts.feeds[id.value()];
+  json.begin_object();
+  json.field("name", worker.name).field("url", parts.spec.workers[id.value()].url);
+  json.field("health", to_string(worker.health)).field("healthy", worker.health == dispatch::WorkerHealth::kHealthy);
+  json.field("last_problem", worker.last_problem).field("restarts", monitor.restarts());
+  json.field("in_flight", load.requests).field("prefill_tokens", load.prefill_tokens);
+  json.field("prompt_blocks", load.prompt_blocks).field("output_tokens", load.output_tokens);
+  json.field("indexed_blocks", parts.router.index().worker_blocks(id));
+  json.field("index_exact", feed != nullptr && feed->exact() && !monitor.block_size_mismatch());
+  json.field("block_size_mismatch", monitor.block_size_mismatch());
+  const WorkerReport& report = monitor.report();
+  json.field("running", report.running).field("waiting", report.waiting).field("kv_usage", report.kv_usage);
+  write_limits(json, report.limits);
+  json.end_object();
+}
+
+}  // namespace
+
+net::HttpResponse get_router_mode(const GatewayParts& parts) {
+  JsonWriter json;
+  json.begin_object().field("mode", to_string(parts.router.mode())).end_object();
+  return json_answer(json.take());
+}
+
+net::HttpResponse set_router_mode(GatewayParts& parts, const net::HttpRequest& request) {
+  const auto mode = read_mode(request.body);
+  if (!mode) return error_answer(mode.error());
+  telemetry::log_info("admin", fmt::format("routing mode {} -> {}", to_string(parts.router.mode()), to_string(*mode)));
+  parts.router.set_mode(*mode);
+  return get_router_mode(parts);
+}
+
+net::HttpResponse get_status(const GatewayParts& parts) {
+  JsonWriter json;
+  json.begin_object();
+  json.field("model", parts.spec.model).field("mode", to_string(parts.router.mode()));
+  json.field("in_flight", parts.dispatcher.in_flight());
+  json.field("block_size", parts.spec.block_size).field("index_keys", parts.router.index().keys());
+  json.key("workers").begin_array();
+  for (std::uint32_t i = 0; i < parts.fleet.size(); ++i) write_worker(json, parts, WorkerId(i));
+  json.end_array().end_object();
+  return json_answer(json.take());
+}
+
+}  // namespace kvist::gateway

@@ -1,0 +1,20 @@
+// The admin endpoints: the routing mode at run time, and the state of the gateway as JSON.
+#pragma once
+
+#include <memory>
+
+#include "kvist/gateway/gateway_parts.h"
+#include "kvist/net/http_server.h"
+#include "kvist/net/http_types.h"
+
+namespace kvist::gateway {
+
+/// GET /admin/router_mode: {"mode":"kv"}
+[[nodiscard]] net::HttpResponse get_router_mode(const GatewayParts& parts);
+/// PUT or POST /admin/router_mode with {"mode":"round_robin"}: takes effect with the next request; index and loads
+/// stay.
+[[nodiscard]] net::HttpResponse set_router_mode(GatewayParts& parts, const net::HttpRequest& request);
+/// GET /admin/status
+[[nodiscard]] net::HttpResponse get_status(const GatewayParts& parts);
+
+}  // namespace kvist::gateway

@@ -1,0 +1,16 @@
+// The gateway's own error answers.
+#pragma once
+
+#include <string>
+
+#include "kvist/base/error.h"
+#include "kvist/net/http_types.h"
+
+namespace kvist::gateway {
+
+/// An error as the OpenAI API writes it, with Retry-After where trying again may help.
+[[nodiscard]] net::HttpResponse error_answer(const Error& error, const std::string& request_id = {});
+/// 200 with a JSON body.
+[[nodiscard]] net::HttpResponse json_answer(std::string json);
+
+}  // namespace kvist::gateway

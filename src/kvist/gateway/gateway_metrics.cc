@@ -1,0 +1,152 @@
+#include "kvist/gateway/gateway_metrics.h"
+
+#include <string>
+
+namespace kvist::gateway {
+namespace {
+
+using telemetry::Labels;
+using telemetry::MetricsPage;
+
+double number(std::uint64_t count) {
+  return static_cast<double>(count);
+}
+
+void write_outcomes(MetricsPage& page, const dispatch::OutcomeCounts& counts, const std::string& worker) {
+  for (std::size_t i = 0; i < dispatch::kOutcomes; ++i) {
+    if (counts.by_outcome[i] == 0) continue;
+    page.counter("kvist_gateway_requests_total", "Requests that ended, by last worker tried and outcome",
+                 number(counts.by_outcome[i]),
+                 {{"worker", worker}, {"outcome", std::string(to_string(static_cast<dispatch::Outcome>(i)))}});
+  }
+}
+
+void write_requests(const GatewayParts& parts, MetricsPage& page) {
+  const dispatch::DispatchCounters& counters = parts.dispatcher.counters();
+  write_outcomes(page, counters.without_worker, "");
+  for (std::uint32_t i = 0; i < parts.fleet.size(); ++i) {
+    write_outcomes(page, counters.by_worker[i], parts.fleet.worker(WorkerId(i)).name);
+  }
+  for (const auto& [status, count] : parts.proxy.refused()) {
+    page.counter("kvist_gateway_refused_requests_total", "Requests the gateway answered with an error itself",
+                 number(count), {{"status", std::to_string(status)}});
+  }
+  page.gauge("kvist_gateway_in_flight", "Requests under way", number(parts.dispatcher.in_flight()));
+  page.gauge("kvist_gateway_max_in_flight", "Most requests admitted at once", parts.spec.max_in_flight);
+  page.counter("kvist_gateway_retries_total", "Further workers tried", number(counters.retries));
+  page.counter("kvist_gateway_retries_over_budget_total", "Retries not made as the budget was used up",
+               number(counters.retries_over_budget));
+  const ProxyCounters& proxy = parts.proxy.counters();
+  page.histogram("kvist_gateway_time_to_first_token_seconds",
+                 "From a request's arrival to the first token of its stream", LatencyHistogram::bounds(),
+                 proxy.time_to_first_token.counts(), proxy.time_to_first_token.sum_seconds());
+  page.counter("kvist_gateway_slow_client_pauses_total", "Times a worker was slowed for a slow client",
+               number(proxy.pauses));
+  page.counter("kvist_gateway_unreadable_chunks_total", "Stream chunks that were forwarded without being understood",
+               number(proxy.unreadable_chunks));
+}
+
+void write_routing(const GatewayParts& parts, MetricsPage& page) {
+  using spec::RoutingMode;
+  for (const RoutingMode mode : {RoutingMode::kRoundRobin, RoutingMode::kRandom, RoutingMode::kLeastLoaded,
+                                 RoutingMode::kKv, RoutingMode::kDynamo}) {
+    const Labels labels{{"mode", std::string(to_string(mode))}};
+    page.gauge("kvist_gateway_router_mode", "1 for the routing mode in use", parts.router.mode() == mode ? 1 : 0,
+               labels);
+    page.counter("kvist_gateway_routing_decisions_total", "Routing decisions, retries among them",
+                 number(parts.router.decisions(mode)), labels);
+  }
+  const dispatch::DispatchCounters& counters = parts.dispatcher.counters();
+  page.counter("kvist_gateway_usage_reports_total", "Answers whose worker reported its usage",
+               number(counters.usage_reports));
+  page.counter("kvist_gateway_prompt_tokens_total", "Prompt tokens of those answers", number(counters.prompt_tokens));
+  page.counter("kvist_gateway_predicted_cached_tokens_total", "Cached prompt tokens the router predicted for them",
+               number(counters.predicted_cached_tokens));
+  page.counter("kvist_gateway_cached_tokens_total", "Cached prompt tokens their workers reported",
+               number(counters.cached_tokens));
+  page.counter("kvist_gateway_cached_tokens_error_total", "Absolute difference of the two, summed over answers",
+               number(counters.cached_tokens_absolute_error));
+}
+
+void write_worker(const GatewayParts& parts, WorkerId id, MetricsPage& page) {
+  const dispatch::Fleet::Worker& worker = parts.fleet.worker(id);
+  const routing::WorkerLoad& load = parts.router.loads().load(id);
+  const WorkerMonitor& monitor = *parts.monitors[id.value()];
+  const Labels labels{{"worker", worker.name}};
+  page.gauge("kvist_gateway_worker_healthy", "1 while the worker is healthy",
+             worker.health == dispatch::WorkerHealth::kHealthy ? 1 : 0, labels);
+  page.counter("kvist_gateway_worker_failures_total", "Failed health checks and broken connections",
+               number(worker.failures), labels);
+  page.counter("kvist_gateway_worker_restarts_total", "Restarts seen", number(monitor.restarts()), labels);
+  page.counter("kvist_gateway_worker_failed_scrapes_total", "Times its /metrics could not be read",
+               number(monitor.failed_scrapes()), labels);
+  page.gauge("kvist_gateway_worker_in_flight", "Requests given to the worker and not ended", load.requests, labels);
+  page.gauge("kvist_gateway_worker_prefill_tokens", "Uncached prompt tokens it has still to compute",
+             number(load.prefill_tokens), labels);
+  page.gauge("kvist_gateway_worker_prompt_blocks", "Distinct prompt blocks of its requests", number(load.prompt_blocks),
+             labels);
+  page.gauge("kvist_gateway_worker_running", "Requests in its batch, as it reports", monitor.report().running, labels);
+  page.gauge("kvist_gateway_worker_waiting", "Requests in its queue, as it reports", monitor.report().waiting, labels);
+  page.gauge("kvist_gateway_worker_block_size_mismatch", "1 if its KV blocks have another size than configured here",
+             monitor.block_size_mismatch() ? 1 : 0, labels);
+}
+
+void write_index(const GatewayParts& parts, WorkerId id, MetricsPage& page) {
+  const std::string& name = parts.fleet.worker(id).name;
+  const Labels labels{{"worker", name}};
+  const routing::KvIndexCounters& counters = parts.router.index().counters(id);
+  page.gauge("kvist_gateway_kv_index_blocks", "Blocks of the worker in the index",
+             number(parts.router.index().worker_blocks(id)), labels);
+  page.counter("kvist_gateway_kv_blocks_stored_total", "Blocks its events stored", number(counters.stored_blocks),
+               labels);
+  page.counter("kvist_gateway_kv_blocks_removed_total", "Blocks its events removed", number(counters.removed_blocks),
+               labels);
+  page.counter("kvist_gateway_kv_unknown_removals_total", "Removed blocks that the index did not know",
+               number(counters.unknown_removals), labels);
+  page.counter("kvist_gateway_kv_clears_total", "Times its cache was cleared", number(counters.clears), labels);
+  for (std::size_t i = 0; i < routing::kRefusals; ++i) {
+    page.counter("kvist_gateway_kv_events_refused_total", "Events that were not taken into the index",
+                 number(counters.refused[i]),
+                 {{"worker", name}, {"reason", std::string(to_string(static_cast<routing::Refusal>(i)))}});
+  }
+}
+
+void write_feed(const KvEventFeed& feed, const std::string& worker, MetricsPage& page) {
+  const Labels labels{{"worker", worker}};
+  const kv::EventSequencer::Counters& sequencer = feed.sequencer_counters();
+  page.gauge("kvist_gateway_kv_index_exact", "1 while the event stream is whole", feed.exact() ? 1 : 0, labels);
+  page.counter("kvist_gateway_kv_batches_applied_total", "Event batches in sequence", number(sequencer.applied),
+               labels);
+  page.counter("kvist_gateway_kv_gaps_total", "Gaps in the sequence", number(sequencer.gaps), labels);
+  page.counter("kvist_gateway_kv_replays_total", "Replays asked for", number(sequencer.replays), labels);
+  page.counter("kvist_gateway_kv_resets_total", "Times all blocks of the worker were forgotten",
+               number(sequencer.resets), labels);
+  page.counter("kvist_gateway_kv_publisher_restarts_total", "Resets because its publisher began anew",
+               number(sequencer.restarts), labels);
+  page.counter("kvist_gateway_kv_duplicates_total", "Batches that were known already", number(sequencer.duplicates),
+               labels);
+  page.counter("kvist_gateway_kv_undecodable_batches_total", "Batches that could not be read",
+               number(feed.counters().undecodable_batches), labels);
+  page.counter("kvist_gateway_kv_skipped_events_total", "Events that could not be read",
+               number(feed.counters().skipped_events), labels);
+  page.counter("kvist_gateway_kv_malformed_messages_total", "Messages that are none of an event publisher",
+               number(feed.counters().malformed_messages), labels);
+  page.counter("kvist_gateway_kv_dropped_messages_total", "Messages dropped as the inbox was full; replayed later",
+               number(feed.dropped_frames()), labels);
+}
+
+}  // namespace
+
+void write_metrics(const GatewayParts& parts, telemetry::MetricsPage& page) {
+  write_requests(parts, page);
+  write_routing(parts, page);
+  page.gauge("kvist_gateway_kv_index_keys", "Distinct prefixes in the index, over all workers",
+             number(parts.router.index().keys()));
+  for (std::uint32_t i = 0; i < parts.fleet.size(); ++i) {
+    write_worker(parts, WorkerId(i), page);
+    write_index(parts, WorkerId(i), page);
+    if (parts.feeds[i]) write_feed(*parts.feeds[i], parts.fleet.worker(WorkerId(i)).name, page);
+  }
+}
+
+}  // namespace kvist::gateway

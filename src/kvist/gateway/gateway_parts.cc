@@ -1,0 +1,53 @@
+#include "kvist/gateway/gateway_parts.h"
+
+#include <utility>
+
+namespace kvist::gateway {
+namespace {
+
+std::vector<std::string> names_of(const std::vector<spec::UpstreamSpec>& workers) {
+  std::vector<std::string> names;
+  for (const spec::UpstreamSpec& worker : workers) names.push_back(worker.name);
+  return names;
+}
+
+net::HttpClientOptions client_options(const spec::GatewaySpec& gateway) {
+  net::HttpClientOptions options;
+  options.connect_timeout = gateway.connect_timeout;
+  return options;
+}
+
+dispatch::Dispatcher::Options dispatch_options(const spec::GatewaySpec& gateway) {
+  dispatch::Dispatcher::Options options;
+  options.max_in_flight = gateway.max_in_flight;
+  options.max_retries = gateway.max_retries;
+  return options;
+}
+
+}  // namespace
+
+GatewayParts::GatewayParts(net::EventLoop& loop, spec::GatewaySpec gateway_spec, std::uint64_t request_id_seed)
+    : spec(std::move(gateway_spec)),
+      client(loop, client_options(spec)),
+      fleet(names_of(spec.workers), {}),
+      router({.model = spec.model,
+              .block_size = spec.block_size,
+              .workers = spec.workers.size(),
+              .mode = spec.mode,
+              .seed = spec.seed}),
+      dispatcher(dispatch_options(spec), fleet, router),
+      proxy({.model = spec.model,
+             .block_size = spec.block_size,
+             .upstream_timeout = spec.upstream_timeout,
+             .request_id_seed = request_id_seed},
+            client, dispatcher, spec.workers) {
+  for (std::uint32_t i = 0; i < spec.workers.size(); ++i) {
+    monitors.push_back(std::make_unique<WorkerMonitor>(
+        loop, client, fleet, WorkerId(i), spec.workers[i].url,
+        WorkerMonitor::Options{
+            .interval = spec.health_interval, .timeout = spec.connect_timeout, .block_size = spec.block_size}));
+  }
+  feeds.resize(spec.workers.size());
+}
+
+}  // namespace kvist::gateway

@@ -1,0 +1,163 @@
+#include "kvist/gateway/kv_event_feed.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <span>
+#include <utility>
+#include <variant>
+
+#include "kvist/kv/kv_event_codec.h"
+#include "kvist/telemetry/log.h"
+
+namespace kvist::gateway {
+namespace {
+
+constexpr std::string_view kComponent = "kv-events";
+
+kv::EventSequencer::Options sequencer_options(bool replay_available) {
+  kv::EventSequencer::Options options;
+  options.replay_available = replay_available;
+  return options;
+}
+
+std::span<const std::uint8_t> bytes_of(const std::string& text) {
+  return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
+}
+
+// The reasons for which this worker's events were refused so far: "block_size 12, unknown_parent 1".
+std::string refusals(const routing::KvIndexCounters& counters) {
+  std::string text;
+  for (std::size_t i = 0; i < counters.refused.size(); ++i) {
+    if (counters.refused[i] == 0) continue;
+    fmt::format_to(std::back_inserter(text), "{}{} {}", text.empty() ? "" : ", ",
+                   to_string(static_cast<routing::Refusal>(i)), counters.refused[i]);
+  }
+  return text;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<KvEventFeed>> KvEventFeed::connect(net::EventLoop& loop, routing::Router& router,
+                                                          WorkerId worker, const spec::UpstreamSpec& upstream) {
+  std::shared_ptr<KvEventFeed> feed(new KvEventFeed(loop, router, worker, upstream));
+  auto subscriber = net::ZmqSubscriber::connect(
+      {.endpoint = upstream.kv_events, .replay_endpoint = upstream.kv_replay, .topic = ""}, feed->handlers());
+  if (!subscriber) return std::unexpected(std::move(subscriber).error().in("KV events of " + upstream.name));
+  feed->subscriber_ = std::move(*subscriber);
+  return feed;
+}
+
+KvEventFeed::KvEventFeed(net::EventLoop& loop, routing::Router& router, WorkerId worker,
+                         const spec::UpstreamSpec& upstream)
+    : loop_(&loop),
+      router_(&router),
+      worker_(worker),
+      name_(upstream.name),
+      sequencer_(sequencer_options(!upstream.kv_replay.empty())),
+      timer_(loop),
+      inbox_(std::make_shared<KvEventInbox>()) {}
+
+KvEventFeed::~KvEventFeed() = default;
+
+net::ZmqSubscriberHandlers KvEventFeed::handlers() {
+  const auto push = [loop = loop_, inbox = inbox_, weak = weak_from_this()](KvFrame frame) {
+    if (!inbox->push(std::move(frame))) return;
+    loop->post([weak] {
+      if (const auto self = weak.lock()) self->take_frames();
+    });
+  };
+  using Kind = KvFrame::Kind;
+  return {.on_connected = [push] { push({.kind = Kind::kConnected, .sequence = 0, .payload = {}}); },
+          .on_live = [push](std::uint64_t sequence,
+                            std::string payload) { push({Kind::kLive, sequence, std::move(payload)}); },
+          .on_replayed = [push](std::uint64_t sequence,
+                                std::string payload) { push({Kind::kReplayed, sequence, std::move(payload)}); },
+          .on_replay_end = [push] { push({.kind = Kind::kReplayEnd, .sequence = 0, .payload = {}}); },
+          .on_malformed = [push](std::string what) { push({Kind::kMalformed, 0, std::move(what)}); }};
+}
+
+void KvEventFeed::take_frames() {
+  for (KvFrame& frame : inbox_->take()) handle(std::move(frame));
+  arm_timer();
+}
+
+void KvEventFeed::handle(KvFrame frame) {
+  const TimePoint now = net::now();
+  switch (frame.kind) {
+    case KvFrame::Kind::kConnected:
+      connected_ = true;
+      return act(sequencer_.on_connected(now));
+    case KvFrame::Kind::kLive:
+      return act(sequencer_.on_live(frame.sequence, std::move(frame.payload), now));
+    case KvFrame::Kind::kReplayed:
+      return act(sequencer_.on_replayed(frame.sequence, std::move(frame.payload), now));
+    case KvFrame::Kind::kReplayEnd:
+      return act(sequencer_.on_replay_end(now));
+    case KvFrame::Kind::kMalformed:
+      ++counters_.malformed_messages;
+      if (malformed_warning_.pass(now)) {
+        telemetry::log_warning(kComponent, fmt::format("{}: not a message of a KV event publisher: {} ({} more)", name_,
+                                                       frame.payload, malformed_warning_.suppressed()));
+      }
+      return;
+  }
+}
+
+void KvEventFeed::act(std::vector<kv::SequencerAction> actions) {
+  for (kv::SequencerAction& action : actions) {
+    if (const auto* batch = std::get_if<kv::ApplyPayload>(&action)) {
+      apply(batch->payload);
+    } else if (const auto* reset = std::get_if<kv::ResetWorker>(&action)) {
+      telemetry::log_info(kComponent, fmt::format("{}: index reset: {}", name_, reset->reason));
+      router_->reset_worker(worker_);
+      unread_since_reset_ = false;
+    } else if (const auto* replay = std::get_if<kv::RequestReplay>(&action)) {
+      subscriber_->request_replay(replay->from);
+    }
+  }
+}
+
+void KvEventFeed::apply(const std::string& payload) {
+  const auto decoded = kv::decode_kv_events(bytes_of(payload));
+  const std::uint64_t lost = decoded ? decoded->skipped_events : 1;
+  if (lost > 0) {
+    unread_since_reset_ = true;
+    if (undecodable_warning_.pass(net::now())) {
+      telemetry::log_warning(
+          kComponent,
+          fmt::format("{}: KV events cannot be read, so its cache is known in part only: {} ({} more)", name_,
+                      decoded ? decoded->first_problem : decoded.error().message, undecodable_warning_.suppressed()));
+    }
+  }
+  if (!decoded) {
+    ++counters_.undecodable_batches;
+    return;
+  }
+  counters_.skipped_events += decoded->skipped_events;
+  const auto& events = decoded->batch.events;
+  warn_of_refusals(router_->on_kv_events(worker_, events), events.size());
+}
+
+void KvEventFeed::warn_of_refusals(std::size_t refused, std::size_t events) {
+  if (refused == 0 || !refused_warning_.pass(net::now())) return;
+  telemetry::log_warning(
+      kComponent,
+      fmt::format("{}: {} of {} KV events of a batch refused; in all: {} (block size here: {})", name_, refused, events,
+                  refusals(router_->index().counters(worker_)), router_->index().block_size()));
+}
+
+void KvEventFeed::arm_timer() {
+  const auto wakeup = sequencer_.next_wakeup();
+  if (!wakeup) return timer_.cancel();
+  timer_.arm(*wakeup, [this] {
+    act(sequencer_.poll(net::now()));
+    arm_timer();
+  });
+}
+
+bool KvEventFeed::exact() const {
+  return connected_ && sequencer_.whole() && !unread_since_reset_;
+}
+
+}  // namespace kvist::gateway

@@ -1,0 +1,23 @@
+// Which header fields pass a proxy, in each direction.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "kvist/net/http_types.h"
+
+namespace kvist::gateway {
+
+inline constexpr std::string_view kRequestIdHeader = "X-Request-Id";
+inline constexpr std::string_view kWorkerHeader = "x-kvist-worker";
+inline constexpr std::string_view kPredictedCachedTokensHeader = "x-kvist-predicted-cached-tokens";
+
+/// The client's fields for the worker: all but those of one hop (RFC 9110, 7.6.1), framing and host. Compression is not
+/// asked for: the gateway reads the answer.
+[[nodiscard]] net::Headers headers_for_worker(const net::Headers& from_client, const std::string& request_id);
+/// The worker's fields for the client: all but those of one hop and framing, and the request id the client knows.
+[[nodiscard]] net::Headers headers_for_client(const net::Headers& from_worker, const std::string& request_id);
+/// Whether a client's request id is taken over: printable, without spaces, at most 128 characters.
+[[nodiscard]] bool is_usable_request_id(std::string_view id);
+
+}  // namespace kvist::gateway

@@ -1,0 +1,144 @@
+#include "kvist/gateway/service.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <random>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "kvist/gateway/admin.h"
+#include "kvist/gateway/error_answer.h"
+#include "kvist/gateway/gateway_metrics.h"
+#include "kvist/gateway/gateway_parts.h"
+#include "kvist/gateway/http_front.h"
+#include "kvist/gateway/mode_from_environment.h"
+#include "kvist/openai/codec.h"
+#include "kvist/telemetry/log.h"
+#include "kvist/telemetry/metrics.h"
+
+namespace kvist::gateway {
+namespace {
+
+/// How long answers under way may go on after shut_down().
+constexpr auto kDrainTime = std::chrono::seconds(5);
+
+// Request ids that are not a client's differ between gateways and between runs; nothing else depends on this.
+std::uint64_t random_seed() {
+  std::random_device device;
+  return (std::uint64_t{device()} << 32) ^ device();
+}
+
+std::int64_t unix_seconds() {
+  const auto since_epoch = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::seconds>(since_epoch).count();
+}
+
+Result<void> check(spec::GatewaySpec& gateway) {
+  if (gateway.workers.empty()) return fail(ErrorCode::kInvalidArgument, "the gateway needs at least one worker");
+  std::set<std::string> names;
+  for (spec::UpstreamSpec& worker : gateway.workers) {
+    if (!names.insert(worker.name).second) {
+      return fail(ErrorCode::kInvalidArgument, fmt::format("two workers are called \"{}\"", worker.name));
+    }
+    while (worker.url.ends_with('/')) worker.url.pop_back();
+    if (!worker.url.starts_with("http://")) {
+      return fail(ErrorCode::kInvalidArgument,
+                  fmt::format("worker {}: url \"{}\" is not of the form http://host:port", worker.name, worker.url));
+    }
+  }
+  return {};
+}
+
+class GatewayService final : public Service {
+ public:
+  GatewayService(net::EventLoop& loop, spec::GatewaySpec gateway)
+      : loop_(&loop), parts_(loop, std::move(gateway), random_seed()), created_(unix_seconds()), drain_timer_(loop) {}
+
+  [[nodiscard]] Result<void> start() {
+    add_routes();
+    const spec::GatewaySpec& gateway = parts_.spec;
+    KVIST_TRY(
+        server_,
+        net::HttpServer::listen(
+            *loop_, {.host = gateway.http.host, .port = gateway.http.port, .max_body_bytes = gateway.max_body_bytes},
+            [this](net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange) {
+              front_.handle(std::move(request), exchange);
+            }));
+    for (std::uint32_t i = 0; i < gateway.workers.size(); ++i) {
+      if (!gateway.workers[i].kv_events.empty()) {
+        KVIST_TRY(parts_.feeds[i], KvEventFeed::connect(*loop_, parts_.router, WorkerId(i), gateway.workers[i]));
+      }
+      parts_.monitors[i]->start();
+    }
+    telemetry::log_info("gateway", fmt::format("port {}, model {}, {} workers, routing mode {}, KV blocks of {} tokens",
+                                               server_->port(), gateway.model, gateway.workers.size(),
+                                               to_string(parts_.router.mode()), gateway.block_size));
+    return {};
+  }
+
+  [[nodiscard]] std::uint16_t port() const override { return server_->port(); }
+
+  void shut_down(std::function<void()> done) override {
+    server_->close();
+    drain_timer_.arm(net::now() + kDrainTime, [this] { parts_.proxy.break_off_all(); });
+    parts_.proxy.drain([this, done = std::move(done)] {
+      drain_timer_.cancel();
+      if (done) loop_->post(done);
+    });
+  }
+
+ private:
+  void add_routes() {
+    const auto proxied = [this](Api api) {
+      return [this, api](net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange) {
+        parts_.proxy.handle(api, std::move(request), exchange);
+      };
+    };
+    front_.on("POST", "/v1/chat/completions", proxied(Api::kChat));
+    front_.on("POST", "/v1/completions", proxied(Api::kCompletions));
+    front_.answer("GET", "/v1/models", [this](const net::HttpRequest&) {
+      return json_answer(openai::model_list({parts_.spec.model}, created_, 0));
+    });
+    front_.answer("GET", "/health", [this](const net::HttpRequest&) { return health(); });
+    front_.answer("GET", "/metrics", [this](const net::HttpRequest&) { return metrics(); });
+    front_.answer("GET", "/admin/status", [this](const net::HttpRequest&) { return get_status(parts_); });
+    front_.answer("GET", "/admin/router_mode", [this](const net::HttpRequest&) { return get_router_mode(parts_); });
+    for (const char* method : {"PUT", "POST"}) {
+      front_.answer(method, "/admin/router_mode",
+                    [this](const net::HttpRequest& request) { return set_router_mode(parts_, request); });
+    }
+  }
+
+  [[nodiscard]] net::HttpResponse health() const {
+    if (parts_.fleet.any_available()) return json_answer(R"({"status":"ok"})");
+    return error_answer({ErrorCode::kUnavailable, "no worker is healthy"});
+  }
+
+  [[nodiscard]] net::HttpResponse metrics() const {
+    net::HttpResponse response;
+    response.headers.set("Content-Type", telemetry::kExpositionContentType);
+    response.body = telemetry::expose([this](telemetry::MetricsPage& page) { write_metrics(parts_, page); });
+    return response;
+  }
+
+  net::EventLoop* loop_;
+  GatewayParts parts_;
+  std::int64_t created_;
+  HttpFront front_;
+  net::Timer drain_timer_;
+  std::unique_ptr<net::HttpServer> server_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Service>> Service::create(net::EventLoop& loop, spec::GatewaySpec spec) {
+  KVIST_TRY_VOID(check(spec));
+  KVIST_TRY(spec.mode, mode_from_environment(process_environment, spec.mode));
+  auto service = std::make_unique<GatewayService>(loop, std::move(spec));
+  KVIST_TRY_VOID(service->start());
+  return std::unique_ptr<Service>(std::move(service));
+}
+
+}  // namespace kvist::gateway

@@ -1,0 +1,36 @@
+// Keeps a repeated warning from flooding the log.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "kvist/base/time.h"
+
+namespace kvist::gateway {
+
+/// Lets one warning pass per interval and counts the others. One per kind of warning; one thread.
+class WarningGate {
+ public:
+  explicit WarningGate(Duration interval = std::chrono::seconds(10)) : interval_(interval) {}
+
+  /// Whether to write this one; then `suppressed()` tells how many were not written since the last.
+  [[nodiscard]] bool pass(TimePoint now) {
+    if (last_ && now - *last_ < interval_) {
+      ++held_back_;
+      return false;
+    }
+    last_ = now;
+    suppressed_ = held_back_;
+    held_back_ = 0;
+    return true;
+  }
+  [[nodiscard]] std::uint64_t suppressed() const { return suppressed_; }
+
+ private:
+  Duration interval_;
+  std::optional<TimePoint> last_;
+  std::uint64_t held_back_ = 0;
+  std::uint64_t suppressed_ = 0;
+};
+
+}  // namespace kvist::gateway

@@ -1,0 +1,119 @@
+#include "kvist/gateway/worker_monitor.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <utility>
+
+#include "kvist/telemetry/exposition.h"
+#include "kvist/telemetry/log.h"
+
+namespace kvist::gateway {
+namespace {
+
+constexpr std::string_view kComponent = "fleet";
+
+net::HttpRequest get(std::string target) {
+  return {.method = "GET", .target = std::move(target), .headers = {}, .body = {}};
+}
+
+std::uint32_t to_count(double value) {
+  return value >= 0 && value <= 4'294'967'295.0 ? static_cast<std::uint32_t>(value) : 0;
+}
+
+// Numbers that vllm:cache_config_info carries as labels.
+std::uint32_t count_label(const telemetry::MetricSamples& samples, std::string_view label) {
+  const auto text = samples.label("vllm:cache_config_info", label).value_or("");
+  std::uint32_t count = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+  return error == std::errc{} && end == text.data() + text.size() ? count : 0;
+}
+
+}  // namespace
+
+Result<WorkerReport> read_worker_report(std::string_view page) {
+  KVIST_TRY(const telemetry::MetricSamples samples, telemetry::MetricSamples::parse(page));
+  return WorkerReport{
+      .limits = {.block_size = count_label(samples, "block_size"),
+                 .kv_blocks = count_label(samples, "num_gpu_blocks"),
+                 .max_batch_size = to_count(samples.sum("kvist:max_batch_size").value_or(0)),
+                 .max_num_tokens = to_count(samples.sum("kvist:max_num_tokens").value_or(0))},
+      .running = samples.sum("vllm:num_requests_running").value_or(0),
+      .waiting = samples.sum("vllm:num_requests_waiting").value_or(0),
+      .kv_usage = samples.sum("vllm:kv_cache_usage_perc").value_or(0),
+      .process_start_s = samples.sum("process_start_time_seconds"),
+  };
+}
+
+WorkerMonitor::WorkerMonitor(net::EventLoop& loop, net::HttpClient& client, dispatch::Fleet& fleet, WorkerId worker,
+                             std::string url, Options options)
+    : client_(&client), fleet_(&fleet), worker_(worker), url_(std::move(url)), options_(options), timer_(loop) {}
+
+void WorkerMonitor::start() {
+  check_health();
+}
+
+void WorkerMonitor::check_health() {
+  call_ = client_->fetch(url_, get("/health"), options_.timeout,
+                         [this](const Result<net::HttpResponse>& answer) { on_health(answer); });
+}
+
+void WorkerMonitor::on_health(const Result<net::HttpResponse>& answer) {
+  const bool good = answer && answer->status >= 200 && answer->status < 300;
+  const TimePoint now = net::now();
+  if (good) {
+    if (fleet_->on_success(worker_, now)) telemetry::log_info(kComponent, fmt::format("{} is healthy", name()));
+    return scrape();
+  }
+  const std::string problem =
+      answer ? fmt::format("/health answered {}", answer->status) : std::string(answer.error().message);
+  if (fleet_->on_failure(worker_, problem, now)) {
+    telemetry::log_warning(kComponent,
+                           fmt::format("{} is {}: {}", name(), to_string(fleet_->worker(worker_).health), problem));
+  }
+  wait();
+}
+
+void WorkerMonitor::scrape() {
+  call_ = client_->fetch(url_, get("/metrics"), options_.timeout,
+                         [this](const Result<net::HttpResponse>& answer) { on_metrics(answer); });
+}
+
+void WorkerMonitor::on_metrics(const Result<net::HttpResponse>& answer) {
+  // A worker without readable metrics serves all the same; only its limits stay unknown.
+  const auto report = answer && answer->status == 200
+                          ? read_worker_report(answer->body)
+                          : Result<WorkerReport>(fail(ErrorCode::kUnavailable, "no metrics"));
+  if (report) {
+    take_report(*report);
+  } else {
+    ++failed_scrapes_;
+  }
+  wait();
+}
+
+void WorkerMonitor::take_report(const WorkerReport& report) {
+  const bool restarted =
+      report_.process_start_s && report.process_start_s && *report_.process_start_s != *report.process_start_s;
+  if (restarted) {
+    // Only noted: the index follows the event stream, which tells a restart by itself and in order.
+    ++restarts_;
+    telemetry::log_warning(kComponent, fmt::format("{} was restarted", name()));
+  }
+  const bool changed = report.limits != report_.limits;
+  report_ = report;
+  if (!changed) return;
+  fleet_->set_limits(worker_, report.limits);
+  if (block_size_mismatch()) {
+    telemetry::log_error(kComponent,
+                         fmt::format("{} has KV blocks of {} tokens, this gateway is configured for {}: its KV events "
+                                     "are refused and it is routed to as if nothing were cached",
+                                     name(), report.limits.block_size, options_.block_size));
+  }
+}
+
+void WorkerMonitor::wait() {
+  timer_.arm(net::now() + options_.interval, [this] { check_health(); });
+}
+
+}  // namespace kvist::gateway

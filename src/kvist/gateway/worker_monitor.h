@@ -1,0 +1,77 @@
+// Watches one worker: is it healthy, what are its limits, how busy does it say it is.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "kvist/base/error.h"
+#include "kvist/base/id.h"
+#include "kvist/dispatch/fleet.h"
+#include "kvist/net/event_loop.h"
+#include "kvist/net/http_client.h"
+#include "kvist/routing/worker_view.h"
+#include "kvist/spec/deployment.h"
+
+namespace kvist::gateway {
+
+/// What a worker's /metrics says.
+struct WorkerReport {
+  routing::EngineLimits limits;
+  double running = 0;                     ///< requests in its batch
+  double waiting = 0;                     ///< requests in its queue
+  double kv_usage = 0;                    ///< share of its blocks in use, 0 to 1
+  std::optional<double> process_start_s;  ///< Unix time; a change is a restart
+};
+
+/// Reads a worker's /metrics page; what it does not report stays at its default.
+[[nodiscard]] Result<WorkerReport> read_worker_report(std::string_view page);
+
+/// Every `interval`: GET /health, which the fleet's health state follows, then GET /metrics. One round at a time, so a
+/// slow worker is asked less often. Loop thread only.
+class WorkerMonitor {
+ public:
+  struct Options {
+    Duration interval = std::chrono::seconds(1);
+    Duration timeout = std::chrono::seconds(5);  ///< of each of the two calls
+    std::uint32_t block_size = 0;                ///< what the gateway is configured for
+  };
+
+  /// The others outlive it.
+  WorkerMonitor(net::EventLoop& loop, net::HttpClient& client, dispatch::Fleet& fleet, WorkerId worker, std::string url,
+                Options options);
+
+  void start();
+
+  [[nodiscard]] const WorkerReport& report() const { return report_; }
+  /// The worker's blocks have another size than the gateway expects: its KV events are refused.
+  [[nodiscard]] bool block_size_mismatch() const {
+    return report_.limits.block_size != 0 && report_.limits.block_size != options_.block_size;
+  }
+  [[nodiscard]] std::uint64_t restarts() const { return restarts_; }
+  [[nodiscard]] std::uint64_t failed_scrapes() const { return failed_scrapes_; }
+
+ private:
+  void check_health();
+  void on_health(const Result<net::HttpResponse>& answer);
+  void scrape();
+  void on_metrics(const Result<net::HttpResponse>& answer);
+  void take_report(const WorkerReport& report);
+  void wait();
+  [[nodiscard]] const std::string& name() const { return fleet_->worker(worker_).name; }
+
+  net::HttpClient* client_;
+  dispatch::Fleet* fleet_;
+  WorkerId worker_;
+  std::string url_;
+  Options options_;
+  WorkerReport report_;
+  std::uint64_t restarts_ = 0;
+  std::uint64_t failed_scrapes_ = 0;
+  net::Timer timer_;
+  std::unique_ptr<net::HttpCall> call_;
+};
+
+}  // namespace kvist::gateway

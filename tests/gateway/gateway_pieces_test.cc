@@ -1,0 +1,119 @@
+// The small pure pieces: mode from the environment, a worker's metrics page, the inbox, the warning gate, the
+// histogram.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <numeric>
+
+#include "kvist/gateway/kv_event_inbox.h"
+#include "kvist/gateway/latency_histogram.h"
+#include "kvist/gateway/mode_from_environment.h"
+#include "kvist/gateway/warning_gate.h"
+#include "kvist/gateway/worker_monitor.h"
+
+namespace kvist::gateway {
+namespace {
+
+Environment environment(std::map<std::string, std::string> variables) {
+  return [variables = std::move(variables)](const char* name) {
+    const auto found = variables.find(name);
+    return found == variables.end() ? std::nullopt : std::optional<std::string>(found->second);
+  };
+}
+
+TEST(ModeFromEnvironment, OursComesBeforeDynamosBeforeTheConfiguration) {
+  using spec::RoutingMode;
+  const auto mode = [](std::map<std::string, std::string> variables) {
+    return mode_from_environment(environment(std::move(variables)), RoutingMode::kRandom).value();
+  };
+  EXPECT_EQ(mode({}), RoutingMode::kRandom);
+  EXPECT_EQ(mode({{"DYN_ROUTER_MODE", "round-robin"}}), RoutingMode::kRoundRobin);
+  EXPECT_EQ(mode({{"DYN_ROUTER_MODE", "round-robin"}, {"KVIST_ROUTER_MODE", "kv"}}), RoutingMode::kKv);
+  EXPECT_EQ(mode({{"KVIST_ROUTER_MODE", ""}, {"DYN_ROUTER_MODE", "kv"}}), RoutingMode::kKv);
+}
+
+TEST(ModeFromEnvironment, AValueThatIsNoModeNamesTheVariable) {
+  const auto mode = mode_from_environment(environment({{"DYN_ROUTER_MODE", "fastest"}}), spec::RoutingMode::kKv);
+  ASSERT_FALSE(mode);
+  EXPECT_TRUE(mode.error().message.contains("DYN_ROUTER_MODE")) << mode.error().message;
+  EXPECT_TRUE(mode.error().message.contains("fastest")) << mode.error().message;
+}
+
+TEST(WorkerReport, ReadsLimitsAndLoad) {
+  const auto report = read_worker_report(
+      "# HELP vllm:cache_config_info x\n"
+      "vllm:cache_config_info{block_size=\"32\",model_name=\"m\",num_gpu_blocks=\"11500\"} 1\n"
+      "kvist:max_batch_size{model_name=\"m\"} 64\n"
+      "kvist:max_num_tokens{model_name=\"m\"} 2048\n"
+      "vllm:num_requests_running{model_name=\"m\"} 7\n"
+      "vllm:num_requests_waiting{model_name=\"m\"} 3\n"
+      "vllm:kv_cache_usage_perc{model_name=\"m\"} 0.25\n"
+      "process_start_time_seconds 1.7e9\n");
+  ASSERT_TRUE(report);
+  const routing::EngineLimits limits{
+      .block_size = 32, .kv_blocks = 11'500, .max_batch_size = 64, .max_num_tokens = 2'048};
+  EXPECT_EQ(report->limits, limits);
+  EXPECT_EQ(report->running, 7);
+  EXPECT_EQ(report->waiting, 3);
+  EXPECT_EQ(report->kv_usage, 0.25);
+  EXPECT_EQ(report->process_start_s, 1.7e9);
+}
+
+TEST(WorkerReport, WhatIsMissingStaysUnknown) {
+  const auto report = read_worker_report("vllm:cache_config_info{block_size=\"many\"} 1\n");
+  ASSERT_TRUE(report);
+  EXPECT_EQ(report->limits, routing::EngineLimits{});
+  EXPECT_FALSE(report->process_start_s);
+}
+
+TEST(KvEventInbox, WakesOnceAndKeepsTheOrder) {
+  KvEventInbox inbox;
+  using Kind = KvFrame::Kind;
+  EXPECT_TRUE(inbox.push({Kind::kLive, 1, "a"}));
+  EXPECT_FALSE(inbox.push({Kind::kLive, 2, "b"}));
+  const auto frames = inbox.take();
+  ASSERT_EQ(frames.size(), 2U);
+  EXPECT_EQ(frames[0].sequence, 1U);
+  EXPECT_EQ(frames[1].payload, "b");
+  EXPECT_TRUE(inbox.push({Kind::kReplayEnd, 0, ""}));
+  EXPECT_EQ(inbox.take().size(), 1U);
+  EXPECT_TRUE(inbox.take().empty());
+}
+
+TEST(KvEventInbox, DropsMessagesBeyondItsBoundButNeverTheEndOfAReplay) {
+  KvEventInbox inbox(2 * (KvEventInbox::kFrameBytes + 10));
+  using Kind = KvFrame::Kind;
+  const std::string payload(10, 'x');
+  EXPECT_TRUE(inbox.push({Kind::kLive, 1, payload}));
+  EXPECT_FALSE(inbox.push({Kind::kLive, 2, payload}));
+  EXPECT_FALSE(inbox.push({Kind::kLive, 3, payload}));
+  EXPECT_EQ(inbox.dropped(), 1U);
+  EXPECT_FALSE(inbox.push({Kind::kReplayEnd, 0, ""}));
+  EXPECT_EQ(inbox.take().size(), 3U);
+  EXPECT_TRUE(inbox.push({Kind::kLive, 4, payload}));
+}
+
+TEST(WarningGate, LetsOnePassPerIntervalAndCountsTheOthers) {
+  WarningGate gate(std::chrono::seconds(10));
+  TimePoint now{std::chrono::seconds(100)};
+  EXPECT_TRUE(gate.pass(now));
+  EXPECT_FALSE(gate.pass(now + std::chrono::seconds(1)));
+  EXPECT_FALSE(gate.pass(now + std::chrono::seconds(9)));
+  EXPECT_TRUE(gate.pass(now + std::chrono::seconds(10)));
+  EXPECT_EQ(gate.suppressed(), 2U);
+}
+
+TEST(LatencyHistogram, CountsIntoTheBucketWhoseBoundIsNotBelow) {
+  LatencyHistogram histogram;
+  histogram.observe(std::chrono::milliseconds(1));
+  histogram.observe(std::chrono::microseconds(1500));
+  histogram.observe(std::chrono::minutes(10));
+  EXPECT_EQ(histogram.counts().front(), 1U);
+  EXPECT_EQ(histogram.counts()[1], 1U);
+  EXPECT_EQ(histogram.counts().back(), 1U);
+  EXPECT_EQ(std::accumulate(histogram.counts().begin(), histogram.counts().end(), std::uint64_t{0}), 3U);
+  EXPECT_DOUBLE_EQ(histogram.sum_seconds(), 600.0025);
+}
+
+}  // namespace
+}  // namespace kvist::gateway

@@ -1,0 +1,281 @@
+// The proxy over real sockets, before workers that do what the test tells them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "kvist/openai/codec.h"
+#include "running_gateway.h"
+#include "streaming_client.h"
+
+namespace kvist::gateway {
+namespace {
+
+using ::testing::HasSubstr;
+
+const std::string kPath = "/v1/chat/completions";
+
+std::string joined(std::initializer_list<std::string_view> pieces) {
+  std::string all;
+  for (const std::string_view piece : pieces) all += piece;
+  return all;
+}
+
+TEST(ProxyStream, PassesEveryByteAndNamesTheWorker) {
+  const std::string odd = "data:{\"choices\":[{\"delta\":{\"content\":\"x\"}}],  \"extra\" : 1.50}\r\n\r\n";
+  FakeWorker worker("w0", FakeWorker::stream_of({kRoleEvent.substr(0, 20), kRoleEvent.substr(20), ": ping\n\n", odd,
+                                                 text_event("hi"), kUsageEvent, kDoneEvent}));
+  RunningGateway gateway(gateway_spec({&worker}));
+  net::Headers headers;
+  headers.add("X-Request-Id", "my-id");
+  headers.add("Authorization", "Bearer key");
+  headers.add("Connection", "X-Hop");
+  headers.add("X-Hop", "1");
+  const std::string body = chat_body("Hello", R"("stream":true,"stream_options":{"include_usage":true})");
+  const auto response = gateway.chat(body, headers);
+  EXPECT_EQ(response.status, 200);
+  EXPECT_EQ(response.body, joined({kRoleEvent, ": ping\n\n", odd, text_event("hi"), kUsageEvent, kDoneEvent}));
+  EXPECT_EQ(response.headers.find("Content-Type"), "text/event-stream; charset=utf-8");
+  EXPECT_EQ(response.headers.find("x-kvist-worker"), "w0");
+  EXPECT_EQ(response.headers.find("x-kvist-predicted-cached-tokens"), "0");
+  EXPECT_EQ(response.headers.find("X-Request-Id"), "my-id");
+  const auto posts = worker.posts();
+  ASSERT_EQ(posts.size(), 1U);
+  EXPECT_EQ(posts[0].body, body);
+  EXPECT_EQ(posts[0].target, kPath);
+  EXPECT_EQ(posts[0].headers.find("Authorization"), "Bearer key");
+  EXPECT_EQ(posts[0].headers.find("X-Request-Id"), "my-id");
+  EXPECT_FALSE(posts[0].headers.find("X-Hop"));
+}
+
+TEST(ProxyStream, AsksForUsageItselfAndKeepsItFromAClientThatDidNot) {
+  FakeWorker worker("w0");
+  RunningGateway gateway(gateway_spec({&worker}));
+  const std::string body = chat_body("Hello");
+  const auto response = gateway.chat(body);
+  EXPECT_EQ(response.body, joined({kRoleEvent, text_event("hi"), kDoneEvent}));
+  ASSERT_EQ(worker.posts().size(), 1U);
+  EXPECT_EQ(worker.posts()[0].body, openai::with_usage_requested(body).value());
+  EXPECT_NE(worker.posts()[0].body, body);
+  ASSERT_TRUE(gateway.await_idle());
+  EXPECT_EQ(gateway.metric("kvist_gateway_usage_reports_total"), 1);
+  EXPECT_EQ(gateway.metric("kvist_gateway_cached_tokens_total"), 32);
+  EXPECT_EQ(gateway.metric("kvist_gateway_cached_tokens_error_total"), 32);
+  EXPECT_EQ(gateway.metric("kvist_gateway_prompt_tokens_total"), 50);
+  EXPECT_EQ(gateway.metric("kvist_gateway_time_to_first_token_seconds_count"), 1);
+  EXPECT_EQ(gateway.outcomes("completed"), 1);
+}
+
+TEST(ProxyStream, GeneratesDifferentRequestIds) {
+  FakeWorker worker("w0");
+  RunningGateway gateway(gateway_spec({&worker}));
+  const auto first = gateway.chat(chat_body("a"));
+  const auto second = gateway.chat(chat_body("a"));
+  ASSERT_TRUE(first.headers.find("X-Request-Id"));
+  EXPECT_FALSE(first.headers.find("X-Request-Id")->empty());
+  EXPECT_NE(first.headers.find("X-Request-Id"), second.headers.find("X-Request-Id"));
+}
+
+TEST(ProxyWhole, PassesAPlainAnswerAsItIs) {
+  const std::string answer =
+      R"({"id":"x", "choices":[{"message":{"content":"hi"}}],"usage":{"prompt_tokens":9,"completion_tokens":1}})";
+  FakeWorker worker("w0", FakeWorker::answer_of(200, answer));
+  RunningGateway gateway(gateway_spec({&worker}));
+  const std::string body = R"({"model":"m","prompt":"abc"})";
+  const auto response = gateway.call("POST", "/v1/completions", body);
+  EXPECT_EQ(response.status, 200);
+  EXPECT_EQ(response.body, answer);
+  EXPECT_EQ(response.headers.find("x-kvist-worker"), "w0");
+  EXPECT_EQ(response.headers.find("Content-Type"), "application/json");
+  EXPECT_EQ(worker.posts().at(0).body, body);
+  EXPECT_EQ(worker.posts().at(0).target, "/v1/completions");
+  EXPECT_EQ(gateway.metric("kvist_gateway_prompt_tokens_total"), 9);
+}
+
+TEST(ProxyRetry, ARefusedConnectionMovesTheRequestToAnotherWorker) {
+  FakeWorker dead("dead");
+  FakeWorker alive("alive");
+  RunningGateway gateway(gateway_spec({&dead, &alive}));
+  dead.stop();
+  const auto response = gateway.chat(chat_body("Hello"));
+  EXPECT_EQ(response.status, 200);
+  EXPECT_EQ(response.headers.find("x-kvist-worker"), "alive");
+  EXPECT_EQ(alive.posts().size(), 1U);
+  EXPECT_EQ(gateway.metric("kvist_gateway_retries_total"), 1);
+  EXPECT_EQ(gateway.metric("kvist_gateway_worker_healthy", "worker", "dead"), 0);
+}
+
+TEST(ProxyRetry, AnAnswerThatBreaksBeforeItsFirstEventIsTriedElsewhere) {
+  FakeWorker broken("broken", [](const net::HttpRequest&, const FakeWorker::Exchange& exchange) {
+    exchange->begin_stream(200, stream_headers());
+    exchange->write("data: {\"half");
+    exchange->abort();
+  });
+  FakeWorker good("good");
+  RunningGateway gateway(gateway_spec({&broken, &good}));
+  const auto response = gateway.chat(chat_body("Hello"));
+  EXPECT_EQ(response.body, joined({kRoleEvent, text_event("hi"), kDoneEvent}));
+  EXPECT_EQ(response.headers.find("x-kvist-worker"), "good");
+}
+
+TEST(ProxyRetry, AfterTheFirstEventAFailureIsAnErrorFrameAndABrokenEnd) {
+  FakeWorker broken("broken", [](const net::HttpRequest&, const FakeWorker::Exchange& exchange) {
+    exchange->begin_stream(200, stream_headers());
+    exchange->write(joined({kRoleEvent, text_event("one"), "data: {\"half"}));
+    exchange->abort();
+  });
+  FakeWorker other("other");
+  RunningGateway gateway(gateway_spec({&broken, &other}));
+  StreamingClient client(gateway.url(), kPath, chat_body("Hello"));
+  ASSERT_TRUE(client.await_over());
+  EXPECT_EQ(client.status(), 200);
+  EXPECT_FALSE(client.ended()) << "a broken answer must not look whole";
+  const std::string expected = joined({kRoleEvent, text_event("one")});
+  ASSERT_TRUE(client.body().starts_with(expected)) << client.body();
+  const std::string tail = client.body().substr(expected.size());
+  EXPECT_THAT(tail, ::testing::StartsWith("data: {\"error\":{"));
+  EXPECT_TRUE(tail.ends_with("\n\n"));
+  EXPECT_TRUE(other.posts().empty());
+  ASSERT_TRUE(gateway.await_idle());
+  EXPECT_EQ(gateway.outcomes("broken_stream"), 1);
+}
+
+TEST(ProxyRetry, BackPressureTriesAnotherWorkerAndLeavesTheFirstHealthy) {
+  FakeWorker full("full", FakeWorker::answer_of(503, "{}"));
+  FakeWorker free("free");
+  RunningGateway gateway(gateway_spec({&full, &free}));
+  const auto response = gateway.chat(chat_body("Hello"));
+  EXPECT_EQ(response.status, 200);
+  EXPECT_EQ(response.headers.find("x-kvist-worker"), "free");
+  EXPECT_EQ(full.posts().size(), 1U);
+  EXPECT_EQ(gateway.metric("kvist_gateway_worker_healthy"), 2);
+}
+
+TEST(ProxyRetry, BackPressureOfAllWorkersReachesTheClient) {
+  FakeWorker a("a", FakeWorker::answer_of(503, R"({"error":{"message":"queue full"}})"));
+  FakeWorker b("b", FakeWorker::answer_of(503, R"({"error":{"message":"queue full"}})"));
+  RunningGateway gateway(gateway_spec({&a, &b}));
+  const auto response = gateway.chat(chat_body("Hello"));
+  EXPECT_EQ(response.status, 503);
+  EXPECT_EQ(response.body, R"({"error":{"message":"queue full"}})");
+  EXPECT_EQ(response.headers.find("Retry-After"), "7");
+  EXPECT_EQ(a.posts().size() + b.posts().size(), 2U);
+  EXPECT_EQ(gateway.outcomes("back_pressure"), 1);
+  EXPECT_EQ(gateway.metric("kvist_gateway_in_flight"), 0);
+}
+
+TEST(ProxyRetry, AClientsErrorIsPassedOnOnceAndHurtsNobody) {
+  FakeWorker a("a", FakeWorker::answer_of(400, R"({"error":{"message":"context too long"}})"));
+  FakeWorker b("b", FakeWorker::answer_of(400, R"({"error":{"message":"context too long"}})"));
+  RunningGateway gateway(gateway_spec({&a, &b}));
+  const auto response = gateway.chat(chat_body("Hello"));
+  EXPECT_EQ(response.status, 400);
+  EXPECT_EQ(response.body, R"({"error":{"message":"context too long"}})");
+  EXPECT_EQ(response.headers.find("Content-Type"), "application/json");
+  EXPECT_EQ(a.posts().size() + b.posts().size(), 1U);
+  EXPECT_EQ(gateway.metric("kvist_gateway_worker_healthy"), 2);
+  EXPECT_EQ(gateway.outcomes("refused"), 1);
+}
+
+TEST(ProxyRetry, NoWorkerLeftIs503WithRetryAfterAndNoAddress) {
+  FakeWorker only("only");
+  RunningGateway gateway(gateway_spec({&only}));
+  only.stop();
+  const auto response = gateway.chat(chat_body("Hello"));
+  EXPECT_EQ(response.status, 503);
+  EXPECT_EQ(response.headers.find("Retry-After"), "1");
+  EXPECT_THAT(response.body, HasSubstr("\"error\""));
+  EXPECT_THAT(response.body, ::testing::Not(HasSubstr("127.0.0.1")));
+  EXPECT_EQ(gateway.outcomes("upstream_failed"), 1);
+}
+
+TEST(ProxyRetry, TheDeadlineIsThatOfTheWholeRequest) {
+  FakeWorker silent("silent");
+  silent.set_script(silent.silence());
+  FakeWorker other("other");
+  auto spec = gateway_spec({&silent, &other});
+  spec.upstream_timeout = std::chrono::milliseconds(100);
+  RunningGateway gateway(std::move(spec));
+  const auto response = gateway.chat(chat_body("Hello"));
+  EXPECT_EQ(response.status, 504);
+  EXPECT_TRUE(other.posts().empty());
+  EXPECT_EQ(gateway.outcomes("timed_out"), 1);
+}
+
+TEST(ProxyDisconnect, AClientThatLeavesMidStreamAbortsTheWorkersRequest) {
+  FakeWorker worker("w0");
+  worker.set_script(worker.stream_then_silence({std::string(kRoleEvent), text_event("one")}));
+  RunningGateway gateway(gateway_spec({&worker}));
+  StreamingClient client(gateway.url(), kPath, chat_body("Hello"));
+  ASSERT_TRUE(client.await_text("one"));
+  EXPECT_EQ(gateway.metric("kvist_gateway_in_flight"), 1);
+  client.leave();
+  EXPECT_TRUE(await([&] { return worker.left() == 1; }));
+  ASSERT_TRUE(gateway.await_idle());
+  EXPECT_EQ(gateway.outcomes("client_gone"), 1);
+  EXPECT_EQ(gateway.metric("kvist_gateway_worker_in_flight"), 0);
+  EXPECT_EQ(gateway.metric("kvist_gateway_worker_healthy"), 1);
+}
+
+TEST(ProxyDisconnect, AClientThatLeavesBeforeTheFirstByteDoesToo) {
+  FakeWorker worker("w0");
+  worker.set_script(worker.silence());
+  RunningGateway gateway(gateway_spec({&worker}));
+  StreamingClient client(gateway.url(), kPath, chat_body("Hello"));
+  ASSERT_TRUE(await([&] { return worker.posts().size() == 1; }));
+  client.leave();
+  EXPECT_TRUE(await([&] { return worker.left() == 1; }));
+  ASSERT_TRUE(gateway.await_idle());
+  EXPECT_EQ(gateway.outcomes("client_gone"), 1);
+}
+
+TEST(ProxyBackpressure, ASlowClientSlowsItsWorkerAndLosesNothing) {
+  std::string events(kRoleEvent);
+  const std::string filler = text_event(std::string(4'000, 'x'));
+  while (events.size() < (24U << 20)) events += filler;
+  events += kDoneEvent;
+  FakeWorker worker("w0", FakeWorker::stream_of({events}));
+  RunningGateway gateway(gateway_spec({&worker}));
+  StreamingClient client(gateway.url(), kPath, chat_body("Hello"), /*paused=*/true);
+  ASSERT_TRUE(await([&] { return gateway.metric("kvist_gateway_slow_client_pauses_total") >= 1; }));
+  EXPECT_EQ(gateway.metric("kvist_gateway_in_flight"), 1);
+  client.resume();
+  ASSERT_TRUE(client.await_over());
+  EXPECT_TRUE(client.ended());
+  EXPECT_TRUE(client.body() == events) << client.body().size() << " of " << events.size() << " bytes";
+}
+
+TEST(ProxyAdmission, BeyondTheBoundTheAnswerIs503WithRetryAfter) {
+  FakeWorker worker("w0");
+  worker.set_script(worker.silence());
+  auto spec = gateway_spec({&worker});
+  spec.max_in_flight = 1;
+  RunningGateway gateway(std::move(spec));
+  StreamingClient first(gateway.url(), kPath, chat_body("Hello"));
+  ASSERT_TRUE(await([&] { return worker.posts().size() == 1; }));
+  const auto response = gateway.chat(chat_body("Hello"));
+  EXPECT_EQ(response.status, 503);
+  EXPECT_EQ(response.headers.find("Retry-After"), "1");
+  EXPECT_EQ(gateway.outcomes("rejected"), 1);
+  EXPECT_EQ(worker.posts().size(), 1U);
+}
+
+TEST(ProxyShutDown, LetsAnswersEndAndRefusesNewOnes) {
+  FakeWorker worker("w0");
+  worker.set_script(worker.stream_then_silence({std::string(kRoleEvent), text_event("one")}));
+  RunningGateway gateway(gateway_spec({&worker}));
+  StreamingClient client(gateway.url(), kPath, chat_body("Hello"));
+  ASSERT_TRUE(client.await_text("one"));
+  std::atomic<bool> done = false;
+  gateway.shut_down([&] { done = true; });
+  ASSERT_TRUE(await([&] {
+    return !net::fetch_blocking("GET", gateway.url() + "/health", "", std::chrono::seconds(5)).has_value();
+  })) << "the port is still open";
+  EXPECT_FALSE(done);
+  worker.end_held(text_event("two") + std::string(kDoneEvent));
+  ASSERT_TRUE(client.await_over());
+  EXPECT_TRUE(client.ended());
+  EXPECT_EQ(client.body(), joined({kRoleEvent, text_event("one"), text_event("two"), kDoneEvent}));
+  EXPECT_TRUE(await([&] { return done.load(); }));
+}
+
+}  // namespace
+}  // namespace kvist::gateway

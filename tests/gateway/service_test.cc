@@ -1,0 +1,187 @@
+// The service around the proxy: paths, errors, health, admin, metrics, KV events.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "kvist/kv/kv_event_codec.h"
+#include "kvist/text/tokenizer.h"
+#include "running_gateway.h"
+
+namespace kvist::gateway {
+namespace {
+
+using ::testing::HasSubstr;
+
+// A batch that stores the complete blocks of a text prompt.
+std::string stored_batch(std::string_view prompt, std::uint32_t block_size = kBlockSize) {
+  kv::BlockStored event;
+  std::vector<TokenId> tokens;
+  text::ByteTokenizer().encode(prompt, tokens);
+  tokens.resize(tokens.size() / block_size * block_size);
+  for (std::uint64_t i = 0; i < tokens.size() / block_size; ++i) event.hashes.emplace_back(1'000 + i);
+  event.tokens = std::move(tokens);
+  event.block_size = block_size;
+  kv::KvEventBatch batch;
+  batch.events.emplace_back(std::move(event));
+  return kv::encode_kv_events(batch);
+}
+
+std::string completion_body(std::string_view prompt) {
+  return fmt::format(R"({{"model":"m","prompt":"{}","stream":true}})", prompt);
+}
+
+std::string mode_of(const RunningGateway& gateway) {
+  return gateway.get("/admin/router_mode").body;
+}
+
+class ServiceTest : public ::testing::Test {
+ protected:
+  FakeWorker a_{"a"};
+  FakeWorker b_{"b"};
+};
+
+TEST_F(ServiceTest, AnswersClientErrorsInTheApisForm) {
+  const RunningGateway gateway(gateway_spec({&a_}));
+  const auto malformed = gateway.chat(R"({"model":"m","messages":5})");
+  EXPECT_EQ(malformed.status, 400);
+  EXPECT_THAT(malformed.body, HasSubstr("\"error\""));
+  EXPECT_TRUE(malformed.headers.find("X-Request-Id"));
+  const auto unknown_model = gateway.chat(R"({"model":"x","messages":[{"role":"user","content":"a"}]})");
+  EXPECT_EQ(unknown_model.status, 404);
+  EXPECT_THAT(unknown_model.body, HasSubstr("not_found"));
+  EXPECT_EQ(gateway.get("/nowhere").status, 404);
+  const auto wrong_method = gateway.get("/v1/chat/completions");
+  EXPECT_EQ(wrong_method.status, 405);
+  EXPECT_EQ(wrong_method.headers.find("Allow"), "POST");
+  EXPECT_EQ(gateway.call("DELETE", "/admin/router_mode").headers.find("Allow"), "GET, POST, PUT");
+  EXPECT_TRUE(a_.posts().empty());
+  EXPECT_EQ(gateway.metric("kvist_gateway_refused_requests_total"), 2);
+}
+
+TEST_F(ServiceTest, ListsItsModel) {
+  const RunningGateway gateway(gateway_spec({&a_}));
+  const auto models = gateway.get("/v1/models?x=1");
+  EXPECT_EQ(models.status, 200);
+  EXPECT_THAT(models.body, HasSubstr("\"id\":\"m\""));
+}
+
+TEST_F(ServiceTest, IsHealthyWhileAnyWorkerIs) {
+  a_.set_health(503);
+  b_.set_health(503);
+  auto spec = gateway_spec({&a_, &b_});
+  spec.health_interval = std::chrono::milliseconds(20);
+  const RunningGateway gateway(std::move(spec), /*await_workers=*/false);
+  const auto unhealthy = gateway.get("/health");
+  EXPECT_EQ(unhealthy.status, 503);
+  EXPECT_EQ(unhealthy.headers.find("Retry-After"), "1");
+  const auto refused = gateway.chat(chat_body("x"));
+  EXPECT_EQ(refused.status, 503);
+  EXPECT_EQ(refused.headers.find("Retry-After"), "1");
+  EXPECT_EQ(gateway.outcomes("no_worker"), 1);
+  b_.set_health(200);
+  ASSERT_TRUE(await([&] { return gateway.get("/health").status == 200; }));
+  EXPECT_EQ(gateway.chat(chat_body("x")).headers.find("x-kvist-worker"), "b");
+  b_.set_health(500);
+  ASSERT_TRUE(await([&] { return gateway.get("/health").status == 503; }));
+}
+
+TEST_F(ServiceTest, SwitchesTheModeAtRunTime) {
+  const RunningGateway gateway(gateway_spec({&a_, &b_}));
+  EXPECT_EQ(mode_of(gateway), R"({"mode":"round_robin"})");
+  EXPECT_EQ(gateway.call("PUT", "/admin/router_mode", R"({"mode":"kv"})").body, R"({"mode":"kv"})");
+  EXPECT_EQ(mode_of(gateway), R"({"mode":"kv"})");
+  EXPECT_EQ(gateway.call("POST", "/admin/router_mode", R"({ "mode" : "round-robin" })").body,
+            R"({"mode":"round_robin"})");
+  for (const char* body :
+       {R"({"mode":"fastest"})", R"({"mod":"kv"})", R"({"mode":"kv","x":1})", "", "[1]", "{", R"({"mode":{}})"}) {
+    const auto refused = gateway.call("PUT", "/admin/router_mode", body);
+    EXPECT_EQ(refused.status, 400) << body;
+    EXPECT_THAT(refused.body, HasSubstr("\"error\"")) << body;
+  }
+  EXPECT_EQ(mode_of(gateway), R"({"mode":"round_robin"})");
+  EXPECT_EQ(gateway.metric("kvist_gateway_router_mode", "mode", "round_robin"), 1);
+  EXPECT_EQ(gateway.metric("kvist_gateway_router_mode", "mode", "kv"), 0);
+}
+
+TEST_F(ServiceTest, RoutesToTheWorkerThatCachesThePromptAndPredictsHowMuch) {
+  auto spec = gateway_spec({&a_, &b_});
+  spec.mode = spec::RoutingMode::kRoundRobin;
+  const RunningGateway gateway(std::move(spec));
+  const std::string prompt(10 * kBlockSize + 3, 'p');
+  b_.publisher().publish(stored_batch(prompt));
+  ASSERT_TRUE(await([&] { return gateway.metric("kvist_gateway_kv_index_blocks", "worker", "b") == 10; }))
+      << "the index is fed in every mode";
+  gateway.call("PUT", "/admin/router_mode", R"({"mode":"kv"})");
+  for (int i = 0; i < 4; ++i) {
+    const auto response = gateway.call("POST", "/v1/completions", completion_body(prompt));
+    EXPECT_EQ(response.headers.find("x-kvist-worker"), "b");
+    EXPECT_EQ(response.headers.find("x-kvist-predicted-cached-tokens"), std::to_string(10 * kBlockSize));
+  }
+  EXPECT_EQ(gateway.metric("kvist_gateway_routing_decisions_total", "mode", "kv"), 4);
+  EXPECT_EQ(gateway.metric("kvist_gateway_kv_index_exact", "worker", "b"), 1);
+}
+
+TEST_F(ServiceTest, EventsPublishedBeforeTheGatewayStartedAreReplayed) {
+  const std::string prompt(5 * kBlockSize, 'p');
+  a_.publisher().publish(stored_batch(prompt));
+  const RunningGateway gateway(gateway_spec({&a_}));
+  EXPECT_TRUE(await([&] { return gateway.metric("kvist_gateway_kv_index_blocks", "worker", "a") == 5; }));
+  EXPECT_TRUE(await([&] { return gateway.metric("kvist_gateway_kv_index_exact", "worker", "a") == 1; }));
+}
+
+TEST_F(ServiceTest, EventsThatCannotBeUsedAreLoudInTheMetrics) {
+  const RunningGateway gateway(gateway_spec({&a_}));
+  ASSERT_TRUE(await([&] { return gateway.metric("kvist_gateway_kv_index_exact") == 1; }));
+  a_.publisher().publish(stored_batch(std::string(64, 'x'), 2 * kBlockSize));
+  EXPECT_TRUE(
+      await([&] { return gateway.metric("kvist_gateway_kv_events_refused_total", "reason", "block_size") == 1; }));
+  a_.publisher().publish("this is not msgpack");
+  EXPECT_TRUE(await([&] { return gateway.metric("kvist_gateway_kv_undecodable_batches_total") == 1; }));
+  EXPECT_EQ(gateway.metric("kvist_gateway_kv_index_blocks"), 0);
+  EXPECT_EQ(gateway.metric("kvist_gateway_kv_index_exact"), 0);
+}
+
+TEST_F(ServiceTest, AWorkerWithAnotherBlockSizeIsReported) {
+  a_.set_metrics("vllm:cache_config_info{block_size=\"64\",num_gpu_blocks=\"10\"} 1\n");
+  const RunningGateway gateway(gateway_spec({&a_}));
+  EXPECT_TRUE(await([&] { return gateway.metric("kvist_gateway_worker_block_size_mismatch") == 1; }));
+  EXPECT_THAT(gateway.get("/admin/status").body, HasSubstr("\"block_size_mismatch\":true"));
+}
+
+TEST_F(ServiceTest, StatusTellsModeLoadAndWorkers) {
+  a_.set_metrics("vllm:cache_config_info{block_size=\"16\",num_gpu_blocks=\"10\"} 1\nvllm:num_requests_running 2\n");
+  const RunningGateway gateway(gateway_spec({&a_, &b_}));
+  ASSERT_TRUE(await([&] { return gateway.get("/admin/status").body.contains("\"running\":2"); }));
+  const std::string status = gateway.get("/admin/status").body;
+  EXPECT_THAT(status, HasSubstr("\"mode\":\"round_robin\""));
+  EXPECT_THAT(status, HasSubstr("\"in_flight\":0"));
+  EXPECT_THAT(status, HasSubstr("\"name\":\"a\""));
+  EXPECT_THAT(status, HasSubstr("\"healthy\":true"));
+  EXPECT_THAT(status, HasSubstr("\"indexed_blocks\":0"));
+  EXPECT_THAT(status, HasSubstr("\"index_exact\":"));
+  EXPECT_THAT(status, HasSubstr("\"kv_blocks\":10"));
+}
+
+TEST_F(ServiceTest, RefusesSettingsThatCannotWork) {
+  net::EventLoop loop;
+  const auto message = [&](spec::GatewaySpec spec) {
+    const auto service = Service::create(loop, std::move(spec));
+    return service ? std::string("created") : service.error().message;
+  };
+  EXPECT_THAT(message(gateway_spec({})), HasSubstr("at least one worker"));
+  EXPECT_THAT(message(gateway_spec({&a_, &a_})), HasSubstr("two workers are called \"a\""));
+  auto spec = gateway_spec({&a_});
+  spec.workers[0].url = "127.0.0.1:80";
+  EXPECT_THAT(message(spec), HasSubstr("http://host:port"));
+}
+
+TEST_F(ServiceTest, TakesItsModeFromTheEnvironment) {
+  net::EventLoop loop;
+  ::setenv("DYN_ROUTER_MODE", "sideways", 1);
+  const auto service = Service::create(loop, gateway_spec({&a_}));
+  ::unsetenv("DYN_ROUTER_MODE");
+  ASSERT_FALSE(service);
+  EXPECT_THAT(service.error().message, HasSubstr("DYN_ROUTER_MODE"));
+}
+
+}  // namespace
+}  // namespace kvist::gateway
