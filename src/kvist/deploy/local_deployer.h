@@ -12,9 +12,9 @@
 namespace kvist::deploy {
 
 struct LocalDeployerOptions {
-  std::string run_directory;                        ///< spec files and logs go here; made if it does not exist
-  std::string executable = "/proc/self/exe";        ///< run as `EXE worker -f FILE` and `EXE gateway -f FILE`
-  Duration stop_timeout = std::chrono::seconds(5);  ///< between SIGTERM and SIGKILL
+  std::string run_directory;                         ///< spec files and logs go here; made if it does not exist
+  std::string executable = "/proc/self/exe";         ///< run as `EXE worker -f FILE` and `EXE gateway -f FILE`
+  Duration stop_timeout = std::chrono::seconds(10);  ///< between SIGTERM and SIGKILL; a gateway drains for 5 s
 };
 
 /// Every part is a child process of the thread that calls apply(). It dies with that thread; destroying the deployer

@@ -1,0 +1,42 @@
+// The commands, each as a function of its parsed arguments. Each blocks until it is done or interrupted.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "kvist/base/error.h"
+
+namespace kvist::cli {
+
+/// `kvist worker -f FILE`, `kvist gateway -f FILE`: one part of a deployment, until SIGINT or SIGTERM.
+[[nodiscard]] Result<void> serve_worker(const std::string& file);
+[[nodiscard]] Result<void> serve_gateway(const std::string& file);
+
+struct LoadgenArguments {
+  std::string target;
+  std::string model;
+  std::string workload_file;                 ///< empty: the default workload
+  std::optional<std::uint32_t> concurrency;  ///< nothing: idle until the control API says start
+  std::string duration;                      ///< with a unit; empty: until SIGINT or SIGTERM
+  std::string host = "127.0.0.1";
+  std::uint16_t port = 0;
+};
+/// `kvist loadgen`: drives load, or serves the control API.
+[[nodiscard]] Result<void> run_loadgen(const LoadgenArguments& arguments);
+
+/// `kvist up -f FILE`: a deployment alone, until Ctrl-C.
+[[nodiscard]] Result<void> run_up(const std::string& file);
+
+/// `kvist sweep -f FILE [--output DIR]`; an empty `output` leaves the file's.
+[[nodiscard]] Result<void> run_sweep(const std::string& file, const std::string& output);
+
+struct ReportArguments {
+  std::string database;
+  std::optional<std::int64_t> run;  ///< nothing: the last one
+  std::string output;               ///< empty: the database's folder
+};
+/// `kvist report DB`: makes the report again from stored results.
+[[nodiscard]] Result<void> run_report(const ReportArguments& arguments);
+
+}  // namespace kvist::cli

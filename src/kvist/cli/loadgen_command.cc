@@ -1,0 +1,138 @@
+// kvist loadgen: drives load at any OpenAI-compatible server.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+#include "kvist/base/statistics.h"
+#include "kvist/base/yaml.h"
+#include "kvist/cli/commands.h"
+#include "kvist/cli/print.h"
+#include "kvist/loadgen/service.h"
+#include "kvist/net/event_loop.h"
+#include "kvist/spec/files.h"
+#include "kvist/telemetry/log.h"
+
+namespace kvist::cli {
+namespace {
+
+using workload::TurnOutcome;
+using workload::TurnSample;
+
+/// "30s" as the YAML files have it.
+Result<Duration> parse_duration(const std::string& text) {
+  KVIST_TRY(const YamlNode node, YamlNode::parse(text, "--duration"));
+  KVIST_TRY(const Duration duration, node.as_duration());
+  if (duration <= Duration(0)) return fail(ErrorCode::kInvalidArgument, "--duration must be above 0");
+  return duration;
+}
+
+void print_times(const char* name, const std::vector<TurnSample>& turns,
+                 const std::function<std::optional<double>(const TurnSample&)>& value) {
+  std::vector<double> values;
+  for (const TurnSample& turn : turns) {
+    if (turn.outcome != TurnOutcome::kSucceeded) continue;
+    if (const auto v = value(turn)) values.push_back(*v);
+  }
+  const Distribution d = describe(std::move(values));
+  print_line(fmt::format("{:<8} p50 {:>9.1f} ms   p95 {:>9.1f} ms   p99 {:>9.1f} ms   max {:>9.1f} ms   n {}", name,
+                         d.p50, d.p95, d.p99, d.max, d.count));
+}
+
+/// Exact percentiles over all turns, warm-up included: this command has no method, a sweep has.
+void print_summary(const std::vector<TurnSample>& turns, Duration driven) {
+  double prompt = 0;
+  double cached = 0;
+  double output = 0;
+  for (const TurnSample& turn : turns) {
+    prompt += turn.prompt_tokens;
+    cached += turn.cached_tokens;
+    output += turn.completion_tokens;
+  }
+  const auto count = [&](TurnOutcome outcome) { return std::ranges::count(turns, outcome, &TurnSample::outcome); };
+  const double seconds = to_seconds(driven);
+  print_line(fmt::format("turns    {} succeeded, {} failed, {} abandoned in {:.1f} s: {:.2f} turns/s, {:.1f} tokens/s",
+                         count(TurnOutcome::kSucceeded), count(TurnOutcome::kFailed), count(TurnOutcome::kAbandoned),
+                         seconds, static_cast<double>(turns.size()) / seconds, output / seconds));
+  print_line(fmt::format("cache    {:.1f} % of {:.0f} prompt tokens", prompt > 0 ? 100 * cached / prompt : 0, prompt));
+  print_times("TTFT", turns, [](const TurnSample& turn) { return std::optional(turn.ttft_ms()); });
+  print_times("TPOT", turns, [](const TurnSample& turn) { return turn.tpot_ms(); });
+  print_times("latency", turns, [](const TurnSample& turn) { return std::optional(turn.latency_ms()); });
+  const auto failed = std::ranges::find(turns, TurnOutcome::kFailed, &TurnSample::outcome);
+  if (failed != turns.end()) print_line("first error: " + failed->error);
+}
+
+/// One run of the command on its loop. Ends after the duration, or at SIGINT, or when nothing drains any more.
+class LoadgenRun {
+ public:
+  LoadgenRun(net::EventLoop& loop, loadgen::Service& service, Duration drain_timeout)
+      : loop_(loop), service_(service), drain_timeout_(drain_timeout), timer_(loop) {}
+
+  Result<void> start(std::uint32_t concurrency, std::uint64_t seed, std::optional<Duration> duration) {
+    KVIST_TRY_VOID(service_.start(concurrency, seed));
+    started_ = net::now();
+    if (duration) {
+      timer_.arm(*started_ + *duration, [this] { end(); });
+    }
+    return {};
+  }
+
+  /// No new turns; those in flight may end, for as long as a request may take. Called again, it breaks them off.
+  void end() {
+    if (std::exchange(ending_, true)) return service_.stop(false, {});
+    driven_ = started_ ? net::now() - *started_ : Duration(0);
+    timer_.arm(net::now() + drain_timeout_, [this] { service_.stop(false, {}); });
+    service_.stop(true, [this] { loop_.stop(); });
+  }
+
+  [[nodiscard]] bool has_driven() const { return started_.has_value(); }
+  [[nodiscard]] Duration driven() const { return driven_; }
+
+ private:
+  net::EventLoop& loop_;
+  loadgen::Service& service_;
+  Duration drain_timeout_;
+  net::Timer timer_;
+  std::optional<TimePoint> started_;
+  Duration driven_{};
+  bool ending_ = false;
+};
+
+Result<loadgen::ServiceOptions> service_options(const LoadgenArguments& arguments) {
+  loadgen::ServiceOptions options;
+  options.target_url = arguments.target;
+  options.model = arguments.model;
+  options.http = {arguments.host, arguments.port};
+  if (!arguments.workload_file.empty()) {
+    KVIST_TRY(options.workload, spec::load_workload(arguments.workload_file));
+  }
+  return options;
+}
+
+}  // namespace
+
+Result<void> run_loadgen(const LoadgenArguments& arguments) {
+  KVIST_TRY(const loadgen::ServiceOptions options, service_options(arguments));
+  std::optional<Duration> duration;
+  if (!arguments.duration.empty()) {
+    KVIST_TRY(duration, parse_duration(arguments.duration));
+  }
+  telemetry::start_logging(telemetry::LogLevel::kInfo, "loadgen");
+  net::EventLoop loop;
+  KVIST_TRY(const auto service, loadgen::Service::create(loop, options));
+  LoadgenRun run(loop, *service, options.workload.request_timeout);
+  loop.on_termination([&run] { run.end(); });
+  print_line(fmt::format("ready http={}", service->port()));
+  if (arguments.concurrency) {
+    KVIST_TRY_VOID(run.start(*arguments.concurrency, options.workload.seed, duration));
+  }
+  loop.run();
+  if (!run.has_driven()) return {};
+  const std::vector<TurnSample> turns = service->take_samples();
+  print_summary(turns, run.driven());
+  if (std::ranges::find(turns, TurnOutcome::kSucceeded, &TurnSample::outcome) != turns.end()) return {};
+  return fail(ErrorCode::kUnavailable, "not one turn succeeded");
+}
+
+}  // namespace kvist::cli

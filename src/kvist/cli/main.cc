@@ -1,0 +1,105 @@
+// The arguments. CLI11 takes long to compile, so it is here and nowhere else.
+#include "kvist/cli/main.h"
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <functional>
+#include <string>
+
+#include "kvist/base/version.h"
+#include "kvist/cli/commands.h"
+
+namespace kvist::cli {
+namespace {
+
+constexpr int kDone = 0;
+constexpr int kFailed = 1;
+constexpr int kWrongUsage = 2;
+
+using Action = std::function<Result<void>()>;
+
+/// All commands; a parsed command sets `action`.
+class CommandLine {
+ public:
+  CommandLine() {
+    app_.set_version_flag("--version", "kvist " + std::string(kVersion));
+    app_.require_subcommand(1);
+    add_file_command("worker", "serve one worker", "file with a `worker:` mapping", serve_worker);
+    add_file_command("gateway", "serve the gateway", "file with a `gateway:` mapping", serve_gateway);
+    add_loadgen();
+    add_file_command("up", "start a deployment and keep it up until Ctrl-C", "file with a `deployment:` mapping",
+                     run_up);
+    add_sweep();
+    add_report();
+  }
+
+  /// Nothing where there is something to do; else the exit status.
+  std::optional<int> parse(int argc, const char* const* argv) {
+    try {
+      app_.parse(argc, argv);
+    } catch (const CLI::ParseError& error) {
+      return app_.exit(error) == 0 ? kDone : kWrongUsage;
+    }
+    return std::nullopt;
+  }
+
+  [[nodiscard]] std::string command() const { return app_.get_subcommands().front()->get_name(); }
+  [[nodiscard]] const Action& action() const { return action_; }
+
+ private:
+  void add_file_command(const char* name, const char* description, const char* file_description,
+                        Result<void> (*run)(const std::string&)) {
+    CLI::App* command = app_.add_subcommand(name, description);
+    command->add_option("-f,--file", file_, file_description)->required();
+    command->callback([this, run] { action_ = [this, run] { return run(file_); }; });
+  }
+
+  void add_loadgen() {
+    CLI::App* command = app_.add_subcommand("loadgen", "drive multi-turn chats at an OpenAI-compatible server");
+    command->add_option("--target", loadgen_.target, "http://host:port")->required();
+    command->add_option("--model", loadgen_.model, "model to ask for")->required();
+    command->add_option("-f,--file", loadgen_.workload_file, "file with a `workload:` mapping");
+    auto* concurrency = command->add_option("--concurrency", loadgen_.concurrency,
+                                            "conversations at once; without it, idle until POST /start");
+    command->add_option("--duration", loadgen_.duration, "how long, with a unit (30s); without it, until Ctrl-C")
+        ->needs(concurrency);
+    command->add_option("--host", loadgen_.host, "address of metrics and control API");
+    command->add_option("--port", loadgen_.port, "port of metrics and control API; 0: any");
+    command->callback([this] { action_ = [this] { return run_loadgen(loadgen_); }; });
+  }
+
+  void add_sweep() {
+    CLI::App* command = app_.add_subcommand("sweep", "measure routing modes against each other, write a report");
+    command->add_option("-f,--file", file_, "sweep file")->required();
+    command->add_option("--output", output_, "folder for results, instead of the file's output_directory");
+    command->callback([this] { action_ = [this] { return run_sweep(file_, output_); }; });
+  }
+
+  void add_report() {
+    CLI::App* command = app_.add_subcommand("report", "make the report of a stored run again");
+    command->add_option("database", report_.database, "results.sqlite of a sweep")->required();
+    command->add_option("--run", report_.run, "number of the run; without it, the last");
+    command->add_option("--output", report_.output, "folder for the report; without it, the database's");
+    command->callback([this] { action_ = [this] { return run_report(report_); }; });
+  }
+
+  CLI::App app_{"KV-cache-aware serving for large language models, and the laboratory that measures it", "kvist"};
+  Action action_;
+  std::string file_;
+  std::string output_;
+  LoadgenArguments loadgen_;
+  ReportArguments report_;
+};
+
+}  // namespace
+
+int run(int argc, char** argv) {
+  CommandLine line;
+  if (const std::optional<int> status = line.parse(argc, argv)) return *status;
+  const Result<void> done = line.action()();
+  if (done) return kDone;
+  std::fprintf(stderr, "kvist %s: %s\n", line.command().c_str(), done.error().message.c_str());
+  return kFailed;
+}
+
+}  // namespace kvist::cli

@@ -1,0 +1,76 @@
+// kvist up: a deployment alone, for trying with curl.
+#include <fmt/format.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <thread>
+
+#include "kvist/cli/commands.h"
+#include "kvist/cli/print.h"
+#include "kvist/cli/termination.h"
+#include "kvist/deploy/local_deployer.h"
+#include "kvist/gateway/mode_from_environment.h"
+#include "kvist/net/event_loop.h"
+#include "kvist/spec/files.h"
+
+namespace kvist::cli {
+namespace {
+
+constexpr Duration kStartTimeout = std::chrono::seconds(60);
+constexpr Duration kReadyTimeout = std::chrono::seconds(120);
+constexpr Duration kWatchInterval = std::chrono::milliseconds(500);
+
+Result<std::string> make_run_directory() {
+  std::string path = (std::filesystem::temp_directory_path() / "kvist-up-XXXXXX").string();
+  if (::mkdtemp(path.data()) == nullptr) return fail(ErrorCode::kInternal, "cannot make a folder like " + path);
+  return path;
+}
+
+void print_addresses(const deploy::Addresses& addresses, spec::RoutingMode mode, const std::string& logs) {
+  for (const deploy::PartAddress& worker : addresses.workers) {
+    print_line(fmt::format("{:<9} {}", worker.name, worker.url));
+  }
+  print_line(
+      fmt::format("gateway   {}   model {}, mode {}", addresses.gateway.url, addresses.model, spec::to_string(mode)));
+  print_line(fmt::format("logs      {}", logs));
+  print_line("");
+  print_line(fmt::format(
+      "curl -N {}/v1/chat/completions -H 'Content-Type: application/json' \\\n"
+      "  -d '{{\"model\": \"{}\", \"stream\": true, \"messages\": [{{\"role\": \"user\", \"content\": \"Hello!\"}}]}}'",
+      addresses.gateway.url, addresses.model));
+  print_line(fmt::format("curl -X PUT {}/admin/router_mode -d '{{\"mode\": \"round_robin\"}}'", addresses.gateway.url));
+  print_line("");
+  print_line("Ctrl-C ends it.");
+}
+
+/// Runs until the user ends it (no error) or a part dies.
+Result<void> run_until_stopped(const spec::DeploymentSpec& deployment, const std::string& directory,
+                               const std::stop_token& stop) {
+  deploy::LocalDeployer deployer({.run_directory = directory});
+  print_line(fmt::format("starting {} workers and a gateway", deployment.workers.size()));
+  KVIST_TRY_VOID(deployer.apply(deployment, deploy::Until::after(kStartTimeout, stop)));
+  KVIST_TRY_VOID(deployer.await_ready(deploy::Until::after(kReadyTimeout, stop)));
+  print_addresses(deployer.addresses(), deployment.gateway.mode, directory);
+  while (deploy::sleep_until(net::now() + kWatchInterval, stop)) KVIST_TRY_VOID(deployer.check_alive());
+  deployer.stop();
+  return {};
+}
+
+}  // namespace
+
+Result<void> run_up(const std::string& file) {
+  KVIST_TRY(spec::DeploymentSpec deployment, spec::load_deployment(file));
+  // Here and not in the gateway: the deployer keeps these variables from its children.
+  KVIST_TRY(deployment.gateway.mode,
+            gateway::mode_from_environment(gateway::process_environment, deployment.gateway.mode));
+  const Termination termination;
+  KVIST_TRY(const std::string directory, make_run_directory());
+  auto done = run_until_stopped(deployment, directory, termination.token());
+  const bool interrupted = !done && done.error().code == ErrorCode::kCancelled;
+  if (!done && !interrupted) return done;  // the logs stay: the error refers to them
+  std::error_code ignored;
+  std::filesystem::remove_all(directory, ignored);
+  return {};
+}
+
+}  // namespace kvist::cli

@@ -1,0 +1,90 @@
+#include "kvist/sweep/level_summary.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "kvist/base/check.h"
+#include "kvist/base/statistics.h"
+
+namespace kvist::sweep {
+namespace {
+
+using deploy::WorkerMetrics;
+
+std::uint64_t difference(double before, double after) {
+  return static_cast<std::uint64_t>(std::llround(std::max(0.0, after - before)));
+}
+
+/// Counters of kvist's own worker, from what every engine counts where they are missing: what was queried and not found
+/// had to be prefilled.
+double prefilled(const WorkerMetrics& metrics) {
+  return metrics.prefilled_tokens.value_or(metrics.prefix_query_tokens - metrics.prefix_hit_tokens);
+}
+
+std::optional<double> acceptance_rate(const WorkerMetrics& before, const WorkerMetrics& after) {
+  if (!after.draft_tokens || !after.accepted_draft_tokens) return std::nullopt;
+  const double drafted = *after.draft_tokens - before.draft_tokens.value_or(0);
+  if (drafted <= 0) return std::nullopt;
+  return (*after.accepted_draft_tokens - before.accepted_draft_tokens.value_or(0)) / drafted;
+}
+
+results::WorkerLevelRecord counters(const WorkerMetrics& before, const WorkerMetrics& after) {
+  results::WorkerLevelRecord record;
+  record.worker = after.worker;
+  record.prefix_query_tokens = difference(before.prefix_query_tokens, after.prefix_query_tokens);
+  record.prefix_hit_tokens = difference(before.prefix_hit_tokens, after.prefix_hit_tokens);
+  record.prompt_tokens = difference(before.prompt_tokens, after.prompt_tokens);
+  record.prefilled_tokens = difference(prefilled(before), prefilled(after));
+  record.generated_tokens = difference(before.generated_tokens, after.generated_tokens);
+  record.evictions = difference(before.evicted_blocks.value_or(0), after.evicted_blocks.value_or(0));
+  record.preemptions = difference(before.preemptions, after.preemptions);
+  record.acceptance_rate = acceptance_rate(before, after);
+  return record;
+}
+
+}  // namespace
+
+std::vector<results::WorkerLevelRecord> summarise_workers(const WorkerReadings& readings,
+                                                          std::vector<std::string>& remarks) {
+  KVIST_CHECK(readings.before.size() == readings.after.size(), "readings of different fleets");
+  std::vector<results::WorkerLevelRecord> records;
+  for (std::size_t i = 0; i < readings.after.size(); ++i) {
+    const WorkerMetrics& after = readings.after[i];
+    const bool restarted = readings.before[i].process_start_time_s != after.process_start_time_s;
+    WorkerMetrics fresh;
+    fresh.worker = after.worker;
+    results::WorkerLevelRecord record = counters(restarted ? fresh : readings.before[i], after);
+    if (restarted) {
+      record.restarts = 1;
+      remarks.push_back(fmt::format("{} restarted: its counters are those since then", after.worker));
+    }
+    double running = 0;
+    for (const auto& reading : readings.during) {
+      record.kv_usage_max = std::max(record.kv_usage_max, reading.at(i).kv_usage);
+      record.waiting_max = std::max(record.waiting_max, reading.at(i).waiting);
+      running += reading.at(i).running;
+    }
+    if (!readings.during.empty()) record.running_mean = running / static_cast<double>(readings.during.size());
+    records.push_back(std::move(record));
+  }
+  return records;
+}
+
+results::ClientHealth summarise_client(const loadgen::ClientLoad& load, Duration elapsed,
+                                       const std::vector<workload::TurnSample>& turns) {
+  results::ClientHealth health;
+  health.loop_delay_p99_ms = load.loop_delay_p99_ms;
+  health.loop_delay_max_ms = load.loop_delay_max_ms;
+  if (elapsed > Duration(0)) health.cpu_share = load.cpu_seconds / to_seconds(elapsed);
+  std::vector<double> delays;
+  for (const workload::TurnSample& turn : turns) {
+    // A turn that was never sent has no delay, only a failure.
+    if (turn.sent != TimePoint{}) delays.push_back(to_milliseconds(turn.sent - turn.intended));
+  }
+  health.send_delay_p99_ms = describe(std::move(delays)).p99;
+  return health;
+}
+
+}  // namespace kvist::sweep

@@ -1,0 +1,145 @@
+#include "kvist/sweep/sweep_runner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "kvist/base/version.h"
+#include "kvist/net/event_loop.h"
+#include "kvist/sweep/machine.h"
+#include "kvist/sweep/utc.h"
+
+namespace kvist::sweep {
+namespace {
+
+constexpr Duration kStartTimeout = std::chrono::seconds(60);
+constexpr Duration kReadyTimeout = std::chrono::seconds(120);  // a first token of a slow model may take a while
+
+/// Makes `<parent>/<name>-<stamp>`, with a number behind it if that exists: two sweeps never share a folder.
+Result<std::string> make_output_directory(const std::string& parent, const std::string& name) {
+  const std::string base = (std::filesystem::path(parent) / fmt::format("{}-{}", name, utc_stamp())).string();
+  std::error_code error;
+  std::filesystem::create_directories(parent, error);
+  constexpr int kMostTries = 100;
+  for (int i = 1; i <= kMostTries && !error; ++i) {
+    const std::string path = i == 1 ? base : fmt::format("{}-{}", base, i);
+    if (std::filesystem::create_directory(path, error)) return path;
+  }
+  return fail(ErrorCode::kInternal,
+              fmt::format("cannot make {}: {}", base, error ? error.message() : "it exists already"));
+}
+
+results::RunRecord run_head(const spec::SweepSpec& sweep) {
+  results::RunRecord run;
+  run.name = sweep.name;
+  run.started_utc = utc_now();
+  run.kvist_version = kVersion;
+  run.spec_yaml = spec::to_yaml(sweep);
+  run.machine = describe_machine();
+  return run;
+}
+
+loadgen::ServiceOptions load_options(const spec::SweepSpec& sweep, const deploy::Addresses& addresses) {
+  loadgen::ServiceOptions options;
+  options.target_url = addresses.gateway.url;
+  options.model = addresses.model;
+  options.workload = sweep.workload;
+  options.window = sweep.method.window;
+  return options;
+}
+
+/// A level in which nothing worked measures nothing, and the next ones would not either.
+Result<void> check_any_success(const results::LevelRecord& level) {
+  std::string first_error = "nothing was sent";
+  for (const workload::TurnSample& turn : level.turns) {
+    if (turn.outcome == workload::TurnOutcome::kSucceeded) return {};
+    if (turn.outcome == workload::TurnOutcome::kFailed) first_error = turn.error;
+  }
+  return fail(ErrorCode::kUnavailable,
+              fmt::format("{} {}: none of {} turns succeeded; the last error: {}", spec::to_string(level.mode),
+                          level.concurrency, level.turns.size(), first_error));
+}
+
+}  // namespace
+
+SweepRunner::SweepRunner(spec::SweepSpec sweep, SweepOptions options)
+    : sweep_(std::move(sweep)), options_(std::move(options)), plan_(make_plan(sweep_)) {
+  for (const PlannedMode& mode : plan_) outcome_.levels_planned += mode.levels.size();
+}
+
+Result<SweepOutcome> SweepRunner::run() {
+  KVIST_TRY_VOID(prepare());
+  options_.progress(fmt::format("sweep {}: {} modes x {} levels, {:.0f} s of measuring; results in {}", sweep_.name,
+                                plan_.size(), sweep_.levels.size(), to_seconds(measuring_time(sweep_)),
+                                outcome_.directory));
+  for (const PlannedMode& mode : plan_) {
+    auto done = run_mode(mode);
+    if (done) continue;
+    outcome_.failure = std::move(done).error();
+    break;
+  }
+  auto reported = report();
+  if (!reported && !outcome_.failure) outcome_.failure = std::move(reported).error();
+  return std::move(outcome_);
+}
+
+Result<void> SweepRunner::prepare() {
+  KVIST_TRY(outcome_.directory, make_output_directory(sweep_.output_directory, sweep_.name));
+  const std::filesystem::path directory(outcome_.directory);
+  KVIST_TRY(store_, results::Store::open((directory / "results.sqlite").string()));
+  KVIST_TRY(run_, store_->begin_run(run_head(sweep_)));
+  return {};
+}
+
+Result<void> SweepRunner::run_mode(const PlannedMode& mode) {
+  const std::string name(spec::to_string(mode.mode));
+  spec::DeploymentSpec deployment = sweep_.deployment;
+  deployment.gateway.mode = mode.mode;
+  options_.progress(fmt::format("{}: starting a gateway and {} workers", name, deployment.workers.size()));
+  const std::string logs = (std::filesystem::path(outcome_.directory) / "logs" / name).string();
+  const std::unique_ptr<deploy::Deployer> deployer = options_.make_deployer(logs);
+  const TimePoint begun = net::now();
+  KVIST_TRY_VOID(deployer->apply(deployment, deploy::Until::after(kStartTimeout, options_.stop)));
+  KVIST_TRY_VOID(deployer->await_ready(deploy::Until::after(kReadyTimeout, options_.stop)));
+  // The gateway started in this mode; asking for it proves that it routes in it.
+  KVIST_TRY_VOID(deployer->set_routing_mode(mode.mode));
+  options_.progress(fmt::format("{}: ready after {:.1f} s", name, to_seconds(net::now() - begun)));
+  auto done = run_levels(mode, *deployer);
+  deployer->stop();
+  return done;
+}
+
+Result<void> SweepRunner::run_levels(const PlannedMode& mode, deploy::Deployer& deployer) {
+  KVIST_TRY(const auto load, LoadGenerator::create(load_options(sweep_, deployer.addresses())));
+  LevelRunner runner(deployer, *load, sweep_.method, options_.progress, options_.stop);
+  for (const PlannedLevel& level : mode.levels) {
+    auto record = runner.run(level);
+    if (!record) {
+      return std::unexpected(
+          std::move(record).error().in(fmt::format("{} {}", spec::to_string(level.mode), level.concurrency)));
+    }
+    KVIST_TRY_VOID(keep(*record));
+    KVIST_TRY_VOID(check_any_success(*record));
+  }
+  return {};
+}
+
+Result<void> SweepRunner::keep(const results::LevelRecord& record) {
+  KVIST_TRY_VOID(store_->add_level(run_, record));
+  ++outcome_.levels_done;
+  return {};
+}
+
+Result<void> SweepRunner::report() {
+  KVIST_TRY_VOID(store_->finish_run(run_, utc_now()));
+  if (outcome_.levels_done == 0) return {};
+  // From the database, not from memory: what is reported is what was stored.
+  KVIST_TRY(const results::RunRecord run, store_->load_run(run_));
+  KVIST_TRY(outcome_.files, report::write_report(run, sweep_, outcome_.directory));
+  outcome_.table = report::render_terminal(run, sweep_);
+  return {};
+}
+
+}  // namespace kvist::sweep

@@ -1,0 +1,13 @@
+// The time of day, for records and file names.
+#pragma once
+
+#include <string>
+
+namespace kvist::sweep {
+
+/// "2026-11-21T03:17:23Z".
+[[nodiscard]] std::string utc_now();
+/// "20261121-031723": sorts by time, fits into file names.
+[[nodiscard]] std::string utc_stamp();
+
+}  // namespace kvist::sweep
