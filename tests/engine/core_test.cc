@@ -248,6 +248,17 @@ TEST_F(CoreTest, RequestsOfOtherSaltsOrModelsShareNothing) {
   for (const auto& [name, copies] : sorted(core().findable_blocks())) EXPECT_FALSE(names.contains(name));
 }
 
+TEST_F(CoreTest, EventsOfSaltedRequestsCarryTheSaltOnTheFirstBlock) {
+  // Without it a subscriber would file them under the names of unsalted prompts: false hits between tenants.
+  Request salted = request_of(1, prompt_of(12), 6);
+  salted.cache_salt = "tenant-a";
+  ASSERT_TRUE(core().submit(std::move(salted)));
+  driver->run_until_idle();
+  ASSERT_GE(driver->events.size(), 2U);
+  EXPECT_EQ(std::get<kv::BlockStored>(driver->events[0]).cache_salt, "tenant-a");
+  EXPECT_EQ(std::get<kv::BlockStored>(driver->events[1]).cache_salt, "");  // its parent carries the chain on
+}
+
 TEST_F(CoreTest, NamesAreThoseOfTheHashModule) {
   submit(1, prompt_of(12), 1);
   driver->run_until_idle();

@@ -74,18 +74,18 @@ void KvManager::commit_computed(Sequence& sequence) {
   const std::uint32_t first = sequence.committed_blocks;
   if (complete <= first) return;
 
+  const kv::PrefixIdentity identity{.model = model_, .lora = {}, .cache_salt = sequence.request.cache_salt};
   const std::span<const TokenId> tokens(sequence.tokens);
   std::vector<kv::BlockHash>& names = sequence.names;
   for (auto i = static_cast<std::uint32_t>(names.size()); i < complete; ++i) {
-    const kv::BlockHash parent =
-        i > 0 ? names[i - 1] : kv::root_hash({.model = model_, .lora = {}, .cache_salt = sequence.request.cache_salt});
+    const kv::BlockHash parent = i > 0 ? names[i - 1] : kv::root_hash(identity);
     names.push_back(kv::chain_hash(parent, tokens.subspan(std::size_t{i} * block_size, block_size)));
   }
   const std::uint32_t count = complete - first;
   pool_.commit(std::span<const kv::BlockId>(sequence.blocks).subspan(first, count),
                std::span<const kv::BlockHash>(names).subspan(first, count),
                first > 0 ? std::optional(names[first - 1]) : std::nullopt,
-               tokens.subspan(std::size_t{first} * block_size, std::size_t{count} * block_size));
+               tokens.subspan(std::size_t{first} * block_size, std::size_t{count} * block_size), identity);
   sequence.committed_blocks = complete;
 }
 
