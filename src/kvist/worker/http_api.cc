@@ -57,10 +57,10 @@ struct HttpApi::Route {
   std::string_view method;
   void (HttpApi::*handler)(Call& call);
 
-  static const std::array<Route, 10> kAll;
+  static const std::array<Route, 11> kAll;
 };
 
-constinit const std::array<HttpApi::Route, 10> HttpApi::Route::kAll = {{
+constinit const std::array<HttpApi::Route, 11> HttpApi::Route::kAll = {{
     {"/v1/chat/completions", "POST", &HttpApi::chat},
     {"/v1/completions", "POST", &HttpApi::completion},
     {"/v1/models", "GET", &HttpApi::models},
@@ -71,6 +71,7 @@ constinit const std::array<HttpApi::Route, 10> HttpApi::Route::kAll = {{
     {"/reset_prefix_cache", "POST", &HttpApi::reset_prefix_cache},
     {"/tokenize", "POST", &HttpApi::tokenize},
     {"/detokenize", "POST", &HttpApi::detokenize},
+    {"/debug/kv_blocks", "GET", &HttpApi::kv_blocks},
 }};
 
 HttpApi::HttpApi(const spec::WorkerSpec& spec, const text::Tokenizer& tokenizer, EngineRunner& runner,
@@ -181,6 +182,23 @@ void HttpApi::detokenize(Call& call) {
   std::string text;
   for (const TokenId token : request->tokens) tokenizer_->decode(token, text);
   call.reply(openai::detokenize_answer(text));
+}
+
+/// The truth that a subscriber's view of the KV events can be held against. Names are strings: a JSON number may lose
+/// the low bits of 64. Sorted, so that two pages of equal content are equal.
+void HttpApi::kv_blocks(Call& call) {
+  const engine::Core& core = runner_->driver().core();
+  const auto findable = core.findable_blocks();
+  std::vector<std::pair<kv::BlockHash, std::uint32_t>> blocks(findable.begin(), findable.end());
+  std::ranges::sort(blocks);
+  JsonWriter json;
+  json.begin_object().field("block_size", spec_->block_size).field("evictions", core.stats().evictions);
+  json.key("blocks").begin_array();
+  for (const auto& [name, copies] : blocks) {
+    json.begin_array().value(std::to_string(name.value())).value(copies).end_array();
+  }
+  json.end_array().end_object();
+  call.reply(json.take());
 }
 
 }  // namespace kvist::worker

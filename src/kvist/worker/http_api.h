@@ -42,6 +42,7 @@ class HttpApi {
   void reset_prefix_cache(Call& call);
   void tokenize(Call& call);
   void detokenize(Call& call);
+  void kv_blocks(Call& call);
 
   void refuse_path(Call& call);
   [[nodiscard]] Result<void> check_model(std::string_view model) const;
