@@ -51,11 +51,14 @@ using Result = std::expected<T, Error>;
 /// KVIST_TRY(auto x, expression): evaluates an expression of type Result<T>; returns its error from the enclosing
 /// function, or declares x from its value. KVIST_TRY_VOID(expression): the same for a Result<void>, or where the value
 /// is not needed.
+// A declaration cannot stand in parentheses.
+// NOLINTBEGIN(bugprone-macro-parentheses)
 #define KVIST_TRY(declaration, expression)                                                \
   auto KVIST_TRY_CONCAT(kvist_result_, __LINE__) = (expression);                          \
   if (!KVIST_TRY_CONCAT(kvist_result_, __LINE__))                                         \
     return std::unexpected(std::move(KVIST_TRY_CONCAT(kvist_result_, __LINE__)).error()); \
-  declaration = std::move(*KVIST_TRY_CONCAT(kvist_result_, __LINE__))  // NOLINT(bugprone-macro-parentheses): a declaration
+  declaration = std::move(*KVIST_TRY_CONCAT(kvist_result_, __LINE__))
+// NOLINTEND(bugprone-macro-parentheses)
 
 #define KVIST_TRY_VOID(expression)                                                        \
   do {                                                                                    \
