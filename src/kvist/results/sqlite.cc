@@ -220,8 +220,9 @@ Result<Transaction> Transaction::begin(const Connection& connection, Kind kind) 
 Transaction::Transaction(Transaction&& other) noexcept : connection_(std::exchange(other.connection_, nullptr)) {}
 
 Transaction::~Transaction() {
+  if (connection_ == nullptr) return;
   // A rollback that fails has nothing left to undo: SQLite rolled back by itself.
-  if (connection_ != nullptr) static_cast<void>(connection_->execute("ROLLBACK"));
+  [[maybe_unused]] const Result<void> ignored = connection_->execute("ROLLBACK");
 }
 
 Result<void> Transaction::commit() {
