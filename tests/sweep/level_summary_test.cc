@@ -1,0 +1,112 @@
+#include "kvist/sweep/level_summary.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace kvist::sweep {
+namespace {
+
+using deploy::WorkerMetrics;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+WorkerMetrics reading(double factor) {
+  WorkerMetrics m;
+  m.worker = "w";
+  m.process_start_time_s = 1000;
+  m.prefix_query_tokens = 1000 * factor;
+  m.prefix_hit_tokens = 900 * factor;
+  m.prompt_tokens = 1001 * factor;
+  m.generated_tokens = 50 * factor;
+  m.preemptions = 2 * factor;
+  m.prefilled_tokens = 101 * factor;
+  m.evicted_blocks = 7 * factor;
+  return m;
+}
+
+TEST(SummariseWorkersTest, CountersAreDifferences) {
+  std::vector<std::string> remarks;
+  const auto records = summarise_workers({.before = {reading(1)}, .during = {}, .after = {reading(4)}}, remarks);
+  ASSERT_EQ(records.size(), 1U);
+  EXPECT_EQ(records[0].worker, "w");
+  EXPECT_EQ(records[0].prefix_query_tokens, 3000U);
+  EXPECT_EQ(records[0].prefix_hit_tokens, 2700U);
+  EXPECT_EQ(records[0].prompt_tokens, 3003U);
+  EXPECT_EQ(records[0].prefilled_tokens, 303U);
+  EXPECT_EQ(records[0].generated_tokens, 150U);
+  EXPECT_EQ(records[0].evictions, 21U);
+  EXPECT_EQ(records[0].preemptions, 6U);
+  EXPECT_EQ(records[0].restarts, 0U);
+  EXPECT_FALSE(records[0].acceptance_rate.has_value());
+  EXPECT_THAT(remarks, IsEmpty());
+}
+
+TEST(SummariseWorkersTest, GaugesAreOfTheSnapshots) {
+  std::vector<std::string> remarks;
+  WorkerReadings readings{.before = {reading(1)}, .during = {{reading(1)}, {reading(1)}}, .after = {reading(1)}};
+  readings.during[0][0].running = 10;
+  readings.during[0][0].waiting = 3;
+  readings.during[0][0].kv_usage = 0.5;
+  readings.during[1][0].running = 20;
+  readings.during[1][0].kv_usage = 0.25;
+  const auto records = summarise_workers(readings, remarks);
+  EXPECT_EQ(records[0].running_mean, 15);
+  EXPECT_EQ(records[0].waiting_max, 3);
+  EXPECT_EQ(records[0].kv_usage_max, 0.5);
+}
+
+TEST(SummariseWorkersTest, ARestartedWorkerCountsFromZeroAndIsRemarked) {
+  std::vector<std::string> remarks;
+  auto after = reading(2);
+  after.process_start_time_s = 2000;
+  const auto records = summarise_workers({.before = {reading(5)}, .during = {}, .after = {after}}, remarks);
+  EXPECT_EQ(records[0].restarts, 1U);
+  EXPECT_EQ(records[0].prefix_query_tokens, 2000U);
+  EXPECT_THAT(remarks, ElementsAre(HasSubstr("w restarted")));
+}
+
+TEST(SummariseWorkersTest, WithoutKvistsCounterPrefilledIsWhatWasNotFound) {
+  std::vector<std::string> remarks;
+  auto before = reading(1);
+  auto after = reading(3);
+  before.prefilled_tokens = after.prefilled_tokens = std::nullopt;
+  before.evicted_blocks = after.evicted_blocks = std::nullopt;
+  const auto records = summarise_workers({.before = {before}, .during = {}, .after = {after}}, remarks);
+  EXPECT_EQ(records[0].prefilled_tokens, 200U);
+  EXPECT_EQ(records[0].evictions, 0U);
+}
+
+TEST(SummariseWorkersTest, AcceptanceIsOfTheDraftTokensOfTheLevel) {
+  std::vector<std::string> remarks;
+  auto before = reading(1);
+  auto after = reading(1);
+  before.draft_tokens = 100;
+  before.accepted_draft_tokens = 10;
+  after.draft_tokens = 300;
+  after.accepted_draft_tokens = 160;
+  auto records = summarise_workers({.before = {before}, .during = {}, .after = {after}}, remarks);
+  EXPECT_DOUBLE_EQ(records[0].acceptance_rate.value(), 0.75);
+  after.draft_tokens = 100;
+  records = summarise_workers({.before = {before}, .during = {}, .after = {after}}, remarks);
+  EXPECT_FALSE(records[0].acceptance_rate.has_value()) << "nothing was drafted";
+}
+
+TEST(SummariseClientTest, HealthIsLoadPerTimeAndTheLatenessOfSending) {
+  std::vector<workload::TurnSample> turns(3);
+  for (std::size_t i = 0; i < turns.size(); ++i) {
+    turns[i].intended = TimePoint(std::chrono::seconds(10));
+    turns[i].sent = turns[i].intended + std::chrono::milliseconds(4);
+  }
+  turns[2].sent = TimePoint{};  // never sent
+  const auto health = summarise_client({.loop_delay_p99_ms = 1, .loop_delay_max_ms = 2, .cpu_seconds = 3},
+                                       std::chrono::seconds(6), turns);
+  EXPECT_EQ(health.loop_delay_p99_ms, 1);
+  EXPECT_EQ(health.loop_delay_max_ms, 2);
+  EXPECT_DOUBLE_EQ(health.cpu_share, 0.5);
+  EXPECT_DOUBLE_EQ(health.send_delay_p99_ms, 4);
+  EXPECT_EQ(summarise_client({}, Duration(0), {}).send_delay_p99_ms, 0);
+}
+
+}  // namespace
+}  // namespace kvist::sweep

@@ -1,0 +1,68 @@
+#include "kvist/sweep/plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace kvist::sweep {
+namespace {
+
+using spec::RoutingMode;
+using testing::ElementsAre;
+
+spec::SweepSpec sweep() {
+  spec::SweepSpec spec;
+  spec.modes = {RoutingMode::kKv, RoutingMode::kRoundRobin, RoutingMode::kRandom};
+  spec.levels = {12, 24, 36};
+  spec.workload.seed = 5;
+  return spec;
+}
+
+std::vector<std::uint64_t> seeds(const PlannedMode& mode) {
+  std::vector<std::uint64_t> result;
+  for (const PlannedLevel& level : mode.levels) result.push_back(level.seed);
+  return result;
+}
+
+TEST(PlanTest, EachModeGoesThroughAllLevelsInTheOrderOfTheSpecification) {
+  const auto plan = make_plan(sweep());
+  ASSERT_EQ(plan.size(), 3U);
+  EXPECT_EQ(plan[0].mode, RoutingMode::kKv);
+  EXPECT_EQ(plan[1].mode, RoutingMode::kRoundRobin);
+  EXPECT_EQ(plan[2].mode, RoutingMode::kRandom);
+  for (const PlannedMode& mode : plan) {
+    std::vector<std::uint32_t> levels;
+    for (const PlannedLevel& level : mode.levels) {
+      levels.push_back(level.concurrency);
+      EXPECT_EQ(level.mode, mode.mode);
+    }
+    EXPECT_THAT(levels, ElementsAre(12, 24, 36));
+  }
+}
+
+TEST(PlanTest, ModesShareSeedsAndLevelsDoNot) {
+  const auto plan = make_plan(sweep());
+  EXPECT_EQ(seeds(plan[0]), seeds(plan[1]));
+  EXPECT_EQ(seeds(plan[0]), seeds(plan[2]));
+  const auto of_mode = seeds(plan[0]);
+  EXPECT_EQ(std::set(of_mode.begin(), of_mode.end()).size(), 3U);
+}
+
+TEST(PlanTest, ASeedFollowsFromRunSeedAndConcurrencyAlone) {
+  auto other = sweep();
+  other.levels = {24};
+  other.modes = {RoutingMode::kDynamo};
+  EXPECT_EQ(make_plan(other)[0].levels[0].seed, make_plan(sweep())[0].levels[1].seed);
+  other.workload.seed = 6;
+  EXPECT_NE(make_plan(other)[0].levels[0].seed, make_plan(sweep())[0].levels[1].seed);
+}
+
+TEST(PlanTest, MeasuringTimeCountsWarmUpAndSnapshots) {
+  auto spec = sweep();
+  EXPECT_EQ(measuring_time(spec.method), std::chrono::seconds(60 + 3 * 100));
+  EXPECT_EQ(measuring_time(spec), std::chrono::seconds(9 * 360));
+}
+
+}  // namespace
+}  // namespace kvist::sweep

@@ -1,0 +1,210 @@
+#include "kvist/sweep/sweep_runner.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <atomic>
+#include <filesystem>
+#include <set>
+
+#include "kvist/base/yaml.h"
+#include "sweep/fake_deployment.h"
+
+namespace kvist::sweep {
+namespace {
+
+using spec::RoutingMode;
+using testing::AllOf;
+using testing::Contains;
+using testing::Each;
+using testing::ElementsAre;
+using testing::Field;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class SweepRunnerTest : public testing::Test {
+ protected:
+  SweepRunnerTest() {
+    std::string path = testing::TempDir() + "/kvist_sweep_XXXXXX";
+    EXPECT_NE(::mkdtemp(path.data()), nullptr);
+    folder_ = path;
+    sweep_.name = "test";
+    sweep_.deployment.workers.resize(1);
+    sweep_.workload.starters = 2;
+    sweep_.workload.starter_tokens_min = 200;
+    sweep_.workload.starter_tokens_max = 300;
+    sweep_.workload.target_rps = 1'000;
+    sweep_.method.warmup = std::chrono::milliseconds(50);
+    sweep_.method.snapshots = 2;
+    sweep_.method.snapshot_interval = sweep_.method.window = std::chrono::milliseconds(50);
+    sweep_.modes = {RoutingMode::kRoundRobin, RoutingMode::kKv};
+    sweep_.levels = {2, 3};
+    sweep_.output_directory = folder_ + "/out";
+  }
+  ~SweepRunnerTest() override { std::filesystem::remove_all(folder_); }
+
+  SweepOutcome run(Behaviour behaviour = Behaviour::kAnswers, std::stop_token stop = {}) {
+    const FakeChatServer server(behaviour);
+    SweepOptions options;
+    options.make_deployer = [&](const std::string& directory) {
+      run_directories_.push_back(directory);
+      return std::make_unique<FakeDeployer>(script_, server.url());
+    };
+    options.progress = [&](std::string_view line) { progress_.emplace_back(line); };
+    options.stop = std::move(stop);
+    auto outcome = SweepRunner(sweep_, std::move(options)).run();
+    EXPECT_TRUE(outcome.has_value()) << (outcome ? "" : outcome.error().message);
+    return std::move(*outcome);
+  }
+
+  static results::RunRecord stored(const SweepOutcome& outcome) {
+    const auto store = results::Store::open(outcome.directory + "/results.sqlite");
+    EXPECT_TRUE(store.has_value());
+    const auto runs = (*store)->runs();
+    EXPECT_EQ(runs->size(), 1U);
+    return (*store)->load_run(runs->front()).value();
+  }
+
+  std::string folder_;
+  spec::SweepSpec sweep_;
+  DeployerScript script_;
+  std::vector<std::string> run_directories_;
+  std::vector<std::string> progress_;
+  std::atomic<int> second_level_begun_ = 0;
+};
+
+TEST_F(SweepRunnerTest, EachModeHasAFreshDeploymentAndEachLevelProofOfIdlenessAroundIt) {
+  sweep_.levels = {2};
+  const SweepOutcome outcome = run();
+  ASSERT_FALSE(outcome.failure.has_value()) << outcome.failure->message;
+  EXPECT_THAT(script_.calls,
+              ElementsAre("apply round_robin", "await_ready", "set_routing_mode round_robin",  //
+                          "await_idle", "collect", "collect", "collect", "await_idle", "collect", "stop", "apply kv",
+                          "await_ready", "set_routing_mode kv",  //
+                          "await_idle", "collect", "collect", "collect", "await_idle", "collect", "stop"));
+  EXPECT_THAT(run_directories_, ElementsAre(outcome.directory + "/logs/round_robin", outcome.directory + "/logs/kv"));
+}
+
+TEST_F(SweepRunnerTest, LeavesResultsAndReportBehind) {
+  const SweepOutcome outcome = run();
+  ASSERT_FALSE(outcome.failure.has_value()) << outcome.failure->message;
+  EXPECT_EQ(outcome.levels_done, 4U);
+  EXPECT_EQ(outcome.levels_planned, 4U);
+  for (const char* name : {"results.sqlite", "report.md", "report.json", "report.html"}) {
+    EXPECT_TRUE(std::filesystem::is_regular_file(outcome.directory + "/" + name)) << name;
+  }
+  EXPECT_FALSE(outcome.table.empty());
+  EXPECT_THAT(progress_, Contains(HasSubstr("kv 3: snapshot 2/2")));
+
+  const results::RunRecord run = stored(outcome);
+  EXPECT_EQ(run.name, "test");
+  EXPECT_FALSE(run.kvist_version.empty());
+  EXPECT_FALSE(run.started_utc.empty());
+  EXPECT_FALSE(run.finished_utc.empty());
+  EXPECT_TRUE(run.machine.contains("kernel"));
+  const auto read = spec::read_sweep(YamlNode::parse(run.spec_yaml, "stored").value(), ".");
+  ASSERT_TRUE(read.has_value()) << read.error().message;
+  EXPECT_EQ(*read, sweep_) << "the whole configuration is stored";
+}
+
+TEST_F(SweepRunnerTest, RecordsHoldWhatWasMeasured) {
+  const results::RunRecord run = stored(this->run());
+  ASSERT_EQ(run.levels.size(), 4U);
+  std::set<std::uint64_t> seeds;
+  for (const results::LevelRecord& level : run.levels) {
+    EXPECT_EQ(level.snapshots.size(), 2U);
+    EXPECT_GE(level.measure_from - level.started, sweep_.method.warmup);
+    EXPECT_EQ(level.measure_to, level.snapshots.back().at);
+    EXPECT_FALSE(level.turns.empty());
+    EXPECT_THAT(level.turns, Each(Field(&workload::TurnSample::outcome, workload::TurnOutcome::kSucceeded)));
+    EXPECT_THAT(level.turns, Each(Field(&workload::TurnSample::cached_tokens, 64)));
+    for (const auto& turn : level.turns) EXPECT_GE(turn.sent, level.started) << "a turn of an earlier level";
+    ASSERT_EQ(level.workers.size(), 1U);
+    EXPECT_EQ(level.workers[0].prefix_query_tokens, 300U) << "between the readings before and after";
+    EXPECT_EQ(level.workers[0].prefix_hit_tokens, 192U);
+    EXPECT_THAT(level.remarks, IsEmpty());
+    seeds.insert(level.seed);
+  }
+  EXPECT_EQ(seeds.size(), 2U) << "one seed per level, the same in both modes";
+}
+
+TEST_F(SweepRunnerTest, ADeadWorkerEndsTheSweepAndKeepsTheFinishedLevels) {
+  script_.dies_after_collects = 5;  // the first reading of the second level
+  const SweepOutcome outcome = run();
+  ASSERT_TRUE(outcome.failure.has_value());
+  EXPECT_THAT(outcome.failure->message, AllOf(HasSubstr("round_robin 3"), HasSubstr("signal 9")));
+  EXPECT_EQ(outcome.levels_done, 1U);
+  EXPECT_TRUE(outcome.files.has_value());
+  EXPECT_EQ(stored(outcome).levels.size(), 1U);
+  EXPECT_EQ(script_.calls.back(), "stop");
+}
+
+TEST_F(SweepRunnerTest, AnInterruptEndsTheSweepAndKeepsTheFinishedLevels) {
+  std::stop_source stop;
+  std::jthread user([&](const std::stop_token& quit) {
+    while (!quit.stop_requested() && second_level_begun_ == 0)
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    stop.request_stop();
+  });
+  const FakeChatServer server(Behaviour::kAnswers);
+  SweepOptions options;
+  options.make_deployer = [&](const std::string&) { return std::make_unique<FakeDeployer>(script_, server.url()); };
+  options.progress = [&](std::string_view line) {
+    if (line.find("round_robin 3: warm-up") != std::string_view::npos) second_level_begun_ = 1;
+  };
+  options.stop = stop.get_token();
+  sweep_.method.warmup = std::chrono::seconds(1);
+  const auto outcome = SweepRunner(sweep_, std::move(options)).run();
+  ASSERT_TRUE(outcome.has_value());
+  ASSERT_TRUE(outcome->failure.has_value());
+  EXPECT_EQ(outcome->failure->code, ErrorCode::kCancelled);
+  EXPECT_EQ(outcome->levels_done, 1U);
+  EXPECT_TRUE(outcome->files.has_value());
+  EXPECT_EQ(script_.calls.back(), "stop");
+}
+
+TEST_F(SweepRunnerTest, WithoutAnyLevelThereIsNoReport) {
+  std::stop_source stop;
+  stop.request_stop();
+  const SweepOutcome outcome = run(Behaviour::kAnswers, stop.get_token());
+  ASSERT_TRUE(outcome.failure.has_value());
+  EXPECT_EQ(outcome.failure->code, ErrorCode::kCancelled);
+  EXPECT_EQ(outcome.levels_done, 0U);
+  EXPECT_FALSE(outcome.files.has_value());
+}
+
+TEST_F(SweepRunnerTest, ALevelInWhichNothingWorkedIsAFailure) {
+  const SweepOutcome outcome = run(Behaviour::kRefuses);
+  ASSERT_TRUE(outcome.failure.has_value());
+  EXPECT_THAT(outcome.failure->message, AllOf(HasSubstr("round_robin 2: none of"), HasSubstr("out of order")));
+  EXPECT_EQ(stored(outcome).levels.size(), 1U) << "what was measured is kept: it shows the errors";
+}
+
+TEST_F(SweepRunnerTest, TurnsThatDoNotEndInTimeAreBrokenOffAndRemarked) {
+  sweep_.method.drain_timeout = std::chrono::milliseconds(50);
+  const SweepOutcome outcome = run(Behaviour::kNeverEnds);
+  const results::RunRecord run = stored(outcome);
+  ASSERT_EQ(run.levels.size(), 1U);
+  EXPECT_THAT(run.levels[0].remarks, ElementsAre(HasSubstr("2 turns had not ended 0.05 s after")));
+  EXPECT_EQ(run.levels[0].turns.size(), 2U);
+  EXPECT_THAT(run.levels[0].turns, Each(Field(&workload::TurnSample::outcome, workload::TurnOutcome::kAbandoned)));
+}
+
+TEST_F(SweepRunnerTest, AMissedReadingOfGaugesIsARemarkNotAFailure) {
+  sweep_.modes = {RoutingMode::kKv};
+  sweep_.levels = {2};
+  script_.collect_that_fails = 2;  // at the first snapshot
+  const SweepOutcome outcome = run();
+  EXPECT_FALSE(outcome.failure.has_value());
+  EXPECT_THAT(stored(outcome).levels.at(0).remarks, ElementsAre(AllOf(HasSubstr("snapshot 1"), HasSubstr("too busy"))));
+}
+
+TEST_F(SweepRunnerTest, TwoSweepsNeverShareAFolder) {
+  sweep_.modes = {RoutingMode::kKv};
+  sweep_.levels = {2};
+  EXPECT_NE(run().directory, run().directory);
+}
+
+}  // namespace
+}  // namespace kvist::sweep
