@@ -83,18 +83,19 @@ void ClientCall::connect() {
   error_code error;
   const auto address = asio::ip::make_address(url_.host, error);
   if (!error) {
-    endpoints_.emplace_back(address, static_cast<std::uint16_t>(std::stoul(url_.port)));
+    endpoints_.emplace_back(address, url_.port);
     return connect_next();
   }
-  resolver_.async_resolve(
-      url_.host, url_.port, [self = shared_from_this()](const error_code& failed, const Resolver::results_type& found) {
-        if (self->finished_) return;
-        if (failed) {
-          return self->fail(ErrorCode::kUnavailable, "cannot resolve " + self->url_.host + ": " + failed.message());
-        }
-        for (const auto& entry : found) self->endpoints_.push_back(entry.endpoint());
-        self->connect_next();
-      });
+  resolver_.async_resolve(url_.host, std::to_string(url_.port),
+                          [self = shared_from_this()](const error_code& failed, const Resolver::results_type& found) {
+                            if (self->finished_) return;
+                            if (failed) {
+                              return self->fail(ErrorCode::kUnavailable,
+                                                "cannot resolve " + self->url_.host + ": " + failed.message());
+                            }
+                            for (const auto& entry : found) self->endpoints_.push_back(entry.endpoint());
+                            self->connect_next();
+                          });
 }
 
 void ClientCall::connect_next() {

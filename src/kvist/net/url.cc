@@ -2,6 +2,8 @@
 
 #include <boost/url/parse.hpp>
 #include <boost/url/url_view.hpp>
+#include <charconv>
+#include <system_error>
 
 namespace kvist::net {
 
@@ -18,9 +20,11 @@ Result<HttpUrl> parse_http_url(std::string_view text) {
 
   HttpUrl out;
   out.host = url.host_address();
-  out.port = url.has_port() && !url.port().empty() ? std::string(url.port()) : "80";
-  if (url.has_port() && !url.port().empty() && url.port_number() == 0) {
-    return fail(ErrorCode::kInvalidArgument, "a URL with an impossible port: " + quoted());
+  if (const std::string_view port(url.port().data(), url.port().size()); !port.empty()) {
+    const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), out.port);
+    if (error != std::errc() || end != port.data() + port.size() || out.port == 0) {
+      return fail(ErrorCode::kInvalidArgument, "a URL with an impossible port: " + quoted());
+    }
   }
   out.authority = std::string(url.encoded_host_and_port());
   out.target = std::string(url.encoded_target());

@@ -1,0 +1,119 @@
+#include "kvist/net/event_loop.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <memory>
+#include <thread>
+#include <vector>
+
+namespace kvist::net {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::ElementsAre;
+
+TEST(EventLoop, RunsWhatOtherThreadsPostInTheirOrder) {
+  EventLoop loop;
+  std::vector<int> ran;
+  std::jthread poster([&] {
+    for (int i = 0; i < 1000; ++i) loop.post([&ran, i] { ran.push_back(i); });
+    loop.post([&] { loop.stop(); });
+  });
+  loop.run();
+  ASSERT_EQ(ran.size(), 1000U);
+  for (int i = 0; i < 1000; ++i) EXPECT_EQ(ran[static_cast<std::size_t>(i)], i);
+}
+
+TEST(EventLoop, StoppedBeforeRunningDoesNotRun) {
+  EventLoop loop;
+  bool ran = false;
+  loop.post([&] { ran = true; });
+  loop.stop();
+  loop.stop();
+  loop.run();
+  EXPECT_FALSE(ran);
+}
+
+TEST(EventLoop, TerminationCallsEachHandlerOnce) {
+  EventLoop loop;
+  int first = 0;
+  int second = 0;
+  loop.on_termination([&] { ++first; });
+  loop.on_termination([&] {
+    ++second;
+    std::raise(SIGTERM);  // a second signal is swallowed
+    loop.post([&] { loop.stop(); });
+  });
+  loop.post([] { std::raise(SIGINT); });
+  loop.run();
+  EXPECT_EQ(first, 1);
+  EXPECT_EQ(second, 1);
+}
+
+TEST(Timer, FiresInTheOrderOfTime) {
+  EventLoop loop;
+  std::vector<int> fired;
+  Timer late(loop);
+  Timer early(loop);
+  Timer past(loop);
+  const TimePoint start = now();
+  late.arm(start + milliseconds(20), [&] {
+    EXPECT_GE(now(), start + milliseconds(20));
+    fired.push_back(3);
+    loop.stop();
+  });
+  early.arm(start + milliseconds(5), [&] { fired.push_back(2); });
+  past.arm(start - milliseconds(5), [&] { fired.push_back(1); });
+  loop.run();
+  EXPECT_THAT(fired, ElementsAre(1, 2, 3));
+}
+
+TEST(Timer, RearmingDropsTheCallBeforeEvenWhenItsTimeHadCome) {
+  EventLoop loop;
+  std::vector<int> fired;
+  Timer timer(loop);
+  Timer end(loop);
+  timer.arm(now() - milliseconds(1), [&] { fired.push_back(1); });
+  timer.arm(now() - milliseconds(1), [&] {
+    fired.push_back(2);
+    timer.arm(now(), [&] { fired.push_back(3); });  // from its own handler
+  });
+  end.arm(now() + milliseconds(20), [&] { loop.stop(); });
+  loop.run();
+  EXPECT_THAT(fired, ElementsAre(2, 3));
+}
+
+TEST(Timer, CancellingAndDestroyingDropTheCall) {
+  EventLoop loop;
+  int fired = 0;
+  auto destroyed = std::make_unique<Timer>(loop);
+  Timer cancelled(loop);
+  Timer moved_over(loop);
+  Timer end(loop);
+  destroyed->arm(now(), [&] { ++fired; });
+  cancelled.arm(now(), [&] { ++fired; });
+  moved_over.arm(now(), [&] { ++fired; });
+  destroyed.reset();
+  cancelled.cancel();
+  moved_over = Timer(loop);
+  end.arm(now() + milliseconds(20), [&] { loop.stop(); });
+  loop.run();
+  EXPECT_EQ(fired, 0);
+}
+
+TEST(Timer, MayBeDestroyedInsideItsHandler) {
+  EventLoop loop;
+  auto timer = std::make_unique<Timer>(loop);
+  timer->arm(now(), [&, token = std::make_shared<int>(7)] {
+    timer.reset();
+    EXPECT_EQ(*token, 7);
+    loop.stop();
+  });
+  loop.run();
+  EXPECT_EQ(timer, nullptr);
+}
+
+}  // namespace
+}  // namespace kvist::net

@@ -1,0 +1,254 @@
+// What the server refuses, bounds and gives up, and how it ends.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+#include "net/http_server_fixture.h"
+
+namespace kvist::net {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+TEST_F(HttpServerTest, RefusesTooLargeBodiesInTheFormOfTheOpenAiApi) {
+  listen({.max_body_bytes = 1000});
+  for (const char* framing : {"Content-Length: 1001\r\n\r\n", "Content-Length: 1001\r\nExpect: 100-continue\r\n\r\n",
+                              "Transfer-Encoding: chunked\r\n\r\n3e9\r\n"}) {
+    RawSocket socket = connect();
+    ASSERT_TRUE(socket.send("POST /echo HTTP/1.1\r\nHost: x\r\n" + std::string(framing)));
+    // All of the body is sent before the answer is read: it must not be lost to a reset.
+    if (!std::string_view(framing).contains("Expect")) {
+      ASSERT_TRUE(socket.send(std::string(1001, 'b')));
+    }
+    const std::string answer = read_answer(socket);
+    EXPECT_THAT(answer, StartsWith("HTTP/1.1 413 Content Too Large\r\n"));
+    EXPECT_THAT(answer, HasSubstr("Connection: close\r\n"));
+    EXPECT_THAT(body_of(answer), StartsWith(R"({"error":{"message":"the request body is too large","type":)"));
+    EXPECT_TRUE(socket.ended());
+  }
+  EXPECT_EQ(thread_.run([&] { return requests_; }), 0);
+  RawSocket socket = connect();
+  ASSERT_TRUE(socket.send("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n" + std::string(1000, 'b')));
+  EXPECT_THAT(read_answer(socket), StartsWith("HTTP/1.1 200"));
+}
+
+TEST_F(HttpServerTest, RefusesTooLargeHeadsHoweverTheyAreMade) {
+  listen({.max_header_bytes = 2000});
+  std::string many_fields;
+  for (int i = 0; i < 200; ++i) many_fields += "X-Field: 0123456789\r\n";
+  const std::string start = "GET /echo HTTP/1.1\r\nHost: x\r\n";
+  for (const std::string& head : {start + "X: " + std::string(3000, 'y'), start + many_fields,
+                                  "GET /" + std::string(3000, 'a') + " HTTP/1.1\r\nHost: x\r\n\r\n"}) {
+    RawSocket socket = connect();
+    ASSERT_TRUE(socket.send(head));
+    EXPECT_THAT(read_answer(socket), StartsWith("HTTP/1.1 431 "));
+    EXPECT_TRUE(socket.ended());
+  }
+  // The same fields drop by drop.
+  RawSocket socket = connect();
+  ASSERT_TRUE(socket.send(start));
+  for (int i = 0; i < 200; ++i) {
+    if (!socket.send("X-Field: 0123456789\r\n")) break;
+  }
+  EXPECT_THAT(socket.read_to_end(), StartsWith("HTTP/1.1 431 "));
+}
+
+TEST_F(HttpServerTest, RefusesWhatIsNotHttp) {
+  listen();
+  const std::string start = "POST /echo HTTP/1.1\r\nHost: x\r\n";
+  const std::map<std::string, std::string> requests = {
+      {"\x16\x03\x01\x02\x01\x01\x01", "a TLS greeting"},
+      {"hello\r\n\r\n", "no request line"},
+      {"GET /echo HTTP/2.0\r\n\r\n", "an unknown version"},
+      {"GET /echo HTTP/1.1\r\n\r\n", "no Host"},
+      {"GET /echo HTTP/1.1\nHost: x\n\n", "bare line feeds"},
+      {start + "Content-Length: x\r\n\r\n", "a length that is no number"},
+      {start + "Content-Length: -1\r\n\r\n", "a negative length"},
+      {start + "Content-Length: 1\r\nContent-Length: 2\r\n\r\n", "two lengths"},
+      {start + "Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", "length and chunks"},
+      {start + "Transfer-Encoding: gzip\r\n\r\n", "an unknown encoding"},
+      {start + "Transfer-Encoding: chunked, gzip\r\n\r\n", "chunked, but not last"},
+      {"POST /echo HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", "chunks in HTTP/1.0"},
+      {start + "Transfer-Encoding: chunked\r\n\r\nxyz\r\n", "a chunk size that is no number"},
+      {start + "Transfer-Encoding: chunked\r\n\r\n-1\r\n", "a negative chunk size"},
+      {start + "Transfer-Encoding: chunked\r\n\r\nffffffffffffffffff\r\n", "a chunk size beyond 64 bits"},
+      {start + "Transfer-Encoding: chunked\r\n\r\n2\r\nabc\r\n", "a chunk longer than its size"},
+      {start + "Transfer-Encoding: chunked\r\n\r\n2\nab\r\n", "a chunk line with a bare line feed"},
+      {start + "Na me: x\r\n\r\n", "a blank in a field name"},
+  };
+  for (const auto& [request, why] : requests) {
+    RawSocket socket = connect();
+    ASSERT_TRUE(socket.send(request));
+    const std::string answer = read_answer(socket);
+    EXPECT_THAT(answer, StartsWith("HTTP/1.1 400 Bad Request\r\n")) << why;
+    EXPECT_THAT(answer, HasSubstr(R"({"error":{"message":)")) << why;
+    EXPECT_TRUE(socket.ended()) << why;
+  }
+  EXPECT_EQ(thread_.run([&] { return requests_; }), 0);
+}
+
+TEST_F(HttpServerTest, IgnoresEmptyLinesBetweenRequests) {
+  listen();
+  RawSocket socket = connect();
+  ASSERT_TRUE(socket.send("\r\n\r\nGET /echo HTTP/1.1\r\nHost: x\r\n\r\n\r\nGET /echo HTTP/1.1\r\nHost: x\r\n\r\n"));
+  EXPECT_THAT(read_answer(socket), StartsWith("HTTP/1.1 200"));
+  EXPECT_THAT(read_answer(socket), StartsWith("HTTP/1.1 200"));
+}
+
+TEST_F(HttpServerTest, NoHeaderCanForgeAnother) {
+  listen();
+  RawSocket socket = connect();
+  ASSERT_TRUE(socket.send("GET /hold HTTP/1.1\r\nHost: x\r\n\r\n"));
+  ASSERT_TRUE(wait_held(1));
+  with_exchange([](HttpExchange& e) {
+    Headers headers;
+    headers.add("X-Request-Id", "a\r\nSet-Cookie: forged");
+    headers.add("Content-Length", "999");
+    headers.add("Transfer-Encoding", "chunked");
+    headers.add("X-Good", "kept");
+    e.respond({200, headers, "ok"});
+  });
+  EXPECT_EQ(read_answer(socket), "HTTP/1.1 200 OK\r\nX-Good: kept\r\nContent-Length: 2\r\n\r\nok");
+}
+
+TEST_F(HttpServerTest, ClosesWhereEitherSideAsksForIt) {
+  listen();
+  RawSocket asked = connect();
+  ASSERT_TRUE(asked.send("GET /echo HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"));
+  EXPECT_THAT(asked.read_to_end(), HasSubstr("Connection: close\r\n"));
+
+  RawSocket asking = connect();
+  ASSERT_TRUE(asking.send("GET /hold HTTP/1.1\r\nHost: x\r\n\r\n"));
+  ASSERT_TRUE(wait_held(1));
+  with_exchange([](HttpExchange& e) {
+    Headers headers;
+    headers.add("Connection", "close");
+    e.respond({200, headers, "bye"});
+  });
+  EXPECT_THAT(asking.read_to_end(), EndsWith("Connection: close\r\n\r\nbye"));
+}
+
+TEST_F(HttpServerTest, ServesHttp10WithoutChunks) {
+  listen();
+  RawSocket kept = connect();
+  ASSERT_TRUE(kept.send("GET /echo HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"));
+  EXPECT_THAT(read_answer(kept), HasSubstr("Connection: keep-alive\r\n"));
+  ASSERT_TRUE(kept.send("GET /stream HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"));
+  ASSERT_TRUE(wait_held(1));
+  with_exchange([](HttpExchange& e) {
+    e.begin_stream(200, {});
+    e.write("one ");
+    e.write("two");
+    e.end_stream();
+  });
+  EXPECT_EQ(kept.read_to_end(), "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\none two");
+}
+
+TEST_F(HttpServerTest, CutsSlowRequestsAndIdleConnectionsOff) {
+  listen({.idle_timeout = milliseconds(150)});
+  RawSocket idle = connect();
+  RawSocket half_head = connect();
+  ASSERT_TRUE(half_head.send("GET /echo HT"));
+  RawSocket half_body = connect();
+  ASSERT_TRUE(half_body.send("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nab"));
+  EXPECT_EQ(idle.read_to_end(), "");
+  EXPECT_THAT(half_head.read_to_end(), StartsWith("HTTP/1.1 408 Request Timeout\r\n"));
+  EXPECT_THAT(half_body.read_to_end(), StartsWith("HTTP/1.1 408 Request Timeout\r\n"));
+}
+
+TEST_F(HttpServerTest, WaitsForASlowAnswerLongerThanTheIdleTimeout) {
+  listen({.idle_timeout = milliseconds(50)});
+  RawSocket socket = connect();
+  ASSERT_TRUE(socket.send("GET /slow HTTP/1.1\r\nHost: x\r\n\r\n"));
+  ASSERT_TRUE(wait_held(1));
+  std::this_thread::sleep_for(milliseconds(200));
+  with_exchange([](HttpExchange& e) { e.respond({200, {}, "at last"}); });
+  EXPECT_EQ(body_of(read_answer(socket)), "at last");
+}
+
+TEST_F(HttpServerTest, GivesUpAClientThatTakesNothing) {
+  listen({.idle_timeout = milliseconds(100)});
+  RawSocket socket = RawSocket::connect(port_, 4096);
+  ASSERT_TRUE(socket.send("GET /stream HTTP/1.1\r\nHost: x\r\n\r\n"));
+  ASSERT_TRUE(wait_held(1));
+  with_exchange([](HttpExchange& e) {
+    e.begin_stream(200, {});
+    e.write(std::string(32U << 20, 'x'));
+  });
+  EXPECT_TRUE(thread_.wait([&] { return gone_ == 1 && server_->connections() == 0; }));
+}
+
+TEST_F(HttpServerTest, ClosesConnectionsBeyondTheBound) {
+  listen({.max_connections = 2});
+  RawSocket first = connect();
+  RawSocket second = connect();
+  ASSERT_TRUE(first.send("GET /echo HTTP/1.1\r\nHost: x\r\n\r\n"));
+  ASSERT_TRUE(second.send("GET /echo HTTP/1.1\r\nHost: x\r\n\r\n"));
+  EXPECT_THAT(read_answer(first), StartsWith("HTTP/1.1 200"));
+  EXPECT_THAT(read_answer(second), StartsWith("HTTP/1.1 200"));
+  RawSocket third = connect();
+  EXPECT_TRUE(third.ended());
+  first.close();
+  ASSERT_TRUE(thread_.wait([&] { return server_->connections() == 1; }));
+  RawSocket fourth = connect();
+  ASSERT_TRUE(fourth.send("GET /echo HTTP/1.1\r\nHost: x\r\n\r\n"));
+  EXPECT_THAT(read_answer(fourth), StartsWith("HTTP/1.1 200"));
+}
+
+TEST_F(HttpServerTest, ClosingEndsIdleConnectionsAndLetsAnswersFinish) {
+  listen();
+  RawSocket idle = connect();
+  RawSocket busy = connect();
+  ASSERT_TRUE(idle.send("GET /echo HTTP/1.1\r\nHost: x\r\n\r\n"));
+  EXPECT_THAT(read_answer(idle), StartsWith("HTTP/1.1 200"));
+  ASSERT_TRUE(busy.send("GET /hold HTTP/1.1\r\nHost: x\r\n\r\n"));
+  ASSERT_TRUE(wait_held(1));
+  thread_.run([&] {
+    server_->close();
+    server_->close();
+  });
+  EXPECT_TRUE(idle.ended());
+  EXPECT_THROW(connect(), std::runtime_error);
+  with_exchange([](HttpExchange& e) { e.respond({200, {}, "finished"}); });
+  EXPECT_THAT(busy.read_to_end(), EndsWith("Connection: close\r\n\r\nfinished"));
+  busy.close();
+  EXPECT_TRUE(thread_.wait([&] { return server_->connections() == 0; }));
+}
+
+TEST_F(HttpServerTest, AnExchangeOutlivesItsServer) {
+  listen();
+  RawSocket socket = connect();
+  ASSERT_TRUE(socket.send("GET /hold HTTP/1.1\r\nHost: x\r\n\r\n"));
+  ASSERT_TRUE(wait_held(1));
+  thread_.run([&] { server_.reset(); });
+  EXPECT_TRUE(socket.ended());
+  with_exchange([](HttpExchange& e) {
+    EXPECT_TRUE(e.client_gone());
+    e.begin_stream(200, {});
+    e.write("x");
+  });
+  EXPECT_EQ(thread_.run([&] { return gone_; }), 0);
+}
+
+TEST_F(HttpServerTest, ListensWhereItIsToldAndSaysWhyItCannot) {
+  listen();
+  thread_.run([&] {
+    const auto taken = HttpServer::listen(thread_.loop(), {.port = port_}, [](auto, auto) {});
+    ASSERT_FALSE(taken);
+    EXPECT_EQ(taken.error().code, ErrorCode::kUnavailable);
+    EXPECT_THAT(taken.error().message, HasSubstr("127.0.0.1:" + std::to_string(port_)));
+    EXPECT_FALSE(HttpServer::listen(thread_.loop(), {.host = "no.such.host.invalid"}, [](auto, auto) {}));
+  });
+}
+
+}  // namespace
+}  // namespace kvist::net

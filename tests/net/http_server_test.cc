@@ -1,0 +1,292 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "net/http_server_fixture.h"
+
+namespace kvist::net {
+namespace {
+
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+TEST_F(HttpServerTest, AnswersSeveralRequestsOnOneConnection) {
+  listen();
+  RawSocket socket = connect();
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(
+        socket.send("POST /echo?n=" + std::to_string(i) + " HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nhi"));
+    const std::string answer = read_answer(socket);
+    EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 OK\r\n"));
+    EXPECT_EQ(body_of(answer), "POST /echo?n=" + std::to_string(i) + " hi");
+  }
+  EXPECT_EQ(thread_.run([&] { return server_->connections(); }), 1U);
+}
+
+TEST_F(HttpServerTest, ReadsARequestThatComesByteByByte) {
+  listen();
+  RawSocket socket = connect();
+  for (const char c : std::string("POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+                                  "3;ext=1\r\nabc\r\nA\r\n0123456789\r\n0\r\nTrailer: x\r\n\r\n")) {
+    ASSERT_TRUE(socket.send(std::string_view(&c, 1)));
+  }
+  EXPECT_EQ(body_of(read_answer(socket)), "POST /echo abc0123456789");
+}
+
+TEST_F(HttpServerTest, AnswersPipelinedRequestsInOrder) {
+  listen();
+  RawSocket socket = connect();
+  std::string requests;
+  for (int i = 0; i < 100; ++i) requests += "GET /echo?" + std::to_string(i) + " HTTP/1.1\r\nHost: x\r\n\r\n";
+  ASSERT_TRUE(socket.send(requests));
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(body_of(read_answer(socket)), "GET /echo?" + std::to_string(i) + " ");
+}
+
+TEST_F(HttpServerTest, KeepsAPipelinedRequestUntilTheAnswerUnderWayIsComplete) {
+  listen();
+  RawSocket socket = connect();
+  ASSERT_TRUE(socket.send("GET /hold HTTP/1.1\r\nHost: x\r\n\r\nGET /ec"));
+  ASSERT_TRUE(wait_held(1));
+  ASSERT_TRUE(socket.send("ho HTTP/1.1\r\nHost: x\r\n\r\n"));
+  EXPECT_EQ(thread_.run([&] { return requests_; }), 1);
+  with_exchange([](HttpExchange& e) { e.respond({200, {}, "first"}); });
+  EXPECT_EQ(body_of(read_answer(socket)), "first");
+  EXPECT_EQ(body_of(read_answer(socket)), "GET /echo ");
+}
+
+TEST_F(HttpServerTest, BoundsPipelinedBytesAndServesThemLater) {
+  listen();
+  RawSocket socket = connect();
+  ASSERT_TRUE(socket.send("GET /hold HTTP/1.1\r\nHost: x\r\n\r\n"));
+  ASSERT_TRUE(wait_held(1));
+  const std::string body(300'000, 'p');
+  ASSERT_TRUE(socket.send("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 300000\r\n\r\n" + body));
+  with_exchange([](HttpExchange& e) { e.respond({200, {}, "first"}); });
+  EXPECT_EQ(body_of(read_answer(socket)), "first");
+  EXPECT_EQ(body_of(read_answer(socket)), "POST /echo " + body);
+}
+
+TEST_F(HttpServerTest, StreamsChunksAsTheyAreWritten) {
+  listen();
+  RawSocket socket = connect();
+  ASSERT_TRUE(socket.send("GET /stream HTTP/1.1\r\nHost: x\r\n\r\n"));
+  ASSERT_TRUE(wait_held(1));
+  with_exchange([](HttpExchange& e) {
+    Headers headers;
+    headers.add("Content-Type", "text/event-stream");
+    e.begin_stream(200, headers);
+  });
+  const std::string head = socket.read_until("\r\n\r\n");
+  EXPECT_THAT(head, HasSubstr("Transfer-Encoding: chunked\r\n"));
+  EXPECT_THAT(head, HasSubstr("Content-Type: text/event-stream\r\n"));
+  for (int i = 0; i < 20; ++i) {
+    // Each is read before the next is written: nothing is held back.
+    const std::string text = "piece " + std::to_string(i);
+    with_exchange([&](HttpExchange& e) { e.write(text); });
+    EXPECT_EQ(socket.read_until(text + "\r\n"), (i < 10 ? "7\r\n" : "8\r\n") + text + "\r\n");
+  }
+  with_exchange([](HttpExchange& e) {
+    e.write("");  // would end the stream if it were sent
+    e.write("last");
+    e.end_stream();
+  });
+  EXPECT_EQ(socket.read_until("0\r\n\r\n"), "4\r\nlast\r\n0\r\n\r\n");
+  ASSERT_TRUE(socket.send("GET /echo HTTP/1.1\r\nHost: x\r\n\r\n"));
+  EXPECT_EQ(body_of(read_answer(socket)), "GET /echo ");
+}
+
+TEST_F(HttpServerTest, QueuesWhatTheClientDoesNotReadAndSendsItInOrder) {
+  listen();
+  RawSocket socket = RawSocket::connect(port_, 4096);
+  ASSERT_TRUE(socket.send("GET /stream HTTP/1.1\r\nHost: x\r\n\r\n"));
+  ASSERT_TRUE(wait_held(1));
+  std::string expected;
+  int drained = 0;
+  const std::size_t unsent = with_exchange([&](HttpExchange& e) {
+    e.begin_stream(200, {});
+    e.on_drained(1000, [&] { ++drained; });
+    for (int i = 0; i < 2000; ++i) {
+      const std::string piece = "<" + std::to_string(i) + std::string(8000, '.') + ">";
+      expected += piece;
+      e.write(piece);
+    }
+    return e.unsent_bytes();
+  });
+  EXPECT_GT(unsent, 1000U);
+  with_exchange([](HttpExchange& e) { e.end_stream(); });
+  EXPECT_EQ(drained, 0);
+  static_cast<void>(socket.read_until("\r\n\r\n"));
+  std::string got;
+  while (true) {
+    const std::size_t size = std::stoul(socket.read_until("\r\n"), nullptr, 16);
+    if (size == 0) break;
+    got += socket.read_bytes(size);
+    ASSERT_EQ(socket.read_until("\r\n"), "\r\n");
+  }
+  EXPECT_EQ(got.size(), expected.size());
+  EXPECT_TRUE(got == expected);
+}
+
+TEST_F(HttpServerTest, ReportsEachTimeTheQueueDrains) {
+  listen();
+  RawSocket socket = RawSocket::connect(port_, 4096);
+  ASSERT_TRUE(socket.send("GET /stream HTTP/1.1\r\nHost: x\r\n\r\n"));
+  ASSERT_TRUE(wait_held(1));
+  int drained = 0;
+  with_exchange([&](HttpExchange& e) {
+    e.begin_stream(200, {});
+    e.on_drained(0, [&] { ++drained; });
+  });
+  for (int round = 1; round <= 2; ++round) {
+    with_exchange([](HttpExchange& e) { e.write(std::string(8U << 20, 'x')); });
+    EXPECT_EQ(thread_.run([&] { return drained; }), round - 1);
+    ASSERT_EQ(socket.read_until("800000\r\n").substr(0, 4), round == 1 ? "HTTP" : "\r\n80");
+    EXPECT_EQ(socket.read_bytes(8U << 20).size(), 8U << 20);
+    EXPECT_TRUE(thread_.wait([&] { return drained == round && held_.back().exchange->unsent_bytes() == 0; }));
+  }
+}
+
+TEST_F(HttpServerTest, ReportsOnceThatTheClientLeftMidStream) {
+  listen();
+  {
+    RawSocket socket = connect();
+    ASSERT_TRUE(socket.send("GET /stream HTTP/1.1\r\nHost: x\r\n\r\n"));
+    ASSERT_TRUE(wait_held(1));
+    with_exchange([](HttpExchange& e) {
+      e.begin_stream(200, {});
+      e.write("x");
+    });
+    EXPECT_FALSE(with_exchange([](HttpExchange& e) { return e.client_gone(); }));
+  }
+  ASSERT_TRUE(thread_.wait([&] { return gone_ == 1; }));
+  with_exchange([](HttpExchange& e) {
+    EXPECT_TRUE(e.client_gone());
+    for (int i = 0; i < 100; ++i) e.write("more");
+    e.end_stream();
+    e.respond({200, {}, "late"});
+    e.abort();
+    EXPECT_EQ(e.unsent_bytes(), 0U);
+  });
+  EXPECT_EQ(thread_.run([&] { return gone_; }), 1);
+  EXPECT_TRUE(thread_.wait([&] { return server_->connections() == 0; }));
+}
+
+TEST_F(HttpServerTest, ReportsThatTheClientLeftBeforeAnyAnswer) {
+  listen();
+  RawSocket socket = connect();
+  ASSERT_TRUE(socket.send("GET /slow HTTP/1.1\r\nHost: x\r\n\r\n"));
+  ASSERT_TRUE(wait_held(1));
+  socket.close_with_reset();
+  EXPECT_TRUE(thread_.wait([&] { return gone_ == 1; }));
+}
+
+TEST_F(HttpServerTest, ReportsThatTheClientLeftThoughBytesOfANextRequestWait) {
+  listen();
+  RawSocket socket = connect();
+  ASSERT_TRUE(socket.send("GET /slow HTTP/1.1\r\nHost: x\r\n\r\nGET /echo HTTP/1.1\r\nHost: x\r\n\r\n"));
+  ASSERT_TRUE(wait_held(1));
+  socket.close();
+  EXPECT_TRUE(thread_.wait([&] { return gone_ == 1; }));
+  EXPECT_EQ(thread_.run([&] { return requests_; }), 1);
+}
+
+TEST_F(HttpServerTest, ALateHandlerStillHearsThatTheClientLeft) {
+  listen();
+  RawSocket socket = connect();
+  ASSERT_TRUE(socket.send("GET /slow HTTP/1.1\r\nHost: x\r\n\r\n"));
+  ASSERT_TRUE(wait_held(1));
+  socket.close();
+  ASSERT_TRUE(thread_.wait([&] { return gone_ == 1; }));
+  int late = 0;
+  with_exchange([&](HttpExchange& e) {
+    e.on_client_gone([&] { ++late; });
+    EXPECT_EQ(late, 0);  // never from within the call
+  });
+  EXPECT_TRUE(thread_.wait([&] { return late == 1; }));
+}
+
+TEST_F(HttpServerTest, SaysNothingOfAClientThatLeavesAfterItsAnswer) {
+  listen();
+  {
+    RawSocket socket = connect();
+    ASSERT_TRUE(socket.send("GET /hold HTTP/1.1\r\nHost: x\r\n\r\n"));
+    ASSERT_TRUE(wait_held(1));
+    with_exchange([](HttpExchange& e) { e.respond({200, {}, "done"}); });
+    EXPECT_EQ(body_of(read_answer(socket)), "done");
+  }
+  ASSERT_TRUE(thread_.wait([&] { return server_->connections() == 0; }));
+  EXPECT_EQ(thread_.run([&] { return gone_; }), 0);
+  EXPECT_FALSE(with_exchange([](HttpExchange& e) { return e.client_gone(); }));
+}
+
+TEST_F(HttpServerTest, AnExchangeDroppedUnansweredGives500) {
+  listen();
+  RawSocket socket = connect();
+  ASSERT_TRUE(socket.send("GET /drop HTTP/1.1\r\nHost: x\r\n\r\n"));
+  ASSERT_TRUE(wait_held(1));
+  thread_.run([&] { held_.clear(); });
+  const std::string answer = read_answer(socket);
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 500 Internal Server Error\r\n"));
+  EXPECT_THAT(body_of(answer), StartsWith(R"({"error":{"message":)"));
+  EXPECT_EQ(thread_.run([&] { return gone_; }), 0);
+}
+
+TEST_F(HttpServerTest, AStreamDroppedOrAbortedEndsWithoutItsLastChunk) {
+  listen();
+  for (const bool drop : {true, false}) {
+    RawSocket socket = connect();
+    ASSERT_TRUE(socket.send("GET /stream HTTP/1.1\r\nHost: x\r\n\r\n"));
+    ASSERT_TRUE(wait_held(1));
+    with_exchange([](HttpExchange& e) {
+      e.begin_stream(200, {});
+      e.write("half");
+    });
+    if (!drop) with_exchange([](HttpExchange& e) { e.abort(); });
+    thread_.run([&] { held_.clear(); });
+    EXPECT_THAT(socket.read_to_end(), EndsWith("4\r\nhalf\r\n"));
+    EXPECT_EQ(thread_.run([&] { return gone_; }), 0);
+  }
+}
+
+TEST_F(HttpServerTest, HandlesHeadRequests) {
+  listen();
+  RawSocket socket = connect();
+  ASSERT_TRUE(socket.send("HEAD /echo HTTP/1.1\r\nHost: x\r\n\r\n"));
+  EXPECT_THAT(socket.read_until("\r\n\r\n"), HasSubstr("Content-Length: 11\r\n"));
+  ASSERT_TRUE(socket.send("HEAD /stream HTTP/1.1\r\nHost: x\r\n\r\n"));
+  ASSERT_TRUE(wait_held(1));
+  with_exchange([](HttpExchange& e) {
+    e.begin_stream(200, {});
+    e.write("not sent");
+    e.end_stream();
+  });
+  EXPECT_THAT(socket.read_until("\r\n\r\n"), HasSubstr("Transfer-Encoding: chunked\r\n"));
+  ASSERT_TRUE(socket.send("GET /echo HTTP/1.1\r\nHost: x\r\n\r\n"));
+  EXPECT_THAT(read_answer(socket), StartsWith("HTTP/1.1 200"));
+}
+
+TEST_F(HttpServerTest, StatusesWithoutBodySendNone) {
+  listen();
+  RawSocket socket = connect();
+  ASSERT_TRUE(socket.send("DELETE /x HTTP/1.1\r\nHost: x\r\n\r\n"));
+  ASSERT_TRUE(wait_held(1));
+  with_exchange([](HttpExchange& e) { e.respond({204, {}, "ignored"}); });
+  EXPECT_EQ(socket.read_until("\r\n\r\n"), "HTTP/1.1 204 No Content\r\n\r\n");
+  ASSERT_TRUE(socket.send("GET /echo HTTP/1.1\r\nHost: x\r\n\r\n"));
+  EXPECT_THAT(read_answer(socket), StartsWith("HTTP/1.1 200"));
+}
+
+TEST_F(HttpServerTest, InvitesTheBodyOfAClientThatWaitsForIt) {
+  listen();
+  RawSocket socket = connect();
+  ASSERT_TRUE(socket.send("POST /echo HTTP/1.1\r\nHost: x\r\nExpect: 100-Continue\r\nContent-Length: 2\r\n\r\n"));
+  EXPECT_EQ(socket.read_until("\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
+  ASSERT_TRUE(socket.send("hi"));
+  EXPECT_EQ(body_of(read_answer(socket)), "POST /echo hi");
+}
+
+}  // namespace
+}  // namespace kvist::net
