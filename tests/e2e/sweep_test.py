@@ -16,6 +16,7 @@ deployment:
     block_size: 32
     kv_blocks: 4000
     time_scale: 100
+    output_length: {mean_tokens: 80, standard_deviation_tokens: 25}  # spread: equal lengths would make round-robin sticky by lockstep
 workload:
   seed: 11
   turns_min: 3
@@ -27,7 +28,7 @@ workload:
   target_rps: 100
 method: {warmup: 1 s, snapshots: 2, snapshot_interval: 2 s, window: 2 s, drain_timeout: 20 s}
 modes: [round_robin, kv]
-levels: [6, 12]
+levels: [5, 10]
 """
 
 
@@ -53,7 +54,7 @@ def everything_fits_together():
         assert str(results / "report.html") in output
 
         report = json.loads((results / "report.json").read_text())
-        assert [level["concurrency"] for level in report["levels"]] == [6, 12]
+        assert [level["concurrency"] for level in report["levels"]] == [5, 10]
         database = sqlite3.connect(results / "results.sqlite")
         for level in report["levels"]:
             for mode, key in (("round_robin", "round_robin"), ("kv", "kv_aware")):
@@ -71,22 +72,22 @@ def everything_fits_together():
 
 
 def level_id(database, mode, concurrency):
-    return rows(database, "SELECT id FROM level WHERE mode = ? AND concurrency = ?", mode, concurrency)[0][0]
+    return rows(database, "SELECT id FROM levels WHERE mode = ? AND concurrency = ?", mode, concurrency)[0][0]
 
 
 def prefilled(database, mode, concurrency):
     level = level_id(database, mode, concurrency)
-    turns, tokens = rows(database, "SELECT (SELECT count(*) FROM turn WHERE level_id = ?1), sum(prefilled_tokens) FROM worker_level WHERE level_id = ?1", level)[0]
+    turns, tokens = rows(database, "SELECT (SELECT count(*) FROM turns WHERE level = ?1), sum(prefilled_tokens) FROM workers WHERE level = ?1", level)[0]
     return tokens / turns
 
 
 def check_level(database, level, mode, published):
     row = level_id(database, mode, level["concurrency"])
-    outcomes = dict(rows(database, "SELECT outcome, count(*) FROM turn WHERE level_id = ? GROUP BY outcome", row))
+    outcomes = dict(rows(database, "SELECT outcome, count(*) FROM turns WHERE level = ? GROUP BY outcome", row))
     assert set(outcomes) == {"succeeded"} and outcomes["succeeded"] > 30, outcomes
     # The client's hit rate is that of usage; the workers counted the same tokens themselves.
-    cached, prompt = rows(database, "SELECT sum(cached_tokens), sum(prompt_tokens) FROM turn WHERE level_id = ?", row)[0]
-    hits, queries = rows(database, "SELECT sum(prefix_hit_tokens), sum(prefix_query_tokens) FROM worker_level WHERE level_id = ?", row)[0]
+    cached, prompt = rows(database, "SELECT sum(cached_tokens), sum(prompt_tokens) FROM turns WHERE level = ?", row)[0]
+    hits, queries = rows(database, "SELECT sum(prefix_hit_tokens), sum(prefix_query_tokens) FROM workers WHERE level = ?", row)[0]
     assert (hits, queries) == (cached, prompt), "after a drained level both sides have counted every request"
     assert abs(published["kv_hit_rate_pct"] - 100 * hits / queries) < 1
     # Both modes drove the same conversations: the first turns' prompts are equal.
@@ -97,18 +98,18 @@ def both_modes_got_the_same_conversations():
     with tempfile.TemporaryDirectory() as folder:
         _, results = sweep(folder)
         database = sqlite3.connect(results / "results.sqlite")
-        for concurrency in (6, 12):
+        for concurrency in (5, 10):
             turns = [
                 dict(((c, t), (p, n)) for c, t, p, n in rows(
-                    database, "SELECT conversation, turn, prompt_tokens, completion_tokens FROM turn WHERE level_id = ?",
+                    database, "SELECT conversation, turn, prompt_tokens, completion_tokens FROM turns WHERE level = ?",
                     level_id(database, mode, concurrency)))
                 for mode in ("round_robin", "kv")
             ]
             shared = turns[0].keys() & turns[1].keys()
             assert len(shared) > 20
             assert all(turns[0][key] == turns[1][key] for key in shared)
-        first, second = (rows(database, "SELECT prompt_tokens FROM turn WHERE level_id = ? ORDER BY conversation, turn LIMIT 20",
-                              level_id(database, "kv", c)) for c in (6, 12))
+        first, second = (rows(database, "SELECT prompt_tokens FROM turns WHERE level = ? ORDER BY conversation, turn LIMIT 20",
+                              level_id(database, "kv", c)) for c in (5, 10))
         assert first != second, "levels draw different conversations"
 
 
