@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "kvist/base/json_writer.h"
+#include "kvist/base/version.h"
 #include "kvist/openai/codec.h"
 #include "kvist/openai/errors.h"
 #include "kvist/openai/tokenize.h"

@@ -15,9 +15,6 @@
 
 namespace kvist::worker {
 
-/// What /version says: the version of project() in CMakeLists.txt, which a test compares.
-inline constexpr std::string_view kVersion = "0.1.0";
-
 /// Reads requests and hands them on; answers all but generations itself. Loop thread only.
 class HttpApi {
  public:
