@@ -7,6 +7,7 @@ namespace {
 
 std::vector<std::string> names_of(const std::vector<spec::UpstreamSpec>& workers) {
   std::vector<std::string> names;
+  names.reserve(workers.size());
   for (const spec::UpstreamSpec& worker : workers) names.push_back(worker.name);
   return names;
 }

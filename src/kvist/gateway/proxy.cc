@@ -83,7 +83,8 @@ void Proxy::drain(std::function<void()> idle) {
 }
 
 void Proxy::break_off_all() {
-  std::vector<std::shared_ptr<ProxiedRequest>> all;
+  std::vector<std::shared_ptr<ProxiedRequest>> all;  // ending one takes it off live_
+  all.reserve(live_.size());
   for (const auto& [id, request] : live_) all.push_back(request);
   for (const auto& request : all) request->break_off({ErrorCode::kUnavailable, "the gateway is shutting down"});
 }
