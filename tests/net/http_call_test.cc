@@ -40,6 +40,8 @@ TEST_F(HttpClientTest, CancellingBeforeTheConnectionIsMadeIsSilent) {
   start(other, get("/other"));
   RawSocket socket = peer_.accept();
   EXPECT_THAT(socket.read_until("\r\n\r\n"), StartsWith("GET /other "));
+  ASSERT_TRUE(socket.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"));
+  ASSERT_TRUE(wait_over(other));
   EXPECT_FALSE(thread_.run([&] { return seen.over(); }));
 }
 

@@ -178,6 +178,7 @@ TEST_F(HttpClientTest, KeepsNoMoreIdleConnectionsThanAllowed) {
   ASSERT_TRUE(first.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"));
   ASSERT_TRUE(wait_over(seen[0]));
   ASSERT_TRUE(second.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"));
+  ASSERT_TRUE(wait_over(seen[1]));
   EXPECT_TRUE(second.ended());
 }
 
