@@ -21,7 +21,8 @@ class StreamingClient {
       : client_(loop_, {}) {
     net::HttpRequest request{.method = "POST", .target = std::move(path), .headers = {}, .body = std::move(body)};
     call_ = client_.start(base_url, std::move(request), std::chrono::seconds(60),
-                          {.on_head = [this](int status, const net::Headers&) { change([&] { status_ = status; }); },
+                          {.on_sent = {},
+                           .on_head = [this](int status, const net::Headers&) { change([&] { status_ = status; }); },
                            .on_body = [this](std::string_view data, TimePoint) { change([&] { body_ += data; }); },
                            .on_end = [this](const net::CallTimes&) { change([&] { ended_ = true; }); },
                            .on_error = [this](const Error& error, bool) { change([&] { error_ = error; }); }});

@@ -78,6 +78,43 @@ TEST_F(HttpClientTest, ACallMayBeDestroyedInsideEachOfItsHandlers) {
   }
 }
 
+TEST_F(HttpClientTest, TellsWhenTheRequestIsSentBeforeAnythingIsAnswered) {
+  std::vector<std::string> order;
+  TimePoint sent;
+  CallTimes times;
+  thread_.run([&] {
+    CallHandlers h;
+    h.on_sent = [&](TimePoint at) {
+      order.emplace_back("sent");
+      sent = at;
+    };
+    h.on_head = [&](int, const Headers&) { order.emplace_back("head"); };
+    h.on_end = [&](const CallTimes& of_call) {
+      order.emplace_back("end");
+      times = of_call;
+    };
+    calls_.push_back(client_->start(peer_.url(), get(), seconds(20), std::move(h)));
+  });
+  RawSocket socket = accept_request();
+  ASSERT_TRUE(socket.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"));
+  ASSERT_TRUE(thread_.wait([&] { return order.size() == 3; }));
+  EXPECT_EQ(order, (std::vector<std::string>{"sent", "head", "end"}));
+  EXPECT_EQ(sent, times.sent);
+}
+
+TEST_F(HttpClientTest, DestroyingTheCallWhenItIsSentClosesTheConnection) {
+  bool later_call = false;
+  thread_.run([&] {
+    CallHandlers h;
+    h.on_sent = [&](TimePoint) { calls_.clear(); };
+    h.on_error = [&](const Error&, bool) { later_call = true; };
+    calls_.push_back(client_->start(peer_.url(), get(), seconds(20), std::move(h)));
+  });
+  RawSocket socket = accept_request();
+  EXPECT_TRUE(socket.ended());
+  EXPECT_FALSE(thread_.run([&] { return later_call; }));
+}
+
 TEST_F(HttpClientTest, ReleasesWhatTheHandlersHoldWhenTheCallEnds) {
   const auto held = std::make_shared<int>(0);
   bool over = false;

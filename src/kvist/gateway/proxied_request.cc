@@ -57,7 +57,8 @@ void ProxiedRequest::attempt(const routing::Decision& decision) {
 
 net::CallHandlers ProxiedRequest::handlers() {
   const std::weak_ptr<ProxiedRequest> weak = weak_from_this();
-  return {.on_head =
+  return {.on_sent = {},
+          .on_head =
               [weak](int status, const net::Headers& headers) {
                 if (const auto self = weak.lock()) self->on_head(status, headers);
               },

@@ -124,13 +124,14 @@ void ClientCall::attach(std::shared_ptr<ClientConnection> connection) {
   request_sent_ = false;
   if (!connection_->send({head_, request_.body})) return on_lost(false, "the connection broke");
   on_request_progress();
-  connection_->start_read();
+  if (!finished_) connection_->start_read();
 }
 
 void ClientCall::on_request_progress() {
   if (request_sent_ || !connection_ || connection_->unsent() > 0) return;
   request_sent_ = true;
   times_.sent = now();
+  invoke(handlers_.on_sent, times_.sent);
 }
 
 void ClientCall::on_send_failed(const std::string& why) {

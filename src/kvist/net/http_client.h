@@ -23,6 +23,9 @@ struct CallTimes {
 
 /// Receives one answer. All calls come on the loop's thread; after on_end() or on_error() none comes any more.
 struct CallHandlers {
+  /// The last byte of the request was taken by the socket. Comes again if the request had to be sent once more on a
+  /// fresh connection; does not come where the server answered before it had the whole request.
+  std::function<void(TimePoint at)> on_sent;
   std::function<void(int status, const Headers& headers)> on_head;
   /// A piece of the body, with the transfer encoding removed, as soon as it is read. `at`: when the read returned.
   std::function<void(std::string_view data, TimePoint at)> on_body;
