@@ -17,8 +17,9 @@ using kvist::Result;
 namespace openai = kvist::openai;
 
 template <class Request>
-void check_usage_edit(std::string_view body, Result<Request> (*parse)(std::string_view)) {
-  const Result<Request> request = parse(body);
+void check_usage_edit(std::string_view body, Result<Request> (*parse)(std::string_view, openai::ReadFor),
+                      openai::ReadFor purpose) {
+  const Result<Request> request = parse(body, purpose);
   if (!request) {
     const std::string error = openai::error_body(request.error());
     KVIST_CHECK(openai::parse_chunk(error).has_value(), "an error body is an error frame: " + error);
@@ -26,7 +27,7 @@ void check_usage_edit(std::string_view body, Result<Request> (*parse)(std::strin
   }
   const Result<std::string> edited = openai::with_usage_requested(body);
   KVIST_CHECK(edited.has_value(), edited.error().message);
-  const Result<Request> again = parse(*edited);
+  const Result<Request> again = parse(*edited, purpose);
   KVIST_CHECK(again.has_value(), again.error().message + " in " + *edited);
   KVIST_CHECK(again->options.include_usage, "usage is not requested by " + *edited);
   KVIST_CHECK(again->options.model == request->options.model, "the model changed in " + *edited);
@@ -37,8 +38,10 @@ void check_usage_edit(std::string_view body, Result<Request> (*parse)(std::strin
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  check_usage_edit<openai::ChatRequest>(text, &openai::parse_chat_request);
-  check_usage_edit<openai::CompletionRequest>(text, &openai::parse_completion_request);
+  for (const openai::ReadFor purpose : {openai::ReadFor::kAnswer, openai::ReadFor::kRouting}) {
+    check_usage_edit<openai::ChatRequest>(text, &openai::parse_chat_request, purpose);
+    check_usage_edit<openai::CompletionRequest>(text, &openai::parse_completion_request, purpose);
+  }
   static_cast<void>(openai::with_usage_requested(text));
   static_cast<void>(openai::parse_tokenize_request(text));
   static_cast<void>(openai::parse_detokenize_request(text));

@@ -37,6 +37,12 @@ TEST_F(PromptReaderTest, ReadsAChatAsTheWorkersDo) {
   EXPECT_TRUE(read->options.stream);
 }
 
+TEST_F(PromptReaderTest, RoutesWhatOnlyTheWorkerUnderstands) {
+  // A vLLM worker honours tools, stop strings and several choices: no business of the gateway's.
+  EXPECT_TRUE(reader_.read(Api::kChat, R"({"model":"m","n":3,"stop":"x","tools":[{"type":"function"}],
+                                           "messages":[{"role":"user","content":"Hello"}]})"));
+}
+
 TEST_F(PromptReaderTest, ReadsTextAndTokenPrompts) {
   const ReadRequest text = completion(R"({"model":"m","prompt":"abcdefghij"})");
   EXPECT_EQ(text.profile.prompt_tokens, 10U);

@@ -279,6 +279,32 @@ TEST(TokenizeRequest, TakesPromptOrMessages) {
   EXPECT_FALSE(parse_tokenize_request(R"({"prompt":["a"]})"));
 }
 
+TEST(RoutingRequest, LeavesToTheWorkerWhatAChoiceDoesNotNeed) {
+  const std::string_view body = R"({"model":"m","stream":true,"n":2,"stop":["x"],"logprobs":true,"temperature":9,
+    "tools":[{"type":"function"}],"stream_options":{"include_usage":true,"continuous_usage_stats":true},
+    "cache_salt":"s","messages":[
+      {"role":"wizard","content":[{"type":"text","text":"look "},{"type":"image_url","image_url":{"url":"u"}},
+                                  {"type":"text","text":"here"}]},
+      {"role":"assistant","tool_calls":[{"id":"1"}]},{"role":"tool","content":null}]})";
+  EXPECT_FALSE(parse_chat_request(body));
+  const Result<ChatRequest> request = parse_chat_request(body, ReadFor::kRouting);
+  ASSERT_TRUE(request) << request.error().message;
+  EXPECT_TRUE(request->options.stream && request->options.include_usage);
+  EXPECT_EQ(request->options.cache_salt, "s");
+  ASSERT_EQ(request->messages.size(), 3U);
+  EXPECT_EQ(request->messages[0].role, "wizard");
+  EXPECT_EQ(request->messages[0].content, "look here");
+  EXPECT_EQ(request->messages[1].content, "");
+}
+
+TEST(RoutingRequest, StillNeedsModelAndPrompt) {
+  EXPECT_FALSE(parse_chat_request(R"({"model":"m"})", ReadFor::kRouting));
+  EXPECT_FALSE(parse_chat_request(R"({"messages":[{"role":"user","content":"x"}]})", ReadFor::kRouting));
+  EXPECT_FALSE(parse_chat_request(R"({"model":"m","messages":[7]})", ReadFor::kRouting));
+  EXPECT_FALSE(parse_completion_request(R"({"model":"m","prompt":{}})", ReadFor::kRouting));
+  EXPECT_TRUE(parse_completion_request(R"({"model":"m","prompt":"a","echo":true,"suffix":"b"})", ReadFor::kRouting));
+}
+
 TEST(DetokenizeRequest, TakesTokens) {
   const Result<DetokenizeRequest> request = parse_detokenize_request(R"({"tokens":[104,105]})");
   ASSERT_TRUE(request);

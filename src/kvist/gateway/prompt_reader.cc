@@ -19,11 +19,11 @@ Result<void> PromptReader::check_model(const std::string& model) const {
 
 Result<ReadRequest> PromptReader::read(Api api, std::string_view body) const {
   if (api == Api::kChat) {
-    KVIST_TRY(openai::ChatRequest request, openai::parse_chat_request(body));
+    KVIST_TRY(openai::ChatRequest request, openai::parse_chat_request(body, openai::ReadFor::kRouting));
     KVIST_TRY_VOID(check_model(request.options.model));
     return finish(std::move(request.options), template_.render(request.messages, tokenizer_), 1);
   }
-  KVIST_TRY(openai::CompletionRequest request, openai::parse_completion_request(body));
+  KVIST_TRY(openai::CompletionRequest request, openai::parse_completion_request(body, openai::ReadFor::kRouting));
   KVIST_TRY_VOID(check_model(request.options.model));
   // Several prompts stay together on one worker; the first decides which.
   openai::Prompt& first = request.prompts.front();

@@ -43,7 +43,8 @@ std::string model_list(const std::vector<std::string>& models, std::int64_t crea
   for (const std::string& model : models) {
     json.begin_object().field("id", model).field("object", "model").field("created", created);
     json.field("owned_by", "kvist").field("root", model).key("parent").null();
-    json.field("max_model_len", max_model_len).end_object();
+    if (max_model_len > 0) json.field("max_model_len", max_model_len);
+    json.end_object();
   }
   json.end_array().end_object();
   return json.take();

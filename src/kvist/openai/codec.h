@@ -11,11 +11,23 @@
 
 namespace kvist::openai {
 
-/// Typed requests from a body. kInvalidArgument names the field, what it was and what would be right; kUnsupported
-/// names a field that would change the output and is not honoured (temperature and the other sampling fields are
-/// accepted by the timed engine, whose tokens come from the seed alone). Unknown fields are ignored.
-[[nodiscard]] Result<ChatRequest> parse_chat_request(std::string_view body);
-[[nodiscard]] Result<CompletionRequest> parse_completion_request(std::string_view body);
+/// What a request is read for.
+enum class ReadFor {
+  /// To answer it. A field that would change the output and is not honoured is refused: kUnsupported, by name
+  /// (temperature and the other sampling fields are accepted by the timed engine, whose tokens come from the seed
+  /// alone).
+  kAnswer,
+  /// To choose who answers it. Only what a choice needs must be right; tools, images, sampling and fields to come are
+  /// the
+  /// worker's business. Parts of a message that are not text are passed over.
+  kRouting,
+};
+
+/// Typed requests from a body. kInvalidArgument names the field, what it was and what would be right. Unknown fields
+/// are ignored.
+[[nodiscard]] Result<ChatRequest> parse_chat_request(std::string_view body, ReadFor purpose = ReadFor::kAnswer);
+[[nodiscard]] Result<CompletionRequest> parse_completion_request(std::string_view body,
+                                                                 ReadFor purpose = ReadFor::kAnswer);
 
 /// Who answers: fields that every chunk of one answer repeats.
 struct AnswerHead {
@@ -37,6 +49,7 @@ struct WholeChoice {
 };
 [[nodiscard]] std::string whole_answer(const AnswerHead& head, const std::vector<WholeChoice>& choices,
                                        const Usage& usage);
+/// `max_model_len` 0: not known, and left out.
 [[nodiscard]] std::string model_list(const std::vector<std::string>& models, std::int64_t created,
                                      std::uint32_t max_model_len);
 

@@ -40,12 +40,12 @@ Result<std::optional<std::uint64_t>> read_seed(const JsonObject& request) {
   return unexpected_value("seed", "a 64-bit integer", *element);
 }
 
-Result<bool> read_include_usage(const JsonObject& request) {
+Result<bool> read_include_usage(const JsonObject& request, ReadFor purpose) {
   KVIST_TRY(const std::optional<JsonElement> element, request.find("stream_options"));
   if (!element) return false;
   KVIST_TRY(const JsonObject stream_options, JsonObject::from(*element, "stream_options"));
   KVIST_TRY(const std::optional<bool> continuous, stream_options.find_bool("continuous_usage_stats"));
-  if (continuous.value_or(false)) {
+  if (continuous.value_or(false) && purpose == ReadFor::kAnswer) {
     return fail(ErrorCode::kUnsupported,
                 "stream_options.continuous_usage_stats: not supported by this server; leave it out or give false");
   }
@@ -62,14 +62,16 @@ Result<std::string> read_cache_salt(const JsonObject& request) {
   return std::string(salt.value_or(""));
 }
 
-Result<GenerationOptions> read_options(const JsonObject& request) {
+Result<GenerationOptions> read_options(const JsonObject& request, ReadFor purpose) {
   GenerationOptions options;
   KVIST_TRY(const std::optional<std::string_view> model, request.find_string("model"));
   if (!model) return missing("model");
   options.model = *model;
   KVIST_TRY(const std::optional<bool> stream, request.find_bool("stream"));
   options.stream = stream.value_or(false);
-  KVIST_TRY(options.include_usage, read_include_usage(request));
+  KVIST_TRY(options.include_usage, read_include_usage(request, purpose));
+  KVIST_TRY(options.cache_salt, read_cache_salt(request));
+  if (purpose == ReadFor::kRouting) return options;
   KVIST_TRY(const std::optional<std::uint32_t> max_tokens, read_token_limit(request, "max_tokens"));
   KVIST_TRY(const std::optional<std::uint32_t> max_completion_tokens,
             read_token_limit(request, "max_completion_tokens"));
@@ -77,17 +79,17 @@ Result<GenerationOptions> read_options(const JsonObject& request) {
   KVIST_TRY(options.seed, read_seed(request));
   KVIST_TRY(const std::optional<bool> ignore_eos, request.find_bool("ignore_eos"));
   options.ignore_eos = ignore_eos.value_or(false);
-  KVIST_TRY(options.cache_salt, read_cache_salt(request));
   KVIST_TRY_VOID(check_sampling(request));
   return options;
 }
 
 // Text of one part of an array content, appended.
-Result<void> append_part(JsonElement element, std::string path, std::string& out) {
+Result<void> append_part(JsonElement element, std::string path, ReadFor purpose, std::string& out) {
   KVIST_TRY(const JsonObject part, JsonObject::from(element, std::move(path)));
   KVIST_TRY(const std::optional<std::string_view> type, part.find_string("type"));
   if (!type) return missing(part.path_of("type"));
   if (*type != "text") {
+    if (purpose == ReadFor::kRouting) return {};
     return fail(ErrorCode::kUnsupported,
                 fmt::format("{}: parts of type \"{}\" are not supported by this server, only \"text\"",
                             part.path_of("type"), *type));
@@ -98,11 +100,11 @@ Result<void> append_part(JsonElement element, std::string path, std::string& out
   return {};
 }
 
-Result<std::string> read_content(const JsonObject& message, std::string_view role) {
+Result<std::string> read_content(const JsonObject& message, std::string_view role, ReadFor purpose) {
   const std::string path = message.path_of("content");
   KVIST_TRY(const std::optional<JsonElement> element, message.find("content"));
   if (!element) {
-    if (role == "assistant") return std::string();
+    if (role == "assistant" || purpose == ReadFor::kRouting) return std::string();
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("{}: required for role \"{}\", but missing or null", path, role));
   }
@@ -114,17 +116,16 @@ Result<std::string> read_content(const JsonObject& message, std::string_view rol
                 fmt::format("{}: expected a string or an array of parts, got {}", path, kind_of(*element)));
   std::string joined;
   std::size_t index = 0;
-  for (const JsonElement part : parts) KVIST_TRY_VOID(append_part(part, fmt::format("{}[{}]", path, index++), joined));
+  for (const JsonElement part : parts) {
+    KVIST_TRY_VOID(append_part(part, fmt::format("{}[{}]", path, index++), purpose, joined));
+  }
   return joined;
 }
 
-Result<text::ChatMessage> read_message(JsonElement element, std::size_t index) {
-  KVIST_TRY(const JsonObject message, JsonObject::from(element, fmt::format("messages[{}]", index)));
-  KVIST_TRY(const std::optional<std::string_view> role, message.find_string("role"));
-  if (!role) return missing(message.path_of("role"));
-  if (std::ranges::find(kRoles, *role) == kRoles.end()) {
+Result<void> check_engine_message(const JsonObject& message, std::string_view role) {
+  if (std::ranges::find(kRoles, role) == kRoles.end()) {
     return fail(ErrorCode::kInvalidArgument, fmt::format("{}: expected one of {}, got \"{}\"", message.path_of("role"),
-                                                         fmt::join(kRoles, ", "), *role));
+                                                         fmt::join(kRoles, ", "), role));
   }
   for (const std::string_view field : {"tool_calls", "function_call"}) {
     KVIST_TRY(const std::optional<JsonElement> call, message.find(field));
@@ -133,16 +134,24 @@ Result<text::ChatMessage> read_message(JsonElement element, std::size_t index) {
     return fail(ErrorCode::kUnsupported,
                 fmt::format("{}: not supported by this server; leave it out", message.path_of(field)));
   }
-  KVIST_TRY(std::string content, read_content(message, *role));
+  return {};
+}
+
+Result<text::ChatMessage> read_message(JsonElement element, std::size_t index, ReadFor purpose) {
+  KVIST_TRY(const JsonObject message, JsonObject::from(element, fmt::format("messages[{}]", index)));
+  KVIST_TRY(const std::optional<std::string_view> role, message.find_string("role"));
+  if (!role) return missing(message.path_of("role"));
+  if (purpose == ReadFor::kAnswer) KVIST_TRY_VOID(check_engine_message(message, *role));
+  KVIST_TRY(std::string content, read_content(message, *role, purpose));
   return text::ChatMessage{.role = std::string(*role), .content = std::move(content)};
 }
 
-Result<std::vector<text::ChatMessage>> read_messages(JsonElement element) {
+Result<std::vector<text::ChatMessage>> read_messages(JsonElement element, ReadFor purpose) {
   simdjson::dom::array array;
   if (element.get(array) != simdjson::SUCCESS) return unexpected_value("messages", "an array of messages", element);
   std::vector<text::ChatMessage> messages;
   for (const JsonElement item : array) {
-    KVIST_TRY(text::ChatMessage message, read_message(item, messages.size()));
+    KVIST_TRY(text::ChatMessage message, read_message(item, messages.size(), purpose));
     messages.push_back(std::move(message));
   }
   if (messages.empty()) return fail(ErrorCode::kInvalidArgument, "messages: expected at least one message, got none");
@@ -199,27 +208,27 @@ Result<std::vector<Prompt>> read_prompts(JsonElement element) {
 
 }  // namespace
 
-Result<ChatRequest> parse_chat_request(std::string_view body) {
+Result<ChatRequest> parse_chat_request(std::string_view body, ReadFor purpose) {
   JsonBody json;
   KVIST_TRY(const JsonObject request, json.parse(body));
   ChatRequest chat;
-  KVIST_TRY(chat.options, read_options(request));
+  KVIST_TRY(chat.options, read_options(request, purpose));
   KVIST_TRY(const std::optional<JsonElement> messages, request.find("messages"));
   if (!messages) return missing("messages");
-  KVIST_TRY(chat.messages, read_messages(*messages));
-  KVIST_TRY_VOID(refuse_unsupported(request, RequestKind::kChat));
+  KVIST_TRY(chat.messages, read_messages(*messages, purpose));
+  if (purpose == ReadFor::kAnswer) KVIST_TRY_VOID(refuse_unsupported(request, RequestKind::kChat));
   return chat;
 }
 
-Result<CompletionRequest> parse_completion_request(std::string_view body) {
+Result<CompletionRequest> parse_completion_request(std::string_view body, ReadFor purpose) {
   JsonBody json;
   KVIST_TRY(const JsonObject request, json.parse(body));
   CompletionRequest completion;
-  KVIST_TRY(completion.options, read_options(request));
+  KVIST_TRY(completion.options, read_options(request, purpose));
   KVIST_TRY(const std::optional<JsonElement> prompt, request.find("prompt"));
   if (!prompt) return missing("prompt");
   KVIST_TRY(completion.prompts, read_prompts(*prompt));
-  KVIST_TRY_VOID(refuse_unsupported(request, RequestKind::kCompletion));
+  if (purpose == ReadFor::kAnswer) KVIST_TRY_VOID(refuse_unsupported(request, RequestKind::kCompletion));
   return completion;
 }
 
@@ -233,7 +242,7 @@ Result<TokenizeRequest> parse_tokenize_request(std::string_view body) {
     return fail(ErrorCode::kInvalidArgument, "body: expected either \"prompt\" or \"messages\"");
   TokenizeRequest tokenize{.model = std::string(model.value_or("")), .input = std::string(prompt.value_or(""))};
   if (messages) {
-    KVIST_TRY(tokenize.input, read_messages(*messages));
+    KVIST_TRY(tokenize.input, read_messages(*messages, ReadFor::kAnswer));
   }
   return tokenize;
 }
