@@ -56,6 +56,7 @@ TurnCall::TurnCall(net::HttpClient& client, const Target& target, workload::Star
       clock_(turn.conversation, turn.turn, turn.intended),
       reader_(clock_) {
   net::HttpRequest request = request_for(target, turn);
+  // Stands only until the socket has taken the request, or where the server answers before that.
   clock_.on_sent(net::now());
   call_ = client.start(target.url, std::move(request), target.timeout, handlers());
 }
@@ -67,9 +68,10 @@ workload::TurnSample TurnCall::abandon(TimePoint now) {
 }
 
 net::CallHandlers TurnCall::handlers() {
-  return {.on_head = [this](int status, const net::Headers& headers) { on_head(status, headers); },
+  return {.on_sent = [this](TimePoint at) { clock_.on_sent(at); },
+          .on_head = [this](int status, const net::Headers& headers) { on_head(status, headers); },
           .on_body = [this](std::string_view data, TimePoint at) { on_body(data, at); },
-          .on_end = [this](const net::CallTimes& times) { on_end(times); },
+          .on_end = [this](const net::CallTimes& /*times*/) { on_end(); },
           .on_error = [this](const Error& error, bool /*answered*/) { on_error(error); }};
 }
 
@@ -101,10 +103,8 @@ void TurnCall::on_body(std::string_view data, TimePoint at) {
   if (!result) fail_turn(result.error().message, at);
 }
 
-void TurnCall::on_end(const net::CallTimes& times) {
+void TurnCall::on_end() {
   if (finished_) return;
-  // Zero where the server answered before it had the whole request: then the earlier reading stays.
-  if (times.sent > clock_.sample().sent) clock_.on_sent(times.sent);
   if (status_ != 200) return fail_turn(fmt::format("HTTP {}: {}", status_, error_text(error_body_)), net::now());
   if (const Result<void> whole = reader_.check_whole(); !whole) return fail_turn(whole.error().message, net::now());
   succeed(reader_.done_at());

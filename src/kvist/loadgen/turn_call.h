@@ -36,9 +36,9 @@ struct Target {
 };
 
 /// A turn under way, sent when constructed. A success is a stream that ended with [DONE] and had content; everything
-/// else is a failure with its cause. `sent` of the sample is when the socket took the request's last byte; while the
-/// turn runs, and where it fails, when the request was handed to the client, which is less than one connect earlier.
-/// Owned by the service, on the loop's thread; destroying it closes the connection and reports nothing.
+/// else is a failure with its cause. `sent` of the sample is when the socket took the request's last byte; where it
+/// never did (no connection), when the request was handed to the client. Owned by the service, on the loop's thread;
+/// destroying it closes the connection and reports nothing.
 class TurnCall {
  public:
   /// `listener` must outlive the call.
@@ -53,7 +53,7 @@ class TurnCall {
   [[nodiscard]] net::CallHandlers handlers();
   void on_head(int status, const net::Headers& headers);
   void on_body(std::string_view data, TimePoint at);
-  void on_end(const net::CallTimes& times);
+  void on_end();
   void on_error(const Error& error);
   void succeed(TimePoint ended);
   void fail_turn(const std::string& what, TimePoint ended);
