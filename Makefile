@@ -16,7 +16,7 @@ help:
 build:
 	@scripts/install-dependencies
 	@cmake --preset release >/dev/null
-	@cmake --build --preset release -j $(JOBS)
+	@cmake --build --preset release -j $(JOBS) --target kvist
 
 demo: build
 	@$(RELEASE)/bin/kvist sweep -f examples/sweeps/demo.yaml
@@ -36,6 +36,7 @@ asan tsan:
 	@ctest --preset $@ -j $(JOBS)
 
 bench: build
+	@cmake --build --preset release -j $(JOBS) --target benchmarks
 	@scripts/run-benchmarks $(RELEASE)/bin
 
 fuzz:
