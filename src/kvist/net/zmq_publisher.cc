@@ -129,6 +129,7 @@ class Publisher final : public ZmqPublisher {
       static_cast<void>(reply(identity, kReplayEnd, zmq::message_t()));
     } catch (const zmq::error_t&) {
       // The peer has gone (EHOSTUNREACH): nobody is left to answer.
+      return;
     }
   }
 

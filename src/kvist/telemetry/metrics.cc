@@ -81,7 +81,7 @@ class Page final : public MetricsPage {
     KVIST_CHECK(family.type == type, name + " was of another type before");
     ClientMetric& metric = family.metric.emplace_back();
     for (const auto& [label, value] : labels) {
-      KVIST_CHECK(valid_name(label, false), name + " with label " + label);
+      KVIST_CHECK(valid_name(label, false), std::string(name).append(" with label ").append(label));
       metric.label.push_back({label, value});
     }
     return metric;
