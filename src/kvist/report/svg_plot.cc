@@ -13,7 +13,7 @@ namespace {
 // The drawing's own units; the page scales it to the width it has.
 constexpr double kWidth = 480;
 constexpr double kHeight = 270;
-constexpr double kLeft = 58;
+constexpr double kLeft = 70;
 constexpr double kRight = 12;
 constexpr double kTop = 10;
 constexpr double kBottom = 44;
