@@ -1,7 +1,6 @@
 # Every library from outside, found once; docs/dependencies.md says why each is here.
 # scripts/install-dependencies installs them all.
 
-set(KVIST_INSTALL_HINT "run scripts/install-dependencies")
 find_package(Threads REQUIRED)
 find_package(Boost 1.81 REQUIRED COMPONENTS url)
 find_package(fmt REQUIRED)
