@@ -1,0 +1,123 @@
+// bench: gateway net
+// What the gateway adds to a request: the same chat of about 4,000 tokens straight to a worker and through the gateway.
+#include <benchmark/benchmark.h>
+
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "kvist/base/check.h"
+#include "kvist/gateway/service.h"
+#include "kvist/net/event_loop.h"
+#include "kvist/net/http_client.h"
+#include "kvist/net/http_server.h"
+
+namespace {
+
+using namespace kvist;
+
+constexpr const char* kAnswer =
+    R"({"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":)"
+    R"({"role":"assistant","content":"yes"},"logprobs":null,"finish_reason":"stop"}],"usage":{"prompt_tokens":4000,)"
+    R"("completion_tokens":1,"total_tokens":4001,"prompt_tokens_details":{"cached_tokens":0}}})";
+
+/// A loop on a thread of its own; what lives on it is made and destroyed there.
+class LoopThread {
+ public:
+  LoopThread() : thread_([this] { loop_.run(); }) {}
+  ~LoopThread() {
+    loop_.stop();
+    thread_.join();
+  }
+  LoopThread(const LoopThread&) = delete;
+  LoopThread& operator=(const LoopThread&) = delete;
+
+  [[nodiscard]] net::EventLoop& loop() { return loop_; }
+  void run(const std::function<void()>& work) {
+    std::promise<void> done;
+    loop_.post([&] {
+      work();
+      done.set_value();
+    });
+    done.get_future().wait();
+  }
+
+ private:
+  net::EventLoop loop_;
+  std::thread thread_;
+};
+
+/// A worker that answers at once, a gateway before it, a client: each on its own loop.
+class Path {
+ public:
+  Path() {
+    worker_loop_.run([&] {
+      auto server = net::HttpServer::listen(worker_loop_.loop(), {}, [](net::HttpRequest request, auto exchange) {
+        net::HttpResponse response{.status = 200, .headers = {}, .body = request.method == "POST" ? kAnswer : ""};
+        response.headers.add("Content-Type", "application/json");
+        exchange->respond(std::move(response));
+      });
+      KVIST_CHECK(server.has_value(), "listen");
+      worker_ = std::move(*server);
+    });
+    spec::GatewaySpec spec;
+    spec.model = "m";
+    spec.mode = spec::RoutingMode::kKv;
+    spec.workers.push_back({.name = "w", .url = worker_url(), .kv_events = "", .kv_replay = ""});
+    gateway_loop_.run([&] {
+      auto service = gateway::Service::create(gateway_loop_.loop(), spec);
+      KVIST_CHECK(service.has_value(), "gateway");
+      gateway_ = std::move(*service);
+    });
+    client_loop_.run(
+        [&] { client_ = std::make_unique<net::HttpClient>(client_loop_.loop(), net::HttpClientOptions{}); });
+    while (post(gateway_url()) != 200)
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));  // first health check
+  }
+  ~Path() {
+    client_loop_.run([&] { client_.reset(); });
+    gateway_loop_.run([&] { gateway_.reset(); });
+    worker_loop_.run([&] { worker_.reset(); });
+  }
+  Path(const Path&) = delete;
+  Path& operator=(const Path&) = delete;
+
+  [[nodiscard]] std::string worker_url() const { return "http://127.0.0.1:" + std::to_string(worker_->port()); }
+  [[nodiscard]] std::string gateway_url() const { return "http://127.0.0.1:" + std::to_string(gateway_->port()); }
+
+  /// One chat; the status of its answer.
+  int post(const std::string& url) {
+    std::promise<int> status;
+    std::unique_ptr<net::HttpCall> call;
+    client_loop_.loop().post([&] {
+      net::HttpRequest request{.method = "POST", .target = "/v1/chat/completions", .headers = {}, .body = body_};
+      call = client_->fetch(url, std::move(request), std::chrono::seconds(10), [&](Result<net::HttpResponse> response) {
+        status.set_value(response ? response->status : 0);
+      });
+    });
+    const int result = status.get_future().get();
+    client_loop_.run([&] { call.reset(); });
+    return result;
+  }
+
+ private:
+  std::string body_ = R"({"model":"m","messages":[{"role":"user","content":")" + std::string(4000, 'x') + "\"}]}";
+  LoopThread worker_loop_;
+  LoopThread gateway_loop_;
+  LoopThread client_loop_;
+  std::unique_ptr<net::HttpServer> worker_;
+  std::unique_ptr<gateway::Service> gateway_;
+  std::unique_ptr<net::HttpClient> client_;
+};
+
+void chat(benchmark::State& state, bool through_gateway) {
+  Path path;
+  const std::string url = through_gateway ? path.gateway_url() : path.worker_url();
+  for ([[maybe_unused]] auto _ : state) KVIST_CHECK(path.post(url) == 200, "a chat failed");
+}
+BENCHMARK_CAPTURE(chat, direct, false)->Name("gateway/chat_straight_to_the_worker")->UseRealTime();
+BENCHMARK_CAPTURE(chat, through, true)->Name("gateway/chat_through_the_gateway")->UseRealTime();
+
+}  // namespace
