@@ -10,7 +10,7 @@
 namespace kvist::net {
 
 struct HttpUrl {
-  std::string host;       ///< without the brackets of an IPv6 address
+  std::string host;  ///< without the brackets of an IPv6 address
   std::uint16_t port = 80;
   std::string authority;  ///< what the Host field says
   std::string target;     ///< path and query, at least "/"
