@@ -199,7 +199,7 @@ TEST(LevelAnalysis, SaysWhyTheLoadGeneratorIsDegraded) {
   const ClientVerdict verdict = analyse(level, {}).client;
   EXPECT_FALSE(verdict.ok());
   EXPECT_THAT(verdict.reasons,
-              ElementsAre(HasSubstr("loop delay p99 5.1 ms is above 5 % of the TTFT p50 (100.0 ms)"),
+              ElementsAre(HasSubstr("loop delay p99 5.1 ms is above 5 % of the TTFT p95 (100.0 ms)"),
                           HasSubstr("send delay p99 10.1 ms is above 10 ms"), HasSubstr("CPU share 0.81")));
 }
 

@@ -215,9 +215,9 @@ ClientVerdict client_verdict(const results::ClientHealth& client, const Distribu
   const auto check_delay = [&](const char* name, double delay_ms) {
     if (delay_ms > kMaxClientDelayMs) {
       verdict.reasons.push_back(fmt::format("{} p99 {:.1f} ms is above {:.0f} ms", name, delay_ms, kMaxClientDelayMs));
-    } else if (ttft.count > 0 && delay_ms > kMaxClientDelayShareOfTtft * ttft.p50) {
-      verdict.reasons.push_back(fmt::format("{} p99 {:.1f} ms is above {:.0f} % of the TTFT p50 ({:.1f} ms)", name,
-                                            delay_ms, 100 * kMaxClientDelayShareOfTtft, ttft.p50));
+    } else if (ttft.count > 0 && delay_ms > kMaxClientDelayShareOfTtft * ttft.p95) {
+      verdict.reasons.push_back(fmt::format("{} p99 {:.1f} ms is above {:.0f} % of the TTFT p95 ({:.1f} ms)", name,
+                                            delay_ms, 100 * kMaxClientDelayShareOfTtft, ttft.p95));
     }
   };
   check_delay("loop delay", client.loop_delay_p99_ms);

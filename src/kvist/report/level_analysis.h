@@ -86,7 +86,8 @@ struct ClientVerdict {
 };
 
 /// The load generator counts as degraded where its event loop ran timers late, or requests left late, by more than this
-/// at p99, or by more than this share of the level's TTFT p50, or where it used more than this share of its one CPU.
+/// at p99, or by more than this share of the level's TTFT p95, or where it used more than this share of its one CPU.
+/// Tail against tail: what happens to one request in a hundred hardly moves the median, but it moves the p95.
 inline constexpr double kMaxClientDelayMs = 10;
 inline constexpr double kMaxClientDelayShareOfTtft = 0.05;
 inline constexpr double kMaxClientCpuShare = 0.8;

@@ -206,7 +206,8 @@ void add_load_generator(Document& document, const RunAnalysis& analysis) {
   document.push_back(Heading{2, "Load generator health"});
   document.push_back(Paragraph{
       {{fmt::format("Whether the load generator disturbed its own measurement. Degraded: loop delay p99 or send delay "
-                    "p99 (sent minus intended) above {:.0f} ms or above {:.0f} % of the level's exact TTFT p50, or a "
+                    "p99 (sent minus intended) above {:.0f} ms or above {:.0f} % of the level's exact TTFT p95 (tail "
+                    "against tail), or a "
                     "CPU share above {:.2f} of one core.",
                     kMaxClientDelayMs, 100 * kMaxClientDelayShareOfTtft, kMaxClientCpuShare)}}});
   document.push_back(std::move(table));
