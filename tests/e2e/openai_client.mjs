@@ -16,23 +16,29 @@ assert.equal(whole.choices[0].finish_reason, 'length');
 assert.equal(whole.usage.completion_tokens, 60);
 assert.equal(whole.usage.total_tokens, whole.usage.prompt_tokens + 60);
 
-let text = '';
-let usage = null;
-const finishes = [];
-const stream = await client.chat.completions.create({ ...request, stream: true, stream_options: { include_usage: true } });
-for await (const chunk of stream) {
-  assert.equal(chunk.object, 'chat.completion.chunk');
-  text += chunk.choices[0]?.delta?.content ?? '';
-  if (chunk.choices[0]?.finish_reason) finishes.push(chunk.choices[0].finish_reason);
-  if (chunk.usage) usage = chunk.usage;
+async function streamed() {
+  let text = '';
+  let usage = null;
+  const finishes = [];
+  const stream = await client.chat.completions.create({ ...request, stream: true, stream_options: { include_usage: true } });
+  for await (const chunk of stream) {
+    assert.equal(chunk.object, 'chat.completion.chunk');
+    text += chunk.choices[0]?.delta?.content ?? '';
+    if (chunk.choices[0]?.finish_reason) finishes.push(chunk.choices[0].finish_reason);
+    if (chunk.usage) usage = chunk.usage;
+  }
+  assert.equal(text, whole.choices[0].message.content);
+  assert.deepEqual(finishes, ['length']);
+  assert.equal(usage.prompt_tokens, whole.usage.prompt_tokens);
+  return usage.prompt_tokens_details.cached_tokens;
 }
-assert.equal(text, whole.choices[0].message.content);
-assert.deepEqual(finishes, ['length']);
-assert.equal(usage.prompt_tokens, whole.usage.prompt_tokens);
-assert.ok(usage.prompt_tokens_details.cached_tokens > 0, 'the second request finds the first one\'s blocks');
+// KV events reach a gateway a moment after the answer, so the next request may still go to the other worker; but two workers can
+// miss only once each.
+const cached = [await streamed(), await streamed()];
+assert.ok(cached[1] > 0, `the blocks of earlier requests are found: ${cached}`);
 
 const helper = await client.chat.completions.stream({ ...request }).finalContent();
-assert.equal(helper, text);
+assert.equal(helper, whole.choices[0].message.content);
 
 const completion = await client.completions.create({ model: 'test-model', prompt: 'Once upon a time', max_tokens: 12 });
 assert.equal(completion.choices[0].text.length, 12);
