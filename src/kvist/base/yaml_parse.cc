@@ -48,10 +48,11 @@ std::string YamlNode::Document::path_of(std::size_t index) const {
   std::string path;
   for (; index != 0; index = values[index].parent) {
     const Value& value = values[index];
-    const std::string step = value.key.empty() && values[value.parent].kind == Kind::kSequence
-                                 ? fmt::format("[{}]", value.position)
-                                 : value.key;
-    path = step + (path.empty() || path.front() == '[' ? "" : ".") + path;
+    std::string step = value.key.empty() && values[value.parent].kind == Kind::kSequence
+                           ? fmt::format("[{}]", value.position)
+                           : value.key;
+    if (!path.empty() && path.front() != '[') step += '.';
+    path.insert(0, step);
   }
   return path;
 }

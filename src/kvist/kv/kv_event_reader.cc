@@ -117,12 +117,11 @@ Result<RawEvent> take_map_apart(MsgpackReader reader, std::uint32_t pairs) {
     const auto value = key ? reader.skip() : std::nullopt;
     if (!value) return useless("an event that ends early");
     const MsgpackToken name = first_token(*key);
-    const auto* field = std::find(kFieldNames.begin(), kFieldNames.end(), name.text());
-    if (name.kind != Kind::kString)
-      ++raw.unknown_fields;
-    else if (field != kFieldNames.end())
+    const bool is_string = name.kind == Kind::kString;
+    const auto* field = is_string ? std::find(kFieldNames.begin(), kFieldNames.end(), name.text()) : kFieldNames.end();
+    if (field != kFieldNames.end())
       raw.fields[static_cast<std::size_t>(field - kFieldNames.begin())] = *value;
-    else if (name.text() == "type" && first_token(*value).kind == Kind::kString)
+    else if (is_string && name.text() == "type" && first_token(*value).kind == Kind::kString)
       raw.tag = first_token(*value).text();
     else
       ++raw.unknown_fields;

@@ -133,6 +133,7 @@ std::string to_yaml(const SweepSpec& sweep) {
   out.field("snapshot_interval", sweep.method.snapshot_interval).field("window", sweep.method.window);
   out.field("drain_timeout", sweep.method.drain_timeout).field("max_error_pct", sweep.method.max_error_pct).end_map();
   std::vector<std::string_view> modes;
+  modes.reserve(sweep.modes.size());
   for (const RoutingMode mode : sweep.modes) modes.push_back(to_string(mode));
   out.raw("modes", fmt::format("[{}]", fmt::join(modes, ", ")));
   out.raw("levels", fmt::format("[{}]", fmt::join(sweep.levels, ", ")));

@@ -24,7 +24,7 @@ Result<std::string> make_output_directory(const std::string& parent, const std::
   std::filesystem::create_directories(parent, error);
   constexpr int kMostTries = 100;
   for (int i = 1; i <= kMostTries && !error; ++i) {
-    const std::string path = i == 1 ? base : fmt::format("{}-{}", base, i);
+    std::string path = i == 1 ? base : fmt::format("{}-{}", base, i);
     if (std::filesystem::create_directory(path, error)) return path;
   }
   return fail(ErrorCode::kInternal,

@@ -54,6 +54,7 @@ void Answer::add(std::size_t index, const engine::RequestOutput& output) {
   if (output.finish) choice.whole.finish_reason = name_of(*output.finish);
   if (!complete()) return;
   std::vector<openai::WholeChoice> whole;
+  whole.reserve(choices_.size());
   for (Choice& ended : choices_) whole.push_back(std::move(ended.whole));
   exchange_->respond(json_reply(200, openai::whole_answer(options_.head, whole, usage_), options_.request_id));
 }

@@ -144,7 +144,7 @@ void Generations::on_output(const engine::RequestOutput& output) {
 
 void Generations::forget(const Answer& answer) {
   // The entries may hold the last reference to the answer.
-  const std::vector<RequestId> requests = answer.choices();
+  const std::vector<RequestId> requests = answer.choices();  // NOLINT(performance-unnecessary-copy-initialization)
   for (const RequestId request : requests) {
     if (entries_.erase(request) > 0) runner_->abort(request);
   }
