@@ -14,6 +14,7 @@
 #include "kvist/engine/request.h"
 #include "kvist/engine/step.h"
 #include "kvist/kv/kv_event.h"
+#include "kvist/spec/deployment.h"
 
 namespace kvist::engine {
 
@@ -27,6 +28,9 @@ struct CoreOptions {
   std::uint32_t max_model_len = 16'384;   ///< prompt and output of one request
   std::uint32_t max_waiting = 1'024;      ///< queued requests; beyond it submit() says kResourceExhausted
   std::uint32_t max_steps_in_flight = 1;  ///< 1, or 2 for overlap scheduling
+  spec::AdmissionKind admission = spec::AdmissionKind::kReserveToCompletion;
+  bool prefix_deferral = false;  ///< see spec::WorkerSpec
+  spec::SpeculationSpec speculation = {};
 };
 
 /// What a step boundary brings.
@@ -48,6 +52,10 @@ struct CoreStats {
   std::uint64_t prefilled_tokens = 0;  ///< prompt tokens really computed
   std::uint64_t generated_tokens = 0;
   std::uint64_t preemptions = 0;
+  std::uint64_t prefill_backlog_tokens =
+      0;                           ///< uncached prompt tokens of waiting and running requests, not yet computed
+  std::uint64_t draft_tokens = 0;  ///< verified
+  std::uint64_t accepted_draft_tokens = 0;
   std::uint64_t evictions = 0;
   std::uint64_t finished = 0;
   std::uint64_t aborted = 0;

@@ -31,6 +31,24 @@ struct WorkerLevelRecord {
   double waiting_max = 0;
 };
 
+/// One worker at one instant of a level; counters count from the start of the level.
+struct TimelinePoint {
+  TimePoint at;
+  std::uint32_t running = 0;  ///< batch slots taken
+  std::uint32_t waiting = 0;  ///< queued for one
+  std::uint32_t kv_blocks_used = 0;
+  std::uint64_t evictions = 0;
+  std::uint64_t preemptions = 0;
+  std::uint64_t prefill_backlog_tokens = 0;
+  float step_ms = 0;  ///< longest step since the point before; 0: none ended
+};
+struct WorkerTimeline {
+  std::string worker;
+  std::uint32_t kv_blocks = 0;  ///< of the pool
+  std::uint32_t max_batch_size = 0;
+  std::vector<TimelinePoint> points;
+};
+
 /// How busy the load generator itself was: the numbers that say whether it disturbed its own measurement.
 struct ClientHealth {
   double loop_delay_p99_ms = 0;  ///< how late the loop ran a timer
@@ -43,6 +61,7 @@ struct ClientHealth {
 struct LevelRecord {
   spec::RoutingMode mode = spec::RoutingMode::kRoundRobin;
   std::uint32_t concurrency = 0;
+  std::uint32_t repetition = 0;  ///< 0 to the method's repetitions - 1
   std::uint64_t seed = 0;
   std::string started_utc;  ///< ISO 8601
   TimePoint started;
@@ -51,6 +70,7 @@ struct LevelRecord {
   std::vector<workload::Snapshot> snapshots;
   std::vector<workload::TurnSample> turns;  ///< all of the level, warm-up and drain included
   std::vector<WorkerLevelRecord> workers;
+  std::vector<WorkerTimeline> timelines;  ///< empty where none was recorded
   ClientHealth client;
   std::vector<std::string> remarks;  ///< what a reader must know: time-outs while draining, restarts, ...
 };

@@ -2,13 +2,16 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "kvist/base/error.h"
 #include "kvist/base/time.h"
 #include "kvist/base/yaml.h"
+#include "kvist/spec/profile_spec.h"
 #include "kvist/spec/routing_mode.h"
+#include "kvist/spec/speculation_spec.h"
 #include "kvist/spec/step_time_spec.h"
 
 namespace kvist::spec {
@@ -29,6 +32,12 @@ struct OutputLengthSpec {
   bool operator==(const OutputLengthSpec&) const = default;
 };
 
+/// Which waiting request may start, as far as KV memory decides it (engine/admission.h).
+enum class AdmissionKind {
+  kReserveToCompletion,  ///< only if it can run to its longest end beside all others: TensorRT-LLM's default
+  kGreedy,               ///< if its prompt fits now; when memory runs out the last admitted is recomputed later: vLLM's
+};
+
 /// One worker of kvist's own: the engine's limits and, for the timed engine, the model of time.
 struct WorkerSpec {
   std::string name = "worker-0";
@@ -43,8 +52,14 @@ struct WorkerSpec {
   std::uint32_t max_model_len = 16'384;   ///< prompt and output tokens of one request
   std::uint32_t max_waiting = 1'024;      ///< queued requests before the worker answers 429
   std::uint32_t max_steps_in_flight = 1;  ///< 2 = overlap scheduling
-  double time_scale = 1;                  ///< the timed engine runs this many times faster than the model of time says
-  StepTimeSpec step_time;
+  AdmissionKind admission = AdmissionKind::kReserveToCompletion;
+  /// A waiting request whose next uncached block is being computed for another one waits for it instead of computing
+  /// it twice (TensorRT-LLM).
+  bool prefix_deferral = false;
+  double time_scale = 1;   ///< the timed engine runs this many times faster than the model of time says
+  StepTimeSpec step_time;  ///< used where no profile is named
+  std::optional<ProfileSpec> profile = {};  ///< step times, memory and engine behaviour of a GPU
+  SpeculationSpec speculation = {};
   OutputLengthSpec output_length;
 
   bool operator==(const WorkerSpec&) const = default;

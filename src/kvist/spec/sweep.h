@@ -10,6 +10,7 @@
 #include "kvist/base/yaml.h"
 #include "kvist/spec/deployment.h"
 #include "kvist/spec/routing_mode.h"
+#include "kvist/spec/simulation_spec.h"
 #include "kvist/spec/workload.h"
 
 namespace kvist::spec {
@@ -23,6 +24,7 @@ struct MethodSpec {
   Duration window = std::chrono::seconds(60);
   Duration drain_timeout = std::chrono::seconds(120);  ///< for requests in flight after the last snapshot
   double max_error_pct = 5;                            ///< a level above it is marked as excluded
+  std::uint32_t repetitions = 1;                       ///< each level so often, each time with another seed
 
   bool operator==(const MethodSpec&) const = default;
 };
@@ -34,6 +36,7 @@ struct SweepSpec {
   MethodSpec method;
   std::vector<RoutingMode> modes;     ///< the first is the baseline
   std::vector<std::uint32_t> levels;  ///< concurrent conversations, ascending
+  SimulationSpec simulation = {};     ///< `kvist simulate` only; a live sweep measures what these describe
   std::string output_directory = "out";
 
   bool operator==(const SweepSpec&) const = default;

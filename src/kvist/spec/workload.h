@@ -7,6 +7,7 @@
 #include "kvist/base/error.h"
 #include "kvist/base/time.h"
 #include "kvist/base/yaml.h"
+#include "kvist/spec/trace_spec.h"
 
 namespace kvist::spec {
 
@@ -24,6 +25,7 @@ struct WorkloadSpec {
   std::uint32_t max_tokens = 1'024;                      ///< limit of one answer
   double target_rps = 10;                                ///< conversation starts per second, at most
   Duration request_timeout = std::chrono::seconds(120);  ///< the client gives a request up after this
+  TraceSpec trace = {};  ///< where it names a file, its requests are driven and the conversations above are not
 
   bool operator==(const WorkloadSpec&) const = default;
 };

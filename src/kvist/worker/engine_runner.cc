@@ -14,7 +14,7 @@ double unix_seconds() {
 
 }  // namespace
 
-EngineRunner::EngineRunner(net::EventLoop& loop, std::unique_ptr<EngineDriver> driver,
+EngineRunner::EngineRunner(net::EventLoop& loop, std::unique_ptr<engine::EngineDriver> driver,
                            std::unique_ptr<net::ZmqPublisher> publisher)
     : loop_(&loop), driver_(std::move(driver)), publisher_(std::move(publisher)), timer_(loop) {}
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "kvist/engine/timed/timed_executor.h"
+#include "kvist/engine/timed/timed_engine.h"
 #include "kvist/net/http_server.h"
 #include "kvist/net/zmq_publisher.h"
 #include "kvist/telemetry/log.h"
@@ -18,17 +18,6 @@ namespace kvist::worker {
 namespace {
 
 constexpr const char* kEventTopic = "kv-events";
-
-engine::CoreOptions core_options(const spec::WorkerSpec& spec) {
-  return {.model = spec.model,
-          .block_size = spec.block_size,
-          .kv_blocks = spec.kv_blocks,
-          .max_batch_size = spec.max_batch_size,
-          .max_num_tokens = spec.max_num_tokens,
-          .max_model_len = spec.max_model_len,
-          .max_waiting = spec.max_waiting,
-          .max_steps_in_flight = spec.max_steps_in_flight};
-}
 
 Result<void> check(const spec::WorkerSpec& spec) {
   const auto at_least_one = [&](std::string_view name, std::uint32_t value) -> Result<void> {
@@ -57,21 +46,16 @@ Result<std::unique_ptr<net::ZmqPublisher>> bind_publisher(const spec::WorkerSpec
   return net::ZmqPublisher::bind(std::move(options));
 }
 
-std::unique_ptr<EngineDriver> make_driver(const spec::WorkerSpec& spec, const text::Tokenizer& tokenizer) {
-  const engine::TimedExecutor::Options options{
-      .step_time = spec.step_time, .output_length = spec.output_length, .time_scale = spec.time_scale};
-  return std::make_unique<EngineDriver>(core_options(spec),
-                                        std::make_unique<engine::TimedExecutor>(options, tokenizer));
-}
-
 // The parts from the bottom up; the members' order is the order of construction, and the server goes first.
 class ServiceImpl final : public Service {
  public:
-  ServiceImpl(net::EventLoop& loop, spec::WorkerSpec spec, std::unique_ptr<net::ZmqPublisher> publisher)
+  ServiceImpl(net::EventLoop& loop, spec::WorkerSpec spec, std::unique_ptr<const text::Tokenizer> tokenizer,
+              std::unique_ptr<engine::EngineDriver> engine, std::unique_ptr<net::ZmqPublisher> publisher)
       : spec_(std::move(spec)),
-        runner_(loop, make_driver(spec_, tokenizer_), std::move(publisher)),
-        generations_(std::make_shared<Generations>(spec_, tokenizer_, runner_)),
-        api_(spec_, tokenizer_, runner_, *generations_) {
+        tokenizer_(std::move(tokenizer)),
+        runner_(loop, std::move(engine), std::move(publisher)),
+        generations_(std::make_shared<Generations>(spec_, *tokenizer_, runner_)),
+        api_(spec_, *tokenizer_, runner_, *generations_) {
     runner_.set_output_handler([this](const engine::RequestOutput& output) { generations_->on_output(output); });
   }
 
@@ -103,7 +87,7 @@ class ServiceImpl final : public Service {
 
  private:
   spec::WorkerSpec spec_;
-  text::ByteTokenizer tokenizer_;
+  std::unique_ptr<const text::Tokenizer> tokenizer_;
   EngineRunner runner_;
   std::shared_ptr<Generations> generations_;
   HttpApi api_;
@@ -114,8 +98,11 @@ class ServiceImpl final : public Service {
 
 Result<std::unique_ptr<Service>> Service::create(net::EventLoop& loop, spec::WorkerSpec spec) {
   KVIST_TRY_VOID(check(spec));
+  auto tokenizer = std::make_unique<const text::ByteTokenizer>();
+  KVIST_TRY(std::unique_ptr<engine::EngineDriver> engine, engine::make_timed_engine(spec, *tokenizer));
   KVIST_TRY(std::unique_ptr<net::ZmqPublisher> publisher, bind_publisher(spec));
-  auto service = std::make_unique<ServiceImpl>(loop, std::move(spec), std::move(publisher));
+  auto service = std::make_unique<ServiceImpl>(loop, std::move(spec), std::move(tokenizer), std::move(engine),
+                                               std::move(publisher));
   KVIST_TRY_VOID(service->listen(loop));
   return service;
 }

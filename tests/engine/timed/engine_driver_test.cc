@@ -1,11 +1,11 @@
-#include "kvist/worker/engine_driver.h"
+#include "kvist/engine/timed/engine_driver.h"
 
 #include <gtest/gtest.h>
 
 #include <map>
 #include <utility>
 
-namespace kvist::worker {
+namespace kvist::engine {
 namespace {
 
 using std::chrono::milliseconds;
@@ -14,22 +14,22 @@ constexpr milliseconds kStep{10};
 constexpr TimePoint kStart{std::chrono::seconds(5)};
 
 // Steps of one length; every request gets the token 'a' until its limit.
-class SteadyExecutor final : public engine::Executor {
+class SteadyExecutor final : public Executor {
  public:
-  void on_admit(const engine::Request& /*request*/) override {}
+  void on_admit(const Request& /*request*/) override {}
   void on_release(RequestId /*id*/) override {}
-  std::optional<Duration> duration(const engine::StepPlan& /*plan*/) override { return kStep; }
-  engine::StepResult finish(const engine::StepPlan& plan) override {
-    engine::StepResult result;
-    for (const engine::SequenceStep& step : plan.sequences) {
+  std::optional<Duration> duration(const StepPlan& /*plan*/) override { return kStep; }
+  StepResult finish(const StepPlan& plan) override {
+    StepResult result;
+    for (const SequenceStep& step : plan.sequences) {
       if (step.samples) result.sampled.push_back({.id = step.id, .tokens = {TokenId('a')}, .ends = false});
     }
     return result;
   }
 };
 
-engine::CoreOptions options() {
-  engine::CoreOptions core;
+CoreOptions options() {
+  CoreOptions core;
   core.model = "m";
   core.block_size = 4;
   core.kv_blocks = 64;
@@ -39,8 +39,8 @@ engine::CoreOptions options() {
   return core;
 }
 
-engine::Request request(std::uint64_t id, std::uint32_t max_tokens) {
-  engine::Request made;
+Request request(std::uint64_t id, std::uint32_t max_tokens) {
+  Request made;
   made.id = RequestId(id);
   made.prompt.assign(6, TokenId('p'));
   made.max_tokens = max_tokens;
@@ -49,7 +49,7 @@ engine::Request request(std::uint64_t id, std::uint32_t max_tokens) {
 
 class EngineDriverTest : public testing::Test {
  protected:
-  static EngineDriver driver(engine::CoreOptions core = options()) {
+  static EngineDriver driver(CoreOptions core = options()) {
     return EngineDriver(std::move(core), std::make_unique<SteadyExecutor>());
   }
 };
@@ -91,7 +91,7 @@ TEST_F(EngineDriverTest, StepsThatAreDueEndOnePerPoll) {
   static_cast<void>(engine.poll(kStart));
   const TimePoint late = kStart + milliseconds(45);
   for (int step = 1; step <= 4; ++step) {
-    const engine::StepOutputs news = engine.poll(late);
+    const StepOutputs news = engine.poll(late);
     ASSERT_EQ(news.outputs.size(), 1U);
     EXPECT_EQ(news.outputs[0].output_tokens, static_cast<std::uint32_t>(step));
   }
@@ -110,7 +110,7 @@ TEST_F(EngineDriverTest, BeyondTheBoundTheClockStartsOverFromThePresent) {
 }
 
 TEST_F(EngineDriverTest, StepsInFlightFollowOneAnotherOnTheDevice) {
-  engine::CoreOptions core = options();
+  CoreOptions core = options();
   core.max_steps_in_flight = 2;
   EngineDriver engine = driver(core);
   ASSERT_TRUE(engine.submit(request(1, 5)));
@@ -121,7 +121,7 @@ TEST_F(EngineDriverTest, StepsInFlightFollowOneAnotherOnTheDevice) {
   while (engine.next_wakeup()) {
     ++steps;
     EXPECT_EQ(engine.next_wakeup(), kStart + steps * kStep);
-    for (const engine::RequestOutput& output : engine.poll(*engine.next_wakeup()).outputs)
+    for (const RequestOutput& output : engine.poll(*engine.next_wakeup()).outputs)
       tokens += static_cast<std::uint32_t>(output.tokens.size());
     ASSERT_LT(steps, 20);
   }
@@ -129,7 +129,7 @@ TEST_F(EngineDriverTest, StepsInFlightFollowOneAnotherOnTheDevice) {
 }
 
 TEST_F(EngineDriverTest, LatePollsWithStepsInFlightResynchroniseToo) {
-  engine::CoreOptions core = options();
+  CoreOptions core = options();
   core.max_steps_in_flight = 2;
   EngineDriver engine = driver(core);
   ASSERT_TRUE(engine.submit(request(1, 10)));
@@ -142,17 +142,17 @@ TEST_F(EngineDriverTest, LatePollsWithStepsInFlightResynchroniseToo) {
 }
 
 TEST_F(EngineDriverTest, AbortOfAWaitingRequestIsReportedWithTheNextPoll) {
-  engine::CoreOptions core = options();
+  CoreOptions core = options();
   core.max_batch_size = 1;
   EngineDriver engine = driver(core);
   ASSERT_TRUE(engine.submit(request(1, 10)));
   ASSERT_TRUE(engine.submit(request(2, 10)));
   static_cast<void>(engine.poll(kStart));
   engine.abort(RequestId(2));
-  const engine::StepOutputs news = engine.poll(kStart + milliseconds(1));
+  const StepOutputs news = engine.poll(kStart + milliseconds(1));
   ASSERT_EQ(news.outputs.size(), 1U);
   EXPECT_EQ(news.outputs[0].id, RequestId(2));
-  EXPECT_EQ(news.outputs[0].finish, engine::FinishReason::kAborted);
+  EXPECT_EQ(news.outputs[0].finish, FinishReason::kAborted);
   EXPECT_EQ(engine.stats().waiting, 0U);
 }
 
@@ -161,15 +161,15 @@ TEST_F(EngineDriverTest, ResetBringsItsEventWithTheNextPoll) {
   ASSERT_TRUE(engine.submit(request(1, 1)));
   static_cast<void>(engine.poll(kStart));
   EXPECT_FALSE(engine.reset_prefix_cache());
-  const engine::StepOutputs ended = engine.poll(kStart + kStep);
+  const StepOutputs ended = engine.poll(kStart + kStep);
   ASSERT_EQ(ended.events.size(), 1U);
   EXPECT_TRUE(std::holds_alternative<kv::BlockStored>(ended.events[0]));
   EXPECT_TRUE(engine.reset_prefix_cache());
-  const engine::StepOutputs reset = engine.poll(kStart + kStep);
+  const StepOutputs reset = engine.poll(kStart + kStep);
   ASSERT_EQ(reset.events.size(), 1U);
   EXPECT_TRUE(std::holds_alternative<kv::AllBlocksCleared>(reset.events[0]));
   EXPECT_TRUE(engine.core().findable_blocks().empty());
 }
 
 }  // namespace
-}  // namespace kvist::worker
+}  // namespace kvist::engine

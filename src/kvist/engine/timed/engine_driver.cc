@@ -1,25 +1,24 @@
-#include "kvist/worker/engine_driver.h"
+#include "kvist/engine/timed/engine_driver.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "kvist/base/check.h"
 
-namespace kvist::worker {
+namespace kvist::engine {
 
-EngineDriver::EngineDriver(engine::CoreOptions options, std::unique_ptr<engine::Executor> executor,
-                           Duration max_lateness)
+EngineDriver::EngineDriver(CoreOptions options, std::unique_ptr<Executor> executor, Duration max_lateness)
     : executor_(std::move(executor)), core_(std::move(options), *executor_), max_lateness_(max_lateness) {}
 
-engine::StepOutputs EngineDriver::poll(TimePoint now) {
+StepOutputs EngineDriver::poll(TimePoint now) {
   TimePoint next_start = now;
   const bool due = !under_way_.empty() && under_way_.front().end <= now;
-  engine::StepOutputs outputs = due ? end_oldest_step(now, next_start) : core_.take_outputs();
+  StepOutputs outputs = due ? end_oldest_step(now, next_start) : core_.take_outputs();
   begin_steps(next_start);
   return outputs;
 }
 
-engine::StepOutputs EngineDriver::end_oldest_step(TimePoint now, TimePoint& next_start) {
+StepOutputs EngineDriver::end_oldest_step(TimePoint now, TimePoint& next_start) {
   const StepUnderWay step = std::move(under_way_.front());
   under_way_.pop_front();
   const Duration late = now - step.end;
@@ -37,7 +36,7 @@ void EngineDriver::begin_steps(TimePoint start) {
   while (true) {
     // The device computes one step after the other, also when several are under way.
     if (!under_way_.empty()) start = std::max(start, under_way_.back().end);
-    std::optional<engine::StepPlan> plan = core_.begin_step(start);
+    std::optional<StepPlan> plan = core_.begin_step(start);
     if (!plan) return;
     const std::optional<Duration> duration = executor_->duration(*plan);
     KVIST_CHECK(duration && *duration >= Duration::zero(), "this driver needs an executor that knows its durations");
@@ -50,4 +49,4 @@ std::optional<TimePoint> EngineDriver::next_wakeup() const {
   return under_way_.front().end;
 }
 
-}  // namespace kvist::worker
+}  // namespace kvist::engine

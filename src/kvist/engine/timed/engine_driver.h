@@ -11,7 +11,7 @@
 #include "kvist/engine/core.h"
 #include "kvist/engine/executor.h"
 
-namespace kvist::worker {
+namespace kvist::engine {
 
 /// Owns engine core and executor. A step ends exactly its duration after it began, whenever poll() is called: a busy
 /// engine's next step begins at the modelled end of the one before, so that late calls do not add up and the worker
@@ -21,22 +21,21 @@ class EngineDriver {
   static constexpr Duration kMaxLateness = std::chrono::milliseconds(100);
 
   /// The executor must know how long its steps take (Executor::duration).
-  EngineDriver(engine::CoreOptions options, std::unique_ptr<engine::Executor> executor,
-               Duration max_lateness = kMaxLateness);
+  EngineDriver(CoreOptions options, std::unique_ptr<Executor> executor, Duration max_lateness = kMaxLateness);
 
-  /// See engine::Core. A poll() soon after each of these two lets them take effect.
-  [[nodiscard]] Result<void> submit(engine::Request request) { return core_.submit(std::move(request)); }
+  /// See Core. A poll() soon after each of these two lets them take effect.
+  [[nodiscard]] Result<void> submit(Request request) { return core_.submit(std::move(request)); }
   void abort(RequestId id) { core_.abort(id); }
   [[nodiscard]] bool reset_prefix_cache() { return core_.reset_prefix_cache(); }
 
   /// Ends the oldest step if its time has come (one step per call, so that each step's tokens leave on their own),
   /// begins what can begin, and returns the news.
-  [[nodiscard]] engine::StepOutputs poll(TimePoint now);
+  [[nodiscard]] StepOutputs poll(TimePoint now);
   /// When the next step ends; nothing while no step is under way.
   [[nodiscard]] std::optional<TimePoint> next_wakeup() const;
 
-  [[nodiscard]] engine::CoreStats stats() const { return core_.stats(); }
-  [[nodiscard]] const engine::Core& core() const { return core_; }
+  [[nodiscard]] CoreStats stats() const { return core_.stats(); }
+  [[nodiscard]] const Core& core() const { return core_; }
   /// Sum over all steps of how much later than its modelled end each was ended.
   [[nodiscard]] Duration lateness() const { return lateness_; }
   /// How often the modelled clock was given up for the present.
@@ -44,19 +43,19 @@ class EngineDriver {
 
  private:
   struct StepUnderWay {
-    engine::StepPlan plan;
+    StepPlan plan;
     TimePoint end;
   };
 
-  [[nodiscard]] engine::StepOutputs end_oldest_step(TimePoint now, TimePoint& next_start);
+  [[nodiscard]] StepOutputs end_oldest_step(TimePoint now, TimePoint& next_start);
   void begin_steps(TimePoint start);
 
-  std::unique_ptr<engine::Executor> executor_;
-  engine::Core core_;
+  std::unique_ptr<Executor> executor_;
+  Core core_;
   Duration max_lateness_;
   std::deque<StepUnderWay> under_way_;  // oldest first
   Duration lateness_{};
   std::uint64_t resynchronisations_ = 0;
 };
 
-}  // namespace kvist::worker
+}  // namespace kvist::engine

@@ -1,0 +1,21 @@
+// From a worker's settings to a driven engine: the one place, for the live worker and for the simulation.
+#pragma once
+
+#include <memory>
+
+#include "kvist/base/error.h"
+#include "kvist/engine/core.h"
+#include "kvist/engine/timed/engine_driver.h"
+#include "kvist/spec/deployment.h"
+#include "kvist/text/tokenizer.h"
+
+namespace kvist::engine {
+
+[[nodiscard]] CoreOptions core_options(const spec::WorkerSpec& worker);
+
+/// `tokenizer` must outlive the driver; `worker` is resolved (perfmodel::resolve). Errors: a model of time that cannot
+/// be built.
+[[nodiscard]] Result<std::unique_ptr<EngineDriver>> make_timed_engine(const spec::WorkerSpec& worker,
+                                                                      const text::Tokenizer& tokenizer);
+
+}  // namespace kvist::engine

@@ -1,0 +1,73 @@
+// One concurrency level in one mode, in virtual time: what goes in and what comes out.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "kvist/base/error.h"
+#include "kvist/base/time.h"
+#include "kvist/engine/core.h"
+#include "kvist/spec/routing_mode.h"
+#include "kvist/spec/sweep.h"
+#include "kvist/workload/snapshot.h"
+#include "kvist/workload/turn_sample.h"
+#include "kvist/workload/turn_source.h"
+
+namespace kvist::simulation {
+
+/// Which level of a sweep.
+struct LevelPlan {
+  spec::RoutingMode mode = spec::RoutingMode::kRoundRobin;
+  std::uint32_t concurrency = 0;
+  std::uint64_t seed = 0;
+};
+
+/// A worker at one instant. Counters are cumulative since the start of the level.
+struct WorkerReading {
+  TimePoint at;
+  std::uint32_t running = 0;  ///< batch slots taken
+  std::uint32_t waiting = 0;  ///< queued for one
+  std::uint32_t kv_blocks_used = 0;
+  std::uint64_t evictions = 0;
+  std::uint64_t preemptions = 0;
+  std::uint64_t prefill_backlog_tokens =
+      0;              ///< uncached prompt tokens of waiting and running requests, not yet computed
+  float step_ms = 0;  ///< longest step that ended since the reading before; 0: none did
+};
+
+/// One worker over the level.
+struct WorkerOutcome {
+  std::string name;
+  engine::CoreStats before_drain;  ///< at the last snapshot
+  engine::CoreStats total;         ///< when everything in flight had ended
+  std::vector<WorkerReading> timeline;
+};
+
+/// What one level brought. Times are virtual, the level starts at TimePoint{}.
+struct LevelOutcome {
+  TimePoint measure_from;
+  TimePoint measure_to;
+  TimePoint ended;  ///< everything in flight had ended
+  std::vector<workload::Snapshot> snapshots;
+  std::vector<WorkerOutcome> workers;
+  std::vector<std::string> remarks;
+  std::uint64_t steps = 0;          ///< engine steps of all workers
+  std::uint64_t output_tokens = 0;  ///< as the client received them
+  std::uint64_t events = 0;         ///< of the event queue
+};
+
+/// Receives finished turns in the order of their end, a batch at a time, so that memory stays flat.
+using TurnSink = std::function<Result<void>(std::vector<workload::TurnSample> turns)>;
+
+/// Simulates one level from cold caches to the last answer, on a deployment of its own. Deterministic: the same
+/// arguments give the same outcome and the same samples, on any machine and any thread. Every invariant of
+/// simulation/invariants.h is checked; a violation aborts with the seed. `sweep` must be resolved (perfmodel::resolve
+/// on its workers). `source`: null for the sweep's own conversations, else what drives the load (a trace). Errors: a
+/// model of time that cannot be built, a sink that fails.
+[[nodiscard]] Result<LevelOutcome> simulate_level(const spec::SweepSpec& sweep, const LevelPlan& level,
+                                                  const TurnSink& sink,
+                                                  std::unique_ptr<workload::TurnSource> source = nullptr);
+
+}  // namespace kvist::simulation

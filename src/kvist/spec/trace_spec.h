@@ -1,0 +1,27 @@
+// Replaying recorded requests in place of drawn conversations.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace kvist::spec {
+
+/// When the requests of a trace go out.
+enum class TraceLoop {
+  kOpen,    ///< at their recorded instants, whatever is in flight
+  kClosed,  ///< in their order, as many at once as the level says
+};
+
+/// A trace as load: Mooncake JSONL, or a run recorded by kvist.
+struct TraceSpec {
+  std::string file;      ///< *.jsonl: Mooncake; *.sqlite: a results database. Empty: no trace, conversations are drawn
+  std::int64_t run = 0;  ///< of a results database: the run's number; 0: the last
+  std::int64_t level = 0;  ///< of a results database: position of the level in the run
+  TraceLoop loop = TraceLoop::kOpen;
+  double speed = 1;                     ///< open loop: instants are divided by this
+  std::uint32_t tokens_per_hash = 512;  ///< Mooncake: prompt tokens that one hash id stands for
+
+  bool operator==(const TraceSpec&) const = default;
+};
+
+}  // namespace kvist::spec
