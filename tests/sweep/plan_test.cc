@@ -10,6 +10,7 @@ namespace {
 
 using spec::RoutingMode;
 using testing::ElementsAre;
+using testing::Pair;
 
 spec::SweepSpec sweep() {
   spec::SweepSpec spec;
@@ -56,6 +57,35 @@ TEST(PlanTest, ASeedFollowsFromRunSeedAndConcurrencyAlone) {
   EXPECT_EQ(make_plan(other)[0].levels[0].seed, make_plan(sweep())[0].levels[1].seed);
   other.workload.seed = 6;
   EXPECT_NE(make_plan(other)[0].levels[0].seed, make_plan(sweep())[0].levels[1].seed);
+}
+
+TEST(PlanTest, RepetitionsGoThroughAllLevelsAgainWithSeedsOfTheirOwn) {
+  auto repeated = sweep();
+  repeated.method.repetitions = 3;
+  const auto plan = make_plan(repeated);
+  const auto once = make_plan(sweep());
+  for (std::size_t m = 0; m < plan.size(); ++m) {
+    std::vector<std::pair<std::uint32_t, std::uint32_t>> order;
+    for (const PlannedLevel& level : plan[m].levels) order.emplace_back(level.repetition, level.concurrency);
+    EXPECT_THAT(order, ElementsAre(Pair(0, 12), Pair(0, 24), Pair(0, 36), Pair(1, 12), Pair(1, 24), Pair(1, 36),
+                                   Pair(2, 12), Pair(2, 24), Pair(2, 36)));
+    EXPECT_TRUE(std::equal(once[m].levels.begin(), once[m].levels.end(), plan[m].levels.begin()))
+        << "the first repetition is the sweep without repetitions";
+  }
+  EXPECT_EQ(seeds(plan[0]), seeds(plan[1]));
+  const auto of_mode = seeds(plan[0]);
+  EXPECT_EQ(std::set(of_mode.begin(), of_mode.end()).size(), 9U);
+  EXPECT_EQ(measuring_time(repeated), 3 * measuring_time(sweep()));
+}
+
+TEST(PlanTest, NamesALevelAndItsRepetition) {
+  const PlannedLevel level{.mode = RoutingMode::kKv, .concurrency = 24, .repetition = 1, .seed = 0};
+  EXPECT_EQ(describe(level, 1), "kv 24");
+  EXPECT_EQ(describe(level, 5), "kv 24 (2/5)");
+  auto repeated = sweep();
+  EXPECT_EQ(describe_size(repeated), "3 modes x 3 levels");
+  repeated.method.repetitions = 5;
+  EXPECT_EQ(describe_size(repeated), "3 modes x 3 levels x 5 repetitions");
 }
 
 TEST(PlanTest, MeasuringTimeCountsWarmUpAndSnapshots) {

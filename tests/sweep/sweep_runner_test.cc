@@ -129,6 +129,16 @@ TEST_F(SweepRunnerTest, RecordsHoldWhatWasMeasured) {
   EXPECT_EQ(seeds.size(), 2U) << "one seed per level, the same in both modes";
 }
 
+TEST_F(SweepRunnerTest, RepetitionsAreMeasuredOnTheSameDeployment) {
+  sweep_.levels = {2};
+  sweep_.method.repetitions = 2;
+  const SweepOutcome outcome = run();
+  ASSERT_FALSE(outcome.failure.has_value()) << outcome.failure->message;
+  EXPECT_EQ(outcome.levels_done, 4U);
+  EXPECT_EQ(run_directories_.size(), 2U) << "one deployment per mode";
+  EXPECT_THAT(progress_, Contains(HasSubstr("kv 2 (2/2): snapshot 2/2")));
+}
+
 TEST_F(SweepRunnerTest, ADeadWorkerEndsTheSweepAndKeepsTheFinishedLevels) {
   script_.dies_after_collects = 5;  // the first reading of the second level
   const SweepOutcome outcome = run();

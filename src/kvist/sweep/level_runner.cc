@@ -49,6 +49,7 @@ Result<results::LevelRecord> LevelRunner::run(const PlannedLevel& level) {
   results::LevelRecord record;
   record.mode = level.mode;
   record.concurrency = level.concurrency;
+  record.repetition = level.repetition;
   record.seed = level.seed;
   auto measured = measure(level, record);
   if (!measured) {
@@ -142,7 +143,7 @@ Result<void> LevelRunner::sleep_until(TimePoint when) {
 }
 
 void LevelRunner::say(std::string_view what) const {
-  progress_(fmt::format("{} {}: {}", spec::to_string(level_.mode), level_.concurrency, what));
+  progress_(fmt::format("{}: {}", describe(level_, method_.repetitions), what));
 }
 
 }  // namespace kvist::sweep

@@ -1,19 +1,45 @@
 #include "kvist/sweep/plan.h"
 
+#include <fmt/format.h>
+
 #include "kvist/base/random.h"
 
 namespace kvist::sweep {
+namespace {
+
+std::uint64_t seed_of(std::uint64_t run_seed, std::uint32_t concurrency, std::uint32_t repetition) {
+  // The first repetition has the seed of a sweep without repetitions, so that more of them add to its results.
+  if (repetition == 0) return mix_seed({run_seed, seed_part("level"), concurrency});
+  return mix_seed({run_seed, seed_part("level"), concurrency, seed_part("repetition"), repetition});
+}
+
+}  // namespace
 
 std::vector<PlannedMode> make_plan(const spec::SweepSpec& sweep) {
   std::vector<PlannedMode> plan;
   for (const spec::RoutingMode mode : sweep.modes) {
     PlannedMode& planned = plan.emplace_back(PlannedMode{.mode = mode, .levels = {}});
-    for (const std::uint32_t concurrency : sweep.levels) {
-      const std::uint64_t seed = mix_seed({sweep.workload.seed, seed_part("level"), concurrency});
-      planned.levels.push_back({.mode = mode, .concurrency = concurrency, .seed = seed});
+    for (std::uint32_t repetition = 0; repetition < sweep.method.repetitions; ++repetition) {
+      for (const std::uint32_t concurrency : sweep.levels) {
+        planned.levels.push_back({.mode = mode,
+                                  .concurrency = concurrency,
+                                  .repetition = repetition,
+                                  .seed = seed_of(sweep.workload.seed, concurrency, repetition)});
+      }
     }
   }
   return plan;
+}
+
+std::string describe(const PlannedLevel& level, std::uint32_t repetitions) {
+  const std::string name = fmt::format("{} {}", spec::to_string(level.mode), level.concurrency);
+  return repetitions > 1 ? fmt::format("{} ({}/{})", name, level.repetition + 1, repetitions) : name;
+}
+
+std::string describe_size(const spec::SweepSpec& sweep) {
+  std::string size = fmt::format("{} modes x {} levels", sweep.modes.size(), sweep.levels.size());
+  if (sweep.method.repetitions > 1) size += fmt::format(" x {} repetitions", sweep.method.repetitions);
+  return size;
 }
 
 Duration measuring_time(const spec::MethodSpec& method) {
@@ -21,7 +47,8 @@ Duration measuring_time(const spec::MethodSpec& method) {
 }
 
 Duration measuring_time(const spec::SweepSpec& sweep) {
-  return static_cast<Duration::rep>(sweep.modes.size() * sweep.levels.size()) * measuring_time(sweep.method);
+  return static_cast<Duration::rep>(sweep.modes.size() * sweep.levels.size() * sweep.method.repetitions) *
+         measuring_time(sweep.method);
 }
 
 }  // namespace kvist::sweep

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "kvist/base/time.h"
@@ -10,24 +11,33 @@
 
 namespace kvist::sweep {
 
-/// One concurrency level in one mode.
+/// One concurrency level in one mode, once.
 struct PlannedLevel {
   spec::RoutingMode mode = spec::RoutingMode::kRoundRobin;
   std::uint32_t concurrency = 0;
+  std::uint32_t repetition = 0;
   std::uint64_t seed = 0;
 
   bool operator==(const PlannedLevel&) const = default;
 };
 
-/// One fresh deployment and the levels measured on it, ascending.
+/// One fresh deployment and the levels measured on it: all of them ascending, then all of them again for the next
+/// repetition, so that whatever drifts with time meets every level alike.
 struct PlannedMode {
   spec::RoutingMode mode = spec::RoutingMode::kRoundRobin;
   std::vector<PlannedLevel> levels;
 };
 
-/// Modes in the order of the specification, each over all levels. The seed of a level follows from the run's seed and
-/// its concurrency alone: every mode drives the same conversations, every level others.
+/// Modes in the order of the specification, each over all repetitions of all levels. The seed of a level follows from
+/// the run's seed, its concurrency and its repetition alone: every mode drives the same conversations, every level and
+/// every repetition others.
 [[nodiscard]] std::vector<PlannedMode> make_plan(const spec::SweepSpec& sweep);
+
+/// "kv 24", and where a level is measured more than once "kv 24 (2/5)": how progress lines and errors name a level.
+[[nodiscard]] std::string describe(const PlannedLevel& level, std::uint32_t repetitions);
+
+/// "2 modes x 9 levels x 10 repetitions"; one repetition is not mentioned.
+[[nodiscard]] std::string describe_size(const spec::SweepSpec& sweep);
 
 /// Warm-up and snapshots of one level.
 [[nodiscard]] Duration measuring_time(const spec::MethodSpec& method);

@@ -71,9 +71,8 @@ SweepRunner::SweepRunner(spec::SweepSpec sweep, SweepOptions options)
 
 Result<SweepOutcome> SweepRunner::run() {
   KVIST_TRY_VOID(prepare());
-  options_.progress(fmt::format("sweep {}: {} modes x {} levels, {:.0f} s of measuring; results in {}", sweep_.name,
-                                plan_.size(), sweep_.levels.size(), to_seconds(measuring_time(sweep_)),
-                                outcome_.directory));
+  options_.progress(fmt::format("sweep {}: {}, {:.0f} s of measuring; results in {}", sweep_.name,
+                                describe_size(sweep_), to_seconds(measuring_time(sweep_)), outcome_.directory));
   for (const PlannedMode& mode : plan_) {
     auto done = run_mode(mode);
     if (done) continue;
@@ -117,8 +116,7 @@ Result<void> SweepRunner::run_levels(const PlannedMode& mode, deploy::Deployer& 
   for (const PlannedLevel& level : mode.levels) {
     auto record = runner.run(level);
     if (!record) {
-      return std::unexpected(
-          std::move(record).error().in(fmt::format("{} {}", spec::to_string(level.mode), level.concurrency)));
+      return std::unexpected(std::move(record).error().in(describe(level, sweep_.method.repetitions)));
     }
     KVIST_TRY_VOID(keep(*record));
     KVIST_TRY_VOID(check_any_success(*record));
