@@ -30,6 +30,8 @@ max_num_tokens: 512
 max_model_len: 4096
 max_waiting: 10
 max_steps_in_flight: 2
+admission: greedy
+prefix_deferral: true
 time_scale: 10
 step_time: {fixed: 20 ms, per_prefill_token: 90 us, per_sequence: 0.05 ms, per_kv_token: 0.04 us}
 output_length: {mean_tokens: 100, standard_deviation_tokens: 12.5}
@@ -48,6 +50,8 @@ output_length: {mean_tokens: 100, standard_deviation_tokens: 12.5}
   expected.max_model_len = 4096;
   expected.max_waiting = 10;
   expected.max_steps_in_flight = 2;
+  expected.admission = AdmissionKind::kGreedy;
+  expected.prefix_deferral = true;
   expected.time_scale = 10;
   expected.step_time = {std::chrono::milliseconds(20), std::chrono::microseconds(90), std::chrono::microseconds(50),
                         40};
@@ -68,6 +72,80 @@ TEST(WorkerSpecTest, ErrorsNameLineAndSetting) {
   EXPECT_THAT(message(read_worker(parsed("model: ''\n"))), StartsWith("test.yaml:1: model: must not be empty"));
   EXPECT_THAT(message(read_worker(parsed("step_time: {fixed: 0 s, per_sequence: 0 s}\n"))),
               HasSubstr("a step must take time"));
+}
+
+TEST(WorkerSpecTest, AProfileDecidesWhatTheFileLeavesOut) {
+  const auto worker = read_worker(parsed(R"(
+max_steps_in_flight: 1
+profile: {gpu: h100, model: llama-3.1-8b-fp8, engine: vllm, tensor_parallel: 2, memory_fraction: 0.85}
+)"));
+  ASSERT_TRUE(worker.has_value()) << worker.error().message;
+  EXPECT_EQ(worker->profile, (ProfileSpec{.gpu = "h100",
+                                          .model = "llama-3.1-8b-fp8",
+                                          .engine = "vllm",
+                                          .tensor_parallel = 2,
+                                          .memory_fraction = 0.85,
+                                          .file = ""}));
+  EXPECT_EQ(worker->open, (OpenSettings{.kv_blocks = true,
+                                        .max_model_len = true,
+                                        .max_steps_in_flight = false,
+                                        .admission = true,
+                                        .prefix_deferral = true}));
+  const auto fixed = read_worker(parsed("kv_blocks: 100\nprefix_deferral: false\nprofile: {}\n"));
+  ASSERT_TRUE(fixed.has_value()) << fixed.error().message;
+  EXPECT_EQ(fixed->max_model_len, 3'200U) << "the KV memory is known, so the length is";
+  EXPECT_FALSE(fixed->open.kv_blocks || fixed->open.max_model_len || fixed->open.prefix_deferral);
+  EXPECT_TRUE(fixed->open.admission);
+  EXPECT_EQ(read_worker(parsed("")).value().open, OpenSettings{}) << "nothing is open without a profile";
+}
+
+TEST(WorkerSpecTest, ALengthBeyondAnOpenMemoryIsCheckedLater) {
+  const auto worker = read_worker(parsed("max_model_len: 1000000\nprofile: {}\n"));
+  ASSERT_TRUE(worker.has_value()) << worker.error().message;
+  EXPECT_EQ(worker->max_model_len, 1'000'000U);
+  EXPECT_FALSE(worker->open.max_model_len);
+}
+
+TEST(WorkerSpecTest, ErrorsInAProfile) {
+  EXPECT_THAT(message(read_worker(parsed("profile:\n  gpus: h200\n"))),
+              AllOf(StartsWith("test.yaml:2: profile.gpus: unknown key"), HasSubstr("tensor_parallel")));
+  EXPECT_THAT(message(read_worker(parsed("profile:\n  tensor_parallel: 3\n"))),
+              StartsWith("test.yaml:2: profile.tensor_parallel: expected 1, 2 or 4 GPUs per worker, got 3"));
+  EXPECT_THAT(message(read_worker(parsed("profile:\n  tensor_parallel: 8\n"))), HasSubstr("out of range"));
+  EXPECT_THAT(message(read_worker(parsed("profile:\n  memory_fraction: 90\n"))),
+              StartsWith("test.yaml:2: profile.memory_fraction: "));
+  EXPECT_THAT(message(read_worker(parsed("profile: {}\nstep_time: {fixed: 1 ms}\n"))),
+              AllOf(StartsWith("test.yaml:2: step_time: "), HasSubstr("leave step_time or the profile out")));
+  EXPECT_THAT(message(read_worker(parsed("admission: lazy\n"))),
+              StartsWith("test.yaml:1: admission: expected reserve_to_completion or greedy, got \"lazy\""));
+  EXPECT_THAT(message(read_worker(parsed("prefix_deferral: 3\n"))), StartsWith("test.yaml:1: prefix_deferral: "));
+}
+
+TEST(WorkerSpecTest, ReadsSpeculation) {
+  const auto list = read_worker(parsed(
+      "speculation: {drafter: llama-3.1-8b-fp8, draft_length: adaptive, draft_tokens: 5, acceptance: [0.8, 0.5]}"));
+  ASSERT_TRUE(list.has_value()) << list.error().message;
+  EXPECT_EQ(list->speculation, (SpeculationSpec{.enabled = true,
+                                                .drafter = "llama-3.1-8b-fp8",
+                                                .draft_length = DraftLength::kAdaptive,
+                                                .draft_tokens = 5,
+                                                .acceptance = {0.8, 0.5}}));
+  const auto number = read_worker(parsed("speculation: {acceptance: 0.02}"));
+  ASSERT_TRUE(number.has_value()) << number.error().message;
+  EXPECT_TRUE(number->speculation.enabled) << "who describes a drafter wants it";
+  EXPECT_EQ(number->speculation.acceptance, std::vector<double>{0.02});
+  EXPECT_FALSE(read_worker(parsed("speculation: {enabled: false}")).value().speculation.enabled);
+}
+
+TEST(WorkerSpecTest, ErrorsInSpeculation) {
+  EXPECT_THAT(message(read_worker(parsed("speculation:\n  draft_length: 4\n"))),
+              StartsWith("test.yaml:2: speculation.draft_length: expected fixed or adaptive, got \"4\""));
+  EXPECT_THAT(message(read_worker(parsed("speculation:\n  draft_tokens: 16\n"))),
+              StartsWith("test.yaml:2: speculation.draft_tokens: 16 is out of range"));
+  EXPECT_THAT(message(read_worker(parsed("speculation:\n  acceptance: [0.5, 1.5]\n"))),
+              StartsWith("test.yaml:2: speculation.acceptance[1]: "));
+  EXPECT_THAT(message(read_worker(parsed("speculation:\n  acceptance: []\n"))),
+              AllOf(StartsWith("test.yaml:2: speculation.acceptance: "), HasSubstr("expected 1 to 15")));
 }
 
 TEST(WorkerSpecTest, ARequestMustFitTheKvMemory) {

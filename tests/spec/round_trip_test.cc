@@ -44,6 +44,58 @@ class RoundTripTest : public testing::Test {
     return texts[number<std::size_t>(0, std::size(texts) - 1)];
   }
 
+  /// A profile, and some of the settings that it may decide left open.
+  void describe_gpu(WorkerSpec& w) {
+    w.profile = ProfileSpec{.gpu = number(0, 1) == 1 ? "h100" : "h200",
+                            .model = "llama-3.1-8b-fp8",
+                            .engine = number(0, 1) == 1 ? "vllm" : "trtllm",
+                            .tensor_parallel = 1U << number(0, 2),
+                            .memory_fraction = number(0, 1) == 1 ? 0.05 + 0.95 * random_.uniform() : 0,
+                            .file = number(0, 1) == 1 ? text() : ""};
+    const WorkerSpec defaults;
+    if (number(0, 1) == 1) {
+      w.open.kv_blocks = true;
+      w.kv_blocks = defaults.kv_blocks;
+      if (number(0, 1) == 1) {
+        w.open.max_model_len = true;
+        w.max_model_len = defaults.max_model_len;
+      }
+    }
+    if (number(0, 1) == 1) {
+      w.open.max_steps_in_flight = true;
+      w.max_steps_in_flight = defaults.max_steps_in_flight;
+    }
+    if (number(0, 1) == 1) {
+      w.open.admission = true;
+      w.admission = defaults.admission;
+    }
+    if (number(0, 1) == 1) {
+      w.open.prefix_deferral = true;
+      w.prefix_deferral = defaults.prefix_deferral;
+    }
+  }
+
+  SpeculationSpec speculation() {
+    SpeculationSpec s;
+    s.enabled = number(0, 3) > 0;
+    if (number(0, 1) == 1) s.drafter = "llama-3.1-8b-fp8";
+    if (number(0, 1) == 1) s.draft_length = DraftLength::kAdaptive;
+    s.draft_tokens = number(1, 15);
+    s.acceptance.clear();
+    const auto positions = number(1, 15);
+    for (std::uint32_t i = 0; i < positions; ++i) s.acceptance.push_back(random_.uniform());
+    return s;
+  }
+
+  TraceSpec trace() {
+    return {.file = number(0, 1) == 1 ? "/traces/day 1.jsonl" : "out/runs.sqlite",
+            .run = number<std::int64_t>(0, 1LL << 62),
+            .level = number<std::int64_t>(0, 100),
+            .loop = number(0, 1) == 1 ? TraceLoop::kClosed : TraceLoop::kOpen,
+            .speed = 0.001 + 100 * random_.uniform(),
+            .tokens_per_hash = number(1, 65'536)};
+  }
+
   WorkerSpec worker(const std::string& name) {
     WorkerSpec w;
     w.name = name;
@@ -58,8 +110,12 @@ class RoundTripTest : public testing::Test {
     w.max_model_len = number(2, 1'000);
     w.max_waiting = number(1, 5'000);
     w.max_steps_in_flight = number(1, 2);
+    w.admission = number(0, 1) == 1 ? AdmissionKind::kGreedy : AdmissionKind::kReserveToCompletion;
+    w.prefix_deferral = number(0, 1) == 1;
+    if (number(0, 1) == 1) describe_gpu(w);
+    if (number(0, 1) == 1) w.speculation = speculation();
     w.time_scale = 0.001 + 1'000 * random_.uniform();
-    w.step_time = {duration(), duration(), duration(), 1e-4 + 1e6 * random_.uniform()};
+    if (!w.profile) w.step_time = {duration(), duration(), duration(), 1e-4 + 1e6 * random_.uniform()};
     w.output_length = {1 + 1'000 * random_.uniform(), 1'000 * random_.uniform()};
     return w;
   }
@@ -96,8 +152,8 @@ class RoundTripTest : public testing::Test {
       d.workers.push_back(worker("w" + std::to_string(i)));
       d.workers.back().model = d.gateway.model;
       d.workers.back().block_size = d.gateway.block_size;
-      d.workers.back().kv_blocks = 100'000;
-      d.workers.back().max_model_len = 100'000;
+      if (!d.workers.back().open.kv_blocks) d.workers.back().kv_blocks = 100'000;
+      if (!d.workers.back().open.max_model_len) d.workers.back().max_model_len = 100'000;
     }
     return d;
   }
@@ -142,6 +198,14 @@ TEST_F(RoundTripTest, Sweep) {
     spec.method.window = std::min(spec.method.snapshot_interval, duration(10'000'000));
     spec.method.drain_timeout = duration(10'000'000);
     spec.method.max_error_pct = 100 * random_.uniform();
+    spec.method.repetitions = number(1, 1'000);
+    spec.simulation = {.client_hop = duration(0),
+                       .gateway_time = duration(0),
+                       .worker_hop = duration(0),
+                       .kv_event_delay = duration(0),
+                       .timeline_period = number(0, 1) == 1 ? duration(1'000'000) : Duration(0),
+                       .keep_token_gaps = number(0, 1) == 1};
+    if (number(0, 1) == 1) spec.workload.trace = trace();
     spec.modes = {RoutingMode::kRandom, RoutingMode::kDynamo};
     for (std::uint32_t level = number(1, 9); spec.levels.size() < 4; level += number(1, 9))
       spec.levels.push_back(level);

@@ -80,6 +80,8 @@ TEST(SweepSpecTest, ErrorsNameLineAndSetting) {
   EXPECT_THAT(error_with("turns_min: 2", "turns_min: 5"),
               StartsWith("test.yaml:4: workload.turns_min: turns_min (5) is above turns_max (4)"));
   EXPECT_THAT(error_with("seed: 7", "sead: 7"), StartsWith("test.yaml:4: workload.sead: unknown key"));
+  EXPECT_THAT(error_with("max_error_pct: 1", "repetitions: 0"),
+              StartsWith("test.yaml:5: method.repetitions: 0 is out of range"));
   EXPECT_THAT(message(read_sweep(parsed("modes: [kv]\nlevels: [1]\n"), ".")),
               HasSubstr("key \"deployment\" is missing"));
 }
@@ -91,6 +93,41 @@ TEST(SweepSpecTest, AConversationMustFitTheModelLength) {
   WorkloadSpec one_turn;
   one_turn.turns_min = one_turn.turns_max = 1;
   EXPECT_EQ(longest_request_tokens(one_turn), 4'000U + 1'024U + 2 * 16U);
+}
+
+TEST(SweepSpecTest, ReadsTheSimulation) {
+  const auto sweep = read_sweep(parsed(std::string(kSweep) + R"(
+simulation: {client_hop: 1 ms, gateway_time: 2 ms, worker_hop: 3 ms, kv_event_delay: 4 ms, timeline_period: 0 s,
+             keep_token_gaps: false}
+)"),
+                                ".");
+  ASSERT_TRUE(sweep.has_value()) << sweep.error().message;
+  EXPECT_EQ(sweep->simulation, (SimulationSpec{.client_hop = std::chrono::milliseconds(1),
+                                               .gateway_time = std::chrono::milliseconds(2),
+                                               .worker_hop = std::chrono::milliseconds(3),
+                                               .kv_event_delay = std::chrono::milliseconds(4),
+                                               .timeline_period = Duration(0),
+                                               .keep_token_gaps = false}));
+  EXPECT_THAT(message(read_sweep(parsed(std::string(kSweep) + "simulation: {timeline_period: 1 us}\n"), ".")),
+              AllOf(StartsWith("test.yaml:9: simulation.timeline_period: "), HasSubstr("at least 1 ms")));
+  EXPECT_THAT(message(read_sweep(parsed(std::string(kSweep) + "simulation: {hop: 1 us}\n"), ".")),
+              AllOf(StartsWith("test.yaml:9: simulation.hop: unknown key"), HasSubstr("worker_hop")));
+}
+
+TEST(SweepSpecTest, ATraceTakesTheConversationsPlace) {
+  const auto text = with_line(kSweep, "seed: 7", "seed: 7, trace: {file: day.jsonl, loop: closed, speed: 2}");
+  const auto sweep = read_sweep(parsed(with_line(text, "{count: 3}", "{count: 3, max_model_len: 100}")), ".");
+  ASSERT_TRUE(sweep.has_value()) << sweep.error().message;
+  EXPECT_EQ(sweep->workload.trace.file, "day.jsonl");
+  EXPECT_EQ(sweep->workload.trace.loop, TraceLoop::kClosed);
+  EXPECT_EQ(sweep->workload.trace.speed, 2);
+  EXPECT_EQ(sweep->workload.trace.tokens_per_hash, 512U);
+  EXPECT_EQ(read_sweep(parsed(text), "/work/sweeps").value().workload.trace.file, "/work/sweeps/day.jsonl");
+  EXPECT_THAT(error_with("seed: 7", "trace: {loop: open}"),
+              AllOf(StartsWith("test.yaml:4: workload.trace: "), HasSubstr("\"file\" is missing")));
+  EXPECT_THAT(error_with("seed: 7", "trace: {file: day.csv}"),
+              AllOf(StartsWith("test.yaml:4: workload.trace.file: "), HasSubstr(".jsonl"), HasSubstr(".sqlite")));
+  EXPECT_THAT(error_with("seed: 7", "trace: {file: a.jsonl, loop: both}"), HasSubstr("expected open or closed"));
 }
 
 class SweepFilesTest : public testing::Test {
@@ -116,6 +153,21 @@ TEST_F(SweepFilesTest, ADeploymentMayLieInAFileOfItsOwn) {
   ASSERT_TRUE(sweep.has_value()) << sweep.error().message;
   EXPECT_EQ(sweep->deployment.name, "three");
   EXPECT_EQ(sweep->deployment.workers.size(), 3U);
+}
+
+TEST_F(SweepFilesTest, PathsAreRelativeToTheFileTheyStandIn) {
+  std::filesystem::create_directories(folder_ / "parts");
+  write("parts/three.yaml", "deployment: {workers: {profile: {file: own.yaml}}}\n");
+  const auto path = write(
+      "sweep.yaml", "deployment: parts/three.yaml\nworkload: {trace: {file: t.jsonl}}\nmodes: [kv]\nlevels: [1]\n");
+  const auto sweep = load_sweep(path);
+  ASSERT_TRUE(sweep.has_value()) << sweep.error().message;
+  EXPECT_EQ(sweep->deployment.workers.at(0).profile->file, (folder_ / "parts" / "own.yaml").string());
+  EXPECT_EQ(sweep->workload.trace.file, (folder_ / "t.jsonl").string());
+  const auto worker = load_worker(write("w.yaml", "worker: {profile: {file: ./parts/../own.yaml}}\n"));
+  EXPECT_EQ(worker.value().profile->file, (folder_ / "own.yaml").string());
+  const auto again = load_worker(write("parts/w.yaml", "worker:\n" + to_yaml(*worker, 2)));
+  EXPECT_EQ(again.value(), *worker) << "what is written elsewhere means the same file";
 }
 
 TEST_F(SweepFilesTest, AnErrorNamesTheFileItIsIn) {

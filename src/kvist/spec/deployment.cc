@@ -15,12 +15,12 @@ namespace {
 constexpr std::int64_t kMaxWorkers = 1'024;
 
 /// `workers` as a mapping: `count` times the settings they share.
-Result<std::vector<WorkerSpec>> read_shared(const YamlNode& node) {
+Result<std::vector<WorkerSpec>> read_shared(const YamlNode& node, const std::string& base_directory) {
   std::uint32_t count = 1;
   KVIST_TRY_VOID(read_field(node, "count", count, 1, kMaxWorkers));
   WorkerSpec shared;
   shared.name = "worker";
-  KVIST_TRY_VOID(read_worker_fields(node, shared));
+  KVIST_TRY_VOID(read_worker_fields(node, base_directory, shared));
   if (count > 1 && (shared.http.port != 0 || shared.kv_events_port != 0 || shared.kv_replay_port != 0)) {
     return std::unexpected(
         node.error(fmt::format("{} workers cannot share a port: leave the ports out, or list the workers", count)));
@@ -30,15 +30,15 @@ Result<std::vector<WorkerSpec>> read_shared(const YamlNode& node) {
   return workers;
 }
 
-Result<std::vector<WorkerSpec>> read_workers(const YamlNode& node) {
-  if (!node.is_sequence()) return read_shared(node);
+Result<std::vector<WorkerSpec>> read_workers(const YamlNode& node, const std::string& base_directory) {
+  if (!node.is_sequence()) return read_shared(node, base_directory);
   KVIST_TRY(const auto elements, node.elements());
   std::vector<WorkerSpec> workers;
   std::set<std::string> names;
   for (const YamlNode& element : elements) {
     WorkerSpec worker;
     worker.name = fmt::format("worker-{}", workers.size());
-    KVIST_TRY_VOID(read_worker_fields(element, worker));
+    KVIST_TRY_VOID(read_worker_fields(element, base_directory, worker));
     if (!names.insert(worker.name).second) {
       return std::unexpected(element.error(fmt::format("two workers are called \"{}\"", worker.name)));
     }
@@ -79,14 +79,14 @@ Result<GatewaySpec> read_gateway_part(const YamlNode& deployment, const std::vec
 
 }  // namespace
 
-Result<DeploymentSpec> read_deployment(const YamlNode& node) {
+Result<DeploymentSpec> read_deployment(const YamlNode& node, const std::string& base_directory) {
   DeploymentSpec deployment;
   KVIST_TRY_VOID(read_name(node, "name", deployment.name));
   const auto gateway = node.get("gateway");  // known before finish(), read after the workers
   const auto workers = node.get("workers");
   KVIST_TRY_VOID(node.finish());
   if (!workers) return std::unexpected(node.error("key \"workers\" is missing"));
-  KVIST_TRY(deployment.workers, read_workers(*workers));
+  KVIST_TRY(deployment.workers, read_workers(*workers, base_directory));
   KVIST_TRY(deployment.gateway, read_gateway_part(node, deployment.workers));
   return deployment;
 }

@@ -38,6 +38,18 @@ enum class AdmissionKind {
   kGreedy,               ///< if its prompt fits now; when memory runs out the last admitted is recomputed later: vLLM's
 };
 
+/// Settings that a worker's profile decides: with a profile, those that the file leaves out. perfmodel::resolve() fills
+/// them in and clears these marks; until then the fields hold their defaults and mean nothing.
+struct OpenSettings {
+  bool kv_blocks = false;            ///< from the memory plan
+  bool max_model_len = false;        ///< the default, or what the KV memory holds if that is less
+  bool max_steps_in_flight = false;  ///< the engine behaviour's, as the next two
+  bool admission = false;
+  bool prefix_deferral = false;
+
+  bool operator==(const OpenSettings&) const = default;
+};
+
 /// One worker of kvist's own: the engine's limits and, for the timed engine, the model of time.
 struct WorkerSpec {
   std::string name = "worker-0";
@@ -59,6 +71,7 @@ struct WorkerSpec {
   double time_scale = 1;   ///< the timed engine runs this many times faster than the model of time says
   StepTimeSpec step_time;  ///< used where no profile is named
   std::optional<ProfileSpec> profile = {};  ///< step times, memory and engine behaviour of a GPU
+  OpenSettings open = {};                   ///< never set without a profile
   SpeculationSpec speculation = {};
   OutputLengthSpec output_length;
 
@@ -103,12 +116,13 @@ struct DeploymentSpec {
 };
 
 /// Each reads one mapping of a document: a missing key takes the default above, an unknown one is an error with its
-/// line. The default of `max_model_len` shrinks to what `kv_blocks` can hold.
-[[nodiscard]] Result<WorkerSpec> read_worker(const YamlNode& node);
+/// line. The default of `max_model_len` shrinks to what `kv_blocks` can hold. Paths are relative to `base_directory`,
+/// the folder of the document; "." leaves them as they are.
+[[nodiscard]] Result<WorkerSpec> read_worker(const YamlNode& node, const std::string& base_directory = ".");
 [[nodiscard]] Result<GatewaySpec> read_gateway(const YamlNode& node);
 /// `workers` is either a list of workers, or a mapping with `count` and the settings they share (`name` is then the
 /// part before "-0", "-1", ...). Where the gateway names no model or block size, it takes the workers'.
-[[nodiscard]] Result<DeploymentSpec> read_deployment(const YamlNode& node);
+[[nodiscard]] Result<DeploymentSpec> read_deployment(const YamlNode& node, const std::string& base_directory = ".");
 
 /// The YAML that read_worker(), read_gateway() and read_deployment() read back to the same values: how the deployer
 /// hands a part its settings. One mapping without a root key, each line indented by `indent` spaces.

@@ -1,6 +1,7 @@
 #include "kvist/spec/fields.h"
 
 #include <algorithm>
+#include <filesystem>
 
 #include <fmt/format.h>
 
@@ -22,6 +23,21 @@ Result<void> read_field(const YamlNode& map, std::string_view key, std::string& 
       return std::unexpected(node->error("must not hold control characters"));
     }
   }
+  return {};
+}
+
+Result<void> read_field(const YamlNode& map, std::string_view key, bool& value) {
+  if (const auto node = map.get(key)) {
+    KVIST_TRY(value, node->as_bool());
+  }
+  return {};
+}
+
+Result<void> read_path(const YamlNode& map, std::string_view key, const std::string& base_directory,
+                       std::string& value) {
+  KVIST_TRY_VOID(read_field(map, key, value));
+  if (!map.get(key) || base_directory.empty() || base_directory == ".") return {};
+  value = (std::filesystem::path(base_directory) / value).lexically_normal().string();
   return {};
 }
 

@@ -1,6 +1,7 @@
 #include "kvist/spec/files.h"
 
 #include <filesystem>
+#include <system_error>
 
 #include "kvist/base/yaml.h"
 
@@ -15,11 +16,18 @@ Result<YamlNode> load_root(const std::string& path, std::string_view key) {
   return node;
 }
 
+/// Where paths in the file begin: its folder, from the root, so that they hold wherever the settings are written next.
+std::string folder_of(const std::string& path) {
+  std::error_code error;
+  const auto absolute = std::filesystem::absolute(path, error);
+  return (error ? std::filesystem::path(path) : absolute).parent_path().lexically_normal().string();
+}
+
 }  // namespace
 
 Result<WorkerSpec> load_worker(const std::string& path) {
   KVIST_TRY(const YamlNode node, load_root(path, "worker"));
-  return read_worker(node);
+  return read_worker(node, folder_of(path));
 }
 
 Result<GatewaySpec> load_gateway(const std::string& path) {
@@ -31,17 +39,17 @@ Result<GatewaySpec> load_gateway(const std::string& path) {
 
 Result<DeploymentSpec> load_deployment(const std::string& path) {
   KVIST_TRY(const YamlNode node, load_root(path, "deployment"));
-  return read_deployment(node);
+  return read_deployment(node, folder_of(path));
 }
 
 Result<WorkloadSpec> load_workload(const std::string& path) {
   KVIST_TRY(const YamlNode node, load_root(path, "workload"));
-  return read_workload(node);
+  return read_workload(node, folder_of(path));
 }
 
 Result<SweepSpec> load_sweep(const std::string& path) {
   KVIST_TRY(const YamlNode root, YamlNode::load(path));
-  return read_sweep(root, std::filesystem::path(path).parent_path().string());
+  return read_sweep(root, folder_of(path));
 }
 
 }  // namespace kvist::spec

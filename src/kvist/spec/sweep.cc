@@ -23,6 +23,7 @@ Result<MethodSpec> read_method(const YamlNode& node) {
   KVIST_TRY_VOID(read_field(node, "window", m.window, std::chrono::milliseconds(10)));
   KVIST_TRY_VOID(read_field(node, "drain_timeout", m.drain_timeout, std::chrono::milliseconds(10)));
   KVIST_TRY_VOID(read_field(node, "max_error_pct", m.max_error_pct, 0.0, 100.0));
+  KVIST_TRY_VOID(read_field(node, "repetitions", m.repetitions, 1, 10'000));
   KVIST_TRY_VOID(node.finish());
   if (m.window > m.snapshot_interval) {
     const auto given = node.get("window") ? node.get("window") : node.get("snapshot_interval");
@@ -32,6 +33,27 @@ Result<MethodSpec> read_method(const YamlNode& node) {
                     seconds_text(m.window), seconds_text(m.snapshot_interval))));
   }
   return m;
+}
+
+Result<SimulationSpec> read_simulation(const YamlNode& node) {
+  SimulationSpec s;
+  KVIST_TRY_VOID(read_field(node, "client_hop", s.client_hop, Duration(0)));
+  KVIST_TRY_VOID(read_field(node, "gateway_time", s.gateway_time, Duration(0)));
+  KVIST_TRY_VOID(read_field(node, "worker_hop", s.worker_hop, Duration(0)));
+  KVIST_TRY_VOID(read_field(node, "kv_event_delay", s.kv_event_delay, Duration(0)));
+  KVIST_TRY_VOID(read_field(node, "timeline_period", s.timeline_period, Duration(0)));
+  KVIST_TRY_VOID(read_field(node, "keep_token_gaps", s.keep_token_gaps));
+  KVIST_TRY_VOID(node.finish());
+  if (s.timeline_period > Duration(0) && s.timeline_period < std::chrono::milliseconds(1)) {
+    return std::unexpected(node.get("timeline_period")->error("must be 0 (no timeline) or at least 1 ms"));
+  }
+  return s;
+}
+
+void write_simulation(YamlWriter& out, const SimulationSpec& s) {
+  out.begin_map("simulation").field("client_hop", s.client_hop).field("gateway_time", s.gateway_time);
+  out.field("worker_hop", s.worker_hop).field("kv_event_delay", s.kv_event_delay);
+  out.field("timeline_period", s.timeline_period).field("keep_token_gaps", s.keep_token_gaps).end_map();
 }
 
 Result<std::vector<RoutingMode>> read_modes(const YamlNode& sweep) {
@@ -73,18 +95,19 @@ Result<std::vector<std::uint32_t>> read_levels(const YamlNode& sweep, std::uint3
 
 Result<DeploymentSpec> read_deployment_or_path(const YamlNode& sweep, const std::string& base_directory) {
   KVIST_TRY(const YamlNode node, sweep.require("deployment"));
-  if (node.is_map() || node.is_null()) return read_deployment(node);
+  if (node.is_map() || node.is_null()) return read_deployment(node, base_directory);
   KVIST_TRY(const std::string path, node.as_string());
   const std::string file = (std::filesystem::path(base_directory) / path).string();
   auto root = YamlNode::load(file);
   if (!root) return std::unexpected(node.error(root.error().message));
   KVIST_TRY(const YamlNode deployment, root->require("deployment"));
   KVIST_TRY_VOID(root->finish());
-  return read_deployment(deployment);
+  return read_deployment(deployment, std::filesystem::path(file).parent_path().string());
 }
 
 /// A request that no worker can ever hold would fail in every level: say so before anything is started.
 Result<void> check_lengths(const YamlNode& sweep, const SweepSpec& spec) {
+  if (!spec.workload.trace.file.empty()) return {};  // its requests say themselves how long they are
   const std::uint64_t longest = longest_request_tokens(spec.workload);
   for (const WorkerSpec& worker : spec.deployment.workers) {
     if (longest <= worker.max_model_len) continue;
@@ -106,17 +129,20 @@ Result<void> check_lengths(const YamlNode& sweep, const SweepSpec& spec) {
 Result<SweepSpec> read_sweep(const YamlNode& node, const std::string& base_directory) {
   SweepSpec sweep;
   KVIST_TRY_VOID(read_name(node, "name", sweep.name));
-  for (const char* part : {"deployment", "workload", "method", "modes", "levels"}) {
+  for (const char* part : {"deployment", "workload", "method", "simulation", "modes", "levels"}) {
     (void)node.get(part);  // known before finish(): a misspelt key is reported before a missing one
   }
   KVIST_TRY_VOID(read_field(node, "output_directory", sweep.output_directory));
   KVIST_TRY_VOID(node.finish());
   KVIST_TRY(sweep.deployment, read_deployment_or_path(node, base_directory));
   if (const auto workload = node.get("workload")) {
-    KVIST_TRY(sweep.workload, read_workload(*workload));
+    KVIST_TRY(sweep.workload, read_workload(*workload, base_directory));
   }
   if (const auto method = node.get("method")) {
     KVIST_TRY(sweep.method, read_method(*method));
+  }
+  if (const auto simulation = node.get("simulation")) {
+    KVIST_TRY(sweep.simulation, read_simulation(*simulation));
   }
   KVIST_TRY(sweep.modes, read_modes(node));
   KVIST_TRY(sweep.levels, read_levels(node, sweep.deployment.gateway.max_in_flight));
@@ -131,7 +157,9 @@ std::string to_yaml(const SweepSpec& sweep) {
   out.begin_map("workload").lines(to_yaml(sweep.workload, out.indent())).end_map();
   out.begin_map("method").field("warmup", sweep.method.warmup).field("snapshots", sweep.method.snapshots);
   out.field("snapshot_interval", sweep.method.snapshot_interval).field("window", sweep.method.window);
-  out.field("drain_timeout", sweep.method.drain_timeout).field("max_error_pct", sweep.method.max_error_pct).end_map();
+  out.field("drain_timeout", sweep.method.drain_timeout).field("max_error_pct", sweep.method.max_error_pct);
+  out.field("repetitions", sweep.method.repetitions).end_map();
+  write_simulation(out, sweep.simulation);
   std::vector<std::string_view> modes;
   modes.reserve(sweep.modes.size());
   for (const RoutingMode mode : sweep.modes) modes.push_back(to_string(mode));

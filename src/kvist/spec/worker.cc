@@ -1,5 +1,6 @@
 // A worker's settings, read and written.
 #include <algorithm>
+#include <array>
 
 #include <fmt/format.h>
 
@@ -11,9 +12,16 @@
 namespace kvist::spec {
 namespace {
 
-Result<void> read_step_time(const YamlNode& worker, StepTimeSpec& step) {
+constexpr std::array kAdmissionWords = {Word{"reserve_to_completion", AdmissionKind::kReserveToCompletion},
+                                        Word{"greedy", AdmissionKind::kGreedy}};
+
+Result<void> read_step_time(const YamlNode& worker, bool has_profile, StepTimeSpec& step) {
   const auto node = worker.get("step_time");
   if (!node) return {};
+  if (has_profile) {
+    return std::unexpected(
+        node->error("the worker has a profile, which gives its step times: leave step_time or the profile out"));
+  }
   KVIST_TRY_VOID(read_field(*node, "fixed", step.fixed, Duration(0)));
   KVIST_TRY_VOID(read_field(*node, "per_prefill_token", step.per_prefill_token, Duration(0)));
   KVIST_TRY_VOID(read_field(*node, "per_sequence", step.per_sequence, Duration(0)));
@@ -40,8 +48,11 @@ Result<void> read_output_length(const YamlNode& worker, OutputLengthSpec& length
 Result<void> check_limits(const YamlNode& node, WorkerSpec& w) {
   const std::uint64_t capacity = std::uint64_t{w.block_size} * w.kv_blocks;
   const auto max_model_len = node.get("max_model_len");
-  if (!max_model_len) w.max_model_len = static_cast<std::uint32_t>(std::min<std::uint64_t>(w.max_model_len, capacity));
-  if (w.max_model_len > capacity) {
+  const bool is_known = !w.open.kv_blocks;  // otherwise perfmodel::resolve() checks
+  if (is_known && !max_model_len) {
+    w.max_model_len = static_cast<std::uint32_t>(std::min<std::uint64_t>(w.max_model_len, capacity));
+  }
+  if (is_known && w.max_model_len > capacity) {
     return std::unexpected(max_model_len->error(
         fmt::format("a request of {} tokens does not fit the KV memory: {} blocks of {} tokens hold {}",
                     w.max_model_len, w.kv_blocks, w.block_size, capacity)));
@@ -70,7 +81,7 @@ void write_endpoint(YamlWriter& out, std::string_view key, const Endpoint& endpo
   out.begin_map(key).field("host", endpoint.host).field("port", endpoint.port).end_map();
 }
 
-Result<void> read_worker_fields(const YamlNode& node, WorkerSpec& w) {
+Result<void> read_worker_fields(const YamlNode& node, const std::string& base_directory, WorkerSpec& w) {
   KVIST_TRY_VOID(read_name(node, "name", w.name));
   KVIST_TRY_VOID(read_field(node, "model", w.model));
   KVIST_TRY_VOID(read_endpoint(node, "http", w.http));
@@ -83,16 +94,27 @@ Result<void> read_worker_fields(const YamlNode& node, WorkerSpec& w) {
   KVIST_TRY_VOID(read_field(node, "max_model_len", w.max_model_len, 2, 100'000'000));
   KVIST_TRY_VOID(read_field(node, "max_waiting", w.max_waiting, 1, 1'000'000));
   KVIST_TRY_VOID(read_field(node, "max_steps_in_flight", w.max_steps_in_flight, 1, 2));
+  KVIST_TRY_VOID(read_word(node, "admission", kAdmissionWords, w.admission));
+  KVIST_TRY_VOID(read_field(node, "prefix_deferral", w.prefix_deferral));
   KVIST_TRY_VOID(read_field(node, "time_scale", w.time_scale, 0.001, 1e6));
-  KVIST_TRY_VOID(read_step_time(node, w.step_time));
+  KVIST_TRY_VOID(read_profile(node, base_directory, w.profile));
+  if (w.profile) {
+    w.open = {.kv_blocks = !node.get("kv_blocks"),
+              .max_model_len = !node.get("kv_blocks") && !node.get("max_model_len"),
+              .max_steps_in_flight = !node.get("max_steps_in_flight"),
+              .admission = !node.get("admission"),
+              .prefix_deferral = !node.get("prefix_deferral")};
+  }
+  KVIST_TRY_VOID(read_step_time(node, w.profile.has_value(), w.step_time));
+  KVIST_TRY_VOID(read_speculation(node, w.speculation));
   KVIST_TRY_VOID(read_output_length(node, w.output_length));
   KVIST_TRY_VOID(node.finish());
   return check_limits(node, w);
 }
 
-Result<WorkerSpec> read_worker(const YamlNode& node) {
+Result<WorkerSpec> read_worker(const YamlNode& node, const std::string& base_directory) {
   WorkerSpec worker;
-  KVIST_TRY_VOID(read_worker_fields(node, worker));
+  KVIST_TRY_VOID(read_worker_fields(node, base_directory, worker));
   return worker;
 }
 
@@ -101,13 +123,23 @@ std::string to_yaml(const WorkerSpec& w, int indent) {
   out.field("name", w.name).field("model", w.model);
   write_endpoint(out, "http", w.http);
   out.field("kv_events_port", w.kv_events_port).field("kv_replay_port", w.kv_replay_port);
-  out.field("block_size", w.block_size).field("kv_blocks", w.kv_blocks);
+  out.field("block_size", w.block_size);
+  if (!w.open.kv_blocks) out.field("kv_blocks", w.kv_blocks);
   out.field("max_batch_size", w.max_batch_size).field("max_num_tokens", w.max_num_tokens);
-  out.field("max_model_len", w.max_model_len).field("max_waiting", w.max_waiting);
-  out.field("max_steps_in_flight", w.max_steps_in_flight).field("time_scale", w.time_scale);
-  out.begin_map("step_time").field("fixed", w.step_time.fixed);
-  out.field("per_prefill_token", w.step_time.per_prefill_token).field("per_sequence", w.step_time.per_sequence);
-  out.nanoseconds("per_kv_token", w.step_time.per_kv_token_ns).end_map();
+  if (!w.open.max_model_len) out.field("max_model_len", w.max_model_len);
+  out.field("max_waiting", w.max_waiting);
+  if (!w.open.max_steps_in_flight) out.field("max_steps_in_flight", w.max_steps_in_flight);
+  if (!w.open.admission) out.field("admission", word_of(kAdmissionWords, w.admission));
+  if (!w.open.prefix_deferral) out.field("prefix_deferral", w.prefix_deferral);
+  out.field("time_scale", w.time_scale);
+  if (w.profile) {
+    write_profile(out, *w.profile);
+  } else {
+    out.begin_map("step_time").field("fixed", w.step_time.fixed);
+    out.field("per_prefill_token", w.step_time.per_prefill_token).field("per_sequence", w.step_time.per_sequence);
+    out.nanoseconds("per_kv_token", w.step_time.per_kv_token_ns).end_map();
+  }
+  if (w.speculation != SpeculationSpec{}) write_speculation(out, w.speculation);
   out.begin_map("output_length").field("mean_tokens", w.output_length.mean_tokens);
   out.field("standard_deviation_tokens", w.output_length.standard_deviation_tokens).end_map();
   return out.take();

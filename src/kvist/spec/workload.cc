@@ -1,5 +1,6 @@
 #include "kvist/spec/workload.h"
 
+#include <array>
 #include <limits>
 
 #include <fmt/format.h>
@@ -25,9 +26,35 @@ Result<void> read_range(const YamlNode& node, const std::string& name, std::uint
   return {};
 }
 
+constexpr std::array kLoopWords = {Word{"open", TraceLoop::kOpen}, Word{"closed", TraceLoop::kClosed}};
+
+Result<void> read_trace(const YamlNode& workload, const std::string& base_directory, TraceSpec& trace) {
+  const auto node = workload.get("trace");
+  if (!node) return {};
+  KVIST_TRY_VOID(read_path(*node, "file", base_directory, trace.file));
+  KVIST_TRY_VOID(read_field(*node, "run", trace.run, 0, std::numeric_limits<std::int64_t>::max()));
+  KVIST_TRY_VOID(read_field(*node, "level", trace.level, 0, kMaxCount));
+  KVIST_TRY_VOID(read_word(*node, "loop", kLoopWords, trace.loop));
+  KVIST_TRY_VOID(read_field(*node, "speed", trace.speed, 0.001, 1'000.0));
+  KVIST_TRY_VOID(read_field(*node, "tokens_per_hash", trace.tokens_per_hash, 1, 65'536));
+  KVIST_TRY_VOID(node->finish());
+  if (trace.file.empty()) return std::unexpected(node->error("key \"file\" is missing: which trace is replayed?"));
+  if (!trace.file.ends_with(".jsonl") && !trace.file.ends_with(".sqlite")) {
+    return std::unexpected(node->get("file")->error(fmt::format(
+        "\"{}\" ends neither in .jsonl (a Mooncake trace) nor in .sqlite (runs that kvist recorded)", trace.file)));
+  }
+  return {};
+}
+
+void write_trace(YamlWriter& out, const TraceSpec& trace) {
+  out.begin_map("trace").field("file", trace.file).field("run", trace.run).field("level", trace.level);
+  out.field("loop", word_of(kLoopWords, trace.loop)).field("speed", trace.speed);
+  out.field("tokens_per_hash", trace.tokens_per_hash).end_map();
+}
+
 }  // namespace
 
-Result<WorkloadSpec> read_workload(const YamlNode& node) {
+Result<WorkloadSpec> read_workload(const YamlNode& node, const std::string& base_directory) {
   WorkloadSpec w;
   KVIST_TRY_VOID(read_field(node, "seed", w.seed, 0, std::numeric_limits<std::int64_t>::max()));
   KVIST_TRY_VOID(read_range(node, "turns", w.turns_min, w.turns_max, 1, 1'000));
@@ -37,6 +64,7 @@ Result<WorkloadSpec> read_workload(const YamlNode& node) {
   KVIST_TRY_VOID(read_field(node, "max_tokens", w.max_tokens, 1, 1'000'000));
   KVIST_TRY_VOID(read_field(node, "target_rps", w.target_rps, 0.001, 100'000.0));
   KVIST_TRY_VOID(read_field(node, "request_timeout", w.request_timeout, std::chrono::milliseconds(1)));
+  KVIST_TRY_VOID(read_trace(node, base_directory, w.trace));
   KVIST_TRY_VOID(node.finish());
   return w;
 }
@@ -51,6 +79,7 @@ std::string to_yaml(const WorkloadSpec& w, int indent) {
   out.field("max_tokens", w.max_tokens);
   out.field("target_rps", w.target_rps);
   out.field("request_timeout", w.request_timeout);
+  if (!w.trace.file.empty()) write_trace(out, w.trace);
   return out.take();
 }
 

@@ -30,7 +30,8 @@ struct WorkloadSpec {
   bool operator==(const WorkloadSpec&) const = default;
 };
 
-[[nodiscard]] Result<WorkloadSpec> read_workload(const YamlNode& node);
+/// The path of a trace is relative to `base_directory`; "." leaves it as it is.
+[[nodiscard]] Result<WorkloadSpec> read_workload(const YamlNode& node, const std::string& base_directory = ".");
 /// The YAML that read_workload() reads back to the same values, indented by `indent` spaces.
 [[nodiscard]] std::string to_yaml(const WorkloadSpec& workload, int indent = 0);
 

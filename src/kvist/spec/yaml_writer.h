@@ -24,9 +24,11 @@ class YamlWriter {
   YamlWriter& field(std::string_view key, std::string_view text);
   YamlWriter& field(std::string_view key, const std::string& text) { return field(key, std::string_view(text)); }
   YamlWriter& field(std::string_view key, double number);
+  YamlWriter& field(std::string_view key, bool flag) { return raw(key, flag ? "true" : "false"); }
   YamlWriter& field(std::string_view key, Duration duration);
   YamlWriter& nanoseconds(std::string_view key, double value);
   template <std::integral T>
+    requires(!std::same_as<T, bool>)
   YamlWriter& field(std::string_view key, T number) {
     return raw(key, std::to_string(number));
   }
