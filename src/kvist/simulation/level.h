@@ -40,8 +40,8 @@ struct WorkerReading {
 /// One worker over the level.
 struct WorkerOutcome {
   std::string name;
-  engine::CoreStats before_drain;  ///< at the last snapshot
-  engine::CoreStats total;         ///< when everything in flight had ended
+  std::vector<engine::CoreStats> at_snapshots;  ///< one reading per snapshot, as a live sweep scrapes them
+  engine::CoreStats total;                      ///< when everything in flight had ended
   std::vector<WorkerReading> timeline;
 };
 
