@@ -77,7 +77,8 @@ TEST(WorkerSpecTest, ErrorsNameLineAndSetting) {
 TEST(WorkerSpecTest, AProfileDecidesWhatTheFileLeavesOut) {
   const auto worker = read_worker(parsed(R"(
 max_steps_in_flight: 1
-profile: {gpu: h100, model: llama-3.1-8b-fp8, engine: vllm, tensor_parallel: 2, memory_fraction: 0.85}
+profile: {gpu: h100, model: llama-3.1-8b-fp8, engine: vllm, tensor_parallel: 2, memory_fraction: 0.85,
+          memory_meaning: of_free, set: {graphs.padding: true, launch.fixed: 4.5}}
 )"));
   ASSERT_TRUE(worker.has_value()) << worker.error().message;
   EXPECT_EQ(worker->profile, (ProfileSpec{.gpu = "h100",
@@ -85,7 +86,9 @@ profile: {gpu: h100, model: llama-3.1-8b-fp8, engine: vllm, tensor_parallel: 2, 
                                           .engine = "vllm",
                                           .tensor_parallel = 2,
                                           .memory_fraction = 0.85,
-                                          .file = ""}));
+                                          .memory_meaning = MemoryMeaning::kOfFree,
+                                          .file = "",
+                                          .set = {{"graphs.padding", 1}, {"launch.fixed", 4.5}}}));
   EXPECT_EQ(worker->open, (OpenSettings{.kv_blocks = true,
                                         .max_model_len = true,
                                         .max_steps_in_flight = false,
@@ -114,6 +117,9 @@ TEST(WorkerSpecTest, ErrorsInAProfile) {
   EXPECT_THAT(message(read_worker(parsed("profile:\n  tensor_parallel: 8\n"))), HasSubstr("out of range"));
   EXPECT_THAT(message(read_worker(parsed("profile:\n  memory_fraction: 90\n"))),
               StartsWith("test.yaml:2: profile.memory_fraction: "));
+  EXPECT_THAT(message(read_worker(parsed("profile:\n  memory_meaning: free\n"))),
+              HasSubstr("expected engine or of_total or of_free"));
+  EXPECT_THAT(message(read_worker(parsed("profile:\n  set: {a: b}\n"))), StartsWith("test.yaml:2: profile.set.a: "));
   EXPECT_THAT(message(read_worker(parsed("profile: {}\nstep_time: {fixed: 1 ms}\n"))),
               AllOf(StartsWith("test.yaml:2: step_time: "), HasSubstr("leave step_time or the profile out")));
   EXPECT_THAT(message(read_worker(parsed("admission: lazy\n"))),

@@ -51,7 +51,10 @@ class RoundTripTest : public testing::Test {
                             .engine = number(0, 1) == 1 ? "vllm" : "trtllm",
                             .tensor_parallel = 1U << number(0, 2),
                             .memory_fraction = number(0, 1) == 1 ? 0.05 + 0.95 * random_.uniform() : 0,
-                            .file = number(0, 1) == 1 ? text() : ""};
+                            .memory_meaning = static_cast<MemoryMeaning>(number<int>(0, 2)),
+                            .file = number(0, 1) == 1 ? text() : "",
+                            .set = {}};
+    if (number(0, 1) == 1) w.profile->set = {{"graphs.padding", 1}, {"launch.fixed", 10 * random_.uniform()}};
     const WorkerSpec defaults;
     if (number(0, 1) == 1) {
       w.open.kv_blocks = true;

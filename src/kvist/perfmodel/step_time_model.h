@@ -24,8 +24,9 @@ class StepTimeModel {
   /// Zero for an empty step, above zero for any other.
   [[nodiscard]] Duration step_time(const StepLoad& load) const;
   /// Time between a request's arrival at the worker and its arrival at the engine's queue (front end, tokenizing,
-  /// host): depends on the sequences the worker has running. Zero for a linear model.
-  [[nodiscard]] Duration intake_delay(std::uint32_t running) const;
+  /// host): depends on the sequences the worker has running and on the prompt, and scatters; the scatter is drawn from
+  /// `seed`, the request's own, so that a request is late by the same everywhere. Zero for a linear model.
+  [[nodiscard]] Duration intake_delay(std::uint32_t running, std::uint64_t prompt_tokens, std::uint64_t seed) const;
 
  private:
   struct Profile;

@@ -1,5 +1,7 @@
 // The parts of a worker's settings that say what it stands for: the profile of its GPU, its speculation.
 #include <array>
+#include <map>
+#include <string>
 #include <vector>
 
 #include <fmt/format.h>
@@ -42,6 +44,26 @@ Result<void> read_acceptance(const YamlNode& speculation, std::vector<double>& a
   return {};
 }
 
+constexpr std::array kMeaningWords = {Word{"engine", MemoryMeaning::kEngine}, Word{"of_total", MemoryMeaning::kOfTotal},
+                                      Word{"of_free", MemoryMeaning::kOfFree}};
+constexpr std::size_t kMaxSettings = 256;
+
+/// Numbers, or true and false for switches.
+Result<void> read_settings(const YamlNode& profile, std::map<std::string, double>& settings) {
+  const auto node = profile.get("set");
+  if (!node) return {};
+  KVIST_TRY(const auto entries, node->entries());
+  if (entries.size() > kMaxSettings) return std::unexpected(node->error("more settings than there are coefficients"));
+  for (const auto& [name, value] : entries) {
+    if (const auto flag = value.as_bool()) {
+      settings[name] = *flag ? 1 : 0;
+    } else {
+      KVIST_TRY(settings[name], value.as_double(-1e18, 1e18));
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<void> read_profile(const YamlNode& worker, const std::string& base_directory,
@@ -54,7 +76,9 @@ Result<void> read_profile(const YamlNode& worker, const std::string& base_direct
   KVIST_TRY_VOID(read_name(*node, "engine", p.engine));
   KVIST_TRY_VOID(read_field(*node, "tensor_parallel", p.tensor_parallel, 1, 4));
   KVIST_TRY_VOID(read_field(*node, "memory_fraction", p.memory_fraction, kMinMemoryFraction, 1.0));
+  KVIST_TRY_VOID(read_word(*node, "memory_meaning", kMeaningWords, p.memory_meaning));
   KVIST_TRY_VOID(read_path(*node, "file", base_directory, p.file));
+  KVIST_TRY_VOID(read_settings(*node, p.set));
   KVIST_TRY_VOID(node->finish());
   if (p.tensor_parallel == 3) {
     return std::unexpected(node->get("tensor_parallel")->error("expected 1, 2 or 4 GPUs per worker, got 3"));
@@ -67,7 +91,15 @@ void write_profile(YamlWriter& out, const ProfileSpec& p) {
   out.begin_map("profile").field("gpu", p.gpu).field("model", p.model).field("engine", p.engine);
   out.field("tensor_parallel", p.tensor_parallel);
   if (p.memory_fraction > 0) out.field("memory_fraction", p.memory_fraction);
+  if (p.memory_meaning != MemoryMeaning::kEngine) {
+    out.field("memory_meaning", word_of(kMeaningWords, p.memory_meaning));
+  }
   if (!p.file.empty()) out.field("file", p.file);
+  if (!p.set.empty()) {
+    out.begin_map("set");
+    for (const auto& [name, value] : p.set) out.field(name, value);
+    out.end_map();
+  }
   out.end_map();
 }
 
