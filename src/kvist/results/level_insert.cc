@@ -1,5 +1,7 @@
 #include <span>
+#include <string_view>
 
+#include "kvist/results/level_id.h"
 #include "kvist/results/level_rows.h"
 #include "kvist/results/turn_columns.h"
 
@@ -8,17 +10,6 @@ namespace {
 
 std::int64_t nanoseconds(TimePoint at) {
   return at.time_since_epoch().count();
-}
-
-Result<std::int64_t> insert_head(const Connection& connection, std::int64_t run, const LevelRecord& level) {
-  KVIST_TRY(Statement insert,
-            connection.prepare("INSERT INTO levels (run, position, mode, concurrency, seed, started_utc, started_ns, "
-                               "measure_from_ns, measure_to_ns) VALUES (?1, (SELECT COALESCE(MAX(position) + 1, 0) "
-                               "FROM levels WHERE run = ?1), ?2, ?3, ?4, ?5, ?6, ?7, ?8)"));
-  KVIST_TRY_VOID(insert.run(run, spec::to_string(level.mode), level.concurrency, level.seed, level.started_utc,
-                            nanoseconds(level.started), nanoseconds(level.measure_from),
-                            nanoseconds(level.measure_to)));
-  return connection.last_row_id();
 }
 
 Result<void> insert_snapshots(const Connection& connection, std::int64_t id, const LevelRecord& level) {
@@ -31,23 +22,6 @@ Result<void> insert_snapshots(const Connection& connection, std::int64_t id, con
                               s.tpot_p95_ms, s.itl_p50_ms, s.itl_p95_ms, s.latency_p50_ms, s.latency_p95_ms,
                               s.output_tokens_per_s, s.turns_per_s, s.conversation_starts_per_s, s.error_pct,
                               s.in_flight));
-  }
-  return {};
-}
-
-Result<void> insert_turns(const Connection& connection, std::int64_t id, const LevelRecord& level) {
-  KVIST_TRY(Statement insert,
-            connection.prepare("INSERT INTO turns VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, "
-                               "?15, ?16, ?17, ?18)"));
-  std::int64_t position = 0;
-  std::vector<std::byte> gaps;
-  for (const workload::TurnSample& t : level.turns) {
-    encode_gaps(t.gaps_ms, gaps);
-    KVIST_TRY_VOID(insert.run(id, position++, t.conversation.value(), t.turn, outcome_name(t.outcome), t.error,
-                              t.worker, nanoseconds(t.intended), nanoseconds(t.sent), nanoseconds(t.first_token),
-                              nanoseconds(t.last_token), nanoseconds(t.ended), t.prompt_tokens, t.cached_tokens,
-                              t.completion_tokens, t.chunks, t.predicted_cached_tokens,
-                              std::span<const std::byte>(gaps)));
   }
   return {};
 }
@@ -72,17 +46,71 @@ Result<void> insert_remarks(const Connection& connection, std::int64_t id, const
   return {};
 }
 
+Result<void> insert_timeline_points(Statement& insert, std::int64_t id, std::int64_t timeline,
+                                    const std::vector<TimelinePoint>& points) {
+  std::int64_t position = 0;
+  for (const TimelinePoint& p : points) {
+    KVIST_TRY_VOID(insert.run(id, timeline, position++, nanoseconds(p.at), p.running, p.waiting, p.kv_blocks_used,
+                              p.evictions, p.preemptions, p.prefill_backlog_tokens, static_cast<double>(p.step_ms)));
+  }
+  return {};
+}
+
+Result<void> insert_timelines(const Connection& connection, std::int64_t id, const LevelRecord& level) {
+  KVIST_TRY(Statement insert, connection.prepare("INSERT INTO timelines VALUES (?1, ?2, ?3, ?4, ?5)"));
+  KVIST_TRY(Statement point, connection.prepare("INSERT INTO timeline_points VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, "
+                                                "?9, ?10, ?11)"));
+  std::int64_t position = 0;
+  for (const WorkerTimeline& timeline : level.timelines) {
+    KVIST_TRY_VOID(insert.run(id, position, timeline.worker, timeline.kv_blocks, timeline.max_batch_size));
+    KVIST_TRY_VOID(insert_timeline_points(point, id, position++, timeline.points));
+  }
+  return {};
+}
+
 }  // namespace
 
-Result<void> insert_level(const Connection& connection, std::int64_t run, const LevelRecord& level) {
-  KVIST_TRY(const std::int64_t id, insert_head(connection, run, level));
+Result<std::int64_t> insert_level(const Connection& connection, std::int64_t run, std::int64_t position,
+                                  const LevelRecord& head) {
+  const std::int64_t id = level_id(run, position);
+  KVIST_TRY(Statement insert, connection.prepare("INSERT INTO levels (id, run, position, mode, concurrency, "
+                                                 "repetition, seed, complete, started_utc, started_ns, "
+                                                 "measure_from_ns, measure_to_ns) "
+                                                 "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 0, '', 0, 0, 0)"));
+  KVIST_TRY_VOID(
+      insert.run(id, run, position, spec::to_string(head.mode), head.concurrency, head.repetition, head.seed));
+  return id;
+}
+
+Result<void> insert_turns(const Connection& connection, std::int64_t id, std::int64_t position,
+                          std::span<const workload::TurnSample> turns) {
+  KVIST_TRY(Statement insert,
+            connection.prepare("INSERT INTO turns VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, "
+                               "?15, ?16, ?17, ?18)"));
+  std::vector<std::byte> gaps;
+  for (const workload::TurnSample& t : turns) {
+    encode_gaps(t.gaps_ms, gaps);
+    KVIST_TRY_VOID(insert.run(id, position++, t.conversation.value(), t.turn, outcome_name(t.outcome), t.error,
+                              t.worker, nanoseconds(t.intended), nanoseconds(t.sent), nanoseconds(t.first_token),
+                              nanoseconds(t.last_token), nanoseconds(t.ended), t.prompt_tokens, t.cached_tokens,
+                              t.completion_tokens, t.chunks, t.predicted_cached_tokens,
+                              std::span<const std::byte>(gaps)));
+  }
+  return {};
+}
+
+Result<void> complete_level(const Connection& connection, std::int64_t id, const LevelRecord& level) {
   KVIST_TRY_VOID(insert_snapshots(connection, id, level));
-  KVIST_TRY_VOID(insert_turns(connection, id, level));
   KVIST_TRY_VOID(insert_workers(connection, id, level));
+  KVIST_TRY_VOID(insert_timelines(connection, id, level));
   KVIST_TRY(Statement health, connection.prepare("INSERT INTO client_health VALUES (?1, ?2, ?3, ?4, ?5)"));
   KVIST_TRY_VOID(health.run(id, level.client.loop_delay_p99_ms, level.client.loop_delay_max_ms, level.client.cpu_share,
                             level.client.send_delay_p99_ms));
-  return insert_remarks(connection, id, level);
+  KVIST_TRY_VOID(insert_remarks(connection, id, level));
+  KVIST_TRY(Statement update, connection.prepare("UPDATE levels SET complete = 1, started_utc = ?2, started_ns = ?3, "
+                                                 "measure_from_ns = ?4, measure_to_ns = ?5 WHERE id = ?1"));
+  return update.run(id, level.started_utc, nanoseconds(level.started), nanoseconds(level.measure_from),
+                    nanoseconds(level.measure_to));
 }
 
 }  // namespace kvist::results

@@ -1,19 +1,30 @@
-// One level as rows of the database, and back.
+// One level as rows of the database, and back. Private to the module.
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "kvist/base/error.h"
 #include "kvist/results/records.h"
 #include "kvist/results/sqlite.h"
+#include "kvist/results/store.h"
 
 namespace kvist::results {
 
-/// Writes a level behind those the run has. The caller holds the transaction and knows that the run exists.
-[[nodiscard]] Result<void> insert_level(const Connection& connection, std::int64_t run, const LevelRecord& level);
+/// Writes the row of a level that is not complete: of `head` its mode, concurrency, repetition and seed. Gives its id.
+/// The caller holds the transaction, here and below, and knows that run and position are free.
+[[nodiscard]] Result<std::int64_t> insert_level(const Connection& connection, std::int64_t run, std::int64_t position,
+                                                const LevelRecord& head);
+/// Appends turns; the first is at `position` of the level.
+[[nodiscard]] Result<void> insert_turns(const Connection& connection, std::int64_t id, std::int64_t position,
+                                        std::span<const workload::TurnSample> turns);
+/// Writes everything else of a level and makes it visible. `level.turns` is not looked at.
+[[nodiscard]] Result<void> complete_level(const Connection& connection, std::int64_t id, const LevelRecord& level);
 
-/// All levels of a run with their rows, in the order they were written.
-[[nodiscard]] Result<std::vector<LevelRecord>> select_levels(const Connection& connection, std::int64_t run);
+/// The complete levels of a run in the order of the plan.
+[[nodiscard]] Result<std::vector<LevelHead>> select_heads(const Connection& connection, std::int64_t run);
+/// One complete level with its rows.
+[[nodiscard]] Result<LevelRecord> select_level(const Connection& connection, std::int64_t id, const LevelParts& parts);
 
 }  // namespace kvist::results

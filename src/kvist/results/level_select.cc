@@ -94,23 +94,57 @@ WorkerLevelRecord read_worker(Statement& row) {
   return w;
 }
 
-struct Head {
-  std::int64_t id = 0;
-  std::string mode;
-  LevelRecord level;
-};
+TimelinePoint read_timeline_point(Statement& row) {
+  TimelinePoint p;
+  p.at = time_point(row);
+  p.running = row.integer_as<std::uint32_t>();
+  p.waiting = row.integer_as<std::uint32_t>();
+  p.kv_blocks_used = row.integer_as<std::uint32_t>();
+  p.evictions = row.integer_as<std::uint64_t>();
+  p.preemptions = row.integer_as<std::uint64_t>();
+  p.prefill_backlog_tokens = row.integer_as<std::uint64_t>();
+  p.step_ms = static_cast<float>(row.real());
+  return p;
+}
 
-Head read_head(Statement& row) {
-  Head head;
-  head.id = row.integer();
-  head.mode = row.text();
-  head.level.concurrency = row.integer_as<std::uint32_t>();
-  head.level.seed = row.integer_as<std::uint64_t>();
-  head.level.started_utc = row.text();
-  head.level.started = time_point(row);
-  head.level.measure_from = time_point(row);
-  head.level.measure_to = time_point(row);
-  return head;
+Result<void> read_timelines(const Connection& connection, std::int64_t id, LevelRecord& level) {
+  KVIST_TRY_VOID(for_each_row(connection,
+                              "SELECT worker, kv_blocks, max_batch_size FROM timelines WHERE level = ?1 "
+                              "ORDER BY position",
+                              id, [&](Statement& row) {
+                                WorkerTimeline timeline;
+                                timeline.worker = row.text();
+                                timeline.kv_blocks = row.integer_as<std::uint32_t>();
+                                timeline.max_batch_size = row.integer_as<std::uint32_t>();
+                                level.timelines.push_back(std::move(timeline));
+                              }));
+  return for_each_row(connection,
+                      "SELECT timeline, at_ns, running, waiting, kv_blocks_used, evictions, preemptions, "
+                      "prefill_backlog_tokens, step_ms FROM timeline_points WHERE level = ?1 "
+                      "ORDER BY timeline, position",
+                      id, [&](Statement& row) {
+                        const auto timeline = row.integer_as<std::uint32_t>();
+                        if (timeline >= level.timelines.size()) return row.column_failed("has no timeline");
+                        level.timelines[timeline].points.push_back(read_timeline_point(row));
+                      });
+}
+
+spec::RoutingMode read_mode(Statement& row) {
+  const std::string name = row.text();
+  const Result<spec::RoutingMode> mode = spec::parse_routing_mode(name);
+  if (!mode) row.column_failed(fmt::format("is not a routing mode: {}", mode.error().message));
+  return mode.value_or(spec::RoutingMode::kRoundRobin);
+}
+
+Result<void> read_turns(const Connection& connection, std::int64_t id, bool gaps, LevelRecord& level) {
+  // An empty blob in place of the gaps: SQLite then never touches their pages.
+  return for_each_row(connection,
+                      fmt::format("SELECT conversation, turn, outcome, error, worker, intended_ns, sent_ns, "
+                                  "first_token_ns, last_token_ns, ended_ns, prompt_tokens, cached_tokens, "
+                                  "completion_tokens, chunks, predicted_cached_tokens, {} "
+                                  "FROM turns WHERE level = ?1 ORDER BY position",
+                                  gaps ? "gaps_ms" : "x'' AS gaps_ms"),
+                      id, [&](Statement& row) { level.turns.push_back(read_turn(row)); });
 }
 
 Result<void> read_parts(const Connection& connection, std::int64_t id, LevelRecord& level) {
@@ -120,12 +154,6 @@ Result<void> read_parts(const Connection& connection, std::int64_t id, LevelReco
                               "conversation_starts_per_s, error_pct, in_flight "
                               "FROM snapshots WHERE level = ?1 ORDER BY position",
                               id, [&](Statement& row) { level.snapshots.push_back(read_snapshot(row)); }));
-  KVIST_TRY_VOID(for_each_row(connection,
-                              "SELECT conversation, turn, outcome, error, worker, intended_ns, sent_ns, "
-                              "first_token_ns, last_token_ns, ended_ns, prompt_tokens, cached_tokens, "
-                              "completion_tokens, chunks, predicted_cached_tokens, gaps_ms "
-                              "FROM turns WHERE level = ?1 ORDER BY position",
-                              id, [&](Statement& row) { level.turns.push_back(read_turn(row)); }));
   KVIST_TRY_VOID(for_each_row(connection,
                               "SELECT worker, prefix_query_tokens, prefix_hit_tokens, prompt_tokens, "
                               "prefilled_tokens, generated_tokens, evictions, preemptions, restarts, "
@@ -147,21 +175,46 @@ Result<void> read_parts(const Connection& connection, std::int64_t id, LevelReco
 
 }  // namespace
 
-Result<std::vector<LevelRecord>> select_levels(const Connection& connection, std::int64_t run) {
-  std::vector<Head> heads;
+Result<std::vector<LevelHead>> select_heads(const Connection& connection, std::int64_t run) {
+  std::vector<LevelHead> heads;
   KVIST_TRY_VOID(for_each_row(connection,
-                              "SELECT id, mode, concurrency, seed, started_utc, started_ns, measure_from_ns, "
-                              "measure_to_ns FROM levels WHERE run = ?1 ORDER BY position",
-                              run, [&](Statement& row) { heads.push_back(read_head(row)); }));
-  std::vector<LevelRecord> levels;
-  for (Head& head : heads) {
-    Result<spec::RoutingMode> mode = spec::parse_routing_mode(head.mode);
-    if (!mode) return fail(ErrorCode::kCorrupt, fmt::format("{}: {}", connection.path(), mode.error().message));
-    head.level.mode = *mode;
-    KVIST_TRY_VOID(read_parts(connection, head.id, head.level));
-    levels.push_back(std::move(head.level));
-  }
-  return levels;
+                              "SELECT id, position, mode, concurrency, repetition, seed FROM levels "
+                              "WHERE run = ?1 AND complete = 1 ORDER BY position",
+                              run, [&](Statement& row) {
+                                LevelHead head;
+                                head.id = row.integer();
+                                head.position = row.integer();
+                                head.mode = read_mode(row);
+                                head.concurrency = row.integer_as<std::uint32_t>();
+                                head.repetition = row.integer_as<std::uint32_t>();
+                                head.seed = row.integer_as<std::uint64_t>();
+                                heads.push_back(head);
+                              }));
+  return heads;
+}
+
+Result<LevelRecord> select_level(const Connection& connection, std::int64_t id, const LevelParts& parts) {
+  LevelRecord level;
+  bool there = false;
+  KVIST_TRY_VOID(for_each_row(connection,
+                              "SELECT mode, concurrency, repetition, seed, started_utc, started_ns, measure_from_ns, "
+                              "measure_to_ns FROM levels WHERE id = ?1 AND complete = 1",
+                              id, [&](Statement& row) {
+                                there = true;
+                                level.mode = read_mode(row);
+                                level.concurrency = row.integer_as<std::uint32_t>();
+                                level.repetition = row.integer_as<std::uint32_t>();
+                                level.seed = row.integer_as<std::uint64_t>();
+                                level.started_utc = row.text();
+                                level.started = time_point(row);
+                                level.measure_from = time_point(row);
+                                level.measure_to = time_point(row);
+                              }));
+  if (!there) return fail(ErrorCode::kNotFound, fmt::format("{}: no complete level {}", connection.path(), id));
+  KVIST_TRY_VOID(read_turns(connection, id, parts.gaps, level));
+  if (parts.timelines) KVIST_TRY_VOID(read_timelines(connection, id, level));
+  KVIST_TRY_VOID(read_parts(connection, id, level));
+  return level;
 }
 
 }  // namespace kvist::results

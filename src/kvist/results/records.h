@@ -63,7 +63,7 @@ struct LevelRecord {
   std::uint32_t concurrency = 0;
   std::uint32_t repetition = 0;  ///< 0 to the method's repetitions - 1
   std::uint64_t seed = 0;
-  std::string started_utc;  ///< ISO 8601
+  std::string started_utc;  ///< ISO 8601; empty for a simulated level
   TimePoint started;
   TimePoint measure_from;  ///< end of the warm-up
   TimePoint measure_to;    ///< last snapshot
@@ -75,15 +75,17 @@ struct LevelRecord {
   std::vector<std::string> remarks;  ///< what a reader must know: time-outs while draining, restarts, ...
 };
 
-/// One sweep.
+/// One sweep. What is marked as provenance differs between two equal simulated runs; nothing else does.
 struct RunRecord {
   std::string name;
-  std::string started_utc;
-  std::string finished_utc;
+  std::string started_utc;   ///< provenance; ISO 8601
+  std::string finished_utc;  ///< provenance; empty until the run is finished
   std::string kvist_version;
   bool simulated = false;
   std::string spec_yaml;                       ///< the sweep file as it was read
-  std::map<std::string, std::string> machine;  ///< processor, cores, kernel
+  std::map<std::string, std::string> machine;  ///< provenance: host, processor, cores, kernel
+  std::uint32_t threads = 1;                   ///< provenance: levels measured at once, at most
+  double wall_s = 0;                           ///< provenance: from the beginning to the end, on a clock on the wall
   std::vector<LevelRecord> levels;
 };
 

@@ -6,29 +6,27 @@
 #include <string>
 #include <string_view>
 
+#include "kvist/results/migration.h"
+#include "kvist/results/table_check.h"
+
 namespace kvist::results {
 namespace {
-
-struct Table {
-  std::string_view name;
-  std::string_view sql;  // as sqlite_schema keeps it
-};
 
 constexpr std::array kTables = {
     Table{"runs", R"sql(CREATE TABLE runs (
   id INTEGER PRIMARY KEY,
   name TEXT NOT NULL,
-  started_utc TEXT NOT NULL,
-  finished_utc TEXT NOT NULL,
   kvist_version TEXT NOT NULL,
   simulated INTEGER NOT NULL,
   spec_yaml TEXT NOT NULL
 ) STRICT)sql"},
-    Table{"machine", R"sql(CREATE TABLE machine (
-  run INTEGER NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
-  key TEXT NOT NULL,
-  value TEXT NOT NULL,
-  PRIMARY KEY (run, key)
+    Table{"provenance", R"sql(CREATE TABLE provenance (
+  run INTEGER PRIMARY KEY REFERENCES runs (id) ON DELETE CASCADE,
+  started_utc TEXT NOT NULL,
+  finished_utc TEXT NOT NULL,
+  wall_s REAL NOT NULL,
+  threads INTEGER NOT NULL,
+  machine TEXT NOT NULL
 ) STRICT)sql"},
     Table{"levels", R"sql(CREATE TABLE levels (
   id INTEGER PRIMARY KEY,
@@ -36,7 +34,9 @@ constexpr std::array kTables = {
   position INTEGER NOT NULL,
   mode TEXT NOT NULL,
   concurrency INTEGER NOT NULL,
+  repetition INTEGER NOT NULL,
   seed INTEGER NOT NULL,
+  complete INTEGER NOT NULL,
   started_utc TEXT NOT NULL,
   started_ns INTEGER NOT NULL,
   measure_from_ns INTEGER NOT NULL,
@@ -61,7 +61,7 @@ constexpr std::array kTables = {
   error_pct REAL NOT NULL,
   in_flight INTEGER NOT NULL,
   PRIMARY KEY (level, position)
-) STRICT)sql"},
+) STRICT, WITHOUT ROWID)sql"},
     Table{"turns", R"sql(CREATE TABLE turns (
   level INTEGER NOT NULL REFERENCES levels (id) ON DELETE CASCADE,
   position INTEGER NOT NULL,
@@ -82,7 +82,7 @@ constexpr std::array kTables = {
   predicted_cached_tokens INTEGER,
   gaps_ms BLOB NOT NULL,
   PRIMARY KEY (level, position)
-) STRICT)sql"},
+) STRICT, WITHOUT ROWID)sql"},
     Table{"workers", R"sql(CREATE TABLE workers (
   level INTEGER NOT NULL REFERENCES levels (id) ON DELETE CASCADE,
   position INTEGER NOT NULL,
@@ -100,7 +100,29 @@ constexpr std::array kTables = {
   running_mean REAL NOT NULL,
   waiting_max REAL NOT NULL,
   PRIMARY KEY (level, position)
-) STRICT)sql"},
+) STRICT, WITHOUT ROWID)sql"},
+    Table{"timelines", R"sql(CREATE TABLE timelines (
+  level INTEGER NOT NULL REFERENCES levels (id) ON DELETE CASCADE,
+  position INTEGER NOT NULL,
+  worker TEXT NOT NULL,
+  kv_blocks INTEGER NOT NULL,
+  max_batch_size INTEGER NOT NULL,
+  PRIMARY KEY (level, position)
+) STRICT, WITHOUT ROWID)sql"},
+    Table{"timeline_points", R"sql(CREATE TABLE timeline_points (
+  level INTEGER NOT NULL REFERENCES levels (id) ON DELETE CASCADE,
+  timeline INTEGER NOT NULL,
+  position INTEGER NOT NULL,
+  at_ns INTEGER NOT NULL,
+  running INTEGER NOT NULL,
+  waiting INTEGER NOT NULL,
+  kv_blocks_used INTEGER NOT NULL,
+  evictions INTEGER NOT NULL,
+  preemptions INTEGER NOT NULL,
+  prefill_backlog_tokens INTEGER NOT NULL,
+  step_ms REAL NOT NULL,
+  PRIMARY KEY (level, timeline, position)
+) STRICT, WITHOUT ROWID)sql"},
     Table{"client_health", R"sql(CREATE TABLE client_health (
   level INTEGER PRIMARY KEY REFERENCES levels (id) ON DELETE CASCADE,
   loop_delay_p99_ms REAL NOT NULL,
@@ -113,33 +135,25 @@ constexpr std::array kTables = {
   position INTEGER NOT NULL,
   text TEXT NOT NULL,
   PRIMARY KEY (level, position)
-) STRICT)sql"},
+) STRICT, WITHOUT ROWID)sql"},
 };
 
-Result<void> create(const Connection& connection) {
-  KVIST_TRY(Transaction transaction, Transaction::begin(connection, Transaction::Kind::kWrite));
+// Turns with their token gaps are rows of 2 to 4 kB in trees without row ids; pages of this size hold such rows without
+// overflow pages: 70 MB for 66 MB of rows, where 4 kB pages take 86 MB.
+constexpr int kPageBytes = 32'768;
+
+Result<void> create_tables(const Connection& connection) {
   for (const Table& table : kTables) KVIST_TRY_VOID(connection.execute(std::string(table.sql)));
+  return {};
+}
+
+Result<void> create(const Connection& connection) {
+  KVIST_TRY_VOID(connection.execute(fmt::format("PRAGMA page_size = {}", kPageBytes)));
+  KVIST_TRY(Transaction transaction, Transaction::begin(connection, Transaction::Kind::kWrite));
+  KVIST_TRY_VOID(create_tables(connection));
   KVIST_TRY_VOID(connection.execute(
       fmt::format("PRAGMA application_id = {}; PRAGMA user_version = {};", kApplicationId, kSchemaVersion)));
   return transaction.commit();
-}
-
-Result<void> check_tables(const Connection& connection) {
-  KVIST_TRY(Statement find, connection.prepare("SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = ?1"));
-  for (const Table& table : kTables) {
-    find.bind_all(table.name);
-    KVIST_TRY(const bool there, find.step());
-    const std::string sql = there ? find.text() : std::string();
-    if (there) KVIST_TRY_VOID(find.step());
-    if (sql != table.sql) {
-      return fail(ErrorCode::kCorrupt, fmt::format("{}: table {} is {}", connection.path(), table.name,
-                                                   there ? "not as kvist creates it" : "missing"));
-    }
-  }
-  KVIST_TRY(const std::int64_t triggers,
-            connection.query_integer("SELECT count(*) FROM sqlite_schema WHERE type = 'trigger'"));
-  if (triggers != 0) return fail(ErrorCode::kCorrupt, connection.path() + ": has triggers, which kvist never creates");
-  return {};
 }
 
 }  // namespace
@@ -160,10 +174,11 @@ Result<void> prepare_schema(const Connection& connection) {
     return fail(ErrorCode::kUnsupported, fmt::format("{}: written by a newer kvist (schema {}, this one reads {})",
                                                      connection.path(), version, kSchemaVersion));
   }
-  if (version != kSchemaVersion) {
+  if (version < 1) {
     return fail(ErrorCode::kCorrupt, fmt::format("{}: schema version {} never existed", connection.path(), version));
   }
-  return check_tables(connection);
+  if (version == 1) KVIST_TRY_VOID(migrate_from_1(connection, create_tables));
+  return check_tables(connection, kTables);
 }
 
 }  // namespace kvist::results

@@ -1,9 +1,11 @@
 #include "kvist/results/turn_columns.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <utility>
 
@@ -36,24 +38,31 @@ std::optional<TurnOutcome> outcome_of_name(std::string_view name) {
 }
 
 void encode_gaps(std::span<const float> gaps, std::vector<std::byte>& out) {
-  out.clear();
-  out.reserve(gaps.size() * 4);
-  for (const float gap : gaps) {
-    const auto bits = std::bit_cast<std::uint32_t>(gap);
-    for (unsigned shift = 0; shift < 32; shift += 8) out.push_back(static_cast<std::byte>((bits >> shift) & 0xffU));
+  out.resize(gaps.size() * 4);
+  if constexpr (std::endian::native == std::endian::little) {
+    if (!gaps.empty()) std::memcpy(out.data(), gaps.data(), out.size());
+  } else {
+    for (std::size_t i = 0; i < gaps.size(); ++i) {
+      const auto bits = std::bit_cast<std::uint32_t>(gaps[i]);
+      for (std::size_t byte = 0; byte < 4; ++byte) out[4 * i + byte] = static_cast<std::byte>(bits >> (8 * byte));
+    }
   }
 }
 
 std::optional<std::vector<float>> decode_gaps(std::span<const std::byte> bytes) {
   if (bytes.size() % 4 != 0) return std::nullopt;
-  std::vector<float> gaps;
-  gaps.reserve(bytes.size() / 4);
-  for (std::size_t i = 0; i < bytes.size(); i += 4) {
-    std::uint32_t bits = 0;
-    for (unsigned byte = 0; byte < 4; ++byte) bits |= std::to_integer<std::uint32_t>(bytes[i + byte]) << (8 * byte);
-    gaps.push_back(std::bit_cast<float>(bits));
-    if (!std::isfinite(gaps.back())) return std::nullopt;
+  std::vector<float> gaps(bytes.size() / 4);
+  if constexpr (std::endian::native == std::endian::little) {
+    if (!gaps.empty()) std::memcpy(gaps.data(), bytes.data(), bytes.size());
+  } else {
+    for (std::size_t i = 0; i < gaps.size(); ++i) {
+      std::uint32_t bits = 0;
+      for (std::size_t byte = 0; byte < 4; ++byte)
+        bits |= std::to_integer<std::uint32_t>(bytes[4 * i + byte]) << (8 * byte);
+      gaps[i] = std::bit_cast<float>(bits);
+    }
   }
+  if (!std::ranges::all_of(gaps, [](float gap) { return std::isfinite(gap); })) return std::nullopt;
   return gaps;
 }
 

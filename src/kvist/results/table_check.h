@@ -1,0 +1,20 @@
+// Whether the tables of a file are exactly those that kvist creates. Private to the module.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "kvist/base/error.h"
+#include "kvist/results/sqlite.h"
+
+namespace kvist::results {
+
+struct Table {
+  std::string_view name;
+  std::string_view sql;  ///< as sqlite_schema keeps it
+};
+
+/// Each table as its text says, and no triggers: after it, a query means what its text says.
+[[nodiscard]] Result<void> check_tables(const Connection& connection, std::span<const Table> tables);
+
+}  // namespace kvist::results

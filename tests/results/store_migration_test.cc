@@ -1,0 +1,80 @@
+#include <gmock/gmock.h>
+
+#include "results/schema_1.h"
+#include "results/store_fixture.h"
+
+namespace kvist::results {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Pair;
+
+class StoreMigrationTest : public StoreTest {
+ protected:
+  void SetUp() override {
+    StoreTest::SetUp();
+    tamper(path(), kDatabaseOfSchema1);
+  }
+};
+
+void expect_the_kv_level(const LevelRecord& kv) {
+  EXPECT_EQ(kv.mode, spec::RoutingMode::kKv);
+  EXPECT_EQ(kv.concurrency, 40U);
+  EXPECT_EQ(kv.repetition, 0U);
+  EXPECT_EQ(kv.seed, std::numeric_limits<std::uint64_t>::max());
+  EXPECT_EQ(kv.started_utc, "2026-01-01T00:10:00Z");
+  EXPECT_EQ(kv.measure_to, at(30));
+  ASSERT_EQ(kv.snapshots.size(), 1U);
+  EXPECT_EQ(kv.snapshots[0].ttft_p50_ms, 1.5);
+  EXPECT_EQ(kv.snapshots[0].latency_p95_ms, 9.5);
+  EXPECT_EQ(kv.snapshots[0].in_flight, 40U);
+  ASSERT_EQ(kv.turns.size(), 2U);
+  EXPECT_EQ(kv.turns[0].conversation, ConversationId(3));
+  EXPECT_EQ(kv.turns[0].prompt_tokens, 100U);
+  EXPECT_THAT(kv.turns[0].gaps_ms, ElementsAre(1.0F, 2.0F));
+  EXPECT_EQ(kv.turns[1].error, "HTTP 500");
+  EXPECT_EQ(kv.turns[1].predicted_cached_tokens, 32U);
+  ASSERT_EQ(kv.workers.size(), 1U);
+  EXPECT_EQ(kv.workers[0].restarts, 8U);
+  EXPECT_EQ(kv.workers[0].waiting_max, 2.0);
+  EXPECT_TRUE(kv.timelines.empty());
+  EXPECT_EQ(kv.client.send_delay_p99_ms, 0.125);
+  EXPECT_THAT(kv.remarks, ElementsAre("first", "second"));
+}
+
+TEST_F(StoreMigrationTest, AFileOfSchema1IsReadAndWritten) {
+  for (int opening = 0; opening < 2; ++opening) {  // the first one migrates
+    auto store = Store::open(path());
+    ASSERT_TRUE(store.has_value()) << store.error().message;
+    EXPECT_THAT((*store)->runs().value(), ElementsAre(1, 2));
+    const auto run = (*store)->load_run(1);
+    ASSERT_TRUE(run.has_value()) << run.error().message;
+    EXPECT_EQ(run->name, "old");
+    EXPECT_EQ(run->started_utc, "2026-01-01T00:00:00Z");
+    EXPECT_EQ(run->finished_utc, "2026-01-01T01:00:00Z");
+    EXPECT_EQ(run->spec_yaml, "name: old");
+    EXPECT_THAT(run->machine, ElementsAre(Pair("cores", "2"), Pair("processor", "a \"fast\" one")));
+    ASSERT_EQ(run->levels.size(), 2U);
+    EXPECT_EQ(run->levels[0].concurrency, 20U);
+    EXPECT_EQ(run->levels[0].turns.size(), 1U);
+    expect_the_kv_level(run->levels[1]);
+    EXPECT_EQ((*store)->load_run(2)->name, "broken off");
+    EXPECT_EQ((*store)->load_run(2)->levels.size(), static_cast<std::size_t>(opening));
+    ASSERT_TRUE((*store)->add_level(2, full_level()).has_value());
+  }
+}
+
+TEST_F(StoreMigrationTest, AnAlteredFileOfSchema1IsRefusedAndLeftAsItIs) {
+  tamper(path(), "CREATE TRIGGER t AFTER INSERT ON turns BEGIN DELETE FROM turns; END");
+  EXPECT_THAT(Store::open(path()).error().message, HasSubstr("triggers"));
+  tamper(path(), "DROP TRIGGER t; ALTER TABLE remarks ADD COLUMN author TEXT");
+  EXPECT_THAT(Store::open(path()).error().message, HasSubstr("remarks is not as kvist creates it"));
+  tamper(path(), "ALTER TABLE remarks DROP COLUMN author; UPDATE levels SET position = -1 WHERE id = 7");
+  EXPECT_THAT(Store::open(path()).error().message, HasSubstr("out of range"));
+  tamper(path(), "UPDATE levels SET position = 1 WHERE id = 7");
+  EXPECT_EQ(Store::open(path()).value()->load_run(1)->levels.size(), 2U);
+}
+
+}  // namespace
+}  // namespace kvist::results
