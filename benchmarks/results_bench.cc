@@ -52,15 +52,15 @@ void count_bytes(benchmark::State& state) {
                           static_cast<std::int64_t>(kTurnsPerLevel * kGaps * sizeof(float)));
 }
 
-void BM_WriteSweep(benchmark::State& state) {
+void write_sweep(benchmark::State& state) {
   const std::vector<workload::TurnSample> batch = batch_of_turns();
   for (auto _ : state) write(batch);
   count_bytes(state);
   std::filesystem::remove(file());
 }
-BENCHMARK(BM_WriteSweep)->Unit(benchmark::kMillisecond);
+BENCHMARK(write_sweep)->Name("results/write_18500_turns")->Unit(benchmark::kMillisecond);
 
-void BM_ReadSweepLevelByLevel(benchmark::State& state) {
+void read_sweep_level_by_level(benchmark::State& state) {
   const std::int64_t run = write(batch_of_turns());
   for (auto _ : state) {
     const auto store = Store::open(file()).value();
@@ -72,7 +72,7 @@ void BM_ReadSweepLevelByLevel(benchmark::State& state) {
   count_bytes(state);
   std::filesystem::remove(file());
 }
-BENCHMARK(BM_ReadSweepLevelByLevel)->Unit(benchmark::kMillisecond);
+BENCHMARK(read_sweep_level_by_level)->Name("results/read_18500_turns")->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace kvist::results
