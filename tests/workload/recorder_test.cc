@@ -162,5 +162,32 @@ TEST(Recorder, SamplesBeyondABoundAreRefusedAndCounted) {
   EXPECT_EQ(by_bytes.kept_samples(), 1U);  // taking made room again
 }
 
+TEST(Recorder, TokensOfAStepCountAsThoseOfItsTurns) {
+  Recorder by_turn(seconds(10));
+  Recorder by_step(seconds(10));
+  for (int step = 1; step <= 1'000; ++step) {
+    for (int turn = 0; turn < 64; ++turn) by_turn.on_content_chunks(at(20 * step), 1);
+    by_step.on_content_chunks(at(20 * step), 64);
+  }
+  EXPECT_EQ(by_turn.totals().output_tokens, 64'000U);
+  EXPECT_EQ(by_step.totals().output_tokens, 64'000U);
+  EXPECT_DOUBLE_EQ(by_turn.snapshot(at(20'000), 0).output_tokens_per_s, 3'200);
+  EXPECT_DOUBLE_EQ(by_step.snapshot(at(20'000), 0).output_tokens_per_s, 3'200);
+}
+
+TEST(Recorder, TokensBeyondTheChunksCountWhenTheTurnEnds) {
+  Recorder recorder(seconds(10));
+  TurnSample sample = sample_of(TurnOutcome::kSucceeded, 0, 100, 160, 161, 13, {20, 20, 20});
+  recorder.on_first_token(at(100), milliseconds(100));
+  recorder.on_content_chunks(at(160), 4);
+  EXPECT_EQ(recorder.totals().output_tokens, 4U);
+  sample.gaps_ms.clear();  // as where gaps are not kept
+  recorder.on_turn_finished(sample, at(161));
+  EXPECT_EQ(recorder.totals().output_tokens, 13U);
+  const Snapshot snapshot = recorder.snapshot(at(200), 0);
+  EXPECT_DOUBLE_EQ(*snapshot.tpot_p50_ms, 5);
+  EXPECT_DOUBLE_EQ(*snapshot.itl_p50_ms, 20);
+}
+
 }  // namespace
 }  // namespace kvist::workload

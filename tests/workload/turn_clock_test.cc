@@ -75,5 +75,32 @@ TEST(TurnClock, TheLastSentReadingCounts) {
   EXPECT_DOUBLE_EQ(clock.finish(TurnOutcome::kFailed, "broken", at(11)).ttft_ms(), 6);
 }
 
+TEST(TurnClock, AChunkOfSeveralTokensIsOneGap) {
+  TurnClock clock(ConversationId(0), 0, at(0));
+  clock.on_sent(at(0));
+  for (const int ms : {100, 120, 140, 160}) clock.on_content(at(ms));
+  clock.on_usage(10, 0, 13);  // 1 + 3 x 4 tokens
+  const TurnSample sample = clock.finish(TurnOutcome::kSucceeded, "", at(161));
+  EXPECT_EQ(sample.chunks, 4U);
+  EXPECT_EQ(sample.gaps_ms, (std::vector<float>{20, 20, 20}));
+  EXPECT_DOUBLE_EQ(*sample.tpot_ms(), 5);  // 60 ms over 12 tokens
+  EXPECT_DOUBLE_EQ(*sample.itl_ms(), 20);
+}
+
+TEST(TurnClock, WithoutGapsEverythingElseIsTheSame) {
+  TurnClock clock(ConversationId(0), 0, at(0), TurnClock::Gaps::kDrop);
+  clock.on_sent(at(0));
+  EXPECT_TRUE(clock.on_chunk("a", at(100)));
+  clock.on_content(at(130));
+  clock.on_content(at(140));
+  clock.on_usage(10, 0, 3);
+  const TurnSample sample = clock.finish(TurnOutcome::kSucceeded, "", at(141));
+  EXPECT_TRUE(sample.gaps_ms.empty());
+  EXPECT_EQ(sample.chunks, 3U);
+  EXPECT_DOUBLE_EQ(sample.ttft_ms(), 100);
+  EXPECT_DOUBLE_EQ(*sample.tpot_ms(), 20);
+  EXPECT_DOUBLE_EQ(*sample.itl_ms(), 20);
+}
+
 }  // namespace
 }  // namespace kvist::workload

@@ -1,6 +1,5 @@
 #include "kvist/workload/recorder.h"
 
-#include <numeric>
 #include <utility>
 
 namespace kvist::workload {
@@ -9,10 +8,6 @@ namespace {
 std::size_t bytes_of(const TurnSample& sample) {
   return sizeof(TurnSample) + sample.error.capacity() + sample.worker.capacity() +
          sample.gaps_ms.capacity() * sizeof(float);
-}
-
-double mean(const std::vector<float>& values) {
-  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
 }  // namespace
@@ -49,7 +44,7 @@ void Recorder::on_turn_finished(TurnSample sample, TimePoint now) {
   if (sample.outcome == TurnOutcome::kSucceeded) {
     observe(LatencyMetric::kLatency, now, sample.latency_ms());
     if (const std::optional<double> tpot = sample.tpot_ms()) observe(LatencyMetric::kTpot, now, *tpot);
-    if (!sample.gaps_ms.empty()) observe(LatencyMetric::kItl, now, mean(sample.gaps_ms));
+    if (const std::optional<double> itl = sample.itl_ms()) observe(LatencyMetric::kItl, now, *itl);
   }
   keep(std::move(sample));
 }
@@ -113,7 +108,8 @@ void Recorder::add_output_tokens(TimePoint now, std::uint32_t tokens) {
 }
 
 void Recorder::keep(TurnSample sample) {
-  sample.gaps_ms.shrink_to_fit();
+  // A vector that grew has up to twice its size; copying it pays only where much is won.
+  if (sample.gaps_ms.capacity() > sample.gaps_ms.size() + sample.gaps_ms.size() / 2) sample.gaps_ms.shrink_to_fit();
   const std::size_t bytes = bytes_of(sample);
   if (samples_.size() >= limits_.samples || kept_bytes_ + bytes > limits_.bytes) {
     ++totals_.samples_refused;

@@ -42,7 +42,9 @@ struct RecorderTotals {
   std::uint64_t samples_refused = 0;
 };
 
-/// Takes what happens while it happens. Calls come in time order; one thread. Abandoned turns count as neither success
+/// Takes what happens while it happens: each call is a few additions, whatever the window holds; sorting is paid for by
+/// who asks for a quantile. A window of token rates has one entry per millisecond at most, one of latencies one per
+/// turn. Calls come in time order; one thread. Abandoned turns count as neither success
 /// nor error: only their raw sample and a total of their own tell of them.
 class Recorder {
  public:
@@ -53,6 +55,7 @@ class Recorder {
 
   void on_conversation_started(TimePoint now);
   void on_first_token(TimePoint now, Duration ttft);
+  /// So many content chunks came: of one turn, or of all turns that received some at this instant.
   void on_content_chunks(TimePoint now, std::uint32_t chunks);
   void on_turn_finished(TurnSample sample, TimePoint now);
 

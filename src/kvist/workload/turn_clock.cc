@@ -4,7 +4,7 @@
 
 namespace kvist::workload {
 
-TurnClock::TurnClock(ConversationId conversation, std::uint32_t turn, TimePoint intended) {
+TurnClock::TurnClock(ConversationId conversation, std::uint32_t turn, TimePoint intended, Gaps gaps) : gaps_(gaps) {
   sample_.conversation = conversation;
   sample_.turn = turn;
   sample_.intended = intended;
@@ -13,18 +13,6 @@ TurnClock::TurnClock(ConversationId conversation, std::uint32_t turn, TimePoint 
 void TurnClock::on_route(std::string worker, std::optional<std::uint32_t> predicted_cached_tokens) {
   sample_.worker = std::move(worker);
   sample_.predicted_cached_tokens = predicted_cached_tokens;
-}
-
-bool TurnClock::on_chunk(std::string_view content, TimePoint at) {
-  if (content.empty()) return false;
-  if (sample_.chunks == 0) {
-    sample_.first_token = at;
-  } else {
-    sample_.gaps_ms.push_back(static_cast<float>(to_milliseconds(at - sample_.last_token)));
-  }
-  sample_.last_token = at;
-  ++sample_.chunks;
-  return true;
 }
 
 void TurnClock::on_usage(std::uint32_t prompt_tokens, std::uint32_t cached_tokens, std::uint32_t completion_tokens) {

@@ -14,19 +14,36 @@ namespace kvist::workload {
 /// Accumulates one TurnSample. The rules:
 ///  - The first token is the first chunk with non-empty content: a chunk that carries only a role, a finish reason or
 ///    usage stops no clock.
-///  - Gaps are those between successive content chunks, as they arrived: 0 for two chunks of one read.
-///  - Token counts are the server's usage; chunks are counted apart, since one chunk may hold several tokens.
-/// Owned by whoever runs the turn; one thread. Memory is 4 bytes per content chunk.
+///  - Gaps are those between successive content chunks, as they arrived: 0 for two chunks of one read. With speculation
+///    a chunk may hold several tokens; it still is one chunk and brings one gap.
+///  - Token counts are the server's usage; chunks are counted apart. So TPOT is per token, whatever the chunks were.
+/// Owned by whoever runs the turn; one thread. Memory is 4 bytes per content chunk, none where gaps are not kept.
 class TurnClock {
  public:
-  TurnClock(ConversationId conversation, std::uint32_t turn, TimePoint intended);
+  enum class Gaps : bool { kDrop, kKeep };
+
+  TurnClock(ConversationId conversation, std::uint32_t turn, TimePoint intended, Gaps gaps = Gaps::kKeep);
 
   /// The request was handed to the socket. May come again with a better reading; the last one counts.
   void on_sent(TimePoint at) { sample_.sent = at; }
   /// Who answers, as the response head says.
   void on_route(std::string worker, std::optional<std::uint32_t> predicted_cached_tokens);
   /// A stream chunk was read at `at`. True if it counts as content.
-  bool on_chunk(std::string_view content, TimePoint at);
+  bool on_chunk(std::string_view content, TimePoint at) {
+    if (content.empty()) return false;
+    on_content(at);
+    return true;
+  }
+  /// A chunk with content was read at `at`: for those who count tokens and have no text.
+  void on_content(TimePoint at) {
+    if (sample_.chunks == 0) {
+      sample_.first_token = at;
+    } else if (gaps_ == Gaps::kKeep) {
+      sample_.gaps_ms.push_back(static_cast<float>(to_milliseconds(at - sample_.last_token)));
+    }
+    sample_.last_token = at;
+    ++sample_.chunks;
+  }
   void on_usage(std::uint32_t prompt_tokens, std::uint32_t cached_tokens, std::uint32_t completion_tokens);
 
   [[nodiscard]] bool has_first_token() const { return sample_.chunks > 0; }
@@ -36,6 +53,7 @@ class TurnClock {
   [[nodiscard]] TurnSample finish(TurnOutcome outcome, std::string error, TimePoint ended);
 
  private:
+  Gaps gaps_;
   TurnSample sample_;
 };
 

@@ -34,7 +34,7 @@ struct TurnSample {
   std::uint32_t completion_tokens = 0;                   ///< from usage
   std::uint32_t chunks = 0;                              ///< chunks with content
   std::optional<std::uint32_t> predicted_cached_tokens;  ///< x-kvist-predicted-cached-tokens
-  std::vector<float> gaps_ms;                            ///< between successive content chunks: ITL
+  std::vector<float> gaps_ms;                            ///< between successive content chunks: ITL; may be dropped
 
   [[nodiscard]] double ttft_ms() const { return to_milliseconds(first_token - sent); }
   [[nodiscard]] double latency_ms() const { return to_milliseconds(ended - sent); }
@@ -42,6 +42,11 @@ struct TurnSample {
   [[nodiscard]] std::optional<double> tpot_ms() const {
     if (completion_tokens < 2) return std::nullopt;
     return to_milliseconds(last_token - first_token) / (completion_tokens - 1);
+  }
+  /// The mean of the gaps between content chunks; nothing with fewer than two chunks. Needs no gaps to be kept.
+  [[nodiscard]] std::optional<double> itl_ms() const {
+    if (chunks < 2) return std::nullopt;
+    return to_milliseconds(last_token - first_token) / (chunks - 1);
   }
 };
 
