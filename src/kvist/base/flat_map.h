@@ -1,0 +1,114 @@
+// A hash map for ids in one array: what hot paths look requests and blocks up in.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace kvist {
+
+/// Open addressing with linear probing, for keys that are Id<> types. About a cache line per look-up, no allocation per
+/// entry; memory follows the number of entries down as well as up. Its order means nothing and is never shown but by
+/// for_each(), for uses where order does not matter. Pointers to values hold until the next insertion or erasure.
+/// Requires default-constructible, movable values.
+template <class Key, class Value>
+class FlatMap {
+ public:
+  [[nodiscard]] std::size_t size() const { return size_; }
+  [[nodiscard]] bool empty() const { return size_ == 0; }
+  [[nodiscard]] bool contains(Key key) const { return find(key) != nullptr; }
+
+  [[nodiscard]] const Value* find(Key key) const {
+    if (size_ == 0) return nullptr;
+    for (std::size_t i = home(key);; i = next(i)) {
+      if (!slots_[i].used) return nullptr;
+      if (slots_[i].key == key) return &slots_[i].value;
+    }
+  }
+  [[nodiscard]] Value* find(Key key) { return const_cast<Value*>(std::as_const(*this).find(key)); }
+
+  /// The value of a key, made with its default where there was none, and whether it was made now.
+  std::pair<Value*, bool> try_emplace(Key key) {
+    if ((size_ + 1) * 4 > slots_.size() * 3) resize(std::max(kLeastSlots, slots_.size() * 2));
+    std::size_t i = home(key);
+    for (; slots_[i].used; i = next(i)) {
+      if (slots_[i].key == key) return {&slots_[i].value, false};
+    }
+    slots_[i].used = true;
+    slots_[i].key = key;
+    ++size_;
+    return {&slots_[i].value, true};
+  }
+  Value& operator[](Key key) { return *try_emplace(key).first; }
+
+  /// Whether there was such an entry.
+  bool erase(Key key) {
+    if (size_ == 0) return false;
+    std::size_t hole = home(key);
+    for (; slots_[hole].key != key || !slots_[hole].used; hole = next(hole)) {
+      if (!slots_[hole].used) return false;
+    }
+    // Those behind move up, so that no search ever has to pass a grave.
+    for (std::size_t i = next(hole); slots_[i].used; i = next(i)) {
+      const std::size_t from_home = (i - home(slots_[i].key)) & (slots_.size() - 1);
+      if (from_home < ((i - hole) & (slots_.size() - 1))) continue;
+      slots_[hole].key = slots_[i].key;
+      slots_[hole].value = std::move(slots_[i].value);
+      hole = i;
+    }
+    slots_[hole].used = false;
+    slots_[hole].value = Value();
+    --size_;
+    // It takes as many erasures to get here as there are entries left, so the cost of each stays constant.
+    if (slots_.size() > kLeastSlots && size_ < slots_.size() / 8) resize(slots_.size() / 2);
+    return true;
+  }
+
+  void clear() {
+    slots_.clear();
+    size_ = 0;
+  }
+
+  /// Calls visit(key, value) for each entry, in no order that means anything.
+  template <class Visit>
+  void for_each(Visit visit) const {
+    for (const Slot& slot : slots_) {
+      if (slot.used) visit(slot.key, slot.value);
+    }
+  }
+
+ private:
+  static constexpr std::size_t kLeastSlots = 16;
+  struct Slot {
+    Key key{};
+    Value value{};
+    bool used = false;
+  };
+
+  // Fibonacci hashing: the multiplier is 2^64 / golden ratio, which spreads consecutive ids evenly and takes part of
+  // every bit of a hash.
+  [[nodiscard]] std::size_t home(Key key) const {
+    return static_cast<std::size_t>((static_cast<std::uint64_t>(key.value()) * 0x9E37'79B9'7F4A'7C15ULL) >> shift_);
+  }
+  [[nodiscard]] std::size_t next(std::size_t i) const { return (i + 1) & (slots_.size() - 1); }
+
+  void resize(std::size_t slots) {
+    std::vector<Slot> old = std::exchange(slots_, std::vector<Slot>(slots));
+    shift_ = 64U - static_cast<unsigned>(std::countr_zero(slots));
+    for (Slot& slot : old) {
+      if (!slot.used) continue;
+      std::size_t i = home(slot.key);
+      while (slots_[i].used) i = next(i);
+      slots_[i] = std::move(slot);
+    }
+  }
+
+  std::vector<Slot> slots_;  // a power of two of them, or none
+  unsigned shift_ = 64;
+  std::size_t size_ = 0;
+};
+
+}  // namespace kvist

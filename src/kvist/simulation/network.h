@@ -1,0 +1,85 @@
+// The ways between load generator, gateway and workers: every message takes its time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "kvist/base/id.h"
+#include "kvist/engine/request.h"
+#include "kvist/kv/kv_event.h"
+#include "kvist/simulation/messages.h"
+#include "kvist/simulation/parcels.h"
+#include "kvist/simulation/virtual_time.h"
+#include "kvist/spec/simulation_spec.h"
+
+namespace kvist::simulation {
+
+/// Puts messages on their way and hands them out when their event comes. Delays are constant, so messages of one way
+/// arrive in the order in which they were sent, as on a connection. One thread.
+class Network {
+ public:
+  Network(VirtualTime& time, const spec::SimulationSpec& spec) : time_(&time), spec_(spec) {}
+
+  // From the client. A request reaches the router when the gateway has read it: `gateway_time` after its arrival.
+  void request_to_gateway(TurnRequest request) {
+    send(spec_.client_hop + spec_.gateway_time, EventKind::kRequestAtGateway, requests_.put(std::move(request)));
+  }
+  void client_gone(TurnId turn) { send(spec_.client_hop, EventKind::kClientGoneAtGateway, turn.value()); }
+
+  // From the gateway.
+  void request_to_worker(WorkerId worker, engine::Request request) {
+    send(spec_.worker_hop, EventKind::kRequestAtWorker, work_.put(std::move(request)), worker);
+  }
+  void abort_at_worker(WorkerId worker, TurnId turn) {
+    send(spec_.worker_hop, EventKind::kAbortAtWorker, turn.value(), worker);
+  }
+  void step_to_client(StepMessage step) {
+    send(spec_.client_hop, EventKind::kStepAtClient, steps_.put(std::move(step)));
+  }
+  void refusal_to_client(Refusal refusal) {
+    send(spec_.client_hop, EventKind::kRefusalAtClient, refusals_.put(std::move(refusal)));
+  }
+
+  // From a worker.
+  void step_to_gateway(StepMessage step) {
+    send(spec_.worker_hop, EventKind::kStepAtGateway, steps_.put(std::move(step)));
+  }
+  void refusal_to_gateway(Refusal refusal) {
+    send(spec_.worker_hop, EventKind::kRefusalAtGateway, refusals_.put(std::move(refusal)));
+  }
+  void kv_events_to_gateway(WorkerId worker, std::vector<kv::KvEvent> events) {
+    send(spec_.kv_event_delay, EventKind::kKvEventsAtGateway, kv_events_.put(std::move(events)), worker);
+  }
+
+  // At the end of the way.
+  [[nodiscard]] TurnRequest take_request(const Event& event) { return requests_.take(event.subject); }
+  [[nodiscard]] engine::Request take_work(const Event& event) { return work_.take(event.subject); }
+  [[nodiscard]] StepMessage take_step(const Event& event) { return steps_.take(event.subject); }
+  [[nodiscard]] Refusal take_refusal(const Event& event) { return refusals_.take(event.subject); }
+  [[nodiscard]] std::vector<kv::KvEvent> take_kv_events(const Event& event) { return kv_events_.take(event.subject); }
+
+  /// Since when the gateway has known of a request that reaches the router now.
+  [[nodiscard]] TimePoint arrival_of_request() const { return time_->now() - spec_.gateway_time; }
+  /// Messages on their way; those without content (gone, abort) are not counted.
+  [[nodiscard]] std::size_t in_transit() const {
+    return requests_.in_transit() + work_.in_transit() + steps_.in_transit() + refusals_.in_transit() +
+           kv_events_.in_transit();
+  }
+
+ private:
+  void send(Duration delay, EventKind kind, std::uint64_t subject, WorkerId worker = {}) {
+    time_->schedule(time_->now() + delay, {.subject = subject, .worker = worker, .kind = kind});
+  }
+
+  VirtualTime* time_;
+  spec::SimulationSpec spec_;
+  Parcels<TurnRequest> requests_;
+  Parcels<engine::Request> work_;
+  Parcels<StepMessage> steps_;
+  Parcels<Refusal> refusals_;
+  Parcels<std::vector<kv::KvEvent>> kv_events_;
+};
+
+}  // namespace kvist::simulation

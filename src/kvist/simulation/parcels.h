@@ -1,0 +1,40 @@
+// What is on its way: the content of messages that events only point at.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "kvist/base/check.h"
+
+namespace kvist::simulation {
+
+/// A store of messages in transit: put one in, schedule an event with its number, take it out when the event comes.
+/// Numbers are used again; memory is that of the most messages that were in transit at once. One thread.
+template <class Message>
+class Parcels {
+ public:
+  [[nodiscard]] std::uint64_t put(Message message) {
+    if (free_.empty()) {
+      slots_.push_back(std::move(message));
+      return slots_.size() - 1;
+    }
+    const std::size_t slot = free_.back();
+    free_.pop_back();
+    slots_[slot] = std::move(message);
+    return slot;
+  }
+  [[nodiscard]] Message take(std::uint64_t slot) {
+    KVIST_CHECK(slot < slots_.size(), "no such parcel");
+    free_.push_back(static_cast<std::size_t>(slot));
+    return std::move(slots_[slot]);
+  }
+  [[nodiscard]] std::size_t in_transit() const { return slots_.size() - free_.size(); }
+
+ private:
+  std::vector<Message> slots_;
+  std::vector<std::size_t> free_;
+};
+
+}  // namespace kvist::simulation

@@ -1,0 +1,206 @@
+#include "kvist/simulation/simulated_gateway.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "kvist/kv/block_hash.h"
+
+namespace kvist::simulation {
+namespace {
+
+using dispatch::AttemptFailure;
+using dispatch::Outcome;
+
+std::vector<std::string> names_of(const std::vector<spec::WorkerSpec>& workers) {
+  std::vector<std::string> names;
+  names.reserve(workers.size());
+  for (const spec::WorkerSpec& worker : workers) names.push_back(worker.name);
+  return names;
+}
+
+dispatch::Dispatcher::Options dispatch_options(const spec::GatewaySpec& gateway) {
+  dispatch::Dispatcher::Options options;
+  options.max_in_flight = gateway.max_in_flight;
+  options.max_retries = gateway.max_retries;
+  return options;
+}
+
+}  // namespace
+
+SimulatedGateway::SimulatedGateway(const spec::DeploymentSpec& deployment, spec::RoutingMode mode,
+                                   const text::Tokenizer& tokenizer, VirtualTime& time, Network& network)
+    : spec_(deployment.gateway),
+      tokenizer_(&tokenizer),
+      time_(&time),
+      network_(&network),
+      fleet_(names_of(deployment.workers), {}),
+      router_({.model = spec_.model,
+               .block_size = spec_.block_size,
+               .workers = deployment.workers.size(),
+               .mode = mode,
+               .seed = spec_.seed}),
+      dispatcher_(dispatch_options(spec_), fleet_, router_) {
+  for (std::uint32_t i = 0; i < deployment.workers.size(); ++i) {
+    const spec::WorkerSpec& worker = deployment.workers[i];
+    fleet_.set_limits(WorkerId(i), {.block_size = worker.block_size,
+                                    .kv_blocks = worker.kv_blocks,
+                                    .max_batch_size = worker.max_batch_size,
+                                    .max_num_tokens = worker.max_num_tokens});
+    fleet_.on_success(WorkerId(i), time.now());
+  }
+}
+
+SimulatedGateway::Relayed* SimulatedGateway::find(TurnId id) {
+  std::unique_ptr<Relayed>* const found = live_.find(id);
+  return found == nullptr ? nullptr : found->get();
+}
+
+AnswerHead SimulatedGateway::head_of(TurnId id, const Relayed& relayed) const {
+  return {.turn = id, .worker = relayed.worker, .predicted_cached_tokens = relayed.predicted_cached_tokens};
+}
+
+void SimulatedGateway::on_request(TurnRequest request) {
+  last_read_ = request.id;
+  std::vector<TokenId> prompt;
+  Result<dispatch::Ticket> ticket = admit(request, prompt);
+  if (!ticket) {
+    network_->refusal_to_client({.turn = request.id, .error = std::move(ticket).error(), .head = {}});
+    return;
+  }
+  auto relayed = std::make_unique<Relayed>();
+  relayed->request = ticket->id;
+  relayed->turn = std::move(request.turn);
+  Relayed& live = *relayed;
+  live_[request.id] = std::move(relayed);
+  deadlines_.push(network_->arrival_of_request() + spec_.upstream_timeout, request.id);
+  arm_deadline();
+  attempt(request.id, live, ticket->decision, std::move(prompt));
+  if (std::erase(gone_unread_, request.id) > 0) on_client_gone(request.id);
+}
+
+Result<dispatch::Ticket> SimulatedGateway::admit(const TurnRequest& request, std::vector<TokenId>& prompt) {
+  const TimePoint arrived = network_->arrival_of_request();
+  if (!dispatcher_.has_room()) return dispatcher_.start({}, arrived);
+  prompt = template_.render(request.turn.messages, *tokenizer_);
+  const kv::BlockHash root = kv::root_hash({.model = spec_.model, .lora = "", .cache_salt = ""});
+  return dispatcher_.start(
+      {.prompt_tokens = static_cast<std::uint32_t>(prompt.size()),
+       .blocks = std::make_shared<const std::vector<kv::BlockHash>>(kv::hash_blocks(root, prompt, spec_.block_size))},
+      arrived);
+}
+
+void SimulatedGateway::attempt(TurnId id, Relayed& relayed, const routing::Decision& decision,
+                               std::vector<TokenId> prompt) {
+  relayed.worker = decision.worker;
+  relayed.predicted_cached_tokens = decision.predicted_cached_tokens;
+  // The worker renders the same messages with the same template, so the tokens can travel instead.
+  network_->request_to_worker(decision.worker, {.id = RequestId(id.value()),
+                                                .prompt = std::move(prompt),
+                                                .max_tokens = relayed.turn.max_tokens,
+                                                .seed = relayed.turn.seed,
+                                                .ignore_eos = relayed.turn.ignore_eos,
+                                                .cache_salt = {}});
+}
+
+void SimulatedGateway::on_refusal(Refusal refusal) {
+  Relayed* const relayed = find(refusal.turn);
+  if (relayed == nullptr) return;
+  // A full queue is the live worker's 429; everything else it says of a request is a 400.
+  if (refusal.error.code == ErrorCode::kResourceExhausted) {
+    return retry_or_end(refusal.turn, *relayed, AttemptFailure::kBackPressure, std::move(refusal.error),
+                        Outcome::kBackPressure);
+  }
+  refusal.head = head_of(refusal.turn, *relayed);
+  const TurnId turn = refusal.turn;
+  network_->refusal_to_client(std::move(refusal));
+  over(turn, Outcome::kRefused);
+}
+
+void SimulatedGateway::retry_or_end(TurnId id, Relayed& relayed, AttemptFailure failure, Error error, Outcome outcome) {
+  const auto next = dispatcher_.on_attempt_failed(relayed.request, failure, error.message, time_->now());
+  if (next) return attempt(id, relayed, *next, template_.render(relayed.turn.messages, *tokenizer_));
+  network_->refusal_to_client({.turn = id, .error = std::move(error), .head = head_of(id, relayed)});
+  over(id, outcome);
+}
+
+void SimulatedGateway::on_step(StepMessage step) {
+  for (const Piece& piece : step.pieces) relay(piece, step);
+  // Pieces of answers that were given up go on too: the client that left them does not look at them.
+  network_->step_to_client(std::move(step));
+}
+
+void SimulatedGateway::relay(const Piece& piece, StepMessage& step) {
+  Relayed* const relayed = find(piece.turn);
+  if (relayed == nullptr) return;
+  if (!relayed->stream_begun) {
+    relayed->stream_begun = true;
+    step.heads.push_back(head_of(piece.turn, *relayed));
+  }
+  if (!relayed->first_token && (piece.text_bytes > 0 || piece.is_last)) {
+    relayed->first_token = true;
+    dispatcher_.on_first_token(relayed->request);
+  }
+  if (piece.text_bytes > 0) dispatcher_.on_progress(relayed->request, 1);  // one chunk, however many tokens it holds
+  if (!piece.is_last) return;
+  dispatcher_.on_usage(relayed->request, piece.prompt_tokens, piece.cached_tokens);
+  over(piece.turn, Outcome::kCompleted);
+}
+
+void SimulatedGateway::on_kv_events(WorkerId worker, const std::vector<kv::KvEvent>& events) {
+  refused_kv_events_ += router_.on_kv_events(worker, events);
+}
+
+void SimulatedGateway::on_client_gone(TurnId turn) {
+  if (turn > last_read_) return gone_unread_.push_back(turn);
+  const Relayed* const relayed = find(turn);
+  if (relayed == nullptr) return;
+  network_->abort_at_worker(relayed->worker, turn);
+  over(turn, Outcome::kClientGone);
+}
+
+void SimulatedGateway::over(TurnId id, Outcome outcome) {
+  dispatcher_.finish(find(id)->request, outcome);
+  live_.erase(id);
+}
+
+void SimulatedGateway::arm_deadline() {
+  if (armed_deadline_) return;
+  armed_deadline_ = deadlines_.next([this](TurnId turn) { return live_.contains(turn); });
+  if (armed_deadline_) {
+    time_->schedule(*armed_deadline_, {.subject = 0, .worker = {}, .kind = EventKind::kGatewayDeadline});
+  }
+}
+
+void SimulatedGateway::on_deadline() {
+  armed_deadline_.reset();
+  const auto is_live = [this](TurnId turn) { return live_.contains(turn); };
+  while (const std::optional<TurnId> turn = deadlines_.pop_due(time_->now(), is_live)) time_out(*turn);
+  arm_deadline();
+}
+
+void SimulatedGateway::time_out(TurnId id) {
+  Relayed& relayed = *find(id);
+  network_->abort_at_worker(relayed.worker, id);
+  await_health_check(relayed.worker);
+  if (!relayed.stream_begun) {
+    return retry_or_end(id, relayed, AttemptFailure::kTimedOut,
+                        {ErrorCode::kDeadlineExceeded, "no worker answered in time"}, Outcome::kTimedOut);
+  }
+  dispatcher_.on_stream_broken(relayed.request, "the request took too long", time_->now());
+  network_->refusal_to_client(
+      {.turn = id, .error = {ErrorCode::kUnavailable, "the worker broke off its answer"}, .head = {}});
+  over(id, Outcome::kBrokenStream);
+}
+
+// Health checks of a worker that is healthy change nothing, so only those after a failure happen here.
+void SimulatedGateway::await_health_check(WorkerId worker) {
+  const auto checks = time_->now().time_since_epoch() / spec_.health_interval;
+  time_->schedule(TimePoint(spec_.health_interval * (checks + 1)),
+                  {.subject = 0, .worker = worker, .kind = EventKind::kHealthCheck});
+}
+
+void SimulatedGateway::on_health_check(WorkerId worker) {
+  fleet_.on_success(worker, time_->now());
+}
+
+}  // namespace kvist::simulation

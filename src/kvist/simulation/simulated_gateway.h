@@ -1,0 +1,90 @@
+// The gateway in virtual time.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kvist/base/error.h"
+#include "kvist/base/flat_map.h"
+#include "kvist/base/id.h"
+#include "kvist/base/time.h"
+#include "kvist/dispatch/dispatcher.h"
+#include "kvist/dispatch/fleet.h"
+#include "kvist/routing/router.h"
+#include "kvist/simulation/deadlines.h"
+#include "kvist/simulation/messages.h"
+#include "kvist/simulation/network.h"
+#include "kvist/simulation/virtual_time.h"
+#include "kvist/spec/deployment.h"
+#include "kvist/text/chat.h"
+#include "kvist/text/tokenizer.h"
+
+namespace kvist::simulation {
+
+/// Reads, routes, relays and retries as gateway/proxy.cc and gateway/proxied_request.cc do: the same fleet, dispatcher,
+/// router, chat template and hashing, told the same things in the same order. Workers are healthy from the start. One
+/// thread. Invariant: a turn is in live_ exactly while the dispatcher has its request in flight.
+class SimulatedGateway {
+ public:
+  /// Clock, network and tokenizer outlive it. `deployment` names the workers and, in its gateway part, everything else.
+  SimulatedGateway(const spec::DeploymentSpec& deployment, spec::RoutingMode mode, const text::Tokenizer& tokenizer,
+                   VirtualTime& time, Network& network);
+
+  void on_request(TurnRequest request);
+  void on_client_gone(TurnId turn);
+  void on_deadline();
+  void on_health_check(WorkerId worker);
+  /// The worker answered with an error instead of a stream.
+  void on_refusal(Refusal refusal);
+  void on_step(StepMessage step);
+  void on_kv_events(WorkerId worker, const std::vector<kv::KvEvent>& events);
+
+  [[nodiscard]] bool idle() const { return live_.empty(); }
+  [[nodiscard]] const dispatch::Fleet& fleet() const { return fleet_; }
+  [[nodiscard]] const routing::Router& router() const { return router_; }
+  [[nodiscard]] const dispatch::Dispatcher& dispatcher() const { return dispatcher_; }
+  /// KV events that the index did not take.
+  [[nodiscard]] std::uint64_t refused_kv_events() const { return refused_kv_events_; }
+
+ private:
+  struct Relayed {
+    RequestId request;  // the dispatcher's
+    WorkerId worker;    // of the attempt under way
+    std::uint32_t predicted_cached_tokens = 0;
+    bool stream_begun = false;  // something of the answer went to the client
+    bool first_token = false;   // the answer's first token was seen
+    workload::StartTurn turn;   // kept for a further attempt
+  };
+
+  [[nodiscard]] Result<dispatch::Ticket> admit(const TurnRequest& request, std::vector<TokenId>& prompt);
+  void attempt(TurnId id, Relayed& relayed, const routing::Decision& decision, std::vector<TokenId> prompt);
+  void retry_or_end(TurnId id, Relayed& relayed, dispatch::AttemptFailure failure, Error error,
+                    dispatch::Outcome outcome);
+  void relay(const Piece& piece, StepMessage& step);
+  void time_out(TurnId id);
+  void over(TurnId id, dispatch::Outcome outcome);
+  void arm_deadline();
+  void await_health_check(WorkerId worker);
+  [[nodiscard]] AnswerHead head_of(TurnId id, const Relayed& relayed) const;
+  [[nodiscard]] Relayed* find(TurnId id);
+
+  spec::GatewaySpec spec_;
+  const text::Tokenizer* tokenizer_;
+  text::SimpleChatTemplate template_;
+  VirtualTime* time_;
+  Network* network_;
+  dispatch::Fleet fleet_;
+  routing::Router router_;
+  dispatch::Dispatcher dispatcher_;
+  FlatMap<TurnId, std::unique_ptr<Relayed>> live_;
+  Deadlines deadlines_;
+  std::optional<TimePoint> armed_deadline_;
+  TurnId last_read_;                 // turns come in the order of their numbers
+  std::vector<TurnId> gone_unread_;  // clients that left before their request was read
+  std::uint64_t refused_kv_events_ = 0;
+};
+
+}  // namespace kvist::simulation

@@ -1,0 +1,150 @@
+#include "kvist/simulation/simulated_load.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "kvist/base/check.h"
+
+namespace kvist::simulation {
+
+using workload::TurnOutcome;
+
+SimulatedLoad::SimulatedLoad(Options options, workload::TurnSource& source, VirtualTime& time, Network& network,
+                             TurnObserver& observer)
+    : options_(std::move(options)),
+      source_(&source),
+      time_(&time),
+      network_(&network),
+      observer_(&observer),
+      recorder_(options_.window) {}
+
+SimulatedLoad::Turn* SimulatedLoad::find(TurnId id) {
+  std::unique_ptr<Turn>* const found = turns_.find(id);
+  return found == nullptr ? nullptr : found->get();
+}
+
+void SimulatedLoad::poll() {
+  launch(source_->poll(time_->now()));
+  arm();
+}
+
+void SimulatedLoad::arm() {
+  const std::optional<TimePoint> wakeup = source_->next_wakeup();
+  if (wakeup == armed_) return;
+  armed_ = wakeup;
+  ++armings_;  // an event of an earlier arming means nothing any more
+  if (wakeup) time_->schedule(*wakeup, {.subject = armings_, .worker = {}, .kind = EventKind::kLoadWakeup});
+}
+
+void SimulatedLoad::on_wakeup(const Event& event) {
+  if (event.subject != armings_ || source_->stopped()) return;
+  armed_.reset();
+  poll();
+}
+
+void SimulatedLoad::launch(std::vector<workload::StartTurn> turns) {
+  const TimePoint now = time_->now();
+  for (workload::StartTurn& turn : turns) {
+    if (turn.turn == 0) recorder_.on_conversation_started(now);
+    const TurnId id(++last_turn_);
+    auto under_way = std::make_unique<Turn>(workload::TurnClock(turn.conversation, turn.turn, turn.intended));
+    under_way->clock.on_sent(now);
+    turns_[id] = std::move(under_way);
+    observer_->on_turn_started(now);
+    deadlines_.push(now + options_.request_timeout, id);
+    network_->request_to_gateway({.id = id, .turn = std::move(turn)});
+  }
+  arm_deadline();
+}
+
+void SimulatedLoad::arm_deadline() {
+  if (armed_deadline_) return;
+  armed_deadline_ = deadlines_.next([this](TurnId turn) { return turns_.contains(turn); });
+  if (armed_deadline_) {
+    time_->schedule(*armed_deadline_, {.subject = 0, .worker = {}, .kind = EventKind::kClientDeadline});
+  }
+}
+
+void SimulatedLoad::on_deadline() {
+  armed_deadline_.reset();
+  const auto is_live = [this](TurnId turn) { return turns_.contains(turn); };
+  while (const std::optional<TurnId> turn = deadlines_.pop_due(time_->now(), is_live)) {
+    network_->client_gone(*turn);
+    finish(*turn, TurnOutcome::kFailed,
+           fmt::format("no whole answer within {:g} s", to_seconds(options_.request_timeout)));
+  }
+  arm_deadline();
+}
+
+void SimulatedLoad::on_step(const StepMessage& step) {
+  const TimePoint now = time_->now();
+  for (const AnswerHead& head : step.heads) take_head(head);
+  std::uint32_t chunks = 0;
+  for (const Piece& piece : step.pieces) {
+    Turn* const turn = find(piece.turn);
+    if (turn == nullptr) continue;  // given up before
+    const bool is_first = !turn->clock.has_first_token();
+    if (turn->clock.on_chunk(step.text_of(piece), now)) {
+      ++chunks;
+      if (is_first) recorder_.on_first_token(now, now - turn->clock.sample().sent);
+      turn->reply += step.text_of(piece);
+    }
+    if (piece.is_last) take_end(piece.turn, *turn, piece);
+  }
+  // Once for the step: the recorder adds them up anyway.
+  if (chunks > 0) recorder_.on_content_chunks(now, chunks);
+}
+
+void SimulatedLoad::take_head(const AnswerHead& head) {
+  if (Turn* const turn = find(head.turn)) {
+    turn->clock.on_route(options_.worker_names[head.worker.value()], head.predicted_cached_tokens);
+  }
+}
+
+void SimulatedLoad::take_end(TurnId id, Turn& turn, const Piece& piece) {
+  turn.clock.on_usage(piece.prompt_tokens, piece.cached_tokens, piece.completion_tokens);
+  if (turn.clock.has_first_token()) return finish(id, TurnOutcome::kSucceeded, "");
+  finish(id, TurnOutcome::kFailed, "the answer had no content");  // as loadgen::AnswerReader::check_whole()
+}
+
+void SimulatedLoad::on_refusal(const Refusal& refusal) {
+  if (find(refusal.turn) == nullptr) return;
+  if (refusal.head) take_head(*refusal.head);
+  finish(refusal.turn, TurnOutcome::kFailed,
+         fmt::format("{}: {}", to_string(refusal.error.code), refusal.error.message));
+}
+
+void SimulatedLoad::finish(TurnId id, TurnOutcome outcome, std::string error) {
+  const TimePoint now = time_->now();
+  Turn* const found = find(id);
+  KVIST_CHECK(found != nullptr, fmt::format("turn {} ends once", id.value()));
+  std::string reply = std::move(found->reply);
+  workload::TurnSample sample = found->clock.finish(outcome, std::move(error), now);
+  turns_.erase(id);
+  const ConversationId conversation = sample.conversation;
+  observer_->on_turn_ended(sample, now);
+  recorder_.on_turn_finished(std::move(sample), now);
+  launch(source_->on_turn_finished(conversation, std::move(reply), outcome, now));
+  if (!source_->stopped()) arm();
+}
+
+void SimulatedLoad::abandon() {
+  KVIST_CHECK(source_->stopped(), "turns are broken off when no new one can come");
+  const TimePoint now = time_->now();
+  std::vector<std::pair<ConversationId, TurnId>> all;
+  turns_.for_each(
+      [&](TurnId id, const std::unique_ptr<Turn>& turn) { all.emplace_back(turn->clock.sample().conversation, id); });
+  std::ranges::sort(all);
+  for (const auto& [conversation, id] : all) {
+    network_->client_gone(id);
+    const workload::TurnSample sample = find(id)->clock.finish(TurnOutcome::kAbandoned, "", now);
+    turns_.erase(id);
+    observer_->on_turn_ended(sample, now);
+    recorder_.on_turn_finished(sample, now);
+    (void)source_->on_turn_finished(conversation, "", TurnOutcome::kAbandoned, now);
+  }
+}
+
+}  // namespace kvist::simulation

@@ -1,0 +1,92 @@
+// The load generator in virtual time.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kvist/base/flat_map.h"
+#include "kvist/base/time.h"
+#include "kvist/simulation/deadlines.h"
+#include "kvist/simulation/messages.h"
+#include "kvist/simulation/network.h"
+#include "kvist/simulation/virtual_time.h"
+#include "kvist/workload/recorder.h"
+#include "kvist/workload/turn_clock.h"
+#include "kvist/workload/turn_source.h"
+
+namespace kvist::simulation {
+
+/// Hears of every turn's beginning and end: how a run is checked while it goes on.
+class TurnObserver {
+ public:
+  virtual ~TurnObserver() = default;
+  virtual void on_turn_started(TimePoint now) = 0;
+  virtual void on_turn_ended(const workload::TurnSample& sample, TimePoint now) = 0;
+};
+
+/// Carries out what a TurnSource wants, as loadgen/service.cc and loadgen/turn_call.cc do over HTTP: the same source,
+/// stopwatch and recorder, called in the same order. One thread. Invariant: one entry of turns_ per turn in flight of
+/// the source.
+class SimulatedLoad {
+ public:
+  struct Options {
+    Duration request_timeout{};
+    Duration window{};                      ///< of the recorder
+    std::vector<std::string> worker_names;  ///< by WorkerId, as the gateway's headers say them
+  };
+
+  /// All but the options outlive it.
+  SimulatedLoad(Options options, workload::TurnSource& source, VirtualTime& time, Network& network,
+                TurnObserver& observer);
+
+  void start() { poll(); }
+  /// No new turn begins from here on.
+  void stop() { source_->stop(); }
+  /// Breaks off what is in flight, as abandoned. Requires stop().
+  void abandon();
+
+  void on_wakeup(const Event& event);
+  void on_deadline();
+  void on_step(const StepMessage& step);
+  void on_refusal(const Refusal& refusal);
+
+  [[nodiscard]] std::uint32_t in_flight() const { return static_cast<std::uint32_t>(turns_.size()); }
+  [[nodiscard]] const workload::TurnSource& source() const { return *source_; }
+  [[nodiscard]] workload::Recorder& recorder() { return recorder_; }
+  [[nodiscard]] std::uint64_t turns_started() const { return last_turn_; }
+
+ private:
+  struct Turn {
+    explicit Turn(workload::TurnClock its_clock) : clock(std::move(its_clock)) {}
+    workload::TurnClock clock;
+    std::string reply;
+  };
+
+  [[nodiscard]] Turn* find(TurnId id);
+  void poll();
+  void arm();
+  void arm_deadline();
+  void launch(std::vector<workload::StartTurn> turns);
+  void take_head(const AnswerHead& head);
+  void take_end(TurnId id, Turn& turn, const Piece& piece);
+  void finish(TurnId id, workload::TurnOutcome outcome, std::string error);
+
+  Options options_;
+  workload::TurnSource* source_;
+  VirtualTime* time_;
+  Network* network_;
+  TurnObserver* observer_;
+  workload::Recorder recorder_;
+  FlatMap<TurnId, std::unique_ptr<Turn>> turns_;
+  Deadlines deadlines_;
+  std::uint64_t last_turn_ = 0;
+  std::uint64_t armings_ = 0;
+  std::optional<TimePoint> armed_;           // when the source is polled next
+  std::optional<TimePoint> armed_deadline_;  // when on_deadline() comes next
+};
+
+}  // namespace kvist::simulation

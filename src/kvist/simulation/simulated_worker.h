@@ -1,0 +1,55 @@
+// One worker in virtual time.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "kvist/base/error.h"
+#include "kvist/base/id.h"
+#include "kvist/base/time.h"
+#include "kvist/engine/timed/engine_driver.h"
+#include "kvist/simulation/network.h"
+#include "kvist/simulation/virtual_time.h"
+#include "kvist/text/tokenizer.h"
+
+namespace kvist::simulation {
+
+/// Drives an engine as worker/engine_runner.cc and worker/generations.cc do on their loop: input is handled when all
+/// that arrives at the same instant is there; at the end of a step its KV events go out, then its tokens. One thread.
+class SimulatedWorker {
+ public:
+  /// Tokenizer, clock and network outlive it.
+  SimulatedWorker(WorkerId id, std::unique_ptr<engine::EngineDriver> driver, const text::Tokenizer& tokenizer,
+                  VirtualTime& time, Network& network);
+
+  void on_request(engine::Request request);
+  void on_abort(TurnId turn);
+  void on_wake();
+  void on_timer(const Event& event);
+
+  [[nodiscard]] const engine::EngineDriver& driver() const { return *driver_; }
+  [[nodiscard]] bool idle() const { return driver_->core().idle(); }
+  /// The longest step that ended since the last call; zero where none did.
+  [[nodiscard]] Duration take_longest_step();
+
+ private:
+  void wake();
+  void run();
+  void arm();
+  void send(const std::vector<engine::RequestOutput>& outputs);
+
+  WorkerId id_;
+  std::unique_ptr<engine::EngineDriver> driver_;
+  const text::Tokenizer* tokenizer_;
+  VirtualTime* time_;
+  Network* network_;
+  bool wake_posted_ = false;
+  std::uint64_t armings_ = 0;
+  std::optional<TimePoint> armed_;  // when the next step ends
+  TimePoint step_began_;            // of the oldest step under way
+  Duration longest_step_{};
+};
+
+}  // namespace kvist::simulation
