@@ -10,13 +10,13 @@
 namespace kvist::simulation {
 namespace {
 
-struct Run {
+struct LevelRun {
   LevelOutcome outcome;
   std::vector<workload::TurnSample> turns;
 };
 
-Run run(const spec::SweepSpec& sweep, const LevelPlan& level) {
-  Run run;
+LevelRun run_level(const spec::SweepSpec& sweep, const LevelPlan& level) {
+  LevelRun run;
   Result<LevelOutcome> outcome =
       simulate_level(sweep, level, [&](std::vector<workload::TurnSample> turns) -> Result<void> {
         for (workload::TurnSample& turn : turns) run.turns.push_back(std::move(turn));
@@ -31,7 +31,7 @@ TEST(Level, DrivesTheDemoInBothModes) {
   const Result<spec::SweepSpec> sweep = spec::load_sweep(KVIST_SOURCE_DIR "/examples/sweeps/demo.yaml");
   ASSERT_TRUE(sweep) << sweep.error().message;
   for (const spec::RoutingMode mode : sweep->modes) {
-    const Run level = run(*sweep, {.mode = mode, .concurrency = 12, .seed = sweep->workload.seed});
+    const LevelRun level = run_level(*sweep, {.mode = mode, .concurrency = 12, .seed = sweep->workload.seed});
     EXPECT_EQ(level.outcome.snapshots.size(), 3U);
     EXPECT_GT(level.turns.size(), 200U);
     for (const workload::TurnSample& turn : level.turns) {
