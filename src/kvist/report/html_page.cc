@@ -1,10 +1,16 @@
 #include "kvist/report/html_page.h"
 
+#include <fmt/format.h>
+
 #include <string_view>
 
 #include "kvist/report/document.h"
+#include "kvist/report/figures.h"
+#include "kvist/report/mode_names.h"
 #include "kvist/report/run_plots.h"
+#include "kvist/report/slow_turn_table.h"
 #include "kvist/report/sweep_document.h"
+#include "kvist/report/timeline_svg.h"
 
 namespace kvist::report {
 namespace {
@@ -47,6 +53,17 @@ svg text { font: 11px system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; 
 svg .grid { stroke: var(--rule); stroke-width: 1; }
 svg .base { stroke: var(--soft); stroke-width: 1; }
 svg .line { fill: none; stroke-width: 2; stroke-linejoin: round; stroke-linecap: round; }
+svg .band { opacity: .16; }
+svg .b0 { fill: var(--s0); } svg .b1 { fill: var(--s1); } svg .b2 { fill: var(--s2); } svg .b3 { fill: var(--s3); } svg .b4 { fill: var(--s4); }
+details.timeline { margin: .5rem 0; }
+figure.timeline { margin: .75rem 0; }
+figure.timeline p { font-size: .85rem; color: var(--soft); margin: .2rem 0; }
+svg .frame { fill: none; stroke: var(--rule); } svg .warm { fill: var(--rule); opacity: .35; }
+svg .track { fill: none; stroke-width: 1.2; stroke-linejoin: round; }
+svg .cap { fill: none; stroke: var(--soft); stroke-dasharray: 3 3; }
+svg text.name { font-weight: 600; }
+svg .slow { stroke: var(--ink); stroke-width: 1; }
+svg .other { fill: var(--soft); }
 svg .dashed { stroke-dasharray: 5 4; }
 svg .mark { stroke-width: 1.5; }
 svg .mark.hollow { fill: var(--panel); }
@@ -57,10 +74,53 @@ svg .s3 { stroke: var(--s3); } svg .mark.s3:not(.hollow) { fill: var(--s3); }
 svg .s4 { stroke: var(--s4); } svg .mark.s4:not(.hollow) { fill: var(--s4); }
 )css";
 
+/// One colour per worker of a timeline, by its place: --t0 ... --t7.
+constexpr std::string_view kWorkerStyle = R"css(
+:root { --t0: #1668c7; --t1: #c2560a; --t2: #17805a; --t3: #8a3fb5; --t4: #a3324a; --t5: #6d6a00; --t6: #00737f; --t7: #6b7785; }
+@media (prefers-color-scheme: dark) {
+  :root { --t0: #62a8ff; --t1: #f39a57; --t2: #52c79b; --t3: #cf94ef; --t4: #f0859b; --t5: #cdc84a; --t6: #4cc5d2; --t7: #a3afbd; }
+}
+svg path.t0 { stroke: var(--t0); } svg circle.t0, svg text.t0 { fill: var(--t0); }
+svg path.t1 { stroke: var(--t1); } svg circle.t1, svg text.t1 { fill: var(--t1); }
+svg path.t2 { stroke: var(--t2); } svg circle.t2, svg text.t2 { fill: var(--t2); }
+svg path.t3 { stroke: var(--t3); } svg circle.t3, svg text.t3 { fill: var(--t3); }
+svg path.t4 { stroke: var(--t4); } svg circle.t4, svg text.t4 { fill: var(--t4); }
+svg path.t5 { stroke: var(--t5); } svg circle.t5, svg text.t5 { fill: var(--t5); }
+svg path.t6 { stroke: var(--t6); } svg circle.t6, svg text.t6 { fill: var(--t6); }
+svg path.t7 { stroke: var(--t7); } svg circle.t7, svg text.t7 { fill: var(--t7); }
+)css";
+
 void append_plots(std::string& out, const std::vector<Plot>& plots) {
   out += "<div class=\"plots\">\n";
   for (const Plot& plot : plots) out += render_svg(plot);
   out += "</div>\n";
+}
+
+/// Per level and mode, folded: the drawing, and the slowest turns as a table.
+void append_timelines(std::string& out, const RunAnalysis& analysis) {
+  std::string levels;
+  for (const MeasuredLevel& level : analysis.levels()) {
+    const Measurement& shown = timeline_shown(level);
+    if (shown.timelines.empty()) continue;
+    std::string title = fmt::format("{} at {}: TTFT p95 {}", long_name(level.analysis.mode), level.analysis.concurrency,
+                                    format_ms(shown.timelines.ttft_p95_ms));
+    if (level.repetitions.size() > 1) {
+      title +=
+          fmt::format(" (repetition {} of {}, the highest)", shown.record.repetition + 1, level.repetitions.size());
+    }
+    levels += "<details class=\"timeline\"><summary>" + escape_html(title) + "</summary>\n";
+    levels += render_timeline(shown.timelines, title);
+    Table table{.columns = slow_turn_columns(), .rows = {}};
+    for (const SlowTurn& turn : shown.timelines.slowest) table.rows.push_back(slow_turn_cells(turn));
+    levels += html_of({std::move(table)}, {}) + "</details>\n";
+  }
+  if (levels.empty()) return;
+  out +=
+      "<h2>Timelines</h2>\n<p>What each worker did over time, and below it each turn's TTFT at the instant it was "
+      "sent, "
+      "in the colour of its worker; ringed: above the level's p95 (dashed). Below the drawing its slowest turns. "
+      "Turns up to p95 are thinned out, long timelines joined; timeline.csv has every reading.</p>\n";
+  out += levels;
 }
 
 }  // namespace
@@ -77,8 +137,10 @@ std::string html_page(const RunAnalysis& analysis) {
   page += escape_html(analysis.run().name + " - " + title_of(analysis));
   page += "</title>\n<style>";
   page += kStyle;
+  page += kWorkerStyle;
   page += "</style>\n</head>\n<body>\n";
   page += html_of(build_document(analysis), plots);
+  append_timelines(page, analysis);
   page += "</body>\n</html>\n";
   return page;
 }

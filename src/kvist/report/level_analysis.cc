@@ -6,6 +6,8 @@
 #include <cmath>
 #include <map>
 
+#include "kvist/report/sample_summary.h"
+
 namespace kvist::report {
 namespace {
 
@@ -68,9 +70,18 @@ bool has_first_token(const TurnSample& turn) {
   return turn.first_token != TimePoint{};
 }
 
+/// Without gaps a turn's tokens count as spread evenly between its first and its last one.
+double evenly_spread_tokens(const results::LevelRecord& level, const TurnSample& turn) {
+  const double length = to_milliseconds(turn.last_token - turn.first_token);
+  const double from = std::max(0.0, to_milliseconds(level.measure_from - turn.first_token));
+  const double to = std::min(length, to_milliseconds(level.measure_to - turn.first_token));
+  return to > from ? turn.completion_tokens * (to - from) / length : 0;
+}
+
 /// Tokens of a turn that arrived within the window: its tokens are spread evenly over its content chunks, whose
 /// instants are known from the gaps.
 double tokens_in_window(const results::LevelRecord& level, const TurnSample& turn) {
+  if (turn.gaps_ms.empty() && turn.last_token > turn.first_token) return evenly_spread_tokens(level, turn);
   const double from = to_milliseconds(level.measure_from - turn.first_token);
   const double to = to_milliseconds(level.measure_to - turn.first_token);
   double at = 0;
@@ -100,7 +111,7 @@ void add_rates(const results::LevelRecord& level, ExactFigures& exact) {
 
 void add_exact_figures(const results::LevelRecord& level, LevelAnalysis& analysis) {
   std::vector<double> tpot;
-  std::vector<double> itl;
+  std::vector<float> itl;
   std::vector<double> itl_means;
   std::vector<double> latency;
   for (const TurnSample& turn : level.turns) {
@@ -111,7 +122,7 @@ void add_exact_figures(const results::LevelRecord& level, LevelAnalysis& analysi
     if (const std::optional<double> value = turn.tpot_ms()) add_finite(tpot, *value);
     double sum = 0;
     for (const float gap : turn.gaps_ms) {
-      add_finite(itl, static_cast<double>(gap));
+      if (std::isfinite(gap)) itl.push_back(gap);
       sum += static_cast<double>(gap);
     }
     if (!turn.gaps_ms.empty()) add_finite(itl_means, sum / static_cast<double>(turn.gaps_ms.size()));
@@ -119,7 +130,7 @@ void add_exact_figures(const results::LevelRecord& level, LevelAnalysis& analysi
   std::sort(analysis.sorted_ttft_ms.begin(), analysis.sorted_ttft_ms.end());
   analysis.exact.ttft_ms = describe(analysis.sorted_ttft_ms);
   analysis.exact.tpot_ms = describe(std::move(tpot));
-  analysis.exact.itl_ms = describe(std::move(itl));
+  analysis.exact.itl_ms = describe_in_place(itl);
   analysis.exact.itl_request_mean_ms = describe(std::move(itl_means));
   analysis.exact.latency_ms = describe(std::move(latency));
   add_rates(level, analysis.exact);

@@ -31,17 +31,19 @@ struct PublishedFigures {
   SnapshotMean error_pct;
 };
 
-/// Exact figures. The percentiles are over all successful turns sent within [measure_from, measure_to]; the rates over
+/// Exact figures of one measurement; of several repetitions the mean of each figure (count: the sum, min and max: the
+/// outermost). The percentiles are over all successful turns sent within [measure_from, measure_to]; the rates over
 /// what happened within that window. Without a window (both ends equal) the rates are nothing.
 struct ExactFigures {
   Distribution ttft_ms;
   Distribution tpot_ms;              ///< turns with at least two tokens
-  Distribution itl_ms;               ///< all token gaps pooled
+  Distribution itl_ms;               ///< all token gaps pooled; no samples where gaps were not kept
   Distribution itl_request_mean_ms;  ///< one value per turn: the mean of its gaps
   Distribution latency_ms;
   double window_s = 0;
-  std::optional<double> output_tokens_per_s;  ///< a turn's tokens spread evenly over its content chunks
-  std::optional<double> turns_per_s;          ///< turns that ended, well or not
+  /// A turn's tokens spread evenly over its content chunks; between its first and last token where gaps were not kept.
+  std::optional<double> output_tokens_per_s;
+  std::optional<double> turns_per_s;  ///< turns that ended, well or not
   std::optional<double> conversation_starts_per_s;
 };
 
@@ -111,6 +113,7 @@ struct LevelAnalysis {
   std::vector<double> sorted_ttft_ms;  ///< the samples behind exact.ttft_ms, for the distribution plot
 };
 
+/// Linear in the level's samples; keeps nothing of them but the sorted TTFTs.
 [[nodiscard]] LevelAnalysis analyse(const results::LevelRecord& level, const spec::MethodSpec& method);
 
 }  // namespace kvist::report

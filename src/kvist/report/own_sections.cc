@@ -71,12 +71,12 @@ void add_rates(Document& document, const RunAnalysis& analysis) {
 
 /// Which published figures stand on fewer snapshots than were taken, said level by level.
 void add_snapshot_counts(Document& document, const RunAnalysis& analysis) {
-  const std::uint32_t planned = analysis.sweep().method.snapshots;
   Bullets bullets;
   for (const MeasuredLevel& level : analysis.levels()) {
     const PublishedFigures& p = level.analysis.published;
+    const std::size_t planned = analysis.sweep().method.snapshots * level.counted();
     const std::size_t with_value = std::min(
-        {p.ttft_p50_ms.snapshots, p.tpot_p50_ms.snapshots, p.latency_p50_ms.snapshots, level.record->snapshots.size()});
+        {p.ttft_p50_ms.snapshots, p.tpot_p50_ms.snapshots, p.latency_p50_ms.snapshots, level.record.snapshots.size()});
     if (with_value == planned) continue;
     bullets.items.push_back(
         {{fmt::format("{} at {}: TTFT from {}, TPOT from {}, latency from {} of {} planned snapshots",
@@ -84,8 +84,9 @@ void add_snapshot_counts(Document& document, const RunAnalysis& analysis) {
                       p.tpot_p50_ms.snapshots, p.latency_p50_ms.snapshots, planned)}});
   }
   if (bullets.items.empty()) {
-    document.push_back(
-        Paragraph{{{fmt::format("Every published figure above is the mean over all {} snapshots.", planned)}}});
+    document.push_back(Paragraph{
+        {{fmt::format("Every published figure above is the mean over all {} snapshots{}.",
+                      analysis.sweep().method.snapshots, analysis.repeated() ? " of each repetition" : "")}}});
     return;
   }
   document.push_back(Paragraph{{{"Snapshots without a value are left out of the published means:"}}});
@@ -147,7 +148,7 @@ void add_workers(Document& document, const RunAnalysis& analysis) {
   Table table = table_with({"Worker", "Turns", "KV use max", "Running mean", "Waiting max", "Evictions", "Preemptions",
                             "Restarts", "Acceptance rate", "Prefilled tokens", "Generated tokens"});
   for (const MeasuredLevel& level : analysis.levels()) {
-    for (const results::WorkerLevelRecord& w : level.record->workers) {
+    for (const results::WorkerLevelRecord& w : level.record.workers) {
       std::vector<std::string> row = row_of(level);
       add_cells(row, {w.worker, turns_cell(level.analysis, w.worker), format_pct(w.kv_usage_max * 100),
                       format_fixed(w.running_mean, 1), format_fixed(w.waiting_max, 0), format_count(w.evictions),
@@ -192,10 +193,15 @@ void add_hit_rate_check(Document& document, const RunAnalysis& analysis) {
 }
 
 void add_load_generator(Document& document, const RunAnalysis& analysis) {
+  if (analysis.run().simulated) {
+    document.push_back(Heading{2, "Load generator health"});
+    document.push_back(Paragraph{{{"Nothing to measure: a simulated client takes no time and no processor."}}});
+    return;
+  }
   Table table = table_with({"Loop delay p99", "Loop delay max", "CPU share", "Send delay p99", "Verdict"});
   table.columns.back().align = Align::kLeft;
   for (const MeasuredLevel& level : analysis.levels()) {
-    const results::ClientHealth& c = level.record->client;
+    const results::ClientHealth& c = level.record.client;
     const ClientVerdict& verdict = level.analysis.client;
     std::vector<std::string> row = row_of(level);
     add_cells(row, {format_fixed(c.loop_delay_p99_ms, 2) + "ms", format_fixed(c.loop_delay_max_ms, 2) + "ms",
@@ -216,7 +222,7 @@ void add_load_generator(Document& document, const RunAnalysis& analysis) {
 void add_remarks(Document& document, const RunAnalysis& analysis) {
   Bullets bullets;
   for (const MeasuredLevel& level : analysis.levels()) {
-    for (const std::string& remark : level.record->remarks) {
+    for (const std::string& remark : level.record.remarks) {
       bullets.items.push_back(
           {strong(fmt::format("{} at {}:", short_name(level.analysis.mode), level.analysis.concurrency)),
            {" " + remark}});

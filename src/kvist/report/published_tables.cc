@@ -23,8 +23,17 @@ std::string format_rps(std::optional<double> value) {
   return format_fixed(value, 2);
 }
 
+/// The figure; over several repetitions their mean and standard deviation: "223ms ± 4.20ms".
+std::string cell_of(const MeasuredLevel* level, LevelFigure figure, Format format) {
+  std::string cell = format(value_of(level, figure));
+  if (level == nullptr || level->repetitions.size() < 2) return cell;
+  const std::optional<Spread> spread = level->spread(figure);
+  if (spread && spread->count > 1) cell += " ± " + format(spread->standard_deviation);
+  return cell;
+}
+
 std::string error_cell(const MeasuredLevel* level) {
-  std::string cell = format_pct(value_of(level, figure::error_pct));
+  std::string cell = cell_of(level, figure::error_pct, format_pct);
   if (level != nullptr && level->analysis.excluded) cell += " (excluded)";
   return cell;
 }
@@ -50,7 +59,7 @@ Table level_table(const RunAnalysis& analysis, const std::vector<LevelColumn>& c
 LevelColumn column_of(const RunAnalysis& analysis, spec::RoutingMode mode, std::string title, LevelFigure figure,
                       Format format) {
   return {std::move(title), [&analysis, mode, figure, format](std::uint32_t concurrency) {
-            return format(value_of(analysis.find(mode, concurrency), figure));
+            return cell_of(analysis.find(mode, concurrency), figure, format);
           }};
 }
 

@@ -5,6 +5,7 @@
 #include "kvist/base/json_writer.h"
 #include "kvist/report/level_figures.h"
 #include "kvist/report/mode_names.h"
+#include "kvist/report/named_figures.h"
 
 namespace kvist::report {
 namespace {
@@ -36,16 +37,7 @@ void optional_field(JsonWriter& json, std::string_view key, const std::optional<
 }
 
 void published_keys(JsonWriter& json, const LevelAnalysis& a) {
-  number(json, "ttft_p50_ms", figure::ttft_p50_ms(a), kMsDecimals);
-  number(json, "ttft_p95_ms", figure::ttft_p95_ms(a), kMsDecimals);
-  number(json, "kv_hit_rate_pct", figure::kv_hit_rate_pct(a), kPctDecimals);
-  number(json, "error_pct", figure::error_pct(a), kPctDecimals);
-  number(json, "actual_rps", figure::actual_rps(a), kRateDecimals);
-  number(json, "tops", figure::tops(a), kRateDecimals);
-  number(json, "tpot_p50_ms", figure::tpot_p50_ms(a), kMsDecimals);
-  number(json, "tpot_p95_ms", figure::tpot_p95_ms(a), kMsDecimals);
-  number(json, "latency_p50_ms", figure::latency_p50_ms(a), kMsDecimals);
-  number(json, "latency_p95_ms", figure::latency_p95_ms(a), kMsDecimals);
+  for (const NamedFigure& named : published_figures()) number(json, named.key, named.figure(a), named.decimals);
 }
 
 void distribution(JsonWriter& json, std::string_view key, const Distribution& d) {
@@ -75,7 +67,7 @@ void exact_figures(JsonWriter& json, const ExactFigures& exact) {
 
 void snapshot_figures(JsonWriter& json, const MeasuredLevel& level) {
   const PublishedFigures& p = level.analysis.published;
-  json.key("snapshots").begin_object().field("count", level.record->snapshots.size());
+  json.key("snapshots").begin_object().field("count", level.record.snapshots.size());
   json.field("with_ttft", p.ttft_p50_ms.snapshots);
   json.field("with_tpot", p.tpot_p50_ms.snapshots);
   json.field("with_latency", p.latency_p50_ms.snapshots);
@@ -93,7 +85,7 @@ void turn_counts(JsonWriter& json, std::string_view key, const TurnCounts& count
 
 void workers(JsonWriter& json, const MeasuredLevel& level) {
   json.key("workers").begin_array();
-  for (const results::WorkerLevelRecord& w : level.record->workers) {
+  for (const results::WorkerLevelRecord& w : level.record.workers) {
     json.begin_object().field("worker", w.worker);
     std::optional<std::size_t> turns;
     for (const WorkerShare& share : level.analysis.worker_shares) {
@@ -121,7 +113,7 @@ void predicted_cache(JsonWriter& json, const PredictedCache& predicted) {
 }
 
 void client(JsonWriter& json, const MeasuredLevel& level) {
-  const results::ClientHealth& health = level.record->client;
+  const results::ClientHealth& health = level.record.client;
   json.key("client").begin_object();
   json.field("verdict", level.analysis.client.ok() ? "ok" : "degraded").key("reasons").begin_array();
   for (const std::string& reason : level.analysis.client.reasons) json.value(reason);
@@ -130,10 +122,67 @@ void client(JsonWriter& json, const MeasuredLevel& level) {
   json.field("cpu_share", health.cpu_share).field("send_delay_p99_ms", health.send_delay_p99_ms).end_object();
 }
 
-void own_keys(JsonWriter& json, const MeasuredLevel& level) {
+void spread(JsonWriter& json, std::string_view key, const MeasuredLevel& level, LevelFigure figure, int decimals) {
+  json.key(key);
+  const std::optional<Spread> spread = level.spread(figure);
+  if (!spread) {
+    json.null();
+    return;
+  }
+  json.begin_object().field("count", spread->count);
+  number(json, "mean", spread->mean, decimals);
+  number(json, "standard_deviation", spread->standard_deviation, decimals);
+  number(json, "min", spread->min, decimals);
+  number(json, "max", spread->max, decimals);
+  json.end_object();
+}
+
+/// Only where a level was measured more than once.
+void repetitions(JsonWriter& json, const MeasuredLevel& level) {
+  if (level.repetitions.size() < 2) return;
+  json.key("repetitions").begin_object();
+  json.field("count", level.repetitions.size()).field("counted", level.counted()).key("seeds").begin_array();
+  for (const Measurement& repetition : level.repetitions) json.value(repetition.record.seed);
+  json.end_array();
+  for (const NamedFigure& named : published_figures()) {
+    spread(json, named.key, level, named.figure, named.decimals);
+  }
+  json.end_object();
+}
+
+void slow_turns(JsonWriter& json, const MeasuredLevel& level) {
+  const Measurement& shown = timeline_shown(level);
+  if (shown.timelines.empty()) return;
+  json.key("slow_turns").begin_object().field("repetition", shown.record.repetition);
+  number(json, "ttft_p95_ms", shown.timelines.ttft_p95_ms, kMsDecimals);
+  json.key("causes").begin_object();
+  for (std::size_t cause = 0; cause < kSlowCauses; ++cause) {
+    if (shown.timelines.causes[cause] > 0) {
+      json.field(to_string(static_cast<SlowCause>(cause)), shown.timelines.causes[cause]);
+    }
+  }
+  json.end_object().key("slowest").begin_array();
+  for (const SlowTurn& turn : shown.timelines.slowest) {
+    json.begin_object();
+    number(json, "second", turn.second, kMsDecimals);
+    number(json, "ttft_ms", turn.ttft_ms, kMsDecimals);
+    json.field("worker", turn.worker).field("conversation", turn.conversation).field("turn", turn.turn);
+    json.field("prompt_tokens", turn.prompt_tokens).field("cached_tokens", turn.cached_tokens);
+    if (turn.reading) {
+      json.field("running", turn.reading->running).field("waiting", turn.reading->waiting);
+      json.field("prefill_backlog_tokens", turn.reading->prefill_backlog_tokens);
+      number(json, "kv_used", turn.reading->kv_used, kMsDecimals);
+      number(json, "step_ms", static_cast<double>(turn.reading->step_ms), kMsDecimals);
+    }
+    json.field("cause", to_string(turn.cause)).end_object();
+  }
+  json.end_array().end_object();
+}
+
+void own_keys(JsonWriter& json, const MeasuredLevel& level, bool measured_client) {
   const LevelAnalysis& a = level.analysis;
   json.key("kvist").begin_object();
-  json.field("started", level.record->started_utc).field("seed", level.record->seed).field("excluded", a.excluded);
+  json.field("started", level.record.started_utc).field("seed", level.record.seed).field("excluded", a.excluded);
   number(json, "conversation_starts_per_s", figure::conversation_starts_per_s(a), kRateDecimals);
   number(json, "workers_hit_rate_pct", a.hit_rate.workers_pct, kPctDecimals);
   number(json, "hit_rate_difference_points", a.hit_rate.difference_points, kPctDecimals);
@@ -147,15 +196,18 @@ void own_keys(JsonWriter& json, const MeasuredLevel& level) {
   exact_figures(json, a.exact);
   predicted_cache(json, a.predicted);
   workers(json, level);
-  client(json, level);
+  if (measured_client) client(json, level);
+  repetitions(json, level);
+  slow_turns(json, level);
   json.key("remarks").begin_array();
-  for (const std::string& remark : level.record->remarks) json.value(remark);
+  for (const std::string& remark : level.record.remarks) json.value(remark);
   json.end_array().end_object();
 }
 
-void level_keys(JsonWriter& json, const MeasuredLevel& level, JsonDetail detail) {
+void level_keys(JsonWriter& json, const RunAnalysis& analysis, const MeasuredLevel& level, JsonDetail detail) {
   published_keys(json, level.analysis);
-  if (detail == JsonDetail::kFull) own_keys(json, level);
+  // A simulated client takes no time and no processor: there is nothing to measure of it.
+  if (detail == JsonDetail::kFull) own_keys(json, level, !analysis.run().simulated);
 }
 
 void levels(JsonWriter& json, const RunAnalysis& analysis, JsonDetail detail) {
@@ -166,7 +218,7 @@ void levels(JsonWriter& json, const RunAnalysis& analysis, JsonDetail detail) {
     for (const spec::RoutingMode mode : analysis.modes()) {
       const MeasuredLevel* level = analysis.find(mode, concurrency);
       if (flat) {
-        if (level != nullptr) level_keys(json, *level, detail);
+        if (level != nullptr) level_keys(json, analysis, *level, detail);
         continue;
       }
       json.key(json_key(mode));
@@ -175,7 +227,7 @@ void levels(JsonWriter& json, const RunAnalysis& analysis, JsonDetail detail) {
         continue;
       }
       json.begin_object();
-      level_keys(json, *level, detail);
+      level_keys(json, analysis, *level, detail);
       json.end_object();
     }
     json.end_object();
@@ -198,6 +250,7 @@ void run_keys(JsonWriter& json, const RunAnalysis& analysis) {
   json.field("snapshot_interval_s", to_seconds(method.snapshot_interval));
   json.field("summary_window_s", to_seconds(method.window));
   json.field("drain_timeout_s", to_seconds(method.drain_timeout));
+  json.field("repetitions", method.repetitions);
   json.field("exclude_error_pct_above", method.max_error_pct).end_object();
   json.field("workload_seed", analysis.sweep().workload.seed).key("machine").begin_object();
   for (const auto& [key, value] : run.machine) json.field(key, value);

@@ -12,30 +12,86 @@
 #include "kvist/report/run_analysis.h"
 #include "kvist/report/sweep_document.h"
 #include "kvist/report/terminal.h"
+#include "kvist/report/timeline_csv.h"
 
 namespace kvist::report {
 namespace {
 
+Error write_error(const std::filesystem::path& path, const std::string& reason) {
+  return {ErrorCode::kInternal, fmt::format("{}: cannot be written: {}", path.string(), reason)};
+}
+
 /// Written beside its place and moved there: a reader never sees half a report.
-Result<std::string> write_file(const std::filesystem::path& path, const std::string& text) {
-  std::filesystem::path partial = path;
-  partial += ".partial";
-  errno = 0;
-  {
-    std::ofstream file(partial, std::ios::binary | std::ios::trunc);
-    file << text;
-    file.flush();
-    if (!file) {
-      const std::string reason = std::generic_category().message(errno == 0 ? EIO : errno);
-      return fail(ErrorCode::kInternal, fmt::format("{}: cannot be written: {}", path.string(), reason));
+class FileWriter {
+ public:
+  explicit FileWriter(std::filesystem::path path) : path_(std::move(path)), partial_(path_) {
+    partial_ += ".partial";
+    errno = 0;
+    file_.open(partial_, std::ios::binary | std::ios::trunc);
+  }
+
+  void append(const std::string& text) { file_ << text; }
+
+  [[nodiscard]] Result<std::string> finish() {
+    file_.close();
+    if (!file_) {
+      return std::unexpected(write_error(path_, std::generic_category().message(errno == 0 ? EIO : errno)));
     }
+    std::error_code error;
+    std::filesystem::rename(partial_, path_, error);
+    if (error) return std::unexpected(write_error(path_, error.message()));
+    return path_.string();
   }
-  std::error_code error;
-  std::filesystem::rename(partial, path, error);
-  if (error) {
-    return fail(ErrorCode::kInternal, fmt::format("{}: cannot be written: {}", path.string(), error.message()));
+
+ private:
+  std::filesystem::path path_;
+  std::filesystem::path partial_;
+  std::ofstream file_;
+};
+
+Result<std::string> write_file(const std::filesystem::path& path, const std::string& text) {
+  FileWriter file(path);
+  file.append(text);
+  return file.finish();
+}
+
+/// timeline.csv, begun with the first level that has timelines.
+class TimelineFile {
+ public:
+  explicit TimelineFile(std::filesystem::path path) : path_(std::move(path)) {}
+
+  void add(const results::LevelRecord& level) {
+    std::string lines;
+    append_timeline_csv(lines, level);
+    if (lines.empty()) return;
+    if (!file_) {
+      file_.emplace(path_);
+      file_->append(timeline_csv_head());
+    }
+    file_->append(lines);
   }
-  return path.string();
+
+  /// The path; empty where there was nothing to write, and then nothing of an earlier report stays either.
+  [[nodiscard]] Result<std::string> finish() {
+    if (file_) return file_->finish();
+    std::error_code ignored;
+    std::filesystem::remove(path_, ignored);
+    return std::string();
+  }
+
+ private:
+  std::filesystem::path path_;
+  std::optional<FileWriter> file_;
+};
+
+Result<ReportFiles> write_files(const RunAnalysis& analysis, const std::filesystem::path& folder,
+                                TimelineFile& timeline) {
+  ReportFiles files;
+  KVIST_TRY(files.markdown, write_file(folder / "report.md", markdown_of(build_document(analysis))));
+  KVIST_TRY(files.json, write_file(folder / "report.json", reference_json(analysis, JsonDetail::kFull)));
+  KVIST_TRY(files.html, write_file(folder / "report.html", html_page(analysis)));
+  KVIST_TRY(files.timeline, timeline.finish());
+  return files;
 }
 
 }  // namespace
@@ -59,12 +115,27 @@ std::string render_terminal(const results::RunRecord& run, const spec::SweepSpec
 Result<ReportFiles> write_report(const results::RunRecord& run, const spec::SweepSpec& sweep,
                                  const std::string& directory) {
   const std::filesystem::path folder(directory);
-  const RunAnalysis analysis(run, sweep);
-  ReportFiles files;
-  KVIST_TRY(files.markdown, write_file(folder / "report.md", markdown_of(build_document(analysis))));
-  KVIST_TRY(files.json, write_file(folder / "report.json", reference_json(analysis, JsonDetail::kFull)));
-  KVIST_TRY(files.html, write_file(folder / "report.html", html_page(analysis)));
-  return files;
+  TimelineFile timeline(folder / "timeline.csv");
+  for (const results::LevelRecord& level : run.levels) timeline.add(level);
+  return write_files(RunAnalysis(run, sweep), folder, timeline);
+}
+
+Result<WrittenReport> write_report(const results::RunRecord& header, const spec::SweepSpec& sweep,
+                                   const LevelSource& next_level, const std::string& directory) {
+  const std::filesystem::path folder(directory);
+  TimelineFile timeline(folder / "timeline.csv");
+  std::vector<Measurement> measurements;
+  while (true) {
+    KVIST_TRY(const std::optional<results::LevelRecord> level, next_level());
+    if (!level) break;
+    timeline.add(*level);
+    measurements.push_back(measure(*level, sweep.method));
+  }
+  const RunAnalysis analysis(header, sweep, std::move(measurements));
+  WrittenReport written;
+  KVIST_TRY(written.files, write_files(analysis, folder, timeline));
+  written.table = terminal_table(analysis);
+  return written;
 }
 
 }  // namespace kvist::report

@@ -1,6 +1,8 @@
 // A run as files people read: Markdown, JSON, HTML.
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <string>
 
 #include "kvist/base/error.h"
@@ -23,9 +25,23 @@ struct ReportFiles {
   std::string markdown;
   std::string json;
   std::string html;
+  std::string timeline;  ///< empty where no level has timelines
 };
-/// Writes report.md, report.json and report.html into an existing directory.
+/// Writes report.md, report.json, report.html and, where timelines were recorded, timeline.csv into an existing
+/// directory.
 [[nodiscard]] Result<ReportFiles> write_report(const results::RunRecord& run, const spec::SweepSpec& sweep,
                                                const std::string& directory);
+
+/// The levels of a run one after the other; nothing after the last.
+using LevelSource = std::function<Result<std::optional<results::LevelRecord>>()>;
+
+/// What write_report left behind, and the main table for a terminal.
+struct WrittenReport {
+  ReportFiles files;
+  std::string table;
+};
+/// The same, one level in memory at a time. `header` comes without levels.
+[[nodiscard]] Result<WrittenReport> write_report(const results::RunRecord& header, const spec::SweepSpec& sweep,
+                                                 const LevelSource& next_level, const std::string& directory);
 
 }  // namespace kvist::report

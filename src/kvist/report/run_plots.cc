@@ -38,10 +38,19 @@ PlotSeries series_of(const RunAnalysis& analysis, std::size_t mode_number, const
     const MeasuredLevel* level = analysis.find(mode, concurrency);
     std::optional<double> value = level == nullptr ? std::nullopt : line.figure(level->analysis);
     if (value) *value *= plot.factor;
+    PlotPoint point{.x = static_cast<double>(concurrency), .y = value, .tooltip = {}};
     std::string tooltip =
         fmt::format("{}, concurrency {}: {} {}", series.name, concurrency,
                     value && *value >= 1'000 ? format_tick(*value) : format_fixed(value, 2), plot.unit);
-    series.points.push_back({static_cast<double>(concurrency), value, std::move(tooltip)});
+    const std::optional<Spread> spread = level == nullptr ? std::nullopt : level->spread(line.figure);
+    if (spread && spread->count > 1) {
+      point.low = spread->min * plot.factor;
+      point.high = spread->max * plot.factor;
+      tooltip += fmt::format(" (mean of {}; {} to {})", spread->count, format_fixed(point.low, 2),
+                             format_fixed(point.high, 2));
+    }
+    point.tooltip = std::move(tooltip);
+    series.points.push_back(std::move(point));
   }
   return series;
 }
@@ -59,7 +68,7 @@ PlotSeries distribution_of(const LevelAnalysis& level, std::size_t mode_number) 
   for (std::size_t i = 0; i <= kDistributionPoints; ++i) {
     const double q = static_cast<double>(i) / static_cast<double>(kDistributionPoints);
     const double ttft = quantile_of_sorted(sorted, q);
-    PlotPoint point{ttft, 100 * q, {}};
+    PlotPoint point{.x = ttft, .y = 100 * q, .tooltip = {}};
     if (i == kDistributionPoints / 2 || i == kDistributionPoints * 95 / 100) {
       point.tooltip = fmt::format("{}: p{:.0f} = {} ms", long_name(level.mode), 100 * q, format_fixed(ttft, 2));
     }

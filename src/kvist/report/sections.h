@@ -19,6 +19,14 @@ void add_model_time(Document& document, const RunAnalysis& analysis, int heading
 /// The published bullets, computed: improvement, trend, peak, hit rates. Requires two modes.
 void add_summary(Document& document, const RunAnalysis& analysis);
 
+/// What a reader of a simulated run must know before the first figure; nothing for a live run.
+void add_simulation_notice(Document& document, const RunAnalysis& analysis);
+/// Mean, standard deviation and range of the published figures over repetitions; nothing where each level was measured
+/// once.
+void add_repetitions(Document& document, const RunAnalysis& analysis);
+/// The slowest turns of the run and the likely causes per level; nothing where no timelines were recorded.
+void add_slow_turns(Document& document, const RunAnalysis& analysis);
+
 /// kvist's own sections.
 void add_exact_percentiles(Document& document, const RunAnalysis& analysis);
 void add_workers(Document& document, const RunAnalysis& analysis);

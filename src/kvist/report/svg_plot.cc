@@ -31,6 +31,7 @@ class Drawing {
     append("<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">\n", kWidth, kHeight, escape_html(plot_.title));
     draw_y_axis();
     draw_x_axis();
+    for (const PlotSeries& series : plot_.series) draw_band(series);
     for (const PlotSeries& series : plot_.series) draw_line(series);
     for (const PlotSeries& series : plot_.series) draw_marks(series);
     append("</svg>\n");
@@ -44,6 +45,10 @@ class Drawing {
 
   static bool drawable(const PlotPoint& point) { return point.y && std::isfinite(*point.y) && std::isfinite(point.x); }
 
+  static bool has_band(const PlotPoint& point) {
+    return drawable(point) && point.low && point.high && std::isfinite(*point.low) && std::isfinite(*point.high);
+  }
+
   static std::vector<double> values(const Plot& plot, bool of_x) {
     std::vector<double> all;
     for (const PlotSeries& series : plot.series) {
@@ -52,6 +57,7 @@ class Drawing {
           all.push_back(point.x);
         } else if (point.y) {
           all.push_back(*point.y);
+          if (has_band(point)) all.push_back(*point.high);
         }
       }
     }
@@ -84,6 +90,19 @@ class Drawing {
     }
     append("<text class=\"axis\" x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n", (kLeft + kWidth - kRight) / 2,
            kHeight - 8, escape_html(plot_.x_title));
+  }
+
+  /// Neighbouring points with a band, each pair as one area.
+  void draw_band(const PlotSeries& series) {
+    std::string path;
+    for (std::size_t i = 1; i < series.points.size(); ++i) {
+      const PlotPoint& a = series.points[i - 1];
+      const PlotPoint& b = series.points[i];
+      if (!has_band(a) || !has_band(b)) continue;
+      fmt::format_to(std::back_inserter(path), "M{0:.1f} {1:.1f}L{2:.1f} {3:.1f}L{2:.1f} {4:.1f}L{0:.1f} {5:.1f}Z",
+                     x_of(a.x), y_of(*a.high), x_of(b.x), y_of(*b.high), y_of(*b.low), y_of(*a.low));
+    }
+    if (!path.empty()) append("<path class=\"band b{}\" d=\"{}\"/>\n", series.colour, path);
   }
 
   void draw_line(const PlotSeries& series) {

@@ -11,8 +11,10 @@ namespace kvist::report {
 
 struct PlotPoint {
   double x = 0;
-  std::optional<double> y;  ///< nothing interrupts the line
-  std::string tooltip;      ///< a point with a tooltip is drawn as a mark
+  std::optional<double> y;         ///< nothing interrupts the line
+  std::string tooltip;             ///< a point with a tooltip is drawn as a mark
+  std::optional<double> low = {};  ///< with `high`: the band around the line
+  std::optional<double> high = {};
 };
 
 struct PlotSeries {

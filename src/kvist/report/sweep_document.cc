@@ -27,7 +27,9 @@ void add_reference_data(Document& document, const RunAnalysis& analysis) {
 }
 
 void add_own_sections(Document& document, const RunAnalysis& analysis) {
+  add_repetitions(document, analysis);
   add_exact_percentiles(document, analysis);
+  add_slow_turns(document, analysis);
   add_workers(document, analysis);
   add_hit_rate_check(document, analysis);
   add_load_generator(document, analysis);
@@ -65,6 +67,7 @@ Document build_document(const RunAnalysis& analysis) {
   document.push_back(Heading{1, title_of(analysis)});
   const std::string& generated = run.finished_utc.empty() ? run.started_utc : run.finished_utc;
   document.push_back(Paragraph{{strong("Generated:"), {" " + format_utc(generated)}}});
+  add_simulation_notice(document, analysis);
   document.push_back(PlotsHere{});
   add_method(document, analysis);
   add_deployment(document, analysis);

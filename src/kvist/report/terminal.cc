@@ -38,10 +38,12 @@ std::string terminal_table(const RunAnalysis& analysis) {
     const bool first = table.rows.empty() || level.analysis.concurrency != last;
     table.rows.push_back(row_of(analysis, level, first));
     last = level.analysis.concurrency;
-    degraded = degraded || !level.analysis.client.ok();
+    degraded = degraded || (!analysis.run().simulated && !level.analysis.client.ok());
   }
   if (table.rows.empty()) return "No level was measured.\n";
   std::string out = render_text_table(table);
+  if (analysis.run().simulated) out += "Simulated in virtual time.\n";
+  if (analysis.repeated()) out += "Means over repetitions; tokens are sums.\n";
   const std::optional<double> scale = analysis.time_scale();
   if (scale && *scale != 1.0) {
     out += fmt::format("Times as measured, engines {0} times faster than their model: x {0} for model time.\n",
