@@ -77,7 +77,7 @@ TEST(WorkerSpecTest, ErrorsNameLineAndSetting) {
 TEST(WorkerSpecTest, AProfileDecidesWhatTheFileLeavesOut) {
   const auto worker = read_worker(parsed(R"(
 max_steps_in_flight: 1
-profile: {gpu: h100, model: llama-3.1-8b-fp8, engine: vllm, tensor_parallel: 2, memory_fraction: 0.85,
+profile: {gpu: h100, model: llama-3.1-8b-fp8, engine: vllm, tensor_parallel: 2, kv_dtype: fp16, memory_fraction: 0.85,
           memory_meaning: of_free, set: {graphs.padding: true, launch.fixed: 4.5}}
 )"));
   ASSERT_TRUE(worker.has_value()) << worker.error().message;
@@ -85,6 +85,7 @@ profile: {gpu: h100, model: llama-3.1-8b-fp8, engine: vllm, tensor_parallel: 2, 
                                           .model = "llama-3.1-8b-fp8",
                                           .engine = "vllm",
                                           .tensor_parallel = 2,
+                                          .kv_dtype = KvDtype::kFp16,
                                           .memory_fraction = 0.85,
                                           .memory_meaning = MemoryMeaning::kOfFree,
                                           .file = "",

@@ -50,6 +50,7 @@ class RoundTripTest : public testing::Test {
                             .model = "llama-3.1-8b-fp8",
                             .engine = number(0, 1) == 1 ? "vllm" : "trtllm",
                             .tensor_parallel = 1U << number(0, 2),
+                            .kv_dtype = number(0, 1) == 1 ? KvDtype::kFp8 : KvDtype::kFp16,
                             .memory_fraction = number(0, 1) == 1 ? 0.05 + 0.95 * random_.uniform() : 0,
                             .memory_meaning = static_cast<MemoryMeaning>(number<int>(0, 2)),
                             .file = number(0, 1) == 1 ? text() : "",

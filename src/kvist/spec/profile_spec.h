@@ -14,12 +14,19 @@ enum class MemoryMeaning {
   kOfFree,   ///< of what is free once weights and activations are there, all of it for KV (TensorRT-LLM)
 };
 
+/// How the KV cache stores a number.
+enum class KvDtype {
+  kFp8,   ///< 1 byte
+  kFp16,  ///< 2 bytes: FP16 or BF16
+};
+
 /// Names of the profile parts that kvist carries (data/profiles), or a file of one's own, as `kvist fit` writes it.
 struct ProfileSpec {
   std::string gpu = "h200";                 ///< "h200", "h100"
   std::string model = "llama-3.1-70b-fp8";  ///< "llama-3.1-70b-fp8", "llama-3.1-8b-fp8"
   std::string engine = "trtllm";            ///< "trtllm", "vllm": the engine behaviour
   std::uint32_t tensor_parallel = 1;        ///< GPUs per worker: 1, 2, 4
+  KvDtype kv_dtype = KvDtype::kFp8;         ///< of the model's and the drafter's KV cache
   /// Share of the GPU's memory: TensorRT-LLM's free_gpu_memory_fraction or vLLM's gpu_memory_utilization; 0: the
   /// engine's default.
   double memory_fraction = 0;

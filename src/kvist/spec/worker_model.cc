@@ -46,6 +46,7 @@ Result<void> read_acceptance(const YamlNode& speculation, std::vector<double>& a
 
 constexpr std::array kMeaningWords = {Word{"engine", MemoryMeaning::kEngine}, Word{"of_total", MemoryMeaning::kOfTotal},
                                       Word{"of_free", MemoryMeaning::kOfFree}};
+constexpr std::array kDtypeWords = {Word{"fp8", KvDtype::kFp8}, Word{"fp16", KvDtype::kFp16}};
 constexpr std::size_t kMaxSettings = 256;
 
 /// Numbers, or true and false for switches.
@@ -75,6 +76,7 @@ Result<void> read_profile(const YamlNode& worker, const std::string& base_direct
   KVIST_TRY_VOID(read_name(*node, "model", p.model));
   KVIST_TRY_VOID(read_name(*node, "engine", p.engine));
   KVIST_TRY_VOID(read_field(*node, "tensor_parallel", p.tensor_parallel, 1, 4));
+  KVIST_TRY_VOID(read_word(*node, "kv_dtype", kDtypeWords, p.kv_dtype));
   KVIST_TRY_VOID(read_field(*node, "memory_fraction", p.memory_fraction, kMinMemoryFraction, 1.0));
   KVIST_TRY_VOID(read_word(*node, "memory_meaning", kMeaningWords, p.memory_meaning));
   KVIST_TRY_VOID(read_path(*node, "file", base_directory, p.file));
@@ -89,7 +91,7 @@ Result<void> read_profile(const YamlNode& worker, const std::string& base_direct
 
 void write_profile(YamlWriter& out, const ProfileSpec& p) {
   out.begin_map("profile").field("gpu", p.gpu).field("model", p.model).field("engine", p.engine);
-  out.field("tensor_parallel", p.tensor_parallel);
+  out.field("tensor_parallel", p.tensor_parallel).field("kv_dtype", word_of(kDtypeWords, p.kv_dtype));
   if (p.memory_fraction > 0) out.field("memory_fraction", p.memory_fraction);
   if (p.memory_meaning != MemoryMeaning::kEngine) {
     out.field("memory_meaning", word_of(kMeaningWords, p.memory_meaning));

@@ -1,0 +1,208 @@
+#include "kvist/perfmodel/step_time_model.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "kvist/perfmodel/step_time.h"
+#include "perfmodel/worker_with_profile.h"
+
+namespace kvist::perfmodel {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+constexpr std::uint64_t kContext = 6'100;  // of a sequence, on average, in the published experiments
+
+StepLoad decode(std::uint64_t batch, std::uint64_t context = kContext) {
+  return {.sequences = batch,
+          .kv_tokens_read = batch * context,
+          .decode_sequences = batch,
+          .decode_kv_tokens = batch * context};
+}
+
+StepLoad prefill(std::uint64_t tokens, std::uint64_t batch = 0) {
+  StepLoad load = decode(batch);
+  load.prefill_tokens = tokens;
+  load.sequences += 1;
+  load.kv_tokens_read += tokens;
+  load.prefill_pairs = tokens * tokens / 2;
+  return load;
+}
+
+StepTimeModel model_of(const spec::WorkerSpec& worker) {
+  auto model = StepTimeModel::of(worker);
+  EXPECT_TRUE(model.has_value()) << message(model);
+  return *model;
+}
+
+/// A worker whose coefficients are round, so that a term can be computed by hand.
+spec::WorkerSpec round_worker(const std::string& engine = "trtllm") {
+  spec::WorkerSpec worker = worker_with_profile(engine);
+  worker.profile->set = {{"weight_read.efficiency", 1},     {"kv_read.efficiency", 1},
+                         {"matrix_products.efficiency", 1}, {"matrix_products.exponent", 64},
+                         {"attention.efficiency", 1},       {"launch.fixed", 1},
+                         {"launch.per_sequence", 0}};
+  return worker;
+}
+
+double ms(const StepTimeModel& model, const StepLoad& load) {
+  return to_milliseconds(model.step_time(load));
+}
+
+// 72.7 GB at 4.8 TB/s.
+constexpr double kWeightReadMs = 72.7e9 / 4.8e12 * 1e3;
+
+TEST(StepTimeModel, WithoutAProfileIsTheLinearFormula) {
+  const spec::WorkerSpec worker;
+  const StepTimeModel model = model_of(worker);
+  EXPECT_EQ(model.step_time({}), Duration::zero());
+  EXPECT_EQ(model.step_time(decode(32)), step_time(worker.step_time, decode(32)));
+  EXPECT_EQ(model.intake_delay(50, 4'000, 1), Duration::zero());
+}
+
+TEST(StepTimeModel, AnEmptyStepTakesNoTimeAndAnyOtherSome) {
+  const StepTimeModel model = model_of(worker_with_profile());
+  EXPECT_EQ(model.step_time({}), Duration::zero());
+  EXPECT_GT(model.step_time(decode(1, 1)), Duration::zero());
+}
+
+TEST(StepTimeModel, ADecodeStepReadsTheWeightsAndTheKvCache) {
+  const StepTimeModel model = model_of(round_worker());
+  // One sequence: launch + weights + 163,840 bytes for each of 6,100 tokens.
+  const double kv_ms = 6'100 * 163'840 / 4.8e12 * 1e3;
+  EXPECT_NEAR(ms(model, decode(1)), 1 + kWeightReadMs + kv_ms, 0.001);
+  EXPECT_NEAR(ms(model, decode(32)), 1 + kWeightReadMs + 32 * kv_ms, 0.001);
+}
+
+TEST(StepTimeModel, ManyRowsAreBoundByArithmeticFewByTheWeights) {
+  spec::WorkerSpec worker = round_worker();
+  worker.profile->set["host_floor.enabled"] = 0;
+  worker.profile->set["graphs.eager_extra"] = 0;
+  const StepTimeModel model = model_of(worker);
+  const double row_ms = 2 * 70.55e9 / 1.979e15 * 1e3;
+  const double pairs_ms = 4'000.0 * 4'000 / 2 * 4 * 80 * 64 * 128 / 0.9895e15 * 1e3;
+  EXPECT_NEAR(ms(model, prefill(4'000)), 1 + 4'000 * row_ms + pairs_ms, 0.01);
+  EXPECT_NEAR(ms(model, prefill(64)), 1 + kWeightReadMs, 0.01) << "64 tokens cost a weight read";
+}
+
+TEST(StepTimeModel, CapturedBatchesAreFastOthersHostBound) {
+  const StepTimeModel model = model_of(worker_with_profile());
+  const double at32 = ms(model, decode(32));
+  const double at33 = ms(model, decode(33));
+  const double at63 = ms(model, decode(63));
+  const double at64 = ms(model, decode(64));
+  EXPECT_GT(at33 - at32, 5) << "the cliff behind the largest small graph";
+  EXPECT_LT(at64, at63) << "64 has a graph again";
+  EXPECT_GT(ms(model, prefill(64, 8)), ms(model, decode(9)) + 5) << "a step with a prefill has no graph";
+}
+
+TEST(StepTimeModel, PaddingAndSwitchesChangeTheRegime) {
+  spec::WorkerSpec worker = worker_with_profile();
+  const double cliff = ms(model_of(worker), decode(33));
+  worker.profile->set = {{"graphs.padding", 1}};
+  const double padded = ms(model_of(worker), decode(33));
+  EXPECT_LT(padded, cliff);
+  worker.profile->set = {{"graphs.enabled", 0}};
+  EXPECT_LE(ms(model_of(worker), decode(33)), padded) << "off: every size counts as captured, nothing is padded";
+  worker.profile->set = {{"host_floor.enabled", 0}};
+  EXPECT_LT(ms(model_of(worker), decode(33)), cliff);
+}
+
+TEST(StepTimeModel, TilesAndRoundedRowsMakeSteps) {
+  spec::WorkerSpec worker = round_worker("vllm");
+  worker.profile->set["tiles.enabled"] = 0;
+  worker.profile->set["matrix_products.first_tile"] = 64;
+  worker.profile->set["matrix_products.tile"] = 128;
+  const StepTimeModel model = model_of(worker);
+  const auto rows_only = [&](std::uint64_t rows) { return ms(model, decode(rows, 0)); };
+  EXPECT_EQ(rows_only(1), rows_only(64));
+  EXPECT_EQ(rows_only(300), rows_only(384)) << "computed in multiples of 128";
+  EXPECT_LT(rows_only(384), rows_only(385));
+}
+
+TEST(StepTimeModel, SpeculationCostsDraftPassesAndRows) {
+  spec::WorkerSpec worker = worker_with_profile("vllm");
+  const double plain = ms(model_of(worker), decode(50));
+  worker.speculation.enabled = true;
+  const StepTimeModel model = model_of(worker);
+  EXPECT_EQ(ms(model, decode(50)), plain) << "a step without drafts is the plain one";
+  StepLoad load = decode(50);
+  load.draft_passes = 3;
+  load.draft_tokens = 150;
+  StepLoad verify_only = load;
+  verify_only.draft_passes = 0;
+  // Three times at least the drafter's weights.
+  EXPECT_GT(ms(model, load) - ms(model, verify_only), 3 * 2.81e9 / 4.8e12 * 1e3);
+  EXPECT_GT(ms(model, verify_only), plain) << "200 rows in place of 50";
+}
+
+TEST(StepTimeModel, IntakeGrowsWithTheWorkersLoadAndScattersByRequest) {
+  spec::WorkerSpec worker = worker_with_profile();
+  worker.profile->set = {{"intake.fixed", 100}, {"intake.per_sequence", 2}, {"intake.jitter", 0}};
+  const StepTimeModel fixed = model_of(worker);
+  EXPECT_EQ(fixed.intake_delay(10, 4'000, 7), std::chrono::milliseconds(120));
+  worker.profile->set["intake.jitter"] = 30;
+  const StepTimeModel model = model_of(worker);
+  double sum = 0;
+  constexpr int kRequests = 20'000;
+  for (int seed = 0; seed < kRequests; ++seed) {
+    const Duration delay = model.intake_delay(10, 4'000, static_cast<std::uint64_t>(seed));
+    EXPECT_GE(delay, std::chrono::milliseconds(120));
+    EXPECT_EQ(delay, model.intake_delay(10, 4'000, static_cast<std::uint64_t>(seed)));
+    sum += to_milliseconds(delay) - 120;
+  }
+  EXPECT_NEAR(sum / kRequests, 30, 1);
+}
+
+TEST(StepTimeModel, OtherCombinationsScaleAsTheirRooflineSays) {
+  spec::WorkerSpec worker = round_worker();
+  worker.profile->gpu = "h100";
+  EXPECT_NEAR(ms(model_of(worker), decode(1, 0)), 1 + 72.7e9 / 3.35e12 * 1e3, 0.001) << "by bandwidth";
+  worker = round_worker();
+  worker.profile->model = "llama-3.1-8b-fp8";
+  EXPECT_NEAR(ms(model_of(worker), decode(1, 0)), 32.0 / 80 + 9.08e9 / 4.8e12 * 1e3, 0.001)
+      << "launches by layers, weights by bytes";
+  worker = round_worker();
+  worker.profile->tensor_parallel = 2;
+  worker.profile->set["all_reduce.latency"] = 0.01;
+  EXPECT_NEAR(ms(model_of(worker), decode(1, 0)), 1 + kWeightReadMs / 2 + 160 * 0.01, 0.01)
+      << "half the weights, 160 all-reduces";
+}
+
+TEST(StepTimeModel, NeverGetsFasterWithMoreContextOrPrefill) {
+  for (const char* engine : {"trtllm", "vllm"}) {
+    const StepTimeModel model = model_of(worker_with_profile(engine));
+    for (std::uint64_t batch = 1; batch <= 200; ++batch) {
+      EXPECT_LT(ms(model, decode(batch, 1'000)), ms(model, decode(batch, 8'000)) + 1e-9) << engine << " " << batch;
+    }
+    for (std::uint64_t tokens = 16; tokens < 16'384; tokens += 16) {
+      EXPECT_LE(model.step_time(prefill(tokens, 20)), model.step_time(prefill(tokens + 16, 20))) << engine << tokens;
+    }
+  }
+}
+
+TEST(StepTimeModel, UnknownNamesAreErrorsThatListTheKnown) {
+  EXPECT_THAT(message(StepTimeModel::of(worker_with_profile("sglang"))),
+              AllOf(HasSubstr("unknown engine behaviour \"sglang\""), HasSubstr("trtllm"), HasSubstr("vllm")));
+  EXPECT_THAT(message(StepTimeModel::of(worker_with_profile("trtllm", "b200"))),
+              AllOf(HasSubstr("unknown GPU \"b200\""), HasSubstr("h100, h200")));
+  EXPECT_THAT(message(StepTimeModel::of(worker_with_profile("trtllm", "h200", "llama-405b"))),
+              AllOf(HasSubstr("unknown model"), HasSubstr("llama-3.1-70b-fp8")));
+  spec::WorkerSpec worker = worker_with_profile("trtllm", "h200", "llama-3.1-8b-fp8");
+  worker.speculation.enabled = true;
+  EXPECT_THAT(message(StepTimeModel::of(worker)), HasSubstr("no drafter \"eagle3\" for llama-3.1-8b-fp8"));
+  worker = worker_with_profile();
+  worker.profile->set = {{"launch.fixd", 1}};
+  EXPECT_THAT(message(StepTimeModel::of(worker)), AllOf(HasSubstr("launch.fixd"), HasSubstr("launch.fixed")));
+  worker.profile->set = {{"kv_read.efficiency", 3}};
+  EXPECT_THAT(message(StepTimeModel::of(worker)), HasSubstr("kv_read.efficiency = 3 is out of range"));
+  worker.profile->set = {};
+  worker.profile->file = "/nowhere/own.yaml";
+  EXPECT_THAT(message(StepTimeModel::of(worker)), HasSubstr("/nowhere/own.yaml"));
+}
+
+}  // namespace
+}  // namespace kvist::perfmodel
