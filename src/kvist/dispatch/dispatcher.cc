@@ -30,13 +30,19 @@ Result<Ticket> Dispatcher::start(const RequestProfile& profile, TimePoint now) {
   }
   live.worker = decision->worker;
   live.predicted_cached_tokens = decision->predicted_cached_tokens;
-  live_.emplace(last_id_, std::move(live));
+  live_[last_id_] = std::move(live);
   return Ticket{.id = last_id_, .decision = std::move(*decision)};
+}
+
+Dispatcher::Live& Dispatcher::live(RequestId id) {
+  Live* const found = live_.find(id);
+  KVIST_CHECK(found != nullptr, "a request is told of before it ends, and ends once");
+  return *found;
 }
 
 std::optional<routing::Decision> Dispatcher::on_attempt_failed(RequestId id, AttemptFailure failure,
                                                                std::string_view problem, TimePoint now) {
-  Live& live = live_.at(id);
+  Live& live = this->live(id);
   router_->on_finished(id);
   if (failure != AttemptFailure::kBackPressure) fleet_->on_failure(live.worker, problem, now);
   if (failure == AttemptFailure::kTimedOut) return std::nullopt;
@@ -62,11 +68,11 @@ std::optional<routing::Decision> Dispatcher::retry(Live& live, TimePoint now) {
 }
 
 void Dispatcher::on_stream_broken(RequestId id, std::string_view problem, TimePoint now) {
-  fleet_->on_failure(live_.at(id).worker, problem, now);
+  fleet_->on_failure(live(id).worker, problem, now);
 }
 
 void Dispatcher::on_usage(RequestId id, std::uint64_t prompt_tokens, std::uint64_t cached_tokens) {
-  const std::uint64_t predicted = live_.at(id).predicted_cached_tokens;
+  const std::uint64_t predicted = live(id).predicted_cached_tokens;
   ++counters_.usage_reports;
   counters_.prompt_tokens += prompt_tokens;
   counters_.predicted_cached_tokens += predicted;
@@ -76,11 +82,10 @@ void Dispatcher::on_usage(RequestId id, std::uint64_t prompt_tokens, std::uint64
 }
 
 void Dispatcher::finish(RequestId id, Outcome outcome) {
-  const auto live = live_.find(id);
-  KVIST_CHECK(live != live_.end(), "a request ends once");
+  const WorkerId worker = live(id).worker;
   router_->on_finished(id);
-  counters_.by_worker[live->second.worker.value()].add(outcome);
-  live_.erase(live);
+  counters_.by_worker[worker.value()].add(outcome);
+  live_.erase(id);
 }
 
 }  // namespace kvist::dispatch

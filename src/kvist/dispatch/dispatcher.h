@@ -4,10 +4,10 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "kvist/base/error.h"
+#include "kvist/base/flat_map.h"
 #include "kvist/base/id.h"
 #include "kvist/base/time.h"
 #include "kvist/dispatch/fleet.h"
@@ -94,6 +94,7 @@ class Dispatcher {
     std::uint32_t retries = 0;
   };
 
+  [[nodiscard]] Live& live(RequestId id);
   [[nodiscard]] std::optional<routing::Decision> retry(Live& live, TimePoint now);
 
   Options options_;
@@ -101,7 +102,7 @@ class Dispatcher {
   routing::Router* router_;
   RetryBudget budget_;
   RequestId last_id_{0};
-  std::unordered_map<RequestId, Live> live_;
+  FlatMap<RequestId, Live> live_;
   DispatchCounters counters_;
 };
 

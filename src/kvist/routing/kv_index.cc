@@ -6,18 +6,6 @@
 #include "kvist/base/check.h"
 
 namespace kvist::routing {
-namespace {
-
-// A hash table keeps its buckets when entries go. Below an eighth full it is made to fit again; as it takes as many
-// removals to get there as the table has entries left, the cost per removal stays constant.
-template <class Map>
-void shrink_if_sparse(Map& map) {
-  constexpr std::size_t kLeastBuckets = 1024;
-  if (map.bucket_count() > kLeastBuckets && map.size() < map.bucket_count() / 8) map.rehash(map.size() * 2);
-}
-
-}  // namespace
-
 std::string_view to_string(Refusal refusal) {
   switch (refusal) {
     case Refusal::kUnknownParent:
@@ -80,7 +68,7 @@ std::optional<Refusal> KvIndex::check(const Worker& worker, const kv::BlockStore
 std::optional<Refusal> KvIndex::store(WorkerId id, Worker& worker, const kv::BlockStored& event) {
   if (const auto refusal = check(worker, event)) return refusal;
   kv::BlockHash key =
-      event.parent ? worker.blocks.at(*event.parent).key
+      event.parent ? worker.blocks.find(*event.parent)->key
                    : kv::root_hash({.model = options_.model, .lora = event.lora_name, .cache_salt = event.cache_salt});
   const std::span<const TokenId> tokens(event.tokens);
   for (std::size_t i = 0; i < event.hashes.size(); ++i) {
@@ -92,9 +80,10 @@ std::optional<Refusal> KvIndex::store(WorkerId id, Worker& worker, const kv::Blo
 }
 
 bool KvIndex::add_copy(WorkerId id, Worker& worker, kv::ExternalHash name, kv::BlockHash key) {
-  const auto [block, is_new] = worker.blocks.try_emplace(name, NamedBlock{.key = key, .copies = 0});
-  if (!is_new && block->second.key != key) return false;
-  ++block->second.copies;
+  const auto [block, is_new] = worker.blocks.try_emplace(name);
+  if (is_new) block->key = key;
+  if (block->key != key) return false;
+  ++block->copies;
   if (!is_new) return true;
   WorkerSet& holders = holders_[key];
   if (holders.contains(id)) {
@@ -109,39 +98,36 @@ std::optional<Refusal> KvIndex::remove(WorkerId id, Worker& worker, const kv::Bl
   if (event.group != 0) return Refusal::kGroup;
   if (event.medium != kv::Medium::kDevice) return Refusal::kMedium;
   for (const kv::ExternalHash name : event.hashes) {
-    const auto block = worker.blocks.find(name);
-    if (block == worker.blocks.end()) {
+    NamedBlock* const block = worker.blocks.find(name);
+    if (block == nullptr) {
       ++worker.counters.unknown_removals;
       continue;
     }
     ++worker.counters.removed_blocks;
-    if (--block->second.copies > 0) continue;
-    const kv::BlockHash key = block->second.key;
-    worker.blocks.erase(block);
+    if (--block->copies > 0) continue;
+    const kv::BlockHash key = block->key;
+    worker.blocks.erase(name);
     drop_name(id, worker, key);
   }
-  shrink_if_sparse(worker.blocks);
-  shrink_if_sparse(holders_);
   return std::nullopt;
 }
 
 void KvIndex::drop_name(WorkerId id, Worker& worker, kv::BlockHash key) {
-  if (const auto further = worker.further_names.find(key); further != worker.further_names.end()) {
-    if (--further->second == 0) worker.further_names.erase(further);
+  if (std::uint32_t* const further = worker.further_names.find(key)) {
+    if (--*further == 0) worker.further_names.erase(key);
     return;
   }
-  const auto holders = holders_.find(key);
-  KVIST_CHECK(holders != holders_.end(), "a held block has an entry in the index");
-  holders->second.erase(id);
-  if (holders->second.empty()) holders_.erase(holders);
+  WorkerSet* const holders = holders_.find(key);
+  KVIST_CHECK(holders != nullptr, "a held block has an entry in the index");
+  holders->erase(id);
+  if (holders->empty()) holders_.erase(key);
 }
 
 void KvIndex::clear(WorkerId id) {
   Worker& worker = worker_at(id);
-  for (const auto& [name, block] : worker.blocks) drop_name(id, worker, block.key);
-  worker.blocks = {};
-  worker.further_names = {};
-  shrink_if_sparse(holders_);
+  worker.blocks.for_each([&](kv::ExternalHash, const NamedBlock& block) { drop_name(id, worker, block.key); });
+  worker.blocks.clear();
+  worker.further_names.clear();
 }
 
 void KvIndex::match(std::span<const kv::BlockHash> hashes, std::span<std::uint32_t> depths) const {
@@ -152,12 +138,12 @@ void KvIndex::match(std::span<const kv::BlockHash> hashes, std::span<std::uint32
   };
   WorkerSet alive;  // the workers that hold the first `depth` blocks
   for (const kv::BlockHash hash : hashes) {
-    const auto holders = holders_.find(hash);
-    if (holders == holders_.end()) break;
+    const WorkerSet* const holders = holders_.find(hash);
+    if (holders == nullptr) break;
     if (depth == 0) {
-      alive = holders->second;
+      alive = *holders;
     } else {
-      alive.intersect(holders->second, reached);
+      alive.intersect(*holders, reached);
       if (alive.empty()) return;
     }
     ++depth;

@@ -8,9 +8,9 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
+#include "kvist/base/flat_map.h"
 #include "kvist/base/id.h"
 #include "kvist/kv/block_hash.h"
 #include "kvist/kv/kv_event.h"
@@ -82,9 +82,9 @@ class KvIndex {
     std::uint32_t copies = 0;  // physical copies under this name
   };
   struct Worker {
-    std::unordered_map<kv::ExternalHash, NamedBlock> blocks;
+    FlatMap<kv::ExternalHash, NamedBlock> blocks;
     // Keys that the worker holds under more than one name (a salt it does not tell us of): names beyond the first.
-    std::unordered_map<kv::BlockHash, std::uint32_t> further_names;
+    FlatMap<kv::BlockHash, std::uint32_t> further_names;
     KvIndexCounters counters;
   };
 
@@ -96,7 +96,7 @@ class KvIndex {
   Worker& worker_at(WorkerId id);
 
   Options options_;
-  std::unordered_map<kv::BlockHash, WorkerSet> holders_;
+  FlatMap<kv::BlockHash, WorkerSet> holders_;
   std::vector<Worker> workers_;  // by WorkerId
 };
 

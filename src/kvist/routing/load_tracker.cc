@@ -13,42 +13,37 @@ void LoadTracker::add(RequestId request, WorkerId worker, std::uint64_t uncached
   state.load.prompt_blocks = state.users.size();
   state.load.prefill_tokens += uncached_tokens;
   ++state.load.requests;
-  const bool is_new = requests_
-                          .try_emplace(request, Request{.worker = worker,
-                                                        .prefill_tokens = uncached_tokens,
-                                                        .output_tokens = 0,
-                                                        .blocks = std::move(blocks)})
-                          .second;
+  const auto [booked, is_new] = requests_.try_emplace(request);
   KVIST_CHECK(is_new, "a request has one worker at a time");
+  *booked = {.worker = worker, .prefill_tokens = uncached_tokens, .output_tokens = 0, .blocks = std::move(blocks)};
 }
 
 void LoadTracker::on_first_token(RequestId request) {
-  const auto found = requests_.find(request);
-  if (found == requests_.end()) return;
-  workers_[found->second.worker.value()].load.prefill_tokens -= std::exchange(found->second.prefill_tokens, 0);
+  Request* const found = requests_.find(request);
+  if (found == nullptr) return;
+  workers_[found->worker.value()].load.prefill_tokens -= std::exchange(found->prefill_tokens, 0);
 }
 
 void LoadTracker::on_progress(RequestId request, std::uint64_t tokens) {
-  const auto found = requests_.find(request);
-  if (found == requests_.end()) return;
-  found->second.output_tokens += tokens;
-  workers_[found->second.worker.value()].load.output_tokens += tokens;
+  Request* const found = requests_.find(request);
+  if (found == nullptr) return;
+  found->output_tokens += tokens;
+  workers_[found->worker.value()].load.output_tokens += tokens;
 }
 
 void LoadTracker::remove(RequestId request) {
-  const auto found = requests_.find(request);
-  if (found == requests_.end()) return;
-  const Request& gone = found->second;
+  Request* const found = requests_.find(request);
+  if (found == nullptr) return;
+  const Request& gone = *found;
   Worker& state = workers_[gone.worker.value()];
   for (const kv::BlockHash block : view(gone.blocks)) {
-    const auto user = state.users.find(block);
-    if (--user->second == 0) state.users.erase(user);
+    if (--*state.users.find(block) == 0) state.users.erase(block);
   }
   state.load.prompt_blocks = state.users.size();
   state.load.prefill_tokens -= gone.prefill_tokens;
   state.load.output_tokens -= gone.output_tokens;
   --state.load.requests;
-  requests_.erase(found);
+  requests_.erase(request);
 }
 
 std::size_t LoadTracker::shared_blocks(WorkerId worker, std::span<const kv::BlockHash> blocks) const {

@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <unordered_map>
 #include <vector>
 
+#include "kvist/base/flat_map.h"
 #include "kvist/base/id.h"
 #include "kvist/kv/block_hash.h"
 
@@ -54,11 +54,11 @@ class LoadTracker {
   };
   struct Worker {
     WorkerLoad load;
-    std::unordered_map<kv::BlockHash, std::uint32_t> users;  // requests per block
+    FlatMap<kv::BlockHash, std::uint32_t> users;  // requests per block
   };
 
   std::vector<Worker> workers_;  // by WorkerId
-  std::unordered_map<RequestId, Request> requests_;
+  FlatMap<RequestId, Request> requests_;
 };
 
 }  // namespace kvist::routing

@@ -40,7 +40,8 @@ class Level {
         ledger_(measure_from_, measure_to_, sweep.workload.trace.file.empty() ? plan.concurrency : 0),
         load_({.request_timeout = sweep.workload.request_timeout,
                .window = sweep.method.window,
-               .worker_names = names_of(sweep.deployment.workers)},
+               .worker_names = names_of(sweep.deployment.workers),
+               .keep_token_gaps = sweep.simulation.keep_token_gaps},
               source, time_, network_, ledger_),
         source_(source) {}
 

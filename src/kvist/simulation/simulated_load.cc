@@ -49,7 +49,9 @@ void SimulatedLoad::launch(std::vector<workload::StartTurn> turns) {
   for (workload::StartTurn& turn : turns) {
     if (turn.turn == 0) recorder_.on_conversation_started(now);
     const TurnId id(++last_turn_);
-    auto under_way = std::make_unique<Turn>(workload::TurnClock(turn.conversation, turn.turn, turn.intended));
+    auto under_way = std::make_unique<Turn>(workload::TurnClock(
+        turn.conversation, turn.turn, turn.intended,
+        options_.keep_token_gaps ? workload::TurnClock::Gaps::kKeep : workload::TurnClock::Gaps::kDrop));
     under_way->clock.on_sent(now);
     turns_[id] = std::move(under_way);
     observer_->on_turn_started(now);
@@ -85,11 +87,11 @@ void SimulatedLoad::on_step(const StepMessage& step) {
   for (const Piece& piece : step.pieces) {
     Turn* const turn = find(piece.turn);
     if (turn == nullptr) continue;  // given up before
-    const bool is_first = !turn->clock.has_first_token();
-    if (turn->clock.on_chunk(step.text_of(piece), now)) {
-      ++chunks;
-      if (is_first) recorder_.on_first_token(now, now - turn->clock.sample().sent);
+    if (piece.text_bytes > 0) {
+      if (!turn->clock.has_first_token()) recorder_.on_first_token(now, now - turn->clock.sample().sent);
+      turn->clock.on_content(now);
       turn->reply += step.text_of(piece);
+      ++chunks;
     }
     if (piece.is_last) take_end(piece.turn, *turn, piece);
   }

@@ -37,6 +37,7 @@ class SimulatedLoad {
     Duration request_timeout{};
     Duration window{};                      ///< of the recorder
     std::vector<std::string> worker_names;  ///< by WorkerId, as the gateway's headers say them
+    bool keep_token_gaps = true;            ///< of every turn: its samples are then 4 bytes per chunk larger
   };
 
   /// All but the options outlive it.
