@@ -19,8 +19,9 @@
 #include "kvist/net/http_client.h"
 #include "kvist/net/http_server.h"
 #include "kvist/telemetry/log.h"
-#include "kvist/workload/load_driver.h"
+#include "kvist/workload/load_input.h"
 #include "kvist/workload/recorder.h"
+#include "kvist/workload/turn_source.h"
 
 namespace kvist::loadgen {
 namespace {
@@ -77,6 +78,7 @@ class ServiceImpl final : public Service, private TurnListener {
     if (driver_)
       return fail(ErrorCode::kInvalidArgument, "already running: stop first, and await the end of the turns");
     if (concurrency == 0) return fail(ErrorCode::kInvalidArgument, "concurrency: expected at least 1");
+    KVIST_TRY(driver_, workload::make_turn_source(options_.workload, options_.input, concurrency, seed, net::now()));
     concurrency_ = concurrency;
     seed_ = seed;
     target_.request_id = fmt::format("loadgen-{:x}", seed);
@@ -84,10 +86,7 @@ class ServiceImpl final : public Service, private TurnListener {
     missing_usage_before_ = recorder_.totals().missing_usage;
     failed_before_ = recorder_.totals().turns_failed;
     monitor_.start();
-    driver_ = std::make_unique<workload::LoadDriver>(options_.workload, concurrency, seed, net::now());
-    telemetry::log_info(
-        kComponent, fmt::format("start: {} conversations at once, at most {:g} starts/s, seed {}, to {}", concurrency,
-                                options_.workload.target_rps, seed, target_.url));
+    telemetry::log_info(kComponent, fmt::format("start: {}, seed {}, to {}", describe_load(), seed, target_.url));
     poll();
     return {};
   }
@@ -195,6 +194,18 @@ class ServiceImpl final : public Service, private TurnListener {
   }
   [[nodiscard]] bool missing_usage_warned() const { return missing_usage_before_ == kWarned; }
 
+  [[nodiscard]] bool replays() const { return !options_.workload.trace.file.empty(); }
+  /// Of drawn conversations; a trace has its own instants.
+  [[nodiscard]] double target_rps() const { return replays() ? 0 : options_.workload.target_rps; }
+  [[nodiscard]] std::string describe_load() const {
+    if (!replays()) {
+      return fmt::format("{} conversations at once, at most {:g} starts/s", concurrency_, target_rps());
+    }
+    const spec::TraceSpec& trace = options_.workload.trace;
+    if (trace.loop == spec::TraceLoop::kClosed) return fmt::format("{}, {} at once", trace.file, concurrency_);
+    return fmt::format("{} at {:g} times its speed", trace.file, trace.speed);
+  }
+
   [[nodiscard]] std::uint64_t dropped_slots() const {
     return dropped_slots_before_ + (driver_ ? driver_->dropped_slots() : 0);
   }
@@ -217,7 +228,7 @@ class ServiceImpl final : public Service, private TurnListener {
             .model = target_.model,
             .concurrency = driver_ ? concurrency_ : 0,
             .seed = driver_ ? seed_ : 0,
-            .target_rps = options_.workload.target_rps,
+            .target_rps = target_rps(),
             .dropped_start_slots = dropped_slots(),
             .kept_samples = recorder_.kept_samples(),
             .totals = recorder_.totals(),
@@ -232,7 +243,7 @@ class ServiceImpl final : public Service, private TurnListener {
                           .now = net::now(),
                           .in_flight = in_flight(),
                           .concurrency = driver_ ? concurrency_ : 0,
-                          .target_rps = options_.workload.target_rps,
+                          .target_rps = target_rps(),
                           .dropped_start_slots = dropped_slots(),
                           .load = client_load()});
     });
@@ -252,7 +263,7 @@ class ServiceImpl final : public Service, private TurnListener {
   std::uint64_t dropped_slots_before_ = 0;  // of earlier runs
   std::uint64_t missing_usage_before_ = 0;  // of earlier runs; kWarned once this run has said so
   std::uint64_t failed_before_ = 0;         // of earlier runs
-  std::unique_ptr<workload::LoadDriver> driver_;
+  std::unique_ptr<workload::TurnSource> driver_;
   std::map<ConversationId, std::unique_ptr<TurnCall>> calls_;  // ordered: abandoned in the order of their start
   std::vector<std::function<void()>> on_stopped_;
   ControlApi api_;
@@ -262,7 +273,7 @@ class ServiceImpl final : public Service, private TurnListener {
 }  // namespace
 
 Result<std::unique_ptr<Service>> Service::create(net::EventLoop& loop, ServiceOptions options) {
-  KVIST_TRY_VOID(workload::check_workload(options.workload));
+  KVIST_TRY_VOID(workload::check_load(options.workload, options.input));
   if (options.model.empty()) return fail(ErrorCode::kInvalidArgument, "model: missing");
   if (options.window <= Duration::zero()) return fail(ErrorCode::kInvalidArgument, "window: must be above 0");
   KVIST_TRY(std::string url, base_url(options.target_url));

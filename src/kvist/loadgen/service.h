@@ -12,6 +12,7 @@
 #include "kvist/net/event_loop.h"
 #include "kvist/spec/deployment.h"
 #include "kvist/spec/workload.h"
+#include "kvist/workload/load_input.h"
 #include "kvist/workload/snapshot.h"
 #include "kvist/workload/turn_sample.h"
 
@@ -22,6 +23,7 @@ struct ServiceOptions {
   std::string model;
   spec::Endpoint http;  ///< metrics and control API
   spec::WorkloadSpec workload;
+  workload::LoadInput input = {};              ///< where the workload replays a trace
   Duration window = std::chrono::seconds(60);  ///< of the Summary and the rates
 };
 

@@ -25,6 +25,7 @@ net::HttpRequest request_for(const Target& target, workload::StartTurn& turn) {
                                             .messages = std::move(turn.messages),
                                             .max_tokens = turn.max_tokens,
                                             .seed = turn.seed,
+                                            .ignore_eos = turn.ignore_eos,
                                             .stream = true});
   return request;
 }

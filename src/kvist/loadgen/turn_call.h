@@ -11,9 +11,9 @@
 #include "kvist/base/time.h"
 #include "kvist/loadgen/answer_reader.h"
 #include "kvist/net/http_client.h"
-#include "kvist/workload/load_driver.h"
 #include "kvist/workload/turn_clock.h"
 #include "kvist/workload/turn_sample.h"
+#include "kvist/workload/turn_source.h"
 
 namespace kvist::loadgen {
 

@@ -56,6 +56,7 @@ std::string chat_request_body(const ClientChatRequest& request) {
   for (const text::ChatMessage& message : request.messages)
     json.begin_object().field("role", message.role).field("content", message.content).end_object();
   json.end_array().field("max_tokens", request.max_tokens).field("seed", request.seed);
+  if (request.ignore_eos) json.field("ignore_eos", true);
   json.field("stream", request.stream);
   if (request.stream) json.key("stream_options").begin_object().field("include_usage", true).end_object();
   json.end_object();

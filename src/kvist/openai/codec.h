@@ -59,6 +59,7 @@ struct ClientChatRequest {
   std::vector<text::ChatMessage> messages;
   std::uint32_t max_tokens = 0;
   std::uint64_t seed = 0;
+  bool ignore_eos = false;  ///< of vLLM and its kin: sent only where true
   bool stream = true;
 };
 [[nodiscard]] std::string chat_request_body(const ClientChatRequest& request);

@@ -1,0 +1,72 @@
+#include "kvist/workload/load_input.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "kvist/workload/load_driver.h"
+#include "kvist/workload/recorded_source.h"
+#include "kvist/workload/trace_source.h"
+
+namespace kvist::workload {
+namespace {
+
+// 73 years: so that the last instant still is a TimePoint.
+constexpr double kMaxSeconds = 2.3e9;
+
+/// How far from its beginning a replay's instants lie, in seconds of the record.
+double farthest_seconds(const LoadInput& input) {
+  if (input.trace) return to_seconds(input.trace->requests.back().at - input.trace->requests.front().at);
+  double farthest = 0;
+  for (const RecordedTurn& turn : input.recorded->turns) farthest = std::max(farthest, std::abs(to_seconds(turn.sent)));
+  return farthest;
+}
+
+}  // namespace
+
+Result<void> check_load(const spec::WorkloadSpec& spec, const LoadInput& input) {
+  const spec::TraceSpec& trace = spec.trace;
+  if (trace.file.empty()) return check_workload(spec);
+  if (!input.trace && !input.recorded) {
+    return fail(ErrorCode::kInvalidArgument, fmt::format("workload: trace {} has not been loaded", trace.file));
+  }
+  if (input.trace && input.trace->requests.empty()) {
+    return fail(ErrorCode::kInvalidArgument, fmt::format("workload: trace {} holds no request", trace.file));
+  }
+  if (!std::isfinite(trace.speed) || trace.speed <= 0) {
+    return fail(ErrorCode::kInvalidArgument, fmt::format("workload: trace speed is {}; want > 0", trace.speed));
+  }
+  if (const double seconds = farthest_seconds(input) / trace.speed; seconds > kMaxSeconds) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("workload: trace {} would take {:g} s at speed {:g}; want at most {:g} s", trace.file,
+                            seconds, trace.speed, kMaxSeconds));
+  }
+  if (trace.tokens_per_hash == 0) {
+    return fail(ErrorCode::kInvalidArgument, "workload: trace tokens_per_hash is 0; want at least 1");
+  }
+  if (spec.request_timeout <= Duration::zero()) {
+    return fail(ErrorCode::kInvalidArgument, "workload: request_timeout must be above 0");
+  }
+  return input.recorded ? check_workload(input.recorded->workload) : Result<void>{};
+}
+
+Result<std::unique_ptr<TurnSource>> make_turn_source(const spec::WorkloadSpec& spec, const LoadInput& input,
+                                                     std::uint32_t concurrency, std::uint64_t seed, TimePoint start) {
+  KVIST_TRY_VOID(check_load(spec, input));
+  if (concurrency == 0) return fail(ErrorCode::kInvalidArgument, "concurrency is 0; want at least 1");
+  if (spec.trace.file.empty()) return std::make_unique<LoadDriver>(spec, concurrency, seed, start);
+  if (input.trace) {
+    const TraceSource::Options options{.loop = spec.trace.loop,
+                                       .speed = spec.trace.speed,
+                                       .concurrency = concurrency,
+                                       .tokens_per_hash = spec.trace.tokens_per_hash,
+                                       .seed = seed};
+    return std::make_unique<TraceSource>(input.trace, options, start);
+  }
+  const RecordedRunSource::Options options{
+      .loop = spec.trace.loop, .speed = spec.trace.speed, .concurrency = concurrency};
+  return std::make_unique<RecordedRunSource>(input.recorded, options, start);
+}
+
+}  // namespace kvist::workload

@@ -1,0 +1,33 @@
+// Which source drives a level.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "kvist/base/error.h"
+#include "kvist/base/time.h"
+#include "kvist/spec/workload.h"
+#include "kvist/workload/recorded_level.h"
+#include "kvist/workload/trace.h"
+#include "kvist/workload/turn_source.h"
+
+namespace kvist::workload {
+
+/// What a workload's `trace` names, loaded before the run (results::load_input). At most one is there; none where the
+/// workload draws conversations. Shared by all levels of a run, on any thread.
+struct LoadInput {
+  std::shared_ptr<const Trace> trace;
+  std::shared_ptr<const RecordedLevel> recorded;
+};
+
+/// Refuses a load that cannot be driven: check_workload(), or a trace that was not loaded.
+[[nodiscard]] Result<void> check_load(const spec::WorkloadSpec& spec, const LoadInput& input);
+
+/// The source of one level that begins at `start`: conversations drawn from `seed` (LoadDriver), a trace whose prompts
+/// follow from `seed` (TraceSource), or a recorded level with its own seed (RecordedRunSource). `concurrency`: how many
+/// at once; traces in an open loop have no such limit. Errors: check_load()'s, concurrency 0.
+[[nodiscard]] Result<std::unique_ptr<TurnSource>> make_turn_source(const spec::WorkloadSpec& spec,
+                                                                   const LoadInput& input, std::uint32_t concurrency,
+                                                                   std::uint64_t seed, TimePoint start);
+
+}  // namespace kvist::workload

@@ -1,0 +1,201 @@
+#include "kvist/workload/trace_file.h"
+
+#include <fmt/format.h>
+#include <simdjson.h>
+
+#include <cmath>
+#include <fstream>
+#include <utility>
+
+#include "kvist/base/json_writer.h"
+
+namespace kvist::workload {
+namespace {
+
+using simdjson::SUCCESS;
+using Object = simdjson::dom::object;
+
+constexpr double kMaxTimestampMs = 1e12;  // 31 years: far from the end of 64 bits of nanoseconds
+constexpr std::uint64_t kMaxTokens = 16U << 20;
+constexpr std::size_t kPieceBytes = std::size_t{256} << 10;
+constexpr std::size_t kDepth = 8;  // a request is a flat object with one list
+
+/// Collects a trace line by line. Memory is that of the trace and one line.
+class TraceReader {
+ public:
+  TraceReader(std::string name, const TraceLimits& limits)
+      : name_(std::move(name)), limits_(limits), parser_(limits.line_bytes) {}
+
+  /// The next line, without its end. Empty lines are passed over.
+  [[nodiscard]] Result<void> add_line(std::string_view line) {
+    ++line_;
+    if (line.size() > limits_.line_bytes) {
+      return invalid(fmt::format("longer than {} bytes; a trace has one request per line", limits_.line_bytes));
+    }
+    if (line.find_first_not_of(" \t\r") == std::string_view::npos) return {};
+    if (trace_.requests.size() >= limits_.requests) {
+      return invalid(fmt::format("more than {} requests; cut the trace", limits_.requests));
+    }
+    // simdjson reads behind the end of a line: it wants a copy with room there.
+    buffer_.assign(line);
+    buffer_.resize(line.size() + simdjson::SIMDJSON_PADDING);
+    if (!parser_is_ready_) {
+      if (parser_.allocate(0, kDepth) != SUCCESS) return fail(ErrorCode::kResourceExhausted, name_ + ": no memory");
+      parser_is_ready_ = true;
+    }
+    Object object;
+    const auto code = parser_.parse(buffer_.data(), line.size(), false).get(object);
+    if (code == simdjson::INCORRECT_TYPE) return invalid("expected a JSON object");
+    if (code != SUCCESS) return invalid(fmt::format("not JSON: {}", simdjson::error_message(code)));
+    return add_request(object);
+  }
+
+  [[nodiscard]] Result<Trace> finish() {
+    if (trace_.requests.empty()) return fail(ErrorCode::kInvalidArgument, name_ + ": holds no request");
+    return std::move(trace_);
+  }
+
+ private:
+  [[nodiscard]] std::unexpected<Error> invalid(const std::string& what) const {
+    return fail(ErrorCode::kInvalidArgument, fmt::format("{}:{}: {}", name_, line_, what));
+  }
+
+  Result<void> add_request(const Object& object) {
+    TraceRequest request;
+    KVIST_TRY(request.at, timestamp(object));
+    KVIST_TRY(request.input_tokens, tokens(object, "input_length", 1));
+    KVIST_TRY(request.output_tokens, tokens(object, "output_length", 0));
+    KVIST_TRY(request.hash_ids, hash_ids(object));
+    if (!trace_.requests.empty() && request.at < trace_.requests.back().at) {
+      return invalid(fmt::format("timestamp: {} ms comes after {} ms; sort the trace by timestamp",
+                                 to_milliseconds(request.at), to_milliseconds(trace_.requests.back().at)));
+    }
+    trace_.requests.push_back(std::move(request));
+    return {};
+  }
+
+  Result<Duration> timestamp(const Object& object) const {
+    constexpr std::string_view kExpected = "timestamp: expected milliseconds, a number from 0 to 1e12";
+    const auto element = object["timestamp"];
+    std::int64_t whole = 0;
+    double number = 0;
+    if (element.get(whole) == SUCCESS) {
+      number = static_cast<double>(whole);
+    } else if (element.get(number) != SUCCESS) {
+      return invalid(std::string(kExpected));
+    }
+    if (!std::isfinite(number) || number < 0 || number > kMaxTimestampMs) return invalid(std::string(kExpected));
+    // Whole milliseconds stay exact; others are kept to the microsecond.
+    if (number == std::floor(number)) return std::chrono::milliseconds(static_cast<std::int64_t>(number));
+    return std::chrono::microseconds(std::llround(number * 1e3));
+  }
+
+  Result<std::uint32_t> tokens(const Object& object, std::string_view key, std::uint64_t least) const {
+    std::uint64_t value = 0;
+    if (object[key].get(value) != SUCCESS || value < least || value > kMaxTokens) {
+      return invalid(fmt::format("{}: expected a whole number of tokens from {} to {}", key, least, kMaxTokens));
+    }
+    return static_cast<std::uint32_t>(value);
+  }
+
+  Result<std::vector<std::uint64_t>> hash_ids(const Object& object) {
+    constexpr std::string_view kExpected = "hash_ids: expected a list of whole numbers from 0";
+    simdjson::dom::array list;
+    if (object["hash_ids"].get(list) != SUCCESS) return invalid(std::string(kExpected));
+    std::vector<std::uint64_t> ids;
+    for (const simdjson::dom::element element : list) {
+      if (ids_read_++ >= limits_.hash_ids) {
+        return invalid(fmt::format("hash_ids: more than {} in all; cut the trace", limits_.hash_ids));
+      }
+      std::uint64_t id = 0;
+      if (element.get(id) != SUCCESS) return invalid(std::string(kExpected));
+      ids.push_back(id);
+    }
+    ids.shrink_to_fit();
+    return ids;
+  }
+
+  const std::string name_;
+  const TraceLimits limits_;
+  simdjson::dom::parser parser_;
+  bool parser_is_ready_ = false;
+  std::string buffer_;
+  std::size_t line_ = 0;
+  std::size_t ids_read_ = 0;
+  Trace trace_;
+};
+
+/// Milliseconds as the shortest JSON number: whole where it can be.
+void write_timestamp(JsonWriter& json, Duration at) {
+  const auto us = std::chrono::round<std::chrono::microseconds>(at).count();
+  json.key("timestamp");
+  if (us % 1'000 == 0) {
+    json.value(us / 1'000);
+  } else {
+    json.value(static_cast<double>(us) / 1e3);
+  }
+}
+
+}  // namespace
+
+Result<Trace> parse_trace(std::string_view text, const std::string& name, const TraceLimits& limits) {
+  TraceReader reader(name, limits);
+  while (!text.empty()) {
+    const std::size_t end = text.find('\n');
+    KVIST_TRY_VOID(reader.add_line(text.substr(0, end)));
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+  }
+  return reader.finish();
+}
+
+Result<Trace> load_trace(const std::string& path, const TraceLimits& limits) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return fail(ErrorCode::kNotFound, path + ": cannot be opened");
+  TraceReader reader(path, limits);
+  std::string pending;  // a line whose end has not come yet
+  std::string piece(kPieceBytes, '\0');
+  for (bool more = true; more;) {
+    file.read(piece.data(), static_cast<std::streamsize>(piece.size()));
+    more = static_cast<bool>(file);
+    if (file.bad()) return fail(ErrorCode::kInternal, path + ": cannot be read");
+    pending.append(piece, 0, static_cast<std::size_t>(file.gcount()));
+    std::string_view rest = pending;
+    for (std::size_t end = rest.find('\n'); end != std::string_view::npos; end = rest.find('\n')) {
+      KVIST_TRY_VOID(reader.add_line(rest.substr(0, end)));
+      rest.remove_prefix(end + 1);
+    }
+    // A line that never ends must not fill our memory.
+    if (!more || rest.size() > limits.line_bytes) {
+      KVIST_TRY_VOID(reader.add_line(rest));
+      rest = {};
+    }
+    pending.erase(0, pending.size() - rest.size());
+  }
+  return reader.finish();
+}
+
+std::string trace_text(const Trace& trace) {
+  std::string text;
+  for (const TraceRequest& request : trace.requests) {
+    JsonWriter json;
+    json.begin_object();
+    write_timestamp(json, request.at);
+    json.field("input_length", request.input_tokens).field("output_length", request.output_tokens);
+    json.key("hash_ids").begin_array();
+    for (const std::uint64_t id : request.hash_ids) json.value(id);
+    json.end_array().end_object();
+    text += json.take();
+    text += '\n';
+  }
+  return text;
+}
+
+Result<void> write_trace(const Trace& trace, const std::string& path) {
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file << trace_text(trace);
+  file.close();
+  if (!file) return fail(ErrorCode::kInternal, path + ": cannot be written");
+  return {};
+}
+
+}  // namespace kvist::workload

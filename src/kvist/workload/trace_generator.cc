@@ -1,0 +1,156 @@
+#include "kvist/workload/trace_generator.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "kvist/base/random.h"
+#include "kvist/workload/load_driver.h"
+
+namespace kvist::workload {
+namespace {
+
+constexpr std::uint64_t kMaxRequests = 10'000'000;
+
+/// A request before its blocks have ids.
+struct Draft {
+  Duration at{};
+  std::uint32_t conversation = 0;
+  std::uint32_t turn = 0;
+  std::uint32_t starter = 0;
+  std::uint32_t input_tokens = 0;
+  std::uint32_t output_tokens = 0;
+};
+
+std::uint32_t draw(RandomStream& random, std::uint32_t low, std::uint32_t high) {
+  return static_cast<std::uint32_t>(random.uniform_int(low, high));
+}
+
+/// One conversation: each turn's prompt is all that was said before.
+class ConversationDraft {
+ public:
+  ConversationDraft(const TraceOptions& options, const std::vector<std::uint32_t>& starter_tokens,
+                    std::uint32_t conversation, Duration begins)
+      : options_(options), conversation_(conversation), at_(begins) {
+    RandomStream random(mix_seed({options.workload.seed, seed_part("trace conversation"), conversation}));
+    turns_ = draw(random, options.workload.turns_min, options.workload.turns_max);
+    starter_ = draw(random, 0, static_cast<std::uint32_t>(starter_tokens.size()) - 1);
+    input_tokens_ = starter_tokens[starter_];
+    random_ = random;
+  }
+
+  void append_to(std::vector<Draft>& out) {
+    const spec::WorkloadSpec& w = options_.workload;
+    for (std::uint32_t turn = 0; turn < turns_; ++turn) {
+      const std::uint32_t output = draw(random_, std::min(options_.output_tokens_min, w.max_tokens), w.max_tokens);
+      const Duration at = std::chrono::floor<std::chrono::milliseconds>(at_);  // as fine as Mooncake's clock
+      out.push_back({at, conversation_, turn, starter_, input_tokens_, output});
+      at_ += options_.time_to_first_token + output * options_.time_per_token +
+             from_seconds(random_.exponential(to_seconds(options_.think_time)));
+      input_tokens_ += output + draw(random_, w.follow_up_tokens_min, w.follow_up_tokens_max);
+    }
+  }
+
+ private:
+  const TraceOptions& options_;
+  std::uint32_t conversation_;
+  Duration at_;
+  std::uint32_t turns_ = 0;
+  std::uint32_t starter_ = 0;
+  std::uint32_t input_tokens_ = 0;
+  RandomStream random_{0};
+};
+
+/// Numbers blocks by their content in the order in which they first appear.
+class BlockIds {
+ public:
+  BlockIds(std::uint32_t tokens_per_hash, const std::vector<std::uint32_t>& starter_tokens)
+      : tokens_per_hash_(tokens_per_hash), starter_tokens_(starter_tokens) {}
+
+  [[nodiscard]] std::vector<std::uint64_t> of(const Draft& draft) {
+    std::vector<std::uint64_t> ids;
+    std::uint32_t begin = 0;
+    for (; begin + tokens_per_hash_ <= draft.input_tokens; begin += tokens_per_hash_) {
+      ids.push_back(complete(draft, begin));
+    }
+    if (begin < draft.input_tokens) ids.push_back(incomplete(draft, begin));
+    return ids;
+  }
+
+ private:
+  enum class Kind : std::uint8_t { kStarter, kConversation, kStarterEnd };
+
+  /// A block that ends within the starter is everybody's who has that starter.
+  std::uint64_t complete(const Draft& draft, std::uint32_t begin) {
+    const bool shared = begin + tokens_per_hash_ <= starter_tokens_[draft.starter];
+    return shared ? number(Kind::kStarter, draft.starter, begin)
+                  : number(Kind::kConversation, draft.conversation, begin);
+  }
+  std::uint64_t incomplete(const Draft& draft, std::uint32_t begin) {
+    return draft.turn == 0 ? number(Kind::kStarterEnd, draft.starter, begin) : next_++;
+  }
+  std::uint64_t number(Kind kind, std::uint32_t owner, std::uint32_t begin) {
+    const auto [entry, is_new] = ids_.try_emplace({kind, owner, begin}, next_);
+    if (is_new) ++next_;
+    return entry->second;
+  }
+
+  std::uint32_t tokens_per_hash_;
+  const std::vector<std::uint32_t>& starter_tokens_;
+  std::map<std::tuple<Kind, std::uint32_t, std::uint32_t>, std::uint64_t> ids_;
+  std::uint64_t next_ = 0;
+};
+
+Result<void> check(const TraceOptions& options) {
+  KVIST_TRY_VOID(check_workload(options.workload));
+  const spec::WorkloadSpec& w = options.workload;
+  if (options.conversations == 0) return fail(ErrorCode::kInvalidArgument, "trace: conversations is 0; want 1 or more");
+  if (w.trace.tokens_per_hash == 0) {
+    return fail(ErrorCode::kInvalidArgument, "trace: tokens_per_hash is 0; want 1 or more");
+  }
+  if (options.think_time <= Duration::zero() || options.time_per_token < Duration::zero() ||
+      options.time_to_first_token < Duration::zero()) {
+    return fail(ErrorCode::kInvalidArgument, "trace: times must not be negative, and think_time above 0");
+  }
+  if (std::uint64_t{options.conversations} * w.turns_max > kMaxRequests) {
+    return fail(ErrorCode::kInvalidArgument, fmt::format("trace: {} conversations of up to {} turns; want at most {} "
+                                                         "requests",
+                                                         options.conversations, w.turns_max, kMaxRequests));
+  }
+  constexpr std::uint64_t kMaxPromptTokens = 16U << 20;  // what a trace file may say
+  if (spec::longest_request_tokens(w) > kMaxPromptTokens) {
+    return fail(ErrorCode::kInvalidArgument, fmt::format("trace: a conversation may come to {} tokens; want at most {}",
+                                                         spec::longest_request_tokens(w), kMaxPromptTokens));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Trace> generate_trace(const TraceOptions& options) {
+  KVIST_TRY_VOID(check(options));
+  const spec::WorkloadSpec& w = options.workload;
+  RandomStream random(mix_seed({w.seed, seed_part("trace")}));
+  std::vector<std::uint32_t> starter_tokens(w.starters);
+  for (std::uint32_t& tokens : starter_tokens) tokens = draw(random, w.starter_tokens_min, w.starter_tokens_max);
+
+  std::vector<Draft> drafts;
+  Duration begins{};
+  for (std::uint32_t conversation = 0; conversation < options.conversations; ++conversation) {
+    ConversationDraft(options, starter_tokens, conversation, begins).append_to(drafts);
+    begins += from_seconds(random.exponential(1 / w.target_rps));
+  }
+  std::ranges::stable_sort(drafts, {}, &Draft::at);
+
+  BlockIds ids(w.trace.tokens_per_hash, starter_tokens);
+  Trace trace;
+  trace.requests.reserve(drafts.size());
+  for (const Draft& draft : drafts)
+    trace.requests.push_back({draft.at, draft.input_tokens, draft.output_tokens, ids.of(draft)});
+  return trace;
+}
+
+}  // namespace kvist::workload

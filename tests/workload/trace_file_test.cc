@@ -1,0 +1,131 @@
+#include "kvist/workload/trace_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "kvist/base/random.h"
+
+namespace kvist::workload {
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+constexpr const char* kLine =
+    R"({"timestamp": 27482, "input_length": 6955, "output_length": 52, "hash_ids": [46, 47]})";
+
+TEST(TraceFile, ReadsMooncakeLines) {
+  const auto trace = parse_trace(
+      "{\"timestamp\": 0, \"input_length\": 100, \"output_length\": 0, \"hash_ids\": []}\r\n"
+      "\n" +
+          std::string(kLine) +
+          "\n"
+          R"({"chat_id": 7, "timestamp": 27482.0005, "input_length": 1, "output_length": 1, "hash_ids": [18446744073709551615]})",
+      "trace");
+  ASSERT_TRUE(trace.has_value()) << trace.error().message;
+  ASSERT_EQ(trace->requests.size(), 3U);
+  EXPECT_EQ(trace->requests[0].at, Duration(0));
+  EXPECT_EQ(trace->requests[0].output_tokens, 0U);
+  EXPECT_EQ(trace->requests[1].at, milliseconds(27'482));
+  EXPECT_EQ(trace->requests[1].input_tokens, 6'955U);
+  EXPECT_EQ(trace->requests[1].output_tokens, 52U);
+  EXPECT_THAT(trace->requests[1].hash_ids, ElementsAre(46, 47));
+  EXPECT_EQ(trace->requests[2].at, milliseconds(27'482) + microseconds(1));
+  EXPECT_THAT(trace->requests[2].hash_ids, ElementsAre(~std::uint64_t{0}));
+}
+
+TEST(TraceFile, ErrorsNameTheLineAndWhatWouldBeRight) {
+  struct Case {
+    const char* line;
+    const char* expected;
+  };
+  const Case cases[] = {
+      {"[1, 2]", "expected a JSON object"},
+      {R"({"timestamp": 1, )", "not JSON"},
+      {R"({"input_length": 5, "output_length": 5, "hash_ids": []})", "timestamp: expected milliseconds"},
+      {R"({"timestamp": -1, "input_length": 5, "output_length": 5, "hash_ids": []})", "timestamp: expected"},
+      {R"({"timestamp": 1e13, "input_length": 5, "output_length": 5, "hash_ids": []})", "timestamp: expected"},
+      {R"({"timestamp": "1", "input_length": 5, "output_length": 5, "hash_ids": []})", "timestamp: expected"},
+      {R"({"timestamp": 27483, "input_length": 0, "output_length": 5, "hash_ids": []})",
+       "input_length: expected a whole number of tokens from 1 to 16777216"},
+      {R"({"timestamp": 27483, "input_length": 5, "output_length": 1.5, "hash_ids": []})", "output_length: expected"},
+      {R"({"timestamp": 27483, "input_length": 5, "output_length": 5})", "hash_ids: expected a list"},
+      {R"({"timestamp": 27483, "input_length": 5, "output_length": 5, "hash_ids": [-1]})", "hash_ids: expected a list"},
+      {R"({"timestamp": 3, "input_length": 5, "output_length": 5, "hash_ids": []})",
+       "timestamp: 3 ms comes after 27482 ms; sort the trace by timestamp"},
+      {R"({"timestamp": 27483, "input_length": 5, "output_length": 5, "hash_ids": [[[[[[[[[[]]]]]]]]]]})", "not JSON"},
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.line);
+    const auto trace = parse_trace(std::string(kLine) + "\n" + c.line + "\n", "some.jsonl");
+    ASSERT_FALSE(trace.has_value());
+    EXPECT_EQ(trace.error().code, ErrorCode::kInvalidArgument);
+    EXPECT_THAT(trace.error().message, StartsWith("some.jsonl:2: "));
+    EXPECT_THAT(trace.error().message, HasSubstr(c.expected));
+  }
+  EXPECT_THAT(parse_trace("\n\n", "empty").error().message, HasSubstr("holds no request"));
+}
+
+TEST(TraceFile, EverythingIsBounded) {
+  const std::string three = std::string(kLine) + "\n" + kLine + "\n" + kLine + "\n";
+  EXPECT_TRUE(parse_trace(three, "t", {.line_bytes = 200, .requests = 3, .hash_ids = 6}).has_value());
+  EXPECT_THAT(parse_trace(three, "t", {.requests = 2}).error().message, HasSubstr("t:3: more than 2 requests"));
+  EXPECT_THAT(parse_trace(three, "t", {.hash_ids = 5}).error().message, HasSubstr("t:3: hash_ids: more than 5"));
+  EXPECT_THAT(parse_trace(three, "t", {.line_bytes = 50}).error().message, HasSubstr("t:1: longer than 50 bytes"));
+}
+
+/// A folder of this test alone, gone with it.
+class TraceFileTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const auto* info = ::testing::UnitTest::GetInstance()->current_test_info();
+    path_ = (std::filesystem::path(::testing::TempDir()) / (std::string("kvist-trace-") + info->name())).string();
+  }
+  void TearDown() override { std::filesystem::remove(path_); }
+  std::string path_;
+};
+
+Trace random_trace(RandomStream& random, std::int64_t requests) {
+  Trace trace;
+  Duration at{};
+  for (std::int64_t i = 0; i < requests; ++i) {
+    at += random.uniform() < 0.5 ? Duration(milliseconds(random.uniform_int(0, 5'000)))
+                                 : Duration(microseconds(random.uniform_int(0, 5'000)));
+    TraceRequest request{at, static_cast<std::uint32_t>(random.uniform_int(1, 20'000)),
+                         static_cast<std::uint32_t>(random.uniform_int(0, 2'000)),
+                         std::vector<std::uint64_t>(static_cast<std::size_t>(random.uniform_int(0, 40)))};
+    for (std::uint64_t& id : request.hash_ids) id = random.next() >> random.uniform_int(0, 63);
+    trace.requests.push_back(std::move(request));
+  }
+  return trace;
+}
+
+TEST_F(TraceFileTest, WhatIsWrittenIsReadBack) {
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    RandomStream random(seed);
+    const Trace trace = random_trace(random, seed == 1 ? 5'000 : 50);  // the first is longer than a piece of reading
+    EXPECT_EQ(parse_trace(trace_text(trace), "text").value(), trace);
+    ASSERT_TRUE(write_trace(trace, path_).has_value());
+    EXPECT_EQ(load_trace(path_).value(), trace);
+  }
+}
+
+TEST_F(TraceFileTest, AFileIsReadAsItsText) {
+  std::ofstream(path_) << kLine << "\n" << kLine;  // no end of line at the end
+  EXPECT_EQ(load_trace(path_)->requests.size(), 2U);
+  std::ofstream(path_) << kLine << "\n{}\n";
+  EXPECT_THAT(load_trace(path_).error().message, StartsWith(path_ + ":2: timestamp"));
+  std::ofstream(path_) << kLine << "\n" << std::string(1'000'000, ' ');  // a line that does not end
+  EXPECT_THAT(load_trace(path_, {.line_bytes = 1'000}).error().message, StartsWith(path_ + ":2: longer than 1000"));
+  EXPECT_EQ(load_trace(path_ + ".none").error().code, ErrorCode::kNotFound);
+}
+
+}  // namespace
+}  // namespace kvist::workload
