@@ -60,7 +60,7 @@ TEST(StepTimeModel, WithoutAProfileIsTheLinearFormula) {
   const StepTimeModel model = model_of(worker);
   EXPECT_EQ(model.step_time({}), Duration::zero());
   EXPECT_EQ(model.step_time(decode(32)), step_time(worker.step_time, decode(32)));
-  EXPECT_EQ(model.intake_delay(50, 4'000, 1), Duration::zero());
+  EXPECT_EQ(model.intake_delay({.running = 50, .prompt_tokens = 4'000}), Duration::zero());
 }
 
 TEST(StepTimeModel, AnEmptyStepTakesNoTimeAndAnyOtherSome) {
@@ -113,14 +113,14 @@ TEST(StepTimeModel, PaddingAndSwitchesChangeTheRegime) {
 
 TEST(StepTimeModel, TilesAndRoundedRowsMakeSteps) {
   spec::WorkerSpec worker = round_worker("vllm");
-  worker.profile->set["tiles.enabled"] = 0;
-  worker.profile->set["matrix_products.first_tile"] = 64;
+  worker.profile->set["matrix_products.first_tile"] = 16;
   worker.profile->set["matrix_products.tile"] = 128;
   const StepTimeModel model = model_of(worker);
-  const auto rows_only = [&](std::uint64_t rows) { return ms(model, decode(rows, 0)); };
-  EXPECT_EQ(rows_only(1), rows_only(64));
-  EXPECT_EQ(rows_only(300), rows_only(384)) << "computed in multiples of 128";
-  EXPECT_LT(rows_only(384), rows_only(385));
+  EXPECT_EQ(ms(model, decode(1, 0)), ms(model, decode(16, 0)));
+  EXPECT_EQ(ms(model, decode(17, 0)), ms(model, decode(32, 0)));
+  EXPECT_EQ(ms(model, decode(65, 0)), ms(model, decode(128, 0)));
+  EXPECT_EQ(ms(model, decode(300, 0)), ms(model, decode(384, 0))) << "computed in multiples of 128";
+  EXPECT_LT(ms(model, decode(384, 0)), ms(model, decode(385, 0)));
 }
 
 TEST(StepTimeModel, SpeculationCostsDraftPassesAndRows) {
@@ -141,18 +141,22 @@ TEST(StepTimeModel, SpeculationCostsDraftPassesAndRows) {
 
 TEST(StepTimeModel, IntakeGrowsWithTheWorkersLoadAndScattersByRequest) {
   spec::WorkerSpec worker = worker_with_profile();
-  worker.profile->set = {{"intake.fixed", 100}, {"intake.per_sequence", 2}, {"intake.jitter", 0}};
-  const StepTimeModel fixed = model_of(worker);
-  EXPECT_EQ(fixed.intake_delay(10, 4'000, 7), std::chrono::milliseconds(120));
+  worker.profile->set = {{"intake.fixed", 100},
+                         {"intake.per_sequence", 2},
+                         {"intake.steps", 3},
+                         {"intake.per_prompt_token", 0.001},
+                         {"intake.jitter", 0}};
+  IntakeLoad load{.running = 10, .last_decode_step = std::chrono::milliseconds(20), .prompt_tokens = 4'000, .seed = 7};
+  EXPECT_EQ(model_of(worker).intake_delay(load), std::chrono::milliseconds(100 + 10 * 2 + 3 * 20 + 4));
   worker.profile->set["intake.jitter"] = 30;
   const StepTimeModel model = model_of(worker);
   double sum = 0;
   constexpr int kRequests = 20'000;
-  for (int seed = 0; seed < kRequests; ++seed) {
-    const Duration delay = model.intake_delay(10, 4'000, static_cast<std::uint64_t>(seed));
-    EXPECT_GE(delay, std::chrono::milliseconds(120));
-    EXPECT_EQ(delay, model.intake_delay(10, 4'000, static_cast<std::uint64_t>(seed)));
-    sum += to_milliseconds(delay) - 120;
+  for (load.seed = 0; load.seed < kRequests; ++load.seed) {
+    const Duration delay = model.intake_delay(load);
+    EXPECT_GE(delay, std::chrono::milliseconds(184));
+    EXPECT_EQ(delay, model.intake_delay(load)) << "the same request, the same delay";
+    sum += to_milliseconds(delay) - 184;
   }
   EXPECT_NEAR(sum / kRequests, 30, 1);
 }

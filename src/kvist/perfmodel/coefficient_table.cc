@@ -16,8 +16,10 @@ constexpr std::array kMatrixProducts = {
     CoefficientKind{"efficiency", "1", "share of the FP8 peak that matrix products of many rows reach", 0.05, 1.2},
     CoefficientKind{"exponent", "1", "of the smooth maximum of reading the weights and multiplying: (a^n + b^n)^(1/n)",
                     1, 64},
-    CoefficientKind{"first_tile", "rows", "fewest rows that a matrix product computes", 0, 4'096, 0.0},
-    CoefficientKind{"tile", "rows", "beyond them rows are computed in multiples of this", 0, 4'096, 0.0}};
+    CoefficientKind{"first_tile", "rows",
+                    "fewest rows that a matrix product computes; then its doubles, up to the tile", 0, 4'096, 0.0},
+    CoefficientKind{"tile", "rows", "from there on rows are computed in multiples of this; 0: rows as they are", 0,
+                    4'096, 0.0}};
 constexpr std::array kAttention = {
     CoefficientKind{"efficiency", "1", "share of the BF16 peak that the attention of prefill reaches", 0.05, 2}};
 constexpr std::array kAllReduce = {
@@ -32,15 +34,19 @@ constexpr std::array kGraphs = {
 constexpr std::array kHostFloor = {
     CoefficientKind{"fixed", "ms", "least time of a decode step without a graph: the host launches every kernel", 0,
                     kMaxMs},
-    CoefficientKind{"per_sequence", "ms", "the same, for each sequence", 0, kMaxMs, 0.0},
+    CoefficientKind{"per_sequence", "ms", "the same, for each decoding sequence", 0, kMaxMs, 0.0},
     CoefficientKind{"prefill_fixed", "ms", "least time of a step with a prefill; 0: as without", 0, kMaxMs, 0.0},
-    CoefficientKind{"prefill_per_sequence", "ms", "the same, for each sequence", 0, kMaxMs, 0.0}};
+    CoefficientKind{"prefill_per_sequence", "ms", "the same, for each decoding sequence", 0, kMaxMs, 0.0}};
 constexpr std::array kDrafting = {
     CoefficientKind{"pass_fixed", "ms", "of each draft pass, beside what the drafter reads and computes", 0, kMaxMs},
     CoefficientKind{"verify_attention", "1", "factor on the KV read of a step that verifies drafts", 0.5, 10, 1.0}};
 constexpr std::array kIntake = {
     CoefficientKind{"fixed", "ms", "from a request's arrival to the engine's queue", 0, kMaxMs},
     CoefficientKind{"per_sequence", "ms", "the same, for each sequence running on the worker", 0, kMaxMs, 0.0},
+    CoefficientKind{"steps", "1",
+                    "the same, as a multiple of the worker's last step without prefill: hops that the "
+                    "engine's loop clocks",
+                    0, 100, 0.0},
     CoefficientKind{"per_prompt_token", "ms", "the same, for each token of the prompt", 0, 1, 0.0},
     CoefficientKind{"jitter", "ms", "mean of an exponential part that scatters from request to request", 0, kMaxMs,
                     0.0}};

@@ -98,6 +98,7 @@ StepCosts StepCosts::of(const GpuCombination& c) {
   costs.prefill_floor_sequence = c.time_ns("host_floor.prefill_per_sequence");
   costs.intake = c.time_ns("intake.fixed");
   costs.intake_sequence = c.time_ns("intake.per_sequence");
+  costs.intake_steps = c.value("intake.steps");
   costs.intake_prompt_token = c.time_ns("intake.per_prompt_token");
   costs.intake_jitter = c.time_ns("intake.jitter");
   return costs;
@@ -117,10 +118,19 @@ GpuStepTime::GpuStepTime(const GpuCombination& combination) : costs_(StepCosts::
   }
 }
 
+// Kernels compute whole tiles: the first size, its doubles below the tile, then multiples of the tile.
+double GpuStepTime::rows_computed(double rows) const {
+  if (costs_.tile <= 0 || rows <= 0) return rows;
+  if (costs_.first_tile > 0) {
+    for (double size = costs_.first_tile; size < costs_.tile; size *= 2) {
+      if (rows <= size) return size;
+    }
+  }
+  return std::ceil(rows / costs_.tile) * costs_.tile;
+}
+
 double GpuStepTime::compute_rows_ns(std::uint64_t rows) const {
-  auto computed = static_cast<double>(rows);
-  if (computed > 0) computed = std::max(computed, costs_.first_tile);
-  if (costs_.tile > 0 && computed > costs_.first_tile) computed = std::ceil(computed / costs_.tile) * costs_.tile;
+  const double computed = rows_computed(static_cast<double>(rows));
   double ns = smooth_maximum(costs_.weight_read, costs_.row * computed, costs_.exponent);
   double extra = 0;
   for (const auto& [above, more] : costs_.tiles) {
@@ -149,7 +159,7 @@ double GpuStepTime::drafting_ns(const StepLoad& load) const {
 }
 
 double GpuStepTime::floor_ns(const StepLoad& load) const {
-  const auto sequences = static_cast<double>(load.sequences);
+  const auto sequences = static_cast<double>(load.decode_sequences);
   const bool has_own = load.prefill_tokens > 0 && costs_.prefill_floor > 0;
   return has_own ? costs_.prefill_floor + costs_.prefill_floor_sequence * sequences
                  : costs_.floor + costs_.floor_sequence * sequences;
@@ -174,11 +184,12 @@ Duration GpuStepTime::step_time(const StepLoad& load) const {
   return Duration(std::max<std::int64_t>(1, std::llround(ns)));
 }
 
-Duration GpuStepTime::intake_delay(std::uint32_t running, std::uint64_t prompt_tokens, std::uint64_t seed) const {
-  double ns = costs_.intake + costs_.intake_sequence * running +
-              costs_.intake_prompt_token * static_cast<double>(prompt_tokens);
+Duration GpuStepTime::intake_delay(const IntakeLoad& load) const {
+  double ns = costs_.intake + costs_.intake_sequence * load.running +
+              costs_.intake_steps * static_cast<double>(load.last_decode_step.count()) +
+              costs_.intake_prompt_token * static_cast<double>(load.prompt_tokens);
   if (costs_.intake_jitter > 0) {
-    ns += RandomStream(mix_seed({seed, seed_part("intake")})).exponential(costs_.intake_jitter);
+    ns += RandomStream(mix_seed({load.seed, seed_part("intake")})).exponential(costs_.intake_jitter);
   }
   return Duration(std::llround(ns));
 }

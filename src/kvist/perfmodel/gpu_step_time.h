@@ -9,6 +9,7 @@
 #include "kvist/base/time.h"
 #include "kvist/perfmodel/gpu_combination.h"
 #include "kvist/perfmodel/step_load.h"
+#include "kvist/perfmodel/step_time_model.h"
 
 namespace kvist::perfmodel {
 
@@ -44,6 +45,7 @@ struct StepCosts {
   // Before the engine.
   double intake = 0;
   double intake_sequence = 0;
+  double intake_steps = 0;  ///< of the last decode step's duration
   double intake_prompt_token = 0;
   double intake_jitter = 0;  ///< mean
 
@@ -57,10 +59,11 @@ class GpuStepTime {
 
   /// Zero for an empty step. 20 to 30 ns for a decode step; a step of more rows than kTableRows takes two powers more.
   [[nodiscard]] Duration step_time(const StepLoad& load) const;
-  [[nodiscard]] Duration intake_delay(std::uint32_t running, std::uint64_t prompt_tokens, std::uint64_t seed) const;
+  [[nodiscard]] Duration intake_delay(const IntakeLoad& load) const;
   [[nodiscard]] const StepCosts& costs() const { return costs_; }
 
  private:
+  [[nodiscard]] double rows_computed(double rows) const;
   /// Reading weights, multiplying, tiles, all-reduce: what depends on the rows of a step.
   [[nodiscard]] double compute_rows_ns(std::uint64_t rows) const;
   [[nodiscard]] double rows_ns(std::uint64_t rows) const;

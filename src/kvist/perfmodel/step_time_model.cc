@@ -28,8 +28,8 @@ Duration StepTimeModel::step_time(const StepLoad& load) const {
   return std::max(perfmodel::step_time(linear_, load), Duration(1));
 }
 
-Duration StepTimeModel::intake_delay(std::uint32_t running, std::uint64_t prompt_tokens, std::uint64_t seed) const {
-  return profile_ ? profile_->times.intake_delay(running, prompt_tokens, seed) : Duration::zero();
+Duration StepTimeModel::intake_delay(const IntakeLoad& load) const {
+  return profile_ ? profile_->times.intake_delay(load) : Duration::zero();
 }
 
 }  // namespace kvist::perfmodel

@@ -11,6 +11,14 @@
 
 namespace kvist::perfmodel {
 
+/// What the way of a request from its arrival to the engine's queue depends on.
+struct IntakeLoad {
+  std::uint32_t running = 0;        ///< sequences in the worker's batch
+  Duration last_decode_step{};      ///< of the worker's latest step without prefill; zero before the first
+  std::uint64_t prompt_tokens = 0;  ///< of the request
+  std::uint64_t seed = 0;           ///< of the request: a request is late by the same everywhere
+};
+
 /// The model of time of one worker: linear (spec::StepTimeSpec) or that of a GPU profile. Immutable, cheap to copy; any
 /// thread.
 class StepTimeModel {
@@ -23,10 +31,9 @@ class StepTimeModel {
 
   /// Zero for an empty step, above zero for any other.
   [[nodiscard]] Duration step_time(const StepLoad& load) const;
-  /// Time between a request's arrival at the worker and its arrival at the engine's queue (front end, tokenizing,
-  /// host): depends on the sequences the worker has running and on the prompt, and scatters; the scatter is drawn from
-  /// `seed`, the request's own, so that a request is late by the same everywhere. Zero for a linear model.
-  [[nodiscard]] Duration intake_delay(std::uint32_t running, std::uint64_t prompt_tokens, std::uint64_t seed) const;
+  /// Time between a request's arrival at the worker and its arrival at the engine's queue: front end, tokenizing, hops
+  /// that the engine's loop clocks. Part of it scatters. Zero for a linear model.
+  [[nodiscard]] Duration intake_delay(const IntakeLoad& load) const;
 
  private:
   struct Profile;
