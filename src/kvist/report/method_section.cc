@@ -130,8 +130,16 @@ void add_deployment(Document& document, const RunAnalysis& analysis) {
   const auto per_worker = [&](const char* name, auto value) { table.rows.push_back({name, distinct(workers, value)}); };
   using spec::WorkerSpec;
   per_worker("Model", [](const WorkerSpec& w) { return w.model; });
-  table.rows.push_back({"GPU", "none: step times from a model of a GPU"});
-  table.rows.push_back({"Workers", fmt::format("{}x TP=1", workers.size())});
+  per_worker("GPU", [](const WorkerSpec& w) {
+    return w.profile ? fmt::format("none: modelled as {}x {}", w.profile->tensor_parallel, w.profile->gpu)
+                     : std::string("none: step times from a model of a GPU");
+  });
+  per_worker("Modelled model and engine", [](const WorkerSpec& w) {
+    return w.profile ? fmt::format("{} on {}", w.profile->model, w.profile->engine) : std::string(kMissing);
+  });
+  table.rows.push_back({"Workers", fmt::format("{}x TP={}", workers.size(), distinct(workers, [](const WorkerSpec& w) {
+                                                 return fmt::format("{}", w.profile ? w.profile->tensor_parallel : 1);
+                                               }))});
   table.rows.push_back({"Backend", "kvist worker, timed engine"});
   table.rows.push_back({"Frontend", "kvist gateway"});
   per_worker("Max batch size", [](const WorkerSpec& w) { return fmt::format("{}", w.max_batch_size); });
@@ -141,9 +149,18 @@ void add_deployment(Document& document, const RunAnalysis& analysis) {
              [](const WorkerSpec& w) { return fmt::format("{} blocks of {} tokens", w.kv_blocks, w.block_size); });
   table.rows.push_back({"Chunked prefill", "Enabled"});
   per_worker("Step time", [](const WorkerSpec& w) {
+    if (w.profile) return std::string("GPU profile");
     return fmt::format("{} + {} per prefill token + {} per sequence + {}ns per KV token read",
                        format_duration(w.step_time.fixed), format_duration(w.step_time.per_prefill_token),
                        format_duration(w.step_time.per_sequence), format_plain(w.step_time.per_kv_token_ns));
+  });
+  per_worker("Speculative decoding", [](const WorkerSpec& w) {
+    if (!w.speculation.enabled) return std::string("off");
+    std::vector<std::string> acceptance;
+    for (const double p : w.speculation.acceptance) acceptance.push_back(format_plain(p));
+    return fmt::format("{}, {}{} tokens, acceptance {}", w.speculation.drafter,
+                       w.speculation.draft_length == spec::DraftLength::kAdaptive ? "up to " : "",
+                       w.speculation.draft_tokens, fmt::join(acceptance, ", "));
   });
   per_worker("Answer length", [](const WorkerSpec& w) {
     return fmt::format("mean {} tokens, standard deviation {}", format_plain(w.output_length.mean_tokens),

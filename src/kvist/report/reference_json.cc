@@ -5,6 +5,7 @@
 #include "kvist/base/json_writer.h"
 #include "kvist/report/level_figures.h"
 #include "kvist/report/mode_names.h"
+#include "kvist/report/model_facts.h"
 #include "kvist/report/named_figures.h"
 
 namespace kvist::report {
@@ -235,6 +236,25 @@ void levels(JsonWriter& json, const RunAnalysis& analysis, JsonDetail detail) {
   json.end_array();
 }
 
+/// Only in a simulated run: what its times come from.
+void models(JsonWriter& json, const RunAnalysis& analysis) {
+  if (!analysis.run().simulated) return;
+  json.key("models").begin_array();
+  for (const ModelFacts& facts : model_facts(analysis.sweep())) {
+    json.begin_object().field("title", facts.profile.title).key("workers").begin_array();
+    for (const std::string& worker : facts.workers) json.value(worker);
+    json.end_array().key("extrapolations").begin_array();
+    for (const std::string& reason : facts.profile.extrapolation.reasons) json.value(reason);
+    json.end_array().key("coefficients").begin_array();
+    for (const perfmodel::Coefficient& c : facts.profile.coefficients) {
+      json.begin_object().field("name", c.name).field("value", c.value).field("unit", c.unit);
+      json.field("origin", perfmodel::to_string(c.origin.kind)).field("origin_text", c.origin.text).end_object();
+    }
+    json.end_array().end_object();
+  }
+  json.end_array();
+}
+
 void run_keys(JsonWriter& json, const RunAnalysis& analysis) {
   const results::RunRecord& run = analysis.run();
   const spec::MethodSpec& method = analysis.sweep().method;
@@ -254,7 +274,9 @@ void run_keys(JsonWriter& json, const RunAnalysis& analysis) {
   json.field("exclude_error_pct_above", method.max_error_pct).end_object();
   json.field("workload_seed", analysis.sweep().workload.seed).key("machine").begin_object();
   for (const auto& [key, value] : run.machine) json.field(key, value);
-  json.end_object().end_object();
+  json.end_object();
+  models(json, analysis);
+  json.end_object();
 }
 
 }  // namespace

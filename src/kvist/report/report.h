@@ -6,7 +6,9 @@
 #include <string>
 
 #include "kvist/base/error.h"
+#include "kvist/report/run_analysis.h"
 #include "kvist/results/records.h"
+#include "kvist/results/store.h"
 #include "kvist/spec/sweep.h"
 
 namespace kvist::report {
@@ -43,5 +45,16 @@ struct WrittenReport {
 /// The same, one level in memory at a time. `header` comes without levels.
 [[nodiscard]] Result<WrittenReport> write_report(const results::RunRecord& header, const spec::SweepSpec& sweep,
                                                  const LevelSource& next_level, const std::string& directory);
+
+/// A run of a database and its specification, level by level.
+struct StoredRun {
+  results::RunRecord header;  ///< without levels
+  spec::SweepSpec sweep;
+  LevelSource next_level;  ///< refers to the store
+};
+/// Errors: no such run, no finished level, a specification that does not read. `with_timelines`: load those too.
+[[nodiscard]] Result<StoredRun> open_run(const results::Store& store, std::int64_t run, bool with_timelines = true);
+/// Reads all levels of a run and analyses them.
+[[nodiscard]] Result<RunAnalysis> analyse_run(const StoredRun& run);
 
 }  // namespace kvist::report

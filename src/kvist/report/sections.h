@@ -21,6 +21,8 @@ void add_summary(Document& document, const RunAnalysis& analysis);
 
 /// What a reader of a simulated run must know before the first figure; nothing for a live run.
 void add_simulation_notice(Document& document, const RunAnalysis& analysis);
+/// The model of time behind a simulated run: derived costs, every coefficient with unit and origin.
+void add_model(Document& document, const RunAnalysis& analysis);
 /// Mean, standard deviation and range of the published figures over repetitions; nothing where each level was measured
 /// once.
 void add_repetitions(Document& document, const RunAnalysis& analysis);

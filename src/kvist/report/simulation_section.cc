@@ -1,8 +1,42 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include "kvist/report/figures.h"
+#include "kvist/report/model_facts.h"
 #include "kvist/report/sections.h"
 
 namespace kvist::report {
+namespace {
+
+/// A coefficient's value as people write it: 4 significant digits.
+std::string value_text(double value) {
+  return fmt::format("{:.4g}", value);
+}
+
+Text model_item(const ModelFacts& facts, std::size_t models) {
+  std::string text = " " + facts.profile.title;
+  if (models > 1) text += fmt::format(" ({})", fmt::join(facts.workers, ", "));
+  const std::string origins = origin_counts(facts.profile);
+  if (!origins.empty()) text += fmt::format(". Facts and coefficients by origin: {}", origins);
+  return {strong("Model:"), {std::move(text)}};
+}
+
+void add_coefficients(Document& document, const perfmodel::ProfileDescription& profile) {
+  if (profile.coefficients.empty()) return;
+  Table table;
+  table.columns = {{"Coefficient", Align::kLeft},
+                   {"Value", Align::kRight},
+                   {"Unit", Align::kLeft},
+                   {"Meaning", Align::kLeft},
+                   {"Origin", Align::kLeft}};
+  for (const perfmodel::Coefficient& c : profile.coefficients) {
+    table.rows.push_back({c.name, value_text(c.value), c.unit, c.meaning,
+                          fmt::format("{}: {}", perfmodel::to_string(c.origin.kind), c.origin.text)});
+  }
+  document.push_back(std::move(table));
+}
+
+}  // namespace
 
 void add_simulation_notice(Document& document, const RunAnalysis& analysis) {
   if (!analysis.run().simulated) return;
@@ -10,7 +44,33 @@ void add_simulation_notice(Document& document, const RunAnalysis& analysis) {
       {strong("This run is simulated."),
        {" No GPU, network or clock was involved: the scheduler, KV pool, router, workload and recorder of the live "
         "system ran in virtual time, and engine steps took what a model of the GPU says. All times are virtual; the "
-        "machine below only says where the simulation was computed."}}});
+        "machine named below only computed them."}}});
+  const std::vector<ModelFacts> models = model_facts(analysis.sweep());
+  Bullets bullets;
+  for (const ModelFacts& facts : models) {
+    bullets.items.push_back(model_item(facts, models.size()));
+    for (const std::string& reason : facts.profile.extrapolation.reasons) {
+      bullets.items.push_back({strong("Extrapolated:"), {" " + reason}});
+    }
+  }
+  if (!bullets.items.empty()) document.push_back(std::move(bullets));
+}
+
+void add_model(Document& document, const RunAnalysis& analysis) {
+  if (!analysis.run().simulated) return;
+  document.push_back(Heading{2, "Model of time and memory"});
+  for (const ModelFacts& facts : model_facts(analysis.sweep())) {
+    document.push_back(
+        Paragraph{{strong(facts.profile.title), {fmt::format(" ({})", fmt::join(facts.workers, ", "))}}});
+    Table costs;
+    costs.columns = {
+        {"Derived", Align::kLeft}, {"Value", Align::kRight}, {"Unit", Align::kLeft}, {"Formula", Align::kLeft}};
+    for (const perfmodel::DerivedCost& cost : facts.profile.costs) {
+      costs.rows.push_back({cost.name, value_text(cost.value), cost.unit, cost.formula});
+    }
+    if (!costs.rows.empty()) document.push_back(std::move(costs));
+    add_coefficients(document, facts.profile);
+  }
 }
 
 }  // namespace kvist::report

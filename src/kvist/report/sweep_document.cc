@@ -33,6 +33,7 @@ void add_own_sections(Document& document, const RunAnalysis& analysis) {
   add_workers(document, analysis);
   add_hit_rate_check(document, analysis);
   add_load_generator(document, analysis);
+  add_model(document, analysis);
   add_remarks(document, analysis);
 }
 
