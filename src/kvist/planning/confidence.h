@@ -1,0 +1,23 @@
+// How sure a mean over seeds is.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+namespace kvist::planning {
+
+/// The `probability`-quantile of Student's t distribution; 0 < probability < 1, at least one degree of freedom.
+[[nodiscard]] double student_t_quantile(double probability, std::size_t degrees_of_freedom);
+
+/// A mean and what it may be: with the confidence asked for, the true mean is above `low`, and with the same confidence
+/// it is below `high` (two one-sided statements).
+struct MeanInterval {
+  double mean = 0;
+  double low = 0;
+  double high = 0;
+};
+/// By Student's t over independent samples; one sample alone says nothing about its spread and gives infinite bounds.
+/// Requires at least one sample and 0.5 <= confidence < 1.
+[[nodiscard]] MeanInterval mean_interval(std::span<const double> samples, double confidence);
+
+}  // namespace kvist::planning

@@ -1,0 +1,40 @@
+#include "kvist/planning/level_evaluator.h"
+
+#include <iterator>
+#include <utility>
+
+#include "kvist/base/random.h"
+#include "kvist/perfmodel/step_time_model.h"
+#include "kvist/report/level_analysis.h"
+#include "kvist/results/records.h"
+
+namespace kvist::planning {
+
+Result<LevelFigures> SimulatedEvaluator::evaluate(const spec::SweepSpec& sweep,
+                                                  const simulation::LevelPlan& level) const {
+  spec::SweepSpec lean = sweep;
+  lean.simulation.keep_token_gaps = false;
+  lean.simulation.timeline_period = Duration(0);
+  for (spec::WorkerSpec& worker : lean.deployment.workers) {
+    KVIST_TRY(worker, perfmodel::resolve(worker));
+  }
+  results::LevelRecord record;
+  const auto sink = [&record](std::vector<workload::TurnSample> turns) -> Result<void> {
+    record.turns.insert(record.turns.end(), std::make_move_iterator(turns.begin()),
+                        std::make_move_iterator(turns.end()));
+    return {};
+  };
+  KVIST_TRY(simulation::LevelOutcome outcome, simulation::simulate_level(lean, level, sink));
+  record.mode = level.mode;
+  record.concurrency = level.concurrency;
+  record.measure_from = outcome.measure_from;
+  record.measure_to = outcome.measure_to;
+  record.snapshots = std::move(outcome.snapshots);
+  return figures_of(report::analyse(record, lean.method));
+}
+
+std::uint64_t level_seed(const spec::SweepSpec& sweep, std::uint32_t users, std::uint32_t repetition) {
+  return mix_seed({sweep.workload.seed, seed_part("plan"), users, repetition});
+}
+
+}  // namespace kvist::planning

@@ -1,0 +1,59 @@
+// Levels computed by a formula, for tests of what is built on them.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <utility>
+
+#include "kvist/base/random.h"
+#include "kvist/planning/level_evaluator.h"
+
+namespace kvist::planning {
+
+/// Answers with a function of the arguments; counts the questions.
+class FakeEvaluator final : public LevelEvaluator {
+ public:
+  using Formula = std::function<Result<LevelFigures>(const spec::SweepSpec&, const simulation::LevelPlan&)>;
+  explicit FakeEvaluator(Formula formula) : formula_(std::move(formula)) {}
+
+  Result<LevelFigures> evaluate(const spec::SweepSpec& sweep, const simulation::LevelPlan& level) const override {
+    ++questions;
+    return formula_(sweep, level);
+  }
+
+  mutable std::atomic<int> questions = 0;
+
+ private:
+  Formula formula_;
+};
+
+/// All figures of a level whose TPOT p95 and TTFT p95 are given; nothing fails.
+inline LevelFigures figures_with(double ttft_p95_ms, double tpot_p95_ms) {
+  LevelFigures figures;
+  figures[Metric::kTtftP50] = ttft_p95_ms / 2;
+  figures[Metric::kTtftP95] = ttft_p95_ms;
+  figures[Metric::kTpotP50] = tpot_p95_ms * 0.95;
+  figures[Metric::kTpotP95] = tpot_p95_ms;
+  figures[Metric::kLatencyP50] = ttft_p95_ms / 2 + 840 * tpot_p95_ms * 0.95;
+  figures[Metric::kLatencyP95] = ttft_p95_ms + 1'000 * tpot_p95_ms;
+  figures[Metric::kErrorPct] = 0;
+  return figures;
+}
+
+/// `value` times a factor around 1 that follows from the level's seed.
+inline double scattered(double value, double relative_deviation, const simulation::LevelPlan& level) {
+  RandomStream random(level.seed);
+  return value * random.normal(1, relative_deviation);
+}
+
+/// Three workers of 64 batch slots.
+inline spec::SweepSpec three_workers() {
+  spec::SweepSpec sweep;
+  sweep.name = "fake";
+  sweep.deployment.workers.resize(3);
+  sweep.modes = {spec::RoutingMode::kRoundRobin, spec::RoutingMode::kKv};
+  sweep.levels = {40, 80};
+  return sweep;
+}
+
+}  // namespace kvist::planning

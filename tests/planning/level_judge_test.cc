@@ -1,0 +1,103 @@
+#include "kvist/planning/level_judge.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "planning/fake_evaluator.h"
+
+namespace kvist::planning {
+namespace {
+
+constexpr auto kMode = spec::RoutingMode::kKv;
+
+TEST(StudentT, QuantilesAreThoseOfTheTables) {
+  EXPECT_NEAR(student_t_quantile(0.95, 1), 6.3138, 1e-4);
+  EXPECT_NEAR(student_t_quantile(0.95, 2), 2.9200, 1e-4);
+  EXPECT_NEAR(student_t_quantile(0.975, 4), 2.7764, 1e-4);
+  EXPECT_NEAR(student_t_quantile(0.9875, 11), 2.5931, 1e-3);
+  EXPECT_NEAR(student_t_quantile(0.99, 1'000'000), 2.3263, 1e-4);
+  EXPECT_NEAR(student_t_quantile(0.05, 2), -2.9200, 1e-4);
+  EXPECT_NEAR(student_t_quantile(0.5, 7), 0, 1e-9);
+}
+
+TEST(MeanInterval, IsStudentsT) {
+  const std::vector<double> samples = {9, 10, 11};
+  const MeanInterval interval = mean_interval(samples, 0.95);
+  EXPECT_DOUBLE_EQ(interval.mean, 10);
+  EXPECT_NEAR(interval.high, 10 + 2.9200 / std::sqrt(3.0), 1e-4);
+  EXPECT_NEAR(interval.low, 10 - 2.9200 / std::sqrt(3.0), 1e-4);
+}
+
+TEST(MeanInterval, OneSampleSaysNothingAboutItsSpread) {
+  const std::vector<double> samples = {5};
+  EXPECT_EQ(mean_interval(samples, 0.95).high, std::numeric_limits<double>::infinity());
+}
+
+TEST(JudgeSamples, AMissingFigureBreaksTheObjective) {
+  LevelFigures silent;
+  silent[Metric::kErrorPct] = 0;
+  const Slo slo = {{Metric::kTtftP95, 600}, {Metric::kErrorPct, 5}};
+  const Judgement judgement = judge_samples(4, {silent, silent, silent}, slo, 0.95);
+  EXPECT_EQ(judgement.verdict, Verdict::kBreaks);
+  EXPECT_FALSE(judgement.holds_on_average());
+  EXPECT_EQ(judgement.tightest().objective.metric, Metric::kTtftP95);
+}
+
+TEST(JudgeLevel, AClearLevelNeedsTheFirstLookOnly) {
+  const FakeEvaluator evaluator(
+      [](const auto&, const auto& level) { return figures_with(scattered(300, 0.05, level), 30); });
+  const Slo slo = {{Metric::kTtftP95, 600}};
+  const auto judgement = judge_level(evaluator, three_workers(), kMode, 80, slo, {});
+  ASSERT_TRUE(judgement);
+  EXPECT_EQ(judgement->verdict, Verdict::kHolds);
+  EXPECT_EQ(evaluator.questions, 3);
+  EXPECT_EQ(judgement->samples.size(), 3);
+}
+
+TEST(JudgeLevel, ALevelAtItsLimitUsesAllSeedsAndStaysUndecided) {
+  // Above and below the limit in turn, whatever the seed: no number of seeds can decide it.
+  const FakeEvaluator evaluator([](const spec::SweepSpec& sweep, const simulation::LevelPlan& level) {
+    for (std::uint32_t i = 0; i < 12; ++i) {
+      if (level.seed == level_seed(sweep, 80, i)) return figures_with(i % 2 == 0 ? 590 : 611, 30);
+    }
+    return figures_with(0, 0);
+  });
+  const auto judgement = judge_level(evaluator, three_workers(), kMode, 80, {{Metric::kTtftP95, 600}}, {});
+  ASSERT_TRUE(judgement);
+  EXPECT_EQ(judgement->verdict, Verdict::kUndecided);
+  EXPECT_EQ(evaluator.questions, 12);
+  EXPECT_FALSE(judgement->holds_on_average());  // the mean is 600.5
+}
+
+TEST(JudgeLevel, ConfidenceIsSharedByTheLooks) {
+  // By one look at 95 % these three samples would be within the limit; by the first of four looks they are not.
+  const std::vector<LevelFigures> samples = {figures_with(570, 1), figures_with(580, 1), figures_with(590, 1)};
+  EXPECT_EQ(judge_samples(1, samples, {{Metric::kTtftP95, 600}}, 0.95).verdict, Verdict::kHolds);
+  EXPECT_EQ(judge_samples(1, samples, {{Metric::kTtftP95, 600}}, 1 - 0.05 / 4).verdict, Verdict::kUndecided);
+}
+
+TEST(JudgeLevel, AnEvaluatorThatFailsIsTheAnswer) {
+  const FakeEvaluator evaluator([](const auto&, const auto&) -> Result<LevelFigures> {
+    return fail(ErrorCode::kResourceExhausted, "out of memory");
+  });
+  const auto judgement = judge_level(evaluator, three_workers(), kMode, 80, {{Metric::kTtftP95, 600}}, {});
+  ASSERT_FALSE(judgement);
+  EXPECT_EQ(judgement.error().message, "out of memory");
+}
+
+TEST(LevelSeed, IsTheSameForEveryDeploymentAndDiffersBetweenLevelsAndRepetitions) {
+  spec::SweepSpec sweep = three_workers();
+  const std::uint64_t seed = level_seed(sweep, 80, 0);
+  EXPECT_NE(seed, level_seed(sweep, 80, 1));
+  EXPECT_NE(seed, level_seed(sweep, 81, 0));
+  sweep.deployment.workers.resize(7);
+  EXPECT_EQ(seed, level_seed(sweep, 80, 0));
+  sweep.workload.seed = 2;
+  EXPECT_NE(seed, level_seed(sweep, 80, 0));
+}
+
+}  // namespace
+}  // namespace kvist::planning
