@@ -72,6 +72,39 @@ TEST_F(ServiceTest, RequestsAskForAStreamWithUsageAndCarryTheWorkload) {
   EXPECT_GE(chat->messages[0].content.size(), 40U);
 }
 
+TEST_F(ServiceTest, ATraceIsReplayedRequestByRequest) {
+  auto trace = std::make_shared<workload::Trace>();
+  for (std::uint32_t i = 0; i < 20; ++i) {
+    trace->requests.push_back({std::chrono::milliseconds(i), 600 + i, 10 + i, {1, 100 + i}});
+  }
+  options_.workload.trace.file = "trace.jsonl";
+  options_.input.trace = trace;
+  serve([](std::size_t, auto exchange) { answer(*exchange, {"x"}); });
+  start(1);
+  await([&] { return server_->requests().size() >= 20; });
+  stop(true);
+  EXPECT_EQ(take_samples().size(), 20U);
+  ASSERT_EQ(requests_seen(), 20U);
+  std::map<std::string, std::string> bodies;
+  on_loop([&] {
+    for (const net::HttpRequest& r : server_->requests()) bodies[std::string(*r.headers.find("X-Request-Id"))] = r.body;
+  });
+  for (std::uint32_t i = 0; i < 20; ++i) {
+    const auto chat = openai::parse_chat_request(bodies.at("loadgen-1-" + std::to_string(i) + "-0"));
+    ASSERT_TRUE(chat.has_value()) << chat.error().message;
+    EXPECT_TRUE(chat->options.ignore_eos);
+    EXPECT_EQ(chat->options.max_tokens, 10 + i);
+    EXPECT_EQ(chat->messages.at(0).content.size(), 600 + i - 19);  // the rest is the chat template
+  }
+}
+
+TEST_F(ServiceTest, ATraceThatWasNotLoadedIsRefused) {
+  options_.target_url = "http://127.0.0.1:1";
+  options_.workload.trace.file = "trace.jsonl";
+  const auto error = on_loop([&] { return Service::create(loop_, options_).error().message; });
+  EXPECT_NE(error.find("trace.jsonl has not been loaded"), std::string::npos) << error;
+}
+
 TEST_F(ServiceTest, EachTurnCarriesTheLiveRepliesOfItsConversation) {
   options_.workload.turns_min = options_.workload.turns_max = 3;
   // The reply names the request, so that histories can be checked against what was really answered.

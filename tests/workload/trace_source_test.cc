@@ -1,0 +1,154 @@
+#include "kvist/workload/trace_source.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "kvist/base/random.h"
+
+namespace kvist::workload {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::ElementsAre;
+
+constexpr TimePoint at(std::int64_t ms) {
+  return TimePoint{milliseconds(ms)};
+}
+
+std::shared_ptr<const Trace> trace_at(const std::vector<int>& instants_ms) {
+  Trace trace;
+  for (const int ms : instants_ms) trace.requests.push_back({milliseconds(ms), 100, 7, {1, 2}});
+  return std::make_shared<const Trace>(std::move(trace));
+}
+
+std::vector<std::uint64_t> ids_of(const std::vector<StartTurn>& turns) {
+  std::vector<std::uint64_t> ids;
+  for (const StartTurn& turn : turns) ids.push_back(turn.conversation.value());
+  return ids;
+}
+
+TEST(TraceSource, AnOpenLoopKeepsTheRecordedInstants) {
+  TraceSource source(trace_at({5'000, 5'000, 6'000, 9'000}), {.speed = 2}, at(100));
+  EXPECT_EQ(source.next_wakeup(), at(100));
+  EXPECT_TRUE(source.poll(at(99)).empty());
+  EXPECT_THAT(ids_of(source.poll(at(100))), ElementsAre(0, 1));
+  EXPECT_EQ(source.next_wakeup(), at(600));
+  const auto late = source.poll(at(2'500));  // the client was held up
+  EXPECT_THAT(ids_of(late), ElementsAre(2, 3));
+  EXPECT_EQ(late[0].intended, at(600));
+  EXPECT_EQ(late[1].intended, at(2'100));
+  EXPECT_EQ(source.in_flight(), 4U);
+  EXPECT_EQ(source.conversations_started(), 4U);
+  EXPECT_FALSE(source.next_wakeup().has_value());
+  EXPECT_TRUE(source.on_turn_finished(ConversationId(2), "", TurnOutcome::kFailed, at(2'600)).empty());
+  EXPECT_EQ(source.in_flight(), 3U);
+}
+
+TEST(TraceSource, AClosedLoopFillsItsPlacesInOrder) {
+  TraceSource source(trace_at({0, 0, 50'000, 90'000}), {.loop = spec::TraceLoop::kClosed, .concurrency = 2}, at(100));
+  EXPECT_EQ(source.next_wakeup(), at(100));
+  EXPECT_THAT(ids_of(source.poll(at(100))), ElementsAre(0, 1));
+  EXPECT_FALSE(source.next_wakeup().has_value());
+  const auto third = source.on_turn_finished(ConversationId(1), "", TurnOutcome::kSucceeded, at(300));
+  EXPECT_THAT(ids_of(third), ElementsAre(2));
+  EXPECT_EQ(third[0].intended, at(300));
+  source.stop();
+  EXPECT_TRUE(source.on_turn_finished(ConversationId(0), "", TurnOutcome::kSucceeded, at(400)).empty());
+  EXPECT_TRUE(source.on_turn_finished(ConversationId(2), "", TurnOutcome::kAbandoned, at(400)).empty());
+  EXPECT_EQ(source.in_flight(), 0U);
+  EXPECT_TRUE(source.poll(at(100'000)).empty());
+}
+
+TEST(TraceSource, ARequestIsWhatTheTraceSays) {
+  auto trace = std::make_shared<Trace>();
+  trace->requests = {{Duration(0), 1'100, 250, {4, 5, 6}}, {Duration(0), 1'100, 0, {4, 5, 7}}};
+  TraceSource source(trace, {.seed = 3}, at(0));
+  const auto turns = source.poll(at(0));
+  ASSERT_EQ(turns.size(), 2U);
+  EXPECT_EQ(turns[0].turn, 0U);
+  EXPECT_EQ(turns[0].max_tokens, 250U);
+  EXPECT_TRUE(turns[0].ignore_eos);
+  EXPECT_EQ(turns[1].max_tokens, 1U) << "no server answers with nothing";
+  ASSERT_EQ(turns[0].messages.size(), 1U);
+  EXPECT_EQ(turns[0].messages[0].role, "user");
+  EXPECT_EQ(turns[0].messages[0].content.size(), 1'100U - 19);
+  EXPECT_EQ(turns[0].messages[0].content.substr(0, 1'024 - 7), turns[1].messages[0].content.substr(0, 1'024 - 7));
+  EXPECT_NE(turns[0].messages[0].content, turns[1].messages[0].content);
+  EXPECT_NE(turns[0].seed, turns[1].seed);
+  EXPECT_LT(turns[0].seed, std::uint64_t{1} << 53);
+}
+
+/// Drives a source in virtual time with random answer times and a client that is late now and then.
+struct Sent {
+  std::uint64_t id;
+  TimePoint at;
+  TimePoint intended;
+};
+std::vector<Sent> drive(TurnSource& source, RandomStream& random, std::uint32_t& most_in_flight) {
+  std::vector<Sent> sent;
+  std::multimap<TimePoint, ConversationId> in_flight;
+  TimePoint now{};
+  const auto accept = [&](const std::vector<StartTurn>& turns) {
+    for (const StartTurn& turn : turns) {
+      sent.push_back({turn.conversation.value(), now, turn.intended});
+      in_flight.emplace(now + milliseconds(random.uniform_int(0, 3'000)), turn.conversation);
+    }
+    most_in_flight = std::max(most_in_flight, source.in_flight());
+    EXPECT_EQ(source.in_flight(), in_flight.size());
+  };
+  for (;;) {
+    const std::optional<TimePoint> wakeup = source.next_wakeup();
+    if (!wakeup && in_flight.empty()) return sent;
+    if (wakeup && (in_flight.empty() || *wakeup <= in_flight.begin()->first)) {
+      now = std::max(now, *wakeup) + (random.uniform() < 0.2 ? milliseconds(random.uniform_int(0, 900)) : Duration{});
+      accept(source.poll(now));
+    } else {
+      const auto [ends, conversation] = *in_flight.begin();
+      in_flight.erase(in_flight.begin());
+      now = std::max(now, ends);
+      accept(source.on_turn_finished(conversation, "",
+                                     random.uniform() < 0.1 ? TurnOutcome::kFailed : TurnOutcome::kSucceeded, now));
+    }
+  }
+}
+
+TEST(TraceSourceProperty, EveryRequestIsSentOnceAndInOrder) {
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    RandomStream random(seed);
+    std::vector<int> instants;
+    for (int ms = 0, n = 0; n < 200; ++n) {
+      ms += static_cast<int>(random.uniform() < 0.3 ? 0 : random.uniform_int(0, 400));
+      instants.push_back(ms);
+    }
+    const bool open = seed % 2 == 0;
+    const double speed = 0.5 + 3 * random.uniform();
+    const auto places = static_cast<std::uint32_t>(random.uniform_int(1, 20));
+    const TraceSource::Options options{.loop = open ? spec::TraceLoop::kOpen : spec::TraceLoop::kClosed,
+                                       .speed = speed,
+                                       .concurrency = places,
+                                       .tokens_per_hash = 64};
+    TraceSource source(trace_at(instants), options, TimePoint{});
+    std::uint32_t most_in_flight = 0;
+    const std::vector<Sent> sent = drive(source, random, most_in_flight);
+    ASSERT_EQ(sent.size(), instants.size());
+    for (std::size_t i = 0; i < sent.size(); ++i) {
+      EXPECT_EQ(sent[i].id, i);
+      EXPECT_LE(sent[i].intended, sent[i].at);
+      if (open) {
+        const double expected_ms = (instants[i] - instants[0]) / speed;
+        EXPECT_NEAR(to_milliseconds(sent[i].intended - TimePoint{}), expected_ms, 1e-3);
+      }
+    }
+    if (!open) {
+      EXPECT_EQ(most_in_flight, places) << "all places are used, and no more";
+    }
+    EXPECT_EQ(source.conversations_started(), instants.size());
+  }
+}
+
+}  // namespace
+}  // namespace kvist::workload
