@@ -24,6 +24,7 @@ spec::SweepSpec sweep(std::uint32_t workers) {
     worker.name = "worker-" + std::to_string(i);
     sweep.deployment.workers.push_back(worker);
   }
+  sweep.deployment.gateway.max_in_flight = 1'000'000;
   sweep.workload.turns_min = sweep.workload.turns_max = 5;
   sweep.workload.follow_up_tokens_min = sweep.workload.follow_up_tokens_max = 22;
   sweep.workload.target_rps = 10.0 / 3 * workers;

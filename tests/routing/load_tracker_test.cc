@@ -11,6 +11,14 @@ BlockKeys keys(std::initializer_list<std::uint64_t> values) {
   return std::make_shared<const std::vector<kv::BlockHash>>(std::move(result));
 }
 
+// Per worker, how many leading blocks are in use.
+std::vector<std::uint32_t> shared(const LoadTracker& tracker, std::size_t workers,
+                                  std::initializer_list<std::uint64_t> blocks) {
+  std::vector<std::uint32_t> depths(workers);
+  tracker.shared_blocks(view(keys(blocks)), depths);
+  return depths;
+}
+
 TEST(LoadTracker, PrefillCountsUntilTheFirstToken) {
   LoadTracker tracker(2);
   const WorkerId w(1);
@@ -32,11 +40,23 @@ TEST(LoadTracker, SharedPromptBlocksCountOnce) {
   tracker.add(RequestId(1), w, 0, keys({1, 2, 3}));
   tracker.add(RequestId(2), w, 0, keys({1, 2, 8, 9}));
   EXPECT_EQ(tracker.load(w).prompt_blocks, 5U);
-  EXPECT_EQ(tracker.shared_blocks(w, view(keys({1, 2, 3, 4}))), 3U);
-  EXPECT_EQ(tracker.shared_blocks(w, view(keys({7}))), 0U);
+  EXPECT_EQ(shared(tracker, 1, {1, 2, 3, 4}), std::vector<std::uint32_t>{3});
+  EXPECT_EQ(shared(tracker, 1, {7}), std::vector<std::uint32_t>{0});
   tracker.remove(RequestId(1));
   EXPECT_EQ(tracker.load(w).prompt_blocks, 4U);
-  EXPECT_EQ(tracker.shared_blocks(w, view(keys({1, 2, 3, 4}))), 2U);
+  EXPECT_EQ(shared(tracker, 1, {1, 2, 3, 4}), std::vector<std::uint32_t>{2});
+}
+
+TEST(LoadTracker, BlocksInUseAreToldPerWorker) {
+  LoadTracker tracker(3);
+  tracker.add(RequestId(1), WorkerId(0), 0, keys({1, 2, 3}));
+  tracker.add(RequestId(2), WorkerId(2), 0, keys({1, 2}));
+  tracker.add(RequestId(3), WorkerId(2), 0, keys({1, 2}));
+  EXPECT_EQ(shared(tracker, 3, {1, 2, 3, 4}), (std::vector<std::uint32_t>{3, 0, 2}));
+  tracker.remove(RequestId(2));
+  EXPECT_EQ(shared(tracker, 3, {1, 2, 3, 4}), (std::vector<std::uint32_t>{3, 0, 2}));
+  tracker.remove(RequestId(3));
+  EXPECT_EQ(shared(tracker, 3, {1, 2, 3, 4}), (std::vector<std::uint32_t>{3, 0, 0}));
 }
 
 TEST(LoadTracker, NothingInFlightIsNoLoad) {

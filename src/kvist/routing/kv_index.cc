@@ -1,6 +1,5 @@
 #include "kvist/routing/kv_index.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "kvist/base/check.h"
@@ -131,24 +130,7 @@ void KvIndex::clear(WorkerId id) {
 }
 
 void KvIndex::match(std::span<const kv::BlockHash> hashes, std::span<std::uint32_t> depths) const {
-  std::ranges::fill(depths, 0U);
-  std::uint32_t depth = 0;
-  const auto reached = [&](WorkerId worker) {
-    if (worker.value() < depths.size()) depths[worker.value()] = depth;
-  };
-  WorkerSet alive;  // the workers that hold the first `depth` blocks
-  for (const kv::BlockHash hash : hashes) {
-    const WorkerSet* const holders = holders_.find(hash);
-    if (holders == nullptr) break;
-    if (depth == 0) {
-      alive = *holders;
-    } else {
-      alive.intersect(*holders, reached);
-      if (alive.empty()) return;
-    }
-    ++depth;
-  }
-  alive.for_each(reached);
+  prefix_depths(hashes, depths, [this](kv::BlockHash hash) { return holders_.find(hash); });
 }
 
 std::size_t KvIndex::worker_blocks(WorkerId worker) const {

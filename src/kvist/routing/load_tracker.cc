@@ -1,6 +1,5 @@
 #include "kvist/routing/load_tracker.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "kvist/base/check.h"
@@ -9,7 +8,9 @@ namespace kvist::routing {
 
 void LoadTracker::add(RequestId request, WorkerId worker, std::uint64_t uncached_tokens, BlockKeys blocks) {
   Worker& state = workers_.at(worker.value());
-  for (const kv::BlockHash block : view(blocks)) ++state.users[block];
+  for (const kv::BlockHash block : view(blocks)) {
+    if (++state.users[block] == 1) in_use_on_[block].insert(worker);
+  }
   state.load.prompt_blocks = state.users.size();
   state.load.prefill_tokens += uncached_tokens;
   ++state.load.requests;
@@ -37,7 +38,11 @@ void LoadTracker::remove(RequestId request) {
   const Request& gone = *found;
   Worker& state = workers_[gone.worker.value()];
   for (const kv::BlockHash block : view(gone.blocks)) {
-    if (--*state.users.find(block) == 0) state.users.erase(block);
+    if (--*state.users.find(block) > 0) continue;
+    state.users.erase(block);
+    WorkerSet* const workers = in_use_on_.find(block);
+    workers->erase(gone.worker);
+    if (workers->empty()) in_use_on_.erase(block);
   }
   state.load.prompt_blocks = state.users.size();
   state.load.prefill_tokens -= gone.prefill_tokens;
@@ -46,11 +51,9 @@ void LoadTracker::remove(RequestId request) {
   requests_.erase(request);
 }
 
-std::size_t LoadTracker::shared_blocks(WorkerId worker, std::span<const kv::BlockHash> blocks) const {
+void LoadTracker::shared_blocks(std::span<const kv::BlockHash> blocks, std::span<std::uint32_t> depths) const {
   // A request uses every block before one it uses, so the blocks in use are a prefix of any prompt.
-  const auto& users = workers_.at(worker.value()).users;
-  const auto end = std::ranges::partition_point(blocks, [&](kv::BlockHash block) { return users.contains(block); });
-  return static_cast<std::size_t>(end - blocks.begin());
+  prefix_depths(blocks, depths, [this](kv::BlockHash block) { return in_use_on_.find(block); });
 }
 
 }  // namespace kvist::routing

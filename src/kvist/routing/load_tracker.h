@@ -9,6 +9,7 @@
 #include "kvist/base/flat_map.h"
 #include "kvist/base/id.h"
 #include "kvist/kv/block_hash.h"
+#include "kvist/routing/worker_set.h"
 
 namespace kvist::routing {
 
@@ -41,8 +42,8 @@ class LoadTracker {
   void remove(RequestId request);
 
   [[nodiscard]] const WorkerLoad& load(WorkerId worker) const { return workers_.at(worker.value()).load; }
-  /// How many of these blocks (a prompt's, from its beginning) are in use on the worker already.
-  [[nodiscard]] std::size_t shared_blocks(WorkerId worker, std::span<const kv::BlockHash> blocks) const;
+  /// depths[w] becomes how many of these blocks (a prompt's, from its beginning) are in use on worker w already.
+  void shared_blocks(std::span<const kv::BlockHash> blocks, std::span<std::uint32_t> depths) const;
   [[nodiscard]] std::size_t requests() const { return requests_.size(); }
 
  private:
@@ -57,7 +58,8 @@ class LoadTracker {
     FlatMap<kv::BlockHash, std::uint32_t> users;  // requests per block
   };
 
-  std::vector<Worker> workers_;  // by WorkerId
+  std::vector<Worker> workers_;                  // by WorkerId
+  FlatMap<kv::BlockHash, WorkerSet> in_use_on_;  // the workers whose `users` hold a block
   FlatMap<RequestId, Request> requests_;
 };
 

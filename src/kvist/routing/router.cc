@@ -47,7 +47,9 @@ Result<Decision> Router::route(const RouteQuery& query, std::span<const WorkerVi
 std::vector<Candidate> Router::candidates(const RouteQuery& query, std::span<const WorkerView> fleet) const {
   std::vector<std::uint32_t> depths(workers_);
   const auto blocks = view(query.blocks);
+  std::vector<std::uint32_t> shared(workers_);
   index_.match(blocks, depths);
+  loads_.shared_blocks(blocks, shared);
   std::vector<Candidate> result;
   result.reserve(workers_);
   for (std::uint32_t i = 0; i < workers_; ++i) {
@@ -56,7 +58,7 @@ std::vector<Candidate> Router::candidates(const RouteQuery& query, std::span<con
     result.push_back({.worker = worker,
                       .cached_blocks = depths[i],
                       .cached_tokens = usable_cached_tokens(depths[i], query.prompt_tokens, index_.block_size()),
-                      .new_blocks = static_cast<std::uint32_t>(blocks.size() - loads_.shared_blocks(worker, blocks)),
+                      .new_blocks = static_cast<std::uint32_t>(blocks.size() - shared[i]),
                       .load = loads_.load(worker)});
   }
   return result;

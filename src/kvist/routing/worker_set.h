@@ -1,29 +1,57 @@
 // A set of workers as bits: what the KV index keeps per block.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "kvist/base/id.h"
 
 namespace kvist::routing {
 
-/// One bit per worker. The first 64 workers need no memory beside the object itself; larger fleets grow it.
+/// One bit per worker, 64 to a word. A set whose members lie in one word, as that of a block that one worker holds or
+/// of any in a fleet of 64, is 24 bytes and no more; others keep their further words on the heap.
 class WorkerSet {
  public:
-  void insert(WorkerId worker) { grown_word(worker) |= bit(worker); }
+  WorkerSet() = default;
+  WorkerSet(WorkerSet&&) noexcept = default;
+  WorkerSet& operator=(WorkerSet&&) noexcept = default;
+  WorkerSet(const WorkerSet& other) { *this = other; }
+  WorkerSet& operator=(const WorkerSet& other) {
+    if (this == &other) return *this;
+    base_ = other.base_;
+    bits_ = other.bits_;
+    words_ = other.words_ ? std::make_unique<std::vector<std::uint64_t>>(*other.words_) : nullptr;
+    return *this;
+  }
+  ~WorkerSet() = default;
 
-  void erase(WorkerId worker) {
-    if (index(worker) <= more_.size()) word(index(worker)) &= ~bit(worker);
+  void insert(WorkerId worker) {
+    const std::uint32_t i = index(worker);
+    if (!words_) {
+      if (bits_ == 0) base_ = i;
+      if (base_ == i) {
+        bits_ |= bit(worker);
+        return;
+      }
+      words_ = std::make_unique<std::vector<std::uint64_t>>();
+      grown(base_) = std::exchange(bits_, 0);
+    }
+    grown(i) |= bit(worker);
   }
 
-  [[nodiscard]] bool contains(WorkerId worker) const { return (word_or_zero(index(worker)) & bit(worker)) != 0; }
+  void erase(WorkerId worker) { keep(index(worker), ~bit(worker)); }
+
+  [[nodiscard]] bool contains(WorkerId worker) const { return (word(index(worker)) & bit(worker)) != 0; }
 
   [[nodiscard]] bool empty() const {
-    if (first_ != 0) return false;
-    for (const std::uint64_t w : more_) {
+    if (!words_) return bits_ == 0;
+    for (const std::uint64_t w : *words_) {
       if (w != 0) return false;
     }
     return true;
@@ -32,46 +60,82 @@ class WorkerSet {
   /// Keeps only the workers that are in `other` too, and calls `left(worker)` for each that is not.
   template <class Left>
   void intersect(const WorkerSet& other, Left left) {
-    for (std::size_t i = 0; i <= more_.size(); ++i) {
-      const std::uint64_t kept = other.word_or_zero(i);
-      for_each_bit(word(i) & ~kept, i, left);
-      word(i) &= kept;
-    }
+    for_each_word([&](std::uint32_t i, std::uint64_t bits) {
+      const std::uint64_t kept = other.word(i);
+      for_each_bit(bits & ~kept, i, left);
+      keep(i, kept);
+    });
   }
 
   /// Calls `visit(worker)` for each member, in ascending order.
   template <class Visit>
   void for_each(Visit visit) const {
-    for (std::size_t i = 0; i <= more_.size(); ++i) for_each_bit(word_or_zero(i), i, visit);
+    for_each_word([&](std::uint32_t i, std::uint64_t bits) { for_each_bit(bits, i, visit); });
   }
 
  private:
-  static constexpr std::size_t kBits = 64;
+  static constexpr std::uint32_t kBits = 64;
 
-  [[nodiscard]] static std::size_t index(WorkerId worker) { return worker.value() / kBits; }
+  [[nodiscard]] static std::uint32_t index(WorkerId worker) { return worker.value() / kBits; }
   [[nodiscard]] static std::uint64_t bit(WorkerId worker) { return std::uint64_t{1} << (worker.value() % kBits); }
 
-  [[nodiscard]] std::uint64_t& word(std::size_t i) { return i == 0 ? first_ : more_[i - 1]; }
-  [[nodiscard]] std::uint64_t word_or_zero(std::size_t i) const {
-    if (i == 0) return first_;
-    return i <= more_.size() ? more_[i - 1] : 0;
+  [[nodiscard]] std::uint64_t word(std::uint32_t i) const {
+    if (!words_) return i == base_ ? bits_ : 0;
+    return i < words_->size() ? (*words_)[i] : 0;
   }
-  [[nodiscard]] std::uint64_t& grown_word(WorkerId worker) {
-    if (index(worker) > more_.size()) more_.resize(index(worker));
-    return word(index(worker));
+  [[nodiscard]] std::uint64_t& grown(std::uint32_t i) {
+    if (i >= words_->size()) words_->resize(i + 1U);
+    return (*words_)[i];
+  }
+  void keep(std::uint32_t i, std::uint64_t mask) {
+    if (!words_) {
+      if (i == base_) bits_ &= mask;
+    } else if (i < words_->size()) {
+      (*words_)[i] &= mask;
+    }
   }
 
   template <class Visit>
-  static void for_each_bit(std::uint64_t bits, std::size_t word_index, Visit& visit) {
+  void for_each_word(Visit visit) const {
+    if (!words_) return visit(base_, bits_);
+    for (std::uint32_t i = 0; i < words_->size(); ++i) visit(i, (*words_)[i]);
+  }
+  template <class Visit>
+  static void for_each_bit(std::uint64_t bits, std::uint32_t word_index, Visit& visit) {
     while (bits != 0) {
-      visit(WorkerId(static_cast<std::uint32_t>(word_index * kBits) +
-                     static_cast<std::uint32_t>(std::countr_zero(bits))));
+      visit(WorkerId(word_index * kBits + static_cast<std::uint32_t>(std::countr_zero(bits))));
       bits &= bits - 1;
     }
   }
 
-  std::uint64_t first_ = 0;
-  std::vector<std::uint64_t> more_;
+  std::uint64_t bits_ = 0;  // of word base_; unused once there are words_
+  std::uint32_t base_ = 0;
+  std::unique_ptr<std::vector<std::uint64_t>> words_;  // by index
 };
+
+/// What an index of prefixes answers, given `holders(hash) -> const WorkerSet*` (null: nobody): depths[w] becomes the
+/// number of leading blocks of `hashes` that worker w holds. Workers beyond depths.size() are left out. Walks the chain
+/// once, whatever the number of workers.
+template <class Hash, class Holders>
+void prefix_depths(std::span<const Hash> hashes, std::span<std::uint32_t> depths, const Holders& holders) {
+  std::ranges::fill(depths, 0U);
+  std::uint32_t depth = 0;
+  const auto reached = [&](WorkerId worker) {
+    if (worker.value() < depths.size()) depths[worker.value()] = depth;
+  };
+  WorkerSet alive;  // the workers that hold the first `depth` blocks
+  for (const Hash hash : hashes) {
+    const WorkerSet* const here = holders(hash);
+    if (here == nullptr) break;
+    if (depth == 0) {
+      alive = *here;
+    } else {
+      alive.intersect(*here, reached);
+      if (alive.empty()) return;
+    }
+    ++depth;
+  }
+  alive.for_each(reached);
+}
 
 }  // namespace kvist::routing

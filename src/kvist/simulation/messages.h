@@ -13,9 +13,16 @@
 
 namespace kvist::simulation {
 
-/// A turn under way, as the client counts its requests, from 1: the X-Request-Id of the live system. It is also the
-/// request's id in the engine.
+/// A turn under way, named by the client as the X-Request-Id of the live system; also the request's id in the engine.
+/// The upper bits count requests from 1, the lower ones are the turn's place among those under way (TurnTable).
 using TurnId = Id<struct TurnTag, std::uint64_t>;
+inline constexpr unsigned kPlaceBits = 24;
+[[nodiscard]] constexpr TurnId make_turn_id(std::uint64_t number, std::uint32_t place) {
+  return TurnId(number << kPlaceBits | place);
+}
+[[nodiscard]] constexpr std::uint32_t place_of(TurnId turn) {
+  return static_cast<std::uint32_t>(turn.value() & ((1U << kPlaceBits) - 1));
+}
 
 /// Client to gateway: POST /v1/chat/completions.
 struct TurnRequest {

@@ -50,11 +50,6 @@ SimulatedGateway::SimulatedGateway(const spec::DeploymentSpec& deployment, spec:
   }
 }
 
-SimulatedGateway::Relayed* SimulatedGateway::find(TurnId id) {
-  std::unique_ptr<Relayed>* const found = live_.find(id);
-  return found == nullptr ? nullptr : found->get();
-}
-
 AnswerHead SimulatedGateway::head_of(TurnId id, const Relayed& relayed) const {
   return {.turn = id, .worker = relayed.worker, .predicted_cached_tokens = relayed.predicted_cached_tokens};
 }
@@ -67,11 +62,9 @@ void SimulatedGateway::on_request(TurnRequest request) {
     network_->refusal_to_client({.turn = request.id, .error = std::move(ticket).error(), .head = {}});
     return;
   }
-  auto relayed = std::make_unique<Relayed>();
-  relayed->request = ticket->id;
-  relayed->turn = std::move(request.turn);
-  Relayed& live = *relayed;
-  live_[request.id] = std::move(relayed);
+  Relayed& live = live_.insert(request.id, {});
+  live.request = ticket->id;
+  live.turn = std::move(request.turn);
   deadlines_.push(network_->arrival_of_request() + spec_.upstream_timeout, request.id);
   arm_deadline();
   attempt(request.id, live, ticket->decision, std::move(prompt));
@@ -103,7 +96,7 @@ void SimulatedGateway::attempt(TurnId id, Relayed& relayed, const routing::Decis
 }
 
 void SimulatedGateway::on_refusal(Refusal refusal) {
-  Relayed* const relayed = find(refusal.turn);
+  Relayed* const relayed = live_.find(refusal.turn);
   if (relayed == nullptr) return;
   // A full queue is the live worker's 429; everything else it says of a request is a 400.
   if (refusal.error.code == ErrorCode::kResourceExhausted) {
@@ -124,13 +117,14 @@ void SimulatedGateway::retry_or_end(TurnId id, Relayed& relayed, AttemptFailure 
 }
 
 void SimulatedGateway::on_step(StepMessage step) {
+  for (const Piece& piece : step.pieces) live_.prefetch(piece.turn);
   for (const Piece& piece : step.pieces) relay(piece, step);
   // Pieces of answers that were given up go on too: the client that left them does not look at them.
   network_->step_to_client(std::move(step));
 }
 
 void SimulatedGateway::relay(const Piece& piece, StepMessage& step) {
-  Relayed* const relayed = find(piece.turn);
+  Relayed* const relayed = live_.find(piece.turn);
   if (relayed == nullptr) return;
   if (!relayed->stream_begun) {
     relayed->stream_begun = true;
@@ -152,14 +146,14 @@ void SimulatedGateway::on_kv_events(WorkerId worker, const std::vector<kv::KvEve
 
 void SimulatedGateway::on_client_gone(TurnId turn) {
   if (turn > last_read_) return gone_unread_.push_back(turn);
-  const Relayed* const relayed = find(turn);
+  const Relayed* const relayed = live_.find(turn);
   if (relayed == nullptr) return;
   network_->abort_at_worker(relayed->worker, turn);
   over(turn, Outcome::kClientGone);
 }
 
 void SimulatedGateway::over(TurnId id, Outcome outcome) {
-  dispatcher_.finish(find(id)->request, outcome);
+  dispatcher_.finish(live_.find(id)->request, outcome);
   live_.erase(id);
 }
 
@@ -179,7 +173,7 @@ void SimulatedGateway::on_deadline() {
 }
 
 void SimulatedGateway::time_out(TurnId id) {
-  Relayed& relayed = *find(id);
+  Relayed& relayed = *live_.find(id);
   network_->abort_at_worker(relayed.worker, id);
   await_health_check(relayed.worker);
   if (!relayed.stream_begun) {

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "kvist/base/error.h"
-#include "kvist/base/flat_map.h"
 #include "kvist/base/id.h"
 #include "kvist/base/time.h"
 #include "kvist/dispatch/dispatcher.h"
@@ -17,6 +16,7 @@
 #include "kvist/simulation/deadlines.h"
 #include "kvist/simulation/messages.h"
 #include "kvist/simulation/network.h"
+#include "kvist/simulation/turn_table.h"
 #include "kvist/simulation/virtual_time.h"
 #include "kvist/spec/deployment.h"
 #include "kvist/text/chat.h"
@@ -69,7 +69,6 @@ class SimulatedGateway {
   void arm_deadline();
   void await_health_check(WorkerId worker);
   [[nodiscard]] AnswerHead head_of(TurnId id, const Relayed& relayed) const;
-  [[nodiscard]] Relayed* find(TurnId id);
 
   spec::GatewaySpec spec_;
   const text::Tokenizer* tokenizer_;
@@ -79,7 +78,7 @@ class SimulatedGateway {
   dispatch::Fleet fleet_;
   routing::Router router_;
   dispatch::Dispatcher dispatcher_;
-  FlatMap<TurnId, std::unique_ptr<Relayed>> live_;
+  TurnTable<Relayed> live_;
   Deadlines deadlines_;
   std::optional<TimePoint> armed_deadline_;
   TurnId last_read_;                 // turns come in the order of their numbers

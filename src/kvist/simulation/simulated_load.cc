@@ -20,9 +20,12 @@ SimulatedLoad::SimulatedLoad(Options options, workload::TurnSource& source, Virt
       observer_(&observer),
       recorder_(options_.window) {}
 
-SimulatedLoad::Turn* SimulatedLoad::find(TurnId id) {
-  std::unique_ptr<Turn>* const found = turns_.find(id);
-  return found == nullptr ? nullptr : found->get();
+TurnId SimulatedLoad::next_turn_id() {
+  ++last_turn_;
+  if (free_places_.empty()) return make_turn_id(last_turn_, static_cast<std::uint32_t>(turns_.size()));
+  const std::uint32_t place = free_places_.back();
+  free_places_.pop_back();
+  return make_turn_id(last_turn_, place);
 }
 
 void SimulatedLoad::poll() {
@@ -48,12 +51,11 @@ void SimulatedLoad::launch(std::vector<workload::StartTurn> turns) {
   const TimePoint now = time_->now();
   for (workload::StartTurn& turn : turns) {
     if (turn.turn == 0) recorder_.on_conversation_started(now);
-    const TurnId id(++last_turn_);
-    auto under_way = std::make_unique<Turn>(workload::TurnClock(
-        turn.conversation, turn.turn, turn.intended,
-        options_.keep_token_gaps ? workload::TurnClock::Gaps::kKeep : workload::TurnClock::Gaps::kDrop));
-    under_way->clock.on_sent(now);
-    turns_[id] = std::move(under_way);
+    const TurnId id = next_turn_id();
+    const auto gaps = options_.keep_token_gaps ? workload::TurnClock::Gaps::kKeep : workload::TurnClock::Gaps::kDrop;
+    workload::TurnClock clock(turn.conversation, turn.turn, turn.intended, gaps);
+    clock.on_sent(now);
+    turns_.insert(id, {.clock = std::move(clock), .reply = {}});
     observer_->on_turn_started(now);
     deadlines_.push(now + options_.request_timeout, id);
     network_->request_to_gateway({.id = id, .turn = std::move(turn)});
@@ -85,7 +87,7 @@ void SimulatedLoad::on_step(const StepMessage& step) {
   for (const AnswerHead& head : step.heads) take_head(head);
   std::uint32_t chunks = 0;
   for (const Piece& piece : step.pieces) {
-    Turn* const turn = find(piece.turn);
+    Turn* const turn = turns_.find(piece.turn);
     if (turn == nullptr) continue;  // given up before
     if (piece.text_bytes > 0) {
       if (!turn->clock.has_first_token()) recorder_.on_first_token(now, now - turn->clock.sample().sent);
@@ -100,7 +102,7 @@ void SimulatedLoad::on_step(const StepMessage& step) {
 }
 
 void SimulatedLoad::take_head(const AnswerHead& head) {
-  if (Turn* const turn = find(head.turn)) {
+  if (Turn* const turn = turns_.find(head.turn)) {
     turn->clock.on_route(options_.worker_names[head.worker.value()], head.predicted_cached_tokens);
   }
 }
@@ -112,7 +114,7 @@ void SimulatedLoad::take_end(TurnId id, Turn& turn, const Piece& piece) {
 }
 
 void SimulatedLoad::on_refusal(const Refusal& refusal) {
-  if (find(refusal.turn) == nullptr) return;
+  if (!turns_.contains(refusal.turn)) return;
   if (refusal.head) take_head(*refusal.head);
   finish(refusal.turn, TurnOutcome::kFailed,
          fmt::format("{}: {}", to_string(refusal.error.code), refusal.error.message));
@@ -120,11 +122,11 @@ void SimulatedLoad::on_refusal(const Refusal& refusal) {
 
 void SimulatedLoad::finish(TurnId id, TurnOutcome outcome, std::string error) {
   const TimePoint now = time_->now();
-  Turn* const found = find(id);
-  KVIST_CHECK(found != nullptr, fmt::format("turn {} ends once", id.value()));
+  Turn* const found = turns_.find(id);
+  KVIST_CHECK(found != nullptr, "a turn ends once");
   std::string reply = std::move(found->reply);
   workload::TurnSample sample = found->clock.finish(outcome, std::move(error), now);
-  turns_.erase(id);
+  forget(id);
   const ConversationId conversation = sample.conversation;
   observer_->on_turn_ended(sample, now);
   recorder_.on_turn_finished(std::move(sample), now);
@@ -132,17 +134,21 @@ void SimulatedLoad::finish(TurnId id, TurnOutcome outcome, std::string error) {
   if (!source_->stopped()) arm();
 }
 
+void SimulatedLoad::forget(TurnId id) {
+  turns_.erase(id);
+  free_places_.push_back(place_of(id));
+}
+
 void SimulatedLoad::abandon() {
   KVIST_CHECK(source_->stopped(), "turns are broken off when no new one can come");
   const TimePoint now = time_->now();
   std::vector<std::pair<ConversationId, TurnId>> all;
-  turns_.for_each(
-      [&](TurnId id, const std::unique_ptr<Turn>& turn) { all.emplace_back(turn->clock.sample().conversation, id); });
+  turns_.for_each([&](TurnId id, const Turn& turn) { all.emplace_back(turn.clock.sample().conversation, id); });
   std::ranges::sort(all);
   for (const auto& [conversation, id] : all) {
     network_->client_gone(id);
-    const workload::TurnSample sample = find(id)->clock.finish(TurnOutcome::kAbandoned, "", now);
-    turns_.erase(id);
+    const workload::TurnSample sample = turns_.find(id)->clock.finish(TurnOutcome::kAbandoned, "", now);
+    forget(id);
     observer_->on_turn_ended(sample, now);
     recorder_.on_turn_finished(sample, now);
     (void)source_->on_turn_finished(conversation, "", TurnOutcome::kAbandoned, now);

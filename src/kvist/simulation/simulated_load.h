@@ -2,17 +2,16 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "kvist/base/flat_map.h"
 #include "kvist/base/time.h"
 #include "kvist/simulation/deadlines.h"
 #include "kvist/simulation/messages.h"
 #include "kvist/simulation/network.h"
+#include "kvist/simulation/turn_table.h"
 #include "kvist/simulation/virtual_time.h"
 #include "kvist/workload/recorder.h"
 #include "kvist/workload/turn_clock.h"
@@ -62,18 +61,18 @@ class SimulatedLoad {
 
  private:
   struct Turn {
-    explicit Turn(workload::TurnClock its_clock) : clock(std::move(its_clock)) {}
-    workload::TurnClock clock;
+    workload::TurnClock clock{ConversationId(), 0, TimePoint()};
     std::string reply;
   };
 
-  [[nodiscard]] Turn* find(TurnId id);
+  [[nodiscard]] TurnId next_turn_id();
   void poll();
   void arm();
   void arm_deadline();
   void launch(std::vector<workload::StartTurn> turns);
   void take_head(const AnswerHead& head);
   void take_end(TurnId id, Turn& turn, const Piece& piece);
+  void forget(TurnId id);
   void finish(TurnId id, workload::TurnOutcome outcome, std::string error);
 
   Options options_;
@@ -82,7 +81,8 @@ class SimulatedLoad {
   Network* network_;
   TurnObserver* observer_;
   workload::Recorder recorder_;
-  FlatMap<TurnId, std::unique_ptr<Turn>> turns_;
+  TurnTable<Turn> turns_;
+  std::vector<std::uint32_t> free_places_;
   Deadlines deadlines_;
   std::uint64_t last_turn_ = 0;
   std::uint64_t armings_ = 0;

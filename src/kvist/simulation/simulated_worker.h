@@ -21,7 +21,7 @@ namespace kvist::simulation {
 class SimulatedWorker {
  public:
   /// Tokenizer, clock and network outlive it.
-  SimulatedWorker(WorkerId id, std::unique_ptr<engine::EngineDriver> driver, const text::Tokenizer& tokenizer,
+  SimulatedWorker(WorkerId id, std::unique_ptr<engine::EngineDriver> driver, const text::ByteTokenizer& tokenizer,
                   VirtualTime& time, Network& network);
 
   void on_request(engine::Request request);
@@ -42,7 +42,7 @@ class SimulatedWorker {
 
   WorkerId id_;
   std::unique_ptr<engine::EngineDriver> driver_;
-  const text::Tokenizer* tokenizer_;
+  const text::ByteTokenizer* tokenizer_;
   VirtualTime* time_;
   Network* network_;
   bool wake_posted_ = false;

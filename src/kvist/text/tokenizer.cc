@@ -5,7 +5,6 @@
 namespace kvist::text {
 namespace {
 
-constexpr std::uint32_t kByteTokens = 256;
 constexpr std::uint32_t kSpecialTokens = 4;
 static_assert(std::to_underlying(SpecialToken::kEndHeader) + 1 == kSpecialTokens);
 
@@ -23,10 +22,6 @@ TokenId ByteTokenizer::special(SpecialToken token) const {
 
 bool ByteTokenizer::is_special(TokenId token) const {
   return token.value() >= kByteTokens && token.value() < kByteTokens + kSpecialTokens;
-}
-
-void ByteTokenizer::decode(TokenId token, std::string& out) const {
-  if (token.value() < kByteTokens) out.push_back(static_cast<char>(token.value()));
 }
 
 std::uint32_t ByteTokenizer::vocabulary_size() const {

@@ -34,8 +34,13 @@ class ByteTokenizer final : public Tokenizer {
   void encode(std::string_view text, std::vector<TokenId>& out) const override;
   [[nodiscard]] TokenId special(SpecialToken token) const override;
   [[nodiscard]] bool is_special(TokenId token) const override;
-  void decode(TokenId token, std::string& out) const override;
+  void decode(TokenId token, std::string& out) const override {
+    if (token.value() < kByteTokens) out.push_back(static_cast<char>(token.value()));
+  }
   [[nodiscard]] std::uint32_t vocabulary_size() const override;
+
+ private:
+  static constexpr std::uint32_t kByteTokens = 256;
 };
 
 }  // namespace kvist::text
