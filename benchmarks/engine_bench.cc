@@ -28,7 +28,8 @@ engine::Request request(std::uint64_t id) {
 /// A step with `state.range(0)` decoding sequences: plan, sample, commit blocks, outputs, events.
 void decode_step(benchmark::State& state) {
   const text::ByteTokenizer tokenizer;
-  engine::TimedExecutor executor({}, tokenizer);
+  engine::TimedExecutor executor({.step_time = perfmodel::StepTimeModel(spec::StepTimeSpec()), .output_length = {}},
+                                 tokenizer);
   const auto sequences = static_cast<std::uint32_t>(state.range(0));
   engine::Core core({.model = "bench",
                      .kv_blocks = sequences * 3'300,
@@ -37,11 +38,15 @@ void decode_step(benchmark::State& state) {
                      .max_model_len = 200'000},
                     executor);
   TimePoint now{};
+  engine::StepPlan plan;
+  engine::StepResult result;
+  engine::StepOutputs outputs;
   const auto step = [&] {
-    const auto plan = core.begin_step(now);
-    KVIST_CHECK(plan.has_value(), "the batch ran dry");
-    now += *executor.duration(*plan);
-    return core.end_step(*plan, executor.finish(*plan), now);
+    KVIST_CHECK(core.begin_step(now, plan), "the batch ran dry");
+    now += *executor.duration(plan);
+    executor.finish(plan, result);
+    core.end_step(plan, result, now, outputs);
+    return outputs.outputs.size();
   };
   for (std::uint32_t i = 1; i <= sequences; ++i) KVIST_CHECK(core.submit(request(i)).has_value(), "submit");
   while (core.stats().prefilled_tokens < sequences * 2'000U) benchmark::DoNotOptimize(step());

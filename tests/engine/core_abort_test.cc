@@ -41,7 +41,8 @@ class CoreAbortTest : public ::testing::TestWithParam<std::uint32_t> {
 
 TEST_P(CoreAbortTest, OfAnUnknownRequestDoesNothing) {
   abort(99);
-  const StepOutputs outputs = driver.core.take_outputs();
+  StepOutputs outputs;
+  driver.core.take_outputs(outputs);
   EXPECT_TRUE(outputs.outputs.empty());
   EXPECT_EQ(driver.core.stats().aborted, 0U);
 }
@@ -50,7 +51,7 @@ TEST_P(CoreAbortTest, OfAWaitingRequestAnswersAtOnce) {
   submit(1, 5, 4);
   abort(1);
   EXPECT_TRUE(driver.core.idle());
-  driver.take(driver.core.take_outputs());
+  driver.take_outputs();
   expect_aborted(1);
   EXPECT_EQ(seen(1).prompt_tokens, 5U);
   EXPECT_EQ(seen(1).cached_tokens, 0U);
@@ -112,7 +113,7 @@ TEST_P(CoreAbortTest, BetweenDecodeStepsFreesAtOnce) {
   }
   abort(1);
   EXPECT_EQ(driver.core.stats().kv_blocks_used, 0U);
-  driver.take(driver.core.take_outputs());
+  driver.take_outputs();
   expect_aborted(1);
   EXPECT_EQ(seen(1).tokens.size(), 3U);
 }
@@ -142,14 +143,14 @@ TEST_P(CoreAbortTest, TwiceOrAfterTheEndAnswersOnce) {
   abort(1);
   driver.run_until_idle();
   abort(1);
-  driver.take(driver.core.take_outputs());
+  driver.take_outputs();
   EXPECT_EQ(seen(1).outputs, 1U);
   expect_aborted(1);
 
   submit(2, 5, 1);
   driver.run_until_idle();
   abort(2);
-  driver.take(driver.core.take_outputs());
+  driver.take_outputs();
   EXPECT_EQ(seen(2).finish, FinishReason::kLength);
 }
 

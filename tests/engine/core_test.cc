@@ -52,8 +52,12 @@ class CoreTest : public ::testing::Test {
 
 TEST_F(CoreTest, IsIdleWithoutRequests) {
   EXPECT_TRUE(core().idle());
-  EXPECT_FALSE(core().begin_step(TimePoint()));
-  EXPECT_TRUE(core().take_outputs().outputs.empty());
+  StepPlan plan;
+  EXPECT_FALSE(core().begin_step(TimePoint(), plan));
+  EXPECT_TRUE(plan.sequences.empty());
+  StepOutputs outputs;
+  core().take_outputs(outputs);
+  EXPECT_TRUE(outputs.outputs.empty());
 }
 
 TEST_F(CoreTest, RunsOneRequestFromPromptToLimit) {
@@ -415,12 +419,15 @@ TEST_F(CoreTest, ABudgetBelowTheBatchServesTheOldestFirst) {
 
 TEST_F(CoreTest, DeathOnAStepThatIsNotTheOldest) {
   submit(1, prompt_of(3), 2);
-  const std::optional<StepPlan> plan = core().begin_step(TimePoint());
-  ASSERT_TRUE(plan);
-  StepPlan other = *plan;
+  StepPlan plan;
+  ASSERT_TRUE(core().begin_step(TimePoint(), plan));
+  StepPlan other = plan;
   other.id = StepId(7);
-  EXPECT_DEATH(static_cast<void>(core().end_step(other, {}, TimePoint())), "out of order");
-  EXPECT_DEATH(static_cast<void>(core().end_step(*plan, {}, TimePoint())), "sample is missing");
+  StepOutputs outputs;
+  EXPECT_DEATH(core().end_step(other, {}, TimePoint(), outputs), "out of order");
+  EXPECT_DEATH(core().end_step(plan, {}, TimePoint(), outputs), "sample is missing");
+  const StepResult two{.sampled = {{.id = RequestId(1), .tokens = {TokenId(1), TokenId(2)}, .ends = false}}};
+  EXPECT_DEATH(core().end_step(plan, two, TimePoint(), outputs), "1 to 1 tokens");
 }
 
 }  // namespace

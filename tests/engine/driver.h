@@ -29,18 +29,18 @@ struct Seen {
 
 class Driver {
  public:
-  Driver(const CoreOptions& options, Executor& executor)
-      : core(options, executor), options_(options), executor_(&executor) {}
+  Driver(const CoreOptions& options, Executor& executor, std::unique_ptr<SpeculationPolicy> speculation = nullptr)
+      : core(options, executor, std::move(speculation)), options_(options), executor_(&executor) {}
 
   /// Plans one step if the core has one.
   bool begin() {
-    std::optional<StepPlan> plan = core.begin_step(now);
-    if (!plan) return false;
-    check(*plan);
+    StepPlan plan;
+    if (!core.begin_step(now, plan)) return false;
+    check(plan);
     // Steps compute one after the other: the second of two under way starts when the first has ended.
     const TimePoint start = under_way.empty() ? now : std::max(now, under_way.back().second);
-    under_way.emplace_back(*plan, start + executor_->duration(*plan).value());
-    plans.push_back(*std::move(plan));
+    under_way.emplace_back(plan, start + executor_->duration(plan).value());
+    plans.push_back(std::move(plan));
     EXPECT_LE(under_way.size(), options_.max_steps_in_flight);
     return true;
   }
@@ -51,7 +51,9 @@ class Driver {
     auto [plan, at] = std::move(under_way.front());
     under_way.pop_front();
     now = at;
-    take(core.end_step(plan, executor_->finish(plan), now));
+    executor_->finish(plan, result_);
+    core.end_step(plan, result_, now, outputs_);
+    take(outputs_);
   }
 
   /// Begins what can begin, then ends the oldest step. False when there is nothing to do.
@@ -69,15 +71,20 @@ class Driver {
   void run_until_idle() {
     while (step()) {
     }
-    take(core.take_outputs());
+    take_outputs();
     EXPECT_TRUE(core.idle());
     EXPECT_EQ(core.stats().kv_blocks_used, 0U);
     check_events();
   }
 
-  void take(StepOutputs outputs) {
+  /// What has happened outside of steps.
+  void take_outputs() {
+    core.take_outputs(outputs_);
+    take(outputs_);
+  }
+  void take(const StepOutputs& outputs) {
     std::set<RequestId> in_this_step;
-    for (RequestOutput& output : outputs.outputs) {
+    for (const RequestOutput& output : outputs.outputs) {
       EXPECT_TRUE(in_this_step.insert(output.id).second) << "two outputs in one step: " << output.id.value();
       Seen& request = seen[output.id];
       EXPECT_FALSE(request.finish) << "an output after the last: " << output.id.value();
@@ -90,15 +97,15 @@ class Driver {
       request.last_output = now;
       ++request.outputs;
     }
-    for (kv::KvEvent& event : outputs.events) {
+    for (const kv::KvEvent& event : outputs.events) {
       replay.apply(event);
-      events.push_back(std::move(event));
+      events.push_back(event);
     }
   }
 
   /// Replaying all events must give what the core can find now.
   void check_events() {
-    take(core.take_outputs());
+    take_outputs();
     EXPECT_EQ(replay.copies(), sorted(core.findable_blocks()));
   }
 
@@ -115,24 +122,36 @@ class Driver {
     std::uint64_t tokens = 0;
     perfmodel::StepLoad load;
     std::set<RequestId> ids;
+    std::set<SlotId> slots;
     for (const SequenceStep& step : plan.sequences) {
       EXPECT_TRUE(ids.insert(step.id).second) << "twice in one step";
-      EXPECT_GT(step.count, 0U);
+      EXPECT_TRUE(slots.insert(step.slot).second) << "two requests in one slot";
+      EXPECT_LT(step.slot.value(), options_.max_batch_size);
+      EXPECT_GT(step.count, step.drafts);
       tokens += step.count;
-      if (step.is_prefill) load.prefill_tokens += step.count;
+      const std::uint64_t end = step.first + step.count;
       load.sequences += 1;
-      load.kv_tokens_read += step.first + step.count;
+      load.kv_tokens_read += end;
+      if (step.is_prefill) {
+        load.prefill_tokens += step.count;
+        for (std::uint64_t context = step.first + 1; context <= end; ++context) load.prefill_pairs += context;
+      } else {
+        load.decode_sequences += 1;
+        load.decode_kv_tokens += end;
+        load.draft_tokens += step.drafts;
+        load.draft_passes = std::max(load.draft_passes, step.drafts);
+      }
     }
     EXPECT_LE(tokens, options_.max_num_tokens);
     EXPECT_LE(plan.sequences.size(), options_.max_batch_size);
-    EXPECT_EQ(plan.load.prefill_tokens, load.prefill_tokens);
-    EXPECT_EQ(plan.load.sequences, load.sequences);
-    EXPECT_EQ(plan.load.kv_tokens_read, load.kv_tokens_read);
+    EXPECT_EQ(plan.load, load);
     EXPECT_LE(core.stats().kv_blocks_used, options_.kv_blocks);
   }
 
   CoreOptions options_;
   Executor* executor_;
+  StepResult result_;  // both used again and again, as drivers do
+  StepOutputs outputs_;
 };
 
 /// A prompt of `tokens` different tokens from `first` on.

@@ -3,9 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "kvist/base/random.h"
@@ -23,30 +25,28 @@ class ScriptedExecutor final : public Executor {
  public:
   void set_length(RequestId id, std::uint32_t tokens) { lengths_[id] = tokens; }
 
-  void on_admit(const Request& request) override {
-    EXPECT_TRUE(live_.emplace(request.id, State{&request, 0}).second) << "admitted twice: " << request.id.value();
+  /// The first so many drafts of every step are right.
+  void set_accepted(std::uint32_t drafts) { accepted_ = drafts; }
+
+  void on_admit(SlotId slot, const Request& request, std::span<const TokenId> prompt) override {
+    EXPECT_FALSE(prompt.empty());
+    EXPECT_TRUE(live_.emplace(slot, State{request.id, request.seed, 0}).second) << "in use: slot " << slot.value();
     admitted_.push_back(request.id);
   }
-  void on_release(RequestId id) override { EXPECT_EQ(live_.erase(id), 1U) << "released while absent: " << id.value(); }
+  void on_release(SlotId slot) override { EXPECT_EQ(live_.erase(slot), 1U) << "free: slot " << slot.value(); }
   [[nodiscard]] std::optional<Duration> duration(const StepPlan& /*plan*/) override {
     return std::chrono::milliseconds(1);
   }
-  [[nodiscard]] StepResult finish(const StepPlan& plan) override {
-    StepResult result;
+  void finish(const StepPlan& plan, StepResult& result) override {
+    result.sampled.clear();
     for (const SequenceStep& step : plan.sequences) {
-      const auto found = live_.find(step.id);
-      if (found == live_.end()) {
+      const auto found = live_.find(step.slot);
+      if (found == live_.end() || found->second.id != step.id) {
         ADD_FAILURE() << "computed after its release: " << step.id.value();
         continue;
       }
-      if (!step.samples) continue;
-      State& state = found->second;
-      const TokenId token = scripted_token(state.request->seed, state.sampled++);
-      const auto length = lengths_.find(step.id);
-      result.sampled.push_back(
-          {.id = step.id, .tokens = {token}, .ends = length != lengths_.end() && state.sampled >= length->second});
+      if (step.samples) result.sampled.push_back(sample(step, found->second));
     }
-    return result;
   }
 
   /// Requests between on_admit() and on_release().
@@ -56,12 +56,25 @@ class ScriptedExecutor final : public Executor {
 
  private:
   struct State {
-    const Request* request;
+    RequestId id;
+    std::uint64_t seed;
     std::uint32_t sampled;
   };
-  std::map<RequestId, State> live_;
+
+  [[nodiscard]] SampledTokens sample(const SequenceStep& step, State& state) const {
+    SampledTokens sampled{.id = step.id, .tokens = {}, .ends = false};
+    const auto length = lengths_.find(step.id);
+    for (std::uint32_t i = 0; i <= std::min(step.drafts, accepted_) && !sampled.ends; ++i) {
+      sampled.tokens.push_back(scripted_token(state.seed, state.sampled++));
+      sampled.ends = length != lengths_.end() && state.sampled >= length->second;
+    }
+    return sampled;
+  }
+
+  std::map<SlotId, State> live_;
   std::map<RequestId, std::uint32_t> lengths_;
   std::vector<RequestId> admitted_;
+  std::uint32_t accepted_ = 0;
 };
 
 }  // namespace kvist::engine

@@ -4,6 +4,16 @@
 
 namespace kvist::engine {
 
+std::unique_ptr<AdmissionPolicy> AdmissionPolicy::make(spec::AdmissionKind kind) {
+  switch (kind) {
+    case spec::AdmissionKind::kReserveToCompletion:
+      return std::make_unique<ReserveToCompletion>();
+    case spec::AdmissionKind::kGreedy:
+      return std::make_unique<Greedy>();
+  }
+  KVIST_CHECK(false, "an unknown admission policy");
+}
+
 bool ReserveToCompletion::admits(const BlockDemand& demand, std::uint32_t free_blocks) const {
   return reserved_ + demand.to_allocate() + demand.cached_free <= free_blocks;
 }

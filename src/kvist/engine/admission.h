@@ -2,6 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+
+#include "kvist/spec/deployment.h"
 
 namespace kvist::engine {
 
@@ -10,6 +13,7 @@ struct BlockDemand {
   std::uint32_t total = 0;        ///< blocks it can ever need
   std::uint32_t cached = 0;       ///< of these, found in the prefix cache
   std::uint32_t cached_free = 0;  ///< of the cached ones, free now: taking them over makes fewer blocks allocatable
+  std::uint32_t first_step = 0;   ///< blocks that its first step allocates, beside the cached ones
   /// Blocks it can still allocate after admission.
   [[nodiscard]] std::uint32_t to_allocate() const { return total - cached; }
 };
@@ -19,6 +23,8 @@ struct BlockDemand {
 class AdmissionPolicy {
  public:
   virtual ~AdmissionPolicy() = default;
+  [[nodiscard]] static std::unique_ptr<AdmissionPolicy> make(spec::AdmissionKind kind);
+
   /// `free_blocks`: blocks without references in the pool, cached or not.
   [[nodiscard]] virtual bool admits(const BlockDemand& demand, std::uint32_t free_blocks) const = 0;
   virtual void on_admitted(const BlockDemand& demand) = 0;
@@ -29,8 +35,8 @@ class AdmissionPolicy {
 };
 
 /// Admits a request only if it can run to its longest possible end beside all the others, whatever they need: nothing
-/// is ever preempted. Invariant: reserved() <= free blocks of the pool, so allocate() never fails for an admitted
-/// request.
+/// is ever preempted (TensorRT-LLM's GUARANTEED_NO_EVICT). Invariant: reserved() <= free blocks of the pool, so that an
+/// admitted request always gets its blocks.
 class ReserveToCompletion final : public AdmissionPolicy {
  public:
   [[nodiscard]] bool admits(const BlockDemand& demand, std::uint32_t free_blocks) const override;
@@ -43,6 +49,18 @@ class ReserveToCompletion final : public AdmissionPolicy {
 
  private:
   std::uint64_t reserved_ = 0;
+};
+
+/// Admits a request if its cached blocks and those of its first step fit now, and promises nothing: a running request
+/// may find no block, and then somebody has to give way (Scheduler). vLLM's rule.
+class Greedy final : public AdmissionPolicy {
+ public:
+  [[nodiscard]] bool admits(const BlockDemand& demand, std::uint32_t free_blocks) const override {
+    return demand.first_step + demand.cached_free <= free_blocks;
+  }
+  void on_admitted(const BlockDemand& /*demand*/) override {}
+  void on_allocated(std::uint32_t /*blocks*/) override {}
+  void on_left(std::uint32_t /*unallocated*/) override {}
 };
 
 }  // namespace kvist::engine

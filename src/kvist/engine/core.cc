@@ -17,44 +17,52 @@ namespace kvist::engine {
 
 class Core::Impl {
  public:
-  Impl(CoreOptions options, Executor& executor)
+  Impl(CoreOptions options, Executor& executor, std::unique_ptr<SpeculationPolicy> speculation)
       : options_(std::move(options)),
         executor_(&executor),
-        kv_(options_.model, options_.kv_blocks, options_.block_size, std::make_unique<ReserveToCompletion>()),
-        scheduler_({.max_batch_size = options_.max_batch_size, .max_num_tokens = options_.max_num_tokens}, kv_) {
+        speculation_(std::move(speculation)),
+        kv_(options_.model, options_.kv_blocks, options_.block_size, AdmissionPolicy::make(options_.admission)),
+        scheduler_({.max_batch_size = options_.max_batch_size,
+                    .max_num_tokens = options_.max_num_tokens,
+                    .prefix_deferral = options_.prefix_deferral},
+                   kv_, speculation_.get()) {
     KVIST_CHECK(options_.block_size > 0 && options_.kv_blocks > 0, "an engine needs KV blocks");
     KVIST_CHECK(options_.max_batch_size > 0 && options_.max_num_tokens > 0, "an engine needs slots and a token budget");
     KVIST_CHECK(options_.max_steps_in_flight == 1 || options_.max_steps_in_flight == 2,
                 fmt::format("max_steps_in_flight is {}, not 1 or 2", options_.max_steps_in_flight));
   }
 
-  Result<void> submit(Request request);
+  [[nodiscard]] Result<void> check(const Request& request, std::uint32_t also_waiting) const;
+  void enqueue(Request request);
   void abort(RequestId id);
-  std::optional<StepPlan> begin_step();
-  StepOutputs end_step(const StepPlan& plan, const StepResult& result);
-  StepOutputs take_outputs();
+  bool begin_step(StepPlan& plan);
+  void end_step(const StepPlan& plan, const StepResult& result, StepOutputs& outputs);
+  void take_outputs(StepOutputs& outputs);
   bool reset_prefix_cache();
   [[nodiscard]] CoreStats stats() const;
+  [[nodiscard]] const KvManager& kv() const { return kv_; }
+  [[nodiscard]] const Scheduler& scheduler() const { return scheduler_; }
   [[nodiscard]] bool idle() const {
     return scheduler_.running() == 0 && scheduler_.waiting() == 0 && in_flight_.empty();
   }
-  [[nodiscard]] const KvManager& kv() const { return kv_; }
 
  private:
   [[nodiscard]] std::uint32_t output_limit(const Request& request) const;
-  [[nodiscard]] Result<void> check(const Request& request);
-  void take_sample(Sequence& sequence, const SampledTokens& sampled);
-  void end(Sequence& sequence, std::vector<TokenId> tokens, FinishReason reason);
-  void put_out(const Sequence& sequence, std::vector<TokenId> tokens, std::optional<FinishReason> finish);
-  void retire(Sequence& sequence);
+  void end_of_step(Sequence& sequence, const SequenceStep& step, const SampledTokens* sampled);
+  void count_drafts(std::uint32_t drafted, const SampledTokens& sampled);
+  void take_samples(Sequence& sequence, const SampledTokens& sampled);
+  void end(Sequence& sequence, const TokenRun& tokens, FinishReason reason);
+  void put_out(const Sequence& sequence, const TokenRun& tokens, std::optional<FinishReason> finish);
+  void leave_batch(Sequence& sequence);
 
   CoreOptions options_;
   Executor* executor_;
+  std::unique_ptr<SpeculationPolicy> speculation_;  // may be null
   KvManager kv_;
   Scheduler scheduler_;
-  std::deque<StepId> in_flight_;                // oldest first
-  std::vector<RequestOutput> outputs_;          // not yet taken
-  std::vector<const Sequence*> just_admitted_;  // of one begin_step(); a member to keep its memory
+  std::deque<StepId> in_flight_;          // oldest first
+  std::vector<RequestOutput> outputs_;    // not yet taken
+  std::vector<Sequence*> just_admitted_;  // of one begin_step(); a member to keep its memory
   std::uint64_t last_step_ = 0;
   CoreStats counters_;  // only the cumulative ones of the core itself
 };
@@ -63,7 +71,7 @@ std::uint32_t Core::Impl::output_limit(const Request& request) const {
   return std::min(request.max_tokens, options_.max_model_len - static_cast<std::uint32_t>(request.prompt.size()));
 }
 
-Result<void> Core::Impl::check(const Request& request) {
+Result<void> Core::Impl::check(const Request& request, std::uint32_t also_waiting) const {
   if (request.prompt.empty()) return fail(ErrorCode::kInvalidArgument, "the prompt is empty");
   if (request.max_tokens == 0) return fail(ErrorCode::kInvalidArgument, "max_tokens is 0, at least 1 is needed");
   if (request.prompt.size() >= options_.max_model_len) {
@@ -82,44 +90,43 @@ Result<void> Core::Impl::check(const Request& request) {
   if (scheduler_.find(request.id) != nullptr) {
     return fail(ErrorCode::kInvalidArgument, fmt::format("request id {} is in use", request.id.value()));
   }
-  if (scheduler_.waiting() >= options_.max_waiting) {
+  if (scheduler_.waiting() + also_waiting >= options_.max_waiting) {
     return fail(ErrorCode::kResourceExhausted,
                 fmt::format("{} requests are waiting, the most allowed", options_.max_waiting));
   }
   return {};
 }
 
-Result<void> Core::Impl::submit(Request request) {
-  KVIST_TRY_VOID(check(request));
+void Core::Impl::enqueue(Request request) {
   const std::uint32_t limit = output_limit(request);
-  scheduler_.add(std::make_unique<Sequence>(std::move(request), limit, options_.block_size));
-  return {};
+  scheduler_.add(std::move(request), limit);
 }
 
 void Core::Impl::abort(RequestId id) {
   Sequence* const sequence = scheduler_.find(id);
   if (sequence == nullptr || sequence->phase == Phase::kEnded) return;
   end(*sequence, {}, FinishReason::kAborted);
-  if (sequence->steps_in_flight == 0) retire(*sequence);
+  if (sequence->steps_in_flight == 0) leave_batch(*sequence);
 }
 
-std::optional<StepPlan> Core::Impl::begin_step() {
-  if (in_flight_.size() >= options_.max_steps_in_flight) return std::nullopt;
+bool Core::Impl::begin_step(StepPlan& plan) {
+  if (in_flight_.size() >= options_.max_steps_in_flight) return false;
   just_admitted_.clear();
-  StepPlan plan = scheduler_.plan(StepId(last_step_ + 1), just_admitted_);
+  scheduler_.plan(plan, just_admitted_);
+  plan.id = StepId(last_step_ + 1);
   for (const Sequence* sequence : just_admitted_) {
-    counters_.prompt_tokens += sequence->prompt_tokens();
-    counters_.prefix_query_tokens += sequence->prompt_tokens();
+    counters_.prompt_tokens += sequence->prompt_tokens;
+    counters_.prefix_query_tokens += sequence->prompt_tokens;
     counters_.prefix_hit_tokens += sequence->cached_tokens;
-    executor_->on_admit(sequence->request);
+    executor_->on_admit(sequence->slot, sequence->request, sequence->tokens);
   }
-  if (plan.sequences.empty()) return std::nullopt;
+  if (plan.sequences.empty()) return false;
   in_flight_.push_back(plan.id);
   ++last_step_;
-  return plan;
+  return true;
 }
 
-StepOutputs Core::Impl::end_step(const StepPlan& plan, const StepResult& result) {
+void Core::Impl::end_step(const StepPlan& plan, const StepResult& result, StepOutputs& outputs) {
   KVIST_CHECK(!in_flight_.empty() && in_flight_.front() == plan.id,
               fmt::format("step {} ended out of order", plan.id.value()));
   in_flight_.pop_front();
@@ -127,28 +134,53 @@ StepOutputs Core::Impl::end_step(const StepPlan& plan, const StepResult& result)
   counters_.prefilled_tokens += plan.load.prefill_tokens;
   std::size_t next_sample = 0;
   for (const SequenceStep& step : plan.sequences) {
-    Sequence* const sequence = scheduler_.find(step.id);
-    KVIST_CHECK(sequence != nullptr, fmt::format("request {} left during its step", step.id.value()));
-    sequence->steps_in_flight -= 1;
-    sequence->computed = step.first + step.count;
+    Sequence& sequence = scheduler_.at(step.slot);
+    KVIST_CHECK(sequence.id == step.id, fmt::format("request {} left during its step", step.id.value()));
+    const SampledTokens* sampled = nullptr;
     if (step.samples) {
       KVIST_CHECK(next_sample < result.sampled.size(), "a sample is missing");
-      take_sample(*sequence, result.sampled[next_sample++]);
+      sampled = &result.sampled[next_sample++];
     }
-    kv_.commit_computed(*sequence);
-    if (sequence->phase == Phase::kEnded && sequence->steps_in_flight == 0) retire(*sequence);
+    end_of_step(sequence, step, sampled);
   }
   KVIST_CHECK(next_sample == result.sampled.size(), "samples of no sequence");
-  return take_outputs();
+  take_outputs(outputs);
 }
 
-void Core::Impl::take_sample(Sequence& sequence, const SampledTokens& sampled) {
-  KVIST_CHECK(sampled.id == sequence.request.id && sampled.tokens.size() == 1,
-              fmt::format("request {} was to sample one token", sequence.request.id.value()));
-  sequence.pending_samples -= 1;
-  if (sequence.phase == Phase::kEnded) return;  // planned before the end was known, or aborted
-  sequence.tokens.push_back(sampled.tokens.front());
-  ++counters_.generated_tokens;
+void Core::Impl::end_of_step(Sequence& sequence, const SequenceStep& step, const SampledTokens* sampled) {
+  sequence.steps_in_flight -= 1;
+  sequence.computed = step.first + step.count;
+  if (sampled != nullptr) {
+    KVIST_CHECK(sampled->id == step.id && !sampled->tokens.empty() && sampled->tokens.size() <= step.drafts + 1,
+                fmt::format("request {} was to sample 1 to {} tokens", step.id.value(), step.drafts + 1));
+    if (step.drafts > 0) {
+      // What the drafts that were not accepted would have been is computed again: their places are free.
+      const auto computed = static_cast<std::uint32_t>(sampled->tokens.size());
+      sequence.computed = sequence.planned = step.first + computed;
+      sequence.speculating = false;
+    }
+    sequence.pending_samples -= 1;
+    // Planned before the end was known, or aborted: nobody wants it any more.
+    if (sequence.phase != Phase::kEnded) {
+      if (step.drafts > 0) count_drafts(step.drafts, *sampled);
+      take_samples(sequence, *sampled);
+    }
+  }
+  kv_.commit_computed(sequence);
+  if (sequence.phase != Phase::kRunning && sequence.steps_in_flight == 0) leave_batch(sequence);
+}
+
+void Core::Impl::count_drafts(std::uint32_t drafted, const SampledTokens& sampled) {
+  const auto accepted = static_cast<std::uint32_t>(sampled.tokens.size()) - 1;
+  counters_.draft_tokens += drafted;
+  counters_.accepted_draft_tokens += accepted;
+  // Where the answer ended, nobody knows what would have become of the drafts after it.
+  speculation_->on_verified(sampled.ends ? accepted : drafted, accepted);
+}
+
+void Core::Impl::take_samples(Sequence& sequence, const SampledTokens& sampled) {
+  for (const TokenId token : sampled.tokens) sequence.tokens.push_back(token);
+  counters_.generated_tokens += sampled.tokens.size();
   if (sampled.ends && !sequence.request.ignore_eos) {
     end(sequence, sampled.tokens, FinishReason::kStop);
   } else if (sequence.output_tokens() == sequence.output_limit) {
@@ -158,33 +190,35 @@ void Core::Impl::take_sample(Sequence& sequence, const SampledTokens& sampled) {
   }
 }
 
-// The last output of a request. Its blocks and its slot stay until its steps have ended: see retire().
-void Core::Impl::end(Sequence& sequence, std::vector<TokenId> tokens, FinishReason reason) {
-  put_out(sequence, std::move(tokens), reason);
+// The last output of a request. Its blocks and its slot stay until its steps have ended: see leave_batch().
+void Core::Impl::end(Sequence& sequence, const TokenRun& tokens, FinishReason reason) {
+  put_out(sequence, tokens, reason);
   ++(reason == FinishReason::kAborted ? counters_.aborted : counters_.finished);
-  // A request that never ran has nothing under way and no slot: it stays in the queue's books until it is removed.
-  if (sequence.phase == Phase::kRunning) sequence.phase = Phase::kEnded;
+  // A request that waits has nothing under way: it stays in the queue's books until it is removed.
+  if (sequence.phase != Phase::kWaiting) sequence.phase = Phase::kEnded;
 }
 
-void Core::Impl::put_out(const Sequence& sequence, std::vector<TokenId> tokens, std::optional<FinishReason> finish) {
-  outputs_.push_back({.id = sequence.request.id,
-                      .tokens = std::move(tokens),
+void Core::Impl::put_out(const Sequence& sequence, const TokenRun& tokens, std::optional<FinishReason> finish) {
+  outputs_.push_back({.id = sequence.id,
+                      .tokens = tokens,
                       .finish = finish,
-                      .prompt_tokens = sequence.prompt_tokens(),
+                      .prompt_tokens = sequence.prompt_tokens,
                       .cached_tokens = sequence.cached_tokens,
                       .output_tokens = sequence.output_tokens()});
 }
 
-void Core::Impl::retire(Sequence& sequence) {
-  if (sequence.phase != Phase::kWaiting) {
-    kv_.release(sequence);
-    executor_->on_release(sequence.request.id);
-  }
+// No step computes it any more, and it is not to run: a preempted one goes back to the queue, any other is forgotten.
+void Core::Impl::leave_batch(Sequence& sequence) {
+  if (sequence.phase == Phase::kPreempted) return scheduler_.requeue(sequence);
+  if (sequence.phase == Phase::kEnded) kv_.release(sequence);
+  if (sequence.admitted) executor_->on_release(sequence.slot);
   scheduler_.remove(sequence);
 }
 
-StepOutputs Core::Impl::take_outputs() {
-  return {.outputs = std::exchange(outputs_, {}), .events = kv_.pool().take_events()};
+void Core::Impl::take_outputs(StepOutputs& outputs) {
+  outputs.outputs.clear();
+  std::swap(outputs.outputs, outputs_);
+  kv_.pool().take_events(outputs.events);
 }
 
 bool Core::Impl::reset_prefix_cache() {
@@ -199,34 +233,51 @@ CoreStats Core::Impl::stats() const {
   stats.waiting = scheduler_.waiting();
   stats.kv_blocks_total = kv_.pool().total_blocks();
   stats.kv_blocks_used = kv_.pool().used_blocks();
+  stats.preemptions = scheduler_.preemptions();
+  stats.prefill_backlog_tokens = scheduler_.prefill_backlog();
   stats.evictions = kv_.pool().counters().evictions;
   return stats;
 }
 
-Core::Core(CoreOptions options, Executor& executor) : impl_(std::make_unique<Impl>(std::move(options), executor)) {}
+Core::Core(CoreOptions options, Executor& executor, std::unique_ptr<SpeculationPolicy> speculation)
+    : impl_(std::make_unique<Impl>(std::move(options), executor, std::move(speculation))) {}
 Core::~Core() = default;
 
+Result<void> Core::check(const Request& request, std::uint32_t also_waiting) const {
+  return impl_->check(request, also_waiting);
+}
 Result<void> Core::submit(Request request) {
-  return impl_->submit(std::move(request));
+  KVIST_TRY_VOID(impl_->check(request, 0));
+  impl_->enqueue(std::move(request));
+  return {};
+}
+void Core::enqueue(Request request) {
+  impl_->enqueue(std::move(request));
 }
 void Core::abort(RequestId id) {
   impl_->abort(id);
 }
 // The scheduler's decisions do not depend on time yet; drivers pass it so that policies that do can come.
-std::optional<StepPlan> Core::begin_step(TimePoint /*now*/) {
-  return impl_->begin_step();
+bool Core::begin_step(TimePoint /*now*/, StepPlan& plan) {
+  return impl_->begin_step(plan);
 }
-StepOutputs Core::end_step(const StepPlan& plan, const StepResult& result, TimePoint /*now*/) {
-  return impl_->end_step(plan, result);
+void Core::end_step(const StepPlan& plan, const StepResult& result, TimePoint /*now*/, StepOutputs& outputs) {
+  impl_->end_step(plan, result, outputs);
 }
-StepOutputs Core::take_outputs() {
-  return impl_->take_outputs();
+void Core::take_outputs(StepOutputs& outputs) {
+  impl_->take_outputs(outputs);
 }
 bool Core::reset_prefix_cache() {
   return impl_->reset_prefix_cache();
 }
 CoreStats Core::stats() const {
   return impl_->stats();
+}
+std::uint32_t Core::running() const {
+  return impl_->scheduler().running();
+}
+std::uint32_t Core::waiting() const {
+  return impl_->scheduler().waiting();
 }
 bool Core::idle() const {
   return impl_->idle();

@@ -17,27 +17,41 @@ KvManager::KvManager(std::string model, std::uint32_t blocks, std::uint32_t bloc
                      std::unique_ptr<AdmissionPolicy> policy)
     : model_(std::move(model)), pool_(blocks, block_size), policy_(std::move(policy)) {}
 
-BlockDemand KvManager::look_up(const Sequence& sequence) {
+void KvManager::name_prompt(Sequence& sequence) {
+  if (!sequence.names.empty()) return;
+  const kv::BlockHash root = kv::root_hash({.model = model_, .lora = {}, .cache_salt = sequence.request.cache_salt});
+  sequence.names.reserve(sequence.total_blocks);
+  kv::hash_blocks(root, std::span(sequence.tokens).first(sequence.prompt_tokens), pool_.block_size(), sequence.names);
+}
+
+// After a preemption the tokens of the answer are looked up too: what it had computed is usually still there.
+BlockDemand KvManager::look_up(Sequence& sequence, std::uint32_t budget) {
+  name_prompt(sequence);
   BlockDemand demand{.total = sequence.total_blocks};
   match_.clear();
-  const std::uint32_t most = (sequence.prompt_tokens() - 1) / pool_.block_size();
-  for (std::uint32_t i = 0; i < most; ++i) {
+  const std::size_t most = std::min<std::size_t>(sequence.names.size(), (sequence.certain() - 1) / pool_.block_size());
+  for (std::size_t i = 0; i < most; ++i) {
     const std::optional<kv::BlockId> block = pool_.find(sequence.names[i]);
     if (!block) break;
     match_.push_back(*block);
     ++demand.cached;
     if (pool_.references(*block) == 0) ++demand.cached_free;
   }
+  const std::uint32_t cached_tokens = demand.cached * pool_.block_size();
+  demand.first_step = blocks_for(std::min(sequence.certain() - cached_tokens, budget) + cached_tokens) - demand.cached;
   return demand;
 }
 
-bool KvManager::try_admit(Sequence& sequence) {
-  const Request& request = sequence.request;
-  if (sequence.names.empty()) {
-    const kv::BlockHash root = kv::root_hash({.model = model_, .lora = {}, .cache_salt = request.cache_salt});
-    sequence.names = kv::hash_blocks(root, request.prompt, pool_.block_size());
+const kv::BlockHash* KvManager::first_uncached(Sequence& sequence) {
+  name_prompt(sequence);
+  for (const kv::BlockHash& name : sequence.names) {
+    if (!pool_.find(name)) return &name;
   }
-  const BlockDemand demand = look_up(sequence);
+  return nullptr;
+}
+
+bool KvManager::try_admit(Sequence& sequence, std::uint32_t budget) {
+  const BlockDemand demand = look_up(sequence, budget);
   if (!policy_->admits(demand, pool_.free_blocks())) return false;
 
   for (const kv::BlockId block : match_) pool_.acquire(block);
@@ -45,32 +59,29 @@ bool KvManager::try_admit(Sequence& sequence) {
   // All the memory the sequence will use, once: steps only append.
   sequence.blocks.reserve(sequence.total_blocks);
   sequence.blocks.assign(match_.begin(), match_.end());
-  sequence.names.reserve(sequence.total_blocks);
-  sequence.tokens.reserve(request.prompt.size() + sequence.output_limit);
-  sequence.tokens.assign(request.prompt.begin(), request.prompt.end());
+  sequence.tokens.reserve(std::size_t{sequence.prompt_tokens} + sequence.output_limit);
+  const std::uint32_t cached_tokens = demand.cached * pool_.block_size();
   sequence.committed_blocks = demand.cached;
-  sequence.cached_tokens = demand.cached * pool_.block_size();
-  sequence.computed = sequence.cached_tokens;
-  sequence.planned = sequence.cached_tokens;
+  sequence.computed = cached_tokens;
+  sequence.planned = cached_tokens;
+  sequence.covered = cached_tokens;
+  sequence.next_commit = cached_tokens + pool_.block_size();
   return true;
 }
 
-void KvManager::grow(Sequence& sequence, std::uint32_t tokens) {
-  const std::size_t needed = (tokens + pool_.block_size() - 1) / pool_.block_size();
-  while (sequence.blocks.size() < needed) {
-    const std::optional<kv::BlockId> block = pool_.allocate();
-    KVIST_CHECK(block.has_value(), fmt::format("no free block for request {}, which was promised {}",
-                                               sequence.request.id.value(), sequence.total_blocks));
-    sequence.blocks.push_back(*block);
-    policy_->on_allocated(1);
-  }
+bool KvManager::allocate_for(Sequence& sequence, std::uint32_t tokens) {
+  const auto needed = blocks_for(tokens) - static_cast<std::uint32_t>(sequence.blocks.size());
+  if (needed > pool_.free_blocks()) return false;
+  for (std::uint32_t i = 0; i < needed; ++i) sequence.blocks.push_back(*pool_.allocate());
+  policy_->on_allocated(needed);
+  sequence.covered += needed * pool_.block_size();
+  return true;
 }
 
-void KvManager::commit_computed(Sequence& sequence) {
+void KvManager::commit_complete(Sequence& sequence) {
   const std::uint32_t block_size = pool_.block_size();
   // An aborted sequence may have computed a token whose sample was discarded: what it was is not known.
-  const auto certain = std::min(sequence.computed, static_cast<std::uint32_t>(sequence.tokens.size()));
-  const std::uint32_t complete = certain / block_size;
+  const std::uint32_t complete = std::min(sequence.computed, sequence.certain()) / block_size;
   const std::uint32_t first = sequence.committed_blocks;
   if (complete <= first) return;
 
@@ -87,12 +98,15 @@ void KvManager::commit_computed(Sequence& sequence) {
                first > 0 ? std::optional(names[first - 1]) : std::nullopt,
                tokens.subspan(std::size_t{first} * block_size, std::size_t{count} * block_size), identity);
   sequence.committed_blocks = complete;
+  sequence.next_commit = (complete + 1) * block_size;
 }
 
 void KvManager::release(Sequence& sequence) {
   for (const kv::BlockId block : sequence.blocks | std::views::reverse) pool_.release(block);
   policy_->on_left(sequence.total_blocks - static_cast<std::uint32_t>(sequence.blocks.size()));
   sequence.blocks.clear();
+  sequence.committed_blocks = 0;
+  sequence.planned = sequence.computed = sequence.covered = sequence.next_commit = 0;
 }
 
 }  // namespace kvist::engine

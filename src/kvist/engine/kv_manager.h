@@ -13,27 +13,42 @@
 namespace kvist::engine {
 
 /// Connects sequences to the block pool. Owned by the core; one thread. Blocks become findable only when the step that
-/// computed them has ended, and only with tokens that are certain.
+/// computed them has ended, and only with tokens that are certain. A decoding sequence costs something only where its
+/// tokens cross the border of a block.
 class KvManager {
  public:
   KvManager(std::string model, std::uint32_t blocks, std::uint32_t block_size, std::unique_ptr<AdmissionPolicy> policy);
 
-  /// Admits a waiting sequence if the policy agrees: it then holds the cached blocks of its prompt, which count as
-  /// computed, and the policy has promised it the rest. The last prompt token is never taken from the cache, because
-  /// its computation gives the first sample. False, and nothing has changed, if it does not fit now.
-  [[nodiscard]] bool try_admit(Sequence& sequence);
-  /// Makes room for the first `tokens` tokens. Requires that admission covers them.
-  void grow(Sequence& sequence, std::uint32_t tokens);
+  /// Admits a waiting sequence if the policy agrees, its first step computing at most `budget` tokens: it then holds
+  /// the cached blocks of its tokens, which count as computed. The last token is never taken from the cache, because
+  /// its computation gives the next sample. False, and nothing has changed, if it does not fit now.
+  [[nodiscard]] bool try_admit(Sequence& sequence, std::uint32_t budget);
+  /// The name of the first block of a waiting sequence that would have to be computed; nothing where none is complete.
+  [[nodiscard]] const kv::BlockHash* first_uncached(Sequence& sequence);
+  /// Makes room for the first `tokens` tokens. False, and nothing has changed, if the pool has too few free blocks:
+  /// never for a policy that promised them.
+  [[nodiscard]] bool try_grow(Sequence& sequence, std::uint32_t tokens) {
+    return tokens <= sequence.covered || allocate_for(sequence, tokens);
+  }
   /// Makes blocks findable that are complete now: one event for all of them.
-  void commit_computed(Sequence& sequence);
-  /// Gives up all blocks, from the last to the first, so that tails are re-used before shared heads.
+  void commit_computed(Sequence& sequence) {
+    if (sequence.computed >= sequence.next_commit) commit_complete(sequence);
+  }
+  /// Gives up all blocks, from the last to the first, so that tails are re-used before shared heads. Nothing of the
+  /// sequence counts as computed any more.
   void release(Sequence& sequence);
 
   [[nodiscard]] kv::BlockPool& pool() { return pool_; }
   [[nodiscard]] const kv::BlockPool& pool() const { return pool_; }
 
  private:
-  [[nodiscard]] BlockDemand look_up(const Sequence& sequence);
+  void name_prompt(Sequence& sequence);
+  [[nodiscard]] BlockDemand look_up(Sequence& sequence, std::uint32_t budget);
+  [[nodiscard]] bool allocate_for(Sequence& sequence, std::uint32_t tokens);
+  void commit_complete(Sequence& sequence);
+  [[nodiscard]] std::uint32_t blocks_for(std::uint32_t tokens) const {
+    return (tokens + pool_.block_size() - 1) / pool_.block_size();
+  }
 
   std::string model_;
   kv::BlockPool pool_;

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "kvist/base/id.h"
-#include "kvist/base/time.h"
+#include "kvist/engine/token_run.h"
 
 namespace kvist::engine {
 
@@ -21,7 +21,8 @@ enum class FinishReason : std::uint8_t {
 /// Immutable after submission.
 struct Request {
   RequestId id;
-  std::vector<TokenId> prompt;    ///< at least one token
+  /// At least one token. The engine goes on in this very vector: memory reserved for the answer saves it a copy.
+  std::vector<TokenId> prompt;
   std::uint32_t max_tokens = 16;  ///< at least one
   std::uint64_t seed = 0;         ///< all randomness of the answer comes from here
   bool ignore_eos = false;        ///< go on to max_tokens
@@ -31,7 +32,7 @@ struct Request {
 /// Tokens a step brought for one request. At most one output per request and step.
 struct RequestOutput {
   RequestId id;
-  std::vector<TokenId> tokens;         ///< may be empty when only `finish` is news
+  TokenRun tokens;                     ///< may be empty when only `finish` is news
   std::optional<FinishReason> finish;  ///< set on the last output of the request
   std::uint32_t prompt_tokens = 0;
   std::uint32_t cached_tokens = 0;  ///< prompt tokens taken from the prefix cache at admission

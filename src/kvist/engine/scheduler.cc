@@ -8,68 +8,208 @@
 
 namespace kvist::engine {
 
-void Scheduler::add(std::unique_ptr<Sequence> sequence) {
+Scheduler::Scheduler(Limits limits, KvManager& kv, SpeculationPolicy* speculation)
+    : limits_(limits), kv_(&kv), speculation_(speculation), slots_(limits.max_batch_size, nullptr) {
+  for (std::uint32_t slot = limits.max_batch_size; slot > 0; --slot) free_slots_.emplace_back(slot - 1);
+}
+
+void Scheduler::add(Request request, std::uint32_t output_limit) {
+  const RequestId id = request.id;
+  auto sequence = std::make_unique<Sequence>(std::move(request), output_limit, kv_->pool().block_size(), ++arrivals_);
   waiting_.push_back(sequence.get());
-  const RequestId id = sequence->request.id;
   const bool is_new = sequences_.emplace(id, std::move(sequence)).second;
   KVIST_CHECK(is_new, "request id " + std::to_string(id.value()) + " is in use");
 }
 
-Sequence* Scheduler::find(RequestId id) {
+Sequence* Scheduler::find(RequestId id) const {
   const auto found = sequences_.find(id);
   return found == sequences_.end() ? nullptr : found->second.get();
 }
 
-void Scheduler::remove(const Sequence& sequence) {
+void Scheduler::remove(Sequence& sequence) {
   KVIST_CHECK(sequence.blocks.empty(), "a sequence with blocks was removed");
   if (sequence.phase == Phase::kWaiting) {
     waiting_.erase(std::ranges::find(waiting_, &sequence));
   } else {
     running_.erase(std::ranges::find(running_, &sequence));
   }
-  const RequestId id = sequence.request.id;
+  if (sequence.admitted) {
+    slots_[sequence.slot.value()] = nullptr;
+    free_slots_.push_back(sequence.slot);
+  }
+  const RequestId id = sequence.id;
   sequences_.erase(id);
 }
 
-void Scheduler::give_tokens(Sequence& sequence, StepPlan& plan, std::uint32_t& budget) {
-  const std::uint32_t count = std::min(sequence.behind(), budget);
-  if (count == 0) return;
+void Scheduler::requeue(Sequence& sequence) {
+  KVIST_CHECK(sequence.steps_in_flight == 0 && sequence.pending_samples == 0, "a step of it is under way");
+  running_.erase(std::ranges::find(running_, &sequence));
+  kv_->release(sequence);
+  sequence.phase = Phase::kWaiting;
+  sequence.prefill_end = sequence.certain();
+  // Whoever is admitted arrived before all that wait for the first time.
+  const auto behind =
+      std::ranges::find_if(waiting_, [&](const Sequence* other) { return other->arrival > sequence.arrival; });
+  waiting_.insert(behind, &sequence);
+}
+
+std::uint64_t Scheduler::prefill_backlog() const {
+  const auto missing = [](const Sequence* s) {
+    return s->phase == Phase::kEnded ? 0 : s->prefill_end - std::min(s->prefill_end, s->computed);
+  };
+  std::uint64_t tokens = 0;
+  for (const Sequence* sequence : waiting_) tokens += missing(sequence);
+  for (const Sequence* sequence : running_) tokens += missing(sequence);
+  return tokens;
+}
+
+void Scheduler::give_tokens(Sequence& sequence, std::uint32_t count, std::uint32_t drafts, StepPlan& plan) {
   const std::uint32_t first = sequence.planned;
-  const std::uint32_t end = first + count;
-  kv_->grow(sequence, end);
-
-  const std::uint32_t prompt = sequence.prompt_tokens();
-  const bool is_prefill = first < prompt;
-  const bool samples = end == sequence.known();
-  plan.sequences.push_back(
-      {.id = sequence.request.id, .first = first, .count = count, .samples = samples, .is_prefill = is_prefill});
-  plan.load.prefill_tokens += is_prefill ? std::min(end, prompt) - first : 0;
-  plan.load.sequences += 1;
-  plan.load.kv_tokens_read += end;
-
+  const std::uint32_t end = first + count + drafts;
+  const bool is_prefill = first < sequence.prefill_end;
+  const bool samples = first + count == sequence.known();
+  plan.sequences.push_back({.id = sequence.id,
+                            .slot = sequence.slot,
+                            .first = first,
+                            .count = count + drafts,
+                            .drafts = drafts,
+                            .samples = samples,
+                            .is_prefill = is_prefill});
+  perfmodel::StepLoad& load = plan.load;
+  load.sequences += 1;
+  load.kv_tokens_read += end;
+  if (is_prefill) {
+    load.prefill_tokens += count;
+    // The token at position p attends to p + 1 tokens.
+    load.prefill_pairs += std::uint64_t{count} * first + std::uint64_t{count} * (std::uint64_t{count} + 1) / 2;
+  } else {
+    load.decode_sequences += 1;
+    load.decode_kv_tokens += end;
+    load.draft_tokens += drafts;
+    load.draft_passes = std::max(load.draft_passes, drafts);
+  }
   sequence.planned = end;
   sequence.steps_in_flight += 1;
   sequence.pending_samples += samples ? 1 : 0;
-  budget -= count;
+  sequence.speculating = drafts > 0;
 }
 
-StepPlan Scheduler::plan(StepId id, std::vector<const Sequence*>& admitted) {
-  StepPlan plan{.id = id, .sequences = {}, .load = {}};
-  plan.sequences.reserve(std::min<std::size_t>(running_.size() + waiting_.size(), limits_.max_batch_size));
+// Only what is running: who will be admitted is not known yet.
+perfmodel::StepLoad Scheduler::load_without_drafts() const {
+  perfmodel::StepLoad load;
+  std::uint64_t budget = limits_.max_num_tokens;
+  for (const Sequence* sequence : running_) {
+    const std::uint64_t count =
+        sequence->phase == Phase::kRunning ? std::min<std::uint64_t>(sequence->behind(), budget) : 0;
+    if (count == 0) continue;
+    const std::uint64_t context = sequence->planned + count;
+    budget -= count;
+    load.sequences += 1;
+    load.kv_tokens_read += context;
+    if (sequence->decodes()) {
+      load.decode_sequences += 1;
+      load.decode_kv_tokens += context;
+    } else {
+      load.prefill_tokens += count;
+      load.prefill_pairs += count * sequence->planned + count * (count + 1) / 2;
+    }
+  }
+  return load;
+}
+
+// The last admitted gives way. Requires that all in running_ are Phase::kRunning.
+void Scheduler::preempt_last() {
+  Sequence& victim = *running_.back();
+  KVIST_CHECK(running_.size() > 1, "a request that is alone found no block");
+  ++preemptions_;
+  victim.phase = Phase::kPreempted;
+  if (victim.steps_in_flight == 0) requeue(victim);
+}
+
+// Room for the first `tokens` tokens, at the expense of others. False: not in this step, or it gave way itself.
+bool Scheduler::make_room(Sequence& sequence, std::uint32_t tokens) {
+  while (!kv_->try_grow(sequence, tokens)) {
+    // Blocks on their way back first: nobody gives way for what is there when a step ends.
+    if (!std::ranges::all_of(running_, [](const Sequence* s) { return s->phase == Phase::kRunning; })) return false;
+    preempt_last();
+    if (sequence.phase != Phase::kRunning) return false;
+  }
+  return true;
+}
+
+// False when memory ran out, or somebody is still on the way back to the queue: nobody may be admitted before him.
+bool Scheduler::serve_running(StepPlan& plan, std::uint32_t& budget, std::uint32_t drafts) {
+  bool enough = true;
+  bool nobody_returns = true;
+  for (std::size_t i = 0; i < running_.size(); ++i) {  // the end moves when one gives way
+    Sequence& sequence = *running_[i];
+    if (sequence.phase == Phase::kPreempted) nobody_returns = false;
+    if (sequence.phase != Phase::kRunning) continue;
+    const std::uint32_t count = std::min(sequence.behind(), budget);
+    if (count == 0) continue;
+    const std::uint32_t end = sequence.planned + count;
+    std::uint32_t more = 0;
+    if (drafts > 0 && sequence.decodes()) more = std::min({drafts, budget - count, sequence.final_computed - end});
+    if (more > 0 && !(enough && kv_->try_grow(sequence, end + more))) more = 0;  // nobody gives way to a draft
+    if (end > sequence.covered) {
+      enough = enough && make_room(sequence, end);
+      if (!enough) continue;
+    }
+    give_tokens(sequence, count, more, plan);
+    budget -= count + more;
+  }
+  return enough && nobody_returns;
+}
+
+bool Scheduler::is_being_computed(Sequence& waiting) const {
+  const kv::BlockHash* const name = kv_->first_uncached(waiting);
+  if (name == nullptr) return false;
+  const auto index = static_cast<std::size_t>(name - waiting.names.data());
+  // The last token is computed in any case, and its block with it.
+  if (index >= (waiting.certain() - 1) / kv_->pool().block_size()) return false;
+  return std::ranges::any_of(running_, [&](const Sequence* s) {
+    return s->phase == Phase::kRunning && index >= s->committed_blocks && index < s->names.size() &&
+           s->names[index] == *name;
+  });
+}
+
+void Scheduler::admit_waiting(StepPlan& plan, std::uint32_t& budget, std::vector<Sequence*>& admitted) {
+  for (auto next = waiting_.begin();
+       next != waiting_.end() && budget > 0 && running_.size() < limits_.max_batch_size;) {
+    Sequence& sequence = **next;
+    if (limits_.prefix_deferral && !sequence.admitted && is_being_computed(sequence)) {
+      ++next;
+      continue;
+    }
+    if (!kv_->try_admit(sequence, budget)) return;
+    next = waiting_.erase(next);
+    sequence.phase = Phase::kRunning;
+    running_.push_back(&sequence);
+    if (!sequence.admitted) {
+      sequence.admitted = true;
+      sequence.cached_tokens = sequence.computed;
+      sequence.slot = free_slots_.back();
+      free_slots_.pop_back();
+      slots_[sequence.slot.value()] = &sequence;
+      admitted.push_back(&sequence);
+    }
+    const std::uint32_t count = std::min(sequence.behind(), budget);
+    KVIST_CHECK(kv_->try_grow(sequence, sequence.planned + count), "an admitted request found no block");
+    give_tokens(sequence, count, 0, plan);
+    budget -= count;
+  }
+}
+
+void Scheduler::plan(StepPlan& plan, std::vector<Sequence*>& admitted) {
+  plan.sequences.clear();
+  plan.load = {};
+  std::uint32_t drafts = 0;
+  if (speculation_ != nullptr) {
+    const perfmodel::StepLoad load = load_without_drafts();
+    if (load.decode_sequences > 0) drafts = speculation_->draft_length(load);
+  }
   std::uint32_t budget = limits_.max_num_tokens;
-  for (Sequence* const sequence : running_) {
-    if (sequence->phase == Phase::kRunning) give_tokens(*sequence, plan, budget);
-  }
-  while (!waiting_.empty() && budget > 0 && running_.size() < limits_.max_batch_size) {
-    Sequence* const sequence = waiting_.front();
-    if (!kv_->try_admit(*sequence)) break;
-    waiting_.pop_front();
-    sequence->phase = Phase::kRunning;
-    running_.push_back(sequence);
-    admitted.push_back(sequence);
-    give_tokens(*sequence, plan, budget);
-  }
-  return plan;
+  if (serve_running(plan, budget, drafts)) admit_waiting(plan, budget, admitted);
 }
 
 }  // namespace kvist::engine

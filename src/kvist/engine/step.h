@@ -5,20 +5,25 @@
 #include <vector>
 
 #include "kvist/base/id.h"
-#include "kvist/base/time.h"
-#include "kvist/kv/block_pool.h"
-#include "kvist/perfmodel/step_time.h"
+#include "kvist/engine/token_run.h"
+#include "kvist/perfmodel/step_load.h"
 
 namespace kvist::engine {
 
 /// Numbers steps of one engine, from 1. Steps end in the order in which they began.
 using StepId = Id<struct StepTag, std::uint64_t>;
 
+/// A request's place among those admitted and not yet released: below max_batch_size, so that whoever keeps state per
+/// request keeps it in a vector. Given at the first admission, used again after the release.
+using SlotId = Id<struct SlotTag, std::uint32_t>;
+
 /// The part of one request in a step: its tokens [first, first + count) are computed.
 struct SequenceStep {
   RequestId id;
+  SlotId slot;
   std::uint32_t first = 0;
   std::uint32_t count = 0;
+  std::uint32_t drafts = 0;  ///< of the count, the last so many are drafts, which the step verifies: at most 15
   bool samples = false;  ///< the request's known tokens are all computed after this step: the executor samples the next
   bool is_prefill = false;  ///< some of the tokens are prompt tokens (or tokens recomputed after preemption)
 };
@@ -30,10 +35,11 @@ struct StepPlan {
   perfmodel::StepLoad load;
 };
 
-/// Sampled tokens of one request: one, or several with speculation; `ends` where the last is the model's end of answer.
+/// Sampled tokens of one request: one, and one more for each accepted draft; `ends` where the last is the model's end
+/// of answer.
 struct SampledTokens {
   RequestId id;
-  std::vector<TokenId> tokens;
+  TokenRun tokens;
   bool ends = false;
 };
 

@@ -59,12 +59,18 @@ std::vector<BlockHash> hash_blocks(BlockHash root, std::span<const TokenId> toke
   KVIST_CHECK(block_size > 0, "a block holds at least one token");
   std::vector<BlockHash> names;
   names.reserve(tokens.size() / block_size);
+  hash_blocks(root, tokens, block_size, names);
+  return names;
+}
+
+void hash_blocks(BlockHash root, std::span<const TokenId> tokens, std::uint32_t block_size,
+                 std::vector<BlockHash>& names) {
+  KVIST_CHECK(block_size > 0, "a block holds at least one token");
   BlockHash parent = root;
   for (std::size_t at = 0; at + block_size <= tokens.size(); at += block_size) {
     parent = chain_hash(parent, tokens.subspan(at, block_size));
     names.push_back(parent);
   }
-  return names;
 }
 
 }  // namespace kvist::kv

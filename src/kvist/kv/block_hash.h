@@ -27,5 +27,8 @@ struct PrefixIdentity {
 /// Names of all complete blocks of a prompt, in order; the incomplete tail has none. Requires block_size > 0.
 [[nodiscard]] std::vector<BlockHash> hash_blocks(BlockHash root, std::span<const TokenId> tokens,
                                                  std::uint32_t block_size);
+/// The same, appended to `names`.
+void hash_blocks(BlockHash root, std::span<const TokenId> tokens, std::uint32_t block_size,
+                 std::vector<BlockHash>& names);
 
 }  // namespace kvist::kv

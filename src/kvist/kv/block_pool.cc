@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "kvist/base/check.h"
@@ -18,19 +20,20 @@ std::vector<ExternalHash> external_names(std::span<const BlockHash> names) {
 
 }  // namespace
 
-BlockPool::BlockPool(std::uint32_t blocks, std::uint32_t block_size) : block_size_(block_size), blocks_(blocks) {
+BlockPool::BlockPool(std::uint32_t blocks, std::uint32_t block_size)
+    : block_size_(block_size),
+      blocks_(blocks),
+      entries_(std::bit_ceil(std::max<std::size_t>(2 * std::size_t{blocks}, 2)), kNone),
+      entry_shift_(64U - static_cast<unsigned>(std::countr_zero(entries_.size()))) {
   KVIST_CHECK(block_size > 0, "a block holds at least one token");
   KVIST_CHECK(blocks < kNone, "the largest index means none");
-  // At most one name per block, so neither of the two ever grows.
-  first_copy_.reserve(blocks);
-  spare_names_.reserve(blocks);
   for (std::uint32_t index = 0; index < blocks; ++index) push_free_back(index);
 }
 
 std::optional<BlockId> BlockPool::find(BlockHash hash) const {
-  const auto entry = first_copy_.find(hash);
-  if (entry == first_copy_.end()) return std::nullopt;
-  return BlockId(entry->second);
+  const std::uint32_t first = entries_[entry_of(hash)];
+  if (first == kNone) return std::nullopt;
+  return BlockId(first);
 }
 
 std::uint32_t BlockPool::references(BlockId block) const {
@@ -44,7 +47,12 @@ std::optional<BlockId> BlockPool::allocate() {
   unlink_free(index);
   Block& block = blocks_[index];
   if (block.named) {
-    events_.emplace_back(BlockRemoved{.hashes = {ExternalHash(block.name.value())}});
+    const ExternalHash name(block.name.value());
+    if (auto* const last = events_.empty() ? nullptr : std::get_if<BlockRemoved>(&events_.back())) {
+      last->hashes.push_back(name);
+    } else {
+      events_.emplace_back(BlockRemoved{.hashes = {name}});
+    }
     forget_name(index);
     ++counters_.evictions;
   }
@@ -111,6 +119,11 @@ std::vector<KvEvent> BlockPool::take_events() {
   return std::exchange(events_, {});
 }
 
+void BlockPool::take_events(std::vector<KvEvent>& out) {
+  out.clear();
+  std::swap(out, events_);
+}
+
 std::unordered_map<BlockHash, std::uint32_t> BlockPool::findable() const {
   std::unordered_map<BlockHash, std::uint32_t> copies;
   for (const Block& block : blocks_)
@@ -146,32 +159,58 @@ void BlockPool::unlink_free(std::uint32_t index) {
   --free_count_;
 }
 
+// Names of our own are hashes already, but nobody has to give such ones: the multiplication (by 2^64 / phi) spreads
+// any.
+std::size_t BlockPool::home(BlockHash name) const {
+  return static_cast<std::size_t>((name.value() * 0x9E37'79B9'7F4A'7C15U) >> entry_shift_);
+}
+
+// Where the name's entry is, or the empty one that would take it.
+std::size_t BlockPool::entry_of(BlockHash name) const {
+  const std::size_t mask = entries_.size() - 1;
+  std::size_t entry = home(name);
+  while (entries_[entry] != kNone && blocks_[entries_[entry]].name != name) entry = (entry + 1) & mask;
+  return entry;
+}
+
+// Entries that were pushed away from their home by the one that goes move back, so that no search ends too early.
+void BlockPool::erase_entry(std::size_t hole) {
+  const std::size_t mask = entries_.size() - 1;
+  for (std::size_t next = (hole + 1) & mask; entries_[next] != kNone; next = (next + 1) & mask) {
+    const std::size_t from_home = (next - home(blocks_[entries_[next]].name)) & mask;
+    if (from_home < ((next - hole) & mask)) continue;
+    entries_[hole] = entries_[next];
+    hole = next;
+  }
+  entries_[hole] = kNone;
+}
+
 void BlockPool::link_copy(std::uint32_t index, bool in_front) {
   Block& block = blocks_[index];
-  const auto entry = first_copy_.find(block.name);
-  if (entry == first_copy_.end()) {
+  std::uint32_t& entry = entries_[entry_of(block.name)];
+  if (entry == kNone) {
     block.copy_previous = block.copy_next = index;
-    insert_name(block.name, index);
+    entry = index;
     return;
   }
   // Before the first of a ring is both its front and its back; only the entry differs.
-  const std::uint32_t first = entry->second;
+  const std::uint32_t first = entry;
   const std::uint32_t last = blocks_[first].copy_previous;
   block.copy_previous = last;
   block.copy_next = first;
   blocks_[last].copy_next = index;
   blocks_[first].copy_previous = index;
-  if (in_front) entry->second = index;
+  if (in_front) entry = index;
 }
 
 void BlockPool::unlink_copy(std::uint32_t index) {
   Block& block = blocks_[index];
-  const auto entry = first_copy_.find(block.name);
-  KVIST_CHECK(entry != first_copy_.end(), fmt::format("block {} has a name nobody knows", index));
+  const std::size_t entry = entry_of(block.name);
+  KVIST_CHECK(entries_[entry] != kNone, fmt::format("block {} has a name nobody knows", index));
   if (block.copy_next == index) {
-    erase_name(entry);
+    erase_entry(entry);
   } else {
-    if (entry->second == index) entry->second = block.copy_next;
+    if (entries_[entry] == index) entries_[entry] = block.copy_next;
     blocks_[block.copy_previous].copy_next = block.copy_next;
     blocks_[block.copy_next].copy_previous = block.copy_previous;
   }
@@ -182,22 +221,6 @@ void BlockPool::move_copy(std::uint32_t index, bool to_front) {
   if (blocks_[index].copy_next == index) return;  // the only copy, as nearly always
   unlink_copy(index);
   link_copy(index, to_front);
-}
-
-void BlockPool::insert_name(BlockHash name, std::uint32_t index) {
-  if (spare_names_.empty()) {
-    first_copy_.emplace(name, index);
-    return;
-  }
-  Names::node_type node = std::move(spare_names_.back());
-  spare_names_.pop_back();
-  node.key() = name;
-  node.mapped() = index;
-  first_copy_.insert(std::move(node));
-}
-
-void BlockPool::erase_name(Names::iterator entry) {
-  spare_names_.push_back(first_copy_.extract(entry));
 }
 
 void BlockPool::forget_name(std::uint32_t index) {

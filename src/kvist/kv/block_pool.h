@@ -66,25 +66,27 @@ class BlockPool {
   void clear_names();
 
   /// Events since the last call, oldest first. The owner drains them at every step: they are all the pool allocates
-  /// for in steady state.
+  /// for in steady state. Removals that follow one another are one event.
   [[nodiscard]] std::vector<KvEvent> take_events();
+  /// The same, in place of what `out` holds, whose memory is kept for the events to come.
+  void take_events(std::vector<KvEvent>& out);
   /// Names with their number of physical copies, for tests and for comparing with a subscriber's view.
   [[nodiscard]] std::unordered_map<BlockHash, std::uint32_t> findable() const;
 
  private:
-  using Names = std::unordered_map<BlockHash, std::uint32_t>;
   static constexpr std::uint32_t kNone = 0xffff'ffff;
 
+  // 32 bytes: two in a cache line.
   struct Block {
-    std::uint32_t references = 0;
-    bool named = false;
     BlockHash name;
+    std::uint32_t references = 0;
     // Links of the free list; kNone at its ends.
     std::uint32_t free_previous = kNone;
     std::uint32_t free_next = kNone;
-    // Ring of the copies with one name, entered at Names: copies in use come before free ones.
+    // Ring of the copies with one name, entered at the name's entry: copies in use come before free ones.
     std::uint32_t copy_previous = kNone;
     std::uint32_t copy_next = kNone;
+    bool named = false;
   };
 
   [[nodiscard]] Block& checked(BlockId block);
@@ -94,8 +96,9 @@ class BlockPool {
   void link_copy(std::uint32_t index, bool in_front);
   void unlink_copy(std::uint32_t index);
   void move_copy(std::uint32_t index, bool to_front);
-  void insert_name(BlockHash name, std::uint32_t index);
-  void erase_name(Names::iterator entry);
+  [[nodiscard]] std::size_t home(BlockHash name) const;
+  [[nodiscard]] std::size_t entry_of(BlockHash name) const;
+  void erase_entry(std::size_t entry);
   void forget_name(std::uint32_t index);
 
   std::uint32_t block_size_;
@@ -103,8 +106,10 @@ class BlockPool {
   std::uint32_t free_first_ = kNone;  // the next to be handed out
   std::uint32_t free_last_ = kNone;
   std::vector<Block> blocks_;
-  Names first_copy_;
-  std::vector<Names::node_type> spare_names_;  // entries of names that went, re-used so that commit() need not allocate
+  // Open addressing: per name the index of its first copy, which knows the name; kNone where there is none. At most
+  // half full, because there are at most as many names as blocks.
+  std::vector<std::uint32_t> entries_;
+  unsigned entry_shift_;
   std::vector<KvEvent> events_;
   BlockPoolCounters counters_;
 };

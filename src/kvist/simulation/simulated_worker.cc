@@ -11,7 +11,7 @@ SimulatedWorker::SimulatedWorker(WorkerId id, std::unique_ptr<engine::EngineDriv
 
 void SimulatedWorker::on_request(engine::Request request) {
   const TurnId turn(request.id.value());
-  if (Result<void> submitted = driver_->submit(std::move(request)); !submitted) {
+  if (Result<void> submitted = driver_->submit(std::move(request), time_->now()); !submitted) {
     network_->refusal_to_gateway({.turn = turn, .error = std::move(submitted).error(), .head = {}});
     return;
   }

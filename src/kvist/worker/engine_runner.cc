@@ -19,7 +19,7 @@ EngineRunner::EngineRunner(net::EventLoop& loop, std::unique_ptr<engine::EngineD
     : loop_(&loop), driver_(std::move(driver)), publisher_(std::move(publisher)), timer_(loop) {}
 
 Result<void> EngineRunner::submit(engine::Request request) {
-  KVIST_TRY_VOID(driver_->submit(std::move(request)));
+  KVIST_TRY_VOID(driver_->submit(std::move(request), net::now()));
   wake();
   return {};
 }
@@ -46,21 +46,21 @@ void EngineRunner::wake() {
 }
 
 void EngineRunner::run() {
-  engine::StepOutputs outputs = driver_->poll(net::now());
+  driver_->poll(net::now(), outputs_);
   // Armed before the outputs are handed on: a handler may abort requests and so come back here, but by a post.
   if (const std::optional<TimePoint> next = driver_->next_wakeup()) {
     timer_.arm(*next, [this] { run(); });
   } else {
     timer_.cancel();
   }
-  publish(std::move(outputs.events));
-  for (const engine::RequestOutput& output : outputs.outputs) {
+  publish(outputs_.events);
+  for (const engine::RequestOutput& output : outputs_.outputs) {
     count(output);
     if (on_output_) on_output_(output);
   }
 }
 
-void EngineRunner::publish(std::vector<kv::KvEvent> events) {
+void EngineRunner::publish(std::vector<kv::KvEvent>& events) {
   if (events.empty()) return;
   const kv::KvEventBatch batch{.timestamp_s = unix_seconds(), .events = std::move(events), .data_parallel_rank = 0};
   publisher_->publish(kv::encode_kv_events(batch));

@@ -49,7 +49,7 @@ class EngineRunner {
  private:
   void wake();
   void run();
-  void publish(std::vector<kv::KvEvent> events);
+  void publish(std::vector<kv::KvEvent>& events);
   void count(const engine::RequestOutput& output);
 
   net::EventLoop* loop_;
@@ -57,6 +57,7 @@ class EngineRunner {
   std::unique_ptr<net::ZmqPublisher> publisher_;
   net::Timer timer_;
   std::function<void(const engine::RequestOutput&)> on_output_;
+  engine::StepOutputs outputs_;  // of one run(); a member to keep its memory
   FinishCounts finish_counts_;
   std::uint64_t event_batches_ = 0;
   bool wake_posted_ = false;

@@ -8,6 +8,7 @@
 #include "kvist/engine/timed/timed_engine.h"
 #include "kvist/net/http_server.h"
 #include "kvist/net/zmq_publisher.h"
+#include "kvist/perfmodel/step_time_model.h"
 #include "kvist/telemetry/log.h"
 #include "kvist/text/tokenizer.h"
 #include "kvist/worker/engine_runner.h"
@@ -96,7 +97,9 @@ class ServiceImpl final : public Service {
 
 }  // namespace
 
-Result<std::unique_ptr<Service>> Service::create(net::EventLoop& loop, spec::WorkerSpec spec) {
+Result<std::unique_ptr<Service>> Service::create(net::EventLoop& loop, spec::WorkerSpec wanted) {
+  // From here on with what its profile decides: limits are checked, served and reported as they are.
+  KVIST_TRY(spec::WorkerSpec spec, perfmodel::resolve(wanted));
   KVIST_TRY_VOID(check(spec));
   auto tokenizer = std::make_unique<const text::ByteTokenizer>();
   KVIST_TRY(std::unique_ptr<engine::EngineDriver> engine, engine::make_timed_engine(spec, *tokenizer));

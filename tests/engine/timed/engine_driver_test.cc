@@ -16,15 +16,14 @@ constexpr TimePoint kStart{std::chrono::seconds(5)};
 // Steps of one length; every request gets the token 'a' until its limit.
 class SteadyExecutor final : public Executor {
  public:
-  void on_admit(const Request& /*request*/) override {}
-  void on_release(RequestId /*id*/) override {}
+  void on_admit(SlotId /*slot*/, const Request& /*request*/, std::span<const TokenId> /*prompt*/) override {}
+  void on_release(SlotId /*slot*/) override {}
   std::optional<Duration> duration(const StepPlan& /*plan*/) override { return kStep; }
-  StepResult finish(const StepPlan& plan) override {
-    StepResult result;
+  void finish(const StepPlan& plan, StepResult& result) override {
+    result.sampled.clear();
     for (const SequenceStep& step : plan.sequences) {
       if (step.samples) result.sampled.push_back({.id = step.id, .tokens = {TokenId('a')}, .ends = false});
     }
-    return result;
   }
 };
 
@@ -58,14 +57,14 @@ TEST_F(EngineDriverTest, AnIdleEngineSleepsUntilARequestComes) {
   EngineDriver engine = driver();
   EXPECT_TRUE(engine.poll(kStart).outputs.empty());
   EXPECT_FALSE(engine.next_wakeup());
-  ASSERT_TRUE(engine.submit(request(1, 3)));
+  ASSERT_TRUE(engine.submit(request(1, 3), kStart));
   EXPECT_TRUE(engine.poll(kStart + milliseconds(7)).outputs.empty());
   EXPECT_EQ(engine.next_wakeup(), kStart + milliseconds(17));
 }
 
 TEST_F(EngineDriverTest, APollBeforeTheStepsEndChangesNothing) {
   EngineDriver engine = driver();
-  ASSERT_TRUE(engine.submit(request(1, 3)));
+  ASSERT_TRUE(engine.submit(request(1, 3), kStart));
   static_cast<void>(engine.poll(kStart));
   EXPECT_TRUE(engine.poll(kStart + milliseconds(9)).outputs.empty());
   EXPECT_EQ(engine.next_wakeup(), kStart + kStep);
@@ -75,7 +74,7 @@ TEST_F(EngineDriverTest, APollBeforeTheStepsEndChangesNothing) {
 
 TEST_F(EngineDriverTest, LatenessIsCountedButDoesNotAddUp) {
   EngineDriver engine = driver();
-  ASSERT_TRUE(engine.submit(request(1, 20)));
+  ASSERT_TRUE(engine.submit(request(1, 20), kStart));
   static_cast<void>(engine.poll(kStart));
   for (int step = 1; step <= 19; ++step) {
     ASSERT_EQ(engine.next_wakeup(), kStart + step * kStep);
@@ -87,7 +86,7 @@ TEST_F(EngineDriverTest, LatenessIsCountedButDoesNotAddUp) {
 
 TEST_F(EngineDriverTest, StepsThatAreDueEndOnePerPoll) {
   EngineDriver engine = driver();
-  ASSERT_TRUE(engine.submit(request(1, 10)));
+  ASSERT_TRUE(engine.submit(request(1, 10), kStart));
   static_cast<void>(engine.poll(kStart));
   const TimePoint late = kStart + milliseconds(45);
   for (int step = 1; step <= 4; ++step) {
@@ -101,7 +100,7 @@ TEST_F(EngineDriverTest, StepsThatAreDueEndOnePerPoll) {
 
 TEST_F(EngineDriverTest, BeyondTheBoundTheClockStartsOverFromThePresent) {
   EngineDriver engine = driver();
-  ASSERT_TRUE(engine.submit(request(1, 10)));
+  ASSERT_TRUE(engine.submit(request(1, 10), kStart));
   static_cast<void>(engine.poll(kStart));
   const TimePoint very_late = kStart + kStep + EngineDriver::kMaxLateness + milliseconds(1);
   EXPECT_EQ(engine.poll(very_late).outputs.size(), 1U);
@@ -113,7 +112,7 @@ TEST_F(EngineDriverTest, StepsInFlightFollowOneAnotherOnTheDevice) {
   CoreOptions core = options();
   core.max_steps_in_flight = 2;
   EngineDriver engine = driver(core);
-  ASSERT_TRUE(engine.submit(request(1, 5)));
+  ASSERT_TRUE(engine.submit(request(1, 5), kStart));
   static_cast<void>(engine.poll(kStart));
   EXPECT_EQ(engine.next_wakeup(), kStart + kStep);
   int steps = 0;
@@ -132,7 +131,7 @@ TEST_F(EngineDriverTest, LatePollsWithStepsInFlightResynchroniseToo) {
   CoreOptions core = options();
   core.max_steps_in_flight = 2;
   EngineDriver engine = driver(core);
-  ASSERT_TRUE(engine.submit(request(1, 10)));
+  ASSERT_TRUE(engine.submit(request(1, 10), kStart));
   static_cast<void>(engine.poll(kStart));
   const TimePoint very_late = kStart + std::chrono::seconds(1);
   static_cast<void>(engine.poll(very_late));
@@ -145,8 +144,8 @@ TEST_F(EngineDriverTest, AbortOfAWaitingRequestIsReportedWithTheNextPoll) {
   CoreOptions core = options();
   core.max_batch_size = 1;
   EngineDriver engine = driver(core);
-  ASSERT_TRUE(engine.submit(request(1, 10)));
-  ASSERT_TRUE(engine.submit(request(2, 10)));
+  ASSERT_TRUE(engine.submit(request(1, 10), kStart));
+  ASSERT_TRUE(engine.submit(request(2, 10), kStart));
   static_cast<void>(engine.poll(kStart));
   engine.abort(RequestId(2));
   const StepOutputs news = engine.poll(kStart + milliseconds(1));
@@ -158,7 +157,7 @@ TEST_F(EngineDriverTest, AbortOfAWaitingRequestIsReportedWithTheNextPoll) {
 
 TEST_F(EngineDriverTest, ResetBringsItsEventWithTheNextPoll) {
   EngineDriver engine = driver();
-  ASSERT_TRUE(engine.submit(request(1, 1)));
+  ASSERT_TRUE(engine.submit(request(1, 1), kStart));
   static_cast<void>(engine.poll(kStart));
   EXPECT_FALSE(engine.reset_prefix_cache());
   const StepOutputs ended = engine.poll(kStart + kStep);

@@ -24,9 +24,26 @@ Request request_with(std::uint64_t id, std::uint64_t seed, bool ignore_eos = fal
           .cache_salt = {}};
 }
 
+/// In these tests every request has the slot of its number.
+SlotId slot_of(std::uint64_t id) {
+  return SlotId(static_cast<std::uint32_t>(id));
+}
+
+void admit(TimedExecutor& executor, const Request& request) {
+  executor.on_admit(slot_of(request.id.value()), request, request.prompt);
+}
+
+StepResult finish(TimedExecutor& executor, const StepPlan& plan) {
+  StepResult result;
+  executor.finish(plan, result);
+  return result;
+}
+
 StepPlan sampling_step(std::initializer_list<std::uint64_t> ids) {
   StepPlan plan;
-  for (const std::uint64_t id : ids) plan.sequences.push_back({.id = RequestId(id), .count = 1, .samples = true});
+  for (const std::uint64_t id : ids) {
+    plan.sequences.push_back({.id = RequestId(id), .slot = slot_of(id), .count = 1, .samples = true});
+  }
   return plan;
 }
 
@@ -40,7 +57,7 @@ struct Text {
 Text answer(TimedExecutor& executor, std::uint64_t id, std::uint32_t most) {
   Text answer;
   while (!answer.ended && answer.tokens < most) {
-    const StepResult result = executor.finish(sampling_step({id}));
+    const StepResult result = finish(executor, sampling_step({id}));
     EXPECT_EQ(result.sampled.size(), 1U);
     const SampledTokens& sampled = result.sampled.front();
     EXPECT_EQ(sampled.id, RequestId(id));
@@ -54,7 +71,7 @@ Text answer(TimedExecutor& executor, std::uint64_t id, std::uint32_t most) {
 }
 
 TimedExecutor make(double mean, double deviation, double time_scale = 1) {
-  return TimedExecutor({.step_time = {},
+  return TimedExecutor({.step_time = perfmodel::StepTimeModel(spec::StepTimeSpec()),
                         .output_length = {.mean_tokens = mean, .standard_deviation_tokens = deviation},
                         .time_scale = time_scale},
                        kTokenizer);
@@ -72,7 +89,7 @@ TEST(TimedExecutor, AStepTakesWhatTheModelSaysDividedByTheScale) {
 
 TEST(TimedExecutor, AnAnswerIsProseThatEndsWithTheEndOfTurn) {
   TimedExecutor executor = make(300, 0);
-  executor.on_admit(request_with(1, 5));
+  admit(executor, request_with(1, 5));
   const Text text = answer(executor, 1, 1'000);
   EXPECT_TRUE(text.ended);
   EXPECT_EQ(text.tokens, 300U);
@@ -84,12 +101,12 @@ TEST(TimedExecutor, AnAnswerIsProseThatEndsWithTheEndOfTurn) {
 TEST(TimedExecutor, AnAnswerDependsOnItsSeedAlone) {
   TimedExecutor busy = make(200, 40);
   TimedExecutor alone = make(200, 40);
-  for (std::uint64_t id = 1; id <= 8; ++id) busy.on_admit(request_with(id, 70 + id));
-  alone.on_admit(request_with(99, 73));
+  for (std::uint64_t id = 1; id <= 8; ++id) admit(busy, request_with(id, 70 + id));
+  admit(alone, request_with(99, 73));
   // In the first, the request's steps are mixed with those of others.
   std::string mixed;
   for (bool ended = false; !ended;) {
-    const StepResult result = busy.finish(sampling_step({1, 3, 8}));
+    const StepResult result = finish(busy, sampling_step({1, 3, 8}));
     ASSERT_EQ(result.sampled.size(), 3U);
     EXPECT_EQ(result.sampled[1].id, RequestId(3));
     kTokenizer.decode(result.sampled[1].tokens.front(), mixed);
@@ -103,11 +120,11 @@ TEST(TimedExecutor, OtherSeedsGiveOtherTextsAndLengths) {
   std::set<std::string> texts;
   std::set<std::uint32_t> lengths;
   for (std::uint64_t id = 1; id <= 50; ++id) {
-    executor.on_admit(request_with(id, id));
+    admit(executor, request_with(id, id));
     const Text text = answer(executor, id, 10'000);
     texts.insert(text.text);
     lengths.insert(text.tokens);
-    executor.on_release(RequestId(id));
+    executor.on_release(slot_of(id));
   }
   EXPECT_EQ(texts.size(), 50U);
   EXPECT_GT(lengths.size(), 30U);
@@ -119,7 +136,7 @@ TEST(TimedExecutor, LengthsHaveTheMomentsAskedFor) {
   double squares = 0;
   const int answers = 1'000;
   for (std::uint64_t id = 1; id <= answers; ++id) {
-    executor.on_admit(request_with(id, id));
+    admit(executor, request_with(id, id));
     const double length = answer(executor, id, 10'000).tokens;
     sum += length;
     squares += (length - 100) * (length - 100);
@@ -130,7 +147,7 @@ TEST(TimedExecutor, LengthsHaveTheMomentsAskedFor) {
 
 TEST(TimedExecutor, AnAnswerHasAtLeastItsEndOfTurn) {
   TimedExecutor executor = make(-50, 1);
-  executor.on_admit(request_with(1, 1));
+  admit(executor, request_with(1, 1));
   const Text text = answer(executor, 1, 10);
   EXPECT_EQ(text.tokens, 1U);
   EXPECT_TRUE(text.ended);
@@ -139,8 +156,8 @@ TEST(TimedExecutor, AnAnswerHasAtLeastItsEndOfTurn) {
 
 TEST(TimedExecutor, GoesOnPastItsLengthWhereTheEndIsToBeIgnored) {
   TimedExecutor executor = make(20, 0);
-  executor.on_admit(request_with(1, 5, true));
-  executor.on_admit(request_with(2, 5, false));
+  admit(executor, request_with(1, 5, true));
+  admit(executor, request_with(2, 5, false));
   const Text endless = answer(executor, 1, 3'000);
   EXPECT_FALSE(endless.ended);
   EXPECT_EQ(endless.text.size(), 3'000U);
@@ -149,20 +166,20 @@ TEST(TimedExecutor, GoesOnPastItsLengthWhereTheEndIsToBeIgnored) {
 
 TEST(TimedExecutor, RepeatsTheEndForStepsPlannedPastIt) {
   TimedExecutor executor = make(2, 0);
-  executor.on_admit(request_with(1, 5));
+  admit(executor, request_with(1, 5));
   EXPECT_EQ(answer(executor, 1, 10).tokens, 2U);
-  const StepResult again = executor.finish(sampling_step({1}));
+  const StepResult again = finish(executor, sampling_step({1}));
   ASSERT_EQ(again.sampled.size(), 1U);
   EXPECT_TRUE(again.sampled.front().ends);
 }
 
 TEST(TimedExecutor, SamplesOnlyWhereThePlanSaysSo) {
   TimedExecutor executor = make(20, 0);
-  executor.on_admit(request_with(1, 5));
-  executor.on_admit(request_with(2, 6));
+  admit(executor, request_with(1, 5));
+  admit(executor, request_with(2, 6));
   StepPlan plan = sampling_step({1, 2});
   plan.sequences.front().samples = false;
-  const StepResult result = executor.finish(plan);
+  const StepResult result = finish(executor, plan);
   ASSERT_EQ(result.sampled.size(), 1U);
   EXPECT_EQ(result.sampled.front().id, RequestId(2));
 }

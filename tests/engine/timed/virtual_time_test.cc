@@ -18,10 +18,11 @@ const text::ByteTokenizer kTokenizer;
 
 /// Round numbers: 10 ms a step, 10 us a prompt token, 100 us a sequence, 1 us a KV token.
 TimedExecutor::Options timed(double mean, double deviation) {
-  return {.step_time = {.fixed = milliseconds(10),
-                        .per_prefill_token = microseconds(10),
-                        .per_sequence = microseconds(100),
-                        .per_kv_token_ns = 1'000},
+  const spec::StepTimeSpec step_time{.fixed = milliseconds(10),
+                                     .per_prefill_token = microseconds(10),
+                                     .per_sequence = microseconds(100),
+                                     .per_kv_token_ns = 1'000};
+  return {.step_time = perfmodel::StepTimeModel(step_time),
           .output_length = {.mean_tokens = mean, .standard_deviation_tokens = deviation},
           .time_scale = 1};
 }

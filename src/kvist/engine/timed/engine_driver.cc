@@ -3,50 +3,119 @@
 #include <algorithm>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "kvist/base/check.h"
 
 namespace kvist::engine {
 
-EngineDriver::EngineDriver(CoreOptions options, std::unique_ptr<Executor> executor, Duration max_lateness)
-    : executor_(std::move(executor)), core_(std::move(options), *executor_), max_lateness_(max_lateness) {}
+EngineDriver::EngineDriver(CoreOptions options, std::unique_ptr<Executor> executor, Options driver)
+    : executor_(std::move(executor)),
+      max_steps_in_flight_(options.max_steps_in_flight),
+      core_(std::move(options), *executor_, std::move(driver.speculation)),
+      max_lateness_(driver.max_lateness),
+      intake_delay_(std::move(driver.intake_delay)) {}
+
+Result<void> EngineDriver::submit(Request request, TimePoint now) {
+  KVIST_TRY_VOID(core_.check(request, static_cast<std::uint32_t>(arrivals_.size())));
+  if (std::ranges::any_of(arrivals_, [&](const Arrival& arrival) { return arrival.request.id == request.id; })) {
+    return fail(ErrorCode::kInvalidArgument, fmt::format("request id {} is in use", request.id.value()));
+  }
+  TimePoint queued = now + (intake_delay_ ? intake_delay_(core_.running(), last_decode_step_, request) : Duration::zero());
+  if (!arrivals_.empty()) queued = std::max(queued, arrivals_.back().queued);
+  if (queued <= now) {
+    core_.enqueue(std::move(request));
+  } else {
+    arrivals_.push_back({.request = std::move(request), .queued = queued});
+  }
+  return {};
+}
+
+void EngineDriver::abort(RequestId id) {
+  const auto arrival = std::ranges::find_if(arrivals_, [id](const Arrival& a) { return a.request.id == id; });
+  if (arrival != arrivals_.end()) {
+    // The core answers for it as for any request that waits.
+    core_.enqueue(std::move(arrival->request));
+    arrivals_.erase(arrival);
+  }
+  core_.abort(id);
+}
 
 StepOutputs EngineDriver::poll(TimePoint now) {
-  TimePoint next_start = now;
-  const bool due = !under_way_.empty() && under_way_.front().end <= now;
-  StepOutputs outputs = due ? end_oldest_step(now, next_start) : core_.take_outputs();
-  begin_steps(next_start);
+  StepOutputs outputs;
+  poll(now, outputs);
   return outputs;
 }
 
-StepOutputs EngineDriver::end_oldest_step(TimePoint now, TimePoint& next_start) {
-  const StepUnderWay step = std::move(under_way_.front());
-  under_way_.pop_front();
-  const Duration late = now - step.end;
-  lateness_ += late;
-  if (late <= max_lateness_) {
-    next_start = step.end;
+void EngineDriver::poll(TimePoint now, StepOutputs& outputs) {
+  TimePoint start = now;
+  if (!under_way_.empty() && under_way_.front().end <= now) {
+    const TimePoint end = under_way_.front().end;
+    lateness_ += now - end;
+    start = start_after(end, now);
+    end_oldest_step(outputs);
   } else {
-    next_start = now;
-    ++resynchronisations_;
+    if (under_way_.empty() && !arrivals_.empty() && arrivals_.front().queued <= now) {
+      start = start_after(arrivals_.front().queued, now);
+    }
+    core_.take_outputs(outputs);
   }
-  return core_.end_step(step.plan, executor_->finish(step.plan), step.end);
+  take_in(start);
+  begin_steps(start);
+}
+
+// What an event of the modelled clock sets off begins at its modelled time, unless that is too long ago.
+TimePoint EngineDriver::start_after(TimePoint event, TimePoint now) {
+  if (now - event <= max_lateness_) return event;
+  ++resynchronisations_;
+  return now;
+}
+
+void EngineDriver::end_oldest_step(StepOutputs& outputs) {
+  StepUnderWay step = std::move(under_way_.front());
+  under_way_.pop_front();
+  executor_->finish(step.plan, result_);
+  core_.end_step(step.plan, result_, step.end, outputs);
+  spare_plans_.push_back(std::move(step.plan));
+}
+
+void EngineDriver::take_in(TimePoint until) {
+  while (!arrivals_.empty() && arrivals_.front().queued <= until) {
+    core_.enqueue(std::move(arrivals_.front().request));
+    arrivals_.pop_front();
+  }
 }
 
 void EngineDriver::begin_steps(TimePoint start) {
-  while (true) {
+  while (under_way_.size() < max_steps_in_flight_) {
     // The device computes one step after the other, also when several are under way.
     if (!under_way_.empty()) start = std::max(start, under_way_.back().end);
-    std::optional<StepPlan> plan = core_.begin_step(start);
-    if (!plan) return;
-    const std::optional<Duration> duration = executor_->duration(*plan);
+    if (spare_plans_.empty()) spare_plans_.emplace_back();
+    if (!core_.begin_step(start, spare_plans_.back())) return;
+    const std::optional<Duration> duration = executor_->duration(spare_plans_.back());
     KVIST_CHECK(duration && *duration >= Duration::zero(), "this driver needs an executor that knows its durations");
-    under_way_.push_back({.plan = std::move(*plan), .end = start + *duration});
+    busy_ += *duration;
+    if (spare_plans_.back().load.prefill_tokens == 0) last_decode_step_ = *duration;
+    under_way_.push_back({.plan = std::move(spare_plans_.back()), .end = start + *duration});
+    spare_plans_.pop_back();
   }
 }
 
 std::optional<TimePoint> EngineDriver::next_wakeup() const {
-  if (under_way_.empty()) return std::nullopt;
-  return under_way_.front().end;
+  std::optional<TimePoint> next;
+  if (!under_way_.empty()) next = under_way_.front().end;
+  // While no further step can begin, whoever reaches the queue is taken in when the next one ends.
+  if (!arrivals_.empty() && under_way_.size() < max_steps_in_flight_) {
+    next = std::min(next.value_or(TimePoint::max()), arrivals_.front().queued);
+  }
+  return next;
+}
+
+CoreStats EngineDriver::stats() const {
+  CoreStats stats = core_.stats();
+  stats.waiting += static_cast<std::uint32_t>(arrivals_.size());
+  for (const Arrival& arrival : arrivals_) stats.prefill_backlog_tokens += arrival.request.prompt.size();
+  return stats;
 }
 
 }  // namespace kvist::engine

@@ -1,6 +1,11 @@
 #include "kvist/engine/timed/timed_engine.h"
 
+#include <cmath>
+#include <utility>
+
+#include "kvist/engine/speculation.h"
 #include "kvist/engine/timed/timed_executor.h"
+#include "kvist/perfmodel/step_time_model.h"
 
 namespace kvist::engine {
 
@@ -14,15 +19,29 @@ CoreOptions core_options(const spec::WorkerSpec& worker) {
           .max_waiting = worker.max_waiting,
           .max_steps_in_flight = worker.max_steps_in_flight,
           .admission = worker.admission,
-          .prefix_deferral = worker.prefix_deferral,
-          .speculation = worker.speculation};
+          .prefix_deferral = worker.prefix_deferral};
 }
 
 Result<std::unique_ptr<EngineDriver>> make_timed_engine(const spec::WorkerSpec& worker,
                                                         const text::Tokenizer& tokenizer) {
-  const TimedExecutor::Options options{
-      .step_time = worker.step_time, .output_length = worker.output_length, .time_scale = worker.time_scale};
-  return std::make_unique<EngineDriver>(core_options(worker), std::make_unique<TimedExecutor>(options, tokenizer));
+  KVIST_TRY(const perfmodel::StepTimeModel step_time, perfmodel::StepTimeModel::of(worker));
+  EngineDriver::Options driver;
+  driver.intake_delay = [step_time, scale = worker.time_scale](std::uint32_t running, Duration last_decode_step,
+                                                               const Request& request) {
+    const Duration unscaled = step_time.intake_delay(
+        {.running = running,
+         .last_decode_step = Duration(std::llround(static_cast<double>(last_decode_step.count()) * scale)),
+         .prompt_tokens = request.prompt.size(),
+         .seed = request.seed});
+    return Duration(std::llround(static_cast<double>(unscaled.count()) / scale));
+  };
+  driver.speculation = make_speculation_policy(worker.speculation, step_time);
+  TimedExecutor::Options executor{.step_time = step_time,
+                                  .output_length = worker.output_length,
+                                  .time_scale = worker.time_scale,
+                                  .acceptance = worker.speculation.acceptance};
+  return std::make_unique<EngineDriver>(
+      core_options(worker), std::make_unique<TimedExecutor>(std::move(executor), tokenizer), std::move(driver));
 }
 
 }  // namespace kvist::engine

@@ -4,20 +4,20 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
-#include <unordered_map>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "kvist/base/check.h"
 #include "kvist/base/random.h"
-#include "kvist/perfmodel/step_time.h"
 #include "kvist/text/prose.h"
 
 namespace kvist::engine {
 namespace {
 
-// Prose is turned into tokens in pieces of this many bytes: few allocations, little memory per running request.
+// Prose is turned into tokens in pieces of this many bytes: few calls, little memory per running request.
 constexpr std::size_t kPieceBytes = 256;
 
 constexpr std::uint64_t kEndless = std::numeric_limits<std::uint64_t>::max();
@@ -31,89 +31,122 @@ std::uint64_t draw_length(const spec::OutputLengthSpec& spec, const Request& req
   return static_cast<std::uint64_t>(std::clamp(drawn, 1.0, 1e12));
 }
 
-/// One answer, token by token.
+/// The answers given in one slot, one after the other, token by token.
 class Answer {
  public:
-  Answer(const Request& request, std::uint64_t length)
-      : prose_(mix_seed({request.seed, seed_part("answer")})), remaining_(length) {}
+  void begin(RequestId request, std::uint64_t seed, std::uint64_t length) {
+    request_ = request;
+    acceptance_seed_ = mix_seed({seed, seed_part("acceptance")});
+    prose_ = text::ProseStream(mix_seed({seed, seed_part("answer")}));
+    remaining_ = length;
+    given_ = 0;
+    piece_.clear();
+    at_ = 0;
+  }
+  void end() { request_ = RequestId(0); }
+  [[nodiscard]] RequestId request() const { return request_; }
 
   /// The next token; the end-of-turn token at the end, and again for steps that were planned past it.
-  SampledTokens next(RequestId id, const text::Tokenizer& tokenizer) {
+  [[nodiscard]] TokenId next(const text::Tokenizer& tokenizer) {
+    ++given_;
     if (remaining_ <= 1) {
       remaining_ = 0;
-      return {.id = id, .tokens = {tokenizer.special(text::SpecialToken::kEndOfTurn)}, .ends = true};
+      return tokenizer.special(text::SpecialToken::kEndOfTurn);
     }
     if (remaining_ != kEndless) --remaining_;
-    if (at_ == piece_.size()) {
-      piece_.clear();
-      tokenizer.encode(prose_.take(kPieceBytes), piece_);
-      KVIST_CHECK(!piece_.empty(), "a tokenizer made no tokens of prose");
-      at_ = 0;
-    }
-    return {.id = id, .tokens = {piece_[at_++]}, .ends = false};
+    if (at_ == piece_.size()) refill(tokenizer);
+    return piece_[at_++];
+  }
+  [[nodiscard]] bool ended() const { return remaining_ == 0; }
+  /// Whether a draft of the token given last was right, if such drafts are with this probability.
+  [[nodiscard]] bool accepts(double probability) const {
+    return RandomStream(mix_seed({acceptance_seed_, given_})).uniform() < probability;
   }
 
  private:
-  text::ProseStream prose_;
-  std::uint64_t remaining_;
-  std::vector<TokenId> piece_;
+  void refill(const text::Tokenizer& tokenizer) {
+    piece_.clear();
+    at_ = 0;
+    tokenizer.encode(prose_.take(kPieceBytes), piece_);
+    KVIST_CHECK(!piece_.empty(), "a tokenizer made no tokens of prose");
+  }
+
+  RequestId request_;  // 0: none
+  std::uint64_t remaining_ = 0;
+  std::uint64_t given_ = 0;
   std::size_t at_ = 0;
+  std::vector<TokenId> piece_;
+  std::uint64_t acceptance_seed_ = 0;
+  text::ProseStream prose_{0};
 };
 
 }  // namespace
 
 class TimedExecutor::Impl {
  public:
-  Impl(const Options& options, const text::Tokenizer& tokenizer) : options_(options), tokenizer_(&tokenizer) {
+  Impl(Options options, const text::Tokenizer& tokenizer) : options_(std::move(options)), tokenizer_(&tokenizer) {
     KVIST_CHECK(options_.time_scale > 0, fmt::format("time_scale is {}, not above 0", options_.time_scale));
   }
 
-  void admit(const Request& request) {
-    const std::uint64_t length = draw_length(options_.output_length, request);
-    const bool is_new = answers_.try_emplace(request.id, request, length).second;
-    KVIST_CHECK(is_new, fmt::format("request {} was admitted twice", request.id.value()));
+  void admit(SlotId slot, const Request& request) {
+    if (slot.value() >= answers_.size()) answers_.resize(slot.value() + 1);
+    Answer& answer = answers_[slot.value()];
+    KVIST_CHECK(answer.request() == RequestId(0), fmt::format("slot {} is taken", slot.value()));
+    answer.begin(request.id, request.seed, draw_length(options_.output_length, request));
   }
 
-  void release(RequestId id) { answers_.erase(id); }
+  void release(SlotId slot) { answers_[slot.value()].end(); }
 
   [[nodiscard]] Duration duration(const StepPlan& plan) const {
-    const Duration unscaled = perfmodel::step_time(options_.step_time, plan.load);
+    const Duration unscaled = options_.step_time.step_time(plan.load);
+    if (options_.time_scale == 1) return unscaled;
     return Duration(std::llround(static_cast<double>(unscaled.count()) / options_.time_scale));
   }
 
-  [[nodiscard]] StepResult finish(const StepPlan& plan) {
-    StepResult result;
-    result.sampled.reserve(plan.sequences.size());
+  void finish(const StepPlan& plan, StepResult& result) {
+    result.sampled.clear();
     for (const SequenceStep& step : plan.sequences) {
       if (!step.samples) continue;
-      const auto answer = answers_.find(step.id);
-      KVIST_CHECK(answer != answers_.end(), fmt::format("request {} is not admitted", step.id.value()));
-      result.sampled.push_back(answer->second.next(step.id, *tokenizer_));
+      KVIST_CHECK(step.slot.value() < answers_.size() && answers_[step.slot.value()].request() == step.id,
+                  fmt::format("request {} is not admitted", step.id.value()));
+      Answer& answer = answers_[step.slot.value()];
+      SampledTokens& sampled = result.sampled.emplace_back();
+      sampled.id = step.id;
+      sampled.tokens.push_back(answer.next(*tokenizer_));
+      for (std::uint32_t i = 0; i < step.drafts && !answer.ended() && answer.accepts(acceptance(i)); ++i) {
+        sampled.tokens.push_back(answer.next(*tokenizer_));
+      }
+      sampled.ends = answer.ended();
     }
-    return result;
   }
 
  private:
+  // The last probability holds for all positions after it.
+  [[nodiscard]] double acceptance(std::size_t draft) const {
+    if (options_.acceptance.empty()) return 0;
+    return options_.acceptance[std::min(draft, options_.acceptance.size() - 1)];
+  }
+
   Options options_;
   const text::Tokenizer* tokenizer_;
-  std::unordered_map<RequestId, Answer> answers_;  // for look-up only
+  std::vector<Answer> answers_;  // by slot
 };
 
 TimedExecutor::TimedExecutor(Options options, const text::Tokenizer& tokenizer)
-    : impl_(std::make_unique<Impl>(options, tokenizer)) {}
+    : impl_(std::make_unique<Impl>(std::move(options), tokenizer)) {}
 TimedExecutor::~TimedExecutor() = default;
 
-void TimedExecutor::on_admit(const Request& request) {
-  impl_->admit(request);
+void TimedExecutor::on_admit(SlotId slot, const Request& request, std::span<const TokenId> /*prompt*/) {
+  impl_->admit(slot, request);
 }
-void TimedExecutor::on_release(RequestId id) {
-  impl_->release(id);
+void TimedExecutor::on_release(SlotId slot) {
+  impl_->release(slot);
 }
 std::optional<Duration> TimedExecutor::duration(const StepPlan& plan) {
   return impl_->duration(plan);
 }
-StepResult TimedExecutor::finish(const StepPlan& plan) {
-  return impl_->finish(plan);
+void TimedExecutor::finish(const StepPlan& plan, StepResult& result) {
+  impl_->finish(plan, result);
 }
 
 }  // namespace kvist::engine

@@ -3,31 +3,36 @@
 
 #include <memory>
 #include <optional>
+#include <span>
+#include <vector>
 
 #include "kvist/engine/executor.h"
+#include "kvist/perfmodel/step_time_model.h"
 #include "kvist/spec/deployment.h"
 #include "kvist/text/tokenizer.h"
 
 namespace kvist::engine {
 
-/// Durations come from perfmodel::step_time divided by time_scale. Each answer is prose from the request's seed; its
-/// length, end-of-turn token included, is drawn from the same seed (spec::OutputLengthSpec) and cut at max_tokens. So
-/// an answer depends on its request alone, never on the worker that gives it.
+/// Durations come from perfmodel::StepTimeModel, divided by time_scale. Each answer is prose from the request's seed;
+/// its length, end-of-turn token included, is drawn from the same seed (spec::OutputLengthSpec) and cut at max_tokens.
+/// Whether a draft is accepted is drawn from the seed and the position in the answer, and changes only how many tokens
+/// a step brings. So an answer depends on its request alone, never on the worker that gives it.
 class TimedExecutor final : public Executor {
  public:
   struct Options {
-    spec::StepTimeSpec step_time;
+    perfmodel::StepTimeModel step_time;
     spec::OutputLengthSpec output_length;
     double time_scale = 1;
+    std::vector<double> acceptance = {};  ///< spec::SpeculationSpec::acceptance; empty: no draft is ever right
   };
   /// `tokenizer` must outlive it.
   TimedExecutor(Options options, const text::Tokenizer& tokenizer);
   ~TimedExecutor() override;
 
-  void on_admit(const Request& request) override;
-  void on_release(RequestId id) override;
+  void on_admit(SlotId slot, const Request& request, std::span<const TokenId> prompt) override;
+  void on_release(SlotId slot) override;
   [[nodiscard]] std::optional<Duration> duration(const StepPlan& plan) override;
-  [[nodiscard]] StepResult finish(const StepPlan& plan) override;
+  void finish(const StepPlan& plan, StepResult& result) override;
 
  private:
   class Impl;
