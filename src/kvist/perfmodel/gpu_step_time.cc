@@ -13,7 +13,7 @@ constexpr double kNsPerSecond = 1e9;
 constexpr double kFlopPerMultiplyAdd = 2;
 constexpr double kBf16Bytes = 2;
 constexpr double kAllReducesPerLayer = 2;  // after attention and after the feed-forward part
-constexpr std::uint64_t kTableRows = 2'048;
+constexpr std::uint64_t kTableRows = 640;  // a batch of 128 with 4 drafts each; more rows take two powers
 
 /// Of a ring: every byte crosses a link 2 (t - 1) / t times.
 double ring_share(double gpus) {
