@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "kvist/base/error.h"
 
@@ -31,6 +32,16 @@ struct LoadgenArguments {
 /// `kvist sweep -f FILE [--output DIR]`; an empty `output` leaves the file's.
 [[nodiscard]] Result<void> run_sweep(const std::string& file, const std::string& output);
 
+struct SimulateArguments {
+  std::string file;
+  std::string output;                 ///< empty: the file's
+  unsigned threads = 0;               ///< 0: one per core
+  std::vector<std::uint32_t> levels;  ///< instead of the file's; empty: the file's
+  std::vector<std::string> modes;     ///< the same
+};
+/// `kvist simulate -f FILE`: a sweep in virtual time.
+[[nodiscard]] Result<void> run_simulate(const SimulateArguments& arguments);
+
 struct ReportArguments {
   std::string database;
   std::optional<std::int64_t> run;  ///< nothing: the last one
@@ -38,5 +49,15 @@ struct ReportArguments {
 };
 /// `kvist report DB`: makes the report again from stored results.
 [[nodiscard]] Result<void> run_report(const ReportArguments& arguments);
+
+struct TraceGenerateArguments {
+  std::string output;         ///< *.jsonl
+  std::string workload_file;  ///< empty: the default workload
+  std::uint32_t conversations = 1'000;
+  std::optional<std::uint64_t> seed;  ///< nothing: the workload's
+  std::string think_time;             ///< with a unit; empty: the generator's default
+};
+/// `kvist trace generate`: writes a trace in Mooncake's format.
+[[nodiscard]] Result<void> run_trace_generate(const TraceGenerateArguments& arguments);
 
 }  // namespace kvist::cli

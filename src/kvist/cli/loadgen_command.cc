@@ -6,11 +6,12 @@
 #include <utility>
 
 #include "kvist/base/statistics.h"
-#include "kvist/base/yaml.h"
 #include "kvist/cli/commands.h"
+#include "kvist/cli/duration_argument.h"
 #include "kvist/cli/print.h"
 #include "kvist/loadgen/service.h"
 #include "kvist/net/event_loop.h"
+#include "kvist/results/load_input.h"
 #include "kvist/spec/files.h"
 #include "kvist/telemetry/log.h"
 
@@ -19,14 +20,6 @@ namespace {
 
 using workload::TurnOutcome;
 using workload::TurnSample;
-
-/// "30s" as the YAML files have it.
-Result<Duration> parse_duration(const std::string& text) {
-  KVIST_TRY(const YamlNode node, YamlNode::parse(text, "--duration"));
-  KVIST_TRY(const Duration duration, node.as_duration());
-  if (duration <= Duration(0)) return fail(ErrorCode::kInvalidArgument, "--duration must be above 0");
-  return duration;
-}
 
 void print_times(const char* name, const std::vector<TurnSample>& turns,
                  const std::function<std::optional<double>(const TurnSample&)>& value) {
@@ -106,6 +99,7 @@ Result<loadgen::ServiceOptions> service_options(const LoadgenArguments& argument
   options.http = {arguments.host, arguments.port};
   if (!arguments.workload_file.empty()) {
     KVIST_TRY(options.workload, spec::load_workload(arguments.workload_file));
+    KVIST_TRY(options.input, results::load_input(options.workload.trace));
   }
   return options;
 }
@@ -116,7 +110,8 @@ Result<void> run_loadgen(const LoadgenArguments& arguments) {
   KVIST_TRY(const loadgen::ServiceOptions options, service_options(arguments));
   std::optional<Duration> duration;
   if (!arguments.duration.empty()) {
-    KVIST_TRY(duration, parse_duration(arguments.duration));
+    KVIST_TRY(duration, parse_duration(arguments.duration, "--duration"));
+    if (*duration <= Duration(0)) return fail(ErrorCode::kInvalidArgument, "--duration must be above 0");
   }
   telemetry::start_logging(telemetry::LogLevel::kInfo, "loadgen");
   net::EventLoop loop;

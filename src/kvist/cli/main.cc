@@ -30,7 +30,9 @@ class CommandLine {
     add_file_command("up", "start a deployment and keep it up until Ctrl-C", "file with a `deployment:` mapping",
                      run_up);
     add_sweep();
+    add_simulate();
     add_report();
+    add_trace();
   }
 
   /// Nothing where there is something to do; else the exit status.
@@ -43,7 +45,15 @@ class CommandLine {
     return std::nullopt;
   }
 
-  [[nodiscard]] std::string command() const { return app_.get_subcommands().front()->get_name(); }
+  /// "report check": the parsed command, as the user typed it.
+  [[nodiscard]] std::string command() const {
+    std::string name;
+    for (const CLI::App* at = &app_; !at->get_subcommands().empty();) {
+      at = at->get_subcommands().front();
+      name += (name.empty() ? "" : " ") + at->get_name();
+    }
+    return name;
+  }
   [[nodiscard]] const Action& action() const { return action_; }
 
  private:
@@ -75,6 +85,16 @@ class CommandLine {
     command->callback([this] { action_ = [this] { return run_sweep(file_, output_); }; });
   }
 
+  void add_simulate() {
+    CLI::App* command = app_.add_subcommand("simulate", "the same sweep in virtual time");
+    command->add_option("-f,--file", simulate_.file, "sweep file")->required();
+    command->add_option("--output", simulate_.output, "folder for results, instead of the file's output_directory");
+    command->add_option("--threads", simulate_.threads, "levels at once; without it, one per core");
+    command->add_option("--level", simulate_.levels, "this level instead of the file's; may be repeated");
+    command->add_option("--mode", simulate_.modes, "this routing mode instead of the file's; may be repeated");
+    command->callback([this] { action_ = [this] { return run_simulate(simulate_); }; });
+  }
+
   void add_report() {
     CLI::App* command = app_.add_subcommand("report", "make the report of a stored run again");
     command->add_option("database", report_.database, "results.sqlite of a sweep")->required();
@@ -83,12 +103,26 @@ class CommandLine {
     command->callback([this] { action_ = [this] { return run_report(report_); }; });
   }
 
+  void add_trace() {
+    CLI::App* trace = app_.add_subcommand("trace", "traces to replay");
+    trace->require_subcommand(1);
+    CLI::App* command = trace->add_subcommand("generate", "write a trace in Mooncake's format");
+    command->add_option("-o,--output", trace_.output, "file to write, *.jsonl")->required();
+    command->add_option("-f,--file", trace_.workload_file, "file with a `workload:` mapping");
+    command->add_option("--conversations", trace_.conversations, "how many");
+    command->add_option("--seed", trace_.seed, "instead of the workload's");
+    command->add_option("--think-time", trace_.think_time, "mean pause between answer and next turn, with a unit");
+    command->callback([this] { action_ = [this] { return run_trace_generate(trace_); }; });
+  }
+
   CLI::App app_{"KV-cache-aware serving for large language models, and the laboratory that measures it", "kvist"};
   Action action_;
   std::string file_;
   std::string output_;
   LoadgenArguments loadgen_;
+  SimulateArguments simulate_;
   ReportArguments report_;
+  TraceGenerateArguments trace_;
 };
 
 }  // namespace

@@ -1,9 +1,8 @@
 // kvist sweep: measures, then says where the report is.
-#include <fmt/format.h>
-
 #include <memory>
 
 #include "kvist/cli/commands.h"
+#include "kvist/cli/outcome.h"
 #include "kvist/cli/print.h"
 #include "kvist/cli/termination.h"
 #include "kvist/deploy/local_deployer.h"
@@ -12,20 +11,6 @@
 #include "kvist/telemetry/log.h"
 
 namespace kvist::cli {
-namespace {
-
-void print_outcome(const sweep::SweepOutcome& outcome) {
-  if (!outcome.files) return;
-  print_line("");
-  print_line(outcome.table);
-  print_line(fmt::format("report    {}", outcome.files->html));
-  print_line(fmt::format("          {}", outcome.files->markdown));
-  print_line(fmt::format("          {}", outcome.files->json));
-  print_line(fmt::format("results   {}/results.sqlite", outcome.directory));
-}
-
-}  // namespace
-
 Result<void> run_sweep(const std::string& file, const std::string& output) {
   KVIST_TRY(spec::SweepSpec spec, spec::load_sweep(file));
   if (!output.empty()) spec.output_directory = output;
@@ -40,10 +25,7 @@ Result<void> run_sweep(const std::string& file, const std::string& output) {
   options.stop = termination.token();
   KVIST_TRY(const sweep::SweepOutcome outcome, sweep::SweepRunner(std::move(spec), std::move(options)).run());
   print_outcome(outcome);
-  if (!outcome.failure) return {};
-  Error error = *outcome.failure;
-  return std::unexpected(
-      std::move(error).in(fmt::format("{} of {} levels were measured", outcome.levels_done, outcome.levels_planned)));
+  return result_of(outcome);
 }
 
 }  // namespace kvist::cli

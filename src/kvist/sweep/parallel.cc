@@ -7,8 +7,12 @@
 
 namespace kvist::sweep {
 
+unsigned available_threads() {
+  return std::max(1U, std::thread::hardware_concurrency());
+}
+
 void for_each_index(std::size_t count, unsigned threads, const std::function<void(std::size_t)>& work) {
-  if (threads == 0) threads = std::max(1U, std::thread::hardware_concurrency());
+  if (threads == 0) threads = available_threads();
   std::atomic<std::size_t> next{0};
   const auto take = [&] {
     for (std::size_t i = next++; i < count; i = next++) work(i);

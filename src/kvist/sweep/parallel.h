@@ -6,6 +6,9 @@
 
 namespace kvist::sweep {
 
+/// One per core, at least one.
+[[nodiscard]] unsigned available_threads();
+
 /// Calls work(i) once for each i in [0, count), on at most `threads` threads (0: one per core); returns when all are
 /// done. The order is not fixed: results belong into slots of their own, so that nothing depends on the number of
 /// threads. `work` must not throw.

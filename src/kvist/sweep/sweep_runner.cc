@@ -6,9 +6,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "kvist/base/version.h"
 #include "kvist/net/event_loop.h"
-#include "kvist/sweep/machine.h"
+#include "kvist/sweep/output_folder.h"
 #include "kvist/sweep/utc.h"
 
 namespace kvist::sweep {
@@ -17,36 +16,13 @@ namespace {
 constexpr Duration kStartTimeout = std::chrono::seconds(60);
 constexpr Duration kReadyTimeout = std::chrono::seconds(120);  // a first token of a slow model may take a while
 
-/// Makes `<parent>/<name>-<stamp>`, with a number behind it if that exists: two sweeps never share a folder.
-Result<std::string> make_output_directory(const std::string& parent, const std::string& name) {
-  const std::string base = (std::filesystem::path(parent) / fmt::format("{}-{}", name, utc_stamp())).string();
-  std::error_code error;
-  std::filesystem::create_directories(parent, error);
-  constexpr int kMostTries = 100;
-  for (int i = 1; i <= kMostTries && !error; ++i) {
-    std::string path = i == 1 ? base : fmt::format("{}-{}", base, i);
-    if (std::filesystem::create_directory(path, error)) return path;
-  }
-  return fail(ErrorCode::kInternal,
-              fmt::format("cannot make {}: {}", base, error ? error.message() : "it exists already"));
-}
-
-results::RunRecord run_head(const spec::SweepSpec& sweep) {
-  results::RunRecord run;
-  run.name = sweep.name;
-  run.started_utc = utc_now();
-  run.kvist_version = kVersion;
-  run.spec_yaml = spec::to_yaml(sweep);
-  run.machine = describe_machine();
-  return run;
-}
-
-loadgen::ServiceOptions load_options(const spec::SweepSpec& sweep, const deploy::Addresses& addresses) {
+loadgen::ServiceOptions load_options(const ResolvedSweep& resolved, const deploy::Addresses& addresses) {
   loadgen::ServiceOptions options;
   options.target_url = addresses.gateway.url;
   options.model = addresses.model;
-  options.workload = sweep.workload;
-  options.window = sweep.method.window;
+  options.workload = resolved.spec.workload;
+  options.input = resolved.input;
+  options.window = resolved.spec.method.window;
   return options;
 }
 
@@ -70,6 +46,7 @@ SweepRunner::SweepRunner(spec::SweepSpec sweep, SweepOptions options)
 }
 
 Result<SweepOutcome> SweepRunner::run() {
+  KVIST_TRY(resolved_, resolve(sweep_));
   KVIST_TRY_VOID(prepare());
   options_.progress(fmt::format("sweep {}: {}, {:.0f} s of measuring; results in {}", sweep_.name,
                                 describe_size(sweep_), to_seconds(measuring_time(sweep_)), outcome_.directory));
@@ -85,7 +62,8 @@ Result<SweepOutcome> SweepRunner::run() {
 }
 
 Result<void> SweepRunner::prepare() {
-  KVIST_TRY(outcome_.directory, make_output_directory(sweep_.output_directory, sweep_.name));
+  begun_ = net::now();
+  KVIST_TRY(outcome_.directory, make_output_folder(sweep_.output_directory, sweep_.name));
   const std::filesystem::path directory(outcome_.directory);
   KVIST_TRY(store_, results::Store::open((directory / "results.sqlite").string()));
   KVIST_TRY(run_, store_->begin_run(run_head(sweep_)));
@@ -94,7 +72,7 @@ Result<void> SweepRunner::prepare() {
 
 Result<void> SweepRunner::run_mode(const PlannedMode& mode) {
   const std::string name(spec::to_string(mode.mode));
-  spec::DeploymentSpec deployment = sweep_.deployment;
+  spec::DeploymentSpec deployment = resolved_.spec.deployment;
   deployment.gateway.mode = mode.mode;
   options_.progress(fmt::format("{}: starting a gateway and {} workers", name, deployment.workers.size()));
   const std::string logs = (std::filesystem::path(outcome_.directory) / "logs" / name).string();
@@ -111,7 +89,7 @@ Result<void> SweepRunner::run_mode(const PlannedMode& mode) {
 }
 
 Result<void> SweepRunner::run_levels(const PlannedMode& mode, deploy::Deployer& deployer) {
-  KVIST_TRY(const auto load, LoadGenerator::create(load_options(sweep_, deployer.addresses())));
+  KVIST_TRY(const auto load, LoadGenerator::create(load_options(resolved_, deployer.addresses())));
   LevelRunner runner(deployer, *load, sweep_.method, options_.progress, options_.stop);
   for (const PlannedLevel& level : mode.levels) {
     auto record = runner.run(level);
@@ -131,13 +109,9 @@ Result<void> SweepRunner::keep(const results::LevelRecord& record) {
 }
 
 Result<void> SweepRunner::report() {
-  KVIST_TRY_VOID(store_->finish_run(run_, utc_now()));
+  KVIST_TRY_VOID(store_->finish_run(run_, utc_now(), to_seconds(net::now() - begun_)));
   if (outcome_.levels_done == 0) return {};
-  // From the database, not from memory: what is reported is what was stored.
-  KVIST_TRY(const results::RunRecord run, store_->load_run(run_));
-  KVIST_TRY(outcome_.files, report::write_report(run, sweep_, outcome_.directory));
-  outcome_.table = report::render_terminal(run, sweep_);
-  return {};
+  return report_outcome(*store_, run_, sweep_, outcome_);
 }
 
 }  // namespace kvist::sweep

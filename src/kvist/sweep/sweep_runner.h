@@ -3,18 +3,18 @@
 
 #include <functional>
 #include <memory>
-#include <optional>
 #include <stop_token>
 #include <string>
 
 #include "kvist/base/error.h"
 #include "kvist/deploy/deployer.h"
-#include "kvist/report/report.h"
 #include "kvist/results/records.h"
 #include "kvist/results/store.h"
 #include "kvist/spec/sweep.h"
 #include "kvist/sweep/level_runner.h"
 #include "kvist/sweep/plan.h"
+#include "kvist/sweep/resolve.h"
+#include "kvist/sweep/sweep_outcome.h"
 
 namespace kvist::sweep {
 
@@ -27,23 +27,14 @@ struct SweepOptions {
   std::stop_token stop;  ///< ends the sweep cleanly; finished levels are kept and reported
 };
 
-/// What a sweep left behind.
-struct SweepOutcome {
-  std::string directory;  ///< results.sqlite, report.md, report.json, report.html, logs/
-  std::size_t levels_done = 0;
-  std::size_t levels_planned = 0;
-  std::optional<report::ReportFiles> files;  ///< nothing where no level was finished
-  std::string table;                         ///< for a terminal
-  std::optional<Error> failure;              ///< why the sweep ended early
-};
-
 /// Runs the plan once. Each mode has a fresh deployment; each level goes into the database as soon as it is measured.
 /// Blocks; deployments die with the thread that calls run().
 class SweepRunner {
  public:
   SweepRunner(spec::SweepSpec sweep, SweepOptions options);
 
-  /// An error only where nothing could be begun; what happens later is in the outcome's `failure`.
+  /// An error only where nothing could be begun (a profile that does not exist, a memory plan that does not fit, a
+  /// folder that cannot be made); what happens later is in the outcome's `failure`.
   [[nodiscard]] Result<SweepOutcome> run();
 
  private:
@@ -53,11 +44,13 @@ class SweepRunner {
   [[nodiscard]] Result<void> keep(const results::LevelRecord& record);
   [[nodiscard]] Result<void> report();
 
-  const spec::SweepSpec sweep_;
+  const spec::SweepSpec sweep_;  // as it was written: what is stored and reported
+  ResolvedSweep resolved_;       // with what the profiles decide: what is started
   const SweepOptions options_;
   const std::vector<PlannedMode> plan_;
   std::unique_ptr<results::Store> store_;
   std::int64_t run_ = 0;
+  TimePoint begun_;
   SweepOutcome outcome_;
 };
 

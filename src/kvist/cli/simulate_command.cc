@@ -1,0 +1,62 @@
+// kvist simulate: a sweep in virtual time.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "kvist/cli/commands.h"
+#include "kvist/cli/outcome.h"
+#include "kvist/cli/print.h"
+#include "kvist/cli/termination.h"
+#include "kvist/spec/files.h"
+#include "kvist/sweep/simulated_sweep.h"
+
+namespace kvist::cli {
+namespace {
+
+/// The levels and modes that were asked for in place of the file's.
+Result<void> select(spec::SweepSpec& sweep, const SimulateArguments& arguments) {
+  if (!arguments.levels.empty()) {
+    sweep.levels = arguments.levels;
+    std::ranges::sort(sweep.levels);
+    sweep.levels.erase(std::ranges::unique(sweep.levels).begin(), sweep.levels.end());
+    const std::uint32_t most = sweep.deployment.gateway.max_in_flight;
+    if (sweep.levels.front() == 0 || sweep.levels.back() > most) {
+      return fail(ErrorCode::kInvalidArgument,
+                  fmt::format("--level must be from 1 to {}, the gateway's max_in_flight", most));
+    }
+  }
+  if (arguments.modes.empty()) return {};
+  sweep.modes.clear();
+  for (const std::string& name : arguments.modes) {
+    KVIST_TRY(const spec::RoutingMode mode, spec::parse_routing_mode(name));
+    if (std::ranges::find(sweep.modes, mode) == sweep.modes.end()) sweep.modes.push_back(mode);
+  }
+  return {};
+}
+
+void print_speed(const sweep::SimulationSpeed& speed) {
+  print_line(
+      fmt::format("speed     {:.0f} s and {:.2f} million tokens simulated in {:.2f} s: {:.0f} x real time on one core, "
+                  "{:.2f} million tokens/s",
+                  speed.simulated_s, static_cast<double>(speed.output_tokens) / 1e6, speed.wall_s, speed.per_core(),
+                  static_cast<double>(speed.output_tokens) / 1e6 / speed.busy_s));
+}
+
+}  // namespace
+
+Result<void> run_simulate(const SimulateArguments& arguments) {
+  KVIST_TRY(spec::SweepSpec sweep, spec::load_sweep(arguments.file));
+  KVIST_TRY_VOID(select(sweep, arguments));
+  const Termination termination;
+  sweep::SimulatedSweepOptions options;
+  options.output_directory = arguments.output;
+  options.threads = arguments.threads;
+  options.progress = print_line;
+  options.stop = termination.token();
+  KVIST_TRY(const sweep::SimulatedSweepOutcome outcome, sweep::simulate_sweep(sweep, options));
+  print_outcome(outcome.sweep);
+  if (outcome.sweep.levels_done > 0) print_speed(outcome.speed);
+  return result_of(outcome.sweep);
+}
+
+}  // namespace kvist::cli

@@ -1,0 +1,18 @@
+// Where a sweep's results go, and what its record says before anything is measured.
+#pragma once
+
+#include <string>
+
+#include "kvist/base/error.h"
+#include "kvist/results/records.h"
+#include "kvist/spec/sweep.h"
+
+namespace kvist::sweep {
+
+/// Makes `<parent>/<name>-<UTC stamp>`, with a number behind it if that exists: two sweeps never share a folder.
+[[nodiscard]] Result<std::string> make_output_folder(const std::string& parent, const std::string& name);
+
+/// The run's record without levels: name, time, version, specification, machine.
+[[nodiscard]] results::RunRecord run_head(const spec::SweepSpec& sweep);
+
+}  // namespace kvist::sweep

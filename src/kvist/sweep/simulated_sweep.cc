@@ -1,0 +1,175 @@
+#include "kvist/sweep/simulated_sweep.h"
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <filesystem>
+#include <mutex>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "kvist/net/event_loop.h"
+#include "kvist/results/store.h"
+#include "kvist/simulation/level.h"
+#include "kvist/sweep/output_folder.h"
+#include "kvist/sweep/parallel.h"
+#include "kvist/sweep/plan.h"
+#include "kvist/sweep/resolve.h"
+#include "kvist/sweep/simulated_record.h"
+#include "kvist/sweep/utc.h"
+#include "kvist/workload/load_input.h"
+
+namespace kvist::sweep {
+namespace {
+
+std::vector<PlannedLevel> levels_of(const std::vector<PlannedMode>& plan) {
+  std::vector<PlannedLevel> levels;
+  for (const PlannedMode& mode : plan) levels.insert(levels.end(), mode.levels.begin(), mode.levels.end());
+  return levels;
+}
+
+/// What a line of progress says about a level, counted as its turns pass.
+struct TurnCounts {
+  std::uint64_t turns = 0;
+  std::uint64_t failed = 0;
+  std::string first_error;
+
+  void add(const std::vector<workload::TurnSample>& more) {
+    turns += more.size();
+    for (const workload::TurnSample& turn : more) {
+      if (turn.outcome != workload::TurnOutcome::kFailed) continue;
+      if (failed++ == 0) first_error = turn.error;
+    }
+  }
+};
+
+/// One sweep under way: what its threads share.
+class SimulatedSweep {
+ public:
+  SimulatedSweep(const spec::SweepSpec& sweep, ResolvedSweep resolved, const SimulatedSweepOptions& options)
+      : sweep_(sweep), resolved_(std::move(resolved)), options_(options), levels_(levels_of(make_plan(sweep))) {
+    outcome_.sweep.levels_planned = levels_.size();
+  }
+
+  Result<SimulatedSweepOutcome> run() {
+    KVIST_TRY_VOID(prepare());
+    const TimePoint begun = net::now();
+    for_each_index(levels_.size(), options_.threads, [this](std::size_t i) { simulate(i); });
+    outcome_.speed.wall_s = to_seconds(net::now() - begun);
+    auto reported = report();
+    if (!reported && !outcome_.sweep.failure) outcome_.sweep.failure = std::move(reported).error();
+    return std::move(outcome_);
+  }
+
+ private:
+  Result<void> prepare() {
+    const std::string& parent = options_.output_directory.empty() ? sweep_.output_directory : options_.output_directory;
+    KVIST_TRY(outcome_.sweep.directory, make_output_folder(parent, sweep_.name));
+    const std::string path = (std::filesystem::path(outcome_.sweep.directory) / "results.sqlite").string();
+    KVIST_TRY(store_, results::Store::open(path, results::Durability::kProcess));
+    results::RunRecord head = run_head(sweep_);
+    head.simulated = true;
+    head.threads = options_.threads == 0 ? available_threads() : options_.threads;
+    KVIST_TRY(run_, store_->begin_run(head));
+    options_.progress(
+        fmt::format("simulate {}: {}; results in {}", sweep_.name, describe_size(sweep_), outcome_.sweep.directory));
+    return {};
+  }
+
+  /// On one of several threads.
+  void simulate(std::size_t position) {
+    if (given_up_) return;
+    const TimePoint begun = net::now();
+    TurnCounts counts;
+    const auto done = simulate_and_store(position, counts);
+    const double busy_s = to_seconds(net::now() - begun);
+    const std::scoped_lock lock(mutex_);
+    if (!done) return note_failure(position, done.error());
+    note_success(position, *done, counts, busy_s);
+  }
+
+  Result<simulation::LevelOutcome> simulate_and_store(std::size_t position, TurnCounts& counts) {
+    const PlannedLevel& level = levels_[position];
+    KVIST_TRY(const std::int64_t id, begin_level(position));
+    const auto sink = [&](std::vector<workload::TurnSample> turns) -> Result<void> {
+      if (given_up_) return fail(ErrorCode::kCancelled, "another level failed");
+      if (options_.stop.stop_requested()) return fail(ErrorCode::kCancelled, "interrupted");
+      counts.add(turns);
+      const std::scoped_lock lock(mutex_);
+      return store_->add_turns(id, turns);
+    };
+    KVIST_TRY(auto source,
+              workload::make_turn_source(sweep_.workload, resolved_.input, level.concurrency, level.seed, TimePoint{}));
+    KVIST_TRY(simulation::LevelOutcome outcome,
+              simulation::simulate_level(resolved_.spec,
+                                         {.mode = level.mode, .concurrency = level.concurrency, .seed = level.seed},
+                                         sink, std::move(source)));
+    const results::LevelRecord record = record_of(resolved_.spec, level, outcome);
+    const std::scoped_lock lock(mutex_);
+    KVIST_TRY_VOID(store_->finish_level(id, record));
+    return outcome;
+  }
+
+  Result<std::int64_t> begin_level(std::size_t position) {
+    if (options_.stop.stop_requested()) return fail(ErrorCode::kCancelled, "interrupted");
+    const PlannedLevel& level = levels_[position];
+    results::LevelRecord head;
+    head.mode = level.mode;
+    head.concurrency = level.concurrency;
+    head.repetition = level.repetition;
+    head.seed = level.seed;
+    const std::scoped_lock lock(mutex_);
+    return store_->begin_level(run_, static_cast<std::int64_t>(position), head);
+  }
+
+  /// Of several failures the one of the earliest level counts, and none that only follows from another.
+  void note_failure(std::size_t position, Error error) {
+    const bool follows = given_up_ && error.code == ErrorCode::kCancelled;
+    given_up_ = true;
+    if (follows || (outcome_.sweep.failure && failed_at_ < position)) return;
+    failed_at_ = position;
+    outcome_.sweep.failure = std::move(error).in(describe(levels_[position], sweep_.method.repetitions));
+  }
+
+  void note_success(std::size_t position, const simulation::LevelOutcome& done, const TurnCounts& counts,
+                    double busy_s) {
+    ++outcome_.sweep.levels_done;
+    const double simulated_s = to_seconds(done.ended - TimePoint{});
+    SimulationSpeed& speed = outcome_.speed;
+    speed.simulated_s += simulated_s;
+    speed.output_tokens += done.output_tokens;
+    speed.steps += done.steps;
+    speed.events += done.events;
+    speed.busy_s += busy_s;
+    options_.progress(fmt::format("{}: {} turns, {} failed{}, {:.0f} s in {:.2f} s",
+                                  describe(levels_[position], sweep_.method.repetitions), counts.turns, counts.failed,
+                                  counts.failed > 0 ? " (" + counts.first_error + ")" : "", simulated_s, busy_s));
+  }
+
+  Result<void> report() {
+    KVIST_TRY_VOID(store_->finish_run(run_, utc_now(), outcome_.speed.wall_s));
+    if (outcome_.sweep.levels_done == 0) return {};
+    return report_outcome(*store_, run_, sweep_, outcome_.sweep);
+  }
+
+  const spec::SweepSpec& sweep_;  // as it was written: what is stored and reported
+  const ResolvedSweep resolved_;  // with what the profiles decide: what is simulated
+  const SimulatedSweepOptions& options_;
+  const std::vector<PlannedLevel> levels_;
+  std::int64_t run_ = 0;
+  std::atomic<bool> given_up_ = false;  // a level failed: the others end at their next batch of turns
+  std::mutex mutex_;                    // guards what follows
+  std::unique_ptr<results::Store> store_;
+  std::size_t failed_at_ = 0;
+  SimulatedSweepOutcome outcome_;
+};
+
+}  // namespace
+
+Result<SimulatedSweepOutcome> simulate_sweep(const spec::SweepSpec& sweep, const SimulatedSweepOptions& options) {
+  KVIST_TRY(ResolvedSweep resolved, resolve(sweep));
+  return SimulatedSweep(sweep, std::move(resolved), options).run();
+}
+
+}  // namespace kvist::sweep

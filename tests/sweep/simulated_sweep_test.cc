@@ -1,0 +1,195 @@
+#include "kvist/sweep/simulated_sweep.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+
+#include "kvist/base/yaml.h"
+#include "kvist/results/store.h"
+
+namespace kvist::sweep {
+namespace {
+
+using spec::RoutingMode;
+using testing::AllOf;
+using testing::Contains;
+using testing::HasSubstr;
+
+class SimulatedSweepTest : public testing::Test {
+ protected:
+  SimulatedSweepTest() {
+    std::string path = testing::TempDir() + "/kvist_simulated_XXXXXX";
+    EXPECT_NE(::mkdtemp(path.data()), nullptr);
+    folder_ = path;
+    sweep_.name = "test";
+    sweep_.deployment.workers.resize(2);
+    sweep_.deployment.workers[0].name = "w-0";
+    sweep_.deployment.workers[1].name = "w-1";
+    for (spec::WorkerSpec& worker : sweep_.deployment.workers) {
+      worker.kv_blocks = 1'000;
+      worker.output_length = {.mean_tokens = 30, .standard_deviation_tokens = 5};
+    }
+    sweep_.workload.starters = 2;
+    sweep_.workload.starter_tokens_min = 200;
+    sweep_.workload.starter_tokens_max = 300;
+    sweep_.workload.max_tokens = 50;
+    sweep_.method.warmup = std::chrono::seconds(2);
+    sweep_.method.snapshots = 2;
+    sweep_.method.snapshot_interval = sweep_.method.window = std::chrono::seconds(5);
+    sweep_.modes = {RoutingMode::kRoundRobin, RoutingMode::kKv};
+    sweep_.levels = {2, 6};
+    sweep_.output_directory = folder_ + "/out";
+  }
+  ~SimulatedSweepTest() override { std::filesystem::remove_all(folder_); }
+
+  Result<SimulatedSweepOutcome> try_run(unsigned threads = 1, std::stop_token stop = {}) {
+    SimulatedSweepOptions options;
+    options.threads = threads;
+    options.progress = [&](std::string_view line) { progress_.emplace_back(line); };
+    options.stop = std::move(stop);
+    return simulate_sweep(sweep_, options);
+  }
+
+  SimulatedSweepOutcome run(unsigned threads = 1, std::stop_token stop = {}) {
+    auto outcome = try_run(threads, std::move(stop));
+    EXPECT_TRUE(outcome.has_value()) << (outcome ? "" : outcome.error().message);
+    return std::move(*outcome);
+  }
+
+  static results::RunRecord stored(const SimulatedSweepOutcome& outcome) {
+    const auto store = results::Store::open(outcome.sweep.directory + "/results.sqlite");
+    EXPECT_TRUE(store.has_value());
+    return (*store)->load_run((*store)->runs()->front()).value();
+  }
+
+  std::string folder_;
+  spec::SweepSpec sweep_;
+  std::vector<std::string> progress_;
+};
+
+TEST_F(SimulatedSweepTest, LeavesTheSameFilesBehindAsALiveSweepAndSaysThatItIsSimulated) {
+  const SimulatedSweepOutcome outcome = run();
+  ASSERT_FALSE(outcome.sweep.failure.has_value()) << outcome.sweep.failure->message;
+  EXPECT_EQ(outcome.sweep.levels_done, 4U);
+  EXPECT_EQ(outcome.sweep.levels_planned, 4U);
+  for (const char* name : {"results.sqlite", "report.md", "report.json", "report.html"}) {
+    EXPECT_TRUE(std::filesystem::is_regular_file(outcome.sweep.directory + "/" + name)) << name;
+  }
+  EXPECT_FALSE(outcome.sweep.table.empty());
+  EXPECT_THAT(progress_, Contains(AllOf(HasSubstr("kv 6: "), HasSubstr("0 failed"))));
+
+  const results::RunRecord run = stored(outcome);
+  EXPECT_TRUE(run.simulated);
+  EXPECT_EQ(run.name, "test");
+  EXPECT_EQ(run.threads, 1U);
+  EXPECT_FALSE(run.finished_utc.empty());
+  const auto read = spec::read_sweep(YamlNode::parse(run.spec_yaml, "stored").value(), ".");
+  ASSERT_TRUE(read.has_value()) << read.error().message;
+  EXPECT_EQ(*read, sweep_) << "the whole configuration is stored";
+}
+
+TEST_F(SimulatedSweepTest, RecordsHoldWhatTheMethodAsksFor) {
+  sweep_.method.repetitions = 2;
+  const SimulatedSweepOutcome outcome = run();
+  const results::RunRecord run = stored(outcome);
+  ASSERT_EQ(run.levels.size(), 8U);
+  std::vector<PlannedLevel> planned;
+  for (const PlannedMode& mode : make_plan(sweep_))
+    planned.insert(planned.end(), mode.levels.begin(), mode.levels.end());
+  std::uint64_t tokens = 0;
+  for (std::size_t i = 0; i < run.levels.size(); ++i) {
+    const results::LevelRecord& level = run.levels[i];
+    EXPECT_EQ(level.mode, planned[i].mode) << "in the order of the plan";
+    EXPECT_EQ(level.concurrency, planned[i].concurrency);
+    EXPECT_EQ(level.repetition, planned[i].repetition);
+    EXPECT_EQ(level.seed, planned[i].seed);
+    EXPECT_EQ(level.measure_from, TimePoint(std::chrono::seconds(2)));
+    EXPECT_EQ(level.measure_to, TimePoint(std::chrono::seconds(12)));
+    EXPECT_EQ(level.snapshots.size(), 2U);
+    EXPECT_EQ(level.workers.size(), 2U);
+    std::uint64_t of_turns = 0;
+    std::uint64_t of_workers = 0;
+    for (const auto& turn : level.turns) {
+      EXPECT_EQ(turn.outcome, workload::TurnOutcome::kSucceeded) << turn.error;
+      of_turns += turn.completion_tokens;
+    }
+    for (const auto& worker : level.workers) of_workers += worker.generated_tokens;
+    EXPECT_GT(of_turns, 0U);
+    EXPECT_EQ(of_turns, of_workers) << "tokens out are tokens in";
+    tokens += of_turns;
+  }
+  EXPECT_EQ(outcome.speed.output_tokens, tokens);
+  EXPECT_GE(outcome.speed.simulated_s, 8 * 12);
+}
+
+TEST_F(SimulatedSweepTest, TheNumberOfThreadsChangesNothing) {
+  sweep_.method.repetitions = 3;
+  const results::RunRecord one = stored(run(1));
+  const results::RunRecord four = stored(run(4));
+  ASSERT_EQ(one.levels.size(), four.levels.size());
+  for (std::size_t i = 0; i < one.levels.size(); ++i) {
+    EXPECT_EQ(one.levels[i].seed, four.levels[i].seed);
+    ASSERT_EQ(one.levels[i].turns.size(), four.levels[i].turns.size());
+    for (std::size_t t = 0; t < one.levels[i].turns.size(); ++t) {
+      EXPECT_EQ(one.levels[i].turns[t].ended, four.levels[i].turns[t].ended);
+      EXPECT_EQ(one.levels[i].turns[t].worker, four.levels[i].turns[t].worker);
+    }
+  }
+}
+
+TEST_F(SimulatedSweepTest, TheGivenFolderIsNotPartOfTheStoredSpecification) {
+  SimulatedSweepOptions options;
+  options.output_directory = folder_ + "/elsewhere";
+  options.progress = [](std::string_view) {};
+  const auto outcome = simulate_sweep(sweep_, options);
+  ASSERT_TRUE(outcome.has_value());
+  EXPECT_THAT(outcome->sweep.directory, HasSubstr("/elsewhere/test-"));
+  EXPECT_THAT(stored(*outcome).spec_yaml, HasSubstr(sweep_.output_directory));
+}
+
+TEST_F(SimulatedSweepTest, AWorkloadThatCannotBeDrivenIsRefusedBeforeAnythingIsWritten) {
+  sweep_.workload.starters = 0;
+  const auto outcome = try_run();
+  ASSERT_FALSE(outcome.has_value());
+  EXPECT_THAT(outcome.error().message, HasSubstr("starters"));
+  EXPECT_FALSE(std::filesystem::exists(sweep_.output_directory));
+}
+
+TEST_F(SimulatedSweepTest, AnUnknownProfileIsRefusedWithTheWorkersName) {
+  sweep_.deployment.workers[1].profile.emplace().gpu = "abacus";
+  const auto outcome = try_run();
+  ASSERT_FALSE(outcome.has_value());
+  EXPECT_THAT(outcome.error().message, AllOf(HasSubstr("w-1"), HasSubstr("abacus"), HasSubstr("h200")));
+}
+
+TEST_F(SimulatedSweepTest, AnInterruptEndsItAndKeepsTheFinishedLevels) {
+  std::stop_source stop;
+  SimulatedSweepOptions options;
+  options.threads = 1;
+  options.stop = stop.get_token();
+  options.progress = [&](std::string_view line) {
+    if (line.find("round_robin 6: ") != std::string_view::npos) stop.request_stop();
+  };
+  const auto outcome = simulate_sweep(sweep_, options);
+  ASSERT_TRUE(outcome.has_value());
+  ASSERT_TRUE(outcome->sweep.failure.has_value());
+  EXPECT_EQ(outcome->sweep.failure->code, ErrorCode::kCancelled);
+  EXPECT_THAT(outcome->sweep.failure->message, HasSubstr("kv 2: interrupted"));
+  EXPECT_EQ(outcome->sweep.levels_done, 2U);
+  EXPECT_TRUE(outcome->sweep.files.has_value());
+  EXPECT_EQ(stored(*outcome).levels.size(), 2U);
+}
+
+TEST_F(SimulatedSweepTest, WithoutAnyLevelThereIsNoReport) {
+  std::stop_source stop;
+  stop.request_stop();
+  const SimulatedSweepOutcome outcome = run(2, stop.get_token());
+  ASSERT_TRUE(outcome.sweep.failure.has_value());
+  EXPECT_EQ(outcome.sweep.levels_done, 0U);
+  EXPECT_FALSE(outcome.sweep.files.has_value());
+}
+
+}  // namespace
+}  // namespace kvist::sweep
