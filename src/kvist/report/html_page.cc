@@ -123,6 +123,19 @@ void append_timelines(std::string& out, const RunAnalysis& analysis) {
   out += levels;
 }
 
+std::string page_around(const std::string& body, const std::string& title) {
+  std::string page = "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n";
+  page += "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>";
+  page += escape_html(title);
+  page += "</title>\n<style>";
+  page += kStyle;
+  page += kWorkerStyle;
+  page += "</style>\n</head>\n<body>\n";
+  page += body;
+  page += "</body>\n</html>\n";
+  return page;
+}
+
 }  // namespace
 
 std::string html_page(const RunAnalysis& analysis) {
@@ -132,17 +145,15 @@ std::string html_page(const RunAnalysis& analysis) {
     plots += "<h3>TTFT of all turns</h3>\n";
     append_plots(plots, ttft_distributions(analysis));
   }
-  std::string page = "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n";
-  page += "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>";
-  page += escape_html(analysis.run().name + " - " + title_of(analysis));
-  page += "</title>\n<style>";
-  page += kStyle;
-  page += kWorkerStyle;
-  page += "</style>\n</head>\n<body>\n";
-  page += html_of(build_document(analysis), plots);
-  append_timelines(page, analysis);
-  page += "</body>\n</html>\n";
-  return page;
+  std::string body = html_of(build_document(analysis), plots);
+  append_timelines(body, analysis);
+  return page_around(body, analysis.run().name + " - " + title_of(analysis));
+}
+
+std::string html_page(const std::string& title, const Document& document, const std::vector<Plot>& plots) {
+  std::string drawn;
+  if (!plots.empty()) append_plots(drawn, plots);
+  return page_around(html_of(document, drawn), title);
 }
 
 }  // namespace kvist::report
