@@ -88,6 +88,29 @@ TEST(StepTimeModel, ManyRowsAreBoundByArithmeticFewByTheWeights) {
   EXPECT_NEAR(ms(model, prefill(64)), 1 + kWeightReadMs, 0.01) << "64 tokens cost a weight read";
 }
 
+// The published systems, by hand: trtllm 43 ns per token of context, 90 us per row, 4.9 ms fixed; a batch of 20 of
+// 6,100 tokens each: 4.9 + (15.146^1.84 + 1.8^1.84)^(1/1.84) + 122,000 x 43e-6 = 4.9 + 15.311 + 5.246 ms.
+TEST(StepTimeModel, GivesTheStepTimesOfTheFit) {
+  const StepTimeModel trtllm = model_of(worker_with_profile("trtllm"));
+  EXPECT_NEAR(ms(trtllm, decode(20)), 25.31, 0.15);
+  EXPECT_NEAR(ms(trtllm, decode(40)), 33 + 0.24 * 40, 0.01) << "bound by the host";
+  EXPECT_NEAR(ms(trtllm, prefill(64, 20)), 33 + 0.24 * 20, 0.01);
+  // vLLM, 60 sequences as 64 rows: 10.18 + (15.146^1.84 + (64 x 0.1246)^1.84)^(1/1.84) + 366,000 x 54.7e-6.
+  const StepTimeModel vllm = model_of(worker_with_profile("vllm"));
+  const double rows64 = std::pow(std::pow(15.146, 1.84) + std::pow(64 * 0.1246, 1.84), 1 / 1.84);
+  EXPECT_NEAR(ms(vllm, decode(60)), 10.18 + rows64 + 366'000 * 54.7e-6, 0.05);
+  EXPECT_GT(ms(vllm, decode(65)) - ms(vllm, decode(64)), 4) << "from 64 rows to 128";
+  // EAGLE-3 drafting 3 tokens: about 1.7 ms per pass.
+  spec::WorkerSpec worker = worker_with_profile("vllm");
+  worker.speculation.enabled = true;
+  const StepTimeModel eagle = model_of(worker);
+  StepLoad load = decode(50);
+  load.draft_tokens = 150;
+  const double verify = ms(eagle, load);
+  load.draft_passes = 3;
+  EXPECT_NEAR(ms(eagle, load) - verify, 3 * 1.7, 0.15);
+}
+
 TEST(StepTimeModel, CapturedBatchesAreFastOthersHostBound) {
   const StepTimeModel model = model_of(worker_with_profile());
   const double at32 = ms(model, decode(32));
