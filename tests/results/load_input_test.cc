@@ -4,6 +4,7 @@
 
 #include <fstream>
 
+#include "kvist/spec/files.h"
 #include "kvist/spec/sweep.h"
 #include "results/store_fixture.h"
 
@@ -65,6 +66,15 @@ TEST_F(LoadInputTest, AMooncakeTraceIsLoaded) {
   ASSERT_NE(input->trace, nullptr);
   EXPECT_EQ(input->trace->requests.at(0).input_tokens, 6U);
   EXPECT_EQ(load_input({.file = path("none.jsonl")}).error().code, ErrorCode::kNotFound);
+}
+
+TEST_F(LoadInputTest, TheExampleSweepReplaysItsTrace) {
+  const auto sweep = spec::load_sweep(KVIST_SOURCE_DIR "/examples/traces/replay.yaml");
+  ASSERT_TRUE(sweep.has_value()) << sweep.error().message;
+  const auto input = load_input(sweep->workload.trace);
+  ASSERT_TRUE(input.has_value()) << input.error().message;
+  EXPECT_EQ(input->trace->requests.size(), 223U);
+  EXPECT_TRUE(workload::make_turn_source(sweep->workload, *input, 1, 1, TimePoint{}).has_value());
 }
 
 TEST_F(LoadInputTest, ARecordedLevelIsLoaded) {

@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "kvist/spec/files.h"
 #include "kvist/workload/trace_file.h"
 
 namespace kvist::workload {
@@ -85,6 +86,13 @@ TEST(TraceGenerator, PromptsGrowTurnByTurn) {
   }
   EXPECT_EQ(first_turns.size(), 1U) << "equal prompts have equal ids to their ends";
   EXPECT_GE(grown, 10U);
+}
+
+TEST(TraceGenerator, TheExampleIsWhatItsWorkloadSays) {
+  TraceOptions options;
+  options.workload = spec::load_workload(KVIST_SOURCE_DIR "/examples/traces/workload.yaml").value();
+  options.conversations = 60;
+  EXPECT_EQ(load_trace(KVIST_SOURCE_DIR "/examples/traces/chat.jsonl").value(), generate_trace(options).value());
 }
 
 TEST(TraceGenerator, RefusesWhatMakesNoTrace) {
