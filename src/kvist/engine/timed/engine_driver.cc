@@ -21,7 +21,7 @@ Result<void> EngineDriver::submit(Request request, TimePoint now) {
   if (std::ranges::any_of(arrivals_, [&](const Arrival& arrival) { return arrival.request.id == request.id; })) {
     return fail(ErrorCode::kInvalidArgument, fmt::format("request id {} is in use", request.id.value()));
   }
-  TimePoint queued = now + (intake_delay_ ? intake_delay_(core_.running(), last_decode_step_, request) : Duration::zero());
+  TimePoint queued = now + intake_delay(request);
   if (!arrivals_.empty()) queued = std::max(queued, arrivals_.back().queued);
   if (queued <= now) {
     core_.enqueue(std::move(request));
@@ -29,6 +29,14 @@ Result<void> EngineDriver::submit(Request request, TimePoint now) {
     arrivals_.push_back({.request = std::move(request), .queued = queued});
   }
   return {};
+}
+
+Duration EngineDriver::intake_delay(const Request& request) const {
+  if (!intake_delay_) return Duration::zero();
+  return intake_delay_({.running = core_.running(),
+                        .last_decode_step = last_decode_step_,
+                        .prompt_tokens = request.prompt.size(),
+                        .seed = request.seed});
 }
 
 void EngineDriver::abort(RequestId id) {

@@ -13,6 +13,7 @@
 #include "kvist/engine/core.h"
 #include "kvist/engine/executor.h"
 #include "kvist/engine/speculation.h"
+#include "kvist/perfmodel/step_time_model.h"
 
 namespace kvist::engine {
 
@@ -28,9 +29,9 @@ class EngineDriver {
 
   struct Options {
     Duration max_lateness = kMaxLateness;
-    /// From a request's arrival to its place in the engine's queue, with so many sequences running and after a last
-    /// step without prefill of that duration; none: no time.
-    std::function<Duration(std::uint32_t running, Duration last_decode_step, const Request& request)> intake_delay = {};
+    /// From a request's arrival to its place in the engine's queue; none: no time. Durations are those of this driver's
+    /// clock, faster by time_scale than the model's.
+    std::function<Duration(const perfmodel::IntakeLoad&)> intake_delay = {};
     std::unique_ptr<SpeculationPolicy> speculation = {};  ///< null: no drafts
   };
 
@@ -77,6 +78,7 @@ class EngineDriver {
     TimePoint queued;  // when it reaches the engine's queue
   };
 
+  [[nodiscard]] Duration intake_delay(const Request& request) const;
   [[nodiscard]] TimePoint start_after(TimePoint event, TimePoint now);
   void end_oldest_step(StepOutputs& outputs);
   void take_in(TimePoint until);
@@ -86,8 +88,8 @@ class EngineDriver {
   std::uint32_t max_steps_in_flight_;
   Core core_;
   Duration max_lateness_;
-  std::function<Duration(std::uint32_t, Duration, const Request&)> intake_delay_;
-  Duration last_decode_step_{};  // of the latest step without prefill that has begun
+  std::function<Duration(const perfmodel::IntakeLoad&)> intake_delay_;
+  Duration last_decode_step_{};         // of the latest step without prefill that has begun
   std::deque<Arrival> arrivals_;        // by time, which is the order of submission
   std::deque<StepUnderWay> under_way_;  // oldest first
   std::vector<StepPlan> spare_plans_;   // for their memory

@@ -8,6 +8,14 @@
 #include "kvist/perfmodel/step_time_model.h"
 
 namespace kvist::engine {
+namespace {
+
+/// A duration of the model on a clock that runs `scale` times faster.
+Duration scaled(Duration modelled, double scale) {
+  return Duration(std::llround(static_cast<double>(modelled.count()) / scale));
+}
+
+}  // namespace
 
 CoreOptions core_options(const spec::WorkerSpec& worker) {
   return {.model = worker.model,
@@ -26,14 +34,9 @@ Result<std::unique_ptr<EngineDriver>> make_timed_engine(const spec::WorkerSpec& 
                                                         const text::Tokenizer& tokenizer) {
   KVIST_TRY(const perfmodel::StepTimeModel step_time, perfmodel::StepTimeModel::of(worker));
   EngineDriver::Options driver;
-  driver.intake_delay = [step_time, scale = worker.time_scale](std::uint32_t running, Duration last_decode_step,
-                                                               const Request& request) {
-    const Duration unscaled = step_time.intake_delay(
-        {.running = running,
-         .last_decode_step = Duration(std::llround(static_cast<double>(last_decode_step.count()) * scale)),
-         .prompt_tokens = request.prompt.size(),
-         .seed = request.seed});
-    return Duration(std::llround(static_cast<double>(unscaled.count()) / scale));
+  driver.intake_delay = [step_time, scale = worker.time_scale](perfmodel::IntakeLoad load) {
+    load.last_decode_step = scaled(load.last_decode_step, 1 / scale);
+    return scaled(step_time.intake_delay(load), scale);
   };
   driver.speculation = make_speculation_policy(worker.speculation, step_time);
   TimedExecutor::Options executor{.step_time = step_time,
