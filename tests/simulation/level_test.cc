@@ -2,42 +2,186 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdint>
+#include <map>
 #include <utility>
 #include <vector>
 
 #include "kvist/spec/files.h"
+#include "simulation/runs.h"
 
 namespace kvist::simulation {
 namespace {
 
-struct LevelRun {
-  LevelOutcome outcome;
-  std::vector<workload::TurnSample> turns;
+using spec::RoutingMode;
+using workload::TurnOutcome;
+
+struct Counts {
+  std::uint64_t turns, output_tokens, steps, prompt_tokens, cached_tokens;
+  friend bool operator==(const Counts&, const Counts&) = default;
+  friend void PrintTo(const Counts& c, std::ostream* out) {
+    *out << fmt::format("{{{}, {}, {}, {}, {}}}", c.turns, c.output_tokens, c.steps, c.prompt_tokens, c.cached_tokens);
+  }
 };
 
-LevelRun run_level(const spec::SweepSpec& sweep, const LevelPlan& level) {
-  LevelRun run;
-  Result<LevelOutcome> outcome =
-      simulate_level(sweep, level, [&](std::vector<workload::TurnSample> turns) -> Result<void> {
-        for (workload::TurnSample& turn : turns) run.turns.push_back(std::move(turn));
-        return {};
-      });
-  EXPECT_TRUE(outcome) << outcome.error().message;
-  if (outcome) run.outcome = std::move(*outcome);
-  return run;
+Counts counts(const LevelRun& run) {
+  Counts c{run.turns.size(), run.outcome.output_tokens, run.outcome.steps, 0, 0};
+  for (const WorkerOutcome& worker : run.outcome.workers) {
+    c.prompt_tokens += worker.total.prompt_tokens;
+    c.cached_tokens += worker.total.prefix_hit_tokens;
+  }
+  return c;
 }
 
-TEST(Level, DrivesTheDemoInBothModes) {
+// The demo's first level, to the last token. A change here means that a decision of the live system changed: the
+// scheduler, admission, the cache, routing, the workload, or the model of time.
+TEST(Level, TheDemoInVirtualTime) {
   const Result<spec::SweepSpec> sweep = spec::load_sweep(KVIST_SOURCE_DIR "/examples/sweeps/demo.yaml");
   ASSERT_TRUE(sweep) << sweep.error().message;
-  for (const spec::RoutingMode mode : sweep->modes) {
-    const LevelRun level = run_level(*sweep, {.mode = mode, .concurrency = 12, .seed = sweep->workload.seed});
-    EXPECT_EQ(level.outcome.snapshots.size(), 3U);
-    EXPECT_GT(level.turns.size(), 200U);
-    for (const workload::TurnSample& turn : level.turns) {
-      EXPECT_EQ(turn.outcome, workload::TurnOutcome::kSucceeded) << turn.error;
+  const auto demo = [&](RoutingMode mode) {
+    return counts(run_level(*sweep, {.mode = mode, .concurrency = 12, .seed = sweep->workload.seed}));
+  };
+  EXPECT_EQ(demo(RoutingMode::kRoundRobin), (Counts{224, 188'432, 48'048, 1'156'060, 892'896}));
+  EXPECT_EQ(demo(RoutingMode::kKv), (Counts{227, 190'962, 48'898, 1'170'528, 1'062'400}));
+}
+
+TEST(Level, TheSameSeedGivesTheSameRun) {
+  const spec::SweepSpec sweep = small_sweep();
+  for (const RoutingMode mode : {RoutingMode::kRoundRobin, RoutingMode::kRandom, RoutingMode::kKv}) {
+    const LevelPlan level{.mode = mode, .concurrency = 15, .seed = 5};
+    const std::vector<std::string> once = in_words(run_level(sweep, level));
+    EXPECT_EQ(once, in_words(run_level(sweep, level)));
+    EXPECT_NE(once, in_words(run_level(sweep, {.mode = mode, .concurrency = 15, .seed = 6})));
+  }
+}
+
+TEST(Level, EveryModeDrivesTheSameConversations) {
+  using Key = std::pair<ConversationId, std::uint32_t>;
+  const spec::SweepSpec sweep = small_sweep();
+  std::map<Key, std::pair<std::uint32_t, std::uint32_t>> lengths;
+  std::size_t compared = 0;
+  for (const RoutingMode mode : {RoutingMode::kRoundRobin, RoutingMode::kKv, RoutingMode::kLeastLoaded}) {
+    for (const workload::TurnSample& turn : run_level(sweep, {.mode = mode, .concurrency = 9, .seed = 3}).turns) {
+      const std::pair both(turn.prompt_tokens, turn.completion_tokens);
+      const auto [known, is_new] = lengths.try_emplace(Key(turn.conversation, turn.turn), both);
+      EXPECT_EQ(known->second, both) << turn.conversation.value() << "." << turn.turn;
+      compared += is_new ? 0 : 1;
     }
   }
+  EXPECT_GT(compared, 300U);
+}
+
+TEST(Level, ReadsWorkersAndSnapshotsInTime) {
+  spec::SweepSpec sweep = small_sweep();
+  sweep.simulation.timeline_period = std::chrono::milliseconds(500);
+  const LevelRun run = run_level(sweep, {.mode = RoutingMode::kRoundRobin, .concurrency = 30, .seed = 1});
+  EXPECT_EQ(run.outcome.measure_from, TimePoint(std::chrono::seconds(2)));
+  EXPECT_EQ(run.outcome.measure_to, TimePoint(std::chrono::seconds(12)));
+  ASSERT_EQ(run.outcome.snapshots.size(), 2U);
+  EXPECT_EQ(run.outcome.snapshots[0].at, TimePoint(std::chrono::seconds(7)));
+  EXPECT_EQ(run.outcome.snapshots[1].at, TimePoint(std::chrono::seconds(12)));
+  EXPECT_EQ(run.outcome.snapshots[1].in_flight, 30U);
+  EXPECT_GE(run.outcome.ended, run.outcome.measure_to);
+  for (const WorkerOutcome& worker : run.outcome.workers) {
+    EXPECT_EQ(worker.at_snapshots.size(), 2U);
+    ASSERT_GT(worker.timeline.size(), 24U);
+    for (std::size_t i = 0; i < worker.timeline.size(); ++i) {
+      const WorkerReading& reading = worker.timeline[i];
+      EXPECT_EQ(reading.at, TimePoint(i * sweep.simulation.timeline_period));
+      EXPECT_LE(reading.running, 4U);
+      EXPECT_LE(reading.kv_blocks_used, 400U);
+    }
+    // Busy all the time: the longest step of half a second is at least one decode step, at most a full prefill.
+    EXPECT_GT(worker.timeline[10].step_ms, 21.0F);
+    EXPECT_LT(worker.timeline[10].step_ms, 50.0F);
+    EXPECT_EQ(worker.timeline[10].running, 4U);
+  }
+}
+
+TEST(Level, HandsTurnsOnInTheOrderOfTheirEnd) {
+  const LevelRun run = run_level(small_sweep(5), {.mode = RoutingMode::kKv, .concurrency = 30, .seed = 1});
+  EXPECT_TRUE(std::ranges::is_sorted(run.turns, {}, &workload::TurnSample::ended));
+  EXPECT_GT(run.turns.size(), 256U) << "more than one batch";
+}
+
+TEST(Level, LeavesGapsOutWhereTheyAreNotWanted) {
+  spec::SweepSpec sweep = small_sweep();
+  const LevelPlan level{.mode = RoutingMode::kKv, .concurrency = 6, .seed = 1};
+  const LevelRun with = run_level(sweep, level);
+  sweep.simulation.keep_token_gaps = false;
+  const LevelRun without = run_level(sweep, level);
+  ASSERT_EQ(with.turns.size(), without.turns.size());
+  for (std::size_t i = 0; i < with.turns.size(); ++i) {
+    EXPECT_EQ(with.turns[i].gaps_ms.size() + 1, with.turns[i].chunks);
+    EXPECT_TRUE(without.turns[i].gaps_ms.empty());
+    EXPECT_EQ(with.turns[i].ended, without.turns[i].ended);
+  }
+  EXPECT_EQ(with.outcome.snapshots[0].itl_p95_ms, without.outcome.snapshots[0].itl_p95_ms);
+}
+
+TEST(Level, AClientGivesUpAndTheEngineIsFree) {
+  spec::SweepSpec sweep = small_sweep(1);
+  sweep.workload.request_timeout = std::chrono::seconds(2);
+  const LevelRun run = run_level(sweep, {.mode = RoutingMode::kRoundRobin, .concurrency = 20, .seed = 1});
+  std::uint64_t given_up = 0;
+  for (const workload::TurnSample& turn : run.turns) {
+    if (turn.outcome != TurnOutcome::kFailed) continue;
+    ++given_up;
+    EXPECT_EQ(turn.ended - turn.sent, std::chrono::seconds(2));
+    EXPECT_EQ(turn.error, "no whole answer within 2 s");
+  }
+  EXPECT_GT(given_up, 20U);
+  EXPECT_EQ(run.outcome.workers[0].total.aborted, given_up);  // each freed what it held: the invariants say so
+}
+
+TEST(Level, WhatTheDrainDoesNotEndIsBrokenOff) {
+  spec::SweepSpec sweep = small_sweep();
+  sweep.method.drain_timeout = std::chrono::milliseconds(100);
+  const LevelRun run = run_level(sweep, {.mode = RoutingMode::kKv, .concurrency = 15, .seed = 1});
+  const auto abandoned = std::ranges::count(run.turns, TurnOutcome::kAbandoned, &workload::TurnSample::outcome);
+  EXPECT_GT(abandoned, 5);
+  ASSERT_EQ(run.outcome.remarks.size(), 1U);
+  EXPECT_EQ(run.outcome.remarks[0],
+            fmt::format("{} turns had not ended 0.1 s after the last snapshot and were broken off", abandoned));
+  // One way to the gateway and one to the worker later nothing is left.
+  EXPECT_LT(run.outcome.ended - run.outcome.measure_to, std::chrono::milliseconds(200));
+}
+
+TEST(Level, AFullWorkerPushesBackAndAnotherTakesOver) {
+  spec::SweepSpec sweep = small_sweep(2);
+  for (spec::WorkerSpec& worker : sweep.deployment.workers) worker.max_waiting = 2;
+  sweep.workload.target_rps = 200;  // faster than both queues can take
+  const LevelRun run = run_level(sweep, {.mode = RoutingMode::kKv, .concurrency = 30, .seed = 1});
+  EXPECT_TRUE(std::ranges::any_of(
+      run.turns, [](const workload::TurnSample& turn) { return turn.error.starts_with("resource_exhausted: "); }));
+  EXPECT_TRUE(std::ranges::any_of(
+      run.turns, [](const workload::TurnSample& turn) { return turn.outcome == TurnOutcome::kSucceeded; }));
+}
+
+TEST(Level, AGatewayTimeOutBreaksTheStream) {
+  spec::SweepSpec sweep = small_sweep();
+  sweep.deployment.gateway.upstream_timeout = std::chrono::milliseconds(900);
+  const LevelRun run = run_level(sweep, {.mode = RoutingMode::kRoundRobin, .concurrency = 12, .seed = 1});
+  EXPECT_TRUE(std::ranges::any_of(run.turns, [](const workload::TurnSample& turn) {
+    return turn.error == "unavailable: the worker broke off its answer" && turn.chunks > 0;
+  }));
+}
+
+TEST(Level, ASinkThatFailsEndsTheRun) {
+  const auto outcome =
+      simulate_level(small_sweep(), {.mode = RoutingMode::kKv, .concurrency = 12, .seed = 1},
+                     [](const auto&) -> Result<void> { return fail(ErrorCode::kInternal, "the disk is full"); });
+  ASSERT_FALSE(outcome);
+  EXPECT_EQ(outcome.error().message, "the disk is full");
+}
+
+TEST(Level, RefusesAWorkloadThatCannotBeDriven) {
+  spec::SweepSpec sweep = small_sweep();
+  const TurnSink sink = [](const auto&) -> Result<void> { return {}; };
+  EXPECT_FALSE(simulate_level(sweep, {.mode = RoutingMode::kKv, .concurrency = 0, .seed = 1}, sink));
+  sweep.workload.starters = 0;
+  EXPECT_FALSE(simulate_level(sweep, {.mode = RoutingMode::kKv, .concurrency = 1, .seed = 1}, sink));
 }
 
 }  // namespace

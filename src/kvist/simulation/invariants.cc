@@ -31,11 +31,13 @@ void Ledger::on_turn_ended(const workload::TurnSample& sample, TimePoint now) {
                             sample.ended < sample.last_token)) {
     times_in_order_ = false;
   }
-  if (sample.outcome != workload::TurnOutcome::kSucceeded) return;
-  ++succeeded_;
-  prompt_tokens_ += sample.prompt_tokens;
-  cached_tokens_ += sample.cached_tokens;
-  completion_tokens_ += sample.completion_tokens;
+}
+
+void Ledger::on_usage(const Piece& last) {
+  ++usage_.answers;
+  usage_.prompt_tokens += last.prompt_tokens;
+  usage_.cached_tokens += last.cached_tokens;
+  usage_.completion_tokens += last.completion_tokens;
 }
 
 Violation Ledger::check() const {
@@ -87,21 +89,34 @@ Violation check_drained(const SimulatedGateway& gateway, const std::vector<Simul
 
 Violation check_tokens(const Ledger& ledger, const std::vector<SimulatedWorker>& workers) {
   engine::CoreStats sum;
+  SimulatedWorker::Lost lost;
   for (const SimulatedWorker& worker : workers) {
     const engine::CoreStats stats = worker.driver().stats();
     sum.prompt_tokens += stats.prompt_tokens;
     sum.prefix_hit_tokens += stats.prefix_hit_tokens;
     sum.generated_tokens += stats.generated_tokens;
     sum.finished += stats.finished;
+    sum.aborted += stats.aborted;
+    lost.cached_tokens += worker.lost().cached_tokens;
+    lost.output_tokens += worker.lost().output_tokens;
   }
-  const auto differ = [&](const char* what, std::uint64_t client, std::uint64_t engines) -> Violation {
-    if (client == engines || (client < engines && !ledger.all_succeeded())) return std::nullopt;
-    return fmt::format("{}: {} by the clients' usage, {} by the engines", what, client, engines);
+  const Ledger::Usage& usage = ledger.usage();
+  const auto differ = [](const char* what, std::uint64_t client, std::uint64_t aborted,
+                         std::uint64_t engines) -> Violation {
+    if (client + aborted == engines) return std::nullopt;
+    return fmt::format("{}: {} by usage and {} in aborted answers, but {} by the engines", what, client, aborted,
+                       engines);
   };
-  if (Violation v = differ("prompt tokens", ledger.prompt_tokens(), sum.prompt_tokens)) return v;
-  if (Violation v = differ("cached tokens", ledger.cached_tokens(), sum.prefix_hit_tokens)) return v;
-  if (Violation v = differ("output tokens", ledger.completion_tokens(), sum.generated_tokens)) return v;
-  return differ("answers", ledger.succeeded(), sum.finished);
+  if (Violation v = differ("answers", usage.answers, 0, sum.finished)) return v;
+  if (Violation v = differ("cached tokens", usage.cached_tokens, lost.cached_tokens, sum.prefix_hit_tokens)) return v;
+  if (Violation v = differ("output tokens", usage.completion_tokens, lost.output_tokens, sum.generated_tokens)) {
+    return v;
+  }
+  if (usage.prompt_tokens > sum.prompt_tokens || (sum.aborted == 0 && usage.prompt_tokens != sum.prompt_tokens)) {
+    return fmt::format("prompt tokens: {} by usage, {} admitted by the engines", usage.prompt_tokens,
+                       sum.prompt_tokens);
+  }
+  return std::nullopt;
 }
 
 }  // namespace kvist::simulation

@@ -28,18 +28,19 @@ class Ledger final : public TurnObserver {
 
   void on_turn_started(TimePoint now) override;
   void on_turn_ended(const workload::TurnSample& sample, TimePoint now) override;
+  void on_usage(const Piece& last) override;
 
   /// Whether the books balance, all turns having ended.
   [[nodiscard]] Violation check() const;
 
-  [[nodiscard]] std::uint64_t started() const { return started_; }
-  [[nodiscard]] std::uint64_t succeeded() const { return succeeded_; }
-  /// Of turns that succeeded, by the usage the client received.
-  [[nodiscard]] std::uint64_t prompt_tokens() const { return prompt_tokens_; }
-  [[nodiscard]] std::uint64_t cached_tokens() const { return cached_tokens_; }
-  [[nodiscard]] std::uint64_t completion_tokens() const { return completion_tokens_; }
-  /// Turns the client gave up or broke off: what the engines did for them has no usage.
-  [[nodiscard]] bool all_succeeded() const { return succeeded_ == started_; }
+  /// Answers that came to their end, and what their usage says.
+  struct Usage {
+    std::uint64_t answers = 0;
+    std::uint64_t prompt_tokens = 0;
+    std::uint64_t cached_tokens = 0;
+    std::uint64_t completion_tokens = 0;
+  };
+  [[nodiscard]] const Usage& usage() const { return usage_; }
 
  private:
   void integrate(TimePoint now);
@@ -51,14 +52,11 @@ class Ledger final : public TurnObserver {
   TimePoint last_;
   std::uint64_t started_ = 0;
   std::uint64_t ended_ = 0;
-  std::uint64_t succeeded_ = 0;
   std::uint64_t peak_ = 0;
   std::int64_t integral_ns_ = 0;  // of turns in flight over the window
   std::int64_t sojourn_ns_ = 0;   // of all turns within the window
   bool times_in_order_ = true;
-  std::uint64_t prompt_tokens_ = 0;
-  std::uint64_t cached_tokens_ = 0;
-  std::uint64_t completion_tokens_ = 0;
+  Usage usage_;
 };
 
 /// Nothing is left in the engine: no request, no step, every block free again, every request that came ended.
@@ -66,8 +64,8 @@ class Ledger final : public TurnObserver {
 /// Nothing is left in the gateway: no request, no load booked, every worker available; each request ended once; the
 /// index holds of each worker as many blocks as the worker.
 [[nodiscard]] Violation check_drained(const SimulatedGateway& gateway, const std::vector<SimulatedWorker>& workers);
-/// Tokens in = tokens out: what the clients' usage sums up to is what the engines counted, exactly where every turn
-/// succeeded, else as a bound.
+/// Tokens in = tokens out: what the answers' usage sums up to, with what was lost by those that were aborted, is what
+/// the engines counted. Of prompts it can only be said that the engines admitted those of all whole answers.
 [[nodiscard]] Violation check_tokens(const Ledger& ledger, const std::vector<SimulatedWorker>& workers);
 
 }  // namespace kvist::simulation

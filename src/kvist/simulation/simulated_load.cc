@@ -87,6 +87,7 @@ void SimulatedLoad::on_step(const StepMessage& step) {
   for (const AnswerHead& head : step.heads) take_head(head);
   std::uint32_t chunks = 0;
   for (const Piece& piece : step.pieces) {
+    if (piece.is_last) observer_->on_usage(piece);
     Turn* const turn = turns_.find(piece.turn);
     if (turn == nullptr) continue;  // given up before
     if (piece.text_bytes > 0) {

@@ -25,6 +25,8 @@ class TurnObserver {
   virtual ~TurnObserver() = default;
   virtual void on_turn_started(TimePoint now) = 0;
   virtual void on_turn_ended(const workload::TurnSample& sample, TimePoint now) = 0;
+  /// An answer came to its end, with this usage; also of a turn that had been given up before.
+  virtual void on_usage(const Piece& last) = 0;
 };
 
 /// Carries out what a TurnSource wants, as loadgen/service.cc and loadgen/turn_call.cc do over HTTP: the same source,

@@ -42,17 +42,14 @@ void SimulatedWorker::on_timer(const Event& event) {
 
 void SimulatedWorker::run() {
   const TimePoint now = time_->now();
-  const std::optional<TimePoint> end = driver_->next_wakeup();
-  if (end && *end <= now) {
-    longest_step_ = std::max(longest_step_, now - step_began_);
-    step_began_ = now;
-  } else if (!end) {
-    step_began_ = now;
-  }
-  engine::StepOutputs outputs = driver_->poll(now);
+  const std::optional<TimePoint> end = driver_->step_end();
+  if (end && *end <= now) longest_step_ = std::max(longest_step_, now - step_began_);
+  driver_->poll(now, outputs_);
+  // The device computes one step after the other: the next begins where this one ended.
+  if (driver_->step_end() != end) step_began_ = now;
   arm();
-  if (!outputs.events.empty()) network_->kv_events_to_gateway(id_, std::move(outputs.events));
-  if (!outputs.outputs.empty()) send(outputs.outputs);
+  if (!outputs_.events.empty()) network_->kv_events_to_gateway(id_, std::exchange(outputs_.events, {}));
+  if (!outputs_.outputs.empty()) send(outputs_.outputs);
 }
 
 void SimulatedWorker::arm() {
@@ -69,7 +66,11 @@ void SimulatedWorker::send(const std::vector<engine::RequestOutput>& outputs) {
   step.pieces.reserve(outputs.size());
   step.text.reserve(outputs.size());
   for (const engine::RequestOutput& output : outputs) {
-    if (output.finish == engine::FinishReason::kAborted) continue;  // nobody listens any more
+    if (output.finish == engine::FinishReason::kAborted) {  // nobody listens any more
+      lost_.cached_tokens += output.cached_tokens;
+      lost_.output_tokens += output.output_tokens;
+      continue;
+    }
     Piece piece{.turn = TurnId(output.id.value()), .text_begin = static_cast<std::uint32_t>(step.text.size())};
     // The timed engine's answers are ASCII prose, so no character is ever split between steps.
     for (const TokenId token : output.tokens) tokenizer_->decode(token, step.text);

@@ -20,6 +20,11 @@ namespace kvist::simulation {
 /// that arrives at the same instant is there; at the end of a step its KV events go out, then its tokens. One thread.
 class SimulatedWorker {
  public:
+  struct Lost {
+    std::uint64_t cached_tokens = 0;
+    std::uint64_t output_tokens = 0;
+  };
+
   /// Tokenizer, clock and network outlive it.
   SimulatedWorker(WorkerId id, std::unique_ptr<engine::EngineDriver> driver, const text::ByteTokenizer& tokenizer,
                   VirtualTime& time, Network& network);
@@ -31,6 +36,8 @@ class SimulatedWorker {
 
   [[nodiscard]] const engine::EngineDriver& driver() const { return *driver_; }
   [[nodiscard]] bool idle() const { return driver_->core().idle(); }
+  /// What answers had come to that ended because the client left: nobody hears of it.
+  [[nodiscard]] const Lost& lost() const { return lost_; }
   /// The longest step that ended since the last call; zero where none did.
   [[nodiscard]] Duration take_longest_step();
 
@@ -47,9 +54,11 @@ class SimulatedWorker {
   Network* network_;
   bool wake_posted_ = false;
   std::uint64_t armings_ = 0;
-  std::optional<TimePoint> armed_;  // when the next step ends
+  std::optional<TimePoint> armed_;  // when the driver has something to do
+  engine::StepOutputs outputs_;     // of the last poll: a member to keep its memory
   TimePoint step_began_;            // of the oldest step under way
   Duration longest_step_{};
+  Lost lost_;
 };
 
 }  // namespace kvist::simulation
