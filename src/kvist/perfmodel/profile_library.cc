@@ -102,7 +102,7 @@ ProfileLibrary::ProfileLibrary(std::span<const EmbeddedFile> files) {
           return parsed->name;
         }
       }();
-      KVIST_CHECK(file.path.ends_with("/" + name + ".yaml"), path + " describes " + name);
+      KVIST_CHECK(file.path.ends_with(fmt::format("/{}.yaml", name)), fmt::format("{} describes {}", path, name));
       parts.emplace(name, std::move(*parsed));
     };
     if (file.path.starts_with("gpus/")) {
