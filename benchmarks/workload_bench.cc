@@ -3,6 +3,7 @@
 #include <benchmark/benchmark.h>
 
 #include "kvist/workload/recorder.h"
+#include "kvist/workload/trace_prompt.h"
 #include "kvist/workload/turn_clock.h"
 
 namespace kvist::workload {
@@ -32,6 +33,16 @@ void steps_of_64_turns(benchmark::State& state) {
   state.SetItemsProcessed(static_cast<std::int64_t>(state.iterations()) * kTurnsAtOnce * kChunks);
 }
 BENCHMARK(steps_of_64_turns)->Name("workload/record_chunk_of_an_answer");
+
+/// The text of a Mooncake request of 8,192 tokens: 16 ids.
+void prompt_of_a_trace(benchmark::State& state) {
+  const TracePrompts prompts(1, 512);
+  TraceRequest request{.at = {}, .input_tokens = 8'192, .output_tokens = 1, .hash_ids = {}};
+  for (std::uint64_t id = 0; id < 16; ++id) request.hash_ids.push_back(id);
+  for (auto _ : state) benchmark::DoNotOptimize(prompts.message_of(request, 0).data());
+  state.SetBytesProcessed(static_cast<std::int64_t>(state.iterations()) * request.input_tokens);
+}
+BENCHMARK(prompt_of_a_trace)->Name("workload/prompt_of_8192_trace_tokens");
 
 }  // namespace
 }  // namespace kvist::workload

@@ -143,7 +143,7 @@ Result<Trace> generate_trace(const TraceOptions& options) {
     ConversationDraft(options, starter_tokens, conversation, begins).append_to(drafts);
     begins += from_seconds(random.exponential(1 / w.target_rps));
   }
-  std::ranges::stable_sort(drafts, {}, &Draft::at);
+  std::ranges::sort(drafts, {}, [](const Draft& d) { return std::tuple(d.at, d.conversation, d.turn); });
 
   BlockIds ids(w.trace.tokens_per_hash, starter_tokens);
   Trace trace;
