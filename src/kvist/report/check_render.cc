@@ -162,6 +162,10 @@ Table verdict_table(const ReferenceCheck& check) {
 void add_reference_check(Document& document, const ReferenceCheck& check, int heading_level) {
   document.push_back(Heading{heading_level, "Verdicts"});
   document.push_back(verdict_table(check));
+  add_figure_tables(document, check, heading_level);
+}
+
+void add_figure_tables(Document& document, const ReferenceCheck& check, int heading_level) {
   for (const NamedFigure& named : published_figures()) {
     std::vector<const FigureCheck*> checks;
     for (const FigureCheck& figure : check.figures) {

@@ -81,7 +81,7 @@ FigureCheck check_figure(const RunAnalysis& analysis, const ReferenceCheck& chec
     LevelDeviation level;
     level.concurrency = published.concurrency;
     level.published = *value;
-    const MeasuredLevel* measured = analysis.find(mode, published.concurrency);
+    const MeasuredLevel* measured = analysis.find(stand_in(analysis, mode), published.concurrency);
     if (measured != nullptr) level.measured = measured->spread(named.figure);
     level.deviation = deviation_of(level.measured, *value, result.in_points());
     level.within_range = level.measured && *value >= level.measured->min && *value <= level.measured->max;
@@ -110,6 +110,11 @@ std::string_view to_string(Verdict verdict) {
 
 std::size_t ReferenceCheck::count(Verdict verdict) const {
   return static_cast<std::size_t>(std::ranges::count(figures, verdict, &FigureCheck::verdict));
+}
+
+spec::RoutingMode stand_in(const RunAnalysis& analysis, spec::RoutingMode published) {
+  const bool has_dynamo = std::ranges::find(analysis.modes(), spec::RoutingMode::kDynamo) != analysis.modes().end();
+  return published == spec::RoutingMode::kKv && has_dynamo ? spec::RoutingMode::kDynamo : published;
 }
 
 ReferenceCheck check_against(const RunAnalysis& analysis, Reference reference, CheckRules rules) {

@@ -66,11 +66,17 @@ struct ReferenceCheck {
   [[nodiscard]] std::size_t count(Verdict verdict) const;
 };
 
+/// The run's mode that a published one is compared with: itself; but the published kv_aware is NVIDIA Dynamo's router,
+/// so where a run has the mode dynamo it stands for kv.
+[[nodiscard]] spec::RoutingMode stand_in(const RunAnalysis& analysis, spec::RoutingMode published);
+
 /// Compares every figure the reference has with the run's mean over repetitions.
 [[nodiscard]] ReferenceCheck check_against(const RunAnalysis& analysis, Reference reference, CheckRules rules);
 
 /// Tables side by side (published, measured, deviation), then the verdicts, under headings of `heading_level`.
 void add_reference_check(Document& document, const ReferenceCheck& check, int heading_level);
+/// The tables alone.
+void add_figure_tables(Document& document, const ReferenceCheck& check, int heading_level);
 /// The verdicts alone.
 [[nodiscard]] Table verdict_table(const ReferenceCheck& check);
 [[nodiscard]] std::string reference_check_markdown(const RunAnalysis& analysis, const ReferenceCheck& check);

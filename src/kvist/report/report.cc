@@ -1,13 +1,11 @@
 #include "kvist/report/report.h"
 
-#include <fmt/format.h>
-
-#include <cerrno>
 #include <filesystem>
-#include <fstream>
 #include <system_error>
+#include <vector>
 
 #include "kvist/report/html_page.h"
+#include "kvist/report/output_file.h"
 #include "kvist/report/reference_json.h"
 #include "kvist/report/run_analysis.h"
 #include "kvist/report/sweep_document.h"
@@ -16,44 +14,6 @@
 
 namespace kvist::report {
 namespace {
-
-Error write_error(const std::filesystem::path& path, const std::string& reason) {
-  return {ErrorCode::kInternal, fmt::format("{}: cannot be written: {}", path.string(), reason)};
-}
-
-/// Written beside its place and moved there: a reader never sees half a report.
-class FileWriter {
- public:
-  explicit FileWriter(std::filesystem::path path) : path_(std::move(path)), partial_(path_) {
-    partial_ += ".partial";
-    errno = 0;
-    file_.open(partial_, std::ios::binary | std::ios::trunc);
-  }
-
-  void append(const std::string& text) { file_ << text; }
-
-  [[nodiscard]] Result<std::string> finish() {
-    file_.close();
-    if (!file_) {
-      return std::unexpected(write_error(path_, std::generic_category().message(errno == 0 ? EIO : errno)));
-    }
-    std::error_code error;
-    std::filesystem::rename(partial_, path_, error);
-    if (error) return std::unexpected(write_error(path_, error.message()));
-    return path_.string();
-  }
-
- private:
-  std::filesystem::path path_;
-  std::filesystem::path partial_;
-  std::ofstream file_;
-};
-
-Result<std::string> write_file(const std::filesystem::path& path, const std::string& text) {
-  FileWriter file(path);
-  file.append(text);
-  return file.finish();
-}
 
 /// timeline.csv, begun with the first level that has timelines.
 class TimelineFile {
@@ -81,7 +41,7 @@ class TimelineFile {
 
  private:
   std::filesystem::path path_;
-  std::optional<FileWriter> file_;
+  std::optional<OutputFile> file_;
 };
 
 Result<ReportFiles> write_files(const RunAnalysis& analysis, const std::filesystem::path& folder,

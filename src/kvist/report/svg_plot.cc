@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <iterator>
+#include <string_view>
 
 #include "kvist/report/document.h"
 
@@ -27,8 +28,10 @@ class Drawing {
         x_(plot.x_kind, values(plot, true)),
         y_(AxisScale::Kind::kLinearFromZero, values(plot, false)) {}
 
-  void draw() {
-    append("<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">\n", kWidth, kHeight, escape_html(plot_.title));
+  /// `place`: further attributes of the element.
+  void draw(std::string_view place = {}) {
+    append("<svg {}viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">\n", place, kWidth, kHeight,
+           escape_html(plot_.title));
     draw_y_axis();
     draw_x_axis();
     for (const PlotSeries& series : plot_.series) draw_band(series);
@@ -154,6 +157,63 @@ std::string render_svg(const Plot& plot) {
   Drawing(plot, out).draw();
   out += "</figure>\n";
   return out;
+}
+
+namespace {
+
+constexpr double kTitleHeight = 26;
+constexpr double kLegendRow = 20;
+constexpr double kMargin = 12;
+
+// Light, whatever surrounds it: it is shown as an image.
+constexpr std::string_view kSheetStyle = R"css(
+text { font: 11px system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; fill: #5b6573; }
+text.title { font-size: 14px; font-weight: 600; fill: #1c2330; } text.legend { font-size: 12px; fill: #1c2330; }
+.grid { stroke: #dde2e8; } .base { stroke: #5b6573; } .band { opacity: .18; }
+.line { fill: none; stroke-width: 2; stroke-linejoin: round; stroke-linecap: round; } .dashed { stroke-dasharray: 5 4; }
+.mark { stroke-width: 1.5; } .mark.hollow { fill: #ffffff; }
+.s0 { stroke: #6b7785; } .b0, .mark.s0:not(.hollow) { fill: #6b7785; }
+.s1 { stroke: #1668c7; } .b1, .mark.s1:not(.hollow) { fill: #1668c7; }
+.s2 { stroke: #c2560a; } .b2, .mark.s2:not(.hollow) { fill: #c2560a; }
+.s3 { stroke: #17805a; } .b3, .mark.s3:not(.hollow) { fill: #17805a; }
+.s4 { stroke: #8a3fb5; } .b4, .mark.s4:not(.hollow) { fill: #8a3fb5; }
+)css";
+
+void append_sheet_legend(std::string& out, const std::vector<PlotSeries>& series) {
+  double y = kMargin + 8;
+  for (const PlotSeries& s : series) {
+    out += fmt::format(
+        "<path class=\"line s{0}{1}\" d=\"M{2} {3}h30\"/><circle class=\"mark s{0}{4}\" cx=\"{5}\" cy=\"{3}\" "
+        "r=\"3.5\"/>"
+        "<text class=\"legend\" x=\"{6}\" y=\"{7}\">{8}</text>\n",
+        s.colour, s.dashed ? " dashed" : "", kMargin, y, s.dashed ? " hollow" : "", kMargin + 15, kMargin + 38, y + 4,
+        escape_html(s.name));
+    y += kLegendRow;
+  }
+}
+
+}  // namespace
+
+std::string render_svg_sheet(const std::vector<Plot>& plots, std::size_t columns) {
+  const std::size_t rows = (plots.size() + columns - 1) / columns;
+  const double top = plots.empty() ? 0 : kMargin + kLegendRow * static_cast<double>(plots.front().series.size());
+  const double width = kWidth * static_cast<double>(columns) + 2 * kMargin;
+  const double height = top + static_cast<double>(rows) * (kHeight + kTitleHeight) + kMargin;
+  std::string out = fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" viewBox=\"0 0 {0} {1}\">\n<style>{2}"
+      "</style>\n<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n",
+      width, height, kSheetStyle);
+  if (!plots.empty()) append_sheet_legend(out, plots.front().series);
+  for (std::size_t i = 0; i < plots.size(); ++i) {
+    const double x = kMargin + kWidth * static_cast<double>(i % columns);
+    const double y = top + (kHeight + kTitleHeight) * static_cast<double>(i / columns);
+    out += fmt::format("<text class=\"title\" x=\"{:.0f}\" y=\"{:.0f}\">{}</text>\n", x + kLeft, y + 19,
+                       escape_html(plots[i].title));
+    Drawing(plots[i], out)
+        .draw(
+            fmt::format("x=\"{:.0f}\" y=\"{:.0f}\" width=\"{}\" height=\"{}\" ", x, y + kTitleHeight, kWidth, kHeight));
+  }
+  return out + "</svg>\n";
 }
 
 }  // namespace kvist::report

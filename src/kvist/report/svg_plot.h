@@ -35,4 +35,8 @@ struct Plot {
 /// A <figure> with title, legend and drawing. All text is escaped.
 [[nodiscard]] std::string render_svg(const Plot& plot);
 
+/// Plots of the same series as one file of its own, `columns` beside each other, with one legend and its own style
+/// sheet.
+[[nodiscard]] std::string render_svg_sheet(const std::vector<Plot>& plots, std::size_t columns);
+
 }  // namespace kvist::report

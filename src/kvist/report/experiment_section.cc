@@ -1,0 +1,183 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "kvist/report/experiment_run.h"
+#include "kvist/report/figures.h"
+#include "kvist/report/mode_names.h"
+#include "kvist/report/model_facts.h"
+
+namespace kvist::report {
+namespace {
+
+/// "max_batch_size" as "max batch size".
+std::string words_of(std::string key) {
+  std::ranges::replace(key, '_', ' ');
+  return key;
+}
+
+Table deployment_table(const ExperimentRun& run) {
+  Table table;
+  table.columns = {{"Published deployment", Align::kLeft}, {"Value", Align::kLeft}};
+  for (const auto& [key, value] : run.check.reference.deployment) table.rows.push_back({words_of(key), value});
+  return table;
+}
+
+std::string memory_text(const spec::WorkerSpec& worker) {
+  return fmt::format("{} batch slots, {} KV blocks of {} tokens ({} tokens) per worker", worker.max_batch_size,
+                     format_count(worker.kv_blocks), worker.block_size,
+                     format_count(std::uint64_t{worker.kv_blocks} * worker.block_size));
+}
+
+void add_simulated_as(Document& document, const ExperimentRun& run) {
+  const spec::SweepSpec& sweep = run.run.sweep();
+  Bullets bullets;
+  for (const ModelFacts& facts : model_facts(sweep)) {
+    std::string text = " " + facts.profile.title;
+    const std::string origins = origin_counts(facts.profile);
+    if (!origins.empty()) text += fmt::format(" (facts and coefficients by origin: {})", origins);
+    bullets.items.push_back({strong("Model:"), {std::move(text)}});
+    for (const std::string& reason : facts.profile.extrapolation.reasons) {
+      bullets.items.push_back({strong("Extrapolated:"), {" " + reason}});
+    }
+  }
+  if (!sweep.deployment.workers.empty()) {
+    bullets.items.push_back(
+        {strong("Workers:"),
+         {fmt::format(" {}; {}", sweep.deployment.workers.size(), memory_text(sweep.deployment.workers.front()))}});
+  }
+  std::string modes;
+  for (const spec::RoutingMode mode : run.run.modes()) {
+    modes += fmt::format("{}{}", modes.empty() ? "" : ", ", spec::to_string(mode));
+  }
+  bullets.items.push_back({strong("Routing modes:"), {" " + modes}});
+  bullets.items.push_back(
+      {strong("Repetitions:"),
+       {fmt::format(" {} seeds per level; tables show mean ± standard deviation", sweep.method.repetitions)}});
+  bullets.items.push_back({strong("Files:"),
+                           {" "},
+                           code(fmt::format("examples/experiments/{}/sweep.yaml", run.experiment.name)),
+                           {" (the same file drives a live sweep)"}});
+  document.push_back(std::move(bullets));
+}
+
+std::string verdict_word(std::optional<bool> holds) {
+  return !holds ? std::string(kMissing) : *holds ? "holds" : "does not hold";
+}
+
+/// One bullet per observation: claim, both verdicts with their figures, why.
+void add_findings(Document& document, const std::vector<Finding>& findings) {
+  Table table;
+  table.columns = {{"Observation", Align::kLeft}, {"Kind", Align::kLeft}, {"Published figures"}, {"Simulated"}};
+  Bullets details;
+  for (const Finding& finding : findings) {
+    const Observation& o = *finding.observation;
+    table.rows.push_back(
+        {o.claim, std::string(to_string(o.kind)), verdict_word(finding.published), verdict_word(finding.simulated)});
+    Text item = {strong(o.claim + ":"),
+                 {fmt::format(" {} in the simulation: {}.", verdict_word(finding.simulated), finding.simulated_shows)}};
+    if (!finding.published_shows.empty()) item.push_back({fmt::format(" Published: {}.", finding.published_shows)});
+    if (!finding.mechanism.empty()) item.push_back({" " + finding.mechanism});
+    item.push_back({" Predicate: "});
+    item.push_back(code(o.holds_if));
+    details.items.push_back(std::move(item));
+  }
+  document.push_back(Heading{3, "What the document says, and what comes out"});
+  document.push_back(std::move(table));
+  document.push_back(std::move(details));
+}
+
+/// The figures that a changed run is judged by, beside those of the run as published.
+void add_counterfactual(Document& document, const ExperimentRun& run, const Counterfactual& counterfactual) {
+  const auto other = run.counterfactuals.find(counterfactual.name);
+  if (other == run.counterfactuals.end()) return;
+  Table table;
+  table.columns = {{"Concurrency"}, {"Mode", Align::kLeft}};
+  const std::string_view keys[] = {"ttft_p50_ms", "ttft_p95_ms", "tpot_p50_ms", "tops", "error_pct"};
+  for (const std::string_view key : keys) {
+    table.columns.push_back({fmt::format("{}", find_figure(key)->title)});
+    table.columns.push_back({"changed"});
+  }
+  for (const MeasuredLevel& level : other->second.levels()) {
+    const MeasuredLevel* before = run.run.find(level.analysis.mode, level.analysis.concurrency);
+    std::vector<std::string> row = {fmt::format("{}", level.analysis.concurrency), short_name(level.analysis.mode)};
+    for (const std::string_view key : keys) {
+      const NamedFigure& named = *find_figure(key);
+      row.push_back(named.format(before == nullptr ? std::nullopt : named.figure(before->analysis)));
+      row.push_back(named.format(named.figure(level.analysis)));
+    }
+    table.rows.push_back(std::move(row));
+  }
+  document.push_back(Heading{4, "What if: " + counterfactual.what});
+  document.push_back(std::move(table));
+}
+
+void add_expected(Document& document, const ExperimentRun& run) {
+  if (run.check.reference.expected.empty()) return;
+  Bullets bullets;
+  for (const auto& [key, value] : run.check.reference.expected) {
+    bullets.items.push_back({{fmt::format("expected {}: {}", words_of(key), format_plain(value))}});
+  }
+  document.push_back(std::move(bullets));
+}
+
+/// Where nothing is published to compare with: the simulated figures alone.
+void add_simulated_tables(Document& document, const ExperimentRun& run) {
+  Table table;
+  table.columns = {{"Concurrency"}, {"Mode", Align::kLeft}};
+  for (const NamedFigure& named : published_figures()) table.columns.push_back({std::string(named.title)});
+  for (const MeasuredLevel& level : run.run.levels()) {
+    std::vector<std::string> row = {fmt::format("{}", level.analysis.concurrency), short_name(level.analysis.mode)};
+    for (const NamedFigure& named : published_figures()) {
+      const std::optional<Spread> spread = level.spread(named.figure);
+      row.push_back(spread ? named.format(spread->mean) + " ± " + named.format(spread->standard_deviation)
+                           : std::string(kMissing));
+    }
+    table.rows.push_back(std::move(row));
+  }
+  document.push_back(Heading{3, "Simulated figures"});
+  document.push_back(std::move(table));
+}
+
+}  // namespace
+
+Result<std::string> experiment_section(const ExperimentRun& run, const std::string& image) {
+  const ExperimentFigures figures = run.figures();
+  Document head;
+  head.push_back(Heading{2, run.experiment.title});
+  head.push_back(Paragraph{{{"Published figures: "},
+                            code(fmt::format("data/reference/{}.json", run.experiment.name)),
+                            {fmt::format(", from {}.{}", run.check.reference.source,
+                                         run.check.reference.note.empty() ? "" : " " + run.check.reference.note)}}});
+  head.push_back(deployment_table(run));
+  add_expected(head, run);
+  head.push_back(Paragraph{{strong("Simulated as:")}});
+  add_simulated_as(head, run);
+  std::string section = markdown_of(head);
+  section += fmt::format("\n![{}: published and simulated curves]({})\n\n", run.experiment.title, image);
+
+  Document body;
+  if (!run.check.figures.empty()) {
+    body.push_back(Heading{3, "Verdicts"});
+    body.push_back(verdict_table(run.check));
+  }
+  KVIST_TRY(const std::vector<Finding> findings, evaluate_observations(run));
+  if (!findings.empty()) add_findings(body, findings);
+  for (const Counterfactual& counterfactual : run.experiment.counterfactuals) {
+    add_counterfactual(body, run, counterfactual);
+  }
+  section += markdown_of(body);
+  Result<std::string> notes = fill_in(run.experiment.notes, figures.lookup(ExperimentFigures::Side::kSimulated));
+  if (!notes) return std::unexpected(std::move(notes).error().in(run.experiment.name + "/notes.md"));
+  if (!notes->empty()) section += "\n### Notes\n\n" + *notes;
+  Document tables;
+  if (run.check.figures.empty()) {
+    add_simulated_tables(tables, run);
+  } else {
+    tables.push_back(Heading{3, "Tables side by side"});
+    add_figure_tables(tables, run.check, 4);
+  }
+  return section + "\n" + markdown_of(tables);
+}
+
+}  // namespace kvist::report
