@@ -15,7 +15,7 @@ Scheduler::Scheduler(Limits limits, KvManager& kv, SpeculationPolicy* speculatio
 
 void Scheduler::add(Request request, std::uint32_t output_limit) {
   const RequestId id = request.id;
-  auto sequence = std::make_unique<Sequence>(std::move(request), output_limit, kv_->pool().block_size(), ++arrivals_);
+  auto sequence = std::make_unique<Sequence>(std::move(request), output_limit, kv_->pool().block_size());
   waiting_.push_back(sequence.get());
   const bool is_new = sequences_.emplace(id, std::move(sequence)).second;
   KVIST_CHECK(is_new, "request id " + std::to_string(id.value()) + " is in use");
@@ -47,9 +47,10 @@ void Scheduler::requeue(Sequence& sequence) {
   kv_->release(sequence);
   sequence.phase = Phase::kWaiting;
   sequence.prefill_end = sequence.certain();
-  // Whoever is admitted arrived before all that wait for the first time.
-  const auto behind =
-      std::ranges::find_if(waiting_, [&](const Sequence* other) { return other->arrival > sequence.arrival; });
+  // In front of all that wait for the first time, in the order of their first admission: so at most max_batch_size
+  // requests have a slot, and running_ stays in that order too.
+  const auto behind = std::ranges::find_if(
+      waiting_, [&](const Sequence* other) { return !other->admitted || other->admission > sequence.admission; });
   waiting_.insert(behind, &sequence);
 }
 
@@ -187,6 +188,7 @@ void Scheduler::admit_waiting(StepPlan& plan, std::uint32_t& budget, std::vector
     running_.push_back(&sequence);
     if (!sequence.admitted) {
       sequence.admitted = true;
+      sequence.admission = ++admissions_;
       sequence.cached_tokens = sequence.computed;
       sequence.slot = free_slots_.back();
       free_slots_.pop_back();

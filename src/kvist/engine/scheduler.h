@@ -20,10 +20,10 @@ namespace kvist::engine {
 /// besides.
 ///
 /// Where a running sequence finds no free block (greedy admission), the last admitted one gives its blocks up and goes
-/// back to the front of the queue, to be computed again: its place there is that of its arrival. Its blocks come back
-/// when the steps that compute it have ended; until then the one in need sits out. Nothing is admitted in a step that
-/// ran out of memory. This cannot stand still: the first of the running ones is never the one to go unless it is alone,
-/// and what is alone fits. Deterministic; one thread.
+/// back to the front of the queue, to be computed again, and keeps its slot. Its blocks come back when the steps that
+/// compute it have ended; until then the one in need sits out. Nothing is admitted in a step that ran out of memory.
+/// This cannot stand still: the first of the running ones is never the one to go unless it is alone, and what is alone
+/// fits. Deterministic; one thread.
 class Scheduler {
  public:
   struct Limits {
@@ -70,11 +70,11 @@ class Scheduler {
   KvManager* kv_;
   SpeculationPolicy* speculation_;
   std::unordered_map<RequestId, std::unique_ptr<Sequence>> sequences_;  // for look-up only: its order means nothing
-  std::deque<Sequence*> waiting_;                                       // in order of arrival
-  std::vector<Sequence*> running_;                                      // in order of admission
+  std::deque<Sequence*> waiting_;                                       // preempted ones first, then by arrival
+  std::vector<Sequence*> running_;                                      // in order of first admission
   std::vector<Sequence*> slots_;                                        // null: free
   std::vector<SlotId> free_slots_;                                      // the next to be given out last
-  std::uint64_t arrivals_ = 0;
+  std::uint64_t admissions_ = 0;
   std::uint64_t preemptions_ = 0;
 };
 

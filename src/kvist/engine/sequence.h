@@ -30,7 +30,7 @@ enum class Phase : std::uint8_t {
 ///  - the first committed_blocks of them are findable, under names[0 .. committed_blocks).
 /// The members that every step touches come first, in one cache line and the next.
 struct alignas(64) Sequence {
-  Sequence(Request its_request, std::uint32_t its_output_limit, std::uint32_t block_size, std::uint64_t its_arrival)
+  Sequence(Request its_request, std::uint32_t its_output_limit, std::uint32_t block_size)
       : id(its_request.id),
         prompt_tokens(static_cast<std::uint32_t>(its_request.prompt.size())),
         final_computed(prompt_tokens + its_output_limit - 1),
@@ -38,7 +38,6 @@ struct alignas(64) Sequence {
         tokens(std::move(its_request.prompt)),
         output_limit(its_output_limit),
         total_blocks((final_computed + block_size - 1) / block_size),
-        arrival(its_arrival),
         request(std::move(its_request)) {}
 
   /// Tokens the answer has so far.
@@ -72,7 +71,7 @@ struct alignas(64) Sequence {
   std::uint32_t cached_tokens = 0;     ///< prompt tokens found in the prefix cache at its first admission
   const std::uint32_t output_limit;    ///< tokens of the answer, at most: max_tokens and the context limit
   const std::uint32_t total_blocks;    ///< blocks it can ever need
-  const std::uint64_t arrival;         ///< its number in the order of submission
+  std::uint64_t admission = 0;         ///< its number in the order of first admissions
 
   std::vector<kv::BlockId> blocks;
   std::vector<kv::BlockHash> names;  ///< of complete blocks: the prompt's from the first look-up on, the answer's later

@@ -1,0 +1,89 @@
+// Prefix deferral: a prompt whose next block another one is computing waits for it.
+#include <gtest/gtest.h>
+
+#include "engine/driver.h"
+#include "engine/scripted_executor.h"
+#include "kvist/engine/core.h"
+
+namespace kvist::engine {
+namespace {
+
+class CoreDeferralTest : public ::testing::TestWithParam<std::uint32_t> {
+ protected:
+  CoreDeferralTest() : driver(options(true), executor) {}
+
+  static CoreOptions options(bool deferral) {
+    return {.model = "m",
+            .block_size = 4,
+            .kv_blocks = 256,
+            .max_batch_size = 8,
+            .max_num_tokens = 64,
+            .max_model_len = 256,
+            .max_waiting = 16,
+            .max_steps_in_flight = GetParam(),
+            .prefix_deferral = deferral};
+  }
+  static Request twin(std::uint64_t id, std::uint32_t prompt = 41) { return request_of(id, prompt_of(prompt), 3); }
+
+  ScriptedExecutor executor;
+  Driver driver;
+};
+
+TEST_P(CoreDeferralTest, EqualPromptsPrefillOnce) {
+  ScriptedExecutor plain_executor;
+  Driver plain(options(false), plain_executor);
+  for (std::uint64_t id = 1; id <= 5; ++id) {
+    ASSERT_TRUE(driver.core.submit(twin(id)));
+    ASSERT_TRUE(plain.core.submit(twin(id)));
+  }
+  driver.run_until_idle();
+  plain.run_until_idle();
+  // 41 tokens once; the others compute what follows their 10 cached blocks: one token each.
+  EXPECT_EQ(driver.core.stats().prefilled_tokens, 41U + 4U);
+  EXPECT_EQ(driver.core.stats().prefix_hit_tokens, 4U * 40U);
+  for (std::uint64_t id = 2; id <= 5; ++id) EXPECT_EQ(driver.seen[RequestId(id)].cached_tokens, 40U);
+  // Without it they are computed beside each other, as far as the budget goes.
+  EXPECT_GT(plain.core.stats().prefilled_tokens, 41U + 4U);
+  for (std::uint64_t id = 1; id <= 5; ++id) {
+    EXPECT_EQ(driver.seen[RequestId(id)].tokens, plain.seen[RequestId(id)].tokens);
+  }
+}
+
+TEST_P(CoreDeferralTest, ThoseBehindItGoAhead) {
+  ASSERT_TRUE(driver.core.submit(twin(1, 120)));  // two steps
+  ASSERT_TRUE(driver.core.submit(twin(2, 120)));
+  ASSERT_TRUE(driver.core.submit(request_of(3, prompt_of(20, 1'000), 3)));
+  driver.run(2);
+  EXPECT_EQ(executor.admitted(), (std::vector<RequestId>{RequestId(1), RequestId(3)}));
+  EXPECT_EQ(driver.core.stats().waiting, 1U);
+  driver.run_until_idle();
+  EXPECT_EQ(driver.core.stats().prefilled_tokens, 120U + 4U + 20U);
+}
+
+TEST_P(CoreDeferralTest, OnlyTheSharedPartIsWaitedFor) {
+  std::vector<TokenId> longer = prompt_of(40);
+  for (std::uint32_t i = 0; i < 21; ++i) longer.emplace_back(2'000 + i);
+  ASSERT_TRUE(driver.core.submit(twin(1)));
+  ASSERT_TRUE(driver.core.submit(request_of(2, longer, 3)));
+  ASSERT_TRUE(driver.core.submit(twin(3, 3)));  // no complete block: nothing to wait for
+  driver.run(1);
+  EXPECT_EQ(executor.admitted(), (std::vector<RequestId>{RequestId(1), RequestId(3)}));
+  driver.run_until_idle();
+  EXPECT_EQ(driver.seen[RequestId(2)].cached_tokens, 40U);
+  EXPECT_EQ(driver.core.stats().prefilled_tokens, 41U + 3U + 21U);
+}
+
+TEST_P(CoreDeferralTest, AnAbortedPrefillIsTakenOverByTheNext) {
+  for (std::uint64_t id = 1; id <= 3; ++id) ASSERT_TRUE(driver.core.submit(twin(id, 120)));
+  ASSERT_TRUE(driver.begin());
+  driver.core.abort(RequestId(1));
+  driver.run_until_idle();
+  EXPECT_EQ(driver.seen[RequestId(1)].finish, FinishReason::kAborted);
+  EXPECT_EQ(driver.seen[RequestId(3)].tokens.size(), 3U);
+  EXPECT_EQ(driver.seen[RequestId(3)].cached_tokens, 116U);
+}
+
+INSTANTIATE_TEST_SUITE_P(Depth, CoreDeferralTest, ::testing::Values(1U, 2U));
+
+}  // namespace
+}  // namespace kvist::engine
