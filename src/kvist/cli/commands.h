@@ -60,4 +60,27 @@ struct TraceGenerateArguments {
 /// `kvist trace generate`: writes a trace in Mooncake's format.
 [[nodiscard]] Result<void> run_trace_generate(const TraceGenerateArguments& arguments);
 
+struct PlanCapacityArguments {
+  std::string file;
+  std::string slo;                     ///< "ttft_p95=600ms,tpot_p95=60ms"
+  std::vector<std::string> modes;      ///< instead of the file's; empty: the file's
+  std::optional<std::uint32_t> users;  ///< also: how many workers this number of users needs
+  bool knobs = false;                  ///< also: what each setting is worth
+  std::uint32_t seeds = 12;            ///< per level, at most
+  double confidence = 95;              ///< percent
+  std::uint32_t max_users = 0;         ///< 0: the gateway's max_in_flight
+  unsigned threads = 0;                ///< 0: one per core
+  std::string json;                    ///< file to write; empty: none
+  std::string html;
+};
+/// `kvist plan capacity -f FILE --slo ...`: the most users within the SLO, in virtual time.
+[[nodiscard]] Result<void> plan_capacity(const PlanCapacityArguments& arguments);
+
+struct PlanMemoryArguments {
+  std::string file;   ///< with a `deployment:` mapping
+  bool json = false;  ///< in place of the table
+};
+/// `kvist plan memory -f FILE`: the memory budget of the workers' GPUs.
+[[nodiscard]] Result<void> plan_memory(const PlanMemoryArguments& arguments);
+
 }  // namespace kvist::cli

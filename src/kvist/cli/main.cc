@@ -33,6 +33,7 @@ class CommandLine {
     add_simulate();
     add_report();
     add_trace();
+    add_plan();
   }
 
   /// Nothing where there is something to do; else the exit status.
@@ -115,6 +116,32 @@ class CommandLine {
     command->callback([this] { action_ = [this] { return run_trace_generate(trace_); }; });
   }
 
+  void add_plan() {
+    CLI::App* plan = app_.add_subcommand("plan", "what a deployment holds, before anyone rents it");
+    plan->require_subcommand(1);
+    add_plan_capacity(plan->add_subcommand("capacity", "the most users within an SLO, simulated"));
+    CLI::App* memory = plan->add_subcommand("memory", "the memory budget of the workers' GPUs");
+    memory->add_option("-f,--file", plan_memory_.file, "file with a `deployment:` mapping")->required();
+    memory->add_flag("--json", plan_memory_.json, "as JSON");
+    memory->callback([this] { action_ = [this] { return plan_memory(plan_memory_); }; });
+  }
+
+  void add_plan_capacity(CLI::App* command) {
+    PlanCapacityArguments& a = plan_capacity_;
+    command->add_option("-f,--file", a.file, "sweep file")->required();
+    command->add_option("--slo", a.slo, "limits, such as ttft_p95=600ms,tpot_p95=60ms,error=1%")->required();
+    command->add_option("--mode", a.modes, "this routing mode instead of the file's; may be repeated");
+    command->add_option("--users", a.users, "also find the number of workers that these users need");
+    command->add_flag("--knobs", a.knobs, "also find what each setting, changed alone, is worth");
+    command->add_option("--seeds", a.seeds, "seeds per level at most; clear levels need three");
+    command->add_option("--confidence", a.confidence, "of every decision, in percent");
+    command->add_option("--max-users", a.max_users, "search no further; without it, the gateway's max_in_flight");
+    command->add_option("--threads", a.threads, "levels at once; without it, one per core");
+    command->add_option("--json", a.json, "file to write the plan to as JSON");
+    command->add_option("--html", a.html, "file to write the plan to as a page");
+    command->callback([this] { action_ = [this] { return plan_capacity(plan_capacity_); }; });
+  }
+
   CLI::App app_{"KV-cache-aware serving for large language models, and the laboratory that measures it", "kvist"};
   Action action_;
   std::string file_;
@@ -123,6 +150,8 @@ class CommandLine {
   SimulateArguments simulate_;
   ReportArguments report_;
   TraceGenerateArguments trace_;
+  PlanCapacityArguments plan_capacity_;
+  PlanMemoryArguments plan_memory_;
 };
 
 }  // namespace

@@ -30,14 +30,102 @@ std::uint32_t user_limit(const spec::SweepSpec& sweep, const CapacityOptions& op
   return std::max(1U, options.max_users == 0 ? accepted : std::min(options.max_users, accepted));
 }
 
+/// Too few workers is the property whose edge is sought: the edge is the greatest number that does not suffice.
+class WorkerSearch {
+ public:
+  WorkerSearch(const LevelEvaluator& evaluator, const spec::SweepSpec& sweep, spec::RoutingMode mode,
+               std::uint32_t users, const Slo& slo, const CapacityOptions& options)
+      : evaluator_(evaluator), sweep_(sweep), mode_(mode), users_(users), slo_(slo), options_(options) {}
+
+  Result<WorkersNeeded> find() {
+    const auto present = static_cast<std::uint32_t>(sweep_.deployment.workers.size());
+    const std::uint32_t slots_each = std::max(1U, batch_slots_of(sweep_.deployment) / std::max(1U, present));
+    const std::uint32_t from = std::clamp(users_ / slots_each, 1U, options_.max_workers);
+    Edge edge;
+    for (std::optional<std::uint32_t> too_few = from; too_few;) {
+      KVIST_TRY(edge, edge_from(*too_few));
+      KVIST_TRY(too_few, too_few_again(edge));
+    }
+    return conclude(edge);
+  }
+
+ private:
+  Result<Look> too_few(std::uint32_t count) {
+    const auto found = judged_.find(count);
+    if (found == judged_.end()) {
+      KVIST_TRY(Judgement judgement,
+                judge_level(evaluator_, with_workers(sweep_, count), mode_, users_, slo_, options_.judge));
+      judged_.emplace(count, std::move(judgement));
+    }
+    const Look look = look_of(judged_.at(count));
+    return Look{.holds = !look.holds, .sure = look.sure};
+  }
+
+  Result<Edge> edge_from(std::uint32_t count) {
+    const EdgeSearchOptions search{.start = count,
+                                   .limit = options_.max_workers,
+                                   .growth = 1.5,
+                                   .resolution = options_.resolution,
+                                   .probe_from = 0,
+                                   .probes_below = 0,
+                                   .probes_above = 0,
+                                   .probe_to = 0};
+    return find_edge([this](std::uint32_t workers) { return too_few(workers); }, search);
+  }
+
+  /// A number of workers above the answer that is too few again: a batch that was full, with a captured graph, is not
+  /// any more. The next one, a quarter, half and as many again are looked at.
+  Result<std::optional<std::uint32_t>> too_few_again(const Edge& edge) {
+    std::optional<std::uint32_t> again;
+    const std::uint32_t enough = edge.last + 1;
+    for (const std::uint32_t count : {enough + 1, enough + enough / 4, enough + enough / 2, 2 * enough}) {
+      if (count <= enough || count > options_.max_workers) continue;
+      KVIST_TRY(const Look look, too_few(count));
+      if (look.holds) again = count;
+    }
+    return again;
+  }
+
+  [[nodiscard]] WorkersNeeded conclude(const Edge& edge) {
+    WorkersNeeded needed{.mode = mode_,
+                         .users = users_,
+                         .workers = edge.at_limit ? 0 : edge.last + 1,
+                         .surely_needs = edge.sure_last + 1,
+                         .surely_enough = edge.at_most >= options_.max_workers ? 0 : edge.at_most + 1,
+                         .enough_below = {},
+                         .limited_by = std::nullopt,
+                         .worker_counts = {},
+                         .levels = {}};
+    for (auto& [count, judgement] : judged_) {
+      if (count == edge.last) needed.limited_by = judgement.tightest().objective;
+      if (count < edge.last && judgement.holds_on_average()) needed.enough_below.push_back(count);
+      needed.worker_counts.push_back(count);
+      needed.levels.push_back(std::move(judgement));
+    }
+    return needed;
+  }
+
+  const LevelEvaluator& evaluator_;
+  const spec::SweepSpec& sweep_;
+  const spec::RoutingMode mode_;
+  const std::uint32_t users_;
+  const Slo& slo_;
+  const CapacityOptions& options_;
+  std::map<std::uint32_t, Judgement> judged_;
+};
+
 }  // namespace
 
 Result<Capacity> find_capacity(const LevelEvaluator& evaluator, const spec::SweepSpec& sweep, spec::RoutingMode mode,
                                const Slo& slo, const CapacityOptions& options) {
   const std::uint32_t slots = batch_slots_of(sweep.deployment);
-  const EdgeSearchOptions search{.start = options.start_users == 0 ? std::max(1U, slots / 8) : options.start_users,
+  // With few users the caches stay cold for most of a level: it says how a deployment starts, not what it holds.
+  const std::uint32_t warm = std::max(1U, slots / 8);
+  const EdgeSearchOptions search{.start = options.start_users == 0 ? warm : options.start_users,
                                  .limit = user_limit(sweep, options),
                                  .growth = options.growth,
+                                 .resolution = options.resolution,
+                                 .probe_from = warm,
                                  .probes_below = options.probes_below,
                                  .probes_above = options.probes_above,
                                  .probe_to = slots};
@@ -97,39 +185,7 @@ Result<WorkersNeeded> find_workers(const LevelEvaluator& evaluator, const spec::
                 fmt::format("--users: {} users at once; the gateway's max_in_flight allows 1 to {}", users,
                             sweep.deployment.gateway.max_in_flight));
   }
-  const auto present = static_cast<std::uint32_t>(sweep.deployment.workers.size());
-  const std::uint32_t slots_each = std::max(1U, batch_slots_of(sweep.deployment) / std::max(1U, present));
-  const EdgeSearchOptions search{.start = std::clamp(users / slots_each, 1U, options.max_workers),
-                                 .limit = options.max_workers,
-                                 .growth = 1.5,
-                                 .probes_below = 0,
-                                 .probes_above = 0,
-                                 .probe_to = 0};
-  std::map<std::uint32_t, Judgement> judged;
-  // Too few is the property whose edge is sought: the edge is the greatest number of workers that does not suffice.
-  KVIST_TRY(const Edge edge, find_edge(
-                                 [&](std::uint32_t count) -> Result<Look> {
-                                   KVIST_TRY(Judgement judgement, judge_level(evaluator, with_workers(sweep, count),
-                                                                              mode, users, slo, options.judge));
-                                   const Look look = look_of(judgement);
-                                   judged.emplace(count, std::move(judgement));
-                                   return Look{.holds = !look.holds, .sure = look.sure};
-                                 },
-                                 search));
-  WorkersNeeded needed{.mode = mode,
-                       .users = users,
-                       .workers = edge.at_limit ? 0 : edge.last + 1,
-                       .surely_needs = edge.sure_last + 1,
-                       .surely_enough = edge.at_most >= options.max_workers ? 0 : edge.at_most + 1,
-                       .limited_by = std::nullopt,
-                       .worker_counts = {},
-                       .levels = {}};
-  for (auto& [count, judgement] : judged) {
-    if (count == edge.last) needed.limited_by = judgement.tightest().objective;
-    needed.worker_counts.push_back(count);
-    needed.levels.push_back(std::move(judgement));
-  }
-  return needed;
+  return WorkerSearch(evaluator, sweep, mode, users, slo, options).find();
 }
 
 spec::SweepSpec with_workers(const spec::SweepSpec& sweep, std::uint32_t count) {

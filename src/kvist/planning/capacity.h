@@ -21,6 +21,7 @@ struct CapacityOptions {
   JudgeOptions judge;
   std::uint32_t start_users = 0;  ///< where to look first; 0: an eighth of the deployment's batch slots
   double growth = 2;
+  double resolution = 0.01;  ///< share of the answer to which it is found
   std::uint32_t probes_below = 6;
   std::uint32_t probes_above = 3;  ///< between the answer and the number of batch slots
   std::uint32_t max_users = 0;     ///< 0: the gateway's max_in_flight
@@ -57,12 +58,14 @@ struct WorkersNeeded {
   std::uint32_t workers = 0;  ///< the best guess; 0: not even max_workers are enough
   std::uint32_t surely_needs = 0;
   std::uint32_t surely_enough = 0;           ///< 0: not even max_workers surely are
+  std::vector<std::uint32_t> enough_below;   ///< fewer workers that hold nevertheless, though some count above does not
   std::optional<Objective> limited_by;       ///< what one worker less breaks
   std::vector<std::uint32_t> worker_counts;  ///< that were looked at, ascending
   std::vector<Judgement> levels;             ///< in the order of worker_counts
 };
 
-/// The fewest workers that hold `users` within the SLO, by bisection over their number.
+/// The fewest workers that hold `users` within the SLO, by bisection over their number; counts above the answer are
+/// looked at, too, because more workers can break what fewer hold.
 [[nodiscard]] Result<WorkersNeeded> find_workers(const LevelEvaluator& evaluator, const spec::SweepSpec& sweep,
                                                  spec::RoutingMode mode, std::uint32_t users, const Slo& slo,
                                                  const CapacityOptions& options);

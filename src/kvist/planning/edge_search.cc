@@ -118,7 +118,7 @@ class EdgeSearch {
 
   Result<void> probe_below() {
     for (std::uint32_t probe = 0; probe < options_.probes_below; ++probe) {
-      const auto number = middle_of_widest_gap(0, low_);
+      const auto number = middle_of_widest_gap(options_.probe_from, low_);
       if (!number) break;
       KVIST_TRY(const Look seen, at(*number));
       if (seen.holds) continue;

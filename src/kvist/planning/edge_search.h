@@ -20,6 +20,8 @@ struct EdgeSearchOptions {
   std::uint32_t start = 1;         ///< where to look first
   std::uint32_t limit = 100'000;   ///< no look beyond it
   double growth = 2;               ///< from a number to the next while looking for both sides of the edge
+  double resolution = 0.01;        ///< numbers that differ by less than this share count as neighbours
+  std::uint32_t probe_from = 0;    ///< no probe below it
   std::uint32_t probes_below = 6;  ///< further looks below the edge: does it hold there, too?
   std::uint32_t probes_above = 3;  ///< and above it: does it hold again? Up to `probe_to`
   std::uint32_t probe_to = 0;      ///< 0: none above
@@ -37,8 +39,8 @@ struct Edge {
 
 /// Finds the first edge by growing steps and bisection, then looks below for a hole that bisection jumped over (and
 /// moves there if there is one) and above for islands, then bisects the doubtful zone on both sides of the edge for the
-/// interval. Each number is looked at once. Numbers apart by less than 1 % count as neighbours, so that an edge of many
-/// thousands does not cost more looks than one of a hundred.
+/// interval. Each number is looked at once. The edge is found to the resolution, so that one of
+/// many thousands does not cost many more looks than one of a hundred.
 [[nodiscard]] Result<Edge> find_edge(const std::function<Result<Look>(std::uint32_t)>& look,
                                      const EdgeSearchOptions& options);
 

@@ -1,0 +1,121 @@
+// kvist plan: capacity within an SLO, memory of a worker's GPUs.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <utility>
+
+#include "kvist/cli/commands.h"
+#include "kvist/cli/print.h"
+#include "kvist/planning/capacity.h"
+#include "kvist/planning/capacity_report.h"
+#include "kvist/planning/knobs.h"
+#include "kvist/planning/memory_report.h"
+#include "kvist/spec/files.h"
+
+namespace kvist::cli {
+namespace {
+
+/// Below it Student's t has nothing to say; above it a level costs more than the answer is worth.
+constexpr std::uint32_t kMinSeeds = 3;
+constexpr std::uint32_t kMaxSeeds = 1'000;
+
+Result<void> write_file(const std::string& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  file.close();
+  if (!file) return fail(ErrorCode::kInternal, path + ": cannot be written");
+  return {};
+}
+
+Result<std::vector<spec::RoutingMode>> chosen_modes(const spec::SweepSpec& sweep,
+                                                    const std::vector<std::string>& names) {
+  if (names.empty()) return sweep.modes;
+  std::vector<spec::RoutingMode> modes;
+  for (const std::string& name : names) {
+    KVIST_TRY(const spec::RoutingMode mode, spec::parse_routing_mode(name));
+    if (std::ranges::find(modes, mode) == modes.end()) modes.push_back(mode);
+  }
+  return modes;
+}
+
+/// Looks at three seeds, then at more and more up to the most.
+Result<std::vector<std::uint32_t>> looks_up_to(std::uint32_t most) {
+  if (most < kMinSeeds || most > kMaxSeeds) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("--seeds: {} per level; expected {} to {}", most, kMinSeeds, kMaxSeeds));
+  }
+  std::vector<std::uint32_t> looks;
+  for (std::uint32_t seeds = kMinSeeds; seeds < most; seeds += (seeds + 1) / 2) looks.push_back(seeds);
+  looks.push_back(most);
+  return looks;
+}
+
+Result<planning::CapacityOptions> capacity_options(const PlanCapacityArguments& arguments) {
+  planning::CapacityOptions options;
+  if (arguments.confidence < 50 || arguments.confidence >= 100) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("--confidence: {} %; expected at least 50 and below 100", arguments.confidence));
+  }
+  KVIST_TRY(options.judge.looks, looks_up_to(arguments.seeds));
+  options.judge.confidence = arguments.confidence / 100;
+  options.judge.threads = arguments.threads;
+  options.max_users = arguments.max_users;
+  return options;
+}
+
+const planning::Capacity& largest(const std::vector<planning::Capacity>& capacities) {
+  return *std::ranges::max_element(capacities, {}, &planning::Capacity::users);
+}
+
+Result<planning::CapacityPlan> make_plan(const PlanCapacityArguments& arguments) {
+  planning::CapacityPlan plan;
+  KVIST_TRY(plan.sweep, spec::load_sweep(arguments.file));
+  KVIST_TRY(const planning::Slo slo, planning::parse_slo(arguments.slo));
+  KVIST_TRY(const std::vector<spec::RoutingMode> modes, chosen_modes(plan.sweep, arguments.modes));
+  KVIST_TRY(const planning::CapacityOptions options, capacity_options(arguments));
+  plan.slo = planning::with_error_limit(slo, plan.sweep.method.max_error_pct);
+  plan.confidence = options.judge.confidence;
+  const planning::SimulatedEvaluator evaluator;
+  KVIST_TRY(plan.capacities, planning::find_capacities(evaluator, plan.sweep, modes, plan.slo, options));
+  if (arguments.users) {
+    for (const spec::RoutingMode mode : modes) {
+      KVIST_TRY(planning::WorkersNeeded needed,
+                planning::find_workers(evaluator, plan.sweep, mode, *arguments.users, plan.slo, options));
+      plan.needed.push_back(std::move(needed));
+    }
+  }
+  if (arguments.knobs) {
+    KVIST_TRY(planning::KnobTable knobs, planning::measure_knobs(evaluator, planning::profiles_resolve, plan.sweep,
+                                                                 largest(plan.capacities), plan.slo, options));
+    plan.knobs.push_back(std::move(knobs));
+  }
+  return plan;
+}
+
+}  // namespace
+
+Result<void> plan_capacity(const PlanCapacityArguments& arguments) {
+  KVIST_TRY(const planning::CapacityPlan plan, make_plan(arguments));
+  print_line(planning::plan_text(plan));
+  if (!arguments.json.empty()) KVIST_TRY_VOID(write_file(arguments.json, planning::plan_json(plan)));
+  if (!arguments.html.empty()) KVIST_TRY_VOID(write_file(arguments.html, planning::plan_html(plan)));
+  return {};
+}
+
+Result<void> plan_memory(const PlanMemoryArguments& arguments) {
+  KVIST_TRY(const spec::DeploymentSpec deployment, spec::load_deployment(arguments.file));
+  // Workers of one kind need one budget.
+  std::vector<spec::WorkerSpec> told;
+  for (const spec::WorkerSpec& worker : deployment.workers) {
+    spec::WorkerSpec nameless = worker;
+    nameless.name.clear();
+    if (std::ranges::find(told, nameless) != told.end()) continue;
+    told.push_back(std::move(nameless));
+    KVIST_TRY(const planning::MemoryReport report, planning::make_memory_report(worker));
+    print_line(arguments.json ? planning::render_json(report) : planning::render_table(report));
+  }
+  return {};
+}
+
+}  // namespace kvist::cli

@@ -1,0 +1,152 @@
+#include "kvist/planning/capacity_report.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "kvist/planning/capacity_tables.h"
+#include "kvist/report/document.h"
+#include "kvist/report/figures.h"
+#include "kvist/report/html_page.h"
+#include "kvist/report/mode_names.h"
+#include "kvist/report/svg_plot.h"
+
+namespace kvist::planning {
+namespace {
+
+using report::Document;
+using report::Heading;
+using report::Paragraph;
+
+std::string slo_text(const Slo& slo) {
+  std::string text;
+  for (const Objective& objective : slo) text += fmt::format("{}{}", text.empty() ? "" : ", ", to_string(objective));
+  return text;
+}
+
+std::string subject_text(const CapacityPlan& plan) {
+  const spec::DeploymentSpec& deployment = plan.sweep.deployment;
+  return fmt::format("{}: {} workers, {} GPUs, {} batch slots; within {}", plan.sweep.name, deployment.workers.size(),
+                     gpus_of(deployment), batch_slots_of(deployment), slo_text(plan.slo));
+}
+
+std::string method_text(const CapacityPlan& plan) {
+  const spec::MethodSpec& method = plan.sweep.method;
+  return fmt::format(
+      "Simulated, not measured. Each level is {} of warm-up and {} snapshots {} apart, quantiles over the last {} of "
+      "each; several seeds per level, more while the answer is open, judged by Student's t over the seeds.",
+      report::format_duration(method.warmup), method.snapshots, report::format_duration(method.snapshot_interval),
+      report::format_duration(method.window));
+}
+
+/// What a reader of the table must know beside it.
+std::vector<std::string> remarks_of(const CapacityPlan& plan) {
+  std::vector<std::string> remarks;
+  for (const Capacity& capacity : plan.capacities) {
+    const std::string again = islands_text(capacity);
+    if (again.empty()) continue;
+    remarks.push_back(
+        fmt::format("{}: the SLO breaks above {} users and holds again at {}. The answer is the lower end: a load that "
+                    "grows passes through the gap.",
+                    to_string(capacity.mode), capacity.users, again));
+  }
+  return remarks;
+}
+
+std::vector<std::string> worker_remarks_of(const CapacityPlan& plan) {
+  std::vector<std::string> remarks;
+  for (const WorkersNeeded& needed : plan.needed) {
+    if (needed.enough_below.empty()) continue;
+    remarks.push_back(fmt::format("{}: {} workers hold {} users too, but some number between them and {} does not.",
+                                  to_string(needed.mode), fmt::join(needed.enough_below, ", "), needed.users,
+                                  needed.workers));
+  }
+  return remarks;
+}
+
+std::string knobs_title(const KnobTable& knobs) {
+  return fmt::format("What each setting is worth, changed alone, from {} users ({} routing, {} GPUs)", knobs.base.users,
+                     to_string(knobs.base.mode), knobs.gpus);
+}
+
+Document document_of(const CapacityPlan& plan) {
+  Document document;
+  document.push_back(Heading{1, "Capacity: " + plan.sweep.name});
+  document.push_back(Paragraph{{{subject_text(plan)}}});
+  document.push_back(Paragraph{{{method_text(plan)}}});
+  document.push_back(Heading{2, "Most users within the SLO"});
+  document.push_back(capacity_table(plan));
+  for (const std::string& remark : remarks_of(plan)) document.push_back(Paragraph{{{remark}}});
+  document.push_back(report::PlotsHere{});
+  if (!plan.needed.empty()) {
+    document.push_back(Heading{2, "Workers for a number of users"});
+    document.push_back(workers_table(plan));
+    for (const std::string& remark : worker_remarks_of(plan)) document.push_back(Paragraph{{{remark}}});
+  }
+  for (const KnobTable& knobs : plan.knobs) {
+    document.push_back(Heading{2, knobs_title(knobs)});
+    document.push_back(knob_table(knobs));
+  }
+  document.push_back(Heading{2, "Every level looked at"});
+  for (const Capacity& capacity : plan.capacities) {
+    document.push_back(Heading{3, std::string(report::long_name(capacity.mode))});
+    document.push_back(level_table(capacity, plan.slo));
+  }
+  return document;
+}
+
+/// A limited figure over the users: a line per mode, and the limit.
+report::Plot plot_of(const CapacityPlan& plan, const Objective& objective) {
+  const MetricInfo& info = info_of(objective.metric);
+  report::Plot plot{.title = std::string(info.title),
+                    .x_title = "users",
+                    .y_title = fmt::format("{} ({})", info.title, info.unit),
+                    .x_kind = report::AxisScale::Kind::kLinearFromZero,
+                    .series = {}};
+  double last = 0;
+  for (std::size_t i = 0; i < plan.capacities.size(); ++i) {
+    report::PlotSeries series{
+        .name = std::string(report::long_name(plan.capacities[i].mode)), .colour = i, .dashed = false, .points = {}};
+    // Far beyond the answer the figures only flatten the part that matters.
+    const double shown = 1.5 * std::max(1U, plan.capacities[i].at_most);
+    for (const Judgement& level : plan.capacities[i].levels) {
+      const std::optional<double> mean = level.mean(objective.metric);
+      if (!mean || level.users > shown) continue;
+      last = std::max(last, static_cast<double>(level.users));
+      series.points.push_back(
+          {.x = static_cast<double>(level.users),
+           .y = mean,
+           .tooltip = fmt::format("{} users: {} {}", level.users, report::format_fixed(mean, 1), info.unit)});
+    }
+    plot.series.push_back(std::move(series));
+  }
+  report::PlotSeries limit{.name = "limit", .colour = plan.capacities.size() % 5, .dashed = true, .points = {}};
+  limit.points = {{.x = 0, .y = objective.limit, .tooltip = {}}, {.x = last, .y = objective.limit, .tooltip = {}}};
+  plot.series.push_back(std::move(limit));
+  return plot;
+}
+
+void append_block(std::string& out, const std::string& title, const report::Table& table) {
+  out += fmt::format("\n{}\n{}", title, report::render_text_table(table));
+}
+
+}  // namespace
+
+std::string plan_text(const CapacityPlan& plan) {
+  std::string out = subject_text(plan) + "\n" + method_text(plan) + "\n";
+  append_block(out, "Most users within the SLO", capacity_table(plan));
+  for (const std::string& remark : remarks_of(plan)) out += remark + "\n";
+  if (!plan.needed.empty()) append_block(out, "Workers for a number of users", workers_table(plan));
+  for (const std::string& remark : worker_remarks_of(plan)) out += remark + "\n";
+  for (const KnobTable& knobs : plan.knobs) append_block(out, knobs_title(knobs), knob_table(knobs));
+  return out;
+}
+
+std::string plan_html(const CapacityPlan& plan) {
+  std::vector<report::Plot> plots;
+  for (const Objective& objective : plan.slo) plots.push_back(plot_of(plan, objective));
+  return report::html_page("Capacity - " + plan.sweep.name, document_of(plan), plots);
+}
+
+}  // namespace kvist::planning

@@ -1,0 +1,141 @@
+#include "kvist/planning/capacity_tables.h"
+
+#include <fmt/format.h>
+
+#include "kvist/report/figures.h"
+#include "kvist/report/mode_names.h"
+
+namespace kvist::planning {
+namespace {
+
+using report::Align;
+using report::Table;
+
+std::string interval_text(std::uint32_t low, std::uint32_t high, bool open_end) {
+  return open_end ? fmt::format("{} or more", low) : fmt::format("{} - {}", low, high);
+}
+
+std::string limit_text(const std::optional<Objective>& objective) {
+  return objective ? to_string(*objective) : std::string("the search's limit");
+}
+
+std::string signed_text(double value, int decimals) {
+  const std::string text = fmt::format("{:+.{}f}", value, decimals);
+  return value == 0 ? "0" : text;
+}
+
+std::string_view verdict_text(const Judgement& level) {
+  switch (level.verdict) {
+    case Verdict::kHolds:
+      return "holds";
+    case Verdict::kBreaks:
+      return "breaks";
+    case Verdict::kUndecided:
+      return level.holds_on_average() ? "holds on average" : "breaks on average";
+  }
+  return {};
+}
+
+std::string figure_text(const ObjectiveEstimate& estimate) {
+  if (!estimate.figure) return "no turn ended";
+  const double mean = estimate.figure->mean;
+  const int decimals = mean < 100 ? 1 : 0;
+  return fmt::format("{:.{}f} +- {:.{}f}", mean, decimals, estimate.figure->high - mean, decimals);
+}
+
+}  // namespace
+
+Table capacity_table(const CapacityPlan& plan) {
+  Table table{.columns = {{"mode", Align::kLeft},
+                          {"users", Align::kCenter},
+                          {fmt::format("{:.0f} % interval", 100 * plan.confidence), Align::kCenter},
+                          {"users per GPU", Align::kCenter},
+                          {"tokens/s there", Align::kCenter},
+                          {"limited by", Align::kLeft}},
+              .rows = {}};
+  const double gpus = gpus_of(plan.sweep.deployment);
+  for (const Capacity& capacity : plan.capacities) {
+    std::optional<double> throughput;
+    for (const Judgement& level : capacity.levels) {
+      if (level.users == capacity.users) throughput = level.mean(Metric::kThroughput);
+    }
+    table.rows.push_back({std::string(to_string(capacity.mode)), fmt::format("{}", capacity.users),
+                          interval_text(capacity.surely, capacity.at_most, capacity.at_limit),
+                          report::format_fixed(capacity.users / gpus, 1), report::format_fixed(throughput, 0),
+                          limit_text(capacity.limited_by)});
+  }
+  return table;
+}
+
+Table workers_table(const CapacityPlan& plan) {
+  Table table{.columns = {{"mode", Align::kLeft},
+                          {"users", Align::kCenter},
+                          {"workers", Align::kCenter},
+                          {fmt::format("{:.0f} % interval", 100 * plan.confidence), Align::kCenter},
+                          {"GPUs", Align::kCenter},
+                          {"one less breaks", Align::kLeft}},
+              .rows = {}};
+  for (const WorkersNeeded& needed : plan.needed) {
+    const bool found = needed.workers > 0;
+    const std::uint32_t gpus = found ? gpus_of(with_workers(plan.sweep, needed.workers).deployment) : 0;
+    table.rows.push_back({std::string(to_string(needed.mode)), fmt::format("{}", needed.users),
+                          found ? fmt::format("{}", needed.workers) : "no number is enough",
+                          interval_text(needed.surely_needs, needed.surely_enough, needed.surely_enough == 0),
+                          found ? fmt::format("{}", gpus) : std::string(report::kMissing),
+                          needed.limited_by ? to_string(*needed.limited_by) : std::string(report::kMissing)});
+  }
+  return table;
+}
+
+Table knob_table(const KnobTable& knobs) {
+  Table table{.columns = {{"knob", Align::kLeft},
+                          {"from", Align::kLeft},
+                          {"to", Align::kLeft},
+                          {"users", Align::kCenter},
+                          {"gain", Align::kCenter},
+                          {"interval of the gain", Align::kCenter},
+                          {"GPUs", Align::kCenter},
+                          {"gain per GPU", Align::kCenter},
+                          {"limited by, or why not", Align::kLeft}},
+              .rows = {}};
+  for (const KnobGain& gain : knobs.gains) {
+    if (!gain.capacity) {
+      const std::string missing(report::kMissing);
+      table.rows.push_back({gain.knob, gain.from, gain.to, missing, missing, missing, fmt::format("{}", gain.gpus),
+                            missing, gain.impossible});
+      continue;
+    }
+    table.rows.push_back(
+        {gain.knob, gain.from, gain.to, fmt::format("{}", gain.capacity->users), signed_text(gain.users, 0),
+         fmt::format("{:+.0f} to {:+.0f}", gain.users_low, gain.users_high), fmt::format("{}", gain.gpus),
+         signed_text(gain.users_per_gpu, 1), limit_text(gain.capacity->limited_by)});
+  }
+  return table;
+}
+
+Table level_table(const Capacity& capacity, const Slo& slo) {
+  Table table{.columns = {{"users", Align::kCenter}, {"seeds", Align::kCenter}}, .rows = {}};
+  for (const Objective& objective : slo) {
+    const MetricInfo& info = info_of(objective.metric);
+    table.columns.push_back({fmt::format("{} ({})", info.title, info.unit), Align::kCenter});
+  }
+  table.columns.push_back({"verdict", Align::kLeft});
+  for (const Judgement& level : capacity.levels) {
+    auto& row = table.rows.emplace_back();
+    row = {fmt::format("{}", level.users), fmt::format("{}", level.samples.size())};
+    for (const ObjectiveEstimate& estimate : level.objectives) row.push_back(figure_text(estimate));
+    row.emplace_back(verdict_text(level));
+  }
+  return table;
+}
+
+std::string islands_text(const Capacity& capacity) {
+  std::string text;
+  const std::size_t count = capacity.holds_again.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    text += fmt::format("{}{}", i == 0 ? "" : i + 1 == count ? " and " : ", ", capacity.holds_again[i]);
+  }
+  return text.empty() ? text : text + " users";
+}
+
+}  // namespace kvist::planning
