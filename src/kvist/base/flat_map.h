@@ -30,6 +30,11 @@ class FlatMap {
   }
   [[nodiscard]] Value* find(Key key) { return const_cast<Value*>(std::as_const(*this).find(key)); }
 
+  /// Has the processor fetch where the key is or would be.
+  void prefetch(Key key) const {
+    if (size_ > 0) __builtin_prefetch(&slots_[home(key)]);
+  }
+
   /// The value of a key, made with its default where there was none, and whether it was made now.
   std::pair<Value*, bool> try_emplace(Key key) {
     if ((size_ + 1) * 4 > slots_.size() * 3) resize(std::max(kLeastSlots, slots_.size() * 2));

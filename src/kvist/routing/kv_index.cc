@@ -1,5 +1,6 @@
 #include "kvist/routing/kv_index.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "kvist/base/check.h"
@@ -51,7 +52,8 @@ std::optional<Refusal> KvIndex::apply(WorkerId worker, const kv::KvEvent& event)
   return refusal;
 }
 
-std::optional<Refusal> KvIndex::check(const Worker& worker, const kv::BlockStored& event) const {
+std::optional<Refusal> KvIndex::check(const Worker& worker, const kv::BlockStored& event,
+                                      const NamedBlock* parent) const {
   if (event.group != 0) return Refusal::kGroup;
   if (event.medium != kv::Medium::kDevice) return Refusal::kMedium;
   if (event.block_size != options_.block_size) return Refusal::kBlockSize;
@@ -59,16 +61,18 @@ std::optional<Refusal> KvIndex::check(const Worker& worker, const kv::BlockStore
   if (event.tokens.size() / event.block_size != event.hashes.size() || event.tokens.size() % event.block_size != 0) {
     return Refusal::kMalformed;
   }
-  if (event.parent && !worker.blocks.contains(*event.parent)) return Refusal::kUnknownParent;
+  if (event.parent && parent == nullptr) return Refusal::kUnknownParent;
   if (worker.blocks.size() + event.hashes.size() > options_.max_blocks_per_worker) return Refusal::kCapacity;
   return std::nullopt;
 }
 
 std::optional<Refusal> KvIndex::store(WorkerId id, Worker& worker, const kv::BlockStored& event) {
-  if (const auto refusal = check(worker, event)) return refusal;
+  const NamedBlock* const parent = event.parent ? worker.blocks.find(*event.parent) : nullptr;
+  if (const auto refusal = check(worker, event, parent)) return refusal;
   kv::BlockHash key =
-      event.parent ? worker.blocks.find(*event.parent)->key
-                   : kv::root_hash({.model = options_.model, .lora = event.lora_name, .cache_salt = event.cache_salt});
+      parent != nullptr
+          ? parent->key
+          : kv::root_hash({.model = options_.model, .lora = event.lora_name, .cache_salt = event.cache_salt});
   const std::span<const TokenId> tokens(event.tokens);
   for (std::size_t i = 0; i < event.hashes.size(); ++i) {
     key = kv::chain_hash(key, tokens.subspan(i * options_.block_size, options_.block_size));
@@ -129,8 +133,34 @@ void KvIndex::clear(WorkerId id) {
   worker.further_names.clear();
 }
 
+void KvIndex::prefetch(WorkerId worker, const kv::KvEvent& event) const {
+  if (worker.value() >= workers_.size()) return;
+  const Worker& state = workers_[worker.value()];
+  if (const auto* stored = std::get_if<kv::BlockStored>(&event)) {
+    if (stored->parent) state.blocks.prefetch(*stored->parent);
+    if (!stored->hashes.empty()) state.blocks.prefetch(stored->hashes.front());
+  }
+}
+
 void KvIndex::match(std::span<const kv::BlockHash> hashes, std::span<std::uint32_t> depths) const {
-  prefix_depths(hashes, depths, [this](kv::BlockHash hash) { return holders_.find(hash); });
+  std::ranges::fill(depths, 0U);
+  std::uint32_t depth = 0;
+  const auto reached = [&](WorkerId worker) {
+    if (worker.value() < depths.size()) depths[worker.value()] = depth;
+  };
+  WorkerSet alive;  // the workers that hold the first `depth` blocks
+  for (const kv::BlockHash hash : hashes) {
+    const WorkerSet* const holders = holders_.find(hash);
+    if (holders == nullptr) break;
+    if (depth == 0) {
+      alive = *holders;
+    } else {
+      alive.intersect(*holders, reached);
+      if (alive.empty()) return;
+    }
+    ++depth;
+  }
+  alive.for_each(reached);
 }
 
 std::size_t KvIndex::worker_blocks(WorkerId worker) const {

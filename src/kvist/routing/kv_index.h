@@ -62,6 +62,8 @@ class KvIndex {
 
   /// Takes one event of a worker in; the reason where it was refused.
   std::optional<Refusal> apply(WorkerId worker, const kv::KvEvent& event);
+  /// Has the processor fetch what apply() will need of this event: a batch touches many places of large tables.
+  void prefetch(WorkerId worker, const kv::KvEvent& event) const;
   /// Forgets all blocks of a worker.
   void clear(WorkerId worker);
 
@@ -90,7 +92,8 @@ class KvIndex {
 
   std::optional<Refusal> store(WorkerId id, Worker& worker, const kv::BlockStored& event);
   std::optional<Refusal> remove(WorkerId id, Worker& worker, const kv::BlockRemoved& event);
-  [[nodiscard]] std::optional<Refusal> check(const Worker& worker, const kv::BlockStored& event) const;
+  [[nodiscard]] std::optional<Refusal> check(const Worker& worker, const kv::BlockStored& event,
+                                             const NamedBlock* parent) const;
   [[nodiscard]] bool add_copy(WorkerId id, Worker& worker, kv::ExternalHash name, kv::BlockHash key);
   void drop_name(WorkerId id, Worker& worker, kv::BlockHash key);
   Worker& worker_at(WorkerId id);

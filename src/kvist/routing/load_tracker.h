@@ -9,15 +9,9 @@
 #include "kvist/base/flat_map.h"
 #include "kvist/base/id.h"
 #include "kvist/kv/block_hash.h"
-#include "kvist/routing/worker_set.h"
+#include "kvist/routing/prefix_use.h"
 
 namespace kvist::routing {
-
-/// Names of a prompt's complete blocks, computed once and shared by all who need them; null: none.
-using BlockKeys = std::shared_ptr<const std::vector<kv::BlockHash>>;
-[[nodiscard]] inline std::span<const kv::BlockHash> view(const BlockKeys& keys) {
-  return keys ? std::span<const kv::BlockHash>(*keys) : std::span<const kv::BlockHash>();
-}
 
 /// The load of one worker.
 struct WorkerLoad {
@@ -28,11 +22,11 @@ struct WorkerLoad {
   friend bool operator==(const WorkerLoad&, const WorkerLoad&) = default;
 };
 
-/// Books and releases load. Owned by the router. Bounded by the requests in flight: the last release of a block forgets
-/// it. Invariant: a worker without requests has a load of zeros.
+/// Books and releases load. Owned by the router. Bounded by the requests in flight. Invariant: a worker without
+/// requests has a load of zeros.
 class LoadTracker {
  public:
-  explicit LoadTracker(std::size_t workers) : workers_(workers) {}
+  explicit LoadTracker(std::size_t workers) : loads_(workers) {}
 
   /// Requires that the request is not booked. `uncached_tokens`: prompt tokens that the worker will have to compute.
   void add(RequestId request, WorkerId worker, std::uint64_t uncached_tokens, BlockKeys blocks);
@@ -41,9 +35,11 @@ class LoadTracker {
   void on_progress(RequestId request, std::uint64_t tokens);
   void remove(RequestId request);
 
-  [[nodiscard]] const WorkerLoad& load(WorkerId worker) const { return workers_.at(worker.value()).load; }
+  [[nodiscard]] const WorkerLoad& load(WorkerId worker) const { return loads_.at(worker.value()); }
   /// depths[w] becomes how many of these blocks (a prompt's, from its beginning) are in use on worker w already.
-  void shared_blocks(std::span<const kv::BlockHash> blocks, std::span<std::uint32_t> depths) const;
+  void shared_blocks(std::span<const kv::BlockHash> blocks, std::span<std::uint32_t> depths) const {
+    prompts_.match(blocks, depths);
+  }
   [[nodiscard]] std::size_t requests() const { return requests_.size(); }
 
  private:
@@ -53,13 +49,8 @@ class LoadTracker {
     std::uint64_t output_tokens = 0;
     BlockKeys blocks;
   };
-  struct Worker {
-    WorkerLoad load;
-    FlatMap<kv::BlockHash, std::uint32_t> users;  // requests per block
-  };
-
-  std::vector<Worker> workers_;                  // by WorkerId
-  FlatMap<kv::BlockHash, WorkerSet> in_use_on_;  // the workers whose `users` hold a block
+  std::vector<WorkerLoad> loads_;  // by WorkerId
+  PrefixUse prompts_;
   FlatMap<RequestId, Request> requests_;
 };
 

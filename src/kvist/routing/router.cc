@@ -66,6 +66,7 @@ std::vector<Candidate> Router::candidates(const RouteQuery& query, std::span<con
 
 std::size_t Router::on_kv_events(WorkerId worker, std::span<const kv::KvEvent> events) {
   std::size_t refused = 0;
+  for (const kv::KvEvent& event : events) index_.prefetch(worker, event);
   for (const kv::KvEvent& event : events) {
     if (index_.apply(worker, event)) ++refused;
   }

@@ -1,12 +1,10 @@
 // A set of workers as bits: what the KV index keeps per block.
 #pragma once
 
-#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <utility>
 #include <vector>
 
@@ -112,30 +110,5 @@ class WorkerSet {
   std::uint32_t base_ = 0;
   std::unique_ptr<std::vector<std::uint64_t>> words_;  // by index
 };
-
-/// What an index of prefixes answers, given `holders(hash) -> const WorkerSet*` (null: nobody): depths[w] becomes the
-/// number of leading blocks of `hashes` that worker w holds. Workers beyond depths.size() are left out. Walks the chain
-/// once, whatever the number of workers.
-template <class Hash, class Holders>
-void prefix_depths(std::span<const Hash> hashes, std::span<std::uint32_t> depths, const Holders& holders) {
-  std::ranges::fill(depths, 0U);
-  std::uint32_t depth = 0;
-  const auto reached = [&](WorkerId worker) {
-    if (worker.value() < depths.size()) depths[worker.value()] = depth;
-  };
-  WorkerSet alive;  // the workers that hold the first `depth` blocks
-  for (const Hash hash : hashes) {
-    const WorkerSet* const here = holders(hash);
-    if (here == nullptr) break;
-    if (depth == 0) {
-      alive = *here;
-    } else {
-      alive.intersect(*here, reached);
-      if (alive.empty()) return;
-    }
-    ++depth;
-  }
-  alive.for_each(reached);
-}
 
 }  // namespace kvist::routing

@@ -1,0 +1,90 @@
+#include "kvist/routing/prefix_use.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "kvist/base/random.h"
+
+namespace kvist::routing {
+namespace {
+
+using Prompt = std::vector<kv::BlockHash>;
+
+/// The same, counted block by block.
+class Naive {
+ public:
+  std::uint64_t add(std::uint32_t worker, const Prompt& prompt) {
+    std::uint64_t unshared = 0;
+    for (const kv::BlockHash block : prompt) unshared += ++users_[{worker, block}] == 1 ? 1 : 0;
+    return unshared;
+  }
+  std::uint64_t remove(std::uint32_t worker, const Prompt& prompt) {
+    std::uint64_t unshared = 0;
+    for (const kv::BlockHash block : prompt) unshared += --users_[{worker, block}] == 0 ? 1 : 0;
+    return unshared;
+  }
+  std::uint32_t depth(std::uint32_t worker, const Prompt& prompt) const {
+    std::uint32_t depth = 0;
+    for (const kv::BlockHash block : prompt) {
+      const auto found = users_.find({worker, block});
+      if (found == users_.end() || found->second == 0) break;
+      ++depth;
+    }
+    return depth;
+  }
+
+ private:
+  std::map<std::pair<std::uint32_t, kv::BlockHash>, std::uint64_t> users_;
+};
+
+/// A prompt over two tokens per block: many share a beginning, some all.
+Prompt random_prompt(RandomStream& random) {
+  Prompt prompt;
+  kv::BlockHash parent(1);
+  const std::int64_t blocks = random.uniform_int(0, 12);
+  for (std::int64_t i = 0; i < blocks; ++i) {
+    const std::vector<TokenId> tokens{TokenId(static_cast<std::uint32_t>(random.uniform_int(0, 5) == 0 ? 1 : 0))};
+    parent = kv::chain_hash(parent, tokens);
+    prompt.push_back(parent);
+  }
+  return prompt;
+}
+
+TEST(PrefixUse, CountsAsBlockByBlock) {
+  constexpr std::uint32_t kWorkers = 70;  // more than one word of a set
+  for (const std::uint64_t seed : {1U, 2U, 3U, 4U, 5U}) {
+    SCOPED_TRACE(seed);
+    RandomStream random(seed);
+    PrefixUse use;
+    Naive naive;
+    std::vector<std::pair<std::uint32_t, BlockKeys>> booked;
+    for (int step = 0; step < 2'000; ++step) {
+      if (booked.empty() || random.uniform_int(0, 99) < (step < 1'500 ? 55 : 20)) {
+        const std::uint32_t worker =
+            random.uniform_int(0, 1) == 0 ? 0 : static_cast<std::uint32_t>(random.uniform_int(0, kWorkers - 1));
+        const auto keys = std::make_shared<const Prompt>(random_prompt(random));
+        ASSERT_EQ(use.add(WorkerId(worker), keys), naive.add(worker, *keys));
+        booked.emplace_back(worker, keys);
+      } else {
+        const auto i = static_cast<std::size_t>(random.uniform_int(0, static_cast<std::int64_t>(booked.size()) - 1));
+        std::swap(booked[i], booked.back());
+        const auto [worker, keys] = std::move(booked.back());
+        booked.pop_back();
+        ASSERT_EQ(use.remove(WorkerId(worker), keys), naive.remove(worker, *keys));
+      }
+      const Prompt asked = random_prompt(random);
+      std::vector<std::uint32_t> depths(kWorkers);
+      use.match(asked, depths);
+      for (std::uint32_t worker = 0; worker < kWorkers; ++worker) {
+        ASSERT_EQ(depths[worker], naive.depth(worker, asked)) << worker;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace kvist::routing
