@@ -76,6 +76,8 @@ class Dispatcher {
                                                                    std::string_view problem, TimePoint now);
   /// The connection failed after the answer began: counts against the worker's health.
   void on_stream_broken(RequestId id, std::string_view problem, TimePoint now);
+  /// Has the processor fetch what on_progress() will touch.
+  void prefetch(RequestId id) const { router_->prefetch(id); }
   void on_first_token(RequestId id) { router_->on_first_token(id); }
   void on_progress(RequestId id, std::uint64_t tokens) { router_->on_progress(id, tokens); }
   /// What the engine reports for the request in its answer.

@@ -34,6 +34,7 @@ class LoadTracker {
   void on_first_token(RequestId request);
   void on_progress(RequestId request, std::uint64_t tokens);
   void remove(RequestId request);
+  void prefetch(RequestId request) const { requests_.prefetch(request); }
 
   [[nodiscard]] const WorkerLoad& load(WorkerId worker) const { return loads_.at(worker.value()); }
   /// depths[w] becomes how many of these blocks (a prompt's, from its beginning) are in use on worker w already.

@@ -55,6 +55,8 @@ class Router {
   /// kUnavailable where none is left. A request that is routed again was finished before.
   [[nodiscard]] Result<Decision> route(const RouteQuery& query, std::span<const WorkerView> fleet, TimePoint now);
 
+  /// Has the processor fetch what the three below will touch: for callers with many requests at once.
+  void prefetch(RequestId request) const { loads_.prefetch(request); }
   /// The prompt is computed: it no longer counts as prefill load.
   void on_first_token(RequestId request) { loads_.on_first_token(request); }
   /// So many more tokens were generated.

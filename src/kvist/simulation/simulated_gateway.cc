@@ -118,6 +118,9 @@ void SimulatedGateway::retry_or_end(TurnId id, Relayed& relayed, AttemptFailure 
 
 void SimulatedGateway::on_step(StepMessage step) {
   for (const Piece& piece : step.pieces) live_.prefetch(piece.turn);
+  for (const Piece& piece : step.pieces) {
+    if (const Relayed* const relayed = live_.find(piece.turn)) dispatcher_.prefetch(relayed->request);
+  }
   for (const Piece& piece : step.pieces) relay(piece, step);
   // Pieces of answers that were given up go on too: the client that left them does not look at them.
   network_->step_to_client(std::move(step));

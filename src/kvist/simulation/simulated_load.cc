@@ -11,6 +11,13 @@ namespace kvist::simulation {
 
 using workload::TurnOutcome;
 
+namespace {
+
+/// Memory set aside for an answer at once: its most bytes where that is little.
+constexpr std::size_t kReplyReserveBytes = 2'048;
+
+}  // namespace
+
 SimulatedLoad::SimulatedLoad(Options options, workload::TurnSource& source, VirtualTime& time, Network& network,
                              TurnObserver& observer)
     : options_(std::move(options)),
@@ -55,7 +62,9 @@ void SimulatedLoad::launch(std::vector<workload::StartTurn> turns) {
     const auto gaps = options_.keep_token_gaps ? workload::TurnClock::Gaps::kKeep : workload::TurnClock::Gaps::kDrop;
     workload::TurnClock clock(turn.conversation, turn.turn, turn.intended, gaps);
     clock.on_sent(now);
-    turns_.insert(id, {.clock = std::move(clock), .reply = {}});
+    std::string reply;
+    reply.reserve(std::min<std::size_t>(turn.max_tokens, kReplyReserveBytes));
+    turns_.insert(id, {.clock = std::move(clock), .reply = std::move(reply)});
     observer_->on_turn_started(now);
     deadlines_.push(now + options_.request_timeout, id);
     network_->request_to_gateway({.id = id, .turn = std::move(turn)});
@@ -84,6 +93,7 @@ void SimulatedLoad::on_deadline() {
 
 void SimulatedLoad::on_step(const StepMessage& step) {
   const TimePoint now = time_->now();
+  for (const Piece& piece : step.pieces) turns_.prefetch(piece.turn);
   for (const AnswerHead& head : step.heads) take_head(head);
   std::uint32_t chunks = 0;
   for (const Piece& piece : step.pieces) {

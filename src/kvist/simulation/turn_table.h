@@ -47,12 +47,15 @@ class TurnTable {
       if (entry.turn != TurnId{}) visit(entry.turn, entry.value);
     }
   }
-  /// Has the processor fetch the entry: steps look up many turns, one after the other.
+  /// Has the processor fetch the entry: a step looks up many turns, and those of a large fleet are in no cache.
   void prefetch(TurnId turn) const {
-    if (place_of(turn) < entries_.size()) __builtin_prefetch(&entries_[place_of(turn)]);
+    if (place_of(turn) >= entries_.size()) return;
+    const auto* const entry = reinterpret_cast<const char*>(&entries_[place_of(turn)]);
+    for (std::size_t offset = 0; offset < sizeof(Entry); offset += kCacheLineBytes) __builtin_prefetch(entry + offset);
   }
 
  private:
+  static constexpr std::size_t kCacheLineBytes = 64;
   struct Entry {
     TurnId turn;  // none: 0
     Value value;

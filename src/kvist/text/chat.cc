@@ -1,7 +1,12 @@
 #include "kvist/text/chat.h"
 
+#include <string_view>
+
 namespace kvist::text {
 namespace {
+
+constexpr std::size_t kTokensPerMessage = 3;  // special ones
+constexpr std::string_view kAssistant = "assistant";
 
 // Roles and contents go through encode() alone, which cannot produce a special token: whatever a user writes there
 // stays text.
@@ -15,14 +20,20 @@ void append_header(std::string_view role, const Tokenizer& tokenizer, std::vecto
 
 std::vector<TokenId> SimpleChatTemplate::render(const std::vector<ChatMessage>& messages,
                                                 const Tokenizer& tokenizer) const {
+  // No text has more tokens than bytes, so this is all the memory the prompt will need.
+  std::size_t most_tokens = kTokensPerMessage + kAssistant.size();
+  for (const ChatMessage& message : messages) {
+    most_tokens += kTokensPerMessage + message.role.size() + message.content.size();
+  }
   std::vector<TokenId> prompt;
+  prompt.reserve(most_tokens);
   prompt.push_back(tokenizer.special(SpecialToken::kBeginOfText));
   for (const ChatMessage& message : messages) {
     append_header(message.role, tokenizer, prompt);
     tokenizer.encode(message.content, prompt);
     prompt.push_back(tokenizer.special(SpecialToken::kEndOfTurn));
   }
-  append_header("assistant", tokenizer, prompt);
+  append_header(kAssistant, tokenizer, prompt);
   return prompt;
 }
 
