@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kvist/base/error.h"
+#include "kvist/spec/profile_spec.h"
 
 namespace kvist::cli {
 
@@ -50,6 +51,17 @@ struct ReportArguments {
 /// `kvist report DB`: makes the report again from stored results.
 [[nodiscard]] Result<void> run_report(const ReportArguments& arguments);
 
+struct ReportCheckArguments {
+  std::string database;
+  std::optional<std::int64_t> run;  ///< nothing: the last one
+  std::string reference;            ///< published figures: a file of data/reference, or a report.json
+  std::string bars;                 ///< how far the run may be from them; empty: compared without bars
+  std::string markdown;             ///< file to write; empty: none
+  std::string json;
+};
+/// `kvist report check DB --reference FILE`: a run beside published figures. Fails where a bar is missed.
+[[nodiscard]] Result<void> run_report_check(const ReportCheckArguments& arguments);
+
 struct TraceGenerateArguments {
   std::string output;         ///< *.jsonl
   std::string workload_file;  ///< empty: the default workload
@@ -82,5 +94,12 @@ struct PlanMemoryArguments {
 };
 /// `kvist plan memory -f FILE`: the memory budget of the workers' GPUs.
 [[nodiscard]] Result<void> plan_memory(const PlanMemoryArguments& arguments);
+
+struct PlanProfilesArguments {
+  bool describe = false;  ///< `profile` in full, in place of the list
+  spec::ProfileSpec profile;
+};
+/// `kvist plan profiles`: the profile parts that kvist carries, or one combination with its coefficients.
+[[nodiscard]] Result<void> plan_profiles(const PlanProfilesArguments& arguments);
 
 }  // namespace kvist::cli

@@ -2,9 +2,12 @@
 #include "kvist/cli/main.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <functional>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "kvist/base/version.h"
 #include "kvist/cli/commands.h"
@@ -97,11 +100,28 @@ class CommandLine {
   }
 
   void add_report() {
-    CLI::App* command = app_.add_subcommand("report", "make the report of a stored run again");
-    command->add_option("database", report_.database, "results.sqlite of a sweep")->required();
+    CLI::App* command = app_.add_subcommand("report", "make the report of a stored run again; check it");
+    command->add_option("database", report_.database, "results.sqlite of a sweep");
     command->add_option("--run", report_.run, "number of the run; without it, the last");
     command->add_option("--output", report_.output, "folder for the report; without it, the database's");
-    command->callback([this] { action_ = [this] { return run_report(report_); }; });
+    command->require_subcommand(0, 1);
+    add_report_check(command->add_subcommand("check", "hold a stored run against published figures"));
+    command->callback([this, command] {
+      if (!command->get_subcommands().empty()) return;
+      if (report_.database.empty()) throw CLI::RequiredError("database");
+      action_ = [this] { return run_report(report_); };
+    });
+  }
+
+  void add_report_check(CLI::App* command) {
+    ReportCheckArguments& a = check_;
+    command->add_option("database", a.database, "results.sqlite of a sweep")->required();
+    command->add_option("--reference", a.reference, "published figures: a file of data/reference")->required();
+    command->add_option("--bars", a.bars, "file that says how far the run may be from them");
+    command->add_option("--run", a.run, "number of the run; without it, the last");
+    command->add_option("--markdown", a.markdown, "file to write the comparison to");
+    command->add_option("--json", a.json, "the same as JSON");
+    command->callback([this] { action_ = [this] { return run_report_check(check_); }; });
   }
 
   void add_trace() {
@@ -119,11 +139,26 @@ class CommandLine {
   void add_plan() {
     CLI::App* plan = app_.add_subcommand("plan", "what a deployment holds, before anyone rents it");
     plan->require_subcommand(1);
+    add_plan_profiles(plan->add_subcommand("profiles", "GPUs, models and engines that kvist has figures of"));
     add_plan_capacity(plan->add_subcommand("capacity", "the most users within an SLO, simulated"));
     CLI::App* memory = plan->add_subcommand("memory", "the memory budget of the workers' GPUs");
     memory->add_option("-f,--file", plan_memory_.file, "file with a `deployment:` mapping")->required();
     memory->add_flag("--json", plan_memory_.json, "as JSON");
     memory->callback([this] { action_ = [this] { return plan_memory(plan_memory_); }; });
+  }
+
+  void add_plan_profiles(CLI::App* command) {
+    spec::ProfileSpec& p = profiles_.profile;
+    const std::vector<CLI::Option*> parts = {
+        command->add_option("--gpu", p.gpu, "describe the combination with this GPU"),
+        command->add_option("--model", p.model, "and this model"),
+        command->add_option("--engine", p.engine, "and this engine"),
+        command->add_option("--tensor-parallel", p.tensor_parallel, "on so many GPUs: 1, 2, 4"),
+        command->add_option("--profile", p.file, "with coefficients of one's own, as `kvist fit` writes them")};
+    command->callback([this, parts] {
+      profiles_.describe = std::ranges::any_of(parts, [](const CLI::Option* part) { return part->count() > 0; });
+      action_ = [this] { return plan_profiles(profiles_); };
+    });
   }
 
   void add_plan_capacity(CLI::App* command) {
@@ -149,6 +184,8 @@ class CommandLine {
   LoadgenArguments loadgen_;
   SimulateArguments simulate_;
   ReportArguments report_;
+  ReportCheckArguments check_;
+  PlanProfilesArguments profiles_;
   TraceGenerateArguments trace_;
   PlanCapacityArguments plan_capacity_;
   PlanMemoryArguments plan_memory_;

@@ -1,55 +1,61 @@
-// kvist report: the report again, from stored results.
+// kvist report: the report again, from stored results; a run held against published figures.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include <algorithm>
 #include <filesystem>
 
 #include "kvist/base/yaml.h"
 #include "kvist/cli/commands.h"
 #include "kvist/cli/print.h"
+#include "kvist/cli/stored.h"
+#include "kvist/report/reference_check.h"
 #include "kvist/report/report.h"
-#include "kvist/results/store.h"
-#include "kvist/spec/sweep.h"
 
 namespace kvist::cli {
 namespace {
 
-Result<std::int64_t> chosen_run(const results::Store& store, const ReportArguments& arguments) {
-  KVIST_TRY(const std::vector<std::int64_t> runs, store.runs());
-  if (runs.empty()) return fail(ErrorCode::kNotFound, arguments.database + ": holds no run");
-  if (!arguments.run) return runs.back();
-  if (std::ranges::find(runs, *arguments.run) != runs.end()) return *arguments.run;
-  return fail(ErrorCode::kNotFound,
-              fmt::format("{}: no run {}; it holds: {}", arguments.database, *arguments.run, fmt::join(runs, ", ")));
+Result<report::CheckRules> load_rules(const std::string& file, const std::string& reference) {
+  if (file.empty()) return report::CheckRules{};
+  KVIST_TRY(const YamlNode root, YamlNode::load(file));
+  return report::read_check_rules(root, reference);
 }
 
 }  // namespace
 
 Result<void> run_report(const ReportArguments& arguments) {
-  // Opening a store makes it where it does not exist: a mistyped path must not.
-  if (!std::filesystem::is_regular_file(arguments.database)) {
-    return fail(ErrorCode::kNotFound, arguments.database + ": no such file");
-  }
-  KVIST_TRY(const auto store, results::Store::open(arguments.database));
-  KVIST_TRY(const std::int64_t number, chosen_run(*store, arguments));
-  KVIST_TRY(const results::RunRecord run, store->load_run(number));
-  if (run.levels.empty()) {
-    return fail(ErrorCode::kNotFound, fmt::format("{}: run {} has no measured level", arguments.database, number));
-  }
-  KVIST_TRY(const YamlNode node,
-            YamlNode::parse(run.spec_yaml, fmt::format("{} (specification of run {})", arguments.database, number)));
-  KVIST_TRY(const spec::SweepSpec sweep, spec::read_sweep(node, "."));
-
+  KVIST_TRY(const auto store, open_existing(arguments.database));
+  KVIST_TRY(const std::int64_t number, chosen_run(*store, arguments.database, arguments.run));
+  KVIST_TRY(const report::StoredRun run, report::open_run(*store, number));
   std::filesystem::path folder = arguments.output;
   if (folder.empty()) folder = std::filesystem::absolute(arguments.database).parent_path();
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) return fail(ErrorCode::kInternal, fmt::format("{}: {}", folder.string(), error.message()));
-  KVIST_TRY(const report::ReportFiles files, report::write_report(run, sweep, folder.string()));
-  print_line(report::render_terminal(run, sweep));
-  print_line(fmt::format("report    {}\n          {}\n          {}", files.html, files.markdown, files.json));
+  KVIST_TRY_VOID(make_folder(folder.string()));
+  KVIST_TRY(const report::WrittenReport written,
+            report::write_report(run.header, run.sweep, run.next_level, folder.string()));
+  print_line(written.table);
+  print_line(fmt::format("report    {}\n          {}\n          {}", written.files.html, written.files.markdown,
+                         written.files.json));
   return {};
+}
+
+Result<void> run_report_check(const ReportCheckArguments& arguments) {
+  KVIST_TRY(const auto store, open_existing(arguments.database));
+  KVIST_TRY(const std::int64_t number, chosen_run(*store, arguments.database, arguments.run));
+  KVIST_TRY(report::Reference reference, report::load_reference(arguments.reference));
+  KVIST_TRY(report::CheckRules rules, load_rules(arguments.bars, reference.name));
+  KVIST_TRY(const report::StoredRun run, report::open_run(*store, number, false));
+  KVIST_TRY(const report::RunAnalysis analysis, report::analyse_run(run));
+  const report::ReferenceCheck check = report::check_against(analysis, std::move(reference), std::move(rules));
+  if (!arguments.json.empty()) {
+    KVIST_TRY_VOID(write_file(arguments.json, report::reference_check_json(analysis, check)));
+  }
+  if (!arguments.markdown.empty()) {
+    KVIST_TRY_VOID(write_file(arguments.markdown, report::reference_check_markdown(analysis, check)));
+  }
+  print_line(report::reference_check_terminal(check));
+  const std::size_t missed = check.count(report::Verdict::kMissed);
+  const std::size_t incomplete = check.count(report::Verdict::kIncomplete);
+  if (missed + incomplete == 0) return {};
+  return fail(ErrorCode::kInternal, fmt::format("{} of {} figures miss their bar, {} were not measured whole", missed,
+                                                check.figures.size(), incomplete));
 }
 
 }  // namespace kvist::cli

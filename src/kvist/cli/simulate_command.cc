@@ -35,11 +35,12 @@ Result<void> select(spec::SweepSpec& sweep, const SimulateArguments& arguments) 
 }
 
 void print_speed(const sweep::SimulationSpeed& speed) {
+  constexpr double kMillion = 1e6;
   print_line(
-      fmt::format("speed     {:.0f} s and {:.2f} million tokens simulated in {:.2f} s: {:.0f} x real time on one core, "
-                  "{:.2f} million tokens/s",
-                  speed.simulated_s, static_cast<double>(speed.output_tokens) / 1e6, speed.wall_s, speed.per_core(),
-                  static_cast<double>(speed.output_tokens) / 1e6 / speed.busy_s));
+      fmt::format("speed     {:.0f} s and {:.2f} million tokens in {:.2f} s; a core simulates {:.0f} s and {:.2f} "
+                  "million tokens a second",
+                  speed.simulated_s, static_cast<double>(speed.output_tokens) / kMillion, speed.wall_s,
+                  speed.seconds_per_core(), speed.tokens_per_core() / kMillion));
 }
 
 }  // namespace

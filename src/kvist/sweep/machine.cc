@@ -2,10 +2,13 @@
 
 #include <fmt/format.h>
 #include <sys/utsname.h>
+#include <time.h>
 
 #include <fstream>
 #include <string_view>
 #include <thread>
+
+#include "kvist/base/check.h"
 
 namespace kvist::sweep {
 namespace {
@@ -34,6 +37,12 @@ std::map<std::string, std::string> describe_machine() {
   utsname system{};
   if (uname(&system) == 0) machine["kernel"] = fmt::format("{} {}", system.sysname, system.release);
   return machine;
+}
+
+double thread_cpu_seconds() {
+  timespec used{};
+  KVIST_CHECK(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used) == 0, "every Linux has this clock");
+  return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
 }
 
 }  // namespace kvist::sweep

@@ -12,6 +12,7 @@
 #include "kvist/net/event_loop.h"
 #include "kvist/results/store.h"
 #include "kvist/simulation/level.h"
+#include "kvist/sweep/machine.h"
 #include "kvist/sweep/output_folder.h"
 #include "kvist/sweep/parallel.h"
 #include "kvist/sweep/plan.h"
@@ -80,13 +81,13 @@ class SimulatedSweep {
   /// On one of several threads.
   void simulate(std::size_t position) {
     if (given_up_) return;
-    const TimePoint begun = net::now();
+    const double begun_s = thread_cpu_seconds();
     TurnCounts counts;
     const auto done = simulate_and_store(position, counts);
-    const double busy_s = to_seconds(net::now() - begun);
+    const double cpu_s = thread_cpu_seconds() - begun_s;
     const std::scoped_lock lock(mutex_);
     if (!done) return note_failure(position, done.error());
-    note_success(position, *done, counts, busy_s);
+    note_success(position, *done, counts, cpu_s);
   }
 
   Result<simulation::LevelOutcome> simulate_and_store(std::size_t position, TurnCounts& counts) {
@@ -133,7 +134,7 @@ class SimulatedSweep {
   }
 
   void note_success(std::size_t position, const simulation::LevelOutcome& done, const TurnCounts& counts,
-                    double busy_s) {
+                    double cpu_s) {
     ++outcome_.sweep.levels_done;
     const double simulated_s = to_seconds(done.ended - TimePoint{});
     SimulationSpeed& speed = outcome_.speed;
@@ -141,10 +142,10 @@ class SimulatedSweep {
     speed.output_tokens += done.output_tokens;
     speed.steps += done.steps;
     speed.events += done.events;
-    speed.busy_s += busy_s;
+    speed.cpu_s += cpu_s;
     options_.progress(fmt::format("{}: {} turns, {} failed{}, {:.0f} s in {:.2f} s",
                                   describe(levels_[position], sweep_.method.repetitions), counts.turns, counts.failed,
-                                  counts.failed > 0 ? " (" + counts.first_error + ")" : "", simulated_s, busy_s));
+                                  counts.failed > 0 ? " (" + counts.first_error + ")" : "", simulated_s, cpu_s));
   }
 
   Result<void> report() {

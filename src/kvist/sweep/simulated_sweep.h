@@ -26,10 +26,11 @@ struct SimulationSpeed {
   std::uint64_t steps = 0;   ///< engine steps
   std::uint64_t events = 0;  ///< of the event queue
   double wall_s = 0;         ///< simulating and storing
-  double busy_s = 0;         ///< the same, summed over the threads: what one core would have needed
+  double cpu_s = 0;          ///< processor time for both, of all threads: what one core to itself would have needed
 
-  /// Virtual seconds per second of one core; 0 where nothing was measured.
-  [[nodiscard]] double per_core() const { return busy_s > 0 ? simulated_s / busy_s : 0; }
+  /// Virtual seconds and tokens per second of one core; 0 where nothing was simulated.
+  [[nodiscard]] double seconds_per_core() const { return cpu_s > 0 ? simulated_s / cpu_s : 0; }
+  [[nodiscard]] double tokens_per_core() const { return cpu_s > 0 ? static_cast<double>(output_tokens) / cpu_s : 0; }
 };
 
 struct SimulatedSweepOutcome {

@@ -1,0 +1,41 @@
+#include "kvist/cli/stored.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+namespace kvist::cli {
+
+Result<std::unique_ptr<results::Store>> open_existing(const std::string& path) {
+  if (!std::filesystem::is_regular_file(path)) return fail(ErrorCode::kNotFound, path + ": no such file");
+  return results::Store::open(path);
+}
+
+Result<std::int64_t> chosen_run(const results::Store& store, const std::string& path,
+                                std::optional<std::int64_t> wanted) {
+  KVIST_TRY(const std::vector<std::int64_t> runs, store.runs());
+  if (runs.empty()) return fail(ErrorCode::kNotFound, path + ": holds no run");
+  if (!wanted) return runs.back();
+  if (std::ranges::find(runs, *wanted) != runs.end()) return *wanted;
+  return fail(ErrorCode::kNotFound, fmt::format("{}: no run {}; it holds: {}", path, *wanted, fmt::join(runs, ", ")));
+}
+
+Result<void> make_folder(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) return fail(ErrorCode::kInternal, fmt::format("{}: {}", path, error.message()));
+  return {};
+}
+
+Result<void> write_file(const std::string& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file << text;
+  file.close();
+  if (!file) return fail(ErrorCode::kInternal, path + ": cannot be written");
+  return {};
+}
+
+}  // namespace kvist::cli
