@@ -57,7 +57,7 @@ class GpuStepTime {
  public:
   explicit GpuStepTime(const GpuCombination& combination);
 
-  /// Zero for an empty step. 40 ns for a decode step, 150 ns for one with a prefill of many rows (two powers).
+  /// Zero for an empty step. 10 ns for a decode step, 60 ns for one with a prefill of many rows (two powers).
   [[nodiscard]] Duration step_time(const StepLoad& load) const;
   [[nodiscard]] Duration intake_delay(const IntakeLoad& load) const;
   [[nodiscard]] const StepCosts& costs() const { return costs_; }
