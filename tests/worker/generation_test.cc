@@ -4,6 +4,7 @@
 #include <atomic>
 #include <thread>
 
+#include "kvist/perfmodel/step_time_model.h"
 #include "running_worker.h"
 
 namespace kvist::worker {
@@ -154,6 +155,63 @@ TEST(Completion, AnswersSeveralPromptsWhole) {
                                  R"("choices":\[\{"index":0,"text":"....","logprobs":null,"finish_reason":"length"\},)"
                                  R"(\{"index":1,"text":"....","logprobs":null,"finish_reason":"length"\}\])"));
   EXPECT_THAT(response.body, testing::HasSubstr(R"("completion_tokens":8,)"));
+}
+
+TEST(Speculation, TokensOfAStepComeInOneChunkAndAreAllCounted) {
+  spec::WorkerSpec spec = fast_spec();
+  spec.speculation = {.enabled = true, .draft_tokens = 3, .acceptance = {1.0, 1.0, 0.5}};
+  RunningWorker worker(spec);
+  RunningWorker plain;
+  const std::string body = chat_body("hello", R"("stream":true,"max_tokens":30,"ignore_eos":true,)"
+                                              R"("stream_options":{"include_usage":true})");
+  const ReadStream stream = read_stream(worker.post("/v1/chat/completions", body).body);
+  const ReadStream one_by_one = read_stream(plain.post("/v1/chat/completions", body).body);
+  EXPECT_EQ(stream.text, one_by_one.text);
+  EXPECT_EQ(stream.text.size(), 30U);
+  EXPECT_EQ(stream.usage->completion_tokens, 30U);
+  EXPECT_EQ(stream.finish_reason, "length");
+  EXPECT_EQ(one_by_one.text_chunks, 30);
+  // One token from the prompt, then three or four a step.
+  EXPECT_GE(stream.text_chunks, 1 + 8);
+  EXPECT_LE(stream.text_chunks, 1 + 10);
+  EXPECT_EQ(worker.metric("vllm:generation_tokens_total"), 30);
+  EXPECT_EQ(worker.metric("vllm:spec_decode_num_drafts_total"), stream.text_chunks - 1);
+  // Each draft brings one token beside those accepted.
+  EXPECT_EQ(worker.metric("vllm:spec_decode_num_accepted_tokens_total"), 30 - stream.text_chunks);
+  EXPECT_GT(worker.metric("vllm:spec_decode_num_draft_tokens_total"),
+            worker.metric("vllm:spec_decode_num_accepted_tokens_total"));
+  EXPECT_EQ(plain.metric("vllm:spec_decode_num_draft_tokens_total"), -1);  // nothing to report
+}
+
+TEST(Speculation, AnAnswerThatEndsWithinARunIsCut) {
+  spec::WorkerSpec spec = fast_spec();
+  spec.speculation = {.enabled = true, .draft_tokens = 7, .acceptance = {1.0}};
+  RunningWorker worker(spec);
+  RunningWorker plain;
+  for (const char* question : {"one", "two", "three", "four"}) {
+    const std::string body = chat_body(question);
+    const auto drafted = openai::parse_chunk(worker.post("/v1/chat/completions", body).body);
+    const auto expected = openai::parse_chunk(plain.post("/v1/chat/completions", body).body);
+    ASSERT_TRUE(drafted && expected);
+    EXPECT_EQ(drafted->content, expected->content);
+    EXPECT_EQ(drafted->usage->completion_tokens, expected->usage->completion_tokens);
+    EXPECT_EQ(drafted->finish_reason, "stop");
+  }
+}
+
+TEST(Generation, AWorkerWithAProfileReportsWhatTheProfileDecides) {
+  spec::WorkerSpec spec = fast_spec();
+  spec.profile = spec::ProfileSpec();
+  spec.kv_blocks = 1;
+  spec.open.kv_blocks = true;
+  const spec::WorkerSpec resolved = perfmodel::resolve(spec).value();
+  RunningWorker worker(spec);
+  EXPECT_THAT(worker.get("/metrics").body,
+              testing::HasSubstr(fmt::format("num_gpu_blocks=\"{}\"", resolved.kv_blocks)));
+  EXPECT_GT(resolved.kv_blocks, 10'000U);
+  const auto answer = openai::parse_chunk(worker.post("/v1/chat/completions", chat_body("hi")).body);
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->finish_reason, "stop");
 }
 
 TEST(Generation, MoreRequestsThanSlotsAllComeThrough) {

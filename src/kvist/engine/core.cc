@@ -172,6 +172,7 @@ void Core::Impl::end_of_step(Sequence& sequence, const SequenceStep& step, const
 
 void Core::Impl::count_drafts(std::uint32_t drafted, const SampledTokens& sampled) {
   const auto accepted = static_cast<std::uint32_t>(sampled.tokens.size()) - 1;
+  ++counters_.drafts;
   counters_.draft_tokens += drafted;
   counters_.accepted_draft_tokens += accepted;
   // Where the answer ended, nobody knows what would have become of the drafts after it.

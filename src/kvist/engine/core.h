@@ -56,7 +56,8 @@ struct CoreStats {
   /// Tokens that steps have to compute before all requests decode: those of the running ones that are not computed
   /// yet, and all prompt tokens of the waiting ones (what the cache will spare them is known at admission only).
   std::uint64_t prefill_backlog_tokens = 0;
-  std::uint64_t draft_tokens = 0;  ///< verified
+  std::uint64_t drafts = 0;        ///< runs of draft tokens verified: one per decoding sequence and step with drafts
+  std::uint64_t draft_tokens = 0;  ///< in these
   std::uint64_t accepted_draft_tokens = 0;
   std::uint64_t evictions = 0;
   std::uint64_t finished = 0;

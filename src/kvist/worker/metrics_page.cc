@@ -30,7 +30,17 @@ void write_engine(telemetry::MetricsPage& page, const engine::CoreStats& stats, 
                number(stats.prefilled_tokens), labels);
   page.counter("kvist:evicted_blocks_total", "Findable KV blocks that were re-used for something else.",
                number(stats.evictions), labels);
+  page.gauge("kvist:prefill_backlog_tokens", "Prompt tokens of waiting and running requests still to be computed.",
+             number(stats.prefill_backlog_tokens), labels);
   page.counter("kvist:steps_total", "Engine steps.", number(stats.steps), labels);
+}
+
+void write_speculation(telemetry::MetricsPage& page, const engine::CoreStats& stats, const telemetry::Labels& labels) {
+  page.counter("vllm:spec_decode_num_drafts_total", "Drafts verified, one per sequence and step.", number(stats.drafts),
+               labels);
+  page.counter("vllm:spec_decode_num_draft_tokens_total", "Draft tokens verified.", number(stats.draft_tokens), labels);
+  page.counter("vllm:spec_decode_num_accepted_tokens_total", "Draft tokens that were right.",
+               number(stats.accepted_draft_tokens), labels);
 }
 
 void write_limits(telemetry::MetricsPage& page, const spec::WorkerSpec& spec, const telemetry::Labels& labels) {
@@ -60,7 +70,9 @@ void write_finished(telemetry::MetricsPage& page, const FinishCounts& counts, co
 void write_metrics(telemetry::MetricsPage& page, const spec::WorkerSpec& spec, const EngineRunner& runner,
                    const Generations& generations, double started_unix_s) {
   const telemetry::Labels labels = {{"model_name", spec.model}};
-  write_engine(page, runner.driver().stats(), labels);
+  const engine::CoreStats stats = runner.driver().stats();
+  write_engine(page, stats, labels);
+  if (spec.speculation.enabled) write_speculation(page, stats, labels);
   write_limits(page, spec, labels);
   write_finished(page, runner.finish_counts(), labels);
   page.counter("kvist:step_lateness_seconds_total", "How much later than modelled steps ended, summed.",

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <numeric>
 #include <set>
 
 #include "kvist/text/prose.h"
@@ -171,6 +172,66 @@ TEST(TimedExecutor, RepeatsTheEndForStepsPlannedPastIt) {
   const StepResult again = finish(executor, sampling_step({1}));
   ASSERT_EQ(again.sampled.size(), 1U);
   EXPECT_TRUE(again.sampled.front().ends);
+}
+
+/// The answer to request 1 with three drafts in each step, and how many tokens each step brought.
+std::pair<std::string, std::vector<std::size_t>> drafted_answer(std::vector<double> acceptance, std::uint64_t seed) {
+  TimedExecutor executor({.step_time = perfmodel::StepTimeModel(spec::StepTimeSpec()),
+                          .output_length = {.mean_tokens = 400, .standard_deviation_tokens = 0},
+                          .time_scale = 1,
+                          .acceptance = std::move(acceptance)},
+                         kTokenizer);
+  admit(executor, request_with(1, seed));
+  StepPlan plan = sampling_step({1});
+  plan.sequences.front().count = 4;
+  plan.sequences.front().drafts = 3;
+  std::pair<std::string, std::vector<std::size_t>> answer;
+  for (bool ended = false; !ended;) {
+    const StepResult result = finish(executor, plan);
+    const SampledTokens& sampled = result.sampled.front();
+    for (const TokenId token : sampled.tokens) kTokenizer.decode(token, answer.first);
+    answer.second.push_back(sampled.tokens.size());
+    ended = sampled.ends;
+  }
+  return answer;
+}
+
+TEST(TimedExecutor, DraftsChangeTheStepsAndNeverTheAnswer) {
+  TimedExecutor plain = make(400, 0);
+  admit(plain, request_with(1, 5));
+  const std::string expected = answer(plain, 1, 1'000).text;
+  const auto [none, single] = drafted_answer({}, 5);
+  EXPECT_EQ(none, expected);
+  EXPECT_EQ(single, std::vector<std::size_t>(400, 1));
+  const auto [all, fours] = drafted_answer({1.0}, 5);
+  EXPECT_EQ(all, expected);
+  EXPECT_EQ(fours, std::vector<std::size_t>(100, 4));
+  const auto [some, mixed] = drafted_answer({0.5}, 5);
+  EXPECT_EQ(some, expected);
+  EXPECT_EQ(std::accumulate(mixed.begin(), mixed.end(), std::size_t{0}), 400U);
+}
+
+TEST(TimedExecutor, AcceptanceIsPerPositionAndTheLastHoldsForTheRest) {
+  // Draft 1 always, 2 with one half, 3 like 2: mean 1 + 1 + 0.5 + 0.25 tokens a step.
+  std::size_t tokens = 0;
+  std::size_t steps = 0;
+  for (std::uint64_t seed = 1; seed <= 30; ++seed) {
+    const auto [text, sizes] = drafted_answer({1.0, 0.5}, seed);
+    tokens += std::accumulate(sizes.begin(), sizes.end(), std::size_t{0});
+    steps += sizes.size();
+  }
+  EXPECT_NEAR(static_cast<double>(tokens) / static_cast<double>(steps), 2.75, 0.05);
+}
+
+TEST(TimedExecutor, ASlotIsUsedAgainByTheNext) {
+  TimedExecutor executor = make(300, 0);
+  TimedExecutor fresh = make(300, 0);
+  admit(executor, request_with(1, 5));
+  static_cast<void>(answer(executor, 1, 77));
+  executor.on_release(slot_of(1));
+  admit(executor, request_with(1, 6));
+  admit(fresh, request_with(1, 6));
+  EXPECT_EQ(answer(executor, 1, 1'000).text, answer(fresh, 1, 1'000).text);
 }
 
 TEST(TimedExecutor, SamplesOnlyWhereThePlanSaysSo) {

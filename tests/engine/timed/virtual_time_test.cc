@@ -128,6 +128,29 @@ TEST_P(Depth, ManyConversationsGiveTheSameAnswersAtAnyDepthAndLoad) {
 
 INSTANTIATE_TEST_SUITE_P(VirtualTime, Depth, ::testing::Values(1U, 2U));
 
+TEST(VirtualTime, SpeculationChangesTheTimesAndNoAnswer) {
+  const auto run = [](std::vector<double> acceptance, std::unique_ptr<SpeculationPolicy> policy) {
+    TimedExecutor::Options options = timed(60, 20);
+    options.acceptance = std::move(acceptance);
+    TimedExecutor executor(std::move(options), kTokenizer);
+    Driver driver(core_options(1), executor, std::move(policy));
+    for (std::uint64_t id = 1; id <= 20; ++id) {
+      EXPECT_TRUE(driver.core.submit(chat_request(id, {{"user", text::prose(id % 3, 200 + id)}}, 80)));
+      driver.run(static_cast<int>(id % 3));
+    }
+    driver.run_until_idle();
+    std::map<RequestId, std::string> answers;
+    for (const auto& [id, seen] : driver.seen) answers[id] = text_of(seen.tokens);
+    return std::pair(answers, driver.core.stats());
+  };
+  const auto [plain, plain_stats] = run({}, nullptr);
+  const auto [drafted, stats] = run({0.8, 0.6}, std::make_unique<FixedDraftLength>(3));
+  EXPECT_EQ(plain, drafted);
+  EXPECT_EQ(stats.generated_tokens, plain_stats.generated_tokens);
+  EXPECT_LT(stats.steps, plain_stats.steps * 2 / 3);
+  EXPECT_GT(stats.accepted_draft_tokens, stats.draft_tokens / 3);
+}
+
 TEST(VirtualTime, TwoRunsAreEqualToTheNanosecond) {
   const auto run = [] {
     TimedExecutor executor(timed(60, 20), kTokenizer);
