@@ -24,7 +24,8 @@ struct Endpoint {
   bool operator==(const Endpoint&) const = default;
 };
 
-/// The length of answers of the timed engine: normal, cut at 1 and at the request's max_tokens.
+/// The length of answers of the timed engine, end-of-turn token included: normal, cut at 2 and at the request's
+/// max_tokens.
 struct OutputLengthSpec {
   double mean_tokens = 840;
   double standard_deviation_tokens = 100;

@@ -27,8 +27,9 @@ std::uint64_t draw_length(const spec::OutputLengthSpec& spec, const Request& req
   if (request.ignore_eos) return kEndless;
   RandomStream random(mix_seed({request.seed, seed_part("output length")}));
   const double drawn = std::round(random.normal(spec.mean_tokens, spec.standard_deviation_tokens));
-  // The core cuts at max_tokens; the bound here only keeps the conversion defined for any mean and deviation.
-  return static_cast<std::uint64_t>(std::clamp(drawn, 1.0, 1e12));
+  // At least one token beside the end of the turn: an answer without content is a failure to the client, and the tail
+  // of a wide distribution is none. The core cuts at max_tokens; the upper bound only keeps the conversion defined.
+  return static_cast<std::uint64_t>(std::clamp(drawn, 2.0, 1e12));
 }
 
 /// The answers given in one slot, one after the other, token by token.
