@@ -59,6 +59,7 @@ Duration scaled(Duration duration, double scale) {
 
 Text time_scale_item(const RunAnalysis& analysis) {
   const spec::MethodSpec& method = analysis.sweep().method;
+  if (analysis.run().simulated) return item("Time:", "virtual; engines at the speed of their model");
   const std::optional<double> scale = analysis.time_scale();
   if (!scale) {
     return item("Time scale:", time_scales(analysis) +
@@ -75,6 +76,11 @@ Text time_scale_item(const RunAnalysis& analysis) {
                   format_plain(*scale), format_duration(scaled(method.warmup, *scale)),
                   format_duration(scaled(method.snapshot_interval, *scale)),
                   format_duration(scaled(method.window, *scale))));
+}
+
+/// "3-5", or "5" where both ends are the same.
+std::string range(std::uint32_t low, std::uint32_t high) {
+  return low == high ? fmt::format("{}", low) : fmt::format("{}-{}", low, high);
 }
 
 std::string workload_detail(const spec::WorkloadSpec& w) {
@@ -101,8 +107,8 @@ void add_method(Document& document, const RunAnalysis& analysis) {
       item("Warmup:", fmt::format("{} per level (Summary window flush)", format_duration(method.warmup))),
       item("Measurement:", fmt::format("{} per level ({} snapshots @ {}, averaged)", format_duration(measured),
                                        method.snapshots, format_duration(method.snapshot_interval))),
-      item("Workload:", fmt::format("Multi-turn chat ({}-{} turns per conversation)", sweep.workload.turns_min,
-                                    sweep.workload.turns_max)),
+      item("Workload:", fmt::format("Multi-turn chat ({} turns per conversation)",
+                                    range(sweep.workload.turns_min, sweep.workload.turns_max))),
       {strong("Metric source:"),
        {" "},
        code("loadgen_ttft_all_seconds"),

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "kvist/perfmodel/step_time_model.h"
+
 namespace kvist::report {
 namespace {
 
@@ -13,6 +15,16 @@ std::optional<double> common_time_scale(const std::vector<spec::WorkerSpec>& wor
     }
   }
   return workers.front().time_scale;
+}
+
+/// What the profiles decide (KV blocks, admission, ...) is not in the specification: it is computed again. A worker
+/// whose profile cannot be read any more stays as it was written.
+spec::SweepSpec with_profiles(spec::SweepSpec sweep) {
+  for (spec::WorkerSpec& worker : sweep.deployment.workers) {
+    if (!worker.profile) continue;
+    if (Result<spec::WorkerSpec> resolved = perfmodel::resolve(worker)) worker = *std::move(resolved);
+  }
+  return sweep;
 }
 
 results::RunRecord without_levels(const results::RunRecord& run) {
@@ -61,7 +73,9 @@ RunAnalysis::RunAnalysis(const results::RunRecord& run, const spec::SweepSpec& s
 
 RunAnalysis::RunAnalysis(const results::RunRecord& header, const spec::SweepSpec& sweep,
                          std::vector<Measurement> measurements)
-    : run_(without_levels(header)), sweep_(sweep), time_scale_(common_time_scale(sweep.deployment.workers)) {
+    : run_(without_levels(header)),
+      sweep_(with_profiles(sweep)),
+      time_scale_(common_time_scale(sweep.deployment.workers)) {
   find_modes(measurements);
   for (const std::uint32_t concurrency : concurrencies_) {
     for (const spec::RoutingMode mode : modes_) {

@@ -25,6 +25,7 @@ class RunAnalysis {
 
   /// Without its levels.
   [[nodiscard]] const results::RunRecord& run() const { return run_; }
+  /// With what the workers' profiles decide.
   [[nodiscard]] const spec::SweepSpec& sweep() const { return sweep_; }
   /// Modes that were measured, in the order of the sweep; the first is the baseline.
   [[nodiscard]] const std::vector<spec::RoutingMode>& modes() const { return modes_; }

@@ -36,13 +36,13 @@ PlotSeries series_of(const RunAnalysis& analysis, std::size_t mode_number, const
                     .points = {}};
   for (const std::uint32_t concurrency : analysis.concurrencies()) {
     const MeasuredLevel* level = analysis.find(mode, concurrency);
-    std::optional<double> value = level == nullptr ? std::nullopt : line.figure(level->analysis);
-    if (value) *value *= plot.factor;
+    const std::optional<Spread> spread = level == nullptr ? std::nullopt : level->spread(line.figure);
+    // The mean of a repetition, also of what the level's analysis has as a sum.
+    const std::optional<double> value = spread ? std::optional(spread->mean * plot.factor) : std::nullopt;
     PlotPoint point{.x = static_cast<double>(concurrency), .y = value, .tooltip = {}};
     std::string tooltip =
         fmt::format("{}, concurrency {}: {} {}", series.name, concurrency,
                     value && *value >= 1'000 ? format_tick(*value) : format_fixed(value, 2), plot.unit);
-    const std::optional<Spread> spread = level == nullptr ? std::nullopt : level->spread(line.figure);
     if (spread && spread->count > 1) {
       point.low = spread->min * plot.factor;
       point.high = spread->max * plot.factor;

@@ -3,23 +3,9 @@
 #include <memory>
 
 #include "kvist/base/yaml.h"
-#include "kvist/perfmodel/step_time_model.h"
 #include "kvist/report/report.h"
 
 namespace kvist::report {
-
-namespace {
-
-/// What the profiles decided (KV blocks, admission, ...) is not in the stored specification: it is computed again. A
-/// worker whose profile cannot be read any more stays as it was written.
-void fill_in_profiles(spec::SweepSpec& sweep) {
-  for (spec::WorkerSpec& worker : sweep.deployment.workers) {
-    if (!worker.profile) continue;
-    if (Result<spec::WorkerSpec> resolved = perfmodel::resolve(worker)) worker = *std::move(resolved);
-  }
-}
-
-}  // namespace
 
 Result<StoredRun> open_run(const results::Store& store, std::int64_t run, bool with_timelines) {
   KVIST_TRY(results::RunRecord header, store.load_head(run));
@@ -27,7 +13,6 @@ Result<StoredRun> open_run(const results::Store& store, std::int64_t run, bool w
   if (levels.empty()) return fail(ErrorCode::kNotFound, fmt::format("run {} has no finished level", run));
   KVIST_TRY(const YamlNode node, YamlNode::parse(header.spec_yaml, fmt::format("specification of run {}", run)));
   KVIST_TRY(spec::SweepSpec sweep, spec::read_sweep(node, "."));
-  fill_in_profiles(sweep);
   const auto pending = std::make_shared<std::vector<results::LevelHead>>(std::move(levels));
   const auto next = std::make_shared<std::size_t>(0);
   LevelSource source = [&store, pending, next, with_timelines]() -> Result<std::optional<results::LevelRecord>> {

@@ -39,7 +39,7 @@ constexpr Row kRows[] = {
      [](const auto& p, const auto& t) { return t.kv_blocks > 0 ? 100.0 * p.kv_blocks_used / t.kv_blocks : 0; }},
     {"evictions", [](const auto& p, const auto&) { return static_cast<double>(p.evictions); }, true},
     {"preemptions", [](const auto& p, const auto&) { return static_cast<double>(p.preemptions); }, true},
-    {"backlog, tokens", [](const auto& p, const auto&) { return static_cast<double>(p.prefill_backlog_tokens); }},
+    {"backlog", [](const auto& p, const auto&) { return static_cast<double>(p.prefill_backlog_tokens); }},
     {"step, ms", [](const auto& p, const auto&) { return static_cast<double>(p.step_ms); }},
 };
 constexpr double kGaugesHeight = std::size(kRows) * (kRowHeight + kRowGap);
