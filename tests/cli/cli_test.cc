@@ -17,6 +17,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 using testing::StartsWith;
 
 /// What a command left: exit status and both streams.
@@ -69,7 +70,7 @@ TEST_F(CliTest, VersionIsThatOfTheProject) {
 TEST_F(CliTest, HelpNamesTheCommands) {
   const Ran ran = kvist({"--help"});
   EXPECT_EQ(ran.status, 0);
-  for (const char* command : {"worker", "gateway", "loadgen", "up", "sweep", "report"}) {
+  for (const char* command : {"worker", "gateway", "loadgen", "up", "sweep", "simulate", "report", "plan", "trace"}) {
     EXPECT_THAT(ran.out, HasSubstr(command));
   }
 }
@@ -85,7 +86,7 @@ TEST_F(CliTest, WrongUsageIsTwo) {
 }
 
 TEST_F(CliTest, AFailureIsOneLineOnStandardError) {
-  for (const char* command : {"worker", "gateway", "up", "sweep"}) {
+  for (const char* command : {"worker", "gateway", "up", "sweep", "simulate"}) {
     const Ran ran = kvist({command, "-f", folder_ + "/missing.yaml"});
     EXPECT_EQ(ran.status, 1);
     EXPECT_EQ(ran.err, "kvist " + std::string(command) + ": " + folder_ + "/missing.yaml: No such file or directory\n");
@@ -116,6 +117,70 @@ TEST_F(CliTest, LoadgenAtATargetThatIsDownFails) {
   EXPECT_THAT(ran.err, HasSubstr("kvist loadgen: not one turn succeeded"));
 }
 
+constexpr const char* kSmallSweep = R"(name: small
+deployment:
+  workers: {count: 2, kv_blocks: 1000, output_length: {mean_tokens: 20, standard_deviation_tokens: 4}}
+workload: {starters: 2, starter_tokens_min: 200, starter_tokens_max: 300, max_tokens: 40}
+method: {warmup: 1 s, snapshots: 1, snapshot_interval: 4 s, window: 4 s}
+modes: [round_robin, kv]
+levels: [2, 4]
+)";
+
+TEST_F(CliTest, SimulateRunsASweepInVirtualTimeAndSaysHowFastItWas) {
+  const auto file = write("sweep.yaml", kSmallSweep);
+  const Ran ran = kvist({"simulate", "-f", file, "--output", folder_ + "/out", "--threads", "2"});
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_THAT(ran.out, AllOf(HasSubstr("round_robin 2: "), HasSubstr("kv 4: "), HasSubstr("TTFT p50"),
+                             HasSubstr("report.html"), HasSubstr("results.sqlite"), HasSubstr("a core simulates")));
+}
+
+TEST_F(CliTest, SimulateTakesLevelsAndModesInPlaceOfTheFiles) {
+  const auto file = write("sweep.yaml", kSmallSweep);
+  const Ran ran = kvist({"simulate", "-f", file, "--output", folder_ + "/out", "--level", "3", "--level", "1",
+                         "--level", "3", "--mode", "least-loaded"});
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_THAT(ran.out, AllOf(HasSubstr("1 modes x 2 levels"), HasSubstr("least_loaded 1: "),
+                             HasSubstr("least_loaded 3: "), Not(HasSubstr("kv 2: "))));
+  EXPECT_THAT(kvist({"simulate", "-f", file, "--level", "0"}).err, HasSubstr("--level must be from 1 to 4096"));
+  EXPECT_THAT(kvist({"simulate", "-f", file, "--mode", "psychic"}).err, AllOf(HasSubstr("psychic"), HasSubstr("kv")));
+}
+
+TEST_F(CliTest, SimulateRefusesWhatCannotRun) {
+  std::string text = kSmallSweep;
+  text.replace(text.find("kv_blocks: 1000"), 15, "profile: {gpu: h100, engine: vllm, memory_fraction: 0.5}");
+  const Ran ran = kvist({"simulate", "-f", write("sweep.yaml", text), "--output", folder_ + "/out"});
+  EXPECT_EQ(ran.status, 1);
+  EXPECT_THAT(ran.err, HasSubstr("memory")) << "half of 80 GB does not hold 70 GB of weights";
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/out"));
+}
+
+TEST_F(CliTest, ProfilesAreListedAndDescribed) {
+  const Ran list = kvist({"plan", "profiles"});
+  EXPECT_EQ(list.status, 0);
+  EXPECT_THAT(list.out, AllOf(HasSubstr("h200"), HasSubstr("llama-3.1-70b-fp8"), HasSubstr("vllm")));
+  const Ran one = kvist({"plan", "profiles", "--gpu", "h100", "--model", "llama-3.1-8b-fp8"});
+  EXPECT_EQ(one.status, 0) << one.err;
+  EXPECT_THAT(one.out, AllOf(HasSubstr("H100"), HasSubstr("model.layers"), HasSubstr("Extrapolated")));
+  const Ran unknown = kvist({"plan", "profiles", "--gpu", "abacus"});
+  EXPECT_EQ(unknown.status, 1);
+  EXPECT_THAT(unknown.err, AllOf(StartsWith("kvist plan profiles: "), HasSubstr("abacus"), HasSubstr("h200")));
+}
+
+TEST_F(CliTest, ATraceIsGeneratedAndReplayed) {
+  const auto trace = folder_ + "/t.jsonl";
+  const auto workload =
+      write("w.yaml", "workload: {starters: 2, starter_tokens_min: 200, starter_tokens_max: 300, max_tokens: 40}\n");
+  const Ran made = kvist({"trace", "generate", "-o", trace, "-f", workload, "--conversations", "5", "--seed", "3"});
+  EXPECT_EQ(made.status, 0) << made.err;
+  EXPECT_THAT(made.out, HasSubstr("requests over"));
+  std::string text = kSmallSweep;
+  const auto from = text.find("workload:");
+  text.replace(from, text.find('\n', from) - from, "workload: {trace: {file: t.jsonl, loop: closed}}");
+  const Ran ran = kvist({"simulate", "-f", write("sweep.yaml", text), "--output", folder_ + "/out"});
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_THAT(ran.out, HasSubstr("0 failed"));
+}
+
 /// A database with one run of one level.
 std::string stored_run(const std::string& folder) {
   spec::SweepSpec sweep;
@@ -140,6 +205,21 @@ std::string stored_run(const std::string& folder) {
   EXPECT_TRUE(store->add_level(number, level).has_value());
   EXPECT_TRUE(store->finish_run(number, "2026-02-27T04:00:00Z").has_value());
   return path;
+}
+
+TEST_F(CliTest, AStoredRunIsHeldAgainstPublishedFigures) {
+  const auto database = stored_run(folder_);
+  const std::string reference = std::string(KVIST_SOURCE_DIR) + "/data/reference/trtllm-3xh200-rr-vs-kv-40-120.json";
+  const Ran ran = kvist({"report", "check", database, "--reference", reference, "--json", folder_ + "/c.json"});
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_THAT(ran.out, AllOf(HasSubstr("no bar"), HasSubstr("trtllm-3xh200-rr-vs-kv-40-120")));
+  EXPECT_GT(std::filesystem::file_size(folder_ + "/c.json"), 100U);
+  const std::string bars = std::string(KVIST_SOURCE_DIR) + "/examples/experiments/bars.yaml";
+  const Ran with_bars = kvist({"report", "check", database, "--reference", reference, "--bars", bars});
+  EXPECT_EQ(with_bars.status, 1) << "nothing that counts was measured";
+  EXPECT_THAT(with_bars.err, AllOf(StartsWith("kvist report check: "), HasSubstr("not measured")));
+  EXPECT_EQ(kvist({"report", "check", database}).status, 2);
+  EXPECT_EQ(kvist({"report"}).status, 2);
 }
 
 TEST_F(CliTest, ReportIsMadeAgainFromAStoredRun) {

@@ -62,6 +62,16 @@ struct ReportCheckArguments {
 /// `kvist report check DB --reference FILE`: a run beside published figures. Fails where a bar is missed.
 [[nodiscard]] Result<void> run_report_check(const ReportCheckArguments& arguments);
 
+struct ReportExperimentsArguments {
+  std::string results;  ///< where scripts/run-experiments has put them
+  std::string manifest = "examples/experiments/experiments.yaml";
+  std::string references = "data/reference";
+  std::string document = "docs/experiments.md";
+  std::string images = "docs/images/experiments";
+};
+/// `kvist report experiments --results DIR`: all published experiments beside their simulated runs.
+[[nodiscard]] Result<void> run_report_experiments(const ReportExperimentsArguments& arguments);
+
 struct TraceGenerateArguments {
   std::string output;         ///< *.jsonl
   std::string workload_file;  ///< empty: the default workload

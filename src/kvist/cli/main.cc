@@ -106,6 +106,8 @@ class CommandLine {
     command->add_option("--output", report_.output, "folder for the report; without it, the database's");
     command->require_subcommand(0, 1);
     add_report_check(command->add_subcommand("check", "hold a stored run against published figures"));
+    add_report_experiments(
+        command->add_subcommand("experiments", "all published experiments and their simulated runs"));
     command->callback([this, command] {
       if (!command->get_subcommands().empty()) return;
       if (report_.database.empty()) throw CLI::RequiredError("database");
@@ -122,6 +124,16 @@ class CommandLine {
     command->add_option("--markdown", a.markdown, "file to write the comparison to");
     command->add_option("--json", a.json, "the same as JSON");
     command->callback([this] { action_ = [this] { return run_report_check(check_); }; });
+  }
+
+  void add_report_experiments(CLI::App* command) {
+    ReportExperimentsArguments& a = experiments_;
+    command->add_option("--results", a.results, "folder that scripts/run-experiments has filled")->required();
+    command->add_option("--manifest", a.manifest, "list of experiments")->capture_default_str();
+    command->add_option("--references", a.references, "folder of published figures")->capture_default_str();
+    command->add_option("--document", a.document, "Markdown file to write")->capture_default_str();
+    command->add_option("--images", a.images, "folder for its plots")->capture_default_str();
+    command->callback([this] { action_ = [this] { return run_report_experiments(experiments_); }; });
   }
 
   void add_trace() {
@@ -185,6 +197,7 @@ class CommandLine {
   SimulateArguments simulate_;
   ReportArguments report_;
   ReportCheckArguments check_;
+  ReportExperimentsArguments experiments_;
   PlanProfilesArguments profiles_;
   TraceGenerateArguments trace_;
   PlanCapacityArguments plan_capacity_;

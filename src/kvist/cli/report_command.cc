@@ -7,6 +7,7 @@
 #include "kvist/cli/commands.h"
 #include "kvist/cli/print.h"
 #include "kvist/cli/stored.h"
+#include "kvist/report/experiments.h"
 #include "kvist/report/reference_check.h"
 #include "kvist/report/report.h"
 
@@ -56,6 +57,18 @@ Result<void> run_report_check(const ReportCheckArguments& arguments) {
   if (missed + incomplete == 0) return {};
   return fail(ErrorCode::kInternal, fmt::format("{} of {} figures miss their bar, {} were not measured whole", missed,
                                                 check.figures.size(), incomplete));
+}
+
+Result<void> run_report_experiments(const ReportExperimentsArguments& arguments) {
+  KVIST_TRY(const report::ExperimentsOutcome outcome, report::write_experiments({.manifest = arguments.manifest,
+                                                                                 .references = arguments.references,
+                                                                                 .results = arguments.results,
+                                                                                 .document = arguments.document,
+                                                                                 .images = arguments.images}));
+  print_line(outcome.table);
+  print_line(fmt::format("{} bars met, {} missed, {} open: {}", outcome.met, outcome.missed, outcome.open,
+                         arguments.document));
+  return {};
 }
 
 }  // namespace kvist::cli
