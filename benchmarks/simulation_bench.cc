@@ -61,13 +61,14 @@ void report(benchmark::State& state, const Totals& totals) {
   state.counters["peak_mib"] = static_cast<double>(usage.ru_maxrss) / 1024;
 }
 
-/// `range(0)` workers at 40 users each, 60 s of virtual time: KV-aware routing.
+/// `range(0)` workers at 40 users each, KV-aware: 20 s of virtual time, the first twelve to fill up.
 void fleet(benchmark::State& state) {
   const auto workers = static_cast<std::uint32_t>(state.range(0));
   spec::SweepSpec spec = sweep(workers);
-  spec.method.warmup = std::chrono::seconds(20);
+  spec.method.warmup = std::chrono::seconds(12);
   spec.method.snapshots = 1;
-  spec.method.snapshot_interval = std::chrono::seconds(40);
+  spec.method.snapshot_interval = std::chrono::seconds(8);
+  spec.method.drain_timeout = std::chrono::milliseconds(1);
   Totals totals;
   for (auto _ : state) {
     simulate(spec, {.mode = spec::RoutingMode::kKv, .concurrency = 40 * workers, .seed = 1}, totals);
