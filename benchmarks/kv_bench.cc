@@ -53,6 +53,42 @@ void pool_turnover(benchmark::State& state) {
 }
 BENCHMARK(pool_turnover)->Name("kv/allocate_commit_release_with_eviction");
 
+/// The prefix of a prompt of 6,000 tokens in one of three full pools of an H200, as three workers of a simulation have
+/// them: one search per name, or all at once.
+template <bool kAtOnce>
+void find_prefix(benchmark::State& state) {
+  constexpr std::uint32_t kBlocks = 11'500;
+  constexpr std::uint32_t kPrefix = 187;
+  std::vector<BlockPool> pools;
+  std::vector<std::vector<BlockHash>> names(3);
+  const auto block_tokens = tokens(kBlockSize);
+  for (std::uint64_t p = 0; p < names.size(); ++p) {
+    pools.emplace_back(kBlocks, kBlockSize);
+    for (std::uint64_t i = 0; i < kBlocks; ++i) {
+      const BlockId block = *pools[p].allocate();
+      names[p].emplace_back((p * kBlocks + i + 1) * 0x9E3779B97F4A7C15U * 0x9E3779B97F4A7C15U);
+      pools[p].commit({&block, 1}, {&names[p].back(), 1}, std::nullopt, block_tokens);
+    }
+    benchmark::DoNotOptimize(pools[p].take_events());
+  }
+  std::vector<BlockId> found;
+  std::size_t at = 0;
+  for ([[maybe_unused]] auto _ : state) {
+    const std::size_t p = at++ % 3;
+    const auto prompt = std::span(names[p]).subspan(at * 7919 % (kBlocks - kPrefix), kPrefix);
+    if constexpr (kAtOnce) {
+      pools[p].find_prefix(prompt, found);
+    } else {
+      found.clear();
+      for (const BlockHash name : prompt) found.push_back(*pools[p].find(name));
+    }
+    benchmark::DoNotOptimize(found.data());
+  }
+  state.SetItemsProcessed(state.iterations() * kPrefix);
+}
+BENCHMARK(find_prefix<false>)->Name("kv/find_each_of_187_blocks");
+BENCHMARK(find_prefix<true>)->Name("kv/find_prefix_of_187_blocks");
+
 void event_codec(benchmark::State& state) {
   kvist::kv::BlockStored stored;
   stored.tokens = tokens(64 * kBlockSize);

@@ -155,6 +155,7 @@ class Walk {
     ASSERT_EQ(pool_.counters().stored_blocks, stored_);
     for (std::uint32_t i = 0; i < kBlocks; ++i) ASSERT_EQ(pool_.references(BlockId(i)), model_.blocks[i].references);
     for (std::uint64_t name = 0; name < kNames; ++name) compare_find(name);
+    compare_find_prefix();
 
     const auto want = model_.findable();
     const auto findable = pool_.findable();
@@ -175,6 +176,22 @@ class Walk {
     if (std::any_of(model_.blocks.begin(), model_.blocks.end(), used_copy)) {
       ASSERT_TRUE(used_copy(model_.blocks[found->value()])) << "a copy in use comes first";
     }
+  }
+
+  void compare_find_prefix() {
+    std::vector<BlockHash> names;
+    for (std::int64_t i = random_.uniform_int(0, 30); i > 0; --i) {
+      names.emplace_back(static_cast<std::uint64_t>(random_.uniform_int(0, kNames - 1)));
+    }
+    std::vector<BlockId> want;
+    for (const BlockHash name : names) {
+      const auto found = pool_.find(name);
+      if (!found) break;
+      want.push_back(*found);
+    }
+    std::vector<BlockId> got = {BlockId(77)};
+    pool_.find_prefix(names, got);
+    ASSERT_EQ(got, want);
   }
 
   RandomStream random_;

@@ -200,12 +200,13 @@ void Core::Impl::end(Sequence& sequence, const TokenRun& tokens, FinishReason re
 }
 
 void Core::Impl::put_out(const Sequence& sequence, const TokenRun& tokens, std::optional<FinishReason> finish) {
-  outputs_.push_back({.id = sequence.id,
-                      .tokens = tokens,
-                      .finish = finish,
-                      .prompt_tokens = sequence.prompt_tokens,
-                      .cached_tokens = sequence.cached_tokens,
-                      .output_tokens = sequence.output_tokens()});
+  RequestOutput& output = outputs_.emplace_back();
+  output.id = sequence.id;
+  output.finish = finish;
+  output.prompt_tokens = sequence.prompt_tokens;
+  output.cached_tokens = sequence.cached_tokens;
+  output.output_tokens = sequence.output_tokens();
+  output.tokens = tokens;
 }
 
 // No step computes it any more, and it is not to run: a preempted one goes back to the queue, any other is forgotten.

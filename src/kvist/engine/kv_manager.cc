@@ -27,27 +27,18 @@ void KvManager::name_prompt(Sequence& sequence) {
 // After a preemption the tokens of the answer are looked up too: what it had computed is usually still there.
 BlockDemand KvManager::look_up(Sequence& sequence, std::uint32_t budget) {
   name_prompt(sequence);
-  BlockDemand demand{.total = sequence.total_blocks};
-  match_.clear();
   const std::size_t most = std::min<std::size_t>(sequence.names.size(), (sequence.certain() - 1) / pool_.block_size());
-  for (std::size_t i = 0; i < most; ++i) {
-    const std::optional<kv::BlockId> block = pool_.find(sequence.names[i]);
-    if (!block) break;
-    match_.push_back(*block);
-    ++demand.cached;
-    if (pool_.references(*block) == 0) ++demand.cached_free;
-  }
+  pool_.find_prefix(std::span(sequence.names).first(most), match_);
+  BlockDemand demand{.total = sequence.total_blocks, .cached = static_cast<std::uint32_t>(match_.size())};
+  for (const kv::BlockId block : match_) demand.cached_free += pool_.references(block) == 0 ? 1 : 0;
   const std::uint32_t cached_tokens = demand.cached * pool_.block_size();
   demand.first_step = blocks_for(std::min(sequence.certain() - cached_tokens, budget) + cached_tokens) - demand.cached;
   return demand;
 }
 
-const kv::BlockHash* KvManager::first_uncached(Sequence& sequence) {
-  name_prompt(sequence);
-  for (const kv::BlockHash& name : sequence.names) {
-    if (!pool_.find(name)) return &name;
-  }
-  return nullptr;
+std::size_t KvManager::first_uncached(const Sequence& sequence) {
+  pool_.find_prefix(sequence.names, match_);
+  return match_.size();
 }
 
 bool KvManager::try_admit(Sequence& sequence, std::uint32_t budget) {

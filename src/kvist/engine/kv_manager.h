@@ -23,8 +23,10 @@ class KvManager {
   /// the cached blocks of its tokens, which count as computed. The last token is never taken from the cache, because
   /// its computation gives the next sample. False, and nothing has changed, if it does not fit now.
   [[nodiscard]] bool try_admit(Sequence& sequence, std::uint32_t budget);
-  /// The name of the first block of a waiting sequence that would have to be computed; nothing where none is complete.
-  [[nodiscard]] const kv::BlockHash* first_uncached(Sequence& sequence);
+  /// Names the complete blocks of a prompt, once.
+  void name_prompt(Sequence& sequence);
+  /// The position of the first block of a waiting sequence that is not findable. Requires that its blocks have names.
+  [[nodiscard]] std::size_t first_uncached(const Sequence& sequence);
   /// Makes room for the first `tokens` tokens. False, and nothing has changed, if the pool has too few free blocks:
   /// never for a policy that promised them.
   [[nodiscard]] bool try_grow(Sequence& sequence, std::uint32_t tokens) {
@@ -42,7 +44,6 @@ class KvManager {
   [[nodiscard]] const kv::BlockPool& pool() const { return pool_; }
 
  private:
-  void name_prompt(Sequence& sequence);
   [[nodiscard]] BlockDemand look_up(Sequence& sequence, std::uint32_t budget);
   [[nodiscard]] bool allocate_for(Sequence& sequence, std::uint32_t tokens);
   void commit_complete(Sequence& sequence);

@@ -32,11 +32,11 @@ struct Request {
 /// Tokens a step brought for one request. At most one output per request and step.
 struct RequestOutput {
   RequestId id;
-  TokenRun tokens;                     ///< may be empty when only `finish` is news
   std::optional<FinishReason> finish;  ///< set on the last output of the request
   std::uint32_t prompt_tokens = 0;
   std::uint32_t cached_tokens = 0;  ///< prompt tokens taken from the prefix cache at admission
   std::uint32_t output_tokens = 0;  ///< so far, with `tokens`
+  TokenRun tokens;                  ///< may be empty when only `finish` is news; last, so that one lies beside the rest
 };
 
 }  // namespace kvist::engine

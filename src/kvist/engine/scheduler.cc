@@ -163,15 +163,24 @@ bool Scheduler::serve_running(StepPlan& plan, std::uint32_t& budget, std::uint32
 }
 
 bool Scheduler::is_being_computed(Sequence& waiting) const {
-  const kv::BlockHash* const name = kv_->first_uncached(waiting);
-  if (name == nullptr) return false;
-  const auto index = static_cast<std::size_t>(name - waiting.names.data());
+  kv_->name_prompt(waiting);
   // The last token is computed in any case, and its block with it.
-  if (index >= (waiting.certain() - 1) / kv_->pool().block_size()) return false;
-  return std::ranges::any_of(running_, [&](const Sequence* s) {
-    return s->phase == Phase::kRunning && index >= s->committed_blocks && index < s->names.size() &&
-           s->names[index] == *name;
-  });
+  const std::size_t most =
+      std::min<std::size_t>(waiting.names.size(), (waiting.certain() - 1) / kv_->pool().block_size());
+  if (most == 0) return false;
+  // Nearly always nobody computes a prompt that begins like this one: then the pool need not be asked.
+  const auto computes_a_twin = [&](const Sequence* s) {
+    return s->phase == Phase::kRunning && s->committed_blocks < s->names.size() &&
+           s->names.front() == waiting.names.front();
+  };
+  if (std::ranges::none_of(running_, computes_a_twin)) return false;
+  const std::size_t next = kv_->first_uncached(waiting);
+  return next < most && std::ranges::any_of(
+                            running_,
+                            [&](const Sequence* s) {
+                              return computes_a_twin(s) && next >= s->committed_blocks && next < s->names.size() &&
+                                     s->names[next] == waiting.names[next];
+                            });
 }
 
 void Scheduler::admit_waiting(StepPlan& plan, std::uint32_t& budget, std::vector<Sequence*>& admitted) {

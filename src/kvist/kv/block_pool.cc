@@ -36,6 +36,25 @@ std::optional<BlockId> BlockPool::find(BlockHash hash) const {
   return BlockId(first);
 }
 
+void BlockPool::find_prefix(std::span<const BlockHash> names, std::vector<BlockId>& blocks) const {
+  // Names lie anywhere in memory. The entry of one and, once it has come, the block of another are asked for ahead, so
+  // that a search waits for neither.
+  constexpr std::size_t kEntriesAhead = 16;
+  constexpr std::size_t kBlocksAhead = 8;
+  blocks.clear();
+  for (std::size_t i = 0; i < std::min(kEntriesAhead, names.size()); ++i) __builtin_prefetch(&entries_[home(names[i])]);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (i + kEntriesAhead < names.size()) __builtin_prefetch(&entries_[home(names[i + kEntriesAhead])]);
+    if (i + kBlocksAhead < names.size()) {
+      const std::uint32_t ahead = entries_[home(names[i + kBlocksAhead])];
+      if (ahead != kNone) __builtin_prefetch(&blocks_[ahead]);
+    }
+    const std::uint32_t first = entries_[entry_of(names[i])];
+    if (first == kNone) return;
+    blocks.emplace_back(first);
+  }
+}
+
 std::uint32_t BlockPool::references(BlockId block) const {
   KVIST_CHECK(block.value() < blocks_.size(), fmt::format("no block {}", block.value()));
   return blocks_[block.value()].references;

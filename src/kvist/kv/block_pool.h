@@ -45,6 +45,9 @@ class BlockPool {
 
   /// A findable copy of the prefix named `hash`, preferring one that is in use; nothing where there is none.
   [[nodiscard]] std::optional<BlockId> find(BlockHash hash) const;
+  /// Findable copies of the longest prefix of a chain: one per name in `names`, up to the first that has none, in place
+  /// of what `blocks` holds. The same as find() for each, faster.
+  void find_prefix(std::span<const BlockHash> names, std::vector<BlockId>& blocks) const;
   [[nodiscard]] std::uint32_t references(BlockId block) const;
 
   /// Takes the least valuable free block (its name, if it had one, is dropped: an event); nothing when all are in use.

@@ -32,8 +32,8 @@ std::uint64_t draw_length(const spec::OutputLengthSpec& spec, const Request& req
   return static_cast<std::uint64_t>(std::clamp(drawn, 2.0, 1e12));
 }
 
-/// The answers given in one slot, one after the other, token by token.
-class Answer {
+/// The answers given in one slot, one after the other, token by token. What each token touches lies in one cache line.
+class alignas(64) Answer {
  public:
   void begin(RequestId request, std::uint64_t seed, std::uint64_t length) {
     request_ = request;
