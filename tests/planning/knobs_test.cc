@@ -63,9 +63,9 @@ TEST(Knobs, EveryChangeChangesOneThing) {
     EXPECT_TRUE(change.mode != RoutingMode::kRoundRobin || change.sweep != sweep) << change.knob << " " << change.to;
     EXPECT_EQ(change.sweep.workload, sweep.workload);
   }
-  EXPECT_EQ(knobs, (std::set<std::string>{"GPU", "admission", "batch size", "chunk budget", "memory fraction",
-                                          "overlap scheduling", "prefix deferral", "routing mode", "speculation",
-                                          "tensor parallel", "workers"}));
+  EXPECT_EQ(knobs, (std::set<std::string>{"GPU", "admission", "batch size", "chunk budget", "graph padding",
+                                          "memory fraction", "overlap scheduling", "prefix deferral", "routing mode",
+                                          "speculation", "tensor parallel", "workers"}));
 }
 
 TEST(Knobs, OneWorkerHasNoRoutingAndCannotLoseAWorker) {

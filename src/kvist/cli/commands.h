@@ -82,6 +82,23 @@ struct TraceGenerateArguments {
 /// `kvist trace generate`: writes a trace in Mooncake's format.
 [[nodiscard]] Result<void> run_trace_generate(const TraceGenerateArguments& arguments);
 
+struct FitArguments {
+  std::string profile;    ///< engine behaviour to start from, or a profile file; empty: the sweep's
+  std::string reference;  ///< published figures; or
+  std::string database;   ///< results of a sweep of one's own
+  std::optional<std::int64_t> run;
+  std::string sweep;                      ///< what was measured; empty: the database's own
+  std::vector<std::string> free;          ///< coefficients; empty: those the profile marks as free
+  std::vector<std::uint32_t> fit_levels;  ///< empty: all but those held out
+  std::vector<std::uint32_t> hold_out;
+  std::uint32_t seeds = 3;
+  unsigned threads = 0;  ///< 0: one per core
+  std::string out;       ///< profile file to write
+  std::string json;      ///< the fit as JSON; empty: none
+};
+/// `kvist fit`: fits a profile's coefficients to measurements and writes a profile file.
+[[nodiscard]] Result<void> run_fit(const FitArguments& arguments);
+
 struct PlanCapacityArguments {
   std::string file;
   std::string slo;                     ///< "ttft_p95=600ms,tpot_p95=60ms"

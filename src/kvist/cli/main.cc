@@ -37,6 +37,7 @@ class CommandLine {
     add_report();
     add_trace();
     add_plan();
+    add_fit();
   }
 
   /// Nothing where there is something to do; else the exit status.
@@ -148,6 +149,24 @@ class CommandLine {
     command->callback([this] { action_ = [this] { return run_trace_generate(trace_); }; });
   }
 
+  void add_fit() {
+    FitArguments& a = fit_;
+    CLI::App* command = app_.add_subcommand("fit", "fit a profile's coefficients to measurements");
+    command->add_option("--profile", a.profile, "engine behaviour to start from (trtllm), or a profile file (*.yaml)");
+    command->add_option("--reference", a.reference, "published figures: a file of data/reference");
+    command->add_option("--database", a.database, "or results.sqlite of a sweep of your own");
+    command->add_option("--run", a.run, "number of the run in it; without it, the last");
+    command->add_option("--sweep", a.sweep, "sweep file that describes what was measured");
+    command->add_option("--free", a.free, "coefficients to fit; without it, those the profile marks")->delimiter(',');
+    command->add_option("--fit-levels", a.fit_levels, "levels to fit to; without it, all others")->delimiter(',');
+    command->add_option("--hold-out", a.hold_out, "levels to test the fit with")->delimiter(',');
+    command->add_option("--seeds", a.seeds, "seeds per level");
+    command->add_option("--threads", a.threads, "levels at once; without it, one per core");
+    command->add_option("--out", a.out, "profile file to write")->required();
+    command->add_option("--json", a.json, "file to write the fit to as JSON");
+    command->callback([this] { action_ = [this] { return run_fit(fit_); }; });
+  }
+
   void add_plan() {
     CLI::App* plan = app_.add_subcommand("plan", "what a deployment holds, before anyone rents it");
     plan->require_subcommand(1);
@@ -200,6 +219,7 @@ class CommandLine {
   ReportExperimentsArguments experiments_;
   PlanProfilesArguments profiles_;
   TraceGenerateArguments trace_;
+  FitArguments fit_;
   PlanCapacityArguments plan_capacity_;
   PlanMemoryArguments plan_memory_;
 };

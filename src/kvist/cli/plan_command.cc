@@ -2,11 +2,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
 #include <utility>
 
 #include "kvist/cli/commands.h"
 #include "kvist/cli/print.h"
+#include "kvist/cli/stored.h"
 #include "kvist/planning/capacity.h"
 #include "kvist/planning/capacity_report.h"
 #include "kvist/planning/knobs.h"
@@ -19,14 +19,6 @@ namespace {
 /// Below it Student's t has nothing to say; above it a level costs more than the answer is worth.
 constexpr std::uint32_t kMinSeeds = 3;
 constexpr std::uint32_t kMaxSeeds = 1'000;
-
-Result<void> write_file(const std::string& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  file.close();
-  if (!file) return fail(ErrorCode::kInternal, path + ": cannot be written");
-  return {};
-}
 
 Result<std::vector<spec::RoutingMode>> chosen_modes(const spec::SweepSpec& sweep,
                                                     const std::vector<std::string>& names) {

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 
+#include "kvist/perfmodel/coefficients.h"
+#include "kvist/perfmodel/step_time_model.h"
 #include "kvist/planning/knobs.h"
 #include "kvist/report/figures.h"
 
@@ -149,13 +151,24 @@ void add_gpus(Changes& changes, const WorkerSpec& first) {
   }
 }
 
+/// Captured graphs for every batch size, if the engine behaviour pads: where the profile knows the mechanism.
+void add_graph_padding(Changes& changes, const WorkerSpec& first) {
+  constexpr const char* kPadding = "graphs.padding";
+  const auto coefficients = perfmodel::Coefficients::of(*first.profile);
+  if (!coefficients || coefficients->find(kPadding) == nullptr) return;
+  const bool padded = coefficients->find(kPadding)->value != 0;
+  changes.workers("graph padding", padded ? "on" : "off", padded ? "off" : "on",
+                  [padded](WorkerSpec& worker) { worker.profile->set[kPadding] = padded ? 0 : 1; });
+}
+
 }  // namespace
 
 std::vector<KnobChange> knob_changes(const spec::SweepSpec& sweep, spec::RoutingMode mode) {
   constexpr std::array kModes = {spec::RoutingMode::kRoundRobin, spec::RoutingMode::kRandom,
                                  spec::RoutingMode::kLeastLoaded, spec::RoutingMode::kKv, spec::RoutingMode::kDynamo};
   const std::vector<WorkerSpec>& workers = sweep.deployment.workers;
-  const WorkerSpec& first = workers.front();
+  // What the profile decides, where the file leaves it open.
+  const WorkerSpec first = perfmodel::resolve(workers.front()).value_or(workers.front());
   Changes changes(sweep, mode);
   add_sizes(changes, first);
   add_engine_options(changes, first);
@@ -165,6 +178,7 @@ std::vector<KnobChange> knob_changes(const spec::SweepSpec& sweep, spec::Routing
     add_speculation(changes, first);
     add_memory_fractions(changes, first);
     add_gpus(changes, first);
+    add_graph_padding(changes, first);
   }
   const auto count = static_cast<std::uint32_t>(workers.size());
   if (count > 1) {

@@ -24,7 +24,7 @@ struct KnobChange {
 
 /// Every change worth trying from this deployment under `mode`: batch size and chunk budget halved and doubled, memory
 /// fractions, admission, prefix deferral, overlap scheduling, speculation, routing modes, workers one fewer and one
-/// more, and, with a profile, the other GPU kind, other tensor parallelism.
+/// more, and, with a profile, the other GPU kind, other tensor parallelism, graph padding.
 [[nodiscard]] std::vector<KnobChange> knob_changes(const spec::SweepSpec& sweep, spec::RoutingMode mode);
 
 /// What one change brings.

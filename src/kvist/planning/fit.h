@@ -1,0 +1,91 @@
+// Fitting the coefficients of a profile to measured levels.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kvist/base/error.h"
+#include "kvist/planning/least_squares.h"
+#include "kvist/planning/level_evaluator.h"
+#include "kvist/planning/measurements.h"
+
+namespace kvist::planning {
+
+/// What a fit may change.
+struct FreeParameter {
+  std::string name;  ///< "launch.fixed"
+  std::string unit;
+  double start = 0;
+  double low = 0;
+  double high = 0;
+};
+
+/// The sweep with values for the free parameters, in their order.
+using ApplyParameters = std::function<spec::SweepSpec(const spec::SweepSpec&, const std::vector<double>&)>;
+
+struct FitProblem {
+  spec::SweepSpec sweep;
+  std::vector<FreeParameter> parameters;
+  ApplyParameters apply;
+  FitSplit levels;
+};
+
+struct FitOptions {
+  std::uint32_t seeds = 3;  ///< per level; the same in every evaluation, so that differences are not noise
+  unsigned threads = 0;     ///< 0: one per core; changes nothing but the time
+  LeastSquaresOptions search = {};
+};
+
+/// A deviation of this share counts 1 in the objective: how far a model may be from one measured sweep (what sweeps of
+/// one system scatter among themselves, see docs/fitting.md). Nothing: the metric is not fitted to.
+[[nodiscard]] std::optional<double> tolerance_of(Metric metric);
+
+/// A level as measured and as computed, before and after.
+struct LevelComparison {
+  MeasuredFigures measured;
+  bool held_out = false;
+  LevelFigures before;
+  LevelFigures after;
+};
+
+struct FittedParameter {
+  FreeParameter parameter;
+  double value = 0;
+  double standard_error = 0;  ///< infinite: no figure depends on it
+  bool at_bound = false;
+  std::string tied_to;     ///< the parameter its estimate is most correlated with; empty below 0.9
+  double correlation = 0;  ///< with that one
+
+  /// The data tell the value to within 10 % or 50 % of it, or they do not tell it.
+  enum class Determined { kWell, kRoughly, kNot };
+  [[nodiscard]] Determined determined() const;
+};
+
+struct FitResult {
+  std::vector<FittedParameter> parameters;
+  std::vector<LevelComparison> levels;  ///< fitted, then held out
+  double objective_before = 0;
+  double objective_after = 0;
+  std::uint32_t rounds = 0;
+  std::uint64_t levels_simulated = 0;
+};
+
+/// Mean absolute relative deviation of a metric from the measured one, in percent, over the levels that have both.
+struct MetricError {
+  std::size_t levels = 0;
+  double before_pct = 0;
+  double after_pct = 0;
+};
+[[nodiscard]] MetricError error_of(const FitResult& result, Metric metric, bool held_out);
+
+/// Minimises the mean squared deviation, in tolerances, over the fitted levels; those held out are computed before and
+/// after, and never looked at in between. Errors: no parameter, fewer figures than parameters, a parameter named twice
+/// or outside its bounds, what the evaluator says.
+[[nodiscard]] Result<FitResult> fit(const LevelEvaluator& evaluator, const FitProblem& problem,
+                                    const FitOptions& options);
+
+}  // namespace kvist::planning
