@@ -101,20 +101,6 @@ std::string levels_cell(const FigureCheck& check) {
   return text;
 }
 
-std::string verdict_cell(const FigureCheck& check) {
-  if (check.verdict != Verdict::kMissed) return std::string(to_string(check.verdict));
-  std::string text = "missed";
-  if (check.mean_absolute && *check.mean_absolute > check.bar->within_pct) {
-    text += fmt::format(" by {:.1f} points", *check.mean_absolute - check.bar->within_pct);
-  }
-  const std::size_t outside = check.range_levels - check.range_hits;
-  if (outside > 0) {
-    text += fmt::format("{} {} {} outside the seeds' range", text == "missed" ? ":" : ";", outside,
-                        outside == 1 ? "level" : "levels");
-  }
-  return text;
-}
-
 void number(JsonWriter& json, std::string_view key, std::optional<double> value) {
   json.key(key);
   if (value && std::isfinite(*value)) {
@@ -144,6 +130,20 @@ void level_json(JsonWriter& json, const LevelDeviation& level) {
 
 }  // namespace
 
+std::string verdict_text(const FigureCheck& check) {
+  if (check.verdict != Verdict::kMissed) return std::string(to_string(check.verdict));
+  std::string text = "missed";
+  if (check.mean_absolute && *check.mean_absolute > check.bar->within_pct) {
+    text += fmt::format(" by {:.1f} points", *check.mean_absolute - check.bar->within_pct);
+  }
+  const std::size_t outside = check.range_levels - check.range_hits;
+  if (outside > 0) {
+    text += fmt::format("{} {} {} outside the seeds' range", text == "missed" ? ":" : ";", outside,
+                        outside == 1 ? "level" : "levels");
+  }
+  return text;
+}
+
 Table verdict_table(const ReferenceCheck& check) {
   Table table;
   table.columns = {
@@ -154,7 +154,7 @@ Table verdict_table(const ReferenceCheck& check) {
                           unsigned_text(figure.mean_absolute, figure.in_points()),
                           deviation_text(figure.mean_signed, figure.in_points()),
                           figure.bar ? format_plain(figure.bar->within_pct) + "%" : std::string(kMissing),
-                          levels_cell(figure), verdict_cell(figure)});
+                          levels_cell(figure), verdict_text(figure)});
   }
   return table;
 }

@@ -43,6 +43,7 @@ double per_repetition(const MeasuredLevel& level, const Get& get) {
 /// Figures of runs that are not published.
 Result<Value> own_figure(const std::string& name, const MeasuredLevel& level) {
   using Worker = results::WorkerLevelRecord;
+  if (name == "turn_mean_hit_rate_pct") return level.analysis.hit_rate.turn_mean_pct;
   if (name == "imbalance") return level.analysis.imbalance;
   if (name == "evictions") return per_repetition(level, [](const Worker& w) { return w.evictions; });
   if (name == "preemptions") return per_repetition(level, [](const Worker& w) { return w.preemptions; });

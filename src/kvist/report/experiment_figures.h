@@ -12,11 +12,12 @@ namespace kvist::report {
 
 /// One experiment's published figures, its run, and the runs that change one thing. Refers to all of them.
 ///
-/// Names: the published keys (ttft_p50_ms, ..., error_pct), and of runs imbalance, evictions, preemptions (per
-/// repetition), kv_use_max_pct, waiting_max, running_mean, prefilled_tokens (per repetition), acceptance, slots.
-/// Arguments: mode ("kv": the published KV router), concurrency, and of runs the name of a counterfactual. In front of
-/// a name: "published." or "simulated." whatever the side; "low.", "high.", "sd." for smallest, largest, standard
-/// deviation over repetitions. deviation_pct(key, mode): the mean absolute deviation over the levels that count.
+/// Names: the published keys (ttft_p50_ms, ..., error_pct), and of runs turn_mean_hit_rate_pct, imbalance, evictions,
+/// preemptions (per repetition), kv_use_max_pct, waiting_max, running_mean, prefilled_tokens (per repetition),
+/// acceptance, slots. Arguments: mode ("kv": the published KV router), concurrency, and of runs the name of a
+/// counterfactual. In front of a name: "published." or "simulated." whatever the side; "low.", "high.", "sd." for
+/// smallest, largest, standard deviation over repetitions. deviation_pct(key, mode): the mean absolute deviation over
+/// the levels that count.
 class ExperimentFigures {
  public:
   enum class Side { kPublished, kSimulated };

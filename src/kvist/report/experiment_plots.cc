@@ -66,9 +66,13 @@ PlotSeries published_series(const ExperimentRun& run, spec::RoutingMode mode, co
   return series;
 }
 
+/// Errors below half a percent are not worth a plot.
+constexpr double kLeastDrawn = 0.5;
+
 bool has_values(const Plot& plot) {
   return std::ranges::any_of(plot.series, [](const PlotSeries& series) {
-    return std::ranges::any_of(series.points, [](const PlotPoint& point) { return point.y && *point.y > 0; });
+    return std::ranges::any_of(series.points,
+                               [](const PlotPoint& point) { return point.y && *point.y >= kLeastDrawn; });
   });
 }
 

@@ -121,6 +121,29 @@ void add_expected(Document& document, const ExperimentRun& run) {
   document.push_back(std::move(bullets));
 }
 
+/// How the published hit rate may have been counted: both ways, beside it.
+void add_hit_rates(Document& document, const ExperimentRun& run) {
+  const NamedFigure& named = *find_figure("kv_hit_rate_pct");
+  Table table;
+  table.columns = {
+      {"Concurrency"}, {"Mode", Align::kLeft}, {"Published"}, {"Cached / prompt tokens"}, {"Mean of turns"}};
+  for (const ReferenceFigures& published : run.check.reference.levels) {
+    const std::optional<double> value = published.figure(named);
+    const MeasuredLevel* level = run.run.find(stand_in(run.run, published.mode), published.concurrency);
+    if (!value || level == nullptr) continue;
+    const HitRate& rate = level->analysis.hit_rate;
+    table.rows.push_back({fmt::format("{}", published.concurrency), short_name(published.mode), format_pct(value),
+                          format_pct(rate.client_pct), format_pct(rate.turn_mean_pct)});
+  }
+  if (table.rows.empty()) return;
+  document.push_back(Heading{3, "Hit rates"});
+  document.push_back(
+      Paragraph{{{"The documents do not say how their hit rate is counted. Two readings: cached over prompt tokens of "
+                  "all turns, and "
+                  "the mean over turns of each one's share."}}});
+  document.push_back(std::move(table));
+}
+
 /// Where nothing is published to compare with: the simulated figures alone.
 void add_simulated_tables(Document& document, const ExperimentRun& run) {
   Table table;
@@ -171,6 +194,7 @@ Result<std::string> experiment_section(const ExperimentRun& run, const std::stri
   if (!notes) return std::unexpected(std::move(notes).error().in(run.experiment.name + "/notes.md"));
   if (!notes->empty()) section += "\n### Notes\n\n" + *notes;
   Document tables;
+  add_hit_rates(tables, run);
   if (run.check.figures.empty()) {
     add_simulated_tables(tables, run);
   } else {

@@ -77,9 +77,9 @@ Result<Table> overview(const std::vector<ExperimentRun>& runs) {
     std::string missed;
     for (const FigureCheck& figure : run.check.figures) {
       if (figure.verdict != Verdict::kMissed) continue;
-      missed +=
-          fmt::format("{}{} {} {} (bar {}%)", missed.empty() ? "" : ", ", spec::to_string(figure.mode),
-                      figure.figure->title, format_pct(figure.mean_absolute), format_plain(figure.bar->within_pct));
+      missed += fmt::format("{}{} {} {} (bar {}%): {}", missed.empty() ? "" : "; ", spec::to_string(figure.mode),
+                            figure.figure->title, format_pct(figure.mean_absolute),
+                            format_plain(figure.bar->within_pct), verdict_text(figure));
     }
     KVIST_TRY(std::string observations, findings_cell(run));
     const std::size_t bars = bars_of(run.check);

@@ -168,11 +168,17 @@ std::optional<double> percent(std::uint64_t part, std::uint64_t whole) {
 
 HitRate hit_rate(const results::LevelRecord& level) {
   HitRate rate;
+  double shares = 0;
+  std::size_t turns = 0;
   for (const TurnSample& turn : level.turns) {
     if (turn.outcome != TurnOutcome::kSucceeded) continue;
     rate.client_prompt_tokens += turn.prompt_tokens;
     rate.client_cached_tokens += turn.cached_tokens;
+    if (turn.prompt_tokens == 0) continue;
+    shares += static_cast<double>(turn.cached_tokens) / turn.prompt_tokens;
+    ++turns;
   }
+  if (turns > 0) rate.turn_mean_pct = 100 * shares / static_cast<double>(turns);
   for (const results::WorkerLevelRecord& worker : level.workers) {
     rate.worker_query_tokens += worker.prefix_query_tokens;
     rate.worker_hit_tokens += worker.prefix_hit_tokens;

@@ -55,6 +55,8 @@ struct HitRate {
   std::uint64_t worker_query_tokens = 0;
   std::uint64_t worker_hit_tokens = 0;
   std::optional<double> client_pct;
+  std::optional<double>
+      turn_mean_pct;  ///< mean over turns of each one's cached / prompt tokens: short prompts weigh more
   std::optional<double> workers_pct;
   std::optional<double> difference_points;  ///< client minus workers, in percentage points
 };

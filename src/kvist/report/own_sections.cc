@@ -167,8 +167,8 @@ void add_workers(Document& document, const RunAnalysis& analysis) {
 }
 
 void add_hit_rate_check(Document& document, const RunAnalysis& analysis) {
-  Table table = table_with({"Client: cached / prompt tokens", "Client", "Workers: hits / queried tokens", "Workers",
-                            "Difference", "Within 1 point"});
+  Table table = table_with({"Client: cached / prompt tokens", "Client", "Mean of turns",
+                            "Workers: hits / queried tokens", "Workers", "Difference", "Within 1 point"});
   for (const MeasuredLevel& level : analysis.levels()) {
     const HitRate& h = level.analysis.hit_rate;
     std::string difference(kMissing);
@@ -178,17 +178,17 @@ void add_hit_rate_check(Document& document, const RunAnalysis& analysis) {
       agree = std::abs(*h.difference_points) <= kHitRateTolerancePoints ? "yes" : "no";
     }
     std::vector<std::string> row = row_of(level);
-    add_cells(
-        row, {format_count(h.client_cached_tokens) + " / " + format_count(h.client_prompt_tokens),
-              format_pct(h.client_pct), format_count(h.worker_hit_tokens) + " / " + format_count(h.worker_query_tokens),
-              format_pct(h.workers_pct), difference, agree});
+    add_cells(row, {format_count(h.client_cached_tokens) + " / " + format_count(h.client_prompt_tokens),
+                    format_pct(h.client_pct), format_pct(h.turn_mean_pct),
+                    format_count(h.worker_hit_tokens) + " / " + format_count(h.worker_query_tokens),
+                    format_pct(h.workers_pct), difference, agree});
     table.rows.push_back(std::move(row));
   }
   document.push_back(Heading{2, "Hit rate check: client against workers"});
   document.push_back(
       Paragraph{{{"The client sums usage over all successful turns of the level, warm-up and drain "
-                  "included; the workers count every request they admitted, failed and abandoned ones "
-                  "too."}}});
+                  "included; the mean of turns is that of each one's own share, in which short prompts weigh more; the "
+                  "workers count every request they admitted, failed and abandoned ones too."}}});
   document.push_back(std::move(table));
 }
 

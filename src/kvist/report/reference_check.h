@@ -77,6 +77,8 @@ struct ReferenceCheck {
 void add_reference_check(Document& document, const ReferenceCheck& check, int heading_level);
 /// The tables alone.
 void add_figure_tables(Document& document, const ReferenceCheck& check, int heading_level);
+/// "met", "missed by 1.2 points", "missed: 2 levels outside the seeds' range".
+[[nodiscard]] std::string verdict_text(const FigureCheck& check);
 /// The verdicts alone.
 [[nodiscard]] Table verdict_table(const ReferenceCheck& check);
 [[nodiscard]] std::string reference_check_markdown(const RunAnalysis& analysis, const ReferenceCheck& check);

@@ -185,6 +185,7 @@ void own_keys(JsonWriter& json, const MeasuredLevel& level, bool measured_client
   json.key("kvist").begin_object();
   json.field("started", level.record.started_utc).field("seed", level.record.seed).field("excluded", a.excluded);
   number(json, "conversation_starts_per_s", figure::conversation_starts_per_s(a), kRateDecimals);
+  number(json, "turn_mean_hit_rate_pct", a.hit_rate.turn_mean_pct, kPctDecimals);
   number(json, "workers_hit_rate_pct", a.hit_rate.workers_pct, kPctDecimals);
   number(json, "hit_rate_difference_points", a.hit_rate.difference_points, kPctDecimals);
   json.field("client_prompt_tokens", a.hit_rate.client_prompt_tokens);

@@ -88,7 +88,8 @@ HitRate hit_rate_of(const Analyses& all) {
       merged.*tokens += a->hit_rate.*tokens;
     }
   }
-  for (const auto pct : {&HitRate::client_pct, &HitRate::workers_pct, &HitRate::difference_points}) {
+  for (const auto pct :
+       {&HitRate::client_pct, &HitRate::turn_mean_pct, &HitRate::workers_pct, &HitRate::difference_points}) {
     merged.*pct = mean_of(all, [&](const LevelAnalysis& a) { return a.hit_rate.*pct; });
   }
   return merged;
