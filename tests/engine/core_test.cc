@@ -309,6 +309,22 @@ TEST_F(CoreTest, AHitOnFreeBlocksCountsAgainstTheReservation) {
   EXPECT_EQ(seen(3).finish, FinishReason::kLength);
 }
 
+TEST_F(CoreTest, ABlockedRequestStartsAsSoonAsItsTwinHasComputedEnough) {
+  CoreOptions options = kOptions;
+  options.kv_blocks = 8;
+  options.max_num_tokens = 10;
+  make(options);
+  submit(1, prompt_of(16), 9);  // 6 blocks in the end, 4 for its prompt
+  submit(2, prompt_of(17), 5);  // 6 blocks; for those that it does not share 2 are left
+  driver->run(2);
+  EXPECT_EQ(plan(1), "1:10+6ps");  // two blocks of the prefix are there
+  EXPECT_EQ(core().stats().waiting, 1U);
+  driver->run(1);
+  EXPECT_EQ(plan(2), "1:16+1s 2:16+1ps");
+  driver->run_until_idle();
+  EXPECT_EQ(seen(2).cached_tokens, 16U);
+}
+
 TEST_F(CoreTest, RefusesWhatItCanNeverServeWithTheNumbers) {
   Result<void> result = core().submit(request_of(1, {}, 1));
   ASSERT_FALSE(result);

@@ -63,6 +63,7 @@ class Core::Impl {
   std::deque<StepId> in_flight_;          // oldest first
   std::vector<RequestOutput> outputs_;    // not yet taken
   std::vector<Sequence*> just_admitted_;  // of one begin_step(); a member to keep its memory
+  bool speculating_ = false;              // the latest step under way verifies drafts
   std::uint64_t last_step_ = 0;
   CoreStats counters_;  // only the cumulative ones of the core itself
 };
@@ -110,7 +111,9 @@ void Core::Impl::abort(RequestId id) {
 }
 
 bool Core::Impl::begin_step(StepPlan& plan) {
-  if (in_flight_.size() >= options_.max_steps_in_flight) return false;
+  // Beside a step that verifies drafts nothing is begun: what joined the next one would stay apart from the others for
+  // good, each half of the batch computed while the other waits for its drafts.
+  if (in_flight_.size() >= options_.max_steps_in_flight || speculating_) return false;
   just_admitted_.clear();
   scheduler_.plan(plan, just_admitted_);
   plan.id = StepId(last_step_ + 1);
@@ -122,6 +125,7 @@ bool Core::Impl::begin_step(StepPlan& plan) {
   }
   if (plan.sequences.empty()) return false;
   in_flight_.push_back(plan.id);
+  speculating_ = plan.load.draft_passes > 0;
   ++last_step_;
   return true;
 }
@@ -130,6 +134,7 @@ void Core::Impl::end_step(const StepPlan& plan, const StepResult& result, StepOu
   KVIST_CHECK(!in_flight_.empty() && in_flight_.front() == plan.id,
               fmt::format("step {} ended out of order", plan.id.value()));
   in_flight_.pop_front();
+  if (plan.load.draft_passes > 0) speculating_ = false;
   ++counters_.steps;
   counters_.prefilled_tokens += plan.load.prefill_tokens;
   std::size_t next_sample = 0;

@@ -29,7 +29,7 @@ struct CoreOptions {
   std::uint32_t max_num_tokens = 2'048;   ///< token budget of one step
   std::uint32_t max_model_len = 16'384;   ///< prompt and output of one request
   std::uint32_t max_waiting = 1'024;      ///< queued requests; beyond it submit() says kResourceExhausted
-  std::uint32_t max_steps_in_flight = 1;  ///< 1, or 2 for overlap scheduling
+  std::uint32_t max_steps_in_flight = 1;  ///< 1, or 2 for overlap scheduling (beside drafts never more than 1)
   spec::AdmissionKind admission = spec::AdmissionKind::kReserveToCompletion;
   bool prefix_deferral = false;  ///< see spec::WorkerSpec
 };
@@ -92,8 +92,8 @@ class Core {
   /// end_step().
   void abort(RequestId id);
 
-  /// Plans the next step in place of what `plan` holds. False when there is no work or max_steps_in_flight are under
-  /// way.
+  /// Plans the next step in place of what `plan` holds. False when there is no work, or max_steps_in_flight are under
+  /// way, or one that verifies drafts.
   [[nodiscard]] bool begin_step(TimePoint now, StepPlan& plan);
   /// Ends the oldest step under way, which `plan` must be. What has happened since the last call, in place of what
   /// `outputs` holds.

@@ -41,9 +41,24 @@ std::size_t KvManager::first_uncached(const Sequence& sequence) {
   return match_.size();
 }
 
+// The head of a blocked queue is tried in every step; this spares the look-up of its whole prompt. What it takes from
+// the free blocks is total - (those of its prefix that are in use): each gain lowers that by one at most.
+bool KvManager::still_refused(const Sequence& sequence) const {
+  const std::uint64_t gained = gains() - sequence.refused_at;
+  if (sequence.refused_blocks <= gained) return false;
+  const BlockDemand at_best{.total = sequence.refused_blocks - static_cast<std::uint32_t>(gained)};
+  return !policy_->admits(at_best, pool_.free_blocks());
+}
+
 bool KvManager::try_admit(Sequence& sequence, std::uint32_t budget) {
+  if (still_refused(sequence)) return false;
   const BlockDemand demand = look_up(sequence, budget);
-  if (!policy_->admits(demand, pool_.free_blocks())) return false;
+  if (!policy_->admits(demand, pool_.free_blocks())) {
+    sequence.refused_blocks = demand.to_allocate() + demand.cached_free;
+    sequence.refused_at = gains();
+    return false;
+  }
+  sequence.refused_blocks = 0;
 
   for (const kv::BlockId block : match_) pool_.acquire(block);
   policy_->on_admitted(demand);

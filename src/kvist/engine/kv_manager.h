@@ -44,6 +44,9 @@ class KvManager {
   [[nodiscard]] const kv::BlockPool& pool() const { return pool_; }
 
  private:
+  [[nodiscard]] bool still_refused(const Sequence& sequence) const;
+  /// How often a block that was missing or free has come to be findable and in use.
+  [[nodiscard]] std::uint64_t gains() const { return pool_.counters().stored_blocks + pool_.counters().reuses; }
   [[nodiscard]] BlockDemand look_up(Sequence& sequence, std::uint32_t budget);
   [[nodiscard]] bool allocate_for(Sequence& sequence, std::uint32_t tokens);
   void commit_complete(Sequence& sequence);

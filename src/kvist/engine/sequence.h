@@ -76,6 +76,10 @@ struct alignas(64) Sequence {
   std::vector<kv::BlockId> blocks;
   std::vector<kv::BlockHash> names;  ///< of complete blocks: the prompt's from the first look-up on, the answer's later
   std::uint32_t committed_blocks = 0;
+  // Of the last admission that failed: the blocks it would have taken from the free ones, and when that was, as
+  // KvManager counts it. 0: none.
+  std::uint32_t refused_blocks = 0;
+  std::uint64_t refused_at = 0;
   const Request request;  ///< without its prompt
 };
 

@@ -85,6 +85,7 @@ void BlockPool::acquire(BlockId id) {
   KVIST_CHECK(block.named || block.references > 0, fmt::format("block {} holds nothing to share", id.value()));
   if (block.references++ > 0) return;
   unlink_free(id.value());
+  ++counters_.reuses;
   if (block.named) move_copy(id.value(), true);
 }
 

@@ -22,6 +22,7 @@ struct BlockPoolCounters {
   std::uint64_t allocations = 0;
   std::uint64_t evictions = 0;      ///< findable blocks that were re-used for something else
   std::uint64_t stored_blocks = 0;  ///< blocks that became findable
+  std::uint64_t reuses = 0;         ///< findable blocks that nobody held and somebody took over
 };
 
 /// Reference-counted blocks. Owned by the engine core, used by its thread only. Invariants:
