@@ -69,7 +69,6 @@ Result<planning::CapacityPlan> make_plan(const PlanCapacityArguments& arguments)
   plan.slo = planning::with_error_limit(slo, plan.sweep.method.max_error_pct);
   plan.confidence = options.judge.confidence;
   const planning::SimulatedEvaluator evaluator;
-  KVIST_TRY(plan.capacities, planning::find_capacities(evaluator, plan.sweep, modes, plan.slo, options));
   if (arguments.users) {
     for (const spec::RoutingMode mode : modes) {
       KVIST_TRY(planning::WorkersNeeded needed,
@@ -77,6 +76,7 @@ Result<planning::CapacityPlan> make_plan(const PlanCapacityArguments& arguments)
       plan.needed.push_back(std::move(needed));
     }
   }
+  KVIST_TRY(plan.capacities, planning::find_capacities(evaluator, plan.sweep, modes, plan.slo, options));
   if (arguments.knobs) {
     KVIST_TRY(planning::KnobTable knobs, planning::measure_knobs(evaluator, planning::profiles_resolve, plan.sweep,
                                                                  largest(plan.capacities), plan.slo, options));

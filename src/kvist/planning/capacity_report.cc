@@ -25,10 +25,16 @@ std::string slo_text(const Slo& slo) {
   return text;
 }
 
+/// "1 worker", "3 workers".
+std::string counted(std::size_t count, std::string_view what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
 std::string subject_text(const CapacityPlan& plan) {
   const spec::DeploymentSpec& deployment = plan.sweep.deployment;
-  return fmt::format("{}: {} workers, {} GPUs, {} batch slots; within {}", plan.sweep.name, deployment.workers.size(),
-                     gpus_of(deployment), batch_slots_of(deployment), slo_text(plan.slo));
+  return fmt::format("{}: {}, {}, {}; within {}", plan.sweep.name, counted(deployment.workers.size(), "worker"),
+                     counted(gpus_of(deployment), "GPU"), counted(batch_slots_of(deployment), "batch slot"),
+                     slo_text(plan.slo));
 }
 
 std::string method_text(const CapacityPlan& plan) {
@@ -66,8 +72,8 @@ std::vector<std::string> worker_remarks_of(const CapacityPlan& plan) {
 }
 
 std::string knobs_title(const KnobTable& knobs) {
-  return fmt::format("What each setting is worth, changed alone, from {} users ({} routing, {} GPUs)", knobs.base.users,
-                     to_string(knobs.base.mode), knobs.gpus);
+  return fmt::format("What each setting is worth, changed alone, from {} ({} routing, {})",
+                     counted(knobs.base.users, "user"), to_string(knobs.base.mode), counted(knobs.gpus, "GPU"));
 }
 
 Document document_of(const CapacityPlan& plan) {

@@ -1,0 +1,136 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "kvist/cli/main.h"
+#include "kvist/perfmodel/coefficients.h"
+
+namespace kvist::cli {
+namespace {
+
+using testing::AllOf;
+using testing::ContainsRegex;
+using testing::HasSubstr;
+
+struct Ran {
+  int status = 0;
+  std::string out;
+  std::string err;
+};
+
+Ran kvist(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), "kvist");
+  std::vector<char*> argv;
+  for (std::string& argument : arguments) argv.push_back(argument.data());
+  argv.push_back(nullptr);
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  Ran ran;
+  ran.status = run(static_cast<int>(arguments.size()), argv.data());
+  ran.out = testing::internal::GetCapturedStdout();
+  ran.err = testing::internal::GetCapturedStderr();
+  return ran;
+}
+
+/// A sweep of one small worker whose levels take seconds of virtual time.
+class PlanCommandTest : public testing::Test {
+ protected:
+  PlanCommandTest() {
+    std::string path = testing::TempDir() + "/kvist_plan_XXXXXX";
+    EXPECT_NE(::mkdtemp(path.data()), nullptr);
+    folder_ = path;
+    sweep_ = write("sweep.yaml", R"(
+name: small
+deployment:
+  workers:
+    count: 1
+    max_batch_size: 16
+    profile: {gpu: h200, model: llama-3.1-70b-fp8, engine: trtllm}
+    output_length: {mean_tokens: 60, standard_deviation_tokens: 10}
+workload: {starters: 3, starter_tokens_min: 300, starter_tokens_max: 400, max_tokens: 128}
+method: {warmup: 10 s, snapshots: 2, snapshot_interval: 15 s, window: 15 s}
+modes: [round_robin]
+levels: [4, 8]
+)");
+    reference_ = write("measured.json", R"({"source": "test", "levels": [
+{"concurrency": 4, "round_robin": {"tpot_p50_ms": 30, "ttft_p50_ms": 150}},
+{"concurrency": 8, "round_robin": {"tpot_p50_ms": 31, "ttft_p50_ms": 160}}]})");
+  }
+  ~PlanCommandTest() override { std::filesystem::remove_all(folder_); }
+
+  std::string write(const std::string& name, const std::string& text) const {
+    std::ofstream(folder_ + "/" + name) << text;
+    return folder_ + "/" + name;
+  }
+  static std::string read(const std::string& path) {
+    std::ostringstream text;
+    text << std::ifstream(path).rdbuf();
+    return text.str();
+  }
+
+  std::string folder_;
+  std::string sweep_;
+  std::string reference_;
+};
+
+TEST_F(PlanCommandTest, CapacityPrintsAndWritesThePlan) {
+  const Ran ran = kvist({"plan", "capacity", "-f", sweep_, "--slo", "tpot_p95=26ms", "--users", "40", "--max-users",
+                         "64", "--seeds", "3", "--json", folder_ + "/plan.json", "--html", folder_ + "/plan.html"});
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  EXPECT_THAT(ran.out, AllOf(HasSubstr("1 worker, 1 GPU, 16 batch slots; within TPOT p95 <= 26 ms, errors <= 5 %"),
+                             ContainsRegex("round_robin +[1-9]"), HasSubstr("Workers for a number of users")));
+  EXPECT_THAT(read(folder_ + "/plan.json"), HasSubstr("\"slo\": \"tpot_p95=26ms,error=5%\""));
+  EXPECT_THAT(read(folder_ + "/plan.html"), HasSubstr("<svg"));
+}
+
+TEST_F(PlanCommandTest, CapacityRefusesWhatItCannotAnswer) {
+  const auto error_of = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"plan", "capacity", "-f", sweep_});
+    const Ran ran = kvist(more);
+    EXPECT_EQ(ran.status, 1);
+    return ran.err;
+  };
+  EXPECT_THAT(error_of({"--slo", "ttft_p95=1"}), HasSubstr("expected a duration above 0 with its unit"));
+  EXPECT_THAT(error_of({"--slo", "ttft_p95=1s", "--seeds", "2"}),
+              HasSubstr("--seeds: 2 per level; expected 3 to 1000"));
+  EXPECT_THAT(error_of({"--slo", "ttft_p95=1s", "--confidence", "100"}), HasSubstr("--confidence: 100 %"));
+  EXPECT_THAT(error_of({"--slo", "ttft_p95=1s", "--mode", "fastest"}), HasSubstr("fastest"));
+  EXPECT_THAT(error_of({"--slo", "ttft_p95=1s", "--users", "9999"}),
+              HasSubstr("--users: 9999 users at once; the gateway's max_in_flight allows 1 to 4096"));
+}
+
+TEST_F(PlanCommandTest, FitWritesAProfileThatReads) {
+  const std::string out = folder_ + "/own.yaml";
+  const Ran ran = kvist({"fit", "--reference", reference_, "--sweep", sweep_, "--free", "launch.fixed,intake.fixed",
+                         "--hold-out", "8", "--seeds", "1", "--out", out});
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  EXPECT_THAT(ran.out, AllOf(HasSubstr("1 levels fitted, 1 held out"), HasSubstr("launch.fixed")));
+  const auto coefficients = perfmodel::Coefficients::parse(read(out), out);
+  ASSERT_TRUE(coefficients) << coefficients.error().message;
+  EXPECT_EQ(coefficients->find("launch.fixed")->origin.kind, perfmodel::OriginKind::kFitted);
+  EXPECT_GT(*coefficients->get("launch.fixed"), 6);  // 30 ms measured, about 20 with the profile as it is
+}
+
+TEST_F(PlanCommandTest, FitRefusesWhatItCannotFit) {
+  const auto error_of = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"fit", "--out", folder_ + "/own.yaml"});
+    const Ran ran = kvist(more);
+    EXPECT_EQ(ran.status, 1);
+    return ran.err;
+  };
+  EXPECT_THAT(error_of({}), HasSubstr("one of --reference FILE and --database FILE"));
+  EXPECT_THAT(error_of({"--reference", reference_}), HasSubstr("--sweep FILE does"));
+  EXPECT_THAT(error_of({"--database", folder_ + "/none.sqlite"}), HasSubstr("none.sqlite"));
+  EXPECT_THAT(error_of({"--reference", reference_, "--sweep", sweep_, "--hold-out", "5"}),
+              HasSubstr("has no level 5; it has 4, 8"));
+  EXPECT_THAT(error_of({"--reference", reference_, "--sweep", sweep_, "--free", "launch.fixd"}),
+              HasSubstr("no coefficient \"launch.fixd\""));
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/own.yaml"));
+}
+
+}  // namespace
+}  // namespace kvist::cli
