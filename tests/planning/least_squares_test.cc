@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "kvist/base/random.h"
 #include "kvist/planning/small_matrix.h"
 
 namespace kvist::planning {
@@ -94,6 +95,31 @@ TEST(LeastSquares, StandardErrorsAreThoseOfTheLinearCase) {
   ASSERT_TRUE(found);
   EXPECT_NEAR(found->values[0], 2.5, 0.01);
   EXPECT_NEAR(found->standard_errors[0], std::sqrt(5.0 / 3 / 4), 1e-3);
+}
+
+/// Residuals that scatter by a third of what counts, anew at every point: as simulations do.
+std::vector<double> noisy_residuals(const Point& p, std::uint64_t seed) {
+  std::vector<double> residuals;
+  const auto key = [](double value) { return static_cast<std::uint64_t>(value * 1e12); };
+  RandomStream random(mix_seed({seed, key(p[0]), key(p[1])}));
+  for (int x = 0; x < 24; ++x) {
+    const double truth = 10 + 0.5 * x;  // the slope matters little
+    residuals.push_back((p[0] + p[1] * x - truth) / (0.05 * truth) + random.normal(0, 0.3));
+  }
+  return residuals;
+}
+
+TEST(LeastSquares, FindsItsWayThroughNoise) {
+  for (std::uint64_t seed = 1; seed <= 50; ++seed) {
+    SCOPED_TRACE(seed);
+    const auto found = least_squares({{.start = 14, .low = 1, .high = 50}, {.start = 0.2, .low = 0, .high = 5}},
+                                     one_by_one([seed](const Point& p) { return noisy_residuals(p, seed); }),
+                                     {.max_rounds = 12, .least_gain = 0.01});
+    ASSERT_TRUE(found);
+    EXPECT_NEAR(found->values[0], 10, 1);
+    EXPECT_NEAR(found->values[1], 0.5, 0.1);
+    EXPECT_LE(found->rounds, 12U);
+  }
 }
 
 TEST(LeastSquares, PassesErrorsOn) {

@@ -91,7 +91,7 @@ struct FitArguments {
   std::vector<std::string> free;          ///< coefficients; empty: those the profile marks as free
   std::vector<std::uint32_t> fit_levels;  ///< empty: all but those held out
   std::vector<std::uint32_t> hold_out;
-  std::uint32_t seeds = 3;
+  std::uint32_t seeds = 4;
   unsigned threads = 0;  ///< 0: one per core
   std::string out;       ///< profile file to write
   std::string json;      ///< the fit as JSON; empty: none

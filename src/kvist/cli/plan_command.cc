@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <utility>
 
 #include "kvist/cli/commands.h"
@@ -53,6 +54,8 @@ Result<planning::CapacityOptions> capacity_options(const PlanCapacityArguments& 
   options.judge.confidence = arguments.confidence / 100;
   options.judge.threads = arguments.threads;
   options.max_users = arguments.max_users;
+  // Standard output has the plan alone.
+  options.progress = [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); };
   return options;
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <mutex>
 #include <thread>
 #include <utility>
 
@@ -158,6 +159,7 @@ Result<std::vector<Capacity>> find_capacities(const LevelEvaluator& evaluator, c
   std::vector<Result<Capacity>> found(modes.size());
   run_searches(modes.size(), options, [&](std::size_t i, const CapacityOptions& own) {
     found[i] = find_capacity(evaluator, sweep, modes[i], slo, own);
+    if (own.progress && found[i]) own.progress(fmt::format("{}: {} users", to_string(modes[i]), found[i]->users));
   });
   std::vector<Capacity> capacities;
   for (Result<Capacity>& one : found) {
@@ -173,6 +175,13 @@ void run_searches(std::size_t count, const CapacityOptions& options,
       options.judge.threads == 0 ? std::max(1U, std::thread::hardware_concurrency()) : options.judge.threads;
   const unsigned searches = static_cast<unsigned>(std::clamp<std::size_t>(count, 1, threads));
   CapacityOptions own = options;
+  std::mutex telling;
+  if (options.progress) {
+    own.progress = [&](const std::string& line) {
+      const std::scoped_lock lock(telling);
+      options.progress(line);
+    };
+  }
   own.judge.threads = std::max(1U, threads / searches);
   sweep::for_each_index(count, searches, [&](std::size_t i) { search(i, own); });
 }

@@ -26,6 +26,8 @@ struct CapacityOptions {
   std::uint32_t probes_above = 3;  ///< between the answer and the number of batch slots
   std::uint32_t max_users = 0;     ///< 0: the gateway's max_in_flight
   std::uint32_t max_workers = 1'024;
+  /// Told about each finished search, one call at a time, in the order they finish; empty: nobody.
+  std::function<void(const std::string&)> progress = {};
 };
 
 /// The answer for one mode. `users` is the best guess; with the confidence asked for it is between `surely` and

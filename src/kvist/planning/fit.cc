@@ -42,9 +42,9 @@ class FigureSource {
   FigureSource(const LevelEvaluator& evaluator, const FitProblem& problem, const FitOptions& options)
       : evaluator_(evaluator), problem_(problem), options_(options) {}
 
-  /// figures[point][level]
+  /// figures[point][level], with the repetitions of a level from `first` on.
   Result<std::vector<std::vector<LevelFigures>>> at(const std::vector<Point>& points,
-                                                    const std::vector<MeasuredFigures>& levels) {
+                                                    const std::vector<MeasuredFigures>& levels, std::uint32_t first) {
     std::vector<spec::SweepSpec> sweeps;
     for (const Point& point : points) sweeps.push_back(problem_.apply(problem_.sweep, point));
     const std::size_t seeds = options_.seeds;
@@ -52,7 +52,7 @@ class FigureSource {
     sweep::for_each_index(found.size(), options_.threads, [&](std::size_t i) {
       const MeasuredFigures& level = levels[i / seeds % levels.size()];
       const spec::SweepSpec& sweep = sweeps[i / seeds / levels.size()];
-      const auto seed = level_seed(sweep, level.users, static_cast<std::uint32_t>(i % seeds));
+      const auto seed = level_seed(sweep, level.users, first + static_cast<std::uint32_t>(i % seeds));
       found[i] = evaluator_.evaluate(sweep, {.mode = level.mode, .concurrency = level.users, .seed = seed});
     });
     evaluations_ += found.size();
@@ -90,6 +90,12 @@ std::vector<double> residuals_of(const std::vector<MeasuredFigures>& levels,
     }
   }
   return residuals;
+}
+
+double mean_square(const std::vector<double>& values) {
+  double sum = 0;
+  for (const double value : values) sum += value * value;
+  return sum / static_cast<double>(std::max<std::size_t>(1, values.size()));
 }
 
 Result<void> check(const FitProblem& problem, const FitOptions& options) {
@@ -187,25 +193,26 @@ Result<FitResult> fit(const LevelEvaluator& evaluator, const FitProblem& problem
     start.push_back(p.start);
   }
   const BatchResiduals residuals = [&](const std::vector<Point>& points) -> Result<std::vector<std::vector<double>>> {
-    KVIST_TRY(const auto figures, source.at(points, fitted));
+    KVIST_TRY(const auto figures, source.at(points, fitted, 0));
     std::vector<std::vector<double>> all;
     for (const auto& at_point : figures) all.push_back(residuals_of(fitted, at_point));
     return all;
   };
   KVIST_TRY(const LeastSquaresResult found, least_squares(variables, residuals, options.search));
 
-  FitResult result{.parameters = {},
-                   .levels = {},
-                   .objective_before = found.start_objective,
-                   .objective_after = found.objective,
-                   .rounds = found.rounds};
+  FitResult result{.parameters = {}, .levels = {}, .rounds = found.rounds};
   for (std::size_t i = 0; i < problem.parameters.size(); ++i) {
     result.parameters.push_back(fitted_parameter(problem, found, i));
   }
   for (const bool held_out : {false, true}) {
     const std::vector<MeasuredFigures>& levels = held_out ? problem.levels.held_out : fitted;
     if (levels.empty()) continue;
-    KVIST_TRY(const auto figures, source.at({start, found.values}, levels));
+    // With seeds that the search has not seen: it has found the luckiest point for those it has.
+    KVIST_TRY(const auto figures, source.at({start, found.values}, levels, options.seeds));
+    if (!held_out) {
+      result.objective_before = mean_square(residuals_of(levels, figures[0]));
+      result.objective_after = mean_square(residuals_of(levels, figures[1]));
+    }
     for (std::size_t i = 0; i < levels.size(); ++i) {
       result.levels.push_back({levels[i], held_out, figures[0][i], figures[1][i]});
     }

@@ -35,9 +35,9 @@ struct FitProblem {
 };
 
 struct FitOptions {
-  std::uint32_t seeds = 3;  ///< per level; the same in every evaluation, so that differences are not noise
+  std::uint32_t seeds = 4;  ///< per level; the same at every point, so that differences are less noisy
   unsigned threads = 0;     ///< 0: one per core; changes nothing but the time
-  LeastSquaresOptions search = {};
+  LeastSquaresOptions search = {.max_rounds = 12, .least_gain = 0.01};
 };
 
 /// A deviation of this share counts 1 in the objective: how far a model may be from one measured sweep (what sweeps of
@@ -68,7 +68,7 @@ struct FittedParameter {
 struct FitResult {
   std::vector<FittedParameter> parameters;
   std::vector<LevelComparison> levels;  ///< fitted, then held out
-  double objective_before = 0;
+  double objective_before = 0;  ///< over the fitted levels; like the comparisons with seeds that the search did not use
   double objective_after = 0;
   std::uint32_t rounds = 0;
   std::uint64_t levels_simulated = 0;

@@ -1,5 +1,7 @@
 #include "kvist/planning/knobs.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -56,6 +58,9 @@ Result<KnobTable> measure_knobs(const LevelEvaluator& evaluator, const Feasibili
     const Result<void> possible = feasible(change.sweep);
     found[i] = possible ? find_capacity(evaluator, change.sweep, change.mode, slo, own)
                         : Result<Capacity>(std::unexpected(possible.error()));
+    if (!own.progress) return;
+    own.progress(fmt::format("{}: {} -> {}: {}", change.knob, change.from, change.to,
+                             *found[i] ? fmt::format("{} users", (*found[i])->users) : "not possible"));
   });
   KnobTable table{.base = base, .gpus = gpus_of(sweep.deployment), .gains = {}};
   for (std::size_t i = 0; i < changes.size(); ++i) {

@@ -30,27 +30,41 @@ class Search {
       const double size = std::abs(v.start) > 0 ? std::abs(v.start) : 0.1 * (v.high - v.low);
       scale_.push_back(size > 0 ? size : 1);
     }
+    reach_.assign(variables.size(), 1);
   }
 
   Result<LeastSquaresResult> run() {
-    KVIST_TRY(auto first, ask({at_}));
+    KVIST_TRY(auto first, ask({at_, nudged()}));
     residuals_ = std::move(first.front());
     KVIST_CHECK(residuals_.size() >= variables_.size(), "fewer residuals than variables");
     result_.start_objective = mean_square(residuals_);
+    for (std::size_t k = 0; k < residuals_.size(); ++k) first[1][k] -= residuals_[k];
+    result_.noise = std::sqrt(mean_square(first[1]));
     double step = options_.first_step;
     for (; result_.rounds < options_.max_rounds && step >= options_.last_step; ++result_.rounds) {
       const double before = mean_square(residuals_);
-      KVIST_TRY_VOID(differentiate(step));
+      KVIST_TRY_VOID(differentiate_clearly(step));
       KVIST_TRY_VOID(descend());
       // Nothing gained: the differences were too coarse for this place.
       if (mean_square(residuals_) > (1 - options_.least_gain) * before) step /= 2;
     }
-    KVIST_TRY_VOID(differentiate(options_.first_step));
+    KVIST_TRY_VOID(differentiate_clearly(options_.first_step));
     conclude();
     return std::move(result_);
   }
 
  private:
+  /// A change of every variable that no residual can tell from none.
+  [[nodiscard]] Vector nudged() const {
+    constexpr double kNudge = 1e-5;
+    Vector point = at_;
+    for (std::size_t i = 0; i < point.size(); ++i) {
+      const double change = kNudge * scale_[i];
+      point[i] = at_[i] + change <= variables_[i].high ? at_[i] + change : std::max(variables_[i].low, at_[i] - change);
+    }
+    return point;
+  }
+
   Result<Matrix> ask(const std::vector<Vector>& points) {
     result_.points += points.size();
     return ask_(points);
@@ -63,7 +77,7 @@ class Search {
     for (std::size_t i = 0; i < at_.size(); ++i) {
       const Variable& v = variables_[i];
       Vector point = at_;
-      const double wanted = step * scale_[i];
+      const double wanted = step * reach_[i] * scale_[i];
       const bool upwards = v.high - at_[i] >= at_[i] - v.low || v.high - at_[i] >= wanted;
       point[i] = std::clamp(at_[i] + (upwards ? wanted : -wanted), v.low, v.high);
       points.push_back(std::move(point));
@@ -76,6 +90,26 @@ class Search {
       for (std::size_t k = 0; k < residuals_.size(); ++k) {
         jacobian_[i][k] = (moved[i][k] - residuals_[k]) / distance;
       }
+      adapt_reach(i, std::sqrt(mean_square(jacobian_[i])) * std::abs(distance));
+    }
+    return {};
+  }
+
+  /// For the next differences: a change that does not stand out of the noise is made larger.
+  void adapt_reach(std::size_t i, double change) {
+    constexpr double kFarthest = 8;
+    constexpr double kClear = 3;
+    if (change >= kClear * result_.noise || reach_[i] >= kFarthest) return;
+    const double wanted = change > 0 ? kClear * result_.noise / change : kFarthest;
+    reach_[i] = std::min(kFarthest, reach_[i] * std::clamp(wanted, 2.0, 4.0));
+  }
+
+  /// Differences again with a longer reach, as long as some change is lost in the noise.
+  Result<void> differentiate_clearly(double step) {
+    Vector reach;
+    for (int tries = 0; tries < 3 && reach != reach_; ++tries) {
+      reach = reach_;
+      KVIST_TRY_VOID(differentiate(step));
     }
     return {};
   }
@@ -121,6 +155,14 @@ class Search {
     return point;
   }
 
+  /// Whether a point is no further away than noise allows to tell.
+  [[nodiscard]] bool is_at(const Vector& point) const {
+    for (std::size_t i = 0; i < point.size(); ++i) {
+      if (std::abs(point[i] - at_[i]) > options_.last_step / 2 * scale_[i]) return false;
+    }
+    return true;
+  }
+
   /// Tries four dampings and keeps the best point, if it is better than where we are.
   Result<void> descend() {
     const std::vector<std::size_t> moving = movable();
@@ -130,12 +172,12 @@ class Search {
     std::vector<double> dampings;
     for (const double factor : kFactors) {
       auto point = damped_step(moving, damping_ * factor);
-      if (!point) continue;
+      if (!point || is_at(*point)) continue;
       points.push_back(std::move(*point));
       dampings.push_back(damping_ * factor);
     }
     if (points.empty()) {
-      damping_ *= 100;
+      damping_ = std::max(1e-9, damping_ / 100);
       return {};
     }
     KVIST_TRY(Matrix found, ask(points));
@@ -182,6 +224,7 @@ class Search {
   const LeastSquaresOptions& options_;
   Vector at_;
   Vector scale_;
+  Vector reach_;  // multiples of the step
   Vector residuals_;
   Matrix jacobian_;
   double damping_ = 0.01;

@@ -22,8 +22,12 @@ using BatchResiduals =
 
 struct LeastSquaresOptions {
   std::uint32_t max_rounds = 15;
-  double first_step = 0.05;  ///< of the differences, as a share of a variable's value: above the noise
-  double last_step = 0.01;   ///< ends when no step brings anything with differences this small
+  /// Of the differences, as a share of a variable's value; up to eight times as much for a variable whose influence
+  /// does not stand out of the noise otherwise.
+  double first_step = 0.05;
+  /// Ends when nothing is gained with differences this small. Moves of less than half of it are not tried: with noise,
+  /// they only draw it again.
+  double last_step = 0.01;
   double least_gain = 1e-3;  ///< a round that gains less of the objective brings nothing
 };
 
@@ -33,6 +37,7 @@ struct LeastSquaresResult {
   double objective = 0;
   std::uint32_t rounds = 0;
   std::uint64_t points = 0;  ///< asked for
+  double noise = 0;          ///< root mean square of what a change far too small to matter does to a residual
   /// How well the residuals determine each variable: the standard error if they scattered independently; infinite where
   /// no residual depends on it. Linearised at the result.
   std::vector<double> standard_errors;
@@ -40,7 +45,8 @@ struct LeastSquaresResult {
   std::vector<std::vector<double>> correlations;
 };
 
-/// Levenberg's and Marquardt's method with finite differences; four dampings are tried at once. A variable at a bound
+/// Levenberg's and Marquardt's method with finite differences; four dampings are tried at once. The noise is measured
+/// first, by a change far too small to matter. A variable at a bound
 /// stays there as long as its gradient points outwards. Deterministic. Requires at least one variable and as many
 /// residuals as variables.
 [[nodiscard]] Result<LeastSquaresResult> least_squares(const std::vector<Variable>& variables,
