@@ -47,7 +47,7 @@ TEST(LeastSquares, RecoversTheParametersOfACurve) {
         }
         return residuals;
       }),
-      {.max_rounds = 60, .first_step = 0.01, .last_step = 1e-6});
+      {.max_rounds = 60, .first_step = 0.01, .last_step = 1e-6, .progress = {}});
   ASSERT_TRUE(found);
   EXPECT_NEAR(found->values[0], 5, 1e-3);
   EXPECT_NEAR(found->values[1], 0.4, 1e-3);
@@ -114,7 +114,7 @@ TEST(LeastSquares, FindsItsWayThroughNoise) {
     SCOPED_TRACE(seed);
     const auto found = least_squares({{.start = 14, .low = 1, .high = 50}, {.start = 0.2, .low = 0, .high = 5}},
                                      one_by_one([seed](const Point& p) { return noisy_residuals(p, seed); }),
-                                     {.max_rounds = 12, .least_gain = 0.01});
+                                     {.max_rounds = 12, .least_gain = 0.01, .progress = {}});
     ASSERT_TRUE(found);
     EXPECT_NEAR(found->values[0], 10, 1);
     EXPECT_NEAR(found->values[1], 0.5, 0.1);

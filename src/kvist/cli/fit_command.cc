@@ -1,6 +1,7 @@
 // kvist fit: a profile's coefficients from measurements.
 #include <fmt/format.h>
 
+#include <cstdio>
 #include <filesystem>
 #include <optional>
 #include <utility>
@@ -60,6 +61,9 @@ Result<void> run_fit(const FitArguments& arguments) {
   planning::FitOptions options;
   options.seeds = arguments.seeds;
   options.threads = arguments.threads;
+  options.search.progress = [](std::uint32_t round, double objective) {
+    std::fprintf(stderr, "round %u: %.4g\n", round, objective);
+  };
   KVIST_TRY(const planning::FitResult result, planning::fit(planning::SimulatedEvaluator(), problem, options));
   KVIST_TRY(const auto coefficients, planning::fitted_coefficients(problem, result, measured.source));
   print_line(planning::fit_text(problem, result, measured.source));

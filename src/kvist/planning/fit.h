@@ -37,7 +37,7 @@ struct FitProblem {
 struct FitOptions {
   std::uint32_t seeds = 4;  ///< per level; the same at every point, so that differences are less noisy
   unsigned threads = 0;     ///< 0: one per core; changes nothing but the time
-  LeastSquaresOptions search = {.max_rounds = 12, .least_gain = 0.01};
+  LeastSquaresOptions search = {.max_rounds = 12, .least_gain = 0.01, .progress = {}};
 };
 
 /// A deviation of this share counts 1 in the objective: how far a model may be from one measured sweep (what sweeps of

@@ -45,6 +45,7 @@ class Search {
       const double before = mean_square(residuals_);
       KVIST_TRY_VOID(differentiate_clearly(step));
       KVIST_TRY_VOID(descend());
+      if (options_.progress) options_.progress(result_.rounds + 1, mean_square(residuals_));
       // Nothing gained: the differences were too coarse for this place.
       if (mean_square(residuals_) > (1 - options_.least_gain) * before) step /= 2;
     }
@@ -70,11 +71,11 @@ class Search {
     return ask_(points);
   }
 
-  /// jacobian_[i]: change of the residuals per scaled unit of variable i, by a one-sided difference away from the
-  /// nearer bound.
-  Result<void> differentiate(double step) {
+  /// jacobian_[i], for each variable of `which`: change of the residuals per scaled unit, by a one-sided difference
+  /// away from the nearer bound.
+  Result<void> differentiate(double step, const std::vector<std::size_t>& which) {
     std::vector<Vector> points;
-    for (std::size_t i = 0; i < at_.size(); ++i) {
+    for (const std::size_t i : which) {
       const Variable& v = variables_[i];
       Vector point = at_;
       const double wanted = step * reach_[i] * scale_[i];
@@ -83,12 +84,13 @@ class Search {
       points.push_back(std::move(point));
     }
     KVIST_TRY(const Matrix moved, ask(points));
-    jacobian_.assign(at_.size(), Vector(residuals_.size(), 0));
-    for (std::size_t i = 0; i < at_.size(); ++i) {
-      const double distance = (points[i][i] - at_[i]) / scale_[i];
+    for (std::size_t n = 0; n < which.size(); ++n) {
+      const std::size_t i = which[n];
+      const double distance = (points[n][i] - at_[i]) / scale_[i];
+      jacobian_[i].assign(residuals_.size(), 0);
       if (distance == 0) continue;  // both bounds are here
       for (std::size_t k = 0; k < residuals_.size(); ++k) {
-        jacobian_[i][k] = (moved[i][k] - residuals_[k]) / distance;
+        jacobian_[i][k] = (moved[n][k] - residuals_[k]) / distance;
       }
       adapt_reach(i, std::sqrt(mean_square(jacobian_[i])) * std::abs(distance));
     }
@@ -104,12 +106,15 @@ class Search {
     reach_[i] = std::min(kFarthest, reach_[i] * std::clamp(wanted, 2.0, 4.0));
   }
 
-  /// Differences again with a longer reach, as long as some change is lost in the noise.
+  /// Differences of all variables; again with a longer reach for those whose change is lost in the noise.
   Result<void> differentiate_clearly(double step) {
-    Vector reach;
-    for (int tries = 0; tries < 3 && reach != reach_; ++tries) {
-      reach = reach_;
-      KVIST_TRY_VOID(differentiate(step));
+    jacobian_.resize(at_.size());
+    std::vector<std::size_t> which;
+    for (std::size_t i = 0; i < at_.size(); ++i) which.push_back(i);
+    for (int tries = 0; tries < 3 && !which.empty(); ++tries) {
+      const Vector reach = reach_;
+      KVIST_TRY_VOID(differentiate(step, which));
+      std::erase_if(which, [&](std::size_t i) { return reach[i] == reach_[i]; });
     }
     return {};
   }

@@ -29,6 +29,8 @@ struct LeastSquaresOptions {
   /// they only draw it again.
   double last_step = 0.01;
   double least_gain = 1e-3;  ///< a round that gains less of the objective brings nothing
+  /// Told the number of each finished round, from 1, and the objective after it; empty: nobody.
+  std::function<void(std::uint32_t round, double objective)> progress = {};
 };
 
 struct LeastSquaresResult {
