@@ -126,11 +126,34 @@ TEST(Fit, SaysWhatTheFiguresDoNotTell) {
       level.figures[metric].reset();
     }
   }
-  const auto result = fit(evaluator, problem, {});
+  FitOptions options;
+  options.scan_points = 0;
+  const auto result = fit(evaluator, problem, options);
   ASSERT_TRUE(result);
   EXPECT_EQ(result->parameters[0].determined(), FittedParameter::Determined::kWell);
   EXPECT_EQ(result->parameters[2].determined(), FittedParameter::Determined::kNot);
   EXPECT_EQ(result->parameters[2].value, 0.094);
+}
+
+TEST(Fit, FindsAMechanismThatDoesNotActWhereItStarts) {
+  // A floor below the rest of the step has no slope: only a look around shows that it exists.
+  const FakeEvaluator evaluator([](const spec::SweepSpec& sweep, const simulation::LevelPlan& level) {
+    const spec::StepTimeSpec& t = sweep.deployment.workers.front().step_time;
+    const double tpot = std::max(to_milliseconds(t.fixed) + level.concurrency * 0.05,
+                                 level.concurrency > 70 ? to_milliseconds(t.per_sequence) : 0);
+    return figures_with(scattered(300, 0.003, level), scattered(tpot, 0.003, level));
+  });
+  FitProblem problem = sample_problem();
+  const spec::SweepSpec truth = with_times(three_workers(), {17, 45, 0.1});
+  for (MeasuredFigures& level : problem.levels.fitted) {
+    level.figures = *evaluator.evaluate(truth, {RoutingMode::kKv, level.users, 99});
+  }
+  problem.parameters = {
+      {"fixed", "ms", 20, 1, 100}, {"floor", "ms", 24, 0, 100}, {"per_prefill_token", "ms", 0.1, 0, 1}};
+  const auto result = fit(evaluator, problem, {});
+  ASSERT_TRUE(result) << result.error().message;
+  EXPECT_NEAR(result->parameters[0].value, 17, 0.5);
+  EXPECT_NEAR(result->parameters[1].value, 45, 1);
 }
 
 TEST(Fit, DoesNotDependOnTheNumberOfThreads) {

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "kvist/base/check.h"
+#include "kvist/base/random.h"
 #include "kvist/sweep/parallel.h"
 
 namespace kvist::planning {
@@ -44,10 +45,11 @@ class FigureSource {
 
   /// figures[point][level], with the repetitions of a level from `first` on.
   Result<std::vector<std::vector<LevelFigures>>> at(const std::vector<Point>& points,
-                                                    const std::vector<MeasuredFigures>& levels, std::uint32_t first) {
+                                                    const std::vector<MeasuredFigures>& levels, std::uint32_t first,
+                                                    std::size_t seeds) {
     std::vector<spec::SweepSpec> sweeps;
+    sweeps.reserve(points.size());
     for (const Point& point : points) sweeps.push_back(problem_.apply(problem_.sweep, point));
-    const std::size_t seeds = options_.seeds;
     std::vector<Result<LevelFigures>> found(points.size() * levels.size() * seeds);
     sweep::for_each_index(found.size(), options_.threads, [&](std::size_t i) {
       const MeasuredFigures& level = levels[i / seeds % levels.size()];
@@ -118,6 +120,45 @@ Result<void> check(const FitProblem& problem, const FitOptions& options) {
                            problem.parameters.size()));
 }
 
+/// Points spread over half to twice each start value (over a tenth of the bounds where that is 0), each variable once
+/// in each of as many strata as there are points (a Latin hypercube).
+std::vector<Point> spread_points(const std::vector<FreeParameter>& parameters, std::uint32_t count) {
+  std::vector<Point> points(count, Point(parameters.size()));
+  for (std::size_t v = 0; v < parameters.size(); ++v) {
+    const FreeParameter& p = parameters[v];
+    RandomStream random(mix_seed({seed_part("scan"), v, count}));
+    std::vector<std::uint32_t> strata(count);
+    for (std::uint32_t i = 0; i < count; ++i) strata[i] = i;
+    for (std::uint32_t i = count; i-- > 1;) {
+      std::swap(strata[i], strata[static_cast<std::size_t>(random.uniform_int(0, i))]);
+    }
+    for (std::uint32_t i = 0; i < count; ++i) {
+      const double share = (strata[i] + random.uniform()) / count;
+      const double value = p.start != 0 ? p.start * std::exp2(2 * share - 1) : p.low + 0.1 * share * (p.high - p.low);
+      points[i][v] = std::clamp(value, p.low, p.high);
+    }
+  }
+  return points;
+}
+
+/// The best of the start and the points around it.
+Result<Point> best_start(FigureSource& source, const FitProblem& problem, const FitOptions& options,
+                         const Point& start) {
+  if (options.scan_points == 0) return start;
+  std::vector<Point> points = spread_points(problem.parameters, options.scan_points);
+  points.insert(points.begin(), start);
+  KVIST_TRY(const auto figures, source.at(points, problem.levels.fitted, 0, 1));
+  std::size_t best = 0;
+  double least = std::numeric_limits<double>::infinity();
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    const double objective = mean_square(residuals_of(problem.levels.fitted, figures[i]));
+    if (objective >= least) continue;
+    least = objective;
+    best = i;
+  }
+  return points[best];
+}
+
 FittedParameter fitted_parameter(const FitProblem& problem, const LeastSquaresResult& found, std::size_t i) {
   const FreeParameter& p = problem.parameters[i];
   constexpr double kTied = 0.9;
@@ -186,14 +227,15 @@ Result<FitResult> fit(const LevelEvaluator& evaluator, const FitProblem& problem
   KVIST_TRY_VOID(check(problem, options));
   FigureSource source(evaluator, problem, options);
   const std::vector<MeasuredFigures>& fitted = problem.levels.fitted;
-  std::vector<Variable> variables;
   Point start;
-  for (const FreeParameter& p : problem.parameters) {
-    variables.push_back({.start = p.start, .low = p.low, .high = p.high});
-    start.push_back(p.start);
+  for (const FreeParameter& p : problem.parameters) start.push_back(p.start);
+  KVIST_TRY(const Point from, best_start(source, problem, options, start));
+  std::vector<Variable> variables;
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    variables.push_back({.start = from[i], .low = problem.parameters[i].low, .high = problem.parameters[i].high});
   }
   const BatchResiduals residuals = [&](const std::vector<Point>& points) -> Result<std::vector<std::vector<double>>> {
-    KVIST_TRY(const auto figures, source.at(points, fitted, 0));
+    KVIST_TRY(const auto figures, source.at(points, fitted, 0, options.seeds));
     std::vector<std::vector<double>> all;
     for (const auto& at_point : figures) all.push_back(residuals_of(fitted, at_point));
     return all;
@@ -208,7 +250,7 @@ Result<FitResult> fit(const LevelEvaluator& evaluator, const FitProblem& problem
     const std::vector<MeasuredFigures>& levels = held_out ? problem.levels.held_out : fitted;
     if (levels.empty()) continue;
     // With seeds that the search has not seen: it has found the luckiest point for those it has.
-    KVIST_TRY(const auto figures, source.at({start, found.values}, levels, options.seeds));
+    KVIST_TRY(const auto figures, source.at({start, found.values}, levels, options.seeds, options.seeds));
     if (!held_out) {
       result.objective_before = mean_square(residuals_of(levels, figures[0]));
       result.objective_after = mean_square(residuals_of(levels, figures[1]));

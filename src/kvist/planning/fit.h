@@ -37,6 +37,10 @@ struct FitProblem {
 struct FitOptions {
   std::uint32_t seeds = 4;  ///< per level; the same at every point, so that differences are less noisy
   unsigned threads = 0;     ///< 0: one per core; changes nothing but the time
+  /// Points tried before the search, with one seed each, spread over half to twice each value; it begins at the best. A
+  /// coefficient of a mechanism that does not act where the search begins (a floor below the rest of the step) has no
+  /// slope there to follow.
+  std::uint32_t scan_points = 60;
   LeastSquaresOptions search = {.max_rounds = 12, .least_gain = 0.01, .progress = {}};
 };
 

@@ -20,7 +20,7 @@ class Changes {
   Changes(const spec::SweepSpec& sweep, spec::RoutingMode mode) : sweep_(sweep), mode_(mode) {}
 
   template <class Edit>
-  void workers(std::string knob, std::string from, std::string to, Edit edit) {
+  void workers(std::string knob, std::string from, std::string to, const Edit& edit) {
     KnobChange change{std::move(knob), std::move(from), std::move(to), sweep_, mode_};
     for (WorkerSpec& worker : change.sweep.deployment.workers) edit(worker);
     changes_.push_back(std::move(change));

@@ -75,6 +75,7 @@ class Search {
   /// away from the nearer bound.
   Result<void> differentiate(double step, const std::vector<std::size_t>& which) {
     std::vector<Vector> points;
+    points.reserve(which.size());
     for (const std::size_t i : which) {
       const Variable& v = variables_[i];
       Vector point = at_;
