@@ -75,7 +75,7 @@ void fleet(benchmark::State& state) {
   }
   report(state, totals);
 }
-BENCHMARK(fleet)->Arg(3)->Arg(64)->Arg(1'000)->Unit(benchmark::kMillisecond);
+BENCHMARK(fleet)->Name("simulation/workers")->Arg(3)->Arg(64)->Arg(1'000)->Unit(benchmark::kMillisecond);
 
 /// The published round-robin/KV sweep whole: 40 to 120 users, two modes, 18 runs of 360 s.
 void published_sweep(benchmark::State& state) {
@@ -90,6 +90,6 @@ void published_sweep(benchmark::State& state) {
   }
   report(state, totals);
 }
-BENCHMARK(published_sweep)->Unit(benchmark::kMillisecond);
+BENCHMARK(published_sweep)->Name("simulation/published_sweep")->Unit(benchmark::kMillisecond);
 
 }  // namespace
