@@ -1,13 +1,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 
+#include "cli/command_test.h"
 #include "kvist/base/version.h"
-#include "kvist/cli/main.h"
 #include "kvist/results/store.h"
 #include "kvist/spec/files.h"
 
@@ -20,43 +19,7 @@ using testing::IsEmpty;
 using testing::Not;
 using testing::StartsWith;
 
-/// What a command left: exit status and both streams.
-struct Ran {
-  int status = 0;
-  std::string out;
-  std::string err;
-};
-
-Ran kvist(std::vector<std::string> arguments) {
-  arguments.insert(arguments.begin(), "kvist");
-  std::vector<char*> argv;
-  for (std::string& argument : arguments) argv.push_back(argument.data());
-  argv.push_back(nullptr);
-  testing::internal::CaptureStdout();
-  testing::internal::CaptureStderr();
-  Ran ran;
-  ran.status = run(static_cast<int>(arguments.size()), argv.data());
-  ran.out = testing::internal::GetCapturedStdout();
-  ran.err = testing::internal::GetCapturedStderr();
-  return ran;
-}
-
-class CliTest : public testing::Test {
- protected:
-  CliTest() {
-    std::string path = testing::TempDir() + "/kvist_cli_XXXXXX";
-    EXPECT_NE(::mkdtemp(path.data()), nullptr);
-    folder_ = path;
-  }
-  ~CliTest() override { std::filesystem::remove_all(folder_); }
-
-  std::string write(const std::string& name, const std::string& text) const {
-    std::ofstream(folder_ + "/" + name) << text;
-    return folder_ + "/" + name;
-  }
-
-  std::string folder_;
-};
+using CliTest = CommandTest;
 
 TEST_F(CliTest, VersionIsThatOfTheProject) {
   const Ran ran = kvist({"--version"});

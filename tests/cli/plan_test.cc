@@ -1,12 +1,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 
-#include "kvist/cli/main.h"
+#include "cli/command_test.h"
 #include "kvist/perfmodel/coefficients.h"
 
 namespace kvist::cli {
@@ -16,33 +15,10 @@ using testing::AllOf;
 using testing::ContainsRegex;
 using testing::HasSubstr;
 
-struct Ran {
-  int status = 0;
-  std::string out;
-  std::string err;
-};
-
-Ran kvist(std::vector<std::string> arguments) {
-  arguments.insert(arguments.begin(), "kvist");
-  std::vector<char*> argv;
-  for (std::string& argument : arguments) argv.push_back(argument.data());
-  argv.push_back(nullptr);
-  testing::internal::CaptureStdout();
-  testing::internal::CaptureStderr();
-  Ran ran;
-  ran.status = run(static_cast<int>(arguments.size()), argv.data());
-  ran.out = testing::internal::GetCapturedStdout();
-  ran.err = testing::internal::GetCapturedStderr();
-  return ran;
-}
-
 /// A sweep of one small worker whose levels take seconds of virtual time.
-class PlanCommandTest : public testing::Test {
+class PlanCommandTest : public CommandTest {
  protected:
   PlanCommandTest() {
-    std::string path = testing::TempDir() + "/kvist_plan_XXXXXX";
-    EXPECT_NE(::mkdtemp(path.data()), nullptr);
-    folder_ = path;
     sweep_ = write("sweep.yaml", R"(
 name: small
 deployment:
@@ -60,19 +36,12 @@ levels: [4, 8]
 {"concurrency": 4, "round_robin": {"tpot_p50_ms": 30, "ttft_p50_ms": 150}},
 {"concurrency": 8, "round_robin": {"tpot_p50_ms": 31, "ttft_p50_ms": 160}}]})");
   }
-  ~PlanCommandTest() override { std::filesystem::remove_all(folder_); }
-
-  std::string write(const std::string& name, const std::string& text) const {
-    std::ofstream(folder_ + "/" + name) << text;
-    return folder_ + "/" + name;
-  }
   static std::string read(const std::string& path) {
     std::ostringstream text;
     text << std::ifstream(path).rdbuf();
     return text.str();
   }
 
-  std::string folder_;
   std::string sweep_;
   std::string reference_;
 };

@@ -122,7 +122,7 @@ TEST(SweepSpecTest, ATraceTakesTheConversationsPlace) {
   EXPECT_EQ(sweep->workload.trace.loop, TraceLoop::kClosed);
   EXPECT_EQ(sweep->workload.trace.speed, 2);
   EXPECT_EQ(sweep->workload.trace.tokens_per_hash, 512U);
-  EXPECT_EQ(read_sweep(parsed(text), "/work/sweeps").value().workload.trace.file, "/work/sweeps/day.jsonl");
+  EXPECT_EQ(read_sweep(parsed(text), "/srv/sweeps").value().workload.trace.file, "/srv/sweeps/day.jsonl");
   EXPECT_THAT(error_with("seed: 7", "trace: {loop: open}"),
               AllOf(StartsWith("test.yaml:4: workload.trace: "), HasSubstr("\"file\" is missing")));
   EXPECT_THAT(error_with("seed: 7", "trace: {file: day.csv}"),
