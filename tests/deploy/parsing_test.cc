@@ -77,17 +77,23 @@ TEST(WorkerMetricsTest, ReadsAPageOfAnotherEngine) {
   EXPECT_EQ(metrics->preemptions, 1);
   EXPECT_FALSE(metrics->prefilled_tokens.has_value()) << "a counter that is not there is nothing, not zero";
   EXPECT_FALSE(metrics->draft_tokens.has_value());
+  EXPECT_FALSE(metrics->decode_steps.has_value());
 }
 
 TEST(WorkerMetricsTest, ReadsKvistsOwnCountersAndSpeculation) {
   const auto metrics = read_worker_metrics(
       "w", std::string(kPage) +
                "kvist:prefilled_tokens_total 100\nkvist:evicted_blocks_total 4\n"
-               "vllm:spec_decode_num_draft_tokens_total 50\nvllm:spec_decode_num_accepted_tokens_total 30\n");
+               "vllm:spec_decode_num_draft_tokens_total 50\nvllm:spec_decode_num_accepted_tokens_total 30\n"
+               "kvist:steps_total{kind=\"prefill\"} 5\nkvist:steps_total{kind=\"mixed\"} 6\n"
+               "kvist:steps_total{kind=\"decode\"} 70\n");
   ASSERT_TRUE(metrics.has_value()) << metrics.error().message;
   EXPECT_EQ(metrics->prefilled_tokens, 100);
   EXPECT_EQ(metrics->evicted_blocks, 4);
   EXPECT_EQ(metrics->accepted_draft_tokens, 30);
+  EXPECT_EQ(metrics->prefill_steps, 5);
+  EXPECT_EQ(metrics->mixed_steps, 6);
+  EXPECT_EQ(metrics->decode_steps, 70);
 }
 
 TEST(WorkerMetricsTest, NamesTheWorkerAndTheMetricThatIsMissing) {

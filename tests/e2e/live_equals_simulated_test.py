@@ -1,6 +1,13 @@
-"""The same sweep on real processes and in virtual time: the same turns, tokens, cache hits and routing decisions.
+"""The same sweep on real processes and in virtual time: the same turns, tokens, cache hits, engine steps and routing decisions.
 
 Only counts are compared here, where timing cannot change them; times are a verdict of `make bench` (benchmarks/live_vs_simulated.py).
+
+Engine steps are equal, kind by kind, while a worker has one request at a time: its prompt takes so many chunks, its answer a step per
+token. Where requests meet on one worker they are not, and cannot be: whether the second one arrives just before or just after a
+step begins decides whether its prompt rides in that step or in the next, and with it how many steps are mixed, how many chunks
+fill up, and when both end. In virtual time the instant of arrival is exact; a socket and a scheduler of an operating system move
+it by a fraction of a millisecond. What the steps compute together (tokens, hits) is the same again. Step for step under full batches
+the simulator is held against engines driven by hand (tests/simulation/hand_driven_test.cc).
 """
 import pathlib
 import sqlite3
@@ -34,7 +41,19 @@ method: {{warmup: 2 s, snapshots: 2, snapshot_interval: 2.2 s, window: 2 s, drai
 modes: [round_robin, kv]
 levels: [4]
 """
-CONVERSATIONS = 13  # at 0, 0.5, ... 6.0 s; the load stops at 6.4 s
+TURNS = 13 * 3  # conversations at 0, 0.5, ... 6.0 s; the load stops at 6.4 s
+
+# Two conversations at a time on two workers, in an order that nothing disturbs: one begins each 1.75 s, every turn takes 0.65 to 0.75 s,
+# so any two decisions lie at least 0.3 s apart, and none meets another request on its worker. Each conversation has a text of
+# its own and finds one worker busy, so it is never drawn by lot where it begins.
+OVERLAPPING = SWEEP
+for old, new in (("count: 3", "count: 2"), ("time_scale: 100", "time_scale: 2"), ("target_rps: 2", "target_rps: 0.57"),
+                 ("mean_tokens: 40, standard_deviation_tokens: 10", "mean_tokens: 60, standard_deviation_tokens: 0"),
+                 ("snapshot_interval: 2.2 s", "snapshot_interval: 3.9 s"),
+                 ("turns_min: 3", "turns_min: 4"), ("turns_max: 3", "turns_max: 4"), ("starters: 2", "starters: 50")):
+    assert old in SWEEP, old
+    OVERLAPPING = OVERLAPPING.replace(old, new)
+OVERLAPPING_TURNS = 5 * 4 + 2  # conversations at 0, 1.75, ... 8.8 s; the load stops at 9.8 s
 
 
 def measure(folder, command, text):
@@ -47,7 +66,7 @@ def measure(folder, command, text):
 
 
 def turns(database, mode):
-    """Each turn in the order of sending, with what must not depend on time."""
+    """Each turn in the order of sending, which is that of the routing decisions, with what must not depend on time."""
     return database.execute(
         "SELECT conversation, turn, outcome, worker, prompt_tokens, cached_tokens, completion_tokens, chunks "
         "FROM turns JOIN levels ON turns.level = levels.id WHERE mode = ? ORDER BY sent_ns", (mode,)).fetchall()
@@ -55,8 +74,11 @@ def turns(database, mode):
 
 def worker_counters(database, mode):
     return database.execute(
-        "SELECT worker, prefix_query_tokens, prefix_hit_tokens, prompt_tokens, prefilled_tokens, generated_tokens, evictions, preemptions "
-        "FROM workers JOIN levels ON workers.level = levels.id WHERE mode = ? ORDER BY worker", (mode,)).fetchall()
+        "SELECT workers.worker, prefix_query_tokens, prefix_hit_tokens, prompt_tokens, prefilled_tokens, generated_tokens, evictions, "
+        "preemptions, engine_steps.prefill, engine_steps.mixed, engine_steps.decode "
+        "FROM workers JOIN levels ON workers.level = levels.id "
+        "JOIN engine_steps ON engine_steps.level = levels.id AND engine_steps.worker = workers.position "
+        "WHERE mode = ? ORDER BY workers.worker", (mode,)).fetchall()
 
 
 def in_order_of_use(turns, workers):
@@ -75,14 +97,19 @@ def both(text):
         return {mode: [in_order_of_use(turns(d, mode), worker_counters(d, mode)) for d in databases] for mode in ("round_robin", "kv")}
 
 
-def check_equal(results):
+def check_equal(results, count=TURNS):
     for mode, ((live_turns, live_workers), (simulated_turns, simulated_workers)) in results.items():
-        assert len(live_turns) == 3 * CONVERSATIONS, (mode, len(live_turns))
+        assert len(live_turns) == count, (mode, len(live_turns))
         assert all(turn[2] == "succeeded" for turn in live_turns), live_turns
         for a, b in zip(live_turns, simulated_turns):
             assert a == b, (mode, "live", a, "simulated", b)
         assert len(live_turns) == len(simulated_turns), mode
         assert live_workers == simulated_workers, (mode, live_workers, simulated_workers)
+        for worker in live_workers:
+            prefill, mixed, decode = worker[8:]
+            # A prompt's last chunk brings the first token of its answer; a step per token brings the others.
+            answers = sum(turn[3] == worker[0] for turn in live_turns)
+            assert mixed == 0 and prefill >= answers and decode == worker[5] - answers, (mode, worker, answers)
 
 
 def turns_hits_and_decisions_are_the_same():
@@ -99,4 +126,12 @@ def under_eviction_too():
     assert all(sum(worker[6] for worker in results[mode][0][1]) > 0 for mode in results), "evictions"
 
 
-run([turns_hits_and_decisions_are_the_same, under_eviction_too])
+def several_conversations_at_a_time():
+    results = both(OVERLAPPING.format(kv_blocks=2000))
+    check_equal(results, OVERLAPPING_TURNS)
+    for mode, ((live_turns, _), _) in results.items():
+        order = [turn[0] for turn in live_turns]
+        assert order != sorted(order), (mode, "turns of conversations alternate", order)
+
+
+run([turns_hits_and_decisions_are_the_same, under_eviction_too, several_conversations_at_a_time])

@@ -422,6 +422,17 @@ TEST_F(CoreTest, CountsWhatItDoes) {
   EXPECT_EQ(stats.preemptions, 0U);
 }
 
+TEST_F(CoreTest, CountsItsStepsByWhatTheyCompute) {
+  submit(1, prompt_of(6, 100), 4);
+  driver->run(2);  // its prompt, then a token of its answer
+  submit(2, prompt_of(6, 200), 2);
+  driver->run_until_idle();  // one answers beside the other's prompt, then both answer
+  const CoreStats stats = core().stats();
+  EXPECT_EQ(stats.steps, 4U);
+  EXPECT_EQ(stats.prefill_steps, 1U);
+  EXPECT_EQ(stats.mixed_steps, 1U);
+}
+
 TEST_F(CoreTest, ABudgetBelowTheBatchServesTheOldestFirst) {
   CoreOptions options = kOptions;
   options.max_num_tokens = 2;

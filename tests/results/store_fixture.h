@@ -93,6 +93,7 @@ inline WorkerLevelRecord full_worker() {
   w.evictions = 6;
   w.preemptions = 7;
   w.restarts = 8;
+  w.steps = {.prefill = 9, .mixed = std::numeric_limits<std::uint64_t>::max(), .decode = 10};
   w.acceptance_rate = 0.62;
   w.kv_usage_max = 0.875;
   w.running_mean = 7.3;
@@ -192,6 +193,7 @@ inline void expect_equal(const WorkerLevelRecord& a, const WorkerLevelRecord& b)
   EXPECT_EQ(a.evictions, b.evictions);
   EXPECT_EQ(a.preemptions, b.preemptions);
   EXPECT_EQ(a.restarts, b.restarts);
+  EXPECT_EQ(a.steps, b.steps);
   EXPECT_EQ(a.acceptance_rate, b.acceptance_rate);
   EXPECT_EQ(a.kv_usage_max, b.kv_usage_max);
   EXPECT_EQ(a.running_mean, b.running_mean);

@@ -65,6 +65,21 @@ TEST_F(StoreMigrationTest, AFileOfSchema1IsReadAndWritten) {
   }
 }
 
+TEST_F(StoreMigrationTest, AFileOfSchema2GetsATableOfSteps) {
+  ASSERT_EQ(Store::open(path()).value()->load_run(1)->levels.size(), 2U);
+  tamper(path(), "DROP TABLE engine_steps; PRAGMA user_version = 2");
+  for (int opening = 0; opening < 2; ++opening) {
+    auto store = Store::open(path());
+    ASSERT_TRUE(store.has_value()) << store.error().message;
+    const auto run = (*store)->load_run(1);
+    ASSERT_TRUE(run.has_value()) << run.error().message;
+    expect_the_kv_level(run->levels[1]);
+    EXPECT_EQ(run->levels[1].workers[0].steps, std::nullopt) << "nobody counted them";
+  }
+  tamper(path(), "DROP TABLE engine_steps; ALTER TABLE remarks ADD COLUMN author TEXT; PRAGMA user_version = 2");
+  EXPECT_THAT(Store::open(path()).error().message, HasSubstr("remarks is not as kvist creates it"));
+}
+
 TEST_F(StoreMigrationTest, AnAlteredFileOfSchema1IsRefusedAndLeftAsItIs) {
   tamper(path(), "CREATE TRIGGER t AFTER INSERT ON turns BEGIN DELETE FROM turns; END");
   EXPECT_THAT(Store::open(path()).error().message, HasSubstr("triggers"));

@@ -92,6 +92,19 @@ TEST(SummariseWorkersTest, AcceptanceIsOfTheDraftTokensOfTheLevel) {
   EXPECT_FALSE(records[0].acceptance_rate.has_value()) << "nothing was drafted";
 }
 
+TEST(SummariseWorkersTest, StepsAreThoseOfTheLevelWhereTheEngineCountsThem) {
+  std::vector<std::string> remarks;
+  auto before = reading(1);
+  auto after = reading(1);
+  EXPECT_EQ(summarise_workers({.before = {before}, .during = {}, .after = {after}}, remarks)[0].steps, std::nullopt);
+  before.prefill_steps = before.mixed_steps = before.decode_steps = 10;
+  after.prefill_steps = 11;
+  after.mixed_steps = 12;
+  after.decode_steps = 110;
+  EXPECT_EQ(summarise_workers({.before = {before}, .during = {}, .after = {after}}, remarks)[0].steps,
+            (results::StepCounts{.prefill = 1, .mixed = 2, .decode = 100}));
+}
+
 TEST(SummariseClientTest, HealthIsLoadPerTimeAndTheLatenessOfSending) {
   std::vector<workload::TurnSample> turns(3);
   for (std::size_t i = 0; i < turns.size(); ++i) {

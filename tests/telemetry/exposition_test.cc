@@ -61,6 +61,9 @@ TEST(Exposition, SumsOverLabelSets) {
   EXPECT_EQ(page.sum("n"), 3);
   EXPECT_EQ(page.sum("other"), 5);
   EXPECT_EQ(page.sum("absent"), std::nullopt);
+  EXPECT_EQ(page.sum("n", "a", "2"), 2);
+  EXPECT_EQ(page.sum("n", "a", "3"), std::nullopt);
+  EXPECT_EQ(page.sum("n", "b", "2"), std::nullopt);
 }
 
 TEST(Exposition, FindsALabelOfTheFirstSample) {

@@ -135,6 +135,9 @@ TEST(Metrics, HaveTheNamesOthersRead) {
     EXPECT_EQ(samples->label(name, "model_name"), "test-model") << name;
   }
   EXPECT_EQ(samples->sum("vllm:generation_tokens_total"), 2);
+  EXPECT_EQ(samples->sum("kvist:steps_total", "kind", "prefill"), 1);
+  EXPECT_EQ(samples->sum("kvist:steps_total", "kind", "mixed"), 0);
+  EXPECT_EQ(samples->sum("kvist:steps_total", "kind", "decode"), 1);
   EXPECT_EQ(samples->sum("vllm:cache_config_info"), 1);
   EXPECT_EQ(samples->label("vllm:cache_config_info", "block_size"), "16");
   EXPECT_EQ(samples->label("vllm:cache_config_info", "num_gpu_blocks"), "2000");

@@ -36,6 +36,9 @@ Result<WorkerMetrics> read_worker_metrics(std::string worker, std::string_view p
   metrics.evicted_blocks = samples->sum("kvist:evicted_blocks_total");
   metrics.draft_tokens = samples->sum("vllm:spec_decode_num_draft_tokens_total");
   metrics.accepted_draft_tokens = samples->sum("vllm:spec_decode_num_accepted_tokens_total");
+  metrics.prefill_steps = samples->sum("kvist:steps_total", "kind", "prefill");
+  metrics.mixed_steps = samples->sum("kvist:steps_total", "kind", "mixed");
+  metrics.decode_steps = samples->sum("kvist:steps_total", "kind", "decode");
   return metrics;
 }
 

@@ -26,6 +26,9 @@ struct WorkerMetrics {
   std::optional<double> evicted_blocks;
   std::optional<double> draft_tokens;
   std::optional<double> accepted_draft_tokens;
+  std::optional<double> prefill_steps;  ///< engine steps that computed prompts only
+  std::optional<double> mixed_steps;    ///< that computed both
+  std::optional<double> decode_steps;   ///< that computed answers only
 };
 
 /// kCorrupt where the page is malformed or a number that every worker has is missing.

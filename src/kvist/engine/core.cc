@@ -136,6 +136,8 @@ void Core::Impl::end_step(const StepPlan& plan, const StepResult& result, StepOu
   in_flight_.pop_front();
   if (plan.load.draft_passes > 0) speculating_ = false;
   ++counters_.steps;
+  if (plan.load.prefill_tokens > 0)
+    ++(plan.load.decode_sequences > 0 ? counters_.mixed_steps : counters_.prefill_steps);
   counters_.prefilled_tokens += plan.load.prefill_tokens;
   std::size_t next_sample = 0;
   for (const SequenceStep& step : plan.sequences) {

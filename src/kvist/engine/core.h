@@ -45,8 +45,10 @@ struct CoreStats {
   std::uint32_t running = 0;
   std::uint32_t waiting = 0;
   std::uint32_t kv_blocks_total = 0;
-  std::uint32_t kv_blocks_used = 0;  ///< held by requests
-  std::uint64_t steps = 0;
+  std::uint32_t kv_blocks_used = 0;       ///< held by requests
+  std::uint64_t steps = 0;                ///< ended
+  std::uint64_t prefill_steps = 0;        ///< of these, those that computed prompt tokens and decoded nobody
+  std::uint64_t mixed_steps = 0;          ///< of these, those that did both; all others only decoded
   std::uint64_t prefix_query_tokens = 0;  ///< prompt tokens looked up at the first admission of each request
   std::uint64_t prefix_hit_tokens = 0;
   std::uint64_t prompt_tokens = 0;     ///< prompt tokens of admitted requests

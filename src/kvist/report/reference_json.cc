@@ -97,6 +97,10 @@ void workers(JsonWriter& json, const MeasuredLevel& level) {
     json.field("prompt_tokens", w.prompt_tokens).field("prefilled_tokens", w.prefilled_tokens);
     json.field("generated_tokens", w.generated_tokens).field("evictions", w.evictions);
     json.field("preemptions", w.preemptions).field("restarts", w.restarts);
+    if (w.steps) {
+      json.key("steps").begin_object().field("prefill", w.steps->prefill).field("mixed", w.steps->mixed);
+      json.field("decode", w.steps->decode).end_object();
+    }
     optional_field(json, "acceptance_rate", w.acceptance_rate);
     json.field("kv_usage_max", w.kv_usage_max).field("running_mean", w.running_mean);
     json.field("waiting_max", w.waiting_max).end_object();

@@ -39,6 +39,15 @@ Result<void> insert_workers(const Connection& connection, std::int64_t id, const
   return {};
 }
 
+Result<void> insert_engine_steps(const Connection& connection, std::int64_t id, const LevelRecord& level) {
+  KVIST_TRY(Statement insert, connection.prepare("INSERT INTO engine_steps VALUES (?1, ?2, ?3, ?4, ?5)"));
+  for (std::size_t worker = 0; worker < level.workers.size(); ++worker) {
+    const std::optional<StepCounts>& steps = level.workers[worker].steps;
+    if (steps) KVIST_TRY_VOID(insert.run(id, worker, steps->prefill, steps->mixed, steps->decode));
+  }
+  return {};
+}
+
 Result<void> insert_remarks(const Connection& connection, std::int64_t id, const LevelRecord& level) {
   KVIST_TRY(Statement insert, connection.prepare("INSERT INTO remarks VALUES (?1, ?2, ?3)"));
   std::int64_t position = 0;
@@ -102,6 +111,7 @@ Result<void> insert_turns(const Connection& connection, std::int64_t id, std::in
 Result<void> complete_level(const Connection& connection, std::int64_t id, const LevelRecord& level) {
   KVIST_TRY_VOID(insert_snapshots(connection, id, level));
   KVIST_TRY_VOID(insert_workers(connection, id, level));
+  KVIST_TRY_VOID(insert_engine_steps(connection, id, level));
   KVIST_TRY_VOID(insert_timelines(connection, id, level));
   KVIST_TRY(Statement health, connection.prepare("INSERT INTO client_health VALUES (?1, ?2, ?3, ?4, ?5)"));
   KVIST_TRY_VOID(health.run(id, level.client.loop_delay_p99_ms, level.client.loop_delay_max_ms, level.client.cpu_share,

@@ -161,6 +161,17 @@ Result<void> read_parts(const Connection& connection, std::int64_t id, LevelReco
                               "FROM workers WHERE level = ?1 ORDER BY position",
                               id, [&](Statement& row) { level.workers.push_back(read_worker(row)); }));
   KVIST_TRY_VOID(for_each_row(connection,
+                              "SELECT worker, prefill, mixed, decode FROM engine_steps WHERE level = ?1 "
+                              "ORDER BY worker",
+                              id, [&](Statement& row) {
+                                const auto worker = row.integer_as<std::uint32_t>();
+                                if (worker >= level.workers.size()) return row.column_failed("has no worker");
+                                StepCounts& steps = level.workers[worker].steps.emplace();
+                                steps.prefill = row.integer_as<std::uint64_t>();
+                                steps.mixed = row.integer_as<std::uint64_t>();
+                                steps.decode = row.integer_as<std::uint64_t>();
+                              }));
+  KVIST_TRY_VOID(for_each_row(connection,
                               "SELECT loop_delay_p99_ms, loop_delay_max_ms, cpu_share, send_delay_p99_ms "
                               "FROM client_health WHERE level = ?1",
                               id, [&](Statement& row) {

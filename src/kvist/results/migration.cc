@@ -6,6 +6,7 @@
 #include <string>
 
 #include "kvist/results/level_id.h"
+#include "kvist/results/schema.h"
 #include "kvist/results/table_check.h"
 
 namespace kvist::results {
@@ -176,7 +177,7 @@ Result<void> migrate_from_1(const Connection& connection, Result<void> (*create_
   for (auto table = kTablesOf1.rbegin(); table != kTablesOf1.rend(); ++table) {
     KVIST_TRY_VOID(connection.execute(fmt::format("DROP TABLE old_{}", table->name)));
   }
-  KVIST_TRY_VOID(connection.execute("PRAGMA user_version = 2"));
+  KVIST_TRY_VOID(connection.execute(fmt::format("PRAGMA user_version = {}", kSchemaVersion)));
   return transaction.commit();
 }
 

@@ -13,6 +13,14 @@
 
 namespace kvist::results {
 
+/// Engine steps by what they computed.
+struct StepCounts {
+  std::uint64_t prefill = 0;  ///< prompts only
+  std::uint64_t mixed = 0;    ///< prompts and answers
+  std::uint64_t decode = 0;   ///< answers only
+  friend bool operator==(const StepCounts&, const StepCounts&) = default;
+};
+
 /// One worker over one level: differences of its counters between the idle moments before and after, and gauges at each
 /// snapshot.
 struct WorkerLevelRecord {
@@ -25,6 +33,7 @@ struct WorkerLevelRecord {
   std::uint64_t evictions = 0;
   std::uint64_t preemptions = 0;
   std::uint32_t restarts = 0;
+  std::optional<StepCounts> steps;        ///< nothing where the engine does not say (or the file is older)
   std::optional<double> acceptance_rate;  ///< of draft tokens; nothing without speculation
   double kv_usage_max = 0;                ///< 0 to 1, over the snapshots
   double running_mean = 0;                ///< over the snapshots

@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "kvist/results/migration.h"
 #include "kvist/results/table_check.h"
@@ -101,6 +103,14 @@ constexpr std::array kTables = {
   waiting_max REAL NOT NULL,
   PRIMARY KEY (level, position)
 ) STRICT, WITHOUT ROWID)sql"},
+    Table{"engine_steps", R"sql(CREATE TABLE engine_steps (
+  level INTEGER NOT NULL REFERENCES levels (id) ON DELETE CASCADE,
+  worker INTEGER NOT NULL,
+  prefill INTEGER NOT NULL,
+  mixed INTEGER NOT NULL,
+  decode INTEGER NOT NULL,
+  PRIMARY KEY (level, worker)
+) STRICT, WITHOUT ROWID)sql"},
     Table{"timelines", R"sql(CREATE TABLE timelines (
   level INTEGER NOT NULL REFERENCES levels (id) ON DELETE CASCADE,
   position INTEGER NOT NULL,
@@ -156,6 +166,20 @@ Result<void> create(const Connection& connection) {
   return transaction.commit();
 }
 
+/// Version 2 had all tables but that of the engine's steps.
+Result<void> migrate_from_2(const Connection& connection) {
+  KVIST_TRY(Transaction transaction, Transaction::begin(connection, Transaction::Kind::kWrite));
+  KVIST_TRY(const std::int64_t version, connection.query_integer("PRAGMA user_version"));
+  if (version != 2) return {};  // another process was faster
+  const auto added = std::ranges::find(kTables, "engine_steps", &Table::name);
+  std::vector<Table> old(kTables.begin(), added);
+  old.insert(old.end(), added + 1, kTables.end());
+  KVIST_TRY_VOID(check_tables(connection, old));
+  KVIST_TRY_VOID(connection.execute(std::string(added->sql)));
+  KVIST_TRY_VOID(connection.execute("PRAGMA user_version = 3"));
+  return transaction.commit();
+}
+
 }  // namespace
 
 Result<void> prepare_schema(const Connection& connection) {
@@ -178,6 +202,7 @@ Result<void> prepare_schema(const Connection& connection) {
     return fail(ErrorCode::kCorrupt, fmt::format("{}: schema version {} never existed", connection.path(), version));
   }
   if (version == 1) KVIST_TRY_VOID(migrate_from_1(connection, create_tables));
+  if (version == 2) KVIST_TRY_VOID(migrate_from_2(connection));
   return check_tables(connection, kTables);
 }
 

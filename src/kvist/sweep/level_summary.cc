@@ -30,6 +30,13 @@ std::optional<double> acceptance_rate(const WorkerMetrics& before, const WorkerM
   return (*after.accepted_draft_tokens - before.accepted_draft_tokens.value_or(0)) / drafted;
 }
 
+std::optional<results::StepCounts> steps(const WorkerMetrics& before, const WorkerMetrics& after) {
+  if (!after.prefill_steps || !after.mixed_steps || !after.decode_steps) return std::nullopt;
+  return results::StepCounts{.prefill = difference(before.prefill_steps.value_or(0), *after.prefill_steps),
+                             .mixed = difference(before.mixed_steps.value_or(0), *after.mixed_steps),
+                             .decode = difference(before.decode_steps.value_or(0), *after.decode_steps)};
+}
+
 results::WorkerLevelRecord counters(const WorkerMetrics& before, const WorkerMetrics& after) {
   results::WorkerLevelRecord record;
   record.worker = after.worker;
@@ -40,6 +47,7 @@ results::WorkerLevelRecord counters(const WorkerMetrics& before, const WorkerMet
   record.generated_tokens = difference(before.generated_tokens, after.generated_tokens);
   record.evictions = difference(before.evicted_blocks.value_or(0), after.evicted_blocks.value_or(0));
   record.preemptions = difference(before.preemptions, after.preemptions);
+  record.steps = steps(before, after);
   record.acceptance_rate = acceptance_rate(before, after);
   return record;
 }

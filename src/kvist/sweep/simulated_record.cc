@@ -24,6 +24,9 @@ deploy::WorkerMetrics metrics_of(const std::string& name, const engine::CoreStat
   metrics.evicted_blocks = static_cast<double>(stats.evictions);
   metrics.draft_tokens = static_cast<double>(stats.draft_tokens);
   metrics.accepted_draft_tokens = static_cast<double>(stats.accepted_draft_tokens);
+  metrics.prefill_steps = static_cast<double>(stats.prefill_steps);
+  metrics.mixed_steps = static_cast<double>(stats.mixed_steps);
+  metrics.decode_steps = static_cast<double>(stats.steps - stats.prefill_steps - stats.mixed_steps);
   return metrics;
 }
 

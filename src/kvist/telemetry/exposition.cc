@@ -143,6 +143,15 @@ std::optional<double> MetricSamples::sum(std::string_view name) const {
   return total;
 }
 
+std::optional<double> MetricSamples::sum(std::string_view name, std::string_view label, std::string_view value) const {
+  std::optional<double> total;
+  for (const MetricSample& sample : samples_) {
+    const auto matches = [&](const auto& entry) { return entry.first == label && entry.second == value; };
+    if (sample.name == name && std::ranges::any_of(sample.labels, matches)) total = total.value_or(0) + sample.value;
+  }
+  return total;
+}
+
 std::optional<std::string_view> MetricSamples::label(std::string_view name, std::string_view label) const {
   const auto sample = std::ranges::find(samples_, name, &MetricSample::name);
   if (sample == samples_.end()) return std::nullopt;

@@ -25,6 +25,8 @@ class MetricSamples {
 
   /// Sum over all label sets of a name; nothing where the name does not occur.
   [[nodiscard]] std::optional<double> sum(std::string_view name) const;
+  /// The same over those where `label` has this value.
+  [[nodiscard]] std::optional<double> sum(std::string_view name, std::string_view label, std::string_view value) const;
   /// A label's value on the first sample of a name: vllm:cache_config_info has its content in labels.
   [[nodiscard]] std::optional<std::string_view> label(std::string_view name, std::string_view label) const;
   [[nodiscard]] const std::vector<MetricSample>& samples() const { return samples_; }

@@ -13,6 +13,18 @@ double number(std::uint64_t count) {
   return static_cast<double>(count);
 }
 
+void write_steps(telemetry::MetricsPage& page, const engine::CoreStats& stats, const telemetry::Labels& labels) {
+  const auto write = [&](const char* kind, std::uint64_t count) {
+    telemetry::Labels with_kind = labels;
+    with_kind.emplace_back("kind", kind);
+    page.counter("kvist:steps_total", "Engine steps by what they computed: prompts, answers or both.", number(count),
+                 with_kind);
+  };
+  write("prefill", stats.prefill_steps);
+  write("mixed", stats.mixed_steps);
+  write("decode", stats.steps - stats.prefill_steps - stats.mixed_steps);
+}
+
 void write_engine(telemetry::MetricsPage& page, const engine::CoreStats& stats, const telemetry::Labels& labels) {
   page.gauge("vllm:num_requests_running", "Requests in the running batch.", stats.running, labels);
   page.gauge("vllm:num_requests_waiting", "Requests that wait for a batch slot.", stats.waiting, labels);
@@ -32,7 +44,7 @@ void write_engine(telemetry::MetricsPage& page, const engine::CoreStats& stats, 
                number(stats.evictions), labels);
   page.gauge("kvist:prefill_backlog_tokens", "Prompt tokens of waiting and running requests still to be computed.",
              number(stats.prefill_backlog_tokens), labels);
-  page.counter("kvist:steps_total", "Engine steps.", number(stats.steps), labels);
+  write_steps(page, stats, labels);
 }
 
 void write_speculation(telemetry::MetricsPage& page, const engine::CoreStats& stats, const telemetry::Labels& labels) {
