@@ -43,7 +43,7 @@ TEST(Level, TheDemoInVirtualTime) {
     return counts(run_level(*sweep, {.mode = mode, .concurrency = 12, .seed = sweep->workload.seed}));
   };
   EXPECT_EQ(demo(RoutingMode::kRoundRobin), (Counts{224, 188'432, 48'048, 1'156'060, 892'896}));
-  EXPECT_EQ(demo(RoutingMode::kKv), (Counts{227, 190'962, 48'898, 1'170'528, 1'062'400}));
+  EXPECT_EQ(demo(RoutingMode::kDynamo), (Counts{227, 190'962, 48'898, 1'170'528, 1'062'400}));
 }
 
 TEST(Level, TheSameSeedGivesTheSameRun) {
@@ -176,11 +176,38 @@ TEST(Level, ASinkThatFailsEndsTheRun) {
   EXPECT_EQ(outcome.error().message, "the disk is full");
 }
 
+TEST(Level, OpenArrivalsComeWhateverIsInFlight) {
+  spec::SweepSpec sweep = small_sweep();
+  sweep.workload.arrivals = {.kind = spec::ArrivalKind::kBursty, .variation = 2, .max_conversations = 500};
+  const LevelPlan kv{.mode = RoutingMode::kKv, .concurrency = 120, .seed = 4};
+  const LevelPlan rr{.mode = RoutingMode::kRoundRobin, .concurrency = 120, .seed = 4};
+  const auto starts = [](const LevelRun& run) {
+    std::map<std::uint64_t, TimePoint> begun;
+    for (const auto& turn : run.turns) {
+      if (turn.turn == 0) begun[turn.conversation.value()] = turn.intended;
+    }
+    return begun;
+  };
+  const LevelRun first = run_level(sweep, kv);
+  EXPECT_EQ(in_words(first), in_words(run_level(sweep, kv)));
+  EXPECT_GT(starts(first).size(), 5U);
+  EXPECT_EQ(starts(first), starts(run_level(sweep, rr))) << "both modes get the same arrivals";
+  EXPECT_TRUE(first.outcome.remarks.empty());
+}
+
+TEST(Level, RefusedArrivalsAreARemark) {
+  spec::SweepSpec sweep = small_sweep();
+  sweep.workload.arrivals = {.kind = spec::ArrivalKind::kPoisson, .variation = 2, .max_conversations = 2};
+  const LevelRun run = run_level(sweep, {.mode = RoutingMode::kKv, .concurrency = 6'000, .seed = 4});
+  ASSERT_EQ(run.outcome.remarks.size(), 1U);
+  EXPECT_NE(run.outcome.remarks[0].find("arrivals were refused: 2 conversations were alive"), std::string::npos);
+}
+
 TEST(Level, RefusesAWorkloadThatCannotBeDriven) {
   spec::SweepSpec sweep = small_sweep();
   const TurnSink sink = [](const auto&) -> Result<void> { return {}; };
   EXPECT_FALSE(simulate_level(sweep, {.mode = RoutingMode::kKv, .concurrency = 0, .seed = 1}, sink));
-  sweep.workload.starters = 0;
+  sweep.workload.max_tokens = 0;
   EXPECT_FALSE(simulate_level(sweep, {.mode = RoutingMode::kKv, .concurrency = 1, .seed = 1}, sink));
 }
 

@@ -100,6 +100,14 @@ class RoundTripTest : public testing::Test {
             .tokens_per_hash = number(1, 65'536)};
   }
 
+  /// The rate is the level's, so a workload with open arrivals has none of its own.
+  void open_arrivals(WorkloadSpec& workload) {
+    workload.target_rps = WorkloadSpec{}.target_rps;
+    workload.arrivals.kind = number(0, 1) == 1 ? ArrivalKind::kPoisson : ArrivalKind::kBursty;
+    workload.arrivals.max_conversations = number(1, 500);
+    if (workload.arrivals.kind == ArrivalKind::kBursty) workload.arrivals.variation = 1 + 19 * random_.uniform();
+  }
+
   WorkerSpec worker(const std::string& name) {
     WorkerSpec w;
     w.name = name;
@@ -209,7 +217,11 @@ TEST_F(RoundTripTest, Sweep) {
                        .kv_event_delay = duration(0),
                        .timeline_period = number(0, 1) == 1 ? duration(1'000'000) : Duration(0),
                        .keep_token_gaps = number(0, 1) == 1};
-    if (number(0, 1) == 1) spec.workload.trace = trace();
+    if (number(0, 1) == 1) {
+      spec.workload.trace = trace();
+    } else if (number(0, 1) == 1) {
+      open_arrivals(spec.workload);
+    }
     spec.modes = {RoutingMode::kRandom, RoutingMode::kDynamo};
     for (std::uint32_t level = number(1, 9); spec.levels.size() < 4; level += number(1, 9))
       spec.levels.push_back(level);

@@ -38,6 +38,16 @@ std::string error_with(const std::string& from, const std::string& to) {
   return message(read_sweep(parsed(with_line(kSweep, from, to)), "."));
 }
 
+TEST(Sweep, LevelsOfOpenArrivalsAreRatesThatMayExceedTheConversationsAtOnce) {
+  const std::string open = with_line(kSweep, "target_rps: 2.5", "arrivals: bursty, arrival_variation: 3");
+  const auto sweep = read_sweep(parsed(with_line(open, "[12, 24, 36]", "[60, 5000]")), ".");
+  ASSERT_TRUE(sweep.has_value()) << sweep.error().message;
+  EXPECT_THAT(sweep->levels, ElementsAre(60, 5000));
+  EXPECT_EQ(sweep->workload.arrivals,
+            (ArrivalSpec{.kind = ArrivalKind::kBursty, .variation = 3, .max_conversations = 4'096}));
+  EXPECT_DOUBLE_EQ(starts_per_second(90), 1.5);
+}
+
 TEST(SweepSpecTest, ReadsAWholeSweep) {
   const auto sweep = read_sweep(parsed(kSweep), ".");
   ASSERT_TRUE(sweep.has_value()) << sweep.error().message;
@@ -62,6 +72,18 @@ TEST(SweepSpecTest, TheDefaultMethodIsThePublishedOne) {
 }
 
 TEST(SweepSpecTest, ErrorsNameLineAndSetting) {
+  EXPECT_THAT(error_with("target_rps: 2.5", "arrivals: open"),
+              AllOf(StartsWith("test.yaml:4: workload.arrivals"), HasSubstr("closed or poisson or bursty")));
+  EXPECT_THAT(error_with("target_rps: 2.5", "arrivals: poisson, target_rps: 2"),
+              AllOf(StartsWith("test.yaml:4: workload.target_rps"), HasSubstr("starts per minute")));
+  EXPECT_THAT(error_with("target_rps: 2.5", "arrivals: poisson, arrival_variation: 2"), HasSubstr("bursty` alone"));
+  EXPECT_THAT(error_with("target_rps: 2.5", "arrivals: bursty, arrival_variation: 0.5"),
+              StartsWith("test.yaml:4: workload.arrival_variation"));
+  EXPECT_THAT(error_with("target_rps: 2.5", "max_conversations: 9"), HasSubstr("limited by the level"));
+  EXPECT_THAT(error_with("target_rps: 2.5", "arrivals: poisson, max_conversations: 5000"),
+              AllOf(StartsWith("test.yaml:4: workload.max_conversations"), HasSubstr("max_in_flight of 4096")));
+  EXPECT_THAT(error_with("target_rps: 2.5", "arrivals: poisson, trace: {file: a.jsonl}"),
+              StartsWith("test.yaml:4: workload.trace"));
   EXPECT_THAT(error_with("levels:", "level:"),
               AllOf(StartsWith("test.yaml:7: level: unknown key"), HasSubstr("levels")));
   EXPECT_THAT(error_with("[12, 24, 36]", "[12, 36, 24]"),

@@ -150,10 +150,10 @@ TEST_F(SimulatedSweepTest, TheGivenFolderIsNotPartOfTheStoredSpecification) {
 }
 
 TEST_F(SimulatedSweepTest, AWorkloadThatCannotBeDrivenIsRefusedBeforeAnythingIsWritten) {
-  sweep_.workload.starters = 0;
+  sweep_.workload.turns_min = 0;
   const auto outcome = try_run();
   ASSERT_FALSE(outcome.has_value());
-  EXPECT_THAT(outcome.error().message, HasSubstr("starters"));
+  EXPECT_THAT(outcome.error().message, HasSubstr("turns_min"));
   EXPECT_FALSE(std::filesystem::exists(sweep_.output_directory));
 }
 

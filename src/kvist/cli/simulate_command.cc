@@ -20,7 +20,8 @@ Result<void> select(spec::SweepSpec& sweep, const SimulateArguments& arguments) 
     std::ranges::sort(sweep.levels);
     sweep.levels.erase(std::ranges::unique(sweep.levels).begin(), sweep.levels.end());
     const std::uint32_t most = sweep.deployment.gateway.max_in_flight;
-    if (sweep.levels.front() == 0 || sweep.levels.back() > most) {
+    const bool is_open = sweep.workload.arrivals.is_open();
+    if (sweep.levels.front() == 0 || (!is_open && sweep.levels.back() > most)) {
       return fail(ErrorCode::kInvalidArgument,
                   fmt::format("--level must be from 1 to {}, the gateway's max_in_flight", most));
     }

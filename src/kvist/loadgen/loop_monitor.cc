@@ -40,7 +40,8 @@ void LoopMonitor::stop() {
 ClientLoad LoopMonitor::load() const {
   return {.loop_delay_p99_ms = to_milliseconds(delays_.quantile(0.99)),
           .loop_delay_max_ms = to_milliseconds(delays_.max()),
-          .cpu_seconds = watching_ ? process_cpu_seconds() - cpu_seconds_at_start_ : cpu_seconds_};
+          .cpu_seconds = watching_ ? process_cpu_seconds() - cpu_seconds_at_start_ : cpu_seconds_,
+          .refused_starts = {}};
 }
 
 void LoopMonitor::record_tick(DelayHistogram& delays, Duration late) {

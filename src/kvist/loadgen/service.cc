@@ -102,7 +102,14 @@ class ServiceImpl final : public Service, private TurnListener {
 
   [[nodiscard]] std::uint32_t in_flight() const override { return static_cast<std::uint32_t>(calls_.size()); }
   [[nodiscard]] workload::Snapshot snapshot() override { return recorder_.snapshot(net::now(), in_flight()); }
-  [[nodiscard]] ClientLoad client_load() const override { return monitor_.load(); }
+  [[nodiscard]] ClientLoad client_load() const override {
+    ClientLoad load = monitor_.load();
+    if (driver_) {
+      load.refused_starts =
+          workload::refused_starts(options_.workload, driver_->dropped_slots(), driver_->conversations_started());
+    }
+    return load;
+  }
   [[nodiscard]] std::vector<workload::TurnSample> take_samples() override { return recorder_.take_samples(); }
 
  private:
@@ -196,8 +203,16 @@ class ServiceImpl final : public Service, private TurnListener {
 
   [[nodiscard]] bool replays() const { return !options_.workload.trace.file.empty(); }
   /// Of drawn conversations; a trace has its own instants.
-  [[nodiscard]] double target_rps() const { return replays() ? 0 : options_.workload.target_rps; }
+  [[nodiscard]] double target_rps() const {
+    if (replays()) return 0;
+    return is_open() ? spec::starts_per_second(concurrency_) : options_.workload.target_rps;
+  }
+  [[nodiscard]] bool is_open() const { return !replays() && options_.workload.arrivals.is_open(); }
   [[nodiscard]] std::string describe_load() const {
+    if (is_open()) {
+      return fmt::format("open arrivals, {} starts/min, at most {} conversations", concurrency_,
+                         options_.workload.arrivals.max_conversations);
+    }
     if (!replays()) {
       return fmt::format("{} conversations at once, at most {:g} starts/s", concurrency_, target_rps());
     }

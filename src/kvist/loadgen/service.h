@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,7 +32,8 @@ struct ServiceOptions {
 struct ClientLoad {
   double loop_delay_p99_ms = 0;
   double loop_delay_max_ms = 0;
-  double cpu_seconds = 0;  ///< of this process since start()
+  double cpu_seconds = 0;                          ///< of this process since start()
+  std::optional<std::string> refused_starts = {};  ///< how many open arrivals found no room, in words
 };
 
 /// Lives on one loop; every method is called on the loop's thread.
@@ -43,7 +45,8 @@ class Service {
   virtual ~Service() = default;
 
   [[nodiscard]] virtual std::uint16_t port() const = 0;
-  /// Begins to drive `concurrency` conversations at once. kInvalidArgument while already running.
+  /// Begins to drive `concurrency` conversations at once; with open arrivals, so many starts per minute.
+  /// kInvalidArgument while already running.
   [[nodiscard]] virtual Result<void> start(std::uint32_t concurrency, std::uint64_t seed) = 0;
   /// No new turn from now on. With `drain`, turns in flight may end; without, they are cancelled (kAbandoned).
   /// `stopped` is called when nothing is in flight any more.

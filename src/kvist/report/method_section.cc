@@ -78,6 +78,19 @@ Text time_scale_item(const RunAnalysis& analysis) {
                   format_duration(scaled(method.window, *scale))));
 }
 
+/// Closed: the published line. Open: what the levels then are.
+Text arrivals_item(const spec::WorkloadSpec& workload) {
+  const spec::ArrivalSpec& arrivals = workload.arrivals;
+  if (!arrivals.is_open()) return item("Target RPS:", fmt::format("{:.1f}", workload.target_rps));
+  return item("Arrivals:",
+              fmt::format("open, {}; levels are conversation starts per minute, not conversations at once (at most {})",
+                          arrivals.kind == spec::ArrivalKind::kPoisson
+                              ? std::string("Poisson")
+                              : fmt::format("gamma-distributed gaps with a coefficient of variation of {}",
+                                            format_plain(arrivals.variation)),
+                          arrivals.max_conversations));
+}
+
 /// "3-5", or "5" where both ends are the same.
 std::string range(std::uint32_t low, std::uint32_t high) {
   return low == high ? fmt::format("{}", low) : fmt::format("{}-{}", low, high);
@@ -85,11 +98,11 @@ std::string range(std::uint32_t low, std::uint32_t high) {
 
 std::string workload_detail(const spec::WorkloadSpec& w) {
   return fmt::format(
-      "{} shared first messages of {}-{} tokens, later ones of {}-{} tokens, answers of at most {} tokens; replies "
+      "{} first messages of {}-{} tokens, later ones of {}-{} tokens, answers of at most {} tokens; replies "
       "stay "
       "in the history; seed {} (the same conversations in every mode, different ones at every level)",
-      w.starters, w.starter_tokens_min, w.starter_tokens_max, w.follow_up_tokens_min, w.follow_up_tokens_max,
-      w.max_tokens, w.seed);
+      w.starters == 0 ? std::string("unshared") : fmt::format("{} shared", w.starters), w.starter_tokens_min,
+      w.starter_tokens_max, w.follow_up_tokens_min, w.follow_up_tokens_max, w.max_tokens, w.seed);
 }
 
 }  // namespace
@@ -103,7 +116,7 @@ void add_method(Document& document, const RunAnalysis& analysis) {
   bullets.items = {
       modes_item(analysis),
       item("Concurrency levels:", levels_text(analysis)),
-      item("Target RPS:", fmt::format("{:.1f}", sweep.workload.target_rps)),
+      arrivals_item(sweep.workload),
       item("Warmup:", fmt::format("{} per level (Summary window flush)", format_duration(method.warmup))),
       item("Measurement:", fmt::format("{} per level ({} snapshots @ {}, averaged)", format_duration(measured),
                                        method.snapshots, format_duration(method.snapshot_interval))),

@@ -12,6 +12,7 @@
 #include "kvist/simulation/simulated_worker.h"
 #include "kvist/simulation/virtual_time.h"
 #include "kvist/workload/load_driver.h"
+#include "kvist/workload/load_input.h"
 
 namespace kvist::simulation {
 namespace {
@@ -26,6 +27,11 @@ std::vector<std::string> names_of(const std::vector<spec::WorkerSpec>& workers) 
   return names;
 }
 
+/// Turns in flight at once, at most; 0: a trace, which knows no limit.
+std::uint32_t limit_of(const spec::WorkloadSpec& workload, const LevelPlan& plan) {
+  return workload.trace.file.empty() ? workload::most_in_flight(workload, plan.concurrency) : 0;
+}
+
 /// One level from start to drain: what sweep/level_runner.cc does with a live deployment.
 class Level {
  public:
@@ -37,7 +43,7 @@ class Level {
         gateway_(sweep.deployment, plan.mode, tokenizer_, time_, network_),
         measure_from_(TimePoint{} + sweep.method.warmup),
         measure_to_(measure_from_ + sweep.method.snapshots * sweep.method.snapshot_interval),
-        ledger_(measure_from_, measure_to_, sweep.workload.trace.file.empty() ? plan.concurrency : 0),
+        ledger_(measure_from_, measure_to_, limit_of(sweep.workload, plan)),
         load_({.request_timeout = sweep.workload.request_timeout,
                .window = sweep.method.window,
                .worker_names = names_of(sweep.deployment.workers),
@@ -109,6 +115,9 @@ Result<LevelOutcome> Level::run() {
     outcome_.workers[i].total = workers_[i].driver().stats();
     outcome_.steps += outcome_.workers[i].total.steps;
   }
+  if (auto refused =
+          workload::refused_starts(sweep_.workload, source_.dropped_slots(), source_.conversations_started()))
+    outcome_.remarks.push_back(*std::move(refused));
   check_invariants();
   return std::move(outcome_);
 }

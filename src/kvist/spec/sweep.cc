@@ -13,7 +13,7 @@
 namespace kvist::spec {
 namespace {
 
-constexpr std::int64_t kMaxLevel = 100'000;
+constexpr std::uint32_t kMaxLevel = 100'000;
 
 Result<MethodSpec> read_method(const YamlNode& node) {
   MethodSpec m;
@@ -72,7 +72,8 @@ Result<std::vector<RoutingMode>> read_modes(const YamlNode& sweep) {
   return modes;
 }
 
-Result<std::vector<std::uint32_t>> read_levels(const YamlNode& sweep, std::uint32_t max_in_flight) {
+/// `most`: conversations at once, where that is what a level counts.
+Result<std::vector<std::uint32_t>> read_levels(const YamlNode& sweep, std::uint32_t most) {
   KVIST_TRY(const YamlNode node, sweep.require("levels"));
   KVIST_TRY(const auto elements, node.elements());
   std::vector<std::uint32_t> levels;
@@ -83,9 +84,9 @@ Result<std::vector<std::uint32_t>> read_levels(const YamlNode& sweep, std::uint3
       return std::unexpected(
           element.error(fmt::format("levels must ascend: {} does not come after {}", level, levels.back())));
     }
-    if (level > max_in_flight) {
-      return std::unexpected(element.error(
-          fmt::format("{} conversations at once exceed the gateway's max_in_flight of {}", level, max_in_flight)));
+    if (level > most) {
+      return std::unexpected(
+          element.error(fmt::format("{} conversations at once exceed the gateway's max_in_flight of {}", level, most)));
     }
     levels.push_back(level);
   }
@@ -103,6 +104,21 @@ Result<DeploymentSpec> read_deployment_or_path(const YamlNode& sweep, const std:
   KVIST_TRY(const YamlNode deployment, root->require("deployment"));
   KVIST_TRY_VOID(root->finish());
   return read_deployment(deployment, std::filesystem::path(file).parent_path().string());
+}
+
+/// Levels of open arrivals are rates; their conversations at once have a limit of their own.
+Result<std::vector<std::uint32_t>> read_levels(const YamlNode& sweep, const SweepSpec& spec) {
+  const std::uint32_t max_in_flight = spec.deployment.gateway.max_in_flight;
+  const ArrivalSpec& arrivals = spec.workload.arrivals;
+  if (!arrivals.is_open()) return read_levels(sweep, max_in_flight);
+  if (arrivals.max_conversations > max_in_flight) {
+    const YamlNode workload = sweep.get("workload").value_or(sweep);
+    return std::unexpected(workload.get("max_conversations")
+                               .value_or(workload)
+                               .error(fmt::format("max_conversations ({}) exceeds the gateway's max_in_flight of {}",
+                                                  arrivals.max_conversations, max_in_flight)));
+  }
+  return read_levels(sweep, kMaxLevel);
 }
 
 /// A request that no worker can ever hold would fail in every level: say so before anything is started.
@@ -145,7 +161,7 @@ Result<SweepSpec> read_sweep(const YamlNode& node, const std::string& base_direc
     KVIST_TRY(sweep.simulation, read_simulation(*simulation));
   }
   KVIST_TRY(sweep.modes, read_modes(node));
-  KVIST_TRY(sweep.levels, read_levels(node, sweep.deployment.gateway.max_in_flight));
+  KVIST_TRY(sweep.levels, read_levels(node, sweep));
   KVIST_TRY_VOID(check_lengths(node, sweep));
   return sweep;
 }

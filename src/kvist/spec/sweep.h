@@ -34,9 +34,10 @@ struct SweepSpec {
   DeploymentSpec deployment;
   WorkloadSpec workload;
   MethodSpec method;
-  std::vector<RoutingMode> modes;     ///< the first is the baseline
-  std::vector<std::uint32_t> levels;  ///< concurrent conversations, ascending
-  SimulationSpec simulation = {};     ///< `kvist simulate` only; a live sweep measures what these describe
+  std::vector<RoutingMode> modes;  ///< the first is the baseline
+  /// Ascending: concurrent conversations; with open arrivals (spec::ArrivalSpec) conversation starts per minute.
+  std::vector<std::uint32_t> levels;
+  SimulationSpec simulation = {};  ///< `kvist simulate` only; a live sweep measures what these describe
   std::string output_directory = "out";
 
   bool operator==(const SweepSpec&) const = default;

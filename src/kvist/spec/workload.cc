@@ -46,6 +46,45 @@ Result<void> read_trace(const YamlNode& workload, const std::string& base_direct
   return {};
 }
 
+constexpr std::array kArrivalWords = {Word{"closed", ArrivalKind::kClosed}, Word{"poisson", ArrivalKind::kPoisson},
+                                      Word{"bursty", ArrivalKind::kBursty}};
+
+/// A setting that the kind of arrivals has no use for is an error: whoever wrote it means something else.
+Result<void> refuse_unused(const YamlNode& workload, std::string_view key, std::string_view why) {
+  const auto node = workload.get(key);
+  if (!node) return {};
+  return std::unexpected(node->error(fmt::format("{} {}", key, why)));
+}
+
+Result<void> read_arrivals(const YamlNode& node, WorkloadSpec& w) {
+  ArrivalSpec& arrivals = w.arrivals;
+  KVIST_TRY_VOID(read_word(node, "arrivals", kArrivalWords, arrivals.kind));
+  if (arrivals.kind != ArrivalKind::kBursty) {
+    KVIST_TRY_VOID(refuse_unused(node, "arrival_variation", "is for `arrivals: bursty` alone"));
+  }
+  if (!arrivals.is_open()) {
+    KVIST_TRY_VOID(refuse_unused(node, "max_conversations",
+                                 "is for open arrivals (poisson, bursty): closed ones are limited by the level"));
+    return read_field(node, "target_rps", w.target_rps, 0.001, 100'000.0);
+  }
+  KVIST_TRY_VOID(refuse_unused(node, "target_rps",
+                               "is for `arrivals: closed`: the levels of open arrivals are starts per minute"));
+  KVIST_TRY_VOID(refuse_unused(node, "trace", "has instants of its own: leave `arrivals` out"));
+  KVIST_TRY_VOID(read_field(node, "arrival_variation", arrivals.variation, 1.0, kMaxArrivalVariation));
+  return read_field(node, "max_conversations", arrivals.max_conversations, 1, 100'000);
+}
+
+void write_arrivals(YamlWriter& out, const WorkloadSpec& w) {
+  const ArrivalSpec& arrivals = w.arrivals;
+  out.field("arrivals", word_of(kArrivalWords, arrivals.kind));
+  if (!arrivals.is_open()) {
+    out.field("target_rps", w.target_rps);
+    return;
+  }
+  if (arrivals.kind == ArrivalKind::kBursty) out.field("arrival_variation", arrivals.variation);
+  out.field("max_conversations", arrivals.max_conversations);
+}
+
 void write_trace(YamlWriter& out, const TraceSpec& trace) {
   out.begin_map("trace").field("file", trace.file).field("run", trace.run).field("level", trace.level);
   out.field("loop", word_of(kLoopWords, trace.loop)).field("speed", trace.speed);
@@ -58,11 +97,11 @@ Result<WorkloadSpec> read_workload(const YamlNode& node, const std::string& base
   WorkloadSpec w;
   KVIST_TRY_VOID(read_field(node, "seed", w.seed, 0, std::numeric_limits<std::int64_t>::max()));
   KVIST_TRY_VOID(read_range(node, "turns", w.turns_min, w.turns_max, 1, 1'000));
-  KVIST_TRY_VOID(read_field(node, "starters", w.starters, 1, 100'000));
+  KVIST_TRY_VOID(read_field(node, "starters", w.starters, 0, 100'000));
   KVIST_TRY_VOID(read_range(node, "starter_tokens", w.starter_tokens_min, w.starter_tokens_max, 16, 1'000'000));
   KVIST_TRY_VOID(read_range(node, "follow_up_tokens", w.follow_up_tokens_min, w.follow_up_tokens_max, 1, 1'000'000));
   KVIST_TRY_VOID(read_field(node, "max_tokens", w.max_tokens, 1, 1'000'000));
-  KVIST_TRY_VOID(read_field(node, "target_rps", w.target_rps, 0.001, 100'000.0));
+  KVIST_TRY_VOID(read_arrivals(node, w));
   KVIST_TRY_VOID(read_field(node, "request_timeout", w.request_timeout, std::chrono::milliseconds(1)));
   KVIST_TRY_VOID(read_trace(node, base_directory, w.trace));
   KVIST_TRY_VOID(node.finish());
@@ -77,7 +116,7 @@ std::string to_yaml(const WorkloadSpec& w, int indent) {
   out.field("starter_tokens_min", w.starter_tokens_min).field("starter_tokens_max", w.starter_tokens_max);
   out.field("follow_up_tokens_min", w.follow_up_tokens_min).field("follow_up_tokens_max", w.follow_up_tokens_max);
   out.field("max_tokens", w.max_tokens);
-  out.field("target_rps", w.target_rps);
+  write_arrivals(out, w);
   out.field("request_timeout", w.request_timeout);
   if (!w.trace.file.empty()) write_trace(out, w.trace);
   return out.take();

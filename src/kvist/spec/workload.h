@@ -7,6 +7,7 @@
 #include "kvist/base/error.h"
 #include "kvist/base/time.h"
 #include "kvist/base/yaml.h"
+#include "kvist/spec/arrival_spec.h"
 #include "kvist/spec/trace_spec.h"
 
 namespace kvist::spec {
@@ -17,13 +18,14 @@ struct WorkloadSpec {
   std::uint64_t seed = 1;
   std::uint32_t turns_min = 3;
   std::uint32_t turns_max = 5;
-  std::uint32_t starters = 10;  ///< shared first messages, drawn once from the seed
+  std::uint32_t starters = 10;  ///< shared first messages, drawn once from the seed; 0: each conversation has its own
   std::uint32_t starter_tokens_min = 3'500;
   std::uint32_t starter_tokens_max = 4'000;
   std::uint32_t follow_up_tokens_min = 20;  ///< text of a later user message
   std::uint32_t follow_up_tokens_max = 60;
   std::uint32_t max_tokens = 1'024;                      ///< limit of one answer
-  double target_rps = 10;                                ///< conversation starts per second, at most
+  ArrivalSpec arrivals = {};                             ///< what starts conversations; open: levels are starts/minute
+  double target_rps = 10;                                ///< closed: conversation starts per second, at most
   Duration request_timeout = std::chrono::seconds(120);  ///< the client gives a request up after this
   TraceSpec trace = {};  ///< where it names a file, its requests are driven and the conversations above are not
 

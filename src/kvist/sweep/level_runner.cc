@@ -69,6 +69,7 @@ Result<void> LevelRunner::measure(const PlannedLevel& level, results::LevelRecor
   KVIST_TRY_VOID(take_snapshots(record));
   KVIST_TRY(client_load_, load_.client_load());
   client_time_ = net::now() - record.started;
+  if (client_load_.refused_starts) record.remarks.push_back(*client_load_.refused_starts);
   KVIST_TRY_VOID(drain(record));
   KVIST_TRY_VOID(await_idle());
   KVIST_TRY(readings_.after, deployer_.collect());

@@ -12,8 +12,13 @@ Conversation::Conversation(const spec::WorkloadSpec& spec, const Dataset& datase
     : spec_(&spec), run_seed_(run_seed), id_(id) {
   RandomStream random(mix_seed({run_seed, seed_part("conversation"), id.value()}));
   turns_ = static_cast<std::uint32_t>(random.uniform_int(spec.turns_min, spec.turns_max));
-  const auto starter = random.uniform_int(0, static_cast<std::int64_t>(dataset.size()) - 1);
   messages_.reserve(2UL * turns_);
+  if (dataset.size() == 0) {
+    const std::int64_t bytes = random.uniform_int(spec.starter_tokens_min, spec.starter_tokens_max);
+    messages_.push_back({"user", text::prose(random.next(), static_cast<std::size_t>(bytes))});
+    return;
+  }
+  const auto starter = random.uniform_int(0, static_cast<std::int64_t>(dataset.size()) - 1);
   messages_.push_back({"user", dataset.starter(static_cast<std::size_t>(starter))});
 }
 

@@ -12,10 +12,10 @@
 
 namespace kvist::workload {
 
-/// A conversation begins with a shared starter and goes on with follow-ups of its own; the live replies stay in its
-/// history. Its number of turns, starter, follow-ups and answer seeds depend on (run seed, conversation id, turn)
-/// alone, never on replies or timing: both arms of a comparison get the same conversation under the same id.
-/// Owned by the LoadDriver; keeps a reference to the data set.
+/// A conversation begins with a shared starter, or where there are none with a text of its own, and goes on with
+/// follow-ups of its own; the live replies stay in its history. Its number of turns, starter, follow-ups and answer
+/// seeds depend on (run seed, conversation id, turn) alone, never on replies or timing: both arms of a comparison get
+/// the same conversation under the same id. Owned by the LoadDriver; keeps a reference to the data set.
 class Conversation {
  public:
   /// `spec` and `dataset` must outlive the conversation.

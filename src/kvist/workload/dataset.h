@@ -10,9 +10,9 @@
 
 namespace kvist::workload {
 
-/// The starters of one run, drawn from the run's seed: two runs with one seed have the same starters, two runs with
-/// different seeds share no prefix, so that the second does not find the cache warmed by the first. Immutable; any
-/// thread may read it.
+/// The starters of one run (none where conversations share none), drawn from the run's seed: two runs with one seed
+/// have the same starters, two runs with different seeds share no prefix, so that the second does not find the cache
+/// warmed by the first. Immutable; any thread may read it.
 class Dataset {
  public:
   /// Requires a specification that check_workload() accepts.

@@ -22,7 +22,6 @@ Result<void> check_workload(const spec::WorkloadSpec& spec) {
   KVIST_TRY_VOID(check_range("turns", spec.turns_min, spec.turns_max));
   KVIST_TRY_VOID(check_range("starter_tokens", spec.starter_tokens_min, spec.starter_tokens_max));
   KVIST_TRY_VOID(check_range("follow_up_tokens", spec.follow_up_tokens_min, spec.follow_up_tokens_max));
-  if (spec.starters == 0) return fail(ErrorCode::kInvalidArgument, "workload: starters is 0; want at least 1");
   if (spec.max_tokens == 0) return fail(ErrorCode::kInvalidArgument, "workload: max_tokens is 0; want at least 1");
   if (!std::isfinite(spec.target_rps) || spec.target_rps <= 0) {
     return fail(ErrorCode::kInvalidArgument, fmt::format("workload: target_rps is {}; want > 0", spec.target_rps));
@@ -30,23 +29,42 @@ Result<void> check_workload(const spec::WorkloadSpec& spec) {
   if (spec.request_timeout <= Duration::zero()) {
     return fail(ErrorCode::kInvalidArgument, "workload: request_timeout must be above 0");
   }
+  const spec::ArrivalSpec& arrivals = spec.arrivals;
+  if (!(arrivals.variation >= 1 && arrivals.variation <= spec::kMaxArrivalVariation)) {
+    return fail(ErrorCode::kInvalidArgument, fmt::format("workload: arrival_variation is {}; want 1 to {}",
+                                                         arrivals.variation, spec::kMaxArrivalVariation));
+  }
+  if (arrivals.max_conversations == 0) {
+    return fail(ErrorCode::kInvalidArgument, "workload: max_conversations is 0; want at least 1");
+  }
   return {};
 }
 
-LoadDriver::LoadDriver(const spec::WorkloadSpec& spec, std::uint32_t concurrency, std::uint64_t run_seed,
-                       TimePoint start)
-    : spec_(spec), run_seed_(run_seed), dataset_(spec, run_seed), pacer_(spec.target_rps, concurrency, start) {}
+std::uint32_t most_in_flight(const spec::WorkloadSpec& spec, std::uint32_t level) {
+  return spec.arrivals.is_open() ? spec.arrivals.max_conversations : level;
+}
+
+LoadDriver::LoadDriver(const spec::WorkloadSpec& spec, std::uint32_t level, std::uint64_t run_seed, TimePoint start)
+    : spec_(spec), run_seed_(run_seed), dataset_(spec, run_seed), starts_(starts_of(spec, level, run_seed, start)) {}
+
+LoadDriver::Starts LoadDriver::starts_of(const spec::WorkloadSpec& spec, std::uint32_t level, std::uint64_t run_seed,
+                                         TimePoint start) {
+  if (!spec.arrivals.is_open()) return Pacer(spec.target_rps, level, start);
+  return OpenArrivals(spec.arrivals, spec::starts_per_second(level), run_seed, start);
+}
 
 std::optional<TimePoint> LoadDriver::next_wakeup() const {
   if (stopped_) return std::nullopt;
-  return pacer_.next_start();
+  return std::visit([](const auto& starts) { return starts.next_start(); }, starts_);
 }
 
 std::vector<StartTurn> LoadDriver::poll(TimePoint now) {
   std::vector<StartTurn> actions;
   if (stopped_) return actions;
-  while (const std::optional<TimePoint> due = pacer_.try_start(now)) {
-    const ConversationId id(next_id_++);
+  const auto try_start = [now](auto& starts) { return starts.try_start(now); };
+  while (const std::optional<TimePoint> due = std::visit(try_start, starts_)) {
+    const ConversationId id(next_id());
+    ++started_;
     const auto [entry, inserted] = alive_.emplace(id, Conversation(spec_, dataset_, run_seed_, id));
     actions.push_back(turn_of(entry->second, *due));
   }
@@ -64,8 +82,18 @@ std::vector<StartTurn> LoadDriver::on_turn_finished(ConversationId conversation,
     return actions;
   }
   alive_.erase(entry);
-  pacer_.release(now);
+  std::visit([now](auto& starts) { starts.release(now); }, starts_);
   return poll(now);
+}
+
+std::uint64_t LoadDriver::next_id() const {
+  const OpenArrivals* open = std::get_if<OpenArrivals>(&starts_);
+  return started_ + (open == nullptr ? 0 : open->refused());
+}
+
+std::uint64_t LoadDriver::dropped_slots() const {
+  if (const OpenArrivals* open = std::get_if<OpenArrivals>(&starts_)) return open->refused();
+  return std::get<Pacer>(starts_).dropped_slots();
 }
 
 StartTurn LoadDriver::turn_of(const Conversation& conversation, TimePoint intended) const {

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "kvist/base/error.h"
@@ -14,6 +15,7 @@
 #include "kvist/text/chat.h"
 #include "kvist/workload/conversation.h"
 #include "kvist/workload/dataset.h"
+#include "kvist/workload/open_arrivals.h"
 #include "kvist/workload/pacer.h"
 #include "kvist/workload/turn_sample.h"
 #include "kvist/workload/turn_source.h"
@@ -23,15 +25,20 @@ namespace kvist::workload {
 /// Refuses a workload that cannot be driven, with the field and what would be right.
 [[nodiscard]] Result<void> check_workload(const spec::WorkloadSpec& spec);
 
-/// Drives conversations in a closed loop: at most `concurrency` alive, starts paced by Pacer, no think time: a reply is
-/// followed at once by the next turn. A failed turn ends its conversation. Ids count up from 0 in order of start.
+/// Turns that may be in flight at once at this level of drawn conversations: each has one.
+[[nodiscard]] std::uint32_t most_in_flight(const spec::WorkloadSpec& spec, std::uint32_t level);
+
+/// Drives conversations. Closed: at most `level` alive, starts paced by Pacer. Open: `level` starts per minute by
+/// OpenArrivals. No think time: a reply is followed at once by the next turn. A failed turn ends its conversation. Ids
+/// count up from 0 in order of start; of open arrivals in order of arrival, those refused included, so that an id means
+/// the same conversation however many were refused.
 /// Live, a service carries its actions out over HTTP; in the simulation the event queue does. One thread.
-/// Invariants: every conversation alive has exactly one turn in flight; memory is bounded by concurrency x the longest
-/// history; after stop() no action comes any more.
+/// Invariants: every conversation alive has exactly one turn in flight; memory is bounded by most_in_flight() x the
+/// longest history; after stop() no action comes any more.
 class LoadDriver final : public TurnSource {
  public:
-  /// Requires a specification that check_workload() accepts and concurrency >= 1.
-  LoadDriver(const spec::WorkloadSpec& spec, std::uint32_t concurrency, std::uint64_t run_seed, TimePoint start);
+  /// Requires a specification that check_workload() accepts and level >= 1.
+  LoadDriver(const spec::WorkloadSpec& spec, std::uint32_t level, std::uint64_t run_seed, TimePoint start);
   LoadDriver(const LoadDriver&) = delete;  // conversations refer to its data set
   LoadDriver& operator=(const LoadDriver&) = delete;
 
@@ -43,17 +50,21 @@ class LoadDriver final : public TurnSource {
 
   [[nodiscard]] bool stopped() const override { return stopped_; }
   [[nodiscard]] std::uint32_t in_flight() const override { return static_cast<std::uint32_t>(alive_.size()); }
-  [[nodiscard]] std::uint64_t conversations_started() const override { return next_id_; }
-  [[nodiscard]] std::uint64_t dropped_slots() const override { return pacer_.dropped_slots(); }
+  [[nodiscard]] std::uint64_t conversations_started() const override { return started_; }
+  [[nodiscard]] std::uint64_t dropped_slots() const override;
 
  private:
+  using Starts = std::variant<Pacer, OpenArrivals>;
+  [[nodiscard]] static Starts starts_of(const spec::WorkloadSpec& spec, std::uint32_t level, std::uint64_t run_seed,
+                                        TimePoint start);
+  [[nodiscard]] std::uint64_t next_id() const;
   [[nodiscard]] StartTurn turn_of(const Conversation& conversation, TimePoint intended) const;
 
   const spec::WorkloadSpec spec_;
   const std::uint64_t run_seed_;
   const Dataset dataset_;
-  Pacer pacer_;
-  std::uint64_t next_id_ = 0;
+  Starts starts_;
+  std::uint64_t started_ = 0;
   std::map<ConversationId, Conversation> alive_;
   bool stopped_ = false;
 };

@@ -69,4 +69,11 @@ Result<std::unique_ptr<TurnSource>> make_turn_source(const spec::WorkloadSpec& s
   return std::make_unique<RecordedRunSource>(input.recorded, options, start);
 }
 
+std::optional<std::string> refused_starts(const spec::WorkloadSpec& spec, std::uint64_t refused,
+                                          std::uint64_t started) {
+  if (!spec.trace.file.empty() || !spec.arrivals.is_open() || refused == 0) return std::nullopt;
+  return fmt::format("{} of {} arrivals were refused: {} conversations were alive (max_conversations)", refused,
+                     refused + started, spec.arrivals.max_conversations);
+}
+
 }  // namespace kvist::workload

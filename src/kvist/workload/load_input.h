@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <string>
 
 #include "kvist/base/error.h"
 #include "kvist/base/time.h"
@@ -25,9 +27,14 @@ struct LoadInput {
 
 /// The source of one level that begins at `start`: conversations drawn from `seed` (LoadDriver), a trace whose prompts
 /// follow from `seed` (TraceSource), or a recorded level with its own seed (RecordedRunSource). `concurrency`: how many
-/// at once; traces in an open loop have no such limit. Errors: check_load()'s, concurrency 0.
+/// at once, or with open arrivals how many start per minute; traces in an open loop have no such limit. Errors:
+/// check_load()'s, concurrency 0.
 [[nodiscard]] Result<std::unique_ptr<TurnSource>> make_turn_source(const spec::WorkloadSpec& spec,
                                                                    const LoadInput& input, std::uint32_t concurrency,
                                                                    std::uint64_t seed, TimePoint start);
+
+/// What must be said about a level whose open arrivals found no room; nothing where all had some.
+[[nodiscard]] std::optional<std::string> refused_starts(const spec::WorkloadSpec& spec, std::uint64_t refused,
+                                                        std::uint64_t started);
 
 }  // namespace kvist::workload

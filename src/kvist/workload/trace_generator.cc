@@ -108,6 +108,7 @@ Result<void> check(const TraceOptions& options) {
   KVIST_TRY_VOID(check_workload(options.workload));
   const spec::WorkloadSpec& w = options.workload;
   if (options.conversations == 0) return fail(ErrorCode::kInvalidArgument, "trace: conversations is 0; want 1 or more");
+  if (w.starters == 0) return fail(ErrorCode::kInvalidArgument, "trace: starters is 0; want 1 or more");
   if (w.trace.tokens_per_hash == 0) {
     return fail(ErrorCode::kInvalidArgument, "trace: tokens_per_hash is 0; want 1 or more");
   }
