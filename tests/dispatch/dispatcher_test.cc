@@ -40,10 +40,10 @@ class DispatcherTest : public ::testing::Test {
 TEST_F(DispatcherTest, ACompletedRequestIsCountedForItsWorkerAndLeavesNoLoad) {
   const Ticket ticket = start();
   EXPECT_EQ(router_.loads().load(ticket.decision.worker).prefill_tokens, 100U);
-  dispatcher_.on_first_token(ticket.id);
-  dispatcher_.on_progress(ticket.id, 7);
+  dispatcher_.on_first_token(ticket.id, now_);
+  dispatcher_.on_progress(ticket.id, 7, now_);
   EXPECT_EQ(router_.loads().load(ticket.decision.worker).output_tokens, 7U);
-  dispatcher_.finish(ticket.id, Outcome::kCompleted);
+  dispatcher_.finish(ticket.id, Outcome::kCompleted, now_);
   EXPECT_EQ(outcomes(ticket.decision.worker, Outcome::kCompleted), 1U);
   expect_no_load();
 }
@@ -56,7 +56,7 @@ TEST_F(DispatcherTest, AdmitsNoMoreThanTheBound) {
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ErrorCode::kUnavailable);
   EXPECT_EQ(dispatcher_.counters().without_worker.of(Outcome::kRejected), 1U);
-  dispatcher_.finish(tickets.back().id, Outcome::kClientGone);
+  dispatcher_.finish(tickets.back().id, Outcome::kClientGone, now_);
   EXPECT_TRUE(dispatcher_.start({}, now_));
 }
 
@@ -71,7 +71,7 @@ TEST_F(DispatcherTest, RetriesOnAnotherWorkerEachTimeUpToTheLimit) {
   EXPECT_TRUE(tried.insert(third->worker).second);
   EXPECT_FALSE(dispatcher_.on_attempt_failed(ticket.id, AttemptFailure::kTransport, "refused", now_));
   EXPECT_EQ(dispatcher_.in_flight(), 1U) << "the request is there until it is finished";
-  dispatcher_.finish(ticket.id, Outcome::kUpstreamFailed);
+  dispatcher_.finish(ticket.id, Outcome::kUpstreamFailed, now_);
   EXPECT_EQ(dispatcher_.counters().retries, 2U);
   EXPECT_EQ(outcomes(third->worker, Outcome::kUpstreamFailed), 1U);
   expect_no_load();
@@ -82,7 +82,7 @@ TEST_F(DispatcherTest, AFailedConnectionCountsAgainstTheWorkersHealth) {
   ASSERT_TRUE(dispatcher_.on_attempt_failed(ticket.id, AttemptFailure::kTransport, "reset", now_));
   EXPECT_EQ(fleet_.worker(ticket.decision.worker).health, WorkerHealth::kSuspect);
   EXPECT_EQ(fleet_.worker(ticket.decision.worker).last_problem, "reset");
-  dispatcher_.finish(ticket.id, Outcome::kCompleted);
+  dispatcher_.finish(ticket.id, Outcome::kCompleted, now_);
 }
 
 TEST_F(DispatcherTest, BackPressureTriesAnotherWorkerAndLeavesHealthAlone) {
@@ -91,7 +91,7 @@ TEST_F(DispatcherTest, BackPressureTriesAnotherWorkerAndLeavesHealthAlone) {
   ASSERT_TRUE(next);
   EXPECT_NE(next->worker, ticket.decision.worker);
   EXPECT_EQ(fleet_.worker(ticket.decision.worker).health, WorkerHealth::kHealthy);
-  dispatcher_.finish(ticket.id, Outcome::kCompleted);
+  dispatcher_.finish(ticket.id, Outcome::kCompleted, now_);
   expect_no_load();
 }
 
@@ -99,13 +99,13 @@ TEST_F(DispatcherTest, APassedDeadlineIsNotTriedAgain) {
   const Ticket ticket = start();
   EXPECT_FALSE(dispatcher_.on_attempt_failed(ticket.id, AttemptFailure::kTimedOut, "600 s", now_));
   EXPECT_EQ(fleet_.worker(ticket.decision.worker).health, WorkerHealth::kSuspect);
-  dispatcher_.finish(ticket.id, Outcome::kTimedOut);
+  dispatcher_.finish(ticket.id, Outcome::kTimedOut, now_);
   EXPECT_EQ(dispatcher_.counters().retries, 0U);
 }
 
 TEST_F(DispatcherTest, ARefusedRequestSaysNothingAboutTheWorker) {
   const Ticket ticket = start();
-  dispatcher_.finish(ticket.id, Outcome::kRefused);
+  dispatcher_.finish(ticket.id, Outcome::kRefused, now_);
   EXPECT_EQ(fleet_.worker(ticket.decision.worker).health, WorkerHealth::kHealthy);
   EXPECT_EQ(fleet_.worker(ticket.decision.worker).failures, 0U);
 }
@@ -115,7 +115,7 @@ TEST_F(DispatcherTest, TheBudgetBoundsRetriesAcrossRequests) {
   for (int i = 0; i < 20; ++i) {
     const Ticket ticket = start();
     if (dispatcher_.on_attempt_failed(ticket.id, AttemptFailure::kBackPressure, "429", now_)) ++retried;
-    dispatcher_.finish(ticket.id, Outcome::kBackPressure);
+    dispatcher_.finish(ticket.id, Outcome::kBackPressure, now_);
   }
   EXPECT_EQ(retried, 5U);
   EXPECT_EQ(dispatcher_.counters().retries, 5U);
@@ -137,7 +137,7 @@ TEST_F(DispatcherTest, NoWorkerLeftIsAnErrorAndCounted) {
 TEST_F(DispatcherTest, ComparesThePredictionWithTheEnginesCount) {
   const Ticket first = start();
   dispatcher_.on_usage(first.id, 100, 64);
-  dispatcher_.finish(first.id, Outcome::kCompleted);
+  dispatcher_.finish(first.id, Outcome::kCompleted, now_);
   const DispatchCounters& counters = dispatcher_.counters();
   EXPECT_EQ(counters.usage_reports, 1U);
   EXPECT_EQ(counters.prompt_tokens, 100U);

@@ -22,8 +22,8 @@ std::vector<std::uint32_t> shared(const LoadTracker& tracker, std::size_t worker
 TEST(LoadTracker, PrefillCountsUntilTheFirstToken) {
   LoadTracker tracker(2);
   const WorkerId w(1);
-  tracker.add(RequestId(1), w, 500, nullptr);
-  tracker.add(RequestId(2), w, 70, nullptr);
+  tracker.add(RequestId(1), w, {.prompt_tokens = 600, .uncached_tokens = 500});
+  tracker.add(RequestId(2), w, {.prompt_tokens = 600, .uncached_tokens = 70});
   EXPECT_EQ(tracker.load(w).prefill_tokens, 570U);
   tracker.on_first_token(RequestId(1));
   tracker.on_first_token(RequestId(1));
@@ -37,8 +37,8 @@ TEST(LoadTracker, PrefillCountsUntilTheFirstToken) {
 TEST(LoadTracker, SharedPromptBlocksCountOnce) {
   LoadTracker tracker(1);
   const WorkerId w(0);
-  tracker.add(RequestId(1), w, 0, keys({1, 2, 3}));
-  tracker.add(RequestId(2), w, 0, keys({1, 2, 8, 9}));
+  tracker.add(RequestId(1), w, {.prompt_tokens = 600, .uncached_tokens = 0, .blocks = keys({1, 2, 3})});
+  tracker.add(RequestId(2), w, {.prompt_tokens = 600, .uncached_tokens = 0, .blocks = keys({1, 2, 8, 9})});
   EXPECT_EQ(tracker.load(w).prompt_blocks, 5U);
   EXPECT_EQ(shared(tracker, 1, {1, 2, 3, 4}), std::vector<std::uint32_t>{3});
   EXPECT_EQ(shared(tracker, 1, {7}), std::vector<std::uint32_t>{0});
@@ -49,9 +49,9 @@ TEST(LoadTracker, SharedPromptBlocksCountOnce) {
 
 TEST(LoadTracker, BlocksInUseAreToldPerWorker) {
   LoadTracker tracker(3);
-  tracker.add(RequestId(1), WorkerId(0), 0, keys({1, 2, 3}));
-  tracker.add(RequestId(2), WorkerId(2), 0, keys({1, 2}));
-  tracker.add(RequestId(3), WorkerId(2), 0, keys({1, 2}));
+  tracker.add(RequestId(1), WorkerId(0), {.prompt_tokens = 600, .uncached_tokens = 0, .blocks = keys({1, 2, 3})});
+  tracker.add(RequestId(2), WorkerId(2), {.prompt_tokens = 600, .uncached_tokens = 0, .blocks = keys({1, 2})});
+  tracker.add(RequestId(3), WorkerId(2), {.prompt_tokens = 600, .uncached_tokens = 0, .blocks = keys({1, 2})});
   EXPECT_EQ(shared(tracker, 3, {1, 2, 3, 4}), (std::vector<std::uint32_t>{3, 0, 2}));
   tracker.remove(RequestId(2));
   EXPECT_EQ(shared(tracker, 3, {1, 2, 3, 4}), (std::vector<std::uint32_t>{3, 0, 2}));
@@ -62,7 +62,8 @@ TEST(LoadTracker, BlocksInUseAreToldPerWorker) {
 TEST(LoadTracker, NothingInFlightIsNoLoad) {
   LoadTracker tracker(1);
   for (std::uint64_t i = 1; i <= 10; ++i) {
-    tracker.add(RequestId(i), WorkerId(0), i * 10, keys({1, i}));
+    tracker.add(RequestId(i), WorkerId(0),
+                {.prompt_tokens = 600, .uncached_tokens = static_cast<std::uint32_t>(i * 10), .blocks = keys({1, i})});
     tracker.on_progress(RequestId(i), i);
     if (i % 2 == 0) tracker.on_first_token(RequestId(i));
   }

@@ -107,7 +107,7 @@ TEST(DynamoCost, PrefillNeverGoesBelowZero) {
 }
 
 TEST(DynamoPolicyTest, WeighsTheCacheAgainstTheLoad) {
-  const auto policy = make_policy(spec::RoutingMode::kKv, 1);
+  const auto policy = make_policy(spec::RoutingMode::kDynamo, 1);
   auto two = candidates({0, 1});
   two[0].cached_blocks = 6;
   two[0].new_blocks = 4;

@@ -42,14 +42,14 @@ class RouterTest : public ::testing::Test {
 };
 
 TEST_F(RouterTest, PredictsWhatTheWorkerHasCached) {
-  Router router = make(spec::RoutingMode::kKv);
+  Router router = make(spec::RoutingMode::kDynamo);
   const std::vector<kv::KvEvent> events{stored(3)};
   EXPECT_EQ(router.on_kv_events(WorkerId(2), events), 0U);
   const auto decision = router.route(query(1, 18), fleet_, now_);
   ASSERT_TRUE(decision);
   EXPECT_EQ(decision->worker, WorkerId(2));
   EXPECT_EQ(decision->predicted_cached_tokens, 12U);
-  EXPECT_EQ(decision->mode, spec::RoutingMode::kKv);
+  EXPECT_EQ(decision->mode, spec::RoutingMode::kDynamo);
   ASSERT_EQ(decision->candidates.size(), 3U);
   EXPECT_EQ(decision->candidates[2].cached_blocks, 3U);
   EXPECT_EQ(decision->candidates[0].cached_blocks, 0U);
@@ -60,7 +60,7 @@ TEST_F(RouterTest, PredictsWhatTheWorkerHasCached) {
 }
 
 TEST_F(RouterTest, TheLastBlockOfAWhollyCachedPromptIsComputedAgain) {
-  Router router = make(spec::RoutingMode::kKv);
+  Router router = make(spec::RoutingMode::kDynamo);
   const std::vector<kv::KvEvent> events{stored(3)};
   (void)router.on_kv_events(WorkerId(0), events);
   const auto decision = router.route(query(1, 12), fleet_, now_);
@@ -86,10 +86,10 @@ TEST_F(RouterTest, TheLifeOfARequestLeavesNoLoad) {
   Router router = make(spec::RoutingMode::kLeastLoaded);
   for (std::uint64_t id = 1; id <= 9; ++id) ASSERT_TRUE(router.route(query(id, 40), fleet_, now_));
   for (std::uint64_t id = 1; id <= 9; ++id) {
-    if (id % 3 != 0) router.on_first_token(RequestId(id));
-    router.on_progress(RequestId(id), id);
-    router.on_finished(RequestId(id));
-    router.on_finished(RequestId(id));
+    if (id % 3 != 0) router.on_first_token(RequestId(id), TimePoint{});
+    router.on_progress(RequestId(id), id, TimePoint{});
+    router.on_finished(RequestId(id), true, TimePoint{});
+    router.on_finished(RequestId(id), true, TimePoint{});
   }
   for (std::uint32_t w = 0; w < 3; ++w) EXPECT_EQ(router.loads().load(WorkerId(w)), WorkerLoad{});
   EXPECT_EQ(router.loads().requests(), 0U);
@@ -99,7 +99,7 @@ TEST_F(RouterTest, AFinishedRequestCanBeRoutedAgainElsewhere) {
   Router router = make(spec::RoutingMode::kRoundRobin);
   const auto first = router.route(query(1, 10), fleet_, now_);
   ASSERT_TRUE(first);
-  router.on_finished(RequestId(1));
+  router.on_finished(RequestId(1), true, TimePoint{});
   const auto second = router.route(query(1, 10, {first->worker}), fleet_, now_);
   ASSERT_TRUE(second);
   EXPECT_NE(second->worker, first->worker);
@@ -112,17 +112,17 @@ TEST_F(RouterTest, ASwitchOfModeMeetsAWarmIndexAndTheLoads) {
   const std::vector<kv::KvEvent> events{stored(4)};
   (void)router.on_kv_events(WorkerId(1), events);
   ASSERT_TRUE(router.route(query(1, 40), fleet_, now_));
-  router.set_mode(spec::RoutingMode::kKv);
+  router.set_mode(spec::RoutingMode::kDynamo);
   const auto decision = router.route(query(2, 20), fleet_, now_);
   ASSERT_TRUE(decision);
   EXPECT_EQ(decision->worker, WorkerId(1));
   EXPECT_EQ(decision->candidates[0].load.requests, 1U);
   EXPECT_EQ(router.decisions(spec::RoutingMode::kRoundRobin), 1U);
-  EXPECT_EQ(router.decisions(spec::RoutingMode::kKv), 1U);
+  EXPECT_EQ(router.decisions(spec::RoutingMode::kDynamo), 1U);
 }
 
 TEST_F(RouterTest, AResetWorkerIsCold) {
-  Router router = make(spec::RoutingMode::kKv);
+  Router router = make(spec::RoutingMode::kDynamo);
   const std::vector<kv::KvEvent> events{stored(4)};
   (void)router.on_kv_events(WorkerId(1), events);
   router.reset_worker(WorkerId(1));
@@ -133,7 +133,7 @@ TEST_F(RouterTest, AResetWorkerIsCold) {
 }
 
 TEST_F(RouterTest, TheSameHistoryGivesTheSameDecisions) {
-  for (const auto mode : {spec::RoutingMode::kRandom, spec::RoutingMode::kKv, spec::RoutingMode::kLeastLoaded}) {
+  for (const auto mode : {spec::RoutingMode::kRandom, spec::RoutingMode::kDynamo, spec::RoutingMode::kLeastLoaded}) {
     Router a = make(mode);
     Router b = make(mode);
     for (std::uint64_t id = 1; id <= 50; ++id) {

@@ -55,10 +55,15 @@ class ByHand {
                  .workers = sweep.deployment.workers.size(),
                  .mode = level.mode,
                  .seed = sweep.deployment.gateway.seed}),
-        fleet_(sweep.deployment.workers.size(), {.available = true, .limits = {}}),
         stop_at_(TimePoint{} + sweep.method.warmup + sweep.method.snapshots * sweep.method.snapshot_interval) {
     for (const spec::WorkerSpec& worker : sweep.deployment.workers) {
       engines_.push_back(std::move(*engine::make_timed_engine(worker, tokenizer_)));
+      fleet_.push_back({.available = true,
+                        .events_exact = true,
+                        .limits = {.block_size = worker.block_size,
+                                   .kv_blocks = worker.kv_blocks,
+                                   .max_batch_size = worker.max_batch_size,
+                                   .max_num_tokens = worker.max_num_tokens}});
     }
   }
 
@@ -130,11 +135,11 @@ class ByHand {
 
   void take(const engine::RequestOutput& output, std::vector<workload::StartTurn>& next) {
     Live& live = live_.at(output.id);
-    router_.on_first_token(output.id);
+    router_.on_first_token(output.id, now_);
     for (const TokenId token : output.tokens) tokenizer_.decode(token, live.reply);
-    router_.on_progress(output.id, 1);
+    router_.on_progress(output.id, 1, now_);
     if (!output.finish) return;
-    router_.on_finished(output.id);
+    router_.on_finished(output.id, true, now_);
     turns_.push_back({sweep_.deployment.workers[live.worker.value()].name, output.prompt_tokens, output.cached_tokens,
                       output.output_tokens, now_});
     for (workload::StartTurn& turn :

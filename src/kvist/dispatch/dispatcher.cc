@@ -22,7 +22,7 @@ Result<Ticket> Dispatcher::start(const RequestProfile& profile, TimePoint now) {
   budget_.on_request(now);
   last_id_ = RequestId(last_id_.value() + 1);
   Live live;
-  live.query = {.request = last_id_, .prompt_tokens = profile.prompt_tokens, .blocks = profile.blocks, .excluded = {}};
+  live.query = {.request = last_id_, .prompt_tokens = profile.prompt_tokens, .blocks = profile.blocks, .session = profile.session, .excluded = {}};
   auto decision = router_->route(live.query, fleet_->views(), now);
   if (!decision) {
     counters_.without_worker.add(Outcome::kNoWorker);
@@ -43,7 +43,7 @@ Dispatcher::Live& Dispatcher::live(RequestId id) {
 std::optional<routing::Decision> Dispatcher::on_attempt_failed(RequestId id, AttemptFailure failure,
                                                                std::string_view problem, TimePoint now) {
   Live& live = this->live(id);
-  router_->on_finished(id);
+  router_->on_finished(id, false, now);
   if (failure != AttemptFailure::kBackPressure) fleet_->on_failure(live.worker, problem, now);
   if (failure == AttemptFailure::kTimedOut) return std::nullopt;
   return retry(live, now);
@@ -56,7 +56,7 @@ std::optional<routing::Decision> Dispatcher::retry(Live& live, TimePoint now) {
   if (!decision) return std::nullopt;
   // Asked only now: a retry that has nowhere to go costs nothing.
   if (!budget_.try_take(now)) {
-    router_->on_finished(live.query.request);
+    router_->on_finished(live.query.request, false, now);
     ++counters_.retries_over_budget;
     return std::nullopt;
   }
@@ -72,6 +72,7 @@ void Dispatcher::on_stream_broken(RequestId id, std::string_view problem, TimePo
 }
 
 void Dispatcher::on_usage(RequestId id, std::uint64_t prompt_tokens, std::uint64_t cached_tokens) {
+  router_->on_usage(id, prompt_tokens, cached_tokens);
   const std::uint64_t predicted = live(id).predicted_cached_tokens;
   ++counters_.usage_reports;
   counters_.prompt_tokens += prompt_tokens;
@@ -81,9 +82,9 @@ void Dispatcher::on_usage(RequestId id, std::uint64_t prompt_tokens, std::uint64
       predicted > cached_tokens ? predicted - cached_tokens : cached_tokens - predicted;
 }
 
-void Dispatcher::finish(RequestId id, Outcome outcome) {
+void Dispatcher::finish(RequestId id, Outcome outcome, TimePoint now) {
   const WorkerId worker = live(id).worker;
-  router_->on_finished(id);
+  router_->on_finished(id, outcome == Outcome::kCompleted, now);
   counters_.by_worker[worker.value()].add(outcome);
   live_.erase(id);
 }

@@ -21,6 +21,7 @@ namespace kvist::dispatch {
 struct RequestProfile {
   std::uint32_t prompt_tokens = 0;
   routing::BlockKeys blocks;
+  std::uint64_t session = 0;  ///< what the client says the request belongs to, hashed; 0: nothing
 };
 
 /// A request under way and the worker of its first attempt.
@@ -78,12 +79,12 @@ class Dispatcher {
   void on_stream_broken(RequestId id, std::string_view problem, TimePoint now);
   /// Has the processor fetch what on_progress() will touch.
   void prefetch(RequestId id) const { router_->prefetch(id); }
-  void on_first_token(RequestId id) { router_->on_first_token(id); }
-  void on_progress(RequestId id, std::uint64_t tokens) { router_->on_progress(id, tokens); }
+  void on_first_token(RequestId id, TimePoint now) { router_->on_first_token(id, now); }
+  void on_progress(RequestId id, std::uint64_t tokens, TimePoint now) { router_->on_progress(id, tokens, now); }
   /// What the engine reports for the request in its answer.
   void on_usage(RequestId id, std::uint64_t prompt_tokens, std::uint64_t cached_tokens);
   /// The request is over.
-  void finish(RequestId id, Outcome outcome);
+  void finish(RequestId id, Outcome outcome, TimePoint now);
 
   [[nodiscard]] std::size_t in_flight() const { return live_.size(); }
   [[nodiscard]] const DispatchCounters& counters() const { return counters_; }

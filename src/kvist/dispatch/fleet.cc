@@ -50,6 +50,10 @@ bool Fleet::set_health(Worker& worker, WorkerHealth health, TimePoint now) {
   return true;
 }
 
+void Fleet::set_events_exact(WorkerId worker, bool exact) {
+  views_.at(worker.value()).events_exact = exact;
+}
+
 void Fleet::set_limits(WorkerId worker, const routing::EngineLimits& limits) {
   views_.at(worker.value()).limits = limits;
 }

@@ -47,6 +47,8 @@ class Fleet {
   bool on_success(WorkerId worker, TimePoint now);
   /// A health check failed or a request broke on the wire.
   bool on_failure(WorkerId worker, std::string_view problem, TimePoint now);
+  /// Whether its KV event stream is connected, whole and readable.
+  void set_events_exact(WorkerId worker, bool exact);
   void set_limits(WorkerId worker, const routing::EngineLimits& limits);
 
   [[nodiscard]] std::size_t size() const { return workers_.size(); }

@@ -111,9 +111,9 @@ void ProxiedRequest::take_note(const StreamState& before, TimePoint at) {
   const StreamState& state = relay_.state();
   if (state.first_token && !before.first_token) {
     parts_->counters->time_to_first_token.observe(at - job_.arrived);
-    parts_->dispatcher->on_first_token(id_);
+    parts_->dispatcher->on_first_token(id_, at);
   }
-  if (state.tokens > before.tokens) parts_->dispatcher->on_progress(id_, state.tokens - before.tokens);
+  if (state.tokens > before.tokens) parts_->dispatcher->on_progress(id_, state.tokens - before.tokens, at);
   parts_->counters->unreadable_chunks += state.unreadable - before.unreadable;
 }
 

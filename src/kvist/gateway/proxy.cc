@@ -71,7 +71,7 @@ std::string Proxy::request_id_for(const net::Headers& headers) {
 }
 
 void Proxy::on_over(RequestId id, dispatch::Outcome outcome) {
-  parts_.dispatcher->finish(id, outcome);
+  parts_.dispatcher->finish(id, outcome, net::now());
   live_.erase(id);
   if (live_.empty() && idle_) std::exchange(idle_, nullptr)();
 }

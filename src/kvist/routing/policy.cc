@@ -1,6 +1,7 @@
 #include "kvist/routing/policy.h"
 
 #include "kvist/routing/dynamo_policy.h"
+#include "kvist/routing/kv_policy.h"
 #include "kvist/routing/load_policies.h"
 
 namespace kvist::routing {
@@ -14,6 +15,7 @@ std::unique_ptr<RoutingPolicy> make_policy(spec::RoutingMode mode, std::uint64_t
     case spec::RoutingMode::kLeastLoaded:
       return std::make_unique<LeastLoadedPolicy>();
     case spec::RoutingMode::kKv:
+      return std::make_unique<KvPolicy>();
     case spec::RoutingMode::kDynamo:
       return std::make_unique<DynamoPolicy>(DynamoCostOptions{}, seed);
   }

@@ -7,7 +7,10 @@
 #include <span>
 
 #include "kvist/base/id.h"
+#include "kvist/kv/block_hash.h"
+#include "kvist/routing/forecast.h"
 #include "kvist/routing/load_tracker.h"
+#include "kvist/routing/worker_view.h"
 #include "kvist/spec/routing_mode.h"
 
 namespace kvist::routing {
@@ -17,16 +20,21 @@ struct PolicyQuery {
   RequestId request;
   std::uint32_t prompt_tokens = 0;
   std::uint32_t block_size = 0;
+  std::span<const kv::BlockHash> blocks = {};  ///< names of the prompt's complete blocks, from its beginning
+  std::uint64_t session = 0;                   ///< what the client says the request belongs to, hashed; 0: nothing
 };
 
 /// A worker that could take the request: the inputs of the decision and the cost that came of them.
 struct Candidate {
   WorkerId worker;
-  std::uint32_t cached_blocks = 0;  ///< leading prompt blocks in the worker's cache, by the KV index
-  std::uint32_t cached_tokens = 0;  ///< prompt tokens it will take from its cache: at least one is always computed
-  std::uint32_t new_blocks = 0;     ///< complete prompt blocks that no other request on the worker uses
-  WorkerLoad load;                  ///< without this request
-  double cost = 0;                  ///< the policy's: the lowest wins
+  std::uint32_t cached_blocks = 0;       ///< leading prompt blocks in the worker's cache, by the KV index
+  std::uint32_t cached_tokens = 0;       ///< prompt tokens it will take from its cache: at least one is always computed
+  std::uint32_t new_blocks = 0;          ///< complete prompt blocks that no other request on the worker uses
+  CacheTrust trust = CacheTrust::kNone;  ///< how well the two above are known
+  EngineLimits limits = {};
+  WorkerLoad load;  ///< without this request
+  Forecast forecast = {};
+  double cost = 0;  ///< the policy's: the lowest wins
 };
 
 /// Chooses one of the candidates. Deterministic: the same calls give the same choices. May keep state (whose turn it

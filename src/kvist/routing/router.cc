@@ -24,8 +24,11 @@ Router::Router(Options options)
       seed_(options.seed),
       mode_(options.mode),
       policy_(make_policy(options.mode, options.seed)),
-      index_({.model = std::move(options.model), .block_size = options.block_size}),
-      loads_(options.workers) {}
+      caches_({.model = std::move(options.model), .block_size = options.block_size, .workers = options.workers}),
+      loads_(options.workers),
+      forecaster_(loads_, options.workers, options.latency_prior, options.block_size),
+      depths_(options.workers),
+      shared_(options.workers) {}
 
 Result<Decision> Router::route(const RouteQuery& query, std::span<const WorkerView> fleet, TimePoint now) {
   KVIST_CHECK(fleet.size() == workers_, "the fleet has as many workers as the router was made for");
@@ -34,41 +37,69 @@ Result<Decision> Router::route(const RouteQuery& query, std::span<const WorkerVi
     return fail(ErrorCode::kUnavailable, fmt::format("none of the {} workers can take the request now{}", workers_,
                                                      query.excluded.empty() ? "" : " (some were tried before)"));
   }
-  const PolicyQuery policy_query{
-      .request = query.request, .prompt_tokens = query.prompt_tokens, .block_size = index_.block_size()};
+  const PolicyQuery policy_query{.request = query.request,
+                                 .prompt_tokens = query.prompt_tokens,
+                                 .block_size = index().block_size(),
+                                 .blocks = view(query.blocks),
+                                 .session = query.session};
   const Candidate& chosen = decision.candidates[policy_->choose(policy_query, decision.candidates)];
   decision.worker = chosen.worker;
   decision.predicted_cached_tokens = chosen.cached_tokens;
-  loads_.add(query.request, chosen.worker, query.prompt_tokens - chosen.cached_tokens, query.blocks);
+  const std::uint32_t uncached = query.prompt_tokens - chosen.cached_tokens;
+  forecaster_.on_routed(query.request, chosen.worker, chosen.forecast, chosen.load.prefill_tokens + uncached, now);
+  loads_.add(query.request, chosen.worker,
+             {.prompt_tokens = query.prompt_tokens, .uncached_tokens = uncached, .blocks = query.blocks});
   ++decisions_[static_cast<std::size_t>(mode_)];
   return decision;
 }
 
-std::vector<Candidate> Router::candidates(const RouteQuery& query, std::span<const WorkerView> fleet) const {
-  std::vector<std::uint32_t> depths(workers_);
+std::vector<Candidate> Router::candidates(const RouteQuery& query, std::span<const WorkerView> fleet) {
   const auto blocks = view(query.blocks);
-  std::vector<std::uint32_t> shared(workers_);
-  index_.match(blocks, depths);
-  loads_.shared_blocks(blocks, shared);
+  caches_.match(blocks, fleet, depths_);
+  loads_.shared_blocks(blocks, shared_);
   std::vector<Candidate> result;
   result.reserve(workers_);
   for (std::uint32_t i = 0; i < workers_; ++i) {
     const WorkerId worker(i);
     if (!fleet[i].available || std::ranges::find(query.excluded, worker) != query.excluded.end()) continue;
-    result.push_back({.worker = worker,
-                      .cached_blocks = depths[i],
-                      .cached_tokens = usable_cached_tokens(depths[i], query.prompt_tokens, index_.block_size()),
-                      .new_blocks = static_cast<std::uint32_t>(blocks.size() - shared[i]),
-                      .load = loads_.load(worker)});
+    Candidate& candidate = result.emplace_back();
+    candidate.worker = worker;
+    candidate.cached_blocks = depths_[i].blocks;
+    candidate.cached_tokens = usable_cached_tokens(depths_[i].blocks, query.prompt_tokens, index().block_size());
+    candidate.new_blocks = static_cast<std::uint32_t>(blocks.size() - shared_[i]);
+    candidate.trust = depths_[i].trust;
+    candidate.limits = fleet[i].limits;
+    candidate.load = loads_.load(worker);
+    candidate.forecast = forecaster_.forecast(worker, fleet[i].limits,
+                                              {.prompt_tokens = query.prompt_tokens,
+                                               .uncached_tokens = query.prompt_tokens - candidate.cached_tokens,
+                                               .new_blocks = candidate.new_blocks});
   }
   return result;
 }
 
+void Router::on_first_token(RequestId request, TimePoint now) {
+  forecaster_.on_first_token(request, now);
+  loads_.on_first_token(request);
+}
+
+void Router::on_progress(RequestId request, std::uint64_t tokens, TimePoint now) {
+  loads_.on_progress(request, tokens);
+  forecaster_.on_progress(request, now);
+}
+
+void Router::on_usage(RequestId /*request*/, std::uint64_t /*prompt_tokens*/, std::uint64_t /*cached_tokens*/) {}
+
+void Router::on_finished(RequestId request, bool completed, TimePoint /*now*/) {
+  forecaster_.on_finished(request, completed);
+  loads_.remove(request);
+}
+
 std::size_t Router::on_kv_events(WorkerId worker, std::span<const kv::KvEvent> events) {
   std::size_t refused = 0;
-  for (const kv::KvEvent& event : events) index_.prefetch(worker, event);
+  for (const kv::KvEvent& event : events) caches_.index().prefetch(worker, event);
   for (const kv::KvEvent& event : events) {
-    if (index_.apply(worker, event)) ++refused;
+    if (caches_.index().apply(worker, event)) ++refused;
   }
   return refused;
 }

@@ -12,11 +12,14 @@
 #include "kvist/base/id.h"
 #include "kvist/base/time.h"
 #include "kvist/kv/kv_event.h"
+#include "kvist/routing/cache_knowledge.h"
+#include "kvist/routing/forecaster.h"
 #include "kvist/routing/kv_index.h"
 #include "kvist/routing/load_tracker.h"
 #include "kvist/routing/policy.h"
 #include "kvist/routing/worker_view.h"
 #include "kvist/spec/routing_mode.h"
+#include "kvist/spec/step_time_spec.h"
 
 namespace kvist::routing {
 
@@ -25,6 +28,7 @@ struct RouteQuery {
   RequestId request;
   std::uint32_t prompt_tokens = 0;
   BlockKeys blocks;                ///< of the prompt, with the model, LoRA name and salt in the root
+  std::uint64_t session = 0;       ///< what the client says the request belongs to, hashed; 0: nothing
   std::vector<WorkerId> excluded;  ///< workers that this request must not go to (again)
 };
 
@@ -47,6 +51,7 @@ class Router {
     std::size_t workers = 0;
     spec::RoutingMode mode = spec::RoutingMode::kRoundRobin;
     std::uint64_t seed = 1;
+    spec::StepTimeSpec latency_prior = {};  ///< of every worker, until its own steps are known
   };
 
   explicit Router(Options options);
@@ -58,20 +63,23 @@ class Router {
   /// Has the processor fetch what the three below will touch: for callers with many requests at once.
   void prefetch(RequestId request) const { loads_.prefetch(request); }
   /// The prompt is computed: it no longer counts as prefill load.
-  void on_first_token(RequestId request) { loads_.on_first_token(request); }
+  void on_first_token(RequestId request, TimePoint now);
   /// So many more tokens were generated.
-  void on_progress(RequestId request, std::uint64_t tokens) { loads_.on_progress(request, tokens); }
-  /// The request left its worker, however it ended. Idempotent.
-  void on_finished(RequestId request) { loads_.remove(request); }
+  void on_progress(RequestId request, std::uint64_t tokens, TimePoint now);
+  /// What the engine says of the request's prompt.
+  void on_usage(RequestId request, std::uint64_t prompt_tokens, std::uint64_t cached_tokens);
+  /// The request left its worker, however it ended; `completed`: its answer came to its end. Idempotent.
+  void on_finished(RequestId request, bool completed, TimePoint now);
 
   /// Applies events in order; returns how many were refused (index().counters() says why).
   std::size_t on_kv_events(WorkerId worker, std::span<const kv::KvEvent> events);
   /// The worker's cache content is unknown from here on: forget it.
-  void reset_worker(WorkerId worker) { index_.clear(worker); }
+  void reset_worker(WorkerId worker) { caches_.index().clear(worker); }
 
   void set_mode(spec::RoutingMode mode);
   [[nodiscard]] spec::RoutingMode mode() const { return mode_; }
-  [[nodiscard]] const KvIndex& index() const { return index_; }
+  [[nodiscard]] const KvIndex& index() const { return caches_.index(); }
+  [[nodiscard]] const Forecaster& forecaster() const { return forecaster_; }
   [[nodiscard]] const LoadTracker& loads() const { return loads_; }
   /// Decisions so far in a mode.
   [[nodiscard]] std::uint64_t decisions(spec::RoutingMode mode) const {
@@ -79,14 +87,17 @@ class Router {
   }
 
  private:
-  [[nodiscard]] std::vector<Candidate> candidates(const RouteQuery& query, std::span<const WorkerView> fleet) const;
+  [[nodiscard]] std::vector<Candidate> candidates(const RouteQuery& query, std::span<const WorkerView> fleet);
 
   std::size_t workers_;
   std::uint64_t seed_;
   spec::RoutingMode mode_;
   std::unique_ptr<RoutingPolicy> policy_;
-  KvIndex index_;
+  CacheKnowledge caches_;
   LoadTracker loads_;
+  Forecaster forecaster_;
+  std::vector<CacheDepth> depths_;  // scratch of candidates(), by WorkerId; the next too
+  std::vector<std::uint32_t> shared_;
   std::array<std::uint64_t, 5> decisions_{};  // by RoutingMode
 };
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include "kvist/base/id.h"
 
@@ -16,9 +17,18 @@ struct EngineLimits {
   friend bool operator==(const EngineLimits&, const EngineLimits&) = default;
 };
 
+/// How well a worker's cache content is known.
+enum class CacheTrust : std::uint8_t {
+  kNone,       ///< not at all: nothing that was predicted came true
+  kPredicted,  ///< from what was routed there: it may have been evicted since
+  kExact,      ///< from its KV events, no gap unhealed
+};
+[[nodiscard]] std::string_view to_string(CacheTrust trust);
+
 /// One worker of the fleet, at the position of its id. The owner of the fleet keeps it up to date.
 struct WorkerView {
-  bool available = false;  ///< may be given requests now
+  bool available = false;     ///< may be given requests now
+  bool events_exact = false;  ///< its KV event stream is connected, whole and readable
   EngineLimits limits;
 };
 

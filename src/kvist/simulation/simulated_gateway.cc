@@ -46,6 +46,7 @@ SimulatedGateway::SimulatedGateway(const spec::DeploymentSpec& deployment, spec:
                                     .kv_blocks = worker.kv_blocks,
                                     .max_batch_size = worker.max_batch_size,
                                     .max_num_tokens = worker.max_num_tokens});
+    fleet_.set_events_exact(WorkerId(i), true);
     fleet_.on_success(WorkerId(i), time.now());
   }
 }
@@ -135,9 +136,9 @@ void SimulatedGateway::relay(const Piece& piece, StepMessage& step) {
   }
   if (!relayed->first_token && (piece.text_bytes > 0 || piece.is_last)) {
     relayed->first_token = true;
-    dispatcher_.on_first_token(relayed->request);
+    dispatcher_.on_first_token(relayed->request, time_->now());
   }
-  if (piece.text_bytes > 0) dispatcher_.on_progress(relayed->request, 1);  // one chunk, however many tokens it holds
+  if (piece.text_bytes > 0) dispatcher_.on_progress(relayed->request, 1, time_->now());  // one chunk, however many tokens it holds
   if (!piece.is_last) return;
   dispatcher_.on_usage(relayed->request, piece.prompt_tokens, piece.cached_tokens);
   over(piece.turn, Outcome::kCompleted);
@@ -156,7 +157,7 @@ void SimulatedGateway::on_client_gone(TurnId turn) {
 }
 
 void SimulatedGateway::over(TurnId id, Outcome outcome) {
-  dispatcher_.finish(live_.find(id)->request, outcome);
+  dispatcher_.finish(live_.find(id)->request, outcome, time_->now());
   live_.erase(id);
 }
 

@@ -1,0 +1,19 @@
+// What the router expects to happen if it gives a request to a worker.
+#pragma once
+
+namespace kvist::routing {
+
+/// Expectations in milliseconds. Times start at the decision.
+struct Forecast {
+  double step_ms = 0;       ///< one decode step of the worker as it is
+  double step_with_ms = 0;  ///< one decode step with this request in the batch
+  double slot_wait_ms = 0;  ///< until a batch slot and KV memory are free for it
+  double queue_ms = 0;      ///< until the prompts before it are computed
+  double prefill_ms = 0;    ///< until its own uncached tokens are
+  double ttft_ms = 0;       ///< until its first token: the three above and what every request waits
+  double crowding_ms = 0;   ///< by how much its presence delays all others on the worker, summed, per step
+  bool has_slot = true;     ///< a batch slot and KV memory are free now
+  friend bool operator==(const Forecast&, const Forecast&) = default;
+};
+
+}  // namespace kvist::routing

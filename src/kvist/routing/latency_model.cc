@@ -1,0 +1,122 @@
+#include "kvist/routing/latency_model.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace kvist::routing {
+namespace {
+
+/// An observation of a step weighs at least this much against those before it at the same batch size.
+constexpr double kLeastStepShare = 0.02;
+/// Steps are believed within this range around the expectation.
+constexpr double kOutlier = 3;
+/// How much the neighbours of an entry count, in observations, and how much less per batch size of distance.
+constexpr double kNeighbourWeight = 1;
+constexpr double kNeighbourDecay = 0.7;
+/// How much the prior counts, in observations, where nothing is near.
+constexpr double kPriorWeight = 1e-3;
+constexpr std::uint32_t kSmoothEvery = 16;
+/// Of the recursive least squares: the share of its memory that an observation leaves.
+constexpr double kForgetting = 0.99;
+
+// Before anything was seen: a request waits for the rest of a step and for one whole one; its way into the engine takes
+// some tens of milliseconds (measured on vLLM and TensorRT-LLM).
+constexpr double kPriorBaseMs = 30;
+constexpr double kPriorSteps = 1.5;
+
+}  // namespace
+
+void PredictionError::observe(double predicted_ms, double observed_ms) {
+  ++observations;
+  const double share = std::max(0.02, 1 / static_cast<double>(observations));
+  mean_absolute_ms += share * (std::abs(predicted_ms - observed_ms) - mean_absolute_ms);
+  mean_observed_ms += share * (observed_ms - mean_observed_ms);
+}
+
+LatencyModel::LatencyModel(const spec::StepTimeSpec& prior) : prior_(prior) {
+  weights_[0] = kPriorBaseMs;
+  weights_[1] = kPriorSteps;
+  weights_[2] = to_milliseconds(prior.per_prefill_token);
+  // Standard deviations of the prior: as large as the values themselves.
+  covariance_[0][0] = kPriorBaseMs * kPriorBaseMs;
+  covariance_[1][1] = kPriorSteps * kPriorSteps;
+  covariance_[2][2] = weights_[2] * weights_[2];
+}
+
+double LatencyModel::prior_ms(std::uint32_t batch, std::uint64_t context_tokens) const {
+  return to_milliseconds(prior_.fixed) + to_milliseconds(prior_.per_sequence) * batch +
+         prior_.per_kv_token_ns * 1e-6 * static_cast<double>(context_tokens);
+}
+
+double LatencyModel::step_ms(std::uint32_t batch, std::uint64_t context_tokens) const {
+  const double ratio = ratio_.empty() ? 1 : ratio_[std::min<std::size_t>(batch, ratio_.size() - 1)];
+  return prior_ms(batch, context_tokens) * ratio;
+}
+
+double LatencyModel::first_token_ms(double step_ms, double prefill_tokens) const {
+  return std::max(0.0, weights_[0] + weights_[1] * step_ms + weights_[2] * prefill_tokens);
+}
+
+void LatencyModel::observe_step(std::uint32_t batch, std::uint64_t context_tokens, double gap_ms) {
+  const double expected = step_ms(batch, context_tokens);
+  step_error_.observe(expected, gap_ms);
+  const double believed = std::clamp(gap_ms, expected / kOutlier, expected * kOutlier);
+  if (batch >= seen_.size()) {
+    seen_.resize(batch + 1);
+    since_smooth_ = kSmoothEvery;
+  }
+  Entry& entry = seen_[batch];
+  entry.weight = std::min(entry.weight + 1, 1 / kLeastStepShare);
+  entry.ratio += (believed / prior_ms(batch, context_tokens) - entry.ratio) / entry.weight;
+  if (++since_smooth_ >= kSmoothEvery) smooth();
+}
+
+// Two passes, each carrying what was last seen below and above, weaker with distance.
+void LatencyModel::smooth() {
+  since_smooth_ = 0;
+  const std::size_t size = seen_.size();
+  ratio_.assign(size, 1);
+  std::vector<double> sum(size);
+  std::vector<double> weight(size);
+  const auto pass = [&](std::size_t i, double& carried, double& carried_weight) {
+    sum[i] += carried * carried_weight;
+    weight[i] += carried_weight;
+    const Entry& entry = seen_[i];
+    const double total = carried_weight + entry.weight;
+    if (total > 0) carried = (carried * carried_weight + entry.ratio * entry.weight) / total;
+    carried_weight = std::min(total, kNeighbourWeight) * kNeighbourDecay;
+  };
+  double carried = 1;
+  double carried_weight = kPriorWeight;
+  for (std::size_t i = 0; i < size; ++i) pass(i, carried, carried_weight);
+  carried = 1;
+  carried_weight = 0;
+  for (std::size_t i = size; i-- > 0;) pass(i, carried, carried_weight);
+  for (std::size_t i = 0; i < size; ++i) {
+    const double own = seen_[i].weight;
+    if (own + weight[i] > 0) ratio_[i] = (sum[i] + seen_[i].ratio * own) / (weight[i] + own);
+  }
+}
+
+void LatencyModel::observe_first_token(const FirstTokenSample& sample) {
+  const double x[3] = {1, sample.step_ms, sample.prefill_tokens};
+  const double expected = first_token_ms(sample.step_ms, sample.prefill_tokens);
+  first_token_error_.observe(expected, sample.ttft_ms);
+  const double observed = std::clamp(sample.ttft_ms, expected / kOutlier, expected * kOutlier);
+  // Recursive least squares: gain = P x / (noise + x' P x). The noise grows with what is measured.
+  double px[3] = {};
+  double xpx = 0;
+  for (int i = 0; i < 3; ++i) {
+    for (int j = 0; j < 3; ++j) px[i] += covariance_[i][j] * x[j];
+    xpx += x[i] * px[i];
+  }
+  const double noise = std::max(25.0, 0.01 * expected * expected);
+  const double scale = 1 / (noise * kForgetting + xpx);
+  const double error = observed - (weights_[0] + weights_[1] * x[1] + weights_[2] * x[2]);
+  for (int i = 0; i < 3; ++i) weights_[i] += px[i] * scale * error;
+  for (int i = 0; i < 3; ++i) {
+    for (int j = 0; j < 3; ++j) covariance_[i][j] = (covariance_[i][j] - px[i] * px[j] * scale) / kForgetting;
+  }
+}
+
+}  // namespace kvist::routing

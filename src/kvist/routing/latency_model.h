@@ -1,0 +1,74 @@
+// How fast one worker is, learned from what passes through the gateway.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kvist/base/time.h"
+#include "kvist/spec/step_time_spec.h"
+
+namespace kvist::routing {
+
+/// What was predicted against what happened.
+struct PredictionError {
+  double mean_absolute_ms = 0;  ///< exponentially forgotten, as the next
+  double mean_observed_ms = 0;
+  std::uint64_t observations = 0;
+
+  void observe(double predicted_ms, double observed_ms);
+  /// Mean absolute error as a share of the mean; 1 before the first observation.
+  [[nodiscard]] double relative() const {
+    return observations == 0 || mean_observed_ms <= 0 ? 1 : mean_absolute_ms / mean_observed_ms;
+  }
+};
+
+/// What a request waited for, to learn prefill from. Milliseconds and tokens.
+struct FirstTokenSample {
+  double ttft_ms = 0;
+  double step_ms = 0;         ///< predicted decode step with the request in the batch
+  double prefill_tokens = 0;  ///< uncached tokens before it in the worker's queue, and its own
+};
+
+/// The model of one worker, in milliseconds:
+///   step(b, c)        = prior(b, c) x ratio(b)            one decode step of b sequences with c tokens of context
+///   first token       = base + steps x step(b + 1, c) + per_prefill_token x prefill tokens
+/// `ratio` is a table, one entry per batch size, as engines have jumps between two of them (captured graphs, tiles). An
+/// entry with observations of its own speaks for itself, one without is interpolated from the nearest. The three of the
+/// first token are fitted by recursive least squares with forgetting. Outliers are cut to a range around the
+/// expectation, so that a stall moves little and a lasting change wins within tens of observations. Prior: a linear
+/// step time. Pure; one thread. Memory: one entry per batch size seen.
+class LatencyModel {
+ public:
+  explicit LatencyModel(const spec::StepTimeSpec& prior);
+
+  [[nodiscard]] double step_ms(std::uint32_t batch, std::uint64_t context_tokens) const;
+  /// Of a request that has a slot: until its first token.
+  [[nodiscard]] double first_token_ms(double step_ms, double prefill_tokens) const;
+  [[nodiscard]] double prefill_ms(double tokens) const { return weights_[2] * tokens; }
+
+  /// The gap between two tokens of one request with `batch` sequences decoding and no prompt being computed.
+  void observe_step(std::uint32_t batch, std::uint64_t context_tokens, double gap_ms);
+  void observe_first_token(const FirstTokenSample& sample);
+
+  [[nodiscard]] const PredictionError& step_error() const { return step_error_; }
+  [[nodiscard]] const PredictionError& first_token_error() const { return first_token_error_; }
+
+ private:
+  struct Entry {
+    double ratio = 1;   // mean of observed / prior
+    double weight = 0;  // observations in it, forgotten
+  };
+  [[nodiscard]] double prior_ms(std::uint32_t batch, std::uint64_t context_tokens) const;
+  void smooth();
+
+  spec::StepTimeSpec prior_;
+  std::vector<Entry> seen_;    // by batch size
+  std::vector<double> ratio_;  // smoothed, by batch size
+  std::uint32_t since_smooth_ = 0;
+  double weights_[3] = {};  // base, steps, per prefill token
+  double covariance_[3][3] = {};
+  PredictionError step_error_;
+  PredictionError first_token_error_;
+};
+
+}  // namespace kvist::routing
