@@ -265,16 +265,21 @@ TEST(DeploymentSpecTest, PartsMustFitEachOther) {
 }
 
 TEST(RoutingModeTest, NamesAndAliases) {
-  for (const auto mode : {RoutingMode::kRoundRobin, RoutingMode::kRandom, RoutingMode::kLeastLoaded, RoutingMode::kKv,
-                          RoutingMode::kDynamo}) {
+  for (std::size_t i = 0; i < kRoutingModeCount; ++i) {
+    const RoutingMode mode = kRoutingModes[i];
+    EXPECT_EQ(static_cast<std::size_t>(mode), i);
     EXPECT_EQ(parse_routing_mode(to_string(mode)).value(), mode);
   }
   EXPECT_EQ(parse_routing_mode("Round-Robin").value(), RoutingMode::kRoundRobin);
   EXPECT_EQ(parse_routing_mode("least-loaded").value(), RoutingMode::kLeastLoaded);
   EXPECT_EQ(parse_routing_mode("kv_aware").value(), RoutingMode::kKv);
   EXPECT_EQ(parse_routing_mode("KV-AWARE").value(), RoutingMode::kKv);
+  EXPECT_EQ(parse_routing_mode("cache_aware").value(), RoutingMode::kSglang);
+  EXPECT_EQ(parse_routing_mode("PrefixHash").value(), RoutingMode::kBoundedHash);
+  EXPECT_EQ(parse_routing_mode("session-affinity").value(), RoutingMode::kSession);
   EXPECT_EQ(message(parse_routing_mode("fastest")),
-            "unknown routing mode \"fastest\"; known: round_robin, random, least_loaded, kv, dynamo");
+            "unknown routing mode \"fastest\"; known: round_robin, random, least_loaded, kv, dynamo, power_of_two, "
+            "sglang, bounded_hash, session");
 }
 
 }  // namespace

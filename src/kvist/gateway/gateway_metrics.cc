@@ -47,9 +47,7 @@ void write_requests(const GatewayParts& parts, MetricsPage& page) {
 }
 
 void write_routing(const GatewayParts& parts, MetricsPage& page) {
-  using spec::RoutingMode;
-  for (const RoutingMode mode : {RoutingMode::kRoundRobin, RoutingMode::kRandom, RoutingMode::kLeastLoaded,
-                                 RoutingMode::kKv, RoutingMode::kDynamo}) {
+  for (const spec::RoutingMode mode : spec::kRoutingModes) {
     const Labels labels{{"mode", std::string(to_string(mode))}};
     page.gauge("kvist_gateway_router_mode", "1 for the routing mode in use", parts.router.mode() == mode ? 1 : 0,
                labels);

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 
 #include "kvist/perfmodel/coefficients.h"
 #include "kvist/perfmodel/step_time_model.h"
@@ -164,8 +163,6 @@ void add_graph_padding(Changes& changes, const WorkerSpec& first) {
 }  // namespace
 
 std::vector<KnobChange> knob_changes(const spec::SweepSpec& sweep, spec::RoutingMode mode) {
-  constexpr std::array kModes = {spec::RoutingMode::kRoundRobin, spec::RoutingMode::kRandom,
-                                 spec::RoutingMode::kLeastLoaded, spec::RoutingMode::kKv, spec::RoutingMode::kDynamo};
   const std::vector<WorkerSpec>& workers = sweep.deployment.workers;
   // What the profile decides, where the file leaves it open.
   const WorkerSpec first = perfmodel::resolve(workers.front()).value_or(workers.front());
@@ -182,7 +179,7 @@ std::vector<KnobChange> knob_changes(const spec::SweepSpec& sweep, spec::Routing
   }
   const auto count = static_cast<std::uint32_t>(workers.size());
   if (count > 1) {
-    for (const spec::RoutingMode other : kModes) {
+    for (const spec::RoutingMode other : spec::kRoutingModes) {
       if (other != mode) changes.mode(other);
     }
     changes.count(count - 1);

@@ -22,6 +22,14 @@ std::string_view long_name(RoutingMode mode) {
       return "KV cache-aware";
     case RoutingMode::kDynamo:
       return "Dynamo KV cost";
+    case RoutingMode::kPowerOfTwo:
+      return "Power-of-two";
+    case RoutingMode::kSglang:
+      return "SGLang cache-aware";
+    case RoutingMode::kBoundedHash:
+      return "Bounded-load hashing";
+    case RoutingMode::kSession:
+      return "Session-sticky";
   }
   return "Unknown";
 }
@@ -38,6 +46,14 @@ std::string_view title_name(RoutingMode mode) {
       return "KV Cache Routing";
     case RoutingMode::kDynamo:
       return "Dynamo KV Cost Routing";
+    case RoutingMode::kPowerOfTwo:
+      return "Power-of-Two Routing";
+    case RoutingMode::kSglang:
+      return "SGLang Cache-Aware Routing";
+    case RoutingMode::kBoundedHash:
+      return "Bounded-Load Hash Routing";
+    case RoutingMode::kSession:
+      return "Session-Sticky Routing";
   }
   return "Unknown";
 }

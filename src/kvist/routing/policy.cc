@@ -1,10 +1,22 @@
 #include "kvist/routing/policy.h"
 
+#include <algorithm>
+
+#include "kvist/routing/affinity_policies.h"
 #include "kvist/routing/dynamo_policy.h"
 #include "kvist/routing/kv_policy.h"
 #include "kvist/routing/load_policies.h"
+#include "kvist/routing/sglang_policy.h"
 
 namespace kvist::routing {
+
+std::size_t position_of(std::span<const Candidate> candidates, WorkerId worker) {
+  // Where every worker is a candidate, each is at its own number.
+  if (worker.value() < candidates.size() && candidates[worker.value()].worker == worker) return worker.value();
+  const auto found = std::ranges::lower_bound(candidates, worker, {}, &Candidate::worker);
+  return found != candidates.end() && found->worker == worker ? static_cast<std::size_t>(found - candidates.begin())
+                                                              : candidates.size();
+}
 
 std::unique_ptr<RoutingPolicy> make_policy(spec::RoutingMode mode, std::uint64_t seed) {
   switch (mode) {
@@ -18,6 +30,14 @@ std::unique_ptr<RoutingPolicy> make_policy(spec::RoutingMode mode, std::uint64_t
       return std::make_unique<KvPolicy>();
     case spec::RoutingMode::kDynamo:
       return std::make_unique<DynamoPolicy>(DynamoCostOptions{}, seed);
+    case spec::RoutingMode::kPowerOfTwo:
+      return std::make_unique<PowerOfTwoPolicy>(seed);
+    case spec::RoutingMode::kSglang:
+      return std::make_unique<SglangPolicy>(SglangOptions{});
+    case spec::RoutingMode::kBoundedHash:
+      return std::make_unique<BoundedHashPolicy>(BoundedHashOptions{});
+    case spec::RoutingMode::kSession:
+      return std::make_unique<SessionPolicy>();
   }
   return std::make_unique<RoundRobinPolicy>();
 }

@@ -15,12 +15,15 @@
 
 namespace kvist::routing {
 
+/// How many leading blocks of a prompt a policy sees at most: as many as the record of a decision holds.
+inline constexpr std::size_t kPolicyBlocks = 32;
+
 /// What a policy may know of a request.
 struct PolicyQuery {
   RequestId request;
   std::uint32_t prompt_tokens = 0;
   std::uint32_t block_size = 0;
-  std::span<const kv::BlockHash> blocks = {};  ///< names of the prompt's complete blocks, from its beginning
+  std::span<const kv::BlockHash> blocks = {};  ///< names of the prompt's first complete blocks, at most kPolicyBlocks
   std::uint64_t session = 0;                   ///< what the client says the request belongs to, hashed; 0: nothing
 };
 
@@ -34,7 +37,7 @@ struct Candidate {
   EngineLimits limits = {};
   WorkerLoad load;  ///< without this request
   Forecast forecast = {};
-  double cost = 0;  ///< the policy's: the lowest wins
+  double cost = 0;  ///< the policy's: the lowest wins; infinite: not to be considered
 };
 
 /// Chooses one of the candidates. Deterministic: the same calls give the same choices. May keep state (whose turn it
@@ -45,7 +48,15 @@ class RoutingPolicy {
   /// Fills in every candidate's cost and returns the index of the chosen one. Requires at least one candidate, in
   /// ascending order of worker.
   [[nodiscard]] virtual std::size_t choose(const PolicyQuery& query, std::span<Candidate> candidates) = 0;
+
+  /// What the next choice depends on beside its arguments and the seed, such as whose turn it is: a policy of the same
+  /// mode and seed with this state chooses the same. 0: as when new.
+  [[nodiscard]] virtual std::uint64_t state() const { return 0; }
+  virtual void set_state(std::uint64_t /*state*/) {}
 };
+
+/// Where a worker is among candidates in ascending order of worker; their number where it is not.
+[[nodiscard]] std::size_t position_of(std::span<const Candidate> candidates, WorkerId worker);
 
 /// The policy of a mode. `seed` keys the random choices, together with the request's id.
 [[nodiscard]] std::unique_ptr<RoutingPolicy> make_policy(spec::RoutingMode mode, std::uint64_t seed);

@@ -37,10 +37,11 @@ Result<Decision> Router::route(const RouteQuery& query, std::span<const WorkerVi
     return fail(ErrorCode::kUnavailable, fmt::format("none of the {} workers can take the request now{}", workers_,
                                                      query.excluded.empty() ? "" : " (some were tried before)"));
   }
+  const auto blocks = view(query.blocks);
   const PolicyQuery policy_query{.request = query.request,
                                  .prompt_tokens = query.prompt_tokens,
                                  .block_size = index().block_size(),
-                                 .blocks = view(query.blocks),
+                                 .blocks = blocks.first(std::min(blocks.size(), kPolicyBlocks)),
                                  .session = query.session};
   const Candidate& chosen = decision.candidates[policy_->choose(policy_query, decision.candidates)];
   decision.worker = chosen.worker;

@@ -98,7 +98,7 @@ class Router {
   Forecaster forecaster_;
   std::vector<CacheDepth> depths_;  // scratch of candidates(), by WorkerId; the next too
   std::vector<std::uint32_t> shared_;
-  std::array<std::uint64_t, 5> decisions_{};  // by RoutingMode
+  std::array<std::uint64_t, spec::kRoutingModeCount> decisions_{};  // by RoutingMode
 };
 
 }  // namespace kvist::routing

@@ -15,12 +15,40 @@ struct ModeName {
 
 constexpr std::array kNames = {ModeName{"round_robin", RoutingMode::kRoundRobin},
                                ModeName{"random", RoutingMode::kRandom},
-                               ModeName{"least_loaded", RoutingMode::kLeastLoaded}, ModeName{"kv", RoutingMode::kKv},
-                               ModeName{"dynamo", RoutingMode::kDynamo}};
+                               ModeName{"least_loaded", RoutingMode::kLeastLoaded},
+                               ModeName{"kv", RoutingMode::kKv},
+                               ModeName{"dynamo", RoutingMode::kDynamo},
+                               ModeName{"power_of_two", RoutingMode::kPowerOfTwo},
+                               ModeName{"sglang", RoutingMode::kSglang},
+                               ModeName{"bounded_hash", RoutingMode::kBoundedHash},
+                               ModeName{"session", RoutingMode::kSession}};
+static_assert(kNames.size() == kRoutingModeCount);
+
+// What the users of other gateways write: smg and SGLang's gateway, vLLM's production-stack and router, llm-d, AIBrix,
+// KubeAI. smg's and vLLM's consistent_hashing is keyed by a header of the client's, so it is `session` here.
 constexpr std::array kAliases = {ModeName{"roundrobin", RoutingMode::kRoundRobin},
                                  ModeName{"rr", RoutingMode::kRoundRobin},
                                  ModeName{"leastloaded", RoutingMode::kLeastLoaded},
-                                 ModeName{"kv_aware", RoutingMode::kKv}, ModeName{"kv_cache_aware", RoutingMode::kKv}};
+                                 ModeName{"least_load", RoutingMode::kLeastLoaded},
+                                 ModeName{"leastload", RoutingMode::kLeastLoaded},
+                                 ModeName{"least_request", RoutingMode::kLeastLoaded},
+                                 ModeName{"active_request_scorer", RoutingMode::kLeastLoaded},
+                                 ModeName{"kv_aware", RoutingMode::kKv},
+                                 ModeName{"kvaware", RoutingMode::kKv},
+                                 ModeName{"kv_cache_aware", RoutingMode::kKv},
+                                 ModeName{"precise_prefix_cache_scorer", RoutingMode::kKv},
+                                 ModeName{"p2c", RoutingMode::kPowerOfTwo},
+                                 ModeName{"power_of_two_choices", RoutingMode::kPowerOfTwo},
+                                 ModeName{"cache_aware", RoutingMode::kSglang},
+                                 ModeName{"sglang_cache_aware", RoutingMode::kSglang},
+                                 ModeName{"chwbl", RoutingMode::kBoundedHash},
+                                 ModeName{"prefix_hash", RoutingMode::kBoundedHash},
+                                 ModeName{"prefixhash", RoutingMode::kBoundedHash},
+                                 ModeName{"session_sticky", RoutingMode::kSession},
+                                 ModeName{"session_affinity", RoutingMode::kSession},
+                                 ModeName{"session_affinity_scorer", RoutingMode::kSession},
+                                 ModeName{"consistent_hash", RoutingMode::kSession},
+                                 ModeName{"consistent_hashing", RoutingMode::kSession}};
 
 /// Lower case, '-' and ' ' as '_': "KV-Aware" and "kv_aware" are one name.
 std::string normalised(std::string_view text) {

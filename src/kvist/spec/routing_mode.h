@@ -1,6 +1,8 @@
 // The routing modes by name.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <string_view>
 
 #include "kvist/base/error.h"
@@ -13,13 +15,24 @@ enum class RoutingMode {
   kRandom,       ///< uniform, keyed by request
   kLeastLoaded,  ///< fewest requests in flight
   kKv,           ///< KV-cache-aware
-  kDynamo,       ///< NVIDIA Dynamo's published KV cost, kept as a baseline
+  kDynamo,       ///< NVIDIA Dynamo's published KV cost, kept as a baseline; so are those below
+  kPowerOfTwo,   ///< of two workers at random, the one with fewer requests in flight
+  kSglang,       ///< SGLang's cache-aware thresholds
+  kBoundedHash,  ///< consistent hashing of the prompt's beginning, with bounded loads
+  kSession,      ///< consistent hashing of the session
 };
+
+/// Every mode, at the position of its value.
+inline constexpr std::array kRoutingModes = {
+    RoutingMode::kRoundRobin, RoutingMode::kRandom,      RoutingMode::kLeastLoaded,
+    RoutingMode::kKv,         RoutingMode::kDynamo,      RoutingMode::kPowerOfTwo,
+    RoutingMode::kSglang,     RoutingMode::kBoundedHash, RoutingMode::kSession};
+inline constexpr std::size_t kRoutingModeCount = kRoutingModes.size();
 
 /// Canonical name: "round_robin".
 [[nodiscard]] std::string_view to_string(RoutingMode mode);
-/// Accepts canonical names and aliases ("round-robin", "kv_aware", "kv-aware", "least-loaded", any case); the error
-/// lists the canonical ones.
+/// Accepts canonical names and aliases, in any case and with '-' or ' ' for '_': those of other gateways for what is
+/// the same policy here ("kv-aware", "least-load", "cache_aware", "prefix_hash"). The error lists the canonical ones.
 [[nodiscard]] Result<RoutingMode> parse_routing_mode(std::string_view text);
 
 }  // namespace kvist::spec

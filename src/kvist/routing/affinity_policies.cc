@@ -1,0 +1,64 @@
+#include "kvist/routing/affinity_policies.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "kvist/base/check.h"
+
+namespace kvist::routing {
+namespace {
+
+// A chained name stands for all tokens up to its block's end.
+std::uint64_t key_of(const PolicyQuery& query, std::uint32_t prefix_tokens) {
+  if (query.blocks.empty()) return 0;
+  const std::size_t blocks = std::clamp<std::size_t>(prefix_tokens / query.block_size, 1, query.blocks.size());
+  return query.blocks[blocks - 1].value();
+}
+
+// The worker of a key among the candidates; every candidate is on the ring.
+template <class Accepts>
+std::size_t first_on_ring(HashRing& ring, std::uint64_t key, std::span<const Candidate> candidates, Accepts accepts) {
+  ring.cover(candidates.back().worker.value() + 1);
+  std::size_t found = candidates.size();
+  const auto worker = ring.first(key, [&](WorkerId on_ring) {
+    found = position_of(candidates, on_ring);
+    return found < candidates.size() && accepts(candidates[found]);
+  });
+  KVIST_CHECK(worker.has_value(), "some candidate is acceptable");
+  return found;
+}
+
+constexpr auto kAny = [](const Candidate& /*candidate*/) { return true; };
+
+}  // namespace
+
+std::size_t BoundedHashPolicy::choose(const PolicyQuery& query, std::span<Candidate> candidates) {
+  std::uint64_t total = 0;
+  for (const Candidate& candidate : candidates) total += candidate.load.requests;
+  // Both sides count this request. An idle fleet has no bound: a mean below one would be over it everywhere.
+  const double most =
+      total == 0 ? std::numeric_limits<double>::infinity()
+                 : options_.load_factor * static_cast<double>(total + 1) / static_cast<double>(candidates.size());
+  bool any = false;
+  for (Candidate& candidate : candidates) {
+    const bool within = candidate.load.requests + 1 <= most;
+    candidate.cost = within ? 1 : std::numeric_limits<double>::infinity();
+    any = any || within;
+  }
+  const std::uint64_t key = key_of(query, options_.prefix_tokens);
+  const std::size_t chosen =
+      any ? first_on_ring(ring_, key, candidates, [](const Candidate& candidate) { return candidate.cost == 1; })
+          : first_on_ring(ring_, key, candidates, kAny);
+  candidates[chosen].cost = 0;
+  return chosen;
+}
+
+std::size_t SessionPolicy::choose(const PolicyQuery& query, std::span<Candidate> candidates) {
+  if (query.session == 0) return without_session_.choose(query, candidates);
+  for (Candidate& candidate : candidates) candidate.cost = 1;
+  const std::size_t chosen = first_on_ring(ring_, query.session, candidates, kAny);
+  candidates[chosen].cost = 0;
+  return chosen;
+}
+
+}  // namespace kvist::routing

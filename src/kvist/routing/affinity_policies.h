@@ -1,0 +1,51 @@
+// The policies that send what belongs together to one worker by hashing, without knowing what its cache holds:
+// consistent hashing with bounded loads, and session-sticky. Baselines.
+#pragma once
+
+#include <cstdint>
+
+#include "kvist/routing/hash_ring.h"
+#include "kvist/routing/load_policies.h"
+#include "kvist/routing/policy.h"
+
+namespace kvist::routing {
+
+/// Consistent hashing with bounded loads (Mirrokni, Thorup, Zadimoghaddam, 2016) as KubeAI's PrefixHash has it: the
+/// first worker from the key's place on the ring whose load, with this request, is at most load_factor times the mean;
+/// where none is, the first. KubeAI's key is the beginning of the first user message, 100 characters; a router that has
+/// block names instead takes the first tokens, as smg's prefix_hash does: 256 of them.
+struct BoundedHashOptions {
+  double load_factor = 1.25;              ///< KubeAI: meanLoadFactor 125 %
+  std::uint32_t points_per_worker = 256;  ///< KubeAI: replication
+  std::uint32_t prefix_tokens = 256;      ///< smg: prefix_hash
+};
+
+/// A prompt shorter than a block has no name: its worker is that of key 0. Cost: 0 for the chosen worker, 1 for others
+/// within the bound, infinite for those over it.
+class BoundedHashPolicy final : public RoutingPolicy {
+ public:
+  explicit BoundedHashPolicy(BoundedHashOptions options) : options_(options), ring_(options.points_per_worker) {}
+  [[nodiscard]] std::size_t choose(const PolicyQuery& query, std::span<Candidate> candidates) override;
+
+ private:
+  BoundedHashOptions options_;
+  HashRing ring_;
+};
+
+/// Every request of a session to the session's worker on the ring, however loaded it is: production-stack's session
+/// routing, smg's consistent_hashing (its 150 points per worker). While that worker cannot be used the next one on the
+/// ring stands in, for its sessions only; when it is back they return to it. Requests without a session go to the least
+/// loaded worker. Cost: 0 for the session's worker, 1 for the others; without a session LeastLoadedPolicy's.
+class SessionPolicy final : public RoutingPolicy {
+ public:
+  [[nodiscard]] std::size_t choose(const PolicyQuery& query, std::span<Candidate> candidates) override;
+  [[nodiscard]] std::uint64_t state() const override { return without_session_.state(); }
+  void set_state(std::uint64_t state) override { without_session_.set_state(state); }
+
+ private:
+  static constexpr std::uint32_t kPointsPerWorker = 150;
+  HashRing ring_{kPointsPerWorker};
+  LeastLoadedPolicy without_session_;
+};
+
+}  // namespace kvist::routing
