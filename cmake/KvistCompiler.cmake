@@ -19,6 +19,9 @@ target_compile_options(kvist_compiler INTERFACE
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # GCC 12 reports false positives of these two inside libstdc++ at -O2.
   target_compile_options(kvist_compiler INTERFACE -Wno-restrict -Wno-maybe-uninitialized)
+elseif(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  # libstdc++'s stable_sort calls get_temporary_buffer, which libstdc++ deprecates.
+  target_compile_options(kvist_compiler INTERFACE -Wno-deprecated-declarations)
 endif()
 target_include_directories(kvist_compiler INTERFACE "${CMAKE_SOURCE_DIR}/src")
 target_compile_definitions(kvist_compiler INTERFACE

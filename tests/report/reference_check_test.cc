@@ -81,6 +81,8 @@ TEST(ReferenceData, ReadsEveryFileTheProjectCarriesAndItsOwnReports) {
 
 TEST(ReferenceData, SaysWhatIsWrong) {
   const auto message = [](const char* json) { return parse_reference(json, "x").error().message; };
+  EXPECT_THAT(message(R"({"levels": [{"concurrency": 4, "kv_aware": {}, "kv": {"tops": 1}}]})"),
+              HasSubstr("levels[0]: mode \"kv\" occurs twice"));
   EXPECT_THAT(message("[1]"), HasSubstr("x: no JSON object"));
   EXPECT_THAT(message("{}"), HasSubstr("no list \"levels\""));
   EXPECT_THAT(message(R"({"levels": [{"kv_aware": {}}]})"), HasSubstr("levels[0]: concurrency is missing"));

@@ -198,7 +198,8 @@ class Evaluator {
       return values.size() == 1 ? Result<Value>(std::abs(values.front())) : error("abs takes one value");
     double sum = 0;
     for (const double value : values) sum += value;
-    return Value(sum / static_cast<double>(values.size()));
+    const double mean = sum / static_cast<double>(values.size());
+    return std::isfinite(mean) ? Value(mean) : Value();
   }
 
   std::string_view text_;

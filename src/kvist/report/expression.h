@@ -19,7 +19,7 @@ using FigureLookup =
 
 /// Arithmetic (+ - * /), comparison (< <= > >=), `and`, `or`, parentheses, numbers, figures, and over a list of values
 /// min(...), max(...), mean(...), abs(x). A comparison is 1 or 0. Anything computed from a missing value is missing; so
-/// is a division by 0. Bounded: 4 kB of text, nesting of 32.
+/// is a division by 0 and what is too large for a number. Bounded: 4 kB of text, nesting of 32.
 ///
 ///   tpot_p50_ms(round_robin, 100) / tpot_p50_ms(round_robin, 80) >= 1.15
 ///

@@ -87,10 +87,15 @@ Result<void> read_level(const object& from, std::optional<spec::RoutingMode> fla
     reference.levels.push_back(std::move(figures));
     return {};
   }
+  const auto before = static_cast<std::ptrdiff_t>(reference.levels.size());
   for (const auto& field : from) {
     const std::optional<spec::RoutingMode> mode = mode_of_key(field.key);
     object figures_of_mode;
     if (!mode || field.value.get(figures_of_mode) != simdjson::SUCCESS) continue;
+    const auto is_there = [&](const ReferenceFigures& there) { return there.mode == *mode; };
+    if (std::any_of(reference.levels.begin() + before, reference.levels.end(), is_there)) {
+      return fail(ErrorCode::kInvalidArgument, fmt::format("mode \"{}\" occurs twice", field.key));
+    }
     KVIST_TRY(ReferenceFigures figures, read_figures(figures_of_mode, *mode, level));
     reference.levels.push_back(std::move(figures));
   }
