@@ -2,10 +2,21 @@
 
 #include <algorithm>
 #include <utility>
+#include <variant>
 
 #include "kvist/base/check.h"
+#include "kvist/routing/kv_index_state.h"
 
 namespace kvist::routing {
+namespace {
+
+// Names fetched ahead within an event and for the next ones.
+constexpr std::size_t kNamesAhead = 8;
+// With readers at work, epochs pass after so many changes: announcements are looked at that often.
+constexpr std::size_t kChangesPerEpoch = 256;
+
+}  // namespace
+
 std::string_view to_string(Refusal refusal) {
   switch (refusal) {
     case Refusal::kUnknownParent:
@@ -28,148 +39,257 @@ std::string_view to_string(Refusal refusal) {
   return "malformed";
 }
 
-KvIndex::KvIndex(Options options) : options_(std::move(options)) {
-  KVIST_CHECK(options_.block_size > 0, "a block has at least one token");
+KvIndex::State::State(Options index_options) : options(std::move(index_options)) {
+  KVIST_CHECK(options.block_size > 0, "a block has at least one token");
 }
 
-KvIndex::Worker& KvIndex::worker_at(WorkerId id) {
-  if (id.value() >= workers_.size()) workers_.resize(id.value() + 1U);
-  return workers_[id.value()];
+KvIndex::State::~State() {
+  // Nobody reads any more: what would be retired is freed.
+  epochs.advance();
+  KVIST_CHECK(!epochs.has_readers(), "an index outlives its readers");
 }
 
-std::optional<Refusal> KvIndex::apply(WorkerId worker, const kv::KvEvent& event) {
-  Worker& state = worker_at(worker);
-  std::optional<Refusal> refusal;
-  if (const auto* stored = std::get_if<kv::BlockStored>(&event)) {
-    refusal = store(worker, state, *stored);
-  } else if (const auto* removed = std::get_if<kv::BlockRemoved>(&event)) {
-    refusal = remove(worker, state, *removed);
-  } else {
-    clear(worker);
-    ++state.counters.clears;
+IndexedWorker& KvIndex::State::worker_at(WorkerId id) {
+  KVIST_CHECK(id.value() < WorkerSetPool::kMaxWorkers, "worker ids are counted up from 0");
+  if (id.value() >= workers_.size()) {
+    const std::size_t before = workers_.capacity();
+    workers_.resize(id.value() + 1U);
+    memory.count(static_cast<std::ptrdiff_t>((workers_.capacity() - before) * sizeof(workers_[0])));
   }
-  if (refusal) ++state.counters.refused[static_cast<std::size_t>(*refusal)];
-  return refusal;
+  std::unique_ptr<IndexedWorker>& worker = workers_[id.value()];
+  if (!worker) {
+    worker = std::make_unique<IndexedWorker>(memory, id.value());
+    memory.count(sizeof(IndexedWorker));
+  }
+  return *worker;
 }
 
-std::optional<Refusal> KvIndex::check(const Worker& worker, const kv::BlockStored& event,
-                                      const NamedBlock* parent) const {
+const IndexedWorker* KvIndex::State::find(WorkerId worker) const {
+  return worker.value() < workers_.size() ? workers_[worker.value()].get() : nullptr;
+}
+
+std::size_t KvIndex::State::apply(WorkerId id, std::span<const kv::KvEvent> events, std::optional<Refusal>* reason) {
+  reclaim();
+  IndexedWorker& worker = worker_at(id);
+  std::size_t refused = 0;
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    if (i + 1 < events.size()) prefetch(id, events[i + 1]);
+    const std::optional<Refusal> refusal = apply(worker, events[i]);
+    if (!refusal) continue;
+    ++refused;
+    ++worker.counters.refused[static_cast<std::size_t>(*refusal)];
+    if (reason != nullptr) *reason = refusal;
+  }
+  holders.flush();
+  return refused;
+}
+
+std::optional<Refusal> KvIndex::State::apply(IndexedWorker& worker, const kv::KvEvent& event) {
+  if (const auto* stored = std::get_if<kv::BlockStored>(&event)) return store(worker, *stored);
+  if (const auto* removed = std::get_if<kv::BlockRemoved>(&event)) return remove(worker, *removed);
+  clear(worker);
+  ++worker.counters.clears;
+  return std::nullopt;
+}
+
+std::optional<Refusal> KvIndex::State::check(const IndexedWorker& worker, const kv::BlockStored& event,
+                                             std::uint64_t parent) const {
   if (event.group != 0) return Refusal::kGroup;
   if (event.medium != kv::Medium::kDevice) return Refusal::kMedium;
-  if (event.block_size != options_.block_size) return Refusal::kBlockSize;
+  if (event.block_size != options.block_size) return Refusal::kBlockSize;
   if (event.other_extra_keys) return Refusal::kExtraKeys;
   if (event.tokens.size() / event.block_size != event.hashes.size() || event.tokens.size() % event.block_size != 0) {
     return Refusal::kMalformed;
   }
-  if (event.parent && parent == nullptr) return Refusal::kUnknownParent;
-  if (worker.blocks.size() + event.hashes.size() > options_.max_blocks_per_worker) return Refusal::kCapacity;
+  if (event.parent && parent == 0) return Refusal::kUnknownParent;
+  if (worker.names.size() + event.hashes.size() > options.max_blocks_per_worker) return Refusal::kCapacity;
   return std::nullopt;
 }
 
-std::optional<Refusal> KvIndex::store(WorkerId id, Worker& worker, const kv::BlockStored& event) {
-  const NamedBlock* const parent = event.parent ? worker.blocks.find(*event.parent) : nullptr;
+std::optional<Refusal> KvIndex::State::store(IndexedWorker& worker, const kv::BlockStored& event) {
+  make_room(worker, std::min(event.hashes.size(), options.max_blocks_per_worker));
+  const std::uint64_t parent = event.parent ? worker.names.find(event.parent->value()) : 0;
   if (const auto refusal = check(worker, event, parent)) return refusal;
   kv::BlockHash key =
-      parent != nullptr
-          ? parent->key
-          : kv::root_hash({.model = options_.model, .lora = event.lora_name, .cache_salt = event.cache_salt});
+      parent != 0 ? kv::BlockHash(parent)
+                  : kv::root_hash({.model = options.model, .lora = event.lora_name, .cache_salt = event.cache_salt});
   const std::span<const TokenId> tokens(event.tokens);
+  holders.begin_prefix(parent);
   for (std::size_t i = 0; i < event.hashes.size(); ++i) {
-    key = kv::chain_hash(key, tokens.subspan(i * options_.block_size, options_.block_size));
-    if (!add_copy(id, worker, event.hashes[i], key)) return Refusal::kConflict;
+    if (i + kNamesAhead < event.hashes.size()) worker.names.prefetch(event.hashes[i + kNamesAhead].value());
+    // The queued changes come first, and each may need as much as the next one.
+    if (!has_room(worker, HolderTable::kQueued + 1)) {
+      holders.flush();
+      if (!has_room(worker, 1)) return Refusal::kCapacity;
+    }
+    key = kv::chain_hash(key, tokens.subspan(i * options.block_size, options.block_size));
+    key = kv::BlockHash(KeyTable::valid(key.value()));
+    if (!add_copy(worker, event.hashes[i], key.value())) return Refusal::kConflict;
     ++worker.counters.stored_blocks;
   }
   return std::nullopt;
 }
 
-bool KvIndex::add_copy(WorkerId id, Worker& worker, kv::ExternalHash name, kv::BlockHash key) {
-  const auto [block, is_new] = worker.blocks.try_emplace(name);
-  if (is_new) block->key = key;
-  if (block->key != key) return false;
-  ++block->copies;
-  if (!is_new) return true;
-  WorkerSet& holders = holders_[key];
-  if (holders.contains(id)) {
-    ++worker.further_names[key];
-  } else {
-    holders.insert(id);
+bool KvIndex::State::add_copy(IndexedWorker& worker, kv::ExternalHash name, std::uint64_t key) {
+  const std::uint64_t known = worker.names.insert(name.value(), key);
+  ++changes_in_epoch_;
+  if (known == 0) {
+    holders.add(worker.holder(), key);
+    return true;
   }
+  if (known != key) return false;
+  const std::uint64_t further = worker.further_copies.insert(name.value(), 1);
+  if (further != 0) worker.further_copies.set(name.value(), further + 1);
+  holders.begin_prefix(key);  // what follows in this event goes on behind it
   return true;
 }
 
-std::optional<Refusal> KvIndex::remove(WorkerId id, Worker& worker, const kv::BlockRemoved& event) {
+std::optional<Refusal> KvIndex::State::remove(IndexedWorker& worker, const kv::BlockRemoved& event) {
   if (event.group != 0) return Refusal::kGroup;
   if (event.medium != kv::Medium::kDevice) return Refusal::kMedium;
-  for (const kv::ExternalHash name : event.hashes) {
-    NamedBlock* const block = worker.blocks.find(name);
-    if (block == nullptr) {
-      ++worker.counters.unknown_removals;
-      continue;
+  for (std::size_t i = 0; i < event.hashes.size(); ++i) {
+    if (i + kNamesAhead < event.hashes.size()) worker.names.prefetch(event.hashes[i + kNamesAhead].value());
+    const std::uint64_t name = event.hashes[i].value();
+    const std::uint64_t further = worker.further_copies.find(name);
+    if (further > 1) {
+      worker.further_copies.set(name, further - 1);
+    } else if (further == 1) {
+      worker.further_copies.erase(name);
+    } else {
+      if (!has_room(worker, HolderTable::kQueued + 1)) make_room(worker, 1);
+      const std::uint64_t key = worker.names.erase(name);
+      if (key == 0) {
+        ++worker.counters.unknown_removals;
+        continue;
+      }
+      holders.drop(worker.holder(), key);
     }
+    ++changes_in_epoch_;
     ++worker.counters.removed_blocks;
-    if (--block->copies > 0) continue;
-    const kv::BlockHash key = block->key;
-    worker.blocks.erase(name);
-    drop_name(id, worker, key);
   }
   return std::nullopt;
 }
 
-void KvIndex::drop_name(WorkerId id, Worker& worker, kv::BlockHash key) {
-  if (std::uint32_t* const further = worker.further_names.find(key)) {
-    if (--*further == 0) worker.further_names.erase(key);
-    return;
-  }
-  WorkerSet* const holders = holders_.find(key);
-  KVIST_CHECK(holders != nullptr, "a held block has an entry in the index");
-  holders->erase(id);
-  if (holders->empty()) holders_.erase(key);
+void KvIndex::State::clear(WorkerId id) {
+  reclaim();
+  clear(worker_at(id));
+  holders.flush();
 }
 
-void KvIndex::clear(WorkerId id) {
-  Worker& worker = worker_at(id);
-  worker.blocks.for_each([&](kv::ExternalHash, const NamedBlock& block) { drop_name(id, worker, block.key); });
-  worker.blocks.clear();
+void KvIndex::State::clear(IndexedWorker& worker) {
+  for (std::uint32_t part = 0; part < worker.names.parts(); ++part) {
+    worker.names.for_each_in(part, [&](std::uint64_t, std::uint64_t key) { holders.drop(worker.holder(), key); });
+  }
+  holders.flush();
+  changes_in_epoch_ += worker.names.size();
+  worker.names.clear();
+  worker.further_copies.clear();
   worker.further_names.clear();
 }
 
-void KvIndex::prefetch(WorkerId worker, const kv::KvEvent& event) const {
-  if (worker.value() >= workers_.size()) return;
-  const Worker& state = workers_[worker.value()];
+void KvIndex::State::prefetch(WorkerId id, const kv::KvEvent& event) const {
+  const IndexedWorker* const worker = find(id);
+  if (worker == nullptr) return;
+  const auto names = [&](std::span<const kv::ExternalHash> hashes) {
+    for (const kv::ExternalHash name : hashes.first(std::min(hashes.size(), kNamesAhead))) {
+      worker->names.prefetch(name.value());
+    }
+  };
   if (const auto* stored = std::get_if<kv::BlockStored>(&event)) {
-    if (stored->parent) state.blocks.prefetch(*stored->parent);
-    if (!stored->hashes.empty()) state.blocks.prefetch(stored->hashes.front());
+    __builtin_prefetch(stored->tokens.data());
+    if (stored->parent) worker->names.prefetch(stored->parent->value());
+    names(stored->hashes);
+  } else if (const auto* removed = std::get_if<kv::BlockRemoved>(&event)) {
+    names(removed->hashes);
   }
+}
+
+// Readers are waited for in turns: an epoch begins once enough was changed in the last one.
+void KvIndex::State::reclaim() {
+  if (changes_in_epoch_ < kChangesPerEpoch) return;
+  changes_in_epoch_ = 0;
+  epochs.advance();
+  holders.reclaim();
+  memory.reclaim();
+}
+
+KvIndex::KvIndex(Options options) : state_(std::make_unique<State>(std::move(options))) {}
+KvIndex::~KvIndex() = default;
+KvIndex::KvIndex(KvIndex&&) noexcept = default;
+KvIndex& KvIndex::operator=(KvIndex&&) noexcept = default;
+
+std::optional<Refusal> KvIndex::apply(WorkerId worker, const kv::KvEvent& event) {
+  std::optional<Refusal> reason;
+  state_->apply(worker, {&event, 1}, &reason);
+  return reason;
+}
+
+std::size_t KvIndex::apply(WorkerId worker, std::span<const kv::KvEvent> events) {
+  return state_->apply(worker, events, nullptr);
+}
+
+void KvIndex::prefetch(WorkerId worker, const kv::KvEvent& event) const {
+  state_->prefetch(worker, event);
+}
+
+void KvIndex::clear(WorkerId worker) {
+  state_->clear(worker);
+}
+
+std::span<const WorkerMatch> KvIndex::match(std::span<const kv::BlockHash> hashes) const {
+  const HolderTable& holders = state_->holders;
+  return state_->matcher.match<PrefixMatcher::Caller::kWriter>(holders.keys(), holders.sets(), holders.tick(), hashes);
 }
 
 void KvIndex::match(std::span<const kv::BlockHash> hashes, std::span<std::uint32_t> depths) const {
   std::ranges::fill(depths, 0U);
-  std::uint32_t depth = 0;
-  const auto reached = [&](WorkerId worker) {
-    if (worker.value() < depths.size()) depths[worker.value()] = depth;
-  };
-  WorkerSet alive;  // the workers that hold the first `depth` blocks
-  for (const kv::BlockHash hash : hashes) {
-    const WorkerSet* const holders = holders_.find(hash);
-    if (holders == nullptr) break;
-    if (depth == 0) {
-      alive = *holders;
-    } else {
-      alive.intersect(*holders, reached);
-      if (alive.empty()) return;
-    }
-    ++depth;
+  for (const WorkerMatch& match : this->match(hashes)) {
+    if (match.worker.value() < depths.size()) depths[match.worker.value()] = match.blocks;
   }
-  alive.for_each(reached);
 }
 
 std::size_t KvIndex::worker_blocks(WorkerId worker) const {
-  return worker.value() < workers_.size() ? workers_[worker.value()].blocks.size() : 0;
+  const IndexedWorker* const found = state_->find(worker);
+  return found != nullptr ? found->names.size() : 0;
+}
+
+std::size_t KvIndex::keys() const {
+  return state_->holders.keys().size();
 }
 
 const KvIndexCounters& KvIndex::counters(WorkerId worker) const {
   static const KvIndexCounters kNone;
-  return worker.value() < workers_.size() ? workers_[worker.value()].counters : kNone;
+  const IndexedWorker* const found = state_->find(worker);
+  return found != nullptr ? found->counters : kNone;
+}
+
+std::uint32_t KvIndex::block_size() const {
+  return state_->options.block_size;
+}
+
+std::size_t KvIndex::bytes() const {
+  return state_->memory.bytes();
+}
+
+std::uint64_t KvIndex::evictions() const {
+  return state_->evictions;
+}
+
+KvIndex::Reader KvIndex::make_reader() {
+  return {*state_, state_->epochs.add_reader()};
+}
+
+KvIndex::Reader::Reader(const State& state, std::shared_ptr<Epochs::Announcement> announcement)
+    : state_(&state), announcement_(std::move(announcement)) {}
+
+KvIndex::Reader::~Reader() {
+  if (announcement_) announcement_->epoch.store(Epochs::Announcement::kGone, std::memory_order_release);
+}
+
+std::span<const WorkerMatch> KvIndex::Reader::match(std::span<const kv::BlockHash> hashes) {
+  const Epochs::Pin pin(state_->epochs, *announcement_);
+  const HolderTable& holders = state_->holders;
+  return matcher_.match<PrefixMatcher::Caller::kReader>(holders.keys(), holders.sets(), holders.tick(), hashes);
 }
 
 }  // namespace kvist::routing

@@ -4,17 +4,17 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
-#include "kvist/base/flat_map.h"
 #include "kvist/base/id.h"
 #include "kvist/kv/block_hash.h"
 #include "kvist/kv/kv_event.h"
-#include "kvist/routing/worker_set.h"
+#include "kvist/routing/epochs.h"
+#include "kvist/routing/prefix_matcher.h"
 
 namespace kvist::routing {
 
@@ -27,7 +27,7 @@ enum class Refusal : std::uint8_t {
   kGroup,          ///< of a further KV cache group of a hybrid model: the same tokens again
   kMalformed,      ///< the number of tokens does not fit the number of blocks
   kConflict,       ///< a name that the worker used for other tokens before
-  kCapacity,       ///< more blocks than one worker can have
+  kCapacity,       ///< more blocks than one worker can have, or no room in the byte budget even after eviction
 };
 inline constexpr std::size_t kRefusals = 8;
 /// Lower-case name, for metrics: "unknown_parent".
@@ -40,67 +40,99 @@ struct KvIndexCounters {
   std::uint64_t clears = 0;
   std::uint64_t unknown_removals = 0;              ///< removed blocks whose store was refused or never seen
   std::array<std::uint64_t, kRefusals> refused{};  ///< events, by Refusal
+  std::uint64_t evicted_blocks = 0;                ///< forgotten for the byte budget's sake
 };
 
 /// Prefix index over all workers. Names of the workers' own are opaque, so each block's key is recomputed from its
 /// tokens: two workers that hash differently still meet in one key, and a prompt's keys can be looked up directly.
 ///
-/// Threads: none of its own; one thread writes and reads. Memory: one entry per block a worker holds plus one per
-/// distinct key; both go when the blocks are removed. Invariants:
+/// Threads: none of its own. One thread writes, and may match() as it likes; each further thread that looks prompts up
+/// has a Reader. Invariants:
 ///  - a worker is in the set of a key exactly while it holds at least one copy under at least one name;
-///  - a refused event changes nothing (kConflict: nothing from the offending block on), so the index may know less than
-///    the worker holds, never more.
+///  - a refused event changes nothing (kConflict, and kCapacity for want of bytes: nothing from the offending block
+///    on), so the index may know less than the worker holds, never more;
+///  - of a worker's blocks whose prefix it holds whole, eviction never takes one and leaves one behind it.
+///
+/// Memory: see bytes(). Where an event might not fit into Options::max_bytes any more, what is worth least is evicted
+/// first: blocks that were not looked up for longest (one never looked up and held by one worker counts as half a
+/// turnover of the index old from the start, so that it goes before those that proved their use), among equally old
+/// ones the deepest. Later removals of an evicted block are unknown removals, later stores behind it unknown parents.
 class KvIndex {
  public:
   struct Options {
     std::string model;
     std::uint32_t block_size = 32;                 ///< tokens
-    std::size_t max_blocks_per_worker = 4U << 20;  ///< a worker that never removes cannot fill the gateway's memory
+    std::size_t max_blocks_per_worker = 4U << 20;  ///< a worker that never removes cannot push out all others
+    std::size_t max_bytes = std::size_t{1} << 30;  ///< of all memory; below kLeastBytes nothing fits
+    static constexpr std::size_t kLeastBytes = 1U << 17;
   };
 
   explicit KvIndex(Options options);
+  ~KvIndex();
+  KvIndex(KvIndex&&) noexcept;
+  KvIndex& operator=(KvIndex&&) noexcept;
 
   /// Takes one event of a worker in; the reason where it was refused.
   std::optional<Refusal> apply(WorkerId worker, const kv::KvEvent& event);
+  /// Takes events of a worker in, in order; how many were refused. Faster than one by one: the memory that later ones
+  /// need is fetched while earlier ones are taken in.
+  std::size_t apply(WorkerId worker, std::span<const kv::KvEvent> events);
   /// Has the processor fetch what apply() will need of this event: a batch touches many places of large tables.
   void prefetch(WorkerId worker, const kv::KvEvent& event) const;
   /// Forgets all blocks of a worker.
   void clear(WorkerId worker);
 
   /// depths[w] becomes the number of leading blocks of `hashes` that worker w holds; 0 for workers never heard of.
-  /// Workers beyond depths.size() are left out.
+  /// Workers beyond depths.size() are left out. Writer's thread.
   void match(std::span<const kv::BlockHash> hashes, std::span<std::uint32_t> depths) const;
+  /// The workers that hold at least the first block, in ascending order, and how many blocks; valid until the next
+  /// call. Costs grow with the blocks found and the workers that hold them, not with the fleet. Writer's thread.
+  [[nodiscard]] std::span<const WorkerMatch> match(std::span<const kv::BlockHash> hashes) const;
 
   /// Distinct block names of one worker.
   [[nodiscard]] std::size_t worker_blocks(WorkerId worker) const;
   /// Distinct keys over all workers.
-  [[nodiscard]] std::size_t keys() const { return holders_.size(); }
+  [[nodiscard]] std::size_t keys() const;
   [[nodiscard]] const KvIndexCounters& counters(WorkerId worker) const;
-  [[nodiscard]] std::uint32_t block_size() const { return options_.block_size; }
+  [[nodiscard]] std::uint32_t block_size() const;
+  /// All memory of the index: tables with their unused room, sets of workers, a record per worker, and what readers
+  /// still hold back. Never above Options::max_bytes as long as the records (kWorkerBytes per worker id) leave room for
+  /// blocks, but for what readers hold back that do not move on while blocks are removed.
+  [[nodiscard]] std::size_t bytes() const;
+  /// Times that room was made by eviction.
+  [[nodiscard]] std::uint64_t evictions() const;
 
  private:
-  struct NamedBlock {
-    kv::BlockHash key;
-    std::uint32_t copies = 0;  // physical copies under this name
-  };
-  struct Worker {
-    FlatMap<kv::ExternalHash, NamedBlock> blocks;
-    // Keys that the worker holds under more than one name (a salt it does not tell us of): names beyond the first.
-    FlatMap<kv::BlockHash, std::uint32_t> further_names;
-    KvIndexCounters counters;
-  };
+  struct State;
 
-  std::optional<Refusal> store(WorkerId id, Worker& worker, const kv::BlockStored& event);
-  std::optional<Refusal> remove(WorkerId id, Worker& worker, const kv::BlockRemoved& event);
-  [[nodiscard]] std::optional<Refusal> check(const Worker& worker, const kv::BlockStored& event,
-                                             const NamedBlock* parent) const;
-  [[nodiscard]] bool add_copy(WorkerId id, Worker& worker, kv::ExternalHash name, kv::BlockHash key);
-  void drop_name(WorkerId id, Worker& worker, kv::BlockHash key);
-  Worker& worker_at(WorkerId id);
+ public:
+  /// A look-up from another thread: wait-free, that is, a bounded number of steps whatever the writer does. What it
+  /// returns was true block by block at moments between the call and the return: a worker is never named for a block
+  /// that it never held.
+  ///
+  /// Made by KvIndex::make_reader() on the writer's thread, then used by one thread at a time, gone before its index.
+  /// A reader between two look-ups costs nothing; one that is stopped within a look-up keeps memory from being re-used
+  /// until it goes on, and so in the end, when the byte budget is exhausted, new blocks out of the index.
+  class Reader {
+   public:
+    Reader(Reader&&) noexcept = default;
+    Reader& operator=(Reader&&) = delete;
+    ~Reader();
+    /// As KvIndex::match().
+    [[nodiscard]] std::span<const WorkerMatch> match(std::span<const kv::BlockHash> hashes);
 
-  Options options_;
-  FlatMap<kv::BlockHash, WorkerSet> holders_;
-  std::vector<Worker> workers_;  // by WorkerId
+   private:
+    friend class KvIndex;
+    Reader(const State& state, std::shared_ptr<Epochs::Announcement> announcement);
+
+    const State* state_;
+    std::shared_ptr<Epochs::Announcement> announcement_;
+    PrefixMatcher matcher_;
+  };
+  [[nodiscard]] Reader make_reader();
+
+ private:
+  std::unique_ptr<State> state_;
 };
 
 }  // namespace kvist::routing

@@ -1,0 +1,55 @@
+// The memory of one KV index: every byte counted, none given back while a reader may see it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+
+#include "kvist/routing/epochs.h"
+
+namespace kvist::routing {
+
+/// Allocates for the tables of one index. The count holds what was asked of the allocator: for blocks of some
+/// kilobytes, as these are, the allocator itself adds less than two per cent. Threads: the writer's only.
+class IndexMemory {
+ public:
+  explicit IndexMemory(Epochs& epochs) : epochs_(epochs) {}
+  /// Requires that no reader is left.
+  ~IndexMemory();
+  IndexMemory(const IndexMemory&) = delete;
+  IndexMemory& operator=(const IndexMemory&) = delete;
+
+  static constexpr std::size_t kAlignment = 64;  // of a cache line
+
+  /// Zeroed.
+  [[nodiscard]] void* allocate(std::size_t bytes);
+  /// What no reader ever sees is given back at once.
+  void release(void* block, std::size_t bytes);
+  /// Given back when no reader is left that may have found it; it must not be findable any more.
+  void retire(void* block, std::size_t bytes);
+  /// Gives back what readers held up to now.
+  void reclaim();
+
+  /// Of memory that is not allocated here but belongs to the index.
+  void count(std::ptrdiff_t bytes) { bytes_ += static_cast<std::size_t>(bytes); }
+
+  /// All memory held, retired included.
+  [[nodiscard]] std::size_t bytes() const { return bytes_; }
+  /// Taken out and held back by readers.
+  [[nodiscard]] std::size_t retired_bytes() const { return retired_bytes_; }
+  [[nodiscard]] Epochs& epochs() { return epochs_; }
+
+ private:
+  struct Retired {
+    std::uint64_t epoch = 0;
+    void* block = nullptr;
+    std::size_t bytes = 0;
+  };
+
+  Epochs& epochs_;
+  std::size_t bytes_ = 0;
+  std::size_t retired_bytes_ = 0;
+  std::deque<Retired> retired_;  // oldest first
+};
+
+}  // namespace kvist::routing

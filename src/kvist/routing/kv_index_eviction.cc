@@ -1,0 +1,105 @@
+// Room within the byte budget: what goes when not all can stay.
+#include <algorithm>
+
+#include "kvist/base/check.h"
+#include "kvist/routing/kv_index_state.h"
+
+namespace kvist::routing {
+namespace {
+
+// Bytes of a block held by one worker at the least load of both tables: 2 x 16 bytes / (9/16).
+constexpr std::size_t kBlockBytes = 57;
+// Blocks looked at to find out how useless the most useless ones are.
+constexpr std::size_t kSample = 512;
+// The part of the blocks that one round of eviction is meant for; each further round takes twice the part.
+constexpr double kFirstPart = 1.0 / 16;
+constexpr int kRounds = 5;
+
+}  // namespace
+
+std::size_t KvIndex::State::change_bytes(const IndexedWorker& worker) const {
+  return holders.growth_bytes(workers_.size()) + worker.names.growth_bytes() + worker.further_copies.growth_bytes() +
+         worker.further_names.growth_bytes();
+}
+
+bool KvIndex::State::has_room(const IndexedWorker& worker, std::size_t changes) const {
+  return memory.bytes() + changes * change_bytes(worker) <= options.max_bytes;
+}
+
+// For so many blocks more.
+void KvIndex::State::make_room(const IndexedWorker& worker, std::size_t blocks) {
+  if (has_room(worker, 2 * HolderTable::kQueued + blocks)) return;
+  holders.flush();
+  epochs.advance();
+  holders.reclaim();
+  memory.reclaim();
+  // Tables grow in steps: beside what the blocks need in the mean, one step more than the last check asks for.
+  const std::size_t reserve = blocks * kBlockBytes + 2 * change_bytes(worker);
+  if (memory.bytes() + reserve <= options.max_bytes) return;
+  if (reserve > options.max_bytes) return;
+  // What readers hold back comes by itself: no block goes for it.
+  const std::size_t retired = memory.retired_bytes();
+  const std::size_t ahead = std::max(options.max_bytes / 1024, change_bytes(worker) / 2);
+  const std::size_t wanted = options.max_bytes - std::min(reserve + ahead, options.max_bytes);
+  if (memory.bytes() - retired > wanted) evict(wanted + retired);
+}
+
+void KvIndex::State::evict(std::size_t goal_bytes) {
+  ++evictions;
+  double part = kFirstPart;
+  for (int round = 0; round < kRounds && memory.bytes() > goal_bytes; ++round, part = std::min(1.0, part * 2)) {
+    const std::uint64_t from = sampled_uselessness(part);
+    for (std::size_t i = 0; i < workers_.size() && memory.bytes() > goal_bytes; ++i) {
+      if (next_to_shrink_ >= workers_.size()) next_to_shrink_ = 0;
+      if (IndexedWorker* const worker = workers_[next_to_shrink_++].get()) evict_from(*worker, from);
+    }
+    if (epochs.has_readers()) {
+      epochs.advance();
+      holders.reclaim();
+      memory.reclaim();
+    }
+  }
+}
+
+// So useless or more so is about that part of all blocks.
+std::uint64_t KvIndex::State::sampled_uselessness(double part) {
+  const std::uint16_t now = holders.tick();
+  sample_.clear();
+  for (std::size_t i = 0; i < kSample; ++i) {
+    holders.keys().visit_near(random_.next(),
+                              [&](std::uint64_t key, BlockUse use) { sample_.push_back(use.uselessness(now, key)); });
+  }
+  if (sample_.empty() || part >= 1) return 0;
+  const auto kept = sample_.begin() + static_cast<std::ptrdiff_t>((1 - part) * static_cast<double>(sample_.size()));
+  std::ranges::nth_element(sample_, kept);
+  return *kept;
+}
+
+// All at once, so that no moment sees a prefix without its head: a worker's blocks, one part of its table after the
+// other.
+void KvIndex::State::evict_from(IndexedWorker& worker, std::uint64_t from_uselessness) {
+  const std::uint16_t now = holders.tick();
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> entries;
+  for (std::uint32_t part = 0; part < worker.names.parts(); ++part) {
+    entries.clear();
+    worker.names.for_each_in(part, [&](std::uint64_t name, std::uint64_t key) {
+      holders.keys().prefetch(key);
+      entries.emplace_back(name, key);
+    });
+    std::erase_if(entries, [&](const auto& entry) {
+      const KeyTable::Place place = holders.keys().find(entry.second);
+      KVIST_CHECK(place.found(), "a block that a worker holds has an entry");
+      return place.use().uselessness(now, entry.second) < from_uselessness;
+    });
+    for (const auto& [name, key] : entries) {
+      worker.names.erase(name, /*keep_shape=*/true);
+      worker.further_copies.erase(name);
+      holders.drop(worker.holder(), key);
+    }
+    holders.flush();
+    worker.counters.evicted_blocks += entries.size();
+  }
+  worker.names.compact();
+}
+
+}  // namespace kvist::routing

@@ -1,0 +1,78 @@
+// The inside of the KV index: its tables, and what happens to them with each event. Private to kv_index*.cc.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "kvist/base/random.h"
+#include "kvist/routing/epochs.h"
+#include "kvist/routing/holder_table.h"
+#include "kvist/routing/index_memory.h"
+#include "kvist/routing/kv_index.h"
+#include "kvist/routing/name_table.h"
+#include "kvist/routing/prefix_matcher.h"
+
+namespace kvist::routing {
+
+/// One worker's blocks: what its names mean.
+struct IndexedWorker {
+  IndexedWorker(IndexMemory& memory, std::uint32_t worker_id)
+      : id(worker_id), names(memory), further_copies(memory), further_names(memory) {}
+
+  std::uint32_t id;
+  NameTable names;           // name -> key
+  NameTable further_copies;  // name -> physical copies beyond the first
+  NameTable further_names;   // key -> names beyond the first
+  KvIndexCounters counters;
+
+  [[nodiscard]] HoldingWorker holder() { return {.id = id, .further_names = &further_names}; }
+};
+
+struct KvIndex::State {
+ public:
+  explicit State(Options index_options);
+  ~State();
+
+  std::size_t apply(WorkerId worker, std::span<const kv::KvEvent> events, std::optional<Refusal>* reason);
+  void prefetch(WorkerId worker, const kv::KvEvent& event) const;
+  void clear(WorkerId worker);
+  [[nodiscard]] const IndexedWorker* find(WorkerId worker) const;
+
+  Options options;
+  Epochs epochs;
+  IndexMemory memory{epochs};
+  HolderTable holders{memory, epochs};
+  PrefixMatcher matcher;  // of the writer's own look-ups
+  std::uint64_t evictions = 0;
+
+ private:
+  IndexedWorker& worker_at(WorkerId id);
+  std::optional<Refusal> apply(IndexedWorker& worker, const kv::KvEvent& event);
+  std::optional<Refusal> store(IndexedWorker& worker, const kv::BlockStored& event);
+  std::optional<Refusal> remove(IndexedWorker& worker, const kv::BlockRemoved& event);
+  [[nodiscard]] std::optional<Refusal> check(const IndexedWorker& worker, const kv::BlockStored& event,
+                                             std::uint64_t parent) const;
+  [[nodiscard]] bool add_copy(IndexedWorker& worker, kv::ExternalHash name, std::uint64_t key);
+  void clear(IndexedWorker& worker);
+  void reclaim();
+
+  // Room for changes (kv_index_eviction.cc).
+  void make_room(const IndexedWorker& worker, std::size_t blocks);
+  [[nodiscard]] bool has_room(const IndexedWorker& worker, std::size_t changes) const;
+  [[nodiscard]] std::size_t change_bytes(const IndexedWorker& worker) const;
+  void evict(std::size_t goal_bytes);
+  [[nodiscard]] std::uint64_t sampled_uselessness(double part);
+  void evict_from(IndexedWorker& worker, std::uint64_t from_uselessness);
+
+  std::vector<std::unique_ptr<IndexedWorker>> workers_;  // by WorkerId; none for those never heard of
+  std::size_t next_to_shrink_ = 0;                       // the worker where the next eviction goes on
+  std::size_t changes_in_epoch_ = 0;
+  RandomStream random_{1};  // for samples
+  std::vector<std::uint64_t> sample_;
+};
+
+}  // namespace kvist::routing
