@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "kvist/kv/kv_event_codec.h"
 #include "kvist/text/tokenizer.h"
 #include "running_gateway.h"
@@ -118,6 +120,27 @@ TEST_F(ServiceTest, RoutesToTheWorkerThatCachesThePromptAndPredictsHowMuch) {
   }
   EXPECT_EQ(gateway.metric("kvist_gateway_routing_decisions_total", "mode", "kv"), 4);
   EXPECT_EQ(gateway.metric("kvist_gateway_kv_index_exact", "worker", "b"), 1);
+}
+
+TEST_F(ServiceTest, KeepsASessionOnItsWorker) {
+  auto spec = gateway_spec({&a_, &b_});
+  spec.mode = spec::RoutingMode::kSession;
+  const RunningGateway gateway(std::move(spec));
+  const auto worker_of = [&](const std::string& header, const std::string& fields) {
+    net::Headers headers;
+    if (!header.empty()) headers.add("X-Session-ID", header);
+    return std::string(*gateway.chat(chat_body("Hello", fields), headers).headers.find("x-kvist-worker"));
+  };
+  std::set<std::string> used;
+  for (int i = 0; i < 20; ++i) {
+    const std::string session = "session-" + std::to_string(i);
+    const std::string worker = worker_of(session, R"("stream":true)");
+    EXPECT_EQ(worker_of(session, R"("stream":true,"user":"somebody")"), worker) << "the header wins";
+    EXPECT_EQ(worker_of("", R"("stream":true,"user":")" + session + '"'), worker);
+    EXPECT_EQ(worker_of("", R"("stream":true,"user":"somebody","prompt_cache_key":")" + session + '"'), worker);
+    used.insert(worker);
+  }
+  EXPECT_EQ(used.size(), 2U);
 }
 
 TEST_F(ServiceTest, EventsPublishedBeforeTheGatewayStartedAreReplayed) {

@@ -61,6 +61,7 @@ TEST_F(ServiceTest, RequestsAskForAStreamWithUsageAndCarryTheWorkload) {
   EXPECT_EQ(request.target, "/v1/chat/completions");
   EXPECT_EQ(request.headers.find("Content-Type"), "application/json");
   EXPECT_EQ(request.headers.find("X-Request-Id"), "loadgen-1-0-0");
+  EXPECT_EQ(request.headers.find("X-Session-ID"), "1-0");
   const Result<openai::ChatRequest> chat = openai::parse_chat_request(request.body);
   ASSERT_TRUE(chat.has_value()) << chat.error().message;
   EXPECT_EQ(chat->options.model, "test-model");

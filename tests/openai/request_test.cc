@@ -47,6 +47,20 @@ TEST(ChatRequest, HasTheDefaultsOfTheApi) {
   EXPECT_EQ(request->messages[0].content, "hi");
 }
 
+TEST(ChatRequest, ForRoutingSaysWhatBelongsTogether) {
+  const auto session = [](const std::string& fields) {
+    const Result<ChatRequest> request = parse_chat_request(chat_with(fields), ReadFor::kRouting);
+    return request ? request->options.session : request.error().message;
+  };
+  EXPECT_EQ(session(R"("user":"u")"), "u");
+  EXPECT_EQ(session(R"("user":"u","prompt_cache_key":"k")"), "k");
+  EXPECT_EQ(session(R"("user":"u","prompt_cache_key":"")"), "u");
+  for (const char* other : {R"("user":7)", R"("user":null)", R"("user":"a","user":"b")", R"("stream":true)"}) {
+    EXPECT_EQ(session(other), "") << other;
+  }
+  EXPECT_EQ(parse_chat_request(chat_with(R"("user":"u")"))->options.session, "");
+}
+
 TEST(ChatRequest, ReadsEveryHonouredField) {
   const Result<ChatRequest> request = parse_chat_request(
       chat_with(R"("stream":true,"stream_options":{"include_usage":true},"max_tokens":7,"seed":-1,"ignore_eos":true,)"

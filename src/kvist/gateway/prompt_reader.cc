@@ -8,6 +8,7 @@
 
 #include "kvist/kv/block_hash.h"
 #include "kvist/openai/codec.h"
+#include "kvist/routing/session_key.h"
 
 namespace kvist::gateway {
 
@@ -40,10 +41,12 @@ Result<ReadRequest> PromptReader::finish(openai::GenerationOptions options, cons
                                          std::size_t prompts) const {
   const kv::BlockHash root = kv::root_hash({.model = model_, .lora = "", .cache_salt = options.cache_salt});
   auto blocks = std::make_shared<const std::vector<kv::BlockHash>>(kv::hash_blocks(root, prompt, block_size_));
-  return ReadRequest{
-      .options = std::move(options),
-      .profile = {.prompt_tokens = static_cast<std::uint32_t>(prompt.size()), .blocks = std::move(blocks)},
-      .prompts = prompts};
+  const std::uint64_t session = routing::session_key(options.session);
+  return ReadRequest{.options = std::move(options),
+                     .profile = {.prompt_tokens = static_cast<std::uint32_t>(prompt.size()),
+                                 .blocks = std::move(blocks),
+                                 .session = session},
+                     .prompts = prompts};
 }
 
 }  // namespace kvist::gateway

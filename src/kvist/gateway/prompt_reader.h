@@ -22,7 +22,7 @@ enum class Api : std::uint8_t { kChat, kCompletions };
 /// A body that was understood.
 struct ReadRequest {
   openai::GenerationOptions options;
-  dispatch::RequestProfile profile;  ///< of the first prompt
+  dispatch::RequestProfile profile;  ///< of the first prompt; its session is what the body says
   std::size_t prompts = 1;
 };
 

@@ -11,6 +11,7 @@
 #include "kvist/gateway/proxy_headers.h"
 #include "kvist/openai/codec.h"
 #include "kvist/openai/errors.h"
+#include "kvist/routing/session_key.h"
 
 namespace kvist::gateway {
 
@@ -40,7 +41,10 @@ Result<void> Proxy::admit(Api api, net::HttpRequest& request, const std::shared_
   if (!dispatcher.has_room()) {  // before the work of reading the prompt; start() counts and words the refusal
     KVIST_TRY_VOID(dispatcher.start({}, arrived));
   }
-  KVIST_TRY(const ReadRequest read, reader_.read(api, request.body));
+  KVIST_TRY(ReadRequest read, reader_.read(api, request.body));
+  if (const auto session = request.headers.find(kSessionHeader); session && !session->empty()) {
+    read.profile.session = routing::session_key(*session);
+  }
   // The gateway wants to know how many tokens were cached, whether or not the client does.
   if (read.options.stream && !read.options.include_usage) {
     KVIST_TRY(request.body, openai::with_usage_requested(request.body));

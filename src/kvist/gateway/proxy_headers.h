@@ -9,6 +9,8 @@
 namespace kvist::gateway {
 
 inline constexpr std::string_view kRequestIdHeader = "X-Request-Id";
+/// Of the client: which session the request belongs to.
+inline constexpr std::string_view kSessionHeader = "X-Session-ID";
 inline constexpr std::string_view kWorkerHeader = "x-kvist-worker";
 inline constexpr std::string_view kPredictedCachedTokensHeader = "x-kvist-predicted-cached-tokens";
 

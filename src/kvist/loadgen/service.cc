@@ -82,6 +82,7 @@ class ServiceImpl final : public Service, private TurnListener {
     concurrency_ = concurrency;
     seed_ = seed;
     target_.request_id = fmt::format("loadgen-{:x}", seed);
+    target_.run_seed = seed;
     recorder_.begin_run();
     missing_usage_before_ = recorder_.totals().missing_usage;
     failed_before_ = recorder_.totals().turns_failed;

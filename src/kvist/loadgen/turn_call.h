@@ -31,8 +31,9 @@ class TurnListener {
 struct Target {
   std::string url;  ///< http://host:port
   std::string model;
-  Duration timeout{};      ///< of one turn, whole
-  std::string request_id;  ///< prefix of X-Request-Id: tells this run's requests apart in the server's logs
+  Duration timeout{};          ///< of one turn, whole
+  std::string request_id;      ///< prefix of X-Request-Id: tells this run's requests apart in the server's logs
+  std::uint64_t run_seed = 0;  ///< of X-Session-ID: workload::session_name()
 };
 
 /// A turn under way, sent when constructed. A success is a stream that ended with [DONE] and had content; everything

@@ -62,6 +62,16 @@ Result<std::string> read_cache_salt(const JsonObject& request) {
   return std::string(salt.value_or(""));
 }
 
+// A hint for routing: what is wrong with these fields is the worker's to judge.
+std::string read_session(const JsonObject& request) {
+  for (const std::string_view field : {"prompt_cache_key", "user"}) {
+    const Result<std::optional<JsonElement>> element = request.find(field);
+    std::string_view text;
+    if (element && *element && (*element)->get(text) == simdjson::SUCCESS && !text.empty()) return std::string(text);
+  }
+  return {};
+}
+
 Result<GenerationOptions> read_options(const JsonObject& request, ReadFor purpose) {
   GenerationOptions options;
   KVIST_TRY(const std::optional<std::string_view> model, request.find_string("model"));
@@ -71,7 +81,10 @@ Result<GenerationOptions> read_options(const JsonObject& request, ReadFor purpos
   options.stream = stream.value_or(false);
   KVIST_TRY(options.include_usage, read_include_usage(request, purpose));
   KVIST_TRY(options.cache_salt, read_cache_salt(request));
-  if (purpose == ReadFor::kRouting) return options;
+  if (purpose == ReadFor::kRouting) {
+    options.session = read_session(request);
+    return options;
+  }
   KVIST_TRY(const std::optional<std::uint32_t> max_tokens, read_token_limit(request, "max_tokens"));
   KVIST_TRY(const std::optional<std::uint32_t> max_completion_tokens,
             read_token_limit(request, "max_completion_tokens"));

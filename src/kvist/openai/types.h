@@ -22,6 +22,9 @@ struct GenerationOptions {
   std::optional<std::uint64_t> seed;
   bool ignore_eos = false;
   std::string cache_salt;
+  /// prompt_cache_key, else user: what the client says belongs together. Read for routing only; empty where there is
+  /// neither.
+  std::string session;
 };
 
 struct ChatRequest {

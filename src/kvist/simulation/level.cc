@@ -40,7 +40,7 @@ class Level {
         plan_(plan),
         sink_(sink),
         network_(time_, sweep.simulation),
-        gateway_(sweep.deployment, plan.mode, tokenizer_, time_, network_),
+        gateway_(sweep.deployment, plan.mode, plan.seed, tokenizer_, time_, network_),
         measure_from_(TimePoint{} + sweep.method.warmup),
         measure_to_(measure_from_ + sweep.method.snapshots * sweep.method.snapshot_interval),
         ledger_(measure_from_, measure_to_, limit_of(sweep.workload, plan)),

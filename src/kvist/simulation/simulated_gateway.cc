@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "kvist/kv/block_hash.h"
+#include "kvist/routing/session_key.h"
+#include "kvist/workload/session_name.h"
 
 namespace kvist::simulation {
 namespace {
@@ -28,8 +30,10 @@ dispatch::Dispatcher::Options dispatch_options(const spec::GatewaySpec& gateway)
 }  // namespace
 
 SimulatedGateway::SimulatedGateway(const spec::DeploymentSpec& deployment, spec::RoutingMode mode,
-                                   const text::Tokenizer& tokenizer, VirtualTime& time, Network& network)
+                                   std::uint64_t run_seed, const text::Tokenizer& tokenizer, VirtualTime& time,
+                                   Network& network)
     : spec_(deployment.gateway),
+      run_seed_(run_seed),
       tokenizer_(&tokenizer),
       time_(&time),
       network_(&network),
@@ -79,7 +83,8 @@ Result<dispatch::Ticket> SimulatedGateway::admit(const TurnRequest& request, std
   const kv::BlockHash root = kv::root_hash({.model = spec_.model, .lora = "", .cache_salt = ""});
   return dispatcher_.start(
       {.prompt_tokens = static_cast<std::uint32_t>(prompt.size()),
-       .blocks = std::make_shared<const std::vector<kv::BlockHash>>(kv::hash_blocks(root, prompt, spec_.block_size))},
+       .blocks = std::make_shared<const std::vector<kv::BlockHash>>(kv::hash_blocks(root, prompt, spec_.block_size)),
+       .session = routing::session_key(workload::session_name(run_seed_, request.turn.conversation))},
       arrived);
 }
 

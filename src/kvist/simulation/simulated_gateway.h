@@ -29,9 +29,10 @@ namespace kvist::simulation {
 /// thread. Invariant: a turn is in live_ exactly while the dispatcher has its request in flight.
 class SimulatedGateway {
  public:
-  /// Clock, network and tokenizer outlive it. `deployment` names the workers and, in its gateway part, everything else.
-  SimulatedGateway(const spec::DeploymentSpec& deployment, spec::RoutingMode mode, const text::Tokenizer& tokenizer,
-                   VirtualTime& time, Network& network);
+  /// Clock, network and tokenizer outlive it. `deployment` names the workers and, in its gateway part, everything else;
+  /// `run_seed` is the load's: sessions are called by it.
+  SimulatedGateway(const spec::DeploymentSpec& deployment, spec::RoutingMode mode, std::uint64_t run_seed,
+                   const text::Tokenizer& tokenizer, VirtualTime& time, Network& network);
 
   void on_request(TurnRequest request);
   void on_client_gone(TurnId turn);
@@ -71,6 +72,7 @@ class SimulatedGateway {
   [[nodiscard]] AnswerHead head_of(TurnId id, const Relayed& relayed) const;
 
   spec::GatewaySpec spec_;
+  std::uint64_t run_seed_;
   const text::Tokenizer* tokenizer_;
   text::SimpleChatTemplate template_;
   VirtualTime* time_;
