@@ -50,12 +50,12 @@ TEST_F(RouterTest, PredictsWhatTheWorkerHasCached) {
   EXPECT_EQ(decision->worker, WorkerId(2));
   EXPECT_EQ(decision->predicted_cached_tokens, 12U);
   EXPECT_EQ(decision->mode, spec::RoutingMode::kDynamo);
-  ASSERT_EQ(decision->candidates.size(), 3U);
-  EXPECT_EQ(decision->candidates[2].cached_blocks, 3U);
-  EXPECT_EQ(decision->candidates[0].cached_blocks, 0U);
-  EXPECT_EQ(decision->candidates[0].new_blocks, 4U);
-  EXPECT_DOUBLE_EQ(decision->candidates[0].cost, 4.5 + 4);
-  EXPECT_DOUBLE_EQ(decision->candidates[2].cost, 1.5 + 4);
+  ASSERT_EQ(router.log().newest(0).candidates.size(), 3U);
+  EXPECT_EQ(router.log().newest(0).candidates[2].cached_blocks, 3U);
+  EXPECT_EQ(router.log().newest(0).candidates[0].cached_blocks, 0U);
+  EXPECT_EQ(router.log().newest(0).candidates[0].new_blocks, 4U);
+  EXPECT_DOUBLE_EQ(router.log().newest(0).candidates[0].cost, 4.5 + 4);
+  EXPECT_DOUBLE_EQ(router.log().newest(0).candidates[2].cost, 1.5 + 4);
   EXPECT_EQ(router.loads().load(WorkerId(2)).prefill_tokens, 6U);
 }
 
@@ -66,7 +66,7 @@ TEST_F(RouterTest, TheLastBlockOfAWhollyCachedPromptIsComputedAgain) {
   const auto decision = router.route(query(1, 12), fleet_, now_);
   ASSERT_TRUE(decision);
   EXPECT_EQ(decision->predicted_cached_tokens, 8U);
-  EXPECT_EQ(decision->candidates[0].cached_blocks, 3U);
+  EXPECT_EQ(router.log().newest(0).candidates[0].cached_blocks, 3U);
 }
 
 TEST_F(RouterTest, OnlyAvailableAndNotExcludedWorkersAreCandidates) {
@@ -75,7 +75,7 @@ TEST_F(RouterTest, OnlyAvailableAndNotExcludedWorkersAreCandidates) {
   const auto decision = router.route(query(1, 10, {WorkerId(1)}), fleet_, now_);
   ASSERT_TRUE(decision);
   EXPECT_EQ(decision->worker, WorkerId(2));
-  EXPECT_EQ(decision->candidates.size(), 1U);
+  EXPECT_EQ(router.log().newest(0).candidates.size(), 1U);
   const auto none = router.route(query(2, 10, {WorkerId(1), WorkerId(2)}), fleet_, now_);
   ASSERT_FALSE(none);
   EXPECT_EQ(none.error().code, ErrorCode::kUnavailable);
@@ -116,7 +116,7 @@ TEST_F(RouterTest, ASwitchOfModeMeetsAWarmIndexAndTheLoads) {
   const auto decision = router.route(query(2, 20), fleet_, now_);
   ASSERT_TRUE(decision);
   EXPECT_EQ(decision->worker, WorkerId(1));
-  EXPECT_EQ(decision->candidates[0].load.requests, 1U);
+  EXPECT_EQ(router.log().newest(0).candidates[0].load.requests, 1U);
   EXPECT_EQ(router.decisions(spec::RoutingMode::kRoundRobin), 1U);
   EXPECT_EQ(router.decisions(spec::RoutingMode::kDynamo), 1U);
 }

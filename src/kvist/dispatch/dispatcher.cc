@@ -22,7 +22,12 @@ Result<Ticket> Dispatcher::start(const RequestProfile& profile, TimePoint now) {
   budget_.on_request(now);
   last_id_ = RequestId(last_id_.value() + 1);
   Live live;
-  live.query = {.request = last_id_, .prompt_tokens = profile.prompt_tokens, .blocks = profile.blocks, .session = profile.session, .excluded = {}};
+  live.query = {.request = last_id_,
+                .name = profile.name,
+                .prompt_tokens = profile.prompt_tokens,
+                .blocks = profile.blocks,
+                .session = profile.session,
+                .excluded = {}};
   auto decision = router_->route(live.query, fleet_->views(), now);
   if (!decision) {
     counters_.without_worker.add(Outcome::kNoWorker);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -22,6 +23,7 @@ struct RequestProfile {
   std::uint32_t prompt_tokens = 0;
   routing::BlockKeys blocks;
   std::uint64_t session = 0;  ///< what the client says the request belongs to, hashed; 0: nothing
+  std::string name = {};      ///< what the client calls the request
 };
 
 /// A request under way and the worker of its first attempt.

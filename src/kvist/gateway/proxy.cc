@@ -45,6 +45,7 @@ Result<void> Proxy::admit(Api api, net::HttpRequest& request, const std::shared_
   if (const auto session = request.headers.find(kSessionHeader); session && !session->empty()) {
     read.profile.session = routing::session_key(*session);
   }
+  read.profile.name = request_id;
   // The gateway wants to know how many tokens were cached, whether or not the client does.
   if (read.options.stream && !read.options.include_usage) {
     KVIST_TRY(request.body, openai::with_usage_requested(request.body));

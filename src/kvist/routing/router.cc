@@ -32,8 +32,8 @@ Router::Router(Options options)
 
 Result<Decision> Router::route(const RouteQuery& query, std::span<const WorkerView> fleet, TimePoint now) {
   KVIST_CHECK(fleet.size() == workers_, "the fleet has as many workers as the router was made for");
-  Decision decision{.worker = {}, .mode = mode_, .candidates = candidates(query, fleet), .at = now};
-  if (decision.candidates.empty()) {
+  find_candidates(query, fleet, now);
+  if (candidates_.empty()) {
     return fail(ErrorCode::kUnavailable, fmt::format("none of the {} workers can take the request now{}", workers_,
                                                      query.excluded.empty() ? "" : " (some were tried before)"));
   }
@@ -43,9 +43,22 @@ Result<Decision> Router::route(const RouteQuery& query, std::span<const WorkerVi
                                  .block_size = index().block_size(),
                                  .blocks = blocks.first(std::min(blocks.size(), kPolicyBlocks)),
                                  .session = query.session};
-  const Candidate& chosen = decision.candidates[policy_->choose(policy_query, decision.candidates)];
-  decision.worker = chosen.worker;
-  decision.predicted_cached_tokens = chosen.cached_tokens;
+  const std::uint64_t policy_state = policy_->state();
+  const std::size_t position = policy_->choose(policy_query, candidates_);
+  const Candidate& chosen = candidates_[position];
+  const Decision decision{
+      .worker = chosen.worker, .mode = mode_, .predicted_cached_tokens = chosen.cached_tokens, .at = now};
+  log_.on_decided({.query = policy_query,
+                   .name = query.name,
+                   .prompt_blocks = static_cast<std::uint32_t>(blocks.size()),
+                   .excluded = query.excluded,
+                   .mode = mode_,
+                   .seed = seed_,
+                   .policy_state = policy_state,
+                   .candidates = candidates_,
+                   .chosen = position,
+                   .reason = decision.reason,
+                   .at = now});
   const std::uint32_t uncached = query.prompt_tokens - chosen.cached_tokens;
   forecaster_.on_routed(query.request, chosen.worker, chosen.forecast, chosen.load.prefill_tokens + uncached, now);
   loads_.add(query.request, chosen.worker,
@@ -54,16 +67,15 @@ Result<Decision> Router::route(const RouteQuery& query, std::span<const WorkerVi
   return decision;
 }
 
-std::vector<Candidate> Router::candidates(const RouteQuery& query, std::span<const WorkerView> fleet) {
+void Router::find_candidates(const RouteQuery& query, std::span<const WorkerView> fleet, TimePoint /*now*/) {
   const auto blocks = view(query.blocks);
   caches_.match(blocks, fleet, depths_);
   loads_.shared_blocks(blocks, shared_);
-  std::vector<Candidate> result;
-  result.reserve(workers_);
+  candidates_.clear();
   for (std::uint32_t i = 0; i < workers_; ++i) {
     const WorkerId worker(i);
     if (!fleet[i].available || std::ranges::find(query.excluded, worker) != query.excluded.end()) continue;
-    Candidate& candidate = result.emplace_back();
+    Candidate& candidate = candidates_.emplace_back();
     candidate.worker = worker;
     candidate.cached_blocks = depths_[i].blocks;
     candidate.cached_tokens = usable_cached_tokens(depths_[i].blocks, query.prompt_tokens, index().block_size());
@@ -76,10 +88,10 @@ std::vector<Candidate> Router::candidates(const RouteQuery& query, std::span<con
                                                .uncached_tokens = query.prompt_tokens - candidate.cached_tokens,
                                                .new_blocks = candidate.new_blocks});
   }
-  return result;
 }
 
 void Router::on_first_token(RequestId request, TimePoint now) {
+  log_.on_first_token(request, now);
   forecaster_.on_first_token(request, now);
   loads_.on_first_token(request);
 }
@@ -89,9 +101,13 @@ void Router::on_progress(RequestId request, std::uint64_t tokens, TimePoint now)
   forecaster_.on_progress(request, now);
 }
 
-void Router::on_usage(RequestId /*request*/, std::uint64_t /*prompt_tokens*/, std::uint64_t /*cached_tokens*/) {}
+void Router::on_usage(RequestId request, std::uint64_t /*prompt_tokens*/, std::uint64_t cached_tokens) {
+  log_.on_usage(request, cached_tokens);
+}
 
-void Router::on_finished(RequestId request, bool completed, TimePoint /*now*/) {
+void Router::on_finished(RequestId request, bool completed, TimePoint now) {
+  const LoadTracker::Request* const booked = loads_.find(request);
+  log_.on_finished(request, completed, booked == nullptr ? 0 : booked->output_tokens, now);
   forecaster_.on_finished(request, completed);
   loads_.remove(request);
 }

@@ -13,6 +13,7 @@
 #include "kvist/base/time.h"
 #include "kvist/kv/kv_event.h"
 #include "kvist/routing/cache_knowledge.h"
+#include "kvist/routing/decision_log.h"
 #include "kvist/routing/forecaster.h"
 #include "kvist/routing/kv_index.h"
 #include "kvist/routing/load_tracker.h"
@@ -26,18 +27,19 @@ namespace kvist::routing {
 /// A request as the router sees it.
 struct RouteQuery {
   RequestId request;
+  std::string name = {};  ///< what the client calls it: the record of the decision has it
   std::uint32_t prompt_tokens = 0;
   BlockKeys blocks;                ///< of the prompt, with the model, LoRA name and salt in the root
   std::uint64_t session = 0;       ///< what the client says the request belongs to, hashed; 0: nothing
   std::vector<WorkerId> excluded;  ///< workers that this request must not go to (again)
 };
 
-/// Where a request goes, and all that led there.
+/// Where a request goes. Router::log() has all that led there.
 struct Decision {
   WorkerId worker;
   spec::RoutingMode mode = spec::RoutingMode::kRoundRobin;
   std::uint32_t predicted_cached_tokens = 0;
-  std::vector<Candidate> candidates;  ///< in ascending order of worker; the chosen one among them
+  DecisionReason reason = DecisionReason::kPolicy;
   TimePoint at;
 };
 
@@ -81,13 +83,15 @@ class Router {
   [[nodiscard]] const KvIndex& index() const { return caches_.index(); }
   [[nodiscard]] const Forecaster& forecaster() const { return forecaster_; }
   [[nodiscard]] const LoadTracker& loads() const { return loads_; }
+  [[nodiscard]] const DecisionLog& log() const { return log_; }
   /// Decisions so far in a mode.
   [[nodiscard]] std::uint64_t decisions(spec::RoutingMode mode) const {
     return decisions_[static_cast<std::size_t>(mode)];
   }
 
  private:
-  [[nodiscard]] std::vector<Candidate> candidates(const RouteQuery& query, std::span<const WorkerView> fleet);
+  /// Makes candidates_ those of this request.
+  void find_candidates(const RouteQuery& query, std::span<const WorkerView> fleet, TimePoint now);
 
   std::size_t workers_;
   std::uint64_t seed_;
@@ -96,7 +100,9 @@ class Router {
   CacheKnowledge caches_;
   LoadTracker loads_;
   Forecaster forecaster_;
-  std::vector<CacheDepth> depths_;  // scratch of candidates(), by WorkerId; the next too
+  DecisionLog log_{{}};
+  std::vector<Candidate> candidates_;  // scratch of route(); the next too, by WorkerId
+  std::vector<CacheDepth> depths_;
   std::vector<std::uint32_t> shared_;
   std::array<std::uint64_t, spec::kRoutingModeCount> decisions_{};  // by RoutingMode
 };

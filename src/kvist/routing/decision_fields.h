@@ -1,0 +1,48 @@
+// The fields of a recorded decision's parts by name, once for all who write, read or show them.
+#pragma once
+
+#include "kvist/routing/decision_record.h"
+
+namespace kvist::routing {
+
+/// visit("name", field) for every field that a policy sees, in the order of the file. A field that is missing here is
+/// missing in a replay: decision_json_test holds the sizes of the structures.
+template <class Load, class Visit>
+void visit_load(Load& load, Visit visit) {
+  visit("requests", load.requests);
+  visit("decoding", load.decoding);
+  visit("prefill_tokens", load.prefill_tokens);
+  visit("prompt_blocks", load.prompt_blocks);
+  visit("output_tokens", load.output_tokens);
+  visit("context_tokens", load.context_tokens);
+}
+
+template <class Limits, class Visit>
+void visit_limits(Limits& limits, Visit visit) {
+  visit("block_size", limits.block_size);
+  visit("kv_blocks", limits.kv_blocks);
+  visit("max_batch_size", limits.max_batch_size);
+  visit("max_num_tokens", limits.max_num_tokens);
+}
+
+template <class Terms, class Visit>
+void visit_forecast(Terms& forecast, Visit visit) {
+  visit("step_ms", forecast.step_ms);
+  visit("step_with_ms", forecast.step_with_ms);
+  visit("slot_wait_ms", forecast.slot_wait_ms);
+  visit("queue_ms", forecast.queue_ms);
+  visit("prefill_ms", forecast.prefill_ms);
+  visit("ttft_ms", forecast.ttft_ms);
+  visit("crowding_ms", forecast.crowding_ms);
+  visit("has_slot", forecast.has_slot);
+}
+
+/// Of a candidate itself: all but worker, trust, cost and the three parts above.
+template <class Worker, class Visit>
+void visit_candidate(Worker& candidate, Visit visit) {
+  visit("cached_blocks", candidate.cached_blocks);
+  visit("cached_tokens", candidate.cached_tokens);
+  visit("new_blocks", candidate.new_blocks);
+}
+
+}  // namespace kvist::routing

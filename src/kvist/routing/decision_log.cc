@@ -1,0 +1,125 @@
+#include "kvist/routing/decision_log.h"
+
+#include <algorithm>
+
+#include "kvist/base/check.h"
+
+namespace kvist::routing {
+
+std::string_view to_string(DecisionReason reason) {
+  switch (reason) {
+    case DecisionReason::kPolicy:
+      return "policy";
+    case DecisionReason::kSafetyNet:
+      return "safety_net";
+    case DecisionReason::kWaited:
+      return "waited";
+  }
+  return "unknown";
+}
+
+std::string_view to_string(AttemptState state) {
+  switch (state) {
+    case AttemptState::kUnderWay:
+      return "under_way";
+    case AttemptState::kCompleted:
+      return "completed";
+    case AttemptState::kFailed:
+      return "failed";
+  }
+  return "unknown";
+}
+
+DecisionLog::DecisionLog(Options options) : options_(options) {
+  KVIST_CHECK(options.decisions > 0 && options.candidates > 0, "a log holds something");
+  best_.reserve(options.candidates);
+}
+
+DecisionRecord& DecisionLog::next_place() {
+  const std::size_t place = static_cast<std::size_t>(total_++ % options_.decisions);
+  if (place == ring_.size()) return ring_.emplace_back();
+  DecisionRecord& record = ring_[place];
+  const std::uint64_t* const number = under_way_.find(record.request);
+  if (number != nullptr && *number == record.number) under_way_.erase(record.request);
+  return record;
+}
+
+void DecisionLog::on_decided(const DecisionView& decision) {
+  DecisionRecord& record = next_place();
+  record.number = total_;
+  record.request = decision.query.request;
+  record.name.assign(decision.name);
+  record.at = decision.at;
+  record.mode = decision.mode;
+  record.seed = decision.seed;
+  record.policy_state = decision.policy_state;
+  record.prompt_tokens = decision.query.prompt_tokens;
+  record.block_size = decision.query.block_size;
+  record.session = decision.query.session;
+  record.first_blocks.assign(decision.query.blocks.begin(), decision.query.blocks.end());
+  record.prompt_blocks = decision.prompt_blocks;
+  record.excluded.assign(decision.excluded.begin(), decision.excluded.end());
+  record.chosen = decision.candidates[decision.chosen].worker;
+  record.reason = decision.reason;
+  record.after = {};
+  keep_candidates(decision, record);
+  under_way_[record.request] = record.number;
+}
+
+void DecisionLog::keep_candidates(const DecisionView& decision, DecisionRecord& record) {
+  const std::span<const Candidate> all = decision.candidates;
+  if (all.size() > options_.candidates) return keep_best(decision, record);
+  record.candidates.assign(all.begin(), all.end());
+  record.left_out = 0;
+}
+
+void DecisionLog::keep_best(const DecisionView& decision, DecisionRecord& record) {
+  const std::span<const Candidate> all = decision.candidates;
+  const auto cheaper = [&](std::uint32_t a, std::uint32_t b) { return all[a].cost < all[b].cost; };
+  best_.clear();
+  for (std::uint32_t i = 0; i < all.size(); ++i) {
+    if (i == decision.chosen) continue;
+    if (best_.size() + 1 == options_.candidates) {
+      if (best_.empty() || !cheaper(i, best_.front())) continue;
+      std::ranges::pop_heap(best_, cheaper);
+      best_.pop_back();
+    }
+    best_.push_back(i);
+    std::ranges::push_heap(best_, cheaper);
+  }
+  best_.push_back(static_cast<std::uint32_t>(decision.chosen));
+  std::ranges::sort(best_);
+  record.candidates.clear();
+  for (const std::uint32_t i : best_) record.candidates.push_back(all[i]);
+  record.left_out = static_cast<std::uint32_t>(all.size() - best_.size());
+}
+
+DecisionRecord* DecisionLog::under_way(RequestId request) {
+  const std::uint64_t* const number = under_way_.find(request);
+  return number == nullptr ? nullptr : &ring_[static_cast<std::size_t>((*number - 1) % options_.decisions)];
+}
+
+void DecisionLog::on_first_token(RequestId request, TimePoint now) {
+  DecisionRecord* const record = under_way(request);
+  if (record != nullptr && !record->after.ttft) record->after.ttft = now - record->at;
+}
+
+void DecisionLog::on_usage(RequestId request, std::uint64_t cached_tokens) {
+  if (DecisionRecord* const record = under_way(request)) record->after.cached_tokens = cached_tokens;
+}
+
+void DecisionLog::on_finished(RequestId request, bool completed, std::uint64_t output_tokens, TimePoint now) {
+  DecisionRecord* const record = under_way(request);
+  if (record == nullptr) return;
+  record->after.state = completed ? AttemptState::kCompleted : AttemptState::kFailed;
+  record->after.output_tokens = output_tokens;
+  record->after.duration = now - record->at;
+  under_way_.erase(request);
+}
+
+const DecisionRecord& DecisionLog::newest(std::size_t i) const {
+  KVIST_CHECK(i < size(), "a decision that is in the ring");
+  return ring_[static_cast<std::size_t>((total_ - 1 - i) % options_.decisions)];
+}
+
+}  // namespace kvist::routing

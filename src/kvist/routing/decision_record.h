@@ -1,0 +1,76 @@
+// A routing decision as it is remembered: what the policy saw, what it chose, and what came of it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kvist/base/id.h"
+#include "kvist/base/time.h"
+#include "kvist/kv/block_hash.h"
+#include "kvist/routing/policy.h"
+#include "kvist/spec/routing_mode.h"
+
+namespace kvist::routing {
+
+/// Who decided.
+enum class DecisionReason : std::uint8_t {
+  kPolicy,     ///< the mode's policy
+  kSafetyNet,  ///< another policy, as the predictions of this one cannot be trusted now
+  kWaited,     ///< the mode's policy, after the request had waited in the gateway for it
+};
+inline constexpr std::array kDecisionReasons = {DecisionReason::kPolicy, DecisionReason::kSafetyNet,
+                                                DecisionReason::kWaited};
+[[nodiscard]] std::string_view to_string(DecisionReason reason);
+
+/// How the attempt at the chosen worker ended.
+enum class AttemptState : std::uint8_t { kUnderWay, kCompleted, kFailed };
+inline constexpr std::array kAttemptStates = {AttemptState::kUnderWay, AttemptState::kCompleted, AttemptState::kFailed};
+[[nodiscard]] std::string_view to_string(AttemptState state);
+
+/// What happened after a decision.
+struct Aftermath {
+  AttemptState state = AttemptState::kUnderWay;
+  std::optional<Duration> ttft = {};                ///< from the decision to the first token
+  std::optional<std::uint64_t> cached_tokens = {};  ///< of the prompt, as the engine reported in its usage
+  std::uint64_t output_tokens = 0;                  ///< as streamed; 0 while under way
+  std::optional<Duration> duration = {};            ///< from the decision to the end
+  friend bool operator==(const Aftermath&, const Aftermath&) = default;
+};
+
+/// Everything here but `after` is known when the decision is made.
+struct DecisionRecord {
+  std::uint64_t number = 0;  ///< counts the decisions of a router from 1
+  RequestId request;
+  std::string name = {};  ///< the client's X-Request-Id, or what the gateway made up for it; empty in the simulation
+  TimePoint at;
+  // What the policy was given: replaying it needs all of this.
+  spec::RoutingMode mode = spec::RoutingMode::kRoundRobin;
+  std::uint64_t seed = 0;
+  std::uint64_t policy_state = 0;  ///< RoutingPolicy::state() before the choice
+  std::uint32_t prompt_tokens = 0;
+  std::uint32_t block_size = 0;
+  std::uint64_t session = 0;
+  std::vector<kv::BlockHash> first_blocks = {};  ///< at most kPolicyBlocks of the prompt's
+  std::vector<Candidate> candidates = {};        ///< in ascending order of worker, the chosen one among them
+  std::uint32_t left_out = 0;                    ///< further candidates, all of higher cost
+  // Beside it.
+  std::uint32_t prompt_blocks = 0;      ///< complete blocks of the prompt
+  std::vector<WorkerId> excluded = {};  ///< workers tried before: the request's retries so far
+  WorkerId chosen;
+  DecisionReason reason = DecisionReason::kPolicy;
+  Aftermath after = {};
+
+  [[nodiscard]] PolicyQuery query() const {
+    return {.request = request,
+            .prompt_tokens = prompt_tokens,
+            .block_size = block_size,
+            .blocks = first_blocks,
+            .session = session};
+  }
+};
+
+}  // namespace kvist::routing

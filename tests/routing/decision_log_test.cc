@@ -1,0 +1,115 @@
+#include "kvist/routing/decision_log.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+namespace kvist::routing {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::ElementsAre;
+using ::testing::SizeIs;
+
+constexpr TimePoint at(int ms) {
+  return TimePoint(milliseconds(ms));
+}
+
+// Candidates of these costs, workers from 0.
+std::vector<Candidate> of_costs(const std::vector<double>& costs) {
+  std::vector<Candidate> result;
+  for (std::uint32_t i = 0; i < costs.size(); ++i)
+    result.push_back({.worker = WorkerId(i), .load = {}, .cost = costs[i]});
+  return result;
+}
+
+void decide(DecisionLog& log, std::uint64_t request, const std::vector<Candidate>& candidates, std::size_t chosen,
+            TimePoint now = {}) {
+  const PolicyQuery query{.request = RequestId(request), .prompt_tokens = 100, .block_size = 32, .session = 9};
+  log.on_decided({.query = query,
+                  .name = "r" + std::to_string(request),
+                  .prompt_blocks = 3,
+                  .excluded = {},
+                  .candidates = candidates,
+                  .chosen = chosen,
+                  .at = now});
+}
+
+std::vector<std::uint32_t> workers_of(const DecisionRecord& record) {
+  std::vector<std::uint32_t> workers;
+  for (const Candidate& candidate : record.candidates) workers.push_back(candidate.worker.value());
+  return workers;
+}
+
+TEST(DecisionLogTest, KeepsWhatWasSeenAndWhatHappened) {
+  DecisionLog log({});
+  decide(log, 7, of_costs({3, 1}), 1, at(10));
+  log.on_first_token(RequestId(7), at(25));
+  log.on_usage(RequestId(7), 64);
+  EXPECT_EQ(log.newest(0).after.state, AttemptState::kUnderWay);
+  log.on_finished(RequestId(7), true, 12, at(110));
+  log.on_finished(RequestId(7), false, 99, at(120));  // it is over
+  ASSERT_EQ(log.size(), 1U);
+  const DecisionRecord& record = log.newest(0);
+  EXPECT_EQ(record.number, 1U);
+  EXPECT_EQ(record.name, "r7");
+  EXPECT_EQ(record.chosen, WorkerId(1));
+  EXPECT_EQ(record.session, 9U);
+  EXPECT_EQ(record.prompt_blocks, 3U);
+  EXPECT_EQ(record.candidates[0].cost, 3);
+  EXPECT_EQ(record.after, (Aftermath{.state = AttemptState::kCompleted,
+                                     .ttft = milliseconds(15),
+                                     .cached_tokens = 64,
+                                     .output_tokens = 12,
+                                     .duration = milliseconds(100)}));
+}
+
+TEST(DecisionLogTest, ARetryIsADecisionOfItsOwn) {
+  DecisionLog log({});
+  decide(log, 7, of_costs({3, 1}), 1);
+  log.on_finished(RequestId(7), false, 0, at(5));
+  decide(log, 7, of_costs({3}), 0, at(5));
+  log.on_finished(RequestId(7), true, 8, at(50));
+  EXPECT_EQ(log.newest(1).after.state, AttemptState::kFailed);
+  EXPECT_EQ(log.newest(0).after.state, AttemptState::kCompleted);
+  EXPECT_EQ(log.newest(0).after.duration, milliseconds(45));
+}
+
+TEST(DecisionLogTest, TheNewestTakesThePlaceOfTheOldest) {
+  DecisionLog log({.decisions = 3});
+  for (std::uint64_t request = 1; request <= 5; ++request) decide(log, request, of_costs({0}), 0);
+  EXPECT_EQ(log.total(), 5U);
+  ASSERT_EQ(log.size(), 3U);
+  EXPECT_EQ(log.newest(0).request, RequestId(5));
+  EXPECT_EQ(log.newest(2).request, RequestId(3));
+  log.on_finished(RequestId(1), true, 1, at(1));  // its place is another's now
+  log.on_finished(RequestId(3), true, 1, at(1));
+  EXPECT_EQ(log.newest(1).after.state, AttemptState::kUnderWay);
+  EXPECT_EQ(log.newest(2).after.state, AttemptState::kCompleted);
+}
+
+TEST(DecisionLogTest, OfManyCandidatesKeepsTheChosenAndTheBest) {
+  DecisionLog log({.decisions = 2, .candidates = 4});
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  decide(log, 1, of_costs({5, 9, 1, 8, kInfinity, 2, 7, 3}), 1);
+  EXPECT_THAT(workers_of(log.newest(0)), ElementsAre(1, 2, 5, 7));
+  EXPECT_EQ(log.newest(0).left_out, 4U);
+  EXPECT_EQ(log.newest(0).chosen, WorkerId(1));
+  decide(log, 2, of_costs({0, 0, 0, 0, 0, 0}), 5);  // of equals the first
+  EXPECT_THAT(workers_of(log.newest(0)), ElementsAre(0, 1, 2, 5));
+  decide(log, 3, of_costs({1, 2}), 0);  // in the place of the first
+  EXPECT_THAT(workers_of(log.newest(0)), ElementsAre(0, 1));
+  EXPECT_EQ(log.newest(0).left_out, 0U);
+  decide(log, 4, of_costs(std::vector<double>(1'000, 1)), 999);
+  EXPECT_THAT(log.newest(0).candidates, SizeIs(4));
+}
+
+TEST(DecisionLogTest, AOneCandidateLogKeepsTheChosen) {
+  DecisionLog log({.decisions = 1, .candidates = 1});
+  decide(log, 1, of_costs({1, 2, 3}), 2);
+  EXPECT_THAT(workers_of(log.newest(0)), ElementsAre(2));
+}
+
+}  // namespace
+}  // namespace kvist::routing
