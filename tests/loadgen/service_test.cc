@@ -198,7 +198,8 @@ TEST_F(ServiceTest, ARequestWithoutAnAnswerFailsAfterTheTimeOut) {
   for (const TurnSample& sample : samples) {
     EXPECT_EQ(sample.outcome, TurnOutcome::kFailed);
     EXPECT_EQ(sample.error, "no whole answer within 0.15 s");
-    EXPECT_GE(sample.latency_ms(), 149);
+    // The limit counts from the turn's beginning; on a busy machine connecting and sending take some of it.
+    EXPECT_GE(sample.ended - sample.intended, milliseconds(149));
   }
 }
 
@@ -227,6 +228,20 @@ TEST_F(ServiceTest, NeverMoreInFlightThanTheConcurrency) {
   EXPECT_EQ(requests_seen(), 5U);
   EXPECT_EQ(on_loop([&] { return service_->in_flight(); }), 5U);
   stop(false);
+}
+
+TEST_F(ServiceTest, RaisedItAddsConversationsToThoseThatRun) {
+  serve([](std::size_t, auto) {});  // no answer at all
+  const auto raise = [&](std::uint32_t concurrency) { return on_loop([&] { return service_->raise(concurrency); }); };
+  start(2);
+  await([&] { return server_->requests().size() >= 2; });
+  EXPECT_EQ(raise(1).error().code, ErrorCode::kInvalidArgument) << "nobody is sent away";
+  ASSERT_TRUE(raise(5));
+  await([&] { return server_->requests().size() >= 5; });
+  EXPECT_EQ(on_loop([&] { return service_->in_flight(); }), 5U);
+  EXPECT_EQ(on_loop([&] { return server_->clients_gone(); }), 0U);
+  stop(false);
+  EXPECT_EQ(raise(6).error().code, ErrorCode::kInvalidArgument) << "nothing runs any more";
 }
 
 TEST_F(ServiceTest, AbandoningClosesEveryConnectionAndSendsNothingMore) {

@@ -56,6 +56,89 @@ TEST(Level, TheSameSeedGivesTheSameRun) {
   }
 }
 
+/// Levels of one load, each as a run of its own.
+std::vector<LevelRun> run_levels(const spec::SweepSpec& sweep, const std::vector<LevelPlan>& levels) {
+  std::vector<LevelRun> runs(levels.size());
+  Result<std::vector<LevelOutcome>> outcomes =
+      simulate_levels(sweep, levels, [&](std::size_t level, std::vector<workload::TurnSample> turns) -> Result<void> {
+        for (workload::TurnSample& turn : turns) runs[level].turns.push_back(std::move(turn));
+        return {};
+      });
+  EXPECT_TRUE(outcomes) << outcomes.error().message;
+  if (!outcomes) return {};
+  for (std::size_t i = 0; i < levels.size(); ++i) runs[i].outcome = std::move((*outcomes)[i]);
+  return runs;
+}
+
+std::vector<LevelPlan> plans(std::vector<std::uint32_t> levels) {
+  std::vector<LevelPlan> plans;
+  for (const std::uint32_t level : levels) {
+    plans.push_back({.mode = RoutingMode::kKv, .concurrency = level, .seed = 5});
+  }
+  return plans;
+}
+
+TEST(Levels, OfOneLoadTheFirstIsAsIfItWereAlone) {
+  const spec::SweepSpec sweep = small_sweep();
+  const LevelRun alone = run_level(sweep, plans({8})[0]);
+  const LevelRun first = run_levels(sweep, plans({8, 12}))[0];
+  EXPECT_EQ(first.outcome.snapshots.back().latency_p95_ms, alone.outcome.snapshots.back().latency_p95_ms);
+  EXPECT_EQ(first.outcome.ended, first.outcome.measure_to) << "nothing drains";
+  // The same turns begin; what they meet later differs.
+  const auto is_of_the_level = [&](const workload::TurnSample& t) { return t.sent < alone.outcome.measure_to; };
+  EXPECT_EQ(std::ranges::count_if(alone.turns, is_of_the_level), static_cast<std::ptrdiff_t>(first.turns.size()));
+  EXPECT_EQ(in_words(run_levels(sweep, plans({8}))[0]), in_words(alone)) << "one level of a load is a level";
+}
+
+TEST(Levels, OfOneLoadFollowEachOtherWithoutAGap) {
+  const spec::SweepSpec sweep = small_sweep();
+  const std::vector<LevelPlan> levels = plans({4, 9, 15});
+  const std::vector<LevelRun> runs = run_levels(sweep, levels);
+  ASSERT_EQ(runs.size(), 3U);
+  std::uint64_t tokens = 0;
+  std::uint64_t received = 0;
+  std::map<std::string, std::uint64_t> generated;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const LevelOutcome& outcome = runs[i].outcome;
+    EXPECT_EQ(outcome.started, TimePoint(std::chrono::seconds(12) * static_cast<int>(i)));
+    EXPECT_EQ(outcome.measure_from, outcome.started + sweep.method.warmup);
+    EXPECT_EQ(outcome.measure_to, outcome.started + std::chrono::seconds(12));
+    ASSERT_EQ(outcome.snapshots.size(), 2U);
+    EXPECT_EQ(outcome.snapshots.back().in_flight, levels[i].concurrency);
+    for (const workload::TurnSample& turn : runs[i].turns) {
+      EXPECT_GE(turn.sent, outcome.started);
+      if (i + 1 < runs.size()) {
+        EXPECT_LT(turn.sent, runs[i + 1].outcome.started);
+      }
+      tokens += turn.completion_tokens;
+    }
+    received += outcome.output_tokens;
+    for (const WorkerOutcome& worker : outcome.workers) {
+      EXPECT_EQ(worker.before.generated_tokens, generated[worker.name]) << "a level begins where the last one ended";
+      generated[worker.name] = worker.total.generated_tokens;
+    }
+  }
+  std::uint64_t by_workers = 0;
+  for (const auto& [name, count] : generated) by_workers += count;
+  EXPECT_EQ(tokens, by_workers);
+  EXPECT_EQ(tokens, received);
+  EXPECT_GT(runs[2].turns.size(), runs[0].turns.size());
+}
+
+TEST(Levels, OfOneLoadAreTheSameEachTime) {
+  spec::SweepSpec sweep = small_sweep();
+  sweep.simulation.timeline_period = std::chrono::seconds(1);
+  const std::vector<LevelRun> once = run_levels(sweep, plans({4, 9, 15}));
+  const std::vector<LevelRun> again = run_levels(sweep, plans({4, 9, 15}));
+  for (std::size_t i = 0; i < once.size(); ++i) EXPECT_EQ(in_words(once[i]), in_words(again[i]));
+}
+
+TEST(Levels, OnlyANumberOfConversationsCanBeRaised) {
+  const std::vector<LevelPlan> falling = plans({9, 4});
+  const auto sink = [](std::size_t, const std::vector<workload::TurnSample>&) -> Result<void> { return {}; };
+  EXPECT_EQ(simulate_levels(small_sweep(), falling, sink).error().code, ErrorCode::kInvalidArgument);
+}
+
 TEST(Level, EveryModeDrivesTheSameConversations) {
   using Key = std::pair<ConversationId, std::uint32_t>;
   const spec::SweepSpec sweep = small_sweep();

@@ -221,6 +221,8 @@ TEST_F(RoundTripTest, Sweep) {
       spec.workload.trace = trace();
     } else if (number(0, 1) == 1) {
       open_arrivals(spec.workload);
+    } else if (number(0, 1) == 1) {
+      spec.method.between_levels = BetweenLevels::kContinue;
     }
     spec.modes = {RoutingMode::kRandom, RoutingMode::kDynamo};
     for (std::uint32_t level = number(1, 9); spec.levels.size() < 4; level += number(1, 9))

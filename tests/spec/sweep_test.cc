@@ -108,6 +108,26 @@ TEST(SweepSpecTest, ErrorsNameLineAndSetting) {
               HasSubstr("key \"deployment\" is missing"));
 }
 
+TEST(SweepSpecTest, TheLoadMayGoOnBetweenLevels) {
+  const std::string text = std::string(kSweep);
+  const auto with = [&](const std::string& workload, const std::string& method) {
+    std::string changed = text;
+    changed.replace(changed.find("seed: 7"), 7, workload);
+    changed.replace(changed.find("warmup: 5 s"), 11, method);
+    return read_sweep(parsed(changed), ".");
+  };
+  EXPECT_EQ(with("seed: 7", "warmup: 5 s")->method.between_levels, BetweenLevels::kDrain);
+  EXPECT_EQ(with("seed: 7", "between_levels: continue")->method.between_levels, BetweenLevels::kContinue);
+  EXPECT_THAT(message(with("seed: 7", "between_levels: stop")), HasSubstr("between_levels"));
+  EXPECT_THAT(message(with("seed: 7, trace: {file: t.jsonl}", "between_levels: continue")),
+              AllOf(StartsWith("test.yaml:5: method.between_levels: "), HasSubstr("a replayed trace")));
+  const std::string open =
+      "workload: {arrivals: poisson}\nmethod: {between_levels: continue}\n"
+      "deployment: {workers: {count: 1}}\nmodes: [kv]\nlevels: [20]\n";
+  EXPECT_THAT(message(read_sweep(parsed(open), ".")),
+              AllOf(StartsWith("test.yaml:2: method.between_levels: "), HasSubstr("open arrivals")));
+}
+
 TEST(SweepSpecTest, AConversationMustFitTheModelLength) {
   const auto error = error_with("{count: 3}", "{count: 3, max_model_len: 8000}");
   EXPECT_THAT(error, AllOf(StartsWith("test.yaml:4: workload: "), HasSubstr("max_model_len of worker-0 is 8000"),

@@ -50,6 +50,23 @@ TEST(PlanTest, ModesShareSeedsAndLevelsDoNot) {
   EXPECT_EQ(std::set(of_mode.begin(), of_mode.end()).size(), 3U);
 }
 
+TEST(PlanTest, ALoadThatGoesOnHasTheSeedOfItsLowestLevelAndEndsWithItsRepetition) {
+  auto spec = sweep();
+  spec.method.repetitions = 2;
+  const std::vector<PlannedMode> drained = make_plan(spec);
+  EXPECT_EQ(loads_of(drained[0], spec).size(), 6U);
+  EXPECT_EQ(loads_of(drained[0], spec)[1].size(), 1U);
+  spec.method.between_levels = spec::BetweenLevels::kContinue;
+  const std::vector<PlannedMode> plan = make_plan(spec);
+  const std::uint64_t first = drained[0].levels[0].seed;
+  const std::uint64_t second = drained[0].levels[3].seed;
+  EXPECT_THAT(seeds(plan[0]), ElementsAre(first, first, first, second, second, second));
+  const auto loads = loads_of(plan[1], spec);
+  ASSERT_EQ(loads.size(), 2U);
+  EXPECT_THAT(std::vector(loads[1].begin(), loads[1].end()),
+              ElementsAre(plan[1].levels[3], plan[1].levels[4], plan[1].levels[5]));
+}
+
 TEST(PlanTest, ASeedFollowsFromRunSeedAndConcurrencyAlone) {
   auto other = sweep();
   other.levels = {24};

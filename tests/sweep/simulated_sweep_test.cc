@@ -139,6 +139,38 @@ TEST_F(SimulatedSweepTest, TheNumberOfThreadsChangesNothing) {
   }
 }
 
+TEST_F(SimulatedSweepTest, ALoadThatGoesOnIsStoredLevelByLevelOnAnyNumberOfThreads) {
+  sweep_.method.repetitions = 2;
+  sweep_.method.between_levels = spec::BetweenLevels::kContinue;
+  const results::RunRecord one = stored(run(1));
+  const results::RunRecord four = stored(run(4));
+  ASSERT_EQ(one.levels.size(), 8U);
+  ASSERT_EQ(four.levels.size(), 8U);
+  for (std::size_t i = 0; i < one.levels.size(); ++i) {
+    const results::LevelRecord& level = one.levels[i];
+    EXPECT_EQ(level.concurrency, i % 2 == 0 ? 2U : 6U);
+    EXPECT_EQ(level.seed, one.levels[i / 2 * 2].seed) << "one load";
+    EXPECT_EQ(level.started, TimePoint(std::chrono::seconds(i % 2 == 0 ? 0 : 12)));
+    EXPECT_EQ(level.measure_to, level.started + std::chrono::seconds(12));
+    EXPECT_EQ(level.snapshots.size(), 2U);
+    EXPECT_FALSE(level.turns.empty());
+    for (const workload::TurnSample& turn : level.turns) EXPECT_GE(turn.sent, level.started);
+    ASSERT_EQ(level.turns.size(), four.levels[i].turns.size());
+    for (std::size_t t = 0; t < level.turns.size(); ++t) {
+      EXPECT_EQ(level.turns[t].ended, four.levels[i].turns[t].ended);
+    }
+  }
+  for (std::size_t load = 0; load < 8; load += 2) {
+    std::uint64_t of_turns = 0;
+    std::uint64_t of_workers = 0;
+    for (const std::size_t i : {load, load + 1}) {
+      for (const auto& turn : one.levels[i].turns) of_turns += turn.completion_tokens;
+      for (const auto& worker : one.levels[i].workers) of_workers += worker.generated_tokens;
+    }
+    EXPECT_EQ(of_turns, of_workers) << "over the load, not over each level";
+  }
+}
+
 TEST_F(SimulatedSweepTest, TheGivenFolderIsNotPartOfTheStoredSpecification) {
   SimulatedSweepOptions options;
   options.output_directory = folder_ + "/elsewhere";

@@ -139,6 +139,39 @@ TEST_F(SweepRunnerTest, RepetitionsAreMeasuredOnTheSameDeployment) {
   EXPECT_THAT(progress_, Contains(HasSubstr("kv 2 (2/2): snapshot 2/2")));
 }
 
+TEST_F(SweepRunnerTest, ALoadThatGoesOnNeitherDrainsNorProvesIdlenessBetweenLevels) {
+  sweep_.modes = {RoutingMode::kKv};
+  sweep_.method.between_levels = spec::BetweenLevels::kContinue;
+  const SweepOutcome outcome = run();
+  ASSERT_FALSE(outcome.failure.has_value()) << outcome.failure->message;
+  EXPECT_THAT(script_.calls, ElementsAre("apply kv", "await_ready", "set_routing_mode kv", "await_idle", "collect",  //
+                                         "collect", "collect", "collect",  // the first level
+                                         "collect", "collect", "await_idle", "collect", "stop"));
+  const results::RunRecord run = stored(outcome);
+  ASSERT_EQ(run.levels.size(), 2U);
+  EXPECT_EQ(run.levels[0].seed, run.levels[1].seed);
+  EXPECT_GE(run.levels[1].started, run.levels[0].measure_to);
+  for (const results::LevelRecord& level : run.levels) {
+    EXPECT_EQ(level.snapshots.size(), 2U);
+    EXPECT_FALSE(level.turns.empty());
+    EXPECT_EQ(level.workers.at(0).prefix_query_tokens, 300U) << "from one reading beside the load to the next";
+  }
+  for (const auto& turn : run.levels[0].turns) EXPECT_LT(turn.sent, run.levels[1].started);
+  for (const auto& turn : run.levels[1].turns) EXPECT_GE(turn.sent, run.levels[1].started);
+}
+
+TEST_F(SweepRunnerTest, OfALoadThatGoesOnTheLevelsBeforeAFailureAreKept) {
+  sweep_.method.between_levels = spec::BetweenLevels::kContinue;
+  script_.dies_after_collects = 5;  // the first snapshot of the second level
+  const SweepOutcome outcome = run();
+  ASSERT_TRUE(outcome.failure.has_value());
+  EXPECT_THAT(outcome.failure->message, AllOf(HasSubstr("round_robin 3"), HasSubstr("signal 9")));
+  const results::RunRecord run = stored(outcome);
+  ASSERT_EQ(run.levels.size(), 1U);
+  EXPECT_EQ(run.levels[0].concurrency, 2U);
+  EXPECT_FALSE(run.levels[0].turns.empty());
+}
+
 TEST_F(SweepRunnerTest, ADeadWorkerEndsTheSweepAndKeepsTheFinishedLevels) {
   script_.dies_after_collects = 5;  // the first reading of the second level
   const SweepOutcome outcome = run();

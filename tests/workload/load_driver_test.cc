@@ -54,6 +54,27 @@ TEST(LoadDriver, NeverHasMoreAliveThanTheLimit) {
   EXPECT_FALSE(driver.next_wakeup().has_value());
 }
 
+TEST(LoadDriver, RaisedItAddsConversationsToThoseThatRun) {
+  LoadDriver driver(small_workload(), 4, 1, kStart);
+  EXPECT_EQ(run_until(driver, kStart + seconds(100)).size(), 4U);
+  ASSERT_TRUE(driver.raise(6, kStart + seconds(100)));
+  const std::vector<StartTurn> added = driver.poll(kStart + seconds(100));
+  ASSERT_EQ(added.size(), 2U);
+  EXPECT_EQ(added[0].conversation, ConversationId(4));
+  EXPECT_EQ(added[0].intended, kStart + seconds(100));
+  EXPECT_EQ(driver.in_flight(), 6U);
+  // Those that ran go on with their next turn.
+  EXPECT_EQ(driver.on_turn_finished(ConversationId(0), "r", TurnOutcome::kSucceeded, kStart + seconds(101)).size(), 1U);
+  EXPECT_EQ(driver.raise(5, kStart + seconds(102)).error().code, ErrorCode::kInvalidArgument);
+}
+
+TEST(LoadDriver, OpenArrivalsCannotBeRaised) {
+  spec::WorkloadSpec spec = small_workload();
+  spec.arrivals.kind = spec::ArrivalKind::kPoisson;
+  LoadDriver driver(spec, 60, 1, kStart);
+  EXPECT_EQ(driver.raise(120, kStart).error().code, ErrorCode::kUnsupported);
+}
+
 TEST(LoadDriver, TheNextTurnFollowsTheReplyAtOnceAndCarriesIt) {
   LoadDriver driver(small_workload(), 1, 1, kStart);
   const std::vector<StartTurn> first = driver.poll(kStart);

@@ -81,6 +81,30 @@ TEST(Pacer, HeldBackSlotsBeyondThePlacesAreDroppedAndCounted) {
   EXPECT_EQ(*pacer.next_start(), freed + milliseconds(100));  // slot 101: the schedule itself has not moved
 }
 
+TEST(Pacer, AddedPlacesAreFreeSinceThen) {
+  Pacer pacer(10, 2, kStart);
+  EXPECT_EQ(take_all(pacer, kStart + milliseconds(100)).size(), 2U);
+  // Full until 10 s: of the slots that have passed two may wait, and use two of the three places that come.
+  const TimePoint raised = kStart + seconds(10);
+  pacer.raise(5, raised);
+  EXPECT_EQ(pacer.places(), 5U);
+  EXPECT_EQ(pacer.taken(), 2U);
+  EXPECT_EQ(pacer.dropped_slots(), 97U);
+  EXPECT_EQ(take_all(pacer, raised), (std::vector<TimePoint>{raised, raised}));
+  EXPECT_EQ(*pacer.next_start(), raised + milliseconds(100));  // slot 101
+  EXPECT_TRUE(pacer.try_start(raised + milliseconds(100)).has_value());
+  EXPECT_FALSE(pacer.next_start().has_value());
+}
+
+TEST(Pacer, RaisingByNothingChangesNothing) {
+  Pacer pacer(10, 2, kStart);
+  EXPECT_TRUE(pacer.try_start(kStart).has_value());
+  pacer.raise(2, kStart + seconds(3));
+  EXPECT_EQ(pacer.taken(), 1U);
+  EXPECT_EQ(pacer.dropped_slots(), 0U);
+  EXPECT_EQ(*pacer.next_start(), kStart + milliseconds(100));
+}
+
 TEST(Pacer, LookingMoreOftenChangesNothing) {
   Pacer seldom(7, 3, kStart);
   Pacer often(7, 3, kStart);

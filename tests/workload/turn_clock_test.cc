@@ -52,6 +52,15 @@ TEST(TurnClock, ARoleOnlyChunkIsNotTheFirstToken) {
   EXPECT_TRUE(sample.gaps_ms.empty());
 }
 
+TEST(TurnClock, AnAnswerHasContent) {
+  TurnClock clock(ConversationId(0), 0, at(0));
+  (void)clock.on_chunk("", at(5));
+  clock.on_usage(100, 64, 1);
+  EXPECT_EQ(clock.check_answer().error().message, "the answer had no content");
+  (void)clock.on_chunk("x", at(6));
+  EXPECT_TRUE(clock.check_answer());
+}
+
 TEST(TurnClock, ChunksOfOneReadHaveNoGap) {
   TurnClock clock(ConversationId(0), 0, at(0));
   clock.on_chunk("a", at(10));

@@ -18,8 +18,7 @@ Result<void> AnswerReader::feed(std::string_view bytes, TimePoint at) {
 
 Result<void> AnswerReader::check_whole() const {
   if (!done_) return fail(ErrorCode::kCorrupt, "the stream ended without [DONE]");
-  if (!clock_->has_first_token()) return fail(ErrorCode::kCorrupt, "the answer had no content");
-  return {};
+  return clock_->check_answer();
 }
 
 Result<void> AnswerReader::read_event(std::string_view data, TimePoint at) {

@@ -92,6 +92,16 @@ class ServiceImpl final : public Service, private TurnListener {
     return {};
   }
 
+  [[nodiscard]] Result<void> raise(std::uint32_t concurrency) override {
+    if (!driver_ || driver_->stopped()) return fail(ErrorCode::kInvalidArgument, "not running: start first");
+    KVIST_TRY_VOID(driver_->raise(concurrency, net::now()));
+    concurrency_ = concurrency;
+    monitor_.start();
+    telemetry::log_info(kComponent, fmt::format("raised: {}", describe_load()));
+    poll();
+    return {};
+  }
+
   void stop(bool drain, std::function<void()> stopped) override {
     on_stopped_.push_back(std::move(stopped));
     if (!driver_) return finish_stop();

@@ -28,11 +28,11 @@ struct ServiceOptions {
   Duration window = std::chrono::seconds(60);  ///< of the Summary and the rates
 };
 
-/// How the client itself did since the last start().
+/// How the client itself did since the last start() or raise().
 struct ClientLoad {
   double loop_delay_p99_ms = 0;
   double loop_delay_max_ms = 0;
-  double cpu_seconds = 0;                          ///< of this process since start()
+  double cpu_seconds = 0;                          ///< of this process since then
   std::optional<std::string> refused_starts = {};  ///< how many open arrivals found no room, in words
 };
 
@@ -48,6 +48,9 @@ class Service {
   /// Begins to drive `concurrency` conversations at once; with open arrivals, so many starts per minute.
   /// kInvalidArgument while already running.
   [[nodiscard]] virtual Result<void> start(std::uint32_t concurrency, std::uint64_t seed) = 0;
+  /// More conversations at once, beside those that are running; client_load() counts from now. kInvalidArgument while
+  /// not running or where it would be fewer, kUnsupported where no such number drives the load.
+  [[nodiscard]] virtual Result<void> raise(std::uint32_t concurrency) = 0;
   /// No new turn from now on. With `drain`, turns in flight may end; without, they are cancelled (kAbandoned).
   /// `stopped` is called when nothing is in flight any more.
   virtual void stop(bool drain, std::function<void()> stopped) = 0;

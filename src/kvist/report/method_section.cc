@@ -137,6 +137,13 @@ void add_method(Document& document, const RunAnalysis& analysis) {
                                              : "live: processes, sockets and clocks are "
                                                "real")),
   };
+  if (method.between_levels == spec::BetweenLevels::kContinue) {
+    bullets.items.push_back(
+        item("Between levels:",
+             "the load goes on: after a level's last snapshot conversations are added to those that "
+             "run; a turn belongs to the level in which it was sent, the workers' counters of a "
+             "level reach from one last snapshot to the next"));
+  }
   document.push_back(Heading{2, "Test Methodology"});
   document.push_back(std::move(bullets));
 }

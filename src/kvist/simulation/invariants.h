@@ -26,6 +26,9 @@ class Ledger final : public TurnObserver {
   Ledger(TimePoint measure_from, TimePoint measure_to, std::uint32_t limit)
       : from_(measure_from), to_(measure_to), limit_(limit) {}
 
+  /// From now on.
+  void set_limit(std::uint32_t limit) { limit_ = limit; }
+
   void on_turn_started(TimePoint now) override;
   void on_turn_ended(const workload::TurnSample& sample, TimePoint now) override;
   void on_usage(const Piece& last) override;
@@ -52,7 +55,7 @@ class Ledger final : public TurnObserver {
   TimePoint last_;
   std::uint64_t started_ = 0;
   std::uint64_t ended_ = 0;
-  std::uint64_t peak_ = 0;
+  std::uint64_t excess_ = 0;      // most turns in flight while they were more than the limit
   std::int64_t integral_ns_ = 0;  // of turns in flight over the window
   std::int64_t sojourn_ns_ = 0;   // of all turns within the window
   bool times_in_order_ = true;

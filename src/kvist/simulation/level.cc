@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "kvist/base/check.h"
@@ -32,18 +33,20 @@ std::uint32_t limit_of(const spec::WorkloadSpec& workload, const LevelPlan& plan
   return workload.trace.file.empty() ? workload::most_in_flight(workload, plan.concurrency) : 0;
 }
 
-/// One level from start to drain: what sweep/level_runner.cc does with a live deployment.
-class Level {
+/// One load from its start to its drain, through all its levels: what sweep/level_runner.cc does with a live
+/// deployment.
+class LoadRun {
  public:
-  Level(const spec::SweepSpec& sweep, const LevelPlan& plan, const TurnSink& sink, workload::TurnSource& source)
+  LoadRun(const spec::SweepSpec& sweep, std::span<const LevelPlan> levels, const LevelTurnSink& sink,
+          workload::TurnSource& source)
       : sweep_(sweep),
-        plan_(plan),
+        levels_(levels),
         sink_(sink),
         network_(time_, sweep.simulation),
-        gateway_(sweep.deployment, plan.mode, plan.seed, tokenizer_, time_, network_),
-        measure_from_(TimePoint{} + sweep.method.warmup),
-        measure_to_(measure_from_ + sweep.method.snapshots * sweep.method.snapshot_interval),
-        ledger_(measure_from_, measure_to_, limit_of(sweep.workload, plan)),
+        gateway_(sweep.deployment, levels.front().mode, levels.front().seed, tokenizer_, time_, network_),
+        ledger_(TimePoint{} + sweep.method.warmup,
+                TimePoint{} + static_cast<Duration::rep>(levels.size()) * level_time(sweep.method),
+                limit_of(sweep.workload, levels.front())),
         load_({.request_timeout = sweep.workload.request_timeout,
                .window = sweep.method.window,
                .worker_names = names_of(sweep.deployment.workers),
@@ -52,77 +55,116 @@ class Level {
         source_(source) {}
 
   Result<void> add_workers();
-  Result<LevelOutcome> run();
+  Result<std::vector<LevelOutcome>> run();
 
  private:
+  [[nodiscard]] static Duration level_time(const spec::MethodSpec& method) {
+    return method.warmup + method.snapshots * method.snapshot_interval;
+  }
+  [[nodiscard]] const LevelPlan& plan() const { return levels_[outcomes_.size() - 1]; }
+  [[nodiscard]] LevelOutcome& outcome() { return outcomes_.back(); }
   void dispatch(const Event& event);
+  void begin_level();
+  void end_level();
+  [[nodiscard]] bool is_measured() const { return outcomes_.back().snapshots.size() == sweep_.method.snapshots; }
+  Result<void> go_on();
   void take_snapshot();
   void begin_drain();
   void break_off();
   void read_workers();
   [[nodiscard]] bool over() const;
   Result<void> hand_turns_on(std::size_t at_least);
+  Result<void> hand_on_by_level(std::vector<workload::TurnSample> turns);
   void check_invariants() const;
   void require(const Violation& violation) const;
   void schedule(TimePoint at, EventKind kind) { time_.schedule(at, {.subject = 0, .worker = {}, .kind = kind}); }
 
   const spec::SweepSpec& sweep_;
-  const LevelPlan plan_;
-  const TurnSink& sink_;
+  const std::span<const LevelPlan> levels_;
+  const LevelTurnSink& sink_;
   const text::ByteTokenizer tokenizer_;
   VirtualTime time_;
   Network network_;
   SimulatedGateway gateway_;
   std::vector<SimulatedWorker> workers_;
-  TimePoint measure_from_;
-  TimePoint measure_to_;
   Ledger ledger_;
   SimulatedLoad load_;
   workload::TurnSource& source_;
-  LevelOutcome outcome_;
+  std::vector<LevelOutcome> outcomes_;  // of the levels that have begun; the last is under way
+  std::uint64_t events_before_ = 0;     // the level under way
+  std::uint64_t output_tokens_before_ = 0;
 };
 
-Result<void> Level::add_workers() {
+Result<void> LoadRun::add_workers() {
   workers_.reserve(sweep_.deployment.workers.size());
-  outcome_.workers.reserve(sweep_.deployment.workers.size());
   for (const spec::WorkerSpec& worker : sweep_.deployment.workers) {
     KVIST_TRY(std::unique_ptr<engine::EngineDriver> driver, engine::make_timed_engine(worker, tokenizer_));
     const WorkerId id(static_cast<std::uint32_t>(workers_.size()));
     workers_.emplace_back(id, std::move(driver), tokenizer_, time_, network_);
-    outcome_.workers.push_back({.name = worker.name, .at_snapshots = {}, .total = {}, .timeline = {}});
   }
   return {};
 }
 
-Result<LevelOutcome> Level::run() {
-  outcome_.measure_from = measure_from_;
-  outcome_.measure_to = measure_to_;
-  for (std::uint32_t i = 1; i <= sweep_.method.snapshots; ++i) {
-    schedule(measure_from_ + i * sweep_.method.snapshot_interval, EventKind::kSnapshot);
-  }
+Result<std::vector<LevelOutcome>> LoadRun::run() {
+  begin_level();
   if (sweep_.simulation.timeline_period > Duration::zero()) schedule(time_.now(), EventKind::kTimeline);
   load_.start();
   while (!over()) {
-    KVIST_CHECK(time_.has_next(), fmt::format("seed {}: work is left and nothing will happen any more", plan_.seed));
+    KVIST_CHECK(time_.has_next(), fmt::format("seed {}: work is left and nothing will happen any more", plan().seed));
     dispatch(time_.next());
     KVIST_TRY_VOID(hand_turns_on(kSinkBatch));
+    if (is_measured() && !source_.stopped()) KVIST_TRY_VOID(go_on());
   }
   KVIST_TRY_VOID(hand_turns_on(1));
-  outcome_.ended = time_.now();
-  outcome_.events = time_.events();
-  outcome_.output_tokens = load_.recorder().totals().output_tokens;
-  for (std::size_t i = 0; i < workers_.size(); ++i) {
-    outcome_.workers[i].total = workers_[i].driver().stats();
-    outcome_.steps += outcome_.workers[i].total.steps;
-  }
+  end_level();
   if (auto refused =
           workload::refused_starts(sweep_.workload, source_.dropped_slots(), source_.conversations_started()))
-    outcome_.remarks.push_back(*std::move(refused));
+    outcome().remarks.push_back(*std::move(refused));
   check_invariants();
-  return std::move(outcome_);
+  return std::move(outcomes_);
 }
 
-void Level::dispatch(const Event& event) {
+void LoadRun::begin_level() {
+  LevelOutcome& level = outcomes_.emplace_back();
+  level.started = time_.now();
+  level.measure_from = level.started + sweep_.method.warmup;
+  level.measure_to = level.started + level_time(sweep_.method);
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    WorkerOutcome& worker = level.workers.emplace_back();
+    worker.name = sweep_.deployment.workers[i].name;
+    worker.before = workers_[i].driver().stats();
+  }
+  for (std::uint32_t i = 1; i <= sweep_.method.snapshots; ++i) {
+    schedule(level.measure_from + i * sweep_.method.snapshot_interval, EventKind::kSnapshot);
+  }
+}
+
+void LoadRun::end_level() {
+  LevelOutcome& level = outcome();
+  level.ended = time_.now();
+  level.events = time_.events() - events_before_;
+  level.output_tokens = load_.recorder().totals().output_tokens - output_tokens_before_;
+  events_before_ += level.events;
+  output_tokens_before_ += level.output_tokens;
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    level.workers[i].total = workers_[i].driver().stats();
+    level.steps += level.workers[i].total.steps - level.workers[i].before.steps;
+  }
+}
+
+// The level's last snapshot is taken.
+Result<void> LoadRun::go_on() {
+  if (outcomes_.size() == levels_.size()) {
+    begin_drain();
+    return {};
+  }
+  end_level();
+  begin_level();
+  ledger_.set_limit(limit_of(sweep_.workload, plan()));
+  return load_.raise(plan().concurrency);
+}
+
+void LoadRun::dispatch(const Event& event) {
   switch (event.kind) {
     case EventKind::kLoadWakeup:
       return load_.on_wakeup(event);
@@ -163,43 +205,42 @@ void Level::dispatch(const Event& event) {
   }
 }
 
-void Level::take_snapshot() {
-  outcome_.snapshots.push_back(load_.recorder().snapshot(time_.now(), load_.in_flight()));
+void LoadRun::take_snapshot() {
+  outcome().snapshots.push_back(load_.recorder().snapshot(time_.now(), load_.in_flight()));
   for (std::size_t i = 0; i < workers_.size(); ++i) {
-    outcome_.workers[i].at_snapshots.push_back(workers_[i].driver().stats());
+    outcome().workers[i].at_snapshots.push_back(workers_[i].driver().stats());
   }
-  if (outcome_.snapshots.size() == sweep_.method.snapshots) begin_drain();
 }
 
-void Level::begin_drain() {
+void LoadRun::begin_drain() {
   load_.stop();
   schedule(time_.now() + sweep_.method.drain_timeout, EventKind::kDrainTimeout);
 }
 
-void Level::break_off() {
+void LoadRun::break_off() {
   if (load_.in_flight() == 0) return;
-  outcome_.remarks.push_back(fmt::format("{} turns had not ended {} s after the last snapshot and were broken off",
-                                         load_.in_flight(), to_seconds(sweep_.method.drain_timeout)));
+  outcome().remarks.push_back(fmt::format("{} turns had not ended {} s after the last snapshot and were broken off",
+                                          load_.in_flight(), to_seconds(sweep_.method.drain_timeout)));
   load_.abandon();
 }
 
-void Level::read_workers() {
+void LoadRun::read_workers() {
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     const engine::CoreStats stats = workers_[i].driver().stats();
-    outcome_.workers[i].timeline.push_back(
-        {.at = time_.now(),
-         .running = stats.running,
-         .waiting = stats.waiting,
-         .kv_blocks_used = stats.kv_blocks_used,
-         .evictions = stats.evictions,
-         .preemptions = stats.preemptions,
-         .prefill_backlog_tokens = stats.prefill_backlog_tokens,
-         .step_ms = static_cast<float>(to_milliseconds(workers_[i].take_longest_step()))});
+    WorkerOutcome& worker = outcome().workers[i];
+    worker.timeline.push_back({.at = time_.now(),
+                               .running = stats.running,
+                               .waiting = stats.waiting,
+                               .kv_blocks_used = stats.kv_blocks_used,
+                               .evictions = stats.evictions - worker.before.evictions,
+                               .preemptions = stats.preemptions - worker.before.preemptions,
+                               .prefill_backlog_tokens = stats.prefill_backlog_tokens,
+                               .step_ms = static_cast<float>(to_milliseconds(workers_[i].take_longest_step()))});
   }
   schedule(time_.now() + sweep_.simulation.timeline_period, EventKind::kTimeline);
 }
 
-bool Level::over() const {
+bool LoadRun::over() const {
   if (!source_.stopped() || load_.in_flight() > 0 || !gateway_.idle() || network_.in_transit() > 0) return false;
   for (const SimulatedWorker& worker : workers_) {
     if (!worker.idle()) return false;
@@ -207,35 +248,63 @@ bool Level::over() const {
   return true;
 }
 
-Result<void> Level::hand_turns_on(std::size_t at_least) {
+Result<void> LoadRun::hand_turns_on(std::size_t at_least) {
   if (load_.recorder().kept_samples() < at_least) return {};
-  return sink_(load_.recorder().take_samples());
+  if (levels_.size() == 1) return sink_(0, load_.recorder().take_samples());
+  return hand_on_by_level(load_.recorder().take_samples());
 }
 
-void Level::check_invariants() const {
+Result<void> LoadRun::hand_on_by_level(std::vector<workload::TurnSample> turns) {
+  std::vector<std::vector<workload::TurnSample>> of_level(outcomes_.size());
+  for (workload::TurnSample& turn : turns) {
+    const auto next = std::ranges::upper_bound(outcomes_, turn.sent, {}, &LevelOutcome::started);
+    of_level[static_cast<std::size_t>(next - outcomes_.begin()) - 1].push_back(std::move(turn));
+  }
+  for (std::size_t level = 0; level < of_level.size(); ++level) {
+    if (!of_level[level].empty()) KVIST_TRY_VOID(sink_(level, std::move(of_level[level])));
+  }
+  return {};
+}
+
+void LoadRun::check_invariants() const {
   require(ledger_.check());
   for (const SimulatedWorker& worker : workers_) require(check_drained(worker));
   require(check_drained(gateway_, workers_));
   require(check_tokens(ledger_, workers_));
 }
 
-void Level::require(const Violation& violation) const {
-  KVIST_CHECK(!violation, fmt::format("simulation of {} at {} users, seed {}: {}", spec::to_string(plan_.mode),
-                                      plan_.concurrency, plan_.seed, *violation));
+void LoadRun::require(const Violation& violation) const {
+  KVIST_CHECK(!violation, fmt::format("simulation of {} at {} users, seed {}: {}", spec::to_string(plan().mode),
+                                      plan().concurrency, plan().seed, *violation));
 }
 
 }  // namespace
 
-Result<LevelOutcome> simulate_level(const spec::SweepSpec& sweep, const LevelPlan& level, const TurnSink& sink,
-                                    std::unique_ptr<workload::TurnSource> source) {
+Result<std::vector<LevelOutcome>> simulate_levels(const spec::SweepSpec& sweep, std::span<const LevelPlan> levels,
+                                                  const LevelTurnSink& sink,
+                                                  std::unique_ptr<workload::TurnSource> source) {
+  KVIST_CHECK(!levels.empty(), "at least one level");
+  for (const LevelPlan& level : levels) {
+    KVIST_CHECK(level.mode == levels.front().mode && level.seed == levels.front().seed, "levels of one load");
+  }
   if (!source) {
     KVIST_TRY_VOID(workload::check_workload(sweep.workload));
-    if (level.concurrency == 0) return fail(ErrorCode::kInvalidArgument, "concurrency: expected at least 1");
-    source = std::make_unique<workload::LoadDriver>(sweep.workload, level.concurrency, level.seed, TimePoint{});
+    if (levels.front().concurrency == 0) return fail(ErrorCode::kInvalidArgument, "concurrency: expected at least 1");
+    source = std::make_unique<workload::LoadDriver>(sweep.workload, levels.front().concurrency, levels.front().seed,
+                                                    TimePoint{});
   }
-  Level run(sweep, level, sink, *source);
+  LoadRun run(sweep, levels, sink, *source);
   KVIST_TRY_VOID(run.add_workers());
   return run.run();
+}
+
+Result<LevelOutcome> simulate_level(const spec::SweepSpec& sweep, const LevelPlan& level, const TurnSink& sink,
+                                    std::unique_ptr<workload::TurnSource> source) {
+  const LevelTurnSink only = [&sink](std::size_t, std::vector<workload::TurnSample> turns) {
+    return sink(std::move(turns));
+  };
+  KVIST_TRY(std::vector<LevelOutcome> outcomes, simulate_levels(sweep, {&level, 1}, only, std::move(source)));
+  return std::move(outcomes.front());
 }
 
 }  // namespace kvist::simulation

@@ -1,9 +1,10 @@
-// One concurrency level in one mode, in virtual time: what goes in and what comes out.
+// Concurrency levels in one mode, in virtual time: what goes in and what comes out.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -41,16 +42,18 @@ struct WorkerReading {
 /// One worker over the level.
 struct WorkerOutcome {
   std::string name;
+  engine::CoreStats before = {};                ///< when the level began
   std::vector<engine::CoreStats> at_snapshots;  ///< one reading per snapshot, as a live sweep scrapes them
-  engine::CoreStats total;                      ///< when everything in flight had ended
+  engine::CoreStats total;                      ///< when it ended: everything in flight had, or the next one began
   std::vector<WorkerReading> timeline;
 };
 
-/// What one level brought. Times are virtual, the level starts at TimePoint{}.
+/// What one level brought. Times are virtual, its load starts at TimePoint{}.
 struct LevelOutcome {
+  TimePoint started;
   TimePoint measure_from;
   TimePoint measure_to;
-  TimePoint ended;  ///< everything in flight had ended
+  TimePoint ended;  ///< everything in flight had, or the next level began
   std::vector<workload::Snapshot> snapshots;
   std::vector<WorkerOutcome> workers;
   std::vector<std::string> remarks;
@@ -70,5 +73,17 @@ using TurnSink = std::function<Result<void>(std::vector<workload::TurnSample> tu
 [[nodiscard]] Result<LevelOutcome> simulate_level(const spec::SweepSpec& sweep, const LevelPlan& level,
                                                   const TurnSink& sink,
                                                   std::unique_ptr<workload::TurnSource> source = nullptr);
+
+/// The same for levels of a load that goes on from one to the next.
+using LevelTurnSink = std::function<Result<void>(std::size_t level, std::vector<workload::TurnSample> turns)>;
+
+/// Simulates several levels of one mode as one load on one deployment (spec::BetweenLevels::kContinue): after the last
+/// snapshot of each but the last, more conversations join those that run, and the next level begins with its warm-up.
+/// A turn belongs to the level in which it was sent; the sink gets each level's in the order of their end. Requires
+/// at least one level, all of one mode and seed, in ascending order. All else is as for simulate_level().
+[[nodiscard]] Result<std::vector<LevelOutcome>> simulate_levels(const spec::SweepSpec& sweep,
+                                                                std::span<const LevelPlan> levels,
+                                                                const LevelTurnSink& sink,
+                                                                std::unique_ptr<workload::TurnSource> source = nullptr);
 
 }  // namespace kvist::simulation

@@ -40,6 +40,12 @@ void SimulatedLoad::poll() {
   arm();
 }
 
+Result<void> SimulatedLoad::raise(std::uint32_t concurrency) {
+  KVIST_TRY_VOID(source_->raise(concurrency, time_->now()));
+  poll();
+  return {};
+}
+
 void SimulatedLoad::arm() {
   const std::optional<TimePoint> wakeup = source_->next_wakeup();
   if (wakeup == armed_) return;
@@ -120,8 +126,8 @@ void SimulatedLoad::take_head(const AnswerHead& head) {
 
 void SimulatedLoad::take_end(TurnId id, Turn& turn, const Piece& piece) {
   turn.clock.on_usage(piece.prompt_tokens, piece.cached_tokens, piece.completion_tokens);
-  if (turn.clock.has_first_token()) return finish(id, TurnOutcome::kSucceeded, "");
-  finish(id, TurnOutcome::kFailed, "the answer had no content");  // as loadgen::AnswerReader::check_whole()
+  const Result<void> answer = turn.clock.check_answer();
+  finish(id, answer ? TurnOutcome::kSucceeded : TurnOutcome::kFailed, answer ? "" : answer.error().message);
 }
 
 void SimulatedLoad::on_refusal(const Refusal& refusal) {

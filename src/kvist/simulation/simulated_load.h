@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "kvist/base/error.h"
 #include "kvist/base/time.h"
 #include "kvist/simulation/deadlines.h"
 #include "kvist/simulation/messages.h"
@@ -46,6 +47,8 @@ class SimulatedLoad {
                 TurnObserver& observer);
 
   void start() { poll(); }
+  /// See workload::TurnSource::raise(); the turns this brings go out at once.
+  [[nodiscard]] Result<void> raise(std::uint32_t concurrency);
   /// No new turn begins from here on.
   void stop() { source_->stop(); }
   /// Breaks off what is in flight, as abandoned. Requires stop().

@@ -1,6 +1,7 @@
 #include "kvist/spec/sweep.h"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -15,6 +16,9 @@ namespace {
 
 constexpr std::uint32_t kMaxLevel = 100'000;
 
+constexpr std::array kBetweenLevelsWords = {Word{"drain", BetweenLevels::kDrain},
+                                            Word{"continue", BetweenLevels::kContinue}};
+
 Result<MethodSpec> read_method(const YamlNode& node) {
   MethodSpec m;
   KVIST_TRY_VOID(read_field(node, "warmup", m.warmup, Duration(0)));
@@ -24,6 +28,7 @@ Result<MethodSpec> read_method(const YamlNode& node) {
   KVIST_TRY_VOID(read_field(node, "drain_timeout", m.drain_timeout, std::chrono::milliseconds(10)));
   KVIST_TRY_VOID(read_field(node, "max_error_pct", m.max_error_pct, 0.0, 100.0));
   KVIST_TRY_VOID(read_field(node, "repetitions", m.repetitions, 1, 10'000));
+  KVIST_TRY_VOID(read_word(node, "between_levels", kBetweenLevelsWords, m.between_levels));
   KVIST_TRY_VOID(node.finish());
   if (m.window > m.snapshot_interval) {
     const auto given = node.get("window") ? node.get("window") : node.get("snapshot_interval");
@@ -121,6 +126,18 @@ Result<std::vector<std::uint32_t>> read_levels(const YamlNode& sweep, const Swee
   return read_levels(sweep, kMaxLevel);
 }
 
+/// Only a number of conversations at once can be raised while they run.
+Result<void> check_between_levels(const YamlNode& sweep, const SweepSpec& spec) {
+  if (spec.method.between_levels == BetweenLevels::kDrain) return {};
+  const bool replays = !spec.workload.trace.file.empty();
+  if (!replays && !spec.workload.arrivals.is_open()) return {};
+  return std::unexpected(
+      sweep.get("method")
+          ->get("between_levels")
+          ->error(fmt::format("\"continue\" raises the number of conversations at once, which {} does not know",
+                              replays ? "a replayed trace" : "a load of open arrivals")));
+}
+
 /// A request that no worker can ever hold would fail in every level: say so before anything is started.
 Result<void> check_lengths(const YamlNode& sweep, const SweepSpec& spec) {
   if (!spec.workload.trace.file.empty()) return {};  // its requests say themselves how long they are
@@ -163,6 +180,7 @@ Result<SweepSpec> read_sweep(const YamlNode& node, const std::string& base_direc
   KVIST_TRY(sweep.modes, read_modes(node));
   KVIST_TRY(sweep.levels, read_levels(node, sweep));
   KVIST_TRY_VOID(check_lengths(node, sweep));
+  KVIST_TRY_VOID(check_between_levels(node, sweep));
   return sweep;
 }
 
@@ -174,7 +192,8 @@ std::string to_yaml(const SweepSpec& sweep) {
   out.begin_map("method").field("warmup", sweep.method.warmup).field("snapshots", sweep.method.snapshots);
   out.field("snapshot_interval", sweep.method.snapshot_interval).field("window", sweep.method.window);
   out.field("drain_timeout", sweep.method.drain_timeout).field("max_error_pct", sweep.method.max_error_pct);
-  out.field("repetitions", sweep.method.repetitions).end_map();
+  out.field("repetitions", sweep.method.repetitions);
+  out.field("between_levels", word_of(kBetweenLevelsWords, sweep.method.between_levels)).end_map();
   write_simulation(out, sweep.simulation);
   std::vector<std::string_view> modes;
   modes.reserve(sweep.modes.size());

@@ -15,6 +15,12 @@
 
 namespace kvist::spec {
 
+/// What happens between a level and the next higher one of the same mode.
+enum class BetweenLevels {
+  kDrain,     ///< the load stops, what is in flight ends, the next level begins with other conversations
+  kContinue,  ///< one load for all levels: after a level's last snapshot more conversations join those running
+};
+
 /// The published method: warm up, then `snapshots` snapshots one `snapshot_interval` apart (the first one interval
 /// after the warm-up), quantiles and rates over the last `window` at each, the snapshots averaged.
 struct MethodSpec {
@@ -25,6 +31,7 @@ struct MethodSpec {
   Duration drain_timeout = std::chrono::seconds(120);  ///< for requests in flight after the last snapshot
   double max_error_pct = 5;                            ///< a level above it is marked as excluded
   std::uint32_t repetitions = 1;                       ///< each level so often, each time with another seed
+  BetweenLevels between_levels = BetweenLevels::kDrain;
 
   bool operator==(const MethodSpec&) const = default;
 };

@@ -43,41 +43,74 @@ std::string hit_rate(const std::vector<results::WorkerLevelRecord>& workers) {
 
 }  // namespace
 
-Result<results::LevelRecord> LevelRunner::run(const PlannedLevel& level) {
-  level_ = level;
+Result<void> LevelRunner::run(std::span<const PlannedLevel> levels, const KeepLevel& keep) {
+  measured_.clear();
   readings_ = {};
-  results::LevelRecord record;
+  Result<void> done = measure(levels);
+  if (!done) {
+    const std::string where =
+        describe(measured_.empty() ? levels.front() : measured_.back().level, method_.repetitions);
+    // Nothing may go on driving load into whatever comes next.
+    (void)await(load_.stop(false), deploy::Until::after(kCancelTimeout, {}));
+    // The error that came first is the one to be told.
+    (void)hand_on(measured_.empty() ? 0 : measured_.size() - 1, keep);
+    return std::unexpected(std::move(done).error().in(where));
+  }
+  return hand_on(measured_.size(), keep);
+}
+
+Result<void> LevelRunner::measure(std::span<const PlannedLevel> levels) {
+  KVIST_TRY_VOID(await_idle());
+  KVIST_TRY(readings_.before, deployer_.collect());
+  for (const PlannedLevel& level : levels) {
+    KVIST_TRY_VOID(begin(level));
+    results::LevelRecord& record = measured_.back().record;
+    KVIST_TRY_VOID(take_snapshots(record));
+    KVIST_TRY(measured_.back().client_load, load_.client_load());
+    measured_.back().client_time = net::now() - record.started;
+    if (const auto& refused = measured_.back().client_load.refused_starts) record.remarks.push_back(*refused);
+    if (measured_.size() == levels.size()) {
+      KVIST_TRY_VOID(drain(record));
+      KVIST_TRY_VOID(await_idle());
+    }
+    KVIST_TRY(readings_.after, deployer_.collect());
+    record.workers = summarise_workers(readings_, record.remarks);
+    readings_ = {.before = std::move(readings_.after), .during = {}, .after = {}};
+  }
+  return {};
+}
+
+Result<void> LevelRunner::begin(const PlannedLevel& level) {
+  const bool is_first = measured_.empty();
+  measured_.push_back({.level = level, .record = {}, .client_load = {}});
+  results::LevelRecord& record = measured_.back().record;
   record.mode = level.mode;
   record.concurrency = level.concurrency;
   record.repetition = level.repetition;
   record.seed = level.seed;
-  auto measured = measure(level, record);
-  if (!measured) {
-    // Nothing may go on driving load into whatever comes next.
-    (void)await(load_.stop(false), deploy::Until::after(kCancelTimeout, {}));
-    return std::unexpected(std::move(measured).error());
-  }
-  return record;
-}
-
-Result<void> LevelRunner::measure(const PlannedLevel& level, results::LevelRecord& record) {
-  KVIST_TRY_VOID(await_idle());
-  KVIST_TRY(readings_.before, deployer_.collect());
   record.started_utc = utc_now();
   record.started = net::now();
-  KVIST_TRY_VOID(load_.start(level.concurrency, level.seed));
-  KVIST_TRY_VOID(take_snapshots(record));
-  KVIST_TRY(client_load_, load_.client_load());
-  client_time_ = net::now() - record.started;
-  if (client_load_.refused_starts) record.remarks.push_back(*client_load_.refused_starts);
-  KVIST_TRY_VOID(drain(record));
-  KVIST_TRY_VOID(await_idle());
-  KVIST_TRY(readings_.after, deployer_.collect());
-  KVIST_TRY(record.turns, load_.take_samples());
-  record.workers = summarise_workers(readings_, record.remarks);
-  record.client = summarise_client(client_load_, client_time_, record.turns);
-  say(fmt::format("done: {} turns, {} failed, KV hit rate {}", record.turns.size(),
-                  count(record.turns, workload::TurnOutcome::kFailed), hit_rate(record.workers)));
+  return is_first ? load_.start(level.concurrency, level.seed) : load_.raise(level.concurrency);
+}
+
+Result<void> LevelRunner::hand_on(std::size_t complete, const KeepLevel& keep) {
+  if (complete == 0) return {};
+  KVIST_TRY(std::vector<workload::TurnSample> turns, load_.take_samples());
+  for (workload::TurnSample& turn : turns) {
+    // One that was never sent has the instant at which it should have been.
+    const TimePoint sent = turn.sent == TimePoint{} ? turn.intended : turn.sent;
+    const auto is_of = [sent](const Measured& measured) { return measured.record.started <= sent; };
+    const auto level = std::ranges::find_if(measured_.rbegin(), measured_.rend(), is_of);
+    (level == measured_.rend() ? measured_.front() : *level).record.turns.push_back(std::move(turn));
+  }
+  for (Measured& measured : std::span(measured_).first(complete)) {
+    results::LevelRecord& record = measured.record;
+    record.client = summarise_client(measured.client_load, measured.client_time, record.turns);
+    progress_(fmt::format("{}: done: {} turns, {} failed, KV hit rate {}",
+                          describe(measured.level, method_.repetitions), record.turns.size(),
+                          count(record.turns, workload::TurnOutcome::kFailed), hit_rate(record.workers)));
+    KVIST_TRY_VOID(keep(record));
+  }
   return {};
 }
 
@@ -144,7 +177,7 @@ Result<void> LevelRunner::sleep_until(TimePoint when) {
 }
 
 void LevelRunner::say(std::string_view what) const {
-  progress_(fmt::format("{}: {}", describe(level_, method_.repetitions), what));
+  progress_(fmt::format("{}: {}", describe(measured_.back().level, method_.repetitions), what));
 }
 
 }  // namespace kvist::sweep

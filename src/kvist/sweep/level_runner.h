@@ -1,9 +1,11 @@
-// Measures one level on a running deployment.
+// Measures levels on a running deployment.
 #pragma once
 
 #include <functional>
+#include <span>
 #include <stop_token>
 #include <string_view>
+#include <vector>
 
 #include "kvist/base/error.h"
 #include "kvist/deploy/deployer.h"
@@ -18,6 +20,9 @@ namespace kvist::sweep {
 /// One line of what is going on.
 using Progress = std::function<void(std::string_view line)>;
 
+/// What becomes of a finished record.
+using KeepLevel = std::function<Result<void>(const results::LevelRecord& record)>;
+
 /// The published method, once: prove that nothing is in flight, read the counters, drive load, warm up, take the
 /// snapshots, let the turns in flight end, prove idleness again, read the counters again. Refers to its parts, which
 /// must outlive it. Blocks; one thread.
@@ -27,11 +32,25 @@ class LevelRunner {
               std::stop_token stop)
       : deployer_(deployer), load_(load), method_(method), progress_(std::move(progress)), stop_(std::move(stop)) {}
 
-  /// On an error, and on kCancelled after a request to stop, no load is driven any more.
-  [[nodiscard]] Result<results::LevelRecord> run(const PlannedLevel& level);
+  /// One load through all `levels`, in ascending order: from one to the next nothing drains, conversations are added,
+  /// and the counters are read beside the running load. A turn belongs to the level in which it was sent. On an error,
+  /// and on kCancelled after a request to stop, no load is driven any more; the levels before that during which it
+  /// happened are kept all the same, what they had in flight as abandoned.
+  [[nodiscard]] Result<void> run(std::span<const PlannedLevel> levels, const KeepLevel& keep);
 
  private:
-  [[nodiscard]] Result<void> measure(const PlannedLevel& level, results::LevelRecord& record);
+  /// A level whose turns are not all known yet.
+  struct Measured {
+    PlannedLevel level;
+    results::LevelRecord record;
+    loadgen::ClientLoad client_load;
+    Duration client_time{};  // what client_load covers
+  };
+
+  [[nodiscard]] Result<void> measure(std::span<const PlannedLevel> levels);
+  [[nodiscard]] Result<void> begin(const PlannedLevel& level);
+  /// Gives the turns to their levels, and the first `complete` of these to `keep`.
+  [[nodiscard]] Result<void> hand_on(std::size_t complete, const KeepLevel& keep);
   [[nodiscard]] Result<void> take_snapshots(results::LevelRecord& record);
   [[nodiscard]] Result<void> take_snapshot(results::LevelRecord& record);
   [[nodiscard]] Result<void> drain(results::LevelRecord& record);
@@ -44,10 +63,8 @@ class LevelRunner {
   const spec::MethodSpec& method_;
   Progress progress_;
   std::stop_token stop_;
-  PlannedLevel level_;  // under way
-  WorkerReadings readings_;
-  loadgen::ClientLoad client_load_;
-  Duration client_time_{};  // what client_load_ covers
+  std::vector<Measured> measured_;  // the last is under way
+  WorkerReadings readings_;         // of the level under way
 };
 
 }  // namespace kvist::sweep

@@ -47,6 +47,11 @@ Result<void> LoadGenerator::start(std::uint32_t concurrency, std::uint64_t seed)
   return started;
 }
 
+Result<void> LoadGenerator::raise(std::uint32_t concurrency) {
+  KVIST_TRY(Result<void> raised, on_loop([=, this] { return service_->raise(concurrency); }));
+  return raised;
+}
+
 std::future<void> LoadGenerator::stop(bool drain) {
   const auto promise = std::make_shared<std::promise<void>>();
   loop_.post([this, promise, drain] { service_->stop(drain, [promise] { promise->set_value(); }); });

@@ -23,6 +23,8 @@ class LoadGenerator {
   LoadGenerator& operator=(const LoadGenerator&) = delete;
 
   [[nodiscard]] Result<void> start(std::uint32_t concurrency, std::uint64_t seed);
+  /// See loadgen::Service::raise().
+  [[nodiscard]] Result<void> raise(std::uint32_t concurrency);
   /// The future is ready when nothing is in flight any more.
   [[nodiscard]] std::future<void> stop(bool drain);
   [[nodiscard]] Result<std::uint32_t> in_flight();

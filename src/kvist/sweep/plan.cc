@@ -20,15 +20,27 @@ std::vector<PlannedMode> make_plan(const spec::SweepSpec& sweep) {
   for (const spec::RoutingMode mode : sweep.modes) {
     PlannedMode& planned = plan.emplace_back(PlannedMode{.mode = mode, .levels = {}});
     for (std::uint32_t repetition = 0; repetition < sweep.method.repetitions; ++repetition) {
+      const bool goes_on = sweep.method.between_levels == spec::BetweenLevels::kContinue;
       for (const std::uint32_t concurrency : sweep.levels) {
+        const std::uint32_t seeding = goes_on ? sweep.levels.front() : concurrency;
         planned.levels.push_back({.mode = mode,
                                   .concurrency = concurrency,
                                   .repetition = repetition,
-                                  .seed = seed_of(sweep.workload.seed, concurrency, repetition)});
+                                  .seed = seed_of(sweep.workload.seed, seeding, repetition)});
       }
     }
   }
   return plan;
+}
+
+std::vector<std::span<const PlannedLevel>> loads_of(const PlannedMode& mode, const spec::SweepSpec& sweep) {
+  const bool goes_on = sweep.method.between_levels == spec::BetweenLevels::kContinue;
+  const std::size_t size = goes_on ? sweep.levels.size() : 1;
+  std::vector<std::span<const PlannedLevel>> loads;
+  for (std::size_t first = 0; first < mode.levels.size(); first += size) {
+    loads.push_back(std::span(mode.levels).subspan(first, size));
+  }
+  return loads;
 }
 
 std::string describe(const PlannedLevel& level, std::uint32_t repetitions) {

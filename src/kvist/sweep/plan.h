@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -28,9 +29,14 @@ struct PlannedMode {
   std::vector<PlannedLevel> levels;
 };
 
+/// The levels of a mode that one load runs through: each alone, or, where the load goes on (spec::BetweenLevels), all
+/// of a repetition. In the order of the plan.
+[[nodiscard]] std::vector<std::span<const PlannedLevel>> loads_of(const PlannedMode& mode,
+                                                                  const spec::SweepSpec& sweep);
+
 /// Modes in the order of the specification, each over all repetitions of all levels. The seed of a level follows from
 /// the run's seed, its concurrency and its repetition alone: every mode drives the same conversations, every level and
-/// every repetition others.
+/// every repetition others. Where the load goes on from level to level, all have the seed of the lowest.
 [[nodiscard]] std::vector<PlannedMode> make_plan(const spec::SweepSpec& sweep);
 
 /// "kv 24", and where a level is measured more than once "kv 24 (2/5)": how progress lines and errors name a level.

@@ -35,7 +35,7 @@ WorkerReadings readings_of(const simulation::LevelOutcome& outcome) {
   readings.during.resize(outcome.snapshots.size());
   for (const simulation::WorkerOutcome& worker : outcome.workers) {
     KVIST_CHECK(worker.at_snapshots.size() == outcome.snapshots.size(), "a reading per snapshot");
-    readings.before.push_back(metrics_of(worker.name, {}));
+    readings.before.push_back(metrics_of(worker.name, worker.before));
     readings.after.push_back(metrics_of(worker.name, worker.total));
     for (std::size_t i = 0; i < worker.at_snapshots.size(); ++i) {
       readings.during[i].push_back(metrics_of(worker.name, worker.at_snapshots[i]));
@@ -72,6 +72,7 @@ results::LevelRecord record_of(const spec::SweepSpec& sweep, const PlannedLevel&
   record.concurrency = level.concurrency;
   record.repetition = level.repetition;
   record.seed = level.seed;
+  record.started = outcome.started;
   record.measure_from = outcome.measure_from;
   record.measure_to = outcome.measure_to;
   record.snapshots = outcome.snapshots;

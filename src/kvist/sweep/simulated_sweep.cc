@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -24,10 +25,22 @@
 namespace kvist::sweep {
 namespace {
 
-std::vector<PlannedLevel> levels_of(const std::vector<PlannedMode>& plan) {
-  std::vector<PlannedLevel> levels;
-  for (const PlannedMode& mode : plan) levels.insert(levels.end(), mode.levels.begin(), mode.levels.end());
-  return levels;
+/// Levels that one load runs through.
+struct PlannedLoad {
+  std::size_t position = 0;  ///< of its first level in the whole plan
+  std::span<const PlannedLevel> levels;
+};
+
+std::vector<PlannedLoad> loads_of(const std::vector<PlannedMode>& plan, const spec::SweepSpec& sweep) {
+  std::vector<PlannedLoad> loads;
+  std::size_t position = 0;
+  for (const PlannedMode& mode : plan) {
+    for (const std::span<const PlannedLevel> levels : loads_of(mode, sweep)) {
+      loads.push_back({.position = position, .levels = levels});
+      position += levels.size();
+    }
+  }
+  return loads;
 }
 
 /// What a line of progress says about a level, counted as its turns pass.
@@ -49,14 +62,18 @@ struct TurnCounts {
 class SimulatedSweep {
  public:
   SimulatedSweep(const spec::SweepSpec& sweep, ResolvedSweep resolved, const SimulatedSweepOptions& options)
-      : sweep_(sweep), resolved_(std::move(resolved)), options_(options), levels_(levels_of(make_plan(sweep))) {
-    outcome_.sweep.levels_planned = levels_.size();
+      : sweep_(sweep),
+        resolved_(std::move(resolved)),
+        options_(options),
+        plan_(make_plan(sweep)),
+        loads_(loads_of(plan_, sweep)) {
+    for (const PlannedLoad& load : loads_) outcome_.sweep.levels_planned += load.levels.size();
   }
 
   Result<SimulatedSweepOutcome> run() {
     KVIST_TRY_VOID(prepare());
     const TimePoint begun = net::now();
-    for_each_index(levels_.size(), options_.threads, [this](std::size_t i) { simulate(i); });
+    for_each_index(loads_.size(), options_.threads, [this](std::size_t i) { simulate(loads_[i]); });
     outcome_.speed.wall_s = to_seconds(net::now() - begun);
     auto reported = report();
     if (!reported && !outcome_.sweep.failure) outcome_.sweep.failure = std::move(reported).error();
@@ -79,42 +96,51 @@ class SimulatedSweep {
   }
 
   /// On one of several threads.
-  void simulate(std::size_t position) {
+  void simulate(const PlannedLoad& load) {
     if (given_up_) return;
     const double begun_s = thread_cpu_seconds();
-    TurnCounts counts;
-    const auto done = simulate_and_store(position, counts);
+    std::vector<TurnCounts> counts(load.levels.size());
+    const auto done = simulate_and_store(load, counts);
     const double cpu_s = thread_cpu_seconds() - begun_s;
     const std::scoped_lock lock(mutex_);
-    if (!done) return note_failure(position, done.error());
-    note_success(position, *done, counts, cpu_s);
+    if (!done) return note_failure(load, done.error());
+    outcome_.speed.cpu_s += cpu_s;
+    for (std::size_t i = 0; i < done->size(); ++i) {
+      note_success(load.levels[i], (*done)[i], counts[i], cpu_s / static_cast<double>(done->size()));
+    }
   }
 
-  Result<simulation::LevelOutcome> simulate_and_store(std::size_t position, TurnCounts& counts) {
-    const PlannedLevel& level = levels_[position];
-    KVIST_TRY(const std::int64_t id, begin_level(position));
-    const auto sink = [&](std::vector<workload::TurnSample> turns) -> Result<void> {
+  Result<std::vector<simulation::LevelOutcome>> simulate_and_store(const PlannedLoad& load,
+                                                                   std::vector<TurnCounts>& counts) {
+    std::vector<std::int64_t> ids;
+    std::vector<simulation::LevelPlan> levels;
+    for (std::size_t i = 0; i < load.levels.size(); ++i) {
+      const PlannedLevel& level = load.levels[i];
+      KVIST_TRY(const std::int64_t id, begin_level(load.position + i, level));
+      ids.push_back(id);
+      levels.push_back({.mode = level.mode, .concurrency = level.concurrency, .seed = level.seed});
+    }
+    const auto sink = [&](std::size_t level, std::vector<workload::TurnSample> turns) -> Result<void> {
       if (given_up_) return fail(ErrorCode::kCancelled, "another level failed");
       if (options_.stop.stop_requested()) return fail(ErrorCode::kCancelled, "interrupted");
-      counts.add(turns);
+      counts[level].add(turns);
       const std::scoped_lock lock(mutex_);
-      return store_->add_turns(id, turns);
+      return store_->add_turns(ids[level], turns);
     };
-    KVIST_TRY(auto source,
-              workload::make_turn_source(sweep_.workload, resolved_.input, level.concurrency, level.seed, TimePoint{}));
-    KVIST_TRY(simulation::LevelOutcome outcome,
-              simulation::simulate_level(resolved_.spec,
-                                         {.mode = level.mode, .concurrency = level.concurrency, .seed = level.seed},
-                                         sink, std::move(source)));
-    const results::LevelRecord record = record_of(resolved_.spec, level, outcome);
-    const std::scoped_lock lock(mutex_);
-    KVIST_TRY_VOID(store_->finish_level(id, record));
-    return outcome;
+    KVIST_TRY(auto source, workload::make_turn_source(sweep_.workload, resolved_.input, levels.front().concurrency,
+                                                      levels.front().seed, TimePoint{}));
+    KVIST_TRY(std::vector<simulation::LevelOutcome> outcomes,
+              simulation::simulate_levels(resolved_.spec, levels, sink, std::move(source)));
+    for (std::size_t i = 0; i < outcomes.size(); ++i) {
+      const results::LevelRecord record = record_of(resolved_.spec, load.levels[i], outcomes[i]);
+      const std::scoped_lock lock(mutex_);
+      KVIST_TRY_VOID(store_->finish_level(ids[i], record));
+    }
+    return outcomes;
   }
 
-  Result<std::int64_t> begin_level(std::size_t position) {
+  Result<std::int64_t> begin_level(std::size_t position, const PlannedLevel& level) {
     if (options_.stop.stop_requested()) return fail(ErrorCode::kCancelled, "interrupted");
-    const PlannedLevel& level = levels_[position];
     results::LevelRecord head;
     head.mode = level.mode;
     head.concurrency = level.concurrency;
@@ -125,26 +151,25 @@ class SimulatedSweep {
   }
 
   /// Of several failures the one of the earliest level counts, and none that only follows from another.
-  void note_failure(std::size_t position, Error error) {
+  void note_failure(const PlannedLoad& load, Error error) {
     const bool follows = given_up_ && error.code == ErrorCode::kCancelled;
     given_up_ = true;
-    if (follows || (outcome_.sweep.failure && failed_at_ < position)) return;
-    failed_at_ = position;
-    outcome_.sweep.failure = std::move(error).in(describe(levels_[position], sweep_.method.repetitions));
+    if (follows || (outcome_.sweep.failure && failed_at_ < load.position)) return;
+    failed_at_ = load.position;
+    outcome_.sweep.failure = std::move(error).in(describe(load.levels.front(), sweep_.method.repetitions));
   }
 
-  void note_success(std::size_t position, const simulation::LevelOutcome& done, const TurnCounts& counts,
+  void note_success(const PlannedLevel& level, const simulation::LevelOutcome& done, const TurnCounts& counts,
                     double cpu_s) {
     ++outcome_.sweep.levels_done;
-    const double simulated_s = to_seconds(done.ended - TimePoint{});
+    const double simulated_s = to_seconds(done.ended - done.started);
     SimulationSpeed& speed = outcome_.speed;
     speed.simulated_s += simulated_s;
     speed.output_tokens += done.output_tokens;
     speed.steps += done.steps;
     speed.events += done.events;
-    speed.cpu_s += cpu_s;
     options_.progress(fmt::format("{}: {} turns, {} failed{}, {:.0f} s in {:.2f} s",
-                                  describe(levels_[position], sweep_.method.repetitions), counts.turns, counts.failed,
+                                  describe(level, sweep_.method.repetitions), counts.turns, counts.failed,
                                   counts.failed > 0 ? " (" + counts.first_error + ")" : "", simulated_s, cpu_s));
   }
 
@@ -157,7 +182,8 @@ class SimulatedSweep {
   const spec::SweepSpec& sweep_;  // as it was written: what is stored and reported
   const ResolvedSweep resolved_;  // with what the profiles decide: what is simulated
   const SimulatedSweepOptions& options_;
-  const std::vector<PlannedLevel> levels_;
+  const std::vector<PlannedMode> plan_;
+  const std::vector<PlannedLoad> loads_;  // refers to plan_
   std::int64_t run_ = 0;
   std::atomic<bool> given_up_ = false;  // a level failed: the others end at their next batch of turns
   std::mutex mutex_;                    // guards what follows

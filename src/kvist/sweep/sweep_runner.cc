@@ -91,13 +91,12 @@ Result<void> SweepRunner::run_mode(const PlannedMode& mode) {
 Result<void> SweepRunner::run_levels(const PlannedMode& mode, deploy::Deployer& deployer) {
   KVIST_TRY(const auto load, LoadGenerator::create(load_options(resolved_, deployer.addresses())));
   LevelRunner runner(deployer, *load, sweep_.method, options_.progress, options_.stop);
-  for (const PlannedLevel& level : mode.levels) {
-    auto record = runner.run(level);
-    if (!record) {
-      return std::unexpected(std::move(record).error().in(describe(level, sweep_.method.repetitions)));
-    }
-    KVIST_TRY_VOID(keep(*record));
-    KVIST_TRY_VOID(check_any_success(*record));
+  const KeepLevel keep_level = [this](const results::LevelRecord& record) -> Result<void> {
+    KVIST_TRY_VOID(keep(record));
+    return check_any_success(record);
+  };
+  for (const std::span<const PlannedLevel> levels : loads_of(mode, sweep_)) {
+    KVIST_TRY_VOID(runner.run(levels, keep_level));
   }
   return {};
 }

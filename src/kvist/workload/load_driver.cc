@@ -86,6 +86,17 @@ std::vector<StartTurn> LoadDriver::on_turn_finished(ConversationId conversation,
   return poll(now);
 }
 
+Result<void> LoadDriver::raise(std::uint32_t concurrency, TimePoint now) {
+  Pacer* const pacer = std::get_if<Pacer>(&starts_);
+  if (pacer == nullptr) return TurnSource::raise(concurrency, now);
+  if (concurrency < pacer->places()) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("{} conversations at once are running; {} are fewer", pacer->places(), concurrency));
+  }
+  pacer->raise(concurrency, now);
+  return {};
+}
+
 std::uint64_t LoadDriver::next_id() const {
   const OpenArrivals* open = std::get_if<OpenArrivals>(&starts_);
   return started_ + (open == nullptr ? 0 : open->refused());

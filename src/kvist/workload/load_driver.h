@@ -46,6 +46,7 @@ class LoadDriver final : public TurnSource {
   [[nodiscard]] std::vector<StartTurn> poll(TimePoint now) override;
   [[nodiscard]] std::vector<StartTurn> on_turn_finished(ConversationId conversation, std::string reply,
                                                         TurnOutcome outcome, TimePoint now) override;
+  [[nodiscard]] Result<void> raise(std::uint32_t concurrency, TimePoint now) override;
   void stop() override { stopped_ = true; }
 
   [[nodiscard]] bool stopped() const override { return stopped_; }

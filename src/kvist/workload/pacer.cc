@@ -39,17 +39,27 @@ std::optional<TimePoint> Pacer::try_start(TimePoint now) {
   return due;
 }
 
+void Pacer::drop_old_slots(TimePoint now) {
+  // Only a full house holds slots back; with a place free, overdue slots are the client's own lateness and stay.
+  if (!free_since_.empty()) return;
+  const std::uint64_t passed = slots_until(now);
+  const std::uint64_t waiting = passed > next_slot_ ? passed - next_slot_ : 0;
+  if (waiting > places_) {
+    dropped_slots_ += waiting - places_;
+    next_slot_ += waiting - places_;
+  }
+}
+
+void Pacer::raise(std::uint32_t places, TimePoint now) {
+  KVIST_CHECK(places >= places_, "places are added, never taken away");
+  drop_old_slots(now);
+  free_since_.insert(free_since_.end(), places - places_, now);
+  places_ = places;
+}
+
 void Pacer::release(TimePoint now) {
   KVIST_CHECK(taken() > 0, "a place was given back that nobody had");
-  // Only a full house holds slots back; with a place free, overdue slots are the client's own lateness and stay.
-  if (free_since_.empty()) {
-    const std::uint64_t passed = slots_until(now);
-    const std::uint64_t waiting = passed > next_slot_ ? passed - next_slot_ : 0;
-    if (waiting > places_) {
-      dropped_slots_ += waiting - places_;
-      next_slot_ += waiting - places_;
-    }
-  }
+  drop_old_slots(now);
   free_since_.push_back(now);
 }
 

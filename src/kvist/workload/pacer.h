@@ -29,6 +29,8 @@ class Pacer {
   [[nodiscard]] std::optional<TimePoint> next_start() const;
   /// Takes a slot and a place if a start is due by `now`, and says since when it was.
   [[nodiscard]] std::optional<TimePoint> try_start(TimePoint now);
+  /// From now on there are so many places; those added are free since `now`. Requires no fewer than there are.
+  void raise(std::uint32_t places, TimePoint now);
   /// Gives a place back. Requires one to be taken.
   void release(TimePoint now);
 
@@ -42,6 +44,8 @@ class Pacer {
   [[nodiscard]] TimePoint slot_time(std::uint64_t slot) const;
   /// How many slots lie at or before `now`.
   [[nodiscard]] std::uint64_t slots_until(TimePoint now) const;
+  /// Of the slots that passed while all places were taken, keeps as many as there are places.
+  void drop_old_slots(TimePoint now);
 
   double rate_;
   std::uint32_t places_;

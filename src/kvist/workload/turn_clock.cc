@@ -21,6 +21,11 @@ void TurnClock::on_usage(std::uint32_t prompt_tokens, std::uint32_t cached_token
   sample_.completion_tokens = completion_tokens;
 }
 
+Result<void> TurnClock::check_answer() const {
+  if (!has_first_token()) return fail(ErrorCode::kCorrupt, "the answer had no content");
+  return {};
+}
+
 TurnSample TurnClock::finish(TurnOutcome outcome, std::string error, TimePoint ended) {
   sample_.outcome = outcome;
   sample_.error = std::move(error);

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "kvist/base/error.h"
 #include "kvist/base/id.h"
 #include "kvist/base/time.h"
 #include "kvist/workload/turn_sample.h"
@@ -47,6 +48,8 @@ class TurnClock {
   void on_usage(std::uint32_t prompt_tokens, std::uint32_t cached_tokens, std::uint32_t completion_tokens);
 
   [[nodiscard]] bool has_first_token() const { return sample_.chunks > 0; }
+  /// Whether a stream that has come to its proper end was an answer: one without any content is a failed turn.
+  [[nodiscard]] Result<void> check_answer() const;
   /// What is known so far.
   [[nodiscard]] const TurnSample& sample() const { return sample_; }
   /// The finished sample; the clock is spent.

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "kvist/base/error.h"
 #include "kvist/base/id.h"
 #include "kvist/base/time.h"
 #include "kvist/text/chat.h"
@@ -37,6 +38,9 @@ class TurnSource {
   /// This turn is over: what follows it at once. `reply` matters only where it succeeded.
   [[nodiscard]] virtual std::vector<StartTurn> on_turn_finished(ConversationId conversation, std::string reply,
                                                                 TurnOutcome outcome, TimePoint now) = 0;
+  /// More conversations at once from `now` on, beside those that are running; poll() then brings their first turns.
+  /// Errors: kUnsupported where no number of conversations drives the load, kInvalidArgument where it would be lowered.
+  [[nodiscard]] virtual Result<void> raise(std::uint32_t concurrency, TimePoint now);
   virtual void stop() = 0;
   [[nodiscard]] virtual bool stopped() const = 0;
   /// Turns in flight.
@@ -45,5 +49,9 @@ class TurnSource {
   /// Starts that the schedule wanted and the concurrency limit did not allow.
   [[nodiscard]] virtual std::uint64_t dropped_slots() const = 0;
 };
+
+inline Result<void> TurnSource::raise(std::uint32_t /*concurrency*/, TimePoint /*now*/) {
+  return fail(ErrorCode::kUnsupported, "only conversations drawn in a closed loop can be raised in number");
+}
 
 }  // namespace kvist::workload
