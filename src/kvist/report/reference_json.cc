@@ -276,6 +276,7 @@ void run_keys(JsonWriter& json, const RunAnalysis& analysis) {
   json.field("summary_window_s", to_seconds(method.window));
   json.field("drain_timeout_s", to_seconds(method.drain_timeout));
   json.field("repetitions", method.repetitions);
+  json.field("between_levels", method.between_levels == spec::BetweenLevels::kContinue ? "continue" : "drain");
   json.field("exclude_error_pct_above", method.max_error_pct).end_object();
   json.field("workload_seed", analysis.sweep().workload.seed).key("machine").begin_object();
   for (const auto& [key, value] : run.machine) json.field(key, value);
