@@ -5,12 +5,14 @@
 #include <set>
 
 #include "kvist/kv/kv_event_codec.h"
+#include "kvist/routing/decision_json.h"
 #include "kvist/text/tokenizer.h"
 #include "running_gateway.h"
 
 namespace kvist::gateway {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // A batch that stores the complete blocks of a text prompt.
@@ -141,6 +143,39 @@ TEST_F(ServiceTest, KeepsASessionOnItsWorker) {
     used.insert(worker);
   }
   EXPECT_EQ(used.size(), 2U);
+}
+
+TEST_F(ServiceTest, ExplainsItsDecisions) {
+  auto spec = gateway_spec({&a_, &b_});
+  spec.mode = spec::RoutingMode::kLeastLoaded;
+  const RunningGateway gateway(std::move(spec));
+  for (const char* id : {"first", "second=&", "third"}) {
+    net::Headers headers;
+    headers.add("X-Request-Id", id);
+    (void)gateway.chat(chat_body("Hello"), headers);
+  }
+  ASSERT_TRUE(gateway.await_idle());
+  const auto all = routing::read_decisions(gateway.call("GET", "/admin/decisions", "").body);
+  ASSERT_TRUE(all) << all.error().message;
+  ASSERT_EQ(all->decisions.size(), 3U);
+  EXPECT_THAT(all->worker_names, ElementsAre("a", "b"));
+  const routing::DecisionRecord& newest = all->decisions.front();
+  EXPECT_EQ(newest.name, "third");
+  EXPECT_EQ(newest.mode, spec::RoutingMode::kLeastLoaded);
+  EXPECT_EQ(newest.candidates.size(), 2U);
+  EXPECT_EQ(newest.after.state, routing::AttemptState::kCompleted);
+  EXPECT_EQ(newest.after.cached_tokens, 32U);
+  EXPECT_TRUE(newest.after.ttft.has_value());
+  EXPECT_EQ(newest.after.output_tokens, 1U);
+  const auto one =
+      routing::read_decisions(gateway.call("GET", "/admin/decisions?limit=5&request=second%3D%26", "").body);
+  ASSERT_TRUE(one) << one.error().message;
+  ASSERT_EQ(one->decisions.size(), 1U);
+  EXPECT_EQ(one->decisions[0].name, "second=&");
+  EXPECT_EQ(routing::read_decisions(gateway.call("GET", "/admin/decisions?limit=2", "").body)->decisions.size(), 2U);
+  for (const char* query : {"limit=0", "limit=513", "limit=x", "limits=1"}) {
+    EXPECT_EQ(gateway.call("GET", std::string("/admin/decisions?") + query, "").status, 400) << query;
+  }
 }
 
 TEST_F(ServiceTest, EventsPublishedBeforeTheGatewayStartedAreReplayed) {

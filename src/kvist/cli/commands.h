@@ -82,6 +82,13 @@ struct TraceGenerateArguments {
 /// `kvist trace generate`: writes a trace in Mooncake's format.
 [[nodiscard]] Result<void> run_trace_generate(const TraceGenerateArguments& arguments);
 
+struct ExplainArguments {
+  std::string file;     ///< decisions as GET /admin/decisions gives them; "-": standard input
+  std::string request;  ///< X-Request-Id: this request's in full; empty: one line for each
+};
+/// `kvist explain FILE`: recorded routing decisions, each decided again. Fails where one comes out otherwise.
+[[nodiscard]] Result<void> run_explain(const ExplainArguments& arguments);
+
 struct FitArguments {
   std::string profile;    ///< engine behaviour to start from, or a profile file; empty: the sweep's
   std::string reference;  ///< published figures; or

@@ -37,6 +37,7 @@ class CommandLine {
     add_report();
     add_trace();
     add_plan();
+    add_explain();
     add_fit();
   }
 
@@ -149,6 +150,13 @@ class CommandLine {
     command->callback([this] { action_ = [this] { return run_trace_generate(trace_); }; });
   }
 
+  void add_explain() {
+    CLI::App* command = app_.add_subcommand("explain", "recorded routing decisions, each decided again");
+    command->add_option("file", explain_.file, "what GET /admin/decisions gave; -: standard input")->required();
+    command->add_option("--request", explain_.request, "X-Request-Id of the one to show in full");
+    command->callback([this] { action_ = [this] { return run_explain(explain_); }; });
+  }
+
   void add_fit() {
     FitArguments& a = fit_;
     CLI::App* command = app_.add_subcommand("fit", "fit a profile's coefficients to measurements");
@@ -219,6 +227,7 @@ class CommandLine {
   ReportExperimentsArguments experiments_;
   PlanProfilesArguments profiles_;
   TraceGenerateArguments trace_;
+  ExplainArguments explain_;
   FitArguments fit_;
   PlanCapacityArguments plan_capacity_;
   PlanMemoryArguments plan_memory_;

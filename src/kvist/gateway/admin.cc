@@ -4,14 +4,21 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "kvist/base/json_writer.h"
 #include "kvist/base/yaml.h"
+#include "kvist/gateway/decisions_query.h"
 #include "kvist/gateway/error_answer.h"
+#include "kvist/net/event_loop.h"
+#include "kvist/routing/decision_json.h"
 #include "kvist/telemetry/log.h"
 
 namespace kvist::gateway {
 namespace {
+
+/// Writing them takes the loop's time: about 10 ms per MiB.
+constexpr std::size_t kMaxDecisionsAnswerBytes = std::size_t{8} << 20;
 
 // JSON is YAML: the reader of the configuration reads this body too, with its bounds and its words for what is wrong.
 Result<spec::RoutingMode> read_mode(std::string_view body) {
@@ -66,6 +73,32 @@ net::HttpResponse set_router_mode(GatewayParts& parts, const net::HttpRequest& r
   telemetry::log_info("admin", fmt::format("routing mode {} -> {}", to_string(parts.router.mode()), to_string(*mode)));
   parts.router.set_mode(*mode);
   return get_router_mode(parts);
+}
+
+net::HttpResponse get_decisions(const GatewayParts& parts, const net::HttpRequest& request) {
+  const auto query = parse_decisions_query(request.target);
+  if (!query) return error_answer(query.error());
+  std::vector<std::string> names;
+  for (const spec::UpstreamSpec& worker : parts.spec.workers) names.push_back(worker.name);
+  const routing::DecisionLog& log = parts.router.log();
+  std::string decisions;
+  std::size_t count = 0;
+  bool more = false;
+  for (std::size_t i = 0; i < log.size() && count < query->limit; ++i) {
+    const routing::DecisionRecord& record = log.newest(i);
+    if (!query->request.empty() && record.name != query->request) continue;
+    more = decisions.size() > kMaxDecisionsAnswerBytes;
+    if (more) break;
+    JsonWriter json;
+    routing::write_decision(json, record, names);
+    decisions += (count++ == 0 ? "[" : ",") + json.take();
+  }
+  decisions += count == 0 ? "[]" : "]";
+  JsonWriter json;
+  json.begin_object().field("format", routing::kDecisionsFormat);
+  json.field("now_s", to_seconds(net::now().time_since_epoch())).field("total", log.total()).field("more", more);
+  json.key("decisions").raw(decisions).end_object();
+  return json_answer(json.take());
 }
 
 net::HttpResponse get_status(const GatewayParts& parts) {

@@ -1,4 +1,4 @@
-// The admin endpoints: the routing mode at run time, and the state of the gateway as JSON.
+// The admin endpoints: the routing mode at run time, the decisions and the state of the gateway as JSON.
 #pragma once
 
 #include <memory>
@@ -14,6 +14,9 @@ namespace kvist::gateway {
 /// PUT or POST /admin/router_mode with {"mode":"round_robin"}: takes effect with the next request; index and loads
 /// stay.
 [[nodiscard]] net::HttpResponse set_router_mode(GatewayParts& parts, const net::HttpRequest& request);
+/// GET /admin/decisions?limit=N&request=ID: recent decisions, newest first, as docs/formats/decisions.md says. At most
+/// 8 MiB of them: where that is less than what was asked for, "more" is true.
+[[nodiscard]] net::HttpResponse get_decisions(const GatewayParts& parts, const net::HttpRequest& request);
 /// GET /admin/status
 [[nodiscard]] net::HttpResponse get_status(const GatewayParts& parts);
 

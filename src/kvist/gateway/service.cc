@@ -104,6 +104,8 @@ class GatewayService final : public Service {
     front_.answer("GET", "/health", [this](const net::HttpRequest&) { return health(); });
     front_.answer("GET", "/metrics", [this](const net::HttpRequest&) { return metrics(); });
     front_.answer("GET", "/admin/status", [this](const net::HttpRequest&) { return get_status(parts_); });
+    front_.answer("GET", "/admin/decisions",
+                  [this](const net::HttpRequest& request) { return get_decisions(parts_, request); });
     front_.answer("GET", "/admin/router_mode", [this](const net::HttpRequest&) { return get_router_mode(parts_); });
     for (const char* method : {"PUT", "POST"}) {
       front_.answer(method, "/admin/router_mode",

@@ -1,0 +1,208 @@
+// kvist explain: recorded routing decisions as tables, each decided again.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kvist/cli/commands.h"
+#include "kvist/cli/print.h"
+#include "kvist/report/table.h"
+#include "kvist/routing/decision_json.h"
+#include "kvist/routing/decision_replay.h"
+
+namespace kvist::cli {
+namespace {
+
+using report::Align;
+using routing::Candidate;
+using routing::DecisionRecord;
+using routing::DecisionReplay;
+
+Result<std::string> read_all(const std::string& file) {
+  std::ifstream stream;
+  if (file != "-") {
+    stream.open(file, std::ios::binary);
+    if (!stream) return fail(ErrorCode::kNotFound, fmt::format("{}: cannot be opened", file));
+  }
+  std::istream& in = file == "-" ? std::cin : stream;
+  std::string text(routing::kMaxDecisionsBytes + 1, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(in.gcount()));
+  return text;
+}
+
+/// Decides again and prints.
+class Explanation {
+ public:
+  explicit Explanation(const routing::DecisionFile& file) : file_(&file) {}
+
+  void add_line(const DecisionRecord& record) {
+    const Candidate& chosen = chosen_of(record);
+    summary_.rows.push_back({record.name.empty() ? fmt::format("{}", record.request.value()) : record.name,
+                             std::string(to_string(record.mode)), name_of(record.chosen),
+                             fmt::format("{}", record.candidates.size() + record.left_out),
+                             std::string(to_string(record.reason)), fmt::format("{:.1f}", chosen.forecast.ttft_ms),
+                             milliseconds(record.after.ttft), std::string(to_string(record.after.state)),
+                             again(record)});
+  }
+  void print_lines() const { print_block(render_text_table(summary_)); }
+
+  void print_whole(const DecisionRecord& record) {
+    print_line(fmt::format("request {}: decision {} at {:.3f} s, mode {}", record.name, record.number,
+                           to_seconds(record.at.time_since_epoch()), to_string(record.mode)));
+    print_line(fmt::format("  prompt    {} tokens, {} whole blocks of {}; session {}", record.prompt_tokens,
+                           record.prompt_blocks, record.block_size,
+                           record.session == 0 ? "none" : fmt::format("{:016x}", record.session)));
+    if (!record.excluded.empty()) {
+      std::string tried;
+      for (const WorkerId worker : record.excluded) tried += (tried.empty() ? "" : ", ") + name_of(worker);
+      print_line("  tried     " + tried);
+    }
+    print_line(fmt::format("  chosen    {} by {}; decided again: {}", name_of(record.chosen), to_string(record.reason),
+                           again(record)));
+    print_line("  happened  " + aftermath(record));
+    print_line("");
+    print_block(render_text_table(candidates_of(record)));
+    if (record.left_out > 0) {
+      print_line(
+          fmt::format("{} further candidates were not recorded: none has a lower cost than those but the "
+                      "chosen one.",
+                      record.left_out));
+    }
+    print_line("");
+  }
+
+  [[nodiscard]] std::size_t different() const { return different_; }
+  [[nodiscard]] std::size_t partial() const { return partial_; }
+
+ private:
+  [[nodiscard]] std::string name_of(WorkerId worker) const {
+    const std::vector<std::string>& names = file_->worker_names;
+    const bool named = worker.value() < names.size() && !names[worker.value()].empty();
+    return named ? names[worker.value()] : fmt::format("worker {}", worker.value());
+  }
+  [[nodiscard]] static const Candidate& chosen_of(const DecisionRecord& record) {
+    return record.candidates[position_of(record.candidates, record.chosen)];
+  }
+  [[nodiscard]] static std::string milliseconds(const std::optional<Duration>& time) {
+    return time ? fmt::format("{:.1f}", to_milliseconds(*time)) : "-";
+  }
+  static void print_block(std::string_view text) {
+    while (text.ends_with('\n')) text.remove_suffix(1);
+    print_line(text);
+  }
+
+  // The verdict in words; counts it.
+  [[nodiscard]] std::string again(const DecisionRecord& record) {
+    const DecisionReplay::Result result = replay_.decide(record);
+    if (result.outcome == DecisionReplay::Outcome::kSame) return "same";
+    if (result.outcome == DecisionReplay::Outcome::kPartial) {
+      ++partial_;
+      return "not all recorded";
+    }
+    if (record.reason == routing::DecisionReason::kSafetyNet) return name_of(result.worker) + " but for the net";
+    ++different_;
+    return name_of(result.worker);
+  }
+
+  [[nodiscard]] static std::string aftermath(const DecisionRecord& record) {
+    const Candidate& chosen = chosen_of(record);
+    const routing::Aftermath& after = record.after;
+    std::string text(to_string(after.state));
+    if (after.ttft) {
+      text += fmt::format("; first token after {:.1f} ms (predicted {:.1f})", to_milliseconds(*after.ttft),
+                          chosen.forecast.ttft_ms);
+    }
+    if (after.cached_tokens) {
+      text += fmt::format("; {} prompt tokens cached (predicted {})", *after.cached_tokens, chosen.cached_tokens);
+    }
+    if (after.duration) {
+      text += fmt::format("; {} output tokens in {:.3f} s", after.output_tokens, to_seconds(*after.duration));
+    }
+    return text;
+  }
+
+  [[nodiscard]] report::Table candidates_of(const DecisionRecord& record) const {
+    report::Table table;
+    table.columns = {{"", Align::kLeft}, {"worker", Align::kLeft}};
+    for (const char* title :
+         {"cost", "cached", "trust", "new blocks", "requests", "decoding", "prefill tokens", "blocks", "slot",
+          "wait ms", "queue ms", "prefill ms", "TTFT ms", "step ms", "step with ms", "crowding ms"}) {
+      table.columns.push_back({title, Align::kCenter});
+    }
+    for (const Candidate& c : record.candidates) {
+      const routing::Forecast& f = c.forecast;
+      std::vector<std::string> row = {c.worker == record.chosen ? "*" : "",
+                                      name_of(c.worker),
+                                      fmt::format("{:.3f}", c.cost),
+                                      fmt::format("{}", c.cached_tokens),
+                                      std::string(to_string(c.trust)),
+                                      fmt::format("{}", c.new_blocks),
+                                      fmt::format("{}", c.load.requests),
+                                      fmt::format("{}", c.load.decoding),
+                                      fmt::format("{}", c.load.prefill_tokens),
+                                      fmt::format("{}", c.load.prompt_blocks),
+                                      f.has_slot ? "yes" : "no"};
+      for (const double ms :
+           {f.slot_wait_ms, f.queue_ms, f.prefill_ms, f.ttft_ms, f.step_ms, f.step_with_ms, f.crowding_ms}) {
+        row.push_back(fmt::format("{:.1f}", ms));
+      }
+      table.rows.push_back(std::move(row));
+    }
+    return table;
+  }
+
+  const routing::DecisionFile* file_;
+  DecisionReplay replay_;
+  std::size_t different_ = 0;
+  std::size_t partial_ = 0;
+  report::Table summary_{.columns = {{"request", Align::kLeft},
+                                     {"mode", Align::kLeft},
+                                     {"chosen", Align::kLeft},
+                                     {"of"},
+                                     {"reason", Align::kLeft},
+                                     {"TTFT ms: predicted"},
+                                     {"observed"},
+                                     {"state", Align::kLeft},
+                                     {"decided again", Align::kLeft}},
+                         .rows = {}};
+};
+
+}  // namespace
+
+Result<void> run_explain(const ExplainArguments& arguments) {
+  KVIST_TRY(const std::string text, read_all(arguments.file));
+  auto file = routing::read_decisions(text);
+  if (!file) return std::unexpected(std::move(file).error().in(arguments.file));
+  Explanation explanation(*file);
+  std::size_t count = 0;
+  for (const DecisionRecord& record : file->decisions) {
+    if (!arguments.request.empty() && record.name != arguments.request) continue;
+    ++count;
+    if (arguments.request.empty()) {
+      explanation.add_line(record);
+    } else {
+      explanation.print_whole(record);
+    }
+  }
+  if (count == 0 && !arguments.request.empty()) {
+    return fail(ErrorCode::kNotFound, fmt::format("{}: no decision of request \"{}\" among {}", arguments.file,
+                                                  arguments.request, file->decisions.size()));
+  }
+  if (arguments.request.empty()) explanation.print_lines();
+  const std::size_t different = explanation.different();
+  print_line(fmt::format("{} decisions: {} decided again the same, {} otherwise, {} not recorded in full", count,
+                         count - different - explanation.partial(), different, explanation.partial()));
+  if (different == 0) return {};
+  return fail(ErrorCode::kCorrupt, fmt::format("{} of {} decisions come out otherwise when decided again: another "
+                                               "version made them, or the file was changed",
+                                               different, count));
+}
+
+}  // namespace kvist::cli
