@@ -28,7 +28,7 @@ CONFINED = {
     r"CLI/": {"cli"},
     r"sqlite3\.h": {"results"},
     r"yaml-cpp/": {"base"},
-    r"simdjson": {"openai", "loadgen", "deploy", "report", "gateway", "workload", "planning"},
+    r"simdjson": {"openai", "loadgen", "deploy", "report", "routing", "gateway", "workload", "planning"},
 }
 # What the pure core must not touch: threads, sockets and clocks.
 IMPURE = r"<(thread|mutex|condition_variable|future|sys/socket\.h|netinet/.*|unistd\.h|poll\.h)>"

@@ -1,0 +1,147 @@
+// bench: base spec kv routing
+// A routing decision: naming the prompt's blocks, looking them up, making the candidates, choosing, booking.
+#include <benchmark/benchmark.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "kvist/base/random.h"
+#include "kvist/kv/block_hash.h"
+#include "kvist/routing/router.h"
+
+namespace kvist::routing {
+namespace {
+
+constexpr std::uint32_t kBlockSize = 32;
+constexpr std::uint32_t kPrompts = 64;            // distinct prompts
+constexpr std::uint32_t kRequestsPerWorker = 16;  // in flight
+
+/// A router in the middle of its work: every worker has requests in flight and half of each prompt is cached on some
+/// workers, a quarter on others.
+class BusyRouter {
+ public:
+  BusyRouter(spec::RoutingMode mode, std::uint32_t workers, std::uint32_t blocks)
+      : router_({.model = "m", .block_size = kBlockSize, .workers = workers, .mode = mode}), fleet_(workers) {
+    RandomStream random(mix_seed({workers, blocks}));
+    for (WorkerView& worker : fleet_) {
+      worker = {
+          .available = true,
+          .events_exact = true,
+          .limits = {.block_size = kBlockSize, .kv_blocks = 1U << 20, .max_batch_size = 64, .max_num_tokens = 8'192}};
+    }
+    for (std::uint32_t i = 0; i < kPrompts; ++i) {
+      std::vector<TokenId>& tokens = prompts_.emplace_back();
+      for (std::uint32_t t = 0; t < blocks * kBlockSize + 7; ++t) {
+        tokens.emplace_back(static_cast<std::uint32_t>(random.uniform_int(0, 100'000)));
+      }
+      store(i, static_cast<std::uint32_t>(random.uniform_int(0, workers - 1)), blocks / 2);
+      store(i, static_cast<std::uint32_t>(random.uniform_int(0, workers - 1)), blocks / 4);
+    }
+    // Requests in flight have prompts of their own of 16 blocks behind a shared one, and are at different points.
+    for (std::uint32_t i = 0; i < workers * kRequestsPerWorker; ++i) {
+      auto names = std::make_shared<std::vector<kv::BlockHash>>();
+      for (std::uint32_t b = 0; b < 16; ++b) names->emplace_back(mix_seed({1, i % kPrompts, b < 8 ? 0 : i, b}));
+      begin({.request = next(), .prompt_tokens = 16 * kBlockSize + 5, .blocks = std::move(names), .excluded = {}});
+    }
+  }
+
+  /// The time of one decision on a new request; of the bookkeeping of an old one's end, which follows, it has no part.
+  std::chrono::nanoseconds decide(std::uint64_t i) {
+    const std::vector<TokenId>& tokens = prompts_[i % kPrompts];
+    const auto start = std::chrono::steady_clock::now();
+    const kv::BlockHash root = kv::root_hash({.model = "m", .lora = "", .cache_salt = ""});
+    RouteQuery query{
+        .request = next(),
+        .prompt_tokens = static_cast<std::uint32_t>(tokens.size()),
+        .blocks = std::make_shared<const std::vector<kv::BlockHash>>(kv::hash_blocks(root, tokens, kBlockSize)),
+        .excluded = {}};
+    auto decision = router_.route(query, fleet_, now_);
+    benchmark::DoNotOptimize(decision);
+    const auto time = std::chrono::steady_clock::now() - start;
+    live_.push_back(query.request);
+    end(live_.front());
+    live_.pop_front();
+    return time;
+  }
+
+ private:
+  RequestId next() {
+    now_ += std::chrono::microseconds(100);
+    return RequestId(++requests_);
+  }
+  void store(std::uint32_t prompt, std::uint32_t worker, std::uint32_t blocks) {
+    kv::BlockStored event;
+    event.block_size = kBlockSize;
+    event.tokens.assign(prompts_[prompt].begin(), prompts_[prompt].begin() + blocks * kBlockSize);
+    for (std::uint64_t b = 0; b < blocks; ++b) event.hashes.emplace_back(mix_seed({2, prompt, b}));
+    const std::vector<kv::KvEvent> events{std::move(event)};
+    (void)router_.on_kv_events(WorkerId(worker), events);
+  }
+  void begin(const RouteQuery& query) {
+    (void)router_.route(query, fleet_, now_);
+    live_.push_back(query.request);
+    if (query.request.value() % 4 == 0) return;  // still prefilling
+    router_.on_first_token(query.request, now_);
+    router_.on_progress(query.request, 1 + query.request.value() % 200, now_);
+  }
+  void end(RequestId request) {
+    router_.on_first_token(request, now_);
+    router_.on_progress(request, 100, now_);
+    router_.on_usage(request, 100, 32);
+    router_.on_finished(request, true, now_);
+  }
+
+  Router router_;
+  std::vector<WorkerView> fleet_;
+  std::vector<std::vector<TokenId>> prompts_;
+  std::deque<RequestId> live_;
+  std::uint64_t requests_ = 0;
+  TimePoint now_;
+};
+
+// How often this thread lost its core to another.
+long preemptions() {
+  rusage usage{};
+  getrusage(RUSAGE_THREAD, &usage);
+  return usage.ru_nivcsw;
+}
+
+// p50_ns and p99_ns of single decisions; one during which another process took the core is not counted, it would
+// measure that process. Arguments: mode, workers, blocks of the prompt.
+void BM_RoutingDecision(benchmark::State& state) {
+  const auto mode = spec::kRoutingModes[static_cast<std::size_t>(state.range(0))];
+  BusyRouter router(mode, static_cast<std::uint32_t>(state.range(1)), static_cast<std::uint32_t>(state.range(2)));
+  std::vector<double> times;
+  std::uint64_t i = 0;
+  for (; i < 600; ++i) (void)router.decide(i);  // the decision log's memory is in place from here on
+  for (auto _ : state) {
+    const long before = preemptions();
+    const std::chrono::nanoseconds time = router.decide(i++);
+    state.SetIterationTime(std::chrono::duration<double>(time).count());
+    if (preemptions() == before) times.push_back(static_cast<double>(time.count()));
+  }
+  if (times.empty()) return state.SkipWithError("every decision was disturbed");
+  std::ranges::sort(times);
+  const auto quantile = [&](double q) {
+    return times[static_cast<std::size_t>(q * static_cast<double>(times.size() - 1))];
+  };
+  state.SetLabel(std::string(to_string(mode)));
+  state.counters["p50_ns"] = quantile(0.50);
+  state.counters["p99_ns"] = quantile(0.99);
+}
+BENCHMARK(BM_RoutingDecision)
+    ->Name("routing/decision")
+    ->UseManualTime()
+    ->ArgNames({"mode", "workers", "blocks"})
+    ->ArgsProduct({{static_cast<std::int64_t>(spec::RoutingMode::kKv),
+                    static_cast<std::int64_t>(spec::RoutingMode::kDynamo)},
+                   {8, 1'000},
+                   {128, 2'000}});
+
+}  // namespace
+}  // namespace kvist::routing
