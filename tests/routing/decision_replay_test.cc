@@ -7,8 +7,10 @@
 #include <limits>
 #include <map>
 #include <string>
+#include <utility>
 
 #include "kvist/base/random.h"
+#include "kvist/routing/decision_fields.h"
 #include "kvist/routing/decision_json.h"
 #include "kvist/routing/router.h"
 
@@ -117,11 +119,19 @@ TEST(DecisionReplayTest, EveryDecisionOfEveryModeComesOutTheSameAfterJson) {
 // What a policy sees but the file does not hold would make a replay wrong in silence. Where one of these fails, the new
 // field belongs into decision_fields.h, or decision_json.cc, and into docs/formats/decisions.md.
 TEST(DecisionReplayTest, TheFileHoldsAllFieldsOfWhatAPolicySees) {
-  EXPECT_EQ(sizeof(Forecast), 8 * sizeof(double));
-  EXPECT_EQ(sizeof(WorkerLoad), 2 * sizeof(std::uint32_t) + 4 * sizeof(std::uint64_t));
-  EXPECT_EQ(sizeof(EngineLimits), 4 * sizeof(std::uint32_t));
-  EXPECT_EQ(sizeof(Candidate),
-            40 + sizeof(WorkerLoad) + sizeof(Forecast) + sizeof(double));  // 36 of its own and limits, aligned
+  std::size_t bytes = 0;
+  const auto add = [&](std::string_view, const auto& field) { bytes += sizeof(field); };
+  const auto aligned = [&] { return (std::exchange(bytes, 0) + 7) / 8 * 8; };
+  const Candidate candidate{.load = {}};
+  visit_forecast(candidate.forecast, add);
+  EXPECT_EQ(sizeof(Forecast), aligned());
+  visit_load(candidate.load, add);
+  EXPECT_EQ(sizeof(WorkerLoad), aligned());
+  visit_limits(candidate.limits, add);
+  EXPECT_EQ(sizeof(EngineLimits), aligned());
+  visit_candidate(candidate, add);
+  bytes += sizeof(WorkerId) + sizeof(std::uint32_t) + sizeof(EngineLimits);  // the second is for trust, aligned
+  EXPECT_EQ(sizeof(Candidate), aligned() + sizeof(WorkerLoad) + sizeof(Forecast) + sizeof(double));
   EXPECT_EQ(sizeof(PolicyQuery), 40U);
 }
 
@@ -199,6 +209,7 @@ TEST(DecisionJson, RefusesWhatCannotBeReplayedAndSaysWhere) {
   EXPECT_THAT(with("\"mode\":\"round_robin\"", "\"mode\":\"fastest\""), HasSubstr("one of round_robin, random"));
   EXPECT_THAT(with("\"seed\":\"0000000000000000\"", "\"seed\":\"xyz\""), HasSubstr("hexadecimal"));
   EXPECT_THAT(with("\"has_slot\":true", "\"has_slot\":1"), HasSubstr("candidates[0].forecast.has_slot: expected true"));
+  EXPECT_THAT(with("\"ttft_ms\":0", "\"ttft_ms\":1e16"), HasSubstr("forecast.ttft_ms: expected a number from"));
   EXPECT_THAT(with("\"at_s\":0", "\"at_s\":-1"), HasSubstr("at_s: expected seconds"));
   EXPECT_THAT(with("\"kv_blocks\":0", "\"kv_blocks\":-1"), HasSubstr("limits.kv_blocks: expected a whole number"));
   EXPECT_EQ(message(std::string(20, '[')).substr(0, 8), "not JSON");

@@ -34,7 +34,10 @@ void visit_forecast(Terms& forecast, Visit visit) {
   visit("prefill_ms", forecast.prefill_ms);
   visit("ttft_ms", forecast.ttft_ms);
   visit("crowding_ms", forecast.crowding_ms);
+  visit("mean_requests", forecast.mean_requests);
+  visit("error", forecast.error);
   visit("has_slot", forecast.has_slot);
+  visit("scarce", forecast.scarce);
 }
 
 /// Of a candidate itself: all but worker, trust, cost and the three parts above.
@@ -43,6 +46,7 @@ void visit_candidate(Worker& candidate, Visit visit) {
   visit("cached_blocks", candidate.cached_blocks);
   visit("cached_tokens", candidate.cached_tokens);
   visit("new_blocks", candidate.new_blocks);
+  visit("replicate_tokens", candidate.replicate_tokens);
 }
 
 }  // namespace kvist::routing

@@ -3,16 +3,19 @@
 
 namespace kvist::routing {
 
-/// Expectations in milliseconds. Times start at the decision.
+/// Expectations; times in milliseconds from the decision on.
 struct Forecast {
-  double step_ms = 0;       ///< one decode step of the worker as it is
-  double step_with_ms = 0;  ///< one decode step with this request in the batch
-  double slot_wait_ms = 0;  ///< until a batch slot and KV memory are free for it
-  double queue_ms = 0;      ///< until the prompts before it are computed
-  double prefill_ms = 0;    ///< until its own uncached tokens are
-  double ttft_ms = 0;       ///< until its first token: the three above and what every request waits
-  double crowding_ms = 0;   ///< by how much its presence delays all others on the worker, summed, per step
-  bool has_slot = true;     ///< a batch slot and KV memory are free now
+  double step_ms = 0;        ///< one decode step of the worker as it is
+  double step_with_ms = 0;   ///< one decode step with this request in the batch
+  double slot_wait_ms = 0;   ///< until a batch slot and KV memory are free for it
+  double queue_ms = 0;       ///< until the prompts before it are computed
+  double prefill_ms = 0;     ///< of its own uncached tokens
+  double ttft_ms = 0;        ///< until its first token: the three above and what every request waits
+  double crowding_ms = 0;    ///< by how much its presence delays all others on the worker, summed, per step
+  double mean_requests = 0;  ///< in flight on the worker, over the last half minute
+  double error = 0;          ///< of this worker's earlier times to first token: mean absolute, as a share of their mean
+  bool has_slot = true;      ///< a batch slot and KV memory are free now
+  bool scarce = false;       ///< they are, but hardly for another one
   friend bool operator==(const Forecast&, const Forecast&) = default;
 };
 

@@ -1,23 +1,30 @@
 #include "kvist/routing/forecaster.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace kvist::routing {
 namespace {
 
 /// Gaps beyond it are no steps: the client was slow, the worker stood still.
 constexpr double kLongestStepMs = 60'000;
+/// Free slots or free KV memory below this share of all are scarce, and so is the last one.
+constexpr double kScarceShare = 1.0 / 64;
+/// Time constant of a worker's mean load: about as long as an answer takes.
+constexpr double kMeanLoadSeconds = 30;
 
 }  // namespace
 
 Forecaster::Forecaster(const LoadTracker& loads, std::size_t workers, const spec::StepTimeSpec& prior,
                        std::uint32_t block_size)
-    : loads_(&loads), block_size_(block_size), workers_(workers, Worker(prior)) {}
+    : loads_(&loads), prior_(prior), block_size_(block_size), workers_(workers, Worker(prior)) {}
 
-Forecast Forecaster::forecast(WorkerId id, const EngineLimits& limits, const ForecastQuery& query) const {
+Forecast Forecaster::forecast(WorkerId id, const EngineLimits& limits, const ForecastQuery& query,
+                              TimePoint now) const {
   const LatencyModel& model = workers_.at(id.value()).model;
   const WorkerLoad& load = loads_->load(id);
-  // Those before it that have no first token yet will be decoding beside it soon.
+  const Room room = this->room(id, limits, query);
+  // Those that have no first token yet will be decoding beside it soon.
   const std::uint32_t slots = limits.max_batch_size == 0 ? ~0U : limits.max_batch_size;
   const std::uint32_t batch = std::min(load.requests, slots);
   const std::uint32_t batch_with = std::min(load.requests + 1, slots);
@@ -25,25 +32,75 @@ Forecast Forecaster::forecast(WorkerId id, const EngineLimits& limits, const For
   Forecast f;
   f.step_ms = model.step_ms(batch, mean_context * batch);
   f.step_with_ms = model.step_ms(batch_with, mean_context * batch + query.prompt_tokens);
-  if (load.requests >= slots) {
-    f.has_slot = false;
-    f.slot_wait_ms = f.step_ms * lengths_.steps_until_ended(loads_->progress(id), load.requests + 1.0 - slots);
+  f.has_slot = room.has_slot;
+  f.scarce = room.scarce;
+  if (!room.has_slot) {
+    f.slot_wait_ms = f.step_ms * lengths_.steps_until_ended(loads_->progress(id), room.endings);
   }
-  f.queue_ms = model.prefill_ms(static_cast<double>(load.prefill_tokens));
+  f.queue_ms = queue_ms(id, now);
   f.prefill_ms = model.prefill_ms(query.uncached_tokens);
-  f.ttft_ms = f.slot_wait_ms +
-              model.first_token_ms(f.step_with_ms, static_cast<double>(load.prefill_tokens) + query.uncached_tokens);
+  f.ttft_ms = f.slot_wait_ms + f.queue_ms + model.first_token_ms(f.step_with_ms, query.uncached_tokens);
   f.crowding_ms = batch * std::max(0.0, f.step_with_ms - f.step_ms);
+  f.mean_requests = mean_requests(id, now);
+  f.error = model.first_token_error().relative();
   return f;
 }
 
-void Forecaster::on_routed(RequestId request, WorkerId worker, const Forecast& forecast, std::uint64_t prefill_tokens,
+// KV memory is counted to the end of every answer, as an engine that reserves does; one that does not would have to
+// preempt instead.
+Forecaster::Room Forecaster::room(WorkerId id, const EngineLimits& limits, const ForecastQuery& query) const {
+  const WorkerLoad& load = loads_->load(id);
+  Room room;
+  if (const double slots = limits.max_batch_size; slots > 0) {
+    const double left = slots - load.requests - 1;
+    room.has_slot = left >= 0;
+    room.scarce = left < std::max(1.0, slots * kScarceShare);
+    room.endings = std::max(0.0, -left);
+  }
+  if (limits.kv_blocks > 0 && load.requests > 0) {
+    const double answer_blocks = lengths_.mean_tokens() / block_size_;
+    const double taken = static_cast<double>(load.prompt_blocks) + load.requests * answer_blocks;
+    const double asked = query.new_blocks + answer_blocks;
+    const double left = limits.kv_blocks - taken - asked;
+    room.has_slot = room.has_slot && left >= 0;
+    room.scarce = room.scarce || left < std::max(asked, limits.kv_blocks * kScarceShare);
+    if (left < 0) room.endings = std::max(room.endings, std::ceil(-left / (taken / load.requests)));
+  }
+  return room;
+}
+
+// Prompts are computed one after the other. What is left of them falls with time; it is never more than all of them.
+// The way into the engine (base of the latency model) is the same for all, so it shifts all alike and is left out.
+double Forecaster::queue_ms(WorkerId id, TimePoint now) const {
+  const Worker& worker = workers_[id.value()];
+  const double all = worker.model.prefill_ms(static_cast<double>(loads_->load(id).prefill_tokens));
+  return std::clamp(to_milliseconds(worker.prefill_free_at - now), 0.0, all);
+}
+
+double Forecaster::mean_requests(WorkerId id, TimePoint now) const {
+  const Worker& worker = workers_[id.value()];
+  const double share = 1 - std::exp(-to_seconds(now - worker.averaged) / kMeanLoadSeconds);
+  return worker.mean_requests + share * (loads_->load(id).requests - worker.mean_requests);
+}
+
+void Forecaster::average(WorkerId id, TimePoint now) {
+  Worker& worker = workers_[id.value()];
+  if (now <= worker.averaged) return;
+  worker.mean_requests = mean_requests(id, now);
+  worker.averaged = now;
+}
+
+void Forecaster::on_routed(RequestId request, WorkerId id, const Forecast& forecast, std::uint32_t uncached_tokens,
                            TimePoint now) {
+  average(id, now);
+  Worker& worker = workers_[id.value()];
   pending_[request] = {.routed = now,
+                       .queue_ms = forecast.queue_ms,
                        .step_ms = forecast.step_with_ms,
-                       .prefill_tokens = static_cast<double>(prefill_tokens),
+                       .uncached_tokens = static_cast<double>(uncached_tokens),
                        .has_slot = forecast.has_slot};
-  workers_[worker.value()].clean = false;
+  worker.prefill_free_at = now + from_milliseconds(forecast.queue_ms + forecast.prefill_ms);
+  worker.clean = false;
 }
 
 void Forecaster::on_first_token(RequestId request, TimePoint now) {
@@ -53,8 +110,9 @@ void Forecaster::on_first_token(RequestId request, TimePoint now) {
   // A wait for a slot would be taken for slow prefill.
   if (booked != nullptr && pending->has_slot) {
     workers_[booked->worker.value()].model.observe_first_token({.ttft_ms = to_milliseconds(now - pending->routed),
+                                                                .queue_ms = pending->queue_ms,
                                                                 .step_ms = pending->step_ms,
-                                                                .prefill_tokens = pending->prefill_tokens});
+                                                                .uncached_tokens = pending->uncached_tokens});
   }
   pending_.erase(request);
 }
@@ -75,7 +133,8 @@ void Forecaster::on_progress(RequestId request, TimePoint now) {
   }
   const WorkerLoad& load = loads_->load(booked->worker);
   const double gap_ms = to_milliseconds(now - worker.clocked);
-  if (worker.clean && only_decodes(booked->worker) && worker.decoding == load.decoding && gap_ms < kLongestStepMs) {
+  if (worker.clean && only_decodes(booked->worker) && worker.decoding == load.decoding && gap_ms > 0 &&
+      gap_ms < kLongestStepMs) {
     worker.model.observe_step(load.decoding, load.context_tokens, gap_ms);
   }
   worker.clocked = now;
@@ -83,12 +142,19 @@ void Forecaster::on_progress(RequestId request, TimePoint now) {
   worker.clean = only_decodes(booked->worker);
 }
 
-void Forecaster::on_finished(RequestId request, bool completed) {
+void Forecaster::on_finished(RequestId request, bool completed, TimePoint now) {
   pending_.erase(request);
   const LoadTracker::Request* const booked = loads_->find(request);
   if (booked == nullptr) return;
+  average(booked->worker, now);
   if (completed) lengths_.observe(booked->output_tokens);
   workers_[booked->worker.value()].clean = false;
+}
+
+void Forecaster::reset_worker(WorkerId id) {
+  Worker& worker = workers_.at(id.value());
+  worker.model = LatencyModel(prior_);
+  worker.clean = false;
 }
 
 }  // namespace kvist::routing

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "kvist/base/flat_map.h"
 #include "kvist/base/id.h"
 #include "kvist/base/time.h"
 #include "kvist/routing/forecast.h"
@@ -22,22 +23,25 @@ struct ForecastQuery {
 };
 
 /// One latency model per worker (GPUs differ), one distribution of answer lengths for all. Learns in every routing
-/// mode. Pure; one thread: the router's. Told of a request before the load tracker is, of its end before it is taken
-/// off.
+/// mode. Pure; one thread: the router's. Told of a request before the load tracker is, and of its end before the
+/// tracker forgets it.
 class Forecaster {
  public:
-  /// `loads` outlives it.
+  /// `loads` outlives it. `prior`: the step time of every worker until its own is known.
   Forecaster(const LoadTracker& loads, std::size_t workers, const spec::StepTimeSpec& prior, std::uint32_t block_size);
 
-  [[nodiscard]] Forecast forecast(WorkerId worker, const EngineLimits& limits, const ForecastQuery& query) const;
+  [[nodiscard]] Forecast forecast(WorkerId worker, const EngineLimits& limits, const ForecastQuery& query,
+                                  TimePoint now) const;
 
-  /// The request goes to this worker, with this expectation. `queued_tokens`: uncached tokens before it there.
-  void on_routed(RequestId request, WorkerId worker, const Forecast& forecast, std::uint64_t prefill_tokens,
+  /// The request goes to this worker, with this expectation.
+  void on_routed(RequestId request, WorkerId worker, const Forecast& forecast, std::uint32_t uncached_tokens,
                  TimePoint now);
   void on_first_token(RequestId request, TimePoint now);
   void on_progress(RequestId request, TimePoint now);
   /// `completed`: the answer came to its own end, so that its length tells something.
-  void on_finished(RequestId request, bool completed);
+  void on_finished(RequestId request, bool completed, TimePoint now);
+  /// The worker is another one from here on: what was learned of it is forgotten.
+  void reset_worker(WorkerId worker);
 
   [[nodiscard]] const LatencyModel& model(WorkerId worker) const { return workers_.at(worker.value()).model; }
   [[nodiscard]] const OutputLengths& output_lengths() const { return lengths_; }
@@ -50,17 +54,31 @@ class Forecaster {
     RequestId clock;
     TimePoint clocked;
     std::uint32_t decoding = 0;
-    bool clean = false;  // nothing but decoding went on since
+    bool clean = false;         // nothing but decoding went on since
+    TimePoint prefill_free_at;  // when the prompts given to it will be computed, by expectation
+    double mean_requests = 0;   // up to `averaged`
+    TimePoint averaged;
   };
   struct Pending {
     TimePoint routed;
+    double queue_ms = 0;
     double step_ms = 0;
-    double prefill_tokens = 0;
+    double uncached_tokens = 0;
     bool has_slot = false;
   };
+  struct Room {
+    bool has_slot = true;
+    bool scarce = false;
+    double endings = 0;  // requests that have to end before there is room
+  };
   [[nodiscard]] bool only_decodes(WorkerId worker) const;
+  [[nodiscard]] double queue_ms(WorkerId worker, TimePoint now) const;
+  [[nodiscard]] double mean_requests(WorkerId worker, TimePoint now) const;
+  [[nodiscard]] Room room(WorkerId worker, const EngineLimits& limits, const ForecastQuery& query) const;
+  void average(WorkerId worker, TimePoint now);
 
   const LoadTracker* loads_;
+  spec::StepTimeSpec prior_;
   std::uint32_t block_size_;
   std::vector<Worker> workers_;  // by WorkerId
   OutputLengths lengths_;

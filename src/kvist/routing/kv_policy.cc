@@ -1,27 +1,96 @@
 #include "kvist/routing/kv_policy.h"
 
 #include <algorithm>
+#include <limits>
+#include <tuple>
 
 namespace kvist::routing {
 namespace {
 
-double cost_of(const Forecast& forecast) {
-  return forecast.ttft_ms + forecast.step_with_ms + forecast.crowding_ms;
+/// Cached tokens that count for a worker: where room is scarce, no more than `others` have.
+std::uint32_t credited_tokens(const Candidate& candidate, std::uint32_t others) {
+  return candidate.forecast.scarce ? std::min(candidate.cached_tokens, others) : candidate.cached_tokens;
+}
+
+/// Milliseconds of prefill that the cached tokens without credit save.
+double uncredited_ms(const Candidate& candidate, const PolicyQuery& query, std::uint32_t others) {
+  const double uncached = query.prompt_tokens - candidate.cached_tokens;
+  if (uncached <= 0) return 0;
+  return candidate.forecast.prefill_ms / uncached * (candidate.cached_tokens - credited_tokens(candidate, others));
+}
+
+double cost_of(const Candidate& candidate, const PolicyQuery& query) {
+  const Forecast& forecast = candidate.forecast;
+  const double uncached = query.prompt_tokens - candidate.cached_tokens;
+  const double replicated = std::min<double>(candidate.replicate_tokens, uncached);
+  const double invested_ms = uncached > 0 ? forecast.prefill_ms * replicated / uncached : 0;
+  return forecast.ttft_ms - invested_ms + forecast.step_with_ms + forecast.crowding_ms;
+}
+
+/// Of a tie: the deeper cache, then the lower load over time, then now, then the lower number.
+auto preference(const Candidate& candidate, std::uint32_t others) {
+  return std::tuple(-static_cast<std::int64_t>(credited_tokens(candidate, others)), candidate.forecast.mean_requests,
+                    candidate.load.requests, candidate.worker);
+}
+
+/// Whose turn it is after `last`, among those that are not left out (cost: infinite).
+std::size_t next_in_turn(std::optional<WorkerId> last, std::span<const Candidate> candidates) {
+  const auto usable = [&](std::size_t i) { return candidates[i].cost < std::numeric_limits<double>::infinity(); };
+  std::size_t first = candidates.size();
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    if (!usable(i)) continue;
+    if (!last || candidates[i].worker > *last) return i;
+    first = std::min(first, i);
+  }
+  return first;
 }
 
 }  // namespace
 
-std::size_t KvPolicy::choose(const PolicyQuery& /*query*/, std::span<Candidate> candidates) {
-  const bool any_slot =
-      std::ranges::any_of(candidates, [](const Candidate& candidate) { return candidate.forecast.has_slot; });
-  std::size_t chosen = candidates.size();
-  for (std::size_t i = 0; i < candidates.size(); ++i) {
-    Candidate& candidate = candidates[i];
-    candidate.cost = cost_of(candidate.forecast);
-    if (any_slot && !candidate.forecast.has_slot) continue;
-    if (chosen == candidates.size() || candidate.cost < candidates[chosen].cost) chosen = i;
+bool KvPolicy::forecasts_are_wrong(std::span<const Candidate> candidates) const {
+  double sum = 0;
+  for (const Candidate& candidate : candidates) sum += candidate.forecast.error;
+  const double error = sum / static_cast<double>(candidates.size());
+  return error > (fallen_back_ ? kErrorToReturn : kErrorToFallBack);
+}
+
+std::size_t KvPolicy::choose(const PolicyQuery& query, std::span<Candidate> candidates) {
+  const bool any_slot = std::ranges::any_of(candidates, [](const Candidate& c) { return c.forecast.has_slot; });
+  // The deepest cache where room is not scarce. Where all are full nothing is scarcer than the rest.
+  std::uint32_t others = any_slot ? 0 : query.prompt_tokens;
+  for (const Candidate& candidate : candidates) {
+    if (!candidate.forecast.scarce) others = std::max(others, candidate.cached_tokens);
   }
+  double least = std::numeric_limits<double>::infinity();
+  for (Candidate& candidate : candidates) {
+    candidate.cost = cost_of(candidate, query) + uncredited_ms(candidate, query, others);
+    if (any_slot && !candidate.forecast.has_slot) candidate.cost = std::numeric_limits<double>::infinity();
+    least = std::min(least, candidate.cost);
+  }
+  fallen_back_ = forecasts_are_wrong(candidates);
+  std::size_t chosen = candidates.size();
+  if (fallen_back_) {
+    chosen = next_in_turn(last_, candidates);
+  } else {
+    for (std::size_t i = 0; i < candidates.size(); ++i) {
+      if (candidates[i].cost > least + kTieMs) continue;
+      if (chosen == candidates.size() || preference(candidates[i], others) < preference(candidates[chosen], others))
+        chosen = i;
+    }
+  }
+  last_ = candidates[chosen].worker;
   return chosen;
+}
+
+// The worker whose turn it was, plus one, and in the highest bit whether the forecasts were too wrong.
+std::uint64_t KvPolicy::state() const {
+  return (last_ ? last_->value() + 1ULL : 0) | static_cast<std::uint64_t>(fallen_back_) << 63U;
+}
+
+void KvPolicy::set_state(std::uint64_t state) {
+  fallen_back_ = (state >> 63U) != 0;
+  const auto worker = static_cast<std::uint32_t>(state & 0xFFFF'FFFFU);
+  last_ = worker == 0 ? std::nullopt : std::optional(WorkerId(worker - 1));
 }
 
 }  // namespace kvist::routing

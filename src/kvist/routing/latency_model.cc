@@ -16,6 +16,11 @@ constexpr double kNeighbourDecay = 0.7;
 /// How much the prior counts, in observations, where nothing is near.
 constexpr double kPriorWeight = 1e-3;
 constexpr std::uint32_t kSmoothEvery = 16;
+/// Batch sizes not seen for long give way to their neighbours: half after about 11,000 steps of others.
+constexpr double kKeptPerSmooth = 0.999;
+/// The weights of the first token stay within this range around their prior: noise must not turn a sign.
+constexpr double kLeastWeight = 0.02;
+constexpr double kMostWeight = 50;
 /// Of the recursive least squares: the share of its memory that an observation leaves.
 constexpr double kForgetting = 0.99;
 
@@ -36,7 +41,8 @@ void PredictionError::observe(double predicted_ms, double observed_ms) {
 LatencyModel::LatencyModel(const spec::StepTimeSpec& prior) : prior_(prior) {
   weights_[0] = kPriorBaseMs;
   weights_[1] = kPriorSteps;
-  weights_[2] = to_milliseconds(prior.per_prefill_token);
+  weights_[2] = std::max(1e-4, to_milliseconds(prior.per_prefill_token));
+  std::ranges::copy(weights_, prior_weights_);
   // Standard deviations of the prior: as large as the values themselves.
   covariance_[0][0] = kPriorBaseMs * kPriorBaseMs;
   covariance_[1][1] = kPriorSteps * kPriorSteps;
@@ -53,8 +59,8 @@ double LatencyModel::step_ms(std::uint32_t batch, std::uint64_t context_tokens) 
   return prior_ms(batch, context_tokens) * ratio;
 }
 
-double LatencyModel::first_token_ms(double step_ms, double prefill_tokens) const {
-  return std::max(0.0, weights_[0] + weights_[1] * step_ms + weights_[2] * prefill_tokens);
+double LatencyModel::first_token_ms(double step_ms, double uncached_tokens) const {
+  return std::max(0.0, weights_[0] + weights_[1] * step_ms + weights_[2] * uncached_tokens);
 }
 
 void LatencyModel::observe_step(std::uint32_t batch, std::uint64_t context_tokens, double gap_ms) {
@@ -74,6 +80,7 @@ void LatencyModel::observe_step(std::uint32_t batch, std::uint64_t context_token
 // Two passes, each carrying what was last seen below and above, weaker with distance.
 void LatencyModel::smooth() {
   since_smooth_ = 0;
+  for (Entry& entry : seen_) entry.weight *= kKeptPerSmooth;
   const std::size_t size = seen_.size();
   ratio_.assign(size, 1);
   std::vector<double> sum(size);
@@ -99,10 +106,10 @@ void LatencyModel::smooth() {
 }
 
 void LatencyModel::observe_first_token(const FirstTokenSample& sample) {
-  const double x[3] = {1, sample.step_ms, sample.prefill_tokens};
-  const double expected = first_token_ms(sample.step_ms, sample.prefill_tokens);
+  const double x[3] = {1, sample.step_ms, sample.uncached_tokens};
+  const double expected = sample.queue_ms + first_token_ms(sample.step_ms, sample.uncached_tokens);
   first_token_error_.observe(expected, sample.ttft_ms);
-  const double observed = std::clamp(sample.ttft_ms, expected / kOutlier, expected * kOutlier);
+  const double observed = std::clamp(sample.ttft_ms, expected / kOutlier, expected * kOutlier) - sample.queue_ms;
   // Recursive least squares: gain = P x / (noise + x' P x). The noise grows with what is measured.
   double px[3] = {};
   double xpx = 0;
@@ -113,9 +120,16 @@ void LatencyModel::observe_first_token(const FirstTokenSample& sample) {
   const double noise = std::max(25.0, 0.01 * expected * expected);
   const double scale = 1 / (noise * kForgetting + xpx);
   const double error = observed - (weights_[0] + weights_[1] * x[1] + weights_[2] * x[2]);
-  for (int i = 0; i < 3; ++i) weights_[i] += px[i] * scale * error;
   for (int i = 0; i < 3; ++i) {
-    for (int j = 0; j < 3; ++j) covariance_[i][j] = (covariance_[i][j] - px[i] * px[j] * scale) / kForgetting;
+    weights_[i] = std::clamp(weights_[i] + px[i] * scale * error, prior_weights_[i] * kLeastWeight,
+                             prior_weights_[i] * kMostWeight);
+    for (int j = 0; j < 3; ++j) covariance_[i][j] -= px[i] * px[j] * scale;
+  }
+  // Forgetting widens what is uncertain; without news it must not grow beyond the prior (wind-up).
+  const auto widens = [&](int i) { return covariance_[i][i] / kForgetting <= prior_weights_[i] * prior_weights_[i]; };
+  if (!widens(0) || !widens(1) || !widens(2)) return;
+  for (auto& row : covariance_) {
+    for (double& value : row) value /= kForgetting;
   }
 }
 

@@ -25,13 +25,14 @@ struct PredictionError {
 /// What a request waited for, to learn prefill from. Milliseconds and tokens.
 struct FirstTokenSample {
   double ttft_ms = 0;
-  double step_ms = 0;         ///< predicted decode step with the request in the batch
-  double prefill_tokens = 0;  ///< uncached tokens before it in the worker's queue, and its own
+  double queue_ms = 0;         ///< predicted time until the prompts before it were computed
+  double step_ms = 0;          ///< predicted decode step with the request in the batch
+  double uncached_tokens = 0;  ///< of its prompt
 };
 
 /// The model of one worker, in milliseconds:
 ///   step(b, c)        = prior(b, c) x ratio(b)            one decode step of b sequences with c tokens of context
-///   first token       = base + steps x step(b + 1, c) + per_prefill_token x prefill tokens
+///   first token       = queue + base + steps x step(b + 1, c) + per_prefill_token x uncached tokens
 /// `ratio` is a table, one entry per batch size, as engines have jumps between two of them (captured graphs, tiles). An
 /// entry with observations of its own speaks for itself, one without is interpolated from the nearest. The three of the
 /// first token are fitted by recursive least squares with forgetting. Outliers are cut to a range around the
@@ -42,8 +43,8 @@ class LatencyModel {
   explicit LatencyModel(const spec::StepTimeSpec& prior);
 
   [[nodiscard]] double step_ms(std::uint32_t batch, std::uint64_t context_tokens) const;
-  /// Of a request that has a slot: until its first token.
-  [[nodiscard]] double first_token_ms(double step_ms, double prefill_tokens) const;
+  /// Of a request that has a slot and no prompt before it: until its first token.
+  [[nodiscard]] double first_token_ms(double step_ms, double uncached_tokens) const;
   [[nodiscard]] double prefill_ms(double tokens) const { return weights_[2] * tokens; }
 
   /// The gap between two tokens of one request with `batch` sequences decoding and no prompt being computed.
@@ -66,6 +67,7 @@ class LatencyModel {
   std::vector<double> ratio_;  // smoothed, by batch size
   std::uint32_t since_smooth_ = 0;
   double weights_[3] = {};  // base, steps, per prefill token
+  double prior_weights_[3] = {};
   double covariance_[3][3] = {};
   PredictionError step_error_;
   PredictionError first_token_error_;

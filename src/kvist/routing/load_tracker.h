@@ -62,6 +62,11 @@ class LoadTracker {
   void shared_blocks(std::span<const kv::BlockHash> blocks, std::span<std::uint32_t> depths) const {
     prompts_.match(blocks, depths);
   }
+  /// PrefixUse::deepest_shared() over the prompts in flight.
+  [[nodiscard]] PrefixUse::Popularity deepest_shared(std::span<const kv::BlockHash> prompt,
+                                                     std::uint32_t prompts) const {
+    return prompts_.deepest_shared(prompt, prompts);
+  }
   [[nodiscard]] std::size_t requests() const { return requests_.size(); }
 
  private:

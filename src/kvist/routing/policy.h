@@ -33,7 +33,8 @@ struct Candidate {
   std::uint32_t cached_blocks = 0;       ///< leading prompt blocks in the worker's cache, by the KV index
   std::uint32_t cached_tokens = 0;       ///< prompt tokens it will take from its cache: at least one is always computed
   std::uint32_t new_blocks = 0;          ///< complete prompt blocks that no other request on the worker uses
-  CacheTrust trust = CacheTrust::kNone;  ///< how well the two above are known
+  std::uint32_t replicate_tokens = 0;    ///< of a hot prefix that it should hold too, being popular, but does not
+  CacheTrust trust = CacheTrust::kNone;  ///< how well the cache is known
   EngineLimits limits = {};
   WorkerLoad load;  ///< without this request
   Forecast forecast = {};

@@ -7,6 +7,7 @@
 namespace kvist::routing {
 
 bool PrefixUse::Node::add_user(WorkerId worker) {
+  ++prompts;
   const auto place = std::ranges::lower_bound(users, worker, {}, &std::pair<WorkerId, std::uint32_t>::first);
   if (place != users.end() && place->first == worker) {
     ++place->second;
@@ -18,6 +19,7 @@ bool PrefixUse::Node::add_user(WorkerId worker) {
 }
 
 bool PrefixUse::Node::remove_user(WorkerId worker) {
+  --prompts;
   const auto place = std::ranges::lower_bound(users, worker, {}, &std::pair<WorkerId, std::uint32_t>::first);
   KVIST_CHECK(place != users.end() && place->first == worker, "a prompt is taken back where it was booked");
   if (--place->second > 0) return false;
@@ -47,6 +49,7 @@ void PrefixUse::split(std::unique_ptr<Node>& node, std::size_t at) {
   upper->end = node->begin + static_cast<std::uint32_t>(at);
   upper->workers = node->workers;
   upper->users = node->users;
+  upper->prompts = node->prompts;
   node->begin = upper->end;
   const kv::BlockHash first = node->edge().front();
   upper->children[first] = std::move(node);
@@ -120,6 +123,23 @@ void PrefixUse::match(std::span<const kv::BlockHash> prompt, std::span<std::uint
     level = &node.children;
   }
   alive.for_each(reached);
+}
+
+PrefixUse::Popularity PrefixUse::deepest_shared(std::span<const kv::BlockHash> prompt, std::uint32_t prompts) const {
+  Popularity deepest;
+  const Children* level = &roots_;
+  std::size_t depth = 0;
+  while (depth < prompt.size()) {
+    const std::unique_ptr<Node>* const found = level->find(prompt[depth]);
+    if (found == nullptr || (*found)->prompts < prompts) break;
+    const Node& node = **found;
+    const std::size_t length = common(node.edge(), prompt.subspan(depth));
+    depth += length;
+    deepest = {.blocks = static_cast<std::uint32_t>(depth), .prompts = node.prompts};
+    if (length < node.edge().size()) break;
+    level = &node.children;
+  }
+  return deepest;
 }
 
 }  // namespace kvist::routing

@@ -34,6 +34,14 @@ class PrefixUse {
   /// left out.
   void match(std::span<const kv::BlockHash> prompt, std::span<std::uint32_t> depths) const;
 
+  /// So many prompts in flight, on all workers, begin with the first `blocks` of the one asked for.
+  struct Popularity {
+    std::uint32_t blocks = 0;
+    std::uint32_t prompts = 0;
+  };
+  /// The deepest prefix of `prompt` that at least `prompts` prompts in flight share; {0, 0} where there is none.
+  [[nodiscard]] Popularity deepest_shared(std::span<const kv::BlockHash> prompt, std::uint32_t prompts) const;
+
  private:
   struct Node;
   using Children = FlatMap<kv::BlockHash, std::unique_ptr<Node>>;  // by the first block of their edge
@@ -43,6 +51,7 @@ class PrefixUse {
     std::uint32_t end = 0;
     WorkerSet workers;                                      // those of `users`
     std::vector<std::pair<WorkerId, std::uint32_t>> users;  // prompts per worker that run through, by worker
+    std::uint32_t prompts = 0;                              // those of all workers
     Children children;
 
     [[nodiscard]] std::span<const kv::BlockHash> edge() const { return view(keys).subspan(begin, end - begin); }

@@ -10,6 +10,9 @@
 namespace kvist::routing {
 namespace {
 
+/// Prompts in flight that make their common prefix hot: fewer are one conversation, or chance.
+constexpr std::uint32_t kHotPrompts = 8;
+
 // An engine computes at least the last prompt token itself: the next token comes of it. So a prompt that is cached
 // whole gives one block less.
 std::uint32_t usable_cached_tokens(std::uint32_t cached_blocks, std::uint32_t prompt_tokens, std::uint32_t block_size) {
@@ -60,14 +63,14 @@ Result<Decision> Router::route(const RouteQuery& query, std::span<const WorkerVi
                    .reason = decision.reason,
                    .at = now});
   const std::uint32_t uncached = query.prompt_tokens - chosen.cached_tokens;
-  forecaster_.on_routed(query.request, chosen.worker, chosen.forecast, chosen.load.prefill_tokens + uncached, now);
+  forecaster_.on_routed(query.request, chosen.worker, chosen.forecast, uncached, now);
   loads_.add(query.request, chosen.worker,
              {.prompt_tokens = query.prompt_tokens, .uncached_tokens = uncached, .blocks = query.blocks});
   ++decisions_[static_cast<std::size_t>(mode_)];
   return decision;
 }
 
-void Router::find_candidates(const RouteQuery& query, std::span<const WorkerView> fleet, TimePoint /*now*/) {
+void Router::find_candidates(const RouteQuery& query, std::span<const WorkerView> fleet, TimePoint now) {
   const auto blocks = view(query.blocks);
   caches_.match(blocks, fleet, depths_);
   loads_.shared_blocks(blocks, shared_);
@@ -86,7 +89,23 @@ void Router::find_candidates(const RouteQuery& query, std::span<const WorkerView
     candidate.forecast = forecaster_.forecast(worker, fleet[i].limits,
                                               {.prompt_tokens = query.prompt_tokens,
                                                .uncached_tokens = query.prompt_tokens - candidate.cached_tokens,
-                                               .new_blocks = candidate.new_blocks});
+                                               .new_blocks = candidate.new_blocks},
+                                              now);
+  }
+  replicate_hot_prefix(blocks);
+}
+
+// A prefix that a share of all requests begins with deserves to be on that share of the workers: those that lack it are
+// given copies on purpose, wherever the next such request goes, instead of when its workers are overrun.
+void Router::replicate_hot_prefix(std::span<const kv::BlockHash> prompt) {
+  const PrefixUse::Popularity hot = loads_.deepest_shared(prompt, kHotPrompts);
+  if (hot.blocks == 0) return;
+  const std::size_t deserved = hot.prompts * candidates_.size() / loads_.requests();
+  const auto holds = [&](const Candidate& candidate) { return candidate.cached_blocks >= hot.blocks; };
+  const auto copies = static_cast<std::size_t>(std::ranges::count_if(candidates_, holds));
+  if (copies == 0 || copies >= deserved) return;
+  for (Candidate& candidate : candidates_) {
+    if (!holds(candidate)) candidate.replicate_tokens = (hot.blocks - candidate.cached_blocks) * index().block_size();
   }
 }
 
@@ -108,7 +127,7 @@ void Router::on_usage(RequestId request, std::uint64_t /*prompt_tokens*/, std::u
 void Router::on_finished(RequestId request, bool completed, TimePoint now) {
   const LoadTracker::Request* const booked = loads_.find(request);
   log_.on_finished(request, completed, booked == nullptr ? 0 : booked->output_tokens, now);
-  forecaster_.on_finished(request, completed);
+  forecaster_.on_finished(request, completed, now);
   loads_.remove(request);
 }
 

@@ -92,6 +92,7 @@ class Router {
  private:
   /// Makes candidates_ those of this request.
   void find_candidates(const RouteQuery& query, std::span<const WorkerView> fleet, TimePoint now);
+  void replicate_hot_prefix(std::span<const kv::BlockHash> prompt);
 
   std::size_t workers_;
   std::uint64_t seed_;

@@ -1,0 +1,157 @@
+#include "kvist/routing/forecaster.h"
+
+#include <gtest/gtest.h>
+
+namespace kvist::routing {
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+using std::chrono::nanoseconds;
+
+constexpr EngineLimits kLimits{.block_size = 32, .kv_blocks = 1'000, .max_batch_size = 4, .max_num_tokens = 8'192};
+constexpr spec::StepTimeSpec kPrior{.fixed = microseconds(20'000),
+                                    .per_prefill_token = nanoseconds(100'000),
+                                    .per_sequence = microseconds(1'000),
+                                    .per_kv_token_ns = 0};
+
+class ForecasterTest : public ::testing::Test {
+ protected:
+  Forecast forecast(std::uint32_t uncached = 1'000, std::uint32_t new_blocks = 0) {
+    return forecaster_.forecast(kWorker, kLimits,
+                                {.prompt_tokens = 2'000, .uncached_tokens = uncached, .new_blocks = new_blocks}, now_);
+  }
+  RequestId route(std::uint32_t uncached = 1'000) {
+    const RequestId id(++last_);
+    forecaster_.on_routed(id, kWorker, forecast(uncached), uncached, now_);
+    loads_.add(id, kWorker, {.prompt_tokens = 2'000, .uncached_tokens = uncached, .blocks = nullptr});
+    return id;
+  }
+  void first_token(RequestId id) {
+    forecaster_.on_first_token(id, now_);
+    loads_.on_first_token(id);
+  }
+  void token(RequestId id) {
+    loads_.on_progress(id, 1);
+    forecaster_.on_progress(id, now_);
+  }
+  void finish(RequestId id) {
+    forecaster_.on_finished(id, true, now_);
+    loads_.remove(id);
+  }
+
+  static constexpr WorkerId kWorker{0};
+  LoadTracker loads_{2};
+  Forecaster forecaster_{loads_, 2, kPrior, 32};
+  TimePoint now_{std::chrono::seconds(1)};
+  std::uint64_t last_ = 0;
+};
+
+TEST_F(ForecasterTest, AnIdleWorkerComputesThePromptAtOnce) {
+  const Forecast f = forecast();
+  EXPECT_TRUE(f.has_slot);
+  EXPECT_DOUBLE_EQ(f.slot_wait_ms, 0);
+  EXPECT_DOUBLE_EQ(f.queue_ms, 0);
+  EXPECT_DOUBLE_EQ(f.prefill_ms, 100);
+  EXPECT_DOUBLE_EQ(f.step_with_ms, 21);
+  EXPECT_DOUBLE_EQ(f.crowding_ms, 0);
+  EXPECT_GT(f.ttft_ms, 100);
+}
+
+TEST_F(ForecasterTest, WhatIsLeftOfTheQueueFallsWithTime) {
+  route();
+  route();
+  EXPECT_NEAR(forecast().queue_ms, 200, 1e-6);
+  now_ += milliseconds(150);
+  EXPECT_NEAR(forecast().queue_ms, 50, 1e-6);
+  now_ += milliseconds(150);
+  EXPECT_DOUBLE_EQ(forecast().queue_ms, 0);
+}
+
+TEST_F(ForecasterTest, AQueueIsNeverLongerThanThePromptsInIt) {
+  const RequestId first = route(4'000);
+  route(500);
+  now_ += milliseconds(100);
+  first_token(first);
+  EXPECT_DOUBLE_EQ(forecast().queue_ms, forecaster_.model(kWorker).prefill_ms(500));
+}
+
+TEST_F(ForecasterTest, ANewcomerDelaysThoseWhoDecode) {
+  first_token(route());
+  first_token(route());
+  EXPECT_DOUBLE_EQ(forecast().crowding_ms, 2 * 1.0);  // 1 ms per sequence
+}
+
+TEST_F(ForecasterTest, AFullWorkerHasAWaitAndTheLastSlotIsScarce) {
+  for (int i = 0; i < 3; ++i) first_token(route());
+  EXPECT_TRUE(forecast().has_slot);
+  EXPECT_TRUE(forecast().scarce);
+  first_token(route());
+  const Forecast full = forecast();
+  EXPECT_FALSE(full.has_slot);
+  EXPECT_GT(full.slot_wait_ms, 0);
+  first_token(route());
+  EXPECT_GT(forecast().slot_wait_ms, full.slot_wait_ms) << "two have to end now";
+}
+
+TEST_F(ForecasterTest, KvMemoryIsRoomToo) {
+  first_token(route());
+  EXPECT_TRUE(forecast(1'000, 500).has_slot);
+  const Forecast too_much = forecast(1'000, 995);
+  EXPECT_FALSE(too_much.has_slot);
+  EXPECT_GT(too_much.slot_wait_ms, 0);
+}
+
+TEST_F(ForecasterTest, StepsAreLearnedFromTheGapsOfOneRequestWhileNobodyPrefills) {
+  const RequestId a = route();
+  const RequestId b = route();
+  first_token(a);
+  first_token(b);
+  for (int i = 0; i < 60; ++i) {
+    now_ += milliseconds(44);
+    token(a);
+    token(b);
+  }
+  EXPECT_NEAR(forecaster_.model(kWorker).step_ms(2, 0), 44, 1);
+  EXPECT_EQ(forecaster_.model(WorkerId(1)).step_error().observations, 0U);
+
+  const std::uint64_t seen = forecaster_.model(kWorker).step_error().observations;
+  route();  // a prompt is computed beside them: these gaps are no decode steps
+  for (int i = 0; i < 5; ++i) {
+    now_ += milliseconds(300);
+    token(a);
+    token(b);
+  }
+  EXPECT_EQ(forecaster_.model(kWorker).step_error().observations, seen);
+}
+
+TEST_F(ForecasterTest, AWaitForASlotIsNotTakenForSlowPrefill) {
+  for (int i = 0; i < 4; ++i) first_token(route());
+  const std::uint64_t seen = forecaster_.model(kWorker).first_token_error().observations;
+  const RequestId queued = route();
+  now_ += std::chrono::seconds(20);
+  first_token(queued);
+  EXPECT_EQ(forecaster_.model(kWorker).first_token_error().observations, seen);
+}
+
+TEST_F(ForecasterTest, TheMeanLoadFollowsSlowly) {
+  for (int i = 0; i < 4; ++i) route();
+  EXPECT_LT(forecast().mean_requests, 0.1);
+  now_ += std::chrono::seconds(30);
+  EXPECT_NEAR(forecast().mean_requests, 4 * (1 - 0.368), 0.01);
+}
+
+TEST_F(ForecasterTest, ARestartedWorkerIsLearnedAnew) {
+  const RequestId a = route();
+  first_token(a);
+  for (int i = 0; i < 60; ++i) {
+    now_ += milliseconds(60);
+    token(a);
+  }
+  finish(a);
+  forecaster_.reset_worker(kWorker);
+  EXPECT_DOUBLE_EQ(forecaster_.model(kWorker).step_ms(1, 0), 21);
+}
+
+}  // namespace
+}  // namespace kvist::routing

@@ -1,0 +1,120 @@
+#include "kvist/routing/kv_policy.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace kvist::routing {
+namespace {
+
+constexpr std::uint32_t kPrompt = 5'000;
+
+PolicyQuery query() {
+  return {.request = RequestId(1), .prompt_tokens = kPrompt, .block_size = 32};
+}
+
+/// A worker that caches so many tokens of the prompt, at 0.1 ms per token of prefill and 25 ms per step.
+Candidate worker(std::uint32_t id, std::uint32_t cached_tokens, double crowding_ms = 0) {
+  Candidate candidate;
+  candidate.worker = WorkerId(id);
+  candidate.cached_blocks = cached_tokens / 32;
+  candidate.cached_tokens = cached_tokens;
+  Forecast& forecast = candidate.forecast;
+  forecast.step_ms = forecast.step_with_ms = 25;
+  forecast.prefill_ms = 0.1 * (kPrompt - cached_tokens);
+  forecast.ttft_ms = 60 + forecast.prefill_ms;
+  forecast.crowding_ms = crowding_ms;
+  return candidate;
+}
+
+std::uint32_t choose(std::vector<Candidate> candidates) {
+  KvPolicy policy;
+  return candidates[policy.choose(query(), candidates)].worker.value();
+}
+
+TEST(KvPolicy, AConversationGoesHome) {
+  EXPECT_EQ(choose({worker(0, 0), worker(1, 4'800), worker(2, 3'200)}), 1U);
+}
+
+TEST(KvPolicy, AHomeThatCostsMoreThanItSavesIsLeft) {
+  std::vector<Candidate> candidates = {worker(0, 0), worker(1, 4'800)};  // saves 480 ms
+  candidates[1].forecast.queue_ms = 600;
+  candidates[1].forecast.ttft_ms += 600;
+  EXPECT_EQ(choose(candidates), 0U);
+}
+
+TEST(KvPolicy, AJumpOfTheStepTimeCountsForAllWhoDecodeThere) {
+  // 32 sequences would each wait 12 ms longer per step, for a prefill of 200 ms.
+  EXPECT_EQ(choose({worker(0, 4'800, 32 * 12), worker(1, 2'800, 3)}), 1U);
+  EXPECT_EQ(choose({worker(0, 4'800, 32 * 2), worker(1, 2'800, 3)}), 0U);
+}
+
+TEST(KvPolicy, AFullWorkerIsTakenOnlyWhereAllAreFull) {
+  std::vector<Candidate> candidates = {worker(0, 4'992), worker(1, 0)};
+  candidates[0].forecast.has_slot = false;
+  EXPECT_EQ(choose(candidates), 1U);
+  candidates[1].forecast.has_slot = false;
+  candidates[1].forecast.slot_wait_ms = 900;
+  candidates[1].forecast.ttft_ms += 900;
+  EXPECT_EQ(choose(candidates), 0U);
+}
+
+TEST(KvPolicy, ScarceRoomIsNotGivenAwayForCacheAlone) {
+  std::vector<Candidate> candidates = {worker(0, 4'800), worker(1, 3'200)};
+  candidates[0].forecast.scarce = true;
+  candidates[0].forecast.mean_requests = 50;
+  EXPECT_EQ(choose(candidates), 1U) << "160 ms of prefill do not count, and else it is the fuller one";
+  candidates[1].forecast.ttft_ms += 300;
+  EXPECT_EQ(choose(candidates), 0U) << "it is the better one even without its cache";
+}
+
+TEST(KvPolicy, NearTiesPreferTheDeeperCacheThenTheLowerLoadOverTime) {
+  std::vector<Candidate> candidates = {worker(0, 0), worker(1, 0), worker(2, 0)};
+  candidates[0].forecast.mean_requests = 9;
+  candidates[1].forecast.mean_requests = 7;
+  candidates[2].forecast.mean_requests = 8;
+  candidates[1].forecast.ttft_ms += 5;
+  EXPECT_EQ(choose(candidates), 1U);
+  candidates[2].cached_tokens = 32;
+  EXPECT_EQ(choose(candidates), 2U);
+}
+
+TEST(KvPolicy, APrefixThatDeservesACopyCostsNothingWhereItIsMissing) {
+  std::vector<Candidate> candidates = {worker(0, 4'800, 30), worker(1, 0)};
+  EXPECT_EQ(choose(candidates), 0U);
+  candidates[1].replicate_tokens = 4'800;
+  EXPECT_EQ(choose(candidates), 1U);
+}
+
+TEST(KvPolicy, WrongForecastsAreNotUsed) {
+  KvPolicy policy;
+  const auto choose_with_error = [&](double error) {
+    std::vector<Candidate> candidates = {worker(0, 0), worker(1, 4'800), worker(2, 0)};
+    for (Candidate& candidate : candidates) candidate.forecast.error = error;
+    return candidates[policy.choose(query(), candidates)].worker.value();
+  };
+  EXPECT_EQ(choose_with_error(0.2), 1U);
+  EXPECT_FALSE(policy.fell_back());
+  EXPECT_EQ(choose_with_error(2), 2U);
+  EXPECT_TRUE(policy.fell_back());
+  EXPECT_EQ(choose_with_error(0.9), 0U) << "turns go on until the forecasts are clearly better";
+  EXPECT_EQ(choose_with_error(0.9), 1U);
+  EXPECT_EQ(choose_with_error(0.9), 2U);
+  EXPECT_EQ(choose_with_error(0.5), 1U);
+  EXPECT_FALSE(policy.fell_back());
+}
+
+TEST(KvPolicy, ItsStateIsAllThatAnotherChoiceDependsOn) {
+  KvPolicy policy;
+  std::vector<Candidate> candidates = {worker(0, 0), worker(1, 0), worker(2, 0)};
+  for (Candidate& candidate : candidates) candidate.forecast.error = 3;
+  for (int i = 0; i < 7; ++i) {
+    KvPolicy again;
+    again.set_state(policy.state());
+    std::vector<Candidate> copy = candidates;
+    EXPECT_EQ(again.choose(query(), copy), policy.choose(query(), candidates)) << i;
+  }
+}
+
+}  // namespace
+}  // namespace kvist::routing
