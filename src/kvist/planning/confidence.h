@@ -4,10 +4,9 @@
 #include <cstddef>
 #include <span>
 
-namespace kvist::planning {
+#include "kvist/base/student_t.h"
 
-/// The `probability`-quantile of Student's t distribution; 0 < probability < 1, at least one degree of freedom.
-[[nodiscard]] double student_t_quantile(double probability, std::size_t degrees_of_freedom);
+namespace kvist::planning {
 
 /// A mean and what it may be: with the confidence asked for, the true mean is above `low`, and with the same confidence
 /// it is below `high` (two one-sided statements).
