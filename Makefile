@@ -3,13 +3,14 @@
 JOBS ?= $(shell nproc)
 RELEASE := build/release
 
-.PHONY: help build demo test bench experiments format lint asan tsan fuzz clean
+.PHONY: help build demo test bench experiments routing format lint asan tsan fuzz clean
 
 help:
 	@echo "make demo         install what is missing, build, run the demo sweep, print the table"
 	@echo "make test         install what is missing, build, run every test"
 	@echo "make bench        run the benchmarks and print one table; hold the simulator against the live system"
 	@echo "make experiments  simulate the published experiments, write docs/experiments.md"
+	@echo "make routing      simulate the routing scenarios, write docs/routing-results.md"
 	@echo "make build        build only            make format      format all sources"
 	@echo "make lint         clang-tidy            make asan | tsan build and test with sanitizers"
 	@echo "make fuzz         run each fuzz target under libFuzzer for a minute"
@@ -43,6 +44,9 @@ bench: build
 
 experiments: build
 	@scripts/run-experiments $(RELEASE)/bin/kvist
+
+routing: build
+	@scripts/run-routing $(RELEASE)/bin/kvist
 
 fuzz:
 	@scripts/install-dependencies --tests --lint

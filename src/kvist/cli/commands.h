@@ -35,10 +35,11 @@ struct LoadgenArguments {
 
 struct SimulateArguments {
   std::string file;
-  std::string output;                 ///< empty: the file's
-  unsigned threads = 0;               ///< 0: one per core
-  std::vector<std::uint32_t> levels;  ///< instead of the file's; empty: the file's
-  std::vector<std::string> modes;     ///< the same
+  std::string output;                        ///< empty: the file's
+  unsigned threads = 0;                      ///< 0: one per core
+  std::vector<std::uint32_t> levels;         ///< instead of the file's; empty: the file's
+  std::vector<std::string> modes;            ///< the same
+  std::optional<std::uint32_t> repetitions;  ///< instead of the file's
 };
 /// `kvist simulate -f FILE`: a sweep in virtual time.
 [[nodiscard]] Result<void> run_simulate(const SimulateArguments& arguments);
@@ -62,6 +63,15 @@ struct ReportCheckArguments {
 /// `kvist report check DB --reference FILE`: a run beside published figures. Fails where a bar is missed.
 [[nodiscard]] Result<void> run_report_check(const ReportCheckArguments& arguments);
 
+struct ReportCompareArguments {
+  std::vector<std::string> results;  ///< databases, or folders of a sweep's results
+  std::string baseline;              ///< routing mode; empty: each run's first
+  std::vector<std::string> modes;    ///< only these against it; empty: all
+  std::string json;                  ///< file to write; empty: none
+};
+/// `kvist report compare RESULTS... [--baseline MODE]`: modes against a baseline, paired over seeds.
+[[nodiscard]] Result<void> run_report_compare(const ReportCompareArguments& arguments);
+
 struct ReportExperimentsArguments {
   std::string results;  ///< where scripts/run-experiments has put them
   std::string manifest = "examples/experiments/experiments.yaml";
@@ -71,6 +81,15 @@ struct ReportExperimentsArguments {
 };
 /// `kvist report experiments --results DIR`: all published experiments beside their simulated runs.
 [[nodiscard]] Result<void> run_report_experiments(const ReportExperimentsArguments& arguments);
+
+struct ReportRoutingArguments {
+  std::string results;  ///< where scripts/run-routing has put them
+  std::string manifest = "examples/routing/routing.yaml";
+  std::string document = "docs/routing-results.md";
+  std::string images = "docs/images/routing";
+};
+/// `kvist report routing --results DIR`: the routing scenarios and what is demanded of them.
+[[nodiscard]] Result<void> run_report_routing(const ReportRoutingArguments& arguments);
 
 struct TraceGenerateArguments {
   std::string output;         ///< *.jsonl

@@ -98,6 +98,8 @@ class CommandLine {
     command->add_option("--threads", simulate_.threads, "levels at once; without it, one per core");
     command->add_option("--level", simulate_.levels, "this level instead of the file's; may be repeated");
     command->add_option("--mode", simulate_.modes, "this routing mode instead of the file's; may be repeated");
+    command->add_option("--repetitions", simulate_.repetitions, "seeds per level, instead of the file's")
+        ->check(CLI::Range(1, 10'000));
     command->callback([this] { action_ = [this] { return run_simulate(simulate_); }; });
   }
 
@@ -107,6 +109,8 @@ class CommandLine {
     command->add_option("--run", report_.run, "number of the run; without it, the last");
     command->add_option("--output", report_.output, "folder for the report; without it, the database's");
     command->require_subcommand(0, 1);
+    add_report_routing(command->add_subcommand("routing", "the routing scenarios and what is demanded of them"));
+    add_report_compare(command->add_subcommand("compare", "routing modes against a baseline, paired over seeds"));
     add_report_check(command->add_subcommand("check", "hold a stored run against published figures"));
     add_report_experiments(
         command->add_subcommand("experiments", "all published experiments and their simulated runs"));
@@ -128,6 +132,15 @@ class CommandLine {
     command->callback([this] { action_ = [this] { return run_report_check(check_); }; });
   }
 
+  void add_report_compare(CLI::App* command) {
+    ReportCompareArguments& a = compare_;
+    command->add_option("results", a.results, "results of sweeps: databases, or folders that hold one")->required();
+    command->add_option("--baseline", a.baseline, "routing mode to compare with; without it, each run's first");
+    command->add_option("--mode", a.modes, "only this mode against it; may be repeated");
+    command->add_option("--json", a.json, "file to write the comparison to as JSON");
+    command->callback([this] { action_ = [this] { return run_report_compare(compare_); }; });
+  }
+
   void add_report_experiments(CLI::App* command) {
     ReportExperimentsArguments& a = experiments_;
     command->add_option("--results", a.results, "folder that scripts/run-experiments has filled")->required();
@@ -136,6 +149,15 @@ class CommandLine {
     command->add_option("--document", a.document, "Markdown file to write")->capture_default_str();
     command->add_option("--images", a.images, "folder for its plots")->capture_default_str();
     command->callback([this] { action_ = [this] { return run_report_experiments(experiments_); }; });
+  }
+
+  void add_report_routing(CLI::App* command) {
+    ReportRoutingArguments& a = routing_;
+    command->add_option("--results", a.results, "folder that scripts/run-routing has filled")->required();
+    command->add_option("--manifest", a.manifest, "scenarios and bars")->capture_default_str();
+    command->add_option("--document", a.document, "Markdown file to write")->capture_default_str();
+    command->add_option("--images", a.images, "folder for its plots")->capture_default_str();
+    command->callback([this] { action_ = [this] { return run_report_routing(routing_); }; });
   }
 
   void add_trace() {
@@ -224,6 +246,8 @@ class CommandLine {
   SimulateArguments simulate_;
   ReportArguments report_;
   ReportCheckArguments check_;
+  ReportCompareArguments compare_;
+  ReportRoutingArguments routing_;
   ReportExperimentsArguments experiments_;
   PlanProfilesArguments profiles_;
   TraceGenerateArguments trace_;

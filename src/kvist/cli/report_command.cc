@@ -7,9 +7,12 @@
 #include "kvist/cli/commands.h"
 #include "kvist/cli/print.h"
 #include "kvist/cli/stored.h"
+#include "kvist/report/comparison_text.h"
 #include "kvist/report/experiments.h"
 #include "kvist/report/reference_check.h"
 #include "kvist/report/report.h"
+#include "kvist/report/result_folder.h"
+#include "kvist/report/routing_results.h"
 
 namespace kvist::cli {
 namespace {
@@ -59,12 +62,46 @@ Result<void> run_report_check(const ReportCheckArguments& arguments) {
                                                 check.figures.size(), incomplete));
 }
 
+Result<void> run_report_compare(const ReportCompareArguments& arguments) {
+  std::optional<spec::RoutingMode> baseline;
+  if (!arguments.baseline.empty()) {
+    KVIST_TRY(baseline, spec::parse_routing_mode(arguments.baseline));
+  }
+  std::vector<spec::RoutingMode> wanted;
+  for (const std::string& name : arguments.modes) {
+    KVIST_TRY(const spec::RoutingMode mode, spec::parse_routing_mode(name));
+    wanted.push_back(mode);
+  }
+  std::vector<report::RunComparison> runs;
+  for (const std::string& place : arguments.results) {
+    KVIST_TRY(const report::RunAnalysis analysis, report::load_analysis(place));
+    KVIST_TRY(report::RunComparison run, report::compare_modes(analysis, baseline));
+    if (!wanted.empty()) run = report::only(std::move(run), wanted);
+    if (run.modes.empty()) return fail(ErrorCode::kInvalidArgument, place + ": holds no mode to compare");
+    runs.push_back(std::move(run));
+  }
+  print_line(report::comparisons_text(runs));
+  if (arguments.json.empty()) return {};
+  return write_file(arguments.json, report::comparisons_json(runs));
+}
+
 Result<void> run_report_experiments(const ReportExperimentsArguments& arguments) {
   KVIST_TRY(const report::ExperimentsOutcome outcome, report::write_experiments({.manifest = arguments.manifest,
                                                                                  .references = arguments.references,
                                                                                  .results = arguments.results,
                                                                                  .document = arguments.document,
                                                                                  .images = arguments.images}));
+  print_line(outcome.table);
+  print_line(fmt::format("{} bars met, {} missed, {} open: {}", outcome.met, outcome.missed, outcome.open,
+                         arguments.document));
+  return {};
+}
+
+Result<void> run_report_routing(const ReportRoutingArguments& arguments) {
+  KVIST_TRY(const report::RoutingResultsOutcome outcome, report::write_routing_results({.manifest = arguments.manifest,
+                                                                                        .results = arguments.results,
+                                                                                        .document = arguments.document,
+                                                                                        .images = arguments.images}));
   print_line(outcome.table);
   print_line(fmt::format("{} bars met, {} missed, {} open: {}", outcome.met, outcome.missed, outcome.open,
                          arguments.document));

@@ -13,8 +13,9 @@
 namespace kvist::cli {
 namespace {
 
-/// The levels and modes that were asked for in place of the file's.
+/// The levels, modes and repetitions that were asked for in place of the file's.
 Result<void> select(spec::SweepSpec& sweep, const SimulateArguments& arguments) {
+  if (arguments.repetitions) sweep.method.repetitions = *arguments.repetitions;
   if (!arguments.levels.empty()) {
     sweep.levels = arguments.levels;
     std::ranges::sort(sweep.levels);

@@ -10,36 +10,12 @@
 #include "kvist/report/figures.h"
 #include "kvist/report/model_facts.h"
 #include "kvist/report/output_file.h"
-#include "kvist/report/report.h"
-#include "kvist/results/store.h"
+#include "kvist/report/result_folder.h"
 
 namespace kvist::report {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// results.sqlite in a folder, or in the last of its subfolders (their names end with the time) that has one.
-Result<std::string> find_database(const fs::path& folder) {
-  if (fs::exists(folder / "results.sqlite")) return (folder / "results.sqlite").string();
-  fs::path last;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, error)) {
-    if (entry.is_directory() && fs::exists(entry.path() / "results.sqlite") && entry.path() > last) last = entry.path();
-  }
-  if (last.empty()) return fail(ErrorCode::kNotFound, folder.string() + ": no results.sqlite in it");
-  return (last / "results.sqlite").string();
-}
-
-Result<RunAnalysis> load_analysis(const fs::path& folder) {
-  KVIST_TRY(const std::string path, find_database(folder));
-  KVIST_TRY(const auto store, results::Store::open(path));
-  KVIST_TRY(const std::vector<std::int64_t> runs, store->runs());
-  if (runs.empty()) return fail(ErrorCode::kNotFound, path + ": holds no run");
-  KVIST_TRY(const StoredRun run, open_run(*store, runs.back(), false));
-  Result<RunAnalysis> analysis = analyse_run(run);
-  if (!analysis) return std::unexpected(std::move(analysis).error().in(path));
-  return analysis;
-}
 
 Result<ExperimentRun> load_run(const ExperimentsOptions& options, Experiment experiment, const YamlNode& rules_file) {
   const fs::path results = fs::path(options.results) / experiment.name;

@@ -18,10 +18,12 @@ namespace {
 // One colour per mode, of equal weight on both backgrounds and told apart by the colour-blind too.
 constexpr std::string_view kStyle = R"css(
 :root { color-scheme: light dark; --page: #ffffff; --ink: #1c2330; --soft: #5b6573; --rule: #dde2e8; --panel: #f5f7f9;
-  --s0: #6b7785; --s1: #1668c7; --s2: #c2560a; --s3: #17805a; --s4: #8a3fb5; }
+  --s0: #6b7785; --s1: #1668c7; --s2: #c2560a; --s3: #17805a; --s4: #8a3fb5;
+  --s5: #a3324a; --s6: #6d6a00; --s7: #00737f; --s8: #b8860b; }
 @media (prefers-color-scheme: dark) {
   :root { --page: #12161c; --ink: #e4e8ee; --soft: #9aa5b4; --rule: #2c343f; --panel: #1a2028;
-    --s0: #a3afbd; --s1: #62a8ff; --s2: #f39a57; --s3: #52c79b; --s4: #cf94ef; }
+    --s0: #a3afbd; --s1: #62a8ff; --s2: #f39a57; --s3: #52c79b; --s4: #cf94ef;
+    --s5: #f0859b; --s6: #cdc84a; --s7: #4cc5d2; --s8: #e0b040; }
 }
 * { box-sizing: border-box; }
 body { margin: 0 auto; padding: 2rem 1.25rem 4rem; max-width: 76rem; background: var(--page); color: var(--ink);
@@ -55,6 +57,7 @@ svg .base { stroke: var(--soft); stroke-width: 1; }
 svg .line { fill: none; stroke-width: 2; stroke-linejoin: round; stroke-linecap: round; }
 svg .band { opacity: .16; }
 svg .b0 { fill: var(--s0); } svg .b1 { fill: var(--s1); } svg .b2 { fill: var(--s2); } svg .b3 { fill: var(--s3); } svg .b4 { fill: var(--s4); }
+svg .b5 { fill: var(--s5); } svg .b6 { fill: var(--s6); } svg .b7 { fill: var(--s7); } svg .b8 { fill: var(--s8); }
 details.timeline { margin: .5rem 0; }
 figure.timeline { margin: .75rem 0; }
 figure.timeline p { font-size: .85rem; color: var(--soft); margin: .2rem 0; }
@@ -72,6 +75,10 @@ svg .s1 { stroke: var(--s1); } svg .mark.s1:not(.hollow) { fill: var(--s1); }
 svg .s2 { stroke: var(--s2); } svg .mark.s2:not(.hollow) { fill: var(--s2); }
 svg .s3 { stroke: var(--s3); } svg .mark.s3:not(.hollow) { fill: var(--s3); }
 svg .s4 { stroke: var(--s4); } svg .mark.s4:not(.hollow) { fill: var(--s4); }
+svg .s5 { stroke: var(--s5); } svg .mark.s5:not(.hollow) { fill: var(--s5); }
+svg .s6 { stroke: var(--s6); } svg .mark.s6:not(.hollow) { fill: var(--s6); }
+svg .s7 { stroke: var(--s7); } svg .mark.s7:not(.hollow) { fill: var(--s7); }
+svg .s8 { stroke: var(--s8); } svg .mark.s8:not(.hollow) { fill: var(--s8); }
 )css";
 
 /// One colour per worker of a timeline, by its place: --t0 ... --t7.

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "kvist/base/json_writer.h"
+#include "kvist/report/comparison_text.h"
 #include "kvist/report/level_figures.h"
 #include "kvist/report/mode_names.h"
 #include "kvist/report/model_facts.h"
@@ -260,6 +261,15 @@ void models(JsonWriter& json, const RunAnalysis& analysis) {
   json.end_array();
 }
 
+/// Only where there are two modes and two repetitions.
+void comparison(JsonWriter& json, const RunAnalysis& analysis) {
+  if (!is_comparable(analysis)) return;
+  const Result<RunComparison> compared = compare_modes(analysis);
+  if (!compared) return;
+  json.key("comparison");
+  write_comparison(json, *compared);
+}
+
 void run_keys(JsonWriter& json, const RunAnalysis& analysis) {
   const results::RunRecord& run = analysis.run();
   const spec::MethodSpec& method = analysis.sweep().method;
@@ -282,6 +292,7 @@ void run_keys(JsonWriter& json, const RunAnalysis& analysis) {
   for (const auto& [key, value] : run.machine) json.field(key, value);
   json.end_object();
   models(json, analysis);
+  comparison(json, analysis);
   json.end_object();
 }
 

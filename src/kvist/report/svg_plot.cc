@@ -23,10 +23,7 @@ constexpr double kMarkRadius = 3.5;
 class Drawing {
  public:
   Drawing(const Plot& plot, std::string& out)
-      : plot_(plot),
-        out_(out),
-        x_(plot.x_kind, values(plot, true)),
-        y_(AxisScale::Kind::kLinearFromZero, values(plot, false)) {}
+      : plot_(plot), out_(out), x_(plot.x_kind, values(plot, true)), y_(plot.y_kind, values(plot, false)) {}
 
   /// `place`: further attributes of the element.
   void draw(std::string_view place = {}) {
@@ -177,6 +174,10 @@ text.title { font-size: 14px; font-weight: 600; fill: #1c2330; } text.legend { f
 .s2 { stroke: #c2560a; } .b2, .mark.s2:not(.hollow) { fill: #c2560a; }
 .s3 { stroke: #17805a; } .b3, .mark.s3:not(.hollow) { fill: #17805a; }
 .s4 { stroke: #8a3fb5; } .b4, .mark.s4:not(.hollow) { fill: #8a3fb5; }
+.s5 { stroke: #a3324a; } .b5, .mark.s5:not(.hollow) { fill: #a3324a; }
+.s6 { stroke: #6d6a00; } .b6, .mark.s6:not(.hollow) { fill: #6d6a00; }
+.s7 { stroke: #00737f; } .b7, .mark.s7:not(.hollow) { fill: #00737f; }
+.s8 { stroke: #b8860b; } .b8, .mark.s8:not(.hollow) { fill: #b8860b; }
 )css";
 
 void append_sheet_legend(std::string& out, const std::vector<PlotSeries>& series) {

@@ -29,6 +29,7 @@ struct Plot {
   std::string x_title;  ///< with its unit
   std::string y_title;
   AxisScale::Kind x_kind = AxisScale::Kind::kLevels;
+  AxisScale::Kind y_kind = AxisScale::Kind::kLinearFromZero;
   std::vector<PlotSeries> series;
 };
 

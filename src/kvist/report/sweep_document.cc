@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "kvist/report/comparison_text.h"
 #include "kvist/report/figures.h"
 #include "kvist/report/mode_names.h"
 #include "kvist/report/reference_json.h"
@@ -27,6 +28,7 @@ void add_reference_data(Document& document, const RunAnalysis& analysis) {
 }
 
 void add_own_sections(Document& document, const RunAnalysis& analysis) {
+  add_comparison(document, analysis);
   add_repetitions(document, analysis);
   add_exact_percentiles(document, analysis);
   add_slow_turns(document, analysis);

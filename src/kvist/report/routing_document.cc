@@ -1,0 +1,208 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+
+#include "kvist/report/comparison_text.h"
+#include "kvist/report/figures.h"
+#include "kvist/report/mode_names.h"
+#include "kvist/report/routing_results.h"
+#include "kvist/report/svg_plot.h"
+
+namespace kvist::report {
+namespace {
+
+constexpr std::array kTables = {"ttft_p50_ms", "ttft_p95_ms", "tpot_p50_ms", "tops", "kv_hit_rate_pct"};
+
+std::string level_name(const RoutingScenario& scenario, std::uint32_t level) {
+  return fmt::format("{} {}", level, scenario.level_unit);
+}
+
+/// One figure: a row per level, a column per policy.
+Table figure_table(const RoutingRun& run, const NamedFigure& named) {
+  Table table;
+  table.columns = {{fmt::format("{} at", named.title)}};
+  for (const spec::RoutingMode mode : run.run.modes()) table.columns.push_back({std::string(to_string(mode))});
+  for (const std::uint32_t level : run.run.concurrencies()) {
+    std::vector<std::string> row = {level_name(run.scenario, level)};
+    for (const spec::RoutingMode mode : run.run.modes()) {
+      const MeasuredLevel* measured = run.run.find(mode, level);
+      if (measured == nullptr) {
+        row.emplace_back(kMissing);
+        continue;
+      }
+      row.push_back(named.format(named.figure(measured->analysis)) + (measured->analysis.excluded ? " (excl.)" : ""));
+    }
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+bool has_errors(const RunAnalysis& run) {
+  return std::ranges::any_of(run.levels(), [](const MeasuredLevel& level) {
+    return std::ranges::any_of(level.repetitions,
+                               [](const Measurement& m) { return m.analysis.window_turns.failed > 0; });
+  });
+}
+
+std::string verdict_cell(const BarOutcome& outcome) {
+  if (!outcome.holds) return fmt::format("open: {}", outcome.shows);
+  return fmt::format("{}: {}", *outcome.holds ? "met" : "MISSED", outcome.shows);
+}
+
+/// A row per bar, a column per level.
+Table bars_table(const RoutingRun& run) {
+  Table table;
+  table.columns = {{"Demanded", Align::kLeft}};
+  for (const std::uint32_t level : run.run.concurrencies()) {
+    table.columns.push_back({level_name(run.scenario, level)});
+  }
+  for (const DemandedBar& demanded : run.scenario.bars) {
+    std::vector<std::string> row = {demanded.bar.claim};
+    for (const std::uint32_t level : run.run.concurrencies()) {
+      const auto found = std::ranges::find_if(run.outcomes, [&](const BarOutcome& outcome) {
+        return outcome.demanded == &demanded && outcome.level == level;
+      });
+      row.push_back(found == run.outcomes.end() ? "not demanded" : verdict_cell(*found));
+    }
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+void add_shortfalls(Document& document, const std::vector<std::unique_ptr<RoutingRun>>& runs) {
+  Bullets bullets;
+  for (const auto& run : runs) {
+    for (const BarOutcome& outcome : run->outcomes) {
+      if (outcome.holds.value_or(true)) continue;
+      const RoutingBar& bar = outcome.demanded->bar;
+      const ShortfallNote* note = run->scenario.note(bar.id, outcome.level);
+      bullets.items.push_back(
+          {strong(fmt::format("{}, {}:", run->scenario.name, level_name(run->scenario, outcome.level))),
+           {fmt::format(" {}: {}. {}", bar.claim, outcome.shows,
+                        note == nullptr ? "Not explained yet." : note->because)}});
+    }
+  }
+  document.push_back(Heading{2, "Every shortfall"});
+  if (bullets.items.empty()) {
+    document.push_back(Paragraph{{{"None: every bar that was demanded and could be evaluated holds."}}});
+  } else {
+    document.push_back(std::move(bullets));
+  }
+}
+
+std::string setup_text(const RoutingRun& run) {
+  const spec::SweepSpec& sweep = run.run.sweep();
+  const spec::WorkloadSpec& w = sweep.workload;
+  std::uint32_t slots = 0;
+  for (const spec::WorkerSpec& worker : sweep.deployment.workers) slots += worker.max_batch_size;
+  const std::string turns =
+      w.turns_min == w.turns_max ? fmt::format("{}", w.turns_min) : fmt::format("{}-{}", w.turns_min, w.turns_max);
+  return fmt::format("{} workers, {} batch slots; {}, {} turns per conversation; {} seeds per level.",
+                     sweep.deployment.workers.size(), slots,
+                     w.starters == 0 ? "no shared starters" : fmt::format("{} shared starters", w.starters), turns,
+                     sweep.method.repetitions);
+}
+
+void add_run(Document& document, const RoutingRun& run, spec::RoutingMode candidate, spec::RoutingMode baseline) {
+  document.push_back(Heading{2, run.scenario.title});
+  document.push_back(Paragraph{
+      {{run.scenario.shows + " "}, {setup_text(run) + " "}, code("examples/routing/" + run.scenario.name + ".yaml")}});
+  document.push_back(Heading{3, "What is demanded"});
+  document.push_back(bars_table(run));
+  document.push_back(Heading{3, "Every policy, means over the seeds"});
+  for (const char* key : kTables) document.push_back(figure_table(run, *find_figure(key)));
+  if (has_errors(run.run)) document.push_back(figure_table(run, *find_figure("error_pct")));
+  document.push_back(
+      Heading{3, fmt::format("{} against {}, paired over seeds", to_string(candidate), to_string(baseline))});
+  document.push_back(comparison_table(run.comparison, candidate));
+}
+
+PlotSeries series_of(const RoutingRun& run, std::size_t mode_number, const NamedFigure& named) {
+  const spec::RoutingMode mode = run.run.modes()[mode_number];
+  PlotSeries series{.name = std::string(long_name(mode)), .colour = mode_number, .dashed = false, .points = {}};
+  for (const std::uint32_t level : run.run.concurrencies()) {
+    const MeasuredLevel* measured = run.run.find(mode, level);
+    PlotPoint point{.x = static_cast<double>(level), .y = {}, .tooltip = std::string(to_string(mode))};
+    if (measured != nullptr) point.y = named.figure(measured->analysis);
+    series.points.push_back(std::move(point));
+  }
+  return series;
+}
+
+}  // namespace
+
+Table RoutingResults::overview() const {
+  Table table;
+  table.columns = {{"Scenario", Align::kLeft}, {"Met"}, {"Missed"}, {"Open"}};
+  for (const auto& run : runs_) {
+    table.rows.push_back({run->scenario.title, fmt::format("{}", report::count(run->outcomes, true)),
+                          fmt::format("{}", report::count(run->outcomes, false)),
+                          fmt::format("{}", report::count(run->outcomes, std::nullopt))});
+  }
+  return table;
+}
+
+std::string RoutingResults::markdown(const std::string& images) const {
+  Document document;
+  document.push_back(Heading{1, "Routing policies, simulated"});
+  document.push_back(Paragraph{
+      {{"Written by "},
+       code("make routing"),
+       {fmt::format(" from simulated runs; every figure and verdict is computed. Each scenario is a sweep file of "
+                    "examples/routing; the gateway's router, the scheduler, the KV pool and the load are the live "
+                    "system's own code in virtual time, and a model of the GPU says how long a step takes. Figures are "
+                    "read by the published method: quantiles and rates over the last 60 s at each snapshot, "
+                    "averaged, then averaged over the seeds. {} is the candidate, {} the baseline; the others are kept "
+                    "with their published defaults.",
+                    to_string(candidate_), to_string(baseline_))}}});
+  document.push_back(Paragraph{
+      {{comparison_method() + " A bar is demanded level by level: met, missed, or open where something was not "
+                              "measured."}}});
+  document.push_back(overview());
+  add_shortfalls(document, runs_);
+  std::string text = markdown_of(document);
+  for (const auto& run : runs_) {
+    Document section;
+    add_run(section, *run, candidate_, baseline_);
+    text += "\n" + markdown_of(section);
+    if (!run->scenario.plot) continue;
+    text += fmt::format("\n![{}: TTFT p95 and throughput of every policy]({}/{}.svg)\n", run->scenario.title, images,
+                        run->scenario.name);
+  }
+  return text;
+}
+
+std::size_t RoutingResults::count(std::optional<bool> holds) const {
+  std::size_t n = 0;
+  for (const auto& run : runs_) n += report::count(run->outcomes, holds);
+  return n;
+}
+
+std::string routing_plots(const RoutingRun& run) {
+  struct Wish {
+    const char* key;
+    const char* title;
+    AxisScale::Kind y;
+  };
+  constexpr std::array kWishes = {Wish{"ttft_p95_ms", "TTFT p95, logarithmic", AxisScale::Kind::kLogarithmic},
+                                  Wish{"tops", "Throughput", AxisScale::Kind::kLinearFromZero}};
+  std::vector<Plot> plots;
+  for (const Wish& wish : kWishes) {
+    const NamedFigure& named = *find_figure(wish.key);
+    Plot plot{.title = wish.title,
+              .x_title = run.scenario.level_unit,
+              .y_title = std::string(named.unit),
+              .x_kind = AxisScale::Kind::kLevels,
+              .y_kind = wish.y,
+              .series = {}};
+    for (std::size_t mode = 0; mode < run.run.modes().size(); ++mode) {
+      plot.series.push_back(series_of(run, mode, named));
+    }
+    plots.push_back(std::move(plot));
+  }
+  return render_svg_sheet(plots, 2);
+}
+
+}  // namespace kvist::report
