@@ -153,7 +153,7 @@ std::string RoutingResults::markdown(const std::string& images) const {
        {fmt::format(" from simulated runs; every figure and verdict is computed. Each scenario is a sweep file of "
                     "examples/routing; the gateway's router, the scheduler, the KV pool and the load are the live "
                     "system's own code in virtual time, and a model of the GPU says how long a step takes. Figures are "
-                    "read by the published method: quantiles and rates over the last 60 s at each snapshot, "
+                    "read by the published method: quantiles and rates over a window at each snapshot, "
                     "averaged, then averaged over the seeds. {} is the candidate, {} the baseline; the others are kept "
                     "with their published defaults.",
                     to_string(candidate_), to_string(baseline_))}}});
