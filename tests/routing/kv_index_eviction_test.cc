@@ -58,15 +58,15 @@ void run(std::uint64_t seed, const HistoryOptions& options, int steps, int steps
 TEST(KvIndexEviction, KnowsLessAndNeverMoreWithinItsBytes) {
   for (std::uint64_t seed = 1; seed <= 5; ++seed) {
     ASSERT_NO_FATAL_FAILURE(run(
-        seed, {.workers = 4, .nodes = 8'000, .copies = false, .removals = 0.1, .clears = 0.002, .max_bytes = 300'000},
-        1'500, 250));
+        seed, {.workers = 4, .nodes = 20'000, .copies = false, .removals = 0.1, .clears = 0.001, .max_bytes = 600'000},
+        4'000, 2'000));
   }
 }
 
 TEST(KvIndexEviction, HoldsWithCopiesAndRemovalsInAnyOrder) {
   for (std::uint64_t seed = 1; seed <= 5; ++seed) {
-    ASSERT_NO_FATAL_FAILURE(
-        run(seed, {.workers = 4, .nodes = 8'000, .removals = 0.2, .clears = 0.002, .max_bytes = 300'000}, 1'500, 250));
+    ASSERT_NO_FATAL_FAILURE(run(
+        seed, {.workers = 4, .nodes = 20'000, .removals = 0.2, .clears = 0.001, .max_bytes = 600'000}, 4'000, 2'000));
   }
 }
 
@@ -102,13 +102,13 @@ class Budget : public ::testing::Test {
     EXPECT_GT(index_.evictions(), 0U);
   }
 
-  KvIndex index_{{.model = "model", .block_size = kModelBlockSize, .max_bytes = 400'000}};
+  KvIndex index_{{.model = "model", .block_size = kModelBlockSize, .max_bytes = 900'000}};
 };
 
 TEST_F(Budget, WhatIsLookedUpStaysAndWhatNobodyAsksForGoes) {
   EXPECT_FALSE(store(0));
   EXPECT_FALSE(store(1));
-  for (std::uint32_t number = 2; number < 4'000; ++number) {
+  for (std::uint32_t number = 2; number < 12'000; ++number) {
     EXPECT_FALSE(store(number));
     if (number % 50 == 0) {
       ASSERT_EQ(depth(0), kBlocks) << "after " << number;
@@ -119,9 +119,9 @@ TEST_F(Budget, WhatIsLookedUpStaysAndWhatNobodyAsksForGoes) {
 }
 
 TEST_F(Budget, APrefixLosesItsEndBeforeItsHead) {
-  fill(0, 4'000);
+  fill(0, 12'000);
   std::uint32_t shortened = 0;
-  for (std::uint32_t number = 0; number < 4'000; ++number) {
+  for (std::uint32_t number = 0; number < 12'000; ++number) {
     const std::uint32_t known = depth(number);
     std::uint32_t held = 0;
     for (const kv::BlockHash key : keys(number)) {
@@ -134,7 +134,7 @@ TEST_F(Budget, APrefixLosesItsEndBeforeItsHead) {
 }
 
 TEST_F(Budget, LaterEventsOfEvictedBlocksDoNoHarm) {
-  fill(0, 4'000);
+  fill(0, 12'000);
   ASSERT_EQ(depth(0), 0U);
   const auto unknown = index_.counters(kWorker).unknown_removals;
   kv::BlockRemoved removal;

@@ -1,5 +1,7 @@
 #include "kvist/routing/key_table.h"
 
+#include <bit>
+
 namespace kvist::routing {
 
 bool KeyTable::may_reuse(const Line& line, std::uint32_t slot) const {
@@ -10,41 +12,72 @@ bool KeyTable::may_reuse(const Line& line, std::uint32_t slot) const {
 
 KeyTable::Place KeyTable::find_or_place(std::uint64_t key) {
   const std::uint64_t hash = spread(key);
-  lines_.make_room(hash);
-  const Lines::Segment segment = lines_.segment(hash);
+  const Lines::Segment segment = lines_.spot_with_room(hash).segment;
   Place place;
   for (std::uint32_t i = segment.home(hash);; i = segment.next(i)) {
     Line& line = segment.lines[i];
+    std::uint32_t equal = 0;
+    std::uint32_t vacant = 0;  // unused or dead
     for (std::uint32_t s = 0; s < Lines::kSlots; ++s) {
       const std::uint64_t here = line.keys[s].load(std::memory_order_relaxed);
-      const bool unused = here == kNoKey;
-      if (here == key || (place.line_ == nullptr && (unused || (here == kDeadKey && may_reuse(line, s))))) {
-        place.line_ = &line;
-        place.slot_ = s;
-        place.found_ = here == key;
-        place.fresh_ = unused;
-      }
-      if (unused || here == key) return place;
+      equal |= static_cast<std::uint32_t>(here == key) << s;
+      vacant |= static_cast<std::uint32_t>(here <= kDeadKey) << s;
     }
+    if (equal != 0) {
+      place.line_ = &line;
+      place.slot_ = static_cast<std::uint32_t>(std::countr_zero(equal));
+      place.found_ = true;
+      return place;
+    }
+    bool ends = false;
+    for (; vacant != 0; vacant &= vacant - 1) {
+      const auto s = static_cast<std::uint32_t>(std::countr_zero(vacant));
+      const bool fresh = !line.used(s);
+      ends = ends || fresh;
+      if (place.line_ != nullptr || (!fresh && !may_reuse(line, s))) continue;
+      place.line_ = &line;
+      place.slot_ = s;
+      place.fresh_ = fresh;
+    }
+    if (ends) return place;
   }
 }
 
-void KeyTable::put(Place place, std::uint64_t key, std::uint32_t set, BlockUse use) {
+void KeyTable::put(const Place& place, std::uint64_t key, std::uint32_t set, BlockUse use) {
   place.line_->uses[place.slot_].store(use.bits(), std::memory_order_relaxed);
   place.line_->sets[place.slot_].store(set, std::memory_order_relaxed);
   place.line_->keys[place.slot_].store(key, std::memory_order_release);
-  lines_.added(spread(key), place.fresh_);
+  lines_.added(lines_.spot(spread(key)), place.fresh_);
 }
 
-// The key goes first: whoever begins to search now does not find the slot. Readers that found it before see the set
-// that it had, or none.
 void KeyTable::erase(const Place& place, std::uint64_t key) {
   Line& line = *place.line_;
+  const Lines::Spot spot = lines_.spot(spread(key));
+  if (!epochs_.has_readers()) {
+    Lines::close_gap(spot.segment, static_cast<std::uint32_t>(place.line_ - spot.segment.lines), place.slot_);
+    return lines_.removed(spot, 1);
+  }
+  // The key goes first: whoever begins to search now does not find the slot. Readers that found it before see the set
+  // that it had, or none.
   line.keys[place.slot_].store(kDeadKey, std::memory_order_release);
   line.sets[place.slot_].store(kNoWorkers, std::memory_order_release);
   line.uses[place.slot_].store(kDead | static_cast<std::uint32_t>(epochs_.current() & (kDead - 1)),
                                std::memory_order_relaxed);
-  lines_.removed(spread(key), false);
+  lines_.removed(spot, bury(line));
+}
+
+// Where searches end anyway, the dead need not stand for the way on: their slots are fresh again.
+std::uint32_t KeyTable::bury(Line& line) const {
+  bool ends_searches = false;
+  for (std::uint32_t s = 0; s < Lines::kSlots; ++s) ends_searches = ends_searches || !line.used(s);
+  if (!ends_searches) return 0;
+  std::uint32_t fresh = 0;
+  for (std::uint32_t s = 0; s < Lines::kSlots; ++s) {
+    if (line.keys[s].load(std::memory_order_relaxed) != kDeadKey || !may_reuse(line, s)) continue;
+    line.clear(s);
+    ++fresh;
+  }
+  return fresh;
 }
 
 }  // namespace kvist::routing

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cstdint>
 
 #include "kvist/routing/block_use.h"
@@ -13,10 +14,11 @@ namespace kvist::routing {
 /// By block key the set of workers that hold it (a handle of WorkerSetPool, never 0) and its BlockUse: 16 bytes per
 /// entry before the load factor.
 ///
-/// Why readers are right without locks: an entry never moves and its slot is not used for another key while a reader
-/// may look at it, so key and set that are read one after the other belong together. A segment that is copied is frozen
-/// and stays until its readers are gone. Threads: Probe and use() for readers in an epoch, everything else for the
-/// writer.
+/// Why readers are right without locks: an entry never moves in its segment and its slot is not used for another key
+/// while a reader may look at it, so key and set that are read one after the other belong together: while there are
+/// readers, what is taken out leaves a grave, which is used again once its epoch has passed. A segment that is copied
+/// is frozen and stays until its readers are gone. Threads: Probe and use() for readers in an epoch, everything else
+/// for the writer.
 class KeyTable {
  private:
   struct alignas(IndexMemory::kAlignment) Line {
@@ -27,6 +29,7 @@ class KeyTable {
     [[nodiscard]] bool used(std::uint32_t s) const { return keys[s].load(std::memory_order_relaxed) != kNoKey; }
     [[nodiscard]] bool live(std::uint32_t s) const { return keys[s].load(std::memory_order_relaxed) > kDeadKey; }
     [[nodiscard]] std::uint64_t id(std::uint32_t s) const { return keys[s].load(std::memory_order_relaxed); }
+    void clear(std::uint32_t s) { keys[s].store(kNoKey, std::memory_order_relaxed); }
     void put(std::uint32_t s, const Line& from, std::uint32_t t) {
       keys[s].store(from.keys[t].load(std::memory_order_relaxed), std::memory_order_relaxed);
       sets[s].store(from.sets[t].load(std::memory_order_relaxed), std::memory_order_relaxed);
@@ -36,7 +39,7 @@ class KeyTable {
   static constexpr std::uint64_t kNoKey = 0;
   static constexpr std::uint64_t kDeadKey = 1;
   static constexpr std::uint32_t kDead = 1U << 31;
-  using Lines = SegmentedLines<Line, true>;
+  using Lines = SegmentedLines<Line, true, 1024>;
 
  public:
   static constexpr std::uint32_t kNoWorkers = 0;
@@ -84,16 +87,20 @@ class KeyTable {
       if (segment_.lines == nullptr) return place;
       for (std::uint32_t i = line_;; i = segment_.next(i)) {
         Line& line = segment_.lines[i];
+        std::uint32_t equal = 0;
+        bool ends = false;
         for (std::uint32_t s = 0; s < Lines::kSlots; ++s) {
           const std::uint64_t key = line.keys[s].load(std::memory_order_acquire);
-          if (key == key_) {
-            place.line_ = &line;
-            place.slot_ = s;
-            place.found_ = true;
-            return place;
-          }
-          if (key == kNoKey) return place;
+          equal |= static_cast<std::uint32_t>(key == key_) << s;
+          ends |= key == kNoKey;
         }
+        if (equal != 0) {
+          place.line_ = &line;
+          place.slot_ = static_cast<std::uint32_t>(std::countr_zero(equal));
+          place.found_ = true;
+          return place;
+        }
+        if (ends) return place;
       }
     }
 
@@ -114,7 +121,7 @@ class KeyTable {
   /// The entry, or else the place where put() puts it.
   [[nodiscard]] Place find_or_place(std::uint64_t key);
   /// Puts an entry where find_or_place() found none.
-  void put(Place place, std::uint64_t key, std::uint32_t set, BlockUse use);
+  void put(const Place& place, std::uint64_t key, std::uint32_t set, BlockUse use);
   /// Takes an entry out; the table may move.
   void erase(const Place& place, std::uint64_t key);
   /// The uses of entries near a point of the table, for samples: calls visit(key, use) for each.
@@ -133,6 +140,7 @@ class KeyTable {
 
  private:
   [[nodiscard]] bool may_reuse(const Line& line, std::uint32_t slot) const;
+  [[nodiscard]] std::uint32_t bury(Line& line) const;
 
   Epochs& epochs_;
   Lines lines_;

@@ -10,10 +10,17 @@
 namespace kvist::routing {
 namespace {
 
-// Names fetched ahead within an event and for the next ones.
+// Names fetched ahead within an event, and blocks of later events.
 constexpr std::size_t kNamesAhead = 8;
+constexpr std::size_t kBlocksAhead = 16;
 // With readers at work, epochs pass after so many changes: announcements are looked at that often.
 constexpr std::size_t kChangesPerEpoch = 256;
+
+std::size_t block_count(const kv::KvEvent& event) {
+  if (const auto* stored = std::get_if<kv::BlockStored>(&event)) return stored->hashes.size();
+  if (const auto* removed = std::get_if<kv::BlockRemoved>(&event)) return removed->hashes.size();
+  return 1;
+}
 
 }  // namespace
 
@@ -70,11 +77,22 @@ const IndexedWorker* KvIndex::State::find(WorkerId worker) const {
 
 std::size_t KvIndex::State::apply(WorkerId id, std::span<const kv::KvEvent> events, std::optional<Refusal>* reason) {
   reclaim();
+  room_ = 0;
   IndexedWorker& worker = worker_at(id);
   std::size_t refused = 0;
+  std::size_t ahead = 1;         // the next event to be fetched
+  std::size_t blocks_ahead = 0;  // of fetched events that are not taken in yet
   for (std::size_t i = 0; i < events.size(); ++i) {
-    if (i + 1 < events.size()) prefetch(id, events[i + 1]);
+    for (; ahead < events.size() && blocks_ahead < kBlocksAhead; ++ahead) {
+      prefetch(id, events[ahead]);
+      blocks_ahead += block_count(events[ahead]);
+    }
     const std::optional<Refusal> refusal = apply(worker, events[i]);
+    if (ahead > i + 1) {
+      blocks_ahead -= block_count(events[i + 1]);
+    } else {
+      ahead = i + 2;
+    }
     if (!refusal) continue;
     ++refused;
     ++worker.counters.refused[static_cast<std::size_t>(*refusal)];
@@ -117,11 +135,7 @@ std::optional<Refusal> KvIndex::State::store(IndexedWorker& worker, const kv::Bl
   holders.begin_prefix(parent);
   for (std::size_t i = 0; i < event.hashes.size(); ++i) {
     if (i + kNamesAhead < event.hashes.size()) worker.names.prefetch(event.hashes[i + kNamesAhead].value());
-    // The queued changes come first, and each may need as much as the next one.
-    if (!has_room(worker, HolderTable::kQueued + 1)) {
-      holders.flush();
-      if (!has_room(worker, 1)) return Refusal::kCapacity;
-    }
+    if (!take_room(worker)) return Refusal::kCapacity;
     key = kv::chain_hash(key, tokens.subspan(i * options.block_size, options.block_size));
     key = kv::BlockHash(KeyTable::valid(key.value()));
     if (!add_copy(worker, event.hashes[i], key.value())) return Refusal::kConflict;
@@ -156,7 +170,7 @@ std::optional<Refusal> KvIndex::State::remove(IndexedWorker& worker, const kv::B
     } else if (further == 1) {
       worker.further_copies.erase(name);
     } else {
-      if (!has_room(worker, HolderTable::kQueued + 1)) make_room(worker, 1);
+      if (!take_room(worker)) make_room(worker, 1);
       const std::uint64_t key = worker.names.erase(name);
       if (key == 0) {
         ++worker.counters.unknown_removals;
@@ -177,6 +191,7 @@ void KvIndex::State::clear(WorkerId id) {
 }
 
 void KvIndex::State::clear(IndexedWorker& worker) {
+  make_room(worker, 1);  // for sets without the worker
   for (std::uint32_t part = 0; part < worker.names.parts(); ++part) {
     worker.names.for_each_in(part, [&](std::uint64_t, std::uint64_t key) { holders.drop(worker.holder(), key); });
   }
@@ -193,6 +208,7 @@ void KvIndex::State::prefetch(WorkerId id, const kv::KvEvent& event) const {
   const auto names = [&](std::span<const kv::ExternalHash> hashes) {
     for (const kv::ExternalHash name : hashes.first(std::min(hashes.size(), kNamesAhead))) {
       worker->names.prefetch(name.value());
+      if (!worker->further_copies.empty()) worker->further_copies.prefetch(name.value());
     }
   };
   if (const auto* stored = std::get_if<kv::BlockStored>(&event)) {

@@ -64,7 +64,7 @@ class KvIndex {
     std::uint32_t block_size = 32;                 ///< tokens
     std::size_t max_blocks_per_worker = 4U << 20;  ///< a worker that never removes cannot push out all others
     std::size_t max_bytes = std::size_t{1} << 30;  ///< of all memory; below kLeastBytes nothing fits
-    static constexpr std::size_t kLeastBytes = 1U << 17;
+    static constexpr std::size_t kLeastBytes = 1U << 19;
   };
 
   explicit KvIndex(Options options);

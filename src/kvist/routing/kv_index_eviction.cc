@@ -7,8 +7,8 @@
 namespace kvist::routing {
 namespace {
 
-// Bytes of a block held by one worker at the least load of both tables: 2 x 16 bytes / (9/16).
-constexpr std::size_t kBlockBytes = 57;
+// Bytes of a block held by one worker at the least load of both tables: 2 x 16 bytes / (17/32).
+constexpr std::size_t kBlockBytes = 61;
 // Blocks looked at to find out how useless the most useless ones are.
 constexpr std::size_t kSample = 512;
 // The part of the blocks that one round of eviction is meant for; each further round takes twice the part.
@@ -26,9 +26,26 @@ bool KvIndex::State::has_room(const IndexedWorker& worker, std::size_t changes) 
   return memory.bytes() + changes * change_bytes(worker) <= options.max_bytes;
 }
 
+// For one change more, whatever waits in the queue.
+bool KvIndex::State::take_room(const IndexedWorker& worker) {
+  if (room_ == 0) {
+    constexpr std::size_t kAtOnce = 64;
+    // Twice: a table may take a step within them, after which a change may need more.
+    if (has_room(worker, 2 * (HolderTable::kQueued + kAtOnce))) {
+      room_ = kAtOnce;
+    } else {
+      holders.flush();
+      if (!has_room(worker, 1)) return false;
+      room_ = 1;
+    }
+  }
+  --room_;
+  return true;
+}
+
 // For so many blocks more.
 void KvIndex::State::make_room(const IndexedWorker& worker, std::size_t blocks) {
-  if (has_room(worker, 2 * HolderTable::kQueued + blocks)) return;
+  if (room_ > blocks || has_room(worker, 2 * (HolderTable::kQueued + blocks))) return;
   holders.flush();
   epochs.advance();
   holders.reclaim();

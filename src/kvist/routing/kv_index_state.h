@@ -44,7 +44,7 @@ struct KvIndex::State {
 
   Options options;
   Epochs epochs;
-  IndexMemory memory{epochs};
+  IndexMemory memory{epochs, options.max_bytes};
   HolderTable holders{memory, epochs};
   PrefixMatcher matcher;  // of the writer's own look-ups
   std::uint64_t evictions = 0;
@@ -63,6 +63,7 @@ struct KvIndex::State {
   // Room for changes (kv_index_eviction.cc).
   void make_room(const IndexedWorker& worker, std::size_t blocks);
   [[nodiscard]] bool has_room(const IndexedWorker& worker, std::size_t changes) const;
+  [[nodiscard]] bool take_room(const IndexedWorker& worker);
   [[nodiscard]] std::size_t change_bytes(const IndexedWorker& worker) const;
   void evict(std::size_t goal_bytes);
   [[nodiscard]] std::uint64_t sampled_uselessness(double part);
@@ -70,6 +71,7 @@ struct KvIndex::State {
 
   std::vector<std::unique_ptr<IndexedWorker>> workers_;  // by WorkerId; none for those never heard of
   std::size_t next_to_shrink_ = 0;                       // the worker where the next eviction goes on
+  std::size_t room_ = 0;                                 // changes that fit without a look at the tables
   std::size_t changes_in_epoch_ = 0;
   RandomStream random_{1};  // for samples
   std::vector<std::uint64_t> sample_;

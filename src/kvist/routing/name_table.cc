@@ -1,13 +1,22 @@
 #include "kvist/routing/name_table.h"
 
+#include <bit>
+
 namespace kvist::routing {
 
 NameTable::Place NameTable::search(Lines::Segment segment, std::uint64_t hash, std::uint64_t name) {
+  // Four comparisons at once rather than four guesses of the branch predictor.
   for (std::uint32_t i = segment.home(hash);; i = segment.next(i)) {
     Line& line = segment.lines[i];
+    std::uint32_t equal = 0;
+    for (std::uint32_t s = 0; s < kSlots; ++s) equal |= static_cast<std::uint32_t>(line.names[s] == name) << s;
+    for (; equal != 0; equal &= equal - 1) {
+      const auto slot = static_cast<std::uint32_t>(std::countr_zero(equal));
+      // Unused slots may still have the name that they once had.
+      if (line.used(slot)) return {.line = &line, .index = i, .slot = slot, .found = true};
+    }
     for (std::uint32_t s = 0; s < kSlots; ++s) {
-      if (line.values[s] == 0) return {.line = &line, .index = i, .slot = s, .found = false};
-      if (line.names[s] == name) return {.line = &line, .index = i, .slot = s, .found = true};
+      if (!line.used(s)) return {.line = &line, .index = i, .slot = s, .found = false};
     }
   }
 }
@@ -21,12 +30,12 @@ std::uint64_t NameTable::find(std::uint64_t name) const {
 
 std::uint64_t NameTable::insert(std::uint64_t name, std::uint64_t value) {
   const std::uint64_t hash = spread(name);
-  lines_.make_room(hash);
-  const Place place = search(lines_.segment(hash), hash, name);
+  const Lines::Spot spot = lines_.spot_with_room(hash);
+  const Place place = search(spot.segment, hash, name);
   if (place.found) return place.line->values[place.slot];
   place.line->names[place.slot] = name;
   place.line->values[place.slot] = value;
-  lines_.added(hash, true);
+  lines_.added(spot, true);
   return 0;
 }
 
@@ -40,46 +49,17 @@ void NameTable::set(std::uint64_t name, std::uint64_t value) {
 std::uint64_t NameTable::erase(std::uint64_t name, bool keep_shape) {
   if (empty()) return 0;
   const std::uint64_t hash = spread(name);
-  const Lines::Segment segment = lines_.segment(hash);
-  const Place place = search(segment, hash, name);
+  const Lines::Spot spot = lines_.spot(hash);
+  const Place place = search(spot.segment, hash, name);
   if (!place.found) return 0;
   const std::uint64_t value = place.line->values[place.slot];
-  close_gap(segment, place.index, place.slot);
+  Lines::close_gap(spot.segment, place.index, place.slot);
   if (size() == 1 && !keep_shape) {
     lines_.clear();
   } else {
-    lines_.removed(hash, true, keep_shape);
+    lines_.removed(spot, 1, keep_shape);
   }
   return value;
-}
-
-// Entries that had to go on because the line was full come back, so that no search ever has to pass a grave.
-void NameTable::close_gap(Lines::Segment segment, std::uint32_t line, std::uint32_t slot) {
-  for (;;) {
-    Line& gap = segment.lines[line];
-    const bool was_full = gap.used(kSlots - 1);
-    std::uint32_t last = kSlots - 1;
-    while (!gap.used(last)) --last;
-    gap.put(slot, gap, last);
-    gap.values[last] = 0;
-    if (!was_full) return;
-    // The first entry behind whose path goes through here, if any before the end of all paths.
-    bool moved = false;
-    for (std::uint32_t i = segment.next(line), distance = 1; !moved; i = segment.next(i), ++distance) {
-      Line& from = segment.lines[i];
-      for (std::uint32_t s = 0; s < kSlots && from.used(s); ++s) {
-        const std::uint32_t home = segment.home(spread(from.names[s]));
-        const std::uint32_t travelled = i >= home ? i - home : i + segment.count - home;
-        if (travelled < distance) continue;
-        gap.put(kSlots - 1, from, s);
-        line = i;
-        slot = s;
-        moved = true;
-        break;
-      }
-      if (!moved && !from.used(kSlots - 1)) return;
-    }
-  }
 }
 
 }  // namespace kvist::routing

@@ -7,7 +7,7 @@
 
 namespace kvist::routing {
 
-/// 64-bit numbers by 64-bit numbers, 16 bytes per entry before the load factor (9/16 to 13/16). Any name is allowed;
+/// 64-bit numbers by 64-bit numbers, 16 bytes per entry before the load factor (17/32 to 3/4). Any name is allowed;
 /// the value 0 means: none. Threads: the writer's.
 class NameTable {
  public:
@@ -37,7 +37,9 @@ class NameTable {
     const auto segment = lines_.at(part);
     for (std::uint32_t i = 0; i < segment.count; ++i) {
       const Line& line = segment.lines[i];
-      for (std::uint32_t s = 0; s < kSlots && line.used(s); ++s) visit(line.names[s], line.values[s]);
+      for (std::uint32_t s = 0; s < kSlots; ++s) {
+        if (line.used(s)) visit(line.names[s], line.values[s]);
+      }
     }
   }
   void compact() { lines_.compact(); }
@@ -53,22 +55,22 @@ class NameTable {
     [[nodiscard]] bool used(std::uint32_t s) const { return values[s] != 0; }
     [[nodiscard]] bool live(std::uint32_t s) const { return values[s] != 0; }
     [[nodiscard]] std::uint64_t id(std::uint32_t s) const { return names[s]; }
+    void clear(std::uint32_t s) { values[s] = 0; }
     void put(std::uint32_t s, const Line& from, std::uint32_t t) {
       names[s] = from.names[t];
       values[s] = from.values[t];
     }
   };
-  using Lines = SegmentedLines<Line, false>;
+  using Lines = SegmentedLines<Line, false, 384>;
   static constexpr std::uint32_t kSlots = Lines::kSlots;
 
   struct Place {
     Line* line = nullptr;
     std::uint32_t index = 0;  // of the line in its segment
-    std::uint32_t slot = 0;   // of the entry, or of the first unused slot where there is none
+    std::uint32_t slot = 0;   // of the entry, or an unused one where there is none
     bool found = false;
   };
   [[nodiscard]] static Place search(Lines::Segment segment, std::uint64_t hash, std::uint64_t name);
-  static void close_gap(Lines::Segment segment, std::uint32_t line, std::uint32_t slot);
 
   Lines lines_;
 };

@@ -22,18 +22,20 @@ namespace kvist::routing {
 }
 
 /// Open addressing in cache lines of four entries. Lines lie in segments of some hundred entries; each segment has its
-/// own size, in steps of a quarter octave, so that the load stays between 9/16 and 13/16 while the table grows and
-/// shrinks, and never more than two segments are copied at once: there is no doubling of all. The directory of segments
-/// grows by linear hashing (Litwin, 1980): one segment at a time is split, in order; entries of the directory that have
-/// no segment of their own yet share that of their lower half, so a search needs the directory alone.
+/// own size, in steps of an eighth of an octave, so that the load stays between 17/32 and 3/4 while the table grows
+/// and shrinks, and never more than two segments are copied at once: there is no doubling of all. The directory of
+/// segments grows by linear hashing (Litwin, 1980): one segment at a time is split, in order; entries of the directory
+/// that have no segment of their own yet share that of their lower half, so a search needs the directory alone.
 ///
 /// A `Line` is zero while fresh and tells per slot: used(s) (holds an entry, or held one that no search may take for
-/// the end of its path), live(s), id(s), and put(s, from, t) copies an entry into a fresh slot. Used slots come first
-/// in a line, and a line with an unused slot ends every search that comes by.
+/// the end of its path), live(s), id(s), and put(s, from, t) copies an entry into a fresh slot. A line with an unused
+/// slot ends every search that comes by. clear(s) makes a slot unused.
 ///
+/// kMostPerSegment: entries per segment in the mean before one is split. Small segments are copied in no time and waste
+/// nothing on small tables; of large ones the directory stays in the cache.
 /// kShared: readers search while the writer writes. They may read what directory() and segment() give until the end of
 /// their epoch. Threads: everything else is the writer's.
-template <class Line, bool kShared>
+template <class Line, bool kShared, std::size_t kMostPerSegment>
 class SegmentedLines {
  public:
   static_assert(sizeof(Line) == IndexMemory::kAlignment);
@@ -73,29 +75,66 @@ class SegmentedLines {
     if (found.lines != nullptr) __builtin_prefetch(found.lines + found.home(hash));
   }
 
-  /// Makes sure that a slot may be taken in the segment of this hash: the table may move.
-  void make_room(std::uint64_t hash) {
-    if (segments_ == 0) begin();
+  /// Where the writer changes something.
+  struct Spot {
+    std::uint32_t number = 0;  // of the segment
+    Segment segment;
+  };
+  /// Requires that there is a segment.
+  [[nodiscard]] Spot spot(std::uint64_t hash) {
     const std::uint32_t number = number_of(hash);
-    const Tally& tally = tallies()[number];
-    if (tally.used + 1 > most_used(at(number).count)) resize(number, lines_for(tally.live + 1));
+    return {.number = number, .segment = at(number)};
   }
-  /// An entry was put, into a fresh slot or into one that was used before.
-  void added(std::uint64_t hash, bool fresh_slot) {
-    Tally& tally = tallies()[number_of(hash)];
+  /// The same, in which a slot may be taken: the table may move.
+  [[nodiscard]] Spot spot_with_room(std::uint64_t hash) {
+    if (segments_ == 0) begin();
+    const Spot found = spot(hash);
+    const Tally& tally = tallies()[found.number];
+    if (tally.used + 1 <= most_used(found.segment.count)) return found;
+    resize(found.number, lines_for(tally.live + 1));
+    return {.number = found.number, .segment = at(found.number)};
+  }
+  /// An entry was put there, into a fresh slot or into one that was used before. The table may move.
+  void added(const Spot& spot, bool fresh_slot) {
+    Tally& tally = tallies()[spot.number];
     ++tally.live;
     if (fresh_slot) ++tally.used;
     ++live_;
     if (live_ > kMostPerSegment * segments_) split_next();
   }
-  /// An entry was taken out; its slot is fresh again or stays used. The table may move unless `keep_shape`.
-  void removed(std::uint64_t hash, bool fresh_slot, bool keep_shape = false) {
-    const std::uint32_t number = number_of(hash);
-    Tally& tally = tallies()[number];
+  /// An entry was taken out there, and so many slots are fresh again. The table may move unless `keep_shape`.
+  void removed(const Spot& spot, std::uint32_t fresh_slots, bool keep_shape = false) {
+    Tally& tally = tallies()[spot.number];
     --tally.live;
-    if (fresh_slot) --tally.used;
+    tally.used -= fresh_slots;
     --live_;
-    if (!keep_shape) shrink(number);
+    if (!keep_shape) shrink(spot.number);
+  }
+  /// Empties a slot. Entries that had to go on because the line was full come back, so that no search has to pass a
+  /// grave. Not while readers search.
+  static void close_gap(Segment segment, std::uint32_t line, std::uint32_t slot) {
+    for (;;) {
+      Line& gap = segment.lines[line];
+      const bool was_full = full(gap);
+      gap.clear(slot);
+      if (!was_full) return;
+      // The first entry behind whose path goes through here, if any before the end of all paths.
+      bool moved = false;
+      for (std::uint32_t i = segment.next(line), distance = 1; !moved; i = segment.next(i), ++distance) {
+        const Line& from = segment.lines[i];
+        for (std::uint32_t s = 0; s < kSlots && !moved; ++s) {
+          if (!from.live(s)) continue;
+          const std::uint32_t home = segment.home(spread(from.id(s)));
+          const std::uint32_t travelled = i >= home ? i - home : i + segment.count - home;
+          if (travelled < distance) continue;
+          gap.put(slot, from, s);
+          line = i;
+          slot = s;
+          moved = true;
+        }
+        if (!moved && !full(from)) return;
+      }
+    }
   }
   /// Gives all segments the size of their entries, after removals that kept the shape.
   void compact() {
@@ -121,10 +160,7 @@ class SegmentedLines {
   }
 
  private:
-  // Mean entries per segment; in between, a segment has up to twice the mean. Small enough that copying one is some
-  // microseconds, large enough that directory and tallies are half a per cent of the table.
-  static constexpr std::size_t kMostPerSegment = 384;
-  static constexpr std::size_t kLeastPerSegment = 160;
+  static constexpr std::size_t kLeastPerSegment = kMostPerSegment * 5 / 12;
 
   struct Tally {
     std::uint32_t live = 0;
@@ -158,13 +194,13 @@ class SegmentedLines {
             .count = static_cast<std::uint32_t>(word & ((1U << kCountBits) - 1))};
   }
 
-  // Of 16 slots 13 may be used: a search then sees 1.2 lines where it finds and 1.7 where it does not.
-  [[nodiscard]] static std::uint32_t most_used(std::uint32_t lines) { return lines * kSlots * 13 / 16; }
-  // The least step in which `entries` leave an eighth of what may be used.
+  // Three quarters of the slots may be used: then a search rarely goes beyond its second line.
+  [[nodiscard]] static std::uint32_t most_used(std::uint32_t lines) { return lines * kSlots * 3 / 4; }
+  // The least step in which `entries` leave a fifth of what may be used.
   [[nodiscard]] static std::uint32_t lines_for(std::uint32_t entries) {
-    const std::uint64_t slots = (std::uint64_t{entries} * 8 * 16 + 7 * 13 - 1) / (7 * 13);
+    const std::uint64_t slots = (std::uint64_t{entries} * 5 * 4 + 4 * 3 - 1) / (4 * 3);
     const auto lines = static_cast<std::uint32_t>((slots + kSlots - 1) / kSlots);
-    const std::uint32_t step = std::bit_floor(lines) / 4;
+    const std::uint32_t step = std::bit_floor(lines) / 8;
     if (step == 0) return lines == 0 ? 1 : lines;
     return (lines + step - 1) / step * step;
   }
@@ -209,19 +245,22 @@ class SegmentedLines {
     }
   }
 
+  [[nodiscard]] static bool full(const Line& line) {
+    return line.used(0) && line.used(1) && line.used(2) && line.used(3);
+  }
   static void place(Segment to, std::uint64_t hash, const Line& from, std::uint32_t slot) {
-    for (std::uint32_t line = to.home(hash);; line = to.next(line)) {
-      for (std::uint32_t s = 0; s < kSlots; ++s) {
-        if (!to.lines[line].used(s)) return to.lines[line].put(s, from, slot);
-      }
-    }
+    std::uint32_t line = to.home(hash);
+    while (to.lines[line].used(kSlots - 1)) line = to.next(line);  // fresh lines are filled from the first slot on
+    std::uint32_t s = 0;
+    while (to.lines[line].used(s)) ++s;
+    to.lines[line].put(s, from, slot);
   }
   /// Calls visit(line, slot, hash) for each live entry.
   template <class Visit>
   static void for_each_live(Segment segment, Visit visit) {
     for (std::uint32_t i = 0; i < segment.count; ++i) {
       const Line& line = segment.lines[i];
-      for (std::uint32_t s = 0; s < kSlots && line.used(s); ++s) {
+      for (std::uint32_t s = 0; s < kSlots; ++s) {
         if (line.live(s)) visit(line, s, spread(line.id(s)));
       }
     }
@@ -246,11 +285,13 @@ class SegmentedLines {
   }
 
   void shrink(std::uint32_t number, bool tight = false) {
+    // Becoming smaller needs memory for a moment: where there is none, it waits for another removal.
+    if (!memory_->fits(growth_bytes())) return;
     if (segments_ > 1 && live_ < kLeastPerSegment * segments_) merge_last();
     if (number >= segments_) return;
     const std::uint32_t lines = at(number).count;
     const std::uint32_t live = tallies()[number].live;
-    if (!tight && live * 16 >= lines * kSlots * 9) return;
+    if (!tight && live * 32 >= lines * kSlots * 17) return;
     const std::uint32_t fitting = lines_for(live);
     if (fitting < lines) resize(number, fitting);
   }
