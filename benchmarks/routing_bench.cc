@@ -112,10 +112,9 @@ long preemptions() {
 }
 
 // p50_ns and p99_ns of single decisions; one during which another process took the core is not counted, it would
-// measure that process. Arguments: mode, workers, blocks of the prompt.
-void BM_RoutingDecision(benchmark::State& state) {
-  const auto mode = spec::kRoutingModes[static_cast<std::size_t>(state.range(0))];
-  BusyRouter router(mode, static_cast<std::uint32_t>(state.range(1)), static_cast<std::uint32_t>(state.range(2)));
+// measure that process. Arguments: workers, blocks of the prompt.
+void decision(benchmark::State& state, spec::RoutingMode mode) {
+  BusyRouter router(mode, static_cast<std::uint32_t>(state.range(0)), static_cast<std::uint32_t>(state.range(1)));
   std::vector<double> times;
   std::uint64_t i = 0;
   for (; i < 600; ++i) (void)router.decide(i);  // the decision log's memory is in place from here on
@@ -130,18 +129,19 @@ void BM_RoutingDecision(benchmark::State& state) {
   const auto quantile = [&](double q) {
     return times[static_cast<std::size_t>(q * static_cast<double>(times.size() - 1))];
   };
-  state.SetLabel(std::string(to_string(mode)));
   state.counters["p50_ns"] = quantile(0.50);
   state.counters["p99_ns"] = quantile(0.99);
 }
-BENCHMARK(BM_RoutingDecision)
-    ->Name("routing/decision")
+BENCHMARK_CAPTURE(decision, kv, spec::RoutingMode::kKv)
+    ->Name("routing/kv_decision")
     ->UseManualTime()
-    ->ArgNames({"mode", "workers", "blocks"})
-    ->ArgsProduct({{static_cast<std::int64_t>(spec::RoutingMode::kKv),
-                    static_cast<std::int64_t>(spec::RoutingMode::kDynamo)},
-                   {8, 1'000},
-                   {128, 2'000}});
+    ->ArgNames({"workers", "blocks"})
+    ->ArgsProduct({{8, 1'000}, {128, 2'000}});
+BENCHMARK_CAPTURE(decision, dynamo, spec::RoutingMode::kDynamo)
+    ->Name("routing/dynamo_decision")
+    ->UseManualTime()
+    ->ArgNames({"workers", "blocks"})
+    ->ArgsProduct({{8, 1'000}, {128, 2'000}});
 
 }  // namespace
 }  // namespace kvist::routing

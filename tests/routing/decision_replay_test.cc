@@ -122,7 +122,7 @@ TEST(DecisionReplayTest, TheFileHoldsAllFieldsOfWhatAPolicySees) {
   std::size_t bytes = 0;
   const auto add = [&](std::string_view, const auto& field) { bytes += sizeof(field); };
   const auto aligned = [&] { return (std::exchange(bytes, 0) + 7) / 8 * 8; };
-  const Candidate candidate{.load = {}};
+  const Candidate candidate{.worker = WorkerId(0), .load = {}};
   visit_forecast(candidate.forecast, add);
   EXPECT_EQ(sizeof(Forecast), aligned());
   visit_load(candidate.load, add);
@@ -133,6 +133,29 @@ TEST(DecisionReplayTest, TheFileHoldsAllFieldsOfWhatAPolicySees) {
   bytes += sizeof(WorkerId) + sizeof(std::uint32_t) + sizeof(EngineLimits);  // the second is for trust, aligned
   EXPECT_EQ(sizeof(Candidate), aligned() + sizeof(WorkerLoad) + sizeof(Forecast) + sizeof(double));
   EXPECT_EQ(sizeof(PolicyQuery), 40U);
+}
+
+TEST(DecisionReplayTest, AWayBackToTurnsIsRecordedAndComesOutTheSame) {
+  // Half of all answers come a minute late: no forecast holds.
+  Router router({.model = "m", .workers = 3, .mode = spec::RoutingMode::kKv});
+  const std::vector<WorkerView> fleet(3, {.available = true, .limits = {}});
+  RandomStream random(4);
+  TimePoint now;
+  for (std::uint64_t id = 1; id <= 400; ++id) {
+    ASSERT_TRUE(router.route({.request = RequestId(id), .prompt_tokens = 1'000, .blocks = nullptr, .excluded = {}},
+                             fleet, now));
+    now += std::chrono::milliseconds(random.uniform_int(0, 1) == 0 ? 1 : 60'000);
+    router.on_first_token(RequestId(id), now);
+    router.on_finished(RequestId(id), true, now);
+  }
+  DecisionReplay replay;
+  std::size_t nets = 0;
+  for (std::size_t i = 0; i < router.log().size(); ++i) {
+    const DecisionRecord& record = router.log().newest(i);
+    if (record.reason == DecisionReason::kSafetyNet) ++nets;
+    EXPECT_EQ(replay.decide(record).outcome, DecisionReplay::Outcome::kSame) << record.number;
+  }
+  EXPECT_GT(nets, 0U);
 }
 
 TEST(DecisionReplayTest, APartialRecordIsNotDecidedAgain) {

@@ -106,7 +106,6 @@ class Explanation {
       ++partial_;
       return "not all recorded";
     }
-    if (record.reason == routing::DecisionReason::kSafetyNet) return name_of(result.worker) + " but for the net";
     ++different_;
     return name_of(result.worker);
   }

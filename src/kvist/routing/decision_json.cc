@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <concepts>
 #include <limits>
 #include <utility>
@@ -21,6 +22,7 @@ using Object = simdjson::dom::object;
 constexpr std::size_t kDepth = 16;
 constexpr std::uint32_t kMaxBlockSize = 1U << 20;
 constexpr std::size_t kMaxNameBytes = 1'024;
+constexpr double kMaxTerm = 1e15;
 // Of Duration in seconds, with a decade's room to the end of 64 bits of nanoseconds.
 constexpr double kMaxSeconds = 9e9;
 
@@ -115,13 +117,11 @@ class Reader {
     return *number;
   }
 
-  // By the type of the field; null is an infinity, which JSON cannot hold.
+  // By the type of the field. What policies reckon with stays far from infinities.
   [[nodiscard]] Result<void> read(std::string_view key, double& value) const {
     KVIST_TRY(const Element element, require(key));
-    if (element.is_null()) {
-      value = std::numeric_limits<double>::infinity();
-    } else if (element.get(value) != SUCCESS) {
-      return wrong(key, "a number or null");
+    if (element.get(value) != SUCCESS || !(std::abs(value) <= kMaxTerm)) {
+      return wrong(key, fmt::format("a number from {:g} to {:g}", -kMaxTerm, kMaxTerm));
     }
     return {};
   }
@@ -193,12 +193,21 @@ Result<std::optional<Duration>> read_optional_ms(const Reader& from, std::string
 
 constexpr std::array kTrusts = {CacheTrust::kNone, CacheTrust::kPredicted, CacheTrust::kExact};
 
+// Null is an infinity, which JSON cannot hold.
+Result<double> read_cost(const Reader& from) {
+  KVIST_TRY(const Element element, from.require("cost"));
+  if (element.is_null()) return std::numeric_limits<double>::infinity();
+  double cost = 0;
+  if (element.get(cost) != SUCCESS) return from.wrong("cost", "a number or null");
+  return cost;
+}
+
 Result<Candidate> read_candidate(const Reader& from) {
   Candidate candidate;
   std::uint32_t worker = 0;
   KVIST_TRY_VOID(from.read_number("worker", worker, kMaxDecisionWorkers - 1));
   candidate.worker = WorkerId(worker);
-  KVIST_TRY_VOID(from.read("cost", candidate.cost));
+  KVIST_TRY(candidate.cost, read_cost(from));
   KVIST_TRY(candidate.trust, from.one_of("trust", kTrusts));
   KVIST_TRY(const Reader load, from.object("load"));
   KVIST_TRY(const Reader limits, from.object("limits"));

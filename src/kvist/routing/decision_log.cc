@@ -73,24 +73,25 @@ void DecisionLog::keep_candidates(const DecisionView& decision, DecisionRecord& 
   record.left_out = 0;
 }
 
+// A heap of the best so far, with their costs beside each other: most candidates are compared with its top and no more.
 void DecisionLog::keep_best(const DecisionView& decision, DecisionRecord& record) {
   const std::span<const Candidate> all = decision.candidates;
-  const auto cheaper = [&](std::uint32_t a, std::uint32_t b) { return all[a].cost < all[b].cost; };
+  const std::size_t others = options_.candidates - 1;
   best_.clear();
-  for (std::uint32_t i = 0; i < all.size(); ++i) {
+  for (std::uint32_t i = 0; i < all.size() && others > 0; ++i) {
     if (i == decision.chosen) continue;
-    if (best_.size() + 1 == options_.candidates) {
-      if (best_.empty() || !cheaper(i, best_.front())) continue;
-      std::ranges::pop_heap(best_, cheaper);
+    if (best_.size() == others) {
+      if (!(all[i].cost < best_.front().cost)) continue;
+      std::ranges::pop_heap(best_, {}, &Priced::cost);
       best_.pop_back();
     }
-    best_.push_back(i);
-    std::ranges::push_heap(best_, cheaper);
+    best_.push_back({.cost = all[i].cost, .position = i});
+    std::ranges::push_heap(best_, {}, &Priced::cost);
   }
-  best_.push_back(static_cast<std::uint32_t>(decision.chosen));
-  std::ranges::sort(best_);
+  best_.push_back({.cost = all[decision.chosen].cost, .position = static_cast<std::uint32_t>(decision.chosen)});
+  std::ranges::sort(best_, {}, &Priced::position);
   record.candidates.clear();
-  for (const std::uint32_t i : best_) record.candidates.push_back(all[i]);
+  for (const Priced& one : best_) record.candidates.push_back(all[one.position]);
   record.left_out = static_cast<std::uint32_t>(all.size() - best_.size());
 }
 

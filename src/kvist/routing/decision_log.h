@@ -51,6 +51,10 @@ class DecisionLog {
   [[nodiscard]] const DecisionRecord& newest(std::size_t i) const;
 
  private:
+  struct Priced {
+    double cost = 0;
+    std::uint32_t position = 0;  // among the candidates
+  };
   [[nodiscard]] DecisionRecord& next_place();
   [[nodiscard]] DecisionRecord* under_way(RequestId request);
   void keep_candidates(const DecisionView& decision, DecisionRecord& record);
@@ -60,7 +64,7 @@ class DecisionLog {
   std::uint64_t total_ = 0;
   std::vector<DecisionRecord> ring_;             // decision n at (n - 1) modulo its size
   FlatMap<RequestId, std::uint64_t> under_way_;  // the number of the request's last decision
-  std::vector<std::uint32_t> best_;              // scratch of keep_best(): a heap, the costliest on top
+  std::vector<Priced> best_;                     // scratch of keep_best()
 };
 
 }  // namespace kvist::routing

@@ -19,7 +19,7 @@ namespace kvist::routing {
 /// Who decided.
 enum class DecisionReason : std::uint8_t {
   kPolicy,     ///< the mode's policy
-  kSafetyNet,  ///< another policy, as the predictions of this one cannot be trusted now
+  kSafetyNet,  ///< the mode's policy, by the rule it has for times when its predictions cannot be trusted
   kWaited,     ///< the mode's policy, after the request had waited in the gateway for it
 };
 inline constexpr std::array kDecisionReasons = {DecisionReason::kPolicy, DecisionReason::kSafetyNet,

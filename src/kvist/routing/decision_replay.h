@@ -25,7 +25,7 @@ class DecisionReplay {
   };
 
   /// Gives the record's policy its state, seed, query and candidates. The record is one that read_decisions() or
-  /// DecisionLog gave. A choice of the safety net's is not the policy's: its result may be kOther.
+  /// DecisionLog gave.
   [[nodiscard]] Result decide(const DecisionRecord& record);
 
  private:

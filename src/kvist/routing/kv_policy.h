@@ -30,7 +30,7 @@ class KvPolicy final : public RoutingPolicy {
   [[nodiscard]] std::uint64_t state() const override;
   void set_state(std::uint64_t state) override;
   /// Whether the last choice was by turn, as the forecasts were too wrong.
-  [[nodiscard]] bool fell_back() const { return fallen_back_; }
+  [[nodiscard]] bool fell_back() const override { return fallen_back_; }
 
  private:
   [[nodiscard]] bool forecasts_are_wrong(std::span<const Candidate> candidates) const;

@@ -54,6 +54,8 @@ class RoutingPolicy {
   /// mode and seed with this state chooses the same. 0: as when new.
   [[nodiscard]] virtual std::uint64_t state() const { return 0; }
   virtual void set_state(std::uint64_t /*state*/) {}
+  /// Whether the last choice was by the rule for times when predictions cannot be trusted.
+  [[nodiscard]] virtual bool fell_back() const { return false; }
 };
 
 /// Where a worker is among candidates in ascending order of worker; their number where it is not.

@@ -49,8 +49,11 @@ Result<Decision> Router::route(const RouteQuery& query, std::span<const WorkerVi
   const std::uint64_t policy_state = policy_->state();
   const std::size_t position = policy_->choose(policy_query, candidates_);
   const Candidate& chosen = candidates_[position];
-  const Decision decision{
-      .worker = chosen.worker, .mode = mode_, .predicted_cached_tokens = chosen.cached_tokens, .at = now};
+  const Decision decision{.worker = chosen.worker,
+                          .mode = mode_,
+                          .predicted_cached_tokens = chosen.cached_tokens,
+                          .reason = policy_->fell_back() ? DecisionReason::kSafetyNet : DecisionReason::kPolicy,
+                          .at = now};
   log_.on_decided({.query = policy_query,
                    .name = query.name,
                    .prompt_blocks = static_cast<std::uint32_t>(blocks.size()),
