@@ -75,6 +75,14 @@ TEST(Json, OwnKeysStandApart) {
   EXPECT_EQ(std::string_view(run["machine"]["cores"]), "2");
 }
 
+TEST(Json, OpenArrivalsHaveNoTargetRate) {
+  spec::SweepSpec sweep = sample_sweep();
+  sweep.workload.arrivals.kind = spec::ArrivalKind::kPoisson;
+  simdjson::dom::parser parser;
+  const simdjson::dom::element root = parser.parse(render_json(sample_run(), sweep));
+  EXPECT_TRUE(root["target_rps"].is_null());
+}
+
 TEST(Json, OneModeIsFlat) {
   results::RunRecord run = sample_run();
   run.levels = {run.levels[1]};

@@ -307,7 +307,9 @@ std::string reference_json(const RunAnalysis& analysis, JsonDetail detail) {
   } else {
     json.field("metric", "loadgen_ttft_all_seconds");
   }
-  json.field("target_rps", analysis.sweep().workload.target_rps);
+  const spec::WorkloadSpec& workload = analysis.sweep().workload;
+  // Open arrivals have no rate of their own: the levels are starts per minute.
+  optional_field(json, "target_rps", workload.arrivals.is_open() ? std::nullopt : std::optional(workload.target_rps));
   levels(json, analysis, detail);
   if (detail == JsonDetail::kFull) run_keys(json, analysis);
   json.end_object();
