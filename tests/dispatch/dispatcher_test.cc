@@ -134,6 +134,53 @@ TEST_F(DispatcherTest, NoWorkerLeftIsAnErrorAndCounted) {
   expect_no_load();
 }
 
+TEST_F(DispatcherTest, AStreamThatStandsStillTakesItsWorkerOutAndMayGoElsewhere) {
+  const auto first = dispatcher_.start({.prompt_tokens = 100, .blocks = nullptr, .streams = true}, now_);
+  ASSERT_TRUE(first);
+  const WorkerId worker = first->decision.worker;
+  EXPECT_TRUE(dispatcher_.check_stalls(now_ + std::chrono::seconds(1)).empty());
+  EXPECT_EQ(dispatcher_.check_stalls(now_ + std::chrono::seconds(3)), std::vector<WorkerId>{worker});
+  EXPECT_FALSE(fleet_.views()[worker.value()].available);
+  EXPECT_TRUE(dispatcher_.check_stalls(now_ + std::chrono::seconds(4)).empty()) << "told once";
+  const auto next = dispatcher_.leave_stalled(first->id, now_ + std::chrono::seconds(4));
+  ASSERT_TRUE(next);
+  EXPECT_NE(next->worker, worker);
+  EXPECT_EQ(fleet_.worker(worker).failures, 0U) << "its health checks speak for themselves";
+  EXPECT_TRUE(dispatcher_.check_stalls(now_ + std::chrono::seconds(5)).empty());
+  EXPECT_TRUE(fleet_.views()[worker.value()].available) << "without work there is nothing to go on by";
+  dispatcher_.finish(first->id, Outcome::kCompleted, now_);
+  expect_no_load();
+}
+
+TEST_F(DispatcherTest, ProgressEndsAStall) {
+  const auto first = dispatcher_.start({.prompt_tokens = 100, .blocks = nullptr, .streams = true}, now_);
+  ASSERT_TRUE(first);
+  ASSERT_EQ(dispatcher_.check_stalls(now_ + std::chrono::seconds(3)).size(), 1U);
+  dispatcher_.on_first_token(first->id, now_ + std::chrono::seconds(4));
+  EXPECT_TRUE(dispatcher_.check_stalls(now_ + std::chrono::seconds(5)).empty());
+  EXPECT_TRUE(fleet_.views()[first->decision.worker.value()].available);
+  dispatcher_.finish(first->id, Outcome::kCompleted, now_);
+}
+
+TEST_F(DispatcherTest, AnAnswerInOnePieceIsSilentUntilItIsWhole) {
+  const Ticket ticket = start();
+  EXPECT_TRUE(dispatcher_.check_stalls(now_ + std::chrono::minutes(5)).empty());
+  dispatcher_.finish(ticket.id, Outcome::kCompleted, now_);
+}
+
+TEST_F(DispatcherTest, WithNowhereToGoARequestStaysWhereItIs) {
+  const auto first = dispatcher_.start({.prompt_tokens = 100, .blocks = nullptr, .streams = true}, now_);
+  ASSERT_TRUE(first);
+  for (std::uint32_t w = 0; w < 3; ++w) {
+    for (int i = 0; i < 3 && WorkerId(w) != first->decision.worker; ++i) fleet_.on_failure(WorkerId(w), "down", now_);
+  }
+  ASSERT_EQ(dispatcher_.check_stalls(now_ + std::chrono::seconds(3)).size(), 1U);
+  EXPECT_FALSE(dispatcher_.leave_stalled(first->id, now_ + std::chrono::seconds(3)));
+  EXPECT_EQ(router_.loads().load(first->decision.worker).requests, 1U);
+  dispatcher_.finish(first->id, Outcome::kCompleted, now_);
+  expect_no_load();
+}
+
 TEST_F(DispatcherTest, ComparesThePredictionWithTheEnginesCount) {
   const Ticket first = start();
   dispatcher_.on_usage(first.id, 100, 64);
@@ -144,6 +191,111 @@ TEST_F(DispatcherTest, ComparesThePredictionWithTheEnginesCount) {
   EXPECT_EQ(counters.predicted_cached_tokens, 0U);
   EXPECT_EQ(counters.cached_tokens, 64U);
   EXPECT_EQ(counters.cached_tokens_absolute_error, 64U);
+}
+
+/// Two workers with two slots each, mode kv, all four slots taken.
+class WaitingTest : public ::testing::Test {
+ protected:
+  WaitingTest() {
+    for (std::uint32_t w = 0; w < 2; ++w) {
+      fleet_.on_success(WorkerId(w), now_);
+      fleet_.set_limits(WorkerId(w), {.block_size = 4, .max_batch_size = 2});
+    }
+    for (int i = 0; i < 4; ++i) running_.push_back(start());
+    for (const Ticket& ticket : running_) {
+      EXPECT_FALSE(ticket.waits);
+      dispatcher_.on_first_token(ticket.id, now_);
+    }
+  }
+  Ticket start() {
+    auto ticket = dispatcher_.start({.prompt_tokens = 100, .blocks = nullptr}, now_);
+    EXPECT_TRUE(ticket);
+    return *ticket;
+  }
+  void end(const Ticket& ticket) { dispatcher_.finish(ticket.id, Outcome::kCompleted, now_); }
+
+  TimePoint now_{std::chrono::seconds(1)};
+  Fleet fleet_{{"a", "b"}, {}};
+  routing::Router router_{{.model = "m",
+                           .block_size = 4,
+                           .workers = 2,
+                           .mode = spec::RoutingMode::kKv,
+                           .seed = 1,
+                           .waiting = {.hand_over_ms = 0, .margin = 0}}};
+  Dispatcher dispatcher_{
+      {.max_in_flight = 10, .max_waiting = 2, .max_wait = std::chrono::seconds(2), .retry_budget = {}},
+      fleet_,
+      router_};
+  std::vector<Ticket> running_;
+};
+
+TEST_F(WaitingTest, ARequestWaitsForTheNextSlotOfAnyWorker) {
+  const Ticket waiting = start();
+  ASSERT_TRUE(waiting.waits);
+  EXPECT_EQ(dispatcher_.waiting(), 1U);
+  EXPECT_EQ(router_.loads().requests(), 4U) << "it is booked nowhere";
+  EXPECT_TRUE(dispatcher_.take_ready(now_).empty());
+  end(running_[1]);
+  const std::vector<Ready> ready = dispatcher_.take_ready(now_);
+  ASSERT_EQ(ready.size(), 1U);
+  EXPECT_EQ(ready[0].id, waiting.id);
+  ASSERT_TRUE(ready[0].decision);
+  EXPECT_EQ(ready[0].decision->worker, running_[1].decision.worker);
+  EXPECT_EQ(dispatcher_.waiting(), 0U);
+  dispatcher_.finish(waiting.id, Outcome::kCompleted, now_);
+  EXPECT_EQ(dispatcher_.counters().waited, 1U);
+}
+
+TEST_F(WaitingTest, ItsTimeOverItGoesToTheBestWorkersQueue) {
+  const Ticket waiting = start();
+  ASSERT_TRUE(waiting.waits);
+  EXPECT_TRUE(dispatcher_.take_ready(now_ + std::chrono::milliseconds(1'999)).empty());
+  const std::vector<Ready> ready = dispatcher_.take_ready(now_ + std::chrono::seconds(2));
+  ASSERT_EQ(ready.size(), 1U);
+  ASSERT_TRUE(ready[0].decision);
+  EXPECT_EQ(router_.loads().requests(), 5U);
+  EXPECT_EQ(dispatcher_.counters().waited_out, 1U);
+  EXPECT_DOUBLE_EQ(dispatcher_.counters().waited_seconds, 2);
+}
+
+TEST_F(WaitingTest, AClientThatLeavesLeavesTheQueue) {
+  const Ticket waiting = start();
+  ASSERT_TRUE(waiting.waits);
+  dispatcher_.finish(waiting.id, Outcome::kClientGone, now_);
+  EXPECT_EQ(dispatcher_.waiting(), 0U);
+  EXPECT_EQ(dispatcher_.counters().without_worker.of(Outcome::kClientGone), 1U);
+  end(running_[0]);
+  EXPECT_TRUE(dispatcher_.take_ready(now_).empty());
+}
+
+TEST_F(WaitingTest, AnotherModeLetsAllGo) {
+  const Ticket waiting = start();
+  ASSERT_TRUE(waiting.waits);
+  router_.set_mode(spec::RoutingMode::kRoundRobin);
+  EXPECT_EQ(dispatcher_.take_ready(now_).size(), 1U);
+  EXPECT_FALSE(start().waits);
+}
+
+TEST_F(WaitingTest, AFullQueueCommits) {
+  std::uint32_t waits = 0;
+  for (int i = 0; i < 5; ++i) waits += start().waits ? 1 : 0;
+  EXPECT_LE(waits, 2U);
+  EXPECT_EQ(dispatcher_.waiting(), waits);
+  EXPECT_EQ(dispatcher_.in_flight(), 9U);
+}
+
+TEST_F(WaitingTest, WithoutAWorkerTheWaitEndsWithAnError) {
+  const Ticket waiting = start();
+  ASSERT_TRUE(waiting.waits);
+  for (std::uint32_t w = 0; w < 2; ++w) {
+    for (int i = 0; i < 3; ++i) fleet_.on_failure(WorkerId(w), "down", now_);
+  }
+  const std::vector<Ready> ready = dispatcher_.take_ready(now_ + std::chrono::seconds(3));
+  ASSERT_EQ(ready.size(), 1U);
+  ASSERT_FALSE(ready[0].decision);
+  EXPECT_EQ(ready[0].decision.error().code, ErrorCode::kUnavailable);
+  dispatcher_.finish(waiting.id, Outcome::kNoWorker, now_);
+  EXPECT_EQ(dispatcher_.in_flight(), 4U);
 }
 
 TEST(RetryBudget, IsPaidByRequestsAndByTimeUpToTheMost) {

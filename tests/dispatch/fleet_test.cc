@@ -76,5 +76,36 @@ TEST_F(FleetTest, LimitsReachTheRoutersView) {
   EXPECT_EQ(fleet_.views()[1].limits, limits);
 }
 
+TEST_F(FleetTest, AWorkerThatStandsStillIsUsedOnlyWhenNoOtherIsLeft) {
+  bring_up();
+  EXPECT_TRUE(fleet_.set_stalled(a_, true));
+  EXPECT_FALSE(fleet_.set_stalled(a_, true));
+  EXPECT_FALSE(available(0));
+  EXPECT_TRUE(available(1));
+  fleet_.on_success(a_, now_);
+  EXPECT_FALSE(available(0)) << "its process lives, its engine does not go on";
+  fleet_.on_failure(b_, "down", now_);
+  EXPECT_TRUE(available(1)) << "a suspect before one that stands still";
+  EXPECT_FALSE(available(0));
+  for (int i = 0; i < 3; ++i) fleet_.on_failure(b_, "down", now_);
+  EXPECT_TRUE(available(0));
+  EXPECT_TRUE(fleet_.set_stalled(a_, false));
+  EXPECT_EQ(fleet_.worker(a_).stalls, 1U);
+}
+
+TEST_F(FleetTest, ConfiguredLimitsWinThenReportedThenInferred) {
+  for (int i = 0; i < 3; ++i) fleet_.on_load_report(a_, 24, 3);
+  EXPECT_EQ(fleet_.views()[0].limits.max_batch_size, 24U);
+  EXPECT_EQ(fleet_.batch_slots_source(a_), LimitSource::kInferred);
+  EXPECT_EQ(fleet_.batch_slots_source(b_), LimitSource::kUnknown);
+  fleet_.set_limits(a_, {.kv_blocks = 100, .max_batch_size = 64});
+  EXPECT_EQ(fleet_.views()[0].limits.max_batch_size, 64U);
+  EXPECT_EQ(fleet_.batch_slots_source(a_), LimitSource::kReported);
+  fleet_.configure_limits(a_, {.max_batch_size = 48});
+  EXPECT_EQ(fleet_.views()[0].limits.max_batch_size, 48U);
+  EXPECT_EQ(fleet_.views()[0].limits.kv_blocks, 100U);
+  EXPECT_EQ(fleet_.batch_slots_source(a_), LimitSource::kConfigured);
+}
+
 }  // namespace
 }  // namespace kvist::dispatch

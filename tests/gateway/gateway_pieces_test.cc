@@ -59,6 +59,21 @@ TEST(WorkerReport, ReadsLimitsAndLoad) {
   EXPECT_EQ(report->process_start_s, 1.7e9);
 }
 
+TEST(WorkerReport, ReadsSglangsNamesToo) {
+  const auto report = read_worker_report(
+      "sglang:num_running_reqs{model_name=\"m\"} 12\n"
+      "sglang:num_queue_reqs{model_name=\"m\"} 4\n"
+      "sglang:token_usage{model_name=\"m\"} 0.5\n"
+      "sglang:max_total_num_tokens{model_name=\"m\"} 640000\n"
+      "sglang:page_size{model_name=\"m\"} 64\n");
+  ASSERT_TRUE(report);
+  const routing::EngineLimits limits{.block_size = 64, .kv_blocks = 10'000};
+  EXPECT_EQ(report->limits, limits);
+  EXPECT_EQ(report->running, 12);
+  EXPECT_EQ(report->waiting, 4);
+  EXPECT_EQ(report->kv_usage, 0.5);
+}
+
 TEST(WorkerReport, WhatIsMissingStaysUnknown) {
   const auto report = read_worker_report("vllm:cache_config_info{block_size=\"many\"} 1\n");
   ASSERT_TRUE(report);

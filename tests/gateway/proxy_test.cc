@@ -76,7 +76,8 @@ TEST(ProxyStream, GeneratesDifferentRequestIds) {
 
 TEST(ProxyWhole, PassesAPlainAnswerAsItIs) {
   const std::string answer =
-      R"({"id":"x", "choices":[{"message":{"content":"hi"}}],"usage":{"prompt_tokens":9,"completion_tokens":1}})";
+      R"({"id":"x", "choices":[{"message":{"content":"hi"}}],"usage":{"prompt_tokens":9,"completion_tokens":1,)"
+      R"("prompt_tokens_details":{"cached_tokens":4}}})";
   FakeWorker worker("w0", FakeWorker::answer_of(200, answer));
   RunningGateway gateway(gateway_spec({&worker}));
   const std::string body = R"({"model":"m","prompt":"abc"})";
@@ -88,6 +89,15 @@ TEST(ProxyWhole, PassesAPlainAnswerAsItIs) {
   EXPECT_EQ(worker.posts().at(0).body, body);
   EXPECT_EQ(worker.posts().at(0).target, "/v1/completions");
   EXPECT_EQ(gateway.metric("kvist_gateway_prompt_tokens_total"), 9);
+  EXPECT_EQ(gateway.metric("kvist_gateway_cached_tokens_total"), 4);
+}
+
+TEST(ProxyWhole, AUsageThatIsSilentAboutTheCacheSaysNothingAboutIt) {
+  FakeWorker worker("w0", FakeWorker::answer_of(200, R"({"id":"x","choices":[{"message":{"content":"hi"}}],)"
+                                                     R"("usage":{"prompt_tokens":9,"completion_tokens":1}})"));
+  RunningGateway gateway(gateway_spec({&worker}));
+  EXPECT_EQ(gateway.call("POST", "/v1/completions", R"({"model":"m","prompt":"abc"})").status, 200);
+  EXPECT_EQ(gateway.metric("kvist_gateway_usage_reports_total"), 0);
 }
 
 TEST(ProxyRetry, ARefusedConnectionMovesTheRequestToAnotherWorker) {

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include <set>
 
 #include "kvist/kv/kv_event_codec.h"
@@ -111,16 +113,15 @@ TEST_F(ServiceTest, RoutesToTheWorkerThatCachesThePromptAndPredictsHowMuch) {
   spec.mode = spec::RoutingMode::kRoundRobin;
   const RunningGateway gateway(std::move(spec));
   const std::string prompt(10 * kBlockSize + 3, 'p');
+  b_.set_script(FakeWorker::stream_of({kRoleEvent, text_event("hi"), kDoneEvent}));  // no usage speaks against it
   b_.publisher().publish(stored_batch(prompt));
   ASSERT_TRUE(await([&] { return gateway.metric("kvist_gateway_kv_index_blocks", "worker", "b") == 10; }))
       << "the index is fed in every mode";
   gateway.call("PUT", "/admin/router_mode", R"({"mode":"kv"})");
-  for (int i = 0; i < 4; ++i) {
-    const auto response = gateway.call("POST", "/v1/completions", completion_body(prompt));
-    EXPECT_EQ(response.headers.find("x-kvist-worker"), "b");
-    EXPECT_EQ(response.headers.find("x-kvist-predicted-cached-tokens"), std::to_string(10 * kBlockSize));
-  }
-  EXPECT_EQ(gateway.metric("kvist_gateway_routing_decisions_total", "mode", "kv"), 4);
+  const auto response = gateway.call("POST", "/v1/completions", completion_body(prompt));
+  EXPECT_EQ(response.headers.find("x-kvist-worker"), "b");
+  EXPECT_EQ(response.headers.find("x-kvist-predicted-cached-tokens"), std::to_string(10 * kBlockSize));
+  EXPECT_EQ(gateway.metric("kvist_gateway_routing_decisions_total", "mode", "kv"), 1);
   EXPECT_EQ(gateway.metric("kvist_gateway_kv_index_exact", "worker", "b"), 1);
 }
 
@@ -196,6 +197,54 @@ TEST_F(ServiceTest, EventsThatCannotBeUsedAreLoudInTheMetrics) {
   EXPECT_TRUE(await([&] { return gateway.metric("kvist_gateway_kv_undecodable_batches_total") == 1; }));
   EXPECT_EQ(gateway.metric("kvist_gateway_kv_index_blocks"), 0);
   EXPECT_EQ(gateway.metric("kvist_gateway_kv_index_exact"), 0);
+}
+
+TEST_F(ServiceTest, SaysHowWellEachWorkersCacheIsKnown) {
+  auto spec = gateway_spec({&a_, &b_});
+  spec.workers[1].kv_events.clear();
+  spec.workers[1].kv_replay.clear();
+  const RunningGateway gateway(std::move(spec));
+  const auto level = [&](std::string_view worker) {
+    const std::string page = gateway.get("/metrics").body;
+    for (const std::string_view name : {"none", "predicted", "exact"}) {
+      const auto line = fmt::format("kvist_gateway_cache_trust{{worker=\"{}\",level=\"{}\"}} 1", worker, name);
+      const auto turned = fmt::format("kvist_gateway_cache_trust{{level=\"{}\",worker=\"{}\"}} 1", name, worker);
+      if (page.contains(line) || page.contains(turned)) return std::string(name);
+    }
+    return std::string();
+  };
+  ASSERT_TRUE(await([&] { return level("a") == "exact"; }));
+  EXPECT_EQ(level("b"), "predicted") << "no events: by what is routed there";
+  a_.publisher().publish("this is not msgpack");
+  EXPECT_TRUE(await([&] { return level("a") == "predicted"; })) << "at the moment it happens";
+  EXPECT_THAT(gateway.get("/admin/status").body, HasSubstr(R"("cache":{"trust":"predicted")"));
+}
+
+TEST_F(ServiceTest, ConfiguredLimitsWinOverReportedOnes) {
+  a_.set_metrics("vllm:cache_config_info{block_size=\"16\",num_gpu_blocks=\"10\"} 1\nkvist:max_batch_size 64\n");
+  auto spec = gateway_spec({&a_});
+  spec.workers[0].limits.max_batch_size = 12;
+  const RunningGateway gateway(std::move(spec));
+  EXPECT_TRUE(await([&] { return gateway.metric("kvist_gateway_worker_kv_blocks") == 10; }));
+  EXPECT_EQ(gateway.metric("kvist_gateway_worker_batch_slots", "source", "configured"), 12);
+}
+
+TEST_F(ServiceTest, AWorkerThatStandsStillIsLeftByThoseWhoseAnswersHaveNotBegun) {
+  a_.set_script(a_.silence());
+  b_.set_script(b_.silence());
+  const RunningGateway gateway(gateway_spec({&a_, &b_}));
+  std::thread client([&] {
+    const auto response = gateway.chat(chat_body("Hello"));
+    EXPECT_EQ(response.status, 200);
+  });
+  const auto posts = [](const FakeWorker& worker) { return worker.posts().size(); };
+  ASSERT_TRUE(await([&] { return posts(a_) + posts(b_) == 1; }));
+  FakeWorker& other = posts(a_) == 1 ? b_ : a_;
+  other.set_script(FakeWorker::stream_of({kRoleEvent, text_event("hi"), kUsageEvent, kDoneEvent}));
+  EXPECT_TRUE(await([&] { return posts(other) == 1; }));
+  client.join();
+  EXPECT_EQ(gateway.metric("kvist_gateway_worker_stalls_total"), 1);
+  EXPECT_TRUE(gateway.await_idle());
 }
 
 TEST_F(ServiceTest, AWorkerWithAnotherBlockSizeIsReported) {

@@ -175,7 +175,11 @@ model: llama
 mode: KV-Aware
 block_size: 16
 workers:
-  - {name: a, url: "http://10.0.0.1:8001", kv_events: "tcp://10.0.0.1:5557", kv_replay: "tcp://10.0.0.1:5558"}
+  - name: a
+    url: "http://10.0.0.1:8001"
+    kv_events: "tcp://10.0.0.1:5557"
+    kv_replay: "tcp://10.0.0.1:5558"
+    limits: {max_batch_size: 48, kv_blocks: 9000}
   - {url: "http://10.0.0.2:8001"}
 upstream_timeout: 1 min
 connect_timeout: 500 ms
@@ -191,8 +195,8 @@ seed: 9
   expected.model = "llama";
   expected.mode = RoutingMode::kKv;
   expected.block_size = 16;
-  expected.workers = {{"a", "http://10.0.0.1:8001", "tcp://10.0.0.1:5557", "tcp://10.0.0.1:5558"},
-                      {"worker-1", "http://10.0.0.2:8001", "", ""}};
+  expected.workers = {{"a", "http://10.0.0.1:8001", "tcp://10.0.0.1:5557", "tcp://10.0.0.1:5558", {48, 9'000, 0}},
+                      {"worker-1", "http://10.0.0.2:8001", "", "", {}}};
   expected.upstream_timeout = std::chrono::minutes(1);
   expected.connect_timeout = std::chrono::milliseconds(500);
   expected.health_interval = std::chrono::seconds(2);
@@ -217,6 +221,10 @@ TEST(GatewaySpecTest, ErrorsNameLineAndSetting) {
       StartsWith("test.yaml:3: workers[1]: two workers are called \"a\""));
   EXPECT_THAT(message(read_gateway(parsed("workers:\n- {url: 'http://h:1', kv_replay: 'tcp://h:2'}\n"))),
               HasSubstr("kv_replay without kv_events"));
+  EXPECT_THAT(message(read_gateway(parsed("workers:\n- {url: 'http://h:1', limits: {max_batch_size: 0}}\n"))),
+              StartsWith("test.yaml:2: workers[0].limits.max_batch_size: "));
+  EXPECT_THAT(message(read_gateway(parsed("workers:\n- {url: 'http://h:1', limits: {slots: 4}}\n"))),
+              HasSubstr("slots"));
   EXPECT_THAT(message(read_gateway(parsed("max_body: 100\n"))), StartsWith("test.yaml:1: max_body: "));
 }
 

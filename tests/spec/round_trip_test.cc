@@ -142,6 +142,9 @@ class RoundTripTest : public testing::Test {
     for (std::uint32_t i = 0; i < workers; ++i) {
       g.workers.push_back({"w" + std::to_string(i), "http://host:" + std::to_string(number(1, 65'535)), "", ""});
       if (number(0, 1) == 1) g.workers.back().kv_events = "tcp://[::1]:" + std::to_string(number(1, 65'535));
+      if (number(0, 1) == 1) g.workers.back().limits.max_batch_size = number(1, 1'000'000);
+      if (number(0, 1) == 1) g.workers.back().limits.kv_blocks = number(1, 1'000'000'000);
+      if (number(0, 1) == 1) g.workers.back().limits.max_num_tokens = number(1, 100'000'000);
       if (!g.workers.back().kv_events.empty() && number(0, 1) == 1) g.workers.back().kv_replay = "tcp://h:1";
     }
     g.upstream_timeout = duration(1'000'000);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "kvist/base/check.h"
@@ -9,7 +10,12 @@
 namespace kvist::dispatch {
 
 Dispatcher::Dispatcher(Options options, Fleet& fleet, routing::Router& router)
-    : options_(options), fleet_(&fleet), router_(&router), budget_(options.retry_budget) {
+    : options_(options),
+      fleet_(&fleet),
+      router_(&router),
+      budget_(options.retry_budget),
+      stalls_(fleet.size()),
+      waiting_(options.max_waiting) {
   counters_.by_worker.resize(fleet.size());
 }
 
@@ -28,15 +34,55 @@ Result<Ticket> Dispatcher::start(const RequestProfile& profile, TimePoint now) {
                 .blocks = profile.blocks,
                 .session = profile.session,
                 .excluded = {}};
+  live.arrived = now;
+  live.streams = profile.streams;
+  if (waiting_.has_room()) live.query.waiting_ahead = waiting_.size();
   auto decision = router_->route(live.query, fleet_->views(), now);
+  live.query.waiting_ahead.reset();
   if (!decision) {
     counters_.without_worker.add(Outcome::kNoWorker);
     return std::unexpected(std::move(decision).error());
   }
-  live.worker = decision->worker;
-  live.predicted_cached_tokens = decision->predicted_cached_tokens;
+  if (decision->wait) {
+    waiting_.push({.id = last_id_, .since = now, .deadline = now + options_.max_wait});
+    ++counters_.waited;
+    live_[last_id_] = std::move(live);
+    return Ticket{.id = last_id_, .decision = std::move(*decision), .waits = true};
+  }
+  if (options_.max_waiting > 0 && !waiting_.has_room()) ++counters_.waiting_refused;
+  give(live, *decision, now);
   live_[last_id_] = std::move(live);
   return Ticket{.id = last_id_, .decision = std::move(*decision)};
+}
+
+std::vector<Ready> Dispatcher::take_ready(TimePoint now) {
+  std::vector<Ready> ready;
+  // A mode that keeps nobody back lets all go that the one before it did.
+  while (!waiting_.empty() && !router_->may_wait()) {
+    ready.push_back(give_waiting(*waiting_.next(now, [](RequestId) { return 0.0; }), now));
+  }
+  while (const std::optional<RequestId> overdue = waiting_.overdue(now)) {
+    ++counters_.waited_out;
+    ready.push_back(give_waiting(*overdue, now));
+  }
+  while (!waiting_.empty() && router_->any_slot(fleet_->views())) {
+    const auto next = waiting_.next(
+        now, [&](RequestId id) { return router_->ttft_in_slot_ms(live(id).query, fleet_->views(), now); });
+    if (!next) break;
+    ready.push_back(give_waiting(*next, now));
+  }
+  return ready;
+}
+
+Ready Dispatcher::give_waiting(RequestId id, TimePoint now) {
+  waiting_.erase(id);
+  Live& live = this->live(id);
+  auto decision = router_->route(live.query, fleet_->views(), now);
+  if (decision) {
+    counters_.waited_seconds += to_seconds(now - live.arrived);
+    give(live, *decision, now);
+  }
+  return {.id = id, .decision = std::move(decision)};
 }
 
 Dispatcher::Live& Dispatcher::live(RequestId id) {
@@ -48,8 +94,10 @@ Dispatcher::Live& Dispatcher::live(RequestId id) {
 std::optional<routing::Decision> Dispatcher::on_attempt_failed(RequestId id, AttemptFailure failure,
                                                                std::string_view problem, TimePoint now) {
   Live& live = this->live(id);
+  take_back(live);
   router_->on_finished(id, false, now);
-  if (failure != AttemptFailure::kBackPressure) fleet_->on_failure(live.worker, problem, now);
+  if (failure == AttemptFailure::kTransport || failure == AttemptFailure::kTimedOut)
+    fleet_->on_failure(live.worker, problem, now);
   if (failure == AttemptFailure::kTimedOut) return std::nullopt;
   return retry(live, now);
 }
@@ -67,9 +115,64 @@ std::optional<routing::Decision> Dispatcher::retry(Live& live, TimePoint now) {
   }
   ++live.retries;
   ++counters_.retries;
-  live.worker = decision->worker;
-  live.predicted_cached_tokens = decision->predicted_cached_tokens;
+  give(live, *decision, now);
   return std::move(*decision);
+}
+
+void Dispatcher::give(Live& live, const routing::Decision& decision, TimePoint now) {
+  live.worker = decision.worker;
+  live.predicted_cached_tokens = decision.predicted_cached_tokens;
+  live.routed = now;
+  live.forecast_ttft_ms = decision.forecast_ttft_ms;
+  live.at_worker = live.tried = true;
+  if (live.streams) stalls_.on_attempt(live.worker, now);
+}
+
+void Dispatcher::take_back(Live& live) {
+  if (std::exchange(live.at_worker, false) && live.streams) stalls_.on_left(live.worker);
+}
+
+void Dispatcher::on_first_token(RequestId id, TimePoint now) {
+  router_->on_first_token(id, now);
+  const Live& live = this->live(id);
+  stalls_.on_progress(live.worker, now);
+  // Far beyond what any error of the forecast explains: it waited for a slot that nobody knew was missing.
+  constexpr double kTimes = 3;
+  constexpr double kBeyondMs = 1'000;
+  const bool late = to_milliseconds(now - live.routed) > kTimes * live.forecast_ttft_ms + kBeyondMs;
+  fleet_->on_first_token(live.worker, router_->loads().load(live.worker).decoding, late);
+}
+
+void Dispatcher::on_progress(RequestId id, std::uint64_t tokens, TimePoint now) {
+  router_->on_progress(id, tokens, now);
+  if (stalls_.has_work()) stalls_.on_progress(live(id).worker, now);
+}
+
+std::vector<WorkerId> Dispatcher::check_stalls(TimePoint now) {
+  std::vector<WorkerId> began;
+  for (std::uint32_t i = 0; i < fleet_->size(); ++i) {
+    const WorkerId worker(i);
+    const routing::WorkerLoad& load = router_->loads().load(worker);
+    const routing::LatencyModel& model = router_->forecaster().model(worker);
+    const Duration patience = StallWatch::patience(model.step_ms(load.requests, load.context_tokens),
+                                                   model.prefill_ms(static_cast<double>(load.prefill_tokens)));
+    const bool stands_still = stalls_.silence(worker, now) > patience;
+    // Without work there is nothing to go on by: its health checks decide from there.
+    if (fleet_->set_stalled(worker, stands_still) && stands_still) began.push_back(worker);
+  }
+  return began;
+}
+
+std::optional<routing::Decision> Dispatcher::leave_stalled(RequestId id, TimePoint now) {
+  const Live& live = this->live(id);
+  const auto fleet = fleet_->views();
+  bool elsewhere = false;
+  for (std::uint32_t i = 0; i < fleet.size(); ++i) {
+    const bool excluded = std::ranges::find(live.query.excluded, WorkerId(i)) != live.query.excluded.end();
+    elsewhere = elsewhere || (fleet[i].available && WorkerId(i) != live.worker && !excluded);
+  }
+  if (!elsewhere || live.retries >= options_.max_retries || budget_.balance() < 1) return std::nullopt;
+  return on_attempt_failed(id, AttemptFailure::kStalled, "it stands still", now);
 }
 
 void Dispatcher::on_stream_broken(RequestId id, std::string_view problem, TimePoint now) {
@@ -88,9 +191,15 @@ void Dispatcher::on_usage(RequestId id, std::uint64_t prompt_tokens, std::uint64
 }
 
 void Dispatcher::finish(RequestId id, Outcome outcome, TimePoint now) {
-  const WorkerId worker = live(id).worker;
-  router_->on_finished(id, outcome == Outcome::kCompleted, now);
-  counters_.by_worker[worker.value()].add(outcome);
+  Live& ended = live(id);
+  if (ended.tried) {
+    take_back(ended);
+    router_->on_finished(id, outcome == Outcome::kCompleted, now);
+    counters_.by_worker[ended.worker.value()].add(outcome);
+  } else {
+    waiting_.erase(id);
+    counters_.without_worker.add(outcome);
+  }
   live_.erase(id);
 }
 

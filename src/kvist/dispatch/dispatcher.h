@@ -14,6 +14,8 @@
 #include "kvist/dispatch/fleet.h"
 #include "kvist/dispatch/outcome.h"
 #include "kvist/dispatch/retry_budget.h"
+#include "kvist/dispatch/stall_watch.h"
+#include "kvist/dispatch/waiting_queue.h"
 #include "kvist/routing/router.h"
 
 namespace kvist::dispatch {
@@ -24,12 +26,20 @@ struct RequestProfile {
   routing::BlockKeys blocks;
   std::uint64_t session = 0;  ///< what the client says the request belongs to, hashed; 0: nothing
   std::string name = {};      ///< what the client calls the request
+  bool streams = false;       ///< its tokens come one by one, so that a worker that stops can be noticed
 };
 
 /// A request under way and the worker of its first attempt.
 struct Ticket {
   RequestId id;
   routing::Decision decision;
+  bool waits = false;  ///< it has no worker yet: take_ready() will name it
+};
+
+/// A request that waited and is to go to a worker now, or has to end as there is none.
+struct Ready {
+  RequestId id;
+  Result<routing::Decision> decision;
 };
 
 /// Why an attempt at a worker came to nothing.
@@ -37,6 +47,7 @@ enum class AttemptFailure : std::uint8_t {
   kTransport,     ///< no connection, a broken one, or not HTTP: counts against the worker's health
   kTimedOut,      ///< the request's deadline passed: counts against its health, and no time is left to try again
   kBackPressure,  ///< the worker answered 429 or 503: it lives, but another may have room
+  kStalled,       ///< the worker stands still: noticed by check_stalls(), so it counts no further
 };
 
 /// Cumulative counts, for metrics.
@@ -51,6 +62,11 @@ struct DispatchCounters {
   std::uint64_t predicted_cached_tokens = 0;
   std::uint64_t cached_tokens = 0;
   std::uint64_t cached_tokens_absolute_error = 0;
+  // Requests that were kept back while every worker was full.
+  std::uint64_t waited = 0;           ///< that began to
+  std::uint64_t waited_out = 0;       ///< whose deadline passed: they went to the best worker's queue
+  std::uint64_t waiting_refused = 0;  ///< that would have, but for a full queue
+  double waited_seconds = 0;          ///< of those that got a worker
 };
 
 /// Admits, routes, retries and accounts for requests. Pure: the gateway and the simulation drive it. One thread.
@@ -61,6 +77,8 @@ class Dispatcher {
   struct Options {
     std::uint32_t max_in_flight = 4'096;
     std::uint32_t max_retries = 2;
+    std::uint32_t max_waiting = 0;  ///< requests kept back while every worker is full; 0: none, they queue at workers
+    Duration max_wait = std::chrono::seconds(2);  ///< of one of them
     RetryBudget::Options retry_budget;
   };
 
@@ -73,6 +91,10 @@ class Dispatcher {
   [[nodiscard]] Result<Ticket> start(const RequestProfile& profile, TimePoint now);
   static constexpr std::chrono::seconds kRetryAfter{1};
 
+  /// Those that waited and are to go now: called when a request ended, a first token came, a worker became available,
+  /// and a few times a second. Each is given out once.
+  [[nodiscard]] std::vector<Ready> take_ready(TimePoint now);
+
   /// The attempt failed before anything of the answer went to the client. The next attempt's decision, or nothing when
   /// the request has to end (finish() is still to be called).
   [[nodiscard]] std::optional<routing::Decision> on_attempt_failed(RequestId id, AttemptFailure failure,
@@ -81,14 +103,22 @@ class Dispatcher {
   void on_stream_broken(RequestId id, std::string_view problem, TimePoint now);
   /// Has the processor fetch what on_progress() will touch.
   void prefetch(RequestId id) const { router_->prefetch(id); }
-  void on_first_token(RequestId id, TimePoint now) { router_->on_first_token(id, now); }
-  void on_progress(RequestId id, std::uint64_t tokens, TimePoint now) { router_->on_progress(id, tokens, now); }
+  void on_first_token(RequestId id, TimePoint now);
+  void on_progress(RequestId id, std::uint64_t tokens, TimePoint now);
   /// What the engine reports for the request in its answer.
   void on_usage(RequestId id, std::uint64_t prompt_tokens, std::uint64_t cached_tokens);
   /// The request is over.
   void finish(RequestId id, Outcome outcome, TimePoint now);
 
+  /// Looks for workers that stand still, and for those that no longer do; the fleet is told. Which ones began to: what
+  /// they were given and did not begin may go elsewhere (leave_stalled()). To be called a few times a second.
+  [[nodiscard]] std::vector<WorkerId> check_stalls(TimePoint now);
+  /// The request, of whose answer nothing went to the client, leaves a worker that stands still. Nothing where there is
+  /// nowhere to go, or no retry left: it stays, as the worker may go on.
+  [[nodiscard]] std::optional<routing::Decision> leave_stalled(RequestId id, TimePoint now);
+
   [[nodiscard]] std::size_t in_flight() const { return live_.size(); }
+  [[nodiscard]] std::size_t waiting() const { return waiting_.size(); }
   [[nodiscard]] const DispatchCounters& counters() const { return counters_; }
 
  private:
@@ -97,8 +127,18 @@ class Dispatcher {
     WorkerId worker;
     std::uint32_t predicted_cached_tokens = 0;
     std::uint32_t retries = 0;
+    bool streams = false;
+    bool at_worker = false;  // an attempt is under way
+    bool tried = false;      // there was one
+    TimePoint arrived;
+    TimePoint routed;
+    double forecast_ttft_ms = 0;
   };
 
+  /// An attempt begins, or is over.
+  void give(Live& live, const routing::Decision& decision, TimePoint now);
+  void take_back(Live& live);
+  [[nodiscard]] Ready give_waiting(RequestId id, TimePoint now);
   [[nodiscard]] Live& live(RequestId id);
   [[nodiscard]] std::optional<routing::Decision> retry(Live& live, TimePoint now);
 
@@ -106,6 +146,8 @@ class Dispatcher {
   Fleet* fleet_;
   routing::Router* router_;
   RetryBudget budget_;
+  StallWatch stalls_;
+  WaitingQueue waiting_;
   RequestId last_id_{0};
   FlatMap<RequestId, Live> live_;
   DispatchCounters counters_;

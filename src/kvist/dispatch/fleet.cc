@@ -17,6 +17,20 @@ std::string_view to_string(WorkerHealth health) {
   return "unhealthy";
 }
 
+std::string_view to_string(LimitSource source) {
+  switch (source) {
+    case LimitSource::kUnknown:
+      return "unknown";
+    case LimitSource::kInferred:
+      return "inferred";
+    case LimitSource::kReported:
+      return "reported";
+    case LimitSource::kConfigured:
+      return "configured";
+  }
+  return "unknown";
+}
+
 Fleet::Fleet(std::vector<std::string> names, Options options) : options_(options), views_(names.size()) {
   workers_.reserve(names.size());
   for (std::string& name : names) workers_.push_back({.name = std::move(name)});
@@ -43,10 +57,31 @@ bool Fleet::set_health(Worker& worker, WorkerHealth health, TimePoint now) {
   if (worker.health == health) return false;
   worker.health = health;
   worker.since = now;
-  // With nobody healthy a suspect is better than no answer at all: it may have failed once only.
-  const bool any_healthy = std::ranges::find(workers_, WorkerHealth::kHealthy, &Worker::health) != workers_.end();
-  const WorkerHealth used = any_healthy ? WorkerHealth::kHealthy : WorkerHealth::kSuspect;
-  for (std::size_t i = 0; i < workers_.size(); ++i) views_[i].available = workers_[i].health == used;
+  update_availability();
+  return true;
+}
+
+// With nobody healthy a suspect is better than no answer at all: it may have failed once only. One that stands still is
+// the last resort.
+void Fleet::update_availability() {
+  const auto use = [this](WorkerHealth health, bool stalled) {
+    bool any = false;
+    for (std::size_t i = 0; i < workers_.size(); ++i) {
+      views_[i].available = workers_[i].health == health && workers_[i].stalled == stalled;
+      any = any || views_[i].available;
+    }
+    return any;
+  };
+  if (use(WorkerHealth::kHealthy, false) || use(WorkerHealth::kSuspect, false)) return;
+  if (!use(WorkerHealth::kHealthy, true)) use(WorkerHealth::kSuspect, true);
+}
+
+bool Fleet::set_stalled(WorkerId id, bool stalled) {
+  Worker& worker = workers_.at(id.value());
+  if (worker.stalled == stalled) return false;
+  worker.stalled = stalled;
+  if (stalled) ++worker.stalls;
+  update_availability();
   return true;
 }
 
@@ -55,7 +90,50 @@ void Fleet::set_events_exact(WorkerId worker, bool exact) {
 }
 
 void Fleet::set_limits(WorkerId worker, const routing::EngineLimits& limits) {
-  views_.at(worker.value()).limits = limits;
+  workers_.at(worker.value()).reported = limits;
+  update_limits(worker);
+}
+
+void Fleet::configure_limits(WorkerId worker, const routing::EngineLimits& limits) {
+  workers_.at(worker.value()).configured = limits;
+  update_limits(worker);
+}
+
+void Fleet::on_load_report(WorkerId worker, double running, double waiting) {
+  workers_.at(worker.value()).inference.on_report(running, waiting);
+  update_limits(worker);
+}
+
+void Fleet::on_first_token(WorkerId worker, std::uint32_t decoding, bool late) {
+  workers_.at(worker.value()).inference.on_first_token(decoding, late);
+  update_limits(worker);
+}
+
+void Fleet::on_restarted(WorkerId worker) {
+  workers_.at(worker.value()).inference.restart();
+  update_limits(worker);
+}
+
+void Fleet::update_limits(WorkerId id) {
+  const Worker& worker = workers_[id.value()];
+  const auto first_known = [](auto... values) {
+    std::uint32_t known = 0;
+    ((known = known != 0 ? known : values), ...);
+    return known;
+  };
+  views_[id.value()].limits = {
+      .block_size = first_known(worker.configured.block_size, worker.reported.block_size),
+      .kv_blocks = first_known(worker.configured.kv_blocks, worker.reported.kv_blocks),
+      .max_batch_size =
+          first_known(worker.configured.max_batch_size, worker.reported.max_batch_size, worker.inference.batch_slots()),
+      .max_num_tokens = first_known(worker.configured.max_num_tokens, worker.reported.max_num_tokens)};
+}
+
+LimitSource Fleet::batch_slots_source(WorkerId id) const {
+  const Worker& worker = workers_.at(id.value());
+  if (worker.configured.max_batch_size != 0) return LimitSource::kConfigured;
+  if (worker.reported.max_batch_size != 0) return LimitSource::kReported;
+  return worker.inference.batch_slots() != 0 ? LimitSource::kInferred : LimitSource::kUnknown;
 }
 
 bool Fleet::any_available() const {

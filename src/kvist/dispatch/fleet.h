@@ -10,6 +10,7 @@
 
 #include "kvist/base/id.h"
 #include "kvist/base/time.h"
+#include "kvist/routing/limit_inference.h"
 #include "kvist/routing/worker_view.h"
 
 namespace kvist::dispatch {
@@ -22,11 +23,22 @@ enum class WorkerHealth : std::uint8_t {
 };
 [[nodiscard]] std::string_view to_string(WorkerHealth health);
 
+/// Where a limit of a worker comes from.
+enum class LimitSource : std::uint8_t {
+  kUnknown,
+  kInferred,    ///< from queueing seen (routing/limit_inference.h)
+  kReported,    ///< by the worker
+  kConfigured,  ///< the gateway was told: wins over all others
+};
+[[nodiscard]] std::string_view to_string(LimitSource source);
+
 /// Health and availability of all workers, by WorkerId. Pure state machine; one thread.
 ///   any + success            -> healthy
 ///   healthy + failure        -> suspect
 ///   suspect + failure        -> unhealthy, once `failures_to_unhealthy` came in a row
-/// Invariant: views()[w].available exactly for the healthy workers, or for the suspects while nobody is healthy.
+/// A worker may stand still besides, whatever its health checks say. Invariant: views()[w].available exactly for the
+/// healthy workers that do not stand still; while there is none, for the suspects that do not; while there is none, for
+/// the healthy ones that do.
 class Fleet {
  public:
   struct Options {
@@ -39,6 +51,11 @@ class Fleet {
     std::uint64_t failures = 0;
     TimePoint since{};                             ///< when `health` began
     std::string last_problem = "not checked yet";  ///< of the last failure; empty while healthy
+    bool stalled = false;                          ///< it has work and says nothing
+    std::uint64_t stalls = 0;                      ///< times that began
+    routing::EngineLimits configured = {};
+    routing::EngineLimits reported = {};
+    routing::LimitInference inference = {};
   };
 
   Fleet(std::vector<std::string> names, Options options);
@@ -49,7 +66,20 @@ class Fleet {
   bool on_failure(WorkerId worker, std::string_view problem, TimePoint now);
   /// Whether its KV event stream is connected, whole and readable.
   void set_events_exact(WorkerId worker, bool exact);
+  /// What the worker reports; what is 0 stays unknown.
   void set_limits(WorkerId worker, const routing::EngineLimits& limits);
+  /// What the gateway was told of it; what is not 0 wins over the worker's word.
+  void configure_limits(WorkerId worker, const routing::EngineLimits& limits);
+  /// The worker's own count of its requests.
+  void on_load_report(WorkerId worker, double running, double waiting);
+  /// A request's first token is here, with so many decoding on the worker; `late`: far later than forecast.
+  void on_first_token(WorkerId worker, std::uint32_t decoding, bool late);
+  /// The worker is a new process.
+  void on_restarted(WorkerId worker);
+  /// It has work and has said nothing for longer than that can take; or it goes on. Returns whether that changed.
+  bool set_stalled(WorkerId worker, bool stalled);
+
+  [[nodiscard]] LimitSource batch_slots_source(WorkerId worker) const;
 
   [[nodiscard]] std::size_t size() const { return workers_.size(); }
   [[nodiscard]] const Worker& worker(WorkerId worker) const { return workers_.at(worker.value()); }
@@ -59,6 +89,8 @@ class Fleet {
 
  private:
   bool set_health(Worker& worker, WorkerHealth health, TimePoint now);
+  void update_availability();
+  void update_limits(WorkerId worker);
 
   Options options_;
   std::vector<Worker> workers_;

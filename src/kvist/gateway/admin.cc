@@ -32,10 +32,21 @@ Result<spec::RoutingMode> read_mode(std::string_view body) {
   return spec::parse_routing_mode(name);
 }
 
-void write_limits(JsonWriter& json, const routing::EngineLimits& limits) {
+void write_limits(JsonWriter& json, const routing::EngineLimits& limits, dispatch::LimitSource batch_slots) {
   json.key("limits").begin_object();
   json.field("block_size", limits.block_size).field("kv_blocks", limits.kv_blocks);
   json.field("max_batch_size", limits.max_batch_size).field("max_num_tokens", limits.max_num_tokens);
+  json.field("max_batch_size_source", to_string(batch_slots));
+  json.end_object();
+}
+
+void write_trust(JsonWriter& json, const routing::CacheTrustReport& report) {
+  json.key("cache").begin_object();
+  json.field("trust", to_string(report.trust)).field("events_share", report.events_share);
+  json.field("predicted_share", report.predicted_share).field("predicted_blocks", report.predicted_blocks);
+  json.field("predicted_prompts", report.predicted_prompts).field("usage_reports", report.usage_reports);
+  json.field("corrections", report.corrections).field("distrusted", report.distrusted);
+  json.field("events_silent", report.events_silent);
   json.end_object();
 }
 
@@ -43,7 +54,6 @@ void write_worker(JsonWriter& json, const GatewayParts& parts, WorkerId id) {
   const dispatch::Fleet::Worker& worker = parts.fleet.worker(id);
   const routing::WorkerLoad& load = parts.router.loads().load(id);
   const WorkerMonitor& monitor = *parts.monitors[id.value()];
-  const auto& feed = parts.feeds[id.value()];
   json.begin_object();
   json.field("name", worker.name).field("url", parts.spec.workers[id.value()].url);
   json.field("health", to_string(worker.health)).field("healthy", worker.health == dispatch::WorkerHealth::kHealthy);
@@ -51,11 +61,13 @@ void write_worker(JsonWriter& json, const GatewayParts& parts, WorkerId id) {
   json.field("in_flight", load.requests).field("prefill_tokens", load.prefill_tokens);
   json.field("prompt_blocks", load.prompt_blocks).field("output_tokens", load.output_tokens);
   json.field("indexed_blocks", parts.router.index().worker_blocks(id));
-  json.field("index_exact", feed != nullptr && feed->exact() && !monitor.block_size_mismatch());
+  json.field("index_exact", parts.events_exact(id));
+  write_trust(json, parts.trust(id));
   json.field("block_size_mismatch", monitor.block_size_mismatch());
   const WorkerReport& report = monitor.report();
   json.field("running", report.running).field("waiting", report.waiting).field("kv_usage", report.kv_usage);
-  write_limits(json, report.limits);
+  json.field("stalled", worker.stalled).field("stalls", worker.stalls);
+  write_limits(json, parts.fleet.views()[id.value()].limits, parts.fleet.batch_slots_source(id));
   json.end_object();
 }
 

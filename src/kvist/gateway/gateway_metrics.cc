@@ -36,6 +36,14 @@ void write_requests(const GatewayParts& parts, MetricsPage& page) {
   page.counter("kvist_gateway_retries_total", "Further workers tried", number(counters.retries));
   page.counter("kvist_gateway_retries_over_budget_total", "Retries not made as the budget was used up",
                number(counters.retries_over_budget));
+  page.gauge("kvist_gateway_waiting", "Requests kept back as every worker is full", number(parts.dispatcher.waiting()));
+  page.counter("kvist_gateway_waited_total", "Requests that were kept back", number(counters.waited));
+  page.counter("kvist_gateway_waited_seconds_total", "How long, in all, of those that got a worker",
+               counters.waited_seconds);
+  page.counter("kvist_gateway_waited_out_total", "Of those, went to a full worker as their time was over",
+               number(counters.waited_out));
+  page.counter("kvist_gateway_waiting_refused_total", "Requests not kept back as the queue was full",
+               number(counters.waiting_refused));
   const ProxyCounters& proxy = parts.proxy.counters();
   page.histogram("kvist_gateway_time_to_first_token_seconds",
                  "From a request's arrival to the first token of its stream", LatencyHistogram::bounds(),
@@ -85,6 +93,13 @@ void write_worker(const GatewayParts& parts, WorkerId id, MetricsPage& page) {
              labels);
   page.gauge("kvist_gateway_worker_running", "Requests in its batch, as it reports", monitor.report().running, labels);
   page.gauge("kvist_gateway_worker_waiting", "Requests in its queue, as it reports", monitor.report().waiting, labels);
+  page.gauge("kvist_gateway_worker_stalled", "1 while it has work and stands still", worker.stalled ? 1 : 0, labels);
+  page.counter("kvist_gateway_worker_stalls_total", "Times it began to stand still", number(worker.stalls), labels);
+  page.gauge("kvist_gateway_worker_batch_slots", "Batch slots the router reckons with; 0: unknown",
+             parts.fleet.views()[id.value()].limits.max_batch_size,
+             {{"worker", worker.name}, {"source", std::string(to_string(parts.fleet.batch_slots_source(id)))}});
+  page.gauge("kvist_gateway_worker_kv_blocks", "KV blocks the router reckons with; 0: unknown",
+             parts.fleet.views()[id.value()].limits.kv_blocks, labels);
   page.gauge("kvist_gateway_worker_block_size_mismatch", "1 if its KV blocks have another size than configured here",
              monitor.block_size_mismatch() ? 1 : 0, labels);
 }
@@ -107,6 +122,30 @@ void write_index(const GatewayParts& parts, WorkerId id, MetricsPage& page) {
                  number(counters.refused[i]),
                  {{"worker", name}, {"reason", std::string(to_string(static_cast<routing::Refusal>(i)))}});
   }
+}
+
+void write_trust(const GatewayParts& parts, WorkerId id, MetricsPage& page) {
+  using routing::CacheTrust;
+  const std::string& name = parts.fleet.worker(id).name;
+  const Labels labels{{"worker", name}};
+  const routing::CacheTrustReport report = parts.trust(id);
+  for (const CacheTrust level : {CacheTrust::kNone, CacheTrust::kPredicted, CacheTrust::kExact}) {
+    page.gauge("kvist_gateway_cache_trust", "1 for how well the worker's cache is known", report.trust == level ? 1 : 0,
+               {{"worker", name}, {"level", std::string(to_string(level))}});
+  }
+  page.gauge("kvist_gateway_cache_events_share", "Share of the cached tokens expected by its events that it reported",
+             report.events_share, labels);
+  page.gauge("kvist_gateway_cache_predicted_share", "The same of those expected by what was routed to it",
+             report.predicted_share, labels);
+  page.gauge("kvist_gateway_cache_events_silent", "1 while it generates but its events have stopped",
+             report.events_silent ? 1 : 0, labels);
+  page.gauge("kvist_gateway_cache_predicted_blocks", "Distinct blocks of the prompts routed to it of late",
+             number(report.predicted_blocks), labels);
+  page.gauge("kvist_gateway_cache_predicted_prompts", "Those prompts", number(report.predicted_prompts), labels);
+  page.counter("kvist_gateway_cache_corrections_total", "Answers with less cached than expected",
+               number(report.corrections), labels);
+  page.counter("kvist_gateway_cache_distrusted_total", "Times its answers contradicted its events for long",
+               number(report.distrusted), labels);
 }
 
 void write_feed(const KvEventFeed& feed, const std::string& worker, MetricsPage& page) {
@@ -143,6 +182,7 @@ void write_metrics(const GatewayParts& parts, telemetry::MetricsPage& page) {
   for (std::uint32_t i = 0; i < parts.fleet.size(); ++i) {
     write_worker(parts, WorkerId(i), page);
     write_index(parts, WorkerId(i), page);
+    write_trust(parts, WorkerId(i), page);
     if (parts.feeds[i]) write_feed(*parts.feeds[i], parts.fleet.worker(WorkerId(i)).name, page);
   }
 }

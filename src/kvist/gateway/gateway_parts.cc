@@ -43,12 +43,23 @@ GatewayParts::GatewayParts(net::EventLoop& loop, spec::GatewaySpec gateway_spec,
              .request_id_seed = request_id_seed},
             client, dispatcher, spec.workers) {
   for (std::uint32_t i = 0; i < spec.workers.size(); ++i) {
+    const spec::UpstreamLimits& limits = spec.workers[i].limits;
+    fleet.configure_limits(WorkerId(i), {.kv_blocks = limits.kv_blocks,
+                                         .max_batch_size = limits.max_batch_size,
+                                         .max_num_tokens = limits.max_num_tokens});
     monitors.push_back(std::make_unique<WorkerMonitor>(
         loop, client, fleet, WorkerId(i), spec.workers[i].url,
         WorkerMonitor::Options{
-            .interval = spec.health_interval, .timeout = spec.connect_timeout, .block_size = spec.block_size}));
+            .interval = spec.health_interval, .timeout = spec.connect_timeout, .block_size = spec.block_size},
+        WorkerMonitor::Handlers{.on_restarted = [this, i] { router.on_worker_restarted(WorkerId(i)); },
+                                .on_block_size_changed = [this, i] { update_events_exact(WorkerId(i)); }}));
   }
   feeds.resize(spec.workers.size());
+}
+
+bool GatewayParts::events_exact(WorkerId worker) const {
+  const std::shared_ptr<KvEventFeed>& feed = feeds[worker.value()];
+  return feed != nullptr && feed->exact() && !monitors[worker.value()]->block_size_mismatch();
 }
 
 }  // namespace kvist::gateway

@@ -18,6 +18,15 @@ namespace kvist::gateway {
 struct GatewayParts {
   GatewayParts(net::EventLoop& loop, spec::GatewaySpec gateway_spec, std::uint64_t request_id_seed);
 
+  /// The worker's KV events are connected, whole and readable, and of the configured block size.
+  [[nodiscard]] bool events_exact(WorkerId worker) const;
+  /// How well its cache is known.
+  [[nodiscard]] routing::CacheTrustReport trust(WorkerId worker) const {
+    return router.caches().report(worker, events_exact(worker));
+  }
+  /// Tells the fleet: to be called when either of the two may have changed.
+  void update_events_exact(WorkerId worker) { fleet.set_events_exact(worker, events_exact(worker)); }
+
   spec::GatewaySpec spec;
   net::HttpClient client;
   dispatch::Fleet fleet;

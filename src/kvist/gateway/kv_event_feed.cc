@@ -39,8 +39,9 @@ std::string refusals(const routing::KvIndexCounters& counters) {
 }  // namespace
 
 Result<std::shared_ptr<KvEventFeed>> KvEventFeed::connect(net::EventLoop& loop, routing::Router& router,
-                                                          WorkerId worker, const spec::UpstreamSpec& upstream) {
-  std::shared_ptr<KvEventFeed> feed(new KvEventFeed(loop, router, worker, upstream));
+                                                          WorkerId worker, const spec::UpstreamSpec& upstream,
+                                                          std::function<void()> on_exact_changed) {
+  std::shared_ptr<KvEventFeed> feed(new KvEventFeed(loop, router, worker, upstream, std::move(on_exact_changed)));
   auto subscriber = net::ZmqSubscriber::connect(
       {.endpoint = upstream.kv_events, .replay_endpoint = upstream.kv_replay, .topic = ""}, feed->handlers());
   if (!subscriber) return std::unexpected(std::move(subscriber).error().in("KV events of " + upstream.name));
@@ -49,11 +50,12 @@ Result<std::shared_ptr<KvEventFeed>> KvEventFeed::connect(net::EventLoop& loop, 
 }
 
 KvEventFeed::KvEventFeed(net::EventLoop& loop, routing::Router& router, WorkerId worker,
-                         const spec::UpstreamSpec& upstream)
+                         const spec::UpstreamSpec& upstream, std::function<void()> on_exact_changed)
     : loop_(&loop),
       router_(&router),
       worker_(worker),
       name_(upstream.name),
+      on_exact_changed_(std::move(on_exact_changed)),
       sequencer_(sequencer_options(!upstream.kv_replay.empty())),
       timer_(loop),
       inbox_(std::make_shared<KvEventInbox>()) {}
@@ -69,6 +71,7 @@ net::ZmqSubscriberHandlers KvEventFeed::handlers() {
   };
   using Kind = KvFrame::Kind;
   return {.on_connected = [push] { push({.kind = Kind::kConnected, .sequence = 0, .payload = {}}); },
+          .on_disconnected = [push] { push({.kind = Kind::kDisconnected, .sequence = 0, .payload = {}}); },
           .on_live = [push](std::uint64_t sequence,
                             std::string payload) { push({Kind::kLive, sequence, std::move(payload)}); },
           .on_replayed = [push](std::uint64_t sequence,
@@ -79,7 +82,7 @@ net::ZmqSubscriberHandlers KvEventFeed::handlers() {
 
 void KvEventFeed::take_frames() {
   for (KvFrame& frame : inbox_->take()) handle(std::move(frame));
-  arm_timer();
+  settle();
 }
 
 void KvEventFeed::handle(KvFrame frame) {
@@ -88,6 +91,10 @@ void KvEventFeed::handle(KvFrame frame) {
     case KvFrame::Kind::kConnected:
       connected_ = true;
       return act(sequencer_.on_connected(now));
+    case KvFrame::Kind::kDisconnected:
+      connected_ = false;
+      telemetry::log_warning(kComponent, fmt::format("{}: the connection to its publisher broke", name_));
+      return;
     case KvFrame::Kind::kLive:
       return act(sequencer_.on_live(frame.sequence, std::move(frame.payload), now));
     case KvFrame::Kind::kReplayed:
@@ -105,6 +112,10 @@ void KvEventFeed::handle(KvFrame frame) {
 }
 
 void KvEventFeed::act(std::vector<kv::SequencerAction> actions) {
+  if (sequencer_.counters().restarts != restarts_) {
+    restarts_ = sequencer_.counters().restarts;
+    router_->on_worker_restarted(worker_);
+  }
   for (kv::SequencerAction& action : actions) {
     if (const auto* batch = std::get_if<kv::ApplyPayload>(&action)) {
       apply(batch->payload);
@@ -147,13 +158,16 @@ void KvEventFeed::warn_of_refusals(std::size_t refused, std::size_t events) {
                   refusals(router_->index().counters(worker_)), router_->index().block_size()));
 }
 
-void KvEventFeed::arm_timer() {
-  const auto wakeup = sequencer_.next_wakeup();
-  if (!wakeup) return timer_.cancel();
-  timer_.arm(*wakeup, [this] {
-    act(sequencer_.poll(net::now()));
-    arm_timer();
-  });
+void KvEventFeed::settle() {
+  if (const auto wakeup = sequencer_.next_wakeup()) {
+    timer_.arm(*wakeup, [this] {
+      act(sequencer_.poll(net::now()));
+      settle();
+    });
+  } else {
+    timer_.cancel();
+  }
+  if (std::exchange(was_exact_, exact()) != was_exact_) on_exact_changed_();
 }
 
 bool KvEventFeed::exact() const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -31,10 +32,11 @@ struct KvFeedCounters {
 /// counted, and logged at a bounded rate.
 class KvEventFeed : public std::enable_shared_from_this<KvEventFeed> {
  public:
-  /// Loop and router outlive it. Requires upstream.kv_events.
+  /// Loop and router outlive it. `on_exact_changed`: exact() says something else than before. Requires
+  /// upstream.kv_events.
   [[nodiscard]] static Result<std::shared_ptr<KvEventFeed>> connect(net::EventLoop& loop, routing::Router& router,
-                                                                    WorkerId worker,
-                                                                    const spec::UpstreamSpec& upstream);
+                                                                    WorkerId worker, const spec::UpstreamSpec& upstream,
+                                                                    std::function<void()> on_exact_changed);
   ~KvEventFeed();
 
   /// The index holds exactly what the worker published: the stream is connected and whole, and every batch was read.
@@ -44,7 +46,8 @@ class KvEventFeed : public std::enable_shared_from_this<KvEventFeed> {
   [[nodiscard]] std::uint64_t dropped_frames() const { return inbox_->dropped(); }
 
  private:
-  KvEventFeed(net::EventLoop& loop, routing::Router& router, WorkerId worker, const spec::UpstreamSpec& upstream);
+  KvEventFeed(net::EventLoop& loop, routing::Router& router, WorkerId worker, const spec::UpstreamSpec& upstream,
+              std::function<void()> on_exact_changed);
 
   [[nodiscard]] net::ZmqSubscriberHandlers handlers();
   void take_frames();
@@ -52,14 +55,18 @@ class KvEventFeed : public std::enable_shared_from_this<KvEventFeed> {
   void act(std::vector<kv::SequencerAction> actions);
   void apply(const std::string& payload);
   void warn_of_refusals(std::size_t refused, std::size_t events);
-  void arm_timer();
+  /// Sees to what was done: the next wake-up, and whether the index is exact.
+  void settle();
 
   net::EventLoop* loop_;
   routing::Router* router_;
   WorkerId worker_;
   std::string name_;
+  std::function<void()> on_exact_changed_;
+  bool was_exact_ = false;
   kv::EventSequencer sequencer_;
   KvFeedCounters counters_;
+  std::uint64_t restarts_ = 0;  // of the sequencer's count, those that were seen to
   bool connected_ = false;
   bool unread_since_reset_ = false;
   WarningGate undecodable_warning_;

@@ -12,7 +12,7 @@ namespace kvist::gateway {
 
 /// What a subscription brings, in the order it came.
 struct KvFrame {
-  enum class Kind : std::uint8_t { kConnected, kLive, kReplayed, kReplayEnd, kMalformed };
+  enum class Kind : std::uint8_t { kConnected, kDisconnected, kLive, kReplayed, kReplayEnd, kMalformed };
   Kind kind = Kind::kLive;
   std::uint64_t sequence = 0;  ///< of kLive and kReplayed
   std::string payload;         ///< of those, or what was malformed

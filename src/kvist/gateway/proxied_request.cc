@@ -37,11 +37,16 @@ ProxiedRequest::ProxiedRequest(const ProxyParts& parts, ProxyJob job, RequestId 
                                std::function<void(RequestId, Outcome)> on_over)
     : parts_(&parts), job_(std::move(job)), id_(id), on_over_(std::move(on_over)), relay_(job_.usage_wanted) {}
 
-void ProxiedRequest::start(const routing::Decision& decision) {
+void ProxiedRequest::start(const dispatch::Ticket& ticket) {
   job_.exchange->on_client_gone([weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->on_client_gone();
   });
-  attempt(decision);
+  if (!ticket.waits) attempt(ticket.decision);
+}
+
+void ProxiedRequest::on_ready(const Result<routing::Decision>& decision) {
+  if (decision) return attempt(*decision);
+  fail_with(decision.error(), Outcome::kNoWorker);
 }
 
 void ProxiedRequest::attempt(const routing::Decision& decision) {
@@ -142,12 +147,15 @@ void ProxiedRequest::on_end() {
   }
 }
 
+void ProxiedRequest::report_usage(const openai::Usage& usage) {
+  // A server that is silent about its cache says nothing against what was predicted.
+  if (usage.reports_cached_tokens) parts_->dispatcher->on_usage(id_, usage.prompt_tokens, usage.cached_tokens);
+}
+
 void ProxiedRequest::end_whole() {
   if (status_ < 300 && job_.prediction_is_whole) {
     const auto answer = openai::parse_chunk(body_);
-    if (answer && answer->usage) {
-      parts_->dispatcher->on_usage(id_, answer->usage->prompt_tokens, answer->usage->cached_tokens);
-    }
+    if (answer && answer->usage) report_usage(*answer->usage);
   }
   job_.exchange->respond({.status = status_, .headers = std::move(headers_), .body = std::move(body_)});
   over(back_pressure_ ? Outcome::kBackPressure : outcome_of_status(status_));
@@ -158,9 +166,7 @@ void ProxiedRequest::end_stream() {
   const std::string rest(relay_.rest());
   send_events(rest);
   const StreamState& state = relay_.state();
-  if (state.usage && job_.prediction_is_whole) {
-    parts_->dispatcher->on_usage(id_, state.usage->prompt_tokens, state.usage->cached_tokens);
-  }
+  if (state.usage && job_.prediction_is_whole) report_usage(*state.usage);
   job_.exchange->end_stream();
   over(state.error ? Outcome::kWorkerError : Outcome::kCompleted);
 }
@@ -192,6 +198,17 @@ void ProxiedRequest::on_error(const Error& error) {
 void ProxiedRequest::break_off(const Error& error) {
   if (stream_begun_) return break_stream(error);
   fail_with(error, Outcome::kUpstreamFailed);
+}
+
+void ProxiedRequest::on_worker_stalled(WorkerId worker) {
+  if (worker != worker_ || phase_ != Phase::kWaiting) return;
+  if (const auto next = parts_->dispatcher->leave_stalled(id_, net::now())) attempt(*next);
+}
+
+void ProxiedRequest::on_worker_lost(WorkerId worker) {
+  if (worker != worker_ || phase_ == Phase::kOver || phase_ == Phase::kQueued) return;
+  call_.reset();
+  on_error({ErrorCode::kUnavailable, "the worker stands still and answers no health check"});
 }
 
 void ProxiedRequest::fail_with(const Error& error, Outcome outcome) {

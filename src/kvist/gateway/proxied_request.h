@@ -58,12 +58,19 @@ class ProxiedRequest : public std::enable_shared_from_this<ProxiedRequest> {
   ProxiedRequest(const ProxyParts& parts, ProxyJob job, RequestId id,
                  std::function<void(RequestId, dispatch::Outcome)> on_over);
 
-  void start(const routing::Decision& decision);
+  void start(const dispatch::Ticket& ticket);
+  /// It waited for a worker: there is one, or it has to end.
+  void on_ready(const Result<routing::Decision>& decision);
   /// Ends it now, as if the worker had failed: the gateway is shutting down.
   void break_off(const Error& error);
+  /// Leaves the worker if it is this one and nothing of an answer is here.
+  void on_worker_stalled(WorkerId worker);
+  /// As if the connection to the worker had failed, if it is this one.
+  void on_worker_lost(WorkerId worker);
 
  private:
   enum class Phase : std::uint8_t {
+    kQueued,     // for a worker
     kWaiting,    // for the worker's head
     kWhole,      // collecting a plain answer
     kStreaming,  // relaying events
@@ -81,6 +88,7 @@ class ProxiedRequest : public std::enable_shared_from_this<ProxiedRequest> {
   void relay(std::string_view data, TimePoint at);
   void send_events(std::string_view events);
   void take_note(const StreamState& before, TimePoint at);
+  void report_usage(const openai::Usage& usage);
   void end_whole();
   void end_stream();
   void fail_with(const Error& error, dispatch::Outcome outcome);
@@ -92,7 +100,7 @@ class ProxiedRequest : public std::enable_shared_from_this<ProxiedRequest> {
   RequestId id_;
   std::function<void(RequestId, dispatch::Outcome)> on_over_;
 
-  Phase phase_ = Phase::kWaiting;
+  Phase phase_ = Phase::kQueued;
   WorkerId worker_;
   std::uint32_t predicted_cached_tokens_ = 0;
   bool back_pressure_ = false;  // the answer being passed on is a 429 or 503

@@ -46,6 +46,7 @@ Result<void> Proxy::admit(Api api, net::HttpRequest& request, const std::shared_
     read.profile.session = routing::session_key(*session);
   }
   read.profile.name = request_id;
+  read.profile.streams = read.options.stream;
   // The gateway wants to know how many tokens were cached, whether or not the client does.
   if (read.options.stream && !read.options.include_usage) {
     KVIST_TRY(request.body, openai::with_usage_requested(request.body));
@@ -63,7 +64,7 @@ Result<void> Proxy::admit(Api api, net::HttpRequest& request, const std::shared_
                .arrived = arrived},
       ticket.id, [this](RequestId id, dispatch::Outcome outcome) { on_over(id, outcome); });
   live_.emplace(ticket.id, proxied);
-  proxied->start(ticket.decision);
+  proxied->start(ticket);
   return {};
 }
 
@@ -78,7 +79,16 @@ std::string Proxy::request_id_for(const net::Headers& headers) {
 void Proxy::on_over(RequestId id, dispatch::Outcome outcome) {
   parts_.dispatcher->finish(id, outcome, net::now());
   live_.erase(id);
+  start_ready();
   if (live_.empty() && idle_) std::exchange(idle_, nullptr)();
+}
+
+void Proxy::start_ready() {
+  if (parts_.dispatcher->waiting() == 0) return;
+  for (const dispatch::Ready& ready : parts_.dispatcher->take_ready(net::now())) {
+    const std::shared_ptr<ProxiedRequest> request = live_.at(ready.id);
+    request->on_ready(ready.decision);
+  }
 }
 
 void Proxy::drain(std::function<void()> idle) {
@@ -87,11 +97,23 @@ void Proxy::drain(std::function<void()> idle) {
   if (live_.empty() && idle_) std::exchange(idle_, nullptr)();
 }
 
-void Proxy::break_off_all() {
-  std::vector<std::shared_ptr<ProxiedRequest>> all;  // ending one takes it off live_
+std::vector<std::shared_ptr<ProxiedRequest>> Proxy::live() const {
+  std::vector<std::shared_ptr<ProxiedRequest>> all;
   all.reserve(live_.size());
   for (const auto& [id, request] : live_) all.push_back(request);
-  for (const auto& request : all) request->break_off({ErrorCode::kUnavailable, "the gateway is shutting down"});
+  return all;
+}
+
+void Proxy::break_off_all() {
+  for (const auto& request : live()) request->break_off({ErrorCode::kUnavailable, "the gateway is shutting down"});
+}
+
+void Proxy::on_worker_stalled(WorkerId worker) {
+  for (const auto& request : live()) request->on_worker_stalled(worker);
+}
+
+void Proxy::on_worker_lost(WorkerId worker) {
+  for (const auto& request : live()) request->on_worker_lost(worker);
 }
 
 }  // namespace kvist::gateway

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "kvist/gateway/prompt_reader.h"
 #include "kvist/gateway/proxied_request.h"
@@ -36,8 +37,15 @@ class Proxy {
   /// From here on new requests are refused with 503. `idle` is called once no request is under way; at once where none
   /// is.
   void drain(std::function<void()> idle);
+  /// Has those that waited for a worker go where there is room now. To be called a few times a second; the end of a
+  /// request does so by itself.
+  void start_ready();
   /// Ends all requests under way with an error.
   void break_off_all();
+  /// What waits there for the beginning of its answer goes elsewhere, as far as there is room for retries.
+  void on_worker_stalled(WorkerId worker);
+  /// It stands still and answers no health check: what is under way there ends with an error, or goes elsewhere.
+  void on_worker_lost(WorkerId worker);
 
   [[nodiscard]] const ProxyCounters& counters() const { return counters_; }
   /// Requests this gateway refused itself, by status: they reached no worker.
@@ -48,6 +56,8 @@ class Proxy {
                                    const std::shared_ptr<net::HttpExchange>& exchange, const std::string& request_id);
   [[nodiscard]] std::string request_id_for(const net::Headers& headers);
   void on_over(RequestId id, dispatch::Outcome outcome);
+  /// Those under way, held: ending one takes it off live_.
+  [[nodiscard]] std::vector<std::shared_ptr<ProxiedRequest>> live() const;
 
   PromptReader reader_;
   ProxyCounters counters_;

@@ -10,6 +10,7 @@
 
 #include "kvist/gateway/admin.h"
 #include "kvist/gateway/error_answer.h"
+#include "kvist/gateway/fleet_watch.h"
 #include "kvist/gateway/gateway_metrics.h"
 #include "kvist/gateway/gateway_parts.h"
 #include "kvist/gateway/http_front.h"
@@ -54,7 +55,11 @@ Result<void> check(spec::GatewaySpec& gateway) {
 class GatewayService final : public Service {
  public:
   GatewayService(net::EventLoop& loop, spec::GatewaySpec gateway)
-      : loop_(&loop), parts_(loop, std::move(gateway), random_seed()), created_(unix_seconds()), drain_timer_(loop) {}
+      : loop_(&loop),
+        parts_(loop, std::move(gateway), random_seed()),
+        created_(unix_seconds()),
+        drain_timer_(loop),
+        watch_(loop, parts_) {}
 
   [[nodiscard]] Result<void> start() {
     add_routes();
@@ -68,10 +73,12 @@ class GatewayService final : public Service {
             }));
     for (std::uint32_t i = 0; i < gateway.workers.size(); ++i) {
       if (!gateway.workers[i].kv_events.empty()) {
-        KVIST_TRY(parts_.feeds[i], KvEventFeed::connect(*loop_, parts_.router, WorkerId(i), gateway.workers[i]));
+        KVIST_TRY(parts_.feeds[i], KvEventFeed::connect(*loop_, parts_.router, WorkerId(i), gateway.workers[i],
+                                                        [this, i] { parts_.update_events_exact(WorkerId(i)); }));
       }
       parts_.monitors[i]->start();
     }
+    watch_.start();
     telemetry::log_info("gateway", fmt::format("port {}, model {}, {} workers, routing mode {}, KV blocks of {} tokens",
                                                server_->port(), gateway.model, gateway.workers.size(),
                                                to_string(parts_.router.mode()), gateway.block_size));
@@ -130,6 +137,7 @@ class GatewayService final : public Service {
   std::int64_t created_;
   HttpFront front_;
   net::Timer drain_timer_;
+  FleetWatch watch_;
   std::unique_ptr<net::HttpServer> server_;
 };
 

@@ -29,25 +29,47 @@ std::uint32_t count_label(const telemetry::MetricSamples& samples, std::string_v
   return error == std::errc{} && end == text.data() + text.size() ? count : 0;
 }
 
+// vLLM's names; its batch slots and token budget are not among them, kvist's own workers add theirs.
+routing::EngineLimits vllm_limits(const telemetry::MetricSamples& samples) {
+  return {.block_size = count_label(samples, "block_size"),
+          .kv_blocks = count_label(samples, "num_gpu_blocks"),
+          .max_batch_size = to_count(samples.sum("kvist:max_batch_size").value_or(0)),
+          .max_num_tokens = to_count(samples.sum("kvist:max_num_tokens").value_or(0))};
+}
+
+// SGLang counts its KV memory in tokens, in pages of so many; it does not tell its batch slots.
+routing::EngineLimits sglang_limits(const telemetry::MetricSamples& samples) {
+  const double page = samples.sum("sglang:page_size").value_or(0);
+  const double tokens = samples.sum("sglang:max_total_num_tokens").value_or(0);
+  return {.block_size = to_count(page), .kv_blocks = page > 0 ? to_count(tokens / page) : 0};
+}
+
 }  // namespace
 
 Result<WorkerReport> read_worker_report(std::string_view page) {
   KVIST_TRY(const telemetry::MetricSamples samples, telemetry::MetricSamples::parse(page));
+  const auto either = [&samples](std::string_view vllm, std::string_view sglang) {
+    const auto found = samples.sum(vllm);
+    return found ? *found : samples.sum(sglang).value_or(0);
+  };
   return WorkerReport{
-      .limits = {.block_size = count_label(samples, "block_size"),
-                 .kv_blocks = count_label(samples, "num_gpu_blocks"),
-                 .max_batch_size = to_count(samples.sum("kvist:max_batch_size").value_or(0)),
-                 .max_num_tokens = to_count(samples.sum("kvist:max_num_tokens").value_or(0))},
-      .running = samples.sum("vllm:num_requests_running").value_or(0),
-      .waiting = samples.sum("vllm:num_requests_waiting").value_or(0),
-      .kv_usage = samples.sum("vllm:kv_cache_usage_perc").value_or(0),
+      .limits = samples.sum("sglang:page_size") ? sglang_limits(samples) : vllm_limits(samples),
+      .running = either("vllm:num_requests_running", "sglang:num_running_reqs"),
+      .waiting = either("vllm:num_requests_waiting", "sglang:num_queue_reqs"),
+      .kv_usage = either("vllm:kv_cache_usage_perc", "sglang:token_usage"),
       .process_start_s = samples.sum("process_start_time_seconds"),
   };
 }
 
 WorkerMonitor::WorkerMonitor(net::EventLoop& loop, net::HttpClient& client, dispatch::Fleet& fleet, WorkerId worker,
-                             std::string url, Options options)
-    : client_(&client), fleet_(&fleet), worker_(worker), url_(std::move(url)), options_(options), timer_(loop) {}
+                             std::string url, Options options, Handlers handlers)
+    : client_(&client),
+      fleet_(&fleet),
+      worker_(worker),
+      url_(std::move(url)),
+      options_(options),
+      handlers_(std::move(handlers)),
+      timer_(loop) {}
 
 void WorkerMonitor::start() {
   check_health();
@@ -96,12 +118,17 @@ void WorkerMonitor::take_report(const WorkerReport& report) {
   const bool restarted =
       report_.process_start_s && report.process_start_s && *report_.process_start_s != *report.process_start_s;
   if (restarted) {
-    // Only noted: the index follows the event stream, which tells a restart by itself and in order.
+    // The index of its events is left alone: the event stream tells a restart by itself and in order.
     ++restarts_;
+    fleet_->on_restarted(worker_);
+    handlers_.on_restarted();
     telemetry::log_warning(kComponent, fmt::format("{} was restarted", name()));
   }
   const bool changed = report.limits != report_.limits;
+  const bool other_block_size = report.limits.block_size != report_.limits.block_size;
   report_ = report;
+  fleet_->on_load_report(worker_, report.running, report.waiting);
+  if (other_block_size) handlers_.on_block_size_changed();
   if (!changed) return;
   fleet_->set_limits(worker_, report.limits);
   if (block_size_mismatch()) {

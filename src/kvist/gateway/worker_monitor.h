@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -38,10 +39,15 @@ class WorkerMonitor {
     Duration timeout = std::chrono::seconds(5);  ///< of each of the two calls
     std::uint32_t block_size = 0;                ///< what the gateway is configured for
   };
+  /// What others want to know at once.
+  struct Handlers {
+    std::function<void()> on_restarted;           ///< the worker's process is another one
+    std::function<void()> on_block_size_changed;  ///< block_size_mismatch() may say something else than before
+  };
 
   /// The others outlive it.
   WorkerMonitor(net::EventLoop& loop, net::HttpClient& client, dispatch::Fleet& fleet, WorkerId worker, std::string url,
-                Options options);
+                Options options, Handlers handlers);
 
   void start();
 
@@ -67,6 +73,7 @@ class WorkerMonitor {
   WorkerId worker_;
   std::string url_;
   Options options_;
+  Handlers handlers_;
   WorkerReport report_;
   std::uint64_t restarts_ = 0;
   std::uint64_t failed_scrapes_ = 0;

@@ -1,6 +1,7 @@
 #include "kvist/net/zmq_subscriber.h"
 
 #include <array>
+#include <cstring>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -50,7 +51,8 @@ class Subscriber final : public ZmqSubscriber {
     prepare(live_, options_.endpoint);
     live_.set(zmq::sockopt::subscribe, options_.topic);
     // The monitor first, so that the first connection is seen too.
-    if (zmq_socket_monitor(live_.handle(), kMonitorAddress, ZMQ_EVENT_HANDSHAKE_SUCCEEDED) != 0) throw zmq::error_t();
+    constexpr int kEvents = ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED;
+    if (zmq_socket_monitor(live_.handle(), kMonitorAddress, kEvents) != 0) throw zmq::error_t();
     monitor_.set(zmq::sockopt::linger, 0);
     monitor_.connect(kMonitorAddress);
     if (options_.endpoint.contains('*')) {
@@ -125,9 +127,13 @@ class Subscriber final : public ZmqSubscriber {
   }
 
   void read_monitor() {
-    Tail event;
+    Tail event;  // the number of the event with its value, and an address
     while (receive(monitor_, event)) {
-      if (handlers_.on_connected) handlers_.on_connected();
+      std::uint16_t number = 0;
+      if (event.before_last.size() < sizeof(number)) continue;
+      std::memcpy(&number, event.before_last.data(), sizeof(number));
+      const auto& handler = number == ZMQ_EVENT_DISCONNECTED ? handlers_.on_disconnected : handlers_.on_connected;
+      if (handler) handler();
     }
   }
 

@@ -19,7 +19,8 @@ struct ZmqSubscriberOptions {
 
 /// What came in. Called on the subscriber's own thread: hand over to a loop by EventLoop::post.
 struct ZmqSubscriberHandlers {
-  std::function<void()> on_connected;  ///< the transport (re)connected
+  std::function<void()> on_connected;     ///< the transport (re)connected
+  std::function<void()> on_disconnected;  ///< the transport lost its peer; it goes on trying to reach it
   std::function<void(std::uint64_t sequence, std::string payload)> on_live;
   std::function<void(std::uint64_t sequence, std::string payload)> on_replayed;
   std::function<void()> on_replay_end;

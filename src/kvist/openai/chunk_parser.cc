@@ -48,6 +48,7 @@ Result<Usage> read_usage(JsonElement element) {
   const std::optional<JsonElement> details_element = field(from, "prompt_tokens_details");
   if (details_element && details_element->get(details) == SUCCESS) {
     KVIST_TRY(usage.cached_tokens, read_count(details, "cached_tokens"));
+    usage.reports_cached_tokens = field(details, "cached_tokens").has_value();
   }
   return usage;
 }

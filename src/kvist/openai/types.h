@@ -46,7 +46,8 @@ struct CompletionRequest {
 struct Usage {
   std::uint32_t prompt_tokens = 0;
   std::uint32_t completion_tokens = 0;
-  std::uint32_t cached_tokens = 0;  ///< prompt_tokens_details.cached_tokens
+  std::uint32_t cached_tokens = 0;     ///< prompt_tokens_details.cached_tokens
+  bool reports_cached_tokens = false;  ///< it was there: many servers leave it out unless told otherwise
 };
 
 /// What one stream chunk or one whole answer says, as a client reads it.

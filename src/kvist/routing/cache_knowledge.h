@@ -6,9 +6,15 @@
 #include <string>
 #include <vector>
 
+#include "kvist/base/flat_map.h"
 #include "kvist/base/id.h"
+#include "kvist/base/time.h"
 #include "kvist/kv/block_hash.h"
+#include "kvist/kv/kv_event.h"
+#include "kvist/routing/cache_agreement.h"
 #include "kvist/routing/kv_index.h"
+#include "kvist/routing/predicted_index.h"
+#include "kvist/routing/prefix_use.h"
 #include "kvist/routing/worker_view.h"
 
 namespace kvist::routing {
@@ -19,7 +25,28 @@ struct CacheDepth {
   CacheTrust trust = CacheTrust::kNone;
 };
 
-/// Pure; one thread: the router's.
+/// How well one worker's cache is known, for metrics.
+struct CacheTrustReport {
+  CacheTrust trust = CacheTrust::kNone;
+  double events_share = 1;     ///< of the cached tokens its events let expect, reported by its answers; 0 to 1
+  double predicted_share = 1;  ///< the same of those that the prompts routed there let expect
+  std::uint64_t predicted_blocks = 0;
+  std::uint64_t predicted_prompts = 0;
+  std::uint64_t usage_reports = 0;  ///< answers that said something about either
+  std::uint64_t corrections = 0;    ///< of those, with less than expected
+  std::uint64_t distrusted = 0;  ///< times its answers contradicted its events for so long that they lost their trust
+  bool events_silent = false;    ///< it generates, but its events have stopped
+};
+
+/// Two sources per worker: the index of its KV events, and the prompts that were routed to it. Both are kept always, so
+/// that none is empty when it is needed.
+///  - kExact: events connected, whole, flowing and not contradicted. The index decides; blocks of requests in flight,
+///  or
+///    ended a moment ago, count too, as their events may be under way.
+///  - kPredicted: the deeper of the index as it was and the routed prompts, each times the weight that the answers'
+///    usage gave it (CacheAgreement).
+///  - kNone: neither is worth anything. The router sees workers without caches then, that is their load.
+/// The levels are names: the weights fall and rise without steps. Pure; one thread: the router's.
 class CacheKnowledge {
  public:
   struct Options {
@@ -29,15 +56,62 @@ class CacheKnowledge {
   };
   explicit CacheKnowledge(Options options);
 
-  /// depths[w] for every worker of the fleet.
-  void match(std::span<const kv::BlockHash> prompt, std::span<const WorkerView> fleet, std::span<CacheDepth> depths);
+  /// depths[w] for every worker of the fleet. `in_flight`: leading blocks that requests on it use (LoadTracker); not
+  /// counted, nor those that ended a moment ago, where `with_in_flight` is false.
+  void match(std::span<const kv::BlockHash> prompt, std::span<const WorkerView> fleet,
+             std::span<const std::uint32_t> in_flight, bool with_in_flight, TimePoint now,
+             std::span<CacheDepth> depths);
+  /// The request of the last match() goes to this worker. `max_blocks`: of its KV memory; 0 where unknown.
+  void on_routed(RequestId request, WorkerId worker, const BlockKeys& prompt, std::uint32_t prompt_tokens,
+                 std::uint32_t max_blocks, TimePoint now);
+  /// The worker, with `decoding` requests, generated tokens.
+  void on_generated(WorkerId worker, std::uint64_t tokens, std::uint32_t decoding, TimePoint now);
+  /// What the worker reports of the request's prompt. Unknown requests are passed over, here and below.
+  void on_usage(RequestId request, std::uint64_t cached_tokens);
+  /// The request left its worker; `computed`: its prompt was computed there.
+  void on_finished(RequestId request, bool computed, TimePoint now);
 
-  [[nodiscard]] KvIndex& index() { return index_; }
+  /// Takes events in; how many were refused.
+  std::size_t on_kv_events(WorkerId worker, std::span<const kv::KvEvent> events);
+  /// The event stream begins anew: what it told is void, and so is what was held against it.
+  void reset_events(WorkerId worker);
+  /// The worker's cache is empty: the prompts that were routed to it are gone. (Its events tell of a restart
+  /// themselves, in their order.)
+  void on_restarted(WorkerId worker);
+
+  [[nodiscard]] CacheTrustReport report(WorkerId worker, bool events_exact) const;
   [[nodiscard]] const KvIndex& index() const { return index_; }
 
  private:
+  struct Worker {
+    CacheAgreement events;
+    CacheAgreement predicted;
+    bool contradicted = false;  // with hysteresis: the level's name does not flutter
+    std::uint64_t distrusted = 0;
+    std::uint64_t usage_reports = 0;
+    // Since the last event.
+    std::uint64_t generated_tokens = 0;
+    TimePoint generating_since;
+    bool silent = false;
+  };
+  struct Expected {
+    WorkerId worker;
+    BlockKeys prompt;
+    std::uint64_t by_events = 0;  // tokens
+    std::uint64_t by_prediction = 0;
+  };
+  [[nodiscard]] CacheTrust trust(const Worker& worker, bool events_exact) const;
+
+  std::uint32_t block_size_;
   KvIndex index_;
-  std::vector<std::uint32_t> scratch_;
+  PredictedIndex routed_;
+  PredictedIndex settling_;      // of requests that ended a moment ago: their last events may be under way
+  std::vector<Worker> workers_;  // by WorkerId
+  FlatMap<RequestId, Expected> expected_;
+  // By WorkerId, of the last match().
+  std::vector<std::uint32_t> by_events_;
+  std::vector<std::uint32_t> by_prediction_;
+  std::vector<std::uint32_t> settling_depths_;
 };
 
 }  // namespace kvist::routing

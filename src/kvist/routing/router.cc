@@ -26,6 +26,7 @@ Router::Router(Options options)
     : workers_(options.workers),
       seed_(options.seed),
       mode_(options.mode),
+      waiting_(options.waiting),
       policy_(make_policy(options.mode, options.seed)),
       caches_({.model = std::move(options.model), .block_size = options.block_size, .workers = options.workers}),
       loads_(options.workers),
@@ -49,9 +50,14 @@ Result<Decision> Router::route(const RouteQuery& query, std::span<const WorkerVi
   const std::uint64_t policy_state = policy_->state();
   const std::size_t position = policy_->choose(policy_query, candidates_);
   const Candidate& chosen = candidates_[position];
+  if (query.waiting_ahead && policy_->may_wait() &&
+      wait_or_commit(candidates_, position, *query.waiting_ahead, waiting_).wait) {
+    return Decision{.worker = chosen.worker, .mode = mode_, .at = now, .wait = true};
+  }
   const Decision decision{.worker = chosen.worker,
                           .mode = mode_,
                           .predicted_cached_tokens = chosen.cached_tokens,
+                          .forecast_ttft_ms = chosen.forecast.ttft_ms,
                           .reason = policy_->fell_back() ? DecisionReason::kSafetyNet : DecisionReason::kPolicy,
                           .at = now};
   log_.on_decided({.query = policy_query,
@@ -66,6 +72,7 @@ Result<Decision> Router::route(const RouteQuery& query, std::span<const WorkerVi
                    .reason = decision.reason,
                    .at = now});
   const std::uint32_t uncached = query.prompt_tokens - chosen.cached_tokens;
+  caches_.on_routed(query.request, chosen.worker, query.blocks, query.prompt_tokens, chosen.limits.kv_blocks, now);
   forecaster_.on_routed(query.request, chosen.worker, chosen.forecast, uncached, now);
   loads_.add(query.request, chosen.worker,
              {.prompt_tokens = query.prompt_tokens, .uncached_tokens = uncached, .blocks = query.blocks});
@@ -73,10 +80,30 @@ Result<Decision> Router::route(const RouteQuery& query, std::span<const WorkerVi
   return decision;
 }
 
+bool Router::any_slot(std::span<const WorkerView> fleet) const {
+  for (std::uint32_t i = 0; i < workers_; ++i) {
+    const std::uint32_t slots = fleet[i].limits.max_batch_size;
+    if (fleet[i].available && (slots == 0 || loads_.load(WorkerId(i)).requests < slots)) return true;
+  }
+  return false;
+}
+
+std::optional<double> Router::ttft_in_slot_ms(const RouteQuery& query, std::span<const WorkerView> fleet,
+                                              TimePoint now) {
+  find_candidates(query, fleet, now);
+  std::optional<double> least;
+  for (const Candidate& candidate : candidates_) {
+    if (!candidate.forecast.has_slot) continue;
+    least = std::min(least.value_or(candidate.forecast.ttft_ms), candidate.forecast.ttft_ms);
+  }
+  return least;
+}
+
 void Router::find_candidates(const RouteQuery& query, std::span<const WorkerView> fleet, TimePoint now) {
   const auto blocks = view(query.blocks);
-  caches_.match(blocks, fleet, depths_);
   loads_.shared_blocks(blocks, shared_);
+  // The published costs of the other modes count what events tell.
+  caches_.match(blocks, fleet, shared_, mode_ == spec::RoutingMode::kKv, now, depths_);
   candidates_.clear();
   for (std::uint32_t i = 0; i < workers_; ++i) {
     const WorkerId worker(i);
@@ -120,27 +147,27 @@ void Router::on_first_token(RequestId request, TimePoint now) {
 
 void Router::on_progress(RequestId request, std::uint64_t tokens, TimePoint now) {
   loads_.on_progress(request, tokens);
+  if (const LoadTracker::Request* const booked = loads_.find(request)) {
+    caches_.on_generated(booked->worker, tokens, loads_.load(booked->worker).decoding, now);
+  }
   forecaster_.on_progress(request, now);
 }
 
 void Router::on_usage(RequestId request, std::uint64_t /*prompt_tokens*/, std::uint64_t cached_tokens) {
   log_.on_usage(request, cached_tokens);
+  caches_.on_usage(request, cached_tokens);
 }
 
 void Router::on_finished(RequestId request, bool completed, TimePoint now) {
   const LoadTracker::Request* const booked = loads_.find(request);
   log_.on_finished(request, completed, booked == nullptr ? 0 : booked->output_tokens, now);
+  caches_.on_finished(request, booked != nullptr && booked->decoding, now);
   forecaster_.on_finished(request, completed, now);
   loads_.remove(request);
 }
 
 std::size_t Router::on_kv_events(WorkerId worker, std::span<const kv::KvEvent> events) {
-  std::size_t refused = 0;
-  for (const kv::KvEvent& event : events) caches_.index().prefetch(worker, event);
-  for (const kv::KvEvent& event : events) {
-    if (caches_.index().apply(worker, event)) ++refused;
-  }
-  return refused;
+  return caches_.on_kv_events(worker, events);
 }
 
 void Router::set_mode(spec::RoutingMode mode) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -18,6 +19,7 @@
 #include "kvist/routing/kv_index.h"
 #include "kvist/routing/load_tracker.h"
 #include "kvist/routing/policy.h"
+#include "kvist/routing/wait_or_commit.h"
 #include "kvist/routing/worker_view.h"
 #include "kvist/spec/routing_mode.h"
 #include "kvist/spec/step_time_spec.h"
@@ -32,6 +34,8 @@ struct RouteQuery {
   BlockKeys blocks;                ///< of the prompt, with the model, LoRA name and salt in the root
   std::uint64_t session = 0;       ///< what the client says the request belongs to, hashed; 0: nothing
   std::vector<WorkerId> excluded;  ///< workers that this request must not go to (again)
+  /// How many wait before it, where it could wait too; nothing: it has to go now.
+  std::optional<std::size_t> waiting_ahead = {};
 };
 
 /// Where a request goes. Router::log() has all that led there.
@@ -39,8 +43,11 @@ struct Decision {
   WorkerId worker;
   spec::RoutingMode mode = spec::RoutingMode::kRoundRobin;
   std::uint32_t predicted_cached_tokens = 0;
+  double forecast_ttft_ms = 0;
   DecisionReason reason = DecisionReason::kPolicy;
   TimePoint at;
+  /// Nothing was decided and nothing booked: the request is expected to do better by waiting for the next free slot.
+  bool wait = false;
 };
 
 /// Pure: no threads, clock or I/O; a decision is a function of the calls before it. One thread uses it. The index is
@@ -53,6 +60,7 @@ class Router {
     std::size_t workers = 0;
     spec::RoutingMode mode = spec::RoutingMode::kRoundRobin;
     std::uint64_t seed = 1;
+    WaitOptions waiting = {};
     spec::StepTimeSpec latency_prior = {};  ///< of every worker, until its own steps are known
   };
 
@@ -61,6 +69,14 @@ class Router {
   /// Chooses among the available workers of `fleet` (by id; Options::workers of them) and books the request's load.
   /// kUnavailable where none is left. A request that is routed again was finished before.
   [[nodiscard]] Result<Decision> route(const RouteQuery& query, std::span<const WorkerView> fleet, TimePoint now);
+
+  /// Whether any available worker has a free batch slot, as far as is known.
+  [[nodiscard]] bool any_slot(std::span<const WorkerView> fleet) const;
+  /// Expected time to first token at the best worker with a free slot; nothing where there is none.
+  [[nodiscard]] std::optional<double> ttft_in_slot_ms(const RouteQuery& query, std::span<const WorkerView> fleet,
+                                                      TimePoint now);
+  /// The mode in use keeps requests back.
+  [[nodiscard]] bool may_wait() const { return policy_->may_wait(); }
 
   /// Has the processor fetch what the three below will touch: for callers with many requests at once.
   void prefetch(RequestId request) const { loads_.prefetch(request); }
@@ -76,11 +92,14 @@ class Router {
   /// Applies events in order; returns how many were refused (index().counters() says why).
   std::size_t on_kv_events(WorkerId worker, std::span<const kv::KvEvent> events);
   /// The worker's cache content is unknown from here on: forget it.
-  void reset_worker(WorkerId worker) { caches_.index().clear(worker); }
+  void reset_worker(WorkerId worker) { caches_.reset_events(worker); }
+  /// The worker began anew with an empty cache. Its events, where it has any, tell so by themselves.
+  void on_worker_restarted(WorkerId worker) { caches_.on_restarted(worker); }
 
   void set_mode(spec::RoutingMode mode);
   [[nodiscard]] spec::RoutingMode mode() const { return mode_; }
   [[nodiscard]] const KvIndex& index() const { return caches_.index(); }
+  [[nodiscard]] const CacheKnowledge& caches() const { return caches_; }
   [[nodiscard]] const Forecaster& forecaster() const { return forecaster_; }
   [[nodiscard]] const LoadTracker& loads() const { return loads_; }
   [[nodiscard]] const DecisionLog& log() const { return log_; }
@@ -97,6 +116,7 @@ class Router {
   std::size_t workers_;
   std::uint64_t seed_;
   spec::RoutingMode mode_;
+  WaitOptions waiting_;
   std::unique_ptr<RoutingPolicy> policy_;
   CacheKnowledge caches_;
   LoadTracker loads_;

@@ -79,12 +79,23 @@ struct WorkerSpec {
   bool operator==(const WorkerSpec&) const = default;
 };
 
+/// Limits of an engine that the gateway is told of rather than asks for; 0: what the worker reports, or what its
+/// queueing lets infer.
+struct UpstreamLimits {
+  std::uint32_t max_batch_size = 0;  ///< batch slots
+  std::uint32_t kv_blocks = 0;
+  std::uint32_t max_num_tokens = 0;  ///< token budget of one step
+
+  bool operator==(const UpstreamLimits&) const = default;
+};
+
 /// A worker as the gateway reaches it: any OpenAI-compatible server with vLLM-format KV events.
 struct UpstreamSpec {
   std::string name;
   std::string url;        ///< http://host:port
   std::string kv_events;  ///< tcp://host:port; empty where the worker publishes none
   std::string kv_replay;  ///< tcp://host:port; empty where there is no replay
+  UpstreamLimits limits = {};
 
   bool operator==(const UpstreamSpec&) const = default;
 };

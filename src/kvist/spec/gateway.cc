@@ -28,6 +28,24 @@ Result<void> read_address(const YamlNode& map, std::string_view key, std::string
   return {};
 }
 
+Result<void> read_limits(const YamlNode& upstream, UpstreamLimits& limits) {
+  const auto node = upstream.get("limits");
+  if (!node) return {};
+  KVIST_TRY_VOID(read_field(*node, "max_batch_size", limits.max_batch_size, 1, 1'000'000));
+  KVIST_TRY_VOID(read_field(*node, "kv_blocks", limits.kv_blocks, 1, 1'000'000'000));
+  KVIST_TRY_VOID(read_field(*node, "max_num_tokens", limits.max_num_tokens, 1, 100'000'000));
+  return node->finish();
+}
+
+void write_limits(YamlWriter& out, const UpstreamLimits& limits) {
+  if (limits == UpstreamLimits{}) return;
+  out.begin_map("limits");
+  if (limits.max_batch_size != 0) out.field("max_batch_size", limits.max_batch_size);
+  if (limits.kv_blocks != 0) out.field("kv_blocks", limits.kv_blocks);
+  if (limits.max_num_tokens != 0) out.field("max_num_tokens", limits.max_num_tokens);
+  out.end_map();
+}
+
 Result<UpstreamSpec> read_upstream(const YamlNode& node, std::size_t position) {
   UpstreamSpec upstream;
   upstream.name = fmt::format("worker-{}", position);
@@ -35,6 +53,7 @@ Result<UpstreamSpec> read_upstream(const YamlNode& node, std::size_t position) {
   KVIST_TRY_VOID(read_address(node, "url", "http", upstream.url));
   KVIST_TRY_VOID(read_address(node, "kv_events", "tcp", upstream.kv_events));
   KVIST_TRY_VOID(read_address(node, "kv_replay", "tcp", upstream.kv_replay));
+  KVIST_TRY_VOID(read_limits(node, upstream.limits));
   KVIST_TRY_VOID(node.finish());
   if (upstream.url.empty()) return std::unexpected(node.error("key \"url\" is missing"));
   if (upstream.kv_events.empty() && !upstream.kv_replay.empty()) {
@@ -99,6 +118,7 @@ std::string to_yaml(const GatewaySpec& g, int indent) {
       out.begin_item().field("name", upstream.name).field("url", upstream.url);
       if (!upstream.kv_events.empty()) out.field("kv_events", upstream.kv_events);
       if (!upstream.kv_replay.empty()) out.field("kv_replay", upstream.kv_replay);
+      write_limits(out, upstream.limits);
       out.end_map();
     }
     out.end_list();

@@ -1,0 +1,55 @@
+#include "kvist/routing/predicted_index.h"
+
+#include <algorithm>
+
+namespace kvist::routing {
+namespace {
+
+// A prompt's share of what is not block names: two nodes of the tree, its places in both queues.
+constexpr std::size_t kBytesPerPrompt = 512;
+
+std::size_t bytes_of(const BlockKeys& prompt) {
+  return view(prompt).size_bytes() + kBytesPerPrompt;
+}
+
+}  // namespace
+
+PredictedIndex::PredictedIndex(Options options, std::size_t workers)
+    : ttl_(options.ttl),
+      max_bytes_per_worker_(options.max_bytes / std::max<std::size_t>(workers, 1)),
+      workers_(workers) {}
+
+void PredictedIndex::insert(WorkerId id, const BlockKeys& prompt, std::uint32_t max_blocks, TimePoint now) {
+  if (view(prompt).empty()) return;
+  Worker& worker = workers_.at(id.value());
+  const std::uint64_t number = ++last_number_;
+  worker.blocks += prompts_.add(id, prompt);
+  worker.bytes += bytes_of(prompt);
+  worker.entries.push_back({.number = number, .prompt = prompt});
+  due_.push_back({.at = now + ttl_, .number = number, .worker = id});
+  const auto over = [&] {
+    return worker.bytes > max_bytes_per_worker_ || (max_blocks > 0 && worker.blocks > max_blocks);
+  };
+  while (over() && !worker.entries.empty()) drop_oldest(id);
+}
+
+void PredictedIndex::drop_oldest(WorkerId id) {
+  Worker& worker = workers_[id.value()];
+  const BlockKeys prompt = worker.entries.front().prompt;
+  worker.entries.pop_front();
+  worker.blocks -= prompts_.remove(id, prompt);
+  worker.bytes -= bytes_of(prompt);
+}
+
+void PredictedIndex::expire(TimePoint now) {
+  for (; !due_.empty() && due_.front().at <= now; due_.pop_front()) {
+    const std::deque<Entry>& entries = workers_[due_.front().worker.value()].entries;
+    if (!entries.empty() && entries.front().number == due_.front().number) drop_oldest(due_.front().worker);
+  }
+}
+
+void PredictedIndex::clear(WorkerId worker) {
+  while (!workers_.at(worker.value()).entries.empty()) drop_oldest(worker);
+}
+
+}  // namespace kvist::routing

@@ -1,0 +1,75 @@
+// What the workers' caches should hold by what was routed to them, without a word from the workers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <span>
+#include <vector>
+
+#include "kvist/base/id.h"
+#include "kvist/base/time.h"
+#include "kvist/kv/block_hash.h"
+#include "kvist/routing/prefix_use.h"
+
+namespace kvist::routing {
+
+/// The prompts that were given to each worker of late. A prompt enters when it is routed, so two requests of one prefix
+/// that come together meet; it leaves when its time is over, or as the least recent one when the worker's bound of
+/// distinct blocks or of bytes is passed (engines evict the least recently used too). What answers add is not known
+/// here.
+///
+/// Pure; one thread. Memory: per prompt its block names and at most two nodes of a radix tree, within `max_bytes` over
+/// all workers. An insertion or removal costs a few steps per prompt, not one per block.
+class PredictedIndex {
+ public:
+  struct Options {
+    Duration ttl{};
+    std::size_t max_bytes = 256U << 20;  ///< of block names, shared evenly by the workers
+  };
+
+  PredictedIndex(Options options, std::size_t workers);
+
+  /// The worker was given this prompt. `max_blocks`: what its KV memory holds; 0 where unknown. Times never fall.
+  void insert(WorkerId worker, const BlockKeys& prompt, std::uint32_t max_blocks, TimePoint now);
+  /// Forgets what is older than the time to live.
+  void expire(TimePoint now);
+  void clear(WorkerId worker);
+
+  /// depths[w] becomes the number of leading blocks that worker w should hold.
+  void match(std::span<const kv::BlockHash> prompt, std::span<std::uint32_t> depths) const {
+    prompts_.match(prompt, depths);
+  }
+
+  /// Distinct blocks of one worker.
+  [[nodiscard]] std::uint64_t blocks(WorkerId worker) const { return workers_.at(worker.value()).blocks; }
+  /// Prompts that are remembered of it.
+  [[nodiscard]] std::size_t prompts(WorkerId worker) const { return workers_.at(worker.value()).entries.size(); }
+
+ private:
+  struct Entry {
+    std::uint64_t number = 0;
+    BlockKeys prompt;
+  };
+  struct Worker {
+    std::deque<Entry> entries;  // oldest first
+    std::uint64_t blocks = 0;   // distinct
+    std::size_t bytes = 0;
+  };
+  // All workers' entries by age. One that went before its time is found missing at its worker by its number.
+  struct Due {
+    TimePoint at;
+    std::uint64_t number = 0;
+    WorkerId worker;
+  };
+  void drop_oldest(WorkerId id);
+
+  Duration ttl_;
+  std::size_t max_bytes_per_worker_;
+  PrefixUse prompts_;
+  std::vector<Worker> workers_;  // by WorkerId
+  std::deque<Due> due_;
+  std::uint64_t last_number_ = 0;
+};
+
+}  // namespace kvist::routing

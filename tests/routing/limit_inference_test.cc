@@ -1,0 +1,88 @@
+#include "kvist/routing/limit_inference.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+namespace kvist::routing {
+namespace {
+
+TEST(LimitInference, NothingIsInferredWhileNobodyWaits) {
+  LimitInference inference;
+  for (int i = 0; i < 100; ++i) inference.on_report(40, 0);
+  EXPECT_EQ(inference.batch_slots(), 0U);
+}
+
+TEST(LimitInference, ASteadyBatchBeforeAQueueIsTheNumberOfSlots) {
+  LimitInference inference;
+  inference.on_report(63, 5);
+  inference.on_report(64, 9);
+  EXPECT_EQ(inference.batch_slots(), 0U);
+  inference.on_report(64, 7);
+  EXPECT_EQ(inference.batch_slots(), 64U);
+}
+
+TEST(LimitInference, ABurstThatIsBeingAdmittedTellsNothing) {
+  LimitInference inference;
+  for (const double running : {4.0, 16.0, 32.0, 48.0}) inference.on_report(running, 20);
+  inference.on_report(60, 0);
+  inference.on_report(60, 1);
+  inference.on_report(60, 1);
+  EXPECT_EQ(inference.batch_slots(), 0U);
+}
+
+TEST(LimitInference, MoreRunningRaisesTheEstimateAtOnceLessTakesEvidence) {
+  LimitInference inference;
+  for (int i = 0; i < 3; ++i) inference.on_report(32, 1);
+  inference.on_report(40, 0);
+  EXPECT_EQ(inference.batch_slots(), 40U);
+  inference.on_report(30, 2);
+  inference.on_report(30, 2);
+  EXPECT_EQ(inference.batch_slots(), 40U);
+  inference.on_report(30, 2);
+  EXPECT_EQ(inference.batch_slots(), 30U);
+}
+
+TEST(LimitInference, LateFirstTokensAtOneBatchSizeTellToo) {
+  LimitInference inference;
+  for (int i = 0; i < 5; ++i) inference.on_first_token(16, true);
+  inference.on_first_token(12, false);
+  for (int i = 0; i < 5; ++i) inference.on_first_token(i % 2 == 0 ? 16 : 15, true);
+  EXPECT_EQ(inference.batch_slots(), 0U);
+  inference.on_first_token(16, true);
+  EXPECT_EQ(inference.batch_slots(), 16U);
+  inference.on_first_token(20, false);
+  EXPECT_EQ(inference.batch_slots(), 20U);
+}
+
+TEST(LimitInference, AForecastThatHasNotLearnedYetTellsNothing) {
+  LimitInference inference;
+  for (std::uint32_t decoding = 1; decoding <= 3; ++decoding) {
+    for (int i = 0; i < 10; ++i) inference.on_first_token(decoding, true);
+  }
+  for (std::uint32_t decoding = 4; decoding < 60; ++decoding) {
+    for (int i = 0; i < 2; ++i) inference.on_first_token(decoding, true);
+  }
+  EXPECT_EQ(inference.batch_slots(), 0U);
+}
+
+TEST(LimitInference, NonsenseIsPassedOver) {
+  LimitInference inference;
+  for (int i = 0; i < 5; ++i) {
+    inference.on_report(std::numeric_limits<double>::quiet_NaN(), 5);
+    inference.on_report(-3, 5);
+    inference.on_report(1e30, 5);
+    inference.on_report(0, 5);
+  }
+  EXPECT_EQ(inference.batch_slots(), 0U);
+}
+
+TEST(LimitInference, ARestartedWorkerIsUnknownAgain) {
+  LimitInference inference;
+  for (int i = 0; i < 3; ++i) inference.on_report(8, 3);
+  inference.restart();
+  EXPECT_EQ(inference.batch_slots(), 0U);
+}
+
+}  // namespace
+}  // namespace kvist::routing
