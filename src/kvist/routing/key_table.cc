@@ -16,13 +16,8 @@ KeyTable::Place KeyTable::find_or_place(std::uint64_t key) {
   Place place;
   for (std::uint32_t i = segment.home(hash);; i = segment.next(i)) {
     Line& line = segment.lines[i];
-    std::uint32_t equal = 0;
-    std::uint32_t vacant = 0;  // unused or dead
-    for (std::uint32_t s = 0; s < Lines::kSlots; ++s) {
-      const std::uint64_t here = line.keys[s].load(std::memory_order_relaxed);
-      equal |= static_cast<std::uint32_t>(here == key) << s;
-      vacant |= static_cast<std::uint32_t>(here <= kDeadKey) << s;
-    }
+    const auto key_of = [&](std::uint32_t s) { return line.keys[s].load(std::memory_order_relaxed); };
+    const std::uint32_t equal = Lines::slots_where([&](std::uint32_t s) { return key_of(s) == key; });
     if (equal != 0) {
       place.line_ = &line;
       place.slot_ = static_cast<std::uint32_t>(std::countr_zero(equal));
@@ -30,7 +25,8 @@ KeyTable::Place KeyTable::find_or_place(std::uint64_t key) {
       return place;
     }
     bool ends = false;
-    for (; vacant != 0; vacant &= vacant - 1) {
+    for (std::uint32_t vacant = Lines::slots_where([&](std::uint32_t s) { return key_of(s) <= kDeadKey; }); vacant != 0;
+         vacant &= vacant - 1) {
       const auto s = static_cast<std::uint32_t>(std::countr_zero(vacant));
       const bool fresh = !line.used(s);
       ends = ends || fresh;

@@ -87,20 +87,17 @@ class KeyTable {
       if (segment_.lines == nullptr) return place;
       for (std::uint32_t i = line_;; i = segment_.next(i)) {
         Line& line = segment_.lines[i];
-        std::uint32_t equal = 0;
-        bool ends = false;
-        for (std::uint32_t s = 0; s < Lines::kSlots; ++s) {
-          const std::uint64_t key = line.keys[s].load(std::memory_order_acquire);
-          equal |= static_cast<std::uint32_t>(key == key_) << s;
-          ends |= key == kNoKey;
-        }
+        const std::uint64_t here[] = {
+            line.keys[0].load(std::memory_order_acquire), line.keys[1].load(std::memory_order_acquire),
+            line.keys[2].load(std::memory_order_acquire), line.keys[3].load(std::memory_order_acquire)};
+        const std::uint32_t equal = Lines::slots_where([&](std::uint32_t s) { return here[s] == key_; });
         if (equal != 0) {
           place.line_ = &line;
           place.slot_ = static_cast<std::uint32_t>(std::countr_zero(equal));
           place.found_ = true;
           return place;
         }
-        if (ends) return place;
+        if (Lines::slots_where([&](std::uint32_t s) { return here[s] == kNoKey; }) != 0) return place;
       }
     }
 

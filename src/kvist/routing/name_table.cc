@@ -5,18 +5,18 @@
 namespace kvist::routing {
 
 NameTable::Place NameTable::search(Lines::Segment segment, std::uint64_t hash, std::uint64_t name) {
-  // Four comparisons at once rather than four guesses of the branch predictor.
   for (std::uint32_t i = segment.home(hash);; i = segment.next(i)) {
     Line& line = segment.lines[i];
-    std::uint32_t equal = 0;
-    for (std::uint32_t s = 0; s < kSlots; ++s) equal |= static_cast<std::uint32_t>(line.names[s] == name) << s;
-    for (; equal != 0; equal &= equal - 1) {
+    // Unused slots may still have the name that they once had.
+    for (std::uint32_t equal = Lines::slots_where([&](std::uint32_t s) { return line.names[s] == name; }); equal != 0;
+         equal &= equal - 1) {
       const auto slot = static_cast<std::uint32_t>(std::countr_zero(equal));
-      // Unused slots may still have the name that they once had.
       if (line.used(slot)) return {.line = &line, .index = i, .slot = slot, .found = true};
     }
-    for (std::uint32_t s = 0; s < kSlots; ++s) {
-      if (!line.used(s)) return {.line = &line, .index = i, .slot = s, .found = false};
+    const std::uint32_t unused = Lines::slots_where([&](std::uint32_t s) { return !line.used(s); });
+    if (unused != 0) {
+      const auto slot = static_cast<std::uint32_t>(std::countr_zero(unused));
+      return {.line = &line, .index = i, .slot = slot, .found = false};
     }
   }
 }
