@@ -1,0 +1,86 @@
+"""Two workers, a line that can fail before the KV events of each, and a gateway."""
+import contextlib
+import pathlib
+import signal
+import tempfile
+import time
+
+from conversations import chat, starter
+from deployment import WORKER, Process, eventually, gateway_config, get_json, request
+from event_line import EventLine
+
+PORTS = """  http: {{host: 127.0.0.1, port: {http}}}
+  kv_events_port: {kv_events}
+  kv_replay_port: {kv_replay}
+"""
+
+
+class Behind:
+    """A worker whose events come through a line of the test's."""
+
+    def __init__(self, worker, line):
+        self.name, self.url, self.ports = worker.name, worker.url, line.ports
+
+
+class Fleet:
+    """Started when made; stopped by `stack`."""
+
+    def __init__(self, folder, stack, mode="kv", time_scale=10.0):
+        self.folder, self.stack, self.time_scale = folder, stack, time_scale
+        self.workers = [self._worker(f"worker-{i}") for i in range(2)]
+        self.lines = [EventLine(w.ports["kv_events"], w.ports["kv_replay"]) for w in self.workers]
+        for line in self.lines:
+            stack.callback(line.close)
+        behind = [Behind(*pair) for pair in zip(self.workers, self.lines)]
+        self.gateway = Process(folder, "gateway", "gateway", gateway_config(behind, mode))
+        stack.callback(self.gateway.stop)
+        eventually(lambda: self.levels() == ["exact", "exact"], "all events connected")
+
+    def _worker(self, name, ports=None):
+        config = WORKER.format(name=name, kv_blocks=4000, slots=16, time_scale=self.time_scale)
+        worker = Process(self.folder, "worker", name, config + (PORTS.format(**ports) if ports else ""))
+        self.stack.callback(worker.stop)
+        return worker
+
+    def restart(self, i):
+        ports = self.workers[i].ports
+        self.workers[i].process.send_signal(signal.SIGKILL)
+        self.workers[i].process.wait()
+        self.workers[i] = self._worker(self.workers[i].name, ports)
+
+    @property
+    def port(self):
+        return self.gateway.ports["http"]
+
+    def status(self):
+        return get_json(self.gateway.url + "/admin/status")["workers"]
+
+    def levels(self):
+        """How well each worker's cache is known; the metrics say the same as the status."""
+        of_status = [w["cache"]["trust"] for w in self.status()]
+        page = request(self.gateway.url + "/metrics")[2]
+        named = [line for line in page.splitlines() if line.startswith("kvist_gateway_cache_trust{") and line.endswith(" 1")]
+        assert len(named) == len(of_status)
+        return of_status
+
+    def index_is_the_truth(self):
+        """Per worker as many blocks as its pool holds, by distinct names, and each starter predicted as it is then found."""
+        truth = [len(get_json(w.url + "/debug/kv_blocks")["blocks"]) for w in self.workers]
+        indexed = [w["indexed_blocks"] for w in self.status()]
+        assert indexed == truth, (indexed, truth)
+        return True
+
+    def predictions_come_true(self):
+        cached = 0
+        for i in range(4):
+            turn, _ = chat(self.port, [{"role": "user", "content": starter(i)}], 1)
+            assert turn.succeeded and turn.predicted_tokens == turn.cached_tokens, turn
+            cached += turn.cached_tokens
+            time.sleep(0.1)
+        assert cached > 0, "nothing of what was asked for before is cached"
+
+
+@contextlib.contextmanager
+def fleet(**options):
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+        yield Fleet(pathlib.Path(folder), stack, **options)

@@ -1,0 +1,111 @@
+"""Faults while under load: KV events cut, late, out of order; a worker restarted with an empty cache; a worker that hangs.
+
+No request may be lost, the gateway's index has to be what the workers hold again within 5 s, and the metrics say how far a worker's
+cache is known at any time.
+"""
+import signal
+import time
+
+from conversations import Users, chat, starter
+from deployment import eventually, request, run
+from faulty_fleet import fleet
+
+USERS = 6
+HEAL_S = 5
+def warm(users, turns=20):
+    eventually(lambda: len(users.turns) >= turns, "the load runs")
+
+
+def all_succeeded(turns):
+    failed = [turn for turn in turns if not turn.succeeded]
+    assert turns and not failed, (len(turns), failed[:3])
+
+
+def heal_and_compare(deployed, users):
+    """Ends the fault while the load goes on, then the load; the index is the truth in time."""
+    for line in deployed.lines:
+        line.fault = None
+    healed = time.monotonic()
+    warm(users, len(users.turns) + 2 * USERS)  # frames after the fault tell of what is missing
+    turns = users.stop()
+    eventually(lambda: deployed.levels() == ["exact", "exact"], "exact again", HEAL_S)
+    eventually(deployed.index_is_the_truth, "the index is the truth", max(HEAL_S - (time.monotonic() - healed), 2))
+    deployed.predictions_come_true()
+    return turns
+
+
+def events_that_are_cut_make_room_for_predictions_and_come_back_whole():
+    with fleet() as deployed:
+        users = Users(deployed.port, USERS)
+        warm(users)
+        deployed.lines[0].fault = "cut"
+        eventually(lambda: deployed.levels() == ["predicted", "exact"], "the silence is noticed", 20)
+        at = len(users.turns)
+        warm(users, at + 4 * USERS)
+        during = users.turns[at:]
+        all_succeeded(heal_and_compare(deployed, users))
+        assert any(turn.cached_tokens > 0 and turn.worker == "worker-0" for turn in during), "routed prompts still count"
+
+
+def events_that_are_two_seconds_late_cost_no_request():
+    with fleet() as deployed:
+        users = Users(deployed.port, USERS)
+        warm(users)
+        for line in deployed.lines:
+            line.fault = "delay"
+        end = time.monotonic() + 4
+        warm(users, len(users.turns) + 4 * USERS)
+        time.sleep(max(0, end - time.monotonic()))
+        all_succeeded(heal_and_compare(deployed, users))
+
+
+def events_out_of_order_are_replayed():
+    with fleet() as deployed:
+        users = Users(deployed.port, USERS)
+        warm(users)
+        for line in deployed.lines:
+            line.fault = "reorder"
+        warm(users, len(users.turns) + 6 * USERS)
+        all_succeeded(heal_and_compare(deployed, users))
+        page = request(deployed.gateway.url + "/metrics")[2]
+        gaps = sum(float(line.rsplit(" ", 1)[1]) for line in page.splitlines() if line.startswith("kvist_gateway_kv_gaps_total"))
+        assert gaps > 0, "nothing came out of order"
+
+
+def a_restarted_worker_is_empty_and_comes_back():
+    with fleet() as deployed:
+        users = Users(deployed.port, USERS)
+        warm(users)
+        before = len(users.turns)
+        deployed.restart(0)
+        eventually(lambda: [w["health"] for w in deployed.status()] == ["healthy", "healthy"], "healthy again", 10)
+        turns = heal_and_compare(deployed, users)
+        all_succeeded(turns[:max(0, before - USERS)])
+        # Streams that had begun on it end with an error, once per user at most; all others are answered elsewhere.
+        broken = [turn for turn in turns if not turn.succeeded]
+        assert len(broken) <= USERS and all(turn.error for turn in broken), broken
+        assert any(turn.worker == "worker-0" for turn in turns[-2 * USERS:]), "it is used again"
+
+
+def a_hung_worker_gets_nothing_more_until_it_goes_on():
+    with fleet() as deployed:
+        users = Users(deployed.port, USERS)
+        warm(users)
+        deployed.workers[0].process.send_signal(signal.SIGSTOP)
+        stopped = time.monotonic()
+        try:
+            eventually(lambda: deployed.status()[0]["stalled"] or deployed.status()[0]["health"] != "healthy", "noticed", 10)
+            for i in range(6):
+                turn, _ = chat(deployed.port, [{"role": "user", "content": starter(i % 4)}], 8)
+                assert turn.succeeded and turn.worker == "worker-1", turn
+        finally:
+            deployed.workers[0].process.send_signal(signal.SIGCONT)
+        hung_s = time.monotonic() - stopped
+        eventually(lambda: [(w["health"], w["stalled"]) for w in deployed.status()] == [("healthy", False)] * 2, "goes on", 20)
+        turns = heal_and_compare(deployed, users)
+        assert hung_s < 15, f"the worker hung for {hung_s} s: long enough to be given up"
+        all_succeeded(turns)
+
+
+run([events_that_are_cut_make_room_for_predictions_and_come_back_whole, events_that_are_two_seconds_late_cost_no_request,
+     events_out_of_order_are_replayed, a_restarted_worker_is_empty_and_comes_back, a_hung_worker_gets_nothing_more_until_it_goes_on])
