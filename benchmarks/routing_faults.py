@@ -17,6 +17,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "tests/e2e"))
 from conversations import Users  # noqa: E402
 from faulty_fleet import fleet  # noqa: E402
 
+STARTERS = 100  # more than both workers hold: where a conversation goes decides what is cached
 HUNG_S = 6  # long enough to be noticed, short enough for its streams to go on
 
 
@@ -64,7 +65,7 @@ def measure(mode, users, phase_s):
     rows, lost = [], 0
     for name, (inject, heal) in FAULTS.items():
         with fleet(mode=mode) as deployed:
-            load = Users(deployed.port, users)
+            load = Users(deployed.port, users, starters=STARTERS)
             time.sleep(2)
             edges = [time.monotonic()]
             time.sleep(phase_s)
