@@ -2,8 +2,8 @@
 """Faults while under load, live: hit rate and TTFT p95 before, during and after each, kv against round-robin.
 
 Two timed workers (ten times faster than the GPU they model), a man in the middle before the KV events of each, users in a closed loop whose
-conversations share starters. About three minutes. Prints a Markdown table; exit status 1 where a request was lost that no worker had begun to
-answer.
+conversations share starters. About three and a half minutes. Prints a Markdown table; exit status 1 where a request was lost that no worker had begun
+to answer.
 
 usage: routing_faults.py KVIST [--users N] [--phase SECONDS]
 """
@@ -18,6 +18,7 @@ from conversations import Users  # noqa: E402
 from faulty_fleet import fleet  # noqa: E402
 
 STARTERS = 100  # more than both workers hold: where a conversation goes decides what is cached
+WARM_S = 5
 HUNG_S = 6  # long enough to be noticed, short enough for its streams to go on
 
 
@@ -66,7 +67,7 @@ def measure(mode, users, phase_s):
     for name, (inject, heal) in FAULTS.items():
         with fleet(mode=mode) as deployed:
             load = Users(deployed.port, users, starters=STARTERS)
-            time.sleep(2)
+            time.sleep(WARM_S)
             edges = [time.monotonic()]
             time.sleep(phase_s)
             edges.append(time.monotonic())
