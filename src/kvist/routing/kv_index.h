@@ -63,8 +63,8 @@ class KvIndex {
     std::string model;
     std::uint32_t block_size = 32;                 ///< tokens
     std::size_t max_blocks_per_worker = 4U << 20;  ///< a worker that never removes cannot push out all others
-    std::size_t max_bytes = std::size_t{1} << 30;  ///< of all memory; below kLeastBytes nothing fits
-    static constexpr std::size_t kLeastBytes = 1U << 19;
+    /// Of all memory, see bytes(); half a MiB is the least that is of use.
+    std::size_t max_bytes = std::size_t{1} << 30;
   };
 
   explicit KvIndex(Options options);
@@ -95,9 +95,10 @@ class KvIndex {
   [[nodiscard]] std::size_t keys() const;
   [[nodiscard]] const KvIndexCounters& counters(WorkerId worker) const;
   [[nodiscard]] std::uint32_t block_size() const;
-  /// All memory of the index: tables with their unused room, sets of workers, a record per worker, and what readers
-  /// still hold back. Never above Options::max_bytes as long as the records (kWorkerBytes per worker id) leave room for
-  /// blocks, but for what readers hold back that do not move on while blocks are removed.
+  /// All memory of the index: tables with their unused room, sets of workers, a record of some 500 bytes per worker
+  /// that was ever heard of, and what readers still hold back. At most Options::max_bytes, with two exceptions: the
+  /// records themselves, and sets of workers that come to differ while blocks are removed and a stopped reader holds
+  /// the rest.
   [[nodiscard]] std::size_t bytes() const;
   /// Times that room was made by eviction.
   [[nodiscard]] std::uint64_t evictions() const;
