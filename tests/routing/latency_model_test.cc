@@ -30,7 +30,7 @@ TEST(LatencyModel, BeginsWithItsPrior) {
   const LatencyModel model(kPrior);
   EXPECT_DOUBLE_EQ(model.step_ms(10, 0), 21);
   EXPECT_NEAR(model.prefill_ms(1'000), 90, 1e-9);
-  EXPECT_DOUBLE_EQ(model.step_error().relative(), 1);
+  EXPECT_DOUBLE_EQ(model.step_error().relative(), 0);
 }
 
 TEST(LatencyModel, LearnsAJumpBetweenTwoBatchSizes) {
@@ -89,7 +89,37 @@ TEST_P(WrongPrior, IsForgottenForTheTimesToFirstToken) {
   EXPECT_NEAR(model.prefill_ms(1'000), 90, 10);
 }
 
-INSTANTIATE_TEST_SUITE_P(Factors, WrongPrior, ::testing::Values(0.5, 1.0, 2.0));
+INSTANTIATE_TEST_SUITE_P(Factors, WrongPrior, ::testing::Values(0.1, 0.5, 1.0, 2.0, 10.0));
+
+TEST(LatencyModel, RequestsBehindOtherPromptsDoNotTeachWhatAPromptCosts) {
+  LatencyModel model(kPrior);
+  for (int i = 0; i < 30; ++i) {
+    model.observe_first_token({.ttft_ms = 100 + 0.09 * 1'000, .queue_ms = 0, .step_ms = 25, .uncached_tokens = 1'000});
+  }
+  const double before = model.prefill_ms(1'000);
+  for (int i = 0; i < 30; ++i) {  // a burst: the queue before them was longer than anybody knew
+    model.observe_first_token(
+        {.ttft_ms = 500, .queue_ms = 0, .step_ms = 25, .uncached_tokens = 1'000, .ahead_tokens = 20'000});
+  }
+  EXPECT_NEAR(model.prefill_ms(1'000), before, 0.25 * before);
+}
+
+TEST(LatencyModel, WhatNoObservationTellsStays) {
+  LatencyModel model(kPrior);
+  for (int i = 0; i < 100; ++i) {
+    const double uncached = 100.0 * (1 + i % 40);
+    model.observe_first_token(
+        {.ttft_ms = 80 + 0.09 * uncached, .queue_ms = 0, .step_ms = 25, .uncached_tokens = uncached});
+  }
+  RandomStream random(5);
+  for (int i = 0; i < 2'000; ++i) {  // all find their history cached
+    model.observe_first_token({.ttft_ms = 85 * between(random, 0.8, 1.2),
+                               .queue_ms = 0,
+                               .step_ms = 25,
+                               .uncached_tokens = between(random, 40, 70)});
+  }
+  EXPECT_NEAR(model.prefill_ms(1'000), 90, 30);
+}
 
 TEST(LatencyModel, StaysWithinBoundsWhateverItSees) {
   LatencyModel model(kPrior);

@@ -188,6 +188,7 @@ max_in_flight: 100
 max_retries: 0
 max_body: 1 MiB
 seed: 9
+latency_prior: {fixed: 9 ms, per_prefill_token: 20 us}
 )"));
   ASSERT_TRUE(gateway.has_value()) << gateway.error().message;
   GatewaySpec expected;
@@ -204,6 +205,8 @@ seed: 9
   expected.max_retries = 0;
   expected.max_body_bytes = 1ULL << 20;
   expected.seed = 9;
+  expected.latency_prior.fixed = std::chrono::milliseconds(9);
+  expected.latency_prior.per_prefill_token = std::chrono::microseconds(20);
   EXPECT_EQ(*gateway, expected);
 }
 

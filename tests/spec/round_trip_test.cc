@@ -136,7 +136,7 @@ class RoundTripTest : public testing::Test {
     GatewaySpec g;
     g.http.port = number<std::uint16_t>(0, 65'535);
     g.model = text();
-    g.mode = static_cast<RoutingMode>(number<int>(0, 4));
+    g.mode = static_cast<RoutingMode>(number<int>(0, static_cast<int>(kRoutingModeCount) - 1));
     g.block_size = number(1, 256);
     const auto workers = number(0, 4);
     for (std::uint32_t i = 0; i < workers; ++i) {
@@ -154,6 +154,7 @@ class RoundTripTest : public testing::Test {
     g.max_retries = number(0, 100);
     g.max_body_bytes = number<std::uint64_t>(1'024, 1LL << 40);
     g.seed = number<std::uint64_t>(0, 1LL << 62);
+    g.latency_prior = {duration(), duration(), duration(), 1e-4 + 1e6 * random_.uniform()};
     return g;
   }
 

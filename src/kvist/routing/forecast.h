@@ -13,7 +13,7 @@ struct Forecast {
   double ttft_ms = 0;        ///< until its first token: the three above and what every request waits
   double crowding_ms = 0;    ///< by how much its presence delays all others on the worker, summed, per step
   double mean_requests = 0;  ///< in flight on the worker, over the last half minute
-  double error = 0;          ///< of this worker's earlier times to first token: mean absolute, as a share of their mean
+  double error = 0;          ///< of the worker's earlier forecasts (PredictionError::relative); 0 while they are few
   bool has_slot = true;      ///< a batch slot and KV memory are free now
   bool scarce = false;       ///< they are, but hardly for another one
   friend bool operator==(const Forecast&, const Forecast&) = default;

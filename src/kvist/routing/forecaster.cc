@@ -10,6 +10,8 @@ namespace {
 constexpr double kLongestStepMs = 60'000;
 /// Free slots or free KV memory below this share of all are scarce, and so is the last one.
 constexpr double kScarceShare = 1.0 / 64;
+/// Fewer observations say nothing of a worker's forecasts: the first ones are those of the prior.
+constexpr std::uint64_t kEnoughObservations = 30;
 /// Time constant of a worker's mean load: about as long as an answer takes.
 constexpr double kMeanLoadSeconds = 30;
 
@@ -42,7 +44,8 @@ Forecast Forecaster::forecast(WorkerId id, const EngineLimits& limits, const For
   f.ttft_ms = f.slot_wait_ms + f.queue_ms + model.first_token_ms(f.step_with_ms, query.uncached_tokens);
   f.crowding_ms = batch * std::max(0.0, f.step_with_ms - f.step_ms);
   f.mean_requests = mean_requests(id, now);
-  f.error = model.first_token_error().relative();
+  const PredictionError& error = model.first_token_error();
+  f.error = error.observations >= kEnoughObservations ? error.relative() : 0;
   return f;
 }
 
@@ -79,7 +82,8 @@ double Forecaster::queue_ms(WorkerId id, TimePoint now) const {
 
 double Forecaster::mean_requests(WorkerId id, TimePoint now) const {
   const Worker& worker = workers_[id.value()];
-  const double share = 1 - std::exp(-to_seconds(now - worker.averaged) / kMeanLoadSeconds);
+  const double elapsed = to_seconds(now - worker.averaged);
+  const double share = elapsed / (elapsed + kMeanLoadSeconds);  // as an exponential, without its cost per worker
   return worker.mean_requests + share * (loads_->load(id).requests - worker.mean_requests);
 }
 
@@ -98,6 +102,7 @@ void Forecaster::on_routed(RequestId request, WorkerId id, const Forecast& forec
                        .queue_ms = forecast.queue_ms,
                        .step_ms = forecast.step_with_ms,
                        .uncached_tokens = static_cast<double>(uncached_tokens),
+                       .ahead_tokens = static_cast<double>(loads_->load(id).prefill_tokens),
                        .has_slot = forecast.has_slot};
   worker.prefill_free_at = now + from_milliseconds(forecast.queue_ms + forecast.prefill_ms);
   worker.clean = false;
@@ -112,7 +117,8 @@ void Forecaster::on_first_token(RequestId request, TimePoint now) {
     workers_[booked->worker.value()].model.observe_first_token({.ttft_ms = to_milliseconds(now - pending->routed),
                                                                 .queue_ms = pending->queue_ms,
                                                                 .step_ms = pending->step_ms,
-                                                                .uncached_tokens = pending->uncached_tokens});
+                                                                .uncached_tokens = pending->uncached_tokens,
+                                                                .ahead_tokens = pending->ahead_tokens});
   }
   pending_.erase(request);
 }

@@ -64,6 +64,7 @@ class Forecaster {
     double queue_ms = 0;
     double step_ms = 0;
     double uncached_tokens = 0;
+    double ahead_tokens = 0;
     bool has_slot = false;
   };
   struct Room {

@@ -49,8 +49,13 @@ std::size_t next_in_turn(std::optional<WorkerId> last, std::span<const Candidate
 
 bool KvPolicy::forecasts_are_wrong(std::span<const Candidate> candidates) const {
   double sum = 0;
-  for (const Candidate& candidate : candidates) sum += candidate.forecast.error;
-  const double error = sum / static_cast<double>(candidates.size());
+  int known = 0;
+  for (const Candidate& candidate : candidates) {
+    if (candidate.forecast.error <= 0) continue;
+    sum += candidate.forecast.error;
+    ++known;
+  }
+  const double error = known == 0 ? 0 : sum / known;
   return error > (fallen_back_ ? kErrorToReturn : kErrorToFallBack);
 }
 

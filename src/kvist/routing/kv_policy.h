@@ -21,10 +21,10 @@ class KvPolicy final : public RoutingPolicy {
  public:
   /// Below what a user or a step can tell apart.
   static constexpr double kTieMs = 10;
-  /// Mean absolute error of the forecasts as a share of what they forecast, above which they are not used; and below
-  /// which they are again.
-  static constexpr double kErrorToFallBack = 1.0;
-  static constexpr double kErrorToReturn = 0.7;
+  /// Mean of Forecast::error over the candidates that have one, above which forecasts are not used, and below which
+  /// they are again. A forecast that is half or double what happens comes to 0.5.
+  static constexpr double kErrorToFallBack = 0.6;
+  static constexpr double kErrorToReturn = 0.4;
 
   [[nodiscard]] std::size_t choose(const PolicyQuery& query, std::span<Candidate> candidates) override;
   [[nodiscard]] std::uint64_t state() const override;

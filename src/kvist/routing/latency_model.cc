@@ -21,8 +21,12 @@ constexpr double kKeptPerSmooth = 0.999;
 /// The weights of the first token stay within this range around their prior: noise must not turn a sign.
 constexpr double kLeastWeight = 0.02;
 constexpr double kMostWeight = 50;
-/// Of the recursive least squares: the share of its memory that an observation leaves.
-constexpr double kForgetting = 0.99;
+/// Standard deviation of a time to first token with no prompt before it, as a share of it.
+constexpr double kNoise = 0.15;
+/// Standard deviation of what a weight of the first token moves from one observation to the next, as a share of it.
+constexpr double kDrift = 0.003;
+/// Standard deviations of the prior as a multiple of its values: it may be wrong by an order of magnitude.
+constexpr double kPriorDeviation = 2;
 
 // Before anything was seen: a request waits for the rest of a step and for one whole one; its way into the engine takes
 // some tens of milliseconds (measured on vLLM and TensorRT-LLM).
@@ -36,6 +40,7 @@ void PredictionError::observe(double predicted_ms, double observed_ms) {
   const double share = std::max(0.02, 1 / static_cast<double>(observations));
   mean_absolute_ms += share * (std::abs(predicted_ms - observed_ms) - mean_absolute_ms);
   mean_observed_ms += share * (observed_ms - mean_observed_ms);
+  mean_predicted_ms += share * (predicted_ms - mean_predicted_ms);
 }
 
 LatencyModel::LatencyModel(const spec::StepTimeSpec& prior) : prior_(prior) {
@@ -43,10 +48,12 @@ LatencyModel::LatencyModel(const spec::StepTimeSpec& prior) : prior_(prior) {
   weights_[1] = kPriorSteps;
   weights_[2] = std::max(1e-4, to_milliseconds(prior.per_prefill_token));
   std::ranges::copy(weights_, prior_weights_);
-  // Standard deviations of the prior: as large as the values themselves.
-  covariance_[0][0] = kPriorBaseMs * kPriorBaseMs;
-  covariance_[1][1] = kPriorSteps * kPriorSteps;
-  covariance_[2][2] = weights_[2] * weights_[2];
+  for (int i = 0; i < 3; ++i) covariance_[i][i] = prior_variance(i);
+}
+
+double LatencyModel::prior_variance(int weight) const {
+  const double deviation = kPriorDeviation * prior_weights_[weight];
+  return deviation * deviation;
 }
 
 double LatencyModel::prior_ms(std::uint32_t batch, std::uint64_t context_tokens) const {
@@ -117,19 +124,22 @@ void LatencyModel::observe_first_token(const FirstTokenSample& sample) {
     for (int j = 0; j < 3; ++j) px[i] += covariance_[i][j] * x[j];
     xpx += x[i] * px[i];
   }
-  const double noise = std::max(25.0, 0.01 * expected * expected);
-  const double scale = 1 / (noise * kForgetting + xpx);
+  // What others' prompts did to it is known less well than its own: their share makes the observation vague.
+  const double others = sample.ahead_tokens / std::max(1.0, sample.ahead_tokens + sample.uncached_tokens);
+  const double deviation = std::max(5.0, (kNoise + others) * std::max(expected, observed));
+  const double noise = deviation * deviation;
+  const double scale = 1 / (noise + xpx);
   const double error = observed - (weights_[0] + weights_[1] * x[1] + weights_[2] * x[2]);
   for (int i = 0; i < 3; ++i) {
     weights_[i] = std::clamp(weights_[i] + px[i] * scale * error, prior_weights_[i] * kLeastWeight,
                              prior_weights_[i] * kMostWeight);
     for (int j = 0; j < 3; ++j) covariance_[i][j] -= px[i] * px[j] * scale;
   }
-  // Forgetting widens what is uncertain; without news it must not grow beyond the prior (wind-up).
-  const auto widens = [&](int i) { return covariance_[i][i] / kForgetting <= prior_weights_[i] * prior_weights_[i]; };
-  if (!widens(0) || !widens(1) || !widens(2)) return;
-  for (auto& row : covariance_) {
-    for (double& value : row) value /= kForgetting;
+  // The truth may have moved a little since: what no observation tells grows uncertain again, up to the prior. Kept
+  // apart per weight, so that one without news (prefill, while all find their history cached) does not drift on noise.
+  for (int i = 0; i < 3; ++i) {
+    const double drift = kDrift * weights_[i];
+    covariance_[i][i] = std::min(covariance_[i][i] + drift * drift, prior_variance(i));
   }
 }
 

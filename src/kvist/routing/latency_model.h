@@ -1,6 +1,7 @@
 // How fast one worker is, learned from what passes through the gateway.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -11,14 +12,17 @@ namespace kvist::routing {
 
 /// What was predicted against what happened.
 struct PredictionError {
-  double mean_absolute_ms = 0;  ///< exponentially forgotten, as the next
+  double mean_absolute_ms = 0;  ///< exponentially forgotten, as the next two
   double mean_observed_ms = 0;
+  double mean_predicted_ms = 0;
   std::uint64_t observations = 0;
 
   void observe(double predicted_ms, double observed_ms);
-  /// Mean absolute error as a share of the mean; 1 before the first observation.
+  /// Mean absolute error as a share of what was observed, or of what was predicted where that is more; 0 before the
+  /// first observation. So a prediction that is wrong by any factor in either direction comes to less than 1.
   [[nodiscard]] double relative() const {
-    return observations == 0 || mean_observed_ms <= 0 ? 1 : mean_absolute_ms / mean_observed_ms;
+    const double mean = std::max(mean_observed_ms, mean_predicted_ms);
+    return mean > 0 ? mean_absolute_ms / mean : 0;
   }
 };
 
@@ -28,16 +32,18 @@ struct FirstTokenSample {
   double queue_ms = 0;         ///< predicted time until the prompts before it were computed
   double step_ms = 0;          ///< predicted decode step with the request in the batch
   double uncached_tokens = 0;  ///< of its prompt
+  double ahead_tokens = 0;     ///< of prompts before it that were not done when it came
 };
 
 /// The model of one worker, in milliseconds:
 ///   step(b, c)        = prior(b, c) x ratio(b)            one decode step of b sequences with c tokens of context
 ///   first token       = queue + base + steps x step(b + 1, c) + per_prefill_token x uncached tokens
 /// `ratio` is a table, one entry per batch size, as engines have jumps between two of them (captured graphs, tiles). An
-/// entry with observations of its own speaks for itself, one without is interpolated from the nearest. The three of the
-/// first token are fitted by recursive least squares with forgetting. Outliers are cut to a range around the
-/// expectation, so that a stall moves little and a lasting change wins within tens of observations. Prior: a linear
-/// step time. Pure; one thread. Memory: one entry per batch size seen.
+/// entry with observations of its own speaks for itself, one without is interpolated from the nearest. The three
+/// weights of the first token are estimated by a Kalman filter whose state drifts slowly; a request that found other
+/// prompts before it says little. Outliers are cut to a range around the expectation, so that a stall moves little and
+/// a lasting change wins within tens of observations. Prior: a linear step time, which may be wrong by an order of
+/// magnitude. Pure; one thread. Memory: one entry per batch size up to the largest seen.
 class LatencyModel {
  public:
   explicit LatencyModel(const spec::StepTimeSpec& prior);
@@ -60,6 +66,7 @@ class LatencyModel {
     double weight = 0;  // observations in it, forgotten
   };
   [[nodiscard]] double prior_ms(std::uint32_t batch, std::uint64_t context_tokens) const;
+  [[nodiscard]] double prior_variance(int weight) const;
   void smooth();
 
   spec::StepTimeSpec prior_;

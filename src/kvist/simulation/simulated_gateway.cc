@@ -42,7 +42,8 @@ SimulatedGateway::SimulatedGateway(const spec::DeploymentSpec& deployment, spec:
                .block_size = spec_.block_size,
                .workers = deployment.workers.size(),
                .mode = mode,
-               .seed = spec_.seed}),
+               .seed = spec_.seed,
+               .latency_prior = spec_.latency_prior}),
       dispatcher_(dispatch_options(spec_), fleet_, router_) {
   for (std::uint32_t i = 0; i < deployment.workers.size(); ++i) {
     const spec::WorkerSpec& worker = deployment.workers[i];

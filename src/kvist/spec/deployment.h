@@ -114,6 +114,8 @@ struct GatewaySpec {
   std::uint32_t max_retries = 2;        ///< further workers tried before the first byte
   std::uint64_t max_body_bytes = 16ULL << 20;
   std::uint64_t seed = 1;  ///< of the random routing mode, together with the request id
+  /// What the router takes a worker's steps to cost until it has seen them: any value within a factor of a few will do.
+  StepTimeSpec latency_prior = {};
 
   bool operator==(const GatewaySpec&) const = default;
 };

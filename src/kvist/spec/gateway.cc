@@ -7,6 +7,7 @@
 #include "kvist/spec/deployment.h"
 #include "kvist/spec/endpoint.h"
 #include "kvist/spec/fields.h"
+#include "kvist/spec/step_time_yaml.h"
 #include "kvist/spec/yaml_writer.h"
 
 namespace kvist::spec {
@@ -104,6 +105,7 @@ Result<GatewaySpec> read_gateway(const YamlNode& node) {
     if (g.max_body_bytes < 1'024) return std::unexpected(bytes->error("must be at least 1 KiB"));
   }
   KVIST_TRY_VOID(read_field(node, "seed", g.seed, 0, std::numeric_limits<std::int64_t>::max()));
+  if (const auto prior = node.get("latency_prior")) KVIST_TRY_VOID(read_step_time(*prior, g.latency_prior));
   KVIST_TRY_VOID(node.finish());
   return g;
 }
@@ -127,6 +129,7 @@ std::string to_yaml(const GatewaySpec& g, int indent) {
   out.field("health_interval", g.health_interval);
   out.field("max_in_flight", g.max_in_flight).field("max_retries", g.max_retries);
   out.raw("max_body", fmt::format("{} B", g.max_body_bytes)).field("seed", g.seed);
+  write_step_time(out, "latency_prior", g.latency_prior);
   return out.take();
 }
 

@@ -7,6 +7,7 @@
 #include "kvist/spec/deployment.h"
 #include "kvist/spec/endpoint.h"
 #include "kvist/spec/fields.h"
+#include "kvist/spec/step_time_yaml.h"
 #include "kvist/spec/yaml_writer.h"
 
 namespace kvist::spec {
@@ -22,18 +23,7 @@ Result<void> read_step_time(const YamlNode& worker, bool has_profile, StepTimeSp
     return std::unexpected(
         node->error("the worker has a profile, which gives its step times: leave step_time or the profile out"));
   }
-  KVIST_TRY_VOID(read_field(*node, "fixed", step.fixed, Duration(0)));
-  KVIST_TRY_VOID(read_field(*node, "per_prefill_token", step.per_prefill_token, Duration(0)));
-  KVIST_TRY_VOID(read_field(*node, "per_sequence", step.per_sequence, Duration(0)));
-  if (const auto value = node->get("per_kv_token")) {
-    KVIST_TRY(step.per_kv_token_ns, value->as_nanoseconds());
-  }
-  KVIST_TRY_VOID(node->finish());
-  // A step that takes no time would let the engine spin and the virtual clock stand still.
-  if (step.fixed + step.per_sequence <= Duration(0)) {
-    return std::unexpected(node->error("fixed and per_sequence are both 0: a step must take time"));
-  }
-  return {};
+  return read_step_time(*node, step);
 }
 
 Result<void> read_output_length(const YamlNode& worker, OutputLengthSpec& length) {
@@ -135,9 +125,7 @@ std::string to_yaml(const WorkerSpec& w, int indent) {
   if (w.profile) {
     write_profile(out, *w.profile);
   } else {
-    out.begin_map("step_time").field("fixed", w.step_time.fixed);
-    out.field("per_prefill_token", w.step_time.per_prefill_token).field("per_sequence", w.step_time.per_sequence);
-    out.nanoseconds("per_kv_token", w.step_time.per_kv_token_ns).end_map();
+    write_step_time(out, "step_time", w.step_time);
   }
   if (w.speculation != SpeculationSpec{}) write_speculation(out, w.speculation);
   out.begin_map("output_length").field("mean_tokens", w.output_length.mean_tokens);

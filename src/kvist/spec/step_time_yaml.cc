@@ -1,0 +1,28 @@
+#include "kvist/spec/step_time_yaml.h"
+
+#include "kvist/spec/fields.h"
+
+namespace kvist::spec {
+
+Result<void> read_step_time(const YamlNode& node, StepTimeSpec& step) {
+  KVIST_TRY_VOID(read_field(node, "fixed", step.fixed, Duration(0)));
+  KVIST_TRY_VOID(read_field(node, "per_prefill_token", step.per_prefill_token, Duration(0)));
+  KVIST_TRY_VOID(read_field(node, "per_sequence", step.per_sequence, Duration(0)));
+  if (const auto value = node.get("per_kv_token")) {
+    KVIST_TRY(step.per_kv_token_ns, value->as_nanoseconds());
+  }
+  KVIST_TRY_VOID(node.finish());
+  // A step that takes no time would let the engine spin and the virtual clock stand still.
+  if (step.fixed + step.per_sequence <= Duration(0)) {
+    return std::unexpected(node.error("fixed and per_sequence are both 0: a step must take time"));
+  }
+  return {};
+}
+
+void write_step_time(YamlWriter& out, std::string_view key, const StepTimeSpec& step) {
+  out.begin_map(key).field("fixed", step.fixed);
+  out.field("per_prefill_token", step.per_prefill_token).field("per_sequence", step.per_sequence);
+  out.nanoseconds("per_kv_token", step.per_kv_token_ns).end_map();
+}
+
+}  // namespace kvist::spec
