@@ -97,13 +97,17 @@ def both(text):
         return {mode: [in_order_of_use(turns(d, mode), worker_counters(d, mode)) for d in databases] for mode in ("round_robin", "kv")}
 
 
-def check_equal(results, count=TURNS):
+def check_equal(results, count=TURNS, one_at_a_time=True):
     for mode, ((live_turns, live_workers), (simulated_turns, simulated_workers)) in results.items():
         assert len(live_turns) == count, (mode, len(live_turns))
         assert all(turn[2] == "succeeded" for turn in live_turns), live_turns
         for a, b in zip(live_turns, simulated_turns):
             assert a == b, (mode, "live", a, "simulated", b)
         assert len(live_turns) == len(simulated_turns), mode
+        if not one_at_a_time:
+            # Which steps conversations on one worker share is a matter of real time: all but the steps has to be the same.
+            assert [w[:8] for w in live_workers] == [w[:8] for w in simulated_workers], (mode, live_workers, simulated_workers)
+            continue
         assert live_workers == simulated_workers, (mode, live_workers, simulated_workers)
         for worker in live_workers:
             prefill, mixed, decode = worker[8:]
@@ -128,7 +132,7 @@ def under_eviction_too():
 
 def several_conversations_at_a_time():
     results = both(OVERLAPPING.format(kv_blocks=2000))
-    check_equal(results, OVERLAPPING_TURNS)
+    check_equal(results, OVERLAPPING_TURNS, one_at_a_time=False)
     for mode, ((live_turns, _), _) in results.items():
         order = [turn[0] for turn in live_turns]
         assert order != sorted(order), (mode, "turns of conversations alternate", order)
