@@ -107,11 +107,7 @@ void CacheKnowledge::on_finished(RequestId request, bool computed, TimePoint now
 }
 
 std::size_t CacheKnowledge::on_kv_events(WorkerId id, std::span<const kv::KvEvent> events) {
-  std::size_t refused = 0;
-  for (const kv::KvEvent& event : events) index_.prefetch(id, event);
-  for (const kv::KvEvent& event : events) {
-    if (index_.apply(id, event)) ++refused;
-  }
+  const std::size_t refused = index_.apply(id, events);
   Worker& worker = workers_[id.value()];
   worker.generated_tokens = 0;
   worker.silent = false;

@@ -10,17 +10,8 @@
 namespace kvist::routing {
 namespace {
 
-// Names fetched ahead within an event, and blocks of later events.
-constexpr std::size_t kNamesAhead = 8;
-constexpr std::size_t kBlocksAhead = 16;
 // With readers at work, epochs pass after so many changes: announcements are looked at that often.
 constexpr std::size_t kChangesPerEpoch = 256;
-
-std::size_t block_count(const kv::KvEvent& event) {
-  if (const auto* stored = std::get_if<kv::BlockStored>(&event)) return stored->hashes.size();
-  if (const auto* removed = std::get_if<kv::BlockRemoved>(&event)) return removed->hashes.size();
-  return 1;
-}
 
 }  // namespace
 
@@ -80,19 +71,10 @@ std::size_t KvIndex::State::apply(WorkerId id, std::span<const kv::KvEvent> even
   room_ = 0;
   IndexedWorker& worker = worker_at(id);
   std::size_t refused = 0;
-  std::size_t ahead = 1;         // the next event to be fetched
-  std::size_t blocks_ahead = 0;  // of fetched events that are not taken in yet
-  for (std::size_t i = 0; i < events.size(); ++i) {
-    for (; ahead < events.size() && blocks_ahead < kBlocksAhead; ++ahead) {
-      prefetch(id, events[ahead]);
-      blocks_ahead += block_count(events[ahead]);
-    }
-    const std::optional<Refusal> refusal = apply(worker, events[i]);
-    if (ahead > i + 1) {
-      blocks_ahead -= block_count(events[i + 1]);
-    } else {
-      ahead = i + 2;
-    }
+  NamesAhead ahead(worker.names, worker.further_copies, events);
+  for (const kv::KvEvent& event : events) {
+    const std::optional<Refusal> refusal = apply(worker, event, ahead);
+    ahead.end_event(event);
     if (!refusal) continue;
     ++refused;
     ++worker.counters.refused[static_cast<std::size_t>(*refusal)];
@@ -102,9 +84,9 @@ std::size_t KvIndex::State::apply(WorkerId id, std::span<const kv::KvEvent> even
   return refused;
 }
 
-std::optional<Refusal> KvIndex::State::apply(IndexedWorker& worker, const kv::KvEvent& event) {
-  if (const auto* stored = std::get_if<kv::BlockStored>(&event)) return store(worker, *stored);
-  if (const auto* removed = std::get_if<kv::BlockRemoved>(&event)) return remove(worker, *removed);
+std::optional<Refusal> KvIndex::State::apply(IndexedWorker& worker, const kv::KvEvent& event, NamesAhead& ahead) {
+  if (const auto* stored = std::get_if<kv::BlockStored>(&event)) return store(worker, *stored, ahead);
+  if (const auto* removed = std::get_if<kv::BlockRemoved>(&event)) return remove(worker, *removed, ahead);
   clear(worker);
   ++worker.counters.clears;
   return std::nullopt;
@@ -124,7 +106,7 @@ std::optional<Refusal> KvIndex::State::check(const IndexedWorker& worker, const 
   return std::nullopt;
 }
 
-std::optional<Refusal> KvIndex::State::store(IndexedWorker& worker, const kv::BlockStored& event) {
+std::optional<Refusal> KvIndex::State::store(IndexedWorker& worker, const kv::BlockStored& event, NamesAhead& ahead) {
   make_room(worker, std::min(event.hashes.size(), options.max_blocks_per_worker));
   const std::uint64_t parent = event.parent ? worker.names.find(event.parent->value()) : 0;
   if (const auto refusal = check(worker, event, parent)) return refusal;
@@ -134,7 +116,7 @@ std::optional<Refusal> KvIndex::State::store(IndexedWorker& worker, const kv::Bl
   const std::span<const TokenId> tokens(event.tokens);
   holders.begin_prefix(parent);
   for (std::size_t i = 0; i < event.hashes.size(); ++i) {
-    if (i + kNamesAhead < event.hashes.size()) worker.names.prefetch(event.hashes[i + kNamesAhead].value());
+    ahead.reach(i);
     if (!take_room(worker)) return Refusal::kCapacity;
     key = kv::chain_hash(key, tokens.subspan(i * options.block_size, options.block_size));
     key = kv::BlockHash(KeyTable::valid(key.value()));
@@ -158,11 +140,11 @@ bool KvIndex::State::add_copy(IndexedWorker& worker, kv::ExternalHash name, std:
   return true;
 }
 
-std::optional<Refusal> KvIndex::State::remove(IndexedWorker& worker, const kv::BlockRemoved& event) {
+std::optional<Refusal> KvIndex::State::remove(IndexedWorker& worker, const kv::BlockRemoved& event, NamesAhead& ahead) {
   if (event.group != 0) return Refusal::kGroup;
   if (event.medium != kv::Medium::kDevice) return Refusal::kMedium;
   for (std::size_t i = 0; i < event.hashes.size(); ++i) {
-    if (i + kNamesAhead < event.hashes.size()) worker.names.prefetch(event.hashes[i + kNamesAhead].value());
+    ahead.reach(i);
     const std::uint64_t name = event.hashes[i].value();
     const std::uint64_t further = worker.further_copies.find(name);
     if (further > 1) {
@@ -202,24 +184,6 @@ void KvIndex::State::clear(IndexedWorker& worker) {
   worker.further_names.clear();
 }
 
-void KvIndex::State::prefetch(WorkerId id, const kv::KvEvent& event) const {
-  const IndexedWorker* const worker = find(id);
-  if (worker == nullptr) return;
-  const auto names = [&](std::span<const kv::ExternalHash> hashes) {
-    for (const kv::ExternalHash name : hashes.first(std::min(hashes.size(), kNamesAhead))) {
-      worker->names.prefetch(name.value());
-      if (!worker->further_copies.empty()) worker->further_copies.prefetch(name.value());
-    }
-  };
-  if (const auto* stored = std::get_if<kv::BlockStored>(&event)) {
-    __builtin_prefetch(stored->tokens.data());
-    if (stored->parent) worker->names.prefetch(stored->parent->value());
-    names(stored->hashes);
-  } else if (const auto* removed = std::get_if<kv::BlockRemoved>(&event)) {
-    names(removed->hashes);
-  }
-}
-
 // Readers are waited for in turns: an epoch begins once enough was changed in the last one.
 void KvIndex::State::reclaim() {
   if (changes_in_epoch_ < kChangesPerEpoch) return;
@@ -242,10 +206,6 @@ std::optional<Refusal> KvIndex::apply(WorkerId worker, const kv::KvEvent& event)
 
 std::size_t KvIndex::apply(WorkerId worker, std::span<const kv::KvEvent> events) {
   return state_->apply(worker, events, nullptr);
-}
-
-void KvIndex::prefetch(WorkerId worker, const kv::KvEvent& event) const {
-  state_->prefetch(worker, event);
 }
 
 void KvIndex::clear(WorkerId worker) {

@@ -77,8 +77,6 @@ class KvIndex {
   /// Takes events of a worker in, in order; how many were refused. Faster than one by one: the memory that later ones
   /// need is fetched while earlier ones are taken in.
   std::size_t apply(WorkerId worker, std::span<const kv::KvEvent> events);
-  /// Has the processor fetch what apply() will need of this event: a batch touches many places of large tables.
-  void prefetch(WorkerId worker, const kv::KvEvent& event) const;
   /// Forgets all blocks of a worker.
   void clear(WorkerId worker);
 

@@ -14,6 +14,7 @@
 #include "kvist/routing/index_memory.h"
 #include "kvist/routing/kv_index.h"
 #include "kvist/routing/name_table.h"
+#include "kvist/routing/names_ahead.h"
 #include "kvist/routing/prefix_matcher.h"
 
 namespace kvist::routing {
@@ -38,7 +39,6 @@ struct KvIndex::State {
   ~State();
 
   std::size_t apply(WorkerId worker, std::span<const kv::KvEvent> events, std::optional<Refusal>* reason);
-  void prefetch(WorkerId worker, const kv::KvEvent& event) const;
   void clear(WorkerId worker);
   [[nodiscard]] const IndexedWorker* find(WorkerId worker) const;
 
@@ -51,9 +51,9 @@ struct KvIndex::State {
 
  private:
   IndexedWorker& worker_at(WorkerId id);
-  std::optional<Refusal> apply(IndexedWorker& worker, const kv::KvEvent& event);
-  std::optional<Refusal> store(IndexedWorker& worker, const kv::BlockStored& event);
-  std::optional<Refusal> remove(IndexedWorker& worker, const kv::BlockRemoved& event);
+  std::optional<Refusal> apply(IndexedWorker& worker, const kv::KvEvent& event, NamesAhead& ahead);
+  std::optional<Refusal> store(IndexedWorker& worker, const kv::BlockStored& event, NamesAhead& ahead);
+  std::optional<Refusal> remove(IndexedWorker& worker, const kv::BlockRemoved& event, NamesAhead& ahead);
   [[nodiscard]] std::optional<Refusal> check(const IndexedWorker& worker, const kv::BlockStored& event,
                                              std::uint64_t parent) const;
   [[nodiscard]] bool add_copy(IndexedWorker& worker, kv::ExternalHash name, std::uint64_t key);

@@ -77,10 +77,14 @@ class SegmentedLines {
   /// By its number, below segments().
   [[nodiscard]] Segment at(std::uint32_t number) const { return unpack(word(number)); }
 
-  /// The line where a search begins is fetched; the search wants it soon.
+  /// The line where a change begins is fetched, and the one behind it: every fourth line is full, and a change that
+  /// goes on there waits for a whole dependent access, while two fetched side by side cost little more than one.
   void prefetch(std::uint64_t hash) const {
     const Segment found = segment(hash);
-    if (found.lines != nullptr) __builtin_prefetch(found.lines + found.home(hash));
+    if (found.lines == nullptr) return;
+    const Line* const line = found.lines + found.home(hash);
+    __builtin_prefetch(line);
+    __builtin_prefetch(line + 1);
   }
 
   /// Where the writer changes something.
