@@ -19,12 +19,15 @@ double uncredited_ms(const Candidate& candidate, const PolicyQuery& query, std::
   return candidate.forecast.prefill_ms / uncached * (candidate.cached_tokens - credited_tokens(candidate, others));
 }
 
-double cost_of(const Candidate& candidate, const PolicyQuery& query) {
+double cost_of(const Candidate& candidate, const PolicyQuery& query, bool any_slot) {
   const Forecast& forecast = candidate.forecast;
   const double uncached = query.prompt_tokens - candidate.cached_tokens;
   const double replicated = std::min<double>(candidate.replicate_tokens, uncached);
   const double invested_ms = uncached > 0 ? forecast.prefill_ms * replicated / uncached : 0;
-  return forecast.ttft_ms - invested_ms + forecast.step_with_ms + forecast.crowding_ms;
+  const double steps = any_slot ? KvPolicy::kStepsThatCount : 1;
+  const double waits = any_slot ? KvPolicy::kQueueWeight : 1;
+  return forecast.ttft_ms - invested_ms + (waits - 1) * forecast.queue_ms +
+         steps * (forecast.step_with_ms + forecast.crowding_ms);
 }
 
 /// Of a tie: the deeper cache, then the lower load over time, then now, then the lower number.
@@ -67,10 +70,14 @@ std::size_t KvPolicy::choose(const PolicyQuery& query, std::span<Candidate> cand
     if (!candidate.forecast.scarce) others = std::max(others, candidate.cached_tokens);
   }
   double least = std::numeric_limits<double>::infinity();
+  double tie_ms = 0;
   for (Candidate& candidate : candidates) {
-    candidate.cost = cost_of(candidate, query) + uncredited_ms(candidate, query, others);
+    candidate.cost = cost_of(candidate, query, any_slot) + uncredited_ms(candidate, query, others);
     if (any_slot && !candidate.forecast.has_slot) candidate.cost = std::numeric_limits<double>::infinity();
-    least = std::min(least, candidate.cost);
+    if (candidate.cost < least) {
+      least = candidate.cost;
+      tie_ms = kTieSteps * candidate.forecast.step_with_ms;
+    }
   }
   fallen_back_ = forecasts_are_wrong(candidates);
   std::size_t chosen = candidates.size();
@@ -78,7 +85,7 @@ std::size_t KvPolicy::choose(const PolicyQuery& query, std::span<Candidate> cand
     chosen = next_in_turn(last_, candidates);
   } else {
     for (std::size_t i = 0; i < candidates.size(); ++i) {
-      if (candidates[i].cost > least + kTieMs) continue;
+      if (candidates[i].cost > least + tie_ms) continue;
       if (chosen == candidates.size() || preference(candidates[i], others) < preference(candidates[chosen], others))
         chosen = i;
     }

@@ -8,19 +8,27 @@
 namespace kvist::routing {
 
 /// Chooses the least of
-///   time to first token + a decode step with the request in the batch + what its presence costs the others per step,
-/// in milliseconds, all from the candidate's forecast. The rules around it:
+///   time to first token + its wait behind other prompts once more
+///   + 5 x (a decode step with the request in the batch + what its presence costs all others per step)
+/// in milliseconds, all from the candidate's forecast. The two weights are no currency: an answer takes hundreds of
+/// steps, so counting all would give every home away for a slightly smaller batch, and counting one lets batches grow
+/// apart where prefill is dear; a wait behind others is what the tail of TTFT is made of. Both were chosen over the
+/// scenarios of docs/routing-results.md, between 1 and 50 and between 1 and 10: the results are flat around them. Where
+/// every worker is full, both are 1: what counts then is the wait for a slot, and the cache that shortens it. The rules
+/// around it:
 ///  - A worker without a free batch slot or KV memory is taken only where none has both.
 ///  - A worker about to run out of them gets no credit for cache that the others lack: it is never chosen for its cache
 ///    alone.
-///  - Costs within kTieMs are a tie: the deeper cache wins, then the worker with the lower load over time (a
+///  - Costs within a part of a step are a tie: the deeper cache wins, then the worker with the lower load over time (a
 ///    conversation that moves will stay), then the lower load now.
 ///  - A prefix that deserves another copy (Candidate::replicate_tokens) costs nothing where it is missing.
 ///  - Where the forecasts of the fleet are mostly wrong, the workers take turns until they are right again.
 class KvPolicy final : public RoutingPolicy {
  public:
-  /// Below what a user or a step can tell apart.
-  static constexpr double kTieMs = 10;
+  static constexpr double kStepsThatCount = 5;
+  static constexpr double kQueueWeight = 2;  // one of them in the time to first token itself
+  /// Part of the best worker's decode step below which costs are a tie: when in a step a request comes is chance.
+  static constexpr double kTieSteps = 0.4;
   /// Mean of Forecast::error over the candidates that have one, above which forecasts are not used, and below which
   /// they are again. A forecast that is half or double what happens comes to 0.5.
   static constexpr double kErrorToFallBack = 0.6;

@@ -126,7 +126,7 @@ void LatencyModel::observe_first_token(const FirstTokenSample& sample) {
   }
   // What others' prompts did to it is known less well than its own: their share makes the observation vague.
   const double others = sample.ahead_tokens / std::max(1.0, sample.ahead_tokens + sample.uncached_tokens);
-  const double deviation = std::max(5.0, (kNoise + others) * std::max(expected, observed));
+  const double deviation = std::max(0.5, (kNoise + others) * std::max(expected, observed));
   const double noise = deviation * deviation;
   const double scale = 1 / (noise + xpx);
   const double error = observed - (weights_[0] + weights_[1] * x[1] + weights_[2] * x[2]);
