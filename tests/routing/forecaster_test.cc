@@ -141,17 +141,5 @@ TEST_F(ForecasterTest, TheMeanLoadFollowsSlowly) {
   EXPECT_NEAR(forecast().mean_requests, 2, 0.01);
 }
 
-TEST_F(ForecasterTest, ARestartedWorkerIsLearnedAnew) {
-  const RequestId a = route();
-  first_token(a);
-  for (int i = 0; i < 60; ++i) {
-    now_ += milliseconds(60);
-    token(a);
-  }
-  finish(a);
-  forecaster_.reset_worker(kWorker);
-  EXPECT_DOUBLE_EQ(forecaster_.model(kWorker).step_ms(1, 0), 21);
-}
-
 }  // namespace
 }  // namespace kvist::routing

@@ -104,6 +104,27 @@ void write_worker(const GatewayParts& parts, WorkerId id, MetricsPage& page) {
              monitor.block_size_mismatch() ? 1 : 0, labels);
 }
 
+/// What the router expects of the worker, and how well its expectations came true.
+void write_forecasts(const GatewayParts& parts, WorkerId id, MetricsPage& page) {
+  const Labels labels{{"worker", parts.fleet.worker(id).name}};
+  const routing::WorkerLoad& load = parts.router.loads().load(id);
+  const routing::LatencyModel& model = parts.router.forecaster().model(id);
+  page.gauge("kvist_gateway_forecast_step_seconds", "Decode step expected of the worker's batch as it is",
+             model.step_ms(load.requests, load.context_tokens) / 1e3, labels);
+  page.gauge("kvist_gateway_forecast_prefill_seconds_per_token", "Expected time of one uncached prompt token",
+             model.prefill_ms(1) / 1e3, labels);
+  const auto write_error = [&](const routing::PredictionError& error, const char* what) {
+    const Labels of{{"worker", parts.fleet.worker(id).name}, {"of", what}};
+    page.gauge("kvist_gateway_forecast_error_ratio",
+               "Mean absolute error of the latest forecasts, as a share of what was forecast or happened",
+               error.relative(), of);
+    page.counter("kvist_gateway_forecasts_observed_total", "Forecasts that could be held against what happened",
+                 number(error.observations), of);
+  };
+  write_error(model.step_error(), "step");
+  write_error(model.first_token_error(), "first_token");
+}
+
 void write_index(const GatewayParts& parts, WorkerId id, MetricsPage& page) {
   const std::string& name = parts.fleet.worker(id).name;
   const Labels labels{{"worker", name}};
@@ -177,10 +198,14 @@ void write_feed(const KvEventFeed& feed, const std::string& worker, MetricsPage&
 void write_metrics(const GatewayParts& parts, telemetry::MetricsPage& page) {
   write_requests(parts, page);
   write_routing(parts, page);
+  page.gauge("kvist_gateway_kv_index_bytes", "Memory of the index", number(parts.router.index().bytes()));
+  page.counter("kvist_gateway_kv_index_evictions_total", "Blocks forgotten to stay within the index's memory",
+               number(parts.router.index().evictions()));
   page.gauge("kvist_gateway_kv_index_keys", "Distinct prefixes in the index, over all workers",
              number(parts.router.index().keys()));
   for (std::uint32_t i = 0; i < parts.fleet.size(); ++i) {
     write_worker(parts, WorkerId(i), page);
+    write_forecasts(parts, WorkerId(i), page);
     write_index(parts, WorkerId(i), page);
     write_trust(parts, WorkerId(i), page);
     if (parts.feeds[i]) write_feed(*parts.feeds[i], parts.fleet.worker(WorkerId(i)).name, page);

@@ -19,7 +19,7 @@ constexpr double kMeanLoadSeconds = 30;
 
 Forecaster::Forecaster(const LoadTracker& loads, std::size_t workers, const spec::StepTimeSpec& prior,
                        std::uint32_t block_size)
-    : loads_(&loads), prior_(prior), block_size_(block_size), workers_(workers, Worker(prior)) {}
+    : loads_(&loads), block_size_(block_size), workers_(workers, Worker(prior)) {}
 
 Forecast Forecaster::forecast(WorkerId id, const EngineLimits& limits, const ForecastQuery& query,
                               TimePoint now) const {
@@ -155,12 +155,6 @@ void Forecaster::on_finished(RequestId request, bool completed, TimePoint now) {
   average(booked->worker, now);
   if (completed) lengths_.observe(booked->output_tokens);
   workers_[booked->worker.value()].clean = false;
-}
-
-void Forecaster::reset_worker(WorkerId id) {
-  Worker& worker = workers_.at(id.value());
-  worker.model = LatencyModel(prior_);
-  worker.clean = false;
 }
 
 }  // namespace kvist::routing

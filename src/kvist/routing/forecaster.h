@@ -40,8 +40,6 @@ class Forecaster {
   void on_progress(RequestId request, TimePoint now);
   /// `completed`: the answer came to its own end, so that its length tells something.
   void on_finished(RequestId request, bool completed, TimePoint now);
-  /// The worker is another one from here on: what was learned of it is forgotten.
-  void reset_worker(WorkerId worker);
 
   [[nodiscard]] const LatencyModel& model(WorkerId worker) const { return workers_.at(worker.value()).model; }
   [[nodiscard]] const OutputLengths& output_lengths() const { return lengths_; }
@@ -79,7 +77,6 @@ class Forecaster {
   void average(WorkerId worker, TimePoint now);
 
   const LoadTracker* loads_;
-  spec::StepTimeSpec prior_;
   std::uint32_t block_size_;
   std::vector<Worker> workers_;  // by WorkerId
   OutputLengths lengths_;
