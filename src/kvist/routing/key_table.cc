@@ -12,8 +12,10 @@ bool KeyTable::may_reuse(const Line& line, std::uint32_t slot) const {
 
 KeyTable::Place KeyTable::find_or_place(std::uint64_t key) {
   const std::uint64_t hash = spread(key);
-  const Lines::Segment segment = lines_.spot_with_room(hash).segment;
+  const Lines::Spot spot = lines_.spot_with_room(hash);
+  const Lines::Segment segment = spot.segment;
   Place place;
+  place.number_ = spot.number;
   for (std::uint32_t i = segment.home(hash);; i = segment.next(i)) {
     Line& line = segment.lines[i];
     const auto key_of = [&](std::uint32_t s) { return line.keys[s].load(std::memory_order_relaxed); };
@@ -24,18 +26,24 @@ KeyTable::Place KeyTable::find_or_place(std::uint64_t key) {
       place.found_ = true;
       return place;
     }
-    bool ends = false;
-    for (std::uint32_t vacant = Lines::slots_where([&](std::uint32_t s) { return key_of(s) <= kDeadKey; }); vacant != 0;
-         vacant &= vacant - 1) {
-      const auto s = static_cast<std::uint32_t>(std::countr_zero(vacant));
-      const bool fresh = !line.used(s);
-      ends = ends || fresh;
-      if (place.line_ != nullptr || (!fresh && !may_reuse(line, s))) continue;
-      place.line_ = &line;
-      place.slot_ = s;
-      place.fresh_ = fresh;
+    const std::uint32_t fresh = Lines::slots_where([&](std::uint32_t s) { return key_of(s) == kNoKey; });
+    if (place.line_ == nullptr) {
+      for (std::uint32_t dead = Lines::slots_where([&](std::uint32_t s) { return key_of(s) == kDeadKey; }); dead != 0;
+           dead &= dead - 1) {
+        const auto s = static_cast<std::uint32_t>(std::countr_zero(dead));
+        if (!may_reuse(line, s)) continue;
+        place.line_ = &line;
+        place.slot_ = s;
+        break;
+      }
     }
-    if (ends) return place;
+    if (fresh == 0) continue;
+    if (place.line_ == nullptr) {
+      place.line_ = &line;
+      place.slot_ = static_cast<std::uint32_t>(std::countr_zero(fresh));
+      place.fresh_ = true;
+    }
+    return place;
   }
 }
 
@@ -43,7 +51,7 @@ void KeyTable::put(const Place& place, std::uint64_t key, std::uint32_t set, Blo
   place.line_->uses[place.slot_].store(use.bits(), std::memory_order_relaxed);
   place.line_->sets[place.slot_].store(set, std::memory_order_relaxed);
   place.line_->keys[place.slot_].store(key, std::memory_order_release);
-  lines_.added(lines_.spot(spread(key)), place.fresh_);
+  lines_.added(place.number_, place.fresh_);
 }
 
 void KeyTable::erase(const Place& place, std::uint64_t key) {

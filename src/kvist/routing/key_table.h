@@ -68,6 +68,7 @@ class KeyTable {
     friend class KeyTable;
     Line* line_ = nullptr;
     std::uint32_t slot_ = 0;
+    std::uint32_t number_ = 0;  // of the segment, of a place from find_or_place()
     bool found_ = false;
     bool fresh_ = false;  // a slot that was never used
   };

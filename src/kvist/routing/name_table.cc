@@ -4,7 +4,8 @@
 
 namespace kvist::routing {
 
-NameTable::Place NameTable::search(Lines::Segment segment, std::uint64_t hash, std::uint64_t name) {
+[[gnu::always_inline]] inline NameTable::Place NameTable::search(Lines::Segment segment, std::uint64_t hash,
+                                                                 std::uint64_t name) {
   for (std::uint32_t i = segment.home(hash);; i = segment.next(i)) {
     Line& line = segment.lines[i];
     // Unused slots may still have the name that they once had.
@@ -35,7 +36,7 @@ std::uint64_t NameTable::insert(std::uint64_t name, std::uint64_t value) {
   if (place.found) return place.line->values[place.slot];
   place.line->names[place.slot] = name;
   place.line->values[place.slot] = value;
-  lines_.added(spot, true);
+  lines_.added(spot.number, true);
   return 0;
 }
 

@@ -106,9 +106,10 @@ class SegmentedLines {
     resize(found.number, lines_for(tally.live + 1));
     return {.number = found.number, .segment = at(found.number)};
   }
-  /// An entry was put there, into a fresh slot or into one that was used before. The table may move.
-  void added(const Spot& spot, bool fresh_slot) {
-    Tally& tally = tallies()[spot.number];
+  /// An entry was put into the segment with this number, into a fresh slot or into one that was used before. The table
+  /// may move.
+  void added(std::uint32_t number, bool fresh_slot) {
+    Tally& tally = tallies()[number];
     ++tally.live;
     if (fresh_slot) ++tally.used;
     ++live_;
@@ -125,29 +126,9 @@ class SegmentedLines {
   /// Empties a slot. Entries that had to go on because the line was full come back, so that no search has to pass a
   /// grave. Not while readers search.
   static void close_gap(Segment segment, std::uint32_t line, std::uint32_t slot) {
-    for (;;) {
-      Line& gap = segment.lines[line];
-      const bool was_full = full(gap);
-      gap.clear(slot);
-      if (!was_full) return;
-      // The first entry behind whose path goes through here, if any before the end of all paths.
-      std::uint32_t passing = 0;
-      std::uint32_t from = line;
-      for (std::uint32_t distance = 1; passing == 0; ++distance) {
-        from = segment.next(from);
-        const Line& behind = segment.lines[from];
-        passing = slots_where([&](std::uint32_t s) {
-          const std::uint32_t home = segment.home(spread(behind.id(s)));
-          const std::uint32_t travelled = from - home + (from >= home ? 0 : segment.count);
-          return behind.live(s) && travelled >= distance;
-        });
-        if (passing == 0 && !full(behind)) return;
-      }
-      const auto s = static_cast<std::uint32_t>(std::countr_zero(passing));
-      gap.put(slot, segment.lines[from], s);
-      line = from;
-      slot = s;
-    }
+    const bool was_full = full(segment.lines[line]);
+    segment.lines[line].clear(slot);
+    if (was_full) fill_gap(segment, line, slot);
   }
   /// Gives all segments the size of their entries, after removals that kept the shape.
   void compact() {
@@ -260,6 +241,32 @@ class SegmentedLines {
 
   [[nodiscard]] static bool full(const Line& line) {
     return slots_where([&](std::uint32_t s) { return line.used(s); }) == (1U << kSlots) - 1;
+  }
+  // A gap in a line that was full: most lines are not, and close_gap() is short for them.
+  [[gnu::noinline]] static void fill_gap(Segment segment, std::uint32_t line, std::uint32_t slot) {
+    for (;;) {
+      // The first entry behind whose path goes through here, if any before the end of all paths.
+      std::uint32_t passing = 0;
+      std::uint32_t from = line;
+      bool ends = false;
+      for (std::uint32_t distance = 1; passing == 0; ++distance) {
+        if (ends) return;
+        from = segment.next(from);
+        const Line& behind = segment.lines[from];
+        passing = slots_where([&](std::uint32_t s) {
+          const std::uint32_t home = segment.home(spread(behind.id(s)));
+          const std::uint32_t travelled = from - home + (from >= home ? 0 : segment.count);
+          return behind.live(s) && travelled >= distance;
+        });
+        ends = !full(behind);
+      }
+      const auto s = static_cast<std::uint32_t>(std::countr_zero(passing));
+      segment.lines[line].put(slot, segment.lines[from], s);
+      segment.lines[from].clear(s);
+      if (ends) return;
+      line = from;
+      slot = s;
+    }
   }
   static void place(Segment to, std::uint64_t hash, const Line& from, std::uint32_t slot) {
     std::uint32_t line = to.home(hash);
