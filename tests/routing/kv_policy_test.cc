@@ -95,11 +95,11 @@ TEST(KvPolicy, WrongForecastsAreNotUsed) {
   };
   EXPECT_EQ(choose_with_error(0.2), 1U);
   EXPECT_FALSE(policy.fell_back());
-  EXPECT_EQ(choose_with_error(0.8), 2U);
+  EXPECT_EQ(choose_with_error(0.95), 2U);
   EXPECT_TRUE(policy.fell_back());
-  EXPECT_EQ(choose_with_error(0.5), 0U) << "turns go on until the forecasts are clearly better";
-  EXPECT_EQ(choose_with_error(0.5), 1U);
-  EXPECT_EQ(choose_with_error(0.5), 2U);
+  EXPECT_EQ(choose_with_error(0.8), 0U) << "turns go on until the forecasts are clearly better";
+  EXPECT_EQ(choose_with_error(0.8), 1U);
+  EXPECT_EQ(choose_with_error(0.8), 2U);
   EXPECT_EQ(choose_with_error(0.3), 1U);
   EXPECT_FALSE(policy.fell_back());
 }

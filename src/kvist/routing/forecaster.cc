@@ -11,7 +11,7 @@ constexpr double kLongestStepMs = 60'000;
 /// Free slots or free KV memory below this share of all are scarce, and so is the last one.
 constexpr double kScarceShare = 1.0 / 64;
 /// Fewer observations say nothing of a worker's forecasts: the first ones are those of the prior.
-constexpr std::uint64_t kEnoughObservations = 30;
+constexpr std::uint64_t kEnoughObservations = 100;
 /// Time constant of a worker's mean load: about as long as an answer takes.
 constexpr double kMeanLoadSeconds = 30;
 
