@@ -12,10 +12,11 @@ namespace kvist::routing {
 ///   + 5 x (a decode step with the request in the batch + what its presence costs all others per step)
 /// in milliseconds, all from the candidate's forecast. The two weights are no currency: an answer takes hundreds of
 /// steps, so counting all would give every home away for a slightly smaller batch, and counting one lets batches grow
-/// apart where prefill is dear; a wait behind others is what the tail of TTFT is made of. Both were chosen over the
-/// scenarios of docs/routing-results.md, between 1 and 50 and between 1 and 10: the results are flat around them. Where
-/// every worker is full, both are 1: what counts then is the wait for a slot, and the cache that shortens it. The rules
-/// around it:
+/// apart where prefill is dear; a wait behind others is what the tail of TTFT is made of. Both were chosen
+/// in virtual time, between 1 and 50 and between 1 and 10, as what loses least over the published deployment (which
+/// hardly cares), prompts that nobody shares (more of the first costs TTFT p95), too little KV memory (the same) and
+/// engines with cheap steps (less of it costs throughput). Where every worker is full, both are 1: what counts then is
+/// the wait for a slot, and the cache that shortens it. The rules around it:
 ///  - A worker without a free batch slot or KV memory is taken only where none has both.
 ///  - A worker about to run out of them gets no credit for cache that the others lack: it is never chosen for its cache
 ///    alone.
