@@ -154,6 +154,24 @@ TEST_F(CacheKnowledgeTest, AResetStreamIsTrustedAgain) {
   EXPECT_EQ(match(keys)[0].blocks, kBlocks);
 }
 
+TEST_F(CacheKnowledgeTest, AnswersUnderWayAreNotHeldAgainstAStreamThatBeganAnew) {
+  const BlockKeys keys = prompt();
+  store(a_);
+  std::vector<RequestId> under_way;
+  for (int i = 0; i < 8; ++i) under_way.push_back(route(a_, keys));
+  caches_.on_restarted(a_);
+  under_way.push_back(route(a_, keys));  // by events of before the restart: they end a moment later
+  caches_.reset_events(a_);
+  for (const RequestId request : under_way) caches_.on_usage(request, 0);
+  EXPECT_EQ(report(a_).trust, CacheTrust::kExact);
+  EXPECT_EQ(report(a_).events_share, 1);
+  EXPECT_EQ(report(a_).predicted_share, 1);
+  EXPECT_EQ(report(a_).corrections, 0U);
+  store(a_);
+  caches_.on_usage(route(a_, keys), 0);
+  EXPECT_EQ(report(a_).corrections, 2U) << "what comes after counts again, for both sources";
+}
+
 TEST_F(CacheKnowledgeTest, WithoutUsageNothingChanges) {
   store(a_);
   const BlockKeys keys = prompt();

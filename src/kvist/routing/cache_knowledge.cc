@@ -69,7 +69,9 @@ void CacheKnowledge::on_routed(RequestId request, WorkerId worker, const BlockKe
   expected_[request] = {.worker = worker,
                         .prompt = prompt,
                         .by_events = expected_tokens(by_events_[worker.value()], prompt_tokens, block_size_),
-                        .by_prediction = expected_tokens(by_prediction_[worker.value()], prompt_tokens, block_size_)};
+                        .by_prediction = expected_tokens(by_prediction_[worker.value()], prompt_tokens, block_size_),
+                        .events_run = workers_[worker.value()].events_run,
+                        .predicted_run = workers_[worker.value()].predicted_run};
   routed_.insert(worker, prompt, max_blocks, now);
 }
 
@@ -87,9 +89,11 @@ void CacheKnowledge::on_usage(RequestId request, std::uint64_t cached_tokens) {
   const Expected* const expected = expected_.find(request);
   if (expected == nullptr) return;
   Worker& worker = workers_[expected->worker.value()];
-  if (expected->by_events + expected->by_prediction > 0) ++worker.usage_reports;
-  worker.events.observe(expected->by_events, cached_tokens);
-  worker.predicted.observe(expected->by_prediction, cached_tokens);
+  const std::uint64_t by_events = expected->events_run == worker.events_run ? expected->by_events : 0;
+  const std::uint64_t by_prediction = expected->predicted_run == worker.predicted_run ? expected->by_prediction : 0;
+  if (by_events + by_prediction > 0) ++worker.usage_reports;
+  worker.events.observe(by_events, cached_tokens);
+  worker.predicted.observe(by_prediction, cached_tokens);
   const double share = worker.events.share();
   if (!worker.contradicted && share < kContradicted) {
     worker.contradicted = true;
@@ -118,13 +122,16 @@ void CacheKnowledge::reset_events(WorkerId id) {
   index_.clear(id);
   Worker& worker = workers_[id.value()];
   worker.events.restart();
+  ++worker.events_run;
   worker.contradicted = false;
 }
 
 void CacheKnowledge::on_restarted(WorkerId id) {
   routed_.clear(id);
   settling_.clear(id);
-  workers_[id.value()].predicted.restart();
+  Worker& worker = workers_[id.value()];
+  worker.predicted.restart();
+  ++worker.predicted_run;
 }
 
 CacheTrustReport CacheKnowledge::report(WorkerId id, bool events_exact) const {

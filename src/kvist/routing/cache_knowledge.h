@@ -73,10 +73,11 @@ class CacheKnowledge {
 
   /// Takes events in; how many were refused.
   std::size_t on_kv_events(WorkerId worker, std::span<const kv::KvEvent> events);
-  /// The event stream begins anew: what it told is void, and so is what was held against it.
+  /// The event stream begins anew: what it told is void, and so is what was held against it, now or by answers under
+  /// way.
   void reset_events(WorkerId worker);
-  /// The worker's cache is empty: the prompts that were routed to it are gone. (Its events tell of a restart
-  /// themselves, in their order.)
+  /// The worker's cache is empty: the prompts that were routed to it are gone, with what they let expect. (Its events
+  /// tell of a restart themselves, in their order.)
   void on_restarted(WorkerId worker);
 
   [[nodiscard]] CacheTrustReport report(WorkerId worker, bool events_exact) const;
@@ -93,12 +94,17 @@ class CacheKnowledge {
     std::uint64_t generated_tokens = 0;
     TimePoint generating_since;
     bool silent = false;
+    // Counted up when a source begins anew: what it let expect before says nothing about it.
+    std::uint32_t events_run = 0;
+    std::uint32_t predicted_run = 0;
   };
   struct Expected {
     WorkerId worker;
     BlockKeys prompt;
     std::uint64_t by_events = 0;  // tokens
     std::uint64_t by_prediction = 0;
+    std::uint32_t events_run = 0;
+    std::uint32_t predicted_run = 0;
   };
   [[nodiscard]] CacheTrust trust(const Worker& worker, bool events_exact) const;
 
