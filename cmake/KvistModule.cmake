@@ -1,15 +1,20 @@
-# kvist_module(NAME [DEPENDS module...] [LIBRARIES target...])
+# kvist_module(NAME [FOLDERS folder...] [DEPENDS module...] [LIBRARIES target...])
 #
 # Declares the folder src/kvist/NAME as a module: one static library `kvist_NAME` of all its *.cc files (a folder without any
 # becomes an interface library), and, where tests/NAME holds *_test.cc files, one test program `NAME_test`.
+#   FOLDERS    folders inside of it whose sources are the module's too
 #   DEPENDS    the modules it may include; tests/architecture checks every #include against this list and against the layers
 #   LIBRARIES  libraries from outside, private to the module
 function(kvist_module NAME)
-  cmake_parse_arguments(ARG "" "" "DEPENDS;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "FOLDERS;DEPENDS;LIBRARIES" ${ARGN})
   string(REPLACE "/" "_" id "${NAME}")
   set(target "kvist_${id}")
 
   file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/src/kvist/${NAME}/*.cc")
+  foreach(folder IN LISTS ARG_FOLDERS)
+    file(GLOB more CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/src/kvist/${NAME}/${folder}/*.cc")
+    list(APPEND sources ${more})
+  endforeach()
   set(dependencies "")
   foreach(dependency IN LISTS ARG_DEPENDS)
     string(REPLACE "/" "_" dependency_id "${dependency}")

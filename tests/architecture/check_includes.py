@@ -28,7 +28,9 @@ CONFINED = {
     r"CLI/": {"cli"},
     r"sqlite3\.h": {"results"},
     r"yaml-cpp/": {"base"},
-    r"simdjson": {"openai", "loadgen", "deploy", "report", "routing", "gateway", "workload", "planning"},
+    r"pcre2": {"text"},
+    r"utf8proc": {"text"},
+    r"simdjson": {"text", "openai", "loadgen", "deploy", "report", "routing", "gateway", "workload", "planning"},
 }
 # What the pure core must not touch: threads, sockets and clocks.
 IMPURE = r"<(thread|mutex|condition_variable|future|sys/socket\.h|netinet/.*|unistd\.h|poll\.h)>"
@@ -42,7 +44,7 @@ def declared_modules(cmake_text):
         words = call.group(1).split()
         name, rest, depends, section = words[0], words[1:], [], None
         for word in rest:
-            if word in ("DEPENDS", "LIBRARIES"):
+            if word in ("FOLDERS", "DEPENDS", "LIBRARIES"):
                 section = word
             elif section == "DEPENDS":
                 depends.append(word)
