@@ -1,0 +1,34 @@
+// BF16 and F16 numbers as bits.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+namespace kvist::engine::cpu {
+
+/// A BF16 number: the upper half of an F32.
+using Bf16 = std::uint16_t;
+
+[[nodiscard]] constexpr float float_of_bf16(Bf16 bits) {
+  return std::bit_cast<float>(std::uint32_t{bits} << 16);
+}
+
+/// The nearest BF16, of two equally near ones the even; a NaN stays one.
+[[nodiscard]] constexpr Bf16 bf16_of_float(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  if (value != value) return static_cast<Bf16>(bits >> 16 | 0x40U);
+  return static_cast<Bf16>((bits + 0x7fffU + (bits >> 16 & 1U)) >> 16);
+}
+
+/// Exact: every IEEE half is an F32.
+[[nodiscard]] constexpr float float_of_f16(std::uint16_t bits) {
+  const std::uint32_t sign = (bits & 0x8000U) << 16;
+  const std::uint32_t exponent = bits >> 10 & 0x1fU;
+  const std::uint32_t mantissa = bits & 0x3ffU;
+  if (exponent == 0x1f) return std::bit_cast<float>(sign | 0x7f800000U | mantissa << 13);
+  if (exponent != 0) return std::bit_cast<float>(sign | (exponent + 112) << 23 | mantissa << 13);
+  const float magnitude = static_cast<float>(mantissa) * 0x1p-24F;  // zero and the subnormal ones
+  return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(magnitude));
+}
+
+}  // namespace kvist::engine::cpu

@@ -1,0 +1,287 @@
+#include "kvist/engine/cpu/kernels/targets.h"
+//
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
+#include "kvist/engine/cpu/kernels/kernels.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kvist/engine/cpu/kernels/attention.cc"
+#include <hwy/foreach_target.h>
+//
+#include <hwy/contrib/math/math-inl.h>
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace kvist::engine::cpu::kernels::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using F32 = hn::ScalableTag<float>;
+using Words = hn::ScalableTag<std::uint32_t>;
+using Halves = hn::Rebind<std::uint16_t, Words>;
+using Vector = hn::Vec<F32>;
+
+constexpr std::size_t kLanes = hn::MaxLanes(F32());
+// The unit of work across a vector: 16 tokens of the scores, 16 numbers of the values.
+constexpr std::size_t kUnit = 16;
+constexpr std::size_t kVectors = kUnit / kLanes;
+static_assert(kUnit % kLanes == 0);
+// Rows of a tile: kTileRows x kVectors sums, kVectors loaded, one broadcast: 15 of 16 registers, 14 or 29 of 32.
+#if HWY_TARGET == HWY_AVX3
+constexpr std::size_t kTileRows = 12;
+#else
+constexpr std::size_t kTileRows = 6;
+#endif
+
+constexpr std::size_t kSpan = 64;  // tokens between two looks at the running maximum
+constexpr std::size_t kScoreStride = kAttentionScores;
+constexpr std::size_t kMaxSpanBlocks = 4;  // of 16 tokens in a span
+
+HWY_INLINE void load_unit(const Bf16* HWY_RESTRICT at, Vector* HWY_RESTRICT out) {
+#pragma GCC unroll 4
+  for (std::size_t v = 0; v < kVectors; ++v) {
+    const auto words = hn::PromoteTo(Words(), hn::LoadU(Halves(), at + v * kLanes));
+    out[v] = hn::BitCast(F32(), hn::ShiftLeft<16>(words));
+  }
+}
+
+/// scores[kRows][16 tokens] = queries x keys: queries packed as [head_dim][kRows], keys [head_dim] rows of
+/// `block_size`.
+template <std::size_t kRows>
+HWY_NOINLINE void score_tile(const float* HWY_RESTRICT queries, const Bf16* HWY_RESTRICT keys, std::size_t block_size,
+                             std::size_t head_dim, float* HWY_RESTRICT scores) {
+  Vector sums[kRows][kVectors];
+#pragma GCC unroll 16
+  for (std::size_t r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+    for (std::size_t v = 0; v < kVectors; ++v) sums[r][v] = hn::Zero(F32());
+  }
+  for (std::size_t d = 0; d < head_dim; ++d) {
+    Vector key[kVectors];
+    load_unit(keys, key);
+#pragma GCC unroll 16
+    for (std::size_t r = 0; r < kRows; ++r) {
+      const Vector query = hn::Set(F32(), queries[r]);
+#pragma GCC unroll 4
+      for (std::size_t v = 0; v < kVectors; ++v) sums[r][v] = hn::MulAdd(query, key[v], sums[r][v]);
+    }
+    queries += kRows;
+    keys += block_size;
+  }
+#pragma GCC unroll 16
+  for (std::size_t r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+    for (std::size_t v = 0; v < kVectors; ++v) hn::StoreU(sums[r][v], F32(), scores + r * kScoreStride + v * kLanes);
+  }
+}
+
+/// The values of a span's tokens: some blocks, each [block_size][head_dim].
+struct SpanValues {
+  const Bf16* blocks[kMaxSpanBlocks];
+  std::size_t block_size;
+  std::size_t tokens;
+};
+
+/// sums[kRows][16 numbers] = sums x shrink + weights x values, over the span's tokens.
+template <std::size_t kRows>
+HWY_NOINLINE void value_tile(const float* HWY_RESTRICT weights, const float* HWY_RESTRICT shrink,
+                             const SpanValues& values, std::size_t head_dim, std::size_t from,
+                             float* HWY_RESTRICT out) {
+  Vector sums[kRows][kVectors];
+#pragma GCC unroll 16
+  for (std::size_t r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+    for (std::size_t v = 0; v < kVectors; ++v) {
+      sums[r][v] = hn::Mul(hn::LoadU(F32(), out + r * head_dim + v * kLanes), hn::Set(F32(), shrink[r]));
+    }
+  }
+  for (std::size_t first = 0; first < values.tokens; first += values.block_size) {
+    const Bf16* HWY_RESTRICT row = values.blocks[first / values.block_size] + from;
+    const std::size_t end = values.tokens - first < values.block_size ? values.tokens : first + values.block_size;
+    for (std::size_t t = first; t < end; ++t) {
+      Vector value[kVectors];
+      load_unit(row, value);
+#pragma GCC unroll 16
+      for (std::size_t r = 0; r < kRows; ++r) {
+        const Vector weight = hn::Set(F32(), weights[r * kScoreStride + t]);
+#pragma GCC unroll 4
+        for (std::size_t v = 0; v < kVectors; ++v) sums[r][v] = hn::MulAdd(weight, value[v], sums[r][v]);
+      }
+      row += head_dim;
+    }
+  }
+#pragma GCC unroll 16
+  for (std::size_t r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+    for (std::size_t v = 0; v < kVectors; ++v) hn::StoreU(sums[r][v], F32(), out + r * head_dim + v * kLanes);
+  }
+}
+
+using ScoreCall = void (*)(const float*, const Bf16*, std::size_t, std::size_t, float*);
+using ValueCall = void (*)(const float*, const float*, const SpanValues&, std::size_t, std::size_t, float*);
+struct TileCalls {
+  ScoreCall score;
+  ValueCall value;
+};
+
+TileCalls calls_of(std::size_t rows) {
+  static constexpr TileCalls kCalls[kTileRows] = {
+      {&score_tile<1>, &value_tile<1>},   {&score_tile<2>, &value_tile<2>},   {&score_tile<3>, &value_tile<3>},
+      {&score_tile<4>, &value_tile<4>},   {&score_tile<5>, &value_tile<5>},   {&score_tile<6>, &value_tile<6>},
+#if HWY_TARGET == HWY_AVX3
+      {&score_tile<7>, &value_tile<7>},   {&score_tile<8>, &value_tile<8>},   {&score_tile<9>, &value_tile<9>},
+      {&score_tile<10>, &value_tile<10>}, {&score_tile<11>, &value_tile<11>}, {&score_tile<12>, &value_tile<12>},
+#endif
+  };
+  return kCalls[rows - 1];
+}
+
+/// Turns a row's scores into weights relative to the running maximum; returns what its sums so far shrink by. Scores
+/// from `valid` on are of tokens that the row does not see: their weights become zero.
+float soften(float* HWY_RESTRICT scores, std::size_t valid, std::size_t end, float& maximum, float& total) {
+  if (valid == 0) {
+    std::fill(scores, scores + end, 0.0F);
+    return 1.0F;
+  }
+  std::fill(scores + valid, scores + end, -std::numeric_limits<float>::infinity());
+  Vector highest = hn::Set(F32(), maximum);
+  for (std::size_t i = 0; i < end; i += kLanes) highest = hn::Max(highest, hn::LoadU(F32(), scores + i));
+  const float now = hn::GetLane(hn::MaxOfLanes(F32(), highest));
+  const Vector base = hn::Set(F32(), now);
+  Vector sum = hn::Zero(F32());
+  for (std::size_t i = 0; i < end; i += kLanes) {
+    const Vector weight = hn::Exp(F32(), hn::Sub(hn::LoadU(F32(), scores + i), base));
+    sum = hn::Add(sum, weight);
+    hn::StoreU(weight, F32(), scores + i);
+  }
+  const float shrink = hn::GetLane(hn::Exp(F32(), hn::Sub(hn::Set(F32(), maximum), base)));
+  total = total * shrink + hn::GetLane(hn::SumOfLanes(F32(), sum));
+  maximum = now;
+  return shrink;
+}
+
+/// One task's state, in its thread's scratch. Query vector i is row i / group, head i % group.
+class Attention {
+ public:
+  explicit Attention(const AttentionTask& task)
+      : task_(task),
+        vectors_(task.rows * task.group),
+        tiles_((vectors_ + kTileRows - 1) / kTileRows),
+        queries_(task.scratch),
+        sums_(queries_ + vectors_ * task.head_dim),
+        scores_(sums_ + vectors_ * task.head_dim),
+        maxima_(scores_ + vectors_ * kScoreStride),
+        totals_(maxima_ + vectors_),
+        shrink_(totals_ + vectors_) {}
+
+  void run() {
+    pack_queries();
+    std::fill(sums_, sums_ + vectors_ * task_.head_dim, 0.0F);
+    std::fill(maxima_, maxima_ + vectors_, -std::numeric_limits<float>::infinity());
+    std::fill(totals_, totals_ + vectors_, 0.0F);
+    const std::size_t tokens = task_.first_position + task_.rows;
+    const std::size_t span = std::max(kSpan, task_.block_size);
+    for (std::size_t first = 0; first < tokens; first += span) add_span(first, std::min(span, tokens - first));
+    write();
+  }
+
+ private:
+  [[nodiscard]] std::size_t tile_begin(std::size_t tile) const {
+    return tile * (vectors_ / tiles_) + std::min(tile, vectors_ % tiles_);
+  }
+  [[nodiscard]] const Bf16* block(std::size_t token) const {
+    return task_.cache + task_.blocks[token / task_.block_size].value() * task_.block_stride;
+  }
+
+  /// Scaled, tile by tile as [head_dim][rows of the tile].
+  void pack_queries() {
+    for (std::size_t tile = 0; tile < tiles_; ++tile) {
+      const std::size_t begin = tile_begin(tile);
+      const std::size_t rows = tile_begin(tile + 1) - begin;
+      float* const out = queries_ + begin * task_.head_dim;
+      for (std::size_t r = 0; r < rows; ++r) {
+        const float* const query =
+            task_.queries + (begin + r) / task_.group * task_.query_stride + (begin + r) % task_.group * task_.head_dim;
+        for (std::size_t d = 0; d < task_.head_dim; ++d) out[d * rows + r] = query[d] * task_.scale;
+      }
+    }
+  }
+
+  void add_span(std::size_t first, std::size_t tokens) {
+    for (std::size_t at = 0; at < tokens; at += kUnit) {
+      const Bf16* const keys = block(first + at) + (first + at) % task_.block_size;
+      for (std::size_t tile = 0; tile < tiles_; ++tile) {
+        const std::size_t begin = tile_begin(tile);
+        calls_of(tile_begin(tile + 1) - begin)
+            .score(queries_ + begin * task_.head_dim, keys, task_.block_size, task_.head_dim,
+                   scores_ + begin * kScoreStride + at);
+      }
+    }
+    const std::size_t end = (tokens + kUnit - 1) / kUnit * kUnit;
+    for (std::size_t i = 0; i < vectors_; ++i) {
+      const std::size_t seen = task_.first_position + i / task_.group + 1;
+      const std::size_t valid = seen > first ? std::min(seen - first, tokens) : 0;
+      shrink_[i] = soften(scores_ + i * kScoreStride, valid, end, maxima_[i], totals_[i]);
+    }
+    add_values(first, tokens);
+  }
+
+  void add_values(std::size_t first, std::size_t tokens) {
+    SpanValues values{};
+    values.block_size = task_.block_size;
+    values.tokens = tokens;
+    for (std::size_t at = 0; at < tokens; at += task_.block_size) {
+      values.blocks[at / task_.block_size] = block(first + at) + task_.head_dim * task_.block_size;
+    }
+    for (std::size_t tile = 0; tile < tiles_; ++tile) {
+      const std::size_t begin = tile_begin(tile);
+      const ValueCall call = calls_of(tile_begin(tile + 1) - begin).value;
+      for (std::size_t from = 0; from < task_.head_dim; from += kUnit) {
+        call(scores_ + begin * kScoreStride, shrink_ + begin, values, task_.head_dim, from,
+             sums_ + begin * task_.head_dim + from);
+      }
+    }
+  }
+
+  void write() {
+    for (std::size_t i = 0; i < vectors_; ++i) {
+      float* const out = task_.out + i / task_.group * task_.out_stride + i % task_.group * task_.head_dim;
+      for (std::size_t d = 0; d < task_.head_dim; ++d) out[d] = sums_[i * task_.head_dim + d] / totals_[i];
+    }
+  }
+
+  const AttentionTask& task_;
+  std::size_t vectors_;
+  std::size_t tiles_;
+  float* queries_;
+  float* sums_;
+  float* scores_;
+  float* maxima_;
+  float* totals_;
+  float* shrink_;
+};
+
+void attend_dispatched(const AttentionTask& task) {
+  Attention(task).run();
+}
+
+}  // namespace kvist::engine::cpu::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace kvist::engine::cpu::kernels {
+
+HWY_EXPORT(attend_dispatched);
+
+void attend(const AttentionTask& task) {
+  HWY_DYNAMIC_DISPATCH(attend_dispatched)(task);
+}
+
+std::size_t attention_scratch(std::size_t head_dim, std::size_t group) {
+  // Queries and sums, scores, maxima, totals and factors of each query vector.
+  return std::max(kAttentionRows, group) * (2 * head_dim + kAttentionScores + 3);
+}
+
+}  // namespace kvist::engine::cpu::kernels
+#endif
