@@ -1,0 +1,49 @@
+// Chat templates in Jinja, the language that published models ship them in.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "kvist/base/error.h"
+#include "kvist/text/jinja/marked_text.h"
+#include "kvist/text/jinja/meter.h"
+#include "kvist/text/jinja/value.h"
+
+namespace kvist::text::jinja {
+
+struct Program;
+
+/// A compiled template. Immutable; any thread may render it.
+///
+/// The language is the part of Jinja that chat templates use, as the transformers library sets it up (README.md lists
+/// it). A construct outside of it is refused when it is compiled. A rendering computes as Jinja does: text is in
+/// characters, undefined names are false and print nothing, lists and dictionaries cannot be changed.
+class Template {
+ public:
+  /// kInvalidArgument: "line 3, column 14: unknown filter 'foo'; ...".
+  [[nodiscard]] static Result<Template> compile(std::string_view source);
+
+  Template(Template&&) noexcept;
+  Template& operator=(Template&&) noexcept;
+  ~Template();
+
+  using Variables = std::vector<std::pair<std::string_view, Value>>;
+
+  /// The text, with the marks of the variables' texts. `meter` bounds it, with what the variables took. Without `now`
+  /// strftime_now() is not defined. kInvalidArgument: what the template itself raised, in its words, or what it could
+  /// not compute, with the line; kTooLarge: beyond the meter's limits. Requires valid UTF-8 in the variables.
+  [[nodiscard]] Result<MarkedText> render(Meter& meter, const Variables& variables,
+                                          std::optional<std::chrono::local_seconds> now = std::nullopt) const;
+
+ private:
+  explicit Template(std::unique_ptr<const Program> program);
+
+  std::unique_ptr<const Program> program_;
+};
+
+}  // namespace kvist::text::jinja
