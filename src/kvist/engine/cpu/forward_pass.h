@@ -1,0 +1,138 @@
+// One step of a model: tokens of many sequences in, logits out.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kvist/base/id.h"
+#include "kvist/engine/cpu/aligned_buffer.h"
+#include "kvist/engine/cpu/kv_cache.h"
+#include "kvist/engine/cpu/llama_model.h"
+#include "kvist/engine/cpu/thread_pool.h"
+#include "kvist/kv/block_pool.h"
+
+namespace kvist::engine::cpu {
+
+/// The part of one sequence in a batch: `rows` tokens that follow one another, at positions from first_position on. All
+/// tokens before them must have been computed into its blocks.
+struct SequenceRows {
+  std::uint32_t rows = 0;  ///< at least 1
+  std::uint32_t first_position = 0;
+  std::span<const kv::BlockId> blocks;  ///< from the sequence's first token on, with room for its last row
+};
+
+/// One ragged batch: prefill chunks, decodes and verifications together. Row i is tokens[i]; the rows of a sequence lie
+/// together, in the order of `sequences`. No two sequences of a batch write the same block.
+struct Batch {
+  std::span<const TokenId> tokens;
+  std::span<const SequenceRows> sequences;
+  std::span<const std::uint32_t> logit_rows;  ///< rows whose logits are wanted, ascending
+};
+
+/// Logits of the wanted rows, in their order.
+class Logits {
+ public:
+  Logits(float* numbers, std::size_t rows, std::size_t vocabulary, std::size_t stride)
+      : numbers_(numbers), rows_(rows), vocabulary_(vocabulary), stride_(stride) {}
+
+  [[nodiscard]] std::size_t rows() const { return rows_; }
+  /// One per token of the vocabulary; the caller may change them (penalties, bias).
+  [[nodiscard]] std::span<float> row(std::size_t i) const { return {numbers_ + i * stride_, vocabulary_}; }
+
+ private:
+  float* numbers_;
+  std::size_t rows_;
+  std::size_t vocabulary_;
+  std::size_t stride_;
+};
+
+/// Bounds of every step.
+struct ForwardLimits {
+  std::uint32_t rows = 512;       ///< tokens of a batch
+  std::uint32_t logit_rows = 64;  ///< rows with logits
+};
+
+/// Computes batches. Keeps the activations of a step: run() allocates nothing. One thread calls run() at a time.
+///
+/// Llama: x = embedding; per layer x += Wo attention(rope(Wq n), rope(Wk n), Wv n), n = norm(x), and
+/// x += Wdown (silu(Wgate n) * Wup n), n = norm(x); logits = Wout norm(x). Residual and sums are F32; keys and values
+/// are rounded to BF16 as they are stored, also those of the batch itself.
+///
+/// Invariant: a row's keys, values and logits depend on its own sequence's tokens alone, to the bit.
+class ForwardPass {
+ public:
+  /// All three must live as long as this.
+  ForwardPass(const LlamaModel& model, KvCache& cache, ThreadPool& pool, const ForwardLimits& limits);
+
+  /// What the activations take, in bytes.
+  [[nodiscard]] static std::uint64_t bytes_for(const LlamaConfig& config, const ForwardLimits& limits,
+                                               unsigned threads);
+
+  /// Writes the batch's keys and values into its blocks and returns the logits, good until the next call. Requires a
+  /// batch within the limits, tokens of the vocabulary, blocks of the cache.
+  [[nodiscard]] Logits run(const Batch& batch);
+
+ private:
+  struct Row {
+    std::uint32_t position = 0;
+    std::uint32_t offset = 0;  // in its block
+    kv::BlockId block;
+  };
+  /// Some rows of one sequence and one KV head.
+  struct AttentionUnit {
+    std::uint32_t first_row = 0;
+    std::uint32_t rows = 0;
+    std::uint32_t kv_head = 0;
+    const SequenceRows* sequence = nullptr;
+  };
+  /// Where each kind of activation lies: `width` numbers per row.
+  struct Area {
+    float* numbers = nullptr;
+    std::size_t stride = 0;
+    [[nodiscard]] float* row(std::size_t i) const { return numbers + i * stride; }
+  };
+  /// The sizes of all areas, from which memory and addresses follow.
+  struct Layout;
+
+  void place_rows(const Batch& batch);
+  void plan_attention(const Batch& batch);
+  void embed(const Batch& batch);
+  void add_and_normalize(const std::vector<float>& weight, bool add);
+  void multiply(const PackedMatrix& weights, const Area& x, std::size_t rows, const Area& y);
+  void store_and_turn(std::uint32_t layer);
+  void attend(std::uint32_t layer);
+  void gate_and_up(const PackedMatrix& weights);
+  void output(std::span<const std::uint32_t> logit_rows);
+
+  void multiply_panels(const PackedMatrix& weights, const Area& x, std::size_t rows, const Area& y, Range panels,
+                       unsigned thread);
+
+  const LlamaModel& model_;
+  const LlamaConfig& config_;
+  KvCache& cache_;
+  ThreadPool& pool_;
+  ForwardLimits limits_;
+  std::vector<double> frequencies_;
+
+  AlignedBuffer memory_;
+  Area residual_;
+  Area normal_;  // of the residual: what goes into a product
+  Area delta_;   // what a product adds to the residual
+  Area qkv_;
+  Area attention_;
+  Area gate_up_;
+  Area product_;  // of gate and up
+  Area angles_;
+  Area selected_;  // normalised rows with logits
+  Area logits_;
+  std::vector<float*> scratch_;  // per thread
+
+  std::size_t rows_ = 0;  // of the batch under way
+  std::vector<Row> placed_;
+  std::vector<AttentionUnit> units_;
+  std::vector<std::size_t> unit_ends_;  // per thread: one past its last unit
+};
+
+}  // namespace kvist::engine::cpu

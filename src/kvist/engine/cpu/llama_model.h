@@ -1,0 +1,62 @@
+// A Llama-architecture model's weights, ready to compute with.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "kvist/base/error.h"
+#include "kvist/base/id.h"
+#include "kvist/engine/cpu/checkpoint.h"
+#include "kvist/engine/cpu/llama_config.h"
+#include "kvist/engine/cpu/packed_matrix.h"
+#include "kvist/engine/cpu/thread_pool.h"
+
+namespace kvist::engine::cpu {
+
+/// One transformer layer. Norm weights are F32 and padded (kernels::padded).
+struct LlamaLayer {
+  std::vector<float> attention_norm;
+  PackedMatrix qkv;  ///< query, key and value heads side by side
+  PackedMatrix attention_out;
+  std::vector<float> mlp_norm;
+  PackedMatrix gate_up;  ///< panels of gate and up alternate
+  PackedMatrix down;
+};
+
+/// The type weights are packed in where the user names none: BF16 if the checkpoint's matrices are BF16, else F32,
+/// which holds F16 and F32 exactly. Errors: as Checkpoint::tensor() for the first layer.
+[[nodiscard]] Result<DataType> default_weight_type(const Checkpoint& checkpoint, const LlamaConfig& config);
+
+/// Immutable once loaded: any thread may compute with it. Move-only.
+class LlamaModel {
+ public:
+  /// Reads and packs every tensor. `type` is kF32 or kBf16. Errors: a tensor that is missing, has another shape than
+  /// the config says, or a type that is not supported; each names file and tensor.
+  [[nodiscard]] static Result<LlamaModel> load(const Checkpoint& checkpoint, const LlamaConfig& config, DataType type,
+                                               ThreadPool& pool);
+  /// What load() will take, in bytes, without reading anything.
+  [[nodiscard]] static std::uint64_t bytes_for(const LlamaConfig& config, DataType type);
+
+  [[nodiscard]] const LlamaConfig& config() const { return config_; }
+  [[nodiscard]] const std::vector<LlamaLayer>& layers() const { return layers_; }
+  [[nodiscard]] const std::vector<float>& final_norm() const { return final_norm_; }
+  [[nodiscard]] const PackedMatrix& output() const { return output_; }
+  /// Writes a token's embedding, hidden_size numbers. Requires token < vocabulary.
+  void embed(TokenId token, float* out) const;
+  /// Bytes of weights that one token's step reads: all but the embedding table.
+  [[nodiscard]] std::uint64_t bytes_per_step() const;
+
+ private:
+  LlamaModel() = default;
+
+  LlamaConfig config_;
+  std::vector<LlamaLayer> layers_;
+  std::vector<float> final_norm_;
+  PackedMatrix output_;
+  AlignedBuffer embeddings_;  // [vocabulary][hidden], where they are not tied
+  DataType type_ = DataType::kBf16;
+};
+
+}  // namespace kvist::engine::cpu

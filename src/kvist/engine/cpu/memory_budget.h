@@ -1,0 +1,50 @@
+// Where the memory of a CPU worker goes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "kvist/base/error.h"
+#include "kvist/engine/cpu/forward_pass.h"
+#include "kvist/engine/cpu/llama_config.h"
+#include "kvist/engine/cpu/safetensors.h"
+
+namespace kvist::engine::cpu {
+
+/// What is asked for.
+struct MemoryRequest {
+  std::uint64_t budget_bytes = 0;      ///< for weights, activations and KV blocks together
+  DataType weights = DataType::kBf16;  ///< kF32 or kBf16, as packed
+  std::uint32_t block_size = 16;       ///< tokens
+  ForwardLimits limits;                ///< of a step
+  unsigned threads = 1;
+  std::uint32_t max_sequence_tokens = 0;  ///< the longest sequence, which must fit alone; 0: as the model allows
+};
+
+/// How a budget is divided: weights and activations take what they need, KV blocks the rest.
+struct MemoryBudget {
+  std::uint64_t budget_bytes = 0;
+  std::uint64_t weight_bytes = 0;
+  std::uint64_t activation_bytes = 0;
+  std::uint64_t block_bytes = 0;  ///< of one KV block
+  std::uint32_t blocks = 0;
+  std::uint32_t block_size = 0;  ///< tokens
+  std::uint32_t max_sequence_tokens = 0;
+  DataType weights = DataType::kBf16;
+  ForwardLimits limits;
+
+  [[nodiscard]] std::uint64_t kv_bytes() const { return block_bytes * blocks; }
+  [[nodiscard]] std::uint64_t kv_tokens() const { return std::uint64_t{blocks} * block_size; }
+  /// Sequences of so many tokens that fit at once, each in blocks of its own.
+  [[nodiscard]] std::uint64_t sequences(std::uint64_t tokens_each) const;
+};
+
+/// Divides the budget, from the config alone: before a weight is read. Errors: kResourceExhausted where weights,
+/// activations and one sequence of the greatest length do not fit, with what each needs; kUnsupported for a block size
+/// that the kernels do not have.
+[[nodiscard]] Result<MemoryBudget> divide_memory(const LlamaConfig& config, const MemoryRequest& request);
+
+/// The table that a worker prints as it starts: one line per use, and how many sequences of which length fit.
+[[nodiscard]] std::string memory_table(const MemoryBudget& budget);
+
+}  // namespace kvist::engine::cpu

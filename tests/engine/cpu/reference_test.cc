@@ -1,0 +1,116 @@
+// Logits against an independent implementation: tests/golden/cpu_logits/reference.py, in float64 with PyTorch. Its
+// output is kept as golden files, so that a machine without PyTorch compares too.
+#include <gmock/gmock.h>
+#include <stdlib.h>
+
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <sstream>
+
+#include "engine/cpu/tiny_models.h"
+
+namespace kvist::engine::cpu {
+namespace {
+
+constexpr std::uint32_t kLength = 70;  // five blocks, two spans of attention
+constexpr std::array<std::uint32_t, 4> kRows{0, 15, 16, 69};
+const std::string kGolden = std::string(KVIST_SOURCE_DIR) + "/tests/golden/cpu_logits/";
+
+/// Of logits with a standard deviation of about 1. Arithmetic in F32 instead of F64 gives the first; a key or value may
+/// be rounded to the BF16 beside. Weights packed in fewer bits than the file's (8 of 24, or of 11) give the second.
+constexpr double kSameWeights = 2e-3;
+constexpr double kRoundedWeights = 5e-2;
+
+double bound_of(const TinyModel& model) {
+  return model.file != DataType::kBf16 && model.packed == DataType::kBf16 ? kRoundedWeights : kSameWeights;
+}
+
+std::vector<double> numbers_in(const std::string& text) {
+  std::istringstream in(text);
+  std::vector<double> out;
+  for (double x = 0; in >> x;) out.push_back(x);
+  return out;
+}
+
+std::string read_file(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+std::string output_of(const std::string& command) {
+  std::string out;
+  FILE* const pipe = ::popen(command.c_str(), "r");
+  if (pipe == nullptr) return out;
+  std::array<char, 4096> piece{};
+  for (std::size_t n = 0; (n = std::fread(piece.data(), 1, piece.size(), pipe)) > 0;) out.append(piece.data(), n);
+  ::pclose(pipe);
+  return out;
+}
+
+std::string reference_command(const std::string& folder) {
+  std::string command = "/usr/bin/python3 " + kGolden + "reference.py " + folder + " " + std::to_string(kLength);
+  for (const std::uint32_t row : kRows) command += " " + std::to_string(row);
+  return command;
+}
+
+struct Difference {
+  double largest = 0;
+  double root_mean_square = 0;
+  double deviation = 0;  // of the expected logits
+};
+
+/// Of the logits of kRows, which `expected` has one after another.
+Difference compare(const std::vector<std::vector<float>>& logits, const std::vector<double>& expected) {
+  Difference difference;
+  std::size_t i = 0;
+  for (const std::uint32_t row : kRows) {
+    for (const float logit : logits[row]) {
+      const double error = std::abs(double{logit} - expected[i]);
+      difference.largest = std::max(difference.largest, error);
+      difference.root_mean_square += error * error;
+      difference.deviation += expected[i] * expected[i];
+      ++i;
+    }
+  }
+  difference.root_mean_square = std::sqrt(difference.root_mean_square / static_cast<double>(i));
+  difference.deviation = std::sqrt(difference.deviation / static_cast<double>(i));
+  return difference;
+}
+
+class Reference : public testing::TestWithParam<TinyModel> {};
+INSTANTIATE_TEST_SUITE_P(, Reference, testing::ValuesIn(tiny_models()),
+                         [](const auto& model) { return model.param.name; });
+
+TEST_P(Reference, LogitsAreThoseOfTheIndependentImplementation) {
+  Computation computation(GetParam(), 2);
+  const std::string file = kGolden + GetParam().name + ".txt";
+  if (::getenv("KVIST_WRITE_GOLDEN") != nullptr)
+    std::ofstream(file) << output_of(reference_command(computation.folder()));
+  const std::vector<double> expected = numbers_in(read_file(file));
+  ASSERT_EQ(expected.size(), kRows.size() * 97) << file;
+  const auto table = Computation::blocks(3, 5);
+  const Difference difference = compare(computation.run(prompt(kLength), 0, kLength, table), expected);
+  RecordProperty("largest_difference", std::to_string(difference.largest));
+  std::printf("%s: largest difference %.2e, root mean square %.2e, of logits around %.2f\n", GetParam().name.c_str(),
+              difference.largest, difference.root_mean_square, difference.deviation);
+  EXPECT_LT(difference.largest, bound_of(GetParam()));
+  EXPECT_GT(difference.deviation, 0.5);
+}
+
+TEST_P(Reference, TheGoldenFilesAreTheReferencesOutput) {
+  if (output_of("/usr/bin/python3 -c 'import torch; print(1)' 2>/dev/null") != "1\n") {
+    GTEST_SKIP() << "python3-torch is not installed";
+  }
+  const ScratchFolder folder;
+  ASSERT_TRUE(write_model(GetParam().config(), GetParam().file, 5, folder.path()));
+  const std::vector<double> now = numbers_in(output_of(reference_command(folder.path())));
+  const std::vector<double> golden = numbers_in(read_file(kGolden + GetParam().name + ".txt"));
+  ASSERT_EQ(now.size(), golden.size());
+  for (std::size_t i = 0; i < now.size(); ++i) ASSERT_NEAR(now[i], golden[i], 1e-6 * (1 + std::abs(golden[i])));
+}
+
+}  // namespace
+}  // namespace kvist::engine::cpu
