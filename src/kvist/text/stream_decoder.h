@@ -1,6 +1,7 @@
 // Tokens to text while they stream, without ever splitting a character.
 #pragma once
 
+#include <span>
 #include <string>
 
 #include "kvist/base/id.h"
@@ -9,7 +10,8 @@
 namespace kvist::text {
 
 /// Decodes one answer token by token. Owned by one request; not thread-safe. Holds back the bytes of an unfinished
-/// UTF-8 character; bytes that can never become valid are replaced by U+FFFD.
+/// UTF-8 character; bytes that can never become valid are replaced by U+FFFD. All it gives, one after another, is the
+/// text of the whole.
 class StreamDecoder {
  public:
   explicit StreamDecoder(const Tokenizer& tokenizer) : tokenizer_(&tokenizer) {}
@@ -21,7 +23,11 @@ class StreamDecoder {
 
  private:
   const Tokenizer* tokenizer_;
-  std::string pending_;
+  bool begun_ = false;   // a token with text has come
+  std::string pending_;  // an unfinished character
 };
+
+/// The text of some tokens from their beginning, without special tokens.
+[[nodiscard]] std::string decode_text(const Tokenizer& tokenizer, std::span<const TokenId> tokens);
 
 }  // namespace kvist::text

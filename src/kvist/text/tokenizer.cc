@@ -1,5 +1,6 @@
 #include "kvist/text/tokenizer.h"
 
+#include <array>
 #include <utility>
 
 namespace kvist::text {
@@ -7,6 +8,14 @@ namespace {
 
 constexpr std::uint32_t kSpecialTokens = 4;
 static_assert(std::to_underlying(SpecialToken::kEndHeader) + 1 == kSpecialTokens);
+constexpr TokenId kEndTokens[] = {TokenId(256 + std::to_underlying(SpecialToken::kEndOfTurn))};
+
+constexpr std::array<char, 256> make_bytes() {
+  std::array<char, 256> bytes{};
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i);
+  return bytes;
+}
+constexpr std::array<char, 256> kBytes = make_bytes();
 
 }  // namespace
 
@@ -18,6 +27,20 @@ void ByteTokenizer::encode(std::string_view text, std::vector<TokenId>& out) con
 
 TokenId ByteTokenizer::special(SpecialToken token) const {
   return TokenId(kByteTokens + std::to_underlying(token));
+}
+
+std::span<const TokenId> ByteTokenizer::end_tokens() const {
+  return kEndTokens;
+}
+
+std::optional<TokenId> ByteTokenizer::token_id(std::string_view spelling) const {
+  if (spelling.size() != 1) return std::nullopt;
+  return TokenId(static_cast<unsigned char>(spelling.front()));
+}
+
+std::string_view ByteTokenizer::spelling(TokenId token) const {
+  if (token.value() >= kByteTokens) return {};
+  return {&kBytes[token.value()], 1};
 }
 
 bool ByteTokenizer::is_special(TokenId token) const {

@@ -1,0 +1,53 @@
+// Tokenizers as models bring them.
+#pragma once
+
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "kvist/base/error.h"
+#include "kvist/text/tokenizer.h"
+
+namespace kvist::text {
+
+struct HuggingFaceTokenizerOptions {
+  /// Tokens that end an answer, the usual one first: from the model's generation_config.json.
+  std::vector<TokenId> end_tokens;
+};
+
+/// A tokenizer read from a `tokenizer.json` of Hugging Face's tokenizers library: byte-pair encoding, over bytes
+/// (GPT-2, Llama 3, Qwen) or over characters with byte fallback (Llama 2, Mistral). Gives the tokens that library
+/// gives. Where the file asks for something this class does not do, loading fails and says what and where.
+///
+/// Immutable; any thread may use it. A thread keeps the words it saw last and working memory (1 MiB, and a few times
+/// the longest text it encoded), for one tokenizer at a time.
+class HuggingFaceTokenizer final : public Tokenizer {
+ public:
+  [[nodiscard]] static Result<std::unique_ptr<HuggingFaceTokenizer>> parse(
+      std::string_view json, const HuggingFaceTokenizerOptions& options = {});
+  ~HuggingFaceTokenizer() override;
+
+  void encode(std::string_view text, std::vector<TokenId>& out) const override;
+  void encode_prompt(const RenderedPrompt& prompt, std::vector<TokenId>& out) const override;
+  void encode_completion(const RenderedPrompt& prompt, std::vector<TokenId>& out) const override;
+  [[nodiscard]] TokenId special(SpecialToken token) const override;
+  [[nodiscard]] std::span<const TokenId> end_tokens() const override;
+  [[nodiscard]] bool is_special(TokenId token) const override;
+  void decode(TokenId token, std::string& out) const override;
+  bool decode_first(TokenId token, std::string& out) const override;
+  [[nodiscard]] std::optional<TokenId> token_id(std::string_view spelling) const override;
+  [[nodiscard]] std::string_view spelling(TokenId token) const override;
+  [[nodiscard]] std::uint32_t vocabulary_size() const override;
+
+ private:
+  struct Parts;
+  explicit HuggingFaceTokenizer(std::unique_ptr<const Parts> parts);
+
+  std::unique_ptr<const Parts> parts_;
+};
+
+/// Reads a tokenizer.json from a file.
+[[nodiscard]] Result<std::unique_ptr<Tokenizer>> load_tokenizer(const std::string& path,
+                                                                const HuggingFaceTokenizerOptions& options = {});
+
+}  // namespace kvist::text

@@ -1,0 +1,119 @@
+#include "kvist/text/tokenizer_json/encoder.h"
+
+#include <simdjson.h>
+
+#include <atomic>
+#include <utility>
+
+#include "kvist/base/utf8.h"
+#include "kvist/text/utf8_repair.h"
+
+namespace kvist::text::tokenizer_json {
+namespace {
+
+std::atomic<std::uint64_t> last_serial = 0;
+
+bool is_utf8(std::string_view text) {
+  return simdjson::validate_utf8(text.data(), text.size());
+}
+
+MarkedText repaired(const MarkedText& text) {
+  Rewriter out(text);
+  for (std::size_t at = 0; at < text.text.size();) {
+    const std::string_view rest = std::string_view(text.text).substr(at);
+    if (const std::size_t length = utf8_sequence_length(rest); length > 0) {
+      at += length;
+    } else {
+      out.copy_until(at);
+      at += broken_utf8_prefix(rest);
+      out.replace_until(at, kReplacementCharacter);
+    }
+  }
+  return out.finish();
+}
+
+}  // namespace
+
+/// One per thread, for the encoder that the thread used last.
+struct Encoder::Memory {
+  std::uint64_t serial = 0;
+  RegexMemory regex;
+  BpeMemory bpe;
+  Words words;
+};
+
+Encoder::Encoder(Normalizer normalizer, PreTokenizer pre_tokenizer, BpeModel model,
+                 const std::vector<AddedToken>& added)
+    : serial_(++last_serial),
+      normalizer_(std::move(normalizer)),
+      pre_tokenizer_(std::move(pre_tokenizer)),
+      model_(std::move(model)) {
+  RegexMemory regex;
+  for (const AddedToken& token : added) {
+    if (!token.normalized) {
+      raw_tokens_.add(token, token.content);
+      continue;
+    }
+    MarkedText pattern{token.content, {}};
+    normalizer_.apply(pattern, regex);
+    normalized_tokens_.add(token, pattern.text);
+  }
+}
+
+Encoder::Memory& Encoder::memory() const {
+  thread_local Memory memory;
+  if (memory.serial != serial_) {
+    memory.serial = serial_;
+    memory.bpe.cache.clear();
+  }
+  return memory;
+}
+
+void Encoder::encode_normalized(std::string_view text, bool begins_document, Memory& memory,
+                                std::vector<TokenId>& out) const {
+  Words& words = memory.words;
+  words.text = text;
+  words.begins_document = begins_document;
+  pre_tokenizer_.apply(words, memory.regex);
+  for (const Words::Word& word : words.words) {
+    model_.encode(words.text.substr(word.begin, word.end - word.begin), out, memory.bpe);
+  }
+}
+
+void Encoder::encode_plain(std::string_view text, std::vector<TokenId>& out) const {
+  Memory& memory = this->memory();
+  if (normalizer_.empty() && is_utf8(text)) return encode_normalized(text, true, memory, out);
+  MarkedText normalized{std::string(text), {}};
+  if (!is_utf8(text)) normalized = repaired(normalized);
+  normalizer_.apply(normalized, memory.regex);
+  encode_normalized(normalized.text, true, memory, out);
+}
+
+void Encoder::encode_marked(std::string_view text, const std::vector<Range>& marks, std::vector<TokenId>& out) const {
+  Memory& memory = this->memory();
+  MarkedText whole{std::string(text), marks};
+  if (!is_utf8(text)) whole = repaired(whole);
+  std::vector<AddedTokenFinder::Part> parts;
+  std::vector<AddedTokenFinder::Part> normalized_parts;
+  raw_tokens_.cut(whole, parts);
+  for (const AddedTokenFinder::Part& part : parts) {
+    if (part.token) {
+      out.push_back(*part.token);
+      continue;
+    }
+    MarkedText section{whole.text.substr(part.begin, part.end - part.begin), {}};
+    if (!normalized_tokens_.empty()) section.marks = marks_within(whole.marks, part.begin, part.end);
+    normalizer_.apply(section, memory.regex);
+    normalized_tokens_.cut(section, normalized_parts);
+    for (const AddedTokenFinder::Part& inner : normalized_parts) {
+      if (inner.token) {
+        out.push_back(*inner.token);
+      } else {
+        encode_normalized(std::string_view(section.text).substr(inner.begin, inner.end - inner.begin),
+                          part.begin == 0 && inner.begin == 0, memory, out);
+      }
+    }
+  }
+}
+
+}  // namespace kvist::text::tokenizer_json

@@ -1,0 +1,15 @@
+// Bounds on what a tokenizer.json may claim: far above every published one, low enough for memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace kvist::text::tokenizer_json {
+
+inline constexpr std::size_t kMostFileBytes = std::size_t{128} << 20U;  // the largest known has 33 MiB
+inline constexpr std::uint32_t kMostTokens = 1U << 22U;                 // the largest known has 262,145
+inline constexpr std::size_t kMostMerges = std::size_t{1} << 23U;       // the largest known has 580,604
+inline constexpr std::size_t kMostTokenBytes = 4'096;
+inline constexpr std::size_t kMostAddedTokens = std::size_t{1} << 17U;
+
+}  // namespace kvist::text::tokenizer_json

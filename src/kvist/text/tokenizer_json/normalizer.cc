@@ -1,0 +1,185 @@
+#include "kvist/text/tokenizer_json/normalizer.h"
+
+#include <fmt/format.h>
+#include <utf8proc.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <utility>
+
+#include "kvist/base/check.h"
+#include "kvist/text/tokenizer_json/json_value.h"
+#include "kvist/text/tokenizer_json/steps.h"
+#include "kvist/text/tokenizer_json/unicode.h"
+
+namespace kvist::text::tokenizer_json {
+namespace {
+
+// Below U+0300 nothing composes with what is before it, and all characters are in normal form C already: a text is
+// normalized in parts that begin with such a character, and most parts need no work. utf8proc needs the memory of a
+// part several times over, so this bounds it too, but for texts of nothing else.
+constexpr std::uint32_t kFirstCombining = 0x300;
+
+bool begins_part(std::string_view text, std::size_t at) {
+  return code_point_at(text, at).value < kFirstCombining;
+}
+
+std::string normal_form(std::string_view part, NormalForm form) {
+  constexpr std::array<int, 4> kOptions = {UTF8PROC_STABLE | UTF8PROC_COMPOSE, UTF8PROC_STABLE | UTF8PROC_DECOMPOSE,
+                                           UTF8PROC_STABLE | UTF8PROC_COMPOSE | UTF8PROC_COMPAT,
+                                           UTF8PROC_STABLE | UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT};
+  utf8proc_uint8_t* mapped = nullptr;
+  const utf8proc_ssize_t length =
+      utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(part.data()), static_cast<utf8proc_ssize_t>(part.size()),
+                   &mapped, static_cast<utf8proc_option_t>(kOptions[static_cast<std::size_t>(form)]));
+  KVIST_CHECK(length >= 0, fmt::format("utf8proc: {}", utf8proc_errmsg(length)));
+  const std::unique_ptr<utf8proc_uint8_t, decltype(&std::free)> owner(mapped, &std::free);
+  return {reinterpret_cast<const char*>(mapped), static_cast<std::size_t>(length)};
+}
+
+class Applier {
+ public:
+  Applier(MarkedText& text, RegexMemory& memory) : text_(text), memory_(memory) {}
+
+  void operator()(const PrependStep& step) {
+    if (text_.text.empty()) return;
+    Rewriter out(text_);
+    out.replace_until(0, step.text);
+    text_ = out.finish();
+  }
+
+  void operator()(const ReplaceStep& step) {
+    Rewriter out(text_);
+    std::size_t from = 0;
+    for (Regex::Match match; from <= text_.text.size() && find(step, from, match);) {
+      if (match.end > match.begin) {
+        out.copy_until(match.begin);
+        out.replace_until(match.end, step.content);
+      }
+      from = std::max(match.end, match.begin + 1);
+    }
+    text_ = out.finish();
+  }
+
+  void operator()(const NormalFormStep& step) {
+    const std::string& text = text_.text;
+    // In normal forms C and D, and KC and KD, ASCII is unchanged; above it only form C leaves Latin alone.
+    const std::uint32_t first_changed = step.form == NormalForm::kNfc ? kFirstCombining : 0x80;
+    Rewriter out(text_);
+    for (std::size_t begin = 0; begin < text.size();) {
+      bool unchanged = code_point_at(text, begin).value < first_changed;
+      std::size_t end = begin + code_point_at(text, begin).bytes;
+      for (; end < text.size() && !begins_part(text, end); end += code_point_at(text, end).bytes) unchanged = false;
+      if (!unchanged) {
+        const std::string_view part = std::string_view(text).substr(begin, end - begin);
+        if (const std::string mapped = normal_form(part, step.form); mapped != part) {
+          out.copy_until(begin);
+          out.replace_until(end, mapped);
+        }
+      }
+      begin = end;
+    }
+    text_ = out.finish();
+  }
+
+  void operator()(const LowercaseStep& /*step*/) {
+    constexpr std::uint32_t kCapitalIWithDot = 0x130;  // the only character whose lower case is two
+    const std::string& text = text_.text;
+    Rewriter out(text_);
+    for (std::size_t at = 0; at < text.size();) {
+      const CodePoint c = code_point_at(text, at);
+      const auto lower = static_cast<std::uint32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c.value)));
+      if (lower != c.value || c.value == kCapitalIWithDot) {
+        std::string mapped;
+        if (c.value == kCapitalIWithDot) {
+          mapped = "i\xCC\x87";
+        } else {
+          append_code_point(lower, mapped);
+        }
+        out.copy_until(at);
+        out.replace_until(at + c.bytes, mapped);
+      }
+      at += c.bytes;
+    }
+    text_ = out.finish();
+  }
+
+  void operator()(const StripStep& step) {
+    const std::string& text = text_.text;
+    std::size_t begin = 0;
+    while (step.left && begin < text.size() && is_white_space(code_point_at(text, begin).value)) {
+      begin += code_point_at(text, begin).bytes;
+    }
+    std::size_t end = text.size();
+    while (step.right && end > begin) {
+      const std::size_t last = character_before(text, end);
+      if (!is_white_space(code_point_at(text, last).value)) break;
+      end = last;
+    }
+    Rewriter out(text_);
+    out.replace_until(begin, "");
+    out.copy_until(end);
+    out.replace_until(text.size(), "");
+    text_ = out.finish();
+  }
+
+ private:
+  bool find(const ReplaceStep& step, std::size_t from, Regex::Match& match) {
+    if (const auto* regex = std::get_if<Regex>(&step.pattern)) {
+      return regex->find(text_.text, from, memory_, match) == Regex::Outcome::kFound;
+    }
+    const std::string& literal = std::get<std::string>(step.pattern);
+    match.begin = text_.text.find(literal, from);
+    match.end = match.begin + literal.size();
+    return match.begin != std::string::npos;
+  }
+
+  MarkedText& text_;
+  RegexMemory& memory_;
+};
+
+Result<NormalizerStep> read_step(std::string_view type, JsonObject& step, const JsonValue& at) {
+  if (type == "NFC") return NormalFormStep{NormalForm::kNfc};
+  if (type == "NFD") return NormalFormStep{NormalForm::kNfd};
+  if (type == "NFKC") return NormalFormStep{NormalForm::kNfkc};
+  if (type == "NFKD") return NormalFormStep{NormalForm::kNfkd};
+  if (type == "Lowercase") return LowercaseStep{};
+  if (type == "Prepend") {
+    KVIST_TRY(const JsonValue text, step.require("prepend"));
+    KVIST_TRY(const std::string_view prepend, text.string());
+    return PrependStep{std::string(prepend)};
+  }
+  if (type == "Replace") {
+    KVIST_TRY(const JsonValue pattern_at, step.require("pattern"));
+    KVIST_TRY(auto pattern, read_pattern(pattern_at));
+    KVIST_TRY(const JsonValue content_at, step.require("content"));
+    KVIST_TRY(const std::string_view content, content_at.string());
+    return ReplaceStep{std::move(pattern), std::string(content)};
+  }
+  if (type == "Strip") {
+    KVIST_TRY(const bool left, step.boolean_or("strip_left", true));
+    KVIST_TRY(const bool right, step.boolean_or("strip_right", true));
+    return StripStep{left, right};
+  }
+  return at.unsupported(fmt::format("normalizers of type {} are not supported", in_quotes(type)));
+}
+
+}  // namespace
+
+Result<Normalizer> Normalizer::read(const JsonValue& value) {
+  Normalizer normalizer;
+  KVIST_TRY_VOID(for_each_step(value, "normalizers",
+                               [&](std::string_view type, JsonObject& step, const JsonValue& at) -> Result<void> {
+                                 KVIST_TRY(auto read, read_step(type, step, at));
+                                 normalizer.steps_.push_back(std::move(read));
+                                 return {};
+                               }));
+  return normalizer;
+}
+
+void Normalizer::apply(MarkedText& text, RegexMemory& memory) const {
+  for (const NormalizerStep& step : steps_) std::visit(Applier(text, memory), step);
+}
+
+}  // namespace kvist::text::tokenizer_json

@@ -1,0 +1,51 @@
+// What a tokenizer does to text before it looks for tokens.
+#pragma once
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "kvist/base/error.h"
+#include "kvist/text/tokenizer_json/marked_text.h"
+#include "kvist/text/tokenizer_json/regex.h"
+
+namespace kvist::text::tokenizer_json {
+
+class JsonValue;
+
+/// Unicode normal forms (Unicode standard annex 15).
+enum class NormalForm : std::uint8_t { kNfc, kNfd, kNfkc, kNfkd };
+
+struct PrependStep {
+  std::string text;
+};
+struct ReplaceStep {
+  std::variant<std::string, Regex> pattern;
+  std::string content;
+};
+struct NormalFormStep {
+  NormalForm form = NormalForm::kNfc;
+};
+struct LowercaseStep {};
+struct StripStep {
+  bool left = false;
+  bool right = false;
+};
+using NormalizerStep = std::variant<PrependStep, ReplaceStep, NormalFormStep, LowercaseStep, StripStep>;
+
+/// The normalizer of a tokenizer.json: a sequence of steps, each over the whole section. Immutable.
+class Normalizer {
+ public:
+  Normalizer() = default;
+  /// Reads the "normalizer" member.
+  [[nodiscard]] static Result<Normalizer> read(const JsonValue& value);
+
+  [[nodiscard]] bool empty() const { return steps_.empty(); }
+  /// The normalized text. Requires valid UTF-8.
+  void apply(MarkedText& text, RegexMemory& memory) const;
+
+ private:
+  std::vector<NormalizerStep> steps_;
+};
+
+}  // namespace kvist::text::tokenizer_json

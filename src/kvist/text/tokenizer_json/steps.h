@@ -1,0 +1,26 @@
+// What normalizers, pre-tokenizers, post-processors and decoders have in common in tokenizer.json. Private to the
+// module.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "kvist/base/error.h"
+#include "kvist/text/tokenizer_json/json_value.h"
+#include "kvist/text/tokenizer_json/regex.h"
+
+namespace kvist::text::tokenizer_json {
+
+/// Reads one step; what it did not ask for is refused after it.
+using ReadStep = std::function<Result<void>(std::string_view type, JsonObject& step, const JsonValue& at)>;
+
+/// Calls read() for a step, or for the steps of a "Sequence" in their order, whose list has the name `list`. Sequences
+/// may hold sequences, a few deep.
+[[nodiscard]] Result<void> for_each_step(const JsonValue& value, std::string_view list, const ReadStep& read);
+
+/// {"String": "..."} or {"Regex": "..."}: a literal or an expression, neither of them empty.
+[[nodiscard]] Result<std::variant<std::string, Regex>> read_pattern(const JsonValue& value);
+
+}  // namespace kvist::text::tokenizer_json

