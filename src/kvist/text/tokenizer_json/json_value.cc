@@ -51,11 +51,11 @@ std::string in_quotes(std::string_view text) {
 }
 
 std::unexpected<Error> JsonValue::corrupt(std::string_view what) const {
-  return fail(ErrorCode::kCorrupt, fmt::format("{}: {}", path_, what));
+  return fail(ErrorCode::kCorrupt, path_.empty() ? std::string(what) : fmt::format("{}: {}", path_, what));
 }
 
 std::unexpected<Error> JsonValue::unsupported(std::string_view what) const {
-  return fail(ErrorCode::kUnsupported, fmt::format("{}: {}", path_, what));
+  return fail(ErrorCode::kUnsupported, path_.empty() ? std::string(what) : fmt::format("{}: {}", path_, what));
 }
 
 Result<std::string_view> JsonValue::string() const {

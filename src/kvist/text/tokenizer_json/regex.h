@@ -34,8 +34,9 @@ class Regex {
     std::size_t end = 0;
   };
 
-  /// Refuses, besides what is wrong or not supported, an expression whose search over some hostile texts of a few KiB
-  /// takes more steps than a bound: such an expression would let a user stop a server.
+  /// Refuses, besides what is wrong or not supported, an expression whose search through some hostile texts of a few
+  /// KiB takes more steps than a bound per byte (catastrophic or quadratic backtracking): it would let a user stop a
+  /// server.
   [[nodiscard]] static Result<Regex> compile(std::string_view pattern);
 
   /// The first match at or after `from`. kLimit: the search took more steps than a bound.
