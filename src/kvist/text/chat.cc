@@ -18,8 +18,8 @@ void append_header(std::string_view role, const Tokenizer& tokenizer, std::vecto
 
 }  // namespace
 
-std::vector<TokenId> SimpleChatTemplate::render(const std::vector<ChatMessage>& messages,
-                                                const Tokenizer& tokenizer) const {
+std::vector<TokenId> SimpleChatTemplate::render(std::span<const ChatMessage> messages, const Tokenizer& tokenizer,
+                                                bool add_generation_prompt) const {
   // No text has more tokens than bytes, so this is all the memory the prompt will need.
   std::size_t most_tokens = kTokensPerMessage + kAssistant.size();
   for (const ChatMessage& message : messages) {
@@ -33,7 +33,7 @@ std::vector<TokenId> SimpleChatTemplate::render(const std::vector<ChatMessage>& 
     tokenizer.encode(message.content, prompt);
     prompt.push_back(tokenizer.special(SpecialToken::kEndOfTurn));
   }
-  append_header(kAssistant, tokenizer, prompt);
+  if (add_generation_prompt) append_header(kAssistant, tokenizer, prompt);
   return prompt;
 }
 

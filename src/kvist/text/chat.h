@@ -1,17 +1,41 @@
 // Chat messages and the template that makes one prompt of them.
 #pragma once
 
+#include <chrono>
+#include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "kvist/base/error.h"
 #include "kvist/base/id.h"
 #include "kvist/text/tokenizer.h"
 
 namespace kvist::text {
 
+/// A call of a tool that an assistant's message holds.
+struct ToolCall {
+  std::string id;
+  std::string name;
+  std::string arguments;  ///< JSON, as the model wrote it
+};
+
 struct ChatMessage {
   std::string role;  ///< "system", "user", "assistant", "tool"
   std::string content;
+  std::vector<ToolCall> tool_calls = {};
+  std::string tool_call_id = {};  ///< of the call that a tool's message answers; empty: none
+  std::string name = {};          ///< of the participant or tool; empty: none
+};
+
+/// What a prompt is made of.
+struct ChatInput {
+  std::span<const ChatMessage> messages;
+  std::string_view tools = {};               ///< JSON array of tools that may be called; empty: none
+  std::string_view template_arguments = {};  ///< JSON object of further variables of the template; empty: none
+  bool add_generation_prompt = true;         ///< ends with the header of the assistant's answer
+  std::optional<std::chrono::local_seconds> now = std::nullopt;  ///< for templates that write the date
 };
 
 /// A chat template. Immutable; any thread may use it. It places special tokens itself and encodes what users wrote as
@@ -19,19 +43,25 @@ struct ChatMessage {
 class ChatTemplate {
  public:
   virtual ~ChatTemplate() = default;
-  /// The prompt tokens of a conversation, ending with the header of the assistant's answer. For messages m, the prompt
-  /// of m is a prefix of the prompt of m followed by the answer and more messages, given that the answer ends with
-  /// kEndOfTurn.
-  [[nodiscard]] virtual std::vector<TokenId> render(const std::vector<ChatMessage>& messages,
-                                                    const Tokenizer& tokenizer) const = 0;
+  /// The prompt tokens of a conversation. An error says why the template does not take it.
+  [[nodiscard]] virtual Result<std::vector<TokenId>> tokens(const ChatInput& input,
+                                                            const Tokenizer& tokenizer) const = 0;
 };
 
 /// begin_of_text, then per message: begin_header role end_header content end_of_turn; at the end the assistant's
-/// header.
+/// header. Takes every conversation; tools are not written. For messages m, the prompt of m is a prefix of the prompt
+/// of m followed by the answer and more messages, given that the answer ends with kEndOfTurn.
 class SimpleChatTemplate final : public ChatTemplate {
  public:
-  [[nodiscard]] std::vector<TokenId> render(const std::vector<ChatMessage>& messages,
-                                            const Tokenizer& tokenizer) const override;
+  [[nodiscard]] std::vector<TokenId> render(std::span<const ChatMessage> messages, const Tokenizer& tokenizer,
+                                            bool add_generation_prompt = true) const;
+  [[nodiscard]] std::vector<TokenId> render(std::initializer_list<ChatMessage> messages,
+                                            const Tokenizer& tokenizer) const {
+    return render(std::span(messages.begin(), messages.size()), tokenizer);
+  }
+  [[nodiscard]] Result<std::vector<TokenId>> tokens(const ChatInput& input, const Tokenizer& tokenizer) const override {
+    return render(input.messages, tokenizer, input.add_generation_prompt);
+  }
 };
 
 }  // namespace kvist::text

@@ -51,8 +51,17 @@ HuggingFaceTokenizer::HuggingFaceTokenizer(std::unique_ptr<const Parts> parts) :
 HuggingFaceTokenizer::~HuggingFaceTokenizer() = default;
 
 Result<std::unique_ptr<HuggingFaceTokenizer>> HuggingFaceTokenizer::parse(std::string_view json,
-                                                                          const HuggingFaceTokenizerOptions& options) {
+                                                                          const HuggingFaceTokenizerOptions& given) {
   KVIST_TRY(Document document, Document::read(json));
+  HuggingFaceTokenizerOptions options = given;
+  if (!options.end_token.empty()) {
+    const std::optional<TokenId> id = document.spellings.find(options.end_token);
+    if (!id)
+      return fail(ErrorCode::kInvalidArgument,
+                  fmt::format("the end token \"{}\" is not in the vocabulary", options.end_token));
+    std::erase(options.end_tokens, *id);
+    options.end_tokens.insert(options.end_tokens.begin(), *id);
+  }
   for (const TokenId token : options.end_tokens) {
     if (document.spellings.contains(token)) continue;
     return fail(ErrorCode::kInvalidArgument, fmt::format("end token {} is not in the vocabulary", token.value()));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -12,7 +13,9 @@ namespace kvist::text {
 
 struct HuggingFaceTokenizerOptions {
   /// Tokens that end an answer, the usual one first: from the model's generation_config.json.
-  std::vector<TokenId> end_tokens;
+  std::vector<TokenId> end_tokens = {};
+  /// One more by its spelling, which is the usual one; empty: none.
+  std::string end_token = {};
 };
 
 /// A tokenizer read from a `tokenizer.json` of Hugging Face's tokenizers library: byte-pair encoding, over bytes

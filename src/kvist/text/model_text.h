@@ -1,0 +1,29 @@
+// The text side of a model's directory.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "kvist/base/error.h"
+#include "kvist/text/jinja_chat_template.h"
+#include "kvist/text/tokenizer.h"
+
+namespace kvist::text {
+
+/// Tokenizer and chat template of a model, read from a directory as Hugging Face lays it out:
+///   tokenizer.json          the vocabulary
+///   tokenizer_config.json   the special tokens' texts, the chat template (one, or named ones: "default", "tool_use")
+///   chat_template.jinja     the chat template; it goes before the one in tokenizer_config.json. May be missing
+///   generation_config.json, config.json   the tokens that end an answer; the first of the two that says so. May be
+///                           missing: then eos_token of tokenizer_config.json alone ends it
+/// Immutable; any thread may use it.
+struct ModelText {
+  std::unique_ptr<const Tokenizer> tokenizer;      ///< its end_tokens() are the model's
+  std::optional<JinjaChatTemplate> chat_template;  ///< none: a model for completions only
+
+  /// Errors begin with the file's path and name the field, or the template's line and column.
+  [[nodiscard]] static Result<ModelText> load(const std::string& directory);
+};
+
+}  // namespace kvist::text

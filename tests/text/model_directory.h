@@ -1,0 +1,54 @@
+// Small model directories for tests.
+#pragma once
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "text/small_tokenizer.h"
+
+namespace kvist::text {
+
+/// A directory of its own, removed at the end.
+class ModelDirectory {
+ public:
+  ModelDirectory() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "kvist-model-XXXXXX").string();
+    path_ = mkdtemp(pattern.data());
+  }
+  ~ModelDirectory() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  ModelDirectory(const ModelDirectory&) = delete;
+  ModelDirectory& operator=(const ModelDirectory&) = delete;
+
+  [[nodiscard]] const std::string& path() const { return path_; }
+  void write(const std::string& name, const std::string& text) const {
+    std::ofstream(path_ + "/" + name, std::ios::binary) << text;
+  }
+
+  /// A model that speaks ChatML over bytes, with merges for a few common pairs.
+  void write_chatml() const {
+    SmallTokenizer small = SmallTokenizer::bytes();
+    small.merge("t", "h").merge("th", "e").merge(" ", "the").merge("i", "n").merge("e", "r").merge("a", "n");
+    small.merge("o", "u")
+        .merge(" ", "a")
+        .merge("an", "d")
+        .merge("\n", "\n")
+        .merge(" ", " ")
+        .merge("u", "s")
+        .merge("us", "er");
+    small.added = {{"<|im_start|>"}, {"<|im_end|>"}};
+    write("tokenizer.json", small.json());
+    write("tokenizer_config.json", R"({"eos_token": "<|im_end|>", "chat_template": ")"
+                                   R"({% for m in messages %}{{ '<|im_start|>' + m.role + '\\n' + m.content|trim + )"
+                                   R"('<|im_end|>' + '\\n' }}{% endfor %}{% if add_generation_prompt %})"
+                                   R"({{ '<|im_start|>assistant\\n' }}{% endif %}"})");
+  }
+
+ private:
+  std::string path_;
+};
+
+}  // namespace kvist::text

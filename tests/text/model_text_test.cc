@@ -1,0 +1,92 @@
+#include "kvist/text/model_text.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "text/model_directory.h"
+
+namespace kvist::text {
+namespace {
+
+class ModelTextTest : public ::testing::Test {
+ protected:
+  ModelTextTest() {
+    SmallTokenizer small = SmallTokenizer::bytes();
+    small.added = {{"<s>"}, {"</s>"}, {"<eot>"}};  // 256, 257, 258
+    directory_.write("tokenizer.json", small.json());
+  }
+
+  void config(const std::string& json) const { directory_.write("tokenizer_config.json", json); }
+
+  // What a message "hi" becomes, or the error without the directory's name.
+  [[nodiscard]] std::string load() const {
+    const Result<ModelText> model = ModelText::load(directory_.path());
+    if (!model) return "error: " + model.error().message.substr(directory_.path().size() + 1);
+    if (!model->chat_template) return "no template";
+    const std::vector<ChatMessage> messages = {{"user", "hi"}};
+    const Result<RenderedPrompt> prompt = model->chat_template->render({.messages = messages});
+    return prompt ? prompt->text : prompt.error().message;
+  }
+
+  [[nodiscard]] std::vector<std::uint32_t> ends() const {
+    const Result<ModelText> model = ModelText::load(directory_.path());
+    EXPECT_TRUE(model.has_value()) << model.error().message;
+    std::vector<std::uint32_t> ids;
+    if (model)
+      for (const TokenId token : model->tokenizer->end_tokens()) ids.push_back(token.value());
+    return ids;
+  }
+
+  ModelDirectory directory_;
+};
+
+TEST_F(ModelTextTest, ReadsSpecialTokensAndTemplate) {
+  config(R"({"bos_token": "<s>", "eos_token": {"content": "</s>", "lstrip": false}, "pad_token": null,
+             "chat_template": "{{ bos_token }}{{ messages[0].content }}{{ eos_token }}{{ pad_token is defined }}"})");
+  EXPECT_EQ(load(), "<s>hi</s>False");
+  EXPECT_EQ(ends(), (std::vector<std::uint32_t>{257}));
+}
+
+TEST_F(ModelTextTest, ChoosesAmongNamedTemplatesAndItsFile) {
+  config(R"({"chat_template": [{"name": "tool_use", "template": "t"}, {"name": "default", "template": "d"}]})");
+  EXPECT_EQ(load(), "d");
+  directory_.write("chat_template.jinja", "file\n");
+  EXPECT_EQ(load(), "file");
+  const Result<ModelText> model = ModelText::load(directory_.path());
+  ASSERT_TRUE(model.has_value());
+}
+
+TEST_F(ModelTextTest, GathersEndTokens) {
+  config(R"({"eos_token": "</s>"})");
+  EXPECT_EQ(load(), "no template");
+  directory_.write("config.json", R"({"eos_token_id": 256})");
+  EXPECT_EQ(ends(), (std::vector<std::uint32_t>{257, 256}));
+  directory_.write("generation_config.json", R"({"eos_token_id": [258, 257]})");
+  EXPECT_EQ(ends(), (std::vector<std::uint32_t>{257, 258}));
+}
+
+TEST_F(ModelTextTest, SaysWhatIsWrongAndWhere) {
+  EXPECT_EQ(load(), "error: tokenizer_config.json: cannot be opened");
+  config("{");
+  EXPECT_TRUE(load().starts_with("error: tokenizer_config.json: not JSON"));
+  config(R"({"chat_template": "a\n{{ x|nope }}"})");
+  EXPECT_TRUE(load().starts_with("error: tokenizer_config.json.chat_template: line 2, column 6: unknown filter 'nope'"))
+      << load();
+  directory_.write("chat_template.jinja", "{% if %}");
+  EXPECT_TRUE(load().starts_with("error: chat_template.jinja: line 1, column 7: expected an expression")) << load();
+  directory_.write("chat_template.jinja", "x");
+  config(R"({"eos_token": "<nope>"})");
+  EXPECT_EQ(load(), "error: tokenizer.json: the end token \"<nope>\" is not in the vocabulary");
+  config(R"({"bos_token": 7})");
+  EXPECT_TRUE(load().starts_with("error: tokenizer_config.json.bos_token: ")) << load();
+  config("{}");
+  directory_.write("generation_config.json", R"({"eos_token_id": 9999})");
+  EXPECT_EQ(load(), "error: tokenizer.json: end token 9999 is not in the vocabulary");
+  directory_.write("generation_config.json", R"({"eos_token_id": "x"})");
+  EXPECT_TRUE(load().starts_with("error: generation_config.json.eos_token_id: ")) << load();
+}
+
+}  // namespace
+}  // namespace kvist::text
