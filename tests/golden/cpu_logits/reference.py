@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""The logits of a Llama-architecture model directory, in float64 with PyTorch (Debian's python3-torch), from the formulas.
+"""The logits of Llama-architecture model directories, in float64 with PyTorch (Debian's python3-torch), from the formulas.
 
-usage: reference.py DIRECTORY LENGTH ROW... : prints, per row, the logits of that row of the test prompt of LENGTH tokens, where token i is
-(37 i + 11) mod vocabulary. Keys and values are rounded to BF16 before attention, as a BF16 KV cache does; --exact-kv leaves that out.
+usage: reference.py LENGTH ROW,ROW,... DIRECTORY... : prints, per directory and row, the logits of that row of the test prompt of LENGTH
+tokens, where token i is (37 i + 11) mod vocabulary. Keys and values are rounded to BF16 before attention, as a BF16 KV cache does; --exact-kv leaves that out.
 Independent of kvist: reads config.json and model.safetensors itself.
 """
 import json
@@ -93,9 +93,10 @@ def logits(directory, length, rows, exact_kv):
 
 def main():
     arguments = [a for a in sys.argv[1:] if a != "--exact-kv"]
-    directory, length, rows = pathlib.Path(arguments[0]), int(arguments[1]), [int(r) for r in arguments[2:]]
-    for row in logits(directory, length, rows, "--exact-kv" in sys.argv).tolist():
-        print(" ".join(f"{number:.7g}" for number in row))
+    length, rows = int(arguments[0]), [int(r) for r in arguments[1].split(",")]
+    for directory in arguments[2:]:
+        for row in logits(pathlib.Path(directory), length, rows, "--exact-kv" in sys.argv).tolist():
+            print(" ".join(f"{number:.7g}" for number in row))
 
 
 main()

@@ -12,23 +12,25 @@
 namespace kvist::engine::cpu {
 
 using kernels::padded;
+using kernels::row_stride;
 
 struct ForwardPass::Layout {
   Layout(const LlamaConfig& config, const ForwardLimits& limits, unsigned thread_count)
       : rows(limits.rows),
         logit_rows(limits.logit_rows),
         threads(thread_count),
-        hidden(padded(config.hidden_size)),
-        qkv(padded(config.qkv_width())),
-        attention(padded(config.query_width())),
-        intermediate(padded(config.intermediate_size)),
+        hidden(row_stride(config.hidden_size)),
+        qkv(row_stride(config.qkv_width())),
+        attention(row_stride(config.query_width())),
+        gate_up(row_stride(2 * padded(config.intermediate_size))),
+        intermediate(row_stride(config.intermediate_size)),
         angles(config.head_dim),
-        vocabulary(padded(config.vocabulary)),
+        vocabulary(row_stride(config.vocabulary)),
         scratch(
             padded(std::max(kernels::kMatmulScratch, kernels::attention_scratch(config.head_dim, config.group())))) {}
 
   [[nodiscard]] std::uint64_t bytes() const {
-    const std::uint64_t per_row = 3 * hidden + qkv + attention + 3 * intermediate + angles;
+    const std::uint64_t per_row = 3 * hidden + qkv + attention + gate_up + intermediate + angles;
     return sizeof(float) * (rows * per_row + logit_rows * (hidden + vocabulary) + threads * std::uint64_t{scratch});
   }
 
@@ -38,6 +40,7 @@ struct ForwardPass::Layout {
   std::size_t hidden;
   std::size_t qkv;
   std::size_t attention;
+  std::size_t gate_up;
   std::size_t intermediate;
   std::size_t angles;
   std::size_t vocabulary;
@@ -66,7 +69,7 @@ ForwardPass::ForwardPass(const LlamaModel& model, KvCache& cache, ThreadPool& po
   delta_ = take(layout.rows, layout.hidden);
   qkv_ = take(layout.rows, layout.qkv);
   attention_ = take(layout.rows, layout.attention);
-  gate_up_ = take(layout.rows, 2 * layout.intermediate);
+  gate_up_ = take(layout.rows, layout.gate_up);
   product_ = take(layout.rows, layout.intermediate);
   angles_ = take(layout.rows, layout.angles);
   selected_ = take(layout.logit_rows, layout.hidden);

@@ -10,6 +10,7 @@
 #define HWY_TARGET_INCLUDE "kvist/engine/cpu/kernels/attention.cc"
 #include <hwy/foreach_target.h>
 //
+#include <hwy/cache_control.h>
 #include <hwy/contrib/math/math-inl.h>
 #include <hwy/highway.h>
 
@@ -27,52 +28,72 @@ constexpr std::size_t kLanes = hn::MaxLanes(F32());
 constexpr std::size_t kUnit = 16;
 constexpr std::size_t kVectors = kUnit / kLanes;
 static_assert(kUnit % kLanes == 0);
-// Rows of a tile: kTileRows x kVectors sums, kVectors loaded, one broadcast: 15 of 16 registers, 14 or 29 of 32.
+// Rows of a tile: kTileRows x kVectors sums, kVectors loaded, one broadcast: 15 of 16 registers, 14 of 32 (29 with
+// vectors of 4). Where a tile has few rows two units are taken at once: a sum waits 4 cycles for its last term, and 4
+// rows of one unit are 4 sums where 8 keep the units at work.
 #if HWY_TARGET == HWY_AVX3
 constexpr std::size_t kTileRows = 12;
+constexpr std::size_t kFewRows = 6;
 #else
 constexpr std::size_t kTileRows = 6;
+constexpr std::size_t kFewRows = 2;
 #endif
 
+constexpr std::size_t kLineBytes = 64;
 constexpr std::size_t kSpan = 64;  // tokens between two looks at the running maximum
 constexpr std::size_t kScoreStride = kAttentionScores;
 constexpr std::size_t kMaxSpanBlocks = 4;  // of 16 tokens in a span
 
 HWY_INLINE void load_unit(const Bf16* HWY_RESTRICT at, Vector* HWY_RESTRICT out) {
-#pragma GCC unroll 4
+#pragma GCC unroll 16
   for (std::size_t v = 0; v < kVectors; ++v) {
     const auto words = hn::PromoteTo(Words(), hn::LoadU(Halves(), at + v * kLanes));
     out[v] = hn::BitCast(F32(), hn::ShiftLeft<16>(words));
   }
 }
 
-/// scores[kRows][16 tokens] = queries x keys: queries packed as [head_dim][kRows], keys [head_dim] rows of
-/// `block_size`.
-template <std::size_t kRows>
-HWY_NOINLINE void score_tile(const float* HWY_RESTRICT queries, const Bf16* HWY_RESTRICT keys, std::size_t block_size,
+/// A unit of 16 tokens' keys, and what the unit of the next span has in memory: as many lines as the head has numbers.
+struct UnitKeys {
+  const Bf16* keys;
+  const Bf16* ahead;
+};
+
+/// scores[kRows][kUnits x 16 tokens] = queries x keys: queries packed as [head_dim][kRows], keys [head_dim] rows of
+/// `block_size`. Brings the next span into the cache meanwhile.
+template <std::size_t kRows, std::size_t kUnits>
+HWY_NOINLINE void score_tile(const float* HWY_RESTRICT queries, const UnitKeys* units, std::size_t block_size,
                              std::size_t head_dim, float* HWY_RESTRICT scores) {
-  Vector sums[kRows][kVectors];
+  constexpr std::size_t kAll = kUnits * kVectors;
+  Vector sums[kRows][kAll];
 #pragma GCC unroll 16
   for (std::size_t r = 0; r < kRows; ++r) {
-#pragma GCC unroll 4
-    for (std::size_t v = 0; v < kVectors; ++v) sums[r][v] = hn::Zero(F32());
+#pragma GCC unroll 32
+    for (std::size_t v = 0; v < kAll; ++v) sums[r][v] = hn::Zero(F32());
   }
+  const Bf16* HWY_RESTRICT first = units[0].keys;
+  const Bf16* HWY_RESTRICT second = units[kUnits - 1].keys;
+  const char* first_ahead = reinterpret_cast<const char*>(units[0].ahead);
+  const char* second_ahead = reinterpret_cast<const char*>(units[kUnits - 1].ahead);
   for (std::size_t d = 0; d < head_dim; ++d) {
-    Vector key[kVectors];
-    load_unit(keys, key);
+    hwy::Prefetch(first_ahead + d * kLineBytes);
+    if (kUnits > 1) hwy::Prefetch(second_ahead + d * kLineBytes);
+    Vector key[kAll];
+    load_unit(first, key);
+    if (kUnits > 1) load_unit(second, key + kAll - kVectors);
 #pragma GCC unroll 16
     for (std::size_t r = 0; r < kRows; ++r) {
       const Vector query = hn::Set(F32(), queries[r]);
-#pragma GCC unroll 4
-      for (std::size_t v = 0; v < kVectors; ++v) sums[r][v] = hn::MulAdd(query, key[v], sums[r][v]);
+#pragma GCC unroll 32
+      for (std::size_t v = 0; v < kAll; ++v) sums[r][v] = hn::MulAdd(query, key[v], sums[r][v]);
     }
     queries += kRows;
-    keys += block_size;
+    first += block_size;
+    second += block_size;
   }
 #pragma GCC unroll 16
   for (std::size_t r = 0; r < kRows; ++r) {
-#pragma GCC unroll 4
-    for (std::size_t v = 0; v < kVectors; ++v) hn::StoreU(sums[r][v], F32(), scores + r * kScoreStride + v * kLanes);
+#pragma GCC unroll 32
+    for (std::size_t v = 0; v < kAll; ++v) hn::StoreU(sums[r][v], F32(), scores + r * kScoreStride + v * kLanes);
   }
 }
 
@@ -83,16 +104,17 @@ struct SpanValues {
   std::size_t tokens;
 };
 
-/// sums[kRows][16 numbers] = sums x shrink + weights x values, over the span's tokens.
-template <std::size_t kRows>
+/// sums[kRows][kUnits x 16 numbers] = sums x shrink + weights x values, over the span's tokens.
+template <std::size_t kRows, std::size_t kUnits>
 HWY_NOINLINE void value_tile(const float* HWY_RESTRICT weights, const float* HWY_RESTRICT shrink,
                              const SpanValues& values, std::size_t head_dim, std::size_t from,
                              float* HWY_RESTRICT out) {
-  Vector sums[kRows][kVectors];
+  constexpr std::size_t kAll = kUnits * kVectors;
+  Vector sums[kRows][kAll];
 #pragma GCC unroll 16
   for (std::size_t r = 0; r < kRows; ++r) {
-#pragma GCC unroll 4
-    for (std::size_t v = 0; v < kVectors; ++v) {
+#pragma GCC unroll 32
+    for (std::size_t v = 0; v < kAll; ++v) {
       sums[r][v] = hn::Mul(hn::LoadU(F32(), out + r * head_dim + v * kLanes), hn::Set(F32(), shrink[r]));
     }
   }
@@ -100,38 +122,49 @@ HWY_NOINLINE void value_tile(const float* HWY_RESTRICT weights, const float* HWY
     const Bf16* HWY_RESTRICT row = values.blocks[first / values.block_size] + from;
     const std::size_t end = values.tokens - first < values.block_size ? values.tokens : first + values.block_size;
     for (std::size_t t = first; t < end; ++t) {
-      Vector value[kVectors];
+      Vector value[kAll];
       load_unit(row, value);
+      if (kUnits > 1) load_unit(row + kUnit, value + kAll - kVectors);
 #pragma GCC unroll 16
       for (std::size_t r = 0; r < kRows; ++r) {
         const Vector weight = hn::Set(F32(), weights[r * kScoreStride + t]);
-#pragma GCC unroll 4
-        for (std::size_t v = 0; v < kVectors; ++v) sums[r][v] = hn::MulAdd(weight, value[v], sums[r][v]);
+#pragma GCC unroll 32
+        for (std::size_t v = 0; v < kAll; ++v) sums[r][v] = hn::MulAdd(weight, value[v], sums[r][v]);
       }
       row += head_dim;
     }
   }
 #pragma GCC unroll 16
   for (std::size_t r = 0; r < kRows; ++r) {
-#pragma GCC unroll 4
-    for (std::size_t v = 0; v < kVectors; ++v) hn::StoreU(sums[r][v], F32(), out + r * head_dim + v * kLanes);
+#pragma GCC unroll 32
+    for (std::size_t v = 0; v < kAll; ++v) hn::StoreU(sums[r][v], F32(), out + r * head_dim + v * kLanes);
   }
 }
 
-using ScoreCall = void (*)(const float*, const Bf16*, std::size_t, std::size_t, float*);
+using ScoreCall = void (*)(const float*, const UnitKeys*, std::size_t, std::size_t, float*);
 using ValueCall = void (*)(const float*, const float*, const SpanValues&, std::size_t, std::size_t, float*);
+/// The functions for a number of rows, by one unit and by two.
 struct TileCalls {
-  ScoreCall score;
-  ValueCall value;
+  ScoreCall score[2];
+  ValueCall value[2];
 };
 
-TileCalls calls_of(std::size_t rows) {
+/// Where two units are not worth it both are the one for one unit, and units_of() says so.
+template <std::size_t kRows>
+constexpr TileCalls calls_for() {
+  constexpr std::size_t kMost = kRows <= kFewRows ? 2 : 1;
+  return {{&score_tile<kRows, 1>, &score_tile<kRows, kMost>}, {&value_tile<kRows, 1>, &value_tile<kRows, kMost>}};
+}
+
+constexpr std::size_t units_of(std::size_t rows) {
+  return rows <= kFewRows ? 2 : 1;
+}
+
+const TileCalls& calls_of(std::size_t rows) {
   static constexpr TileCalls kCalls[kTileRows] = {
-      {&score_tile<1>, &value_tile<1>},   {&score_tile<2>, &value_tile<2>},   {&score_tile<3>, &value_tile<3>},
-      {&score_tile<4>, &value_tile<4>},   {&score_tile<5>, &value_tile<5>},   {&score_tile<6>, &value_tile<6>},
+      calls_for<1>(), calls_for<2>(), calls_for<3>(), calls_for<4>(),  calls_for<5>(),  calls_for<6>(),
 #if HWY_TARGET == HWY_AVX3
-      {&score_tile<7>, &value_tile<7>},   {&score_tile<8>, &value_tile<8>},   {&score_tile<9>, &value_tile<9>},
-      {&score_tile<10>, &value_tile<10>}, {&score_tile<11>, &value_tile<11>}, {&score_tile<12>, &value_tile<12>},
+      calls_for<7>(), calls_for<8>(), calls_for<9>(), calls_for<10>(), calls_for<11>(), calls_for<12>(),
 #endif
   };
   return kCalls[rows - 1];
@@ -182,7 +215,7 @@ class Attention {
     std::fill(totals_, totals_ + vectors_, 0.0F);
     const std::size_t tokens = task_.first_position + task_.rows;
     const std::size_t span = std::max(kSpan, task_.block_size);
-    for (std::size_t first = 0; first < tokens; first += span) add_span(first, std::min(span, tokens - first));
+    for (std::size_t first = 0; first < tokens; first += span) add_span(first, std::min(span, tokens - first), span);
     write();
   }
 
@@ -208,15 +241,26 @@ class Attention {
     }
   }
 
-  void add_span(std::size_t first, std::size_t tokens) {
-    for (std::size_t at = 0; at < tokens; at += kUnit) {
-      const Bf16* const keys = block(first + at) + (first + at) % task_.block_size;
+  /// The keys of the unit that begins with `token`, and where the unit `span` tokens later lies, if there is one.
+  [[nodiscard]] UnitKeys unit_at(std::size_t token, std::size_t span) const {
+    const Bf16* const keys = block(token) + token % task_.block_size;
+    const std::size_t later = token + span;
+    if (later >= task_.first_position + task_.rows) return {keys, keys};
+    return {keys, block(later) + later % task_.block_size / kUnit * (2 * kUnit * task_.head_dim)};
+  }
+
+  void add_span(std::size_t first, std::size_t tokens, std::size_t span) {
+    const std::size_t most = units_of(tile_begin(1));  // the first tile has the most rows
+    for (std::size_t at = 0; at < tokens;) {
+      const std::size_t units = at + kUnit < tokens ? most : 1;
+      const UnitKeys keys[2] = {unit_at(first + at, span), unit_at(first + at + (units - 1) * kUnit, span)};
       for (std::size_t tile = 0; tile < tiles_; ++tile) {
         const std::size_t begin = tile_begin(tile);
         calls_of(tile_begin(tile + 1) - begin)
-            .score(queries_ + begin * task_.head_dim, keys, task_.block_size, task_.head_dim,
-                   scores_ + begin * kScoreStride + at);
+            .score[units - 1](queries_ + begin * task_.head_dim, keys, task_.block_size, task_.head_dim,
+                              scores_ + begin * kScoreStride + at);
       }
+      at += units * kUnit;
     }
     const std::size_t end = (tokens + kUnit - 1) / kUnit * kUnit;
     for (std::size_t i = 0; i < vectors_; ++i) {
@@ -236,10 +280,13 @@ class Attention {
     }
     for (std::size_t tile = 0; tile < tiles_; ++tile) {
       const std::size_t begin = tile_begin(tile);
-      const ValueCall call = calls_of(tile_begin(tile + 1) - begin).value;
-      for (std::size_t from = 0; from < task_.head_dim; from += kUnit) {
-        call(scores_ + begin * kScoreStride, shrink_ + begin, values, task_.head_dim, from,
-             sums_ + begin * task_.head_dim + from);
+      const TileCalls& calls = calls_of(tile_begin(tile + 1) - begin);
+      const std::size_t most = units_of(tile_begin(1));
+      for (std::size_t from = 0; from < task_.head_dim;) {
+        const std::size_t units = from + kUnit < task_.head_dim ? most : 1;
+        calls.value[units - 1](scores_ + begin * kScoreStride, shrink_ + begin, values, task_.head_dim, from,
+                               sums_ + begin * task_.head_dim + from);
+        from += units * kUnit;
       }
     }
   }

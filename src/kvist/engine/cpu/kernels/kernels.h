@@ -13,14 +13,20 @@
 /// its own row alone: the same bits come out whatever other rows, panels and threads are at work, because every sum has
 /// one order. All pointers are aligned to 4 bytes at least.
 ///
-/// Rows of activations lie `stride` numbers apart, a multiple of kRowPadding, and are followed by zeros up to there:
-/// kernels have no tails.
+/// Rows of activations lie `stride` numbers apart, at least padded(n), and are followed by zeros up to there: kernels
+/// have no tails.
 namespace kvist::engine::cpu::kernels {
 
 /// The widest two vectors of F32 of any machine.
 inline constexpr std::size_t kRowPadding = 32;
 [[nodiscard]] constexpr std::size_t padded(std::size_t n) {
   return (n + kRowPadding - 1) / kRowPadding * kRowPadding;
+}
+
+/// Numbers between two rows of n: not a multiple of a page, or the rows of a tile would all fall into the same few
+/// lines of the caches.
+[[nodiscard]] constexpr std::size_t row_stride(std::size_t n) {
+  return padded(n) + kRowPadding / 2;
 }
 
 /// The instruction set in use, chosen at the first call as the best this machine has: "AVX3", "AVX2", "NEON".

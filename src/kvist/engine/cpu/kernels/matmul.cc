@@ -9,6 +9,7 @@
 #define HWY_TARGET_INCLUDE "kvist/engine/cpu/kernels/matmul.cc"
 #include <hwy/foreach_target.h>
 //
+#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 HWY_BEFORE_NAMESPACE();
@@ -33,6 +34,10 @@ constexpr std::size_t kTileRows = 6;
 // Rows x depth of x that are packed at once, half of a 512 KiB L2 at most; a panel's part of this depth stays in L1.
 constexpr std::size_t kBlockDepth = 256;
 constexpr std::size_t kBlockRows = kMatmulScratch / kBlockDepth;
+// With a few tiles memory is what counts: longer runs of a panel, of which L2 keeps one for the tiles after the first.
+constexpr std::size_t kFewRows = 32;
+constexpr std::size_t kFewRowsDepth = 1024;
+constexpr std::size_t kAheadBytes = 8192;  // twice what one core reads during the latency of memory
 
 /// One row of a panel in memory, as F32 and as BF16 pairs.
 struct F32Row {
@@ -54,12 +59,19 @@ struct Bf16Row {
   }
 };
 
+/// What a tile brings into the cache for the one after it: one line per input, from `stream` on, and the sums at `y`.
+/// Reading from memory overlaps with computing that way; the hardware's own prefetching stops at every new panel.
+struct Ahead {
+  const char* stream;
+  const float* y;
+};
+
 /// y[kRows][kPanels panels] (+)= x W over `depth`: x packed as [depth][kRows], panels `panel_stride` numbers apart.
 /// Goes on from the sums in y unless `first`.
 template <class Row, std::size_t kRows, std::size_t kPanels>
 HWY_NOINLINE void tile(const float* HWY_RESTRICT x, const typename Row::Number* HWY_RESTRICT panel,
                        std::size_t panel_stride, std::size_t depth, bool first, float* HWY_RESTRICT y,
-                       std::size_t y_stride) {
+                       std::size_t y_stride, Ahead ahead) {
   constexpr std::size_t kVectors = 2 * kPanels;
   Vector sums[kRows][kVectors];
 #pragma GCC unroll 16
@@ -69,7 +81,17 @@ HWY_NOINLINE void tile(const float* HWY_RESTRICT x, const typename Row::Number* 
       sums[r][v] = first ? hn::Zero(F32()) : hn::LoadU(F32(), y + r * y_stride + v * kLanes);
     }
   }
+#pragma GCC unroll 16
+  for (std::size_t r = 0; r < kRows; ++r) {
+    hwy::Prefetch(ahead.y + r * y_stride);
+    if (kColumns > 16) hwy::Prefetch(ahead.y + r * y_stride + 16);
+  }
   for (std::size_t k = 0; k < depth; ++k) {
+#pragma GCC unroll 16
+    for (std::size_t p = 0; p < kPanels; ++p) {
+      hwy::Prefetch(ahead.stream + p * panel_stride * sizeof(typename Row::Number));
+    }
+    ahead.stream += Row::kNumbers * sizeof(typename Row::Number);
     Vector weights[kVectors];
 #pragma GCC unroll 16
     for (std::size_t p = 0; p < kPanels; ++p) Row::load(panel + p * panel_stride, weights[2 * p], weights[2 * p + 1]);
@@ -91,7 +113,7 @@ HWY_NOINLINE void tile(const float* HWY_RESTRICT x, const typename Row::Number* 
 
 template <class Row>
 using TileCall = void (*)(const float*, const typename Row::Number*, std::size_t, std::size_t, bool, float*,
-                          std::size_t);
+                          std::size_t, Ahead);
 
 /// tile() for a number of rows, by one panel.
 template <class Row>
@@ -119,69 +141,109 @@ struct Panels {
   std::size_t stride;
 };
 
-/// Few rows: several panels at a time, so that there are chains enough; x is packed as it comes.
-template <class Row, std::size_t kRows, std::size_t kPanels>
-void few_rows(const MatmulTask& task, const float* x, std::size_t from, std::size_t depth) {
-  const Panels<Row> panels(task);
-  std::size_t panel = task.first_panel;
-  for (; panel + kPanels <= task.last_panel; panel += kPanels) {
-    tile<Row, kRows, kPanels>(x, panels.at(panel, from), panels.stride, depth, from == 0, task.y + panel * kColumns,
-                              task.y_stride);
-  }
-  for (; panel < task.last_panel; ++panel) {
-    tile<Row, kRows, 1>(x, panels.at(panel, from), panels.stride, depth, from == 0, task.y + panel * kColumns,
-                        task.y_stride);
-  }
+/// Where part `index` of `parts` of some rows begins; the parts are as even as can be.
+constexpr std::size_t part_begin(std::size_t rows, std::size_t index, std::size_t parts) {
+  return index * (rows / parts) + std::min(index, rows % parts);
 }
 
-/// The rows of a tile, as even as can be: tile `index` of `tiles` over `rows`.
-constexpr std::size_t tile_begin(std::size_t rows, std::size_t index, std::size_t tiles) {
-  return index * (rows / tiles) + std::min(index, rows % tiles);
-}
-
-void pack_rows(const float* HWY_RESTRICT x, std::size_t stride, std::size_t rows, std::size_t depth,
-               float* HWY_RESTRICT out) {
-  for (std::size_t k = 0; k < depth; ++k) {
-    for (std::size_t r = 0; r < rows; ++r) out[k * rows + r] = x[r * stride + k];
-  }
-}
-
-/// A block of rows: for each part of the depth x is packed tile by tile, then each panel's part, in L1, meets them all.
+/// Some tiles' worth of rows of a task, their part of x packed: what is multiplied with panel after panel.
 template <class Row>
-void block_of_rows(const MatmulTask& task, std::size_t first_row, std::size_t rows) {
-  const Panels<Row> panels(task);
-  const std::size_t tiles = (rows + kTileRows - 1) / kTileRows;
-  // A single tile reads each weight once: there the depth is cut only by the scratch.
-  const std::size_t step = tiles == 1 ? kMatmulScratch / rows : kBlockDepth;
-  for (std::size_t from = 0; from < task.depth; from += step) {
-    const std::size_t depth = std::min(step, task.depth - from);
-    for (std::size_t t = 0; t < tiles; ++t) {
-      const std::size_t begin = tile_begin(rows, t, tiles);
-      pack_rows(task.x + (first_row + begin) * task.x_stride + from, task.x_stride,
-                tile_begin(rows, t + 1, tiles) - begin, depth, task.scratch + begin * depth);
-    }
-    if (rows == 2) {
-      few_rows<Row, 2, 2>(task, task.scratch, from, depth);
-      continue;
-    }
-    for (std::size_t panel = task.first_panel; panel < task.last_panel; ++panel) {
-      for (std::size_t t = 0; t < tiles; ++t) {
-        const std::size_t begin = tile_begin(rows, t, tiles);
-        tile_of<Row>(tile_begin(rows, t + 1, tiles) - begin)(
-            task.scratch + begin * depth, panels.at(panel, from), panels.stride, depth, from == 0,
-            task.y + (first_row + begin) * task.y_stride + panel * kColumns, task.y_stride);
+class PackedRows {
+ public:
+  /// Rows [first_row, first_row + rows), inputs [from, from + depth) of the task.
+  PackedRows(const MatmulTask& task, std::size_t first_row, std::size_t rows, std::size_t from, std::size_t depth)
+      : task_(task),
+        panels_(task),
+        first_row_(first_row),
+        rows_(rows),
+        tiles_((rows + kTileRows - 1) / kTileRows),
+        from_(from),
+        depth_(depth) {}
+
+  void pack() {
+    for (std::size_t t = 0; t < tiles_; ++t) {
+      const float* HWY_RESTRICT x = task_.x + (first_row_ + begin(t)) * task_.x_stride + from_;
+      const std::size_t rows = begin(t + 1) - begin(t);
+      float* HWY_RESTRICT out = packed(t);
+      for (std::size_t k = 0; k < depth_; ++k) {
+        for (std::size_t r = 0; r < rows; ++r) out[k * rows + r] = x[r * task_.x_stride + k];
       }
     }
   }
+
+  void multiply() {
+    for (std::size_t panel = task_.first_panel; panel < task_.last_panel; ++panel) {
+      for (std::size_t t = 0; t < tiles_; ++t) {
+        tile_of<Row>(begin(t + 1) - begin(t))(packed(t), panels_.at(panel, from_), panels_.stride, depth_, from_ == 0,
+                                              sums(t, panel), task_.y_stride, ahead(t, panel));
+      }
+    }
+  }
+
+  /// The same for kRows rows, one or two, which are one tile: two panels at a time, so that there are chains enough.
+  template <std::size_t kRows>
+  void multiply_few(const float* x) {
+    std::size_t panel = task_.first_panel;
+    for (; panel + 2 <= task_.last_panel; panel += 2) {
+      tile<Row, kRows, 2>(x, panels_.at(panel, from_), panels_.stride, depth_, from_ == 0, sums(0, panel),
+                          task_.y_stride, ahead(0, panel));
+    }
+    if (panel < task_.last_panel) {
+      tile<Row, kRows, 1>(x, panels_.at(panel, from_), panels_.stride, depth_, from_ == 0, sums(0, panel),
+                          task_.y_stride, ahead(0, panel));
+    }
+  }
+
+ private:
+  /// The first row of tile `t`; the tiles are as even as can be.
+  [[nodiscard]] std::size_t begin(std::size_t t) const { return part_begin(rows_, t, tiles_); }
+  [[nodiscard]] float* packed(std::size_t t) const { return task_.scratch + begin(t) * depth_; }
+  [[nodiscard]] float* sums(std::size_t t, std::size_t panel) const {
+    return task_.y + (first_row_ + begin(t)) * task_.y_stride + panel * kColumns;
+  }
+
+  [[nodiscard]] Ahead ahead(std::size_t t, std::size_t panel) const {
+    if (tiles_ == 1) {
+      return {reinterpret_cast<const char*>(panels_.at(panel, from_)) + kAheadBytes, sums(0, panel + 1)};
+    }
+    if (t + 1 < tiles_) return {reinterpret_cast<const char*>(packed(t + 1)), sums(t + 1, panel)};
+    return {reinterpret_cast<const char*>(panels_.at(panel + 1, from_)), sums(0, panel + 1)};
+  }
+
+  const MatmulTask& task_;
+  Panels<Row> panels_;
+  std::size_t first_row_;
+  std::size_t rows_;
+  std::size_t tiles_;
+  std::size_t from_;
+  std::size_t depth_;
+};
+
+/// How much of the depth is taken at once, by the tiles of a block of rows.
+std::size_t depth_step(std::size_t rows) {
+  if (rows <= kTileRows) return kMatmulScratch / rows;  // each weight is read once: only the scratch limits it
+  return rows <= kFewRows ? kFewRowsDepth : kBlockDepth;
 }
 
 template <class Row>
 void matmul_of(const MatmulTask& task) {
-  if (task.rows == 1) return few_rows<Row, 1, 4>(task, task.x, 0, task.depth);
+  if (task.rows == 1) {  // packed as it comes
+    return PackedRows<Row>(task, 0, 1, 0, task.depth).template multiply_few<1>(task.x);
+  }
   const std::size_t blocks = (task.rows + kBlockRows - 1) / kBlockRows;
   for (std::size_t b = 0; b < blocks; ++b) {
-    const std::size_t begin = tile_begin(task.rows, b, blocks);
-    block_of_rows<Row>(task, begin, tile_begin(task.rows, b + 1, blocks) - begin);
+    const std::size_t first_row = part_begin(task.rows, b, blocks);
+    const std::size_t rows = part_begin(task.rows, b + 1, blocks) - first_row;
+    const std::size_t step = depth_step(rows);
+    for (std::size_t from = 0; from < task.depth; from += step) {
+      PackedRows<Row> packed(task, first_row, rows, from, std::min(step, task.depth - from));
+      packed.pack();
+      if (task.rows == 2) {
+        packed.template multiply_few<2>(task.scratch);
+      } else {
+        packed.multiply();
+      }
+    }
   }
 }
 
