@@ -1,5 +1,6 @@
-// kvist's side of the comparison with other tokenizers (peers_test.py): reads a JSON string per line, writes what the
-// tokenizer makes of it as one JSON object per line. Usage: encode_lines TOKENIZER_JSON < lines > results
+// kvist's side of the comparison with other tokenizers (peers_test.py): reads a JSON string per line, or a list of ids,
+// writes what the tokenizer makes of it as one JSON object per line. Usage: encode_lines TOKENIZER_JSON < lines >
+// results
 #include <fmt/format.h>
 #include <simdjson.h>
 
@@ -44,22 +45,29 @@ int main(int argc, char** argv) {
   simdjson::dom::parser parser;
   for (std::string line; std::getline(std::cin, line);) {
     std::string_view text;
-    if (parser.parse(line).get(text) != simdjson::SUCCESS) {
-      std::fprintf(stderr, "no JSON string: %s\n", line.c_str());
+    std::string out;
+    std::vector<TokenId> prompt;
+    const auto value = parser.parse(line);
+    if (value.get(text) == simdjson::SUCCESS) {
+      const kvist::text::RenderedPrompt rendered{.text = std::string(text), .from_messages = {}};
+      std::vector<TokenId> plain;
+      (*tokenizer)->encode(text, plain);
+      (*tokenizer)->encode_prompt(rendered, prompt);
+      std::vector<TokenId> completion;
+      (*tokenizer)->encode_completion(rendered, completion);
+      out = fmt::format(R"("plain":{},"prompt":{},"completion":{},)", list_of(plain), list_of(prompt),
+                        list_of(completion));
+    } else if (simdjson::dom::array ids; value.get(ids) == simdjson::SUCCESS) {
+      for (const std::uint64_t id : ids) prompt.emplace_back(static_cast<std::uint32_t>(id));
+    } else {
+      std::fprintf(stderr, "neither a JSON string nor a list: %s\n", line.c_str());
       return 1;
     }
-    std::vector<TokenId> plain;
-    (*tokenizer)->encode(text, plain);
-    std::vector<TokenId> prompt;
-    (*tokenizer)->encode_prompt({.text = std::string(text), .from_messages = {}}, prompt);
-    std::vector<TokenId> completion;
-    (*tokenizer)->encode_completion({.text = std::string(text), .from_messages = {}}, completion);
-    std::string out = fmt::format(R"({{"plain":{},"prompt":{},"completion":{},"text":)", list_of(plain),
-                                  list_of(prompt), list_of(completion));
+    out += R"("text":)";
     kvist::append_json_string(out, decode_text(**tokenizer, prompt));
     out += R"(,"streamed":)";
     kvist::append_json_string(out, streamed(**tokenizer, prompt));
-    std::puts((out + "}").c_str());
+    std::puts(("{" + out + "}").c_str());
   }
   return 0;
 }

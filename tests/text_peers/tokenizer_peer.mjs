@@ -7,6 +7,7 @@ import { Tokenizer } from "@huggingface/tokenizers";
 import { PICKED, StringMaker } from "./strings.mjs";
 
 const RANDOM_STRINGS = 2500;
+const RANDOM_ID_LISTS = 1000;
 
 const [program, path, seed_text] = process.argv.slice(2);
 const seed = Number(seed_text ?? 20261121);
@@ -26,7 +27,19 @@ const byte_level = JSON.stringify(json.pre_tokenizer)?.includes("ByteLevel") ?? 
 const raw_strings = strings;
 strings = strings.map((s) => s.toWellFormed());
 
-const input = strings.map((s) => JSON.stringify(s)).join("\n") + "\n";
+// Ids as a model may give them, not as a text does: characters break off, special tokens stand anywhere.
+const known = new Set([...Object.values(json.model.vocab), ...json.added_tokens.map((t) => t.id)]);
+const most_id = [...known].reduce((a, b) => Math.max(a, b));
+const id_lists = [];
+for (let i = 0; i < RANDOM_ID_LISTS; ++i) {
+  const ids = [];
+  // Half of them among the first ids, where the single bytes are.
+  const most = i % 2 === 0 ? most_id : Math.min(most_id, 300);
+  for (let n = 1 + maker.below(30); n > 0; --n) ids.push(maker.below(most + 1));
+  id_lists.push(ids.filter((id) => known.has(id)));
+}
+
+const input = [...strings, ...id_lists.filter((ids) => ids.length > 0)].map((s) => JSON.stringify(s)).join("\n") + "\n";
 const run = spawnSync(program, [path], { input, maxBuffer: 1 << 30, encoding: "utf8" });
 if (run.status !== 0) {
   console.error(run.stderr);
@@ -55,6 +68,12 @@ strings.forEach((text, i) => {
   compare("streamed text", text, ours.streamed, decoded);
   tokens += ids.length;
 });
+id_lists.filter((ids) => ids.length > 0).forEach((ids, i) => {
+  const ours = results[strings.length + i];
+  const decoded = peer.decode(ids, { skip_special_tokens: true, clean_up_tokenization_spaces: false });
+  compare("streamed text of ids", ids, ours.streamed, ours.text);
+  compare("text of ids", ids, ours.text, decoded);
+});
 const broken = raw_strings.filter((s) => !s.isWellFormed()).length;
-console.log(`seed ${seed}, ${strings.length} strings (${broken} with lone surrogates), ${tokens} tokens, ${failures} differences`);
-process.exit(failures === 0 && results.length === strings.length ? 0 : 1);
+console.log(`seed ${seed}, ${strings.length} strings (${broken} with lone surrogates), ${tokens} tokens, ${results.length - strings.length} lists of ids, ${failures} differences`);
+process.exit(failures === 0 && results.length >= strings.length ? 0 : 1);

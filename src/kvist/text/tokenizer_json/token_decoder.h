@@ -13,7 +13,9 @@ namespace kvist::text::tokenizer_json {
 class JsonObject;
 class JsonValue;
 
-/// The decoder of a tokenizer.json, as the bytes that one token brings to a text. Immutable.
+/// The decoder of a tokenizer.json, as the bytes that one token brings to a text. Immutable. Where tokens of single
+/// bytes make no UTF-8, U+FFFD stands for what is broken, and only for that: Hugging Face's Rust library replaces each
+/// byte of the whole run of such tokens, for which a stream would have to wait for the run's end.
 class TokenDecoder {
  public:
   /// Without a decoder, tokens are words with a space between them.
