@@ -115,6 +115,22 @@ TEST(HostileTokenizer, WhatIsNotSupportedIsRefusedByNameAndPlace) {
               HasSubstr("post-processors of type \"BertProcessing\""));
 }
 
+TEST(HostileTokenizer, StepsThatBlowTextsUp) {
+  std::string steps;
+  for (int i = 0; i < 40; ++i) {
+    steps += std::string(i > 0 ? "," : "") + R"({"type":"Replace","pattern":{"String":"a"},"content":"aaaa"})";
+  }
+  EXPECT_THAT(
+      error_of(with(R"("normalizer":null)", R"("normalizer":{"type":"Sequence","normalizers":[)" + steps + "]}")),
+      HasSubstr("normalizer.normalizers[2]: up to here a text may become 64 times longer"));
+  EXPECT_THAT(error_of(with(R"("decoder":{"type":"ByteLevel"})",
+                            R"("decoder":{"type":"Sequence","decoders":[)" + steps + "]}")),
+              HasSubstr("decoder.decoders[2]: up to here"));
+  EXPECT_THAT(error_of(with(R"({"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":true})",
+                            R"({"type":"Metaspace","replacement":"123456789"})")),
+              HasSubstr("pre_tokenizer: up to here"));
+}
+
 TEST(HostileTokenizer, PostProcessorsOfUnknownTokens) {
   const auto processor = [](const std::string& single, const std::string& ids) {
     return with(R"("post_processor":null)", R"("post_processor":{"type":"TemplateProcessing","single":[)" + single +

@@ -22,8 +22,8 @@ struct HuggingFaceTokenizerOptions {
 /// (GPT-2, Llama 3, Qwen) or over characters with byte fallback (Llama 2, Mistral). Gives the tokens that library
 /// gives. Where the file asks for something this class does not do, loading fails and says what and where.
 ///
-/// Immutable; any thread may use it. A thread keeps the words it saw last and working memory (1 MiB, and a few times
-/// the longest text it encoded), for one tokenizer at a time.
+/// Immutable; any thread may use it. A thread keeps the words it saw last and working memory (a few MiB), for one
+/// tokenizer at a time; while it encodes, about 30 times the text besides.
 class HuggingFaceTokenizer final : public Tokenizer {
  public:
   [[nodiscard]] static Result<std::unique_ptr<HuggingFaceTokenizer>> parse(

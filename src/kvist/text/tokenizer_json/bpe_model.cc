@@ -11,7 +11,6 @@ namespace {
 constexpr std::uint32_t kNone = 0xFFFF'FFFF;
 // Up to here looking at all neighbours for each merge is faster than a heap.
 constexpr std::size_t kShortWord = 48;
-constexpr std::uint32_t kSpaceCharacter = 0x2581;
 constexpr std::string_view kSpace = "\xE2\x96\x81";
 
 struct Later {

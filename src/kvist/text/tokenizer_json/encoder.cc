@@ -11,6 +11,9 @@
 namespace kvist::text::tokenizer_json {
 namespace {
 
+// Words, or symbols of a word, that a thread keeps memory for from one text to the next: a few MiB.
+constexpr std::size_t kMostKept = std::size_t{1} << 16U;
+
 std::atomic<std::uint64_t> last_serial = 0;
 
 bool is_utf8(std::string_view text) {
@@ -40,6 +43,16 @@ struct Encoder::Memory {
   RegexMemory regex;
   BpeMemory bpe;
   Words words;
+
+  /// Gives back what only long texts need.
+  void trim() {
+    if (words.words.capacity() > kMostKept) words = Words();
+    if (bpe.ids.capacity() <= kMostKept) return;
+    bpe.ids = {};
+    bpe.merges = {};
+    bpe.symbols = {};
+    bpe.heap = {};
+  }
 };
 
 Encoder::Encoder(Normalizer normalizer, PreTokenizer pre_tokenizer, BpeModel model,
@@ -78,6 +91,7 @@ void Encoder::encode_normalized(std::string_view text, bool begins_document, Mem
   for (const Words::Word& word : words.words) {
     model_.encode(words.text.substr(word.begin, word.end - word.begin), out, memory.bpe);
   }
+  memory.trim();
 }
 
 void Encoder::encode_plain(std::string_view text, std::vector<TokenId>& out) const {

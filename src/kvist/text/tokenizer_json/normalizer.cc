@@ -165,16 +165,40 @@ Result<NormalizerStep> read_step(std::string_view type, JsonObject& step, const 
   return at.unsupported(fmt::format("normalizers of type {} are not supported", in_quotes(type)));
 }
 
+/// The worst case of a step: Unicode standard annex 15 and Unicode 15's data have those of normal forms and lower case.
+struct WorstCase {
+  std::size_t from = 1;
+  std::size_t to = 1;
+};
+
+WorstCase worst_case(const NormalizerStep& step) {
+  if (const auto* replace = std::get_if<ReplaceStep>(&step)) {
+    const auto* literal = std::get_if<std::string>(&replace->pattern);
+    return {literal ? literal->size() : 1, replace->content.size()};
+  }
+  // A whole text of one byte gets it.
+  if (const auto* prepend = std::get_if<PrependStep>(&step)) return {1, 1 + prepend->text.size()};
+  if (const auto* form = std::get_if<NormalFormStep>(&step)) {
+    const bool compatible = form->form == NormalForm::kNfkc || form->form == NormalForm::kNfkd;
+    return {1, compatible ? std::size_t{11} : std::size_t{4}};
+  }
+  if (std::holds_alternative<LowercaseStep>(step)) return {2, 3};
+  return {};
+}
+
 }  // namespace
 
 Result<Normalizer> Normalizer::read(const JsonValue& value) {
   Normalizer normalizer;
-  KVIST_TRY_VOID(for_each_step(value, "normalizers",
-                               [&](std::string_view type, JsonObject& step, const JsonValue& at) -> Result<void> {
-                                 KVIST_TRY(auto read, read_step(type, step, at));
-                                 normalizer.steps_.push_back(std::move(read));
-                                 return {};
-                               }));
+  Growth growth;
+  const auto read_one = [&](std::string_view type, JsonObject& step, const JsonValue& at) -> Result<void> {
+    KVIST_TRY(auto read, read_step(type, step, at));
+    const WorstCase worst = worst_case(read);
+    KVIST_TRY_VOID(growth.add(worst.from, worst.to, at));
+    normalizer.steps_.push_back(std::move(read));
+    return {};
+  };
+  KVIST_TRY_VOID(for_each_step(value, "normalizers", read_one));
   return normalizer;
 }
 

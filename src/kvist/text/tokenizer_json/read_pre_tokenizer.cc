@@ -28,10 +28,22 @@ Result<SplitBehavior> read_behavior(JsonObject& step) {
 
 Result<PreTokenizer> PreTokenizer::read(const JsonValue& value) {
   PreTokenizer pre_tokenizer;
-  KVIST_TRY_VOID(
-      for_each_step(value, "pretokenizers", [&](std::string_view type, JsonObject& step, const JsonValue& at) {
-        return pre_tokenizer.read_step(type, step, at);
-      }));
+  Growth growth;
+  const auto read_one = [&](std::string_view type, JsonObject& step, const JsonValue& at) -> Result<void> {
+    const std::size_t known = pre_tokenizer.steps_.size();
+    KVIST_TRY_VOID(pre_tokenizer.read_step(type, step, at));
+    for (std::size_t i = known; i < pre_tokenizer.steps_.size(); ++i) {
+      const PreTokenizerStep& added = pre_tokenizer.steps_[i];
+      // A word of one byte gets the whole prefix.
+      if (const auto* prefix = std::get_if<PrefixStep>(&added)) {
+        KVIST_TRY_VOID(growth.add(1, 1 + prefix->text.size(), at));
+      } else if (const auto* space = std::get_if<SpaceStep>(&added)) {
+        KVIST_TRY_VOID(growth.add(1, space->to.size(), at));
+      }
+    }
+    return {};
+  };
+  KVIST_TRY_VOID(for_each_step(value, "pretokenizers", read_one));
   return pre_tokenizer;
 }
 

@@ -79,7 +79,8 @@ Result<bool> is_linear(std::string_view pattern) {
     auto steps_left = static_cast<std::int64_t>(text.size() * kMostProbeStepsPerByte);
     pcre2_set_callout(context.get(), &count_step, &steps_left);
     for (std::size_t at = 0; at < text.size();) {
-      const int found = pcre2_match(code.get(), bytes_of(text), text.size(), at, PCRE2_NO_UTF_CHECK, data.get(), context.get());
+      const int found =
+          pcre2_match(code.get(), bytes_of(text), text.size(), at, PCRE2_NO_UTF_CHECK, data.get(), context.get());
       if (found == PCRE2_ERROR_NOMATCH) break;
       if (found < 0) return false;
       const PCRE2_SIZE end = pcre2_get_ovector_pointer(data.get())[1];

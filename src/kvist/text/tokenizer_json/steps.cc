@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "kvist/text/tokenizer_json/limits.h"
+
 namespace kvist::text::tokenizer_json {
 namespace {
 
@@ -51,6 +55,13 @@ Result<std::variant<std::string, Regex>> read_pattern(const JsonValue& value) {
   auto regex = Regex::compile(text);
   if (!regex) return std::unexpected(std::move(regex).error().in(expression->path()));
   return *std::move(regex);
+}
+
+Result<void> Growth::add(std::size_t from, std::size_t to, const JsonValue& at) {
+  times_ *= std::max(1.0, static_cast<double>(to) / static_cast<double>(from));
+  if (times_ <= kMostGrowth) return {};
+  return at.unsupported(
+      fmt::format("up to here a text may become {:.0f} times longer, the bound is {:.0f}", times_, kMostGrowth));
 }
 
 }  // namespace kvist::text::tokenizer_json

@@ -2,6 +2,7 @@
 // module.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -22,5 +23,15 @@ using ReadStep = std::function<Result<void>(std::string_view type, JsonObject& s
 
 /// {"String": "..."} or {"Regex": "..."}: a literal or an expression, neither of them empty.
 [[nodiscard]] Result<std::variant<std::string, Regex>> read_pattern(const JsonValue& value);
+
+/// How many times longer steps may make a text, together; a step that would take it over the bound is refused.
+class Growth {
+ public:
+  /// A step that writes up to `to` bytes for each `from` it reads.
+  [[nodiscard]] Result<void> add(std::size_t from, std::size_t to, const JsonValue& at);
+
+ private:
+  double times_ = 1;
+};
 
 }  // namespace kvist::text::tokenizer_json

@@ -34,9 +34,14 @@ std::optional<char> byte_of(std::string_view token) {
 Result<TokenDecoder> TokenDecoder::read(const JsonValue& value) {
   TokenDecoder decoder;
   decoder.joins_with_spaces_ = false;
-  KVIST_TRY_VOID(for_each_step(value, "decoders", [&](std::string_view type, JsonObject& step, const JsonValue& at) {
-    return decoder.read_step(type, step, at);
-  }));
+  Growth growth;
+  const auto read_one = [&](std::string_view type, JsonObject& step, const JsonValue& at) -> Result<void> {
+    KVIST_TRY_VOID(decoder.read_step(type, step, at));
+    if (type != "Replace") return {};
+    const auto& replace = std::get<Replace>(decoder.steps_.back());
+    return growth.add(replace.from.size(), replace.to.size(), at);
+  };
+  KVIST_TRY_VOID(for_each_step(value, "decoders", read_one));
   return decoder;
 }
 
