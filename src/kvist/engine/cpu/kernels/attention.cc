@@ -28,15 +28,16 @@ constexpr std::size_t kLanes = hn::MaxLanes(F32());
 constexpr std::size_t kUnit = 16;
 constexpr std::size_t kVectors = kUnit / kLanes;
 static_assert(kUnit % kLanes == 0);
-// Rows of a tile: kTileRows x kVectors sums, kVectors loaded, one broadcast: 15 of 16 registers, 14 of 32 (29 with
-// vectors of 4). Where a tile has few rows two units are taken at once: a sum waits 4 cycles for its last term, and 4
-// rows of one unit are 4 sums where 8 keep the units at work.
+// Rows of a tile by one unit: kTileRows x kVectors sums, kVectors loaded, one broadcast: 15 of 16 registers, 14 of 32
+// (29 with vectors of 4). Up to kTwoUnitRows rows two units are taken at once, where the registers hold them (12 x 2
+// sums, 2 loaded, one broadcast of 32; 2 x 4, 4 and 1 of 16): few sums would wait for each other, and each broadcast
+// serves twice.
 #if HWY_TARGET == HWY_AVX3
 constexpr std::size_t kTileRows = 12;
-constexpr std::size_t kFewRows = 6;
+constexpr std::size_t kTwoUnitRows = 12;
 #else
 constexpr std::size_t kTileRows = 6;
-constexpr std::size_t kFewRows = 2;
+constexpr std::size_t kTwoUnitRows = 2;
 #endif
 
 constexpr std::size_t kLineBytes = 64;
@@ -152,12 +153,12 @@ struct TileCalls {
 /// Where two units are not worth it both are the one for one unit, and units_of() says so.
 template <std::size_t kRows>
 constexpr TileCalls calls_for() {
-  constexpr std::size_t kMost = kRows <= kFewRows ? 2 : 1;
+  constexpr std::size_t kMost = kRows <= kTwoUnitRows ? 2 : 1;
   return {{&score_tile<kRows, 1>, &score_tile<kRows, kMost>}, {&value_tile<kRows, 1>, &value_tile<kRows, kMost>}};
 }
 
 constexpr std::size_t units_of(std::size_t rows) {
-  return rows <= kFewRows ? 2 : 1;
+  return rows <= kTwoUnitRows ? 2 : 1;
 }
 
 const TileCalls& calls_of(std::size_t rows) {
