@@ -2,7 +2,7 @@
 #
 # Declares the folder src/kvist/NAME as a module: one static library `kvist_NAME` of all its *.cc files (a folder without any
 # becomes an interface library), and, where tests/NAME holds *_test.cc files, one test program `NAME_test`.
-#   FOLDERS    folders inside of it whose sources are the module's too
+#   FOLDERS    folders inside of it whose sources, and tests, are the module's too
 #   DEPENDS    the modules it may include; tests/architecture checks every #include against this list and against the layers
 #   LIBRARIES  libraries from outside, private to the module
 function(kvist_module NAME)
@@ -31,6 +31,10 @@ function(kvist_module NAME)
 
   if(KVIST_BUILD_TESTS)
     file(GLOB tests CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/tests/${NAME}/*_test.cc")
+    foreach(folder IN LISTS ARG_FOLDERS)
+      file(GLOB more CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/tests/${NAME}/${folder}/*_test.cc")
+      list(APPEND tests ${more})
+    endforeach()
     if(tests)
       add_executable(${id}_test ${tests})
       target_link_libraries(${id}_test PRIVATE ${target} GTest::gmock GTest::gtest_main)

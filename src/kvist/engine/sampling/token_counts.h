@@ -1,0 +1,46 @@
+// How often a sequence holds each token, for penalties.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kvist/base/flat_map.h"
+#include "kvist/base/id.h"
+
+namespace kvist::engine {
+
+/// Kept per request and only where a penalty is asked for. Memory follows the distinct tokens.
+class TokenCounts {
+ public:
+  struct Entry {
+    TokenId token;
+    std::uint32_t in_answer = 0;
+  };
+
+  void add_prompt(std::span<const TokenId> tokens) {
+    for (const TokenId token : tokens) (void)entry(token);
+  }
+  void add_answer(TokenId token) { ++entry(token).in_answer; }
+  void clear() {
+    places_ = {};
+    entries_.clear();
+  }
+  /// Every token of prompt or answer once, in the order of first appearance.
+  [[nodiscard]] std::span<const Entry> entries() const { return entries_; }
+
+ private:
+  Entry& entry(TokenId token) {
+    const auto [place, is_new] = places_.try_emplace(token);
+    if (is_new) {
+      *place = static_cast<std::uint32_t>(entries_.size());
+      entries_.push_back({.token = token});
+    }
+    return entries_[*place];
+  }
+
+  FlatMap<TokenId, std::uint32_t> places_;
+  std::vector<Entry> entries_;
+};
+
+}  // namespace kvist::engine

@@ -1,0 +1,25 @@
+// Log probabilities of one token of an answer.
+#pragma once
+
+#include <vector>
+
+#include "kvist/base/id.h"
+
+namespace kvist::engine {
+
+struct TokenLogprob {
+  TokenId token;
+  float logprob = 0;
+
+  bool operator==(const TokenLogprob&) const = default;
+};
+
+/// Of the model itself, before biases, penalties and temperature, as vLLM reports them by default.
+struct TokenLogprobs {
+  TokenLogprob chosen;
+  std::vector<TokenLogprob> likeliest;  ///< in falling order, of equal ones the lower id first
+
+  bool operator==(const TokenLogprobs&) const = default;
+};
+
+}  // namespace kvist::engine
