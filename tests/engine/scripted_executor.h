@@ -62,7 +62,8 @@ class ScriptedExecutor final : public Executor {
   };
 
   [[nodiscard]] SampledTokens sample(const SequenceStep& step, State& state) const {
-    SampledTokens sampled{.id = step.id, .tokens = {}, .ends = false};
+    SampledTokens sampled{
+        .id = step.id, .tokens = {}, .ends = false, .drafted = static_cast<std::uint8_t>(step.drafts)};
     const auto length = lengths_.find(step.id);
     for (std::uint32_t i = 0; i <= std::min(step.drafts, accepted_) && !sampled.ends; ++i) {
       sampled.tokens.push_back(scripted_token(state.seed, state.sampled++));

@@ -30,6 +30,8 @@ class Core::Impl {
     KVIST_CHECK(options_.max_batch_size > 0 && options_.max_num_tokens > 0, "an engine needs slots and a token budget");
     KVIST_CHECK(options_.max_steps_in_flight == 1 || options_.max_steps_in_flight == 2,
                 fmt::format("max_steps_in_flight is {}, not 1 or 2", options_.max_steps_in_flight));
+    KVIST_CHECK(!options_.block_tables || options_.max_steps_in_flight == 1,
+                "block tables hold for one step in flight");
   }
 
   [[nodiscard]] Result<void> check(const Request& request, std::uint32_t also_waiting) const;
@@ -48,6 +50,7 @@ class Core::Impl {
 
  private:
   [[nodiscard]] std::uint32_t output_limit(const Request& request) const;
+  void fill_block_tables(StepPlan& plan) const;
   void end_of_step(Sequence& sequence, const SequenceStep& step, const SampledTokens* sampled);
   void count_drafts(std::uint32_t drafted, const SampledTokens& sampled);
   void take_samples(Sequence& sequence, const SampledTokens& sampled);
@@ -124,10 +127,16 @@ bool Core::Impl::begin_step(StepPlan& plan) {
     executor_->on_admit(sequence->slot, sequence->request, sequence->tokens);
   }
   if (plan.sequences.empty()) return false;
+  if (options_.block_tables) fill_block_tables(plan);
   in_flight_.push_back(plan.id);
   speculating_ = plan.load.draft_passes > 0;
   ++last_step_;
   return true;
+}
+
+void Core::Impl::fill_block_tables(StepPlan& plan) const {
+  plan.block_tables.clear();
+  for (const SequenceStep& step : plan.sequences) plan.block_tables.emplace_back(scheduler_.at(step.slot).blocks);
 }
 
 void Core::Impl::end_step(const StepPlan& plan, const StepResult& result, StepOutputs& outputs) {
@@ -152,6 +161,7 @@ void Core::Impl::end_step(const StepPlan& plan, const StepResult& result, StepOu
   }
   KVIST_CHECK(next_sample == result.sampled.size(), "samples of no sequence");
   take_outputs(outputs);
+  outputs.logprobs = result.logprobs;
 }
 
 void Core::Impl::end_of_step(Sequence& sequence, const SequenceStep& step, const SampledTokens* sampled) {
@@ -169,7 +179,7 @@ void Core::Impl::end_of_step(Sequence& sequence, const SequenceStep& step, const
     sequence.pending_samples -= 1;
     // Planned before the end was known, or aborted: nobody wants it any more.
     if (sequence.phase != Phase::kEnded) {
-      if (step.drafts > 0) count_drafts(step.drafts, *sampled);
+      if (sampled->drafted > 0) count_drafts(sampled->drafted, *sampled);
       take_samples(sequence, *sampled);
     }
   }
@@ -226,6 +236,7 @@ void Core::Impl::leave_batch(Sequence& sequence) {
 
 void Core::Impl::take_outputs(StepOutputs& outputs) {
   outputs.outputs.clear();
+  outputs.logprobs.clear();
   std::swap(outputs.outputs, outputs_);
   kv_.pool().take_events(outputs.events);
 }

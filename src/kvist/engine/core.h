@@ -32,12 +32,14 @@ struct CoreOptions {
   std::uint32_t max_steps_in_flight = 1;  ///< 1, or 2 for overlap scheduling (beside drafts never more than 1)
   spec::AdmissionKind admission = spec::AdmissionKind::kReserveToCompletion;
   bool prefix_deferral = false;  ///< see spec::WorkerSpec
+  bool block_tables = false;     ///< fill StepPlan::block_tables; with one step in flight only
 };
 
 /// What a step boundary brings. Whoever drives an engine hands the same object in again and again: its memory is kept.
 struct StepOutputs {
   std::vector<RequestOutput> outputs;
-  std::vector<kv::KvEvent> events;  ///< in the pool's order
+  std::vector<SampledLogprobs> logprobs = {};  ///< of the tokens of some of the outputs, in their order
+  std::vector<kv::KvEvent> events;        ///< in the pool's order
 };
 
 /// A reading of the engine for metrics; counters are cumulative.

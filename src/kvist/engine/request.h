@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "kvist/base/id.h"
+#include "kvist/engine/sampling/sampling_options.h"
 #include "kvist/engine/token_run.h"
 
 namespace kvist::engine {
@@ -27,6 +29,8 @@ struct Request {
   std::uint64_t seed = 0;         ///< all randomness of the answer comes from here
   bool ignore_eos = false;        ///< go on to max_tokens
   std::string cache_salt;         ///< requests of different salts never share KV blocks
+  /// For an executor that computes; null: the defaults. The timed one makes up its answers and has no use for it.
+  std::shared_ptr<const SamplingOptions> sampling = {};
 };
 
 /// Tokens a step brought for one request. At most one output per request and step.

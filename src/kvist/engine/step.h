@@ -2,10 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "kvist/base/id.h"
+#include "kvist/engine/sampling/token_logprobs.h"
 #include "kvist/engine/token_run.h"
+#include "kvist/kv/block_pool.h"
 #include "kvist/perfmodel/step_load.h"
 
 namespace kvist::engine {
@@ -32,6 +35,9 @@ struct SequenceStep {
 struct StepPlan {
   StepId id;
   std::vector<SequenceStep> sequences;
+  /// Where CoreOptions::block_tables asks for them: of each of the sequences the blocks that hold its tokens, in order,
+  /// with room for those that this step computes. They belong to the engine and hold until the step ends.
+  std::vector<std::span<const kv::BlockId>> block_tables;
   perfmodel::StepLoad load;
 };
 
@@ -41,11 +47,20 @@ struct SampledTokens {
   RequestId id;
   TokenRun tokens;
   bool ends = false;
+  std::uint8_t drafted =
+      0;  ///< tokens that were really drafted, at most SequenceStep::drafts: a drafter may have fewer
+};
+
+/// Of tokens of one request, in order.
+struct SampledLogprobs {
+  RequestId id;
+  std::vector<TokenLogprobs> tokens;
 };
 
 /// What the executor brought back: one entry per sequence of the plan with `samples`, in the plan's order.
 struct StepResult {
   std::vector<SampledTokens> sampled;
+  std::vector<SampledLogprobs> logprobs = {};  ///< of the requests that ask for them, in the plan's order
 };
 
 }  // namespace kvist::engine

@@ -113,6 +113,7 @@ class TimedExecutor::Impl {
       Answer& answer = answers_[step.slot.value()];
       SampledTokens& sampled = result.sampled.emplace_back();
       sampled.id = step.id;
+      sampled.drafted = static_cast<std::uint8_t>(step.drafts);
       sampled.tokens.push_back(answer.next(*tokenizer_));
       for (std::uint32_t i = 0; i < step.drafts && !answer.ended() && answer.accepts(acceptance(i)); ++i) {
         sampled.tokens.push_back(answer.next(*tokenizer_));
