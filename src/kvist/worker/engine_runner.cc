@@ -14,9 +14,16 @@ double unix_seconds() {
 
 }  // namespace
 
-EngineRunner::EngineRunner(net::EventLoop& loop, std::unique_ptr<engine::EngineDriver> driver,
+EngineRunner::EngineRunner(net::EventLoop& loop, std::unique_ptr<engine::Driver> driver,
                            std::unique_ptr<net::ZmqPublisher> publisher)
-    : loop_(&loop), driver_(std::move(driver)), publisher_(std::move(publisher)), timer_(loop) {}
+    : loop_(&loop), driver_(std::move(driver)), publisher_(std::move(publisher)), timer_(loop) {
+  // Comes from whichever thread computes; what is posted runs on the loop, if this object is still there.
+  driver_->set_wake([this, posts = loop_, alive = std::weak_ptr<bool>(alive_)] {
+    posts->post([this, alive] {
+      if (!alive.expired()) run();
+    });
+  });
+}
 
 Result<void> EngineRunner::submit(engine::Request request) {
   KVIST_TRY_VOID(driver_->submit(std::move(request), net::now()));

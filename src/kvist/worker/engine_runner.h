@@ -6,8 +6,8 @@
 #include <memory>
 
 #include "kvist/base/error.h"
+#include "kvist/engine/driver.h"
 #include "kvist/engine/request.h"
-#include "kvist/engine/timed/engine_driver.h"
 #include "kvist/net/event_loop.h"
 #include "kvist/net/zmq_publisher.h"
 
@@ -24,7 +24,7 @@ struct FinishCounts {
 /// handed on: who has seen an answer's tokens can know the blocks that they came from.
 class EngineRunner {
  public:
-  EngineRunner(net::EventLoop& loop, std::unique_ptr<engine::EngineDriver> driver,
+  EngineRunner(net::EventLoop& loop, std::unique_ptr<engine::Driver> driver,
                std::unique_ptr<net::ZmqPublisher> publisher);
   EngineRunner(const EngineRunner&) = delete;
   EngineRunner& operator=(const EngineRunner&) = delete;
@@ -41,7 +41,7 @@ class EngineRunner {
   /// False, and nothing happens, while requests are running. The event is published before this returns.
   [[nodiscard]] bool reset_prefix_cache();
 
-  [[nodiscard]] const engine::EngineDriver& driver() const { return *driver_; }
+  [[nodiscard]] const engine::Driver& driver() const { return *driver_; }
   [[nodiscard]] const net::ZmqPublisher& publisher() const { return *publisher_; }
   [[nodiscard]] const FinishCounts& finish_counts() const { return finish_counts_; }
   [[nodiscard]] std::uint64_t event_batches() const { return event_batches_; }
@@ -53,7 +53,7 @@ class EngineRunner {
   void count(const engine::RequestOutput& output);
 
   net::EventLoop* loop_;
-  std::unique_ptr<engine::EngineDriver> driver_;
+  std::unique_ptr<engine::Driver> driver_;
   std::unique_ptr<net::ZmqPublisher> publisher_;
   net::Timer timer_;
   std::function<void(const engine::RequestOutput&)> on_output_;

@@ -88,9 +88,9 @@ void write_metrics(telemetry::MetricsPage& page, const spec::WorkerSpec& spec, c
   write_limits(page, spec, labels);
   write_finished(page, runner.finish_counts(), labels);
   page.counter("kvist:step_lateness_seconds_total", "How much later than modelled steps ended, summed.",
-               to_seconds(runner.driver().lateness()), labels);
+               to_seconds(runner.driver().times().lateness), labels);
   page.counter("kvist:step_resynchronisations_total", "How often steps were so late that the modelled clock was reset.",
-               number(runner.driver().resynchronisations()), labels);
+               number(runner.driver().times().resynchronisations), labels);
   page.counter("kvist:kv_event_batches_total", "KV event batches published.", number(runner.event_batches()), labels);
   page.counter("kvist:slow_clients_total", "Answers broken off because the client did not take them.",
                number(generations.slow_clients()), labels);

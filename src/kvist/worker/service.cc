@@ -51,7 +51,7 @@ Result<std::unique_ptr<net::ZmqPublisher>> bind_publisher(const spec::WorkerSpec
 class ServiceImpl final : public Service {
  public:
   ServiceImpl(net::EventLoop& loop, spec::WorkerSpec spec, std::unique_ptr<const text::Tokenizer> tokenizer,
-              std::unique_ptr<engine::EngineDriver> engine, std::unique_ptr<net::ZmqPublisher> publisher)
+              std::unique_ptr<engine::Driver> engine, std::unique_ptr<net::ZmqPublisher> publisher)
       : spec_(std::move(spec)),
         tokenizer_(std::move(tokenizer)),
         runner_(loop, std::move(engine), std::move(publisher)),
@@ -102,7 +102,7 @@ Result<std::unique_ptr<Service>> Service::create(net::EventLoop& loop, spec::Wor
   KVIST_TRY(spec::WorkerSpec spec, perfmodel::resolve(wanted));
   KVIST_TRY_VOID(check(spec));
   auto tokenizer = std::make_unique<const text::ByteTokenizer>();
-  KVIST_TRY(std::unique_ptr<engine::EngineDriver> engine, engine::make_timed_engine(spec, *tokenizer));
+  KVIST_TRY(std::unique_ptr<engine::Driver> engine, engine::make_timed_engine(spec, *tokenizer));
   KVIST_TRY(std::unique_ptr<net::ZmqPublisher> publisher, bind_publisher(spec));
   auto service = std::make_unique<ServiceImpl>(loop, std::move(spec), std::move(tokenizer), std::move(engine),
                                                std::move(publisher));

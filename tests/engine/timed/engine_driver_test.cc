@@ -70,7 +70,7 @@ TEST_F(EngineDriverTest, APollBeforeTheStepsEndChangesNothing) {
   EXPECT_TRUE(engine.poll(kStart + milliseconds(9)).outputs.empty());
   EXPECT_EQ(engine.next_wakeup(), kStart + kStep);
   EXPECT_EQ(engine.poll(kStart + kStep).outputs.size(), 1U);
-  EXPECT_EQ(engine.lateness(), Duration::zero());
+  EXPECT_EQ(engine.times().lateness, Duration::zero());
 }
 
 TEST_F(EngineDriverTest, LatenessIsCountedButDoesNotAddUp) {
@@ -81,8 +81,8 @@ TEST_F(EngineDriverTest, LatenessIsCountedButDoesNotAddUp) {
     ASSERT_EQ(engine.next_wakeup(), kStart + step * kStep);
     EXPECT_EQ(engine.poll(kStart + step * kStep + milliseconds(3)).outputs.size(), 1U);
   }
-  EXPECT_EQ(engine.lateness(), 19 * milliseconds(3));
-  EXPECT_EQ(engine.resynchronisations(), 0U);
+  EXPECT_EQ(engine.times().lateness, 19 * milliseconds(3));
+  EXPECT_EQ(engine.times().resynchronisations, 0U);
 }
 
 TEST_F(EngineDriverTest, StepsThatAreDueEndOnePerPoll) {
@@ -106,7 +106,7 @@ TEST_F(EngineDriverTest, BeyondTheBoundTheClockStartsOverFromThePresent) {
   const TimePoint very_late = kStart + kStep + EngineDriver::kMaxLateness + milliseconds(1);
   EXPECT_EQ(engine.poll(very_late).outputs.size(), 1U);
   EXPECT_EQ(engine.next_wakeup(), very_late + kStep);
-  EXPECT_EQ(engine.resynchronisations(), 1U);
+  EXPECT_EQ(engine.times().resynchronisations, 1U);
 }
 
 TEST_F(EngineDriverTest, StepsInFlightFollowOneAnotherOnTheDevice) {

@@ -11,6 +11,7 @@
 #include "kvist/base/error.h"
 #include "kvist/base/time.h"
 #include "kvist/engine/core.h"
+#include "kvist/engine/driver.h"
 #include "kvist/engine/executor.h"
 #include "kvist/engine/speculation.h"
 #include "kvist/perfmodel/step_time_model.h"
@@ -23,7 +24,7 @@ namespace kvist::engine {
 ///
 /// A request reaches the engine's queue some time after its arrival (front end, tokenizing, host), in the order of
 /// arrival; until then it is held here and counts as waiting. Used by one thread.
-class EngineDriver {
+class EngineDriver final : public Driver {
  public:
   static constexpr Duration kMaxLateness = std::chrono::milliseconds(100);
 
@@ -41,32 +42,31 @@ class EngineDriver {
       : EngineDriver(std::move(options), std::move(executor), Options()) {}
 
   /// See Core::submit(). A poll() soon after each of these three lets them take effect.
-  [[nodiscard]] Result<void> submit(Request request, TimePoint now);
-  void abort(RequestId id);
-  [[nodiscard]] bool reset_prefix_cache() { return core_.reset_prefix_cache(); }
+  [[nodiscard]] Result<void> submit(Request request, TimePoint now) override;
+  void abort(RequestId id) override;
+  [[nodiscard]] bool reset_prefix_cache() override { return core_.reset_prefix_cache(); }
 
   /// Ends the oldest step if its time has come (one step per call, so that each step's tokens leave on their own),
   /// begins what can begin, and puts the news into `outputs`, whose content is replaced and whose memory is used again.
-  void poll(TimePoint now, StepOutputs& outputs);
+  void poll(TimePoint now, StepOutputs& outputs) override;
   /// The same, into memory of its own.
   [[nodiscard]] StepOutputs poll(TimePoint now);
   /// When poll() has something to do next: the end of a step, or a request that reaches the queue of an engine which
   /// could begin a step. Nothing while neither is under way.
-  [[nodiscard]] std::optional<TimePoint> next_wakeup() const;
+  [[nodiscard]] std::optional<TimePoint> next_wakeup() const override;
+  /// All it does is a matter of time.
+  void set_wake(std::function<void()> /*wake*/) override {}
 
   /// When the oldest step under way ends; nothing while none is.
   [[nodiscard]] std::optional<TimePoint> step_end() const {
     return under_way_.empty() ? std::nullopt : std::optional(under_way_.front().end);
   }
 
-  [[nodiscard]] CoreStats stats() const;
-  [[nodiscard]] const Core& core() const { return core_; }
-  /// Sum of the modelled durations of all steps that have begun.
-  [[nodiscard]] Duration busy() const { return busy_; }
-  /// Sum over all steps of how much later than its modelled end each was ended.
-  [[nodiscard]] Duration lateness() const { return lateness_; }
-  /// How often the modelled clock was given up for the present.
-  [[nodiscard]] std::uint64_t resynchronisations() const { return resynchronisations_; }
+  [[nodiscard]] CoreStats stats() const override;
+  [[nodiscard]] const Core& core() const override { return core_; }
+  [[nodiscard]] DriverTimes times() const override {
+    return {.busy = busy_, .lateness = lateness_, .resynchronisations = resynchronisations_};
+  }
 
  private:
   struct StepUnderWay {
