@@ -165,7 +165,23 @@ TEST(ChatRequest, NamesEveryBadField) {
   EXPECT_EQ(error(R"("presence_penalty":-3)"), prefix + "presence_penalty: expected a number from -2 to 2, got -3");
   EXPECT_EQ(error(R"("repetition_penalty":0)"),
             prefix + "repetition_penalty: expected a number from 0.01 to 100, got 0");
-  EXPECT_EQ(error(R"("n":0)"), prefix + "n: expected an integer from 1 to 2147483647, got 0");
+  EXPECT_EQ(error(R"("n":0)"), prefix + "n: expected an integer from 1 to 128, got 0");
+  EXPECT_EQ(error(R"("stop":7)"), prefix + "stop: expected a string, got 7");
+  EXPECT_EQ(error(R"("stop":["a",null])"), prefix + "stop[1]: expected a string, got null");
+  EXPECT_EQ(error(fmt::format(R"("stop":"{}")", std::string(1025, 'x'))),
+            prefix + "stop: 1025 bytes, at most 1024 are allowed");
+  EXPECT_EQ(error(R"("stop":["","","","","","","","","","","","","","","","",""])"),
+            prefix + "stop: 17 strings, at most 16 are allowed");
+  EXPECT_EQ(error(R"("stop_token_ids":[1,-1])"), prefix + "stop_token_ids[1]: expected a token id, got -1");
+  EXPECT_EQ(error(R"("logit_bias":[])"),
+            prefix + "logit_bias: expected an object of token ids and numbers, got an array");
+  EXPECT_EQ(error(R"("logit_bias":{"x":1})"), prefix + "logit_bias.x: expected a token id as the name");
+  EXPECT_EQ(error(R"("logit_bias":{"5":101})"), prefix + "logit_bias.5: expected a number from -100 to 100, got 101");
+  EXPECT_EQ(error(R"("min_tokens":-1)"), prefix + "min_tokens: expected an integer from 0 to 2147483647, got -1");
+  EXPECT_EQ(error(R"("logprobs":3)"), prefix + "logprobs: expected true or false, got 3");
+  EXPECT_EQ(error(R"("logprobs":true,"top_logprobs":21)"),
+            prefix + "top_logprobs: expected an integer from 0 to 20, got 21");
+  EXPECT_EQ(error(R"("top_logprobs":2)"), prefix + "top_logprobs: needs \"logprobs\": true beside it");
   EXPECT_EQ(error(R"("model":"again")"), prefix + "model: given more than once");
 }
 
@@ -174,13 +190,7 @@ TEST(ChatRequest, RefusesByNameWhatWouldChangeTheOutput) {
     const std::string error = chat_error(chat_with(fmt::format(R"("{}":{})", name, value)));
     EXPECT_TRUE(error.starts_with(fmt::format("unsupported: {}: ", name))) << name << ": " << error;
   };
-  refuses("n", "2");
   refuses("best_of", "3");
-  refuses("stop", R"("\n")");
-  refuses("stop", R"(["a","b"])");
-  refuses("stop_token_ids", "[5]");
-  refuses("min_tokens", "4");
-  refuses("logit_bias", R"({"50256":-100})");
   refuses("prompt_logprobs", "1");
   refuses("use_beam_search", "true");
   refuses("response_format", R"({"type":"json_object"})");
@@ -189,8 +199,6 @@ TEST(ChatRequest, RefusesByNameWhatWouldChangeTheOutput) {
   refuses("bad_words", R"(["x"])");
   refuses("truncate_prompt_tokens", "5");
   refuses("echo", "true");
-  refuses("logprobs", "true");
-  refuses("top_logprobs", "5");
   refuses("tools", R"([{"type":"function"}])");
   refuses("tool_choice", R"("required")");
   refuses("functions", "[{}]");
@@ -199,8 +207,8 @@ TEST(ChatRequest, RefusesByNameWhatWouldChangeTheOutput) {
   refuses("add_generation_prompt", "false");
   refuses("continue_final_message", "true");
   refuses("chat_template", R"("{{x}}")");
-  EXPECT_EQ(chat_error(chat_with(R"("stop":"x")")),
-            "unsupported: stop: not supported by this server with this value; leave it out or empty");
+  EXPECT_EQ(chat_error(chat_with(R"("tools":[{}])")),
+            "unsupported: tools: not supported by this server with this value; leave it out or empty");
   EXPECT_TRUE(chat_error(chat_with(R"("stream_options":{"continuous_usage_stats":true})"))
                   .starts_with("unsupported: stream_options.continuous_usage_stats: "));
 }
@@ -274,8 +282,35 @@ TEST(CompletionRequest, NamesWhatIsWrongWithPrompts) {
   EXPECT_EQ(error(many + "]"), "invalid_argument: prompt: more than 256 prompts in one request");
 }
 
-TEST(CompletionRequest, RefusesLogprobsEvenZero) {
-  EXPECT_TRUE(completion_error(R"({"model":"m","prompt":"a","logprobs":0})").starts_with("unsupported: logprobs: "));
+TEST(ChatRequest, ReadsHowTokensAreChosen) {
+  const Result<ChatRequest> request = parse_chat_request(chat_with(
+      R"("n":3,"stop":["\n","END",""],"include_stop_str_in_output":true,"temperature":0.5,"top_p":0.9,"min_p":0.1,)"
+      R"("top_k":40,"presence_penalty":1,"frequency_penalty":-1,"repetition_penalty":1.5,"logit_bias":{"7":-100},)"
+      R"("stop_token_ids":[9],"min_tokens":4,"logprobs":true,"top_logprobs":2)"));
+  ASSERT_TRUE(request) << request.error().message;
+  EXPECT_EQ(request->options.choices, 3U);
+  EXPECT_EQ(request->options.stop, (std::vector<std::string>{"\n", "END"}));
+  EXPECT_TRUE(request->options.include_stop_str_in_output);
+  EXPECT_EQ(request->options.sampling, (Sampling{.temperature = 0.5,
+                                                 .top_p = 0.9,
+                                                 .min_p = 0.1,
+                                                 .top_k = 40,
+                                                 .presence_penalty = 1,
+                                                 .frequency_penalty = -1,
+                                                 .repetition_penalty = 1.5,
+                                                 .logit_bias = {{TokenId(7), -100}},
+                                                 .stop_token_ids = {TokenId(9)},
+                                                 .min_tokens = 4,
+                                                 .logprobs = 2}));
+}
+
+TEST(CompletionRequest, AsksForLogprobsByTheirNumber) {
+  const auto request = parse_completion_request(R"({"model":"m","prompt":"a","logprobs":0})");
+  ASSERT_TRUE(request);
+  EXPECT_EQ(request->options.sampling.logprobs, 0U);
+}
+
+TEST(CompletionRequest, RefusesByName) {
   EXPECT_TRUE(completion_error(R"({"model":"m","prompt":"a","suffix":"b"})").starts_with("unsupported: suffix: "));
   EXPECT_TRUE(completion_error(R"({"model":"m","prompt":"a","echo":true})").starts_with("unsupported: echo: "));
 }

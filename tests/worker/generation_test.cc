@@ -103,6 +103,31 @@ TEST(Chat, WithoutALimitAnAnswerMayFillTheContext) {
   EXPECT_EQ(answer->usage->prompt_tokens + answer->usage->completion_tokens, 64U);
 }
 
+TEST(Chat, SeveralAnswersToOnePromptDifferAndCountItOnce) {
+  RunningWorker worker;
+  const auto whole = [&](std::string_view fields) {
+    const net::HttpResponse response = worker.post("/v1/chat/completions", chat_body("hi", fields));
+    EXPECT_EQ(response.status, 200) << response.body;
+    return response.body;
+  };
+  const auto contents = [](const std::string& body) {
+    std::vector<std::string> texts;
+    const std::string mark = R"("content":")";
+    for (std::size_t at = body.find(mark); at != std::string::npos; at = body.find(mark, at + 1))
+      texts.push_back(body.substr(at + mark.size(), body.find('"', at + mark.size()) - at - mark.size()));
+    return texts;
+  };
+  const std::string three = whole(R"("n":3,"max_tokens":40,"seed":5)");
+  const std::vector<std::string> texts = contents(three);
+  ASSERT_EQ(texts.size(), 3U);
+  EXPECT_NE(texts[0], texts[1]);
+  EXPECT_NE(texts[1], texts[2]);
+  const std::string one = whole(R"("max_tokens":40,"seed":5)");
+  EXPECT_EQ(contents(one).at(0), texts[0]) << "the first is the one that would come alone";
+  EXPECT_EQ(openai::parse_chunk(three)->usage->prompt_tokens, openai::parse_chunk(one)->usage->prompt_tokens);
+  EXPECT_EQ(contents(whole(R"("n":3,"max_tokens":40)")).size(), 3U);
+}
+
 TEST(Completion, TakesTextAndTokensAlike) {
   RunningWorker worker;
   const auto text = [&](std::string_view prompt) {

@@ -24,7 +24,9 @@ TEST(Errors, HaveTheirStatusAndNameTheCause) {
   expect("/v1/chat/completions", R"({"model":"test-model"})", 400, R"("param":"messages")");
   expect("/v1/chat/completions", R"({"model":"gpt","messages":[{"role":"user","content":"x"}]})", 404,
          R"(model: \"gpt\" is not served here; this worker serves \"test-model\")");
-  expect("/v1/chat/completions", chat_body("x", R"("n":2)"), 422, R"("param":"n")");
+  expect("/v1/chat/completions", chat_body("x", R"("best_of":2)"), 422, R"("param":"best_of")");
+  expect("/v1/chat/completions", chat_body("x", R"("logit_bias":{"5":1})"), 422, R"("param":"logit_bias")");
+  expect("/v1/chat/completions", chat_body("x", R"("logprobs":true)"), 422, R"("param":"logprobs")");
   expect("/v1/chat/completions", chat_body(std::string(2'100, 'x')), 400, "the model's context holds 2048");
   expect("/v1/completions", completion_body(R"("")"), 400, "prompt: is empty");
   expect("/v1/completions", completion_body(R"(["a",""])"), 400, "prompt[1]: is empty");

@@ -5,6 +5,7 @@
 
 #include "kvist/base/json_writer.h"
 #include "kvist/openai/codec.h"
+#include "kvist/openai/logprobs_json.h"
 #include "kvist/openai/tokenize.h"
 #include "kvist/openai/usage_json.h"
 
@@ -29,7 +30,9 @@ std::string whole_answer(const AnswerHead& head, const std::vector<WholeChoice>&
     } else {
       json.field("text", choices[i].text);
     }
-    json.key("logprobs").null().field("finish_reason", choices[i].finish_reason).end_object();
+    std::string logprobs;
+    append_logprobs_json(logprobs, choices[i].logprobs, head.chat, 0);
+    json.key("logprobs").raw(logprobs).field("finish_reason", choices[i].finish_reason).end_object();
   }
   std::string usage_text;
   append_usage_json(usage_text, usage);

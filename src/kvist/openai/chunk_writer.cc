@@ -6,6 +6,7 @@
 
 #include "kvist/base/check.h"
 #include "kvist/base/json_writer.h"
+#include "kvist/openai/logprobs_json.h"
 #include "kvist/openai/usage_json.h"
 
 namespace kvist::openai {
@@ -36,6 +37,16 @@ void ChunkWriter::append_text(std::string& out, std::uint32_t index, std::string
   out += chat_ ? R"("delta":{"content":)" : R"("text":)";
   append_json_string(out, text);
   out += chat_ ? R"(},"logprobs":null,"finish_reason":null}]})" : R"(,"logprobs":null,"finish_reason":null}]})";
+}
+
+void ChunkWriter::append_text(std::string& out, std::uint32_t index, std::string_view text,
+                              std::span<const TokenLogprobs> logprobs, std::size_t text_offset) const {
+  open_choice(out, index);
+  out += chat_ ? R"("delta":{"content":)" : R"("text":)";
+  append_json_string(out, text);
+  out += chat_ ? R"(},"logprobs":)" : R"(,"logprobs":)";
+  append_logprobs_json(out, logprobs, chat_, text_offset);
+  out += R"(,"finish_reason":null}]})";
 }
 
 void ChunkWriter::append_finish(std::string& out, std::uint32_t index, std::string_view finish_reason) const {

@@ -1,7 +1,9 @@
 // Stream chunks of one answer, written fast: the parts that never change are made once.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -18,6 +20,9 @@ class ChunkWriter {
   /// The first chunk of a choice: the role with empty content. Requires a chat answer.
   void append_role(std::string& out, std::uint32_t index) const;
   void append_text(std::string& out, std::uint32_t index, std::string_view text) const;
+  /// The same with the log probabilities of its tokens. `text_offset`: characters of the choice's text before it.
+  void append_text(std::string& out, std::uint32_t index, std::string_view text,
+                   std::span<const TokenLogprobs> logprobs, std::size_t text_offset) const;
   void append_finish(std::string& out, std::uint32_t index, std::string_view finish_reason) const;
   void append_usage(std::string& out, const Usage& usage) const;
 

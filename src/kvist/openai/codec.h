@@ -13,9 +13,8 @@ namespace kvist::openai {
 
 /// What a request is read for.
 enum class ReadFor {
-  /// To answer it. A field that would change the output and is not honoured is refused: kUnsupported, by name
-  /// (temperature and the other sampling fields are accepted by the timed engine, whose tokens come from the seed
-  /// alone).
+  /// To answer it. A field that would change the output and that no engine here honours is refused: kUnsupported, by
+  /// name.
   kAnswer,
   /// To choose who answers it. Only what a choice needs must be right; tools, images, sampling and fields to come are
   /// the
@@ -46,6 +45,7 @@ struct AnswerHead {
 struct WholeChoice {
   std::string text;
   std::string finish_reason;
+  std::vector<TokenLogprobs> logprobs = {};  ///< of its tokens; empty where nobody asked
 };
 [[nodiscard]] std::string whole_answer(const AnswerHead& head, const std::vector<WholeChoice>& choices,
                                        const Usage& usage);

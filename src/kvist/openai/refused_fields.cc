@@ -4,7 +4,6 @@
 
 #include <array>
 #include <cstdint>
-#include <limits>
 #include <span>
 
 namespace kvist::openai {
@@ -29,12 +28,7 @@ struct RefusedField {
 };
 
 constexpr std::array kRefusedInBoth = std::to_array<RefusedField>({
-    {"n", Neutral::kOne},
     {"best_of", Neutral::kOne},
-    {"stop", Neutral::kEmpty},
-    {"stop_token_ids", Neutral::kEmpty},
-    {"min_tokens", Neutral::kZero},
-    {"logit_bias", Neutral::kEmpty},
     {"prompt_logprobs", Neutral::kNothing},
     {"use_beam_search", Neutral::kFalse},
     {"response_format", Neutral::kTextFormat},
@@ -47,15 +41,12 @@ constexpr std::array kRefusedInBoth = std::to_array<RefusedField>({
     {"allowed_token_ids", Neutral::kNothing},
     {"logits_processors", Neutral::kEmpty},
     {"truncate_prompt_tokens", Neutral::kNothing},
-    {"include_stop_str_in_output", Neutral::kFalse},
     {"return_token_ids", Neutral::kFalse},
     {"return_tokens_as_token_ids", Neutral::kFalse},
     {"echo", Neutral::kFalse},
 });
 
 constexpr std::array kRefusedInChat = std::to_array<RefusedField>({
-    {"logprobs", Neutral::kFalse},
-    {"top_logprobs", Neutral::kZero},
     {"tools", Neutral::kEmpty},
     {"tool_choice", Neutral::kNoToolChoice},
     {"functions", Neutral::kEmpty},
@@ -71,7 +62,6 @@ constexpr std::array kRefusedInChat = std::to_array<RefusedField>({
 });
 
 constexpr std::array kRefusedInCompletion = std::to_array<RefusedField>({
-    {"logprobs", Neutral::kNothing},
     {"suffix", Neutral::kEmpty},
     {"prompt_embeds", Neutral::kEmpty},
 });
@@ -170,37 +160,12 @@ Result<void> refuse_each(const JsonObject& request, std::span<const RefusedField
   return {};
 }
 
-struct SamplingRange {
-  std::string_view name;
-  double low;
-  double high;
-};
-
-constexpr std::array kSamplingRanges = std::to_array<SamplingRange>({
-    {"temperature", 0, 2},
-    {"top_p", 0, 1},
-    {"min_p", 0, 1},
-    {"frequency_penalty", -2, 2},
-    {"presence_penalty", -2, 2},
-    {"repetition_penalty", 0.01, 100},
-    {"length_penalty", -100, 100},
-});
-
 }  // namespace
 
 Result<void> refuse_unsupported(const JsonObject& request, RequestKind kind) {
-  // A number of answers below one is no request for something missing but a mistake.
-  KVIST_TRY_VOID(request.find_integer("n", 1, std::numeric_limits<std::int32_t>::max()));
   KVIST_TRY_VOID(refuse_each(request, kRefusedInBoth));
   if (kind == RequestKind::kChat) return refuse_each(request, kRefusedInChat);
   return refuse_each(request, kRefusedInCompletion);
-}
-
-Result<void> check_sampling(const JsonObject& request) {
-  for (const SamplingRange& range : kSamplingRanges)
-    KVIST_TRY_VOID(request.find_number(range.name, range.low, range.high));
-  KVIST_TRY_VOID(request.find_integer("top_k", -1, std::numeric_limits<std::int32_t>::max()));
-  return {};
 }
 
 }  // namespace kvist::openai

@@ -13,7 +13,4 @@ enum class RequestKind { kChat, kCompletion };
 /// absent, null, or have the value that means the same as absent.
 [[nodiscard]] Result<void> refuse_unsupported(const JsonObject& request, RequestKind kind);
 
-/// Sampling fields are accepted and checked for kind and range; the timed engine's tokens come from the seed alone.
-[[nodiscard]] Result<void> check_sampling(const JsonObject& request);
-
 }  // namespace kvist::openai

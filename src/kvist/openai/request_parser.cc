@@ -9,6 +9,7 @@
 #include "kvist/openai/codec.h"
 #include "kvist/openai/json_object_impl.h"
 #include "kvist/openai/refused_fields.h"
+#include "kvist/openai/sampling_fields.h"
 #include "kvist/openai/tokenize.h"
 
 namespace kvist::openai {
@@ -72,7 +73,7 @@ std::string read_session(const JsonObject& request) {
   return {};
 }
 
-Result<GenerationOptions> read_options(const JsonObject& request, ReadFor purpose) {
+Result<GenerationOptions> read_options(const JsonObject& request, RequestKind kind, ReadFor purpose) {
   GenerationOptions options;
   KVIST_TRY(const std::optional<std::string_view> model, request.find_string("model"));
   if (!model) return missing("model");
@@ -92,7 +93,12 @@ Result<GenerationOptions> read_options(const JsonObject& request, ReadFor purpos
   KVIST_TRY(options.seed, read_seed(request));
   KVIST_TRY(const std::optional<bool> ignore_eos, request.find_bool("ignore_eos"));
   options.ignore_eos = ignore_eos.value_or(false);
-  KVIST_TRY_VOID(check_sampling(request));
+  KVIST_TRY(const std::optional<std::int64_t> choices, request.find_integer("n", 1, kMaxChoices));
+  options.choices = static_cast<std::uint32_t>(choices.value_or(1));
+  KVIST_TRY(options.stop, read_stop(request));
+  KVIST_TRY(const std::optional<bool> include_stop, request.find_bool("include_stop_str_in_output"));
+  options.include_stop_str_in_output = include_stop.value_or(false);
+  KVIST_TRY(options.sampling, read_sampling(request, kind));
   return options;
 }
 
@@ -225,7 +231,7 @@ Result<ChatRequest> parse_chat_request(std::string_view body, ReadFor purpose) {
   JsonBody json;
   KVIST_TRY(const JsonObject request, json.parse(body));
   ChatRequest chat;
-  KVIST_TRY(chat.options, read_options(request, purpose));
+  KVIST_TRY(chat.options, read_options(request, RequestKind::kChat, purpose));
   KVIST_TRY(const std::optional<JsonElement> messages, request.find("messages"));
   if (!messages) return missing("messages");
   KVIST_TRY(chat.messages, read_messages(*messages, purpose));
@@ -237,7 +243,7 @@ Result<CompletionRequest> parse_completion_request(std::string_view body, ReadFo
   JsonBody json;
   KVIST_TRY(const JsonObject request, json.parse(body));
   CompletionRequest completion;
-  KVIST_TRY(completion.options, read_options(request, purpose));
+  KVIST_TRY(completion.options, read_options(request, RequestKind::kCompletion, purpose));
   KVIST_TRY(const std::optional<JsonElement> prompt, request.find("prompt"));
   if (!prompt) return missing("prompt");
   KVIST_TRY(completion.prompts, read_prompts(*prompt));

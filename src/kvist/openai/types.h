@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -12,6 +13,24 @@
 #include "kvist/text/chat.h"
 
 namespace kvist::openai {
+
+/// How tokens are to be chosen, with the API's names and defaults; fields of vLLM's beside those of OpenAI's.
+struct Sampling {
+  double temperature = 1;
+  double top_p = 1;
+  double min_p = 0;
+  std::uint32_t top_k = 0;  ///< 0: all
+  double presence_penalty = 0;
+  double frequency_penalty = 0;
+  double repetition_penalty = 1;
+  std::vector<std::pair<TokenId, double>> logit_bias = {};
+  std::vector<TokenId> stop_token_ids = {};
+  std::uint32_t min_tokens = 0;
+  /// Log probabilities of the answer's tokens, with so many of the likeliest beside each; nothing: none.
+  std::optional<std::uint32_t> logprobs = {};
+
+  bool operator==(const Sampling&) const = default;
+};
 
 /// Fields that chat and completions share. Absent fields have the API's defaults.
 struct GenerationOptions {
@@ -22,6 +41,10 @@ struct GenerationOptions {
   std::optional<std::uint64_t> seed;
   bool ignore_eos = false;
   std::string cache_salt;
+  std::uint32_t choices = 1;      ///< n: answers to each prompt
+  std::vector<std::string> stop;  ///< texts that end an answer
+  bool include_stop_str_in_output = false;
+  Sampling sampling;
   /// prompt_cache_key, else user: what the client says belongs together. Read for routing only; empty where there is
   /// neither.
   std::string session;
@@ -35,12 +58,35 @@ struct ChatRequest {
 /// One prompt as text or as tokens.
 using Prompt = std::variant<std::string, std::vector<TokenId>>;
 
-/// Prompts that one completion request may carry.
+/// Prompts that one completion request may carry, and answers to each prompt (OpenAI's limit).
 inline constexpr std::size_t kMaxPrompts = 256;
+inline constexpr std::uint32_t kMaxChoices = 128;
+/// Stop strings of one request, and bytes of each; OpenAI allows four.
+inline constexpr std::size_t kMaxStopStrings = 16;
+inline constexpr std::size_t kMaxStopBytes = 1024;
+/// Of the likeliest tokens beside each token of an answer.
+inline constexpr std::uint32_t kMaxLogprobs = 20;
+inline constexpr std::size_t kMaxLogitBiases = 1024;
 
 struct CompletionRequest {
   GenerationOptions options;
   std::vector<Prompt> prompts;  ///< at least one
+};
+
+/// A token as text and its log probability. The bytes may be a part of a character.
+struct TokenLogprob {
+  std::string token;
+  double logprob = 0;
+
+  bool operator==(const TokenLogprob&) const = default;
+};
+
+/// Of one token of an answer.
+struct TokenLogprobs {
+  TokenLogprob chosen;
+  std::vector<TokenLogprob> likeliest = {};
+
+  bool operator==(const TokenLogprobs&) const = default;
 };
 
 struct Usage {

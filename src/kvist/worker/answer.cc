@@ -1,5 +1,6 @@
 #include "kvist/worker/answer.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "kvist/openai/errors.h"
@@ -20,11 +21,18 @@ std::string_view name_of(engine::FinishReason reason) {
   return "stop";
 }
 
+// Bytes that do not continue one.
+std::size_t characters_of(std::string_view text) {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(text, [](char byte) { return (static_cast<unsigned char>(byte) & 0xC0U) != 0x80U; }));
+}
+
 }  // namespace
 
 Answer::Answer(std::shared_ptr<net::HttpExchange> exchange, const text::Tokenizer& tokenizer, AnswerOptions options,
                std::vector<RequestId> choices)
     : exchange_(std::move(exchange)),
+      tokenizer_(&tokenizer),
       options_(std::move(options)),
       writer_(options_.head),
       requests_(std::move(choices)),
@@ -38,19 +46,41 @@ void Answer::begin() {
   exchange_->begin_stream(200, std::move(headers));
 }
 
-void Answer::add(std::size_t index, const engine::RequestOutput& output) {
+openai::TokenLogprob Answer::as_text(const engine::TokenLogprob& logprob) const {
+  openai::TokenLogprob result{.token = {}, .logprob = logprob.logprob};
+  tokenizer_->decode(logprob.token, result.token);
+  return result;
+}
+
+std::vector<openai::TokenLogprobs> Answer::as_text(std::span<const engine::TokenLogprobs> logprobs) const {
+  std::vector<openai::TokenLogprobs> result;
+  for (const engine::TokenLogprobs& token : logprobs) {
+    openai::TokenLogprobs& written = result.emplace_back();
+    written.chosen = as_text(token.chosen);
+    for (const engine::TokenLogprob& other : token.likeliest) written.likeliest.push_back(as_text(other));
+  }
+  return result;
+}
+
+void Answer::add(std::size_t index, const engine::RequestOutput& output,
+                 std::span<const engine::TokenLogprobs> logprobs) {
   Choice& choice = choices_[index];
   std::string text;
   for (const TokenId token : output.tokens) text += choice.decoder.push(token);
   if (output.finish) {
     text += choice.decoder.finish();
     --open_choices_;
-    usage_.prompt_tokens += output.prompt_tokens;
-    usage_.cached_tokens += output.cached_tokens;
+    // A prompt counts once, however many answers it has.
+    if (index % options_.answers_per_prompt == 0) {
+      usage_.prompt_tokens += output.prompt_tokens;
+      usage_.cached_tokens += output.cached_tokens;
+    }
     usage_.completion_tokens += output.output_tokens;
   }
-  if (options_.stream) return stream(index, text, output);
+  const std::vector<openai::TokenLogprobs> written = as_text(logprobs);
+  if (options_.stream) return stream(index, text, output, written);
   choice.whole.text += text;
+  choice.whole.logprobs.insert(choice.whole.logprobs.end(), written.begin(), written.end());
   if (output.finish) choice.whole.finish_reason = name_of(*output.finish);
   if (!complete()) return;
   std::vector<openai::WholeChoice> whole;
@@ -67,12 +97,18 @@ void Answer::append_event(const Append& append) {
 }
 
 // All of a step goes out in one write.
-void Answer::stream(std::size_t index, std::string_view text, const engine::RequestOutput& output) {
+void Answer::stream(std::size_t index, std::string_view text, const engine::RequestOutput& output,
+                    std::span<const openai::TokenLogprobs> logprobs) {
   const auto choice = static_cast<std::uint32_t>(index);
   buffer_.clear();
   if (options_.head.chat && !choices_[index].begun) append_event([&] { writer_.append_role(buffer_, choice); });
   choices_[index].begun = true;
-  if (!text.empty()) append_event([&] { writer_.append_text(buffer_, choice, text); });
+  if (!logprobs.empty()) {
+    append_event([&] { writer_.append_text(buffer_, choice, text, logprobs, choices_[index].characters); });
+    for (const openai::TokenLogprobs& token : logprobs) choices_[index].characters += characters_of(token.chosen.token);
+  } else if (!text.empty()) {
+    append_event([&] { writer_.append_text(buffer_, choice, text); });
+  }
   if (output.finish) append_event([&] { writer_.append_finish(buffer_, choice, name_of(*output.finish)); });
   if (complete()) return end_stream();
   exchange_->write(buffer_);

@@ -4,12 +4,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "kvist/base/error.h"
 #include "kvist/base/id.h"
 #include "kvist/engine/request.h"
+#include "kvist/engine/sampling/token_logprobs.h"
 #include "kvist/net/http_server.h"
 #include "kvist/openai/chunk_writer.h"
 #include "kvist/openai/codec.h"
@@ -22,6 +24,7 @@ struct AnswerOptions {
   std::string request_id;
   bool stream = false;
   bool include_usage = false;
+  std::uint32_t answers_per_prompt = 1;  ///< choices in a row that answer the same prompt
 };
 
 /// Turns engine outputs into an SSE stream or one document. One choice per engine request. Memory: a whole answer's
@@ -34,7 +37,8 @@ class Answer {
 
   /// Sends the head of a stream; nothing for an answer that comes whole.
   void begin();
-  void add(std::size_t choice, const engine::RequestOutput& output);
+  /// `logprobs`: of the output's tokens, or empty.
+  void add(std::size_t choice, const engine::RequestOutput& output, std::span<const engine::TokenLogprobs> logprobs);
   /// Ends the answer with an error: a frame in a begun stream, else a response of its own.
   void fail(const Error& error);
   /// Breaks the connection off.
@@ -48,17 +52,22 @@ class Answer {
   struct Choice {
     explicit Choice(const text::Tokenizer& tokenizer) : decoder(tokenizer) {}
     text::StreamDecoder decoder;
-    bool begun = false;  // its role has been sent
+    bool begun = false;          // its role has been sent
+    std::size_t characters = 0;  // of its tokens so far that came with log probabilities
     openai::WholeChoice whole;
   };
 
-  void stream(std::size_t index, std::string_view text, const engine::RequestOutput& output);
+  [[nodiscard]] std::vector<openai::TokenLogprobs> as_text(std::span<const engine::TokenLogprobs> logprobs) const;
+  [[nodiscard]] openai::TokenLogprob as_text(const engine::TokenLogprob& logprob) const;
+  void stream(std::size_t index, std::string_view text, const engine::RequestOutput& output,
+              std::span<const openai::TokenLogprobs> logprobs);
   void end_stream();
   /// Wraps what `append` writes to the buffer into one SSE event.
   template <class Append>
   void append_event(const Append& append);
 
   std::shared_ptr<net::HttpExchange> exchange_;
+  const text::Tokenizer* tokenizer_;
   AnswerOptions options_;
   openai::ChunkWriter writer_;
   std::vector<RequestId> requests_;

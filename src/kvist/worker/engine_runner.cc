@@ -61,9 +61,18 @@ void EngineRunner::run() {
     timer_.cancel();
   }
   publish(outputs_.events);
+  // Both are in the plan's order; not every output has log probabilities, and those of an aborted one go nowhere.
+  std::size_t next = 0;
   for (const engine::RequestOutput& output : outputs_.outputs) {
     count(output);
-    if (on_output_) on_output_(output);
+    Logprobs logprobs;
+    for (std::size_t i = next; i < outputs_.logprobs.size() && !output.tokens.empty(); ++i) {
+      if (outputs_.logprobs[i].id != output.id) continue;
+      logprobs = outputs_.logprobs[i].tokens;
+      next = i + 1;
+      break;
+    }
+    if (on_output_) on_output_(output, logprobs);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 
 #include "kvist/base/error.h"
 #include "kvist/engine/driver.h"
@@ -29,10 +30,11 @@ class EngineRunner {
   EngineRunner(const EngineRunner&) = delete;
   EngineRunner& operator=(const EngineRunner&) = delete;
 
+  /// Log probabilities of an output's tokens: empty where the request did not ask.
+  using Logprobs = std::span<const engine::TokenLogprobs>;
+  using OutputHandler = std::function<void(const engine::RequestOutput&, Logprobs)>;
   /// Receives every output, also those of requests that were aborted.
-  void set_output_handler(std::function<void(const engine::RequestOutput&)> handler) {
-    on_output_ = std::move(handler);
-  }
+  void set_output_handler(OutputHandler handler) { on_output_ = std::move(handler); }
 
   /// An idle engine begins its next step only after the input that is ready now has been handled: requests that arrive
   /// together are computed together.
@@ -56,7 +58,7 @@ class EngineRunner {
   std::unique_ptr<engine::Driver> driver_;
   std::unique_ptr<net::ZmqPublisher> publisher_;
   net::Timer timer_;
-  std::function<void(const engine::RequestOutput&)> on_output_;
+  OutputHandler on_output_;
   engine::StepOutputs outputs_;  // of one run(); a member to keep its memory
   FinishCounts finish_counts_;
   std::uint64_t event_batches_ = 0;

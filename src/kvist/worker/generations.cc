@@ -68,6 +68,7 @@ Result<void> Generations::start(std::vector<std::vector<TokenId>> prompts, const
     return fail(ErrorCode::kNotFound, fmt::format("model: \"{}\" is not served here; this worker serves \"{}\"",
                                                   options.model, spec_->model));
   }
+  KVIST_TRY_VOID(check_options(options, prompts.size()));
   KVIST_TRY(std::vector<RequestId> requests, submit_all(std::move(prompts), options));
   AnswerOptions answer_options{.head = {.id = (chat ? "chatcmpl-" : "cmpl-") + caller.request_id,
                                         .model = spec_->model,
@@ -75,7 +76,8 @@ Result<void> Generations::start(std::vector<std::vector<TokenId>> prompts, const
                                         .chat = chat},
                                .request_id = caller.request_id,
                                .stream = options.stream,
-                               .include_usage = options.include_usage};
+                               .include_usage = options.include_usage,
+                               .answers_per_prompt = options.choices};
   const auto answer =
       std::make_shared<Answer>(caller.exchange, *tokenizer_, std::move(answer_options), std::move(requests));
   for (std::size_t i = 0; i < answer->choices().size(); ++i) entries_[answer->choices()[i]] = {answer, i};
@@ -89,13 +91,33 @@ Result<void> Generations::start(std::vector<std::vector<TokenId>> prompts, const
   return {};
 }
 
-// All prompts of a request are queued, or none.
+// What cannot be honoured is refused, never ignored.
+Result<void> Generations::check_options(const openai::GenerationOptions& options, std::size_t prompts) const {
+  if (prompts * options.choices > openai::kMaxPrompts) {
+    return fail(ErrorCode::kInvalidArgument, fmt::format("n: {} answers to {} prompts are more than {} in one request",
+                                                         options.choices, prompts, openai::kMaxPrompts));
+  }
+  const auto refused = [](std::string_view field) {
+    return fail(ErrorCode::kUnsupported,
+                fmt::format("{}: not supported by the timed engine, which makes up its answers; leave it out", field));
+  };
+  if (!options.stop.empty()) return refused("stop");
+  if (options.sampling.logprobs) return refused("logprobs");
+  if (!options.sampling.logit_bias.empty()) return refused("logit_bias");
+  if (!options.sampling.stop_token_ids.empty()) return refused("stop_token_ids");
+  if (options.sampling.min_tokens > 0) return refused("min_tokens");
+  return {};
+}
+
+// All prompts of a request are queued, or none; each as often as answers are asked for.
 Result<std::vector<RequestId>> Generations::submit_all(std::vector<std::vector<TokenId>> prompts,
                                                        const openai::GenerationOptions& options) {
   std::vector<engine::Request> requests;
-  for (std::size_t i = 0; i < prompts.size(); ++i) {
-    KVIST_TRY(engine::Request request, make_request(std::move(prompts[i]), options, i));
-    requests.push_back(std::move(request));
+  for (const std::vector<TokenId>& prompt : prompts) {
+    for (std::uint32_t choice = 0; choice < options.choices; ++choice) {
+      KVIST_TRY(engine::Request request, make_request(prompt, options, requests.size()));
+      requests.push_back(std::move(request));
+    }
   }
   std::vector<RequestId> ids;
   for (engine::Request& request : requests) {
@@ -111,7 +133,7 @@ Result<std::vector<RequestId>> Generations::submit_all(std::vector<std::vector<T
 }
 
 Result<engine::Request> Generations::make_request(std::vector<TokenId> prompt, const openai::GenerationOptions& options,
-                                                  std::size_t choice) const {
+                                                  std::size_t answer) const {
   if (prompt.size() >= spec_->max_model_len) {
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("the prompt has {} tokens, but the model's context holds {} and the answer needs at least "
@@ -122,20 +144,21 @@ Result<engine::Request> Generations::make_request(std::vector<TokenId> prompt, c
   engine::Request request;
   request.max_tokens = options.max_tokens.value_or(room);
   request.seed = options.seed.value_or(seed_of_prompt(prompt));
-  // Several prompts with one seed are still several answers.
-  if (choice > 0 && options.seed) request.seed = mix_seed({*options.seed, seed_part("choice"), choice});
+  // Several prompts with one seed are still several answers, and so are several answers to one prompt.
+  if (answer > 0 && (options.seed || answer % options.choices > 0))
+    request.seed = mix_seed({request.seed, seed_part("choice"), answer});
   request.ignore_eos = options.ignore_eos;
   request.cache_salt = options.cache_salt;
   request.prompt = std::move(prompt);
   return request;
 }
 
-void Generations::on_output(const engine::RequestOutput& output) {
+void Generations::on_output(const engine::RequestOutput& output, EngineRunner::Logprobs logprobs) {
   const auto found = entries_.find(output.id);
   if (found == entries_.end()) return;  // aborted before
   const Entry entry = found->second;
   if (output.finish) entries_.erase(found);
-  entry.answer->add(entry.choice, output);
+  entry.answer->add(entry.choice, output, logprobs);
   if (entry.answer->complete() || entry.answer->unsent_bytes() <= kMaxUnsentBytes) return;
   ++slow_clients_;
   entry.answer->abort();

@@ -40,7 +40,7 @@ class Generations : public std::enable_shared_from_this<Generations> {
   [[nodiscard]] Result<void> start_completion(const openai::CompletionRequest& request, const Caller& caller);
 
   /// For EngineRunner::set_output_handler.
-  void on_output(const engine::RequestOutput& output);
+  void on_output(const engine::RequestOutput& output, EngineRunner::Logprobs logprobs);
   /// Ends every answer under way with an error.
   void end_all(const Error& error);
 
@@ -58,9 +58,10 @@ class Generations : public std::enable_shared_from_this<Generations> {
 
   [[nodiscard]] Result<void> start(std::vector<std::vector<TokenId>> prompts, const openai::GenerationOptions& options,
                                    const Caller& caller, bool chat);
+  [[nodiscard]] Result<void> check_options(const openai::GenerationOptions& options, std::size_t prompts) const;
   [[nodiscard]] Result<engine::Request> make_request(std::vector<TokenId> prompt,
                                                      const openai::GenerationOptions& options,
-                                                     std::size_t choice) const;
+                                                     std::size_t answer) const;
   [[nodiscard]] Result<std::vector<RequestId>> submit_all(std::vector<std::vector<TokenId>> prompts,
                                                           const openai::GenerationOptions& options);
   void forget(const Answer& answer);

@@ -57,7 +57,9 @@ class ServiceImpl final : public Service {
         runner_(loop, std::move(engine), std::move(publisher)),
         generations_(std::make_shared<Generations>(spec_, *tokenizer_, runner_)),
         api_(spec_, *tokenizer_, runner_, *generations_) {
-    runner_.set_output_handler([this](const engine::RequestOutput& output) { generations_->on_output(output); });
+    runner_.set_output_handler([this](const engine::RequestOutput& output, EngineRunner::Logprobs logprobs) {
+      generations_->on_output(output, logprobs);
+    });
   }
 
   [[nodiscard]] Result<void> listen(net::EventLoop& loop) {

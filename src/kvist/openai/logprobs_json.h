@@ -1,0 +1,15 @@
+// Log probabilities as the API writes them. Private to the module.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "kvist/openai/types.h"
+
+namespace kvist::openai {
+
+/// What a chunk or an answer has after "logprobs":. null where there are none. `text_offset`: characters of the
+/// choice's text before the first token, which completions count.
+void append_logprobs_json(std::string& out, std::span<const TokenLogprobs> tokens, bool chat, std::size_t text_offset);
+
+}  // namespace kvist::openai
