@@ -13,7 +13,8 @@ PolicyQuery query() {
   return {.request = RequestId(1), .prompt_tokens = kPrompt, .block_size = 32};
 }
 
-/// A worker that caches so many tokens of the prompt, at 0.1 ms per token of prefill and 25 ms per step.
+/// A worker that caches so many tokens of the prompt, at 0.1 ms per token of prefill and 25 ms per step, 400 of which
+/// are an answer.
 Candidate worker(std::uint32_t id, std::uint32_t cached_tokens, double crowding_ms = 0) {
   Candidate candidate;
   candidate.worker = WorkerId(id);
@@ -24,6 +25,7 @@ Candidate worker(std::uint32_t id, std::uint32_t cached_tokens, double crowding_
   forecast.prefill_ms = 0.1 * (kPrompt - cached_tokens);
   forecast.ttft_ms = 60 + forecast.prefill_ms;
   forecast.crowding_ms = crowding_ms;
+  forecast.answer_tokens = 400;
   return candidate;
 }
 
@@ -46,17 +48,46 @@ TEST(KvPolicy, AHomeThatCostsMoreThanItSavesIsLeft) {
 TEST(KvPolicy, AJumpOfTheStepTimeCountsForAllWhoDecodeThere) {
   // 32 sequences would each wait 12 ms longer per step, for a prefill of 200 ms.
   EXPECT_EQ(choose({worker(0, 4'800, 32 * 12), worker(1, 2'800, 3)}), 1U);
-  EXPECT_EQ(choose({worker(0, 4'800, 32 * 1), worker(1, 2'800, 3)}), 0U);
+  EXPECT_EQ(choose({worker(0, 4'800, 32 * 0.5), worker(1, 2'800, 3)}), 0U);
 }
 
-TEST(KvPolicy, AFullWorkerIsTakenOnlyWhereAllAreFull) {
+TEST(KvPolicy, ALongerStepWeighsAsMuchAsAnswersAreLong) {
+  std::vector<Candidate> candidates = {worker(0, 4'800, 32 * 2), worker(1, 2'800, 3)};
+  EXPECT_EQ(choose(candidates), 1U);
+  for (Candidate& candidate : candidates) candidate.forecast.answer_tokens = 40;
+  EXPECT_EQ(choose(candidates), 0U);
+}
+
+TEST(KvPolicy, PrefillGoesWhereItInterruptsTheFewest) {
+  std::vector<Candidate> candidates = {worker(0, 0), worker(1, 0)};
+  candidates[0].load.decoding = 10;
+  candidates[1].load.decoding = 5;
+  candidates[1].forecast.ttft_ms += 100;  // 500 ms of prefill for 5 requests more is worse
+  EXPECT_EQ(choose(candidates), 1U);
+  candidates[1].forecast.ttft_ms += 100;
+  EXPECT_EQ(choose(candidates), 0U);
+}
+
+TEST(KvPolicy, AWorkerWithoutSlotsIsTakenOnlyWhereNobodyHasRoom) {
   std::vector<Candidate> candidates = {worker(0, 4'992), worker(1, 0)};
+  candidates[0].limits.max_batch_size = candidates[1].limits.max_batch_size = 8;
+  candidates[0].load.requests = 8;
   candidates[0].forecast.has_slot = false;
   EXPECT_EQ(choose(candidates), 1U);
+  candidates[1].load.requests = 8;
   candidates[1].forecast.has_slot = false;
   candidates[1].forecast.slot_wait_ms = 900;
   candidates[1].forecast.ttft_ms += 900;
   EXPECT_EQ(choose(candidates), 0U);
+}
+
+TEST(KvPolicy, ShortMemoryIsAQuestionOfTime) {
+  std::vector<Candidate> candidates = {worker(0, 4'992), worker(1, 0)};
+  candidates[0].forecast.has_slot = false;  // the cache saves 500 ms
+  candidates[0].forecast.ttft_ms += 400;
+  EXPECT_EQ(choose(candidates), 0U);
+  candidates[0].forecast.ttft_ms += 200;
+  EXPECT_EQ(choose(candidates), 1U);
 }
 
 TEST(KvPolicy, ScarceRoomIsNotGivenAwayForCacheAlone) {

@@ -34,6 +34,7 @@ void visit_forecast(Terms& forecast, Visit visit) {
   visit("prefill_ms", forecast.prefill_ms);
   visit("ttft_ms", forecast.ttft_ms);
   visit("crowding_ms", forecast.crowding_ms);
+  visit("answer_tokens", forecast.answer_tokens);
   visit("mean_requests", forecast.mean_requests);
   visit("error", forecast.error);
   visit("has_slot", forecast.has_slot);

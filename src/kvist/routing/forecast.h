@@ -12,6 +12,7 @@ struct Forecast {
   double prefill_ms = 0;     ///< of its own uncached tokens
   double ttft_ms = 0;        ///< until its first token: the three above and what every request waits
   double crowding_ms = 0;    ///< by how much its presence delays all others on the worker, summed, per step
+  double answer_tokens = 0;  ///< of an average answer, the fleet over
   double mean_requests = 0;  ///< in flight on the worker, over the last half minute
   double error = 0;          ///< of the worker's earlier forecasts (PredictionError::relative); 0 while they are few
   bool has_slot = true;      ///< a batch slot and KV memory are free now

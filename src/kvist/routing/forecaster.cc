@@ -43,6 +43,7 @@ Forecast Forecaster::forecast(WorkerId id, const EngineLimits& limits, const For
   f.prefill_ms = model.prefill_ms(query.uncached_tokens);
   f.ttft_ms = f.slot_wait_ms + f.queue_ms + model.first_token_ms(f.step_with_ms, query.uncached_tokens);
   f.crowding_ms = batch * std::max(0.0, f.step_with_ms - f.step_ms);
+  f.answer_tokens = lengths_.mean_tokens();
   f.mean_requests = mean_requests(id, now);
   const PredictionError& error = model.first_token_error();
   f.error = error.observations >= kEnoughObservations ? error.relative() : 0;

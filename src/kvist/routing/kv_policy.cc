@@ -19,15 +19,21 @@ double uncredited_ms(const Candidate& candidate, const PolicyQuery& query, std::
   return candidate.forecast.prefill_ms / uncached * (candidate.cached_tokens - credited_tokens(candidate, others));
 }
 
-double cost_of(const Candidate& candidate, const PolicyQuery& query, bool any_slot) {
+double cost_of(const Candidate& candidate, const PolicyQuery& query) {
   const Forecast& forecast = candidate.forecast;
   const double uncached = query.prompt_tokens - candidate.cached_tokens;
   const double replicated = std::min<double>(candidate.replicate_tokens, uncached);
   const double invested_ms = uncached > 0 ? forecast.prefill_ms * replicated / uncached : 0;
-  const double steps = any_slot ? KvPolicy::kStepsThatCount : 1;
-  const double waits = any_slot ? KvPolicy::kQueueWeight : 1;
-  return forecast.ttft_ms - invested_ms + (waits - 1) * forecast.queue_ms +
-         steps * (forecast.step_with_ms + forecast.crowding_ms);
+  const double ttft_ms = forecast.ttft_ms - invested_ms;
+  const double own_ms = forecast.answer_tokens * forecast.step_with_ms;
+  const double crowding_ms = forecast.answer_tokens / 2 * forecast.crowding_ms;
+  const double interruption_ms = candidate.load.decoding * (forecast.prefill_ms - invested_ms);
+  return ttft_ms + (KvPolicy::kQueueWeight - 1) * forecast.queue_ms +
+         KvPolicy::kAnswerShare * (own_ms + crowding_ms + interruption_ms);
+}
+
+bool slots_are_taken(const Candidate& candidate) {
+  return candidate.limits.max_batch_size > 0 && candidate.load.requests >= candidate.limits.max_batch_size;
 }
 
 /// Of a tie: the deeper cache, then the lower load over time, then now, then the lower number.
@@ -63,17 +69,17 @@ bool KvPolicy::forecasts_are_wrong(std::span<const Candidate> candidates) const 
 }
 
 std::size_t KvPolicy::choose(const PolicyQuery& query, std::span<Candidate> candidates) {
-  const bool any_slot = std::ranges::any_of(candidates, [](const Candidate& c) { return c.forecast.has_slot; });
-  // The deepest cache where room is not scarce. Where all are full nothing is scarcer than the rest.
-  std::uint32_t others = any_slot ? 0 : query.prompt_tokens;
+  const bool any_room = std::ranges::any_of(candidates, [](const Candidate& c) { return c.forecast.has_slot; });
+  // The deepest cache where room is not scarce. Where no worker has room nothing is scarcer than the rest.
+  std::uint32_t others = any_room ? 0 : query.prompt_tokens;
   for (const Candidate& candidate : candidates) {
     if (!candidate.forecast.scarce) others = std::max(others, candidate.cached_tokens);
   }
   double least = std::numeric_limits<double>::infinity();
   double tie_ms = 0;
   for (Candidate& candidate : candidates) {
-    candidate.cost = cost_of(candidate, query, any_slot) + uncredited_ms(candidate, query, others);
-    if (any_slot && !candidate.forecast.has_slot) candidate.cost = std::numeric_limits<double>::infinity();
+    candidate.cost = cost_of(candidate, query) + uncredited_ms(candidate, query, others);
+    if (any_room && slots_are_taken(candidate)) candidate.cost = std::numeric_limits<double>::infinity();
     if (candidate.cost < least) {
       least = candidate.cost;
       tie_ms = kTieSteps * candidate.forecast.step_with_ms;

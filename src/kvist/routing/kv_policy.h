@@ -8,17 +8,21 @@
 namespace kvist::routing {
 
 /// Chooses the least of
-///   time to first token + its wait behind other prompts once more
-///   + 5 x (a decode step with the request in the batch + what its presence costs all others per step)
-/// in milliseconds, all from the candidate's forecast. The two weights are no currency: an answer takes hundreds of
-/// steps, so counting all would give every home away for a slightly smaller batch, and counting one lets batches grow
-/// apart where prefill is dear; a wait behind others is what the tail of TTFT is made of. Both were chosen
-/// in virtual time, between 1 and 50 and between 1 and 10, as what loses least over the published deployment (which
-/// hardly cares), prompts that nobody shares (more of the first costs TTFT p95), too little KV memory (the same) and
-/// engines with cheap steps (less of it costs throughput). Where every worker is full, both are 1: what counts then is
-/// the wait for a slot, and the cache that shortens it. The rules around it:
-///  - A worker without a free batch slot or KV memory is taken only where none has both.
-///  - A worker about to run out of them gets no credit for cache that the others lack: it is never chosen for its cache
+///   time to first token + 4 x its wait behind other prompts
+///   + 1/20 x (its answer's decode steps with it in the batch
+///             + by how much it delays those who decode there: by a longer step until they end, which is half an answer
+///               away, and by its prefill while it is computed)
+/// in milliseconds, all from the candidate's forecast. Delays are summed over everybody, so that a home is given up
+/// for a smaller batch only where the cache is worth less than that, whatever an engine's steps, prefill and answers
+/// take. A first token is what people wait for, hence the share; a wait behind others is what the tail of TTFT is made
+/// of, hence its weight. Both were chosen in virtual time over the published deployment, prompts that nobody shares,
+/// too little KV memory, and engines with short steps and short answers: shares of 1/50 to 1/10 and weights of 2 to 8
+/// come out alike on most, a smaller share costs throughput with short steps, a smaller weight costs TTFT p95 with
+/// unshared prompts. The rules around it:
+///  - A worker whose batch slots are all taken is taken only where no worker has room. (One whose KV memory is short is
+///    not: memory comes back in parts, and the forecast says when.)
+///  - A worker about to run out of slots or KV memory gets no credit for cache that the others lack: it is never chosen
+///  for its cache
 ///    alone.
 ///  - Costs within a part of a step are a tie: the deeper cache wins, then the worker with the lower load over time (a
 ///    conversation that moves will stay), then the lower load now.
@@ -26,8 +30,8 @@ namespace kvist::routing {
 ///  - Where the forecasts of the fleet are mostly wrong, the workers take turns until they are right again.
 class KvPolicy final : public RoutingPolicy {
  public:
-  static constexpr double kStepsThatCount = 5;
-  static constexpr double kQueueWeight = 2;  // one of them in the time to first token itself
+  static constexpr double kAnswerShare = 0.05;
+  static constexpr double kQueueWeight = 5;  ///< one of them in the time to first token itself
   /// Part of the best worker's decode step below which costs are a tie: when in a step a request comes is chance.
   static constexpr double kTieSteps = 0.4;
   /// Mean of Forecast::error over the candidates that have one, above which forecasts are not used, and below which
