@@ -30,7 +30,7 @@ class ScriptedExecutor final : public Executor {
 
   void on_admit(SlotId slot, const Request& request, std::span<const TokenId> prompt) override {
     EXPECT_FALSE(prompt.empty());
-    EXPECT_TRUE(live_.emplace(slot, State{request.id, request.seed, 0}).second) << "in use: slot " << slot.value();
+    EXPECT_TRUE(live_.emplace(slot, State{request.id, request.seed, 0, request.ignore_eos}).second) << "in use: slot " << slot.value();
     admitted_.push_back(request.id);
   }
   void on_release(SlotId slot) override { EXPECT_EQ(live_.erase(slot), 1U) << "free: slot " << slot.value(); }
@@ -59,6 +59,7 @@ class ScriptedExecutor final : public Executor {
     RequestId id;
     std::uint64_t seed;
     std::uint32_t sampled;
+    bool ignore_eos;
   };
 
   [[nodiscard]] SampledTokens sample(const SequenceStep& step, State& state) const {
@@ -67,7 +68,7 @@ class ScriptedExecutor final : public Executor {
     const auto length = lengths_.find(step.id);
     for (std::uint32_t i = 0; i <= std::min(step.drafts, accepted_) && !sampled.ends; ++i) {
       sampled.tokens.push_back(scripted_token(state.seed, state.sampled++));
-      sampled.ends = length != lengths_.end() && state.sampled >= length->second;
+      sampled.ends = !state.ignore_eos && length != lengths_.end() && state.sampled >= length->second;
     }
     return sampled;
   }

@@ -199,7 +199,7 @@ void Core::Impl::count_drafts(std::uint32_t drafted, const SampledTokens& sample
 void Core::Impl::take_samples(Sequence& sequence, const SampledTokens& sampled) {
   for (const TokenId token : sampled.tokens) sequence.tokens.push_back(token);
   counters_.generated_tokens += sampled.tokens.size();
-  if (sampled.ends && !sequence.request.ignore_eos) {
+  if (sampled.ends) {
     end(sequence, sampled.tokens, FinishReason::kStop);
   } else if (sequence.output_tokens() == sequence.output_limit) {
     end(sequence, sampled.tokens, FinishReason::kLength);

@@ -41,8 +41,8 @@ struct StepPlan {
   perfmodel::StepLoad load;
 };
 
-/// Sampled tokens of one request: one, and one more for each accepted draft; `ends` where the last is the model's end
-/// of answer.
+/// Sampled tokens of one request: one, and one more for each accepted draft; `ends` where the last ends the answer: the
+/// executor minds Request::ignore_eos.
 struct SampledTokens {
   RequestId id;
   TokenRun tokens;

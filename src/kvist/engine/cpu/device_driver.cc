@@ -3,7 +3,7 @@
 #include <chrono>
 #include <utility>
 
-namespace kvist::engine {
+namespace kvist::engine::cpu {
 
 DeviceDriver::DeviceDriver(CoreOptions options, std::unique_ptr<Executor> executor,
                            std::unique_ptr<SpeculationPolicy> speculation, StepObserver observer)
@@ -41,7 +41,7 @@ bool DeviceDriver::take_computed() {
 void DeviceDriver::poll(TimePoint now, StepOutputs& outputs) {
   if (take_computed()) {
     core_.end_step(plan_, result_, now, outputs);
-    if (observer_) observer_(plan_.load, took_);
+    if (observer_) observer_(plan_, result_, took_);
   } else {
     core_.take_outputs(outputs);
     // The plan is the device's: what came in waits for the end of the step.
@@ -76,4 +76,4 @@ void DeviceDriver::compute_steps() {
   }
 }
 
-}  // namespace kvist::engine
+}  // namespace kvist::engine::cpu

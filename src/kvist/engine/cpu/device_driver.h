@@ -11,7 +11,7 @@
 #include "kvist/engine/driver.h"
 #include "kvist/engine/speculation.h"
 
-namespace kvist::engine {
+namespace kvist::engine::cpu {
 
 /// Drives the core on the caller's thread and computes each step on the device thread, one at a time: while a step is
 /// under way, requests come in and leave, and take effect when it has ended. The end of a step is told by the wake
@@ -22,8 +22,8 @@ namespace kvist::engine {
 /// only for slots that are not in the plan.
 class DeviceDriver final : public Driver {
  public:
-  /// What became of a step, for whoever learns from it: its load, and how long it took. Called on the caller's thread.
-  using StepObserver = std::function<void(const perfmodel::StepLoad&, Duration)>;
+  /// What became of a step, for whoever learns from it, and how long it took. Called on the caller's thread.
+  using StepObserver = std::function<void(const StepPlan&, const StepResult&, Duration)>;
 
   /// `executor` computes in finish() (its duration() says nothing). Without `speculation` nothing is drafted.
   DeviceDriver(CoreOptions options, std::unique_ptr<Executor> executor,
@@ -68,4 +68,4 @@ class DeviceDriver final : public Driver {
   std::thread device_;  // last: it uses everything above
 };
 
-}  // namespace kvist::engine
+}  // namespace kvist::engine::cpu

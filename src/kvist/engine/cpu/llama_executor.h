@@ -1,0 +1,73 @@
+// The executor that computes: a Llama model on the CPU.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "kvist/engine/cpu/forward_pass.h"
+#include "kvist/engine/executor.h"
+#include "kvist/engine/sampling/prompt_lookup.h"
+#include "kvist/engine/sampling/sampler.h"
+#include "kvist/engine/sampling/token_counts.h"
+
+namespace kvist::engine::cpu {
+
+/// Computes each plan as one ragged batch and samples the tokens it asks for. A request's tokens depend on its prompt,
+/// its options and its seed alone: rows are computed alike in any batch, samples are drawn by position, and drafts are
+/// accepted where they are what would have been sampled anyway.
+///
+/// Needs block tables (CoreOptions::block_tables). finish() may run on another thread than the rest, while slots that
+/// are not in its plan come and go.
+class LlamaExecutor final : public Executor {
+ public:
+  struct Options {
+    std::uint32_t max_batch_size = 0;
+    std::uint32_t most_drafts = 0;    ///< 0: no prompt look-up
+    std::vector<TokenId> end_tokens;  ///< of the model: they end an answer that does not ignore them
+    std::uint32_t vocabulary = 0;     ///< ids from here on can not be sampled: rows of the model without a token
+  };
+  /// `forward` must outlive it.
+  LlamaExecutor(ForwardPass& forward, Options options);
+
+  void on_admit(SlotId slot, const Request& request, std::span<const TokenId> prompt) override;
+  void on_release(SlotId slot) override;
+  /// As long as it takes.
+  [[nodiscard]] std::optional<Duration> duration(const StepPlan& /*plan*/) override { return std::nullopt; }
+  void finish(const StepPlan& plan, StepResult& result) override;
+
+  /// Rows that a step with samples needs logits for, at most.
+  [[nodiscard]] static std::uint32_t most_logit_rows(std::uint32_t max_batch_size, std::uint32_t most_drafts,
+                                                     std::uint32_t max_num_tokens);
+
+ private:
+  struct Slot {
+    RequestId request;
+    std::shared_ptr<const SamplingOptions> sampling;
+    std::uint64_t seed = 0;
+    bool ignore_eos = false;
+    std::uint32_t prompt_tokens = 0;
+    PromptLookup text;            // prompt and answer
+    TokenCounts counts;           // where the options penalize
+    std::vector<TokenId> drafts;  // of the step under way
+  };
+
+  void add_rows(const SequenceStep& step, std::span<const kv::BlockId> blocks);
+  void sample(const SequenceStep& step, const Logits& logits, std::size_t first_row, StepResult& result);
+  [[nodiscard]] TokenId sample_one(Slot& slot, std::span<float> logits, std::vector<TokenLogprobs>* logprobs);
+  [[nodiscard]] bool ends(const Slot& slot, TokenId token) const;
+  void add_ends(const Slot& slot, std::vector<TokenId>& banned) const;
+
+  ForwardPass* forward_;
+  Options options_;
+  std::vector<Slot> slots_;
+  Sampler sampler_;
+  // Of one step; members to keep their memory.
+  std::vector<TokenId> tokens_;
+  std::vector<SequenceRows> sequences_;
+  std::vector<std::uint32_t> logit_rows_;
+  std::vector<TokenId> banned_;
+  std::vector<float> untouched_;
+};
+
+}  // namespace kvist::engine::cpu
