@@ -1,6 +1,6 @@
-// kvist's side of the comparison with other tokenizers (peers_test.py): reads a JSON string per line, or a list of ids,
-// writes what the tokenizer makes of it as one JSON object per line. Usage: encode_lines TOKENIZER_JSON < lines >
-// results
+// kvist's side of the comparison with other tokenizers (tokenizer_peer.mjs): reads lines of JSON, each a text, a prompt
+// {"text": ..., "from_messages": [[begin, end], ...]} or a list of ids, and writes what the tokenizer makes of it as
+// one JSON object per line. Usage: encode_lines TOKENIZER_JSON < lines > results
 #include <fmt/format.h>
 #include <simdjson.h>
 
@@ -30,6 +30,16 @@ std::string streamed(const kvist::text::Tokenizer& tokenizer, const std::vector<
   return text + decoder.finish();
 }
 
+kvist::text::RenderedPrompt prompt_of(const simdjson::dom::object& object) {
+  kvist::text::RenderedPrompt prompt;
+  prompt.text = std::string(object["text"].get_string().value());
+  const simdjson::dom::array ranges = object["from_messages"].get_array().value();
+  for (const simdjson::dom::element range : ranges) {
+    prompt.from_messages.push_back({range.at(0).get_uint64().value(), range.at(1).get_uint64().value()});
+  }
+  return prompt;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -57,10 +67,13 @@ int main(int argc, char** argv) {
       (*tokenizer)->encode_completion(rendered, completion);
       out = fmt::format(R"("plain":{},"prompt":{},"completion":{},)", list_of(plain), list_of(prompt),
                         list_of(completion));
+    } else if (simdjson::dom::object object; value.get(object) == simdjson::SUCCESS) {
+      (*tokenizer)->encode_prompt(prompt_of(object), prompt);
+      out = fmt::format(R"("prompt":{},)", list_of(prompt));
     } else if (simdjson::dom::array ids; value.get(ids) == simdjson::SUCCESS) {
       for (const std::uint64_t id : ids) prompt.emplace_back(static_cast<std::uint32_t>(id));
     } else {
-      std::fprintf(stderr, "neither a JSON string nor a list: %s\n", line.c_str());
+      std::fprintf(stderr, "neither a string, nor a prompt, nor a list of ids: %s\n", line.c_str());
       return 1;
     }
     out += R"("text":)";

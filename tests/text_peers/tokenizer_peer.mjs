@@ -8,6 +8,7 @@ import { PICKED, StringMaker } from "./strings.mjs";
 
 const RANDOM_STRINGS = 2500;
 const RANDOM_ID_LISTS = 1000;
+const RANDOM_PROMPTS = 1000;
 
 const [program, path, seed_text] = process.argv.slice(2);
 const seed = Number(seed_text ?? 20261121);
@@ -30,7 +31,7 @@ strings = strings.map((s) => s.toWellFormed());
 // Ids as a model may give them, not as a text does: characters break off, special tokens stand anywhere.
 const known = new Set([...Object.values(json.model.vocab), ...json.added_tokens.map((t) => t.id)]);
 const most_id = [...known].reduce((a, b) => Math.max(a, b));
-const id_lists = [];
+let id_lists = [];
 for (let i = 0; i < RANDOM_ID_LISTS; ++i) {
   const ids = [];
   // Half of them among the first ids, where the single bytes are.
@@ -39,7 +40,27 @@ for (let i = 0; i < RANDOM_ID_LISTS; ++i) {
   id_lists.push(ids.filter((id) => known.has(id)));
 }
 
-const input = [...strings, ...id_lists.filter((ids) => ids.length > 0)].map((s) => JSON.stringify(s)).join("\n") + "\n";
+id_lists = id_lists.filter((ids) => ids.length > 0);
+
+// Prompts of a template that places special tokens, with whatever users write between them. A token that a user spells out is
+// text: between the template's tokens the peer is asked without any added tokens.
+const prompts = [];
+for (let i = 0; i < RANDOM_PROMPTS; ++i) {
+  const prompt = { text: "", from_messages: [], expected: [] };
+  for (let turns = 1 + maker.below(5); turns > 0; --turns) {
+    const token = maker.pick(json.added_tokens);
+    prompt.text += token.content;
+    prompt.expected.push(token.id);
+    const message = (maker.below(3) === 0 ? maker.lookalike() : maker.next()).toWellFormed();
+    const begin = Buffer.byteLength(prompt.text);
+    prompt.text += message;
+    if (message.length > 0) prompt.from_messages.push([begin, Buffer.byteLength(prompt.text)]);
+    prompt.expected.push(...plain_peer.encode(message, { add_special_tokens: false }).ids);
+  }
+  prompts.push(prompt);
+}
+
+const input = [...strings, ...id_lists, ...prompts.map(({ expected, ...prompt }) => prompt)].map((s) => JSON.stringify(s)).join("\n") + "\n";
 const run = spawnSync(program, [path], { input, maxBuffer: 1 << 30, encoding: "utf8" });
 if (run.status !== 0) {
   console.error(run.stderr);
@@ -68,12 +89,15 @@ strings.forEach((text, i) => {
   compare("streamed text", text, ours.streamed, decoded);
   tokens += ids.length;
 });
-id_lists.filter((ids) => ids.length > 0).forEach((ids, i) => {
+id_lists.forEach((ids, i) => {
   const ours = results[strings.length + i];
   const decoded = peer.decode(ids, { skip_special_tokens: true, clean_up_tokenization_spaces: false });
   compare("streamed text of ids", ids, ours.streamed, ours.text);
   compare("text of ids", ids, ours.text, decoded);
 });
+prompts.forEach((prompt, i) => {
+  compare("ids of the prompt", prompt.text, results[strings.length + id_lists.length + i].prompt, prompt.expected);
+});
 const broken = raw_strings.filter((s) => !s.isWellFormed()).length;
-console.log(`seed ${seed}, ${strings.length} strings (${broken} with lone surrogates), ${tokens} tokens, ${results.length - strings.length} lists of ids, ${failures} differences`);
-process.exit(failures === 0 && results.length >= strings.length ? 0 : 1);
+console.log(`seed ${seed}, ${strings.length} strings (${broken} with lone surrogates), ${tokens} tokens, ${id_lists.length} lists of ids, ${prompts.length} prompts, ${failures} differences`);
+process.exit(failures === 0 && results.length === strings.length + id_lists.length + prompts.length ? 0 : 1);
