@@ -62,7 +62,9 @@ TEST(Normalizer, ATextInPartsIsNormalizedAsAWhole) {
           append_code_point(static_cast<std::uint32_t>(random.uniform_int(0x80, 0x2FF)), text);
           break;
         case 2:
-          append_code_point(static_cast<std::uint32_t>(random.uniform_int(0x300, 0x36F)), text);
+          for (std::int64_t marks = random.uniform_int(1, round % 50 == 0 ? 100 : 4); marks > 0; --marks) {
+            append_code_point(static_cast<std::uint32_t>(random.uniform_int(0x300, 0x36F)), text);
+          }
           break;
         case 3:
           append_code_point(static_cast<std::uint32_t>(random.uniform_int(0x1100, 0x11FF)), text);
@@ -75,6 +77,16 @@ TEST(Normalizer, ATextInPartsIsNormalizedAsAWhole) {
     EXPECT_EQ(normalized(R"({"type":"NFC"})", text), reinterpret_cast<const char*>(whole));
     std::free(whole);
   }
+}
+
+TEST(Normalizer, AMegabyteOfCombiningMarksIsNoTrouble) {
+  std::string text = "a";
+  std::string expected = "\u1EA1";  // the first dot below composes
+  while (text.size() < 1'000'000) text += "\u0307\u0323";
+  const std::size_t marks = (text.size() - 1) / 4;
+  for (std::size_t i = 1; i < marks; ++i) expected += "\u0323";
+  for (std::size_t i = 0; i < marks; ++i) expected += "\u0307";
+  EXPECT_EQ(normalized(R"({"type":"NFC"})", text), expected);
 }
 
 TEST(Normalizer, MarksGoWithTheirText) {

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 #include <array>
-#include <memory>
+#include <span>
 #include <utility>
 
 #include "kvist/base/check.h"
@@ -17,25 +17,45 @@ namespace kvist::text::tokenizer_json {
 namespace {
 
 // Below U+0300 nothing composes with what is before it, and all characters are in normal form C already: a text is
-// normalized in parts that begin with such a character, and most parts need no work. utf8proc needs the memory of a
-// part several times over, so this bounds it too, but for texts of nothing else.
+// normalized in parts that begin with such a character, and most parts need no work.
 constexpr std::uint32_t kFirstCombining = 0x300;
 
 bool begins_part(std::string_view text, std::size_t at) {
   return code_point_at(text, at).value < kFirstCombining;
 }
 
+// As utf8proc_map() does it, but for the order of combining marks: that sorts a run of n of them in up to n^2 steps,
+// and a user may send a megabyte of them.
 std::string normal_form(std::string_view part, NormalForm form) {
-  constexpr std::array<int, 4> kOptions = {UTF8PROC_STABLE | UTF8PROC_COMPOSE, UTF8PROC_STABLE | UTF8PROC_DECOMPOSE,
-                                           UTF8PROC_STABLE | UTF8PROC_COMPOSE | UTF8PROC_COMPAT,
-                                           UTF8PROC_STABLE | UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT};
-  utf8proc_uint8_t* mapped = nullptr;
-  const utf8proc_ssize_t length =
-      utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(part.data()), static_cast<utf8proc_ssize_t>(part.size()),
-                   &mapped, static_cast<utf8proc_option_t>(kOptions[static_cast<std::size_t>(form)]));
+  constexpr std::size_t kLongestDecomposition = 32;  // 18 in Unicode 15
+  const bool compatible = form == NormalForm::kNfkc || form == NormalForm::kNfkd;
+  const bool composes = form == NormalForm::kNfc || form == NormalForm::kNfkc;
+  const auto options = static_cast<utf8proc_option_t>(UTF8PROC_STABLE | (compatible ? UTF8PROC_COMPAT : 0) |
+                                                      (composes ? UTF8PROC_COMPOSE : UTF8PROC_DECOMPOSE));
+  std::vector<utf8proc_int32_t> characters;
+  for (std::size_t at = 0; at < part.size();) {
+    const CodePoint c = code_point_at(part, at);
+    at += c.bytes;
+    std::array<utf8proc_int32_t, kLongestDecomposition> decomposed{};
+    int last_class = 0;
+    const utf8proc_ssize_t count = utf8proc_decompose_char(static_cast<utf8proc_int32_t>(c.value), decomposed.data(),
+                                                           decomposed.size(), options, &last_class);
+    KVIST_CHECK(count >= 0 && count <= std::ssize(decomposed), fmt::format("utf8proc: {}", count));
+    characters.insert(characters.end(), decomposed.begin(), decomposed.begin() + count);
+  }
+  const auto combining_class = [](utf8proc_int32_t c) { return utf8proc_get_property(c)->combining_class; };
+  for (auto begin = characters.begin(); begin != characters.end();) {
+    const auto end = std::find_if(begin, characters.end(), [&](auto c) { return combining_class(c) == 0; });
+    std::ranges::stable_sort(begin, end, {}, combining_class);
+    begin = end == characters.end() ? end : end + 1;
+  }
+  const utf8proc_ssize_t length = utf8proc_normalize_utf32(characters.data(), std::ssize(characters), options);
   KVIST_CHECK(length >= 0, fmt::format("utf8proc: {}", utf8proc_errmsg(length)));
-  const std::unique_ptr<utf8proc_uint8_t, decltype(&std::free)> owner(mapped, &std::free);
-  return {reinterpret_cast<const char*>(mapped), static_cast<std::size_t>(length)};
+  std::string text;
+  for (const utf8proc_int32_t c : std::span(characters).first(static_cast<std::size_t>(length))) {
+    append_code_point(static_cast<std::uint32_t>(c), text);
+  }
+  return text;
 }
 
 class Applier {
