@@ -208,7 +208,7 @@ void ForwardPass::store_and_turn(std::uint32_t layer) {
       const std::size_t row = unit / config_.kv_heads;
       const auto head = static_cast<std::uint32_t>(unit % config_.kv_heads);
       const float* const angles = angles_.row(row);
-      float* const queries = qkv_.row(row) + head * config_.group() * dim;
+      float* const queries = qkv_.row(row) + std::size_t{head} * config_.group() * dim;
       for (std::size_t g = 0; g < config_.group(); ++g) kernels::rope(queries + g * dim, angles, dim);
       float* const key = qkv_.row(row) + config_.query_width() + head * dim;
       const float* const value = key + config_.kv_width();
@@ -230,7 +230,7 @@ void ForwardPass::attend(std::uint32_t layer) {
     const std::size_t begin = thread == 0 ? 0 : unit_ends_[thread - 1];
     for (std::size_t i = begin; i < unit_ends_[thread]; ++i) {
       const AttentionUnit& unit = units_[i];
-      const std::size_t column = unit.kv_head * config_.group() * dim;
+      const std::size_t column = std::size_t{unit.kv_head} * config_.group() * dim;
       kernels::attend({.queries = qkv_.row(unit.first_row) + column,
                        .query_stride = qkv_.stride,
                        .out = attention_.row(unit.first_row) + column,

@@ -55,10 +55,13 @@ MappedFile::~MappedFile() {
 }
 
 void MappedFile::forget(std::span<const std::byte> part) {
-  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const auto begin = (reinterpret_cast<std::uintptr_t>(part.data()) + page - 1) / page * page;
-  const auto end = reinterpret_cast<std::uintptr_t>(part.data() + part.size()) / page * page;
-  if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+  // Whole pages only: those that the part begins and ends in have neighbours' bytes too.
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  const std::size_t before = reinterpret_cast<std::uintptr_t>(part.data()) % page;
+  const std::size_t skip = before == 0 ? 0 : page - before;
+  if (part.size() < skip + page) return;
+  auto* const from = const_cast<std::byte*>(part.data() + skip);
+  ::madvise(from, (part.size() - skip) / page * page, MADV_DONTNEED);
 }
 
 }  // namespace kvist::engine::cpu

@@ -54,7 +54,7 @@ struct MatmulTask {
   std::size_t last_panel = 0;  ///< one past it
   float* scratch = nullptr;    ///< of this thread: kMatmulScratch numbers
 };
-inline constexpr std::size_t kMatmulScratch = 240 * 256;
+inline constexpr std::size_t kMatmulScratch = std::size_t{240} * 256;
 void matmul(const MatmulTask& task);
 
 /// Causal attention of the query heads that share one KV head, for consecutive positions of one sequence.
