@@ -134,6 +134,49 @@ TEST(KvIndexReader, NorWhileBlocksAreEvicted) {
   run(2, 700'000, 20'000);
 }
 
+TEST(KvIndexReader, AlwaysFindsWhatIsHeldAllTheTime) {
+  const Prompts prompts;
+  KvIndex index({.model = "model", .block_size = kModelBlockSize});
+  for (std::uint32_t prompt = 0; prompt < Prompts::kPrompts; ++prompt) {
+    index.apply(WorkerId(0), prompts.stored(prompt, Prompts::kBlocks));
+  }
+  std::atomic<bool> stop = false;
+  std::atomic<std::uint64_t> answers = 0;
+  std::atomic<std::uint64_t> missed = 0;
+  std::thread reading([&, reader = index.make_reader()]() mutable {
+    RandomStream random(1);
+    while (!stop.load(std::memory_order_relaxed)) {
+      const auto prompt = static_cast<std::uint32_t>(random.uniform_int(0, Prompts::kPrompts - 1));
+      const auto matches = reader.match(prompts.keys(prompt));
+      if (matches.empty() || matches.front() != WorkerMatch{WorkerId(0), Prompts::kBlocks}) missed.fetch_add(1);
+      answers.fetch_add(1, std::memory_order_relaxed);
+    }
+  });
+  // Beside them blocks of others come and go: tables grow and shrink, slots change hands.
+  std::uint32_t other = 1'000'000;
+  std::vector<kv::BlockRemoved> held;
+  RandomStream random(2);
+  const auto goes_on = [&](int step) { return step < 3'000 || answers.load() < 5'000; };
+  for (int step = 0; goes_on(step); ++step) {
+    if (held.empty() || random.uniform() < (step / 500 % 2 == 0 ? 0.8 : 0.2)) {
+      kv::BlockStored event;
+      event.block_size = kModelBlockSize;
+      for (std::uint32_t i = 0; i < 40; ++i, ++other) {
+        event.hashes.emplace_back(other);
+        for (std::uint32_t t = 0; t < kModelBlockSize; ++t) event.tokens.emplace_back(other * kModelBlockSize + t);
+      }
+      held.push_back({.hashes = event.hashes});
+      index.apply(WorkerId(1), event);
+    } else {
+      index.apply(WorkerId(1), held.back());
+      held.pop_back();
+    }
+  }
+  stop = true;
+  reading.join();
+  EXPECT_EQ(missed.load(), 0U) << "of " << answers.load();
+}
+
 TEST(KvIndexReader, SeesWhatTheWriterDidBefore) {
   const Prompts prompts;
   KvIndex index({.model = "model", .block_size = kModelBlockSize});

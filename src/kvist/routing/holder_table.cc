@@ -1,6 +1,7 @@
 #include "kvist/routing/holder_table.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "kvist/base/check.h"
 
@@ -15,28 +16,26 @@ constexpr std::uint16_t kUnprovenTicks = kTicksPerTurnover / 2;
 
 }  // namespace
 
-void HolderTable::begin_prefix(std::uint64_t parent) {
-  push({.key = parent, .worker = {}, .kind = Change::kBegin});
-}
-
-void HolderTable::push(const Change& change) {
-  if (behind_ - first_ == kQueued) make(queue_[first_++ % kQueued]);
-  keys_.prefetch(change.key);
-  queue_[behind_++ % kQueued] = change;
+HoldingWorker HolderTable::begin_worker(HoldingWorker worker) {
+  flush();
+  return std::exchange(worker_, worker);
 }
 
 void HolderTable::flush() {
-  while (first_ != behind_) make(queue_[first_++ % kQueued]);
+  for (; fetched_ != behind_; ++fetched_) keys_.prefetch_entry(queue_[fetched_ % kQueued].ahead);
+  while (first_ != behind_) make_first();
 }
 
-void HolderTable::make(const Change& change) {
+void HolderTable::make_first() {
+  const Change& change = queue_[first_++ % kQueued];
+  const std::uint64_t key = change.ahead.hash;
   switch (change.kind) {
     case Change::kBegin:
-      return make_begin(change.key);
+      return make_begin(key);
     case Change::kAdd:
-      return make_add(change.worker, change.key);
+      return make_add(key);
     case Change::kDrop:
-      return make_drop(change.worker, change.key);
+      return make_drop(key);
   }
 }
 
@@ -50,23 +49,23 @@ void HolderTable::make_begin(std::uint64_t parent) {
   depth_ = place.use().depth() + 1;
 }
 
-void HolderTable::make_add(HoldingWorker worker, std::uint64_t key) {
+void HolderTable::make_add(std::uint64_t key) {
   const std::uint16_t now = tick();
   const KeyTable::Place place = keys_.find_or_place(key);
   if (!place.found()) {
     if (BlockUse(prefix_tick_, 0).age(now) < kUnprovenTicks) {
       prefix_tick_ = static_cast<std::uint16_t>(now - kUnprovenTicks);
     }
-    keys_.put(place, key, WorkerSetPool::single(worker.id), BlockUse(prefix_tick_, depth_));
+    keys_.put(place, key, WorkerSetPool::single(worker_.id), BlockUse(prefix_tick_, depth_));
     ++depth_;
     return pass_time();
   }
   const WorkerSetHandle set = place.set();
-  if (sets_.contains(set, worker.id)) {
-    const std::uint64_t further = worker.further_names->insert(key, 1);
-    if (further != 0) worker.further_names->set(key, further + 1);
+  if (sets_.contains(set, worker_.id)) {
+    const std::uint64_t further = worker_.further_names->insert(NameDigest(key), 1);
+    if (further != 0) worker_.further_names->set(NameDigest(key), further + 1);
   } else {
-    place.set_set(sets_.with(set, worker.id));
+    place.set_set(sets_.with(set, worker_.id));
   }
   // A block that another worker stores again has proved its use.
   const BlockUse use = place.use();
@@ -79,21 +78,27 @@ void HolderTable::make_add(HoldingWorker worker, std::uint64_t key) {
   pass_time();
 }
 
-void HolderTable::make_drop(HoldingWorker worker, std::uint64_t key) {
-  if (const std::uint64_t further = worker.further_names->find(key); further > 1) {
-    return worker.further_names->set(key, further - 1);
-  } else if (further == 1) {
-    worker.further_names->erase(key);
+void HolderTable::make_drop(std::uint64_t key) {
+  if (!worker_.further_names->empty() && drop_further_name(key)) [[unlikely]]
     return;
-  }
-  const KeyTable::Place place = keys_.find(key);
+  const KeyTable::Place place = keys_.find_to_change(key);
   KVIST_CHECK(place.found(), "a block that a worker holds has an entry");
-  const WorkerSetHandle left = sets_.without(place.set(), worker.id);
+  const WorkerSetHandle left = sets_.without(place.set(), worker_.id);
   if (left == WorkerSetPool::kEmpty) {
     keys_.erase(place, key);
   } else {
     place.set_set(left);
   }
+}
+
+bool HolderTable::drop_further_name(std::uint64_t key) {
+  const std::uint64_t further = worker_.further_names->find(NameDigest(key));
+  if (further > 1) {
+    worker_.further_names->set(NameDigest(key), further - 1);
+  } else if (further == 1) {
+    worker_.further_names->erase(NameDigest(key));
+  }
+  return further > 0;
 }
 
 void HolderTable::pass_time() {

@@ -28,12 +28,14 @@ class HolderTable {
  public:
   HolderTable(IndexMemory& memory, Epochs& epochs) : keys_(memory, epochs), sets_(memory, epochs) {}
 
+  /// The next changes are that worker's; whose they were before.
+  HoldingWorker begin_worker(HoldingWorker worker);
   /// The next changes go along one prefix: `parent` is the key before the first, 0 at the start of a prompt.
-  void begin_prefix(std::uint64_t parent);
+  void begin_prefix(std::uint64_t parent) { push(parent, Change::kBegin); }
   /// The worker holds the key under one more name; each call goes one block deeper.
-  void add(HoldingWorker worker, std::uint64_t key) { push({key, worker, Change::kAdd}); }
+  void add(std::uint64_t key) { push(key, Change::kAdd); }
   /// The worker holds the key under one name less.
-  void drop(HoldingWorker worker, std::uint64_t key) { push({key, worker, Change::kDrop}); }
+  void drop(std::uint64_t key) { push(key, Change::kDrop); }
   void flush();
   static constexpr std::size_t kQueued = 16;  ///< changes that wait at most
 
@@ -50,23 +52,31 @@ class HolderTable {
  private:
   struct Change {
     enum Kind : std::uint8_t { kBegin, kAdd, kDrop };
-    std::uint64_t key = 0;
-    HoldingWorker worker = {};
+    KeyTable::Ahead ahead;
     Kind kind = kBegin;
   };
 
-  void push(const Change& change);
-  void make(const Change& change);
+  void push(std::uint64_t key, Change::Kind kind) {
+    if (behind_ - first_ == kQueued) [[likely]]
+      make_first();
+    queue_[behind_++ % kQueued] = {keys_.prefetch_ahead(key), kind};
+    if (behind_ - fetched_ > kQueued / 2) [[likely]]
+      keys_.prefetch_entry(queue_[fetched_++ % kQueued].ahead);
+  }
+  void make_first();
   void make_begin(std::uint64_t parent);
-  void make_add(HoldingWorker worker, std::uint64_t key);
-  void make_drop(HoldingWorker worker, std::uint64_t key);
+  void make_add(std::uint64_t key);
+  void make_drop(std::uint64_t key);
+  [[nodiscard]] bool drop_further_name(std::uint64_t key);
   void pass_time();
 
   KeyTable keys_;
   WorkerSetPool sets_;
+  HoldingWorker worker_;  // of the changes in the queue
   std::array<Change, kQueued> queue_;
-  std::size_t first_ = 0;   // of the queue, counted on and on
-  std::size_t behind_ = 0;  // the last
+  std::size_t first_ = 0;    // of the queue, counted on and on
+  std::size_t fetched_ = 0;  // the first whose entry was not asked for
+  std::size_t behind_ = 0;   // the last
   // Of the prefix that make_add() goes along: how fresh its last block is, and how deep the next one lies.
   std::uint16_t prefix_tick_ = 0;
   std::uint32_t depth_ = 0;

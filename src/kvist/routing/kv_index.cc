@@ -71,11 +71,12 @@ std::size_t KvIndex::State::apply(WorkerId id, std::span<const kv::KvEvent> even
   room_ = 0;
   IndexedWorker& worker = worker_at(id);
   std::size_t refused = 0;
+  holders.begin_worker(worker.holder());
   NamesAhead ahead(worker.names, worker.further_copies, events);
   for (const kv::KvEvent& event : events) {
     const std::optional<Refusal> refusal = apply(worker, event, ahead);
-    ahead.end_event(event);
-    if (!refusal) continue;
+    if (!refusal) [[likely]]
+      continue;
     ++refused;
     ++worker.counters.refused[static_cast<std::size_t>(*refusal)];
     if (reason != nullptr) *reason = refusal;
@@ -108,62 +109,80 @@ std::optional<Refusal> KvIndex::State::check(const IndexedWorker& worker, const 
 
 std::optional<Refusal> KvIndex::State::store(IndexedWorker& worker, const kv::BlockStored& event, NamesAhead& ahead) {
   make_room(worker, std::min(event.hashes.size(), options.max_blocks_per_worker));
-  const std::uint64_t parent = event.parent ? worker.names.find(event.parent->value()) : 0;
-  if (const auto refusal = check(worker, event, parent)) return refusal;
+  const std::uint64_t parent = event.parent ? worker.names.find(NameDigest(event.parent->value())) : 0;
+  if (const auto refusal = check(worker, event, parent)) {
+    ahead.pass(event.hashes.size());
+    return refusal;
+  }
   kv::BlockHash key =
       parent != 0 ? kv::BlockHash(parent)
                   : kv::root_hash({.model = options.model, .lora = event.lora_name, .cache_salt = event.cache_salt});
   const std::span<const TokenId> tokens(event.tokens);
   holders.begin_prefix(parent);
-  for (std::size_t i = 0; i < event.hashes.size(); ++i) {
-    ahead.reach(i);
-    if (!take_room(worker)) return Refusal::kCapacity;
-    key = kv::chain_hash(key, tokens.subspan(i * options.block_size, options.block_size));
+  std::size_t stored = 0;
+  std::optional<Refusal> refusal;
+  for (; stored < event.hashes.size(); ++stored) {
+    ahead.pass_one();
+    if (!take_room(worker)) {
+      refusal = Refusal::kCapacity;
+      break;
+    }
+    key = kv::chain_hash(key, tokens.subspan(stored * options.block_size, options.block_size));
     key = kv::BlockHash(KeyTable::valid(key.value()));
-    if (!add_copy(worker, event.hashes[i], key.value())) return Refusal::kConflict;
-    ++worker.counters.stored_blocks;
+    if (!add_copy(worker, event.hashes[stored], key.value())) {
+      refusal = Refusal::kConflict;
+      break;
+    }
   }
-  return std::nullopt;
+  worker.counters.stored_blocks += stored;
+  changes_in_epoch_ += stored;
+  if (refusal) ahead.pass(event.hashes.size() - stored - 1);
+  return refusal;
 }
 
 bool KvIndex::State::add_copy(IndexedWorker& worker, kv::ExternalHash name, std::uint64_t key) {
-  const std::uint64_t known = worker.names.insert(name.value(), key);
-  ++changes_in_epoch_;
-  if (known == 0) {
-    holders.add(worker.holder(), key);
+  const NameDigest digest(name.value());
+  const std::uint64_t known = worker.names.insert(digest, key);
+  if (known == 0) [[likely]] {
+    holders.add(key);
     return true;
   }
   if (known != key) return false;
-  const std::uint64_t further = worker.further_copies.insert(name.value(), 1);
-  if (further != 0) worker.further_copies.set(name.value(), further + 1);
+  const std::uint64_t further = worker.further_copies.insert(digest, 1);
+  if (further != 0) worker.further_copies.set(digest, further + 1);
   holders.begin_prefix(key);  // what follows in this event goes on behind it
   return true;
 }
 
 std::optional<Refusal> KvIndex::State::remove(IndexedWorker& worker, const kv::BlockRemoved& event, NamesAhead& ahead) {
-  if (event.group != 0) return Refusal::kGroup;
-  if (event.medium != kv::Medium::kDevice) return Refusal::kMedium;
-  for (std::size_t i = 0; i < event.hashes.size(); ++i) {
-    ahead.reach(i);
-    const std::uint64_t name = event.hashes[i].value();
-    const std::uint64_t further = worker.further_copies.find(name);
-    if (further > 1) {
-      worker.further_copies.set(name, further - 1);
-    } else if (further == 1) {
-      worker.further_copies.erase(name);
-    } else {
-      if (!take_room(worker)) make_room(worker, 1);
-      const std::uint64_t key = worker.names.erase(name);
-      if (key == 0) {
-        ++worker.counters.unknown_removals;
-        continue;
-      }
-      holders.drop(worker.holder(), key);
-    }
-    ++changes_in_epoch_;
-    ++worker.counters.removed_blocks;
+  if (event.group != 0 || event.medium != kv::Medium::kDevice) {
+    ahead.pass(event.hashes.size());
+    return event.group != 0 ? Refusal::kGroup : Refusal::kMedium;
   }
+  std::size_t unknown = 0;
+  for (const kv::ExternalHash name : event.hashes) {
+    ahead.pass_one();
+    if (!drop_copy(worker, name)) ++unknown;
+  }
+  worker.counters.unknown_removals += unknown;
+  worker.counters.removed_blocks += event.hashes.size() - unknown;
+  changes_in_epoch_ += event.hashes.size() - unknown;
   return std::nullopt;
+}
+
+bool KvIndex::State::drop_copy(IndexedWorker& worker, kv::ExternalHash name) {
+  const NameDigest digest(name.value());
+  if (!worker.further_copies.empty()) [[unlikely]] {
+    const std::uint64_t further = worker.further_copies.find(digest);
+    if (further > 1) worker.further_copies.set(digest, further - 1);
+    if (further == 1) worker.further_copies.erase(digest);
+    if (further > 0) return true;
+  }
+  if (!take_room(worker)) make_room(worker, 1);
+  const std::uint64_t key = worker.names.erase(digest);
+  if (key == 0) return false;
+  holders.drop(key);
+  return true;
 }
 
 void KvIndex::State::clear(WorkerId id) {
@@ -174,8 +193,9 @@ void KvIndex::State::clear(WorkerId id) {
 
 void KvIndex::State::clear(IndexedWorker& worker) {
   make_room(worker, 1);  // for sets without the worker
+  holders.begin_worker(worker.holder());
   for (std::uint32_t part = 0; part < worker.names.parts(); ++part) {
-    worker.names.for_each_in(part, [&](std::uint64_t, std::uint64_t key) { holders.drop(worker.holder(), key); });
+    worker.names.for_each_in(part, [&](NameDigest, std::uint64_t key) { holders.drop(key); });
   }
   holders.flush();
   changes_in_epoch_ += worker.names.size();

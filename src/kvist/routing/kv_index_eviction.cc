@@ -7,8 +7,8 @@
 namespace kvist::routing {
 namespace {
 
-// Bytes of a block held by one worker at the least load of both tables: 2 x 16 bytes / (17/32).
-constexpr std::size_t kBlockBytes = 61;
+// Bytes of a block held by one worker at the least load of both tables: 2 x 17 bytes / (35/64).
+constexpr std::size_t kBlockBytes = 63;
 // Blocks looked at to find out how useless the most useless ones are.
 constexpr std::size_t kSample = 512;
 // The part of the blocks that one round of eviction is meant for; each further round takes twice the part.
@@ -26,20 +26,16 @@ bool KvIndex::State::has_room(const IndexedWorker& worker, std::size_t changes) 
   return memory.bytes() + changes * change_bytes(worker) <= options.max_bytes;
 }
 
-// For one change more, whatever waits in the queue.
-bool KvIndex::State::take_room(const IndexedWorker& worker) {
-  if (room_ == 0) {
-    constexpr std::size_t kAtOnce = 64;
-    // Twice: a table may take a step within them, after which a change may need more.
-    if (has_room(worker, 2 * (HolderTable::kQueued + kAtOnce))) {
-      room_ = kAtOnce;
-    } else {
-      holders.flush();
-      if (!has_room(worker, 1)) return false;
-      room_ = 1;
-    }
+bool KvIndex::State::find_room(const IndexedWorker& worker) {
+  constexpr std::size_t kAtOnce = 64;
+  // Twice: a table may take a step within them, after which a change may need more.
+  if (has_room(worker, 2 * (HolderTable::kQueued + kAtOnce))) {
+    room_ = kAtOnce;
+  } else {
+    holders.flush();
+    if (!has_room(worker, 1)) return false;
+    room_ = 1;
   }
-  --room_;
   return true;
 }
 
@@ -96,11 +92,12 @@ std::uint64_t KvIndex::State::sampled_uselessness(double part) {
 // other.
 void KvIndex::State::evict_from(IndexedWorker& worker, std::uint64_t from_uselessness) {
   const std::uint16_t now = holders.tick();
-  std::vector<std::pair<std::uint64_t, std::uint64_t>> entries;
+  std::vector<std::pair<NameDigest, std::uint64_t>> entries;
+  const HoldingWorker others = holders.begin_worker(worker.holder());
   for (std::uint32_t part = 0; part < worker.names.parts(); ++part) {
     entries.clear();
-    worker.names.for_each_in(part, [&](std::uint64_t name, std::uint64_t key) {
-      holders.keys().prefetch(key);
+    worker.names.for_each_in(part, [&](NameDigest name, std::uint64_t key) {
+      static_cast<void>(holders.keys().prefetch_ahead(key));
       entries.emplace_back(name, key);
     });
     std::erase_if(entries, [&](const auto& entry) {
@@ -111,12 +108,13 @@ void KvIndex::State::evict_from(IndexedWorker& worker, std::uint64_t from_useles
     for (const auto& [name, key] : entries) {
       worker.names.erase(name, /*keep_shape=*/true);
       worker.further_copies.erase(name);
-      holders.drop(worker.holder(), key);
+      holders.drop(key);
     }
     holders.flush();
     worker.counters.evicted_blocks += entries.size();
   }
   worker.names.compact();
+  holders.begin_worker(others);
 }
 
 }  // namespace kvist::routing

@@ -57,13 +57,21 @@ struct KvIndex::State {
   [[nodiscard]] std::optional<Refusal> check(const IndexedWorker& worker, const kv::BlockStored& event,
                                              std::uint64_t parent) const;
   [[nodiscard]] bool add_copy(IndexedWorker& worker, kv::ExternalHash name, std::uint64_t key);
+  [[nodiscard]] bool drop_copy(IndexedWorker& worker, kv::ExternalHash name);
   void clear(IndexedWorker& worker);
   void reclaim();
 
   // Room for changes (kv_index_eviction.cc).
   void make_room(const IndexedWorker& worker, std::size_t blocks);
   [[nodiscard]] bool has_room(const IndexedWorker& worker, std::size_t changes) const;
-  [[nodiscard]] bool take_room(const IndexedWorker& worker);
+  // For one change more, whatever waits in the queue.
+  [[nodiscard]] bool take_room(const IndexedWorker& worker) {
+    if (room_ == 0 && !find_room(worker)) [[unlikely]]
+      return false;
+    --room_;
+    return true;
+  }
+  [[nodiscard]] bool find_room(const IndexedWorker& worker);
   [[nodiscard]] std::size_t change_bytes(const IndexedWorker& worker) const;
   void evict(std::size_t goal_bytes);
   [[nodiscard]] std::uint64_t sampled_uselessness(double part);

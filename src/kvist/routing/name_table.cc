@@ -1,64 +1,48 @@
 #include "kvist/routing/name_table.h"
 
-#include <bit>
+#include "kvist/base/check.h"
 
 namespace kvist::routing {
 
-[[gnu::always_inline]] inline NameTable::Place NameTable::search(Lines::Segment segment, std::uint64_t hash,
-                                                                 std::uint64_t name) {
-  for (std::uint32_t i = segment.home(hash);; i = segment.next(i)) {
-    Line& line = segment.lines[i];
-    // Unused slots may still have the name that they once had.
-    for (std::uint32_t equal = Lines::slots_where([&](std::uint32_t s) { return line.names[s] == name; }); equal != 0;
-         equal &= equal - 1) {
-      const auto slot = static_cast<std::uint32_t>(std::countr_zero(equal));
-      if (line.used(slot)) return {.line = &line, .index = i, .slot = slot, .found = true};
-    }
-    const std::uint32_t unused = Lines::slots_where([&](std::uint32_t s) { return !line.used(s); });
-    if (unused != 0) {
-      const auto slot = static_cast<std::uint32_t>(std::countr_zero(unused));
-      return {.line = &line, .index = i, .slot = slot, .found = false};
-    }
-  }
+[[gnu::always_inline]] inline NameTable::Slots::Place NameTable::search(const Slots::Segment& segment,
+                                                                        NameDigest name) {
+  return Slots::find(segment, name.bits(), [&](const Entry& entry) { return entry.digest == name.bits(); });
 }
 
-std::uint64_t NameTable::find(std::uint64_t name) const {
+std::uint64_t NameTable::find(NameDigest name) const {
   if (empty()) return 0;
-  const std::uint64_t hash = spread(name);
-  const Place place = search(lines_.segment(hash), hash, name);
-  return place.found ? place.line->values[place.slot] : 0;
+  const Slots::Place place = search(slots_.segment(name.bits()), name);
+  return place.entry != nullptr ? place.entry->value : 0;
 }
 
-std::uint64_t NameTable::insert(std::uint64_t name, std::uint64_t value) {
-  const std::uint64_t hash = spread(name);
-  const Lines::Spot spot = lines_.spot_with_room(hash);
-  const Place place = search(spot.segment, hash, name);
-  if (place.found) return place.line->values[place.slot];
-  place.line->names[place.slot] = name;
-  place.line->values[place.slot] = value;
-  lines_.added(spot.number, true);
+std::uint64_t NameTable::insert(NameDigest name, std::uint64_t value) {
+  const Slots::Spot spot = slots_.spot_with_room(name.bits());
+  const auto [place, found] =
+      Slots::find_or_place(spot.segment, name.bits(), [&](const Entry& entry) { return entry.digest == name.bits(); });
+  if (found) [[unlikely]]
+    return place.entry->value;
+  *place.entry = {.digest = name.bits(), .value = value};
+  slots_.added(spot, name.bits(), place);
   return 0;
 }
 
-void NameTable::set(std::uint64_t name, std::uint64_t value) {
-  const std::uint64_t hash = spread(name);
-  const Place place = search(lines_.segment(hash), hash, name);
-  KVIST_CHECK(place.found && value != 0, "a value is set for a name that has one");
-  place.line->values[place.slot] = value;
+void NameTable::set(NameDigest name, std::uint64_t value) {
+  const Slots::Place place = search(slots_.segment(name.bits()), name);
+  KVIST_CHECK(place.entry != nullptr && value != 0, "a value is set for a name that has one");
+  place.entry->value = value;
 }
 
-std::uint64_t NameTable::erase(std::uint64_t name, bool keep_shape) {
+std::uint64_t NameTable::erase(NameDigest name, bool keep_shape) {
   if (empty()) return 0;
-  const std::uint64_t hash = spread(name);
-  const Lines::Spot spot = lines_.spot(hash);
-  const Place place = search(spot.segment, hash, name);
-  if (!place.found) return 0;
-  const std::uint64_t value = place.line->values[place.slot];
-  Lines::close_gap(spot.segment, place.index, place.slot);
-  if (size() == 1 && !keep_shape) {
-    lines_.clear();
+  const Slots::Spot spot = slots_.spot(name.bits());
+  const Slots::Place place = search(spot.segment, name);
+  if (place.entry == nullptr) [[unlikely]]
+    return 0;
+  const std::uint64_t value = place.entry->value;
+  if (size() == 1 && !keep_shape) [[unlikely]] {
+    slots_.clear();
   } else {
-    lines_.removed(spot, 1, keep_shape);
+    slots_.remove(spot, name.bits(), place, keep_shape);
   }
   return value;
 }

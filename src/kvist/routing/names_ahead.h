@@ -1,6 +1,7 @@
 // What a batch of events will touch in a worker's tables, fetched before its turn comes.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -19,19 +20,18 @@ class NamesAhead {
   NamesAhead(const NameTable& names, const NameTable& further_copies, std::span<const kv::KvEvent> events)
       : names_(names), further_copies_(further_copies), events_(events) {
     for (std::size_t i = 0; i < kEvents && i < events.size(); ++i) fetch_content(events[i]);
+    for (std::size_t i = 0; i < 2 * kBlocks; ++i) step();
   }
 
-  /// The block with this number in the current event is next.
-  void reach(std::size_t block) {
-    while (fetched_ < passed_ + block + kBlocks && step()) {
-    }
+  /// So many blocks are taken in or refused.
+  void pass(std::size_t blocks) {
+    for (std::size_t i = 0; i < blocks && !behind_all(); ++i) step();
   }
-  /// The event was taken in or refused.
-  void end_event(const kv::KvEvent& event) { passed_ += hashes_of(event).size(); }
+  void pass_one() { step(); }
 
  private:
-  static constexpr std::size_t kBlocks = 16;  // that many names are on their way
-  static constexpr std::size_t kEvents = 8;   // that many events are, before their names
+  static constexpr std::size_t kBlocks = 8;  // of that many names tags are on their way, of as many entries
+  static constexpr std::size_t kEvents = 8;  // that many events are, before their names
 
   [[nodiscard]] static std::span<const kv::ExternalHash> hashes_of(const kv::KvEvent& event) {
     if (const auto* stored = std::get_if<kv::BlockStored>(&event)) return stored->hashes;
@@ -43,34 +43,45 @@ class NamesAhead {
     if (const auto* stored = std::get_if<kv::BlockStored>(&event)) __builtin_prefetch(stored->tokens.data());
   }
 
-  // One name more; false behind the last.
-  bool step() {
-    while (block_ == hashes_.size()) {
-      if (event_ == events_.size()) return false;
-      enter(event_++);
+  [[nodiscard]] bool behind_all() const { return next_ == end_ && event_ == events_.size(); }
+  // One name more, if there is one.
+  void step() {
+    if (next_ == end_ && !enter_next()) [[unlikely]] {
+      names_.prefetch_entry(asked_[steps_++ % kBlocks]);
+      return;
     }
-    const std::uint64_t name = hashes_[block_++].value();
-    names_.prefetch(name);
-    if (!further_copies_.empty()) further_copies_.prefetch(name);
-    ++fetched_;
-    return true;
+    const NameDigest name((next_++)->value());
+    ask(name);
+    if (!further_copies_.empty()) [[unlikely]]
+      static_cast<void>(further_copies_.prefetch_ahead(name));
   }
-  void enter(std::size_t event) {
-    if (event + kEvents < events_.size()) fetch_content(events_[event + kEvents]);
-    hashes_ = hashes_of(events_[event]);
-    block_ = 0;
-    const auto* const stored = std::get_if<kv::BlockStored>(&events_[event]);
-    if (stored != nullptr && stored->parent) names_.prefetch(stored->parent->value());
+  void ask(NameDigest name) {
+    NameTable::Ahead& turn = asked_[steps_++ % kBlocks];
+    names_.prefetch_entry(turn);
+    turn = names_.prefetch_ahead(name);
+  }
+  bool enter_next() {
+    while (next_ == end_) {
+      if (event_ == events_.size()) return false;
+      const kv::KvEvent& event = events_[event_++];
+      if (event_ - 1 + kEvents < events_.size()) fetch_content(events_[event_ - 1 + kEvents]);
+      const std::span<const kv::ExternalHash> hashes = hashes_of(event);
+      next_ = hashes.data();
+      end_ = next_ + hashes.size();
+      const auto* const stored = std::get_if<kv::BlockStored>(&event);
+      if (stored != nullptr && stored->parent) ask(NameDigest(stored->parent->value()));
+    }
+    return true;
   }
 
   const NameTable& names_;
   const NameTable& further_copies_;
   std::span<const kv::KvEvent> events_;
-  std::size_t event_ = 0;                     // the next to enter
-  std::span<const kv::ExternalHash> hashes_;  // of the last one entered
-  std::size_t block_ = 0;                     // of those the next to fetch
-  std::size_t fetched_ = 0;                   // blocks since the batch began
-  std::size_t passed_ = 0;                    // blocks of the events that ended
+  std::size_t event_ = 0;                   // the next to enter
+  const kv::ExternalHash* next_ = nullptr;  // to fetch
+  const kv::ExternalHash* end_ = nullptr;
+  std::array<NameTable::Ahead, kBlocks> asked_ = {};  // whose tags are on their way
+  std::size_t steps_ = 0;
 };
 
 }  // namespace kvist::routing

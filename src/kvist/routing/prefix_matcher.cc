@@ -35,9 +35,11 @@ std::span<const WorkerMatch> PrefixMatcher::match(const KeyTable& keys, const Wo
   const auto probe = [&](std::size_t i) { return KeyTable::Probe(keys, KeyTable::valid(hashes[i].value())); };
   std::array<KeyTable::Probe, kAhead> probes;
   for (std::size_t i = 0; i < std::min(kAhead, hashes.size()); ++i) probes[i] = probe(i);
+  for (std::size_t i = 0; i < std::min(kAhead / 2, hashes.size()); ++i) probes[i].prefetch_entry();
   WorkerSetHandle holders = WorkerSetPool::kEmpty;
   std::uint32_t depth = 0;
   for (; depth < hashes.size(); ++depth) {
+    if (depth + kAhead / 2 < hashes.size()) probes[(depth + kAhead / 2) % kAhead].prefetch_entry();
     const KeyTable::Place place = probes[depth % kAhead].find();
     if (!place.found()) break;
     const WorkerSetHandle here = place.set();

@@ -61,7 +61,7 @@ WorkerSetHandle WorkerSetPool::find_or_make(WorkerSetHandle set, std::uint32_t w
     return single(composed_first_ * 64 + static_cast<std::uint32_t>(std::countr_zero(composed_.front())));
   }
   const std::uint64_t hash = hash_of(set) ^ member_hash(worker);
-  const auto known = static_cast<WorkerSetHandle>(by_hash_.find(hash));
+  const auto known = static_cast<WorkerSetHandle>(by_hash_.find(NameDigest(hash)));
   if (known != kEmpty && holds_composed(get(known))) return known;
   return make_composed(hash);
 }
@@ -126,7 +126,7 @@ WorkerSetHandle WorkerSetPool::make_composed(std::uint64_t hash) {
   chunk.sets[slot % kChunkSlots].store(made, std::memory_order_release);
   ++sets_;
   // Where another set has the same 64 bits of hash this one is not found again: it costs memory, not truth.
-  static_cast<void>(by_hash_.insert(hash, kPooled + slot));
+  static_cast<void>(by_hash_.insert(NameDigest(hash), kPooled + slot));
   return kPooled + slot;
 }
 
@@ -134,7 +134,7 @@ void WorkerSetPool::drop(WorkerSetHandle set) {
   if (--references(set) > 0) return;
   if (last_.from == set || last_.to == set) last_ = {};
   const std::uint64_t hash = get(set).hash_;
-  if (by_hash_.find(hash) == set) by_hash_.erase(hash);
+  if (by_hash_.find(NameDigest(hash)) == set) by_hash_.erase(NameDigest(hash));
   --sets_;
   if (!epochs_.has_readers()) return free_slot(set - kPooled);
   retired_.push_back({.epoch = epochs_.current(), .slot = set - kPooled});

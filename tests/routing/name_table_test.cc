@@ -1,0 +1,95 @@
+// The writer's hash table against a map, and its comparison of tags against a loop.
+#include "kvist/routing/name_table.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdint>
+#include <map>
+
+#include "kvist/base/random.h"
+#include "kvist/routing/epochs.h"
+#include "kvist/routing/index_memory.h"
+#include "kvist/routing/tag_group.h"
+
+namespace kvist::routing {
+namespace {
+
+TEST(TagGroup, FindsTagsAndEmptySlotsWhateverIsCounted) {
+  RandomStream random(1);
+  for (int round = 0; round < 2'000; ++round) {
+    std::array<TagGroup::Word, 2> words;
+    std::array<std::uint64_t, TagGroup::kSlots> tags{};
+    std::uint64_t bits[2] = {random.next() & TagGroup::kCount, 0};
+    const bool counts = bits[0] != 0;
+    for (std::uint32_t slot = 0; slot < TagGroup::kSlots; ++slot) {
+      // Few different tags, and the least and the greatest among them.
+      constexpr std::uint64_t kSome[] = {0, 0, 1, 2, 0x7f, 0x7e, 0x40};
+      tags[slot] = kSome[static_cast<std::size_t>(random.uniform_int(0, 6))];
+      bits[slot / 8] |= tags[slot] << (slot % 8 * 8);
+    }
+    words[0] = bits[0];
+    words[1] = bits[1];
+    const TagGroup group(words.data());
+    EXPECT_EQ(group.counts(), counts);
+    for (const std::uint64_t sought : {1, 2, 3, 0x3f, 0x40, 0x7e, 0x7f}) {
+      std::uint32_t expected = 0;
+      for (std::uint32_t slot = 0; slot < TagGroup::kSlots; ++slot)
+        expected |= (tags[slot] == sought ? 1U : 0U) << slot;
+      ASSERT_EQ(group.equal(sought), expected) << "tag " << sought << " in round " << round;
+    }
+    std::uint32_t empty = 0;
+    for (std::uint32_t slot = 0; slot < TagGroup::kSlots; ++slot) empty |= (tags[slot] == 0 ? 1U : 0U) << slot;
+    ASSERT_EQ(group.empty(), empty) << "round " << round;
+  }
+}
+
+// Grows to `most` names and shrinks again, several times.
+void compare_with_map(std::uint64_t seed, std::size_t most, bool counted_names) {
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  RandomStream random(seed);
+  Epochs epochs;
+  IndexMemory memory(epochs, std::size_t{1} << 30);
+  {
+    NameTable table(memory);
+    std::map<std::uint64_t, std::uint64_t> model;
+    const auto random_name = [&] {
+      const auto number = static_cast<std::uint64_t>(random.uniform_int(0, static_cast<std::int64_t>(2 * most)));
+      return counted_names ? number : mix_seed({number});
+    };
+    for (int phase = 0; phase < 6; ++phase) {
+      for (std::size_t step = 0; step < 3 * most; ++step) {
+        const std::uint64_t name = random_name();
+        const auto known = model.find(name);
+        const std::uint64_t before = known == model.end() ? 0 : known->second;
+        ASSERT_EQ(table.find(NameDigest(name)), before);
+        if (random.uniform() < (phase % 2 == 0 ? 0.75 : 0.2)) {
+          ASSERT_EQ(table.insert(NameDigest(name), step + 1), before);
+          model.try_emplace(name, step + 1);
+        } else {
+          ASSERT_EQ(table.erase(NameDigest(name)), before);
+          model.erase(name);
+        }
+        ASSERT_EQ(table.size(), model.size());
+      }
+      std::map<std::uint64_t, std::uint64_t> seen;
+      for (std::uint32_t part = 0; part < table.parts(); ++part) {
+        table.for_each_in(part, [&](NameDigest name, std::uint64_t value) { seen[name.bits()] = value; });
+      }
+      std::map<std::uint64_t, std::uint64_t> expected;
+      for (const auto& [name, value] : model) expected[NameDigest(name).bits()] = value;
+      ASSERT_EQ(seen, expected);
+    }
+  }
+  EXPECT_EQ(memory.bytes(), 0U);
+}
+
+TEST(NameTable, EqualsAMap) {
+  compare_with_map(1, 10, true);
+  compare_with_map(2, 300, false);
+  compare_with_map(3, 5'000, true);
+  compare_with_map(4, 20'000, false);
+}
+
+}  // namespace
+}  // namespace kvist::routing
