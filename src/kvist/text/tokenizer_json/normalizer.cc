@@ -24,6 +24,29 @@ bool begins_part(std::string_view text, std::size_t at) {
   return code_point_at(text, at).value < kFirstCombining;
 }
 
+// Puts each run of combining marks into the order of their classes; those of one class stay as they are (Unicode's
+// canonical ordering algorithm).
+void sort_marks(std::vector<utf8proc_int32_t>& characters) {
+  constexpr std::uint64_t kCharacterBits = 21;
+  constexpr std::uint64_t kIndexBits = 32;
+  const auto combining_class = [](utf8proc_int32_t c) {
+    return static_cast<std::uint64_t>(utf8proc_get_property(c)->combining_class);
+  };
+  std::vector<std::uint64_t> marks;  // class, place, character
+  for (std::size_t begin = 0; begin < characters.size(); ++begin) {
+    marks.clear();
+    for (std::size_t i = begin; i < characters.size() && combining_class(characters[i]) != 0; ++i) {
+      marks.push_back(combining_class(characters[i]) << (kIndexBits + kCharacterBits) | (i - begin) << kCharacterBits |
+                      static_cast<std::uint64_t>(characters[i]));
+    }
+    std::ranges::sort(marks);
+    for (std::size_t i = 0; i < marks.size(); ++i) {
+      characters[begin + i] = static_cast<utf8proc_int32_t>(marks[i] & ((1U << kCharacterBits) - 1));
+    }
+    begin += marks.size();
+  }
+}
+
 // As utf8proc_map() does it, but for the order of combining marks: that sorts a run of n of them in up to n^2 steps,
 // and a user may send a megabyte of them.
 std::string normal_form(std::string_view part, NormalForm form) {
@@ -43,12 +66,7 @@ std::string normal_form(std::string_view part, NormalForm form) {
     KVIST_CHECK(count >= 0 && count <= std::ssize(decomposed), fmt::format("utf8proc: {}", count));
     characters.insert(characters.end(), decomposed.begin(), decomposed.begin() + count);
   }
-  const auto combining_class = [](utf8proc_int32_t c) { return utf8proc_get_property(c)->combining_class; };
-  for (auto begin = characters.begin(); begin != characters.end();) {
-    const auto end = std::find_if(begin, characters.end(), [&](auto c) { return combining_class(c) == 0; });
-    std::ranges::stable_sort(begin, end, {}, combining_class);
-    begin = end == characters.end() ? end : end + 1;
-  }
+  sort_marks(characters);
   const utf8proc_ssize_t length = utf8proc_normalize_utf32(characters.data(), std::ssize(characters), options);
   KVIST_CHECK(length >= 0, fmt::format("utf8proc: {}", utf8proc_errmsg(length)));
   std::string text;
