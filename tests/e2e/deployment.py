@@ -77,25 +77,32 @@ def read_line(stream, seconds):
 
 
 @contextlib.contextmanager
-def deployment(workers=2, mode="kv", kv_blocks=2000, slots=16, time_scale=100.0, gateway=True):
-    """Workers and, unless told otherwise, a gateway before them. Yields (gateway, workers)."""
+def deployment(workers=2, mode="kv", kv_blocks=2000, slots=16, time_scale=100.0, gateway=True, tokenizer=None, tokenizers=None):
+    """Workers and, unless told otherwise, a gateway before them. Yields (gateway, workers). `tokenizer`: a model's directory, for
+    all; `tokenizers`: one per worker, where they differ."""
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         started = []
         for i in range(workers):
             name = f"worker-{i}"
             config = WORKER.format(name=name, kv_blocks=kv_blocks, slots=slots, time_scale=time_scale)
+            config += tokenizer_line(tokenizers[i] if tokenizers else tokenizer)
             started.append(Process(folder, "worker", name, config))
             stack.callback(started[-1].stop)
         front = None
         if gateway:
-            front = Process(folder, "gateway", "gateway", gateway_config(started, mode))
+            front = Process(folder, "gateway", "gateway", gateway_config(started, mode, tokenizer))
             stack.callback(front.stop)
             eventually(lambda: all(w["healthy"] for w in get_json(front.url + "/admin/status")["workers"]), "workers healthy")
         yield front, started
 
 
-def gateway_config(workers, mode):
-    lines = ["gateway:", "  model: test-model", f"  mode: {mode}", "  block_size: 32", "  workers:"]
+def tokenizer_line(directory):
+    return f"  tokenizer: {directory}\n" if directory else ""
+
+
+def gateway_config(workers, mode, tokenizer=None):
+    lines = ["gateway:", "  model: test-model", f"  mode: {mode}", "  block_size: 32", *tokenizer_line(tokenizer).splitlines(),
+             "  workers:"]
     for worker in workers:
         lines += [
             f"    - name: {worker.name}",

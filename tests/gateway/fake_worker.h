@@ -106,6 +106,11 @@ class FakeWorker {
     const std::lock_guard lock(mutex_);
     script_ = std::move(script);
   }
+  /// How it answers POST /tokenize, which it does not know without.
+  void set_tokenize(Script script) {
+    const std::lock_guard lock(mutex_);
+    tokenize_ = std::move(script);
+  }
   void set_metrics(std::string page) {
     const std::lock_guard lock(mutex_);
     metrics_ = std::move(page);
@@ -151,8 +156,12 @@ class FakeWorker {
       lock.unlock();
       return exchange->respond(std::move(response));
     }
-    posts_.push_back(request);
-    const Script script = script_;
+    if (request.path() == "/tokenize" && !tokenize_) {
+      lock.unlock();
+      return exchange->respond({.status = 404, .headers = {}, .body = "{}"});
+    }
+    if (request.path() != "/tokenize") posts_.push_back(request);
+    const Script script = request.path() == "/tokenize" ? tokenize_ : script_;
     lock.unlock();
     script(request, exchange);
   }
@@ -174,6 +183,7 @@ class FakeWorker {
 
   mutable std::mutex mutex_;
   Script script_;
+  Script tokenize_;
   std::string metrics_ = "vllm:num_requests_running{model_name=\"m\"} 0\n";
   int health_ = 200;
   std::vector<net::HttpRequest> posts_;

@@ -147,6 +147,7 @@ class RoundTripTest : public testing::Test {
       if (number(0, 1) == 1) g.workers.back().limits.max_num_tokens = number(1, 100'000'000);
       if (!g.workers.back().kv_events.empty() && number(0, 1) == 1) g.workers.back().kv_replay = "tcp://h:1";
     }
+    if (number(0, 1) == 1) g.tokenizer = "/models/m" + std::to_string(number(0, 9));
     g.upstream_timeout = duration(1'000'000);
     g.connect_timeout = duration(1'000'000);
     g.health_interval = duration(10'000'000);
@@ -167,6 +168,7 @@ class RoundTripTest : public testing::Test {
     for (std::uint32_t i = 0; i < count; ++i) {
       d.workers.push_back(worker("w" + std::to_string(i)));
       d.workers.back().model = d.gateway.model;
+      d.workers.back().tokenizer = d.gateway.tokenizer;
       d.workers.back().block_size = d.gateway.block_size;
       if (!d.workers.back().open.kv_blocks) d.workers.back().kv_blocks = 100'000;
       if (!d.workers.back().open.max_model_len) d.workers.back().max_model_len = 100'000;

@@ -63,6 +63,7 @@ void write_worker(JsonWriter& json, const GatewayParts& parts, WorkerId id) {
   json.field("indexed_blocks", parts.router.index().worker_blocks(id));
   json.field("index_exact", parts.events_exact(id));
   write_trust(json, parts.trust(id));
+  json.field("tokenizer", to_string(parts.tokenizers[id.value()]->match()));
   json.field("block_size_mismatch", monitor.block_size_mismatch());
   const WorkerReport& report = monitor.report();
   json.field("running", report.running).field("waiting", report.waiting).field("kv_usage", report.kv_usage);

@@ -54,6 +54,26 @@ void write_requests(const GatewayParts& parts, MetricsPage& page) {
                number(proxy.unreadable_chunks));
 }
 
+void write_reading(const GatewayParts& parts, MetricsPage& page) {
+  const ReadingPool* pool = parts.proxy.pool();
+  if (pool == nullptr) return;
+  const ReadingPool::Counters work = pool->counters();
+  page.counter("kvist_gateway_prompts_read_total", "Prompts rendered, tokenized and hashed beside the loop",
+               number(work.done));
+  page.counter("kvist_gateway_prompts_read_seconds_total", "Thread time of that", work.busy_seconds);
+  page.counter("kvist_gateway_prompts_waited_seconds_total", "How long they waited for a thread", work.waited_seconds);
+  page.gauge("kvist_gateway_prompts_waiting", "Prompts that wait for a thread", number(work.waiting));
+  page.counter("kvist_gateway_prompts_refused_total", "Prompts not read as too many waited", number(work.refused));
+  const PrefixCacheCounters cache = parts.proxy.reader().cache_counters();
+  page.counter("kvist_gateway_prompt_cache_bytes_total", "Bytes of rendered chats", number(cache.prompt_bytes));
+  page.counter("kvist_gateway_prompt_cache_hit_bytes_total", "Of those, tokenized and hashed before",
+               number(cache.cached_bytes));
+  page.counter("kvist_gateway_prompt_cache_evictions_total", "Segments of chats given up for others",
+               number(cache.evictions));
+  page.gauge("kvist_gateway_prompt_cache_segments", "Segments of chats in the cache", number(cache.segments));
+  page.gauge("kvist_gateway_prompt_cache_size_bytes", "Memory of the cache", number(cache.bytes));
+}
+
 void write_routing(const GatewayParts& parts, MetricsPage& page) {
   for (const spec::RoutingMode mode : spec::kRoutingModes) {
     const Labels labels{{"mode", std::string(to_string(mode))}};
@@ -100,6 +120,11 @@ void write_worker(const GatewayParts& parts, WorkerId id, MetricsPage& page) {
              {{"worker", worker.name}, {"source", std::string(to_string(parts.fleet.batch_slots_source(id)))}});
   page.gauge("kvist_gateway_worker_kv_blocks", "KV blocks the router reckons with; 0: unknown",
              parts.fleet.views()[id.value()].limits.kv_blocks, labels);
+  for (const TokenizerMatch match : kTokenizerMatches) {
+    page.gauge("kvist_gateway_worker_tokenizer", "1 for how the worker's tokens compare with the gateway's",
+               parts.tokenizers[id.value()]->match() == match ? 1 : 0,
+               {{"worker", worker.name}, {"match", std::string(to_string(match))}});
+  }
   page.gauge("kvist_gateway_worker_block_size_mismatch", "1 if its KV blocks have another size than configured here",
              monitor.block_size_mismatch() ? 1 : 0, labels);
 }
@@ -197,6 +222,7 @@ void write_feed(const KvEventFeed& feed, const std::string& worker, MetricsPage&
 
 void write_metrics(const GatewayParts& parts, telemetry::MetricsPage& page) {
   write_requests(parts, page);
+  write_reading(parts, page);
   write_routing(parts, page);
   page.gauge("kvist_gateway_kv_index_bytes", "Memory of the index", number(parts.router.index().bytes()));
   page.counter("kvist_gateway_kv_index_evictions_total", "Blocks forgotten to stay within the index's memory",

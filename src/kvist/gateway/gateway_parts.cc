@@ -27,7 +27,8 @@ dispatch::Dispatcher::Options dispatch_options(const spec::GatewaySpec& gateway)
 
 }  // namespace
 
-GatewayParts::GatewayParts(net::EventLoop& loop, spec::GatewaySpec gateway_spec, std::uint64_t request_id_seed)
+GatewayParts::GatewayParts(net::EventLoop& loop, spec::GatewaySpec gateway_spec, std::uint64_t request_id_seed,
+                           std::shared_ptr<const text::ModelText> text)
     : spec(std::move(gateway_spec)),
       client(loop, client_options(spec)),
       fleet(names_of(spec.workers), {}),
@@ -38,21 +39,31 @@ GatewayParts::GatewayParts(net::EventLoop& loop, spec::GatewaySpec gateway_spec,
               .seed = spec.seed,
               .latency_prior = spec.latency_prior}),
       dispatcher(dispatch_options(spec), fleet, router),
-      proxy({.model = spec.model,
+      proxy(loop,
+            {.model = spec.model,
              .block_size = spec.block_size,
              .upstream_timeout = spec.upstream_timeout,
-             .request_id_seed = request_id_seed},
+             .request_id_seed = request_id_seed,
+             .text = std::move(text)},
             client, dispatcher, spec.workers) {
   for (std::uint32_t i = 0; i < spec.workers.size(); ++i) {
     const spec::UpstreamLimits& limits = spec.workers[i].limits;
     fleet.configure_limits(WorkerId(i), {.kv_blocks = limits.kv_blocks,
                                          .max_batch_size = limits.max_batch_size,
                                          .max_num_tokens = limits.max_num_tokens});
+    tokenizers.push_back(std::make_unique<TokenizerCheck>(client, proxy.reader(), spec.workers[i].name,
+                                                          spec.workers[i].url, spec.connect_timeout,
+                                                          [this, i] { update_events_exact(WorkerId(i)); }));
     monitors.push_back(std::make_unique<WorkerMonitor>(
         loop, client, fleet, WorkerId(i), spec.workers[i].url,
         WorkerMonitor::Options{
             .interval = spec.health_interval, .timeout = spec.connect_timeout, .block_size = spec.block_size},
-        WorkerMonitor::Handlers{.on_restarted = [this, i] { router.on_worker_restarted(WorkerId(i)); },
+        WorkerMonitor::Handlers{.on_healthy = [this, i] { tokenizers[i]->start(); },
+                                .on_restarted =
+                                    [this, i] {
+                                      router.on_worker_restarted(WorkerId(i));
+                                      tokenizers[i]->start();
+                                    },
                                 .on_block_size_changed = [this, i] { update_events_exact(WorkerId(i)); }}));
   }
   feeds.resize(spec.workers.size());
@@ -60,7 +71,8 @@ GatewayParts::GatewayParts(net::EventLoop& loop, spec::GatewaySpec gateway_spec,
 
 bool GatewayParts::events_exact(WorkerId worker) const {
   const std::shared_ptr<KvEventFeed>& feed = feeds[worker.value()];
-  return feed != nullptr && feed->exact() && !monitors[worker.value()]->block_size_mismatch();
+  return feed != nullptr && feed->exact() && !monitors[worker.value()]->block_size_mismatch() &&
+         tokenizers[worker.value()]->match() != TokenizerMatch::kDifferent;
 }
 
 }  // namespace kvist::gateway

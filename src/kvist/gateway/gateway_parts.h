@@ -8,6 +8,7 @@
 #include "kvist/dispatch/fleet.h"
 #include "kvist/gateway/kv_event_feed.h"
 #include "kvist/gateway/proxy.h"
+#include "kvist/gateway/tokenizer_check.h"
 #include "kvist/gateway/worker_monitor.h"
 #include "kvist/routing/router.h"
 #include "kvist/spec/deployment.h"
@@ -16,9 +17,12 @@ namespace kvist::gateway {
 
 /// Owned by the service, wired by it in this order: later parts use earlier ones. Loop thread only.
 struct GatewayParts {
-  GatewayParts(net::EventLoop& loop, spec::GatewaySpec gateway_spec, std::uint64_t request_id_seed);
+  /// `text`: of the model that `gateway_spec` names; null: bytes.
+  GatewayParts(net::EventLoop& loop, spec::GatewaySpec gateway_spec, std::uint64_t request_id_seed,
+               std::shared_ptr<const text::ModelText> text = nullptr);
 
-  /// The worker's KV events are connected, whole and readable, and of the configured block size.
+  /// The worker's KV events are connected, whole and readable, of the configured block size, and not of another
+  /// tokenizer.
   [[nodiscard]] bool events_exact(WorkerId worker) const;
   /// How well its cache is known.
   [[nodiscard]] routing::CacheTrustReport trust(WorkerId worker) const {
@@ -33,8 +37,9 @@ struct GatewayParts {
   routing::Router router;
   dispatch::Dispatcher dispatcher;
   Proxy proxy;
-  std::vector<std::unique_ptr<WorkerMonitor>> monitors;  ///< by WorkerId
-  std::vector<std::shared_ptr<KvEventFeed>> feeds;       ///< by WorkerId; null where the worker publishes no events
+  std::vector<std::unique_ptr<TokenizerCheck>> tokenizers;  ///< by WorkerId
+  std::vector<std::unique_ptr<WorkerMonitor>> monitors;     ///< by WorkerId
+  std::vector<std::shared_ptr<KvEventFeed>> feeds;          ///< by WorkerId; null where the worker publishes no events
 };
 
 }  // namespace kvist::gateway

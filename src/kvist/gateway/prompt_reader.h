@@ -3,6 +3,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,8 +12,10 @@
 #include "kvist/base/error.h"
 #include "kvist/base/id.h"
 #include "kvist/dispatch/dispatcher.h"
+#include "kvist/gateway/prefix_cache.h"
 #include "kvist/openai/types.h"
 #include "kvist/text/chat.h"
+#include "kvist/text/model_text.h"
 #include "kvist/text/tokenizer.h"
 
 namespace kvist::gateway {
@@ -26,23 +30,42 @@ struct ReadRequest {
   std::size_t prompts = 1;
 };
 
-/// Renders, tokenizes and hashes prompts exactly as the workers do. Immutable; any thread may use it.
+/// Renders, tokenizes and hashes prompts exactly as the workers do. Any thread may use it.
 class PromptReader {
  public:
-  PromptReader(std::string model, std::uint32_t block_size) : model_(std::move(model)), block_size_(block_size) {}
+  static constexpr std::size_t kCacheBytes = 64UL << 20;
 
-  /// kNotFound for another model than the one served; otherwise what openai::parse_*_request refuses.
+  /// Without `text`, prompts are read as the timed engine does: a token per byte. With it, what chats have in common is
+  /// kept in a PrefixCache of `cache_bytes`.
+  PromptReader(std::string model, std::uint32_t block_size, std::shared_ptr<const text::ModelText> text = nullptr,
+               std::size_t cache_bytes = kCacheBytes)
+      : model_(std::move(model)), block_size_(block_size), text_(std::move(text)), cache_(cache_bytes) {}
+
+  /// kNotFound for another model than the one served; otherwise what openai::parse_*_request or the chat template
+  /// refuses.
   [[nodiscard]] Result<ReadRequest> read(Api api, std::string_view body) const;
 
+  /// The tokens that a worker of the same model reads.
+  [[nodiscard]] std::vector<TokenId> tokens_of(std::string_view prompt) const;
+  [[nodiscard]] Result<std::vector<TokenId>> tokens_of(std::span<const text::ChatMessage> messages) const;
+
+  /// Prompts are tokenized by a model's own tokenizer, which takes its time.
+  [[nodiscard]] bool is_slow() const { return text_ != nullptr; }
+  [[nodiscard]] PrefixCacheCounters cache_counters() const { return cache_.counters(); }
+  [[nodiscard]] const std::string& model() const { return model_; }
+
  private:
-  [[nodiscard]] Result<ReadRequest> finish(openai::GenerationOptions options, const std::vector<TokenId>& prompt,
-                                           std::size_t prompts) const;
+  [[nodiscard]] Result<PromptBlocks> blocks_of_chat(const openai::ChatRequest& request, kv::BlockHash root) const;
+  [[nodiscard]] PromptBlocks blocks_of(const std::vector<TokenId>& prompt, kv::BlockHash root) const;
+  [[nodiscard]] kv::BlockHash root_of(const openai::GenerationOptions& options) const;
   [[nodiscard]] Result<void> check_model(const std::string& model) const;
 
   std::string model_;
   std::uint32_t block_size_;
-  text::ByteTokenizer tokenizer_;
-  text::SimpleChatTemplate template_;
+  std::shared_ptr<const text::ModelText> text_;  // null: bytes
+  text::ByteTokenizer bytes_;
+  text::SimpleChatTemplate simple_template_;
+  mutable PrefixCache cache_;
 };
 
 }  // namespace kvist::gateway

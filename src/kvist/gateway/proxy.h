@@ -12,13 +12,16 @@
 
 #include "kvist/gateway/prompt_reader.h"
 #include "kvist/gateway/proxied_request.h"
+#include "kvist/gateway/reading_pool.h"
+#include "kvist/net/event_loop.h"
 #include "kvist/net/http_server.h"
 
 namespace kvist::gateway {
 
 /// Takes chat and completion requests, refuses what cannot be served, and owns those under way. Loop thread only.
-/// Reading a prompt (tokenizing, hashing) is done here too: a few microseconds per thousand tokens with the byte
-/// tokenizer.
+/// A prompt is read (rendered, tokenized, hashed) here with the byte tokenizer, which takes a few microseconds per
+/// thousand tokens, and on a ReadingPool with a model's own. Requests of one session follow each other, because a
+/// client waits for an answer before it goes on; those that are sent at once have no order.
 class Proxy {
  public:
   struct Options {
@@ -26,10 +29,13 @@ class Proxy {
     std::uint32_t block_size = 32;
     Duration upstream_timeout{};
     std::uint64_t request_id_seed = 0;  ///< makes generated request ids differ from those of other gateways
+    std::shared_ptr<const text::ModelText> text = {};  ///< of the model; null: bytes
   };
+  /// A request waits at most so long for a thread that reads its prompt.
+  static constexpr Duration kMaxReadingWait = std::chrono::seconds(10);
 
   /// The others outlive it.
-  Proxy(Options options, net::HttpClient& client, dispatch::Dispatcher& dispatcher,
+  Proxy(net::EventLoop& loop, Options options, net::HttpClient& client, dispatch::Dispatcher& dispatcher,
         const std::vector<spec::UpstreamSpec>& workers);
 
   void handle(Api api, net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange);
@@ -48,18 +54,37 @@ class Proxy {
   void on_worker_lost(WorkerId worker);
 
   [[nodiscard]] const ProxyCounters& counters() const { return counters_; }
+  [[nodiscard]] const PromptReader& reader() const { return reader_; }
+  /// Null where prompts are read on the loop.
+  [[nodiscard]] const ReadingPool* pool() const { return pool_.get(); }
   /// Requests this gateway refused itself, by status: they reached no worker.
   [[nodiscard]] const std::map<int, std::uint64_t>& refused() const { return refused_; }
 
  private:
-  [[nodiscard]] Result<void> admit(Api api, net::HttpRequest& request,
-                                   const std::shared_ptr<net::HttpExchange>& exchange, const std::string& request_id);
+  /// A request whose prompt is being read.
+  struct Arrival {
+    Api api;
+    net::HttpRequest request;
+    std::shared_ptr<net::HttpExchange> exchange;
+    std::string request_id;
+    TimePoint arrived;
+    bool client_left = false;
+  };
+
+  [[nodiscard]] Result<void> check_room(TimePoint now);
+  [[nodiscard]] Result<void> read_on_pool(const std::shared_ptr<Arrival>& arrival);
+  void on_read(Arrival& arrival, Result<ReadRequest> read);
+  [[nodiscard]] Result<void> admit(Arrival& arrival, ReadRequest read);
+  void refuse(Arrival& arrival, const Error& error);
+  void look_whether_idle();
   [[nodiscard]] std::string request_id_for(const net::Headers& headers);
   void on_over(RequestId id, dispatch::Outcome outcome);
   /// Those under way, held: ending one takes it off live_.
   [[nodiscard]] std::vector<std::shared_ptr<ProxiedRequest>> live() const;
 
   PromptReader reader_;
+  std::unique_ptr<ReadingPool> pool_;
+  std::size_t reading_ = 0;  // on the pool
   ProxyCounters counters_;
   ProxyParts parts_;
   std::uint64_t request_id_seed_;
@@ -67,6 +92,7 @@ class Proxy {
   std::map<int, std::uint64_t> refused_;
   std::unordered_map<RequestId, std::shared_ptr<ProxiedRequest>> live_;
   bool draining_ = false;
+  bool broken_off_ = false;
   std::function<void()> idle_;
 };
 

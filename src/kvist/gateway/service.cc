@@ -18,6 +18,7 @@
 #include "kvist/openai/codec.h"
 #include "kvist/telemetry/log.h"
 #include "kvist/telemetry/metrics.h"
+#include "kvist/text/model_text.h"
 
 namespace kvist::gateway {
 namespace {
@@ -54,9 +55,9 @@ Result<void> check(spec::GatewaySpec& gateway) {
 
 class GatewayService final : public Service {
  public:
-  GatewayService(net::EventLoop& loop, spec::GatewaySpec gateway)
+  GatewayService(net::EventLoop& loop, spec::GatewaySpec gateway, std::shared_ptr<const text::ModelText> text)
       : loop_(&loop),
-        parts_(loop, std::move(gateway), random_seed()),
+        parts_(loop, std::move(gateway), random_seed(), std::move(text)),
         created_(unix_seconds()),
         drain_timer_(loop),
         watch_(loop, parts_) {}
@@ -82,6 +83,8 @@ class GatewayService final : public Service {
     telemetry::log_info("gateway", fmt::format("port {}, model {}, {} workers, routing mode {}, KV blocks of {} tokens",
                                                server_->port(), gateway.model, gateway.workers.size(),
                                                to_string(parts_.router.mode()), gateway.block_size));
+    if (!gateway.tokenizer.empty())
+      telemetry::log_info("gateway", fmt::format("tokenizer and chat template of {}", gateway.tokenizer));
     return {};
   }
 
@@ -146,7 +149,12 @@ class GatewayService final : public Service {
 Result<std::unique_ptr<Service>> Service::create(net::EventLoop& loop, spec::GatewaySpec spec) {
   KVIST_TRY_VOID(check(spec));
   KVIST_TRY(spec.mode, mode_from_environment(process_environment, spec.mode));
-  auto service = std::make_unique<GatewayService>(loop, std::move(spec));
+  std::shared_ptr<const text::ModelText> text;
+  if (!spec.tokenizer.empty()) {
+    KVIST_TRY(text::ModelText model, text::ModelText::load(spec.tokenizer));
+    text = std::make_shared<const text::ModelText>(std::move(model));
+  }
+  auto service = std::make_unique<GatewayService>(loop, std::move(spec), std::move(text));
   KVIST_TRY_VOID(service->start());
   return std::unique_ptr<Service>(std::move(service));
 }

@@ -84,7 +84,10 @@ void WorkerMonitor::on_health(const Result<net::HttpResponse>& answer) {
   const bool good = answer && answer->status >= 200 && answer->status < 300;
   const TimePoint now = net::now();
   if (good) {
-    if (fleet_->on_success(worker_, now)) telemetry::log_info(kComponent, fmt::format("{} is healthy", name()));
+    if (fleet_->on_success(worker_, now)) {
+      telemetry::log_info(kComponent, fmt::format("{} is healthy", name()));
+      handlers_.on_healthy();
+    }
     return scrape();
   }
   const std::string problem =

@@ -41,6 +41,7 @@ class WorkerMonitor {
   };
   /// What others want to know at once.
   struct Handlers {
+    std::function<void()> on_healthy;             ///< it was not, or nothing was known of it
     std::function<void()> on_restarted;           ///< the worker's process is another one
     std::function<void()> on_block_size_changed;  ///< block_size_mismatch() may say something else than before
   };

@@ -27,6 +27,9 @@ struct DetokenizeRequest {
 [[nodiscard]] Result<TokenizeRequest> parse_tokenize_request(std::string_view body);
 [[nodiscard]] Result<DetokenizeRequest> parse_detokenize_request(std::string_view body);
 
+/// The tokens that a /tokenize answer of any such server holds. Unknown fields are ignored.
+[[nodiscard]] Result<std::vector<TokenId>> parse_tokenize_answer(std::string_view body);
+
 /// {"count","max_model_len","tokens"}
 [[nodiscard]] std::string tokenize_answer(std::span<const TokenId> tokens, std::uint32_t max_model_len);
 /// {"prompt"}

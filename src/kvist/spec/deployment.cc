@@ -50,23 +50,30 @@ Result<std::vector<WorkerSpec>> read_workers(const YamlNode& node, const std::st
   return workers;
 }
 
-Result<GatewaySpec> read_gateway_part(const YamlNode& deployment, const std::vector<WorkerSpec>& workers) {
+Result<GatewaySpec> read_gateway_part(const YamlNode& deployment, const std::string& base_directory,
+                                      const std::vector<WorkerSpec>& workers) {
   GatewaySpec gateway;
   const auto node = deployment.get("gateway");
   if (node) {
-    KVIST_TRY(gateway, read_gateway(*node));
+    KVIST_TRY(gateway, read_gateway(*node, base_directory));
   }
   if (!gateway.workers.empty()) {
     return std::unexpected(
         node->get("workers")->error("the gateway of a deployment takes the workers listed beside it"));
   }
   if (!node || !node->get("model")) gateway.model = workers.front().model;
+  if (!node || !node->get("tokenizer")) gateway.tokenizer = workers.front().tokenizer;
   if (!node || !node->get("block_size")) gateway.block_size = workers.front().block_size;
   for (const WorkerSpec& worker : workers) {
     const YamlNode& blamed = node ? *node : deployment;
     if (worker.model != gateway.model) {
       return std::unexpected(blamed.error(
           fmt::format("the gateway serves model \"{}\", {} serves \"{}\"", gateway.model, worker.name, worker.model)));
+    }
+    if (worker.tokenizer != gateway.tokenizer) {
+      return std::unexpected(blamed.error(
+          fmt::format("the gateway's tokenizer is \"{}\", that of {} is \"{}\": their KV events would not match",
+                      gateway.tokenizer, worker.name, worker.tokenizer)));
     }
     if (worker.block_size != gateway.block_size) {
       return std::unexpected(
@@ -87,7 +94,7 @@ Result<DeploymentSpec> read_deployment(const YamlNode& node, const std::string& 
   KVIST_TRY_VOID(node.finish());
   if (!workers) return std::unexpected(node.error("key \"workers\" is missing"));
   KVIST_TRY(deployment.workers, read_workers(*workers, base_directory));
-  KVIST_TRY(deployment.gateway, read_gateway_part(node, deployment.workers));
+  KVIST_TRY(deployment.gateway, read_gateway_part(node, base_directory, deployment.workers));
   return deployment;
 }
 

@@ -56,10 +56,11 @@ struct WorkerSpec {
   std::string name = "worker-0";
   std::string model = "kvist-timed";
   Endpoint http;
-  std::uint16_t kv_events_port = 0;       ///< ZeroMQ PUB, on http.host
-  std::uint16_t kv_replay_port = 0;       ///< ZeroMQ ROUTER, on http.host
-  std::uint32_t block_size = 32;          ///< tokens per KV block
-  std::uint32_t kv_blocks = 11'500;       ///< 368,000 tokens: one H200 with 70B FP8 weights at a free fraction of 0.90
+  std::uint16_t kv_events_port = 0;  ///< ZeroMQ PUB, on http.host
+  std::uint16_t kv_replay_port = 0;  ///< ZeroMQ ROUTER, on http.host
+  std::string tokenizer = {};        ///< directory of the model whose tokenizer and chat template it uses; empty: bytes
+  std::uint32_t block_size = 32;     ///< tokens per KV block
+  std::uint32_t kv_blocks = 11'500;  ///< 368,000 tokens: one H200 with 70B FP8 weights at a free fraction of 0.90
   std::uint32_t max_batch_size = 64;      ///< batch slots: sequences running at once
   std::uint32_t max_num_tokens = 2'048;   ///< token budget of one step
   std::uint32_t max_model_len = 16'384;   ///< prompt and output tokens of one request
@@ -104,6 +105,8 @@ struct UpstreamSpec {
 struct GatewaySpec {
   Endpoint http;
   std::string model = "kvist-timed";
+  /// Directory of the model whose tokenizer and chat template the workers use; empty: bytes.
+  std::string tokenizer = {};
   RoutingMode mode = RoutingMode::kRoundRobin;
   std::uint32_t block_size = 32;  ///< must equal the workers' block size; events of another are refused, loudly
   std::vector<UpstreamSpec> workers;
@@ -133,9 +136,9 @@ struct DeploymentSpec {
 /// line. The default of `max_model_len` shrinks to what `kv_blocks` can hold. Paths are relative to `base_directory`,
 /// the folder of the document; "." leaves them as they are.
 [[nodiscard]] Result<WorkerSpec> read_worker(const YamlNode& node, const std::string& base_directory = ".");
-[[nodiscard]] Result<GatewaySpec> read_gateway(const YamlNode& node);
+[[nodiscard]] Result<GatewaySpec> read_gateway(const YamlNode& node, const std::string& base_directory = ".");
 /// `workers` is either a list of workers, or a mapping with `count` and the settings they share (`name` is then the
-/// part before "-0", "-1", ...). Where the gateway names no model or block size, it takes the workers'.
+/// part before "-0", "-1", ...). Where the gateway names no model, tokenizer or block size, it takes the workers'.
 [[nodiscard]] Result<DeploymentSpec> read_deployment(const YamlNode& node, const std::string& base_directory = ".");
 
 /// The YAML that read_worker(), read_gateway() and read_deployment() read back to the same values: how the deployer

@@ -88,10 +88,11 @@ Result<void> read_routing_mode(const YamlNode& node, RoutingMode& mode) {
   return {};
 }
 
-Result<GatewaySpec> read_gateway(const YamlNode& node) {
+Result<GatewaySpec> read_gateway(const YamlNode& node, const std::string& base_directory) {
   GatewaySpec g;
   KVIST_TRY_VOID(read_endpoint(node, "http", g.http));
   KVIST_TRY_VOID(read_field(node, "model", g.model));
+  KVIST_TRY_VOID(read_path(node, "tokenizer", base_directory, g.tokenizer));
   if (const auto mode = node.get("mode")) KVIST_TRY_VOID(read_routing_mode(*mode, g.mode));
   KVIST_TRY_VOID(read_field(node, "block_size", g.block_size, 1, 4'096));
   KVIST_TRY_VOID(read_upstreams(node, g.workers));
@@ -113,7 +114,9 @@ Result<GatewaySpec> read_gateway(const YamlNode& node) {
 std::string to_yaml(const GatewaySpec& g, int indent) {
   YamlWriter out(indent);
   write_endpoint(out, "http", g.http);
-  out.field("model", g.model).field("mode", to_string(g.mode)).field("block_size", g.block_size);
+  out.field("model", g.model);
+  if (!g.tokenizer.empty()) out.field("tokenizer", g.tokenizer);
+  out.field("mode", to_string(g.mode)).field("block_size", g.block_size);
   if (!g.workers.empty()) {
     out.begin_list("workers");
     for (const UpstreamSpec& upstream : g.workers) {

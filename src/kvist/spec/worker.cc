@@ -74,6 +74,7 @@ void write_endpoint(YamlWriter& out, std::string_view key, const Endpoint& endpo
 Result<void> read_worker_fields(const YamlNode& node, const std::string& base_directory, WorkerSpec& w) {
   KVIST_TRY_VOID(read_name(node, "name", w.name));
   KVIST_TRY_VOID(read_field(node, "model", w.model));
+  KVIST_TRY_VOID(read_path(node, "tokenizer", base_directory, w.tokenizer));
   KVIST_TRY_VOID(read_endpoint(node, "http", w.http));
   KVIST_TRY_VOID(read_field(node, "kv_events_port", w.kv_events_port, 0, 65'535));
   KVIST_TRY_VOID(read_field(node, "kv_replay_port", w.kv_replay_port, 0, 65'535));
@@ -111,6 +112,7 @@ Result<WorkerSpec> read_worker(const YamlNode& node, const std::string& base_dir
 std::string to_yaml(const WorkerSpec& w, int indent) {
   YamlWriter out(indent);
   out.field("name", w.name).field("model", w.model);
+  if (!w.tokenizer.empty()) out.field("tokenizer", w.tokenizer);
   write_endpoint(out, "http", w.http);
   out.field("kv_events_port", w.kv_events_port).field("kv_replay_port", w.kv_replay_port);
   out.field("block_size", w.block_size);

@@ -85,6 +85,10 @@ void HuggingFaceTokenizer::encode_prompt(const RenderedPrompt& prompt, std::vect
   parts_->encoder.encode_marked(prompt.text, prompt.from_messages, out);
 }
 
+void HuggingFaceTokenizer::cut_places(const RenderedPrompt& prompt, std::vector<std::size_t>& out) const {
+  parts_->encoder.cut_places(prompt.text, prompt.from_messages, out);
+}
+
 void HuggingFaceTokenizer::encode_completion(const RenderedPrompt& prompt, std::vector<TokenId>& out) const {
   const auto& [before, behind] = parts_->post_processor;
   out.insert(out.end(), before.begin(), before.end());

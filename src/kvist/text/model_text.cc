@@ -149,11 +149,12 @@ Result<ModelText> ModelText::load(const std::string& directory) {
   options.end_token = config.eos_token;
   ModelText model;
   KVIST_TRY(model.tokenizer, load_tokenizer(directory + "/tokenizer.json", options));
-  if (config.templates.path.empty()) return model;
+  if (config.templates.path.empty())
+    config.templates.plain = "{{ raise_exception('the model has no chat template: use /v1/completions') }}";
   Result<JinjaChatTemplate> compiled =
       JinjaChatTemplate::compile(config.templates.plain, std::move(config.special_texts), config.templates.for_tools);
   if (!compiled) return std::unexpected(std::move(compiled).error().in(config.templates.path));
-  model.chat_template = *std::move(compiled);
+  model.chat_template = std::make_unique<const JinjaChatTemplate>(*std::move(compiled));
   return model;
 }
 

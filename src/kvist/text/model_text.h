@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "kvist/base/error.h"
@@ -20,7 +19,7 @@ namespace kvist::text {
 /// Immutable; any thread may use it.
 struct ModelText {
   std::unique_ptr<const Tokenizer> tokenizer;      ///< its end_tokens() are the model's
-  std::optional<JinjaChatTemplate> chat_template;  ///< none: a model for completions only
+  std::unique_ptr<const JinjaChatTemplate> chat_template;  ///< of a model for completions only, one that refuses all
 
   /// Errors begin with the file's path and name the field, or the template's line and column.
   [[nodiscard]] static Result<ModelText> load(const std::string& directory);

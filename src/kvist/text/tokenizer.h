@@ -25,6 +25,9 @@ class Tokenizer {
   /// Appends the tokens of a prompt. Special tokens and words added to the vocabulary are recognised only where they
   /// touch no byte that came with the messages; otherwise the prompt is one text, whoever wrote its parts.
   virtual void encode_prompt(const RenderedPrompt& prompt, std::vector<TokenId>& out) const = 0;
+  /// Appends places where a prompt can be cut in two so that the tokens of the parts, one behind the other, are those of
+  /// the whole: in order, not all that there are.
+  virtual void cut_places(const RenderedPrompt& prompt, std::vector<std::size_t>& out) const = 0;
   /// As encode_prompt(), within what the tokenizer puts around a text (a begin-of-text token, as a rule): for prompts
   /// that no template wrote.
   virtual void encode_completion(const RenderedPrompt& prompt, std::vector<TokenId>& out) const = 0;
@@ -60,6 +63,7 @@ class ByteTokenizer final : public Tokenizer {
   void encode_prompt(const RenderedPrompt& prompt, std::vector<TokenId>& out) const override {
     encode(prompt.text, out);
   }
+  void cut_places(const RenderedPrompt& /*prompt*/, std::vector<std::size_t>& /*out*/) const override {}
   void encode_completion(const RenderedPrompt& prompt, std::vector<TokenId>& out) const override {
     encode(prompt.text, out);
   }

@@ -7,6 +7,7 @@
 
 #include "kvist/base/random.h"
 #include "kvist/kv/block_hash.h"
+#include "kvist/net/local_time.h"
 
 namespace kvist::worker {
 namespace {
@@ -24,17 +25,18 @@ std::uint64_t seed_of_prompt(const std::vector<TokenId>& prompt) {
 
 }  // namespace
 
-Generations::Generations(const spec::WorkerSpec& spec, const text::Tokenizer& tokenizer, EngineRunner& runner)
-    : spec_(&spec), tokenizer_(&tokenizer), runner_(&runner) {}
+Generations::Generations(const spec::WorkerSpec& spec, const text::Tokenizer& tokenizer,
+                         const text::ChatTemplate& chat_template, EngineRunner& runner)
+    : spec_(&spec), tokenizer_(&tokenizer), chat_template_(&chat_template), runner_(&runner) {}
 
-std::vector<TokenId> Generations::tokens_of(const std::vector<text::ChatMessage>& messages) const {
-  return chat_template_.render(messages, *tokenizer_);
+Result<std::vector<TokenId>> Generations::tokens_of(const std::vector<text::ChatMessage>& messages) const {
+  return chat_template_->tokens({.messages = messages, .now = net::local_time()}, *tokenizer_);
 }
 
 Result<std::vector<TokenId>> Generations::tokens_of(const openai::Prompt& prompt, std::string_view path) const {
   std::vector<TokenId> tokens;
   if (const auto* text = std::get_if<std::string>(&prompt)) {
-    tokenizer_->encode(*text, tokens);
+    tokenizer_->encode_completion({.text = *text, .from_messages = {}}, tokens);
   } else {
     tokens = std::get<std::vector<TokenId>>(prompt);
   }
@@ -49,7 +51,8 @@ Result<std::vector<TokenId>> Generations::tokens_of(const openai::Prompt& prompt
 }
 
 Result<void> Generations::start_chat(const openai::ChatRequest& request, const Caller& caller) {
-  return start({tokens_of(request.messages)}, request.options, caller, true);
+  KVIST_TRY(std::vector<TokenId> prompt, tokens_of(request.messages));
+  return start({std::move(prompt)}, request.options, caller, true);
 }
 
 Result<void> Generations::start_completion(const openai::CompletionRequest& request, const Caller& caller) {

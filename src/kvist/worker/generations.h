@@ -32,8 +32,9 @@ class Generations : public std::enable_shared_from_this<Generations> {
   /// Bytes of one answer that may wait for a slow client; more, and the connection is broken off.
   static constexpr std::size_t kMaxUnsentBytes = 4UL << 20;
 
-  /// The three must outlive it.
-  Generations(const spec::WorkerSpec& spec, const text::Tokenizer& tokenizer, EngineRunner& runner);
+  /// All must outlive it.
+  Generations(const spec::WorkerSpec& spec, const text::Tokenizer& tokenizer, const text::ChatTemplate& chat_template,
+              EngineRunner& runner);
 
   /// Start an answer; an error means that nothing was started and the caller still has to be answered.
   [[nodiscard]] Result<void> start_chat(const openai::ChatRequest& request, const Caller& caller);
@@ -45,7 +46,7 @@ class Generations : public std::enable_shared_from_this<Generations> {
   void end_all(const Error& error);
 
   /// The prompt tokens of a chat or of one completion prompt, checked against the vocabulary.
-  [[nodiscard]] std::vector<TokenId> tokens_of(const std::vector<text::ChatMessage>& messages) const;
+  [[nodiscard]] Result<std::vector<TokenId>> tokens_of(const std::vector<text::ChatMessage>& messages) const;
   [[nodiscard]] Result<std::vector<TokenId>> tokens_of(const openai::Prompt& prompt, std::string_view path) const;
 
   [[nodiscard]] std::uint64_t slow_clients() const { return slow_clients_; }
@@ -68,8 +69,8 @@ class Generations : public std::enable_shared_from_this<Generations> {
 
   const spec::WorkerSpec* spec_;
   const text::Tokenizer* tokenizer_;
+  const text::ChatTemplate* chat_template_;
   EngineRunner* runner_;
-  text::SimpleChatTemplate chat_template_;
   std::map<RequestId, Entry> entries_;  // ordered, so that ending all is reproducible
   std::uint64_t last_request_ = 0;
   std::uint64_t slow_clients_ = 0;

@@ -169,9 +169,12 @@ void HttpApi::tokenize(Call& call) {
   if (const Result<void> served = check_model(request->model); !served) return call.refuse(served.error());
   std::vector<TokenId> tokens;
   if (const auto* text = std::get_if<std::string>(&request->input)) {
-    tokenizer_->encode(*text, tokens);
+    tokenizer_->encode_completion({.text = *text, .from_messages = {}}, tokens);
   } else {
-    tokens = generations_->tokens_of(std::get<std::vector<text::ChatMessage>>(request->input));
+    Result<std::vector<TokenId>> prompt =
+        generations_->tokens_of(std::get<std::vector<text::ChatMessage>>(request->input));
+    if (!prompt) return call.refuse(prompt.error());
+    tokens = *std::move(prompt);
   }
   call.reply(openai::tokenize_answer(tokens, spec_->max_model_len));
 }

@@ -10,6 +10,8 @@
 #include "kvist/net/zmq_publisher.h"
 #include "kvist/perfmodel/step_time_model.h"
 #include "kvist/telemetry/log.h"
+#include "kvist/text/chat.h"
+#include "kvist/text/model_text.h"
 #include "kvist/text/tokenizer.h"
 #include "kvist/worker/engine_runner.h"
 #include "kvist/worker/generations.h"
@@ -47,16 +49,36 @@ Result<std::unique_ptr<net::ZmqPublisher>> bind_publisher(const spec::WorkerSpec
   return net::ZmqPublisher::bind(std::move(options));
 }
 
+/// How the worker reads and writes text.
+struct TextParts {
+  std::unique_ptr<const text::Tokenizer> tokenizer;
+  std::unique_ptr<const text::ChatTemplate> chat_template;
+};
+
+Result<TextParts> load_text(const spec::WorkerSpec& spec) {
+  if (spec.tokenizer.empty())
+    return TextParts{std::make_unique<const text::ByteTokenizer>(), std::make_unique<const text::SimpleChatTemplate>()};
+  KVIST_TRY(text::ModelText model, text::ModelText::load(spec.tokenizer));
+  if (model.tokenizer->end_tokens().empty()) {
+    return fail(
+        ErrorCode::kInvalidArgument,
+        fmt::format("{}: neither generation_config.json nor config.json nor tokenizer_config.json names a token "
+                    "that ends an answer (eos_token_id, eos_token)",
+                    spec.tokenizer));
+  }
+  return TextParts{std::move(model.tokenizer), std::move(model.chat_template)};
+}
+
 // The parts from the bottom up; the members' order is the order of construction, and the server goes first.
 class ServiceImpl final : public Service {
  public:
-  ServiceImpl(net::EventLoop& loop, spec::WorkerSpec spec, std::unique_ptr<const text::Tokenizer> tokenizer,
-              std::unique_ptr<engine::Driver> engine, std::unique_ptr<net::ZmqPublisher> publisher)
+  ServiceImpl(net::EventLoop& loop, spec::WorkerSpec spec, TextParts text, std::unique_ptr<engine::Driver> engine,
+              std::unique_ptr<net::ZmqPublisher> publisher)
       : spec_(std::move(spec)),
-        tokenizer_(std::move(tokenizer)),
+        text_(std::move(text)),
         runner_(loop, std::move(engine), std::move(publisher)),
-        generations_(std::make_shared<Generations>(spec_, *tokenizer_, runner_)),
-        api_(spec_, *tokenizer_, runner_, *generations_) {
+        generations_(std::make_shared<Generations>(spec_, *text_.tokenizer, *text_.chat_template, runner_)),
+        api_(spec_, *text_.tokenizer, runner_, *generations_) {
     runner_.set_output_handler([this](const engine::RequestOutput& output, EngineRunner::Logprobs logprobs) {
       generations_->on_output(output, logprobs);
     });
@@ -90,7 +112,7 @@ class ServiceImpl final : public Service {
 
  private:
   spec::WorkerSpec spec_;
-  std::unique_ptr<const text::Tokenizer> tokenizer_;
+  TextParts text_;
   EngineRunner runner_;
   std::shared_ptr<Generations> generations_;
   HttpApi api_;
@@ -103,11 +125,11 @@ Result<std::unique_ptr<Service>> Service::create(net::EventLoop& loop, spec::Wor
   // From here on with what its profile decides: limits are checked, served and reported as they are.
   KVIST_TRY(spec::WorkerSpec spec, perfmodel::resolve(wanted));
   KVIST_TRY_VOID(check(spec));
-  auto tokenizer = std::make_unique<const text::ByteTokenizer>();
-  KVIST_TRY(std::unique_ptr<engine::Driver> engine, engine::make_timed_engine(spec, *tokenizer));
+  KVIST_TRY(TextParts text, load_text(spec));
+  KVIST_TRY(std::unique_ptr<engine::Driver> engine, engine::make_timed_engine(spec, *text.tokenizer));
   KVIST_TRY(std::unique_ptr<net::ZmqPublisher> publisher, bind_publisher(spec));
-  auto service = std::make_unique<ServiceImpl>(loop, std::move(spec), std::move(tokenizer), std::move(engine),
-                                               std::move(publisher));
+  auto service =
+      std::make_unique<ServiceImpl>(loop, std::move(spec), std::move(text), std::move(engine), std::move(publisher));
   KVIST_TRY_VOID(service->listen(loop));
   return service;
 }

@@ -130,4 +130,12 @@ void Encoder::encode_marked(std::string_view text, const std::vector<Range>& mar
   }
 }
 
+void Encoder::cut_places(std::string_view text, const std::vector<Range>& marks, std::vector<std::size_t>& out) const {
+  if (!is_utf8(text)) return;
+  std::vector<AddedTokenFinder::Part> parts;
+  raw_tokens_.cut({std::string(text), marks}, parts);
+  for (const AddedTokenFinder::Part& part : parts)
+    if (part.token && part.begin > 0) out.push_back(part.begin);
+}
+
 }  // namespace kvist::text::tokenizer_json

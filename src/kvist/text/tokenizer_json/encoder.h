@@ -24,6 +24,10 @@ class Encoder {
   /// Appends the tokens of a text, with added tokens where they touch no mark.
   void encode_marked(std::string_view text, const std::vector<Range>& marks, std::vector<TokenId>& out) const;
 
+  /// Appends the places where added tokens begin: what is on both sides of one is encoded by itself. None in a text that
+  /// is no UTF-8.
+  void cut_places(std::string_view text, const std::vector<Range>& marks, std::vector<std::size_t>& out) const;
+
   [[nodiscard]] const TokenTable& vocabulary() const { return model_.vocabulary(); }
 
  private:

@@ -1,0 +1,92 @@
+// Tokens and block names of the beginnings of prompts, so that a long chat costs only what is new in it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "kvist/base/id.h"
+#include "kvist/kv/block_hash.h"
+#include "kvist/text/rendered_prompt.h"
+#include "kvist/text/tokenizer.h"
+
+namespace kvist::gateway {
+
+/// A prompt's length and the names of its complete blocks.
+struct PromptBlocks {
+  std::uint32_t tokens = 0;
+  std::vector<kv::BlockHash> blocks;
+};
+
+struct PrefixCacheCounters {
+  std::uint64_t prompts = 0;
+  std::uint64_t prompt_bytes = 0;  ///< of rendered text
+  std::uint64_t cached_bytes = 0;  ///< of those, tokenized before
+  std::uint64_t evictions = 0;     ///< segments given up for others
+  std::size_t segments = 0;
+  std::size_t bytes = 0;
+};
+
+/// Cuts a rendered prompt where its tokenizer says that the parts are independent (before special tokens of the
+/// template) into segments of at least kMinSegmentBytes, which depend on the text before them alone: a prompt that goes
+/// on as another one did has the same segments as far as they are equal. Each is kept under the one before it with its
+/// whole text and marks, so that equal means equal. Bounded in bytes, least recently used segments go first.
+/// Thread-safe; tokenizing happens outside of the lock.
+class PrefixCache {
+ public:
+  static constexpr std::size_t kMinSegmentBytes = 256;
+
+  explicit PrefixCache(std::size_t max_bytes) : max_bytes_(max_bytes) {}
+
+  /// What tokenizer and kv::hash_blocks() give, with as little tokenizing as possible.
+  [[nodiscard]] PromptBlocks blocks_of(const text::RenderedPrompt& prompt, const text::Tokenizer& tokenizer,
+                                       kv::BlockHash root, std::uint32_t block_size);
+
+  [[nodiscard]] PrefixCacheCounters counters() const;
+
+ private:
+  using Range = text::RenderedPrompt::Range;
+
+  /// `parent`: the segment before, 0 for a first one.
+  struct Key {
+    std::uint64_t parent = 0;
+    std::uint64_t hash = 0;
+
+    bool operator==(const Key&) const = default;
+  };
+  struct KeyHash {
+    std::size_t operator()(const Key& key) const;
+  };
+  /// What a segment adds to the prompt before it.
+  struct Segment {
+    std::uint64_t id = 0;
+    Key key;
+    kv::BlockHash root{0};
+    text::RenderedPrompt prompt;
+    std::uint32_t tokens = 0;
+    std::vector<kv::BlockHash> blocks;
+    std::vector<TokenId> tail;  ///< of the prompt up to here, behind its last complete block
+  };
+  using Segments = std::list<Segment>;  // the most recently used first
+
+  class Reading;
+
+  [[nodiscard]] Segments::iterator find(const Key& key, kv::BlockHash root, const text::RenderedPrompt& prompt);
+  /// False if it does not fit, or another one has its key.
+  [[nodiscard]] bool add(Segment segment);
+  [[nodiscard]] static std::size_t bytes_of(const Segment& segment);
+
+  const std::size_t max_bytes_;
+  mutable std::mutex mutex_;  // guards all below
+  Segments segments_;
+  std::unordered_map<Key, Segments::iterator, KeyHash> index_;
+  std::uint64_t last_id_ = 0;
+  PrefixCacheCounters counters_;
+};
+
+}  // namespace kvist::gateway

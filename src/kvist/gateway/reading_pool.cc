@@ -1,0 +1,66 @@
+#include "kvist/gateway/reading_pool.h"
+
+#include <utility>
+
+namespace kvist::gateway {
+
+ReadingPool::ReadingPool(net::EventLoop& loop, Options options) : loop_(&loop), options_(options) {
+  for (std::size_t i = 0; i < options_.threads; ++i) threads_.emplace_back([this] { run(); });
+}
+
+ReadingPool::~ReadingPool() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  woken_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+bool ReadingPool::submit(Work work) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (waiting_.size() >= options_.max_waiting) {
+      ++counters_.refused;
+      return false;
+    }
+    waiting_.push_back({net::now(), std::move(work)});
+  }
+  woken_.notify_one();
+  return true;
+}
+
+void ReadingPool::run() {
+  while (true) {
+    Waiting next;
+    {
+      std::unique_lock lock(mutex_);
+      woken_.wait(lock, [this] { return stopping_ || !waiting_.empty(); });
+      if (stopping_) return;
+      next = std::move(waiting_.front());
+      waiting_.pop_front();
+    }
+    const TimePoint begun = net::now();
+    std::function<void()> then = next.work();
+    {
+      const std::lock_guard lock(mutex_);
+      ++counters_.done;
+      counters_.waited_seconds += to_seconds(begun - next.since);
+      counters_.busy_seconds += to_seconds(net::now() - begun);
+    }
+    next.work = nullptr;
+    // What the work holds belongs to the loop: the last reference goes there.
+    loop_->post([alive = std::weak_ptr<bool>(alive_), then = std::move(then)] {
+      if (!alive.expired()) then();
+    });
+  }
+}
+
+ReadingPool::Counters ReadingPool::counters() const {
+  const std::lock_guard lock(mutex_);
+  Counters counters = counters_;
+  counters.waiting = waiting_.size();
+  return counters;
+}
+
+}  // namespace kvist::gateway

@@ -1,0 +1,171 @@
+// The gateway with a model's own tokenizer and chat template.
+#include <gtest/gtest.h>
+
+#include <future>
+#include <string>
+#include <vector>
+
+#include "kvist/gateway/prompt_reader.h"
+#include "kvist/gateway/reading_pool.h"
+#include "kvist/kv/block_hash.h"
+#include "kvist/openai/tokenize.h"
+#include "kvist/text/model_text.h"
+#include "running_gateway.h"
+#include "text/model_directory.h"
+
+namespace kvist::gateway {
+namespace {
+
+class ModelTokenizerTest : public ::testing::Test {
+ protected:
+  ModelTokenizerTest() { directory_.write_chatml(); }
+
+  [[nodiscard]] std::shared_ptr<const text::ModelText> model() const {
+    auto loaded = text::ModelText::load(directory_.path());
+    if (!loaded) throw std::runtime_error(loaded.error().message);
+    return std::make_shared<const text::ModelText>(std::move(*loaded));
+  }
+
+  [[nodiscard]] spec::GatewaySpec spec(const FakeWorker& worker) const {
+    spec::GatewaySpec spec = gateway_spec({&worker});
+    spec.tokenizer = directory_.path();
+    return spec;
+  }
+
+  // A worker's /tokenize: what `reader` says, for texts and for chats.
+  static FakeWorker::Script tokenize_as(std::shared_ptr<const PromptReader> reader) {
+    return [reader](const net::HttpRequest& request, const FakeWorker::Exchange& exchange) {
+      const auto asked = openai::parse_tokenize_request(request.body);
+      if (!asked) return exchange->respond({.status = 400, .headers = {}, .body = asked.error().message});
+      const auto* text = std::get_if<std::string>(&asked->input);
+      const auto tokens = text != nullptr ? Result<std::vector<TokenId>>(reader->tokens_of(std::string_view(*text)))
+                                          : reader->tokens_of(std::get<std::vector<text::ChatMessage>>(asked->input));
+      exchange->respond({.status = 200, .headers = {}, .body = openai::tokenize_answer(*tokens, 1000)});
+    };
+  }
+
+  text::ModelDirectory directory_;
+};
+
+TEST_F(ModelTokenizerTest, ReadsAChatAsTheModelDoes) {
+  const auto text = model();
+  const PromptReader reader("m", 4, text);
+  const auto read =
+      reader.read(Api::kChat, R"({"model":"m","messages":[{"role":"user","content":" the other <|im_end|> "}]})");
+  ASSERT_TRUE(read.has_value()) << read.error().message;
+  const std::vector<text::ChatMessage> messages = {{"user", " the other <|im_end|> "}};
+  const auto tokens = text->chat_template->tokens({.messages = messages}, *text->tokenizer);
+  ASSERT_TRUE(tokens.has_value());
+  EXPECT_EQ(read->profile.prompt_tokens, tokens->size());
+  EXPECT_EQ(*read->profile.blocks,
+            kv::hash_blocks(kv::root_hash({.model = "m", .lora = "", .cache_salt = ""}), *tokens, 4));
+}
+
+TEST_F(ModelTokenizerTest, RequestsPassAndARefusedChatIsABadRequest) {
+  directory_.write(
+      "chat_template.jinja",
+      "{% if messages|length > 1 %}{{ raise_exception('One message only') }}{% endif %}{{ messages[0].content }}");
+  FakeWorker worker("w");
+  const RunningGateway gateway(spec(worker));
+  EXPECT_EQ(gateway.chat(chat_body("hello")).status, 200);
+  EXPECT_EQ(gateway.call("POST", "/v1/completions", R"({"model":"m","prompt":"hello","stream":true})").status, 200);
+  const net::HttpResponse refused =
+      gateway.chat(R"({"model":"m","messages":[{"role":"user","content":"a"},{"role":"user","content":"b"}]})");
+  EXPECT_EQ(refused.status, 400);
+  EXPECT_TRUE(refused.body.contains("One message only")) << refused.body;
+  ASSERT_TRUE(gateway.await_idle());
+  EXPECT_EQ(gateway.metric("kvist_gateway_prompts_read_total"), 3);
+  EXPECT_EQ(worker.posts().size(), 2U);
+}
+
+TEST_F(ModelTokenizerTest, AWorkerOfTheSameTokenizerIsKnown) {
+  FakeWorker worker("w");
+  worker.set_tokenize(tokenize_as(std::make_shared<const PromptReader>("m", kBlockSize, model())));
+  const RunningGateway gateway(spec(worker));
+  EXPECT_TRUE(await([&] { return gateway.metric("kvist_gateway_worker_tokenizer", "match", "same") == 1; }));
+  EXPECT_TRUE(gateway.get("/admin/status").body.contains(R"("tokenizer":"same")"));
+}
+
+TEST_F(ModelTokenizerTest, EventsOfAnotherTokenizerAreNotTrusted) {
+  FakeWorker worker("w");
+  worker.set_tokenize(tokenize_as(std::make_shared<const PromptReader>("m", kBlockSize)));
+  const RunningGateway gateway(spec(worker));
+  EXPECT_TRUE(await([&] { return gateway.metric("kvist_gateway_worker_tokenizer", "match", "different") == 1; }));
+  EXPECT_TRUE(gateway.get("/admin/status").body.contains(R"("index_exact":false)"));
+  EXPECT_EQ(gateway.chat(chat_body("hello")).status, 200);
+}
+
+TEST_F(ModelTokenizerTest, OnlyTheTemplateDiffersAndThatIsSeen) {
+  text::ModelDirectory other;
+  other.write_chatml();
+  other.write("chat_template.jinja", "{{ messages[0].content }}");
+  auto text = text::ModelText::load(other.path());
+  ASSERT_TRUE(text.has_value());
+  FakeWorker worker("w");
+  worker.set_tokenize(tokenize_as(std::make_shared<const PromptReader>(
+      "m", kBlockSize, std::make_shared<const text::ModelText>(std::move(*text)))));
+  const RunningGateway gateway(spec(worker));
+  EXPECT_TRUE(await([&] { return gateway.metric("kvist_gateway_worker_tokenizer", "match", "different") == 1; }));
+}
+
+TEST_F(ModelTokenizerTest, AWorkerThatDoesNotTellIsSaid) {
+  FakeWorker worker("w");
+  const RunningGateway gateway(spec(worker));
+  EXPECT_TRUE(await([&] { return gateway.metric("kvist_gateway_worker_tokenizer", "match", "not_told") == 1; }));
+}
+
+TEST_F(ModelTokenizerTest, ADirectoryThatIsNoneIsRefusedAtStart) {
+  FakeWorker worker("w");
+  spec::GatewaySpec wrong = spec(worker);
+  wrong.tokenizer = directory_.path() + "/nowhere";
+  net::EventLoop loop;
+  const auto service = Service::create(loop, wrong);
+  ASSERT_FALSE(service.has_value());
+  EXPECT_TRUE(service.error().message.contains("/nowhere/tokenizer_config.json: cannot be opened"))
+      << service.error().message;
+}
+
+TEST(ReadingPoolTest, RunsWorkBesideTheLoopAndBringsItBack) {
+  net::EventLoop loop;
+  auto pool = std::make_unique<ReadingPool>(loop, ReadingPool::Options{.threads = 2, .max_waiting = 8});
+  const std::thread::id here = std::this_thread::get_id();
+  int back = 0;
+  for (int i = 0; i < 4; ++i) {
+    ASSERT_TRUE(pool->submit([&, here]() -> std::function<void()> {
+      EXPECT_NE(std::this_thread::get_id(), here);
+      return [&, here] {
+        EXPECT_EQ(std::this_thread::get_id(), here);
+        if (++back == 4) loop.stop();
+      };
+    }));
+  }
+  loop.run();
+  EXPECT_EQ(back, 4);
+  EXPECT_EQ(pool->counters().done, 4U);
+}
+
+TEST(ReadingPoolTest, RefusesBeyondItsBoundAndDropsWhatWaits) {
+  net::EventLoop loop;
+  auto pool = std::make_unique<ReadingPool>(loop, ReadingPool::Options{.threads = 1, .max_waiting = 2});
+  std::promise<void> begun;
+  std::promise<void> go;
+  ASSERT_TRUE(pool->submit([&]() -> std::function<void()> {
+    begun.set_value();
+    go.get_future().wait();
+    return [] { ADD_FAILURE() << "the pool is gone"; };
+  }));
+  begun.get_future().wait();
+  const auto never = []() -> std::function<void()> { return [] { ADD_FAILURE() << "was dropped"; }; };
+  EXPECT_TRUE(pool->submit(never));
+  EXPECT_TRUE(pool->submit(never));
+  EXPECT_FALSE(pool->submit(never));
+  EXPECT_EQ(pool->counters().refused, 1U);
+  EXPECT_EQ(pool->counters().waiting, 2U);
+  go.set_value();
+  pool.reset();
+  loop.post([&] { loop.stop(); });
+  loop.run();
+}
+
+}  // namespace
+}  // namespace kvist::gateway
