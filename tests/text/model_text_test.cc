@@ -57,6 +57,12 @@ TEST_F(ModelTextTest, ChoosesAmongNamedTemplatesAndItsFile) {
   ASSERT_TRUE(model.has_value());
 }
 
+TEST_F(ModelTextTest, TakesNoLimitAsItIsWritten) {
+  config(
+      R"({"model_max_length": 1000000000000000019884624838656, "chat_template": "1000000000000000019884624838656 \" x"})");
+  EXPECT_EQ(load(), "1000000000000000019884624838656 \" x");
+}
+
 TEST_F(ModelTextTest, GathersEndTokens) {
   config(R"({"eos_token": "</s>"})");
   EXPECT_EQ(load(), "the model has no chat template: use /v1/completions");

@@ -30,11 +30,37 @@ bool exists(const std::string& path) {
   return std::filesystem::exists(path, error);
 }
 
+// Hugging Face writes "no limit" as an integer of 31 digits, which simdjson refuses: integers beyond 64 bits get an
+// exponent and are floating then.
+std::string with_large_integers_floating(std::string_view json) {
+  constexpr std::size_t kDigits = 18;  // so many fit in 64 bits whatever they are
+  std::string out;
+  out.reserve(json.size());
+  bool in_string = false;
+  for (std::size_t i = 0; i < json.size();) {
+    const char c = json[i];
+    if (in_string || c < '0' || c > '9') {
+      if (c == '"') in_string = !in_string;
+      const std::size_t bytes = in_string && c == '\\' ? 2 : 1;
+      out += json.substr(i, bytes);
+      i += bytes;
+      continue;
+    }
+    const std::size_t number_end = std::min(json.find_first_not_of("0123456789+-.eE", i), json.size());
+    const std::string_view number = json.substr(i, number_end - i);
+    out += number;
+    if (number.size() > kDigits && number.find_first_not_of("0123456789") == std::string_view::npos) out += "e0";
+    i = number_end;
+  }
+  return out;
+}
+
 // A JSON file whose root is an object. Values read from it are valid as long as it lives.
 class JsonFile {
  public:
   Result<JsonObject> read(const std::string& path) {
-    KVIST_TRY(text_, tokenizer_json::read_file(path));
+    KVIST_TRY(const std::string text, tokenizer_json::read_file(path));
+    text_ = with_large_integers_floating(text);
     if (parser_.allocate(text_.size(), kMaxDepth) != simdjson::SUCCESS)
       return fail(ErrorCode::kTooLarge, fmt::format("{}: is too large", path));
     simdjson::dom::element root;
