@@ -239,47 +239,61 @@ Figures writer_and_reader(const Replay& replay, std::uint32_t workers) {
   return figures;
 }
 
-/// A random access to a table of that size, in ns: one that knows where to go next only from the last one, and one
-/// that does not need it. The same loops as in probe_bench.cc, over as much memory as the index has.
+/// A random access to memory, in ns: one that knows where to go next only from the last one, and one that does not need
+/// it. The same loops as in probe_bench.cc, over pages of the usual kind, which the index has too. The table is the
+/// same for all rows, far larger than the last-level cache and than what the translation of addresses reaches: over as
+/// much memory as a small index has, an access to the cache would be measured.
 struct Access {
   double dependent_ns = 0;
   double independent_ns = 0;
 };
 
-Access probe(std::size_t bytes) {
-  constexpr std::size_t kAccesses = 1'000'000;
-  const std::size_t slots = std::max<std::size_t>(bytes / sizeof(std::uint64_t), 2);
-  std::vector<std::uint64_t> next(slots);
-  std::iota(next.begin(), next.end(), 0U);
-  RandomStream random(1);
-  for (std::size_t i = slots - 1; i > 0; --i) std::swap(next[i], next[random.next() % i]);
-  std::uint64_t at = 0;
-  const double begin = thread_ns();
-  for (std::size_t i = 0; i < kAccesses; ++i) benchmark::DoNotOptimize(at = next[at]);
-  const double between = thread_ns();
-  std::uint64_t key = 1;
-  for (std::size_t i = 0; i < kAccesses; ++i) {
-    key = key * 6364136223846793005U + 1442695040888963407U;
-    benchmark::DoNotOptimize(at += next[(key >> 32) % slots]);
+class Probe {
+ public:
+  static constexpr std::size_t kBytes = std::size_t{512} << 20;
+
+  Probe() : next_(kBytes / sizeof(std::uint64_t)) {
+    std::iota(next_.begin(), next_.end(), 0U);
+    RandomStream random(1);
+    for (std::size_t i = next_.size() - 1; i > 0; --i) std::swap(next_[i], next_[random.next() % i]);
   }
-  const double end = thread_ns();
-  return {.dependent_ns = (between - begin) / kAccesses, .independent_ns = (end - between) / kAccesses};
-}
+
+  /// Goes on where it stopped: what one round brought into the cache does not help the next.
+  [[nodiscard]] Access measure() {
+    constexpr std::size_t kAccesses = 1'000'000;
+    const double begin = thread_ns();
+    for (std::size_t i = 0; i < kAccesses; ++i) benchmark::DoNotOptimize(at_ = next_[at_]);
+    const double between = thread_ns();
+    std::uint64_t sum = 0;
+    for (std::size_t i = 0; i < kAccesses; ++i) {
+      key_ = key_ * 6364136223846793005U + 1442695040888963407U;
+      benchmark::DoNotOptimize(sum += next_[(key_ >> 32) % next_.size()]);
+    }
+    const double end = thread_ns();
+    return {.dependent_ns = (between - begin) / kAccesses, .independent_ns = (end - between) / kAccesses};
+  }
+
+ private:
+  std::vector<std::uint64_t> next_;
+  std::uint64_t at_ = 0;
+  std::uint64_t key_ = 1;
+};
 
 /// range(0) workers, range(1) threads. The time is that of a block operation; run-benchmarks shows the rest.
 void index_under_trace(benchmark::State& state) {
   const auto workers = static_cast<std::uint32_t>(state.range(0));
   const Replay& replay = replay_of(workers);
   const auto run = state.range(1) == 1 ? interleaved : writer_and_reader;
+  static Probe probe;
   for (auto _ : state) {
     Figures best = run(replay, workers);
-    Access access = probe(best.index_bytes);
+    Access access = probe.measure();
     for (int round = 1; round < kRounds; ++round) {
       const Figures again = run(replay, workers);
       best.update_ns = std::min(best.update_ns, again.update_ns);
       best.look_up_p50_ns = std::min(best.look_up_p50_ns, again.look_up_p50_ns);
       best.look_up_p99_ns = std::min(best.look_up_p99_ns, again.look_up_p99_ns);
-      const Access probed = probe(best.index_bytes);
+      const Access probed = probe.measure();
       access.dependent_ns = std::min(access.dependent_ns, probed.dependent_ns);
       access.independent_ns = std::min(access.independent_ns, probed.independent_ns);
     }
@@ -291,6 +305,7 @@ void index_under_trace(benchmark::State& state) {
     state.counters["bytes_per_block"] = best.bytes_per_block;
     state.counters["index_mib"] = static_cast<double>(best.index_bytes) / (1 << 20);
     state.counters["block_operations"] = static_cast<double>(replay.block_operations);
+    state.counters["probe_mib"] = static_cast<double>(Probe::kBytes) / (1 << 20);
     state.counters["dependent_ns"] = access.dependent_ns;
     state.counters["independent_ns"] = access.independent_ns;
   }
