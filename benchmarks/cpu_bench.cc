@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <numeric>
 #include <thread>
@@ -31,7 +32,7 @@ using namespace kvist;
 using namespace kvist::engine::cpu;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kProbeBytes = 1U << 30;    // far beyond any last-level cache
+constexpr std::size_t kProbeBytes = 256U << 20;  // far beyond the last-level cache
 constexpr std::size_t kProbeAtOnce = 32U << 20;  // per thread and round, each time another part
 constexpr std::uint64_t kFmaRounds = 1'000'000;  // some 2 ms
 constexpr double kSecondsEach = 4;               // per figure, probes included
@@ -52,15 +53,19 @@ double seconds(ThreadPool& pool, const std::function<void()>& work) {
   return *std::ranges::max_element(took);
 }
 
-/// The best of a machine's two rates so far, on some threads.
+/// The best of a machine's two rates so far, on some threads, in all figures of this process.
 class Probes {
  public:
-  explicit Probes(ThreadPool& pool) : pool_(pool) {}
+  /// Of a number of threads, with their rates so far.
+  static Probes& of(const ThreadPool& pool) {
+    static std::map<unsigned, Probes> kProbes;
+    return kProbes[pool.threads()];
+  }
 
-  void measure() {
+  void measure(ThreadPool& pool) {
     std::atomic<std::uint64_t> operations = 0;
-    const double fma = seconds(pool_, [&] {
-      pool_.run([&](unsigned) {
+    const double fma = seconds(pool, [&] {
+      pool.run([&](unsigned) {
         float sink = 0;
         operations += kernels::fma_probe(kFmaRounds, sink);
         benchmark::DoNotOptimize(sink);
@@ -69,15 +74,15 @@ class Probes {
     flops = std::max(flops, static_cast<double>(operations) / fma);
     const auto words = memory();
     const std::size_t each = kProbeAtOnce / sizeof(std::uint32_t);
-    const double read = seconds(pool_, [&] {
-      pool_.run([&](unsigned thread) {
+    const double read = seconds(pool, [&] {
+      pool.run([&](unsigned thread) {
         const std::size_t at = (next_ + thread) % (words.size() / each) * each;
         std::uint32_t sum = kernels::read_probe(words.subspan(at, each));
         benchmark::DoNotOptimize(sum);
       });
     });
-    next_ += pool_.threads();
-    bytes_per_s = std::max(bytes_per_s, static_cast<double>(kProbeAtOnce * pool_.threads()) / read);
+    next_ += pool.threads();
+    bytes_per_s = std::max(bytes_per_s, static_cast<double>(kProbeAtOnce * pool.threads()) / read);
   }
 
   double flops = 0;
@@ -93,13 +98,12 @@ class Probes {
     return kMemory.as<std::uint32_t>();
   }
 
-  ThreadPool& pool_;
   std::size_t next_ = 0;
 };
 
 /// Rounds of probes and work; the work's best time, with what it did as a share of each probe.
 void report(benchmark::State& state, ThreadPool& pool, double flops, double bytes, const std::function<void()>& work) {
-  Probes probes(pool);
+  Probes& probes = Probes::of(pool);
   for ([[maybe_unused]] auto _ : state) {
     double best = 1e9;
     double best_by_clock = 1e9;
@@ -107,7 +111,7 @@ void report(benchmark::State& state, ThreadPool& pool, double flops, double byte
     const auto begin = Clock::now();
     for (int round = 0; round < kLeastRounds || Clock::now() - begin < std::chrono::duration<double>(kSecondsEach);
          ++round) {
-      probes.measure();
+      probes.measure(pool);
       const auto start = Clock::now();
       best = std::min(best, seconds(pool, work));
       best_by_clock = std::min(best_by_clock, std::chrono::duration<double>(Clock::now() - start).count());

@@ -37,6 +37,9 @@ constexpr std::size_t kBlockRows = kMatmulScratch / kBlockDepth;
 // With a few tiles memory is what counts: longer runs of a panel, of which L2 keeps one for the tiles after the first.
 constexpr std::size_t kFewRows = 32;
 constexpr std::size_t kFewRowsDepth = 1024;
+// Panels at a time for one and two rows. A row of a panel takes 4 cycles, the latency of its sums: 16 bytes per cycle
+// with the widest vectors, more than memory gives, and then one panel after the other is one stream to read.
+constexpr std::size_t kFewRowsPanels = kLanes >= 16 ? 1 : 2;
 constexpr std::size_t kAheadBytes = 8192;  // twice what one core reads during the latency of memory
 
 /// One row of a panel in memory, as F32 and as BF16 pairs.
@@ -180,13 +183,13 @@ class PackedRows {
     }
   }
 
-  /// The same for kRows rows, one or two, which are one tile: two panels at a time, so that there are chains enough.
+  /// The same for kRows rows, one or two, which are one tile: several panels at a time where that makes chains enough.
   template <std::size_t kRows>
   void multiply_few(const float* x) {
     std::size_t panel = task_.first_panel;
-    for (; panel + 2 <= task_.last_panel; panel += 2) {
-      tile<Row, kRows, 2>(x, panels_.at(panel, from_), panels_.stride, depth_, from_ == 0, sums(0, panel),
-                          task_.y_stride, ahead(0, panel));
+    for (; panel + kFewRowsPanels <= task_.last_panel; panel += kFewRowsPanels) {
+      tile<Row, kRows, kFewRowsPanels>(x, panels_.at(panel, from_), panels_.stride, depth_, from_ == 0, sums(0, panel),
+                                       task_.y_stride, ahead(0, panel));
     }
     if (panel < task_.last_panel) {
       tile<Row, kRows, 1>(x, panels_.at(panel, from_), panels_.stride, depth_, from_ == 0, sums(0, panel),
