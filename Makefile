@@ -3,10 +3,11 @@
 JOBS ?= $(shell nproc)
 RELEASE := build/release
 
-.PHONY: help build demo test bench experiments routing format lint asan tsan fuzz clean
+.PHONY: help build demo demo-cpu test bench experiments routing format lint asan tsan fuzz clean
 
 help:
 	@echo "make demo         install what is missing, build, run the demo sweep, print the table"
+	@echo "make demo-cpu     the same with two workers that compute a small random model"
 	@echo "make test         install what is missing, build, run every test"
 	@echo "make bench        run the benchmarks and print one table; hold the simulator against the live system"
 	@echo "make experiments  simulate the published experiments, write docs/experiments.md"
@@ -22,6 +23,10 @@ build:
 
 demo: build
 	@$(RELEASE)/bin/kvist sweep -f examples/sweeps/demo.yaml
+
+demo-cpu: build
+	@test -d out/small-model || $(RELEASE)/bin/kvist model create out/small-model --size small --seed 1
+	@$(RELEASE)/bin/kvist sweep -f examples/sweeps/demo-cpu.yaml
 
 test:
 	@scripts/install-dependencies --tests

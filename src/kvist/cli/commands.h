@@ -11,9 +11,34 @@
 
 namespace kvist::cli {
 
-/// `kvist worker -f FILE`, `kvist gateway -f FILE`: one part of a deployment, until SIGINT or SIGTERM.
-[[nodiscard]] Result<void> serve_worker(const std::string& file);
+struct WorkerArguments {
+  std::string file;         ///< with a `worker:` mapping; or a model and how to serve it:
+  std::string engine;       ///< "cpu"
+  std::string model;        ///< directory of a checkpoint
+  std::string served_name;  ///< what clients call the model; empty: the directory's name
+  std::string host = "127.0.0.1";
+  std::uint16_t port = 0;  ///< 0: any, as the next two
+  std::uint16_t kv_events_port = 0;
+  std::uint16_t kv_replay_port = 0;
+  std::uint32_t threads = 0;       ///< 0: one per core
+  std::string weights;             ///< "bf16", "f32"; empty: as stored
+  std::string memory;              ///< with a unit; empty: the default
+  std::uint32_t draft_tokens = 0;  ///< by prompt look-up; 0: none
+};
+/// `kvist worker -f FILE`, `kvist worker --engine cpu --model DIR`: a worker, until SIGINT or SIGTERM.
+[[nodiscard]] Result<void> serve_worker(const WorkerArguments& arguments);
+/// `kvist gateway -f FILE`: the gateway, until SIGINT or SIGTERM.
 [[nodiscard]] Result<void> serve_gateway(const std::string& file);
+
+struct ModelCreateArguments {
+  std::string directory;
+  std::string size = "small";  ///< "tiny", "small", "base"
+  std::uint64_t seed = 1;
+  std::uint32_t vocabulary = 2'048;
+  std::string dtype = "bf16";  ///< "bf16", "f16", "f32"
+};
+/// `kvist model create DIR`: a whole model directory with random weights; the same arguments give the same bytes.
+[[nodiscard]] Result<void> create_model(const ModelCreateArguments& arguments);
 
 struct LoadgenArguments {
   std::string target;

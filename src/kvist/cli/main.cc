@@ -27,8 +27,9 @@ class CommandLine {
   CommandLine() {
     app_.set_version_flag("--version", "kvist " + std::string(kVersion));
     app_.require_subcommand(1);
-    add_file_command("worker", "serve one worker", "file with a `worker:` mapping", serve_worker);
+    add_worker();
     add_file_command("gateway", "serve the gateway", "file with a `gateway:` mapping", serve_gateway);
+    add_model();
     add_loadgen();
     add_file_command("up", "start a deployment and keep it up until Ctrl-C", "file with a `deployment:` mapping",
                      run_up);
@@ -68,6 +69,38 @@ class CommandLine {
     CLI::App* command = app_.add_subcommand(name, description);
     command->add_option("-f,--file", file_, file_description)->required();
     command->callback([this, run] { action_ = [this, run] { return run(file_); }; });
+  }
+
+  void add_worker() {
+    CLI::App* command = app_.add_subcommand("worker", "serve one worker");
+    auto* file = command->add_option("-f,--file", worker_.file, "file with a `worker:` mapping");
+    auto* engine = command->add_option("--engine", worker_.engine, "without a file: cpu")->excludes(file);
+    const auto option = [&](const char* name, auto& value, const char* description) {
+      command->add_option(name, value, description)->needs(engine);
+    };
+    option("--model", worker_.model, "directory of a Hugging Face checkpoint of the Llama family");
+    option("--served-name", worker_.served_name, "what clients call the model; without it, the directory's name");
+    option("--host", worker_.host, "address to listen on");
+    option("--port", worker_.port, "port of the API; 0: any, as for the other two");
+    option("--kv-events-port", worker_.kv_events_port, "port of KV events");
+    option("--kv-replay-port", worker_.kv_replay_port, "port of their replay");
+    option("--threads", worker_.threads, "that compute; without it, one per core");
+    option("--weights", worker_.weights, "bf16 or f32 in memory; without it, as the checkpoint has them");
+    option("--memory", worker_.memory, "for weights, activations and KV blocks, with a unit (4 GiB)");
+    option("--draft-tokens", worker_.draft_tokens, "speculation by prompt look-up: at most so many drafts a step");
+    command->callback([this] { action_ = [this] { return serve_worker(worker_); }; });
+  }
+
+  void add_model() {
+    CLI::App* model = app_.add_subcommand("model", "model directories");
+    model->require_subcommand(1);
+    CLI::App* command = model->add_subcommand("create", "write a model with random weights, for tests and demos");
+    command->add_option("directory", model_create_.directory, "folder to make")->required();
+    command->add_option("--size", model_create_.size, "tiny, small or base");
+    command->add_option("--seed", model_create_.seed, "of the weights and of the text its tokenizer is trained on");
+    command->add_option("--vocabulary", model_create_.vocabulary, "tokens")->check(CLI::Range(300, 4'000));
+    command->add_option("--dtype", model_create_.dtype, "bf16, f16 or f32");
+    command->callback([this] { action_ = [this] { return create_model(model_create_); }; });
   }
 
   void add_loadgen() {
@@ -242,6 +275,8 @@ class CommandLine {
   Action action_;
   std::string file_;
   std::string output_;
+  WorkerArguments worker_;
+  ModelCreateArguments model_create_;
   LoadgenArguments loadgen_;
   SimulateArguments simulate_;
   ReportArguments report_;

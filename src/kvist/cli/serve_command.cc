@@ -1,6 +1,10 @@
 // kvist worker, kvist gateway: one part of a deployment as a process.
 #include <fmt/format.h>
 
+#include <filesystem>
+
+#include "kvist/base/json_writer.h"
+#include "kvist/base/yaml.h"
 #include "kvist/cli/commands.h"
 #include "kvist/cli/print.h"
 #include "kvist/gateway/service.h"
@@ -21,10 +25,43 @@ void stop_after(net::EventLoop& loop, net::Timer& timer, Duration pause) {
   timer.arm(net::now() + pause, [&loop] { loop.stop(); });
 }
 
+// The same settings as a file with these values, read by the same rules.
+Result<spec::WorkerSpec> worker_of(const WorkerArguments& arguments) {
+  if (!arguments.file.empty()) return spec::load_worker(arguments.file);
+  if (arguments.engine != "cpu") {
+    return fail(ErrorCode::kInvalidArgument,
+                arguments.engine.empty()
+                    ? std::string("a worker needs --file, or --engine cpu --model DIR")
+                    : fmt::format("--engine: expected cpu, got \"{}\"; other engines are set up in a file (-f)",
+                                  arguments.engine));
+  }
+  if (arguments.model.empty()) return fail(ErrorCode::kInvalidArgument, "--engine cpu needs --model DIR");
+  const auto quoted = [](std::string_view text) {
+    std::string out;
+    append_json_string(out, text);  // JSON strings are YAML strings
+    return out;
+  };
+  const std::filesystem::path folder = std::filesystem::path(arguments.model).lexically_normal();
+  std::string name = arguments.served_name;
+  if (name.empty()) name = (folder.has_filename() ? folder : folder.parent_path()).filename().string();
+  std::string text = fmt::format("model: {}\ntokenizer: {}\nhttp: {{host: {}, port: {}}}\n", quoted(name),
+                                 quoted(arguments.model), quoted(arguments.host), arguments.port);
+  text += fmt::format("kv_events_port: {}\nkv_replay_port: {}\n", arguments.kv_events_port, arguments.kv_replay_port);
+  text += fmt::format("cpu:\n  model: {}\n  threads: {}\n", quoted(arguments.model), arguments.threads);
+  if (!arguments.weights.empty()) text += fmt::format("  weights: {}\n", quoted(arguments.weights));
+  if (!arguments.memory.empty()) text += fmt::format("  memory: {}\n", quoted(arguments.memory));
+  if (arguments.draft_tokens > 0) {
+    text += fmt::format("speculation: {{drafter: prompt_lookup, draft_length: adaptive, draft_tokens: {}}}\n",
+                        arguments.draft_tokens);
+  }
+  KVIST_TRY(const YamlNode node, YamlNode::parse(text, "arguments"));
+  return spec::read_worker(node);
+}
+
 }  // namespace
 
-Result<void> serve_worker(const std::string& file) {
-  KVIST_TRY(const spec::WorkerSpec spec, spec::load_worker(file));
+Result<void> serve_worker(const WorkerArguments& arguments) {
+  KVIST_TRY(const spec::WorkerSpec spec, worker_of(arguments));
   telemetry::start_logging(telemetry::LogLevel::kInfo, spec.name);
   net::EventLoop loop;
   net::Timer end(loop);

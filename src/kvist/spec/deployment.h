@@ -9,6 +9,7 @@
 #include "kvist/base/error.h"
 #include "kvist/base/time.h"
 #include "kvist/base/yaml.h"
+#include "kvist/spec/cpu_engine_spec.h"
 #include "kvist/spec/profile_spec.h"
 #include "kvist/spec/routing_mode.h"
 #include "kvist/spec/speculation_spec.h"
@@ -39,8 +40,9 @@ enum class AdmissionKind {
   kGreedy,               ///< if its prompt fits now; when memory runs out the last admitted is recomputed later: vLLM's
 };
 
-/// Settings that a worker's profile decides: with a profile, those that the file leaves out. perfmodel::resolve() fills
-/// them in and clears these marks; until then the fields hold their defaults and mean nothing.
+/// Settings that a worker's profile or model decides: with one of them, those that the file leaves out.
+/// perfmodel::resolve(), or the cpu engine, fills them in and clears these marks; until then the fields hold their
+/// defaults and mean nothing.
 struct OpenSettings {
   bool kv_blocks = false;            ///< from the memory plan
   bool max_model_len = false;        ///< the default, or what the KV memory holds if that is less
@@ -74,6 +76,7 @@ struct WorkerSpec {
   StepTimeSpec step_time;  ///< used where no profile is named
   std::optional<ProfileSpec> profile = {};  ///< step times, memory and engine behaviour of a GPU
   OpenSettings open = {};                   ///< never set without a profile
+  std::optional<CpuEngineSpec> cpu = {};    ///< an engine that computes, in place of the timed one
   SpeculationSpec speculation = {};
   OutputLengthSpec output_length;
 

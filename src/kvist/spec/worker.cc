@@ -16,6 +16,10 @@ namespace {
 constexpr std::array kAdmissionWords = {Word{"reserve_to_completion", AdmissionKind::kReserveToCompletion},
                                         Word{"greedy", AdmissionKind::kGreedy}};
 
+constexpr std::array kWeightWords = {Word{"as_stored", WeightType::kAsStored}, Word{"bf16", WeightType::kBf16},
+                                     Word{"f32", WeightType::kF32}};
+constexpr std::uint32_t kCpuStepTokens = 256;
+
 Result<void> read_step_time(const YamlNode& worker, bool has_profile, StepTimeSpec& step) {
   const auto node = worker.get("step_time");
   if (!node) return {};
@@ -24,6 +28,32 @@ Result<void> read_step_time(const YamlNode& worker, bool has_profile, StepTimeSp
         node->error("the worker has a profile, which gives its step times: leave step_time or the profile out"));
   }
   return read_step_time(*node, step);
+}
+
+/// Keys that say what a timed engine is to pretend mean nothing beside a model that is computed.
+Result<void> read_cpu_engine(const YamlNode& worker, const std::string& base_directory, WorkerSpec& w) {
+  const auto node = worker.get("cpu");
+  if (!node) return {};
+  for (const std::string_view key : {"profile", "step_time", "time_scale", "output_length"}) {
+    if (const auto timed = worker.get(key))
+      return std::unexpected(timed->error(fmt::format("the worker has a cpu engine: leave {} or cpu out", key)));
+  }
+  CpuEngineSpec& cpu = w.cpu.emplace();
+  KVIST_TRY_VOID(read_path(*node, "model", base_directory, cpu.model));
+  KVIST_TRY_VOID(read_field(*node, "threads", cpu.threads, 0, 1'024));
+  KVIST_TRY_VOID(read_word(*node, "weights", kWeightWords, cpu.weights));
+  if (const auto memory = node->get("memory")) {
+    KVIST_TRY(cpu.memory_bytes, memory->as_bytes());
+  }
+  KVIST_TRY_VOID(node->finish());
+  if (cpu.model.empty()) return std::unexpected(node->error("model is missing: the directory of a checkpoint"));
+  if (w.tokenizer.empty()) w.tokenizer = cpu.model;
+  // A step of the timed engine's default size would keep everybody waiting for seconds.
+  if (!worker.get("max_num_tokens")) w.max_num_tokens = std::max(kCpuStepTokens, w.max_batch_size);
+  w.open = {.kv_blocks = !worker.get("kv_blocks"),
+            .max_model_len = !worker.get("max_model_len"),
+            .prefix_deferral = !worker.get("prefix_deferral")};
+  return {};
 }
 
 Result<void> read_output_length(const YamlNode& worker, OutputLengthSpec& length) {
@@ -96,6 +126,7 @@ Result<void> read_worker_fields(const YamlNode& node, const std::string& base_di
               .admission = !node.get("admission"),
               .prefix_deferral = !node.get("prefix_deferral")};
   }
+  KVIST_TRY_VOID(read_cpu_engine(node, base_directory, w));
   KVIST_TRY_VOID(read_step_time(node, w.profile.has_value(), w.step_time));
   KVIST_TRY_VOID(read_speculation(node, w.speculation));
   KVIST_TRY_VOID(read_output_length(node, w.output_length));
@@ -123,13 +154,20 @@ std::string to_yaml(const WorkerSpec& w, int indent) {
   if (!w.open.max_steps_in_flight) out.field("max_steps_in_flight", w.max_steps_in_flight);
   if (!w.open.admission) out.field("admission", word_of(kAdmissionWords, w.admission));
   if (!w.open.prefix_deferral) out.field("prefix_deferral", w.prefix_deferral);
-  out.field("time_scale", w.time_scale);
+  if (w.cpu) {
+    out.begin_map("cpu").field("model", w.cpu->model).field("threads", w.cpu->threads);
+    out.field("weights", word_of(kWeightWords, w.cpu->weights));
+    out.field("memory", fmt::format("{} B", w.cpu->memory_bytes)).end_map();
+  } else {
+    out.field("time_scale", w.time_scale);
+  }
   if (w.profile) {
     write_profile(out, *w.profile);
-  } else {
+  } else if (!w.cpu) {
     write_step_time(out, "step_time", w.step_time);
   }
   if (w.speculation != SpeculationSpec{}) write_speculation(out, w.speculation);
+  if (w.cpu) return out.take();
   out.begin_map("output_length").field("mean_tokens", w.output_length.mean_tokens);
   out.field("standard_deviation_tokens", w.output_length.standard_deviation_tokens).end_map();
   return out.take();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "kvist/base/check.h"
 #include "kvist/openai/errors.h"
 #include "kvist/worker/http_reply.h"
 
@@ -37,7 +38,15 @@ Answer::Answer(std::shared_ptr<net::HttpExchange> exchange, const text::Tokenize
       writer_(options_.head),
       requests_(std::move(choices)),
       choices_(requests_.size(), Choice(tokenizer)),
-      open_choices_(requests_.size()) {}
+      open_choices_(requests_.size()) {
+  if (options_.stop.empty()) return;
+  for (Choice& choice : choices_) {
+    // The parser's bounds are the narrower ones.
+    Result<text::StopMatcher> matcher = text::StopMatcher::create(options_.stop, options_.include_stop);
+    KVIST_CHECK(matcher.has_value(), "stop strings that were read are refused");
+    choice.stop = *std::move(matcher);
+  }
+}
 
 void Answer::begin() {
   if (!options_.stream) return;
@@ -62,26 +71,38 @@ std::vector<openai::TokenLogprobs> Answer::as_text(std::span<const engine::Token
   return result;
 }
 
+void Answer::end_choice(std::size_t index, const engine::RequestOutput& output) {
+  choices_[index].ended = true;
+  --open_choices_;
+  // A prompt counts once, however many answers it has.
+  if (index % options_.answers_per_prompt == 0) {
+    usage_.prompt_tokens += output.prompt_tokens;
+    usage_.cached_tokens += output.cached_tokens;
+  }
+  usage_.completion_tokens += output.output_tokens;
+}
+
 void Answer::add(std::size_t index, const engine::RequestOutput& output,
                  std::span<const engine::TokenLogprobs> logprobs) {
   Choice& choice = choices_[index];
   std::string text;
-  for (const TokenId token : output.tokens) text += choice.decoder.push(token);
-  if (output.finish) {
-    text += choice.decoder.finish();
-    --open_choices_;
-    // A prompt counts once, however many answers it has.
-    if (index % options_.answers_per_prompt == 0) {
-      usage_.prompt_tokens += output.prompt_tokens;
-      usage_.cached_tokens += output.cached_tokens;
-    }
-    usage_.completion_tokens += output.output_tokens;
+  for (const TokenId token : output.tokens) text += choice.stop.push(choice.decoder.push(token));
+  if (output.finish && !choice.stop.stopped()) {
+    text += choice.stop.push(choice.decoder.finish());
+    text += choice.stop.finish();
   }
+  std::string_view finish;
+  if (choice.stop.stopped()) {
+    finish = name_of(engine::FinishReason::kStop);
+  } else if (output.finish) {
+    finish = name_of(*output.finish);
+  }
+  if (!finish.empty()) end_choice(index, output);
   const std::vector<openai::TokenLogprobs> written = as_text(logprobs);
-  if (options_.stream) return stream(index, text, output, written);
+  if (options_.stream) return stream(index, text, finish, written);
   choice.whole.text += text;
   choice.whole.logprobs.insert(choice.whole.logprobs.end(), written.begin(), written.end());
-  if (output.finish) choice.whole.finish_reason = name_of(*output.finish);
+  choice.whole.finish_reason = finish;
   if (!complete()) return;
   std::vector<openai::WholeChoice> whole;
   whole.reserve(choices_.size());
@@ -97,7 +118,7 @@ void Answer::append_event(const Append& append) {
 }
 
 // All of a step goes out in one write.
-void Answer::stream(std::size_t index, std::string_view text, const engine::RequestOutput& output,
+void Answer::stream(std::size_t index, std::string_view text, std::string_view finish,
                     std::span<const openai::TokenLogprobs> logprobs) {
   const auto choice = static_cast<std::uint32_t>(index);
   buffer_.clear();
@@ -109,7 +130,7 @@ void Answer::stream(std::size_t index, std::string_view text, const engine::Requ
   } else if (!text.empty()) {
     append_event([&] { writer_.append_text(buffer_, choice, text); });
   }
-  if (output.finish) append_event([&] { writer_.append_finish(buffer_, choice, name_of(*output.finish)); });
+  if (!finish.empty()) append_event([&] { writer_.append_finish(buffer_, choice, finish); });
   if (complete()) return end_stream();
   exchange_->write(buffer_);
 }

@@ -15,6 +15,7 @@
 #include "kvist/net/http_server.h"
 #include "kvist/openai/chunk_writer.h"
 #include "kvist/openai/codec.h"
+#include "kvist/text/stop_matcher.h"
 #include "kvist/text/stream_decoder.h"
 
 namespace kvist::worker {
@@ -25,6 +26,8 @@ struct AnswerOptions {
   bool stream = false;
   bool include_usage = false;
   std::uint32_t answers_per_prompt = 1;  ///< choices in a row that answer the same prompt
+  std::vector<std::string> stop = {};    ///< texts that end a choice
+  bool include_stop = false;             ///< such a text is a part of the choice
 };
 
 /// Turns engine outputs into an SSE stream or one document. One choice per engine request. Memory: a whole answer's
@@ -45,6 +48,8 @@ class Answer {
   void abort() { exchange_->abort(); }
 
   [[nodiscard]] bool complete() const { return open_choices_ == 0; }
+  /// Whether nothing more belongs to a choice: the engine ended it, or a stop string did.
+  [[nodiscard]] bool has_ended(std::size_t choice) const { return choices_[choice].ended; }
   [[nodiscard]] const std::vector<RequestId>& choices() const { return requests_; }
   [[nodiscard]] std::size_t unsent_bytes() const { return exchange_->unsent_bytes(); }
 
@@ -52,6 +57,8 @@ class Answer {
   struct Choice {
     explicit Choice(const text::Tokenizer& tokenizer) : decoder(tokenizer) {}
     text::StreamDecoder decoder;
+    text::StopMatcher stop;
+    bool ended = false;
     bool begun = false;          // its role has been sent
     std::size_t characters = 0;  // of its tokens so far that came with log probabilities
     openai::WholeChoice whole;
@@ -59,7 +66,8 @@ class Answer {
 
   [[nodiscard]] std::vector<openai::TokenLogprobs> as_text(std::span<const engine::TokenLogprobs> logprobs) const;
   [[nodiscard]] openai::TokenLogprob as_text(const engine::TokenLogprob& logprob) const;
-  void stream(std::size_t index, std::string_view text, const engine::RequestOutput& output,
+  void end_choice(std::size_t index, const engine::RequestOutput& output);
+  void stream(std::size_t index, std::string_view text, std::string_view finish,
               std::span<const openai::TokenLogprobs> logprobs);
   void end_stream();
   /// Wraps what `append` writes to the buffer into one SSE event.

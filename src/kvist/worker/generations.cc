@@ -8,6 +8,7 @@
 #include "kvist/base/random.h"
 #include "kvist/kv/block_hash.h"
 #include "kvist/net/local_time.h"
+#include "kvist/worker/request_options.h"
 
 namespace kvist::worker {
 namespace {
@@ -71,7 +72,7 @@ Result<void> Generations::start(std::vector<std::vector<TokenId>> prompts, const
     return fail(ErrorCode::kNotFound, fmt::format("model: \"{}\" is not served here; this worker serves \"{}\"",
                                                   options.model, spec_->model));
   }
-  KVIST_TRY_VOID(check_options(options, prompts.size()));
+  KVIST_TRY_VOID(check_options(options, prompts.size(), *spec_, tokenizer_->vocabulary_size()));
   KVIST_TRY(std::vector<RequestId> requests, submit_all(std::move(prompts), options));
   AnswerOptions answer_options{.head = {.id = (chat ? "chatcmpl-" : "cmpl-") + caller.request_id,
                                         .model = spec_->model,
@@ -80,7 +81,9 @@ Result<void> Generations::start(std::vector<std::vector<TokenId>> prompts, const
                                .request_id = caller.request_id,
                                .stream = options.stream,
                                .include_usage = options.include_usage,
-                               .answers_per_prompt = options.choices};
+                               .answers_per_prompt = options.choices,
+                               .stop = options.stop,
+                               .include_stop = options.include_stop_str_in_output};
   const auto answer =
       std::make_shared<Answer>(caller.exchange, *tokenizer_, std::move(answer_options), std::move(requests));
   for (std::size_t i = 0; i < answer->choices().size(); ++i) entries_[answer->choices()[i]] = {answer, i};
@@ -91,24 +94,6 @@ Result<void> Generations::start(std::vector<std::vector<TokenId>> prompts, const
     if (self && left) self->forget(*left);
   });
   answer->begin();
-  return {};
-}
-
-// What cannot be honoured is refused, never ignored.
-Result<void> Generations::check_options(const openai::GenerationOptions& options, std::size_t prompts) const {
-  if (prompts * options.choices > openai::kMaxPrompts) {
-    return fail(ErrorCode::kInvalidArgument, fmt::format("n: {} answers to {} prompts are more than {} in one request",
-                                                         options.choices, prompts, openai::kMaxPrompts));
-  }
-  const auto refused = [](std::string_view field) {
-    return fail(ErrorCode::kUnsupported,
-                fmt::format("{}: not supported by the timed engine, which makes up its answers; leave it out", field));
-  };
-  if (!options.stop.empty()) return refused("stop");
-  if (options.sampling.logprobs) return refused("logprobs");
-  if (!options.sampling.logit_bias.empty()) return refused("logit_bias");
-  if (!options.sampling.stop_token_ids.empty()) return refused("stop_token_ids");
-  if (options.sampling.min_tokens > 0) return refused("min_tokens");
   return {};
 }
 
@@ -151,6 +136,7 @@ Result<engine::Request> Generations::make_request(std::vector<TokenId> prompt, c
   if (answer > 0 && (options.seed || answer % options.choices > 0))
     request.seed = mix_seed({request.seed, seed_part("choice"), answer});
   request.ignore_eos = options.ignore_eos;
+  if (spec_->cpu) request.sampling = sampling_of(options.sampling);
   request.cache_salt = options.cache_salt;
   request.prompt = std::move(prompt);
   return request;
@@ -162,6 +148,11 @@ void Generations::on_output(const engine::RequestOutput& output, EngineRunner::L
   const Entry entry = found->second;
   if (output.finish) entries_.erase(found);
   entry.answer->add(entry.choice, output, logprobs);
+  // A stop string ended it, of which the engine knows nothing.
+  if (!output.finish && entry.answer->has_ended(entry.choice)) {
+    entries_.erase(output.id);
+    runner_->abort(output.id);
+  }
   if (entry.answer->complete() || entry.answer->unsent_bytes() <= kMaxUnsentBytes) return;
   ++slow_clients_;
   entry.answer->abort();

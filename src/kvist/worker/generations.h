@@ -59,7 +59,6 @@ class Generations : public std::enable_shared_from_this<Generations> {
 
   [[nodiscard]] Result<void> start(std::vector<std::vector<TokenId>> prompts, const openai::GenerationOptions& options,
                                    const Caller& caller, bool chat);
-  [[nodiscard]] Result<void> check_options(const openai::GenerationOptions& options, std::size_t prompts) const;
   [[nodiscard]] Result<engine::Request> make_request(std::vector<TokenId> prompt,
                                                      const openai::GenerationOptions& options,
                                                      std::size_t answer) const;

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "kvist/engine/cpu/cpu_engine.h"
 #include "kvist/engine/timed/timed_engine.h"
 #include "kvist/net/http_server.h"
 #include "kvist/net/zmq_publisher.h"
@@ -69,6 +70,17 @@ Result<TextParts> load_text(const spec::WorkerSpec& spec) {
   return TextParts{std::move(model.tokenizer), std::move(model.chat_template)};
 }
 
+/// `spec` receives what the engine decides.
+Result<std::unique_ptr<engine::Driver>> make_engine(spec::WorkerSpec& spec, const text::Tokenizer& tokenizer) {
+  if (!spec.cpu) return engine::make_timed_engine(spec, tokenizer);
+  const std::span<const TokenId> ends = tokenizer.end_tokens();
+  KVIST_TRY(engine::cpu::CpuEngine made,
+            engine::cpu::make_cpu_engine(spec, {ends.begin(), ends.end()}, tokenizer.vocabulary_size()));
+  telemetry::log_info("worker", fmt::format("{} computes {}:\n{}", spec.name, spec.cpu->model, made.memory_table));
+  spec = std::move(made.worker);
+  return std::move(made.driver);
+}
+
 // The parts from the bottom up; the members' order is the order of construction, and the server goes first.
 class ServiceImpl final : public Service {
  public:
@@ -122,11 +134,11 @@ class ServiceImpl final : public Service {
 }  // namespace
 
 Result<std::unique_ptr<Service>> Service::create(net::EventLoop& loop, spec::WorkerSpec wanted) {
-  // From here on with what its profile decides: limits are checked, served and reported as they are.
+  // From here on with what its profile, or its model, decides: limits are checked, served and reported as they are.
   KVIST_TRY(spec::WorkerSpec spec, perfmodel::resolve(wanted));
   KVIST_TRY_VOID(check(spec));
   KVIST_TRY(TextParts text, load_text(spec));
-  KVIST_TRY(std::unique_ptr<engine::Driver> engine, engine::make_timed_engine(spec, *text.tokenizer));
+  KVIST_TRY(std::unique_ptr<engine::Driver> engine, make_engine(spec, *text.tokenizer));
   KVIST_TRY(std::unique_ptr<net::ZmqPublisher> publisher, bind_publisher(spec));
   auto service =
       std::make_unique<ServiceImpl>(loop, std::move(spec), std::move(text), std::move(engine), std::move(publisher));

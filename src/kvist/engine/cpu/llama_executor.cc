@@ -7,8 +7,8 @@
 
 namespace kvist::engine::cpu {
 
-LlamaExecutor::LlamaExecutor(ForwardPass& forward, Options options)
-    : forward_(&forward), options_(std::move(options)), slots_(options_.max_batch_size) {}
+LlamaExecutor::LlamaExecutor(std::shared_ptr<ForwardPass> forward, Options options)
+    : forward_(std::move(forward)), options_(std::move(options)), slots_(options_.max_batch_size) {}
 
 std::uint32_t LlamaExecutor::most_logit_rows(std::uint32_t max_batch_size, std::uint32_t most_drafts,
                                              std::uint32_t max_num_tokens) {

@@ -23,12 +23,11 @@ class LlamaExecutor final : public Executor {
  public:
   struct Options {
     std::uint32_t max_batch_size = 0;
-    std::uint32_t most_drafts = 0;    ///< 0: no prompt look-up
     std::vector<TokenId> end_tokens;  ///< of the model: they end an answer that does not ignore them
     std::uint32_t vocabulary = 0;     ///< ids from here on can not be sampled: rows of the model without a token
   };
-  /// `forward` must outlive it.
-  LlamaExecutor(ForwardPass& forward, Options options);
+  /// Shares `forward` with whatever that one needs.
+  LlamaExecutor(std::shared_ptr<ForwardPass> forward, Options options);
 
   void on_admit(SlotId slot, const Request& request, std::span<const TokenId> prompt) override;
   void on_release(SlotId slot) override;
@@ -58,7 +57,7 @@ class LlamaExecutor final : public Executor {
   [[nodiscard]] bool ends(const Slot& slot, TokenId token) const;
   void add_ends(const Slot& slot, std::vector<TokenId>& banned) const;
 
-  ForwardPass* forward_;
+  std::shared_ptr<ForwardPass> forward_;
   Options options_;
   std::vector<Slot> slots_;
   Sampler sampler_;

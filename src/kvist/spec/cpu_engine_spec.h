@@ -1,0 +1,27 @@
+// A worker that computes: which model, with how much of the machine.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace kvist::spec {
+
+/// How the weights are kept in memory.
+enum class WeightType {
+  kAsStored,  ///< BF16 where the checkpoint's matrices are BF16, else F32
+  kBf16,
+  kF32,
+};
+
+struct CpuEngineSpec {
+  std::string model;          ///< directory of a Hugging Face checkpoint of the Llama family
+  std::uint32_t threads = 0;  ///< that compute; 0: one per core
+  WeightType weights = WeightType::kAsStored;
+  /// For weights, activations and KV blocks together; the KV memory is what is left of it, unless the worker's
+  /// kv_blocks says how much.
+  std::uint64_t memory_bytes = 4ULL << 30;
+
+  bool operator==(const CpuEngineSpec&) const = default;
+};
+
+}  // namespace kvist::spec

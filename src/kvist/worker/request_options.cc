@@ -1,0 +1,62 @@
+#include "kvist/worker/request_options.h"
+
+#include <fmt/format.h>
+
+namespace kvist::worker {
+namespace {
+
+// It makes up its answers from the seed: what would change the choice of tokens changes nothing there. Temperature and
+// the other knobs that every client sends are accepted, because load tests send them.
+Result<void> check_timed(const openai::Sampling& sampling) {
+  const auto refused = [](std::string_view field) {
+    return fail(ErrorCode::kUnsupported,
+                fmt::format("{}: not supported by the timed engine, which makes up its answers; leave it out", field));
+  };
+  if (sampling.logprobs) return refused("logprobs");
+  if (!sampling.logit_bias.empty()) return refused("logit_bias");
+  if (!sampling.stop_token_ids.empty()) return refused("stop_token_ids");
+  if (sampling.min_tokens > 0) return refused("min_tokens");
+  return {};
+}
+
+Result<void> check_tokens(const openai::Sampling& sampling, std::uint32_t vocabulary) {
+  const auto check = [&](TokenId token, std::string_view field) -> Result<void> {
+    if (token.value() < vocabulary) return {};
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("{}: token {} is outside the vocabulary of {}", field, token.value(), vocabulary));
+  };
+  for (const auto& [token, bias] : sampling.logit_bias) KVIST_TRY_VOID(check(token, "logit_bias"));
+  for (const TokenId token : sampling.stop_token_ids) KVIST_TRY_VOID(check(token, "stop_token_ids"));
+  return {};
+}
+
+}  // namespace
+
+Result<void> check_options(const openai::GenerationOptions& options, std::size_t prompts,
+                           const spec::WorkerSpec& worker, std::uint32_t vocabulary) {
+  if (prompts * options.choices > openai::kMaxPrompts) {
+    return fail(ErrorCode::kInvalidArgument, fmt::format("n: {} answers to {} prompts are more than {} in one request",
+                                                         options.choices, prompts, openai::kMaxPrompts));
+  }
+  if (!worker.cpu) return check_timed(options.sampling);
+  return check_tokens(options.sampling, vocabulary);
+}
+
+std::shared_ptr<const engine::SamplingOptions> sampling_of(const openai::Sampling& sampling) {
+  auto options = std::make_shared<engine::SamplingOptions>();
+  options->temperature = static_cast<float>(sampling.temperature);
+  options->top_k = sampling.top_k;
+  options->top_p = static_cast<float>(sampling.top_p);
+  options->min_p = static_cast<float>(sampling.min_p);
+  options->presence_penalty = static_cast<float>(sampling.presence_penalty);
+  options->frequency_penalty = static_cast<float>(sampling.frequency_penalty);
+  options->repetition_penalty = static_cast<float>(sampling.repetition_penalty);
+  for (const auto& [token, bias] : sampling.logit_bias)
+    options->logit_bias.push_back({.token = token, .bias = static_cast<float>(bias)});
+  options->stop_tokens = sampling.stop_token_ids;
+  options->min_tokens = sampling.min_tokens;
+  options->logprobs = sampling.logprobs;
+  return options;
+}
+
+}  // namespace kvist::worker

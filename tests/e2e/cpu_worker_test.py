@@ -1,0 +1,177 @@
+"""Workers that compute: a tiny random model behind the real server, alone and behind the gateway.
+
+What an answer is depends on its request alone: not on what is cached, drafted, preempted or computed beside it.
+"""
+import concurrent.futures
+import contextlib
+import filecmp
+import json
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+
+from conversations import chat, starter
+from deployment import BINARY, Process, eventually, get_json, metrics, request, run
+
+WORKER = """worker:
+  name: {name}
+  model: test-model
+  tokenizer: {model}
+  block_size: 16
+  max_batch_size: {slots}
+  max_num_tokens: 64
+  {more}
+  cpu: {{model: {model}, threads: 1, memory: 256 MiB}}
+"""
+GATEWAY = """gateway:
+  model: test-model
+  tokenizer: {model}
+  mode: kv
+  block_size: 16
+  workers:
+"""
+
+
+def create_model(directory, *options):
+    done = subprocess.run([BINARY, "model", "create", directory, "--size", "tiny", "--seed", "5", *options], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return directory
+
+
+@contextlib.contextmanager
+def serving(*settings, slots=8):
+    """A model and a worker for each of the settings."""
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+        model = create_model(pathlib.Path(folder) / "model")
+        workers = []
+        for i, more in enumerate(settings):
+            name = f"worker-{i}"
+            workers.append(Process(folder, "worker", name, WORKER.format(name=name, model=model, more=more, slots=slots)))
+            stack.callback(workers[-1].stop)
+        yield pathlib.Path(folder), model, workers
+
+
+def complete(worker, prompt, **fields):
+    body = {"model": "test-model", "prompt": prompt, "max_tokens": 24, "temperature": 0, "ignore_eos": True, "logprobs": 2, **fields}
+    status, _, text = request(worker.url + "/v1/completions", body)
+    assert status == 200, (status, text)
+    return json.loads(text)
+
+
+def content(answer):
+    """Of all choices: text, tokens and their log probabilities."""
+    return [(c["text"], c["logprobs"]["tokens"], c["logprobs"]["token_logprobs"]) for c in answer["choices"]]
+
+
+def a_model_is_created_the_same_to_the_byte():
+    with tempfile.TemporaryDirectory() as folder:
+        one, two = (create_model(pathlib.Path(folder) / name) for name in ("one", "two"))
+        names = sorted(path.name for path in one.iterdir())
+        assert {"config.json", "generation_config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"} <= set(names), names
+        same, different, wrong = filecmp.cmpfiles(one, two, names, shallow=False)
+        assert not different and not wrong and sorted(same) == names, (different, wrong)
+
+
+def the_command_line_serves_a_model_and_says_where_the_memory_goes():
+    with tempfile.TemporaryDirectory() as folder:
+        model = create_model(pathlib.Path(folder) / "model")
+        command = [BINARY, "worker", "--engine", "cpu", "--model", model, "--memory", "256 MiB", "--threads", "1"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as worker:
+            try:
+                ready = ""
+                while not ready.startswith("ready "):
+                    ready = worker.stdout.readline()
+                    assert ready, worker.stderr.read()
+                port = dict(item.split("=") for item in ready.split()[1:])["http"]
+                models = get_json(f"http://127.0.0.1:{port}/v1/models")["data"]
+                assert [m["id"] for m in models] == ["model"], models
+            finally:
+                worker.send_signal(signal.SIGTERM)
+                log = worker.stderr.read()
+        assert "weights" in log and "KV blocks" in log, log
+        refused = subprocess.run([*command[:6], "--memory", "1 MiB"], capture_output=True, text=True)
+        assert refused.returncode == 1 and "MiB" in refused.stderr, refused
+
+
+def what_is_cached_changes_no_answer():
+    with serving("kv_blocks: 512") as (_, _, (worker,)):
+        prompt = starter(1, 120)
+        cold = complete(worker, prompt)
+        warm = complete(worker, prompt)
+        assert cold["usage"]["prompt_tokens_details"]["cached_tokens"] == 0
+        cached = warm["usage"]["prompt_tokens_details"]["cached_tokens"]
+        assert cached >= warm["usage"]["prompt_tokens"] - 17, warm["usage"]
+        assert content(cold) == content(warm)
+
+
+def drafts_change_no_answer_and_some_are_right():
+    drafting = "speculation: {drafter: prompt_lookup, draft_length: fixed, draft_tokens: 5}"
+    with serving("kv_blocks: 512", drafting) as (_, _, (plain, speculative)):
+        for fields in ({}, {"temperature": 0.8, "seed": 3}, {"temperature": 1, "seed": 4, "top_p": 0.9, "frequency_penalty": 0.5}):
+            for number in range(3):
+                prompt = starter(number, 40)
+                assert content(complete(plain, prompt, max_tokens=60, **fields)) == content(complete(speculative, prompt, max_tokens=60, **fields))
+        counts = metrics(speculative)
+        drafted = counts["vllm:spec_decode_num_draft_tokens_total"]
+        assert drafted > 0 and counts["vllm:spec_decode_num_accepted_tokens_total"] > 0, counts
+
+
+def what_is_computed_beside_it_or_twice_changes_no_answer():
+    # 40 blocks of 16 tokens: of eight requests some have to give way and are computed again.
+    with serving("kv_blocks: 512", "kv_blocks: 40\n  admission: greedy") as (_, _, (roomy, tight)):
+        prompts = [starter(10 + i, 30) for i in range(8)]
+        alone = [content(complete(roomy, prompt, max_tokens=90)) for prompt in prompts]
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            together = list(pool.map(lambda prompt: content(complete(tight, prompt, max_tokens=90)), prompts))
+        assert alone == together
+        assert metrics(tight)["vllm:num_preemptions_total"] > 0
+
+
+def sampling_follows_seed_stop_and_number():
+    with serving("kv_blocks: 512") as (_, _, (worker,)):
+        prompt = starter(2, 30)
+        drawn = [content(complete(worker, prompt, temperature=1, seed=seed)) for seed in (1, 1, 2)]
+        assert drawn[0] == drawn[1] != drawn[2]
+        both = complete(worker, prompt, temperature=1, seed=1, n=2)
+        assert content(both)[0] == drawn[0][0] and content(both)[1] != drawn[0][0]
+        text, tokens, logprobs = content(complete(worker, prompt))[0]
+        assert len(tokens) == len(logprobs) == 24 and all(p <= 0 for p in logprobs)
+        # The second half of what it says, as a stop string, ends it before.
+        stop = text[len(text) // 2:][:6]
+        stopped = complete(worker, prompt, stop=[stop])["choices"][0]
+        assert stopped["finish_reason"] == "stop" and stopped["text"] == text[:text.index(stop)], (stopped, text, stop)
+        eventually(lambda: metrics(worker)["vllm:num_requests_running"] == 0, "the stopped request left the engine")
+        banned = complete(worker, prompt, logit_bias={"5": 100}, max_tokens=3)
+        assert len(set(banned["choices"][0]["logprobs"]["tokens"])) == 1
+
+
+def a_conversation_goes_on_when_its_worker_dies():
+    with serving("kv_blocks: 512", "kv_blocks: 512") as (folder, model, workers):
+        config = GATEWAY.format(model=model)
+        for worker in workers:
+            config += f"    - {{name: {worker.name}, url: \"{worker.url}\", kv_events: \"tcp://127.0.0.1:{worker.ports['kv_events']}\", "
+            config += f"kv_replay: \"tcp://127.0.0.1:{worker.ports['kv_replay']}\"}}\n"
+        gateway = Process(folder, "gateway", "gateway", config)
+        try:
+            eventually(lambda: all(w["healthy"] for w in get_json(gateway.url + "/admin/status")["workers"]), "workers healthy")
+            messages, homes = [{"role": "user", "content": starter(3, 100)}], []
+            for turn_number in range(6):
+                turn, text = chat(gateway.ports["http"], messages, 16)
+                assert turn.succeeded and text, turn
+                homes.append(turn.worker)
+                if turn_number in (1, 2, 4, 5):
+                    assert turn.cached_tokens > 200 and turn.predicted_tokens == turn.cached_tokens, (turn_number, turn)
+                messages += [{"role": "assistant", "content": text}, {"role": "user", "content": f"Tell me more of it, {turn_number}."}]
+                if turn_number == 2:
+                    assert len(set(homes)) == 1, homes
+                    next(w for w in workers if w.name == homes[0]).process.kill()
+            assert homes[3] != homes[2] and len(set(homes[3:])) == 1, homes
+        finally:
+            gateway.stop()
+
+
+run([a_model_is_created_the_same_to_the_byte, the_command_line_serves_a_model_and_says_where_the_memory_goes, what_is_cached_changes_no_answer,
+     drafts_change_no_answer_and_some_are_right, what_is_computed_beside_it_or_twice_changes_no_answer, sampling_follows_seed_stop_and_number,
+     a_conversation_goes_on_when_its_worker_dies])
