@@ -34,7 +34,7 @@ struct ModelCreateArguments {
   std::string directory;
   std::string size = "small";  ///< "tiny", "small", "base"
   std::uint64_t seed = 1;
-  std::uint32_t vocabulary = 2'048;
+  std::uint32_t vocabulary = 1'280;
   std::string dtype = "bf16";  ///< "bf16", "f16", "f32"
 };
 /// `kvist model create DIR`: a whole model directory with random weights; the same arguments give the same bytes.

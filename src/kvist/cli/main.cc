@@ -98,7 +98,7 @@ class CommandLine {
     command->add_option("directory", model_create_.directory, "folder to make")->required();
     command->add_option("--size", model_create_.size, "tiny, small or base");
     command->add_option("--seed", model_create_.seed, "of the weights and of the text its tokenizer is trained on");
-    command->add_option("--vocabulary", model_create_.vocabulary, "tokens")->check(CLI::Range(300, 4'000));
+    command->add_option("--vocabulary", model_create_.vocabulary, "tokens")->check(CLI::Range(300, 1'500));
     command->add_option("--dtype", model_create_.dtype, "bf16, f16 or f32");
     command->callback([this] { action_ = [this] { return create_model(model_create_); }; });
   }
