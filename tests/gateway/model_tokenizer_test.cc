@@ -61,6 +61,27 @@ TEST_F(ModelTokenizerTest, ReadsAChatAsTheModelDoes) {
             kv::hash_blocks(kv::root_hash({.model = "m", .lora = "", .cache_salt = ""}), *tokens, 4));
 }
 
+TEST_F(ModelTokenizerTest, ToolsAreAPartOfThePrompt) {
+  directory_.write("chat_template.jinja", "{{ tools|tojson }}{{ messages|tojson }}{{ thinking }}");
+  const auto text = model();
+  const PromptReader reader("m", 4, text);
+  const auto read =
+      reader.read(Api::kChat, R"({"model":"m","tools":[{"type":"function","function":{"name":"f","x":1.5}}],
+                      "chat_template_kwargs":{"thinking":true},"messages":[
+                      {"role":"assistant","content":null,"tool_calls":[
+                        {"id":"c","type":"function","function":{"name":"f","arguments":"{\"a\":1}"}}]},
+                      {"role":"tool","tool_call_id":"c","content":"12"}]})");
+  ASSERT_TRUE(read.has_value()) << read.error().message;
+  const std::string expected =
+      R"([{"type": "function", "function": {"name": "f", "x": 1.5}}])"
+      R"([{"role": "assistant", "content": "", "tool_calls": [{"id": "c", "type": "function", "function": )"
+      R"({"name": "f", "arguments": {"a": 1}}}]}, {"role": "tool", "content": "12", "tool_call_id": "c"}]True)";
+  std::vector<TokenId> tokens;
+  text->tokenizer->encode(expected, tokens);
+  EXPECT_EQ(*read->profile.blocks,
+            kv::hash_blocks(kv::root_hash({.model = "m", .lora = "", .cache_salt = ""}), tokens, 4));
+}
+
 TEST_F(ModelTokenizerTest, RequestsPassAndARefusedChatIsABadRequest) {
   directory_.write(
       "chat_template.jinja",

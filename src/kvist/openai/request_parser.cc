@@ -11,6 +11,7 @@
 #include "kvist/openai/refused_fields.h"
 #include "kvist/openai/sampling_fields.h"
 #include "kvist/openai/tokenize.h"
+#include "kvist/openai/tool_fields.h"
 
 namespace kvist::openai {
 namespace {
@@ -162,7 +163,9 @@ Result<text::ChatMessage> read_message(JsonElement element, std::size_t index, R
   if (!role) return missing(message.path_of("role"));
   if (purpose == ReadFor::kAnswer) KVIST_TRY_VOID(check_engine_message(message, *role));
   KVIST_TRY(std::string content, read_content(message, *role, purpose));
-  return text::ChatMessage{.role = std::string(*role), .content = std::move(content)};
+  text::ChatMessage read{.role = std::string(*role), .content = std::move(content)};
+  if (purpose == ReadFor::kRouting) read_tool_fields(message, read);
+  return read;
 }
 
 Result<std::vector<text::ChatMessage>> read_messages(JsonElement element, ReadFor purpose) {
@@ -235,7 +238,12 @@ Result<ChatRequest> parse_chat_request(std::string_view body, ReadFor purpose) {
   KVIST_TRY(const std::optional<JsonElement> messages, request.find("messages"));
   if (!messages) return missing("messages");
   KVIST_TRY(chat.messages, read_messages(*messages, purpose));
-  if (purpose == ReadFor::kAnswer) KVIST_TRY_VOID(refuse_unsupported(request, RequestKind::kChat));
+  if (purpose == ReadFor::kAnswer) {
+    KVIST_TRY_VOID(refuse_unsupported(request, RequestKind::kChat));
+  } else {
+    chat.tools = json_of(request, "tools");
+    chat.template_arguments = json_of(request, "chat_template_kwargs");
+  }
   return chat;
 }
 

@@ -53,6 +53,8 @@ struct GenerationOptions {
 struct ChatRequest {
   GenerationOptions options;
   std::vector<text::ChatMessage> messages;
+  std::string tools = {};               ///< JSON; read for routing only, as the next. Empty where there are none
+  std::string template_arguments = {};  ///< JSON of chat_template_kwargs
 };
 
 /// One prompt as text or as tokens.
