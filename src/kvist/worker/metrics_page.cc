@@ -5,8 +5,8 @@
 namespace kvist::worker {
 namespace {
 
-double share(std::uint32_t part, std::uint32_t whole) {
-  return whole == 0 ? 0 : static_cast<double>(part) / whole;
+double share(std::uint64_t part, std::uint64_t whole) {
+  return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
 }
 
 double number(std::uint64_t count) {
@@ -53,6 +53,11 @@ void write_speculation(telemetry::MetricsPage& page, const engine::CoreStats& st
   page.counter("vllm:spec_decode_num_draft_tokens_total", "Draft tokens verified.", number(stats.draft_tokens), labels);
   page.counter("vllm:spec_decode_num_accepted_tokens_total", "Draft tokens that were right.",
                number(stats.accepted_draft_tokens), labels);
+  page.gauge("kvist:spec_decode_acceptance_rate", "Share of the draft tokens that were right, 0 to 1.",
+             share(stats.accepted_draft_tokens, stats.draft_tokens), labels);
+  page.gauge("kvist:spec_decode_tokens_per_step",
+             "Tokens that a verification brings for its request, 1 without drafts.",
+             1 + share(stats.accepted_draft_tokens, stats.drafts), labels);
 }
 
 void write_limits(telemetry::MetricsPage& page, const spec::WorkerSpec& spec, const telemetry::Labels& labels) {
