@@ -110,6 +110,33 @@ TEST(WorkerSpecTest, ALengthBeyondAnOpenMemoryIsCheckedLater) {
   EXPECT_FALSE(worker->open.max_model_len);
 }
 
+TEST(WorkerSpecTest, ACpuEngineLeavesToTheModelWhatTheFileLeavesOut) {
+  const auto worker =
+      read_worker(parsed("cpu: {model: models/llama, threads: 3, weights: bf16, memory: 6 GiB}\n"), "/here");
+  ASSERT_TRUE(worker.has_value()) << worker.error().message;
+  EXPECT_EQ(
+      worker->cpu,
+      (CpuEngineSpec{
+          .model = "/here/models/llama", .threads = 3, .weights = WeightType::kBf16, .memory_bytes = 6ULL << 30}));
+  EXPECT_EQ(worker->tokenizer, "/here/models/llama") << "its own";
+  EXPECT_EQ(worker->max_num_tokens, 256U);
+  EXPECT_EQ(worker->open, (OpenSettings{.kv_blocks = true, .max_model_len = true, .prefix_deferral = true}));
+  EXPECT_EQ(read_worker(parsed(to_yaml(*worker))).value(), *worker) << to_yaml(*worker);
+  const auto given = read_worker(parsed("kv_blocks: 50\nmax_num_tokens: 99\ntokenizer: /t\ncpu: {model: /m}\n"));
+  ASSERT_TRUE(given.has_value()) << given.error().message;
+  EXPECT_EQ(given->tokenizer, "/t");
+  EXPECT_EQ(given->max_num_tokens, 99U);
+  EXPECT_EQ(read_worker(parsed(to_yaml(*given))).value(), *given) << to_yaml(*given);
+}
+
+TEST(WorkerSpecTest, ErrorsInACpuEngine) {
+  EXPECT_THAT(message(read_worker(parsed("cpu: {threads: 2}\n"))), HasSubstr("cpu: model is missing"));
+  EXPECT_THAT(message(read_worker(parsed("cpu: {model: m}\ntime_scale: 2\n"))),
+              AllOf(StartsWith("test.yaml:2: time_scale: "), HasSubstr("leave time_scale or cpu out")));
+  EXPECT_THAT(message(read_worker(parsed("cpu: {model: m, weights: int4}\n"))), HasSubstr("as_stored or bf16 or f32"));
+  EXPECT_THAT(message(read_worker(parsed("cpu: {model: m, memory: 5}\n"))), HasSubstr("cpu.memory"));
+}
+
 TEST(WorkerSpecTest, ErrorsInAProfile) {
   EXPECT_THAT(message(read_worker(parsed("profile:\n  gpus: h200\n"))),
               AllOf(StartsWith("test.yaml:2: profile.gpus: unknown key"), HasSubstr("tensor_parallel")));

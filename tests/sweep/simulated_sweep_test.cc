@@ -171,6 +171,14 @@ TEST_F(SimulatedSweepTest, ALoadThatGoesOnIsStoredLevelByLevelOnAnyNumberOfThrea
   }
 }
 
+TEST_F(SimulatedSweepTest, AWorkerThatComputesIsRefusedBeforeAnythingIsWritten) {
+  sweep_.deployment.workers[1].cpu = spec::CpuEngineSpec{.model = "/models/m"};
+  const auto outcome = try_run();
+  ASSERT_FALSE(outcome.has_value());
+  EXPECT_THAT(outcome.error().message, HasSubstr("worker w-1 computes its model (cpu)"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/out"));
+}
+
 TEST_F(SimulatedSweepTest, TheGivenFolderIsNotPartOfTheStoredSpecification) {
   SimulatedSweepOptions options;
   options.output_directory = folder_ + "/elsewhere";

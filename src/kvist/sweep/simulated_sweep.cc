@@ -196,6 +196,14 @@ class SimulatedSweep {
 
 Result<SimulatedSweepOutcome> simulate_sweep(const spec::SweepSpec& sweep, const SimulatedSweepOptions& options) {
   KVIST_TRY(ResolvedSweep resolved, resolve(sweep));
+  for (const spec::WorkerSpec& worker : resolved.spec.deployment.workers) {
+    if (!worker.cpu) continue;
+    return fail(
+        ErrorCode::kUnsupported,
+        fmt::format("worker {} computes its model (cpu): nobody knows how long that takes; to simulate it, give "
+                    "it step_time or a profile in place of cpu",
+                    worker.name));
+  }
   return SimulatedSweep(sweep, std::move(resolved), options).run();
 }
 

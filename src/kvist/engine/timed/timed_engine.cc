@@ -3,6 +3,8 @@
 #include <cmath>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "kvist/engine/speculation.h"
 #include "kvist/engine/timed/timed_executor.h"
 #include "kvist/perfmodel/step_time_model.h"
@@ -32,6 +34,10 @@ CoreOptions core_options(const spec::WorkerSpec& worker) {
 
 Result<std::unique_ptr<EngineDriver>> make_timed_engine(const spec::WorkerSpec& worker,
                                                         const text::Tokenizer& tokenizer) {
+  if (worker.cpu) {
+    return fail(ErrorCode::kUnsupported,
+                fmt::format("worker {} computes its model: that is no timed engine", worker.name));
+  }
   KVIST_TRY(const perfmodel::StepTimeModel step_time, perfmodel::StepTimeModel::of(worker));
   EngineDriver::Options driver;
   driver.intake_delay = [step_time, scale = worker.time_scale](perfmodel::IntakeLoad load) {
