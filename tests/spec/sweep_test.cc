@@ -174,7 +174,10 @@ TEST(SweepSpecTest, ATraceTakesTheConversationsPlace) {
 
 class SweepFilesTest : public testing::Test {
  protected:
-  SweepFilesTest() : folder_(std::filesystem::path(testing::TempDir()) / "kvist_sweep_files_test") {
+  // ctest runs tests of this fixture side by side: each in a folder of its own.
+  SweepFilesTest()
+      : folder_(std::filesystem::path(testing::TempDir()) /
+                (std::string("kvist_sweep_files_") + testing::UnitTest::GetInstance()->current_test_info()->name())) {
     std::filesystem::remove_all(folder_);
     std::filesystem::create_directories(folder_);
   }
