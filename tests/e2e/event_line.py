@@ -72,17 +72,25 @@ class EventLine:
             return
         if self.fault == "reorder":
             self.shuffled.append(frames)
-            if len(self.shuffled) < REORDERED:
-                return
-            self.random.shuffle(self.shuffled)
-        ready, self.shuffled = (self.shuffled, []) if self.fault == "reorder" else (self.shuffled + [frames], [])
-        for message in ready:
-            self._hold(self.live_out, message)
+            if len(self.shuffled) == REORDERED:
+                self.random.shuffle(self.shuffled)
+                self._pass_shuffled_on()
+        else:
+            self._pass_shuffled_on()
+            self._hold(self.live_out, frames)
+
+    def _pass_shuffled_on(self):
+        for frames in self.shuffled:
+            self._hold(self.live_out, frames)
+        self.shuffled = []
 
     def _hold(self, socket, frames):
         self.held.append((time.monotonic() + (self.delay_s if self.fault == "delay" else 0), socket, frames))
 
     def _release(self):
+        """Sends what is due. Frames that wait to be shuffled do not wait beyond the fault: late is not lost."""
+        if self.fault != "reorder":
+            self._pass_shuffled_on()
         now = time.monotonic()
         while self.held and self.held[0][0] <= now:
             _, socket, frames = self.held.pop(0)
