@@ -50,6 +50,13 @@ TEST(JinjaLimitsTest, GrowingValues) {
             ErrorCode::kTooLarge);
 }
 
+TEST(JinjaLimitsTest, ALoopThatHoldsALoop) {
+  // Each loop goes through a list of the one before: freeing a chain of many would take a stack of many.
+  EXPECT_EQ(render("{% set n = namespace(x=[1]) %}{% for i in range(300000) %}{% for j in n.x %}{% set n.x = [loop] %}"
+                   "{% endfor %}{% endfor %}"),
+            "error: line 1, column 90: lists or dictionaries nest deeper than 100 levels");
+}
+
 TEST(JinjaLimitsTest, DeepSources) {
   constexpr std::size_t kMany = 100'000;
   EXPECT_EQ(code_of("{{ " + repeated("(", kMany) + repeated(")", kMany) + " }}"), ErrorCode::kInvalidArgument);

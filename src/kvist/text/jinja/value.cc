@@ -14,6 +14,7 @@ namespace {
 std::uint32_t depth_of(const Value& value) {
   if (const List* list = value.list()) return list->depth;
   if (const Dict* dict = value.dict()) return dict->depth;
+  if (const auto* loop = value.as<std::shared_ptr<const Loop>>()) return (*loop)->items->depth;
   return 0;
 }
 

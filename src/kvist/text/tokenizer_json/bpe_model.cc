@@ -106,6 +106,9 @@ void BpeModel::merge_long(BpeMemory& memory) const {
   const auto count = static_cast<std::uint32_t>(memory.ids.size());
   symbols.clear();
   heap.clear();
+  // Growing step by step would take up to three times the memory of a text of megabytes.
+  symbols.reserve(count);
+  heap.reserve(count);
   for (std::uint32_t i = 0; i < count; ++i) {
     symbols.push_back({memory.ids[i], i == 0 ? kNone : i - 1, i + 1 == count ? kNone : i + 1, true});
   }
