@@ -107,6 +107,18 @@ TEST_F(ModelTokenizerTest, AWorkerOfTheSameTokenizerIsKnown) {
   EXPECT_TRUE(gateway.get("/admin/status").body.contains(R"("tokenizer":"same")"));
 }
 
+TEST_F(ModelTokenizerTest, AWorkerThatGaveNoAnswerIsAskedAgain) {
+  FakeWorker worker("w");
+  const FakeWorker::Script tokenize = tokenize_as(std::make_shared<const PromptReader>("m", kBlockSize, model()));
+  const auto asked = std::make_shared<int>(0);
+  worker.set_tokenize([tokenize, asked](const net::HttpRequest& request, const FakeWorker::Exchange& exchange) {
+    if ((*asked)++ == 0) return exchange->respond({.status = 503, .headers = {}, .body = "{}"});
+    tokenize(request, exchange);
+  });
+  const RunningGateway gateway(spec(worker));
+  EXPECT_TRUE(await([&] { return gateway.metric("kvist_gateway_worker_tokenizer", "match", "same") == 1; }));
+}
+
 TEST_F(ModelTokenizerTest, EventsOfAnotherTokenizerAreNotTrusted) {
   FakeWorker worker("w");
   worker.set_tokenize(tokenize_as(std::make_shared<const PromptReader>("m", kBlockSize)));

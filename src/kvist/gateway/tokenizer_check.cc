@@ -18,7 +18,8 @@ constexpr std::string_view kComponent = "fleet";
 // one and the same.
 constexpr std::string_view kText =
     "The tide's at 6:45 — 12345 kg, 3.14!  Héllo wörld, Привет мир, 你好世界, こんにちは, 안녕하세요, "
-    "שלום, مرحبا, नमस्ते, สวัสดี 👩‍👩‍👧‍👦🌊\n\n\tif (x != 0) { return \"a\\n\"; }   // tabs\tand   "
+    "שלום, مرحبا, नमस्ते, สวัสดี 👩‍👩‍👧‍👦🌊\n\n\tif (x != 0) { return \"a\\n\"; }   // tabs\tand  "
+    " "
     "runs\r\n"
     "<|im_start|>user<|im_end|><|eot_id|><s>[INST] </s> <|endoftext|>";
 
@@ -57,16 +58,23 @@ std::string_view to_string(TokenizerMatch match) {
   return "unknown";
 }
 
-TokenizerCheck::TokenizerCheck(net::HttpClient& client, const PromptReader& reader, std::string worker, std::string url,
-                               Duration timeout, std::function<void()> on_change)
+TokenizerCheck::TokenizerCheck(net::EventLoop& loop, net::HttpClient& client, const PromptReader& reader,
+                               std::string worker, std::string url, Options options, std::function<void()> on_change)
     : client_(&client),
       reader_(&reader),
       worker_(std::move(worker)),
       url_(std::move(url)),
-      timeout_(timeout),
-      on_change_(std::move(on_change)) {}
+      options_(options),
+      on_change_(std::move(on_change)),
+      timer_(loop) {}
 
 void TokenizerCheck::start() {
+  pause_ = options_.pause;
+  timer_.cancel();
+  ask_for_text();
+}
+
+void TokenizerCheck::ask_for_text() {
   ask(text_body(reader_->model()), "a text", reader_->tokens_of(kText), [this] { ask_for_chat(); });
 }
 
@@ -81,7 +89,7 @@ void TokenizerCheck::ask_for_chat() {
 void TokenizerCheck::ask(std::string body, std::string_view what, Tokens own, std::function<void()> if_same) {
   net::HttpRequest request{.method = "POST", .target = "/tokenize", .headers = {}, .body = std::move(body)};
   request.headers.set("Content-Type", "application/json");
-  call_ = client_->fetch(url_, std::move(request), timeout_,
+  call_ = client_->fetch(url_, std::move(request), options_.timeout,
                          [this, what, own = std::move(own), if_same = std::move(if_same)](
                              const Result<net::HttpResponse>& answer) { on_answer(answer, what, own, if_same); });
 }
@@ -109,10 +117,16 @@ void TokenizerCheck::decide(TokenizerMatch match, std::string_view why) {
     telemetry::log_error(kComponent, text + "; its KV events are not matched with prompts");
   } else if (match == TokenizerMatch::kSame) {
     if (changed) telemetry::log_info(kComponent, text);
-  } else {
+  } else if (changed || pause_ == options_.pause) {
     telemetry::log_warning(kComponent, text);
   }
+  if (match == TokenizerMatch::kUnknown) ask_later();
   if (changed) on_change_();
+}
+
+void TokenizerCheck::ask_later() {
+  timer_.arm(net::now() + pause_, [this] { ask_for_text(); });
+  pause_ = std::min(2 * pause_, options_.longest_pause);
 }
 
 }  // namespace kvist::gateway
