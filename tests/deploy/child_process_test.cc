@@ -54,7 +54,8 @@ TEST_F(ChildProcessTest, AnEarlyDeathIsAnErrorWithTheEndOfTheLog) {
 }
 
 TEST_F(ChildProcessTest, AChildThatSaysNothingMissesItsDeadline) {
-  ChildProcess child = start("echo waiting >&2; exec sleep 1000\n");
+  ChildProcess child = start("echo waiting >&2; echo up; exec sleep 1000\n");
+  ASSERT_TRUE(child.read_line(long_enough()).has_value());
   const auto line = child.read_line(Until::after(std::chrono::milliseconds(200), {}));
   ASSERT_FALSE(line.has_value());
   EXPECT_EQ(line.error().code, ErrorCode::kDeadlineExceeded);

@@ -18,8 +18,9 @@ using testing::HasSubstr;
 
 class LocalDeployerTest : public testing::Test {
  protected:
-  static Until soon() { return Until::after(std::chrono::seconds(30), {}); }
-  static Until at_once() { return Until::after(std::chrono::milliseconds(300), {}); }
+  static Until soon() { return Until::after(std::chrono::seconds(100), {}); }
+  /// Long enough to look once, also on a machine that does much else.
+  static Until at_once() { return Until::after(std::chrono::seconds(1), {}); }
 
   /// Children that say they are ready at the fake service's port and then do nothing.
   LocalDeployerOptions options(const std::string& before_ready = "") {

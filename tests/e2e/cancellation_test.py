@@ -3,7 +3,7 @@ import json
 import socket
 import threading
 
-from deployment import deployment, eventually, metrics, request, run
+from deployment import DEADLINE_S, deployment, eventually, metrics, request, run
 
 
 def open_stream(server, max_tokens, content="hello " * 600):
@@ -11,7 +11,7 @@ def open_stream(server, max_tokens, content="hello " * 600):
     body = json.dumps({"model": "test-model", "stream": True, "max_tokens": max_tokens, "ignore_eos": True,
                        "messages": [{"role": "user", "content": content}]}).encode()
     head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-    connection = socket.create_connection(("127.0.0.1", server.ports["http"]), timeout=30)
+    connection = socket.create_connection(("127.0.0.1", server.ports["http"]), timeout=DEADLINE_S)
     connection.sendall(head.encode() + body)
     return connection
 

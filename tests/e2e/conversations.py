@@ -6,6 +6,8 @@ import random
 import threading
 import time
 
+from deployment import DEADLINE_S
+
 WORDS = "the river runs down to the sea and comes back again as rain over hills and fields in the long evening".split()
 
 
@@ -30,7 +32,7 @@ def starter(number, words=500):
     return " ".join(source.choice(WORDS) for _ in range(words))
 
 
-def chat(port, messages, max_tokens, seed=1, timeout=60):
+def chat(port, messages, max_tokens, seed=1, timeout=DEADLINE_S):
     """One streamed turn: (Turn, the answer's text)."""
     turn, text = Turn(sent=time.monotonic()), ""
     body = {"model": "test-model", "messages": messages, "max_tokens": max_tokens, "seed": seed, "ignore_eos": True, "stream": True,
@@ -76,8 +78,8 @@ def chat(port, messages, max_tokens, seed=1, timeout=60):
 class Users:
     """`count` of them until stop(); `turns` holds what happened, in the order of the ends."""
 
-    def __init__(self, port, count, max_tokens=64, turns=4, starters=4, timeout=60):
-        self.port, self.max_tokens, self.length, self.starters, self.timeout = port, max_tokens, turns, starters, timeout
+    def __init__(self, port, count, max_tokens=64, turns=4, starters=4):
+        self.port, self.max_tokens, self.length, self.starters = port, max_tokens, turns, starters
         self.turns = []
         self.over = threading.Event()
         self.threads = [threading.Thread(target=self._converse, args=(i,), daemon=True) for i in range(count)]
@@ -89,7 +91,7 @@ class Users:
         while not self.over.is_set():
             messages = [{"role": "user", "content": starter(source.randrange(self.starters))}]
             for _ in range(self.length):
-                turn, text = chat(self.port, messages, self.max_tokens, source.randrange(1 << 30), self.timeout)
+                turn, text = chat(self.port, messages, self.max_tokens, source.randrange(1 << 30))
                 self.turns.append(turn)
                 if not turn.succeeded:
                     time.sleep(0.2)
@@ -98,7 +100,7 @@ class Users:
                     return
                 messages += [{"role": "assistant", "content": text}, {"role": "user", "content": f"And then? {source.random()}"}]
 
-    def stop(self, seconds=60):
+    def stop(self, seconds=2 * DEADLINE_S):
         """Waits for the turns under way; what happened in all."""
         self.over.set()
         end = time.monotonic() + seconds

@@ -155,7 +155,15 @@ def a_conversation_goes_on_when_its_worker_dies():
         try:
             eventually(lambda: all(w["healthy"] for w in get_json(gateway.url + "/admin/status")["workers"]), "workers healthy")
             messages, homes = [{"role": "user", "content": starter(3, 100)}], []
+            alive = list(workers)
+
+            def index_is_the_truth():
+                status = {w["name"]: w["indexed_blocks"] for w in get_json(gateway.url + "/admin/status")["workers"]}
+                return all(status[w.name] == len(get_json(w.url + "/debug/kv_blocks")["blocks"]) for w in alive)
+
             for turn_number in range(6):
+                # KV events take another way than answers: they may come after them.
+                eventually(index_is_the_truth, "the gateway knows what the workers hold")
                 turn, text = chat(gateway.ports["http"], messages, 16)
                 assert turn.succeeded and text, turn
                 homes.append(turn.worker)
@@ -164,7 +172,10 @@ def a_conversation_goes_on_when_its_worker_dies():
                 messages += [{"role": "assistant", "content": text}, {"role": "user", "content": f"Tell me more of it, {turn_number}."}]
                 if turn_number == 2:
                     assert len(set(homes)) == 1, homes
-                    next(w for w in workers if w.name == homes[0]).process.kill()
+                    home = next(w for w in workers if w.name == homes[0])
+                    alive.remove(home)
+                    home.process.kill()
+                    home.process.wait()
             assert homes[3] != homes[2] and len(set(homes[3:])) == 1, homes
         finally:
             gateway.stop()

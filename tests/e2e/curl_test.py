@@ -2,13 +2,13 @@
 import json
 import subprocess
 
-from deployment import deployment, get_json, request, run
+from deployment import DEADLINE_S, deployment, get_json, request, run
 
 CHAT = {"model": "test-model", "messages": [{"role": "user", "content": "Tell me about rivers. " * 10}], "max_tokens": 40, "seed": 7}
 
 
 def curl(*arguments):
-    done = subprocess.run(["curl", "--silent", "--show-error", "--max-time", "30", *arguments], capture_output=True, text=True)
+    done = subprocess.run(["curl", "--silent", "--show-error", "--max-time", str(DEADLINE_S), *arguments], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -13,7 +13,7 @@ import urllib.error
 import urllib.request
 
 BINARY = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else "build/release/bin/kvist").resolve()
-DEADLINE_S = 30
+DEADLINE_S = 100  # for whatever has to happen at all: a slow machine is no failure, only one that stands still
 
 WORKER = """worker:
   name: {name}
@@ -41,7 +41,7 @@ class Process:
     def _await_ready(self):
         line = read_line(self.process.stdout, DEADLINE_S)
         if not line.startswith("ready "):
-            self.log.flush()
+            self.stop(signal.SIGKILL)
             raise AssertionError(f"{self.name} did not get ready: {line!r}\n{pathlib.Path(self.log.name).read_text()}")
         return {key: int(value) for key, value in (item.split("=") for item in line.split()[1:])}
 
@@ -90,7 +90,7 @@ def deployment(workers=2, mode="kv", kv_blocks=2000, slots=16, time_scale=100.0,
             stack.callback(started[-1].stop)
         front = None
         if gateway:
-            front = Process(folder, "gateway", "gateway", gateway_config(started, mode, tokenizer))
+            front = Process(folder, "gateway", "gateway", gateway_config(started, mode, tokenizer, patient=True))
             stack.callback(front.stop)
             eventually(lambda: all(w["healthy"] for w in get_json(front.url + "/admin/status")["workers"]), "workers healthy")
         yield front, started
@@ -100,9 +100,10 @@ def tokenizer_line(directory):
     return f"  tokenizer: {directory}\n" if directory else ""
 
 
-def gateway_config(workers, mode, tokenizer=None):
+def gateway_config(workers, mode, tokenizer=None, patient=False):
+    """`patient`: health checks, three of which make a worker unhealthy, wait longer than any machine stands still by itself."""
     lines = ["gateway:", "  model: test-model", f"  mode: {mode}", "  block_size: 32", *tokenizer_line(tokenizer).splitlines(),
-             "  workers:"]
+             *(["  connect_timeout: 60 s"] if patient else []), "  workers:"]
     for worker in workers:
         lines += [
             f"    - name: {worker.name}",

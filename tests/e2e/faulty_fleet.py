@@ -25,14 +25,15 @@ class Behind:
 class Fleet:
     """Started when made; stopped by `stack`."""
 
-    def __init__(self, folder, stack, mode="kv", time_scale=10.0):
+    def __init__(self, folder, stack, mode="kv", time_scale=10.0, patient=False):
         self.folder, self.stack, self.time_scale = folder, stack, time_scale
+        self.published = 0
         self.workers = [self._worker(f"worker-{i}") for i in range(2)]
         self.lines = [EventLine(w.ports["kv_events"], w.ports["kv_replay"]) for w in self.workers]
         for line in self.lines:
             stack.callback(line.close)
         behind = [Behind(*pair) for pair in zip(self.workers, self.lines)]
-        self.gateway = Process(folder, "gateway", "gateway", gateway_config(behind, mode))
+        self.gateway = Process(folder, "gateway", "gateway", gateway_config(behind, mode, patient=patient))
         stack.callback(self.gateway.stop)
         eventually(lambda: self.levels() == ["exact", "exact"], "all events connected")
 
@@ -46,7 +47,12 @@ class Fleet:
         ports = self.workers[i].ports
         self.workers[i].process.send_signal(signal.SIGKILL)
         self.workers[i].process.wait()
+        # Whoever got one of its ports in the meantime, for a connection of its own, gives it back soon.
+        eventually(lambda: self._replace(i, ports), f"worker-{i} started again on its ports")
+
+    def _replace(self, i, ports):
         self.workers[i] = self._worker(self.workers[i].name, ports)
+        return True
 
     @property
     def port(self):
@@ -62,6 +68,14 @@ class Fleet:
         named = [line for line in page.splitlines() if line.startswith("kvist_gateway_cache_trust{") and line.endswith(" 1")]
         assert len(named) == len(of_status)
         return of_status
+
+    def publish_once_more(self):
+        """Each worker stores a block of a text that is new to it: its line carries a frame."""
+        for worker in self.workers:
+            self.published += 1
+            text = f"{self.published}: {starter(100 + self.published, 50)}"
+            status, _, answer = request(worker.url + "/v1/completions", {"model": "test-model", "prompt": text, "max_tokens": 1})
+            assert status == 200, answer
 
     def index_is_the_truth(self):
         """Per worker as many blocks as its pool holds, by distinct names, and each starter predicted as it is then found."""

@@ -10,7 +10,7 @@ import threading
 import msgpack
 import zmq
 
-from deployment import deployment, eventually, get_json, request, run
+from deployment import DEADLINE_S, deployment, eventually, get_json, request, run
 
 BLOCK_SIZE = 32
 SEED = 20261121
@@ -77,7 +77,7 @@ class Subscriber:
         dealer.send_multipart([b"", start.to_bytes(8, "big")])
         frames = []
         while True:
-            assert dealer.poll(10_000), "the replay does not end"
+            assert dealer.poll(DEADLINE_S * 1000), "the replay does not end"
             *_, sequence, payload = dealer.recv_multipart()
             if sequence == b"\xff" * 8:
                 assert payload == b""
@@ -87,11 +87,29 @@ class Subscriber:
         return frames
 
     def live(self, wait_ms=0):
+        """What has come, or comes within `wait_ms` of what came before it."""
         frames = []
         while self.socket.poll(wait_ms):
             topic, sequence, payload = self.socket.recv_multipart()
             frames.append((int.from_bytes(sequence, "big"), payload))
         return frames
+
+    def join(self, worker, view):
+        """Follows the live stream from here on without a gap. When a subscription takes effect nobody tells the subscriber: so
+        blocks are stored until one is heard of, and what was before that comes by replay."""
+        frames, number = [], 0
+        while not frames:
+            number += 1
+            assert number < 1000, "nothing is ever published"
+            status, _, text = request(worker.url + "/v1/completions", {"model": "test-model", "max_tokens": 1,
+                                                                       "prompt": f"{number} " * BLOCK_SIZE})
+            assert status == 200, text
+            frames = self.live(100)
+        for frame in self.replay(0):
+            if frame[0] < frames[0][0]:
+                view.apply(*frame)
+        for frame in frames:
+            view.apply(*frame)
 
     def close(self):
         self.socket.close(0)
@@ -107,10 +125,11 @@ def drive(worker, random_source, requests, words=900):
     """Chats in parallel that share starters, so that blocks are stored, hit, copied and evicted."""
     starters = [" ".join(random_source.choice("the river runs down to sea and back again".split()) for _ in range(words)) for _ in range(6)]
 
+    answers = []
+
     def chat(content, seed):
-        status, _, text = request(worker.url + "/v1/chat/completions", {"model": "test-model", "max_tokens": 150, "seed": seed,
-                                                                        "messages": [{"role": "user", "content": content}]})
-        assert status == 200, text
+        answers.append(request(worker.url + "/v1/chat/completions", {"model": "test-model", "max_tokens": 150, "seed": seed,
+                                                                     "messages": [{"role": "user", "content": content}]}))
 
     threads = []
     for i in range(requests):
@@ -121,12 +140,18 @@ def drive(worker, random_source, requests, words=900):
             thread.start()
         for thread in threads[start:start + 12]:
             thread.join()
+    assert [status for status, _, _ in answers] == [200] * requests, answers
 
 
 def rebuild(worker, subscriber, view):
-    for frame in subscriber.live(300):
-        view.apply(*frame)
-    assert view.findable() == truth(worker)
+    expected = truth(worker)
+
+    def rebuilt():
+        for frame in subscriber.live(100):
+            view.apply(*frame)
+        return view.findable() == expected
+
+    eventually(rebuilt, "the events say what the pool holds")
 
 
 def the_pool_is_rebuilt_exactly_under_eviction():
@@ -134,9 +159,7 @@ def the_pool_is_rebuilt_exactly_under_eviction():
     source = random.Random(SEED)
     with deployment(workers=1, gateway=False, kv_blocks=700, time_scale=2000) as (_, workers):
         subscriber, view = Subscriber(workers[0]), PoolView()
-        eventually(lambda: request(workers[0].url + "/health")[0] == 200, "healthy")
-        for frame in subscriber.replay(0):
-            view.apply(*frame)
+        subscriber.join(workers[0], view)
         for _ in range(3):
             drive(workers[0], source, 36)
             rebuild(workers[0], subscriber, view)

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import OpenAI from 'openai';
 
-const client = new OpenAI({ baseURL: process.argv[2] + '/v1', apiKey: 'none', maxRetries: 0, timeout: 30_000 });
+const client = new OpenAI({ baseURL: process.argv[2] + '/v1', apiKey: 'none', maxRetries: 0, timeout: 100_000 });
 const messages = [
   { role: 'system', content: 'You are brief.' },
   { role: 'user', content: 'Where does the river begin? '.repeat(20) },

@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 import time
 
-from deployment import BINARY, read_line, request, run
+from deployment import BINARY, DEADLINE_S, read_line, request, run
 
 EXAMPLE = pathlib.Path(__file__).parents[2] / "examples/deployments/three-timed-workers.yaml"
 
@@ -20,9 +20,9 @@ def the_example_comes_up_answers_and_goes_down():
     with tempfile.TemporaryDirectory() as folder:
         up = subprocess.Popen([BINARY, "up", "-f", EXAMPLE], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=folder)
         try:
-            url, seen, end = None, "", time.monotonic() + 60
+            url, seen, end = None, "", time.monotonic() + DEADLINE_S
             while url is None and time.monotonic() < end:
-                line = read_line(up.stdout, 30)
+                line = read_line(up.stdout, DEADLINE_S)
                 seen += line + "\n"
                 match = re.search(r"gateway\s+(http://[\d.]+:\d+)", line)
                 url = match.group(1) if match else None
@@ -35,7 +35,7 @@ def the_example_comes_up_answers_and_goes_down():
             assert status == 200 and headers["x-kvist-worker"], text
         finally:
             up.send_signal(signal.SIGINT)
-            code = up.wait(30)
+            code = up.wait(DEADLINE_S)
         assert code == 0, code
         gone = [pid for pid in children if not pathlib.Path(f"/proc/{pid}").exists()]
         assert gone == children
@@ -45,7 +45,7 @@ def a_bad_file_is_refused_with_its_line():
     with tempfile.TemporaryDirectory() as folder:
         bad = pathlib.Path(folder) / "bad.yaml"
         bad.write_text("deployment:\n  workers:\n    count: 2\n    block_sice: 16\n")
-        done = subprocess.run([BINARY, "up", "-f", bad], capture_output=True, text=True, timeout=30)
+        done = subprocess.run([BINARY, "up", "-f", bad], capture_output=True, text=True, timeout=DEADLINE_S)
         assert done.returncode == 1, done
         assert "bad.yaml:4" in done.stderr and "block_sice" in done.stderr and "block_size" in done.stderr, done.stderr
 

@@ -3,7 +3,7 @@ import json
 import signal
 import urllib.request
 
-from deployment import deployment, eventually, get_json, request, run
+from deployment import DEADLINE_S, deployment, eventually, get_json, request, run
 
 CHAT = {"model": "test-model", "messages": [{"role": "user", "content": "hello there " * 50}], "max_tokens": 20}
 
@@ -24,7 +24,7 @@ def a_stream_that_breaks_ends_with_an_error():
         body = {**CHAT, "max_tokens": 4000, "ignore_eos": True, "stream": True}
         call = urllib.request.Request(gateway.url + "/v1/chat/completions", data=json.dumps(body).encode(),
                                       headers={"Content-Type": "application/json"})
-        with urllib.request.urlopen(call, timeout=30) as answer:
+        with urllib.request.urlopen(call, timeout=DEADLINE_S) as answer:
             seen = b""
             while seen.count(b'"content"') < 3:
                 seen += answer.readline()

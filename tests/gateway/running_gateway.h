@@ -33,9 +33,9 @@ inline spec::GatewaySpec gateway_spec(const std::vector<const FakeWorker*>& work
   return spec;
 }
 
-/// Polls until the condition holds; false when it does not within 20 s.
+/// Polls until the condition holds; false when it does not within 100 s.
 [[nodiscard]] inline bool await(const std::function<bool()>& condition) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(100);
   while (!condition()) {
     if (std::chrono::steady_clock::now() > deadline) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -77,7 +77,7 @@ class RunningGateway {
   net::HttpResponse call(const std::string& method, const std::string& path, std::string body = "",
                          net::Headers headers = {}) const {
     auto response =
-        net::fetch_blocking(method, url() + path, std::move(body), std::chrono::seconds(20), std::move(headers));
+        net::fetch_blocking(method, url() + path, std::move(body), std::chrono::seconds(100), std::move(headers));
     if (!response) throw std::runtime_error(response.error().message);
     return std::move(*response);
   }

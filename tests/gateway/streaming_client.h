@@ -44,16 +44,16 @@ class StreamingClient {
     loop_.post([this] { call_->resume(); });
   }
 
-  /// Waits until the body holds `text`; false after 20 s or when the answer is over without it.
+  /// Waits until the body holds `text`; false after 100 s or when the answer is over without it.
   [[nodiscard]] bool await_text(std::string_view text) {
     std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, std::chrono::seconds(20), [&] { return body_.contains(text) || ended_ || error_; });
+    changed_.wait_for(lock, std::chrono::seconds(100), [&] { return body_.contains(text) || ended_ || error_; });
     return body_.contains(text);
   }
   /// Waits for the end, proper or not.
   [[nodiscard]] bool await_over() {
     std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, std::chrono::seconds(20), [&] { return ended_ || error_.has_value(); });
+    return changed_.wait_for(lock, std::chrono::seconds(100), [&] { return ended_ || error_.has_value(); });
   }
   [[nodiscard]] int status() const {
     const std::lock_guard lock(mutex_);

@@ -111,9 +111,9 @@ class ServiceFixture : public ::testing::Test {
     return result.get();
   }
 
-  /// Waits until a condition, asked on the loop's thread, holds; fails the test after 20 s.
+  /// Waits until a condition, asked on the loop's thread, holds; fails the test after 100 s.
   void await(const std::function<bool()>& condition) {
-    for (int i = 0; i < 4000; ++i) {
+    for (int i = 0; i < 20'000; ++i) {
       if (on_loop(condition)) return;
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
@@ -139,7 +139,7 @@ class ServiceFixture : public ::testing::Test {
     std::promise<std::uint32_t> left;
     on_loop([&] { service_->stop(drain, [&] { left.set_value(service_->in_flight()); }); });
     auto done = left.get_future();
-    ASSERT_EQ(done.wait_for(std::chrono::seconds(20)), std::future_status::ready);
+    ASSERT_EQ(done.wait_for(std::chrono::seconds(100)), std::future_status::ready);
     EXPECT_EQ(done.get(), 0U);
   }
 
@@ -152,7 +152,7 @@ class ServiceFixture : public ::testing::Test {
 
   net::HttpResponse call(const std::string& method, const std::string& path, std::string body = {}) {
     const std::string url = "http://127.0.0.1:" + std::to_string(on_loop([this] { return service_->port(); })) + path;
-    return net::fetch_blocking(method, url, std::move(body), std::chrono::seconds(20)).value();
+    return net::fetch_blocking(method, url, std::move(body), std::chrono::seconds(100)).value();
   }
 
   net::EventLoop loop_;

@@ -287,7 +287,7 @@ TEST_F(ServiceTest, DrainingLetsTurnsEndButStartsNoneAfterThem) {
       server_->exchange(i).end_stream();
     }
   });
-  ASSERT_EQ(done.wait_for(seconds(20)), std::future_status::ready);
+  ASSERT_EQ(done.wait_for(seconds(100)), std::future_status::ready);
   EXPECT_EQ(on_loop([&] { return service_->in_flight(); }), 0U);
   EXPECT_EQ(requests_seen(), 3U);
   const std::vector<TurnSample> samples = take_samples();
@@ -302,7 +302,7 @@ TEST_F(ServiceTest, AStopThatDrainsCanBeTurnedIntoOneThatAbandons) {
   std::promise<void> drained;
   on_loop([&] { service_->stop(true, [&] { drained.set_value(); }); });
   stop(false);
-  EXPECT_EQ(drained.get_future().wait_for(seconds(20)), std::future_status::ready);
+  EXPECT_EQ(drained.get_future().wait_for(seconds(100)), std::future_status::ready);
   EXPECT_EQ(take_samples().size(), 2U);
 }
 

@@ -63,7 +63,7 @@ TEST_F(HttpClientTest, ACallMayBeDestroyedInsideEachOfItsHandlers) {
       h.on_body = [act](std::string_view, TimePoint) { act("body"); };
       h.on_end = [act](const CallTimes&) { act("end"); };
       h.on_error = [act](const Error&, bool) { act("error"); };
-      calls_.push_back(client_->start(peer_.url(), get(), seconds(20), std::move(h)));
+      calls_.push_back(client_->start(peer_.url(), get(), seconds(100), std::move(h)));
     });
     RawSocket socket = accept_request();
     const bool break_off = where == "error";
@@ -93,7 +93,7 @@ TEST_F(HttpClientTest, TellsWhenTheRequestIsSentBeforeAnythingIsAnswered) {
       order.emplace_back("end");
       times = of_call;
     };
-    calls_.push_back(client_->start(peer_.url(), get(), seconds(20), std::move(h)));
+    calls_.push_back(client_->start(peer_.url(), get(), seconds(100), std::move(h)));
   });
   RawSocket socket = accept_request();
   ASSERT_TRUE(socket.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"));
@@ -108,7 +108,7 @@ TEST_F(HttpClientTest, DestroyingTheCallWhenItIsSentClosesTheConnection) {
     CallHandlers h;
     h.on_sent = [&](TimePoint) { calls_.clear(); };
     h.on_error = [&](const Error&, bool) { later_call = true; };
-    calls_.push_back(client_->start(peer_.url(), get(), seconds(20), std::move(h)));
+    calls_.push_back(client_->start(peer_.url(), get(), seconds(100), std::move(h)));
   });
   RawSocket socket = accept_request();
   EXPECT_TRUE(socket.ended());
@@ -121,7 +121,7 @@ TEST_F(HttpClientTest, ReleasesWhatTheHandlersHoldWhenTheCallEnds) {
   thread_.run([&] {
     CallHandlers h;
     h.on_end = [&over, held](const CallTimes&) { over = true; };
-    calls_.push_back(client_->start(peer_.url(), get(), seconds(20), std::move(h)));
+    calls_.push_back(client_->start(peer_.url(), get(), seconds(100), std::move(h)));
   });
   RawSocket socket = accept_request();
   ASSERT_TRUE(socket.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"));
@@ -134,10 +134,10 @@ TEST_F(HttpClientTest, ANewCallFromOnEndUsesTheSameConnection) {
   thread_.run([&] {
     CallHandlers h;
     h.on_end = [&](const CallTimes&) {
-      calls_.push_back(client_->start(peer_.url(), get("/second"), seconds(20), second.handlers()));
+      calls_.push_back(client_->start(peer_.url(), get("/second"), seconds(100), second.handlers()));
     };
     calls_.reserve(4);
-    calls_.push_back(client_->start(peer_.url(), get("/first"), seconds(20), std::move(h)));
+    calls_.push_back(client_->start(peer_.url(), get("/first"), seconds(100), std::move(h)));
   });
   RawSocket socket = accept_request();
   ASSERT_TRUE(socket.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"));
@@ -171,13 +171,13 @@ TEST_F(HttpClientTest, ReportsThatNobodyListens) {
     free_port = gone.port();
   }
   Seen seen;
-  start(seen, get(), seconds(20), "http://127.0.0.1:" + std::to_string(free_port));
+  start(seen, get(), seconds(100), "http://127.0.0.1:" + std::to_string(free_port));
   ASSERT_TRUE(wait_over(seen));
   EXPECT_EQ(seen.error.code, ErrorCode::kUnavailable);
   EXPECT_FALSE(seen.answered);
   EXPECT_THAT(seen.error.message, HasSubstr(std::to_string(free_port)));
   Seen unknown;
-  start(unknown, get(), seconds(20), "http://no.such.host.invalid:80");
+  start(unknown, get(), seconds(100), "http://no.such.host.invalid:80");
   ASSERT_TRUE(wait_over(unknown));
   EXPECT_EQ(unknown.error.code, ErrorCode::kUnavailable);
 }
@@ -185,13 +185,13 @@ TEST_F(HttpClientTest, ReportsThatNobodyListens) {
 TEST_F(HttpClientTest, RefusesUrlsAndRequestsItCannotSend) {
   for (const char* url : {"https://127.0.0.1:1", "ftp://127.0.0.1", "http://user:pw@127.0.0.1:1"}) {
     Seen seen;
-    start(seen, get(), seconds(20), url);
+    start(seen, get(), seconds(100), url);
     ASSERT_TRUE(wait_over(seen));
     EXPECT_EQ(seen.error.code, ErrorCode::kUnsupported) << url;
   }
   for (const char* url : {"", "127.0.0.1:80", "http://", "http://a b", "http://h:99999", "http://h/path"}) {
     Seen seen;
-    thread_.run([&] { calls_.push_back(client_->start(url, get(), seconds(20), seen.handlers())); });
+    thread_.run([&] { calls_.push_back(client_->start(url, get(), seconds(100), seen.handlers())); });
     ASSERT_TRUE(wait_over(seen));
     EXPECT_EQ(seen.error.code, ErrorCode::kInvalidArgument) << url;
   }
@@ -242,7 +242,7 @@ TEST_F(HttpClientTest, PausingInsideAHandlerHoldsTheRestOfTheSameRead) {
       calls_.back()->pause();
     };
     h.on_end = [&](const CallTimes&) { ++ends; };
-    calls_.push_back(client_->start(peer_.url(), get(), seconds(20), std::move(h)));
+    calls_.push_back(client_->start(peer_.url(), get(), seconds(100), std::move(h)));
   });
   RawSocket socket = accept_request();
   ASSERT_TRUE(
@@ -281,7 +281,7 @@ TEST_F(HttpClientTest, FetchGivesTheAnswerAsOneValueOnce) {
   int done = 0;
   std::optional<Result<HttpResponse>> result;
   thread_.run([&] {
-    calls_.push_back(client_->fetch(peer_.url(), get(), seconds(20), [&](Result<HttpResponse> r) {
+    calls_.push_back(client_->fetch(peer_.url(), get(), seconds(100), [&](Result<HttpResponse> r) {
       ++done;
       result = std::move(r);
       calls_.clear();
@@ -302,7 +302,7 @@ TEST_F(HttpClientTest, FetchBoundsTheBody) {
   int done = 0;
   std::optional<Result<HttpResponse>> result;
   thread_.run([&] {
-    calls_.push_back(client_->fetch(peer_.url(), get(), seconds(20), [&](Result<HttpResponse> r) {
+    calls_.push_back(client_->fetch(peer_.url(), get(), seconds(100), [&](Result<HttpResponse> r) {
       ++done;
       result = std::move(r);
     }));
@@ -335,11 +335,11 @@ TEST(FetchBlocking, GivesAnswerOrError) {
   });
   Headers headers;
   headers.add("X", "y");
-  const auto answer = fetch_blocking("PUT", peer.url() + "/a/b?c=d", "hi", seconds(20), headers);
+  const auto answer = fetch_blocking("PUT", peer.url() + "/a/b?c=d", "hi", seconds(100), headers);
   server.join();
   ASSERT_TRUE(answer) << answer.error().message;
   EXPECT_EQ(answer->body, "ok");
-  const auto refused = fetch_blocking("GET", "https://127.0.0.1/", "", seconds(20));
+  const auto refused = fetch_blocking("GET", "https://127.0.0.1/", "", seconds(100));
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ErrorCode::kUnsupported);
   const auto late = fetch_blocking("GET", peer.url(), "", milliseconds(50));

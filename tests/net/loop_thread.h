@@ -30,9 +30,9 @@ class LoopThread {
     return result.get();
   }
 
-  /// Waits until `condition`, asked on the loop's thread, holds; false after 20 s.
+  /// Waits until `condition`, asked on the loop's thread, holds; false after 100 s.
   [[nodiscard]] bool wait(const std::function<bool()>& condition) {
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(100);
     while (!run(condition)) {
       if (std::chrono::steady_clock::now() > end) return false;
       std::this_thread::sleep_for(std::chrono::milliseconds(1));

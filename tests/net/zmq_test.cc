@@ -46,7 +46,7 @@ class Inbox {
   template <class Condition>
   [[nodiscard]] bool wait(Condition condition) {
     std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, std::chrono::seconds(20), [&] { return condition(state_); });
+    return changed_.wait_for(lock, std::chrono::seconds(100), [&] { return condition(state_); });
   }
   State state() {
     const std::lock_guard lock(mutex_);

@@ -45,7 +45,7 @@ class BlockView {
     lock.unlock();
     subscriber_->request_replay(0);
     lock.lock();
-    EXPECT_TRUE(changed_.wait_for(lock, std::chrono::seconds(20), [this] { return ended_; }));
+    EXPECT_TRUE(changed_.wait_for(lock, std::chrono::seconds(100), [this] { return ended_; }));
     return copies_;
   }
   [[nodiscard]] std::uint64_t batches() const { return expected_; }

@@ -69,7 +69,7 @@ class RunningWorker {
                          net::Headers headers = {}) {
     const std::string url = fmt::format("http://127.0.0.1:{}{}", port(), path);
     Result<net::HttpResponse> response =
-        net::fetch_blocking(method, url, std::move(body), std::chrono::seconds(20), std::move(headers));
+        net::fetch_blocking(method, url, std::move(body), std::chrono::seconds(100), std::move(headers));
     if (!response) throw std::runtime_error(response.error().message);
     return std::move(*response);
   }
@@ -83,13 +83,13 @@ class RunningWorker {
     return samples->sum(name).value_or(-1);
   }
 
-  /// Waits until a metric has a value; false when it does not within 20 s.
+  /// Waits until a metric has a value; false when it does not within 100 s.
   [[nodiscard]] bool await_metric(std::string_view name, double value) {
     return await([&] { return metric(name) == value; });
   }
 
   [[nodiscard]] static bool await(const std::function<bool()>& condition) {
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(100);
     while (!condition()) {
       if (std::chrono::steady_clock::now() > deadline) return false;
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
