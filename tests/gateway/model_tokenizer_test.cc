@@ -1,4 +1,5 @@
 // The gateway with a model's own tokenizer and chat template.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <future>
@@ -39,7 +40,7 @@ class ModelTokenizerTest : public ::testing::Test {
       if (!asked) return exchange->respond({.status = 400, .headers = {}, .body = asked.error().message});
       const auto* text = std::get_if<std::string>(&asked->input);
       const auto tokens = text != nullptr ? Result<std::vector<TokenId>>(reader->tokens_of(std::string_view(*text)))
-                                          : reader->tokens_of(std::get<std::vector<text::ChatMessage>>(asked->input));
+                                          : reader->tokens_of(std::get<openai::ChatPrompt>(asked->input).messages);
       exchange->respond({.status = 200, .headers = {}, .body = openai::tokenize_answer(*tokens, 1000)});
     };
   }
@@ -80,6 +81,26 @@ TEST_F(ModelTokenizerTest, ToolsAreAPartOfThePrompt) {
   text->tokenizer->encode(expected, tokens);
   EXPECT_EQ(*read->profile.blocks,
             kv::hash_blocks(kv::root_hash({.model = "m", .lora = "", .cache_salt = ""}), tokens, 4));
+}
+
+TEST_F(ModelTokenizerTest, AMessageThatGoesOnEndsThePrompt) {
+  const auto text = model();
+  const PromptReader reader("m", 4, text);
+  const std::string_view chat =
+      R"("messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"the other"}])";
+  const auto length_of = [&](std::string_view fields) {
+    const auto read = reader.read(Api::kChat, fmt::format(R"({{"model":"m",{},{}}})", fields, chat));
+    EXPECT_TRUE(read.has_value()) << read.error().message;
+    return read ? read->profile.prompt_tokens : 0;
+  };
+  const std::string_view prompt = "<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\nthe other";
+  std::vector<TokenId> tokens;
+  text->tokenizer->encode_prompt({.text = std::string(prompt), .from_messages = {}}, tokens);
+  EXPECT_EQ(length_of(R"("continue_final_message":true,"add_generation_prompt":false)"), tokens.size());
+  EXPECT_EQ(length_of(R"("add_generation_prompt":false)"), tokens.size() + 2) << "<|im_end|> and a line's end";
+  EXPECT_FALSE(reader.read(
+      Api::kChat,
+      fmt::format(R"({{"model":"m",{},{}}})", R"("continue_final_message":true,"add_generation_prompt":true)", chat)));
 }
 
 TEST_F(ModelTokenizerTest, RequestsPassAndARefusedChatIsABadRequest) {

@@ -55,6 +55,30 @@ TEST(WholeAnswer, HasTheShapeOfTheApi) {
             R"("prompt_tokens_details":{"cached_tokens":0}}})");
 }
 
+TEST(ChatChunks, CarryCallsOfTools) {
+  const ChunkWriter writer(kChat);
+  const std::string head = role_chunk(kChat, 1).substr(0, role_chunk(kChat, 1).find("\"delta\""));
+  std::string out;
+  writer.append_call(out, 1, 2, {.id = "call_1", .name = "f\"", .arguments = "{}"});
+  EXPECT_EQ(out, head + R"("delta":{"tool_calls":[{"index":2,"id":"call_1","type":"function",)"
+                        R"("function":{"name":"f\"","arguments":""}}]},"logprobs":null,"finish_reason":null}]})");
+  out.clear();
+  writer.append_arguments(out, 1, 2, R"({"a)");
+  EXPECT_EQ(out, head + R"("delta":{"tool_calls":[{"index":2,"function":{"arguments":"{\"a"}}]},)"
+                        R"("logprobs":null,"finish_reason":null}]})");
+}
+
+TEST(WholeAnswer, HasCallsBesideItsText) {
+  const std::vector<text::ToolCall> calls = {{.id = "c", .name = "f", .arguments = R"({"a":1})"}};
+  const std::string alone = whole_answer(kChat, {{.text = "", .finish_reason = "tool_calls", .tool_calls = calls}}, {});
+  EXPECT_TRUE(alone.contains(
+      R"("message":{"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function",)"
+      R"("function":{"name":"f","arguments":"{\"a\":1}"}}]},"logprobs":null,"finish_reason":"tool_calls"})"))
+      << alone;
+  EXPECT_TRUE(whole_answer(kChat, {{.text = "x", .finish_reason = "stop", .tool_calls = calls}}, {})
+                  .contains(R"("content":"x","tool_calls":[{)"));
+}
+
 TEST(ModelList, NamesModelsAndTheirContext) {
   EXPECT_EQ(model_list({"m"}, 7, 16'384),
             R"({"object":"list","data":[{"id":"m","object":"model","created":7,"owned_by":"kvist","root":"m",)"

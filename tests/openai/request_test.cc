@@ -133,8 +133,8 @@ TEST(ChatRequest, NamesWhatIsWrongWithMessages) {
   EXPECT_EQ(error(R"([{"role":"user","content":[{"type":"text","text":"a"},{"type":"image_url","image_url":{}}]}])"),
             "unsupported: messages[0].content[1].type: parts of type \"image_url\" are not supported by this server, "
             "only \"text\"");
-  EXPECT_EQ(error(R"([{"role":"assistant","content":null,"tool_calls":[{"id":"c"}]}])"),
-            "unsupported: messages[0].tool_calls: not supported by this server; leave it out");
+  EXPECT_EQ(error(R"([{"role":"assistant","content":null,"function_call":{"name":"c"}}])"),
+            "unsupported: messages[0].function_call: not supported by this server; give tool_calls in its place");
   EXPECT_EQ(error(R"([{"role":"user","content":"a","content":"b"}])"),
             "invalid_argument: messages[0].content: given more than once");
 }
@@ -199,16 +199,12 @@ TEST(ChatRequest, RefusesByNameWhatWouldChangeTheOutput) {
   refuses("bad_words", R"(["x"])");
   refuses("truncate_prompt_tokens", "5");
   refuses("echo", "true");
-  refuses("tools", R"([{"type":"function"}])");
-  refuses("tool_choice", R"("required")");
   refuses("functions", "[{}]");
   refuses("modalities", R"(["text","audio"])");
   refuses("audio", "{}");
-  refuses("add_generation_prompt", "false");
-  refuses("continue_final_message", "true");
   refuses("chat_template", R"("{{x}}")");
-  EXPECT_EQ(chat_error(chat_with(R"("tools":[{}])")),
-            "unsupported: tools: not supported by this server with this value; leave it out or empty");
+  EXPECT_EQ(chat_error(chat_with(R"("functions":[{}])")),
+            "unsupported: functions: not supported by this server with this value; leave it out or empty");
   EXPECT_TRUE(chat_error(chat_with(R"("stream_options":{"continuous_usage_stats":true})"))
                   .starts_with("unsupported: stream_options.continuous_usage_stats: "));
 }
@@ -322,7 +318,7 @@ TEST(TokenizeRequest, TakesPromptOrMessages) {
   const Result<TokenizeRequest> chat =
       parse_tokenize_request(R"({"model":"m","messages":[{"role":"user","content":"x"}]})");
   ASSERT_TRUE(chat);
-  EXPECT_EQ(std::get<1>(chat->input).at(0).content, "x");
+  EXPECT_EQ(std::get<ChatPrompt>(chat->input).messages.at(0).content, "x");
   EXPECT_FALSE(parse_tokenize_request("{}"));
   EXPECT_FALSE(parse_tokenize_request(R"({"prompt":"a","messages":[]})"));
   EXPECT_FALSE(parse_tokenize_request(R"({"prompt":["a"]})"));

@@ -129,6 +129,18 @@ TEST(WorkerSpecTest, ACpuEngineLeavesToTheModelWhatTheFileLeavesOut) {
   EXPECT_EQ(read_worker(parsed(to_yaml(*given))).value(), *given) << to_yaml(*given);
 }
 
+TEST(WorkerSpecTest, TheFormatOfToolCallsIsNamed) {
+  const auto worker = read_worker(parsed("tokenizer: /t\ntool_parser: llama3_json\n"));
+  ASSERT_TRUE(worker.has_value()) << worker.error().message;
+  EXPECT_EQ(worker->tool_parser, ToolCallFormat::kLlama3Json);
+  EXPECT_EQ(read_worker(parsed(to_yaml(*worker))).value(), *worker) << to_yaml(*worker);
+  EXPECT_EQ(read_worker(parsed("tool_parser: hermes\ncpu: {model: /m}\n")).value().tool_parser,
+            ToolCallFormat::kHermes);
+  EXPECT_THAT(message(read_worker(parsed("tool_parser: hermes\n"))), HasSubstr("give tokenizer, or cpu"));
+  EXPECT_THAT(message(read_worker(parsed("tokenizer: /t\ntool_parser: qwen\n"))),
+              HasSubstr("expected hermes or llama3_json or mistral"));
+}
+
 TEST(WorkerSpecTest, ErrorsInACpuEngine) {
   EXPECT_THAT(message(read_worker(parsed("cpu: {threads: 2}\n"))), HasSubstr("cpu: model is missing"));
   EXPECT_THAT(message(read_worker(parsed("cpu: {model: m}\ntime_scale: 2\n"))),

@@ -69,6 +69,29 @@ TEST(JinjaChatTemplateTest, GivesToolsAndCallsAsTheyAre) {
             "2026");
 }
 
+TEST(JinjaChatTemplateTest, EndsWithinTheLastMessageThatGoesOn) {
+  const auto open = [](std::string_view source, const std::string& last) {
+    const std::vector<ChatMessage> messages = {{"user", "Tell me"}, {"assistant", last}};
+    return render(source, {.messages = messages, .add_generation_prompt = false, .continue_final_message = true});
+  };
+  const std::string before = "<|im_start|>[user]\n[Tell me]<|im_end|>\n<|im_start|>[assistant]\n";
+  EXPECT_EQ(open(kChatMl, "It is"), before + "[It is]");
+  constexpr std::string_view kAsItIs = "{% for m in messages %}({{ m.content }}){% endfor %}";
+  EXPECT_EQ(open(kAsItIs, "It is "), "([Tell me])([It is ]");
+  EXPECT_EQ(open(kAsItIs, "Tell me"), "([Tell me])([Tell me]") << "the last place counts";
+  EXPECT_EQ(open(kAsItIs, " It is "), "([Tell me])([ It is]") << "as Hugging Face's library has it";
+  EXPECT_EQ(open(kAsItIs, " "), "error: continue_final_message: the last message has no text that could go on");
+  EXPECT_EQ(open("{{ messages[0].content }}", "It is"),
+            "error: continue_final_message: the template does not write the last message as it is");
+}
+
+TEST(JinjaChatTemplateTest, KnowsWhatItNames) {
+  const auto chat_template = JinjaChatTemplate::compile("{{ messages }}", {}, "{{ tools }}");
+  ASSERT_TRUE(chat_template.has_value());
+  EXPECT_TRUE(chat_template->names("tools"));
+  EXPECT_FALSE(chat_template->names("tool_calls"));
+}
+
 TEST(JinjaChatTemplateTest, RefusesWithAReason) {
   const std::vector<ChatMessage> broken = {{"user", "fine"}, {"user", "\xff"}};
   const std::vector<ChatMessage> one = {{"user", "x"}};

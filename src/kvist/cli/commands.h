@@ -24,6 +24,7 @@ struct WorkerArguments {
   std::string weights;             ///< "bf16", "f32"; empty: as stored
   std::string memory;              ///< with a unit; empty: the default
   std::uint32_t draft_tokens = 0;  ///< by prompt look-up; 0: none
+  std::string tool_parser;         ///< "hermes", "llama3_json", "mistral"; empty: calls of tools stay text
 };
 /// `kvist worker -f FILE`, `kvist worker --engine cpu --model DIR`: a worker, until SIGINT or SIGTERM.
 [[nodiscard]] Result<void> serve_worker(const WorkerArguments& arguments);

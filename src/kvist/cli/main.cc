@@ -88,6 +88,7 @@ class CommandLine {
     option("--weights", worker_.weights, "bf16 or f32 in memory; without it, as the checkpoint has them");
     option("--memory", worker_.memory, "for weights, activations and KV blocks, with a unit (4 GiB)");
     option("--draft-tokens", worker_.draft_tokens, "speculation by prompt look-up: at most so many drafts a step");
+    option("--tool-parser", worker_.tool_parser, "how the model writes calls of tools: hermes, llama3_json or mistral");
     command->callback([this] { action_ = [this] { return serve_worker(worker_); }; });
   }
 

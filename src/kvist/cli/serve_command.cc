@@ -50,6 +50,7 @@ Result<spec::WorkerSpec> worker_of(const WorkerArguments& arguments) {
   text += fmt::format("cpu:\n  model: {}\n  threads: {}\n", quoted(arguments.model), arguments.threads);
   if (!arguments.weights.empty()) text += fmt::format("  weights: {}\n", quoted(arguments.weights));
   if (!arguments.memory.empty()) text += fmt::format("  memory: {}\n", quoted(arguments.memory));
+  if (!arguments.tool_parser.empty()) text += fmt::format("tool_parser: {}\n", quoted(arguments.tool_parser));
   if (arguments.draft_tokens > 0) {
     text += fmt::format("speculation: {{drafter: prompt_lookup, draft_length: adaptive, draft_tokens: {}}}\n",
                         arguments.draft_tokens);

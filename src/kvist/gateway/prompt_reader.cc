@@ -40,12 +40,9 @@ PromptBlocks PromptReader::blocks_of(const std::vector<TokenId>& prompt, kv::Blo
 }
 
 Result<PromptBlocks> PromptReader::blocks_of_chat(const openai::ChatRequest& request, kv::BlockHash root) const {
-  if (!text_) return blocks_of(simple_template_.render(request.messages, bytes_), root);
-  KVIST_TRY(const text::RenderedPrompt prompt,
-            text_->chat_template->render({.messages = request.messages,
-                                          .tools = request.tools,
-                                          .template_arguments = request.template_arguments,
-                                          .now = net::local_time()}));
+  const text::ChatInput input = openai::chat_input(request, net::local_time());
+  if (!text_) return blocks_of(simple_template_.render(input, bytes_), root);
+  KVIST_TRY(const text::RenderedPrompt prompt, text_->chat_template->render(input));
   return cache_.blocks_of(prompt, *text_->tokenizer, root, block_size_);
 }
 

@@ -18,6 +18,28 @@ void append_usage_json(std::string& out, const Usage& usage) {
   fmt::format_to(std::back_inserter(out), R"("prompt_tokens_details":{{"cached_tokens":{}}}}})", usage.cached_tokens);
 }
 
+namespace {
+
+void write_message(JsonWriter& json, const WholeChoice& choice) {
+  json.key("message").begin_object().field("role", "assistant").key("content");
+  if (choice.text.empty() && !choice.tool_calls.empty()) {
+    json.null();
+  } else {
+    json.value(choice.text);
+  }
+  if (!choice.tool_calls.empty()) {
+    json.key("tool_calls").begin_array();
+    for (const text::ToolCall& call : choice.tool_calls) {
+      json.begin_object().field("id", call.id).field("type", "function").key("function").begin_object();
+      json.field("name", call.name).field("arguments", call.arguments).end_object().end_object();
+    }
+    json.end_array();
+  }
+  json.end_object();
+}
+
+}  // namespace
+
 std::string whole_answer(const AnswerHead& head, const std::vector<WholeChoice>& choices, const Usage& usage) {
   JsonWriter json;
   json.begin_object().field("id", head.id);
@@ -26,7 +48,7 @@ std::string whole_answer(const AnswerHead& head, const std::vector<WholeChoice>&
   for (std::size_t i = 0; i < choices.size(); ++i) {
     json.begin_object().field("index", i);
     if (head.chat) {
-      json.key("message").begin_object().field("role", "assistant").field("content", choices[i].text).end_object();
+      write_message(json, choices[i]);
     } else {
       json.field("text", choices[i].text);
     }

@@ -49,6 +49,26 @@ void ChunkWriter::append_text(std::string& out, std::uint32_t index, std::string
   out += R"(,"finish_reason":null}]})";
 }
 
+void ChunkWriter::append_call(std::string& out, std::uint32_t index, std::size_t call,
+                              const text::ToolCall& begun) const {
+  KVIST_CHECK(chat_, "only chat answers call tools");
+  open_choice(out, index);
+  fmt::format_to(std::back_inserter(out), R"("delta":{{"tool_calls":[{{"index":{},"id":)", call);
+  append_json_string(out, begun.id);
+  out += R"(,"type":"function","function":{"name":)";
+  append_json_string(out, begun.name);
+  out += R"(,"arguments":""}}]},"logprobs":null,"finish_reason":null}]})";
+}
+
+void ChunkWriter::append_arguments(std::string& out, std::uint32_t index, std::size_t call,
+                                   std::string_view part) const {
+  KVIST_CHECK(chat_, "only chat answers call tools");
+  open_choice(out, index);
+  fmt::format_to(std::back_inserter(out), R"("delta":{{"tool_calls":[{{"index":{},"function":{{"arguments":)", call);
+  append_json_string(out, part);
+  out += R"(}}]},"logprobs":null,"finish_reason":null}]})";
+}
+
 void ChunkWriter::append_finish(std::string& out, std::uint32_t index, std::string_view finish_reason) const {
   open_choice(out, index);
   out += chat_ ? R"("delta":{},"logprobs":null,"finish_reason":)" : R"("text":"","logprobs":null,"finish_reason":)";

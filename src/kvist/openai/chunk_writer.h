@@ -23,6 +23,11 @@ class ChunkWriter {
   /// The same with the log probabilities of its tokens. `text_offset`: characters of the choice's text before it.
   void append_text(std::string& out, std::uint32_t index, std::string_view text,
                    std::span<const TokenLogprobs> logprobs, std::size_t text_offset) const;
+  /// The beginning of a call: its id and name, with empty arguments. `call`: its place among the choice's calls.
+  /// Requires a chat answer, as the next.
+  void append_call(std::string& out, std::uint32_t index, std::size_t call, const text::ToolCall& begun) const;
+  /// A part of a call's arguments.
+  void append_arguments(std::string& out, std::uint32_t index, std::size_t call, std::string_view part) const;
   void append_finish(std::string& out, std::uint32_t index, std::string_view finish_reason) const;
   void append_usage(std::string& out, const Usage& usage) const;
 

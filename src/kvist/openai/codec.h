@@ -17,8 +17,7 @@ enum class ReadFor {
   /// name.
   kAnswer,
   /// To choose who answers it. Only what a choice needs must be right; tools, images, sampling and fields to come are
-  /// the
-  /// worker's business. Parts of a message that are not text are passed over.
+  /// the worker's business. Parts of a message that are not text are passed over.
   kRouting,
 };
 
@@ -45,7 +44,8 @@ struct AnswerHead {
 struct WholeChoice {
   std::string text;
   std::string finish_reason;
-  std::vector<TokenLogprobs> logprobs = {};  ///< of its tokens; empty where nobody asked
+  std::vector<text::ToolCall> tool_calls = {};  ///< of a chat; without text beside them, content is null
+  std::vector<TokenLogprobs> logprobs = {};     ///< of its tokens; empty where nobody asked
 };
 [[nodiscard]] std::string whole_answer(const AnswerHead& head, const std::vector<WholeChoice>& choices,
                                        const Usage& usage);

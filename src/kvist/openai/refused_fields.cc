@@ -13,13 +13,12 @@ namespace {
 enum class Neutral : std::uint8_t {
   kNothing,
   kFalse,
-  kTrue,
   kZero,
   kOne,
   kEmpty,         // "", [] or {}
   kTextFormat,    // {"type":"text"}
   kTextModality,  // ["text"]
-  kNoToolChoice,  // "none" or "auto": without tools they mean the same
+  kNoCall,        // "none" or "auto": without functions they mean the same
 };
 
 struct RefusedField {
@@ -47,17 +46,12 @@ constexpr std::array kRefusedInBoth = std::to_array<RefusedField>({
 });
 
 constexpr std::array kRefusedInChat = std::to_array<RefusedField>({
-    {"tools", Neutral::kEmpty},
-    {"tool_choice", Neutral::kNoToolChoice},
     {"functions", Neutral::kEmpty},
-    {"function_call", Neutral::kNoToolChoice},
+    {"function_call", Neutral::kNoCall},
     {"modalities", Neutral::kTextModality},
     {"audio", Neutral::kNothing},
     {"web_search_options", Neutral::kNothing},
-    {"add_generation_prompt", Neutral::kTrue},
-    {"continue_final_message", Neutral::kFalse},
     {"chat_template", Neutral::kNothing},
-    {"chat_template_kwargs", Neutral::kEmpty},
     {"documents", Neutral::kEmpty},
 });
 
@@ -66,9 +60,9 @@ constexpr std::array kRefusedInCompletion = std::to_array<RefusedField>({
     {"prompt_embeds", Neutral::kEmpty},
 });
 
-bool is_bool(JsonElement element, bool wanted) {
-  bool flag = false;
-  return element.get(flag) == simdjson::SUCCESS && flag == wanted;
+bool is_false(JsonElement element) {
+  bool flag = true;
+  return element.get(flag) == simdjson::SUCCESS && !flag;
 }
 
 bool is_integer(JsonElement element, std::int64_t wanted) {
@@ -107,9 +101,7 @@ bool is_neutral(JsonElement element, Neutral neutral) {
     case Neutral::kNothing:
       return false;
     case Neutral::kFalse:
-      return is_bool(element, false);
-    case Neutral::kTrue:
-      return is_bool(element, true);
+      return is_false(element);
     case Neutral::kZero:
       return is_integer(element, 0);
     case Neutral::kOne:
@@ -120,7 +112,7 @@ bool is_neutral(JsonElement element, Neutral neutral) {
       return is_text_format(element);
     case Neutral::kTextModality:
       return is_text_modality(element);
-    case Neutral::kNoToolChoice:
+    case Neutral::kNoCall:
       return is_text(element, "none") || is_text(element, "auto");
   }
   return false;
@@ -132,8 +124,6 @@ std::string_view neutral_text(Neutral neutral) {
       return "leave it out";
     case Neutral::kFalse:
       return "leave it out or give false";
-    case Neutral::kTrue:
-      return "leave it out or give true";
     case Neutral::kZero:
       return "leave it out or give 0";
     case Neutral::kOne:
@@ -144,7 +134,7 @@ std::string_view neutral_text(Neutral neutral) {
       return R"(leave it out or give {"type":"text"})";
     case Neutral::kTextModality:
       return R"(leave it out or give ["text"])";
-    case Neutral::kNoToolChoice:
+    case Neutral::kNoCall:
       return R"(leave it out or give "none")";
   }
   return "leave it out";

@@ -147,14 +147,10 @@ Result<void> check_engine_message(const JsonObject& message, std::string_view ro
     return fail(ErrorCode::kInvalidArgument, fmt::format("{}: expected one of {}, got \"{}\"", message.path_of("role"),
                                                          fmt::join(kRoles, ", "), role));
   }
-  for (const std::string_view field : {"tool_calls", "function_call"}) {
-    KVIST_TRY(const std::optional<JsonElement> call, message.find(field));
-    simdjson::dom::array calls;
-    if (!call || (call->get(calls) == simdjson::SUCCESS && calls.size() == 0)) continue;
-    return fail(ErrorCode::kUnsupported,
-                fmt::format("{}: not supported by this server; leave it out", message.path_of(field)));
-  }
-  return {};
+  KVIST_TRY(const std::optional<JsonElement> call, message.find("function_call"));
+  if (!call) return {};
+  return fail(ErrorCode::kUnsupported, fmt::format("{}: not supported by this server; give tool_calls in its place",
+                                                   message.path_of("function_call")));
 }
 
 Result<text::ChatMessage> read_message(JsonElement element, std::size_t index, ReadFor purpose) {
@@ -164,7 +160,7 @@ Result<text::ChatMessage> read_message(JsonElement element, std::size_t index, R
   if (purpose == ReadFor::kAnswer) KVIST_TRY_VOID(check_engine_message(message, *role));
   KVIST_TRY(std::string content, read_content(message, *role, purpose));
   text::ChatMessage read{.role = std::string(*role), .content = std::move(content)};
-  if (purpose == ReadFor::kRouting) read_tool_fields(message, read);
+  KVIST_TRY_VOID(read_tool_fields(message, purpose, read));
   return read;
 }
 
@@ -238,12 +234,10 @@ Result<ChatRequest> parse_chat_request(std::string_view body, ReadFor purpose) {
   KVIST_TRY(const std::optional<JsonElement> messages, request.find("messages"));
   if (!messages) return missing("messages");
   KVIST_TRY(chat.messages, read_messages(*messages, purpose));
-  if (purpose == ReadFor::kAnswer) {
-    KVIST_TRY_VOID(refuse_unsupported(request, RequestKind::kChat));
-  } else {
-    chat.tools = json_of(request, "tools");
-    chat.template_arguments = json_of(request, "chat_template_kwargs");
-  }
+  KVIST_TRY_VOID(read_prompt_fields(request, purpose, chat));
+  if (purpose == ReadFor::kRouting) return chat;
+  KVIST_TRY_VOID(read_tool_choice(request, chat));
+  KVIST_TRY_VOID(refuse_unsupported(request, RequestKind::kChat));
   return chat;
 }
 
@@ -269,7 +263,9 @@ Result<TokenizeRequest> parse_tokenize_request(std::string_view body) {
     return fail(ErrorCode::kInvalidArgument, "body: expected either \"prompt\" or \"messages\"");
   TokenizeRequest tokenize{.model = std::string(model.value_or("")), .input = std::string(prompt.value_or(""))};
   if (messages) {
-    KVIST_TRY(tokenize.input, read_messages(*messages, ReadFor::kAnswer));
+    ChatPrompt& chat = tokenize.input.emplace<ChatPrompt>();
+    KVIST_TRY(chat.messages, read_messages(*messages, ReadFor::kAnswer));
+    KVIST_TRY_VOID(read_prompt_fields(request, ReadFor::kAnswer, chat));
   }
   return tokenize;
 }

@@ -10,13 +10,13 @@
 
 #include "kvist/base/error.h"
 #include "kvist/base/id.h"
-#include "kvist/text/chat.h"
+#include "kvist/openai/types.h"
 
 namespace kvist::openai {
 
 struct TokenizeRequest {
   std::string model;  ///< empty: whatever is served
-  std::variant<std::string, std::vector<text::ChatMessage>> input;
+  std::variant<std::string, ChatPrompt> input;
 };
 
 struct DetokenizeRequest {

@@ -1,6 +1,9 @@
 #include "kvist/openai/tool_fields.h"
 
+#include <fmt/format.h>
+
 #include <optional>
+#include <utility>
 
 namespace kvist::openai {
 namespace {
@@ -13,7 +16,14 @@ std::string text_of(const JsonObject& object, std::string_view field) {
   return std::string(text);
 }
 
-std::optional<text::ToolCall> read_call(JsonElement element) {
+// The field as JSON text; empty where it is absent or null, or given twice.
+std::string json_of(const JsonObject& request, std::string_view field) {
+  const Result<std::optional<JsonElement>> element = request.find(field);
+  if (!element || !*element) return {};
+  return simdjson::minify(**element);
+}
+
+std::optional<text::ToolCall> find_call(JsonElement element) {
   const Result<JsonObject> call = JsonObject::from(element, "tool_calls");
   if (!call) return std::nullopt;
   const Result<std::optional<JsonElement>> function_element = call->find("function");
@@ -24,22 +34,145 @@ std::optional<text::ToolCall> read_call(JsonElement element) {
       .id = text_of(*call, "id"), .name = text_of(*function, "name"), .arguments = text_of(*function, "arguments")};
 }
 
-}  // namespace
-
-std::string json_of(const JsonObject& request, std::string_view field) {
-  const Result<std::optional<JsonElement>> element = request.find(field);
-  if (!element || !*element) return {};
-  return simdjson::minify(**element);
-}
-
-void read_tool_fields(const JsonObject& message, text::ChatMessage& into) {
+void find_tool_fields(const JsonObject& message, text::ChatMessage& into) {
   into.name = text_of(message, "name");
   into.tool_call_id = text_of(message, "tool_call_id");
   const Result<std::optional<JsonElement>> calls = message.find("tool_calls");
   simdjson::dom::array array;
   if (!calls || !*calls || (*calls)->get(array) != simdjson::SUCCESS) return;
   for (const JsonElement element : array)
-    if (std::optional<text::ToolCall> call = read_call(element)) into.tool_calls.push_back(*std::move(call));
+    if (std::optional<text::ToolCall> call = find_call(element)) into.tool_calls.push_back(*std::move(call));
+}
+
+Result<std::string> require_text(const JsonObject& object, std::string_view field) {
+  KVIST_TRY(const std::optional<std::string_view> text, object.find_string(field));
+  if (!text) return fail(ErrorCode::kInvalidArgument, fmt::format("{}: required, but missing", object.path_of(field)));
+  return std::string(*text);
+}
+
+// "type": "function" may be missing; the object under "function" may not.
+Result<JsonObject> require_function(JsonElement element, std::string path) {
+  KVIST_TRY(const JsonObject object, JsonObject::from(element, std::move(path)));
+  KVIST_TRY(const std::optional<std::string_view> type, object.find_string("type"));
+  if (type && *type != "function") {
+    return fail(ErrorCode::kUnsupported, fmt::format("{}: \"{}\" is not supported by this server, only \"function\"",
+                                                     object.path_of("type"), *type));
+  }
+  KVIST_TRY(const std::optional<JsonElement> function, object.find("function"));
+  if (!function)
+    return fail(ErrorCode::kInvalidArgument, fmt::format("{}: required, but missing", object.path_of("function")));
+  return JsonObject::from(*function, object.path_of("function"));
+}
+
+Result<text::ToolCall> read_call(JsonElement element, const std::string& path) {
+  KVIST_TRY(const JsonObject function, require_function(element, path));
+  KVIST_TRY(const JsonObject call, JsonObject::from(element, path));
+  KVIST_TRY(const std::optional<std::string_view> id, call.find_string("id"));
+  KVIST_TRY(std::string name, require_text(function, "name"));
+  KVIST_TRY(std::string arguments, require_text(function, "arguments"));
+  return text::ToolCall{.id = std::string(id.value_or("")), .name = std::move(name), .arguments = std::move(arguments)};
+}
+
+Result<simdjson::dom::array> array_of(JsonElement element, std::string_view path, std::string_view what) {
+  simdjson::dom::array array;
+  if (element.get(array) != simdjson::SUCCESS) return unexpected_value(path, what, element);
+  return array;
+}
+
+// A template writes a tool as it is; its name and that it is a function are checked for it.
+Result<std::string> read_tools(const JsonObject& request) {
+  KVIST_TRY(const std::optional<JsonElement> element, request.find("tools"));
+  if (!element) return std::string();
+  KVIST_TRY(const simdjson::dom::array tools, array_of(*element, "tools", "an array of tools"));
+  if (tools.size() > kMaxTools)
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("tools: {} of them, at most {} are allowed", tools.size(), kMaxTools));
+  std::size_t index = 0;
+  for (const JsonElement tool : tools) {
+    KVIST_TRY(const JsonObject function, require_function(tool, fmt::format("tools[{}]", index++)));
+    KVIST_TRY(const std::string name, require_text(function, "name"));
+    if (name.empty()) return fail(ErrorCode::kInvalidArgument, fmt::format("{}: is empty", function.path_of("name")));
+  }
+  return index == 0 ? std::string() : simdjson::minify(*element);
+}
+
+Result<std::string> read_template_arguments(const JsonObject& request) {
+  KVIST_TRY(const std::optional<JsonElement> element, request.find("chat_template_kwargs"));
+  if (!element) return std::string();
+  simdjson::dom::object object;
+  if (element->get(object) != simdjson::SUCCESS) return unexpected_value("chat_template_kwargs", "an object", *element);
+  return object.size() == 0 ? std::string() : simdjson::minify(*element);
+}
+
+Result<std::optional<bool>> read_flag(const JsonObject& request, std::string_view field, ReadFor purpose) {
+  Result<std::optional<bool>> flag = request.find_bool(field);
+  if (!flag && purpose == ReadFor::kRouting) return std::optional<bool>();
+  return flag;
+}
+
+}  // namespace
+
+Result<void> read_tool_fields(const JsonObject& message, ReadFor purpose, text::ChatMessage& into) {
+  if (purpose == ReadFor::kRouting) {
+    find_tool_fields(message, into);
+    return {};
+  }
+  KVIST_TRY(const std::optional<std::string_view> name, message.find_string("name"));
+  KVIST_TRY(const std::optional<std::string_view> answered, message.find_string("tool_call_id"));
+  into.name = name.value_or("");
+  into.tool_call_id = answered.value_or("");
+  KVIST_TRY(const std::optional<JsonElement> element, message.find("tool_calls"));
+  if (!element) return {};
+  const std::string path = message.path_of("tool_calls");
+  KVIST_TRY(const simdjson::dom::array calls, array_of(*element, path, "an array of calls"));
+  for (const JsonElement item : calls) {
+    KVIST_TRY(text::ToolCall call, read_call(item, fmt::format("{}[{}]", path, into.tool_calls.size())));
+    into.tool_calls.push_back(std::move(call));
+  }
+  if (!into.tool_calls.empty() && into.role != "assistant")
+    return fail(ErrorCode::kInvalidArgument, fmt::format("{}: only the assistant calls tools", path));
+  return {};
+}
+
+Result<void> read_prompt_fields(const JsonObject& request, ReadFor purpose, ChatPrompt& into) {
+  if (purpose == ReadFor::kRouting) {
+    into.tools = json_of(request, "tools");
+    into.template_arguments = json_of(request, "chat_template_kwargs");
+  } else {
+    KVIST_TRY(into.tools, read_tools(request));
+    KVIST_TRY(into.template_arguments, read_template_arguments(request));
+  }
+  KVIST_TRY(const std::optional<bool> goes_on, read_flag(request, "continue_final_message", purpose));
+  KVIST_TRY(const std::optional<bool> header, read_flag(request, "add_generation_prompt", purpose));
+  into.continue_final_message = goes_on.value_or(false);
+  into.add_generation_prompt = header.value_or(!into.continue_final_message);
+  if (into.continue_final_message && into.add_generation_prompt)
+    return fail(ErrorCode::kInvalidArgument,
+                "continue_final_message: cannot be true together with add_generation_prompt: the answer either goes "
+                "on with the last message or begins one of its own");
+  return {};
+}
+
+Result<void> read_tool_choice(const JsonObject& request, ChatRequest& into) {
+  into.may_call_tools = !into.tools.empty();
+  KVIST_TRY(const std::optional<bool> parallel, request.find_bool("parallel_tool_calls"));
+  into.several_calls = parallel.value_or(true);
+  KVIST_TRY(const std::optional<JsonElement> element, request.find("tool_choice"));
+  if (!element) return {};
+  std::string_view choice;
+  const bool is_text = element->get(choice) == simdjson::SUCCESS;
+  if (is_text && choice == "auto") return {};
+  if (is_text && choice == "none") {
+    into.may_call_tools = false;
+    return {};
+  }
+  if ((is_text && choice == "required") || element->is_object()) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("tool_choice: {} needs constrained output, which this server does not have; give \"auto\" "
+                            "or \"none\"",
+                            is_text ? "\"required\"" : "a named tool"));
+  }
+  return unexpected_value("tool_choice", R"("auto" or "none")", *element);
 }
 
 }  // namespace kvist::openai

@@ -1,6 +1,7 @@
 // The OpenAI API as typed values.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -50,11 +51,29 @@ struct GenerationOptions {
   std::string session;
 };
 
-struct ChatRequest {
-  GenerationOptions options;
-  std::vector<text::ChatMessage> messages;
-  std::string tools = {};               ///< JSON; read for routing only, as the next. Empty where there are none
-  std::string template_arguments = {};  ///< JSON of chat_template_kwargs
+/// What a chat's prompt is made of. Read for routing, tools and template arguments are whatever the client sent.
+struct ChatPrompt {
+  std::vector<text::ChatMessage> messages = {};
+  std::string tools = {};               ///< JSON array; empty where there are none
+  std::string template_arguments = {};  ///< JSON object of chat_template_kwargs; empty where there is none
+  bool add_generation_prompt = true;    ///< false by default where continue_final_message is true
+  bool continue_final_message = false;  ///< never with add_generation_prompt
+};
+
+/// The same for a template. `chat` must outlive it.
+[[nodiscard]] inline text::ChatInput chat_input(const ChatPrompt& chat, std::chrono::local_seconds now) {
+  return {.messages = chat.messages,
+          .tools = chat.tools,
+          .template_arguments = chat.template_arguments,
+          .add_generation_prompt = chat.add_generation_prompt,
+          .continue_final_message = chat.continue_final_message,
+          .now = now};
+}
+
+struct ChatRequest : ChatPrompt {
+  GenerationOptions options = {};
+  bool may_call_tools = false;  ///< there are tools, and tool_choice is not "none"
+  bool several_calls = true;    ///< parallel_tool_calls: more than one call in an answer
 };
 
 /// One prompt as text or as tokens.
@@ -69,6 +88,8 @@ inline constexpr std::size_t kMaxStopBytes = 1024;
 /// Of the likeliest tokens beside each token of an answer.
 inline constexpr std::uint32_t kMaxLogprobs = 20;
 inline constexpr std::size_t kMaxLogitBiases = 1024;
+/// Tools of one request; OpenAI's limit.
+inline constexpr std::size_t kMaxTools = 128;
 
 struct CompletionRequest {
   GenerationOptions options;

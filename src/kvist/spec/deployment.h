@@ -14,6 +14,7 @@
 #include "kvist/spec/routing_mode.h"
 #include "kvist/spec/speculation_spec.h"
 #include "kvist/spec/step_time_spec.h"
+#include "kvist/spec/tool_call_format.h"
 
 namespace kvist::spec {
 
@@ -61,8 +62,9 @@ struct WorkerSpec {
   std::uint16_t kv_events_port = 0;  ///< ZeroMQ PUB, on http.host
   std::uint16_t kv_replay_port = 0;  ///< ZeroMQ ROUTER, on http.host
   std::string tokenizer = {};        ///< directory of the model whose tokenizer and chat template it uses; empty: bytes
-  std::uint32_t block_size = 32;     ///< tokens per KV block
-  std::uint32_t kv_blocks = 11'500;  ///< 368,000 tokens: one H200 with 70B FP8 weights at a free fraction of 0.90
+  std::optional<ToolCallFormat> tool_parser = {};  ///< how its model writes calls of tools; none: they stay text
+  std::uint32_t block_size = 32;                   ///< tokens per KV block
+  std::uint32_t kv_blocks = 11'500;       ///< 368,000 tokens: one H200 with 70B FP8 weights at a free fraction of 0.90
   std::uint32_t max_batch_size = 64;      ///< batch slots: sequences running at once
   std::uint32_t max_num_tokens = 2'048;   ///< token budget of one step
   std::uint32_t max_model_len = 16'384;   ///< prompt and output tokens of one request

@@ -19,6 +19,9 @@ constexpr std::array kAdmissionWords = {Word{"reserve_to_completion", AdmissionK
 constexpr std::array kWeightWords = {Word{"as_stored", WeightType::kAsStored}, Word{"bf16", WeightType::kBf16},
                                      Word{"f32", WeightType::kF32}};
 constexpr std::uint32_t kCpuStepTokens = 256;
+constexpr std::array kToolParserWords = {Word{"hermes", ToolCallFormat::kHermes},
+                                         Word{"llama3_json", ToolCallFormat::kLlama3Json},
+                                         Word{"mistral", ToolCallFormat::kMistral}};
 
 Result<void> read_step_time(const YamlNode& worker, bool has_profile, StepTimeSpec& step) {
   const auto node = worker.get("step_time");
@@ -53,6 +56,16 @@ Result<void> read_cpu_engine(const YamlNode& worker, const std::string& base_dir
   w.open = {.kv_blocks = !worker.get("kv_blocks"),
             .max_model_len = !worker.get("max_model_len"),
             .prefix_deferral = !worker.get("prefix_deferral")};
+  return {};
+}
+
+/// Which of the formats a model writes only its user knows: guessing would turn text into calls.
+Result<void> read_tool_parser(const YamlNode& worker, WorkerSpec& w) {
+  const auto node = worker.get("tool_parser");
+  if (!node) return {};
+  KVIST_TRY_VOID(read_word(worker, "tool_parser", kToolParserWords, w.tool_parser.emplace()));
+  if (w.tokenizer.empty())
+    return std::unexpected(node->error("needs a model's template, which writes the tools: give tokenizer, or cpu"));
   return {};
 }
 
@@ -127,6 +140,7 @@ Result<void> read_worker_fields(const YamlNode& node, const std::string& base_di
               .prefix_deferral = !node.get("prefix_deferral")};
   }
   KVIST_TRY_VOID(read_cpu_engine(node, base_directory, w));
+  KVIST_TRY_VOID(read_tool_parser(node, w));
   KVIST_TRY_VOID(read_step_time(node, w.profile.has_value(), w.step_time));
   KVIST_TRY_VOID(read_speculation(node, w.speculation));
   KVIST_TRY_VOID(read_output_length(node, w.output_length));
@@ -144,6 +158,7 @@ std::string to_yaml(const WorkerSpec& w, int indent) {
   YamlWriter out(indent);
   out.field("name", w.name).field("model", w.model);
   if (!w.tokenizer.empty()) out.field("tokenizer", w.tokenizer);
+  if (w.tool_parser) out.field("tool_parser", word_of(kToolParserWords, *w.tool_parser));
   write_endpoint(out, "http", w.http);
   out.field("kv_events_port", w.kv_events_port).field("kv_replay_port", w.kv_replay_port);
   out.field("block_size", w.block_size);

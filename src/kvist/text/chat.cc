@@ -18,22 +18,22 @@ void append_header(std::string_view role, const Tokenizer& tokenizer, std::vecto
 
 }  // namespace
 
-std::vector<TokenId> SimpleChatTemplate::render(std::span<const ChatMessage> messages, const Tokenizer& tokenizer,
-                                                bool add_generation_prompt) const {
+std::vector<TokenId> SimpleChatTemplate::render(const ChatInput& input, const Tokenizer& tokenizer) const {
   // No text has more tokens than bytes, so this is all the memory the prompt will need.
   std::size_t most_tokens = kTokensPerMessage + kAssistant.size();
-  for (const ChatMessage& message : messages) {
+  for (const ChatMessage& message : input.messages) {
     most_tokens += kTokensPerMessage + message.role.size() + message.content.size();
   }
   std::vector<TokenId> prompt;
   prompt.reserve(most_tokens);
   prompt.push_back(tokenizer.special(SpecialToken::kBeginOfText));
-  for (const ChatMessage& message : messages) {
+  for (const ChatMessage& message : input.messages) {
     append_header(message.role, tokenizer, prompt);
     tokenizer.encode(message.content, prompt);
     prompt.push_back(tokenizer.special(SpecialToken::kEndOfTurn));
   }
-  if (add_generation_prompt) append_header(kAssistant, tokenizer, prompt);
+  if (input.continue_final_message && !input.messages.empty()) prompt.pop_back();
+  if (input.add_generation_prompt) append_header(kAssistant, tokenizer, prompt);
   return prompt;
 }
 

@@ -35,6 +35,8 @@ struct ChatInput {
   std::string_view tools = {};               ///< JSON array of tools that may be called; empty: none
   std::string_view template_arguments = {};  ///< JSON object of further variables of the template; empty: none
   bool add_generation_prompt = true;         ///< ends with the header of the assistant's answer
+  /// Ends with the last message's text, open: the answer goes on where it ends. Not with add_generation_prompt.
+  bool continue_final_message = false;
   std::optional<std::chrono::local_seconds> now = std::nullopt;  ///< for templates that write the date
 };
 
@@ -46,6 +48,8 @@ class ChatTemplate {
   /// The prompt tokens of a conversation. An error says why the template does not take it.
   [[nodiscard]] virtual Result<std::vector<TokenId>> tokens(const ChatInput& input,
                                                             const Tokenizer& tokenizer) const = 0;
+  /// Whether it looks at this part of the input ("tools", "tool_calls"): what it does not name is in no prompt.
+  [[nodiscard]] virtual bool names(std::string_view part) const = 0;
 };
 
 /// begin_of_text, then per message: begin_header role end_header content end_of_turn; at the end the assistant's
@@ -53,15 +57,19 @@ class ChatTemplate {
 /// of m followed by the answer and more messages, given that the answer ends with kEndOfTurn.
 class SimpleChatTemplate final : public ChatTemplate {
  public:
-  [[nodiscard]] std::vector<TokenId> render(std::span<const ChatMessage> messages, const Tokenizer& tokenizer,
-                                            bool add_generation_prompt = true) const;
+  [[nodiscard]] std::vector<TokenId> render(const ChatInput& input, const Tokenizer& tokenizer) const;
   [[nodiscard]] std::vector<TokenId> render(std::initializer_list<ChatMessage> messages,
                                             const Tokenizer& tokenizer) const {
-    return render(std::span(messages.begin(), messages.size()), tokenizer);
+    return render(ChatInput{.messages = std::span(messages.begin(), messages.size())}, tokenizer);
+  }
+  [[nodiscard]] std::vector<TokenId> render(std::span<const ChatMessage> messages, const Tokenizer& tokenizer,
+                                            bool add_generation_prompt = true) const {
+    return render(ChatInput{.messages = messages, .add_generation_prompt = add_generation_prompt}, tokenizer);
   }
   [[nodiscard]] Result<std::vector<TokenId>> tokens(const ChatInput& input, const Tokenizer& tokenizer) const override {
-    return render(input.messages, tokenizer, input.add_generation_prompt);
+    return render(input, tokenizer);
   }
+  [[nodiscard]] bool names(std::string_view /*part*/) const override { return false; }
 };
 
 }  // namespace kvist::text

@@ -93,6 +93,32 @@ Result<Value> value_of_tools(jinja::Meter& meter, std::string_view tools) {
   return value;
 }
 
+std::string_view without_space(std::string_view text) {
+  constexpr std::string_view kSpace = " \n\r\t\f\v";
+  const std::size_t begin = text.find_first_not_of(kSpace);
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(kSpace) + 1 - begin);
+}
+
+// Cuts off what a template wrote behind the last message. The place, and which space at the message's end stays, are
+// those of apply_chat_template() in Hugging Face's library, which vLLM calls.
+Result<void> end_with(RenderedPrompt& prompt, std::string_view message) {
+  const std::string_view trimmed = without_space(message);
+  const std::size_t begin = prompt.text.rfind(trimmed);
+  if (trimmed.empty() || begin == std::string::npos) {
+    return fail(ErrorCode::kInvalidArgument,
+                trimmed.empty() ? "continue_final_message: the last message has no text that could go on"
+                                : "continue_final_message: the template does not write the last message as it is");
+  }
+  std::size_t end = begin + trimmed.size();
+  if (prompt.text.compare(begin, message.size(), message) == 0) end = begin + message.size();
+  prompt.text.resize(end);
+  auto& marks = prompt.from_messages;
+  while (!marks.empty() && marks.back().begin >= end) marks.pop_back();
+  if (!marks.empty()) marks.back().end = std::min(marks.back().end, end);
+  return {};
+}
+
 }  // namespace
 
 Result<JinjaChatTemplate> JinjaChatTemplate::compile(std::string_view source, SpecialTexts special_texts,
@@ -106,7 +132,8 @@ Result<JinjaChatTemplate> JinjaChatTemplate::compile(std::string_view source, Sp
     if (!jinja::is_valid_utf8(text))
       return fail(ErrorCode::kInvalidArgument, fmt::format("{}: is not valid UTF-8", name));
   }
-  return JinjaChatTemplate(std::move(plain), std::move(with_tools), std::move(special_texts));
+  return JinjaChatTemplate(std::move(plain), std::move(with_tools), std::move(special_texts),
+                           fmt::format("{}\n{}", source, for_tools));
 }
 
 Result<RenderedPrompt> JinjaChatTemplate::render(const ChatInput& input) const {
@@ -137,6 +164,8 @@ Result<RenderedPrompt> JinjaChatTemplate::render(const ChatInput& input) const {
   prompt.from_messages.reserve(text.marks().size());
   for (const auto& [begin, end] : text.marks()) prompt.from_messages.push_back({begin, end});
   prompt.text = std::move(text).take_bytes();
+  if (input.continue_final_message && !input.messages.empty())
+    KVIST_TRY_VOID(end_with(prompt, input.messages.back().content));
   return prompt;
 }
 

@@ -33,14 +33,20 @@ class JinjaChatTemplate final : public ChatTemplate {
   /// jinja::Limits.
   [[nodiscard]] Result<RenderedPrompt> render(const ChatInput& input) const;
   [[nodiscard]] Result<std::vector<TokenId>> tokens(const ChatInput& input, const Tokenizer& tokenizer) const override;
+  [[nodiscard]] bool names(std::string_view part) const override { return sources_.contains(part); }
 
  private:
-  JinjaChatTemplate(jinja::Template plain, std::optional<jinja::Template> for_tools, SpecialTexts special_texts)
-      : plain_(std::move(plain)), for_tools_(std::move(for_tools)), special_texts_(std::move(special_texts)) {}
+  JinjaChatTemplate(jinja::Template plain, std::optional<jinja::Template> for_tools, SpecialTexts special_texts,
+                    std::string sources)
+      : plain_(std::move(plain)),
+        for_tools_(std::move(for_tools)),
+        special_texts_(std::move(special_texts)),
+        sources_(std::move(sources)) {}
 
   jinja::Template plain_;
   std::optional<jinja::Template> for_tools_;
   SpecialTexts special_texts_;
+  std::string sources_;  // of all templates
 };
 
 }  // namespace kvist::text

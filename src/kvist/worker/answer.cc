@@ -4,11 +4,15 @@
 #include <utility>
 
 #include "kvist/base/check.h"
+#include "kvist/base/random.h"
+#include "kvist/base/utf8.h"
 #include "kvist/openai/errors.h"
 #include "kvist/worker/http_reply.h"
 
 namespace kvist::worker {
 namespace {
+
+constexpr std::size_t kMostArgumentBytes = 16UL << 10;  // of a call in one event
 
 std::string_view name_of(engine::FinishReason reason) {
   switch (reason) {
@@ -28,6 +32,22 @@ std::size_t characters_of(std::string_view text) {
       std::ranges::count_if(text, [](char byte) { return (static_cast<unsigned char>(byte) & 0xC0U) != 0x80U; }));
 }
 
+// Ids are unique in a conversation: they differ between answers of a worker, and between workers by the client's
+// request id and the time. Mistral's templates take nine letters and digits only.
+std::string call_id(spec::ToolCallFormat format, const openai::AnswerHead& head, RequestId request, std::size_t call) {
+  constexpr std::string_view kAlphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+  constexpr std::size_t kCharacters = 9;
+  std::uint64_t number =
+      mix_seed({seed_part(head.id), static_cast<std::uint64_t>(head.created), request.value(), call});
+  std::string id = format == spec::ToolCallFormat::kMistral ? "" : "call_";
+  for (std::size_t i = 0; i < kCharacters; ++i, number /= kAlphabet.size()) id += kAlphabet[number % kAlphabet.size()];
+  return id;
+}
+
+std::size_t calls_in(const std::vector<text::AnswerPart>& parts) {
+  return static_cast<std::size_t>(std::ranges::count_if(parts, [](const auto& part) { return part.call.has_value(); }));
+}
+
 }  // namespace
 
 Answer::Answer(std::shared_ptr<net::HttpExchange> exchange, const text::Tokenizer& tokenizer, AnswerOptions options,
@@ -37,10 +57,12 @@ Answer::Answer(std::shared_ptr<net::HttpExchange> exchange, const text::Tokenize
       options_(std::move(options)),
       writer_(options_.head),
       requests_(std::move(choices)),
-      choices_(requests_.size(), Choice(tokenizer)),
       open_choices_(requests_.size()) {
-  if (options_.stop.empty()) return;
-  for (Choice& choice : choices_) {
+  choices_.reserve(requests_.size());
+  for (std::size_t i = 0; i < requests_.size(); ++i) {
+    Choice& choice = choices_.emplace_back(tokenizer);
+    if (options_.tool_calls) choice.parser = text::make_tool_call_parser(*options_.tool_calls);
+    if (options_.stop.empty()) continue;
     // The parser's bounds are the narrower ones.
     Result<text::StopMatcher> matcher = text::StopMatcher::create(options_.stop, options_.include_stop);
     KVIST_CHECK(matcher.has_value(), "stop strings that were read are refused");
@@ -71,6 +93,35 @@ std::vector<openai::TokenLogprobs> Answer::as_text(std::span<const engine::Token
   return result;
 }
 
+// A mark of calls that is a special token has no text of its own.
+std::string Answer::text_of(Choice& choice, TokenId token) const {
+  if (choice.parser && tokenizer_->is_special(token)) {
+    const std::string_view spelling = tokenizer_->spelling(token);
+    const std::span<const std::string_view> marks = text::tool_call_marks(*options_.tool_calls);
+    if (std::ranges::find(marks, spelling) != marks.end()) return choice.decoder.finish().append(spelling);
+  }
+  return choice.decoder.push(token);
+}
+
+// What a choice says with `text`: content and calls in their order, with the calls' ids.
+std::vector<text::AnswerPart> Answer::parts_of(std::size_t index, std::string text, bool ends) {
+  Choice& choice = choices_[index];
+  std::vector<text::AnswerPart> parts;
+  if (!choice.parser) {
+    if (!text.empty()) parts.push_back({.content = std::move(text)});
+    return parts;
+  }
+  choice.parser->push(text, parts);
+  if (ends) choice.parser->finish(parts);
+  std::erase_if(parts, [&](text::AnswerPart& part) {
+    if (!part.call) return false;
+    if (choice.calls > 0 && !options_.several_calls) return true;
+    part.call->id = call_id(*options_.tool_calls, options_.head, requests_[index], choice.calls++);
+    return false;
+  });
+  return parts;
+}
+
 void Answer::end_choice(std::size_t index, const engine::RequestOutput& output) {
   choices_[index].ended = true;
   --open_choices_;
@@ -86,7 +137,7 @@ void Answer::add(std::size_t index, const engine::RequestOutput& output,
                  std::span<const engine::TokenLogprobs> logprobs) {
   Choice& choice = choices_[index];
   std::string text;
-  for (const TokenId token : output.tokens) text += choice.stop.push(choice.decoder.push(token));
+  for (const TokenId token : output.tokens) text += choice.stop.push(text_of(choice, token));
   if (output.finish && !choice.stop.stopped()) {
     text += choice.stop.push(choice.decoder.finish());
     text += choice.stop.finish();
@@ -98,9 +149,14 @@ void Answer::add(std::size_t index, const engine::RequestOutput& output,
     finish = name_of(*output.finish);
   }
   if (!finish.empty()) end_choice(index, output);
+  std::vector<text::AnswerPart> parts = parts_of(index, std::move(text), choice.ended);
+  if (choice.calls > 0 && finish == name_of(engine::FinishReason::kStop)) finish = "tool_calls";
   const std::vector<openai::TokenLogprobs> written = as_text(logprobs);
-  if (options_.stream) return stream(index, text, finish, written);
-  choice.whole.text += text;
+  if (options_.stream) return stream(index, parts, finish, written);
+  for (text::AnswerPart& part : parts) {
+    choice.whole.text += part.content;
+    if (part.call) choice.whole.tool_calls.push_back(*std::move(part.call));
+  }
   choice.whole.logprobs.insert(choice.whole.logprobs.end(), written.begin(), written.end());
   choice.whole.finish_reason = finish;
   if (!complete()) return;
@@ -118,21 +174,42 @@ void Answer::append_event(const Append& append) {
 }
 
 // All of a step goes out in one write.
-void Answer::stream(std::size_t index, std::string_view text, std::string_view finish,
+void Answer::stream(std::size_t index, const std::vector<text::AnswerPart>& parts, std::string_view finish,
                     std::span<const openai::TokenLogprobs> logprobs) {
   const auto choice = static_cast<std::uint32_t>(index);
   buffer_.clear();
   if (options_.head.chat && !choices_[index].begun) append_event([&] { writer_.append_role(buffer_, choice); });
   choices_[index].begun = true;
+  auto part = parts.begin();
   if (!logprobs.empty()) {
+    // They go with the first text of the step, be it empty: what the tokens are a part of may still be held back.
+    const std::string_view text = part != parts.end() && !part->call ? (part++)->content : std::string_view();
     append_event([&] { writer_.append_text(buffer_, choice, text, logprobs, choices_[index].characters); });
     for (const openai::TokenLogprobs& token : logprobs) choices_[index].characters += characters_of(token.chosen.token);
-  } else if (!text.empty()) {
-    append_event([&] { writer_.append_text(buffer_, choice, text); });
+  }
+  std::size_t call = choices_[index].calls - calls_in(parts);
+  for (; part != parts.end(); ++part) {
+    if (part->call) {
+      stream_call(index, call++, *part->call);
+    } else {
+      append_event([&] { writer_.append_text(buffer_, choice, part->content); });
+    }
   }
   if (!finish.empty()) append_event([&] { writer_.append_finish(buffer_, choice, finish); });
   if (complete()) return end_stream();
   exchange_->write(buffer_);
+}
+
+// No event is much larger than a part of the arguments, whatever the model wrote.
+void Answer::stream_call(std::size_t index, std::size_t call, const text::ToolCall& whole) {
+  const auto choice = static_cast<std::uint32_t>(index);
+  append_event([&] { writer_.append_call(buffer_, choice, call, whole); });
+  for (std::string_view rest = whole.arguments; !rest.empty();) {
+    std::size_t size = std::min(rest.size(), kMostArgumentBytes);
+    size -= utf8_incomplete_tail(rest.substr(0, size));
+    append_event([&] { writer_.append_arguments(buffer_, choice, call, rest.substr(0, size)); });
+    rest.remove_prefix(size);
+  }
 }
 
 void Answer::end_stream() {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "kvist/openai/codec.h"
 #include "kvist/text/stop_matcher.h"
 #include "kvist/text/stream_decoder.h"
+#include "kvist/text/tool_calls/tool_call_parser.h"
 
 namespace kvist::worker {
 
@@ -28,6 +30,9 @@ struct AnswerOptions {
   std::uint32_t answers_per_prompt = 1;  ///< choices in a row that answer the same prompt
   std::vector<std::string> stop = {};    ///< texts that end a choice
   bool include_stop = false;             ///< such a text is a part of the choice
+  /// Calls of tools are looked for, written in this way; none: all is content.
+  std::optional<spec::ToolCallFormat> tool_calls = {};
+  bool several_calls = true;  ///< false: calls after a choice's first are dropped, as the client asked
 };
 
 /// Turns engine outputs into an SSE stream or one document. One choice per engine request. Memory: a whole answer's
@@ -58,6 +63,8 @@ class Answer {
     explicit Choice(const text::Tokenizer& tokenizer) : decoder(tokenizer) {}
     text::StreamDecoder decoder;
     text::StopMatcher stop;
+    std::unique_ptr<text::ToolCallParser> parser;  // null: all is content
+    std::size_t calls = 0;                         // so far
     bool ended = false;
     bool begun = false;          // its role has been sent
     std::size_t characters = 0;  // of its tokens so far that came with log probabilities
@@ -66,9 +73,12 @@ class Answer {
 
   [[nodiscard]] std::vector<openai::TokenLogprobs> as_text(std::span<const engine::TokenLogprobs> logprobs) const;
   [[nodiscard]] openai::TokenLogprob as_text(const engine::TokenLogprob& logprob) const;
+  [[nodiscard]] std::string text_of(Choice& choice, TokenId token) const;
+  [[nodiscard]] std::vector<text::AnswerPart> parts_of(std::size_t index, std::string text, bool ends);
   void end_choice(std::size_t index, const engine::RequestOutput& output);
-  void stream(std::size_t index, std::string_view text, std::string_view finish,
+  void stream(std::size_t index, const std::vector<text::AnswerPart>& parts, std::string_view finish,
               std::span<const openai::TokenLogprobs> logprobs);
+  void stream_call(std::size_t index, std::size_t call, const text::ToolCall& whole);
   void end_stream();
   /// Wraps what `append` writes to the buffer into one SSE event.
   template <class Append>

@@ -30,8 +30,9 @@ Generations::Generations(const spec::WorkerSpec& spec, const text::Tokenizer& to
                          const text::ChatTemplate& chat_template, EngineRunner& runner)
     : spec_(&spec), tokenizer_(&tokenizer), chat_template_(&chat_template), runner_(&runner) {}
 
-Result<std::vector<TokenId>> Generations::tokens_of(const std::vector<text::ChatMessage>& messages) const {
-  return chat_template_->tokens({.messages = messages, .now = net::local_time()}, *tokenizer_);
+Result<std::vector<TokenId>> Generations::tokens_of(const openai::ChatPrompt& chat) const {
+  KVIST_TRY_VOID(check_template(chat, *chat_template_, spec_->tokenizer));
+  return chat_template_->tokens(openai::chat_input(chat, net::local_time()), *tokenizer_);
 }
 
 Result<std::vector<TokenId>> Generations::tokens_of(const openai::Prompt& prompt, std::string_view path) const {
@@ -52,8 +53,11 @@ Result<std::vector<TokenId>> Generations::tokens_of(const openai::Prompt& prompt
 }
 
 Result<void> Generations::start_chat(const openai::ChatRequest& request, const Caller& caller) {
-  KVIST_TRY(std::vector<TokenId> prompt, tokens_of(request.messages));
-  return start({std::move(prompt)}, request.options, caller, true);
+  KVIST_TRY(std::vector<TokenId> prompt, tokens_of(request));
+  AnswerOptions answer;
+  if (request.may_call_tools) answer.tool_calls = spec_->tool_parser;
+  answer.several_calls = request.several_calls;
+  return start({std::move(prompt)}, request.options, caller, std::move(answer));
 }
 
 Result<void> Generations::start_completion(const openai::CompletionRequest& request, const Caller& caller) {
@@ -63,27 +67,29 @@ Result<void> Generations::start_completion(const openai::CompletionRequest& requ
     KVIST_TRY(std::vector<TokenId> tokens, tokens_of(request.prompts[i], path));
     prompts.push_back(std::move(tokens));
   }
-  return start(std::move(prompts), request.options, caller, false);
+  AnswerOptions answer;
+  answer.head.chat = false;
+  return start(std::move(prompts), request.options, caller, std::move(answer));
 }
 
 Result<void> Generations::start(std::vector<std::vector<TokenId>> prompts, const openai::GenerationOptions& options,
-                                const Caller& caller, bool chat) {
+                                const Caller& caller, AnswerOptions answer_options) {
   if (options.model != spec_->model) {
     return fail(ErrorCode::kNotFound, fmt::format("model: \"{}\" is not served here; this worker serves \"{}\"",
                                                   options.model, spec_->model));
   }
   KVIST_TRY_VOID(check_options(options, prompts.size(), *spec_, tokenizer_->vocabulary_size()));
   KVIST_TRY(std::vector<RequestId> requests, submit_all(std::move(prompts), options));
-  AnswerOptions answer_options{.head = {.id = (chat ? "chatcmpl-" : "cmpl-") + caller.request_id,
-                                        .model = spec_->model,
-                                        .created = unix_seconds(),
-                                        .chat = chat},
-                               .request_id = caller.request_id,
-                               .stream = options.stream,
-                               .include_usage = options.include_usage,
-                               .answers_per_prompt = options.choices,
-                               .stop = options.stop,
-                               .include_stop = options.include_stop_str_in_output};
+  openai::AnswerHead& head = answer_options.head;
+  head.id = (head.chat ? "chatcmpl-" : "cmpl-") + caller.request_id;
+  head.model = spec_->model;
+  head.created = unix_seconds();
+  answer_options.request_id = caller.request_id;
+  answer_options.stream = options.stream;
+  answer_options.include_usage = options.include_usage;
+  answer_options.answers_per_prompt = options.choices;
+  answer_options.stop = options.stop;
+  answer_options.include_stop = options.include_stop_str_in_output;
   const auto answer =
       std::make_shared<Answer>(caller.exchange, *tokenizer_, std::move(answer_options), std::move(requests));
   for (std::size_t i = 0; i < answer->choices().size(); ++i) entries_[answer->choices()[i]] = {answer, i};

@@ -46,7 +46,8 @@ class Generations : public std::enable_shared_from_this<Generations> {
   void end_all(const Error& error);
 
   /// The prompt tokens of a chat or of one completion prompt, checked against the vocabulary.
-  [[nodiscard]] Result<std::vector<TokenId>> tokens_of(const std::vector<text::ChatMessage>& messages) const;
+  /// kUnsupported: what the template does not write.
+  [[nodiscard]] Result<std::vector<TokenId>> tokens_of(const openai::ChatPrompt& chat) const;
   [[nodiscard]] Result<std::vector<TokenId>> tokens_of(const openai::Prompt& prompt, std::string_view path) const;
 
   [[nodiscard]] std::uint64_t slow_clients() const { return slow_clients_; }
@@ -57,8 +58,9 @@ class Generations : public std::enable_shared_from_this<Generations> {
     std::size_t choice = 0;
   };
 
+  /// `answer`: what is known of it beside the options.
   [[nodiscard]] Result<void> start(std::vector<std::vector<TokenId>> prompts, const openai::GenerationOptions& options,
-                                   const Caller& caller, bool chat);
+                                   const Caller& caller, AnswerOptions answer);
   [[nodiscard]] Result<engine::Request> make_request(std::vector<TokenId> prompt,
                                                      const openai::GenerationOptions& options,
                                                      std::size_t answer) const;

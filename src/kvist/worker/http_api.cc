@@ -171,8 +171,7 @@ void HttpApi::tokenize(Call& call) {
   if (const auto* text = std::get_if<std::string>(&request->input)) {
     tokenizer_->encode_completion({.text = *text, .from_messages = {}}, tokens);
   } else {
-    Result<std::vector<TokenId>> prompt =
-        generations_->tokens_of(std::get<std::vector<text::ChatMessage>>(request->input));
+    Result<std::vector<TokenId>> prompt = generations_->tokens_of(std::get<openai::ChatPrompt>(request->input));
     if (!prompt) return call.refuse(prompt.error());
     tokens = *std::move(prompt);
   }

@@ -42,6 +42,23 @@ Result<void> check_options(const openai::GenerationOptions& options, std::size_t
   return check_tokens(options.sampling, vocabulary);
 }
 
+Result<void> check_template(const openai::ChatPrompt& chat, const text::ChatTemplate& chat_template,
+                            const std::string& tokenizer) {
+  const auto refused = [&](std::string_view field) {
+    return fail(
+        ErrorCode::kUnsupported,
+        tokenizer.empty()
+            ? fmt::format("{}: not supported by a worker of bytes, which has no model's template (tokenizer)", field)
+            : fmt::format("{}: the template of this model has no place for it", field));
+  };
+  if (!chat.tools.empty() && !chat_template.names("tools")) return refused("tools");
+  if (!chat.template_arguments.empty() && tokenizer.empty()) return refused("chat_template_kwargs");
+  if (chat_template.names("tool_calls")) return {};
+  for (std::size_t i = 0; i < chat.messages.size(); ++i)
+    if (!chat.messages[i].tool_calls.empty()) return refused(fmt::format("messages[{}].tool_calls", i));
+  return {};
+}
+
 std::shared_ptr<const engine::SamplingOptions> sampling_of(const openai::Sampling& sampling) {
   auto options = std::make_shared<engine::SamplingOptions>();
   options->temperature = static_cast<float>(sampling.temperature);

