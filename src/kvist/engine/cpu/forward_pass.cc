@@ -14,6 +14,14 @@ namespace kvist::engine::cpu {
 using kernels::padded;
 using kernels::row_stride;
 
+namespace {
+
+// Weights that a thread takes at once: some microseconds of reading, so that the last to end is not far behind, and
+// long enough that few streams begin anew.
+constexpr std::size_t kRunBytes = 256U << 10;
+
+}  // namespace
+
 struct ForwardPass::Layout {
   Layout(const LlamaConfig& config, const ForwardLimits& limits, unsigned thread_count)
       : rows(limits.rows),
@@ -56,7 +64,7 @@ ForwardPass::ForwardPass(const LlamaModel& model, KvCache& cache, ThreadPool& po
       frequencies_(rope_frequencies(model.config())),
       memory_(bytes_for(model.config(), limits, pool.threads())),
       placed_(limits.rows),
-      unit_ends_(pool.threads()) {
+      shared_(pool.threads()) {
   const Layout layout(config_, limits, pool.threads());
   float* next = memory_.as<float>().data();
   const auto take = [&](std::size_t rows, std::size_t stride) {
@@ -132,28 +140,15 @@ void ForwardPass::place_rows(const Batch& batch) {
 void ForwardPass::plan_attention(const Batch& batch) {
   units_.clear();
   const auto at_once = static_cast<std::uint32_t>(std::max<std::size_t>(1, kernels::kAttentionRows / config_.group()));
-  std::uint64_t work = 0;  // scores to compute
-  const auto work_of = [&](const AttentionUnit& unit) {
-    return std::uint64_t{unit.rows} * (placed_[unit.first_row].position + unit.rows);
-  };
   std::uint32_t first = 0;
   for (const SequenceRows& sequence : batch.sequences) {
     // Head by head, so that a head's keys and values are in the cache for the next rows.
     for (std::uint32_t head = 0; head < config_.kv_heads; ++head) {
       for (std::uint32_t row = 0; row < sequence.rows; row += at_once) {
         units_.push_back({first + row, std::min(at_once, sequence.rows - row), head, &sequence});
-        work += work_of(units_.back());
       }
     }
     first += sequence.rows;
-  }
-  // Each thread's share of the work, in order.
-  std::uint64_t done = 0;
-  std::size_t unit = 0;
-  for (std::size_t thread = 0; thread < unit_ends_.size(); ++thread) {
-    const std::uint64_t share = work * (thread + 1) / unit_ends_.size();
-    while (unit < units_.size() && done + work_of(units_[unit]) / 2 < share) done += work_of(units_[unit++]);
-    unit_ends_[thread] = thread + 1 == unit_ends_.size() ? units_.size() : unit;
   }
 }
 
@@ -178,25 +173,37 @@ void ForwardPass::add_and_normalize(const std::vector<float>& weight, bool add) 
   });
 }
 
-void ForwardPass::multiply_panels(const PackedMatrix& weights, const Area& x, std::size_t rows, const Area& y,
-                                  Range panels, unsigned thread) {
-  kernels::matmul({.weights = weights.data(),
-                   .bf16 = weights.type() == DataType::kBf16,
-                   .depth = weights.depth(),
-                   .x = x.numbers,
-                   .x_stride = x.stride,
-                   .rows = rows,
-                   .y = y.numbers,
-                   .y_stride = y.stride,
-                   .first_panel = panels.begin,
-                   .last_panel = panels.end,
-                   .scratch = scratch_[thread]});
+template <class Then>
+void ForwardPass::multiply(const PackedMatrix& weights, const Area& x, std::size_t rows, const Area& y,
+                           std::size_t unit, const Then& then) {
+  const bool packs_once = kernels::packs_once(rows, weights.depth());
+  const std::size_t units = weights.panels() / unit;
+  // Where taking a run costs nothing but the taking. Otherwise x would be packed for each: a thread takes all its part.
+  const std::size_t unit_bytes = weights.bytes() / units;
+  shared_.begin(units, packs_once ? std::max<std::size_t>(1, kRunBytes / unit_bytes) : units);
+  pool_.run([&](unsigned thread) {
+    bool packed = false;
+    for (Range run; (run = shared_.take(thread)).size() > 0; packed = packs_once) {
+      const Range panels{run.begin * unit, run.end * unit};
+      kernels::matmul({.weights = weights.data(),
+                       .bf16 = weights.type() == DataType::kBf16,
+                       .depth = weights.depth(),
+                       .x = x.numbers,
+                       .x_stride = x.stride,
+                       .rows = rows,
+                       .y = y.numbers,
+                       .y_stride = y.stride,
+                       .first_panel = panels.begin,
+                       .last_panel = panels.end,
+                       .scratch = scratch_[thread],
+                       .packed = packed});
+      then(panels);
+    }
+  });
 }
 
 void ForwardPass::multiply(const PackedMatrix& weights, const Area& x, std::size_t rows, const Area& y) {
-  pool_.run([&](unsigned thread) {
-    multiply_panels(weights, x, rows, y, part_of(weights.panels(), thread, pool_.threads()), thread);
-  });
+  multiply(weights, x, rows, y, 1, [](Range) {});
 }
 
 void ForwardPass::store_and_turn(std::uint32_t layer) {
@@ -226,10 +233,10 @@ void ForwardPass::store_and_turn(std::uint32_t layer) {
 
 void ForwardPass::attend(std::uint32_t layer) {
   const std::size_t dim = config_.head_dim;
+  shared_.begin(units_.size(), 1);
   pool_.run([&](unsigned thread) {
-    const std::size_t begin = thread == 0 ? 0 : unit_ends_[thread - 1];
-    for (std::size_t i = begin; i < unit_ends_[thread]; ++i) {
-      const AttentionUnit& unit = units_[i];
+    for (Range run; (run = shared_.take(thread)).size() > 0;) {
+      const AttentionUnit& unit = units_[run.begin];
       const std::size_t column = std::size_t{unit.kv_head} * config_.group() * dim;
       kernels::attend({.queries = qkv_.row(unit.first_row) + column,
                        .query_stride = qkv_.stride,
@@ -251,14 +258,12 @@ void ForwardPass::attend(std::uint32_t layer) {
 
 void ForwardPass::gate_and_up(const PackedMatrix& weights) {
   const std::size_t panel = kernels::panel_columns();
-  pool_.run([&](unsigned thread) {
-    // Pairs of panels, gate and up: whoever computes a pair multiplies it.
-    const Range pairs = part_of(weights.panels() / 2, thread, pool_.threads());
-    multiply_panels(weights, normal_, rows_, gate_up_, {2 * pairs.begin, 2 * pairs.end}, thread);
+  // Pairs of panels, gate and up: whoever computes a pair multiplies it.
+  multiply(weights, normal_, rows_, gate_up_, 2, [&](Range panels) {
     for (std::size_t row = 0; row < rows_; ++row) {
-      for (std::size_t pair = pairs.begin; pair < pairs.end; ++pair) {
-        const float* const gate = gate_up_.row(row) + 2 * pair * panel;
-        kernels::silu_multiply(gate, gate + panel, panel, product_.row(row) + pair * panel);
+      for (std::size_t at = panels.begin; at < panels.end; at += 2) {
+        const float* const gate = gate_up_.row(row) + at * panel;
+        kernels::silu_multiply(gate, gate + panel, panel, product_.row(row) + at / 2 * panel);
       }
     }
   });

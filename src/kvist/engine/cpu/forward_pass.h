@@ -10,6 +10,7 @@
 #include "kvist/engine/cpu/aligned_buffer.h"
 #include "kvist/engine/cpu/kv_cache.h"
 #include "kvist/engine/cpu/llama_model.h"
+#include "kvist/engine/cpu/shared_range.h"
 #include "kvist/engine/cpu/thread_pool.h"
 #include "kvist/kv/block_pool.h"
 
@@ -100,14 +101,15 @@ class ForwardPass {
   void plan_attention(const Batch& batch);
   void embed(const Batch& batch);
   void add_and_normalize(const std::vector<float>& weight, bool add);
+  /// y = x W. `then(panels)`, on the thread that computed them, follows each run of panels; runs of `unit` stay whole.
+  template <class Then>
+  void multiply(const PackedMatrix& weights, const Area& x, std::size_t rows, const Area& y, std::size_t unit,
+                const Then& then);
   void multiply(const PackedMatrix& weights, const Area& x, std::size_t rows, const Area& y);
   void store_and_turn(std::uint32_t layer);
   void attend(std::uint32_t layer);
   void gate_and_up(const PackedMatrix& weights);
   void output(std::span<const std::uint32_t> logit_rows);
-
-  void multiply_panels(const PackedMatrix& weights, const Area& x, std::size_t rows, const Area& y, Range panels,
-                       unsigned thread);
 
   const LlamaModel& model_;
   const LlamaConfig& config_;
@@ -132,7 +134,7 @@ class ForwardPass {
   std::size_t rows_ = 0;  // of the batch under way
   std::vector<Row> placed_;
   std::vector<AttentionUnit> units_;
-  std::vector<std::size_t> unit_ends_;  // per thread: one past its last unit
+  SharedRange shared_;  // of the stage under way
 };
 
 }  // namespace kvist::engine::cpu

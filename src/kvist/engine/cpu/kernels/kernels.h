@@ -53,9 +53,12 @@ struct MatmulTask {
   std::size_t first_panel = 0;
   std::size_t last_panel = 0;  ///< one past it
   float* scratch = nullptr;    ///< of this thread: kMatmulScratch numbers
+  bool packed = false;         ///< scratch is as the last call left it, which had the same x; only if packs_once()
 };
 inline constexpr std::size_t kMatmulScratch = std::size_t{240} * 256;
 void matmul(const MatmulTask& task);
+/// Whether a call with so many rows leaves all of x in scratch as further calls with other panels need it.
+[[nodiscard]] bool packs_once(std::size_t rows, std::size_t depth);
 
 /// Causal attention of the query heads that share one KV head, for consecutive positions of one sequence.
 ///

@@ -240,7 +240,7 @@ void matmul_of(const MatmulTask& task) {
     const std::size_t step = depth_step(rows);
     for (std::size_t from = 0; from < task.depth; from += step) {
       PackedRows<Row> packed(task, first_row, rows, from, std::min(step, task.depth - from));
-      packed.pack();
+      if (!task.packed) packed.pack();
       if (task.rows == 2) {
         packed.template multiply_few<2>(task.scratch);
       } else {
@@ -258,6 +258,10 @@ void matmul_dispatched(const MatmulTask& task) {
   }
 }
 
+bool packs_once_dispatched(std::size_t rows, std::size_t depth) {
+  return rows <= kTileRows && rows * depth <= kMatmulScratch;
+}
+
 std::size_t panel_columns_dispatched() {
   return kColumns;
 }
@@ -269,10 +273,15 @@ HWY_AFTER_NAMESPACE();
 namespace kvist::engine::cpu::kernels {
 
 HWY_EXPORT(matmul_dispatched);
+HWY_EXPORT(packs_once_dispatched);
 HWY_EXPORT(panel_columns_dispatched);
 
 void matmul(const MatmulTask& task) {
   HWY_DYNAMIC_DISPATCH(matmul_dispatched)(task);
+}
+
+bool packs_once(std::size_t rows, std::size_t depth) {
+  return HWY_DYNAMIC_DISPATCH(packs_once_dispatched)(rows, depth);
 }
 
 std::size_t panel_columns() {
