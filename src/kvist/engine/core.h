@@ -10,6 +10,7 @@
 
 #include "kvist/base/error.h"
 #include "kvist/base/time.h"
+#include "kvist/engine/core_options.h"
 #include "kvist/engine/executor.h"
 #include "kvist/engine/request.h"
 #include "kvist/engine/speculation.h"
@@ -19,21 +20,6 @@
 #include "kvist/spec/deployment.h"
 
 namespace kvist::engine {
-
-/// Limits of one engine.
-struct CoreOptions {
-  std::string model;
-  std::uint32_t block_size = 32;
-  std::uint32_t kv_blocks = 1'024;
-  std::uint32_t max_batch_size = 64;      ///< batch slots
-  std::uint32_t max_num_tokens = 2'048;   ///< token budget of one step
-  std::uint32_t max_model_len = 16'384;   ///< prompt and output of one request
-  std::uint32_t max_waiting = 1'024;      ///< queued requests; beyond it submit() says kResourceExhausted
-  std::uint32_t max_steps_in_flight = 1;  ///< 1, or 2 for overlap scheduling (beside drafts never more than 1)
-  spec::AdmissionKind admission = spec::AdmissionKind::kReserveToCompletion;
-  bool prefix_deferral = false;  ///< see spec::WorkerSpec
-  bool block_tables = false;     ///< fill StepPlan::block_tables; with one step in flight only
-};
 
 /// What a step boundary brings. Whoever drives an engine hands the same object in again and again: its memory is kept.
 struct StepOutputs {

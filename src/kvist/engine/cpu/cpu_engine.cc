@@ -100,18 +100,12 @@ std::unique_ptr<SpeculationPolicy> make_drafting(const spec::SpeculationSpec& sp
   return measured;
 }
 
-CoreOptions core_options(const spec::WorkerSpec& worker) {
-  return {.model = worker.model,
-          .block_size = worker.block_size,
-          .kv_blocks = worker.kv_blocks,
-          .max_batch_size = worker.max_batch_size,
-          .max_num_tokens = worker.max_num_tokens,
-          .max_model_len = worker.max_model_len,
-          .max_waiting = worker.max_waiting,
-          .max_steps_in_flight = 1,
-          .admission = worker.admission,
-          .prefix_deferral = worker.prefix_deferral,
-          .block_tables = true};
+/// A step computes at once, into the blocks its plan names.
+CoreOptions computing_options(const spec::WorkerSpec& worker) {
+  CoreOptions options = core_options(worker);
+  options.max_steps_in_flight = 1;
+  options.block_tables = true;
+  return options;
 }
 
 }  // namespace
@@ -152,7 +146,7 @@ Result<CpuEngine> make_cpu_engine(const spec::WorkerSpec& wanted, std::vector<To
                                                              .vocabulary = std::min(config.vocabulary, vocabulary)});
   DeviceDriver::StepObserver observer;
   std::unique_ptr<SpeculationPolicy> drafting = make_drafting(worker.speculation, observer);
-  engine.driver = std::make_unique<DeviceDriver>(core_options(worker), std::move(executor), std::move(drafting),
+  engine.driver = std::make_unique<DeviceDriver>(computing_options(worker), std::move(executor), std::move(drafting),
                                                  std::move(observer));
   return engine;
 }

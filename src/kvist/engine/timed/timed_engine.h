@@ -4,14 +4,11 @@
 #include <memory>
 
 #include "kvist/base/error.h"
-#include "kvist/engine/core.h"
 #include "kvist/engine/timed/engine_driver.h"
 #include "kvist/spec/deployment.h"
 #include "kvist/text/tokenizer.h"
 
 namespace kvist::engine {
-
-[[nodiscard]] CoreOptions core_options(const spec::WorkerSpec& worker);
 
 /// `tokenizer` must outlive the driver; `worker` is resolved (perfmodel::resolve). Errors: a model of time that cannot
 /// be built.
