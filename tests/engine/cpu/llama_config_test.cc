@@ -52,7 +52,6 @@ TEST(LlamaConfig, ReadsRopeParametersOfNewerFiles) {
 TEST(LlamaConfig, RefusesByNameWhatIsNotSupported) {
   const std::pair<std::string, const char*> cases[] = {
       {with("LlamaForCausalLM", "GemmaForCausalLM"), "'GemmaForCausalLM'"},
-      {with("LlamaForCausalLM", "Qwen2ForCausalLM"), "biases"},
       {with("LlamaForCausalLM", "MistralForCausalLM"), "sliding_window"},
       {with("\"attention_bias\": false", "\"attention_bias\": true"), "attention_bias"},
       {with("\"mlp_bias\": false", "\"mlp_bias\": true"), "mlp_bias"},
@@ -74,6 +73,59 @@ TEST(LlamaConfig, RefusesByNameWhatIsNotSupported) {
       R"("num_hidden_layers":1,"num_attention_heads":4,"vocab_size":10,"max_position_embeddings":32,)"
       R"("rms_norm_eps":1e-5})",
       "config.json"));
+}
+
+/// Qwen2.5 0.5B, as published, or with one part replaced.
+std::string qwen(std::string_view from = "", std::string_view to = "") {
+  std::string json = R"({"architectures": ["Qwen2ForCausalLM"], "attention_dropout": 0.0, "bos_token_id": 151643,
+    "eos_token_id": 151645, "hidden_act": "silu", "hidden_size": 896, "initializer_range": 0.02,
+    "intermediate_size": 4864, "max_position_embeddings": 32768, "max_window_layers": 21, "model_type": "qwen2",
+    "num_attention_heads": 14, "num_hidden_layers": 24, "num_key_value_heads": 2, "rms_norm_eps": 1e-06,
+    "rope_theta": 1000000.0, "sliding_window": 32768, "tie_word_embeddings": true, "torch_dtype": "bfloat16",
+    "transformers_version": "4.43.1", "use_cache": true, "use_sliding_window": false, "vocab_size": 151936})";
+  if (!from.empty()) json.replace(json.find(from), from.size(), to);
+  return json;
+}
+
+TEST(LlamaConfig, ReadsQwen2WithItsBiases) {
+  const auto config = parse_llama_config(qwen(), "config.json");
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_TRUE(config->qkv_bias);
+  EXPECT_FALSE(config->qk_norm);
+  EXPECT_EQ(config->head_dim, 64U);
+  EXPECT_EQ(config->parameters(), 494032768U);  // the published count
+}
+
+TEST(LlamaConfig, ReadsQwen3WithItsHeadNorms) {
+  // Qwen3 0.6B: heads are wider than hidden_size / heads.
+  const auto config = parse_llama_config(
+      R"({"architectures": ["Qwen3ForCausalLM"], "attention_bias": false, "bos_token_id": 151643, "eos_token_id": 151645,
+      "head_dim": 128, "hidden_act": "silu", "hidden_size": 1024, "intermediate_size": 3072, "max_window_layers": 28,
+      "max_position_embeddings": 40960, "model_type": "qwen3", "num_attention_heads": 16, "num_hidden_layers": 28,
+      "num_key_value_heads": 8, "rms_norm_eps": 1e-06, "rope_scaling": null, "rope_theta": 1000000,
+      "sliding_window": null, "tie_word_embeddings": true, "use_sliding_window": false, "vocab_size": 151936})",
+      "config.json");
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_FALSE(config->qkv_bias);
+  EXPECT_TRUE(config->qk_norm);
+  EXPECT_EQ(config->parameters(), 596049920U);  // the published count
+}
+
+TEST(LlamaConfig, RefusesWhatQwenWouldComputeDifferently) {
+  const std::pair<std::string, const char*> cases[] = {
+      {qwen("\"use_sliding_window\": false", "\"use_sliding_window\": true"), "use_sliding_window"},
+      {qwen("\"use_cache\": true", R"("layer_types": ["full_attention", "sliding_attention"])"), "'sliding_attention'"},
+      {qwen("\"use_cache\": true", R"("rope_scaling": {"type": "yarn", "factor": 4.0})"), "'yarn'"},
+      {qwen("\"silu\"", "\"gelu\""), "'gelu'"},
+      {qwen("\"use_cache\": true", R"("attention_bias": true)"), "attention_bias"},
+  };
+  for (const auto& [json, expected] : cases) {
+    const auto config = parse_llama_config(json, "config.json");
+    ASSERT_FALSE(config) << expected;
+    EXPECT_EQ(config.error().code, ErrorCode::kUnsupported) << config.error().message;
+    EXPECT_THAT(config.error().message, HasSubstr(expected));
+  }
+  EXPECT_TRUE(parse_llama_config(qwen("\"use_cache\": true", R"("layer_types": ["full_attention"])"), "config.json"));
 }
 
 TEST(LlamaConfig, RefusesBrokenFilesNamingTheKey) {

@@ -86,8 +86,11 @@ TEST(MemoryBudget, CountsWhatLoadingAndComputingTake) {
   for (const TinyModel& tiny : tiny_models()) {
     Computation computation(tiny, 2);
     const LlamaModel& model = computation.model();
-    std::uint64_t bytes =
-        model.bytes_per_step() + 4 * 3 * 2 * model.layers()[0].mlp_norm.size() + 4 * model.final_norm().size();
+    std::uint64_t bytes = model.bytes_per_step() + 4 * model.final_norm().size();
+    for (const LlamaLayer& layer : model.layers()) {
+      bytes += 4 * (layer.attention_norm.size() + layer.mlp_norm.size() + layer.qkv_bias.size());
+      bytes += 4 * (layer.query_norm.size() + layer.key_norm.size());
+    }
     if (!tiny.tied) bytes += std::uint64_t{97} * tiny.hidden * bytes_of(tiny.packed);
     EXPECT_EQ(LlamaModel::bytes_for(tiny.config(), tiny.packed), bytes) << tiny.name;
     EXPECT_EQ(KvCache::bytes_per_block(tiny.config(), 16), computation.cache().block(kv::BlockId(0)).size_bytes());

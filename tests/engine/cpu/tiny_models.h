@@ -27,6 +27,7 @@ struct TinyModel {
   bool scaled_rope = false;
   DataType file = DataType::kBf16;
   DataType packed = DataType::kBf16;
+  std::string architecture = "LlamaForCausalLM";
 
   [[nodiscard]] LlamaConfig config() const {
     LlamaConfig config = config_of(ModelSize::kTiny, 97, 1, 2);
@@ -37,6 +38,9 @@ struct TinyModel {
     config.head_dim = head_dim;
     config.layers = 3;
     config.tied_embeddings = tied;
+    config.architecture = architecture;
+    config.qkv_bias = architecture == "Qwen2ForCausalLM";
+    config.qk_norm = architecture == "Qwen3ForCausalLM";
     config.rope_theta = 10000;
     if (scaled_rope) config.rope_scaling = Llama3RopeScaling{8, 1, 4, 64};
     return config;
@@ -55,6 +59,15 @@ inline std::vector<TinyModel> tiny_models() {
       {.name = "scaled_rope_bf16", .kv_heads = 1, .head_dim = 64, .tied = false, .scaled_rope = true},
       {.name = "f32_packed_as_bf16", .tied = false, .file = kF32, .packed = kBf16},
       {.name = "f16_packed_as_bf16_tied", .file = kF16, .packed = kBf16},
+      {.name = "qwen2_bf16_tied", .heads = 6, .head_dim = 48, .architecture = "Qwen2ForCausalLM"},
+      {.name = "qwen2_f32", .tied = false, .file = kF32, .packed = kF32, .architecture = "Qwen2ForCausalLM"},
+      {.name = "qwen3_bf16_tied", .head_dim = 48, .architecture = "Qwen3ForCausalLM"},
+      {.name = "qwen3_f32",
+       .heads = 8,
+       .tied = false,
+       .file = kF32,
+       .packed = kF32,
+       .architecture = "Qwen3ForCausalLM"},
   };
 }
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The logits of Llama-architecture model directories, in float64 with PyTorch (Debian's python3-torch), from the formulas.
+"""The logits of model directories (Llama, Qwen2, Qwen3), in float64 with PyTorch (Debian's python3-torch), from the formulas.
 
 usage: reference.py LENGTH ROW,ROW,... DIRECTORY... : prints, per directory and row, the logits of that row of the test prompt of LENGTH
 tokens, where token i is (37 i + 11) mod vocabulary. Keys and values are rounded to BF16 before attention, as a BF16 KV cache does; --exact-kv leaves that out.
@@ -68,15 +68,20 @@ def logits(directory, length, rows, exact_kv):
     tokens = torch.tensor([(37 * i + 11) % config["vocab_size"] for i in range(length)])
     angles = torch.arange(length, dtype=torch.float64)[:, None] * frequencies(config, head_dim)[None, :]
     visible = torch.ones(length, length, dtype=torch.bool).tril()
+    (architecture,) = config["architectures"]
     stored = (lambda t: t) if exact_kv else (lambda t: t.to(torch.float32).to(torch.bfloat16).to(torch.float64))
 
     x = w["model.embed_tokens.weight"][tokens]
     for layer in range(config["num_hidden_layers"]):
         p = lambda name: w[f"model.layers.{layer}.{name}.weight"]
         n = rms_norm(x, p("input_layernorm"), epsilon)
-        q = rotate((n @ p("self_attn.q_proj").T).reshape(length, heads, head_dim), angles)
-        k = stored(rotate((n @ p("self_attn.k_proj").T).reshape(length, kv_heads, head_dim), angles))
-        v = stored((n @ p("self_attn.v_proj").T).reshape(length, kv_heads, head_dim))
+        q, k, v = (n @ p(f"self_attn.{part}_proj").T for part in "qkv")
+        if architecture == "Qwen2ForCausalLM":
+            q, k, v = (x + w[f"model.layers.{layer}.self_attn.{part}_proj.bias"] for part, x in (("q", q), ("k", k), ("v", v)))
+        q, k, v = q.reshape(length, heads, head_dim), k.reshape(length, kv_heads, head_dim), v.reshape(length, kv_heads, head_dim)
+        if architecture == "Qwen3ForCausalLM":
+            q, k = rms_norm(q, p("self_attn.q_norm"), epsilon), rms_norm(k, p("self_attn.k_norm"), epsilon)
+        q, k, v = rotate(q, angles), stored(rotate(k, angles)), stored(v)
         out = []
         for h in range(heads):
             kv = h // (heads // kv_heads)

@@ -100,7 +100,7 @@ Logits ForwardPass::run(const Batch& batch) {
     const LlamaLayer& layer = model_.layers()[i];
     add_and_normalize(layer.attention_norm, !first);
     first = false;
-    multiply(layer.qkv, normal_, rows_, qkv_);
+    query_key_value(layer);
     store_and_turn(i);
     attend(i);
     multiply(layer.attention_out, attention_, rows_, delta_);
@@ -206,20 +206,28 @@ void ForwardPass::multiply(const PackedMatrix& weights, const Area& x, std::size
   multiply(weights, x, rows, y, 1, [](Range) {});
 }
 
+void ForwardPass::finish_head(const std::vector<float>& norm, std::size_t row, std::size_t column) {
+  float* const head = qkv_.row(row) + column;
+  if (!norm.empty()) {
+    kernels::rms_norm_head(head, norm.data(), static_cast<float>(config_.rms_norm_epsilon), config_.head_dim);
+  }
+  kernels::rope(head, angles_.row(row), config_.head_dim);
+}
+
 void ForwardPass::store_and_turn(std::uint32_t layer) {
   const std::size_t dim = config_.head_dim;
   const std::size_t size = cache_.block_size();
+  const LlamaLayer& weights = model_.layers()[layer];
   pool_.run([&](unsigned thread) {
     const Range part = part_of(rows_ * config_.kv_heads, thread, pool_.threads());
     for (std::size_t unit = part.begin; unit < part.end; ++unit) {
       const std::size_t row = unit / config_.kv_heads;
       const auto head = static_cast<std::uint32_t>(unit % config_.kv_heads);
-      const float* const angles = angles_.row(row);
-      float* const queries = qkv_.row(row) + std::size_t{head} * config_.group() * dim;
-      for (std::size_t g = 0; g < config_.group(); ++g) kernels::rope(queries + g * dim, angles, dim);
-      float* const key = qkv_.row(row) + config_.query_width() + head * dim;
+      const std::size_t first_query = std::size_t{head} * config_.group() * dim;
+      for (std::size_t g = 0; g < config_.group(); ++g) finish_head(weights.query_norm, row, first_query + g * dim);
+      finish_head(weights.key_norm, row, config_.query_width() + head * dim);
+      const float* const key = qkv_.row(row) + config_.query_width() + head * dim;
       const float* const value = key + config_.kv_width();
-      kernels::rope(key, angles, dim);
       const Row& place = placed_[row];
       Bf16* const block = cache_.head(layer, head) + place.block.value() * cache_.block_stride();
       Bf16* const values = block + dim * size + place.offset * dim;
@@ -252,6 +260,18 @@ void ForwardPass::attend(std::uint32_t layer) {
                        .cache = cache_.head(layer, unit.kv_head),
                        .block_stride = cache_.block_stride(),
                        .scratch = scratch_[thread]});
+    }
+  });
+}
+
+void ForwardPass::query_key_value(const LlamaLayer& layer) {
+  if (layer.qkv_bias.empty()) return multiply(layer.qkv, normal_, rows_, qkv_);
+  const std::size_t panel = kernels::panel_columns();
+  multiply(layer.qkv, normal_, rows_, qkv_, 1, [&](Range panels) {
+    for (std::size_t row = 0; row < rows_; ++row) {
+      for (std::size_t at = panels.begin * panel; at < panels.end * panel; at += panel) {
+        kernels::add_panel(qkv_.row(row) + at, layer.qkv_bias.data() + at);
+      }
     }
   });
 }

@@ -58,7 +58,8 @@ struct ForwardLimits {
 /// Computes batches. Keeps the activations of a step: run() allocates nothing. One thread calls run() at a time.
 ///
 /// Llama: x = embedding; per layer x += Wo attention(rope(Wq n), rope(Wk n), Wv n), n = norm(x), and
-/// x += Wdown (silu(Wgate n) * Wup n), n = norm(x); logits = Wout norm(x). Residual and sums are F32; keys and values
+/// x += Wdown (silu(Wgate n) * Wup n), n = norm(x); logits = Wout norm(x). Qwen2 adds biases to Wq n, Wk n and Wv n,
+/// Qwen3 normalizes each head of Wq n and Wk n. Residual and sums are F32; keys and values
 /// are rounded to BF16 as they are stored, also those of the batch itself.
 ///
 /// Invariant: a row's keys, values and logits depend on its own sequence's tokens alone, to the bit.
@@ -106,6 +107,9 @@ class ForwardPass {
   void multiply(const PackedMatrix& weights, const Area& x, std::size_t rows, const Area& y, std::size_t unit,
                 const Then& then);
   void multiply(const PackedMatrix& weights, const Area& x, std::size_t rows, const Area& y);
+  void query_key_value(const LlamaLayer& layer);
+  /// The norm, if there is one, and the rotation of a query or key head.
+  void finish_head(const std::vector<float>& norm, std::size_t row, std::size_t column);
   void store_and_turn(std::uint32_t layer);
   void attend(std::uint32_t layer);
   void gate_and_up(const PackedMatrix& weights);

@@ -1,6 +1,7 @@
 #include "kvist/engine/cpu/llama_config.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <simdjson.h>
 
 #include <algorithm>
@@ -19,6 +20,10 @@ using simdjson::dom::object;
 
 constexpr std::size_t kMaxConfigBytes = 1U << 20;
 constexpr std::uint64_t kMaxEndTokens = 64;
+constexpr std::string_view kMistral = "MistralForCausalLM";
+constexpr std::string_view kQwen2 = "Qwen2ForCausalLM";
+constexpr std::string_view kQwen3 = "Qwen3ForCausalLM";
+constexpr std::array<std::string_view, 4> kArchitectures{"LlamaForCausalLM", kMistral, kQwen2, kQwen3};
 
 /// One object of the file, read field by field with messages that name the key. A key given twice is refused.
 class Fields {
@@ -153,12 +158,40 @@ Result<std::string> read_architecture(const Fields& file) {
   if (!value || value->get(list) != SUCCESS || list.size() != 1 || list.at(0).get(name) != SUCCESS) {
     return file.corrupt("architectures", "expected a list of one name");
   }
-  if (name == "Qwen2ForCausalLM") return file.unsupported("architectures", "Qwen2ForCausalLM has biases on q, k and v");
-  if (name != "LlamaForCausalLM" && name != "MistralForCausalLM") {
-    return file.unsupported("architectures", fmt::format("'{}'; LlamaForCausalLM and MistralForCausalLM are supported",
-                                                         name.substr(0, 100)));
+  if (std::ranges::find(kArchitectures, name) == kArchitectures.end()) {
+    return file.unsupported(
+        "architectures", fmt::format("'{}'; {} are supported", name.substr(0, 100), fmt::join(kArchitectures, ", ")));
   }
   return std::string(name);
+}
+
+/// Attention that does not see the whole context.
+Result<void> refuse_windows(const Fields& file, const LlamaConfig& config) {
+  KVIST_TRY(const auto window, file.find_integer("sliding_window", 1, 1U << 30));
+  if (config.architecture == kMistral) {
+    // MistralConfig's own default is a window of 4096: the key must be there, and null.
+    const bool has_window = window || !file.names("sliding_window");
+    if (has_window && window.value_or(4096) < config.max_positions) {
+      return file.unsupported("sliding_window",
+                              "sliding windows are not supported; null or max_position_embeddings are");
+    }
+  }
+  if (config.architecture != kQwen2 && config.architecture != kQwen3) return {};
+  // There sliding_window has a number even where it is off.
+  KVIST_TRY(const bool used, file.flag("use_sliding_window", false));
+  if (used) return file.unsupported("use_sliding_window", "sliding windows are not supported");
+  KVIST_TRY(const auto types, file.find("layer_types"));
+  if (!types) return {};
+  simdjson::dom::array list;
+  if (types->get(list) != SUCCESS) return file.corrupt("layer_types", "expected a list of names");
+  for (const element item : list) {
+    std::string_view type;
+    if (item.get(type) != SUCCESS) return file.corrupt("layer_types", "expected a list of names");
+    if (type != "full_attention") {
+      return file.unsupported("layer_types", fmt::format("'{}'; full_attention is supported", type.substr(0, 100)));
+    }
+  }
+  return {};
 }
 
 /// What changes the computation and is not supported.
@@ -177,13 +210,7 @@ Result<void> refuse_unsupported(const Fields& file, const LlamaConfig& config) {
   }
   KVIST_TRY(const auto parts, file.find_integer("pretraining_tp", 0, 1U << 20));
   if (parts.value_or(1) > 1) return file.unsupported("pretraining_tp", "only 1 is supported");
-  KVIST_TRY(const auto window, file.find_integer("sliding_window", 1, 1U << 30));
-  // MistralConfig's own default is a window of 4096: there the key must be there, and null.
-  const bool has_window = config.architecture == "MistralForCausalLM" && (window || !file.names("sliding_window"));
-  if (has_window && window.value_or(4096) < config.max_positions) {
-    return file.unsupported("sliding_window", "sliding windows are not supported; null or max_position_embeddings are");
-  }
-  return {};
+  return refuse_windows(file, config);
 }
 
 Result<Llama3RopeScaling> read_llama3_scaling(const Fields& rope) {
@@ -230,10 +257,11 @@ Result<void> read_heads(const Fields& file, LlamaConfig& config) {
                         fmt::format("{} does not divide num_attention_heads {}", config.kv_heads, config.heads));
   }
   KVIST_TRY(const auto head_dim, file.find_integer("head_dim", 1, 1024));
-  if (!head_dim && config.hidden_size % config.heads != 0) {
+  const bool own_default = config.architecture == kQwen3;  // Qwen3Config's
+  if (!head_dim && !own_default && config.hidden_size % config.heads != 0) {
     return file.corrupt("num_attention_heads", "does not divide hidden_size, and head_dim is not given");
   }
-  config.head_dim = head_dim.value_or(config.hidden_size / config.heads);
+  config.head_dim = head_dim.value_or(own_default ? 128 : config.hidden_size / config.heads);
   if (config.head_dim % kHeadDimStep != 0 || config.head_dim > 512) {
     return file.unsupported("head_dim",
                             fmt::format("{}; multiples of {} up to 512 are supported", config.head_dim, kHeadDimStep));
@@ -263,7 +291,8 @@ std::string_view text_of(const MappedFile& file) {
 
 std::uint64_t LlamaConfig::parameters() const {
   const std::uint64_t hidden = hidden_size;
-  const std::uint64_t attention = hidden * qkv_width() + query_width() * hidden;
+  const std::uint64_t attention = hidden * qkv_width() + query_width() * hidden + (qkv_bias ? qkv_width() : 0) +
+                                  (qk_norm ? 2 * std::uint64_t{head_dim} : 0);
   const std::uint64_t mlp = 3 * hidden * intermediate_size;
   const std::uint64_t embeddings = (tied_embeddings ? 1 : 2) * hidden * vocabulary;
   return layers * (attention + mlp + 2 * hidden) + hidden + embeddings;
@@ -274,6 +303,8 @@ Result<LlamaConfig> parse_llama_config(std::string_view json, std::string_view n
   KVIST_TRY(const Fields file, document.parse(json, name));
   LlamaConfig config;
   KVIST_TRY(config.architecture, read_architecture(file));
+  config.qkv_bias = config.architecture == kQwen2;
+  config.qk_norm = config.architecture == kQwen3;
   // The bounds are far above the largest published models (16384 hidden, 126 layers, 256k vocabulary).
   KVIST_TRY(config.hidden_size, file.integer("hidden_size", 1, 1U << 17));
   KVIST_TRY(config.intermediate_size, file.integer("intermediate_size", 1, 1U << 19));

@@ -35,6 +35,8 @@ struct LlamaConfig {
   double rope_theta = 0;
   std::optional<Llama3RopeScaling> rope_scaling;
   bool tied_embeddings = false;
+  bool qkv_bias = false;  ///< queries, keys and values have biases (Qwen2)
+  bool qk_norm = false;   ///< each query and key head is normalized before its rotation (Qwen3)
   std::optional<std::uint32_t> begin_token;
   std::vector<std::uint32_t> end_tokens;  ///< ascending; any of them ends an answer
 
@@ -49,9 +51,10 @@ struct LlamaConfig {
 /// Head dimensions come in steps of this: the attention kernels have no tails.
 inline constexpr std::uint32_t kHeadDimStep = 16;
 
-/// Reads config.json. Supported: LlamaForCausalLM, and MistralForCausalLM without sliding window. Keys that the
-/// reference implementation of these classes reads are supported or, with any value that changes the computation,
-/// refused by name (kUnsupported): biases, quantization, other activations and rope types, tensor-parallel pretraining.
+/// Reads config.json. Supported: LlamaForCausalLM, and MistralForCausalLM, Qwen2ForCausalLM (Qwen2 and Qwen2.5) and
+/// Qwen3ForCausalLM without sliding window. Keys that the reference implementation of these classes reads are supported
+/// or, with any value that changes the computation, refused by name (kUnsupported): biases beyond Qwen2's own,
+/// quantization, other activations and rope types, tensor-parallel pretraining.
 /// Keys that it does not read are ignored as it ignores them. Other errors: kCorrupt (no JSON, a key missing, of a
 /// wrong kind or out of bounds). `name` is the file, for messages.
 [[nodiscard]] Result<LlamaConfig> parse_llama_config(std::string_view json, std::string_view name);

@@ -12,8 +12,8 @@
 namespace kvist::engine::cpu {
 namespace {
 
-std::string layer_tensor(std::uint32_t layer, std::string_view name) {
-  return fmt::format("model.layers.{}.{}.weight", layer, name);
+std::string layer_tensor(std::uint32_t layer, std::string_view name, std::string_view kind = "weight") {
+  return fmt::format("model.layers.{}.{}.{}", layer, name, kind);
 }
 
 /// Columns of gate and up as they alternate: both filled up to whole panels.
@@ -44,13 +44,20 @@ class Loader {
     const std::uint64_t intermediate = config_.intermediate_size;
     const std::size_t panel = kernels::panel_columns();
     LlamaLayer layer;
-    KVIST_TRY(layer.attention_norm, norm(name("input_layernorm")));
+    KVIST_TRY(layer.attention_norm, vector(name("input_layernorm"), hidden));
     KVIST_TRY(layer.qkv, matrix(config_.qkv_width(), hidden,
                                 {{name("self_attn.q_proj"), queries, 0},
                                  {name("self_attn.k_proj"), keys, queries},
                                  {name("self_attn.v_proj"), keys, queries + keys}}));
+    if (config_.qkv_bias) {
+      KVIST_TRY(layer.qkv_bias, qkv_bias(number));
+    }
+    if (config_.qk_norm) {
+      KVIST_TRY(layer.query_norm, vector(name("self_attn.q_norm"), config_.head_dim));
+      KVIST_TRY(layer.key_norm, vector(name("self_attn.k_norm"), config_.head_dim));
+    }
     KVIST_TRY(layer.attention_out, matrix(hidden, queries, {{name("self_attn.o_proj"), hidden, 0}}));
-    KVIST_TRY(layer.mlp_norm, norm(name("post_attention_layernorm")));
+    KVIST_TRY(layer.mlp_norm, vector(name("post_attention_layernorm"), hidden));
     KVIST_TRY(layer.gate_up,
               matrix(gate_up_columns(config_), hidden,
                      {{name("mlp.gate_proj"), intermediate, 0, 2}, {name("mlp.up_proj"), intermediate, panel, 2}}));
@@ -58,11 +65,12 @@ class Loader {
     return layer;
   }
 
-  Result<std::vector<float>> norm(const std::string& name) const {
-    const std::uint64_t shape[] = {config_.hidden_size};
+  /// A tensor of n numbers, padded.
+  Result<std::vector<float>> vector(const std::string& name, std::uint64_t n) const {
+    const std::uint64_t shape[] = {n};
     KVIST_TRY(const TensorView tensor, checkpoint_.tensor(name, shape));
-    std::vector<float> out(kernels::padded(config_.hidden_size));
-    for (std::size_t i = 0; i < config_.hidden_size; ++i) out[i] = number_at(tensor, i);
+    std::vector<float> out(kernels::padded(n));
+    for (std::size_t i = 0; i < n; ++i) out[i] = number_at(tensor, i);
     return out;
   }
 
@@ -80,6 +88,19 @@ class Loader {
       out.place(tensors[i], parts[i].column, parts[i].panel_step, pool_);
       MappedFile::forget(tensors[i].bytes);  // packed: the file's pages need not stay beside it
     }
+    return out;
+  }
+
+  Result<std::vector<float>> qkv_bias(std::uint32_t layer) const {
+    const std::pair<std::string_view, std::uint64_t> parts[] = {{"self_attn.q_proj", config_.query_width()},
+                                                                {"self_attn.k_proj", config_.kv_width()},
+                                                                {"self_attn.v_proj", config_.kv_width()}};
+    std::vector<float> out;
+    for (const auto& [name, n] : parts) {
+      KVIST_TRY(std::vector<float> part, vector(layer_tensor(layer, name, "bias"), n));
+      out.insert(out.end(), part.begin(), part.begin() + static_cast<std::ptrdiff_t>(n));
+    }
+    out.resize(kernels::padded(out.size()));
     return out;
   }
 
@@ -136,7 +157,7 @@ Result<LlamaModel> LlamaModel::load(const Checkpoint& checkpoint, const LlamaCon
   if (!config.tied_embeddings) {
     KVIST_TRY(model.embeddings_, loader.embeddings());
   }
-  KVIST_TRY(model.final_norm_, loader.norm("model.norm.weight"));
+  KVIST_TRY(model.final_norm_, loader.vector("model.norm.weight", config.hidden_size));
   for (std::uint32_t i = 0; i < config.layers; ++i) {
     KVIST_TRY(LlamaLayer layer, loader.layer(i));
     model.layers_.push_back(std::move(layer));
@@ -146,11 +167,14 @@ Result<LlamaModel> LlamaModel::load(const Checkpoint& checkpoint, const LlamaCon
 
 std::uint64_t LlamaModel::bytes_for(const LlamaConfig& config, DataType type) {
   const std::uint64_t hidden = config.hidden_size;
-  const std::uint64_t layer = PackedMatrix::bytes_for(config.qkv_width(), hidden, type) +
-                              PackedMatrix::bytes_for(hidden, config.query_width(), type) +
-                              PackedMatrix::bytes_for(gate_up_columns(config), hidden, type) +
-                              PackedMatrix::bytes_for(hidden, config.intermediate_size, type) +
-                              2 * kernels::padded(hidden) * sizeof(float);
+  const std::uint64_t layer =
+      PackedMatrix::bytes_for(config.qkv_width(), hidden, type) +
+      PackedMatrix::bytes_for(hidden, config.query_width(), type) +
+      PackedMatrix::bytes_for(gate_up_columns(config), hidden, type) +
+      PackedMatrix::bytes_for(hidden, config.intermediate_size, type) +
+      (2 * kernels::padded(hidden) + (config.qkv_bias ? kernels::padded(config.qkv_width()) : 0) +
+       (config.qk_norm ? 2 * kernels::padded(config.head_dim) : 0)) *
+          sizeof(float);
   const std::uint64_t table = config.tied_embeddings ? 0 : config.vocabulary * hidden * bytes_of(type);
   return config.layers * layer + PackedMatrix::bytes_for(config.vocabulary, hidden, type) + table +
          kernels::padded(hidden) * sizeof(float);

@@ -15,10 +15,13 @@
 
 namespace kvist::engine::cpu {
 
-/// One transformer layer. Norm weights are F32 and padded (kernels::padded).
+/// One transformer layer. Norm weights and biases are F32; those of whole rows are padded (kernels::padded).
 struct LlamaLayer {
   std::vector<float> attention_norm;
-  PackedMatrix qkv;  ///< query, key and value heads side by side
+  PackedMatrix qkv;               ///< query, key and value heads side by side
+  std::vector<float> qkv_bias;    ///< likewise; empty without
+  std::vector<float> query_norm;  ///< of a head, as all have the same; empty without
+  std::vector<float> key_norm;
   PackedMatrix attention_out;
   std::vector<float> mlp_norm;
   PackedMatrix gate_up;  ///< panels of gate and up alternate

@@ -37,8 +37,8 @@ std::vector<PlannedTensor> tensors_of(const LlamaConfig& config) {
                                  {"model.norm.weight", {hidden}}};
   if (!config.tied_embeddings) out.push_back({"lm_head.weight", {config.vocabulary, hidden}});
   for (std::uint32_t layer = 0; layer < config.layers; ++layer) {
-    const auto add = [&](std::string_view name, std::vector<std::uint64_t> shape) {
-      out.push_back({fmt::format("model.layers.{}.{}.weight", layer, name), std::move(shape)});
+    const auto add = [&](std::string_view name, std::vector<std::uint64_t> shape, std::string_view kind = "weight") {
+      out.push_back({fmt::format("model.layers.{}.{}.{}", layer, name, kind), std::move(shape)});
     };
     add("input_layernorm", {hidden});
     add("post_attention_layernorm", {hidden});
@@ -46,6 +46,15 @@ std::vector<PlannedTensor> tensors_of(const LlamaConfig& config) {
     add("self_attn.k_proj", {config.kv_width(), hidden});
     add("self_attn.v_proj", {config.kv_width(), hidden});
     add("self_attn.o_proj", {hidden, config.query_width()});
+    if (config.qkv_bias) {
+      add("self_attn.q_proj", {config.query_width()}, "bias");
+      add("self_attn.k_proj", {config.kv_width()}, "bias");
+      add("self_attn.v_proj", {config.kv_width()}, "bias");
+    }
+    if (config.qk_norm) {
+      add("self_attn.q_norm", {config.head_dim});
+      add("self_attn.k_norm", {config.head_dim});
+    }
     add("mlp.gate_proj", {intermediate, hidden});
     add("mlp.up_proj", {intermediate, hidden});
     add("mlp.down_proj", {hidden, intermediate});
@@ -110,9 +119,11 @@ void append_number(std::string& out, float number, DataType type) {
 
 void write_tensor(std::ofstream& file, const PlannedTensor& tensor, DataType type, std::uint64_t seed) {
   RandomStream random(mix_seed({seed, seed_part(tensor.name)}));
-  const bool is_norm = tensor.shape.size() == 1;
+  const bool is_bias = tensor.name.ends_with(".bias");
+  const bool is_norm = tensor.shape.size() == 1 && !is_bias;
   // Embeddings too: they serve as output layer where they are tied, and the first norm brings them to size.
-  const auto scale = static_cast<float>(1 / std::sqrt(is_norm ? 100.0 : static_cast<double>(tensor.shape[1])));
+  const double divisor = is_norm ? 100.0 : is_bias ? 4.0 : static_cast<double>(tensor.shape[1]);
+  const auto scale = static_cast<float>(1 / std::sqrt(divisor));
   constexpr std::size_t kPiece = 1U << 16;
   std::string bytes;
   for (std::uint64_t i = 0; i < tensor.numbers(); ++i) {
@@ -124,10 +135,14 @@ void write_tensor(std::ofstream& file, const PlannedTensor& tensor, DataType typ
   file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
 }
 
+std::string_view model_type_of(const LlamaConfig& config) {
+  return config.qkv_bias ? "qwen2" : config.qk_norm ? "qwen3" : "llama";
+}
+
 std::string config_json(const LlamaConfig& config, DataType type) {
   JsonWriter json(2);
   json.begin_object();
-  json.key("architectures").begin_array().value("LlamaForCausalLM").end_array();
+  json.key("architectures").begin_array().value(config.architecture).end_array();
   json.field("attention_bias", false);
   if (config.begin_token) json.field("bos_token_id", *config.begin_token);
   json.key("eos_token_id").begin_array();
@@ -135,7 +150,7 @@ std::string config_json(const LlamaConfig& config, DataType type) {
   json.end_array();
   json.field("head_dim", config.head_dim).field("hidden_act", "silu").field("hidden_size", config.hidden_size);
   json.field("intermediate_size", config.intermediate_size).field("max_position_embeddings", config.max_positions);
-  json.field("mlp_bias", false).field("model_type", "llama").field("num_attention_heads", config.heads);
+  json.field("mlp_bias", false).field("model_type", model_type_of(config)).field("num_attention_heads", config.heads);
   json.field("num_hidden_layers", config.layers).field("num_key_value_heads", config.kv_heads);
   json.field("rms_norm_eps", config.rms_norm_epsilon);
   if (config.rope_scaling) {

@@ -26,7 +26,8 @@ enum class ModelSize : std::uint8_t { kTiny, kSmall, kBase };
 /// Writes config.json, generation_config.json and model.safetensors with random weights into `directory`, which is
 /// made if it is not there. `type` is kBf16, kF16 or kF32. The same arguments give the same bytes on every machine:
 /// each tensor's numbers come from (seed, its name) in exact arithmetic. Matrices have a variance of 1 / inputs, so
-/// that activations keep their size through the layers; norms are near 1. Errors: what cannot be written.
+/// that activations keep their size through the layers, biases one of 1 / 4; norms are near 1. Errors: what cannot be
+/// written.
 [[nodiscard]] Result<void> write_model(const LlamaConfig& config, DataType type, std::uint64_t seed,
                                        const std::string& directory);
 

@@ -94,6 +94,10 @@ void attend(const AttentionTask& task);
 void rms_norm(const float* x, const float* weight, float epsilon, std::size_t n, float* out);
 /// x += y, padded.
 void add(float* x, const float* y, std::size_t n);
+/// x += y, the numbers of one panel's columns.
+void add_panel(float* x, const float* y);
+/// A head as rms_norm() has a row, in place; head_dim is a multiple of 16.
+void rms_norm_head(float* head, const float* weight, float epsilon, std::size_t head_dim);
 /// out = gate * up / (1 + exp(-gate)) over n numbers, a multiple of the vector.
 void silu_multiply(const float* gate, const float* up, std::size_t n, float* out);
 /// Turns a head's pairs (i, i + head_dim / 2) by the angles of its position: cosines, then sines (rope.h).

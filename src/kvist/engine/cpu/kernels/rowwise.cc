@@ -45,6 +45,29 @@ void add_dispatched(float* HWY_RESTRICT x, const float* HWY_RESTRICT y, std::siz
   }
 }
 
+void add_panel_dispatched(float* HWY_RESTRICT x, const float* HWY_RESTRICT y) {
+  for (std::size_t i = 0; i < 2 * kLanes; i += kLanes) {
+    hn::StoreU(hn::Add(hn::LoadU(F32(), x + i), hn::LoadU(F32(), y + i)), F32(), x + i);
+  }
+}
+
+void rms_norm_head_dispatched(float* HWY_RESTRICT head, const float* HWY_RESTRICT weight, float epsilon,
+                              std::size_t head_dim) {
+  using Capped = hn::CappedTag<float, 16>;  // a head is a multiple of 16
+  constexpr std::size_t kStep = hn::MaxLanes(Capped());
+  auto squares = hn::Zero(Capped());
+  for (std::size_t i = 0; i < head_dim; i += kStep) {
+    const auto a = hn::LoadU(Capped(), head + i);
+    squares = hn::MulAdd(a, a, squares);
+  }
+  const float sum = hn::GetLane(hn::SumOfLanes(Capped(), squares));
+  const auto scale = hn::Set(Capped(), 1.0F / std::sqrt(sum / static_cast<float>(head_dim) + epsilon));
+  for (std::size_t i = 0; i < head_dim; i += kStep) {
+    const auto normal = hn::Mul(hn::LoadU(Capped(), head + i), scale);
+    hn::StoreU(hn::Mul(normal, hn::LoadU(Capped(), weight + i)), Capped(), head + i);
+  }
+}
+
 void silu_multiply_dispatched(const float* HWY_RESTRICT gate, const float* HWY_RESTRICT up, std::size_t n,
                               float* HWY_RESTRICT out) {
   const Vector one = hn::Set(F32(), 1.0F);
@@ -77,6 +100,8 @@ namespace kvist::engine::cpu::kernels {
 
 HWY_EXPORT(rms_norm_dispatched);
 HWY_EXPORT(add_dispatched);
+HWY_EXPORT(add_panel_dispatched);
+HWY_EXPORT(rms_norm_head_dispatched);
 HWY_EXPORT(silu_multiply_dispatched);
 HWY_EXPORT(rope_dispatched);
 
@@ -86,6 +111,14 @@ void rms_norm(const float* x, const float* weight, float epsilon, std::size_t n,
 
 void add(float* x, const float* y, std::size_t n) {
   HWY_DYNAMIC_DISPATCH(add_dispatched)(x, y, n);
+}
+
+void add_panel(float* x, const float* y) {
+  HWY_DYNAMIC_DISPATCH(add_panel_dispatched)(x, y);
+}
+
+void rms_norm_head(float* head, const float* weight, float epsilon, std::size_t head_dim) {
+  HWY_DYNAMIC_DISPATCH(rms_norm_head_dispatched)(head, weight, epsilon, head_dim);
 }
 
 void silu_multiply(const float* gate, const float* up, std::size_t n, float* out) {
