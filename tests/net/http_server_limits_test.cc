@@ -41,6 +41,31 @@ TEST_F(HttpServerTest, RefusesTooLargeBodiesInTheFormOfTheOpenAiApi) {
   EXPECT_THAT(read_answer(socket), StartsWith("HTTP/1.1 200"));
 }
 
+TEST_F(HttpServerTest, BoundsAllBodiesTogether) {
+  listen({.max_body_bytes = 1000, .max_bodies_bytes = 1500});
+  const std::string post = "POST /hold HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n";
+  RawSocket answered = connect();
+  ASSERT_TRUE(answered.send(post + std::string(1000, 'a')));
+  ASSERT_TRUE(wait_held(1));
+  // A request counts until its answer is complete, however little of it has come.
+  for (int i = 0; i < 3; ++i) {
+    RawSocket refused = connect();
+    ASSERT_TRUE(refused.send(post + std::string(501, 'b')));
+    const std::string answer = read_answer(refused);
+    EXPECT_THAT(answer, StartsWith("HTTP/1.1 503 "));
+    EXPECT_THAT(body_of(answer), HasSubstr("too large together"));
+  }
+  RawSocket leaving = connect();
+  ASSERT_TRUE(leaving.send(post + std::string(400, 'c')));
+  leaving.close();
+  ASSERT_TRUE(thread_.wait([&] { return server_->connections() == 1; }));
+  with_exchange([](HttpExchange& e) { e.respond({200, {}, "done"}); });
+  EXPECT_EQ(body_of(read_answer(answered)), "done");
+  RawSocket next = connect();
+  ASSERT_TRUE(next.send("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n" + std::string(1000, 'd')));
+  EXPECT_THAT(read_answer(next), StartsWith("HTTP/1.1 200"));
+}
+
 TEST_F(HttpServerTest, RefusesTooLargeHeadsHoweverTheyAreMade) {
   listen({.max_header_bytes = 2000});
   std::string many_fields;
@@ -154,7 +179,7 @@ TEST_F(HttpServerTest, ServesHttp10WithoutChunks) {
 }
 
 TEST_F(HttpServerTest, CutsSlowRequestsAndIdleConnectionsOff) {
-  listen({.idle_timeout = milliseconds(150)});
+  listen({.idle_timeout = milliseconds(800)});  // longer than this thread may stand still before it sends
   RawSocket idle = connect();
   RawSocket half_head = connect();
   ASSERT_TRUE(half_head.send("GET /echo HT"));
@@ -166,17 +191,17 @@ TEST_F(HttpServerTest, CutsSlowRequestsAndIdleConnectionsOff) {
 }
 
 TEST_F(HttpServerTest, WaitsForASlowAnswerLongerThanTheIdleTimeout) {
-  listen({.idle_timeout = milliseconds(50)});
+  listen({.idle_timeout = milliseconds(800)});
   RawSocket socket = connect();
   ASSERT_TRUE(socket.send("GET /slow HTTP/1.1\r\nHost: x\r\n\r\n"));
   ASSERT_TRUE(wait_held(1));
-  std::this_thread::sleep_for(milliseconds(200));
+  std::this_thread::sleep_for(milliseconds(1500));
   with_exchange([](HttpExchange& e) { e.respond({200, {}, "at last"}); });
   EXPECT_EQ(body_of(read_answer(socket)), "at last");
 }
 
 TEST_F(HttpServerTest, GivesUpAClientThatTakesNothing) {
-  listen({.idle_timeout = milliseconds(100)});
+  listen({.idle_timeout = milliseconds(800)});
   RawSocket socket = RawSocket::connect(port_, 4096);
   ASSERT_TRUE(socket.send("GET /stream HTTP/1.1\r\nHost: x\r\n\r\n"));
   ASSERT_TRUE(wait_held(1));

@@ -47,6 +47,8 @@ struct HttpServerOptions {
   std::string host = "127.0.0.1";
   std::uint16_t port = 0;                      ///< 0: any free port
   std::uint64_t max_body_bytes = 16ULL << 20;  ///< larger bodies get 413
+  /// Of all requests from their first byte to the end of their answers; one that would exceed it gets 503.
+  std::uint64_t max_bodies_bytes = 1ULL << 30;
   std::uint32_t max_header_bytes = 64U << 10;
   std::uint32_t max_connections = 16'384;            ///< further ones are closed at once
   Duration idle_timeout = std::chrono::seconds(75);  ///< between requests, and for a request to arrive whole

@@ -52,6 +52,7 @@ void ServerConnection::close_when_idle() {
 void ServerConnection::drop() {
   const auto self = shared_from_this();
   close();
+  forget_body();
   core_->connections.erase(std::static_pointer_cast<ServerConnection>(self));
   if (exchange_ != nullptr) exchange_->forget_client();
   exchange_ = nullptr;
@@ -60,6 +61,7 @@ void ServerConnection::drop() {
 void ServerConnection::lost(bool soon) {
   const auto self = shared_from_this();
   close();
+  forget_body();
   core_->connections.erase(std::static_pointer_cast<ServerConnection>(self));
   if (auto* exchange = std::exchange(exchange_, nullptr)) exchange->client_left(soon);
 }
@@ -160,6 +162,12 @@ bool ServerConnection::take_body(std::string_view& input) {
         refuse(413, "the request body is too large");
         return false;
       }
+      if (piece.size() > core_->options.max_bodies_bytes - core_->bodies_bytes) {
+        refuse(503, "the bodies of the requests under way are too large together");
+        return false;
+      }
+      body_bytes_ += piece.size();
+      core_->bodies_bytes += piece.size();
       request_.body.append(piece);
       return true;
     case BodyDecoder::Step::kDone:
@@ -184,6 +192,7 @@ void ServerConnection::dispatch() {
 }
 
 void ServerConnection::refuse(int status, const std::string& message) {
+  request_ = {};
   ends_after_answer_ = true;
   state_ = State::kAnswering;
   const auto self = std::static_pointer_cast<ServerConnection>(shared_from_this());
@@ -223,6 +232,7 @@ void ServerConnection::break_off() {
   } else {
     close_with_reset();
   }
+  forget_body();
   core_->connections.erase(std::static_pointer_cast<ServerConnection>(self));
 }
 
@@ -236,7 +246,12 @@ void ServerConnection::on_send_failed(const std::string&) {
   lost(false);
 }
 
+void ServerConnection::forget_body() {
+  core_->bodies_bytes -= std::exchange(body_bytes_, 0);
+}
+
 void ServerConnection::next_request() {
+  forget_body();
   if (ends_after_answer_) return linger();
   state_ = State::kHead;
   request_begun_ = false;

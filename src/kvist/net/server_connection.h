@@ -66,6 +66,8 @@ class ServerConnection final : public TcpConnection {
   /// Answers a request that cannot be served, and ends the connection.
   void refuse(int status, const std::string& message);
   void next_request();
+  /// The request under way is over: its body counts no longer.
+  void forget_body();
   void linger();
   /// The client is gone or the connection is given up. `soon`: tell the exchange from the loop, not from within.
   void lost(bool soon);
@@ -80,7 +82,8 @@ class ServerConnection final : public TcpConnection {
   RequestHeadParser head_parser_;
   BodyDecoder body_decoder_ = BodyDecoder::empty();
   HttpRequest request_;
-  std::string waiting_;  // bytes read but not processed yet
+  std::uint64_t body_bytes_ = 0;  // of the request under way, counted in core_ too
+  std::string waiting_;           // bytes read but not processed yet
   State state_ = State::kHead;
   TimePoint deadline_ = kNever;
   std::uint64_t lingered_bytes_ = 0;

@@ -1,6 +1,7 @@
 // Private to net: what the connections of one server share.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <unordered_set>
 
@@ -19,6 +20,7 @@ class ServerCore {
   const HttpServerOptions options;
   const HttpHandler handler;
   bool closing = false;
+  std::uint64_t bodies_bytes = 0;  // of all requests whose answers are not complete
   std::unordered_set<std::shared_ptr<ServerConnection>> connections;
 };
 
