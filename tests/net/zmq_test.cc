@@ -296,5 +296,22 @@ TEST(Zmq, RubbishOnTheReplayPortDoesNotDisturb) {
   EXPECT_THAT(inbox.state().replayed, ElementsAre(Pair(0, "m0")));
 }
 
+TEST(Zmq, APublisherTakesNoLargeMessages) {
+  const auto publisher = make_publisher();
+  zmq::context_t context;
+  zmq::socket_t sender(context, zmq::socket_type::dealer);
+  sender.set(zmq::sockopt::linger, 0);
+  zmq::socket_t monitor(context, zmq::socket_type::pair);
+  monitor.set(zmq::sockopt::linger, 0);
+  monitor.set(zmq::sockopt::rcvtimeo, 100'000);
+  ASSERT_EQ(zmq_socket_monitor(sender.handle(), "inproc://sender", ZMQ_EVENT_DISCONNECTED), 0);
+  monitor.connect("inproc://sender");
+  sender.connect("tcp://127.0.0.1:" + std::to_string(publisher->replay_port()));
+  sender.send(zmq::message_t(1U << 20), zmq::send_flags::none);
+  zmq::message_t event;
+  EXPECT_TRUE(monitor.recv(event).has_value()) << "the connection was kept";
+  zmq_socket_monitor(sender.handle(), nullptr, 0);
+}
+
 }  // namespace
 }  // namespace kvist::net

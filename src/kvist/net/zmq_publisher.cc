@@ -18,6 +18,8 @@ namespace {
 
 // What subscribers have not read when the publisher goes is worth this much waiting and no more.
 constexpr std::chrono::milliseconds kLinger{200};
+// Subscriptions and requests have a few bytes. A larger message is hostile; ZeroMQ then drops the connection.
+constexpr std::int64_t kMaxReceivedBytes = 4096;
 // Messages taken from the buffer under one lock while a replay is answered: publish() must never wait long.
 constexpr std::size_t kReplayBatch = 256;
 
@@ -91,6 +93,7 @@ class Publisher final : public ZmqPublisher {
   static void prepare(zmq::socket_t& socket, const std::string& endpoint, int high_water_mark) {
     socket.set(zmq::sockopt::linger, static_cast<int>(kLinger.count()));
     socket.set(zmq::sockopt::sndhwm, high_water_mark);
+    socket.set(zmq::sockopt::maxmsgsize, kMaxReceivedBytes);
     socket.set(zmq::sockopt::ipv6, endpoint.contains('['));
   }
 
