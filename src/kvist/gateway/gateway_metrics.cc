@@ -63,6 +63,7 @@ void write_reading(const GatewayParts& parts, MetricsPage& page) {
   page.counter("kvist_gateway_prompts_read_seconds_total", "Thread time of that", work.busy_seconds);
   page.counter("kvist_gateway_prompts_waited_seconds_total", "How long they waited for a thread", work.waited_seconds);
   page.gauge("kvist_gateway_prompts_waiting", "Prompts that wait for a thread", number(work.waiting));
+  page.gauge("kvist_gateway_prompts_waiting_bytes", "Bytes of their bodies", number(work.waiting_bytes));
   page.counter("kvist_gateway_prompts_refused_total", "Prompts not read as too many waited", number(work.refused));
   const PrefixCacheCounters cache = parts.proxy.reader().cache_counters();
   page.counter("kvist_gateway_prompt_cache_bytes_total", "Bytes of rendered chats", number(cache.prompt_bytes));

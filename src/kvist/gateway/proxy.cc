@@ -28,11 +28,7 @@ Proxy::Proxy(net::EventLoop& loop, Options options, net::HttpClient& client, dis
 
 void Proxy::handle(Api api, net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange) {
   std::string request_id = request_id_for(request.headers);
-  const auto arrival = std::make_shared<Arrival>(Arrival{.api = api,
-                                                         .request = std::move(request),
-                                                         .exchange = exchange,
-                                                         .request_id = std::move(request_id),
-                                                         .arrived = net::now()});
+  const auto arrival = std::make_shared<Arrival>(api, std::move(request), exchange, std::move(request_id), net::now());
   if (const auto room = check_room(arrival->arrived); !room) return refuse(*arrival, room.error());
   if (!pool_) return on_read(*arrival, reader_.read(api, arrival->request.body));
   if (const auto begun = read_on_pool(arrival); !begun) refuse(*arrival, begun.error());
@@ -51,14 +47,15 @@ Result<void> Proxy::read_on_pool(const std::shared_ptr<Arrival>& arrival) {
   });
   ReadingPool::Work work = [this, held = arrival]() mutable -> std::function<void()> {
     Result<ReadRequest> read = fail(ErrorCode::kDeadlineExceeded, "the gateway had no time to read the prompt");
-    if (net::now() < held->arrived + kMaxReadingWait) read = reader_.read(held->api, held->request.body);
+    if (net::now() < held->arrived + kMaxReadingWait && !held->client_left)
+      read = reader_.read(held->api, held->request.body);
     return [this, back = std::move(held), result = std::move(read)] {
       --reading_;
       on_read(*back, result);
       look_whether_idle();
     };
   };
-  if (!pool_->submit(std::move(work)))
+  if (!pool_->submit(std::move(work), arrival->request.body.size()))
     return fail(ErrorCode::kResourceExhausted, "too many prompts wait to be read; try again later");
   ++reading_;
   return {};

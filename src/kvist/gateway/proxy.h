@@ -1,6 +1,7 @@
 // The proxied endpoints: from a client's request to a routed one.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -68,7 +69,7 @@ class Proxy {
     std::shared_ptr<net::HttpExchange> exchange;
     std::string request_id;
     TimePoint arrived;
-    bool client_left = false;
+    std::atomic<bool> client_left = false;  // set on the loop; a prompt that nobody waits for is not read
   };
 
   [[nodiscard]] Result<void> check_room(TimePoint now);

@@ -17,14 +17,17 @@ ReadingPool::~ReadingPool() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-bool ReadingPool::submit(Work work) {
+bool ReadingPool::submit(Work work, std::size_t bytes) {
   {
     const std::lock_guard lock(mutex_);
-    if (waiting_.size() >= options_.max_waiting) {
+    // Where nothing waits there is room for anything.
+    const bool fits = waiting_.empty() || counters_.waiting_bytes + bytes <= options_.max_waiting_bytes;
+    if (waiting_.size() >= options_.max_waiting || !fits) {
       ++counters_.refused;
       return false;
     }
-    waiting_.push_back({net::now(), std::move(work)});
+    counters_.waiting_bytes += bytes;
+    waiting_.push_back({net::now(), std::move(work), bytes});
   }
   woken_.notify_one();
   return true;
@@ -39,6 +42,7 @@ void ReadingPool::run() {
       if (stopping_) return;
       next = std::move(waiting_.front());
       waiting_.pop_front();
+      counters_.waiting_bytes -= next.bytes;
     }
     const TimePoint begun = net::now();
     std::function<void()> then = next.work();

@@ -24,6 +24,7 @@ class ReadingPool {
   struct Options {
     std::size_t threads = 2;
     std::size_t max_waiting = 1'024;
+    std::size_t max_waiting_bytes = 256UL << 20;
   };
   /// Runs on a thread of the pool; what it returns runs on the loop.
   using Work = std::function<std::function<void()>()>;
@@ -34,6 +35,7 @@ class ReadingPool {
     double busy_seconds = 0;    ///< of all threads
     double waited_seconds = 0;  ///< of all work, before a thread was free
     std::size_t waiting = 0;
+    std::size_t waiting_bytes = 0;
   };
 
   ReadingPool(net::EventLoop& loop, Options options);
@@ -41,14 +43,15 @@ class ReadingPool {
   ReadingPool(const ReadingPool&) = delete;
   ReadingPool& operator=(const ReadingPool&) = delete;
 
-  /// False, and the work is dropped, where too much waits.
-  [[nodiscard]] bool submit(Work work);
+  /// False, and the work is dropped, where too much waits. `bytes`: memory that the work holds.
+  [[nodiscard]] bool submit(Work work, std::size_t bytes);
   [[nodiscard]] Counters counters() const;
 
  private:
   struct Waiting {
     TimePoint since;
     Work work;
+    std::size_t bytes = 0;
   };
   void run();
 
