@@ -3,12 +3,13 @@
 JOBS ?= $(shell nproc)
 RELEASE := build/release
 
-.PHONY: help build demo demo-cpu test bench experiments routing format lint asan tsan fuzz clean
+.PHONY: help build demo demo-cpu test test-aarch64 bench experiments routing format lint asan tsan fuzz clean
 
 help:
 	@echo "make demo         install what is missing, build, run the demo sweep, print the table"
 	@echo "make demo-cpu     the same with two workers that compute a small random model"
 	@echo "make test         install what is missing, build, run every test"
+	@echo "make test-aarch64 the CPU engine's tests for 64-bit ARM, in QEMU"
 	@echo "make bench        run the benchmarks and print one table; hold the simulator against the live system"
 	@echo "make experiments  simulate the published experiments, write docs/experiments.md"
 	@echo "make routing      simulate the routing scenarios, write docs/routing-results.md"
@@ -34,6 +35,9 @@ test:
 	@cmake --preset release >/dev/null
 	@cmake --build --preset release -j $(JOBS)
 	@ctest --preset release -j $(JOBS)
+
+test-aarch64:
+	@scripts/test-aarch64
 
 asan tsan:
 	@scripts/install-dependencies --tests
