@@ -12,14 +12,11 @@
 
 #include "kvist/base/random.h"
 #include "kvist/text/hugging_face_tokenizer.h"
+#include "text/chatml.h"
 #include "text/small_tokenizer.h"
 
 namespace kvist::text {
 namespace {
-
-constexpr std::string_view kChatMl =
-    "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>' + '\n' }}{% endfor %}"
-    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
 
 // The text with [ and ] around what came with the messages.
 std::string with_marks(const RenderedPrompt& prompt) {

@@ -5,6 +5,8 @@
 #include <fstream>
 #include <string>
 
+#include "kvist/base/json_writer.h"
+#include "text/chatml.h"
 #include "text/small_tokenizer.h"
 
 namespace kvist::text {
@@ -41,10 +43,9 @@ class ModelDirectory {
         .merge("us", "er");
     small.added = {{"<|im_start|>"}, {"<|im_end|>"}};
     write("tokenizer.json", small.json());
-    write("tokenizer_config.json", R"({"eos_token": "<|im_end|>", "chat_template": ")"
-                                   R"({% for m in messages %}{{ '<|im_start|>' + m.role + '\\n' + m.content|trim + )"
-                                   R"('<|im_end|>' + '\\n' }}{% endfor %}{% if add_generation_prompt %})"
-                                   R"({{ '<|im_start|>assistant\\n' }}{% endif %}"})");
+    std::string config = R"({"eos_token": "<|im_end|>", "chat_template": )";
+    append_json_string(config, kChatMl);
+    write("tokenizer_config.json", config + "}");
   }
 
  private:

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -12,6 +13,20 @@
 #include "kvist/text/tokenizer_json/byte_alphabet.h"
 
 namespace kvist::text {
+
+/// Llama 3's words.
+inline constexpr std::string_view kLlama3Words =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+
+/// A pre-tokenizer of words that an expression matches, read as bytes.
+inline std::string words_of_bytes(std::string_view regex) {
+  std::string quoted;
+  append_json_string(quoted, regex);
+  return fmt::format(R"({{"type":"Sequence","pretokenizers":[{{"type":"Split","pattern":{{"Regex":{}}},)"
+                     R"("behavior":"Isolated","invert":false}},{{"type":"ByteLevel","add_prefix_space":false,)"
+                     R"("trim_offsets":true,"use_regex":false}}]}})",
+                     quoted);
+}
 
 /// A tokenizer.json made of its parts; each part is JSON.
 struct SmallTokenizer {
