@@ -1,5 +1,6 @@
-// bench: gateway net
+// bench: gateway text net
 // What the gateway adds to a request: the same chat of about 4,000 tokens straight to a worker and through the gateway.
+// What reading a text of 100 kB costs that goes on from request to request, with a tokenizer of Llama 3's kind.
 #include <benchmark/benchmark.h>
 
 #include <future>
@@ -7,12 +8,18 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "kvist/base/check.h"
+#include "kvist/base/json_writer.h"
+#include "kvist/gateway/prompt_reader.h"
 #include "kvist/gateway/service.h"
 #include "kvist/net/event_loop.h"
 #include "kvist/net/http_client.h"
 #include "kvist/net/http_server.h"
+#include "kvist/text/bpe_trainer.h"
+#include "kvist/text/hugging_face_tokenizer.h"
+#include "kvist/text/prose.h"
 
 namespace {
 
@@ -117,6 +124,37 @@ void chat(benchmark::State& state, bool through_gateway) {
   const std::string url = through_gateway ? path.gateway_url() : path.worker_url();
   for ([[maybe_unused]] auto _ : state) KVIST_CHECK(path.post(url) == 200, "a chat failed");
 }
+/// Each request's text is the one before and 1 kB more. Without a cache all of it is tokenized anew.
+void read_completion(benchmark::State& state, std::size_t cache_bytes) {
+  constexpr std::size_t kBegin = 100'000;
+  constexpr std::size_t kMore = 1'000;
+  constexpr std::size_t kRequests = 50;
+  auto json = text::train_byte_level_bpe(text::prose(1, 200'000),
+                                         {.vocabulary_size = 1'500, .special_tokens = {"<s>"}, .begin_of_text = "<s>"});
+  KVIST_CHECK(json.has_value(), json.error().message);
+  auto tokenizer = text::HuggingFaceTokenizer::parse(*json);
+  KVIST_CHECK(tokenizer.has_value(), tokenizer.error().message);
+  auto model = std::make_shared<text::ModelText>();
+  model->tokenizer = *std::move(tokenizer);
+  const gateway::PromptReader reader("m", 16, std::move(model), cache_bytes);
+  const std::string text = text::prose(2, kBegin + kRequests * kMore);
+  std::vector<std::string> bodies;
+  for (std::size_t i = 0; i < kRequests; ++i) {
+    std::string body = R"({"model":"m","prompt":)";
+    append_json_string(body, std::string_view(text).substr(0, kBegin + i * kMore));
+    bodies.push_back(body + "}");
+  }
+  std::size_t next = 0;
+  for ([[maybe_unused]] auto _ : state) {
+    const auto read = reader.read(gateway::Api::kCompletions, bodies[next++ % kRequests]);
+    KVIST_CHECK(read.has_value(), "a text was refused");
+    benchmark::DoNotOptimize(read->profile.prompt_tokens);
+  }
+}
+BENCHMARK_CAPTURE(read_completion, anew, 0)->Name("gateway/read_100_kB_completion_anew");
+BENCHMARK_CAPTURE(read_completion, cached, gateway::PromptReader::kCacheBytes)
+    ->Name("gateway/read_100_kB_completion_that_goes_on");
+
 BENCHMARK_CAPTURE(chat, direct, false)->Name("gateway/chat_straight_to_the_worker")->UseRealTime();
 BENCHMARK_CAPTURE(chat, through, true)->Name("gateway/chat_through_the_gateway")->UseRealTime();
 

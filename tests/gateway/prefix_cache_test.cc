@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "kvist/base/random.h"
+#include "kvist/text/bpe_trainer.h"
 #include "kvist/text/model_text.h"
+#include "kvist/text/prose.h"
 #include "text/model_directory.h"
 
 namespace kvist::gateway {
@@ -34,12 +36,29 @@ class PrefixCacheTest : public ::testing::Test {
     return kv::root_hash({.model = "m", .lora = "", .cache_salt = salt});
   }
 
-  void expect_exact(PrefixCache& cache, const text::RenderedPrompt& prompt, std::string_view salt = "") const {
+  void expect_exact(PrefixCache& cache, const text::RenderedPrompt& prompt, std::string_view salt = "",
+                    PromptKind kind = PromptKind::kChat) const {
     std::vector<TokenId> tokens;
-    model_.tokenizer->encode_prompt(prompt, tokens);
-    const PromptBlocks blocks = cache.blocks_of(prompt, *model_.tokenizer, root(salt), kBlockSize);
+    if (kind == PromptKind::kChat) {
+      model_.tokenizer->encode_prompt(prompt, tokens);
+    } else {
+      model_.tokenizer->encode_completion(prompt, tokens);
+    }
+    const PromptBlocks blocks = cache.blocks_of(kind, prompt, *model_.tokenizer, root(salt), kBlockSize);
     ASSERT_EQ(blocks.tokens, tokens.size()) << prompt.text;
     ASSERT_EQ(blocks.blocks, kv::hash_blocks(root(salt), tokens, kBlockSize)) << prompt.text;
+  }
+
+  // A tokenizer that puts a token around every text that no template wrote.
+  void frame_completions() {
+    auto json = text::train_byte_level_bpe(
+        text::prose(1, 20'000),
+        {.vocabulary_size = 400, .special_tokens = {"<|im_start|>", "<|im_end|>"}, .begin_of_text = "<|im_start|>"});
+    ASSERT_TRUE(json.has_value()) << json.error().message;
+    directory_.write("tokenizer.json", *json);
+    auto model = text::ModelText::load(directory_.path());
+    ASSERT_TRUE(model.has_value()) << model.error().message;
+    model_ = std::move(*model);
   }
 
   text::ModelDirectory directory_;
@@ -64,6 +83,57 @@ TEST_F(PrefixCacheTest, TheNextTurnCostsOnlyWhatIsNew) {
   }
   EXPECT_EQ(cache.counters().prompts, 21U);
   EXPECT_EQ(cache.counters().evictions, 0U);
+}
+
+TEST_F(PrefixCacheTest, ATextThatGoesOnCostsOnlyWhatIsNew) {
+  frame_completions();
+  PrefixCache cache(1 << 20);
+  const std::string all = text::prose(7, 60'000);
+  std::uint64_t cached = 0;
+  for (std::size_t length = 2'000; length <= all.size(); length += 2'000) {
+    expect_exact(cache, {.text = all.substr(0, length), .from_messages = {}}, "", PromptKind::kCompletion);
+    const std::uint64_t more = cache.counters().cached_bytes - cached;
+    EXPECT_GE(more + 2'000 + 1'200, length) << "all of the text before but what no segment holds yet";
+    cached += more;
+  }
+}
+
+TEST_F(PrefixCacheTest, ChatsAndCompletionsOfOneTextDiffer) {
+  frame_completions();
+  PrefixCache cache(1 << 20);
+  const text::RenderedPrompt prompt{.text = text::prose(3, 9'000), .from_messages = {}};
+  for (int i = 0; i < 2; ++i) {
+    expect_exact(cache, prompt, "", PromptKind::kChat);
+    expect_exact(cache, prompt, "", PromptKind::kCompletion);
+    if (i == 0) {
+      EXPECT_EQ(cache.counters().cached_bytes, 0U);
+    }
+  }
+  EXPECT_GT(cache.counters().cached_bytes, 14'000U);
+  expect_exact(cache, {}, "", PromptKind::kCompletion);
+}
+
+TEST_F(PrefixCacheTest, TextsThatBranchAnywhereAreExact) {
+  frame_completions();
+  constexpr std::uint64_t kSeed = 20261122;
+  SCOPED_TRACE(kSeed);
+  RandomStream random(kSeed);
+  PrefixCache cache(200 << 10);
+  const std::string prose = text::prose(9, 30'000);
+  const std::vector<std::string> joints = {"",           " ", "s", "'s", "\n\n", "  \n",
+                                           "<|im_end|>", "é", "7", ".",  "\t",   "\xff"};
+  std::vector<std::string> texts = {prose.substr(0, 5'000)};
+  for (int round = 0; round < 300; ++round) {
+    std::string text = texts[random.next() % texts.size()];
+    text.resize(random.next() % (text.size() + 1));
+    text += joints[random.next() % joints.size()];
+    text += prose.substr(random.next() % 20'000, random.next() % 5'000);
+    expect_exact(cache, {.text = text, .from_messages = {}}, "", PromptKind::kCompletion);
+    if (HasFatalFailure()) return;
+    if (text.size() < 30'000) texts.push_back(std::move(text));
+    if (texts.size() > 12) texts.erase(texts.begin());
+  }
+  EXPECT_GT(cache.counters().cached_bytes, cache.counters().prompt_bytes / 5);
 }
 
 TEST_F(PrefixCacheTest, SaltsShareNothing) {

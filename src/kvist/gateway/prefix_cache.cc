@@ -28,8 +28,15 @@ text::RenderedPrompt part_of(const text::RenderedPrompt& prompt, std::size_t beg
 /// One prompt on its way: what is known of it so far.
 class PrefixCache::Reading {
  public:
-  Reading(const text::Tokenizer& tokenizer, kv::BlockHash root, std::uint32_t block_size)
-      : tokenizer_(&tokenizer), root_(root), last_(root), block_size_(block_size) {}
+  Reading(const text::Tokenizer& tokenizer, text::Tokenizer::Frame frame, kv::BlockHash root, std::uint32_t block_size)
+      : tokenizer_(&tokenizer),
+        frame_(frame),
+        root_(root),
+        last_(root),
+        block_size_(block_size),
+        tail_(frame.before.begin(), frame.before.end()) {
+    whole_.tokens = static_cast<std::uint32_t>(tail_.size());
+  }
 
   void append(const Segment& segment) {
     whole_.tokens += segment.tokens;
@@ -39,10 +46,20 @@ class PrefixCache::Reading {
   }
 
   // Tokenizes the next part of the prompt.
-  Segment read(text::RenderedPrompt part) {
+  Segment read(text::RenderedPrompt part) { return read(std::move(part), {}); }
+
+  // The same with the last part: the end of all.
+  PromptBlocks finish(text::RenderedPrompt part) && {
+    static_cast<void>(read(std::move(part), frame_.behind));
+    return std::move(whole_);
+  }
+
+ private:
+  Segment read(text::RenderedPrompt part, std::span<const TokenId> behind) {
     std::vector<TokenId> tokens = std::move(tail_);
     const std::size_t before = tokens.size();
     tokenizer_->encode_prompt(part, tokens);
+    tokens.insert(tokens.end(), behind.begin(), behind.end());
     Segment segment;
     segment.root = root_;
     segment.tokens = static_cast<std::uint32_t>(tokens.size() - before);
@@ -54,10 +71,8 @@ class PrefixCache::Reading {
     return segment;
   }
 
-  PromptBlocks take() && { return std::move(whole_); }
-
- private:
   const text::Tokenizer* tokenizer_;
+  text::Tokenizer::Frame frame_;
   kv::BlockHash root_;
   kv::BlockHash last_;  // the name of the last complete block so far
   std::uint32_t block_size_;
@@ -69,19 +84,20 @@ std::size_t PrefixCache::KeyHash::operator()(const Key& key) const {
   return static_cast<std::size_t>(mix_seed({key.parent, key.hash}));
 }
 
-PromptBlocks PrefixCache::blocks_of(const text::RenderedPrompt& prompt, const text::Tokenizer& tokenizer,
-                                    kv::BlockHash root, std::uint32_t block_size) {
+PromptBlocks PrefixCache::blocks_of(PromptKind kind, const text::RenderedPrompt& prompt,
+                                    const text::Tokenizer& tokenizer, kv::BlockHash root, std::uint32_t block_size) {
   std::vector<std::size_t> places;
   tokenizer.cut_places(prompt, places);
   std::vector<std::size_t> ends;
   for (const std::size_t place : places)
     if (place >= (ends.empty() ? 0 : ends.back()) + kMinSegmentBytes) ends.push_back(place);
 
-  Reading reading(tokenizer, root, block_size);
+  const bool is_chat = kind == PromptKind::kChat;
+  Reading reading(tokenizer, is_chat ? text::Tokenizer::Frame() : tokenizer.completion_frame(), root, block_size);
   std::size_t begin = 0;
   std::size_t next = 0;  // of `ends`
   std::vector<Segments::iterator> path;
-  std::uint64_t parent = 0;
+  std::uint64_t parent = is_chat ? 0 : kFramed;
   const auto key_of = [&](const text::RenderedPrompt& part) {
     return Key{.parent = parent, .hash = mix_seed({std::hash<std::string_view>()(part.text), root.value()})};
   };
@@ -107,7 +123,8 @@ PromptBlocks PrefixCache::blocks_of(const text::RenderedPrompt& prompt, const te
     read.push_back(reading.read(part_of(prompt, begin, ends[next])));
     begin = ends[next];
   }
-  static_cast<void>(reading.read(part_of(prompt, begin, prompt.text.size())));  // goes on in the next turn: not kept
+  // The last part goes on in the next turn: it is not kept.
+  PromptBlocks whole = std::move(reading).finish(part_of(prompt, begin, prompt.text.size()));
   const std::lock_guard lock(mutex_);
   for (Segment& segment : read) {
     segment.key = key_of(segment.prompt);
@@ -121,7 +138,7 @@ PromptBlocks PrefixCache::blocks_of(const text::RenderedPrompt& prompt, const te
     if (!add(std::move(segment))) break;
     parent = id;
   }
-  return std::move(reading).take();
+  return whole;
 }
 
 PrefixCache::Segments::iterator PrefixCache::find(const Key& key, kv::BlockHash root,

@@ -23,6 +23,9 @@ struct PromptBlocks {
   std::vector<kv::BlockHash> blocks;
 };
 
+/// How a prompt is encoded: as it is, or within Tokenizer::completion_frame().
+enum class PromptKind : std::uint8_t { kChat, kCompletion };
+
 struct PrefixCacheCounters {
   std::uint64_t prompts = 0;
   std::uint64_t prompt_bytes = 0;  ///< of rendered text
@@ -32,27 +35,30 @@ struct PrefixCacheCounters {
   std::size_t bytes = 0;
 };
 
-/// Cuts a rendered prompt where its tokenizer says that the parts are independent (before special tokens of the
-/// template) into segments of at least kMinSegmentBytes, which depend on the text before them alone: a prompt that goes
-/// on as another one did has the same segments as far as they are equal. Each is kept under the one before it with its
-/// whole text and marks, so that equal means equal. Bounded in bytes, least recently used segments go first.
-/// Thread-safe; tokenizing happens outside of the lock.
+/// Cuts a prompt where its tokenizer says that the parts are independent (before special tokens of the template, and
+/// between words where that is sure) into segments of at least kMinSegmentBytes, which depend on the text before them
+/// alone: a prompt that goes on as another one did has the same segments as far as they are equal. Each is kept under
+/// the one before it with its whole text and marks, so that equal means equal. Bounded in bytes, least recently used
+/// segments go first. Thread-safe; tokenizing happens outside of the lock.
 class PrefixCache {
  public:
   static constexpr std::size_t kMinSegmentBytes = 256;
 
   explicit PrefixCache(std::size_t max_bytes) : max_bytes_(max_bytes) {}
 
-  /// What tokenizer and kv::hash_blocks() give, with as little tokenizing as possible.
-  [[nodiscard]] PromptBlocks blocks_of(const text::RenderedPrompt& prompt, const text::Tokenizer& tokenizer,
-                                       kv::BlockHash root, std::uint32_t block_size);
+  /// What tokenizer and kv::hash_blocks() give, with as little tokenizing as possible. Prompts share segments only with
+  /// those of the same kind.
+  [[nodiscard]] PromptBlocks blocks_of(PromptKind kind, const text::RenderedPrompt& prompt,
+                                       const text::Tokenizer& tokenizer, kv::BlockHash root, std::uint32_t block_size);
 
   [[nodiscard]] PrefixCacheCounters counters() const;
 
  private:
   using Range = text::RenderedPrompt::Range;
 
-  /// `parent`: the segment before, 0 for a first one.
+  static constexpr std::uint64_t kFramed = ~std::uint64_t{0};
+
+  /// `parent`: the segment before; for a first one 0, or kFramed in a completion's prompt.
   struct Key {
     std::uint64_t parent = 0;
     std::uint64_t hash = 0;

@@ -43,7 +43,15 @@ Result<PromptBlocks> PromptReader::blocks_of_chat(const openai::ChatRequest& req
   const text::ChatInput input = openai::chat_input(request, net::local_time());
   if (!text_) return blocks_of(simple_template_.render(input, bytes_), root);
   KVIST_TRY(const text::RenderedPrompt prompt, text_->chat_template->render(input));
-  return cache_.blocks_of(prompt, *text_->tokenizer, root, block_size_);
+  return cache_.blocks_of(PromptKind::kChat, prompt, *text_->tokenizer, root, block_size_);
+}
+
+PromptBlocks PromptReader::blocks_of_completion(openai::Prompt prompt, kv::BlockHash root) const {
+  if (const auto* tokens = std::get_if<std::vector<TokenId>>(&prompt)) return blocks_of(*tokens, root);
+  std::string& text = std::get<std::string>(prompt);
+  if (!text_) return blocks_of(tokens_of(text), root);
+  return cache_.blocks_of(PromptKind::kCompletion, {.text = std::move(text), .from_messages = {}}, *text_->tokenizer,
+                          root, block_size_);
 }
 
 std::vector<TokenId> PromptReader::tokens_of(std::string_view prompt) const {
@@ -71,10 +79,7 @@ Result<ReadRequest> PromptReader::read(Api api, std::string_view body) const {
   KVIST_TRY(openai::CompletionRequest request, openai::parse_completion_request(body, openai::ReadFor::kRouting));
   KVIST_TRY_VOID(check_model(request.options.model));
   // Several prompts stay together on one worker; the first decides which.
-  openai::Prompt& first = request.prompts.front();
-  const auto* text = std::get_if<std::string>(&first);
-  const std::vector<TokenId> tokens = text ? tokens_of(*text) : std::move(std::get<std::vector<TokenId>>(first));
-  PromptBlocks prompt = blocks_of(tokens, root_of(request.options));
+  PromptBlocks prompt = blocks_of_completion(std::move(request.prompts.front()), root_of(request.options));
   return finished(std::move(request.options), std::move(prompt), request.prompts.size());
 }
 

@@ -35,8 +35,8 @@ class PromptReader {
  public:
   static constexpr std::size_t kCacheBytes = 64UL << 20;
 
-  /// Without `text`, prompts are read as the timed engine does: a token per byte. With it, what chats have in common is
-  /// kept in a PrefixCache of `cache_bytes`.
+  /// Without `text`, prompts are read as the timed engine does: a token per byte. With it, what prompts have in common
+  /// is kept in a PrefixCache of `cache_bytes`.
   PromptReader(std::string model, std::uint32_t block_size, std::shared_ptr<const text::ModelText> text = nullptr,
                std::size_t cache_bytes = kCacheBytes)
       : model_(std::move(model)), block_size_(block_size), text_(std::move(text)), cache_(cache_bytes) {}
@@ -56,6 +56,7 @@ class PromptReader {
 
  private:
   [[nodiscard]] Result<PromptBlocks> blocks_of_chat(const openai::ChatRequest& request, kv::BlockHash root) const;
+  [[nodiscard]] PromptBlocks blocks_of_completion(openai::Prompt prompt, kv::BlockHash root) const;
   [[nodiscard]] PromptBlocks blocks_of(const std::vector<TokenId>& prompt, kv::BlockHash root) const;
   [[nodiscard]] kv::BlockHash root_of(const openai::GenerationOptions& options) const;
   [[nodiscard]] Result<void> check_model(const std::string& model) const;

@@ -89,11 +89,8 @@ void HuggingFaceTokenizer::cut_places(const RenderedPrompt& prompt, std::vector<
   parts_->encoder.cut_places(prompt.text, prompt.from_messages, out);
 }
 
-void HuggingFaceTokenizer::encode_completion(const RenderedPrompt& prompt, std::vector<TokenId>& out) const {
-  const auto& [before, behind] = parts_->post_processor;
-  out.insert(out.end(), before.begin(), before.end());
-  encode_prompt(prompt, out);
-  out.insert(out.end(), behind.begin(), behind.end());
+Tokenizer::Frame HuggingFaceTokenizer::completion_frame() const {
+  return {.before = parts_->post_processor.before, .behind = parts_->post_processor.behind};
 }
 
 TokenId HuggingFaceTokenizer::special(SpecialToken token) const {

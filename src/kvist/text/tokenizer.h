@@ -25,12 +25,22 @@ class Tokenizer {
   /// Appends the tokens of a prompt. Special tokens and words added to the vocabulary are recognised only where they
   /// touch no byte that came with the messages; otherwise the prompt is one text, whoever wrote its parts.
   virtual void encode_prompt(const RenderedPrompt& prompt, std::vector<TokenId>& out) const = 0;
-  /// Appends places where a prompt can be cut in two so that the tokens of the parts, one behind the other, are those of
-  /// the whole: in order, not all that there are.
+  /// Appends places where a prompt can be cut in two so that the tokens of the parts, one behind the other, are those
+  /// of the whole: in order, not all that there are.
   virtual void cut_places(const RenderedPrompt& prompt, std::vector<std::size_t>& out) const = 0;
-  /// As encode_prompt(), within what the tokenizer puts around a text (a begin-of-text token, as a rule): for prompts
-  /// that no template wrote.
-  virtual void encode_completion(const RenderedPrompt& prompt, std::vector<TokenId>& out) const = 0;
+  /// The tokens around a text that no template wrote: a begin-of-text token, as a rule.
+  struct Frame {
+    std::span<const TokenId> before = {};
+    std::span<const TokenId> behind = {};
+  };
+  [[nodiscard]] virtual Frame completion_frame() const = 0;
+  /// As encode_prompt(), within completion_frame(): for prompts that no template wrote.
+  void encode_completion(const RenderedPrompt& prompt, std::vector<TokenId>& out) const {
+    const Frame frame = completion_frame();
+    out.insert(out.end(), frame.before.begin(), frame.before.end());
+    encode_prompt(prompt, out);
+    out.insert(out.end(), frame.behind.begin(), frame.behind.end());
+  }
 
   /// The token in a role. Requires a tokenizer that has it: the byte tokenizer has all, one from a file kEndOfTurn if
   /// it was told end tokens.
@@ -64,9 +74,7 @@ class ByteTokenizer final : public Tokenizer {
     encode(prompt.text, out);
   }
   void cut_places(const RenderedPrompt& /*prompt*/, std::vector<std::size_t>& /*out*/) const override {}
-  void encode_completion(const RenderedPrompt& prompt, std::vector<TokenId>& out) const override {
-    encode(prompt.text, out);
-  }
+  [[nodiscard]] Frame completion_frame() const override { return {}; }
   [[nodiscard]] TokenId special(SpecialToken token) const override;
   [[nodiscard]] std::span<const TokenId> end_tokens() const override;
   [[nodiscard]] bool is_special(TokenId token) const override;

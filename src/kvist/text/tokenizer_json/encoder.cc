@@ -2,10 +2,12 @@
 
 #include <simdjson.h>
 
+#include <algorithm>
 #include <atomic>
 #include <utility>
 
 #include "kvist/base/utf8.h"
+#include "kvist/text/tokenizer_json/unicode.h"
 #include "kvist/text/utf8_repair.h"
 
 namespace kvist::text::tokenizer_json {
@@ -15,6 +17,14 @@ namespace {
 constexpr std::size_t kMostKept = std::size_t{1} << 16U;
 
 std::atomic<std::uint64_t> last_serial = 0;
+
+// Of white space, in bytes. A search that takes too many steps (Regex) makes one word of all the rest, so that places
+// behind it would change words; in the expressions that allow places only white space takes steps, about one a byte.
+constexpr std::size_t kLongestRun = std::size_t{1} << 16U;
+
+bool is_ascii_letter(char byte) {
+  return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z');
+}
 
 bool is_utf8(std::string_view text) {
   return simdjson::validate_utf8(text.data(), text.size());
@@ -71,6 +81,10 @@ Encoder::Encoder(Normalizer normalizer, PreTokenizer pre_tokenizer, BpeModel mod
     normalizer_.apply(pattern, regex);
     normalized_tokens_.add(token, pattern.text);
   }
+  // Added tokens must not depend on what a cut takes away: a single word on its neighbours, a normalized one on the
+  // normalized text around it.
+  may_cut_between_words_ = pre_tokenizer_.may_be_cut_behind_letters() && normalizer_.may_be_cut_before_ascii() &&
+                           normalized_tokens_.empty() && std::ranges::none_of(added, &AddedToken::single_word);
 }
 
 Encoder::Memory& Encoder::memory() const {
@@ -134,8 +148,34 @@ void Encoder::cut_places(std::string_view text, const std::vector<Range>& marks,
   if (!is_utf8(text)) return;
   std::vector<AddedTokenFinder::Part> parts;
   raw_tokens_.cut({std::string(text), marks}, parts);
-  for (const AddedTokenFinder::Part& part : parts)
-    if (part.token && part.begin > 0) out.push_back(part.begin);
+  std::size_t last = 0;
+  for (const AddedTokenFinder::Part& part : parts) {
+    if (part.token) {
+      last = part.begin;
+      if (last > 0) out.push_back(last);
+    } else if (may_cut_between_words_) {
+      cut_between_words(text, part.begin, part.end, last, out);
+    }
+  }
+}
+
+// Within a part, so that no added token is near; `last` is the last place before it.
+void Encoder::cut_between_words(std::string_view text, std::size_t begin, std::size_t end, std::size_t last,
+                                std::vector<std::size_t>& out) {
+  std::size_t run = 0;  // bytes of white space
+  char before = ' ';
+  for (std::size_t at = begin; at < end;) {
+    const CodePoint c = code_point_at(text, at);
+    const bool is_space = is_white_space(c.value);
+    if (is_space && c.bytes == 1 && at >= last + kBetweenCuts && is_ascii_letter(before)) {
+      out.push_back(at);
+      last = at;
+    }
+    run = is_space ? run + c.bytes : 0;
+    if (run > kLongestRun) return;
+    before = c.bytes == 1 ? text[at] : '\0';
+    at += c.bytes;
+  }
 }
 
 }  // namespace kvist::text::tokenizer_json

@@ -24,8 +24,12 @@ class Encoder {
   /// Appends the tokens of a text, with added tokens where they touch no mark.
   void encode_marked(std::string_view text, const std::vector<Range>& marks, std::vector<TokenId>& out) const;
 
-  /// Appends the places where added tokens begin: what is on both sides of one is encoded by itself. None in a text that
-  /// is no UTF-8.
+  /// Of places between words, one is given so many bytes behind the last place at the earliest.
+  static constexpr std::size_t kBetweenCuts = 1024;
+
+  /// Appends the places where added tokens begin, what is on both sides of one being encoded by itself, and, with a
+  /// pre-tokenizer that allows it, some between a letter and white space. Where they are depends on the text up to
+  /// there and the byte behind. None in a text that is no UTF-8.
   void cut_places(std::string_view text, const std::vector<Range>& marks, std::vector<std::size_t>& out) const;
 
   [[nodiscard]] const TokenTable& vocabulary() const { return model_.vocabulary(); }
@@ -33,6 +37,8 @@ class Encoder {
  private:
   struct Memory;
   [[nodiscard]] Memory& memory() const;
+  static void cut_between_words(std::string_view text, std::size_t begin, std::size_t end, std::size_t last,
+                                std::vector<std::size_t>& out);
   void encode_normalized(std::string_view text, bool begins_document, Memory& memory, std::vector<TokenId>& out) const;
 
   std::uint64_t serial_;  // of this encoder in the process: what a thread's cache belongs to
@@ -41,6 +47,7 @@ class Encoder {
   BpeModel model_;
   AddedTokenFinder raw_tokens_;         // looked for in the text as it is
   AddedTokenFinder normalized_tokens_;  // looked for after normalization
+  bool may_cut_between_words_ = false;
 };
 
 }  // namespace kvist::text::tokenizer_json

@@ -240,6 +240,13 @@ Result<Normalizer> Normalizer::read(const JsonValue& value) {
   return normalizer;
 }
 
+bool Normalizer::may_be_cut_before_ascii() const {
+  return std::ranges::all_of(steps_, [](const NormalizerStep& step) {
+    const auto* form = std::get_if<NormalFormStep>(&step);
+    return form != nullptr && form->form == NormalForm::kNfc;
+  });
+}
+
 void Normalizer::apply(MarkedText& text, RegexMemory& memory) const {
   for (const NormalizerStep& step : steps_) std::visit(Applier(text, memory), step);
 }

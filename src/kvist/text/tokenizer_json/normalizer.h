@@ -41,6 +41,9 @@ class Normalizer {
   [[nodiscard]] static Result<Normalizer> read(const JsonValue& value);
 
   [[nodiscard]] bool empty() const { return steps_.empty(); }
+  /// Whether the parts of a text that is cut before ASCII give, one behind the other, what the whole gives: nothing is
+  /// done, or NFC, in which no ASCII character composes with what stands before it.
+  [[nodiscard]] bool may_be_cut_before_ascii() const;
   /// The normalized text. Requires valid UTF-8.
   void apply(MarkedText& text, RegexMemory& memory) const;
 

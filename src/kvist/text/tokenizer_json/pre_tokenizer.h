@@ -59,6 +59,9 @@ class PreTokenizer {
 
   /// Whether its words are to be read as bytes (its last step is ByteLevel).
   [[nodiscard]] bool byte_level() const { return byte_level_; }
+  /// Whether a text may be cut between an ASCII letter and ASCII white space: the words of the parts are those of the
+  /// whole then, given no run of white space that a search gives up in (read_pre_tokenizer.cc has the reason).
+  [[nodiscard]] bool may_be_cut_behind_letters() const { return known_splits_ == 1 && steps_.size() == 1; }
   /// Cuts words.text; words.begins_document is an input too. Never fails: where a search takes more steps than its
   /// bound (Regex::Outcome::kLimit), the rest of that piece stays one word.
   void apply(Words& words, RegexMemory& memory) const;
@@ -71,6 +74,7 @@ class PreTokenizer {
   [[nodiscard]] Result<void> read_metaspace(JsonObject& step, const JsonValue& at);
 
   std::vector<PreTokenizerStep> steps_;
+  std::size_t known_splits_ = 0;  // of those, by an expression that words end behind letters in
   bool byte_level_ = false;
 };
 

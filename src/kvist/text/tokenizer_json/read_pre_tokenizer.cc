@@ -11,7 +11,22 @@ namespace {
 
 // What ByteLevel splits with if use_regex is set: GPT-2's expression.
 constexpr std::string_view kGpt2 = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
+// Llama 3's, and Qwen 2's, which takes digits one by one.
+constexpr std::string_view kLlama3 =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+constexpr std::string_view kQwen2 =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 constexpr std::string_view kPunctuation = R"([\x{21}-\x{2F}\x{3A}-\x{40}\x{5B}-\x{60}\x{7B}-\x{7E}\p{P}])";
+
+// Why texts may be cut where a letter stands before white space, if one of these three takes all words:
+//  - No alternative matches white space behind a letter, and all together match everything: a word ends there, whatever
+//    comes before.
+//  - The words before are the same without what comes behind: a run of letters ends there either way, and the one look
+//    ahead, (?!\S), is behind white space, so the letter at the latest answers it.
+//  - The words behind are the same without what comes before: nothing looks back.
+bool words_end_behind_letters(std::string_view pattern) {
+  return pattern == kGpt2 || pattern == kLlama3 || pattern == kQwen2;
+}
 
 Result<SplitBehavior> read_behavior(JsonObject& step) {
   KVIST_TRY(const JsonValue value, step.require("behavior"));
@@ -68,6 +83,7 @@ Result<void> PreTokenizer::read_step(std::string_view type, JsonObject& step, co
 Result<void> PreTokenizer::add_split(std::string_view pattern, SplitBehavior behavior, bool invert) {
   KVIST_TRY(Regex regex, Regex::compile(pattern));
   steps_.emplace_back(SplitStep{std::move(regex), behavior, invert});
+  if (behavior == SplitBehavior::kIsolated && !invert && words_end_behind_letters(pattern)) ++known_splits_;
   return {};
 }
 
@@ -76,6 +92,9 @@ Result<void> PreTokenizer::read_split(JsonObject& step, const JsonValue& /*at*/)
   KVIST_TRY(auto pattern, read_pattern(pattern_at));
   KVIST_TRY(const SplitBehavior behavior, read_behavior(step));
   KVIST_TRY(const bool invert, step.boolean_or("invert", false));
+  if (const auto* regex = std::get_if<Regex>(&pattern);
+      regex != nullptr && behavior == SplitBehavior::kIsolated && !invert && words_end_behind_letters(regex->source()))
+    ++known_splits_;
   steps_.emplace_back(SplitStep{std::move(pattern), behavior, invert});
   return {};
 }

@@ -93,6 +93,7 @@ Result<bool> is_linear(std::string_view pattern) {
 }  // namespace
 
 struct Regex::Code {
+  std::string source;
   CodeOwner code;
   bool jit = false;
 };
@@ -120,6 +121,7 @@ Result<Regex> Regex::compile(std::string_view pattern) {
   }
   KVIST_TRY(const std::string translated, translate_to_pcre2(pattern));
   auto code = std::make_shared<Code>();
+  code->source = pattern;
   KVIST_TRY(code->code, compile_pcre2(translated, 0));
   KVIST_TRY(const bool linear, is_linear(translated));
   if (!linear) {
@@ -128,6 +130,10 @@ Result<Regex> Regex::compile(std::string_view pattern) {
   }
   code->jit = pcre2_jit_compile(code->code.get(), PCRE2_JIT_COMPLETE) == 0;
   return Regex(std::move(code));
+}
+
+const std::string& Regex::source() const {
+  return code_->source;
 }
 
 Regex::Outcome Regex::find(std::string_view text, std::size_t from, RegexMemory& memory, Match& match) const {

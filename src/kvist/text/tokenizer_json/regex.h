@@ -39,6 +39,9 @@ class Regex {
   /// server.
   [[nodiscard]] static Result<Regex> compile(std::string_view pattern);
 
+  /// As it was compiled.
+  [[nodiscard]] const std::string& source() const;
+
   /// The first match at or after `from`. kLimit: the search took more steps than a bound.
   [[nodiscard]] Outcome find(std::string_view text, std::size_t from, RegexMemory& memory, Match& match) const;
 
