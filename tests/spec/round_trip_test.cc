@@ -211,6 +211,7 @@ TEST_F(RoundTripTest, Sweep) {
     spec.workload.target_rps = 0.001 + 100 * random_.uniform();
     spec.workload.request_timeout = duration(1'000'000);
     spec.workload.max_tokens = number(1, 2'000);
+    spec.workload.ignore_eos = number(0, 1) == 1;
     spec.method.warmup = duration();
     spec.method.snapshot_interval = duration(10'000'000);
     spec.method.window = std::min(spec.method.snapshot_interval, duration(10'000'000));

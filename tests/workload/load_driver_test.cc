@@ -92,6 +92,20 @@ TEST(LoadDriver, TheNextTurnFollowsTheReplyAtOnceAndCarriesIt) {
   EXPECT_NE(second[0].seed, first[0].seed);
 }
 
+TEST(LoadDriver, EveryTurnSaysWhetherItRunsToItsLimit) {
+  for (const bool ignored : {false, true}) {
+    spec::WorkloadSpec workload = small_workload();
+    workload.ignore_eos = ignored;
+    LoadDriver driver(workload, 1, 1, kStart);
+    const std::vector<StartTurn> first = driver.poll(kStart);
+    ASSERT_EQ(first.size(), 1U);
+    EXPECT_EQ(first[0].ignore_eos, ignored);
+    const auto second = driver.on_turn_finished(first[0].conversation, "r", TurnOutcome::kSucceeded, kStart);
+    ASSERT_EQ(second.size(), 1U);
+    EXPECT_EQ(second[0].ignore_eos, ignored);
+  }
+}
+
 TEST(LoadDriver, AFinishedConversationMakesRoomForTheNext) {
   LoadDriver driver(small_workload(), 1, 1, kStart);
   (void)driver.poll(kStart);

@@ -101,6 +101,7 @@ Result<WorkloadSpec> read_workload(const YamlNode& node, const std::string& base
   KVIST_TRY_VOID(read_range(node, "starter_tokens", w.starter_tokens_min, w.starter_tokens_max, 16, 1'000'000));
   KVIST_TRY_VOID(read_range(node, "follow_up_tokens", w.follow_up_tokens_min, w.follow_up_tokens_max, 1, 1'000'000));
   KVIST_TRY_VOID(read_field(node, "max_tokens", w.max_tokens, 1, 1'000'000));
+  KVIST_TRY_VOID(read_field(node, "ignore_eos", w.ignore_eos));
   KVIST_TRY_VOID(read_arrivals(node, w));
   KVIST_TRY_VOID(read_field(node, "request_timeout", w.request_timeout, std::chrono::milliseconds(1)));
   KVIST_TRY_VOID(read_trace(node, base_directory, w.trace));
@@ -116,6 +117,7 @@ std::string to_yaml(const WorkloadSpec& w, int indent) {
   out.field("starter_tokens_min", w.starter_tokens_min).field("starter_tokens_max", w.starter_tokens_max);
   out.field("follow_up_tokens_min", w.follow_up_tokens_min).field("follow_up_tokens_max", w.follow_up_tokens_max);
   out.field("max_tokens", w.max_tokens);
+  if (w.ignore_eos) out.field("ignore_eos", true);
   write_arrivals(out, w);
   out.field("request_timeout", w.request_timeout);
   if (!w.trace.file.empty()) write_trace(out, w.trace);

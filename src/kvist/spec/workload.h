@@ -24,6 +24,7 @@ struct WorkloadSpec {
   std::uint32_t follow_up_tokens_min = 20;  ///< text of a later user message
   std::uint32_t follow_up_tokens_max = 60;
   std::uint32_t max_tokens = 1'024;                      ///< limit of one answer
+  bool ignore_eos = false;                               ///< answers run to max_tokens, whatever the model draws
   ArrivalSpec arrivals = {};                             ///< what starts conversations; open: levels are starts/minute
   double target_rps = 10;                                ///< closed: conversation starts per second, at most
   Duration request_timeout = std::chrono::seconds(120);  ///< the client gives a request up after this

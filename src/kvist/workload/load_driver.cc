@@ -113,6 +113,7 @@ StartTurn LoadDriver::turn_of(const Conversation& conversation, TimePoint intend
           .messages = conversation.messages(),
           .max_tokens = spec_.max_tokens,
           .seed = conversation.answer_seed(),
+          .ignore_eos = spec_.ignore_eos,
           .intended = intended};
 }
 

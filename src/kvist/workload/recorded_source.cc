@@ -78,6 +78,7 @@ StartTurn RecordedRunSource::turn_of(Alive& alive, TimePoint intended) {
           .messages = alive.conversation.messages(),
           .max_tokens = level_->workload.max_tokens,
           .seed = alive.conversation.answer_seed(),
+          .ignore_eos = level_->workload.ignore_eos,
           .intended = intended};
 }
 
