@@ -1,7 +1,7 @@
 #include "kvist/routing/holder_table.h"
 
 #include <algorithm>
-#include <utility>
+#include <array>
 
 #include "kvist/base/check.h"
 
@@ -16,87 +16,71 @@ constexpr std::uint16_t kUnprovenTicks = kTicksPerTurnover / 2;
 
 }  // namespace
 
-HoldingWorker HolderTable::begin_worker(HoldingWorker worker) {
-  flush();
-  return std::exchange(worker_, worker);
-}
-
-void HolderTable::flush() {
-  for (; fetched_ != behind_; ++fetched_) keys_.prefetch_entry(queue_[fetched_ % kQueued].ahead);
-  while (first_ != behind_) make_first();
-}
-
-void HolderTable::make_first() {
-  const Change& change = queue_[first_++ % kQueued];
-  const std::uint64_t key = change.ahead.hash;
-  switch (change.kind) {
-    case Change::kBegin:
-      return make_begin(key);
-    case Change::kAdd:
-      return make_add(key);
-    case Change::kDrop:
-      return make_drop(key);
-  }
-}
-
-void HolderTable::make_begin(std::uint64_t parent) {
-  prefix_tick_ = tick();
-  depth_ = 0;
-  if (parent == 0) return;
+HolderTable::Prefix HolderTable::behind(const Ahead& parent) {
   const KeyTable::Place place = keys_.find(parent);
   KVIST_CHECK(place.found(), "a block that a worker holds has an entry");
-  prefix_tick_ = place.use().tick();
-  depth_ = place.use().depth() + 1;
+  return {.tick = place.use().tick(), .depth = place.use().depth() + 1};
 }
 
-void HolderTable::make_add(std::uint64_t key) {
+void HolderTable::add(const HoldingWorker& worker, Prefix& prefix, const Ahead& key) {
   const std::uint16_t now = tick();
   const KeyTable::Place place = keys_.find_or_place(key);
   if (!place.found()) {
-    if (BlockUse(prefix_tick_, 0).age(now) < kUnprovenTicks) {
-      prefix_tick_ = static_cast<std::uint16_t>(now - kUnprovenTicks);
+    if (BlockUse(prefix.tick, 0).age(now) < kUnprovenTicks) {
+      prefix.tick = static_cast<std::uint16_t>(now - kUnprovenTicks);
     }
-    keys_.put(place, key, WorkerSetPool::single(worker_.id), BlockUse(prefix_tick_, depth_));
-    ++depth_;
+    keys_.put(place, key.hash, WorkerSetPool::single(worker.id), BlockUse(prefix.tick, prefix.depth));
+    ++prefix.depth;
     return pass_time();
   }
   const WorkerSetHandle set = place.set();
-  if (sets_.contains(set, worker_.id)) {
-    const std::uint64_t further = worker_.further_names->insert(NameDigest(key), 1);
-    if (further != 0) worker_.further_names->set(NameDigest(key), further + 1);
+  if (sets_.contains(set, worker.id)) {
+    const std::uint64_t further = worker.further_names->insert(NameDigest(key.hash), 1);
+    if (further != 0) worker.further_names->set(NameDigest(key.hash), further + 1);
   } else {
-    place.set_set(sets_.with(set, worker_.id));
+    place.set_set(sets_.with(set, worker.id));
   }
   // A block that another worker stores again has proved its use.
   const BlockUse use = place.use();
-  if (BlockUse(prefix_tick_, 0).age(now) < use.age(now)) {
-    place.refresh_shared(prefix_tick_);
+  if (BlockUse(prefix.tick, 0).age(now) < use.age(now)) {
+    place.refresh_shared(prefix.tick);
   } else {
-    prefix_tick_ = use.tick();
+    prefix.tick = use.tick();
   }
-  depth_ = use.depth() + 1;
+  prefix.depth = use.depth() + 1;
   pass_time();
 }
 
-void HolderTable::make_drop(std::uint64_t key) {
-  if (!worker_.further_names->empty() && drop_further_name(key)) [[unlikely]]
+void HolderTable::drop(const HoldingWorker& worker, const Ahead& key) {
+  if (!worker.further_names->empty() && drop_further_name(worker, key.hash)) [[unlikely]]
     return;
-  const KeyTable::Place place = keys_.find_to_change(key);
+  const KeyTable::Place place = keys_.find(key);
   KVIST_CHECK(place.found(), "a block that a worker holds has an entry");
-  const WorkerSetHandle left = sets_.without(place.set(), worker_.id);
+  const WorkerSetHandle left = sets_.without(place.set(), worker.id);
   if (left == WorkerSetPool::kEmpty) {
-    keys_.erase(place, key);
+    keys_.erase(place, key.hash);
   } else {
     place.set_set(left);
   }
 }
 
-bool HolderTable::drop_further_name(std::uint64_t key) {
-  const std::uint64_t further = worker_.further_names->find(NameDigest(key));
+void HolderTable::drop_all(const HoldingWorker& worker, std::span<const std::uint64_t> keys) {
+  constexpr std::size_t kAtOnce = 32;
+  std::array<Ahead, kAtOnce> ahead;
+  for (; !keys.empty(); keys = keys.subspan(std::min(kAtOnce, keys.size()))) {
+    const auto some = keys.first(std::min(kAtOnce, keys.size()));
+    for (std::size_t i = 0; i < some.size(); ++i) prefetch(some[i], ahead[i]);
+    for (std::size_t i = 0; i < some.size(); ++i) prefetch_entry(ahead[i]);
+    for (std::size_t i = 0; i < some.size(); ++i) drop(worker, ahead[i]);
+  }
+}
+
+bool HolderTable::drop_further_name(const HoldingWorker& worker, std::uint64_t key) {
+  const std::uint64_t further = worker.further_names->find(NameDigest(key));
   if (further > 1) {
-    worker_.further_names->set(NameDigest(key), further - 1);
+    worker.further_names->set(NameDigest(key), further - 1);
   } else if (further == 1) {
-    worker_.further_names->erase(NameDigest(key));
+    worker.further_names->erase(NameDigest(key));
   }
   return further > 0;
 }

@@ -15,12 +15,12 @@ namespace kvist::routing {
   };
   Place place;
   place.spot_ = slots_.spot(key);
-  place.at_ = Slots::place_for(place.spot_.segment, key, std::min(place.spot_.segment.count, kFarthest), usable);
+  place.at_ = place.spot_.segment.place_for(key, std::min(place.spot_.segment.count, kFarthest), usable);
   if (place.at_.entry != nullptr) [[likely]]
     return place;
   slots_.make_anew(key);
   place.spot_ = slots_.spot(key);
-  place.at_ = Slots::place_for(place.spot_.segment, key, place.spot_.segment.count, usable);
+  place.at_ = place.spot_.segment.place_for(key, place.spot_.segment.count, usable);
   return place;
 }
 

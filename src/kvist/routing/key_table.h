@@ -71,15 +71,20 @@ class KeyTable {
    public:
     Probe() = default;
     Probe(const KeyTable& table, std::uint64_t key) : key_(key), segment_(table.slots_.segment(key)) {
-      if (segment_.count != 0) Slots::prefetch_tags(segment_, key);
+      if (segment_.count != 0) segment_.prefetch_tags(key);
     }
-    void prefetch_entry() const {
-      if (segment_.count != 0) Slots::prefetch_entry(segment_, key_);
+    void prefetch_entry() {
+      if (segment_.count != 0) likely_ = segment_.prefetch_tagged(key_);
     }
-    /// The entry; found() is false where there is none.
-    [[nodiscard]] Place find() const {
+    /// The entry; found() is false where there is none. An entry that was there when its memory was asked for counts:
+    /// its slot gets no other key while somebody may read it.
+    [[nodiscard, gnu::always_inline]] Place find() const {
       Place place;
-      if (segment_.count != 0) place.at_ = search(segment_, key_);
+      if (likely_ != nullptr && likely_->key.load(std::memory_order_acquire) == key_) [[likely]] {
+        place.at_.entry = likely_;
+      } else if (segment_.count != 0) {
+        place.at_ = search(segment_, key_);
+      }
       place.found_ = place.at_.entry != nullptr;
       return place;
     }
@@ -87,6 +92,7 @@ class KeyTable {
    private:
     std::uint64_t key_ = 0;
     Slots::Segment segment_;
+    Entry* likely_ = nullptr;  // with the key's tag
   };
 
   KeyTable(IndexMemory& memory, Epochs& epochs) : epochs_(epochs), slots_(memory) {}
@@ -96,15 +102,15 @@ class KeyTable {
   [[nodiscard]] static std::uint64_t valid(std::uint64_t key) { return key != 0 ? key : 1; }
 
   [[nodiscard]] std::size_t size() const { return slots_.size(); }
-  /// A change or a search comes: see SegmentedSlots.
+  /// A change or a search of the writer's comes: see SegmentedSlots. Its `hash` is the key.
   using Ahead = Slots::Ahead;
-  [[nodiscard]] Ahead prefetch_ahead(std::uint64_t key) const { return slots_.prefetch_ahead(key); }
-  void prefetch_entry(const Ahead& ahead) const { slots_.prefetch_entry(ahead); }
+  void prefetch_ahead(std::uint64_t key, Ahead& ahead) { slots_.prefetch_ahead(key, ahead); }
+  void prefetch_entry(Ahead& ahead) const { slots_.prefetch_entry(ahead); }
   [[nodiscard]] Place find(std::uint64_t key) const { return Probe(*this, key).find(); }
-  /// The same for erase().
-  [[nodiscard]] Place find_to_change(std::uint64_t key);
+  /// The entry, for erase() too.
+  [[nodiscard]] Place find(const Ahead& ahead);
   /// The entry, or else the place where put() puts it.
-  [[nodiscard]] Place find_or_place(std::uint64_t key);
+  [[nodiscard]] Place find_or_place(const Ahead& ahead);
   /// Puts an entry where find_or_place() found none.
   void put(const Place& place, std::uint64_t key, WorkerSetHandle set, BlockUse use);
   /// Takes an entry out; the table may move.
@@ -114,7 +120,7 @@ class KeyTable {
   void visit_near(std::uint64_t hash, Visit visit) const {
     const Slots::Segment segment = slots_.segment(hash);
     if (segment.count == 0) return;
-    Slots::for_each_in_group(segment, segment.home(hash), [&](const Entry& entry) {
+    segment.for_each_in_group(segment.home(hash), [&](const Entry& entry) {
       visit(entry.hash(), BlockUse(entry.use.load(std::memory_order_relaxed)));
     });
   }
@@ -124,8 +130,7 @@ class KeyTable {
 
  private:
   [[nodiscard, gnu::always_inline]] static Slots::Place search(const Slots::Segment& segment, std::uint64_t key) {
-    return Slots::find(segment, key,
-                       [key](const Entry& entry) { return entry.key.load(std::memory_order_acquire) == key; });
+    return segment.find(key, [key](const Entry& entry) { return entry.key.load(std::memory_order_acquire) == key; });
   }
   [[nodiscard]] Place place_beside_readers(std::uint64_t key);
 
@@ -133,26 +138,28 @@ class KeyTable {
   Slots slots_;
 };
 
-inline KeyTable::Place KeyTable::find_to_change(std::uint64_t key) {
+[[gnu::always_inline]] inline KeyTable::Place KeyTable::find(const Ahead& ahead) {
   Place place;
   if (size() == 0) return place;
-  place.spot_ = slots_.spot(key);
-  place.at_ = search(place.spot_.segment, key);
+  place.spot_ = slots_.spot(ahead);
+  place.at_ = slots_.find(ahead, place.spot_, [&](const Entry& entry) { return entry.hash() == ahead.hash; });
   place.found_ = place.at_.entry != nullptr;
   return place;
 }
 
-inline KeyTable::Place KeyTable::find_or_place(std::uint64_t key) {
+[[gnu::always_inline]] inline KeyTable::Place KeyTable::find_or_place(const Ahead& ahead) {
+  const std::uint64_t key = ahead.hash;
   Place place;
-  place.spot_ = slots_.spot_with_room(key);
+  place.spot_ = slots_.spot_with_room(ahead);
   const auto [at, found] =
-      Slots::find_or_place(place.spot_.segment, key, [key](const Entry& entry) { return entry.hash() == key; });
+      slots_.find_or_place(ahead, place.spot_, [key](const Entry& entry) { return entry.hash() == key; });
   place.at_ = at;
   place.found_ = found;
   return !found && epochs_.has_readers() ? place_beside_readers(key) : place;
 }
 
-inline void KeyTable::put(const Place& place, std::uint64_t key, WorkerSetHandle set, BlockUse use) {
+[[gnu::always_inline]] inline void KeyTable::put(const Place& place, std::uint64_t key, WorkerSetHandle set,
+                                                 BlockUse use) {
   Entry& entry = *place.at_.entry;
   entry.use.store(use.bits(), std::memory_order_relaxed);
   entry.set.store(set, std::memory_order_relaxed);
@@ -161,7 +168,7 @@ inline void KeyTable::put(const Place& place, std::uint64_t key, WorkerSetHandle
 }
 
 // Readers that found the key before see the set that it had: the slot gets no other until they are gone.
-inline void KeyTable::erase(const Place& place, std::uint64_t key) {
+[[gnu::always_inline]] inline void KeyTable::erase(const Place& place, std::uint64_t key) {
   const auto epoch = static_cast<std::uint32_t>(epochs_.current() & (kEmptied - 1));
   place.at_.entry->use.store(kEmptied | epoch, std::memory_order_relaxed);
   slots_.remove(place.spot_, key, place.at_);

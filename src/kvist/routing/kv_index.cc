@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <utility>
-#include <variant>
 
 #include "kvist/base/check.h"
 #include "kvist/routing/kv_index_state.h"
@@ -37,7 +36,9 @@ std::string_view to_string(Refusal refusal) {
   return "malformed";
 }
 
-KvIndex::State::State(Options index_options) : options(std::move(index_options)) {
+KvIndex::State::State(Options index_options)
+    : options(std::move(index_options)),
+      plain_root_(kv::root_hash({.model = options.model, .lora = "", .cache_salt = ""})) {
   KVIST_CHECK(options.block_size > 0, "a block has at least one token");
 }
 
@@ -66,138 +67,18 @@ const IndexedWorker* KvIndex::State::find(WorkerId worker) const {
   return worker.value() < workers_.size() ? workers_[worker.value()].get() : nullptr;
 }
 
-std::size_t KvIndex::State::apply(WorkerId id, std::span<const kv::KvEvent> events, std::optional<Refusal>* reason) {
-  reclaim();
-  room_ = 0;
-  IndexedWorker& worker = worker_at(id);
-  std::size_t refused = 0;
-  holders.begin_worker(worker.holder());
-  NamesAhead ahead(worker.names, worker.further_copies, events);
-  for (const kv::KvEvent& event : events) {
-    const std::optional<Refusal> refusal = apply(worker, event, ahead);
-    if (!refusal) [[likely]]
-      continue;
-    ++refused;
-    ++worker.counters.refused[static_cast<std::size_t>(*refusal)];
-    if (reason != nullptr) *reason = refusal;
-  }
-  holders.flush();
-  return refused;
-}
-
-std::optional<Refusal> KvIndex::State::apply(IndexedWorker& worker, const kv::KvEvent& event, NamesAhead& ahead) {
-  if (const auto* stored = std::get_if<kv::BlockStored>(&event)) return store(worker, *stored, ahead);
-  if (const auto* removed = std::get_if<kv::BlockRemoved>(&event)) return remove(worker, *removed, ahead);
-  clear(worker);
-  ++worker.counters.clears;
-  return std::nullopt;
-}
-
-std::optional<Refusal> KvIndex::State::check(const IndexedWorker& worker, const kv::BlockStored& event,
-                                             std::uint64_t parent) const {
-  if (event.group != 0) return Refusal::kGroup;
-  if (event.medium != kv::Medium::kDevice) return Refusal::kMedium;
-  if (event.block_size != options.block_size) return Refusal::kBlockSize;
-  if (event.other_extra_keys) return Refusal::kExtraKeys;
-  if (event.tokens.size() / event.block_size != event.hashes.size() || event.tokens.size() % event.block_size != 0) {
-    return Refusal::kMalformed;
-  }
-  if (event.parent && parent == 0) return Refusal::kUnknownParent;
-  if (worker.names.size() + event.hashes.size() > options.max_blocks_per_worker) return Refusal::kCapacity;
-  return std::nullopt;
-}
-
-std::optional<Refusal> KvIndex::State::store(IndexedWorker& worker, const kv::BlockStored& event, NamesAhead& ahead) {
-  make_room(worker, std::min(event.hashes.size(), options.max_blocks_per_worker));
-  const std::uint64_t parent = event.parent ? worker.names.find(NameDigest(event.parent->value())) : 0;
-  if (const auto refusal = check(worker, event, parent)) {
-    ahead.pass(event.hashes.size());
-    return refusal;
-  }
-  kv::BlockHash key =
-      parent != 0 ? kv::BlockHash(parent)
-                  : kv::root_hash({.model = options.model, .lora = event.lora_name, .cache_salt = event.cache_salt});
-  const std::span<const TokenId> tokens(event.tokens);
-  holders.begin_prefix(parent);
-  std::size_t stored = 0;
-  std::optional<Refusal> refusal;
-  for (; stored < event.hashes.size(); ++stored) {
-    ahead.pass_one();
-    if (!take_room(worker)) {
-      refusal = Refusal::kCapacity;
-      break;
-    }
-    key = kv::chain_hash(key, tokens.subspan(stored * options.block_size, options.block_size));
-    key = kv::BlockHash(KeyTable::valid(key.value()));
-    if (!add_copy(worker, event.hashes[stored], key.value())) {
-      refusal = Refusal::kConflict;
-      break;
-    }
-  }
-  worker.counters.stored_blocks += stored;
-  changes_in_epoch_ += stored;
-  if (refusal) ahead.pass(event.hashes.size() - stored - 1);
-  return refusal;
-}
-
-bool KvIndex::State::add_copy(IndexedWorker& worker, kv::ExternalHash name, std::uint64_t key) {
-  const NameDigest digest(name.value());
-  const std::uint64_t known = worker.names.insert(digest, key);
-  if (known == 0) [[likely]] {
-    holders.add(key);
-    return true;
-  }
-  if (known != key) return false;
-  const std::uint64_t further = worker.further_copies.insert(digest, 1);
-  if (further != 0) worker.further_copies.set(digest, further + 1);
-  holders.begin_prefix(key);  // what follows in this event goes on behind it
-  return true;
-}
-
-std::optional<Refusal> KvIndex::State::remove(IndexedWorker& worker, const kv::BlockRemoved& event, NamesAhead& ahead) {
-  if (event.group != 0 || event.medium != kv::Medium::kDevice) {
-    ahead.pass(event.hashes.size());
-    return event.group != 0 ? Refusal::kGroup : Refusal::kMedium;
-  }
-  std::size_t unknown = 0;
-  for (const kv::ExternalHash name : event.hashes) {
-    ahead.pass_one();
-    if (!drop_copy(worker, name)) ++unknown;
-  }
-  worker.counters.unknown_removals += unknown;
-  worker.counters.removed_blocks += event.hashes.size() - unknown;
-  changes_in_epoch_ += event.hashes.size() - unknown;
-  return std::nullopt;
-}
-
-bool KvIndex::State::drop_copy(IndexedWorker& worker, kv::ExternalHash name) {
-  const NameDigest digest(name.value());
-  if (!worker.further_copies.empty()) [[unlikely]] {
-    const std::uint64_t further = worker.further_copies.find(digest);
-    if (further > 1) worker.further_copies.set(digest, further - 1);
-    if (further == 1) worker.further_copies.erase(digest);
-    if (further > 0) return true;
-  }
-  if (!take_room(worker)) make_room(worker, 1);
-  const std::uint64_t key = worker.names.erase(digest);
-  if (key == 0) return false;
-  holders.drop(key);
-  return true;
-}
-
 void KvIndex::State::clear(WorkerId id) {
   reclaim();
   clear(worker_at(id));
-  holders.flush();
 }
 
 void KvIndex::State::clear(IndexedWorker& worker) {
   make_room(worker, 1);  // for sets without the worker
-  holders.begin_worker(worker.holder());
   for (std::uint32_t part = 0; part < worker.names.parts(); ++part) {
-    worker.names.for_each_in(part, [&](NameDigest, std::uint64_t key) { holders.drop(key); });
+    dropped_.clear();
+    worker.names.for_each_in(part, [&](NameDigest, std::uint64_t key) { dropped_.push_back(key); });
+    holders.drop_all(worker.holder(), dropped_);
   }
-  holders.flush();
   changes_in_epoch_ += worker.names.size();
   worker.names.clear();
   worker.further_copies.clear();

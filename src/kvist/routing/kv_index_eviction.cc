@@ -29,20 +29,17 @@ bool KvIndex::State::has_room(const IndexedWorker& worker, std::size_t changes) 
 bool KvIndex::State::find_room(const IndexedWorker& worker) {
   constexpr std::size_t kAtOnce = 64;
   // Twice: a table may take a step within them, after which a change may need more.
-  if (has_room(worker, 2 * (HolderTable::kQueued + kAtOnce))) {
+  if (has_room(worker, 2 * kAtOnce)) {
     room_ = kAtOnce;
-  } else {
-    holders.flush();
-    if (!has_room(worker, 1)) return false;
-    room_ = 1;
+    return true;
   }
-  return true;
+  room_ = has_room(worker, 1) ? 1 : 0;
+  return room_ > 0;
 }
 
 // For so many blocks more.
 void KvIndex::State::make_room(const IndexedWorker& worker, std::size_t blocks) {
-  if (room_ > blocks || has_room(worker, 2 * (HolderTable::kQueued + blocks))) return;
-  holders.flush();
+  if (fits(worker, blocks)) return;
   epochs.advance();
   holders.reclaim();
   memory.reclaim();
@@ -93,28 +90,24 @@ std::uint64_t KvIndex::State::sampled_uselessness(double part) {
 void KvIndex::State::evict_from(IndexedWorker& worker, std::uint64_t from_uselessness) {
   const std::uint16_t now = holders.tick();
   std::vector<std::pair<NameDigest, std::uint64_t>> entries;
-  const HoldingWorker others = holders.begin_worker(worker.holder());
   for (std::uint32_t part = 0; part < worker.names.parts(); ++part) {
     entries.clear();
-    worker.names.for_each_in(part, [&](NameDigest name, std::uint64_t key) {
-      static_cast<void>(holders.keys().prefetch_ahead(key));
-      entries.emplace_back(name, key);
-    });
+    worker.names.for_each_in(part, [&](NameDigest name, std::uint64_t key) { entries.emplace_back(name, key); });
     std::erase_if(entries, [&](const auto& entry) {
       const KeyTable::Place place = holders.keys().find(entry.second);
       KVIST_CHECK(place.found(), "a block that a worker holds has an entry");
       return place.use().uselessness(now, entry.second) < from_uselessness;
     });
+    dropped_.clear();
     for (const auto& [name, key] : entries) {
       worker.names.erase(name, /*keep_shape=*/true);
       worker.further_copies.erase(name);
-      holders.drop(key);
+      dropped_.push_back(key);
     }
-    holders.flush();
+    holders.drop_all(worker.holder(), dropped_);
     worker.counters.evicted_blocks += entries.size();
   }
   worker.names.compact();
-  holders.begin_worker(others);
 }
 
 }  // namespace kvist::routing

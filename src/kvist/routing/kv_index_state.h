@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "kvist/base/random.h"
+#include "kvist/routing/change_group.h"
 #include "kvist/routing/epochs.h"
 #include "kvist/routing/holder_table.h"
 #include "kvist/routing/index_memory.h"
 #include "kvist/routing/kv_index.h"
 #include "kvist/routing/name_table.h"
-#include "kvist/routing/names_ahead.h"
 #include "kvist/routing/prefix_matcher.h"
 
 namespace kvist::routing {
@@ -51,20 +51,33 @@ struct KvIndex::State {
 
  private:
   IndexedWorker& worker_at(WorkerId id);
-  std::optional<Refusal> apply(IndexedWorker& worker, const kv::KvEvent& event, NamesAhead& ahead);
-  std::optional<Refusal> store(IndexedWorker& worker, const kv::BlockStored& event, NamesAhead& ahead);
-  std::optional<Refusal> remove(IndexedWorker& worker, const kv::BlockRemoved& event, NamesAhead& ahead);
-  [[nodiscard]] std::optional<Refusal> check(const IndexedWorker& worker, const kv::BlockStored& event,
-                                             std::uint64_t parent) const;
-  [[nodiscard]] bool add_copy(IndexedWorker& worker, kv::ExternalHash name, std::uint64_t key);
-  [[nodiscard]] bool drop_copy(IndexedWorker& worker, kv::ExternalHash name);
+
+  // Batches of events (kv_index_batch.cc).
+  struct Batch;
+  [[nodiscard]] bool collect(Batch& batch);
+  [[nodiscard]] bool collect(Batch& batch, const kv::BlockStored& event);
+  void collect(Batch& batch, const kv::BlockRemoved& event);
+  [[nodiscard]] std::optional<Refusal> check_form(const kv::BlockStored& event) const;
+  [[nodiscard]] bool depends_on_group(const Batch& batch, const kv::BlockStored& event) const;
+  [[nodiscard]] std::optional<Refusal> check_limit(const IndexedWorker& worker, const kv::BlockStored& event) const;
+  void find_names(Batch& batch);
+  void find_keys(Batch& batch);
+  [[nodiscard]] std::uint64_t first_parent(const ChangeGroup::Run& run) const;
+  void make(Batch& batch);
+  [[nodiscard]] std::optional<Refusal> store(Batch& batch, const ChangeGroup::Run& run);
+  [[nodiscard]] bool add_copy(IndexedWorker& worker, const ChangeGroup::Change& change, HolderTable::Prefix& prefix);
+  void remove(IndexedWorker& worker, std::span<const ChangeGroup::Change> changes);
+  [[nodiscard]] bool drop_copy(IndexedWorker& worker, const ChangeGroup::Change& change);
   void clear(IndexedWorker& worker);
   void reclaim();
 
   // Room for changes (kv_index_eviction.cc).
   void make_room(const IndexedWorker& worker, std::size_t blocks);
   [[nodiscard]] bool has_room(const IndexedWorker& worker, std::size_t changes) const;
-  // For one change more, whatever waits in the queue.
+  [[nodiscard]] bool fits(const IndexedWorker& worker, std::size_t blocks) const {
+    return room_ > blocks || has_room(worker, 2 * blocks);
+  }
+  // For one change.
   [[nodiscard]] bool take_room(const IndexedWorker& worker) {
     if (room_ == 0 && !find_room(worker)) [[unlikely]]
       return false;
@@ -77,12 +90,15 @@ struct KvIndex::State {
   [[nodiscard]] std::uint64_t sampled_uselessness(double part);
   void evict_from(IndexedWorker& worker, std::uint64_t from_uselessness);
 
+  kv::BlockHash plain_root_;  // of prompts without LoRA and salt
+  ChangeGroup group_;
   std::vector<std::unique_ptr<IndexedWorker>> workers_;  // by WorkerId; none for those never heard of
   std::size_t next_to_shrink_ = 0;                       // the worker where the next eviction goes on
   std::size_t room_ = 0;                                 // changes that fit without a look at the tables
   std::size_t changes_in_epoch_ = 0;
   RandomStream random_{1};  // for samples
   std::vector<std::uint64_t> sample_;
+  std::vector<std::uint64_t> dropped_;  // keys
 };
 
 }  // namespace kvist::routing

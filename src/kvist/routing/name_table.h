@@ -42,18 +42,26 @@ class NameTable {
   [[nodiscard]] std::size_t size() const { return slots_.size(); }
   [[nodiscard]] bool empty() const { return slots_.size() == 0; }
 
+  /// A change or a search comes: see SegmentedSlots. Each of find(), insert() and erase() takes one instead of a name.
+  using Ahead = Slots::Ahead;
+  void prefetch_ahead(NameDigest name, Ahead& ahead) { slots_.prefetch_ahead(name.bits(), ahead); }
+  void prefetch_entry(Ahead& ahead) const { slots_.prefetch_entry(ahead); }
+  [[nodiscard]] static Ahead not_fetched(NameDigest name) { return not_fetched(name.bits()); }
+  /// The same name in another table.
+  [[nodiscard]] static Ahead not_fetched(const Ahead& name) { return not_fetched(name.hash); }
+
   /// 0 where there is none.
   [[nodiscard]] std::uint64_t find(NameDigest name) const;
+  [[nodiscard]] std::uint64_t find(const Ahead& name);
   /// The value that the name had before, which it keeps; 0 where there was none and `value` (not 0) was put.
-  std::uint64_t insert(NameDigest name, std::uint64_t value);
+  std::uint64_t insert(NameDigest name, std::uint64_t value) { return insert(not_fetched(name), value); }
+  std::uint64_t insert(const Ahead& name, std::uint64_t value);
   /// Changes the value of a name that is there, to another than 0.
-  void set(NameDigest name, std::uint64_t value);
+  void set(NameDigest name, std::uint64_t value) { set(not_fetched(name), value); }
+  void set(const Ahead& name, std::uint64_t value);
   /// The value that the name had; 0 where there was none. `keep_shape`: see for_each_in().
-  std::uint64_t erase(NameDigest name, bool keep_shape = false);
-  /// A change or a search comes: see SegmentedSlots.
-  using Ahead = Slots::Ahead;
-  [[nodiscard]] Ahead prefetch_ahead(NameDigest name) const { return slots_.prefetch_ahead(name.bits()); }
-  void prefetch_entry(const Ahead& ahead) const { slots_.prefetch_entry(ahead); }
+  std::uint64_t erase(NameDigest name, bool keep_shape = false) { return erase(not_fetched(name), keep_shape); }
+  std::uint64_t erase(const Ahead& name, bool keep_shape = false);
   /// No entries and no memory.
   void clear() { slots_.clear(); }
 
@@ -63,7 +71,7 @@ class NameTable {
   /// parts as they are; compact() then gives the memory back.
   template <class Visit>
   void for_each_in(std::uint32_t part, Visit visit) const {
-    Slots::for_each(slots_.at(part), [&](const Entry& entry) {
+    slots_.at(part).for_each([&](const Entry& entry) {
       NameDigest name;
       name.bits_ = entry.digest;
       visit(name, entry.value);
@@ -75,9 +83,58 @@ class NameTable {
   [[nodiscard]] std::size_t growth_bytes() const { return slots_.growth_bytes(); }
 
  private:
-  [[nodiscard]] static Slots::Place search(const Slots::Segment& segment, NameDigest name);
+  [[nodiscard]] static Slots::Place search(const Slots::Segment& segment, std::uint64_t digest);
+  [[nodiscard]] Slots::Place search(const Ahead& name, const Slots::Spot& spot) const;
+
+  [[nodiscard]] static Ahead not_fetched(std::uint64_t digest) {
+    Ahead ahead;
+    ahead.hash = digest;
+    return ahead;
+  }
 
   Slots slots_;
 };
+
+[[gnu::always_inline]] inline NameTable::Slots::Place NameTable::search(const Slots::Segment& segment,
+                                                                        std::uint64_t digest) {
+  return segment.find(digest, [&](const Entry& entry) { return entry.digest == digest; });
+}
+
+[[gnu::always_inline]] inline NameTable::Slots::Place NameTable::search(const Ahead& name,
+                                                                        const Slots::Spot& spot) const {
+  return slots_.find(name, spot, [&](const Entry& entry) { return entry.digest == name.hash; });
+}
+
+[[gnu::always_inline]] inline std::uint64_t NameTable::find(const Ahead& name) {
+  if (empty()) return 0;
+  const Slots::Place place = search(name, slots_.spot(name));
+  return place.entry != nullptr ? place.entry->value : 0;
+}
+
+[[gnu::always_inline]] inline std::uint64_t NameTable::insert(const Ahead& name, std::uint64_t value) {
+  const Slots::Spot spot = slots_.spot_with_room(name);
+  const auto [place, found] =
+      slots_.find_or_place(name, spot, [&](const Entry& entry) { return entry.digest == name.hash; });
+  if (found) [[unlikely]]
+    return place.entry->value;
+  *place.entry = {.digest = name.hash, .value = value};
+  slots_.added(spot, name.hash, place);
+  return 0;
+}
+
+[[gnu::always_inline]] inline std::uint64_t NameTable::erase(const Ahead& name, bool keep_shape) {
+  if (empty()) return 0;
+  const Slots::Spot spot = slots_.spot(name);
+  const Slots::Place place = search(name, spot);
+  if (place.entry == nullptr) [[unlikely]]
+    return 0;
+  const std::uint64_t value = place.entry->value;
+  if (size() == 1 && !keep_shape) [[unlikely]] {
+    slots_.clear();
+  } else {
+    slots_.remove(spot, name.hash, place, keep_shape);
+  }
+  return value;
+}
 
 }  // namespace kvist::routing

@@ -25,6 +25,13 @@ class TagGroup {
   explicit TagGroup(const Word* words)
       : first_(words[0].load(std::memory_order_acquire)), second_(words[1].load(std::memory_order_acquire)) {}
 
+  /// Both as they are.
+  struct Words {
+    std::uint64_t first = 0;
+    std::uint64_t second = 0;
+    friend bool operator==(const Words&, const Words&) = default;
+  };
+  [[nodiscard]] Words words() const { return {.first = first_, .second = second_}; }
   [[nodiscard]] bool counts() const { return (first_ & kCount) != 0; }
 
 #ifdef __SSE2__
