@@ -50,16 +50,20 @@ class Process:
         return f"http://127.0.0.1:{self.ports['http']}"
 
     def stop(self, how=signal.SIGTERM):
-        if self.process.poll() is None:
+        """Who is asked to end does so without an error; a sanitizer's report is one."""
+        asked = self.process.poll() is None
+        if asked:
             self.process.send_signal(how)
         try:
-            return self.process.wait(DEADLINE_S)
+            code = self.process.wait(DEADLINE_S)
         finally:
             if self.process.poll() is None:
                 self.process.kill()
                 self.process.wait()
             self.process.stdout.close()
             self.log.close()
+        if asked and how == signal.SIGTERM and code != 0:
+            raise AssertionError(f"{self.name} ended with {code}\n{pathlib.Path(self.log.name).read_text()[-10000:]}")
 
 
 def read_line(stream, seconds):
