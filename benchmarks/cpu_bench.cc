@@ -45,25 +45,32 @@ constexpr int kLeastRounds = 12;
 /// whoever else compiles on the machine is off these CPUs for the milliseconds of a round.
 class OwnCpus {
  public:
-  explicit OwnCpus(ThreadPool& pool) : pool_(pool) { schedule(SCHED_FIFO, 1); }
-  OwnCpus(const OwnCpus&) = delete;
-  OwnCpus& operator=(const OwnCpus&) = delete;
-  ~OwnCpus() { schedule(SCHED_OTHER, 0); }
-
- private:
-  void schedule(int policy, int priority) {
+  explicit OwnCpus(ThreadPool& pool) : pool_(pool), before_(pool.threads()) {
     pool_.run([&](unsigned thread) {
+      ::sched_getaffinity(0, sizeof before_[thread], &before_[thread]);
       cpu_set_t cpu;
       CPU_ZERO(&cpu);
       CPU_SET(thread, &cpu);
-      const sched_param how{.sched_priority = priority};
-      // Where either is not allowed there are fewer undisturbed rounds.
-      ::sched_setaffinity(0, sizeof cpu, &cpu);
-      ::sched_setscheduler(0, policy, &how);
+      schedule(cpu, SCHED_FIFO, 1);
     });
+  }
+  OwnCpus(const OwnCpus&) = delete;
+  OwnCpus& operator=(const OwnCpus&) = delete;
+  /// As it was before: threads made later inherit it, and a pool's count of CPUs with it.
+  ~OwnCpus() {
+    pool_.run([&](unsigned thread) { schedule(before_[thread], SCHED_OTHER, 0); });
+  }
+
+ private:
+  /// The calling thread. Where either is not allowed there are fewer undisturbed rounds.
+  static void schedule(const cpu_set_t& cpus, int policy, int priority) {
+    const sched_param how{.sched_priority = priority};
+    ::sched_setaffinity(0, sizeof cpus, &cpus);
+    ::sched_setscheduler(0, policy, &how);
   }
 
   ThreadPool& pool_;
+  std::vector<cpu_set_t> before_;
 };
 
 /// How often another process took this thread's CPU.
