@@ -22,21 +22,32 @@ HolderTable::Prefix HolderTable::behind(const Ahead& parent) {
   return {.tick = place.use().tick(), .depth = place.use().depth() + 1};
 }
 
-void HolderTable::add(const HoldingWorker& worker, Prefix& prefix, const Ahead& key) {
+// A new block is not fresher than its parent, and unproven.
+BlockUse HolderTable::use_of_new(Prefix& prefix) const {
   const std::uint16_t now = tick();
-  const KeyTable::Place place = keys_.find_or_place(key);
-  if (!place.found()) {
-    if (BlockUse(prefix.tick, 0).age(now) < kUnprovenTicks) {
-      prefix.tick = static_cast<std::uint16_t>(now - kUnprovenTicks);
-    }
-    keys_.put(place, key.hash, WorkerSetPool::single(worker.id), BlockUse(prefix.tick, prefix.depth));
-    ++prefix.depth;
+  if (BlockUse(prefix.tick, 0).age(now) < kUnprovenTicks)
+    prefix.tick = static_cast<std::uint16_t>(now - kUnprovenTicks);
+  return {prefix.tick, prefix.depth++};
+}
+
+void HolderTable::add(const HoldingWorker& worker, Prefix& prefix, const Ahead& key) {
+  Prefix behind_new = prefix;
+  if (keys_.put_ahead(key, WorkerSetPool::single(worker.id), use_of_new(behind_new))) [[likely]] {
+    prefix = behind_new;
     return pass_time();
   }
+  const KeyTable::Place place = keys_.find_or_place(key);
+  if (place.found()) return add_to(worker, prefix, key.hash, place);
+  keys_.put(place, key.hash, WorkerSetPool::single(worker.id), use_of_new(prefix));
+  pass_time();
+}
+
+void HolderTable::add_to(const HoldingWorker& worker, Prefix& prefix, std::uint64_t key, const KeyTable::Place& place) {
+  const std::uint16_t now = tick();
   const WorkerSetHandle set = place.set();
   if (sets_.contains(set, worker.id)) {
-    const std::uint64_t further = worker.further_names->insert(NameDigest(key.hash), 1);
-    if (further != 0) worker.further_names->set(NameDigest(key.hash), further + 1);
+    const std::uint64_t further = worker.further_names->insert(NameDigest(key), 1);
+    if (further != 0) worker.further_names->set(NameDigest(key), further + 1);
   } else {
     place.set_set(sets_.with(set, worker.id));
   }
@@ -54,6 +65,8 @@ void HolderTable::add(const HoldingWorker& worker, Prefix& prefix, const Ahead& 
 void HolderTable::drop(const HoldingWorker& worker, const Ahead& key) {
   if (!worker.further_names->empty() && drop_further_name(worker, key.hash)) [[unlikely]]
     return;
+  if (keys_.set_ahead(key) == WorkerSetPool::single(worker.id)) [[likely]]
+    return keys_.erase_ahead(key);
   const KeyTable::Place place = keys_.find(key);
   KVIST_CHECK(place.found(), "a block that a worker holds has an entry");
   const WorkerSetHandle left = sets_.without(place.set(), worker.id);

@@ -65,6 +65,8 @@ class HolderTable {
   }
 
  private:
+  [[nodiscard]] BlockUse use_of_new(Prefix& prefix) const;
+  void add_to(const HoldingWorker& worker, Prefix& prefix, std::uint64_t key, const KeyTable::Place& place);
   [[nodiscard]] static bool drop_further_name(const HoldingWorker& worker, std::uint64_t key);
   void pass_time();
 

@@ -115,6 +115,11 @@ class KeyTable {
   void put(const Place& place, std::uint64_t key, WorkerSetHandle set, BlockUse use);
   /// Takes an entry out; the table may move.
   void erase(const Place& place, std::uint64_t key);
+  /// Puts an entry where an Ahead saw that there is none and where it goes; false where that has to be searched.
+  [[nodiscard]] bool put_ahead(const Ahead& ahead, WorkerSetHandle set, BlockUse use);
+  /// The set of the entry that an Ahead saw, and kEmpty where that has to be searched; erase_ahead() takes it out.
+  [[nodiscard]] WorkerSetHandle set_ahead(const Ahead& ahead) const;
+  void erase_ahead(const Ahead& ahead);
   /// The uses of entries near a point of the table, for samples: calls visit(key, use) for each.
   template <class Visit>
   void visit_near(std::uint64_t hash, Visit visit) const {
@@ -133,6 +138,16 @@ class KeyTable {
     return segment.find(key, [key](const Entry& entry) { return entry.key.load(std::memory_order_acquire) == key; });
   }
   [[nodiscard]] Place place_beside_readers(std::uint64_t key);
+  // Whether no reader may still look at the entry that was in the slot.
+  [[nodiscard]] bool usable(const Entry& entry) const {
+    const std::uint32_t bits = entry.use.load(std::memory_order_relaxed);
+    if ((bits & kEmptied) == 0) return true;
+    const std::uint64_t now = epochs_.current();
+    return epochs_.passed(now - ((now - bits) & (kEmptied - 1)));
+  }
+  [[nodiscard]] std::uint32_t emptied_now() const {
+    return kEmptied | static_cast<std::uint32_t>(epochs_.current() & (kEmptied - 1));
+  }
 
   Epochs& epochs_;
   Slots slots_;
@@ -167,10 +182,32 @@ class KeyTable {
   slots_.added(place.spot_, key, place.at_);
 }
 
+[[gnu::always_inline]] inline bool KeyTable::put_ahead(const Ahead& ahead, WorkerSetHandle set, BlockUse use) {
+  Entry* const slot = slots_.free_slot(ahead);
+  if (slot == nullptr || (epochs_.has_readers() && !usable(*slot))) [[unlikely]]
+    return false;
+  slot->use.store(use.bits(), std::memory_order_relaxed);
+  slot->set.store(set, std::memory_order_relaxed);
+  slot->key.store(ahead.hash, std::memory_order_release);
+  slots_.added(ahead);
+  return true;
+}
+
+[[gnu::always_inline]] inline WorkerSetHandle KeyTable::set_ahead(const Ahead& ahead) const {
+  const Entry* const entry = slots_.tagged_entry(ahead);
+  if (entry == nullptr || entry->hash() != ahead.hash) [[unlikely]]
+    return WorkerSetPool::kEmpty;
+  return entry->set.load(std::memory_order_relaxed);
+}
+
+[[gnu::always_inline]] inline void KeyTable::erase_ahead(const Ahead& ahead) {
+  slots_.tagged_entry(ahead)->use.store(emptied_now(), std::memory_order_relaxed);
+  slots_.remove(ahead);
+}
+
 // Readers that found the key before see the set that it had: the slot gets no other until they are gone.
 [[gnu::always_inline]] inline void KeyTable::erase(const Place& place, std::uint64_t key) {
-  const auto epoch = static_cast<std::uint32_t>(epochs_.current() & (kEmptied - 1));
-  place.at_.entry->use.store(kEmptied | epoch, std::memory_order_relaxed);
+  place.at_.entry->use.store(emptied_now(), std::memory_order_relaxed);
   slots_.remove(place.spot_, key, place.at_);
 }
 

@@ -259,7 +259,11 @@ bool KvIndex::State::drop_copy(IndexedWorker& worker, const ChangeGroup::Change&
   if (!take_room(worker)) make_room(worker, 1);
   const std::uint64_t key = worker.names.erase(change.name);
   if (key == 0) return false;
-  holders.drop(worker.holder(), key == change.key.hash ? change.key : HolderTable::not_fetched(key));
+  if (key == change.key.hash) [[likely]] {
+    holders.drop(worker.holder(), change.key);
+  } else {
+    holders.drop(worker.holder(), HolderTable::not_fetched(key));
+  }
   return true;
 }
 

@@ -85,6 +85,8 @@ class NameTable {
  private:
   [[nodiscard]] static Slots::Place search(const Slots::Segment& segment, std::uint64_t digest);
   [[nodiscard]] Slots::Place search(const Ahead& name, const Slots::Spot& spot) const;
+  std::uint64_t search_and_insert(const Ahead& name, std::uint64_t value);
+  std::uint64_t search_and_erase(const Ahead& name, bool keep_shape);
 
   [[nodiscard]] static Ahead not_fetched(std::uint64_t digest) {
     Ahead ahead;
@@ -112,28 +114,20 @@ class NameTable {
 }
 
 [[gnu::always_inline]] inline std::uint64_t NameTable::insert(const Ahead& name, std::uint64_t value) {
-  const Slots::Spot spot = slots_.spot_with_room(name);
-  const auto [place, found] =
-      slots_.find_or_place(name, spot, [&](const Entry& entry) { return entry.digest == name.hash; });
-  if (found) [[unlikely]]
-    return place.entry->value;
-  *place.entry = {.digest = name.hash, .value = value};
-  slots_.added(spot, name.hash, place);
+  Entry* const slot = slots_.free_slot(name);
+  if (slot == nullptr) [[unlikely]]
+    return search_and_insert(name, value);
+  *slot = {.digest = name.hash, .value = value};
+  slots_.added(name);
   return 0;
 }
 
 [[gnu::always_inline]] inline std::uint64_t NameTable::erase(const Ahead& name, bool keep_shape) {
-  if (empty()) return 0;
-  const Slots::Spot spot = slots_.spot(name);
-  const Slots::Place place = search(name, spot);
-  if (place.entry == nullptr) [[unlikely]]
-    return 0;
-  const std::uint64_t value = place.entry->value;
-  if (size() == 1 && !keep_shape) [[unlikely]] {
-    slots_.clear();
-  } else {
-    slots_.remove(spot, name.hash, place, keep_shape);
-  }
+  const Entry* const entry = slots_.tagged_entry(name);
+  if (entry == nullptr || entry->digest != name.hash || keep_shape || size() == 1) [[unlikely]]
+    return search_and_erase(name, keep_shape);
+  const std::uint64_t value = entry->value;
+  slots_.remove(name);
   return value;
 }
 

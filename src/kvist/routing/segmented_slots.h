@@ -192,6 +192,31 @@ class SegmentedSlots {
       return;
     if (!keep_shape) shrink(number_of(*spot.owner));
   }
+  /// What an Ahead saw, as long as it holds. free_slot: nobody has the hash, and there is an empty slot where it
+  /// belongs and room in the segment; tagged_entry: the entry there with the hash's tag. Null: the change has to
+  /// search.
+  [[nodiscard, gnu::always_inline]] Entry* free_slot(const Ahead& ahead) const {
+    const bool usable = stands(ahead) && !ahead.tagged && ahead.spot.owner->live < most_live(ahead.spot.segment.count);
+    return usable ? place_of(ahead).entry : nullptr;
+  }
+  [[nodiscard, gnu::always_inline]] Entry* tagged_entry(const Ahead& ahead) const {
+    return stands(ahead) && ahead.tagged ? place_of(ahead).entry : nullptr;
+  }
+  /// As added(), for an entry in a free_slot().
+  [[gnu::always_inline]] void added(const Ahead& ahead) {
+    set_seen_tag(ahead, Segment::tag(ahead.hash));
+    ++ahead.spot.owner->live;
+    if (++live_ > split_above_) [[unlikely]]
+      split_next();
+  }
+  /// As remove(), of a tagged_entry().
+  [[gnu::always_inline]] void remove(const Ahead& ahead) {
+    set_seen_tag(ahead, 0);
+    --ahead.spot.owner->live;
+    if (--live_ >= merge_below_ && !sparse(*ahead.spot.owner, ahead.spot.segment)) [[likely]]
+      return;
+    shrink(number_of(*ahead.spot.owner));
+  }
   /// Gives all segments the size of their entries, after removals that kept the shape.
   void compact() {
     for (std::uint32_t number = segments_; number-- > 0;) {
@@ -230,6 +255,12 @@ class SegmentedSlots {
   };
 
   [[nodiscard]] static std::size_t directory_bytes(std::uint64_t n) { return sizeof(Directory) + n * sizeof(Owner); }
+  [[gnu::always_inline]] static void set_seen_tag(const Ahead& ahead, std::uint64_t tag) {
+    const std::uint32_t shift = (ahead.slot & 7) * 8;
+    const std::uint64_t seen = ahead.slot < 8 ? ahead.tags.first : ahead.tags.second;
+    ahead.spot.segment.tags(ahead.group)[ahead.slot >> 3].store((seen & ~(std::uint64_t{0x7f} << shift)) | tag << shift,
+                                                                std::memory_order_release);
+  }
   [[nodiscard, gnu::always_inline]] bool stands(const Ahead& ahead) const {
     return ahead.shape == shape_ && ahead.slot != kSlots &&
            TagGroup(ahead.spot.segment.tags(ahead.group)).words() == ahead.tags;
@@ -304,7 +335,7 @@ class SegmentedSlots {
     resize(number_of(*spot.owner), groups_for_growth(spot.owner->live));
   }
   [[gnu::noinline]] static void came_back(const Spot& spot, std::uint64_t hash, std::uint32_t group) {
-    spot.segment.change_passed_until(group, hash, ~0U);
+    spot.segment.change_passed_until(group, hash, ~std::uint64_t{0});
     --spot.owner->displaced;
   }
 

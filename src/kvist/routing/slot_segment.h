@@ -113,19 +113,19 @@ struct SlotSegment {
   }
   /// Adds to the count of those that passed a group, in the eighth bits of its first word, so that readers see it
   /// change at once. Its greatest value stays for good.
-  void change_passed(std::uint32_t group, std::uint32_t by) const {
+  void change_passed(std::uint32_t group, std::uint64_t by) const {
     Word& word = tags(group)[0];
     const std::uint64_t bits = word.load(std::memory_order_relaxed);
-    std::uint32_t passed = 0;
-    for (std::uint32_t i = 0; i < 8; ++i) passed |= static_cast<std::uint32_t>(bits >> (8 * i + 7) & 1) << i;
+    // One product brings the eight bits together, another lays each into its byte, where the sum carries it up.
+    std::uint64_t passed = (bits & TagGroup::kCount) / 0x80 * 0x0102'0408'1020'4080ULL >> 56;
     if (passed == 0xff) return;
     passed += by;
-    std::uint64_t spread_out = 0;
-    for (std::uint32_t i = 0; i < 8; ++i) spread_out |= std::uint64_t{passed >> i & 1} << (8 * i + 7);
+    const std::uint64_t spread_out =
+        (((passed & 0xff) * TagGroup::kOnes & 0x8040'2010'0804'0201ULL) + TagGroup::kTags) & TagGroup::kCount;
     word.store((bits & TagGroup::kTags) | spread_out, std::memory_order_release);
   }
   /// The same for all groups from the one where an entry belongs to the one where it is.
-  void change_passed_until(std::uint32_t group, std::uint64_t hash, std::uint32_t by) const {
+  void change_passed_until(std::uint32_t group, std::uint64_t hash, std::uint64_t by) const {
     for (std::uint32_t i = home(hash); i != group; i = next(i)) change_passed(i, by);
   }
 
