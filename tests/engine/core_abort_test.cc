@@ -36,7 +36,7 @@ class CoreAbortTest : public ::testing::TestWithParam<std::uint32_t> {
   }
 
   ScriptedExecutor executor;
-  Driver driver;
+  SteppedCore driver;
 };
 
 TEST_P(CoreAbortTest, OfAnUnknownRequestDoesNothing) {

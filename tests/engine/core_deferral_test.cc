@@ -26,12 +26,12 @@ class CoreDeferralTest : public ::testing::TestWithParam<std::uint32_t> {
   static Request twin(std::uint64_t id, std::uint32_t prompt = 41) { return request_of(id, prompt_of(prompt), 3); }
 
   ScriptedExecutor executor;
-  Driver driver;
+  SteppedCore driver;
 };
 
 TEST_P(CoreDeferralTest, EqualPromptsPrefillOnce) {
   ScriptedExecutor plain_executor;
-  Driver plain(options(false), plain_executor);
+  SteppedCore plain(options(false), plain_executor);
   for (std::uint64_t id = 1; id <= 5; ++id) {
     ASSERT_TRUE(driver.core.submit(twin(id)));
     ASSERT_TRUE(plain.core.submit(twin(id)));

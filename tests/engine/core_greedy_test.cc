@@ -25,7 +25,7 @@ CoreOptions options(std::uint32_t kv_blocks, std::uint32_t steps_in_flight = 1) 
 
 class CoreGreedyTest : public ::testing::Test {
  protected:
-  void make(const CoreOptions& core) { driver = std::make_unique<Driver>(core, executor); }
+  void make(const CoreOptions& core) { driver = std::make_unique<SteppedCore>(core, executor); }
   void submit(std::uint64_t id, std::uint32_t prompt, std::uint32_t max_tokens) {
     ASSERT_TRUE(
         driver->core.submit(request_of(id, prompt_of(prompt, static_cast<std::uint32_t>(100 * id)), max_tokens)));
@@ -49,7 +49,7 @@ class CoreGreedyTest : public ::testing::Test {
   }
 
   ScriptedExecutor executor;
-  std::unique_ptr<Driver> driver;
+  std::unique_ptr<SteppedCore> driver;
 };
 
 TEST_F(CoreGreedyTest, AdmitsWhatReservationWouldHoldBack) {

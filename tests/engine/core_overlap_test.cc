@@ -30,7 +30,7 @@ class CoreOverlapTest : public ::testing::Test {
   }
 
   ScriptedExecutor executor;
-  Driver driver;
+  SteppedCore driver;
 };
 
 TEST_F(CoreOverlapTest, CountsAPendingSampleAsKnown) {
@@ -101,7 +101,7 @@ TEST_F(CoreOverlapTest, GivesTheSameAnswersAsOneStepAtATime) {
   CoreOptions one = kOptions;
   one.max_steps_in_flight = 1;
   ScriptedExecutor plain_executor;
-  Driver plain(one, plain_executor);
+  SteppedCore plain(one, plain_executor);
   for (std::uint64_t id = 1; id <= 40; ++id) {
     const auto prompt = static_cast<std::uint32_t>(1 + (id * 7) % 50);
     const auto max_tokens = static_cast<std::uint32_t>(1 + (id * 5) % 23);

@@ -31,8 +31,8 @@ class PressedRun {
   PressedRun(std::uint64_t seed, spec::AdmissionKind admission)
       : random_(mix_seed({seed, 1})), options_(draw_options(admission)), drafts_(random_.uniform() < 0.5) {
     executor_.set_accepted(static_cast<std::uint32_t>(random_.uniform_int(0, 3)));
-    driver_ = std::make_unique<Driver>(options_, executor_,
-                                       drafts_ ? std::make_unique<RandomDraftLength>(mix_seed({seed, 2})) : nullptr);
+    driver_ = std::make_unique<SteppedCore>(
+        options_, executor_, drafts_ ? std::make_unique<RandomDraftLength>(mix_seed({seed, 2})) : nullptr);
   }
 
   void run() {
@@ -138,7 +138,7 @@ class PressedRun {
     if (const auto length = lengths_.find(request.id); length != lengths_.end()) {
       executor.set_length(request.id, length->second);
     }
-    Driver alone(options, executor);
+    SteppedCore alone(options, executor);
     ASSERT_TRUE(alone.core.submit(request));
     alone.run_until_idle();
     EXPECT_EQ(seen.tokens, alone.seen[request.id].tokens) << request.id.value();
@@ -149,7 +149,7 @@ class PressedRun {
   CoreOptions options_;
   bool drafts_;
   ScriptedExecutor executor_;
-  std::unique_ptr<Driver> driver_;
+  std::unique_ptr<SteppedCore> driver_;
   std::vector<Request> requests_;
   std::map<RequestId, std::uint32_t> lengths_;
 };

@@ -170,7 +170,7 @@ class RandomRun {
   bool plenty_;
   CoreOptions options_;
   ScriptedExecutor executor_;
-  Driver driver_;
+  SteppedCore driver_;
   NaiveModel naive_;
   std::vector<std::vector<TokenId>> prompts_;
   std::uint64_t last_id_ = 0;

@@ -23,7 +23,8 @@ class CoreSpeculationTest : public ::testing::TestWithParam<std::uint32_t> {
  protected:
   CoreSpeculationTest() { make(3, GetParam()); }
   void make(std::uint32_t drafts, std::uint32_t steps_in_flight) {
-    driver = std::make_unique<Driver>(options(steps_in_flight), executor, std::make_unique<FixedDraftLength>(drafts));
+    driver =
+        std::make_unique<SteppedCore>(options(steps_in_flight), executor, std::make_unique<FixedDraftLength>(drafts));
   }
   void submit(std::uint64_t id, std::uint32_t prompt, std::uint32_t max_tokens) {
     ASSERT_TRUE(
@@ -47,7 +48,7 @@ class CoreSpeculationTest : public ::testing::TestWithParam<std::uint32_t> {
   [[nodiscard]] CoreStats stats() const { return driver->core.stats(); }
 
   ScriptedExecutor executor;
-  std::unique_ptr<Driver> driver;
+  std::unique_ptr<SteppedCore> driver;
 };
 
 TEST_P(CoreSpeculationTest, AcceptedDraftsComeWithTheTokenAfterThem) {

@@ -23,7 +23,7 @@ const CoreOptions kOptions{.model = "m",
 
 class CoreTest : public ::testing::Test {
  protected:
-  void make(CoreOptions options) { driver = std::make_unique<Driver>(options, executor); }
+  void make(CoreOptions options) { driver = std::make_unique<SteppedCore>(options, executor); }
   void SetUp() override { make(kOptions); }
 
   void submit(std::uint64_t id, std::vector<TokenId> prompt, std::uint32_t max_tokens) {
@@ -47,7 +47,7 @@ class CoreTest : public ::testing::Test {
   }
 
   ScriptedExecutor executor;
-  std::unique_ptr<Driver> driver;
+  std::unique_ptr<SteppedCore> driver;
 };
 
 TEST_F(CoreTest, IsIdleWithoutRequests) {

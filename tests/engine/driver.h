@@ -27,9 +27,9 @@ struct Seen {
   TimePoint last_output;
 };
 
-class Driver {
+class SteppedCore {
  public:
-  Driver(const CoreOptions& options, Executor& executor, std::unique_ptr<SpeculationPolicy> speculation = nullptr)
+  SteppedCore(const CoreOptions& options, Executor& executor, std::unique_ptr<SpeculationPolicy> speculation = nullptr)
       : core(options, executor, std::move(speculation)), options_(options), executor_(&executor) {}
 
   /// Plans one step if the core has one.

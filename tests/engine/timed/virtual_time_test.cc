@@ -55,7 +55,7 @@ std::string text_of(const std::vector<TokenId>& tokens) {
 
 TEST(VirtualTime, OneRequestTakesTheSumOfItsSteps) {
   TimedExecutor executor(timed(3, 0), kTokenizer);
-  Driver driver(core_options(1), executor);
+  SteppedCore driver(core_options(1), executor);
   ASSERT_TRUE(driver.core.submit(request_of(1, prompt_of(600), 100)));
   driver.run_until_idle();
   const Seen& seen = driver.seen[RequestId(1)];
@@ -69,7 +69,7 @@ TEST(VirtualTime, OneRequestTakesTheSumOfItsSteps) {
 
 TEST(VirtualTime, ACachedPrefixBringsTheFirstTokenSooner) {
   TimedExecutor executor(timed(50, 0), kTokenizer);
-  Driver driver(core_options(1), executor);
+  SteppedCore driver(core_options(1), executor);
   std::vector<text::ChatMessage> messages = {{"user", text::prose(1, 2'000)}};
   ASSERT_TRUE(driver.core.submit(chat_request(1, messages, 100)));
   driver.run_until_idle();
@@ -88,7 +88,7 @@ TEST(VirtualTime, ACachedPrefixBringsTheFirstTokenSooner) {
 
 TEST(VirtualTime, ChunkingBoundsWhatALongPromptCostsTheOthers) {
   TimedExecutor executor(timed(400, 0), kTokenizer);
-  Driver driver(core_options(1), executor);
+  SteppedCore driver(core_options(1), executor);
   ASSERT_TRUE(driver.core.submit(request_of(1, prompt_of(100), 100)));
   driver.run(5);
   ASSERT_TRUE(driver.core.submit(request_of(2, prompt_of(3'000, 1'000), 10)));
@@ -106,7 +106,7 @@ class Depth : public ::testing::TestWithParam<std::uint32_t> {};
 
 TEST_P(Depth, ManyConversationsGiveTheSameAnswersAtAnyDepthAndLoad) {
   TimedExecutor executor(timed(60, 20), kTokenizer);
-  Driver driver(core_options(GetParam()), executor);
+  SteppedCore driver(core_options(GetParam()), executor);
   for (std::uint64_t id = 1; id <= 30; ++id) {
     ASSERT_TRUE(driver.core.submit(chat_request(id, {{"user", text::prose(id % 3, 200 + id)}}, 80)));
     driver.run(static_cast<int>(id % 4));
@@ -114,7 +114,7 @@ TEST_P(Depth, ManyConversationsGiveTheSameAnswersAtAnyDepthAndLoad) {
   driver.run_until_idle();
   for (std::uint64_t id = 1; id <= 30; ++id) {
     TimedExecutor alone_executor(timed(60, 20), kTokenizer);
-    Driver alone(core_options(1), alone_executor);
+    SteppedCore alone(core_options(1), alone_executor);
     ASSERT_TRUE(alone.core.submit(chat_request(id, {{"user", text::prose(id % 3, 200 + id)}}, 80)));
     alone.run_until_idle();
     const Seen& seen = driver.seen[RequestId(id)];
@@ -133,7 +133,7 @@ TEST(VirtualTime, SpeculationChangesTheTimesAndNoAnswer) {
     TimedExecutor::Options options = timed(60, 20);
     options.acceptance = std::move(acceptance);
     TimedExecutor executor(std::move(options), kTokenizer);
-    Driver driver(core_options(1), executor, std::move(policy));
+    SteppedCore driver(core_options(1), executor, std::move(policy));
     for (std::uint64_t id = 1; id <= 20; ++id) {
       EXPECT_TRUE(driver.core.submit(chat_request(id, {{"user", text::prose(id % 3, 200 + id)}}, 80)));
       driver.run(static_cast<int>(id % 3));
@@ -154,7 +154,7 @@ TEST(VirtualTime, SpeculationChangesTheTimesAndNoAnswer) {
 TEST(VirtualTime, TwoRunsAreEqualToTheNanosecond) {
   const auto run = [] {
     TimedExecutor executor(timed(60, 20), kTokenizer);
-    Driver driver(core_options(2), executor);
+    SteppedCore driver(core_options(2), executor);
     for (std::uint64_t id = 1; id <= 20; ++id) {
       EXPECT_TRUE(driver.core.submit(chat_request(id, {{"user", text::prose(id % 4, 700)}}, 80)));
       driver.run(1 + static_cast<int>(id % 3));
