@@ -94,9 +94,9 @@ class KvIndex {
   [[nodiscard]] const KvIndexCounters& counters(WorkerId worker) const;
   [[nodiscard]] std::uint32_t block_size() const;
   /// All memory of the index: tables with their unused room, sets of workers, a record of some 500 bytes per worker
-  /// that was ever heard of, and what readers still hold back. At most Options::max_bytes, with two exceptions: the
-  /// records themselves, and sets of workers that come to differ while blocks are removed and a stopped reader holds
-  /// the rest.
+  /// that was ever heard of, and what readers still hold back; not some 25 KB that batches pass through. At most
+  /// Options::max_bytes, with two exceptions: the records themselves, and sets of workers that come to differ while
+  /// blocks are removed and a stopped reader holds the rest.
   [[nodiscard]] std::size_t bytes() const;
   /// Times that room was made by eviction.
   [[nodiscard]] std::uint64_t evictions() const;
