@@ -12,7 +12,7 @@ import sys
 import tempfile
 
 from conversations import chat, starter
-from deployment import BINARY, Process, eventually, get_json, metrics, request, run
+from deployment import BINARY, Process, create_model, eventually, get_json, metrics, request, run
 
 WORKER = """worker:
   name: {name}
@@ -31,12 +31,6 @@ GATEWAY = """gateway:
   block_size: 16
   workers:
 """
-
-
-def create_model(directory, *options):
-    done = subprocess.run([BINARY, "model", "create", directory, "--size", "tiny", "--seed", "5", *options], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return directory
 
 
 @contextlib.contextmanager

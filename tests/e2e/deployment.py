@@ -66,6 +66,13 @@ class Process:
             raise AssertionError(f"{self.name} ended with {code}\n{pathlib.Path(self.log.name).read_text()[-10000:]}")
 
 
+def create_model(directory, *options):
+    """A tiny model with random weights, the same each time."""
+    done = subprocess.run([BINARY, "model", "create", directory, "--size", "tiny", "--seed", "5", *options], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return directory
+
+
 def read_line(stream, seconds):
     """One line of a pipe, or what came of it until the deadline."""
     end, data = time.monotonic() + seconds, b""

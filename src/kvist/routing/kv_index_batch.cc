@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <variant>
 
-#include "kvist/base/check.h"
 #include "kvist/routing/kv_index_state.h"
 
 namespace kvist::routing {
