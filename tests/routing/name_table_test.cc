@@ -1,4 +1,4 @@
-// The writer's hash table against a map, and its comparison of tags against a loop.
+// The writer's hash table against a map, and its comparison of hashes against a loop.
 #include "kvist/routing/name_table.h"
 
 #include <gtest/gtest.h>
@@ -9,38 +9,30 @@
 
 #include "kvist/base/random.h"
 #include "kvist/routing/epochs.h"
+#include "kvist/routing/hash_line.h"
 #include "kvist/routing/index_memory.h"
-#include "kvist/routing/tag_group.h"
 
 namespace kvist::routing {
 namespace {
 
-TEST(TagGroup, FindsTagsAndEmptySlotsWhateverIsCounted) {
+TEST(HashLine, FindsHashesAndFreeSlots) {
   RandomStream random(1);
   for (int round = 0; round < 2'000; ++round) {
-    std::array<TagGroup::Word, 2> words;
-    std::array<std::uint64_t, TagGroup::kSlots> tags{};
-    std::uint64_t bits[2] = {random.next() & TagGroup::kCount, 0};
-    const bool counts = bits[0] != 0;
-    for (std::uint32_t slot = 0; slot < TagGroup::kSlots; ++slot) {
-      // Few different tags, and the least and the greatest among them.
-      constexpr std::uint64_t kSome[] = {0, 0, 1, 2, 0x7f, 0x7e, 0x40};
-      tags[slot] = kSome[static_cast<std::size_t>(random.uniform_int(0, 6))];
-      bits[slot / 8] |= tags[slot] << (slot % 8 * 8);
+    HashLine line{};
+    std::array<std::uint64_t, HashLine::kSlots> hashes{};
+    for (std::uint32_t slot = 0; slot < HashLine::kSlots; ++slot) {
+      // Few different ones, some of which have a half in common.
+      constexpr std::uint64_t kSome[] = {0, 0, 1, 2, 1ULL << 32, (1ULL << 32) + 1, ~0ULL};
+      hashes[slot] = kSome[static_cast<std::size_t>(random.uniform_int(0, 6))];
+      if (hashes[slot] != 0) line.put(slot, hashes[slot], slot);
     }
-    words[0] = bits[0];
-    words[1] = bits[1];
-    const TagGroup group(words.data());
-    EXPECT_EQ(group.counts(), counts);
-    for (const std::uint64_t sought : {1, 2, 3, 0x3f, 0x40, 0x7e, 0x7f}) {
+    for (const std::uint64_t sought : {0ULL, 1ULL, 2ULL, 3ULL, 1ULL << 32, (1ULL << 32) + 1, ~0ULL}) {
       std::uint32_t expected = 0;
-      for (std::uint32_t slot = 0; slot < TagGroup::kSlots; ++slot)
-        expected |= (tags[slot] == sought ? 1U : 0U) << slot;
-      ASSERT_EQ(group.equal(sought), expected) << "tag " << sought << " in round " << round;
+      for (std::uint32_t slot = 0; slot < HashLine::kSlots; ++slot)
+        expected |= (hashes[slot] == sought ? 1U : 0U) << slot;
+      ASSERT_EQ(line.match(sought), expected) << "hash " << sought << " in round " << round;
+      ASSERT_EQ(line.match_shared(sought), expected) << "hash " << sought << " in round " << round;
     }
-    std::uint32_t empty = 0;
-    for (std::uint32_t slot = 0; slot < TagGroup::kSlots; ++slot) empty |= (tags[slot] == 0 ? 1U : 0U) << slot;
-    ASSERT_EQ(group.empty(), empty) << "round " << round;
   }
 }
 
@@ -64,7 +56,7 @@ void compare_with_map(std::uint64_t seed, std::size_t most, bool counted_names) 
         const std::uint64_t before = known == model.end() ? 0 : known->second;
         ASSERT_EQ(table.find(NameDigest(name)), before);
         if (random.uniform() < (phase % 2 == 0 ? 0.75 : 0.2)) {
-          ASSERT_EQ(table.insert(NameDigest(name), step + 1), before);
+          ASSERT_EQ(table.insert(NameDigest(name), static_cast<std::uint32_t>(step + 1)), before);
           model.try_emplace(name, step + 1);
         } else {
           ASSERT_EQ(table.erase(NameDigest(name)), before);

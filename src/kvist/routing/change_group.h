@@ -25,7 +25,10 @@ struct ChangeGroup {
 
   struct Change {
     NameTable::Ahead name;
-    HolderTable::Ahead key;  // of a removed block: what its name meant before the group
+    // Of a stored block: its key, and its likely number in a chunk.
+    std::uint64_t key = 0;
+    std::uint32_t number = 0;
+    BlockRef block = 0;  // of a removed one: what its name meant before the group; 0: nothing
   };
   /// Blocks of one event that stores, or of events in a row that remove.
   struct Run {
@@ -33,16 +36,19 @@ struct ChangeGroup {
     std::size_t block = 0;                    // the first one's number in the event
     std::size_t begin = 0;                    // changes
     std::size_t end = 0;
-    NameTable::Ahead parent_name;  // where the event begins here and has a parent
-    HolderTable::Ahead parent;     // without a hash: unknown
+    // Where the event begins here and has a parent:
+    NameTable::Ahead parent_name;
+    const Change* parent_change = nullptr;  // that stores it in this group
+    BlockRef parent = 0;                    // else what the name meant before the group; 0: nothing
+    std::uint64_t parent_key = 0;           // that its keys were made with
 
     [[nodiscard]] bool begins() const { return block == 0; }
+    [[nodiscard]] bool has_parent() const { return begins() && stored != nullptr && stored->parent.has_value(); }
   };
 
   [[nodiscard]] bool empty() const { return run_count == 0; }
   [[nodiscard]] bool full() const { return size == kChanges || run_count == kChanges; }
   [[nodiscard]] std::span<Run> all_runs() { return std::span(runs).first(run_count); }
-  [[nodiscard]] std::span<Change> all_changes() { return std::span(changes).first(size); }
   [[nodiscard]] std::span<Change> of(const Run& run) {
     return std::span(changes).subspan(run.begin, run.end - run.begin);
   }
@@ -52,32 +58,44 @@ struct ChangeGroup {
     run.block = block;
     run.begin = size;
     run.end = size;
-    run.parent_name.shape = 0;
-    run.parent.shape = 0;
-    run.parent.hash = 0;
+    run.parent_change = nullptr;
+    run.parent = 0;
     return run;
   }
   void add(Run& run, NameTable& names, NameDigest name) {
-    names.prefetch_ahead(name, changes[size++].name);
+    names.prefetch(name, changes[size++].name);
     run.end = size;
-    changed[name.bits() % kMarks / 64] |= std::uint64_t{1} << (name.bits() % 64);
+    marks[name.bits() % kMarks] = number;
   }
-  /// False only if no change of the group is to a block of that name.
-  [[nodiscard]] bool may_change(NameDigest name) const {
-    return (changed[name.bits() % kMarks / 64] >> (name.bits() % 64) & 1) != 0;
+  /// The last change of the group to a block of that name, with its run; none if there is none.
+  struct Found {
+    const Run* run = nullptr;
+    const Change* change = nullptr;
+  };
+  [[nodiscard]] Found find(NameDigest name) const {
+    if (marks[name.bits() % kMarks] != number) [[likely]]
+      return {};
+    for (std::size_t i = run_count; i-- > 0;) {
+      const Run& run = runs[i];
+      for (std::size_t j = run.end; j-- > run.begin;) {
+        if (changes[j].name.hash == name.bits()) return {.run = &run, .change = &changes[j]};
+      }
+    }
+    return {};
   }
   void clear() {
     size = 0;
     run_count = 0;
-    changed.fill(0);
+    ++number;
   }
 
-  static constexpr std::size_t kMarks = 1024;
+  static constexpr std::size_t kMarks = 2048;
+  std::uint16_t number = 0;  // of the group, as far as 16 bits tell
   std::array<Change, kChanges> changes;
   std::size_t size = 0;
   std::array<Run, kChanges> runs;
   std::size_t run_count = 0;
-  std::array<std::uint64_t, kMarks / 64> changed = {};  // one bit per name, by its digest
+  std::array<std::uint16_t, kMarks> marks = {};  // by the digest of a name: the last group that changed one like it
 };
 
 }  // namespace kvist::routing

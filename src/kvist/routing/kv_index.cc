@@ -76,7 +76,7 @@ void KvIndex::State::clear(IndexedWorker& worker) {
   make_room(worker, 1);  // for sets without the worker
   for (std::uint32_t part = 0; part < worker.names.parts(); ++part) {
     dropped_.clear();
-    worker.names.for_each_in(part, [&](NameDigest, std::uint64_t key) { dropped_.push_back(key); });
+    worker.names.for_each_in(part, [&](NameDigest, BlockRef block) { dropped_.push_back(block); });
     holders.drop_all(worker.holder(), dropped_);
   }
   changes_in_epoch_ += worker.names.size();
@@ -115,7 +115,8 @@ void KvIndex::clear(WorkerId worker) {
 
 std::span<const WorkerMatch> KvIndex::match(std::span<const kv::BlockHash> hashes) const {
   const HolderTable& holders = state_->holders;
-  return state_->matcher.match<PrefixMatcher::Caller::kWriter>(holders.keys(), holders.sets(), holders.tick(), hashes);
+  return state_->matcher.match<PrefixMatcher::Caller::kWriter>(holders.blocks(), holders.sets(), holders.tick(),
+                                                               hashes);
 }
 
 void KvIndex::match(std::span<const kv::BlockHash> hashes, std::span<std::uint32_t> depths) const {
@@ -131,7 +132,7 @@ std::size_t KvIndex::worker_blocks(WorkerId worker) const {
 }
 
 std::size_t KvIndex::keys() const {
-  return state_->holders.keys().size();
+  return state_->holders.blocks().size();
 }
 
 const KvIndexCounters& KvIndex::counters(WorkerId worker) const {
@@ -166,7 +167,7 @@ KvIndex::Reader::~Reader() {
 std::span<const WorkerMatch> KvIndex::Reader::match(std::span<const kv::BlockHash> hashes) {
   const Epochs::Pin pin(state_->epochs, *announcement_);
   const HolderTable& holders = state_->holders;
-  return matcher_.match<PrefixMatcher::Caller::kReader>(holders.keys(), holders.sets(), holders.tick(), hashes);
+  return matcher_.match<PrefixMatcher::Caller::kReader>(holders.blocks(), holders.sets(), holders.tick(), hashes);
 }
 
 }  // namespace kvist::routing

@@ -13,7 +13,9 @@ constexpr std::size_t kEventsAhead = 8;
 void fetch_content(const kv::KvEvent& event) {
   if (const auto* const stored = std::get_if<kv::BlockStored>(&event)) {
     __builtin_prefetch(stored->hashes.data());
-    __builtin_prefetch(stored->tokens.data());
+    const char* const tokens = reinterpret_cast<const char*>(stored->tokens.data());
+    __builtin_prefetch(tokens);
+    __builtin_prefetch(tokens + 64);
   } else if (const auto* const removed = std::get_if<kv::BlockRemoved>(&event)) {
     __builtin_prefetch(removed->hashes.data());
   }
@@ -30,8 +32,10 @@ struct KvIndex::State::Batch {
   // What comes next: a block of an event.
   std::size_t event = 0;
   std::size_t block = 0;
-  // Of the event whose first blocks are in the index: its last key, and what follows it.
+  // Of the event whose first blocks are in the index: its last key, the likely number of its last block in a chunk, and
+  // what follows it.
   std::uint64_t key = 0;
+  std::uint32_t number = 0;
   HolderTable::Prefix prefix;
 
   void pass(std::size_t blocks, std::size_t of_all) {
@@ -50,10 +54,9 @@ struct KvIndex::State::Batch {
 };
 
 std::size_t KvIndex::State::apply(WorkerId id, std::span<const kv::KvEvent> events, std::optional<Refusal>* reason) {
-  reclaim();
   room_ = 0;
-  Batch batch{.worker = worker_at(id), .events = events, .reason = reason, .key = 0, .prefix = {}};
-  while (collect(batch)) {
+  Batch batch{.worker = worker_at(id), .events = events, .reason = reason, .prefix = {}};
+  for (reclaim(); collect(batch); reclaim()) {
     find_names(batch);
     find_keys(batch);
     make(batch);
@@ -61,69 +64,82 @@ std::size_t KvIndex::State::apply(WorkerId id, std::span<const kv::KvEvent> even
   return batch.refused;
 }
 
-/// The next group, with the tags of its names on their way; false at the end.
+/// The next group, with the memory of its names on its way; false at the end.
 bool KvIndex::State::collect(Batch& batch) {
   group_.clear();
-  bool goes_on = true;
-  while (goes_on && batch.event < batch.events.size() && !group_.full()) {
-    const kv::KvEvent& event = batch.events[batch.event];
-    if (batch.event + kEventsAhead < batch.events.size()) fetch_content(batch.events[batch.event + kEventsAhead]);
-    if (const auto* const stored = std::get_if<kv::BlockStored>(&event)) {
-      goes_on = collect(batch, *stored);
-    } else if (const auto* const removed = std::get_if<kv::BlockRemoved>(&event)) {
-      collect(batch, *removed);
-    } else if (group_.empty()) {
-      clear(batch.worker);
-      ++batch.worker.counters.clears;
-      batch.pass_event();
-    } else {
-      goes_on = false;
-    }
+  group_room_ = room_for_changes(batch.worker);
+  while (!group_.full() && batch.event < batch.events.size() && collect_event(batch)) {
   }
   return !group_.empty();
 }
 
 /// False where the event has to wait for what the group does.
+bool KvIndex::State::collect_event(Batch& batch) {
+  const kv::KvEvent& event = batch.events[batch.event];
+  if (batch.event + kEventsAhead < batch.events.size()) fetch_content(batch.events[batch.event + kEventsAhead]);
+  if (const auto* const stored = std::get_if<kv::BlockStored>(&event)) return collect(batch, *stored);
+  if (const auto* const removed = std::get_if<kv::BlockRemoved>(&event)) {
+    collect(batch, *removed);
+    return true;
+  }
+  if (!group_.empty()) return false;
+  clear(batch.worker);
+  ++batch.worker.counters.clears;
+  batch.pass_event();
+  return true;
+}
+
 bool KvIndex::State::collect(Batch& batch, const kv::BlockStored& event) {
   const std::size_t blocks = event.hashes.size();
+  IndexedWorker& worker = batch.worker;
   if (batch.block == 0) {
     if (const auto refusal = check_form(event)) {
       batch.refuse(*refusal);
       batch.pass_event();
       return true;
     }
-    if (!group_.empty() && depends_on_group(batch, event)) return false;
+    if (!group_.empty() && !fits_in_group(worker, blocks)) return false;
     if (group_.empty()) {
-      make_room(batch.worker, std::min(blocks, options.max_blocks_per_worker));
-      if (const auto refusal = check_limit(batch.worker, event)) {
+      make_room(worker, std::min(blocks, options.max_blocks_per_worker));
+      group_room_ = room_for_changes(worker);
+      if (const auto refusal = check_limit(worker, event)) {
         batch.refuse(*refusal);
         batch.pass_event();
         return true;
       }
     }
   }
-  ChangeGroup::Run& run = group_.begin_run(&event, batch.block);
+  const ChangeGroup::Change* parent_change = nullptr;
   if (batch.block == 0 && event.parent) {
-    batch.worker.names.prefetch_ahead(NameDigest(event.parent->value()), run.parent_name);
+    const ChangeGroup::Found found = group_.find(NameDigest(event.parent->value()));
+    if (found.change != nullptr && found.run->stored == nullptr) return false;  // it is removed first
+    parent_change = found.change;
+  }
+  ChangeGroup::Run& run = group_.begin_run(&event, batch.block);
+  if (run.has_parent()) {
+    worker.names.prefetch(NameDigest(event.parent->value()), run.parent_name);
+    run.parent_change = parent_change;
   }
   const std::size_t taken = std::min(blocks - batch.block, ChangeGroup::kChanges - group_.size);
   for (const kv::ExternalHash name : std::span(event.hashes).subspan(batch.block, taken)) {
-    group_.add(run, batch.worker.names, NameDigest(name.value()));
+    group_.add(run, worker.names, NameDigest(name.value()));
   }
   batch.pass(taken, blocks);
   return true;
 }
 
 void KvIndex::State::collect(Batch& batch, const kv::BlockRemoved& event) {
+  IndexedWorker& worker = batch.worker;
   if (event.group != 0 || event.medium != kv::Medium::kDevice) {
     batch.refuse(event.group != 0 ? Refusal::kGroup : Refusal::kMedium);
     return batch.pass_event();
   }
-  const bool further = group_.run_count > 0 && group_.runs[group_.run_count - 1].stored == nullptr;
+  const ChangeGroup::Run* const last = group_.empty() ? nullptr : &group_.runs[group_.run_count - 1];
+  const bool further = last != nullptr && last->stored == nullptr;
   ChangeGroup::Run& run = further ? group_.runs[group_.run_count - 1] : group_.begin_run(nullptr, 0);
   const std::size_t taken = std::min(event.hashes.size() - batch.block, ChangeGroup::kChanges - group_.size);
   for (const kv::ExternalHash name : std::span(event.hashes).subspan(batch.block, taken)) {
-    group_.add(run, batch.worker.names, NameDigest(name.value()));
+    group_.add(run, worker.names, NameDigest(name.value()));
   }
   batch.pass(taken, event.hashes.size());
 }
@@ -139,11 +155,10 @@ std::optional<Refusal> KvIndex::State::check_form(const kv::BlockStored& event) 
   return std::nullopt;
 }
 
-/// Whether what becomes of the event may depend on what the group changes: its parent, or how much there is.
-bool KvIndex::State::depends_on_group(const Batch& batch, const kv::BlockStored& event) const {
-  const std::size_t blocks = group_.size + event.hashes.size();
-  return (event.parent && group_.may_change(NameDigest(event.parent->value()))) || !fits(batch.worker, blocks) ||
-         batch.worker.names.size() + blocks > options.max_blocks_per_worker;
+/// Whether an event with so many blocks may go in with the group, whatever becomes of what is before it.
+bool KvIndex::State::fits_in_group(const IndexedWorker& worker, std::size_t event_blocks) const {
+  const std::size_t blocks = group_.size + event_blocks;
+  return 2 * blocks <= group_room_ && worker.names.size() + blocks <= options.max_blocks_per_worker;
 }
 
 std::optional<Refusal> KvIndex::State::check_limit(const IndexedWorker& worker, const kv::BlockStored& event) const {
@@ -152,42 +167,72 @@ std::optional<Refusal> KvIndex::State::check_limit(const IndexedWorker& worker, 
   return known ? Refusal::kCapacity : Refusal::kUnknownParent;
 }
 
-/// Second stage: what the names mean now. Of parents and of what is removed the tags of the keys are on their way.
+/// Second stage: what the names mean now. The blocks of parents and of what is removed are on their way.
 void KvIndex::State::find_names(Batch& batch) {
+  const BlockChains& blocks = holders.blocks();
   NameTable& names = batch.worker.names;
-  for (ChangeGroup::Run& run : group_.all_runs()) names.prefetch_entry(run.parent_name);
-  for (ChangeGroup::Change& change : group_.all_changes()) names.prefetch_entry(change.name);
   for (ChangeGroup::Run& run : group_.all_runs()) {
     if (run.stored == nullptr) {
-      for (ChangeGroup::Change& change : group_.of(run)) holders.prefetch(names.find(change.name), change.key);
-    } else if (run.begins() && run.stored->parent) {
-      holders.prefetch(names.find(run.parent_name), run.parent);
+      for (ChangeGroup::Change& change : group_.of(run)) {
+        change.block = names.find(change.name);
+        if (change.block != 0) blocks.prefetch_chunk(change.block);
+      }
+    } else if (run.has_parent() && run.parent_change == nullptr) {
+      run.parent = names.find(run.parent_name);
+      if (run.parent != 0) blocks.prefetch_chunk(run.parent);
     }
   }
 }
 
-/// Third stage: the keys of what is stored; then all entries of keys are on their way.
+/// Third stage: the keys of what is stored. Where blocks are or will be first in a chunk, the hash table is on its way.
 void KvIndex::State::find_keys(Batch& batch) {
-  for (const ChangeGroup::Run& run : group_.all_runs()) {
-    if (run.stored == nullptr) continue;
-    kv::BlockHash key(run.begins() ? first_parent(run) : batch.key);
-    const std::span<const TokenId> tokens(run.stored->tokens);
-    std::size_t at = run.block * options.block_size;
-    for (ChangeGroup::Change& change : group_.of(run)) {
-      key = kv::chain_hash(key, tokens.subspan(at, options.block_size));
-      key = kv::BlockHash(KeyTable::valid(key.value()));
-      holders.prefetch(key.value(), change.key);
-      at += options.block_size;
+  const BlockChains& blocks = holders.blocks();
+  for (ChangeGroup::Run& run : group_.all_runs()) {
+    if (run.stored == nullptr) {
+      for (const ChangeGroup::Change& change : group_.of(run)) {
+        const bool first = change.block != 0 && BlockChains::number_of(change.block) == 0;
+        if (first) blocks.prefetch_head(blocks.block(change.block).key());
+      }
+      continue;
     }
-    batch.key = key.value();
+    std::uint32_t number = BlockChains::number_of(run.parent);
+    if (!run.begins()) {
+      run.parent_key = batch.key;
+      number = batch.number;
+    } else if (run.parent_change != nullptr) {
+      run.parent_key = run.parent_change->key;
+      number = run.parent_change->number;
+    } else if (run.has_parent()) {
+      run.parent_key = run.parent != 0 ? blocks.block(run.parent).key() : 0;
+    } else {
+      run.parent_key = root_of(*run.stored);
+    }
+    for (ChangeGroup::Change& change : group_.of(run)) {
+      number = BlockChains::number_behind(number);
+      change.number = number;
+    }
+    set_keys(batch, run);
+    batch.number = number;
+    for (const ChangeGroup::Change& change : group_.of(run)) {
+      if (change.number == 0) blocks.prefetch_head(change.key);
+    }
   }
-  for (ChangeGroup::Run& run : group_.all_runs()) holders.prefetch_entry(run.parent);
-  for (ChangeGroup::Change& change : group_.all_changes()) holders.prefetch_entry(change.key);
 }
 
-std::uint64_t KvIndex::State::first_parent(const ChangeGroup::Run& run) const {
-  const kv::BlockStored& event = *run.stored;
-  if (event.parent) return run.parent.hash;
+void KvIndex::State::set_keys(Batch& batch, const ChangeGroup::Run& run) {
+  const std::span<const TokenId> tokens(run.stored->tokens);
+  std::size_t at = run.block * options.block_size;
+  kv::BlockHash key(run.parent_key);
+  for (ChangeGroup::Change& change : group_.of(run)) {
+    key = kv::chain_hash(key, tokens.subspan(at, options.block_size));
+    key = kv::BlockHash(BlockChains::valid(key.value()));
+    change.key = key.value();
+    at += options.block_size;
+  }
+  batch.key = key.value();
+}
+
+std::uint64_t KvIndex::State::root_of(const kv::BlockStored& event) const {
   if (event.lora_name.empty() && event.cache_salt.empty()) return plain_root_.value();
   return kv::root_hash({.model = options.model, .lora = event.lora_name, .cache_salt = event.cache_salt}).value();
 }
@@ -200,9 +245,7 @@ void KvIndex::State::make(Batch& batch) {
       remove(batch.worker, group_.of(run));
       continue;
     }
-    if (evictions != evictions_before && run.begins() && batch.worker.names.find(run.parent_name) == 0) {
-      run.parent.hash = 0;  // went while room was made for a removal
-    }
+    if (run.has_parent() && (run.parent_change != nullptr || evictions != evictions_before)) find_parent(batch, run);
     const std::optional<Refusal> refusal = store(batch, run);
     if (!refusal) [[likely]]
       continue;
@@ -212,11 +255,25 @@ void KvIndex::State::make(Batch& batch) {
   }
 }
 
+/// What the parent's name means now. Where that is not what the keys were made with, they are made again.
+void KvIndex::State::find_parent(Batch& batch, ChangeGroup::Run& run) {
+  run.parent = batch.worker.names.find(run.parent_name);
+  if (run.parent == 0) return;
+  const std::uint64_t key = holders.blocks().block(run.parent).key();
+  if (key == run.parent_key) [[likely]]
+    return;
+  const std::uint64_t last_key = batch.key;
+  run.parent_key = key;
+  set_keys(batch, run);
+  const bool last = &run == &group_.runs[group_.run_count - 1];
+  if (!last) batch.key = last_key;
+}
+
 std::optional<Refusal> KvIndex::State::store(Batch& batch, const ChangeGroup::Run& run) {
   if (run.begins()) {
-    if (!run.stored->parent) {
+    if (!run.has_parent()) {
       batch.prefix = holders.root();
-    } else if (run.parent.hash == 0) {
+    } else if (run.parent == 0) {
       return Refusal::kUnknownParent;
     } else {
       batch.prefix = holders.behind(run.parent);
@@ -242,16 +299,19 @@ std::optional<Refusal> KvIndex::State::store(Batch& batch, const ChangeGroup::Ru
 }
 
 bool KvIndex::State::add_copy(IndexedWorker& worker, const ChangeGroup::Change& change, HolderTable::Prefix& prefix) {
-  const std::uint64_t known = worker.names.insert(change.name, change.key.hash);
-  if (known == 0) [[likely]] {
-    holders.add(worker.holder(), prefix, change.key);
+  const NameTable::Sought name = worker.names.find_or_place(change.name);
+  if (!name.found) [[likely]] {
+    if (!holders.add(worker.holder(), prefix, change.key)) [[unlikely]]
+      return false;
+    worker.names.put(name, change.name, prefix.last);
     return true;
   }
-  if (known != change.key.hash) return false;
+  const BlockRef known = NameTable::value(name);
+  if (holders.blocks().block(known).key() != change.key) return false;
   const NameTable::Ahead copies = NameTable::not_fetched(change.name);
-  const std::uint64_t further = worker.further_copies.insert(copies, 1);
+  const std::uint32_t further = worker.further_copies.insert(copies, 1);
   if (further != 0) worker.further_copies.set(copies, further + 1);
-  prefix = holders.behind(change.key);  // what follows in this event goes on behind it
+  prefix = holders.behind(known);  // what follows in this event goes on behind it
   return true;
 }
 
@@ -266,19 +326,15 @@ void KvIndex::State::remove(IndexedWorker& worker, std::span<const ChangeGroup::
 bool KvIndex::State::drop_copy(IndexedWorker& worker, const ChangeGroup::Change& change) {
   if (!worker.further_copies.empty()) [[unlikely]] {
     const NameTable::Ahead copies = NameTable::not_fetched(change.name);
-    const std::uint64_t further = worker.further_copies.find(copies);
+    const std::uint32_t further = worker.further_copies.find(copies);
     if (further > 1) worker.further_copies.set(copies, further - 1);
     if (further == 1) worker.further_copies.erase(copies);
     if (further > 0) return true;
   }
   if (!take_room(worker)) make_room(worker, 1);
-  const std::uint64_t key = worker.names.erase(change.name);
-  if (key == 0) return false;
-  if (key == change.key.hash) [[likely]] {
-    holders.drop(worker.holder(), change.key);
-  } else {
-    holders.drop(worker.holder(), HolderTable::not_fetched(key));
-  }
+  const BlockRef block = worker.names.erase(change.name);
+  if (block == 0) return false;
+  holders.drop(worker.holder(), block);
   return true;
 }
 

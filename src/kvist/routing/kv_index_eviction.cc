@@ -7,8 +7,9 @@
 namespace kvist::routing {
 namespace {
 
-// Bytes of a block held by one worker at the least load of both tables: 2 x 17 bytes / (35/64).
-constexpr std::size_t kBlockBytes = 63;
+// Bytes of a block held by one worker at the least load of the tables: its name in 37, and of a chunk for seven its
+// part of 128 and of 37 in the hash table. What shorter prompts take is more; the check of each change sees to that.
+constexpr std::size_t kBlockBytes = 61;
 // Blocks looked at to find out how useless the most useless ones are.
 constexpr std::size_t kSample = 512;
 // The part of the blocks that one round of eviction is meant for; each further round takes twice the part.
@@ -22,24 +23,22 @@ std::size_t KvIndex::State::change_bytes(const IndexedWorker& worker) const {
          worker.further_names.growth_bytes();
 }
 
-bool KvIndex::State::has_room(const IndexedWorker& worker, std::size_t changes) const {
-  return memory.bytes() + changes * change_bytes(worker) <= options.max_bytes;
+// So many of any kind fit, whatever tables they make grow.
+std::size_t KvIndex::State::room_for_changes(const IndexedWorker& worker) const {
+  return memory.bytes() < options.max_bytes ? (options.max_bytes - memory.bytes()) / change_bytes(worker) : 0;
 }
 
 bool KvIndex::State::find_room(const IndexedWorker& worker) {
   constexpr std::size_t kAtOnce = 64;
+  const std::size_t room = room_for_changes(worker);
   // Twice: a table may take a step within them, after which a change may need more.
-  if (has_room(worker, 2 * kAtOnce)) {
-    room_ = kAtOnce;
-    return true;
-  }
-  room_ = has_room(worker, 1) ? 1 : 0;
+  room_ = room >= 2 * kAtOnce ? kAtOnce : std::min(room, std::size_t{1});
   return room_ > 0;
 }
 
 // For so many blocks more.
 void KvIndex::State::make_room(const IndexedWorker& worker, std::size_t blocks) {
-  if (fits(worker, blocks)) return;
+  if (room_for_changes(worker) >= 2 * blocks) return;
   epochs.advance();
   holders.reclaim();
   memory.reclaim();
@@ -76,8 +75,8 @@ std::uint64_t KvIndex::State::sampled_uselessness(double part) {
   const std::uint16_t now = holders.tick();
   sample_.clear();
   for (std::size_t i = 0; i < kSample; ++i) {
-    holders.keys().visit_near(random_.next(),
-                              [&](std::uint64_t key, BlockUse use) { sample_.push_back(use.uselessness(now, key)); });
+    holders.blocks().visit_near(random_.next(),
+                                [&](std::uint64_t key, BlockUse use) { sample_.push_back(use.uselessness(now, key)); });
   }
   if (sample_.empty() || part >= 1) return 0;
   const auto kept = sample_.begin() + static_cast<std::ptrdiff_t>((1 - part) * static_cast<double>(sample_.size()));
@@ -89,20 +88,19 @@ std::uint64_t KvIndex::State::sampled_uselessness(double part) {
 // other.
 void KvIndex::State::evict_from(IndexedWorker& worker, std::uint64_t from_uselessness) {
   const std::uint16_t now = holders.tick();
-  std::vector<std::pair<NameDigest, std::uint64_t>> entries;
+  std::vector<std::pair<NameDigest, BlockRef>> entries;
   for (std::uint32_t part = 0; part < worker.names.parts(); ++part) {
     entries.clear();
-    worker.names.for_each_in(part, [&](NameDigest name, std::uint64_t key) { entries.emplace_back(name, key); });
+    worker.names.for_each_in(part, [&](NameDigest name, BlockRef block) { entries.emplace_back(name, block); });
     std::erase_if(entries, [&](const auto& entry) {
-      const KeyTable::Place place = holders.keys().find(entry.second);
-      KVIST_CHECK(place.found(), "a block that a worker holds has an entry");
-      return place.use().uselessness(now, entry.second) < from_uselessness;
+      const IndexedBlock& block = holders.blocks().block(entry.second);
+      return block.use().uselessness(now, block.key()) < from_uselessness;
     });
     dropped_.clear();
-    for (const auto& [name, key] : entries) {
+    for (const auto& [name, block] : entries) {
       worker.names.erase(name, /*keep_shape=*/true);
       worker.further_copies.erase(name);
-      dropped_.push_back(key);
+      dropped_.push_back(block);
     }
     holders.drop_all(worker.holder(), dropped_);
     worker.counters.evicted_blocks += entries.size();

@@ -25,9 +25,9 @@ struct IndexedWorker {
       : id(worker_id), names(memory), further_copies(memory), further_names(memory) {}
 
   std::uint32_t id;
-  NameTable names;           // name -> key
+  NameTable names;           // name -> block
   NameTable further_copies;  // name -> physical copies beyond the first
-  NameTable further_names;   // key -> names beyond the first
+  NameTable further_names;   // block -> names beyond the first
   KvIndexCounters counters;
 
   [[nodiscard]] HoldingWorker holder() { return {.id = id, .further_names = &further_names}; }
@@ -55,15 +55,18 @@ struct KvIndex::State {
   // Batches of events (kv_index_batch.cc).
   struct Batch;
   [[nodiscard]] bool collect(Batch& batch);
+  [[nodiscard]] bool collect_event(Batch& batch);
   [[nodiscard]] bool collect(Batch& batch, const kv::BlockStored& event);
   void collect(Batch& batch, const kv::BlockRemoved& event);
   [[nodiscard]] std::optional<Refusal> check_form(const kv::BlockStored& event) const;
-  [[nodiscard]] bool depends_on_group(const Batch& batch, const kv::BlockStored& event) const;
+  [[nodiscard]] bool fits_in_group(const IndexedWorker& worker, std::size_t event_blocks) const;
   [[nodiscard]] std::optional<Refusal> check_limit(const IndexedWorker& worker, const kv::BlockStored& event) const;
   void find_names(Batch& batch);
   void find_keys(Batch& batch);
-  [[nodiscard]] std::uint64_t first_parent(const ChangeGroup::Run& run) const;
+  void set_keys(Batch& batch, const ChangeGroup::Run& run);
+  [[nodiscard]] std::uint64_t root_of(const kv::BlockStored& event) const;
   void make(Batch& batch);
+  void find_parent(Batch& batch, ChangeGroup::Run& run);
   [[nodiscard]] std::optional<Refusal> store(Batch& batch, const ChangeGroup::Run& run);
   [[nodiscard]] bool add_copy(IndexedWorker& worker, const ChangeGroup::Change& change, HolderTable::Prefix& prefix);
   void remove(IndexedWorker& worker, std::span<const ChangeGroup::Change> changes);
@@ -73,10 +76,7 @@ struct KvIndex::State {
 
   // Room for changes (kv_index_eviction.cc).
   void make_room(const IndexedWorker& worker, std::size_t blocks);
-  [[nodiscard]] bool has_room(const IndexedWorker& worker, std::size_t changes) const;
-  [[nodiscard]] bool fits(const IndexedWorker& worker, std::size_t blocks) const {
-    return room_ > blocks || has_room(worker, 2 * blocks);
-  }
+  [[nodiscard]] std::size_t room_for_changes(const IndexedWorker& worker) const;
   // For one change.
   [[nodiscard]] bool take_room(const IndexedWorker& worker) {
     if (room_ == 0 && !find_room(worker)) [[unlikely]]
@@ -92,13 +92,14 @@ struct KvIndex::State {
 
   kv::BlockHash plain_root_;  // of prompts without LoRA and salt
   ChangeGroup group_;
+  std::size_t group_room_ = 0;                           // for so many changes before the group
   std::vector<std::unique_ptr<IndexedWorker>> workers_;  // by WorkerId; none for those never heard of
   std::size_t next_to_shrink_ = 0;                       // the worker where the next eviction goes on
   std::size_t room_ = 0;                                 // changes that fit without a look at the tables
   std::size_t changes_in_epoch_ = 0;
   RandomStream random_{1};  // for samples
   std::vector<std::uint64_t> sample_;
-  std::vector<std::uint64_t> dropped_;  // keys
+  std::vector<BlockRef> dropped_;
 };
 
 }  // namespace kvist::routing

@@ -7,8 +7,64 @@
 namespace kvist::routing {
 namespace {
 
-// Keys fetched ahead: about as many cache misses as a core has under way at once.
-constexpr std::size_t kAhead = 16;
+/// The blocks of a prompt, one after the other. All keys are known from the start, so chunks to come are fetched while
+/// one is looked at: where a chunk begins, the others are likely to begin at every seventh block from there on.
+class Walk {
+ public:
+  Walk(const BlockChains& blocks, std::span<const kv::BlockHash> hashes) : blocks_(blocks), hashes_(hashes) {}
+
+  /// The block at a depth, all before which were found; null: there is none.
+  [[nodiscard, gnu::always_inline]] IndexedBlock* at(std::size_t depth) {
+    const std::uint64_t key = this->key(depth);
+    if (left_in_chunk_ > 0 && (block_ + 1)->key() == key) [[likely]] {
+      --left_in_chunk_;
+      return ++block_;
+    }
+    return begin_chunk(depth, key);
+  }
+
+ private:
+  static constexpr std::size_t kStep = BlockChunk::kBlocks;
+  // Chunks ahead whose lines of the hash table are fetched, and of those the ones that are fetched themselves.
+  static constexpr std::size_t kHeadsAhead = 5;
+  static constexpr std::size_t kChunksAhead = 3;
+
+  [[nodiscard]] std::uint64_t key(std::size_t depth) const { return BlockChains::valid(hashes_[depth].value()); }
+
+  IndexedBlock* begin_chunk(std::size_t depth, std::uint64_t key) {
+    if (depth != expected_) {
+      for (std::size_t i = 0; i < kHeadsAhead; ++i) fetch_head(depth + i * kStep);
+      for (std::size_t i = 0; i < kChunksAhead; ++i) chunks_[i] = fetch_chunk(depth + i * kStep);
+    }
+    block_ = chunks_[0];
+    for (std::size_t i = 1; i < kChunksAhead; ++i) chunks_[i - 1] = chunks_[i];
+    chunks_[kChunksAhead - 1] = fetch_chunk(depth + kChunksAhead * kStep);
+    fetch_head(depth + kHeadsAhead * kStep);
+    expected_ = depth + kStep;
+    left_in_chunk_ = kStep - 1;
+    if (block_ == nullptr || block_->key() != key) return nullptr;
+    return block_;
+  }
+  void fetch_head(std::size_t depth) const {
+    if (depth < hashes_.size()) blocks_.prefetch_head(key(depth));
+  }
+  [[nodiscard]] IndexedBlock* fetch_chunk(std::size_t depth) const {
+    if (depth >= hashes_.size()) return nullptr;
+    IndexedBlock* const block = blocks_.find_shared(key(depth));
+    if (block != nullptr) {
+      __builtin_prefetch(block);
+      __builtin_prefetch(block + 4);
+    }
+    return block;
+  }
+
+  const BlockChains& blocks_;
+  std::span<const kv::BlockHash> hashes_;
+  IndexedBlock* block_ = nullptr;
+  std::size_t left_in_chunk_ = 0;
+  std::size_t expected_ = ~std::size_t{0};
+  std::array<IndexedBlock*, kChunksAhead> chunks_ = {};
+};
 
 template <class Visit>
 void for_each_word(const WorkerSetPool& sets, WorkerSetHandle set, Visit visit) {
@@ -28,23 +84,18 @@ void for_each_bit(std::uint32_t word, std::uint64_t bits, Visit visit) {
 }  // namespace
 
 template <PrefixMatcher::Caller kCaller>
-std::span<const WorkerMatch> PrefixMatcher::match(const KeyTable& keys, const WorkerSetPool& sets, std::uint16_t tick,
-                                                  std::span<const kv::BlockHash> hashes) {
+std::span<const WorkerMatch> PrefixMatcher::match(const BlockChains& blocks, const WorkerSetPool& sets,
+                                                  std::uint16_t tick, std::span<const kv::BlockHash> hashes) {
   matches_.clear();
   alive_count_ = 0;
-  const auto probe = [&](std::size_t i) { return KeyTable::Probe(keys, KeyTable::valid(hashes[i].value())); };
-  std::array<KeyTable::Probe, kAhead> probes;
-  for (std::size_t i = 0; i < std::min(kAhead, hashes.size()); ++i) probes[i] = probe(i);
-  for (std::size_t i = 0; i < std::min(kAhead / 2, hashes.size()); ++i) probes[i].prefetch_entry();
+  Walk walk(blocks, hashes);
   WorkerSetHandle holders = WorkerSetPool::kEmpty;
   std::uint32_t depth = 0;
   for (; depth < hashes.size(); ++depth) {
-    if (depth + kAhead / 2 < hashes.size()) probes[(depth + kAhead / 2) % kAhead].prefetch_entry();
-    const KeyTable::Place place = probes[depth % kAhead].find();
-    if (!place.found()) break;
-    const WorkerSetHandle here = place.set();
+    IndexedBlock* const block = walk.at(depth);
+    if (block == nullptr) break;
+    const WorkerSetHandle here = block->set();
     if (here == WorkerSetPool::kEmpty) break;
-    if (depth + kAhead < hashes.size()) probes[depth % kAhead] = probe(depth + kAhead);
     if (depth == 0) {
       begin(sets, here);
     } else if (here != holders) {
@@ -53,9 +104,9 @@ std::span<const WorkerMatch> PrefixMatcher::match(const KeyTable& keys, const Wo
     }
     holders = here;
     if constexpr (kCaller == Caller::kReader) {
-      place.refresh_shared(tick);
+      block->refresh_shared(tick);
     } else {
-      place.refresh(tick);
+      block->refresh(tick);
     }
   }
   for (WorkerMatch& match : matches_) {
@@ -65,9 +116,9 @@ std::span<const WorkerMatch> PrefixMatcher::match(const KeyTable& keys, const Wo
 }
 
 template std::span<const WorkerMatch> PrefixMatcher::match<PrefixMatcher::Caller::kWriter>(
-    const KeyTable&, const WorkerSetPool&, std::uint16_t, std::span<const kv::BlockHash>);
+    const BlockChains&, const WorkerSetPool&, std::uint16_t, std::span<const kv::BlockHash>);
 template std::span<const WorkerMatch> PrefixMatcher::match<PrefixMatcher::Caller::kReader>(
-    const KeyTable&, const WorkerSetPool&, std::uint16_t, std::span<const kv::BlockHash>);
+    const BlockChains&, const WorkerSetPool&, std::uint16_t, std::span<const kv::BlockHash>);
 
 void PrefixMatcher::begin(const WorkerSetPool& sets, WorkerSetHandle holders) {
   alive_.clear();

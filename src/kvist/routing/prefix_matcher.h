@@ -7,7 +7,7 @@
 
 #include "kvist/base/id.h"
 #include "kvist/kv/block_hash.h"
-#include "kvist/routing/key_table.h"
+#include "kvist/routing/block_chains.h"
 #include "kvist/routing/worker_set_pool.h"
 
 namespace kvist::routing {
@@ -19,9 +19,8 @@ struct WorkerMatch {
   friend bool operator==(const WorkerMatch&, const WorkerMatch&) = default;
 };
 
-/// Matches prompts one after the other, keeping its memory. All keys are known from the start, so those to come are
-/// fetched while one is looked at; workers are looked at only where the set of holders changes. Threads: one per
-/// matcher; a reader's in an epoch.
+/// Matches prompts one after the other, keeping its memory. Workers are looked at only where the set of holders
+/// changes. Threads: one per matcher; a reader's in an epoch.
 class PrefixMatcher {
  public:
   enum class Caller {
@@ -32,7 +31,7 @@ class PrefixMatcher {
   /// The workers that hold the first block or more, in ascending order; valid until the next call. Found blocks become
   /// as fresh as `tick`.
   template <Caller kCaller>
-  std::span<const WorkerMatch> match(const KeyTable& keys, const WorkerSetPool& sets, std::uint16_t tick,
+  std::span<const WorkerMatch> match(const BlockChains& blocks, const WorkerSetPool& sets, std::uint16_t tick,
                                      std::span<const kv::BlockHash> hashes);
 
  private:

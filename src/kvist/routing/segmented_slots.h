@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <new>
@@ -11,55 +10,52 @@
 #include "kvist/base/check.h"
 #include "kvist/routing/index_memory.h"
 #include "kvist/routing/slot_segment.h"
-#include "kvist/routing/tag_group.h"
 
 namespace kvist::routing {
 
-/// Segments (SlotSegment) hold some hundred entries; each has its own size, so that the load stays between 35/64 and
-/// 25/32 while the table grows and shrinks, and never more than two segments are copied at once: there is no doubling
+/// Segments (SlotSegment) hold some hundred entries; each has its own size, so that the load stays between 0.35 and
+/// 0.7 while the table grows and shrinks, and never more than two segments are copied at once: there is no doubling
 /// of all. A segment in which too many entries are away from home is made anew. The directory of segments grows by
 /// linear hashing (Litwin, 1980): one segment at a time is split, in order; entries of the directory that have no
 /// segment of their own yet share that of their lower half, so a search needs the directory alone.
 ///
-/// Of a hash the lowest bits are the tag, the next ones choose the segment, the upper half the group.
+/// Of a hash the lowest bits choose the segment, the upper half the line.
 ///
 /// kMostPerSegment: entries per segment in the mean before one is split. Small segments are copied in no time and waste
 /// nothing on small tables; of large ones the directory stays in the cache.
 /// kShared: readers search while the writer writes. They may use segment() and SlotSegment::find() and read what they
 /// give until the end of their epoch. Threads: everything else is the writer's.
-template <class Entry, bool kShared, std::size_t kMostPerSegment>
+template <bool kShared, std::size_t kMostPerSegment>
 class SegmentedSlots {
-  using Word = TagGroup::Word;
-  static constexpr std::uint32_t kSlots = TagGroup::kSlots;
-
  public:
-  using Segment = SlotSegment<Entry>;
-  using Place = typename Segment::Place;
+  using Segment = SlotSegment;
 
  private:
   /// One per entry of the directory; where several share a segment, the first has its numbers.
   struct Owner {
-    Word segment = 0;
+    std::atomic<std::uint64_t> segment = 0;
     std::uint32_t live = 0;       // entries
-    std::uint32_t displaced = 0;  // of them, not in the group where they belong
+    std::uint32_t displaced = 0;  // of them, not in the line where they belong
   };
 
  public:
-  /// Where the writer changes something; until the next change that moves the segment.
-  struct Spot {
+  /// Where an entry is, or the free slot for one, until the next change that moves the segment.
+  struct Place {
+    HashLine* line = nullptr;  // none: no entry
+    std::uint32_t slot = 0;
+    bool displaced = false;  // not in the line where it belongs
     Owner* owner = nullptr;
-    Segment segment;
   };
-  /// A search or a change that the writer will make, some changes later: where it will look, and what its group's tags
-  /// said when they were there. As long as they say the same, the change needs no other search.
+  struct Sought {
+    Place place;
+    bool found = false;
+  };
+  /// A search or a change that the writer will make, some changes later.
   struct Ahead {
     std::uint64_t hash = 0;
-    Spot spot;
+    HashLine* line = nullptr;
+    Owner* owner = nullptr;
     std::uint32_t shape = 0;  // of the table then; 0 is none
-    std::uint32_t group = 0;
-    std::uint32_t slot = kSlots;  // with the right tag, or else empty; kSlots: neither, or more groups to look at
-    bool tagged = false;
-    TagGroup::Words tags = {};
   };
 
   explicit SegmentedSlots(IndexMemory& memory) : memory_(&memory) {}
@@ -71,151 +67,98 @@ class SegmentedSlots {
   [[nodiscard]] std::size_t size() const { return live_; }
   [[nodiscard]] std::uint32_t segments() const { return segments_; }
 
-  /// Where entries with this hash are; without groups while the table is empty.
+  /// Where entries with this hash are; without lines while the table is empty.
   [[nodiscard]] Segment segment(std::uint64_t hash) const {
     const Directory* const directory = directory_.load(std::memory_order_acquire);
     if (directory == nullptr) [[unlikely]]
       return {};
-    return unpack(directory->owners()[bits_of(hash) & directory->mask].segment.load(std::memory_order_acquire));
+    return unpack(directory->owners()[hash & directory->mask].segment.load(std::memory_order_acquire));
   }
   /// By its number, below segments().
   [[nodiscard]] Segment at(std::uint32_t number) const {
     return unpack(directory_.load(std::memory_order_relaxed)->owners()[number].segment.load(std::memory_order_relaxed));
   }
 
-  /// The entry of which same(entry) is true; none where there is none. Requires a segment.
-  template <class Same>
-  [[nodiscard, gnu::always_inline]] Place find(const Ahead& ahead, const Spot& spot, Same same) const {
-    if (ahead.tagged && stands(ahead)) [[likely]] {
-      const Place place = place_of(ahead);
-      if (same(*place.entry)) [[likely]]
-        return place;
-    }
-    return spot.segment.find(ahead.hash, same);
-  }
-
-  /// find(), and where there is none the empty slot that is to be taken: nearly always one look at the tags.
-  struct Sought {
-    Place place;
-    bool found = false;
-  };
-  template <class Same>
-  [[nodiscard, gnu::always_inline]] Sought find_or_place(const Ahead& ahead, const Spot& spot, Same same) const {
-    if (stands(ahead)) [[likely]] {
-      const Place place = place_of(ahead);
-      if (!ahead.tagged) [[likely]]
-        return {.place = place, .found = false};
-      if (same(*place.entry)) return {.place = place, .found = true};
-    }
-    return find_or_place(spot.segment, ahead.hash, same);
-  }
-  template <class Same>
-  [[nodiscard, gnu::noinline]] static Sought find_or_place(const Segment& segment, std::uint64_t hash, Same same) {
-    const Place known = segment.find(hash, same);
-    if (known.entry != nullptr) return {.place = known, .found = true};
-    return {.place = segment.place_for(hash, segment.count, [](const Entry&) { return true; })};
-  }
-
-  /// A search or a change comes: its tags are fetched first, and when they are there the entry, or the slot that a new
-  /// one will get.
-  [[gnu::always_inline]] void prefetch_ahead(std::uint64_t hash, Ahead& ahead) {
+  /// A search or a change comes: its line is on its way.
+  [[gnu::always_inline]] void prefetch(std::uint64_t hash, Ahead& ahead) {
     ahead.hash = hash;
     ahead.shape = 0;
-    ahead.slot = kSlots;
     if (segments_ == 0) [[unlikely]]
       return;
-    ahead.spot = spot(hash);
+    ahead.owner = &owner(hash);
+    ahead.line = segment_of(*ahead.owner).home(hash);
     ahead.shape = shape_;
-    ahead.group = ahead.spot.segment.home(hash);
-    __builtin_prefetch(ahead.spot.segment.tags(ahead.group));
+    __builtin_prefetch(ahead.line);
   }
-  [[gnu::always_inline]] void prefetch_entry(Ahead& ahead) const {
-    if (ahead.shape != shape_) [[unlikely]]
-      return;
-    const TagGroup tags(ahead.spot.segment.tags(ahead.group));
-    const std::uint32_t equal = tags.equal(Segment::tag(ahead.hash));
-    const std::uint32_t seen = equal != 0 ? equal : tags.empty();
-    ahead.tagged = equal != 0;
-    ahead.tags = tags.words();
-    if (seen == 0) [[unlikely]]
-      return;
-    const auto slot = static_cast<std::uint32_t>(std::countr_zero(seen));
-    __builtin_prefetch(ahead.spot.segment.entries(ahead.group) + slot);
-    if (equal != 0 || !tags.counts()) ahead.slot = slot;
+  [[nodiscard]] static Ahead not_fetched(std::uint64_t hash) {
+    Ahead ahead;
+    ahead.hash = hash;
+    return ahead;
   }
 
-  /// Requires that there is a segment.
-  [[nodiscard, gnu::always_inline]] Spot spot(std::uint64_t hash) {
-    Directory& directory = this->directory();
-    std::uint64_t entry = bits_of(hash) & directory.mask;
-    if (entry >= segments_) entry -= (directory.mask + 1) / 2;  // no segment of its own yet
-    Owner& owner = directory.owners()[entry];
-    return {.owner = &owner, .segment = unpack(owner.segment.load(std::memory_order_relaxed))};
+  [[nodiscard, gnu::always_inline]] Place find(const Ahead& ahead) {
+    if (segments_ == 0) [[unlikely]]
+      return {};
+    const Home home = this->home(ahead);
+    const std::uint32_t found = home.line->match(ahead.hash);
+    if (found != 0) [[likely]]
+      return {.line = home.line, .slot = Segment::slot_of(found), .owner = home.owner};
+    if (home.line->passed() == 0) return {};
+    HashLine* const next = segment_of(*home.owner).next(home.line);
+    const std::uint32_t there = next->match(ahead.hash);
+    if (there != 0) [[likely]]
+      return {.line = next, .slot = Segment::slot_of(there), .displaced = true, .owner = home.owner};
+    return next->passed() == 0 ? Place{} : find_beyond(ahead.hash, *home.owner);
   }
-  [[nodiscard, gnu::always_inline]] Spot spot(const Ahead& ahead) {
-    return ahead.shape == shape_ ? ahead.spot : spot(ahead.hash);
-  }
-  /// The same, in which a slot may be taken: the table may move.
-  [[nodiscard, gnu::always_inline]] Spot spot_with_room(const Ahead& ahead) {
+  /// The same, and where there is none the free slot that is to be taken. The table may move.
+  [[nodiscard, gnu::always_inline]] Sought find_or_place(const Ahead& ahead) {
     if (segments_ == 0) [[unlikely]]
       begin();
-    for (;;) {
-      const Spot found = spot(ahead);
-      if (found.owner->live < most_live(found.segment.count)) [[likely]]
-        return found;
-      make_anew(ahead.hash);
+    const Home home = this->home(ahead);
+    const std::uint32_t found = home.line->match(ahead.hash);
+    if (found != 0)
+      return {.place = {.line = home.line, .slot = Segment::slot_of(found), .owner = home.owner}, .found = true};
+    if (!has_room(*home.owner)) return search_or_place(ahead.hash);
+    const std::uint32_t free = home.line->match(0);
+    const bool passed = home.line->passed() != 0;
+    if (free != 0 && !passed) [[likely]]
+      return {.place = {.line = home.line, .slot = Segment::slot_of(free), .owner = home.owner}};
+    HashLine* const next = segment_of(*home.owner).next(home.line);
+    if (passed) {
+      const std::uint32_t there = next->match(ahead.hash);
+      if (there != 0) {
+        return {.place = {.line = next, .slot = Segment::slot_of(there), .displaced = true, .owner = home.owner},
+                .found = true};
+      }
+      if (next->passed() != 0) return search_or_place(ahead.hash);
     }
+    if (free != 0) return {.place = {.line = home.line, .slot = Segment::slot_of(free), .owner = home.owner}};
+    const std::uint32_t free_there = next->match(0);
+    if (free_there == 0) return search_or_place(ahead.hash);
+    return {.place = {.line = next, .slot = Segment::slot_of(free_there), .displaced = true, .owner = home.owner}};
   }
   /// Makes a segment anew, so that it has room and all its slots without an entry are fresh.
   [[gnu::noinline]] void make_anew(std::uint64_t hash) {
-    const Owner& owner = *spot(hash).owner;
-    resize(number_of(owner), groups_for_growth(owner.live + 1));
+    const Owner& owner = this->owner(hash);
+    resize(number_of(owner), lines_for_growth(owner.live + 1));
   }
 
-  /// An entry was written there: now it is found. The table may move.
-  [[gnu::always_inline]] void added(const Spot& spot, std::uint64_t hash, const Place& place) {
-    spot.segment.set_tag(place, Segment::tag(hash));
-    ++spot.owner->live;
-    if (spot.segment.home(hash) != place.group) [[unlikely]]
-      went_on(spot, hash, place.group);
+  /// An entry was written there. The table may move.
+  [[gnu::always_inline]] void added(const Place& place, std::uint64_t hash) {
+    ++place.owner->live;
+    if (place.displaced) [[unlikely]]
+      went_on(place, hash);
     if (++live_ > split_above_) [[unlikely]]
       split_next();
   }
-  /// The entry there is not found any more. The table may move unless `keep_shape`.
-  [[gnu::always_inline]] void remove(const Spot& spot, std::uint64_t hash, const Place& place,
-                                     bool keep_shape = false) {
-    spot.segment.set_tag(place, 0);
-    --spot.owner->live;
-    if (spot.segment.home(hash) != place.group) [[unlikely]]
-      came_back(spot, hash, place.group);
-    if (--live_ >= merge_below_ && !sparse(*spot.owner, spot.segment)) [[likely]]
+  /// The entry there was taken out. The table may move unless `keep_shape`.
+  [[gnu::always_inline]] void removed(const Place& place, std::uint64_t hash, bool keep_shape = false) {
+    --place.owner->live;
+    if (place.displaced) [[unlikely]]
+      came_back(place, hash);
+    if (--live_ >= merge_below_ && !sparse(*place.owner)) [[likely]]
       return;
-    if (!keep_shape) shrink(number_of(*spot.owner));
-  }
-  /// What an Ahead saw, as long as it holds. free_slot: nobody has the hash, and there is an empty slot where it
-  /// belongs and room in the segment; tagged_entry: the entry there with the hash's tag. Null: the change has to
-  /// search.
-  [[nodiscard, gnu::always_inline]] Entry* free_slot(const Ahead& ahead) const {
-    const bool usable = stands(ahead) && !ahead.tagged && ahead.spot.owner->live < most_live(ahead.spot.segment.count);
-    return usable ? place_of(ahead).entry : nullptr;
-  }
-  [[nodiscard, gnu::always_inline]] Entry* tagged_entry(const Ahead& ahead) const {
-    return stands(ahead) && ahead.tagged ? place_of(ahead).entry : nullptr;
-  }
-  /// As added(), for an entry in a free_slot().
-  [[gnu::always_inline]] void added(const Ahead& ahead) {
-    set_seen_tag(ahead, Segment::tag(ahead.hash));
-    ++ahead.spot.owner->live;
-    if (++live_ > split_above_) [[unlikely]]
-      split_next();
-  }
-  /// As remove(), of a tagged_entry().
-  [[gnu::always_inline]] void remove(const Ahead& ahead) {
-    set_seen_tag(ahead, 0);
-    --ahead.spot.owner->live;
-    if (--live_ >= merge_below_ && !sparse(*ahead.spot.owner, ahead.spot.segment)) [[likely]]
-      return;
-    shrink(number_of(*ahead.spot.owner));
+    if (!keep_shape) shrink(number_of(*place.owner));
   }
   /// Gives all segments the size of their entries, after removals that kept the shape.
   void compact() {
@@ -236,14 +179,14 @@ class SegmentedSlots {
   /// What one change may allocate at most, beside what it gives back.
   [[nodiscard]] std::size_t growth_bytes() const {
     const Directory* const directory = directory_.load(std::memory_order_relaxed);
-    // Two halves of the largest segment, or that segment a step larger: 25/32 over 7/12 of its groups.
-    return Segment::bytes(most_groups_ + most_groups_ / 2 + 4) + 4 * IndexMemory::kAlignment +
+    // Two halves of the largest segment, or that segment a step larger: 3.5 entries a line for 1.8.
+    return Segment::bytes(2 * most_lines_ + 4) + 4 * IndexMemory::kAlignment +
            2 * directory_bytes(directory ? directory->mask + 1 : 1);
   }
 
  private:
   static constexpr std::size_t kLeastPerSegment = kMostPerSegment * 5 / 12;
-  // Displaced entries that are no reason to do anything about them, beside an eighth of all.
+  // Displaced entries that are no reason to do anything about them, beside a quarter of all.
   static constexpr std::uint32_t kFewDisplaced = 16;
 
   // Followed by mask + 1 owners, none of which lies in two cache lines.
@@ -253,47 +196,73 @@ class SegmentedSlots {
     [[nodiscard]] const Owner* owners() const { return reinterpret_cast<const Owner*>(this + 1); }
     [[nodiscard]] Owner* owners() { return reinterpret_cast<Owner*>(this + 1); }
   };
+  struct Home {
+    Owner* owner = nullptr;
+    HashLine* line = nullptr;
+  };
 
   [[nodiscard]] static std::size_t directory_bytes(std::uint64_t n) { return sizeof(Directory) + n * sizeof(Owner); }
-  [[gnu::always_inline]] static void set_seen_tag(const Ahead& ahead, std::uint64_t tag) {
-    const std::uint32_t shift = (ahead.slot & 7) * 8;
-    const std::uint64_t seen = ahead.slot < 8 ? ahead.tags.first : ahead.tags.second;
-    ahead.spot.segment.tags(ahead.group)[ahead.slot >> 3].store((seen & ~(std::uint64_t{0x7f} << shift)) | tag << shift,
-                                                                std::memory_order_release);
-  }
-  [[nodiscard, gnu::always_inline]] bool stands(const Ahead& ahead) const {
-    return ahead.shape == shape_ && ahead.slot != kSlots &&
-           TagGroup(ahead.spot.segment.tags(ahead.group)).words() == ahead.tags;
-  }
-  [[nodiscard, gnu::always_inline]] static Place place_of(const Ahead& ahead) {
-    return {.entry = ahead.spot.segment.entries(ahead.group) + ahead.slot, .group = ahead.group, .slot = ahead.slot};
-  }
-
-  [[nodiscard]] static std::uint64_t bits_of(std::uint64_t hash) { return hash >> Segment::kTagBits; }
-  // Segments are aligned to 64 bytes and addresses have 48 bits: 22 bits are left for the number of groups.
+  // Segments are aligned to 64 bytes and addresses have 48 bits: 22 bits are left for the number of lines.
   static constexpr std::uint64_t kCountBits = 22;
   [[nodiscard]] static std::uint64_t pack(Segment segment) {
-    return (reinterpret_cast<std::uint64_t>(segment.base) << (kCountBits - 6)) | segment.count;
+    return (reinterpret_cast<std::uint64_t>(segment.lines) << (kCountBits - 6)) | segment.count;
   }
   [[nodiscard]] static Segment unpack(std::uint64_t word) {
-    return {.base = reinterpret_cast<std::byte*>((word >> kCountBits) << 6),
-            .count = static_cast<std::uint32_t>(word & ((1U << kCountBits) - 1))};
+    return {.lines = reinterpret_cast<HashLine*>((word >> kCountBits) << 6), .count = count_of(word)};
+  }
+  [[nodiscard]] static std::uint32_t count_of(std::uint64_t word) {
+    return static_cast<std::uint32_t>(word & ((1U << kCountBits) - 1));
+  }
+  [[nodiscard]] static Segment segment_of(const Owner& owner) {
+    return unpack(owner.segment.load(std::memory_order_relaxed));
+  }
+  [[nodiscard]] static std::uint32_t lines_of(const Owner& owner) {
+    return count_of(owner.segment.load(std::memory_order_relaxed));
   }
 
-  // Of the slots 25/32 may have an entry: then one in ten is not in its own group.
-  [[nodiscard]] static std::uint32_t most_live(std::uint32_t groups) { return groups * 25 / 2; }
-  // Below 35/64 a segment is made smaller: a block takes 17 bytes in each of its two tables, 64 bytes must do.
-  [[nodiscard]] static bool sparse(const Owner& owner, Segment segment) { return owner.live * 4 < segment.count * 35; }
-  // From a load of 7/12 a segment doubles its entries with one further step before it is split.
-  [[nodiscard]] static std::uint32_t groups_for_growth(std::uint32_t entries) {
-    return std::max(1U, static_cast<std::uint32_t>((std::uint64_t{entries} * 12 + 111) / 112));
+  // Of a line's five slots 3.5 may have an entry in the mean: then one in six is not in its own line.
+  [[nodiscard]] static bool has_room(const Owner& owner) { return owner.live * 2 < lines_of(owner) * 7; }
+  // Below a load of 0.35 a segment is made smaller: at 12.8 bytes a slot an entry takes 37.
+  [[nodiscard]] static bool sparse(const Owner& owner) { return owner.live * 4 < lines_of(owner) * 7; }
+  // From a load of 0.36 a segment nearly doubles its entries: then it is split, and each was copied once.
+  [[nodiscard]] static std::uint32_t lines_for_growth(std::uint32_t entries) {
+    return static_cast<std::uint32_t>(std::uint64_t{entries} * 100 / 180) + 1;
   }
-  // At 11/16 it is far from both ends.
-  [[nodiscard]] static std::uint32_t groups_for_rest(std::uint32_t entries) {
-    return std::max(1U, (entries + 10) / 11);
+  // At 0.51 it is far from both ends.
+  [[nodiscard]] static std::uint32_t lines_for_rest(std::uint32_t entries) {
+    return static_cast<std::uint32_t>(std::uint64_t{entries} * 100 / 255) + 1;
   }
 
   [[nodiscard]] Directory& directory() { return *directory_.load(std::memory_order_relaxed); }
+  /// Requires that there is a segment.
+  [[nodiscard, gnu::always_inline]] Owner& owner(std::uint64_t hash) {
+    Directory& directory = this->directory();
+    std::uint64_t entry = hash & directory.mask;
+    if (entry >= segments_) entry -= (directory.mask + 1) / 2;  // no segment of its own yet
+    return directory.owners()[entry];
+  }
+  [[nodiscard, gnu::always_inline]] Home home(const Ahead& ahead) {
+    if (ahead.shape == shape_) [[likely]]
+      return {.owner = ahead.owner, .line = ahead.line};
+    Owner& owner = this->owner(ahead.hash);
+    return {.owner = &owner, .line = segment_of(owner).home(ahead.hash)};
+  }
+  [[nodiscard]] static Place place_in(const Segment& segment, Segment::Place at, std::uint64_t hash, Owner& owner) {
+    return {.line = at.line, .slot = at.slot, .displaced = at.line != segment.home(hash), .owner = &owner};
+  }
+  [[nodiscard, gnu::noinline]] Place find_beyond(std::uint64_t hash, Owner& owner) {
+    const Segment segment = segment_of(owner);
+    return place_in(segment, segment.find(hash), hash, owner);
+  }
+  [[nodiscard, gnu::noinline]] Sought search_or_place(std::uint64_t hash) {
+    const Place known = find_beyond(hash, owner(hash));
+    if (known.line != nullptr) return {.place = known, .found = true};
+    while (!has_room(owner(hash))) make_anew(hash);
+    Owner& owner = this->owner(hash);
+    const Segment segment = segment_of(owner);
+    return {.place = place_in(segment, segment.place_for(hash), hash, owner)};
+  }
+
   [[nodiscard]] std::uint32_t number_of(const Owner& owner) {
     return static_cast<std::uint32_t>(&owner - directory().owners());
   }
@@ -314,12 +283,12 @@ class SegmentedSlots {
     for (std::uint64_t i = 0; i < entries; ++i) new (made->owners() + i) Owner;
     return made;
   }
-  [[nodiscard]] Segment make_segment(std::uint32_t groups) {
-    KVIST_CHECK(groups < 1U << kCountBits, "a segment has at most four million groups");
-    most_groups_ = std::max(most_groups_, groups);
-    return {.base = static_cast<std::byte*>(memory_->allocate(Segment::bytes(groups))), .count = groups};
+  [[nodiscard]] Segment make_segment(std::uint32_t lines) {
+    KVIST_CHECK(lines < 1U << kCountBits, "a segment has at most four million lines");
+    most_lines_ = std::max(most_lines_, lines);
+    return {.lines = static_cast<HashLine*>(memory_->allocate(Segment::bytes(lines))), .count = lines};
   }
-  void discard(Segment segment) { discard(segment.base, Segment::bytes(segment.count)); }
+  void discard(Segment segment) { discard(segment.lines, Segment::bytes(segment.count)); }
   void discard(Directory* directory) { discard(directory, directory_bytes(directory->mask + 1)); }
   void discard(void* block, std::size_t bytes) {
     if constexpr (kShared) {
@@ -329,17 +298,17 @@ class SegmentedSlots {
     }
   }
 
-  [[gnu::noinline]] void went_on(const Spot& spot, std::uint64_t hash, std::uint32_t group) {
-    spot.segment.change_passed_until(group, hash, 1);
-    if (++spot.owner->displaced <= kFewDisplaced + spot.owner->live / 8 || !memory_->fits(growth_bytes())) return;
-    resize(number_of(*spot.owner), groups_for_growth(spot.owner->live));
+  [[gnu::noinline]] void went_on(const Place& place, std::uint64_t hash) {
+    segment_of(*place.owner).count_passed(place.line, hash, 1);
+    if (++place.owner->displaced <= kFewDisplaced + place.owner->live / 4 || !memory_->fits(growth_bytes())) return;
+    resize(number_of(*place.owner), lines_for_growth(place.owner->live));
   }
-  [[gnu::noinline]] static void came_back(const Spot& spot, std::uint64_t hash, std::uint32_t group) {
-    spot.segment.change_passed_until(group, hash, ~std::uint64_t{0});
-    --spot.owner->displaced;
+  [[gnu::noinline]] static void came_back(const Place& place, std::uint64_t hash) {
+    segment_of(*place.owner).count_passed(place.line, hash, -1);
+    --place.owner->displaced;
   }
 
-  using Copy = SegmentCopy<Entry>;
+  using Copy = SegmentCopy;
 
   // Those who share it see it too.
   void publish(std::uint32_t number, const Copy& copy) {
@@ -355,10 +324,10 @@ class SegmentedSlots {
     }
   }
 
-  void resize(std::uint32_t number, std::uint32_t groups) {
+  void resize(std::uint32_t number, std::uint32_t lines) {
     const Segment old = at(number);
-    Copy made(make_segment(groups));
-    old.for_each([&](const Entry& entry) { made.add(entry); });
+    Copy made(make_segment(lines));
+    old.for_each([&](std::uint64_t hash, std::uint32_t value) { made.add(hash, value); });
     publish(number, made);
     discard(old);
   }
@@ -367,11 +336,10 @@ class SegmentedSlots {
   [[gnu::noinline]] void shrink(std::uint32_t number, bool tight = false) {
     if (live_ < merge_below_ && memory_->fits(growth_bytes())) merge_last();
     if (number >= segments_) return;
-    const Segment segment = at(number);
     const Owner& owner = directory().owners()[number];
-    if (!tight && !sparse(owner, segment)) return;
-    const std::uint32_t fitting = groups_for_rest(owner.live);
-    if (fitting < segment.count && memory_->fits(growth_bytes())) resize(number, fitting);
+    if (!tight && !sparse(owner)) return;
+    const std::uint32_t fitting = lines_for_rest(owner.live);
+    if (fitting < lines_of(owner) && memory_->fits(growth_bytes())) resize(number, fitting);
   }
 
   [[gnu::noinline]] void split_next() {
@@ -380,11 +348,11 @@ class SegmentedSlots {
     const auto low = static_cast<std::uint32_t>(segments_ - half);
     const std::uint32_t high = segments_;
     const Segment old = at(low);
-    const auto side = [half](std::uint64_t hash) { return (bits_of(hash) & half) != 0 ? 1 : 0; };
+    const auto side = [half](std::uint64_t hash) { return (hash & half) != 0 ? 1 : 0; };
     std::uint32_t counts[2] = {0, 0};
-    old.for_each([&](const Entry& entry) { ++counts[side(entry.hash())]; });
-    Copy made[2] = {Copy(make_segment(groups_for_growth(counts[0]))), Copy(make_segment(groups_for_growth(counts[1])))};
-    old.for_each([&](const Entry& entry) { made[side(entry.hash())].add(entry); });
+    old.for_each([&](std::uint64_t hash, std::uint32_t) { ++counts[side(hash)]; });
+    Copy made[2] = {Copy(make_segment(lines_for_growth(counts[0]))), Copy(make_segment(lines_for_growth(counts[1])))};
+    old.for_each([&](std::uint64_t hash, std::uint32_t value) { made[side(hash)].add(hash, value); });
     set_segments(segments_ + 1);
     publish(high, made[1]);
     publish(low, made[0]);
@@ -397,8 +365,10 @@ class SegmentedSlots {
     const auto low = static_cast<std::uint32_t>(high - half);
     const Segment old[2] = {at(low), at(high)};
     const std::uint32_t live = directory().owners()[low].live + directory().owners()[high].live;
-    Copy made(make_segment(groups_for_rest(live)));
-    for (const Segment& part : old) part.for_each([&](const Entry& entry) { made.add(entry); });
+    Copy made(make_segment(lines_for_rest(live)));
+    for (const Segment& part : old) {
+      part.for_each([&](std::uint64_t hash, std::uint32_t value) { made.add(hash, value); });
+    }
     set_segments(segments_ - 1);
     publish(low, made);
     for (const Segment& part : old) discard(part);
@@ -422,8 +392,8 @@ class SegmentedSlots {
   IndexMemory* memory_;
   std::atomic<Directory*> directory_ = nullptr;
   std::uint32_t segments_ = 0;
-  std::uint32_t most_groups_ = 0;  // that a segment ever had
-  std::uint32_t shape_ = 1;        // counted on whenever a segment goes
+  std::uint32_t most_lines_ = 0;  // that a segment ever had
+  std::uint32_t shape_ = 1;       // counted on whenever a segment goes
   std::size_t live_ = 0;
   std::size_t split_above_ = 0;  // entries
   std::size_t merge_below_ = 0;
