@@ -74,8 +74,8 @@ void BlockArena::set_free(BlockRef first) {
 
 void BlockArena::forget_slabs() {
   Directory* const directory = directory_.exchange(nullptr);
-  memory_.retire(directory, directory_bytes(directory->capacity));
   memory_.count(-static_cast<std::ptrdiff_t>(directory->capacity * kStateBytes));
+  memory_.retire(directory, directory_bytes(directory->capacity));
   slabs_ = {};
   gone_ = {};
 }
