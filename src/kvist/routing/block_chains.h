@@ -44,12 +44,11 @@ class BlockChains {
   /// Keys that somebody holds.
   [[nodiscard]] std::size_t size() const { return held_; }
   [[nodiscard, gnu::always_inline]] IndexedBlock& block(BlockRef ref) const { return arena_.block(ref); }
-  void prefetch(BlockRef ref) const { __builtin_prefetch(&arena_.block(ref)); }
-  /// The chunk's end, where the writer's part is.
-  void prefetch_chunk(BlockRef ref) const {
-    const char* const chunk = reinterpret_cast<const char*>(&arena_.chunk(ref));
-    __builtin_prefetch(chunk);
-    __builtin_prefetch(chunk + 64);
+  /// A change behind or at a block comes: it is on its way, with the chunk's end, where the writer's part is.
+  void prefetch(BlockRef ref) const {
+    const BlockChunk& chunk = arena_.chunk(ref);
+    __builtin_prefetch(&chunk.blocks[BlockArena::number_in_chunk(ref)]);
+    __builtin_prefetch(&chunk.parent);
   }
   void prefetch_head(std::uint64_t key) const {
     const SlotSegment segment = heads_.segment(key);

@@ -85,7 +85,7 @@ void HolderTable::drop(const HoldingWorker& worker, BlockRef block) {
 void HolderTable::drop_all(const HoldingWorker& worker, std::span<const BlockRef> blocks) {
   constexpr std::size_t kAhead = 16;
   for (std::size_t i = 0; i < blocks.size(); ++i) {
-    if (i + kAhead < blocks.size()) blocks_.prefetch_chunk(blocks[i + kAhead]);
+    if (i + kAhead < blocks.size()) blocks_.prefetch(blocks[i + kAhead]);
     drop(worker, blocks[i]);
   }
 }

@@ -175,11 +175,11 @@ void KvIndex::State::find_names(Batch& batch) {
     if (run.stored == nullptr) {
       for (ChangeGroup::Change& change : group_.of(run)) {
         change.block = names.find(change.name);
-        if (change.block != 0) blocks.prefetch_chunk(change.block);
+        if (change.block != 0) blocks.prefetch(change.block);
       }
     } else if (run.has_parent() && run.parent_change == nullptr) {
       run.parent = names.find(run.parent_name);
-      if (run.parent != 0) blocks.prefetch_chunk(run.parent);
+      if (run.parent != 0) blocks.prefetch(run.parent);
     }
   }
 }
