@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <utility>
 
 #include "kvist/base/random.h"
 #include "kvist/routing/kv_index.h"
@@ -59,6 +60,27 @@ TEST_F(KvIndexMemory, BlocksOfManyWorkersTakeAsMuch) {
   for (std::uint32_t prompt = 0; prompt < kPrompts; ++prompt) {
     ASSERT_FALSE(index_.apply(WorkerId(prompt % 10), stored(prompt, prompt % 10)));
     ASSERT_NO_FATAL_FAILURE(check(prompt + 1));
+  }
+}
+
+// A chunk is for seven blocks: prompts that leave much of their last one empty take more, and how much is known.
+TEST(KvIndexMemoryOfPrompts, TakesNoMoreForAnyLengthThanItSays) {
+  constexpr std::pair<std::uint32_t, double> kMost[] = {{1, 190}, {2, 110}, {3, 84}, {4, 70},  {5, 64},  {6, 64},
+                                                        {7, 64},  {8, 70},  {9, 66}, {10, 64}, {16, 64}, {200, 64}};
+  for (const auto& [length, most] : kMost) {
+    KvIndex index({.model = "model", .block_size = kBlockSize});
+    std::uint32_t blocks = 0;
+    for (std::uint32_t prompt = 0; blocks < 100'000; ++prompt) {
+      kv::BlockStored event;
+      event.block_size = kBlockSize;
+      for (std::uint32_t i = 0; i < length; ++i) {
+        event.tokens.emplace_back(blocks++);
+        event.hashes.emplace_back(mix_seed({prompt, i}));
+      }
+      ASSERT_FALSE(index.apply(WorkerId(0), event));
+      if (blocks < 20'000) continue;
+      ASSERT_LE(static_cast<double>(index.bytes()), most * blocks) << blocks << " blocks in prompts of " << length;
+    }
   }
 }
 
