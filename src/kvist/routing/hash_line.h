@@ -43,27 +43,17 @@ class alignas(64) HashLine {
     }
     return equal;
   }
-  [[nodiscard]] std::uint64_t hash(std::uint32_t slot) const {
-    return hashes_[slot].load(std::memory_order_relaxed);
-  }
-  [[nodiscard]] std::uint32_t value(std::uint32_t slot) const {
-    return values_[slot].load(std::memory_order_acquire);
-  }
+  [[nodiscard]] std::uint64_t hash(std::uint32_t slot) const { return hashes_[slot].load(std::memory_order_relaxed); }
+  [[nodiscard]] std::uint32_t value(std::uint32_t slot) const { return values_[slot].load(std::memory_order_acquire); }
   /// How many entries went on past this line because it was full.
-  [[nodiscard]] std::uint32_t passed() const {
-    return passed_.load(std::memory_order_acquire);
-  }
+  [[nodiscard]] std::uint32_t passed() const { return passed_.load(std::memory_order_acquire); }
 
   void put(std::uint32_t slot, std::uint64_t hash, std::uint32_t value) {
     set_value(slot, value);
     hashes_[slot].store(hash, std::memory_order_release);
   }
-  void set_value(std::uint32_t slot, std::uint32_t value) {
-    values_[slot].store(value, std::memory_order_release);
-  }
-  void erase(std::uint32_t slot) {
-    hashes_[slot].store(0, std::memory_order_release);
-  }
+  void set_value(std::uint32_t slot, std::uint32_t value) { values_[slot].store(value, std::memory_order_release); }
+  void erase(std::uint32_t slot) { hashes_[slot].store(0, std::memory_order_release); }
   void count_passed(int by) {
     passed_.store(passed_.load(std::memory_order_relaxed) + static_cast<std::uint32_t>(by), std::memory_order_release);
   }
