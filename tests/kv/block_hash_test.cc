@@ -1,8 +1,13 @@
 #include "kvist/kv/block_hash.h"
 
+#define XXH_INLINE_ALL
 #include <gtest/gtest.h>
+#include <xxhash.h>
 
 #include <set>
+#include <vector>
+
+#include "kvist/base/random.h"
 
 namespace kvist::kv {
 namespace {
@@ -69,6 +74,22 @@ TEST(BlockHash, NamesAreTheSameInEveryBuild) {
   EXPECT_EQ(kRoot.value(), 10766667051706156382U);
   EXPECT_EQ(chain_hash(kRoot, counted(32)).value(), 396985358993512698U);
   EXPECT_EQ(chain_hash(kRoot, counted(1000)).value(), 14885179676148599878U);
+}
+
+TEST(BlockHash, IsXxh3OfTheParentAndTheTokensBehindIt) {
+  RandomStream random(6);
+  for (int round = 0; round < 1'000; ++round) {
+    for (const std::size_t length : {1UL, 16UL, 31UL, 32UL, 33UL, 64UL, 200UL}) {
+      const BlockHash parent(random.next());
+      std::vector<TokenId> tokens;
+      std::vector<std::uint32_t> bytes = {static_cast<std::uint32_t>(parent.value()),
+                                          static_cast<std::uint32_t>(parent.value() >> 32)};
+      for (std::size_t i = 0; i < length; ++i) bytes.push_back(static_cast<std::uint32_t>(random.next()));
+      for (std::size_t i = 0; i < length; ++i) tokens.emplace_back(bytes[i + 2]);
+      ASSERT_EQ(chain_hash(parent, tokens).value(), XXH3_64bits(bytes.data(), bytes.size() * sizeof bytes[0]))
+          << length << " tokens";
+    }
+  }
 }
 
 }  // namespace
