@@ -13,8 +13,7 @@ BlockRef BlockChains::put(BlockRef parent, std::uint64_t key, WorkerSetHandle se
       return parent + 1;
     }
   }
-  const auto [place, found] = heads_.find_or_place(Heads::not_fetched(key));
-  if (found) [[unlikely]]
+  if (heads_.find(Heads::not_fetched(key)).line != nullptr) [[unlikely]]
     return 0;
   const BlockRef first = arena_.allocate();
   BlockChunk& chunk = arena_.chunk(first);
@@ -22,8 +21,7 @@ BlockRef BlockChains::put(BlockRef parent, std::uint64_t key, WorkerSetHandle se
   chunk.branches.fill(0);
   chunk.filled = 1;
   chunk.blocks[0].put(key, set, use);
-  place.line->put(place.slot, key, first);
-  heads_.added(place, key);
+  heads_.put(Heads::not_fetched(key), first);
   if (parent != 0) add_branch(parent);
   ++held_;
   return first;

@@ -33,11 +33,9 @@ class BlockChains {
   /// hash.
   [[nodiscard]] static std::uint64_t valid(std::uint64_t key) { return key != 0 ? key : 1; }
 
-  /// The number in its chunk of a block, and the likely one of the block behind it: 0 is the first's.
-  [[nodiscard]] static std::uint32_t number_of(BlockRef block) {
-    return block != 0 ? BlockArena::number_in_chunk(block) : BlockChunk::kBlocks - 1;
-  }
-  [[nodiscard]] static std::uint32_t number_behind(std::uint32_t number) {
+  /// The number of a block in its chunk, and the likely one of the block behind that: 0 is the first's.
+  [[nodiscard]] static std::uint32_t number_of(BlockRef block) { return BlockArena::number_in_chunk(block); }
+  [[nodiscard]] static std::uint32_t likely_number_behind(std::uint32_t number) {
     return number + 1 == BlockChunk::kBlocks ? 0 : number + 1;
   }
 
@@ -50,9 +48,23 @@ class BlockChains {
     __builtin_prefetch(&chunk.blocks[BlockArena::number_in_chunk(ref)]);
     __builtin_prefetch(&chunk.parent);
   }
-  void prefetch_head(std::uint64_t key) const {
+  /// Where the block with a key is if it is the first of its chunk: on its way. Null while there is none at all.
+  const HashLine* prefetch_head(std::uint64_t key) const {
     const SlotSegment segment = heads_.segment(key);
-    if (segment.count != 0) __builtin_prefetch(segment.home(key));
+    if (segment.count == 0) [[unlikely]]
+      return nullptr;
+    const HashLine* const line = segment.home(key);
+    __builtin_prefetch(line);
+    return line;
+  }
+  /// The number in its chunk that the block with a key has or will have behind a parent.
+  [[nodiscard]] std::uint32_t number_behind(BlockRef parent, std::uint64_t key) const {
+    if (parent == 0) return 0;
+    const BlockChunk& chunk = arena_.chunk(parent);
+    const std::uint32_t number = number_of(parent) + 1;
+    if (number == BlockChunk::kBlocks) return 0;
+    const bool here = number < chunk.filled ? chunk.blocks[number].key() == key : chunk.branches[number - 1] == 0;
+    return here ? number : 0;
   }
 
   /// The block with a key behind a parent, or without one; 0: there is none.

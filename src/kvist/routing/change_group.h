@@ -28,7 +28,8 @@ struct ChangeGroup {
     // Of a stored block: its key, and its likely number in a chunk.
     std::uint64_t key = 0;
     std::uint32_t number = 0;
-    BlockRef block = 0;  // of a removed one: what its name meant before the group; 0: nothing
+    // Of a removed one: what its name meant before the group. Of a stored one: where the last stage put it. 0: nothing.
+    BlockRef block = 0;
   };
   /// Blocks of one event that stores, or of events in a row that remove.
   struct Run {
@@ -48,6 +49,7 @@ struct ChangeGroup {
 
   [[nodiscard]] bool empty() const { return run_count == 0; }
   [[nodiscard]] bool full() const { return size == kChanges || run_count == kChanges; }
+  [[nodiscard]] std::span<const Change> all_changes() const { return std::span(changes).first(size); }
   [[nodiscard]] std::span<Run> all_runs() { return std::span(runs).first(run_count); }
   [[nodiscard]] std::span<Change> of(const Run& run) {
     return std::span(changes).subspan(run.begin, run.end - run.begin);
@@ -62,9 +64,11 @@ struct ChangeGroup {
     run.parent = 0;
     return run;
   }
-  void add(Run& run, NameTable& names, NameDigest name) {
-    names.prefetch(name, changes[size++].name);
-    run.end = size;
+  /// To the last run, which the caller ends.
+  void add(NameTable& names, NameDigest name) {
+    Change& change = changes[size++];
+    names.prefetch(name, change.name);
+    change.block = 0;
     marks[name.bits() % kMarks] = number;
   }
   /// The last change of the group to a block of that name, with its run; none if there is none.
@@ -86,8 +90,16 @@ struct ChangeGroup {
   void clear() {
     size = 0;
     run_count = 0;
+    head_count = 0;
     ++number;
   }
+
+  /// The line of a hash table where a chunk's first block is or will be.
+  void add_head(const HashLine* line) {
+    heads[head_count] = line;
+    head_count += line != nullptr ? 1 : 0;
+  }
+  [[nodiscard]] std::span<const HashLine* const> all_heads() const { return std::span(heads).first(head_count); }
 
   static constexpr std::size_t kMarks = 2048;
   std::uint16_t number = 0;  // of the group, as far as 16 bits tell
@@ -95,6 +107,8 @@ struct ChangeGroup {
   std::size_t size = 0;
   std::array<Run, kChanges> runs;
   std::size_t run_count = 0;
+  std::array<const HashLine*, kChanges + 1> heads;  // with the place for the next
+  std::size_t head_count = 0;
   std::array<std::uint16_t, kMarks> marks = {};  // by the digest of a name: the last group that changed one like it
 };
 

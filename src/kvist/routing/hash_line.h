@@ -19,7 +19,7 @@ class alignas(64) HashLine {
   static constexpr std::uint32_t kSlots = 5;
   static constexpr std::uint32_t kAll = (1U << kSlots) - 1;
 
-  /// The slots with a hash as bits of a number; those that are free for the hash 0. The writer's.
+  /// The slots with a hash as bits of a number. The writer's.
   [[nodiscard, gnu::always_inline]] std::uint32_t match(std::uint64_t hash) const {
 #ifdef __SSE2__
     // SSE2 compares 32 bits at most: a hash is equal where both of its halves are. Nobody else writes.
@@ -45,23 +45,33 @@ class alignas(64) HashLine {
   }
   [[nodiscard]] std::uint64_t hash(std::uint32_t slot) const { return hashes_[slot].load(std::memory_order_relaxed); }
   [[nodiscard]] std::uint32_t value(std::uint32_t slot) const { return values_[slot].load(std::memory_order_acquire); }
+  /// The slots with an entry, and the others. The writer's.
+  [[nodiscard]] std::uint32_t live() const { return state_.load(std::memory_order_relaxed) & kAll; }
+  [[nodiscard]] std::uint32_t free() const { return ~state_.load(std::memory_order_relaxed) & kAll; }
   /// How many entries went on past this line because it was full.
-  [[nodiscard]] std::uint32_t passed() const { return passed_.load(std::memory_order_acquire); }
+  [[nodiscard]] std::uint32_t passed() const { return state_.load(std::memory_order_acquire) / kOnePassed; }
 
   void put(std::uint32_t slot, std::uint64_t hash, std::uint32_t value) {
     set_value(slot, value);
     hashes_[slot].store(hash, std::memory_order_release);
+    state_.store(state_.load(std::memory_order_relaxed) | 1U << slot, std::memory_order_relaxed);
   }
   void set_value(std::uint32_t slot, std::uint32_t value) { values_[slot].store(value, std::memory_order_release); }
-  void erase(std::uint32_t slot) { hashes_[slot].store(0, std::memory_order_release); }
+  void erase(std::uint32_t slot) {
+    hashes_[slot].store(0, std::memory_order_release);
+    state_.store(state_.load(std::memory_order_relaxed) & ~(1U << slot), std::memory_order_relaxed);
+  }
   void count_passed(int by) {
-    passed_.store(passed_.load(std::memory_order_relaxed) + static_cast<std::uint32_t>(by), std::memory_order_release);
+    state_.store(state_.load(std::memory_order_relaxed) + static_cast<std::uint32_t>(by) * kOnePassed,
+                 std::memory_order_release);
   }
 
  private:
+  static constexpr std::uint32_t kOnePassed = 1U << kSlots;
+
   std::array<std::atomic<std::uint64_t>, kSlots> hashes_;
   std::array<std::atomic<std::uint32_t>, kSlots> values_;
-  std::atomic<std::uint32_t> passed_;
+  std::atomic<std::uint32_t> state_;  // the slots with an entry, a bit each, then how many passed
 };
 static_assert(sizeof(HashLine) == 64);
 

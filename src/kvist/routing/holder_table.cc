@@ -5,46 +5,22 @@
 #include "kvist/base/check.h"
 
 namespace kvist::routing {
-namespace {
-
-// A tick passes when a 64th of the index was stored anew.
-constexpr std::size_t kTicksPerTurnover = 64;
-constexpr std::size_t kLeastPerTick = 256;
-// Blocks that nobody has looked up yet are taken for this old: half a turnover is their time to prove their use.
-constexpr std::uint16_t kUnprovenTicks = kTicksPerTurnover / 2;
-
-}  // namespace
-
 HolderTable::Prefix HolderTable::behind(BlockRef parent) const {
   const BlockUse use = blocks_.block(parent).use();
   return {.last = parent, .tick = use.tick(), .depth = use.depth() + 1};
 }
 
-// A new block is not fresher than its parent, and unproven.
-BlockUse HolderTable::use_of_new(Prefix& prefix) const {
-  const std::uint16_t now = tick();
-  if (BlockUse(prefix.tick, 0).age(now) < kUnprovenTicks)
-    prefix.tick = static_cast<std::uint16_t>(now - kUnprovenTicks);
-  return {prefix.tick, prefix.depth++};
-}
-
-bool HolderTable::add(const HoldingWorker& worker, Prefix& prefix, std::uint64_t key) {
+bool HolderTable::add_elsewhere(const HoldingWorker& worker, Prefix& prefix, std::uint64_t key) {
+  if (const BlockRef found = blocks_.find(prefix.last, key); found != 0) {
+    add_to(worker, prefix, found);
+    return true;
+  }
   Prefix behind_new = prefix;
   const BlockUse use = use_of_new(behind_new);
-  const WorkerSetHandle set = WorkerSetPool::single(worker.id);
-  behind_new.last = blocks_.append(prefix.last, key, set, use);
-  if (behind_new.last == 0) {
-    if (const BlockRef found = blocks_.find(prefix.last, key); found != 0) {
-      add_to(worker, prefix, found);
-      pass_time();
-      return true;
-    }
-    behind_new.last = blocks_.put(prefix.last, key, set, use);
-    if (behind_new.last == 0) [[unlikely]]
-      return false;
-  }
+  behind_new.last = blocks_.put(prefix.last, key, WorkerSetPool::single(worker.id), use);
+  if (behind_new.last == 0) [[unlikely]]
+    return false;
   prefix = behind_new;
-  pass_time();
   return true;
 }
 
@@ -100,9 +76,8 @@ bool HolderTable::drop_further_name(const HoldingWorker& worker, BlockRef block)
   return further > 0;
 }
 
-void HolderTable::pass_time() {
-  if (++added_in_tick_ < std::max(kLeastPerTick, blocks_.size() / kTicksPerTurnover)) return;
-  added_in_tick_ = 0;
+void HolderTable::pass_tick() {
+  adds_left_in_tick_ = std::max(kLeastPerTick, blocks_.size() / kTicksPerTurnover);
   tick_.store(static_cast<std::uint16_t>(tick() + 1), std::memory_order_relaxed);
 }
 

@@ -59,15 +59,44 @@ class HolderTable {
   }
 
  private:
+  // A tick passes when a 64th of the index was stored anew.
+  static constexpr std::size_t kTicksPerTurnover = 64;
+  static constexpr std::size_t kLeastPerTick = 256;
+  // Blocks that nobody has looked up yet are taken for this old: half a turnover is their time to prove their use.
+  static constexpr std::uint16_t kUnprovenTicks = kTicksPerTurnover / 2;
+
   [[nodiscard]] BlockUse use_of_new(Prefix& prefix) const;
+  [[nodiscard]] bool add_elsewhere(const HoldingWorker& worker, Prefix& prefix, std::uint64_t key);
   void add_to(const HoldingWorker& worker, Prefix& prefix, BlockRef found);
   [[nodiscard]] static bool drop_further_name(const HoldingWorker& worker, BlockRef block);
-  void pass_time();
+  void pass_tick();
 
   BlockChains blocks_;
   WorkerSetPool sets_;
   std::atomic<std::uint16_t> tick_ = 0;
-  std::size_t added_in_tick_ = 0;
+  std::size_t adds_left_in_tick_ = kLeastPerTick;
 };
+
+// A new block is not fresher than its parent, and unproven.
+inline BlockUse HolderTable::use_of_new(Prefix& prefix) const {
+  const std::uint16_t now = tick();
+  if (BlockUse(prefix.tick, 0).age(now) < kUnprovenTicks)
+    prefix.tick = static_cast<std::uint16_t>(now - kUnprovenTicks);
+  return {prefix.tick, prefix.depth++};
+}
+
+[[gnu::always_inline]] inline bool HolderTable::add(const HoldingWorker& worker, Prefix& prefix, std::uint64_t key) {
+  Prefix behind_new = prefix;
+  const BlockUse use = use_of_new(behind_new);
+  behind_new.last = blocks_.append(prefix.last, key, WorkerSetPool::single(worker.id), use);
+  if (behind_new.last != 0) [[likely]] {
+    prefix = behind_new;
+  } else if (!add_elsewhere(worker, prefix, key)) {
+    return false;
+  }
+  if (--adds_left_in_tick_ == 0) [[unlikely]]
+    pass_tick();
+  return true;
+}
 
 }  // namespace kvist::routing

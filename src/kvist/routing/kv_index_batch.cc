@@ -57,6 +57,7 @@ std::size_t KvIndex::State::apply(WorkerId id, std::span<const kv::KvEvent> even
   room_ = 0;
   Batch batch{.worker = worker_at(id), .events = events, .reason = reason, .prefix = {}};
   for (reclaim(); collect(batch); reclaim()) {
+    fetch_next_lines();
     find_names(batch);
     find_keys(batch);
     make(batch);
@@ -122,8 +123,9 @@ bool KvIndex::State::collect(Batch& batch, const kv::BlockStored& event) {
   }
   const std::size_t taken = std::min(blocks - batch.block, ChangeGroup::kChanges - group_.size);
   for (const kv::ExternalHash name : std::span(event.hashes).subspan(batch.block, taken)) {
-    group_.add(run, worker.names, NameDigest(name.value()));
+    group_.add(worker.names, NameDigest(name.value()));
   }
+  run.end = group_.size;
   batch.pass(taken, blocks);
   return true;
 }
@@ -139,8 +141,9 @@ void KvIndex::State::collect(Batch& batch, const kv::BlockRemoved& event) {
   ChangeGroup::Run& run = further ? group_.runs[group_.run_count - 1] : group_.begin_run(nullptr, 0);
   const std::size_t taken = std::min(event.hashes.size() - batch.block, ChangeGroup::kChanges - group_.size);
   for (const kv::ExternalHash name : std::span(event.hashes).subspan(batch.block, taken)) {
-    group_.add(run, worker.names, NameDigest(name.value()));
+    group_.add(worker.names, NameDigest(name.value()));
   }
+  run.end = group_.size;
   batch.pass(taken, event.hashes.size());
 }
 
@@ -149,9 +152,7 @@ std::optional<Refusal> KvIndex::State::check_form(const kv::BlockStored& event) 
   if (event.medium != kv::Medium::kDevice) return Refusal::kMedium;
   if (event.block_size != options.block_size) return Refusal::kBlockSize;
   if (event.other_extra_keys) return Refusal::kExtraKeys;
-  if (event.tokens.size() / event.block_size != event.hashes.size() || event.tokens.size() % event.block_size != 0) {
-    return Refusal::kMalformed;
-  }
+  if (event.tokens.size() != event.hashes.size() * event.block_size) return Refusal::kMalformed;
   return std::nullopt;
 }
 
@@ -167,7 +168,15 @@ std::optional<Refusal> KvIndex::State::check_limit(const IndexedWorker& worker, 
   return known ? Refusal::kCapacity : Refusal::kUnknownParent;
 }
 
-/// Second stage: what the names mean now. The blocks of parents and of what is removed are on their way.
+/// Second stage: what is searched or put past the end of a cache line.
+void KvIndex::State::fetch_next_lines() {
+  for (const ChangeGroup::Change& change : group_.all_changes()) NameTable::prefetch_next(change.name);
+  for (const ChangeGroup::Run& run : group_.all_runs()) {
+    if (run.has_parent()) NameTable::prefetch_next(run.parent_name);
+  }
+}
+
+/// Third stage: what the names mean now. The blocks of parents and of what is removed are on their way.
 void KvIndex::State::find_names(Batch& batch) {
   const BlockChains& blocks = holders.blocks();
   NameTable& names = batch.worker.names;
@@ -184,39 +193,49 @@ void KvIndex::State::find_names(Batch& batch) {
   }
 }
 
-/// Third stage: the keys of what is stored. Where blocks are or will be first in a chunk, the hash table is on its way.
+/// Fourth stage: the keys of what is stored. Where blocks are or will be first in a chunk, the hash table is on its way.
 void KvIndex::State::find_keys(Batch& batch) {
   const BlockChains& blocks = holders.blocks();
   for (ChangeGroup::Run& run : group_.all_runs()) {
     if (run.stored == nullptr) {
       for (const ChangeGroup::Change& change : group_.of(run)) {
         const bool first = change.block != 0 && BlockChains::number_of(change.block) == 0;
-        if (first) blocks.prefetch_head(blocks.block(change.block).key());
+        if (first) group_.add_head(blocks.prefetch_head(blocks.block(change.block).key()));
       }
       continue;
     }
-    std::uint32_t number = BlockChains::number_of(run.parent);
     if (!run.begins()) {
       run.parent_key = batch.key;
-      number = batch.number;
     } else if (run.parent_change != nullptr) {
       run.parent_key = run.parent_change->key;
-      number = run.parent_change->number;
     } else if (run.has_parent()) {
       run.parent_key = run.parent != 0 ? blocks.block(run.parent).key() : 0;
     } else {
       run.parent_key = root_of(*run.stored);
     }
-    for (ChangeGroup::Change& change : group_.of(run)) {
-      number = BlockChains::number_behind(number);
-      change.number = number;
-    }
     set_keys(batch, run);
-    batch.number = number;
-    for (const ChangeGroup::Change& change : group_.of(run)) {
-      if (change.number == 0) blocks.prefetch_head(change.key);
-    }
+    fetch_heads(batch, run);
   }
+}
+
+void KvIndex::State::fetch_heads(Batch& batch, const ChangeGroup::Run& run) {
+  const BlockChains& blocks = holders.blocks();
+  const std::span<ChangeGroup::Change> changes = group_.of(run);
+  if (changes.empty()) return;
+  std::uint32_t number = 0;
+  if (!run.begins()) {
+    number = BlockChains::likely_number_behind(batch.number);
+  } else if (run.parent_change != nullptr) {
+    number = BlockChains::likely_number_behind(run.parent_change->number);
+  } else {
+    number = blocks.number_behind(run.parent, changes[0].key);
+  }
+  for (ChangeGroup::Change& change : changes) {
+    change.number = number;
+    if (number == 0) group_.add_head(blocks.prefetch_head(change.key));
+    number = BlockChains::likely_number_behind(number);
+  }
+  batch.number = changes.back().number;
 }
 
 void KvIndex::State::set_keys(Batch& batch, const ChangeGroup::Run& run) {
@@ -239,13 +258,15 @@ std::uint64_t KvIndex::State::root_of(const kv::BlockStored& event) const {
 
 /// Last stage.
 void KvIndex::State::make(Batch& batch) {
+  for (const HashLine* const line : group_.all_heads()) SlotSegment::prefetch_next(*line);
   const std::uint64_t evictions_before = evictions;
   for (ChangeGroup::Run& run : group_.all_runs()) {
     if (run.stored == nullptr) {
       remove(batch.worker, group_.of(run));
       continue;
     }
-    if (run.has_parent() && (run.parent_change != nullptr || evictions != evictions_before)) find_parent(batch, run);
+    const bool evicted = evictions != evictions_before;
+    if (run.has_parent() && (run.parent_change != nullptr || evicted)) find_parent(batch, run, evicted);
     const std::optional<Refusal> refusal = store(batch, run);
     if (!refusal) [[likely]]
       continue;
@@ -256,10 +277,11 @@ void KvIndex::State::make(Batch& batch) {
 }
 
 /// What the parent's name means now. Where that is not what the keys were made with, they are made again.
-void KvIndex::State::find_parent(Batch& batch, ChangeGroup::Run& run) {
-  run.parent = batch.worker.names.find(run.parent_name);
+void KvIndex::State::find_parent(Batch& batch, ChangeGroup::Run& run, bool evicted) {
+  const BlockRef stored = run.parent_change != nullptr && !evicted ? run.parent_change->block : 0;
+  run.parent = stored != 0 ? stored : batch.worker.names.find(run.parent_name);
   if (run.parent == 0) return;
-  const std::uint64_t key = holders.blocks().block(run.parent).key();
+  const std::uint64_t key = stored != 0 ? run.parent_change->key : holders.blocks().block(run.parent).key();
   if (key == run.parent_key) [[likely]]
     return;
   const std::uint64_t last_key = batch.key;
@@ -280,33 +302,41 @@ std::optional<Refusal> KvIndex::State::store(Batch& batch, const ChangeGroup::Ru
     }
   }
   IndexedWorker& worker = batch.worker;
+  const HoldingWorker holder = worker.holder();
+  HolderTable::Prefix prefix = batch.prefix;
   std::size_t stored = 0;
   std::optional<Refusal> refusal;
-  for (const ChangeGroup::Change& change : group_.of(run)) {
-    if (!take_room(worker)) {
+  for (ChangeGroup::Change& change : group_.of(run)) {
+    if (!take_room(worker)) [[unlikely]] {
       refusal = Refusal::kCapacity;
       break;
     }
-    if (!add_copy(worker, change, batch.prefix)) {
+    if (!add_copy(worker, holder, change, prefix)) [[unlikely]] {
       refusal = Refusal::kConflict;
       break;
     }
+    change.block = prefix.last;
     ++stored;
   }
+  batch.prefix = prefix;
   worker.counters.stored_blocks += stored;
   changes_in_epoch_ += stored;
   return refusal;
 }
 
-bool KvIndex::State::add_copy(IndexedWorker& worker, const ChangeGroup::Change& change, HolderTable::Prefix& prefix) {
-  const NameTable::Sought name = worker.names.find_or_place(change.name);
-  if (!name.found) [[likely]] {
-    if (!holders.add(worker.holder(), prefix, change.key)) [[unlikely]]
-      return false;
-    worker.names.put(name, change.name, prefix.last);
-    return true;
-  }
-  const BlockRef known = NameTable::value(name);
+[[gnu::always_inline]] inline bool KvIndex::State::add_copy(IndexedWorker& worker, const HoldingWorker& holder,
+                                                            const ChangeGroup::Change& change,
+                                                            HolderTable::Prefix& prefix) {
+  if (const BlockRef known = worker.names.find(change.name); known != 0) [[unlikely]]
+    return add_further_copy(worker, change, known, prefix);
+  if (!holders.add(holder, prefix, change.key)) [[unlikely]]
+    return false;
+  worker.names.put(change.name, prefix.last);
+  return true;
+}
+
+bool KvIndex::State::add_further_copy(IndexedWorker& worker, const ChangeGroup::Change& change, BlockRef known,
+                                      HolderTable::Prefix& prefix) {
   if (holders.blocks().block(known).key() != change.key) return false;
   const NameTable::Ahead copies = NameTable::not_fetched(change.name);
   const std::uint32_t further = worker.further_copies.insert(copies, 1);

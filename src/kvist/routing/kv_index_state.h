@@ -61,14 +61,19 @@ struct KvIndex::State {
   [[nodiscard]] std::optional<Refusal> check_form(const kv::BlockStored& event) const;
   [[nodiscard]] bool fits_in_group(const IndexedWorker& worker, std::size_t event_blocks) const;
   [[nodiscard]] std::optional<Refusal> check_limit(const IndexedWorker& worker, const kv::BlockStored& event) const;
+  void fetch_next_lines();
   void find_names(Batch& batch);
   void find_keys(Batch& batch);
   void set_keys(Batch& batch, const ChangeGroup::Run& run);
+  void fetch_heads(Batch& batch, const ChangeGroup::Run& run);
   [[nodiscard]] std::uint64_t root_of(const kv::BlockStored& event) const;
   void make(Batch& batch);
-  void find_parent(Batch& batch, ChangeGroup::Run& run);
+  void find_parent(Batch& batch, ChangeGroup::Run& run, bool evicted);
   [[nodiscard]] std::optional<Refusal> store(Batch& batch, const ChangeGroup::Run& run);
-  [[nodiscard]] bool add_copy(IndexedWorker& worker, const ChangeGroup::Change& change, HolderTable::Prefix& prefix);
+  [[nodiscard]] bool add_copy(IndexedWorker& worker, const HoldingWorker& holder, const ChangeGroup::Change& change,
+                              HolderTable::Prefix& prefix);
+  [[nodiscard]] bool add_further_copy(IndexedWorker& worker, const ChangeGroup::Change& change, BlockRef known,
+                                      HolderTable::Prefix& prefix);
   void remove(IndexedWorker& worker, std::span<const ChangeGroup::Change> changes);
   [[nodiscard]] bool drop_copy(IndexedWorker& worker, const ChangeGroup::Change& change);
   void clear(IndexedWorker& worker);

@@ -41,6 +41,8 @@ class NameTable {
   /// name.
   using Ahead = Slots::Ahead;
   void prefetch(NameDigest name, Ahead& ahead) { slots_.prefetch(name.bits(), ahead); }
+  /// Once that is there, before any change: what lies behind it is on its way too if it will be needed.
+  static void prefetch_next(const Ahead& ahead) { Slots::prefetch_next(ahead); }
   [[nodiscard]] static Ahead not_fetched(NameDigest name) { return Slots::not_fetched(name.bits()); }
   /// The same name in another table.
   [[nodiscard]] static Ahead not_fetched(const Ahead& name) { return Slots::not_fetched(name.hash); }
@@ -51,11 +53,8 @@ class NameTable {
   /// The value that the name had before, which it keeps; 0 where there was none and `value` (not 0) was put.
   std::uint32_t insert(NameDigest name, std::uint32_t value) { return insert(not_fetched(name), value); }
   std::uint32_t insert(const Ahead& name, std::uint32_t value);
-  /// The same in two steps: the value of a name, or else the place where put() puts it, before any other change.
-  using Sought = Slots::Sought;
-  [[nodiscard]] Sought find_or_place(const Ahead& name) { return slots_.find_or_place(name); }
-  [[nodiscard]] static std::uint32_t value(const Sought& sought) { return sought.place.line->value(sought.place.slot); }
-  void put(const Sought& sought, const Ahead& name, std::uint32_t value);
+  /// Puts a name that find() does not find, with a value that is not 0.
+  void put(const Ahead& name, std::uint32_t value) { slots_.put(name, value); }
   /// Changes the value of a name that is there, to another than 0.
   void set(NameDigest name, std::uint32_t value) { set(not_fetched(name), value); }
   void set(const Ahead& name, std::uint32_t value);
@@ -91,16 +90,10 @@ class NameTable {
   return place.line != nullptr ? place.line->value(place.slot) : 0;
 }
 
-[[gnu::always_inline]] inline void NameTable::put(const Sought& sought, const Ahead& name, std::uint32_t value) {
-  sought.place.line->put(sought.place.slot, name.hash, value);
-  slots_.added(sought.place, name.hash);
-}
-
 [[gnu::always_inline]] inline std::uint32_t NameTable::insert(const Ahead& name, std::uint32_t value) {
-  const Sought sought = find_or_place(name);
-  if (sought.found) return NameTable::value(sought);
-  put(sought, name, value);
-  return 0;
+  const std::uint32_t known = find(name);
+  if (known == 0) put(name, value);
+  return known;
 }
 
 [[gnu::always_inline]] inline std::uint32_t NameTable::erase(const Ahead& name, bool keep_shape) {

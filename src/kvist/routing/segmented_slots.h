@@ -34,21 +34,17 @@ class SegmentedSlots {
   /// One per entry of the directory; where several share a segment, the first has its numbers.
   struct Owner {
     std::atomic<std::uint64_t> segment = 0;
-    std::uint32_t live = 0;       // entries
-    std::uint32_t displaced = 0;  // of them, not in the line where they belong
+    std::uint32_t room = 0;       // for so many entries more, then the segment is made anew
+    std::uint32_t displaced = 0;  // entries that are not in the line where they belong
   };
 
  public:
-  /// Where an entry is, or the free slot for one, until the next change that moves the segment.
+  /// Where an entry is, until the next change that moves the segment.
   struct Place {
     HashLine* line = nullptr;  // none: no entry
     std::uint32_t slot = 0;
     bool displaced = false;  // not in the line where it belongs
     Owner* owner = nullptr;
-  };
-  struct Sought {
-    Place place;
-    bool found = false;
   };
   /// A search or a change that the writer will make, some changes later.
   struct Ahead {
@@ -90,6 +86,11 @@ class SegmentedSlots {
     ahead.shape = shape_;
     __builtin_prefetch(ahead.line);
   }
+  /// Once that line is there, before any change.
+  static void prefetch_next(const Ahead& ahead) {
+    if (ahead.shape != 0) [[likely]]
+      Segment::prefetch_next(*ahead.line);
+  }
   [[nodiscard]] static Ahead not_fetched(std::uint64_t hash) {
     Ahead ahead;
     ahead.hash = hash;
@@ -110,50 +111,24 @@ class SegmentedSlots {
       return {.line = next, .slot = Segment::slot_of(there), .displaced = true, .owner = home.owner};
     return next->passed() == 0 ? Place{} : find_beyond(ahead.hash, *home.owner);
   }
-  /// The same, and where there is none the free slot that is to be taken. The table may move.
-  [[nodiscard, gnu::always_inline]] Sought find_or_place(const Ahead& ahead) {
+  /// Puts an entry that find() does not find. The table may move.
+  [[gnu::always_inline]] void put(const Ahead& ahead, std::uint32_t value) {
     if (segments_ == 0) [[unlikely]]
       begin();
     const Home home = this->home(ahead);
-    const std::uint32_t found = home.line->match(ahead.hash);
-    if (found != 0)
-      return {.place = {.line = home.line, .slot = Segment::slot_of(found), .owner = home.owner}, .found = true};
-    if (!has_room(*home.owner)) return search_or_place(ahead.hash);
-    const std::uint32_t free = home.line->match(0);
-    const bool passed = home.line->passed() != 0;
-    if (free != 0 && !passed) [[likely]]
-      return {.place = {.line = home.line, .slot = Segment::slot_of(free), .owner = home.owner}};
-    HashLine* const next = segment_of(*home.owner).next(home.line);
-    if (passed) {
-      const std::uint32_t there = next->match(ahead.hash);
-      if (there != 0) {
-        return {.place = {.line = next, .slot = Segment::slot_of(there), .displaced = true, .owner = home.owner},
-                .found = true};
-      }
-      if (next->passed() != 0) return search_or_place(ahead.hash);
+    const std::uint32_t free = home.line->free();
+    if (free != 0 && home.owner->room != 0) [[likely]] {
+      --home.owner->room;
+      home.line->put(Segment::slot_of(free), ahead.hash, value);
+    } else {
+      put_elsewhere(ahead.hash, value);
     }
-    if (free != 0) return {.place = {.line = home.line, .slot = Segment::slot_of(free), .owner = home.owner}};
-    const std::uint32_t free_there = next->match(0);
-    if (free_there == 0) return search_or_place(ahead.hash);
-    return {.place = {.line = next, .slot = Segment::slot_of(free_there), .displaced = true, .owner = home.owner}};
-  }
-  /// Makes a segment anew, so that it has room and all its slots without an entry are fresh.
-  [[gnu::noinline]] void make_anew(std::uint64_t hash) {
-    const Owner& owner = this->owner(hash);
-    resize(number_of(owner), lines_for_growth(owner.live + 1));
-  }
-
-  /// An entry was written there. The table may move.
-  [[gnu::always_inline]] void added(const Place& place, std::uint64_t hash) {
-    ++place.owner->live;
-    if (place.displaced) [[unlikely]]
-      went_on(place, hash);
     if (++live_ > split_above_) [[unlikely]]
       split_next();
   }
   /// The entry there was taken out. The table may move unless `keep_shape`.
   [[gnu::always_inline]] void removed(const Place& place, std::uint64_t hash, bool keep_shape = false) {
-    --place.owner->live;
+    ++place.owner->room;
     if (place.displaced) [[unlikely]]
       came_back(place, hash);
     if (--live_ >= merge_below_ && !sparse(*place.owner)) [[likely]]
@@ -221,9 +196,10 @@ class SegmentedSlots {
   }
 
   // Of a line's five slots 3.5 may have an entry in the mean: then one in six is not in its own line.
-  [[nodiscard]] static bool has_room(const Owner& owner) { return owner.live * 2 < lines_of(owner) * 7; }
+  [[nodiscard]] static std::uint32_t most_entries(std::uint32_t lines) { return (7 * lines + 1) / 2; }
+  [[nodiscard]] static std::uint32_t live(const Owner& owner) { return most_entries(lines_of(owner)) - owner.room; }
   // Below a load of 0.35 a segment is made smaller: at 12.8 bytes a slot an entry takes 37.
-  [[nodiscard]] static bool sparse(const Owner& owner) { return owner.live * 4 < lines_of(owner) * 7; }
+  [[nodiscard]] static bool sparse(const Owner& owner) { return 4 * owner.room > 7 * lines_of(owner) + 2; }
   // From a load of 0.36 a segment nearly doubles its entries: then it is split, and each was copied once.
   [[nodiscard]] static std::uint32_t lines_for_growth(std::uint32_t entries) {
     return static_cast<std::uint32_t>(std::uint64_t{entries} * 100 / 180) + 1;
@@ -254,14 +230,20 @@ class SegmentedSlots {
     const Segment segment = segment_of(owner);
     return place_in(segment, segment.find(hash), hash, owner);
   }
-  [[nodiscard, gnu::noinline]] Sought search_or_place(std::uint64_t hash) {
-    const Place known = find_beyond(hash, owner(hash));
-    if (known.line != nullptr) return {.place = known, .found = true};
-    while (!has_room(owner(hash))) make_anew(hash);
+  /// As put() where the segment or the entry's own line has no room.
+  [[gnu::noinline]] void put_elsewhere(std::uint64_t hash, std::uint32_t value) {
+    while (owner(hash).room == 0) make_anew(owner(hash));
     Owner& owner = this->owner(hash);
     const Segment segment = segment_of(owner);
-    return {.place = place_in(segment, segment.place_for(hash), hash, owner)};
+    const Segment::Place place = segment.place_for(hash);
+    place.line->put(place.slot, hash, value);
+    --owner.room;
+    if (place.line == segment.home(hash)) return;
+    segment.count_passed(place.line, hash, 1);
+    if (++owner.displaced > kFewDisplaced + live(owner) / 4 && memory_->fits(growth_bytes())) make_anew(owner);
   }
+  /// With room, and most entries where they belong.
+  void make_anew(const Owner& owner) { resize(number_of(owner), lines_for_growth(live(owner) + 1)); }
 
   [[nodiscard]] std::uint32_t number_of(const Owner& owner) {
     return static_cast<std::uint32_t>(&owner - directory().owners());
@@ -275,6 +257,7 @@ class SegmentedSlots {
   [[gnu::noinline]] void begin() {
     Directory* const made = make_directory(1);
     made->owners()[0].segment.store(pack(make_segment(1)), std::memory_order_relaxed);
+    made->owners()[0].room = most_entries(1);
     directory_.store(made, std::memory_order_release);
     set_segments(1);
   }
@@ -298,11 +281,6 @@ class SegmentedSlots {
     }
   }
 
-  [[gnu::noinline]] void went_on(const Place& place, std::uint64_t hash) {
-    segment_of(*place.owner).count_passed(place.line, hash, 1);
-    if (++place.owner->displaced <= kFewDisplaced + place.owner->live / 4 || !memory_->fits(growth_bytes())) return;
-    resize(number_of(*place.owner), lines_for_growth(place.owner->live));
-  }
   [[gnu::noinline]] static void came_back(const Place& place, std::uint64_t hash) {
     segment_of(*place.owner).count_passed(place.line, hash, -1);
     --place.owner->displaced;
@@ -315,7 +293,7 @@ class SegmentedSlots {
     Directory& directory = this->directory();
     Owner& owner = directory.owners()[number];
     ++shape_;
-    owner.live = copy.live();
+    owner.room = most_entries(copy.segment().count) - copy.live();
     owner.displaced = copy.displaced();
     owner.segment.store(pack(copy.segment()), std::memory_order_release);
     const std::uint64_t half = (directory.mask + 1) / 2;
@@ -338,7 +316,7 @@ class SegmentedSlots {
     if (number >= segments_) return;
     const Owner& owner = directory().owners()[number];
     if (!tight && !sparse(owner)) return;
-    const std::uint32_t fitting = lines_for_rest(owner.live);
+    const std::uint32_t fitting = lines_for_rest(live(owner));
     if (fitting < lines_of(owner) && memory_->fits(growth_bytes())) resize(number, fitting);
   }
 
@@ -364,8 +342,8 @@ class SegmentedSlots {
     const std::uint32_t high = segments_ - 1;
     const auto low = static_cast<std::uint32_t>(high - half);
     const Segment old[2] = {at(low), at(high)};
-    const std::uint32_t live = directory().owners()[low].live + directory().owners()[high].live;
-    Copy made(make_segment(lines_for_rest(live)));
+    const std::uint32_t both = live(directory().owners()[low]) + live(directory().owners()[high]);
+    Copy made(make_segment(lines_for_rest(both)));
     for (const Segment& part : old) {
       part.for_each([&](std::uint64_t hash, std::uint32_t value) { made.add(hash, value); });
     }
@@ -382,7 +360,7 @@ class SegmentedSlots {
       const Owner& from = old->owners()[i & old->mask];
       Owner& to = made->owners()[i];
       to.segment.store(from.segment.load(std::memory_order_relaxed), std::memory_order_relaxed);
-      to.live = from.live;
+      to.room = from.room;
       to.displaced = from.displaced;
     }
     directory_.store(made, std::memory_order_release);

@@ -29,6 +29,11 @@ struct SlotSegment {
   /// The line where entries with that hash belong, by the upper half of its bits: hashes in ascending order belong to
   /// lines in ascending order.
   [[nodiscard]] HashLine* home(std::uint64_t hash) const { return lines + (((hash >> 32) * count) >> 32); }
+  /// A search or a change that begins at a line comes, and the line is there: the one behind it is on its way too if it
+  /// goes on to that one. Without a branch, of which one in six would go wrong.
+  static void prefetch_next(const HashLine& line) {
+    __builtin_prefetch(&line + (line.passed() != 0 || line.free() == 0 ? 1 : 0));
+  }
   [[nodiscard]] HashLine* next(HashLine* line) const { return line + 1 == lines + count ? lines : line + 1; }
 
   /// The entry with this hash; none where there is none. Requires lines.
@@ -42,7 +47,7 @@ struct SlotSegment {
   [[nodiscard]] Place place_for(std::uint64_t hash) const {
     HashLine* line = home(hash);
     for (;; line = next(line)) {
-      if (const std::uint32_t free = line->match(0); free != 0) return {line, slot_of(free)};
+      if (const std::uint32_t free = line->free(); free != 0) return {line, slot_of(free)};
     }
   }
   /// Counts an entry that is in `line` with those that passed the lines from its own one to there, or no more.
@@ -54,7 +59,7 @@ struct SlotSegment {
   template <class Visit>
   [[gnu::always_inline]] void for_each(Visit visit) const {
     for (const HashLine* line = lines; line != lines + count; ++line) {
-      for (std::uint32_t live = line->match(0) ^ HashLine::kAll; live != 0; live &= live - 1) {
+      for (std::uint32_t live = line->live(); live != 0; live &= live - 1) {
         visit(line->hash(slot_of(live)), line->value(slot_of(live)));
       }
     }
