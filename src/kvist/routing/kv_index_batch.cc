@@ -16,6 +16,7 @@ void fetch_content(const kv::KvEvent& event) {
     const char* const tokens = reinterpret_cast<const char*>(stored->tokens.data());
     __builtin_prefetch(tokens);
     __builtin_prefetch(tokens + 64);
+    __builtin_prefetch(tokens + 128);
   } else if (const auto* const removed = std::get_if<kv::BlockRemoved>(&event)) {
     __builtin_prefetch(removed->hashes.data());
   }
@@ -54,7 +55,6 @@ struct KvIndex::State::Batch {
 };
 
 std::size_t KvIndex::State::apply(WorkerId id, std::span<const kv::KvEvent> events, std::optional<Refusal>* reason) {
-  room_ = 0;
   Batch batch{.worker = worker_at(id), .events = events, .reason = reason, .prefix = {}};
   for (reclaim(); collect(batch); reclaim()) {
     fetch_next_lines();
@@ -101,8 +101,11 @@ bool KvIndex::State::collect(Batch& batch, const kv::BlockStored& event) {
     }
     if (!group_.empty() && !fits_in_group(worker, blocks)) return false;
     if (group_.empty()) {
-      make_room(worker, std::min(blocks, options.max_blocks_per_worker));
-      group_room_ = room_for_changes(worker);
+      const std::size_t wanted = std::min(blocks, options.max_blocks_per_worker);
+      if (group_room_ < 2 * wanted) {
+        make_room(worker, wanted);
+        group_room_ = room_for_changes(worker);
+      }
       if (const auto refusal = check_limit(worker, event)) {
         batch.refuse(*refusal);
         batch.pass_event();
@@ -259,6 +262,8 @@ std::uint64_t KvIndex::State::root_of(const kv::BlockStored& event) const {
 /// Last stage.
 void KvIndex::State::make(Batch& batch) {
   for (const HashLine* const line : group_.all_heads()) SlotSegment::prefetch_next(*line);
+  // Twice, as find_room() does.
+  room_ = group_room_ >= 2 * ChangeGroup::kChanges ? ChangeGroup::kChanges : 0;
   const std::uint64_t evictions_before = evictions;
   for (ChangeGroup::Run& run : group_.all_runs()) {
     if (run.stored == nullptr) {
