@@ -130,6 +130,7 @@ void KvEventFeed::act(std::vector<kv::SequencerAction> actions) {
 }
 
 void KvEventFeed::apply(const std::string& payload) {
+  router_->prefetch_kv_events(worker_);  // comes while the events are read
   const auto decoded = kv::decode_kv_events(bytes_of(payload));
   const std::uint64_t lost = decoded ? decoded->skipped_events : 1;
   if (lost > 0) {

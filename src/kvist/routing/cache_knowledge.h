@@ -71,6 +71,8 @@ class CacheKnowledge {
   /// The request left its worker; `computed`: its prompt was computed there.
   void on_finished(RequestId request, bool computed, TimePoint now);
 
+  /// Events of a worker come soon.
+  void prefetch_events(WorkerId worker) const { index_.prefetch(worker); }
   /// Takes events in; how many were refused.
   std::size_t on_kv_events(WorkerId worker, std::span<const kv::KvEvent> events);
   /// The event stream begins anew: what it told is void, and so is what was held against it, now or by answers under

@@ -8,41 +8,64 @@ namespace kvist::routing {
 namespace {
 
 // Aligned by hand: glibc's aligned allocation splits and merges free blocks each time, which costs more than filling
-// them. Before each block lies what malloc gave.
+// them. Before each block of malloc's lies what it gave.
 constexpr std::size_t kBefore = IndexMemory::kAlignment;
+
+// An index of fewer bytes is not worth a huge page.
+constexpr std::size_t kSmallIndex = std::size_t{2} << 20;
+// Larger blocks would leave holes in extents.
+constexpr std::size_t kMostHuge = HugeHeap::kExtent / 4;
+
+/// By its address a block tells where it came from.
+bool of_huge_heap(const void* block) {
+  return reinterpret_cast<std::uintptr_t>(block) % HugeHeap::kGranule == 0;
+}
 
 }  // namespace
 
 IndexMemory::~IndexMemory() {
-  for (const Retired& retired : retired_) free_block(retired.block);
+  for (const Retired& retired : retired_) free_block(retired.block, retired.bytes);
 }
 
 void* IndexMemory::allocate(std::size_t bytes) {
-  void* const given = std::malloc(bytes + kBefore);
-  if (given == nullptr) throw std::bad_alloc();
-  const auto address = (reinterpret_cast<std::uintptr_t>(given) + kBefore) / kAlignment * kAlignment;
-  auto* const block = reinterpret_cast<std::byte*>(address);
-  std::memcpy(block - sizeof given, &given, sizeof given);
-  std::memset(block, 0, bytes);
-  bytes_ += bytes + kBefore;
+  void* block = nullptr;
+  if (bytes_ >= kSmallIndex && bytes <= kMostHuge) block = huge_.allocate(bytes);
+  if (block == nullptr) block = allocate_small(bytes);
+  bytes_ += held(block, bytes);
   return block;
 }
 
-void IndexMemory::free_block(void* block) {
+void* IndexMemory::allocate_small(std::size_t bytes) {
+  void* const given = std::malloc(bytes + 2 * kBefore);
+  if (given == nullptr) throw std::bad_alloc();
+  auto address = (reinterpret_cast<std::uintptr_t>(given) + kBefore) / kAlignment * kAlignment;
+  if (address % HugeHeap::kGranule == 0) address += kAlignment;
+  auto* const block = reinterpret_cast<std::byte*>(address);
+  std::memcpy(block - sizeof given, &given, sizeof given);
+  std::memset(block, 0, bytes);
+  return block;
+}
+
+std::size_t IndexMemory::held(const void* block, std::size_t bytes) {
+  return of_huge_heap(block) ? HugeHeap::rounded(bytes) : bytes + 2 * kBefore;
+}
+
+void IndexMemory::free_block(void* block, std::size_t bytes) {
+  if (of_huge_heap(block)) return huge_.release(block, bytes);
   void* given = nullptr;
   std::memcpy(&given, static_cast<std::byte*>(block) - sizeof given, sizeof given);
   std::free(given);
 }
 
 void IndexMemory::release(void* block, std::size_t bytes) {
-  free_block(block);
-  bytes_ -= bytes + kBefore;
+  bytes_ -= held(block, bytes);
+  free_block(block, bytes);
 }
 
 void IndexMemory::retire(void* block, std::size_t bytes) {
   if (!epochs_.has_readers()) return release(block, bytes);
   retired_.push_back({epochs_.current(), block, bytes});
-  retired_bytes_ += bytes + kBefore;
+  retired_bytes_ += held(block, bytes);
   bytes_ += sizeof(Retired);
 }
 
@@ -50,7 +73,7 @@ void IndexMemory::reclaim() {
   while (!retired_.empty() && epochs_.passed(retired_.front().epoch)) {
     const Retired retired = retired_.front();
     retired_.pop_front();
-    retired_bytes_ -= retired.bytes + kBefore;
+    retired_bytes_ -= held(retired.block, retired.bytes);
     bytes_ -= sizeof(Retired);
     release(retired.block, retired.bytes);
   }

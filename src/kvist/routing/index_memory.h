@@ -6,11 +6,13 @@
 #include <deque>
 
 #include "kvist/routing/epochs.h"
+#include "kvist/routing/huge_heap.h"
 
 namespace kvist::routing {
 
-/// Allocates for the tables of one index. The count holds what is asked of malloc, which itself adds 16 bytes to blocks
-/// of some kilobytes. Threads: the writer's only.
+/// Allocates for the tables of one index: from malloc while they are small, then in large pages (HugeHeap). The count
+/// holds the blocks with what aligns them, not what lies free between them in malloc's heap or the other. Threads: the
+/// writer's only.
 class IndexMemory {
  public:
   IndexMemory(Epochs& epochs, std::size_t max_bytes) : epochs_(epochs), max_bytes_(max_bytes) {}
@@ -35,7 +37,7 @@ class IndexMemory {
 
   /// Whether so much more would stay within the budget. Nothing here refuses: what must be allocated is, what may be
   /// left asks first.
-  [[nodiscard]] bool fits(std::size_t bytes) const { return bytes_ + bytes + kAlignment <= max_bytes_; }
+  [[nodiscard]] bool fits(std::size_t bytes) const { return bytes_ + bytes + HugeHeap::kGranule <= max_bytes_; }
   /// All memory held, retired included.
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
   /// Taken out and held back by readers.
@@ -43,7 +45,9 @@ class IndexMemory {
   [[nodiscard]] Epochs& epochs() { return epochs_; }
 
  private:
-  static void free_block(void* block);
+  [[nodiscard]] static void* allocate_small(std::size_t bytes);
+  [[nodiscard]] static std::size_t held(const void* block, std::size_t bytes);
+  void free_block(void* block, std::size_t bytes);
 
   struct Retired {
     std::uint64_t epoch = 0;
@@ -56,6 +60,7 @@ class IndexMemory {
   std::size_t bytes_ = 0;
   std::size_t retired_bytes_ = 0;
   std::deque<Retired> retired_;  // oldest first
+  HugeHeap huge_;
 };
 
 }  // namespace kvist::routing

@@ -1,6 +1,8 @@
 #include "kvist/routing/kv_index.h"
 
 #include <algorithm>
+#include <memory>
+#include <new>
 #include <utility>
 
 #include "kvist/base/check.h"
@@ -46,30 +48,47 @@ KvIndex::State::~State() {
   // Nobody reads any more: what would be retired is freed.
   epochs.advance();
   KVIST_CHECK(!epochs.has_readers(), "an index outlives its readers");
+  for (const KnownWorker& known : workers_) {
+    if (known.worker == nullptr) continue;
+    std::destroy_at(known.worker);
+    memory.release(known.worker, sizeof(IndexedWorker));
+  }
 }
 
-IndexedWorker& KvIndex::State::worker_at(WorkerId id) {
+KvIndex::State::KnownWorker& KvIndex::State::worker_at(WorkerId id) {
   KVIST_CHECK(id.value() < WorkerSetPool::kMaxWorkers, "worker ids are counted up from 0");
   if (id.value() >= workers_.size()) {
     const std::size_t before = workers_.capacity();
     workers_.resize(id.value() + 1U);
     memory.count(static_cast<std::ptrdiff_t>((workers_.capacity() - before) * sizeof(workers_[0])));
   }
-  std::unique_ptr<IndexedWorker>& worker = workers_[id.value()];
-  if (!worker) {
-    worker = std::make_unique<IndexedWorker>(memory, id.value());
-    memory.count(sizeof(IndexedWorker));
+  KnownWorker& known = workers_[id.value()];
+  if (known.worker == nullptr) {
+    known.worker = new (memory.allocate(sizeof(IndexedWorker))) IndexedWorker(memory, id.value());
   }
-  return *worker;
+  return known;
+}
+
+void KvIndex::State::prefetch(WorkerId id) const {
+  constexpr std::size_t kLine = 64;
+  constexpr std::size_t kMost = 16 * kLine;  // of a larger directory a batch needs only some lines
+  if (id.value() >= workers_.size()) return;
+  const KnownWorker& known = workers_[id.value()];
+  const auto* const worker = reinterpret_cast<const std::byte*>(known.worker);
+  for (std::size_t at = 0; at < sizeof(IndexedWorker); at += kLine) __builtin_prefetch(worker + at);
+  if (known.directory.size() > kMost) return;
+  for (std::size_t at = 0; at < known.directory.size(); at += kLine) __builtin_prefetch(known.directory.data() + at);
 }
 
 const IndexedWorker* KvIndex::State::find(WorkerId worker) const {
-  return worker.value() < workers_.size() ? workers_[worker.value()].get() : nullptr;
+  return worker.value() < workers_.size() ? workers_[worker.value()].worker : nullptr;
 }
 
 void KvIndex::State::clear(WorkerId id) {
   reclaim();
-  clear(worker_at(id));
+  KnownWorker& known = worker_at(id);
+  clear(*known.worker);
+  known.directory = {};
 }
 
 void KvIndex::State::clear(IndexedWorker& worker) {
@@ -107,6 +126,10 @@ std::optional<Refusal> KvIndex::apply(WorkerId worker, const kv::KvEvent& event)
 
 std::size_t KvIndex::apply(WorkerId worker, std::span<const kv::KvEvent> events) {
   return state_->apply(worker, events, nullptr);
+}
+
+void KvIndex::prefetch(WorkerId worker) const {
+  state_->prefetch(worker);
 }
 
 void KvIndex::clear(WorkerId worker) {

@@ -79,6 +79,9 @@ class KvIndex {
   /// Takes events of a worker in, in order; how many were refused. Faster than one by one: the memory that later ones
   /// need is fetched while earlier ones are taken in.
   std::size_t apply(WorkerId worker, std::span<const kv::KvEvent> events);
+  /// Events of a worker come next: what nearly all of them need is on its way to the processor's cache. To be called
+  /// before their message is read, where the caller has other work until apply().
+  void prefetch(WorkerId worker) const;
   /// Forgets all blocks of a worker.
   void clear(WorkerId worker);
 

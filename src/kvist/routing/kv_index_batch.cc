@@ -55,13 +55,15 @@ struct KvIndex::State::Batch {
 };
 
 std::size_t KvIndex::State::apply(WorkerId id, std::span<const kv::KvEvent> events, std::optional<Refusal>* reason) {
-  Batch batch{.worker = worker_at(id), .events = events, .reason = reason, .prefix = {}};
+  KnownWorker& known = worker_at(id);
+  Batch batch{.worker = *known.worker, .events = events, .reason = reason, .prefix = {}};
   for (reclaim(); collect(batch); reclaim()) {
     fetch_next_lines();
     find_names(batch);
     find_keys(batch);
     make(batch);
   }
+  known.directory = known.worker->names.directory_memory();
   return batch.refused;
 }
 

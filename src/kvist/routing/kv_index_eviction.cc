@@ -60,7 +60,10 @@ void KvIndex::State::evict(std::size_t goal_bytes) {
     const std::uint64_t from = sampled_uselessness(part);
     for (std::size_t i = 0; i < workers_.size() && memory.bytes() > goal_bytes; ++i) {
       if (next_to_shrink_ >= workers_.size()) next_to_shrink_ = 0;
-      if (IndexedWorker* const worker = workers_[next_to_shrink_++].get()) evict_from(*worker, from);
+      KnownWorker& known = workers_[next_to_shrink_++];
+      if (known.worker == nullptr) continue;
+      evict_from(*known.worker, from);
+      known.directory = known.worker->names.directory_memory();
     }
     if (epochs.has_readers()) {
       epochs.advance();

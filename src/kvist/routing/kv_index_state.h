@@ -41,6 +41,7 @@ struct KvIndex::State {
   std::size_t apply(WorkerId worker, std::span<const kv::KvEvent> events, std::optional<Refusal>* reason);
   void clear(WorkerId worker);
   [[nodiscard]] const IndexedWorker* find(WorkerId worker) const;
+  void prefetch(WorkerId worker) const;
 
   Options options;
   Epochs epochs;
@@ -50,7 +51,12 @@ struct KvIndex::State {
   std::uint64_t evictions = 0;
 
  private:
-  IndexedWorker& worker_at(WorkerId id);
+  // With what has to be known of it before its own memory comes.
+  struct KnownWorker {
+    IndexedWorker* worker = nullptr;       // none for one never heard of
+    std::span<const std::byte> directory;  // of its names
+  };
+  KnownWorker& worker_at(WorkerId id);
 
   // Batches of events (kv_index_batch.cc).
   struct Batch;
@@ -98,7 +104,7 @@ struct KvIndex::State {
   kv::BlockHash plain_root_;  // of prompts without LoRA and salt
   ChangeGroup group_;
   std::size_t group_room_ = 0;                           // for so many changes before the group
-  std::vector<std::unique_ptr<IndexedWorker>> workers_;  // by WorkerId; none for those never heard of
+  std::vector<KnownWorker> workers_;                     // by WorkerId
   std::size_t next_to_shrink_ = 0;                       // the worker where the next eviction goes on
   std::size_t room_ = 0;                                 // changes that fit without a look at the tables
   std::size_t changes_in_epoch_ = 0;

@@ -1,7 +1,9 @@
 // What a worker's names for blocks mean: the writer's side of the KV index.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "kvist/routing/segmented_slots.h"
 
@@ -63,6 +65,9 @@ class NameTable {
   std::uint32_t erase(const Ahead& name, bool keep_shape = false);
   /// No entries and no memory.
   void clear() { slots_.clear(); }
+
+  /// What every search reads first, until the next change.
+  [[nodiscard]] std::span<const std::byte> directory_memory() const { return slots_.directory_memory(); }
 
   /// Entries lie in so many parts.
   [[nodiscard]] std::uint32_t parts() const { return slots_.segments(); }

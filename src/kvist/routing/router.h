@@ -89,6 +89,8 @@ class Router {
   /// The request left its worker, however it ended; `completed`: its answer came to its end. Idempotent.
   void on_finished(RequestId request, bool completed, TimePoint now);
 
+  /// Has the processor fetch what events of a worker will touch: for callers that have yet to read them.
+  void prefetch_kv_events(WorkerId worker) const { caches_.prefetch_events(worker); }
   /// Applies events in order; returns how many were refused (index().counters() says why).
   std::size_t on_kv_events(WorkerId worker, std::span<const kv::KvEvent> events);
   /// The worker's cache content is unknown from here on: forget it.

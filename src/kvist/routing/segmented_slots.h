@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <new>
+#include <span>
 
 #include "kvist/base/check.h"
 #include "kvist/routing/index_memory.h"
@@ -69,6 +70,12 @@ class SegmentedSlots {
     if (directory == nullptr) [[unlikely]]
       return {};
     return unpack(directory->owners()[hash & directory->mask].segment.load(std::memory_order_acquire));
+  }
+  /// What every search reads first.
+  [[nodiscard]] std::span<const std::byte> directory_memory() const {
+    const Directory* const directory = directory_.load(std::memory_order_relaxed);
+    if (directory == nullptr) return {};
+    return {reinterpret_cast<const std::byte*>(directory), directory_bytes(segments_)};
   }
   /// By its number, below segments().
   [[nodiscard]] Segment at(std::uint32_t number) const {
