@@ -81,8 +81,8 @@ class ParentAndTokens {
 // 136 bytes. What does not wait for the parent comes first.
 template <>
 inline BlockHash ParentAndTokens::hash<32>() const {
-  const std::uint64_t tokens = 136 * XXH_PRIME64_1 +
-                               sum_of<At{2, 16}, At{4, 32}, At{6, 48}, At{8, 64}, At{10, 80}, At{12, 96}, At{14, 112}>();
+  const std::uint64_t tokens =
+      136 * XXH_PRIME64_1 + sum_of<At{2, 16}, At{4, 32}, At{6, 48}, At{8, 64}, At{10, 80}, At{12, 96}, At{14, 112}>();
   const std::uint64_t last = sum_of<At{15, XXH3_SECRET_SIZE_MIN - XXH3_MIDSIZE_LASTOFFSET}>();
   return BlockHash(XXH3_avalanche(XXH3_avalanche(tokens + sum_of<At{0, 0}>()) + last));
 }
@@ -90,8 +90,7 @@ inline BlockHash ParentAndTokens::hash<32>() const {
 // 72 bytes: from both ends towards the middle.
 template <>
 inline BlockHash ParentAndTokens::hash<16>() const {
-  const std::uint64_t tokens =
-      72 * XXH_PRIME64_1 + sum_of<At{7, 16}, At{2, 32}, At{5, 48}, At{4, 64}, At{3, 80}>();
+  const std::uint64_t tokens = 72 * XXH_PRIME64_1 + sum_of<At{7, 16}, At{2, 32}, At{5, 48}, At{4, 64}, At{3, 80}>();
   return BlockHash(XXH3_avalanche(tokens + sum_of<At{0, 0}>()));
 }
 

@@ -9,14 +9,14 @@
 
 namespace kvist::routing {
 
-/// Blocks out of extents of 2 MiB, for which the kernel is asked for huge pages. In pages of 4 KiB that lie anywhere in a
-/// heap of gigabytes, each access far away has its address translated by tables that are far away too: 300 ns on a
+/// Blocks out of extents of 2 MiB, for which the kernel is asked for huge pages. In pages of 4 KiB that lie anywhere in
+/// a heap of gigabytes, each access far away has its address translated by tables that are far away too: 300 ns on a
 /// virtual machine where the access itself takes 100, and fetching ahead does not hide it. Where the kernel has no huge
 /// pages, the blocks at least lie close to each other.
 ///
-/// What is free is used again, the extents with the lowest addresses first, first fit. Extents without blocks go back to
-/// the kernel, except for one while there are others. Of an extent that was full once and has less than half its bytes
-/// in use, the free pages go back. Threads: one at a time.
+/// What is free is used again, the extents with the lowest addresses first, first fit. Extents without blocks go back
+/// to the kernel, except for one while there are others. Of an extent that was full once and has less than half its
+/// bytes in use, the free pages go back. Threads: one at a time.
 class HugeHeap {
  public:
   static constexpr std::size_t kGranule = 256;  ///< addresses and sizes of blocks are multiples of it

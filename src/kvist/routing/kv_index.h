@@ -100,7 +100,8 @@ class KvIndex {
   [[nodiscard]] const KvIndexCounters& counters(WorkerId worker) const;
   [[nodiscard]] std::uint32_t block_size() const;
   /// All memory of the index: tables with their unused room, sets of workers, a record of some 500 bytes per worker
-  /// that was ever heard of, and what readers still hold back; not some 25 KB that batches pass through. At most
+  /// that was ever heard of, and what readers still hold back; not some 25 KB that batches pass through, nor what lies
+  /// free between blocks of memory (HugeHeap gives it back where it is more than half). At most
   /// Options::max_bytes, with two exceptions: the records themselves, and sets of workers that come to differ while
   /// blocks are removed and a stopped reader holds the rest.
   [[nodiscard]] std::size_t bytes() const;

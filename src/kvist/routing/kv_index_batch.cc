@@ -198,7 +198,8 @@ void KvIndex::State::find_names(Batch& batch) {
   }
 }
 
-/// Fourth stage: the keys of what is stored. Where blocks are or will be first in a chunk, the hash table is on its way.
+/// Fourth stage: the keys of what is stored. Where blocks are or will be first in a chunk, the hash table is on its
+/// way.
 void KvIndex::State::find_keys(Batch& batch) {
   const BlockChains& blocks = holders.blocks();
   for (ChangeGroup::Run& run : group_.all_runs()) {

@@ -103,10 +103,10 @@ struct KvIndex::State {
 
   kv::BlockHash plain_root_;  // of prompts without LoRA and salt
   ChangeGroup group_;
-  std::size_t group_room_ = 0;                           // for so many changes before the group
-  std::vector<KnownWorker> workers_;                     // by WorkerId
-  std::size_t next_to_shrink_ = 0;                       // the worker where the next eviction goes on
-  std::size_t room_ = 0;                                 // changes that fit without a look at the tables
+  std::size_t group_room_ = 0;        // for so many changes before the group
+  std::vector<KnownWorker> workers_;  // by WorkerId
+  std::size_t next_to_shrink_ = 0;    // the worker where the next eviction goes on
+  std::size_t room_ = 0;              // changes that fit without a look at the tables
   std::size_t changes_in_epoch_ = 0;
   RandomStream random_{1};  // for samples
   std::vector<std::uint64_t> sample_;
