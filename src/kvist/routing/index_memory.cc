@@ -38,10 +38,11 @@ void* IndexMemory::allocate(std::size_t bytes) {
 void* IndexMemory::allocate_small(std::size_t bytes) {
   void* const given = std::malloc(bytes + 2 * kBefore);
   if (given == nullptr) throw std::bad_alloc();
-  auto address = (reinterpret_cast<std::uintptr_t>(given) + kBefore) / kAlignment * kAlignment;
+  const auto begin = reinterpret_cast<std::uintptr_t>(given);
+  std::uintptr_t address = (begin + kBefore) / kAlignment * kAlignment;
   if (address % HugeHeap::kGranule == 0) address += kAlignment;
-  auto* const block = reinterpret_cast<std::byte*>(address);
-  std::memcpy(block - sizeof given, &given, sizeof given);
+  std::byte* const block = static_cast<std::byte*>(given) + (address - begin);
+  std::memcpy(block - sizeof given, static_cast<const void*>(&given), sizeof given);
   std::memset(block, 0, bytes);
   return block;
 }
@@ -53,7 +54,7 @@ std::size_t IndexMemory::held(const void* block, std::size_t bytes) {
 void IndexMemory::free_block(void* block, std::size_t bytes) {
   if (of_huge_heap(block)) return huge_.release(block, bytes);
   void* given = nullptr;
-  std::memcpy(&given, static_cast<std::byte*>(block) - sizeof given, sizeof given);
+  std::memcpy(static_cast<void*>(&given), static_cast<std::byte*>(block) - sizeof given, sizeof given);
   std::free(given);
 }
 
