@@ -16,28 +16,50 @@ constexpr std::size_t kPage = 4096;
 
 }  // namespace
 
+std::size_t HugeHeap::Extent::end_of_free(std::size_t at) const {
+  while (at < kGranules) {
+    const auto row = static_cast<std::size_t>(std::countr_zero(used[at / 64] >> (at % 64)));
+    if (row < 64 - at % 64) return at + row;
+    at += 64 - at % 64;
+  }
+  return kGranules;
+}
+
+std::size_t HugeHeap::Extent::begin_of_free(std::size_t at) const {
+  while (at > 0) {
+    const std::size_t last = at - 1;
+    const auto row = static_cast<std::size_t>(std::countl_zero(used[last / 64] << (63 - last % 64)));
+    if (row < last % 64 + 1) return at - row;
+    at -= last % 64 + 1;
+  }
+  return 0;
+}
+
+std::size_t HugeHeap::Extent::end_of_used(std::size_t at) const {
+  while (at < kGranules) {
+    const auto row = static_cast<std::size_t>(std::countr_one(used[at / 64] >> (at % 64)));
+    if (row < 64 - at % 64) return at + row;
+    at += 64 - at % 64;
+  }
+  return kGranules;
+}
+
 std::size_t HugeHeap::Extent::find(std::size_t granules) const {
-  std::size_t row = 0;  // free ones before `at`
-  for (std::size_t at = 0; at < kGranules;) {
-    const std::uint64_t ahead = used[at / 64] >> (at % 64);
-    const std::size_t left = 64 - at % 64;
-    if ((ahead & 1) == 0) {
-      const std::size_t here = std::min<std::size_t>(left, static_cast<std::size_t>(std::countr_zero(ahead)));
-      row += here;
-      at += here;
-      if (row >= granules) return at - row;
-    } else {
-      row = 0;
-      at += std::min<std::size_t>(left, static_cast<std::size_t>(std::countr_one(ahead)));
-    }
+  for (std::size_t at = end_of_used(0); at < kGranules;) {
+    const std::size_t end = end_of_free(at);
+    if (end - at >= granules) return at;
+    at = end_of_used(end);
   }
   return kGranules;
 }
 
 void HugeHeap::Extent::mark(std::size_t from, std::size_t granules, bool as_used) {
-  for (std::size_t at = from; at < from + granules; ++at) {
-    KVIST_CHECK(is_used(at) != as_used, "a block of memory is taken once and given back once");
-    used[at / 64] ^= std::uint64_t{1} << (at % 64);
+  const std::size_t end = from + granules;
+  KVIST_CHECK((as_used ? end_of_free(from) : end_of_used(from)) >= end, "a block is taken once and given back once");
+  for (std::size_t at = from; at < end;) {
+    const std::size_t here = std::min(end - at, 64 - at % 64);
+    used[at / 64] ^= (~std::uint64_t{0} >> (64 - here)) << (at % 64);
+    at += here;
   }
   free = as_used ? free - granules : free + granules;
 }
@@ -56,9 +78,8 @@ void HugeHeap::Extent::release(std::size_t from, std::size_t granules) {
   const auto mostly_free = [this] { return was_full && free > kGranules / 2; };
   const bool was_mostly_free = mostly_free();
   mark(from, granules, /*as_used=*/false);
-  std::size_t end = from + granules;
-  while (from > 0 && !is_used(from - 1)) --from;
-  while (end < kGranules && !is_used(end)) ++end;
+  const std::size_t end = end_of_free(from + granules);
+  from = begin_of_free(from);
   longest = std::max(longest, end - from);
   if (was_mostly_free) {
     give_back(from, end);
@@ -74,11 +95,10 @@ void HugeHeap::Extent::give_back(std::size_t from, std::size_t end) const {
 }
 
 void HugeHeap::Extent::give_back_all() const {
-  for (std::size_t at = 0; at < kGranules;) {
-    std::size_t end = at;
-    while (end < kGranules && !is_used(end)) ++end;
+  for (std::size_t at = end_of_used(0); at < kGranules;) {
+    const std::size_t end = end_of_free(at);
     give_back(at, end);
-    at = end + 1;
+    at = end_of_used(end);
   }
 }
 

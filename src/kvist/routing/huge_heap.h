@@ -58,7 +58,10 @@ class HugeHeap {
 
     /// The first free granules in a row that are so many; kGranules: there are none.
     [[nodiscard]] std::size_t find(std::size_t granules) const;
-    [[nodiscard]] bool is_used(std::size_t granule) const { return (used[granule / 64] >> (granule % 64) & 1) != 0; }
+    /// Where the free, or the used, granules in a row from one on end; where the free ones before one begin.
+    [[nodiscard]] std::size_t end_of_free(std::size_t at) const;
+    [[nodiscard]] std::size_t end_of_used(std::size_t at) const;
+    [[nodiscard]] std::size_t begin_of_free(std::size_t at) const;
     void mark(std::size_t from, std::size_t granules, bool as_used);
     [[nodiscard]] void* take(std::size_t from, std::size_t granules);
     void release(std::size_t from, std::size_t granules);
