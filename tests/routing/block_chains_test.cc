@@ -19,11 +19,11 @@ constexpr WorkerSetHandle kHeld = 1;
 
 class Chains : public ::testing::Test {
  protected:
-  // Puts a block that is new.
-  BlockRef put(BlockRef parent, std::uint64_t key) {
+  // Puts a block that is new: nothing is known of what comes behind it, or a chunk is worth it.
+  BlockRef put(BlockRef parent, std::uint64_t key, std::size_t coming = BlockChunk::kBlocks) {
     EXPECT_EQ(chains_.find(parent, key), 0U) << "key " << key;
     const BlockRef appended = chains_.append(parent, key, kHeld, BlockUse());
-    return appended != 0 ? appended : chains_.put(parent, key, kHeld, BlockUse());
+    return appended != 0 ? appended : chains_.put(parent, key, kHeld, BlockUse(), coming);
   }
   // Keys counted on from `first`, each behind the one before.
   std::vector<BlockRef> put_chain(BlockRef parent, std::uint64_t first, std::uint32_t blocks) {
@@ -46,8 +46,7 @@ TEST_F(Chains, BlocksThatFollowEachOtherLieBehindEachOther) {
     EXPECT_EQ(BlockChains::number_of(refs[i]), i % BlockChunk::kBlocks);
     EXPECT_EQ(chains_.block(refs[i]).key(), 100 + i);
     EXPECT_EQ(chains_.find(i == 0 ? 0 : refs[i - 1], 100 + i), refs[i]);
-    IndexedBlock* const found = chains_.find_shared(100 + i);
-    EXPECT_EQ(found, i % BlockChunk::kBlocks == 0 ? &chains_.block(refs[i]) : nullptr) << "only first ones are hashed";
+    EXPECT_EQ(chains_.find_shared(100 + i), i % BlockChunk::kBlocks == 0 ? refs[i] : 0) << "only first ones are hashed";
   }
   EXPECT_EQ(chains_.size(), refs.size());
 }
@@ -70,6 +69,56 @@ TEST_F(Chains, ABlockThatNobodyHoldsStaysAsLongAsSomethingFollowsIt) {
   chains_.let_go(refs[0]);
   EXPECT_EQ(chains_.find(0, 1), 0U);
   EXPECT_EQ(chains_.size(), 0U);
+  EXPECT_EQ(memory_.bytes(), 0U);
+}
+
+// Where memory is short, as here, where no block is counted that it would be for.
+TEST_F(Chains, FewBlocksLieByThemselves) {
+  const BlockRef first = put(0, 1, 3);
+  const BlockRef second = put(first, 2, 2);
+  const BlockRef branch = put(first, 3, 1);
+  EXPECT_TRUE(BlockChains::is_lone(first) && BlockChains::is_lone(second) && BlockChains::is_lone(branch));
+  const BlockRef chunk = put(second, 4, 4);
+  EXPECT_FALSE(BlockChains::is_lone(chunk));
+  EXPECT_EQ(put(chunk, 5, 1), chunk + 1);
+  EXPECT_EQ(chains_.find(0, 1), first);
+  EXPECT_EQ(chains_.find(first, 2), second);
+  EXPECT_EQ(chains_.find(first, 3), branch);
+  EXPECT_EQ(chains_.find(second, 4), chunk);
+  EXPECT_EQ(chains_.find_shared(3), branch);
+  chains_.let_go(first);
+  chains_.let_go(branch);
+  EXPECT_EQ(chains_.find(first, 3), 0U);
+  EXPECT_EQ(chains_.find(0, 1), first) << "the second follows it";
+  chains_.let_go(second);
+  chains_.let_go(chunk);
+  EXPECT_EQ(chains_.find(0, 1), first);
+  chains_.let_go(chunk + 1);
+  EXPECT_EQ(chains_.find(0, 1), 0U);
+  EXPECT_EQ(memory_.bytes(), 0U);
+}
+
+TEST_F(Chains, FewBlocksMakeAChunkWhereMemoryIsAmple) {
+  memory_.count_blocks(10'000);
+  const BlockRef first = put(0, 1, 1);
+  EXPECT_FALSE(BlockChains::is_lone(first));
+  EXPECT_EQ(put(first, 2, 1), first + 1);
+}
+
+// The hash table knows the exclusive or of a key's halves.
+TEST_F(Chains, KeysWithTheSameHashAreToldApart) {
+  const auto key = [](std::uint64_t i) { return i << 32 | (i ^ 7); };
+  std::vector<BlockRef> refs;
+  for (std::uint64_t i = 1; i <= 200; ++i) refs.push_back(put(0, key(i), i % 2 == 0 ? 1 : BlockChunk::kBlocks));
+  for (std::uint64_t gone = 0; gone <= 200; ++gone) {
+    for (std::uint64_t i = 1; i <= 200; ++i) {
+      const BlockRef expected = i <= gone ? 0 : refs[i - 1];
+      ASSERT_EQ(chains_.find(0, key(i)), expected) << i << " of 200, " << gone << " are gone";
+      ASSERT_EQ(chains_.find_shared(key(i)), expected);
+    }
+    ASSERT_EQ(chains_.find(0, key(201)), 0U);
+    if (gone < 200) chains_.let_go(refs[gone]);
+  }
   EXPECT_EQ(memory_.bytes(), 0U);
 }
 
@@ -146,7 +195,8 @@ void compare_with_tree(std::uint64_t seed, double branching, double holding) {
         held[node] = found;
       } else {
         const BlockRef appended = chains.append(at, node, kHeld, BlockUse());
-        held[node] = appended != 0 ? appended : chains.put(at, node, kHeld, BlockUse());
+        const auto coming = static_cast<std::size_t>(random.uniform_int(3, 4));  // by itself, or in a chunk
+        held[node] = appended != 0 ? appended : chains.put(at, node, kHeld, BlockUse(), coming);
         ASSERT_NE(held[node], 0U);
       }
     }

@@ -1,10 +1,12 @@
 // What a block costs, all in, at every moment of growing and shrinking.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
-#include <utility>
+#include <vector>
 
 #include "kvist/base/random.h"
+#include "kvist/kv/block_hash.h"
 #include "kvist/routing/kv_index.h"
 
 namespace kvist::routing {
@@ -63,26 +65,89 @@ TEST_F(KvIndexMemory, BlocksOfManyWorkersTakeAsMuch) {
   }
 }
 
-// A chunk is for seven blocks: prompts that leave much of their last one empty take more, and how much is known.
-TEST(KvIndexMemoryOfPrompts, TakesNoMoreForAnyLengthThanItSays) {
-  constexpr std::pair<std::uint32_t, double> kMost[] = {{1, 190}, {2, 110}, {3, 84}, {4, 70},  {5, 64},  {6, 64},
-                                                        {7, 64},  {8, 70},  {9, 66}, {10, 64}, {16, 64}, {200, 64}};
-  for (const auto& [length, most] : kMost) {
-    KvIndex index({.model = "model", .block_size = kBlockSize});
-    std::uint32_t blocks = 0;
-    for (std::uint32_t prompt = 0; blocks < 100'000; ++prompt) {
-      kv::BlockStored event;
-      event.block_size = kBlockSize;
-      for (std::uint32_t i = 0; i < length; ++i) {
-        event.tokens.emplace_back(blocks++);
-        event.hashes.emplace_back(mix_seed({prompt, i}));
+// Each in an event of its own, as they are decoded.
+TEST_F(KvIndexMemory, PromptsThatGrowTogetherBlockByBlockTakeAsMuch) {
+  constexpr std::uint32_t kGrowing = 20'000;
+  constexpr std::uint32_t kGrown = 12;
+  for (std::uint32_t i = 0; i < kGrown; ++i) {
+    for (std::uint32_t prompt = 0; prompt < kGrowing; ++prompt) {
+      kv::BlockStored event = stored(prompt, 0);
+      event.tokens = {event.tokens[i]};
+      if (i > 0) event.parent = event.hashes[i - 1];
+      event.hashes = {event.hashes[i]};
+      ASSERT_FALSE(index_.apply(WorkerId(0), event));
+      const std::uint32_t blocks = i * kGrowing + prompt + 1;
+      if (blocks >= kGrowing) {
+        ASSERT_LE(index_.bytes(), blocks * std::size_t{64}) << blocks << " blocks";
       }
-      ASSERT_FALSE(index.apply(WorkerId(0), event));
-      if (blocks < 20'000) continue;
-      ASSERT_LE(static_cast<double>(index.bytes()), most * blocks) << blocks << " blocks in prompts of " << length;
+    }
+  }
+  std::vector<kv::BlockHash> keys =
+      kv::hash_blocks(kv::root_hash({.model = "model", .lora = "", .cache_salt = ""}), stored(7, 0).tokens, kBlockSize);
+  keys.resize(kGrown);
+  EXPECT_EQ(index_.match(keys).front().blocks, kGrown);
+}
+
+TEST_F(KvIndexMemory, ShortEndsOfASharedPrefixTakeAsMuch) {
+  ASSERT_FALSE(index_.apply(WorkerId(0), stored(0, 0)));
+  kv::BlockStored event = stored(0, 0);
+  event.parent = event.hashes.back();
+  for (std::uint32_t end = 0; end < 50'000; ++end) {
+    event.tokens = {TokenId(end)};
+    event.hashes = {kv::ExternalHash(mix_seed({end}))};
+    ASSERT_FALSE(index_.apply(WorkerId(0), event));
+    if (end >= 20'000) {
+      ASSERT_LE(index_.bytes(), end * std::size_t{64});
     }
   }
 }
+
+// Whatever the prompts' length, also while they go again, whole.
+class KvIndexMemoryOfPrompts : public ::testing::TestWithParam<std::uint32_t> {
+ protected:
+  static constexpr std::uint32_t kBlocks = 100'000;
+  static constexpr std::uint32_t kFewest = 20'000;
+
+  kv::BlockStored stored(std::uint32_t prompt) const {
+    kv::BlockStored event;
+    event.block_size = kBlockSize;
+    for (std::uint32_t i = 0; i < GetParam(); ++i) {
+      event.tokens.emplace_back(prompt * GetParam() + i);
+      event.hashes.emplace_back(mix_seed({prompt, i}));
+    }
+    return event;
+  }
+  void check() {
+    const std::size_t blocks = index_.worker_blocks(WorkerId(0));
+    if (blocks < kFewest) return;
+    most_ = std::max(most_, static_cast<double>(index_.bytes()) / static_cast<double>(blocks));
+  }
+
+  KvIndex index_{{.model = "model", .block_size = kBlockSize}};
+  double most_ = 0;
+};
+
+TEST_P(KvIndexMemoryOfPrompts, TakesAtMost64BytesForABlock) {
+  const std::uint32_t prompts = kBlocks / GetParam();
+  for (std::uint32_t prompt = 0; prompt < prompts; ++prompt) {
+    ASSERT_FALSE(index_.apply(WorkerId(0), stored(prompt)));
+    check();
+  }
+  EXPECT_LE(most_, 64) << "while prompts come";
+  most_ = 0;
+  for (std::uint32_t prompt = 0; prompt < prompts; ++prompt) {
+    kv::BlockRemoved event;
+    const kv::BlockStored all = stored(prompt);
+    event.hashes.assign(all.hashes.rbegin(), all.hashes.rend());
+    ASSERT_FALSE(index_.apply(WorkerId(0), event));
+    check();
+  }
+  EXPECT_LE(most_, 64) << "while prompts go";
+  EXPECT_EQ(index_.keys(), 0U);
+}
+
+INSTANTIATE_TEST_SUITE_P(Lengths, KvIndexMemoryOfPrompts,
+                         ::testing::Values(1U, 2U, 3U, 4U, 5U, 6U, 7U, 8U, 9U, 10U, 11U, 15U, 16U, 200U));
 
 TEST_F(KvIndexMemory, AFurtherWorkerTakesItsNamesAndHardlyMore) {
   constexpr std::uint32_t kFew = 400;

@@ -10,28 +10,43 @@
 #include "kvist/base/random.h"
 #include "kvist/routing/epochs.h"
 #include "kvist/routing/hash_line.h"
+#include "kvist/routing/head_line.h"
 #include "kvist/routing/index_memory.h"
 
 namespace kvist::routing {
 namespace {
 
-TEST(HashLine, FindsHashesAndFreeSlots) {
+template <class Line>
+class LinesOfHashes : public ::testing::Test {};
+using Lines = ::testing::Types<HashLine, HeadLine>;
+TYPED_TEST_SUITE(LinesOfHashes, Lines);
+
+TYPED_TEST(LinesOfHashes, FindHashesAndFreeSlots) {
+  using Hash = typename TypeParam::Hash;
+  constexpr auto kSlots = TypeParam::kSlots;
+  constexpr auto kUpper = static_cast<Hash>(Hash{1} << (sizeof(Hash) * 4));
+  constexpr Hash kSome[] = {0, 0, 1, 2, kUpper, kUpper + 1, static_cast<Hash>(~Hash{0})};  // some have a half in common
   RandomStream random(1);
   for (int round = 0; round < 2'000; ++round) {
-    HashLine line{};
-    std::array<std::uint64_t, HashLine::kSlots> hashes{};
-    for (std::uint32_t slot = 0; slot < HashLine::kSlots; ++slot) {
-      // Few different ones, some of which have a half in common.
-      constexpr std::uint64_t kSome[] = {0, 0, 1, 2, 1ULL << 32, (1ULL << 32) + 1, ~0ULL};
+    TypeParam line{};
+    std::array<Hash, kSlots> hashes{};
+    for (std::uint32_t slot = 0; slot < kSlots; ++slot) {
       hashes[slot] = kSome[static_cast<std::size_t>(random.uniform_int(0, 6))];
-      if (hashes[slot] != 0) line.put(slot, hashes[slot], slot);
+      if (hashes[slot] != 0) line.put(slot, hashes[slot], slot + 1);
     }
-    for (const std::uint64_t sought : {0ULL, 1ULL, 2ULL, 3ULL, 1ULL << 32, (1ULL << 32) + 1, ~0ULL}) {
+    line.count_passed(static_cast<int>(random.uniform_int(0, 1'000'000)));
+    for (const Hash sought : {Hash{1}, Hash{2}, Hash{3}, kUpper, static_cast<Hash>(kUpper + 1), kSome[6]}) {
       std::uint32_t expected = 0;
-      for (std::uint32_t slot = 0; slot < HashLine::kSlots; ++slot)
-        expected |= (hashes[slot] == sought ? 1U : 0U) << slot;
+      for (std::uint32_t slot = 0; slot < kSlots; ++slot) expected |= (hashes[slot] == sought ? 1U : 0U) << slot;
       ASSERT_EQ(line.match(sought), expected) << "hash " << sought << " in round " << round;
       ASSERT_EQ(line.match_shared(sought), expected) << "hash " << sought << " in round " << round;
+    }
+    for (std::uint32_t slot = 0; slot < kSlots; ++slot) {
+      ASSERT_EQ((line.live() >> slot & 1) != 0, hashes[slot] != 0);
+      ASSERT_EQ((line.free() >> slot & 1) != 0, hashes[slot] == 0);
+      if (hashes[slot] == 0) continue;
+      ASSERT_EQ(line.hash(slot), hashes[slot]);
+      ASSERT_EQ(line.value(slot), slot + 1);
     }
   }
 }

@@ -2,10 +2,37 @@
 
 namespace kvist::routing {
 
-BlockRef BlockChains::put(BlockRef parent, std::uint64_t key, WorkerSetHandle set, BlockUse use) {
-  if (parent != 0) {
-    BlockChunk& chunk = arena_.chunk(parent);
-    const std::uint32_t number = BlockArena::number_in_chunk(parent) + 1;
+BlockRef BlockChains::find_shared(std::uint64_t key) const {
+  const HeadLine::Hash hash = HeadLine::hash_of(key);
+  const Heads::Segment segment = heads_.segment(hash);
+  if (segment.count == 0) return 0;
+  return segment.find_shared(hash, [&](BlockRef ref) {
+    const IndexedBlock* const block = block_shared(ref);
+    return block != nullptr && block->key() == key;
+  });
+}
+
+BlockRef BlockChains::find_head(std::uint64_t key) {
+  const auto has_key = [&](BlockRef ref) { return block(ref).key() == key; };
+  const Heads::Place place = heads_.find(Heads::not_fetched(HeadLine::hash_of(key)), has_key);
+  return place.line != nullptr ? place.line->value(place.slot) : 0;
+}
+
+void BlockChains::erase_head(BlockRef first, std::uint64_t key) {
+  const HeadLine::Hash hash = HeadLine::hash_of(key);
+  const Heads::Place place = heads_.find(Heads::not_fetched(hash), [&](BlockRef ref) { return ref == first; });
+  place.line->erase(place.slot);
+  if (heads_.size() == 1) {
+    heads_.clear();
+  } else {
+    heads_.removed(place, hash);
+  }
+}
+
+BlockRef BlockChains::put(BlockRef parent, std::uint64_t key, WorkerSetHandle set, BlockUse use, std::size_t coming) {
+  if (in_chunk(parent)) {
+    BlockChunk& chunk = this->chunk(parent);
+    const std::uint32_t number = number_of(parent) + 1;
     if (number == chunk.filled && number < BlockChunk::kBlocks && usable(chunk.blocks[number])) [[likely]] {
       chunk.blocks[number].put(key, set, use);
       ++chunk.filled;
@@ -13,50 +40,81 @@ BlockRef BlockChains::put(BlockRef parent, std::uint64_t key, WorkerSetHandle se
       return parent + 1;
     }
   }
-  if (heads_.find(Heads::not_fetched(key)).line != nullptr) [[unlikely]]
+  if (find_head(key) != 0) [[unlikely]]
     return 0;
-  const BlockRef first = arena_.allocate();
-  BlockChunk& chunk = arena_.chunk(first);
-  chunk.parent = parent;
-  chunk.branches.fill(0);
-  chunk.filled = 1;
-  chunk.blocks[0].put(key, set, use);
-  heads_.put(Heads::not_fetched(key), first);
+  const BlockRef first = worth_a_chunk(parent, coming) ? begin_chunk(parent) : make_lone(parent);
+  block(first).put(key, set, use);
+  heads_.put(Heads::not_fetched(HeadLine::hash_of(key)), first);
   if (parent != 0) add_branch(parent);
   ++held_;
   return first;
 }
 
+/// Whether so many blocks behind a parent take less memory in a chunk than by themselves, or memory is there. What a
+/// full chunk saves pays for the emptiest one, so a path that has grown to one stays in chunks as it grows on.
+bool BlockChains::worth_a_chunk(BlockRef parent, std::size_t coming) const {
+  constexpr std::size_t kWorthIt = 4;
+  constexpr std::size_t kPlenty = 54;  // bytes per block
+  if (coming >= kWorthIt) return true;
+  const bool behind_full = in_chunk(parent) && number_of(parent) + 1 == BlockChunk::kBlocks;
+  return (behind_full && branches(parent) == 0) || memory_.ample(kPlenty);
+}
+
+BlockRef BlockChains::begin_chunk(BlockRef parent) {
+  const BlockRef first = chunks_.allocate() * kChunkRefs;
+  BlockChunk& chunk = this->chunk(first);
+  chunk.parent = parent;
+  chunk.branches.fill(0);
+  chunk.filled = 1;
+  return first;
+}
+
+BlockRef BlockChains::make_lone(BlockRef parent) {
+  const BlockRef ref = lone_.allocate() * kChunkRefs | kLone;
+  lone(ref).parent = parent;
+  lone(ref).branches = 0;
+  return ref;
+}
+
 void BlockChains::let_go(BlockRef ref) {
-  arena_.block(ref).set_set(WorkerSetPool::kEmpty);
+  block(ref).set_set(WorkerSetPool::kEmpty);
   --held_;
   while (ref != 0) {
-    BlockChunk& chunk = arena_.chunk(ref);
-    if (BlockArena::number_in_chunk(ref) + 1 != chunk.filled) return;
-    std::uint64_t key = 0;
-    while (chunk.filled > 0) {
-      IndexedBlock& last = chunk.blocks[chunk.filled - 1U];
-      if (last.set() != WorkerSetPool::kEmpty || chunk.branches[chunk.filled - 1U] != 0) return;
-      key = last.key();
-      last.erase(epochs_.current());
-      --chunk.filled;
-    }
-    const Heads::Place place = heads_.find(Heads::not_fetched(key));
-    place.line->erase(place.slot);
-    if (heads_.size() == 1) {
-      heads_.clear();
-    } else {
-      heads_.removed(place, key);
-    }
-    const BlockRef parent = chunk.parent;
-    arena_.free(ref - BlockArena::number_in_chunk(ref));
-    if (parent != 0) drop_branch(parent);
-    ref = parent;
+    const std::optional<BlockRef> parent = is_lone(ref) ? give_up(ref, lone(ref)) : give_up(ref, chunk(ref));
+    if (!parent) return;
+    if (*parent != 0) drop_branch(*parent);
+    ref = *parent;
   }
 }
 
+std::optional<BlockRef> BlockChains::give_up(BlockRef ref, LoneBlock& unit) {
+  if (unit.block.set() != WorkerSetPool::kEmpty || unit.branches != 0) return std::nullopt;
+  const BlockRef parent = unit.parent;
+  erase_head(ref, unit.block.key());
+  unit.block.erase(epochs_.current());
+  lone_.free((ref & ~kLone) / kChunkRefs);
+  return parent;
+}
+
+std::optional<BlockRef> BlockChains::give_up(BlockRef ref, BlockChunk& chunk) {
+  if (number_of(ref) + 1 != chunk.filled) return std::nullopt;
+  std::uint64_t key = 0;
+  while (chunk.filled > 0) {
+    IndexedBlock& last = chunk.blocks[chunk.filled - 1U];
+    if (last.set() != WorkerSetPool::kEmpty || chunk.branches[chunk.filled - 1U] != 0) return std::nullopt;
+    key = last.key();
+    last.erase(epochs_.current());
+    --chunk.filled;
+  }
+  const BlockRef parent = chunk.parent;
+  const BlockRef first = ref - number_of(ref);
+  erase_head(first, key);
+  chunks_.free(first / kChunkRefs);
+  return parent;
+}
+
 void BlockChains::add_branch(BlockRef parent) {
-  std::uint8_t& branches = arena_.chunk(parent).branches[BlockArena::number_in_chunk(parent)];
+  std::uint8_t& branches = this->branches(parent);
   if (branches < BlockChunk::kMostBranches) {
     ++branches;
     return;
@@ -66,7 +124,7 @@ void BlockChains::add_branch(BlockRef parent) {
 }
 
 void BlockChains::drop_branch(BlockRef parent) {
-  std::uint8_t& branches = arena_.chunk(parent).branches[BlockArena::number_in_chunk(parent)];
+  std::uint8_t& branches = this->branches(parent);
   const std::uint32_t further = branches < BlockChunk::kMostBranches ? 0 : further_branches_.find(NameDigest(parent));
   if (further == 0) {
     --branches;

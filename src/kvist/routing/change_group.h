@@ -95,11 +95,11 @@ struct ChangeGroup {
   }
 
   /// The line of a hash table where a chunk's first block is or will be.
-  void add_head(const HashLine* line) {
+  void add_head(const HeadLine* line) {
     heads[head_count] = line;
     head_count += line != nullptr ? 1 : 0;
   }
-  [[nodiscard]] std::span<const HashLine* const> all_heads() const { return std::span(heads).first(head_count); }
+  [[nodiscard]] std::span<const HeadLine* const> all_heads() const { return std::span(heads).first(head_count); }
 
   static constexpr std::size_t kMarks = 2048;
   std::uint16_t number = 0;  // of the group, as far as 16 bits tell
@@ -107,7 +107,7 @@ struct ChangeGroup {
   std::size_t size = 0;
   std::array<Run, kChanges> runs;
   std::size_t run_count = 0;
-  std::array<const HashLine*, kChanges + 1> heads;  // with the place for the next
+  std::array<const HeadLine*, kChanges + 1> heads;  // with the place for the next
   std::size_t head_count = 0;
   std::array<std::uint16_t, kMarks> marks = {};  // by the digest of a name: the last group that changed one like it
 };

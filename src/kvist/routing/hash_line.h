@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kvist/routing/slot_marks.h"
+
 #ifdef __SSE2__
 #include <emmintrin.h>
 #endif
@@ -17,7 +19,10 @@ namespace kvist::routing {
 class alignas(64) HashLine {
  public:
   static constexpr std::uint32_t kSlots = 5;
-  static constexpr std::uint32_t kAll = (1U << kSlots) - 1;
+  using Hash = std::uint64_t;
+
+  /// The bits that tell where in a segment an entry belongs.
+  [[nodiscard]] static std::uint32_t place_bits(Hash hash) { return static_cast<std::uint32_t>(hash >> 32); }
 
   /// The slots with a hash as bits of a number. The writer's.
   [[nodiscard, gnu::always_inline]] std::uint32_t match(std::uint64_t hash) const {
@@ -45,33 +50,27 @@ class alignas(64) HashLine {
   }
   [[nodiscard]] std::uint64_t hash(std::uint32_t slot) const { return hashes_[slot].load(std::memory_order_relaxed); }
   [[nodiscard]] std::uint32_t value(std::uint32_t slot) const { return values_[slot].load(std::memory_order_acquire); }
-  /// The slots with an entry, and the others. The writer's.
-  [[nodiscard]] std::uint32_t live() const { return state_.load(std::memory_order_relaxed) & kAll; }
-  [[nodiscard]] std::uint32_t free() const { return ~state_.load(std::memory_order_relaxed) & kAll; }
-  /// How many entries went on past this line because it was full.
-  [[nodiscard]] std::uint32_t passed() const { return state_.load(std::memory_order_acquire) / kOnePassed; }
+  /// As SlotMarks.
+  [[nodiscard]] std::uint32_t live() const { return marks_.live(); }
+  [[nodiscard]] std::uint32_t free() const { return marks_.free(); }
+  [[nodiscard]] std::uint32_t passed() const { return marks_.passed(); }
+  void count_passed(int by) { marks_.count_passed(by); }
 
   void put(std::uint32_t slot, std::uint64_t hash, std::uint32_t value) {
     set_value(slot, value);
     hashes_[slot].store(hash, std::memory_order_release);
-    state_.store(state_.load(std::memory_order_relaxed) | 1U << slot, std::memory_order_relaxed);
+    marks_.add(slot);
   }
   void set_value(std::uint32_t slot, std::uint32_t value) { values_[slot].store(value, std::memory_order_release); }
   void erase(std::uint32_t slot) {
     hashes_[slot].store(0, std::memory_order_release);
-    state_.store(state_.load(std::memory_order_relaxed) & ~(1U << slot), std::memory_order_relaxed);
-  }
-  void count_passed(int by) {
-    state_.store(state_.load(std::memory_order_relaxed) + static_cast<std::uint32_t>(by) * kOnePassed,
-                 std::memory_order_release);
+    marks_.remove(slot);
   }
 
  private:
-  static constexpr std::uint32_t kOnePassed = 1U << kSlots;
-
   std::array<std::atomic<std::uint64_t>, kSlots> hashes_;
   std::array<std::atomic<std::uint32_t>, kSlots> values_;
-  std::atomic<std::uint32_t> state_;  // the slots with an entry, a bit each, then how many passed
+  SlotMarks<kSlots> marks_;
 };
 static_assert(sizeof(HashLine) == 64);
 

@@ -10,14 +10,14 @@ HolderTable::Prefix HolderTable::behind(BlockRef parent) const {
   return {.last = parent, .tick = use.tick(), .depth = use.depth() + 1};
 }
 
-bool HolderTable::add_elsewhere(const HoldingWorker& worker, Prefix& prefix, std::uint64_t key) {
+bool HolderTable::add_elsewhere(const HoldingWorker& worker, Prefix& prefix, std::uint64_t key, std::size_t coming) {
   if (const BlockRef found = blocks_.find(prefix.last, key); found != 0) {
     add_to(worker, prefix, found);
     return true;
   }
   Prefix behind_new = prefix;
   const BlockUse use = use_of_new(behind_new);
-  behind_new.last = blocks_.put(prefix.last, key, WorkerSetPool::single(worker.id), use);
+  behind_new.last = blocks_.put(prefix.last, key, WorkerSetPool::single(worker.id), use, coming);
   if (behind_new.last == 0) [[unlikely]]
     return false;
   prefix = behind_new;

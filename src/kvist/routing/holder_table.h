@@ -38,12 +38,15 @@ class HolderTable {
   /// Behind a block that somebody holds.
   [[nodiscard]] Prefix behind(BlockRef parent) const;
   /// The worker holds the block with that key behind the prefix under one more name; it ends the prefix from now on.
-  /// False: see BlockChains::put().
-  [[nodiscard]] bool add(const HoldingWorker& worker, Prefix& prefix, std::uint64_t key);
+  /// `coming` and false: see BlockChains::put().
+  [[nodiscard]] bool add(const HoldingWorker& worker, Prefix& prefix, std::uint64_t key, std::size_t coming = 1);
   /// The worker holds the block under one name less.
   void drop(const HoldingWorker& worker, BlockRef block);
   /// The same for many, in order.
   void drop_all(const HoldingWorker& worker, std::span<const BlockRef> blocks);
+
+  /// Where memory is short: see SegmentedSlots::tighten_next().
+  void tighten_next() { blocks_.tighten_next(); }
 
   [[nodiscard]] const BlockChains& blocks() const { return blocks_; }
   [[nodiscard]] const WorkerSetPool& sets() const { return sets_; }
@@ -66,7 +69,7 @@ class HolderTable {
   static constexpr std::uint16_t kUnprovenTicks = kTicksPerTurnover / 2;
 
   [[nodiscard]] BlockUse use_of_new(Prefix& prefix) const;
-  [[nodiscard]] bool add_elsewhere(const HoldingWorker& worker, Prefix& prefix, std::uint64_t key);
+  [[nodiscard]] bool add_elsewhere(const HoldingWorker& worker, Prefix& prefix, std::uint64_t key, std::size_t coming);
   void add_to(const HoldingWorker& worker, Prefix& prefix, BlockRef found);
   [[nodiscard]] static bool drop_further_name(const HoldingWorker& worker, BlockRef block);
   void pass_tick();
@@ -85,13 +88,14 @@ inline BlockUse HolderTable::use_of_new(Prefix& prefix) const {
   return {prefix.tick, prefix.depth++};
 }
 
-[[gnu::always_inline]] inline bool HolderTable::add(const HoldingWorker& worker, Prefix& prefix, std::uint64_t key) {
+[[gnu::always_inline]] inline bool HolderTable::add(const HoldingWorker& worker, Prefix& prefix, std::uint64_t key,
+                                                    std::size_t coming) {
   Prefix behind_new = prefix;
   const BlockUse use = use_of_new(behind_new);
   behind_new.last = blocks_.append(prefix.last, key, WorkerSetPool::single(worker.id), use);
   if (behind_new.last != 0) [[likely]] {
     prefix = behind_new;
-  } else if (!add_elsewhere(worker, prefix, key)) {
+  } else if (!add_elsewhere(worker, prefix, key, coming)) {
     return false;
   }
   if (--adds_left_in_tick_ == 0) [[unlikely]]

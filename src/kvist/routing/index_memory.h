@@ -22,6 +22,8 @@ class IndexMemory {
   IndexMemory& operator=(const IndexMemory&) = delete;
 
   static constexpr std::size_t kAlignment = 64;  // of a cache line
+  /// A block is to take 64 bytes at most, all in; what is done to that end begins before.
+  static constexpr std::size_t kBytesPerBlock = 60;
 
   /// Zeroed.
   [[nodiscard]] void* allocate(std::size_t bytes);
@@ -38,6 +40,13 @@ class IndexMemory {
   /// Whether so much more would stay within the budget. Nothing here refuses: what must be allocated is, what may be
   /// left asks first.
   [[nodiscard]] bool fits(std::size_t bytes) const { return bytes_ + bytes + HugeHeap::kGranule <= max_bytes_; }
+  /// The index holds so many blocks more: each counts as often as workers hold it.
+  void count_blocks(std::ptrdiff_t blocks) { blocks_ += static_cast<std::size_t>(blocks); }
+  /// Whether blocks take so little in the mean that tables may be roomy.
+  [[nodiscard]] bool ample(std::size_t bytes_per_block = kBytesPerBlock) const {
+    return bytes_ < blocks_ * bytes_per_block;
+  }
+
   /// All memory held, retired included.
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
   /// Taken out and held back by readers.
@@ -59,6 +68,7 @@ class IndexMemory {
   std::size_t max_bytes_;
   std::size_t bytes_ = 0;
   std::size_t retired_bytes_ = 0;
+  std::size_t blocks_ = 0;
   std::deque<Retired> retired_;  // oldest first
   HugeHeap huge_;
 };

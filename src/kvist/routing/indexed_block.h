@@ -10,7 +10,7 @@
 
 namespace kvist::routing {
 
-/// Where a block is in a BlockArena: a chunk's reference and the block's number there. 0: nowhere.
+/// Where a block is, as BlockChains numbers them. 0: nowhere.
 using BlockRef = std::uint32_t;
 
 /// 16 bytes; zero while fresh. A block whose key is 0 is none; one whose set is empty is held by nobody and only there
@@ -70,5 +70,13 @@ struct BlockChunk {
   static constexpr std::uint8_t kMostBranches = 255;  // or more
 };
 static_assert(sizeof(BlockChunk) == 128);
+
+/// A block by itself, which nothing follows in place.
+struct LoneBlock {
+  IndexedBlock block;
+  BlockRef parent;
+  std::uint8_t branches;  // as a chunk's
+};
+static_assert(sizeof(LoneBlock) == 24);
 
 }  // namespace kvist::routing

@@ -102,6 +102,7 @@ void KvIndex::State::clear(IndexedWorker& worker) {
   worker.names.clear();
   worker.further_copies.clear();
   worker.further_names.clear();
+  count_blocks(worker);
 }
 
 // Readers are waited for in turns: an epoch begins once enough was changed in the last one.
@@ -111,6 +112,20 @@ void KvIndex::State::reclaim() {
   epochs.advance();
   holders.reclaim();
   memory.reclaim();
+}
+
+void KvIndex::State::count_blocks(IndexedWorker& worker) {
+  memory.count_blocks(static_cast<std::ptrdiff_t>(worker.names.size() - worker.counted));
+  worker.counted = worker.names.size();
+}
+
+/// Where blocks take too much, a little is done about it with each group of changes.
+void KvIndex::State::economize(IndexedWorker& worker) {
+  count_blocks(worker);
+  if (memory.ample()) [[likely]]
+    return;
+  worker.names.tighten_next();
+  holders.tighten_next();
 }
 
 KvIndex::KvIndex(Options options) : state_(std::make_unique<State>(std::move(options))) {}

@@ -53,8 +53,9 @@ struct KvIndexCounters {
 ///    on), so the index may know less than the worker holds, never more;
 ///  - of a worker's blocks whose prefix it holds whole, eviction never takes one and leaves one behind it.
 ///
-/// Memory: see bytes(). A block that one worker holds takes 48 to 64 bytes in prompts of five blocks and more (eight
-/// and nine: 70), and 70, 84, 110, 190 at most in prompts of four, three, two, one; at a further worker 18 to 37 more.
+/// Memory: see bytes(). A block that one worker holds takes 48 to 63 bytes, whatever the length of the prompts; at a
+/// further worker 18 to 37 more. (Where prompts lose their ends and keep their first blocks, in no order, what the ends
+/// leave waits for new blocks.)
 /// Where an event might not fit into Options::max_bytes any more, what is worth least is evicted first: blocks that
 /// were not looked up for longest (one never looked up and held by one worker counts as half a turnover of the index
 /// old from the start, so that it goes before those that proved their use), among equally old ones the deepest. Later

@@ -62,6 +62,7 @@ std::size_t KvIndex::State::apply(WorkerId id, std::span<const kv::KvEvent> even
     find_names(batch);
     find_keys(batch);
     make(batch);
+    economize(batch.worker);
   }
   known.directory = known.worker->names.directory_memory();
   return batch.refused;
@@ -264,7 +265,7 @@ std::uint64_t KvIndex::State::root_of(const kv::BlockStored& event) const {
 
 /// Last stage.
 void KvIndex::State::make(Batch& batch) {
-  for (const HashLine* const line : group_.all_heads()) SlotSegment::prefetch_next(*line);
+  for (const HeadLine* const line : group_.all_heads()) SlotSegment<HeadLine>::prefetch_next(*line);
   // Twice, as find_room() does.
   room_ = group_room_ >= 2 * ChangeGroup::kChanges ? ChangeGroup::kChanges : 0;
   const std::uint64_t evictions_before = evictions;
@@ -314,12 +315,13 @@ std::optional<Refusal> KvIndex::State::store(Batch& batch, const ChangeGroup::Ru
   HolderTable::Prefix prefix = batch.prefix;
   std::size_t stored = 0;
   std::optional<Refusal> refusal;
-  for (ChangeGroup::Change& change : group_.of(run)) {
+  const std::span<ChangeGroup::Change> changes = group_.of(run);
+  for (ChangeGroup::Change& change : changes) {
     if (!take_room(worker)) [[unlikely]] {
       refusal = Refusal::kCapacity;
       break;
     }
-    if (!add_copy(worker, holder, change, prefix)) [[unlikely]] {
+    if (!add_copy(worker, holder, change, prefix, changes.size() - stored)) [[unlikely]] {
       refusal = Refusal::kConflict;
       break;
     }
@@ -334,10 +336,10 @@ std::optional<Refusal> KvIndex::State::store(Batch& batch, const ChangeGroup::Ru
 
 [[gnu::always_inline]] inline bool KvIndex::State::add_copy(IndexedWorker& worker, const HoldingWorker& holder,
                                                             const ChangeGroup::Change& change,
-                                                            HolderTable::Prefix& prefix) {
+                                                            HolderTable::Prefix& prefix, std::size_t coming) {
   if (const BlockRef known = worker.names.find(change.name); known != 0) [[unlikely]]
     return add_further_copy(worker, change, known, prefix);
-  if (!holders.add(holder, prefix, change.key)) [[unlikely]]
+  if (!holders.add(holder, prefix, change.key, coming)) [[unlikely]]
     return false;
   worker.names.put(change.name, prefix.last);
   return true;

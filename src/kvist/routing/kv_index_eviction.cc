@@ -109,6 +109,7 @@ void KvIndex::State::evict_from(IndexedWorker& worker, std::uint64_t from_useles
     worker.counters.evicted_blocks += entries.size();
   }
   worker.names.compact();
+  count_blocks(worker);
 }
 
 }  // namespace kvist::routing

@@ -29,6 +29,7 @@ struct IndexedWorker {
   NameTable further_copies;  // name -> physical copies beyond the first
   NameTable further_names;   // block -> names beyond the first
   KvIndexCounters counters;
+  std::size_t counted = 0;  // names, that the memory knows of
 
   [[nodiscard]] HoldingWorker holder() { return {.id = id, .further_names = &further_names}; }
 };
@@ -77,13 +78,15 @@ struct KvIndex::State {
   void find_parent(Batch& batch, ChangeGroup::Run& run, bool evicted);
   [[nodiscard]] std::optional<Refusal> store(Batch& batch, const ChangeGroup::Run& run);
   [[nodiscard]] bool add_copy(IndexedWorker& worker, const HoldingWorker& holder, const ChangeGroup::Change& change,
-                              HolderTable::Prefix& prefix);
+                              HolderTable::Prefix& prefix, std::size_t coming);
   [[nodiscard]] bool add_further_copy(IndexedWorker& worker, const ChangeGroup::Change& change, BlockRef known,
                                       HolderTable::Prefix& prefix);
   void remove(IndexedWorker& worker, std::span<const ChangeGroup::Change> changes);
   [[nodiscard]] bool drop_copy(IndexedWorker& worker, const ChangeGroup::Change& change);
   void clear(IndexedWorker& worker);
   void reclaim();
+  void count_blocks(IndexedWorker& worker);
+  void economize(IndexedWorker& worker);
 
   // Room for changes (kv_index_eviction.cc).
   void make_room(const IndexedWorker& worker, std::size_t blocks);

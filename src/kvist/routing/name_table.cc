@@ -6,7 +6,7 @@ namespace kvist::routing {
 
 std::uint32_t NameTable::find(NameDigest name) const {
   if (empty()) return 0;
-  const SlotSegment::Place place = slots_.segment(name.bits()).find(name.bits());
+  const Slots::Segment::Place place = slots_.segment(name.bits()).find(name.bits());
   return place.line != nullptr ? place.line->value(place.slot) : 0;
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 
+#include "kvist/routing/hash_line.h"
 #include "kvist/routing/segmented_slots.h"
 
 namespace kvist::routing {
@@ -31,7 +32,7 @@ class NameDigest {
 /// the writer's.
 class NameTable {
  private:
-  using Slots = SegmentedSlots<false, 1024>;
+  using Slots = SegmentedSlots<HashLine, false, 1024>;
 
  public:
   explicit NameTable(IndexMemory& memory) : slots_(memory) {}
@@ -82,6 +83,8 @@ class NameTable {
     });
   }
   void compact() { slots_.compact(); }
+  /// As SegmentedSlots::tighten_next().
+  void tighten_next() { slots_.tighten_next(); }
 
   /// What one insertion may allocate at most.
   [[nodiscard]] std::size_t growth_bytes() const { return slots_.growth_bytes(); }

@@ -8,7 +8,8 @@ namespace kvist::routing {
 namespace {
 
 /// The blocks of a prompt, one after the other. All keys are known from the start, so chunks to come are fetched while
-/// one is looked at: where a chunk begins, the others are likely to begin at every seventh block from there on.
+/// one is looked at: where a chunk begins, the others are likely to begin at every seventh block from there on, and
+/// where a block is by itself, so are the next ones.
 class Walk {
  public:
   Walk(const BlockChains& blocks, std::span<const kv::BlockHash> hashes) : blocks_(blocks), hashes_(hashes) {}
@@ -24,7 +25,6 @@ class Walk {
   }
 
  private:
-  static constexpr std::size_t kStep = BlockChunk::kBlocks;
   // Chunks ahead whose lines of the hash table are fetched, and of those the ones that are fetched themselves.
   static constexpr std::size_t kHeadsAhead = 5;
   static constexpr std::size_t kChunksAhead = 3;
@@ -33,37 +33,50 @@ class Walk {
 
   IndexedBlock* begin_chunk(std::size_t depth, std::uint64_t key) {
     if (depth != expected_) {
-      for (std::size_t i = 0; i < kHeadsAhead; ++i) fetch_head(depth + i * kStep);
-      for (std::size_t i = 0; i < kChunksAhead; ++i) chunks_[i] = fetch_chunk(depth + i * kStep);
+      for (std::size_t i = 0; i < kHeadsAhead; ++i) fetch_head(depth + i * step_);
+      for (std::size_t i = 0; i < kChunksAhead; ++i) chunks_[i] = fetch_chunk(depth + i * step_);
     }
-    block_ = chunks_[0];
+    BlockRef first = chunks_[0];
     for (std::size_t i = 1; i < kChunksAhead; ++i) chunks_[i - 1] = chunks_[i];
-    chunks_[kChunksAhead - 1] = fetch_chunk(depth + kChunksAhead * kStep);
-    fetch_head(depth + kHeadsAhead * kStep);
-    expected_ = depth + kStep;
-    left_in_chunk_ = kStep - 1;
-    if (block_ == nullptr || block_->key() != key) return nullptr;
+    chunks_[kChunksAhead - 1] = fetch_chunk(depth + kChunksAhead * step_);
+    fetch_head(depth + kHeadsAhead * step_);
+    if (first != 0 && !goes_to(first, key)) [[unlikely]]
+      first = blocks_.find_shared(key);
+    left_in_chunk_ = 0;
+    expected_ = kUnknown;
+    if (first == 0 || !goes_to(first, key)) return nullptr;
+    expect_behind(depth, BlockChains::is_lone(first));
     return block_;
+  }
+  [[nodiscard]] bool goes_to(BlockRef first, std::uint64_t key) {
+    block_ = blocks_.block_shared(first);
+    return block_ != nullptr && block_->key() == key;
+  }
+  void expect_behind(std::size_t depth, bool lone) {
+    const std::size_t step = lone ? 1 : BlockChunk::kBlocks;
+    left_in_chunk_ = step - 1;
+    if (step == step_) expected_ = depth + step;
+    step_ = step;
   }
   void fetch_head(std::size_t depth) const {
     if (depth < hashes_.size()) blocks_.prefetch_head(key(depth));
   }
-  [[nodiscard]] IndexedBlock* fetch_chunk(std::size_t depth) const {
-    if (depth >= hashes_.size()) return nullptr;
-    IndexedBlock* const block = blocks_.find_shared(key(depth));
-    if (block != nullptr) {
-      __builtin_prefetch(block);
-      __builtin_prefetch(block + 4);
-    }
-    return block;
+  [[nodiscard]] BlockRef fetch_chunk(std::size_t depth) const {
+    if (depth >= hashes_.size()) return 0;
+    const BlockRef hint = blocks_.hint_shared(key(depth));
+    if (hint != 0) blocks_.prefetch_shared(hint);
+    return hint;
   }
+
+  static constexpr std::size_t kUnknown = ~std::size_t{0};
 
   const BlockChains& blocks_;
   std::span<const kv::BlockHash> hashes_;
   IndexedBlock* block_ = nullptr;
   std::size_t left_in_chunk_ = 0;
-  std::size_t expected_ = ~std::size_t{0};
-  std::array<IndexedBlock*, kChunksAhead> chunks_ = {};
+  std::size_t step_ = BlockChunk::kBlocks;
+  std::size_t expected_ = kUnknown;
+  std::array<BlockRef, kChunksAhead> chunks_ = {};
 };
 
 template <class Visit>

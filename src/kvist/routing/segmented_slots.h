@@ -20,16 +20,21 @@ namespace kvist::routing {
 /// linear hashing (Litwin, 1980): one segment at a time is split, in order; entries of the directory that have no
 /// segment of their own yet share that of their lower half, so a search needs the directory alone.
 ///
-/// Of a hash the lowest bits choose the segment, the upper half the line.
+/// Of a hash the lowest bits choose the segment, the upper 32 the line.
 ///
+/// While the index has memory to spare for its blocks (IndexMemory::ample()), a new segment has room for as many
+/// entries again; else it is nearly as small as it may be, and what became half empty is made smaller (tighten_next()).
+///
+/// Line: HashLine or HeadLine.
 /// kMostPerSegment: entries per segment in the mean before one is split. Small segments are copied in no time and waste
 /// nothing on small tables; of large ones the directory stays in the cache.
 /// kShared: readers search while the writer writes. They may use segment() and SlotSegment::find() and read what they
 /// give until the end of their epoch. Threads: everything else is the writer's.
-template <bool kShared, std::size_t kMostPerSegment>
+template <class Line, bool kShared, std::size_t kMostPerSegment>
 class SegmentedSlots {
  public:
-  using Segment = SlotSegment;
+  using Segment = SlotSegment<Line>;
+  using Hash = typename Line::Hash;
 
  private:
   /// One per entry of the directory; where several share a segment, the first has its numbers.
@@ -42,15 +47,15 @@ class SegmentedSlots {
  public:
   /// Where an entry is, until the next change that moves the segment.
   struct Place {
-    HashLine* line = nullptr;  // none: no entry
+    Line* line = nullptr;  // none: no entry
     std::uint32_t slot = 0;
     bool displaced = false;  // not in the line where it belongs
     Owner* owner = nullptr;
   };
   /// A search or a change that the writer will make, some changes later.
   struct Ahead {
-    std::uint64_t hash = 0;
-    HashLine* line = nullptr;
+    Hash hash = 0;
+    Line* line = nullptr;
     Owner* owner = nullptr;
     std::uint32_t shape = 0;  // of the table then; 0 is none
   };
@@ -65,7 +70,7 @@ class SegmentedSlots {
   [[nodiscard]] std::uint32_t segments() const { return segments_; }
 
   /// Where entries with this hash are; without lines while the table is empty.
-  [[nodiscard]] Segment segment(std::uint64_t hash) const {
+  [[nodiscard]] Segment segment(Hash hash) const {
     const Directory* const directory = directory_.load(std::memory_order_acquire);
     if (directory == nullptr) [[unlikely]]
       return {};
@@ -83,7 +88,7 @@ class SegmentedSlots {
   }
 
   /// A search or a change comes: its line is on its way.
-  [[gnu::always_inline]] void prefetch(std::uint64_t hash, Ahead& ahead) {
+  [[gnu::always_inline]] void prefetch(Hash hash, Ahead& ahead) {
     ahead.hash = hash;
     ahead.shape = 0;
     if (segments_ == 0) [[unlikely]]
@@ -98,25 +103,27 @@ class SegmentedSlots {
     if (ahead.shape != 0) [[likely]]
       Segment::prefetch_next(*ahead.line);
   }
-  [[nodiscard]] static Ahead not_fetched(std::uint64_t hash) {
+  [[nodiscard]] static Ahead not_fetched(Hash hash) {
     Ahead ahead;
     ahead.hash = hash;
     return ahead;
   }
 
-  [[nodiscard, gnu::always_inline]] Place find(const Ahead& ahead) {
+  /// The entry with the hash whose value accept(value) takes.
+  template <class Accept = typename Segment::Any>
+  [[nodiscard, gnu::always_inline]] Place find(const Ahead& ahead, Accept accept = {}) {
     if (segments_ == 0) [[unlikely]]
       return {};
     const Home home = this->home(ahead);
-    const std::uint32_t found = home.line->match(ahead.hash);
+    const std::uint32_t found = Segment::accepted(*home.line, home.line->match(ahead.hash), accept);
     if (found != 0) [[likely]]
       return {.line = home.line, .slot = Segment::slot_of(found), .owner = home.owner};
     if (home.line->passed() == 0) return {};
-    HashLine* const next = segment_of(*home.owner).next(home.line);
-    const std::uint32_t there = next->match(ahead.hash);
+    Line* const next = segment_of(*home.owner).next(home.line);
+    const std::uint32_t there = Segment::accepted(*next, next->match(ahead.hash), accept);
     if (there != 0) [[likely]]
       return {.line = next, .slot = Segment::slot_of(there), .displaced = true, .owner = home.owner};
-    return next->passed() == 0 ? Place{} : find_beyond(ahead.hash, *home.owner);
+    return next->passed() == 0 ? Place{} : find_beyond(ahead.hash, *home.owner, accept);
   }
   /// Puts an entry that find() does not find. The table may move.
   [[gnu::always_inline]] void put(const Ahead& ahead, std::uint32_t value) {
@@ -134,7 +141,7 @@ class SegmentedSlots {
       split_next();
   }
   /// The entry there was taken out. The table may move unless `keep_shape`.
-  [[gnu::always_inline]] void removed(const Place& place, std::uint64_t hash, bool keep_shape = false) {
+  [[gnu::always_inline]] void removed(const Place& place, Hash hash, bool keep_shape = false) {
     ++place.owner->room;
     if (place.displaced) [[unlikely]]
       came_back(place, hash);
@@ -149,6 +156,15 @@ class SegmentedSlots {
     }
   }
 
+  /// One segment, another each time, gets the size of its entries if it has much more room than they need.
+  void tighten_next() {
+    if (segments_ == 0) return;
+    next_to_tighten_ = next_to_tighten_ + 1 < segments_ ? next_to_tighten_ + 1 : 0;
+    const Owner& owner = directory().owners()[next_to_tighten_];
+    const std::uint32_t least = kLeastLoadWhenTight * Line::kSlots * lines_of(owner);
+    if (100 * live(owner) < least) shrink(next_to_tighten_, /*tight=*/true);
+  }
+
   /// No entries and no memory.
   void clear() {
     for (std::uint32_t number = 0; number < segments_; ++number) discard(at(number));
@@ -161,7 +177,7 @@ class SegmentedSlots {
   /// What one change may allocate at most, beside what it gives back.
   [[nodiscard]] std::size_t growth_bytes() const {
     const Directory* const directory = directory_.load(std::memory_order_relaxed);
-    // Two halves of the largest segment, or that segment a step larger: 3.5 entries a line for 1.8.
+    // Two halves of the largest segment, or that segment a step larger: from kMostLoad to kLoadForGrowth.
     return Segment::bytes(2 * most_lines_ + 4) + 4 * IndexMemory::kAlignment +
            2 * directory_bytes(directory ? directory->mask + 1 : 1);
   }
@@ -180,7 +196,7 @@ class SegmentedSlots {
   };
   struct Home {
     Owner* owner = nullptr;
-    HashLine* line = nullptr;
+    Line* line = nullptr;
   };
 
   [[nodiscard]] static std::size_t directory_bytes(std::uint64_t n) { return sizeof(Directory) + n * sizeof(Owner); }
@@ -190,7 +206,7 @@ class SegmentedSlots {
     return (reinterpret_cast<std::uint64_t>(segment.lines) << (kCountBits - 6)) | segment.count;
   }
   [[nodiscard]] static Segment unpack(std::uint64_t word) {
-    return {.lines = reinterpret_cast<HashLine*>((word >> kCountBits) << 6), .count = count_of(word)};
+    return {.lines = reinterpret_cast<Line*>((word >> kCountBits) << 6), .count = count_of(word)};
   }
   [[nodiscard]] static std::uint32_t count_of(std::uint64_t word) {
     return static_cast<std::uint32_t>(word & ((1U << kCountBits) - 1));
@@ -202,23 +218,40 @@ class SegmentedSlots {
     return count_of(owner.segment.load(std::memory_order_relaxed));
   }
 
-  // Of a line's five slots 3.5 may have an entry in the mean: then one in six is not in its own line.
-  [[nodiscard]] static std::uint32_t most_entries(std::uint32_t lines) { return (7 * lines + 1) / 2; }
-  [[nodiscard]] static std::uint32_t live(const Owner& owner) { return most_entries(lines_of(owner)) - owner.room; }
-  // Below a load of 0.35 a segment is made smaller: at 12.8 bytes a slot an entry takes 37.
-  [[nodiscard]] static bool sparse(const Owner& owner) { return 4 * owner.room > 7 * lines_of(owner) + 2; }
-  // From a load of 0.36 a segment nearly doubles its entries: then it is split, and each was copied once.
-  [[nodiscard]] static std::uint32_t lines_for_growth(std::uint32_t entries) {
-    return static_cast<std::uint32_t>(std::uint64_t{entries} * 100 / 180) + 1;
+  // At a load of 0.7 one entry in six is not in its own line.
+  static constexpr std::uint32_t kMostLoad = 70;  // per cent
+  // Below it a segment is made smaller.
+  static constexpr std::uint32_t kLeastLoad = 35;
+  // From there on a segment nearly doubles its entries: then it is split, and each was copied once.
+  static constexpr std::uint32_t kLoadForGrowth = 36;
+  // Far from both ends.
+  static constexpr std::uint32_t kLoadForRest = 51;
+  // Where memory is short: from when on a segment is made smaller, and the loads of a new one. While a table grows, its
+  // entries are then copied seven times each instead of twice.
+  static constexpr std::uint32_t kLeastLoadWhenTight = 58;
+  static constexpr std::uint32_t kLoadForGrowthWhenTight = 60;
+  static constexpr std::uint32_t kLoadForRestWhenTight = 65;
+
+  [[nodiscard]] static std::uint32_t most_entries(std::uint32_t lines) {
+    return (kMostLoad * Line::kSlots * lines + 50) / 100;
   }
-  // At 0.51 it is far from both ends.
-  [[nodiscard]] static std::uint32_t lines_for_rest(std::uint32_t entries) {
-    return static_cast<std::uint32_t>(std::uint64_t{entries} * 100 / 255) + 1;
+  [[nodiscard]] static std::uint32_t live(const Owner& owner) { return most_entries(lines_of(owner)) - owner.room; }
+  [[nodiscard]] static bool sparse(const Owner& owner) {
+    return 100 * owner.room > (kMostLoad - kLeastLoad) * Line::kSlots * lines_of(owner) + 50;
+  }
+  [[nodiscard]] static std::uint32_t lines_for(std::uint32_t entries, std::uint32_t load) {
+    return static_cast<std::uint32_t>(std::uint64_t{entries} * 100 / (load * Line::kSlots)) + 1;
+  }
+  [[nodiscard]] std::uint32_t lines_for_growth(std::uint32_t entries) const {
+    return lines_for(entries, memory_->ample() ? kLoadForGrowth : kLoadForGrowthWhenTight);
+  }
+  [[nodiscard]] std::uint32_t lines_for_rest(std::uint32_t entries) const {
+    return lines_for(entries, memory_->ample() ? kLoadForRest : kLoadForRestWhenTight);
   }
 
   [[nodiscard]] Directory& directory() { return *directory_.load(std::memory_order_relaxed); }
   /// Requires that there is a segment.
-  [[nodiscard, gnu::always_inline]] Owner& owner(std::uint64_t hash) {
+  [[nodiscard, gnu::always_inline]] Owner& owner(Hash hash) {
     Directory& directory = this->directory();
     std::uint64_t entry = hash & directory.mask;
     if (entry >= segments_) entry -= (directory.mask + 1) / 2;  // no segment of its own yet
@@ -230,19 +263,20 @@ class SegmentedSlots {
     Owner& owner = this->owner(ahead.hash);
     return {.owner = &owner, .line = segment_of(owner).home(ahead.hash)};
   }
-  [[nodiscard]] static Place place_in(const Segment& segment, Segment::Place at, std::uint64_t hash, Owner& owner) {
+  [[nodiscard]] static Place place_in(const Segment& segment, typename Segment::Place at, Hash hash, Owner& owner) {
     return {.line = at.line, .slot = at.slot, .displaced = at.line != segment.home(hash), .owner = &owner};
   }
-  [[nodiscard, gnu::noinline]] Place find_beyond(std::uint64_t hash, Owner& owner) {
+  template <class Accept>
+  [[nodiscard, gnu::noinline]] Place find_beyond(Hash hash, Owner& owner, Accept accept) {
     const Segment segment = segment_of(owner);
-    return place_in(segment, segment.find(hash), hash, owner);
+    return place_in(segment, segment.find(hash, accept), hash, owner);
   }
   /// As put() where the segment or the entry's own line has no room.
-  [[gnu::noinline]] void put_elsewhere(std::uint64_t hash, std::uint32_t value) {
+  [[gnu::noinline]] void put_elsewhere(Hash hash, std::uint32_t value) {
     while (owner(hash).room == 0) make_anew(owner(hash));
     Owner& owner = this->owner(hash);
     const Segment segment = segment_of(owner);
-    const Segment::Place place = segment.place_for(hash);
+    const typename Segment::Place place = segment.place_for(hash);
     place.line->put(place.slot, hash, value);
     --owner.room;
     if (place.line == segment.home(hash)) return;
@@ -276,7 +310,7 @@ class SegmentedSlots {
   [[nodiscard]] Segment make_segment(std::uint32_t lines) {
     KVIST_CHECK(lines < 1U << kCountBits, "a segment has at most four million lines");
     most_lines_ = std::max(most_lines_, lines);
-    return {.lines = static_cast<HashLine*>(memory_->allocate(Segment::bytes(lines))), .count = lines};
+    return {.lines = static_cast<Line*>(memory_->allocate(Segment::bytes(lines))), .count = lines};
   }
   void discard(Segment segment) { discard(segment.lines, Segment::bytes(segment.count)); }
   void discard(Directory* directory) { discard(directory, directory_bytes(directory->mask + 1)); }
@@ -288,12 +322,12 @@ class SegmentedSlots {
     }
   }
 
-  [[gnu::noinline]] static void came_back(const Place& place, std::uint64_t hash) {
+  [[gnu::noinline]] static void came_back(const Place& place, Hash hash) {
     segment_of(*place.owner).count_passed(place.line, hash, -1);
     --place.owner->displaced;
   }
 
-  using Copy = SegmentCopy;
+  using Copy = SegmentCopy<Line>;
 
   // Those who share it see it too.
   void publish(std::uint32_t number, const Copy& copy) {
@@ -312,7 +346,7 @@ class SegmentedSlots {
   void resize(std::uint32_t number, std::uint32_t lines) {
     const Segment old = at(number);
     Copy made(make_segment(lines));
-    old.for_each([&](std::uint64_t hash, std::uint32_t value) { made.add(hash, value); });
+    old.for_each([&](Hash hash, std::uint32_t value) { made.add(hash, value); });
     publish(number, made);
     discard(old);
   }
@@ -333,11 +367,11 @@ class SegmentedSlots {
     const auto low = static_cast<std::uint32_t>(segments_ - half);
     const std::uint32_t high = segments_;
     const Segment old = at(low);
-    const auto side = [half](std::uint64_t hash) { return (hash & half) != 0 ? 1 : 0; };
+    const auto side = [half](Hash hash) { return (hash & half) != 0 ? 1 : 0; };
     std::uint32_t counts[2] = {0, 0};
-    old.for_each([&](std::uint64_t hash, std::uint32_t) { ++counts[side(hash)]; });
+    old.for_each([&](Hash hash, std::uint32_t) { ++counts[side(hash)]; });
     Copy made[2] = {Copy(make_segment(lines_for_growth(counts[0]))), Copy(make_segment(lines_for_growth(counts[1])))};
-    old.for_each([&](std::uint64_t hash, std::uint32_t value) { made[side(hash)].add(hash, value); });
+    old.for_each([&](Hash hash, std::uint32_t value) { made[side(hash)].add(hash, value); });
     set_segments(segments_ + 1);
     publish(high, made[1]);
     publish(low, made[0]);
@@ -352,7 +386,7 @@ class SegmentedSlots {
     const std::uint32_t both = live(directory().owners()[low]) + live(directory().owners()[high]);
     Copy made(make_segment(lines_for_rest(both)));
     for (const Segment& part : old) {
-      part.for_each([&](std::uint64_t hash, std::uint32_t value) { made.add(hash, value); });
+      part.for_each([&](Hash hash, std::uint32_t value) { made.add(hash, value); });
     }
     set_segments(segments_ - 1);
     publish(low, made);
@@ -379,6 +413,7 @@ class SegmentedSlots {
   std::uint32_t segments_ = 0;
   std::uint32_t most_lines_ = 0;  // that a segment ever had
   std::uint32_t shape_ = 1;       // counted on whenever a segment goes
+  std::uint32_t next_to_tighten_ = 0;
   std::size_t live_ = 0;
   std::size_t split_above_ = 0;  // entries
   std::size_t merge_below_ = 0;
