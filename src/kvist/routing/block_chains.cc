@@ -77,40 +77,56 @@ BlockRef BlockChains::make_lone(BlockRef parent) {
 }
 
 void BlockChains::let_go(BlockRef ref) {
-  block(ref).set_set(WorkerSetPool::kEmpty);
   --held_;
-  while (ref != 0) {
-    const std::optional<BlockRef> parent = is_lone(ref) ? give_up(ref, lone(ref)) : give_up(ref, chunk(ref));
-    if (!parent) return;
-    if (*parent != 0) drop_branch(*parent);
-    ref = *parent;
+  if (is_lone(ref)) [[unlikely]] {
+    LoneBlock& unit = lone(ref);
+    unit.block.set_set(WorkerSetPool::kEmpty);
+    if (unit.branches == 0) remove_unit(ref);
+    return;
   }
+  BlockChunk& chunk = this->chunk(ref);
+  const std::uint32_t number = number_of(ref);
+  chunk.blocks[number].set_set(WorkerSetPool::kEmpty);
+  if (number + 1 == chunk.filled && erase_end(chunk)) remove_unit(ref);
 }
 
-std::optional<BlockRef> BlockChains::give_up(BlockRef ref, LoneBlock& unit) {
-  if (unit.block.set() != WorkerSetPool::kEmpty || unit.branches != 0) return std::nullopt;
-  const BlockRef parent = unit.parent;
-  erase_head(ref, unit.block.key());
-  unit.block.erase(epochs_.current());
-  lone_.free((ref & ~kLone) / kChunkRefs);
-  return parent;
-}
-
-std::optional<BlockRef> BlockChains::give_up(BlockRef ref, BlockChunk& chunk) {
-  if (number_of(ref) + 1 != chunk.filled) return std::nullopt;
-  std::uint64_t key = 0;
-  while (chunk.filled > 0) {
-    IndexedBlock& last = chunk.blocks[chunk.filled - 1U];
-    if (last.set() != WorkerSetPool::kEmpty || chunk.branches[chunk.filled - 1U] != 0) return std::nullopt;
-    key = last.key();
+/// What nobody holds and nothing follows goes from a chunk's end on. Whether that is all but the first block, which is
+/// left, but may go as well.
+inline bool BlockChains::erase_end(BlockChunk& chunk) {
+  while (true) {
+    const std::uint32_t number = chunk.filled - 1U;
+    IndexedBlock& last = chunk.blocks[number];
+    if (last.set() != WorkerSetPool::kEmpty || chunk.branches[number] != 0) return false;
+    if (number == 0) return true;
     last.erase(epochs_.current());
     --chunk.filled;
   }
-  const BlockRef parent = chunk.parent;
-  const BlockRef first = ref - number_of(ref);
-  erase_head(first, key);
-  chunks_.free(first / kChunkRefs);
-  return parent;
+}
+
+/// Of the one block that is left in it, and then of those before it that only it kept.
+void BlockChains::remove_unit(BlockRef ref) {
+  while (true) {
+    const BlockRef first = ref - number_of(ref);
+    IndexedBlock& block = this->block(first);
+    const BlockRef parent = is_lone(first) ? lone(first).parent : chunk(first).parent;
+    erase_head(first, block.key());
+    block.erase(epochs_.current());
+    if (is_lone(first)) {
+      lone_.free((first & ~kLone) / kChunkRefs);
+    } else {
+      chunks_.free(first / kChunkRefs);
+    }
+    if (parent == 0) return;
+    drop_branch(parent);
+    if (!may_go(parent)) return;
+    ref = parent;
+  }
+}
+
+bool BlockChains::may_go(BlockRef last) {
+  if (is_lone(last)) return lone(last).block.set() == WorkerSetPool::kEmpty && lone(last).branches == 0;
+  BlockChunk& chunk = this->chunk(last);
+  return number_of(last) + 1 == chunk.filled && erase_end(chunk);
 }
 
 void BlockChains::add_branch(BlockRef parent) {

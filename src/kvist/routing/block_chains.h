@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 
 #include "kvist/routing/block_arena.h"
 #include "kvist/routing/epochs.h"
@@ -180,10 +179,9 @@ class BlockChains {
   [[nodiscard]] bool worth_a_chunk(BlockRef parent, std::size_t coming) const;
   [[nodiscard]] BlockRef begin_chunk(BlockRef parent);
   [[nodiscard]] BlockRef make_lone(BlockRef parent);
-  /// A block that nobody holds goes if nothing follows it, and with it those before it in its chunk of which the same
-  /// is true. Where nothing is left there, what it was behind.
-  [[nodiscard]] std::optional<BlockRef> give_up(BlockRef ref, BlockChunk& chunk);
-  [[nodiscard]] std::optional<BlockRef> give_up(BlockRef ref, LoneBlock& unit);
+  [[nodiscard]] bool erase_end(BlockChunk& chunk);
+  void remove_unit(BlockRef ref);
+  [[nodiscard]] bool may_go(BlockRef last);
   void add_branch(BlockRef parent);
   void drop_branch(BlockRef parent);
 

@@ -56,11 +56,16 @@ class alignas(64) HashLine {
   [[nodiscard]] std::uint32_t passed() const { return marks_.passed(); }
   void count_passed(int by) { marks_.count_passed(by); }
 
-  void put(std::uint32_t slot, std::uint64_t hash, std::uint32_t value) {
-    set_value(slot, value);
-    hashes_[slot].store(hash, std::memory_order_release);
+  void put(std::uint32_t slot, Hash hash, std::uint32_t value) {
+    write(slot, hash, value);
     marks_.add(slot);
   }
+  /// The same in two steps, for many: entries into the first slots, then what marks them.
+  void write(std::uint32_t slot, Hash hash, std::uint32_t value) {
+    set_value(slot, value);
+    hashes_[slot].store(hash, std::memory_order_release);
+  }
+  void mark_first(std::uint32_t slots) { marks_.add_first(slots); }
   void set_value(std::uint32_t slot, std::uint32_t value) { values_[slot].store(value, std::memory_order_release); }
   void erase(std::uint32_t slot) {
     hashes_[slot].store(0, std::memory_order_release);

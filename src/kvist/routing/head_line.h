@@ -64,9 +64,14 @@ class alignas(64) HeadLine {
   void count_passed(int by) { marks_.count_passed(by); }
 
   void put(std::uint32_t slot, Hash hash, std::uint32_t value) {
-    entries_[slot].store(std::uint64_t{hash} << 32 | value, std::memory_order_release);
+    write(slot, hash, value);
     marks_.add(slot);
   }
+  /// The same in two steps, for many: entries into the first slots, then what marks them.
+  void write(std::uint32_t slot, Hash hash, std::uint32_t value) {
+    entries_[slot].store(std::uint64_t{hash} << 32 | value, std::memory_order_release);
+  }
+  void mark_first(std::uint32_t slots) { marks_.add_first(slots); }
   void erase(std::uint32_t slot) {
     entries_[slot].store(0, std::memory_order_relaxed);
     marks_.remove(slot);

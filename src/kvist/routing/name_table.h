@@ -28,7 +28,7 @@ class NameDigest {
   std::uint64_t bits_ = 1;
 };
 
-/// 32-bit numbers by name, 12.8 bytes per entry before the load factor (0.35 to 0.7). The value 0 means: none. Threads:
+/// 32-bit numbers by name, 12.8 bytes per entry before the load factor (0.3 to 0.74). The value 0 means: none. Threads:
 /// the writer's.
 class NameTable {
  private:

@@ -14,8 +14,8 @@
 
 namespace kvist::routing {
 
-/// Segments (SlotSegment) hold some hundred entries; each has its own size, so that the load stays between 0.35 and
-/// 0.7 while the table grows and shrinks, and never more than two segments are copied at once: there is no doubling
+/// Segments (SlotSegment) hold some hundred entries; each has its own size, so that the load stays between 0.3 and
+/// 0.74 while the table grows and shrinks, and never more than two segments are copied at once: there is no doubling
 /// of all. A segment in which too many entries are away from home is made anew. The directory of segments grows by
 /// linear hashing (Litwin, 1980): one segment at a time is split, in order; entries of the directory that have no
 /// segment of their own yet share that of their lower half, so a search needs the directory alone.
@@ -178,13 +178,13 @@ class SegmentedSlots {
   [[nodiscard]] std::size_t growth_bytes() const {
     const Directory* const directory = directory_.load(std::memory_order_relaxed);
     // Two halves of the largest segment, or that segment a step larger: from kMostLoad to kLoadForGrowth.
-    return Segment::bytes(2 * most_lines_ + 4) + 4 * IndexMemory::kAlignment +
+    return Segment::bytes(most_lines_ * kMostLoad / kLoadForGrowth + 4) + 4 * IndexMemory::kAlignment +
            2 * directory_bytes(directory ? directory->mask + 1 : 1);
   }
 
  private:
   static constexpr std::size_t kLeastPerSegment = kMostPerSegment * 5 / 12;
-  // Displaced entries that are no reason to do anything about them, beside a quarter of all.
+  // Displaced entries that are no reason to do anything about them, beside a third of all.
   static constexpr std::uint32_t kFewDisplaced = 16;
 
   // Followed by mask + 1 owners, none of which lies in two cache lines.
@@ -218,16 +218,16 @@ class SegmentedSlots {
     return count_of(owner.segment.load(std::memory_order_relaxed));
   }
 
-  // At a load of 0.7 one entry in six is not in its own line.
-  static constexpr std::uint32_t kMostLoad = 70;  // per cent
-  // Below it a segment is made smaller.
-  static constexpr std::uint32_t kLeastLoad = 35;
-  // From there on a segment nearly doubles its entries: then it is split, and each was copied once.
-  static constexpr std::uint32_t kLoadForGrowth = 36;
+  // Loads in per cent. At the highest one entry in five is not in its own line; below the lowest a segment is made
+  // smaller.
+  static constexpr std::uint32_t kMostLoad = 74;
+  static constexpr std::uint32_t kLeastLoad = 30;
+  // From there on a segment doubles its entries, or a little more: then it is split, and each was copied once.
+  static constexpr std::uint32_t kLoadForGrowth = 35;
   // Far from both ends.
   static constexpr std::uint32_t kLoadForRest = 51;
   // Where memory is short: from when on a segment is made smaller, and the loads of a new one. While a table grows, its
-  // entries are then copied seven times each instead of twice.
+  // entries are then copied five times each instead of once or twice.
   static constexpr std::uint32_t kLeastLoadWhenTight = 58;
   static constexpr std::uint32_t kLoadForGrowthWhenTight = 60;
   static constexpr std::uint32_t kLoadForRestWhenTight = 65;
@@ -242,8 +242,8 @@ class SegmentedSlots {
   [[nodiscard]] static std::uint32_t lines_for(std::uint32_t entries, std::uint32_t load) {
     return static_cast<std::uint32_t>(std::uint64_t{entries} * 100 / (load * Line::kSlots)) + 1;
   }
-  [[nodiscard]] std::uint32_t lines_for_growth(std::uint32_t entries) const {
-    return lines_for(entries, memory_->ample() ? kLoadForGrowth : kLoadForGrowthWhenTight);
+  [[nodiscard]] std::uint32_t load_for_growth() const {
+    return memory_->ample() ? kLoadForGrowth : kLoadForGrowthWhenTight;
   }
   [[nodiscard]] std::uint32_t lines_for_rest(std::uint32_t entries) const {
     return lines_for(entries, memory_->ample() ? kLoadForRest : kLoadForRestWhenTight);
@@ -281,10 +281,10 @@ class SegmentedSlots {
     --owner.room;
     if (place.line == segment.home(hash)) return;
     segment.count_passed(place.line, hash, 1);
-    if (++owner.displaced > kFewDisplaced + live(owner) / 4 && memory_->fits(growth_bytes())) make_anew(owner);
+    if (++owner.displaced > kFewDisplaced + live(owner) / 3 && memory_->fits(growth_bytes())) make_anew(owner);
   }
   /// With room, and most entries where they belong.
-  void make_anew(const Owner& owner) { resize(number_of(owner), lines_for_growth(live(owner) + 1)); }
+  void make_anew(const Owner& owner) { resize(number_of(owner), lines_for(live(owner) + 1, load_for_growth())); }
 
   [[nodiscard]] std::uint32_t number_of(const Owner& owner) {
     return static_cast<std::uint32_t>(&owner - directory().owners());
@@ -330,7 +330,8 @@ class SegmentedSlots {
   using Copy = SegmentCopy<Line>;
 
   // Those who share it see it too.
-  void publish(std::uint32_t number, const Copy& copy) {
+  void publish(std::uint32_t number, Copy& copy) {
+    copy.finish();
     Directory& directory = this->directory();
     Owner& owner = directory.owners()[number];
     ++shape_;
@@ -368,9 +369,16 @@ class SegmentedSlots {
     const std::uint32_t high = segments_;
     const Segment old = at(low);
     const auto side = [half](Hash hash) { return (hash & half) != 0 ? 1 : 0; };
+    const std::uint32_t load = load_for_growth();
     std::uint32_t counts[2] = {0, 0};
-    old.for_each([&](Hash hash, std::uint32_t) { ++counts[side(hash)]; });
-    Copy made[2] = {Copy(make_segment(lines_for_growth(counts[0]))), Copy(make_segment(lines_for_growth(counts[1])))};
+    if (load == kLoadForGrowth) {
+      // About that many each. Whatever they are, all would find room on one side.
+      static_assert(kMostLoad > 2 * kLoadForGrowth);
+      counts[0] = counts[1] = live(directory().owners()[low]) / 2 + 1;
+    } else {
+      old.for_each([&](Hash hash, std::uint32_t) { ++counts[side(hash)]; });
+    }
+    Copy made[2] = {Copy(make_segment(lines_for(counts[0], load))), Copy(make_segment(lines_for(counts[1], load)))};
     old.for_each([&](Hash hash, std::uint32_t value) { made[side(hash)].add(hash, value); });
     set_segments(segments_ + 1);
     publish(high, made[1]);

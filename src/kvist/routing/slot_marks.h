@@ -21,6 +21,10 @@ class SlotMarks {
   void add(std::uint32_t slot) {
     bits_.store(bits_.load(std::memory_order_relaxed) | 1U << slot, std::memory_order_relaxed);
   }
+  /// To none.
+  void add_first(std::uint32_t slots) {
+    bits_.store(bits_.load(std::memory_order_relaxed) | ((1U << slots) - 1), std::memory_order_relaxed);
+  }
   void remove(std::uint32_t slot) {
     bits_.store(bits_.load(std::memory_order_relaxed) & ~(1U << slot), std::memory_order_relaxed);
   }

@@ -121,7 +121,11 @@ class SegmentCopy {
     ++live_;
     if (taken_[home] == Line::kSlots) [[unlikely]]
       return add_beyond(hash, value, home);
-    segment_.lines[home].put(taken_[home]++, hash, value);
+    segment_.lines[home].write(taken_[home]++, hash, value);
+  }
+  /// After the last one.
+  void finish() {
+    for (std::uint32_t line = 0; line < segment_.count; ++line) segment_.lines[line].mark_first(taken_[line]);
   }
   [[nodiscard]] SlotSegment<Line> segment() const { return segment_; }
   [[nodiscard]] std::uint32_t live() const { return live_; }
@@ -133,7 +137,7 @@ class SegmentCopy {
     ++displaced_;
     std::size_t line = home;
     while (taken_[line] == Line::kSlots) line = line + 1 == taken_.size() ? 0 : line + 1;
-    segment_.lines[line].put(taken_[line]++, hash, value);
+    segment_.lines[line].write(taken_[line]++, hash, value);
     segment_.count_passed(segment_.lines + line, hash, 1);
   }
 
