@@ -28,12 +28,14 @@ TEST(BlockHash, NamesOnlyCompleteBlocks) {
 }
 
 TEST(BlockHash, EachNameContinuesTheOneBefore) {
-  const auto tokens = counted(12);
-  const auto names = hash_blocks(kRoot, tokens, 4);
-  BlockHash parent = kRoot;
-  for (std::size_t block = 0; block < names.size(); ++block) {
-    parent = chain_hash(parent, std::span(tokens).subspan(4 * block, 4));
-    EXPECT_EQ(names[block], parent) << block;
+  for (const std::uint32_t size : {4U, 16U, 32U, 200U}) {
+    const auto tokens = counted(3 * size);
+    const auto names = hash_blocks(kRoot, tokens, size);
+    BlockHash parent = kRoot;
+    for (std::size_t block = 0; block < names.size(); ++block) {
+      parent = chain_hash(parent, std::span(tokens).subspan(size * block, size));
+      EXPECT_EQ(names[block], parent) << block << " of " << size;
+    }
   }
 }
 

@@ -94,6 +94,26 @@ inline BlockHash ParentAndTokens::hash<16>() const {
   return BlockHash(XXH3_avalanche(tokens + sum_of<At{0, 0}>()));
 }
 
+// Apart from the usual sizes, so that those need no stack.
+[[gnu::noinline]] BlockHash hash_of_any_size(BlockHash parent, std::span<const TokenId> tokens) {
+  const std::size_t size = sizeof parent.value() + tokens.size_bytes();
+  if (tokens.size() <= kInlineTokens) {
+    std::array<std::uint8_t, sizeof parent.value() + kInlineTokens * sizeof(TokenId)> buffer;
+    return hash_into(std::span(buffer).first(size), parent.value(), tokens);
+  }
+  std::vector<std::uint8_t> buffer(size);
+  return hash_into(buffer, parent.value(), tokens);
+}
+
+template <std::size_t kTokens>
+void hash_chain(BlockHash parent, const TokenId* tokens, std::span<BlockHash> names) {
+  for (BlockHash& name : names) {
+    parent = ParentAndTokens(parent, tokens).hash<kTokens>();
+    name = parent;
+    tokens += kTokens;
+  }
+}
+
 }  // namespace
 
 BlockHash root_hash(const PrefixIdentity& identity) {
@@ -107,13 +127,17 @@ BlockHash root_hash(const PrefixIdentity& identity) {
 BlockHash chain_hash(BlockHash parent, std::span<const TokenId> block_tokens) {
   if (block_tokens.size() == 32) return ParentAndTokens(parent, block_tokens.data()).hash<32>();
   if (block_tokens.size() == 16) return ParentAndTokens(parent, block_tokens.data()).hash<16>();
-  const std::size_t size = sizeof parent.value() + block_tokens.size_bytes();
-  if (block_tokens.size() <= kInlineTokens) {
-    std::array<std::uint8_t, sizeof parent.value() + kInlineTokens * sizeof(TokenId)> buffer;
-    return hash_into(std::span(buffer).first(size), parent.value(), block_tokens);
+  return hash_of_any_size(parent, block_tokens);
+}
+
+void chain_hashes(BlockHash parent, std::span<const TokenId> tokens, std::uint32_t block_size,
+                  std::span<BlockHash> names) {
+  if (block_size == 32) return hash_chain<32>(parent, tokens.data(), names);
+  if (block_size == 16) return hash_chain<16>(parent, tokens.data(), names);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    parent = hash_of_any_size(parent, tokens.subspan(i * block_size, block_size));
+    names[i] = parent;
   }
-  std::vector<std::uint8_t> buffer(size);
-  return hash_into(buffer, parent.value(), block_tokens);
 }
 
 std::vector<BlockHash> hash_blocks(BlockHash root, std::span<const TokenId> tokens, std::uint32_t block_size) {
@@ -127,11 +151,9 @@ std::vector<BlockHash> hash_blocks(BlockHash root, std::span<const TokenId> toke
 void hash_blocks(BlockHash root, std::span<const TokenId> tokens, std::uint32_t block_size,
                  std::vector<BlockHash>& names) {
   KVIST_CHECK(block_size > 0, "a block holds at least one token");
-  BlockHash parent = root;
-  for (std::size_t at = 0; at + block_size <= tokens.size(); at += block_size) {
-    parent = chain_hash(parent, tokens.subspan(at, block_size));
-    names.push_back(parent);
-  }
+  const std::size_t known = names.size();
+  names.resize(known + tokens.size() / block_size);
+  chain_hashes(root, tokens, block_size, std::span(names).subspan(known));
 }
 
 }  // namespace kvist::kv

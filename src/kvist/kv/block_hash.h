@@ -24,6 +24,10 @@ struct PrefixIdentity {
 [[nodiscard]] BlockHash root_hash(const PrefixIdentity& identity);
 /// The name of the prefix `parent` + one complete block of tokens.
 [[nodiscard]] BlockHash chain_hash(BlockHash parent, std::span<const TokenId> block_tokens);
+/// Names of as many prefixes as there is room for in `names`: `parent` + one block, + two blocks, and so on. Requires
+/// their tokens.
+void chain_hashes(BlockHash parent, std::span<const TokenId> tokens, std::uint32_t block_size,
+                  std::span<BlockHash> names);
 /// Names of all complete blocks of a prompt, in order; the incomplete tail has none. Requires block_size > 0.
 [[nodiscard]] std::vector<BlockHash> hash_blocks(BlockHash root, std::span<const TokenId> tokens,
                                                  std::uint32_t block_size);
