@@ -14,13 +14,13 @@ BlockRef BlockChains::find_shared(std::uint64_t key) const {
 
 BlockRef BlockChains::find_head(std::uint64_t key) {
   const auto has_key = [&](BlockRef ref) { return block(ref).key() == key; };
-  const Heads::Place place = heads_.find(Heads::not_fetched(HeadLine::hash_of(key)), has_key);
+  const Heads::Place place = heads_.find(HeadLine::hash_of(key), has_key);
   return place.line != nullptr ? place.line->value(place.slot) : 0;
 }
 
 void BlockChains::erase_head(BlockRef first, std::uint64_t key) {
   const HeadLine::Hash hash = HeadLine::hash_of(key);
-  const Heads::Place place = heads_.find(Heads::not_fetched(hash), [&](BlockRef ref) { return ref == first; });
+  const Heads::Place place = heads_.find(hash, [&](BlockRef ref) { return ref == first; });
   place.line->erase(place.slot);
   if (heads_.size() == 1) {
     heads_.clear();
@@ -44,7 +44,7 @@ BlockRef BlockChains::put(BlockRef parent, std::uint64_t key, WorkerSetHandle se
     return 0;
   const BlockRef first = worth_a_chunk(parent, coming) ? begin_chunk(parent) : make_lone(parent);
   block(first).put(key, set, use);
-  heads_.put(Heads::not_fetched(HeadLine::hash_of(key)), first);
+  heads_.put(HeadLine::hash_of(key), first);
   if (parent != 0) add_branch(parent);
   ++held_;
   return first;
@@ -76,23 +76,19 @@ BlockRef BlockChains::make_lone(BlockRef parent) {
   return ref;
 }
 
-void BlockChains::let_go(BlockRef ref) {
-  --held_;
-  if (is_lone(ref)) [[unlikely]] {
-    LoneBlock& unit = lone(ref);
-    unit.block.set_set(WorkerSetPool::kEmpty);
-    if (unit.branches == 0) remove_unit(ref);
-    return;
-  }
-  BlockChunk& chunk = this->chunk(ref);
-  const std::uint32_t number = number_of(ref);
-  chunk.blocks[number].set_set(WorkerSetPool::kEmpty);
-  if (number + 1 == chunk.filled && erase_end(chunk)) remove_unit(ref);
+void BlockChains::let_go(BlockRef ref, LoneBlock& unit) {
+  unit.block.set_set(WorkerSetPool::kEmpty);
+  if (unit.branches == 0) remove_unit(ref);
+}
+
+/// Of a chunk, from its last block on.
+void BlockChains::remove_end(BlockRef last) {
+  if (erase_end(chunk(last))) remove_unit(last);
 }
 
 /// What nobody holds and nothing follows goes from a chunk's end on. Whether that is all but the first block, which is
 /// left, but may go as well.
-inline bool BlockChains::erase_end(BlockChunk& chunk) {
+bool BlockChains::erase_end(BlockChunk& chunk) {
   while (true) {
     const std::uint32_t number = chunk.filled - 1U;
     IndexedBlock& last = chunk.blocks[number];

@@ -40,12 +40,12 @@ class BlockChains {
 
   /// The value that means something else where keys are told stands for another, which nobody will miss: a key is a
   /// hash.
-  [[nodiscard]] static std::uint64_t valid(std::uint64_t key) { return key != 0 ? key : 1; }
+  [[nodiscard]] static std::uint64_t valid(std::uint64_t key) { return key + (key == 0 ? 1 : 0); }
 
-  /// The number of a block in its chunk, and the likely one of the block behind that: 0 is the first's.
+  /// The number of a block in its chunk, and the likely one of the block so many behind it: 0 is the first's.
   [[nodiscard]] static std::uint32_t number_of(BlockRef block) { return block % kChunkRefs; }
-  [[nodiscard]] static std::uint32_t likely_number_behind(std::uint32_t number) {
-    return number + 1 == BlockChunk::kBlocks ? 0 : number + 1;
+  [[nodiscard]] static std::uint32_t likely_number_behind(std::uint32_t number, std::uint32_t by) {
+    return (number + by) % BlockChunk::kBlocks;
   }
   [[nodiscard]] static bool is_lone(BlockRef block) { return (block & kLone) != 0; }
 
@@ -179,6 +179,8 @@ class BlockChains {
   [[nodiscard]] bool worth_a_chunk(BlockRef parent, std::size_t coming) const;
   [[nodiscard]] BlockRef begin_chunk(BlockRef parent);
   [[nodiscard]] BlockRef make_lone(BlockRef parent);
+  void let_go(BlockRef ref, LoneBlock& unit);
+  void remove_end(BlockRef last);
   [[nodiscard]] bool erase_end(BlockChunk& chunk);
   void remove_unit(BlockRef ref);
   [[nodiscard]] bool may_go(BlockRef last);
@@ -218,6 +220,21 @@ class BlockChains {
       return 0;
   }
   return find_head(key);
+}
+
+[[gnu::always_inline]] inline void BlockChains::let_go(BlockRef ref) {
+  --held_;
+  if (is_lone(ref)) [[unlikely]]
+    return let_go(ref, lone(ref));
+  BlockChunk& chunk = this->chunk(ref);
+  const std::uint32_t number = number_of(ref);
+  IndexedBlock& block = chunk.blocks[number];
+  block.set_set(WorkerSetPool::kEmpty);
+  if (number + 1 != chunk.filled || chunk.branches[number] != 0) return;
+  const bool alone = number != 0 && chunk.blocks[number - 1].set() != WorkerSetPool::kEmpty;
+  if (!alone) return remove_end(ref);  // others may go with it
+  block.erase(epochs_.current());
+  --chunk.filled;
 }
 
 }  // namespace kvist::routing

@@ -28,6 +28,8 @@ class BlockUse {
   /// takes to fill the index anew may look fresh again.
   [[nodiscard]] std::uint16_t age(std::uint16_t now) const { return static_cast<std::uint16_t>(now - tick()); }
   [[nodiscard]] BlockUse at(std::uint16_t tick) const { return BlockUse((bits_ & 0xffff'0000U) | tick); }
+  /// As fresh, of the block behind.
+  [[nodiscard]] BlockUse deeper() const { return BlockUse(bits_ + (bits_ < kMaxDepth << 16 ? 1U << 16 : 0)); }
 
   /// The greater, the sooner it goes: by age, then by depth, then by the accident of its key, which tells blocks apart
   /// that are as old and as deep as each other and so never in one prefix.

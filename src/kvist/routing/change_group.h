@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 
+#include "kvist/kv/block_hash.h"
 #include "kvist/kv/kv_event.h"
 #include "kvist/routing/holder_table.h"
 #include "kvist/routing/name_table.h"
@@ -23,72 +24,91 @@ namespace kvist::routing {
 struct ChangeGroup {
   static constexpr std::size_t kChanges = 64;
 
-  struct Change {
+  struct Run;
+  /// The block before an event's first one.
+  struct Parent {
     NameTable::Ahead name;
-    // Of a stored block: its key, and its likely number in a chunk.
-    std::uint64_t key = 0;
-    std::uint32_t number = 0;
-    // Of a removed one: what its name meant before the group. Of a stored one: where the last stage put it. 0: nothing.
-    BlockRef block = 0;
+    BlockRef block = 0;  // what its name meant before the group; 0: nothing
+    // Where the group stores it:
+    const Run* run = nullptr;
+    std::uint32_t change = 0;
   };
   /// Blocks of one event that stores, or of events in a row that remove.
   struct Run {
     const kv::BlockStored* stored = nullptr;  // none: they are removed
-    std::size_t block = 0;                    // the first one's number in the event
-    std::size_t begin = 0;                    // changes
-    std::size_t end = 0;
-    // Where the event begins here and has a parent:
-    NameTable::Ahead parent_name;
-    const Change* parent_change = nullptr;  // that stores it in this group
-    BlockRef parent = 0;                    // else what the name meant before the group; 0: nothing
-    std::uint64_t parent_key = 0;           // that its keys were made with
+    Parent* parent = nullptr;                 // none: the event has none, or does not begin here
+    std::uint32_t block = 0;                  // the first one's number in the event
+    std::uint32_t begin = 0;                  // changes
+    std::uint32_t end = 0;
+    std::uint32_t number = 0;      // the first one's likely number in a chunk
+    std::uint64_t parent_key = 0;  // that its keys were made with
 
+    [[nodiscard]] std::uint32_t size() const { return end - begin; }
     [[nodiscard]] bool begins() const { return block == 0; }
-    [[nodiscard]] bool has_parent() const { return begins() && stored != nullptr && stored->parent.has_value(); }
   };
 
   [[nodiscard]] bool empty() const { return run_count == 0; }
   [[nodiscard]] bool full() const { return size == kChanges || run_count == kChanges; }
-  [[nodiscard]] std::span<const Change> all_changes() const { return std::span(changes).first(size); }
+  [[nodiscard]] std::span<const NameTable::Ahead> all_names() const { return std::span(names).first(size); }
+  [[nodiscard]] std::span<Parent> all_parents() { return std::span(parents).first(parent_count); }
   [[nodiscard]] std::span<Run> all_runs() { return std::span(runs).first(run_count); }
-  [[nodiscard]] std::span<Change> of(const Run& run) {
-    return std::span(changes).subspan(run.begin, run.end - run.begin);
+  [[nodiscard]] std::span<kv::BlockHash> keys_of(const Run& run) {
+    return std::span(keys).subspan(run.begin, run.size());
   }
-  Run& begin_run(const kv::BlockStored* stored, std::size_t block) {
+  [[nodiscard]] std::span<BlockRef> blocks_of(const Run& run) {
+    return std::span(blocks).subspan(run.begin, run.size());
+  }
+  [[nodiscard]] const Run* last_run() const { return run_count != 0 ? &runs[run_count - 1] : nullptr; }
+
+  void begin_run(const kv::BlockStored* stored, std::size_t block, Parent* parent) {
     Run& run = runs[run_count++];
     run.stored = stored;
-    run.block = block;
+    run.parent = parent;
+    run.block = static_cast<std::uint32_t>(block);
     run.begin = size;
     run.end = size;
-    run.parent_change = nullptr;
-    run.parent = 0;
-    return run;
   }
-  /// To the last run, which the caller ends.
-  void add(NameTable& names, NameDigest name) {
-    Change& change = changes[size++];
-    names.prefetch(name, change.name);
-    change.block = 0;
-    marks[name.bits() % kMarks] = number;
+  /// To the last run.
+  [[gnu::always_inline]] void add(const NameTable::Prefetcher& prefetcher, std::span<const kv::ExternalHash> added) {
+    const std::uint16_t mark = number;
+    NameTable::Ahead* ahead = &names[size];
+    size += static_cast<std::uint32_t>(added.size());
+    runs[run_count - 1].end = size;
+    for (const kv::ExternalHash block : added) {
+      const NameDigest name(block.value());
+      prefetcher.prefetch(name, *ahead++);
+      marks[name.bits() % kMarks] = mark;
+    }
   }
   /// The last change of the group to a block of that name, with its run; none if there is none.
   struct Found {
     const Run* run = nullptr;
-    const Change* change = nullptr;
+    std::uint32_t change = 0;
   };
   [[nodiscard]] Found find(NameDigest name) const {
     if (marks[name.bits() % kMarks] != number) [[likely]]
       return {};
-    for (std::size_t i = run_count; i-- > 0;) {
-      const Run& run = runs[i];
-      for (std::size_t j = run.end; j-- > run.begin;) {
-        if (changes[j].name.hash == name.bits()) return {.run = &run, .change = &changes[j]};
+    return search(name);
+  }
+  [[nodiscard]] Found search(NameDigest name) const {
+    for (std::uint32_t i = run_count; i-- > 0;) {
+      for (std::uint32_t j = runs[i].end; j-- > runs[i].begin;) {
+        if (names[j].hash == name.bits()) return {.run = &runs[i], .change = j};
       }
     }
     return {};
   }
+  /// Of the next run; `found` as find() says.
+  [[gnu::always_inline]] Parent& add_parent(const NameTable::Prefetcher& prefetcher, NameDigest name, Found found) {
+    Parent& parent = parents[parent_count++];
+    prefetcher.prefetch(name, parent.name);
+    parent.run = found.run;
+    parent.change = found.change;
+    return parent;
+  }
   void clear() {
     size = 0;
+    parent_count = 0;
     run_count = 0;
     head_count = 0;
     ++number;
@@ -103,13 +123,18 @@ struct ChangeGroup {
 
   static constexpr std::size_t kMarks = 2048;
   std::uint16_t number = 0;  // of the group, as far as 16 bits tell
-  std::array<Change, kChanges> changes;
-  std::size_t size = 0;
+  std::uint32_t size = 0;
+  std::uint32_t parent_count = 0;
+  std::uint32_t run_count = 0;
+  std::uint32_t head_count = 0;
+  std::array<NameTable::Ahead, kChanges> names;
+  std::array<kv::BlockHash, kChanges> keys;  // of stored blocks
+  // Of a removed block: what its name meant before the group. Of a stored one: where the last stage put it. 0: nothing.
+  std::array<BlockRef, kChanges> blocks;
+  std::array<Parent, kChanges> parents;
   std::array<Run, kChanges> runs;
-  std::size_t run_count = 0;
   std::array<const HeadLine*, kChanges + 1> heads;  // with the place for the next
-  std::size_t head_count = 0;
-  std::array<std::uint16_t, kMarks> marks = {};  // by the digest of a name: the last group that changed one like it
+  std::array<std::uint16_t, kMarks> marks = {};     // by the digest of a name: the last group that changed one like it
 };
 
 }  // namespace kvist::routing

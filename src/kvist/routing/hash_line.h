@@ -54,6 +54,7 @@ class alignas(64) HashLine {
   [[nodiscard]] std::uint32_t live() const { return marks_.live(); }
   [[nodiscard]] std::uint32_t free() const { return marks_.free(); }
   [[nodiscard]] std::uint32_t passed() const { return marks_.passed(); }
+  [[nodiscard]] bool leads_on() const { return marks_.leads_on(); }
   void count_passed(int by) { marks_.count_passed(by); }
 
   void put(std::uint32_t slot, Hash hash, std::uint32_t value) {

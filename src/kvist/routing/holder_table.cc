@@ -5,31 +5,26 @@
 #include "kvist/base/check.h"
 
 namespace kvist::routing {
-HolderTable::Prefix HolderTable::behind(BlockRef parent) const {
-  const BlockUse use = blocks_.block(parent).use();
-  return {.last = parent, .tick = use.tick(), .depth = use.depth() + 1};
-}
-
 bool HolderTable::add_elsewhere(const HoldingWorker& worker, Prefix& prefix, std::uint64_t key, std::size_t coming) {
   if (const BlockRef found = blocks_.find(prefix.last, key); found != 0) {
     add_to(worker, prefix, found);
     return true;
   }
-  Prefix behind_new = prefix;
-  const BlockUse use = use_of_new(behind_new);
-  behind_new.last = blocks_.put(prefix.last, key, WorkerSetPool::single(worker.id), use, coming);
-  if (behind_new.last == 0) [[unlikely]]
+  const BlockUse use = use_of_new(prefix);
+  const BlockRef put = blocks_.put(prefix.last, key, WorkerSetPool::single(worker.id), use, coming);
+  if (put == 0) [[unlikely]]
     return false;
-  prefix = behind_new;
+  prefix = {.last = put, .next = use.deeper()};
   return true;
 }
 
 void HolderTable::add_to(const HoldingWorker& worker, Prefix& prefix, BlockRef found) {
   IndexedBlock& block = blocks_.block(found);
   const WorkerSetHandle set = block.set();
-  prefix.last = found;
   if (set == WorkerSetPool::kEmpty) {
-    blocks_.hold(block, WorkerSetPool::single(worker.id), use_of_new(prefix));
+    const BlockUse use = use_of_new(prefix);
+    blocks_.hold(block, WorkerSetPool::single(worker.id), use);
+    prefix = {.last = found, .next = use.deeper()};
     return;
   }
   if (sets_.contains(set, worker.id)) {
@@ -39,21 +34,16 @@ void HolderTable::add_to(const HoldingWorker& worker, Prefix& prefix, BlockRef f
     block.set_set(sets_.with(set, worker.id));
   }
   // A block that another worker stores again has proved its use.
-  const BlockUse use = block.use();
-  if (BlockUse(prefix.tick, 0).age(tick()) < use.age(tick())) {
-    block.refresh_shared(prefix.tick);
-  } else {
-    prefix.tick = use.tick();
+  BlockUse use = block.use();
+  if (prefix.next.age(tick()) < use.age(tick())) {
+    use = use.at(prefix.next.tick());
+    block.refresh_shared(use.tick());
   }
-  prefix.depth = use.depth() + 1;
+  prefix = {.last = found, .next = use.deeper()};
 }
 
-void HolderTable::drop(const HoldingWorker& worker, BlockRef block) {
-  if (!worker.further_names->empty() && drop_further_name(worker, block)) [[unlikely]]
-    return;
+void HolderTable::drop_from_set(const HoldingWorker& worker, BlockRef block) {
   const WorkerSetHandle set = blocks_.block(block).set();
-  if (set == WorkerSetPool::single(worker.id)) [[likely]]
-    return blocks_.let_go(block);
   KVIST_CHECK(sets_.contains(set, worker.id), "a worker is in the set of a block that it holds");
   blocks_.block(block).set_set(sets_.without(set, worker.id));
 }
@@ -77,7 +67,7 @@ bool HolderTable::drop_further_name(const HoldingWorker& worker, BlockRef block)
 }
 
 void HolderTable::pass_tick() {
-  adds_left_in_tick_ = std::max(kLeastPerTick, blocks_.size() / kTicksPerTurnover);
+  adds_left_in_tick_ += std::max(kLeastPerTick, static_cast<std::ptrdiff_t>(blocks_.size() / kTicksPerTurnover));
   tick_.store(static_cast<std::uint16_t>(tick() + 1), std::memory_order_relaxed);
 }
 

@@ -27,19 +27,25 @@ class HolderTable {
  public:
   HolderTable(IndexMemory& memory, Epochs& epochs) : blocks_(memory, epochs), sets_(memory, epochs) {}
 
-  /// What add() goes along: the last block of the prefix, how fresh it is, and how deep the next one lies.
+  /// What add() goes along: the last block of the prefix, and the use of the next one if that is as fresh.
   struct Prefix {
     BlockRef last = 0;
-    std::uint16_t tick = 0;
-    std::uint32_t depth = 0;
+    BlockUse next;
   };
   /// At the start of a prompt.
-  [[nodiscard]] Prefix root() const { return {.last = 0, .tick = tick(), .depth = 0}; }
+  [[nodiscard]] Prefix root() const { return {.last = 0, .next = BlockUse(tick(), 0)}; }
   /// Behind a block that somebody holds.
-  [[nodiscard]] Prefix behind(BlockRef parent) const;
+  [[nodiscard]] Prefix behind(BlockRef parent) const {
+    return {.last = parent, .next = blocks_.block(parent).use().deeper()};
+  }
   /// The worker holds the block with that key behind the prefix under one more name; it ends the prefix from now on.
   /// `coming` and false: see BlockChains::put().
   [[nodiscard]] bool add(const HoldingWorker& worker, Prefix& prefix, std::uint64_t key, std::size_t coming = 1);
+  /// After some of that: time passes.
+  void keep_time() {
+    if (adds_left_in_tick_ <= 0) [[unlikely]]
+      pass_tick();
+  }
   /// The worker holds the block under one name less.
   void drop(const HoldingWorker& worker, BlockRef block);
   /// The same for many, in order.
@@ -64,43 +70,53 @@ class HolderTable {
  private:
   // A tick passes when a 64th of the index was stored anew.
   static constexpr std::size_t kTicksPerTurnover = 64;
-  static constexpr std::size_t kLeastPerTick = 256;
+  static constexpr std::ptrdiff_t kLeastPerTick = 256;
   // Blocks that nobody has looked up yet are taken for this old: half a turnover is their time to prove their use.
   static constexpr std::uint16_t kUnprovenTicks = kTicksPerTurnover / 2;
 
-  [[nodiscard]] BlockUse use_of_new(Prefix& prefix) const;
+  [[nodiscard]] BlockUse use_of_new(const Prefix& prefix) const;
   [[nodiscard]] bool add_elsewhere(const HoldingWorker& worker, Prefix& prefix, std::uint64_t key, std::size_t coming);
   void add_to(const HoldingWorker& worker, Prefix& prefix, BlockRef found);
+  void drop_from_set(const HoldingWorker& worker, BlockRef block);
   [[nodiscard]] static bool drop_further_name(const HoldingWorker& worker, BlockRef block);
   void pass_tick();
 
   BlockChains blocks_;
   WorkerSetPool sets_;
   std::atomic<std::uint16_t> tick_ = 0;
-  std::size_t adds_left_in_tick_ = kLeastPerTick;
+  std::ptrdiff_t adds_left_in_tick_ = kLeastPerTick;
 };
 
 // A new block is not fresher than its parent, and unproven.
-inline BlockUse HolderTable::use_of_new(Prefix& prefix) const {
+inline BlockUse HolderTable::use_of_new(const Prefix& prefix) const {
   const std::uint16_t now = tick();
-  if (BlockUse(prefix.tick, 0).age(now) < kUnprovenTicks)
-    prefix.tick = static_cast<std::uint16_t>(now - kUnprovenTicks);
-  return {prefix.tick, prefix.depth++};
+  if (prefix.next.age(now) >= kUnprovenTicks) [[likely]]
+    return prefix.next;
+  return prefix.next.at(static_cast<std::uint16_t>(now - kUnprovenTicks));
 }
 
 [[gnu::always_inline]] inline bool HolderTable::add(const HoldingWorker& worker, Prefix& prefix, std::uint64_t key,
                                                     std::size_t coming) {
-  Prefix behind_new = prefix;
-  const BlockUse use = use_of_new(behind_new);
-  behind_new.last = blocks_.append(prefix.last, key, WorkerSetPool::single(worker.id), use);
-  if (behind_new.last != 0) [[likely]] {
-    prefix = behind_new;
-  } else if (!add_elsewhere(worker, prefix, key, coming)) {
-    return false;
+  const BlockUse use = use_of_new(prefix);
+  const BlockRef appended = blocks_.append(prefix.last, key, WorkerSetPool::single(worker.id), use);
+  if (appended != 0) [[likely]] {
+    prefix = {.last = appended, .next = use.deeper()};
+  } else {
+    Prefix longer = prefix;  // so that the one that is passed along can stay in registers
+    if (!add_elsewhere(worker, longer, key, coming)) [[unlikely]]
+      return false;
+    prefix = longer;
   }
-  if (--adds_left_in_tick_ == 0) [[unlikely]]
-    pass_tick();
+  --adds_left_in_tick_;
   return true;
+}
+
+[[gnu::always_inline]] inline void HolderTable::drop(const HoldingWorker& worker, BlockRef block) {
+  if (!worker.further_names->empty() && drop_further_name(worker, block)) [[unlikely]]
+    return;
+  if (blocks_.block(block).set() == WorkerSetPool::single(worker.id)) [[likely]]
+    return blocks_.let_go(block);
+  drop_from_set(worker, block);
 }
 
 }  // namespace kvist::routing

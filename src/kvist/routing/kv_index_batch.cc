@@ -33,8 +33,8 @@ struct KvIndex::State::Batch {
   // What comes next: a block of an event.
   std::size_t event = 0;
   std::size_t block = 0;
-  // Of the event whose first blocks are in the index: its last key, the likely number of its last block in a chunk, and
-  // what follows it.
+  // Of the event whose first blocks are in the index: its last key, the likely number in a chunk of what follows, and
+  // what that goes behind.
   std::uint64_t key = 0;
   std::uint32_t number = 0;
   HolderTable::Prefix prefix;
@@ -52,13 +52,18 @@ struct KvIndex::State::Batch {
     ++worker.counters.refused[static_cast<std::size_t>(refusal)];
     if (reason != nullptr) *reason = refusal;
   }
+  /// The next event, whole.
+  void refuse_event(Refusal refusal) {
+    refuse(refusal);
+    pass_event();
+  }
 };
 
 std::size_t KvIndex::State::apply(WorkerId id, std::span<const kv::KvEvent> events, std::optional<Refusal>* reason) {
   KnownWorker& known = worker_at(id);
   Batch batch{.worker = *known.worker, .events = events, .reason = reason, .prefix = {}};
   for (reclaim(); collect(batch); reclaim()) {
-    fetch_next_lines();
+    fetch_next_lines(batch);
     find_names(batch);
     find_keys(batch);
     make(batch);
@@ -71,130 +76,128 @@ std::size_t KvIndex::State::apply(WorkerId id, std::span<const kv::KvEvent> even
 /// The next group, with the memory of its names on its way; false at the end.
 bool KvIndex::State::collect(Batch& batch) {
   group_.clear();
-  group_room_ = room_for_changes(batch.worker);
+  measure_room(batch.worker);
   while (!group_.full() && batch.event < batch.events.size() && collect_event(batch)) {
   }
   return !group_.empty();
 }
 
+/// For the group that begins.
+void KvIndex::State::measure_room(const IndexedWorker& worker) {
+  group_room_ = room_for_changes(worker);
+  const std::size_t most = options.max_blocks_per_worker;
+  group_limit_ = std::min(group_room_ / 2, most - std::min(worker.names.size(), most));
+}
+
 /// False where the event has to wait for what the group does.
-bool KvIndex::State::collect_event(Batch& batch) {
+[[gnu::always_inline]] inline bool KvIndex::State::collect_event(Batch& batch) {
   const kv::KvEvent& event = batch.events[batch.event];
   if (batch.event + kEventsAhead < batch.events.size()) fetch_content(batch.events[batch.event + kEventsAhead]);
   if (const auto* const stored = std::get_if<kv::BlockStored>(&event)) return collect(batch, *stored);
-  if (const auto* const removed = std::get_if<kv::BlockRemoved>(&event)) {
-    collect(batch, *removed);
-    return true;
-  }
+  if (const auto* const removed = std::get_if<kv::BlockRemoved>(&event)) return collect(batch, *removed);
   if (!group_.empty()) return false;
   clear(batch.worker);
+  measure_room(batch.worker);
   ++batch.worker.counters.clears;
   batch.pass_event();
   return true;
 }
 
-bool KvIndex::State::collect(Batch& batch, const kv::BlockStored& event) {
+[[gnu::always_inline]] inline bool KvIndex::State::collect(Batch& batch, const kv::BlockStored& event) {
   const std::size_t blocks = event.hashes.size();
-  IndexedWorker& worker = batch.worker;
   if (batch.block == 0) {
-    if (const auto refusal = check_form(event)) {
-      batch.refuse(*refusal);
-      batch.pass_event();
+    if (!well_formed(event)) [[unlikely]] {
+      batch.refuse_event(fault_of(event));
       return true;
     }
-    if (!group_.empty() && !fits_in_group(worker, blocks)) return false;
     if (group_.empty()) {
-      const std::size_t wanted = std::min(blocks, options.max_blocks_per_worker);
-      if (group_room_ < 2 * wanted) {
-        make_room(worker, wanted);
-        group_room_ = room_for_changes(worker);
-      }
-      if (const auto refusal = check_limit(worker, event)) {
-        batch.refuse(*refusal);
-        batch.pass_event();
+      if (const auto refusal = make_room(batch.worker, event)) [[unlikely]] {
+        batch.refuse_event(*refusal);
         return true;
       }
+    } else if (group_.size + blocks > group_limit_) {
+      return false;
     }
   }
-  const ChangeGroup::Change* parent_change = nullptr;
+  const NameTable::Prefetcher prefetcher(batch.worker.names);
+  ChangeGroup::Parent* parent = nullptr;
   if (batch.block == 0 && event.parent) {
-    const ChangeGroup::Found found = group_.find(NameDigest(event.parent->value()));
-    if (found.change != nullptr && found.run->stored == nullptr) return false;  // it is removed first
-    parent_change = found.change;
+    const NameDigest name(event.parent->value());
+    const ChangeGroup::Found found = group_.find(name);
+    if (found.run != nullptr && found.run->stored == nullptr) return false;  // it is removed first
+    parent = &group_.add_parent(prefetcher, name, found);
   }
-  ChangeGroup::Run& run = group_.begin_run(&event, batch.block);
-  if (run.has_parent()) {
-    worker.names.prefetch(NameDigest(event.parent->value()), run.parent_name);
-    run.parent_change = parent_change;
-  }
-  const std::size_t taken = std::min(blocks - batch.block, ChangeGroup::kChanges - group_.size);
-  for (const kv::ExternalHash name : std::span(event.hashes).subspan(batch.block, taken)) {
-    group_.add(worker.names, NameDigest(name.value()));
-  }
-  run.end = group_.size;
-  batch.pass(taken, blocks);
+  group_.begin_run(&event, batch.block, parent);
+  collect(batch, prefetcher, event.hashes);
   return true;
 }
 
-void KvIndex::State::collect(Batch& batch, const kv::BlockRemoved& event) {
-  IndexedWorker& worker = batch.worker;
-  if (event.group != 0 || event.medium != kv::Medium::kDevice) {
-    batch.refuse(event.group != 0 ? Refusal::kGroup : Refusal::kMedium);
-    return batch.pass_event();
+[[gnu::always_inline]] inline bool KvIndex::State::collect(Batch& batch, const kv::BlockRemoved& event) {
+  if (event.group != 0 || event.medium != kv::Medium::kDevice) [[unlikely]] {
+    batch.refuse_event(event.group != 0 ? Refusal::kGroup : Refusal::kMedium);
+    return true;
   }
-  const ChangeGroup::Run* const last = group_.empty() ? nullptr : &group_.runs[group_.run_count - 1];
-  const bool further = last != nullptr && last->stored == nullptr;
-  ChangeGroup::Run& run = further ? group_.runs[group_.run_count - 1] : group_.begin_run(nullptr, 0);
-  const std::size_t taken = std::min(event.hashes.size() - batch.block, ChangeGroup::kChanges - group_.size);
-  for (const kv::ExternalHash name : std::span(event.hashes).subspan(batch.block, taken)) {
-    group_.add(worker.names, NameDigest(name.value()));
-  }
-  run.end = group_.size;
-  batch.pass(taken, event.hashes.size());
+  const ChangeGroup::Run* const last = group_.last_run();
+  if (last == nullptr || last->stored != nullptr) group_.begin_run(nullptr, 0, nullptr);
+  collect(batch, NameTable::Prefetcher(batch.worker.names), event.hashes);
+  return true;
 }
 
-std::optional<Refusal> KvIndex::State::check_form(const kv::BlockStored& event) const {
+/// Of an event's blocks, those that still go into the group.
+[[gnu::always_inline]] inline void KvIndex::State::collect(Batch& batch, const NameTable::Prefetcher& prefetcher,
+                                                           std::span<const kv::ExternalHash> blocks) {
+  const std::size_t taken = std::min(blocks.size() - batch.block, ChangeGroup::kChanges - group_.size);
+  group_.add(prefetcher, blocks.subspan(batch.block, taken));
+  batch.pass(taken, blocks.size());
+}
+
+[[gnu::always_inline]] inline bool KvIndex::State::well_formed(const kv::BlockStored& event) const {
+  return event.group == 0 && event.medium == kv::Medium::kDevice && event.block_size == options.block_size &&
+         !event.other_extra_keys && event.tokens.size() == event.hashes.size() * event.block_size;
+}
+
+/// Of one that is not well formed.
+Refusal KvIndex::State::fault_of(const kv::BlockStored& event) const {
   if (event.group != 0) return Refusal::kGroup;
   if (event.medium != kv::Medium::kDevice) return Refusal::kMedium;
   if (event.block_size != options.block_size) return Refusal::kBlockSize;
-  if (event.other_extra_keys) return Refusal::kExtraKeys;
-  if (event.tokens.size() != event.hashes.size() * event.block_size) return Refusal::kMalformed;
-  return std::nullopt;
+  return event.other_extra_keys ? Refusal::kExtraKeys : Refusal::kMalformed;
 }
 
-/// Whether an event with so many blocks may go in with the group, whatever becomes of what is before it.
-bool KvIndex::State::fits_in_group(const IndexedWorker& worker, std::size_t event_blocks) const {
-  const std::size_t blocks = group_.size + event_blocks;
-  return 2 * blocks <= group_room_ && worker.names.size() + blocks <= options.max_blocks_per_worker;
-}
-
-std::optional<Refusal> KvIndex::State::check_limit(const IndexedWorker& worker, const kv::BlockStored& event) const {
-  if (worker.names.size() + event.hashes.size() <= options.max_blocks_per_worker) return std::nullopt;
+/// For an event that begins a group.
+std::optional<Refusal> KvIndex::State::make_room(const IndexedWorker& worker, const kv::BlockStored& event) {
+  const std::size_t blocks = event.hashes.size();
+  const std::size_t wanted = std::min(blocks, options.max_blocks_per_worker);
+  if (group_room_ < 2 * wanted) {
+    make_room(worker, wanted);
+    measure_room(worker);
+  }
+  if (worker.names.size() + blocks <= options.max_blocks_per_worker) return std::nullopt;
   const bool known = !event.parent || worker.names.find(NameDigest(event.parent->value())) != 0;
   return known ? Refusal::kCapacity : Refusal::kUnknownParent;
 }
 
 /// Second stage: what is searched or put past the end of a cache line.
-void KvIndex::State::fetch_next_lines() {
-  for (const ChangeGroup::Change& change : group_.all_changes()) NameTable::prefetch_next(change.name);
-  for (const ChangeGroup::Run& run : group_.all_runs()) {
-    if (run.has_parent()) NameTable::prefetch_next(run.parent_name);
-  }
+void KvIndex::State::fetch_next_lines(const Batch& batch) {
+  if (batch.worker.names.empty()) return;  // there are no lines
+  for (const NameTable::Ahead& name : group_.all_names()) NameTable::prefetch_next(name);
+  for (const ChangeGroup::Parent& parent : group_.all_parents()) NameTable::prefetch_next(parent.name);
 }
 
 /// Third stage: what the names mean now. The blocks of parents and of what is removed are on their way.
 void KvIndex::State::find_names(Batch& batch) {
   const BlockChains& blocks = holders.blocks();
   NameTable& names = batch.worker.names;
-  for (ChangeGroup::Run& run : group_.all_runs()) {
-    if (run.stored == nullptr) {
-      for (ChangeGroup::Change& change : group_.of(run)) {
-        change.block = names.find(change.name);
-        if (change.block != 0) blocks.prefetch(change.block);
-      }
-    } else if (run.has_parent() && run.parent_change == nullptr) {
-      run.parent = names.find(run.parent_name);
-      if (run.parent != 0) blocks.prefetch(run.parent);
+  for (ChangeGroup::Parent& parent : group_.all_parents()) {
+    parent.block = names.find(parent.name);
+    if (parent.block != 0) blocks.prefetch(parent.block);
+  }
+  for (const ChangeGroup::Run& run : group_.all_runs()) {
+    if (run.stored != nullptr) continue;
+    for (std::uint32_t change = run.begin; change != run.end; ++change) {
+      const BlockRef block = names.find_to_erase(group_.names[change]);
+      group_.blocks[change] = block;
+      if (block != 0) blocks.prefetch(block);
     }
   }
 }
@@ -205,57 +208,50 @@ void KvIndex::State::find_keys(Batch& batch) {
   const BlockChains& blocks = holders.blocks();
   for (ChangeGroup::Run& run : group_.all_runs()) {
     if (run.stored == nullptr) {
-      for (const ChangeGroup::Change& change : group_.of(run)) {
-        const bool first = change.block != 0 && BlockChains::number_of(change.block) == 0;
-        if (first) group_.add_head(blocks.prefetch_head(blocks.block(change.block).key()));
+      for (std::uint32_t change = run.begin; change != run.end; ++change) {
+        const BlockRef block = group_.blocks[change];
+        const bool first = block != 0 && BlockChains::number_of(block) == 0;
+        if (first) group_.add_head(blocks.prefetch_head(blocks.block(block).key()));
       }
-      continue;
+    } else if (run.size() != 0) {
+      run.parent_key = parent_key(batch, run);
+      set_keys(run);
+      run.number = first_number(batch, run);
+      fetch_heads(run);
     }
-    if (!run.begins()) {
-      run.parent_key = batch.key;
-    } else if (run.parent_change != nullptr) {
-      run.parent_key = run.parent_change->key;
-    } else if (run.has_parent()) {
-      run.parent_key = run.parent != 0 ? blocks.block(run.parent).key() : 0;
-    } else {
-      run.parent_key = root_of(*run.stored);
-    }
-    set_keys(batch, run);
-    fetch_heads(batch, run);
   }
 }
 
-void KvIndex::State::fetch_heads(Batch& batch, const ChangeGroup::Run& run) {
-  const BlockChains& blocks = holders.blocks();
-  const std::span<ChangeGroup::Change> changes = group_.of(run);
-  if (changes.empty()) return;
-  std::uint32_t number = 0;
-  if (!run.begins()) {
-    number = BlockChains::likely_number_behind(batch.number);
-  } else if (run.parent_change != nullptr) {
-    number = BlockChains::likely_number_behind(run.parent_change->number);
-  } else {
-    number = blocks.number_behind(run.parent, changes[0].key);
-  }
-  for (ChangeGroup::Change& change : changes) {
-    change.number = number;
-    if (number == 0) group_.add_head(blocks.prefetch_head(change.key));
-    number = BlockChains::likely_number_behind(number);
-  }
-  batch.number = changes.back().number;
+std::uint64_t KvIndex::State::parent_key(const Batch& batch, const ChangeGroup::Run& run) const {
+  if (!run.begins()) return batch.key;
+  if (run.parent == nullptr) return root_of(*run.stored);
+  const ChangeGroup::Parent& parent = *run.parent;
+  if (parent.run != nullptr) return key_of(parent.change);
+  return parent.block != 0 ? holders.blocks().block(parent.block).key() : 0;
 }
 
-void KvIndex::State::set_keys(Batch& batch, const ChangeGroup::Run& run) {
+/// In its chunk.
+std::uint32_t KvIndex::State::first_number(const Batch& batch, const ChangeGroup::Run& run) const {
+  if (!run.begins()) return batch.number;
+  if (run.parent == nullptr) return 0;
+  const ChangeGroup::Parent& parent = *run.parent;
+  if (parent.run != nullptr)
+    return BlockChains::likely_number_behind(parent.run->number, parent.change + 1 - parent.run->begin);
+  return holders.blocks().number_behind(parent.block, key_of(run.begin));
+}
+
+/// From one block that will be the first of its chunk to the next.
+[[gnu::always_inline]] inline void KvIndex::State::fetch_heads(const ChangeGroup::Run& run) {
+  const std::uint32_t before_first = run.number == 0 ? 0 : BlockChunk::kBlocks - run.number;
+  for (std::uint32_t change = run.begin + before_first; change < run.end; change += BlockChunk::kBlocks) {
+    group_.add_head(holders.blocks().prefetch_head(key_of(change)));
+  }
+}
+
+void KvIndex::State::set_keys(const ChangeGroup::Run& run) {
   const std::span<const TokenId> tokens(run.stored->tokens);
-  std::size_t at = run.block * options.block_size;
-  kv::BlockHash key(run.parent_key);
-  for (ChangeGroup::Change& change : group_.of(run)) {
-    key = kv::chain_hash(key, tokens.subspan(at, options.block_size));
-    key = kv::BlockHash(BlockChains::valid(key.value()));
-    change.key = key.value();
-    at += options.block_size;
-  }
-  batch.key = key.value();
+  kv::chain_hashes(kv::BlockHash(run.parent_key), tokens.subspan(std::size_t{run.block} * options.block_size),
+                   options.block_size, group_.keys_of(run));
 }
 
 std::uint64_t KvIndex::State::root_of(const kv::BlockStored& event) const {
@@ -267,115 +263,136 @@ std::uint64_t KvIndex::State::root_of(const kv::BlockStored& event) const {
 void KvIndex::State::make(Batch& batch) {
   for (const HeadLine* const line : group_.all_heads()) SlotSegment<HeadLine>::prefetch_next(*line);
   // Twice, as find_room() does.
-  room_ = group_room_ >= 2 * ChangeGroup::kChanges ? ChangeGroup::kChanges : 0;
+  room_for_group_ = group_room_ >= 2 * ChangeGroup::kChanges;
+  room_ = 0;
   const std::uint64_t evictions_before = evictions;
   for (ChangeGroup::Run& run : group_.all_runs()) {
     if (run.stored == nullptr) {
-      remove(batch.worker, group_.of(run));
+      remove(batch.worker, run);
       continue;
     }
     const bool evicted = evictions != evictions_before;
-    if (run.has_parent() && (run.parent_change != nullptr || evicted)) find_parent(batch, run, evicted);
-    const std::optional<Refusal> refusal = store(batch, run);
-    if (!refusal) [[likely]]
-      continue;
-    batch.refuse(*refusal);
-    const bool unfinished = batch.block > 0 && std::get_if<kv::BlockStored>(&batch.events[batch.event]) == run.stored;
-    if (unfinished) batch.pass_event();
+    if (run.parent != nullptr && (run.parent->run != nullptr || evicted)) [[unlikely]]
+      find_parent(batch, run, evicted);
+    store(batch, run);
   }
+  if (batch.block == 0) return;
+  const ChangeGroup::Run& last = *group_.last_run();
+  batch.key = key_of(last.end - 1);
+  batch.number = BlockChains::likely_number_behind(last.number, last.size());
 }
 
 /// What the parent's name means now. Where that is not what the keys were made with, they are made again.
 void KvIndex::State::find_parent(Batch& batch, ChangeGroup::Run& run, bool evicted) {
-  const BlockRef stored = run.parent_change != nullptr && !evicted ? run.parent_change->block : 0;
-  run.parent = stored != 0 ? stored : batch.worker.names.find(run.parent_name);
-  if (run.parent == 0) return;
-  const std::uint64_t key = stored != 0 ? run.parent_change->key : holders.blocks().block(run.parent).key();
+  ChangeGroup::Parent& parent = *run.parent;
+  const BlockRef stored = parent.run != nullptr && !evicted ? group_.blocks[parent.change] : 0;
+  parent.block = stored != 0 ? stored : batch.worker.names.find(parent.name);
+  if (parent.block == 0) return;
+  const std::uint64_t key = stored != 0 ? key_of(parent.change) : holders.blocks().block(parent.block).key();
   if (key == run.parent_key) [[likely]]
     return;
-  const std::uint64_t last_key = batch.key;
   run.parent_key = key;
-  set_keys(batch, run);
-  const bool last = &run == &group_.runs[group_.run_count - 1];
-  if (!last) batch.key = last_key;
+  set_keys(run);
 }
 
-std::optional<Refusal> KvIndex::State::store(Batch& batch, const ChangeGroup::Run& run) {
+[[gnu::always_inline]] inline void KvIndex::State::store(Batch& batch, const ChangeGroup::Run& run) {
+  HolderTable::Prefix prefix = batch.prefix;
   if (run.begins()) {
-    if (!run.has_parent()) {
-      batch.prefix = holders.root();
-    } else if (run.parent == 0) {
-      return Refusal::kUnknownParent;
+    if (run.parent == nullptr) {
+      prefix = holders.root();
+    } else if (run.parent->block == 0) [[unlikely]] {
+      return refuse(batch, run, run.begin, Refusal::kUnknownParent);
     } else {
-      batch.prefix = holders.behind(run.parent);
+      prefix = holders.behind(run.parent->block);
     }
   }
   IndexedWorker& worker = batch.worker;
   const HoldingWorker holder = worker.holder();
-  HolderTable::Prefix prefix = batch.prefix;
-  std::size_t stored = 0;
   std::optional<Refusal> refusal;
-  const std::span<ChangeGroup::Change> changes = group_.of(run);
-  for (ChangeGroup::Change& change : changes) {
+  std::size_t change = run.begin;
+  for (; change != run.end; ++change) {
     if (!take_room(worker)) [[unlikely]] {
       refusal = Refusal::kCapacity;
       break;
     }
-    if (!add_copy(worker, holder, change, prefix, changes.size() - stored)) [[unlikely]] {
+    if (!add_copy(worker, holder, prefix, change, run.end - change)) [[unlikely]] {
       refusal = Refusal::kConflict;
       break;
     }
-    change.block = prefix.last;
-    ++stored;
+    group_.blocks[change] = prefix.last;
   }
   batch.prefix = prefix;
+  const std::size_t stored = change - run.begin;
+  holders.keep_time();
   worker.counters.stored_blocks += stored;
   changes_in_epoch_ += stored;
-  return refusal;
+  if (refusal) [[unlikely]]
+    refuse(batch, run, change, *refusal);
 }
 
+/// What is left of a run, and with it of its event.
+void KvIndex::State::refuse(Batch& batch, const ChangeGroup::Run& run, std::size_t from_change, Refusal refusal) {
+  batch.refuse(refusal);
+  std::ranges::fill(group_.blocks_of(run).subspan(from_change - run.begin), BlockRef{0});
+  const bool unfinished = batch.block > 0 && std::get_if<kv::BlockStored>(&batch.events[batch.event]) == run.stored;
+  if (unfinished) batch.pass_event();
+}
+
+/// The prefix ends with the block from then on. False: its name or its key belongs to another block.
 [[gnu::always_inline]] inline bool KvIndex::State::add_copy(IndexedWorker& worker, const HoldingWorker& holder,
-                                                            const ChangeGroup::Change& change,
-                                                            HolderTable::Prefix& prefix, std::size_t coming) {
-  if (const BlockRef known = worker.names.find(change.name); known != 0) [[unlikely]]
-    return add_further_copy(worker, change, known, prefix);
-  if (!holders.add(holder, prefix, change.key, coming)) [[unlikely]]
+                                                            HolderTable::Prefix& prefix, std::size_t change,
+                                                            std::size_t coming) {
+  const NameTable::Ahead& name = group_.names[change];
+  if (const BlockRef known = worker.names.find(name); known != 0) [[unlikely]] {
+    if (!add_further_copy(worker, name, known, key_of(change))) return false;
+    prefix = holders.behind(known);  // what follows in this event goes on behind it
+    return true;
+  }
+  if (!holders.add(holder, prefix, key_of(change), coming)) [[unlikely]]
     return false;
-  worker.names.put(change.name, prefix.last);
+  worker.names.put(name, prefix.last);
   return true;
 }
 
-bool KvIndex::State::add_further_copy(IndexedWorker& worker, const ChangeGroup::Change& change, BlockRef known,
-                                      HolderTable::Prefix& prefix) {
-  if (holders.blocks().block(known).key() != change.key) return false;
-  const NameTable::Ahead copies = NameTable::not_fetched(change.name);
+bool KvIndex::State::add_further_copy(IndexedWorker& worker, const NameTable::Ahead& name, BlockRef known,
+                                      std::uint64_t key) {
+  if (holders.blocks().block(known).key() != key) return false;
+  const NameTable::Ahead copies = NameTable::not_fetched(name);
   const std::uint32_t further = worker.further_copies.insert(copies, 1);
   if (further != 0) worker.further_copies.set(copies, further + 1);
-  prefix = holders.behind(known);  // what follows in this event goes on behind it
   return true;
 }
 
-void KvIndex::State::remove(IndexedWorker& worker, std::span<const ChangeGroup::Change> changes) {
+[[gnu::always_inline]] inline void KvIndex::State::remove(IndexedWorker& worker, const ChangeGroup::Run& run) {
+  const HoldingWorker holder = worker.holder();
   std::size_t removed = 0;
-  for (const ChangeGroup::Change& change : changes) removed += drop_copy(worker, change) ? 1 : 0;
-  worker.counters.unknown_removals += changes.size() - removed;
+  for (std::size_t change = run.begin; change != run.end; ++change) {
+    removed += drop_copy(worker, holder, group_.names[change]) ? 1 : 0;
+  }
+  worker.counters.unknown_removals += run.size() - removed;
   worker.counters.removed_blocks += removed;
   changes_in_epoch_ += removed;
 }
 
-bool KvIndex::State::drop_copy(IndexedWorker& worker, const ChangeGroup::Change& change) {
-  if (!worker.further_copies.empty()) [[unlikely]] {
-    const NameTable::Ahead copies = NameTable::not_fetched(change.name);
-    const std::uint32_t further = worker.further_copies.find(copies);
-    if (further > 1) worker.further_copies.set(copies, further - 1);
-    if (further == 1) worker.further_copies.erase(copies);
-    if (further > 0) return true;
-  }
-  if (!take_room(worker)) make_room(worker, 1);
-  const BlockRef block = worker.names.erase(change.name);
-  if (block == 0) return false;
-  holders.drop(worker.holder(), block);
+[[gnu::always_inline]] inline bool KvIndex::State::drop_copy(IndexedWorker& worker, const HoldingWorker& holder,
+                                                             const NameTable::Ahead& name) {
+  if (!worker.further_copies.empty() && drop_further_copy(worker, name)) [[unlikely]]
+    return true;
+  if (!take_room(worker)) [[unlikely]]
+    make_room(worker, 1);
+  const BlockRef block = worker.names.erase(name);
+  if (block == 0) [[unlikely]]
+    return false;
+  holders.drop(holder, block);
   return true;
+}
+
+bool KvIndex::State::drop_further_copy(IndexedWorker& worker, const NameTable::Ahead& name) {
+  const NameTable::Ahead copies = NameTable::not_fetched(name);
+  const std::uint32_t further = worker.further_copies.find(copies);
+  if (further > 1) worker.further_copies.set(copies, further - 1);
+  if (further == 1) worker.further_copies.erase(copies);
+  return further > 0;
 }
 
 }  // namespace kvist::routing

@@ -28,6 +28,12 @@ std::size_t KvIndex::State::room_for_changes(const IndexedWorker& worker) const 
   return memory.bytes() < options.max_bytes ? (options.max_bytes - memory.bytes()) / change_bytes(worker) : 0;
 }
 
+bool KvIndex::State::take_scarce_room(const IndexedWorker& worker) {
+  if (room_ == 0 && !find_room(worker)) return false;
+  --room_;
+  return true;
+}
+
 bool KvIndex::State::find_room(const IndexedWorker& worker) {
   constexpr std::size_t kAtOnce = 64;
   const std::size_t room = room_for_changes(worker);

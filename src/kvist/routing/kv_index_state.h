@@ -62,27 +62,36 @@ struct KvIndex::State {
   // Batches of events (kv_index_batch.cc).
   struct Batch;
   [[nodiscard]] bool collect(Batch& batch);
+  void measure_room(const IndexedWorker& worker);
   [[nodiscard]] bool collect_event(Batch& batch);
   [[nodiscard]] bool collect(Batch& batch, const kv::BlockStored& event);
-  void collect(Batch& batch, const kv::BlockRemoved& event);
-  [[nodiscard]] std::optional<Refusal> check_form(const kv::BlockStored& event) const;
-  [[nodiscard]] bool fits_in_group(const IndexedWorker& worker, std::size_t event_blocks) const;
-  [[nodiscard]] std::optional<Refusal> check_limit(const IndexedWorker& worker, const kv::BlockStored& event) const;
-  void fetch_next_lines();
+  [[nodiscard]] bool collect(Batch& batch, const kv::BlockRemoved& event);
+  void collect(Batch& batch, const NameTable::Prefetcher& prefetcher, std::span<const kv::ExternalHash> blocks);
+  [[nodiscard]] bool well_formed(const kv::BlockStored& event) const;
+  [[nodiscard]] Refusal fault_of(const kv::BlockStored& event) const;
+  [[nodiscard]] std::optional<Refusal> make_room(const IndexedWorker& worker, const kv::BlockStored& event);
+  void fetch_next_lines(const Batch& batch);
   void find_names(Batch& batch);
   void find_keys(Batch& batch);
-  void set_keys(Batch& batch, const ChangeGroup::Run& run);
-  void fetch_heads(Batch& batch, const ChangeGroup::Run& run);
+  [[nodiscard]] std::uint64_t parent_key(const Batch& batch, const ChangeGroup::Run& run) const;
+  [[nodiscard]] std::uint32_t first_number(const Batch& batch, const ChangeGroup::Run& run) const;
+  void set_keys(const ChangeGroup::Run& run);
+  void fetch_heads(const ChangeGroup::Run& run);
+  [[nodiscard]] std::uint64_t key_of(std::size_t change) const {
+    return BlockChains::valid(group_.keys[change].value());
+  }
   [[nodiscard]] std::uint64_t root_of(const kv::BlockStored& event) const;
   void make(Batch& batch);
   void find_parent(Batch& batch, ChangeGroup::Run& run, bool evicted);
-  [[nodiscard]] std::optional<Refusal> store(Batch& batch, const ChangeGroup::Run& run);
-  [[nodiscard]] bool add_copy(IndexedWorker& worker, const HoldingWorker& holder, const ChangeGroup::Change& change,
-                              HolderTable::Prefix& prefix, std::size_t coming);
-  [[nodiscard]] bool add_further_copy(IndexedWorker& worker, const ChangeGroup::Change& change, BlockRef known,
-                                      HolderTable::Prefix& prefix);
-  void remove(IndexedWorker& worker, std::span<const ChangeGroup::Change> changes);
-  [[nodiscard]] bool drop_copy(IndexedWorker& worker, const ChangeGroup::Change& change);
+  void store(Batch& batch, const ChangeGroup::Run& run);
+  void refuse(Batch& batch, const ChangeGroup::Run& run, std::size_t from_change, Refusal refusal);
+  [[nodiscard]] bool add_copy(IndexedWorker& worker, const HoldingWorker& holder, HolderTable::Prefix& prefix,
+                              std::size_t change, std::size_t coming);
+  [[nodiscard]] bool add_further_copy(IndexedWorker& worker, const NameTable::Ahead& name, BlockRef known,
+                                      std::uint64_t key);
+  void remove(IndexedWorker& worker, const ChangeGroup::Run& run);
+  [[nodiscard]] bool drop_copy(IndexedWorker& worker, const HoldingWorker& holder, const NameTable::Ahead& name);
+  [[nodiscard]] bool drop_further_copy(IndexedWorker& worker, const NameTable::Ahead& name);
   void clear(IndexedWorker& worker);
   void reclaim();
   void count_blocks(IndexedWorker& worker);
@@ -92,12 +101,8 @@ struct KvIndex::State {
   void make_room(const IndexedWorker& worker, std::size_t blocks);
   [[nodiscard]] std::size_t room_for_changes(const IndexedWorker& worker) const;
   // For one change.
-  [[nodiscard]] bool take_room(const IndexedWorker& worker) {
-    if (room_ == 0 && !find_room(worker)) [[unlikely]]
-      return false;
-    --room_;
-    return true;
-  }
+  [[nodiscard]] bool take_room(const IndexedWorker& worker) { return room_for_group_ || take_scarce_room(worker); }
+  [[nodiscard]] bool take_scarce_room(const IndexedWorker& worker);
   [[nodiscard]] bool find_room(const IndexedWorker& worker);
   [[nodiscard]] std::size_t change_bytes(const IndexedWorker& worker) const;
   void evict(std::size_t goal_bytes);
@@ -107,9 +112,11 @@ struct KvIndex::State {
   kv::BlockHash plain_root_;  // of prompts without LoRA and salt
   ChangeGroup group_;
   std::size_t group_room_ = 0;        // for so many changes before the group
+  std::size_t group_limit_ = 0;       // so many blocks fit in, whatever becomes of those before
   std::vector<KnownWorker> workers_;  // by WorkerId
   std::size_t next_to_shrink_ = 0;    // the worker where the next eviction goes on
-  std::size_t room_ = 0;              // changes that fit without a look at the tables
+  bool room_for_group_ = false;       // all its changes fit without a look at the tables
+  std::size_t room_ = 0;              // else so many do
   std::size_t changes_in_epoch_ = 0;
   RandomStream random_{1};  // for samples
   std::vector<std::uint64_t> sample_;

@@ -16,4 +16,15 @@ void NameTable::set(const Ahead& name, std::uint32_t value) {
   place.line->set_value(place.slot, value);
 }
 
+std::uint32_t NameTable::insert(const Ahead& name, std::uint32_t value) {
+  const std::uint32_t known = find(name);
+  if (known == 0) put(name, value);
+  return known;
+}
+
+std::uint32_t NameTable::erase_elsewhere(const Ahead& name, bool keep_shape) {
+  const Slots::Place place = slots_.find(name);
+  return place.line != nullptr ? erase(place, name.hash, keep_shape) : 0;
+}
+
 }  // namespace kvist::routing

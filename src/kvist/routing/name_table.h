@@ -16,10 +16,11 @@ class NameDigest {
  public:
   NameDigest() = default;  ///< of some name
   explicit NameDigest(std::uint64_t name) {
+    constexpr std::uint64_t kFactor = 0x9E37'79B9'7F4A'7C15;  // 2^64 / golden ratio
+    if (name == 0) name = kFactor;                            // no other one becomes 0
     name ^= name >> 32;
-    name *= 0x9E37'79B9'7F4A'7C15ULL;  // 2^64 / golden ratio
+    name *= kFactor;
     bits_ = name ^ (name >> 29);
-    bits_ += bits_ == 0 ? 1 : 0;
   }
   [[nodiscard]] std::uint64_t bits() const { return bits_; }
 
@@ -43,8 +44,17 @@ class NameTable {
   /// A change or a search comes: its memory is on its way. Each of find(), insert() and erase() takes one instead of a
   /// name.
   using Ahead = Slots::Ahead;
-  void prefetch(NameDigest name, Ahead& ahead) { slots_.prefetch(name.bits(), ahead); }
-  /// Once that is there, before any change: what lies behind it is on its way too if it will be needed.
+  /// Prepares many of them, until the next change.
+  class Prefetcher {
+   public:
+    explicit Prefetcher(const NameTable& table) : slots_(table.slots_) {}
+    [[gnu::always_inline]] void prefetch(NameDigest name, Ahead& ahead) const { slots_.prefetch(name.bits(), ahead); }
+
+   private:
+    Slots::Prefetcher slots_;
+  };
+  /// Once that is there, before any change of a table that is not empty: what lies behind it is on its way too if it
+  /// will be needed.
   static void prefetch_next(const Ahead& ahead) { Slots::prefetch_next(ahead); }
   [[nodiscard]] static Ahead not_fetched(NameDigest name) { return Slots::not_fetched(name.bits()); }
   /// The same name in another table.
@@ -52,7 +62,9 @@ class NameTable {
 
   /// 0 where there is none.
   [[nodiscard]] std::uint32_t find(NameDigest name) const;
-  [[nodiscard]] std::uint32_t find(const Ahead& name);
+  [[nodiscard]] std::uint32_t find(const Ahead& name) const { return value_at(slots_.find(name)); }
+  /// The same for one that will be erased: that is quicker then.
+  [[nodiscard]] std::uint32_t find_to_erase(Ahead& name) const { return value_at(slots_.find_and_note(name)); }
   /// The value that the name had before, which it keeps; 0 where there was none and `value` (not 0) was put.
   std::uint32_t insert(NameDigest name, std::uint32_t value) { return insert(not_fetched(name), value); }
   std::uint32_t insert(const Ahead& name, std::uint32_t value);
@@ -62,7 +74,9 @@ class NameTable {
   void set(NameDigest name, std::uint32_t value) { set(not_fetched(name), value); }
   void set(const Ahead& name, std::uint32_t value);
   /// The value that the name had; 0 where there was none. `keep_shape`: see for_each_in().
-  std::uint32_t erase(NameDigest name, bool keep_shape = false) { return erase(not_fetched(name), keep_shape); }
+  std::uint32_t erase(NameDigest name, bool keep_shape = false) {
+    return erase_elsewhere(not_fetched(name), keep_shape);
+  }
   std::uint32_t erase(const Ahead& name, bool keep_shape = false);
   /// No entries and no memory.
   void clear() { slots_.clear(); }
@@ -90,30 +104,28 @@ class NameTable {
   [[nodiscard]] std::size_t growth_bytes() const { return slots_.growth_bytes(); }
 
  private:
+  [[nodiscard]] static std::uint32_t value_at(const Slots::Place& place) {
+    return place.line != nullptr ? place.line->value(place.slot) : 0;
+  }
+  std::uint32_t erase(Slots::Place place, std::uint64_t hash, bool keep_shape);
+  std::uint32_t erase_elsewhere(const Ahead& name, bool keep_shape);
+
   Slots slots_;
 };
 
-[[gnu::always_inline]] inline std::uint32_t NameTable::find(const Ahead& name) {
-  const Slots::Place place = slots_.find(name);
-  return place.line != nullptr ? place.line->value(place.slot) : 0;
-}
-
-[[gnu::always_inline]] inline std::uint32_t NameTable::insert(const Ahead& name, std::uint32_t value) {
-  const std::uint32_t known = find(name);
-  if (known == 0) put(name, value);
-  return known;
-}
-
 [[gnu::always_inline]] inline std::uint32_t NameTable::erase(const Ahead& name, bool keep_shape) {
-  const Slots::Place place = slots_.find(name);
-  if (place.line == nullptr) [[unlikely]]
-    return 0;
+  if (slots_.knows(name)) [[likely]]
+    return erase(Slots::known(name), name.hash, keep_shape);
+  return erase_elsewhere(name, keep_shape);
+}
+
+[[gnu::always_inline]] inline std::uint32_t NameTable::erase(Slots::Place place, std::uint64_t hash, bool keep_shape) {
   const std::uint32_t value = place.line->value(place.slot);
   place.line->erase(place.slot);
   if (size() == 1 && !keep_shape) [[unlikely]] {
     clear();
   } else {
-    slots_.removed(place, name.hash, keep_shape);
+    slots_.removed(place, hash, keep_shape);
   }
   return value;
 }

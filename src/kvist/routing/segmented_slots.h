@@ -43,6 +43,7 @@ class SegmentedSlots {
     std::uint32_t room = 0;       // for so many entries more, then the segment is made anew
     std::uint32_t displaced = 0;  // entries that are not in the line where they belong
   };
+  struct Directory;
 
  public:
   /// Where an entry is, until the next change that moves the segment.
@@ -58,6 +59,35 @@ class SegmentedSlots {
     Line* line = nullptr;
     Owner* owner = nullptr;
     std::uint32_t shape = 0;  // of the table then; 0 is none
+    std::uint32_t slot = 0;   // likely, in the line
+  };
+
+  /// What searches read of the table before they come to a line, for many in a row; until the next change.
+  class Prefetcher {
+   public:
+    explicit Prefetcher(const SegmentedSlots& slots) : shape_(slots.segments_ != 0 ? slots.shape_ : 0) {
+      if (shape_ == 0) return;
+      Directory& directory = slots.directory();
+      owners_ = directory.owners();
+      mask_ = directory.mask;
+      segments_ = slots.segments_;
+    }
+    /// A search or a change comes: its line is on its way.
+    [[gnu::always_inline]] void prefetch(Hash hash, Ahead& ahead) const {
+      ahead.hash = hash;
+      ahead.shape = shape_;
+      if (shape_ == 0) [[unlikely]]
+        return;
+      ahead.owner = owners_ + entry(hash, mask_, segments_);
+      ahead.line = segment_of(*ahead.owner).home(hash);
+      __builtin_prefetch(ahead.line);
+    }
+
+   private:
+    std::uint32_t shape_;
+    std::uint32_t segments_ = 0;
+    std::uint64_t mask_ = 0;
+    Owner* owners_ = nullptr;
   };
 
   explicit SegmentedSlots(IndexMemory& memory) : memory_(&memory) {}
@@ -87,61 +117,66 @@ class SegmentedSlots {
     return unpack(directory_.load(std::memory_order_relaxed)->owners()[number].segment.load(std::memory_order_relaxed));
   }
 
-  /// A search or a change comes: its line is on its way.
-  [[gnu::always_inline]] void prefetch(Hash hash, Ahead& ahead) {
-    ahead.hash = hash;
-    ahead.shape = 0;
-    if (segments_ == 0) [[unlikely]]
-      return;
-    ahead.owner = &owner(hash);
-    ahead.line = segment_of(*ahead.owner).home(hash);
-    ahead.shape = shape_;
-    __builtin_prefetch(ahead.line);
-  }
-  /// Once that line is there, before any change.
-  static void prefetch_next(const Ahead& ahead) {
-    if (ahead.shape != 0) [[likely]]
-      Segment::prefetch_next(*ahead.line);
-  }
+  /// Once that line is there, before any change of a table that is not empty.
+  static void prefetch_next(const Ahead& ahead) { Segment::prefetch_next(*ahead.line); }
   [[nodiscard]] static Ahead not_fetched(Hash hash) {
     Ahead ahead;
     ahead.hash = hash;
     return ahead;
   }
 
-  /// The entry with the hash whose value accept(value) takes.
-  template <class Accept = typename Segment::Any>
-  [[nodiscard, gnu::always_inline]] Place find(const Ahead& ahead, Accept accept = {}) {
-    if (segments_ == 0) [[unlikely]]
-      return {};
-    const Home home = this->home(ahead);
-    const std::uint32_t found = Segment::accepted(*home.line, home.line->match(ahead.hash), accept);
+  [[nodiscard, gnu::always_inline]] Place find(const Ahead& ahead) const {
+    if (ahead.shape != shape_) [[unlikely]]
+      return find(ahead.hash);
+    const std::uint32_t found = ahead.line->match(ahead.hash);
     if (found != 0) [[likely]]
-      return {.line = home.line, .slot = Segment::slot_of(found), .owner = home.owner};
-    if (home.line->passed() == 0) return {};
-    Line* const next = segment_of(*home.owner).next(home.line);
-    const std::uint32_t there = Segment::accepted(*next, next->match(ahead.hash), accept);
+      return {.line = ahead.line, .slot = Segment::slot_of(found), .owner = ahead.owner};
+    if (ahead.line->passed() == 0) return {};
+    Line* const next = segment_of(*ahead.owner).next(ahead.line);
+    const std::uint32_t there = next->match(ahead.hash);
     if (there != 0) [[likely]]
-      return {.line = next, .slot = Segment::slot_of(there), .displaced = true, .owner = home.owner};
-    return next->passed() == 0 ? Place{} : find_beyond(ahead.hash, *home.owner, accept);
+      return {.line = next, .slot = Segment::slot_of(there), .displaced = true, .owner = ahead.owner};
+    return next->passed() == 0 ? Place{} : find(ahead.hash);
+  }
+  /// By the hash alone: the entry whose value accept(value) takes.
+  template <class Accept = typename Segment::Any>
+  [[nodiscard, gnu::noinline]] Place find(Hash hash, Accept accept = {}) const {
+    if (segments_ == 0) return {};
+    Owner& owner = this->owner(hash);
+    const Segment segment = segment_of(owner);
+    const typename Segment::Place at = segment.find(hash, accept);
+    return {.line = at.line, .slot = at.slot, .displaced = at.line != segment.home(hash), .owner = &owner};
+  }
+  /// As find() with a note of the slot, by which knows() goes.
+  [[nodiscard, gnu::always_inline]] Place find_and_note(Ahead& ahead) const {
+    const Place place = find(ahead);
+    ahead.slot = place.slot;
+    return place;
+  }
+  /// Whether the entry is known to be there still, and where.
+  [[nodiscard]] bool knows(const Ahead& ahead) const {
+    return ahead.shape == shape_ && ahead.line->hash(ahead.slot) == ahead.hash;
+  }
+  [[nodiscard]] static Place known(const Ahead& ahead) {
+    return {.line = ahead.line, .slot = ahead.slot, .owner = ahead.owner};
   }
   /// Puts an entry that find() does not find. The table may move.
   [[gnu::always_inline]] void put(const Ahead& ahead, std::uint32_t value) {
-    if (segments_ == 0) [[unlikely]]
-      begin();
-    const Home home = this->home(ahead);
-    const std::uint32_t free = home.line->free();
-    if (free != 0 && home.owner->room != 0) [[likely]] {
-      --home.owner->room;
-      home.line->put(Segment::slot_of(free), ahead.hash, value);
+    const std::uint32_t free = ahead.shape == shape_ ? ahead.line->free() : 0;
+    if (free != 0 && ahead.owner->room != 0) [[likely]] {
+      --ahead.owner->room;
+      ahead.line->put(Segment::slot_of(free), ahead.hash, value);
     } else {
       put_elsewhere(ahead.hash, value);
     }
-    if (++live_ > split_above_) [[unlikely]]
-      split_next();
+    count_put();
+  }
+  void put(Hash hash, std::uint32_t value) {
+    put_elsewhere(hash, value);
+    count_put();
   }
   /// The entry there was taken out. The table may move unless `keep_shape`.
-  [[gnu::always_inline]] void removed(const Place& place, Hash hash, bool keep_shape = false) {
+  [[gnu::always_inline]] void removed(Place place, Hash hash, bool keep_shape = false) {
     ++place.owner->room;
     if (place.displaced) [[unlikely]]
       came_back(place, hash);
@@ -194,11 +229,6 @@ class SegmentedSlots {
     [[nodiscard]] const Owner* owners() const { return reinterpret_cast<const Owner*>(this + 1); }
     [[nodiscard]] Owner* owners() { return reinterpret_cast<Owner*>(this + 1); }
   };
-  struct Home {
-    Owner* owner = nullptr;
-    Line* line = nullptr;
-  };
-
   [[nodiscard]] static std::size_t directory_bytes(std::uint64_t n) { return sizeof(Directory) + n * sizeof(Owner); }
   // Segments are aligned to 64 bytes and addresses have 48 bits: 22 bits are left for the number of lines.
   static constexpr std::uint64_t kCountBits = 22;
@@ -249,30 +279,24 @@ class SegmentedSlots {
     return lines_for(entries, memory_->ample() ? kLoadForRest : kLoadForRestWhenTight);
   }
 
-  [[nodiscard]] Directory& directory() { return *directory_.load(std::memory_order_relaxed); }
+  [[nodiscard]] Directory& directory() const { return *directory_.load(std::memory_order_relaxed); }
   /// Requires that there is a segment.
-  [[nodiscard, gnu::always_inline]] Owner& owner(Hash hash) {
+  [[nodiscard, gnu::always_inline]] Owner& owner(Hash hash) const {
     Directory& directory = this->directory();
-    std::uint64_t entry = hash & directory.mask;
-    if (entry >= segments_) entry -= (directory.mask + 1) / 2;  // no segment of its own yet
-    return directory.owners()[entry];
+    return directory.owners()[entry(hash, directory.mask, segments_)];
   }
-  [[nodiscard, gnu::always_inline]] Home home(const Ahead& ahead) {
-    if (ahead.shape == shape_) [[likely]]
-      return {.owner = ahead.owner, .line = ahead.line};
-    Owner& owner = this->owner(ahead.hash);
-    return {.owner = &owner, .line = segment_of(owner).home(ahead.hash)};
+  /// Of the directory, of those that have a segment of their own. Without a branch, which would often go wrong.
+  [[nodiscard]] static std::uint64_t entry(Hash hash, std::uint64_t mask, std::uint32_t segments) {
+    const std::uint64_t entry = hash & mask;
+    return entry < segments ? entry : entry & (mask >> 1);
   }
-  [[nodiscard]] static Place place_in(const Segment& segment, typename Segment::Place at, Hash hash, Owner& owner) {
-    return {.line = at.line, .slot = at.slot, .displaced = at.line != segment.home(hash), .owner = &owner};
+  [[gnu::always_inline]] void count_put() {
+    if (++live_ > split_above_) [[unlikely]]
+      split_next();
   }
-  template <class Accept>
-  [[nodiscard, gnu::noinline]] Place find_beyond(Hash hash, Owner& owner, Accept accept) {
-    const Segment segment = segment_of(owner);
-    return place_in(segment, segment.find(hash, accept), hash, owner);
-  }
-  /// As put() where the segment or the entry's own line has no room.
+  /// As put(), where the table has changed or the segment or the entry's own line has no room.
   [[gnu::noinline]] void put_elsewhere(Hash hash, std::uint32_t value) {
+    if (segments_ == 0) begin();
     while (owner(hash).room == 0) make_anew(owner(hash));
     Owner& owner = this->owner(hash);
     const Segment segment = segment_of(owner);
@@ -322,7 +346,7 @@ class SegmentedSlots {
     }
   }
 
-  [[gnu::noinline]] static void came_back(const Place& place, Hash hash) {
+  [[gnu::noinline]] static void came_back(Place place, Hash hash) {
     segment_of(*place.owner).count_passed(place.line, hash, -1);
     --place.owner->displaced;
   }

@@ -17,6 +17,8 @@ class SlotMarks {
   [[nodiscard]] std::uint32_t live() const { return bits_.load(std::memory_order_relaxed) & kAll; }
   [[nodiscard]] std::uint32_t free() const { return ~bits_.load(std::memory_order_relaxed) & kAll; }
   [[nodiscard]] std::uint32_t passed() const { return bits_.load(std::memory_order_acquire) / kOnePassed; }
+  /// Whether a search may go on to the next line, or a change: some entry did, or no slot is free.
+  [[nodiscard]] bool leads_on() const { return bits_.load(std::memory_order_relaxed) >= kAll; }
 
   void add(std::uint32_t slot) {
     bits_.store(bits_.load(std::memory_order_relaxed) | 1U << slot, std::memory_order_relaxed);

@@ -36,9 +36,7 @@ struct SlotSegment {
   [[nodiscard]] Line* home(Hash hash) const { return lines + ((std::uint64_t{Line::place_bits(hash)} * count) >> 32); }
   /// A search or a change that begins at a line comes, and the line is there: the one behind it is on its way too if it
   /// goes on to that one. Without a branch, of which one in six would go wrong.
-  static void prefetch_next(const Line& line) {
-    __builtin_prefetch(&line + (line.passed() != 0 || line.free() == 0 ? 1 : 0));
-  }
+  static void prefetch_next(const Line& line) { __builtin_prefetch(&line + (line.leads_on() ? 1 : 0)); }
   template <class AnyLine>
   [[nodiscard]] AnyLine* next(AnyLine* line) const {
     return line + 1 == lines + count ? lines : line + 1;
