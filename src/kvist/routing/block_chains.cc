@@ -39,9 +39,10 @@ BlockRef BlockChains::put(BlockRef parent, std::uint64_t key, WorkerSetHandle se
       ++held_;
       return parent + 1;
     }
+    // Behind any other block find() has looked there.
+    if (chunk.branches[number - 1] == 0 && find_head(key) != 0) [[unlikely]]
+      return 0;
   }
-  if (find_head(key) != 0) [[unlikely]]
-    return 0;
   const BlockRef first = worth_a_chunk(parent, coming) ? begin_chunk(parent) : make_lone(parent);
   block(first).put(key, set, use);
   heads_.put(HeadLine::hash_of(key), first);

@@ -30,7 +30,7 @@ namespace kvist::routing {
 /// nothing on small tables; of large ones the directory stays in the cache.
 /// kShared: readers search while the writer writes. They may use segment() and SlotSegment::find() and read what they
 /// give until the end of their epoch. Threads: everything else is the writer's.
-template <class Line, bool kShared, std::size_t kMostPerSegment>
+template <class Line, bool kShared, std::uint32_t kMostPerSegment>
 class SegmentedSlots {
  public:
   using Segment = SlotSegment<Line>;
@@ -90,7 +90,7 @@ class SegmentedSlots {
     Owner* owners_ = nullptr;
   };
 
-  explicit SegmentedSlots(IndexMemory& memory) : memory_(&memory) {}
+  explicit SegmentedSlots(IndexMemory& memory) : memory_(&memory) { measure_growth(1); }
   SegmentedSlots(const SegmentedSlots&) = delete;
   SegmentedSlots& operator=(const SegmentedSlots&) = delete;
   ~SegmentedSlots() { clear(); }
@@ -172,8 +172,9 @@ class SegmentedSlots {
     count_put();
   }
   void put(Hash hash, std::uint32_t value) {
-    put_elsewhere(hash, value);
-    count_put();
+    if (segments_ == 0) begin();
+    Owner& owner = this->owner(hash);
+    put({.hash = hash, .line = segment_of(owner).home(hash), .owner = &owner, .shape = shape_}, value);
   }
   /// The entry there was taken out. The table may move unless `keep_shape`.
   [[gnu::always_inline]] void removed(Place place, Hash hash, bool keep_shape = false) {
@@ -207,18 +208,14 @@ class SegmentedSlots {
     live_ = 0;
     ++shape_;
     set_segments(0);
+    measure_growth(1);
   }
 
   /// What one change may allocate at most, beside what it gives back.
-  [[nodiscard]] std::size_t growth_bytes() const {
-    const Directory* const directory = directory_.load(std::memory_order_relaxed);
-    // Two halves of the largest segment, or that segment a step larger: from kMostLoad to kLoadForGrowth.
-    return Segment::bytes(most_lines_ * kMostLoad / kLoadForGrowth + 4) + 4 * IndexMemory::kAlignment +
-           2 * directory_bytes(directory ? directory->mask + 1 : 1);
-  }
+  [[nodiscard]] std::size_t growth_bytes() const { return growth_bytes_; }
 
  private:
-  static constexpr std::size_t kLeastPerSegment = kMostPerSegment * 5 / 12;
+  static constexpr std::uint32_t kLeastPerSegment = kMostPerSegment * 5 / 12;
   // Displaced entries that are no reason to do anything about them, beside a third of all.
   static constexpr std::uint32_t kFewDisplaced = 16;
 
@@ -326,14 +323,25 @@ class SegmentedSlots {
     directory_.store(made, std::memory_order_release);
     set_segments(1);
   }
+  // With the shape of the table, because it is asked for with each group of changes.
+  void measure_growth(std::uint64_t directory_entries) {
+    // Two halves of the largest segment, or that segment a step larger: from kMostLoad to kLoadForGrowth.
+    growth_bytes_ = static_cast<std::uint32_t>(Segment::bytes(most_lines_ * kMostLoad / kLoadForGrowth + 4) +
+                                               4 * IndexMemory::kAlignment + 2 * directory_bytes(directory_entries));
+  }
   [[nodiscard]] Directory* make_directory(std::uint64_t entries) {
+    measure_growth(entries);
     auto* const made = new (memory_->allocate(directory_bytes(entries))) Directory{.mask = entries - 1};
     for (std::uint64_t i = 0; i < entries; ++i) new (made->owners() + i) Owner;
     return made;
   }
   [[nodiscard]] Segment make_segment(std::uint32_t lines) {
     KVIST_CHECK(lines < 1U << kCountBits, "a segment has at most four million lines");
-    most_lines_ = std::max(most_lines_, lines);
+    if (lines > most_lines_) {
+      const Directory* const directory = directory_.load(std::memory_order_relaxed);
+      most_lines_ = lines;
+      measure_growth(directory != nullptr ? directory->mask + 1 : 1);
+    }
     return {.lines = static_cast<Line*>(memory_->allocate(Segment::bytes(lines))), .count = lines};
   }
   void discard(Segment segment) { discard(segment.lines, Segment::bytes(segment.count)); }
@@ -440,15 +448,17 @@ class SegmentedSlots {
     discard(old);
   }
 
+  // Three of them are in the record of each worker: what is 32 bits wide can be, as blocks are told apart by as many.
   IndexMemory* memory_;
   std::atomic<Directory*> directory_ = nullptr;
   std::uint32_t segments_ = 0;
   std::uint32_t most_lines_ = 0;  // that a segment ever had
-  std::uint32_t shape_ = 1;       // counted on whenever a segment goes
+  std::uint32_t growth_bytes_ = 0;
+  std::uint32_t shape_ = 1;  // counted on whenever a segment goes
   std::uint32_t next_to_tighten_ = 0;
+  std::uint32_t split_above_ = 0;  // entries
+  std::uint32_t merge_below_ = 0;
   std::size_t live_ = 0;
-  std::size_t split_above_ = 0;  // entries
-  std::size_t merge_below_ = 0;
 };
 
 }  // namespace kvist::routing
