@@ -43,17 +43,16 @@ std::uint32_t BlockArena<Unit, kUnits>::allocate() {
 template <class Unit, std::uint32_t kUnits>
 void BlockArena<Unit, kUnits>::free(std::uint32_t number) {
   if (!epochs_.has_readers()) return set_free(number);
-  retired_.push_back({.epoch = epochs_.current(), .number = number});
-  memory_.count(sizeof(Retired));
+  retired_.add(number);
+  memory_.count(retired_.kBytes);
 }
 
 template <class Unit, std::uint32_t kUnits>
 void BlockArena<Unit, kUnits>::reclaim() {
-  while (!retired_.empty() && epochs_.passed(retired_.front().epoch)) {
-    set_free(retired_.front().number);
-    retired_.pop_front();
-    memory_.count(-static_cast<std::ptrdiff_t>(sizeof(Retired)));
-  }
+  retired_.reclaim([this](std::uint32_t number) {
+    set_free(number);
+    memory_.count(-retired_.kBytes);
+  });
 }
 
 template <class Unit, std::uint32_t kUnits>

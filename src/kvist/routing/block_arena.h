@@ -6,12 +6,12 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <vector>
 
 #include "kvist/routing/epochs.h"
 #include "kvist/routing/index_memory.h"
 #include "kvist/routing/indexed_block.h"
+#include "kvist/routing/retired_queue.h"
 
 namespace kvist::routing {
 
@@ -22,7 +22,7 @@ namespace kvist::routing {
 template <class Unit, std::uint32_t kUnits>
 class BlockArena {
  public:
-  BlockArena(IndexMemory& memory, Epochs& epochs) : memory_(memory), epochs_(epochs) {}
+  BlockArena(IndexMemory& memory, Epochs& epochs) : memory_(memory), epochs_(epochs), retired_(epochs) {}
   ~BlockArena();
   BlockArena(const BlockArena&) = delete;
   BlockArena& operator=(const BlockArena&) = delete;
@@ -88,10 +88,6 @@ class BlockArena {
     bool exists = false;
   };
   static constexpr std::size_t kStateBytes = sizeof(SlabState) + sizeof(std::uint32_t);
-  struct Retired {
-    std::uint64_t epoch = 0;
-    std::uint32_t number = 0;
-  };
 
   [[nodiscard]] bool exists(std::size_t slab) const { return slabs_[slab].exists; }
   void add_slab();
@@ -118,7 +114,7 @@ class BlockArena {
   std::uint32_t first_with_free_ = kNone;
   std::size_t live_slabs_ = 0;
   std::size_t free_units_ = 0;
-  std::deque<Retired> retired_;  // oldest first
+  RetiredQueue<std::uint32_t> retired_;
 };
 
 extern template class BlockArena<BlockChunk, 32>;

@@ -24,7 +24,7 @@ bool of_huge_heap(const void* block) {
 }  // namespace
 
 IndexMemory::~IndexMemory() {
-  for (const Retired& retired : retired_) free_block(retired.block, retired.bytes);
+  retired_.drain([this](const Retired& retired) { free_block(retired.block, retired.bytes); });
 }
 
 void* IndexMemory::allocate(std::size_t bytes) {
@@ -65,19 +65,17 @@ void IndexMemory::release(void* block, std::size_t bytes) {
 
 void IndexMemory::retire(void* block, std::size_t bytes) {
   if (!epochs_.has_readers()) return release(block, bytes);
-  retired_.push_back({epochs_.current(), block, bytes});
+  retired_.add({.block = block, .bytes = bytes});
   retired_bytes_ += held(block, bytes);
-  bytes_ += sizeof(Retired);
+  count(retired_.kBytes);
 }
 
 void IndexMemory::reclaim() {
-  while (!retired_.empty() && epochs_.passed(retired_.front().epoch)) {
-    const Retired retired = retired_.front();
-    retired_.pop_front();
+  retired_.reclaim([this](const Retired& retired) {
     retired_bytes_ -= held(retired.block, retired.bytes);
-    bytes_ -= sizeof(Retired);
+    count(-retired_.kBytes);
     release(retired.block, retired.bytes);
-  }
+  });
 }
 
 }  // namespace kvist::routing

@@ -3,10 +3,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 
 #include "kvist/routing/epochs.h"
 #include "kvist/routing/huge_heap.h"
+#include "kvist/routing/retired_queue.h"
 
 namespace kvist::routing {
 
@@ -15,7 +15,7 @@ namespace kvist::routing {
 /// writer's only.
 class IndexMemory {
  public:
-  IndexMemory(Epochs& epochs, std::size_t max_bytes) : epochs_(epochs), max_bytes_(max_bytes) {}
+  IndexMemory(Epochs& epochs, std::size_t max_bytes) : epochs_(epochs), max_bytes_(max_bytes), retired_(epochs) {}
   /// Requires that no reader is left.
   ~IndexMemory();
   IndexMemory(const IndexMemory&) = delete;
@@ -59,7 +59,6 @@ class IndexMemory {
   void free_block(void* block, std::size_t bytes);
 
   struct Retired {
-    std::uint64_t epoch = 0;
     void* block = nullptr;
     std::size_t bytes = 0;
   };
@@ -69,7 +68,7 @@ class IndexMemory {
   std::size_t bytes_ = 0;
   std::size_t retired_bytes_ = 0;
   std::size_t blocks_ = 0;
-  std::deque<Retired> retired_;  // oldest first
+  RetiredQueue<Retired> retired_;
   HugeHeap huge_;
 };
 

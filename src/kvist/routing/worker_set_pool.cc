@@ -24,7 +24,7 @@ bool PooledWorkerSet::contains(std::uint32_t worker) const {
 }
 
 WorkerSetPool::WorkerSetPool(IndexMemory& memory, Epochs& epochs)
-    : memory_(memory), epochs_(epochs), by_hash_(memory) {}
+    : memory_(memory), epochs_(epochs), retired_(epochs), by_hash_(memory) {}
 
 WorkerSetPool::~WorkerSetPool() {
   Chunks* const chunks = chunks_.load();
@@ -137,16 +137,15 @@ void WorkerSetPool::drop(WorkerSetHandle set) {
   if (by_hash_.find(NameDigest(hash)) == set) by_hash_.erase(NameDigest(hash));
   --sets_;
   if (!epochs_.has_readers()) return free_slot(set - kPooled);
-  retired_.push_back({.epoch = epochs_.current(), .slot = set - kPooled});
-  memory_.count(sizeof(Retired));
+  retired_.add(set - kPooled);
+  memory_.count(retired_.kBytes);
 }
 
 void WorkerSetPool::reclaim() {
-  while (!retired_.empty() && epochs_.passed(retired_.front().epoch)) {
-    free_slot(retired_.front().slot);
-    retired_.pop_front();
-    memory_.count(-static_cast<std::ptrdiff_t>(sizeof(Retired)));
-  }
+  retired_.reclaim([this](std::uint32_t slot) {
+    free_slot(slot);
+    memory_.count(-retired_.kBytes);
+  });
 }
 
 void WorkerSetPool::free_slot(std::uint32_t slot) {

@@ -4,13 +4,13 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <span>
 #include <vector>
 
 #include "kvist/base/id.h"
 #include "kvist/routing/index_memory.h"
 #include "kvist/routing/name_table.h"
+#include "kvist/routing/retired_queue.h"
 
 namespace kvist::routing {
 
@@ -118,10 +118,6 @@ class WorkerSetPool {
     [[nodiscard]] const Address& at(std::size_t i) const { return reinterpret_cast<const Address*>(this + 1)[i]; }
     [[nodiscard]] Address& at(std::size_t i) { return reinterpret_cast<Address*>(this + 1)[i]; }
   };
-  struct Retired {
-    std::uint64_t epoch = 0;
-    std::uint32_t slot = 0;
-  };
   /// The last change: blocks of a prefix change alike, one after the other.
   struct Change {
     WorkerSetHandle from = kEmpty;
@@ -154,8 +150,8 @@ class WorkerSetPool {
   std::uint32_t slots_ = 0;           // ever used
   std::uint32_t first_free_ = kNone;  // of those the first that is not used now
   std::size_t sets_ = 0;
-  std::deque<Retired> retired_;  // oldest first
-  NameTable by_hash_;            // handles
+  RetiredQueue<std::uint32_t> retired_;  // slots
+  NameTable by_hash_;                    // handles
   Change last_;
   // The set that compose() made: bits from word first_, and how many there are.
   std::vector<std::uint64_t> composed_;
