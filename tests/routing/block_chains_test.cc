@@ -23,7 +23,7 @@ class Chains : public ::testing::Test {
   BlockRef put(BlockRef parent, std::uint64_t key, std::size_t coming = BlockChunk::kBlocks) {
     EXPECT_EQ(chains_.find(parent, key), 0U) << "key " << key;
     const BlockRef appended = chains_.append(parent, key, kHeld, BlockUse());
-    return appended != 0 ? appended : chains_.put(parent, key, kHeld, BlockUse(), coming);
+    return appended != 0 ? appended : chains_.put(parent, key, kHeld, BlockUse(), {.coming = coming});
   }
   // Keys counted on from `first`, each behind the one before.
   std::vector<BlockRef> put_chain(BlockRef parent, std::uint64_t first, std::uint32_t blocks) {
@@ -105,6 +105,21 @@ TEST_F(Chains, FewBlocksMakeAChunkWhereMemoryIsAmple) {
   EXPECT_EQ(put(first, 2, 1), first + 1);
 }
 
+TEST_F(Chains, APathThatGrowsGetsAChunkSooner) {
+  constexpr std::ptrdiff_t kBlocks = 100'000;
+  memory_.count_blocks(kBlocks);
+  memory_.count(58 * kBlocks);
+  const BlockRef first = put(0, 1, 1);
+  const BlockRef second = put(first, 2, 1);
+  EXPECT_TRUE(BlockChains::is_lone(first) && BlockChains::is_lone(second));
+  ASSERT_EQ(chains_.find(second, 3), 0U);
+  const BlockRef decoded = chains_.put(second, 3, kHeld, BlockUse(), {.grows = true});
+  EXPECT_FALSE(BlockChains::is_lone(decoded));
+  EXPECT_EQ(put(decoded, 4), decoded + 1);
+  ASSERT_EQ(chains_.find(second, 5), 0U);
+  EXPECT_TRUE(BlockChains::is_lone(chains_.put(second, 5, kHeld, BlockUse(), {.grows = true}))) << "a branch";
+}
+
 // The hash table knows the exclusive or of a key's halves.
 TEST_F(Chains, KeysWithTheSameHashAreToldApart) {
   const auto key = [](std::uint64_t i) { return i << 32 | (i ^ 7); };
@@ -140,7 +155,7 @@ TEST_F(Chains, AKeyThatAnotherPrefixHasIsRefused) {
   put(0, 1);
   const BlockRef other = put(0, 2);
   put_chain(other, 10, BlockChunk::kBlocks - 1);  // the chunk is full
-  EXPECT_EQ(chains_.put(chains_.find(0, 2) + BlockChunk::kBlocks - 1, 1, kHeld, BlockUse()), 0U);
+  EXPECT_EQ(chains_.put(chains_.find(0, 2) + BlockChunk::kBlocks - 1, 1, kHeld, BlockUse(), {}), 0U);
   EXPECT_EQ(chains_.size(), 1U + BlockChunk::kBlocks);
 }
 
@@ -195,7 +210,7 @@ void compare_with_tree(std::uint64_t seed, double branching, double holding) {
       } else {
         const BlockRef appended = chains.append(at, node, kHeld, BlockUse());
         const auto coming = static_cast<std::size_t>(random.uniform_int(3, 4));  // by itself, or in a chunk
-        held[node] = appended != 0 ? appended : chains.put(at, node, kHeld, BlockUse(), coming);
+        held[node] = appended != 0 ? appended : chains.put(at, node, kHeld, BlockUse(), {.coming = coming});
         ASSERT_NE(held[node], 0U);
       }
     }

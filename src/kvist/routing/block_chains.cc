@@ -29,7 +29,7 @@ void BlockChains::erase_head(BlockRef first, std::uint64_t key) {
   }
 }
 
-BlockRef BlockChains::put(BlockRef parent, std::uint64_t key, WorkerSetHandle set, BlockUse use, std::size_t coming) {
+BlockRef BlockChains::put(BlockRef parent, std::uint64_t key, WorkerSetHandle set, BlockUse use, BlockOutlook outlook) {
   if (in_chunk(parent)) {
     BlockChunk& chunk = this->chunk(parent);
     const std::uint32_t number = number_of(parent) + 1;
@@ -43,7 +43,7 @@ BlockRef BlockChains::put(BlockRef parent, std::uint64_t key, WorkerSetHandle se
     if (chunk.branches[number - 1] == 0 && find_head(key) != 0) [[unlikely]]
       return 0;
   }
-  const BlockRef first = worth_a_chunk(parent, coming) ? begin_chunk(parent) : make_lone(parent);
+  const BlockRef first = worth_a_chunk(parent, outlook) ? begin_chunk(parent) : make_lone(parent);
   block(first).put(key, set, use);
   heads_.put(HeadLine::hash_of(key), first);
   if (parent != 0) add_branch(parent);
@@ -51,14 +51,19 @@ BlockRef BlockChains::put(BlockRef parent, std::uint64_t key, WorkerSetHandle se
   return first;
 }
 
-/// Whether so many blocks behind a parent take less memory in a chunk than by themselves, or memory is there. What a
-/// full chunk saves pays for the emptiest one, so a path that has grown to one stays in chunks as it grows on.
-bool BlockChains::worth_a_chunk(BlockRef parent, std::size_t coming) const {
-  constexpr std::size_t kWorthIt = 4;
-  constexpr std::size_t kPlenty = 54;  // bytes per block
-  if (coming >= kWorthIt) return true;
-  const bool behind_full = in_chunk(parent) && number_of(parent) + 1 == BlockChunk::kBlocks;
-  return (behind_full && branches(parent) == 0) || memory_.ample(kPlenty);
+/// Whether what comes behind a parent takes less memory in a chunk than by itself, or memory is there. What a full
+/// chunk saves pays for the emptiest one, so a path that has grown to one stays in chunks as it grows on. One that
+/// grows behind a lone block is likely to grow on too, so that its chunks pay for themselves.
+bool BlockChains::worth_a_chunk(BlockRef parent, BlockOutlook outlook) const {
+  constexpr std::size_t kWorthIt = 4;  // blocks
+  // Bytes per block up to which there is memory. A growing path's limit is above that of roomy tables, which would
+  // leave none, and a little below what a block may take.
+  constexpr std::size_t kPlenty = 54;
+  constexpr std::size_t kEnough = IndexMemory::kBytesPerBlock + 1;
+  if (outlook.coming >= kWorthIt) return true;
+  const bool first_behind = parent != 0 && branches(parent) == 0;
+  if (first_behind && in_chunk(parent) && number_of(parent) + 1 == BlockChunk::kBlocks) return true;
+  return memory_.ample(first_behind && outlook.grows && is_lone(parent) ? kEnough : kPlenty);
 }
 
 BlockRef BlockChains::begin_chunk(BlockRef parent) {

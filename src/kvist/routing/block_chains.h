@@ -110,9 +110,9 @@ class BlockChains {
   }
   /// Puts a block right behind its parent, where nothing else ever went on behind it; 0: find() and put() have to.
   [[nodiscard]] BlockRef append(BlockRef parent, std::uint64_t key, WorkerSetHandle set, BlockUse use);
-  /// Puts a block that find() did not find, the first of `coming` that follow each other. 0 where its key belongs to
-  /// another prefix's block: two hashes that are alike by accident, or because somebody wants them to be.
-  BlockRef put(BlockRef parent, std::uint64_t key, WorkerSetHandle set, BlockUse use, std::size_t coming = 1);
+  /// Puts a block that find() did not find. 0 where its key belongs to another prefix's block: two hashes that are
+  /// alike by accident, or because somebody wants them to be.
+  BlockRef put(BlockRef parent, std::uint64_t key, WorkerSetHandle set, BlockUse use, BlockOutlook outlook);
   /// Somebody holds a block again that nobody held.
   void hold(IndexedBlock& block, WorkerSetHandle set, BlockUse use) {
     block.set_use(use);
@@ -176,7 +176,7 @@ class BlockChains {
   }
   [[nodiscard]] BlockRef find_head(std::uint64_t key);
   void erase_head(BlockRef first, std::uint64_t key);
-  [[nodiscard]] bool worth_a_chunk(BlockRef parent, std::size_t coming) const;
+  [[nodiscard]] bool worth_a_chunk(BlockRef parent, BlockOutlook outlook) const;
   [[nodiscard]] BlockRef begin_chunk(BlockRef parent);
   [[nodiscard]] BlockRef make_lone(BlockRef parent);
   void let_go(BlockRef ref, LoneBlock& unit);

@@ -5,13 +5,13 @@
 #include "kvist/base/check.h"
 
 namespace kvist::routing {
-bool HolderTable::add_elsewhere(const HoldingWorker& worker, Prefix& prefix, std::uint64_t key, std::size_t coming) {
+bool HolderTable::add_elsewhere(const HoldingWorker& worker, Prefix& prefix, std::uint64_t key, BlockOutlook outlook) {
   if (const BlockRef found = blocks_.find(prefix.last, key); found != 0) {
     add_to(worker, prefix, found);
     return true;
   }
   const BlockUse use = use_of_new(prefix);
-  const BlockRef put = blocks_.put(prefix.last, key, WorkerSetPool::single(worker.id), use, coming);
+  const BlockRef put = blocks_.put(prefix.last, key, WorkerSetPool::single(worker.id), use, outlook);
   if (put == 0) [[unlikely]]
     return false;
   prefix = {.last = put, .next = use.deeper()};

@@ -39,8 +39,8 @@ class HolderTable {
     return {.last = parent, .next = blocks_.block(parent).use().deeper()};
   }
   /// The worker holds the block with that key behind the prefix under one more name; it ends the prefix from now on.
-  /// `coming` and false: see BlockChains::put().
-  [[nodiscard]] bool add(const HoldingWorker& worker, Prefix& prefix, std::uint64_t key, std::size_t coming = 1);
+  /// False: see BlockChains::put().
+  [[nodiscard]] bool add(const HoldingWorker& worker, Prefix& prefix, std::uint64_t key, BlockOutlook outlook);
   /// After some of that: time passes.
   void keep_time() {
     if (adds_left_in_tick_ <= 0) [[unlikely]]
@@ -75,7 +75,8 @@ class HolderTable {
   static constexpr std::uint16_t kUnprovenTicks = kTicksPerTurnover / 2;
 
   [[nodiscard]] BlockUse use_of_new(const Prefix& prefix) const;
-  [[nodiscard]] bool add_elsewhere(const HoldingWorker& worker, Prefix& prefix, std::uint64_t key, std::size_t coming);
+  [[nodiscard]] bool add_elsewhere(const HoldingWorker& worker, Prefix& prefix, std::uint64_t key,
+                                   BlockOutlook outlook);
   void add_to(const HoldingWorker& worker, Prefix& prefix, BlockRef found);
   void drop_from_set(const HoldingWorker& worker, BlockRef block);
   [[nodiscard]] static bool drop_further_name(const HoldingWorker& worker, BlockRef block);
@@ -96,14 +97,14 @@ inline BlockUse HolderTable::use_of_new(const Prefix& prefix) const {
 }
 
 [[gnu::always_inline]] inline bool HolderTable::add(const HoldingWorker& worker, Prefix& prefix, std::uint64_t key,
-                                                    std::size_t coming) {
+                                                    BlockOutlook outlook) {
   const BlockUse use = use_of_new(prefix);
   const BlockRef appended = blocks_.append(prefix.last, key, WorkerSetPool::single(worker.id), use);
   if (appended != 0) [[likely]] {
     prefix = {.last = appended, .next = use.deeper()};
   } else {
     Prefix longer = prefix;  // so that the one that is passed along can stay in registers
-    if (!add_elsewhere(worker, longer, key, coming)) [[unlikely]]
+    if (!add_elsewhere(worker, longer, key, outlook)) [[unlikely]]
       return false;
     prefix = longer;
   }

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 
 #include "kvist/routing/block_use.h"
@@ -70,6 +71,12 @@ struct BlockChunk {
   static constexpr std::uint8_t kMostBranches = 255;  // or more
 };
 static_assert(sizeof(BlockChunk) == 128);
+
+/// What is known of a block that is put, to choose its place.
+struct BlockOutlook {
+  std::size_t coming = 1;  ///< blocks that follow each other, with itself
+  bool grows = false;      ///< what it is put behind was there before the event that stores it: a decoded block
+};
 
 /// A block by itself, which nothing follows in place.
 struct LoneBlock {

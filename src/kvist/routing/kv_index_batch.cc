@@ -315,7 +315,8 @@ void KvIndex::State::find_parent(Batch& batch, ChangeGroup::Run& run, bool evict
       refusal = Refusal::kCapacity;
       break;
     }
-    if (!add_copy(worker, holder, prefix, change, run.end - change)) [[unlikely]] {
+    const BlockOutlook outlook{.coming = run.end - change, .grows = run.parent != nullptr && change == run.begin};
+    if (!add_copy(worker, holder, prefix, change, outlook)) [[unlikely]] {
       refusal = Refusal::kConflict;
       break;
     }
@@ -341,14 +342,14 @@ void KvIndex::State::refuse(Batch& batch, const ChangeGroup::Run& run, std::size
 /// The prefix ends with the block from then on. False: its name or its key belongs to another block.
 [[gnu::always_inline]] inline bool KvIndex::State::add_copy(IndexedWorker& worker, const HoldingWorker& holder,
                                                             HolderTable::Prefix& prefix, std::size_t change,
-                                                            std::size_t coming) {
+                                                            BlockOutlook outlook) {
   const NameTable::Ahead& name = group_.names[change];
   if (const BlockRef known = worker.names.find(name); known != 0) [[unlikely]] {
     if (!add_further_copy(worker, name, known, key_of(change))) return false;
     prefix = holders.behind(known);  // what follows in this event goes on behind it
     return true;
   }
-  if (!holders.add(holder, prefix, key_of(change), coming)) [[unlikely]]
+  if (!holders.add(holder, prefix, key_of(change), outlook)) [[unlikely]]
     return false;
   worker.names.put(name, prefix.last);
   return true;

@@ -86,7 +86,7 @@ struct KvIndex::State {
   void store(Batch& batch, const ChangeGroup::Run& run);
   void refuse(Batch& batch, const ChangeGroup::Run& run, std::size_t from_change, Refusal refusal);
   [[nodiscard]] bool add_copy(IndexedWorker& worker, const HoldingWorker& holder, HolderTable::Prefix& prefix,
-                              std::size_t change, std::size_t coming);
+                              std::size_t change, BlockOutlook outlook);
   [[nodiscard]] bool add_further_copy(IndexedWorker& worker, const NameTable::Ahead& name, BlockRef known,
                                       std::uint64_t key);
   void remove(IndexedWorker& worker, const ChangeGroup::Run& run);
