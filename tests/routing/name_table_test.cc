@@ -34,7 +34,7 @@ TYPED_TEST(LinesOfHashes, FindHashesAndFreeSlots) {
       hashes[slot] = kSome[static_cast<std::size_t>(random.uniform_int(0, 6))];
       if (hashes[slot] != 0) line.put(slot, hashes[slot], slot + 1);
     }
-    line.count_passed(static_cast<int>(random.uniform_int(0, 1'000'000)));
+    line.marks().count_passed(static_cast<int>(random.uniform_int(0, 1'000'000)));
     for (const Hash sought : {Hash{1}, Hash{2}, Hash{3}, kUpper, static_cast<Hash>(kUpper + 1), kSome[6]}) {
       std::uint32_t expected = 0;
       for (std::uint32_t slot = 0; slot < kSlots; ++slot) expected |= (hashes[slot] == sought ? 1U : 0U) << slot;
@@ -42,8 +42,8 @@ TYPED_TEST(LinesOfHashes, FindHashesAndFreeSlots) {
       ASSERT_EQ(line.match_shared(sought), expected) << "hash " << sought << " in round " << round;
     }
     for (std::uint32_t slot = 0; slot < kSlots; ++slot) {
-      ASSERT_EQ((line.live() >> slot & 1) != 0, hashes[slot] != 0);
-      ASSERT_EQ((line.free() >> slot & 1) != 0, hashes[slot] == 0);
+      ASSERT_EQ((line.marks().live() >> slot & 1) != 0, hashes[slot] != 0);
+      ASSERT_EQ((line.marks().free() >> slot & 1) != 0, hashes[slot] == 0);
       if (hashes[slot] == 0) continue;
       ASSERT_EQ(line.hash(slot), hashes[slot]);
       ASSERT_EQ(line.value(slot), slot + 1);

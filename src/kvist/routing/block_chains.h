@@ -18,7 +18,7 @@ namespace kvist::routing {
 /// Blocks by key, as a tree whose paths are compressed: blocks that follow each other lie behind each other, seven to a
 /// chunk, and only a chunk's first block is in a hash table. So most blocks are found, put and taken out without a
 /// search of their own. Where few blocks follow each other, and blocks already take much memory in the mean, each lies
-/// by itself: all of a lone block's kind is as if it were alone in a chunk that is full.
+/// by itself: a lone block is what the only block of a full chunk would be.
 ///
 /// A key stands for all the content before it, so it has one parent key, and it is in one place at most: behind its
 /// parent in the same chunk, or first in another chunk that counts as a branch of its parent. A parent stays, even if

@@ -15,7 +15,7 @@
 namespace kvist::routing {
 
 /// Slots of a SlotSegment in 64 bytes; zero while fresh. Threads: one writes; others may call match_shared(), value()
-/// and passed().
+/// and marks().passed().
 class alignas(64) HashLine {
  public:
   static constexpr std::uint32_t kSlots = 5;
@@ -50,23 +50,18 @@ class alignas(64) HashLine {
   }
   [[nodiscard]] std::uint64_t hash(std::uint32_t slot) const { return hashes_[slot].load(std::memory_order_relaxed); }
   [[nodiscard]] std::uint32_t value(std::uint32_t slot) const { return values_[slot].load(std::memory_order_acquire); }
-  /// As SlotMarks.
-  [[nodiscard]] std::uint32_t live() const { return marks_.live(); }
-  [[nodiscard]] std::uint32_t free() const { return marks_.free(); }
-  [[nodiscard]] std::uint32_t passed() const { return marks_.passed(); }
-  [[nodiscard]] bool leads_on() const { return marks_.leads_on(); }
-  void count_passed(int by) { marks_.count_passed(by); }
+  [[nodiscard]] const SlotMarks<kSlots>& marks() const { return marks_; }
+  [[nodiscard]] SlotMarks<kSlots>& marks() { return marks_; }
 
   void put(std::uint32_t slot, Hash hash, std::uint32_t value) {
     write(slot, hash, value);
     marks_.add(slot);
   }
-  /// The same in two steps, for many: entries into the first slots, then what marks them.
+  /// Without its mark.
   void write(std::uint32_t slot, Hash hash, std::uint32_t value) {
     set_value(slot, value);
     hashes_[slot].store(hash, std::memory_order_release);
   }
-  void mark_first(std::uint32_t slots) { marks_.add_first(slots); }
   void set_value(std::uint32_t slot, std::uint32_t value) { values_[slot].store(value, std::memory_order_release); }
   void erase(std::uint32_t slot) {
     hashes_[slot].store(0, std::memory_order_release);

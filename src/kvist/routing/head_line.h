@@ -16,7 +16,7 @@ namespace kvist::routing {
 
 /// Slots of a SlotSegment in 64 bytes; zero while fresh. Half of a key is enough where the other half need not be
 /// told: what is found is a candidate, which the key in its block confirms. Threads: one writes; others may call
-/// match_shared(), value() and passed().
+/// match_shared(), value() and marks().passed().
 class alignas(64) HeadLine {
  public:
   static constexpr std::uint32_t kSlots = 7;
@@ -57,22 +57,17 @@ class alignas(64) HeadLine {
   [[nodiscard]] std::uint32_t value(std::uint32_t slot) const {
     return static_cast<std::uint32_t>(entries_[slot].load(std::memory_order_acquire));
   }
-  /// As SlotMarks.
-  [[nodiscard]] std::uint32_t live() const { return marks_.live(); }
-  [[nodiscard]] std::uint32_t free() const { return marks_.free(); }
-  [[nodiscard]] std::uint32_t passed() const { return marks_.passed(); }
-  [[nodiscard]] bool leads_on() const { return marks_.leads_on(); }
-  void count_passed(int by) { marks_.count_passed(by); }
+  [[nodiscard]] const SlotMarks<kSlots>& marks() const { return marks_; }
+  [[nodiscard]] SlotMarks<kSlots>& marks() { return marks_; }
 
   void put(std::uint32_t slot, Hash hash, std::uint32_t value) {
     write(slot, hash, value);
     marks_.add(slot);
   }
-  /// The same in two steps, for many: entries into the first slots, then what marks them.
+  /// Without its mark.
   void write(std::uint32_t slot, Hash hash, std::uint32_t value) {
     entries_[slot].store(std::uint64_t{hash} << 32 | value, std::memory_order_release);
   }
-  void mark_first(std::uint32_t slots) { marks_.add_first(slots); }
   void erase(std::uint32_t slot) {
     entries_[slot].store(0, std::memory_order_relaxed);
     marks_.remove(slot);

@@ -131,12 +131,12 @@ class SegmentedSlots {
     const std::uint32_t found = ahead.line->match(ahead.hash);
     if (found != 0) [[likely]]
       return {.line = ahead.line, .slot = Segment::slot_of(found), .owner = ahead.owner};
-    if (ahead.line->passed() == 0) return {};
+    if (ahead.line->marks().passed() == 0) return {};
     Line* const next = segment_of(*ahead.owner).next(ahead.line);
     const std::uint32_t there = next->match(ahead.hash);
     if (there != 0) [[likely]]
       return {.line = next, .slot = Segment::slot_of(there), .displaced = true, .owner = ahead.owner};
-    return next->passed() == 0 ? Place{} : find(ahead.hash);
+    return next->marks().passed() == 0 ? Place{} : find(ahead.hash);
   }
   /// By the hash alone: the entry whose value accept(value) takes.
   template <class Accept = typename Segment::Any>
@@ -162,7 +162,7 @@ class SegmentedSlots {
   }
   /// Puts an entry that find() does not find. The table may move.
   [[gnu::always_inline]] void put(const Ahead& ahead, std::uint32_t value) {
-    const std::uint32_t free = ahead.shape == shape_ ? ahead.line->free() : 0;
+    const std::uint32_t free = ahead.shape == shape_ ? ahead.line->marks().free() : 0;
     if (free != 0 && ahead.owner->room != 0) [[likely]] {
       --ahead.owner->room;
       ahead.line->put(Segment::slot_of(free), ahead.hash, value);

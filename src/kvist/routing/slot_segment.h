@@ -36,7 +36,7 @@ struct SlotSegment {
   [[nodiscard]] Line* home(Hash hash) const { return lines + ((std::uint64_t{Line::place_bits(hash)} * count) >> 32); }
   /// A search or a change that begins at a line comes, and the line is there: the one behind it is on its way too if it
   /// goes on to that one. Without a branch, of which one in six would go wrong.
-  static void prefetch_next(const Line& line) { __builtin_prefetch(&line + (line.leads_on() ? 1 : 0)); }
+  static void prefetch_next(const Line& line) { __builtin_prefetch(&line + (line.marks().leads_on() ? 1 : 0)); }
   template <class AnyLine>
   [[nodiscard]] AnyLine* next(AnyLine* line) const {
     return line + 1 == lines + count ? lines : line + 1;
@@ -50,7 +50,7 @@ struct SlotSegment {
     do {
       const std::uint32_t found = accepted(*line, line->match(hash), accept);
       if (found != 0) return {line, slot_of(found)};
-      if (line->passed() == 0) break;
+      if (line->marks().passed() == 0) break;
       line = next(line);
     } while (line != first);
     return {};
@@ -65,7 +65,7 @@ struct SlotSegment {
         const std::uint32_t value = line->value(slot_of(found));
         if (accept(value)) return value;
       }
-      if (line->passed() == 0) break;
+      if (line->marks().passed() == 0) break;
       line = next(line);
     } while (line != first);
     return 0;
@@ -81,19 +81,19 @@ struct SlotSegment {
   [[nodiscard]] Place place_for(Hash hash) const {
     Line* line = home(hash);
     for (;; line = next(line)) {
-      if (const std::uint32_t free = line->free(); free != 0) return {line, slot_of(free)};
+      if (const std::uint32_t free = line->marks().free(); free != 0) return {line, slot_of(free)};
     }
   }
   /// Counts an entry that is in `line` with those that passed the lines from its own one to there, or no more.
   void count_passed(const Line* line, Hash hash, int by) const {
-    for (Line* passed = home(hash); passed != line; passed = next(passed)) passed->count_passed(by);
+    for (Line* passed = home(hash); passed != line; passed = next(passed)) passed->marks().count_passed(by);
   }
 
   /// Calls visit(hash, value) for each entry.
   template <class Visit>
   [[gnu::always_inline]] void for_each(Visit visit) const {
     for (const Line* line = lines; line != lines + count; ++line) {
-      for (std::uint32_t live = line->live(); live != 0; live &= live - 1) {
+      for (std::uint32_t live = line->marks().live(); live != 0; live &= live - 1) {
         visit(line->hash(slot_of(live)), line->value(slot_of(live)));
       }
     }
@@ -123,7 +123,7 @@ class SegmentCopy {
   }
   /// After the last one.
   void finish() {
-    for (std::uint32_t line = 0; line < segment_.count; ++line) segment_.lines[line].mark_first(taken_[line]);
+    for (std::uint32_t line = 0; line < segment_.count; ++line) segment_.lines[line].marks().add_first(taken_[line]);
   }
   [[nodiscard]] SlotSegment<Line> segment() const { return segment_; }
   [[nodiscard]] std::uint32_t live() const { return live_; }
