@@ -3,12 +3,16 @@
 JOBS ?= $(shell nproc)
 RELEASE := build/release
 
-.PHONY: help build demo demo-cpu test test-aarch64 bench experiments routing format lint asan tsan fuzz clean
+# One peer alone: make peers PEER=vllm
+PEER ?=
+
+.PHONY: help build demo demo-cpu test peers test-aarch64 bench experiments routing format lint asan tsan fuzz clean
 
 help:
 	@echo "make demo         install what is missing, build, run the demo sweep, print the table"
 	@echo "make demo-cpu     the same with two workers that compute a small random model"
 	@echo "make test         install what is missing, build, run every test"
+	@echo "make peers        the same against real vLLM, Dynamo, routers and load generators; writes docs/results/peers.md"
 	@echo "make test-aarch64 the CPU engine's tests for 64-bit ARM, in QEMU"
 	@echo "make bench        run the benchmarks and print one table; hold the simulator against the live system"
 	@echo "make experiments  simulate the published experiments, write docs/experiments.md"
@@ -34,7 +38,12 @@ test:
 	@scripts/install-test-peers
 	@cmake --preset release >/dev/null
 	@cmake --build --preset release -j $(JOBS)
-	@ctest --preset release -j $(JOBS)
+	@ctest --preset release -LE '^peers$$' -j $(JOBS)
+
+peers: build
+	@scripts/install-dependencies --tests
+	@scripts/install-peers $(PEER)
+	@scripts/run-peers $(RELEASE) $(PEER)
 
 test-aarch64:
 	@scripts/test-aarch64
@@ -44,7 +53,7 @@ asan tsan:
 	@scripts/install-test-peers
 	@cmake --preset $@ >/dev/null
 	@cmake --build --preset $@ -j $(JOBS)
-	@ctest --preset $@ -j $(JOBS)
+	@ctest --preset $@ -LE '^peers$$' -j $(JOBS)
 
 bench: build
 	@cmake --build --preset release -j $(JOBS) --target benchmarks
