@@ -91,6 +91,7 @@ class Subscriber:
         frames = []
         while self.socket.poll(wait_ms):
             topic, sequence, payload = self.socket.recv_multipart()
+            assert topic == b"", "vLLM's default, which its router insists on"
             frames.append((int.from_bytes(sequence, "big"), payload))
         return frames
 

@@ -51,8 +51,8 @@ class FakeWorker {
     if (!server) throw std::runtime_error(server.error().message);
     server_ = std::move(*server);
     port_ = server_->port();
-    auto publisher =
-        net::ZmqPublisher::bind({.endpoint = "tcp://127.0.0.1:0", .replay_endpoint = "tcp://127.0.0.1:0", .topic = ""});
+    auto publisher = net::ZmqPublisher::bind(
+        {.endpoint = "tcp://127.0.0.1:0", .replay_endpoint = "tcp://127.0.0.1:0", .topic = "kv@fake@m"});
     if (!publisher) throw std::runtime_error(publisher.error().message);
     publisher_ = std::move(*publisher);
     thread_ = std::thread([this] { loop_.run(); });

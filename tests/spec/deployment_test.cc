@@ -10,6 +10,7 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 using testing::StartsWith;
 
 TEST(WorkerSpecTest, AnEmptyMappingGivesTheDefaults) {
@@ -23,6 +24,7 @@ model: llama
 http: {host: 0.0.0.0, port: 8001}
 kv_events_port: 5557
 kv_replay_port: 5558
+kv_events_topic: kv@10.0.0.1@llama
 block_size: 16
 kv_blocks: 2000
 max_batch_size: 8
@@ -43,6 +45,7 @@ output_length: {mean_tokens: 100, standard_deviation_tokens: 12.5}
   expected.http = {"0.0.0.0", 8001};
   expected.kv_events_port = 5557;
   expected.kv_replay_port = 5558;
+  expected.kv_events_topic = "kv@10.0.0.1@llama";
   expected.block_size = 16;
   expected.kv_blocks = 2000;
   expected.max_batch_size = 8;
@@ -59,6 +62,11 @@ output_length: {mean_tokens: 100, standard_deviation_tokens: 12.5}
   EXPECT_EQ(*worker, expected);
 }
 
+TEST(WorkerSpecTest, TheTopicOfKvEventsMayBeEmpty) {
+  EXPECT_EQ(read_worker(parsed("kv_events_topic: ''")).value(), WorkerSpec{});
+  EXPECT_THAT(to_yaml(WorkerSpec{}), Not(HasSubstr("kv_events_topic")));
+}
+
 TEST(WorkerSpecTest, ErrorsNameLineAndSetting) {
   EXPECT_THAT(message(read_worker(parsed("name: a\nblock_sice: 16\n"))),
               AllOf(StartsWith("test.yaml:2: block_sice: unknown key"), HasSubstr("block_size")));
@@ -70,6 +78,8 @@ TEST(WorkerSpecTest, ErrorsNameLineAndSetting) {
   EXPECT_THAT(message(read_worker(parsed("http:\n  port: 70000\n"))), StartsWith("test.yaml:2: http.port: "));
   EXPECT_THAT(message(read_worker(parsed("name: a/b\n"))), StartsWith("test.yaml:1: name: \"a/b\" is not a name"));
   EXPECT_THAT(message(read_worker(parsed("model: ''\n"))), StartsWith("test.yaml:1: model: must not be empty"));
+  EXPECT_THAT(message(read_worker(parsed("kv_events_topic: " + std::string(257, 'x') + "\n"))),
+              StartsWith("test.yaml:1: kv_events_topic: 257 bytes"));
   EXPECT_THAT(message(read_worker(parsed("step_time: {fixed: 0 s, per_sequence: 0 s}\n"))),
               HasSubstr("a step must take time"));
 }

@@ -115,6 +115,7 @@ class RoundTripTest : public testing::Test {
     w.http = {"127.0.0.1", number<std::uint16_t>(0, 65'535)};
     w.kv_events_port = number<std::uint16_t>(0, 65'535);
     w.kv_replay_port = number<std::uint16_t>(0, 65'535);
+    if (number(0, 1) == 1) w.kv_events_topic = text();
     w.block_size = number(1, 256);
     w.kv_blocks = number(1'000, 100'000);
     w.max_batch_size = number(1, 500);

@@ -4,6 +4,7 @@
 #include <map>
 #include <mutex>
 #include <span>
+#include <zmq.hpp>
 
 #include "kvist/kv/block_hash.h"
 #include "kvist/kv/kv_event_codec.h"
@@ -109,6 +110,32 @@ TEST(KvEvents, ASubscriberRebuildsTheFindableBlocks) {
   EXPECT_EQ(worker.metric("kvist:kv_event_batches_total"), static_cast<double>(view.batches()));
   EXPECT_EQ(worker.post("/reset_prefix_cache", "").status, 200);
   EXPECT_TRUE(view.rebuild().empty());
+}
+
+// The topic of the first batch that a worker publishes, as a replay gives it: ["", topic, number, payload].
+std::string topic_of_events(const spec::WorkerSpec& spec) {
+  RunningWorker worker(spec);
+  EXPECT_EQ(worker.post("/v1/chat/completions", chat_body(std::string(100, 'x'))).status, 200);
+  zmq::context_t context;
+  zmq::socket_t dealer(context, zmq::socket_type::dealer);
+  dealer.set(zmq::sockopt::rcvtimeo, 100'000);
+  dealer.connect(fmt::format("tcp://127.0.0.1:{}", worker.service().kv_replay_port()));
+  dealer.send(zmq::message_t(), zmq::send_flags::sndmore);
+  dealer.send(zmq::buffer(std::string(8, '\0')), zmq::send_flags::none);
+  std::vector<std::string> frames;
+  zmq::message_t frame;
+  do {
+    if (!dealer.recv(frame)) return "no answer";
+    frames.push_back(frame.to_string());
+  } while (frame.more());
+  return frames.size() == 4 ? frames[1] : fmt::format("{} frames", frames.size());
+}
+
+TEST(KvEvents, TheirTopicIsEmptyUnlessTheSettingsNameOne) {
+  EXPECT_EQ(topic_of_events(fast_spec()), "");
+  spec::WorkerSpec spec = fast_spec();
+  spec.kv_events_topic = "kv@10.0.0.1@test-model";
+  EXPECT_EQ(topic_of_events(spec), "kv@10.0.0.1@test-model");
 }
 
 TEST(KvEvents, EvictionsAreToldToo) {

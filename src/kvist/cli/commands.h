@@ -20,6 +20,7 @@ struct WorkerArguments {
   std::uint16_t port = 0;  ///< 0: any, as the next two
   std::uint16_t kv_events_port = 0;
   std::uint16_t kv_replay_port = 0;
+  std::string kv_events_topic;     ///< ZeroMQ's; empty, as vLLM's is by default
   std::uint32_t threads = 0;       ///< 0: one per core
   std::string weights;             ///< "bf16", "f32"; empty: as stored
   std::string memory;              ///< with a unit; empty: the default

@@ -84,6 +84,7 @@ class CommandLine {
     option("--port", worker_.port, "port of the API; 0: any, as for the other two");
     option("--kv-events-port", worker_.kv_events_port, "port of KV events");
     option("--kv-replay-port", worker_.kv_replay_port, "port of their replay");
+    option("--kv-events-topic", worker_.kv_events_topic, "ZeroMQ topic of KV events; without it, the empty one");
     option("--threads", worker_.threads, "that compute; without it, one per core");
     option("--weights", worker_.weights, "bf16 or f32 in memory; without it, as the checkpoint has them");
     option("--memory", worker_.memory, "for weights, activations and KV blocks, with a unit (4 GiB)");

@@ -47,6 +47,8 @@ Result<spec::WorkerSpec> worker_of(const WorkerArguments& arguments) {
   std::string text = fmt::format("model: {}\ntokenizer: {}\nhttp: {{host: {}, port: {}}}\n", quoted(name),
                                  quoted(arguments.model), quoted(arguments.host), arguments.port);
   text += fmt::format("kv_events_port: {}\nkv_replay_port: {}\n", arguments.kv_events_port, arguments.kv_replay_port);
+  if (!arguments.kv_events_topic.empty())
+    text += fmt::format("kv_events_topic: {}\n", quoted(arguments.kv_events_topic));
   text += fmt::format("cpu:\n  model: {}\n  threads: {}\n", quoted(arguments.model), arguments.threads);
   if (!arguments.weights.empty()) text += fmt::format("  weights: {}\n", quoted(arguments.weights));
   if (!arguments.memory.empty()) text += fmt::format("  memory: {}\n", quoted(arguments.memory));

@@ -61,6 +61,7 @@ struct WorkerSpec {
   Endpoint http;
   std::uint16_t kv_events_port = 0;  ///< ZeroMQ PUB, on http.host
   std::uint16_t kv_replay_port = 0;  ///< ZeroMQ ROUTER, on http.host
+  std::string kv_events_topic = {};  ///< first frame of each message of KV events; vLLM's is empty by default too
   std::string tokenizer = {};        ///< directory of the model whose tokenizer and chat template it uses; empty: bytes
   std::optional<ToolCallFormat> tool_parser = {};  ///< how its model writes calls of tools; none: they stay text
   std::uint32_t block_size = 32;                   ///< tokens per KV block

@@ -19,6 +19,7 @@ constexpr std::array kAdmissionWords = {Word{"reserve_to_completion", AdmissionK
 constexpr std::array kWeightWords = {Word{"as_stored", WeightType::kAsStored}, Word{"bf16", WeightType::kBf16},
                                      Word{"f32", WeightType::kF32}};
 constexpr std::uint32_t kCpuStepTokens = 256;
+constexpr std::size_t kMaxTopicBytes = 256;
 constexpr std::array kToolParserWords = {Word{"hermes", ToolCallFormat::kHermes},
                                          Word{"llama3_json", ToolCallFormat::kLlama3Json},
                                          Word{"mistral", ToolCallFormat::kMistral}};
@@ -31,6 +32,17 @@ Result<void> read_step_time(const YamlNode& worker, bool has_profile, StepTimeSp
         node->error("the worker has a profile, which gives its step times: leave step_time or the profile out"));
   }
   return read_step_time(*node, step);
+}
+
+/// Empty where it is given as "": what a subscriber that names no topic hears is everything anyway.
+Result<void> read_topic(const YamlNode& worker, std::string& topic) {
+  const auto node = worker.get("kv_events_topic");
+  if (!node) return {};
+  KVIST_TRY(const std::string given, node->as_string());
+  if (given.empty()) return {};
+  KVIST_TRY_VOID(read_field(worker, "kv_events_topic", topic));
+  if (topic.size() <= kMaxTopicBytes) return {};
+  return std::unexpected(node->error(fmt::format("{} bytes, at most {} are allowed", topic.size(), kMaxTopicBytes)));
 }
 
 /// Keys that say what a timed engine is to pretend mean nothing beside a model that is computed.
@@ -121,6 +133,7 @@ Result<void> read_worker_fields(const YamlNode& node, const std::string& base_di
   KVIST_TRY_VOID(read_endpoint(node, "http", w.http));
   KVIST_TRY_VOID(read_field(node, "kv_events_port", w.kv_events_port, 0, 65'535));
   KVIST_TRY_VOID(read_field(node, "kv_replay_port", w.kv_replay_port, 0, 65'535));
+  KVIST_TRY_VOID(read_topic(node, w.kv_events_topic));
   KVIST_TRY_VOID(read_field(node, "block_size", w.block_size, 1, 4'096));
   KVIST_TRY_VOID(read_field(node, "kv_blocks", w.kv_blocks, 1, 100'000'000));
   KVIST_TRY_VOID(read_field(node, "max_batch_size", w.max_batch_size, 1, 65'536));
@@ -161,6 +174,7 @@ std::string to_yaml(const WorkerSpec& w, int indent) {
   if (w.tool_parser) out.field("tool_parser", word_of(kToolParserWords, *w.tool_parser));
   write_endpoint(out, "http", w.http);
   out.field("kv_events_port", w.kv_events_port).field("kv_replay_port", w.kv_replay_port);
+  if (!w.kv_events_topic.empty()) out.field("kv_events_topic", w.kv_events_topic);
   out.field("block_size", w.block_size);
   if (!w.open.kv_blocks) out.field("kv_blocks", w.kv_blocks);
   out.field("max_batch_size", w.max_batch_size).field("max_num_tokens", w.max_num_tokens);

@@ -21,8 +21,6 @@
 namespace kvist::worker {
 namespace {
 
-constexpr const char* kEventTopic = "kv-events";
-
 Result<void> check(const spec::WorkerSpec& spec) {
   const auto at_least_one = [&](std::string_view name, std::uint32_t value) -> Result<void> {
     if (value > 0) return {};
@@ -46,7 +44,7 @@ Result<std::unique_ptr<net::ZmqPublisher>> bind_publisher(const spec::WorkerSpec
   net::ZmqPublisherOptions options;
   options.endpoint = fmt::format("tcp://{}:{}", spec.http.host, spec.kv_events_port);
   options.replay_endpoint = fmt::format("tcp://{}:{}", spec.http.host, spec.kv_replay_port);
-  options.topic = kEventTopic;
+  options.topic = spec.kv_events_topic;
   return net::ZmqPublisher::bind(std::move(options));
 }
 
