@@ -1,30 +1,44 @@
 #include "kvist/text/stream_decoder.h"
 
+#include <algorithm>
 #include <string_view>
 
 #include "kvist/base/utf8.h"
 #include "kvist/text/utf8_repair.h"
 
 namespace kvist::text {
+namespace {
+
+constexpr std::size_t kLongestCharacter = 4;
+
+// Whether a text of these bytes ends with U+FFFD: a character is unfinished, bytes make none, or it was written so.
+// A byte that begins a character does so wherever it stands, so the last few are enough.
+bool ends_with_replacement(std::string_view bytes) {
+  for (std::size_t length = 1; length <= std::min(kLongestCharacter, bytes.size()); ++length) {
+    const std::string_view last = bytes.substr(bytes.size() - length);
+    if (utf8_sequence_length(last) == length) return last == kReplacementCharacter;
+  }
+  return true;
+}
+
+}  // namespace
 
 std::string StreamDecoder::push(TokenId token) {
+  const std::size_t before = pending_.size();
   if (begun_) {
     tokenizer_->decode(token, pending_);
   } else {
     begun_ = tokenizer_->decode_first(token, pending_);
   }
-  const std::string_view all = pending_;
-  const std::size_t complete = all.size() - utf8_incomplete_tail(all);
-  std::string text;
-  append_repaired_utf8(all.substr(0, complete), text);
-  pending_.erase(0, complete);
-  return text;
+  if (pending_.size() == before || ends_with_replacement(pending_)) return {};
+  return finish();
 }
 
 std::string StreamDecoder::finish() {
-  if (pending_.empty()) return {};
+  std::string text;
+  append_repaired_utf8(pending_, text);
   pending_.clear();
-  return std::string(kReplacementCharacter);
+  return text;
 }
 
 std::string decode_text(const Tokenizer& tokenizer, std::span<const TokenId> tokens) {
