@@ -41,6 +41,30 @@ TEST(ChunkWriter, AppendsToWhatIsThere) {
   EXPECT_EQ(out, "data: " + text_chunk(kText, 0, "x"));
 }
 
+TEST(ChunkWriter, PutsTokensAndUsageIntoAChunk) {
+  const std::vector<TokenId> tokens = {TokenId(0), TokenId(4'294'967'295U)};
+  const std::string begin = text_chunk(kText, 0, "x").substr(0, text_chunk(kText, 0, "x").size() - 3);
+  std::string out = text_chunk(kText, 0, "x");
+  ChunkWriter::add_to_choice(out, "token_ids", tokens);
+  ChunkWriter::add_to_choice(out, "prompt_token_ids", {});
+  ChunkWriter::add_usage(out, kUsage);
+  EXPECT_EQ(out, begin + R"(,"token_ids":[0,4294967295],"prompt_token_ids":[]}],)" +
+                     R"("usage":{"prompt_tokens":10,"total_tokens":15,"completion_tokens":5}})");
+  out = role_chunk(kChat, 0);
+  ChunkWriter::add_prompt_tokens(out, tokens);
+  EXPECT_TRUE(out.ends_with(R"("finish_reason":null}],"prompt_token_ids":[0,4294967295]})")) << out;
+}
+
+TEST(WholeAnswer, HoldsTheTokensOfPromptAndChoicesWhereVllmHasThem) {
+  const WholeChoice choice{
+      .text = "a", .finish_reason = "stop", .tokens = {{TokenId(7)}}, .prompt_tokens = {{TokenId(1)}}};
+  const std::string chat = whole_answer(kChat, {choice}, kUsage);
+  EXPECT_TRUE(chat.contains(R"("finish_reason":"stop","token_ids":[7]}],"usage")")) << chat;
+  EXPECT_TRUE(chat.ends_with(R"(},"prompt_token_ids":[1]})")) << chat;
+  const std::string completion = whole_answer(kText, {choice}, kUsage);
+  EXPECT_TRUE(completion.contains(R"("finish_reason":"stop","token_ids":[7],"prompt_token_ids":[1]}])")) << completion;
+}
+
 TEST(WholeAnswer, HasTheShapeOfTheApi) {
   EXPECT_EQ(whole_answer(kChat, {{.text = "hi", .finish_reason = "stop"}}, kUsage),
             R"({"id":"chatcmpl-1","object":"chat.completion","created":1700000000,"model":"m\"1","choices":[)"

@@ -205,8 +205,21 @@ TEST(ChatRequest, RefusesByNameWhatWouldChangeTheOutput) {
   refuses("chat_template", R"("{{x}}")");
   EXPECT_EQ(chat_error(chat_with(R"("functions":[{}])")),
             "unsupported: functions: not supported by this server with this value; leave it out or empty");
-  EXPECT_TRUE(chat_error(chat_with(R"("stream_options":{"continuous_usage_stats":true})"))
-                  .starts_with("unsupported: stream_options.continuous_usage_stats: "));
+}
+
+TEST(ChatRequest, ReadsStreamOptionsAndPassesOverWhatNobodyKnows) {
+  const auto options = [](std::string_view text) {
+    const auto request = parse_chat_request(chat_with(fmt::format(R"("stream_options":{})", text)));
+    EXPECT_TRUE(request) << text;
+    return request ? std::pair(request->options.include_usage, request->options.continuous_usage)
+                   : std::pair(false, false);
+  };
+  EXPECT_EQ(options(R"({"include_usage":true,"continuous_usage_stats":true,"include_obfuscation":{"x":1}})"),
+            std::pair(true, true));
+  EXPECT_EQ(options(R"({"continuous_usage_stats":true})"), std::pair(false, true));
+  EXPECT_EQ(options("{}"), std::pair(false, false));
+  EXPECT_EQ(chat_error(chat_with(R"("stream_options":{"continuous_usage_stats":3})")),
+            "invalid_argument: stream_options.continuous_usage_stats: expected true or false, got 3");
 }
 
 TEST(ChatRequest, AcceptsNeutralValuesOfThoseFields) {

@@ -26,7 +26,8 @@ TEST(Errors, HaveTheirStatusAndNameTheCause) {
          R"(model: \"gpt\" is not served here; this worker serves \"test-model\")");
   expect("/v1/chat/completions", chat_body("x", R"("best_of":2)"), 422, R"("param":"best_of")");
   expect("/v1/chat/completions", chat_body("x", R"("logit_bias":{"5":1})"), 422, R"("param":"logit_bias")");
-  expect("/v1/chat/completions", chat_body("x", R"("logprobs":true)"), 422, R"("param":"logprobs")");
+  expect("/v1/chat/completions", chat_body("x", R"("max_tokens":5,"min_tokens":6)"), 400,
+         "min_tokens: expected at most max_tokens, which is 5, got 6");
   expect("/v1/chat/completions", chat_body(std::string(2'100, 'x')), 400, "the model's context holds 2048");
   expect("/v1/completions", completion_body(R"("")"), 400, "prompt: is empty");
   expect("/v1/completions", completion_body(R"(["a",""])"), 400, "prompt[1]: is empty");

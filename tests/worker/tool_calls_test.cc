@@ -8,26 +8,11 @@
 #include "kvist/text/model_text.h"
 #include "kvist/worker/answer.h"
 #include "running_worker.h"
+#include "taken_exchange.h"
 #include "text/model_directory.h"
 
 namespace kvist::worker {
 namespace {
-
-/// Takes what is sent.
-class Taken final : public net::HttpExchange {
- public:
-  void respond(net::HttpResponse response) override { body = std::move(response.body); }
-  void begin_stream(int /*status*/, net::Headers /*headers*/) override {}
-  void write(std::string_view data) override { body += data; }
-  void end_stream() override {}
-  void abort() override {}
-  [[nodiscard]] std::size_t unsent_bytes() const override { return 0; }
-  void on_drained(std::size_t /*low_water*/, std::function<void()> /*handler*/) override {}
-  void on_client_gone(std::function<void()> /*handler*/) override {}
-  [[nodiscard]] bool client_gone() const override { return false; }
-
-  std::string body;
-};
 
 /// Answers made of tokens that a test chooses: bytes, and the marks of all formats as special tokens.
 class ToolAnswerTest : public ::testing::Test {

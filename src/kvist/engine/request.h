@@ -29,7 +29,7 @@ struct Request {
   std::uint64_t seed = 0;         ///< all randomness of the answer comes from here
   bool ignore_eos = false;        ///< go on to max_tokens
   std::string cache_salt;         ///< requests of different salts never share KV blocks
-  /// For an executor that computes; null: the defaults. The timed one makes up its answers and has no use for it.
+  /// Null: the defaults. Of it, an executor that makes up its answers heeds min_tokens and logprobs alone.
   std::shared_ptr<const SamplingOptions> sampling = {};
 };
 

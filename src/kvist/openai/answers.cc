@@ -1,12 +1,15 @@
 // Whole documents: answers, the model list, what a client sends.
 #include <fmt/format.h>
 
+#include <array>
+#include <charconv>
 #include <iterator>
 
 #include "kvist/base/json_writer.h"
 #include "kvist/openai/codec.h"
 #include "kvist/openai/logprobs_json.h"
 #include "kvist/openai/tokenize.h"
+#include "kvist/openai/tokens_json.h"
 #include "kvist/openai/usage_json.h"
 
 namespace kvist::openai {
@@ -18,7 +21,24 @@ void append_usage_json(std::string& out, const Usage& usage) {
   fmt::format_to(std::back_inserter(out), R"("prompt_tokens_details":{{"cached_tokens":{}}}}})", usage.cached_tokens);
 }
 
+void append_tokens_json(std::string& out, std::span<const TokenId> tokens) {
+  std::array<char, 10> digits{};  // of 32 bits
+  out += '[';
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    if (i > 0) out += ',';
+    out.append(digits.data(), std::to_chars(digits.begin(), digits.end(), tokens[i].value()).ptr);
+  }
+  out += ']';
+}
+
 namespace {
+
+void write_tokens(JsonWriter& json, std::string_view field, const std::optional<std::vector<TokenId>>& tokens) {
+  if (!tokens) return;
+  std::string text;
+  append_tokens_json(text, *tokens);
+  json.key(field).raw(text);
+}
 
 void write_message(JsonWriter& json, const WholeChoice& choice) {
   json.key("message").begin_object().field("role", "assistant").key("content");
@@ -54,11 +74,17 @@ std::string whole_answer(const AnswerHead& head, const std::vector<WholeChoice>&
     }
     std::string logprobs;
     append_logprobs_json(logprobs, choices[i].logprobs, head.chat, 0);
-    json.key("logprobs").raw(logprobs).field("finish_reason", choices[i].finish_reason).end_object();
+    json.key("logprobs").raw(logprobs).field("finish_reason", choices[i].finish_reason);
+    write_tokens(json, "token_ids", choices[i].tokens);
+    if (!head.chat) write_tokens(json, "prompt_token_ids", choices[i].prompt_tokens);
+    json.end_object();
   }
   std::string usage_text;
   append_usage_json(usage_text, usage);
-  json.end_array().key("usage").raw(usage_text).end_object();
+  json.end_array().key("usage").raw(usage_text);
+  // A chat has one prompt, whatever its choices.
+  if (head.chat && !choices.empty()) write_tokens(json, "prompt_token_ids", choices.front().prompt_tokens);
+  json.end_object();
   return json.take();
 }
 
@@ -89,12 +115,11 @@ std::string chat_request_body(const ClientChatRequest& request) {
 }
 
 std::string tokenize_answer(std::span<const TokenId> tokens, std::uint32_t max_model_len) {
-  JsonWriter json;
-  json.begin_object().field("count", tokens.size()).field("max_model_len", max_model_len);
-  json.key("tokens").begin_array();
-  for (const TokenId token : tokens) json.value(token.value());
-  json.end_array().end_object();
-  return json.take();
+  std::string out = fmt::format(R"({{"count":{},"max_model_len":{},"tokens":)", tokens.size(), max_model_len);
+  out.reserve(out.size() + 7 * tokens.size() + 2);
+  append_tokens_json(out, tokens);
+  out += '}';
+  return out;
 }
 
 std::string detokenize_answer(std::string_view text) {

@@ -7,9 +7,15 @@
 #include "kvist/base/check.h"
 #include "kvist/base/json_writer.h"
 #include "kvist/openai/logprobs_json.h"
+#include "kvist/openai/tokens_json.h"
 #include "kvist/openai/usage_json.h"
 
 namespace kvist::openai {
+namespace {
+
+constexpr std::string_view kEndOfChoice = "}]}";
+
+}  // namespace
 
 ChunkWriter::ChunkWriter(const AnswerHead& head) : chat_(head.chat) {
   JsonWriter json;
@@ -81,6 +87,32 @@ void ChunkWriter::append_usage(std::string& out, const Usage& usage) const {
   out += R"(],"usage":)";
   append_usage_json(out, usage);
   out += "}";
+}
+
+void ChunkWriter::add_to_choice(std::string& out, std::string_view field, std::span<const TokenId> tokens) {
+  KVIST_CHECK(out.ends_with(kEndOfChoice), "a chunk with a choice");
+  out.resize(out.size() - kEndOfChoice.size());
+  out += ",\"";
+  out += field;
+  out += "\":";
+  append_tokens_json(out, tokens);
+  out += kEndOfChoice;
+}
+
+void ChunkWriter::add_prompt_tokens(std::string& out, std::span<const TokenId> tokens) {
+  KVIST_CHECK(out.ends_with('}'), "a chunk");
+  out.pop_back();
+  out += R"(,"prompt_token_ids":)";
+  append_tokens_json(out, tokens);
+  out += '}';
+}
+
+void ChunkWriter::add_usage(std::string& out, const Usage& usage) {
+  KVIST_CHECK(out.ends_with('}'), "a chunk");
+  out.pop_back();
+  fmt::format_to(std::back_inserter(out),
+                 R"(,"usage":{{"prompt_tokens":{},"total_tokens":{},"completion_tokens":{}}}}})", usage.prompt_tokens,
+                 std::uint64_t{usage.prompt_tokens} + usage.completion_tokens, usage.completion_tokens);
 }
 
 std::string role_chunk(const AnswerHead& head, std::uint32_t index) {

@@ -31,6 +31,14 @@ class ChunkWriter {
   void append_finish(std::string& out, std::uint32_t index, std::string_view finish_reason) const;
   void append_usage(std::string& out, const Usage& usage) const;
 
+  /// Into the chunk with a choice that `out` ends with. In this order, where there are several.
+  /// `field` of the choice: "token_ids", and of completions "prompt_token_ids".
+  static void add_to_choice(std::string& out, std::string_view field, std::span<const TokenId> tokens);
+  /// The tokens of a chat's prompt, beside the choices.
+  static void add_prompt_tokens(std::string& out, std::span<const TokenId> tokens);
+  /// What the choice has used so far: the counts alone, as vLLM's continuous_usage_stats.
+  static void add_usage(std::string& out, const Usage& usage);
+
  private:
   void open_choice(std::string& out, std::uint32_t index) const;
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,6 +47,9 @@ struct WholeChoice {
   std::string finish_reason;
   std::vector<text::ToolCall> tool_calls = {};  ///< of a chat; without text beside them, content is null
   std::vector<TokenLogprobs> logprobs = {};     ///< of its tokens; empty where nobody asked
+  /// Where the client asked for them (return_token_ids): its tokens and its prompt's.
+  std::optional<std::vector<TokenId>> tokens = {};
+  std::optional<std::vector<TokenId>> prompt_tokens = {};
 };
 [[nodiscard]] std::string whole_answer(const AnswerHead& head, const std::vector<WholeChoice>& choices,
                                        const Usage& usage);

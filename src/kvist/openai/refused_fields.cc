@@ -40,7 +40,6 @@ constexpr std::array kRefusedInBoth = std::to_array<RefusedField>({
     {"allowed_token_ids", Neutral::kNothing},
     {"logits_processors", Neutral::kEmpty},
     {"truncate_prompt_tokens", Neutral::kNothing},
-    {"return_token_ids", Neutral::kFalse},
     {"return_tokens_as_token_ids", Neutral::kFalse},
     {"echo", Neutral::kFalse},
 });

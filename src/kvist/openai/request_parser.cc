@@ -42,17 +42,16 @@ Result<std::optional<std::uint64_t>> read_seed(const JsonObject& request) {
   return unexpected_value("seed", "a 64-bit integer", *element);
 }
 
-Result<bool> read_include_usage(const JsonObject& request, ReadFor purpose) {
+// Members that nobody knows are passed over, as fields are.
+Result<void> read_stream_options(const JsonObject& request, GenerationOptions& options) {
   KVIST_TRY(const std::optional<JsonElement> element, request.find("stream_options"));
-  if (!element) return false;
+  if (!element) return {};
   KVIST_TRY(const JsonObject stream_options, JsonObject::from(*element, "stream_options"));
-  KVIST_TRY(const std::optional<bool> continuous, stream_options.find_bool("continuous_usage_stats"));
-  if (continuous.value_or(false) && purpose == ReadFor::kAnswer) {
-    return fail(ErrorCode::kUnsupported,
-                "stream_options.continuous_usage_stats: not supported by this server; leave it out or give false");
-  }
   KVIST_TRY(const std::optional<bool> include_usage, stream_options.find_bool("include_usage"));
-  return include_usage.value_or(false);
+  KVIST_TRY(const std::optional<bool> continuous, stream_options.find_bool("continuous_usage_stats"));
+  options.include_usage = include_usage.value_or(false);
+  options.continuous_usage = continuous.value_or(false);
+  return {};
 }
 
 Result<std::string> read_cache_salt(const JsonObject& request) {
@@ -81,7 +80,7 @@ Result<GenerationOptions> read_options(const JsonObject& request, RequestKind ki
   options.model = *model;
   KVIST_TRY(const std::optional<bool> stream, request.find_bool("stream"));
   options.stream = stream.value_or(false);
-  KVIST_TRY(options.include_usage, read_include_usage(request, purpose));
+  KVIST_TRY_VOID(read_stream_options(request, options));
   KVIST_TRY(options.cache_salt, read_cache_salt(request));
   if (purpose == ReadFor::kRouting) {
     options.session = read_session(request);
@@ -99,6 +98,8 @@ Result<GenerationOptions> read_options(const JsonObject& request, RequestKind ki
   KVIST_TRY(options.stop, read_stop(request));
   KVIST_TRY(const std::optional<bool> include_stop, request.find_bool("include_stop_str_in_output"));
   options.include_stop_str_in_output = include_stop.value_or(false);
+  KVIST_TRY(const std::optional<bool> return_token_ids, request.find_bool("return_token_ids"));
+  options.return_token_ids = return_token_ids.value_or(false);
   KVIST_TRY(options.sampling, read_sampling(request, kind));
   return options;
 }

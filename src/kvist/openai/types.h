@@ -38,6 +38,7 @@ struct GenerationOptions {
   std::string model;
   bool stream = false;
   bool include_usage = false;               ///< stream_options.include_usage
+  bool continuous_usage = false;            ///< stream_options.continuous_usage_stats; means nothing without the above
   std::optional<std::uint32_t> max_tokens;  ///< max_completion_tokens wins over max_tokens
   std::optional<std::uint64_t> seed;
   bool ignore_eos = false;
@@ -45,6 +46,7 @@ struct GenerationOptions {
   std::uint32_t choices = 1;      ///< n: answers to each prompt
   std::vector<std::string> stop;  ///< texts that end an answer
   bool include_stop_str_in_output = false;
+  bool return_token_ids = false;  ///< the answer holds the tokens of prompt and choices (vLLM)
   Sampling sampling;
   /// prompt_cache_key, else user: what the client says belongs together. Read for routing only; empty where there is
   /// neither.

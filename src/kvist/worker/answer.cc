@@ -133,15 +133,26 @@ void Answer::end_choice(std::size_t index, const engine::RequestOutput& output) 
   usage_.completion_tokens += output.output_tokens;
 }
 
+void Answer::add_to_whole(Choice& choice, std::vector<text::AnswerPart> parts, std::span<const TokenId> tokens,
+                          std::span<const openai::TokenLogprobs> logprobs) const {
+  for (text::AnswerPart& part : parts) {
+    choice.whole.text += part.content;
+    if (part.call) choice.whole.tool_calls.push_back(*std::move(part.call));
+  }
+  choice.whole.logprobs.insert(choice.whole.logprobs.end(), logprobs.begin(), logprobs.end());
+  if (!returns_tokens()) return;
+  if (!choice.whole.tokens) choice.whole.tokens.emplace();
+  choice.whole.tokens->insert(choice.whole.tokens->end(), tokens.begin(), tokens.end());
+}
+
 void Answer::add(std::size_t index, const engine::RequestOutput& output,
                  std::span<const engine::TokenLogprobs> logprobs) {
   Choice& choice = choices_[index];
+  choice.usage.prompt_tokens = output.prompt_tokens;
   std::string text;
   for (const TokenId token : output.tokens) text += choice.stop.push(text_of(choice, token));
-  if (output.finish && !choice.stop.stopped()) {
-    text += choice.stop.push(choice.decoder.finish());
-    text += choice.stop.finish();
-  }
+  // A character that is not whole at the end was never said: what the decoder holds back is dropped, as vLLM does.
+  if (output.finish && !choice.stop.stopped()) text += choice.stop.finish();
   std::string_view finish;
   if (choice.stop.stopped()) {
     finish = name_of(engine::FinishReason::kStop);
@@ -152,17 +163,16 @@ void Answer::add(std::size_t index, const engine::RequestOutput& output,
   std::vector<text::AnswerPart> parts = parts_of(index, std::move(text), choice.ended);
   if (choice.calls > 0 && finish == name_of(engine::FinishReason::kStop)) finish = "tool_calls";
   const std::vector<openai::TokenLogprobs> written = as_text(logprobs);
-  if (options_.stream) return stream(index, parts, finish, written);
-  for (text::AnswerPart& part : parts) {
-    choice.whole.text += part.content;
-    if (part.call) choice.whole.tool_calls.push_back(*std::move(part.call));
-  }
-  choice.whole.logprobs.insert(choice.whole.logprobs.end(), written.begin(), written.end());
+  if (options_.stream) return stream(index, parts, finish, output.tokens, written);
+  add_to_whole(choice, std::move(parts), output.tokens, written);
   choice.whole.finish_reason = finish;
   if (!complete()) return;
   std::vector<openai::WholeChoice> whole;
   whole.reserve(choices_.size());
-  for (Choice& ended : choices_) whole.push_back(std::move(ended.whole));
+  for (std::size_t i = 0; i < choices_.size(); ++i) {
+    whole.push_back(std::move(choices_[i].whole));
+    if (returns_tokens()) whole.back().prompt_tokens = prompt_of(i);
+  }
   exchange_->respond(json_reply(200, openai::whole_answer(options_.head, whole, usage_), options_.request_id));
 }
 
@@ -173,29 +183,55 @@ void Answer::append_event(const Append& append) {
   buffer_ += "\n\n";
 }
 
+template <class Append>
+void Answer::append_chunk(std::size_t index, const Append& append) {
+  append_event([&] {
+    append();
+    if (options_.continuous_usage) openai::ChunkWriter::add_usage(buffer_, choices_[index].usage);
+  });
+}
+
+// The first chunk of a chat's choice has its role, of a completion's nothing of its own.
+void Answer::begin_choice(std::size_t index) {
+  choices_[index].begun = true;
+  if (!options_.head.chat) return;
+  append_chunk(index, [&] {
+    writer_.append_role(buffer_, static_cast<std::uint32_t>(index));
+    if (returns_tokens()) openai::ChunkWriter::add_prompt_tokens(buffer_, prompt_of(index));
+  });
+}
+
 // All of a step goes out in one write.
 void Answer::stream(std::size_t index, const std::vector<text::AnswerPart>& parts, std::string_view finish,
-                    std::span<const openai::TokenLogprobs> logprobs) {
-  const auto choice = static_cast<std::uint32_t>(index);
+                    std::span<const TokenId> tokens, std::span<const openai::TokenLogprobs> logprobs) {
+  const auto number = static_cast<std::uint32_t>(index);
+  Choice& choice = choices_[index];
   buffer_.clear();
-  if (options_.head.chat && !choices_[index].begun) append_event([&] { writer_.append_role(buffer_, choice); });
-  choices_[index].begun = true;
+  const bool first = !choice.begun;
+  if (first) begin_choice(index);
+  choice.usage.completion_tokens += static_cast<std::uint32_t>(tokens.size());
   auto part = parts.begin();
-  if (!logprobs.empty()) {
+  if (!logprobs.empty() || (returns_tokens() && !tokens.empty())) {
     // They go with the first text of the step, be it empty: what the tokens are a part of may still be held back.
     const std::string_view text = part != parts.end() && !part->call ? (part++)->content : std::string_view();
-    append_event([&] { writer_.append_text(buffer_, choice, text, logprobs, choices_[index].characters); });
-    for (const openai::TokenLogprobs& token : logprobs) choices_[index].characters += characters_of(token.chosen.token);
+    append_chunk(index, [&] {
+      writer_.append_text(buffer_, number, text, logprobs, choice.characters);
+      if (!returns_tokens()) return;
+      openai::ChunkWriter::add_to_choice(buffer_, "token_ids", tokens);
+      if (first && !options_.head.chat)
+        openai::ChunkWriter::add_to_choice(buffer_, "prompt_token_ids", prompt_of(index));
+    });
+    for (const openai::TokenLogprobs& token : logprobs) choice.characters += characters_of(token.chosen.token);
   }
-  std::size_t call = choices_[index].calls - calls_in(parts);
+  std::size_t call = choice.calls - calls_in(parts);
   for (; part != parts.end(); ++part) {
     if (part->call) {
       stream_call(index, call++, *part->call);
     } else {
-      append_event([&] { writer_.append_text(buffer_, choice, part->content); });
+      append_chunk(index, [&] { writer_.append_text(buffer_, number, part->content); });
     }
   }
-  if (!finish.empty()) append_event([&] { writer_.append_finish(buffer_, choice, finish); });
+  if (!finish.empty()) append_chunk(index, [&] { writer_.append_finish(buffer_, number, finish); });
   if (complete()) return end_stream();
   exchange_->write(buffer_);
 }
@@ -203,11 +239,11 @@ void Answer::stream(std::size_t index, const std::vector<text::AnswerPart>& part
 // No event is much larger than a part of the arguments, whatever the model wrote.
 void Answer::stream_call(std::size_t index, std::size_t call, const text::ToolCall& whole) {
   const auto choice = static_cast<std::uint32_t>(index);
-  append_event([&] { writer_.append_call(buffer_, choice, call, whole); });
+  append_chunk(index, [&] { writer_.append_call(buffer_, choice, call, whole); });
   for (std::string_view rest = whole.arguments; !rest.empty();) {
     std::size_t size = std::min(rest.size(), kMostArgumentBytes);
     size -= utf8_incomplete_tail(rest.substr(0, size));
-    append_event([&] { writer_.append_arguments(buffer_, choice, call, rest.substr(0, size)); });
+    append_chunk(index, [&] { writer_.append_arguments(buffer_, choice, call, rest.substr(0, size)); });
     rest.remove_prefix(size);
   }
 }

@@ -27,12 +27,15 @@ struct AnswerOptions {
   std::string request_id;
   bool stream = false;
   bool include_usage = false;
+  bool continuous_usage = false;         ///< every chunk says what its choice has used so far
   std::uint32_t answers_per_prompt = 1;  ///< choices in a row that answer the same prompt
   std::vector<std::string> stop = {};    ///< texts that end a choice
   bool include_stop = false;             ///< such a text is a part of the choice
   /// Calls of tools are looked for, written in this way; none: all is content.
   std::optional<spec::ToolCallFormat> tool_calls = {};
   bool several_calls = true;  ///< false: calls after a choice's first are dropped, as the client asked
+  /// The prompts, where the answer is to hold their tokens and its own (return_token_ids); else empty.
+  std::vector<std::vector<TokenId>> prompts = {};
 };
 
 /// Turns engine outputs into an SSE stream or one document. One choice per engine request. Memory: a whole answer's
@@ -68,6 +71,7 @@ class Answer {
     bool ended = false;
     bool begun = false;          // its role has been sent
     std::size_t characters = 0;  // of its tokens so far that came with log probabilities
+    openai::Usage usage;         // so far
     openai::WholeChoice whole;
   };
 
@@ -76,13 +80,23 @@ class Answer {
   [[nodiscard]] std::string text_of(Choice& choice, TokenId token) const;
   [[nodiscard]] std::vector<text::AnswerPart> parts_of(std::size_t index, std::string text, bool ends);
   void end_choice(std::size_t index, const engine::RequestOutput& output);
+  void add_to_whole(Choice& choice, std::vector<text::AnswerPart> parts, std::span<const TokenId> tokens,
+                    std::span<const openai::TokenLogprobs> logprobs) const;
+  [[nodiscard]] bool returns_tokens() const { return !options_.prompts.empty(); }
+  [[nodiscard]] const std::vector<TokenId>& prompt_of(std::size_t index) const {
+    return options_.prompts[index / options_.answers_per_prompt];
+  }
+  void begin_choice(std::size_t index);
   void stream(std::size_t index, const std::vector<text::AnswerPart>& parts, std::string_view finish,
-              std::span<const openai::TokenLogprobs> logprobs);
+              std::span<const TokenId> tokens, std::span<const openai::TokenLogprobs> logprobs);
   void stream_call(std::size_t index, std::size_t call, const text::ToolCall& whole);
   void end_stream();
   /// Wraps what `append` writes to the buffer into one SSE event.
   template <class Append>
   void append_event(const Append& append);
+  /// The same for a chunk of a choice, which may say what has been used so far.
+  template <class Append>
+  void append_chunk(std::size_t index, const Append& append);
 
   std::shared_ptr<net::HttpExchange> exchange_;
   const text::Tokenizer* tokenizer_;

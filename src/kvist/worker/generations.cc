@@ -79,6 +79,7 @@ Result<void> Generations::start(std::vector<std::vector<TokenId>> prompts, const
                                                   options.model, spec_->model));
   }
   KVIST_TRY_VOID(check_options(options, prompts.size(), *spec_, tokenizer_->vocabulary_size()));
+  if (options.return_token_ids) answer_options.prompts = prompts;
   KVIST_TRY(std::vector<RequestId> requests, submit_all(std::move(prompts), options));
   openai::AnswerHead& head = answer_options.head;
   head.id = (head.chat ? "chatcmpl-" : "cmpl-") + caller.request_id;
@@ -87,6 +88,7 @@ Result<void> Generations::start(std::vector<std::vector<TokenId>> prompts, const
   answer_options.request_id = caller.request_id;
   answer_options.stream = options.stream;
   answer_options.include_usage = options.include_usage;
+  answer_options.continuous_usage = options.include_usage && options.continuous_usage;
   answer_options.answers_per_prompt = options.choices;
   answer_options.stop = options.stop;
   answer_options.include_stop = options.include_stop_str_in_output;
@@ -137,12 +139,18 @@ Result<engine::Request> Generations::make_request(std::vector<TokenId> prompt, c
   const std::uint32_t room = spec_->max_model_len - static_cast<std::uint32_t>(prompt.size());
   engine::Request request;
   request.max_tokens = options.max_tokens.value_or(room);
+  if (options.sampling.min_tokens > request.max_tokens) {
+    return fail(ErrorCode::kInvalidArgument, fmt::format("min_tokens: expected at most max_tokens, which is {}, got {}",
+                                                         request.max_tokens, options.sampling.min_tokens));
+  }
   request.seed = options.seed.value_or(seed_of_prompt(prompt));
   // Several prompts with one seed are still several answers, and so are several answers to one prompt.
   if (answer > 0 && (options.seed || answer % options.choices > 0))
     request.seed = mix_seed({request.seed, seed_part("choice"), answer});
   request.ignore_eos = options.ignore_eos;
-  if (spec_->cpu) request.sampling = sampling_of(options.sampling);
+  // The timed engine makes up its tokens: of all that it heeds no more than these two.
+  if (spec_->cpu || options.sampling.logprobs || options.sampling.min_tokens > 0)
+    request.sampling = sampling_of(options.sampling);
   request.cache_salt = options.cache_salt;
   request.prompt = std::move(prompt);
   return request;

@@ -6,16 +6,15 @@ namespace kvist::worker {
 namespace {
 
 // It makes up its answers from the seed: what would change the choice of tokens changes nothing there. Temperature and
-// the other knobs that every client sends are accepted, because load tests send them.
+// the other knobs that every client sends are accepted, because load tests send them; the length of an answer is
+// honoured, and log probabilities are made up as the tokens are.
 Result<void> check_timed(const openai::Sampling& sampling) {
   const auto refused = [](std::string_view field) {
     return fail(ErrorCode::kUnsupported,
                 fmt::format("{}: not supported by the timed engine, which makes up its answers; leave it out", field));
   };
-  if (sampling.logprobs) return refused("logprobs");
   if (!sampling.logit_bias.empty()) return refused("logit_bias");
   if (!sampling.stop_token_ids.empty()) return refused("stop_token_ids");
-  if (sampling.min_tokens > 0) return refused("min_tokens");
   return {};
 }
 

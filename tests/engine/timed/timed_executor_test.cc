@@ -223,6 +223,79 @@ TEST(TimedExecutor, AcceptanceIsPerPositionAndTheLastHoldsForTheRest) {
   EXPECT_NEAR(static_cast<double>(tokens) / static_cast<double>(steps), 2.75, 0.05);
 }
 
+Request asking(std::uint64_t id, std::uint64_t seed, SamplingOptions options) {
+  Request request = request_with(id, seed);
+  request.sampling = std::make_shared<const SamplingOptions>(std::move(options));
+  return request;
+}
+
+TEST(TimedExecutor, MinTokensHoldTheEndBackAndChangeNothingBeforeIt) {
+  TimedExecutor executor = make(100, 0);
+  admit(executor, request_with(1, 5));
+  admit(executor, asking(2, 5, {.min_tokens = 150}));
+  admit(executor, asking(3, 5, {.min_tokens = 50}));
+  const Text plain = answer(executor, 1, 1'000);
+  const Text longer = answer(executor, 2, 1'000);
+  EXPECT_EQ(plain.tokens, 100U);
+  EXPECT_EQ(longer.tokens, 151U);
+  EXPECT_TRUE(longer.ended && longer.text.starts_with(plain.text));
+  EXPECT_EQ(answer(executor, 3, 1'000).text, plain.text);
+}
+
+// Log probabilities of an answer's tokens.
+std::vector<TokenLogprobs> logprobs_of(TimedExecutor& executor, std::uint64_t id, std::uint32_t drafts) {
+  std::vector<TokenLogprobs> all;
+  for (bool ended = false; !ended;) {
+    StepPlan plan = sampling_step({id});
+    plan.sequences.front().drafts = drafts;
+    const StepResult result = finish(executor, plan);
+    EXPECT_EQ(result.logprobs.size(), 1U);
+    EXPECT_EQ(result.logprobs.front().id, RequestId(id));
+    EXPECT_EQ(result.logprobs.front().tokens.size(), result.sampled.front().tokens.size());
+    for (std::size_t i = 0; i < result.sampled.front().tokens.size(); ++i)
+      EXPECT_EQ(result.logprobs.front().tokens[i].chosen.token, result.sampled.front().tokens[i]);
+    all.insert(all.end(), result.logprobs.front().tokens.begin(), result.logprobs.front().tokens.end());
+    ended = result.sampled.front().ends;
+  }
+  return all;
+}
+
+TEST(TimedExecutor, LogprobsArePlausibleAndDependOnTheSeedAndThePlaceAlone) {
+  TimedExecutor executor({.step_time = perfmodel::StepTimeModel(spec::StepTimeSpec()),
+                          .output_length = {.mean_tokens = 300, .standard_deviation_tokens = 0},
+                          .acceptance = {0.5}},
+                         kTokenizer);
+  admit(executor, asking(1, 5, {.logprobs = 20}));
+  admit(executor, asking(2, 5, {.logprobs = 20}));
+  const std::vector<TokenLogprobs> all = logprobs_of(executor, 1, 0);
+  EXPECT_EQ(all, logprobs_of(executor, 2, 3)) << "whatever steps they came in";
+  ASSERT_EQ(all.size(), 300U);
+  std::set<float> distinct;
+  for (const TokenLogprobs& token : all) {
+    distinct.insert(token.chosen.logprob);
+    ASSERT_EQ(token.likeliest.size(), 20U);
+    EXPECT_EQ(token.likeliest.front(), token.chosen);
+    double sum = 0;
+    std::set<TokenId> ids;
+    for (std::size_t i = 0; i < token.likeliest.size(); ++i) {
+      const TokenLogprob& other = token.likeliest[i];
+      ids.insert(other.token);
+      sum += std::exp(other.logprob);
+      if (i > 0) {
+        EXPECT_LT(other.logprob, token.likeliest[i - 1].logprob);
+        EXPECT_FALSE(kTokenizer.is_special(other.token));
+      }
+    }
+    EXPECT_EQ(ids.size(), 20U);
+    EXPECT_LT(sum, 1 + 1e-6) << "they are floats";
+  }
+  EXPECT_GT(distinct.size(), 290U);
+  admit(executor, asking(3, 6, {.logprobs = 0}));
+  EXPECT_TRUE(finish(executor, sampling_step({3})).logprobs.front().tokens.front().likeliest.empty());
+  admit(executor, request_with(4, 6));
+  EXPECT_TRUE(finish(executor, sampling_step({4})).logprobs.empty());
+}
+
 TEST(TimedExecutor, ASlotIsUsedAgainByTheNext) {
   TimedExecutor executor = make(300, 0);
   TimedExecutor fresh = make(300, 0);

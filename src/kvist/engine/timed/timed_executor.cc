@@ -12,6 +12,7 @@
 
 #include "kvist/base/check.h"
 #include "kvist/base/random.h"
+#include "kvist/engine/timed/made_up_logprobs.h"
 #include "kvist/text/prose.h"
 
 namespace kvist::engine {
@@ -29,16 +30,20 @@ std::uint64_t draw_length(const spec::OutputLengthSpec& spec, const Request& req
   const double drawn = std::round(random.normal(spec.mean_tokens, spec.standard_deviation_tokens));
   // At least one token beside the end of the turn: an answer without content is a failure to the client, and the tail
   // of a wide distribution is none. The core cuts at max_tokens; the upper bound only keeps the conversion defined.
-  return static_cast<std::uint64_t>(std::clamp(drawn, 2.0, 1e12));
+  const auto length = static_cast<std::uint64_t>(std::clamp(drawn, 2.0, 1e12));
+  if (!request.sampling) return length;
+  return std::max(length, std::uint64_t{request.sampling->min_tokens} + 1);
 }
 
 /// The answers given in one slot, one after the other, token by token. What each token touches lies in one cache line.
 class alignas(64) Answer {
  public:
-  void begin(RequestId request, std::uint64_t seed, std::uint64_t length) {
-    request_ = request;
-    acceptance_seed_ = mix_seed({seed, seed_part("acceptance")});
-    prose_ = text::ProseStream(mix_seed({seed, seed_part("answer")}));
+  void begin(const Request& request, std::uint64_t length) {
+    request_ = request.id;
+    seed_ = request.seed;
+    logprobs_ = request.sampling ? request.sampling->logprobs : std::nullopt;
+    acceptance_seed_ = mix_seed({request.seed, seed_part("acceptance")});
+    prose_ = text::ProseStream(mix_seed({request.seed, seed_part("answer")}));
     remaining_ = length;
     given_ = 0;
     piece_.clear();
@@ -63,6 +68,11 @@ class alignas(64) Answer {
   [[nodiscard]] bool accepts(double probability) const {
     return RandomStream(mix_seed({acceptance_seed_, given_})).uniform() < probability;
   }
+  [[nodiscard]] bool has_logprobs() const { return logprobs_.has_value(); }
+  /// Of the token given last. Requires has_logprobs().
+  [[nodiscard]] TokenLogprobs logprobs(TokenId token, const text::Tokenizer& tokenizer) const {
+    return made_up_logprobs({.seed = seed_, .position = given_}, token, *logprobs_, tokenizer);
+  }
 
  private:
   void refill(const text::Tokenizer& tokenizer) {
@@ -77,6 +87,8 @@ class alignas(64) Answer {
   std::uint64_t given_ = 0;
   std::size_t at_ = 0;
   std::vector<TokenId> piece_;
+  std::optional<std::uint32_t> logprobs_;
+  std::uint64_t seed_ = 0;
   std::uint64_t acceptance_seed_ = 0;
   text::ProseStream prose_{0};
 };
@@ -93,7 +105,7 @@ class TimedExecutor::Impl {
     if (slot.value() >= answers_.size()) answers_.resize(slot.value() + 1);
     Answer& answer = answers_[slot.value()];
     KVIST_CHECK(answer.request() == RequestId(0), fmt::format("slot {} is taken", slot.value()));
-    answer.begin(request.id, request.seed, draw_length(options_.output_length, request));
+    answer.begin(request, draw_length(options_.output_length, request));
   }
 
   void release(SlotId slot) { answers_[slot.value()].end(); }
@@ -106,6 +118,7 @@ class TimedExecutor::Impl {
 
   void finish(const StepPlan& plan, StepResult& result) {
     result.sampled.clear();
+    result.logprobs.clear();
     for (const SequenceStep& step : plan.sequences) {
       if (!step.samples) continue;
       KVIST_CHECK(step.slot.value() < answers_.size() && answers_[step.slot.value()].request() == step.id,
@@ -114,10 +127,15 @@ class TimedExecutor::Impl {
       SampledTokens& sampled = result.sampled.emplace_back();
       sampled.id = step.id;
       sampled.drafted = static_cast<std::uint8_t>(step.drafts);
-      sampled.tokens.push_back(answer.next(*tokenizer_));
-      for (std::uint32_t i = 0; i < step.drafts && !answer.ended() && answer.accepts(acceptance(i)); ++i) {
+      std::vector<TokenLogprobs>* logprobs = nullptr;
+      if (answer.has_logprobs())
+        logprobs = &result.logprobs.emplace_back(SampledLogprobs{.id = step.id, .tokens = {}}).tokens;
+      const auto take = [&] {
         sampled.tokens.push_back(answer.next(*tokenizer_));
-      }
+        if (logprobs != nullptr) logprobs->push_back(answer.logprobs(sampled.tokens.back(), *tokenizer_));
+      };
+      take();
+      for (std::uint32_t i = 0; i < step.drafts && !answer.ended() && answer.accepts(acceptance(i)); ++i) take();
       sampled.ends = answer.ended();
     }
   }

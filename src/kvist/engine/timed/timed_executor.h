@@ -15,6 +15,7 @@ namespace kvist::engine {
 
 /// Durations come from perfmodel::StepTimeModel, divided by time_scale. Each answer is prose from the request's seed;
 /// its length, end-of-turn token included, is drawn from the same seed (spec::OutputLengthSpec) and cut at max_tokens.
+/// The request's min_tokens is honoured, and its logprobs are made up (made_up_logprobs.h).
 /// Whether a draft is accepted is drawn from the seed and the position in the answer, and changes only how many tokens
 /// a step brings. So an answer depends on its request alone, never on the worker that gives it.
 class TimedExecutor final : public Executor {
