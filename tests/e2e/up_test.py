@@ -1,5 +1,7 @@
 """`kvist up`: the example deployment starts, answers curl, and leaves nothing behind."""
+import contextlib
 import json
+import os
 import pathlib
 import re
 import signal
@@ -16,29 +18,89 @@ def children_of(pid):
     return [int(p) for p in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
+@contextlib.contextmanager
+def running(folder, *options, **environment):
+    """`kvist up` in an empty folder, until Ctrl-C ends it: (process, what it printed so far, the gateway's URL)."""
+    up = subprocess.Popen([BINARY, "up", "-f", EXAMPLE, *options], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=folder,
+                          env={**os.environ, **environment})
+    try:
+        url, seen, end = None, "", time.monotonic() + DEADLINE_S
+        while url is None and time.monotonic() < end:
+            line = read_line(up.stdout, DEADLINE_S)
+            seen += line + "\n"
+            match = re.search(r"gateway\s+(http://[\d.]+:\d+)", line)
+            url = match.group(1) if match else None
+        assert url, seen
+        yield up, url
+    finally:
+        up.send_signal(signal.SIGINT)
+        code = up.wait(DEADLINE_S)
+    assert code == 0, code
+
+
+def ask(url):
+    status, headers, text = request(url + "/v1/chat/completions", {
+        "model": json.loads(request(url + "/v1/models")[2])["data"][0]["id"], "max_tokens": 5,
+        "messages": [{"role": "user", "content": "hello"}]})
+    assert status == 200 and headers["x-kvist-worker"], text
+
+
+def files_in(folder):
+    return sorted(str(path.relative_to(folder)) for path in pathlib.Path(folder).rglob("*") if path.is_file())
+
+
+def opened_for_writing(pid):
+    """Files, with a name, that a process has open for writing."""
+    found = []
+    for entry in pathlib.Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(OSError):
+            path = os.readlink(entry)
+            flags = int(re.search(r"flags:\s+(\d+)", pathlib.Path(f"/proc/{pid}/fdinfo/{entry.name}").read_text()).group(1), 8)
+            if path.startswith("/") and not path.startswith(("/dev/", "/proc/", "/memfd:")) and flags & os.O_ACCMODE != os.O_RDONLY:
+                found.append(path)
+    return found
+
+
 def the_example_comes_up_answers_and_goes_down():
     with tempfile.TemporaryDirectory() as folder:
-        up = subprocess.Popen([BINARY, "up", "-f", EXAMPLE], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=folder)
-        try:
-            url, seen, end = None, "", time.monotonic() + DEADLINE_S
-            while url is None and time.monotonic() < end:
-                line = read_line(up.stdout, DEADLINE_S)
-                seen += line + "\n"
-                match = re.search(r"gateway\s+(http://[\d.]+:\d+)", line)
-                url = match.group(1) if match else None
-            assert url, seen
+        with running(folder) as (up, url):
             children = children_of(up.pid)
             assert len(children) == 4, children
-            status, headers, text = request(url + "/v1/chat/completions", {
-                "model": json.loads(request(url + "/v1/models")[2])["data"][0]["id"], "max_tokens": 5,
-                "messages": [{"role": "user", "content": "hello"}]})
-            assert status == 200 and headers["x-kvist-worker"], text
-        finally:
-            up.send_signal(signal.SIGINT)
-            code = up.wait(DEADLINE_S)
-        assert code == 0, code
+            ask(url)
         gone = [pid for pid in children if not pathlib.Path(f"/proc/{pid}").exists()]
         assert gone == children
+
+
+def everything_lies_in_tmpdir_and_goes_with_the_run():
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as temporary:
+        with running(folder, TMPDIR=temporary) as (up, url):
+            ask(url)
+            (run_directory,) = pathlib.Path(temporary).iterdir()
+            assert "worker-0.log" in files_in(run_directory) and "gateway.yaml" in files_in(run_directory)
+            written = [path for pid in [up.pid, *children_of(up.pid)] for path in opened_for_writing(pid)]
+            assert written and all(path.startswith(str(run_directory)) for path in written), written
+        assert not list(pathlib.Path(temporary).iterdir()) and not files_in(folder)
+
+
+def a_folder_of_ones_own_is_kept_and_needs_no_other():
+    with tempfile.TemporaryDirectory() as folder:
+        mine = pathlib.Path(folder) / "runs" / "today"
+        with running(folder, "--directory", mine, TMPDIR="/nowhere/at/all") as (up, url):
+            ask(url)
+        kept = ["gateway.log", "gateway.yaml", "worker-0.log", "worker-0.yaml", "worker-1.log", "worker-1.yaml", "worker-2.log",
+                "worker-2.yaml"]
+        assert files_in(mine) == kept and len(files_in(folder)) == len(kept), files_in(folder)
+
+
+def a_folder_that_cannot_be_made_is_an_error_with_its_name():
+    with tempfile.TemporaryDirectory() as folder:
+        blocked = pathlib.Path(folder) / "file"
+        blocked.write_text("")
+        for options, environment, words in ((["--directory", blocked / "x"], {}, ["--directory", str(blocked)]),
+                                            ([], {"TMPDIR": "/nowhere/at/all"}, ["TMPDIR", "--directory"])):
+            done = subprocess.run([BINARY, "up", "-f", EXAMPLE, *options], capture_output=True, text=True, timeout=DEADLINE_S,
+                                  env={**os.environ, **environment})
+            assert done.returncode == 1 and all(word in done.stderr for word in words), done
 
 
 def a_bad_file_is_refused_with_its_line():
@@ -50,4 +112,6 @@ def a_bad_file_is_refused_with_its_line():
         assert "bad.yaml:4" in done.stderr and "block_sice" in done.stderr and "block_size" in done.stderr, done.stderr
 
 
-run([the_example_comes_up_answers_and_goes_down, a_bad_file_is_refused_with_its_line])
+run([the_example_comes_up_answers_and_goes_down, everything_lies_in_tmpdir_and_goes_with_the_run,
+     a_folder_of_ones_own_is_kept_and_needs_no_other, a_folder_that_cannot_be_made_is_an_error_with_its_name,
+     a_bad_file_is_refused_with_its_line])

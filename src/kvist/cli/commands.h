@@ -54,8 +54,12 @@ struct LoadgenArguments {
 /// `kvist loadgen`: drives load, or serves the control API.
 [[nodiscard]] Result<void> run_loadgen(const LoadgenArguments& arguments);
 
-/// `kvist up -f FILE`: a deployment alone, until Ctrl-C.
-[[nodiscard]] Result<void> run_up(const std::string& file);
+struct UpArguments {
+  std::string file;
+  std::string directory;  ///< for the parts' settings and logs, which then stay; empty: one in TMPDIR, for the run
+};
+/// `kvist up -f FILE [--directory DIR]`: a deployment alone, until Ctrl-C.
+[[nodiscard]] Result<void> run_up(const UpArguments& arguments);
 
 /// `kvist sweep -f FILE [--output DIR]`; an empty `output` leaves the file's.
 [[nodiscard]] Result<void> run_sweep(const std::string& file, const std::string& output);

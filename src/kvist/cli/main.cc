@@ -31,8 +31,7 @@ class CommandLine {
     add_file_command("gateway", "serve the gateway", "file with a `gateway:` mapping", serve_gateway);
     add_model();
     add_loadgen();
-    add_file_command("up", "start a deployment and keep it up until Ctrl-C", "file with a `deployment:` mapping",
-                     run_up);
+    add_up();
     add_sweep();
     add_simulate();
     add_report();
@@ -91,6 +90,14 @@ class CommandLine {
     option("--draft-tokens", worker_.draft_tokens, "speculation by prompt look-up: at most so many drafts a step");
     option("--tool-parser", worker_.tool_parser, "how the model writes calls of tools: hermes, llama3_json or mistral");
     command->callback([this] { action_ = [this] { return serve_worker(worker_); }; });
+  }
+
+  void add_up() {
+    CLI::App* command = app_.add_subcommand("up", "start a deployment and keep it up until Ctrl-C");
+    command->add_option("-f,--file", up_.file, "file with a `deployment:` mapping")->required();
+    command->add_option("--directory", up_.directory,
+                        "folder for settings and logs of the parts, kept; without it, one in TMPDIR for the run");
+    command->callback([this] { action_ = [this] { return run_up(up_); }; });
   }
 
   void add_model() {
@@ -278,6 +285,7 @@ class CommandLine {
   std::string file_;
   std::string output_;
   WorkerArguments worker_;
+  UpArguments up_;
   ModelCreateArguments model_create_;
   LoadgenArguments loadgen_;
   SimulateArguments simulate_;

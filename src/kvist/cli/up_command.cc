@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 #include <stdlib.h>
 
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <thread>
 
@@ -20,10 +22,28 @@ constexpr Duration kStartTimeout = std::chrono::seconds(60);
 constexpr Duration kReadyTimeout = std::chrono::seconds(120);
 constexpr Duration kWatchInterval = std::chrono::milliseconds(500);
 
-Result<std::string> make_run_directory() {
-  std::string path = (std::filesystem::temp_directory_path() / "kvist-up-XXXXXX").string();
-  if (::mkdtemp(path.data()) == nullptr) return fail(ErrorCode::kInternal, "cannot make a folder like " + path);
-  return path;
+/// Where the parts' settings and logs lie, and nothing else does: the user's own, which stays, or one of this run alone
+/// in the system's folder for such (TMPDIR).
+struct RunDirectory {
+  std::string path;
+  bool temporary = false;
+};
+
+Result<RunDirectory> make_run_directory(const std::string& wanted) {
+  std::error_code error;
+  if (!wanted.empty()) {
+    std::filesystem::create_directories(wanted, error);
+    if (error) return fail(ErrorCode::kInvalidArgument, fmt::format("--directory {}: {}", wanted, error.message()));
+    return RunDirectory{.path = wanted};
+  }
+  const std::filesystem::path parent = std::filesystem::temp_directory_path(error);
+  std::string path = (parent / "kvist-up-XXXXXX").string();
+  if (error || ::mkdtemp(path.data()) == nullptr) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("cannot make a folder for this run in {}: {}; name one with --directory, or set TMPDIR",
+                            error ? "TMPDIR" : parent.string(), error ? error.message() : std::strerror(errno)));
+  }
+  return RunDirectory{.path = path, .temporary = true};
 }
 
 void print_addresses(const deploy::Addresses& addresses, spec::RoutingMode mode, const std::string& logs) {
@@ -58,18 +78,18 @@ Result<void> run_until_stopped(const spec::DeploymentSpec& deployment, const std
 
 }  // namespace
 
-Result<void> run_up(const std::string& file) {
-  KVIST_TRY(spec::DeploymentSpec deployment, spec::load_deployment(file));
+Result<void> run_up(const UpArguments& arguments) {
+  KVIST_TRY(spec::DeploymentSpec deployment, spec::load_deployment(arguments.file));
   // Here and not in the gateway: the deployer keeps these variables from its children.
   KVIST_TRY(deployment.gateway.mode,
             gateway::mode_from_environment(gateway::process_environment, deployment.gateway.mode));
   const Termination termination;
-  KVIST_TRY(const std::string directory, make_run_directory());
-  auto done = run_until_stopped(deployment, directory, termination.token());
+  KVIST_TRY(const RunDirectory directory, make_run_directory(arguments.directory));
+  auto done = run_until_stopped(deployment, directory.path, termination.token());
   const bool interrupted = !done && done.error().code == ErrorCode::kCancelled;
   if (!done && !interrupted) return done;  // the logs stay: the error refers to them
   std::error_code ignored;
-  std::filesystem::remove_all(directory, ignored);
+  if (directory.temporary) std::filesystem::remove_all(directory.path, ignored);
   return {};
 }
 
