@@ -128,15 +128,41 @@ TEST(Metrics, HaveTheNamesOthersRead) {
   EXPECT_EQ(page.headers.find("Content-Type"), "text/plain; version=0.0.4; charset=utf-8");
   const Result<telemetry::MetricSamples> samples = telemetry::MetricSamples::parse(page.body);
   ASSERT_TRUE(samples) << samples.error().message;
-  for (const char* name : {"vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:kv_cache_usage_perc",
-                           "vllm:prefix_cache_queries_total", "vllm:prefix_cache_hits_total",
-                           "vllm:num_preemptions_total", "vllm:prompt_tokens_total", "vllm:generation_tokens_total",
-                           "vllm:request_success_total", "vllm:cache_config_info", "kvist:max_batch_size",
-                           "kvist:max_num_tokens", "kvist:prefilled_tokens_total", "kvist:evicted_blocks_total",
-                           "kvist:steps_total", "kvist:step_lateness_seconds_total", "process_start_time_seconds"}) {
+  for (const char* name : {"vllm:num_requests_running",
+                           "vllm:num_requests_waiting",
+                           "vllm:kv_cache_usage_perc",
+                           "vllm:prefix_cache_queries_total",
+                           "vllm:prefix_cache_hits_total",
+                           "vllm:num_preemptions_total",
+                           "vllm:prompt_tokens_total",
+                           "vllm:generation_tokens_total",
+                           "vllm:request_success_total",
+                           "vllm:cache_config_info",
+                           "kvist:max_batch_size",
+                           "kvist:max_num_tokens",
+                           "kvist:prefilled_tokens_total",
+                           "kvist:evicted_blocks_total",
+                           "kvist:steps_total",
+                           "kvist:step_lateness_seconds_total",
+                           "vllm:prompt_tokens_by_source_total",
+                           "vllm:prompt_tokens_cached_total",
+                           "vllm:admission_rejections_total",
+                           "vllm:time_to_first_token_seconds_count",
+                           "vllm:inter_token_latency_seconds_sum",
+                           "vllm:request_queue_time_seconds_bucket",
+                           "vllm:iteration_tokens_total_count"}) {
     EXPECT_TRUE(samples->sum(name)) << name;
     EXPECT_EQ(samples->label(name, "model_name"), "test-model") << name;
+    EXPECT_EQ(samples->label(name, "engine"), "0") << name;
   }
+  for (const char* name : {"process_cpu_seconds_total", "process_resident_memory_bytes", "process_virtual_memory_bytes",
+                           "process_open_fds", "process_max_fds"}) {
+    EXPECT_GT(samples->sum(name).value_or(0), 0) << name;
+  }
+  EXPECT_EQ(samples->sum("vllm:time_to_first_token_seconds_count"), 1);
+  EXPECT_EQ(samples->sum("vllm:inter_token_latency_seconds_count"), 1);
+  EXPECT_EQ(samples->sum("vllm:request_generation_tokens_sum"), 2);
+  EXPECT_EQ(samples->sum("vllm:prompt_tokens_by_source_total"), samples->sum("vllm:prompt_tokens_total"));
   EXPECT_EQ(samples->sum("vllm:generation_tokens_total"), 2);
   EXPECT_EQ(samples->sum("kvist:steps_total", "kind", "prefill"), 1);
   EXPECT_EQ(samples->sum("kvist:steps_total", "kind", "mixed"), 0);
@@ -147,6 +173,26 @@ TEST(Metrics, HaveTheNamesOthersRead) {
   EXPECT_EQ(samples->sum("kvist:max_batch_size"), 4);
   EXPECT_GT(samples->sum("process_start_time_seconds"), 1.6e9);
   EXPECT_EQ(samples->sum("vllm:spec_decode_num_draft_tokens_total"), std::nullopt);
+}
+
+TEST(Metrics, AStopStringsAnswerEndedByItself) {
+  RunningWorker worker;
+  const std::string body = chat_body("x", R"("stop":["e"],"max_tokens":500,"ignore_eos":true)");
+  EXPECT_EQ(openai::parse_chunk(worker.post("/v1/chat/completions", body).body)->finish_reason, "stop");
+  const std::string page = worker.get("/metrics").body;
+  const Result<telemetry::MetricSamples> samples = telemetry::MetricSamples::parse(page);
+  ASSERT_TRUE(samples);
+  EXPECT_EQ(samples->sum("vllm:request_success_total", "finished_reason", "stop"), 1);
+  EXPECT_EQ(samples->sum("vllm:request_success_total", "finished_reason", "abort"), 0);
+  EXPECT_EQ(samples->sum("vllm:e2e_request_latency_seconds_count"), 1);
+}
+
+TEST(Metrics, ARefusalByTheFullQueueIsCounted) {
+  spec::WorkerSpec spec = slow_spec();
+  spec.max_waiting = 1;
+  RunningWorker worker(spec);
+  EXPECT_EQ(worker.post("/v1/completions", completion_body(R"(["a","b","c"])")).status, 429);
+  EXPECT_EQ(worker.metric("vllm:admission_rejections_total"), 1);
 }
 
 TEST(Service, RefusesLimitsThatMakeNoEngine) {

@@ -37,7 +37,7 @@ class Core::Impl {
   [[nodiscard]] Result<void> check(const Request& request, std::uint32_t also_waiting) const;
   void enqueue(Request request);
   void abort(RequestId id);
-  bool begin_step(StepPlan& plan);
+  bool begin_step(TimePoint now, StepPlan& plan);
   void end_step(const StepPlan& plan, const StepResult& result, StepOutputs& outputs);
   void take_outputs(StepOutputs& outputs);
   bool reset_prefix_cache();
@@ -65,6 +65,7 @@ class Core::Impl {
   Scheduler scheduler_;
   std::deque<StepId> in_flight_;          // oldest first
   std::vector<RequestOutput> outputs_;    // not yet taken
+  std::vector<Admission> admitted_;       // likewise
   std::vector<Sequence*> just_admitted_;  // of one begin_step(); a member to keep its memory
   bool speculating_ = false;              // the latest step under way verifies drafts
   std::uint64_t last_step_ = 0;
@@ -113,7 +114,7 @@ void Core::Impl::abort(RequestId id) {
   if (sequence->steps_in_flight == 0) leave_batch(*sequence);
 }
 
-bool Core::Impl::begin_step(StepPlan& plan) {
+bool Core::Impl::begin_step(TimePoint now, StepPlan& plan) {
   // Beside a step that verifies drafts nothing is begun: what joined the next one would stay apart from the others for
   // good, each half of the batch computed while the other waits for its drafts.
   if (in_flight_.size() >= options_.max_steps_in_flight || speculating_) return false;
@@ -121,6 +122,7 @@ bool Core::Impl::begin_step(StepPlan& plan) {
   scheduler_.plan(plan, just_admitted_);
   plan.id = StepId(last_step_ + 1);
   for (const Sequence* sequence : just_admitted_) {
+    admitted_.push_back({.id = sequence->id, .at = now});
     counters_.prompt_tokens += sequence->prompt_tokens;
     counters_.prefix_query_tokens += sequence->prompt_tokens;
     counters_.prefix_hit_tokens += sequence->cached_tokens;
@@ -237,7 +239,9 @@ void Core::Impl::leave_batch(Sequence& sequence) {
 void Core::Impl::take_outputs(StepOutputs& outputs) {
   outputs.outputs.clear();
   outputs.logprobs.clear();
+  outputs.admitted.clear();
   std::swap(outputs.outputs, outputs_);
+  std::swap(outputs.admitted, admitted_);
   kv_.pool().take_events(outputs.events);
 }
 
@@ -278,8 +282,8 @@ void Core::abort(RequestId id) {
   impl_->abort(id);
 }
 // The scheduler's decisions do not depend on time yet; drivers pass it so that policies that do can come.
-bool Core::begin_step(TimePoint /*now*/, StepPlan& plan) {
-  return impl_->begin_step(plan);
+bool Core::begin_step(TimePoint now, StepPlan& plan) {
+  return impl_->begin_step(now, plan);
 }
 void Core::end_step(const StepPlan& plan, const StepResult& result, TimePoint /*now*/, StepOutputs& outputs) {
   impl_->end_step(plan, result, outputs);

@@ -21,11 +21,20 @@
 
 namespace kvist::engine {
 
+/// A request that got its slot, for the first time.
+struct Admission {
+  RequestId id;
+  TimePoint at;  ///< the beginning of its first step
+
+  bool operator==(const Admission&) const = default;
+};
+
 /// What a step boundary brings. Whoever drives an engine hands the same object in again and again: its memory is kept.
 struct StepOutputs {
   std::vector<RequestOutput> outputs;
   std::vector<SampledLogprobs> logprobs = {};  ///< of the tokens of some of the outputs, in their order
-  std::vector<kv::KvEvent> events;        ///< in the pool's order
+  std::vector<kv::KvEvent> events;             ///< in the pool's order
+  std::vector<Admission> admitted = {};        ///< since the last call, in order; each before its first output
 };
 
 /// A reading of the engine for metrics; counters are cumulative.

@@ -15,8 +15,12 @@ double unix_seconds() {
 }  // namespace
 
 EngineRunner::EngineRunner(net::EventLoop& loop, std::unique_ptr<engine::Driver> driver,
-                           std::unique_ptr<net::ZmqPublisher> publisher)
-    : loop_(&loop), driver_(std::move(driver)), publisher_(std::move(publisher)), timer_(loop) {
+                           std::unique_ptr<net::ZmqPublisher> publisher, std::uint32_t max_model_len)
+    : loop_(&loop),
+      driver_(std::move(driver)),
+      publisher_(std::move(publisher)),
+      timer_(loop),
+      metrics_(max_model_len) {
   // Comes from whichever thread computes; what is posted runs on the loop, if this object is still there.
   driver_->set_wake([this, posts = loop_, alive = std::weak_ptr<bool>(alive_)] {
     posts->post([this, alive] {
@@ -25,8 +29,15 @@ EngineRunner::EngineRunner(net::EventLoop& loop, std::unique_ptr<engine::Driver>
   });
 }
 
-Result<void> EngineRunner::submit(engine::Request request) {
-  KVIST_TRY_VOID(driver_->submit(std::move(request), net::now()));
+Result<void> EngineRunner::submit(engine::Request request, RequestId prompt) {
+  const TimePoint now = net::now();
+  const RequestId id = request.id;
+  const std::uint32_t max_tokens = request.max_tokens;
+  if (Result<void> submitted = driver_->submit(std::move(request), now); !submitted) {
+    if (submitted.error().code == ErrorCode::kResourceExhausted) metrics_.on_rejected();
+    return submitted;
+  }
+  metrics_.on_submitted(id, prompt, max_tokens, now);
   wake();
   return {};
 }
@@ -34,6 +45,11 @@ Result<void> EngineRunner::submit(engine::Request request) {
 void EngineRunner::abort(RequestId id) {
   driver_->abort(id);
   wake();
+}
+
+void EngineRunner::stop(RequestId id) {
+  metrics_.on_stopped(id);
+  abort(id);
 }
 
 bool EngineRunner::reset_prefix_cache() {
@@ -61,10 +77,11 @@ void EngineRunner::run() {
     timer_.cancel();
   }
   publish(outputs_.events);
+  for (const engine::Admission& admission : outputs_.admitted) metrics_.on_admitted(admission);
+  metrics_.on_outputs(outputs_.outputs, net::now());
   // Both are in the plan's order; not every output has log probabilities, and those of an aborted one go nowhere.
   std::size_t next = 0;
   for (const engine::RequestOutput& output : outputs_.outputs) {
-    count(output);
     Logprobs logprobs;
     for (std::size_t i = next; i < outputs_.logprobs.size() && !output.tokens.empty(); ++i) {
       if (outputs_.logprobs[i].id != output.id) continue;
@@ -81,21 +98,6 @@ void EngineRunner::publish(std::vector<kv::KvEvent>& events) {
   const kv::KvEventBatch batch{.timestamp_s = unix_seconds(), .events = std::move(events), .data_parallel_rank = 0};
   publisher_->publish(kv::encode_kv_events(batch));
   ++event_batches_;
-}
-
-void EngineRunner::count(const engine::RequestOutput& output) {
-  if (!output.finish) return;
-  switch (*output.finish) {
-    case engine::FinishReason::kStop:
-      ++finish_counts_.stop;
-      break;
-    case engine::FinishReason::kLength:
-      ++finish_counts_.length;
-      break;
-    case engine::FinishReason::kAborted:
-      ++finish_counts_.aborted;
-      break;
-  }
 }
 
 }  // namespace kvist::worker

@@ -11,22 +11,17 @@
 #include "kvist/engine/request.h"
 #include "kvist/net/event_loop.h"
 #include "kvist/net/zmq_publisher.h"
+#include "kvist/worker/request_metrics.h"
 
 namespace kvist::worker {
-
-/// How requests have ended so far.
-struct FinishCounts {
-  std::uint64_t stop = 0;
-  std::uint64_t length = 0;
-  std::uint64_t aborted = 0;
-};
 
 /// Owns driver and publisher. Loop thread only. At the end of a step its KV events are published before its tokens are
 /// handed on: who has seen an answer's tokens can know the blocks that they came from.
 class EngineRunner {
  public:
+  /// `max_model_len`: of its requests, for the metrics.
   EngineRunner(net::EventLoop& loop, std::unique_ptr<engine::Driver> driver,
-               std::unique_ptr<net::ZmqPublisher> publisher);
+               std::unique_ptr<net::ZmqPublisher> publisher, std::uint32_t max_model_len);
   EngineRunner(const EngineRunner&) = delete;
   EngineRunner& operator=(const EngineRunner&) = delete;
 
@@ -38,21 +33,23 @@ class EngineRunner {
 
   /// An idle engine begins its next step only after the input that is ready now has been handled: requests that arrive
   /// together are computed together.
-  [[nodiscard]] Result<void> submit(engine::Request request);
+  /// `prompt`: the first of the requests that answer the same prompt, be it this one.
+  [[nodiscard]] Result<void> submit(engine::Request request, RequestId prompt);
   void abort(RequestId id);
+  /// The same for one whose answer is whole, by a stop string that the engine knows nothing of.
+  void stop(RequestId id);
   /// False, and nothing happens, while requests are running. The event is published before this returns.
   [[nodiscard]] bool reset_prefix_cache();
 
   [[nodiscard]] const engine::Driver& driver() const { return *driver_; }
   [[nodiscard]] const net::ZmqPublisher& publisher() const { return *publisher_; }
-  [[nodiscard]] const FinishCounts& finish_counts() const { return finish_counts_; }
+  [[nodiscard]] const RequestMetrics& metrics() const { return metrics_; }
   [[nodiscard]] std::uint64_t event_batches() const { return event_batches_; }
 
  private:
   void wake();
   void run();
   void publish(std::vector<kv::KvEvent>& events);
-  void count(const engine::RequestOutput& output);
 
   net::EventLoop* loop_;
   std::unique_ptr<engine::Driver> driver_;
@@ -60,7 +57,7 @@ class EngineRunner {
   net::Timer timer_;
   OutputHandler on_output_;
   engine::StepOutputs outputs_;  // of one run(); a member to keep its memory
-  FinishCounts finish_counts_;
+  RequestMetrics metrics_;
   std::uint64_t event_batches_ = 0;
   bool wake_posted_ = false;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // posted work may outlive this object

@@ -119,7 +119,9 @@ Result<std::vector<RequestId>> Generations::submit_all(std::vector<std::vector<T
   for (engine::Request& request : requests) {
     const RequestId id(++last_request_);
     request.id = id;
-    if (Result<void> submitted = runner_->submit(std::move(request)); !submitted) {
+    const RequestId prompt =
+        ids.size() % options.choices == 0 ? id : ids[ids.size() / options.choices * options.choices];
+    if (Result<void> submitted = runner_->submit(std::move(request), prompt); !submitted) {
       for (const RequestId queued : ids) runner_->abort(queued);
       return std::unexpected(std::move(submitted).error());
     }
@@ -165,7 +167,7 @@ void Generations::on_output(const engine::RequestOutput& output, EngineRunner::L
   // A stop string ended it, of which the engine knows nothing.
   if (!output.finish && entry.answer->has_ended(entry.choice)) {
     entries_.erase(output.id);
-    runner_->abort(output.id);
+    runner_->stop(output.id);
   }
   if (entry.answer->complete() || entry.answer->unsent_bytes() <= kMaxUnsentBytes) return;
   ++slow_clients_;

@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "kvist/telemetry/process_metrics.h"
+
 namespace kvist::worker {
 namespace {
 
@@ -25,6 +27,24 @@ void write_steps(telemetry::MetricsPage& page, const engine::CoreStats& stats, c
   write("decode", stats.steps - stats.prefill_steps - stats.mixed_steps);
 }
 
+void write_prompt_sources(telemetry::MetricsPage& page, const engine::CoreStats& stats,
+                          const telemetry::Labels& labels) {
+  const auto write = [&](const char* source, std::uint64_t tokens) {
+    telemetry::Labels with_source = labels;
+    with_source.emplace_back("source", source);
+    page.counter("vllm:prompt_tokens_by_source_total", "Prompt tokens by where their keys and values came from.",
+                 number(tokens), with_source);
+  };
+  write("local_compute", stats.prompt_tokens - stats.prefix_hit_tokens);
+  write("local_cache_hit", stats.prefix_hit_tokens);
+  page.counter("vllm:prompt_tokens_cached_total", "Prompt tokens that were not computed.",
+               number(stats.prefix_hit_tokens), labels);
+  telemetry::Labels with_tier = labels;
+  with_tier.emplace_back("source", "device");
+  page.counter("vllm:prompt_tokens_cached_by_source_total", "Prompt tokens that were not computed, by cache tier.",
+               number(stats.prefix_hit_tokens), with_tier);
+}
+
 void write_engine(telemetry::MetricsPage& page, const engine::CoreStats& stats, const telemetry::Labels& labels) {
   page.gauge("vllm:num_requests_running", "Requests in the running batch.", stats.running, labels);
   page.gauge("vllm:num_requests_waiting", "Requests that wait for a batch slot.", stats.waiting, labels);
@@ -37,6 +57,7 @@ void write_engine(telemetry::MetricsPage& page, const engine::CoreStats& stats, 
   page.counter("vllm:num_preemptions_total", "Requests that lost their KV blocks and were recomputed.",
                number(stats.preemptions), labels);
   page.counter("vllm:prompt_tokens_total", "Prompt tokens of admitted requests.", number(stats.prompt_tokens), labels);
+  write_prompt_sources(page, stats, labels);
   page.counter("vllm:generation_tokens_total", "Tokens generated.", number(stats.generated_tokens), labels);
   page.counter("kvist:prefilled_tokens_total", "Prompt tokens computed, cached ones left out.",
                number(stats.prefilled_tokens), labels);
@@ -86,12 +107,14 @@ void write_finished(telemetry::MetricsPage& page, const FinishCounts& counts, co
 
 void write_metrics(telemetry::MetricsPage& page, const spec::WorkerSpec& spec, const EngineRunner& runner,
                    const Generations& generations, double started_unix_s) {
-  const telemetry::Labels labels = {{"model_name", spec.model}};
+  // One worker is one engine: of its number, vLLM's data-parallel rank.
+  const telemetry::Labels labels = {{"model_name", spec.model}, {"engine", "0"}};
   const engine::CoreStats stats = runner.driver().stats();
   write_engine(page, stats, labels);
   if (spec.speculation.enabled) write_speculation(page, stats, labels);
   write_limits(page, spec, labels);
-  write_finished(page, runner.finish_counts(), labels);
+  write_finished(page, runner.metrics().finish_counts(), labels);
+  runner.metrics().write(page, labels);
   page.counter("kvist:step_lateness_seconds_total", "How much later than modelled steps ended, summed.",
                to_seconds(runner.driver().times().lateness), labels);
   page.counter("kvist:step_resynchronisations_total", "How often steps were so late that the modelled clock was reset.",
@@ -99,7 +122,7 @@ void write_metrics(telemetry::MetricsPage& page, const spec::WorkerSpec& spec, c
   page.counter("kvist:kv_event_batches_total", "KV event batches published.", number(runner.event_batches()), labels);
   page.counter("kvist:slow_clients_total", "Answers broken off because the client did not take them.",
                number(generations.slow_clients()), labels);
-  page.gauge("process_start_time_seconds", "When the worker started, in Unix time.", started_unix_s, labels);
+  telemetry::write_process_metrics(page, started_unix_s);
 }
 
 }  // namespace kvist::worker

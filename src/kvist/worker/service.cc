@@ -86,7 +86,7 @@ class ServiceImpl final : public Service {
               std::unique_ptr<net::ZmqPublisher> publisher)
       : spec_(std::move(spec)),
         text_(std::move(text)),
-        runner_(loop, std::move(engine), std::move(publisher)),
+        runner_(loop, std::move(engine), std::move(publisher), spec_.max_model_len),
         generations_(std::make_shared<Generations>(spec_, *text_.tokenizer, *text_.chat_template, runner_)),
         api_(spec_, *text_.tokenizer, runner_, *generations_) {
     runner_.set_output_handler([this](const engine::RequestOutput& output, EngineRunner::Logprobs logprobs) {
