@@ -125,10 +125,10 @@ def gateway_config(workers, mode, tokenizer=None, patient=False):
     return "\n".join(lines) + "\n"
 
 
-def request(url, body=None, method=None, timeout=DEADLINE_S):
+def request(url, body=None, method=None, timeout=DEADLINE_S, headers=None):
     """(status, headers, text) of one call, also for error statuses."""
     data = json.dumps(body).encode() if body is not None else None
-    call = urllib.request.Request(url, data=data, method=method, headers={"Content-Type": "application/json"})
+    call = urllib.request.Request(url, data=data, method=method, headers={"Content-Type": "application/json", **(headers or {})})
     try:
         with urllib.request.urlopen(call, timeout=timeout) as answer:
             return answer.status, answer.headers, answer.read().decode()
