@@ -1,0 +1,89 @@
+"""A gateway's KV index held against a replay of the worker's raw events: their number, and what it predicts for single prompts."""
+import random
+import time
+import uuid
+
+from deployment import eventually, get_json, request
+from pool_view import BLOCK_SIZE, PoolView, Subscriber
+
+# vLLM refuses it after the gateway has routed it: the decision tells what the index holds, and no cache changes.
+REFUSED = {"model": "test-model", "max_tokens": 1, "logprobs": 1000}
+
+
+class Follower:
+    """Follows one run of a worker from its start on."""
+
+    def __init__(self, worker):
+        self.worker, self.subscriber, self.view = worker, Subscriber(worker), PoolView()
+        self.subscriber.join(worker, self.view)
+
+    def held(self):
+        """Names of the blocks that the events say are held now."""
+        for frame in self.subscriber.live():
+            self.view.apply(*frame)
+        return set(self.view.findable())
+
+    def paths(self, names):
+        """Those among the names that are no other's parent: their tokens from the start of the prompt on."""
+        parents = {self.view.content[name][0] for name in names}
+        return [self.view.prefix(name) for name in sorted(names - parents)]
+
+    def depth(self, tokens):
+        """How many of these tokens the blocks held now cover, from the start on without a gap."""
+        held = {self.view.content[name]: name for name in self.view.findable()}
+        parent, depth = None, 0
+        while depth + BLOCK_SIZE <= len(tokens):
+            name = held.get((parent, tuple(tokens[depth:depth + BLOCK_SIZE])))
+            if name is None:
+                break
+            parent, depth = name, depth + BLOCK_SIZE
+        return depth
+
+    def close(self):
+        self.subscriber.close()
+
+
+def status_of(gateway, name):
+    return next(worker for worker in get_json(gateway.url + "/admin/status")["workers"] if worker["name"] == name)
+
+
+def predicted(gateway, name, tokens):
+    """What the gateway says the worker holds of a prompt of these tokens."""
+    number = f"probe-{uuid.uuid4()}"
+    status, _, text = request(gateway.url + "/v1/completions", {**REFUSED, "prompt": list(tokens)}, headers={"X-Request-Id": number})
+    assert status == 400, (status, text)
+    decision = get_json(f"{gateway.url}/admin/decisions?request={number}")["decisions"][0]
+    return next(entry["cached_tokens"] for entry in decision["candidates"] if entry["name"] == name)
+
+
+def compare(gateway, follower, samples=20, seconds=30):
+    """(blocks by the raw events, blocks in the index, prompts asked for, predictions of them that are right). Waits for the events that are
+    still on their way."""
+    name = follower.worker.name
+    end = time.monotonic() + seconds
+    while time.monotonic() < end and status_of(gateway, name)["indexed_blocks"] != len(follower.held()):
+        time.sleep(0.1)
+    held = follower.held()
+    gone = set(follower.view.content) - held
+    source = random.Random(len(held))
+    right = asked = 0
+    for names in (held, gone):
+        paths = follower.paths(names)
+        for path in source.sample(paths, min(samples, len(paths))):
+            prompt = path[:2000] + (1,)  # the last token is always computed
+            asked += 1
+            right += predicted(gateway, name, prompt) == follower.depth(prompt)
+    return len(held), status_of(gateway, name)["indexed_blocks"], asked, right
+
+
+def check_equal(report, what, gateway, follower):
+    """A line of the report: the index is what the raw events say."""
+    held, indexed, asked, right = compare(gateway, follower)
+    return report.check(f"{what}: the index equals the raw events", held == indexed and right == asked,
+                        f"{held} blocks held, {indexed} indexed; {right} of {asked} predictions right")
+
+
+def await_known(gateway, names, seconds=60):
+    """Until the workers are healthy, their tokenizers compared."""
+    eventually(lambda: all(status_of(gateway, name)["healthy"] and status_of(gateway, name)["tokenizer"] != "unknown" for name in names),
+               "workers known", seconds)
