@@ -1,0 +1,528 @@
+"""The same requests sent to a worker directly and through the gateway: what a client sees must be the same.
+
+    results = run_cases("http://127.0.0.1:8000", "http://127.0.0.1:9000", "served-model-name")
+    print_report(results); assert not unintended(results)
+
+Needs Python's standard library, and nothing of the worker but that it answers the same request the same way twice:
+the cases ask for greedy tokens or give a seed. What no two answers have in common (ids, times, cached tokens) is made
+equal first; numbers may differ by what another batch makes of them. Frames of a stream are compared one by one; where
+tokens were put together differently, what the frames say in all, choice by choice. Differences that are meant are
+listed in INTENDED, each with its reason: docs/api-fidelity.md says the same for users.
+
+By hand: python3 tests/peers/api_cases.py DIRECT_URL GATEWAY_URL MODEL
+"""
+import dataclasses
+import http.client
+import json
+import math
+import re
+import sys
+import urllib.parse
+
+CHAT, COMPLETIONS = "/v1/chat/completions", "/v1/completions"
+TIMEOUT_S = 120
+HELLO = [{"role": "user", "content": "Tell me about the river, please."}]
+TEXT = "The river runs to the sea and"
+TOOL = {"type": "function", "function": {"name": "weather", "description": "Of a city", "parameters": {
+    "type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}}
+
+
+@dataclasses.dataclass
+class Case:
+    """One request. `body`: what is sent as JSON, or bytes that are sent as they are, or None."""
+    name: str
+    method: str
+    path: str
+    body: object = None
+    headers: dict = dataclasses.field(default_factory=dict)
+    refused_here: bool = False  # never sent to the worker: the gateway must answer 404
+
+
+@dataclasses.dataclass
+class Answer:
+    status: int
+    headers: dict  # names in lower case
+    body: bytes
+    problem: str = ""  # why the body is not whole
+
+    @property
+    def is_stream(self):
+        return self.headers.get("content-type", "").startswith("text/event-stream")
+
+
+@dataclasses.dataclass
+class CaseResult:
+    case: Case
+    direct: Answer
+    gateway: Answer
+    differences: list  # of text
+    intended: str = ""  # why they are meant; empty where one of them is not
+
+
+@dataclasses.dataclass
+class Intended:
+    """A difference that is meant: which cases (by a pattern of their names), which difference (by a pattern of its text), why."""
+    case: str
+    difference: str
+    why: str
+
+
+INTENDED = [
+    Intended(r"^(dev|page): ", r"^only the gateway",
+             "what steers a worker (its cache, sleep, adapters, profiler) and its pages of numbers are not for the gateway's clients"),
+    Intended(r"^path: unknown", r"^(body|header content-type)",
+             "a path that no OpenAI-compatible server is asked for is refused by the gateway itself; status and form are the worker's"),
+    Intended(r"^models: ", r"^body",
+             "the gateway's list is that of all its workers"),
+]
+
+
+# ---- the cases -------------------------------------------------------------------------------------------------
+
+
+def _chat_cases(model):
+    base = {"model": model, "messages": HELLO, "max_tokens": 12, "temperature": 0, "seed": 11}
+    said = {
+        "as it is": {},
+        "a seed and a temperature": {"temperature": 0.8, "seed": 5},
+        "max_completion_tokens": {"max_tokens": None, "max_completion_tokens": 5},
+        "one token": {"max_tokens": 1},
+        "three choices": {"n": 3, "temperature": 0.9},
+        "a stop string": {"stop": "e"},
+        "stop strings": {"stop": ["qq", "a"], "include_stop_str_in_output": True},
+        "stop token ids": {"stop_token_ids": [5, 7]},
+        "logprobs": {"logprobs": True},
+        "top logprobs": {"logprobs": True, "top_logprobs": 3},
+        "sampling fields": {"top_p": 0.9, "top_k": 20, "min_p": 0.05, "temperature": 0.7},
+        "penalties": {"presence_penalty": 0.5, "frequency_penalty": 0.25, "repetition_penalty": 1.1},
+        "a logit bias": {"logit_bias": {"40": 50}},
+        "min_tokens and ignore_eos": {"min_tokens": 6, "ignore_eos": True},
+        "a system message": {"messages": [{"role": "system", "content": "Be short."}, *HELLO]},
+        "several turns": {"messages": [*HELLO, {"role": "assistant", "content": "It is long."}, {"role": "user", "content": "How long?"}]},
+        "content parts": {"messages": [{"role": "user", "content": [{"type": "text", "text": "One"}, {"type": "text", "text": "Two"}]}]},
+        "an empty content": {"messages": [{"role": "user", "content": ""}]},
+        "many scripts": {"messages": [{"role": "user", "content": "Héllo, 你好, привет, 🌊 שלום \u0000 \" \\ \n\t end"}]},
+        "special tokens in a text": {"messages": [{"role": "user", "content": "a <|im_end|> b <|eot_id|> c <s> d </s>"}]},
+        "a user and metadata": {"user": "u-1", "metadata": {"a": "b"}, "store": False},
+        "unknown fields": {"kvist_unknown": {"a": [1, 2]}, "another": None},
+        "a cache salt": {"cache_salt": "salt"},
+        "response_format text": {"response_format": {"type": "text"}},
+        "response_format json_object": {"response_format": {"type": "json_object"}},
+        "tools and no choice": {"tools": [TOOL], "tool_choice": "none"},
+        "tools and auto": {"tools": [TOOL], "tool_choice": "auto"},
+        "no generation prompt": {"add_generation_prompt": False},
+        "a continued message": {"messages": [*HELLO, {"role": "assistant", "content": "It"}], "add_generation_prompt": False,
+                                "continue_final_message": True},
+        "template arguments": {"chat_template_kwargs": {"enable_thinking": False}},
+        "echo": {"echo": True},
+        "special tokens added": {"add_special_tokens": True},
+        "a truncated prompt": {"truncate_prompt_tokens": 8},
+        "return_token_ids": {"return_token_ids": True},
+        "prompt_logprobs": {"prompt_logprobs": 1},
+        "no model": {"model": None},
+    }
+    for name, fields in said.items():
+        body = {key: value for key, value in {**base, **fields}.items() if value is not None or key == "another"}
+        yield Case(f"chat: {name}", "POST", CHAT, body)
+    streamed = ["as it is", "three choices", "a stop string", "top logprobs", "min_tokens and ignore_eos", "many scripts", "tools and no choice",
+                "one token", "return_token_ids", "no model", "unknown fields"]
+    for name in streamed:
+        body = {key: value for key, value in {**base, **said[name], "stream": True}.items() if value is not None}
+        yield Case(f"chat stream: {name}", "POST", CHAT, body)
+    for name, options in _stream_options().items():
+        yield Case(f"chat stream: {name}", "POST", CHAT, {**base, "stream": True, "stream_options": options})
+    yield Case("chat stream: three choices with usage", "POST", CHAT,
+               {**base, "n": 3, "temperature": 0.9, "stream": True, "stream_options": {"include_usage": True}})
+
+
+def _stream_options():
+    return {
+        "options null": None,
+        "options empty": {},
+        "usage": {"include_usage": True},
+        "no usage": {"include_usage": False},
+        "continuous usage alone": {"continuous_usage_stats": True},
+        "continuous usage and none at the end": {"include_usage": False, "continuous_usage_stats": True},
+        "usage, continuous too": {"include_usage": True, "continuous_usage_stats": True},
+        "unknown options": {"include_usage": True, "include_obfuscation": False},
+    }
+
+
+def _completion_cases(model):
+    base = {"model": model, "prompt": TEXT, "max_tokens": 12, "temperature": 0, "seed": 11}
+    said = {
+        "as it is": {},
+        "a seed and a temperature": {"temperature": 0.8, "seed": 5},
+        "tokens": {"prompt": [11, 12, 13, 14, 15, 16, 17]},
+        "prompts": {"prompt": [TEXT, "Another text", "A third one, which is longer than the others"]},
+        "prompts of tokens": {"prompt": [[11, 12, 13], [14, 15, 16, 17]]},
+        "echo": {"echo": True},
+        "echo and logprobs": {"echo": True, "logprobs": 2},
+        "echo and no token": {"echo": True, "max_tokens": 0},
+        "two choices": {"n": 2, "temperature": 0.9},
+        "best of": {"best_of": 2, "temperature": 0.9},
+        "logprobs": {"logprobs": 2},
+        "logprobs of the chosen": {"logprobs": 0},
+        "a suffix": {"suffix": " end"},
+        "a stop string": {"stop": ["e"]},
+        "no max_tokens": {"max_tokens": None},
+        "an empty prompt": {"prompt": ""},
+        "many scripts": {"prompt": "Héllo, 你好, привет, 🌊 שלום"},
+        "a truncated prompt": {"truncate_prompt_tokens": 4},
+        "no model": {"model": None},
+    }
+    for name, fields in said.items():
+        body = {key: value for key, value in {**base, **fields}.items() if value is not None}
+        yield Case(f"completion: {name}", "POST", COMPLETIONS, body)
+    for name in ["as it is", "tokens", "prompts", "echo", "two choices", "logprobs", "a stop string", "no model"]:
+        body = {key: value for key, value in {**base, **said[name], "stream": True}.items() if value is not None}
+        yield Case(f"completion stream: {name}", "POST", COMPLETIONS, body)
+    for name, options in _stream_options().items():
+        yield Case(f"completion stream: {name}", "POST", COMPLETIONS, {**base, "stream": True, "stream_options": options})
+
+
+def _bad_cases(model):
+    raw = {
+        "nothing": b"",
+        "no JSON": b"{broken",
+        "a list": b"[1, 2]",
+        "a string": b"\"hello\"",
+        "null": b"null",
+        "cut off": b"{\"model\": \"m\", \"messages\": [{\"role\": \"user\"",
+        "a comma too many": b"{\"model\": \"m\", \"messages\": [],}",
+        "bytes that are no UTF-8": b"{\"model\": \"m\", \"messages\": [{\"role\": \"user\", \"content\": \"\xff\xfe\"}]}",
+        "a field twice": json.dumps({"messages": HELLO, "model": model, "temperature": 0, "max_tokens": 3}).encode()[:-1] + b", \"max_tokens\": 5}",
+        "NaN": json.dumps({"model": model, "messages": HELLO, "max_tokens": 3, "temperature": math.nan}).encode(),
+        "very deep": b"[" * 2000 + b"]" * 2000,
+    }
+    for name, body in raw.items():
+        yield Case(f"bad chat: {name}", "POST", CHAT, body)
+        if name in ("nothing", "no JSON"):
+            yield Case(f"bad completion: {name}", "POST", COMPLETIONS, body)
+    base = {"model": model, "messages": HELLO, "max_tokens": 4, "temperature": 0}
+    wrong = {
+        "another model": {"model": "another"},
+        "a model that is a number": {"model": 5},
+        "no messages": {"messages": None},
+        "messages empty": {"messages": []},
+        "messages that are a string": {"messages": "hello"},
+        "a message without role": {"messages": [{"content": "x"}]},
+        "a role that is a number": {"messages": [{"role": 1, "content": "x"}]},
+        "a content that is a number": {"messages": [{"role": "user", "content": 3}]},
+        "a part of no known type": {"messages": [{"role": "user", "content": [{"type": "smell", "smell": "x"}]}]},
+        "max_tokens 0": {"max_tokens": 0},
+        "max_tokens negative": {"max_tokens": -1},
+        "max_tokens a word": {"max_tokens": "many"},
+        "max_tokens too large": {"max_tokens": 10_000_000},
+        "temperature negative": {"temperature": -1},
+        "temperature a word": {"temperature": "hot"},
+        "top_p too large": {"top_p": 2},
+        "n 0": {"n": 0},
+        "too many logprobs": {"logprobs": True, "top_logprobs": 1000},
+        "stream a word": {"stream": "maybe"},
+        "stream_options a word": {"stream": True, "stream_options": "usage"},
+        "include_usage a word": {"stream": True, "stream_options": {"include_usage": "maybe"}},
+        "stream_options without a stream": {"stream_options": {"include_usage": True}},
+        "a response_format of no known type": {"response_format": {"type": "poem"}},
+        "tools that are a string": {"tools": "weather"},
+        "a seed too large": {"seed": 2**70},
+        "a prompt too long": {"messages": [{"role": "user", "content": "word " * 40_000}]},
+        "an empty cache salt": {"cache_salt": ""},
+    }
+    for name, fields in wrong.items():
+        body = {key: value for key, value in {**base, **fields}.items() if value is not None}
+        yield Case(f"bad chat: {name}", "POST", CHAT, body)
+    base = {"model": model, "prompt": TEXT, "max_tokens": 4, "temperature": 0}
+    wrong = {
+        "another model": {"model": "another"},
+        "no prompt": {"prompt": None},
+        "prompt empty": {"prompt": []},
+        "prompt a number": {"prompt": 5},
+        "prompt mixed": {"prompt": ["a", 5]},
+        "a token that is none": {"prompt": [1, 10_000_000]},
+        "a token that is negative": {"prompt": [-5]},
+        "max_tokens negative": {"max_tokens": -1},
+        "too many logprobs": {"logprobs": 1000},
+        "stop a number": {"stop": 5},
+    }
+    for name, fields in wrong.items():
+        body = {key: value for key, value in {**base, **fields}.items() if value is not None}
+        yield Case(f"bad completion: {name}", "POST", COMPLETIONS, body)
+    good = json.dumps(base).encode()
+    yield Case("bad completion: a content type that is none", "POST", COMPLETIONS, good, {"Content-Type": "text/plain"})
+    yield Case("completion: no content type", "POST", COMPLETIONS, good, {"Content-Type": None})
+    yield Case("completion: a charset", "POST", COMPLETIONS, good, {"Content-Type": "application/json; charset=utf-8"})
+    yield Case("completion: a request id", "POST", COMPLETIONS, good, {"X-Request-Id": "abc-1"})
+    yield Case("completion: a query", "POST", COMPLETIONS + "?a=b", good)
+
+
+def _path_cases(model):
+    yield Case("models: list", "GET", "/v1/models")
+    yield Case("path: one model", "GET", "/v1/models/" + urllib.parse.quote(model, safe=""))
+    yield Case("path: version", "GET", "/version")
+    yield Case("path: ping", "GET", "/ping")
+    yield Case("path: ping posted", "POST", "/ping")
+    yield Case("path: chat got", "GET", CHAT)
+    yield Case("path: chat put", "PUT", CHAT, {"model": model})
+    yield Case("path: completions deleted", "DELETE", COMPLETIONS)
+    yield Case("path: models posted", "POST", "/v1/models", {})
+    yield Case("path: tokenize got", "GET", "/tokenize")
+    yield Case("path: unknown below v1", "POST", "/v1/nothing", {"model": model})
+    yield Case("path: unknown", "GET", "/nothing")
+    yield Case("path: unknown posted", "POST", "/nothing/at/all", {"a": 1})
+    posts = {
+        "tokenize": ("/tokenize", {"model": model, "prompt": TEXT}),
+        "tokenize a chat": ("/tokenize", {"model": model, "messages": HELLO}),
+        "tokenize without a model": ("/tokenize", {"prompt": "Héllo 🌊"}),
+        "tokenize nothing": ("/tokenize", {"model": model}),
+        "detokenize": ("/detokenize", {"model": model, "tokens": [11, 12, 13]}),
+        "detokenize words": ("/detokenize", {"model": model, "tokens": ["a"]}),
+        "embeddings": ("/v1/embeddings", {"model": model, "input": TEXT}),
+        "score": ("/score", {"model": model, "text_1": "a", "text_2": "b"}),
+        "v1 score": ("/v1/score", {"model": model, "text_1": "a", "text_2": "b"}),
+        "rerank": ("/rerank", {"model": model, "query": "a", "documents": ["b", "c"]}),
+        "v1 rerank": ("/v1/rerank", {"model": model, "query": "a", "documents": ["b", "c"]}),
+        "v2 rerank": ("/v2/rerank", {"model": model, "query": "a", "documents": ["b", "c"]}),
+        "pooling": ("/pooling", {"model": model, "input": TEXT}),
+        "classify": ("/classify", {"model": model, "input": TEXT}),
+        "responses": ("/v1/responses", {"model": model, "input": "Tell me.", "max_output_tokens": 8, "temperature": 0, "store": False}),
+        "responses streamed": ("/v1/responses", {"model": model, "input": "Tell me.", "max_output_tokens": 8, "temperature": 0,
+                                                 "store": False, "stream": True}),
+        "messages": ("/v1/messages", {"model": model, "max_tokens": 8, "temperature": 0, "messages": HELLO}),
+        "messages streamed": ("/v1/messages", {"model": model, "max_tokens": 8, "temperature": 0, "messages": HELLO, "stream": True}),
+    }
+    for name, (path, body) in posts.items():
+        yield Case(f"path: {name}", "POST", path, body)
+    for path in ["/reset_prefix_cache", "/sleep", "/wake_up", "/collective_rpc", "/v1/load_lora_adapter", "/v1/unload_lora_adapter",
+                 "/start_profile", "/v1/../reset_prefix_cache", "/v1/%2e%2e/sleep", "/v1//sleep", "/pause", "/scale_elastic_ep"]:
+        yield Case(f"dev: {path}", "POST", path, {}, refused_here=True)
+    for path in ["/server_info", "/is_sleeping", "/docs", "/openapi.json", "/debug/kv_blocks"]:
+        yield Case(f"page: {path}", "GET", path, refused_here=True)
+
+
+def all_cases(model):
+    """Of a server of this model, in the order in which they are sent."""
+    return [*_chat_cases(model), *_completion_cases(model), *_bad_cases(model), *_path_cases(model)]
+
+
+# ---- sending ---------------------------------------------------------------------------------------------------
+
+
+def send(base_url, case):
+    """The answer to one case, on a connection of its own."""
+    url = urllib.parse.urlsplit(base_url)
+    connection = http.client.HTTPConnection(url.hostname, url.port, timeout=TIMEOUT_S)
+    body = case.body
+    if body is not None and not isinstance(body, bytes):
+        body = json.dumps(body).encode()
+    headers = {"Content-Type": "application/json"} if body is not None else {}
+    headers = {name: value for name, value in {**headers, **case.headers}.items() if value is not None}
+    try:
+        connection.request(case.method, case.path, body, headers)
+        answer = connection.getresponse()
+        names = {name.lower(): value for name, value in answer.getheaders()}
+        problem = ""
+        try:
+            data = answer.read()
+        except http.client.IncompleteRead as error:
+            data, problem = error.partial, "the answer broke off"
+        return Answer(answer.status, names, data, problem)
+    finally:
+        connection.close()
+
+
+# ---- comparing -------------------------------------------------------------------------------------------------
+
+# Fields that no two answers have in common.
+_OF_THIS_ANSWER = {"id", "created", "created_at", "completed_at", "cached_tokens", "request_id", "item_id"}
+# Said once more in text: an address of the server, an id of the request.
+_ID_IN_TEXT = re.compile(r"(chatcmpl|cmpl|resp|msg|rs|modelperm|req|embd|score|rerank|pool|classify|tokn)[-_][0-9a-zA-Z_-]{8,}")
+
+
+def _without_ids(value):
+    if isinstance(value, dict):
+        return {key: "*" if key in _OF_THIS_ANSWER else _without_ids(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_without_ids(item) for item in value]
+    return _ID_IN_TEXT.sub(r"\1-*", value) if isinstance(value, str) else value
+
+
+def _same(a, b):
+    """Equal, but for what another order of summing makes of numbers."""
+    if isinstance(a, bool) or isinstance(b, bool):
+        return a is b
+    if isinstance(a, (int, float)) and isinstance(b, (int, float)):
+        return a == b or (math.isfinite(a) and math.isfinite(b) and abs(a - b) <= 1e-3 * max(1, abs(a), abs(b)))
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(_same(a[key], b[key]) for key in a)
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(map(_same, a, b))
+    return a == b
+
+
+def first_difference(a, b, path="$"):
+    """Where two JSON values differ first, in words; empty where they do not."""
+    if _same(a, b):
+        return ""
+    if isinstance(a, dict) and isinstance(b, dict):
+        if a.keys() != b.keys():
+            return f"{path}: only direct {sorted(a.keys() - b.keys())}, only through the gateway {sorted(b.keys() - a.keys())}"
+        return next(first_difference(a[key], b[key], f"{path}.{key}") for key in a if not _same(a[key], b[key]))
+    if isinstance(a, list) and isinstance(b, list) and len(a) == len(b):
+        return next(first_difference(x, y, f"{path}[{i}]") for i, (x, y) in enumerate(zip(a, b)) if not _same(x, y))
+    return f"{path}: {json.dumps(a)[:200]} direct, {json.dumps(b)[:200]} through the gateway"
+
+
+def frames_of(body):
+    """Data of a stream's events, JSON read where it is some."""
+    frames = []
+    for event in body.replace(b"\r\n", b"\n").split(b"\n\n"):
+        lines = event.split(b"\n")
+        data = b"\n".join(line[5:].lstrip() for line in lines if line.startswith(b"data:")).decode(errors="replace")
+        name = b"".join(line[6:].strip() for line in lines if line.startswith(b"event:")).decode(errors="replace")
+        if not data:
+            continue
+        try:
+            value = _without_ids(json.loads(data))
+        except ValueError:
+            value = data
+        frames.append({"event": name, "data": value} if name else value)
+    return frames
+
+
+def _shape(value):
+    """Names and kinds without what they hold."""
+    if isinstance(value, dict):
+        return {key: _shape(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_shape(value[0])] if value else []
+    return value is None
+
+
+def told(frames):
+    """What the frames of an OpenAI stream say in all: text, log probabilities, token ids and reason per choice, the usage at the end,
+    the kinds of frames that there were, the last one."""
+    choices, shapes, usage, others = {}, set(), None, []
+    for frame in frames:
+        if not isinstance(frame, dict) or not isinstance(frame.get("choices"), list):
+            others.append(frame)
+            continue
+        usage = frame.get("usage") if not frame["choices"] else usage
+        plain = {**frame, "choices": [{**choice, "index": 0} for choice in frame["choices"]]}
+        shapes.add(json.dumps(_shape(plain), sort_keys=True))
+        for choice in frame["choices"]:
+            so_far = choices.setdefault(choice.get("index"), {"text": "", "lists": {}, "ends": {}})
+            delta = choice.get("delta") or {}
+            so_far["text"] += (delta.get("content") or "") + (choice.get("text") or "")
+            for name, value in (choice.get("logprobs") or {}).items():
+                if isinstance(value, list):
+                    so_far["lists"].setdefault(name, []).extend(value)
+            for name in ("token_ids", "prompt_token_ids"):
+                so_far["lists"].setdefault(name, []).extend(choice.get(name) or [])
+            so_far["ends"].update({name: choice[name] for name in ("finish_reason", "stop_reason") if choice.get(name) is not None})
+    return {"choices": {str(index): choices[index] for index in sorted(choices, key=str)}, "usage": usage, "shapes": sorted(shapes),
+            "others": others}
+
+
+def _compare_streams(direct, gateway):
+    a, b = frames_of(direct.body), frames_of(gateway.body)
+    if _same(a, b):
+        return []
+    difference = first_difference(told(a), told(b))
+    return [f"body: frames: {difference}"] if difference else []
+
+
+def _compare_bodies(direct, gateway):
+    if direct.body == gateway.body:
+        return []
+    if direct.is_stream and gateway.is_stream:
+        return _compare_streams(direct, gateway)
+    try:
+        a, b = (_without_ids(json.loads(answer.body)) for answer in (direct, gateway))
+    except ValueError:
+        return [f"body: {direct.body[:200]!r} direct, {gateway.body[:200]!r} through the gateway"]
+    difference = first_difference(a, b)
+    return [f"body: {difference}"] if difference else []
+
+
+# Of one hop, or of this answer alone.
+_HOP = {"connection", "keep-alive", "transfer-encoding", "content-length", "date", "x-request-id"}
+
+
+def _compare_headers(direct, gateway, asked):
+    differences = []
+    for name in sorted(direct.headers.keys() - _HOP):
+        if gateway.headers.get(name) != direct.headers[name]:
+            differences.append(f"header {name}: {direct.headers[name]!r} direct, {gateway.headers.get(name)!r} through the gateway")
+    added = [name for name in gateway.headers.keys() - direct.headers.keys() - _HOP if not name.startswith("x-kvist-")]
+    if added:
+        differences.append(f"header {', '.join(sorted(added))}: only through the gateway")
+    wanted = {name.lower(): value for name, value in asked.items()}.get("x-request-id")
+    if wanted and gateway.headers.get("x-request-id") != wanted:
+        differences.append("header x-request-id: not the client's")
+    return differences
+
+
+def compare(case, direct, gateway):
+    differences = []
+    if direct.status != gateway.status:
+        differences.append(f"status: {direct.status} direct, {gateway.status} through the gateway")
+    if direct.problem != gateway.problem:
+        differences.append(f"end: {direct.problem or 'whole'!r} direct, {gateway.problem or 'whole'!r} through the gateway")
+    return differences + _compare_headers(direct, gateway, case.headers) + _compare_bodies(direct, gateway)
+
+
+def _why_intended(case, differences):
+    """The reasons, where every difference has one."""
+    reasons = []
+    for difference in differences:
+        found = [rule.why for rule in INTENDED if re.search(rule.case, case.name) and re.search(rule.difference, difference)]
+        if not found:
+            return ""
+        reasons += [why for why in found[:1] if why not in reasons]
+    return "; ".join(reasons)
+
+
+def run_case(direct_url, gateway_url, case):
+    if case.refused_here:
+        gateway = send(gateway_url, case)
+        differences = ["only the gateway was asked: it refuses this path"] if gateway.status == 404 else \
+            [f"status: {gateway.status} through the gateway, which must not pass this on"]
+        return CaseResult(case, None, gateway, differences, _why_intended(case, differences))
+    direct = send(direct_url, case)
+    gateway = send(gateway_url, case)
+    differences = compare(case, direct, gateway)
+    return CaseResult(case, direct, gateway, differences, _why_intended(case, differences))
+
+
+def run_cases(direct_url, gateway_url, model, only=""):
+    """All cases whose name matches the pattern `only`. The gateway has this worker behind it, or others that answer as it does."""
+    return [run_case(direct_url, gateway_url, case) for case in all_cases(model) if re.search(only, case.name)]
+
+
+def unintended(results):
+    return [result for result in results if result.differences and not result.intended]
+
+
+def print_report(results, to=sys.stdout):
+    """Each difference, those that are meant with their reason, and the counts."""
+    for result in results:
+        for difference in result.differences:
+            print(f"{'meant ' if result.intended else 'WRONG '} {result.case.name}: {difference}", file=to)
+    print("Meant are:", file=to)
+    for why in dict.fromkeys(rule.why for rule in INTENDED):
+        print(f"  - {why}", file=to)
+    same = sum(not result.differences for result in results)
+    statuses = {}
+    for result in results:
+        if result.direct:
+            statuses[result.direct.status] = statuses.get(result.direct.status, 0) + 1
+    print(f"{len(results)} requests: {same} answered the same, {len(results) - same - len(unintended(results))} with a difference that is meant, "
+          f"{len(unintended(results))} with another; statuses of the worker: "
+          f"{', '.join(f'{count} x {status}' for status, count in sorted(statuses.items()))}", file=to)
+
+
+if __name__ == "__main__":
+    outcome = run_cases(*sys.argv[1:4], *(sys.argv[4:5]))
+    print_report(outcome)
+    sys.exit(1 if unintended(outcome) else 0)
