@@ -198,6 +198,31 @@ TEST(ParseChunk, ReadsErrorFrames) {
   EXPECT_EQ(parse_chunk(R"({"error":{"code":5}})")->error, R"({"code":5})");
 }
 
+TEST(ParseChunk, ReadsTheStatusOfAnErrorAndTheFingerprintOfAnAnswer) {
+  const auto status = [](std::string_view frame) { return parse_chunk(frame)->error_status; };
+  EXPECT_EQ(status(R"({"error":{"message":"x","code":500}})"), 500);
+  EXPECT_EQ(status(R"({"object":"error","message":"x","code":400})"), 400);
+  EXPECT_EQ(status(R"({"choices":[],"error":{"message":"x","code":503}})"), 503);
+  EXPECT_EQ(status(R"({"error":{"message":"x","code":"gone"}})"), 0);
+  EXPECT_EQ(status(R"({"error":{"message":"x","code":7}})"), 0);
+  EXPECT_EQ(status(R"({"error":"x"})"), 0);
+  EXPECT_EQ(parse_chunk(R"({"choices":[],"system_fingerprint":"f"})")->system_fingerprint, "f");
+  EXPECT_EQ(parse_chunk(R"({"choices":[],"system_fingerprint":null})")->system_fingerprint, "");
+}
+
+TEST(ModelList, IsReadAndWrittenEntryByEntry) {
+  const auto models = parse_model_list(R"({"object":"list", "data":[ {"id":"a","x": [1, 2]}, {"id":"b\n"} ]})");
+  ASSERT_TRUE(models) << models.error().message;
+  EXPECT_EQ(*models, (std::vector<ModelCard>{{"a", R"({"id":"a","x":[1,2]})"}, {"b\n", R"({"id":"b\n"})"}}));
+  EXPECT_EQ(model_list(*models), R"({"object":"list","data":[{"id":"a","x":[1,2]},{"id":"b\n"}]})");
+  for (const char* bad :
+       {"", "[]", "{}", R"({"data":5})", R"({"data":[1]})", R"({"data":[{}]})", R"({"data":[{"id":5}]})"})
+    EXPECT_FALSE(parse_model_list(bad)) << bad;
+  std::string many = R"({"data":[)";
+  for (std::size_t i = 0; i <= kMaxModels; ++i) many += std::string(i == 0 ? "" : ",") + R"({"id":"x"})";
+  EXPECT_FALSE(parse_model_list(many + "]}"));
+}
+
 TEST(ParseChunk, RefusesWhatIsNoAnswer) {
   for (const char* text :
        {"", "[DONE]", "[]", "{}", R"({"choices":{}})", R"({"choices":[1]})", R"({"choices":[{"delta":{"content":1}}]})",

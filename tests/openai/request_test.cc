@@ -373,14 +373,12 @@ TEST(DetokenizeRequest, TakesTokens) {
 
 TEST(ErrorBody, CarriesTypeParamAndCode) {
   EXPECT_EQ(error_body({ErrorCode::kInvalidArgument, "messages[2].content: expected \"x\""}),
-            R"({"error":{"message":"messages[2].content: expected \"x\"","type":"invalid_request_error",)"
-            R"("param":"messages[2].content","code":"invalid_argument"}})");
-  EXPECT_EQ(
-      error_body({ErrorCode::kResourceExhausted, "queue: full"}),
-      R"({"error":{"message":"queue: full","type":"rate_limit_error","param":null,"code":"resource_exhausted"}})");
+            R"({"error":{"message":"messages[2].content: expected \"x\"","type":"BadRequestError",)"
+            R"("param":"messages[2].content","code":400}})");
+  EXPECT_EQ(error_body({ErrorCode::kResourceExhausted, "queue: full"}),
+            R"({"error":{"message":"queue: full","type":"RateLimitError","param":null,"code":429}})");
   EXPECT_EQ(error_body({ErrorCode::kInvalidArgument, "body: not valid JSON: x"}),
-            R"({"error":{"message":"body: not valid JSON: x","type":"invalid_request_error","param":null,)"
-            R"("code":"invalid_argument"}})");
+            R"({"error":{"message":"body: not valid JSON: x","type":"BadRequestError","param":null,"code":400}})");
 }
 
 TEST(HttpStatus, IsTheDocumentedOnePerCode) {

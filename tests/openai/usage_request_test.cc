@@ -37,6 +37,17 @@ TEST(WithUsageRequested, EditsInsideStreamOptions) {
   EXPECT_EQ(edited(R"({"stream_options":{"include_usage":null}})"), R"({"stream_options":{"include_usage":true}})");
 }
 
+TEST(WithUsageRequested, LeavesABodyAloneThatAsksForUsageInEveryChunkAndNotAtTheEnd) {
+  for (const std::string body : {R"({"stream_options":{"continuous_usage_stats":true}})",
+                                 R"({"stream_options":{"include_usage":false,"continuous_usage_stats":true},"x":1})",
+                                 R"({"stream_options":{"continuous_usage_stats":1,"include_usage":null}})"})
+    EXPECT_EQ(edited(body), body);
+  EXPECT_EQ(edited(R"({"stream_options":{"continuous_usage_stats":false}})"),
+            R"({"stream_options":{"include_usage":true,"continuous_usage_stats":false}})");
+  const std::string both = R"({"stream_options":{"include_usage":true,"continuous_usage_stats":true}})";
+  EXPECT_EQ(edited(both), both);
+}
+
 TEST(WithUsageRequested, IsNotMisledByLookAlikes) {
   const std::string insert = R"("stream_options":{"include_usage":true},)";
   for (const std::string rest :

@@ -39,8 +39,8 @@ bool status_forbids_body(int status) {
 HttpResponse error_response(int status, std::string_view message) {
   JsonWriter json;
   json.begin_object().key("error").begin_object();
-  json.field("message", message).field("type", status >= 500 ? "server_error" : "invalid_request_error");
-  json.key("param").null().key("code").null();
+  json.field("message", message).field("type", status >= 500 ? "InternalServerError" : "BadRequestError");
+  json.key("param").null().field("code", status);
   json.end_object().end_object();
   HttpResponse response{.status = status, .headers = {}, .body = json.take()};
   response.headers.add("Content-Type", "application/json");

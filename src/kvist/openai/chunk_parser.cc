@@ -17,6 +17,8 @@ using simdjson::dom::array;
 using simdjson::dom::object;
 
 constexpr std::size_t kSharedParserBytes = 1UL << 20;
+/// Longer ones are passed over: it is kept per worker.
+constexpr std::size_t kMaxFingerprintBytes = 256;
 
 std::unexpected<Error> corrupt(std::string_view what) {
   return fail(ErrorCode::kCorrupt, fmt::format("answer: {}", what));
@@ -73,6 +75,16 @@ std::optional<std::string> read_error(const object& root) {
   return simdjson::minify(*element);
 }
 
+// The `code` of an error where it is a number, as vLLM writes it: the HTTP status that it would have been.
+int read_error_status(const object& root) {
+  object error;
+  const std::optional<JsonElement> element = field(root, "error");
+  const bool nested = element && element->get(error) == SUCCESS;
+  const std::optional<JsonElement> code = field(nested ? error : root, "code");
+  std::int64_t status = 0;
+  return code && code->get(status) == SUCCESS && status >= 100 && status <= 599 ? static_cast<int>(status) : 0;
+}
+
 Result<void> read_text(const object& from, std::string_view name, std::string& out) {
   const std::optional<JsonElement> element = field(from, name);
   if (!element) return {};
@@ -110,6 +122,7 @@ Result<ChunkView> read_chunk(const object& root) {
   if (!choices_element) {
     view.error = read_error(root);
     if (!view.error) return corrupt("neither choices nor an error");
+    view.error_status = read_error_status(root);
     return view;
   }
   array choices;
@@ -123,7 +136,15 @@ Result<ChunkView> read_chunk(const object& root) {
     KVIST_TRY(view.usage, read_usage(*usage));
   }
   // An error beside choices: some servers fail in the middle of an answer that way.
-  if (field(root, "error")) view.error = read_error(root);
+  if (field(root, "error")) {
+    view.error = read_error(root);
+    view.error_status = read_error_status(root);
+  }
+  std::string_view fingerprint;
+  const std::optional<JsonElement> fingerprint_element = field(root, "system_fingerprint");
+  if (fingerprint_element && fingerprint_element->get(fingerprint) == SUCCESS &&
+      fingerprint.size() <= kMaxFingerprintBytes)
+    view.system_fingerprint = fingerprint;
   return view;
 }
 

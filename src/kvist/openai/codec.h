@@ -57,6 +57,20 @@ struct WholeChoice {
 [[nodiscard]] std::string model_list(const std::vector<std::string>& models, std::int64_t created,
                                      std::uint32_t max_model_len);
 
+/// One entry of a server's model list.
+struct ModelCard {
+  std::string id;
+  std::string json;  ///< the entry as the server wrote it, without white space
+
+  bool operator==(const ModelCard&) const = default;
+};
+/// Entries that one list may have.
+inline constexpr std::size_t kMaxModels = 1024;
+/// The entries of a /v1/models answer.
+[[nodiscard]] Result<std::vector<ModelCard>> parse_model_list(std::string_view body);
+/// The list with these entries.
+[[nodiscard]] std::string model_list(const std::vector<ModelCard>& models);
+
 /// What a client sends for one turn of a conversation.
 struct ClientChatRequest {
   std::string model;
@@ -71,8 +85,9 @@ struct ClientChatRequest {
 /// Reads one stream chunk or one whole answer.
 [[nodiscard]] Result<ChunkView> parse_chunk(std::string_view json);
 
-/// The body with stream_options.include_usage made true and every other byte unchanged; the same body if it asks
-/// already. Requires a body that parse_*_request accepts.
+/// The body with stream_options.include_usage made true and every other byte unchanged. The same body if it asks
+/// already, and where it asks for usage in every chunk but not at the end (continuous_usage_stats alone): with both,
+/// every chunk of the answer would be another. Requires a body that parse_*_request accepts.
 [[nodiscard]] Result<std::string> with_usage_requested(std::string_view body);
 
 }  // namespace kvist::openai

@@ -7,30 +7,31 @@
 namespace kvist::openai {
 namespace {
 
+// vLLM's names; where it has none, names made the same way.
 std::string_view error_type(ErrorCode code) {
   switch (code) {
     case ErrorCode::kInvalidArgument:
     case ErrorCode::kTooLarge:
     case ErrorCode::kUnsupported:
-      return "invalid_request_error";
+      return "BadRequestError";
     case ErrorCode::kUnauthenticated:
-      return "authentication_error";
+      return "AuthenticationError";
     case ErrorCode::kNotFound:
-      return "not_found_error";
+      return "NotFoundError";
     case ErrorCode::kResourceExhausted:
-      return "rate_limit_error";
+      return "RateLimitError";
     case ErrorCode::kUnavailable:
-      return "service_unavailable_error";
+      return "ServiceUnavailableError";
     case ErrorCode::kDeadlineExceeded:
-      return "timeout_error";
+      return "GatewayTimeoutError";
     case ErrorCode::kCancelled:
-      return "cancelled_error";
+      return "CancelledError";
     case ErrorCode::kCorrupt:
-      return "bad_gateway_error";
+      return "BadGatewayError";
     case ErrorCode::kInternal:
-      return "internal_error";
+      return "InternalServerError";
   }
-  return "internal_error";
+  return "InternalServerError";
 }
 
 bool is_path_character(char c) {
@@ -80,17 +81,18 @@ int http_status(ErrorCode code) {
 }
 
 std::string error_body(const Error& error) {
+  return error_body(error.message, error_type(error.code), field_of(error), http_status(error.code));
+}
+
+std::string error_body(std::string_view message, std::string_view type, std::string_view param, int status) {
   JsonWriter json;
-  json.begin_object().key("error").begin_object();
-  json.field("message", error.message).field("type", error_type(error.code));
-  const std::string_view field = field_of(error);
-  json.key("param");
-  if (field.empty()) {
+  json.begin_object().key("error").begin_object().field("message", message).field("type", type).key("param");
+  if (param.empty()) {
     json.null();
   } else {
-    json.value(field);
+    json.value(param);
   }
-  json.field("code", to_string(error.code)).end_object().end_object();
+  json.field("code", status).end_object().end_object();
   return json.take();
 }
 

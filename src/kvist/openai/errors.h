@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "kvist/base/error.h"
 
@@ -10,7 +11,10 @@ namespace kvist::openai {
 /// kInvalidArgument 400, kUnauthenticated 401, kNotFound 404, kTooLarge 413, kUnsupported 422, kResourceExhausted 429,
 /// kUnavailable 503, kDeadlineExceeded 504, kCancelled 499, kCorrupt 502, kInternal 500.
 [[nodiscard]] int http_status(ErrorCode code);
-/// {"error":{"message","type","param","code"}}
+/// {"error":{"message","type","param","code"}} as vLLM writes it: the code is the HTTP status.
 [[nodiscard]] std::string error_body(const Error& error);
+/// The same of its parts; an empty `param` is null.
+[[nodiscard]] std::string error_body(std::string_view message, std::string_view type, std::string_view param,
+                                     int status);
 
 }  // namespace kvist::openai

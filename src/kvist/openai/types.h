@@ -129,6 +129,8 @@ struct ChunkView {
   std::optional<Usage> usage;
   bool usage_only = false;           ///< no choices: the chunk that include_usage adds
   std::optional<std::string> error;  ///< an error frame: its message
+  int error_status = 0;              ///< its `code`, where that is a number
+  std::string system_fingerprint;
 };
 
 }  // namespace kvist::openai

@@ -126,12 +126,21 @@ Result<void> edit_options(std::string_view body, const RawField& options, std::v
   if (!Scanner(body).fields(options.value_begin, fields))
     return not_editable("stream_options: expected an object or null");
   bool found = false;
+  bool asks = false;
+  bool continuous = false;
   for (const RawField& field : fields) {
+    const std::size_t value_length = field.value_end - field.value_begin;
+    const std::string_view value = body.substr(field.value_begin, value_length);
+    if (names(field.key, "continuous_usage_stats")) continuous = value != "false" && value != "null";
     if (!names(field.key, "include_usage")) continue;
     found = true;
-    const std::size_t value_length = field.value_end - field.value_begin;
-    if (body.substr(field.value_begin, value_length) != "true")
-      edits.push_back({field.value_begin, value_length, "true"});
+    asks = value == "true";
+    if (!asks) edits.push_back({field.value_begin, value_length, "true"});
+  }
+  if (continuous && !asks) {
+    // Alone it means nothing to vLLM and usage in every chunk to SGLang: whichever it is, it is what was asked for.
+    edits.clear();
+    return {};
   }
   if (!found) edits.push_back({options.value_begin + 1, 0, fields.empty() ? kInclude : kIncludeComma});
   return {};
