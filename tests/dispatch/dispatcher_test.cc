@@ -95,6 +95,31 @@ TEST_F(DispatcherTest, BackPressureTriesAnotherWorkerAndLeavesHealthAlone) {
   expect_no_load();
 }
 
+TEST_F(DispatcherTest, ServerErrorsRaiseDoubtButAloneNeverMakeAWorkerUnhealthy) {
+  for (int i = 0; i < 10; ++i) {
+    const Ticket ticket = start();
+    const auto next = dispatcher_.on_attempt_failed(ticket.id, AttemptFailure::kServerError, "status 500", now_);
+    EXPECT_EQ(fleet_.worker(ticket.decision.worker).health, WorkerHealth::kSuspect);
+    EXPECT_EQ(fleet_.worker(ticket.decision.worker).last_problem, "status 500");
+    if (next) dispatcher_.on_stream_error(ticket.id, "an error frame", now_);
+    dispatcher_.finish(ticket.id, Outcome::kWorkerError, now_);
+  }
+  for (std::uint32_t i = 0; i < fleet_.size(); ++i)
+    EXPECT_EQ(fleet_.worker(WorkerId(i)).health, WorkerHealth::kSuspect);
+  expect_no_load();
+}
+
+TEST_F(DispatcherTest, AnswersAreSignsOfLife) {
+  const Ticket ticket = start();
+  const auto answered = [&] { return fleet_.worker(ticket.decision.worker).answered; };
+  EXPECT_FALSE(answered());
+  dispatcher_.finish(ticket.id, Outcome::kRefused, now_);
+  EXPECT_EQ(answered(), now_);
+  const Ticket gone = start();
+  dispatcher_.finish(gone.id, Outcome::kClientGone, now_ + std::chrono::seconds(1));
+  EXPECT_EQ(answered(), now_) << "a client that left says nothing of the worker";
+}
+
 TEST_F(DispatcherTest, APassedDeadlineIsNotTriedAgain) {
   const Ticket ticket = start();
   EXPECT_FALSE(dispatcher_.on_attempt_failed(ticket.id, AttemptFailure::kTimedOut, "600 s", now_));

@@ -98,6 +98,7 @@ std::optional<routing::Decision> Dispatcher::on_attempt_failed(RequestId id, Att
   router_->on_finished(id, false, now);
   if (failure == AttemptFailure::kTransport || failure == AttemptFailure::kTimedOut)
     fleet_->on_failure(live.worker, problem, now);
+  if (failure == AttemptFailure::kServerError) fleet_->on_server_error(live.worker, problem, now);
   if (failure == AttemptFailure::kTimedOut) return std::nullopt;
   return retry(live, now);
 }
@@ -179,6 +180,10 @@ void Dispatcher::on_stream_broken(RequestId id, std::string_view problem, TimePo
   fleet_->on_failure(live(id).worker, problem, now);
 }
 
+void Dispatcher::on_stream_error(RequestId id, std::string_view problem, TimePoint now) {
+  fleet_->on_server_error(live(id).worker, problem, now);
+}
+
 void Dispatcher::on_usage(RequestId id, std::uint64_t prompt_tokens, std::uint64_t cached_tokens) {
   router_->on_usage(id, prompt_tokens, cached_tokens);
   const std::uint64_t predicted = live(id).predicted_cached_tokens;
@@ -196,6 +201,7 @@ void Dispatcher::finish(RequestId id, Outcome outcome, TimePoint now) {
     take_back(ended);
     router_->on_finished(id, outcome == Outcome::kCompleted, now);
     counters_.by_worker[ended.worker.value()].add(outcome);
+    if (outcome == Outcome::kCompleted || outcome == Outcome::kRefused) fleet_->on_answer(ended.worker, now);
   } else {
     waiting_.erase(id);
     counters_.without_worker.add(outcome);

@@ -47,6 +47,7 @@ enum class AttemptFailure : std::uint8_t {
   kTransport,     ///< no connection, a broken one, or not HTTP: counts against the worker's health
   kTimedOut,      ///< the request's deadline passed: counts against its health, and no time is left to try again
   kBackPressure,  ///< the worker answered 429 or 503: it lives, but another may have room
+  kServerError,   ///< another 5xx, or a stream that began with an error: puts its health in doubt
   kStalled,       ///< the worker stands still: noticed by check_stalls(), so it counts no further
 };
 
@@ -101,6 +102,8 @@ class Dispatcher {
                                                                    std::string_view problem, TimePoint now);
   /// The connection failed after the answer began: counts against the worker's health.
   void on_stream_broken(RequestId id, std::string_view problem, TimePoint now);
+  /// The worker put an error of its own into an answer that had begun: puts its health in doubt.
+  void on_stream_error(RequestId id, std::string_view problem, TimePoint now);
   /// Has the processor fetch what on_progress() will touch.
   void prefetch(RequestId id) const { router_->prefetch(id); }
   void on_first_token(RequestId id, TimePoint now);

@@ -53,6 +53,13 @@ bool Fleet::on_failure(WorkerId id, std::string_view problem, TimePoint now) {
   return set_health(worker, sure ? WorkerHealth::kUnhealthy : WorkerHealth::kSuspect, now);
 }
 
+bool Fleet::on_server_error(WorkerId id, std::string_view problem, TimePoint now) {
+  Worker& worker = workers_.at(id.value());
+  ++worker.failures;
+  worker.last_problem = problem;
+  return worker.health == WorkerHealth::kHealthy && set_health(worker, WorkerHealth::kSuspect, now);
+}
+
 bool Fleet::set_health(Worker& worker, WorkerHealth health, TimePoint now) {
   if (worker.health == health) return false;
   worker.health = health;

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,7 +16,8 @@
 
 namespace kvist::dispatch {
 
-/// Health of a worker. Failures are health checks without a good answer and requests that broke on the wire.
+/// Health of a worker. Failures are health checks without a good answer and requests that broke on the wire. A request
+/// that was answered with an error of the server's raises doubt: it may be the request that no worker can bear.
 enum class WorkerHealth : std::uint8_t {
   kHealthy,
   kSuspect,    ///< failed, but not often enough in a row to be sure: used only when no worker is healthy
@@ -36,6 +38,7 @@ enum class LimitSource : std::uint8_t {
 ///   any + success            -> healthy
 ///   healthy + failure        -> suspect
 ///   suspect + failure        -> unhealthy, once `failures_to_unhealthy` came in a row
+///   healthy + server error   -> suspect: its next health check decides
 /// A worker may stand still besides, whatever its health checks say. Invariant: views()[w].available exactly for the
 /// healthy workers that do not stand still; while there is none, for the suspects that do not; while there is none, for
 /// the healthy ones that do.
@@ -53,6 +56,7 @@ class Fleet {
     std::string last_problem = "not checked yet";  ///< of the last failure; empty while healthy
     bool stalled = false;                          ///< it has work and says nothing
     std::uint64_t stalls = 0;                      ///< times that began
+    std::optional<TimePoint> answered = {};        ///< when it last answered a request as it should
     routing::EngineLimits configured = {};
     routing::EngineLimits reported = {};
     routing::LimitInference inference = {};
@@ -64,6 +68,10 @@ class Fleet {
   bool on_success(WorkerId worker, TimePoint now);
   /// A health check failed or a request broke on the wire.
   bool on_failure(WorkerId worker, std::string_view problem, TimePoint now);
+  /// It answered a request with an error of its own.
+  bool on_server_error(WorkerId worker, std::string_view problem, TimePoint now);
+  /// It answered a request as it should: a sign of life, which brings no health back.
+  void on_answer(WorkerId worker, TimePoint now) { workers_.at(worker.value()).answered = now; }
   /// Whether its KV event stream is connected, whole and readable.
   void set_events_exact(WorkerId worker, bool exact);
   /// What the worker reports; what is 0 stays unknown.
