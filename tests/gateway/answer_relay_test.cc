@@ -105,5 +105,68 @@ TEST(AnswerRelay, AnEventWithoutEndIsAnError) {
   ASSERT_FALSE(fed);
 }
 
+// As vLLM ends a stream: with the fingerprint in the chunk with usage, where there is one.
+const std::string kEnd =
+    "data: {\"id\":\"x\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"\"},\"finish_reason\":\"stop\"}]}\n\n";
+const std::string kEndWithFingerprint =
+    "data: {\"id\":\"x\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"\"},\"finish_reason\":\"stop\"}],"
+    "\"system_fingerprint\":\"vllm-0.32.0-a\\\"b\"}\n\n";
+const std::string kUsageWithFingerprint =
+    "data: "
+    "{\"id\":\"x\",\"choices\":[],\"usage\":{\"prompt_tokens\":5},\"system_fingerprint\":\"vllm-0.32.0-a\\\"b\"}\n\n";
+
+TEST(AnswerRelay, TheFingerprintOfTheChunkLeftOutMovesIntoTheOneThatEndsTheChoice) {
+  const std::string stream = kStart + kEnd + kUsageWithFingerprint + std::string(kDoneEvent);
+  for (std::size_t piece = 1; piece <= stream.size(); ++piece) {
+    const Relayed relayed = relay_in_pieces(stream, piece, false);
+    ASSERT_EQ(relayed.out, kStart + kEndWithFingerprint + std::string(kDoneEvent)) << "pieces of " << piece;
+    ASSERT_EQ(relayed.state.fingerprint, "vllm-0.32.0-a\"b");
+  }
+  EXPECT_EQ(relay_in_pieces(stream, 9, true).out, stream);
+}
+
+TEST(AnswerRelay, AKnownFingerprintNeedsNoWaiting) {
+  AnswerRelay relay(false, "vllm-0.32.0-a\"b");
+  std::string out;
+  ASSERT_TRUE(relay.feed(kStart + kEnd, out));
+  EXPECT_EQ(out, kStart + kEndWithFingerprint);
+  ASSERT_TRUE(relay.feed(kEndWithFingerprint, out));
+  EXPECT_EQ(out, kStart + kEndWithFingerprint + kEndWithFingerprint) << "what has one is left alone";
+}
+
+TEST(AnswerRelay, AnEndWithoutFingerprintWaitsForOneEventOnly) {
+  AnswerRelay relay(false);
+  std::string out;
+  ASSERT_TRUE(relay.feed(kEnd, out));
+  EXPECT_EQ(out, "");
+  ASSERT_TRUE(relay.feed(kDoneEvent, out));
+  EXPECT_EQ(out, kEnd + std::string(kDoneEvent));
+  ASSERT_TRUE(relay.feed(kEnd, out));
+  out.clear();
+  relay.release(out);
+  EXPECT_EQ(out, kEnd) << "at the end of the stream";
+}
+
+TEST(AnswerRelay, KnowsWhetherAStreamSaidHowItEnds) {
+  const auto has_end = [](std::string_view stream) { return relay_in_pieces(stream, 17, true).state.has_end(); };
+  EXPECT_FALSE(has_end(kStart));
+  EXPECT_FALSE(has_end(""));
+  for (const std::string& end : {kEnd, std::string(kUsageEvent), std::string(kDoneEvent),
+                                 std::string("data: {\"error\":{\"message\":\"x\"}}\n\n")})
+    EXPECT_TRUE(has_end(kStart + end)) << end;
+}
+
+TEST(AnswerRelay, TellsTheServersErrorsFromTheRequests) {
+  const auto failed = [](const std::string& code) {
+    return relay_in_pieces("data: {\"error\":{\"message\":\"x\",\"code\":" + code + "}}\n\n", 17, true)
+        .state.server_failed();
+  };
+  EXPECT_TRUE(failed("500"));
+  EXPECT_TRUE(failed("null"));
+  EXPECT_TRUE(failed("\"internal\""));
+  EXPECT_FALSE(failed("400"));
+  EXPECT_FALSE(relay_in_pieces(kStart, 17, true).state.server_failed());
+}
+
 }  // namespace
 }  // namespace kvist::gateway

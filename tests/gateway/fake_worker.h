@@ -111,6 +111,11 @@ class FakeWorker {
     const std::lock_guard lock(mutex_);
     tokenize_ = std::move(script);
   }
+  /// How it answers GET /v1/models, where it has no list without.
+  void set_models(Script script) {
+    const std::lock_guard lock(mutex_);
+    models_ = std::move(script);
+  }
   void set_metrics(std::string page) {
     const std::lock_guard lock(mutex_);
     metrics_ = std::move(page);
@@ -150,6 +155,11 @@ class FakeWorker {
  private:
   void handle(net::HttpRequest request, const Exchange& exchange) {
     std::unique_lock lock(mutex_);
+    if (request.method == "GET" && request.path() == "/v1/models" && models_) {
+      const Script script = models_;
+      lock.unlock();
+      return script(request, exchange);
+    }
     if (request.method == "GET") {
       const bool metrics = request.path() == "/metrics";
       net::HttpResponse response{.status = metrics ? 200 : health_, .headers = {}, .body = metrics ? metrics_ : "{}"};
@@ -184,6 +194,7 @@ class FakeWorker {
   mutable std::mutex mutex_;
   Script script_;
   Script tokenize_;
+  Script models_;
   std::string metrics_ = "vllm:num_requests_running{model_name=\"m\"} 0\n";
   int health_ = 200;
   std::vector<net::HttpRequest> posts_;

@@ -8,6 +8,7 @@
 #include "kvist/gateway/kv_event_inbox.h"
 #include "kvist/gateway/latency_histogram.h"
 #include "kvist/gateway/mode_from_environment.h"
+#include "kvist/gateway/passed_on_paths.h"
 #include "kvist/gateway/warning_gate.h"
 #include "kvist/gateway/worker_monitor.h"
 
@@ -128,6 +129,52 @@ TEST(LatencyHistogram, CountsIntoTheBucketWhoseBoundIsNotBelow) {
   EXPECT_EQ(histogram.counts().back(), 1U);
   EXPECT_EQ(std::accumulate(histogram.counts().begin(), histogram.counts().end(), std::uint64_t{0}), 3U);
   EXPECT_DOUBLE_EQ(histogram.sum_seconds(), 600.0025);
+}
+
+TEST(PassedOnPaths, AreThoseOfClients) {
+  for (const char* path : {"/v1/responses", "/v1/responses/resp_1/cancel", "/v1/messages", "/v1/embeddings",
+                           "/v1/audio/transcriptions", "/v1/models/m", "/v1/chat/completions/", "/v2/rerank", "/rerank",
+                           "/score", "/pooling", "/classify", "/tokenize", "/detokenize", "/version", "/ping"})
+    EXPECT_TRUE(is_passed_on(path)) << path;
+}
+
+TEST(PassedOnPaths, AreNeverThoseThatSteerAWorkerOrTellOfItsInside) {
+  for (const char* path : {"/reset_prefix_cache",
+                           "/reset_mm_cache",
+                           "/sleep",
+                           "/wake_up",
+                           "/is_sleeping",
+                           "/collective_rpc",
+                           "/start_profile",
+                           "/stop_profile",
+                           "/server_info",
+                           "/pause",
+                           "/resume",
+                           "/scale_elastic_ep",
+                           "/update_weights",
+                           "/flush_cache",
+                           "/metrics",
+                           "/health",
+                           "/admin/status",
+                           "/docs",
+                           "/openapi.json",
+                           "/debug/kv_blocks",
+                           "/v1/load_lora_adapter",
+                           "/v1/unload_lora_adapter",
+                           "/v1/../sleep",
+                           "/v1/./sleep",
+                           "/v1//sleep",
+                           "/v1/%2e%2e/sleep",
+                           "/v1/a\\..\\sleep",
+                           "/v1",
+                           "/v1/",
+                           "/",
+                           "",
+                           "*",
+                           "/v10/x",
+                           "/v1/a b",
+                           "/v1/a;b"})
+    EXPECT_FALSE(is_passed_on(path)) << path;
 }
 
 }  // namespace

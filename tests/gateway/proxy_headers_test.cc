@@ -32,7 +32,7 @@ TEST(ProxyHeaders, TheAnswerKeepsTheWorkersFieldsAndTheClientsRequestId) {
   worker.add("Retry-After", "3");
   worker.add("Transfer-Encoding", "chunked");
   worker.add("connection", "close");
-  const net::Headers client = headers_for_client(worker, "abc");
+  const net::Headers client = headers_for_client(worker, "abc", "http://10.0.0.1:8000");
   ASSERT_EQ(client.fields().size(), 3U);
   EXPECT_EQ(client.find("content-type"), "text/event-stream");
   EXPECT_EQ(client.find("retry-after"), "3");
@@ -45,6 +45,17 @@ TEST(ProxyHeaders, ARequestIdIsPrintableAndShort) {
   EXPECT_FALSE(is_usable_request_id("a b"));
   EXPECT_FALSE(is_usable_request_id("a\nb"));
   EXPECT_FALSE(is_usable_request_id(std::string(129, 'x')));
+}
+
+TEST(HeadersForClient, ARedirectOfTheWorkersLeadsBackToTheGateway) {
+  const auto location = [](const std::string& of_worker) {
+    net::Headers worker;
+    worker.add("Location", of_worker);
+    return std::string(*headers_for_client(worker, "abc", "http://10.0.0.1:8000").find("Location"));
+  };
+  EXPECT_EQ(location("http://10.0.0.1:8000/v1/models?a=b"), "/v1/models?a=b");
+  EXPECT_EQ(location("http://10.0.0.1:80001/x"), "http://10.0.0.1:80001/x");
+  EXPECT_EQ(location("https://elsewhere/x"), "https://elsewhere/x");
 }
 
 }  // namespace

@@ -148,6 +148,112 @@ TEST(ProxyRetry, AfterTheFirstEventAFailureIsAnErrorFrameAndABrokenEnd) {
   EXPECT_EQ(gateway.outcomes("broken_stream"), 1);
 }
 
+TEST(ProxyRetry, AServerErrorBeforeTheFirstByteIsTriedElsewhere) {
+  for (const int status : {500, 502, 504}) {
+    FakeWorker failing("failing", FakeWorker::answer_of(status, R"({"error":{"message":"EngineCore"}})"));
+    FakeWorker good("good");
+    RunningGateway gateway(gateway_spec({&failing, &good}));
+    EXPECT_EQ(gateway.chat(chat_body("Hello")).status, 200) << status;
+    EXPECT_EQ(gateway.chat(chat_body("Hello", R"("n":1)")).status, 200) << status;
+    EXPECT_GE(failing.posts().size(), 1U);
+    EXPECT_GE(gateway.metric("kvist_gateway_retries_total"), 1);
+    EXPECT_GE(gateway.metric("kvist_gateway_worker_failures_total", "worker", "failing"), 1);
+    EXPECT_TRUE(await([&] { return gateway.metric("kvist_gateway_worker_healthy") == 2; }))
+        << "its health check speaks for it";
+  }
+}
+
+TEST(ProxyRetry, TheLastWorkersErrorReachesTheClient) {
+  FakeWorker a("a", FakeWorker::answer_of(500, R"({"error":{"message":"EngineCore","code":500}})"));
+  FakeWorker b("b", FakeWorker::answer_of(500, R"({"error":{"message":"EngineCore","code":500}})"));
+  RunningGateway gateway(gateway_spec({&a, &b}));
+  const auto response = gateway.chat(chat_body("Hello"));
+  EXPECT_EQ(response.status, 500);
+  EXPECT_EQ(response.body, R"({"error":{"message":"EngineCore","code":500}})");
+  EXPECT_EQ(a.posts().size() + b.posts().size(), 2U);
+  EXPECT_EQ(gateway.outcomes("worker_error"), 1);
+  EXPECT_EQ(gateway.metric("kvist_gateway_in_flight"), 0);
+}
+
+const std::string kEngineDead =
+    "data: {\"error\":{\"message\":\"EngineCore encountered an issue.\",\"type\":\"InternalServerError\","
+    "\"param\":null,\"code\":500}}\n\n";
+
+TEST(ProxyRetry, AStreamThatBeginsWithAServerErrorIsTriedElsewhere) {
+  FakeWorker dead("dead", FakeWorker::stream_of({kEngineDead, kDoneEvent}));
+  FakeWorker good("good");
+  RunningGateway gateway(gateway_spec({&dead, &good}));
+  for (int i = 0; i < 2; ++i)
+    EXPECT_EQ(gateway.chat(chat_body("Hello")).body, joined({kRoleEvent, text_event("hi"), kDoneEvent}));
+  EXPECT_GE(dead.posts().size(), 1U);
+  EXPECT_GE(gateway.metric("kvist_gateway_error_frames_total"), 1);
+}
+
+TEST(ProxyRetry, AStreamThatBeginsWithTheRequestsErrorIsNot) {
+  const std::string refusal = "data: {\"error\":{\"message\":\"too long\",\"code\":400}}\n\n";
+  FakeWorker a("a", FakeWorker::stream_of({refusal, kDoneEvent}));
+  FakeWorker b("b", FakeWorker::stream_of({refusal, kDoneEvent}));
+  RunningGateway gateway(gateway_spec({&a, &b}));
+  EXPECT_EQ(gateway.chat(chat_body("Hello")).body, joined({refusal, kDoneEvent}));
+  EXPECT_EQ(a.posts().size() + b.posts().size(), 1U);
+  EXPECT_EQ(gateway.metric("kvist_gateway_worker_failures_total"), 0);
+}
+
+TEST(ProxyRetry, AServerErrorInABegunStreamReachesTheClientAndPutsTheWorkerInDoubt) {
+  const std::string stream = joined({kRoleEvent, text_event("one"), kEngineDead, kDoneEvent});
+  FakeWorker worker("w0", FakeWorker::stream_of({kRoleEvent, text_event("one"), kEngineDead, kDoneEvent}));
+  worker.set_script([&](const net::HttpRequest&, const FakeWorker::Exchange& exchange) {
+    worker.set_health(503);
+    exchange->begin_stream(200, stream_headers());
+    exchange->write(joined({kRoleEvent, text_event("one")}));
+    exchange->write(joined({kEngineDead, kDoneEvent}));
+    exchange->end_stream();
+  });
+  RunningGateway gateway(gateway_spec({&worker}));
+  StreamingClient client(gateway.url(), kPath, chat_body("Hello"));
+  ASSERT_TRUE(client.await_over());
+  EXPECT_EQ(client.body(), stream);
+  EXPECT_TRUE(await([&] { return gateway.metric("kvist_gateway_worker_healthy") == 0; }));
+  EXPECT_EQ(gateway.outcomes("worker_error"), 1);
+  EXPECT_EQ(gateway.outcomes("completed"), 0);
+}
+
+TEST(ProxyRetry, AStreamThatEndsWithoutSayingHowIsABrokenOne) {
+  FakeWorker broken("broken", FakeWorker::stream_of({kRoleEvent, text_event("one")}));
+  RunningGateway gateway(gateway_spec({&broken}));
+  StreamingClient client(gateway.url(), kPath, chat_body("Hello"));
+  ASSERT_TRUE(client.await_over());
+  EXPECT_FALSE(client.ended()) << "a broken answer must not look whole";
+  EXPECT_THAT(client.body(), ::testing::StartsWith(joined({kRoleEvent, text_event("one"), "data: {\"error\":{"})));
+  ASSERT_TRUE(gateway.await_idle());
+  EXPECT_EQ(gateway.outcomes("broken_stream"), 1);
+  EXPECT_EQ(gateway.metric("kvist_gateway_unended_streams_total"), 1);
+}
+
+TEST(ProxyStream, KeepsTheFingerprintOfTheChunkItLeavesOut) {
+  const std::string end = R"(data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]})"
+                          "\n\n";
+  const std::string usage = R"(data: {"choices":[],"usage":{"prompt_tokens":5},"system_fingerprint":"f-1"})"
+                            "\n\n";
+  FakeWorker worker("w0", FakeWorker::stream_of({kRoleEvent, text_event("hi"), end, usage, kDoneEvent}));
+  RunningGateway gateway(gateway_spec({&worker}));
+  const std::string stamped =
+      R"(data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"system_fingerprint":"f-1"})"
+      "\n\n";
+  for (int i = 0; i < 2; ++i)
+    EXPECT_EQ(gateway.chat(chat_body("Hello")).body, joined({kRoleEvent, text_event("hi"), stamped, kDoneEvent}));
+  EXPECT_EQ(gateway.chat(chat_body("Hello", R"("stream":true,"stream_options":{"include_usage":true})")).body,
+            joined({kRoleEvent, text_event("hi"), end, usage, kDoneEvent}));
+}
+
+TEST(ProxyStream, UsageInEveryChunkAloneIsTheWorkersToUnderstand) {
+  FakeWorker worker("w0");
+  RunningGateway gateway(gateway_spec({&worker}));
+  const std::string body = chat_body("Hello", R"("stream":true,"stream_options":{"continuous_usage_stats":true})");
+  EXPECT_EQ(gateway.chat(body).body, joined({kRoleEvent, text_event("hi"), kUsageEvent, kDoneEvent}));
+  EXPECT_EQ(worker.posts().at(0).body, body);
+}
+
 TEST(ProxyRetry, BackPressureTriesAnotherWorkerAndLeavesTheFirstHealthy) {
   FakeWorker full("full", FakeWorker::answer_of(503, "{}"));
   FakeWorker free("free");

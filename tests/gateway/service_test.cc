@@ -47,27 +47,94 @@ class ServiceTest : public ::testing::Test {
 
 TEST_F(ServiceTest, AnswersClientErrorsInTheApisForm) {
   const RunningGateway gateway(gateway_spec({&a_}));
-  const auto malformed = gateway.chat(R"({"model":"m","messages":5})");
-  EXPECT_EQ(malformed.status, 400);
-  EXPECT_THAT(malformed.body, HasSubstr("\"error\""));
-  EXPECT_TRUE(malformed.headers.find("X-Request-Id"));
-  const auto unknown_model = gateway.chat(R"({"model":"x","messages":[{"role":"user","content":"a"}]})");
-  EXPECT_EQ(unknown_model.status, 404);
-  EXPECT_THAT(unknown_model.body, HasSubstr("not_found"));
-  EXPECT_EQ(gateway.get("/nowhere").status, 404);
-  const auto wrong_method = gateway.get("/v1/chat/completions");
+  const auto unknown = gateway.get("/nowhere");
+  EXPECT_EQ(unknown.status, 404);
+  EXPECT_EQ(unknown.body,
+            R"({"error":{"message":"no such path: /nowhere","type":"Not Found","param":null,"code":404}})");
+  const auto wrong_method = gateway.call("DELETE", "/admin/router_mode");
   EXPECT_EQ(wrong_method.status, 405);
-  EXPECT_EQ(wrong_method.headers.find("Allow"), "POST");
-  EXPECT_EQ(gateway.call("DELETE", "/admin/router_mode").headers.find("Allow"), "GET, POST, PUT");
+  EXPECT_EQ(wrong_method.headers.find("Allow"), "GET, POST, PUT");
+  EXPECT_THAT(wrong_method.body, HasSubstr(R"("type":"Method Not Allowed","param":null,"code":405)"));
+  EXPECT_EQ(gateway.call("POST", "/reset_prefix_cache").status, 404);
+  EXPECT_EQ(gateway.call("POST", "/v1/load_lora_adapter", "{}").status, 404);
   EXPECT_TRUE(a_.posts().empty());
-  EXPECT_EQ(gateway.metric("kvist_gateway_refused_requests_total"), 2);
+}
+
+TEST_F(ServiceTest, WhatItCannotReadTheWorkerJudges) {
+  const std::string answer = R"({"error":{"message":"in its own words"}})";
+  a_.set_script(FakeWorker::answer_of(400, answer));
+  const RunningGateway gateway(gateway_spec({&a_}));
+  const std::vector<std::string> bodies = {R"({"model":"m","messages":5})", "{broken", "",
+                                           R"({"model":"adapter","messages":[{"role":"user","content":"a"}]})"};
+  for (const std::string& body : bodies) {
+    const auto response = gateway.chat(body);
+    EXPECT_EQ(response.status, 400) << body;
+    EXPECT_EQ(response.body, answer) << body;
+    EXPECT_TRUE(response.headers.find("X-Request-Id"));
+    EXPECT_FALSE(response.headers.find("x-kvist-predicted-cached-tokens"));
+  }
+  const auto posts = a_.posts();
+  ASSERT_EQ(posts.size(), bodies.size());
+  for (std::size_t i = 0; i < bodies.size(); ++i) EXPECT_EQ(posts[i].body, bodies[i]);
+  EXPECT_EQ(gateway.metric("kvist_gateway_passed_on_total", "what", "unread_body"), 4);
+  EXPECT_EQ(gateway.outcomes("refused"), 4);
+  EXPECT_EQ(gateway.metric("kvist_gateway_worker_healthy"), 1);
+}
+
+TEST_F(ServiceTest, EndpointsItDoesNotKnowGoToAWorkerAndBackAsTheyAre) {
+  const std::string stream = "event: response.created\ndata: {\"type\":\"response.created\"}\n\nno event at all";
+  a_.set_script([&](const net::HttpRequest& request, const FakeWorker::Exchange& exchange) {
+    if (request.path() == "/v1/embeddings") return FakeWorker::answer_of(200, R"({"data" : []})")(request, exchange);
+    FakeWorker::stream_of({stream})(request, exchange);
+  });
+  const RunningGateway gateway(gateway_spec({&a_}));
+  const auto embeddings = gateway.call("POST", "/v1/embeddings?x=1", R"({"input":"a"})");
+  EXPECT_EQ(embeddings.status, 200);
+  EXPECT_EQ(embeddings.body, R"({"data" : []})");
+  EXPECT_TRUE(embeddings.headers.find("Content-Length"));
+  EXPECT_EQ(gateway.call("POST", "/v1/responses", R"({"input":"a","stream":true})").body, stream);
+  ASSERT_EQ(a_.posts().size(), 2U);
+  EXPECT_EQ(a_.posts()[0].target, "/v1/embeddings?x=1");
+  EXPECT_EQ(a_.posts()[1].body, R"({"input":"a","stream":true})");
+  ASSERT_TRUE(gateway.await_idle());
+  EXPECT_EQ(gateway.outcomes("completed"), 2);
+  EXPECT_EQ(gateway.metric("kvist_gateway_passed_on_total", "what", "other_endpoint"), 2);
+  EXPECT_EQ(gateway.metric("kvist_gateway_unreadable_chunks_total"), 0);
 }
 
 TEST_F(ServiceTest, ListsItsModel) {
   const RunningGateway gateway(gateway_spec({&a_}));
   const auto models = gateway.get("/v1/models?x=1");
   EXPECT_EQ(models.status, 200);
-  EXPECT_THAT(models.body, HasSubstr("\"id\":\"m\""));
+  EXPECT_THAT(models.body, HasSubstr("\"id\":\"m\"")) << "the worker gave no list";
+}
+
+TEST_F(ServiceTest, TheListOfModelsIsThatOfAllWorkers) {
+  const auto list_of = [](std::string models) {
+    return FakeWorker::answer_of(200, R"({"object":"list","data":[)" + models + "]}");
+  };
+  a_.set_models(list_of(R"({"id":"m", "root":"/models/m","permission":[{"id":"p"}]},{"id":"one"})"));
+  b_.set_models(list_of(R"({"id":"m","root":"elsewhere"},{"id":"two","parent":"m"})"));
+  const RunningGateway gateway(gateway_spec({&a_, &b_}));
+  EXPECT_EQ(gateway.get("/v1/models").body,
+            R"({"object":"list","data":[{"id":"m","root":"/models/m","permission":[{"id":"p"}]},)"
+            R"({"id":"one"},{"id":"two","parent":"m"}]})");
+  a_.set_models(FakeWorker::answer_of(401, R"({"error":"Unauthorized"})"));
+  b_.set_models(FakeWorker::answer_of(401, R"({"error":"Unauthorized"})"));
+  const auto refused = gateway.get("/v1/models");
+  EXPECT_EQ(refused.status, 401);
+  EXPECT_EQ(refused.body, R"({"error":"Unauthorized"})");
+}
+
+TEST_F(ServiceTest, AQuietWorkerIsLeftAloneAndADoubtfulOneIsLookedAtAtOnce) {
+  const RunningGateway gateway(gateway_spec({&a_}));
+  const auto looks = [&] { return gateway.metric("kvist_gateway_worker_looks_total"); };
+  a_.set_script(FakeWorker::answer_of(500, "{}"));
+  a_.set_health(503);
+  const double before = looks();
+  EXPECT_EQ(gateway.chat(chat_body("x")).status, 500);
+  EXPECT_TRUE(await([&] { return gateway.metric("kvist_gateway_worker_healthy") == 0; }));
+  EXPECT_TRUE(await([&] { return looks() > before; })) << "the next look would have come in an hour";
 }
 
 TEST_F(ServiceTest, IsHealthyWhileAnyWorkerIs) {

@@ -233,6 +233,7 @@ workers:
 upstream_timeout: 1 min
 connect_timeout: 500 ms
 health_interval: 2 s
+doubt_interval: 300 ms
 max_in_flight: 100
 max_retries: 0
 max_body: 1 MiB
@@ -250,6 +251,7 @@ latency_prior: {fixed: 9 ms, per_prefill_token: 20 us}
   expected.upstream_timeout = std::chrono::minutes(1);
   expected.connect_timeout = std::chrono::milliseconds(500);
   expected.health_interval = std::chrono::seconds(2);
+  expected.doubt_interval = std::chrono::milliseconds(300);
   expected.max_in_flight = 100;
   expected.max_retries = 0;
   expected.max_body_bytes = 1ULL << 20;

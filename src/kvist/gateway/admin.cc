@@ -83,6 +83,7 @@ net::HttpResponse get_router_mode(const GatewayParts& parts) {
 net::HttpResponse set_router_mode(GatewayParts& parts, const net::HttpRequest& request) {
   const auto mode = read_mode(request.body);
   if (!mode) return error_answer(mode.error());
+  if (*mode == parts.router.mode()) return get_router_mode(parts);
   telemetry::log_info("admin", fmt::format("routing mode {} -> {}", to_string(parts.router.mode()), to_string(*mode)));
   parts.router.set_mode(*mode);
   return get_router_mode(parts);

@@ -2,20 +2,31 @@
 
 #include <utility>
 
+#include "kvist/base/json_writer.h"
 #include "kvist/openai/codec.h"
 
 namespace kvist::gateway {
 namespace {
 
-// Whether the chunk has a usage that is not null: some servers write "usage":null into every chunk. Quotes within text
-// are escaped in JSON, so the key cannot be mistaken for content; a content of just "usage" costs one needless parse.
-bool mentions_usage(std::string_view data) {
-  constexpr std::string_view kKey = "\"usage\"";
-  for (std::size_t at = data.find(kKey); at != std::string_view::npos; at = data.find(kKey, at + 1)) {
-    const std::size_t value = data.find_first_not_of(": \t", at + kKey.size());
+// Whether the chunk has a field of this name, given in quotes, that is not null: servers write "usage":null and
+// "finish_reason":null into every chunk. Quotes within text are escaped in JSON, so the key cannot be mistaken for
+// content; a content of just "usage" costs one needless parse.
+bool mentions(std::string_view data, std::string_view key) {
+  for (std::size_t at = data.find(key); at != std::string_view::npos; at = data.find(key, at + 1)) {
+    const std::size_t value = data.find_first_not_of(": \t", at + key.size());
     if (value == std::string_view::npos || !data.substr(value).starts_with("null")) return true;
   }
   return false;
+}
+
+// The event of one JSON object with a field more at its end.
+std::string with_fingerprint(std::string_view event, std::string_view fingerprint) {
+  const std::size_t end = event.rfind('}');
+  std::string out(event.substr(0, end));
+  out += R"(,"system_fingerprint":)";
+  append_json_string(out, fingerprint);
+  out += event.substr(end);
+  return out;
 }
 
 }  // namespace
@@ -24,30 +35,52 @@ Result<void> AnswerRelay::feed(std::string_view bytes, std::string& out) {
   KVIST_TRY_VOID(parser_.feed(bytes));
   net::SseParser::Event event;
   while (parser_.next(event)) {
-    if (event.data.empty() || inspect(event.data)) out += event.raw;
+    const Fate fate = event.data.empty() ? Fate::kForward : inspect(event.data);
+    if (fate == Fate::kDrop && !held_.empty() && !state_.fingerprint.empty())
+      held_ = with_fingerprint(held_, state_.fingerprint);
+    release(out);
+    if (fate == Fate::kForward) out += event.raw;
+    if (fate == Fate::kStamp) out += with_fingerprint(event.raw, fingerprint_);
+    if (fate == Fate::kHold) held_ = event.raw;
   }
   return {};
 }
 
-bool AnswerRelay::inspect(std::string_view data) {
+void AnswerRelay::release(std::string& out) {
+  out += held_;
+  held_.clear();
+}
+
+AnswerRelay::Fate AnswerRelay::inspect(std::string_view data) {
   if (data == "[DONE]") {
     state_.done = true;
-    return true;
+    return Fate::kForward;
   }
-  if (state_.first_token && !mentions_usage(data) && !data.contains("\"error\"")) {
+  if (state_.first_token && !mentions(data, R"("usage")") && !mentions(data, R"("finish_reason")") &&
+      !data.contains(R"("error")")) {
     ++state_.tokens;
-    return true;
+    return Fate::kForward;
   }
   auto chunk = openai::parse_chunk(data);
   if (!chunk) {
     ++state_.unreadable;
-    return true;
+    return Fate::kForward;
   }
   if (chunk->usage) state_.usage = chunk->usage;
-  if (chunk->error) state_.error = std::move(chunk->error);
+  if (chunk->error) {
+    state_.error = std::move(chunk->error);
+    state_.error_status = chunk->error_status;
+  }
   if (!chunk->content.empty() || chunk->finish_reason) state_.first_token = true;
   if (state_.first_token && !chunk->content.empty()) ++state_.tokens;
-  return usage_wanted_ || !chunk->usage_only || !chunk->usage;
+  if (!usage_wanted_ && chunk->usage_only && chunk->usage) {
+    state_.fingerprint = std::move(chunk->system_fingerprint);
+    return Fate::kDrop;
+  }
+  if (!chunk->finish_reason) return Fate::kForward;
+  state_.finished = true;
+  if (usage_wanted_ || !chunk->system_fingerprint.empty()) return Fate::kForward;
+  return fingerprint_.empty() ? Fate::kHold : Fate::kStamp;
 }
 
 }  // namespace kvist::gateway

@@ -31,6 +31,7 @@ void FleetWatch::look_for_stalls() {
                                                    "it",
                                                    parts_->fleet.worker(id).name));
     parts_->proxy.on_worker_stalled(id);
+    parts_->monitors[id.value()]->doubt();
   }
   for (std::uint32_t i = 0; i < parts_->fleet.size(); ++i) {
     const dispatch::Fleet::Worker& worker = parts_->fleet.worker(WorkerId(i));
@@ -45,14 +46,17 @@ void FleetWatch::look_for_stalls() {
 }
 
 void FleetWatch::log_trust(WorkerId id) {
+  // Of a worker that has answered nothing yet there is nothing to say.
+  const dispatch::Fleet::Worker& worker = parts_->fleet.worker(id);
+  if (worker.health != dispatch::WorkerHealth::kHealthy || !worker.answered) return;
   const routing::CacheTrustReport report = parts_->trust(id);
   routing::CacheTrust& last = trust_[id.value()];
   if (report.trust == last) return;
   const std::string text = fmt::format(
       "cache of {}: {} -> {} (cached tokens reported of those expected: by its events {:.2f}, by what was routed there "
       "{:.2f}{})",
-      parts_->fleet.worker(id).name, to_string(last), to_string(report.trust), report.events_share,
-      report.predicted_share, report.events_silent ? "; its events have stopped" : "");
+      worker.name, to_string(last), to_string(report.trust), report.events_share, report.predicted_share,
+      report.events_silent ? "; its events have stopped" : "");
   if (report.trust < last) {
     telemetry::log_warning(kComponent, text);
   } else {

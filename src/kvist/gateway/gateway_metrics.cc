@@ -31,6 +31,11 @@ void write_requests(const GatewayParts& parts, MetricsPage& page) {
     page.counter("kvist_gateway_refused_requests_total", "Requests the gateway answered with an error itself",
                  number(count), {{"status", std::to_string(status)}});
   }
+  for (const auto& [what, count] : {std::pair("unread_body", parts.proxy.passed_on_unread()),
+                                    std::pair("other_endpoint", parts.proxy.passed_on_others())}) {
+    page.counter("kvist_gateway_passed_on_total", "Requests given to a worker without having been read", number(count),
+                 {{"what", what}});
+  }
   page.gauge("kvist_gateway_in_flight", "Requests under way", number(parts.dispatcher.in_flight()));
   page.gauge("kvist_gateway_max_in_flight", "Most requests admitted at once", parts.spec.max_in_flight);
   page.counter("kvist_gateway_retries_total", "Further workers tried", number(counters.retries));
@@ -52,6 +57,10 @@ void write_requests(const GatewayParts& parts, MetricsPage& page) {
                number(proxy.pauses));
   page.counter("kvist_gateway_unreadable_chunks_total", "Stream chunks that were forwarded without being understood",
                number(proxy.unreadable_chunks));
+  page.counter("kvist_gateway_error_frames_total", "Streams in which a worker put an error of its own",
+               number(proxy.error_frames));
+  page.counter("kvist_gateway_unended_streams_total", "Streams that ended without finish_reason, usage or [DONE]",
+               number(proxy.unended_streams));
 }
 
 void write_reading(const GatewayParts& parts, MetricsPage& page) {
@@ -102,8 +111,10 @@ void write_worker(const GatewayParts& parts, WorkerId id, MetricsPage& page) {
   const Labels labels{{"worker", worker.name}};
   page.gauge("kvist_gateway_worker_healthy", "1 while the worker is healthy",
              worker.health == dispatch::WorkerHealth::kHealthy ? 1 : 0, labels);
-  page.counter("kvist_gateway_worker_failures_total", "Failed health checks and broken connections",
+  page.counter("kvist_gateway_worker_failures_total", "Failed health checks, broken connections and server errors",
                number(worker.failures), labels);
+  page.counter("kvist_gateway_worker_looks_total", "Times its /health or /metrics was asked for",
+               number(monitor.looks()), labels);
   page.counter("kvist_gateway_worker_restarts_total", "Restarts seen", number(monitor.restarts()), labels);
   page.counter("kvist_gateway_worker_failed_scrapes_total", "Times its /metrics could not be read",
                number(monitor.failed_scrapes()), labels);

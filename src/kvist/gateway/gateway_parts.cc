@@ -56,17 +56,26 @@ GatewayParts::GatewayParts(net::EventLoop& loop, spec::GatewaySpec gateway_spec,
         TokenizerCheck::Options{.timeout = spec.connect_timeout}, [this, i] { update_events_exact(WorkerId(i)); }));
     monitors.push_back(std::make_unique<WorkerMonitor>(
         loop, client, fleet, WorkerId(i), spec.workers[i].url,
-        WorkerMonitor::Options{
-            .interval = spec.health_interval, .timeout = spec.connect_timeout, .block_size = spec.block_size},
+        WorkerMonitor::Options{.interval = spec.health_interval,
+                               .doubt_interval = spec.doubt_interval,
+                               .timeout = spec.connect_timeout,
+                               .block_size = spec.block_size},
         WorkerMonitor::Handlers{.on_healthy = [this, i] { tokenizers[i]->start(); },
                                 .on_restarted =
                                     [this, i] {
                                       router.on_worker_restarted(WorkerId(i));
+                                      proxy.on_worker_restarted(WorkerId(i));
                                       tokenizers[i]->start();
                                     },
                                 .on_block_size_changed = [this, i] { update_events_exact(WorkerId(i)); }}));
   }
+  proxy.on_doubt([this](WorkerId worker) { monitors[worker.value()]->doubt(); });
   feeds.resize(spec.workers.size());
+}
+
+void GatewayParts::on_events_changed(WorkerId worker) {
+  update_events_exact(worker);
+  monitors[worker.value()]->doubt();
 }
 
 bool GatewayParts::events_exact(WorkerId worker) const {

@@ -30,6 +30,8 @@ struct GatewayParts {
   }
   /// Tells the fleet: to be called when either of the two may have changed.
   void update_events_exact(WorkerId worker) { fleet.set_events_exact(worker, events_exact(worker)); }
+  /// Its event stream became whole or stopped being so: the worker may be gone, or another one.
+  void on_events_changed(WorkerId worker);
 
   spec::GatewaySpec spec;
   net::HttpClient client;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "kvist/gateway/error_answer.h"
+#include "kvist/openai/errors.h"
 
 namespace kvist::gateway {
 
@@ -19,21 +20,32 @@ void HttpFront::answer(const std::string& method, const std::string& path, Answe
      });
 }
 
+void HttpFront::on_rest(std::function<bool(std::string_view path)> takes, Handler handler) {
+  takes_rest_ = std::move(takes);
+  rest_ = std::move(handler);
+}
+
 void HttpFront::handle(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange) const {
-  const auto path = routes_.find(request.path());
-  if (path == routes_.end()) {
-    return exchange->respond(error_answer({ErrorCode::kNotFound, fmt::format("no such path: {}", request.path())}));
+  const std::string path(request.path());
+  const auto route = routes_.find(path);
+  if (route != routes_.end()) {
+    const auto method = route->second.find(request.method == "HEAD" ? "GET" : request.method);
+    if (method != route->second.end()) return method->second(std::move(request), exchange);
   }
-  const auto& methods = path->second;
-  const auto method = methods.find(request.method == "HEAD" ? "GET" : request.method);
-  if (method != methods.end()) return method->second(std::move(request), exchange);
+  if (takes_rest_ && takes_rest_(path)) return rest_(std::move(request), exchange);
+  if (route == routes_.end()) {
+    net::HttpResponse unknown =
+        json_answer(openai::error_body(fmt::format("no such path: {}", path), "Not Found", "", 404));
+    unknown.status = 404;
+    return exchange->respond(std::move(unknown));
+  }
   std::string allowed;
-  for (const auto& [name, handler] : methods) allowed += (allowed.empty() ? "" : ", ") + name;
-  net::HttpResponse response = error_answer(
-      {ErrorCode::kInvalidArgument, fmt::format("{} takes {}, not {}", path->first, allowed, request.method)});
-  response.status = 405;
-  response.headers.set("Allow", allowed);
-  exchange->respond(std::move(response));
+  for (const auto& [name, handler] : route->second) allowed += (allowed.empty() ? "" : ", ") + name;
+  net::HttpResponse refused = json_answer(openai::error_body(
+      fmt::format("{} takes {}, not {}", path, allowed, request.method), "Method Not Allowed", "", 405));
+  refused.status = 405;
+  refused.headers.set("Allow", allowed);
+  exchange->respond(std::move(refused));
 }
 
 }  // namespace kvist::gateway

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
+#include <optional>
 #include <utility>
 
 #include "kvist/gateway/error_answer.h"
@@ -26,14 +28,32 @@ bool is_event_stream(const net::Headers& headers) {
   return headers.find("Content-Type").value_or("").starts_with("text/event-stream");
 }
 
+/// Of an answer whose end is known, so that it is collected and has a length for the client too.
+constexpr std::uint64_t kMaxCollectedBytes = 1U << 20;
+
 Outcome outcome_of_status(int status) {
   if (status < 400) return Outcome::kCompleted;
+  if (status == 429 || status == 503) return Outcome::kBackPressure;
   return status < 500 ? Outcome::kRefused : Outcome::kWorkerError;
+}
+
+// Statuses that speak of the worker and not of the request: another worker may do better.
+std::optional<AttemptFailure> failure_of_status(int status) {
+  if (status == 429 || status == 503) return AttemptFailure::kBackPressure;
+  if (status == 500 || status == 502 || status == 504) return AttemptFailure::kServerError;
+  return std::nullopt;
+}
+
+bool is_short(const net::Headers& headers) {
+  const std::string_view text = headers.find("Content-Length").value_or("");
+  std::uint64_t length = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), length);
+  return error == std::errc{} && !text.empty() && end == text.data() + text.size() && length <= kMaxCollectedBytes;
 }
 
 }  // namespace
 
-ProxiedRequest::ProxiedRequest(const ProxyParts& parts, ProxyJob job, RequestId id,
+ProxiedRequest::ProxiedRequest(ProxyParts& parts, ProxyJob job, RequestId id,
                                std::function<void(RequestId, Outcome)> on_over)
     : parts_(&parts), job_(std::move(job)), id_(id), on_over_(std::move(on_over)), relay_(job_.usage_wanted) {}
 
@@ -51,13 +71,23 @@ void ProxiedRequest::on_ready(const Result<routing::Decision>& decision) {
 
 void ProxiedRequest::attempt(const routing::Decision& decision) {
   phase_ = Phase::kWaiting;
+  attempt_over_ = error_noted_ = false;
   worker_ = decision.worker;
   predicted_cached_tokens_ = decision.predicted_cached_tokens;
   body_.clear();
-  relay_ = AnswerRelay(job_.usage_wanted);
+  relay_ = AnswerRelay(job_.usage_wanted, parts_->fingerprints[worker_.value()]);
   // The deadline is that of the request, however many workers it takes.
   const Duration left = job_.arrived + parts_->upstream_timeout - net::now();
   call_ = parts_->client->start((*parts_->workers)[worker_.value()].url, job_.request, left, handlers());
+}
+
+bool ProxiedRequest::leave(AttemptFailure failure, std::string_view problem) {
+  const WorkerId failed = worker_;
+  attempt_over_ = true;
+  const auto next = parts_->dispatcher->on_attempt_failed(id_, failure, problem, net::now());
+  if (failure != AttemptFailure::kBackPressure) parts_->on_doubt(failed);
+  if (next) attempt(*next);
+  return next.has_value();
 }
 
 net::CallHandlers ProxiedRequest::handlers() {
@@ -82,21 +112,28 @@ net::CallHandlers ProxiedRequest::handlers() {
 }
 
 void ProxiedRequest::on_head(int status, const net::Headers& headers) {
-  back_pressure_ = status == 429 || status == 503;
-  if (back_pressure_) {
-    const auto next = parts_->dispatcher->on_attempt_failed(id_, AttemptFailure::kBackPressure,
-                                                            fmt::format("status {}", status), net::now());
-    if (next) return attempt(*next);
+  if (const auto failure = failure_of_status(status)) {
+    const spec::UpstreamSpec& worker = (*parts_->workers)[worker_.value()];
+    if (*failure == AttemptFailure::kServerError)
+      telemetry::log_warning("proxy", fmt::format("request {} at {}: status {}", job_.request_id, worker.name, status));
+    if (leave(*failure, fmt::format("answered a request with status {}", status))) return;
   }
+  const spec::UpstreamSpec& worker = (*parts_->workers)[worker_.value()];
   status_ = status;
-  headers_ = headers_for_client(headers, job_.request_id);
-  headers_.set(kWorkerHeader, (*parts_->workers)[worker_.value()].name);
-  headers_.set(kPredictedCachedTokensHeader, std::to_string(predicted_cached_tokens_));
-  phase_ = status < 300 && is_event_stream(headers) ? Phase::kStreaming : Phase::kWhole;
+  headers_ = headers_for_client(headers, job_.request_id, worker.url);
+  headers_.set(kWorkerHeader, worker.name);
+  if (job_.kind == RequestKind::kRead)
+    headers_.set(kPredictedCachedTokensHeader, std::to_string(predicted_cached_tokens_));
+  if (job_.kind == RequestKind::kOther) {
+    phase_ = is_short(headers) ? Phase::kWhole : Phase::kPassing;
+  } else {
+    phase_ = status < 300 && is_event_stream(headers) ? Phase::kStreaming : Phase::kWhole;
+  }
 }
 
 void ProxiedRequest::on_body(std::string_view data, TimePoint at) {
   if (phase_ == Phase::kStreaming) return relay(data, at);
+  if (phase_ == Phase::kPassing) return send_events(data);
   if (body_.size() + data.size() > kMaxWholeAnswerBytes) {
     return fail_with({ErrorCode::kCorrupt, "the worker's answer is larger than any bound"}, Outcome::kWorkerError);
   }
@@ -105,21 +142,41 @@ void ProxiedRequest::on_body(std::string_view data, TimePoint at) {
 
 void ProxiedRequest::relay(std::string_view data, TimePoint at) {
   events_.clear();
-  const StreamState before = relay_.state();
+  const StreamState& state = relay_.state();
+  const bool first_before = state.first_token;
+  const std::uint64_t tokens_before = state.tokens;
+  const std::uint64_t unreadable_before = state.unreadable;
   const auto fed = relay_.feed(data, events_);
-  take_note(before, at);
+  parts_->counters->unreadable_chunks += state.unreadable - unreadable_before;
+  if (state.server_failed() && !error_noted_) {
+    note_error();
+    if (!stream_begun_ && leave(AttemptFailure::kServerError, *state.error)) return;
+  }
+  take_note(tokens_before, first_before, at);
   if (!events_.empty()) send_events(events_);
   if (!fed && phase_ == Phase::kStreaming) on_error(fed.error());
 }
 
-void ProxiedRequest::take_note(const StreamState& before, TimePoint at) {
+// An engine that died makes its server end streams in order: an error frame and [DONE].
+void ProxiedRequest::note_error() {
+  const std::string& worker = (*parts_->workers)[worker_.value()].name;
+  const std::string problem = *relay_.state().error;
+  telemetry::log_warning("proxy", fmt::format("request {} at {}: {}", job_.request_id, worker, problem));
+  ++parts_->counters->error_frames;
+  error_noted_ = true;
+  if (!stream_begun_) return;
+  parts_->dispatcher->on_stream_error(id_, problem, net::now());
+  parts_->on_doubt(worker_);
+}
+
+void ProxiedRequest::take_note(std::uint64_t tokens_before, bool first_before, TimePoint at) {
+  if (job_.kind != RequestKind::kRead || attempt_over_) return;
   const StreamState& state = relay_.state();
-  if (state.first_token && !before.first_token) {
+  if (state.first_token && !first_before) {
     parts_->counters->time_to_first_token.observe(at - job_.arrived);
     parts_->dispatcher->on_first_token(id_, at);
   }
-  if (state.tokens > before.tokens) parts_->dispatcher->on_progress(id_, state.tokens - before.tokens, at);
-  parts_->counters->unreadable_chunks += state.unreadable - before.unreadable;
+  if (state.tokens > tokens_before) parts_->dispatcher->on_progress(id_, state.tokens - tokens_before, at);
 }
 
 void ProxiedRequest::send_events(std::string_view events) {
@@ -140,35 +197,46 @@ void ProxiedRequest::send_events(std::string_view events) {
 }
 
 void ProxiedRequest::on_end() {
-  if (phase_ == Phase::kStreaming) {
-    end_stream();
-  } else {
-    end_whole();
-  }
+  if (phase_ == Phase::kWhole) return end_whole();
+  end_stream();
 }
 
 void ProxiedRequest::report_usage(const openai::Usage& usage) {
+  if (job_.kind != RequestKind::kRead || !job_.prediction_is_whole) return;
   // A server that is silent about its cache says nothing against what was predicted.
   if (usage.reports_cached_tokens) parts_->dispatcher->on_usage(id_, usage.prompt_tokens, usage.cached_tokens);
 }
 
 void ProxiedRequest::end_whole() {
-  if (status_ < 300 && job_.prediction_is_whole) {
+  if (status_ < 300 && job_.kind == RequestKind::kRead) {
     const auto answer = openai::parse_chunk(body_);
     if (answer && answer->usage) report_usage(*answer->usage);
+    if (answer && !answer->system_fingerprint.empty())
+      parts_->fingerprints[worker_.value()] = answer->system_fingerprint;
   }
   job_.exchange->respond({.status = status_, .headers = std::move(headers_), .body = std::move(body_)});
-  over(back_pressure_ ? Outcome::kBackPressure : outcome_of_status(status_));
+  over(outcome_of_status(status_));
 }
 
 void ProxiedRequest::end_stream() {
-  // What follows the last event is passed on too: it is the worker's, and the end is an orderly one.
-  const std::string rest(relay_.rest());
-  send_events(rest);
-  const StreamState& state = relay_.state();
-  if (state.usage && job_.prediction_is_whole) report_usage(*state.usage);
+  if (phase_ == Phase::kStreaming) {
+    const StreamState& state = relay_.state();
+    if (!state.has_end()) {
+      ++parts_->counters->unended_streams;
+      return on_error({ErrorCode::kCorrupt, "the stream ended without finish_reason, usage or [DONE]"});
+    }
+    events_.clear();
+    relay_.release(events_);
+    // What follows the last event is passed on too: it is the worker's, and the end is an orderly one.
+    events_ += relay_.rest();
+    if (state.usage) report_usage(*state.usage);
+    if (!state.fingerprint.empty()) parts_->fingerprints[worker_.value()] = state.fingerprint;
+    send_events(events_);
+  } else {
+    send_events("");
+  }
   job_.exchange->end_stream();
-  over(state.error ? Outcome::kWorkerError : Outcome::kCompleted);
+  over(relay_.state().error ? Outcome::kWorkerError : outcome_of_status(status_));
 }
 
 void ProxiedRequest::on_error(const Error& error) {
@@ -179,15 +247,13 @@ void ProxiedRequest::on_error(const Error& error) {
     // After [DONE] nothing is missing that the client could want.
     if (relay_.state().done) return end_stream();
     parts_->dispatcher->on_stream_broken(id_, error.message, now);
+    parts_->on_doubt(worker_);
     return break_stream({ErrorCode::kUnavailable, "the worker broke off its answer"});
   }
   const bool timed_out = error.code == ErrorCode::kDeadlineExceeded;
-  // The answer of a worker that pushes back was being passed on: that attempt is over already.
-  if (!back_pressure_ || phase_ == Phase::kWaiting) {
-    const auto next = parts_->dispatcher->on_attempt_failed(
-        id_, timed_out ? AttemptFailure::kTimedOut : AttemptFailure::kTransport, error.message, now);
-    if (next) return attempt(*next);
-  }
+  // Where the answer of an attempt that had failed was being passed on, that attempt is over already.
+  if (!attempt_over_ && leave(timed_out ? AttemptFailure::kTimedOut : AttemptFailure::kTransport, error.message))
+    return;
   // The worker's address is not the client's business: the log has it.
   if (timed_out) {
     return fail_with({ErrorCode::kDeadlineExceeded, "no worker answered in time"}, Outcome::kTimedOut);
@@ -218,7 +284,10 @@ void ProxiedRequest::fail_with(const Error& error, Outcome outcome) {
 
 void ProxiedRequest::break_stream(const Error& error) {
   std::string frame;
-  net::append_sse_data(frame, openai::error_body(error));
+  if (is_event_stream(headers_)) {
+    relay_.release(frame);
+    net::append_sse_data(frame, openai::error_body(error));
+  }
   const std::shared_ptr<net::HttpExchange> exchange = job_.exchange;
   exchange->write(frame);
   if (exchange->unsent_bytes() == 0) {

@@ -25,6 +25,8 @@ struct ProxyCounters {
   LatencyHistogram time_to_first_token;  ///< of streams: from the request's arrival here
   std::uint64_t pauses = 0;              ///< times a worker was slowed because its client was slow
   std::uint64_t unreadable_chunks = 0;
+  std::uint64_t unended_streams = 0;  ///< that ended in order on the wire, but did not say how
+  std::uint64_t error_frames = 0;     ///< streams in which the worker put an error of its own
 };
 
 /// What requests share. All of it outlives them.
@@ -34,28 +36,39 @@ struct ProxyParts {
   const std::vector<spec::UpstreamSpec>* workers = nullptr;  ///< by WorkerId
   ProxyCounters* counters = nullptr;
   Duration upstream_timeout{};
+  /// A worker failed a request: how is it?
+  std::function<void(WorkerId)> on_doubt = {};
+  std::vector<std::string> fingerprints = {};  ///< by WorkerId: what its answers last had as system_fingerprint
+};
+
+/// What the gateway knows of a request.
+enum class RequestKind : std::uint8_t {
+  kRead,    ///< its prompt: its answer teaches the router
+  kUnread,  ///< only that it is a chat or a completion: the worker says what is wrong with it, or understands it
+  kOther,   ///< nothing: bytes there and back
 };
 
 /// What the client sent and how it is answered.
 struct ProxyJob {
-  net::HttpRequest request;  ///< as it goes to the worker
-  std::shared_ptr<net::HttpExchange> exchange;
-  std::string request_id;
-  bool usage_wanted = false;        ///< the client itself asked for the usage chunk
+  RequestKind kind = RequestKind::kRead;
+  net::HttpRequest request = {};  ///< as it goes to the worker
+  std::shared_ptr<net::HttpExchange> exchange = {};
+  std::string request_id = {};
+  bool usage_wanted = false;        ///< the usage chunk is the client's: it asked, or nothing was asked in its name
   bool prediction_is_whole = true;  ///< the prediction speaks of all prompts of the request
-  TimePoint arrived;
+  TimePoint arrived = {};
 };
 
 /// Drives one request; lives on the loop's thread. Owned by the Proxy until on_over is called; its handlers hold it
 /// weakly.
 ///
-/// Nothing goes to the client before there is something to say: until the first event of a stream, or the whole of a
-/// plain answer, is here, a failed worker is replaced by another. Once a stream has begun, a failure ends it with an
-/// error frame and a broken connection, never silently. Bounded: a client that does not read stops the reading from its
-/// worker.
+/// Nothing goes to the client before there is something to say: until the first event of a stream, or the head of a
+/// plain answer, is here, a failed worker is replaced by another; a server error, as status or as a stream's first
+/// event, is a failure. Once a stream has begun, a failure ends it with an error frame and a broken connection, never
+/// silently. Bounded: a client that does not read stops the reading from its worker.
 class ProxiedRequest : public std::enable_shared_from_this<ProxiedRequest> {
  public:
-  ProxiedRequest(const ProxyParts& parts, ProxyJob job, RequestId id,
+  ProxiedRequest(ProxyParts& parts, ProxyJob job, RequestId id,
                  std::function<void(RequestId, dispatch::Outcome)> on_over);
 
   void start(const dispatch::Ticket& ticket);
@@ -74,12 +87,15 @@ class ProxiedRequest : public std::enable_shared_from_this<ProxiedRequest> {
     kWaiting,    // for the worker's head
     kWhole,      // collecting a plain answer
     kStreaming,  // relaying events
+    kPassing,    // relaying bytes
     kOver,
   };
 
   void attempt(const routing::Decision& decision);
   [[nodiscard]] net::CallHandlers handlers();
   void on_head(int status, const net::Headers& headers);
+  /// The attempt failed with nothing sent to the client. Whether there is another.
+  bool leave(dispatch::AttemptFailure failure, std::string_view problem);
   void on_body(std::string_view data, TimePoint at);
   void on_end();
   void on_error(const Error& error);
@@ -87,7 +103,8 @@ class ProxiedRequest : public std::enable_shared_from_this<ProxiedRequest> {
 
   void relay(std::string_view data, TimePoint at);
   void send_events(std::string_view events);
-  void take_note(const StreamState& before, TimePoint at);
+  void take_note(std::uint64_t tokens_before, bool first_before, TimePoint at);
+  void note_error();
   void report_usage(const openai::Usage& usage);
   void end_whole();
   void end_stream();
@@ -95,7 +112,7 @@ class ProxiedRequest : public std::enable_shared_from_this<ProxiedRequest> {
   void break_stream(const Error& error);
   void over(dispatch::Outcome outcome);
 
-  const ProxyParts* parts_;
+  ProxyParts* parts_;
   ProxyJob job_;
   RequestId id_;
   std::function<void(RequestId, dispatch::Outcome)> on_over_;
@@ -103,8 +120,9 @@ class ProxiedRequest : public std::enable_shared_from_this<ProxiedRequest> {
   Phase phase_ = Phase::kQueued;
   WorkerId worker_;
   std::uint32_t predicted_cached_tokens_ = 0;
-  bool back_pressure_ = false;  // the answer being passed on is a 429 or 503
-  bool stream_begun_ = false;   // the head has gone to the client
+  bool attempt_over_ = false;  // it failed, and there is no other: what is passed on is the answer of that attempt
+  bool error_noted_ = false;   // an error in the stream was counted against the worker
+  bool stream_begun_ = false;  // the head has gone to the client
   int status_ = 0;
   net::Headers headers_;  // for the client
   std::string body_;      // of a plain answer

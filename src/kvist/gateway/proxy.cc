@@ -14,6 +14,19 @@
 #include "kvist/routing/session_key.h"
 
 namespace kvist::gateway {
+namespace {
+
+/// What an unread body is taken for.
+constexpr std::size_t kBytesPerToken = 4;
+constexpr std::size_t kMostUnreadTokens = 4'096;
+
+// The gateway's own trouble with a prompt, which no worker would have had.
+bool is_gateways_own(ErrorCode code) {
+  return code == ErrorCode::kDeadlineExceeded || code == ErrorCode::kResourceExhausted ||
+         code == ErrorCode::kUnavailable;
+}
+
+}  // namespace
 
 Proxy::Proxy(net::EventLoop& loop, Options options, net::HttpClient& client, dispatch::Dispatcher& dispatcher,
              const std::vector<spec::UpstreamSpec>& workers)
@@ -23,7 +36,9 @@ Proxy::Proxy(net::EventLoop& loop, Options options, net::HttpClient& client, dis
              .dispatcher = &dispatcher,
              .workers = &workers,
              .counters = &counters_,
-             .upstream_timeout = options.upstream_timeout},
+             .upstream_timeout = options.upstream_timeout,
+             .on_doubt = [](WorkerId) {},
+             .fingerprints = std::vector<std::string>(workers.size())},
       request_id_seed_(options.request_id_seed) {}
 
 void Proxy::handle(Api api, net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange) {
@@ -63,9 +78,18 @@ Result<void> Proxy::read_on_pool(const std::shared_ptr<Arrival>& arrival) {
 
 void Proxy::on_read(Arrival& arrival, Result<ReadRequest> read) {
   if (arrival.client_left) return;
-  if (!read) return refuse(arrival, read.error());
+  if (!read && is_gateways_own(read.error().code)) return refuse(arrival, read.error());
   if (broken_off_) return refuse(arrival, {ErrorCode::kUnavailable, "the gateway is shutting down"});
-  if (const auto admitted = admit(arrival, *std::move(read)); !admitted) refuse(arrival, admitted.error());
+  const auto admitted = read ? admit(arrival, *std::move(read)) : admit_unread(arrival, RequestKind::kUnread);
+  if (!admitted) refuse(arrival, admitted.error());
+}
+
+void Proxy::pass_on(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange) {
+  std::string request_id = request_id_for(request.headers);
+  Arrival arrival{Api::kChat, std::move(request), exchange, std::move(request_id), net::now()};
+  Result<void> admitted = check_room(arrival.arrived);
+  if (admitted) admitted = admit_unread(arrival, RequestKind::kOther);
+  if (!admitted) refuse(arrival, admitted.error());
 }
 
 void Proxy::refuse(Arrival& arrival, const Error& error) {
@@ -74,28 +98,43 @@ void Proxy::refuse(Arrival& arrival, const Error& error) {
 }
 
 Result<void> Proxy::admit(Arrival& arrival, ReadRequest read) {
-  net::HttpRequest& request = arrival.request;
-  if (const auto session = request.headers.find(kSessionHeader); session && !session->empty()) {
-    read.profile.session = routing::session_key(*session);
-  }
-  read.profile.name = arrival.request_id;
   read.profile.streams = read.options.stream;
+  ProxyJob job{.usage_wanted = true, .prediction_is_whole = read.prompts == 1};
   // The gateway wants to know how many tokens were cached, whether or not the client does.
   if (read.options.stream && !read.options.include_usage) {
-    KVIST_TRY(request.body, openai::with_usage_requested(request.body));
+    KVIST_TRY(std::string asking, openai::with_usage_requested(arrival.request.body));
+    job.usage_wanted = asking == arrival.request.body;
+    arrival.request.body = std::move(asking);
   }
-  KVIST_TRY(const dispatch::Ticket ticket, parts_.dispatcher->start(read.profile, net::now()));
+  return begin(arrival, std::move(read.profile), std::move(job));
+}
 
+Result<void> Proxy::admit_unread(Arrival& arrival, RequestKind kind) {
+  ++(kind == RequestKind::kUnread ? passed_on_unread_ : passed_on_others_);
+  // How long its prompt is nobody knows; that it is some load is known.
+  const std::size_t tokens = std::min(arrival.request.body.size() / kBytesPerToken, kMostUnreadTokens);
+  return begin(arrival,
+               {.prompt_tokens = static_cast<std::uint32_t>(tokens),
+                .blocks = std::make_shared<const std::vector<kv::BlockHash>>()},
+               {.kind = kind, .usage_wanted = true, .prediction_is_whole = false});
+}
+
+Result<void> Proxy::begin(Arrival& arrival, dispatch::RequestProfile profile, ProxyJob job) {
+  net::HttpRequest& request = arrival.request;
+  if (const auto session = request.headers.find(kSessionHeader); session && !session->empty()) {
+    profile.session = routing::session_key(*session);
+  }
+  profile.name = arrival.request_id;
+  KVIST_TRY(const dispatch::Ticket ticket, parts_.dispatcher->start(profile, net::now()));
+
+  if (request.method == "HEAD") request.method = "GET";  // the server leaves the body out
   request.headers = headers_for_worker(request.headers, arrival.request_id);
+  job.request = std::move(request);
+  job.exchange = arrival.exchange;
+  job.request_id = arrival.request_id;
+  job.arrived = arrival.arrived;
   auto proxied = std::make_shared<ProxiedRequest>(
-      parts_,
-      ProxyJob{.request = std::move(request),
-               .exchange = arrival.exchange,
-               .request_id = arrival.request_id,
-               .usage_wanted = read.options.include_usage,
-               .prediction_is_whole = read.prompts == 1,
-               .arrived = arrival.arrived},
-      ticket.id, [this](RequestId id, dispatch::Outcome outcome) { on_over(id, outcome); });
+      parts_, std::move(job), ticket.id, [this](RequestId id, dispatch::Outcome outcome) { on_over(id, outcome); });
   live_.emplace(ticket.id, proxied);
   proxied->start(ticket);
   return {};

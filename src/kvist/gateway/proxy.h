@@ -19,10 +19,12 @@
 
 namespace kvist::gateway {
 
-/// Takes chat and completion requests, refuses what cannot be served, and owns those under way. Loop thread only.
-/// A prompt is read (rendered, tokenized, hashed) here with the byte tokenizer, which takes a few microseconds per
-/// thousand tokens, and on a ReadingPool with a model's own. Requests of one session follow each other, because a
-/// client waits for an answer before it goes on; those that are sent at once have no order.
+/// Takes requests, refuses what cannot be served, and owns those under way. Loop thread only. What cannot be read goes
+/// to a worker all the same, chosen as if nothing were known of its prompt: the worker says what is wrong with it in
+/// its own words, or understands what the gateway does not. A prompt is read (rendered, tokenized, hashed) here with
+/// the byte tokenizer, which takes a few microseconds per thousand tokens, and on a ReadingPool with a model's own.
+/// Requests of one session follow each other, because a client waits for an answer before it goes on; those that are
+/// sent at once have no order.
 class Proxy {
  public:
   struct Options {
@@ -40,6 +42,12 @@ class Proxy {
         const std::vector<spec::UpstreamSpec>& workers);
 
   void handle(Api api, net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange);
+  /// A request of no endpoint that the gateway knows: to a worker and back, as it is.
+  void pass_on(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange);
+  /// Who is told of a worker that failed a request. To be set before the first one.
+  void on_doubt(std::function<void(WorkerId)> handler) { parts_.on_doubt = std::move(handler); }
+  /// The worker is another process: what its answers said of the last one is forgotten.
+  void on_worker_restarted(WorkerId worker) { parts_.fingerprints.at(worker.value()).clear(); }
 
   /// From here on new requests are refused with 503. `idle` is called once no request is under way; at once where none
   /// is.
@@ -60,6 +68,9 @@ class Proxy {
   [[nodiscard]] const ReadingPool* pool() const { return pool_.get(); }
   /// Requests this gateway refused itself, by status: they reached no worker.
   [[nodiscard]] const std::map<int, std::uint64_t>& refused() const { return refused_; }
+  /// Requests given to a worker unread: chats and completions, and all others.
+  [[nodiscard]] std::uint64_t passed_on_unread() const { return passed_on_unread_; }
+  [[nodiscard]] std::uint64_t passed_on_others() const { return passed_on_others_; }
 
  private:
   /// A request whose prompt is being read.
@@ -76,6 +87,9 @@ class Proxy {
   [[nodiscard]] Result<void> read_on_pool(const std::shared_ptr<Arrival>& arrival);
   void on_read(Arrival& arrival, Result<ReadRequest> read);
   [[nodiscard]] Result<void> admit(Arrival& arrival, ReadRequest read);
+  [[nodiscard]] Result<void> admit_unread(Arrival& arrival, RequestKind kind);
+  /// Routes it and sets it going; what `job` says of the request itself is filled in.
+  [[nodiscard]] Result<void> begin(Arrival& arrival, dispatch::RequestProfile profile, ProxyJob job);
   void refuse(Arrival& arrival, const Error& error);
   void look_whether_idle();
   [[nodiscard]] std::string request_id_for(const net::Headers& headers);
@@ -91,6 +105,8 @@ class Proxy {
   std::uint64_t request_id_seed_;
   std::uint64_t generated_ids_ = 0;
   std::map<int, std::uint64_t> refused_;
+  std::uint64_t passed_on_unread_ = 0;
+  std::uint64_t passed_on_others_ = 0;
   std::unordered_map<RequestId, std::shared_ptr<ProxiedRequest>> live_;
   bool draining_ = false;
   bool broken_off_ = false;

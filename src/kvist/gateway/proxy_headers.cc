@@ -58,9 +58,14 @@ net::Headers headers_for_worker(const net::Headers& from_client, const std::stri
   return headers;
 }
 
-net::Headers headers_for_client(const net::Headers& from_worker, const std::string& request_id) {
+net::Headers headers_for_client(const net::Headers& from_worker, const std::string& request_id,
+                                std::string_view worker_url) {
   net::Headers headers = end_to_end(from_worker, {});
   headers.set(kRequestIdHeader, request_id);
+  const auto location = headers.find("Location");
+  if (location && !worker_url.empty() && location->starts_with(worker_url) &&
+      location->substr(worker_url.size()).starts_with('/'))
+    headers.set("Location", std::string(location->substr(worker_url.size())));
   return headers;
 }
 

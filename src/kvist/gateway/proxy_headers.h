@@ -17,8 +17,10 @@ inline constexpr std::string_view kPredictedCachedTokensHeader = "x-kvist-predic
 /// The client's fields for the worker: all but those of one hop (RFC 9110, 7.6.1), framing and host. Compression is not
 /// asked for: the gateway reads the answer.
 [[nodiscard]] net::Headers headers_for_worker(const net::Headers& from_client, const std::string& request_id);
-/// The worker's fields for the client: all but those of one hop and framing, and the request id the client knows.
-[[nodiscard]] net::Headers headers_for_client(const net::Headers& from_worker, const std::string& request_id);
+/// The worker's fields for the client: all but those of one hop and framing, and the request id the client knows. A
+/// Location at the worker's own address becomes a path: the client's next request comes here too.
+[[nodiscard]] net::Headers headers_for_client(const net::Headers& from_worker, const std::string& request_id,
+                                              std::string_view worker_url);
 /// Whether a client's request id is taken over: printable, without spaces, at most 128 characters.
 [[nodiscard]] bool is_usable_request_id(std::string_view id);
 

@@ -15,6 +15,8 @@
 #include "kvist/gateway/gateway_parts.h"
 #include "kvist/gateway/http_front.h"
 #include "kvist/gateway/mode_from_environment.h"
+#include "kvist/gateway/model_list.h"
+#include "kvist/gateway/passed_on_paths.h"
 #include "kvist/openai/codec.h"
 #include "kvist/telemetry/log.h"
 #include "kvist/telemetry/metrics.h"
@@ -58,7 +60,8 @@ class GatewayService final : public Service {
   GatewayService(net::EventLoop& loop, spec::GatewaySpec gateway, std::shared_ptr<const text::ModelText> text)
       : loop_(&loop),
         parts_(loop, std::move(gateway), random_seed(), std::move(text)),
-        created_(unix_seconds()),
+        models_(parts_.client, parts_.fleet, parts_.spec.workers,
+                openai::model_list({parts_.spec.model}, unix_seconds(), 0)),
         drain_timer_(loop),
         watch_(loop, parts_) {}
 
@@ -75,7 +78,7 @@ class GatewayService final : public Service {
     for (std::uint32_t i = 0; i < gateway.workers.size(); ++i) {
       if (!gateway.workers[i].kv_events.empty()) {
         KVIST_TRY(parts_.feeds[i], KvEventFeed::connect(*loop_, parts_.router, WorkerId(i), gateway.workers[i],
-                                                        [this, i] { parts_.update_events_exact(WorkerId(i)); }));
+                                                        [this, i] { parts_.on_events_changed(WorkerId(i)); }));
       }
       parts_.monitors[i]->start();
     }
@@ -108,8 +111,12 @@ class GatewayService final : public Service {
     };
     front_.on("POST", "/v1/chat/completions", proxied(Api::kChat));
     front_.on("POST", "/v1/completions", proxied(Api::kCompletions));
-    front_.answer("GET", "/v1/models", [this](const net::HttpRequest&) {
-      return json_answer(openai::model_list({parts_.spec.model}, created_, 0));
+    front_.on("GET", "/v1/models",
+              [this](const net::HttpRequest& request, const std::shared_ptr<net::HttpExchange>& exchange) {
+                models_.answer(request, exchange);
+              });
+    front_.on_rest(is_passed_on, [this](net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange) {
+      parts_.proxy.pass_on(std::move(request), exchange);
     });
     front_.answer("GET", "/health", [this](const net::HttpRequest&) { return health(); });
     front_.answer("GET", "/metrics", [this](const net::HttpRequest&) { return metrics(); });
@@ -137,7 +144,7 @@ class GatewayService final : public Service {
 
   net::EventLoop* loop_;
   GatewayParts parts_;
-  std::int64_t created_;
+  ModelList models_;
   HttpFront front_;
   net::Timer drain_timer_;
   FleetWatch watch_;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <utility>
 
@@ -72,10 +73,31 @@ WorkerMonitor::WorkerMonitor(net::EventLoop& loop, net::HttpClient& client, disp
       timer_(loop) {}
 
 void WorkerMonitor::start() {
+  look();
+}
+
+void WorkerMonitor::doubt() {
+  doubted_ = true;
+  if (!looking_) wait();
+}
+
+bool WorkerMonitor::in_doubt() const {
+  const dispatch::Fleet::Worker& worker = fleet_->worker(worker_);
+  return doubted_ || worker.stalled || worker.health != dispatch::WorkerHealth::kHealthy;
+}
+
+void WorkerMonitor::look() {
+  const auto& answered = fleet_->worker(worker_).answered;
+  const bool alive = !in_doubt() && answered && *answered > looked_;
+  looked_ = net::now();
+  looking_ = true;
+  if (alive) return scrape();
   check_health();
 }
 
 void WorkerMonitor::check_health() {
+  doubted_ = false;
+  ++looks_;
   call_ = client_->fetch(url_, get("/health"), options_.timeout,
                          [this](const Result<net::HttpResponse>& answer) { on_health(answer); });
 }
@@ -100,6 +122,7 @@ void WorkerMonitor::on_health(const Result<net::HttpResponse>& answer) {
 }
 
 void WorkerMonitor::scrape() {
+  ++looks_;
   call_ = client_->fetch(url_, get("/metrics"), options_.timeout,
                          [this](const Result<net::HttpResponse>& answer) { on_metrics(answer); });
 }
@@ -143,7 +166,11 @@ void WorkerMonitor::take_report(const WorkerReport& report) {
 }
 
 void WorkerMonitor::wait() {
-  timer_.arm(net::now() + options_.interval, [this] { check_health(); });
+  looking_ = false;
+  const TimePoint now = net::now();
+  const Duration pause = in_doubt() ? std::min(options_.doubt_interval, options_.interval) : options_.interval;
+  const TimePoint next = doubted_ ? std::max(now, looked_ + kLeastPause) : now + pause;
+  timer_.arm(next, [this] { look(); });
 }
 
 }  // namespace kvist::gateway

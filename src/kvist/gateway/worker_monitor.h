@@ -30,12 +30,15 @@ struct WorkerReport {
 /// Reads a worker's /metrics page; what it does not report stays at its default.
 [[nodiscard]] Result<WorkerReport> read_worker_report(std::string_view page);
 
-/// Every `interval`: GET /health, which the fleet's health state follows, then GET /metrics. One round at a time, so a
-/// slow worker is asked less often. Loop thread only.
+/// Every `interval`: GET /health, which the fleet's health state follows, then GET /metrics. A worker that has answered
+/// a request since the last look is not asked for its health. While there is doubt (until it is healthy, after a
+/// failure, while it stands still) a look follows after `doubt_interval`; the first one at once, when somebody raises
+/// it. One round at a time, so a slow worker is asked less often. Loop thread only.
 class WorkerMonitor {
  public:
   struct Options {
-    Duration interval = std::chrono::seconds(1);
+    Duration interval = std::chrono::seconds(5);
+    Duration doubt_interval = std::chrono::seconds(1);
     Duration timeout = std::chrono::seconds(5);  ///< of each of the two calls
     std::uint32_t block_size = 0;                ///< what the gateway is configured for
   };
@@ -51,6 +54,8 @@ class WorkerMonitor {
                 Options options, Handlers handlers);
 
   void start();
+  /// Something speaks against the worker: look at once, but no more than ten times a second.
+  void doubt();
 
   [[nodiscard]] const WorkerReport& report() const { return report_; }
   /// The worker's blocks have another size than the gateway expects: its KV events are refused.
@@ -59,8 +64,14 @@ class WorkerMonitor {
   }
   [[nodiscard]] std::uint64_t restarts() const { return restarts_; }
   [[nodiscard]] std::uint64_t failed_scrapes() const { return failed_scrapes_; }
+  /// Requests made to it.
+  [[nodiscard]] std::uint64_t looks() const { return looks_; }
 
  private:
+  static constexpr Duration kLeastPause = std::chrono::milliseconds(100);
+
+  void look();
+  [[nodiscard]] bool in_doubt() const;
   void check_health();
   void on_health(const Result<net::HttpResponse>& answer);
   void scrape();
@@ -78,6 +89,10 @@ class WorkerMonitor {
   WorkerReport report_;
   std::uint64_t restarts_ = 0;
   std::uint64_t failed_scrapes_ = 0;
+  std::uint64_t looks_ = 0;
+  TimePoint looked_{};    // when the last look began
+  bool looking_ = false;  // it has not ended
+  bool doubted_ = false;  // since its health was last asked for
   net::Timer timer_;
   std::unique_ptr<net::HttpCall> call_;
 };

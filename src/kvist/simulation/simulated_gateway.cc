@@ -227,8 +227,8 @@ void SimulatedGateway::time_out(TurnId id) {
 
 // Health checks of a worker that is healthy change nothing, so only those after a failure happen here.
 void SimulatedGateway::await_health_check(WorkerId worker) {
-  const auto checks = time_->now().time_since_epoch() / spec_.health_interval;
-  time_->schedule(TimePoint(spec_.health_interval * (checks + 1)),
+  const auto checks = time_->now().time_since_epoch() / spec_.doubt_interval;
+  time_->schedule(TimePoint(spec_.doubt_interval * (checks + 1)),
                   {.subject = 0, .worker = worker, .kind = EventKind::kHealthCheck});
 }
 

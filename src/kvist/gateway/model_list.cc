@@ -1,0 +1,86 @@
+#include "kvist/gateway/model_list.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "kvist/gateway/error_answer.h"
+#include "kvist/gateway/proxy_headers.h"
+#include "kvist/openai/codec.h"
+
+namespace kvist::gateway {
+
+/// One client's question to all workers.
+struct ModelList::Round {
+  std::shared_ptr<net::HttpExchange> exchange;
+  std::vector<std::unique_ptr<net::HttpCall>> calls;
+  std::vector<Result<net::HttpResponse>> answers;  // by WorkerId
+  std::size_t open = 0;
+};
+
+namespace {
+
+// What the workers' lists have, each model once, in the order of the workers.
+std::vector<openai::ModelCard> merged(const std::vector<Result<net::HttpResponse>>& answers) {
+  std::vector<openai::ModelCard> models;
+  for (const Result<net::HttpResponse>& answer : answers) {
+    if (!answer || answer->status != 200) continue;
+    auto list = openai::parse_model_list(answer->body);
+    if (!list) continue;
+    for (openai::ModelCard& model : *list) {
+      if (std::ranges::find(models, model.id, &openai::ModelCard::id) == models.end())
+        models.push_back(std::move(model));
+    }
+  }
+  return models;
+}
+
+}  // namespace
+
+ModelList::ModelList(net::HttpClient& client, const dispatch::Fleet& fleet,
+                     const std::vector<spec::UpstreamSpec>& workers, std::string own)
+    : client_(&client), fleet_(&fleet), workers_(&workers), own_(std::move(own)) {}
+
+void ModelList::answer(const net::HttpRequest& request, const std::shared_ptr<net::HttpExchange>& exchange) {
+  if (rounds_.size() >= kMaxRounds)
+    return exchange->respond(error_answer({ErrorCode::kUnavailable, "too many lists of models are being made"}));
+  const auto round = std::make_shared<Round>();
+  round->exchange = exchange;
+  round->answers.resize(fleet_->size(), fail(ErrorCode::kUnavailable, "not asked"));
+  net::HttpRequest question{
+      .method = "GET", .target = request.target, .headers = headers_for_worker(request.headers, ""), .body = {}};
+  question.headers.remove(kRequestIdHeader);
+  for (std::uint32_t i = 0; i < fleet_->size(); ++i) {
+    if (!fleet_->views()[i].available) continue;
+    ++round->open;
+    round->calls.push_back(client_->fetch((*workers_)[i].url, question, kTimeout,
+                                          [this, i, weak = std::weak_ptr<Round>(round)](Result<net::HttpResponse> got) {
+                                            const auto asked = weak.lock();
+                                            if (!asked) return;
+                                            asked->answers[i] = std::move(got);
+                                            if (--asked->open == 0) finish(asked);
+                                          }));
+  }
+  if (round->open == 0) return finish(round);
+  rounds_.insert(round);
+  exchange->on_client_gone([this, weak = std::weak_ptr<Round>(round)] {
+    if (const auto left = weak.lock()) rounds_.erase(left);
+  });
+}
+
+void ModelList::finish(const std::shared_ptr<Round>& round) {
+  const std::vector<openai::ModelCard> models = merged(round->answers);
+  const auto refused = std::ranges::find_if(
+      round->answers, [](const Result<net::HttpResponse>& answer) { return answer && answer->status != 200; });
+  if (models.empty() && refused != round->answers.end()) {
+    net::HttpResponse answer = **refused;
+    answer.headers = headers_for_client(answer.headers, "", "");
+    answer.headers.remove(kRequestIdHeader);
+    round->exchange->respond(std::move(answer));
+  } else {
+    round->exchange->respond(json_answer(models.empty() ? own_ : openai::model_list(models)));
+  }
+  rounds_.erase(round);
+}
+
+}  // namespace kvist::gateway
