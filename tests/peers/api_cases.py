@@ -72,8 +72,6 @@ INTENDED = [
              "what steers a worker (its cache, sleep, adapters, profiler) and its pages of numbers are not for the gateway's clients"),
     Intended(r"^path: unknown", r"^(body|header content-type)",
              "a path that no OpenAI-compatible server is asked for is refused by the gateway itself; status and form are the worker's"),
-    Intended(r"^models: ", r"^body",
-             "the gateway's list is that of all its workers"),
 ]
 
 
