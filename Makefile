@@ -42,6 +42,7 @@ test:
 
 peers: build
 	@scripts/install-dependencies --tests
+	@cmake --build --preset release -j $(JOBS) --target paced_server
 	@scripts/install-peers $(PEER)
 	@scripts/run-peers $(RELEASE) $(PEER)
 
