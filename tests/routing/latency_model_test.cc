@@ -121,6 +121,21 @@ TEST(LatencyModel, WhatNoObservationTellsStays) {
   EXPECT_NEAR(model.prefill_ms(1'000), 90, 30);
 }
 
+// First tokens that come the sooner the longer a step takes, as far as noise shows: no weight says so. The others must
+// not be driven away by trying to.
+TEST(LatencyModel, AWeightAtItsBoundDoesNotDriveTheOthersAway) {
+  LatencyModel model(kPrior);
+  RandomStream random(5);
+  for (int i = 0; i < 600; ++i) {
+    const double step_ms = between(random, 18, 38);
+    const double uncached = between(random, 60, 200);
+    const double ttft_ms = (150 - 2.5 * step_ms + 0.4 * uncached) * between(random, 0.8, 1.2);
+    model.observe_first_token({.ttft_ms = ttft_ms, .step_ms = step_ms, .uncached_tokens = uncached});
+  }
+  EXPECT_NEAR(model.first_token_ms(28, 130), 132, 25);
+  EXPECT_LT(model.first_token_error().relative(), 0.35);
+}
+
 TEST(LatencyModel, StaysWithinBoundsWhateverItSees) {
   LatencyModel model(kPrior);
   RandomStream random(3);

@@ -70,7 +70,7 @@ double LatencyModel::first_token_ms(double step_ms, double uncached_tokens) cons
   return std::max(0.0, weights_[0] + weights_[1] * step_ms + weights_[2] * uncached_tokens);
 }
 
-void LatencyModel::observe_step(std::uint32_t batch, std::uint64_t context_tokens, double gap_ms) {
+void LatencyModel::observe_step(std::uint32_t batch, std::uint64_t context_tokens, double gap_ms, double weight) {
   const double expected = step_ms(batch, context_tokens);
   step_error_.observe(expected, gap_ms);
   const double believed = std::clamp(gap_ms, expected / kOutlier, expected * kOutlier);
@@ -79,8 +79,8 @@ void LatencyModel::observe_step(std::uint32_t batch, std::uint64_t context_token
     since_smooth_ = kSmoothEvery;
   }
   Entry& entry = seen_[batch];
-  entry.weight = std::min(entry.weight + 1, 1 / kLeastStepShare);
-  entry.ratio += (believed / prior_ms(batch, context_tokens) - entry.ratio) / entry.weight;
+  entry.weight = std::min(entry.weight + weight, 1 / kLeastStepShare);
+  entry.ratio += (believed / prior_ms(batch, context_tokens) - entry.ratio) * std::min(1.0, weight / entry.weight);
   if (++since_smooth_ >= kSmoothEvery) smooth();
 }
 
@@ -113,27 +113,14 @@ void LatencyModel::smooth() {
 }
 
 void LatencyModel::observe_first_token(const FirstTokenSample& sample) {
-  const double x[3] = {1, sample.step_ms, sample.uncached_tokens};
   const double expected = sample.queue_ms + first_token_ms(sample.step_ms, sample.uncached_tokens);
-  first_token_error_.observe(expected, sample.ttft_ms);
+  if (sample.answer_ms <= 0) first_token_error_.observe(expected, sample.ttft_ms);
   const double observed = std::clamp(sample.ttft_ms, expected / kOutlier, expected * kOutlier) - sample.queue_ms;
-  // Recursive least squares: gain = P x / (noise + x' P x). The noise grows with what is measured.
-  double px[3] = {};
-  double xpx = 0;
-  for (int i = 0; i < 3; ++i) {
-    for (int j = 0; j < 3; ++j) px[i] += covariance_[i][j] * x[j];
-    xpx += x[i] * px[i];
-  }
   // What others' prompts did to it is known less well than its own: their share makes the observation vague.
   const double others = sample.ahead_tokens / std::max(1.0, sample.ahead_tokens + sample.uncached_tokens);
-  const double deviation = std::max(0.5, (kNoise + others) * std::max(expected, observed));
-  const double noise = deviation * deviation;
-  const double scale = 1 / (noise + xpx);
-  const double error = observed - (weights_[0] + weights_[1] * x[1] + weights_[2] * x[2]);
-  for (int i = 0; i < 3; ++i) {
-    weights_[i] = std::clamp(weights_[i] + px[i] * scale * error, prior_weights_[i] * kLeastWeight,
-                             prior_weights_[i] * kMostWeight);
-    for (int j = 0; j < 3; ++j) covariance_[i][j] -= px[i] * px[j] * scale;
+  const double deviation = std::max(0.5, (kNoise + others) * std::max(expected, observed) + kNoise * sample.answer_ms);
+  bool fixed[3] = {};
+  while (!learn({1, sample.step_ms, sample.uncached_tokens}, observed, deviation * deviation, fixed)) {
   }
   // The truth may have moved a little since: what no observation tells grows uncertain again, up to the prior. Kept
   // apart per weight, so that one without news (prefill, while all find their history cached) does not drift on noise.
@@ -141,6 +128,38 @@ void LatencyModel::observe_first_token(const FirstTokenSample& sample) {
     const double drift = kDrift * weights_[i];
     covariance_[i][i] = std::min(covariance_[i][i] + drift * drift, prior_variance(i));
   }
+}
+
+// Recursive least squares: gain = P x / (noise + x' P x). A weight that would leave its range is fixed at the end of
+// it, and the others have to explain the observation without it, and without what was known of them through it: else
+// they would go on making up for a step that it never takes, further from the truth each time. False: one was fixed.
+bool LatencyModel::learn(const std::array<double, 3>& x, double observed, double noise, bool (&fixed)[3]) {
+  double px[3] = {};
+  double xpx = 0;
+  double error = observed;
+  for (int i = 0; i < 3; ++i) {
+    error -= weights_[i] * x[i];
+    if (fixed[i]) continue;
+    for (int j = 0; j < 3; ++j) px[i] += fixed[j] ? 0 : covariance_[i][j] * x[j];
+    xpx += x[i] * px[i];
+  }
+  const double scale = 1 / (noise + xpx);
+  for (int i = 0; i < 3; ++i) {
+    const double wanted = weights_[i] + px[i] * scale * error;
+    const double allowed = std::clamp(wanted, prior_weights_[i] * kLeastWeight, prior_weights_[i] * kMostWeight);
+    if (allowed == wanted) continue;
+    weights_[i] = allowed;
+    fixed[i] = true;
+    for (int j = 0; j < 3; ++j) {
+      if (j != i) covariance_[i][j] = covariance_[j][i] = 0;
+    }
+    return false;
+  }
+  for (int i = 0; i < 3; ++i) {
+    weights_[i] += px[i] * scale * error;
+    for (int j = 0; j < 3; ++j) covariance_[i][j] -= px[i] * px[j] * scale;
+  }
+  return true;
 }
 
 }  // namespace kvist::routing

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -33,6 +34,7 @@ struct FirstTokenSample {
   double step_ms = 0;          ///< predicted decode step with the request in the batch
   double uncached_tokens = 0;  ///< of its prompt
   double ahead_tokens = 0;     ///< of prompts before it that were not done when it came
+  double answer_ms = 0;  ///< of the answer behind it, where only the end of that was seen: `ttft_ms` is a guess then
 };
 
 /// The model of one worker, in milliseconds:
@@ -53,8 +55,9 @@ class LatencyModel {
   [[nodiscard]] double first_token_ms(double step_ms, double uncached_tokens) const;
   [[nodiscard]] double prefill_ms(double tokens) const { return weights_[2] * tokens; }
 
-  /// The gap between two tokens of one request with `batch` sequences decoding and no prompt being computed.
-  void observe_step(std::uint32_t batch, std::uint64_t context_tokens, double gap_ms);
+  /// The gap between two tokens of one request with `batch` sequences decoding and no prompt being computed; or a mean
+  /// gap that counts for `weight` of them.
+  void observe_step(std::uint32_t batch, std::uint64_t context_tokens, double gap_ms, double weight = 1);
   void observe_first_token(const FirstTokenSample& sample);
 
   [[nodiscard]] const PredictionError& step_error() const { return step_error_; }
@@ -68,6 +71,7 @@ class LatencyModel {
   [[nodiscard]] double prior_ms(std::uint32_t batch, std::uint64_t context_tokens) const;
   [[nodiscard]] double prior_variance(int weight) const;
   void smooth();
+  [[nodiscard]] bool learn(const std::array<double, 3>& x, double observed, double noise, bool (&fixed)[3]);
 
   spec::StepTimeSpec prior_;
   std::vector<Entry> seen_;    // by batch size
