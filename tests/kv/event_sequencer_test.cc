@@ -74,6 +74,31 @@ TEST_F(EventSequencerTest, AFirstConnectionReplaysWhatIsBuffered) {
   EXPECT_EQ(sequencer_.counters().resets, 0U);
 }
 
+TEST_F(EventSequencerTest, AClearMakesGoodForWhatWasLost) {
+  EXPECT_THAT(connected(), ElementsAre("replay 0"));
+  EXPECT_THAT(replayed(40), ElementsAre("reset", "apply a40"));
+  EXPECT_THAT(replay_end(), IsEmpty());
+  EXPECT_FALSE(sequencer_.whole()) << "0 to 39 fell out of the buffer";
+  const auto actions = sequencer_.on_live(41, "a41", now_);
+  ASSERT_EQ(actions.size(), 1U);
+  sequencer_.on_cleared(std::get<ApplyPayload>(actions[0]).view);
+  EXPECT_TRUE(sequencer_.whole());
+  EXPECT_EQ(sequencer_.next_wakeup(), std::nullopt) << "nothing is left to be made up for";
+  EXPECT_THAT(live(42), ElementsAre("apply a42"));
+  EXPECT_TRUE(sequencer_.whole());
+}
+
+TEST_F(EventSequencerTest, AClearOfBeforeALossMakesNothingGood) {
+  feed(3);
+  const std::uint64_t view = std::get<ApplyPayload>(sequencer_.on_live(3, "a3", now_)[0]).view;
+  EXPECT_THAT(live(9), ElementsAre("replay 3"));
+  EXPECT_THAT(replayed(7), ElementsAre("reset", "apply a7"));
+  EXPECT_THAT(replayed(8), ElementsAre("apply a8"));
+  EXPECT_THAT(replay_end(), ElementsAre("apply a9"));
+  sequencer_.on_cleared(view);
+  EXPECT_FALSE(sequencer_.whole());
+}
+
 TEST_F(EventSequencerTest, AFreshPublisherHasNothingToReplay) {
   (void)connected();
   EXPECT_THAT(replay_end(), IsEmpty());

@@ -115,6 +115,14 @@ std::vector<SequencerAction> EventSequencer::on_replay_end(TimePoint now) {
   return actions;
 }
 
+void EventSequencer::on_cleared(std::uint64_t view) {
+  if (view != counters_.resets) return;
+  view_start_ = 0;
+  lost_since_reset_ = false;
+  rebuild_at_.reset();
+  rebuild_delay_ = options_.rebuild_delay;
+}
+
 std::optional<TimePoint> EventSequencer::next_wakeup() const {
   return replay_ == Replay::kNone ? rebuild_at_ : replay_deadline_;
 }
@@ -167,7 +175,7 @@ void EventSequencer::apply(std::uint64_t sequence, std::string payload, Actions&
   if (digests_.size() > kRememberedFrames) digests_.pop_front();
   next_ = sequence + 1;
   ++counters_.applied;
-  actions.emplace_back(ApplyPayload{std::move(payload)});
+  actions.emplace_back(ApplyPayload{std::move(payload), counters_.resets});
 }
 
 void EventSequencer::buffer_live(std::uint64_t sequence, std::string payload, TimePoint now, Actions& actions) {

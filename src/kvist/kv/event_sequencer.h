@@ -16,7 +16,8 @@ namespace kvist::kv {
 
 /// What the owner of an EventSequencer has to do next, in this order.
 struct ApplyPayload {
-  std::string payload;  ///< one encoded batch, the next in sequence
+  std::string payload;     ///< one encoded batch, the next in sequence
+  std::uint64_t view = 0;  ///< for on_cleared(): which reset it came after
 };
 struct ResetWorker {
   std::string reason;  ///< forget all blocks of this worker: "publisher restarted", "events 5 to 9 are lost", ...
@@ -37,6 +38,7 @@ using SequencerAction = std::variant<ApplyPayload, ResetWorker, RequestReplay>;
 ///  - Events are lost when a replay starts later than asked for, does not end within its deadline, leaves a gap open or
 ///    is overrun by live frames. Then the blocks are forgotten and the stream goes on from what is at hand. Later, with
 ///    growing pauses, the whole buffer is asked for again, as long as it may reach further back than what there is.
+///  - A batch that clears the worker's cache makes good for all that was lost before it (on_cleared()).
 ///  - At most one replay is under way, and every wait has a deadline: call poll() at next_wakeup().
 class EventSequencer {
  public:
@@ -64,6 +66,10 @@ class EventSequencer {
   [[nodiscard]] std::vector<SequencerAction> on_live(std::uint64_t sequence, std::string payload, TimePoint now);
   [[nodiscard]] std::vector<SequencerAction> on_replayed(std::uint64_t sequence, std::string payload, TimePoint now);
   [[nodiscard]] std::vector<SequencerAction> on_replay_end(TimePoint now);
+
+  /// A batch with this `view` said that the worker's cache is empty: what was lost before it no longer matters, and a
+  /// view that goes back further would not say more. Nothing where blocks were forgotten since.
+  void on_cleared(std::uint64_t view);
 
   [[nodiscard]] std::optional<TimePoint> next_wakeup() const;
   [[nodiscard]] std::vector<SequencerAction> poll(TimePoint now);
@@ -113,7 +119,7 @@ class EventSequencer {
   Counters counters_;
   std::optional<std::uint64_t> next_;  // the sequence number expected next; nothing before a run's first frame
   std::deque<std::uint64_t> digests_;  // of the last applied payloads, the newest belongs to next_ - 1
-  std::uint64_t view_start_ = 0;       // the first number applied since the last reset
+  std::uint64_t view_start_ = 0;       // the first number applied since the last reset; 0 once nothing before matters
   bool counts_from_zero_ = false;      // its runs begin with 0, not with 1
   bool lost_since_reset_ = false;
   std::optional<TimePoint> rebuild_at_;  // when to ask for the whole buffer again
