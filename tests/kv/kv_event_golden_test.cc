@@ -32,7 +32,7 @@ DecodedKvEvents decode(const std::string& name) {
 KvEventBatch decode_all(const std::string& name) {
   DecodedKvEvents decoded = decode(name);
   EXPECT_EQ(decoded.skipped_events, 0U) << decoded.first_problem;
-  EXPECT_EQ(decoded.unknown_fields, 0U);
+  EXPECT_EQ(decoded.unknown_fields.total(), 0U);
   EXPECT_EQ(decoded.first_problem, "");
   return std::move(decoded.batch);
 }
@@ -127,11 +127,11 @@ TEST(KvEventGolden, CountsFieldsFromTheFutureAndReadsTheRest) {
   first.group = second.group = 3;
   const auto trailing = decode("newer_trailing_fields");
   EXPECT_EQ(trailing.skipped_events, 0U) << trailing.first_problem;
-  EXPECT_EQ(trailing.unknown_fields, 3U);
+  EXPECT_EQ(trailing.unknown_fields.total(), 3U);
   EXPECT_THAT(trailing.batch.events, ElementsAre(KvEvent(first), KvEvent(second), KvEvent(AllBlocksCleared{})));
   const auto keyed = decode("newer_map_fields");
   EXPECT_EQ(keyed.skipped_events, 0U) << keyed.first_problem;
-  EXPECT_EQ(keyed.unknown_fields, 2U);
+  EXPECT_EQ(keyed.unknown_fields.total(), 2U);
   EXPECT_THAT(keyed.batch.events, ElementsAre(KvEvent(first), KvEvent(second)));
 }
 

@@ -210,7 +210,7 @@ Result<DecodedKvEvents> decode_kv_events(std::span<const std::uint8_t> payload) 
     KVIST_CHECK(bytes.has_value(), "the envelope was walked over before");
     auto event = read_kv_event(*bytes);
     if (event) {
-      decoded.unknown_fields += event->unknown_fields;
+      decoded.unknown_fields.add(event->unknown_fields);
       decoded.batch.events.push_back(std::move(event->event));
     } else if (decoded.skipped_events++ == 0) {
       decoded.first_problem = std::move(event.error().message);

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "kvist/base/error.h"
+#include "kvist/kv/field_counts.h"
 #include "kvist/kv/kv_event.h"
 
 namespace kvist::kv {
@@ -19,8 +20,9 @@ namespace kvist::kv {
 struct DecodedKvEvents {
   KvEventBatch batch;
   std::uint32_t skipped_events = 0;  ///< unknown tag or undecodable content
-  std::uint32_t unknown_fields = 0;  ///< map keys and trailing elements, of events that were used, with no meaning here
-  std::string first_problem;         ///< why the first event was skipped; empty: none was
+  /// Of events that were used: map keys by name and trailing elements by place ("BlockStored.14") with no meaning here.
+  FieldCounts unknown_fields = {};
+  std::string first_problem;  ///< why the first event was skipped; empty: none was
 };
 
 /// Decodes any of the variants (array or map envelope, tagged array or tagged map events, integer or 32-byte hashes,

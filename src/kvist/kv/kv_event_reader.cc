@@ -63,7 +63,7 @@ constexpr std::array kClearedFields = {kOwnership};
 struct RawEvent {
   std::string_view tag;
   std::array<Bytes, kFieldCount> fields;  // one msgpack value each; empty: not there
-  std::uint32_t unknown_fields = 0;
+  FieldCounts unknown_fields = {};
 };
 
 std::unexpected<Error> useless(std::string message) {
@@ -105,7 +105,7 @@ Result<RawEvent> take_array_apart(MsgpackReader reader, std::uint32_t items) {
     if (i < fields.size())
       raw.fields[fields[i]] = *value;
     else
-      ++raw.unknown_fields;
+      raw.unknown_fields.add(fmt::format("{}.{}", raw.tag, i + 1));
   }
   return raw;
 }
@@ -124,7 +124,7 @@ Result<RawEvent> take_map_apart(MsgpackReader reader, std::uint32_t pairs) {
     else if (is_string && name.text() == "type" && first_token(*value).kind == Kind::kString)
       raw.tag = first_token(*value).text();
     else
-      ++raw.unknown_fields;
+      raw.unknown_fields.add(is_string ? name.text() : FieldCounts::kOther);
   }
   if (raw.tag.empty()) return useless("an event without a type");
   return raw;
@@ -298,9 +298,9 @@ Result<KvEvent> read_event(const RawEvent& raw) {
 }  // namespace
 
 Result<ReadKvEvent> read_kv_event(Bytes value) {
-  KVIST_TRY(const RawEvent raw, take_apart(value));
+  KVIST_TRY(RawEvent raw, take_apart(value));
   KVIST_TRY(KvEvent event, read_event(raw));
-  return ReadKvEvent{.event = std::move(event), .unknown_fields = raw.unknown_fields};
+  return ReadKvEvent{.event = std::move(event), .unknown_fields = std::move(raw.unknown_fields)};
 }
 
 }  // namespace kvist::kv

@@ -5,14 +5,15 @@
 #include <span>
 
 #include "kvist/base/error.h"
+#include "kvist/kv/field_counts.h"
 #include "kvist/kv/kv_event.h"
 
 namespace kvist::kv {
 
-/// An event and how many of its fields have no meaning here.
+/// An event and which of its fields have no meaning here.
 struct ReadKvEvent {
   KvEvent event;
-  std::uint32_t unknown_fields = 0;
+  FieldCounts unknown_fields = {};
 };
 
 /// Reads a tagged array or a tagged map. `value` is one complete msgpack value, of anything. The error says which event
