@@ -108,6 +108,10 @@ class Dispatcher {
   void prefetch(RequestId id) const { router_->prefetch(id); }
   void on_first_token(RequestId id, TimePoint now);
   void on_progress(RequestId id, std::uint64_t tokens, TimePoint now);
+  /// The answer is here, all at once: what of it tells how fast its worker is.
+  void on_whole_answer(RequestId id, const routing::WholeAnswer& answer, TimePoint now) {
+    router_->on_whole_answer(id, answer, now);
+  }
   /// What the engine reports for the request in its answer.
   void on_usage(RequestId id, std::uint64_t prompt_tokens, std::uint64_t cached_tokens);
   /// The request is over.

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <optional>
 #include <utility>
@@ -207,10 +208,21 @@ void ProxiedRequest::report_usage(const openai::Usage& usage) {
   if (usage.reports_cached_tokens) parts_->dispatcher->on_usage(id_, usage.prompt_tokens, usage.cached_tokens);
 }
 
+// Several answers to one prompt are made side by side: their mean length tells how many steps there were.
+void ProxiedRequest::report_whole(const openai::Usage& usage) {
+  routing::WholeAnswer answer{.tokens = usage.completion_tokens / std::max(1U, job_.choices),
+                              .prompt_tokens = usage.prompt_tokens};
+  if (usage.reports_cached_tokens) answer.cached_tokens = usage.cached_tokens;
+  parts_->dispatcher->on_whole_answer(id_, answer, net::now());
+}
+
 void ProxiedRequest::end_whole() {
   if (status_ < 300 && job_.kind == RequestKind::kRead) {
     const auto answer = openai::parse_chunk(body_);
-    if (answer && answer->usage) report_usage(*answer->usage);
+    if (answer && answer->usage) {
+      if (job_.prediction_is_whole) report_whole(*answer->usage);
+      report_usage(*answer->usage);
+    }
     if (answer && !answer->system_fingerprint.empty())
       parts_->fingerprints[worker_.value()] = answer->system_fingerprint;
   }

@@ -56,6 +56,7 @@ struct ProxyJob {
   std::string request_id = {};
   bool usage_wanted = false;        ///< the usage chunk is the client's: it asked, or nothing was asked in its name
   bool prediction_is_whole = true;  ///< the prediction speaks of all prompts of the request
+  std::uint32_t choices = 1;        ///< answers to each prompt
   TimePoint arrived = {};
 };
 
@@ -106,6 +107,7 @@ class ProxiedRequest : public std::enable_shared_from_this<ProxiedRequest> {
   void take_note(std::uint64_t tokens_before, bool first_before, TimePoint at);
   void note_error();
   void report_usage(const openai::Usage& usage);
+  void report_whole(const openai::Usage& usage);
   void end_whole();
   void end_stream();
   void fail_with(const Error& error, dispatch::Outcome outcome);

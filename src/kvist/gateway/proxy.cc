@@ -99,7 +99,7 @@ void Proxy::refuse(Arrival& arrival, const Error& error) {
 
 Result<void> Proxy::admit(Arrival& arrival, ReadRequest read) {
   read.profile.streams = read.options.stream;
-  ProxyJob job{.usage_wanted = true, .prediction_is_whole = read.prompts == 1};
+  ProxyJob job{.usage_wanted = true, .prediction_is_whole = read.prompts == 1, .choices = read.options.choices};
   // The gateway wants to know how many tokens were cached, whether or not the client does.
   if (read.options.stream && !read.options.include_usage) {
     KVIST_TRY(std::string asking, openai::with_usage_requested(arrival.request.body));

@@ -15,6 +15,7 @@ struct Forecast {
   double answer_tokens = 0;  ///< of an average answer, the fleet over
   double mean_requests = 0;  ///< in flight on the worker, over the last half minute
   double error = 0;          ///< of the worker's earlier forecasts (PredictionError::relative); 0 while they are few
+  double known = 1;          ///< 0 to 1: how much of all this rests on what was seen of the worker of late
   bool has_slot = true;      ///< a batch slot and KV memory are free now
   bool scarce = false;       ///< they are, but hardly for another one
   friend bool operator==(const Forecast&, const Forecast&) = default;

@@ -19,11 +19,11 @@ constexpr double kMeanLoadSeconds = 30;
 
 Forecaster::Forecaster(const LoadTracker& loads, std::size_t workers, const spec::StepTimeSpec& prior,
                        std::uint32_t block_size)
-    : loads_(&loads), block_size_(block_size), workers_(workers, Worker(prior)) {}
+    : loads_(&loads), block_size_(block_size), latency_(workers, prior), workers_(workers) {}
 
 Forecast Forecaster::forecast(WorkerId id, const EngineLimits& limits, const ForecastQuery& query,
                               TimePoint now) const {
-  const LatencyModel& model = workers_.at(id.value()).model;
+  const FleetLatency::Expectation model = latency_.expect(id, now);
   const WorkerLoad& load = loads_->load(id);
   const Room room = this->room(id, limits, query);
   // Those that have no first token yet will be decoding beside it soon.
@@ -45,7 +45,8 @@ Forecast Forecaster::forecast(WorkerId id, const EngineLimits& limits, const For
   f.crowding_ms = batch * std::max(0.0, f.step_with_ms - f.step_ms);
   f.answer_tokens = lengths_.mean_tokens();
   f.mean_requests = mean_requests(id, now);
-  const PredictionError& error = model.first_token_error();
+  const PredictionError& error = latency_.model(id).first_token_error();
+  f.known = latency_.own_share(id, now);
   f.error = error.observations >= kEnoughObservations ? error.relative() : 0;
   return f;
 }
@@ -77,7 +78,7 @@ Forecaster::Room Forecaster::room(WorkerId id, const EngineLimits& limits, const
 // The way into the engine (base of the latency model) is the same for all, so it shifts all alike and is left out.
 double Forecaster::queue_ms(WorkerId id, TimePoint now) const {
   const Worker& worker = workers_[id.value()];
-  const double all = worker.model.prefill_ms(static_cast<double>(loads_->load(id).prefill_tokens));
+  const double all = latency_.expect(id, now).prefill_ms(static_cast<double>(loads_->load(id).prefill_tokens));
   return std::clamp(to_milliseconds(worker.prefill_free_at - now), 0.0, all);
 }
 
@@ -92,6 +93,7 @@ void Forecaster::average(WorkerId id, TimePoint now) {
   Worker& worker = workers_[id.value()];
   if (now <= worker.averaged) return;
   worker.mean_requests = mean_requests(id, now);
+  worker.request_seconds += loads_->load(id).requests * to_seconds(now - worker.averaged);
   worker.averaged = now;
 }
 
@@ -104,6 +106,7 @@ void Forecaster::on_routed(RequestId request, WorkerId id, const Forecast& forec
                        .step_ms = forecast.step_with_ms,
                        .uncached_tokens = static_cast<double>(uncached_tokens),
                        .ahead_tokens = static_cast<double>(loads_->load(id).prefill_tokens),
+                       .request_seconds = worker.request_seconds,
                        .has_slot = forecast.has_slot};
   worker.prefill_free_at = now + from_milliseconds(forecast.queue_ms + forecast.prefill_ms);
   worker.clean = false;
@@ -115,13 +118,53 @@ void Forecaster::on_first_token(RequestId request, TimePoint now) {
   const LoadTracker::Request* const booked = loads_->find(request);
   // A wait for a slot would be taken for slow prefill.
   if (booked != nullptr && pending->has_slot) {
-    workers_[booked->worker.value()].model.observe_first_token({.ttft_ms = to_milliseconds(now - pending->routed),
-                                                                .queue_ms = pending->queue_ms,
-                                                                .step_ms = pending->step_ms,
-                                                                .uncached_tokens = pending->uncached_tokens,
-                                                                .ahead_tokens = pending->ahead_tokens});
+    latency_.observe_first_token(booked->worker,
+                                 {.ttft_ms = to_milliseconds(now - pending->routed),
+                                  .queue_ms = pending->queue_ms,
+                                  .step_ms = pending->step_ms,
+                                  .uncached_tokens = pending->uncached_tokens,
+                                  .ahead_tokens = pending->ahead_tokens},
+                                 now);
   }
   pending_.erase(request);
+}
+
+// What was expected of its parts is stretched alike until the sum is right. Steps of one answer are much alike, so they
+// count as the root of their number, and the less the more of the answer's time was the wait for its first token.
+void Forecaster::on_whole_answer(RequestId request, const WholeAnswer& answer, TimePoint now) {
+  const Pending* const found = pending_.find(request);
+  const LoadTracker::Request* const booked = loads_->find(request);
+  if (found == nullptr || booked == nullptr) return;
+  const Pending pending = *found;
+  pending_.erase(request);
+  const double elapsed_ms = to_milliseconds(now - pending.routed);
+  if (!pending.has_slot || answer.tokens == 0 || elapsed_ms <= 0) return;
+  const WorkerId id = booked->worker;
+  average(id, now);
+  const double requests = (workers_[id.value()].request_seconds - pending.request_seconds) * 1e3 / elapsed_ms;
+  const auto batch = static_cast<std::uint32_t>(std::max(1.0, std::round(requests)));
+  const std::uint64_t context = batch * (answer.prompt_tokens + answer.tokens / 2);
+  const double uncached = answer.cached_tokens
+                              ? answer.prompt_tokens - std::min(*answer.cached_tokens, answer.prompt_tokens)
+                              : pending.uncached_tokens;
+  const LatencyModel& model = latency_.model(id);
+  const auto steps = static_cast<double>(answer.tokens - 1);
+  const double first_ms = pending.queue_ms + model.first_token_ms(pending.step_ms, uncached);
+  const double step_ms = model.step_ms(batch, context);
+  const double expected_ms = first_ms + steps * step_ms;
+  const double stretch = elapsed_ms / expected_ms;
+  const double answer_share = steps * step_ms / expected_ms;
+  latency_.observe_first_token(id,
+                               {.ttft_ms = first_ms * stretch,
+                                .queue_ms = pending.queue_ms,
+                                .step_ms = pending.step_ms,
+                                .uncached_tokens = uncached,
+                                .ahead_tokens = pending.ahead_tokens,
+                                .answer_ms = answer_share * elapsed_ms},
+                               now);
+  if (steps > 0 && step_ms * stretch < kLongestStepMs) {
+    latency_.observe_step(id, batch, context, step_ms * stretch, now, answer_share * std::sqrt(steps), elapsed_ms);
+  }
 }
 
 bool Forecaster::only_decodes(WorkerId worker) const {
@@ -142,7 +185,7 @@ void Forecaster::on_progress(RequestId request, TimePoint now) {
   const double gap_ms = to_milliseconds(now - worker.clocked);
   if (worker.clean && only_decodes(booked->worker) && worker.decoding == load.decoding && gap_ms > 0 &&
       gap_ms < kLongestStepMs) {
-    worker.model.observe_step(load.decoding, load.context_tokens, gap_ms);
+    latency_.observe_step(booked->worker, load.decoding, load.context_tokens, gap_ms, now);
   }
   worker.clocked = now;
   worker.decoding = load.decoding;
@@ -154,7 +197,8 @@ void Forecaster::on_finished(RequestId request, bool completed, TimePoint now) {
   const LoadTracker::Request* const booked = loads_->find(request);
   if (booked == nullptr) return;
   average(booked->worker, now);
-  if (completed) lengths_.observe(booked->output_tokens);
+  // Of an answer that came whole and did not say, the length is not known.
+  if (completed && booked->output_tokens > 0) lengths_.observe(booked->output_tokens);
   workers_[booked->worker.value()].clean = false;
 }
 

@@ -2,13 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "kvist/base/flat_map.h"
 #include "kvist/base/id.h"
 #include "kvist/base/time.h"
+#include "kvist/routing/fleet_latency.h"
 #include "kvist/routing/forecast.h"
-#include "kvist/routing/latency_model.h"
 #include "kvist/routing/load_tracker.h"
 #include "kvist/routing/output_lengths.h"
 #include "kvist/routing/worker_view.h"
@@ -22,9 +23,17 @@ struct ForecastQuery {
   std::uint32_t new_blocks = 0;  ///< prompt blocks that no request on the worker holds
 };
 
-/// One latency model per worker (GPUs differ), one distribution of answer lengths for all. Learns in every routing
-/// mode. Pure; one thread: the router's. Told of a request before the load tracker is, and of its end before the
-/// tracker forgets it.
+/// An answer that came in one piece, as its end tells of it.
+struct WholeAnswer {
+  std::uint64_t tokens = 0;
+  std::uint32_t prompt_tokens = 0;
+  std::optional<std::uint32_t> cached_tokens = {};  ///< of the prompt; nothing where the worker does not say
+};
+
+/// One latency model per worker (GPUs differ) beside one of the fleet (FleetLatency), one distribution of answer
+/// lengths for all. Learns in every routing mode, from streams token by token and from whole answers by their time.
+/// Pure; one thread: the router's. Told of a request before the load tracker is, and of its end before the tracker
+/// forgets it.
 class Forecaster {
  public:
   /// `loads` outlives it. `prior`: the step time of every worker until its own is known.
@@ -38,23 +47,25 @@ class Forecaster {
                  TimePoint now);
   void on_first_token(RequestId request, TimePoint now);
   void on_progress(RequestId request, TimePoint now);
+  /// The answer is here, all at once: one equation for what its first token and its steps took.
+  void on_whole_answer(RequestId request, const WholeAnswer& answer, TimePoint now);
   /// `completed`: the answer came to its own end, so that its length tells something.
   void on_finished(RequestId request, bool completed, TimePoint now);
 
-  [[nodiscard]] const LatencyModel& model(WorkerId worker) const { return workers_.at(worker.value()).model; }
+  [[nodiscard]] const LatencyModel& model(WorkerId worker) const { return latency_.model(worker); }
+  [[nodiscard]] const FleetLatency& latency() const { return latency_; }
   [[nodiscard]] const OutputLengths& output_lengths() const { return lengths_; }
 
  private:
   struct Worker {
-    explicit Worker(const spec::StepTimeSpec& prior) : model(prior) {}
-    LatencyModel model;
     // The request whose tokens clock the worker's steps, and the worker at its last token.
     RequestId clock;
     TimePoint clocked;
     std::uint32_t decoding = 0;
-    bool clean = false;         // nothing but decoding went on since
-    TimePoint prefill_free_at;  // when the prompts given to it will be computed, by expectation
-    double mean_requests = 0;   // up to `averaged`
+    bool clean = false;          // nothing but decoding went on since
+    TimePoint prefill_free_at;   // when the prompts given to it will be computed, by expectation
+    double mean_requests = 0;    // up to `averaged`, as the next
+    double request_seconds = 0;  // in flight, summed
     TimePoint averaged;
   };
   struct Pending {
@@ -63,6 +74,7 @@ class Forecaster {
     double step_ms = 0;
     double uncached_tokens = 0;
     double ahead_tokens = 0;
+    double request_seconds = 0;  // of its worker when it came
     bool has_slot = false;
   };
   struct Room {
@@ -78,6 +90,7 @@ class Forecaster {
 
   const LoadTracker* loads_;
   std::uint32_t block_size_;
+  FleetLatency latency_;
   std::vector<Worker> workers_;  // by WorkerId
   OutputLengths lengths_;
   FlatMap<RequestId, Pending> pending_;  // without a first token

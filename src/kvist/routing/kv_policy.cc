@@ -36,13 +36,19 @@ bool slots_are_taken(const Candidate& candidate) {
   return candidate.limits.max_batch_size > 0 && candidate.load.requests >= candidate.limits.max_batch_size;
 }
 
+/// Of a worker with fewer requests than the cheapest one as little as it may be, by how little is known of it.
+double possible_cost(const Candidate& candidate, const Candidate& cheapest) {
+  if (candidate.load.requests >= cheapest.load.requests) return candidate.cost;
+  return candidate.cost * (1 - KvPolicy::kDoubt * (1 - candidate.forecast.known));
+}
+
 /// Of a tie: the deeper cache, then the lower load over time, then now, then the lower number.
 auto preference(const Candidate& candidate, std::uint32_t others) {
   return std::tuple(-static_cast<std::int64_t>(credited_tokens(candidate, others)), candidate.forecast.mean_requests,
                     candidate.load.requests, candidate.worker);
 }
 
-/// Whose turn it is after `last`, among those that are not left out (cost: infinite).
+/// Whose turn it is after `last`, among those that are not left out (cost: infinite); where all are, the first.
 std::size_t next_in_turn(std::optional<WorkerId> last, std::span<const Candidate> candidates) {
   const auto usable = [&](std::size_t i) { return candidates[i].cost < std::numeric_limits<double>::infinity(); };
   std::size_t first = candidates.size();
@@ -51,7 +57,7 @@ std::size_t next_in_turn(std::optional<WorkerId> last, std::span<const Candidate
     if (!last || candidates[i].worker > *last) return i;
     first = std::min(first, i);
   }
-  return first;
+  return first < candidates.size() ? first : 0;
 }
 
 }  // namespace
@@ -77,11 +83,14 @@ std::size_t KvPolicy::choose(const PolicyQuery& query, std::span<Candidate> cand
   }
   double least = std::numeric_limits<double>::infinity();
   double tie_ms = 0;
-  for (Candidate& candidate : candidates) {
+  std::size_t cheapest = 0;
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    Candidate& candidate = candidates[i];
     candidate.cost = cost_of(candidate, query) + uncredited_ms(candidate, query, others);
     if (any_room && slots_are_taken(candidate)) candidate.cost = std::numeric_limits<double>::infinity();
     if (candidate.cost < least) {
       least = candidate.cost;
+      cheapest = i;
       tie_ms = kTieSteps * candidate.forecast.step_with_ms;
     }
   }
@@ -91,7 +100,7 @@ std::size_t KvPolicy::choose(const PolicyQuery& query, std::span<Candidate> cand
     chosen = next_in_turn(last_, candidates);
   } else {
     for (std::size_t i = 0; i < candidates.size(); ++i) {
-      if (candidates[i].cost > least + tie_ms) continue;
+      if (possible_cost(candidates[i], candidates[cheapest]) > least + tie_ms) continue;
       if (chosen == candidates.size() || preference(candidates[i], others) < preference(candidates[chosen], others))
         chosen = i;
     }

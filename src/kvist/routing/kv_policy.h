@@ -24,6 +24,8 @@ namespace kvist::routing {
 ///  - A worker about to run out of slots or KV memory gets no credit for cache that the others lack: it is never chosen
 ///  for its cache
 ///    alone.
+///  - Of a worker with fewer requests than the cheapest one a part of the cost is not believed, the more the less was
+///    seen of it of late: so one that was thought slow gets a request now and then, which tells.
 ///  - Costs within a part of a step are a tie: the deeper cache wins, then the worker with the lower load over time (a
 ///    conversation that moves will stay), then the lower load now.
 ///  - A prefix that deserves another copy (Candidate::replicate_tokens) costs nothing where it is missing.
@@ -34,6 +36,8 @@ class KvPolicy final : public RoutingPolicy {
   static constexpr double kQueueWeight = 5;  ///< one of them in the time to first token itself
   /// Part of the best worker's decode step below which costs are a tie: when in a step a request comes is chance.
   static constexpr double kTieSteps = 0.4;
+  /// Share of its cost that a worker may be wrongly blamed with of which nothing was seen of late.
+  static constexpr double kDoubt = 0.5;
   /// Mean of Forecast::error over the candidates that have one, above which forecasts are not used, and below which
   /// they are again. A forecast that is half or double what happens comes to 0.5; fast engines, whose first tokens are
   /// a matter of where in a step a request comes, were seen above 0.6 in good order.

@@ -153,6 +153,12 @@ void Router::on_progress(RequestId request, std::uint64_t tokens, TimePoint now)
   forecaster_.on_progress(request, now);
 }
 
+void Router::on_whole_answer(RequestId request, const WholeAnswer& answer, TimePoint now) {
+  forecaster_.on_whole_answer(request, answer, now);
+  loads_.on_first_token(request);
+  loads_.on_progress(request, answer.tokens);
+}
+
 void Router::on_usage(RequestId request, std::uint64_t /*prompt_tokens*/, std::uint64_t cached_tokens) {
   log_.on_usage(request, cached_tokens);
   caches_.on_usage(request, cached_tokens);

@@ -84,6 +84,8 @@ class Router {
   void on_first_token(RequestId request, TimePoint now);
   /// So many more tokens were generated.
   void on_progress(RequestId request, std::uint64_t tokens, TimePoint now);
+  /// The answer is here, all at once. To be called where nothing of it was seen before, ahead of on_usage().
+  void on_whole_answer(RequestId request, const WholeAnswer& answer, TimePoint now);
   /// What the engine says of the request's prompt.
   void on_usage(RequestId request, std::uint64_t prompt_tokens, std::uint64_t cached_tokens);
   /// The request left its worker, however it ended; `completed`: its answer came to its end. Idempotent.

@@ -1,0 +1,97 @@
+// How fast each worker is, as far as that is known: its own record, leaned on the fleet's where it is thin or old.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "kvist/base/id.h"
+#include "kvist/base/time.h"
+#include "kvist/routing/latency_model.h"
+
+namespace kvist::routing {
+
+/// One LatencyModel per worker and one of all workers together. An expectation of a worker is its own model's by the
+/// share `evidence / (evidence + kDoubt)` and the fleet's by the rest. Evidence is the time over which the worker was
+/// seen at work, as ten steps of one busy moment tell hardly more than one of them; half of it is forgotten in
+/// kHalfLife. So a few bad steps do not make a slow worker, and one that is thought slow and gets nothing comes to be
+/// thought of as any other: then it is tried, and its own record, which is kept, decides again. Pure; one thread.
+class FleetLatency {
+ public:
+  /// Of its own observations, how much makes a worker's word worth as much as the fleet's.
+  static constexpr Duration kDoubt = std::chrono::seconds(5);
+  static constexpr Duration kHalfLife = std::chrono::seconds(10);
+
+  FleetLatency(std::size_t workers, const spec::StepTimeSpec& prior)
+      : fleet_(prior), workers_(workers, Worker(prior)) {}
+
+  /// What is expected of one worker at one time; as LatencyModel. Valid until the next observation.
+  class Expectation {
+   public:
+    [[nodiscard]] double step_ms(std::uint32_t batch, std::uint64_t context_tokens) const {
+      return mixed(own_->step_ms(batch, context_tokens), fleet_->step_ms(batch, context_tokens));
+    }
+    [[nodiscard]] double first_token_ms(double step_ms, double uncached_tokens) const {
+      return mixed(own_->first_token_ms(step_ms, uncached_tokens), fleet_->first_token_ms(step_ms, uncached_tokens));
+    }
+    [[nodiscard]] double prefill_ms(double tokens) const {
+      return mixed(own_->prefill_ms(tokens), fleet_->prefill_ms(tokens));
+    }
+
+   private:
+    friend class FleetLatency;
+    Expectation(const LatencyModel& own, const LatencyModel& fleet, double own_share)
+        : own_(&own), fleet_(&fleet), own_share_(own_share) {}
+    [[nodiscard]] double mixed(double own, double fleet) const { return fleet + own_share_ * (own - fleet); }
+
+    const LatencyModel* own_;
+    const LatencyModel* fleet_;
+    double own_share_;
+  };
+  [[nodiscard]] Expectation expect(WorkerId worker, TimePoint now) const {
+    return {workers_.at(worker.value()).model, fleet_, own_share(worker, now)};
+  }
+  /// 0 to 1: how much the worker's own record counts.
+  [[nodiscard]] double own_share(WorkerId id, TimePoint now) const {
+    const double evidence = evidence_s(workers_.at(id.value()), now);
+    return 1 - std::exp(-evidence / to_seconds(kDoubt));
+  }
+
+  void observe_step(WorkerId id, std::uint32_t batch, std::uint64_t context_tokens, double gap_ms, TimePoint now,
+                    double weight = 1, double seen_ms = 0) {
+    Worker& worker = workers_[id.value()];
+    worker.model.observe_step(batch, context_tokens, gap_ms, weight);
+    fleet_.observe_step(batch, context_tokens, gap_ms, weight);
+    take_evidence(worker, std::max(gap_ms, seen_ms) / 1e3, now);
+  }
+  void observe_first_token(WorkerId id, const FirstTokenSample& sample, TimePoint now) {
+    Worker& worker = workers_[id.value()];
+    worker.model.observe_first_token(sample);
+    fleet_.observe_first_token(sample);
+    take_evidence(worker, sample.ttft_ms / 1e3, now);
+  }
+
+  [[nodiscard]] const LatencyModel& model(WorkerId worker) const { return workers_.at(worker.value()).model; }
+
+ private:
+  struct Worker {
+    explicit Worker(const spec::StepTimeSpec& prior) : model(prior) {}
+    LatencyModel model;
+    double evidence_s = 0;  // at `seen`
+    TimePoint seen{};
+  };
+  [[nodiscard]] static double evidence_s(const Worker& worker, TimePoint now) {
+    return worker.evidence_s * std::exp2(-to_seconds(now - worker.seen) / to_seconds(kHalfLife));
+  }
+  // An observation speaks of so much time before it, that of earlier ones not counted twice.
+  static void take_evidence(Worker& worker, double spanned_s, TimePoint now) {
+    const double since_last_s = to_seconds(now - worker.seen);
+    worker.evidence_s = evidence_s(worker, now) + std::min(spanned_s, since_last_s);
+    worker.seen = now;
+  }
+
+  LatencyModel fleet_;
+  std::vector<Worker> workers_;  // by WorkerId
+};
+
+}  // namespace kvist::routing
