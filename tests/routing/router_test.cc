@@ -71,6 +71,67 @@ TEST_F(RouterTest, TheLastBlockOfAWhollyCachedPromptIsComputedAgain) {
   EXPECT_EQ(router.log().newest(0).candidates[0].cached_blocks, 3U);
 }
 
+// Worker 1 reads the prompt as other tokens than the rest.
+TEST_F(RouterTest, LooksUpAPromptAsEachWorkerReadsIt) {
+  Router router = make(spec::RoutingMode::kDynamo);
+  const auto root = kv::root_hash({.model = "m", .lora = "", .cache_salt = ""});
+  std::vector<TokenId> other_tokens;
+  for (std::uint32_t i = 0; i < 22; ++i) other_tokens.emplace_back(100 + i);
+  kv::BlockStored other;
+  other.block_size = kBlockSize;
+  other.tokens.assign(other_tokens.begin(), other_tokens.begin() + 20);
+  for (std::uint64_t i = 1; i <= 5; ++i) other.hashes.emplace_back(i);
+  // Both hold both prompts in part; only what a worker makes of the text counts for it.
+  EXPECT_EQ(router.on_kv_events(WorkerId(0), std::vector<kv::KvEvent>{other}), 0U);
+  EXPECT_EQ(router.on_kv_events(WorkerId(1), std::vector<kv::KvEvent>{other}), 0U);
+  EXPECT_EQ(router.on_kv_events(WorkerId(2), std::vector<kv::KvEvent>{stored(2)}), 0U);
+  for (WorkerView& worker : fleet_) worker.events_exact = true;
+  fleet_[1].reading = 1;
+  RouteQuery both = query(1, 18);
+  both.otherwise.push_back({.reading = 1,
+                            .prompt_tokens = 22,
+                            .blocks = std::make_shared<const std::vector<kv::BlockHash>>(
+                                kv::hash_blocks(root, other_tokens, kBlockSize))});
+  const auto decision = router.route(both, fleet_, now_);
+  ASSERT_TRUE(decision);
+  EXPECT_EQ(decision->worker, WorkerId(1));
+  EXPECT_EQ(decision->predicted_cached_tokens, 20U);
+  const auto& candidates = router.log().newest(0).candidates;
+  EXPECT_EQ(candidates[0].cached_blocks, 0U);
+  EXPECT_EQ(candidates[1].cached_blocks, 5U);
+  EXPECT_EQ(candidates[2].cached_blocks, 2U);
+  EXPECT_EQ(candidates[1].new_blocks, 5U);
+  EXPECT_EQ(candidates[2].new_blocks, 4U);
+  EXPECT_EQ(router.loads().load(WorkerId(1)).prefill_tokens, 2U);
+  EXPECT_EQ(router.loads().load(WorkerId(1)).prompt_blocks, 5U) << "booked under its own names";
+  // What its answer says is held against what was expected of it, not of another reading.
+  router.on_usage(RequestId(1), 22, 20);
+  EXPECT_EQ(router.caches().report(WorkerId(1), true).events_share, 1);
+}
+
+TEST_F(RouterTest, ARequestThatReadsNoCacheFindsNone) {
+  Router router = make(spec::RoutingMode::kKv);
+  EXPECT_EQ(router.on_kv_events(WorkerId(2), std::vector<kv::KvEvent>{stored(3)}), 0U);
+  for (WorkerView& worker : fleet_) worker.events_exact = true;
+  RouteQuery whole = query(1, 18);
+  whole.reads_cache = false;
+  const auto decision = router.route(whole, fleet_, now_);
+  ASSERT_TRUE(decision);
+  EXPECT_EQ(decision->predicted_cached_tokens, 0U);
+  for (const Candidate& candidate : router.log().newest(0).candidates) {
+    EXPECT_EQ(candidate.cached_blocks, 0U);
+    EXPECT_EQ(candidate.new_blocks, 4U);
+  }
+  // Nothing was expected, so that a 0 in the answer is no contradiction.
+  router.on_first_token(RequestId(1), now_);
+  router.on_usage(RequestId(1), 18, 0);
+  EXPECT_EQ(router.caches().report(decision->worker, true).corrections, 0U);
+  // Its blocks are kept all the same: the next one finds them where it went.
+  const auto next = router.route(query(2, 18), fleet_, now_);
+  ASSERT_TRUE(next);
+  EXPECT_EQ(router.log().newest(0).candidates[decision->worker.value()].cached_blocks, 4U);
+}
+
 TEST_F(RouterTest, OnlyAvailableAndNotExcludedWorkersAreCandidates) {
   Router router = make(spec::RoutingMode::kRoundRobin);
   fleet_[0].available = false;

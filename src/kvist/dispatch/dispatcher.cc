@@ -32,6 +32,8 @@ Result<Ticket> Dispatcher::start(const RequestProfile& profile, TimePoint now) {
                 .name = profile.name,
                 .prompt_tokens = profile.prompt_tokens,
                 .blocks = profile.blocks,
+                .otherwise = profile.otherwise,
+                .reads_cache = profile.reads_cache,
                 .session = profile.session,
                 .excluded = {}};
   live.arrived = now;

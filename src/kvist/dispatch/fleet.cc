@@ -92,6 +92,10 @@ bool Fleet::set_stalled(WorkerId id, bool stalled) {
   return true;
 }
 
+void Fleet::set_reading(WorkerId worker, std::uint8_t reading) {
+  views_.at(worker.value()).reading = reading;
+}
+
 void Fleet::set_events_exact(WorkerId worker, bool exact) {
   views_.at(worker.value()).events_exact = exact;
 }

@@ -74,6 +74,8 @@ class Fleet {
   void on_answer(WorkerId worker, TimePoint now) { workers_.at(worker.value()).answered = now; }
   /// Whether its KV event stream is connected, whole and readable.
   void set_events_exact(WorkerId worker, bool exact);
+  /// Which of the ways to make tokens of a text is the worker's.
+  void set_reading(WorkerId worker, std::uint8_t reading);
   /// What the worker reports; what is 0 stays unknown.
   void set_limits(WorkerId worker, const routing::EngineLimits& limits);
   /// What the gateway was told of it; what is not 0 wins over the worker's word.

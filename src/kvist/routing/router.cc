@@ -20,6 +20,25 @@ std::uint32_t usable_cached_tokens(std::uint32_t cached_blocks, std::uint32_t pr
   return std::min(cached_blocks, (prompt_tokens - 1) / block_size) * block_size;
 }
 
+// A prompt as one worker reads it.
+struct PromptView {
+  std::uint32_t tokens = 0;
+  const BlockKeys* keys = nullptr;
+};
+
+PromptView as_read_by(const WorkerView& worker, const RouteQuery& query) {
+  for (const PromptKeys& other : query.otherwise)
+    if (other.reading == worker.reading) return {.tokens = other.prompt_tokens, .keys = &other.blocks};
+  return {.tokens = query.prompt_tokens, .keys = &query.blocks};
+}
+
+// Policies compare workers by one length: no worker's cached tokens are more.
+std::uint32_t longest(const RouteQuery& query) {
+  std::uint32_t tokens = query.prompt_tokens;
+  for (const PromptKeys& other : query.otherwise) tokens = std::max(tokens, other.prompt_tokens);
+  return tokens;
+}
+
 }  // namespace
 
 Router::Router(Options options)
@@ -43,7 +62,7 @@ Result<Decision> Router::route(const RouteQuery& query, std::span<const WorkerVi
   }
   const auto blocks = view(query.blocks);
   const PolicyQuery policy_query{.request = query.request,
-                                 .prompt_tokens = query.prompt_tokens,
+                                 .prompt_tokens = longest(query),
                                  .block_size = index().block_size(),
                                  .blocks = blocks.first(std::min(blocks.size(), kPolicyBlocks)),
                                  .session = query.session};
@@ -71,11 +90,14 @@ Result<Decision> Router::route(const RouteQuery& query, std::span<const WorkerVi
                    .chosen = position,
                    .reason = decision.reason,
                    .at = now});
-  const std::uint32_t uncached = query.prompt_tokens - chosen.cached_tokens;
-  caches_.on_routed(query.request, chosen.worker, query.blocks, query.prompt_tokens, chosen.limits.kv_blocks, now);
+  const PromptView prompt = as_read_by(fleet[chosen.worker.value()], query);
+  const std::uint32_t uncached = prompt.tokens - chosen.cached_tokens;
+  // What is expected of the answer rests on the look-up that came last: let it be the chosen worker's.
+  if (!query.otherwise.empty()) look_up(query, *prompt.keys, fleet, now);
+  caches_.on_routed(query.request, chosen.worker, *prompt.keys, prompt.tokens, chosen.limits.kv_blocks, now);
   forecaster_.on_routed(query.request, chosen.worker, chosen.forecast, uncached, now);
   loads_.add(query.request, chosen.worker,
-             {.prompt_tokens = query.prompt_tokens, .uncached_tokens = uncached, .blocks = query.blocks});
+             {.prompt_tokens = prompt.tokens, .uncached_tokens = uncached, .blocks = *prompt.keys});
   ++decisions_[static_cast<std::size_t>(mode_)];
   return decision;
 }
@@ -99,30 +121,53 @@ std::optional<double> Router::ttft_in_slot_ms(const RouteQuery& query, std::span
   return least;
 }
 
-void Router::find_candidates(const RouteQuery& query, std::span<const WorkerView> fleet, TimePoint now) {
-  const auto blocks = view(query.blocks);
+void Router::look_up(const RouteQuery& query, const BlockKeys& keys, std::span<const WorkerView> fleet,
+                     TimePoint now) {
+  const auto blocks = query.reads_cache ? view(keys) : std::span<const kv::BlockHash>();
   loads_.shared_blocks(blocks, shared_);
   // The published costs of the other modes count what events tell.
   caches_.match(blocks, fleet, shared_, mode_ == spec::RoutingMode::kKv, now, depths_);
+}
+
+void Router::look_up(const RouteQuery& query, std::span<const WorkerView> fleet, TimePoint now) {
+  look_up(query, query.blocks, fleet, now);
+  if (query.otherwise.empty()) return;
+  std::vector<CacheDepth> depths = depths_;
+  std::vector<std::uint32_t> shared = shared_;
+  for (const PromptKeys& other : query.otherwise) {
+    look_up(query, other.blocks, fleet, now);
+    for (std::size_t i = 0; i < workers_; ++i) {
+      if (fleet[i].reading != other.reading) continue;
+      depths[i] = depths_[i];
+      shared[i] = shared_[i];
+    }
+  }
+  depths_ = std::move(depths);
+  shared_ = std::move(shared);
+}
+
+void Router::find_candidates(const RouteQuery& query, std::span<const WorkerView> fleet, TimePoint now) {
+  look_up(query, fleet, now);
   candidates_.clear();
   for (std::uint32_t i = 0; i < workers_; ++i) {
     const WorkerId worker(i);
     if (!fleet[i].available || std::ranges::find(query.excluded, worker) != query.excluded.end()) continue;
+    const PromptView prompt = as_read_by(fleet[i], query);
     Candidate& candidate = candidates_.emplace_back();
     candidate.worker = worker;
     candidate.cached_blocks = depths_[i].blocks;
-    candidate.cached_tokens = usable_cached_tokens(depths_[i].blocks, query.prompt_tokens, index().block_size());
-    candidate.new_blocks = static_cast<std::uint32_t>(blocks.size() - shared_[i]);
+    candidate.cached_tokens = usable_cached_tokens(depths_[i].blocks, prompt.tokens, index().block_size());
+    candidate.new_blocks = static_cast<std::uint32_t>(view(*prompt.keys).size() - shared_[i]);
     candidate.trust = depths_[i].trust;
     candidate.limits = fleet[i].limits;
     candidate.load = loads_.load(worker);
     candidate.forecast = forecaster_.forecast(worker, fleet[i].limits,
-                                              {.prompt_tokens = query.prompt_tokens,
-                                               .uncached_tokens = query.prompt_tokens - candidate.cached_tokens,
+                                              {.prompt_tokens = prompt.tokens,
+                                               .uncached_tokens = prompt.tokens - candidate.cached_tokens,
                                                .new_blocks = candidate.new_blocks},
                                               now);
   }
-  replicate_hot_prefix(blocks);
+  replicate_hot_prefix(view(query.blocks));
 }
 
 // A prefix that a share of all requests begins with deserves to be on that share of the workers: those that lack it are

@@ -19,6 +19,7 @@
 #include "kvist/routing/kv_index.h"
 #include "kvist/routing/load_tracker.h"
 #include "kvist/routing/policy.h"
+#include "kvist/routing/prompt_keys.h"
 #include "kvist/routing/wait_or_commit.h"
 #include "kvist/routing/worker_view.h"
 #include "kvist/spec/routing_mode.h"
@@ -32,6 +33,9 @@ struct RouteQuery {
   std::string name = {};  ///< what the client calls it: the record of the decision has it
   std::uint32_t prompt_tokens = 0;
   BlockKeys blocks;                ///< of the prompt, with the model, LoRA name and salt in the root
+  /// The same prompt for workers that make other tokens of its text than the rest; empty as a rule.
+  std::vector<PromptKeys> otherwise = {};
+  bool reads_cache = true;         ///< false: all of it is computed, whatever is cached; its blocks are kept all the same
   std::uint64_t session = 0;       ///< what the client says the request belongs to, hashed; 0: nothing
   std::vector<WorkerId> excluded;  ///< workers that this request must not go to (again)
   /// How many wait before it, where it could wait too; nothing: it has to go now.
@@ -113,6 +117,10 @@ class Router {
   }
 
  private:
+  /// Fills depths_ and shared_, as if every worker read the prompt under these names.
+  void look_up(const RouteQuery& query, const BlockKeys& keys, std::span<const WorkerView> fleet, TimePoint now);
+  /// The same, each worker as it reads the prompt.
+  void look_up(const RouteQuery& query, std::span<const WorkerView> fleet, TimePoint now);
   /// Makes candidates_ those of this request.
   void find_candidates(const RouteQuery& query, std::span<const WorkerView> fleet, TimePoint now);
   void replicate_hot_prefix(std::span<const kv::BlockHash> prompt);

@@ -29,6 +29,7 @@ enum class CacheTrust : std::uint8_t {
 struct WorkerView {
   bool available = false;     ///< may be given requests now
   bool events_exact = false;  ///< its KV event stream is connected, whole and readable
+  std::uint8_t reading = 0;   ///< which of the ways to make tokens of a text is its (PromptKeys::reading)
   EngineLimits limits;
 };
 

@@ -1,0 +1,17 @@
+// A prompt's names under one way of reading its text.
+#pragma once
+
+#include <cstdint>
+
+#include "kvist/routing/prefix_use.h"
+
+namespace kvist::routing {
+
+/// Length and block names of a prompt as the workers with this WorkerView::reading have them.
+struct PromptKeys {
+  std::uint8_t reading = 0;
+  std::uint32_t prompt_tokens = 0;
+  BlockKeys blocks = {};
+};
+
+}  // namespace kvist::routing
