@@ -43,7 +43,8 @@ class CacheKnowledgeTest : public ::testing::Test {
   void answer(WorkerId worker, const BlockKeys& keys, double cached_share) {
     const RequestId request = route(worker, keys);
     caches_.on_usage(request, static_cast<std::uint64_t>(cached_share * kPromptTokens));
-    caches_.on_finished(request, true, now_);
+    caches_.on_computed(request);
+    caches_.on_finished(request, true, 1, now_);
     now_ += std::chrono::seconds(3);  // nothing is settling any more
   }
   CacheTrustReport report(WorkerId worker) const { return caches_.report(worker, fleet_[worker.value()].events_exact); }
@@ -72,7 +73,7 @@ TEST_F(CacheKnowledgeTest, BlocksInFlightAndOfRequestsJustEndedCountBeforeTheirE
   in_flight_[1] = kBlocks;
   EXPECT_EQ(match(keys)[1].blocks, kBlocks);
   EXPECT_EQ(match(keys, false)[1].blocks, 0U) << "the published costs of other modes count events";
-  caches_.on_finished(request, true, now_);
+  caches_.on_finished(request, true, 1, now_);
   in_flight_[1] = 0;
   EXPECT_EQ(match(keys)[1].blocks, kBlocks);
   now_ += std::chrono::seconds(2);
@@ -81,7 +82,7 @@ TEST_F(CacheKnowledgeTest, BlocksInFlightAndOfRequestsJustEndedCountBeforeTheirE
 
 TEST_F(CacheKnowledgeTest, ARequestThatNeverGotComputedLeavesNothing) {
   const BlockKeys keys = prompt();
-  caches_.on_finished(route(b_, keys), false, now_);
+  caches_.on_finished(route(b_, keys), false, 0, now_);
   EXPECT_EQ(match(keys)[1].blocks, 0U);
 }
 
@@ -138,6 +139,7 @@ TEST_F(CacheKnowledgeTest, EventsThatAnswersContradictLoseTheirTrustUntilTheyAgr
   EXPECT_EQ(report(a_).distrusted, 1U);
   EXPECT_LT(match(keys)[0].blocks, kBlocks / 3);
   EXPECT_EQ(match(keys)[1].trust, CacheTrust::kExact);
+  store(a_, 1, 7);  // it is heard of
   for (int i = 0; i < 40; ++i) answer(a_, keys, 1);
   EXPECT_EQ(match(keys)[0].trust, CacheTrust::kExact);
   EXPECT_EQ(match(keys)[0].blocks, kBlocks);
@@ -175,7 +177,7 @@ TEST_F(CacheKnowledgeTest, AnswersUnderWayAreNotHeldAgainstAStreamThatBeganAnew)
 TEST_F(CacheKnowledgeTest, WithoutUsageNothingChanges) {
   store(a_);
   const BlockKeys keys = prompt();
-  for (int i = 0; i < 100; ++i) caches_.on_finished(route(a_, keys), true, now_);
+  for (int i = 0; i < 100; ++i) caches_.on_finished(route(a_, keys), true, 1, now_);
   EXPECT_EQ(match(keys)[0].trust, CacheTrust::kExact);
   EXPECT_EQ(report(a_).events_share, 1.0);
 }
@@ -188,19 +190,17 @@ TEST_F(CacheKnowledgeTest, MoreThanExpectedIsNoMistake) {
   EXPECT_EQ(report(a_).corrections, 0U);
 }
 
-TEST_F(CacheKnowledgeTest, EventsThatStopWhileTheWorkerGeneratesAreSilent) {
+TEST_F(CacheKnowledgeTest, EventsThatStopWhileTheWorkerStoresBlocksAreSilent) {
   store(a_);
   const BlockKeys keys = prompt();
-  // Two requests decoding: after 2 x 2 blocks and one more of tokens, one of them has filled a block.
-  for (int i = 0; i < 30; ++i) {
-    caches_.on_generated(a_, 1, 2, now_);
-    now_ += std::chrono::milliseconds(30);
-  }
-  EXPECT_FALSE(report(a_).events_silent) << "not for long enough";
-  for (int i = 0; i < 20; ++i) {
-    caches_.on_generated(a_, 1, 2, now_);
-    now_ += std::chrono::milliseconds(30);
-  }
+  const RequestId request = route(a_, prompt(5));
+  caches_.on_usage(request, 0);
+  caches_.on_finished(request, true, 1, now_);
+  now_ += std::chrono::milliseconds(900);
+  caches_.on_progress(a_, now_);
+  EXPECT_FALSE(report(a_).events_silent) << "its event may be under way";
+  now_ += std::chrono::milliseconds(200);
+  caches_.on_progress(a_, now_);
   EXPECT_TRUE(report(a_).events_silent);
   EXPECT_EQ(match(keys)[0].trust, CacheTrust::kPredicted);
   EXPECT_EQ(match(keys)[0].blocks, kBlocks) << "what was told is still the best there is";
@@ -208,10 +208,144 @@ TEST_F(CacheKnowledgeTest, EventsThatStopWhileTheWorkerGeneratesAreSilent) {
   EXPECT_EQ(match(keys)[0].trust, CacheTrust::kExact);
 }
 
+TEST_F(CacheKnowledgeTest, AWorkerThatHadNothingToStoreIsNotSilent) {
+  store(a_);
+  const BlockKeys keys = prompt();
+  for (int i = 0; i < 50; ++i) {
+    const RequestId request = route(a_, keys);
+    now_ += std::chrono::milliseconds(500);
+    caches_.on_progress(a_, now_);
+    caches_.on_usage(request, kBlocks * kBlockSize);  // all but the last token
+    caches_.on_finished(request, true, 1'000, now_);  // an answer that may be in the cache as well
+  }
+  EXPECT_FALSE(report(a_).events_silent);
+}
+
+TEST_F(CacheKnowledgeTest, AnEventWhileARequestWasThereMayBeItsOwn) {
+  store(a_);
+  const RequestId request = route(a_, prompt(5));
+  store(a_, kBlocks, 5);
+  now_ += std::chrono::seconds(5);
+  caches_.on_usage(request, 0);
+  caches_.on_finished(request, true, 1, now_);
+  now_ += std::chrono::seconds(5);
+  caches_.on_progress(a_, now_);
+  EXPECT_FALSE(report(a_).events_silent);
+}
+
+TEST_F(CacheKnowledgeTest, WithoutUsageAnAnswerThatFillsABlockMustBeHeardOf) {
+  store(a_);
+  const auto ended = [&](std::uint64_t output_tokens) {
+    caches_.on_finished(route(a_, prompt()), true, output_tokens, now_);
+    now_ += std::chrono::seconds(2);
+    caches_.on_progress(a_, now_);
+  };
+  ended(kBlockSize - 1);  // with the prompt's odd token and without its own last one: a token short
+  EXPECT_FALSE(report(a_).events_silent);
+  ended(kBlockSize);
+  EXPECT_TRUE(report(a_).events_silent);
+}
+
+TEST_F(CacheKnowledgeTest, AClearedCacheLeavesNoPredictionsButOfPromptsToBeComputed) {
+  const BlockKeys old = prompt(1);
+  const BlockKeys decoding = prompt(2);
+  const BlockKeys uncomputed = prompt(3);
+  fleet_[0].events_exact = false;
+  for (const BlockKeys& keys : {old, decoding, uncomputed}) store(a_, kBlocks, keys == old ? 1 : 2);
+  answer(a_, old, 1);
+  const RequestId under_way = route(a_, decoding);
+  caches_.on_computed(under_way);
+  route(a_, uncomputed);
+  const std::vector<kv::KvEvent> cleared{kv::AllBlocksCleared{}};
+  caches_.on_kv_events(a_, cleared);
+  EXPECT_EQ(match(old)[0].blocks, 0U);
+  EXPECT_EQ(match(decoding)[0].blocks, 0U);
+  EXPECT_EQ(match(uncomputed)[0].blocks, kBlocks) << "its events come after the clear";
+  const std::uint64_t corrections = report(a_).corrections;
+  caches_.on_usage(under_way, 0);
+  EXPECT_EQ(report(a_).corrections, corrections) << "what it was promised was before";
+}
+
+TEST_F(CacheKnowledgeTest, AClearTheWorkerDoesNotTellOfIsSeenByAFewAnswers) {
+  fleet_[0].events_exact = false;
+  for (std::uint32_t i = 0; i < 20; ++i) answer(a_, prompt(i), 0);
+  for (std::uint32_t i = 0; i < CacheKnowledge::kDenials; ++i) {
+    EXPECT_GE(match(prompt(i))[0].blocks, kBlocks / 2) << i;
+    answer(a_, prompt(i), 0.2);
+  }
+  EXPECT_EQ(match(prompt(19))[0].blocks, 0U) << "nobody has asked for it yet";
+  EXPECT_GT(match(prompt(1))[0].blocks, kBlocks / 2) << "it was computed again";
+}
+
+TEST_F(CacheKnowledgeTest, BlocksBehindAnUnknownParentFindTheirPlaceByARoutedPrompt) {
+  fleet_[0].events_exact = false;
+  caches_.reset_events(a_);
+  const BlockKeys keys = prompt();
+  const RequestId request = route(a_, keys);
+  // The worker holds the first 60 already, and stores the rest.
+  kv::BlockStored rest;
+  rest.block_size = kBlockSize;
+  rest.parent = kv::ExternalHash(60);
+  const std::vector<TokenId> all = tokens(kBlocks * kBlockSize, 0);
+  rest.tokens.assign(all.begin() + 60 * kBlockSize, all.end());
+  for (std::uint64_t i = 61; i <= kBlocks; ++i) rest.hashes.emplace_back(i);
+  const std::vector<kv::KvEvent> events{rest};
+  EXPECT_EQ(caches_.on_kv_events(a_, events), 0U);
+  std::vector<std::uint32_t> depths(2);
+  caches_.index().match(view(keys), depths);
+  EXPECT_EQ(depths[0], kBlocks);
+  EXPECT_EQ(report(a_).adopted_prefixes, 1U);
+  caches_.on_usage(request, 60 * kBlockSize);
+  EXPECT_EQ(report(a_).adopted_prefixes, 1U) << "the answer says so too";
+  // The end goes, the parent last: nothing is left that rests on it.
+  kv::BlockRemoved gone;
+  for (std::uint64_t i = kBlocks; i > 60; --i) gone.hashes.emplace_back(i);
+  const std::vector<kv::KvEvent> end_gone{gone};
+  caches_.on_kv_events(a_, end_gone);
+  caches_.index().match(view(keys), depths);
+  EXPECT_EQ(depths[0], 60U);
+  const std::vector<kv::KvEvent> parent_gone{kv::BlockRemoved{.hashes = {kv::ExternalHash(60)}}};
+  caches_.on_kv_events(a_, parent_gone);
+  caches_.index().match(view(keys), depths);
+  EXPECT_EQ(depths[0], 0U);
+  EXPECT_EQ(caches_.index().worker_blocks(a_), 0U);
+  EXPECT_EQ(report(a_).adopted_prefixes, 0U);
+}
+
+TEST_F(CacheKnowledgeTest, AnAnswerThatSaysOtherwiseTakesThePlaceAway) {
+  fleet_[0].events_exact = false;
+  caches_.reset_events(a_);
+  const RequestId request = route(a_, prompt());
+  kv::BlockStored rest;  // of somebody else's prompt, which goes on with the same text
+  rest.block_size = kBlockSize;
+  rest.parent = kv::ExternalHash(60);
+  const std::vector<TokenId> all = tokens(kBlocks * kBlockSize, 0);
+  rest.tokens.assign(all.begin() + 60 * kBlockSize, all.end());
+  for (std::uint64_t i = 61; i <= kBlocks; ++i) rest.hashes.emplace_back(i);
+  const std::vector<kv::KvEvent> events{rest};
+  caches_.on_kv_events(a_, events);
+  EXPECT_EQ(report(a_).adopted_prefixes, 1U);
+  caches_.on_usage(request, 0);
+  EXPECT_EQ(report(a_).adopted_prefixes, 0U);
+  std::vector<std::uint32_t> depths(2);
+  caches_.index().match(view(prompt()), depths);
+  EXPECT_EQ(depths[0], 0U);
+}
+
+TEST_F(CacheKnowledgeTest, HowMuchOfAWorkerIsKnownFollowsItsAnswers) {
+  fleet_[0].events_exact = false;
+  EXPECT_EQ(report(a_).known_share, 0);
+  store(a_, 50);
+  answer(a_, prompt(), 1);
+  EXPECT_NEAR(report(a_).known_share, 0.5, 0.01);
+  fleet_[0].events_exact = true;
+  EXPECT_EQ(report(a_).known_share, 1);
+}
+
 TEST_F(CacheKnowledgeTest, ARestartedWorkerHasNoRoutedPrompts) {
   fleet_[0].events_exact = false;
   const BlockKeys keys = prompt();
-  caches_.on_finished(route(a_, keys), true, now_);
+  caches_.on_finished(route(a_, keys), true, 1, now_);
   caches_.on_restarted(a_);
   EXPECT_EQ(match(keys)[0].blocks, 0U);
 }
@@ -221,7 +355,7 @@ TEST_F(CacheKnowledgeTest, RetriedRequestsAreHeldAgainstTheWorkerThatAnswers) {
   store(a_);
   store(b_);
   const RequestId request = route(a_, keys);
-  caches_.on_finished(request, false, now_);
+  caches_.on_finished(request, false, 0, now_);
   match(keys);
   caches_.on_routed(request, b_, keys, kPromptTokens, 0, now_);
   caches_.on_usage(request, 0);

@@ -46,7 +46,8 @@ void write_trust(JsonWriter& json, const routing::CacheTrustReport& report) {
   json.field("predicted_share", report.predicted_share).field("predicted_blocks", report.predicted_blocks);
   json.field("predicted_prompts", report.predicted_prompts).field("usage_reports", report.usage_reports);
   json.field("corrections", report.corrections).field("distrusted", report.distrusted);
-  json.field("events_silent", report.events_silent);
+  json.field("events_silent", report.events_silent).field("known_share", report.known_share);
+  json.field("adopted_prefixes", report.adopted_prefixes);
   json.end_object();
 }
 
@@ -67,6 +68,7 @@ void write_worker(JsonWriter& json, const GatewayParts& parts, WorkerId id) {
   json.field("block_size_mismatch", monitor.block_size_mismatch());
   const WorkerReport& report = monitor.report();
   json.field("running", report.running).field("waiting", report.waiting).field("kv_usage", report.kv_usage);
+  json.field("kv_blocks_in_use", report.kv_blocks_in_use());
   json.field("stalled", worker.stalled).field("stalls", worker.stalls);
   write_limits(json, parts.fleet.views()[id.value()].limits, parts.fleet.batch_slots_source(id));
   json.end_object();

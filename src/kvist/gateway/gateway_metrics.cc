@@ -130,6 +130,8 @@ void write_worker(const GatewayParts& parts, WorkerId id, MetricsPage& page) {
   page.gauge("kvist_gateway_worker_batch_slots", "Batch slots the router reckons with; 0: unknown",
              parts.fleet.views()[id.value()].limits.max_batch_size,
              {{"worker", worker.name}, {"source", std::string(to_string(parts.fleet.batch_slots_source(id)))}});
+  page.gauge("kvist_gateway_worker_kv_blocks_in_use", "KV blocks of requests in its batch, by its own usage",
+             number(monitor.report().kv_blocks_in_use()), labels);
   page.gauge("kvist_gateway_worker_kv_blocks", "KV blocks the router reckons with; 0: unknown",
              parts.fleet.views()[id.value()].limits.kv_blocks, labels);
   for (const TokenizerMatch match : kTokenizerMatches) {
@@ -195,8 +197,13 @@ void write_trust(const GatewayParts& parts, WorkerId id, MetricsPage& page) {
              report.events_share, labels);
   page.gauge("kvist_gateway_cache_predicted_share", "The same of those expected by what was routed to it",
              report.predicted_share, labels);
-  page.gauge("kvist_gateway_cache_events_silent", "1 while it generates but its events have stopped",
+  page.gauge("kvist_gateway_cache_events_silent", "1 while it stores blocks but its events have stopped",
              report.events_silent ? 1 : 0, labels);
+  page.gauge("kvist_gateway_cache_known_share",
+             "Share of the cached tokens its latest answers reported that its events had told of", report.known_share,
+             labels);
+  page.gauge("kvist_gateway_cache_adopted_prefixes", "Prefixes that routed prompts told of, as no event did",
+             number(report.adopted_prefixes), labels);
   page.gauge("kvist_gateway_cache_predicted_blocks", "Distinct blocks of the prompts routed to it of late",
              number(report.predicted_blocks), labels);
   page.gauge("kvist_gateway_cache_predicted_prompts", "Those prompts", number(report.predicted_prompts), labels);
@@ -224,6 +231,10 @@ void write_feed(const KvEventFeed& feed, const std::string& worker, MetricsPage&
                number(feed.counters().undecodable_batches), labels);
   page.counter("kvist_gateway_kv_skipped_events_total", "Events that could not be read",
                number(feed.counters().skipped_events), labels);
+  for (const auto& [field, count] : feed.counters().unknown_fields.counts()) {
+    page.counter("kvist_gateway_kv_unknown_fields_total", "Fields of its events that have no meaning here",
+                 number(count), {{"worker", worker}, {"field", field}});
+  }
   page.counter("kvist_gateway_kv_malformed_messages_total", "Messages that are none of an event publisher",
                number(feed.counters().malformed_messages), labels);
   page.counter("kvist_gateway_kv_dropped_messages_total", "Messages dropped as the inbox was full; replayed later",

@@ -118,7 +118,7 @@ void KvEventFeed::act(std::vector<kv::SequencerAction> actions) {
   }
   for (kv::SequencerAction& action : actions) {
     if (const auto* batch = std::get_if<kv::ApplyPayload>(&action)) {
-      apply(batch->payload);
+      apply(*batch);
     } else if (const auto* reset = std::get_if<kv::ResetWorker>(&action)) {
       telemetry::log_info(kComponent, fmt::format("{}: index reset: {}", name_, reset->reason));
       router_->reset_worker(worker_);
@@ -129,9 +129,9 @@ void KvEventFeed::act(std::vector<kv::SequencerAction> actions) {
   }
 }
 
-void KvEventFeed::apply(const std::string& payload) {
+void KvEventFeed::apply(const kv::ApplyPayload& batch) {
   router_->prefetch_kv_events(worker_);  // comes while the events are read
-  const auto decoded = kv::decode_kv_events(bytes_of(payload));
+  const auto decoded = kv::decode_kv_events(bytes_of(batch.payload));
   const std::uint64_t lost = decoded ? decoded->skipped_events : 1;
   if (lost > 0) {
     unread_since_reset_ = true;
@@ -147,8 +147,21 @@ void KvEventFeed::apply(const std::string& payload) {
     return;
   }
   counters_.skipped_events += decoded->skipped_events;
+  counters_.unknown_fields.add(decoded->unknown_fields);
   const auto& events = decoded->batch.events;
   warn_of_refusals(router_->on_kv_events(worker_, events), events.size());
+  if (std::ranges::any_of(events, [](const kv::KvEvent& e) { return std::holds_alternative<kv::AllBlocksCleared>(e); }))
+    on_cleared(batch.view, lost == 0);
+}
+
+void KvEventFeed::on_cleared(std::uint64_t view, bool read_whole) {
+  const bool was_whole = sequencer_.whole() && !unread_since_reset_;
+  sequencer_.on_cleared(view);
+  // What could not be read of the same batch may have come after it.
+  if (read_whole) unread_since_reset_ = false;
+  if (!was_whole && sequencer_.whole() && !unread_since_reset_)
+    telemetry::log_info(kComponent,
+                        fmt::format("{}: its cache was cleared, so the index is whole from here on", name_));
 }
 
 void KvEventFeed::warn_of_refusals(std::size_t refused, std::size_t events) {

@@ -12,6 +12,7 @@
 #include "kvist/gateway/kv_event_inbox.h"
 #include "kvist/gateway/warning_gate.h"
 #include "kvist/kv/event_sequencer.h"
+#include "kvist/kv/field_counts.h"
 #include "kvist/net/event_loop.h"
 #include "kvist/net/zmq_subscriber.h"
 #include "kvist/routing/router.h"
@@ -24,6 +25,7 @@ struct KvFeedCounters {
   std::uint64_t undecodable_batches = 0;  ///< lost whole: the envelope is broken
   std::uint64_t skipped_events = 0;       ///< of batches that could be read otherwise
   std::uint64_t malformed_messages = 0;   ///< frames that are no message of a publisher
+  kv::FieldCounts unknown_fields = {};    ///< of events that were used
 };
 
 /// Owns the subscription. The subscriber's thread only puts frames into the inbox and wakes the loop; sequencing,
@@ -53,7 +55,8 @@ class KvEventFeed : public std::enable_shared_from_this<KvEventFeed> {
   void take_frames();
   void handle(KvFrame frame);
   void act(std::vector<kv::SequencerAction> actions);
-  void apply(const std::string& payload);
+  void apply(const kv::ApplyPayload& batch);
+  void on_cleared(std::uint64_t view, bool read_whole);
   void warn_of_refusals(std::size_t refused, std::size_t events);
   /// Sees to what was done: the next wake-up, and whether the index is exact.
   void settle();

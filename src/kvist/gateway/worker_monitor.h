@@ -25,6 +25,11 @@ struct WorkerReport {
   double waiting = 0;                     ///< requests in its queue
   double kv_usage = 0;                    ///< share of its blocks in use, 0 to 1
   std::optional<double> process_start_s;  ///< Unix time; a change is a restart
+
+  /// By requests; what is cached beside is free to engines, and in no report. 0 where unknown.
+  [[nodiscard]] std::uint64_t kv_blocks_in_use() const {
+    return kv_usage > 0 && kv_usage <= 1 ? static_cast<std::uint64_t>(kv_usage * limits.kv_blocks + 0.5) : 0;
+  }
 };
 
 /// Reads a worker's /metrics page; what it does not report stays at its default.

@@ -14,6 +14,10 @@ constexpr std::size_t kSettlingBytes = 32U << 20;
 // The share of expected tokens below which events are called contradicted, and above which no longer.
 constexpr double kContradicted = 0.5;
 constexpr double kAgreedAgain = 0.75;
+// A prediction of which less than this comes true is denied.
+constexpr double kDenied = 0.5;
+// How much of an answer's say about what events told is kept with the next one.
+constexpr double kKeptOfTold = 0.9;
 // Events that are late by less are on their way.
 constexpr auto kSilence = std::chrono::seconds(1);
 
@@ -32,6 +36,7 @@ std::uint64_t expected_tokens(std::uint32_t blocks, std::uint32_t prompt_tokens,
 CacheKnowledge::CacheKnowledge(Options options)
     : block_size_(options.block_size),
       index_({.model = std::move(options.model), .block_size = options.block_size}),
+      adopted_(index_, options.workers),
       routed_({.ttl = kPredictedTtl}, options.workers),
       settling_({.ttl = kSettlingTime, .max_bytes = kSettlingBytes}, options.workers),
       workers_(options.workers),
@@ -47,6 +52,7 @@ CacheTrust CacheKnowledge::trust(const Worker& worker, bool events_exact) const 
 void CacheKnowledge::match(std::span<const kv::BlockHash> prompt, std::span<const WorkerView> fleet,
                            std::span<const std::uint32_t> in_flight, bool with_in_flight, TimePoint now,
                            std::span<CacheDepth> depths) {
+  now_ = now;
   routed_.expire(now);
   settling_.expire(now);
   index_.match(prompt, by_events_);
@@ -66,34 +72,44 @@ void CacheKnowledge::match(std::span<const kv::BlockHash> prompt, std::span<cons
 
 void CacheKnowledge::on_routed(RequestId request, WorkerId worker, const BlockKeys& prompt, std::uint32_t prompt_tokens,
                                std::uint32_t max_blocks, TimePoint now) {
+  const Worker& known = workers_[worker.value()];
   expected_[request] = {.worker = worker,
                         .prompt = prompt,
                         .by_events = expected_tokens(by_events_[worker.value()], prompt_tokens, block_size_),
                         .by_prediction = expected_tokens(by_prediction_[worker.value()], prompt_tokens, block_size_),
-                        .events_run = workers_[worker.value()].events_run,
-                        .predicted_run = workers_[worker.value()].predicted_run};
-  routed_.insert(worker, prompt, max_blocks, now);
+                        .prompt_tokens = prompt_tokens,
+                        .number = routed_.insert(worker, prompt, max_blocks, now),
+                        .event_batches = known.event_batches,
+                        .events_run = known.events_run,
+                        .predicted_run = known.predicted_run};
 }
 
-// A request publishes a block at least every `block_size` tokens of its own. Once twice that was generated per request
-// in the batch, one of them at least must have filled a block.
-void CacheKnowledge::on_generated(WorkerId id, std::uint64_t tokens, std::uint32_t decoding, TimePoint now) {
+void CacheKnowledge::on_progress(WorkerId id, TimePoint now) {
   Worker& worker = workers_[id.value()];
-  if (worker.generated_tokens == 0) worker.generating_since = now;
-  worker.generated_tokens += tokens;
-  if (worker.silent || worker.generated_tokens <= 2ULL * block_size_ * (decoding + 1ULL)) return;
-  worker.silent = now - worker.generating_since > kSilence;
+  if (worker.due_since && now - *worker.due_since > kSilence) worker.silent = true;
+}
+
+void CacheKnowledge::on_computed(RequestId request) {
+  if (Expected* const expected = expected_.find(request)) expected->computed = true;
 }
 
 void CacheKnowledge::on_usage(RequestId request, std::uint64_t cached_tokens) {
-  const Expected* const expected = expected_.find(request);
+  Expected* const expected = expected_.find(request);
   if (expected == nullptr) return;
+  expected->cached_tokens = cached_tokens;
+  check_adopted(*expected);
   Worker& worker = workers_[expected->worker.value()];
-  const std::uint64_t by_events = expected->events_run == worker.events_run ? expected->by_events : 0;
+  const bool same_events = expected->events_run == worker.events_run;
+  const std::uint64_t by_events = same_events ? expected->by_events : 0;
   const std::uint64_t by_prediction = expected->predicted_run == worker.predicted_run ? expected->by_prediction : 0;
   if (by_events + by_prediction > 0) ++worker.usage_reports;
+  if (same_events && cached_tokens > 0) {
+    worker.reported_tokens = kKeptOfTold * worker.reported_tokens + static_cast<double>(cached_tokens);
+    worker.told_tokens = kKeptOfTold * worker.told_tokens + static_cast<double>(std::min(by_events, cached_tokens));
+  }
   worker.events.observe(by_events, cached_tokens);
   worker.predicted.observe(by_prediction, cached_tokens);
+  weigh_prediction(expected->worker, *expected, by_prediction, cached_tokens);
   const double share = worker.events.share();
   if (!worker.contradicted && share < kContradicted) {
     worker.contradicted = true;
@@ -103,35 +119,139 @@ void CacheKnowledge::on_usage(RequestId request, std::uint64_t cached_tokens) {
   }
 }
 
-void CacheKnowledge::on_finished(RequestId request, bool computed, TimePoint now) {
+// A cache that was emptied without a word denies all that was there before, whoever asks.
+void CacheKnowledge::weigh_prediction(WorkerId id, const Expected& expected, std::uint64_t by_prediction,
+                                      std::uint64_t cached_tokens) {
+  if (by_prediction == 0) return;
+  Worker& worker = workers_[id.value()];
+  if (static_cast<double>(cached_tokens) >= kDenied * static_cast<double>(by_prediction)) {
+    worker.denials = 0;
+    return;
+  }
+  if (worker.denials++ == 0 || expected.number < worker.first_denied) worker.first_denied = expected.number;
+  if (worker.denials < kDenials) return;
+  routed_.drop_before(id, worker.first_denied);
+  worker.denials = 0;
+  ++worker.predicted_run;
+}
+
+void CacheKnowledge::on_finished(RequestId request, bool computed, std::uint64_t output_tokens, TimePoint now) {
+  now_ = now;
   const Expected* const expected = expected_.find(request);
   if (expected == nullptr) return;
-  if (computed) settling_.insert(expected->worker, expected->prompt, 0, now);
+  Worker& worker = workers_[expected->worker.value()];
+  if (computed) {
+    settling_.insert(expected->worker, expected->prompt, 0, now);
+    if (!worker.due_since && blocks_were_due(*expected, output_tokens)) worker.due_since = now;
+    on_progress(expected->worker, now);
+  }
   expected_.erase(request);
 }
 
+// Of a request that was computed: whether an event must have come for it, and none came for anybody while it was there.
+// What was found cached was stored long ago, with what may follow it. Behind a new block all are new.
+bool CacheKnowledge::blocks_were_due(const Expected& expected, std::uint64_t output_tokens) const {
+  const Worker& worker = workers_[expected.worker.value()];
+  if (worker.event_batches != expected.event_batches || expected.events_run != worker.events_run) return false;
+  if (expected.prompt_tokens == 0) return false;
+  if (expected.cached_tokens) {
+    const std::uint64_t computed = (expected.prompt_tokens - 1) / block_size_;
+    return computed > *expected.cached_tokens / block_size_;
+  }
+  // The last token of an answer is never computed.
+  const std::uint64_t all_tokens = expected.prompt_tokens + std::max<std::uint64_t>(output_tokens, 1) - 1;
+  return all_tokens / block_size_ > expected.prompt_tokens / block_size_;
+}
+
 std::size_t CacheKnowledge::on_kv_events(WorkerId id, std::span<const kv::KvEvent> events) {
-  const std::size_t refused = index_.apply(id, events);
   Worker& worker = workers_[id.value()];
-  worker.generated_tokens = 0;
+  ++worker.event_batches;
+  worker.due_since.reset();
   worker.silent = false;
+  constexpr auto kUnknownParent = static_cast<std::size_t>(Refusal::kUnknownParent);
+  const std::uint64_t orphans_before = index_.counters(id).refused[kUnknownParent];
+  const std::uint64_t clears_before = index_.counters(id).clears;
+  const bool with_care = worker.orphans || adopted_.prefixes(id) > 0;
+  const std::size_t refused = with_care ? apply_one_by_one(id, events) : index_.apply(id, events);
+  const KvIndexCounters& after = index_.counters(id);
+  if (after.refused[kUnknownParent] != orphans_before) worker.orphans = true;
+  if (after.clears != clears_before) on_cleared(id);
   return refused;
 }
 
-void CacheKnowledge::reset_events(WorkerId id) {
-  index_.clear(id);
+std::size_t CacheKnowledge::apply_one_by_one(WorkerId id, std::span<const kv::KvEvent> events) {
+  std::size_t refused = 0;
+  for (const kv::KvEvent& event : events) {
+    if (const auto* const stored = std::get_if<kv::BlockStored>(&event)) place(id, *stored);
+    if (const auto* const removed = std::get_if<kv::BlockRemoved>(&event)) adopted_.before(id, *removed);
+    if (std::holds_alternative<kv::AllBlocksCleared>(event)) adopted_.forget(id);
+    refused += index_.apply(id, event) ? 1 : 0;
+  }
+  return refused;
+}
+
+// An engine stores what it computes of a prompt, so blocks behind an unknown parent are of one that is under way.
+void CacheKnowledge::place(WorkerId id, const kv::BlockStored& event) {
+  if (!adopted_.is_orphan(id, event)) return;
+  std::vector<AdoptedPrefixes::Prompt> prompts;
+  expected_.for_each([&](RequestId request, const Expected& expected) {
+    if (expected.worker == id && !expected.adopted) prompts.push_back({request, view(expected.prompt)});
+  });
+  std::ranges::sort(prompts, {}, &AdoptedPrefixes::Prompt::request);
+  if (const auto found = adopted_.adopt(id, event, prompts)) {
+    Expected* const expected = expected_.find(found->request);
+    expected->adopted = event.parent;
+    expected->adopted_blocks = found->blocks;
+    check_adopted(*expected);
+  }
+}
+
+// The first block that a request stores is the one behind what it found cached.
+void CacheKnowledge::check_adopted(Expected& expected) {
+  if (!expected.adopted || !expected.cached_tokens) return;
+  if (*expected.cached_tokens / block_size_ != expected.adopted_blocks)
+    adopted_.revoke(expected.worker, *expected.adopted);
+}
+
+// What was routed is gone too, but for prompts that are still to be computed, and what answers under way expected.
+void CacheKnowledge::on_cleared(WorkerId id) {
+  begin_events_anew(id);
+  workers_[id.value()].orphans = false;  // all that comes has a parent
+  forget_routed(id);
+  std::vector<std::pair<RequestId, BlockKeys>> uncomputed;
+  expected_.for_each([&](RequestId request, const Expected& expected) {
+    if (expected.worker == id && !expected.computed) uncomputed.emplace_back(request, expected.prompt);
+  });
+  std::ranges::sort(uncomputed, {}, [](const auto& one) { return one.first; });
+  for (const auto& [request, prompt] : uncomputed) routed_.insert(id, prompt, 0, now_);
+}
+
+void CacheKnowledge::begin_events_anew(WorkerId id) {
   Worker& worker = workers_[id.value()];
   worker.events.restart();
   ++worker.events_run;
   worker.contradicted = false;
+  worker.reported_tokens = worker.told_tokens = 0;
 }
 
-void CacheKnowledge::on_restarted(WorkerId id) {
+void CacheKnowledge::reset_events(WorkerId id) {
+  index_.clear(id);
+  adopted_.forget(id);
+  begin_events_anew(id);
+  workers_[id.value()].orphans = true;
+}
+
+void CacheKnowledge::forget_routed(WorkerId id) {
   routed_.clear(id);
   settling_.clear(id);
   Worker& worker = workers_[id.value()];
   worker.predicted.restart();
+  worker.denials = 0;
   ++worker.predicted_run;
+}
+
+void CacheKnowledge::on_restarted(WorkerId id) {
+  forget_routed(id);
 }
 
 CacheTrustReport CacheKnowledge::report(WorkerId id, bool events_exact) const {
@@ -144,7 +264,11 @@ CacheTrustReport CacheKnowledge::report(WorkerId id, bool events_exact) const {
           .usage_reports = worker.usage_reports,
           .corrections = worker.events.corrections() + worker.predicted.corrections(),
           .distrusted = worker.distrusted,
-          .events_silent = worker.silent};
+          .events_silent = worker.silent,
+          .known_share = events_exact                 ? 1
+                         : worker.reported_tokens > 0 ? worker.told_tokens / worker.reported_tokens
+                                                      : 0,
+          .adopted_prefixes = adopted_.prefixes(id)};
 }
 
 }  // namespace kvist::routing

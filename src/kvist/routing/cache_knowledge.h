@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "kvist/base/time.h"
 #include "kvist/kv/block_hash.h"
 #include "kvist/kv/kv_event.h"
+#include "kvist/routing/adopted_prefixes.h"
 #include "kvist/routing/cache_agreement.h"
 #include "kvist/routing/kv_index.h"
 #include "kvist/routing/predicted_index.h"
@@ -35,7 +37,11 @@ struct CacheTrustReport {
   std::uint64_t usage_reports = 0;  ///< answers that said something about either
   std::uint64_t corrections = 0;    ///< of those, with less than expected
   std::uint64_t distrusted = 0;  ///< times its answers contradicted its events for so long that they lost their trust
-  bool events_silent = false;    ///< it generates, but its events have stopped
+  bool events_silent = false;    ///< it stored blocks, but its events have stopped
+  /// Of the cached tokens that its latest answers reported, the share that its events had told of: 1 where they are
+  /// exact, 0 before such an answer.
+  double known_share = 0;
+  std::uint64_t adopted_prefixes = 0;  ///< placed by routed prompts, as no event told of them
 };
 
 /// Two sources per worker: the index of its KV events, and the prompts that were routed to it. Both are kept always, so
@@ -47,6 +53,10 @@ struct CacheTrustReport {
 ///    usage gave it (CacheAgreement).
 ///  - kNone: neither is worth anything. The router sees workers without caches then, that is their load.
 /// The levels are names: the weights fall and rise without steps. Pure; one thread: the router's.
+///
+/// A worker whose cache was cleared holds nothing that was routed there before, but for prompts that it may still have
+/// to compute. One that says nothing of it shows it by its answers: after kDenials in a row with less than half of what
+/// was predicted, the prompts before the first of them are forgotten.
 class CacheKnowledge {
  public:
   struct Options {
@@ -64,12 +74,16 @@ class CacheKnowledge {
   /// The request of the last match() goes to this worker. `max_blocks`: of its KV memory; 0 where unknown.
   void on_routed(RequestId request, WorkerId worker, const BlockKeys& prompt, std::uint32_t prompt_tokens,
                  std::uint32_t max_blocks, TimePoint now);
-  /// The worker, with `decoding` requests, generated tokens.
-  void on_generated(WorkerId worker, std::uint64_t tokens, std::uint32_t decoding, TimePoint now);
+  static constexpr std::uint32_t kDenials = 3;
+
+  /// The worker is at work: where blocks were due and no event came, it is seen now.
+  void on_progress(WorkerId worker, TimePoint now);
+  /// The request's prompt is computed.
+  void on_computed(RequestId request);
   /// What the worker reports of the request's prompt. Unknown requests are passed over, here and below.
   void on_usage(RequestId request, std::uint64_t cached_tokens);
-  /// The request left its worker; `computed`: its prompt was computed there.
-  void on_finished(RequestId request, bool computed, TimePoint now);
+  /// The request left its worker; `computed`: its prompt was computed there, and so many tokens of an answer.
+  void on_finished(RequestId request, bool computed, std::uint64_t output_tokens, TimePoint now);
 
   /// Events of a worker come soon.
   void prefetch_events(WorkerId worker) const { index_.prefetch(worker); }
@@ -92,10 +106,16 @@ class CacheKnowledge {
     bool contradicted = false;  // with hysteresis: the level's name does not flutter
     std::uint64_t distrusted = 0;
     std::uint64_t usage_reports = 0;
-    // Since the last event.
-    std::uint64_t generated_tokens = 0;
-    TimePoint generating_since;
+    std::uint64_t event_batches = 0;
+    std::optional<TimePoint> due_since;  // blocks were stored, no event came since
     bool silent = false;
+    bool orphans = false;  // events may have parents that none told of
+    // Cached tokens of the latest answers, and of those the ones that events had told of.
+    double reported_tokens = 0;
+    double told_tokens = 0;
+    // Answers in a row with far less cached than predicted, and the first one's prompt.
+    std::uint32_t denials = 0;
+    std::uint64_t first_denied = 0;
     // Counted up when a source begins anew: what it let expect before says nothing about it.
     std::uint32_t events_run = 0;
     std::uint32_t predicted_run = 0;
@@ -105,13 +125,30 @@ class CacheKnowledge {
     BlockKeys prompt;
     std::uint64_t by_events = 0;  // tokens
     std::uint64_t by_prediction = 0;
+    std::uint32_t prompt_tokens = 0;
+    std::uint64_t number = 0;         // of the routed prompt
+    std::uint64_t event_batches = 0;  // of its worker when it came
+    std::optional<std::uint64_t> cached_tokens = {};
+    bool computed = false;
+    std::optional<kv::ExternalHash> adopted = {};  // placed by this prompt, so many blocks deep
+    std::uint32_t adopted_blocks = 0;
     std::uint32_t events_run = 0;
     std::uint32_t predicted_run = 0;
   };
   [[nodiscard]] CacheTrust trust(const Worker& worker, bool events_exact) const;
+  void weigh_prediction(WorkerId id, const Expected& expected, std::uint64_t by_prediction,
+                        std::uint64_t cached_tokens);
+  [[nodiscard]] bool blocks_were_due(const Expected& expected, std::uint64_t output_tokens) const;
+  [[nodiscard]] std::size_t apply_one_by_one(WorkerId id, std::span<const kv::KvEvent> events);
+  void place(WorkerId id, const kv::BlockStored& event);
+  void check_adopted(Expected& expected);
+  void on_cleared(WorkerId id);
+  void forget_routed(WorkerId id);
+  void begin_events_anew(WorkerId id);
 
   std::uint32_t block_size_;
   KvIndex index_;
+  AdoptedPrefixes adopted_;
   PredictedIndex routed_;
   PredictedIndex settling_;      // of requests that ended a moment ago: their last events may be under way
   std::vector<Worker> workers_;  // by WorkerId
@@ -120,6 +157,7 @@ class CacheKnowledge {
   std::vector<std::uint32_t> by_events_;
   std::vector<std::uint32_t> by_prediction_;
   std::vector<std::uint32_t> settling_depths_;
+  TimePoint now_;  // of the last call that had a time
 };
 
 }  // namespace kvist::routing

@@ -151,6 +151,19 @@ void KvIndex::clear(WorkerId worker) {
   state_->clear(worker);
 }
 
+bool KvIndex::knows(WorkerId worker, kv::ExternalHash name) const {
+  const IndexedWorker* const found = state_->find(worker);
+  return found != nullptr && found->names.find(NameDigest(name.value())) != 0;
+}
+
+bool KvIndex::adopt(WorkerId worker, std::span<const kv::BlockHash> prefix, kv::ExternalHash last_name) {
+  return state_->adopt(worker, prefix, last_name);
+}
+
+void KvIndex::release(WorkerId worker, std::span<const kv::BlockHash> prefix) {
+  state_->release(worker, prefix);
+}
+
 std::span<const WorkerMatch> KvIndex::match(std::span<const kv::BlockHash> hashes) const {
   const HolderTable& holders = state_->holders;
   return state_->matcher.match<PrefixMatcher::Caller::kWriter>(holders.blocks(), holders.sets(), holders.tick(),

@@ -86,6 +86,15 @@ class KvIndex {
   /// Forgets all blocks of a worker.
   void clear(WorkerId worker);
 
+  /// Whether the worker has a block of this name.
+  [[nodiscard]] bool knows(WorkerId worker, kv::ExternalHash name) const;
+  /// The worker holds this prefix whole, by other evidence than events, which named its last block only: the blocks
+  /// before are held under names made of their keys. False, and nothing is changed, where there is no room. Requires a
+  /// block, and that knows() the name does not.
+  [[nodiscard]] bool adopt(WorkerId worker, std::span<const kv::BlockHash> prefix, kv::ExternalHash last_name);
+  /// The evidence is gone: takes back what adopt() did, but for the last block, which has its name.
+  void release(WorkerId worker, std::span<const kv::BlockHash> prefix);
+
   /// `hashes` are those of a prompt from its first block on; depths[w] becomes the number of them that worker w holds
   /// without a gap; 0 for workers never heard of.
   /// Workers beyond depths.size() are left out. Writer's thread.

@@ -388,6 +388,11 @@ bool KvIndex::State::add_further_copy(IndexedWorker& worker, const NameTable::Ah
   return true;
 }
 
+/// Of a name that was not fetched.
+bool KvIndex::State::drop_copy(IndexedWorker& worker, NameDigest name) {
+  return drop_copy(worker, worker.holder(), NameTable::not_fetched(name));
+}
+
 bool KvIndex::State::drop_further_copy(IndexedWorker& worker, const NameTable::Ahead& name) {
   const NameTable::Ahead copies = NameTable::not_fetched(name);
   const std::uint32_t further = worker.further_copies.find(copies);

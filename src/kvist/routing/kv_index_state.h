@@ -43,6 +43,8 @@ struct KvIndex::State {
   void clear(WorkerId worker);
   [[nodiscard]] const IndexedWorker* find(WorkerId worker) const;
   void prefetch(WorkerId worker) const;
+  [[nodiscard]] bool adopt(WorkerId worker, std::span<const kv::BlockHash> prefix, kv::ExternalHash last_name);
+  void release(WorkerId worker, std::span<const kv::BlockHash> prefix);
 
   Options options;
   Epochs epochs;
@@ -91,11 +93,17 @@ struct KvIndex::State {
                                       std::uint64_t key);
   void remove(IndexedWorker& worker, const ChangeGroup::Run& run);
   [[nodiscard]] bool drop_copy(IndexedWorker& worker, const HoldingWorker& holder, const NameTable::Ahead& name);
+  [[nodiscard]] bool drop_copy(IndexedWorker& worker, NameDigest name);
   [[nodiscard]] bool drop_further_copy(IndexedWorker& worker, const NameTable::Ahead& name);
   void clear(IndexedWorker& worker);
   void reclaim();
   void count_blocks(IndexedWorker& worker);
   void economize(IndexedWorker& worker);
+
+  // What no event told (kv_index_adoption.cc).
+  [[nodiscard]] bool hold(IndexedWorker& worker, HolderTable::Prefix& prefix, NameDigest name, std::uint64_t key,
+                          BlockOutlook outlook);
+  void let_go(IndexedWorker& worker, std::span<const kv::BlockHash> blocks);
 
   // Room for changes (kv_index_eviction.cc).
   void make_room(const IndexedWorker& worker, std::size_t blocks);

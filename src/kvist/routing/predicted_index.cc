@@ -19,10 +19,10 @@ PredictedIndex::PredictedIndex(Options options, std::size_t workers)
       max_bytes_per_worker_(options.max_bytes / std::max<std::size_t>(workers, 1)),
       workers_(workers) {}
 
-void PredictedIndex::insert(WorkerId id, const BlockKeys& prompt, std::uint32_t max_blocks, TimePoint now) {
-  if (view(prompt).empty()) return;
-  Worker& worker = workers_.at(id.value());
+std::uint64_t PredictedIndex::insert(WorkerId id, const BlockKeys& prompt, std::uint32_t max_blocks, TimePoint now) {
   const std::uint64_t number = ++last_number_;
+  if (view(prompt).empty()) return number;
+  Worker& worker = workers_.at(id.value());
   worker.blocks += prompts_.add(id, prompt);
   worker.bytes += bytes_of(prompt);
   worker.entries.push_back({.number = number, .prompt = prompt});
@@ -31,6 +31,7 @@ void PredictedIndex::insert(WorkerId id, const BlockKeys& prompt, std::uint32_t 
     return worker.bytes > max_bytes_per_worker_ || (max_blocks > 0 && worker.blocks > max_blocks);
   };
   while (over() && !worker.entries.empty()) drop_oldest(id);
+  return number;
 }
 
 void PredictedIndex::drop_oldest(WorkerId id) {
@@ -50,6 +51,11 @@ void PredictedIndex::expire(TimePoint now) {
 
 void PredictedIndex::clear(WorkerId worker) {
   while (!workers_.at(worker.value()).entries.empty()) drop_oldest(worker);
+}
+
+void PredictedIndex::drop_before(WorkerId worker, std::uint64_t number) {
+  const std::deque<Entry>& entries = workers_.at(worker.value()).entries;
+  while (!entries.empty() && entries.front().number < number) drop_oldest(worker);
 }
 
 }  // namespace kvist::routing

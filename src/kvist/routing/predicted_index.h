@@ -30,11 +30,14 @@ class PredictedIndex {
 
   PredictedIndex(Options options, std::size_t workers);
 
-  /// The worker was given this prompt. `max_blocks`: what its KV memory holds; 0 where unknown. Times never fall.
-  void insert(WorkerId worker, const BlockKeys& prompt, std::uint32_t max_blocks, TimePoint now);
+  /// The worker was given this prompt. `max_blocks`: what its KV memory holds; 0 where unknown. Times never fall. The
+  /// prompt's number: they rise.
+  std::uint64_t insert(WorkerId worker, const BlockKeys& prompt, std::uint32_t max_blocks, TimePoint now);
   /// Forgets what is older than the time to live.
   void expire(TimePoint now);
   void clear(WorkerId worker);
+  /// Forgets the prompts that came before the one of this number.
+  void drop_before(WorkerId worker, std::uint64_t number);
 
   /// depths[w] becomes the number of leading blocks that worker w should hold.
   void match(std::span<const kv::BlockHash> prompt, std::span<std::uint32_t> depths) const {

@@ -187,19 +187,19 @@ void Router::replicate_hot_prefix(std::span<const kv::BlockHash> prompt) {
 void Router::on_first_token(RequestId request, TimePoint now) {
   log_.on_first_token(request, now);
   forecaster_.on_first_token(request, now);
+  caches_.on_computed(request);
   loads_.on_first_token(request);
 }
 
 void Router::on_progress(RequestId request, std::uint64_t tokens, TimePoint now) {
   loads_.on_progress(request, tokens);
-  if (const LoadTracker::Request* const booked = loads_.find(request)) {
-    caches_.on_generated(booked->worker, tokens, loads_.load(booked->worker).decoding, now);
-  }
+  if (const LoadTracker::Request* const booked = loads_.find(request)) caches_.on_progress(booked->worker, now);
   forecaster_.on_progress(request, now);
 }
 
 void Router::on_whole_answer(RequestId request, const WholeAnswer& answer, TimePoint now) {
   forecaster_.on_whole_answer(request, answer, now);
+  caches_.on_computed(request);
   loads_.on_first_token(request);
   loads_.on_progress(request, answer.tokens);
 }
@@ -211,8 +211,9 @@ void Router::on_usage(RequestId request, std::uint64_t /*prompt_tokens*/, std::u
 
 void Router::on_finished(RequestId request, bool completed, TimePoint now) {
   const LoadTracker::Request* const booked = loads_.find(request);
-  log_.on_finished(request, completed, booked == nullptr ? 0 : booked->output_tokens, now);
-  caches_.on_finished(request, booked != nullptr && booked->decoding, now);
+  const std::uint64_t output_tokens = booked == nullptr ? 0 : booked->output_tokens;
+  log_.on_finished(request, completed, output_tokens, now);
+  caches_.on_finished(request, booked != nullptr && booked->decoding, output_tokens, now);
   forecaster_.on_finished(request, completed, now);
   loads_.remove(request);
 }

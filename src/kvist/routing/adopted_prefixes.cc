@@ -1,0 +1,73 @@
+#include "kvist/routing/adopted_prefixes.h"
+
+#include <algorithm>
+
+namespace kvist::routing {
+namespace {
+
+/// Whether the prompt goes on from its block `at` as the event does, as far as both reach.
+bool continues(std::span<const kv::BlockHash> prompt, std::size_t at, const kv::BlockStored& event) {
+  const std::size_t blocks = std::min(prompt.size() - at, event.tokens.size() / event.block_size);
+  for (std::size_t i = 0; i < blocks; ++i) {
+    const auto tokens = std::span(event.tokens).subspan(i * event.block_size, event.block_size);
+    if (kv::chain_hash(prompt[at + i - 1], tokens) != prompt[at + i]) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+bool AdoptedPrefixes::is_orphan(WorkerId worker, const kv::BlockStored& event) const {
+  return event.parent && !index_->knows(worker, *event.parent) && event.group == 0 &&
+         event.medium == kv::Medium::kDevice && !event.other_extra_keys && event.block_size == index_->block_size() &&
+         event.tokens.size() >= event.block_size;
+}
+
+std::optional<AdoptedPrefixes::Place> AdoptedPrefixes::adopt(WorkerId worker, const kv::BlockStored& event,
+                                                             std::span<const Prompt> prompts) {
+  std::size_t tries = kMaxTries;
+  const Prompt* found = nullptr;
+  std::size_t place = 0;
+  for (const Prompt& prompt : prompts) {
+    for (std::size_t at = prompt.keys.size(); at-- > 1;) {
+      if (tries-- == 0) return std::nullopt;
+      if (!continues(prompt.keys, at, event)) continue;
+      if (found != nullptr && found->keys[place - 1] != prompt.keys[at - 1]) return std::nullopt;
+      found = &prompt;
+      place = at;
+    }
+  }
+  if (found == nullptr || !adopt(worker, *event.parent, found->keys.first(place))) return std::nullopt;
+  return Place{.request = found->request, .blocks = static_cast<std::uint32_t>(place)};
+}
+
+bool AdoptedPrefixes::adopt(WorkerId id, kv::ExternalHash name, std::span<const kv::BlockHash> prefix) {
+  Worker& worker = workers_.at(id.value());
+  (void)release(id, name);  // it was evicted from the index, and now something is stored behind it again
+  if (worker.prefixes.size() >= kMaxPrefixes || worker.blocks + prefix.size() > kMaxBlocks) return false;
+  if (!index_->adopt(id, prefix, name)) return false;
+  worker.prefixes[name].assign(prefix.begin(), prefix.end());
+  worker.blocks += prefix.size();
+  return true;
+}
+
+bool AdoptedPrefixes::release(WorkerId id, kv::ExternalHash name) {
+  Worker& worker = workers_.at(id.value());
+  const auto* const prefix = worker.prefixes.find(name);
+  if (prefix == nullptr) return false;
+  index_->release(id, *prefix);
+  worker.blocks -= prefix->size();
+  worker.prefixes.erase(name);
+  return true;
+}
+
+void AdoptedPrefixes::before(WorkerId id, const kv::BlockRemoved& event) {
+  if (prefixes(id) == 0 || event.group != 0 || event.medium != kv::Medium::kDevice) return;
+  for (const kv::ExternalHash name : event.hashes) (void)release(id, name);
+}
+
+void AdoptedPrefixes::revoke(WorkerId id, kv::ExternalHash name) {
+  if (release(id, name)) (void)index_->apply(id, kv::BlockRemoved{.hashes = {name}});
+}
+
+}  // namespace kvist::routing
