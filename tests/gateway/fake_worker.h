@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <stdexcept>
@@ -140,6 +141,12 @@ class FakeWorker {
     const std::lock_guard lock(mutex_);
     return posts_;
   }
+  /// How often GET of this path was asked for.
+  [[nodiscard]] int gets(const std::string& path) const {
+    const std::lock_guard lock(mutex_);
+    const auto found = gets_.find(path);
+    return found == gets_.end() ? 0 : found->second;
+  }
   [[nodiscard]] int left() const {
     const std::lock_guard lock(mutex_);
     return left_;
@@ -155,6 +162,7 @@ class FakeWorker {
  private:
   void handle(net::HttpRequest request, const Exchange& exchange) {
     std::unique_lock lock(mutex_);
+    if (request.method == "GET") ++gets_[std::string(request.path())];
     if (request.method == "GET" && request.path() == "/v1/models" && models_) {
       const Script script = models_;
       lock.unlock();
@@ -198,6 +206,7 @@ class FakeWorker {
   std::string metrics_ = "vllm:num_requests_running{model_name=\"m\"} 0\n";
   int health_ = 200;
   std::vector<net::HttpRequest> posts_;
+  std::map<std::string, int> gets_;
   int left_ = 0;
 
   std::thread thread_;

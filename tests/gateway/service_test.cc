@@ -137,6 +137,37 @@ TEST_F(ServiceTest, AQuietWorkerIsLeftAloneAndADoubtfulOneIsLookedAtAtOnce) {
   EXPECT_TRUE(await([&] { return looks() > before; })) << "the next look would have come in an hour";
 }
 
+TEST_F(ServiceTest, WhatAWorkerAnswersStandsForItsHealthCheck) {
+  auto spec = gateway_spec({&a_});
+  spec.workers[0].kv_events.clear();  // what comes of it may raise doubt
+  spec.workers[0].kv_replay.clear();
+  spec.health_interval = std::chrono::milliseconds(20);
+  const RunningGateway gateway(std::move(spec));
+  const auto more_scrapes = [&] { return a_.gets("/metrics") - a_.gets("/health"); };
+  const int before = more_scrapes();
+  for (int i = 1; i <= 5; ++i) {
+    EXPECT_EQ(gateway.chat(chat_body("x")).status, 200);
+    EXPECT_TRUE(await([&] { return more_scrapes() >= before + i; })) << "a look without a question for health";
+  }
+}
+
+TEST_F(ServiceTest, AnEventStreamThatIsNoLongerWholeRaisesDoubt) {
+  const RunningGateway gateway(gateway_spec({&a_}));
+  ASSERT_TRUE(await([&] { return gateway.metric("kvist_gateway_kv_index_exact") == 1; }));
+  ASSERT_TRUE(await([&] { return a_.gets("/metrics") == a_.gets("/health"); }));
+  const int before = a_.gets("/health");
+  a_.publisher().publish("this is not msgpack");
+  EXPECT_TRUE(await([&] { return a_.gets("/health") > before; })) << "the next look would have come in an hour";
+}
+
+TEST_F(ServiceTest, QueueingAtAWorkerOfUnknownSlotsIsLookedAtOften) {
+  a_.set_metrics("vllm:num_requests_running 3\nvllm:num_requests_waiting 2\n");
+  auto spec = gateway_spec({&a_});
+  spec.doubt_interval = std::chrono::milliseconds(20);
+  const RunningGateway gateway(std::move(spec));
+  EXPECT_TRUE(await([&] { return gateway.metric("kvist_gateway_worker_batch_slots", "source", "inferred") == 3; }));
+}
+
 TEST_F(ServiceTest, IsHealthyWhileAnyWorkerIs) {
   a_.set_health(503);
   b_.set_health(503);

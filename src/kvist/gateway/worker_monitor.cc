@@ -86,6 +86,10 @@ bool WorkerMonitor::in_doubt() const {
   return doubted_ || worker.stalled || worker.health != dispatch::WorkerHealth::kHealthy;
 }
 
+bool WorkerMonitor::queues_at_unknown_slots() const {
+  return report_.waiting > 0 && fleet_->views()[worker_.value()].limits.max_batch_size == 0;
+}
+
 void WorkerMonitor::look() {
   const auto& answered = fleet_->worker(worker_).answered;
   const bool alive = !in_doubt() && answered && *answered > looked_;
@@ -168,7 +172,8 @@ void WorkerMonitor::take_report(const WorkerReport& report) {
 void WorkerMonitor::wait() {
   looking_ = false;
   const TimePoint now = net::now();
-  const Duration pause = in_doubt() ? std::min(options_.doubt_interval, options_.interval) : options_.interval;
+  const bool soon = in_doubt() || queues_at_unknown_slots();
+  const Duration pause = soon ? std::min(options_.doubt_interval, options_.interval) : options_.interval;
   const TimePoint next = doubted_ ? std::max(now, looked_ + kLeastPause) : now + pause;
   timer_.arm(next, [this] { look(); });
 }

@@ -38,7 +38,8 @@ struct WorkerReport {
 /// Every `interval`: GET /health, which the fleet's health state follows, then GET /metrics. A worker that has answered
 /// a request since the last look is not asked for its health. While there is doubt (until it is healthy, after a
 /// failure, while it stands still) a look follows after `doubt_interval`; the first one at once, when somebody raises
-/// it. One round at a time, so a slow worker is asked less often. Loop thread only.
+/// it. So it does while requests queue at a worker whose batch slots nobody knows: a few looks tell how many it has.
+/// One round at a time, so a slow worker is asked less often. Loop thread only.
 class WorkerMonitor {
  public:
   struct Options {
@@ -77,6 +78,7 @@ class WorkerMonitor {
 
   void look();
   [[nodiscard]] bool in_doubt() const;
+  [[nodiscard]] bool queues_at_unknown_slots() const;
   void check_health();
   void on_health(const Result<net::HttpResponse>& answer);
   void scrape();
