@@ -119,6 +119,7 @@ TEST_F(ServiceTest, TheListOfModelsIsThatOfAllWorkers) {
   EXPECT_EQ(gateway.get("/v1/models").body,
             R"({"object":"list","data":[{"id":"m","root":"/models/m","permission":[{"id":"p"}]},)"
             R"({"id":"one"},{"id":"two","parent":"m"}]})");
+  EXPECT_EQ(gateway.get("/v1/models").headers.find("Content-Type"), "application/json");
   a_.set_models(FakeWorker::answer_of(401, R"({"error":"Unauthorized"})"));
   b_.set_models(FakeWorker::answer_of(401, R"({"error":"Unauthorized"})"));
   const auto refused = gateway.get("/v1/models");

@@ -70,8 +70,8 @@ class Intended:
 INTENDED = [
     Intended(r"^(dev|page): ", r"^only the gateway",
              "what steers a worker (its cache, sleep, adapters, profiler) and its pages of numbers are not for the gateway's clients"),
-    Intended(r"^path: unknown", r"^(body|header content-type)",
-             "a path that no OpenAI-compatible server is asked for is refused by the gateway itself; status and form are the worker's"),
+    Intended(r"^path: unknown( posted)?$", r"^(body|header)",
+             "a path that no OpenAI-compatible server has is refused by the gateway itself, with the worker's status"),
 ]
 
 

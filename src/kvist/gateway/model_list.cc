@@ -20,19 +20,29 @@ struct ModelList::Round {
 
 namespace {
 
-// What the workers' lists have, each model once, in the order of the workers.
-std::vector<openai::ModelCard> merged(const std::vector<Result<net::HttpResponse>>& answers) {
+// What the workers' lists have, each model once, in the order of the workers. The answer is otherwise the first list's.
+std::optional<net::HttpResponse> merged(const std::vector<Result<net::HttpResponse>>& answers) {
   std::vector<openai::ModelCard> models;
+  std::optional<net::HttpResponse> whole;
   for (const Result<net::HttpResponse>& answer : answers) {
     if (!answer || answer->status != 200) continue;
     auto list = openai::parse_model_list(answer->body);
     if (!list) continue;
+    if (!whole) whole = *answer;
     for (openai::ModelCard& model : *list) {
       if (std::ranges::find(models, model.id, &openai::ModelCard::id) == models.end())
         models.push_back(std::move(model));
     }
   }
-  return models;
+  if (whole) whole->body = openai::model_list(models);
+  return whole;
+}
+
+// Where no worker gave a list: why.
+std::optional<net::HttpResponse> first_refusal(const std::vector<Result<net::HttpResponse>>& answers) {
+  const auto refused =
+      std::ranges::find_if(answers, [](const auto& answer) { return answer && answer->status != 200; });
+  return refused == answers.end() ? std::nullopt : std::optional(**refused);
 }
 
 }  // namespace
@@ -69,17 +79,13 @@ void ModelList::answer(const net::HttpRequest& request, const std::shared_ptr<ne
 }
 
 void ModelList::finish(const std::shared_ptr<Round>& round) {
-  const std::vector<openai::ModelCard> models = merged(round->answers);
-  const auto refused = std::ranges::find_if(
-      round->answers, [](const Result<net::HttpResponse>& answer) { return answer && answer->status != 200; });
-  if (models.empty() && refused != round->answers.end()) {
-    net::HttpResponse answer = **refused;
-    answer.headers = headers_for_client(answer.headers, "", "");
-    answer.headers.remove(kRequestIdHeader);
-    round->exchange->respond(std::move(answer));
-  } else {
-    round->exchange->respond(json_answer(models.empty() ? own_ : openai::model_list(models)));
+  auto answer = merged(round->answers);
+  if (!answer) answer = first_refusal(round->answers);
+  if (answer) {
+    answer->headers = headers_for_client(answer->headers, "", "");
+    answer->headers.remove(kRequestIdHeader);
   }
+  round->exchange->respond(answer ? std::move(*answer) : json_answer(own_));
   rounds_.erase(round);
 }
 
