@@ -121,13 +121,14 @@ TEST(WorkerSpecTest, ALengthBeyondAnOpenMemoryIsCheckedLater) {
 }
 
 TEST(WorkerSpecTest, ACpuEngineLeavesToTheModelWhatTheFileLeavesOut) {
-  const auto worker =
-      read_worker(parsed("cpu: {model: models/llama, threads: 3, weights: bf16, memory: 6 GiB}\n"), "/here");
+  const auto worker = read_worker(
+      parsed("cpu: {model: models/llama, threads: 3, weights: bf16, kv_dtype: f16, memory: 6 GiB}\n"), "/here");
   ASSERT_TRUE(worker.has_value()) << worker.error().message;
-  EXPECT_EQ(
-      worker->cpu,
-      (CpuEngineSpec{
-          .model = "/here/models/llama", .threads = 3, .weights = WeightType::kBf16, .memory_bytes = 6ULL << 30}));
+  EXPECT_EQ(worker->cpu, (CpuEngineSpec{.model = "/here/models/llama",
+                                        .threads = 3,
+                                        .weights = WeightType::kBf16,
+                                        .kv_dtype = CpuKvType::kF16,
+                                        .memory_bytes = 6ULL << 30}));
   EXPECT_EQ(worker->tokenizer, "/here/models/llama") << "its own";
   EXPECT_EQ(worker->max_num_tokens, 256U);
   EXPECT_EQ(worker->open, (OpenSettings{.kv_blocks = true, .max_model_len = true, .prefix_deferral = true}));

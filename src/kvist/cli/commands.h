@@ -23,6 +23,7 @@ struct WorkerArguments {
   std::string kv_events_topic;     ///< ZeroMQ's; empty, as vLLM's is by default
   std::uint32_t threads = 0;       ///< 0: one per core
   std::string weights;             ///< "bf16", "f32"; empty: as stored
+  std::string kv_dtype;            ///< "bf16", "f16", "f32"; empty: as the weights
   std::string memory;              ///< with a unit; empty: the default
   std::uint32_t draft_tokens = 0;  ///< by prompt look-up; 0: none
   std::string tool_parser;         ///< "hermes", "llama3_json", "mistral"; empty: calls of tools stay text

@@ -86,6 +86,7 @@ class CommandLine {
     option("--kv-events-topic", worker_.kv_events_topic, "ZeroMQ topic of KV events; without it, the empty one");
     option("--threads", worker_.threads, "that compute; without it, one per core");
     option("--weights", worker_.weights, "bf16 or f32 in memory; without it, as the checkpoint has them");
+    option("--kv-dtype", worker_.kv_dtype, "keys and values: bf16, f16 or f32; without it, as the weights in memory");
     option("--memory", worker_.memory, "for weights, activations and KV blocks, with a unit (4 GiB)");
     option("--draft-tokens", worker_.draft_tokens, "speculation by prompt look-up: at most so many drafts a step");
     option("--tool-parser", worker_.tool_parser, "how the model writes calls of tools: hermes, llama3_json or mistral");

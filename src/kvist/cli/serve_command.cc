@@ -51,6 +51,7 @@ Result<spec::WorkerSpec> worker_of(const WorkerArguments& arguments) {
     text += fmt::format("kv_events_topic: {}\n", quoted(arguments.kv_events_topic));
   text += fmt::format("cpu:\n  model: {}\n  threads: {}\n", quoted(arguments.model), arguments.threads);
   if (!arguments.weights.empty()) text += fmt::format("  weights: {}\n", quoted(arguments.weights));
+  if (!arguments.kv_dtype.empty()) text += fmt::format("  kv_dtype: {}\n", quoted(arguments.kv_dtype));
   if (!arguments.memory.empty()) text += fmt::format("  memory: {}\n", quoted(arguments.memory));
   if (!arguments.tool_parser.empty()) text += fmt::format("tool_parser: {}\n", quoted(arguments.tool_parser));
   if (arguments.draft_tokens > 0) {

@@ -13,10 +13,19 @@ enum class WeightType {
   kF32,
 };
 
+/// How keys and values are kept in the KV blocks.
+enum class CpuKvType {
+  kAsWeights,  ///< as the weights are in memory: BF16 or F32
+  kBf16,
+  kF16,
+  kF32,
+};
+
 struct CpuEngineSpec {
   std::string model;          ///< directory of a Hugging Face checkpoint of the Llama family
   std::uint32_t threads = 0;  ///< that compute; 0: one per core
   WeightType weights = WeightType::kAsStored;
+  CpuKvType kv_dtype = CpuKvType::kAsWeights;
   /// For weights, activations and KV blocks together; the KV memory is what is left of it, unless the worker's
   /// kv_blocks says how much.
   std::uint64_t memory_bytes = 4ULL << 30;

@@ -18,6 +18,8 @@ constexpr std::array kAdmissionWords = {Word{"reserve_to_completion", AdmissionK
 
 constexpr std::array kWeightWords = {Word{"as_stored", WeightType::kAsStored}, Word{"bf16", WeightType::kBf16},
                                      Word{"f32", WeightType::kF32}};
+constexpr std::array kCpuKvWords = {Word{"as_weights", CpuKvType::kAsWeights}, Word{"bf16", CpuKvType::kBf16},
+                                    Word{"f16", CpuKvType::kF16}, Word{"f32", CpuKvType::kF32}};
 constexpr std::uint32_t kCpuStepTokens = 256;
 constexpr std::size_t kMaxTopicBytes = 256;
 constexpr std::array kToolParserWords = {Word{"hermes", ToolCallFormat::kHermes},
@@ -57,6 +59,7 @@ Result<void> read_cpu_engine(const YamlNode& worker, const std::string& base_dir
   KVIST_TRY_VOID(read_path(*node, "model", base_directory, cpu.model));
   KVIST_TRY_VOID(read_field(*node, "threads", cpu.threads, 0, 1'024));
   KVIST_TRY_VOID(read_word(*node, "weights", kWeightWords, cpu.weights));
+  KVIST_TRY_VOID(read_word(*node, "kv_dtype", kCpuKvWords, cpu.kv_dtype));
   if (const auto memory = node->get("memory")) {
     KVIST_TRY(cpu.memory_bytes, memory->as_bytes());
   }
@@ -186,6 +189,7 @@ std::string to_yaml(const WorkerSpec& w, int indent) {
   if (w.cpu) {
     out.begin_map("cpu").field("model", w.cpu->model).field("threads", w.cpu->threads);
     out.field("weights", word_of(kWeightWords, w.cpu->weights));
+    if (w.cpu->kv_dtype != CpuKvType::kAsWeights) out.field("kv_dtype", word_of(kCpuKvWords, w.cpu->kv_dtype));
     out.field("memory", fmt::format("{} B", w.cpu->memory_bytes)).end_map();
   } else {
     out.field("time_scale", w.time_scale);

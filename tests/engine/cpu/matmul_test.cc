@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kvist/base/random.h"
+#include "kvist/engine/cpu/bf16.h"
 #include "kvist/engine/cpu/kernels/kernels.h"
 #include "kvist/engine/cpu/packed_matrix.h"
 

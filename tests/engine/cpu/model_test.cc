@@ -93,7 +93,8 @@ TEST(MemoryBudget, CountsWhatLoadingAndComputingTake) {
     }
     if (!tiny.tied) bytes += std::uint64_t{97} * tiny.hidden * bytes_of(tiny.packed);
     EXPECT_EQ(LlamaModel::bytes_for(tiny.config(), tiny.packed), bytes) << tiny.name;
-    EXPECT_EQ(KvCache::bytes_per_block(tiny.config(), 16), computation.cache().block(kv::BlockId(0)).size_bytes());
+    EXPECT_EQ(KvCache::bytes_per_block(tiny.config(), 16, tiny.kv()),
+              computation.cache().block(kv::BlockId(0)).size_bytes());
   }
 }
 
@@ -111,6 +112,23 @@ TEST(MemoryBudget, GivesTheBlocksWhatIsLeft) {
   EXPECT_THAT(memory_table(*budget), HasSubstr("of a budget of 1.00 GiB"));
   EXPECT_THAT(memory_table(*budget), HasSubstr(" of 256 tokens, "));
   EXPECT_THAT(memory_table(*budget), HasSubstr(" of 2048 tokens\n"));
+}
+
+TEST(MemoryBudget, HalfAsManyBlocksFitInF32) {
+  const LlamaConfig config = config_of(ModelSize::kBase, 32000, 0, 1);
+  MemoryRequest request;
+  request.budget_bytes = 1U << 30;
+  request.max_sequence_tokens = 2048;
+  const auto halves = divide_memory(config, request);
+  request.kv = KvType::kF16;
+  EXPECT_EQ(divide_memory(config, request)->blocks, halves->blocks);
+  request.kv = KvType::kF32;
+  const auto whole = divide_memory(config, request);
+  ASSERT_TRUE(halves && whole);
+  EXPECT_EQ(whole->block_bytes, 2 * halves->block_bytes);
+  EXPECT_EQ(whole->blocks, halves->blocks / 2);
+  EXPECT_THAT(memory_table(*halves), HasSubstr("tokens in BF16, "));
+  EXPECT_THAT(memory_table(*whole), HasSubstr("tokens in F32, "));
 }
 
 TEST(MemoryBudget, RefusesWhatCannotFit) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,7 +29,9 @@ struct TinyModel {
   DataType file = DataType::kBf16;
   DataType packed = DataType::kBf16;
   std::string architecture = "LlamaForCausalLM";
+  std::optional<KvType> kv_dtype = {};  // none: as the weights are packed
 
+  [[nodiscard]] KvType kv() const { return kv_dtype.value_or(packed == DataType::kF32 ? KvType::kF32 : KvType::kBf16); }
   [[nodiscard]] LlamaConfig config() const {
     LlamaConfig config = config_of(ModelSize::kTiny, 97, 1, 2);
     config.hidden_size = hidden;
@@ -59,6 +62,9 @@ inline std::vector<TinyModel> tiny_models() {
       {.name = "scaled_rope_bf16", .kv_heads = 1, .head_dim = 64, .tied = false, .scaled_rope = true},
       {.name = "f32_packed_as_bf16", .tied = false, .file = kF32, .packed = kBf16},
       {.name = "f16_packed_as_bf16_tied", .file = kF16, .packed = kBf16},
+      {.name = "f32_with_kv_in_bf16", .tied = false, .file = kF32, .packed = kF32, .kv_dtype = KvType::kBf16},
+      {.name = "f32_with_kv_in_f16", .tied = false, .file = kF32, .packed = kF32, .kv_dtype = KvType::kF16},
+      {.name = "bf16_with_kv_in_f32_tied", .kv_dtype = KvType::kF32},
       {.name = "qwen2_bf16_tied", .heads = 6, .head_dim = 48, .architecture = "Qwen2ForCausalLM"},
       {.name = "qwen2_f32", .tied = false, .file = kF32, .packed = kF32, .architecture = "Qwen2ForCausalLM"},
       {.name = "qwen3_bf16_tied", .head_dim = 48, .architecture = "Qwen3ForCausalLM"},
@@ -93,7 +99,7 @@ class Computation {
     auto model = LlamaModel::load(*checkpoint, *config, tiny.packed, pool_);
     EXPECT_TRUE(model) << model.error().message;
     model_ = std::make_unique<LlamaModel>(std::move(*model));
-    cache_ = std::make_unique<KvCache>(model_->config(), blocks, block_size);
+    cache_ = std::make_unique<KvCache>(model_->config(), blocks, block_size, tiny.kv());
     forward_ = std::make_unique<ForwardPass>(*model_, *cache_, pool_, ForwardLimits{256, 256});
   }
 

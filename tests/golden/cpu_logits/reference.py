@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """The logits of model directories (Llama, Qwen2, Qwen3), in float64 with PyTorch (Debian's python3-torch), from the formulas.
 
-usage: reference.py LENGTH ROW,ROW,... DIRECTORY... : prints, per directory and row, the logits of that row of the test prompt of LENGTH
-tokens, where token i is (37 i + 11) mod vocabulary. Keys and values are rounded to BF16 before attention, as a BF16 KV cache does; --exact-kv leaves that out.
+usage: reference.py LENGTH ROW,ROW,... DIRECTORY[=KV]... : prints, per directory and row, the logits of that row of the test prompt of LENGTH
+tokens, where token i is (37 i + 11) mod vocabulary. Keys and values are rounded before attention to what KV names, bf16 (the default) or f16,
+as a KV cache of that type does; f32 leaves them as they are.
 Independent of kvist: reads config.json and model.safetensors itself.
 """
 import json
@@ -13,6 +14,7 @@ import sys
 
 import torch
 
+KV_TYPES = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": None}
 TYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 
 
@@ -60,7 +62,7 @@ def rms_norm(x, weight, epsilon):
     return x / torch.sqrt(x.pow(2).mean(dim=-1, keepdim=True) + epsilon) * weight
 
 
-def logits(directory, length, rows, exact_kv):
+def logits(directory, length, rows, kv_type):
     config = json.loads((directory / "config.json").read_text())
     w = read_tensors(directory / "model.safetensors")
     heads, kv_heads, epsilon = config["num_attention_heads"], config["num_key_value_heads"], config["rms_norm_eps"]
@@ -69,7 +71,7 @@ def logits(directory, length, rows, exact_kv):
     angles = torch.arange(length, dtype=torch.float64)[:, None] * frequencies(config, head_dim)[None, :]
     visible = torch.ones(length, length, dtype=torch.bool).tril()
     (architecture,) = config["architectures"]
-    stored = (lambda t: t) if exact_kv else (lambda t: t.to(torch.float32).to(torch.bfloat16).to(torch.float64))
+    stored = (lambda t: t.to(torch.float32).to(kv_type).to(torch.float64)) if kv_type else (lambda t: t)
 
     x = w["model.embed_tokens.weight"][tokens]
     for layer in range(config["num_hidden_layers"]):
@@ -97,10 +99,10 @@ def logits(directory, length, rows, exact_kv):
 
 
 def main():
-    arguments = [a for a in sys.argv[1:] if a != "--exact-kv"]
-    length, rows = int(arguments[0]), [int(r) for r in arguments[1].split(",")]
-    for directory in arguments[2:]:
-        for row in logits(pathlib.Path(directory), length, rows, "--exact-kv" in sys.argv).tolist():
+    length, rows = int(sys.argv[1]), [int(r) for r in sys.argv[2].split(",")]
+    for argument in sys.argv[3:]:
+        directory, _, kv = argument.partition("=")
+        for row in logits(pathlib.Path(directory), length, rows, KV_TYPES[kv or "bf16"]).tolist():
             print(" ".join(f"{number:.7g}" for number in row))
 
 

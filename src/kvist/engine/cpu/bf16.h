@@ -20,6 +20,22 @@ using Bf16 = std::uint16_t;
   return static_cast<Bf16>((bits + 0x7fffU + (bits >> 16 & 1U)) >> 16);
 }
 
+/// The nearest IEEE half, of two equally near ones the even; what is too large becomes infinite, a NaN stays one.
+[[nodiscard]] constexpr std::uint16_t f16_of_float(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  const std::uint32_t sign = bits >> 16 & 0x8000U;
+  const std::uint32_t magnitude = bits & 0x7fffffffU;
+  if (magnitude > 0x7f800000U) return static_cast<std::uint16_t>(sign | 0x7e00U);
+  if (magnitude >= 0x477ff000U) return static_cast<std::uint16_t>(sign | 0x7c00U);  // 65520 and more
+  if (magnitude < 0x38800000U) {
+    // Below 2^-14 halves count in steps of 2^-24, as floats do from 0.5 on: the addition rounds.
+    const float counted = std::bit_cast<float>(magnitude) + 0.5F;
+    return static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(counted) - 0x3f000000U));
+  }
+  const std::uint32_t rounded = magnitude - 0x38000000U + 0xfffU + (magnitude >> 13 & 1U);
+  return static_cast<std::uint16_t>(sign | rounded >> 13);
+}
+
 /// Exact: every IEEE half is an F32.
 [[nodiscard]] constexpr float float_of_f16(std::uint16_t bits) {
   const std::uint32_t sign = (bits & 0x8000U) << 16;

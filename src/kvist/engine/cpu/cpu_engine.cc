@@ -25,7 +25,7 @@ struct Parts {
   Parts(LlamaModel its_model, std::unique_ptr<ThreadPool> its_pool, const MemoryBudget& memory)
       : model(std::move(its_model)),
         pool(std::move(its_pool)),
-        cache(model.config(), memory.blocks, memory.block_size),
+        cache(model.config(), memory.blocks, memory.block_size, memory.kv),
         forward(model, cache, *pool, memory.limits) {}
 
   LlamaModel model;
@@ -56,6 +56,20 @@ DataType packed_type(spec::WeightType wanted, DataType stored) {
       return DataType::kF32;
   }
   return stored;
+}
+
+KvType kv_type(spec::CpuKvType wanted, DataType weights) {
+  switch (wanted) {
+    case spec::CpuKvType::kAsWeights:
+      return weights == DataType::kF32 ? KvType::kF32 : KvType::kBf16;
+    case spec::CpuKvType::kBf16:
+      return KvType::kBf16;
+    case spec::CpuKvType::kF16:
+      return KvType::kF16;
+    case spec::CpuKvType::kF32:
+      return KvType::kF32;
+  }
+  return KvType::kBf16;
 }
 
 // What the file left open, from the model's context and from the memory.
@@ -130,6 +144,7 @@ Result<CpuEngine> make_cpu_engine(const spec::WorkerSpec& wanted, std::vector<To
   KVIST_TRY(const MemoryBudget memory, divide(worker, config,
                                               {.budget_bytes = worker.cpu->memory_bytes,
                                                .weights = type,
+                                               .kv = kv_type(worker.cpu->kv_dtype, type),
                                                .block_size = worker.block_size,
                                                .limits = limits,
                                                .threads = threads}));

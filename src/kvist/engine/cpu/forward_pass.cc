@@ -216,7 +216,6 @@ void ForwardPass::finish_head(const std::vector<float>& norm, std::size_t row, s
 
 void ForwardPass::store_and_turn(std::uint32_t layer) {
   const std::size_t dim = config_.head_dim;
-  const std::size_t size = cache_.block_size();
   const LlamaLayer& weights = model_.layers()[layer];
   pool_.run([&](unsigned thread) {
     const Range part = part_of(rows_ * config_.kv_heads, thread, pool_.threads());
@@ -229,12 +228,7 @@ void ForwardPass::store_and_turn(std::uint32_t layer) {
       const float* const key = qkv_.row(row) + config_.query_width() + head * dim;
       const float* const value = key + config_.kv_width();
       const Row& place = placed_[row];
-      Bf16* const block = cache_.head(layer, head) + place.block.value() * cache_.block_stride();
-      Bf16* const values = block + dim * size + place.offset * dim;
-      for (std::size_t d = 0; d < dim; ++d) {
-        block[d * size + place.offset] = bf16_of_float(key[d]);
-        values[d] = bf16_of_float(value[d]);
-      }
+      cache_.store({.layer = layer, .kv_head = head, .block = place.block, .offset = place.offset}, key, value);
     }
   });
 }
@@ -258,6 +252,7 @@ void ForwardPass::attend(std::uint32_t layer) {
                        .blocks = unit.sequence->blocks.data(),
                        .block_size = cache_.block_size(),
                        .cache = cache_.head(layer, unit.kv_head),
+                       .type = cache_.type(),
                        .block_stride = cache_.block_stride(),
                        .scratch = scratch_[thread]});
     }

@@ -60,7 +60,7 @@ struct ForwardLimits {
 /// Llama: x = embedding; per layer x += Wo attention(rope(Wq n), rope(Wk n), Wv n), n = norm(x), and
 /// x += Wdown (silu(Wgate n) * Wup n), n = norm(x); logits = Wout norm(x). Qwen2 adds biases to Wq n, Wk n and Wv n,
 /// Qwen3 normalizes each head of Wq n and Wk n. Residual and sums are F32; keys and values
-/// are rounded to BF16 as they are stored, also those of the batch itself.
+/// are rounded to the cache's type as they are stored, also those of the batch itself.
 ///
 /// Invariant: a row's keys, values and logits depend on its own sequence's tokens alone, to the bit.
 class ForwardPass {

@@ -39,12 +39,13 @@ Result<MemoryBudget> divide_memory(const LlamaConfig& config, const MemoryReques
   MemoryBudget budget;
   budget.budget_bytes = request.budget_bytes;
   budget.weights = request.weights;
+  budget.kv = request.kv;
   budget.limits = request.limits;
   budget.block_size = request.block_size;
   budget.max_sequence_tokens = request.max_sequence_tokens == 0 ? config.max_positions : request.max_sequence_tokens;
   budget.weight_bytes = LlamaModel::bytes_for(config, request.weights);
   budget.activation_bytes = ForwardPass::bytes_for(config, request.limits, request.threads);
-  budget.block_bytes = KvCache::bytes_per_block(config, request.block_size);
+  budget.block_bytes = KvCache::bytes_per_block(config, request.block_size, request.kv);
   const std::uint64_t fixed = budget.weight_bytes + budget.activation_bytes;
   const std::uint64_t least = blocks_for(budget.max_sequence_tokens, request.block_size);
   if (fixed + least * budget.block_bytes > request.budget_bytes) {
@@ -69,7 +70,8 @@ std::string memory_table(const MemoryBudget& budget) {
   line("activations", budget.activation_bytes,
        fmt::format("of a step of {} tokens, {} of them with logits", budget.limits.rows, budget.limits.logit_rows));
   line("KV blocks", budget.kv_bytes(),
-       fmt::format("{} blocks of {} tokens, {} each", budget.blocks, budget.block_size, size_text(budget.block_bytes)));
+       fmt::format("{} blocks of {} tokens in {}, {} each", budget.blocks, budget.block_size, to_string(budget.kv),
+                   size_text(budget.block_bytes)));
   line("total", budget.weight_bytes + budget.activation_bytes + budget.kv_bytes(),
        fmt::format("of a budget of {}", size_text(budget.budget_bytes)));
   out += "sequences that fit at once:";

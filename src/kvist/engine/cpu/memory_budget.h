@@ -6,6 +6,7 @@
 
 #include "kvist/base/error.h"
 #include "kvist/engine/cpu/forward_pass.h"
+#include "kvist/engine/cpu/kv_type.h"
 #include "kvist/engine/cpu/llama_config.h"
 #include "kvist/engine/cpu/safetensors.h"
 
@@ -15,6 +16,7 @@ namespace kvist::engine::cpu {
 struct MemoryRequest {
   std::uint64_t budget_bytes = 0;      ///< for weights, activations and KV blocks together
   DataType weights = DataType::kBf16;  ///< kF32 or kBf16, as packed
+  KvType kv = KvType::kBf16;           ///< of keys and values
   std::uint32_t block_size = 16;       ///< tokens
   ForwardLimits limits;                ///< of a step
   unsigned threads = 1;
@@ -31,6 +33,7 @@ struct MemoryBudget {
   std::uint32_t block_size = 0;  ///< tokens
   std::uint32_t max_sequence_tokens = 0;
   DataType weights = DataType::kBf16;
+  KvType kv = KvType::kBf16;
   ForwardLimits limits;
 
   [[nodiscard]] std::uint64_t kv_bytes() const { return block_bytes * blocks; }

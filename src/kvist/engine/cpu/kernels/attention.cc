@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <utility>
 
 #include "kvist/engine/cpu/kernels/kernels.h"
 
@@ -21,6 +22,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 using F32 = hn::ScalableTag<float>;
 using Words = hn::ScalableTag<std::uint32_t>;
 using Halves = hn::Rebind<std::uint16_t, Words>;
+using Float16s = hn::Rebind<hwy::float16_t, F32>;
 using Vector = hn::Vec<F32>;
 
 constexpr std::size_t kLanes = hn::MaxLanes(F32());
@@ -45,24 +47,49 @@ constexpr std::size_t kSpan = 64;  // tokens between two looks at the running ma
 constexpr std::size_t kScoreStride = kAttentionScores;
 constexpr std::size_t kMaxSpanBlocks = 4;  // of 16 tokens in a span
 
-HWY_INLINE void load_unit(const Bf16* HWY_RESTRICT at, Vector* HWY_RESTRICT out) {
-#pragma GCC unroll 16
-  for (std::size_t v = 0; v < kVectors; ++v) {
-    const auto words = hn::PromoteTo(Words(), hn::LoadU(Halves(), at + v * kLanes));
-    out[v] = hn::BitCast(F32(), hn::ShiftLeft<16>(words));
+/// The types of keys and values: how many numbers of F32 are made of as many in memory.
+struct StoredBf16 {
+  using Number = std::uint16_t;
+  static HWY_INLINE Vector load(const Number* at) {
+    return hn::BitCast(F32(), hn::ShiftLeft<16>(hn::PromoteTo(Words(), hn::LoadU(Halves(), at))));
   }
+};
+struct StoredF16 {
+  using Number = hwy::float16_t;
+  static HWY_INLINE Vector load(const Number* at) { return hn::PromoteTo(F32(), hn::LoadU(Float16s(), at)); }
+};
+struct StoredF32 {
+  using Number = float;
+  static HWY_INLINE Vector load(const Number* at) { return hn::LoadU(F32(), at); }
+};
+
+template <class Stored>
+HWY_INLINE void load_unit(const typename Stored::Number* HWY_RESTRICT at, Vector* HWY_RESTRICT out) {
+#pragma GCC unroll 16
+  for (std::size_t v = 0; v < kVectors; ++v) out[v] = Stored::load(at + v * kLanes);
 }
 
-/// A unit of 16 tokens' keys, and what the unit of the next span has in memory: as many lines as the head has numbers.
+/// A unit of 16 tokens' keys, and what the unit of the next span has in memory: kLinesPerNumber lines for each number
+/// of the head.
+template <class Stored>
 struct UnitKeys {
-  const Bf16* keys;
-  const Bf16* ahead;
+  static constexpr std::size_t kLinesPerNumber = 2 * kUnit * sizeof(typename Stored::Number) / kLineBytes;
+  static_assert(2 * kUnit * sizeof(typename Stored::Number) % kLineBytes == 0);
+
+  HWY_INLINE void prefetch(std::size_t number) const {
+    const char* const at = reinterpret_cast<const char*>(ahead) + number * kLinesPerNumber * kLineBytes;
+    hwy::Prefetch(at);
+    if constexpr (kLinesPerNumber > 1) hwy::Prefetch(at + kLineBytes);
+  }
+
+  const typename Stored::Number* keys;
+  const typename Stored::Number* ahead;
 };
 
 /// scores[kRows][kUnits x 16 tokens] = queries x keys: queries packed as [head_dim][kRows], keys [head_dim] rows of
 /// `block_size`. Brings the next span into the cache meanwhile.
-template <std::size_t kRows, std::size_t kUnits>
-HWY_NOINLINE void score_tile(const float* HWY_RESTRICT queries, const UnitKeys* units, std::size_t block_size,
+template <class Stored, std::size_t kRows, std::size_t kUnits>
+HWY_NOINLINE void score_tile(const float* HWY_RESTRICT queries, const UnitKeys<Stored>* units, std::size_t block_size,
                              std::size_t head_dim, float* HWY_RESTRICT scores) {
   constexpr std::size_t kAll = kUnits * kVectors;
   Vector sums[kRows][kAll];
@@ -71,16 +98,16 @@ HWY_NOINLINE void score_tile(const float* HWY_RESTRICT queries, const UnitKeys* 
 #pragma GCC unroll 32
     for (std::size_t v = 0; v < kAll; ++v) sums[r][v] = hn::Zero(F32());
   }
-  const Bf16* HWY_RESTRICT first = units[0].keys;
-  const Bf16* HWY_RESTRICT second = units[kUnits - 1].keys;
-  const char* first_ahead = reinterpret_cast<const char*>(units[0].ahead);
-  const char* second_ahead = reinterpret_cast<const char*>(units[kUnits - 1].ahead);
+  const UnitKeys<Stored> one = units[0];
+  const UnitKeys<Stored> other = units[kUnits - 1];
+  const typename Stored::Number* HWY_RESTRICT first = one.keys;
+  const typename Stored::Number* HWY_RESTRICT second = other.keys;
   for (std::size_t d = 0; d < head_dim; ++d) {
-    hwy::Prefetch(first_ahead + d * kLineBytes);
-    if (kUnits > 1) hwy::Prefetch(second_ahead + d * kLineBytes);
+    one.prefetch(d);
+    if (kUnits > 1) other.prefetch(d);
     Vector key[kAll];
-    load_unit(first, key);
-    if (kUnits > 1) load_unit(second, key + kAll - kVectors);
+    load_unit<Stored>(first, key);
+    if (kUnits > 1) load_unit<Stored>(second, key + kAll - kVectors);
 #pragma GCC unroll 16
     for (std::size_t r = 0; r < kRows; ++r) {
       const Vector query = hn::Set(F32(), queries[r]);
@@ -99,16 +126,17 @@ HWY_NOINLINE void score_tile(const float* HWY_RESTRICT queries, const UnitKeys* 
 }
 
 /// The values of a span's tokens: some blocks, each [block_size][head_dim].
+template <class Stored>
 struct SpanValues {
-  const Bf16* blocks[kMaxSpanBlocks];
+  const typename Stored::Number* blocks[kMaxSpanBlocks];
   std::size_t block_size;
   std::size_t tokens;
 };
 
 /// sums[kRows][kUnits x 16 numbers] = sums x shrink + weights x values, over the span's tokens.
-template <std::size_t kRows, std::size_t kUnits>
+template <class Stored, std::size_t kRows, std::size_t kUnits>
 HWY_NOINLINE void value_tile(const float* HWY_RESTRICT weights, const float* HWY_RESTRICT shrink,
-                             const SpanValues& values, std::size_t head_dim, std::size_t from,
+                             const SpanValues<Stored>& values, std::size_t head_dim, std::size_t from,
                              float* HWY_RESTRICT out) {
   constexpr std::size_t kAll = kUnits * kVectors;
   Vector sums[kRows][kAll];
@@ -120,12 +148,12 @@ HWY_NOINLINE void value_tile(const float* HWY_RESTRICT weights, const float* HWY
     }
   }
   for (std::size_t first = 0; first < values.tokens; first += values.block_size) {
-    const Bf16* HWY_RESTRICT row = values.blocks[first / values.block_size] + from;
+    const typename Stored::Number* HWY_RESTRICT row = values.blocks[first / values.block_size] + from;
     const std::size_t end = values.tokens - first < values.block_size ? values.tokens : first + values.block_size;
     for (std::size_t t = first; t < end; ++t) {
       Vector value[kAll];
-      load_unit(row, value);
-      if (kUnits > 1) load_unit(row + kUnit, value + kAll - kVectors);
+      load_unit<Stored>(row, value);
+      if (kUnits > 1) load_unit<Stored>(row + kUnit, value + kAll - kVectors);
 #pragma GCC unroll 16
       for (std::size_t r = 0; r < kRows; ++r) {
         const Vector weight = hn::Set(F32(), weights[r * kScoreStride + t]);
@@ -142,33 +170,37 @@ HWY_NOINLINE void value_tile(const float* HWY_RESTRICT weights, const float* HWY
   }
 }
 
-using ScoreCall = void (*)(const float*, const UnitKeys*, std::size_t, std::size_t, float*);
-using ValueCall = void (*)(const float*, const float*, const SpanValues&, std::size_t, std::size_t, float*);
 /// The functions for a number of rows, by one unit and by two.
+template <class Stored>
 struct TileCalls {
+  using ScoreCall = void (*)(const float*, const UnitKeys<Stored>*, std::size_t, std::size_t, float*);
+  using ValueCall = void (*)(const float*, const float*, const SpanValues<Stored>&, std::size_t, std::size_t, float*);
   ScoreCall score[2];
   ValueCall value[2];
 };
 
 /// Where two units are not worth it both are the one for one unit, and units_of() says so.
-template <std::size_t kRows>
-constexpr TileCalls calls_for() {
+template <class Stored, std::size_t kRows>
+constexpr TileCalls<Stored> calls_for() {
   constexpr std::size_t kMost = kRows <= kTwoUnitRows ? 2 : 1;
-  return {{&score_tile<kRows, 1>, &score_tile<kRows, kMost>}, {&value_tile<kRows, 1>, &value_tile<kRows, kMost>}};
+  return {{&score_tile<Stored, kRows, 1>, &score_tile<Stored, kRows, kMost>},
+          {&value_tile<Stored, kRows, 1>, &value_tile<Stored, kRows, kMost>}};
 }
 
 constexpr std::size_t units_of(std::size_t rows) {
   return rows <= kTwoUnitRows ? 2 : 1;
 }
 
-const TileCalls& calls_of(std::size_t rows) {
-  static constexpr TileCalls kCalls[kTileRows] = {
-      calls_for<1>(), calls_for<2>(), calls_for<3>(), calls_for<4>(),  calls_for<5>(),  calls_for<6>(),
-#if HWY_TARGET == HWY_AVX3
-      calls_for<7>(), calls_for<8>(), calls_for<9>(), calls_for<10>(), calls_for<11>(), calls_for<12>(),
-#endif
-  };
+/// For 1 to kTileRows rows.
+template <class Stored, std::size_t... kRows>
+const TileCalls<Stored>& calls_among(std::size_t rows, std::index_sequence<kRows...> /*all*/) {
+  static constexpr TileCalls<Stored> kCalls[] = {calls_for<Stored, kRows + 1>()...};
   return kCalls[rows - 1];
+}
+
+template <class Stored>
+const TileCalls<Stored>& calls_of(std::size_t rows) {
+  return calls_among<Stored>(rows, std::make_index_sequence<kTileRows>());
 }
 
 /// Turns a row's scores into weights relative to the running maximum; returns what its sums so far shrink by. Scores
@@ -196,10 +228,14 @@ float soften(float* HWY_RESTRICT scores, std::size_t valid, std::size_t end, flo
 }
 
 /// One task's state, in its thread's scratch. Query vector i is row i / group, head i % group.
+template <class Stored>
 class Attention {
  public:
+  using Number = typename Stored::Number;
+
   explicit Attention(const AttentionTask& task)
       : task_(task),
+        cache_(static_cast<const Number*>(task.cache)),
         vectors_(task.rows * task.group),
         tiles_((vectors_ + kTileRows - 1) / kTileRows),
         queries_(task.scratch),
@@ -224,8 +260,8 @@ class Attention {
   [[nodiscard]] std::size_t tile_begin(std::size_t tile) const {
     return tile * (vectors_ / tiles_) + std::min(tile, vectors_ % tiles_);
   }
-  [[nodiscard]] const Bf16* block(std::size_t token) const {
-    return task_.cache + task_.blocks[token / task_.block_size].value() * task_.block_stride;
+  [[nodiscard]] const Number* block(std::size_t token) const {
+    return cache_ + task_.blocks[token / task_.block_size].value() * task_.block_stride;
   }
 
   /// Scaled, tile by tile as [head_dim][rows of the tile].
@@ -243,8 +279,8 @@ class Attention {
   }
 
   /// The keys of the unit that begins with `token`, and where the unit `span` tokens later lies, if there is one.
-  [[nodiscard]] UnitKeys unit_at(std::size_t token, std::size_t span) const {
-    const Bf16* const keys = block(token) + token % task_.block_size;
+  [[nodiscard]] UnitKeys<Stored> unit_at(std::size_t token, std::size_t span) const {
+    const Number* const keys = block(token) + token % task_.block_size;
     const std::size_t later = token + span;
     if (later >= task_.first_position + task_.rows) return {keys, keys};
     return {keys, block(later) + later % task_.block_size / kUnit * (2 * kUnit * task_.head_dim)};
@@ -254,10 +290,10 @@ class Attention {
     const std::size_t most = units_of(tile_begin(1));  // the first tile has the most rows
     for (std::size_t at = 0; at < tokens;) {
       const std::size_t units = at + kUnit < tokens ? most : 1;
-      const UnitKeys keys[2] = {unit_at(first + at, span), unit_at(first + at + (units - 1) * kUnit, span)};
+      const UnitKeys<Stored> keys[2] = {unit_at(first + at, span), unit_at(first + at + (units - 1) * kUnit, span)};
       for (std::size_t tile = 0; tile < tiles_; ++tile) {
         const std::size_t begin = tile_begin(tile);
-        calls_of(tile_begin(tile + 1) - begin)
+        calls_of<Stored>(tile_begin(tile + 1) - begin)
             .score[units - 1](queries_ + begin * task_.head_dim, keys, task_.block_size, task_.head_dim,
                               scores_ + begin * kScoreStride + at);
       }
@@ -273,7 +309,7 @@ class Attention {
   }
 
   void add_values(std::size_t first, std::size_t tokens) {
-    SpanValues values{};
+    SpanValues<Stored> values{};
     values.block_size = task_.block_size;
     values.tokens = tokens;
     for (std::size_t at = 0; at < tokens; at += task_.block_size) {
@@ -281,7 +317,7 @@ class Attention {
     }
     for (std::size_t tile = 0; tile < tiles_; ++tile) {
       const std::size_t begin = tile_begin(tile);
-      const TileCalls& calls = calls_of(tile_begin(tile + 1) - begin);
+      const TileCalls<Stored>& calls = calls_of<Stored>(tile_begin(tile + 1) - begin);
       const std::size_t most = units_of(tile_begin(1));
       for (std::size_t from = 0; from < task_.head_dim;) {
         const std::size_t units = from + kUnit < task_.head_dim ? most : 1;
@@ -300,6 +336,7 @@ class Attention {
   }
 
   const AttentionTask& task_;
+  const Number* cache_;
   std::size_t vectors_;
   std::size_t tiles_;
   float* queries_;
@@ -311,7 +348,14 @@ class Attention {
 };
 
 void attend_dispatched(const AttentionTask& task) {
-  Attention(task).run();
+  switch (task.type) {
+    case KvType::kBf16:
+      return Attention<StoredBf16>(task).run();
+    case KvType::kF16:
+      return Attention<StoredF16>(task).run();
+    case KvType::kF32:
+      return Attention<StoredF32>(task).run();
+  }
 }
 
 }  // namespace kvist::engine::cpu::kernels::HWY_NAMESPACE

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "kvist/engine/cpu/bf16.h"
+#include "kvist/engine/cpu/kv_type.h"
 #include "kvist/kv/block_pool.h"
 
 /// Threads: every function may run on any number of threads at once; a caller divides the work. Each result depends on
@@ -63,9 +63,9 @@ void matmul(const MatmulTask& task);
 /// Causal attention of the query heads that share one KV head, for consecutive positions of one sequence.
 ///
 /// A KV block holds block_size tokens of this head: keys as [head_dim][block_size], then values as
-/// [block_size][head_dim], in BF16. One pass over the blocks: scores of a span of 64 tokens (or one block, if that is
-/// more), a running maximum, and the sum scaled when it grows (Milakov and Gimelshein, 2018). Spans begin at multiples
-/// of their length, so a row's result does not depend on which rows are computed with it.
+/// [block_size][head_dim], as numbers of one type. One pass over the blocks: scores of a span of 64 tokens (or one
+/// block, if that is more), a running maximum, and the sum scaled when it grows (Milakov and Gimelshein, 2018). Spans
+/// begin at multiples of their length, so a row's result does not depend on which rows are computed with it.
 struct AttentionTask {
   const float* queries = nullptr;  ///< row r, head g of the group: queries + r * query_stride + g * head_dim
   std::size_t query_stride = 0;
@@ -78,7 +78,8 @@ struct AttentionTask {
   float scale = 1;
   const kv::BlockId* blocks = nullptr;  ///< of the sequence, from its first token on
   std::size_t block_size = 0;           ///< 16, 32, 64 or 128
-  const Bf16* cache = nullptr;          ///< this layer and head of block 0
+  const void* cache = nullptr;          ///< this layer and head of block 0, aligned to its numbers
+  KvType type = KvType::kBf16;          ///< of its numbers
   std::size_t block_stride = 0;         ///< numbers from there to block 1's
   float* scratch = nullptr;             ///< of this thread: attention_scratch() numbers
 };
