@@ -34,15 +34,21 @@ class ModelTokenizerTest : public ::testing::Test {
   }
 
   // A worker's /tokenize: what `reader` says, for texts and for chats.
-  static FakeWorker::Script tokenize_as(std::shared_ptr<const PromptReader> reader) {
-    return [reader](const net::HttpRequest& request, const FakeWorker::Exchange& exchange) {
+  static FakeWorker::Script tokenize_as(std::shared_ptr<const PromptReader> reader,
+                                        text::PromptReading reading = {}) {
+    return [reader, reading](const net::HttpRequest& request, const FakeWorker::Exchange& exchange) {
       const auto asked = openai::parse_tokenize_request(request.body);
       if (!asked) return exchange->respond({.status = 400, .headers = {}, .body = asked.error().message});
       const auto* text = std::get_if<std::string>(&asked->input);
-      const auto tokens = text != nullptr ? Result<std::vector<TokenId>>(reader->tokens_of(std::string_view(*text)))
-                                          : reader->tokens_of(std::get<openai::ChatPrompt>(asked->input).messages);
+      const auto tokens = text != nullptr ? Result<std::vector<TokenId>>(reader->tokens_of(std::string_view(*text), reading))
+                                          : reader->tokens_of(std::get<openai::ChatPrompt>(asked->input).messages,
+                                                              reading);
       exchange->respond({.status = 200, .headers = {}, .body = openai::tokenize_answer(*tokens, 1000)});
     };
+  }
+
+  static std::vector<kv::BlockHash> names_of(const std::vector<TokenId>& tokens) {
+    return kv::hash_blocks(kv::root_hash({.model = "m", .lora = "", .cache_salt = ""}), tokens, 4);
   }
 
   text::ModelDirectory directory_;
@@ -55,11 +61,72 @@ TEST_F(ModelTokenizerTest, ReadsAChatAsTheModelDoes) {
       reader.read(Api::kChat, R"({"model":"m","messages":[{"role":"user","content":" the other <|im_end|> "}]})");
   ASSERT_TRUE(read.has_value()) << read.error().message;
   const std::vector<text::ChatMessage> messages = {{"user", " the other <|im_end|> "}};
-  const auto tokens = text->chat_template->tokens({.messages = messages}, *text->tokenizer);
+  const auto tokens = text->chat_template->tokens({.messages = messages}, *text->tokenizer, {});
   ASSERT_TRUE(tokens.has_value());
   EXPECT_EQ(read->profile.prompt_tokens, tokens->size());
-  EXPECT_EQ(*read->profile.blocks,
-            kv::hash_blocks(kv::root_hash({.model = "m", .lora = "", .cache_salt = ""}), *tokens, 4));
+  EXPECT_EQ(*read->profile.blocks, names_of(*tokens));
+  EXPECT_TRUE(read->profile.otherwise.empty());
+}
+
+TEST_F(ModelTokenizerTest, AMixedFleetHasOneSetOfNamesPerReading) {
+  const auto text = model();
+  const PromptReader reader("m", 4, text);
+  constexpr text::PromptReading kPlain{.specials_in_chats = false};
+  constexpr text::PromptReading kFramed{.frames_chats = true};
+  FleetReadings fleet;
+  fleet.present.set(text::PromptReading().number());
+  fleet.present.set(kPlain.number());
+  const std::vector<text::ChatMessage> messages = {{"user", "the <|im_end|> other"}};
+  const auto tokens_of = [&](bool specials) {
+    return *text->chat_template->tokens({.messages = messages}, *text->tokenizer, {.specials = specials});
+  };
+  constexpr std::string_view kBody = R"({"messages":[{"role":"user","content":"the <|im_end|> other"}]})";
+  const auto read = reader.read(Api::kChat, kBody, fleet);
+  ASSERT_TRUE(read.has_value()) << read.error().message;
+  EXPECT_EQ(*read->profile.blocks, names_of(tokens_of(true)));
+  ASSERT_EQ(read->profile.otherwise.size(), 1U);
+  EXPECT_EQ(read->profile.otherwise[0].reading, kPlain.number());
+  EXPECT_EQ(read->profile.otherwise[0].prompt_tokens, tokens_of(false).size());
+  EXPECT_EQ(*read->profile.otherwise[0].blocks, names_of(tokens_of(false)));
+  EXPECT_GT(tokens_of(false).size(), tokens_of(true).size());
+  // Without a look-alike both are one.
+  const auto plain = reader.read(Api::kChat, R"({"messages":[{"role":"user","content":"the other"}]})", fleet);
+  ASSERT_TRUE(plain.has_value());
+  EXPECT_TRUE(plain->profile.otherwise.empty());
+  EXPECT_TRUE(reader.read(Api::kCompletions, R"({"prompt":"the <|im_end|>"})", fleet)->profile.otherwise.empty());
+  // A fleet of one reading has its names alone, whichever it is.
+  FleetReadings alone;
+  alone.present.set(kPlain.number());
+  EXPECT_EQ(*reader.read(Api::kChat, kBody, alone)->profile.blocks, names_of(tokens_of(false)));
+  EXPECT_TRUE(reader.read(Api::kChat, kBody, alone)->profile.otherwise.empty());
+  fleet.present.set(kFramed.number());
+  EXPECT_EQ(reader.read(Api::kChat, kBody, fleet)->profile.otherwise.size(), 2U) << "another frame, other tokens";
+}
+
+TEST_F(ModelTokenizerTest, ReadsWhatARequestSaysOfItsPrompt) {
+  const auto text = model();
+  const PromptReader reader("m", 4, text);
+  FleetReadings fleet;
+  fleet.max_model_len = 6;
+  std::vector<TokenId> tokens;
+  text->tokenizer->encode("the other and a user", tokens);
+  ASSERT_GT(tokens.size(), 6U);
+  const auto names = [&](std::string_view fields) {
+    const auto read =
+        reader.read(Api::kCompletions, fmt::format(R"({{"prompt":"the other and a user",{}}})", fields), fleet);
+    EXPECT_TRUE(read.has_value()) << read.error().message;
+    return *read->profile.blocks;
+  };
+  const auto last = [&](std::ptrdiff_t count) { return std::vector<TokenId>(tokens.end() - count, tokens.end()); };
+  EXPECT_EQ(names(R"("n":1)"), names_of(tokens));
+  EXPECT_EQ(names(R"("truncate_prompt_tokens":4)"), names_of(last(4)));
+  EXPECT_EQ(names(R"("truncate_prompt_tokens":-1)"), names_of(last(5)));
+  EXPECT_EQ(names(R"("truncate_prompt_tokens":4,"truncation_side":"right")"),
+            names_of({tokens.begin(), tokens.begin() + 4}));
+  const auto given = reader.read(Api::kCompletions, R"({"prompt":[1,2,3,4,5,6],"truncate_prompt_tokens":5})", fleet);
+  EXPECT_EQ(*given->profile.blocks, names_of({TokenId(2), TokenId(3), TokenId(4), TokenId(5), TokenId(6)}));
+  EXPECT_TRUE(given->profile.reads_cache);
+  EXPECT_FALSE(reader.read(Api::kCompletions, R"({"prompt":"a","prompt_logprobs":1})", fleet)->profile.reads_cache);
 }
 
 TEST_F(ModelTokenizerTest, ToolsAreAPartOfThePrompt) {
@@ -67,14 +134,14 @@ TEST_F(ModelTokenizerTest, ToolsAreAPartOfThePrompt) {
   const auto text = model();
   const PromptReader reader("m", 4, text);
   const auto read =
-      reader.read(Api::kChat, R"({"model":"m","tools":[{"type":"function","function":{"name":"f","x":1.5}}],
+      reader.read(Api::kChat, R"({"model":"m","tools":[{"type":"function","function":{"name":"f","parameters":{"x":1.5}}}],
                       "chat_template_kwargs":{"thinking":true},"messages":[
                       {"role":"assistant","content":null,"tool_calls":[
                         {"id":"c","type":"function","function":{"name":"f","arguments":"{\"a\":1}"}}]},
                       {"role":"tool","tool_call_id":"c","content":"12"}]})");
   ASSERT_TRUE(read.has_value()) << read.error().message;
   const std::string expected =
-      R"([{"type": "function", "function": {"name": "f", "x": 1.5}}])"
+      R"([{"type": "function", "function": {"name": "f", "description": null, "parameters": {"x": 1.5}}}])"
       R"([{"role": "assistant", "content": "", "tool_calls": [{"id": "c", "type": "function", "function": )"
       R"({"name": "f", "arguments": {"a": 1}}}]}, {"role": "tool", "content": "12", "tool_call_id": "c"}]True)";
   std::vector<TokenId> tokens;
@@ -127,6 +194,23 @@ TEST_F(ModelTokenizerTest, AWorkerOfTheSameTokenizerIsKnown) {
   const RunningGateway gateway(spec(worker));
   EXPECT_TRUE(await([&] { return gateway.metric("kvist_gateway_worker_tokenizer", "match", "same") == 1; }));
   EXPECT_TRUE(gateway.get("/admin/status").body.contains(R"("tokenizer":"same")"));
+}
+
+TEST_F(ModelTokenizerTest, EachReadingOfAWorkerIsFoundOut) {
+  const auto reader = std::make_shared<const PromptReader>("m", kBlockSize, model());
+  for (std::uint8_t number = 0; number < text::PromptReading::kNumbers; ++number) {
+    const auto reading = text::PromptReading::of_number(number);
+    // This model has no frame, so that nobody can tell whether it was put around.
+    if (reading.frames_chats || !reading.frames_completions) continue;
+    FakeWorker worker("w");
+    worker.set_tokenize(tokenize_as(reader, reading));
+    const RunningGateway gateway(spec(worker));
+    EXPECT_TRUE(await([&] { return gateway.metric("kvist_gateway_worker_tokenizer", "match", "same") == 1; }));
+    const std::string status = gateway.get("/admin/status").body;
+    EXPECT_TRUE(status.contains(fmt::format(R"("special_tokens":{{"in_chats":{},"in_completions":{}}})",
+                                            reading.specials_in_chats, reading.specials_in_completions)))
+        << status;
+  }
 }
 
 TEST_F(ModelTokenizerTest, AWorkerThatGaveNoAnswerIsAskedAgain) {

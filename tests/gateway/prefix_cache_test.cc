@@ -37,14 +37,14 @@ class PrefixCacheTest : public ::testing::Test {
   }
 
   void expect_exact(PrefixCache& cache, const text::RenderedPrompt& prompt, std::string_view salt = "",
-                    PromptKind kind = PromptKind::kChat) const {
+                    PromptFrame frame = PromptFrame::kNone) const {
     std::vector<TokenId> tokens;
-    if (kind == PromptKind::kChat) {
+    if (frame == PromptFrame::kNone) {
       model_.tokenizer->encode_prompt(prompt, tokens);
     } else {
       model_.tokenizer->encode_completion(prompt, tokens);
     }
-    const PromptBlocks blocks = cache.blocks_of(kind, prompt, *model_.tokenizer, root(salt), kBlockSize);
+    const PromptBlocks blocks = cache.blocks_of(frame, prompt, *model_.tokenizer, root(salt), kBlockSize);
     ASSERT_EQ(blocks.tokens, tokens.size()) << prompt.text;
     ASSERT_EQ(blocks.blocks, kv::hash_blocks(root(salt), tokens, kBlockSize)) << prompt.text;
   }
@@ -91,7 +91,7 @@ TEST_F(PrefixCacheTest, ATextThatGoesOnCostsOnlyWhatIsNew) {
   const std::string all = text::prose(7, 60'000);
   std::uint64_t cached = 0;
   for (std::size_t length = 2'000; length <= all.size(); length += 2'000) {
-    expect_exact(cache, {.text = all.substr(0, length), .from_messages = {}}, "", PromptKind::kCompletion);
+    expect_exact(cache, {.text = all.substr(0, length), .from_messages = {}}, "", PromptFrame::kTokenizers);
     const std::uint64_t more = cache.counters().cached_bytes - cached;
     EXPECT_GE(more + 2'000 + 1'200, length) << "all of the text before but what no segment holds yet";
     cached += more;
@@ -103,14 +103,14 @@ TEST_F(PrefixCacheTest, ChatsAndCompletionsOfOneTextDiffer) {
   PrefixCache cache(1 << 20);
   const text::RenderedPrompt prompt{.text = text::prose(3, 9'000), .from_messages = {}};
   for (int i = 0; i < 2; ++i) {
-    expect_exact(cache, prompt, "", PromptKind::kChat);
-    expect_exact(cache, prompt, "", PromptKind::kCompletion);
+    expect_exact(cache, prompt, "", PromptFrame::kNone);
+    expect_exact(cache, prompt, "", PromptFrame::kTokenizers);
     if (i == 0) {
       EXPECT_EQ(cache.counters().cached_bytes, 0U);
     }
   }
   EXPECT_GT(cache.counters().cached_bytes, 14'000U);
-  expect_exact(cache, {}, "", PromptKind::kCompletion);
+  expect_exact(cache, {}, "", PromptFrame::kTokenizers);
 }
 
 TEST_F(PrefixCacheTest, TextsThatBranchAnywhereAreExact) {
@@ -128,7 +128,7 @@ TEST_F(PrefixCacheTest, TextsThatBranchAnywhereAreExact) {
     text.resize(random.next() % (text.size() + 1));
     text += joints[random.next() % joints.size()];
     text += prose.substr(random.next() % 20'000, random.next() % 5'000);
-    expect_exact(cache, {.text = text, .from_messages = {}}, "", PromptKind::kCompletion);
+    expect_exact(cache, {.text = text, .from_messages = {}}, "", PromptFrame::kTokenizers);
     if (HasFatalFailure()) return;
     if (text.size() < 30'000) texts.push_back(std::move(text));
     if (texts.size() > 12) texts.erase(texts.begin());

@@ -105,8 +105,13 @@ TEST(ChatRequest, JoinsTextPartsAndDecodesEscapes) {
   ASSERT_EQ(request->messages.size(), 5U);
   EXPECT_EQ(request->messages[1].content, "");
   EXPECT_EQ(request->messages[2].content, "");
-  EXPECT_EQ(request->messages[3].content, "a\xC3\xA9\nb");
+  EXPECT_EQ(request->messages[3].content, "a\xC3\xA9\n\nb") << "as vLLM joins them";
+  EXPECT_EQ(request->messages[3].content_parts, (std::vector<std::string>{"a\xC3\xA9\n", "b"}));
   EXPECT_EQ(request->messages[4].content, "");
+  const Result<ChatRequest> gaps = parse_chat_request(
+      R"({"model":"m","messages":[{"role":"user","content":[{"type":"text","text":""},{"type":"text","text":"b"}]}]})");
+  ASSERT_TRUE(gaps) << gaps.error().message;
+  EXPECT_EQ(gaps->messages[0].content, "b") << "an empty part is no line";
 }
 
 TEST(ChatRequest, NamesWhatIsWrongWithMessages) {
@@ -197,7 +202,6 @@ TEST(ChatRequest, RefusesByNameWhatWouldChangeTheOutput) {
   refuses("structured_outputs", "{}");
   refuses("guided_json", "{}");
   refuses("bad_words", R"(["x"])");
-  refuses("truncate_prompt_tokens", "5");
   refuses("echo", "true");
   refuses("functions", "[{}]");
   refuses("modalities", R"(["text","audio"])");
@@ -351,13 +355,17 @@ TEST(RoutingRequest, LeavesToTheWorkerWhatAChoiceDoesNotNeed) {
   EXPECT_EQ(request->options.cache_salt, "s");
   ASSERT_EQ(request->messages.size(), 3U);
   EXPECT_EQ(request->messages[0].role, "wizard");
-  EXPECT_EQ(request->messages[0].content, "look here");
+  EXPECT_EQ(request->messages[0].content, "look \nhere");
   EXPECT_EQ(request->messages[1].content, "");
 }
 
-TEST(RoutingRequest, StillNeedsModelAndPrompt) {
+TEST(RoutingRequest, StillNeedsAPrompt) {
   EXPECT_FALSE(parse_chat_request(R"({"model":"m"})", ReadFor::kRouting));
-  EXPECT_FALSE(parse_chat_request(R"({"messages":[{"role":"user","content":"x"}]})", ReadFor::kRouting));
+  const Result<ChatRequest> nameless =
+      parse_chat_request(R"({"messages":[{"role":"user","content":"x"}]})", ReadFor::kRouting);
+  ASSERT_TRUE(nameless) << "a server of one model may do without its name";
+  EXPECT_EQ(nameless->options.model, "");
+  EXPECT_FALSE(parse_chat_request(R"({"messages":[{"role":"user","content":"x"}]})"));
   EXPECT_FALSE(parse_chat_request(R"({"model":"m","messages":[7]})", ReadFor::kRouting));
   EXPECT_FALSE(parse_completion_request(R"({"model":"m","prompt":{}})", ReadFor::kRouting));
   EXPECT_TRUE(parse_completion_request(R"({"model":"m","prompt":"a","echo":true,"suffix":"b"})", ReadFor::kRouting));

@@ -21,10 +21,11 @@ std::string error_of(const std::string& body, ReadFor purpose = ReadFor::kAnswer
 
 constexpr std::string_view kTools = R"("tools":[{"type":"function","function":{"name":"f","parameters":{"x": 1.50}}}])";
 
-TEST(ToolRequest, KeepsToolsAsTheyAre) {
+TEST(ToolRequest, WritesToolsAsVllmDoes) {
   const Result<ChatRequest> request = parse_chat_request(chat_with(kTools));
   ASSERT_TRUE(request) << request.error().message;
-  EXPECT_EQ(request->tools, R"([{"type":"function","function":{"name":"f","parameters":{"x":1.5}}}])");
+  EXPECT_EQ(request->tools,
+            R"([{"type":"function","function":{"name":"f","description":null,"parameters":{"x":1.5}}}])");
   EXPECT_TRUE(request->may_call_tools);
   EXPECT_TRUE(request->several_calls);
   const Result<ChatRequest> none = parse_chat_request(chat_with(
@@ -39,6 +40,20 @@ TEST(ToolRequest, KeepsToolsAsTheyAre) {
   ASSERT_TRUE(without) << without.error().message;
   EXPECT_EQ(without->tools + without->template_arguments, "");
   EXPECT_FALSE(without->may_call_tools);
+}
+
+TEST(ToolRequest, OrdersWhatVllmKnowsOfAToolAndLeavesOutTheRest) {
+  const auto written = [](std::string_view tools) {
+    const Result<ChatRequest> request =
+        parse_chat_request(chat_with(fmt::format(R"("tools":{})", tools)), ReadFor::kRouting);
+    return request ? request->tools : request.error().message;
+  };
+  EXPECT_EQ(written(R"([{"function":{"strict":true,"parameters":{"b":1,"a":[null]},"extra":1,"name":"f\n",
+                         "description":"d"},"type":"function","cache_control":{}}])"),
+            R"([{"type":"function","function":{"name":"f\n","description":"d","parameters":{"b":1,"a":[null]},)"
+            R"("strict":true}}])");
+  EXPECT_EQ(written(R"([{"type":"function"}, 7])"), R"([{"type":"function"},7])") << "not routing's to judge";
+  EXPECT_EQ(written(R"({"a": 1})"), R"({"a":1})");
 }
 
 TEST(ToolRequest, RefusesAChoiceThatNeedsConstrainedOutput) {

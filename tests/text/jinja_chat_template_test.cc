@@ -1,5 +1,6 @@
 #include "kvist/text/jinja_chat_template.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -56,7 +57,7 @@ TEST(JinjaChatTemplateTest, GivesToolsAndCallsAsTheyAre) {
       {.role = "tool", .content = "12", .tool_call_id = "c1", .name = "f"}};
   EXPECT_EQ(render("{{ messages[0].tool_calls|tojson }} {{ messages[1]|tojson }}", {.messages = messages}),
             R"([{"id": "[c1]", "type": "function", "function": {"name": "[f]", "arguments": {"[a]": [1, "[x]"]}}}, )"
-            R"({"type": "function", "function": {"name": "[g]", "arguments": "[not JSON]"}}] )"
+            R"({"type": "function", "function": {"name": "[g]", "arguments": {}}}] )"
             R"({"role": "[tool]", "content": "[12]", "name": "[f]", "tool_call_id": "[c1]"})");
   EXPECT_EQ(render("{{ tools is none }}{{ 'tool_calls' in messages[1] }}", {.messages = messages}), "TrueFalse");
   EXPECT_EQ(render("plain", {.messages = messages, .tools = R"([{"name": "f"}])"}, "{{ tools[0].name }}"), "[f]");
@@ -76,10 +77,93 @@ TEST(JinjaChatTemplateTest, EndsWithinTheLastMessageThatGoesOn) {
   constexpr std::string_view kAsItIs = "{% for m in messages %}({{ m.content }}){% endfor %}";
   EXPECT_EQ(open(kAsItIs, "It is "), "([Tell me])([It is ]");
   EXPECT_EQ(open(kAsItIs, "Tell me"), "([Tell me])([Tell me]") << "the last place counts";
-  EXPECT_EQ(open(kAsItIs, " It is "), "([Tell me])([ It is]") << "as Hugging Face's library has it";
-  EXPECT_EQ(open(kAsItIs, " "), "error: continue_final_message: the last message has no text that could go on");
+  EXPECT_EQ(open(kAsItIs, " It is "), "([Tell me])([ It is ]");
+  EXPECT_EQ(open(kAsItIs, " "), "([Tell me])([ ]");
+  EXPECT_EQ(open(kAsItIs, ""), "([Tell me])(");
+  EXPECT_EQ(open(kChatMl, "It is \n"), before + "[It is]") << "the template trims it";
   EXPECT_EQ(open("{{ messages[0].content }}", "It is"),
             "error: continue_final_message: the template does not write the last message as it is");
+}
+
+TEST(JinjaChatTemplateTest, GivesContentsInPartsToTemplatesThatGoThroughThem) {
+  const std::vector<ChatMessage> messages = {
+      {.role = "user", .content = "a\nb", .content_parts = {"a", "b"}},
+      {.role = "assistant", .content = "c"},
+      {.role = "assistant", .content = ""},
+      {.role = "tool", .content = "d\ne", .content_parts = {"d", "e"}},
+  };
+  const std::string as_text = R"(["[a\nb]", "[c]", "", "[d\ne]"])";
+  const auto contents = [&](const std::string& before) {
+    return render(before + "{{ messages|map(attribute='content')|list|tojson }}", {.messages = messages});
+  };
+  EXPECT_EQ(contents(""), as_text);
+  EXPECT_EQ(contents("{% for m in messages %}{% if m.content is none %}{% for c in m['content'] %}{% endfor %}"
+                     "{% endif %}{% endfor %}"),
+            R"([[{"type": "text", "text": "[a]"}, {"type": "text", "text": "[b]"}], [{"type": "text", "text": "[c]"}], )"
+            R"([], "[d\ne]"])");
+}
+
+TEST(JinjaChatTemplateTest, TakesDevelopersForTheSystemWhereATemplateKnowsNone) {
+  const auto roles = [](const std::vector<ChatMessage>& messages, const std::string& more = "") {
+    return render("{% for m in messages %}{{ m.role }}:{{ m.content }} {% endfor %}" + more, {.messages = messages});
+  };
+  EXPECT_EQ(roles({{"developer", "a"}, {"user", "b"}}), "[system]:[a] [user]:[b] ");
+  EXPECT_EQ(roles({{"developer", "a"}, {"user", "b"}}, "{{ 'developer' in messages }}"),
+            "[developer]:[a] [user]:[b] False");
+  EXPECT_EQ(roles({{"system", "a"}, {"user", "b"}, {"developer", ""}, {"developer", "c"}}),
+            "[system]:[a\n\nc] [user]:[b] ");
+  EXPECT_EQ(roles({{"user", "b"}, {"system", "a"}}), "[user]:[b] [system]:[a] ") << "nothing to convert";
+}
+
+TEST(JinjaChatTemplateTest, ContinuesTheLastPart) {
+  const std::vector<ChatMessage> messages = {{.role = "assistant", .content = "a\nb ", .content_parts = {"a", "b "}}};
+  EXPECT_EQ(render("{% for m in messages %}{% for c in m.content %}<{{ c.text }}>{% endfor %}{% endfor %}end",
+                   {.messages = messages, .add_generation_prompt = false, .continue_final_message = true}),
+            "<[a]><[b ]");
+}
+
+TEST(JinjaChatTemplateTest, FindsLoopsOverContentsAsVllmDoes) {
+  const auto reads_items = [](std::string_view source) {
+    const Result<jinja::Template> compiled = jinja::Template::compile(source);
+    EXPECT_TRUE(compiled.has_value()) << source << ": " << compiled.error().message;
+    return compiled && compiled->reads_content_items();
+  };
+  const auto loop = [](std::string_view over, std::string_view messages = "messages") {
+    return fmt::format("{{% for m in {} %}}{{% for c in {} %}}{{{{ c }}}}{{% endfor %}}{{% endfor %}}", messages, over);
+  };
+  EXPECT_TRUE(reads_items(loop("m.content")));
+  EXPECT_TRUE(reads_items(loop("m['content']")));
+  EXPECT_TRUE(reads_items(loop("m['content'][1:]|reverse")));
+  EXPECT_TRUE(reads_items(loop("m.content", "messages[1:]")));
+  EXPECT_TRUE(reads_items("{% if messages %}{% set rest = messages[1:] %}{% set more = rest %}{% endif %}" +
+                          loop("m.content", "more")));
+  EXPECT_TRUE(reads_items("{% macro f() %}" + loop("m.content") + "{% endmacro %}"));
+  EXPECT_FALSE(reads_items("{% for m in messages %}{{ m.content }}{% endfor %}"));
+  EXPECT_FALSE(reads_items(loop("m.tool_calls")));
+  EXPECT_FALSE(reads_items(loop("m.content.split('x')"))) << "a method is no filter";
+  EXPECT_FALSE(reads_items(loop("m.content", "others")));
+  EXPECT_FALSE(reads_items("{% set m = messages[0] %}{% for c in m.content %}{% endfor %}"));
+  EXPECT_FALSE(reads_items("{% set ns = namespace(x=1) %}{% set ns.x = messages %}" + loop("m.content")))
+      << "a target that is no variable ends the search";
+  EXPECT_FALSE(reads_items("{% for a, b in messages %}{% endfor %}" + loop("m.content")));
+}
+
+TEST(JinjaChatTemplateTest, TellsDocumentsAndReasoning) {
+  const std::vector<ChatMessage> messages = {{.role = "assistant", .content = "4", .reasoning = "2+2"}};
+  constexpr std::string_view kSource =
+      "{{ messages[0].reasoning_content }} {{ messages[0].reasoning }} {{ documents|tojson }} {{ reasoning_effort }} "
+      "{{ enable_thinking }}";
+  EXPECT_EQ(render(kSource, {.messages = messages}), "[2+2] [2+2] null  ");
+  EXPECT_EQ(render(kSource, {.messages = messages, .documents = R"([{"title": "t"}])", .reasoning_effort = "low"}),
+            R"([2+2] [2+2] [{"[title]": "[t]"}] [low] True)");
+  EXPECT_EQ(render(kSource, {.messages = messages,
+                             .reasoning_effort = "none",
+                             .template_arguments = R"({"documents": [1], "reasoning_effort": "high"})"}),
+            "[2+2] [2+2] [1] [none] False");
+  EXPECT_EQ(render(kSource, {.messages = messages,
+                             .reasoning_effort = "none",
+                             .template_arguments = R"({"enable_thinking": true})"}),
+            "[2+2] [2+2] null [none] True");
 }
 
 TEST(JinjaChatTemplateTest, KnowsWhatItNames) {
@@ -129,7 +213,7 @@ const std::vector<std::string> kSpecials = {"<s>",         "</s>",         "<|im
 
 std::size_t count_specials(const Tokenizer& tokenizer, const JinjaChatTemplate& chat_template, const ChatInput& input,
                            bool& refused) {
-  const Result<std::vector<TokenId>> tokens = chat_template.tokens(input, tokenizer);
+  const Result<std::vector<TokenId>> tokens = chat_template.tokens(input, tokenizer, {.specials = false});
   refused = !tokens.has_value();
   if (refused) return 0;
   return static_cast<std::size_t>(

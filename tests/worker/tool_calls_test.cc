@@ -192,20 +192,20 @@ TEST(ToolRequests, GoThroughTheModelsTemplate) {
   ASSERT_TRUE(tokens.has_value());
   const auto model = text::ModelText::load(directory.path());
   std::string text;
-  for (const TokenId token : *tokens) model->tokenizer->decode(token, text);
-  EXPECT_EQ(text, R"([{"type": "function", "function": {"name": "f"}}])"
+  for (const TokenId token : tokens->tokens) model->tokenizer->decode(token, text);
+  EXPECT_EQ(text, R"([{"type": "function", "function": {"name": "f", "description": null, "parameters": null}}])"
                   R"([{"role": "assistant", "content": "", "tool_calls": [{"id": "c", "type": "function", "function": )"
                   R"({"name": "f", "arguments": {"a": 1}}}]}, {"role": "tool", "content": "12", "tool_call_id": "c"}])"
                   "noTrue");
   const auto answered = openai::parse_chunk(worker.post("/v1/chat/completions", body).body);
   ASSERT_TRUE(answered.has_value());
-  EXPECT_EQ(answered->usage->prompt_tokens, tokens->size());
+  EXPECT_EQ(answered->usage->prompt_tokens, tokens->tokens.size());
 }
 
 TEST(ContinuedMessages, EndThePromptWithoutAnEndOfTurn) {
   RunningWorker worker;
   const auto count = [&](std::string_view fields) {
-    return openai::parse_tokenize_answer(worker.post("/tokenize", chat_body("x", fields)).body)->size();
+    return openai::parse_tokenize_answer(worker.post("/tokenize", chat_body("x", fields)).body)->tokens.size();
   };
   const std::size_t header = std::string_view("assistant").size() + 2;
   EXPECT_EQ(count(R"("add_generation_prompt":false)"), count("") - header);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -51,6 +52,17 @@ void write_trust(JsonWriter& json, const routing::CacheTrustReport& report) {
   json.end_object();
 }
 
+// What becomes of special tokens that users write; null where nobody knows.
+void write_reading(JsonWriter& json, const std::optional<text::PromptReading>& reading) {
+  json.key("special_tokens");
+  if (!reading) {
+    json.null();
+    return;
+  }
+  json.begin_object().field("in_chats", reading->specials_in_chats);
+  json.field("in_completions", reading->specials_in_completions).end_object();
+}
+
 void write_worker(JsonWriter& json, const GatewayParts& parts, WorkerId id) {
   const dispatch::Fleet::Worker& worker = parts.fleet.worker(id);
   const routing::WorkerLoad& load = parts.router.loads().load(id);
@@ -65,6 +77,7 @@ void write_worker(JsonWriter& json, const GatewayParts& parts, WorkerId id) {
   json.field("index_exact", parts.events_exact(id));
   write_trust(json, parts.trust(id));
   json.field("tokenizer", to_string(parts.tokenizers[id.value()]->match()));
+  write_reading(json, parts.tokenizers[id.value()]->reading());
   json.field("block_size_mismatch", monitor.block_size_mismatch());
   const WorkerReport& report = monitor.report();
   json.field("running", report.running).field("waiting", report.waiting).field("kv_usage", report.kv_usage);

@@ -53,7 +53,10 @@ GatewayParts::GatewayParts(net::EventLoop& loop, spec::GatewaySpec gateway_spec,
                                          .max_num_tokens = limits.max_num_tokens});
     tokenizers.push_back(std::make_unique<TokenizerCheck>(
         loop, client, proxy.reader(), spec.workers[i].name, spec.workers[i].url,
-        TokenizerCheck::Options{.timeout = spec.connect_timeout}, [this, i] { update_events_exact(WorkerId(i)); }));
+        TokenizerCheck::Options{.timeout = spec.connect_timeout}, [this, i] {
+          update_events_exact(WorkerId(i));
+          update_readings();
+        }));
     monitors.push_back(std::make_unique<WorkerMonitor>(
         loop, client, fleet, WorkerId(i), spec.workers[i].url,
         WorkerMonitor::Options{.interval = spec.health_interval,
@@ -82,6 +85,21 @@ bool GatewayParts::events_exact(WorkerId worker) const {
   const std::shared_ptr<KvEventFeed>& feed = feeds[worker.value()];
   return feed != nullptr && feed->exact() && !monitors[worker.value()]->block_size_mismatch() &&
          tokenizers[worker.value()]->match() != TokenizerMatch::kDifferent;
+}
+
+void GatewayParts::update_readings() {
+  FleetReadings readings;
+  for (std::uint32_t i = 0; i < spec.workers.size(); ++i) {
+    const TokenizerCheck& check = *tokenizers[i];
+    if (const std::optional<text::PromptReading> reading = check.reading()) {
+      readings.present.set(reading->number());
+      fleet.set_reading(WorkerId(i), reading->number());
+    }
+    // The least of them: what a request cuts to the context is told right for those workers at least.
+    const std::uint32_t told = check.max_model_len();
+    if (told > 0 && (readings.max_model_len == 0 || told < readings.max_model_len)) readings.max_model_len = told;
+  }
+  proxy.set_readings(readings);
 }
 
 }  // namespace kvist::gateway

@@ -32,6 +32,8 @@ struct GatewayParts {
   void update_events_exact(WorkerId worker) { fleet.set_events_exact(worker, events_exact(worker)); }
   /// Its event stream became whole or stopped being so: the worker may be gone, or another one.
   void on_events_changed(WorkerId worker);
+  /// Tells the proxy and the fleet how the workers read prompts: to be called when one of them has told.
+  void update_readings();
 
   spec::GatewaySpec spec;
   net::HttpClient client;

@@ -13,6 +13,11 @@ namespace {
 // Of list, map and vectors, per segment.
 constexpr std::size_t kSegmentOverheadBytes = 256;
 
+// Segments are numbered from 1 on.
+std::uint64_t first_parent(bool framed, bool marked) {
+  return ~std::uint64_t{0} - (framed ? 1U : 0U) - (marked ? 2U : 0U);
+}
+
 // The part [begin, end) as a prompt of its own.
 text::RenderedPrompt part_of(const text::RenderedPrompt& prompt, std::size_t begin, std::size_t end) {
   text::RenderedPrompt part;
@@ -84,7 +89,7 @@ std::size_t PrefixCache::KeyHash::operator()(const Key& key) const {
   return static_cast<std::size_t>(mix_seed({key.parent, key.hash}));
 }
 
-PromptBlocks PrefixCache::blocks_of(PromptKind kind, const text::RenderedPrompt& prompt,
+PromptBlocks PrefixCache::blocks_of(PromptFrame frame, const text::RenderedPrompt& prompt,
                                     const text::Tokenizer& tokenizer, kv::BlockHash root, std::uint32_t block_size) {
   std::vector<std::size_t> places;
   tokenizer.cut_places(prompt, places);
@@ -92,12 +97,12 @@ PromptBlocks PrefixCache::blocks_of(PromptKind kind, const text::RenderedPrompt&
   for (const std::size_t place : places)
     if (place >= (ends.empty() ? 0 : ends.back()) + kMinSegmentBytes) ends.push_back(place);
 
-  const bool is_chat = kind == PromptKind::kChat;
-  Reading reading(tokenizer, is_chat ? text::Tokenizer::Frame() : tokenizer.completion_frame(), root, block_size);
+  const bool framed = frame == PromptFrame::kTokenizers;
+  Reading reading(tokenizer, framed ? tokenizer.completion_frame() : text::Tokenizer::Frame(), root, block_size);
   std::size_t begin = 0;
   std::size_t next = 0;  // of `ends`
   std::vector<Segments::iterator> path;
-  std::uint64_t parent = is_chat ? 0 : kFramed;
+  std::uint64_t parent = first_parent(framed, !prompt.from_messages.empty());
   const auto key_of = [&](const text::RenderedPrompt& part) {
     return Key{.parent = parent, .hash = mix_seed({std::hash<std::string_view>()(part.text), root.value()})};
   };

@@ -23,8 +23,8 @@ struct PromptBlocks {
   std::vector<kv::BlockHash> blocks;
 };
 
-/// How a prompt is encoded: as it is, or within Tokenizer::completion_frame().
-enum class PromptKind : std::uint8_t { kChat, kCompletion };
+/// What a prompt is encoded within: nothing, or Tokenizer::completion_frame().
+enum class PromptFrame : std::uint8_t { kNone, kTokenizers };
 
 struct PrefixCacheCounters {
   std::uint64_t prompts = 0;
@@ -47,8 +47,8 @@ class PrefixCache {
   explicit PrefixCache(std::size_t max_bytes) : max_bytes_(max_bytes) {}
 
   /// What tokenizer and kv::hash_blocks() give, with as little tokenizing as possible. Prompts share segments only with
-  /// those of the same kind.
-  [[nodiscard]] PromptBlocks blocks_of(PromptKind kind, const text::RenderedPrompt& prompt,
+  /// those of the same frame, and those with marks only with others that have some: one text may be read both ways.
+  [[nodiscard]] PromptBlocks blocks_of(PromptFrame frame, const text::RenderedPrompt& prompt,
                                        const text::Tokenizer& tokenizer, kv::BlockHash root, std::uint32_t block_size);
 
   [[nodiscard]] PrefixCacheCounters counters() const;
@@ -56,9 +56,7 @@ class PrefixCache {
  private:
   using Range = text::RenderedPrompt::Range;
 
-  static constexpr std::uint64_t kFramed = ~std::uint64_t{0};
-
-  /// `parent`: the segment before; for a first one 0, or kFramed in a completion's prompt.
+  /// `parent`: the segment before; for a first one a number by frame and marks that is no segment's.
   struct Key {
     std::uint64_t parent = 0;
     std::uint64_t hash = 0;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <optional>
 #include <utility>
 #include <variant>
 
@@ -14,19 +15,64 @@
 namespace kvist::gateway {
 namespace {
 
-ReadRequest finished(openai::GenerationOptions options, PromptBlocks prompt, std::size_t prompts) {
-  const std::uint64_t session = routing::session_key(options.session);
-  return {.options = std::move(options),
-          .profile = {.prompt_tokens = prompt.tokens,
-                      .blocks = std::make_shared<const std::vector<kv::BlockHash>>(std::move(prompt.blocks)),
-                      .session = session},
-          .prompts = prompts};
+using text::PromptEncoding;
+using text::PromptReading;
+
+struct NumberedEncoding {
+  std::uint8_t reading = 0;
+  PromptEncoding how;
+};
+
+PromptEncoding encoding_of(Api api, const PromptReading& reading, const openai::PromptOptions& options,
+                           std::uint32_t max_model_len) {
+  const bool chat = api == Api::kChat;
+  return {.specials = chat ? reading.specials_in_chats : reading.specials_in_completions,
+          .framed = options.add_special_tokens.value_or(chat ? reading.frames_chats : reading.frames_completions),
+          .truncation = openai::truncation_of(options, max_model_len)};
+}
+
+// The main reading's encoding first, then those that give this prompt other tokens. Whether marks matter is asked only
+// where readings differ in what they make of them.
+std::vector<NumberedEncoding> encodings_of(Api api, const text::RenderedPrompt& prompt,
+                                           const openai::PromptOptions& options, const FleetReadings& fleet,
+                                           const text::Tokenizer& tokenizer) {
+  const PromptReading main = fleet.main();
+  std::vector<NumberedEncoding> all = {{main.number(), encoding_of(api, main, options, fleet.max_model_len)}};
+  std::optional<bool> marks_matter;
+  for (std::uint8_t number = main.number() + 1; number < PromptReading::kNumbers; ++number) {
+    if (!fleet.present.test(number)) continue;
+    const PromptEncoding how =
+        encoding_of(api, PromptReading::of_number(number), options, fleet.max_model_len);
+    const PromptEncoding& first = all.front().how;
+    bool differs = how.framed != first.framed;
+    if (!differs && how.specials != first.specials) {
+      if (!marks_matter) marks_matter = tokenizer.marks_matter(prompt);
+      differs = *marks_matter;
+    }
+    if (differs) all.push_back({number, how});
+  }
+  return all;
+}
+
+routing::BlockKeys shared(std::vector<kv::BlockHash> blocks) {
+  return std::make_shared<const std::vector<kv::BlockHash>>(std::move(blocks));
+}
+
+ReadRequest finished(openai::GenerationOptions options, std::vector<routing::PromptKeys> keys, std::size_t prompts) {
+  ReadRequest read{.options = std::move(options), .profile = {}, .prompts = prompts};
+  read.profile.prompt_tokens = keys.front().prompt_tokens;
+  read.profile.blocks = std::move(keys.front().blocks);
+  keys.erase(keys.begin());
+  read.profile.otherwise = std::move(keys);
+  read.profile.reads_cache = !read.options.computes_whole_prompt;
+  read.profile.session = routing::session_key(read.options.session);
+  return read;
 }
 
 }  // namespace
 
 Result<void> PromptReader::check_model(const std::string& model) const {
-  if (model == model_) return {};
+  if (model.empty() || model == model_) return {};
   return fail(ErrorCode::kNotFound,
               fmt::format("model: \"{}\" does not exist; this gateway serves \"{}\"", model, model_));
 }
@@ -35,52 +81,98 @@ kv::BlockHash PromptReader::root_of(const openai::GenerationOptions& options) co
   return kv::root_hash({.model = model_, .lora = "", .cache_salt = options.cache_salt});
 }
 
-PromptBlocks PromptReader::blocks_of(const std::vector<TokenId>& prompt, kv::BlockHash root) const {
-  return {.tokens = static_cast<std::uint32_t>(prompt.size()), .blocks = kv::hash_blocks(root, prompt, block_size_)};
+std::vector<routing::PromptKeys> PromptReader::keys_of(std::vector<TokenId> prompt,
+                                                       const openai::GenerationOptions& options,
+                                                       const FleetReadings& fleet) const {
+  text::truncate(prompt, openai::truncation_of(options.prompt, fleet.max_model_len));
+  return {{.prompt_tokens = static_cast<std::uint32_t>(prompt.size()),
+           .blocks = shared(kv::hash_blocks(root_of(options), prompt, block_size_))}};
 }
 
-Result<PromptBlocks> PromptReader::blocks_of_chat(const openai::ChatRequest& request, kv::BlockHash root) const {
-  const text::ChatInput input = openai::chat_input(request, net::local_time());
-  if (!text_) return blocks_of(simple_template_.render(input, bytes_), root);
-  KVIST_TRY(const text::RenderedPrompt prompt, text_->chat_template->render(input));
-  return cache_.blocks_of(PromptKind::kChat, prompt, *text_->tokenizer, root, block_size_);
-}
-
-PromptBlocks PromptReader::blocks_of_completion(openai::Prompt prompt, kv::BlockHash root) const {
-  if (const auto* tokens = std::get_if<std::vector<TokenId>>(&prompt)) return blocks_of(*tokens, root);
-  std::string& text = std::get<std::string>(prompt);
-  if (!text_) return blocks_of(tokens_of(text), root);
-  return cache_.blocks_of(PromptKind::kCompletion, {.text = std::move(text), .from_messages = {}}, *text_->tokenizer,
-                          root, block_size_);
-}
-
-std::vector<TokenId> PromptReader::tokens_of(std::string_view prompt) const {
-  std::vector<TokenId> tokens;
-  if (text_) {
-    text_->tokenizer->encode_completion({.text = std::string(prompt), .from_messages = {}}, tokens);
-  } else {
-    bytes_.encode(prompt, tokens);
+PromptBlocks PromptReader::blocks_of(text::RenderedPrompt prompt, const PromptEncoding& how,
+                                     kv::BlockHash root) const {
+  const text::Tokenizer& tokenizer = *text_->tokenizer;
+  if (how.truncation) {
+    const std::vector<TokenId> tokens = text::encode_prompt(tokenizer, std::move(prompt), how);
+    return {.tokens = static_cast<std::uint32_t>(tokens.size()), .blocks = kv::hash_blocks(root, tokens, block_size_)};
   }
+  if (how.specials) prompt.from_messages.clear();
+  return cache_.blocks_of(how.framed ? PromptFrame::kTokenizers : PromptFrame::kNone, prompt, tokenizer, root,
+                          block_size_);
+}
+
+std::vector<routing::PromptKeys> PromptReader::keys_of(Api api, text::RenderedPrompt prompt,
+                                                       const openai::GenerationOptions& options,
+                                                       const FleetReadings& fleet) const {
+  const std::vector<NumberedEncoding> encodings =
+      encodings_of(api, prompt, options.prompt, fleet, *text_->tokenizer);
+  std::vector<routing::PromptKeys> keys;
+  for (const auto& [reading, how] : encodings) {
+    const bool last = keys.size() + 1 == encodings.size();
+    PromptBlocks read = blocks_of(last ? std::move(prompt) : prompt, how, root_of(options));
+    keys.push_back({.reading = reading, .prompt_tokens = read.tokens, .blocks = shared(std::move(read.blocks))});
+  }
+  return keys;
+}
+
+Result<std::vector<routing::PromptKeys>> PromptReader::keys_of(const openai::ChatRequest& request,
+                                                               const FleetReadings& fleet) const {
+  const text::ChatInput input = openai::chat_input(request, net::local_time());
+  if (!text_) return keys_of(simple_template_.render(input, bytes_), request.options, fleet);
+  KVIST_TRY(text::RenderedPrompt prompt, text_->chat_template->render(input));
+  return keys_of(Api::kChat, std::move(prompt), request.options, fleet);
+}
+
+std::vector<routing::PromptKeys> PromptReader::keys_of(openai::Prompt prompt, const openai::GenerationOptions& options,
+                                                       const FleetReadings& fleet) const {
+  if (auto* tokens = std::get_if<std::vector<TokenId>>(&prompt)) return keys_of(std::move(*tokens), options, fleet);
+  std::string& text = std::get<std::string>(prompt);
+  if (!text_) return keys_of(tokens_of(text), options, fleet);
+  return keys_of(Api::kCompletions, text::completion_prompt(std::move(text)), options, fleet);
+}
+
+std::vector<TokenId> PromptReader::tokens_of(std::string_view prompt, const PromptReading& reading) const {
+  if (text_)
+    return text::encode_prompt(*text_->tokenizer, text::completion_prompt(std::string(prompt)),
+                               encoding_of(Api::kCompletions, reading, {}, 0));
+  std::vector<TokenId> tokens;
+  bytes_.encode(prompt, tokens);
   return tokens;
 }
 
-Result<std::vector<TokenId>> PromptReader::tokens_of(std::span<const text::ChatMessage> messages) const {
+Result<std::vector<TokenId>> PromptReader::tokens_of(std::span<const text::ChatMessage> messages,
+                                                     const PromptReading& reading) const {
   if (!text_) return simple_template_.render(messages, bytes_);
-  return text_->chat_template->tokens({.messages = messages, .now = net::local_time()}, *text_->tokenizer);
+  return text_->chat_template->tokens({.messages = messages, .now = net::local_time()}, *text_->tokenizer,
+                                      encoding_of(Api::kChat, reading, {}, 0));
 }
 
-Result<ReadRequest> PromptReader::read(Api api, std::string_view body) const {
+std::string PromptReader::special_texts(std::size_t most) const {
+  std::string texts;
+  if (!text_) return texts;
+  const text::Tokenizer& tokenizer = *text_->tokenizer;
+  std::size_t count = 0;
+  for (std::uint32_t id = 0; id < tokenizer.vocabulary_size() && count < most; ++id) {
+    if (!tokenizer.is_special(TokenId(id))) continue;
+    texts += tokenizer.spelling(TokenId(id));
+    texts += ' ';
+    ++count;
+  }
+  return texts;
+}
+
+Result<ReadRequest> PromptReader::read(Api api, std::string_view body, const FleetReadings& fleet) const {
   if (api == Api::kChat) {
     KVIST_TRY(openai::ChatRequest request, openai::parse_chat_request(body, openai::ReadFor::kRouting));
     KVIST_TRY_VOID(check_model(request.options.model));
-    KVIST_TRY(PromptBlocks prompt, blocks_of_chat(request, root_of(request.options)));
-    return finished(std::move(request.options), std::move(prompt), 1);
+    KVIST_TRY(std::vector<routing::PromptKeys> keys, keys_of(request, fleet));
+    return finished(std::move(request.options), std::move(keys), 1);
   }
   KVIST_TRY(openai::CompletionRequest request, openai::parse_completion_request(body, openai::ReadFor::kRouting));
   KVIST_TRY_VOID(check_model(request.options.model));
   // Several prompts stay together on one worker; the first decides which.
-  PromptBlocks prompt = blocks_of_completion(std::move(request.prompts.front()), root_of(request.options));
-  return finished(std::move(request.options), std::move(prompt), request.prompts.size());
+  std::vector<routing::PromptKeys> keys = keys_of(std::move(request.prompts.front()), request.options, fleet);
+  return finished(std::move(request.options), std::move(keys), request.prompts.size());
 }
 
 }  // namespace kvist::gateway

@@ -12,10 +12,13 @@
 #include "kvist/base/error.h"
 #include "kvist/base/id.h"
 #include "kvist/dispatch/dispatcher.h"
+#include "kvist/gateway/fleet_readings.h"
 #include "kvist/gateway/prefix_cache.h"
 #include "kvist/openai/types.h"
+#include "kvist/routing/prompt_keys.h"
 #include "kvist/text/chat.h"
 #include "kvist/text/model_text.h"
+#include "kvist/text/prompt_encoding.h"
 #include "kvist/text/tokenizer.h"
 
 namespace kvist::gateway {
@@ -30,7 +33,8 @@ struct ReadRequest {
   std::size_t prompts = 1;
 };
 
-/// Renders, tokenizes and hashes prompts exactly as the workers do. Any thread may use it.
+/// Renders, tokenizes and hashes prompts exactly as the workers do; where workers differ in how they read one, as each
+/// of them does. Any thread may use it.
 class PromptReader {
  public:
   static constexpr std::size_t kCacheBytes = 64UL << 20;
@@ -43,11 +47,14 @@ class PromptReader {
 
   /// kNotFound for another model than the one served; otherwise what openai::parse_*_request or the chat template
   /// refuses.
-  [[nodiscard]] Result<ReadRequest> read(Api api, std::string_view body) const;
+  [[nodiscard]] Result<ReadRequest> read(Api api, std::string_view body, const FleetReadings& fleet = {}) const;
 
-  /// The tokens that a worker of the same model reads.
-  [[nodiscard]] std::vector<TokenId> tokens_of(std::string_view prompt) const;
-  [[nodiscard]] Result<std::vector<TokenId>> tokens_of(std::span<const text::ChatMessage> messages) const;
+  /// The tokens that a worker of the same model makes of a prompt, or of a chat.
+  [[nodiscard]] std::vector<TokenId> tokens_of(std::string_view prompt, const text::PromptReading& reading = {}) const;
+  [[nodiscard]] Result<std::vector<TokenId>> tokens_of(std::span<const text::ChatMessage> messages,
+                                                       const text::PromptReading& reading = {}) const;
+  /// The model's special tokens as texts, the first `most` of them, each with a space behind.
+  [[nodiscard]] std::string special_texts(std::size_t most) const;
 
   /// Prompts are tokenized by a model's own tokenizer, which takes its time.
   [[nodiscard]] bool is_slow() const { return text_ != nullptr; }
@@ -55,9 +62,20 @@ class PromptReader {
   [[nodiscard]] const std::string& model() const { return model_; }
 
  private:
-  [[nodiscard]] Result<PromptBlocks> blocks_of_chat(const openai::ChatRequest& request, kv::BlockHash root) const;
-  [[nodiscard]] PromptBlocks blocks_of_completion(openai::Prompt prompt, kv::BlockHash root) const;
-  [[nodiscard]] PromptBlocks blocks_of(const std::vector<TokenId>& prompt, kv::BlockHash root) const;
+  /// The names under the fleet's main reading first, then those of readings that make other tokens of this prompt.
+  [[nodiscard]] Result<std::vector<routing::PromptKeys>> keys_of(const openai::ChatRequest& request,
+                                                                 const FleetReadings& fleet) const;
+  [[nodiscard]] std::vector<routing::PromptKeys> keys_of(openai::Prompt prompt,
+                                                         const openai::GenerationOptions& options,
+                                                         const FleetReadings& fleet) const;
+  [[nodiscard]] std::vector<routing::PromptKeys> keys_of(std::vector<TokenId> prompt,
+                                                         const openai::GenerationOptions& options,
+                                                         const FleetReadings& fleet) const;
+  [[nodiscard]] std::vector<routing::PromptKeys> keys_of(Api api, text::RenderedPrompt prompt,
+                                                         const openai::GenerationOptions& options,
+                                                         const FleetReadings& fleet) const;
+  [[nodiscard]] PromptBlocks blocks_of(text::RenderedPrompt prompt, const text::PromptEncoding& how,
+                                       kv::BlockHash root) const;
   [[nodiscard]] kv::BlockHash root_of(const openai::GenerationOptions& options) const;
   [[nodiscard]] Result<void> check_model(const std::string& model) const;
 

@@ -45,7 +45,7 @@ void Proxy::handle(Api api, net::HttpRequest request, const std::shared_ptr<net:
   std::string request_id = request_id_for(request.headers);
   const auto arrival = std::make_shared<Arrival>(api, std::move(request), exchange, std::move(request_id), net::now());
   if (const auto room = check_room(arrival->arrived); !room) return refuse(*arrival, room.error());
-  if (!pool_) return on_read(*arrival, reader_.read(api, arrival->request.body));
+  if (!pool_) return on_read(*arrival, reader_.read(api, arrival->request.body, readings_));
   if (const auto begun = read_on_pool(arrival); !begun) refuse(*arrival, begun.error());
 }
 
@@ -60,10 +60,10 @@ Result<void> Proxy::read_on_pool(const std::shared_ptr<Arrival>& arrival) {
   arrival->exchange->on_client_gone([weak = std::weak_ptr<Arrival>(arrival)] {
     if (const auto left = weak.lock()) left->client_left = true;
   });
-  ReadingPool::Work work = [this, held = arrival]() mutable -> std::function<void()> {
+  ReadingPool::Work work = [this, held = arrival, readings = readings_]() mutable -> std::function<void()> {
     Result<ReadRequest> read = fail(ErrorCode::kDeadlineExceeded, "the gateway had no time to read the prompt");
     if (net::now() < held->arrived + kMaxReadingWait && !held->client_left)
-      read = reader_.read(held->api, held->request.body);
+      read = reader_.read(held->api, held->request.body, readings);
     return [this, back = std::move(held), result = std::move(read)] {
       --reading_;
       on_read(*back, result);

@@ -62,6 +62,9 @@ class Proxy {
   /// It stands still and answers no health check: what is under way there ends with an error, or goes elsewhere.
   void on_worker_lost(WorkerId worker);
 
+  /// How prompts are read from here on.
+  void set_readings(const FleetReadings& readings) { readings_ = readings; }
+
   [[nodiscard]] const ProxyCounters& counters() const { return counters_; }
   [[nodiscard]] const PromptReader& reader() const { return reader_; }
   /// Null where prompts are read on the loop.
@@ -98,6 +101,7 @@ class Proxy {
   [[nodiscard]] std::vector<std::shared_ptr<ProxiedRequest>> live() const;
 
   PromptReader reader_;
+  FleetReadings readings_;
   std::unique_ptr<ReadingPool> pool_;
   std::size_t reading_ = 0;  // on the pool
   ProxyCounters counters_;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "kvist/base/json_writer.h"
@@ -23,23 +24,40 @@ constexpr std::string_view kText =
     "runs\r\n"
     "<|im_start|>user<|im_end|><|eot_id|><s>[INST] </s> <|endoftext|>";
 
-std::vector<text::ChatMessage> probe_chat() {
-  return {{"user", std::string(kText)}, {"assistant", "At noon, <|im_end|> I think."}, {"user", " And tomorrow? "}};
+// Of the model's own special tokens, beside those that every probe holds.
+constexpr std::size_t kOwnSpecials = 16;
+
+std::string probe_text(const PromptReader& reader) {
+  return std::string(kText) + reader.special_texts(kOwnSpecials) + "end";
 }
 
-std::string text_body(const std::string& model) {
+std::vector<text::ChatMessage> probe_chat(const PromptReader& reader) {
+  return {{"user", probe_text(reader)}, {"assistant", "At noon, <|im_end|> I think."}, {"user", " And tomorrow? "}};
+}
+
+// What the server does where a request does not say is a part of the question: add_special_tokens is left out.
+std::string text_body(const PromptReader& reader) {
   JsonWriter json;
-  json.begin_object().field("model", model).field("prompt", kText).field("add_special_tokens", true).end_object();
+  json.begin_object().field("model", reader.model()).field("prompt", probe_text(reader)).end_object();
   return json.take();
 }
 
-std::string chat_body(const std::string& model) {
+std::string chat_body(const PromptReader& reader) {
   JsonWriter json;
-  json.begin_object().field("model", model).key("messages").begin_array();
-  for (const text::ChatMessage& message : probe_chat())
+  json.begin_object().field("model", reader.model()).key("messages").begin_array();
+  for (const text::ChatMessage& message : probe_chat(reader))
     json.begin_object().field("role", message.role).field("content", message.content).end_object();
   json.end_array().field("add_generation_prompt", true).end_object();
   return json.take();
+}
+
+// In words, for the log.
+std::string to_string(const text::PromptReading& reading) {
+  return fmt::format("special tokens that users write are {} in chats and {} in completions{}{}",
+                     reading.specials_in_chats ? "special" : "text",
+                     reading.specials_in_completions ? "special" : "text",
+                     reading.frames_chats ? "; chats begin as completions do" : "",
+                     reading.frames_completions ? "" : "; nothing is put before completions");
 }
 
 }  // namespace
@@ -75,43 +93,89 @@ void TokenizerCheck::start() {
 }
 
 void TokenizerCheck::ask_for_text() {
-  ask(text_body(reader_->model()), "a text", reader_->tokens_of(kText), [this] { ask_for_chat(); });
+  const auto own = [this](const text::PromptReading& reading) {
+    return std::optional(reader_->tokens_of(probe_text(*reader_), reading));
+  };
+  ask(text_body(*reader_),
+      {.what = "a text",
+       .own = own,
+       .readings = {{},
+                    {.frames_completions = false},
+                    {.specials_in_completions = false},
+                    {.specials_in_completions = false, .frames_completions = false}},
+       .if_same = [this](const text::PromptReading& reading) { ask_for_chat(reading); }});
 }
 
-void TokenizerCheck::ask_for_chat() {
-  Tokens own = reader_->tokens_of(probe_chat());
+void TokenizerCheck::ask_for_chat(const text::PromptReading& of_texts) {
+  const auto own = [this](const text::PromptReading& reading) -> std::optional<std::vector<TokenId>> {
+    Result<std::vector<TokenId>> tokens = reader_->tokens_of(probe_chat(*reader_), reading);
+    if (!tokens) return std::nullopt;
+    return *std::move(tokens);
+  };
   // A model for completions only refuses chats on both sides.
-  if (!own) return decide(TokenizerMatch::kSame, "a text becomes the same tokens; the model takes no chats");
-  ask(chat_body(reader_->model()), "a chat", std::move(own),
-      [this] { decide(TokenizerMatch::kSame, "a text and a chat become the same tokens"); });
+  if (!own({}))
+    return decide(TokenizerMatch::kSame, "a text becomes the same tokens; the model takes no chats", of_texts);
+  std::vector<text::PromptReading> readings;
+  for (const auto& [specials, framed] : {std::pair(true, false), {false, false}, {true, true}, {false, true}}) {
+    text::PromptReading reading = of_texts;
+    reading.specials_in_chats = specials;
+    reading.frames_chats = framed;
+    readings.push_back(reading);
+  }
+  ask(chat_body(*reader_),
+      {.what = "a chat",
+       .own = own,
+       .readings = std::move(readings),
+       .if_same = [this](const text::PromptReading& reading) {
+         decide(TokenizerMatch::kSame, "a text and a chat become the same tokens, " + to_string(reading), reading);
+       }});
 }
 
-void TokenizerCheck::ask(std::string body, std::string_view what, Tokens own, std::function<void()> if_same) {
+void TokenizerCheck::ask(std::string body, Question question) {
   net::HttpRequest request{.method = "POST", .target = "/tokenize", .headers = {}, .body = std::move(body)};
   request.headers.set("Content-Type", "application/json");
   call_ = client_->fetch(url_, std::move(request), options_.timeout,
-                         [this, what, own = std::move(own), if_same = std::move(if_same)](
-                             const Result<net::HttpResponse>& answer) { on_answer(answer, what, own, if_same); });
+                         [this, question = std::move(question)](const Result<net::HttpResponse>& answer) {
+                           const Question held = question;  // the next question replaces this call
+                           on_answer(answer, held);
+                         });
 }
 
-void TokenizerCheck::on_answer(const Result<net::HttpResponse>& answer, std::string_view what, const Tokens& own,
-                               const std::function<void()>& if_same) {
+void TokenizerCheck::on_answer(const Result<net::HttpResponse>& answer, const Question& question) {
   if (!answer) return decide(TokenizerMatch::kUnknown, "no answer: " + answer.error().message);
   if (answer->status == 404 || answer->status == 405 || answer->status == 501)
     return decide(TokenizerMatch::kNotTold, fmt::format("/tokenize answered {}", answer->status));
   if (answer->status != 200)
-    return decide(TokenizerMatch::kUnknown, fmt::format("/tokenize answered {} for {}", answer->status, what));
-  const Tokens theirs = openai::parse_tokenize_answer(answer->body);
+    return decide(TokenizerMatch::kUnknown, fmt::format("/tokenize answered {} for {}", answer->status, question.what));
+  const Result<openai::TokenizeAnswer> theirs = openai::parse_tokenize_answer(answer->body);
   if (!theirs) return decide(TokenizerMatch::kUnknown, "/tokenize: " + theirs.error().message);
-  if (*theirs == *own) return std::function(if_same)();  // a copy: the next question replaces this call
-  const auto [mine, other] = std::ranges::mismatch(*own, *theirs);
-  decide(TokenizerMatch::kDifferent, fmt::format("{} becomes {} tokens there and {} here, different from the {}th on",
-                                                 what, theirs->size(), own->size(), mine - own->begin() + 1));
+  told_model_len_ = theirs->max_model_len;
+  compare(theirs->tokens, question);
 }
 
-void TokenizerCheck::decide(TokenizerMatch match, std::string_view why) {
-  const bool changed = match != match_;
+void TokenizerCheck::compare(const std::vector<TokenId>& theirs, const Question& question) {
+  // Of those that differ, the one that agrees for the longest is what the message is about.
+  std::size_t agreed = 0;
+  std::size_t size = 0;
+  for (const text::PromptReading& reading : question.readings) {
+    const std::optional<std::vector<TokenId>> own = question.own(reading);
+    if (!own) continue;
+    if (*own == theirs) return question.if_same(reading);
+    const auto same = static_cast<std::size_t>(std::ranges::mismatch(*own, theirs).in1 - own->begin());
+    if (size > 0 && same <= agreed) continue;
+    agreed = same;
+    size = own->size();
+  }
+  decide(TokenizerMatch::kDifferent, fmt::format("{} becomes {} tokens there and {} here, different from the {}th on",
+                                                 question.what, theirs.size(), size, agreed + 1));
+}
+
+void TokenizerCheck::decide(TokenizerMatch match, std::string_view why, std::optional<text::PromptReading> reading) {
+  const bool changed = match != match_ || reading != reading_;
+  const bool told_more = told_model_len_ != max_model_len_;
   match_ = match;
+  reading_ = reading;
+  max_model_len_ = told_model_len_;
   const std::string text = fmt::format("tokenizer of {}: {} ({})", worker_, to_string(match), why);
   if (match == TokenizerMatch::kDifferent) {
     telemetry::log_error(kComponent, text + "; its KV events are not matched with prompts");
@@ -121,7 +185,7 @@ void TokenizerCheck::decide(TokenizerMatch match, std::string_view why) {
     telemetry::log_warning(kComponent, text);
   }
   if (match == TokenizerMatch::kUnknown) ask_later();
-  if (changed) on_change_();
+  if (changed || told_more) on_change_();
 }
 
 void TokenizerCheck::ask_later() {

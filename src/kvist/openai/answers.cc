@@ -114,12 +114,20 @@ std::string chat_request_body(const ClientChatRequest& request) {
   return json.take();
 }
 
-std::string tokenize_answer(std::span<const TokenId> tokens, std::uint32_t max_model_len) {
+std::string tokenize_answer(std::span<const TokenId> tokens, std::uint32_t max_model_len,
+                            std::span<const std::string> spellings) {
   std::string out = fmt::format(R"({{"count":{},"max_model_len":{},"tokens":)", tokens.size(), max_model_len);
-  out.reserve(out.size() + 7 * tokens.size() + 2);
+  out.reserve(out.size() + 7 * tokens.size() + 20);
   append_tokens_json(out, tokens);
-  out += '}';
-  return out;
+  out += R"(,"token_strs":)";
+  if (spellings.empty()) return out + "null}";
+  char before = '[';
+  for (const std::string& spelling : spellings) {
+    out += before;
+    append_json_string(out, spelling);
+    before = ',';
+  }
+  return out + "]}";
 }
 
 std::string detokenize_answer(std::string_view text) {

@@ -39,7 +39,6 @@ constexpr std::array kRefusedInBoth = std::to_array<RefusedField>({
     {"bad_words", Neutral::kEmpty},
     {"allowed_token_ids", Neutral::kNothing},
     {"logits_processors", Neutral::kEmpty},
-    {"truncate_prompt_tokens", Neutral::kNothing},
     {"return_tokens_as_token_ids", Neutral::kFalse},
     {"echo", Neutral::kFalse},
 });
@@ -51,7 +50,6 @@ constexpr std::array kRefusedInChat = std::to_array<RefusedField>({
     {"audio", Neutral::kNothing},
     {"web_search_options", Neutral::kNothing},
     {"chat_template", Neutral::kNothing},
-    {"documents", Neutral::kEmpty},
 });
 
 constexpr std::array kRefusedInCompletion = std::to_array<RefusedField>({

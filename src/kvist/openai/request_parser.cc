@@ -8,6 +8,8 @@
 
 #include "kvist/openai/codec.h"
 #include "kvist/openai/json_object_impl.h"
+#include "kvist/openai/message_content.h"
+#include "kvist/openai/prompt_fields.h"
 #include "kvist/openai/refused_fields.h"
 #include "kvist/openai/sampling_fields.h"
 #include "kvist/openai/tokenize.h"
@@ -76,14 +78,17 @@ std::string read_session(const JsonObject& request) {
 Result<GenerationOptions> read_options(const JsonObject& request, RequestKind kind, ReadFor purpose) {
   GenerationOptions options;
   KVIST_TRY(const std::optional<std::string_view> model, request.find_string("model"));
-  if (!model) return missing("model");
-  options.model = *model;
+  // A server of one model may do without the name: whether this one does is its own business.
+  if (!model && purpose == ReadFor::kAnswer) return missing("model");
+  options.model = model.value_or("");
   KVIST_TRY(const std::optional<bool> stream, request.find_bool("stream"));
   options.stream = stream.value_or(false);
   KVIST_TRY_VOID(read_stream_options(request, options));
   KVIST_TRY(options.cache_salt, read_cache_salt(request));
+  KVIST_TRY(options.prompt, read_prompt_options(request, kind, purpose));
   if (purpose == ReadFor::kRouting) {
     options.session = read_session(request);
+    options.computes_whole_prompt = computes_whole_prompt(request, kind);
     return options;
   }
   KVIST_TRY(const std::optional<std::uint32_t> max_tokens, read_token_limit(request, "max_tokens"));
@@ -104,45 +109,6 @@ Result<GenerationOptions> read_options(const JsonObject& request, RequestKind ki
   return options;
 }
 
-// Text of one part of an array content, appended.
-Result<void> append_part(JsonElement element, std::string path, ReadFor purpose, std::string& out) {
-  KVIST_TRY(const JsonObject part, JsonObject::from(element, std::move(path)));
-  KVIST_TRY(const std::optional<std::string_view> type, part.find_string("type"));
-  if (!type) return missing(part.path_of("type"));
-  if (*type != "text") {
-    if (purpose == ReadFor::kRouting) return {};
-    return fail(ErrorCode::kUnsupported,
-                fmt::format("{}: parts of type \"{}\" are not supported by this server, only \"text\"",
-                            part.path_of("type"), *type));
-  }
-  KVIST_TRY(const std::optional<std::string_view> text, part.find_string("text"));
-  if (!text) return missing(part.path_of("text"));
-  out += *text;
-  return {};
-}
-
-Result<std::string> read_content(const JsonObject& message, std::string_view role, ReadFor purpose) {
-  const std::string path = message.path_of("content");
-  KVIST_TRY(const std::optional<JsonElement> element, message.find("content"));
-  if (!element) {
-    if (role == "assistant" || purpose == ReadFor::kRouting) return std::string();
-    return fail(ErrorCode::kInvalidArgument,
-                fmt::format("{}: required for role \"{}\", but missing or null", path, role));
-  }
-  std::string_view text;
-  if (element->get(text) == simdjson::SUCCESS) return std::string(text);
-  simdjson::dom::array parts;
-  if (element->get(parts) != simdjson::SUCCESS)
-    return fail(ErrorCode::kInvalidArgument,
-                fmt::format("{}: expected a string or an array of parts, got {}", path, kind_of(*element)));
-  std::string joined;
-  std::size_t index = 0;
-  for (const JsonElement part : parts) {
-    KVIST_TRY_VOID(append_part(part, fmt::format("{}[{}]", path, index++), purpose, joined));
-  }
-  return joined;
-}
-
 Result<void> check_engine_message(const JsonObject& message, std::string_view role) {
   if (std::ranges::find(kRoles, role) == kRoles.end()) {
     return fail(ErrorCode::kInvalidArgument, fmt::format("{}: expected one of {}, got \"{}\"", message.path_of("role"),
@@ -159,8 +125,9 @@ Result<text::ChatMessage> read_message(JsonElement element, std::size_t index, R
   KVIST_TRY(const std::optional<std::string_view> role, message.find_string("role"));
   if (!role) return missing(message.path_of("role"));
   if (purpose == ReadFor::kAnswer) KVIST_TRY_VOID(check_engine_message(message, *role));
-  KVIST_TRY(std::string content, read_content(message, *role, purpose));
-  text::ChatMessage read{.role = std::string(*role), .content = std::move(content)};
+  text::ChatMessage read{.role = std::string(*role), .content = {}};
+  KVIST_TRY_VOID(read_content(message, *role, purpose, read));
+  read_reasoning(message, read);
   KVIST_TRY_VOID(read_tool_fields(message, purpose, read));
   return read;
 }
@@ -263,6 +230,9 @@ Result<TokenizeRequest> parse_tokenize_request(std::string_view body) {
   if (messages.has_value() == prompt.has_value())
     return fail(ErrorCode::kInvalidArgument, "body: expected either \"prompt\" or \"messages\"");
   TokenizeRequest tokenize{.model = std::string(model.value_or("")), .input = std::string(prompt.value_or(""))};
+  KVIST_TRY(tokenize.add_special_tokens, request.find_bool("add_special_tokens"));
+  KVIST_TRY(const std::optional<bool> spellings, request.find_bool("return_token_strs"));
+  tokenize.return_token_strs = spellings.value_or(false);
   if (messages) {
     ChatPrompt& chat = tokenize.input.emplace<ChatPrompt>();
     KVIST_TRY(chat.messages, read_messages(*messages, ReadFor::kAnswer));

@@ -6,21 +6,24 @@
 
 namespace kvist::openai {
 
-Result<std::vector<TokenId>> parse_tokenize_answer(std::string_view body) {
+Result<TokenizeAnswer> parse_tokenize_answer(std::string_view body) {
   JsonBody json;
   KVIST_TRY(const JsonObject answer, json.parse(body));
   KVIST_TRY(const std::optional<JsonElement> element, answer.find("tokens"));
   simdjson::dom::array array;
   if (!element || element->get(array) != simdjson::SUCCESS)
     return fail(ErrorCode::kInvalidArgument, "tokens: expected an array of token ids");
-  std::vector<TokenId> tokens;
+  TokenizeAnswer read;
   for (const JsonElement item : array) {
     std::uint64_t id = 0;
     if (item.get(id) != simdjson::SUCCESS || id > std::numeric_limits<std::uint32_t>::max())
       return unexpected_value("tokens", "token ids", item);
-    tokens.emplace_back(static_cast<std::uint32_t>(id));
+    read.tokens.emplace_back(static_cast<std::uint32_t>(id));
   }
-  return tokens;
+  const Result<std::optional<std::int64_t>> context =
+      answer.find_integer("max_model_len", 0, std::numeric_limits<std::uint32_t>::max());
+  if (context && *context) read.max_model_len = static_cast<std::uint32_t>(**context);
+  return read;
 }
 
 }  // namespace kvist::openai

@@ -79,7 +79,43 @@ Result<simdjson::dom::array> array_of(JsonElement element, std::string_view path
   return array;
 }
 
-// A template writes a tool as it is; its name and that it is a function are checked for it.
+// A function with the members that vLLM knows, in its order, those that may be left out as null: templates write tools
+// as JSON, so the order and the nulls are a part of the prompt. Nothing where it is not as the API has it.
+std::optional<std::string> written_tool(JsonElement element) {
+  const Result<JsonObject> tool = JsonObject::from(element, "tool");
+  if (!tool) return std::nullopt;
+  const Result<std::optional<JsonElement>> function_element = tool->find("function");
+  if (!function_element || !*function_element) return std::nullopt;
+  const Result<JsonObject> function = JsonObject::from(**function_element, "function");
+  if (!function || json_of(*function, "name").empty()) return std::nullopt;
+  const auto or_null = [&](std::string_view field) {
+    std::string json = json_of(*function, field);
+    return json.empty() ? std::string("null") : json;
+  };
+  const std::string strict = json_of(*function, "strict");
+  return fmt::format(R"({{"type":"function","function":{{"name":{},"description":{},"parameters":{}{}}}}})",
+                     json_of(*function, "name"), or_null("description"), or_null("parameters"),
+                     strict.empty() ? "" : R"(,"strict":)" + strict);
+}
+
+// As a template is to see them; what is not as the API has it stays as it is, for the server that answers to refuse.
+std::string written_tools(simdjson::dom::array tools) {
+  std::string out = "[";
+  for (const JsonElement tool : tools) {
+    if (out.size() > 1) out += ',';
+    out += written_tool(tool).value_or(simdjson::minify(tool));
+  }
+  return out + ']';
+}
+
+std::string find_tools(const JsonObject& request) {
+  const Result<std::optional<JsonElement>> element = request.find("tools");
+  if (!element || !*element) return {};
+  simdjson::dom::array tools;
+  return (*element)->get(tools) == simdjson::SUCCESS ? written_tools(tools) : std::string(simdjson::minify(**element));
+}
+
+// Its name and that it is a function are checked for the template.
 Result<std::string> read_tools(const JsonObject& request) {
   KVIST_TRY(const std::optional<JsonElement> element, request.find("tools"));
   if (!element) return std::string();
@@ -93,6 +129,16 @@ Result<std::string> read_tools(const JsonObject& request) {
     KVIST_TRY(const std::string name, require_text(function, "name"));
     if (name.empty()) return fail(ErrorCode::kInvalidArgument, fmt::format("{}: is empty", function.path_of("name")));
   }
+  return index == 0 ? std::string() : written_tools(tools);
+}
+
+Result<std::string> read_documents(const JsonObject& request) {
+  KVIST_TRY(const std::optional<JsonElement> element, request.find("documents"));
+  if (!element) return std::string();
+  KVIST_TRY(const simdjson::dom::array documents, array_of(*element, "documents", "an array of documents"));
+  std::size_t index = 0;
+  for (const JsonElement document : documents)
+    KVIST_TRY_VOID(JsonObject::from(document, fmt::format("documents[{}]", index++)));
   return index == 0 ? std::string() : simdjson::minify(*element);
 }
 
@@ -136,11 +182,16 @@ Result<void> read_tool_fields(const JsonObject& message, ReadFor purpose, text::
 
 Result<void> read_prompt_fields(const JsonObject& request, ReadFor purpose, ChatPrompt& into) {
   if (purpose == ReadFor::kRouting) {
-    into.tools = json_of(request, "tools");
+    into.tools = find_tools(request);
+    into.documents = json_of(request, "documents");
     into.template_arguments = json_of(request, "chat_template_kwargs");
+    into.reasoning_effort = text_of(request, "reasoning_effort");
   } else {
     KVIST_TRY(into.tools, read_tools(request));
+    KVIST_TRY(into.documents, read_documents(request));
     KVIST_TRY(into.template_arguments, read_template_arguments(request));
+    KVIST_TRY(const std::optional<std::string_view> effort, request.find_string("reasoning_effort"));
+    into.reasoning_effort = effort.value_or("");
   }
   KVIST_TRY(const std::optional<bool> goes_on, read_flag(request, "continue_final_message", purpose));
   KVIST_TRY(const std::optional<bool> header, read_flag(request, "add_generation_prompt", purpose));

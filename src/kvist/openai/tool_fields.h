@@ -16,7 +16,7 @@ namespace kvist::openai {
 /// server that answers says so.
 [[nodiscard]] Result<void> read_tool_fields(const JsonObject& message, ReadFor purpose, text::ChatMessage& into);
 
-/// tools, chat_template_kwargs, add_generation_prompt and continue_final_message.
+/// tools, documents, chat_template_kwargs, reasoning_effort, add_generation_prompt and continue_final_message.
 [[nodiscard]] Result<void> read_prompt_fields(const JsonObject& request, ReadFor purpose, ChatPrompt& into);
 
 /// tool_choice and parallel_tool_calls, behind read_prompt_fields(). A choice that only constrained output can keep is

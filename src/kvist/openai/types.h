@@ -12,6 +12,7 @@
 
 #include "kvist/base/id.h"
 #include "kvist/text/chat.h"
+#include "kvist/text/prompt_encoding.h"
 
 namespace kvist::openai {
 
@@ -33,9 +34,27 @@ struct Sampling {
   bool operator==(const Sampling&) const = default;
 };
 
+/// What a request says of the way from its prompt's text to tokens; vLLM's fields.
+struct PromptOptions {
+  /// add_special_tokens: the tokenizer's own frame (a begin-of-text token, as a rule) around the prompt. Absent: as the
+  /// server does it, which is around completions and not around chats.
+  std::optional<bool> add_special_tokens = {};
+  /// truncate_prompt_tokens: so many are kept; nothing: all.
+  std::optional<std::uint32_t> truncate_to = {};
+  bool truncate_to_context = false;  ///< it was -1: as many as the model's context holds
+  text::Truncation::Side truncation_side = text::Truncation::Side::kDefault;
+  bool leaves_room_for_answer = true;  ///< of -1: an answer is wanted, which needs one token of the context
+
+  bool operator==(const PromptOptions&) const = default;
+};
+
+/// How a prompt is cut, for a model whose context holds `max_model_len` tokens; 0: not known.
+[[nodiscard]] std::optional<text::Truncation> truncation_of(const PromptOptions& options, std::uint32_t max_model_len);
+
 /// Fields that chat and completions share. Absent fields have the API's defaults.
 struct GenerationOptions {
-  std::string model;
+  std::string model;  ///< empty, read for routing: whatever is served
+  PromptOptions prompt = {};
   bool stream = false;
   bool include_usage = false;               ///< stream_options.include_usage
   bool continuous_usage = false;            ///< stream_options.continuous_usage_stats; means nothing without the above
@@ -51,12 +70,17 @@ struct GenerationOptions {
   /// prompt_cache_key, else user: what the client says belongs together. Read for routing only; empty where there is
   /// neither.
   std::string session;
+  /// Read for routing only: the engine computes the whole prompt, whatever it caches of it, as for the prompt's own log
+  /// probabilities.
+  bool computes_whole_prompt = false;
 };
 
 /// What a chat's prompt is made of. Read for routing, tools and template arguments are whatever the client sent.
 struct ChatPrompt {
   std::vector<text::ChatMessage> messages = {};
   std::string tools = {};               ///< JSON array; empty where there are none
+  std::string documents = {};           ///< JSON array; empty where there are none
+  std::string reasoning_effort = {};    ///< "low", "none", ...; empty: not said
   std::string template_arguments = {};  ///< JSON object of chat_template_kwargs; empty where there is none
   bool add_generation_prompt = true;    ///< false by default where continue_final_message is true
   bool continue_final_message = false;  ///< never with add_generation_prompt
@@ -66,6 +90,8 @@ struct ChatPrompt {
 [[nodiscard]] inline text::ChatInput chat_input(const ChatPrompt& chat, std::chrono::local_seconds now) {
   return {.messages = chat.messages,
           .tools = chat.tools,
+          .documents = chat.documents,
+          .reasoning_effort = chat.reasoning_effort,
           .template_arguments = chat.template_arguments,
           .add_generation_prompt = chat.add_generation_prompt,
           .continue_final_message = chat.continue_final_message,

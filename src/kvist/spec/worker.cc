@@ -133,6 +133,7 @@ Result<void> read_worker_fields(const YamlNode& node, const std::string& base_di
   KVIST_TRY_VOID(read_name(node, "name", w.name));
   KVIST_TRY_VOID(read_field(node, "model", w.model));
   KVIST_TRY_VOID(read_path(node, "tokenizer", base_directory, w.tokenizer));
+  KVIST_TRY_VOID(read_field(node, "special_tokens_in_messages", w.special_tokens_in_messages));
   KVIST_TRY_VOID(read_endpoint(node, "http", w.http));
   KVIST_TRY_VOID(read_field(node, "kv_events_port", w.kv_events_port, 0, 65'535));
   KVIST_TRY_VOID(read_field(node, "kv_replay_port", w.kv_replay_port, 0, 65'535));
@@ -174,6 +175,7 @@ std::string to_yaml(const WorkerSpec& w, int indent) {
   YamlWriter out(indent);
   out.field("name", w.name).field("model", w.model);
   if (!w.tokenizer.empty()) out.field("tokenizer", w.tokenizer);
+  if (w.special_tokens_in_messages) out.field("special_tokens_in_messages", true);
   if (w.tool_parser) out.field("tool_parser", word_of(kToolParserWords, *w.tool_parser));
   write_endpoint(out, "http", w.http);
   out.field("kv_events_port", w.kv_events_port).field("kv_replay_port", w.kv_replay_port);

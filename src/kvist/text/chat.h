@@ -10,6 +10,7 @@
 
 #include "kvist/base/error.h"
 #include "kvist/base/id.h"
+#include "kvist/text/prompt_encoding.h"
 #include "kvist/text/tokenizer.h"
 
 namespace kvist::text {
@@ -27,12 +28,20 @@ struct ChatMessage {
   std::vector<ToolCall> tool_calls = {};
   std::string tool_call_id = {};  ///< of the call that a tool's message answers; empty: none
   std::string name = {};          ///< of the participant or tool; empty: none
+  std::string reasoning = {};     ///< what the assistant thought before it answered; empty: none
+  /// The texts that `content` was joined of, for templates that want them one by one; empty: it is one text, or none.
+  std::vector<std::string> content_parts = {};
 };
+
+/// What stands between the texts of a message that came in parts, for templates that take one text: vLLM's.
+inline constexpr std::string_view kPartSeparator = "\n";
 
 /// What a prompt is made of.
 struct ChatInput {
   std::span<const ChatMessage> messages;
   std::string_view tools = {};               ///< JSON array of tools that may be called; empty: none
+  std::string_view documents = {};  ///< JSON array of documents that the answer may rest on; empty: none
+  std::string_view reasoning_effort = {};  ///< how long to think ("none": not at all); empty: not said
   std::string_view template_arguments = {};  ///< JSON object of further variables of the template; empty: none
   bool add_generation_prompt = true;         ///< ends with the header of the assistant's answer
   /// Ends with the last message's text, open: the answer goes on where it ends. Not with add_generation_prompt.
@@ -40,14 +49,14 @@ struct ChatInput {
   std::optional<std::chrono::local_seconds> now = std::nullopt;  ///< for templates that write the date
 };
 
-/// A chat template. Immutable; any thread may use it. It places special tokens itself and encodes what users wrote as
-/// plain text, so that no message can inject a special token.
+/// A chat template. Immutable; any thread may use it. It places special tokens itself; whether what users wrote can hold
+/// some too is the encoding's to say.
 class ChatTemplate {
  public:
   virtual ~ChatTemplate() = default;
   /// The prompt tokens of a conversation. An error says why the template does not take it.
-  [[nodiscard]] virtual Result<std::vector<TokenId>> tokens(const ChatInput& input,
-                                                            const Tokenizer& tokenizer) const = 0;
+  [[nodiscard]] virtual Result<std::vector<TokenId>> tokens(const ChatInput& input, const Tokenizer& tokenizer,
+                                                            const PromptEncoding& how) const = 0;
   /// Whether it looks at this part of the input ("tools", "tool_calls"): what it does not name is in no prompt.
   [[nodiscard]] virtual bool names(std::string_view part) const = 0;
 };
@@ -66,8 +75,12 @@ class SimpleChatTemplate final : public ChatTemplate {
                                             bool add_generation_prompt = true) const {
     return render(ChatInput{.messages = messages, .add_generation_prompt = add_generation_prompt}, tokenizer);
   }
-  [[nodiscard]] Result<std::vector<TokenId>> tokens(const ChatInput& input, const Tokenizer& tokenizer) const override {
-    return render(input, tokenizer);
+  /// Special tokens have no spelling here that a message could hold.
+  [[nodiscard]] Result<std::vector<TokenId>> tokens(const ChatInput& input, const Tokenizer& tokenizer,
+                                                    const PromptEncoding& how) const override {
+    std::vector<TokenId> prompt = render(input, tokenizer);
+    truncate(prompt, how.truncation);
+    return prompt;
   }
   [[nodiscard]] bool names(std::string_view /*part*/) const override { return false; }
 };

@@ -89,6 +89,10 @@ void HuggingFaceTokenizer::cut_places(const RenderedPrompt& prompt, std::vector<
   parts_->encoder.cut_places(prompt.text, prompt.from_messages, out);
 }
 
+bool HuggingFaceTokenizer::marks_matter(const RenderedPrompt& prompt) const {
+  return parts_->encoder.marks_matter(prompt.text, prompt.from_messages);
+}
+
 Tokenizer::Frame HuggingFaceTokenizer::completion_frame() const {
   return {.before = parts_->post_processor.before, .behind = parts_->post_processor.behind};
 }

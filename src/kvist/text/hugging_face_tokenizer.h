@@ -33,6 +33,7 @@ class HuggingFaceTokenizer final : public Tokenizer {
   void encode(std::string_view text, std::vector<TokenId>& out) const override;
   void encode_prompt(const RenderedPrompt& prompt, std::vector<TokenId>& out) const override;
   void cut_places(const RenderedPrompt& prompt, std::vector<std::size_t>& out) const override;
+  [[nodiscard]] bool marks_matter(const RenderedPrompt& prompt) const override;
   [[nodiscard]] Frame completion_frame() const override;
   [[nodiscard]] TokenId special(SpecialToken token) const override;
   [[nodiscard]] std::span<const TokenId> end_tokens() const override;

@@ -7,6 +7,7 @@
 
 #include "kvist/text/jinja/code_points.h"
 #include "kvist/text/jinja/json_value.h"
+#include "kvist/text/system_role.h"
 
 namespace kvist::text {
 namespace {
@@ -35,14 +36,48 @@ class Fields {
   std::vector<std::pair<jinja::TextPtr, Value>> entries_;
 };
 
-// Models are told arguments as the JSON object they are; what a client sends that is none stays a text.
+// Models are told arguments as the JSON object they are. What a client sends that is none becomes an empty one, as in
+// vLLM: it is the past, and an error would end the conversation.
 Result<void> add_arguments(jinja::Meter& meter, const ToolCall& call, Fields& function) {
   if (const Result<Value> parsed = jinja::value_of_json(meter, call.arguments, true); parsed && parsed->dict()) {
     function.add("arguments", *parsed);
     return {};
   }
-  return function.add_text("arguments", call.arguments);
+  KVIST_TRY(Value none, jinja::make_dict(meter, {}));
+  function.add("arguments", std::move(none));
+  return {};
 }
+
+// As text, or as a list of {"type": "text", "text": ...}. `open_end` is written behind the last text.
+class Contents {
+ public:
+  Contents(jinja::Meter& meter, bool as_items) : meter_(&meter), as_items_(as_items) {}
+
+  Result<void> add(const ChatMessage& message, std::string_view open_end, Fields& fields) const {
+    if (!as_items_ || message.role == "tool") {
+      if (open_end.empty()) return fields.add_text("content", message.content);
+      return fields.add_text("content", message.content + std::string(open_end));
+    }
+    std::vector<std::string> texts = message.content_parts;
+    if (texts.empty() && !message.content.empty()) texts.push_back(message.content);
+    if (!texts.empty()) texts.back() += open_end;
+    std::vector<Value> items;
+    for (const std::string& text : texts) {
+      Fields item(*meter_);
+      item.add("type", std::make_shared<const jinja::MarkedText>("text"));
+      KVIST_TRY_VOID(item.add_text("text", text));
+      KVIST_TRY(Value made, item.take());
+      items.push_back(std::move(made));
+    }
+    KVIST_TRY(Value list, jinja::make_list(*meter_, std::move(items)));
+    fields.add("content", std::move(list));
+    return {};
+  }
+
+ private:
+  jinja::Meter* meter_;
+  bool as_items_;
+};
 
 Result<Value> value_of(jinja::Meter& meter, const ToolCall& call) {
   Fields function(meter);
@@ -56,10 +91,15 @@ Result<Value> value_of(jinja::Meter& meter, const ToolCall& call) {
   return fields.take();
 }
 
-Result<Value> value_of(jinja::Meter& meter, const ChatMessage& message) {
+Result<Value> value_of(jinja::Meter& meter, const ChatMessage& message, const Contents& contents,
+                       std::string_view open_end) {
   Fields fields(meter);
   KVIST_TRY_VOID(fields.add_text("role", message.role));
-  KVIST_TRY_VOID(fields.add_text("content", message.content));
+  KVIST_TRY_VOID(contents.add(message, open_end, fields));
+  if (!message.reasoning.empty()) {
+    KVIST_TRY_VOID(fields.add_text("reasoning", message.reasoning));
+    KVIST_TRY_VOID(fields.add_text("reasoning_content", message.reasoning));
+  }
   if (!message.name.empty()) KVIST_TRY_VOID(fields.add_text("name", message.name));
   if (!message.tool_call_id.empty()) KVIST_TRY_VOID(fields.add_text("tool_call_id", message.tool_call_id));
   if (!message.tool_calls.empty()) {
@@ -74,45 +114,75 @@ Result<Value> value_of(jinja::Meter& meter, const ChatMessage& message) {
   return fields.take();
 }
 
-Result<Value> value_of(jinja::Meter& meter, std::span<const ChatMessage> messages) {
+// `open_end`: what is written behind the last message's content.
+Result<Value> value_of(jinja::Meter& meter, std::span<const ChatMessage> messages, const Contents& contents,
+                       std::string_view open_end) {
   std::vector<Value> values;
   values.reserve(messages.size());
   for (const ChatMessage& message : messages) {
-    Result<Value> value = value_of(meter, message);
+    Result<Value> value =
+        value_of(meter, message, contents, &message == &messages.back() ? open_end : std::string_view());
     if (!value) return std::unexpected(std::move(value).error().in(fmt::format("messages[{}]", values.size())));
     values.push_back(*std::move(value));
   }
   return jinja::make_list(meter, std::move(values));
 }
 
-Result<Value> value_of_tools(jinja::Meter& meter, std::string_view tools) {
-  Result<Value> value = jinja::value_of_json(meter, tools, true);
-  if (!value) return std::unexpected(std::move(value).error().in("tools"));
+Result<Value> list_of_json(jinja::Meter& meter, std::string_view json, std::string_view name) {
+  Result<Value> value = jinja::value_of_json(meter, json, true);
+  if (!value) return std::unexpected(std::move(value).error().in(std::string(name)));
   if (value->list() == nullptr)
-    return fail(ErrorCode::kInvalidArgument, fmt::format("tools: expected a list, got {}", jinja::kind_of(*value)));
+    return fail(ErrorCode::kInvalidArgument, fmt::format("{}: expected a list, got {}", name, jinja::kind_of(*value)));
   return value;
 }
 
 std::string_view without_space(std::string_view text) {
-  constexpr std::string_view kSpace = " \n\r\t\f\v";
-  const std::size_t begin = text.find_first_not_of(kSpace);
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(kSpace) + 1 - begin);
+  text.remove_prefix(jinja::leading_space(text));
+  return text.substr(0, jinja::size_without_trailing_space(text));
 }
 
-// Cuts off what a template wrote behind the last message. The place, and which space at the message's end stays, are
-// those of apply_chat_template() in Hugging Face's library, which vLLM calls.
-Result<void> end_with(RenderedPrompt& prompt, std::string_view message) {
-  const std::string_view trimmed = without_space(message);
-  const std::size_t begin = prompt.text.rfind(trimmed);
-  if (trimmed.empty() || begin == std::string::npos) {
-    return fail(ErrorCode::kInvalidArgument,
-                trimmed.empty() ? "continue_final_message: the last message has no text that could go on"
-                                : "continue_final_message: the template does not write the last message as it is");
+// A list of the request's; without one there may be one among the template's arguments, and the name stands for nothing
+// where there is none there either.
+Result<void> add_list(jinja::Meter& meter, std::string_view name, std::string_view json, const jinja::Dict& arguments,
+                      jinja::Template::Variables& variables) {
+  if (!json.empty()) {
+    KVIST_TRY(Value list, list_of_json(meter, json, name));
+    variables.emplace_back(name, std::move(list));
+  } else if (arguments.find(name) == nullptr) {
+    variables.emplace_back(name, jinja::None());
   }
-  std::size_t end = begin + trimmed.size();
-  if (prompt.text.compare(begin, message.size(), message) == 0) end = begin + message.size();
-  prompt.text.resize(end);
+  return {};
+}
+
+// Some templates think only if told so; vLLM tells it to those where an effort is named.
+Result<void> add_effort(jinja::Meter& meter, std::string_view effort, const jinja::Dict& arguments,
+                        jinja::Template::Variables& variables) {
+  if (effort.empty()) return {};
+  KVIST_TRY(Value text, jinja::make_text(meter, jinja::MarkedText(std::string(effort), true)));
+  variables.emplace_back("reasoning_effort", std::move(text));
+  if (arguments.find("enable_thinking") == nullptr) variables.emplace_back("enable_thinking", effort != "none");
+  return {};
+}
+
+const std::string& last_text(const ChatMessage& message, bool as_items) {
+  return as_items && !message.content_parts.empty() ? message.content_parts.back() : message.content;
+}
+
+// Stands behind the last message where the prompt is to end there. It is the tag that apply_chat_template() in Hugging
+// Face's library writes, which vLLM calls: a template that treats it in its own way treats it alike here and there.
+constexpr std::string_view kOpenEnd = "CONTINUE_FINAL_MESSAGE_TAG ";
+
+// Cuts off the tag and what a template wrote behind it. Where the template trimmed the message, its end is trimmed too.
+Result<void> end_at_tag(RenderedPrompt& prompt, std::string_view message) {
+  const std::string_view trimmed_tag = kOpenEnd.substr(0, kOpenEnd.size() - 1);
+  const std::size_t tag = prompt.text.rfind(trimmed_tag);
+  if (tag == std::string::npos || jinja::find_in(prompt.text, without_space(message)) == std::string_view::npos)
+    return fail(ErrorCode::kInvalidArgument,
+                "continue_final_message: the template does not write the last message as it is");
+  const bool is_whole = std::string_view(prompt.text).substr(tag).starts_with(kOpenEnd);
+  prompt.text.resize(tag);
+  if (!is_whole) prompt.text.resize(jinja::size_without_trailing_space(prompt.text));
+  const std::size_t end = prompt.text.size();
   auto& marks = prompt.from_messages;
   while (!marks.empty() && marks.back().begin >= end) marks.pop_back();
   if (!marks.empty()) marks.back().end = std::min(marks.back().end, end);
@@ -148,32 +218,32 @@ Result<RenderedPrompt> JinjaChatTemplate::render(const ChatInput& input) const {
   for (const auto& [name, text] : special_texts_)
     variables.emplace_back(name, std::make_shared<const jinja::MarkedText>(text));
   for (const auto& [name, value] : arguments.dict()->entries) variables.emplace_back(name->bytes(), value);
-  KVIST_TRY(Value messages, value_of(meter, input.messages));
+  const bool tools_given = !input.tools.empty();
+  const jinja::Template& chosen = tools_given && for_tools_ ? *for_tools_ : plain_;
+  std::optional<std::vector<ChatMessage>> converted;
+  if (!names("'developer'") && !names("\"developer\"")) converted = developers_as_system(input.messages);
+  const std::span<const ChatMessage> conversation = converted ? std::span(*converted) : input.messages;
+  const bool stays_open = input.continue_final_message && !conversation.empty();
+  const Contents contents(meter, chosen.reads_content_items());
+  KVIST_TRY(Value messages, value_of(meter, conversation, contents, stays_open ? kOpenEnd : std::string_view()));
   variables.emplace_back("messages", std::move(messages));
   variables.emplace_back("add_generation_prompt", input.add_generation_prompt);
-  const bool tools_given = !input.tools.empty();
-  Value tools = jinja::None();
-  if (tools_given) {
-    KVIST_TRY(tools, value_of_tools(meter, input.tools));
-  }
-  variables.emplace_back("tools", std::move(tools));
-  variables.emplace_back("documents", jinja::None());
-  const jinja::Template& chosen = tools_given && for_tools_ ? *for_tools_ : plain_;
+  KVIST_TRY_VOID(add_list(meter, "tools", input.tools, *arguments.dict(), variables));
+  KVIST_TRY_VOID(add_list(meter, "documents", input.documents, *arguments.dict(), variables));
+  KVIST_TRY_VOID(add_effort(meter, input.reasoning_effort, *arguments.dict(), variables));
   KVIST_TRY(jinja::MarkedText text, chosen.render(meter, variables, input.now));
   RenderedPrompt prompt;
   prompt.from_messages.reserve(text.marks().size());
   for (const auto& [begin, end] : text.marks()) prompt.from_messages.push_back({begin, end});
   prompt.text = std::move(text).take_bytes();
-  if (input.continue_final_message && !input.messages.empty())
-    KVIST_TRY_VOID(end_with(prompt, input.messages.back().content));
+  if (stays_open) KVIST_TRY_VOID(end_at_tag(prompt, last_text(conversation.back(), chosen.reads_content_items())));
   return prompt;
 }
 
-Result<std::vector<TokenId>> JinjaChatTemplate::tokens(const ChatInput& input, const Tokenizer& tokenizer) const {
-  KVIST_TRY(const RenderedPrompt prompt, render(input));
-  std::vector<TokenId> tokens;
-  tokenizer.encode_prompt(prompt, tokens);
-  return tokens;
+Result<std::vector<TokenId>> JinjaChatTemplate::tokens(const ChatInput& input, const Tokenizer& tokenizer,
+                                                       const PromptEncoding& how) const {
+  KVIST_TRY(RenderedPrompt prompt, render(input));
+  return encode_prompt(tokenizer, std::move(prompt), how);
 }
 
 }  // namespace kvist::text

@@ -17,8 +17,11 @@ namespace kvist::text {
 /// A model's own chat template in Jinja. Compiled once, immutable; any thread may use it.
 ///
 /// Templates see `messages` (role, content; tool_calls, tool_call_id and name where there are any; a call's arguments
-/// as a dictionary where they are JSON of one), `tools`, `add_generation_prompt`, the names of special tokens, and the
-/// input's further arguments.
+/// as a dictionary where they are JSON of one; the assistant's reasoning as reasoning and reasoning_content), `tools`,
+/// `documents`, `add_generation_prompt`, the names of special tokens, and the input's further arguments.
+///
+/// `content` is a text, or, for a template that goes through its items, a list of {"type": "text", "text": ...}: which of
+/// the two is found out as vLLM does it (jinja::Template::reads_content_items()). A tool's content always is a text.
 class JinjaChatTemplate final : public ChatTemplate {
  public:
   /// Names that templates know special tokens by, and their texts: {"bos_token", "<s>"}.
@@ -32,7 +35,8 @@ class JinjaChatTemplate final : public ChatTemplate {
   /// what the template raised or cannot compute, or input that is no UTF-8 or no JSON; kTooLarge beyond
   /// jinja::Limits.
   [[nodiscard]] Result<RenderedPrompt> render(const ChatInput& input) const;
-  [[nodiscard]] Result<std::vector<TokenId>> tokens(const ChatInput& input, const Tokenizer& tokenizer) const override;
+  [[nodiscard]] Result<std::vector<TokenId>> tokens(const ChatInput& input, const Tokenizer& tokenizer,
+                                                    const PromptEncoding& how) const override;
   [[nodiscard]] bool names(std::string_view part) const override { return sources_.contains(part); }
 
  private:

@@ -28,6 +28,9 @@ class Tokenizer {
   /// Appends places where a prompt can be cut in two so that the tokens of the parts, one behind the other, are those
   /// of the whole: in order, not all that there are.
   virtual void cut_places(const RenderedPrompt& prompt, std::vector<std::size_t>& out) const = 0;
+  /// Whether the prompt's tokens could be others if nobody knew what came with the messages: it holds what looks like a
+  /// special token there. May be true without need, never false.
+  [[nodiscard]] virtual bool marks_matter(const RenderedPrompt& prompt) const = 0;
   /// The tokens around a text that no template wrote: a begin-of-text token, as a rule.
   struct Frame {
     std::span<const TokenId> before = {};
@@ -74,6 +77,7 @@ class ByteTokenizer final : public Tokenizer {
     encode(prompt.text, out);
   }
   void cut_places(const RenderedPrompt& /*prompt*/, std::vector<std::size_t>& /*out*/) const override {}
+  [[nodiscard]] bool marks_matter(const RenderedPrompt& /*prompt*/) const override { return false; }
   [[nodiscard]] Frame completion_frame() const override { return {}; }
   [[nodiscard]] TokenId special(SpecialToken token) const override;
   [[nodiscard]] std::span<const TokenId> end_tokens() const override;

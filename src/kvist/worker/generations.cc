@@ -8,6 +8,7 @@
 #include "kvist/base/random.h"
 #include "kvist/kv/block_hash.h"
 #include "kvist/net/local_time.h"
+#include "kvist/text/prompt_encoding.h"
 #include "kvist/worker/request_options.h"
 
 namespace kvist::worker {
@@ -30,17 +31,28 @@ Generations::Generations(const spec::WorkerSpec& spec, const text::Tokenizer& to
                          const text::ChatTemplate& chat_template, EngineRunner& runner)
     : spec_(&spec), tokenizer_(&tokenizer), chat_template_(&chat_template), runner_(&runner) {}
 
-Result<std::vector<TokenId>> Generations::tokens_of(const openai::ChatPrompt& chat) const {
+Result<std::vector<TokenId>> Generations::tokens_of(const openai::ChatPrompt& chat,
+                                                    const openai::PromptOptions& options) const {
   KVIST_TRY_VOID(check_template(chat, *chat_template_, spec_->tokenizer));
-  return chat_template_->tokens(openai::chat_input(chat, net::local_time()), *tokenizer_);
+  KVIST_TRY(std::vector<TokenId> tokens,
+            chat_template_->tokens(openai::chat_input(chat, net::local_time()), *tokenizer_,
+                                   {.specials = spec_->special_tokens_in_messages,
+                                    .framed = options.add_special_tokens.value_or(false),
+                                    .truncation = openai::truncation_of(options, spec_->max_model_len)}));
+  if (tokens.empty()) return fail(ErrorCode::kInvalidArgument, "messages: the prompt is empty");
+  return tokens;
 }
 
-Result<std::vector<TokenId>> Generations::tokens_of(const openai::Prompt& prompt, std::string_view path) const {
+Result<std::vector<TokenId>> Generations::tokens_of(const openai::Prompt& prompt, std::string_view path,
+                                                    const openai::PromptOptions& options) const {
+  const std::optional<text::Truncation> truncation = openai::truncation_of(options, spec_->max_model_len);
   std::vector<TokenId> tokens;
   if (const auto* text = std::get_if<std::string>(&prompt)) {
-    tokenizer_->encode_completion({.text = *text, .from_messages = {}}, tokens);
+    tokens = text::encode_prompt(*tokenizer_, {.text = *text, .from_messages = {}},
+                                 {.framed = options.add_special_tokens.value_or(true), .truncation = truncation});
   } else {
     tokens = std::get<std::vector<TokenId>>(prompt);
+    text::truncate(tokens, truncation);
   }
   if (tokens.empty()) return fail(ErrorCode::kInvalidArgument, fmt::format("{}: is empty", path));
   const std::uint32_t vocabulary = tokenizer_->vocabulary_size();
@@ -53,7 +65,7 @@ Result<std::vector<TokenId>> Generations::tokens_of(const openai::Prompt& prompt
 }
 
 Result<void> Generations::start_chat(const openai::ChatRequest& request, const Caller& caller) {
-  KVIST_TRY(std::vector<TokenId> prompt, tokens_of(request));
+  KVIST_TRY(std::vector<TokenId> prompt, tokens_of(request, request.options.prompt));
   AnswerOptions answer;
   if (request.may_call_tools) answer.tool_calls = spec_->tool_parser;
   answer.several_calls = request.several_calls;
@@ -64,7 +76,7 @@ Result<void> Generations::start_completion(const openai::CompletionRequest& requ
   std::vector<std::vector<TokenId>> prompts;
   for (std::size_t i = 0; i < request.prompts.size(); ++i) {
     const std::string path = request.prompts.size() == 1 ? "prompt" : fmt::format("prompt[{}]", i);
-    KVIST_TRY(std::vector<TokenId> tokens, tokens_of(request.prompts[i], path));
+    KVIST_TRY(std::vector<TokenId> tokens, tokens_of(request.prompts[i], path, request.options.prompt));
     prompts.push_back(std::move(tokens));
   }
   AnswerOptions answer;

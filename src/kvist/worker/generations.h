@@ -47,8 +47,10 @@ class Generations : public std::enable_shared_from_this<Generations> {
 
   /// The prompt tokens of a chat or of one completion prompt, checked against the vocabulary.
   /// kUnsupported: what the template does not write.
-  [[nodiscard]] Result<std::vector<TokenId>> tokens_of(const openai::ChatPrompt& chat) const;
-  [[nodiscard]] Result<std::vector<TokenId>> tokens_of(const openai::Prompt& prompt, std::string_view path) const;
+  [[nodiscard]] Result<std::vector<TokenId>> tokens_of(const openai::ChatPrompt& chat,
+                                                       const openai::PromptOptions& options) const;
+  [[nodiscard]] Result<std::vector<TokenId>> tokens_of(const openai::Prompt& prompt, std::string_view path,
+                                                       const openai::PromptOptions& options) const;
 
   [[nodiscard]] std::uint64_t slow_clients() const { return slow_clients_; }
 

@@ -14,6 +14,7 @@
 #include "kvist/openai/errors.h"
 #include "kvist/openai/tokenize.h"
 #include "kvist/telemetry/metrics.h"
+#include "kvist/text/prompt_encoding.h"
 #include "kvist/worker/http_reply.h"
 #include "kvist/worker/metrics_page.h"
 
@@ -169,13 +170,18 @@ void HttpApi::tokenize(Call& call) {
   if (const Result<void> served = check_model(request->model); !served) return call.refuse(served.error());
   std::vector<TokenId> tokens;
   if (const auto* text = std::get_if<std::string>(&request->input)) {
-    tokenizer_->encode_completion({.text = *text, .from_messages = {}}, tokens);
+    tokens = text::encode_prompt(*tokenizer_, {.text = *text, .from_messages = {}},
+                                 {.framed = request->add_special_tokens.value_or(true)});
   } else {
-    Result<std::vector<TokenId>> prompt = generations_->tokens_of(std::get<openai::ChatPrompt>(request->input));
+    Result<std::vector<TokenId>> prompt = generations_->tokens_of(std::get<openai::ChatPrompt>(request->input),
+                                                                  {.add_special_tokens = request->add_special_tokens});
     if (!prompt) return call.refuse(prompt.error());
     tokens = *std::move(prompt);
   }
-  call.reply(openai::tokenize_answer(tokens, spec_->max_model_len));
+  std::vector<std::string> spellings;
+  if (request->return_token_strs)
+    for (const TokenId token : tokens) spellings.emplace_back(tokenizer_->spelling(token));
+  call.reply(openai::tokenize_answer(tokens, spec_->max_model_len, spellings));
 }
 
 void HttpApi::detokenize(Call& call) {

@@ -51,6 +51,7 @@ Result<void> check_template(const openai::ChatPrompt& chat, const text::ChatTemp
             : fmt::format("{}: the template of this model has no place for it", field));
   };
   if (!chat.tools.empty() && !chat_template.names("tools")) return refused("tools");
+  if (!chat.documents.empty() && !chat_template.names("documents")) return refused("documents");
   if (!chat.template_arguments.empty() && tokenizer.empty()) return refused("chat_template_kwargs");
   if (chat_template.names("tool_calls")) return {};
   for (std::size_t i = 0; i < chat.messages.size(); ++i)

@@ -1,12 +1,14 @@
 #include "kvist/text/jinja/template.h"
 
 #include "kvist/text/jinja/ast.h"
+#include "kvist/text/jinja/content_loops.h"
 #include "kvist/text/jinja/interpreter.h"
 #include "kvist/text/jinja/parser.h"
 
 namespace kvist::text::jinja {
 
-Template::Template(std::unique_ptr<const Program> program) : program_(std::move(program)) {}
+Template::Template(std::unique_ptr<const Program> program)
+    : program_(std::move(program)), reads_content_items_(loops_over_content(*program_)) {}
 Template::Template(Template&&) noexcept = default;
 Template& Template::operator=(Template&&) noexcept = default;
 Template::~Template() = default;

@@ -32,6 +32,10 @@ class Template {
   Template& operator=(Template&&) noexcept;
   ~Template();
 
+  /// It has a loop over the content of a message, `{% for item in message.content %}`, so that it takes contents in
+  /// parts. What counts as one is what vLLM takes for one.
+  [[nodiscard]] bool reads_content_items() const { return reads_content_items_; }
+
   using Variables = std::vector<std::pair<std::string_view, Value>>;
 
   /// The text, with the marks of the variables' texts. `meter` bounds it, with what the variables took. Without `now`
@@ -44,6 +48,7 @@ class Template {
   explicit Template(std::unique_ptr<const Program> program);
 
   std::unique_ptr<const Program> program_;
+  bool reads_content_items_ = false;
 };
 
 }  // namespace kvist::text::jinja

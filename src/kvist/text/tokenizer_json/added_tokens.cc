@@ -112,6 +112,18 @@ AddedTokenFinder::Place AddedTokenFinder::longest_at(const MarkedText& text, std
   return longest;
 }
 
+bool AddedTokenFinder::is_kept_from_one(std::string_view text, const std::vector<Range>& marks) const {
+  for (std::size_t at = next_start(text, 0); at != std::string_view::npos; at = next_start(text, at + 1)) {
+    std::uint32_t node = 0;
+    for (std::size_t end = at; end < text.size();) {
+      node = child_of(node, text[end++]);
+      if (node == 0) break;
+      if (nodes_[node].rule != kNone && touches(marks, at, end)) return true;
+    }
+  }
+  return false;
+}
+
 // What Hugging Face's library does with flags, word for word: a match that is no single word is passed over whole, and
 // white space that one token has taken is not taken again.
 void AddedTokenFinder::cut(const MarkedText& text, std::vector<Part>& parts) const {

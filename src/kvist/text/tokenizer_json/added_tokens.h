@@ -47,6 +47,9 @@ class AddedTokenFinder {
   /// Cuts a text into tokens and what lies between them. A place that touches a mark is no place of a token; a shorter
   /// token that touches none may be.
   void cut(const MarkedText& text, std::vector<Part>& parts) const;
+  /// Whether a pattern stands anywhere that touches a mark: without marks, cut() could give something else. Copies
+  /// nothing.
+  [[nodiscard]] bool is_kept_from_one(std::string_view text, const std::vector<Range>& marks) const;
 
  private:
   struct Rule {

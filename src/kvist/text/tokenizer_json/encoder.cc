@@ -159,6 +159,11 @@ void Encoder::cut_places(std::string_view text, const std::vector<Range>& marks,
   }
 }
 
+bool Encoder::marks_matter(std::string_view text, const std::vector<Range>& marks) const {
+  if (marks.empty()) return false;
+  return !normalized_tokens_.empty() || !is_utf8(text) || raw_tokens_.is_kept_from_one(text, marks);
+}
+
 // Within a part, so that no added token is near; `last` is the last place before it.
 void Encoder::cut_between_words(std::string_view text, std::size_t begin, std::size_t end, std::size_t last,
                                 std::vector<std::size_t>& out) {

@@ -32,6 +32,10 @@ class Encoder {
   /// there and the byte behind. None in a text that is no UTF-8.
   void cut_places(std::string_view text, const std::vector<Range>& marks, std::vector<std::size_t>& out) const;
 
+  /// Whether the marks may keep an added token from being found. Those of normalized text are not looked for: then any
+  /// mark may.
+  [[nodiscard]] bool marks_matter(std::string_view text, const std::vector<Range>& marks) const;
+
   [[nodiscard]] const TokenTable& vocabulary() const { return model_.vocabulary(); }
 
  private:

@@ -1,0 +1,76 @@
+#include "kvist/openai/prompt_fields.h"
+
+#include <limits>
+#include <optional>
+#include <string_view>
+
+namespace kvist::openai {
+namespace {
+
+constexpr std::int64_t kMostTokens = std::numeric_limits<std::int32_t>::max();
+// Tokens of a completion that says nothing of its length, as OpenAI and vLLM have it. A chat's are not counted.
+constexpr std::int64_t kDefaultCompletionTokens = 16;
+
+// What routing cannot read is as if it were not there.
+template <typename T>
+Result<std::optional<T>> lenient(Result<std::optional<T>> value, ReadFor purpose) {
+  if (!value && purpose == ReadFor::kRouting) return std::optional<T>();
+  return value;
+}
+
+template <typename T>
+T value_or(const Result<std::optional<T>>& value, T otherwise) {
+  return value && *value ? **value : otherwise;
+}
+
+bool is_given(const JsonObject& request, std::string_view field) {
+  const Result<std::optional<JsonElement>> element = request.find(field);
+  return element && element->has_value();
+}
+
+bool wants_answer(const JsonObject& request, RequestKind kind) {
+  const std::int64_t otherwise = kind == RequestKind::kChat ? 0 : kDefaultCompletionTokens;
+  const std::int64_t tokens = value_or(request.find_integer("max_tokens", 0, kMostTokens), otherwise);
+  if (kind == RequestKind::kCompletion) return tokens > 0;
+  return value_or(request.find_integer("max_completion_tokens", 0, kMostTokens), tokens) > 0;
+}
+
+Result<text::Truncation::Side> read_side(const JsonObject& request, ReadFor purpose) {
+  using Side = text::Truncation::Side;
+  KVIST_TRY(const std::optional<std::string_view> side, lenient(request.find_string("truncation_side"), purpose));
+  if (!side) return Side::kDefault;
+  if (*side == "left") return Side::kKeepLast;
+  if (*side == "right") return Side::kKeepFirst;
+  if (purpose == ReadFor::kRouting) return Side::kDefault;
+  return fail(ErrorCode::kInvalidArgument, R"(truncation_side: expected "left" or "right")");
+}
+
+}  // namespace
+
+std::optional<text::Truncation> truncation_of(const PromptOptions& options, std::uint32_t max_model_len) {
+  if (options.truncate_to) return text::Truncation{.tokens = *options.truncate_to, .side = options.truncation_side};
+  if (!options.truncate_to_context || max_model_len == 0) return std::nullopt;
+  return text::Truncation{.tokens = max_model_len - (options.leaves_room_for_answer ? 1U : 0U),
+                          .side = options.truncation_side};
+}
+
+Result<PromptOptions> read_prompt_options(const JsonObject& request, RequestKind kind, ReadFor purpose) {
+  PromptOptions options;
+  KVIST_TRY(options.add_special_tokens, lenient(request.find_bool("add_special_tokens"), purpose));
+  KVIST_TRY(const std::optional<std::int64_t> tokens,
+            lenient(request.find_integer("truncate_prompt_tokens", -1, kMostTokens), purpose));
+  KVIST_TRY(options.truncation_side, read_side(request, purpose));
+  if (!tokens) return options;
+  options.truncate_to_context = *tokens < 0;
+  if (*tokens >= 0) options.truncate_to = static_cast<std::uint32_t>(*tokens);
+  options.leaves_room_for_answer = wants_answer(request, kind);
+  return options;
+}
+
+bool computes_whole_prompt(const JsonObject& request, RequestKind kind) {
+  if (is_given(request, "prompt_logprobs")) return true;
+  // vLLM takes the number of log probabilities of the answer for the prompt's: absent, a chat's is 0, which is one.
+  return value_or(request.find_bool("echo"), false) && (kind == RequestKind::kChat || is_given(request, "logprobs"));
+}
+
+}  // namespace kvist::openai
