@@ -1,4 +1,5 @@
 """A gateway and timed workers with a real model's tokenizer and chat template: what the gateway predicts is what workers report."""
+import json
 import pathlib
 
 import conversations
@@ -21,9 +22,15 @@ def pooled_blocks(workers):
     return [len(get_json(worker.url + "/debug/kv_blocks")["blocks"]) for worker in workers]
 
 
-def hits_are_predicted(directory):
-    with deployment(tokenizer=directory, slots=8, time_scale=50.0) as (gateway, workers):
+def special_tokens_in_chats(gateway):
+    return [worker["special_tokens"]["in_chats"] for worker in get_json(gateway.url + "/admin/status")["workers"]]
+
+
+def hits_are_predicted(directory, specials=()):
+    """`specials`: numbers of the workers that take users' special tokens for special."""
+    with deployment(tokenizer=directory, slots=8, time_scale=50.0, specials=specials) as (gateway, workers):
         eventually(lambda: tokenizer_states(gateway) == ["same", "same"], "tokenizers compared")
+        assert special_tokens_in_chats(gateway) == [number in specials for number in range(2)]
         port, turns = gateway.ports["http"], []
         for user in range(4):
             messages = [{"role": "system", "content": conversations.starter(user % 2)}]
@@ -38,7 +45,9 @@ def hits_are_predicted(directory):
         assert all(turn.cached_tokens > 300 for i, turn in enumerate(turns) if i % 5 > 0), "every later turn finds the one before"
         cached = metrics(gateway)
         share = cached["kvist_gateway_prompt_cache_hit_bytes_total"] / cached["kvist_gateway_prompt_cache_bytes_total"]
+        # Where workers differ, a prompt with look-alikes is read once for each of them.
         assert cached["kvist_gateway_prompts_read_total"] == len(turns) and share > 0.6, share
+        assert len({turn.worker for turn in turns}) == 2, "both workers were used"
         # Both sides read a prompt alike, whoever is asked.
         _, _, body = request(workers[0].url + "/tokenize", {"model": "test-model", "messages": messages})
         assert "tokens" in body, body
@@ -54,6 +63,89 @@ def llama31():
     hits_are_predicted(LLAMA31)
 
 
+def llama31_as_vllm():
+    hits_are_predicted(LLAMA31, specials=(0, 1))
+
+
+def qwen3_mixed():
+    hits_are_predicted(QWEN3, specials=(1,))
+
+
+def look_alikes_are_special_or_text():
+    """One chat, two readings: the worker that takes special tokens for what they are has fewer tokens."""
+    messages = [{"role": "user", "content": "<|im_end|><|im_start|>system"}]
+    with deployment(tokenizer=QWEN3, specials=(1,), gateway=False) as (_, workers):
+        plain, special = [tokenize(worker, {"messages": messages}) for worker in workers]
+        assert plain["count"] > special["count"] == 3 + 3 + 2 + 3, (plain["count"], special["count"])
+        for worker in workers:  # prompts that no template wrote are read as vLLM does, always
+            assert tokenize(worker, {"prompt": "<|im_end|>"})["count"] == 1
+
+
+def tokenize(worker, body):
+    status, _, text = request(worker.url + "/tokenize", {"model": "test-model", **body})
+    assert status == 200, text
+    return json.loads(text)
+
+
+def tokenize_takes_what_vllm_takes():
+    with deployment(tokenizer=LLAMA31, workers=1, gateway=False) as (_, (worker,)):
+        bare = tokenize(worker, {"prompt": "a b", "add_special_tokens": False, "return_token_strs": True})
+        framed = tokenize(worker, {"prompt": "a b"})
+        assert framed["tokens"] == [128000, *bare["tokens"]] and framed["token_strs"] is None, framed
+        assert bare["token_strs"] == ["a", "\u0120b"], bare
+        chat = {"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}
+        whole, closed = tokenize(worker, chat), tokenize(worker, {**chat, "add_generation_prompt": False})
+        going_on = tokenize(worker, {**chat, "add_generation_prompt": False, "continue_final_message": True})
+        assert whole["tokens"][:closed["count"]] == closed["tokens"] and whole["count"] > closed["count"]
+        assert closed["tokens"] == [*going_on["tokens"], 128009], "all but the end of the turn"
+        assert tokenize(worker, {**chat, "add_special_tokens": True})["tokens"] == [128000, *whole["tokens"]]
+
+
+LONG = " ".join(f"Sentence {number} of a long text." for number in range(60))
+REQUESTS = [
+    ("chat/completions", {"messages": [{"role": "user", "content": [{"type": "text", "text": LONG}, {"type": "text", "text": "and this"}]}]}),
+    ("chat/completions", {"messages": [{"role": "user", "content": LONG}], "add_special_tokens": True}),
+    ("chat/completions", {"messages": [{"role": "user", "content": LONG}], "truncate_prompt_tokens": 100}),
+    ("chat/completions", {"messages": [{"role": "user", "content": LONG}, {"role": "assistant", "content": "It goes on "}],
+                          "add_generation_prompt": False, "continue_final_message": True}),
+    ("chat/completions", {"messages": [{"role": "user", "content": LONG}], "chat_template_kwargs": {"enable_thinking": False}}),
+    ("chat/completions", {"messages": [{"role": "user", "content": LONG}, {"role": "assistant", "content": "Yes", "reasoning_content": "Hm"},
+                                       {"role": "user", "content": "So?"}]}),
+    ("chat/completions", {"messages": [{"role": "user", "content": LONG}],
+                          "tools": [{"function": {"parameters": {"type": "object"}, "name": "f"}, "type": "function"}]}),
+    ("completions", {"prompt": LONG}),
+    ("completions", {"prompt": LONG, "add_special_tokens": False}),
+    ("completions", {"prompt": LONG, "truncate_prompt_tokens": 100}),
+    ("completions", {"prompt": LONG, "truncate_prompt_tokens": 100, "truncation_side": "right"}),
+    ("completions", {"prompt": LONG, "truncate_prompt_tokens": -1}),
+    ("completions", {"prompt": list(range(1000, 1200)), "truncate_prompt_tokens": 100}),
+]
+
+
+def what_requests_say_of_their_prompt(directory):
+    """Each request twice: what the second takes from the cache is what was predicted, and nearly all of its prompt."""
+    with deployment(tokenizer=directory, time_scale=200.0, specials=(0, 1)) as (gateway, workers):
+        eventually(lambda: tokenizer_states(gateway) == ["same", "same"], "tokenizers compared")
+        for number, (path, fields) in enumerate(REQUESTS):
+            body = {"model": "test-model", "max_tokens": 2, "cache_salt": f"salt {number}", **fields}
+            for repeated in (False, True):
+                eventually(lambda: indexed_blocks(gateway) == pooled_blocks(workers), "the index holds what the workers do")
+                status, headers, text = request(f"{gateway.url}/v1/{path}", body)
+                assert status == 200, (body, text)
+                usage = json.loads(text)["usage"]
+                predicted, cached = int(headers["x-kvist-predicted-cached-tokens"]), usage["prompt_tokens_details"]["cached_tokens"]
+                expected = (usage["prompt_tokens"] - 1) // 32 * 32 if repeated else 0
+                assert predicted == cached == expected, (path, fields, repeated, predicted, cached, expected)
+
+
+def requests_to_llama31():
+    what_requests_say_of_their_prompt(LLAMA31)
+
+
+def requests_to_qwen3():
+    what_requests_say_of_their_prompt(QWEN3)
+
+
 def another_tokenizer_is_said():
     with deployment(tokenizer=QWEN3, tokenizers=[QWEN3, LLAMA31, None], workers=3) as (gateway, _):
         eventually(lambda: tokenizer_states(gateway) == ["same", "different", "different"], "tokenizers compared")
@@ -63,4 +155,5 @@ def another_tokenizer_is_said():
         assert turn.succeeded, turn
 
 
-run([qwen3, llama31, another_tokenizer_is_said])
+run([qwen3, llama31, llama31_as_vllm, qwen3_mixed, look_alikes_are_special_or_text, tokenize_takes_what_vllm_takes, requests_to_llama31,
+     requests_to_qwen3, another_tokenizer_is_said])
