@@ -45,6 +45,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static_cast<void>(openai::with_usage_requested(text));
   static_cast<void>(openai::parse_tokenize_request(text));
   static_cast<void>(openai::parse_detokenize_request(text));
+  static_cast<void>(openai::parse_tokenize_answer(text));
   static_cast<void>(openai::parse_chunk(text));
   if (const auto models = openai::parse_model_list(text)) {
     const auto again = openai::parse_model_list(openai::model_list(*models));

@@ -1,4 +1,5 @@
 // fuzz: text
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -7,6 +8,7 @@
 
 #include "kvist/base/check.h"
 #include "kvist/text/hugging_face_tokenizer.h"
+#include "kvist/text/prompt_encoding.h"
 #include "kvist/text/stream_decoder.h"
 
 namespace {
@@ -25,6 +27,21 @@ void check_tokens(const kvist::text::Tokenizer& tokenizer, const std::vector<Tok
   KVIST_CHECK(streamed == decode_text(tokenizer, tokens), "a stream is not its whole");
 }
 
+// `framed`: the prompt's tokens within the frame, with its marks.
+void check_readings(const kvist::text::Tokenizer& tokenizer, const kvist::text::RenderedPrompt& prompt,
+                    const std::vector<TokenId>& framed) {
+  using kvist::text::encode_prompt;
+  KVIST_CHECK(encode_prompt(tokenizer, prompt, {.specials = false, .framed = true}) == framed, "two ways, two results");
+  const std::vector<TokenId> special = encode_prompt(tokenizer, prompt, {.specials = true, .framed = true});
+  check_tokens(tokenizer, special);
+  KVIST_CHECK(tokenizer.marks_matter(prompt) || special == framed, "marks matter that were said not to");
+  for (const auto side : {kvist::text::Truncation::Side::kDefault, kvist::text::Truncation::Side::kKeepFirst}) {
+    const auto cut = encode_prompt(tokenizer, prompt,
+                                   {.framed = true, .truncation = kvist::text::Truncation{.tokens = 3, .side = side}});
+    KVIST_CHECK(cut.size() == std::min<std::size_t>(3, special.size()), "as many tokens as are kept");
+  }
+}
+
 }  // namespace
 
 /// The input is a tokenizer.json; if it is one that can be served, texts go through it.
@@ -39,9 +56,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     std::vector<TokenId> plain;
     (*tokenizer)->encode(text, plain);
     check_tokens(**tokenizer, plain);
+    const kvist::text::RenderedPrompt rendered{.text = std::string(text), .from_messages = {{2, 5}, {7, 16}}};
     std::vector<TokenId> prompt;
-    (*tokenizer)->encode_completion({.text = std::string(text), .from_messages = {{2, 5}, {7, 16}}}, prompt);
+    (*tokenizer)->encode_completion(rendered, prompt);
     check_tokens(**tokenizer, prompt);
+    check_readings(**tokenizer, rendered, prompt);
   }
   return 0;
 }

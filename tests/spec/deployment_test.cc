@@ -152,6 +152,14 @@ TEST(WorkerSpecTest, TheFormatOfToolCallsIsNamed) {
               HasSubstr("expected hermes or llama3_json or mistral"));
 }
 
+TEST(WorkerSpecTest, SpecialTokensOfUsersAreTextUnlessToldOtherwise) {
+  EXPECT_FALSE(WorkerSpec{}.special_tokens_in_messages);
+  const auto worker = read_worker(parsed("tokenizer: /t\nspecial_tokens_in_messages: true\n"));
+  ASSERT_TRUE(worker.has_value()) << worker.error().message;
+  EXPECT_TRUE(worker->special_tokens_in_messages);
+  EXPECT_EQ(read_worker(parsed(to_yaml(*worker))).value(), *worker) << to_yaml(*worker);
+}
+
 TEST(WorkerSpecTest, ErrorsInACpuEngine) {
   EXPECT_THAT(message(read_worker(parsed("cpu: {threads: 2}\n"))), HasSubstr("cpu: model is missing"));
   EXPECT_THAT(message(read_worker(parsed("cpu: {model: m}\ntime_scale: 2\n"))),
