@@ -143,7 +143,10 @@ TEST(VllmRecording, ASessionIsTheOnlyFieldNotUsed) {
     for (const Phase::Batch& batch : phase.batches) {
       const auto decoded = decode_kv_events(batch.payload);
       ASSERT_TRUE(decoded.has_value());
-      unknown += decoded->unknown_fields;
+      for (const auto& [name, count] : decoded->unknown_fields.counts()) {
+        EXPECT_EQ(name, "session_id") << phase.what;
+        unknown += count;
+      }
     }
     EXPECT_EQ(unknown, phase.with_session) << phase.what;
   }
