@@ -4,10 +4,8 @@
     print_report(results); assert not unintended(results)
 
 Needs Python's standard library, and nothing of the worker but that it answers the same request the same way twice:
-the cases ask for greedy tokens or give a seed. What no two answers have in common (ids, times, cached tokens) is made
-equal first; numbers may differ by what another batch makes of them. Frames of a stream are compared one by one; where
-tokens were put together differently, what the frames say in all, choice by choice. Differences that are meant are
-listed in INTENDED, each with its reason: docs/api-fidelity.md says the same for users.
+the cases ask for greedy tokens or give a seed. api_compare.py compares. Differences that are meant are listed in
+INTENDED, each with its reason: docs/api-fidelity.md says the same for users.
 
 By hand: python3 tests/peers/api_cases.py DIRECT_URL GATEWAY_URL MODEL
 """
@@ -18,6 +16,8 @@ import math
 import re
 import sys
 import urllib.parse
+
+from api_compare import Answer, compare
 
 CHAT, COMPLETIONS = "/v1/chat/completions", "/v1/completions"
 TIMEOUT_S = 120
@@ -36,18 +36,6 @@ class Case:
     body: object = None
     headers: dict = dataclasses.field(default_factory=dict)
     refused_here: bool = False  # never sent to the worker: the gateway must answer 404
-
-
-@dataclasses.dataclass
-class Answer:
-    status: int
-    headers: dict  # names in lower case
-    body: bytes
-    problem: str = ""  # why the body is not whole
-
-    @property
-    def is_stream(self):
-        return self.headers.get("content-type", "").startswith("text/event-stream")
 
 
 @dataclasses.dataclass
@@ -331,144 +319,6 @@ def send(base_url, case):
 
 # ---- comparing -------------------------------------------------------------------------------------------------
 
-# Fields that no two answers have in common.
-_OF_THIS_ANSWER = {"id", "created", "created_at", "completed_at", "cached_tokens", "created_cache_tokens", "request_id", "item_id"}
-# Said once more in text: an address of the server, an id of the request.
-_ID_IN_TEXT = re.compile(r"(chatcmpl|cmpl|resp|msg|rs|modelperm|req|embd|score|rerank|pool|classify|tokn)[-_][0-9a-zA-Z_-]{8,}")
-
-
-def _without_ids(value):
-    if isinstance(value, dict):
-        return {key: "*" if key in _OF_THIS_ANSWER else _without_ids(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_without_ids(item) for item in value]
-    return _ID_IN_TEXT.sub(r"\1-*", value) if isinstance(value, str) else value
-
-
-def _same(a, b):
-    """Equal, but for what another order of summing makes of numbers."""
-    if isinstance(a, bool) or isinstance(b, bool):
-        return a is b
-    if isinstance(a, (int, float)) and isinstance(b, (int, float)):
-        return a == b or (math.isfinite(a) and math.isfinite(b) and abs(a - b) <= 1e-3 * max(1, abs(a), abs(b)))
-    if isinstance(a, dict) and isinstance(b, dict):
-        return a.keys() == b.keys() and all(_same(a[key], b[key]) for key in a)
-    if isinstance(a, list) and isinstance(b, list):
-        return len(a) == len(b) and all(map(_same, a, b))
-    return a == b
-
-
-def first_difference(a, b, path="$"):
-    """Where two JSON values differ first, in words; empty where they do not."""
-    if _same(a, b):
-        return ""
-    if isinstance(a, dict) and isinstance(b, dict):
-        if a.keys() != b.keys():
-            return f"{path}: only direct {sorted(a.keys() - b.keys())}, only through the gateway {sorted(b.keys() - a.keys())}"
-        return next(first_difference(a[key], b[key], f"{path}.{key}") for key in a if not _same(a[key], b[key]))
-    if isinstance(a, list) and isinstance(b, list) and len(a) == len(b):
-        return next(first_difference(x, y, f"{path}[{i}]") for i, (x, y) in enumerate(zip(a, b)) if not _same(x, y))
-    return f"{path}: {json.dumps(a)[:200]} direct, {json.dumps(b)[:200]} through the gateway"
-
-
-def frames_of(body):
-    """Data of a stream's events, JSON read where it is some."""
-    frames = []
-    for event in body.replace(b"\r\n", b"\n").split(b"\n\n"):
-        lines = event.split(b"\n")
-        data = b"\n".join(line[5:].lstrip() for line in lines if line.startswith(b"data:")).decode(errors="replace")
-        name = b"".join(line[6:].strip() for line in lines if line.startswith(b"event:")).decode(errors="replace")
-        if not data:
-            continue
-        try:
-            value = _without_ids(json.loads(data))
-        except ValueError:
-            value = data
-        frames.append({"event": name, "data": value} if name else value)
-    return frames
-
-
-def _shape(value):
-    """Names and kinds without what they hold."""
-    if isinstance(value, dict):
-        return {key: _shape(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_shape(value[0])] if value else []
-    return value is None
-
-
-def told(frames):
-    """What the frames of an OpenAI stream say in all: text, log probabilities, token ids and reason per choice, the usage at the end,
-    the kinds of frames that there were, the last one."""
-    choices, shapes, usage, others = {}, set(), None, []
-    for frame in frames:
-        if not isinstance(frame, dict) or not isinstance(frame.get("choices"), list):
-            others.append(frame)
-            continue
-        usage = frame.get("usage") if not frame["choices"] else usage
-        plain = {**frame, "choices": [{**choice, "index": 0} for choice in frame["choices"]]}
-        shapes.add(json.dumps(_shape(plain), sort_keys=True))
-        for choice in frame["choices"]:
-            so_far = choices.setdefault(choice.get("index"), {"text": "", "lists": {}, "ends": {}})
-            delta = choice.get("delta") or {}
-            so_far["text"] += (delta.get("content") or "") + (choice.get("text") or "")
-            for name, value in (choice.get("logprobs") or {}).items():
-                if isinstance(value, list):
-                    so_far["lists"].setdefault(name, []).extend(value)
-            for name in ("token_ids", "prompt_token_ids"):
-                so_far["lists"].setdefault(name, []).extend(choice.get(name) or [])
-            so_far["ends"].update({name: choice[name] for name in ("finish_reason", "stop_reason") if choice.get(name) is not None})
-    return {"choices": {str(index): choices[index] for index in sorted(choices, key=str)}, "usage": usage, "shapes": sorted(shapes),
-            "others": others}
-
-
-def _compare_streams(direct, gateway):
-    a, b = frames_of(direct.body), frames_of(gateway.body)
-    if _same(a, b):
-        return []
-    difference = first_difference(told(a), told(b))
-    return [f"body: frames: {difference}"] if difference else []
-
-
-def _compare_bodies(direct, gateway):
-    if direct.body == gateway.body:
-        return []
-    if direct.is_stream and gateway.is_stream:
-        return _compare_streams(direct, gateway)
-    try:
-        a, b = (_without_ids(json.loads(answer.body)) for answer in (direct, gateway))
-    except ValueError:
-        return [f"body: {direct.body[:200]!r} direct, {gateway.body[:200]!r} through the gateway"]
-    difference = first_difference(a, b)
-    return [f"body: {difference}"] if difference else []
-
-
-# Of one hop, or of this answer alone.
-_HOP = {"connection", "keep-alive", "transfer-encoding", "content-length", "date", "x-request-id"}
-
-
-def _compare_headers(direct, gateway, asked):
-    differences = []
-    for name in sorted(direct.headers.keys() - _HOP):
-        if gateway.headers.get(name) != direct.headers[name]:
-            differences.append(f"header {name}: {direct.headers[name]!r} direct, {gateway.headers.get(name)!r} through the gateway")
-    added = [name for name in gateway.headers.keys() - direct.headers.keys() - _HOP if not name.startswith("x-kvist-")]
-    if added:
-        differences.append(f"header {', '.join(sorted(added))}: only through the gateway")
-    wanted = {name.lower(): value for name, value in asked.items()}.get("x-request-id")
-    if wanted and gateway.headers.get("x-request-id") != wanted:
-        differences.append("header x-request-id: not the client's")
-    return differences
-
-
-def compare(case, direct, gateway):
-    differences = []
-    if direct.status != gateway.status:
-        differences.append(f"status: {direct.status} direct, {gateway.status} through the gateway")
-    if direct.problem != gateway.problem:
-        differences.append(f"end: {direct.problem or 'whole'!r} direct, {gateway.problem or 'whole'!r} through the gateway")
-    return differences + _compare_headers(direct, gateway, case.headers) + _compare_bodies(direct, gateway)
-
 
 def _why_intended(case, differences):
     """The reasons, where every difference has one."""
@@ -489,7 +339,7 @@ def run_case(direct_url, gateway_url, case):
         return CaseResult(case, None, gateway, differences, _why_intended(case, differences))
     direct = send(direct_url, case)
     gateway = send(gateway_url, case)
-    differences = compare(case, direct, gateway)
+    differences = compare(case.headers, direct, gateway)
     return CaseResult(case, direct, gateway, differences, _why_intended(case, differences))
 
 

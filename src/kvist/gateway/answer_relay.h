@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "kvist/base/error.h"
 #include "kvist/net/sse.h"
