@@ -1,0 +1,202 @@
+"""Two real vLLM instances behind the gateway: what it predicts is what they report, and its index is what their events say."""
+import pathlib
+import tempfile
+import threading
+
+import peer
+from deployment import Process, eventually, gateway_config, get_json, request
+from index_check import Follower, await_known, check_equal, status_of
+from small_models import llama3
+from turns import chat, converse_all, quantile
+from vllm_worker import instances
+
+PEERS = ["vllm"]
+CONVERSATIONS, TURNS = 40, 4
+BLOCKS = 800
+SMALL_BUFFER = 20
+
+report = peer.Report("vllm", "vLLM: what is predicted, and what the index holds", 10, PEERS)
+
+
+class Scene:
+    """Two instances, the gateway before them, a follower of each one's events."""
+
+    def __init__(self, folder, model, workers):
+        self.folder, self.model, self.workers = folder, model, workers
+        self.gateway = self.new_gateway("gateway")
+        self.followers = [Follower(worker) for worker in workers]
+
+    def new_gateway(self, name, mode="kv"):
+        gateway = Process(self.folder, "gateway", name, gateway_config(self.workers, mode, self.model))
+        await_known(gateway, [worker.name for worker in self.workers])
+        return gateway
+
+    def set_mode(self, mode):
+        status, _, text = request(self.gateway.url + "/admin/router_mode", {"mode": mode}, "PUT")
+        assert status == 200, text
+
+    def reset(self):
+        """Both caches, and waits until the gateway has heard of it."""
+        for worker in self.workers:
+            worker.reset()
+        eventually(lambda: all(status_of(self.gateway, worker.name)["indexed_blocks"] == 0 for worker in self.workers), "the index is empty", 30)
+
+    def flood(self):
+        """More than both caches hold, in prompts of their own."""
+        prompts = [[(7 * number + 13 * i) % 900 + 40 for i in range(1800)] for number in range(2 * BLOCKS * 32 // 1800 + 8)]
+        failed = []
+
+        def ask(mine):
+            for prompt in mine:
+                status, _, text = request(f"{self.gateway.url}/v1/completions", {"model": "test-model", "prompt": prompt, "max_tokens": 1})
+                if status != 200:
+                    failed.append(text)
+
+        threads = [threading.Thread(target=ask, args=(prompts[i::4],)) for i in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not failed, failed[0]
+
+
+def tokenizers_are_the_same():
+    """The tokenizer check accepts vLLM."""
+    shown = [status_of(scene.gateway, worker.name)["tokenizer"] for worker in scene.workers]
+    report.check("the tokenizer check finds vLLM's prompts the same (Llama 3's special tokens and template)", set(shown) == {"same"},
+                 ", ".join(shown))
+
+
+def predictions_are_what_is_reported():
+    """Forty conversations of four turns, streamed and not, kv and round_robin, caches reset before each."""
+    rows, equal, total = [], 0, 0
+    for streamed in (True, False):
+        for mode in ("kv", "round_robin"):
+            scene.reset()
+            scene.set_mode(mode)
+            answers = converse_all(scene.gateway.ports["http"], CONVERSATIONS, TURNS, streamed, starters=4)
+            good = [answer for answer in answers if answer.succeeded]
+            same = sum(answer.predicted_tokens == answer.cached_tokens for answer in good)
+            equal, total = equal + same, total + CONVERSATIONS * TURNS
+            counts = [sum(answer.worker == worker.name for answer in good) for worker in scene.workers]
+            hits = sum(a.cached_tokens for a in good) / max(1, sum(a.prompt_tokens for a in good))
+            firsts = [a.ttft for a in good if a.ttft is not None] if streamed else []
+            rows.append([mode, "streamed" if streamed else "whole", f"{len(good)} of {CONVERSATIONS * TURNS}", f"{same / max(1, len(good)):.1%}",
+                         f"{hits:.1%}", *(milliseconds(quantile(firsts, share)) for share in (0.5, 0.95)),
+                         *(milliseconds(quantile([a.seconds for a in good], share)) for share in (0.5, 0.95)), "/".join(map(str, counts))])
+            for answer in [a for a in answers if not a.succeeded][:3]:
+                print("        failed:", answer, flush=True)
+            for answer in [a for a in good if a.predicted_tokens != a.cached_tokens][:5]:
+                print(f"        {mode} {answer.worker}: {answer.predicted_tokens} predicted, {answer.cached_tokens} cached "
+                      f"of {answer.prompt_tokens}", flush=True)
+    report.table(f"{CONVERSATIONS} conversations of {TURNS} turns, four at a time; milliseconds",
+                 ["mode", "answers", "answered", "predicted = reported", "hit rate", "TTFT p50", "TTFT p95", "whole p50", "whole p95", "per worker"],
+                 rows, "Two instances on one core each, with the load, the gateway and whatever else the machine did beside them.")
+    report.check("predicted and reported cached tokens are equal in 99 % of the requests", equal >= 0.99 * total, f"{equal} of {total}")
+    scene.set_mode("kv")
+
+
+def requests_are_spread():
+    """Prompts that have nothing in common, so that the workers are equal."""
+    for streamed in (True, False):
+        scene.reset()
+        answers = converse_all(scene.gateway.ports["http"], 80, 1, streamed)
+        counts = [sum(answer.worker == worker.name for answer in answers) for worker in scene.workers]
+        report.check(f"kv: requests per worker within 20 % of each other when nothing else differs ({'streamed' if streamed else 'whole'})",
+                     min(counts) >= 0.8 * max(counts), " and ".join(map(str, counts)))
+
+
+def milliseconds(seconds):
+    return "" if seconds is None else f"{1000 * seconds:.0f}"
+
+
+def index_after_evictions():
+    """The index after evictions."""
+    scene.flood()
+    for follower in scene.followers:
+        held = follower.held()
+        gone = len(follower.view.content) - len(held)
+        check_equal(report, f"{follower.worker.name} after {gone} evictions", scene.gateway, follower)
+
+
+def index_after_a_reset():
+    """The index after /reset_prefix_cache."""
+    scene.reset()
+    for follower in scene.followers:
+        check_equal(report, f"{follower.worker.name} after a reset", scene.gateway, follower)
+    messages = [{"role": "user", "content": "The same long question, again and again. " * 12}]
+    for _ in range(2):
+        scene.reset()
+        shown = []
+        for _ in range(4):
+            answer = chat(scene.gateway.ports["http"], messages, False)
+            shown.append((answer.predicted_tokens, answer.cached_tokens))
+        report.check("predictions right after a reset", all(p == c for p, c in shown[1:]), ", ".join(f"{p}/{c}" for p, c in shown))
+
+
+def index_after_a_restart():
+    """The index after a worker's restart."""
+    worker = scene.workers[0]
+    converse_all(scene.gateway.ports["http"], 8, 2, True)
+    worker.kill()
+    scene.followers[0].close()
+    worker.buffer_steps = SMALL_BUFFER
+    worker.start().await_ready()
+    scene.followers[0] = Follower(worker)
+    await_known(scene.gateway, [worker.name])
+    # More steps that store blocks than its new buffer holds, whoever the gateway prefers.
+    converse_all(worker.ports["http"], SMALL_BUFFER, 2, False)
+    converse_all(scene.gateway.ports["http"], 16, 2, True)
+    check_equal(report, f"{worker.name} after its restart", scene.gateway, scene.followers[0])
+    check_equal(report, f"{scene.workers[1].name} after the other's restart", scene.gateway, scene.followers[1])
+
+
+def late_gateways():
+    """A gateway that starts late."""
+    late = scene.new_gateway("late")
+    try:
+        check_equal(report, "late gateway, whole replay buffer", late, scene.followers[1])
+        report.check("late gateway, whole replay buffer: the index is called exact", status_of(late, scene.workers[1].name)["index_exact"])
+        overflowed = scene.workers[0]
+        state = status_of(late, overflowed.name)
+        held = len(scene.followers[0].held())
+        report.check(f"late gateway, replay buffer of {SMALL_BUFFER} steps overflowed: not called exact", not state["index_exact"],
+                     f"{state['indexed_blocks']} blocks known of {held} held, known share {state['cache'].get('known_share')}")
+        converse_all(late.ports["http"], 24, 2, True)
+        state = status_of(late, overflowed.name)
+        held = len(scene.followers[0].held())
+        report.check("late gateway, overflowed buffer: it learns from what is routed and published", state["indexed_blocks"] > 0,
+                     f"{state['indexed_blocks']} blocks known of {held} held, known share {state['cache'].get('known_share')}")
+        overflowed.reset()
+        converse_all(late.ports["http"], 8, 2, True)
+        check_equal(report, "late gateway, overflowed buffer, after a clear", late, scene.followers[0])
+        report.check("late gateway, overflowed buffer: exact after a clear", status_of(late, overflowed.name)["index_exact"])
+    finally:
+        late.stop()
+
+
+def logs_are_quiet():
+    """Neither side's log is filled."""
+    lines = pathlib.Path(scene.gateway.log.name).read_text().splitlines()
+    alarms = [line for line in lines if "have stopped" in line or "kv -> kv" in line]
+    report.check("the gateway's log has no false alarms", not alarms, alarms[0] if alarms else f"{len(lines)} lines")
+    before, seconds = scene.workers[1].log, 30
+    threading.Event().wait(seconds)
+    polls = [line for line in scene.workers[1].log[len(before):].splitlines() if "GET /" in line]
+    report.check("the worker's log is not filled by polls", len(polls) <= seconds / 2, f"{len(polls)} lines in {seconds} s")
+    events = get_json(scene.gateway.url + "/admin/status")["workers"][1]["cache"]["events_silent"]
+    report.check("events are not called silent", not events)
+
+
+report.require("vllm")
+with tempfile.TemporaryDirectory() as folder:
+    model = llama3(pathlib.Path(folder) / "model")
+    with instances(folder, [model, model], blocks=BLOCKS) as workers:
+        scene = Scene(folder, model, workers)
+        try:
+            report.run(tokenizers_are_the_same, predictions_are_what_is_reported, requests_are_spread, index_after_evictions,
+                       index_after_a_reset, index_after_a_restart, late_gateways, logs_are_quiet)
+        finally:
+            scene.gateway.stop()
+            for follower in scene.followers:
+                follower.close()
