@@ -91,7 +91,7 @@ std::size_t KvPolicy::choose(const PolicyQuery& query, std::span<Candidate> cand
     if (candidate.cost < least) {
       least = candidate.cost;
       cheapest = i;
-      tie_ms = kTieSteps * candidate.forecast.step_with_ms;
+      tie_ms = std::max(0.0, kTieSteps * candidate.forecast.step_with_ms);  // a record may say anything
     }
   }
   fallen_back_ = forecasts_are_wrong(candidates);
