@@ -81,6 +81,17 @@ TEST_F(ServiceTest, WhatItCannotReadTheWorkerJudges) {
   EXPECT_EQ(gateway.metric("kvist_gateway_worker_healthy"), 1);
 }
 
+TEST_F(ServiceTest, ARequestWithoutAModelIsReadAndGoesAsItIs) {
+  const RunningGateway gateway(gateway_spec({&a_}));
+  const std::string body = R"({"messages":[{"role":"user","content":"a"}],"stream":true,"stream_options":)"
+                           R"({"include_usage":true}})";
+  const auto response = gateway.chat(body);
+  EXPECT_EQ(response.status, 200);
+  EXPECT_TRUE(response.headers.find("x-kvist-predicted-cached-tokens"));
+  EXPECT_EQ(a_.posts().at(0).body, body);
+  EXPECT_EQ(gateway.metric("kvist_gateway_passed_on_total"), 0);
+}
+
 TEST_F(ServiceTest, EndpointsItDoesNotKnowGoToAWorkerAndBackAsTheyAre) {
   const std::string stream = "event: response.created\ndata: {\"type\":\"response.created\"}\n\nno event at all";
   a_.set_script([&](const net::HttpRequest& request, const FakeWorker::Exchange& exchange) {
