@@ -1,0 +1,93 @@
+"""kvist's router and others before the same three timed workers, one after the other with fresh workers each, in the order ABBA."""
+import os
+import statistics
+
+import peer
+import fronts
+import kvist_loadgen
+from timed_fleet import BLOCK_SIZE, MODEL, STEP_TIME, requests_per_worker, timed_fleet
+
+PEERS = ["vllm-router", "smg"]
+SECONDS = float(os.environ.get("KVIST_ROUTERS_SECONDS", "5"))
+
+report = peer.Report("routers", "Routers before the same workers", 40, PEERS)
+
+# Title, peer that it needs, how it is started.
+ROUTERS = [
+    ("kvist kv", None, lambda *where: fronts.Kvist("kvist kv", *where, mode="kv")),
+    ("kvist round_robin", None, lambda *where: fronts.Kvist("kvist round_robin", *where, mode="round_robin")),
+    ("vllm-router kv_aware", "vllm-router", lambda *where: fronts.VllmRouter("vllm-router kv_aware", *where, policy="kv_aware")),
+    ("vllm-router cache_aware", "vllm-router", lambda *where: fronts.VllmRouter("vllm-router cache_aware", *where, policy="cache_aware")),
+    ("smg cache_aware", "smg", lambda *where: fronts.Smg("smg cache_aware", *where, policy="cache_aware")),
+]
+
+# Name, workers, workload, loads (conversations at once).
+WORKLOADS = [
+    ("multi-turn chat: 10 starters of 3,500 to 4,000 tokens, 3 to 5 turns, answers of about 400 tokens",
+     {"kv_blocks": 11_500, "max_batch_size": 64, "max_num_tokens": 2_048, "time_scale": 10, "step_time": STEP_TIME,
+      "output_length": {"mean_tokens": 400, "standard_deviation_tokens": 50}},
+     {"seed": 7, "turns_min": 3, "turns_max": 5, "starters": 10, "starter_tokens_min": 3_500, "starter_tokens_max": 4_000, "max_tokens": 512,
+      "target_rps": 100}, [24, 48]),
+    ("short answers and few hot prefixes: 10 starters of 3,000 tokens, one turn, answers of 100 tokens",
+     {"kv_blocks": 11_500, "max_batch_size": 64, "max_num_tokens": 2_048, "time_scale": 1,
+      "step_time": {"fixed": "10.5 ms", "per_prefill_token": "47 us", "per_sequence": "35 us", "per_kv_token": "20 ns"}},
+     {"seed": 7, "turns_min": 1, "turns_max": 1, "starters": 10, "starter_tokens_min": 3_000, "starter_tokens_max": 3_000, "max_tokens": 100,
+      "ignore_eos": "true", "target_rps": 1_000}, [30, 60]),
+]
+
+
+def measure(make, settings, workload, load):
+    """One router before fresh workers: (client's summary, requests per worker, its processor seconds, late client or not)."""
+    with timed_fleet(3, **settings) as (folder, workers):
+        front = make(folder, workers, MODEL, BLOCK_SIZE).start()
+        try:
+            before, cpu = requests_per_worker(workers), front.cpu_seconds()
+            said = kvist_loadgen.run(folder, front.url, workload, load, SECONDS, MODEL)
+            used = front.cpu_seconds() - cpu
+            return said, [after - first for after, first in zip(requests_per_worker(workers), before, strict=True)], used
+        finally:
+            front.stop()
+
+
+def row(title, load, runs):
+    """The mean of the two runs of a pair; requests per worker of both together, the busiest first."""
+    mean = lambda value: statistics.mean(value(said) for said, _, _ in runs)
+    turns = sum(said.succeeded for said, _, _ in runs)
+    shares = [sum(counts) for counts in zip(*(sorted(counts, reverse=True) for _, counts, _ in runs), strict=True)]
+    late = [said.verdict for said, _, _ in runs if said.verdict and not said.verdict.startswith("kept up")]
+    return [load, title, f"{mean(lambda s: s.ttft['p50']):.1f} ms", f"{mean(lambda s: s.ttft['p95']):.1f} ms",
+            f"{mean(lambda s: s.tpot['p50']):.2f} ms", f"{mean(lambda s: s.tokens_per_s):,.0f}", f"{mean(lambda s: s.hit_rate_pct):.1f} %",
+            " / ".join(map(str, shares)), f"{1e3 * sum(used for _, _, used in runs) / max(1, turns):.2f} ms", "late" if late else "kept up"]
+
+
+def workload_part(name, settings, workload, loads):
+    def part():
+        there = [(title, make) for title, needed, make in ROUTERS if needed is None or peer.why_missing(needed) is None]
+        rows = []
+        for load in loads:
+            runs = {title: [] for title, _ in there}
+            for title, make in [*there, *reversed(there)]:
+                try:
+                    runs[title].append(measure(make, settings, workload, load))
+                except Exception as error:
+                    report.check(f"{title} serves {load} conversations: {name.split(':')[0]}", False, f"{type(error).__name__}: {error}"[:400])
+            for title, _ in there:
+                failed = [said.error or f"{said.failed} failed" for said, _, _ in runs[title] if said.failed or not said.succeeded]
+                lost = [said.succeeded - sum(counts) for said, counts, _ in runs[title] if said.succeeded != sum(counts)]
+                report.check(f"{title}, {load} conversations, {name.split(':')[0]}: every turn answered, and by a worker",
+                             len(runs[title]) == 2 and not failed and not lost,
+                             failed[0] if failed else f"{sum(said.succeeded for said, _, _ in runs[title])} turns")
+                if runs[title]:
+                    rows.append(row(title, load, runs[title]))
+        report.table(name, ["conversations", "router", "TTFT p50", "TTFT p95", "TPOT p50", "tokens/s", "hit rate", "requests per worker",
+                            "processor time a request", "client"], rows,
+                     "Means of two runs; requests per worker of both, the busiest first. Cold caches at the start are part of it.")
+    part.__doc__ = name
+    return part
+
+
+for needed in PEERS:
+    report.has(needed)
+report.note(f"Three timed kvist workers, started anew for each run of {SECONDS:g} s; routers in order, then in reverse order. What is driven is the "
+            "same for all: texts, lengths and seeds follow from one seed. The client is kvist loadgen; its last column says whether it kept up.")
+report.run(*(workload_part(*workload) for workload in WORKLOADS))
