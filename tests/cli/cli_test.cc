@@ -69,6 +69,10 @@ TEST_F(CliTest, LoadgenChecksItsArguments) {
       kvist({"loadgen", "--target", "http://127.0.0.1:1", "--model", "m", "--concurrency", "1", "--duration", "5"});
   EXPECT_EQ(ran.status, 1);
   EXPECT_THAT(ran.err, AllOf(HasSubstr("--duration"), HasSubstr("needs a unit")));
+  EXPECT_THAT(kvist({"loadgen", "--target", "http://127.0.0.1:1", "--model", "m", "--concurrency", "1", "--duration",
+                     "5 s", "--warmup", "5 s"})
+                  .err,
+              HasSubstr("--warmup must be below --duration"));
 }
 
 TEST_F(CliTest, LoadgenAtATargetThatIsDownFails) {
@@ -76,7 +80,8 @@ TEST_F(CliTest, LoadgenAtATargetThatIsDownFails) {
   const Ran ran = kvist({"loadgen", "--target", "http://127.0.0.1:1", "--model", "m", "-f", workload, "--concurrency",
                          "1", "--duration", "100 ms"});
   EXPECT_EQ(ran.status, 1);
-  EXPECT_THAT(ran.out, AllOf(HasSubstr("ready http="), HasSubstr("0 succeeded"), HasSubstr("first error: ")));
+  EXPECT_THAT(ran.out, AllOf(HasSubstr("ready http="), HasSubstr("0 succeeded"), HasSubstr("client   "),
+                             HasSubstr("loop delay p99"), HasSubstr("first error: ")));
   EXPECT_THAT(ran.err, HasSubstr("kvist loadgen: not one turn succeeded"));
 }
 

@@ -49,6 +49,7 @@ struct LoadgenArguments {
   std::string workload_file;                 ///< empty: the default workload
   std::optional<std::uint32_t> concurrency;  ///< nothing: idle until the control API says start
   std::string duration;                      ///< with a unit; empty: until SIGINT or SIGTERM
+  std::string warmup;                        ///< with a unit; turns sent before are not in the summary
   std::string host = "127.0.0.1";
   std::uint16_t port = 0;
 };

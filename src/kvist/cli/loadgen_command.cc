@@ -1,5 +1,6 @@
 // kvist loadgen: drives load at any OpenAI-compatible server.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <functional>
@@ -11,8 +12,10 @@
 #include "kvist/cli/print.h"
 #include "kvist/loadgen/service.h"
 #include "kvist/net/event_loop.h"
+#include "kvist/report/level_analysis.h"
 #include "kvist/results/load_input.h"
 #include "kvist/spec/files.h"
+#include "kvist/sweep/level_summary.h"
 #include "kvist/telemetry/log.h"
 
 namespace kvist::cli {
@@ -21,20 +24,32 @@ namespace {
 using workload::TurnOutcome;
 using workload::TurnSample;
 
-void print_times(const char* name, const std::vector<TurnSample>& turns,
-                 const std::function<std::optional<double>(const TurnSample&)>& value) {
+Distribution describe_turns(const std::vector<TurnSample>& turns,
+                            const std::function<std::optional<double>(const TurnSample&)>& value) {
   std::vector<double> values;
   for (const TurnSample& turn : turns) {
     if (turn.outcome != TurnOutcome::kSucceeded) continue;
     if (const auto v = value(turn)) values.push_back(*v);
   }
-  const Distribution d = describe(std::move(values));
+  return describe(std::move(values));
+}
+
+void print_times(const char* name, const Distribution& d) {
   print_line(fmt::format("{:<8} p50 {:>9.1f} ms   p95 {:>9.1f} ms   p99 {:>9.1f} ms   max {:>9.1f} ms   n {}", name,
                          d.p50, d.p95, d.p99, d.max, d.count));
 }
 
-/// Exact percentiles over all turns, warm-up included: this command has no method, a sweep has.
-void print_summary(const std::vector<TurnSample>& turns, Duration driven) {
+/// Whether these are the server's times or the client's own.
+void print_client(const results::ClientHealth& client, const Distribution& ttft) {
+  const report::ClientVerdict verdict = report::client_verdict(client, ttft);
+  print_line(fmt::format("client   {}: loop delay p99 {:.1f} ms, send delay p99 {:.1f} ms, {:.2f} of a core{}",
+                         verdict.ok() ? "kept up" : "was late", client.loop_delay_p99_ms, client.send_delay_p99_ms,
+                         client.cpu_share, verdict.ok() ? "" : fmt::format(" ({})", fmt::join(verdict.reasons, "; "))));
+}
+
+/// Exact percentiles over all these turns: this command has no method, a sweep has. `measured`: how long they were
+/// sent for.
+void print_summary(const std::vector<TurnSample>& turns, Duration measured, const results::ClientHealth& client) {
   double prompt = 0;
   double cached = 0;
   double output = 0;
@@ -44,16 +59,26 @@ void print_summary(const std::vector<TurnSample>& turns, Duration driven) {
     output += turn.completion_tokens;
   }
   const auto count = [&](TurnOutcome outcome) { return std::ranges::count(turns, outcome, &TurnSample::outcome); };
-  const double seconds = to_seconds(driven);
+  const double seconds = to_seconds(measured);
   print_line(fmt::format("turns    {} succeeded, {} failed, {} abandoned in {:.1f} s: {:.2f} turns/s, {:.1f} tokens/s",
                          count(TurnOutcome::kSucceeded), count(TurnOutcome::kFailed), count(TurnOutcome::kAbandoned),
                          seconds, static_cast<double>(turns.size()) / seconds, output / seconds));
   print_line(fmt::format("cache    {:.1f} % of {:.0f} prompt tokens", prompt > 0 ? 100 * cached / prompt : 0, prompt));
-  print_times("TTFT", turns, [](const TurnSample& turn) { return std::optional(turn.ttft_ms()); });
-  print_times("TPOT", turns, [](const TurnSample& turn) { return turn.tpot_ms(); });
-  print_times("latency", turns, [](const TurnSample& turn) { return std::optional(turn.latency_ms()); });
+  const Distribution ttft = describe_turns(turns, [](const TurnSample& turn) { return std::optional(turn.ttft_ms()); });
+  print_times("TTFT", ttft);
+  print_times("TPOT", describe_turns(turns, [](const TurnSample& turn) { return turn.tpot_ms(); }));
+  print_times("latency",
+              describe_turns(turns, [](const TurnSample& turn) { return std::optional(turn.latency_ms()); }));
+  print_client(client, ttft);
   const auto failed = std::ranges::find(turns, TurnOutcome::kFailed, &TurnSample::outcome);
   if (failed != turns.end()) print_line("first error: " + failed->error);
+}
+
+/// Turns that were sent within the warm-up go; one that was never sent has an instant when it should have been.
+void drop_warmup(std::vector<TurnSample>& turns, TimePoint measured_from) {
+  std::erase_if(turns, [&](const TurnSample& turn) {
+    return (turn.sent == TimePoint{} ? turn.intended : turn.sent) < measured_from;
+  });
 }
 
 /// One run of the command on its loop. Ends after the duration, or at SIGINT, or when nothing drains any more.
@@ -75,12 +100,16 @@ class LoadgenRun {
   void end() {
     if (std::exchange(ending_, true)) return service_.stop(false, {});
     driven_ = started_ ? net::now() - *started_ : Duration(0);
+    load_ = service_.client_load();
     timer_.arm(net::now() + drain_timeout_, [this] { service_.stop(false, {}); });
     service_.stop(true, [this] { loop_.stop(); });
   }
 
   [[nodiscard]] bool has_driven() const { return started_.has_value(); }
+  [[nodiscard]] TimePoint started() const { return started_.value_or(TimePoint{}); }
   [[nodiscard]] Duration driven() const { return driven_; }
+  /// The client's own health while it drove.
+  [[nodiscard]] const loadgen::ClientLoad& client_load() const { return load_; }
 
  private:
   net::EventLoop& loop_;
@@ -89,6 +118,7 @@ class LoadgenRun {
   net::Timer timer_;
   std::optional<TimePoint> started_;
   Duration driven_{};
+  loadgen::ClientLoad load_;
   bool ending_ = false;
 };
 
@@ -113,6 +143,11 @@ Result<void> run_loadgen(const LoadgenArguments& arguments) {
     KVIST_TRY(duration, parse_duration(arguments.duration, "--duration"));
     if (*duration <= Duration(0)) return fail(ErrorCode::kInvalidArgument, "--duration must be above 0");
   }
+  Duration warmup(0);
+  if (!arguments.warmup.empty()) {
+    KVIST_TRY(warmup, parse_duration(arguments.warmup, "--warmup"));
+    if (duration && warmup >= *duration) return fail(ErrorCode::kInvalidArgument, "--warmup must be below --duration");
+  }
   telemetry::start_logging(telemetry::LogLevel::kInfo, "loadgen");
   net::EventLoop loop;
   KVIST_TRY(const auto service, loadgen::Service::create(loop, options));
@@ -124,8 +159,10 @@ Result<void> run_loadgen(const LoadgenArguments& arguments) {
   }
   loop.run();
   if (!run.has_driven()) return {};
-  const std::vector<TurnSample> turns = service->take_samples();
-  print_summary(turns, run.driven());
+  std::vector<TurnSample> turns = service->take_samples();
+  const results::ClientHealth client = sweep::summarise_client(run.client_load(), run.driven(), turns);
+  drop_warmup(turns, run.started() + warmup);
+  print_summary(turns, std::max(run.driven() - warmup, Duration(1)), client);
   if (std::ranges::find(turns, TurnOutcome::kSucceeded, &TurnSample::outcome) != turns.end()) return {};
   return fail(ErrorCode::kUnavailable, "not one turn succeeded");
 }

@@ -122,6 +122,8 @@ class CommandLine {
                                             "conversations at once; without it, idle until POST /start");
     command->add_option("--duration", loadgen_.duration, "how long, with a unit (30s); without it, until Ctrl-C")
         ->needs(concurrency);
+    command->add_option("--warmup", loadgen_.warmup, "turns sent so early are not in the summary (5s)")
+        ->needs(concurrency);
     command->add_option("--host", loadgen_.host, "address of metrics and control API");
     command->add_option("--port", loadgen_.port, "port of metrics and control API; 0: any");
     command->callback([this] { action_ = [this] { return run_loadgen(loadgen_); }; });

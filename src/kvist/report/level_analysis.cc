@@ -227,6 +227,8 @@ PredictedCache predicted_cache(const std::vector<TurnSample>& turns) {
   return predicted;
 }
 
+}  // namespace
+
 ClientVerdict client_verdict(const results::ClientHealth& client, const Distribution& ttft) {
   ClientVerdict verdict;
   const auto check_delay = [&](const char* name, double delay_ms) {
@@ -245,8 +247,6 @@ ClientVerdict client_verdict(const results::ClientHealth& client, const Distribu
   }
   return verdict;
 }
-
-}  // namespace
 
 LevelAnalysis analyse(const results::LevelRecord& level, const spec::MethodSpec& method) {
   LevelAnalysis analysis;

@@ -118,4 +118,7 @@ struct LevelAnalysis {
 /// Linear in the level's samples; keeps nothing of them but the sorted TTFTs.
 [[nodiscard]] LevelAnalysis analyse(const results::LevelRecord& level, const spec::MethodSpec& method);
 
+/// The verdict alone, by the limits above; `ttft` in milliseconds.
+[[nodiscard]] ClientVerdict client_verdict(const results::ClientHealth& client, const Distribution& ttft);
+
 }  // namespace kvist::report
