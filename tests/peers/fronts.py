@@ -53,13 +53,14 @@ def answers(url, model):
 class Kvist(Front):
     """kvist's gateway in one of its modes."""
 
-    def __init__(self, title, folder, workers, model, block_size, mode="kv"):
+    def __init__(self, title, folder, workers, model, block_size, mode="kv", tokenizer=None):
         super().__init__(title, folder, workers, model, block_size)
-        self.mode = mode
+        self.mode, self.tokenizer = mode, tokenizer
 
     def command(self):
         lines = ["gateway:", f"  model: {self.model}", f"  mode: {self.mode}", f"  block_size: {self.block_size}", "  connect_timeout: 60 s",
-                 f"  http: {{host: 127.0.0.1, port: {self.port}}}", "  workers:"]
+                 f"  http: {{host: 127.0.0.1, port: {self.port}}}", *([f"  tokenizer: {self.tokenizer}"] if self.tokenizer else []),
+                 "  workers:"]
         for worker in self.workers:
             lines += [f"    - name: {worker.name}", f"      url: {worker.url}"]
             if "kv_events" in worker.ports:
