@@ -100,14 +100,14 @@ class Smg(Front):
 class SglangRouter(Front):
     def command(self):
         return [peer.program("sglang-router"), "-m", "sglang_router.launch_router", "--host", "127.0.0.1", "--port", self.port, "--policy",
-                "round_robin", "--log-level", "warning", "--prometheus-host", "127.0.0.1", "--prometheus-port", peer.free_port(),
+                "round_robin", "--log-level", "warn", "--prometheus-host", "127.0.0.1", "--prometheus-port", peer.free_port(),
                 "--max-concurrent-requests", 4096, "--worker-urls", *self.worker_urls()]
 
 
 class Haproxy(Front):
     def command(self):
         servers = "".join(f"  server w{i} {url.removeprefix('http://')}\n" for i, url in enumerate(self.worker_urls()))
-        config = (f"global\n  maxconn 8192\ndefaults\n  mode http\n  timeout connect 10s\n  timeout client 300s\n  timeout server 300s\n"
+        config = (f"global\n  maxconn 8192\ndefaults\n  mode http\n  option http-no-delay\n  timeout connect 10s\n  timeout client 300s\n  timeout server 300s\n"
                   f"frontend f\n  bind 127.0.0.1:{self.port}\n  default_backend b\nbackend b\n  balance roundrobin\n{servers}")
         return ["/usr/sbin/haproxy", "-db", "-f", self.write("haproxy.cfg", config)]
 

@@ -1,0 +1,89 @@
+"""What a proxy or router adds to a stream and what it costs: the same 1,000 streams straight to a server of known times and through each,
+all of them beside client and server on the same cores. Measured from outside."""
+import os
+import pathlib
+import tempfile
+import time
+
+import peer
+import fronts
+import kvist_loadgen
+from paced_server import PacedServer
+
+PEERS = ["haproxy", "nginx", "envoy", "vllm-router", "sglang-router", "smg"]
+STREAMS = int(os.environ.get("KVIST_PROXIES_STREAMS", "1000"))
+FIRST_MS, GAP_MS, TOKENS, PROMPT = 50, 50, 100, 400
+# Few streams at a time: what the way through a proxy takes when nobody queues.
+CALM_STREAMS, CALM_TOKENS, CALM_SECONDS = 16, 5, 3
+
+report = peer.Report("proxies", "What a proxy adds, per request and per chunk", 50, PEERS)
+
+PROXIES = [
+    ("haproxy", "haproxy", fronts.Haproxy), ("nginx", "nginx", fronts.Nginx), ("kvist kv", None, fronts.Kvist),
+    ("vllm-router", "vllm-router", fronts.VllmRouter), ("sglang-router", "sglang-router", fronts.SglangRouter), ("smg", "smg", fronts.Smg),
+    ("envoy", "envoy", fronts.Envoy),
+]
+
+
+class Upstream:
+    """The server as a worker that publishes no events."""
+
+    def __init__(self, server):
+        self.name, self.url, self.ports = "paced", server.url, {"http": server.port}
+
+
+def drive(folder, url, cpu_seconds):
+    """All streams at once, then a few at a time: (summary of each, wall seconds and processor seconds of the first)."""
+    calm = kvist_loadgen.run(folder, url, kvist_loadgen.single_turns(PROMPT, CALM_TOKENS), CALM_STREAMS, CALM_SECONDS, "m", "calm")
+    workload, cpu = kvist_loadgen.single_turns(PROMPT, TOKENS), cpu_seconds()
+    begun = time.monotonic()
+    # Nobody's answer ends within the second, so nobody begins a second turn.
+    said = kvist_loadgen.run(folder, url, workload, STREAMS, 1, "m", "crowd")
+    return calm, said, time.monotonic() - begun, cpu_seconds() - cpu
+
+
+def add(rows, title, direct, calm, said, wall, cpu):
+    report.check(f"{title}: {STREAMS} streams of {TOKENS} tokens, all whole", said.succeeded == STREAMS and said.failed == 0 and not calm.failed,
+                 f"{said.succeeded} whole, {said.failed + calm.failed} failed {said.error or calm.error}".strip())
+    base_calm, base_said = direct or (calm, said)
+    chunks = max(1, said.succeeded * TOKENS)
+    rows.append([title, f"{wall:.2f} s", f"{calm.ttft['p50'] - base_calm.ttft['p50']:+.1f} ms" if direct else f"{calm.ttft['p50']:.1f} ms",
+                 f"{said.ttft['p50'] - base_said.ttft['p50']:+.1f} ms" if direct else f"{said.ttft['p50']:.1f} ms",
+                 f"{said.ttft['p95'] - base_said.ttft['p95']:+.1f} ms" if direct else f"{said.ttft['p95']:.1f} ms",
+                 f"{1e3 * cpu / max(1, said.succeeded):.2f} ms" if direct else "", f"{1e6 * cpu / chunks:.1f} us" if direct else ""])
+
+
+def streams():
+    """1,000 streams directly and through each proxy"""
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        folder.chmod(0o755)  # nginx's workers are another user's
+        server = PacedServer(folder, FIRST_MS, GAP_MS)
+        try:
+            calm, said, wall, _ = drive(folder, server.url, lambda: 0.0)
+            add(rows, "direct", None, calm, said, wall, 0.0)
+            direct = (calm, said)
+            for title, needed, make in PROXIES:
+                if needed and not report.has(needed):
+                    continue
+                try:
+                    front = make(title, folder, [Upstream(server)], "m", 32).start()
+                    try:
+                        add(rows, title, direct, *drive(folder, front.url, front.cpu_seconds))
+                    finally:
+                        front.stop()
+                except Exception as error:
+                    report.check(f"{title}: {STREAMS} streams", False, f"{type(error).__name__}: {error}"[:400])
+        finally:
+            server.stop()
+    report.table(f"{STREAMS} streams at once, {TOKENS} chunks each, one every {GAP_MS} ms",
+                 ["through", "wall time", f"TTFT p50, {CALM_STREAMS} streams", f"TTFT p50, {STREAMS} streams", f"TTFT p95, {STREAMS} streams",
+                  "processor time a request", "processor time a chunk"], rows,
+                 f"Wall time from the client's start to its end; without a proxy the streams themselves take {(FIRST_MS + GAP_MS * (TOKENS - 1)) / 1e3:.2f} s. "
+                 "The direct row is as measured, the others are what comes on top of it. A request's processor time includes its chunks.")
+
+
+report.note("Client (kvist loadgen), proxy and server share the machine's cores; the server's first token comes after "
+            f"{FIRST_MS} ms. kvist reads and routes each prompt, the plain proxies look at no body.")
+report.run(streams)
