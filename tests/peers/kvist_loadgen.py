@@ -32,12 +32,12 @@ def single_turns(prompt_tokens, output_tokens, per_second=100_000):
             "max_tokens": output_tokens, "ignore_eos": "true", "target_rps": per_second}
 
 
-def start(folder, url, workload, streams, duration_s, model="m", name="loadgen"):
+def start(folder, url, workload, streams, duration_s, model="m", name="loadgen", warmup_s=0):
     """A process of it that drives so many conversations at once for so long, then lets them end."""
     path = pathlib.Path(folder) / f"{name}.yaml"
     path.write_text(workload_yaml(workload))
     return peer.PeerProcess([deployment.BINARY, "loadgen", "--target", url, "--model", model, "-f", path, "--concurrency", streams,
-                             "--duration", f"{duration_s} s"], pathlib.Path(folder) / f"{name}.log")
+                             "--duration", f"{duration_s} s", *(["--warmup", f"{warmup_s} s"] if warmup_s else [])], pathlib.Path(folder) / f"{name}.log")
 
 
 def summary(process):
@@ -58,9 +58,9 @@ def summary(process):
     return found
 
 
-def run(folder, url, workload, streams, duration_s, model="m", name="loadgen", seconds=120):
+def run(folder, url, workload, streams, duration_s, model="m", name="loadgen", seconds=120, warmup_s=0):
     """Starts it, waits for its end, reads its summary."""
-    process = start(folder, url, workload, streams, duration_s, model, name)
+    process = start(folder, url, workload, streams, duration_s, model, name, warmup_s)
     try:
         process.process.wait(seconds)
         return summary(process)

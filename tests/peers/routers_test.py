@@ -8,7 +8,8 @@ import kvist_loadgen
 from timed_fleet import BLOCK_SIZE, MODEL, STEP_TIME, requests_per_worker, timed_fleet
 
 PEERS = ["vllm-router", "smg"]
-SECONDS = float(os.environ.get("KVIST_ROUTERS_SECONDS", "5"))
+SECONDS = float(os.environ.get("KVIST_ROUTERS_SECONDS", "5.5"))
+WARMUP_S = 0.3 * SECONDS  # cold caches; long enough for every starter to have been computed
 
 report = peer.Report("routers", "Routers before the same workers", 40, PEERS)
 
@@ -42,7 +43,7 @@ def measure(make, settings, workload, load):
         front = make(folder, workers, MODEL, BLOCK_SIZE).start()
         try:
             before, cpu = requests_per_worker(workers), front.cpu_seconds()
-            said = kvist_loadgen.run(folder, front.url, workload, load, SECONDS, MODEL)
+            said = kvist_loadgen.run(folder, front.url, workload, load, SECONDS, MODEL, warmup_s=WARMUP_S)
             used = front.cpu_seconds() - cpu
             return said, [after - first for after, first in zip(requests_per_worker(workers), before, strict=True)], used
         finally:
@@ -52,12 +53,12 @@ def measure(make, settings, workload, load):
 def row(title, load, runs):
     """The mean of the two runs of a pair; requests per worker of both together, the busiest first."""
     mean = lambda value: statistics.mean(value(said) for said, _, _ in runs)
-    turns = sum(said.succeeded for said, _, _ in runs)
+    requests = sum(sum(counts) for _, counts, _ in runs)
     shares = [sum(counts) for counts in zip(*(sorted(counts, reverse=True) for _, counts, _ in runs), strict=True)]
     late = [said.verdict for said, _, _ in runs if said.verdict and not said.verdict.startswith("kept up")]
     return [load, title, f"{mean(lambda s: s.ttft['p50']):.1f} ms", f"{mean(lambda s: s.ttft['p95']):.1f} ms",
             f"{mean(lambda s: s.tpot['p50']):.2f} ms", f"{mean(lambda s: s.tokens_per_s):,.0f}", f"{mean(lambda s: s.hit_rate_pct):.1f} %",
-            " / ".join(map(str, shares)), f"{1e3 * sum(used for _, _, used in runs) / max(1, turns):.2f} ms", "late" if late else "kept up"]
+            " / ".join(map(str, shares)), f"{1e3 * sum(used for _, _, used in runs) / max(1, requests):.2f} ms", "late" if late else "kept up"]
 
 
 def workload_part(name, settings, workload, loads):
@@ -73,7 +74,7 @@ def workload_part(name, settings, workload, loads):
                     report.check(f"{title} serves {load} conversations: {name.split(':')[0]}", False, f"{type(error).__name__}: {error}"[:400])
             for title, _ in there:
                 failed = [said.error or f"{said.failed} failed" for said, _, _ in runs[title] if said.failed or not said.succeeded]
-                lost = [said.succeeded - sum(counts) for said, counts, _ in runs[title] if said.succeeded != sum(counts)]
+                lost = [said.succeeded - sum(counts) for said, counts, _ in runs[title] if said.succeeded > sum(counts)]
                 report.check(f"{title}, {load} conversations, {name.split(':')[0]}: every turn answered, and by a worker",
                              len(runs[title]) == 2 and not failed and not lost,
                              failed[0] if failed else f"{sum(said.succeeded for said, _, _ in runs[title])} turns")
@@ -81,13 +82,13 @@ def workload_part(name, settings, workload, loads):
                     rows.append(row(title, load, runs[title]))
         report.table(name, ["conversations", "router", "TTFT p50", "TTFT p95", "TPOT p50", "tokens/s", "hit rate", "requests per worker",
                             "processor time a request", "client"], rows,
-                     "Means of two runs; requests per worker of both, the busiest first. Cold caches at the start are part of it.")
+                     f"Means of two runs, without the turns of the first {WARMUP_S:.1f} s; requests per worker of both runs whole, the busiest first.")
     part.__doc__ = name
     return part
 
 
 for needed in PEERS:
     report.has(needed)
-report.note(f"Three timed kvist workers, started anew for each run of {SECONDS:g} s; routers in order, then in reverse order. What is driven is the "
+report.note(f"Three timed kvist workers, started anew for each run of {SECONDS:g} s, of which the first {WARMUP_S:.1f} s warm the caches; routers in order, then in reverse order. What is driven is the "
             "same for all: texts, lengths and seeds follow from one seed. The client is kvist loadgen; its last column says whether it kept up.")
 report.run(*(workload_part(*workload) for workload in WORKLOADS))
