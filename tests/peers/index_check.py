@@ -72,7 +72,10 @@ def compare(gateway, follower, samples=20, seconds=30):
         for path in source.sample(paths, min(samples, len(paths))):
             prompt = path[:2000] + (1,)  # the last token is always computed
             asked += 1
-            right += predicted(gateway, name, prompt) == follower.depth(prompt)
+            said, true = predicted(gateway, name, prompt), follower.depth(prompt)
+            right += said == true
+            if said != true:
+                print(f"        {name}: {said} of {len(prompt)} tokens predicted, {true} held", flush=True)
     return len(held), status_of(gateway, name)["indexed_blocks"], asked, right
 
 
