@@ -17,6 +17,7 @@ class PoolView:
     def __init__(self):
         self.copies = collections.Counter()
         self.content = {}
+        self.keyed = set()     # names of blocks with keys beside their tokens: a salt, an adapter
         self.expected_sequence = 0
         self.last_events = []  # of the batch applied last
 
@@ -33,6 +34,8 @@ class PoolView:
         names, tokens, parent = event["block_hashes"], event["token_ids"], event.get("parent_block_hash")
         assert event["block_size"] == BLOCK_SIZE and len(tokens) == len(names) * BLOCK_SIZE
         assert parent is None or self.copies[parent] > 0, "a block is stored under a parent that is not there"
+        keys = event.get("extra_keys") or [None] * len(names)
+        self.keyed.update(name for name, key in zip(names, keys) if key)
         for i, name in enumerate(names):
             block = tuple(tokens[i * BLOCK_SIZE:(i + 1) * BLOCK_SIZE])
             assert self.content.setdefault(name, (parent, block)) == (parent, block), "one name, two contents"

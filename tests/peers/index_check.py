@@ -24,13 +24,18 @@ class Follower:
         return set(self.view.findable())
 
     def paths(self, names):
-        """Those among the names that are no other's parent: their tokens from the start of the prompt on."""
+        """Those among the names that are no other's parent: their tokens from the start of the prompt on. Not of salted prompts."""
         parents = {self.view.content[name][0] for name in names}
-        return [self.view.prefix(name) for name in sorted(names - parents)]
+        return [self.view.prefix(name) for name in sorted(names - parents) if self.root(name) not in self.view.keyed]
+
+    def root(self, name):
+        while self.view.content[name][0] is not None:
+            name = self.view.content[name][0]
+        return name
 
     def depth(self, tokens):
         """How many of these tokens the blocks held now cover, from the start on without a gap."""
-        held = {self.view.content[name]: name for name in self.view.findable()}
+        held = {self.view.content[name]: name for name in self.view.findable() if name not in self.view.keyed}
         parent, depth = None, 0
         while depth + BLOCK_SIZE <= len(tokens):
             name = held.get((parent, tuple(tokens[depth:depth + BLOCK_SIZE])))
@@ -60,9 +65,11 @@ def compare(gateway, follower, samples=20, seconds=30):
     """(blocks by the raw events, blocks in the index, prompts asked for, predictions of them that are right). Waits for the events that are
     still on their way."""
     name = follower.worker.name
-    end = time.monotonic() + seconds
-    while time.monotonic() < end and status_of(gateway, name)["indexed_blocks"] != len(follower.held()):
-        time.sleep(0.1)
+    end, looks = time.monotonic() + seconds, []
+    # Both the same at three looks in turn: nothing is on its way any more.
+    while time.monotonic() < end and not (len(looks) >= 3 and len(set(looks[-3:])) == 1 and looks[-1][0] == looks[-1][1]):
+        looks.append((status_of(gateway, name)["indexed_blocks"], len(follower.held())))
+        time.sleep(0.3)
     held = follower.held()
     gone = set(follower.view.content) - held
     source = random.Random(len(held))
