@@ -27,7 +27,7 @@ RUNS = {
     "guidellm": [("chat", "gateway", {}), ("completions", "worker", {"api": "completions"}), ("conversations", "gateway", {"turns": TURNS})],
     "inference-perf": [("chat", "gateway", {}), ("completions", "gateway", {"api": "completions"}), ("conversations", "gateway", {"turns": TURNS}),
                        ("chat", "worker", {})],
-    "vllm": [("chat", "gateway", {}), ("completions", "gateway", {"api": "completions"}), ("trace", "gateway", {"trace": True}),
+    "vllm": [("chat", "gateway", {}), ("completions", "gateway", {"api": "completions"}), ("trace", "gateway", {"trace": True, "api": "completions"}),
              ("chat", "worker", {})],
 }
 TITLES = {"aiperf": "AIPerf", "guidellm": "GuideLLM", "inference-perf": "inference-perf", "vllm": "vLLM bench"}
@@ -142,7 +142,7 @@ def every_tool():
     report.table("What each tool counted", ["tool", "what", "at", "answered", "failed", "prompt tokens", "output tokens", "made by the workers"],
                  sorted(ROWS, key=lambda row: row[0]),
                  "Prompt tokens as the tool counts them: inference-perf and vLLM bench use their own tokenizer. vLLM bench's runs share a process; what "
-                 "the workers made is not told apart there.")
+                 "the workers made is not told apart there; its traces are tokens, and so completions.")
 
 
 report.run(every_tool)
