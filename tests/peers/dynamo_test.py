@@ -3,10 +3,12 @@ traces beside kvist's simulator. In a network of its own, as Dynamo binds every 
 import concurrent.futures
 import contextlib
 import glob
+import itertools
 import json
 import pathlib
 import random
 import sqlite3
+import statistics
 import subprocess
 import tempfile
 import time
@@ -147,7 +149,8 @@ def frontends():
     rows = []
 
     def add(title, started, said, cpu, memory):
-        report.check(f"{title}: every turn of the load answered", said.failed == 0 and said.succeeded > 0, f"{said.succeeded} turns {said.error}".strip())
+        report.check(f"{title}: every turn of the load answered", said.failed == 0 and said.succeeded > 0,
+                     f"{said.succeeded} turns {said.error}".strip())
         rows.append([title, f"{started:.1f} s", f"{said.ttft['p50']:.0f} ms", f"{said.tpot['p50']:.1f} ms", f"{said.tokens_per_s:,.0f}",
                      f"{said.hit_rate_pct:.1f} %", f"{1e3 * cpu / max(1, said.succeeded):.2f} ms",
                      f"{1e6 * cpu / max(1, 100 * said.succeeded):.0f} us", f"{memory / 2**20:,.0f} MiB"])
@@ -174,7 +177,8 @@ def frontends():
         finally:
             gateway.stop()
     report.table("32 conversations of 2 or 3 turns at once, prompts of 1,500 characters and more, answers of 100 tokens",
-                 ["frontend", "first answer after", "TTFT p50", "TPOT p50", "tokens/s", "hit rate", "processor time a request", "a chunk", "memory"],
+                 ["frontend", "first answer after", "TTFT p50", "TPOT p50", "tokens/s", "hit rate", "processor time a request", "a chunk",
+                  "memory"],
                  rows, "The engines behind have the same step times, both frontends read prompts with the same tokenizer. Dynamo's mockers answer with "
                  "random tokens. First answer: from the frontend's start, its engines being up.")
 
@@ -189,13 +193,21 @@ TRACES = [
 ]
 
 
-def simulated(folder, trace, speed, mode):
-    """kvist's simulator on a trace: per turn [TTFT in ms, prompt tokens, cached tokens]."""
+def simulated(folder, trace, speed, mode, seed):
+    """kvist's simulator on a trace: per turn [TTFT in ms, prompt tokens, cached tokens]. The seed breaks ties between workers."""
     step = ", ".join(f"{name}: {value}" for name, value in STEP_TIME.items())
     (folder / "sweep.yaml").write_text(f"""name: replay
 deployment:
   name: three
-  workers: {{count: 3, block_size: {BLOCK_SIZE}, kv_blocks: {KV_BLOCKS}, max_batch_size: {SLOTS}, max_num_tokens: {STEP_TOKENS}, max_model_len: 32768, step_time: {{{step}}}}}
+  gateway: {{seed: {seed}}}
+  workers:
+    count: 3
+    block_size: {BLOCK_SIZE}
+    kv_blocks: {KV_BLOCKS}
+    max_batch_size: {SLOTS}
+    max_num_tokens: {STEP_TOKENS}
+    max_model_len: 32768
+    step_time: {{{step}}}
 workload:
   request_timeout: 900 s
   trace: {{file: {trace}, loop: open, speed: {speed}, tokens_per_hash: 512}}
@@ -215,11 +227,24 @@ output_directory: {folder}/out
 
 def replayed(folder, trace, speed, router_mode, table):
     job = {"trace": str(trace), "speed": speed, "router_mode": router_mode, "workers": 3, "kv_blocks": KV_BLOCKS, "block_size": BLOCK_SIZE,
-           "slots": SLOTS, "step_tokens": STEP_TOKENS, "step_table": str(table), "report": f"{folder}/replay.jsonl", "output": f"{folder}/replay.json"}
+           "slots": SLOTS, "step_tokens": STEP_TOKENS, "step_table": str(table), "report": f"{folder}/replay.jsonl",
+           "output": f"{folder}/replay.json"}
     (folder / "job.json").write_text(json.dumps(job))
     subprocess.run([peer.program("dynamo"), pathlib.Path(__file__).with_name("dynamo_replay.py"), folder / "job.json"], check=True,
                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=200)
     return json.loads((folder / "replay.json").read_text())
+
+
+def compare(ours, theirs):
+    """Cells of a row: medians of the runs' percentiles, with the range of Dynamo's, whose replay differs from run to run."""
+    cells = []
+    for share in (50, 95, 99):
+        mine, others = ([percentile([ttft for ttft, _, _ in run], share) for run in runs] for runs in (ours, theirs))
+        middle, other = statistics.median(mine), statistics.median(others)
+        cells.append(f"{middle:,.0f} / {other:,.0f} ms ({100 * (middle / other - 1):+.1f} %; {100 * (min(others) / other - 1):+.1f} to "
+                     f"{100 * (max(others) / other - 1):+.1f})")
+    rate = lambda runs: 100 * sum(cached for run in runs for _, _, cached in run) / sum(prompt for run in runs for _, prompt, _ in run)
+    return [*cells, f"{rate(ours):.1f} / {rate(theirs):.1f} %"]
 
 
 def replay():
@@ -229,27 +254,23 @@ def replay():
         folder = pathlib.Path(folder)
         table = dynamo_peer.write_step_table(folder / "steps.npz")
         for name, workload, conversations, speeds in TRACES:
-            trace = folder / "trace.jsonl"
+            trace, title = folder / "trace.jsonl", name.split(":")[0]
             (folder / "workload.yaml").write_text(kvist_loadgen.workload_yaml(workload))
             subprocess.run([deployment.BINARY, "trace", "generate", "-f", folder / "workload.yaml", "--conversations", str(conversations), "-o",
                             trace], check=True, capture_output=True)
             requests = len(trace.read_text().splitlines())
-            for speed in speeds:
-                for mode, router_mode in (("dynamo", "kv_router"), ("round_robin", "round_robin")):
-                    ours, theirs = simulated(folder, trace, speed, mode), replayed(folder, trace, speed, router_mode, table)
-                    report.check(f"{name.split(':')[0]}, speed {speed:g}, {mode}: both replay every request", len(ours) == len(theirs) == requests,
-                                 f"{len(ours)} and {len(theirs)} of {requests}")
-                    rate = lambda turns: 100 * sum(cached for _, _, cached in turns) / sum(prompt for _, prompt, _ in turns)
-                    cells = [name.split(":")[0], f"{speed:g}", mode]
-                    for share in (50, 95, 99):
-                        mine, other = (percentile([ttft for ttft, _, _ in turns], share) for turns in (ours, theirs))
-                        cells.append(f"{mine:,.0f} / {other:,.0f} ms ({100 * (mine / other - 1):+.1f} %)")
-                    rows.append([*cells, f"{rate(ours):.1f} / {rate(theirs):.1f} %"])
-    report.table("The same trace in virtual time: kvist simulate / Dynamo's replay", ["trace", "speed", "router", "TTFT p50", "TTFT p95", "TTFT p99",
-                                                                                    "hit rate"], rows,
-                 "Three workers of equal step times (10 ms, 94 us a prompt token, 40 ns a context token), 64 slots, 2,048 tokens a step, no delays of a "
-                 "network. Dynamo's router breaks ties by chance, and its steps without a decode lack the 10 ms. Traces are `kvist trace generate`'s, in "
-                 "Mooncake's format: " + "; ".join(name for name, *_ in TRACES) + ".")
+            for speed, mode in itertools.product(speeds, ("dynamo", "round_robin")):
+                router_mode, runs = ("kv_router", 3) if mode == "dynamo" else ("round_robin", 1)
+                ours = [simulated(folder, trace, speed, mode, seed) for seed in range(1, runs + 1)]
+                theirs = [replayed(folder, trace, speed, router_mode, table) for _ in range(runs)]
+                counts = {len(run) for run in [*ours, *theirs]}
+                report.check(f"{title}, speed {speed:g}, {mode}: both replay every request", counts == {requests}, f"{counts} of {requests}")
+                rows.append([title, f"{speed:g}", mode, *compare(ours, theirs)])
+    report.table("The same trace in virtual time: kvist simulate / Dynamo's replay (deviation; range of Dynamo's own runs)",
+                 ["trace", "speed", "router", "TTFT p50", "TTFT p95", "TTFT p99", "hit rate"], rows,
+                 "Three workers of equal step times (10 ms, 94 us a prompt token, 40 ns a context token), 64 slots, 2,048 tokens a step, no delays of "
+                 "a network. With Dynamo's router medians of three runs each: ties between workers are broken by chance. Dynamo's steps without a decode "
+                 "lack the 10 ms. Traces are `kvist trace generate`'s, in Mooncake's format: " + "; ".join(name for name, *_ in TRACES) + ".")
 
 
 report.run(mockers_behind_kvist, indexer_on_kvist_events, frontends, replay)

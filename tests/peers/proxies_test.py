@@ -80,7 +80,7 @@ def streams():
     report.table(f"{STREAMS} streams at once, {TOKENS} chunks each, one every {GAP_MS} ms",
                  ["through", "wall time", f"TTFT p50, {CALM_STREAMS} streams", f"TTFT p50, {STREAMS} streams", f"TTFT p95, {STREAMS} streams",
                   "processor time a request", "processor time a chunk"], rows,
-                 f"Wall time from the client's start to its end; without a proxy the streams themselves take {(FIRST_MS + GAP_MS * (TOKENS - 1)) / 1e3:.2f} s. "
+                 f"Wall time from the client's start to its end; a stream takes {(FIRST_MS + GAP_MS * (TOKENS - 1)) / 1e3:.2f} s. "
                  "The direct row is as measured, the others are what comes on top of it. A request's processor time includes its chunks.")
 
 
