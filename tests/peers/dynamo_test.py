@@ -82,8 +82,7 @@ def mockers_behind_kvist():
                      f"{sum(cached for _, cached in seen)} tokens cached")
         report.check("predicted cached tokens equal to what Dynamo's engines report in at least 95 % of the turns", right >= 0.95 * len(seen),
                      f"{right} of {len(seen)}; others: {[turn for turn in seen if turn[0] != turn[1]][:4]}")
-        state = deployment.metrics(gateway)
-        blocks = state.get("kvist:kv_index_blocks", state.get("kvist_gateway_kv_index_blocks", 0))
+        blocks = deployment.metrics(gateway)["kvist_gateway_kv_index_blocks"]
         report.check("their events are indexed", blocks > 0, f"{blocks:,.0f} blocks held by the gateway's index")
 
 

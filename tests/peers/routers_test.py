@@ -90,5 +90,6 @@ def workload_part(name, settings, workload, loads):
 for needed in PEERS:
     report.has(needed)
 report.note(f"Three timed kvist workers, started anew for each run of {SECONDS:g} s, of which the first {WARMUP_S:.1f} s warm the caches; "
-            "routers in order, then in reverse order. What is driven is the same for all: texts, lengths and seeds follow from one seed. The client is kvist loadgen; its last column says whether it kept up.")
+            "routers in order, then in reverse order. What is driven is the same for all: texts, lengths and seeds follow from one seed. The "
+            "client is kvist loadgen; its last column says whether it kept up.")
 report.run(*(workload_part(*workload) for workload in WORKLOADS))
