@@ -31,7 +31,8 @@ class Family:
     def asked(self, path, body):
         """(status, usage, cached tokens, prompt tokens as the gateway read them, tokens it predicted) of one request."""
         number = f"probe-{uuid.uuid4()}"
-        status, headers, text = request(self.gateway.url + path, {"model": "test-model", "max_tokens": 1, **body}, headers={"X-Request-Id": number})
+        asked = {"model": "test-model", "max_tokens": 1, **body}
+        status, headers, text = request(self.gateway.url + path, asked, headers={"X-Request-Id": number})
         if status != 200:
             return status, {}, 0, 0, 0
         usage = json.loads(text)["usage"]
@@ -81,8 +82,8 @@ def prompts_are_read_alike():
                 predicted += said == cached
                 if tokens != usage["prompt_tokens"] or said != cached:
                     wrong += 1
-                    print(f"        {family.name}: {what}: {usage['prompt_tokens']} tokens there, {tokens} here; {cached} cached, {said} predicted",
-                          flush=True)
+                    print(f"        {family.name}: {what}: {usage['prompt_tokens']} tokens there, {tokens} here; {cached} cached, "
+                          f"{said} predicted", flush=True)
         report.check(f"{family.name}: prompts are read as vLLM reads them", counted == read, f"{counted} of {read} of the same length")
         report.check(f"{family.name}: what is asked again is predicted", predicted == read, f"{predicted} of {read}")
 
@@ -92,7 +93,8 @@ def sessions_are_counted():
     family = families[0]
     before = metrics(family.gateway)
     prompt = [(3 * i) % 800 + 40 for i in range(100)]
-    request(family.gateway.url + "/v1/completions", {"model": "test-model", "prompt": prompt, "max_tokens": 1}, headers={"X-Session-ID": "session-7"})
+    request(family.gateway.url + "/v1/completions", {"model": "test-model", "prompt": prompt, "max_tokens": 1},
+            headers={"X-Session-ID": "session-7"})
     family.settled()
     after = metrics(family.gateway)
     name = "kvist_gateway_kv_unknown_fields_total"
@@ -107,7 +109,8 @@ def answers_are_the_same():
     api_cases.print_report(results)
     same = sum(not result.differences for result in results)
     report.check("bodies, statuses and frames are the same direct and through the gateway, but for what is meant", not wrong,
-                 f"{len(results)} requests: {same} the same, {len(results) - same - len(wrong)} with a difference that is meant, {len(wrong)} with another")
+                 f"{len(results)} requests: {same} the same, {len(results) - same - len(wrong)} with a difference that is meant, "
+                 f"{len(wrong)} with another")
     for result in wrong[:8]:
         report.note(f"Differs: {result.case.name}: {'; '.join(result.differences)[:300]}")
     meant = collections.Counter(result.intended for result in results if result.differences and result.intended)

@@ -48,7 +48,8 @@ class Scene:
 
         def ask(mine):
             for prompt in mine:
-                status, _, text = request(f"{self.gateway.url}/v1/completions", {"model": "test-model", "prompt": prompt, "max_tokens": 1})
+                status, _, text = request(f"{self.gateway.url}/v1/completions",
+                                          {"model": "test-model", "prompt": prompt, "max_tokens": 1})
                 if status != 200:
                     failed.append(text)
 
@@ -90,7 +91,8 @@ def predictions_are_what_is_reported():
                 print(f"        {mode} {answer.worker}: {answer.predicted_tokens} predicted, {answer.cached_tokens} cached "
                       f"of {answer.prompt_tokens}", flush=True)
     report.table(f"{CONVERSATIONS} conversations of {TURNS} turns, four at a time; milliseconds",
-                 ["mode", "answers", "answered", "predicted = reported", "hit rate", "TTFT p50", "TTFT p95", "whole p50", "whole p95", "per worker"],
+                 ["mode", "answers", "answered", "predicted = reported", "hit rate", "TTFT p50", "TTFT p95", "whole p50", "whole p95",
+                  "per worker"],
                  rows, "Two instances on one core each, with the load, the gateway and whatever else the machine did beside them.")
     report.check("predicted and reported cached tokens are equal in 99 % of the requests", equal >= 0.99 * total, f"{equal} of {total}")
     scene.set_mode("kv")
