@@ -42,46 +42,53 @@ def drive(folder, url, cpu_seconds):
     return calm, said, time.monotonic() - begun, cpu_seconds() - cpu
 
 
-def add(rows, title, direct, calm, said, wall, cpu):
-    report.check(f"{title}: {STREAMS} streams of {TOKENS} tokens, all whole", said.succeeded == STREAMS and said.failed == 0 and not calm.failed,
-                 f"{said.succeeded} whole, {said.failed + calm.failed} failed {said.error or calm.error}".strip())
-    base_calm, base_said = direct or (calm, said)
-    chunks = max(1, said.succeeded * TOKENS)
-    rows.append([title, f"{wall:.2f} s", f"{calm.ttft['p50'] - base_calm.ttft['p50']:+.1f} ms" if direct else f"{calm.ttft['p50']:.1f} ms",
-                 f"{said.ttft['p50'] - base_said.ttft['p50']:+.1f} ms" if direct else f"{said.ttft['p50']:.1f} ms",
-                 f"{said.ttft['p95'] - base_said.ttft['p95']:+.1f} ms" if direct else f"{said.ttft['p95']:.1f} ms",
-                 f"{1e3 * cpu / max(1, said.succeeded):.2f} ms" if direct else "", f"{1e6 * cpu / chunks:.1f} us" if direct else ""])
+class Row:
+    """What one way to the server showed."""
+
+    def __init__(self, title, calm, said, wall, cpu):
+        self.title, self.wall, self.cpu, self.answered = title, wall, cpu, said.succeeded
+        self.ttfts = [calm.ttft["p50"], said.ttft["p50"], said.ttft["p95"]]
+        report.check(f"{title}: {STREAMS} streams of {TOKENS} tokens, all whole",
+                     said.succeeded == STREAMS and said.failed == 0 and not calm.failed,
+                     f"{said.succeeded} whole, {said.failed + calm.failed} failed {said.error or calm.error}".strip())
+
+    def cells(self, base=None):
+        """`base`: the first-token times without a proxy; what comes on top of them is shown."""
+        times = [f"{ttft - without:+.1f} ms" for ttft, without in zip(self.ttfts, base)] if base else [f"{ttft:.1f} ms" for ttft in self.ttfts]
+        cost = [f"{1e3 * self.cpu / max(1, self.answered):.2f} ms", f"{1e6 * self.cpu / max(1, self.answered * TOKENS):.1f} us"]
+        return [self.title, f"{self.wall:.2f} s", *times, *(cost if base else ["", ""])]
 
 
 def streams():
     """1,000 streams directly and through each proxy"""
-    rows = []
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         folder.chmod(0o755)  # nginx's workers are another user's
         server = PacedServer(folder, FIRST_MS, GAP_MS)
+        direct = lambda title: Row(title, *drive(folder, server.url, lambda: 0.0))
         try:
-            calm, said, wall, _ = drive(folder, server.url, lambda: 0.0)
-            add(rows, "direct", None, calm, said, wall, 0.0)
-            direct = (calm, said)
+            first, rows = direct("direct"), []
             for title, needed, make in PROXIES:
                 if needed and not report.has(needed):
                     continue
                 try:
                     front = make(title, folder, [Upstream(server)], "m", 32).start()
                     try:
-                        add(rows, title, direct, *drive(folder, front.url, front.cpu_seconds))
+                        rows.append(Row(title, *drive(folder, front.url, front.cpu_seconds)))
                     finally:
                         front.stop()
                 except Exception as error:
                     report.check(f"{title}: {STREAMS} streams", False, f"{type(error).__name__}: {error}"[:400])
+            last = direct("direct, at the end")
         finally:
             server.stop()
+    base = [min(pair) for pair in zip(first.ttfts, last.ttfts)]
     report.table(f"{STREAMS} streams at once, {TOKENS} chunks each, one every {GAP_MS} ms",
                  ["through", "wall time", f"TTFT p50, {CALM_STREAMS} streams", f"TTFT p50, {STREAMS} streams", f"TTFT p95, {STREAMS} streams",
-                  "processor time a request", "processor time a chunk"], rows,
-                 f"Wall time from the client's start to its end; a stream takes {(FIRST_MS + GAP_MS * (TOKENS - 1)) / 1e3:.2f} s. "
-                 "The direct row is as measured, the others are what comes on top of it. A request's processor time includes its chunks.")
+                  "processor time a request", "processor time a chunk"],
+                 [first.cells(), *(row.cells(base) for row in rows), last.cells()],
+                 f"Wall time from the client's start to its end; a stream takes {(FIRST_MS + GAP_MS * (TOKENS - 1)) / 1e3:.2f} s. The direct rows "
+                 "are as measured, the others are what comes on top of the better of them. A request's processor time includes its chunks.")
 
 
 report.note("Client (kvist loadgen), proxy and server share the machine's cores; the server's first token comes after "
