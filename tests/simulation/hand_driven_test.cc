@@ -136,9 +136,12 @@ class ByHand {
   void take(const engine::RequestOutput& output, std::vector<workload::StartTurn>& next) {
     Live& live = live_.at(output.id);
     router_.on_first_token(output.id, now_);
+    const std::size_t length = live.reply.size();
     for (const TokenId token : output.tokens) tokenizer_.decode(token, live.reply);
-    router_.on_progress(output.id, 1, now_);
+    // The gateway sees text: the token that ends an answer is none.
+    if (live.reply.size() > length) router_.on_progress(output.id, 1, now_);
     if (!output.finish) return;
+    router_.on_usage(output.id, output.prompt_tokens, output.cached_tokens);
     router_.on_finished(output.id, true, now_);
     turns_.push_back({sweep_.deployment.workers[live.worker.value()].name, output.prompt_tokens, output.cached_tokens,
                       output.output_tokens, now_});

@@ -91,7 +91,7 @@ TEST(Api, EchoesRequestIdsOrMakesThem) {
 TEST(Api, TokenizesAndBack) {
   RunningWorker worker;
   EXPECT_EQ(worker.post("/tokenize", R"({"prompt":"hi"})").body,
-            R"({"count":2,"max_model_len":2048,"tokens":[104,105]})");
+            R"({"count":2,"max_model_len":2048,"tokens":[104,105],"token_strs":null})");
   EXPECT_EQ(worker.post("/detokenize", R"({"tokens":[104,105]})").body, R"({"prompt":"hi"})");
   const net::HttpResponse chat =
       worker.post("/tokenize", R"({"model":"test-model","messages":[{"role":"user","content":"hi"}]})");
