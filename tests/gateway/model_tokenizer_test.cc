@@ -34,15 +34,14 @@ class ModelTokenizerTest : public ::testing::Test {
   }
 
   // A worker's /tokenize: what `reader` says, for texts and for chats.
-  static FakeWorker::Script tokenize_as(std::shared_ptr<const PromptReader> reader,
-                                        text::PromptReading reading = {}) {
+  static FakeWorker::Script tokenize_as(std::shared_ptr<const PromptReader> reader, text::PromptReading reading = {}) {
     return [reader, reading](const net::HttpRequest& request, const FakeWorker::Exchange& exchange) {
       const auto asked = openai::parse_tokenize_request(request.body);
       if (!asked) return exchange->respond({.status = 400, .headers = {}, .body = asked.error().message});
       const auto* text = std::get_if<std::string>(&asked->input);
-      const auto tokens = text != nullptr ? Result<std::vector<TokenId>>(reader->tokens_of(std::string_view(*text), reading))
-                                          : reader->tokens_of(std::get<openai::ChatPrompt>(asked->input).messages,
-                                                              reading);
+      const auto tokens = text != nullptr
+                              ? Result<std::vector<TokenId>>(reader->tokens_of(std::string_view(*text), reading))
+                              : reader->tokens_of(std::get<openai::ChatPrompt>(asked->input).messages, reading);
       exchange->respond({.status = 200, .headers = {}, .body = openai::tokenize_answer(*tokens, 1000)});
     };
   }
@@ -133,8 +132,8 @@ TEST_F(ModelTokenizerTest, ToolsAreAPartOfThePrompt) {
   directory_.write("chat_template.jinja", "{{ tools|tojson }}{{ messages|tojson }}{{ thinking }}");
   const auto text = model();
   const PromptReader reader("m", 4, text);
-  const auto read =
-      reader.read(Api::kChat, R"({"model":"m","tools":[{"type":"function","function":{"name":"f","parameters":{"x":1.5}}}],
+  const auto read = reader.read(
+      Api::kChat, R"({"model":"m","tools":[{"type":"function","function":{"name":"f","parameters":{"x":1.5}}}],
                       "chat_template_kwargs":{"thinking":true},"messages":[
                       {"role":"assistant","content":null,"tool_calls":[
                         {"id":"c","type":"function","function":{"name":"f","arguments":"{\"a\":1}"}}]},

@@ -1,5 +1,6 @@
-// The tokens that a real vLLM made of requests, recorded (tests/golden/vllm/*/tokens.json): the gateway makes the same of
-// them. Beside each recording lies the model's directory of its tokenizer and template. A recording has a line per probe,
+// The tokens that a real vLLM made of requests, recorded (tests/golden/vllm/*/tokens.json): the gateway makes the same
+// of them. Beside each recording lies the model's directory of its tokenizer and template. A recording has a line per
+// probe,
 //   {"vllm": "0.32.0", "max_model_len": 512, "probes": [
 //    {"what": "...", "path": "/v1/chat/completions", "body": {...}, "tokens": [1, 2, 3]},
 // Each body was sent with "max_tokens": 1; what vLLM refused has no tokens.
@@ -47,8 +48,8 @@ struct Probe {
   std::vector<TokenId> tokens;
 };
 
-// What stands behind `before`, up to `behind`. Quotes within JSON strings are escaped, so that member names are not found
-// in texts.
+// What stands behind `before`, up to `behind`. Quotes within JSON strings are escaped, so that member names are not
+// found in texts.
 std::string between(const std::string& line, std::string_view before, std::string_view behind) {
   const std::size_t begin = line.find(before);
   if (begin == std::string::npos) return {};

@@ -1,5 +1,5 @@
-// A session of a real vLLM (tests/golden/vllm/kv_events.txt), batch by batch: nothing of it is skipped, and what it adds
-// up to is what an independent reader of the same bytes found.
+// A session of a real vLLM (tests/golden/vllm/kv_events.txt), batch by batch: nothing of it is skipped, and what it
+// adds up to is what an independent reader of the same bytes found.
 #include <gtest/gtest.h>
 
 #include <fstream>

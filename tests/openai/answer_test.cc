@@ -112,9 +112,12 @@ TEST(ModelList, NamesModelsAndTheirContext) {
 TEST(TokenizeAnswers, HaveTheShapeOfVllm) {
   const std::vector<TokenId> tokens{TokenId(1), TokenId(2)};
   EXPECT_EQ(tokenize_answer(tokens, 9), R"({"count":2,"max_model_len":9,"tokens":[1,2],"token_strs":null})");
-  const std::vector<std::string> spellings = {"a", "\xC4\xA0" "b"};
+  const std::vector<std::string> spellings = {"a",
+                                              "\xC4\xA0"
+                                              "b"};
   EXPECT_EQ(tokenize_answer(tokens, 9, spellings),
-            "{\"count\":2,\"max_model_len\":9,\"tokens\":[1,2],\"token_strs\":[\"a\",\"\xC4\xA0" "b\"]}");
+            "{\"count\":2,\"max_model_len\":9,\"tokens\":[1,2],\"token_strs\":[\"a\",\"\xC4\xA0"
+            "b\"]}");
   EXPECT_EQ(detokenize_answer("hi"), R"({"prompt":"hi"})");
 }
 

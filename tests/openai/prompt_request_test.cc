@@ -14,8 +14,8 @@ namespace {
 using Side = text::Truncation::Side;
 
 Result<ChatRequest> chat(std::string_view fields, ReadFor purpose = ReadFor::kRouting) {
-  return parse_chat_request(
-      fmt::format(R"({{"model":"m","messages":[{{"role":"user","content":"x"}}],{}}})", fields), purpose);
+  return parse_chat_request(fmt::format(R"({{"model":"m","messages":[{{"role":"user","content":"x"}}],{}}})", fields),
+                            purpose);
 }
 
 Result<CompletionRequest> completion(std::string_view fields, ReadFor purpose = ReadFor::kRouting) {
@@ -97,8 +97,7 @@ TEST(PromptRequest, ReadsThoughtsAndParts) {
 }
 
 TEST(TokenizeRequest, TakesWhatVllmTakes) {
-  const auto read = parse_tokenize_request(
-      R"({"prompt":"a","add_special_tokens":false,"return_token_strs":true})");
+  const auto read = parse_tokenize_request(R"({"prompt":"a","add_special_tokens":false,"return_token_strs":true})");
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(read->add_special_tokens, false);
   EXPECT_TRUE(read->return_token_strs);

@@ -88,10 +88,10 @@ TEST_F(RouterTest, LooksUpAPromptAsEachWorkerReadsIt) {
   for (WorkerView& worker : fleet_) worker.events_exact = true;
   fleet_[1].reading = 1;
   RouteQuery both = query(1, 18);
-  both.otherwise.push_back({.reading = 1,
-                            .prompt_tokens = 22,
-                            .blocks = std::make_shared<const std::vector<kv::BlockHash>>(
-                                kv::hash_blocks(root, other_tokens, kBlockSize))});
+  both.otherwise.push_back(
+      {.reading = 1,
+       .prompt_tokens = 22,
+       .blocks = std::make_shared<const std::vector<kv::BlockHash>>(kv::hash_blocks(root, other_tokens, kBlockSize))});
   const auto decision = router.route(both, fleet_, now_);
   ASSERT_TRUE(decision);
   EXPECT_EQ(decision->worker, WorkerId(1));

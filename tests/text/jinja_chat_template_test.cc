@@ -97,10 +97,11 @@ TEST(JinjaChatTemplateTest, GivesContentsInPartsToTemplatesThatGoThroughThem) {
     return render(before + "{{ messages|map(attribute='content')|list|tojson }}", {.messages = messages});
   };
   EXPECT_EQ(contents(""), as_text);
-  EXPECT_EQ(contents("{% for m in messages %}{% if m.content is none %}{% for c in m['content'] %}{% endfor %}"
-                     "{% endif %}{% endfor %}"),
-            R"([[{"type": "text", "text": "[a]"}, {"type": "text", "text": "[b]"}], [{"type": "text", "text": "[c]"}], )"
-            R"([], "[d\ne]"])");
+  EXPECT_EQ(
+      contents("{% for m in messages %}{% if m.content is none %}{% for c in m['content'] %}{% endfor %}"
+               "{% endif %}{% endfor %}"),
+      R"([[{"type": "text", "text": "[a]"}, {"type": "text", "text": "[b]"}], [{"type": "text", "text": "[c]"}], )"
+      R"([], "[d\ne]"])");
 }
 
 TEST(JinjaChatTemplateTest, TakesDevelopersForTheSystemWhereATemplateKnowsNone) {
@@ -160,10 +161,10 @@ TEST(JinjaChatTemplateTest, TellsDocumentsAndReasoning) {
                              .reasoning_effort = "none",
                              .template_arguments = R"({"documents": [1], "reasoning_effort": "high"})"}),
             "[2+2] [2+2] [1] [none] False");
-  EXPECT_EQ(render(kSource, {.messages = messages,
-                             .reasoning_effort = "none",
-                             .template_arguments = R"({"enable_thinking": true})"}),
-            "[2+2] [2+2] null [none] True");
+  EXPECT_EQ(
+      render(kSource,
+             {.messages = messages, .reasoning_effort = "none", .template_arguments = R"({"enable_thinking": true})"}),
+      "[2+2] [2+2] null [none] True");
 }
 
 TEST(JinjaChatTemplateTest, KnowsWhatItNames) {

@@ -53,9 +53,7 @@ TEST_F(PromptEncodingTest, SpecialTokensOfUsersAreSpecialOrText) {
 }
 
 TEST_F(PromptEncodingTest, FlagsOfAddedTokensHoldInWhatUsersWrite) {
-  const auto both = [&](const std::string& text) {
-    return encoded(completion_prompt(text), {.specials = true});
-  };
+  const auto both = [&](const std::string& text) { return encoded(completion_prompt(text), {.specials = true}); };
   EXPECT_EQ(both("a  <l>b"), "a|<l>|b") << "it takes the space before it";
   EXPECT_EQ(both("a<r>  b"), "a|<r>|b") << "and this one that behind";
   EXPECT_EQ(both("sword word"), "s|w|o|r|d|\xC4\xA0|word") << "a single word only";

@@ -26,9 +26,9 @@ struct RequestProfile {
   routing::BlockKeys blocks;
   std::vector<routing::PromptKeys> otherwise = {};  ///< for workers that make other tokens of the prompt's text
   bool reads_cache = true;                          ///< false: all of the prompt is computed, whatever is cached
-  std::uint64_t session = 0;  ///< what the client says the request belongs to, hashed; 0: nothing
-  std::string name = {};      ///< what the client calls the request
-  bool streams = false;       ///< its tokens come one by one, so that a worker that stops can be noticed
+  std::uint64_t session = 0;                        ///< what the client says the request belongs to, hashed; 0: nothing
+  std::string name = {};                            ///< what the client calls the request
+  bool streams = false;  ///< its tokens come one by one, so that a worker that stops can be noticed
 };
 
 /// A request under way and the worker of its first attempt.

@@ -51,12 +51,12 @@ GatewayParts::GatewayParts(net::EventLoop& loop, spec::GatewaySpec gateway_spec,
     fleet.configure_limits(WorkerId(i), {.kv_blocks = limits.kv_blocks,
                                          .max_batch_size = limits.max_batch_size,
                                          .max_num_tokens = limits.max_num_tokens});
-    tokenizers.push_back(std::make_unique<TokenizerCheck>(
-        loop, client, proxy.reader(), spec.workers[i].name, spec.workers[i].url,
-        TokenizerCheck::Options{.timeout = spec.connect_timeout}, [this, i] {
-          update_events_exact(WorkerId(i));
-          update_readings();
-        }));
+    tokenizers.push_back(
+        std::make_unique<TokenizerCheck>(loop, client, proxy.reader(), spec.workers[i].name, spec.workers[i].url,
+                                         TokenizerCheck::Options{.timeout = spec.connect_timeout}, [this, i] {
+                                           update_events_exact(WorkerId(i));
+                                           update_readings();
+                                         }));
     monitors.push_back(std::make_unique<WorkerMonitor>(
         loop, client, fleet, WorkerId(i), spec.workers[i].url,
         WorkerMonitor::Options{.interval = spec.health_interval,

@@ -41,8 +41,7 @@ std::vector<NumberedEncoding> encodings_of(Api api, const text::RenderedPrompt& 
   std::optional<bool> marks_matter;
   for (std::uint8_t number = main.number() + 1; number < PromptReading::kNumbers; ++number) {
     if (!fleet.present.test(number)) continue;
-    const PromptEncoding how =
-        encoding_of(api, PromptReading::of_number(number), options, fleet.max_model_len);
+    const PromptEncoding how = encoding_of(api, PromptReading::of_number(number), options, fleet.max_model_len);
     const PromptEncoding& first = all.front().how;
     bool differs = how.framed != first.framed;
     if (!differs && how.specials != first.specials) {
@@ -89,8 +88,7 @@ std::vector<routing::PromptKeys> PromptReader::keys_of(std::vector<TokenId> prom
            .blocks = shared(kv::hash_blocks(root_of(options), prompt, block_size_))}};
 }
 
-PromptBlocks PromptReader::blocks_of(text::RenderedPrompt prompt, const PromptEncoding& how,
-                                     kv::BlockHash root) const {
+PromptBlocks PromptReader::blocks_of(text::RenderedPrompt prompt, const PromptEncoding& how, kv::BlockHash root) const {
   const text::Tokenizer& tokenizer = *text_->tokenizer;
   if (how.truncation) {
     const std::vector<TokenId> tokens = text::encode_prompt(tokenizer, std::move(prompt), how);
@@ -104,8 +102,7 @@ PromptBlocks PromptReader::blocks_of(text::RenderedPrompt prompt, const PromptEn
 std::vector<routing::PromptKeys> PromptReader::keys_of(Api api, text::RenderedPrompt prompt,
                                                        const openai::GenerationOptions& options,
                                                        const FleetReadings& fleet) const {
-  const std::vector<NumberedEncoding> encodings =
-      encodings_of(api, prompt, options.prompt, fleet, *text_->tokenizer);
+  const std::vector<NumberedEncoding> encodings = encodings_of(api, prompt, options.prompt, fleet, *text_->tokenizer);
   std::vector<routing::PromptKeys> keys;
   for (const auto& [reading, how] : encodings) {
     const bool last = keys.size() + 1 == encodings.size();

@@ -19,7 +19,8 @@ constexpr std::string_view kComponent = "fleet";
 // one and the same.
 constexpr std::string_view kText =
     "The tide's at 6:45 — 12345 kg, 3.14!  Héllo wörld, Привет мир, 你好世界, こんにちは, 안녕하세요, "
-    "שלום, مرحبا, नमस्ते, สวัสดี 👩‍👩‍👧‍👦🌊\n\n\tif (x != 0) { return \"a\\n\"; }   // tabs\tand  "
+    "שלום, مرحبا, नमस्ते, สวัสดี 👩‍👩‍👧‍👦🌊\n\n\tif (x != 0) { return \"a\\n\"; }   // tabs\tand "
+    " "
     " "
     "runs\r\n"
     "<|im_start|>user<|im_end|><|eot_id|><s>[INST] </s> <|endoftext|>";
@@ -96,14 +97,13 @@ void TokenizerCheck::ask_for_text() {
   const auto own = [this](const text::PromptReading& reading) {
     return std::optional(reader_->tokens_of(probe_text(*reader_), reading));
   };
-  ask(text_body(*reader_),
-      {.what = "a text",
-       .own = own,
-       .readings = {{},
-                    {.frames_completions = false},
-                    {.specials_in_completions = false},
-                    {.specials_in_completions = false, .frames_completions = false}},
-       .if_same = [this](const text::PromptReading& reading) { ask_for_chat(reading); }});
+  ask(text_body(*reader_), {.what = "a text",
+                            .own = own,
+                            .readings = {{},
+                                         {.frames_completions = false},
+                                         {.specials_in_completions = false},
+                                         {.specials_in_completions = false, .frames_completions = false}},
+                            .if_same = [this](const text::PromptReading& reading) { ask_for_chat(reading); }});
 }
 
 void TokenizerCheck::ask_for_chat(const text::PromptReading& of_texts) {
@@ -122,13 +122,13 @@ void TokenizerCheck::ask_for_chat(const text::PromptReading& of_texts) {
     reading.frames_chats = framed;
     readings.push_back(reading);
   }
-  ask(chat_body(*reader_),
-      {.what = "a chat",
-       .own = own,
-       .readings = std::move(readings),
-       .if_same = [this](const text::PromptReading& reading) {
-         decide(TokenizerMatch::kSame, "a text and a chat become the same tokens, " + to_string(reading), reading);
-       }});
+  ask(chat_body(*reader_), {.what = "a chat",
+                            .own = own,
+                            .readings = std::move(readings),
+                            .if_same = [this](const text::PromptReading& reading) {
+                              decide(TokenizerMatch::kSame,
+                                     "a text and a chat become the same tokens, " + to_string(reading), reading);
+                            }});
 }
 
 void TokenizerCheck::ask(std::string body, Question question) {

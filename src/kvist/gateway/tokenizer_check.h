@@ -82,7 +82,7 @@ class TokenizerCheck {
   std::optional<text::PromptReading> reading_;
   std::uint32_t max_model_len_ = 0;
   std::uint32_t told_model_len_ = 0;  // by the last answer; max_model_len_ once there is a verdict
-  Duration pause_{};  // before the next question, where this one gets no answer
+  Duration pause_{};                  // before the next question, where this one gets no answer
   net::Timer timer_;
   std::unique_ptr<net::HttpCall> call_;
 };

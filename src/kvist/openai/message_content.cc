@@ -17,8 +17,11 @@ struct TextPart {
   std::string_view type;
   std::string_view field;
 };
-constexpr std::array kTextParts = std::to_array<TextPart>(
-    {{"text", "text"}, {"input_text", "text"}, {"output_text", "text"}, {"refusal", "refusal"}, {"thinking", "thinking"}});
+constexpr std::array kTextParts = std::to_array<TextPart>({{"text", "text"},
+                                                           {"input_text", "text"},
+                                                           {"output_text", "text"},
+                                                           {"refusal", "refusal"},
+                                                           {"thinking", "thinking"}});
 
 std::unexpected<Error> missing(std::string_view path) {
   return fail(ErrorCode::kInvalidArgument, fmt::format("{}: required, but missing", path));
@@ -27,8 +30,7 @@ std::unexpected<Error> missing(std::string_view path) {
 // The text of one part; nothing where it is none and routing may pass it over.
 Result<std::optional<std::string>> text_of_part(JsonElement element, std::string path, ReadFor purpose) {
   std::string_view plain;
-  if (purpose == ReadFor::kRouting && element.get(plain) == simdjson::SUCCESS)
-    return std::optional(std::string(plain));
+  if (purpose == ReadFor::kRouting && element.get(plain) == simdjson::SUCCESS) return std::optional(std::string(plain));
   KVIST_TRY(const JsonObject part, JsonObject::from(element, std::move(path)));
   KVIST_TRY(const std::optional<std::string_view> type, part.find_string("type"));
   if (!type) return missing(part.path_of("type"));

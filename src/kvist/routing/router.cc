@@ -121,8 +121,7 @@ std::optional<double> Router::ttft_in_slot_ms(const RouteQuery& query, std::span
   return least;
 }
 
-void Router::look_up(const RouteQuery& query, const BlockKeys& keys, std::span<const WorkerView> fleet,
-                     TimePoint now) {
+void Router::look_up(const RouteQuery& query, const BlockKeys& keys, std::span<const WorkerView> fleet, TimePoint now) {
   const auto blocks = query.reads_cache ? view(keys) : std::span<const kv::BlockHash>();
   loads_.shared_blocks(blocks, shared_);
   // The published costs of the other modes count what events tell.

@@ -32,11 +32,11 @@ struct RouteQuery {
   RequestId request;
   std::string name = {};  ///< what the client calls it: the record of the decision has it
   std::uint32_t prompt_tokens = 0;
-  BlockKeys blocks;                ///< of the prompt, with the model, LoRA name and salt in the root
+  BlockKeys blocks;  ///< of the prompt, with the model, LoRA name and salt in the root
   /// The same prompt for workers that make other tokens of its text than the rest; empty as a rule.
   std::vector<PromptKeys> otherwise = {};
-  bool reads_cache = true;         ///< false: all of it is computed, whatever is cached; its blocks are kept all the same
-  std::uint64_t session = 0;       ///< what the client says the request belongs to, hashed; 0: nothing
+  bool reads_cache = true;    ///< false: all of it is computed, whatever is cached; its blocks are kept all the same
+  std::uint64_t session = 0;  ///< what the client says the request belongs to, hashed; 0: nothing
   std::vector<WorkerId> excluded;  ///< workers that this request must not go to (again)
   /// How many wait before it, where it could wait too; nothing: it has to go now.
   std::optional<std::size_t> waiting_ahead = {};

@@ -63,8 +63,8 @@ struct WorkerSpec {
   std::uint16_t kv_replay_port = 0;  ///< ZeroMQ ROUTER, on http.host
   std::string kv_events_topic = {};  ///< first frame of each message of KV events; vLLM's is empty by default too
   std::string tokenizer = {};        ///< directory of the model whose tokenizer and chat template it uses; empty: bytes
-  /// Special tokens that users write into chats are special tokens, as in vLLM; false: they are text, so that no message
-  /// can open a turn.
+  /// Special tokens that users write into chats are special tokens, as in vLLM; false: they are text, so that no
+  /// message can open a turn.
   bool special_tokens_in_messages = false;
   std::optional<ToolCallFormat> tool_parser = {};  ///< how its model writes calls of tools; none: they stay text
   std::uint32_t block_size = 32;                   ///< tokens per KV block

@@ -40,8 +40,8 @@ inline constexpr std::string_view kPartSeparator = "\n";
 struct ChatInput {
   std::span<const ChatMessage> messages;
   std::string_view tools = {};               ///< JSON array of tools that may be called; empty: none
-  std::string_view documents = {};  ///< JSON array of documents that the answer may rest on; empty: none
-  std::string_view reasoning_effort = {};  ///< how long to think ("none": not at all); empty: not said
+  std::string_view documents = {};           ///< JSON array of documents that the answer may rest on; empty: none
+  std::string_view reasoning_effort = {};    ///< how long to think ("none": not at all); empty: not said
   std::string_view template_arguments = {};  ///< JSON object of further variables of the template; empty: none
   bool add_generation_prompt = true;         ///< ends with the header of the assistant's answer
   /// Ends with the last message's text, open: the answer goes on where it ends. Not with add_generation_prompt.
@@ -49,8 +49,8 @@ struct ChatInput {
   std::optional<std::chrono::local_seconds> now = std::nullopt;  ///< for templates that write the date
 };
 
-/// A chat template. Immutable; any thread may use it. It places special tokens itself; whether what users wrote can hold
-/// some too is the encoding's to say.
+/// A chat template. Immutable; any thread may use it. It places special tokens itself; whether what users wrote can
+/// hold some too is the encoding's to say.
 class ChatTemplate {
  public:
   virtual ~ChatTemplate() = default;

@@ -20,8 +20,8 @@ namespace kvist::text {
 /// as a dictionary where they are JSON of one; the assistant's reasoning as reasoning and reasoning_content), `tools`,
 /// `documents`, `add_generation_prompt`, the names of special tokens, and the input's further arguments.
 ///
-/// `content` is a text, or, for a template that goes through its items, a list of {"type": "text", "text": ...}: which of
-/// the two is found out as vLLM does it (jinja::Template::reads_content_items()). A tool's content always is a text.
+/// `content` is a text, or, for a template that goes through its items, a list of {"type": "text", "text": ...}: which
+/// of the two is found out as vLLM does it (jinja::Template::reads_content_items()). A tool's content always is a text.
 class JinjaChatTemplate final : public ChatTemplate {
  public:
   /// Names that templates know special tokens by, and their texts: {"bos_token", "<s>"}.

@@ -21,7 +21,8 @@ std::vector<TokenId> encode_prompt(const Tokenizer& tokenizer, RenderedPrompt pr
   // Hugging Face's tokenizers truncate before they put the frame around.
   const bool by_default = how.truncation && how.truncation->side == Truncation::Side::kDefault;
   const std::size_t frame_tokens = frame.before.size() + frame.behind.size();
-  if (by_default) keep_last(tokens, how.truncation->tokens - std::min<std::size_t>(how.truncation->tokens, frame_tokens));
+  if (by_default)
+    keep_last(tokens, how.truncation->tokens - std::min<std::size_t>(how.truncation->tokens, frame_tokens));
   tokens.insert(tokens.begin(), frame.before.begin(), frame.before.end());
   tokens.insert(tokens.end(), frame.behind.begin(), frame.behind.end());
   truncate(tokens, how.truncation);
