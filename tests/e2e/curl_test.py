@@ -1,8 +1,9 @@
 """curl, as a user types it, against gateway and worker."""
 import json
+import pathlib
 import subprocess
 
-from deployment import DEADLINE_S, deployment, get_json, request, run
+from deployment import DEADLINE_S, deployment, eventually, get_json, request, run
 
 CHAT = {"model": "test-model", "messages": [{"role": "user", "content": "Tell me about rivers. " * 10}], "max_tokens": 40, "seed": 7}
 
@@ -105,6 +106,27 @@ def the_mode_switches_at_run_time():
         assert get_json(gateway.url + "/admin/router_mode") == {"mode": "kv"}
         status, _, text = request(gateway.url + "/admin/router_mode", {"mode": "fastest"}, "PUT")
         assert status == 400 and "round_robin" in text, (status, text)
+        # What is no change is none in the log.
+        assert request(gateway.url + "/admin/router_mode", {"mode": "kv"}, "PUT")[0] == 200
+        switches = [line for line in log_of(gateway).splitlines() if "routing mode " in line and "->" in line]
+        assert len(switches) == 1 and "round_robin -> kv" in switches[0], switches
+
+
+def a_cache_is_spoken_of_when_its_worker_has_answered():
+    with deployment(mode="round_robin") as (gateway, _):
+        status = lambda: get_json(gateway.url + "/admin/status")["workers"]
+        eventually(lambda: all(worker["index_exact"] for worker in status()), "both caches are known exactly")
+        assert "cache of" not in log_of(gateway), log_of(gateway)
+        body = {"model": "test-model", "max_tokens": 2, "messages": [{"role": "user", "content": "Hello"}]}
+        answered, headers, text = request(gateway.url + "/v1/chat/completions", body)
+        assert answered == 200, text
+        # All workers are looked at together, so the other would be there by now.
+        eventually(lambda: f"cache of {headers['x-kvist-worker']}: " in log_of(gateway), "the worker's cache in the log")
+        assert log_of(gateway).count("cache of") == 1, log_of(gateway)
+
+
+def log_of(process):
+    return pathlib.Path(process.log.name).read_text()
 
 
 def small_pages_answer():
@@ -122,5 +144,6 @@ run([
     headers_say_who_answered,
     errors_are_openai_errors,
     the_mode_switches_at_run_time,
+    a_cache_is_spoken_of_when_its_worker_has_answered,
     small_pages_answer,
 ])
