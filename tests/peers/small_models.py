@@ -91,3 +91,10 @@ def give_template(model, name, tokens):
 def end_with(model, begin, ends):
     for name in ("config.json", "generation_config.json"):
         edit(model / name, lambda file: file.update(bos_token_id=begin, eos_token_id=ends))
+
+
+def text_tokens(model):
+    """The ids of the tokens that are whole characters of ASCII text. A small model's random answers are mostly parts of characters, and
+    vLLM sends a chunk only with the next whole one: with these alone, as from a model that has learned to write, each token is a chunk."""
+    vocabulary = json.loads((model / "tokenizer.json").read_text())["model"]["vocab"]
+    return [number for text, number in vocabulary.items() if text.replace("Ġ", " ").isascii() and text.replace("Ġ", " ").isprintable()]

@@ -89,14 +89,15 @@ def take(chunk, answer):
         answer.cached_tokens = (chunk["usage"].get("prompt_tokens_details") or {}).get("cached_tokens") or 0
 
 
-def converse(port, number, streamed, turns, starters=0, words=40, max_tokens=16):
-    """One user's turns, one after the other. With `starters`, the conversations share that many beginnings."""
+def converse(port, number, streamed, turns, starters=0, words=40, max_tokens=16, **members):
+    """One user's turns, one after the other. With `starters`, the conversations share that many beginnings; further members of each body
+    as keywords."""
     source = random.Random(number)
     messages = [{"role": "system", "content": starter(number % starters, 60)}] if starters else []
     answers = []
     for turn in range(turns):
         messages.append({"role": "user", "content": f"{number}.{turn}: {starter(1000 * (number + 1) + turn, words)}"})
-        answers.append(chat(port, messages, streamed, max_tokens, seed=source.randrange(1 << 30)))
+        answers.append(chat(port, messages, streamed, max_tokens, seed=source.randrange(1 << 30), **members))
         if not answers[-1].succeeded:
             break
         messages.append({"role": "assistant", "content": answers[-1].text})

@@ -60,6 +60,13 @@ class VllmWorker:
                     return pid
         raise AssertionError("no EngineCore below the server")
 
+    def run_on(self, cores):
+        """All threads of the server and of all below it, instead of the one core that it was started on."""
+        for pid in self.process.processes():
+            for thread in pathlib.Path(f"/proc/{pid}/task").iterdir():
+                with contextlib.suppress(OSError):  # ended meanwhile
+                    os.sched_setaffinity(int(thread.name), cores)
+
     def signal_all(self, number):
         """To the server and all below it, e.g. SIGSTOP."""
         for pid in self.process.processes():
