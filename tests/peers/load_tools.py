@@ -2,10 +2,12 @@
 directory for their tokenizer, the sizes of what they send, and nothing that would bend them to a server."""
 import contextlib
 import dataclasses
+import datetime
 import json
 import os
 import pathlib
 import shutil
+import statistics
 
 import peer
 
@@ -13,6 +15,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 # Nothing asks the network for a model, and nobody is told that something was run.
 ENVIRONMENT = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1",
                "TOKENIZERS_PARALLELISM": "false", "GUIDELLM__MAX_WORKER_PROCESSES": "2"}
+MULTI_TURN = peer.PEERS / "vllm" / "multi_turn" / "benchmark_serving_multi_turn.py"
 API_PATHS = {"chat": "/v1/chat/completions", "completions": "/v1/completions"}
 
 
@@ -86,21 +89,36 @@ class Aiperf(Tool):
 
 
 class Guidellm(Tool):
-    """GuideLLM asks for `stream_options.continuous_usage_stats`."""
+    """GuideLLM asks for `stream_options.continuous_usage_stats`.
+
+    It can lose its last request: WorkerGroupState.received_callback (scheduler/worker_group.py) sets the event that ends the run before
+    the thread that called it hands the request's result on, and request_updates() leaves as soon as it has waited mp_poll_interval for
+    nothing while that event is set. On a busy machine the thread is kept from going on for the 0.1 s that this is, and the report has one
+    request less than were sent and answered. A longer wait, a setting of its own, leaves room for that."""
+
+    def __init__(self, name, folder, load):
+        super().__init__(name, folder, load)
+        self.env["GUIDELLM__MP_POLL_INTERVAL"] = "1"
 
     def command(self):
-        load = self.load
-        data = f"kind=synthetic_text,prompt_tokens={load.prompt_tokens},output_tokens={load.output_tokens}"
-        if load.turns > 1:
-            data += f",turns={load.turns}"
-        return [peer.program("guidellm"), "run", "--backend",
-                f"kind=openai_http,target={load.url},model={load.model},request_format={API_PATHS[load.api]}", "--profile",
-                f"kind=concurrent,streams={load.streams}", "--constraint", f"kind=max_requests,count={load.requests}", "--data", data,
-                "--tokenizer", f"kind=hf_auto,model={load.model_folder}", "--output", f"kind=json,path={self.path('out.json')}",
+        return [peer.program("guidellm"), *self.arguments(self.load, "out.json")]
+
+    def arguments(self, load, out):
+        if load.trace:
+            # Its data's time_scale makes seconds of Mooncake's milliseconds. It ends with the trace: a number of requests need not be said.
+            source = {"kind": "mooncake", "source": {"kind": "json_file", "path": str(load.trace)}, "time_scale": 0.001}
+            what = ["--profile", "kind=replay", "--data", json.dumps(source)]
+        else:
+            data = f"kind=synthetic_text,prompt_tokens={load.prompt_tokens},output_tokens={load.output_tokens}"
+            what = ["--profile", f"kind=concurrent,streams={load.streams}", "--constraint", f"kind=max_requests,count={load.requests}",
+                    "--data", data + (f",turns={load.turns}" if load.turns > 1 else "")]
+        return ["run", "--backend",
+                f"kind=openai_http,target={load.url},model={load.model},request_format={API_PATHS[load.api]}", *what,
+                "--tokenizer", f"kind=hf_auto,model={load.model_folder}", "--output", f"kind=json,path={self.path(out)}",
                 "--disable-console"]
 
-    def outcome(self):
-        run = json.loads(self.path("out.json").read_text())["benchmarks"][0]
+    def outcome(self, out="out.json"):
+        run = json.loads(self.path(out).read_text())["benchmarks"][0]
         metrics = run["metrics"]
         totals = metrics["request_totals"]
         part = lambda name: (metrics[name] or {}).get("successful") or {}
@@ -111,25 +129,70 @@ class Guidellm(Tool):
                        run["duration"], str(errors[0])[:200] if errors else "")
 
 
+class GuidellmRuns(Guidellm):
+    """Any number of loads in one process, by guidellm_runs.py, and its workers from a server of forks, which is a setting of its own:
+    otherwise each of them takes longer to import GuideLLM than to do its work."""
+
+    def __init__(self, name, folder, loads):
+        super().__init__(name, folder, loads[0])
+        self.loads = loads
+        self.env["GUIDELLM__MP_CONTEXT_TYPE"] = "forkserver"
+
+    def command(self):
+        self.path("runs.json").write_text(json.dumps([self.arguments(load, f"out-{i}.json") for i, load in enumerate(self.loads)]))
+        return [peer.program("guidellm", "python"), HERE / "guidellm_runs.py", self.path("runs.json")]
+
+    def outcome(self, index=0):
+        return super().outcome(f"out-{index}.json")
+
+
 class InferencePerf(Tool):
-    """inference-perf is told what to do by a file; JSON is YAML."""
+    """inference-perf is told what to do by a file; JSON is YAML. What `api.type` says matters less than the data: only some of its
+    generators make chats."""
+
+    def data(self):
+        load = self.load
+        if load.trace:
+            return {"type": "random", "trace": self.azure_trace()}
+        if load.turns > 1:
+            # A session for each prompt of each group, its turns one after the other: completions that begin with those before.
+            return {"type": "shared_prefix", "shared_prefix": {**self.prefix(load.requests // load.turns, 1), "enable_multi_turn_chat": True}}
+        if load.api == "chat":
+            # Without a block for images, here an empty one, this generator makes completions whatever `api.type` says.
+            return {"type": "shared_prefix", "shared_prefix": self.prefix(max(1, load.requests // 10), 10), "multimodal": {}}
+        fixed = lambda tokens: {"type": "fixed", "min": tokens, "max": tokens, "mean": tokens, "std_dev": 0, "total_count": load.requests}
+        return {"type": "random", "input_distribution": fixed(load.prompt_tokens), "output_distribution": fixed(load.output_tokens)}
+
+    def prefix(self, groups, prompts):
+        """Prompts whose first half is their group's."""
+        half = self.load.prompt_tokens // 2
+        return {"num_groups": groups, "num_prompts_per_group": prompts, "system_prompt_len": half, "question_len": half,
+                "output_len": self.load.output_tokens}
+
+    def azure_trace(self):
+        """The trace in the only format that it reads, Azure's: a time of day and the numbers of tokens."""
+        begun = datetime.datetime(2026, 1, 1)
+        rows = ["TIMESTAMP,ContextTokens,GeneratedTokens"]
+        for line in map(json.loads, self.load.trace.read_text().splitlines()):
+            at = begun + datetime.timedelta(milliseconds=line["timestamp"])
+            rows.append(f"{at:%Y-%m-%d %H:%M:%S.%f},{line['input_length']},{line['output_length']}")
+        self.path("trace.csv").write_text("\n".join(rows) + "\n")
+        return {"file": str(self.path("trace.csv")), "format": "AzurePublicDataset"}
+
+    def load_section(self):
+        load = self.load
+        section = {"interval": 0, "num_workers": 2, "worker_max_concurrency": 1000}
+        if load.trace:
+            # A stage must have a rate and a length; the trace's own times hold.
+            return {**section, "type": "trace_replay", "trace": self.azure_trace(), "stages": [{"rate": 1, "duration": 1}]}
+        return {**section, "type": "concurrent", "stages": [{"num_requests": load.requests, "concurrency_level": load.streams}]}
 
     def command(self):
         load = self.load
-        fixed = lambda tokens: {"type": "fixed", "min": tokens, "max": tokens, "mean": tokens, "std_dev": 0, "total_count": load.requests}
-        if load.api == "chat":
-            # Groups of prompts with a common system prompt: the turns of one conversation where that is asked for.
-            groups = max(1, load.requests // (load.turns if load.turns > 1 else 10))
-            data = {"type": "shared_prefix", "shared_prefix": {
-                "num_groups": groups, "num_prompts_per_group": load.turns if load.turns > 1 else 10, "system_prompt_len": load.prompt_tokens // 2,
-                "question_len": load.prompt_tokens // 2, "output_len": load.output_tokens, "enable_multi_turn_chat": load.turns > 1}}
-        else:
-            data = {"type": "random", "input_distribution": fixed(load.prompt_tokens), "output_distribution": fixed(load.output_tokens)}
         config = {
             "api": {"type": "chat" if load.api == "chat" else "completion", "streaming": True},
-            "data": data,
-            "load": {"type": "concurrent", "interval": 0, "num_workers": 2, "worker_max_concurrency": 1000,
-                     "stages": [{"num_requests": load.requests, "concurrency_level": load.streams}]},
+            "data": self.data(),
+            "load": self.load_section(),
             "server": {"type": "vllm", "model_name": load.model, "base_url": load.url, "ignore_eos": True},
             "tokenizer": {"pretrained_model_name_or_path": str(load.model_folder)},
             "report": {"request_lifecycle": {"summary": True, "per_stage": False, "per_request": False, "percentiles": [50, 95, 99],
@@ -150,7 +213,8 @@ class InferencePerf(Tool):
 
 
 class VllmBench(Tool):
-    """`vllm bench serve`. Importing it takes half a minute: vllm_bench_runs.py does so once for any number of loads."""
+    """`vllm bench serve`, and for conversations vLLM's script for those, which only its source has (scripts/install-peers). Importing
+    vLLM takes half a minute: vllm_bench_runs.py does so once for any number of loads."""
 
     def __init__(self, name, folder, loads):
         super().__init__(name, folder, loads[0])
@@ -166,20 +230,51 @@ class VllmBench(Tool):
                     "--timed-trace-sec-multiplier", 0.001]
         else:
             data = ["--dataset-name", "random", "--random-input-len", load.prompt_tokens, "--random-output-len", load.output_tokens]
-        return [str(part) for part in [*common, *data]]
+        return [*common, *data]
+
+    def conversations(self, index, load):
+        """Arguments of the other script. A client of its is a process with one conversation at a time: with more it would leave them
+        where they are as soon as there is none left to begin."""
+        fixed = lambda value: {"distribution": "constant", "value": value}
+        words, config = self.path("words.txt"), self.path(f"conversations-{index}.json")
+        words.write_text(" ".join(f"word{number}" for number in range(20_000)))
+        config.write_text(json.dumps({
+            "filetype": "generate_conversations", "num_conversations": load.requests // load.turns, "text_files": [str(words)],
+            # Turns of both sides; the prefix is the first turn's.
+            "prompt_input": {"num_turns": fixed(2 * load.turns), "prefix_num_tokens": fixed(load.prompt_tokens // 2),
+                             "num_tokens": fixed(load.prompt_tokens)},
+            "prompt_output": {"num_tokens": fixed(load.output_tokens)}}))
+        return [MULTI_TURN, "--url", load.url, "--model", load.model_folder, "--served-model-name", load.model, "--input-file", config,
+                "--num-clients", 2, "--no-early-stop", "--limit-min-tokens", load.output_tokens, "--limit-max-tokens", load.output_tokens,
+                "--stats-json-output", self.path(f"out-{index}.json")]
 
     def command(self):
-        self.path("runs.json").write_text(json.dumps([self.arguments(i, load) for i, load in enumerate(self.loads)]))
+        runs = [{"script": load.turns > 1, "arguments": [str(part) for part in (self.conversations if load.turns > 1 else self.arguments)(i, load)]}
+                for i, load in enumerate(self.loads)]
+        self.path("runs.json").write_text(json.dumps(runs))
         return [peer.program("vllm", "python"), HERE / "vllm_bench_runs.py", self.path("runs.json")]
 
     def outcome(self, index=0):
         said = json.loads(self.path(f"out-{index}.json").read_text())
+        if self.loads[index].turns > 1:
+            return self.conversations_outcome(said)
         errors = [error for error in said.get("errors") or [] if error]
         return Outcome(said["completed"], said["failed"], said["total_output_tokens"], said["total_input_tokens"], said["p50_ttft_ms"],
                        said["p50_tpot_ms"], said["duration"], errors[0][:200] if errors else "")
 
+    @staticmethod
+    def conversations_outcome(said):
+        """One record each request that was answered; what failed is only missing. It counts tokens by reading the text again."""
+        median = lambda name: statistics.median(request[name] for request in said) if said else None
+        total = lambda name: sum(request[name] for request in said)
+        ends = [request["start_time_ms"] + request["latency_ms"] for request in said]
+        seconds = (max(ends) - min(request["start_time_ms"] for request in said)) / 1e3 if said else 0
+        return Outcome(len(said), 0, total("output_num_tokens"), total("input_num_tokens"), median("ttft_ms"), median("tpot_ms"), seconds)
+
 
 TOOLS = {"aiperf": Aiperf, "guidellm": Guidellm, "inference-perf": InferencePerf}
+# Many loads by one process.
+TOGETHER = {"guidellm": GuidellmRuns, "vllm": VllmBench}
 
 
 def run_tool(tool, seconds):
