@@ -10,12 +10,7 @@
 namespace kvist::dispatch {
 
 Dispatcher::Dispatcher(Options options, Fleet& fleet, routing::Router& router)
-    : options_(options),
-      fleet_(&fleet),
-      router_(&router),
-      budget_(options.retry_budget),
-      stalls_(fleet.size()),
-      waiting_(options.max_waiting) {
+    : options_(options), fleet_(&fleet), router_(&router), budget_(options.retry_budget), stalls_(fleet.size()) {
   counters_.by_worker.resize(fleet.size());
 }
 
@@ -36,55 +31,15 @@ Result<Ticket> Dispatcher::start(const RequestProfile& profile, TimePoint now) {
                 .reads_cache = profile.reads_cache,
                 .session = profile.session,
                 .excluded = {}};
-  live.arrived = now;
   live.streams = profile.streams;
-  if (waiting_.has_room()) live.query.waiting_ahead = waiting_.size();
   auto decision = router_->route(live.query, fleet_->views(), now);
-  live.query.waiting_ahead.reset();
   if (!decision) {
     counters_.without_worker.add(Outcome::kNoWorker);
     return std::unexpected(std::move(decision).error());
   }
-  if (decision->wait) {
-    waiting_.push({.id = last_id_, .since = now, .deadline = now + options_.max_wait});
-    ++counters_.waited;
-    live_[last_id_] = std::move(live);
-    return Ticket{.id = last_id_, .decision = std::move(*decision), .waits = true};
-  }
-  if (options_.max_waiting > 0 && !waiting_.has_room()) ++counters_.waiting_refused;
   give(live, *decision, now);
   live_[last_id_] = std::move(live);
   return Ticket{.id = last_id_, .decision = std::move(*decision)};
-}
-
-std::vector<Ready> Dispatcher::take_ready(TimePoint now) {
-  std::vector<Ready> ready;
-  // A mode that keeps nobody back lets all go that the one before it did.
-  while (!waiting_.empty() && !router_->may_wait()) {
-    ready.push_back(give_waiting(*waiting_.next(now, [](RequestId) { return 0.0; }), now));
-  }
-  while (const std::optional<RequestId> overdue = waiting_.overdue(now)) {
-    ++counters_.waited_out;
-    ready.push_back(give_waiting(*overdue, now));
-  }
-  while (!waiting_.empty() && router_->any_slot(fleet_->views())) {
-    const auto next = waiting_.next(
-        now, [&](RequestId id) { return router_->ttft_in_slot_ms(live(id).query, fleet_->views(), now); });
-    if (!next) break;
-    ready.push_back(give_waiting(*next, now));
-  }
-  return ready;
-}
-
-Ready Dispatcher::give_waiting(RequestId id, TimePoint now) {
-  waiting_.erase(id);
-  Live& live = this->live(id);
-  auto decision = router_->route(live.query, fleet_->views(), now);
-  if (decision) {
-    counters_.waited_seconds += to_seconds(now - live.arrived);
-    give(live, *decision, now);
-  }
-  return {.id = id, .decision = std::move(decision)};
 }
 
 Dispatcher::Live& Dispatcher::live(RequestId id) {
@@ -127,7 +82,7 @@ void Dispatcher::give(Live& live, const routing::Decision& decision, TimePoint n
   live.predicted_cached_tokens = decision.predicted_cached_tokens;
   live.routed = now;
   live.forecast_ttft_ms = decision.forecast_ttft_ms;
-  live.at_worker = live.tried = true;
+  live.at_worker = true;
   if (live.streams) stalls_.on_attempt(live.worker, now);
 }
 
@@ -199,15 +154,10 @@ void Dispatcher::on_usage(RequestId id, std::uint64_t prompt_tokens, std::uint64
 
 void Dispatcher::finish(RequestId id, Outcome outcome, TimePoint now) {
   Live& ended = live(id);
-  if (ended.tried) {
-    take_back(ended);
-    router_->on_finished(id, outcome == Outcome::kCompleted, now);
-    counters_.by_worker[ended.worker.value()].add(outcome);
-    if (outcome == Outcome::kCompleted || outcome == Outcome::kRefused) fleet_->on_answer(ended.worker, now);
-  } else {
-    waiting_.erase(id);
-    counters_.without_worker.add(outcome);
-  }
+  take_back(ended);
+  router_->on_finished(id, outcome == Outcome::kCompleted, now);
+  counters_.by_worker[ended.worker.value()].add(outcome);
+  if (outcome == Outcome::kCompleted || outcome == Outcome::kRefused) fleet_->on_answer(ended.worker, now);
   live_.erase(id);
 }
 

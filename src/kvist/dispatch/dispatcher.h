@@ -15,7 +15,6 @@
 #include "kvist/dispatch/outcome.h"
 #include "kvist/dispatch/retry_budget.h"
 #include "kvist/dispatch/stall_watch.h"
-#include "kvist/dispatch/waiting_queue.h"
 #include "kvist/routing/router.h"
 
 namespace kvist::dispatch {
@@ -35,13 +34,6 @@ struct RequestProfile {
 struct Ticket {
   RequestId id;
   routing::Decision decision;
-  bool waits = false;  ///< it has no worker yet: take_ready() will name it
-};
-
-/// A request that waited and is to go to a worker now, or has to end as there is none.
-struct Ready {
-  RequestId id;
-  Result<routing::Decision> decision;
 };
 
 /// Why an attempt at a worker came to nothing.
@@ -65,11 +57,6 @@ struct DispatchCounters {
   std::uint64_t predicted_cached_tokens = 0;
   std::uint64_t cached_tokens = 0;
   std::uint64_t cached_tokens_absolute_error = 0;
-  // Requests that were kept back while every worker was full.
-  std::uint64_t waited = 0;           ///< that began to
-  std::uint64_t waited_out = 0;       ///< whose deadline passed: they went to the best worker's queue
-  std::uint64_t waiting_refused = 0;  ///< that would have, but for a full queue
-  double waited_seconds = 0;          ///< of those that got a worker
 };
 
 /// Admits, routes, retries and accounts for requests. Pure: the gateway and the simulation drive it. One thread.
@@ -80,8 +67,6 @@ class Dispatcher {
   struct Options {
     std::uint32_t max_in_flight = 4'096;
     std::uint32_t max_retries = 2;
-    std::uint32_t max_waiting = 0;  ///< requests kept back while every worker is full; 0: none, they queue at workers
-    Duration max_wait = std::chrono::seconds(2);  ///< of one of them
     RetryBudget::Options retry_budget;
   };
 
@@ -93,10 +78,6 @@ class Dispatcher {
   /// kUnavailable where the bound is reached or no worker is available: the client may try again after kRetryAfter.
   [[nodiscard]] Result<Ticket> start(const RequestProfile& profile, TimePoint now);
   static constexpr std::chrono::seconds kRetryAfter{1};
-
-  /// Those that waited and are to go now: called when a request ended, a first token came, a worker became available,
-  /// and a few times a second. Each is given out once.
-  [[nodiscard]] std::vector<Ready> take_ready(TimePoint now);
 
   /// The attempt failed before anything of the answer went to the client. The next attempt's decision, or nothing when
   /// the request has to end (finish() is still to be called).
@@ -127,7 +108,6 @@ class Dispatcher {
   [[nodiscard]] std::optional<routing::Decision> leave_stalled(RequestId id, TimePoint now);
 
   [[nodiscard]] std::size_t in_flight() const { return live_.size(); }
-  [[nodiscard]] std::size_t waiting() const { return waiting_.size(); }
   [[nodiscard]] const DispatchCounters& counters() const { return counters_; }
 
  private:
@@ -138,8 +118,6 @@ class Dispatcher {
     std::uint32_t retries = 0;
     bool streams = false;
     bool at_worker = false;  // an attempt is under way
-    bool tried = false;      // there was one
-    TimePoint arrived;
     TimePoint routed;
     double forecast_ttft_ms = 0;
   };
@@ -147,7 +125,6 @@ class Dispatcher {
   /// An attempt begins, or is over.
   void give(Live& live, const routing::Decision& decision, TimePoint now);
   void take_back(Live& live);
-  [[nodiscard]] Ready give_waiting(RequestId id, TimePoint now);
   [[nodiscard]] Live& live(RequestId id);
   [[nodiscard]] std::optional<routing::Decision> retry(Live& live, TimePoint now);
 
@@ -156,7 +133,6 @@ class Dispatcher {
   routing::Router* router_;
   RetryBudget budget_;
   StallWatch stalls_;
-  WaitingQueue waiting_;
   RequestId last_id_{0};
   FlatMap<RequestId, Live> live_;
   DispatchCounters counters_;

@@ -20,7 +20,6 @@ FleetWatch::FleetWatch(net::EventLoop& loop, GatewayParts& parts)
 
 void FleetWatch::look() {
   look_for_stalls();
-  parts_->proxy.start_ready();
   for (std::uint32_t i = 0; i < parts_->fleet.size(); ++i) log_trust(WorkerId(i));
   wait();
 }

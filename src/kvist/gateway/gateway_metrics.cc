@@ -41,14 +41,6 @@ void write_requests(const GatewayParts& parts, MetricsPage& page) {
   page.counter("kvist_gateway_retries_total", "Further workers tried", number(counters.retries));
   page.counter("kvist_gateway_retries_over_budget_total", "Retries not made as the budget was used up",
                number(counters.retries_over_budget));
-  page.gauge("kvist_gateway_waiting", "Requests kept back as every worker is full", number(parts.dispatcher.waiting()));
-  page.counter("kvist_gateway_waited_total", "Requests that were kept back", number(counters.waited));
-  page.counter("kvist_gateway_waited_seconds_total", "How long, in all, of those that got a worker",
-               counters.waited_seconds);
-  page.counter("kvist_gateway_waited_out_total", "Of those, went to a full worker as their time was over",
-               number(counters.waited_out));
-  page.counter("kvist_gateway_waiting_refused_total", "Requests not kept back as the queue was full",
-               number(counters.waiting_refused));
   const ProxyCounters& proxy = parts.proxy.counters();
   page.histogram("kvist_gateway_time_to_first_token_seconds",
                  "From a request's arrival to the first token of its stream", LatencyHistogram::bounds(),

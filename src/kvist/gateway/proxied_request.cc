@@ -62,12 +62,7 @@ void ProxiedRequest::start(const dispatch::Ticket& ticket) {
   job_.exchange->on_client_gone([weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->on_client_gone();
   });
-  if (!ticket.waits) attempt(ticket.decision);
-}
-
-void ProxiedRequest::on_ready(const Result<routing::Decision>& decision) {
-  if (decision) return attempt(*decision);
-  fail_with(decision.error(), Outcome::kNoWorker);
+  attempt(ticket.decision);
 }
 
 void ProxiedRequest::attempt(const routing::Decision& decision) {
@@ -284,7 +279,7 @@ void ProxiedRequest::on_worker_stalled(WorkerId worker) {
 }
 
 void ProxiedRequest::on_worker_lost(WorkerId worker) {
-  if (worker != worker_ || phase_ == Phase::kOver || phase_ == Phase::kQueued) return;
+  if (worker != worker_ || phase_ == Phase::kOver) return;
   call_.reset();
   on_error({ErrorCode::kUnavailable, "the worker stands still and answers no health check"});
 }

@@ -73,8 +73,6 @@ class ProxiedRequest : public std::enable_shared_from_this<ProxiedRequest> {
                  std::function<void(RequestId, dispatch::Outcome)> on_over);
 
   void start(const dispatch::Ticket& ticket);
-  /// It waited for a worker: there is one, or it has to end.
-  void on_ready(const Result<routing::Decision>& decision);
   /// Ends it now, as if the worker had failed: the gateway is shutting down.
   void break_off(const Error& error);
   /// Leaves the worker if it is this one and nothing of an answer is here.
@@ -84,7 +82,6 @@ class ProxiedRequest : public std::enable_shared_from_this<ProxiedRequest> {
 
  private:
   enum class Phase : std::uint8_t {
-    kQueued,     // for a worker
     kWaiting,    // for the worker's head
     kWhole,      // collecting a plain answer
     kStreaming,  // relaying events
@@ -119,7 +116,7 @@ class ProxiedRequest : public std::enable_shared_from_this<ProxiedRequest> {
   RequestId id_;
   std::function<void(RequestId, dispatch::Outcome)> on_over_;
 
-  Phase phase_ = Phase::kQueued;
+  Phase phase_ = Phase::kWaiting;
   WorkerId worker_;
   std::uint32_t predicted_cached_tokens_ = 0;
   bool attempt_over_ = false;  // it failed, and there is no other: what is passed on is the answer of that attempt

@@ -151,20 +151,11 @@ std::string Proxy::request_id_for(const net::Headers& headers) {
 void Proxy::on_over(RequestId id, dispatch::Outcome outcome) {
   parts_.dispatcher->finish(id, outcome, net::now());
   live_.erase(id);
-  start_ready();
   look_whether_idle();
 }
 
 void Proxy::look_whether_idle() {
   if (live_.empty() && reading_ == 0 && idle_) std::exchange(idle_, nullptr)();
-}
-
-void Proxy::start_ready() {
-  if (parts_.dispatcher->waiting() == 0) return;
-  for (const dispatch::Ready& ready : parts_.dispatcher->take_ready(net::now())) {
-    const std::shared_ptr<ProxiedRequest> request = live_.at(ready.id);
-    request->on_ready(ready.decision);
-  }
 }
 
 void Proxy::drain(std::function<void()> idle) {

@@ -52,9 +52,6 @@ class Proxy {
   /// From here on new requests are refused with 503. `idle` is called once no request is under way; at once where none
   /// is.
   void drain(std::function<void()> idle);
-  /// Has those that waited for a worker go where there is room now. To be called a few times a second; the end of a
-  /// request does so by itself.
-  void start_ready();
   /// Ends all requests under way with an error.
   void break_off_all();
   /// What waits there for the beginning of its answer goes elsewhere, as far as there is room for retries.

@@ -12,8 +12,6 @@ std::string_view to_string(DecisionReason reason) {
       return "policy";
     case DecisionReason::kSafetyNet:
       return "safety_net";
-    case DecisionReason::kWaited:
-      return "waited";
   }
   return "unknown";
 }

@@ -20,10 +20,8 @@ namespace kvist::routing {
 enum class DecisionReason : std::uint8_t {
   kPolicy,     ///< the mode's policy
   kSafetyNet,  ///< the mode's policy, by the rule it has for times when its predictions cannot be trusted
-  kWaited,     ///< the mode's policy, after the request had waited in the gateway for it
 };
-inline constexpr std::array kDecisionReasons = {DecisionReason::kPolicy, DecisionReason::kSafetyNet,
-                                                DecisionReason::kWaited};
+inline constexpr std::array kDecisionReasons = {DecisionReason::kPolicy, DecisionReason::kSafetyNet};
 [[nodiscard]] std::string_view to_string(DecisionReason reason);
 
 /// How the attempt at the chosen worker ended.

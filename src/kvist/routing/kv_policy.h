@@ -48,7 +48,6 @@ class KvPolicy final : public RoutingPolicy {
   [[nodiscard]] std::uint64_t state() const override;
   void set_state(std::uint64_t state) override;
   /// Not while the forecasts are mostly wrong: then queueing at a worker is the only sure thing.
-  [[nodiscard]] bool may_wait() const override { return !fallen_back_; }
   /// Whether the last choice was by turn, as the forecasts were too wrong.
   [[nodiscard]] bool fell_back() const override { return fallen_back_; }
 

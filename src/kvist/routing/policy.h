@@ -49,8 +49,6 @@ class RoutingPolicy {
   /// Fills in every candidate's cost and returns the index of the chosen one. Requires at least one candidate, in
   /// ascending order of worker.
   [[nodiscard]] virtual std::size_t choose(const PolicyQuery& query, std::span<Candidate> candidates) = 0;
-  /// Whether a request may be kept in the gateway while the chosen worker has no free slot (routing/wait_or_commit.h).
-  [[nodiscard]] virtual bool may_wait() const { return false; }
 
   /// What the next choice depends on beside its arguments and the seed, such as whose turn it is: a policy of the same
   /// mode and seed with this state chooses the same. 0: as when new.

@@ -45,7 +45,6 @@ Router::Router(Options options)
     : workers_(options.workers),
       seed_(options.seed),
       mode_(options.mode),
-      waiting_(options.waiting),
       policy_(make_policy(options.mode, options.seed)),
       caches_({.model = std::move(options.model), .block_size = options.block_size, .workers = options.workers}),
       loads_(options.workers),
@@ -69,10 +68,6 @@ Result<Decision> Router::route(const RouteQuery& query, std::span<const WorkerVi
   const std::uint64_t policy_state = policy_->state();
   const std::size_t position = policy_->choose(policy_query, candidates_);
   const Candidate& chosen = candidates_[position];
-  if (query.waiting_ahead && policy_->may_wait() &&
-      wait_or_commit(candidates_, position, *query.waiting_ahead, waiting_).wait) {
-    return Decision{.worker = chosen.worker, .mode = mode_, .at = now, .wait = true};
-  }
   const Decision decision{.worker = chosen.worker,
                           .mode = mode_,
                           .predicted_cached_tokens = chosen.cached_tokens,
@@ -100,25 +95,6 @@ Result<Decision> Router::route(const RouteQuery& query, std::span<const WorkerVi
              {.prompt_tokens = prompt.tokens, .uncached_tokens = uncached, .blocks = *prompt.keys});
   ++decisions_[static_cast<std::size_t>(mode_)];
   return decision;
-}
-
-bool Router::any_slot(std::span<const WorkerView> fleet) const {
-  for (std::uint32_t i = 0; i < workers_; ++i) {
-    const std::uint32_t slots = fleet[i].limits.max_batch_size;
-    if (fleet[i].available && (slots == 0 || loads_.load(WorkerId(i)).requests < slots)) return true;
-  }
-  return false;
-}
-
-std::optional<double> Router::ttft_in_slot_ms(const RouteQuery& query, std::span<const WorkerView> fleet,
-                                              TimePoint now) {
-  find_candidates(query, fleet, now);
-  std::optional<double> least;
-  for (const Candidate& candidate : candidates_) {
-    if (!candidate.forecast.has_slot) continue;
-    least = std::min(least.value_or(candidate.forecast.ttft_ms), candidate.forecast.ttft_ms);
-  }
-  return least;
 }
 
 void Router::look_up(const RouteQuery& query, const BlockKeys& keys, std::span<const WorkerView> fleet, TimePoint now) {

@@ -20,7 +20,6 @@
 #include "kvist/routing/load_tracker.h"
 #include "kvist/routing/policy.h"
 #include "kvist/routing/prompt_keys.h"
-#include "kvist/routing/wait_or_commit.h"
 #include "kvist/routing/worker_view.h"
 #include "kvist/spec/routing_mode.h"
 #include "kvist/spec/step_time_spec.h"
@@ -38,8 +37,6 @@ struct RouteQuery {
   bool reads_cache = true;    ///< false: all of it is computed, whatever is cached; its blocks are kept all the same
   std::uint64_t session = 0;  ///< what the client says the request belongs to, hashed; 0: nothing
   std::vector<WorkerId> excluded;  ///< workers that this request must not go to (again)
-  /// How many wait before it, where it could wait too; nothing: it has to go now.
-  std::optional<std::size_t> waiting_ahead = {};
 };
 
 /// Where a request goes. Router::log() has all that led there.
@@ -50,8 +47,6 @@ struct Decision {
   double forecast_ttft_ms = 0;
   DecisionReason reason = DecisionReason::kPolicy;
   TimePoint at;
-  /// Nothing was decided and nothing booked: the request is expected to do better by waiting for the next free slot.
-  bool wait = false;
 };
 
 /// Pure: no threads, clock or I/O; a decision is a function of the calls before it. One thread uses it. The index is
@@ -64,7 +59,6 @@ class Router {
     std::size_t workers = 0;
     spec::RoutingMode mode = spec::RoutingMode::kRoundRobin;
     std::uint64_t seed = 1;
-    WaitOptions waiting = {};
     spec::StepTimeSpec latency_prior = {};  ///< of every worker, until its own steps are known
   };
 
@@ -73,14 +67,6 @@ class Router {
   /// Chooses among the available workers of `fleet` (by id; Options::workers of them) and books the request's load.
   /// kUnavailable where none is left. A request that is routed again was finished before.
   [[nodiscard]] Result<Decision> route(const RouteQuery& query, std::span<const WorkerView> fleet, TimePoint now);
-
-  /// Whether any available worker has a free batch slot, as far as is known.
-  [[nodiscard]] bool any_slot(std::span<const WorkerView> fleet) const;
-  /// Expected time to first token at the best worker with a free slot; nothing where there is none.
-  [[nodiscard]] std::optional<double> ttft_in_slot_ms(const RouteQuery& query, std::span<const WorkerView> fleet,
-                                                      TimePoint now);
-  /// The mode in use keeps requests back.
-  [[nodiscard]] bool may_wait() const { return policy_->may_wait(); }
 
   /// Has the processor fetch what the three below will touch: for callers with many requests at once.
   void prefetch(RequestId request) const { loads_.prefetch(request); }
@@ -128,7 +114,6 @@ class Router {
   std::size_t workers_;
   std::uint64_t seed_;
   spec::RoutingMode mode_;
-  WaitOptions waiting_;
   std::unique_ptr<RoutingPolicy> policy_;
   CacheKnowledge caches_;
   LoadTracker loads_;

@@ -73,11 +73,7 @@ void SimulatedGateway::on_request(TurnRequest request) {
   live.turn = std::move(request.turn);
   deadlines_.push(network_->arrival_of_request() + spec_.upstream_timeout, request.id);
   arm_deadline();
-  if (ticket->waits) {
-    turn_of_[ticket->id] = request.id;
-  } else {
-    attempt(request.id, live, ticket->decision, std::move(prompt));
-  }
+  attempt(request.id, live, ticket->decision, std::move(prompt));
   if (std::erase(gone_unread_, request.id) > 0) on_client_gone(request.id);
 }
 
@@ -95,7 +91,6 @@ Result<dispatch::Ticket> SimulatedGateway::admit(const TurnRequest& request, std
 
 void SimulatedGateway::attempt(TurnId id, Relayed& relayed, const routing::Decision& decision,
                                std::vector<TokenId> prompt) {
-  relayed.at_worker = true;
   relayed.worker = decision.worker;
   relayed.predicted_cached_tokens = decision.predicted_cached_tokens;
   // The worker renders the same messages with the same template, so the tokens can travel instead.
@@ -164,31 +159,14 @@ void SimulatedGateway::on_client_gone(TurnId turn) {
   if (turn > last_read_) return gone_unread_.push_back(turn);
   const Relayed* const relayed = live_.find(turn);
   if (relayed == nullptr) return;
-  if (relayed->at_worker) network_->abort_at_worker(relayed->worker, turn);
+  network_->abort_at_worker(relayed->worker, turn);
   over(turn, Outcome::kClientGone);
 }
 
 void SimulatedGateway::over(TurnId id, Outcome outcome) {
   const RequestId request = live_.find(id)->request;
   dispatcher_.finish(request, outcome, time_->now());
-  turn_of_.erase(request);
   live_.erase(id);
-  start_ready();
-}
-
-void SimulatedGateway::start_ready() {
-  if (dispatcher_.waiting() == 0) return;
-  for (const dispatch::Ready& ready : dispatcher_.take_ready(time_->now())) {
-    const TurnId id = *turn_of_.find(ready.id);
-    turn_of_.erase(ready.id);
-    Relayed& relayed = *live_.find(id);
-    if (ready.decision) {
-      attempt(id, relayed, *ready.decision, template_.render(relayed.turn.messages, *tokenizer_));
-    } else {
-      network_->refusal_to_client({.turn = id, .error = ready.decision.error(), .head = {}});
-      over(id, Outcome::kNoWorker);
-    }
-  }
 }
 
 void SimulatedGateway::arm_deadline() {
@@ -208,11 +186,6 @@ void SimulatedGateway::on_deadline() {
 
 void SimulatedGateway::time_out(TurnId id) {
   Relayed& relayed = *live_.find(id);
-  if (!relayed.at_worker) {
-    network_->refusal_to_client(
-        {.turn = id, .error = {ErrorCode::kDeadlineExceeded, "no worker answered in time"}, .head = {}});
-    return over(id, Outcome::kTimedOut);
-  }
   network_->abort_at_worker(relayed.worker, id);
   await_health_check(relayed.worker);
   if (!relayed.stream_begun) {
@@ -234,7 +207,6 @@ void SimulatedGateway::await_health_check(WorkerId worker) {
 
 void SimulatedGateway::on_health_check(WorkerId worker) {
   fleet_.on_success(worker, time_->now());
-  start_ready();
 }
 
 }  // namespace kvist::simulation

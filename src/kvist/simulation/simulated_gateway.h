@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "kvist/base/error.h"
-#include "kvist/base/flat_map.h"
 #include "kvist/base/id.h"
 #include "kvist/base/time.h"
 #include "kvist/dispatch/dispatcher.h"
@@ -53,9 +52,8 @@ class SimulatedGateway {
 
  private:
   struct Relayed {
-    RequestId request;       // the dispatcher's
-    WorkerId worker;         // of the attempt under way
-    bool at_worker = false;  // there is one
+    RequestId request;  // the dispatcher's
+    WorkerId worker;    // of the attempt under way
     std::uint32_t predicted_cached_tokens = 0;
     bool stream_begun = false;  // something of the answer went to the client
     bool first_token = false;   // the answer's first token was seen
@@ -69,7 +67,6 @@ class SimulatedGateway {
   void relay(const Piece& piece, StepMessage& step);
   void time_out(TurnId id);
   void over(TurnId id, dispatch::Outcome outcome);
-  void start_ready();
   void arm_deadline();
   void await_health_check(WorkerId worker);
   [[nodiscard]] AnswerHead head_of(TurnId id, const Relayed& relayed) const;
@@ -84,7 +81,6 @@ class SimulatedGateway {
   routing::Router router_;
   dispatch::Dispatcher dispatcher_;
   TurnTable<Relayed> live_;
-  FlatMap<RequestId, TurnId> turn_of_;  // those that wait for a worker
   Deadlines deadlines_;
   std::optional<TimePoint> armed_deadline_;
   TurnId last_read_;                 // turns come in the order of their numbers
