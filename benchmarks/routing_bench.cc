@@ -63,7 +63,7 @@ class BusyRouter {
     auto decision = router_.route(query, fleet_, now_);
     benchmark::DoNotOptimize(decision);
     const auto time = std::chrono::steady_clock::now() - start;
-    live_.push_back(query.request);
+    live_.push_back(decision->request);
     end(live_.front());
     live_.pop_front();
     return time;
@@ -83,13 +83,13 @@ class BusyRouter {
     (void)router_.on_kv_events(WorkerId(worker), events);
   }
   void begin(const RouteQuery& query) {
-    (void)router_.route(query, fleet_, now_);
-    live_.push_back(query.request);
+    const RequestHandle request = router_.route(query, fleet_, now_)->request;
+    live_.push_back(request);
     if (query.request.value() % 4 == 0) return;  // still prefilling
-    router_.on_first_token(query.request, now_);
-    router_.on_progress(query.request, 1 + query.request.value() % 200, now_);
+    router_.on_first_token(request, now_);
+    router_.on_progress(request, 1 + query.request.value() % 200, now_);
   }
-  void end(RequestId request) {
+  void end(RequestHandle request) {
     router_.on_first_token(request, now_);
     router_.on_progress(request, 100, now_);
     router_.on_usage(request, 100, 32);
@@ -99,7 +99,7 @@ class BusyRouter {
   Router router_;
   std::vector<WorkerView> fleet_;
   std::vector<std::vector<TokenId>> prompts_;
-  std::deque<RequestId> live_;
+  std::deque<RequestHandle> live_;
   std::uint64_t requests_ = 0;
   TimePoint now_;
 };

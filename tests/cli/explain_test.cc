@@ -15,18 +15,21 @@ class ExplainTest : public CommandTest {
   std::string decisions() const {
     routing::Router router({.model = "m", .workers = 2, .mode = spec::RoutingMode::kLeastLoaded});
     const std::vector<routing::WorkerView> fleet(2, {.available = true, .limits = {}});
+    routing::RequestHandle first;
     for (std::uint64_t request = 1; request <= 2; ++request) {
-      EXPECT_TRUE(router.route({.request = RequestId(request),
-                                .name = "r" + std::to_string(request),
-                                .prompt_tokens = 100,
-                                .blocks = nullptr,
-                                .excluded = {}},
-                               fleet, TimePoint(std::chrono::milliseconds(request))));
+      const auto decision = router.route({.request = RequestId(request),
+                                          .name = "r" + std::to_string(request),
+                                          .prompt_tokens = 100,
+                                          .blocks = nullptr,
+                                          .excluded = {}},
+                                         fleet, TimePoint(std::chrono::milliseconds(request)));
+      EXPECT_TRUE(decision);
+      if (request == 1) first = decision->request;
     }
-    router.on_first_token(RequestId(1), TimePoint(std::chrono::milliseconds(13)));
-    router.on_progress(RequestId(1), 5, TimePoint(std::chrono::milliseconds(20)));
-    router.on_usage(RequestId(1), 100, 64);
-    router.on_finished(RequestId(1), true, TimePoint(std::chrono::milliseconds(31)));
+    router.on_first_token(first, TimePoint(std::chrono::milliseconds(13)));
+    router.on_progress(first, 5, TimePoint(std::chrono::milliseconds(20)));
+    router.on_usage(first, 100, 64);
+    router.on_finished(first, true, TimePoint(std::chrono::milliseconds(31)));
     const std::vector<std::string> names = {"gpu-a", "gpu-b"};
     JsonWriter json;
     json.begin_object().field("format", routing::kDecisionsFormat).key("decisions").begin_array();

@@ -40,10 +40,10 @@ class DispatcherTest : public ::testing::Test {
 TEST_F(DispatcherTest, ACompletedRequestIsCountedForItsWorkerAndLeavesNoLoad) {
   const Ticket ticket = start();
   EXPECT_EQ(router_.loads().load(ticket.decision.worker).prefill_tokens, 100U);
-  dispatcher_.on_first_token(ticket.id, now_);
-  dispatcher_.on_progress(ticket.id, 7, now_);
+  dispatcher_.on_first_token(ticket.decision.request, now_);
+  dispatcher_.on_progress(ticket.decision.request, 7, now_);
   EXPECT_EQ(router_.loads().load(ticket.decision.worker).output_tokens, 7U);
-  dispatcher_.finish(ticket.id, Outcome::kCompleted, now_);
+  dispatcher_.finish(ticket.handle, Outcome::kCompleted, now_);
   EXPECT_EQ(outcomes(ticket.decision.worker, Outcome::kCompleted), 1U);
   expect_no_load();
 }
@@ -56,22 +56,22 @@ TEST_F(DispatcherTest, AdmitsNoMoreThanTheBound) {
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ErrorCode::kUnavailable);
   EXPECT_EQ(dispatcher_.counters().without_worker.of(Outcome::kRejected), 1U);
-  dispatcher_.finish(tickets.back().id, Outcome::kClientGone, now_);
+  dispatcher_.finish(tickets.back().handle, Outcome::kClientGone, now_);
   EXPECT_TRUE(dispatcher_.start({}, now_));
 }
 
 TEST_F(DispatcherTest, RetriesOnAnotherWorkerEachTimeUpToTheLimit) {
   const Ticket ticket = start();
   std::set<WorkerId> tried{ticket.decision.worker};
-  const auto second = dispatcher_.on_attempt_failed(ticket.id, AttemptFailure::kTransport, "refused", now_);
+  const auto second = dispatcher_.on_attempt_failed(ticket.handle, AttemptFailure::kTransport, "refused", now_);
   ASSERT_TRUE(second);
   EXPECT_TRUE(tried.insert(second->worker).second);
-  const auto third = dispatcher_.on_attempt_failed(ticket.id, AttemptFailure::kTransport, "refused", now_);
+  const auto third = dispatcher_.on_attempt_failed(ticket.handle, AttemptFailure::kTransport, "refused", now_);
   ASSERT_TRUE(third);
   EXPECT_TRUE(tried.insert(third->worker).second);
-  EXPECT_FALSE(dispatcher_.on_attempt_failed(ticket.id, AttemptFailure::kTransport, "refused", now_));
+  EXPECT_FALSE(dispatcher_.on_attempt_failed(ticket.handle, AttemptFailure::kTransport, "refused", now_));
   EXPECT_EQ(dispatcher_.in_flight(), 1U) << "the request is there until it is finished";
-  dispatcher_.finish(ticket.id, Outcome::kUpstreamFailed, now_);
+  dispatcher_.finish(ticket.handle, Outcome::kUpstreamFailed, now_);
   EXPECT_EQ(dispatcher_.counters().retries, 2U);
   EXPECT_EQ(outcomes(third->worker, Outcome::kUpstreamFailed), 1U);
   expect_no_load();
@@ -79,30 +79,30 @@ TEST_F(DispatcherTest, RetriesOnAnotherWorkerEachTimeUpToTheLimit) {
 
 TEST_F(DispatcherTest, AFailedConnectionCountsAgainstTheWorkersHealth) {
   const Ticket ticket = start();
-  ASSERT_TRUE(dispatcher_.on_attempt_failed(ticket.id, AttemptFailure::kTransport, "reset", now_));
+  ASSERT_TRUE(dispatcher_.on_attempt_failed(ticket.handle, AttemptFailure::kTransport, "reset", now_));
   EXPECT_EQ(fleet_.worker(ticket.decision.worker).health, WorkerHealth::kSuspect);
   EXPECT_EQ(fleet_.worker(ticket.decision.worker).last_problem, "reset");
-  dispatcher_.finish(ticket.id, Outcome::kCompleted, now_);
+  dispatcher_.finish(ticket.handle, Outcome::kCompleted, now_);
 }
 
 TEST_F(DispatcherTest, BackPressureTriesAnotherWorkerAndLeavesHealthAlone) {
   const Ticket ticket = start();
-  const auto next = dispatcher_.on_attempt_failed(ticket.id, AttemptFailure::kBackPressure, "503", now_);
+  const auto next = dispatcher_.on_attempt_failed(ticket.handle, AttemptFailure::kBackPressure, "503", now_);
   ASSERT_TRUE(next);
   EXPECT_NE(next->worker, ticket.decision.worker);
   EXPECT_EQ(fleet_.worker(ticket.decision.worker).health, WorkerHealth::kHealthy);
-  dispatcher_.finish(ticket.id, Outcome::kCompleted, now_);
+  dispatcher_.finish(ticket.handle, Outcome::kCompleted, now_);
   expect_no_load();
 }
 
 TEST_F(DispatcherTest, ServerErrorsRaiseDoubtButAloneNeverMakeAWorkerUnhealthy) {
   for (int i = 0; i < 10; ++i) {
     const Ticket ticket = start();
-    const auto next = dispatcher_.on_attempt_failed(ticket.id, AttemptFailure::kServerError, "status 500", now_);
+    const auto next = dispatcher_.on_attempt_failed(ticket.handle, AttemptFailure::kServerError, "status 500", now_);
     EXPECT_EQ(fleet_.worker(ticket.decision.worker).health, WorkerHealth::kSuspect);
     EXPECT_EQ(fleet_.worker(ticket.decision.worker).last_problem, "status 500");
-    if (next) dispatcher_.on_stream_error(ticket.id, "an error frame", now_);
-    dispatcher_.finish(ticket.id, Outcome::kWorkerError, now_);
+    if (next) dispatcher_.on_stream_error(ticket.handle, "an error frame", now_);
+    dispatcher_.finish(ticket.handle, Outcome::kWorkerError, now_);
   }
   for (std::uint32_t i = 0; i < fleet_.size(); ++i)
     EXPECT_EQ(fleet_.worker(WorkerId(i)).health, WorkerHealth::kSuspect);
@@ -113,24 +113,24 @@ TEST_F(DispatcherTest, AnswersAreSignsOfLife) {
   const Ticket ticket = start();
   const auto answered = [&] { return fleet_.worker(ticket.decision.worker).answered; };
   EXPECT_FALSE(answered());
-  dispatcher_.finish(ticket.id, Outcome::kRefused, now_);
+  dispatcher_.finish(ticket.handle, Outcome::kRefused, now_);
   EXPECT_EQ(answered(), now_);
   const Ticket gone = start();
-  dispatcher_.finish(gone.id, Outcome::kClientGone, now_ + std::chrono::seconds(1));
+  dispatcher_.finish(gone.handle, Outcome::kClientGone, now_ + std::chrono::seconds(1));
   EXPECT_EQ(answered(), now_) << "a client that left says nothing of the worker";
 }
 
 TEST_F(DispatcherTest, APassedDeadlineIsNotTriedAgain) {
   const Ticket ticket = start();
-  EXPECT_FALSE(dispatcher_.on_attempt_failed(ticket.id, AttemptFailure::kTimedOut, "600 s", now_));
+  EXPECT_FALSE(dispatcher_.on_attempt_failed(ticket.handle, AttemptFailure::kTimedOut, "600 s", now_));
   EXPECT_EQ(fleet_.worker(ticket.decision.worker).health, WorkerHealth::kSuspect);
-  dispatcher_.finish(ticket.id, Outcome::kTimedOut, now_);
+  dispatcher_.finish(ticket.handle, Outcome::kTimedOut, now_);
   EXPECT_EQ(dispatcher_.counters().retries, 0U);
 }
 
 TEST_F(DispatcherTest, ARefusedRequestSaysNothingAboutTheWorker) {
   const Ticket ticket = start();
-  dispatcher_.finish(ticket.id, Outcome::kRefused, now_);
+  dispatcher_.finish(ticket.handle, Outcome::kRefused, now_);
   EXPECT_EQ(fleet_.worker(ticket.decision.worker).health, WorkerHealth::kHealthy);
   EXPECT_EQ(fleet_.worker(ticket.decision.worker).failures, 0U);
 }
@@ -139,8 +139,8 @@ TEST_F(DispatcherTest, TheBudgetBoundsRetriesAcrossRequests) {
   std::uint64_t retried = 0;
   for (int i = 0; i < 20; ++i) {
     const Ticket ticket = start();
-    if (dispatcher_.on_attempt_failed(ticket.id, AttemptFailure::kBackPressure, "429", now_)) ++retried;
-    dispatcher_.finish(ticket.id, Outcome::kBackPressure, now_);
+    if (dispatcher_.on_attempt_failed(ticket.handle, AttemptFailure::kBackPressure, "429", now_)) ++retried;
+    dispatcher_.finish(ticket.handle, Outcome::kBackPressure, now_);
   }
   EXPECT_EQ(retried, 5U);
   EXPECT_EQ(dispatcher_.counters().retries, 5U);
@@ -167,13 +167,13 @@ TEST_F(DispatcherTest, AStreamThatStandsStillTakesItsWorkerOutAndMayGoElsewhere)
   EXPECT_EQ(dispatcher_.check_stalls(now_ + std::chrono::seconds(3)), std::vector<WorkerId>{worker});
   EXPECT_FALSE(fleet_.views()[worker.value()].available);
   EXPECT_TRUE(dispatcher_.check_stalls(now_ + std::chrono::seconds(4)).empty()) << "told once";
-  const auto next = dispatcher_.leave_stalled(first->id, now_ + std::chrono::seconds(4));
+  const auto next = dispatcher_.leave_stalled(first->handle, now_ + std::chrono::seconds(4));
   ASSERT_TRUE(next);
   EXPECT_NE(next->worker, worker);
   EXPECT_EQ(fleet_.worker(worker).failures, 0U) << "its health checks speak for themselves";
   EXPECT_TRUE(dispatcher_.check_stalls(now_ + std::chrono::seconds(5)).empty());
   EXPECT_TRUE(fleet_.views()[worker.value()].available) << "without work there is nothing to go on by";
-  dispatcher_.finish(first->id, Outcome::kCompleted, now_);
+  dispatcher_.finish(first->handle, Outcome::kCompleted, now_);
   expect_no_load();
 }
 
@@ -181,16 +181,16 @@ TEST_F(DispatcherTest, ProgressEndsAStall) {
   const auto first = dispatcher_.start({.prompt_tokens = 100, .blocks = nullptr, .streams = true}, now_);
   ASSERT_TRUE(first);
   ASSERT_EQ(dispatcher_.check_stalls(now_ + std::chrono::seconds(3)).size(), 1U);
-  dispatcher_.on_first_token(first->id, now_ + std::chrono::seconds(4));
+  dispatcher_.on_first_token(first->decision.request, now_ + std::chrono::seconds(4));
   EXPECT_TRUE(dispatcher_.check_stalls(now_ + std::chrono::seconds(5)).empty());
   EXPECT_TRUE(fleet_.views()[first->decision.worker.value()].available);
-  dispatcher_.finish(first->id, Outcome::kCompleted, now_);
+  dispatcher_.finish(first->handle, Outcome::kCompleted, now_);
 }
 
 TEST_F(DispatcherTest, AnAnswerInOnePieceIsSilentUntilItIsWhole) {
   const Ticket ticket = start();
   EXPECT_TRUE(dispatcher_.check_stalls(now_ + std::chrono::minutes(5)).empty());
-  dispatcher_.finish(ticket.id, Outcome::kCompleted, now_);
+  dispatcher_.finish(ticket.handle, Outcome::kCompleted, now_);
 }
 
 TEST_F(DispatcherTest, WithNowhereToGoARequestStaysWhereItIs) {
@@ -200,16 +200,16 @@ TEST_F(DispatcherTest, WithNowhereToGoARequestStaysWhereItIs) {
     for (int i = 0; i < 3 && WorkerId(w) != first->decision.worker; ++i) fleet_.on_failure(WorkerId(w), "down", now_);
   }
   ASSERT_EQ(dispatcher_.check_stalls(now_ + std::chrono::seconds(3)).size(), 1U);
-  EXPECT_FALSE(dispatcher_.leave_stalled(first->id, now_ + std::chrono::seconds(3)));
+  EXPECT_FALSE(dispatcher_.leave_stalled(first->handle, now_ + std::chrono::seconds(3)));
   EXPECT_EQ(router_.loads().load(first->decision.worker).requests, 1U);
-  dispatcher_.finish(first->id, Outcome::kCompleted, now_);
+  dispatcher_.finish(first->handle, Outcome::kCompleted, now_);
   expect_no_load();
 }
 
 TEST_F(DispatcherTest, ComparesThePredictionWithTheEnginesCount) {
   const Ticket first = start();
-  dispatcher_.on_usage(first.id, 100, 64);
-  dispatcher_.finish(first.id, Outcome::kCompleted, now_);
+  dispatcher_.on_usage(first.decision.request, 100, 64);
+  dispatcher_.finish(first.handle, Outcome::kCompleted, now_);
   const DispatchCounters& counters = dispatcher_.counters();
   EXPECT_EQ(counters.usage_reports, 1U);
   EXPECT_EQ(counters.prompt_tokens, 100U);

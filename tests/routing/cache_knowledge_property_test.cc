@@ -118,17 +118,23 @@ class World {
   void request(bool through_gateway) {
     const auto which = static_cast<std::size_t>(random_.uniform_int(0, static_cast<std::int64_t>(prompts_.size()) - 1));
     const Prompt& prompt = prompts_[which];
-    const RequestId id(++last_request_);
+    RequestHandle routed;
     if (through_gateway && connected_) {
       knowledge_.match(prompt.keys, fleet_, in_flight_, true, now_, depths_);
-      knowledge_.on_routed(id, kWorker, std::make_shared<const Keys>(prompt.keys),
-                           static_cast<std::uint32_t>(prompt.tokens.size()), 0, now_);
+      routed = requests_.insert({.id = RequestId(++last_request_),
+                                 .worker = kWorker,
+                                 .prompt_tokens = static_cast<std::uint32_t>(prompt.tokens.size()),
+                                 .blocks = std::make_shared<const Keys>(prompt.keys)});
+      knowledge_.on_routed(*requests_.find(routed), 0, now_);
     }
     std::vector<kv::KvEvent> events;
     const std::size_t cached = engine_.run(prompt, events);
     if (!events.empty()) publish(events, random_.uniform() < 0.05);
-    knowledge_.on_usage(id, cached * kBlockSize);
-    knowledge_.on_finished(id, true, 1, now_);
+    RoutedRequest* const request = requests_.find(routed);
+    if (request == nullptr) return;
+    knowledge_.on_usage(*request, cached * kBlockSize);
+    knowledge_.on_finished(*request, true, 1, now_);
+    requests_.erase(routed);
   }
 
   void clear() {
@@ -227,7 +233,8 @@ class World {
   Engine engine_;
   std::vector<Prompt> prompts_;
   kv::EventSequencer sequencer_{kv::EventSequencer::Options{}};
-  CacheKnowledge knowledge_{{.model = "m", .block_size = kBlockSize, .workers = 1}};
+  RoutedRequests requests_;
+  CacheKnowledge knowledge_{{.model = "m", .block_size = kBlockSize, .workers = 1}, requests_};
   std::vector<WorkerView> fleet_{1, WorkerView{.available = true, .events_exact = false, .limits = {}}};
   std::vector<std::uint32_t> in_flight_{0};
   std::vector<CacheDepth> depths_{1};

@@ -33,23 +33,32 @@ class CacheKnowledgeTest : public ::testing::Test {
     caches_.match(view(keys), fleet_, in_flight_, with_in_flight, now_, depths_);
     return depths_;
   }
-  RequestId route(WorkerId worker, const BlockKeys& keys) {
+  RequestHandle route(WorkerId worker, const BlockKeys& keys) {
     match(keys);
-    const RequestId request(++last_request_);
-    caches_.on_routed(request, worker, keys, kPromptTokens, 0, now_);
-    return request;
+    const RequestHandle handle = requests_.insert(
+        {.id = RequestId(++last_request_), .worker = worker, .prompt_tokens = kPromptTokens, .blocks = keys});
+    caches_.on_routed(*requests_.find(handle), 0, now_);
+    return handle;
+  }
+  void usage(RequestHandle request, std::uint64_t cached_tokens) {
+    caches_.on_usage(*requests_.find(request), cached_tokens);
+  }
+  void finish(RequestHandle request, bool computed, std::uint64_t output_tokens) {
+    caches_.on_finished(*requests_.find(request), computed, output_tokens, now_);
+    requests_.erase(request);
   }
   /// A request that was answered with this share of its prompt from the cache.
   void answer(WorkerId worker, const BlockKeys& keys, double cached_share) {
-    const RequestId request = route(worker, keys);
-    caches_.on_usage(request, static_cast<std::uint64_t>(cached_share * kPromptTokens));
-    caches_.on_computed(request);
-    caches_.on_finished(request, true, 1, now_);
+    const RequestHandle request = route(worker, keys);
+    usage(request, static_cast<std::uint64_t>(cached_share * kPromptTokens));
+    CacheKnowledge::on_computed(*requests_.find(request));
+    finish(request, true, 1);
     now_ += std::chrono::seconds(3);  // nothing is settling any more
   }
   CacheTrustReport report(WorkerId worker) const { return caches_.report(worker, fleet_[worker.value()].events_exact); }
 
-  CacheKnowledge caches_{{.model = "m", .block_size = kBlockSize, .workers = 2}};
+  RoutedRequests requests_;
+  CacheKnowledge caches_{{.model = "m", .block_size = kBlockSize, .workers = 2}, requests_};
   std::vector<WorkerView> fleet_{2, WorkerView{.available = true, .events_exact = true, .limits = {}}};
   std::vector<std::uint32_t> in_flight_{0, 0};
   std::vector<CacheDepth> depths_{2};
@@ -69,11 +78,11 @@ TEST_F(CacheKnowledgeTest, EventsDecideWhereTheyAreExact) {
 
 TEST_F(CacheKnowledgeTest, BlocksInFlightAndOfRequestsJustEndedCountBeforeTheirEvents) {
   const BlockKeys keys = prompt();
-  const RequestId request = route(b_, keys);
+  const RequestHandle request = route(b_, keys);
   in_flight_[1] = kBlocks;
   EXPECT_EQ(match(keys)[1].blocks, kBlocks);
   EXPECT_EQ(match(keys, false)[1].blocks, 0U) << "the published costs of other modes count events";
-  caches_.on_finished(request, true, 1, now_);
+  finish(request, true, 1);
   in_flight_[1] = 0;
   EXPECT_EQ(match(keys)[1].blocks, kBlocks);
   now_ += std::chrono::seconds(2);
@@ -82,7 +91,7 @@ TEST_F(CacheKnowledgeTest, BlocksInFlightAndOfRequestsJustEndedCountBeforeTheirE
 
 TEST_F(CacheKnowledgeTest, ARequestThatNeverGotComputedLeavesNothing) {
   const BlockKeys keys = prompt();
-  caches_.on_finished(route(b_, keys), false, 0, now_);
+  finish(route(b_, keys), false, 0);
   EXPECT_EQ(match(keys)[1].blocks, 0U);
 }
 
@@ -159,25 +168,25 @@ TEST_F(CacheKnowledgeTest, AResetStreamIsTrustedAgain) {
 TEST_F(CacheKnowledgeTest, AnswersUnderWayAreNotHeldAgainstAStreamThatBeganAnew) {
   const BlockKeys keys = prompt();
   store(a_);
-  std::vector<RequestId> under_way;
+  std::vector<RequestHandle> under_way;
   for (int i = 0; i < 8; ++i) under_way.push_back(route(a_, keys));
   caches_.on_restarted(a_);
   under_way.push_back(route(a_, keys));  // by events of before the restart: they end a moment later
   caches_.reset_events(a_);
-  for (const RequestId request : under_way) caches_.on_usage(request, 0);
+  for (const RequestHandle request : under_way) usage(request, 0);
   EXPECT_EQ(report(a_).trust, CacheTrust::kExact);
   EXPECT_EQ(report(a_).events_share, 1);
   EXPECT_EQ(report(a_).predicted_share, 1);
   EXPECT_EQ(report(a_).corrections, 0U);
   store(a_);
-  caches_.on_usage(route(a_, keys), 0);
+  usage(route(a_, keys), 0);
   EXPECT_EQ(report(a_).corrections, 2U) << "what comes after counts again, for both sources";
 }
 
 TEST_F(CacheKnowledgeTest, WithoutUsageNothingChanges) {
   store(a_);
   const BlockKeys keys = prompt();
-  for (int i = 0; i < 100; ++i) caches_.on_finished(route(a_, keys), true, 1, now_);
+  for (int i = 0; i < 100; ++i) finish(route(a_, keys), true, 1);
   EXPECT_EQ(match(keys)[0].trust, CacheTrust::kExact);
   EXPECT_EQ(report(a_).events_share, 1.0);
 }
@@ -193,9 +202,9 @@ TEST_F(CacheKnowledgeTest, MoreThanExpectedIsNoMistake) {
 TEST_F(CacheKnowledgeTest, EventsThatStopWhileTheWorkerStoresBlocksAreSilent) {
   store(a_);
   const BlockKeys keys = prompt();
-  const RequestId request = route(a_, prompt(5));
-  caches_.on_usage(request, 0);
-  caches_.on_finished(request, true, 1, now_);
+  const RequestHandle request = route(a_, prompt(5));
+  usage(request, 0);
+  finish(request, true, 1);
   now_ += std::chrono::milliseconds(900);
   caches_.on_progress(a_, now_);
   EXPECT_FALSE(report(a_).events_silent) << "its event may be under way";
@@ -212,22 +221,22 @@ TEST_F(CacheKnowledgeTest, AWorkerThatHadNothingToStoreIsNotSilent) {
   store(a_);
   const BlockKeys keys = prompt();
   for (int i = 0; i < 50; ++i) {
-    const RequestId request = route(a_, keys);
+    const RequestHandle request = route(a_, keys);
     now_ += std::chrono::milliseconds(500);
     caches_.on_progress(a_, now_);
-    caches_.on_usage(request, kBlocks * kBlockSize);  // all but the last token
-    caches_.on_finished(request, true, 1'000, now_);  // an answer that may be in the cache as well
+    usage(request, kBlocks * kBlockSize);  // all but the last token
+    finish(request, true, 1'000);          // an answer that may be in the cache as well
   }
   EXPECT_FALSE(report(a_).events_silent);
 }
 
 TEST_F(CacheKnowledgeTest, AnEventWhileARequestWasThereMayBeItsOwn) {
   store(a_);
-  const RequestId request = route(a_, prompt(5));
+  const RequestHandle request = route(a_, prompt(5));
   store(a_, kBlocks, 5);
   now_ += std::chrono::seconds(5);
-  caches_.on_usage(request, 0);
-  caches_.on_finished(request, true, 1, now_);
+  usage(request, 0);
+  finish(request, true, 1);
   now_ += std::chrono::seconds(5);
   caches_.on_progress(a_, now_);
   EXPECT_FALSE(report(a_).events_silent);
@@ -236,7 +245,7 @@ TEST_F(CacheKnowledgeTest, AnEventWhileARequestWasThereMayBeItsOwn) {
 TEST_F(CacheKnowledgeTest, WithoutUsageAnAnswerThatFillsABlockMustBeHeardOf) {
   store(a_);
   const auto ended = [&](std::uint64_t output_tokens) {
-    caches_.on_finished(route(a_, prompt()), true, output_tokens, now_);
+    finish(route(a_, prompt()), true, output_tokens);
     now_ += std::chrono::seconds(2);
     caches_.on_progress(a_, now_);
   };
@@ -253,8 +262,8 @@ TEST_F(CacheKnowledgeTest, AClearedCacheLeavesNoPredictionsButOfPromptsToBeCompu
   fleet_[0].events_exact = false;
   for (const BlockKeys& keys : {old, decoding, uncomputed}) store(a_, kBlocks, keys == old ? 1 : 2);
   answer(a_, old, 1);
-  const RequestId under_way = route(a_, decoding);
-  caches_.on_computed(under_way);
+  const RequestHandle under_way = route(a_, decoding);
+  CacheKnowledge::on_computed(*requests_.find(under_way));
   route(a_, uncomputed);
   const std::vector<kv::KvEvent> cleared{kv::AllBlocksCleared{}};
   caches_.on_kv_events(a_, cleared);
@@ -262,7 +271,7 @@ TEST_F(CacheKnowledgeTest, AClearedCacheLeavesNoPredictionsButOfPromptsToBeCompu
   EXPECT_EQ(match(decoding)[0].blocks, 0U);
   EXPECT_EQ(match(uncomputed)[0].blocks, kBlocks) << "its events come after the clear";
   const std::uint64_t corrections = report(a_).corrections;
-  caches_.on_usage(under_way, 0);
+  usage(under_way, 0);
   EXPECT_EQ(report(a_).corrections, corrections) << "what it was promised was before";
 }
 
@@ -281,7 +290,7 @@ TEST_F(CacheKnowledgeTest, BlocksBehindAnUnknownParentFindTheirPlaceByARoutedPro
   fleet_[0].events_exact = false;
   caches_.reset_events(a_);
   const BlockKeys keys = prompt();
-  const RequestId request = route(a_, keys);
+  const RequestHandle request = route(a_, keys);
   // The worker holds the first 60 already, and stores the rest.
   kv::BlockStored rest;
   rest.block_size = kBlockSize;
@@ -295,7 +304,7 @@ TEST_F(CacheKnowledgeTest, BlocksBehindAnUnknownParentFindTheirPlaceByARoutedPro
   caches_.index().match(view(keys), depths);
   EXPECT_EQ(depths[0], kBlocks);
   EXPECT_EQ(report(a_).adopted_prefixes, 1U);
-  caches_.on_usage(request, 60 * kBlockSize);
+  usage(request, 60 * kBlockSize);
   EXPECT_EQ(report(a_).adopted_prefixes, 1U) << "the answer says so too";
   // The end goes, the parent last: nothing is left that rests on it.
   kv::BlockRemoved gone;
@@ -315,7 +324,7 @@ TEST_F(CacheKnowledgeTest, BlocksBehindAnUnknownParentFindTheirPlaceByARoutedPro
 TEST_F(CacheKnowledgeTest, AnAnswerThatSaysOtherwiseTakesThePlaceAway) {
   fleet_[0].events_exact = false;
   caches_.reset_events(a_);
-  const RequestId request = route(a_, prompt());
+  const RequestHandle request = route(a_, prompt());
   kv::BlockStored rest;  // of somebody else's prompt, which goes on with the same text
   rest.block_size = kBlockSize;
   rest.parent = kv::ExternalHash(60);
@@ -325,7 +334,7 @@ TEST_F(CacheKnowledgeTest, AnAnswerThatSaysOtherwiseTakesThePlaceAway) {
   const std::vector<kv::KvEvent> events{rest};
   caches_.on_kv_events(a_, events);
   EXPECT_EQ(report(a_).adopted_prefixes, 1U);
-  caches_.on_usage(request, 0);
+  usage(request, 0);
   EXPECT_EQ(report(a_).adopted_prefixes, 0U);
   std::vector<std::uint32_t> depths(2);
   caches_.index().match(view(prompt()), depths);
@@ -345,7 +354,7 @@ TEST_F(CacheKnowledgeTest, HowMuchOfAWorkerIsKnownFollowsItsAnswers) {
 TEST_F(CacheKnowledgeTest, ARestartedWorkerHasNoRoutedPrompts) {
   fleet_[0].events_exact = false;
   const BlockKeys keys = prompt();
-  caches_.on_finished(route(a_, keys), true, 1, now_);
+  finish(route(a_, keys), true, 1);
   caches_.on_restarted(a_);
   EXPECT_EQ(match(keys)[0].blocks, 0U);
 }
@@ -354,11 +363,8 @@ TEST_F(CacheKnowledgeTest, RetriedRequestsAreHeldAgainstTheWorkerThatAnswers) {
   const BlockKeys keys = prompt();
   store(a_);
   store(b_);
-  const RequestId request = route(a_, keys);
-  caches_.on_finished(request, false, 0, now_);
-  match(keys);
-  caches_.on_routed(request, b_, keys, kPromptTokens, 0, now_);
-  caches_.on_usage(request, 0);
+  finish(route(a_, keys), false, 0);
+  usage(route(b_, keys), 0);
   EXPECT_EQ(report(a_).usage_reports, 0U);
   EXPECT_EQ(report(b_).usage_reports, 1U);
 }

@@ -24,16 +24,16 @@ std::vector<Candidate> of_costs(const std::vector<double>& costs) {
   return result;
 }
 
-void decide(DecisionLog& log, std::uint64_t request, const std::vector<Candidate>& candidates, std::size_t chosen,
-            TimePoint now = {}) {
+std::uint64_t decide(DecisionLog& log, std::uint64_t request, const std::vector<Candidate>& candidates,
+                     std::size_t chosen, TimePoint now = {}) {
   const PolicyQuery query{.request = RequestId(request), .prompt_tokens = 100, .block_size = 32, .session = 9};
-  log.on_decided({.query = query,
-                  .name = "r" + std::to_string(request),
-                  .prompt_blocks = 3,
-                  .excluded = {},
-                  .candidates = candidates,
-                  .chosen = chosen,
-                  .at = now});
+  return log.on_decided({.query = query,
+                         .name = "r" + std::to_string(request),
+                         .prompt_blocks = 3,
+                         .excluded = {},
+                         .candidates = candidates,
+                         .chosen = chosen,
+                         .at = now});
 }
 
 std::vector<std::uint32_t> workers_of(const DecisionRecord& record) {
@@ -44,12 +44,11 @@ std::vector<std::uint32_t> workers_of(const DecisionRecord& record) {
 
 TEST(DecisionLogTest, KeepsWhatWasSeenAndWhatHappened) {
   DecisionLog log({});
-  decide(log, 7, of_costs({3, 1}), 1, at(10));
-  log.on_first_token(RequestId(7), at(25));
-  log.on_usage(RequestId(7), 64);
+  const std::uint64_t number = decide(log, 7, of_costs({3, 1}), 1, at(10));
+  log.on_first_token(number, at(25));
+  log.on_usage(number, 64);
   EXPECT_EQ(log.newest(0).after.state, AttemptState::kUnderWay);
-  log.on_finished(RequestId(7), true, 12, at(110));
-  log.on_finished(RequestId(7), false, 99, at(120));  // it is over
+  log.on_finished(number, true, 12, at(110));
   ASSERT_EQ(log.size(), 1U);
   const DecisionRecord& record = log.newest(0);
   EXPECT_EQ(record.number, 1U);
@@ -67,10 +66,8 @@ TEST(DecisionLogTest, KeepsWhatWasSeenAndWhatHappened) {
 
 TEST(DecisionLogTest, ARetryIsADecisionOfItsOwn) {
   DecisionLog log({});
-  decide(log, 7, of_costs({3, 1}), 1);
-  log.on_finished(RequestId(7), false, 0, at(5));
-  decide(log, 7, of_costs({3}), 0, at(5));
-  log.on_finished(RequestId(7), true, 8, at(50));
+  log.on_finished(decide(log, 7, of_costs({3, 1}), 1), false, 0, at(5));
+  log.on_finished(decide(log, 7, of_costs({3}), 0, at(5)), true, 8, at(50));
   EXPECT_EQ(log.newest(1).after.state, AttemptState::kFailed);
   EXPECT_EQ(log.newest(0).after.state, AttemptState::kCompleted);
   EXPECT_EQ(log.newest(0).after.duration, milliseconds(45));
@@ -83,8 +80,8 @@ TEST(DecisionLogTest, TheNewestTakesThePlaceOfTheOldest) {
   ASSERT_EQ(log.size(), 3U);
   EXPECT_EQ(log.newest(0).request, RequestId(5));
   EXPECT_EQ(log.newest(2).request, RequestId(3));
-  log.on_finished(RequestId(1), true, 1, at(1));  // its place is another's now
-  log.on_finished(RequestId(3), true, 1, at(1));
+  log.on_finished(1, true, 1, at(1));  // its place is another's now
+  log.on_finished(3, true, 1, at(1));
   EXPECT_EQ(log.newest(1).after.state, AttemptState::kUnderWay);
   EXPECT_EQ(log.newest(2).after.state, AttemptState::kCompleted);
 }

@@ -68,10 +68,10 @@ class RandomLife {
                      .session = draw(0, 2) == 0 ? 0 : mix_seed({draw(1, 10)}),
                      .excluded = {}};
     if (draw(0, 9) == 0) query.excluded.emplace_back(static_cast<std::uint32_t>(draw(0, kWorkers - 1)));
-    if (router_.route(query, fleet_, now_)) live_.push_back(query.request);
+    if (const auto decision = router_.route(query, fleet_, now_)) live_.push_back(decision->request);
   }
 
-  void advance(RequestId request) {
+  void advance(RequestHandle request) {
     router_.on_first_token(request, now_);
     router_.on_progress(request, draw(1, 50), now_);
     if (draw(0, 1) == 0) return;
@@ -83,7 +83,7 @@ class RandomLife {
   RandomStream random_;
   Router router_;
   std::vector<WorkerView> fleet_;
-  std::vector<RequestId> live_;
+  std::vector<RequestHandle> live_;
   TimePoint now_;
 };
 
@@ -142,11 +142,12 @@ TEST(DecisionReplayTest, AWayBackToTurnsIsRecordedAndComesOutTheSame) {
   RandomStream random(4);
   TimePoint now;
   for (std::uint64_t id = 1; id <= 400; ++id) {
-    ASSERT_TRUE(router.route({.request = RequestId(id), .prompt_tokens = 1'000, .blocks = nullptr, .excluded = {}},
-                             fleet, now));
+    const auto decision =
+        router.route({.request = RequestId(id), .prompt_tokens = 1'000, .blocks = nullptr, .excluded = {}}, fleet, now);
+    ASSERT_TRUE(decision);
     now += std::chrono::milliseconds(random.uniform_int(0, 1) == 0 ? 1 : 60'000);
-    router.on_first_token(RequestId(id), now);
-    router.on_finished(RequestId(id), true, now);
+    router.on_first_token(decision->request, now);
+    router.on_finished(decision->request, true, now);
   }
   DecisionReplay replay;
   std::size_t nets = 0;

@@ -20,7 +20,7 @@ constexpr std::size_t kClients = 4;
 /// then everything takes longer for a second.
 struct NoisyEngine {
   struct Running {
-    RequestId id;
+    RequestHandle id;
     std::size_t client = 0;
     double prefill_tokens = 0;
     std::uint32_t tokens_left = 0;
@@ -86,20 +86,20 @@ class EqualWorkers {
   }
 
   void send(std::size_t client, std::uint32_t tokens) {
-    const RequestId id(++last_);
+    ++last_;
     const auto prompt = static_cast<std::uint32_t>(random_.uniform_int(60, 200));
     // Prompts that share nothing.
     std::vector<kv::BlockHash> blocks;
     for (std::uint32_t i = 0; i < prompt / kBlockSize; ++i) blocks.emplace_back(mix_seed({last_, i}));
     const auto decision =
-        router_.route({.request = id,
+        router_.route({.request = RequestId(last_),
                        .prompt_tokens = prompt,
                        .blocks = std::make_shared<const std::vector<kv::BlockHash>>(std::move(blocks)),
                        .excluded = {}},
                       fleet_, now_);
     NoisyEngine& engine = engines_[decision->worker.value()];
     ++engine.requests;
-    engine.arrived.push_back({.id = id,
+    engine.arrived.push_back({.id = decision->request,
                               .client = client,
                               .prefill_tokens = static_cast<double>(prompt),
                               .tokens_left = tokens,

@@ -21,26 +21,25 @@ class ForecasterTest : public ::testing::Test {
     return forecaster_.forecast(kWorker, kLimits,
                                 {.prompt_tokens = 2'000, .uncached_tokens = uncached, .new_blocks = new_blocks}, now_);
   }
-  RequestId route(std::uint32_t uncached = 1'000) {
-    const RequestId id(++last_);
-    forecaster_.on_routed(id, kWorker, forecast(uncached), uncached, now_);
-    loads_.add(id, kWorker, {.prompt_tokens = 2'000, .uncached_tokens = uncached, .blocks = nullptr});
-    return id;
+  RequestHandle route(std::uint32_t uncached = 1'000) {
+    const RequestHandle handle = requests_.insert(
+        {.id = RequestId(++last_), .worker = kWorker, .prompt_tokens = 2'000, .uncached_tokens = uncached});
+    RoutedRequest& request = *requests_.find(handle);
+    forecaster_.on_routed(request, forecast(uncached), now_);
+    loads_.add(request);
+    return handle;
   }
-  void first_token(RequestId id) {
-    forecaster_.on_first_token(id, now_);
-    loads_.on_first_token(id);
+  void first_token(RequestHandle request) {
+    forecaster_.on_first_token(*requests_.find(request), now_);
+    loads_.on_first_token(*requests_.find(request));
   }
-  void token(RequestId id) {
-    loads_.on_progress(id, 1);
-    forecaster_.on_progress(id, now_);
-  }
-  void finish(RequestId id) {
-    forecaster_.on_finished(id, true, now_);
-    loads_.remove(id);
+  void token(RequestHandle request) {
+    loads_.on_progress(*requests_.find(request), 1);
+    forecaster_.on_progress(*requests_.find(request), now_);
   }
 
   static constexpr WorkerId kWorker{0};
+  RoutedRequests requests_;
   LoadTracker loads_{2};
   Forecaster forecaster_{loads_, 2, kPrior, 32};
   TimePoint now_{std::chrono::seconds(1)};
@@ -69,7 +68,7 @@ TEST_F(ForecasterTest, WhatIsLeftOfTheQueueFallsWithTime) {
 }
 
 TEST_F(ForecasterTest, AQueueIsNeverLongerThanThePromptsInIt) {
-  const RequestId first = route(4'000);
+  const RequestHandle first = route(4'000);
   route(500);
   now_ += milliseconds(100);
   first_token(first);
@@ -103,8 +102,8 @@ TEST_F(ForecasterTest, KvMemoryIsRoomToo) {
 }
 
 TEST_F(ForecasterTest, StepsAreLearnedFromTheGapsOfOneRequestWhileNobodyPrefills) {
-  const RequestId a = route();
-  const RequestId b = route();
+  const RequestHandle a = route();
+  const RequestHandle b = route();
   first_token(a);
   first_token(b);
   for (int i = 0; i < 60; ++i) {
@@ -128,7 +127,7 @@ TEST_F(ForecasterTest, StepsAreLearnedFromTheGapsOfOneRequestWhileNobodyPrefills
 TEST_F(ForecasterTest, AWaitForASlotIsNotTakenForSlowPrefill) {
   for (int i = 0; i < 4; ++i) first_token(route());
   const std::uint64_t seen = forecaster_.model(kWorker).first_token_error().observations;
-  const RequestId queued = route();
+  const RequestHandle queued = route();
   now_ += std::chrono::seconds(20);
   first_token(queued);
   EXPECT_EQ(forecaster_.model(kWorker).first_token_error().observations, seen);

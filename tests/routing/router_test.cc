@@ -105,7 +105,7 @@ TEST_F(RouterTest, LooksUpAPromptAsEachWorkerReadsIt) {
   EXPECT_EQ(router.loads().load(WorkerId(1)).prefill_tokens, 2U);
   EXPECT_EQ(router.loads().load(WorkerId(1)).prompt_blocks, 5U) << "booked under its own names";
   // What its answer says is held against what was expected of it, not of another reading.
-  router.on_usage(RequestId(1), 22, 20);
+  router.on_usage(decision->request, 22, 20);
   EXPECT_EQ(router.caches().report(WorkerId(1), true).events_share, 1);
 }
 
@@ -123,8 +123,8 @@ TEST_F(RouterTest, ARequestThatReadsNoCacheFindsNone) {
     EXPECT_EQ(candidate.new_blocks, 4U);
   }
   // Nothing was expected, so that a 0 in the answer is no contradiction.
-  router.on_first_token(RequestId(1), now_);
-  router.on_usage(RequestId(1), 18, 0);
+  router.on_first_token(decision->request, now_);
+  router.on_usage(decision->request, 18, 0);
   EXPECT_EQ(router.caches().report(decision->worker, true).corrections, 0U);
   // Its blocks are kept all the same: the next one finds them where it went.
   const auto next = router.route(query(2, 18), fleet_, now_);
@@ -147,12 +147,17 @@ TEST_F(RouterTest, OnlyAvailableAndNotExcludedWorkersAreCandidates) {
 
 TEST_F(RouterTest, TheLifeOfARequestLeavesNoLoad) {
   Router router = make(spec::RoutingMode::kLeastLoaded);
-  for (std::uint64_t id = 1; id <= 9; ++id) ASSERT_TRUE(router.route(query(id, 40), fleet_, now_));
+  std::vector<RequestHandle> requests;
   for (std::uint64_t id = 1; id <= 9; ++id) {
-    if (id % 3 != 0) router.on_first_token(RequestId(id), TimePoint{});
-    router.on_progress(RequestId(id), id, TimePoint{});
-    router.on_finished(RequestId(id), true, TimePoint{});
-    router.on_finished(RequestId(id), true, TimePoint{});
+    const auto decision = router.route(query(id, 40), fleet_, now_);
+    ASSERT_TRUE(decision);
+    requests.push_back(decision->request);
+  }
+  for (std::uint64_t id = 1; id <= 9; ++id) {
+    if (id % 3 != 0) router.on_first_token(requests[id - 1], TimePoint{});
+    router.on_progress(requests[id - 1], id, TimePoint{});
+    router.on_finished(requests[id - 1], true, TimePoint{});
+    router.on_finished(requests[id - 1], true, TimePoint{});
   }
   for (std::uint32_t w = 0; w < 3; ++w) EXPECT_EQ(router.loads().load(WorkerId(w)), WorkerLoad{});
   EXPECT_EQ(router.loads().requests(), 0U);
@@ -162,8 +167,10 @@ TEST_F(RouterTest, AFinishedRequestCanBeRoutedAgainElsewhere) {
   Router router = make(spec::RoutingMode::kRoundRobin);
   const auto first = router.route(query(1, 10), fleet_, now_);
   ASSERT_TRUE(first);
-  router.on_finished(RequestId(1), true, TimePoint{});
+  router.on_finished(first->request, true, TimePoint{});
   const auto second = router.route(query(1, 10, {first->worker}), fleet_, now_);
+  router.on_first_token(first->request, now_);  // a late word of the attempt that is over
+  router.on_finished(first->request, false, now_);
   ASSERT_TRUE(second);
   EXPECT_NE(second->worker, first->worker);
   EXPECT_EQ(router.loads().load(first->worker), WorkerLoad{});

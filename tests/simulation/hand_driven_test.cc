@@ -87,6 +87,7 @@ class ByHand {
   struct Live {
     ConversationId conversation;
     WorkerId worker;
+    routing::RequestHandle routed = {};
     std::string reply;
   };
 
@@ -111,8 +112,9 @@ class ByHand {
                                       .blocks = std::make_shared<const std::vector<kv::BlockHash>>(
                                           kv::hash_blocks(root, prompt, sweep_.deployment.gateway.block_size)),
                                       .excluded = {}};
-      const WorkerId worker = router_.route(query, fleet_, now_)->worker;
-      live_[id] = {.conversation = turn.conversation, .worker = worker, .reply = {}};
+      const routing::Decision decision = *router_.route(query, fleet_, now_);
+      const WorkerId worker = decision.worker;
+      live_[id] = {.conversation = turn.conversation, .worker = worker, .routed = decision.request, .reply = {}};
       engine::Request request;
       request.id = id;
       request.prompt = std::move(prompt);
@@ -135,14 +137,14 @@ class ByHand {
 
   void take(const engine::RequestOutput& output, std::vector<workload::StartTurn>& next) {
     Live& live = live_.at(output.id);
-    router_.on_first_token(output.id, now_);
+    router_.on_first_token(live.routed, now_);
     const std::size_t length = live.reply.size();
     for (const TokenId token : output.tokens) tokenizer_.decode(token, live.reply);
     // The gateway sees text: the token that ends an answer is none.
-    if (live.reply.size() > length) router_.on_progress(output.id, 1, now_);
+    if (live.reply.size() > length) router_.on_progress(live.routed, 1, now_);
     if (!output.finish) return;
-    router_.on_usage(output.id, output.prompt_tokens, output.cached_tokens);
-    router_.on_finished(output.id, true, now_);
+    router_.on_usage(live.routed, output.prompt_tokens, output.cached_tokens);
+    router_.on_finished(live.routed, true, now_);
     turns_.push_back({sweep_.deployment.workers[live.worker.value()].name, output.prompt_tokens, output.cached_tokens,
                       output.output_tokens, now_});
     for (workload::StartTurn& turn :

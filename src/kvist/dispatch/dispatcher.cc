@@ -22,37 +22,36 @@ Result<Ticket> Dispatcher::start(const RequestProfile& profile, TimePoint now) {
   }
   budget_.on_request(now);
   last_id_ = RequestId(last_id_.value() + 1);
-  Live live;
-  live.query = {.request = last_id_,
-                .name = profile.name,
-                .prompt_tokens = profile.prompt_tokens,
-                .blocks = profile.blocks,
-                .otherwise = profile.otherwise,
-                .reads_cache = profile.reads_cache,
-                .session = profile.session,
-                .excluded = {}};
-  live.streams = profile.streams;
-  auto decision = router_->route(live.query, fleet_->views(), now);
+  DispatchedRequest request;
+  request.query = {.request = last_id_,
+                   .name = profile.name,
+                   .prompt_tokens = profile.prompt_tokens,
+                   .blocks = profile.blocks,
+                   .otherwise = profile.otherwise,
+                   .reads_cache = profile.reads_cache,
+                   .session = profile.session,
+                   .excluded = {}};
+  request.streams = profile.streams;
+  const auto decision = router_->route(request.query, fleet_->views(), now);
   if (!decision) {
     counters_.without_worker.add(Outcome::kNoWorker);
-    return std::unexpected(std::move(decision).error());
+    return std::unexpected(decision.error());
   }
-  give(live, *decision, now);
-  live_[last_id_] = std::move(live);
-  return Ticket{.id = last_id_, .decision = std::move(*decision)};
+  give(request, *decision, now);
+  return Ticket{.handle = live_.insert(std::move(request)), .decision = *decision};
 }
 
-Dispatcher::Live& Dispatcher::live(RequestId id) {
-  Live* const found = live_.find(id);
+DispatchedRequest& Dispatcher::live(DispatchHandle handle) {
+  DispatchedRequest* const found = live_.find(handle);
   KVIST_CHECK(found != nullptr, "a request is told of before it ends, and ends once");
   return *found;
 }
 
-std::optional<routing::Decision> Dispatcher::on_attempt_failed(RequestId id, AttemptFailure failure,
+std::optional<routing::Decision> Dispatcher::on_attempt_failed(DispatchHandle handle, AttemptFailure failure,
                                                                std::string_view problem, TimePoint now) {
-  Live& live = this->live(id);
+  DispatchedRequest& live = this->live(handle);
   take_back(live);
-  router_->on_finished(id, false, now);
+  router_->on_finished(live.attempt, false, now);
   if (failure == AttemptFailure::kTransport || failure == AttemptFailure::kTimedOut)
     fleet_->on_failure(live.worker, problem, now);
   if (failure == AttemptFailure::kServerError) fleet_->on_server_error(live.worker, problem, now);
@@ -60,14 +59,14 @@ std::optional<routing::Decision> Dispatcher::on_attempt_failed(RequestId id, Att
   return retry(live, now);
 }
 
-std::optional<routing::Decision> Dispatcher::retry(Live& live, TimePoint now) {
+std::optional<routing::Decision> Dispatcher::retry(DispatchedRequest& live, TimePoint now) {
   if (live.retries >= options_.max_retries) return std::nullopt;
   live.query.excluded.push_back(live.worker);
   auto decision = router_->route(live.query, fleet_->views(), now);
   if (!decision) return std::nullopt;
   // Asked only now: a retry that has nowhere to go costs nothing.
   if (!budget_.try_take(now)) {
-    router_->on_finished(live.query.request, false, now);
+    router_->on_finished(decision->request, false, now);
     ++counters_.retries_over_budget;
     return std::nullopt;
   }
@@ -77,33 +76,32 @@ std::optional<routing::Decision> Dispatcher::retry(Live& live, TimePoint now) {
   return std::move(*decision);
 }
 
-void Dispatcher::give(Live& live, const routing::Decision& decision, TimePoint now) {
-  live.worker = decision.worker;
-  live.predicted_cached_tokens = decision.predicted_cached_tokens;
-  live.routed = now;
-  live.forecast_ttft_ms = decision.forecast_ttft_ms;
-  live.at_worker = true;
-  if (live.streams) stalls_.on_attempt(live.worker, now);
+void Dispatcher::give(DispatchedRequest& request, const routing::Decision& decision, TimePoint now) {
+  request.worker = decision.worker;
+  request.attempt = decision.request;
+  request.at_worker = true;
+  if (request.streams) stalls_.on_attempt(request.worker, now);
 }
 
-void Dispatcher::take_back(Live& live) {
-  if (std::exchange(live.at_worker, false) && live.streams) stalls_.on_left(live.worker);
+void Dispatcher::take_back(DispatchedRequest& request) {
+  if (std::exchange(request.at_worker, false) && request.streams) stalls_.on_left(request.worker);
 }
 
-void Dispatcher::on_first_token(RequestId id, TimePoint now) {
-  router_->on_first_token(id, now);
-  const Live& live = this->live(id);
-  stalls_.on_progress(live.worker, now);
+void Dispatcher::on_first_token(routing::RequestHandle attempt, TimePoint now) {
+  router_->on_first_token(attempt, now);
+  const routing::RoutedRequest* const request = router_->find(attempt);
+  if (request == nullptr) return;
+  stalls_.on_progress(request->worker, now);
   // Far beyond what any error of the forecast explains: it waited for a slot that nobody knew was missing.
   constexpr double kTimes = 3;
   constexpr double kBeyondMs = 1'000;
-  const bool late = to_milliseconds(now - live.routed) > kTimes * live.forecast_ttft_ms + kBeyondMs;
-  fleet_->on_first_token(live.worker, router_->loads().load(live.worker).decoding, late);
+  const routing::FirstTokenExpectation& expected = request->first_token;
+  const bool late = to_milliseconds(now - expected.routed) > kTimes * expected.ttft_ms + kBeyondMs;
+  fleet_->on_first_token(request->worker, router_->loads().load(request->worker).decoding, late);
 }
 
-void Dispatcher::on_progress(RequestId id, std::uint64_t tokens, TimePoint now) {
-  router_->on_progress(id, tokens, now);
-  if (stalls_.has_work()) stalls_.on_progress(live(id).worker, now);
+void Dispatcher::on_progress(routing::RequestHandle attempt, std::uint64_t tokens, TimePoint now) {
+  if (const auto worker = router_->on_progress(attempt, tokens, now)) stalls_.on_progress(*worker, now);
 }
 
 std::vector<WorkerId> Dispatcher::check_stalls(TimePoint now) {
@@ -121,8 +119,8 @@ std::vector<WorkerId> Dispatcher::check_stalls(TimePoint now) {
   return began;
 }
 
-std::optional<routing::Decision> Dispatcher::leave_stalled(RequestId id, TimePoint now) {
-  const Live& live = this->live(id);
+std::optional<routing::Decision> Dispatcher::leave_stalled(DispatchHandle handle, TimePoint now) {
+  const DispatchedRequest& live = this->live(handle);
   const auto fleet = fleet_->views();
   bool elsewhere = false;
   for (std::uint32_t i = 0; i < fleet.size(); ++i) {
@@ -130,20 +128,22 @@ std::optional<routing::Decision> Dispatcher::leave_stalled(RequestId id, TimePoi
     elsewhere = elsewhere || (fleet[i].available && WorkerId(i) != live.worker && !excluded);
   }
   if (!elsewhere || live.retries >= options_.max_retries || budget_.balance() < 1) return std::nullopt;
-  return on_attempt_failed(id, AttemptFailure::kStalled, "it stands still", now);
+  return on_attempt_failed(handle, AttemptFailure::kStalled, "it stands still", now);
 }
 
-void Dispatcher::on_stream_broken(RequestId id, std::string_view problem, TimePoint now) {
-  fleet_->on_failure(live(id).worker, problem, now);
+void Dispatcher::on_stream_broken(DispatchHandle handle, std::string_view problem, TimePoint now) {
+  fleet_->on_failure(live(handle).worker, problem, now);
 }
 
-void Dispatcher::on_stream_error(RequestId id, std::string_view problem, TimePoint now) {
-  fleet_->on_server_error(live(id).worker, problem, now);
+void Dispatcher::on_stream_error(DispatchHandle handle, std::string_view problem, TimePoint now) {
+  fleet_->on_server_error(live(handle).worker, problem, now);
 }
 
-void Dispatcher::on_usage(RequestId id, std::uint64_t prompt_tokens, std::uint64_t cached_tokens) {
-  router_->on_usage(id, prompt_tokens, cached_tokens);
-  const std::uint64_t predicted = live(id).predicted_cached_tokens;
+void Dispatcher::on_usage(routing::RequestHandle attempt, std::uint64_t prompt_tokens, std::uint64_t cached_tokens) {
+  router_->on_usage(attempt, prompt_tokens, cached_tokens);
+  const routing::RoutedRequest* const request = router_->find(attempt);
+  if (request == nullptr) return;
+  const std::uint64_t predicted = request->predicted_cached_tokens;
   ++counters_.usage_reports;
   counters_.prompt_tokens += prompt_tokens;
   counters_.predicted_cached_tokens += predicted;
@@ -152,13 +152,13 @@ void Dispatcher::on_usage(RequestId id, std::uint64_t prompt_tokens, std::uint64
       predicted > cached_tokens ? predicted - cached_tokens : cached_tokens - predicted;
 }
 
-void Dispatcher::finish(RequestId id, Outcome outcome, TimePoint now) {
-  Live& ended = live(id);
+void Dispatcher::finish(DispatchHandle handle, Outcome outcome, TimePoint now) {
+  DispatchedRequest& ended = live(handle);
   take_back(ended);
-  router_->on_finished(id, outcome == Outcome::kCompleted, now);
+  router_->on_finished(ended.attempt, outcome == Outcome::kCompleted, now);
   counters_.by_worker[ended.worker.value()].add(outcome);
   if (outcome == Outcome::kCompleted || outcome == Outcome::kRefused) fleet_->on_answer(ended.worker, now);
-  live_.erase(id);
+  live_.erase(handle);
 }
 
 }  // namespace kvist::dispatch

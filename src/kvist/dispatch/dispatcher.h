@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "kvist/base/error.h"
-#include "kvist/base/flat_map.h"
 #include "kvist/base/id.h"
+#include "kvist/base/slot_table.h"
 #include "kvist/base/time.h"
 #include "kvist/dispatch/fleet.h"
 #include "kvist/dispatch/outcome.h"
@@ -30,9 +30,20 @@ struct RequestProfile {
   bool streams = false;  ///< its tokens come one by one, so that a worker that stops can be noticed
 };
 
+/// What the dispatcher keeps of a request from start() to finish(); what is at a worker is the router's.
+struct DispatchedRequest {
+  routing::RouteQuery query;       ///< for a further attempt
+  WorkerId worker;                 ///< of the last attempt
+  routing::RequestHandle attempt;  ///< the router's record of it
+  std::uint32_t retries = 0;
+  bool streams = false;
+  bool at_worker = false;  ///< an attempt is under way
+};
+using DispatchHandle = SlotHandle<DispatchedRequest>;
+
 /// A request under way and the worker of its first attempt.
 struct Ticket {
-  RequestId id;
+  DispatchHandle handle;
   routing::Decision decision;
 };
 
@@ -81,52 +92,42 @@ class Dispatcher {
 
   /// The attempt failed before anything of the answer went to the client. The next attempt's decision, or nothing when
   /// the request has to end (finish() is still to be called).
-  [[nodiscard]] std::optional<routing::Decision> on_attempt_failed(RequestId id, AttemptFailure failure,
+  [[nodiscard]] std::optional<routing::Decision> on_attempt_failed(DispatchHandle handle, AttemptFailure failure,
                                                                    std::string_view problem, TimePoint now);
   /// The connection failed after the answer began: counts against the worker's health.
-  void on_stream_broken(RequestId id, std::string_view problem, TimePoint now);
+  void on_stream_broken(DispatchHandle handle, std::string_view problem, TimePoint now);
   /// The worker put an error of its own into an answer that had begun: puts its health in doubt.
-  void on_stream_error(RequestId id, std::string_view problem, TimePoint now);
+  void on_stream_error(DispatchHandle handle, std::string_view problem, TimePoint now);
+  // What the worker of an attempt says, told by the handle in its decision.
   /// Has the processor fetch what on_progress() will touch.
-  void prefetch(RequestId id) const { router_->prefetch(id); }
-  void on_first_token(RequestId id, TimePoint now);
-  void on_progress(RequestId id, std::uint64_t tokens, TimePoint now);
+  void prefetch(routing::RequestHandle attempt) const { router_->prefetch(attempt); }
+  void on_first_token(routing::RequestHandle attempt, TimePoint now);
+  void on_progress(routing::RequestHandle attempt, std::uint64_t tokens, TimePoint now);
   /// The answer is here, all at once: what of it tells how fast its worker is.
-  void on_whole_answer(RequestId id, const routing::WholeAnswer& answer, TimePoint now) {
-    router_->on_whole_answer(id, answer, now);
+  void on_whole_answer(routing::RequestHandle attempt, const routing::WholeAnswer& answer, TimePoint now) {
+    router_->on_whole_answer(attempt, answer, now);
   }
   /// What the engine reports for the request in its answer.
-  void on_usage(RequestId id, std::uint64_t prompt_tokens, std::uint64_t cached_tokens);
+  void on_usage(routing::RequestHandle attempt, std::uint64_t prompt_tokens, std::uint64_t cached_tokens);
   /// The request is over.
-  void finish(RequestId id, Outcome outcome, TimePoint now);
+  void finish(DispatchHandle handle, Outcome outcome, TimePoint now);
 
   /// Looks for workers that stand still, and for those that no longer do; the fleet is told. Which ones began to: what
   /// they were given and did not begin may go elsewhere (leave_stalled()). To be called a few times a second.
   [[nodiscard]] std::vector<WorkerId> check_stalls(TimePoint now);
   /// The request, of whose answer nothing went to the client, leaves a worker that stands still. Nothing where there is
   /// nowhere to go, or no retry left: it stays, as the worker may go on.
-  [[nodiscard]] std::optional<routing::Decision> leave_stalled(RequestId id, TimePoint now);
+  [[nodiscard]] std::optional<routing::Decision> leave_stalled(DispatchHandle handle, TimePoint now);
 
   [[nodiscard]] std::size_t in_flight() const { return live_.size(); }
   [[nodiscard]] const DispatchCounters& counters() const { return counters_; }
 
  private:
-  struct Live {
-    routing::RouteQuery query;
-    WorkerId worker;
-    std::uint32_t predicted_cached_tokens = 0;
-    std::uint32_t retries = 0;
-    bool streams = false;
-    bool at_worker = false;  // an attempt is under way
-    TimePoint routed;
-    double forecast_ttft_ms = 0;
-  };
-
   /// An attempt begins, or is over.
-  void give(Live& live, const routing::Decision& decision, TimePoint now);
-  void take_back(Live& live);
-  [[nodiscard]] Live& live(RequestId id);
-  [[nodiscard]] std::optional<routing::Decision> retry(Live& live, TimePoint now);
+  void give(DispatchedRequest& request, const routing::Decision& decision, TimePoint now);
+  void take_back(DispatchedRequest& request);
+  [[nodiscard]] DispatchedRequest& live(DispatchHandle handle);
+  [[nodiscard]] std::optional<routing::Decision> retry(DispatchedRequest& request, TimePoint now);
 
   Options options_;
   Fleet* fleet_;
@@ -134,7 +135,7 @@ class Dispatcher {
   RetryBudget budget_;
   StallWatch stalls_;
   RequestId last_id_{0};
-  FlatMap<RequestId, Live> live_;
+  SlotTable<DispatchedRequest> live_;
   DispatchCounters counters_;
 };
 

@@ -54,9 +54,13 @@ bool is_short(const net::Headers& headers) {
 
 }  // namespace
 
-ProxiedRequest::ProxiedRequest(ProxyParts& parts, ProxyJob job, RequestId id,
-                               std::function<void(RequestId, Outcome)> on_over)
-    : parts_(&parts), job_(std::move(job)), id_(id), on_over_(std::move(on_over)), relay_(job_.usage_wanted) {}
+ProxiedRequest::ProxiedRequest(ProxyParts& parts, ProxyJob job, dispatch::DispatchHandle request,
+                               std::function<void(ProxiedRequest&, Outcome)> on_over)
+    : parts_(&parts),
+      job_(std::move(job)),
+      request_(request),
+      on_over_(std::move(on_over)),
+      relay_(job_.usage_wanted) {}
 
 void ProxiedRequest::start(const dispatch::Ticket& ticket) {
   job_.exchange->on_client_gone([weak = weak_from_this()] {
@@ -69,6 +73,7 @@ void ProxiedRequest::attempt(const routing::Decision& decision) {
   phase_ = Phase::kWaiting;
   attempt_over_ = error_noted_ = false;
   worker_ = decision.worker;
+  attempt_ = decision.request;
   predicted_cached_tokens_ = decision.predicted_cached_tokens;
   body_.clear();
   relay_ = AnswerRelay(job_.usage_wanted, parts_->fingerprints[worker_.value()]);
@@ -80,7 +85,7 @@ void ProxiedRequest::attempt(const routing::Decision& decision) {
 bool ProxiedRequest::leave(AttemptFailure failure, std::string_view problem) {
   const WorkerId failed = worker_;
   attempt_over_ = true;
-  const auto next = parts_->dispatcher->on_attempt_failed(id_, failure, problem, net::now());
+  const auto next = parts_->dispatcher->on_attempt_failed(request_, failure, problem, net::now());
   if (failure != AttemptFailure::kBackPressure) parts_->on_doubt(failed);
   if (next) attempt(*next);
   return next.has_value();
@@ -161,7 +166,7 @@ void ProxiedRequest::note_error() {
   ++parts_->counters->error_frames;
   error_noted_ = true;
   if (!stream_begun_) return;
-  parts_->dispatcher->on_stream_error(id_, problem, net::now());
+  parts_->dispatcher->on_stream_error(request_, problem, net::now());
   parts_->on_doubt(worker_);
 }
 
@@ -170,9 +175,9 @@ void ProxiedRequest::take_note(std::uint64_t tokens_before, bool first_before, T
   const StreamState& state = relay_.state();
   if (state.first_token && !first_before) {
     parts_->counters->time_to_first_token.observe(at - job_.arrived);
-    parts_->dispatcher->on_first_token(id_, at);
+    parts_->dispatcher->on_first_token(attempt_, at);
   }
-  if (state.tokens > tokens_before) parts_->dispatcher->on_progress(id_, state.tokens - tokens_before, at);
+  if (state.tokens > tokens_before) parts_->dispatcher->on_progress(attempt_, state.tokens - tokens_before, at);
 }
 
 void ProxiedRequest::send_events(std::string_view events) {
@@ -200,7 +205,7 @@ void ProxiedRequest::on_end() {
 void ProxiedRequest::report_usage(const openai::Usage& usage) {
   if (job_.kind != RequestKind::kRead || !job_.prediction_is_whole) return;
   // A server that is silent about its cache says nothing against what was predicted.
-  if (usage.reports_cached_tokens) parts_->dispatcher->on_usage(id_, usage.prompt_tokens, usage.cached_tokens);
+  if (usage.reports_cached_tokens) parts_->dispatcher->on_usage(attempt_, usage.prompt_tokens, usage.cached_tokens);
 }
 
 // Several answers to one prompt are made side by side: their mean length tells how many steps there were.
@@ -208,7 +213,7 @@ void ProxiedRequest::report_whole(const openai::Usage& usage) {
   routing::WholeAnswer answer{.tokens = usage.completion_tokens / std::max(1U, job_.choices),
                               .prompt_tokens = usage.prompt_tokens};
   if (usage.reports_cached_tokens) answer.cached_tokens = usage.cached_tokens;
-  parts_->dispatcher->on_whole_answer(id_, answer, net::now());
+  parts_->dispatcher->on_whole_answer(attempt_, answer, net::now());
 }
 
 void ProxiedRequest::end_whole() {
@@ -253,7 +258,7 @@ void ProxiedRequest::on_error(const Error& error) {
   if (stream_begun_) {
     // After [DONE] nothing is missing that the client could want.
     if (relay_.state().done) return end_stream();
-    parts_->dispatcher->on_stream_broken(id_, error.message, now);
+    parts_->dispatcher->on_stream_broken(request_, error.message, now);
     parts_->on_doubt(worker_);
     return break_stream({ErrorCode::kUnavailable, "the worker broke off its answer"});
   }
@@ -275,7 +280,7 @@ void ProxiedRequest::break_off(const Error& error) {
 
 void ProxiedRequest::on_worker_stalled(WorkerId worker) {
   if (worker != worker_ || phase_ != Phase::kWaiting) return;
-  if (const auto next = parts_->dispatcher->leave_stalled(id_, net::now())) attempt(*next);
+  if (const auto next = parts_->dispatcher->leave_stalled(request_, net::now())) attempt(*next);
 }
 
 void ProxiedRequest::on_worker_lost(WorkerId worker) {
@@ -314,7 +319,7 @@ void ProxiedRequest::over(Outcome outcome) {
   phase_ = Phase::kOver;
   call_.reset();  // an unfinished call is aborted, which frees the worker's batch slot
   job_.exchange.reset();
-  on_over_(id_, outcome);
+  on_over_(*this, outcome);
 }
 
 }  // namespace kvist::gateway

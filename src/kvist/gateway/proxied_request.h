@@ -69,10 +69,11 @@ struct ProxyJob {
 /// silently. Bounded: a client that does not read stops the reading from its worker.
 class ProxiedRequest : public std::enable_shared_from_this<ProxiedRequest> {
  public:
-  ProxiedRequest(ProxyParts& parts, ProxyJob job, RequestId id,
-                 std::function<void(RequestId, dispatch::Outcome)> on_over);
+  ProxiedRequest(ProxyParts& parts, ProxyJob job, dispatch::DispatchHandle request,
+                 std::function<void(ProxiedRequest&, dispatch::Outcome)> on_over);
 
   void start(const dispatch::Ticket& ticket);
+  [[nodiscard]] dispatch::DispatchHandle handle() const { return request_; }
   /// Ends it now, as if the worker had failed: the gateway is shutting down.
   void break_off(const Error& error);
   /// Leaves the worker if it is this one and nothing of an answer is here.
@@ -113,11 +114,12 @@ class ProxiedRequest : public std::enable_shared_from_this<ProxiedRequest> {
 
   ProxyParts* parts_;
   ProxyJob job_;
-  RequestId id_;
-  std::function<void(RequestId, dispatch::Outcome)> on_over_;
+  dispatch::DispatchHandle request_;
+  std::function<void(ProxiedRequest&, dispatch::Outcome)> on_over_;
 
   Phase phase_ = Phase::kWaiting;
   WorkerId worker_;
+  routing::RequestHandle attempt_;  // the router's record of the attempt under way
   std::uint32_t predicted_cached_tokens_ = 0;
   bool attempt_over_ = false;  // it failed, and there is no other: what is passed on is the answer of that attempt
   bool error_noted_ = false;   // an error in the stream was counted against the worker

@@ -134,8 +134,9 @@ Result<void> Proxy::begin(Arrival& arrival, dispatch::RequestProfile profile, Pr
   job.request_id = arrival.request_id;
   job.arrived = arrival.arrived;
   auto proxied = std::make_shared<ProxiedRequest>(
-      parts_, std::move(job), ticket.id, [this](RequestId id, dispatch::Outcome outcome) { on_over(id, outcome); });
-  live_.emplace(ticket.id, proxied);
+      parts_, std::move(job), ticket.handle,
+      [this](const ProxiedRequest& over, dispatch::Outcome outcome) { on_over(over, outcome); });
+  live_.emplace(proxied.get(), proxied);
   proxied->start(ticket);
   return {};
 }
@@ -148,9 +149,9 @@ std::string Proxy::request_id_for(const net::Headers& headers) {
   return fmt::format("req-{:016x}{:08x}", mix_seed({request_id_seed_, number}), number & 0xFFFF'FFFFU);
 }
 
-void Proxy::on_over(RequestId id, dispatch::Outcome outcome) {
-  parts_.dispatcher->finish(id, outcome, net::now());
-  live_.erase(id);
+void Proxy::on_over(const ProxiedRequest& request, dispatch::Outcome outcome) {
+  parts_.dispatcher->finish(request.handle(), outcome, net::now());
+  live_.erase(&request);
   look_whether_idle();
 }
 
@@ -167,7 +168,7 @@ void Proxy::drain(std::function<void()> idle) {
 std::vector<std::shared_ptr<ProxiedRequest>> Proxy::live() const {
   std::vector<std::shared_ptr<ProxiedRequest>> all;
   all.reserve(live_.size());
-  for (const auto& [id, request] : live_) all.push_back(request);
+  for (const auto& [address, request] : live_) all.push_back(request);
   return all;
 }
 

@@ -93,7 +93,7 @@ class Proxy {
   void refuse(Arrival& arrival, const Error& error);
   void look_whether_idle();
   [[nodiscard]] std::string request_id_for(const net::Headers& headers);
-  void on_over(RequestId id, dispatch::Outcome outcome);
+  void on_over(const ProxiedRequest& request, dispatch::Outcome outcome);
   /// Those under way, held: ending one takes it off live_.
   [[nodiscard]] std::vector<std::shared_ptr<ProxiedRequest>> live() const;
 
@@ -108,7 +108,7 @@ class Proxy {
   std::map<int, std::uint64_t> refused_;
   std::uint64_t passed_on_unread_ = 0;
   std::uint64_t passed_on_others_ = 0;
-  std::unordered_map<RequestId, std::shared_ptr<ProxiedRequest>> live_;
+  std::unordered_map<const ProxiedRequest*, std::shared_ptr<ProxiedRequest>> live_;
   bool draining_ = false;
   bool broken_off_ = false;
   std::function<void()> idle_;

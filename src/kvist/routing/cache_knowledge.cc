@@ -33,13 +33,14 @@ std::uint64_t expected_tokens(std::uint32_t blocks, std::uint32_t prompt_tokens,
 
 }  // namespace
 
-CacheKnowledge::CacheKnowledge(Options options)
+CacheKnowledge::CacheKnowledge(Options options, RoutedRequests& requests)
     : block_size_(options.block_size),
       index_({.model = std::move(options.model), .block_size = options.block_size}),
       adopted_(index_, options.workers),
       routed_({.ttl = kPredictedTtl}, options.workers),
       settling_({.ttl = kSettlingTime, .max_bytes = kSettlingBytes}, options.workers),
       workers_(options.workers),
+      requests_(&requests),
       by_events_(options.workers),
       by_prediction_(options.workers),
       settling_depths_(options.workers) {}
@@ -70,18 +71,15 @@ void CacheKnowledge::match(std::span<const kv::BlockHash> prompt, std::span<cons
   }
 }
 
-void CacheKnowledge::on_routed(RequestId request, WorkerId worker, const BlockKeys& prompt, std::uint32_t prompt_tokens,
-                               std::uint32_t max_blocks, TimePoint now) {
-  const Worker& known = workers_[worker.value()];
-  expected_[request] = {.worker = worker,
-                        .prompt = prompt,
-                        .by_events = expected_tokens(by_events_[worker.value()], prompt_tokens, block_size_),
-                        .by_prediction = expected_tokens(by_prediction_[worker.value()], prompt_tokens, block_size_),
-                        .prompt_tokens = prompt_tokens,
-                        .number = routed_.insert(worker, prompt, max_blocks, now),
-                        .event_batches = known.event_batches,
-                        .events_run = known.events_run,
-                        .predicted_run = known.predicted_run};
+void CacheKnowledge::on_routed(RoutedRequest& request, std::uint32_t max_blocks, TimePoint now) {
+  const std::size_t worker = request.worker.value();
+  const Worker& known = workers_[worker];
+  request.cache = {.by_events = expected_tokens(by_events_[worker], request.prompt_tokens, block_size_),
+                   .by_prediction = expected_tokens(by_prediction_[worker], request.prompt_tokens, block_size_),
+                   .number = routed_.insert(request.worker, request.blocks, max_blocks, now),
+                   .event_batches = known.event_batches,
+                   .events_run = known.events_run,
+                   .predicted_run = known.predicted_run};
 }
 
 void CacheKnowledge::on_progress(WorkerId id, TimePoint now) {
@@ -89,19 +87,14 @@ void CacheKnowledge::on_progress(WorkerId id, TimePoint now) {
   if (worker.due_since && now - *worker.due_since > kSilence) worker.silent = true;
 }
 
-void CacheKnowledge::on_computed(RequestId request) {
-  if (Expected* const expected = expected_.find(request)) expected->computed = true;
-}
-
-void CacheKnowledge::on_usage(RequestId request, std::uint64_t cached_tokens) {
-  Expected* const expected = expected_.find(request);
-  if (expected == nullptr) return;
-  expected->cached_tokens = cached_tokens;
-  check_adopted(*expected);
-  Worker& worker = workers_[expected->worker.value()];
-  const bool same_events = expected->events_run == worker.events_run;
-  const std::uint64_t by_events = same_events ? expected->by_events : 0;
-  const std::uint64_t by_prediction = expected->predicted_run == worker.predicted_run ? expected->by_prediction : 0;
+void CacheKnowledge::on_usage(RoutedRequest& request, std::uint64_t cached_tokens) {
+  request.cache.cached_tokens = cached_tokens;
+  check_adopted(request);
+  const CacheExpectation& expected = request.cache;
+  Worker& worker = workers_[request.worker.value()];
+  const bool same_events = expected.events_run == worker.events_run;
+  const std::uint64_t by_events = same_events ? expected.by_events : 0;
+  const std::uint64_t by_prediction = expected.predicted_run == worker.predicted_run ? expected.by_prediction : 0;
   if (by_events + by_prediction > 0) ++worker.usage_reports;
   if (same_events && cached_tokens > 0) {
     worker.reported_tokens = kKeptOfTold * worker.reported_tokens + static_cast<double>(cached_tokens);
@@ -109,7 +102,7 @@ void CacheKnowledge::on_usage(RequestId request, std::uint64_t cached_tokens) {
   }
   worker.events.observe(by_events, cached_tokens);
   worker.predicted.observe(by_prediction, cached_tokens);
-  weigh_prediction(expected->worker, *expected, by_prediction, cached_tokens);
+  weigh_prediction(request, by_prediction, cached_tokens);
   const double share = worker.events.share();
   if (!worker.contradicted && share < kContradicted) {
     worker.contradicted = true;
@@ -120,47 +113,47 @@ void CacheKnowledge::on_usage(RequestId request, std::uint64_t cached_tokens) {
 }
 
 // A cache that was emptied without a word denies all that was there before, whoever asks.
-void CacheKnowledge::weigh_prediction(WorkerId id, const Expected& expected, std::uint64_t by_prediction,
+void CacheKnowledge::weigh_prediction(const RoutedRequest& request, std::uint64_t by_prediction,
                                       std::uint64_t cached_tokens) {
   if (by_prediction == 0) return;
+  const WorkerId id = request.worker;
+  const std::uint64_t number = request.cache.number;
   Worker& worker = workers_[id.value()];
   if (static_cast<double>(cached_tokens) >= kDenied * static_cast<double>(by_prediction)) {
     worker.denials = 0;
     return;
   }
-  if (worker.denials++ == 0 || expected.number < worker.first_denied) worker.first_denied = expected.number;
+  if (worker.denials++ == 0 || number < worker.first_denied) worker.first_denied = number;
   if (worker.denials < kDenials) return;
   routed_.drop_before(id, worker.first_denied);
   worker.denials = 0;
   ++worker.predicted_run;
 }
 
-void CacheKnowledge::on_finished(RequestId request, bool computed, std::uint64_t output_tokens, TimePoint now) {
+void CacheKnowledge::on_finished(const RoutedRequest& request, bool computed, std::uint64_t output_tokens,
+                                 TimePoint now) {
   now_ = now;
-  const Expected* const expected = expected_.find(request);
-  if (expected == nullptr) return;
-  Worker& worker = workers_[expected->worker.value()];
-  if (computed) {
-    settling_.insert(expected->worker, expected->prompt, 0, now);
-    if (!worker.due_since && blocks_were_due(*expected, output_tokens)) worker.due_since = now;
-    on_progress(expected->worker, now);
-  }
-  expected_.erase(request);
+  if (!computed) return;
+  Worker& worker = workers_[request.worker.value()];
+  settling_.insert(request.worker, request.blocks, 0, now);
+  if (!worker.due_since && blocks_were_due(request, output_tokens)) worker.due_since = now;
+  on_progress(request.worker, now);
 }
 
 // Of a request that was computed: whether an event must have come for it, and none came for anybody while it was there.
 // What was found cached was stored long ago, with what may follow it. Behind a new block all are new.
-bool CacheKnowledge::blocks_were_due(const Expected& expected, std::uint64_t output_tokens) const {
-  const Worker& worker = workers_[expected.worker.value()];
+bool CacheKnowledge::blocks_were_due(const RoutedRequest& request, std::uint64_t output_tokens) const {
+  const CacheExpectation& expected = request.cache;
+  const Worker& worker = workers_[request.worker.value()];
   if (worker.event_batches != expected.event_batches || expected.events_run != worker.events_run) return false;
-  if (expected.prompt_tokens == 0) return false;
+  if (request.prompt_tokens == 0) return false;
   if (expected.cached_tokens) {
-    const std::uint64_t computed = (expected.prompt_tokens - 1) / block_size_;
+    const std::uint64_t computed = (request.prompt_tokens - 1) / block_size_;
     return computed > *expected.cached_tokens / block_size_;
   }
   // The last token of an answer is never computed.
-  const std::uint64_t all_tokens = expected.prompt_tokens + std::max<std::uint64_t>(output_tokens, 1) - 1;
-  return all_tokens / block_size_ > expected.prompt_tokens / block_size_;
+  const std::uint64_t all_tokens = request.prompt_tokens + std::max<std::uint64_t>(output_tokens, 1) - 1;
+  return all_tokens / block_size_ > request.prompt_tokens / block_size_;
 }
 
 std::size_t CacheKnowledge::on_kv_events(WorkerId id, std::span<const kv::KvEvent> events) {
@@ -194,23 +187,26 @@ std::size_t CacheKnowledge::apply_one_by_one(WorkerId id, std::span<const kv::Kv
 void CacheKnowledge::place(WorkerId id, const kv::BlockStored& event) {
   if (!adopted_.is_orphan(id, event)) return;
   std::vector<AdoptedPrefixes::Prompt> prompts;
-  expected_.for_each([&](RequestId request, const Expected& expected) {
-    if (expected.worker == id && !expected.adopted) prompts.push_back({request, view(expected.prompt)});
+  requests_->for_each([&](const RoutedRequest& request) {
+    if (request.worker == id && !request.cache.adopted) prompts.push_back({request.id, view(request.blocks)});
   });
   std::ranges::sort(prompts, {}, &AdoptedPrefixes::Prompt::request);
-  if (const auto found = adopted_.adopt(id, event, prompts)) {
-    Expected* const expected = expected_.find(found->request);
-    expected->adopted = event.parent;
-    expected->adopted_blocks = found->blocks;
-    check_adopted(*expected);
-  }
+  const auto found = adopted_.adopt(id, event, prompts);
+  if (!found) return;
+  requests_->for_each([&](RoutedRequest& request) {
+    if (request.id != found->request) return;
+    request.cache.adopted = event.parent;
+    request.cache.adopted_blocks = found->blocks;
+    check_adopted(request);
+  });
 }
 
 // The first block that a request stores is the one behind what it found cached.
-void CacheKnowledge::check_adopted(Expected& expected) {
+void CacheKnowledge::check_adopted(const RoutedRequest& request) {
+  const CacheExpectation& expected = request.cache;
   if (!expected.adopted || !expected.cached_tokens) return;
   if (*expected.cached_tokens / block_size_ != expected.adopted_blocks)
-    adopted_.revoke(expected.worker, *expected.adopted);
+    adopted_.revoke(request.worker, *expected.adopted);
 }
 
 // What was routed is gone too, but for prompts that are still to be computed, and what answers under way expected.
@@ -219,8 +215,8 @@ void CacheKnowledge::on_cleared(WorkerId id) {
   workers_[id.value()].orphans = false;  // all that comes has a parent
   forget_routed(id);
   std::vector<std::pair<RequestId, BlockKeys>> uncomputed;
-  expected_.for_each([&](RequestId request, const Expected& expected) {
-    if (expected.worker == id && !expected.computed) uncomputed.emplace_back(request, expected.prompt);
+  requests_->for_each([&](const RoutedRequest& request) {
+    if (request.worker == id && !request.cache.computed) uncomputed.emplace_back(request.id, request.blocks);
   });
   std::ranges::sort(uncomputed, {}, [](const auto& one) { return one.first; });
   for (const auto& [request, prompt] : uncomputed) routed_.insert(id, prompt, 0, now_);

@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "kvist/base/flat_map.h"
 #include "kvist/base/id.h"
 #include "kvist/base/time.h"
 #include "kvist/kv/block_hash.h"
@@ -17,6 +16,7 @@
 #include "kvist/routing/kv_index.h"
 #include "kvist/routing/predicted_index.h"
 #include "kvist/routing/prefix_use.h"
+#include "kvist/routing/routed_request.h"
 #include "kvist/routing/worker_view.h"
 
 namespace kvist::routing {
@@ -64,26 +64,27 @@ class CacheKnowledge {
     std::uint32_t block_size = 32;
     std::size_t workers = 0;
   };
-  explicit CacheKnowledge(Options options);
+  /// `requests`: those at the workers; outlives it.
+  CacheKnowledge(Options options, RoutedRequests& requests);
 
   /// depths[w] for every worker of the fleet. `in_flight`: leading blocks that requests on it use (LoadTracker); not
   /// counted, nor those that ended a moment ago, where `with_in_flight` is false.
   void match(std::span<const kv::BlockHash> prompt, std::span<const WorkerView> fleet,
              std::span<const std::uint32_t> in_flight, bool with_in_flight, TimePoint now,
              std::span<CacheDepth> depths);
-  /// The request of the last match() goes to this worker. `max_blocks`: of its KV memory; 0 where unknown.
-  void on_routed(RequestId request, WorkerId worker, const BlockKeys& prompt, std::uint32_t prompt_tokens,
-                 std::uint32_t max_blocks, TimePoint now);
+  /// The request of the last match() goes to its worker. `max_blocks`: of its KV memory; 0 where unknown.
+  void on_routed(RoutedRequest& request, std::uint32_t max_blocks, TimePoint now);
   static constexpr std::uint32_t kDenials = 3;
 
   /// The worker is at work: where blocks were due and no event came, it is seen now.
   void on_progress(WorkerId worker, TimePoint now);
   /// The request's prompt is computed.
-  void on_computed(RequestId request);
-  /// What the worker reports of the request's prompt. Unknown requests are passed over, here and below.
-  void on_usage(RequestId request, std::uint64_t cached_tokens);
-  /// The request left its worker; `computed`: its prompt was computed there, and so many tokens of an answer.
-  void on_finished(RequestId request, bool computed, std::uint64_t output_tokens, TimePoint now);
+  static void on_computed(RoutedRequest& request) { request.cache.computed = true; }
+  /// What the worker reports of the request's prompt.
+  void on_usage(RoutedRequest& request, std::uint64_t cached_tokens);
+  /// The request is about to leave its worker; `computed`: its prompt was computed there, and so many tokens of an
+  /// answer.
+  void on_finished(const RoutedRequest& request, bool computed, std::uint64_t output_tokens, TimePoint now);
 
   /// Events of a worker come soon.
   void prefetch_events(WorkerId worker) const { index_.prefetch(worker); }
@@ -120,28 +121,12 @@ class CacheKnowledge {
     std::uint32_t events_run = 0;
     std::uint32_t predicted_run = 0;
   };
-  struct Expected {
-    WorkerId worker;
-    BlockKeys prompt;
-    std::uint64_t by_events = 0;  // tokens
-    std::uint64_t by_prediction = 0;
-    std::uint32_t prompt_tokens = 0;
-    std::uint64_t number = 0;         // of the routed prompt
-    std::uint64_t event_batches = 0;  // of its worker when it came
-    std::optional<std::uint64_t> cached_tokens = {};
-    bool computed = false;
-    std::optional<kv::ExternalHash> adopted = {};  // placed by this prompt, so many blocks deep
-    std::uint32_t adopted_blocks = 0;
-    std::uint32_t events_run = 0;
-    std::uint32_t predicted_run = 0;
-  };
   [[nodiscard]] CacheTrust trust(const Worker& worker, bool events_exact) const;
-  void weigh_prediction(WorkerId id, const Expected& expected, std::uint64_t by_prediction,
-                        std::uint64_t cached_tokens);
-  [[nodiscard]] bool blocks_were_due(const Expected& expected, std::uint64_t output_tokens) const;
+  void weigh_prediction(const RoutedRequest& request, std::uint64_t by_prediction, std::uint64_t cached_tokens);
+  [[nodiscard]] bool blocks_were_due(const RoutedRequest& request, std::uint64_t output_tokens) const;
   [[nodiscard]] std::size_t apply_one_by_one(WorkerId id, std::span<const kv::KvEvent> events);
   void place(WorkerId id, const kv::BlockStored& event);
-  void check_adopted(Expected& expected);
+  void check_adopted(const RoutedRequest& request);
   void on_cleared(WorkerId id);
   void forget_routed(WorkerId id);
   void begin_events_anew(WorkerId id);
@@ -152,7 +137,7 @@ class CacheKnowledge {
   PredictedIndex routed_;
   PredictedIndex settling_;      // of requests that ended a moment ago: their last events may be under way
   std::vector<Worker> workers_;  // by WorkerId
-  FlatMap<RequestId, Expected> expected_;
+  RoutedRequests* requests_;
   // By WorkerId, of the last match().
   std::vector<std::uint32_t> by_events_;
   std::vector<std::uint32_t> by_prediction_;

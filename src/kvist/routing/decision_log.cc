@@ -36,13 +36,10 @@ DecisionLog::DecisionLog(Options options) : options_(options) {
 DecisionRecord& DecisionLog::next_place() {
   const std::size_t place = static_cast<std::size_t>(total_++ % options_.decisions);
   if (place == ring_.size()) return ring_.emplace_back();
-  DecisionRecord& record = ring_[place];
-  const std::uint64_t* const number = under_way_.find(record.request);
-  if (number != nullptr && *number == record.number) under_way_.erase(record.request);
-  return record;
+  return ring_[place];
 }
 
-void DecisionLog::on_decided(const DecisionView& decision) {
+std::uint64_t DecisionLog::on_decided(const DecisionView& decision) {
   DecisionRecord& record = next_place();
   record.number = total_;
   record.request = decision.query.request;
@@ -61,7 +58,7 @@ void DecisionLog::on_decided(const DecisionView& decision) {
   record.reason = decision.reason;
   record.after = {};
   keep_candidates(decision, record);
-  under_way_[record.request] = record.number;
+  return record.number;
 }
 
 void DecisionLog::keep_candidates(const DecisionView& decision, DecisionRecord& record) {
@@ -93,27 +90,27 @@ void DecisionLog::keep_best(const DecisionView& decision, DecisionRecord& record
   record.left_out = static_cast<std::uint32_t>(all.size() - best_.size());
 }
 
-DecisionRecord* DecisionLog::under_way(RequestId request) {
-  const std::uint64_t* const number = under_way_.find(request);
-  return number == nullptr ? nullptr : &ring_[static_cast<std::size_t>((*number - 1) % options_.decisions)];
+DecisionRecord* DecisionLog::find(std::uint64_t decision) {
+  if (decision == 0 || decision > total_) return nullptr;
+  DecisionRecord& record = ring_[static_cast<std::size_t>((decision - 1) % options_.decisions)];
+  return record.number == decision ? &record : nullptr;
 }
 
-void DecisionLog::on_first_token(RequestId request, TimePoint now) {
-  DecisionRecord* const record = under_way(request);
+void DecisionLog::on_first_token(std::uint64_t decision, TimePoint now) {
+  DecisionRecord* const record = find(decision);
   if (record != nullptr && !record->after.ttft) record->after.ttft = now - record->at;
 }
 
-void DecisionLog::on_usage(RequestId request, std::uint64_t cached_tokens) {
-  if (DecisionRecord* const record = under_way(request)) record->after.cached_tokens = cached_tokens;
+void DecisionLog::on_usage(std::uint64_t decision, std::uint64_t cached_tokens) {
+  if (DecisionRecord* const record = find(decision)) record->after.cached_tokens = cached_tokens;
 }
 
-void DecisionLog::on_finished(RequestId request, bool completed, std::uint64_t output_tokens, TimePoint now) {
-  DecisionRecord* const record = under_way(request);
+void DecisionLog::on_finished(std::uint64_t decision, bool completed, std::uint64_t output_tokens, TimePoint now) {
+  DecisionRecord* const record = find(decision);
   if (record == nullptr) return;
   record->after.state = completed ? AttemptState::kCompleted : AttemptState::kFailed;
   record->after.output_tokens = output_tokens;
   record->after.duration = now - record->at;
-  under_way_.erase(request);
 }
 
 const DecisionRecord& DecisionLog::newest(std::size_t i) const {

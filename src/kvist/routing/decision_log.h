@@ -7,7 +7,6 @@
 #include <string_view>
 #include <vector>
 
-#include "kvist/base/flat_map.h"
 #include "kvist/routing/decision_record.h"
 
 namespace kvist::routing {
@@ -38,11 +37,12 @@ class DecisionLog {
   };
   explicit DecisionLog(Options options);
 
-  void on_decided(const DecisionView& decision);
-  /// What follows is told by request and kept with its last decision. What is not in the ring any more is passed over.
-  void on_first_token(RequestId request, TimePoint now);
-  void on_usage(RequestId request, std::uint64_t cached_tokens);
-  void on_finished(RequestId request, bool completed, std::uint64_t output_tokens, TimePoint now);
+  /// The decision's number: they count up from 1.
+  std::uint64_t on_decided(const DecisionView& decision);
+  /// What follows is told by the decision's number. What is not in the ring any more is passed over.
+  void on_first_token(std::uint64_t decision, TimePoint now);
+  void on_usage(std::uint64_t decision, std::uint64_t cached_tokens);
+  void on_finished(std::uint64_t decision, bool completed, std::uint64_t output_tokens, TimePoint now);
 
   /// Decisions ever made; the last size() of them are here.
   [[nodiscard]] std::uint64_t total() const { return total_; }
@@ -56,15 +56,14 @@ class DecisionLog {
     std::uint32_t position = 0;  // among the candidates
   };
   [[nodiscard]] DecisionRecord& next_place();
-  [[nodiscard]] DecisionRecord* under_way(RequestId request);
+  [[nodiscard]] DecisionRecord* find(std::uint64_t decision);
   void keep_candidates(const DecisionView& decision, DecisionRecord& record);
   void keep_best(const DecisionView& decision, DecisionRecord& record);
 
   Options options_;
   std::uint64_t total_ = 0;
-  std::vector<DecisionRecord> ring_;             // decision n at (n - 1) modulo its size
-  FlatMap<RequestId, std::uint64_t> under_way_;  // the number of the request's last decision
-  std::vector<Priced> best_;                     // scratch of keep_best()
+  std::vector<DecisionRecord> ring_;  // decision n at (n - 1) modulo its size
+  std::vector<Priced> best_;          // scratch of keep_best()
 };
 
 }  // namespace kvist::routing

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace kvist::routing {
 namespace {
@@ -97,49 +98,44 @@ void Forecaster::average(WorkerId id, TimePoint now) {
   worker.averaged = now;
 }
 
-void Forecaster::on_routed(RequestId request, WorkerId id, const Forecast& forecast, std::uint32_t uncached_tokens,
-                           TimePoint now) {
-  average(id, now);
-  Worker& worker = workers_[id.value()];
-  pending_[request] = {.routed = now,
-                       .queue_ms = forecast.queue_ms,
-                       .step_ms = forecast.step_with_ms,
-                       .uncached_tokens = static_cast<double>(uncached_tokens),
-                       .ahead_tokens = static_cast<double>(loads_->load(id).prefill_tokens),
-                       .request_seconds = worker.request_seconds,
-                       .has_slot = forecast.has_slot};
+void Forecaster::on_routed(RoutedRequest& request, const Forecast& forecast, TimePoint now) {
+  average(request.worker, now);
+  Worker& worker = workers_[request.worker.value()];
+  request.first_token = {.routed = now,
+                         .ttft_ms = forecast.ttft_ms,
+                         .queue_ms = forecast.queue_ms,
+                         .step_ms = forecast.step_with_ms,
+                         .uncached_tokens = static_cast<double>(request.uncached_tokens),
+                         .ahead_tokens = static_cast<double>(loads_->load(request.worker).prefill_tokens),
+                         .request_seconds = worker.request_seconds,
+                         .has_slot = forecast.has_slot,
+                         .open = true};
   worker.prefill_free_at = now + from_milliseconds(forecast.queue_ms + forecast.prefill_ms);
   worker.clean = false;
 }
 
-void Forecaster::on_first_token(RequestId request, TimePoint now) {
-  const Pending* const pending = pending_.find(request);
-  if (pending == nullptr) return;
-  const LoadTracker::Request* const booked = loads_->find(request);
+void Forecaster::on_first_token(RoutedRequest& request, TimePoint now) {
+  FirstTokenExpectation& expected = request.first_token;
+  if (!std::exchange(expected.open, false)) return;
   // A wait for a slot would be taken for slow prefill.
-  if (booked != nullptr && pending->has_slot) {
-    latency_.observe_first_token(booked->worker,
-                                 {.ttft_ms = to_milliseconds(now - pending->routed),
-                                  .queue_ms = pending->queue_ms,
-                                  .step_ms = pending->step_ms,
-                                  .uncached_tokens = pending->uncached_tokens,
-                                  .ahead_tokens = pending->ahead_tokens},
-                                 now);
-  }
-  pending_.erase(request);
+  if (!expected.has_slot) return;
+  latency_.observe_first_token(request.worker,
+                               {.ttft_ms = to_milliseconds(now - expected.routed),
+                                .queue_ms = expected.queue_ms,
+                                .step_ms = expected.step_ms,
+                                .uncached_tokens = expected.uncached_tokens,
+                                .ahead_tokens = expected.ahead_tokens},
+                               now);
 }
 
 // What was expected of its parts is stretched alike until the sum is right. Steps of one answer are much alike, so they
 // count as the root of their number, and the less the more of the answer's time was the wait for its first token.
-void Forecaster::on_whole_answer(RequestId request, const WholeAnswer& answer, TimePoint now) {
-  const Pending* const found = pending_.find(request);
-  const LoadTracker::Request* const booked = loads_->find(request);
-  if (found == nullptr || booked == nullptr) return;
-  const Pending pending = *found;
-  pending_.erase(request);
+void Forecaster::on_whole_answer(RoutedRequest& request, const WholeAnswer& answer, TimePoint now) {
+  if (!std::exchange(request.first_token.open, false)) return;
+  const FirstTokenExpectation& pending = request.first_token;
   const double elapsed_ms = to_milliseconds(now - pending.routed);
   if (!pending.has_slot || answer.tokens == 0 || elapsed_ms <= 0) return;
-  const WorkerId id = booked->worker;
+  const WorkerId id = request.worker;
   average(id, now);
   const double requests = (workers_[id.value()].request_seconds - pending.request_seconds) * 1e3 / elapsed_ms;
   const auto batch = static_cast<std::uint32_t>(std::max(1.0, std::round(requests)));
@@ -172,34 +168,32 @@ bool Forecaster::only_decodes(WorkerId worker) const {
   return load.decoding == load.requests;
 }
 
-void Forecaster::on_progress(RequestId request, TimePoint now) {
-  const LoadTracker::Request* const booked = loads_->find(request);
-  if (booked == nullptr || !booked->decoding) return;
-  Worker& worker = workers_[booked->worker.value()];
-  if (worker.clock != request) {
-    if (loads_->find(worker.clock) != nullptr) return;
-    worker.clock = request;
+void Forecaster::on_progress(const RoutedRequest& request, TimePoint now) {
+  if (!request.decoding) return;
+  Worker& worker = workers_[request.worker.value()];
+  if (worker.clock != request.id) {
+    if (worker.clock != RequestId()) return;
+    worker.clock = request.id;
     worker.clean = false;
   }
-  const WorkerLoad& load = loads_->load(booked->worker);
+  const WorkerLoad& load = loads_->load(request.worker);
   const double gap_ms = to_milliseconds(now - worker.clocked);
-  if (worker.clean && only_decodes(booked->worker) && worker.decoding == load.decoding && gap_ms > 0 &&
-      gap_ms < kLongestStepMs) {
-    latency_.observe_step(booked->worker, load.decoding, load.context_tokens, gap_ms, now);
+  const bool decodes_only = only_decodes(request.worker);
+  if (worker.clean && decodes_only && worker.decoding == load.decoding && gap_ms > 0 && gap_ms < kLongestStepMs) {
+    latency_.observe_step(request.worker, load.decoding, load.context_tokens, gap_ms, now);
   }
   worker.clocked = now;
   worker.decoding = load.decoding;
-  worker.clean = only_decodes(booked->worker);
+  worker.clean = decodes_only;
 }
 
-void Forecaster::on_finished(RequestId request, bool completed, TimePoint now) {
-  pending_.erase(request);
-  const LoadTracker::Request* const booked = loads_->find(request);
-  if (booked == nullptr) return;
-  average(booked->worker, now);
+void Forecaster::on_finished(const RoutedRequest& request, bool completed, TimePoint now) {
+  average(request.worker, now);
   // Of an answer that came whole and did not say, the length is not known.
-  if (completed && booked->output_tokens > 0) lengths_.observe(booked->output_tokens);
-  workers_[booked->worker.value()].clean = false;
+  if (completed && request.output_tokens > 0) lengths_.observe(request.output_tokens);
+  Worker& worker = workers_[request.worker.value()];
+  if (worker.clock == request.id) worker.clock = RequestId();
+  worker.clean = false;
 }
 
 }  // namespace kvist::routing

@@ -5,13 +5,13 @@
 #include <optional>
 #include <vector>
 
-#include "kvist/base/flat_map.h"
 #include "kvist/base/id.h"
 #include "kvist/base/time.h"
 #include "kvist/routing/fleet_latency.h"
 #include "kvist/routing/forecast.h"
 #include "kvist/routing/load_tracker.h"
 #include "kvist/routing/output_lengths.h"
+#include "kvist/routing/routed_request.h"
 #include "kvist/routing/worker_view.h"
 
 namespace kvist::routing {
@@ -42,15 +42,14 @@ class Forecaster {
   [[nodiscard]] Forecast forecast(WorkerId worker, const EngineLimits& limits, const ForecastQuery& query,
                                   TimePoint now) const;
 
-  /// The request goes to this worker, with this expectation.
-  void on_routed(RequestId request, WorkerId worker, const Forecast& forecast, std::uint32_t uncached_tokens,
-                 TimePoint now);
-  void on_first_token(RequestId request, TimePoint now);
-  void on_progress(RequestId request, TimePoint now);
+  /// The request goes to its worker, with this expectation.
+  void on_routed(RoutedRequest& request, const Forecast& forecast, TimePoint now);
+  void on_first_token(RoutedRequest& request, TimePoint now);
+  void on_progress(const RoutedRequest& request, TimePoint now);
   /// The answer is here, all at once: one equation for what its first token and its steps took.
-  void on_whole_answer(RequestId request, const WholeAnswer& answer, TimePoint now);
+  void on_whole_answer(RoutedRequest& request, const WholeAnswer& answer, TimePoint now);
   /// `completed`: the answer came to its own end, so that its length tells something.
-  void on_finished(RequestId request, bool completed, TimePoint now);
+  void on_finished(const RoutedRequest& request, bool completed, TimePoint now);
 
   [[nodiscard]] const LatencyModel& model(WorkerId worker) const { return latency_.model(worker); }
   [[nodiscard]] const FleetLatency& latency() const { return latency_; }
@@ -58,7 +57,7 @@ class Forecaster {
 
  private:
   struct Worker {
-    // The request whose tokens clock the worker's steps, and the worker at its last token.
+    // The request whose tokens clock the worker's steps (0: none does), and the worker at its last token.
     RequestId clock;
     TimePoint clocked;
     std::uint32_t decoding = 0;
@@ -67,15 +66,6 @@ class Forecaster {
     double mean_requests = 0;    // up to `averaged`, as the next
     double request_seconds = 0;  // in flight, summed
     TimePoint averaged;
-  };
-  struct Pending {
-    TimePoint routed;
-    double queue_ms = 0;
-    double step_ms = 0;
-    double uncached_tokens = 0;
-    double ahead_tokens = 0;
-    double request_seconds = 0;  // of its worker when it came
-    bool has_slot = false;
   };
   struct Room {
     bool has_slot = true;
@@ -93,7 +83,6 @@ class Forecaster {
   FleetLatency latency_;
   std::vector<Worker> workers_;  // by WorkerId
   OutputLengths lengths_;
-  FlatMap<RequestId, Pending> pending_;  // without a first token
 };
 
 }  // namespace kvist::routing

@@ -46,7 +46,8 @@ Router::Router(Options options)
       seed_(options.seed),
       mode_(options.mode),
       policy_(make_policy(options.mode, options.seed)),
-      caches_({.model = std::move(options.model), .block_size = options.block_size, .workers = options.workers}),
+      caches_({.model = std::move(options.model), .block_size = options.block_size, .workers = options.workers},
+              requests_),
       loads_(options.workers),
       forecaster_(loads_, options.workers, options.latency_prior, options.block_size),
       depths_(options.workers),
@@ -68,31 +69,38 @@ Result<Decision> Router::route(const RouteQuery& query, std::span<const WorkerVi
   const std::uint64_t policy_state = policy_->state();
   const std::size_t position = policy_->choose(policy_query, candidates_);
   const Candidate& chosen = candidates_[position];
-  const Decision decision{.worker = chosen.worker,
-                          .mode = mode_,
-                          .predicted_cached_tokens = chosen.cached_tokens,
-                          .forecast_ttft_ms = chosen.forecast.ttft_ms,
-                          .reason = policy_->fell_back() ? DecisionReason::kSafetyNet : DecisionReason::kPolicy,
-                          .at = now};
-  log_.on_decided({.query = policy_query,
-                   .name = query.name,
-                   .prompt_blocks = static_cast<std::uint32_t>(blocks.size()),
-                   .excluded = query.excluded,
-                   .mode = mode_,
-                   .seed = seed_,
-                   .policy_state = policy_state,
-                   .candidates = candidates_,
-                   .chosen = position,
-                   .reason = decision.reason,
-                   .at = now});
+  Decision decision{.worker = chosen.worker,
+                    .mode = mode_,
+                    .predicted_cached_tokens = chosen.cached_tokens,
+                    .forecast_ttft_ms = chosen.forecast.ttft_ms,
+                    .reason = policy_->fell_back() ? DecisionReason::kSafetyNet : DecisionReason::kPolicy,
+                    .at = now};
+  const std::uint64_t number = log_.on_decided({.query = policy_query,
+                                                .name = query.name,
+                                                .prompt_blocks = static_cast<std::uint32_t>(blocks.size()),
+                                                .excluded = query.excluded,
+                                                .mode = mode_,
+                                                .seed = seed_,
+                                                .policy_state = policy_state,
+                                                .candidates = candidates_,
+                                                .chosen = position,
+                                                .reason = decision.reason,
+                                                .at = now});
   const PromptView prompt = as_read_by(fleet[chosen.worker.value()], query);
   const std::uint32_t uncached = prompt.tokens - chosen.cached_tokens;
   // What is expected of the answer rests on the look-up that came last: let it be the chosen worker's.
   if (!query.otherwise.empty()) look_up(query, *prompt.keys, fleet, now);
-  caches_.on_routed(query.request, chosen.worker, *prompt.keys, prompt.tokens, chosen.limits.kv_blocks, now);
-  forecaster_.on_routed(query.request, chosen.worker, chosen.forecast, uncached, now);
-  loads_.add(query.request, chosen.worker,
-             {.prompt_tokens = prompt.tokens, .uncached_tokens = uncached, .blocks = *prompt.keys});
+  decision.request = requests_.insert({.id = query.request,
+                                       .worker = chosen.worker,
+                                       .prompt_tokens = prompt.tokens,
+                                       .uncached_tokens = uncached,
+                                       .predicted_cached_tokens = chosen.cached_tokens,
+                                       .blocks = *prompt.keys,
+                                       .decision = number});
+  RoutedRequest& routed = *requests_.find(decision.request);
+  caches_.on_routed(routed, chosen.limits.kv_blocks, now);
+  forecaster_.on_routed(routed, chosen.forecast, now);
+  loads_.add(routed);
   ++decisions_[static_cast<std::size_t>(mode_)];
   return decision;
 }
@@ -159,38 +167,48 @@ void Router::replicate_hot_prefix(std::span<const kv::BlockHash> prompt) {
   }
 }
 
-void Router::on_first_token(RequestId request, TimePoint now) {
-  log_.on_first_token(request, now);
-  forecaster_.on_first_token(request, now);
-  caches_.on_computed(request);
-  loads_.on_first_token(request);
+void Router::on_first_token(RequestHandle handle, TimePoint now) {
+  RoutedRequest* const request = requests_.find(handle);
+  if (request == nullptr) return;
+  log_.on_first_token(request->decision, now);
+  forecaster_.on_first_token(*request, now);
+  CacheKnowledge::on_computed(*request);
+  loads_.on_first_token(*request);
 }
 
-void Router::on_progress(RequestId request, std::uint64_t tokens, TimePoint now) {
-  loads_.on_progress(request, tokens);
-  if (const LoadTracker::Request* const booked = loads_.find(request)) caches_.on_progress(booked->worker, now);
-  forecaster_.on_progress(request, now);
+std::optional<WorkerId> Router::on_progress(RequestHandle handle, std::uint64_t tokens, TimePoint now) {
+  RoutedRequest* const request = requests_.find(handle);
+  if (request == nullptr) return std::nullopt;
+  loads_.on_progress(*request, tokens);
+  caches_.on_progress(request->worker, now);
+  forecaster_.on_progress(*request, now);
+  return request->worker;
 }
 
-void Router::on_whole_answer(RequestId request, const WholeAnswer& answer, TimePoint now) {
-  forecaster_.on_whole_answer(request, answer, now);
-  caches_.on_computed(request);
-  loads_.on_first_token(request);
-  loads_.on_progress(request, answer.tokens);
+void Router::on_whole_answer(RequestHandle handle, const WholeAnswer& answer, TimePoint now) {
+  RoutedRequest* const request = requests_.find(handle);
+  if (request == nullptr) return;
+  forecaster_.on_whole_answer(*request, answer, now);
+  CacheKnowledge::on_computed(*request);
+  loads_.on_first_token(*request);
+  loads_.on_progress(*request, answer.tokens);
 }
 
-void Router::on_usage(RequestId request, std::uint64_t /*prompt_tokens*/, std::uint64_t cached_tokens) {
-  log_.on_usage(request, cached_tokens);
-  caches_.on_usage(request, cached_tokens);
+void Router::on_usage(RequestHandle handle, std::uint64_t /*prompt_tokens*/, std::uint64_t cached_tokens) {
+  RoutedRequest* const request = requests_.find(handle);
+  if (request == nullptr) return;
+  log_.on_usage(request->decision, cached_tokens);
+  caches_.on_usage(*request, cached_tokens);
 }
 
-void Router::on_finished(RequestId request, bool completed, TimePoint now) {
-  const LoadTracker::Request* const booked = loads_.find(request);
-  const std::uint64_t output_tokens = booked == nullptr ? 0 : booked->output_tokens;
-  log_.on_finished(request, completed, output_tokens, now);
-  caches_.on_finished(request, booked != nullptr && booked->decoding, output_tokens, now);
-  forecaster_.on_finished(request, completed, now);
-  loads_.remove(request);
+void Router::on_finished(RequestHandle handle, bool completed, TimePoint now) {
+  const RoutedRequest* const request = requests_.find(handle);
+  if (request == nullptr) return;
+  log_.on_finished(request->decision, completed, request->output_tokens, now);
+  caches_.on_finished(*request, request->decoding, request->output_tokens, now);
+  forecaster_.on_finished(*request, completed, now);
+  loads_.remove(*request);
+  requests_.erase(handle);
 }
 
 std::size_t Router::on_kv_events(WorkerId worker, std::span<const kv::KvEvent> events) {

@@ -20,6 +20,7 @@
 #include "kvist/routing/load_tracker.h"
 #include "kvist/routing/policy.h"
 #include "kvist/routing/prompt_keys.h"
+#include "kvist/routing/routed_request.h"
 #include "kvist/routing/worker_view.h"
 #include "kvist/spec/routing_mode.h"
 #include "kvist/spec/step_time_spec.h"
@@ -47,6 +48,7 @@ struct Decision {
   double forecast_ttft_ms = 0;
   DecisionReason reason = DecisionReason::kPolicy;
   TimePoint at;
+  RequestHandle request = {};  ///< the request at this worker: what comes of it is told by this
 };
 
 /// Pure: no threads, clock or I/O; a decision is a function of the calls before it. One thread uses it. The index is
@@ -68,18 +70,21 @@ class Router {
   /// kUnavailable where none is left. A request that is routed again was finished before.
   [[nodiscard]] Result<Decision> route(const RouteQuery& query, std::span<const WorkerView> fleet, TimePoint now);
 
+  // What follows tells of a request by the handle in its decision. Of one that left its worker nothing is taken in.
   /// Has the processor fetch what the three below will touch: for callers with many requests at once.
-  void prefetch(RequestId request) const { loads_.prefetch(request); }
+  void prefetch(RequestHandle request) const { requests_.prefetch(request); }
   /// The prompt is computed: it no longer counts as prefill load.
-  void on_first_token(RequestId request, TimePoint now);
-  /// So many more tokens were generated.
-  void on_progress(RequestId request, std::uint64_t tokens, TimePoint now);
+  void on_first_token(RequestHandle request, TimePoint now);
+  /// So many more tokens were generated. The worker that did; nothing where the request left it.
+  std::optional<WorkerId> on_progress(RequestHandle request, std::uint64_t tokens, TimePoint now);
   /// The answer is here, all at once. To be called where nothing of it was seen before, ahead of on_usage().
-  void on_whole_answer(RequestId request, const WholeAnswer& answer, TimePoint now);
+  void on_whole_answer(RequestHandle request, const WholeAnswer& answer, TimePoint now);
   /// What the engine says of the request's prompt.
-  void on_usage(RequestId request, std::uint64_t prompt_tokens, std::uint64_t cached_tokens);
+  void on_usage(RequestHandle request, std::uint64_t prompt_tokens, std::uint64_t cached_tokens);
   /// The request left its worker, however it ended; `completed`: its answer came to its end. Idempotent.
-  void on_finished(RequestId request, bool completed, TimePoint now);
+  void on_finished(RequestHandle request, bool completed, TimePoint now);
+  /// Null where it left its worker; valid until it does.
+  [[nodiscard]] const RoutedRequest* find(RequestHandle request) const { return requests_.find(request); }
 
   /// Has the processor fetch what events of a worker will touch: for callers that have yet to read them.
   void prefetch_kv_events(WorkerId worker) const { caches_.prefetch_events(worker); }
@@ -115,6 +120,7 @@ class Router {
   std::uint64_t seed_;
   spec::RoutingMode mode_;
   std::unique_ptr<RoutingPolicy> policy_;
+  RoutedRequests requests_;
   CacheKnowledge caches_;
   LoadTracker loads_;
   Forecaster forecaster_;

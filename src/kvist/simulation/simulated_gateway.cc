@@ -69,7 +69,7 @@ void SimulatedGateway::on_request(TurnRequest request) {
     return;
   }
   Relayed& live = live_.insert(request.id, {});
-  live.request = ticket->id;
+  live.request = ticket->handle;
   live.turn = std::move(request.turn);
   deadlines_.push(network_->arrival_of_request() + spec_.upstream_timeout, request.id);
   arm_deadline();
@@ -92,6 +92,7 @@ Result<dispatch::Ticket> SimulatedGateway::admit(const TurnRequest& request, std
 void SimulatedGateway::attempt(TurnId id, Relayed& relayed, const routing::Decision& decision,
                                std::vector<TokenId> prompt) {
   relayed.worker = decision.worker;
+  relayed.attempt = decision.request;
   relayed.predicted_cached_tokens = decision.predicted_cached_tokens;
   // The worker renders the same messages with the same template, so the tokens can travel instead.
   network_->request_to_worker(decision.worker, {.id = RequestId(id.value()),
@@ -126,7 +127,7 @@ void SimulatedGateway::retry_or_end(TurnId id, Relayed& relayed, AttemptFailure 
 void SimulatedGateway::on_step(StepMessage step) {
   for (const Piece& piece : step.pieces) live_.prefetch(piece.turn);
   for (const Piece& piece : step.pieces) {
-    if (const Relayed* const relayed = live_.find(piece.turn)) dispatcher_.prefetch(relayed->request);
+    if (const Relayed* const relayed = live_.find(piece.turn)) dispatcher_.prefetch(relayed->attempt);
   }
   for (const Piece& piece : step.pieces) relay(piece, step);
   // Pieces of answers that were given up go on too: the client that left them does not look at them.
@@ -142,12 +143,12 @@ void SimulatedGateway::relay(const Piece& piece, StepMessage& step) {
   }
   if (!relayed->first_token && (piece.text_bytes > 0 || piece.is_last)) {
     relayed->first_token = true;
-    dispatcher_.on_first_token(relayed->request, time_->now());
+    dispatcher_.on_first_token(relayed->attempt, time_->now());
   }
   if (piece.text_bytes > 0)
-    dispatcher_.on_progress(relayed->request, 1, time_->now());  // one chunk, however many tokens it holds
+    dispatcher_.on_progress(relayed->attempt, 1, time_->now());  // one chunk, however many tokens it holds
   if (!piece.is_last) return;
-  dispatcher_.on_usage(relayed->request, piece.prompt_tokens, piece.cached_tokens);
+  dispatcher_.on_usage(relayed->attempt, piece.prompt_tokens, piece.cached_tokens);
   over(piece.turn, Outcome::kCompleted);
 }
 
@@ -164,8 +165,7 @@ void SimulatedGateway::on_client_gone(TurnId turn) {
 }
 
 void SimulatedGateway::over(TurnId id, Outcome outcome) {
-  const RequestId request = live_.find(id)->request;
-  dispatcher_.finish(request, outcome, time_->now());
+  dispatcher_.finish(live_.find(id)->request, outcome, time_->now());
   live_.erase(id);
 }
 

@@ -52,8 +52,9 @@ class SimulatedGateway {
 
  private:
   struct Relayed {
-    RequestId request;  // the dispatcher's
-    WorkerId worker;    // of the attempt under way
+    dispatch::DispatchHandle request;
+    routing::RequestHandle attempt;  // the router's record of the attempt under way
+    WorkerId worker;                 // of the attempt under way
     std::uint32_t predicted_cached_tokens = 0;
     bool stream_begun = false;  // something of the answer went to the client
     bool first_token = false;   // the answer's first token was seen
