@@ -16,7 +16,6 @@
 namespace kvist::gateway {
 namespace {
 
-using dispatch::AttemptFailure;
 using dispatch::Outcome;
 
 /// A client that is behind by more than this stops its worker; it goes on when the client has caught up to the other.
@@ -31,19 +30,6 @@ bool is_event_stream(const net::Headers& headers) {
 
 /// Of an answer whose end is known, so that it is collected and has a length for the client too.
 constexpr std::uint64_t kMaxCollectedBytes = 1U << 20;
-
-Outcome outcome_of_status(int status) {
-  if (status < 400) return Outcome::kCompleted;
-  if (status == 429 || status == 503) return Outcome::kBackPressure;
-  return status < 500 ? Outcome::kRefused : Outcome::kWorkerError;
-}
-
-// Statuses that speak of the worker and not of the request: another worker may do better.
-std::optional<AttemptFailure> failure_of_status(int status) {
-  if (status == 429 || status == 503) return AttemptFailure::kBackPressure;
-  if (status == 500 || status == 502 || status == 504) return AttemptFailure::kServerError;
-  return std::nullopt;
-}
 
 bool is_short(const net::Headers& headers) {
   const std::string_view text = headers.find("Content-Length").value_or("");
@@ -60,35 +46,36 @@ ProxiedRequest::ProxiedRequest(ProxyParts& parts, ProxyJob job, dispatch::Dispat
       job_(std::move(job)),
       request_(request),
       on_over_(std::move(on_over)),
+      life_(job_.arrived + parts.upstream_timeout),
       relay_(job_.usage_wanted) {}
 
-void ProxiedRequest::start(const dispatch::Ticket& ticket) {
+void ProxiedRequest::start(const routing::Decision& decision) {
   job_.exchange->on_client_gone([weak = weak_from_this()] {
-    if (const auto self = weak.lock()) self->on_client_gone();
+    if (const auto self = weak.lock()) self->act(self->life_.on_client_gone());
   });
-  attempt(ticket.decision);
+  act(life_.on_routed(decision));
+}
+
+bool ProxiedRequest::act(dispatch::LifeActions actions) {
+  actions = dispatch::report(std::move(actions), life_, *parts_->dispatcher, request_, net::now());
+  if (actions.abandon) call_.reset();
+  if (actions.doubt) parts_->on_doubt(*actions.doubt);
+  if (actions.attempt) attempt(*actions.attempt);
+  if (actions.answer == dispatch::LifeAnswer::kError)
+    job_.exchange->respond(error_answer(actions.error, job_.request_id));
+  if (actions.answer == dispatch::LifeAnswer::kBreakOff) break_stream(actions.error);
+  if (actions.over) over(*actions.over);
+  return actions.answer == dispatch::LifeAnswer::kPassOn;
 }
 
 void ProxiedRequest::attempt(const routing::Decision& decision) {
-  phase_ = Phase::kWaiting;
-  attempt_over_ = error_noted_ = false;
-  worker_ = decision.worker;
-  attempt_ = decision.request;
-  predicted_cached_tokens_ = decision.predicted_cached_tokens;
   body_.clear();
-  relay_ = AnswerRelay(job_.usage_wanted, parts_->fingerprints[worker_.value()]);
-  // The deadline is that of the request, however many workers it takes.
-  const Duration left = job_.arrived + parts_->upstream_timeout - net::now();
-  call_ = parts_->client->start((*parts_->workers)[worker_.value()].url, job_.request, left, handlers());
+  relay_ = AnswerRelay(job_.usage_wanted, parts_->fingerprints[decision.worker.value()]);
+  call_ = parts_->client->start(worker().url, job_.request, life_.time_left(net::now()), handlers());
 }
 
-bool ProxiedRequest::leave(AttemptFailure failure, std::string_view problem) {
-  const WorkerId failed = worker_;
-  attempt_over_ = true;
-  const auto next = parts_->dispatcher->on_attempt_failed(request_, failure, problem, net::now());
-  if (failure != AttemptFailure::kBackPressure) parts_->on_doubt(failed);
-  if (next) attempt(*next);
-  return next.has_value();
+const spec::UpstreamSpec& ProxiedRequest::worker() const {
+  return (*parts_->workers)[life_.decision().worker.value()];
 }
 
 net::CallHandlers ProxiedRequest::handlers() {
@@ -113,30 +100,30 @@ net::CallHandlers ProxiedRequest::handlers() {
 }
 
 void ProxiedRequest::on_head(int status, const net::Headers& headers) {
-  if (const auto failure = failure_of_status(status)) {
-    const spec::UpstreamSpec& worker = (*parts_->workers)[worker_.value()];
-    if (*failure == AttemptFailure::kServerError)
-      telemetry::log_warning("proxy", fmt::format("request {} at {}: status {}", job_.request_id, worker.name, status));
-    if (leave(*failure, fmt::format("answered a request with status {}", status))) return;
-  }
-  const spec::UpstreamSpec& worker = (*parts_->workers)[worker_.value()];
+  if (dispatch::failure_of_status(status) == dispatch::AttemptFailure::kServerError)
+    telemetry::log_warning("proxy", fmt::format("request {} at {}: status {}", job_.request_id, worker().name, status));
+  if (act(life_.on_status(status))) take_head(status, headers);
+}
+
+void ProxiedRequest::take_head(int status, const net::Headers& headers) {
   status_ = status;
-  headers_ = headers_for_client(headers, job_.request_id, worker.url);
-  headers_.set(kWorkerHeader, worker.name);
+  headers_ = headers_for_client(headers, job_.request_id, worker().url);
+  headers_.set(kWorkerHeader, worker().name);
   if (job_.kind == RequestKind::kRead)
-    headers_.set(kPredictedCachedTokensHeader, std::to_string(predicted_cached_tokens_));
+    headers_.set(kPredictedCachedTokensHeader, std::to_string(life_.decision().predicted_cached_tokens));
   if (job_.kind == RequestKind::kOther) {
-    phase_ = is_short(headers) ? Phase::kWhole : Phase::kPassing;
+    form_ = is_short(headers) ? Form::kWhole : Form::kBytes;
   } else {
-    phase_ = status < 300 && is_event_stream(headers) ? Phase::kStreaming : Phase::kWhole;
+    form_ = status < 300 && is_event_stream(headers) ? Form::kEvents : Form::kWhole;
   }
 }
 
 void ProxiedRequest::on_body(std::string_view data, TimePoint at) {
-  if (phase_ == Phase::kStreaming) return relay(data, at);
-  if (phase_ == Phase::kPassing) return send_events(data);
+  if (form_ == Form::kEvents) return relay(data, at);
+  if (form_ == Form::kBytes) return send_events(data);
   if (body_.size() + data.size() > kMaxWholeAnswerBytes) {
-    return fail_with({ErrorCode::kCorrupt, "the worker's answer is larger than any bound"}, Outcome::kWorkerError);
+    act(life_.on_too_large());
+    return;
   }
   body_ += data;
 }
@@ -145,45 +132,42 @@ void ProxiedRequest::relay(std::string_view data, TimePoint at) {
   events_.clear();
   const StreamState& state = relay_.state();
   const bool first_before = state.first_token;
+  const bool failed_before = state.server_failed();
   const std::uint64_t tokens_before = state.tokens;
   const std::uint64_t unreadable_before = state.unreadable;
   const auto fed = relay_.feed(data, events_);
   parts_->counters->unreadable_chunks += state.unreadable - unreadable_before;
-  if (state.server_failed() && !error_noted_) {
-    note_error();
-    if (!stream_begun_ && leave(AttemptFailure::kServerError, *state.error)) return;
+  if (state.server_failed() && !failed_before) {
+    note_error(*state.error);
+    const bool begun = life_.begun();
+    if (!act(life_.on_error_frame(*state.error)) && !begun) return;
   }
   take_note(tokens_before, first_before, at);
   if (!events_.empty()) send_events(events_);
-  if (!fed && phase_ == Phase::kStreaming) on_error(fed.error());
+  if (!fed) on_error(fed.error());
 }
 
 // An engine that died makes its server end streams in order: an error frame and [DONE].
-void ProxiedRequest::note_error() {
-  const std::string& worker = (*parts_->workers)[worker_.value()].name;
-  const std::string problem = *relay_.state().error;
-  telemetry::log_warning("proxy", fmt::format("request {} at {}: {}", job_.request_id, worker, problem));
+void ProxiedRequest::note_error(const std::string& problem) {
+  telemetry::log_warning("proxy", fmt::format("request {} at {}: {}", job_.request_id, worker().name, problem));
   ++parts_->counters->error_frames;
-  error_noted_ = true;
-  if (!stream_begun_) return;
-  parts_->dispatcher->on_stream_error(request_, problem, net::now());
-  parts_->on_doubt(worker_);
 }
 
 void ProxiedRequest::take_note(std::uint64_t tokens_before, bool first_before, TimePoint at) {
-  if (job_.kind != RequestKind::kRead || attempt_over_) return;
+  if (job_.kind != RequestKind::kRead || !life_.counts()) return;
   const StreamState& state = relay_.state();
   if (state.first_token && !first_before) {
     parts_->counters->time_to_first_token.observe(at - job_.arrived);
-    parts_->dispatcher->on_first_token(attempt_, at);
+    parts_->dispatcher->on_first_token(life_.decision().request, at);
   }
-  if (state.tokens > tokens_before) parts_->dispatcher->on_progress(attempt_, state.tokens - tokens_before, at);
+  if (state.tokens > tokens_before)
+    parts_->dispatcher->on_progress(life_.decision().request, state.tokens - tokens_before, at);
 }
 
 void ProxiedRequest::send_events(std::string_view events) {
   net::HttpExchange& exchange = *job_.exchange;
-  if (!stream_begun_) {
-    stream_begun_ = true;
+  if (!life_.begun()) {
+    life_.on_begun();
     exchange.begin_stream(status_, headers_);
     exchange.on_drained(kResumeBelowBytes, [weak = weak_from_this()] {
       const auto self = weak.lock();
@@ -198,14 +182,15 @@ void ProxiedRequest::send_events(std::string_view events) {
 }
 
 void ProxiedRequest::on_end() {
-  if (phase_ == Phase::kWhole) return end_whole();
+  if (form_ == Form::kWhole) return end_whole();
   end_stream();
 }
 
 void ProxiedRequest::report_usage(const openai::Usage& usage) {
   if (job_.kind != RequestKind::kRead || !job_.prediction_is_whole) return;
   // A server that is silent about its cache says nothing against what was predicted.
-  if (usage.reports_cached_tokens) parts_->dispatcher->on_usage(attempt_, usage.prompt_tokens, usage.cached_tokens);
+  if (usage.reports_cached_tokens)
+    parts_->dispatcher->on_usage(life_.decision().request, usage.prompt_tokens, usage.cached_tokens);
 }
 
 // Several answers to one prompt are made side by side: their mean length tells how many steps there were.
@@ -213,7 +198,7 @@ void ProxiedRequest::report_whole(const openai::Usage& usage) {
   routing::WholeAnswer answer{.tokens = usage.completion_tokens / std::max(1U, job_.choices),
                               .prompt_tokens = usage.prompt_tokens};
   if (usage.reports_cached_tokens) answer.cached_tokens = usage.cached_tokens;
-  parts_->dispatcher->on_whole_answer(attempt_, answer, net::now());
+  parts_->dispatcher->on_whole_answer(life_.decision().request, answer, net::now());
 }
 
 void ProxiedRequest::end_whole() {
@@ -224,14 +209,14 @@ void ProxiedRequest::end_whole() {
       report_usage(*answer->usage);
     }
     if (answer && !answer->system_fingerprint.empty())
-      parts_->fingerprints[worker_.value()] = answer->system_fingerprint;
+      parts_->fingerprints[life_.decision().worker.value()] = answer->system_fingerprint;
   }
   job_.exchange->respond({.status = status_, .headers = std::move(headers_), .body = std::move(body_)});
-  over(outcome_of_status(status_));
+  act(life_.on_ended());
 }
 
 void ProxiedRequest::end_stream() {
-  if (phase_ == Phase::kStreaming) {
+  if (form_ == Form::kEvents) {
     const StreamState& state = relay_.state();
     if (!state.has_end()) {
       ++parts_->counters->unended_streams;
@@ -242,56 +227,33 @@ void ProxiedRequest::end_stream() {
     // What follows the last event is passed on too: it is the worker's, and the end is an orderly one.
     events_ += relay_.rest();
     if (state.usage) report_usage(*state.usage);
-    if (!state.fingerprint.empty()) parts_->fingerprints[worker_.value()] = state.fingerprint;
+    if (!state.fingerprint.empty()) parts_->fingerprints[life_.decision().worker.value()] = state.fingerprint;
     send_events(events_);
   } else {
     send_events("");
   }
   job_.exchange->end_stream();
-  over(relay_.state().error ? Outcome::kWorkerError : outcome_of_status(status_));
+  act(life_.on_ended(relay_.state().error.has_value()));
 }
 
 void ProxiedRequest::on_error(const Error& error) {
-  const TimePoint now = net::now();
-  const std::string& worker = (*parts_->workers)[worker_.value()].name;
-  telemetry::log_warning("proxy", fmt::format("request {} at {}: {}", job_.request_id, worker, error.message));
-  if (stream_begun_) {
-    // After [DONE] nothing is missing that the client could want.
-    if (relay_.state().done) return end_stream();
-    parts_->dispatcher->on_stream_broken(request_, error.message, now);
-    parts_->on_doubt(worker_);
-    return break_stream({ErrorCode::kUnavailable, "the worker broke off its answer"});
-  }
-  const bool timed_out = error.code == ErrorCode::kDeadlineExceeded;
-  // Where the answer of an attempt that had failed was being passed on, that attempt is over already.
-  if (!attempt_over_ && leave(timed_out ? AttemptFailure::kTimedOut : AttemptFailure::kTransport, error.message))
-    return;
-  // The worker's address is not the client's business: the log has it.
-  if (timed_out) {
-    return fail_with({ErrorCode::kDeadlineExceeded, "no worker answered in time"}, Outcome::kTimedOut);
-  }
-  fail_with({ErrorCode::kUnavailable, "no worker could answer the request"}, Outcome::kUpstreamFailed);
+  telemetry::log_warning("proxy", fmt::format("request {} at {}: {}", job_.request_id, worker().name, error.message));
+  // After [DONE] nothing is missing that the client could want.
+  if (life_.begun() && relay_.state().done) return end_stream();
+  act(life_.on_lost(error.code == ErrorCode::kDeadlineExceeded, error.message));
 }
 
 void ProxiedRequest::break_off(const Error& error) {
-  if (stream_begun_) return break_stream(error);
-  fail_with(error, Outcome::kUpstreamFailed);
+  act(life_.on_shutdown(error));
 }
 
 void ProxiedRequest::on_worker_stalled(WorkerId worker) {
-  if (worker != worker_ || phase_ != Phase::kWaiting) return;
-  if (const auto next = parts_->dispatcher->leave_stalled(request_, net::now())) attempt(*next);
+  act(life_.on_worker_stalled(worker));
 }
 
 void ProxiedRequest::on_worker_lost(WorkerId worker) {
-  if (worker != worker_ || phase_ == Phase::kOver) return;
-  call_.reset();
-  on_error({ErrorCode::kUnavailable, "the worker stands still and answers no health check"});
-}
-
-void ProxiedRequest::fail_with(const Error& error, Outcome outcome) {
-  job_.exchange->respond(error_answer(error, job_.request_id));
-  over(outcome);
+  if (life_.begun() && relay_.state().done && worker == life_.decision().worker) return end_stream();
+  act(life_.on_worker_lost(worker));
 }
 
 void ProxiedRequest::break_stream(const Error& error) {
@@ -308,15 +270,9 @@ void ProxiedRequest::break_stream(const Error& error) {
     // The frame still waits behind what the client has not read; the server bounds how long.
     exchange->on_drained(0, [exchange] { exchange->abort(); });
   }
-  over(Outcome::kBrokenStream);
-}
-
-void ProxiedRequest::on_client_gone() {
-  if (phase_ != Phase::kOver) over(Outcome::kClientGone);
 }
 
 void ProxiedRequest::over(Outcome outcome) {
-  phase_ = Phase::kOver;
   call_.reset();  // an unfinished call is aborted, which frees the worker's batch slot
   job_.exchange.reset();
   on_over_(*this, outcome);

@@ -12,6 +12,7 @@
 #include "kvist/base/error.h"
 #include "kvist/base/time.h"
 #include "kvist/dispatch/dispatcher.h"
+#include "kvist/dispatch/request_life.h"
 #include "kvist/gateway/answer_relay.h"
 #include "kvist/gateway/latency_histogram.h"
 #include "kvist/net/http_client.h"
@@ -60,19 +61,15 @@ struct ProxyJob {
   TimePoint arrived = {};
 };
 
-/// Drives one request; lives on the loop's thread. Owned by the Proxy until on_over is called; its handlers hold it
-/// weakly.
-///
-/// Nothing goes to the client before there is something to say: until the first event of a stream, or the head of a
-/// plain answer, is here, a failed worker is replaced by another; a server error, as status or as a stream's first
-/// event, is a failure. Once a stream has begun, a failure ends it with an error frame and a broken connection, never
-/// silently. Bounded: a client that does not read stops the reading from its worker.
+/// The network of one request: does what its life (dispatch/request_life.h) says, and tells it what happens. Lives on
+/// the loop's thread. Owned by the Proxy until on_over is called; its handlers hold it weakly. Bounded: a client that
+/// does not read stops the reading from its worker.
 class ProxiedRequest : public std::enable_shared_from_this<ProxiedRequest> {
  public:
   ProxiedRequest(ProxyParts& parts, ProxyJob job, dispatch::DispatchHandle request,
                  std::function<void(ProxiedRequest&, dispatch::Outcome)> on_over);
 
-  void start(const dispatch::Ticket& ticket);
+  void start(const routing::Decision& decision);
   [[nodiscard]] dispatch::DispatchHandle handle() const { return request_; }
   /// Ends it now, as if the worker had failed: the gateway is shutting down.
   void break_off(const Error& error);
@@ -82,48 +79,42 @@ class ProxiedRequest : public std::enable_shared_from_this<ProxiedRequest> {
   void on_worker_lost(WorkerId worker);
 
  private:
-  enum class Phase : std::uint8_t {
-    kWaiting,    // for the worker's head
-    kWhole,      // collecting a plain answer
-    kStreaming,  // relaying events
-    kPassing,    // relaying bytes
-    kOver,
+  /// How the answer under way reaches the client.
+  enum class Form : std::uint8_t {
+    kWhole,   // collected, and given in one piece
+    kEvents,  // relayed event by event
+    kBytes,   // relayed as it comes
   };
 
+  /// Does what is to be done. Whether the answer under way goes on to the client from here on.
+  bool act(dispatch::LifeActions actions);
   void attempt(const routing::Decision& decision);
   [[nodiscard]] net::CallHandlers handlers();
   void on_head(int status, const net::Headers& headers);
-  /// The attempt failed with nothing sent to the client. Whether there is another.
-  bool leave(dispatch::AttemptFailure failure, std::string_view problem);
+  void take_head(int status, const net::Headers& headers);
   void on_body(std::string_view data, TimePoint at);
   void on_end();
   void on_error(const Error& error);
-  void on_client_gone();
 
   void relay(std::string_view data, TimePoint at);
   void send_events(std::string_view events);
   void take_note(std::uint64_t tokens_before, bool first_before, TimePoint at);
-  void note_error();
+  void note_error(const std::string& problem);
   void report_usage(const openai::Usage& usage);
   void report_whole(const openai::Usage& usage);
   void end_whole();
   void end_stream();
-  void fail_with(const Error& error, dispatch::Outcome outcome);
   void break_stream(const Error& error);
   void over(dispatch::Outcome outcome);
+  [[nodiscard]] const spec::UpstreamSpec& worker() const;
 
   ProxyParts* parts_;
   ProxyJob job_;
   dispatch::DispatchHandle request_;
   std::function<void(ProxiedRequest&, dispatch::Outcome)> on_over_;
 
-  Phase phase_ = Phase::kWaiting;
-  WorkerId worker_;
-  routing::RequestHandle attempt_;  // the router's record of the attempt under way
-  std::uint32_t predicted_cached_tokens_ = 0;
-  bool attempt_over_ = false;  // it failed, and there is no other: what is passed on is the answer of that attempt
-  bool error_noted_ = false;   // an error in the stream was counted against the worker
-  bool stream_begun_ = false;  // the head has gone to the client
+  dispatch::RequestLife life_;
+  Form form_ = Form::kWhole;
   int status_ = 0;
   net::Headers headers_;  // for the client
   std::string body_;      // of a plain answer

@@ -137,7 +137,7 @@ Result<void> Proxy::begin(Arrival& arrival, dispatch::RequestProfile profile, Pr
       parts_, std::move(job), ticket.handle,
       [this](const ProxiedRequest& over, dispatch::Outcome outcome) { on_over(over, outcome); });
   live_.emplace(proxied.get(), proxied);
-  proxied->start(ticket);
+  proxied->start(ticket.decision);
   return {};
 }
 

@@ -10,7 +10,6 @@
 namespace kvist::simulation {
 namespace {
 
-using dispatch::AttemptFailure;
 using dispatch::Outcome;
 
 std::vector<std::string> names_of(const std::vector<spec::WorkerSpec>& workers) {
@@ -57,7 +56,9 @@ SimulatedGateway::SimulatedGateway(const spec::DeploymentSpec& deployment, spec:
 }
 
 AnswerHead SimulatedGateway::head_of(TurnId id, const Relayed& relayed) const {
-  return {.turn = id, .worker = relayed.worker, .predicted_cached_tokens = relayed.predicted_cached_tokens};
+  return {.turn = id,
+          .worker = relayed.life.decision().worker,
+          .predicted_cached_tokens = relayed.life.decision().predicted_cached_tokens};
 }
 
 void SimulatedGateway::on_request(TurnRequest request) {
@@ -68,12 +69,14 @@ void SimulatedGateway::on_request(TurnRequest request) {
     network_->refusal_to_client({.turn = request.id, .error = std::move(ticket).error(), .head = {}});
     return;
   }
-  Relayed& live = live_.insert(request.id, {});
-  live.request = ticket->handle;
-  live.turn = std::move(request.turn);
-  deadlines_.push(network_->arrival_of_request() + spec_.upstream_timeout, request.id);
+  const TimePoint deadline = network_->arrival_of_request() + spec_.upstream_timeout;
+  Relayed& live = live_.insert(request.id, {.request = ticket->handle,
+                                            .life = dispatch::RequestLife(deadline),
+                                            .first_token = false,
+                                            .turn = std::move(request.turn)});
+  deadlines_.push(deadline, request.id);
   arm_deadline();
-  attempt(request.id, live, ticket->decision, std::move(prompt));
+  act(request.id, live, live.life.on_routed(ticket->decision), std::move(prompt));
   if (std::erase(gone_unread_, request.id) > 0) on_client_gone(request.id);
 }
 
@@ -89,45 +92,47 @@ Result<dispatch::Ticket> SimulatedGateway::admit(const TurnRequest& request, std
       arrived);
 }
 
-void SimulatedGateway::attempt(TurnId id, Relayed& relayed, const routing::Decision& decision,
-                               std::vector<TokenId> prompt) {
-  relayed.worker = decision.worker;
-  relayed.attempt = decision.request;
-  relayed.predicted_cached_tokens = decision.predicted_cached_tokens;
-  // The worker renders the same messages with the same template, so the tokens can travel instead.
-  network_->request_to_worker(decision.worker, {.id = RequestId(id.value()),
-                                                .prompt = std::move(prompt),
-                                                .max_tokens = relayed.turn.max_tokens,
-                                                .seed = relayed.turn.seed,
-                                                .ignore_eos = relayed.turn.ignore_eos,
-                                                .cache_salt = {}});
+bool SimulatedGateway::act(TurnId id, Relayed& relayed, dispatch::LifeActions actions, std::vector<TokenId> prompt) {
+  actions = dispatch::report(std::move(actions), relayed.life, dispatcher_, relayed.request, time_->now());
+  if (actions.abandon) network_->abort_at_worker(relayed.life.decision().worker, id);
+  if (actions.doubt) await_health_check(*actions.doubt);
+  if (actions.attempt) attempt(id, relayed, std::move(prompt));
+  if (actions.answer == dispatch::LifeAnswer::kError) {
+    network_->refusal_to_client({.turn = id, .error = std::move(actions.error), .head = head_of(id, relayed)});
+  } else if (actions.answer == dispatch::LifeAnswer::kBreakOff) {
+    network_->refusal_to_client({.turn = id, .error = std::move(actions.error), .head = {}});
+  }
+  if (actions.over) over(id, *actions.over);
+  return actions.answer == dispatch::LifeAnswer::kPassOn;
+}
+
+// The worker renders the same messages with the same template, so the tokens can travel instead.
+void SimulatedGateway::attempt(TurnId id, const Relayed& relayed, std::vector<TokenId> prompt) {
+  if (prompt.empty()) prompt = template_.render(relayed.turn.messages, *tokenizer_);
+  network_->request_to_worker(relayed.life.decision().worker, {.id = RequestId(id.value()),
+                                                               .prompt = std::move(prompt),
+                                                               .max_tokens = relayed.turn.max_tokens,
+                                                               .seed = relayed.turn.seed,
+                                                               .ignore_eos = relayed.turn.ignore_eos,
+                                                               .cache_salt = {}});
 }
 
 void SimulatedGateway::on_refusal(Refusal refusal) {
   Relayed* const relayed = live_.find(refusal.turn);
   if (relayed == nullptr) return;
   // A full queue is the live worker's 429; everything else it says of a request is a 400.
-  if (refusal.error.code == ErrorCode::kResourceExhausted) {
-    return retry_or_end(refusal.turn, *relayed, AttemptFailure::kBackPressure, std::move(refusal.error),
-                        Outcome::kBackPressure);
-  }
-  refusal.head = head_of(refusal.turn, *relayed);
+  const int status = refusal.error.code == ErrorCode::kResourceExhausted ? 429 : 400;
   const TurnId turn = refusal.turn;
+  if (!act(turn, *relayed, relayed->life.on_status(status))) return;
+  refusal.head = head_of(turn, *relayed);
   network_->refusal_to_client(std::move(refusal));
-  over(turn, Outcome::kRefused);
-}
-
-void SimulatedGateway::retry_or_end(TurnId id, Relayed& relayed, AttemptFailure failure, Error error, Outcome outcome) {
-  const auto next = dispatcher_.on_attempt_failed(relayed.request, failure, error.message, time_->now());
-  if (next) return attempt(id, relayed, *next, template_.render(relayed.turn.messages, *tokenizer_));
-  network_->refusal_to_client({.turn = id, .error = std::move(error), .head = head_of(id, relayed)});
-  over(id, outcome);
+  act(turn, *relayed, relayed->life.on_ended());
 }
 
 void SimulatedGateway::on_step(StepMessage step) {
   for (const Piece& piece : step.pieces) live_.prefetch(piece.turn);
   for (const Piece& piece : step.pieces) {
-    if (const Relayed* const relayed = live_.find(piece.turn)) dispatcher_.prefetch(relayed->attempt);
+    if (const Relayed* const relayed = live_.find(piece.turn)) dispatcher_.prefetch(relayed->life.decision().request);
   }
   for (const Piece& piece : step.pieces) relay(piece, step);
   // Pieces of answers that were given up go on too: the client that left them does not look at them.
@@ -137,19 +142,21 @@ void SimulatedGateway::on_step(StepMessage step) {
 void SimulatedGateway::relay(const Piece& piece, StepMessage& step) {
   Relayed* const relayed = live_.find(piece.turn);
   if (relayed == nullptr) return;
-  if (!relayed->stream_begun) {
-    relayed->stream_begun = true;
+  if (!relayed->life.begun()) {
+    act(piece.turn, *relayed, relayed->life.on_status(200));
+    relayed->life.on_begun();
     step.heads.push_back(head_of(piece.turn, *relayed));
   }
   if (!relayed->first_token && (piece.text_bytes > 0 || piece.is_last)) {
     relayed->first_token = true;
-    dispatcher_.on_first_token(relayed->attempt, time_->now());
+    dispatcher_.on_first_token(relayed->life.decision().request, time_->now());
   }
   if (piece.text_bytes > 0)
-    dispatcher_.on_progress(relayed->attempt, 1, time_->now());  // one chunk, however many tokens it holds
+    dispatcher_.on_progress(relayed->life.decision().request, 1,
+                            time_->now());  // one chunk, however many tokens it holds
   if (!piece.is_last) return;
-  dispatcher_.on_usage(relayed->attempt, piece.prompt_tokens, piece.cached_tokens);
-  over(piece.turn, Outcome::kCompleted);
+  dispatcher_.on_usage(relayed->life.decision().request, piece.prompt_tokens, piece.cached_tokens);
+  act(piece.turn, *relayed, relayed->life.on_ended());
 }
 
 void SimulatedGateway::on_kv_events(WorkerId worker, const std::vector<kv::KvEvent>& events) {
@@ -158,10 +165,7 @@ void SimulatedGateway::on_kv_events(WorkerId worker, const std::vector<kv::KvEve
 
 void SimulatedGateway::on_client_gone(TurnId turn) {
   if (turn > last_read_) return gone_unread_.push_back(turn);
-  const Relayed* const relayed = live_.find(turn);
-  if (relayed == nullptr) return;
-  network_->abort_at_worker(relayed->worker, turn);
-  over(turn, Outcome::kClientGone);
+  if (Relayed* const relayed = live_.find(turn)) act(turn, *relayed, relayed->life.on_client_gone());
 }
 
 void SimulatedGateway::over(TurnId id, Outcome outcome) {
@@ -180,22 +184,11 @@ void SimulatedGateway::arm_deadline() {
 void SimulatedGateway::on_deadline() {
   armed_deadline_.reset();
   const auto is_live = [this](TurnId turn) { return live_.contains(turn); };
-  while (const std::optional<TurnId> turn = deadlines_.pop_due(time_->now(), is_live)) time_out(*turn);
-  arm_deadline();
-}
-
-void SimulatedGateway::time_out(TurnId id) {
-  Relayed& relayed = *live_.find(id);
-  network_->abort_at_worker(relayed.worker, id);
-  await_health_check(relayed.worker);
-  if (!relayed.stream_begun) {
-    return retry_or_end(id, relayed, AttemptFailure::kTimedOut,
-                        {ErrorCode::kDeadlineExceeded, "no worker answered in time"}, Outcome::kTimedOut);
+  while (const std::optional<TurnId> turn = deadlines_.pop_due(time_->now(), is_live)) {
+    Relayed& relayed = *live_.find(*turn);
+    act(*turn, relayed, relayed.life.on_lost(true, "the request took too long"));
   }
-  dispatcher_.on_stream_broken(relayed.request, "the request took too long", time_->now());
-  network_->refusal_to_client(
-      {.turn = id, .error = {ErrorCode::kUnavailable, "the worker broke off its answer"}, .head = {}});
-  over(id, Outcome::kBrokenStream);
+  arm_deadline();
 }
 
 // Health checks of a worker that is healthy change nothing, so only those after a failure happen here.

@@ -12,6 +12,7 @@
 #include "kvist/base/time.h"
 #include "kvist/dispatch/dispatcher.h"
 #include "kvist/dispatch/fleet.h"
+#include "kvist/dispatch/request_life.h"
 #include "kvist/routing/router.h"
 #include "kvist/simulation/deadlines.h"
 #include "kvist/simulation/messages.h"
@@ -53,20 +54,16 @@ class SimulatedGateway {
  private:
   struct Relayed {
     dispatch::DispatchHandle request;
-    routing::RequestHandle attempt;  // the router's record of the attempt under way
-    WorkerId worker;                 // of the attempt under way
-    std::uint32_t predicted_cached_tokens = 0;
-    bool stream_begun = false;  // something of the answer went to the client
-    bool first_token = false;   // the answer's first token was seen
-    workload::StartTurn turn;   // kept for a further attempt
+    dispatch::RequestLife life;
+    bool first_token = false;  // the answer's first token was seen
+    workload::StartTurn turn;  // kept for a further attempt
   };
 
   [[nodiscard]] Result<dispatch::Ticket> admit(const TurnRequest& request, std::vector<TokenId>& prompt);
-  void attempt(TurnId id, Relayed& relayed, const routing::Decision& decision, std::vector<TokenId> prompt);
-  void retry_or_end(TurnId id, Relayed& relayed, dispatch::AttemptFailure failure, Error error,
-                    dispatch::Outcome outcome);
+  /// Does what is to be done. Whether the answer under way goes on to the client.
+  bool act(TurnId id, Relayed& relayed, dispatch::LifeActions actions, std::vector<TokenId> prompt = {});
+  void attempt(TurnId id, const Relayed& relayed, std::vector<TokenId> prompt);
   void relay(const Piece& piece, StepMessage& step);
-  void time_out(TurnId id);
   void over(TurnId id, dispatch::Outcome outcome);
   void arm_deadline();
   void await_health_check(WorkerId worker);

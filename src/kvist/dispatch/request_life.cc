@@ -1,0 +1,196 @@
+#include "kvist/dispatch/request_life.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "kvist/base/check.h"
+
+namespace kvist::dispatch {
+
+Outcome outcome_of_status(int status) {
+  if (status < 400) return Outcome::kCompleted;
+  if (status == 429 || status == 503) return Outcome::kBackPressure;
+  return status < 500 ? Outcome::kRefused : Outcome::kWorkerError;
+}
+
+std::optional<AttemptFailure> failure_of_status(int status) {
+  if (status == 429 || status == 503) return AttemptFailure::kBackPressure;
+  if (status == 500 || status == 502 || status == 504) return AttemptFailure::kServerError;
+  return std::nullopt;
+}
+
+LifeActions RequestLife::on_routed(const routing::Decision& decision) {
+  phase_ = Phase::kWaiting;
+  decision_ = decision;
+  error_frame_ = false;
+  status_ = 0;
+  LifeActions actions;
+  actions.attempt = decision;
+  return actions;
+}
+
+LifeActions RequestLife::ask_for_another(AttemptFailure failure, std::string_view problem) {
+  phase_ = Phase::kAsking;
+  failure_ = failure;
+  LifeActions actions;
+  actions.report = LifeReport::kAttemptFailed;
+  actions.failure = failure;
+  actions.problem = problem;
+  // A worker that has no room is well.
+  if (failure != AttemptFailure::kBackPressure) actions.doubt = decision_.worker;
+  return actions;
+}
+
+LifeActions RequestLife::on_rerouted(const std::optional<routing::Decision>& decision) {
+  if (phase_ != Phase::kAsking) return {};
+  if (decision) return on_routed(*decision);
+  LifeActions actions;
+  switch (failure_) {
+    case AttemptFailure::kStalled:
+      phase_ = Phase::kWaiting;  // it may go on
+      return actions;
+    case AttemptFailure::kBackPressure:
+    case AttemptFailure::kServerError:
+      phase_ = Phase::kPassingOn;
+      actions.answer = LifeAnswer::kPassOn;
+      return actions;
+    // The worker's address is not the client's business: the log has it.
+    case AttemptFailure::kTimedOut:
+      return end_with({ErrorCode::kDeadlineExceeded, "no worker answered in time"}, Outcome::kTimedOut);
+    case AttemptFailure::kTransport:
+      return end_with({ErrorCode::kUnavailable, "no worker could answer the request"}, Outcome::kUpstreamFailed);
+  }
+  return actions;
+}
+
+LifeActions RequestLife::on_status(int status) {
+  if (phase_ != Phase::kWaiting) return {};
+  status_ = status;
+  phase_ = Phase::kAnswering;
+  if (const auto failure = failure_of_status(status))
+    return ask_for_another(*failure, fmt::format("answered a request with status {}", status));
+  LifeActions actions;
+  actions.answer = LifeAnswer::kPassOn;
+  return actions;
+}
+
+LifeActions RequestLife::on_error_frame(std::string_view problem) {
+  if (phase_ != Phase::kAnswering || std::exchange(error_frame_, true)) return {};
+  if (!begun_) return ask_for_another(AttemptFailure::kServerError, problem);
+  LifeActions actions;
+  actions.report = LifeReport::kStreamError;
+  actions.problem = problem;
+  actions.doubt = decision_.worker;
+  return actions;
+}
+
+LifeActions RequestLife::on_lost(bool timed_out, std::string_view problem) {
+  if (phase_ == Phase::kOver || phase_ == Phase::kAsking) return {};
+  const AttemptFailure failure = timed_out ? AttemptFailure::kTimedOut : AttemptFailure::kTransport;
+  LifeActions actions;
+  if (begun_) {
+    actions = break_off({ErrorCode::kUnavailable, "the worker broke off its answer"});
+    actions.report = LifeReport::kStreamBroken;
+    actions.problem = problem;
+    actions.doubt = decision_.worker;
+  } else if (phase_ == Phase::kPassingOn) {
+    // The failure of this attempt is told already.
+    phase_ = Phase::kAsking;
+    failure_ = failure;
+    actions = on_rerouted(std::nullopt);
+  } else {
+    actions = ask_for_another(failure, problem);
+  }
+  actions.abandon = true;
+  return actions;
+}
+
+LifeActions RequestLife::on_ended(bool with_error) {
+  if (phase_ == Phase::kOver) return {};
+  phase_ = Phase::kOver;
+  LifeActions actions;
+  actions.answer = LifeAnswer::kEnd;
+  actions.over = with_error ? Outcome::kWorkerError : outcome_of_status(status_);
+  return actions;
+}
+
+LifeActions RequestLife::on_too_large() {
+  if (phase_ == Phase::kOver) return {};
+  return end_with({ErrorCode::kCorrupt, "the worker's answer is larger than any bound"}, Outcome::kWorkerError);
+}
+
+LifeActions RequestLife::on_worker_stalled(WorkerId worker) {
+  if (phase_ != Phase::kWaiting || worker != decision_.worker) return {};
+  phase_ = Phase::kAsking;
+  failure_ = AttemptFailure::kStalled;
+  LifeActions actions;
+  actions.report = LifeReport::kLeaveStalled;
+  return actions;
+}
+
+LifeActions RequestLife::on_worker_lost(WorkerId worker) {
+  if (worker != decision_.worker) return {};
+  return on_lost(false, "the worker stands still and answers no health check");
+}
+
+LifeActions RequestLife::on_client_gone() {
+  if (phase_ == Phase::kOver) return {};
+  phase_ = Phase::kOver;
+  LifeActions actions;
+  actions.abandon = true;
+  actions.over = Outcome::kClientGone;
+  return actions;
+}
+
+LifeActions RequestLife::on_shutdown(const Error& error) {
+  if (phase_ == Phase::kOver) return {};
+  return begun_ ? break_off(error) : end_with(error, Outcome::kUpstreamFailed);
+}
+
+LifeActions RequestLife::end_with(const Error& error, Outcome outcome) {
+  phase_ = Phase::kOver;
+  LifeActions actions;
+  actions.abandon = true;
+  actions.answer = LifeAnswer::kError;
+  actions.error = error;
+  actions.over = outcome;
+  return actions;
+}
+
+LifeActions RequestLife::break_off(const Error& error) {
+  phase_ = Phase::kOver;
+  LifeActions actions;
+  actions.abandon = true;
+  actions.answer = LifeAnswer::kBreakOff;
+  actions.error = error;
+  actions.over = Outcome::kBrokenStream;
+  return actions;
+}
+
+LifeActions report(LifeActions actions, RequestLife& life, Dispatcher& dispatcher, DispatchHandle request,
+                   TimePoint now) {
+  std::optional<routing::Decision> next;
+  switch (actions.report) {
+    case LifeReport::kNothing:
+      return actions;
+    case LifeReport::kStreamBroken:
+      dispatcher.on_stream_broken(request, actions.problem, now);
+      return actions;
+    case LifeReport::kStreamError:
+      dispatcher.on_stream_error(request, actions.problem, now);
+      return actions;
+    case LifeReport::kAttemptFailed:
+      next = dispatcher.on_attempt_failed(request, actions.failure, actions.problem, now);
+      break;
+    case LifeReport::kLeaveStalled:
+      next = dispatcher.leave_stalled(request, now);
+      break;
+  }
+  LifeActions then = life.on_rerouted(next);
+  then.abandon = then.abandon || actions.abandon;
+  then.doubt = actions.doubt;
+  return then;
+}
+
+}  // namespace kvist::dispatch

@@ -1,0 +1,296 @@
+#include "kvist/dispatch/request_life.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "kvist/base/random.h"
+
+namespace kvist::dispatch {
+namespace {
+
+constexpr TimePoint kDeadline{std::chrono::seconds(600)};
+
+routing::Decision to(std::uint32_t worker) {
+  routing::Decision decision;
+  decision.worker = WorkerId(worker);
+  return decision;
+}
+
+/// A life whose first attempt is at worker 0.
+RequestLife begun_life() {
+  RequestLife life(kDeadline);
+  EXPECT_EQ(life.on_routed(to(0)).attempt->worker, WorkerId(0));
+  return life;
+}
+
+TEST(RequestLife, AnAnswerThatComesWholeIsPassedOn) {
+  RequestLife life = begun_life();
+  EXPECT_EQ(life.time_left(TimePoint(std::chrono::seconds(10))), std::chrono::seconds(590));
+  EXPECT_EQ(life.on_status(200).answer, LifeAnswer::kPassOn);
+  life.on_begun();
+  EXPECT_TRUE(life.counts());
+  const LifeActions end = life.on_ended();
+  EXPECT_EQ(end.answer, LifeAnswer::kEnd);
+  EXPECT_EQ(end.over, Outcome::kCompleted);
+  EXPECT_TRUE(life.is_over());
+}
+
+/// Statuses, what they are reported as while another worker may be asked, and the outcome where none is left.
+struct StatusCase {
+  int status;
+  std::optional<AttemptFailure> failure;
+  Outcome outcome;
+  bool doubt;
+};
+
+class RequestLifeStatus : public ::testing::TestWithParam<StatusCase> {};
+
+TEST_P(RequestLifeStatus, AsksAnotherWorkerOrPassesOn) {
+  const StatusCase& expected = GetParam();
+  RequestLife life = begun_life();
+  LifeActions actions = life.on_status(expected.status);
+  if (expected.failure) {
+    EXPECT_EQ(actions.report, LifeReport::kAttemptFailed);
+    EXPECT_EQ(actions.failure, *expected.failure);
+    EXPECT_EQ(actions.doubt.has_value(), expected.doubt);
+    EXPECT_EQ(actions.answer, LifeAnswer::kNothing) << "nothing goes out before it is known whether there is another";
+    RequestLife other = life;
+    const LifeActions retry = other.on_rerouted(to(1));
+    ASSERT_TRUE(retry.attempt);
+    EXPECT_EQ(retry.attempt->worker, WorkerId(1));
+    EXPECT_EQ(other.on_status(200).answer, LifeAnswer::kPassOn);
+    actions = life.on_rerouted(std::nullopt);
+    EXPECT_FALSE(life.counts()) << "the attempt is over for the router";
+  }
+  EXPECT_EQ(actions.answer, LifeAnswer::kPassOn);
+  EXPECT_FALSE(actions.over);
+  EXPECT_EQ(life.on_ended().over, expected.outcome);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Statuses, RequestLifeStatus,
+    ::testing::Values(StatusCase{200, std::nullopt, Outcome::kCompleted, false},
+                      StatusCase{302, std::nullopt, Outcome::kCompleted, false},
+                      StatusCase{400, std::nullopt, Outcome::kRefused, false},
+                      StatusCase{404, std::nullopt, Outcome::kRefused, false},
+                      StatusCase{429, AttemptFailure::kBackPressure, Outcome::kBackPressure, false},
+                      StatusCase{500, AttemptFailure::kServerError, Outcome::kWorkerError, true},
+                      StatusCase{501, std::nullopt, Outcome::kWorkerError, false},
+                      StatusCase{502, AttemptFailure::kServerError, Outcome::kWorkerError, true},
+                      StatusCase{503, AttemptFailure::kBackPressure, Outcome::kBackPressure, false},
+                      StatusCase{504, AttemptFailure::kServerError, Outcome::kWorkerError, true}),
+    [](const auto& one) { return std::to_string(one.param.status); });
+
+TEST(RequestLife, AConnectionThatFailsBeforeTheAnswerIsTriedElsewhere) {
+  RequestLife life = begun_life();
+  const LifeActions lost = life.on_lost(false, "refused");
+  EXPECT_EQ(lost.report, LifeReport::kAttemptFailed);
+  EXPECT_EQ(lost.failure, AttemptFailure::kTransport);
+  EXPECT_EQ(lost.problem, "refused");
+  EXPECT_EQ(lost.doubt, WorkerId(0));
+  EXPECT_TRUE(lost.abandon);
+  EXPECT_EQ(life.on_rerouted(to(2)).attempt->worker, WorkerId(2));
+  EXPECT_EQ(life.on_lost(false, "reset").doubt, WorkerId(2));
+  const LifeActions end = life.on_rerouted(std::nullopt);
+  EXPECT_EQ(end.answer, LifeAnswer::kError);
+  EXPECT_EQ(end.error.code, ErrorCode::kUnavailable);
+  EXPECT_EQ(end.error.message, "no worker could answer the request");
+  EXPECT_EQ(end.over, Outcome::kUpstreamFailed);
+}
+
+TEST(RequestLife, ADeadlineThatPassesBeforeTheAnswerEndsIt) {
+  RequestLife life = begun_life();
+  EXPECT_EQ(life.on_lost(true, "600 s").failure, AttemptFailure::kTimedOut);
+  const LifeActions end = life.on_rerouted(std::nullopt);
+  EXPECT_EQ(end.error.code, ErrorCode::kDeadlineExceeded);
+  EXPECT_EQ(end.over, Outcome::kTimedOut);
+}
+
+TEST(RequestLife, WhatFailsOnceTheAnswerHasBegunBreaksItVisibly) {
+  for (const bool timed_out : {false, true}) {
+    RequestLife life = begun_life();
+    (void)life.on_status(200);
+    life.on_begun();
+    const LifeActions end = life.on_lost(timed_out, "reset");
+    EXPECT_EQ(end.report, LifeReport::kStreamBroken);
+    EXPECT_EQ(end.doubt, WorkerId(0));
+    EXPECT_TRUE(end.abandon);
+    EXPECT_EQ(end.answer, LifeAnswer::kBreakOff);
+    EXPECT_EQ(end.error.message, "the worker broke off its answer");
+    EXPECT_EQ(end.over, Outcome::kBrokenStream);
+  }
+}
+
+TEST(RequestLife, AnErrorFrameIsAFailureBeforeTheAnswerAndADoubtWithinIt) {
+  RequestLife life = begun_life();
+  (void)life.on_status(200);
+  EXPECT_EQ(life.on_error_frame("engine died").failure, AttemptFailure::kServerError);
+  (void)life.on_rerouted(to(1));
+  (void)life.on_status(200);
+  life.on_begun();
+  const LifeActions within = life.on_error_frame("engine died");
+  EXPECT_EQ(within.report, LifeReport::kStreamError);
+  EXPECT_EQ(within.doubt, WorkerId(1));
+  EXPECT_EQ(within.answer, LifeAnswer::kNothing) << "the frame itself goes on as the worker wrote it";
+  EXPECT_EQ(life.on_error_frame("again").report, LifeReport::kNothing);
+  EXPECT_EQ(life.on_ended(true).over, Outcome::kWorkerError);
+}
+
+TEST(RequestLife, AnErrorFrameThatNobodyCanMendIsPassedOn) {
+  RequestLife life = begun_life();
+  (void)life.on_status(200);
+  (void)life.on_error_frame("engine died");
+  EXPECT_EQ(life.on_rerouted(std::nullopt).answer, LifeAnswer::kPassOn);
+  EXPECT_FALSE(life.counts());
+  EXPECT_EQ(life.on_ended(true).over, Outcome::kWorkerError);
+}
+
+TEST(RequestLife, TheFailedAttemptWhoseAnswerIsPassedOnIsNotReportedAgain) {
+  RequestLife life = begun_life();
+  (void)life.on_status(503);
+  (void)life.on_rerouted(std::nullopt);
+  const LifeActions end = life.on_lost(false, "reset");
+  EXPECT_EQ(end.report, LifeReport::kNothing);
+  EXPECT_FALSE(end.doubt);
+  EXPECT_EQ(end.answer, LifeAnswer::kError);
+  EXPECT_EQ(end.over, Outcome::kUpstreamFailed);
+}
+
+TEST(RequestLife, LeavesAWorkerThatStandsStillWhereThereIsAnother) {
+  RequestLife life = begun_life();
+  EXPECT_EQ(life.on_worker_stalled(WorkerId(1)).report, LifeReport::kNothing) << "another one";
+  EXPECT_EQ(life.on_worker_stalled(WorkerId(0)).report, LifeReport::kLeaveStalled);
+  EXPECT_FALSE(life.on_rerouted(std::nullopt).over) << "it may go on";
+  EXPECT_EQ(life.on_worker_stalled(WorkerId(0)).report, LifeReport::kLeaveStalled);
+  EXPECT_EQ(life.on_rerouted(to(1)).attempt->worker, WorkerId(1));
+  (void)life.on_status(200);
+  EXPECT_EQ(life.on_worker_stalled(WorkerId(1)).report, LifeReport::kNothing) << "its answer is on the way";
+}
+
+TEST(RequestLife, AWorkerThatIsLostIsAConnectionThatFails) {
+  RequestLife life = begun_life();
+  EXPECT_EQ(life.on_worker_lost(WorkerId(1)).report, LifeReport::kNothing);
+  const LifeActions lost = life.on_worker_lost(WorkerId(0));
+  EXPECT_EQ(lost.failure, AttemptFailure::kTransport);
+  EXPECT_TRUE(lost.abandon);
+}
+
+TEST(RequestLife, AClientThatLeavesAbortsTheCall) {
+  RequestLife life = begun_life();
+  const LifeActions gone = life.on_client_gone();
+  EXPECT_TRUE(gone.abandon);
+  EXPECT_EQ(gone.answer, LifeAnswer::kNothing);
+  EXPECT_EQ(gone.over, Outcome::kClientGone);
+}
+
+TEST(RequestLife, AShutdownEndsWhatHasNotBegunAndBreaksWhatHas) {
+  const Error error{ErrorCode::kUnavailable, "the gateway is shutting down"};
+  RequestLife waiting = begun_life();
+  EXPECT_EQ(waiting.on_shutdown(error).over, Outcome::kUpstreamFailed);
+  RequestLife streaming = begun_life();
+  (void)streaming.on_status(200);
+  streaming.on_begun();
+  const LifeActions end = streaming.on_shutdown(error);
+  EXPECT_EQ(end.answer, LifeAnswer::kBreakOff);
+  EXPECT_EQ(end.error.message, error.message);
+  EXPECT_EQ(end.over, Outcome::kBrokenStream);
+}
+
+/// Whatever happens in whatever order: the invariants of the class.
+class Hazard {
+ public:
+  explicit Hazard(std::uint64_t seed) : random_(seed) { take(life_.on_routed(to(0))); }
+
+  void run() {
+    for (int i = 0; i < 40; ++i) step();
+    take(life_.on_client_gone());
+    EXPECT_EQ(ends_, 1) << "each request ends once";
+  }
+
+ private:
+  bool chance(double p) { return random_.uniform() < p; }
+  WorkerId any_worker() { return WorkerId(static_cast<std::uint32_t>(random_.uniform_int(0, 3))); }
+
+  void step() {
+    constexpr int kStatuses[] = {200, 200, 200, 400, 429, 500, 503};
+    if (asking_ && chance(0.7)) {
+      asking_ = false;
+      return take(life_.on_rerouted(chance(0.6) ? std::optional(to(any_worker().value())) : std::nullopt));
+    }
+    switch (random_.uniform_int(0, 8)) {
+      case 0:
+      case 1:
+        return take(life_.on_status(kStatuses[random_.uniform_int(0, 6)]));
+      case 2:
+        if (passing_on_ && !life_.is_over()) {
+          life_.on_begun();
+          begun_ = true;
+        }
+        return;
+      case 3:
+        return take(life_.on_error_frame("it died"));
+      case 4:
+        return take(life_.on_lost(chance(0.2), "reset"));
+      case 5:
+        if (passing_on_) take(life_.on_ended(chance(0.1)));
+        return;
+      case 6:
+        return take(life_.on_worker_stalled(any_worker()));
+      case 7:
+        return take(life_.on_worker_lost(any_worker()));
+      case 8:
+        if (chance(0.1)) take(life_.on_shutdown({ErrorCode::kUnavailable, "the end"}));
+        return;
+      default:
+        return;
+    }
+  }
+
+  void take(const LifeActions& actions) {
+    const bool anything = actions.report != LifeReport::kNothing || actions.abandon || actions.doubt ||
+                          actions.attempt || actions.answer != LifeAnswer::kNothing || actions.over;
+    EXPECT_FALSE(ends_ > 0 && anything) << "it is over";
+    if (actions.report == LifeReport::kAttemptFailed) {
+      EXPECT_FALSE(reported_) << "an attempt fails once";
+      EXPECT_FALSE(begun_) << "what has begun is not begun again elsewhere";
+      reported_ = true;
+      passing_on_ = false;
+    }
+    if (actions.report == LifeReport::kAttemptFailed || actions.report == LifeReport::kLeaveStalled) asking_ = true;
+    if (actions.attempt) {
+      EXPECT_FALSE(begun_);
+      EXPECT_FALSE(actions.over);
+      reported_ = passing_on_ = false;
+    }
+    if (actions.answer == LifeAnswer::kPassOn) passing_on_ = true;
+    EXPECT_FALSE(actions.answer == LifeAnswer::kError && begun_);
+    EXPECT_FALSE(actions.answer == LifeAnswer::kBreakOff && !begun_);
+    if (actions.answer == LifeAnswer::kEnd || actions.answer == LifeAnswer::kError ||
+        actions.answer == LifeAnswer::kBreakOff) {
+      EXPECT_TRUE(actions.over);
+    }
+    if (actions.over) ++ends_;
+    EXPECT_EQ(life_.is_over(), ends_ > 0);
+  }
+
+  RandomStream random_;
+  RequestLife life_{kDeadline};
+  bool asking_ = false;
+  bool reported_ = false;
+  bool passing_on_ = false;
+  bool begun_ = false;
+  int ends_ = 0;
+};
+
+TEST(RequestLife, KeepsItsInvariantsWhateverHappens) {
+  for (std::uint64_t seed = 1; seed <= 3'000; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Hazard(seed).run();
+    if (::testing::Test::HasFailure()) return;
+  }
+}
+
+}  // namespace
+}  // namespace kvist::dispatch
