@@ -1,4 +1,4 @@
-// bench: routing kv workload
+// bench: kv_index kv workload
 // The KV index under a trace that runs through simulated engines: what a block operation and a look-up cost beside what
 // memory costs at that moment. Events and look-ups are made in advance; everything is applied before a clock is read
 // (the index has no queue of its own).
@@ -22,7 +22,7 @@
 
 #include "kvist/base/check.h"
 #include "kvist/base/random.h"
-#include "kvist/routing/kv_index.h"
+#include "kvist/kv_index/kv_index.h"
 #include "kvist/workload/trace_file.h"
 #include "kvist/workload/trace_generator.h"
 #include "trace_replay.h"
@@ -224,7 +224,7 @@ class LookUps {
     if (keys.size() < longest_) return;
     nanoseconds_.push_back(nanoseconds(end - begin));
     std::uint32_t deepest = 0;
-    for (const routing::WorkerMatch& match : matches) deepest = std::max(deepest, match.blocks);
+    for (const kv_index::WorkerMatch& match : matches) deepest = std::max(deepest, match.blocks);
     found_ += deepest;
   }
 
@@ -240,7 +240,7 @@ class LookUps {
   std::uint64_t found_ = 0;
 };
 
-void report_memory(const routing::KvIndex& index, std::uint32_t workers, Figures& figures) {
+void report_memory(const kv_index::KvIndex& index, std::uint32_t workers, Figures& figures) {
   std::size_t blocks = 0;
   for (std::uint32_t i = 0; i < workers; ++i) blocks += index.worker_blocks(WorkerId(i));
   figures.index_bytes = index.bytes();
@@ -248,7 +248,7 @@ void report_memory(const routing::KvIndex& index, std::uint32_t workers, Figures
 }
 
 /// As the gateway does it, where a worker is announced while its message is still to be read.
-void apply(routing::KvIndex& index, std::span<const replay::EventBatch> batches) {
+void apply(kv_index::KvIndex& index, std::span<const replay::EventBatch> batches) {
   for (std::size_t i = 0; i < batches.size(); ++i) {
     if (i + 1 < batches.size()) index.prefetch(WorkerId(batches[i + 1].worker));
     index.apply(WorkerId(batches[i].worker), batches[i].events);
@@ -257,7 +257,7 @@ void apply(routing::KvIndex& index, std::span<const replay::EventBatch> batches)
 
 /// One thread: the look-ups of some requests, then their events.
 Figures interleaved(const Replay& replay, std::uint32_t workers, Probe& probe) {
-  routing::KvIndex index({.model = "model", .block_size = 32});
+  kv_index::KvIndex index({.model = "model", .block_size = 32});
   LookUps look_ups(replay);
   FreshEvents fresh;
   double updating_ns = 0;
@@ -280,8 +280,8 @@ Figures interleaved(const Replay& replay, std::uint32_t workers, Probe& probe) {
 /// Two threads: one applies events as fast as it can; the other looks up the prompts that were just stored. It goes on
 /// while the first one probes the memory, but those look-ups do not count.
 Figures writer_and_reader(const Replay& replay, std::uint32_t workers, Probe& probe) {
-  routing::KvIndex index({.model = "model", .block_size = 32});
-  routing::KvIndex::Reader reader = index.make_reader();
+  kv_index::KvIndex index({.model = "model", .block_size = 32});
+  kv_index::KvIndex::Reader reader = index.make_reader();
   LookUps look_ups(replay);
   std::atomic<std::size_t> applied = 0;
   std::atomic<bool> probed = false;

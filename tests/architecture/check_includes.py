@@ -12,7 +12,7 @@ import sys
 
 # One inner list is one layer; a module may depend on modules of the lists before its own.
 LAYERS = [
-    ["base"], ["spec"], ["text"], ["kv"], ["perfmodel"], ["engine"], ["engine/timed", "engine/cpu"], ["routing"], ["dispatch"],
+    ["base"], ["spec"], ["text"], ["kv"], ["kv_index"], ["perfmodel"], ["engine"], ["engine/timed", "engine/cpu"], ["routing"], ["dispatch"],
     ["workload"], ["simulation"], ["results"], ["openai"], ["net"], ["telemetry"], ["gateway", "worker", "loadgen"], ["deploy"],
     ["report"], ["sweep"], ["planning"], ["cli"],
 ]

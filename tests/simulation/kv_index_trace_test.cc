@@ -2,10 +2,10 @@
 #include <gtest/gtest.h>
 
 #include "../../benchmarks/trace_replay.h"
-#include "kvist/routing/kv_index.h"
+#include "kvist/kv_index/kv_index.h"
 #include "kvist/workload/trace_file.h"
 
-namespace kvist::routing {
+namespace kvist::kv_index {
 namespace {
 
 // Leading blocks of a prompt that an engine's memory has, told by the engine's own names.
@@ -57,4 +57,4 @@ TEST(KvIndexTrace, AnswersWhatTheEnginesReallyHave) {
 }
 
 }  // namespace
-}  // namespace kvist::routing
+}  // namespace kvist::kv_index

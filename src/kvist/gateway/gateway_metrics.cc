@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "kvist/kv_index/kv_index.h"
+
 namespace kvist::gateway {
 namespace {
 
@@ -159,7 +161,7 @@ void write_forecasts(const GatewayParts& parts, WorkerId id, MetricsPage& page) 
 void write_index(const GatewayParts& parts, WorkerId id, MetricsPage& page) {
   const std::string& name = parts.fleet.worker(id).name;
   const Labels labels{{"worker", name}};
-  const routing::KvIndexCounters& counters = parts.router.index().counters(id);
+  const kv_index::KvIndexCounters& counters = parts.router.index().counters(id);
   page.gauge("kvist_gateway_kv_index_blocks", "Blocks of the worker in the index",
              number(parts.router.index().worker_blocks(id)), labels);
   page.counter("kvist_gateway_kv_blocks_stored_total", "Blocks its events stored", number(counters.stored_blocks),
@@ -169,10 +171,10 @@ void write_index(const GatewayParts& parts, WorkerId id, MetricsPage& page) {
   page.counter("kvist_gateway_kv_unknown_removals_total", "Removed blocks that the index did not know",
                number(counters.unknown_removals), labels);
   page.counter("kvist_gateway_kv_clears_total", "Times its cache was cleared", number(counters.clears), labels);
-  for (std::size_t i = 0; i < routing::kRefusals; ++i) {
+  for (std::size_t i = 0; i < kv_index::kRefusals; ++i) {
     page.counter("kvist_gateway_kv_events_refused_total", "Events that were not taken into the index",
                  number(counters.refused[i]),
-                 {{"worker", name}, {"reason", std::string(to_string(static_cast<routing::Refusal>(i)))}});
+                 {{"worker", name}, {"reason", std::string(to_string(static_cast<kv_index::Refusal>(i)))}});
   }
 }
 

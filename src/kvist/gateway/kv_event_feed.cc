@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "kvist/kv/kv_event_codec.h"
+#include "kvist/kv_index/kv_index.h"
 #include "kvist/telemetry/log.h"
 
 namespace kvist::gateway {
@@ -26,12 +27,12 @@ std::span<const std::uint8_t> bytes_of(const std::string& text) {
 }
 
 // The reasons for which this worker's events were refused so far: "block_size 12, unknown_parent 1".
-std::string refusals(const routing::KvIndexCounters& counters) {
+std::string refusals(const kv_index::KvIndexCounters& counters) {
   std::string text;
   for (std::size_t i = 0; i < counters.refused.size(); ++i) {
     if (counters.refused[i] == 0) continue;
     fmt::format_to(std::back_inserter(text), "{}{} {}", text.empty() ? "" : ", ",
-                   to_string(static_cast<routing::Refusal>(i)), counters.refused[i]);
+                   to_string(static_cast<kv_index::Refusal>(i)), counters.refused[i]);
   }
   return text;
 }

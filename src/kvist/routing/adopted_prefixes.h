@@ -11,7 +11,7 @@
 #include "kvist/base/id.h"
 #include "kvist/kv/block_hash.h"
 #include "kvist/kv/kv_event.h"
-#include "kvist/routing/kv_index.h"
+#include "kvist/kv_index/kv_index.h"
 
 namespace kvist::routing {
 
@@ -30,7 +30,7 @@ class AdoptedPrefixes {
   static constexpr std::size_t kMaxTries = 65'536;
 
   /// The index outlives it.
-  AdoptedPrefixes(KvIndex& index, std::size_t workers) : index_(&index), workers_(workers) {}
+  AdoptedPrefixes(kv_index::KvIndex& index, std::size_t workers) : index_(&index), workers_(workers) {}
 
   struct Prompt {
     RequestId request;
@@ -63,7 +63,7 @@ class AdoptedPrefixes {
   [[nodiscard]] bool adopt(WorkerId id, kv::ExternalHash name, std::span<const kv::BlockHash> prefix);
   [[nodiscard]] bool release(WorkerId id, kv::ExternalHash name);
 
-  KvIndex* index_;
+  kv_index::KvIndex* index_;
   std::vector<Worker> workers_;  // by WorkerId
 };
 

@@ -161,12 +161,12 @@ std::size_t CacheKnowledge::on_kv_events(WorkerId id, std::span<const kv::KvEven
   ++worker.event_batches;
   worker.due_since.reset();
   worker.silent = false;
-  constexpr auto kUnknownParent = static_cast<std::size_t>(Refusal::kUnknownParent);
+  constexpr auto kUnknownParent = static_cast<std::size_t>(kv_index::Refusal::kUnknownParent);
   const std::uint64_t orphans_before = index_.counters(id).refused[kUnknownParent];
   const std::uint64_t clears_before = index_.counters(id).clears;
   const bool with_care = worker.orphans || adopted_.prefixes(id) > 0;
   const std::size_t refused = with_care ? apply_one_by_one(id, events) : index_.apply(id, events);
-  const KvIndexCounters& after = index_.counters(id);
+  const kv_index::KvIndexCounters& after = index_.counters(id);
   if (after.refused[kUnknownParent] != orphans_before) worker.orphans = true;
   if (after.clears != clears_before) on_cleared(id);
   return refused;

@@ -11,9 +11,9 @@
 #include "kvist/base/time.h"
 #include "kvist/kv/block_hash.h"
 #include "kvist/kv/kv_event.h"
+#include "kvist/kv_index/kv_index.h"
 #include "kvist/routing/adopted_prefixes.h"
 #include "kvist/routing/cache_agreement.h"
-#include "kvist/routing/kv_index.h"
 #include "kvist/routing/predicted_index.h"
 #include "kvist/routing/prefix_use.h"
 #include "kvist/routing/routed_request.h"
@@ -98,7 +98,7 @@ class CacheKnowledge {
   void on_restarted(WorkerId worker);
 
   [[nodiscard]] CacheTrustReport report(WorkerId worker, bool events_exact) const;
-  [[nodiscard]] const KvIndex& index() const { return index_; }
+  [[nodiscard]] const kv_index::KvIndex& index() const { return index_; }
 
  private:
   struct Worker {
@@ -132,7 +132,7 @@ class CacheKnowledge {
   void begin_events_anew(WorkerId id);
 
   std::uint32_t block_size_;
-  KvIndex index_;
+  kv_index::KvIndex index_;
   AdoptedPrefixes adopted_;
   PredictedIndex routed_;
   PredictedIndex settling_;      // of requests that ended a moment ago: their last events may be under way

@@ -13,10 +13,10 @@
 #include "kvist/base/id.h"
 #include "kvist/base/time.h"
 #include "kvist/kv/kv_event.h"
+#include "kvist/kv_index/kv_index.h"
 #include "kvist/routing/cache_knowledge.h"
 #include "kvist/routing/decision_log.h"
 #include "kvist/routing/forecaster.h"
-#include "kvist/routing/kv_index.h"
 #include "kvist/routing/load_tracker.h"
 #include "kvist/routing/policy.h"
 #include "kvist/routing/prompt_keys.h"
@@ -97,7 +97,7 @@ class Router {
 
   void set_mode(spec::RoutingMode mode);
   [[nodiscard]] spec::RoutingMode mode() const { return mode_; }
-  [[nodiscard]] const KvIndex& index() const { return caches_.index(); }
+  [[nodiscard]] const kv_index::KvIndex& index() const { return caches_.index(); }
   [[nodiscard]] const CacheKnowledge& caches() const { return caches_; }
   [[nodiscard]] const Forecaster& forecaster() const { return forecaster_; }
   [[nodiscard]] const LoadTracker& loads() const { return loads_; }

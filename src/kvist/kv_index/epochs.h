@@ -1,0 +1,65 @@
+// Who may still be reading what the writer has taken out: reclamation without locks.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <vector>
+
+namespace kvist::kv_index {
+
+/// Epoch-based reclamation (Fraser, "Practical lock-freedom", 2004) for one writer and registered readers. The writer
+/// counts epochs up; a reader announces the epoch it reads in. What the writer unlinked in an epoch may be used again
+/// or freed once no reader is left that announced that epoch or an earlier one.
+///
+/// Why that is sound without fences: announcing (A) and then reading the epoch again (B) are sequentially consistent,
+/// and so are advancing the epoch (C) and then looking at the announcements (D). If A comes before D in that order, the
+/// writer sees the reader and waits for it. Else C comes before B, so B reads the new epoch and with it sees all that
+/// was unlinked before it: the reader cannot reach it any more.
+///
+/// Threads: all but Pin is for the writer's thread. A pinned reader takes a bounded number of steps, never waits, and
+/// holds back all that is unlinked meanwhile: what a reader that stops in the middle keeps from being freed is bounded
+/// by what the writer may allocate.
+class Epochs {
+ public:
+  /// What one reader announces; a cache line of its own, because it is written at every look-up.
+  struct alignas(64) Announcement {
+    static constexpr std::uint64_t kIdle = std::numeric_limits<std::uint64_t>::max();
+    static constexpr std::uint64_t kGone = kIdle - 1;
+    std::atomic<std::uint64_t> epoch = kIdle;
+  };
+
+  /// A reader from now on. Its owner stores kGone when it will not read again.
+  [[nodiscard]] std::shared_ptr<Announcement> add_reader();
+
+  [[nodiscard]] std::uint64_t current() const { return epoch_.load(std::memory_order_relaxed); }
+  /// Begins the next epoch and looks which readers are left in older ones.
+  void advance();
+  /// Whether nobody can still see what was unlinked in `epoch`.
+  [[nodiscard]] bool passed(std::uint64_t epoch) const { return epoch < safe_; }
+  [[nodiscard]] bool has_readers() const { return !readers_.empty(); }
+
+  /// Held by a reader while it reads; not nested.
+  class Pin {
+   public:
+    Pin(const Epochs& epochs, Announcement& announcement) : announcement_(announcement) {
+      announcement_.epoch.store(epochs.epoch_.load(std::memory_order_acquire), std::memory_order_seq_cst);
+      static_cast<void>(epochs.epoch_.load(std::memory_order_seq_cst));
+    }
+    ~Pin() { announcement_.epoch.store(Announcement::kIdle, std::memory_order_release); }
+    Pin(const Pin&) = delete;
+    Pin& operator=(const Pin&) = delete;
+
+   private:
+    Announcement& announcement_;
+  };
+
+ private:
+  std::atomic<std::uint64_t> epoch_ = 1;
+  // Epochs before this one have passed; beyond all epochs while there is no reader.
+  std::uint64_t safe_ = std::numeric_limits<std::uint64_t>::max();
+  std::vector<std::shared_ptr<Announcement>> readers_;
+};
+
+}  // namespace kvist::kv_index

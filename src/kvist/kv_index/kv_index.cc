@@ -1,0 +1,224 @@
+#include "kvist/kv_index/kv_index.h"
+
+#include <algorithm>
+#include <memory>
+#include <new>
+#include <utility>
+
+#include "kvist/base/check.h"
+#include "kvist/kv_index/kv_index_state.h"
+
+namespace kvist::kv_index {
+namespace {
+
+// With readers at work, epochs pass after so many changes: announcements are looked at that often.
+constexpr std::size_t kChangesPerEpoch = 256;
+
+}  // namespace
+
+std::string_view to_string(Refusal refusal) {
+  switch (refusal) {
+    case Refusal::kUnknownParent:
+      return "unknown_parent";
+    case Refusal::kBlockSize:
+      return "block_size";
+    case Refusal::kExtraKeys:
+      return "extra_keys";
+    case Refusal::kMedium:
+      return "medium";
+    case Refusal::kGroup:
+      return "group";
+    case Refusal::kMalformed:
+      return "malformed";
+    case Refusal::kConflict:
+      return "conflict";
+    case Refusal::kCapacity:
+      return "capacity";
+  }
+  return "malformed";
+}
+
+KvIndex::State::State(Options index_options)
+    : options(std::move(index_options)),
+      plain_root_(kv::root_hash({.model = options.model, .lora = "", .cache_salt = ""})) {
+  KVIST_CHECK(options.block_size > 0, "a block has at least one token");
+}
+
+KvIndex::State::~State() {
+  // Nobody reads any more: what would be retired is freed.
+  epochs.advance();
+  KVIST_CHECK(!epochs.has_readers(), "an index outlives its readers");
+  for (const KnownWorker& known : workers_) {
+    if (known.worker == nullptr) continue;
+    std::destroy_at(known.worker);
+    memory.release(known.worker, sizeof(IndexedWorker));
+  }
+}
+
+KvIndex::State::KnownWorker& KvIndex::State::worker_at(WorkerId id) {
+  KVIST_CHECK(id.value() < WorkerSetPool::kMaxWorkers, "worker ids are counted up from 0");
+  if (id.value() >= workers_.size()) {
+    const std::size_t before = workers_.capacity();
+    workers_.resize(id.value() + 1U);
+    memory.count(static_cast<std::ptrdiff_t>((workers_.capacity() - before) * sizeof(workers_[0])));
+  }
+  KnownWorker& known = workers_[id.value()];
+  if (known.worker == nullptr) {
+    known.worker = new (memory.allocate(sizeof(IndexedWorker))) IndexedWorker(memory, id.value());
+  }
+  return known;
+}
+
+void KvIndex::State::prefetch(WorkerId id) const {
+  constexpr std::size_t kLine = 64;
+  constexpr std::size_t kMost = 16 * kLine;  // of a larger directory a batch needs only some lines
+  if (id.value() >= workers_.size()) return;
+  const KnownWorker& known = workers_[id.value()];
+  const auto* const worker = reinterpret_cast<const std::byte*>(known.worker);
+  for (std::size_t at = 0; at < sizeof(IndexedWorker); at += kLine) __builtin_prefetch(worker + at);
+  if (known.directory.size() > kMost) return;
+  for (std::size_t at = 0; at < known.directory.size(); at += kLine) __builtin_prefetch(known.directory.data() + at);
+}
+
+const IndexedWorker* KvIndex::State::find(WorkerId worker) const {
+  return worker.value() < workers_.size() ? workers_[worker.value()].worker : nullptr;
+}
+
+void KvIndex::State::clear(WorkerId id) {
+  reclaim();
+  KnownWorker& known = worker_at(id);
+  clear(*known.worker);
+  known.directory = {};
+}
+
+void KvIndex::State::clear(IndexedWorker& worker) {
+  make_room(worker, 1);  // for sets without the worker
+  for (std::uint32_t part = 0; part < worker.names.parts(); ++part) {
+    dropped_.clear();
+    worker.names.for_each_in(part, [&](NameDigest, BlockRef block) { dropped_.push_back(block); });
+    holders.drop_all(worker.holder(), dropped_);
+  }
+  changes_in_epoch_ += worker.names.size();
+  worker.names.clear();
+  worker.further_copies.clear();
+  worker.further_names.clear();
+  count_blocks(worker);
+}
+
+// Readers are waited for in turns: an epoch begins once enough was changed in the last one.
+void KvIndex::State::reclaim() {
+  if (changes_in_epoch_ < kChangesPerEpoch) return;
+  changes_in_epoch_ = 0;
+  epochs.advance();
+  holders.reclaim();
+  memory.reclaim();
+}
+
+void KvIndex::State::count_blocks(IndexedWorker& worker) {
+  memory.count_blocks(static_cast<std::ptrdiff_t>(worker.names.size() - worker.counted));
+  worker.counted = worker.names.size();
+}
+
+/// Where blocks take too much, a little is done about it with each group of changes.
+void KvIndex::State::economize(IndexedWorker& worker) {
+  count_blocks(worker);
+  if (memory.ample()) [[likely]]
+    return;
+  worker.names.tighten_next();
+  holders.tighten_next();
+}
+
+KvIndex::KvIndex(Options options) : state_(std::make_unique<State>(std::move(options))) {}
+KvIndex::~KvIndex() = default;
+KvIndex::KvIndex(KvIndex&&) noexcept = default;
+KvIndex& KvIndex::operator=(KvIndex&&) noexcept = default;
+
+std::optional<Refusal> KvIndex::apply(WorkerId worker, const kv::KvEvent& event) {
+  std::optional<Refusal> reason;
+  state_->apply(worker, {&event, 1}, &reason);
+  return reason;
+}
+
+std::size_t KvIndex::apply(WorkerId worker, std::span<const kv::KvEvent> events) {
+  return state_->apply(worker, events, nullptr);
+}
+
+void KvIndex::prefetch(WorkerId worker) const {
+  state_->prefetch(worker);
+}
+
+void KvIndex::clear(WorkerId worker) {
+  state_->clear(worker);
+}
+
+bool KvIndex::knows(WorkerId worker, kv::ExternalHash name) const {
+  const IndexedWorker* const found = state_->find(worker);
+  return found != nullptr && found->names.find(NameDigest(name.value())) != 0;
+}
+
+bool KvIndex::adopt(WorkerId worker, std::span<const kv::BlockHash> prefix, kv::ExternalHash last_name) {
+  return state_->adopt(worker, prefix, last_name);
+}
+
+void KvIndex::release(WorkerId worker, std::span<const kv::BlockHash> prefix) {
+  state_->release(worker, prefix);
+}
+
+std::span<const WorkerMatch> KvIndex::match(std::span<const kv::BlockHash> hashes) const {
+  const HolderTable& holders = state_->holders;
+  return state_->matcher.match<PrefixMatcher::Caller::kWriter>(holders.blocks(), holders.sets(), holders.tick(),
+                                                               hashes);
+}
+
+void KvIndex::match(std::span<const kv::BlockHash> hashes, std::span<std::uint32_t> depths) const {
+  std::ranges::fill(depths, 0U);
+  for (const WorkerMatch& match : this->match(hashes)) {
+    if (match.worker.value() < depths.size()) depths[match.worker.value()] = match.blocks;
+  }
+}
+
+std::size_t KvIndex::worker_blocks(WorkerId worker) const {
+  const IndexedWorker* const found = state_->find(worker);
+  return found != nullptr ? found->names.size() : 0;
+}
+
+std::size_t KvIndex::keys() const {
+  return state_->holders.blocks().size();
+}
+
+const KvIndexCounters& KvIndex::counters(WorkerId worker) const {
+  static const KvIndexCounters kNone;
+  const IndexedWorker* const found = state_->find(worker);
+  return found != nullptr ? found->counters : kNone;
+}
+
+std::uint32_t KvIndex::block_size() const {
+  return state_->options.block_size;
+}
+
+std::size_t KvIndex::bytes() const {
+  return state_->memory.bytes();
+}
+
+std::uint64_t KvIndex::evictions() const {
+  return state_->evictions;
+}
+
+KvIndex::Reader KvIndex::make_reader() {
+  return {*state_, state_->epochs.add_reader()};
+}
+
+KvIndex::Reader::Reader(const State& state, std::shared_ptr<Epochs::Announcement> announcement)
+    : state_(&state), announcement_(std::move(announcement)) {}
+
+KvIndex::Reader::~Reader() {
+  if (announcement_) announcement_->epoch.store(Epochs::Announcement::kGone, std::memory_order_release);
+}
+
+std::span<const WorkerMatch> KvIndex::Reader::match(std::span<const kv::BlockHash> hashes) {
+  const Epochs::Pin pin(state_->epochs, *announcement_);
+  const HolderTable& holders = state_->holders;
+  return matcher_.match<PrefixMatcher::Caller::kReader>(holders.blocks(), holders.sets(), holders.tick(), hashes);
+}
+
+}  // namespace kvist::kv_index

@@ -1,0 +1,404 @@
+// Events become changes: a batch of them goes into the index in groups.
+#include <algorithm>
+#include <variant>
+
+#include "kvist/kv_index/kv_index_state.h"
+
+namespace kvist::kv_index {
+namespace {
+
+// The content of so many events is on its way before it is read: engines that evict block by block send many of one.
+constexpr std::size_t kEventsAhead = 8;
+
+void fetch_content(const kv::KvEvent& event) {
+  if (const auto* const stored = std::get_if<kv::BlockStored>(&event)) {
+    __builtin_prefetch(stored->hashes.data());
+    const char* const tokens = reinterpret_cast<const char*>(stored->tokens.data());
+    __builtin_prefetch(tokens);
+    __builtin_prefetch(tokens + 64);
+    __builtin_prefetch(tokens + 128);
+  } else if (const auto* const removed = std::get_if<kv::BlockRemoved>(&event)) {
+    __builtin_prefetch(removed->hashes.data());
+  }
+}
+
+}  // namespace
+
+/// Events of one worker that are being taken in.
+struct KvIndex::State::Batch {
+  IndexedWorker& worker;
+  std::span<const kv::KvEvent> events;
+  std::optional<Refusal>* reason = nullptr;
+  std::size_t refused = 0;
+  // What comes next: a block of an event.
+  std::size_t event = 0;
+  std::size_t block = 0;
+  // Of the event whose first blocks are in the index: its last key, the likely number in a chunk of what follows, and
+  // what that goes behind.
+  std::uint64_t key = 0;
+  std::uint32_t number = 0;
+  HolderTable::Prefix prefix;
+
+  void pass(std::size_t blocks, std::size_t of_all) {
+    block += blocks;
+    if (block == of_all) pass_event();
+  }
+  void pass_event() {
+    ++event;
+    block = 0;
+  }
+  void refuse(Refusal refusal) {
+    ++refused;
+    ++worker.counters.refused[static_cast<std::size_t>(refusal)];
+    if (reason != nullptr) *reason = refusal;
+  }
+  /// The next event, whole.
+  void refuse_event(Refusal refusal) {
+    refuse(refusal);
+    pass_event();
+  }
+};
+
+std::size_t KvIndex::State::apply(WorkerId id, std::span<const kv::KvEvent> events, std::optional<Refusal>* reason) {
+  KnownWorker& known = worker_at(id);
+  Batch batch{.worker = *known.worker, .events = events, .reason = reason, .prefix = {}};
+  for (reclaim(); collect(batch); reclaim()) {
+    fetch_next_lines(batch);
+    find_names(batch);
+    find_keys(batch);
+    make(batch);
+    economize(batch.worker);
+  }
+  known.directory = known.worker->names.directory_memory();
+  return batch.refused;
+}
+
+/// The next group, with the memory of its names on its way; false at the end.
+bool KvIndex::State::collect(Batch& batch) {
+  group_.clear();
+  measure_room(batch.worker);
+  while (!group_.full() && batch.event < batch.events.size() && collect_event(batch)) {
+  }
+  return !group_.empty();
+}
+
+/// For the group that begins.
+void KvIndex::State::measure_room(const IndexedWorker& worker) {
+  group_room_ = room_for_changes(worker);
+  const std::size_t most = options.max_blocks_per_worker;
+  group_limit_ = std::min(group_room_ / 2, most - std::min(worker.names.size(), most));
+}
+
+/// False where the event has to wait for what the group does.
+[[gnu::always_inline]] inline bool KvIndex::State::collect_event(Batch& batch) {
+  const kv::KvEvent& event = batch.events[batch.event];
+  if (batch.event + kEventsAhead < batch.events.size()) fetch_content(batch.events[batch.event + kEventsAhead]);
+  if (const auto* const stored = std::get_if<kv::BlockStored>(&event)) return collect(batch, *stored);
+  if (const auto* const removed = std::get_if<kv::BlockRemoved>(&event)) return collect(batch, *removed);
+  if (!group_.empty()) return false;
+  clear(batch.worker);
+  measure_room(batch.worker);
+  ++batch.worker.counters.clears;
+  batch.pass_event();
+  return true;
+}
+
+[[gnu::always_inline]] inline bool KvIndex::State::collect(Batch& batch, const kv::BlockStored& event) {
+  const std::size_t blocks = event.hashes.size();
+  if (batch.block == 0) {
+    if (!well_formed(event)) [[unlikely]] {
+      batch.refuse_event(fault_of(event));
+      return true;
+    }
+    if (group_.empty()) {
+      if (const auto refusal = make_room(batch.worker, event)) [[unlikely]] {
+        batch.refuse_event(*refusal);
+        return true;
+      }
+    } else if (group_.size + blocks > group_limit_) {
+      return false;
+    }
+  }
+  const NameTable::Prefetcher prefetcher(batch.worker.names);
+  ChangeGroup::Parent* parent = nullptr;
+  if (batch.block == 0 && event.parent) {
+    const NameDigest name(event.parent->value());
+    const ChangeGroup::Found found = group_.find(name);
+    if (found.run != nullptr && found.run->stored == nullptr) return false;  // it is removed first
+    parent = &group_.add_parent(prefetcher, name, found);
+  }
+  group_.begin_run(&event, batch.block, parent);
+  collect(batch, prefetcher, event.hashes);
+  return true;
+}
+
+[[gnu::always_inline]] inline bool KvIndex::State::collect(Batch& batch, const kv::BlockRemoved& event) {
+  if (event.group != 0 || event.medium != kv::Medium::kDevice) [[unlikely]] {
+    batch.refuse_event(event.group != 0 ? Refusal::kGroup : Refusal::kMedium);
+    return true;
+  }
+  const ChangeGroup::Run* const last = group_.last_run();
+  if (last == nullptr || last->stored != nullptr) group_.begin_run(nullptr, 0, nullptr);
+  collect(batch, NameTable::Prefetcher(batch.worker.names), event.hashes);
+  return true;
+}
+
+/// Of an event's blocks, those that still go into the group.
+[[gnu::always_inline]] inline void KvIndex::State::collect(Batch& batch, const NameTable::Prefetcher& prefetcher,
+                                                           std::span<const kv::ExternalHash> blocks) {
+  const std::size_t taken = std::min(blocks.size() - batch.block, ChangeGroup::kChanges - group_.size);
+  group_.add(prefetcher, blocks.subspan(batch.block, taken));
+  batch.pass(taken, blocks.size());
+}
+
+[[gnu::always_inline]] inline bool KvIndex::State::well_formed(const kv::BlockStored& event) const {
+  return event.group == 0 && event.medium == kv::Medium::kDevice && event.block_size == options.block_size &&
+         !event.other_extra_keys && event.tokens.size() == event.hashes.size() * event.block_size;
+}
+
+/// Of one that is not well formed.
+Refusal KvIndex::State::fault_of(const kv::BlockStored& event) const {
+  if (event.group != 0) return Refusal::kGroup;
+  if (event.medium != kv::Medium::kDevice) return Refusal::kMedium;
+  if (event.block_size != options.block_size) return Refusal::kBlockSize;
+  return event.other_extra_keys ? Refusal::kExtraKeys : Refusal::kMalformed;
+}
+
+/// For an event that begins a group.
+std::optional<Refusal> KvIndex::State::make_room(const IndexedWorker& worker, const kv::BlockStored& event) {
+  const std::size_t blocks = event.hashes.size();
+  const std::size_t wanted = std::min(blocks, options.max_blocks_per_worker);
+  if (group_room_ < 2 * wanted) {
+    make_room(worker, wanted);
+    measure_room(worker);
+  }
+  if (worker.names.size() + blocks <= options.max_blocks_per_worker) return std::nullopt;
+  const bool known = !event.parent || worker.names.find(NameDigest(event.parent->value())) != 0;
+  return known ? Refusal::kCapacity : Refusal::kUnknownParent;
+}
+
+/// Second stage: what is searched or put past the end of a cache line.
+void KvIndex::State::fetch_next_lines(const Batch& batch) {
+  if (batch.worker.names.empty()) return;  // there are no lines
+  for (const NameTable::Ahead& name : group_.all_names()) NameTable::prefetch_next(name);
+  for (const ChangeGroup::Parent& parent : group_.all_parents()) NameTable::prefetch_next(parent.name);
+}
+
+/// Third stage: what the names mean now. The blocks of parents and of what is removed are on their way.
+void KvIndex::State::find_names(Batch& batch) {
+  const BlockChains& blocks = holders.blocks();
+  NameTable& names = batch.worker.names;
+  for (ChangeGroup::Parent& parent : group_.all_parents()) {
+    parent.block = names.find(parent.name);
+    if (parent.block != 0) blocks.prefetch(parent.block);
+  }
+  for (const ChangeGroup::Run& run : group_.all_runs()) {
+    if (run.stored != nullptr) continue;
+    for (std::uint32_t change = run.begin; change != run.end; ++change) {
+      const BlockRef block = names.find_to_erase(group_.names[change]);
+      group_.blocks[change] = block;
+      if (block != 0) blocks.prefetch(block);
+    }
+  }
+}
+
+/// Fourth stage: the keys of what is stored. Where blocks are or will be first in a chunk, the hash table is on its
+/// way.
+void KvIndex::State::find_keys(Batch& batch) {
+  const BlockChains& blocks = holders.blocks();
+  for (ChangeGroup::Run& run : group_.all_runs()) {
+    if (run.stored == nullptr) {
+      for (std::uint32_t change = run.begin; change != run.end; ++change) {
+        const BlockRef block = group_.blocks[change];
+        const bool first = block != 0 && BlockChains::number_of(block) == 0;
+        if (first) group_.add_head(blocks.prefetch_head(blocks.block(block).key()));
+      }
+    } else if (run.size() != 0) {
+      run.parent_key = parent_key(batch, run);
+      set_keys(run);
+      run.number = first_number(batch, run);
+      fetch_heads(run);
+    }
+  }
+}
+
+std::uint64_t KvIndex::State::parent_key(const Batch& batch, const ChangeGroup::Run& run) const {
+  if (!run.begins()) return batch.key;
+  if (run.parent == nullptr) return root_of(*run.stored);
+  const ChangeGroup::Parent& parent = *run.parent;
+  if (parent.run != nullptr) return key_of(parent.change);
+  return parent.block != 0 ? holders.blocks().block(parent.block).key() : 0;
+}
+
+/// In its chunk.
+std::uint32_t KvIndex::State::first_number(const Batch& batch, const ChangeGroup::Run& run) const {
+  if (!run.begins()) return batch.number;
+  if (run.parent == nullptr) return 0;
+  const ChangeGroup::Parent& parent = *run.parent;
+  if (parent.run != nullptr)
+    return BlockChains::likely_number_behind(parent.run->number, parent.change + 1 - parent.run->begin);
+  return holders.blocks().number_behind(parent.block, key_of(run.begin));
+}
+
+/// From one block that will be the first of its chunk to the next.
+[[gnu::always_inline]] inline void KvIndex::State::fetch_heads(const ChangeGroup::Run& run) {
+  const std::uint32_t before_first = run.number == 0 ? 0 : BlockChunk::kBlocks - run.number;
+  for (std::uint32_t change = run.begin + before_first; change < run.end; change += BlockChunk::kBlocks) {
+    group_.add_head(holders.blocks().prefetch_head(key_of(change)));
+  }
+}
+
+void KvIndex::State::set_keys(const ChangeGroup::Run& run) {
+  const std::span<const TokenId> tokens(run.stored->tokens);
+  kv::chain_hashes(kv::BlockHash(run.parent_key), tokens.subspan(std::size_t{run.block} * options.block_size),
+                   options.block_size, group_.keys_of(run));
+}
+
+std::uint64_t KvIndex::State::root_of(const kv::BlockStored& event) const {
+  if (event.lora_name.empty() && event.cache_salt.empty()) return plain_root_.value();
+  return kv::root_hash({.model = options.model, .lora = event.lora_name, .cache_salt = event.cache_salt}).value();
+}
+
+/// Last stage.
+void KvIndex::State::make(Batch& batch) {
+  for (const HeadLine* const line : group_.all_heads()) SlotSegment<HeadLine>::prefetch_next(*line);
+  // Twice, as find_room() does.
+  room_for_group_ = group_room_ >= 2 * ChangeGroup::kChanges;
+  room_ = 0;
+  const std::uint64_t evictions_before = evictions;
+  for (ChangeGroup::Run& run : group_.all_runs()) {
+    if (run.stored == nullptr) {
+      remove(batch.worker, run);
+      continue;
+    }
+    const bool evicted = evictions != evictions_before;
+    if (run.parent != nullptr && (run.parent->run != nullptr || evicted)) [[unlikely]]
+      find_parent(batch, run, evicted);
+    store(batch, run);
+  }
+  if (batch.block == 0) return;
+  const ChangeGroup::Run& last = *group_.last_run();
+  batch.key = key_of(last.end - 1);
+  batch.number = BlockChains::likely_number_behind(last.number, last.size());
+}
+
+/// What the parent's name means now. Where that is not what the keys were made with, they are made again.
+void KvIndex::State::find_parent(Batch& batch, ChangeGroup::Run& run, bool evicted) {
+  ChangeGroup::Parent& parent = *run.parent;
+  const BlockRef stored = parent.run != nullptr && !evicted ? group_.blocks[parent.change] : 0;
+  parent.block = stored != 0 ? stored : batch.worker.names.find(parent.name);
+  if (parent.block == 0) return;
+  const std::uint64_t key = stored != 0 ? key_of(parent.change) : holders.blocks().block(parent.block).key();
+  if (key == run.parent_key) [[likely]]
+    return;
+  run.parent_key = key;
+  set_keys(run);
+}
+
+[[gnu::always_inline]] inline void KvIndex::State::store(Batch& batch, const ChangeGroup::Run& run) {
+  HolderTable::Prefix prefix = batch.prefix;
+  if (run.begins()) {
+    if (run.parent == nullptr) {
+      prefix = holders.root();
+    } else if (run.parent->block == 0) [[unlikely]] {
+      return refuse(batch, run, run.begin, Refusal::kUnknownParent);
+    } else {
+      prefix = holders.behind(run.parent->block);
+    }
+  }
+  IndexedWorker& worker = batch.worker;
+  const HoldingWorker holder = worker.holder();
+  std::optional<Refusal> refusal;
+  std::size_t change = run.begin;
+  for (; change != run.end; ++change) {
+    if (!take_room(worker)) [[unlikely]] {
+      refusal = Refusal::kCapacity;
+      break;
+    }
+    const BlockOutlook outlook{.coming = run.end - change, .grows = run.parent != nullptr && change == run.begin};
+    if (!add_copy(worker, holder, prefix, change, outlook)) [[unlikely]] {
+      refusal = Refusal::kConflict;
+      break;
+    }
+    group_.blocks[change] = prefix.last;
+  }
+  batch.prefix = prefix;
+  const std::size_t stored = change - run.begin;
+  holders.keep_time();
+  worker.counters.stored_blocks += stored;
+  changes_in_epoch_ += stored;
+  if (refusal) [[unlikely]]
+    refuse(batch, run, change, *refusal);
+}
+
+/// What is left of a run, and with it of its event.
+void KvIndex::State::refuse(Batch& batch, const ChangeGroup::Run& run, std::size_t from_change, Refusal refusal) {
+  batch.refuse(refusal);
+  std::ranges::fill(group_.blocks_of(run).subspan(from_change - run.begin), BlockRef{0});
+  const bool unfinished = batch.block > 0 && std::get_if<kv::BlockStored>(&batch.events[batch.event]) == run.stored;
+  if (unfinished) batch.pass_event();
+}
+
+/// The prefix ends with the block from then on. False: its name or its key belongs to another block.
+[[gnu::always_inline]] inline bool KvIndex::State::add_copy(IndexedWorker& worker, const HoldingWorker& holder,
+                                                            HolderTable::Prefix& prefix, std::size_t change,
+                                                            BlockOutlook outlook) {
+  const NameTable::Ahead& name = group_.names[change];
+  if (const BlockRef known = worker.names.find(name); known != 0) [[unlikely]] {
+    if (!add_further_copy(worker, name, known, key_of(change))) return false;
+    prefix = holders.behind(known);  // what follows in this event goes on behind it
+    return true;
+  }
+  if (!holders.add(holder, prefix, key_of(change), outlook)) [[unlikely]]
+    return false;
+  worker.names.put(name, prefix.last);
+  return true;
+}
+
+bool KvIndex::State::add_further_copy(IndexedWorker& worker, const NameTable::Ahead& name, BlockRef known,
+                                      std::uint64_t key) {
+  if (holders.blocks().block(known).key() != key) return false;
+  const NameTable::Ahead copies = NameTable::not_fetched(name);
+  const std::uint32_t further = worker.further_copies.insert(copies, 1);
+  if (further != 0) worker.further_copies.set(copies, further + 1);
+  return true;
+}
+
+[[gnu::always_inline]] inline void KvIndex::State::remove(IndexedWorker& worker, const ChangeGroup::Run& run) {
+  const HoldingWorker holder = worker.holder();
+  std::size_t removed = 0;
+  for (std::size_t change = run.begin; change != run.end; ++change) {
+    removed += drop_copy(worker, holder, group_.names[change]) ? 1 : 0;
+  }
+  worker.counters.unknown_removals += run.size() - removed;
+  worker.counters.removed_blocks += removed;
+  changes_in_epoch_ += removed;
+}
+
+[[gnu::always_inline]] inline bool KvIndex::State::drop_copy(IndexedWorker& worker, const HoldingWorker& holder,
+                                                             const NameTable::Ahead& name) {
+  if (!worker.further_copies.empty() && drop_further_copy(worker, name)) [[unlikely]]
+    return true;
+  if (!take_room(worker)) [[unlikely]]
+    make_room(worker, 1);
+  const BlockRef block = worker.names.erase(name);
+  if (block == 0) [[unlikely]]
+    return false;
+  holders.drop(holder, block);
+  return true;
+}
+
+/// Of a name that was not fetched.
+bool KvIndex::State::drop_copy(IndexedWorker& worker, NameDigest name) {
+  return drop_copy(worker, worker.holder(), NameTable::not_fetched(name));
+}
+
+bool KvIndex::State::drop_further_copy(IndexedWorker& worker, const NameTable::Ahead& name) {
+  const NameTable::Ahead copies = NameTable::not_fetched(name);
+  const std::uint32_t further = worker.further_copies.find(copies);
+  if (further > 1) worker.further_copies.set(copies, further - 1);
+  if (further == 1) worker.further_copies.erase(copies);
+  return further > 0;
+}
+
+}  // namespace kvist::kv_index

@@ -1,0 +1,121 @@
+// Room within the byte budget: what goes when not all can stay.
+#include <algorithm>
+
+#include "kvist/base/check.h"
+#include "kvist/kv_index/kv_index_state.h"
+
+namespace kvist::kv_index {
+namespace {
+
+// Bytes of a block held by one worker at the least load of the tables: its name in 37, and of a chunk for seven its
+// part of 128 and of 37 in the hash table. What shorter prompts take is more; the check of each change sees to that.
+constexpr std::size_t kBlockBytes = 61;
+// Blocks looked at to find out how useless the most useless ones are.
+constexpr std::size_t kSample = 512;
+// The part of the blocks that one round of eviction is meant for; each further round takes twice the part.
+constexpr double kFirstPart = 1.0 / 16;
+constexpr int kRounds = 5;
+
+}  // namespace
+
+std::size_t KvIndex::State::change_bytes(const IndexedWorker& worker) const {
+  return holders.growth_bytes(workers_.size()) + worker.names.growth_bytes() + worker.further_copies.growth_bytes() +
+         worker.further_names.growth_bytes();
+}
+
+// So many of any kind fit, whatever tables they make grow.
+std::size_t KvIndex::State::room_for_changes(const IndexedWorker& worker) const {
+  return memory.bytes() < options.max_bytes ? (options.max_bytes - memory.bytes()) / change_bytes(worker) : 0;
+}
+
+bool KvIndex::State::take_scarce_room(const IndexedWorker& worker) {
+  if (room_ == 0 && !find_room(worker)) return false;
+  --room_;
+  return true;
+}
+
+bool KvIndex::State::find_room(const IndexedWorker& worker) {
+  constexpr std::size_t kAtOnce = 64;
+  const std::size_t room = room_for_changes(worker);
+  // Twice: a table may take a step within them, after which a change may need more.
+  room_ = room >= 2 * kAtOnce ? kAtOnce : std::min(room, std::size_t{1});
+  return room_ > 0;
+}
+
+// For so many blocks more.
+void KvIndex::State::make_room(const IndexedWorker& worker, std::size_t blocks) {
+  if (room_for_changes(worker) >= 2 * blocks) return;
+  epochs.advance();
+  holders.reclaim();
+  memory.reclaim();
+  // Tables grow in steps: beside what the blocks need in the mean, one step more than the last check asks for.
+  const std::size_t reserve = blocks * kBlockBytes + 2 * change_bytes(worker);
+  if (memory.bytes() + reserve <= options.max_bytes) return;
+  if (reserve > options.max_bytes) return;
+  // What readers hold back comes by itself: no block goes for it.
+  const std::size_t retired = memory.retired_bytes();
+  const std::size_t ahead = std::max(options.max_bytes / 1024, change_bytes(worker) / 2);
+  const std::size_t wanted = options.max_bytes - std::min(reserve + ahead, options.max_bytes);
+  if (memory.bytes() - retired > wanted) evict(wanted + retired);
+}
+
+void KvIndex::State::evict(std::size_t goal_bytes) {
+  ++evictions;
+  double part = kFirstPart;
+  for (int round = 0; round < kRounds && memory.bytes() > goal_bytes; ++round, part = std::min(1.0, part * 2)) {
+    const std::uint64_t from = sampled_uselessness(part);
+    for (std::size_t i = 0; i < workers_.size() && memory.bytes() > goal_bytes; ++i) {
+      if (next_to_shrink_ >= workers_.size()) next_to_shrink_ = 0;
+      KnownWorker& known = workers_[next_to_shrink_++];
+      if (known.worker == nullptr) continue;
+      evict_from(*known.worker, from);
+      known.directory = known.worker->names.directory_memory();
+    }
+    if (epochs.has_readers()) {
+      epochs.advance();
+      holders.reclaim();
+      memory.reclaim();
+    }
+  }
+}
+
+// So useless or more so is about that part of all blocks.
+std::uint64_t KvIndex::State::sampled_uselessness(double part) {
+  const std::uint16_t now = holders.tick();
+  sample_.clear();
+  for (std::size_t i = 0; i < kSample; ++i) {
+    holders.blocks().visit_near(random_.next(),
+                                [&](std::uint64_t key, BlockUse use) { sample_.push_back(use.uselessness(now, key)); });
+  }
+  if (sample_.empty() || part >= 1) return 0;
+  const auto kept = sample_.begin() + static_cast<std::ptrdiff_t>((1 - part) * static_cast<double>(sample_.size()));
+  std::ranges::nth_element(sample_, kept);
+  return *kept;
+}
+
+// All at once, so that no moment sees a prefix without its head: a worker's blocks, one part of its table after the
+// other.
+void KvIndex::State::evict_from(IndexedWorker& worker, std::uint64_t from_uselessness) {
+  const std::uint16_t now = holders.tick();
+  std::vector<std::pair<NameDigest, BlockRef>> entries;
+  for (std::uint32_t part = 0; part < worker.names.parts(); ++part) {
+    entries.clear();
+    worker.names.for_each_in(part, [&](NameDigest name, BlockRef block) { entries.emplace_back(name, block); });
+    std::erase_if(entries, [&](const auto& entry) {
+      const IndexedBlock& block = holders.blocks().block(entry.second);
+      return block.use().uselessness(now, block.key()) < from_uselessness;
+    });
+    dropped_.clear();
+    for (const auto& [name, block] : entries) {
+      worker.names.erase(name, /*keep_shape=*/true);
+      worker.further_copies.erase(name);
+      dropped_.push_back(block);
+    }
+    holders.drop_all(worker.holder(), dropped_);
+    worker.counters.evicted_blocks += entries.size();
+  }
+  worker.names.compact();
+  count_blocks(worker);
+}
+
+}  // namespace kvist::kv_index

@@ -1,0 +1,177 @@
+#include "kvist/kv_index/prefix_matcher.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+
+namespace kvist::kv_index {
+namespace {
+
+/// The blocks of a prompt, one after the other. All keys are known from the start, so chunks to come are fetched while
+/// one is looked at: where a chunk begins, the others are likely to begin at every seventh block from there on, and
+/// where a block is by itself, so are the next ones.
+class Walk {
+ public:
+  Walk(const BlockChains& blocks, std::span<const kv::BlockHash> hashes) : blocks_(blocks), hashes_(hashes) {}
+
+  /// The block at a depth, all before which were found; null: there is none.
+  [[nodiscard, gnu::always_inline]] IndexedBlock* at(std::size_t depth) {
+    const std::uint64_t key = this->key(depth);
+    if (left_in_chunk_ > 0 && (block_ + 1)->key() == key) [[likely]] {
+      --left_in_chunk_;
+      return ++block_;
+    }
+    return begin_chunk(depth, key);
+  }
+
+ private:
+  // Chunks ahead whose lines of the hash table are fetched, and of those the ones that are fetched themselves.
+  static constexpr std::size_t kHeadsAhead = 5;
+  static constexpr std::size_t kChunksAhead = 3;
+
+  [[nodiscard]] std::uint64_t key(std::size_t depth) const { return BlockChains::valid(hashes_[depth].value()); }
+
+  IndexedBlock* begin_chunk(std::size_t depth, std::uint64_t key) {
+    if (depth != expected_) {
+      for (std::size_t i = 0; i < kHeadsAhead; ++i) fetch_head(depth + i * step_);
+      for (std::size_t i = 0; i < kChunksAhead; ++i) chunks_[i] = fetch_chunk(depth + i * step_);
+    }
+    BlockRef first = chunks_[0];
+    for (std::size_t i = 1; i < kChunksAhead; ++i) chunks_[i - 1] = chunks_[i];
+    chunks_[kChunksAhead - 1] = fetch_chunk(depth + kChunksAhead * step_);
+    fetch_head(depth + kHeadsAhead * step_);
+    if (first != 0 && !goes_to(first, key)) [[unlikely]]
+      first = blocks_.find_shared(key);
+    left_in_chunk_ = 0;
+    expected_ = kUnknown;
+    if (first == 0 || !goes_to(first, key)) return nullptr;
+    expect_behind(depth, BlockChains::is_lone(first));
+    return block_;
+  }
+  [[nodiscard]] bool goes_to(BlockRef first, std::uint64_t key) {
+    block_ = blocks_.block_shared(first);
+    return block_ != nullptr && block_->key() == key;
+  }
+  void expect_behind(std::size_t depth, bool lone) {
+    const std::size_t step = lone ? 1 : BlockChunk::kBlocks;
+    left_in_chunk_ = step - 1;
+    if (step == step_) expected_ = depth + step;
+    step_ = step;
+  }
+  void fetch_head(std::size_t depth) const {
+    if (depth < hashes_.size()) blocks_.prefetch_head(key(depth));
+  }
+  [[nodiscard]] BlockRef fetch_chunk(std::size_t depth) const {
+    if (depth >= hashes_.size()) return 0;
+    const BlockRef hint = blocks_.hint_shared(key(depth));
+    if (hint != 0) blocks_.prefetch_shared(hint);
+    return hint;
+  }
+
+  static constexpr std::size_t kUnknown = ~std::size_t{0};
+
+  const BlockChains& blocks_;
+  std::span<const kv::BlockHash> hashes_;
+  IndexedBlock* block_ = nullptr;
+  std::size_t left_in_chunk_ = 0;
+  std::size_t step_ = BlockChunk::kBlocks;
+  std::size_t expected_ = kUnknown;
+  std::array<BlockRef, kChunksAhead> chunks_ = {};
+};
+
+template <class Visit>
+void for_each_word(const WorkerSetPool& sets, WorkerSetHandle set, Visit visit) {
+  if (WorkerSetPool::is_single(set)) {
+    const std::uint32_t worker = WorkerSetPool::member(set);
+    visit(worker / 64, std::uint64_t{1} << (worker % 64));
+  } else {
+    sets.get(set).for_each_word(visit);
+  }
+}
+
+template <class Visit>
+void for_each_bit(std::uint32_t word, std::uint64_t bits, Visit visit) {
+  for (; bits != 0; bits &= bits - 1) visit(WorkerId(word * 64 + static_cast<std::uint32_t>(std::countr_zero(bits))));
+}
+
+}  // namespace
+
+template <PrefixMatcher::Caller kCaller>
+std::span<const WorkerMatch> PrefixMatcher::match(const BlockChains& blocks, const WorkerSetPool& sets,
+                                                  std::uint16_t tick, std::span<const kv::BlockHash> hashes) {
+  matches_.clear();
+  alive_count_ = 0;
+  Walk walk(blocks, hashes);
+  WorkerSetHandle holders = WorkerSetPool::kEmpty;
+  std::uint32_t depth = 0;
+  for (; depth < hashes.size(); ++depth) {
+    IndexedBlock* const block = walk.at(depth);
+    if (block == nullptr) break;
+    const WorkerSetHandle here = block->set();
+    if (here == WorkerSetPool::kEmpty) break;
+    if (depth == 0) {
+      begin(sets, here);
+    } else if (here != holders) {
+      narrow(sets, here, depth);
+      if (alive_count_ == 0) break;
+    }
+    holders = here;
+    if constexpr (kCaller == Caller::kReader) {
+      block->refresh_shared(tick);
+    } else {
+      block->refresh(tick);
+    }
+  }
+  for (WorkerMatch& match : matches_) {
+    if (match.blocks == 0) match.blocks = depth;
+  }
+  return matches_;
+}
+
+template std::span<const WorkerMatch> PrefixMatcher::match<PrefixMatcher::Caller::kWriter>(
+    const BlockChains&, const WorkerSetPool&, std::uint16_t, std::span<const kv::BlockHash>);
+template std::span<const WorkerMatch> PrefixMatcher::match<PrefixMatcher::Caller::kReader>(
+    const BlockChains&, const WorkerSetPool&, std::uint16_t, std::span<const kv::BlockHash>);
+
+void PrefixMatcher::begin(const WorkerSetPool& sets, WorkerSetHandle holders) {
+  alive_.clear();
+  for_each_word(sets, holders, [&](std::uint32_t word, std::uint64_t bits) {
+    if (alive_.empty()) first_word_ = word;
+    alive_.resize(word - first_word_ + 1);
+    alive_.back() = bits;
+    for_each_bit(word, bits, [&](WorkerId worker) { matches_.push_back({.worker = worker, .blocks = 0}); });
+  });
+  alive_count_ = matches_.size();
+}
+
+// Those that are not among `holders` hold `depth` blocks and no more.
+void PrefixMatcher::narrow(const WorkerSetPool& sets, WorkerSetHandle holders, std::uint32_t depth) {
+  if (matches_.size() == 1) {
+    if (sets.contains(holders, matches_.front().worker.value())) return;
+    matches_.front().blocks = depth;
+    alive_count_ = 0;
+    return;
+  }
+  std::uint32_t next = 0;
+  const auto lose_until = [&](std::uint32_t end) {
+    for (; next < end; ++next) lose(next, alive_[next], depth);
+  };
+  const auto end = static_cast<std::uint32_t>(alive_.size());
+  for_each_word(sets, holders, [&](std::uint32_t word, std::uint64_t bits) {
+    if (word < first_word_ || word - first_word_ >= end) return;
+    lose_until(word - first_word_);
+    lose(next, alive_[next] & ~bits, depth);
+    ++next;
+  });
+  lose_until(end);
+}
+
+void PrefixMatcher::lose(std::uint32_t word, std::uint64_t bits, std::uint32_t depth) {
+  alive_[word] &= ~bits;
+  for_each_bit(first_word_ + word, bits, [&](WorkerId worker) {
+    std::ranges::lower_bound(matches_, worker, {}, &WorkerMatch::worker)->blocks = depth;
+    --alive_count_;
+  });
+}
+
+}  // namespace kvist::kv_index

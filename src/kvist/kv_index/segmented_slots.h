@@ -1,0 +1,464 @@
+// The common ground of the index's hash tables: segments that grow and shrink one by one.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <span>
+
+#include "kvist/base/check.h"
+#include "kvist/kv_index/index_memory.h"
+#include "kvist/kv_index/slot_segment.h"
+
+namespace kvist::kv_index {
+
+/// Segments (SlotSegment) hold some hundred entries; each has its own size, so that the load stays between 0.3 and
+/// 0.74 while the table grows and shrinks, and never more than two segments are copied at once: there is no doubling
+/// of all. A segment in which too many entries are away from home is made anew. The directory of segments grows by
+/// linear hashing (Litwin, 1980): one segment at a time is split, in order; entries of the directory that have no
+/// segment of their own yet share that of their lower half, so a search needs the directory alone.
+///
+/// Of a hash the lowest bits choose the segment, the upper 32 the line.
+///
+/// While the index has memory to spare for its blocks (IndexMemory::ample()), a new segment has room for as many
+/// entries again; else it is nearly as small as it may be, and what became half empty is made smaller (tighten_next()).
+///
+/// Line: HashLine or HeadLine.
+/// kMostPerSegment: entries per segment in the mean before one is split. Small segments are copied in no time and waste
+/// nothing on small tables; of large ones the directory stays in the cache.
+/// kShared: readers search while the writer writes. They may use segment() and SlotSegment::find() and read what they
+/// give until the end of their epoch. Threads: everything else is the writer's.
+template <class Line, bool kShared, std::uint32_t kMostPerSegment>
+class SegmentedSlots {
+ public:
+  using Segment = SlotSegment<Line>;
+  using Hash = typename Line::Hash;
+
+ private:
+  /// One per entry of the directory; where several share a segment, the first has its numbers.
+  struct Owner {
+    std::atomic<std::uint64_t> segment = 0;
+    std::uint32_t room = 0;       // for so many entries more, then the segment is made anew
+    std::uint32_t displaced = 0;  // entries that are not in the line where they belong
+  };
+  struct Directory;
+
+ public:
+  /// Where an entry is, until the next change that moves the segment.
+  struct Place {
+    Line* line = nullptr;  // none: no entry
+    std::uint32_t slot = 0;
+    bool displaced = false;  // not in the line where it belongs
+    Owner* owner = nullptr;
+  };
+  /// A search or a change that the writer will make, some changes later.
+  struct Ahead {
+    Hash hash = 0;
+    Line* line = nullptr;
+    Owner* owner = nullptr;
+    std::uint32_t shape = 0;  // of the table then; 0 is none
+    std::uint32_t slot = 0;   // likely, in the line
+  };
+
+  /// What searches read of the table before they come to a line, for many in a row; until the next change.
+  class Prefetcher {
+   public:
+    explicit Prefetcher(const SegmentedSlots& slots) : shape_(slots.segments_ != 0 ? slots.shape_ : 0) {
+      if (shape_ == 0) return;
+      Directory& directory = slots.directory();
+      owners_ = directory.owners();
+      mask_ = directory.mask;
+      segments_ = slots.segments_;
+    }
+    /// A search or a change comes: its line is on its way.
+    [[gnu::always_inline]] void prefetch(Hash hash, Ahead& ahead) const {
+      ahead.hash = hash;
+      ahead.shape = shape_;
+      if (shape_ == 0) [[unlikely]]
+        return;
+      ahead.owner = owners_ + entry(hash, mask_, segments_);
+      ahead.line = segment_of(*ahead.owner).home(hash);
+      __builtin_prefetch(ahead.line);
+    }
+
+   private:
+    std::uint32_t shape_;
+    std::uint32_t segments_ = 0;
+    std::uint64_t mask_ = 0;
+    Owner* owners_ = nullptr;
+  };
+
+  explicit SegmentedSlots(IndexMemory& memory) : memory_(&memory) { measure_growth(1); }
+  SegmentedSlots(const SegmentedSlots&) = delete;
+  SegmentedSlots& operator=(const SegmentedSlots&) = delete;
+  ~SegmentedSlots() { clear(); }
+
+  /// Entries.
+  [[nodiscard]] std::size_t size() const { return live_; }
+  [[nodiscard]] std::uint32_t segments() const { return segments_; }
+
+  /// Where entries with this hash are; without lines while the table is empty.
+  [[nodiscard]] Segment segment(Hash hash) const {
+    const Directory* const directory = directory_.load(std::memory_order_acquire);
+    if (directory == nullptr) [[unlikely]]
+      return {};
+    return unpack(directory->owners()[hash & directory->mask].segment.load(std::memory_order_acquire));
+  }
+  /// What every search reads first.
+  [[nodiscard]] std::span<const std::byte> directory_memory() const {
+    const Directory* const directory = directory_.load(std::memory_order_relaxed);
+    if (directory == nullptr) return {};
+    return {reinterpret_cast<const std::byte*>(directory), directory_bytes(segments_)};
+  }
+  /// By its number, below segments().
+  [[nodiscard]] Segment at(std::uint32_t number) const {
+    return unpack(directory_.load(std::memory_order_relaxed)->owners()[number].segment.load(std::memory_order_relaxed));
+  }
+
+  /// Once that line is there, before any change of a table that is not empty.
+  static void prefetch_next(const Ahead& ahead) { Segment::prefetch_next(*ahead.line); }
+  [[nodiscard]] static Ahead not_fetched(Hash hash) {
+    Ahead ahead;
+    ahead.hash = hash;
+    return ahead;
+  }
+
+  [[nodiscard, gnu::always_inline]] Place find(const Ahead& ahead) const {
+    if (ahead.shape != shape_) [[unlikely]]
+      return find(ahead.hash);
+    const std::uint32_t found = ahead.line->match(ahead.hash);
+    if (found != 0) [[likely]]
+      return {.line = ahead.line, .slot = Segment::slot_of(found), .owner = ahead.owner};
+    if (ahead.line->marks().passed() == 0) return {};
+    Line* const next = segment_of(*ahead.owner).next(ahead.line);
+    const std::uint32_t there = next->match(ahead.hash);
+    if (there != 0) [[likely]]
+      return {.line = next, .slot = Segment::slot_of(there), .displaced = true, .owner = ahead.owner};
+    return next->marks().passed() == 0 ? Place{} : find(ahead.hash);
+  }
+  /// By the hash alone: the entry whose value accept(value) takes.
+  template <class Accept = typename Segment::Any>
+  [[nodiscard, gnu::noinline]] Place find(Hash hash, Accept accept = {}) const {
+    if (segments_ == 0) return {};
+    Owner& owner = this->owner(hash);
+    const Segment segment = segment_of(owner);
+    const typename Segment::Place at = segment.find(hash, accept);
+    return {.line = at.line, .slot = at.slot, .displaced = at.line != segment.home(hash), .owner = &owner};
+  }
+  /// As find() with a note of the slot, by which knows() goes.
+  [[nodiscard, gnu::always_inline]] Place find_and_note(Ahead& ahead) const {
+    const Place place = find(ahead);
+    ahead.slot = place.slot;
+    return place;
+  }
+  /// Whether the entry is known to be there still, and where.
+  [[nodiscard]] bool knows(const Ahead& ahead) const {
+    return ahead.shape == shape_ && ahead.line->hash(ahead.slot) == ahead.hash;
+  }
+  [[nodiscard]] static Place known(const Ahead& ahead) {
+    return {.line = ahead.line, .slot = ahead.slot, .owner = ahead.owner};
+  }
+  /// Puts an entry that find() does not find. The table may move.
+  [[gnu::always_inline]] void put(const Ahead& ahead, std::uint32_t value) {
+    const std::uint32_t free = ahead.shape == shape_ ? ahead.line->marks().free() : 0;
+    if (free != 0 && ahead.owner->room != 0) [[likely]] {
+      --ahead.owner->room;
+      ahead.line->put(Segment::slot_of(free), ahead.hash, value);
+    } else {
+      put_elsewhere(ahead.hash, value);
+    }
+    count_put();
+  }
+  void put(Hash hash, std::uint32_t value) {
+    if (segments_ == 0) begin();
+    Owner& owner = this->owner(hash);
+    put({.hash = hash, .line = segment_of(owner).home(hash), .owner = &owner, .shape = shape_}, value);
+  }
+  /// The entry there was taken out. The table may move unless `keep_shape`.
+  [[gnu::always_inline]] void removed(Place place, Hash hash, bool keep_shape = false) {
+    ++place.owner->room;
+    if (place.displaced) [[unlikely]]
+      came_back(place, hash);
+    if (--live_ >= merge_below_ && !sparse(*place.owner)) [[likely]]
+      return;
+    if (!keep_shape) shrink(number_of(*place.owner));
+  }
+  /// Gives all segments the size of their entries, after removals that kept the shape.
+  void compact() {
+    for (std::uint32_t number = segments_; number-- > 0;) {
+      if (number < segments_) shrink(number, /*tight=*/true);
+    }
+  }
+
+  /// One segment, another each time, gets the size of its entries if it has much more room than they need.
+  void tighten_next() {
+    if (segments_ == 0) return;
+    next_to_tighten_ = next_to_tighten_ + 1 < segments_ ? next_to_tighten_ + 1 : 0;
+    const Owner& owner = directory().owners()[next_to_tighten_];
+    const std::uint32_t least = kLeastLoadWhenTight * Line::kSlots * lines_of(owner);
+    if (100 * live(owner) < least) shrink(next_to_tighten_, /*tight=*/true);
+  }
+
+  /// No entries and no memory.
+  void clear() {
+    for (std::uint32_t number = 0; number < segments_; ++number) discard(at(number));
+    if (Directory* const directory = directory_.exchange(nullptr)) discard(directory);
+    live_ = 0;
+    ++shape_;
+    set_segments(0);
+    measure_growth(1);
+  }
+
+  /// What one change may allocate at most, beside what it gives back.
+  [[nodiscard]] std::size_t growth_bytes() const { return growth_bytes_; }
+
+ private:
+  static constexpr std::uint32_t kLeastPerSegment = kMostPerSegment * 5 / 12;
+  // Displaced entries that are no reason to do anything about them, beside a third of all.
+  static constexpr std::uint32_t kFewDisplaced = 16;
+
+  // Followed by mask + 1 owners, none of which lies in two cache lines.
+  struct alignas(sizeof(Owner)) Directory {
+    std::uint64_t mask = 0;
+
+    [[nodiscard]] const Owner* owners() const { return reinterpret_cast<const Owner*>(this + 1); }
+    [[nodiscard]] Owner* owners() { return reinterpret_cast<Owner*>(this + 1); }
+  };
+  [[nodiscard]] static std::size_t directory_bytes(std::uint64_t n) { return sizeof(Directory) + n * sizeof(Owner); }
+  // Segments are aligned to 64 bytes and addresses have 48 bits: 22 bits are left for the number of lines.
+  static constexpr std::uint64_t kCountBits = 22;
+  [[nodiscard]] static std::uint64_t pack(Segment segment) {
+    return (reinterpret_cast<std::uint64_t>(segment.lines) << (kCountBits - 6)) | segment.count;
+  }
+  [[nodiscard]] static Segment unpack(std::uint64_t word) {
+    return {.lines = reinterpret_cast<Line*>((word >> kCountBits) << 6), .count = count_of(word)};
+  }
+  [[nodiscard]] static std::uint32_t count_of(std::uint64_t word) {
+    return static_cast<std::uint32_t>(word & ((1U << kCountBits) - 1));
+  }
+  [[nodiscard]] static Segment segment_of(const Owner& owner) {
+    return unpack(owner.segment.load(std::memory_order_relaxed));
+  }
+  [[nodiscard]] static std::uint32_t lines_of(const Owner& owner) {
+    return count_of(owner.segment.load(std::memory_order_relaxed));
+  }
+
+  // Loads in per cent. At the highest one entry in five is not in its own line; below the lowest a segment is made
+  // smaller.
+  static constexpr std::uint32_t kMostLoad = 74;
+  static constexpr std::uint32_t kLeastLoad = 30;
+  // From there on a segment doubles its entries, or a little more: then it is split, and each was copied once.
+  static constexpr std::uint32_t kLoadForGrowth = 35;
+  // Far from both ends.
+  static constexpr std::uint32_t kLoadForRest = 51;
+  // Where memory is short: from when on a segment is made smaller, and the loads of a new one. While a table grows, its
+  // entries are then copied five times each instead of once or twice.
+  static constexpr std::uint32_t kLeastLoadWhenTight = 58;
+  static constexpr std::uint32_t kLoadForGrowthWhenTight = 60;
+  static constexpr std::uint32_t kLoadForRestWhenTight = 65;
+
+  [[nodiscard]] static std::uint32_t most_entries(std::uint32_t lines) {
+    return (kMostLoad * Line::kSlots * lines + 50) / 100;
+  }
+  [[nodiscard]] static std::uint32_t live(const Owner& owner) { return most_entries(lines_of(owner)) - owner.room; }
+  [[nodiscard]] static bool sparse(const Owner& owner) {
+    return 100 * owner.room > (kMostLoad - kLeastLoad) * Line::kSlots * lines_of(owner) + 50;
+  }
+  [[nodiscard]] static std::uint32_t lines_for(std::uint32_t entries, std::uint32_t load) {
+    return static_cast<std::uint32_t>(std::uint64_t{entries} * 100 / (load * Line::kSlots)) + 1;
+  }
+  [[nodiscard]] std::uint32_t load_for_growth() const {
+    return memory_->ample() ? kLoadForGrowth : kLoadForGrowthWhenTight;
+  }
+  [[nodiscard]] std::uint32_t lines_for_rest(std::uint32_t entries) const {
+    return lines_for(entries, memory_->ample() ? kLoadForRest : kLoadForRestWhenTight);
+  }
+
+  [[nodiscard]] Directory& directory() const { return *directory_.load(std::memory_order_relaxed); }
+  /// Requires that there is a segment.
+  [[nodiscard, gnu::always_inline]] Owner& owner(Hash hash) const {
+    Directory& directory = this->directory();
+    return directory.owners()[entry(hash, directory.mask, segments_)];
+  }
+  /// Of the directory, of those that have a segment of their own. Without a branch, which would often go wrong.
+  [[nodiscard]] static std::uint64_t entry(Hash hash, std::uint64_t mask, std::uint32_t segments) {
+    const std::uint64_t entry = hash & mask;
+    return entry < segments ? entry : entry & (mask >> 1);
+  }
+  [[gnu::always_inline]] void count_put() {
+    if (++live_ > split_above_) [[unlikely]]
+      split_next();
+  }
+  /// As put(), where the table has changed or the segment or the entry's own line has no room.
+  [[gnu::noinline]] void put_elsewhere(Hash hash, std::uint32_t value) {
+    if (segments_ == 0) begin();
+    while (owner(hash).room == 0) make_anew(owner(hash));
+    Owner& owner = this->owner(hash);
+    const Segment segment = segment_of(owner);
+    const typename Segment::Place place = segment.place_for(hash);
+    place.line->put(place.slot, hash, value);
+    --owner.room;
+    if (place.line == segment.home(hash)) return;
+    segment.count_passed(place.line, hash, 1);
+    if (++owner.displaced > kFewDisplaced + live(owner) / 3 && memory_->fits(growth_bytes())) make_anew(owner);
+  }
+  /// With room, and most entries where they belong.
+  void make_anew(const Owner& owner) { resize(number_of(owner), lines_for(live(owner) + 1, load_for_growth())); }
+
+  [[nodiscard]] std::uint32_t number_of(const Owner& owner) {
+    return static_cast<std::uint32_t>(&owner - directory().owners());
+  }
+  void set_segments(std::uint32_t segments) {
+    segments_ = segments;
+    split_above_ = kMostPerSegment * segments;
+    merge_below_ = segments > 1 ? kLeastPerSegment * segments : 0;
+  }
+
+  [[gnu::noinline]] void begin() {
+    Directory* const made = make_directory(1);
+    made->owners()[0].segment.store(pack(make_segment(1)), std::memory_order_relaxed);
+    made->owners()[0].room = most_entries(1);
+    directory_.store(made, std::memory_order_release);
+    set_segments(1);
+  }
+  // With the shape of the table, because it is asked for with each group of changes.
+  void measure_growth(std::uint64_t directory_entries) {
+    // Two halves of the largest segment, or that segment a step larger: from kMostLoad to kLoadForGrowth.
+    growth_bytes_ = static_cast<std::uint32_t>(Segment::bytes(most_lines_ * kMostLoad / kLoadForGrowth + 4) +
+                                               4 * IndexMemory::kAlignment + 2 * directory_bytes(directory_entries));
+  }
+  [[nodiscard]] Directory* make_directory(std::uint64_t entries) {
+    measure_growth(entries);
+    auto* const made = new (memory_->allocate(directory_bytes(entries))) Directory{.mask = entries - 1};
+    for (std::uint64_t i = 0; i < entries; ++i) new (made->owners() + i) Owner;
+    return made;
+  }
+  [[nodiscard]] Segment make_segment(std::uint32_t lines) {
+    KVIST_CHECK(lines < 1U << kCountBits, "a segment has at most four million lines");
+    if (lines > most_lines_) {
+      const Directory* const directory = directory_.load(std::memory_order_relaxed);
+      most_lines_ = lines;
+      measure_growth(directory != nullptr ? directory->mask + 1 : 1);
+    }
+    return {.lines = static_cast<Line*>(memory_->allocate(Segment::bytes(lines))), .count = lines};
+  }
+  void discard(Segment segment) { discard(segment.lines, Segment::bytes(segment.count)); }
+  void discard(Directory* directory) { discard(directory, directory_bytes(directory->mask + 1)); }
+  void discard(void* block, std::size_t bytes) {
+    if constexpr (kShared) {
+      memory_->retire(block, bytes);
+    } else {
+      memory_->release(block, bytes);
+    }
+  }
+
+  [[gnu::noinline]] static void came_back(Place place, Hash hash) {
+    segment_of(*place.owner).count_passed(place.line, hash, -1);
+    --place.owner->displaced;
+  }
+
+  using Copy = SegmentCopy<Line>;
+
+  // Those who share it see it too.
+  void publish(std::uint32_t number, Copy& copy) {
+    copy.finish();
+    Directory& directory = this->directory();
+    Owner& owner = directory.owners()[number];
+    ++shape_;
+    owner.room = most_entries(copy.segment().count) - copy.live();
+    owner.displaced = copy.displaced();
+    owner.segment.store(pack(copy.segment()), std::memory_order_release);
+    const std::uint64_t half = (directory.mask + 1) / 2;
+    if (number < half && number + half >= segments_) {
+      directory.owners()[number + half].segment.store(pack(copy.segment()), std::memory_order_release);
+    }
+  }
+
+  void resize(std::uint32_t number, std::uint32_t lines) {
+    const Segment old = at(number);
+    Copy made(make_segment(lines));
+    old.for_each([&](Hash hash, std::uint32_t value) { made.add(hash, value); });
+    publish(number, made);
+    discard(old);
+  }
+
+  // Becoming smaller needs memory for a moment: where there is none, it waits for another removal.
+  [[gnu::noinline]] void shrink(std::uint32_t number, bool tight = false) {
+    if (live_ < merge_below_ && memory_->fits(growth_bytes())) merge_last();
+    if (number >= segments_) return;
+    const Owner& owner = directory().owners()[number];
+    if (!tight && !sparse(owner)) return;
+    const std::uint32_t fitting = lines_for_rest(live(owner));
+    if (fitting < lines_of(owner) && memory_->fits(growth_bytes())) resize(number, fitting);
+  }
+
+  [[gnu::noinline]] void split_next() {
+    if (segments_ == directory().mask + 1) resize_directory(2 * (directory().mask + 1));
+    const std::uint64_t half = (directory().mask + 1) / 2;
+    const auto low = static_cast<std::uint32_t>(segments_ - half);
+    const std::uint32_t high = segments_;
+    const Segment old = at(low);
+    const auto side = [half](Hash hash) { return (hash & half) != 0 ? 1 : 0; };
+    const std::uint32_t load = load_for_growth();
+    std::uint32_t counts[2] = {0, 0};
+    if (load == kLoadForGrowth) {
+      // About that many each. Whatever they are, all would find room on one side.
+      static_assert(kMostLoad > 2 * kLoadForGrowth);
+      counts[0] = counts[1] = live(directory().owners()[low]) / 2 + 1;
+    } else {
+      old.for_each([&](Hash hash, std::uint32_t) { ++counts[side(hash)]; });
+    }
+    Copy made[2] = {Copy(make_segment(lines_for(counts[0], load))), Copy(make_segment(lines_for(counts[1], load)))};
+    old.for_each([&](Hash hash, std::uint32_t value) { made[side(hash)].add(hash, value); });
+    set_segments(segments_ + 1);
+    publish(high, made[1]);
+    publish(low, made[0]);
+    discard(old);
+  }
+
+  void merge_last() {
+    const std::uint64_t half = (directory().mask + 1) / 2;
+    const std::uint32_t high = segments_ - 1;
+    const auto low = static_cast<std::uint32_t>(high - half);
+    const Segment old[2] = {at(low), at(high)};
+    const std::uint32_t both = live(directory().owners()[low]) + live(directory().owners()[high]);
+    Copy made(make_segment(lines_for_rest(both)));
+    for (const Segment& part : old) {
+      part.for_each([&](Hash hash, std::uint32_t value) { made.add(hash, value); });
+    }
+    set_segments(segments_ - 1);
+    publish(low, made);
+    for (const Segment& part : old) discard(part);
+    if (segments_ == half) resize_directory(half);
+  }
+
+  void resize_directory(std::uint64_t entries) {
+    Directory* const old = &directory();
+    Directory* const made = make_directory(entries);
+    for (std::uint64_t i = 0; i < entries; ++i) {
+      const Owner& from = old->owners()[i & old->mask];
+      Owner& to = made->owners()[i];
+      to.segment.store(from.segment.load(std::memory_order_relaxed), std::memory_order_relaxed);
+      to.room = from.room;
+      to.displaced = from.displaced;
+    }
+    directory_.store(made, std::memory_order_release);
+    discard(old);
+  }
+
+  // Three of them are in the record of each worker: what is 32 bits wide can be, as blocks are told apart by as many.
+  IndexMemory* memory_;
+  std::atomic<Directory*> directory_ = nullptr;
+  std::uint32_t segments_ = 0;
+  std::uint32_t most_lines_ = 0;  // that a segment ever had
+  std::uint32_t growth_bytes_ = 0;
+  std::uint32_t shape_ = 1;  // counted on whenever a segment goes
+  std::uint32_t next_to_tighten_ = 0;
+  std::uint32_t split_above_ = 0;  // entries
+  std::uint32_t merge_below_ = 0;
+  std::size_t live_ = 0;
+};
+
+}  // namespace kvist::kv_index
