@@ -1,5 +1,5 @@
 // The heap of large pages: no two blocks overlap, and what is free is used again or given back.
-#include "kvist/kv_index/huge_heap.h"
+#include "kvist/kv_index/index_memory.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>

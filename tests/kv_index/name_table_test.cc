@@ -9,9 +9,8 @@
 
 #include "kvist/base/random.h"
 #include "kvist/kv_index/epochs.h"
-#include "kvist/kv_index/hash_line.h"
-#include "kvist/kv_index/head_line.h"
 #include "kvist/kv_index/index_memory.h"
+#include "kvist/kv_index/slot_segment.h"
 
 namespace kvist::kv_index {
 namespace {

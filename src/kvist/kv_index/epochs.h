@@ -1,8 +1,11 @@
 // Who may still be reading what the writer has taken out: reclamation without locks.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <limits>
 #include <memory>
 #include <vector>
@@ -60,6 +63,63 @@ class Epochs {
   // Epochs before this one have passed; beyond all epochs while there is no reader.
   std::uint64_t safe_ = std::numeric_limits<std::uint64_t>::max();
   std::vector<std::shared_ptr<Announcement>> readers_;
+};
+
+inline std::shared_ptr<Epochs::Announcement> Epochs::add_reader() {
+  readers_.push_back(std::make_shared<Announcement>());
+  safe_ = std::min(safe_, current());
+  return readers_.back();
+}
+
+inline void Epochs::advance() {
+  const std::uint64_t now = epoch_.fetch_add(1, std::memory_order_seq_cst) + 1;
+  std::uint64_t oldest = now;
+  std::erase_if(readers_, [&](const std::shared_ptr<Announcement>& reader) {
+    const std::uint64_t announced = reader->epoch.load(std::memory_order_seq_cst);
+    if (announced == Announcement::kGone) return true;
+    oldest = std::min(oldest, announced);
+    return false;
+  });
+  safe_ = readers_.empty() ? std::numeric_limits<std::uint64_t>::max() : oldest;
+}
+
+/// Things that wait until the epochs have passed in which a reader might have found them, oldest first. Threads: the
+/// writer's.
+template <class Thing>
+class RetiredQueue {
+ private:
+  struct Entry {
+    std::uint64_t epoch = 0;
+    Thing thing;
+  };
+
+ public:
+  explicit RetiredQueue(const Epochs& epochs) : epochs_(epochs) {}
+
+  /// Of memory, for each thing that waits.
+  static constexpr std::ptrdiff_t kBytes = sizeof(Entry);
+
+  /// From now on nobody can find it anew.
+  void add(const Thing& thing) { entries_.push_back({.epoch = epochs_.current(), .thing = thing}); }
+  /// Calls use(thing) for what no reader can see any more; it is not waiting then.
+  template <class Use>
+  void reclaim(Use use) {
+    while (!entries_.empty() && epochs_.passed(entries_.front().epoch)) {
+      const Thing thing = entries_.front().thing;
+      entries_.pop_front();
+      use(thing);
+    }
+  }
+  /// The same for all that is waiting, where no reader is left.
+  template <class Use>
+  void drain(Use use) {
+    for (const Entry& entry : entries_) use(entry.thing);
+    entries_.clear();
+  }
+
+ private:
+  const Epochs& epochs_;
+  std::deque<Entry> entries_;
 };
 
 }  // namespace kvist::kv_index

@@ -1,14 +1,85 @@
-// The memory of one KV index: every byte counted, none given back while a reader may see it.
+// The memory of one KV index: every byte counted, none given back while a reader may see it, all of a large index in
+// large pages.
 #pragma once
 
+#include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "kvist/kv_index/epochs.h"
-#include "kvist/kv_index/huge_heap.h"
-#include "kvist/kv_index/retired_queue.h"
 
 namespace kvist::kv_index {
+
+/// Blocks out of extents of 2 MiB, for which the kernel is asked for huge pages. In pages of 4 KiB that lie anywhere in
+/// a heap of gigabytes, each access far away has its address translated by tables that are far away too: 300 ns on a
+/// virtual machine where the access itself takes 100, and fetching ahead does not hide it. Where the kernel has no huge
+/// pages, the blocks at least lie close to each other.
+///
+/// What is free is used again, the extents with the lowest addresses first, first fit. Extents without blocks go back
+/// to the kernel, except for one while there are others. Of an extent that was full once and has less than half its
+/// bytes in use, the free pages go back. Threads: one at a time.
+class HugeHeap {
+ public:
+  static constexpr std::size_t kGranule = 256;  ///< addresses and sizes of blocks are multiples of it
+  static constexpr std::size_t kExtent = std::size_t{2} << 20;
+
+  HugeHeap() = default;
+  ~HugeHeap();
+  HugeHeap(const HugeHeap&) = delete;
+  HugeHeap& operator=(const HugeHeap&) = delete;
+
+  /// What a block takes.
+  [[nodiscard]] static std::size_t rounded(std::size_t bytes) { return (bytes + kGranule - 1) / kGranule * kGranule; }
+  /// Zeroed, of 1 to kExtent bytes; null where the kernel gives no memory.
+  [[nodiscard]] void* allocate(std::size_t bytes);
+  /// Of the size that was asked for.
+  void release(void* block, std::size_t bytes);
+
+  [[nodiscard]] std::size_t extents() const { return extents_.size(); }
+
+ private:
+  static constexpr std::size_t kGranules = kExtent / kGranule;
+
+  // Blocks of 2^(class - 1) + 1 to 2^class granules.
+  static constexpr std::size_t kClasses = 14;
+  [[nodiscard]] static std::size_t class_of(std::size_t granules) {
+    return static_cast<std::size_t>(std::bit_width(granules - 1));
+  }
+  [[nodiscard]] static std::size_t least_of(std::size_t size_class) {
+    return size_class == 0 ? 1 : (std::size_t{1} << (size_class - 1)) + 1;
+  }
+
+  struct Extent {
+    std::byte* base = nullptr;
+    std::size_t free = kGranules;
+    std::size_t longest = kGranules;                      // free ones in a row, or less than that
+    std::size_t fresh = 0;                                // granules from there on were never used: they are zero
+    bool was_full = false;                                // or nearly
+    std::array<std::uint64_t, kGranules / 64> used = {};  // a bit for each granule
+
+    /// The first free granules in a row that are so many; kGranules: there are none.
+    [[nodiscard]] std::size_t find(std::size_t granules) const;
+    /// Where the free, or the used, granules in a row from one on end; where the free ones before one begin.
+    [[nodiscard]] std::size_t end_of_free(std::size_t at) const;
+    [[nodiscard]] std::size_t end_of_used(std::size_t at) const;
+    [[nodiscard]] std::size_t begin_of_free(std::size_t at) const;
+    void mark(std::size_t from, std::size_t granules, bool as_used);
+    [[nodiscard]] void* take(std::size_t from, std::size_t granules);
+    void release(std::size_t from, std::size_t granules);
+    /// To the kernel: the whole pages in there, which is free.
+    void give_back(std::size_t from, std::size_t end) const;
+    void give_back_all() const;
+  };
+
+  [[nodiscard]] std::size_t add_extent();
+  void drop_empty();
+
+  std::vector<Extent> extents_;  // by address
+  // By class: no extent before that one has room for such a block.
+  std::array<std::size_t, kClasses> first_with_room_ = {};
+};
 
 /// Allocates for the tables of one index: from malloc while they are small, then in large pages (HugeHeap). The count
 /// holds the blocks with what aligns them, not what lies free between them in malloc's heap or the other. Threads: the

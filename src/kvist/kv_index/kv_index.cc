@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "kvist/base/check.h"
+#include "kvist/base/random.h"
 #include "kvist/kv_index/kv_index_state.h"
 
 namespace kvist::kv_index {
@@ -13,6 +14,12 @@ namespace {
 
 // With readers at work, epochs pass after so many changes: announcements are looked at that often.
 constexpr std::size_t kChangesPerEpoch = 256;
+
+// No worker's name for anything, as far as 64 bits can tell.
+NameDigest made_up_name(kv::BlockHash key) {
+  constexpr std::uint64_t kAdopted = 0x6164'6f70'7465'6421;
+  return NameDigest(mix_seed({kAdopted, key.value()}));
+}
 
 }  // namespace
 
@@ -204,21 +211,90 @@ std::uint64_t KvIndex::evictions() const {
   return state_->evictions;
 }
 
+struct KvIndex::Reader::Inside {
+  Inside(const State& of, std::shared_ptr<Epochs::Announcement> by) : state(of), announcement(std::move(by)) {}
+  ~Inside() { announcement->epoch.store(Epochs::Announcement::kGone, std::memory_order_release); }
+  Inside(const Inside&) = delete;
+  Inside& operator=(const Inside&) = delete;
+
+  const State& state;
+  std::shared_ptr<Epochs::Announcement> announcement;
+  PrefixMatcher matcher;
+};
+
 KvIndex::Reader KvIndex::make_reader() {
-  return {*state_, state_->epochs.add_reader()};
+  return Reader(std::make_unique<Reader::Inside>(*state_, state_->epochs.add_reader()));
 }
 
-KvIndex::Reader::Reader(const State& state, std::shared_ptr<Epochs::Announcement> announcement)
-    : state_(&state), announcement_(std::move(announcement)) {}
-
-KvIndex::Reader::~Reader() {
-  if (announcement_) announcement_->epoch.store(Epochs::Announcement::kGone, std::memory_order_release);
-}
+KvIndex::Reader::Reader(std::unique_ptr<Inside> inside) : inside_(std::move(inside)) {}
+KvIndex::Reader::Reader(Reader&&) noexcept = default;
+KvIndex::Reader::~Reader() = default;
 
 std::span<const WorkerMatch> KvIndex::Reader::match(std::span<const kv::BlockHash> hashes) {
-  const Epochs::Pin pin(state_->epochs, *announcement_);
-  const HolderTable& holders = state_->holders;
-  return matcher_.match<PrefixMatcher::Caller::kReader>(holders.blocks(), holders.sets(), holders.tick(), hashes);
+  const State& state = inside_->state;
+  const Epochs::Pin pin(state.epochs, *inside_->announcement);
+  const HolderTable& holders = state.holders;
+  return inside_->matcher.match<PrefixMatcher::Caller::kReader>(holders.blocks(), holders.sets(), holders.tick(),
+                                                                hashes);
+}
+
+// Prefixes that a worker is known to hold though no event said so.
+
+bool KvIndex::State::adopt(WorkerId id, std::span<const kv::BlockHash> prefix, kv::ExternalHash last_name) {
+  KVIST_CHECK(!prefix.empty(), "a prefix has a last block");
+  reclaim();
+  KnownWorker& known = worker_at(id);
+  IndexedWorker& worker = *known.worker;
+  if (worker.names.size() + prefix.size() > options.max_blocks_per_worker) return false;
+  make_room(worker, prefix.size());
+  room_for_group_ = false;
+  room_ = 0;
+  HolderTable::Prefix held = holders.root();
+  std::size_t done = 0;
+  for (; done < prefix.size() && take_room(worker); ++done) {
+    const std::size_t left = prefix.size() - done;
+    const NameDigest name = left == 1 ? NameDigest(last_name.value()) : made_up_name(prefix[done]);
+    const std::uint64_t key = BlockChains::valid(prefix[done].value());
+    if (!hold(worker, held, name, key, {.coming = left, .grows = false})) break;
+  }
+  holders.keep_time();
+  changes_in_epoch_ += done;
+  if (done < prefix.size()) let_go(worker, prefix.first(done));
+  economize(worker);
+  known.directory = worker.names.directory_memory();
+  return done == prefix.size();
+}
+
+void KvIndex::State::release(WorkerId id, std::span<const kv::BlockHash> prefix) {
+  KVIST_CHECK(!prefix.empty(), "a prefix has a last block");
+  reclaim();
+  KnownWorker& known = worker_at(id);
+  room_for_group_ = false;
+  room_ = 0;
+  let_go(*known.worker, prefix.first(prefix.size() - 1));
+  economize(*known.worker);
+  known.directory = known.worker->names.directory_memory();
+}
+
+/// As add_copy(), for a name that was not fetched.
+bool KvIndex::State::hold(IndexedWorker& worker, HolderTable::Prefix& prefix, NameDigest name, std::uint64_t key,
+                          BlockOutlook outlook) {
+  const NameTable::Ahead ahead = NameTable::not_fetched(name);
+  if (const BlockRef known = worker.names.find(ahead); known != 0) {
+    if (!add_further_copy(worker, ahead, known, key)) return false;
+    prefix = holders.behind(known);
+    return true;
+  }
+  if (!holders.add(worker.holder(), prefix, key, outlook)) return false;
+  worker.names.insert(ahead, prefix.last);
+  return true;
+}
+
+/// The deepest first. Those that were evicted meanwhile are gone already.
+void KvIndex::State::let_go(IndexedWorker& worker, std::span<const kv::BlockHash> blocks) {
+  for (std::size_t i = blocks.size(); i-- > 0;) {
+    changes_in_epoch_ += drop_copy(worker, made_up_name(blocks[i])) ? 1 : 0;
+  }
 }
 
 }  // namespace kvist::kv_index

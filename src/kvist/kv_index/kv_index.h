@@ -13,8 +13,6 @@
 #include "kvist/base/id.h"
 #include "kvist/kv/block_hash.h"
 #include "kvist/kv/kv_event.h"
-#include "kvist/kv_index/epochs.h"
-#include "kvist/kv_index/prefix_matcher.h"
 
 namespace kvist::kv_index {
 
@@ -41,6 +39,13 @@ struct KvIndexCounters {
   std::uint64_t unknown_removals = 0;              ///< removed blocks whose store was refused or never seen
   std::array<std::uint64_t, kRefusals> refused{};  ///< events, by Refusal
   std::uint64_t evicted_blocks = 0;                ///< forgotten for the byte budget's sake
+};
+
+/// A worker that holds the first `blocks` blocks of a prompt, at least one.
+struct WorkerMatch {
+  WorkerId worker;
+  std::uint32_t blocks = 0;
+  friend bool operator==(const WorkerMatch&, const WorkerMatch&) = default;
 };
 
 /// Prefix index over all workers. Names of the workers' own are opaque, so each block's key is recomputed from its
@@ -118,10 +123,6 @@ class KvIndex {
   /// Times that room was made by eviction.
   [[nodiscard]] std::uint64_t evictions() const;
 
- private:
-  struct State;
-
- public:
   /// A look-up from another thread: wait-free, that is, a bounded number of steps whatever the writer does. What it
   /// returns was true block by block at moments between the call and the return: a worker is never named for a block
   /// that it never held.
@@ -131,7 +132,7 @@ class KvIndex {
   /// until it goes on, and so in the end, when the byte budget is exhausted, new blocks out of the index.
   class Reader {
    public:
-    Reader(Reader&&) noexcept = default;
+    Reader(Reader&&) noexcept;
     Reader& operator=(Reader&&) = delete;
     ~Reader();
     /// As KvIndex::match().
@@ -139,15 +140,15 @@ class KvIndex {
 
    private:
     friend class KvIndex;
-    Reader(const State& state, std::shared_ptr<Epochs::Announcement> announcement);
+    struct Inside;
+    explicit Reader(std::unique_ptr<Inside> inside);
 
-    const State* state_;
-    std::shared_ptr<Epochs::Announcement> announcement_;
-    PrefixMatcher matcher_;
+    std::unique_ptr<Inside> inside_;
   };
   [[nodiscard]] Reader make_reader();
 
  private:
+  struct State;
   std::unique_ptr<State> state_;
 };
 

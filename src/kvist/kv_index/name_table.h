@@ -5,8 +5,9 @@
 #include <cstdint>
 #include <span>
 
-#include "kvist/kv_index/hash_line.h"
+#include "kvist/base/check.h"
 #include "kvist/kv_index/segmented_slots.h"
+#include "kvist/kv_index/slot_segment.h"
 
 namespace kvist::kv_index {
 
@@ -128,6 +129,29 @@ class NameTable {
     slots_.removed(place, hash, keep_shape);
   }
   return value;
+}
+
+inline std::uint32_t NameTable::find(NameDigest name) const {
+  if (empty()) return 0;
+  const Slots::Segment::Place place = slots_.segment(name.bits()).find(name.bits());
+  return place.line != nullptr ? place.line->value(place.slot) : 0;
+}
+
+[[gnu::noinline]] inline void NameTable::set(const Ahead& name, std::uint32_t value) {
+  const Slots::Place place = slots_.find(name);
+  KVIST_CHECK(place.line != nullptr && value != 0, "a value is set for a name that has one");
+  place.line->set_value(place.slot, value);
+}
+
+[[gnu::noinline]] inline std::uint32_t NameTable::insert(const Ahead& name, std::uint32_t value) {
+  const std::uint32_t known = find(name);
+  if (known == 0) put(name, value);
+  return known;
+}
+
+[[gnu::noinline]] inline std::uint32_t NameTable::erase_elsewhere(const Ahead& name, bool keep_shape) {
+  const Slots::Place place = slots_.find(name);
+  return place.line != nullptr ? erase(place, name.hash, keep_shape) : 0;
 }
 
 }  // namespace kvist::kv_index

@@ -8,16 +8,10 @@
 #include "kvist/base/id.h"
 #include "kvist/kv/block_hash.h"
 #include "kvist/kv_index/block_chains.h"
+#include "kvist/kv_index/kv_index.h"
 #include "kvist/kv_index/worker_set_pool.h"
 
 namespace kvist::kv_index {
-
-/// A worker that holds the first `blocks` blocks of a prompt, at least one.
-struct WorkerMatch {
-  WorkerId worker;
-  std::uint32_t blocks = 0;
-  friend bool operator==(const WorkerMatch&, const WorkerMatch&) = default;
-};
 
 /// Matches prompts one after the other, keeping its memory. Workers are looked at only where the set of holders
 /// changes. Threads: one per matcher; a reader's in an epoch.

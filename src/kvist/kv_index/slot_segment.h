@@ -1,12 +1,179 @@
-// One segment of the index's hash tables: cache lines of entries.
+// The index's hash tables from below: cache lines of entries, and segments of such lines.
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
 namespace kvist::kv_index {
+
+/// The slots of one line with an entry, and how many entries went on past the line because it was full; zero while
+/// fresh. Threads: one writes; others may call passed().
+template <std::uint32_t kSlots>
+class SlotMarks {
+ public:
+  static constexpr std::uint32_t kAll = (1U << kSlots) - 1;
+
+  /// As bits of a number: those with an entry, and the others.
+  [[nodiscard]] std::uint32_t live() const { return bits_.load(std::memory_order_relaxed) & kAll; }
+  [[nodiscard]] std::uint32_t free() const { return ~bits_.load(std::memory_order_relaxed) & kAll; }
+  [[nodiscard]] std::uint32_t passed() const { return bits_.load(std::memory_order_acquire) / kOnePassed; }
+  /// Whether a search may go on to the next line, or a change: some entry did, or no slot is free.
+  [[nodiscard]] bool leads_on() const { return bits_.load(std::memory_order_relaxed) >= kAll; }
+
+  void add(std::uint32_t slot) {
+    bits_.store(bits_.load(std::memory_order_relaxed) | 1U << slot, std::memory_order_relaxed);
+  }
+  /// To none.
+  void add_first(std::uint32_t slots) {
+    bits_.store(bits_.load(std::memory_order_relaxed) | ((1U << slots) - 1), std::memory_order_relaxed);
+  }
+  void remove(std::uint32_t slot) {
+    bits_.store(bits_.load(std::memory_order_relaxed) & ~(1U << slot), std::memory_order_relaxed);
+  }
+  void count_passed(int by) {
+    bits_.store(bits_.load(std::memory_order_relaxed) + static_cast<std::uint32_t>(by) * kOnePassed,
+                std::memory_order_release);
+  }
+
+ private:
+  static constexpr std::uint32_t kOnePassed = 1U << kSlots;
+
+  std::atomic<std::uint32_t> bits_;  // a bit per slot, then how many passed
+};
+
+/// Slots of a SlotSegment in 64 bytes; zero while fresh. Threads: one writes; others may call match_shared(), value()
+/// and marks().passed().
+class alignas(64) HashLine {
+ public:
+  static constexpr std::uint32_t kSlots = 5;
+  using Hash = std::uint64_t;
+
+  /// The bits that tell where in a segment an entry belongs.
+  [[nodiscard]] static std::uint32_t place_bits(Hash hash) { return static_cast<std::uint32_t>(hash >> 32); }
+
+  /// The slots with a hash as bits of a number. The writer's.
+  [[nodiscard, gnu::always_inline]] std::uint32_t match(std::uint64_t hash) const {
+#ifdef __SSE2__
+    // SSE2 compares 32 bits at most: a hash is equal where both of its halves are. Nobody else writes.
+    const __m128i pattern = _mm_set1_epi64x(static_cast<long long>(hash));
+    const auto* const pairs = reinterpret_cast<const __m128i*>(hashes_.data());
+    const __m128 first = _mm_castsi128_ps(_mm_cmpeq_epi32(_mm_load_si128(pairs), pattern));
+    const __m128 second = _mm_castsi128_ps(_mm_cmpeq_epi32(_mm_load_si128(pairs + 1), pattern));
+    const __m128 low = _mm_shuffle_ps(first, second, _MM_SHUFFLE(2, 0, 2, 0));
+    const __m128 high = _mm_shuffle_ps(first, second, _MM_SHUFFLE(3, 1, 3, 1));
+    const auto four = static_cast<std::uint32_t>(_mm_movemask_ps(_mm_and_ps(low, high)));
+    return four | (this->hash(4) == hash ? 1U << 4 : 0U);
+#else
+    return match_shared(hash);
+#endif
+  }
+  /// The same by a reader: what value() says then was put with the hash or later.
+  [[nodiscard]] std::uint32_t match_shared(std::uint64_t hash) const {
+    std::uint32_t equal = 0;
+    for (std::uint32_t slot = 0; slot < kSlots; ++slot) {
+      equal |= (hashes_[slot].load(std::memory_order_acquire) == hash ? 1U : 0U) << slot;
+    }
+    return equal;
+  }
+  [[nodiscard]] std::uint64_t hash(std::uint32_t slot) const { return hashes_[slot].load(std::memory_order_relaxed); }
+  [[nodiscard]] std::uint32_t value(std::uint32_t slot) const { return values_[slot].load(std::memory_order_acquire); }
+  [[nodiscard]] const SlotMarks<kSlots>& marks() const { return marks_; }
+  [[nodiscard]] SlotMarks<kSlots>& marks() { return marks_; }
+
+  void put(std::uint32_t slot, Hash hash, std::uint32_t value) {
+    write(slot, hash, value);
+    marks_.add(slot);
+  }
+  /// Without its mark.
+  void write(std::uint32_t slot, Hash hash, std::uint32_t value) {
+    set_value(slot, value);
+    hashes_[slot].store(hash, std::memory_order_release);
+  }
+  void set_value(std::uint32_t slot, std::uint32_t value) { values_[slot].store(value, std::memory_order_release); }
+  void erase(std::uint32_t slot) {
+    hashes_[slot].store(0, std::memory_order_release);
+    marks_.remove(slot);
+  }
+
+ private:
+  std::array<std::atomic<std::uint64_t>, kSlots> hashes_;
+  std::array<std::atomic<std::uint32_t>, kSlots> values_;
+  SlotMarks<kSlots> marks_;
+};
+static_assert(sizeof(HashLine) == 64);
+
+/// Slots of a SlotSegment in 64 bytes; zero while fresh. Half of a key is enough where the other half need not be
+/// told: what is found is a candidate, which the key in its block confirms. Threads: one writes; others may call
+/// match_shared(), value() and marks().passed().
+class alignas(64) HeadLine {
+ public:
+  static constexpr std::uint32_t kSlots = 7;
+  using Hash = std::uint32_t;
+
+  /// Not 0.
+  [[nodiscard]] static Hash hash_of(std::uint64_t key) {
+    const auto bits = static_cast<std::uint32_t>(key ^ (key >> 32));
+    return bits + (bits == 0 ? 1 : 0);
+  }
+  /// The bits that tell where in a segment an entry belongs.
+  [[nodiscard]] static std::uint32_t place_bits(Hash hash) { return hash; }
+
+  /// The slots with a hash as bits of a number. The writer's.
+  [[nodiscard, gnu::always_inline]] std::uint32_t match(Hash hash) const {
+#ifdef __SSE2__
+    // The eighth 64 bits are the marks, which may look like anything.
+    const __m128i pattern = _mm_set1_epi32(static_cast<int>(hash));
+    const auto* const pairs = reinterpret_cast<const __m128*>(this);
+    const __m128i first = _mm_castps_si128(_mm_shuffle_ps(pairs[0], pairs[1], _MM_SHUFFLE(3, 1, 3, 1)));
+    const __m128i second = _mm_castps_si128(_mm_shuffle_ps(pairs[2], pairs[3], _MM_SHUFFLE(3, 1, 3, 1)));
+    const auto four = static_cast<std::uint32_t>(_mm_movemask_ps(_mm_castsi128_ps(_mm_cmpeq_epi32(first, pattern))));
+    const auto rest = static_cast<std::uint32_t>(_mm_movemask_ps(_mm_castsi128_ps(_mm_cmpeq_epi32(second, pattern))));
+    return (four | rest << 4) & SlotMarks<kSlots>::kAll;
+#else
+    return match_shared(hash);
+#endif
+  }
+  /// The same by a reader.
+  [[nodiscard]] std::uint32_t match_shared(Hash hash) const {
+    std::uint32_t equal = 0;
+    for (std::uint32_t slot = 0; slot < kSlots; ++slot) equal |= (this->hash(slot) == hash ? 1U : 0U) << slot;
+    return equal;
+  }
+  [[nodiscard]] Hash hash(std::uint32_t slot) const {
+    return static_cast<Hash>(entries_[slot].load(std::memory_order_relaxed) >> 32);
+  }
+  [[nodiscard]] std::uint32_t value(std::uint32_t slot) const {
+    return static_cast<std::uint32_t>(entries_[slot].load(std::memory_order_acquire));
+  }
+  [[nodiscard]] const SlotMarks<kSlots>& marks() const { return marks_; }
+  [[nodiscard]] SlotMarks<kSlots>& marks() { return marks_; }
+
+  void put(std::uint32_t slot, Hash hash, std::uint32_t value) {
+    write(slot, hash, value);
+    marks_.add(slot);
+  }
+  /// Without its mark.
+  void write(std::uint32_t slot, Hash hash, std::uint32_t value) {
+    entries_[slot].store(std::uint64_t{hash} << 32 | value, std::memory_order_release);
+  }
+  void erase(std::uint32_t slot) {
+    entries_[slot].store(0, std::memory_order_relaxed);
+    marks_.remove(slot);
+  }
+
+ private:
+  std::array<std::atomic<std::uint64_t>, kSlots> entries_;  // hash in the upper half, value in the lower
+  SlotMarks<kSlots> marks_;
+};
+static_assert(sizeof(HeadLine) == 64);
 
 /// Open addressing in cache lines: a search nearly always needs one, which holds all that it has to know, and so one
 /// fetch from afar. An entry whose line is full goes on to the next; each line counts the entries that went on past

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "kvist/base/id.h"
+#include "kvist/kv_index/epochs.h"
 #include "kvist/kv_index/index_memory.h"
 #include "kvist/kv_index/name_table.h"
-#include "kvist/kv_index/retired_queue.h"
 
 namespace kvist::kv_index {
 
