@@ -51,28 +51,41 @@ TEST_F(ForecasterTest, AnIdleWorkerComputesThePromptAtOnce) {
   EXPECT_TRUE(f.has_slot);
   EXPECT_DOUBLE_EQ(f.slot_wait_ms, 0);
   EXPECT_DOUBLE_EQ(f.queue_ms, 0);
-  EXPECT_DOUBLE_EQ(f.prefill_ms, 100);
+  EXPECT_NEAR(f.prefill_ms, 100 + 0.1 / 10'240 * 1'000 * 1'500, 1e-9);  // 1,000 tokens look back at 1,500 on average
+  EXPECT_DOUBLE_EQ(f.fleet_prefill_ms, f.prefill_ms);
   EXPECT_DOUBLE_EQ(f.step_with_ms, 21);
   EXPECT_DOUBLE_EQ(f.crowding_ms, 0);
   EXPECT_GT(f.ttft_ms, 100);
 }
 
-TEST_F(ForecasterTest, WhatIsLeftOfTheQueueFallsWithTime) {
+TEST_F(ForecasterTest, AQueueLastsUntilFirstTokensAreSeen) {
+  const double prefill_ms = forecast().prefill_ms;
+  const RequestHandle first = route();
   route();
-  route();
-  EXPECT_NEAR(forecast().queue_ms, 200, 1e-6);
-  now_ += milliseconds(150);
-  EXPECT_NEAR(forecast().queue_ms, 50, 1e-6);
-  now_ += milliseconds(150);
-  EXPECT_DOUBLE_EQ(forecast().queue_ms, 0);
+  EXPECT_NEAR(forecast().queue_ms, 2 * prefill_ms, 1e-4);
+  now_ += milliseconds(50);
+  EXPECT_NEAR(forecast().queue_ms, 2 * prefill_ms - 50, 1e-4);
+  now_ += milliseconds(100);  // the first should be done by now
+  EXPECT_NEAR(forecast().queue_ms, prefill_ms, 1e-4) << "and the second has not begun";
+  first_token(first);
+  EXPECT_LT(forecast().queue_ms, prefill_ms) << "it began a while before the first one's token was seen here";
 }
 
-TEST_F(ForecasterTest, AQueueIsNeverLongerThanThePromptsInIt) {
+TEST_F(ForecasterTest, AnEndedRequestLeavesTheQueue) {
   const RequestHandle first = route(4'000);
-  route(500);
-  now_ += milliseconds(100);
-  first_token(first);
-  EXPECT_DOUBLE_EQ(forecast().queue_ms, forecaster_.model(kWorker).prefill_ms(500));
+  forecaster_.on_finished(*requests_.find(first), false, now_);
+  EXPECT_DOUBLE_EQ(forecast().queue_ms, 0);
+  EXPECT_DOUBLE_EQ(forecaster_.prefill_under_way_ms(kWorker), 0);
+}
+
+TEST_F(ForecasterTest, AWholeAnswerIsInTheQueueUntilItsPromptMustBeComputed) {
+  const double prefill_ms = forecast().prefill_ms;
+  const RequestHandle whole = route();
+  EXPECT_NEAR(forecast().queue_ms, prefill_ms, 1e-4);
+  now_ += milliseconds(1'000);  // its answer is being decoded, no token of it is seen
+  EXPECT_DOUBLE_EQ(forecast().queue_ms, 0);
+  forecaster_.on_whole_answer(*requests_.find(whole), {.tokens = 30, .prompt_tokens = 2'000}, now_);
+  EXPECT_DOUBLE_EQ(forecaster_.prefill_under_way_ms(kWorker), 0);
 }
 
 TEST_F(ForecasterTest, ANewcomerDelaysThoseWhoDecode) {

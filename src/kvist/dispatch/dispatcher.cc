@@ -111,7 +111,7 @@ std::vector<WorkerId> Dispatcher::check_stalls(TimePoint now) {
     const routing::WorkerLoad& load = router_->loads().load(worker);
     const routing::LatencyModel& model = router_->forecaster().model(worker);
     const Duration patience = StallWatch::patience(model.step_ms(load.requests, load.context_tokens),
-                                                   model.prefill_ms(static_cast<double>(load.prefill_tokens)));
+                                                   router_->forecaster().prefill_under_way_ms(worker));
     const bool stands_still = stalls_.silence(worker, now) > patience;
     // Without work there is nothing to go on by: its health checks decide from there.
     if (fleet_->set_stalled(worker, stands_still) && stands_still) began.push_back(worker);

@@ -145,7 +145,7 @@ void write_forecasts(const GatewayParts& parts, WorkerId id, MetricsPage& page) 
   page.gauge("kvist_gateway_forecast_step_seconds", "Decode step expected of the worker's batch as it is",
              model.step_ms(load.requests, load.context_tokens) / 1e3, labels);
   page.gauge("kvist_gateway_forecast_prefill_seconds_per_token", "Expected time of one uncached prompt token",
-             model.prefill_ms(1) / 1e3, labels);
+             model.prefill_ms({.uncached = 1}) / 1e3, labels);
   const auto write_error = [&](const routing::PredictionError& error, const char* what) {
     const Labels of{{"worker", parts.fleet.worker(id).name}, {"of", what}};
     page.gauge("kvist_gateway_forecast_error_ratio",

@@ -32,6 +32,7 @@ void visit_forecast(Terms& forecast, Visit visit) {
   visit("slot_wait_ms", forecast.slot_wait_ms);
   visit("queue_ms", forecast.queue_ms);
   visit("prefill_ms", forecast.prefill_ms);
+  visit("fleet_prefill_ms", forecast.fleet_prefill_ms);
   visit("ttft_ms", forecast.ttft_ms);
   visit("crowding_ms", forecast.crowding_ms);
   visit("answer_tokens", forecast.answer_tokens);

@@ -31,11 +31,11 @@ class FleetLatency {
     [[nodiscard]] double step_ms(std::uint32_t batch, std::uint64_t context_tokens) const {
       return mixed(own_->step_ms(batch, context_tokens), fleet_->step_ms(batch, context_tokens));
     }
-    [[nodiscard]] double first_token_ms(double step_ms, double uncached_tokens) const {
-      return mixed(own_->first_token_ms(step_ms, uncached_tokens), fleet_->first_token_ms(step_ms, uncached_tokens));
+    [[nodiscard]] double first_token_ms(double step_ms, const PrefillWork& work) const {
+      return mixed(own_->first_token_ms(step_ms, work), fleet_->first_token_ms(step_ms, work));
     }
-    [[nodiscard]] double prefill_ms(double tokens) const {
-      return mixed(own_->prefill_ms(tokens), fleet_->prefill_ms(tokens));
+    [[nodiscard]] double prefill_ms(const PrefillWork& work) const {
+      return mixed(own_->prefill_ms(work), fleet_->prefill_ms(work));
     }
 
    private:
@@ -71,6 +71,8 @@ class FleetLatency {
     take_evidence(worker, sample.ttft_ms / 1e3, now);
   }
 
+  /// Of all workers together.
+  [[nodiscard]] const LatencyModel& fleet() const { return fleet_; }
   [[nodiscard]] const LatencyModel& model(WorkerId worker) const { return workers_.at(worker.value()).model; }
 
  private:

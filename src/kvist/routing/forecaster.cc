@@ -16,6 +16,11 @@ constexpr std::uint64_t kEnoughObservations = 100;
 /// Time constant of a worker's mean load: about as long as an answer takes.
 constexpr double kMeanLoadSeconds = 30;
 
+PrefillWork work_of(std::uint32_t prompt_tokens, std::uint32_t uncached_tokens) {
+  return {.uncached = static_cast<double>(uncached_tokens),
+          .cached = static_cast<double>(prompt_tokens - uncached_tokens)};
+}
+
 }  // namespace
 
 Forecaster::Forecaster(const LoadTracker& loads, std::size_t workers, const spec::StepTimeSpec& prior,
@@ -40,9 +45,11 @@ Forecast Forecaster::forecast(WorkerId id, const EngineLimits& limits, const For
   if (!room.has_slot) {
     f.slot_wait_ms = f.step_ms * lengths_.steps_until_ended(loads_->progress(id), room.endings);
   }
-  f.queue_ms = queue_ms(id, now);
-  f.prefill_ms = model.prefill_ms(query.uncached_tokens);
-  f.ttft_ms = f.slot_wait_ms + f.queue_ms + model.first_token_ms(f.step_with_ms, query.uncached_tokens);
+  const PrefillWork work = work_of(query.prompt_tokens, query.uncached_tokens);
+  f.queue_ms = queue_ms(id, f.step_ms, now);
+  f.prefill_ms = model.prefill_ms(work);
+  f.fleet_prefill_ms = latency_.fleet().prefill_ms(work);
+  f.ttft_ms = f.slot_wait_ms + f.queue_ms + model.first_token_ms(f.step_with_ms, work);
   f.crowding_ms = batch * std::max(0.0, f.step_with_ms - f.step_ms);
   f.answer_tokens = lengths_.mean_tokens();
   f.mean_requests = mean_requests(id, now);
@@ -75,12 +82,17 @@ Forecaster::Room Forecaster::room(WorkerId id, const EngineLimits& limits, const
   return room;
 }
 
-// Prompts are computed one after the other. What is left of them falls with time; it is never more than all of them.
-// The way into the engine (base of the latency model) is the same for all, so it shifts all alike and is left out.
-double Forecaster::queue_ms(WorkerId id, TimePoint now) const {
-  const Worker& worker = workers_[id.value()];
-  const double all = latency_.expect(id, now).prefill_ms(static_cast<double>(loads_->load(id).prefill_tokens));
-  return std::clamp(to_milliseconds(worker.prefill_free_at - now), 0.0, all);
+// From a prompt's end to its first token it takes what a request takes that has nothing to compute, less its way in:
+// that way in is the same for all who come, so it shifts all alike and is left out.
+double Forecaster::queue_ms(WorkerId id, double step_ms, TimePoint now) const {
+  const FleetLatency::Expectation model = latency_.expect(id, now);
+  return workers_[id.value()].prompts.wait_ms(now, model.first_token_ms(step_ms, {}),
+                                              [&](const PrefillWork& work) { return model.prefill_ms(work); });
+}
+
+double Forecaster::prefill_under_way_ms(WorkerId id) const {
+  return workers_[id.value()].prompts.total_ms(
+      [&](const PrefillWork& work) { return latency_.model(id).prefill_ms(work); });
 }
 
 double Forecaster::mean_requests(WorkerId id, TimePoint now) const {
@@ -105,33 +117,39 @@ void Forecaster::on_routed(RoutedRequest& request, const Forecast& forecast, Tim
                          .ttft_ms = forecast.ttft_ms,
                          .queue_ms = forecast.queue_ms,
                          .step_ms = forecast.step_with_ms,
-                         .uncached_tokens = static_cast<double>(request.uncached_tokens),
                          .ahead_tokens = static_cast<double>(loads_->load(request.worker).prefill_tokens),
                          .request_seconds = worker.request_seconds,
                          .has_slot = forecast.has_slot,
                          .open = true};
-  worker.prefill_free_at = now + from_milliseconds(forecast.queue_ms + forecast.prefill_ms);
+  worker.prompts.push(request.id, work_of(request.prompt_tokens, request.uncached_tokens),
+                      now + from_milliseconds(forecast.slot_wait_ms));
   worker.clean = false;
 }
 
 void Forecaster::on_first_token(RoutedRequest& request, TimePoint now) {
   FirstTokenExpectation& expected = request.first_token;
   if (!std::exchange(expected.open, false)) return;
+  PrefillQueue& prompts = workers_[request.worker.value()].prompts;
   // A wait for a slot would be taken for slow prefill.
-  if (!expected.has_slot) return;
-  latency_.observe_first_token(request.worker,
-                               {.ttft_ms = to_milliseconds(now - expected.routed),
-                                .queue_ms = expected.queue_ms,
-                                .step_ms = expected.step_ms,
-                                .uncached_tokens = expected.uncached_tokens,
-                                .ahead_tokens = expected.ahead_tokens},
-                               now);
+  if (expected.has_slot) {
+    latency_.observe_first_token(
+        request.worker,
+        {.ttft_ms = to_milliseconds(now - expected.routed),
+         .queue_ms = expected.queue_ms,
+         .step_ms = expected.step_ms,
+         .work = work_of(request.prompt_tokens, request.uncached_tokens),
+         .ahead_tokens = expected.ahead_tokens,
+         .behind_ms = std::max(0.0, to_milliseconds(prompts.last_first_token() - expected.routed))},
+        now);
+  }
+  prompts.on_first_token(request.id, now);
 }
 
 // What was expected of its parts is stretched alike until the sum is right. Steps of one answer are much alike, so they
 // count as the root of their number, and the less the more of the answer's time was the wait for its first token.
 void Forecaster::on_whole_answer(RoutedRequest& request, const WholeAnswer& answer, TimePoint now) {
   if (!std::exchange(request.first_token.open, false)) return;
+  workers_[request.worker.value()].prompts.erase(request.id);
   const FirstTokenExpectation& pending = request.first_token;
   const double elapsed_ms = to_milliseconds(now - pending.routed);
   if (!pending.has_slot || answer.tokens == 0 || elapsed_ms <= 0) return;
@@ -140,12 +158,13 @@ void Forecaster::on_whole_answer(RoutedRequest& request, const WholeAnswer& answ
   const double requests = (workers_[id.value()].request_seconds - pending.request_seconds) * 1e3 / elapsed_ms;
   const auto batch = static_cast<std::uint32_t>(std::max(1.0, std::round(requests)));
   const std::uint64_t context = batch * (answer.prompt_tokens + answer.tokens / 2);
-  const double uncached = answer.cached_tokens
-                              ? answer.prompt_tokens - std::min(*answer.cached_tokens, answer.prompt_tokens)
-                              : pending.uncached_tokens;
+  const std::uint32_t uncached = answer.cached_tokens
+                                     ? answer.prompt_tokens - std::min(*answer.cached_tokens, answer.prompt_tokens)
+                                     : std::min(request.uncached_tokens, answer.prompt_tokens);
+  const PrefillWork work = work_of(answer.prompt_tokens, uncached);
   const LatencyModel& model = latency_.model(id);
   const auto steps = static_cast<double>(answer.tokens - 1);
-  const double first_ms = pending.queue_ms + model.first_token_ms(pending.step_ms, uncached);
+  const double first_ms = pending.queue_ms + model.first_token_ms(pending.step_ms, work);
   const double step_ms = model.step_ms(batch, context);
   const double expected_ms = first_ms + steps * step_ms;
   const double stretch = elapsed_ms / expected_ms;
@@ -154,7 +173,7 @@ void Forecaster::on_whole_answer(RoutedRequest& request, const WholeAnswer& answ
                                {.ttft_ms = first_ms * stretch,
                                 .queue_ms = pending.queue_ms,
                                 .step_ms = pending.step_ms,
-                                .uncached_tokens = uncached,
+                                .work = work,
                                 .ahead_tokens = pending.ahead_tokens,
                                 .answer_ms = answer_share * elapsed_ms},
                                now);
@@ -193,6 +212,7 @@ void Forecaster::on_finished(const RoutedRequest& request, bool completed, TimeP
   if (completed && request.output_tokens > 0) lengths_.observe(request.output_tokens);
   Worker& worker = workers_[request.worker.value()];
   if (worker.clock == request.id) worker.clock = RequestId();
+  worker.prompts.erase(request.id);
   worker.clean = false;
 }
 

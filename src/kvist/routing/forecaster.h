@@ -11,6 +11,7 @@
 #include "kvist/routing/forecast.h"
 #include "kvist/routing/load_tracker.h"
 #include "kvist/routing/output_lengths.h"
+#include "kvist/routing/prefill_queue.h"
 #include "kvist/routing/routed_request.h"
 #include "kvist/routing/worker_view.h"
 
@@ -51,6 +52,8 @@ class Forecaster {
   /// `completed`: the answer came to its own end, so that its length tells something.
   void on_finished(const RoutedRequest& request, bool completed, TimePoint now);
 
+  /// By the worker's own record, of all its prompts without a first token.
+  [[nodiscard]] double prefill_under_way_ms(WorkerId worker) const;
   [[nodiscard]] const LatencyModel& model(WorkerId worker) const { return latency_.model(worker); }
   [[nodiscard]] const FleetLatency& latency() const { return latency_; }
   [[nodiscard]] const OutputLengths& output_lengths() const { return lengths_; }
@@ -61,8 +64,8 @@ class Forecaster {
     RequestId clock;
     TimePoint clocked;
     std::uint32_t decoding = 0;
-    bool clean = false;          // nothing but decoding went on since
-    TimePoint prefill_free_at;   // when the prompts given to it will be computed, by expectation
+    bool clean = false;  // nothing but decoding went on since
+    PrefillQueue prompts;
     double mean_requests = 0;    // up to `averaged`, as the next
     double request_seconds = 0;  // in flight, summed
     TimePoint averaged;
@@ -73,7 +76,7 @@ class Forecaster {
     double endings = 0;  // requests that have to end before there is room
   };
   [[nodiscard]] bool only_decodes(WorkerId worker) const;
-  [[nodiscard]] double queue_ms(WorkerId worker, TimePoint now) const;
+  [[nodiscard]] double queue_ms(WorkerId worker, double step_ms, TimePoint now) const;
   [[nodiscard]] double mean_requests(WorkerId worker, TimePoint now) const;
   [[nodiscard]] Room room(WorkerId worker, const EngineLimits& limits, const ForecastQuery& query) const;
   void average(WorkerId worker, TimePoint now);

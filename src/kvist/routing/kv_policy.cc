@@ -19,7 +19,7 @@ double uncredited_ms(const Candidate& candidate, const PolicyQuery& query, std::
   return candidate.forecast.prefill_ms / uncached * (candidate.cached_tokens - credited_tokens(candidate, others));
 }
 
-double cost_of(const Candidate& candidate, const PolicyQuery& query) {
+double cost_of(const Candidate& candidate, const PolicyQuery& query, double waiting) {
   const Forecast& forecast = candidate.forecast;
   const double uncached = query.prompt_tokens - candidate.cached_tokens;
   const double replicated = std::min<double>(candidate.replicate_tokens, uncached);
@@ -28,8 +28,21 @@ double cost_of(const Candidate& candidate, const PolicyQuery& query) {
   const double own_ms = forecast.answer_tokens * forecast.step_with_ms;
   const double crowding_ms = forecast.answer_tokens / 2 * forecast.crowding_ms;
   const double interruption_ms = candidate.load.decoding * (forecast.prefill_ms - invested_ms);
-  return ttft_ms + (KvPolicy::kQueueWeight - 1) * forecast.queue_ms +
+  const double occupied_ms = uncached > 0 ? forecast.fleet_prefill_ms * (1 - replicated / uncached) : 0;
+  return ttft_ms + (KvPolicy::kQueueWeight - 1) * forecast.queue_ms + KvPolicy::kOccupation * waiting * occupied_ms +
          KvPolicy::kAnswerShare * (own_ms + crowding_ms + interruption_ms);
+}
+
+/// Requests of the fleet that wait for their first token and could have a slot, per worker.
+double mean_waiting(std::span<const Candidate> candidates) {
+  double sum = 0;
+  for (const Candidate& candidate : candidates) {
+    const WorkerLoad& load = candidate.load;
+    const std::uint32_t slots = candidate.limits.max_batch_size;
+    const std::uint32_t running = slots == 0 ? load.requests : std::min(load.requests, slots);
+    sum += running - std::min(running, load.decoding);
+  }
+  return sum / static_cast<double>(candidates.size());
 }
 
 bool slots_are_taken(const Candidate& candidate) {
@@ -81,12 +94,13 @@ std::size_t KvPolicy::choose(const PolicyQuery& query, std::span<Candidate> cand
   for (const Candidate& candidate : candidates) {
     if (!candidate.forecast.scarce) others = std::max(others, candidate.cached_tokens);
   }
+  const double waiting = mean_waiting(candidates);
   double least = std::numeric_limits<double>::infinity();
   double tie_ms = 0;
   std::size_t cheapest = 0;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     Candidate& candidate = candidates[i];
-    candidate.cost = cost_of(candidate, query) + uncredited_ms(candidate, query, others);
+    candidate.cost = cost_of(candidate, query, waiting) + uncredited_ms(candidate, query, others);
     if (any_room && slots_are_taken(candidate)) candidate.cost = std::numeric_limits<double>::infinity();
     if (candidate.cost < least) {
       least = candidate.cost;

@@ -32,6 +32,9 @@ constexpr double kPriorDeviation = 2;
 // some tens of milliseconds (measured on vLLM and TensorRT-LLM).
 constexpr double kPriorBaseMs = 30;
 constexpr double kPriorSteps = 1.5;
+/// Uncached tokens of a prompt at which attention takes as long as all else: a 70B model with grouped queries on an
+/// H200 has 20,000 to 40,000, smaller models fewer.
+constexpr double kPriorEvenTokens = 20'480;
 
 }  // namespace
 
@@ -47,11 +50,12 @@ LatencyModel::LatencyModel(const spec::StepTimeSpec& prior) : prior_(prior) {
   weights_[0] = kPriorBaseMs;
   weights_[1] = kPriorSteps;
   weights_[2] = std::max(1e-4, to_milliseconds(prior.per_prefill_token));
-  std::ranges::copy(weights_, prior_weights_);
-  for (int i = 0; i < 3; ++i) covariance_[i][i] = prior_variance(i);
+  weights_[3] = weights_[2] / (kPriorEvenTokens / 2);
+  prior_weights_ = weights_;
+  for (std::size_t i = 0; i < weights_.size(); ++i) covariance_[i][i] = prior_variance(i);
 }
 
-double LatencyModel::prior_variance(int weight) const {
+double LatencyModel::prior_variance(std::size_t weight) const {
   const double deviation = kPriorDeviation * prior_weights_[weight];
   return deviation * deviation;
 }
@@ -66,8 +70,8 @@ double LatencyModel::step_ms(std::uint32_t batch, std::uint64_t context_tokens) 
   return prior_ms(batch, context_tokens) * ratio;
 }
 
-double LatencyModel::first_token_ms(double step_ms, double uncached_tokens) const {
-  return std::max(0.0, weights_[0] + weights_[1] * step_ms + weights_[2] * uncached_tokens);
+double LatencyModel::first_token_ms(double step_ms, const PrefillWork& work) const {
+  return std::max(0.0, weights_[0] + weights_[1] * step_ms + prefill_ms(work));
 }
 
 void LatencyModel::observe_step(std::uint32_t batch, std::uint64_t context_tokens, double gap_ms, double weight) {
@@ -113,51 +117,72 @@ void LatencyModel::smooth() {
 }
 
 void LatencyModel::observe_first_token(const FirstTokenSample& sample) {
-  const double expected = sample.queue_ms + first_token_ms(sample.step_ms, sample.uncached_tokens);
+  const double expected = sample.queue_ms + first_token_ms(sample.step_ms, sample.work);
   if (sample.answer_ms <= 0) first_token_error_.observe(expected, sample.ttft_ms);
-  const double observed = std::clamp(sample.ttft_ms, expected / kOutlier, expected * kOutlier) - sample.queue_ms;
-  // What others' prompts did to it is known less well than its own: their share makes the observation vague.
-  const double others = sample.ahead_tokens / std::max(1.0, sample.ahead_tokens + sample.uncached_tokens);
-  const double deviation = std::max(0.5, (kNoise + others) * std::max(expected, observed) + kNoise * sample.answer_ms);
-  bool fixed[3] = {};
-  while (!learn({1, sample.step_ms, sample.uncached_tokens}, observed, deviation * deviation, fixed)) {
+  if (sample.behind_ms > 0) {
+    observe_prefill(sample);
+  } else {
+    const double observed = std::clamp(sample.ttft_ms, expected / kOutlier, expected * kOutlier) - sample.queue_ms;
+    // What others' prompts did to it is known less well than its own: their share makes the observation vague.
+    const double others = sample.ahead_tokens / std::max(1.0, sample.ahead_tokens + sample.work.uncached);
+    const double noise = (kNoise + others) * std::max(expected, observed) + kNoise * sample.answer_ms;
+    learn({1, sample.step_ms, sample.work.uncached, sample.work.pairs()}, observed, noise);
   }
   // The truth may have moved a little since: what no observation tells grows uncertain again, up to the prior. Kept
   // apart per weight, so that one without news (prefill, while all find their history cached) does not drift on noise.
-  for (int i = 0; i < 3; ++i) {
+  for (std::size_t i = 0; i < weights_.size(); ++i) {
     const double drift = kDrift * weights_[i];
     covariance_[i][i] = std::min(covariance_[i][i] + drift * drift, prior_variance(i));
+  }
+}
+
+// Its way into the engine is over by then, and its prompt was the next: a step, and what its prefill adds to that. Two
+// first tokens of one step tell nothing of either.
+void LatencyModel::observe_prefill(const FirstTokenSample& sample) {
+  const double gap_ms = sample.ttft_ms - sample.behind_ms;
+  const double expected = prefill_ms(sample.work);
+  if (gap_ms < sample.step_ms || expected < sample.step_ms) return;
+  const double observed = std::clamp(gap_ms - sample.step_ms, expected / kOutlier, expected * kOutlier);
+  learn({0, 0, sample.work.uncached, sample.work.pairs()}, observed,
+        kNoise * std::max(expected, observed) + sample.step_ms);
+}
+
+void LatencyModel::learn(const Row& x, double observed, double deviation) {
+  const double noise = std::max(0.5, deviation);
+  std::array<bool, 4> fixed = {};
+  while (!learn(x, observed, noise * noise, fixed)) {
   }
 }
 
 // Recursive least squares: gain = P x / (noise + x' P x). A weight that would leave its range is fixed at the end of
 // it, and the others have to explain the observation without it, and without what was known of them through it: else
 // they would go on making up for a step that it never takes, further from the truth each time. False: one was fixed.
-bool LatencyModel::learn(const std::array<double, 3>& x, double observed, double noise, bool (&fixed)[3]) {
-  double px[3] = {};
+bool LatencyModel::learn(const Row& x, double observed, double noise, std::array<bool, 4>& fixed) {
+  constexpr std::size_t kWeights = std::tuple_size_v<Row>;
+  Row px = {};
   double xpx = 0;
   double error = observed;
-  for (int i = 0; i < 3; ++i) {
+  for (std::size_t i = 0; i < kWeights; ++i) {
     error -= weights_[i] * x[i];
     if (fixed[i]) continue;
-    for (int j = 0; j < 3; ++j) px[i] += fixed[j] ? 0 : covariance_[i][j] * x[j];
+    for (std::size_t j = 0; j < kWeights; ++j) px[i] += fixed[j] ? 0 : covariance_[i][j] * x[j];
     xpx += x[i] * px[i];
   }
   const double scale = 1 / (noise + xpx);
-  for (int i = 0; i < 3; ++i) {
+  for (std::size_t i = 0; i < kWeights; ++i) {
     const double wanted = weights_[i] + px[i] * scale * error;
     const double allowed = std::clamp(wanted, prior_weights_[i] * kLeastWeight, prior_weights_[i] * kMostWeight);
     if (allowed == wanted) continue;
     weights_[i] = allowed;
     fixed[i] = true;
-    for (int j = 0; j < 3; ++j) {
+    for (std::size_t j = 0; j < kWeights; ++j) {
       if (j != i) covariance_[i][j] = covariance_[j][i] = 0;
     }
     return false;
   }
-  for (int i = 0; i < 3; ++i) {
+  for (std::size_t i = 0; i < kWeights; ++i) {
     weights_[i] += px[i] * scale * error;
-    for (int j = 0; j < 3; ++j) covariance_[i][j] -= px[i] * px[j] * scale;
+    for (std::size_t j = 0; j < kWeights; ++j) covariance_[i][j] -= px[i] * px[j] * scale;
   }
   return true;
 }

@@ -18,8 +18,7 @@ struct FirstTokenExpectation {
   double ttft_ms = 0;
   double queue_ms = 0;
   double step_ms = 0;
-  double uncached_tokens = 0;
-  double ahead_tokens = 0;
+  double ahead_tokens = 0;  ///< uncached, of the worker's prompts without a first token
   double request_seconds = 0;  ///< of its worker when it came
   bool has_slot = false;
   bool open = false;  ///< nothing of the answer was seen yet
