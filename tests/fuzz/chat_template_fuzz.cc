@@ -8,16 +8,16 @@
 #include <vector>
 
 #include "kvist/base/check.h"
-#include "kvist/text/jinja/code_points.h"
-#include "kvist/text/jinja/json_value.h"
-#include "kvist/text/jinja/template.h"
+#include "kvist/jinja/code_points.h"
+#include "kvist/jinja/json_value.h"
+#include "kvist/jinja/template.h"
 #include "kvist/text/jinja_chat_template.h"
 
 namespace {
 
 using kvist::Result;
 namespace text = kvist::text;
-namespace jinja = kvist::text::jinja;
+namespace jinja = kvist::jinja;
 
 constexpr jinja::Limits kLimits{.steps = 20'000, .memory_bytes = 1 << 20, .output_bytes = 1 << 18, .depth = 200};
 constexpr std::string_view kMessages =

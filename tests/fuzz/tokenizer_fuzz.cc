@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "kvist/base/check.h"
-#include "kvist/text/hugging_face_tokenizer.h"
 #include "kvist/text/prompt_encoding.h"
 #include "kvist/text/stream_decoder.h"
+#include "kvist/tokenizer/hugging_face_tokenizer.h"
 
 namespace {
 
@@ -18,17 +18,17 @@ using kvist::TokenId;
 constexpr std::string_view kText =
     "Hello, w\xC3\xB6rld!  It's <s>a</s> 1234\n\n\te\xCC\x81 \xF0\x9F\x99\x82 \xFF\xE2\x82 \xE6\x97\xA5\xE6\x9C\xAC";
 
-void check_tokens(const kvist::text::Tokenizer& tokenizer, const std::vector<TokenId>& tokens) {
+void check_tokens(const kvist::tokenizer::Tokenizer& tokenizer, const std::vector<TokenId>& tokens) {
   for (const TokenId token : tokens) KVIST_CHECK(token.value() < tokenizer.vocabulary_size(), "an id outside");
   kvist::text::StreamDecoder decoder(tokenizer);
   std::string streamed;
   for (const TokenId token : tokens) streamed += decoder.push(token);
   streamed += decoder.finish();
-  KVIST_CHECK(streamed == decode_text(tokenizer, tokens), "a stream is not its whole");
+  KVIST_CHECK(streamed == kvist::text::decode_text(tokenizer, tokens), "a stream is not its whole");
 }
 
 // `framed`: the prompt's tokens within the frame, with its marks.
-void check_readings(const kvist::text::Tokenizer& tokenizer, const kvist::text::RenderedPrompt& prompt,
+void check_readings(const kvist::tokenizer::Tokenizer& tokenizer, const kvist::tokenizer::RenderedPrompt& prompt,
                     const std::vector<TokenId>& framed) {
   using kvist::text::encode_prompt;
   KVIST_CHECK(encode_prompt(tokenizer, prompt, {.specials = false, .framed = true}) == framed, "two ways, two results");
@@ -47,7 +47,7 @@ void check_readings(const kvist::text::Tokenizer& tokenizer, const kvist::text::
 /// The input is a tokenizer.json; if it is one that can be served, texts go through it.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view json(reinterpret_cast<const char*>(data), size);
-  const auto tokenizer = kvist::text::HuggingFaceTokenizer::parse(json);
+  const auto tokenizer = kvist::tokenizer::HuggingFaceTokenizer::parse(json);
   if (!tokenizer) {
     KVIST_CHECK(!tokenizer.error().message.empty(), "an error without a word");
     return 0;
@@ -56,7 +56,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     std::vector<TokenId> plain;
     (*tokenizer)->encode(text, plain);
     check_tokens(**tokenizer, plain);
-    const kvist::text::RenderedPrompt rendered{.text = std::string(text), .from_messages = {{2, 5}, {7, 16}}};
+    const kvist::tokenizer::RenderedPrompt rendered{.text = std::string(text), .from_messages = {{2, 5}, {7, 16}}};
     std::vector<TokenId> prompt;
     (*tokenizer)->encode_completion(rendered, prompt);
     check_tokens(**tokenizer, prompt);

@@ -1,4 +1,4 @@
-// fuzz: text
+// fuzz: tool_calls
 // Answers that may hold calls of tools: cut into pieces they are read as they are whole, and what is no call is lost
 // nowhere.
 #include <algorithm>
@@ -8,20 +8,20 @@
 #include <string_view>
 
 #include "kvist/base/check.h"
-#include "kvist/text/tool_calls/tool_call_parser.h"
+#include "kvist/tool_calls/tool_call_parser.h"
 
 namespace {
 
 using namespace kvist;
 
 std::string read(spec::ToolCallFormat format, std::string_view text, std::size_t piece, std::size_t& calls) {
-  const auto parser = text::make_tool_call_parser(format);
-  std::vector<text::AnswerPart> parts;
+  const auto parser = tool_calls::make_tool_call_parser(format);
+  std::vector<tool_calls::AnswerPart> parts;
   for (std::size_t at = 0; at < text.size(); at += piece) parser->push(text.substr(at, piece), parts);
   parser->finish(parts);
   std::string all;
   calls = 0;
-  for (const text::AnswerPart& part : parts) {
+  for (const tool_calls::AnswerPart& part : parts) {
     all += part.content;
     if (!part.call) continue;
     ++calls;

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "kvist/base/random.h"
-#include "kvist/text/bpe_trainer.h"
 #include "kvist/text/model_text.h"
 #include "kvist/text/prose.h"
+#include "kvist/tokenizer/bpe_trainer.h"
 #include "text/model_directory.h"
 
 namespace kvist::gateway {
@@ -26,7 +26,7 @@ class PrefixCacheTest : public ::testing::Test {
     model_ = std::move(*model);
   }
 
-  [[nodiscard]] text::RenderedPrompt render(const std::vector<text::ChatMessage>& messages) const {
+  [[nodiscard]] tokenizer::RenderedPrompt render(const std::vector<text::ChatMessage>& messages) const {
     auto prompt = model_.chat_template->render({.messages = messages});
     EXPECT_TRUE(prompt.has_value()) << prompt.error().message;
     return std::move(*prompt);
@@ -36,7 +36,7 @@ class PrefixCacheTest : public ::testing::Test {
     return kv::root_hash({.model = "m", .lora = "", .cache_salt = salt});
   }
 
-  void expect_exact(PrefixCache& cache, const text::RenderedPrompt& prompt, std::string_view salt = "",
+  void expect_exact(PrefixCache& cache, const tokenizer::RenderedPrompt& prompt, std::string_view salt = "",
                     PromptFrame frame = PromptFrame::kNone) const {
     std::vector<TokenId> tokens;
     if (frame == PromptFrame::kNone) {
@@ -51,7 +51,7 @@ class PrefixCacheTest : public ::testing::Test {
 
   // A tokenizer that puts a token around every text that no template wrote.
   void frame_completions() {
-    auto json = text::train_byte_level_bpe(
+    auto json = tokenizer::train_byte_level_bpe(
         text::prose(1, 20'000),
         {.vocabulary_size = 400, .special_tokens = {"<|im_start|>", "<|im_end|>"}, .begin_of_text = "<|im_start|>"});
     ASSERT_TRUE(json.has_value()) << json.error().message;
@@ -74,7 +74,7 @@ TEST_F(PrefixCacheTest, TheNextTurnCostsOnlyWhatIsNew) {
   for (int turn = 0; turn < 20; ++turn) {
     messages.push_back({"assistant", std::string(300, 'a')});
     messages.push_back({"user", std::string(300, 'u')});
-    const text::RenderedPrompt prompt = render(messages);
+    const tokenizer::RenderedPrompt prompt = render(messages);
     const std::uint64_t cached = cache.counters().cached_bytes;
     expect_exact(cache, prompt);
     // All but what the last segments may leave over: less than a segment, and the header of the answer.
@@ -101,7 +101,7 @@ TEST_F(PrefixCacheTest, ATextThatGoesOnCostsOnlyWhatIsNew) {
 TEST_F(PrefixCacheTest, ChatsAndCompletionsOfOneTextDiffer) {
   frame_completions();
   PrefixCache cache(1 << 20);
-  const text::RenderedPrompt prompt{.text = text::prose(3, 9'000), .from_messages = {}};
+  const tokenizer::RenderedPrompt prompt{.text = text::prose(3, 9'000), .from_messages = {}};
   for (int i = 0; i < 2; ++i) {
     expect_exact(cache, prompt, "", PromptFrame::kNone);
     expect_exact(cache, prompt, "", PromptFrame::kTokenizers);
@@ -138,7 +138,7 @@ TEST_F(PrefixCacheTest, TextsThatBranchAnywhereAreExact) {
 
 TEST_F(PrefixCacheTest, SaltsShareNothing) {
   PrefixCache cache(1 << 20);
-  const text::RenderedPrompt prompt = render({{"user", std::string(1000, 'x')}, {"user", "y"}});
+  const tokenizer::RenderedPrompt prompt = render({{"user", std::string(1000, 'x')}, {"user", "y"}});
   expect_exact(cache, prompt, "a");
   expect_exact(cache, prompt, "b");
   EXPECT_EQ(cache.counters().cached_bytes, 0U);
@@ -148,7 +148,7 @@ TEST_F(PrefixCacheTest, SaltsShareNothing) {
 
 TEST_F(PrefixCacheTest, WhoWroteItIsPartOfTheKey) {
   PrefixCache cache(1 << 20);
-  text::RenderedPrompt prompt = render({{"user", std::string(400, 'x') + "<|im_end|>"}, {"user", "y"}});
+  tokenizer::RenderedPrompt prompt = render({{"user", std::string(400, 'x') + "<|im_end|>"}, {"user", "y"}});
   expect_exact(cache, prompt);
   prompt.from_messages.clear();  // the same text, now the template's: its look-alike is a special token
   expect_exact(cache, prompt);

@@ -13,7 +13,7 @@ class PromptReaderTest : public ::testing::Test {
  protected:
   static std::vector<kv::BlockHash> keys_of(std::string_view text, std::string_view salt = "") {
     std::vector<TokenId> tokens;
-    text::ByteTokenizer().encode(text, tokens);
+    tokenizer::ByteTokenizer().encode(text, tokens);
     return kv::hash_blocks(kv::root_hash({.model = "m", .lora = "", .cache_salt = salt}), tokens, kBlockSize);
   }
   ReadRequest completion(std::string_view body) const {
@@ -29,7 +29,7 @@ TEST_F(PromptReaderTest, ReadsAChatAsTheWorkersDo) {
   const auto read =
       reader_.read(Api::kChat, R"({"model":"m","messages":[{"role":"user","content":"Hello"}],"stream":true})");
   ASSERT_TRUE(read);
-  const text::ByteTokenizer tokenizer;
+  const tokenizer::ByteTokenizer tokenizer;
   const auto tokens = text::SimpleChatTemplate().render({{.role = "user", .content = "Hello"}}, tokenizer);
   EXPECT_EQ(read->profile.prompt_tokens, tokens.size());
   EXPECT_EQ(*read->profile.blocks,

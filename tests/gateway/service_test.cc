@@ -8,7 +8,7 @@
 
 #include "kvist/kv/kv_event_codec.h"
 #include "kvist/routing/decision_json.h"
-#include "kvist/text/tokenizer.h"
+#include "kvist/tokenizer/tokenizer.h"
 #include "running_gateway.h"
 
 namespace kvist::gateway {
@@ -21,7 +21,7 @@ using ::testing::HasSubstr;
 std::string stored_batch(std::string_view prompt, std::uint32_t block_size = kBlockSize) {
   kv::BlockStored event;
   std::vector<TokenId> tokens;
-  text::ByteTokenizer().encode(prompt, tokens);
+  tokenizer::ByteTokenizer().encode(prompt, tokens);
   tokens.resize(tokens.size() / block_size * block_size);
   for (std::uint64_t i = 0; i < tokens.size() / block_size; ++i) event.hashes.emplace_back(1'000 + i);
   event.tokens = std::move(tokens);

@@ -158,7 +158,7 @@ class ByHand {
   routing::Router router_;
   std::vector<routing::WorkerView> fleet_;
   TimePoint stop_at_;
-  text::ByteTokenizer tokenizer_;
+  tokenizer::ByteTokenizer tokenizer_;
   text::SimpleChatTemplate template_;
   std::vector<std::unique_ptr<engine::EngineDriver>> engines_;
   std::map<RequestId, Live> live_;

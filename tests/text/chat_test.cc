@@ -17,10 +17,10 @@ class SimpleChatTemplateTest : public ::testing::Test {
   [[nodiscard]] std::string spell(const std::vector<TokenId>& tokens) const {
     std::string out;
     for (const TokenId token : tokens) {
-      if (token == tokenizer_.special(SpecialToken::kBeginOfText)) out += "<BOT>";
-      if (token == tokenizer_.special(SpecialToken::kEndOfTurn)) out += "<EOT>";
-      if (token == tokenizer_.special(SpecialToken::kBeginHeader)) out += "<BH>";
-      if (token == tokenizer_.special(SpecialToken::kEndHeader)) out += "<EH>";
+      if (token == tokenizer_.special(tokenizer::SpecialToken::kBeginOfText)) out += "<BOT>";
+      if (token == tokenizer_.special(tokenizer::SpecialToken::kEndOfTurn)) out += "<EOT>";
+      if (token == tokenizer_.special(tokenizer::SpecialToken::kBeginHeader)) out += "<BH>";
+      if (token == tokenizer_.special(tokenizer::SpecialToken::kEndHeader)) out += "<EH>";
       tokenizer_.decode(token, out);
     }
     return out;
@@ -31,7 +31,7 @@ class SimpleChatTemplateTest : public ::testing::Test {
         std::ranges::count_if(tokens, [&](TokenId token) { return tokenizer_.is_special(token); }));
   }
 
-  ByteTokenizer tokenizer_;
+  tokenizer::ByteTokenizer tokenizer_;
   SimpleChatTemplate chat_template_;
 };
 
@@ -54,7 +54,7 @@ TEST_F(SimpleChatTemplateTest, APromptIsAPrefixOfTheNextTurnsPrompt) {
     std::vector<TokenId> with_answer = render(messages);
     const std::string answer = "At " + std::to_string(turn) + " o'clock, give or take \xE2\x82\xAC 2.";
     tokenizer_.encode(answer, with_answer);
-    with_answer.push_back(tokenizer_.special(SpecialToken::kEndOfTurn));
+    with_answer.push_back(tokenizer_.special(tokenizer::SpecialToken::kEndOfTurn));
     messages.push_back({"assistant", answer});
     messages.push_back({"user", "And then?"});
     const std::vector<TokenId> next = render(messages);

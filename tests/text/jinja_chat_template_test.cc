@@ -12,15 +12,15 @@
 #include <vector>
 
 #include "kvist/base/random.h"
-#include "kvist/text/hugging_face_tokenizer.h"
+#include "kvist/tokenizer/hugging_face_tokenizer.h"
 #include "text/chatml.h"
-#include "text/small_tokenizer.h"
+#include "tokenizer/small_tokenizer.h"
 
 namespace kvist::text {
 namespace {
 
 // The text with [ and ] around what came with the messages.
-std::string with_marks(const RenderedPrompt& prompt) {
+std::string with_marks(const tokenizer::RenderedPrompt& prompt) {
   std::string out;
   std::size_t at = 0;
   for (const auto& [begin, end] : prompt.from_messages) {
@@ -34,7 +34,7 @@ std::string render(std::string_view source, const ChatInput& input, std::string_
   const Result<JinjaChatTemplate> compiled =
       JinjaChatTemplate::compile(source, {{"bos_token", "<s>"}, {"eos_token", "</s>"}}, for_tools);
   if (!compiled) return "error: " + compiled.error().message;
-  const Result<RenderedPrompt> prompt = compiled->render(input);
+  const Result<tokenizer::RenderedPrompt> prompt = compiled->render(input);
   return prompt ? with_marks(*prompt) : "error: " + prompt.error().message;
 }
 
@@ -212,8 +212,8 @@ const std::vector<std::string> kSpecials = {"<s>",         "</s>",         "<|im
                                             "<tool_call>", "</tool_call>", "<|im_sep|>",          "[SYSTEM_PROMPT]",
                                             "<think>",     "</think>",     "<|endoftext|>",       "[AVAILABLE_TOOLS]"};
 
-std::size_t count_specials(const Tokenizer& tokenizer, const JinjaChatTemplate& chat_template, const ChatInput& input,
-                           bool& refused) {
+std::size_t count_specials(const tokenizer::Tokenizer& tokenizer, const JinjaChatTemplate& chat_template,
+                           const ChatInput& input, bool& refused) {
   const Result<std::vector<TokenId>> tokens = chat_template.tokens(input, tokenizer, {.specials = false});
   refused = !tokens.has_value();
   if (refused) return 0;
@@ -222,9 +222,9 @@ std::size_t count_specials(const Tokenizer& tokenizer, const JinjaChatTemplate& 
 }
 
 TEST(JinjaChatTemplatePropertyTest, NoMessageInjectsASpecialToken) {
-  SmallTokenizer small = SmallTokenizer::bytes();
+  tokenizer::SmallTokenizer small = tokenizer::SmallTokenizer::bytes();
   for (const std::string& special : kSpecials) small.added.push_back({special});
-  const auto tokenizer = HuggingFaceTokenizer::parse(small.json());
+  const auto tokenizer = tokenizer::HuggingFaceTokenizer::parse(small.json());
   ASSERT_TRUE(tokenizer.has_value()) << tokenizer.error().message;
   const auto templates = published_templates();
   ASSERT_GE(templates.size(), 12U);

@@ -7,7 +7,7 @@
 
 #include "kvist/base/json_writer.h"
 #include "text/chatml.h"
-#include "text/small_tokenizer.h"
+#include "tokenizer/small_tokenizer.h"
 
 namespace kvist::text {
 
@@ -32,7 +32,7 @@ class ModelDirectory {
 
   /// A model that speaks ChatML over bytes, with merges for a few common pairs.
   void write_chatml() const {
-    SmallTokenizer small = SmallTokenizer::bytes();
+    tokenizer::SmallTokenizer small = tokenizer::SmallTokenizer::bytes();
     small.merge("t", "h").merge("th", "e").merge(" ", "the").merge("i", "n").merge("e", "r").merge("a", "n");
     small.merge("o", "u")
         .merge(" ", "a")

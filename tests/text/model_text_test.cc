@@ -13,7 +13,7 @@ namespace {
 class ModelTextTest : public ::testing::Test {
  protected:
   ModelTextTest() {
-    SmallTokenizer small = SmallTokenizer::bytes();
+    tokenizer::SmallTokenizer small = tokenizer::SmallTokenizer::bytes();
     small.added = {{"<s>"}, {"</s>"}, {"<eot>"}};  // 256, 257, 258
     directory_.write("tokenizer.json", small.json());
   }
@@ -25,7 +25,7 @@ class ModelTextTest : public ::testing::Test {
     const Result<ModelText> model = ModelText::load(directory_.path());
     if (!model) return "error: " + model.error().message.substr(directory_.path().size() + 1);
     const std::vector<ChatMessage> messages = {{"user", "hi"}};
-    const Result<RenderedPrompt> prompt = model->chat_template->render({.messages = messages});
+    const Result<tokenizer::RenderedPrompt> prompt = model->chat_template->render({.messages = messages});
     return prompt ? prompt->text : prompt.error().message;
   }
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "kvist/base/random.h"
-#include "kvist/text/hugging_face_tokenizer.h"
-#include "text/small_tokenizer.h"
+#include "kvist/tokenizer/hugging_face_tokenizer.h"
+#include "tokenizer/small_tokenizer.h"
 
 namespace kvist::text {
 namespace {
@@ -17,7 +17,7 @@ namespace {
 class PromptEncodingTest : public ::testing::Test {
  protected:
   PromptEncodingTest() {
-    SmallTokenizer small = SmallTokenizer::bytes();
+    tokenizer::SmallTokenizer small = tokenizer::SmallTokenizer::bytes();
     small.added = {{"<s>"},
                    {"<tool>"},
                    {"<l>", R"("special":true,"normalized":false,"lstrip":true)"},
@@ -26,13 +26,13 @@ class PromptEncodingTest : public ::testing::Test {
     small.post_processor =
         R"({"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"<s>","type_id":0}},)"
         R"({"Sequence":{"id":"A","type_id":0}}],"pair":[],"special_tokens":{"<s>":{"id":"<s>","ids":[256],"tokens":["<s>"]}}})";
-    auto parsed = HuggingFaceTokenizer::parse(small.json());
+    auto parsed = tokenizer::HuggingFaceTokenizer::parse(small.json());
     if (!parsed) throw std::runtime_error(parsed.error().message);
     tokenizer_ = *std::move(parsed);
   }
 
   // Tokens by their spellings, with | between them.
-  [[nodiscard]] std::string encoded(RenderedPrompt prompt, const PromptEncoding& how) const {
+  [[nodiscard]] std::string encoded(tokenizer::RenderedPrompt prompt, const PromptEncoding& how) const {
     std::string out;
     for (const TokenId token : encode_prompt(*tokenizer_, std::move(prompt), how)) {
       if (!out.empty()) out += '|';
@@ -41,11 +41,11 @@ class PromptEncodingTest : public ::testing::Test {
     return out;
   }
 
-  std::unique_ptr<HuggingFaceTokenizer> tokenizer_;
+  std::unique_ptr<tokenizer::HuggingFaceTokenizer> tokenizer_;
 };
 
 TEST_F(PromptEncodingTest, SpecialTokensOfUsersAreSpecialOrText) {
-  const RenderedPrompt prompt{.text = "<s>a<s>", .from_messages = {{3, 7}}};
+  const tokenizer::RenderedPrompt prompt{.text = "<s>a<s>", .from_messages = {{3, 7}}};
   EXPECT_EQ(encoded(prompt, {.specials = true}), "<s>|a|<s>");
   EXPECT_EQ(encoded(prompt, {.specials = false}), "<s>|a|<|s|>");
   EXPECT_EQ(encoded(completion_prompt("<s>"), {.specials = true, .framed = true}), "<s>|<s>");
@@ -99,7 +99,7 @@ TEST_F(PromptEncodingTest, MarksMatterWhereverTheyChangeTheTokens) {
   const std::string pieces[] = {"<s>", "<to", "ol>", "<l>", " ", "word", "x", "<r>", "s>", "<"};
   int unmarked = 0;
   for (int i = 0; i < 2000; ++i) {
-    RenderedPrompt prompt;
+    tokenizer::RenderedPrompt prompt;
     for (auto parts = random.uniform_int(1, 6); parts > 0; --parts) {
       const std::size_t begin = prompt.text.size();
       prompt.text += pieces[static_cast<std::size_t>(random.uniform_int(0, 9))];

@@ -8,7 +8,7 @@
 namespace kvist::text {
 namespace {
 
-const ByteTokenizer kTokenizer;
+const tokenizer::ByteTokenizer kTokenizer;
 
 // What each byte of `bytes` brings, joined by '|', and then what finish() adds.
 std::string decode_steps(std::string_view bytes) {
@@ -75,7 +75,7 @@ TEST(StreamDecoder, FinishReplacesAnUnfinishedCharacter) {
 TEST(StreamDecoder, SpecialTokensBringNothingAndBreakNothing) {
   StreamDecoder decoder(kTokenizer);
   EXPECT_EQ(decoder.push(TokenId(0xC3)), "");
-  EXPECT_EQ(decoder.push(kTokenizer.special(SpecialToken::kEndOfTurn)), "");
+  EXPECT_EQ(decoder.push(kTokenizer.special(tokenizer::SpecialToken::kEndOfTurn)), "");
   EXPECT_EQ(decoder.push(TokenId(0xA9)), "\xC3\xA9");
 }
 

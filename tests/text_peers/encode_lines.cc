@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "kvist/base/json_writer.h"
-#include "kvist/text/hugging_face_tokenizer.h"
 #include "kvist/text/stream_decoder.h"
+#include "kvist/tokenizer/hugging_face_tokenizer.h"
 
 namespace {
 
@@ -23,15 +23,15 @@ std::string list_of(const std::vector<TokenId>& tokens) {
   return out + "]";
 }
 
-std::string streamed(const kvist::text::Tokenizer& tokenizer, const std::vector<TokenId>& tokens) {
+std::string streamed(const kvist::tokenizer::Tokenizer& tokenizer, const std::vector<TokenId>& tokens) {
   kvist::text::StreamDecoder decoder(tokenizer);
   std::string text;
   for (const TokenId token : tokens) text += decoder.push(token);
   return text + decoder.finish();
 }
 
-kvist::text::RenderedPrompt prompt_of(const simdjson::dom::object& object) {
-  kvist::text::RenderedPrompt prompt;
+kvist::tokenizer::RenderedPrompt prompt_of(const simdjson::dom::object& object) {
+  kvist::tokenizer::RenderedPrompt prompt;
   prompt.text = std::string(object["text"].get_string().value());
   const simdjson::dom::array ranges = object["from_messages"].get_array().value();
   for (const simdjson::dom::element range : ranges) {
@@ -47,7 +47,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: %s TOKENIZER_JSON < lines > results\n", argv[0]);
     return 2;
   }
-  const auto tokenizer = kvist::text::load_tokenizer(argv[1]);
+  const auto tokenizer = kvist::tokenizer::load_tokenizer(argv[1]);
   if (!tokenizer) {
     std::fprintf(stderr, "%s\n", tokenizer.error().message.c_str());
     return 1;
@@ -59,7 +59,7 @@ int main(int argc, char** argv) {
     std::vector<TokenId> prompt;
     const auto value = parser.parse(line);
     if (value.get(text) == simdjson::SUCCESS) {
-      const kvist::text::RenderedPrompt rendered{.text = std::string(text), .from_messages = {}};
+      const kvist::tokenizer::RenderedPrompt rendered{.text = std::string(text), .from_messages = {}};
       std::vector<TokenId> plain;
       (*tokenizer)->encode(text, plain);
       (*tokenizer)->encode_prompt(rendered, prompt);
@@ -77,7 +77,7 @@ int main(int argc, char** argv) {
       return 1;
     }
     out += R"("text":)";
-    kvist::append_json_string(out, decode_text(**tokenizer, prompt));
+    kvist::append_json_string(out, kvist::text::decode_text(**tokenizer, prompt));
     out += R"(,"streamed":)";
     kvist::append_json_string(out, streamed(**tokenizer, prompt));
     std::puts(("{" + out + "}").c_str());

@@ -7,12 +7,12 @@
 #include <string>
 
 #include "kvist/base/json_writer.h"
-#include "kvist/text/jinja/json_value.h"
-#include "kvist/text/jinja/template.h"
+#include "kvist/jinja/json_value.h"
+#include "kvist/jinja/template.h"
 
 namespace {
 
-namespace jinja = kvist::text::jinja;
+namespace jinja = kvist::jinja;
 using kvist::Result;
 
 Result<jinja::MarkedText> render(const jinja::Dict& request) {

@@ -6,7 +6,7 @@
 #include <iterator>
 #include <string>
 
-#include "kvist/text/bpe_trainer.h"
+#include "kvist/tokenizer/bpe_trainer.h"
 
 int main(int argc, char** argv) {
   if (argc < 3) {
@@ -18,11 +18,11 @@ int main(int argc, char** argv) {
     std::ifstream file(argv[i], std::ios::binary);
     text.append(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
   }
-  const kvist::text::BpeTrainerOptions options{
+  const kvist::tokenizer::BpeTrainerOptions options{
       .vocabulary_size = static_cast<std::uint32_t>(std::strtoul(argv[1], nullptr, 10)),
       .special_tokens = {"<|begin_of_text|>", "<|eot_id|>", "<|start_header_id|>", "<|end_header_id|>"},
       .begin_of_text = "<|begin_of_text|>"};
-  const auto json = kvist::text::train_byte_level_bpe(text, options);
+  const auto json = kvist::tokenizer::train_byte_level_bpe(text, options);
   if (!json) {
     std::fprintf(stderr, "%s\n", json.error().message.c_str());
     return 1;

@@ -135,7 +135,7 @@ TEST(TokenIds, OfAChatAreBesideTheChoicesAndInThem) {
   RunningWorker worker;
   const std::string fields = R"("max_tokens":6,"n":2,"seed":4,"return_token_ids":true)";
   const std::string whole = worker.post("/v1/chat/completions", chat_body("hi", fields)).body;
-  const text::ByteTokenizer tokenizer;
+  const tokenizer::ByteTokenizer tokenizer;
   std::vector<std::uint32_t> prompt;
   for (const TokenId token : text::SimpleChatTemplate().render({{"user", "hi"}}, tokenizer))
     prompt.push_back(token.value());
@@ -173,7 +173,7 @@ TEST(TokenIds, OfACompletionAreInItsChoices) {
 
 // The body of an answer of these bytes, token by token.
 std::string answer_of(std::string_view bytes, bool stream, engine::FinishReason finish) {
-  const text::ByteTokenizer tokenizer;
+  const tokenizer::ByteTokenizer tokenizer;
   const auto exchange = std::make_shared<Taken>();
   AnswerOptions options;
   options.head = {.id = "cmpl-1", .model = "m", .created = 7, .chat = false};

@@ -88,7 +88,7 @@ class BlockView {
 
 // Names of the blocks that a finished chat leaves behind: all tokens but the last were computed.
 std::vector<kv::BlockHash> blocks_of(const std::string& content, const openai::ChunkView& answer) {
-  const text::ByteTokenizer tokenizer;
+  const tokenizer::ByteTokenizer tokenizer;
   std::vector<TokenId> tokens = text::SimpleChatTemplate().render({{"user", content}}, tokenizer);
   tokenizer.encode(answer.content, tokens);
   if (answer.finish_reason == "length") tokens.pop_back();  // else the end-of-turn token was the last

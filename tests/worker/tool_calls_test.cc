@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "kvist/openai/tokenize.h"
-#include "kvist/text/hugging_face_tokenizer.h"
 #include "kvist/text/model_text.h"
+#include "kvist/tokenizer/hugging_face_tokenizer.h"
 #include "kvist/worker/answer.h"
 #include "running_worker.h"
 #include "taken_exchange.h"
@@ -18,9 +18,9 @@ namespace {
 class ToolAnswerTest : public ::testing::Test {
  protected:
   ToolAnswerTest() {
-    text::SmallTokenizer small = text::SmallTokenizer::bytes();
+    tokenizer::SmallTokenizer small = tokenizer::SmallTokenizer::bytes();
     small.added = {{"<tool_call>"}, {"</tool_call>"}, {"[TOOL_CALLS]"}, {"<|python_tag|>"}, {"<end>"}};
-    tokenizer_ = text::HuggingFaceTokenizer::parse(small.json(), {.end_tokens = {}, .end_token = "<end>"}).value();
+    tokenizer_ = tokenizer::HuggingFaceTokenizer::parse(small.json(), {.end_tokens = {}, .end_token = "<end>"}).value();
   }
 
   static AnswerOptions reading(std::optional<spec::ToolCallFormat> format, bool several_calls = true) {
@@ -74,7 +74,7 @@ class ToolAnswerTest : public ::testing::Test {
     return deltas;
   }
 
-  std::unique_ptr<text::HuggingFaceTokenizer> tokenizer_;
+  std::unique_ptr<tokenizer::HuggingFaceTokenizer> tokenizer_;
 };
 
 using enum spec::ToolCallFormat;

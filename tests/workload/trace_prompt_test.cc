@@ -11,7 +11,7 @@ namespace kvist::workload {
 namespace {
 
 std::vector<TokenId> prompt_of(const TracePrompts& prompts, const TraceRequest& request, std::uint64_t index = 0) {
-  return text::SimpleChatTemplate().render({{"user", prompts.message_of(request, index)}}, text::ByteTokenizer());
+  return text::SimpleChatTemplate().render({{"user", prompts.message_of(request, index)}}, tokenizer::ByteTokenizer());
 }
 
 std::size_t common_prefix(const std::vector<TokenId>& a, const std::vector<TokenId>& b) {

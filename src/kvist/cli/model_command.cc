@@ -9,8 +9,8 @@
 #include "kvist/cli/commands.h"
 #include "kvist/cli/print.h"
 #include "kvist/engine/cpu/model_writer.h"
-#include "kvist/text/bpe_trainer.h"
 #include "kvist/text/prose.h"
+#include "kvist/tokenizer/bpe_trainer.h"
 
 namespace kvist::cli {
 namespace {
@@ -59,12 +59,13 @@ Result<void> create_model(const ModelCreateArguments& arguments) {
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("{}: is there already and not empty; name a new folder", arguments.directory));
   }
-  const text::BpeTrainerOptions tokens{.vocabulary_size = arguments.vocabulary,
-                                       .special_tokens = {std::string(kBegin), "<|end_of_text|>", "<|start_header_id|>",
-                                                          "<|end_header_id|>", std::string(kEndOfTurn)},
-                                       .begin_of_text = std::string(kBegin)};
+  const tokenizer::BpeTrainerOptions tokens{
+      .vocabulary_size = arguments.vocabulary,
+      .special_tokens = {std::string(kBegin), "<|end_of_text|>", "<|start_header_id|>", "<|end_header_id|>",
+                         std::string(kEndOfTurn)},
+      .begin_of_text = std::string(kBegin)};
   KVIST_TRY(const std::string tokenizer,
-            text::train_byte_level_bpe(text::prose(arguments.seed, kTrainingBytes), tokens));
+            tokenizer::train_byte_level_bpe(text::prose(arguments.seed, kTrainingBytes), tokens));
   // They have the last ids, in their order.
   const auto first_special = arguments.vocabulary - static_cast<std::uint32_t>(tokens.special_tokens.size());
   const engine::cpu::LlamaConfig config =

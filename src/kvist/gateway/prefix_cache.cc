@@ -19,10 +19,10 @@ std::uint64_t first_parent(bool framed, bool marked) {
 }
 
 // The part [begin, end) as a prompt of its own.
-text::RenderedPrompt part_of(const text::RenderedPrompt& prompt, std::size_t begin, std::size_t end) {
-  text::RenderedPrompt part;
+tokenizer::RenderedPrompt part_of(const tokenizer::RenderedPrompt& prompt, std::size_t begin, std::size_t end) {
+  tokenizer::RenderedPrompt part;
   part.text = prompt.text.substr(begin, end - begin);
-  auto mark = std::ranges::upper_bound(prompt.from_messages, begin, {}, &text::RenderedPrompt::Range::end);
+  auto mark = std::ranges::upper_bound(prompt.from_messages, begin, {}, &tokenizer::RenderedPrompt::Range::end);
   for (; mark != prompt.from_messages.end() && mark->begin < end; ++mark)
     part.from_messages.push_back({std::max(mark->begin, begin) - begin, std::min(mark->end, end) - begin});
   return part;
@@ -33,7 +33,8 @@ text::RenderedPrompt part_of(const text::RenderedPrompt& prompt, std::size_t beg
 /// One prompt on its way: what is known of it so far.
 class PrefixCache::Reading {
  public:
-  Reading(const text::Tokenizer& tokenizer, text::Tokenizer::Frame frame, kv::BlockHash root, std::uint32_t block_size)
+  Reading(const tokenizer::Tokenizer& tokenizer, tokenizer::Tokenizer::Frame frame, kv::BlockHash root,
+          std::uint32_t block_size)
       : tokenizer_(&tokenizer),
         frame_(frame),
         root_(root),
@@ -51,16 +52,16 @@ class PrefixCache::Reading {
   }
 
   // Tokenizes the next part of the prompt.
-  Segment read(text::RenderedPrompt part) { return read(std::move(part), {}); }
+  Segment read(tokenizer::RenderedPrompt part) { return read(std::move(part), {}); }
 
   // The same with the last part: the end of all.
-  PromptBlocks finish(text::RenderedPrompt part) && {
+  PromptBlocks finish(tokenizer::RenderedPrompt part) && {
     static_cast<void>(read(std::move(part), frame_.behind));
     return std::move(whole_);
   }
 
  private:
-  Segment read(text::RenderedPrompt part, std::span<const TokenId> behind) {
+  Segment read(tokenizer::RenderedPrompt part, std::span<const TokenId> behind) {
     std::vector<TokenId> tokens = std::move(tail_);
     const std::size_t before = tokens.size();
     tokenizer_->encode_prompt(part, tokens);
@@ -76,8 +77,8 @@ class PrefixCache::Reading {
     return segment;
   }
 
-  const text::Tokenizer* tokenizer_;
-  text::Tokenizer::Frame frame_;
+  const tokenizer::Tokenizer* tokenizer_;
+  tokenizer::Tokenizer::Frame frame_;
   kv::BlockHash root_;
   kv::BlockHash last_;  // the name of the last complete block so far
   std::uint32_t block_size_;
@@ -89,8 +90,9 @@ std::size_t PrefixCache::KeyHash::operator()(const Key& key) const {
   return static_cast<std::size_t>(mix_seed({key.parent, key.hash}));
 }
 
-PromptBlocks PrefixCache::blocks_of(PromptFrame frame, const text::RenderedPrompt& prompt,
-                                    const text::Tokenizer& tokenizer, kv::BlockHash root, std::uint32_t block_size) {
+PromptBlocks PrefixCache::blocks_of(PromptFrame frame, const tokenizer::RenderedPrompt& prompt,
+                                    const tokenizer::Tokenizer& tokenizer, kv::BlockHash root,
+                                    std::uint32_t block_size) {
   std::vector<std::size_t> places;
   tokenizer.cut_places(prompt, places);
   std::vector<std::size_t> ends;
@@ -98,18 +100,18 @@ PromptBlocks PrefixCache::blocks_of(PromptFrame frame, const text::RenderedPromp
     if (place >= (ends.empty() ? 0 : ends.back()) + kMinSegmentBytes) ends.push_back(place);
 
   const bool framed = frame == PromptFrame::kTokenizers;
-  Reading reading(tokenizer, framed ? tokenizer.completion_frame() : text::Tokenizer::Frame(), root, block_size);
+  Reading reading(tokenizer, framed ? tokenizer.completion_frame() : tokenizer::Tokenizer::Frame(), root, block_size);
   std::size_t begin = 0;
   std::size_t next = 0;  // of `ends`
   std::vector<Segments::iterator> path;
   std::uint64_t parent = first_parent(framed, !prompt.from_messages.empty());
-  const auto key_of = [&](const text::RenderedPrompt& part) {
+  const auto key_of = [&](const tokenizer::RenderedPrompt& part) {
     return Key{.parent = parent, .hash = mix_seed({std::hash<std::string_view>()(part.text), root.value()})};
   };
   {
     const std::lock_guard lock(mutex_);
     for (; next < ends.size(); ++next) {
-      const text::RenderedPrompt part = part_of(prompt, begin, ends[next]);
+      const tokenizer::RenderedPrompt part = part_of(prompt, begin, ends[next]);
       const auto found = find(key_of(part), root, part);
       if (found == segments_.end()) break;
       reading.append(*found);
@@ -147,7 +149,7 @@ PromptBlocks PrefixCache::blocks_of(PromptFrame frame, const text::RenderedPromp
 }
 
 PrefixCache::Segments::iterator PrefixCache::find(const Key& key, kv::BlockHash root,
-                                                  const text::RenderedPrompt& prompt) {
+                                                  const tokenizer::RenderedPrompt& prompt) {
   const auto found = index_.find(key);
   if (found == index_.end()) return segments_.end();
   const Segment& segment = *found->second;

@@ -12,8 +12,8 @@
 
 #include "kvist/base/id.h"
 #include "kvist/kv/block_hash.h"
-#include "kvist/text/rendered_prompt.h"
-#include "kvist/text/tokenizer.h"
+#include "kvist/tokenizer/rendered_prompt.h"
+#include "kvist/tokenizer/tokenizer.h"
 
 namespace kvist::gateway {
 
@@ -48,13 +48,14 @@ class PrefixCache {
 
   /// What tokenizer and kv::hash_blocks() give, with as little tokenizing as possible. Prompts share segments only with
   /// those of the same frame, and those with marks only with others that have some: one text may be read both ways.
-  [[nodiscard]] PromptBlocks blocks_of(PromptFrame frame, const text::RenderedPrompt& prompt,
-                                       const text::Tokenizer& tokenizer, kv::BlockHash root, std::uint32_t block_size);
+  [[nodiscard]] PromptBlocks blocks_of(PromptFrame frame, const tokenizer::RenderedPrompt& prompt,
+                                       const tokenizer::Tokenizer& tokenizer, kv::BlockHash root,
+                                       std::uint32_t block_size);
 
   [[nodiscard]] PrefixCacheCounters counters() const;
 
  private:
-  using Range = text::RenderedPrompt::Range;
+  using Range = tokenizer::RenderedPrompt::Range;
 
   /// `parent`: the segment before; for a first one a number by frame and marks that is no segment's.
   struct Key {
@@ -71,7 +72,7 @@ class PrefixCache {
     std::uint64_t id = 0;
     Key key;
     kv::BlockHash root{0};
-    text::RenderedPrompt prompt;
+    tokenizer::RenderedPrompt prompt;
     std::uint32_t tokens = 0;
     std::vector<kv::BlockHash> blocks;
     std::vector<TokenId> tail;  ///< of the prompt up to here, behind its last complete block
@@ -80,7 +81,7 @@ class PrefixCache {
 
   class Reading;
 
-  [[nodiscard]] Segments::iterator find(const Key& key, kv::BlockHash root, const text::RenderedPrompt& prompt);
+  [[nodiscard]] Segments::iterator find(const Key& key, kv::BlockHash root, const tokenizer::RenderedPrompt& prompt);
   /// False if it does not fit, or another one has its key.
   [[nodiscard]] bool add(Segment segment);
   [[nodiscard]] static std::size_t bytes_of(const Segment& segment);

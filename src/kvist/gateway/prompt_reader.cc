@@ -33,9 +33,9 @@ PromptEncoding encoding_of(Api api, const PromptReading& reading, const openai::
 
 // The main reading's encoding first, then those that give this prompt other tokens. Whether marks matter is asked only
 // where readings differ in what they make of them.
-std::vector<NumberedEncoding> encodings_of(Api api, const text::RenderedPrompt& prompt,
+std::vector<NumberedEncoding> encodings_of(Api api, const tokenizer::RenderedPrompt& prompt,
                                            const openai::PromptOptions& options, const FleetReadings& fleet,
-                                           const text::Tokenizer& tokenizer) {
+                                           const tokenizer::Tokenizer& tokenizer) {
   const PromptReading main = fleet.main();
   std::vector<NumberedEncoding> all = {{main.number(), encoding_of(api, main, options, fleet.max_model_len)}};
   std::optional<bool> marks_matter;
@@ -88,8 +88,9 @@ std::vector<routing::PromptKeys> PromptReader::keys_of(std::vector<TokenId> prom
            .blocks = shared(kv::hash_blocks(root_of(options), prompt, block_size_))}};
 }
 
-PromptBlocks PromptReader::blocks_of(text::RenderedPrompt prompt, const PromptEncoding& how, kv::BlockHash root) const {
-  const text::Tokenizer& tokenizer = *text_->tokenizer;
+PromptBlocks PromptReader::blocks_of(tokenizer::RenderedPrompt prompt, const PromptEncoding& how,
+                                     kv::BlockHash root) const {
+  const tokenizer::Tokenizer& tokenizer = *text_->tokenizer;
   if (how.truncation) {
     const std::vector<TokenId> tokens = text::encode_prompt(tokenizer, std::move(prompt), how);
     return {.tokens = static_cast<std::uint32_t>(tokens.size()), .blocks = kv::hash_blocks(root, tokens, block_size_)};
@@ -99,7 +100,7 @@ PromptBlocks PromptReader::blocks_of(text::RenderedPrompt prompt, const PromptEn
                           block_size_);
 }
 
-std::vector<routing::PromptKeys> PromptReader::keys_of(Api api, text::RenderedPrompt prompt,
+std::vector<routing::PromptKeys> PromptReader::keys_of(Api api, tokenizer::RenderedPrompt prompt,
                                                        const openai::GenerationOptions& options,
                                                        const FleetReadings& fleet) const {
   const std::vector<NumberedEncoding> encodings = encodings_of(api, prompt, options.prompt, fleet, *text_->tokenizer);
@@ -116,7 +117,7 @@ Result<std::vector<routing::PromptKeys>> PromptReader::keys_of(const openai::Cha
                                                                const FleetReadings& fleet) const {
   const text::ChatInput input = openai::chat_input(request, net::local_time());
   if (!text_) return keys_of(simple_template_.render(input, bytes_), request.options, fleet);
-  KVIST_TRY(text::RenderedPrompt prompt, text_->chat_template->render(input));
+  KVIST_TRY(tokenizer::RenderedPrompt prompt, text_->chat_template->render(input));
   return keys_of(Api::kChat, std::move(prompt), request.options, fleet);
 }
 
@@ -147,7 +148,7 @@ Result<std::vector<TokenId>> PromptReader::tokens_of(std::span<const text::ChatM
 std::string PromptReader::special_texts(std::size_t most) const {
   std::string texts;
   if (!text_) return texts;
-  const text::Tokenizer& tokenizer = *text_->tokenizer;
+  const tokenizer::Tokenizer& tokenizer = *text_->tokenizer;
   std::size_t count = 0;
   for (std::uint32_t id = 0; id < tokenizer.vocabulary_size() && count < most; ++id) {
     if (!tokenizer.is_special(TokenId(id))) continue;

@@ -19,7 +19,7 @@
 #include "kvist/text/chat.h"
 #include "kvist/text/model_text.h"
 #include "kvist/text/prompt_encoding.h"
-#include "kvist/text/tokenizer.h"
+#include "kvist/tokenizer/tokenizer.h"
 
 namespace kvist::gateway {
 
@@ -71,10 +71,10 @@ class PromptReader {
   [[nodiscard]] std::vector<routing::PromptKeys> keys_of(std::vector<TokenId> prompt,
                                                          const openai::GenerationOptions& options,
                                                          const FleetReadings& fleet) const;
-  [[nodiscard]] std::vector<routing::PromptKeys> keys_of(Api api, text::RenderedPrompt prompt,
+  [[nodiscard]] std::vector<routing::PromptKeys> keys_of(Api api, tokenizer::RenderedPrompt prompt,
                                                          const openai::GenerationOptions& options,
                                                          const FleetReadings& fleet) const;
-  [[nodiscard]] PromptBlocks blocks_of(text::RenderedPrompt prompt, const text::PromptEncoding& how,
+  [[nodiscard]] PromptBlocks blocks_of(tokenizer::RenderedPrompt prompt, const text::PromptEncoding& how,
                                        kv::BlockHash root) const;
   [[nodiscard]] kv::BlockHash root_of(const openai::GenerationOptions& options) const;
   [[nodiscard]] Result<void> check_model(const std::string& model) const;
@@ -82,7 +82,7 @@ class PromptReader {
   std::string model_;
   std::uint32_t block_size_;
   std::shared_ptr<const text::ModelText> text_;  // null: bytes
-  text::ByteTokenizer bytes_;
+  tokenizer::ByteTokenizer bytes_;
   text::SimpleChatTemplate simple_template_;
   mutable PrefixCache cache_;
 };

@@ -82,7 +82,7 @@ class LoadRun {
   const spec::SweepSpec& sweep_;
   const std::span<const LevelPlan> levels_;
   const LevelTurnSink& sink_;
-  const text::ByteTokenizer tokenizer_;
+  const tokenizer::ByteTokenizer tokenizer_;
   VirtualTime time_;
   Network network_;
   SimulatedGateway gateway_;

@@ -29,7 +29,7 @@ dispatch::Dispatcher::Options dispatch_options(const spec::GatewaySpec& gateway)
 }  // namespace
 
 SimulatedGateway::SimulatedGateway(const spec::DeploymentSpec& deployment, spec::RoutingMode mode,
-                                   std::uint64_t run_seed, const text::Tokenizer& tokenizer, VirtualTime& time,
+                                   std::uint64_t run_seed, const tokenizer::Tokenizer& tokenizer, VirtualTime& time,
                                    Network& network)
     : spec_(deployment.gateway),
       run_seed_(run_seed),

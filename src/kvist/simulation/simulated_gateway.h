@@ -21,7 +21,7 @@
 #include "kvist/simulation/virtual_time.h"
 #include "kvist/spec/deployment.h"
 #include "kvist/text/chat.h"
-#include "kvist/text/tokenizer.h"
+#include "kvist/tokenizer/tokenizer.h"
 
 namespace kvist::simulation {
 
@@ -33,7 +33,7 @@ class SimulatedGateway {
   /// Clock, network and tokenizer outlive it. `deployment` names the workers and, in its gateway part, everything else;
   /// `run_seed` is the load's: sessions are called by it.
   SimulatedGateway(const spec::DeploymentSpec& deployment, spec::RoutingMode mode, std::uint64_t run_seed,
-                   const text::Tokenizer& tokenizer, VirtualTime& time, Network& network);
+                   const tokenizer::Tokenizer& tokenizer, VirtualTime& time, Network& network);
 
   void on_request(TurnRequest request);
   void on_client_gone(TurnId turn);
@@ -71,7 +71,7 @@ class SimulatedGateway {
 
   spec::GatewaySpec spec_;
   std::uint64_t run_seed_;
-  const text::Tokenizer* tokenizer_;
+  const tokenizer::Tokenizer* tokenizer_;
   text::SimpleChatTemplate template_;
   VirtualTime* time_;
   Network* network_;

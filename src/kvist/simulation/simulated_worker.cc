@@ -6,7 +6,7 @@
 namespace kvist::simulation {
 
 SimulatedWorker::SimulatedWorker(WorkerId id, std::unique_ptr<engine::EngineDriver> driver,
-                                 const text::ByteTokenizer& tokenizer, VirtualTime& time, Network& network)
+                                 const tokenizer::ByteTokenizer& tokenizer, VirtualTime& time, Network& network)
     : id_(id), driver_(std::move(driver)), tokenizer_(&tokenizer), time_(&time), network_(&network) {}
 
 void SimulatedWorker::on_request(engine::Request request) {

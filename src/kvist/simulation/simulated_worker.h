@@ -12,7 +12,7 @@
 #include "kvist/engine/timed/engine_driver.h"
 #include "kvist/simulation/network.h"
 #include "kvist/simulation/virtual_time.h"
-#include "kvist/text/tokenizer.h"
+#include "kvist/tokenizer/tokenizer.h"
 
 namespace kvist::simulation {
 
@@ -26,7 +26,7 @@ class SimulatedWorker {
   };
 
   /// Tokenizer, clock and network outlive it.
-  SimulatedWorker(WorkerId id, std::unique_ptr<engine::EngineDriver> driver, const text::ByteTokenizer& tokenizer,
+  SimulatedWorker(WorkerId id, std::unique_ptr<engine::EngineDriver> driver, const tokenizer::ByteTokenizer& tokenizer,
                   VirtualTime& time, Network& network);
 
   void on_request(engine::Request request);
@@ -49,7 +49,7 @@ class SimulatedWorker {
 
   WorkerId id_;
   std::unique_ptr<engine::EngineDriver> driver_;
-  const text::ByteTokenizer* tokenizer_;
+  const tokenizer::ByteTokenizer* tokenizer_;
   VirtualTime* time_;
   Network* network_;
   bool wake_posted_ = false;

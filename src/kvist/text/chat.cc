@@ -10,15 +10,15 @@ constexpr std::string_view kAssistant = "assistant";
 
 // Roles and contents go through encode() alone, which cannot produce a special token: whatever a user writes there
 // stays text.
-void append_header(std::string_view role, const Tokenizer& tokenizer, std::vector<TokenId>& out) {
-  out.push_back(tokenizer.special(SpecialToken::kBeginHeader));
+void append_header(std::string_view role, const tokenizer::Tokenizer& tokenizer, std::vector<TokenId>& out) {
+  out.push_back(tokenizer.special(tokenizer::SpecialToken::kBeginHeader));
   tokenizer.encode(role, out);
-  out.push_back(tokenizer.special(SpecialToken::kEndHeader));
+  out.push_back(tokenizer.special(tokenizer::SpecialToken::kEndHeader));
 }
 
 }  // namespace
 
-std::vector<TokenId> SimpleChatTemplate::render(const ChatInput& input, const Tokenizer& tokenizer) const {
+std::vector<TokenId> SimpleChatTemplate::render(const ChatInput& input, const tokenizer::Tokenizer& tokenizer) const {
   // No text has more tokens than bytes, so this is all the memory the prompt will need.
   std::size_t most_tokens = kTokensPerMessage + kAssistant.size();
   for (const ChatMessage& message : input.messages) {
@@ -26,11 +26,11 @@ std::vector<TokenId> SimpleChatTemplate::render(const ChatInput& input, const To
   }
   std::vector<TokenId> prompt;
   prompt.reserve(most_tokens);
-  prompt.push_back(tokenizer.special(SpecialToken::kBeginOfText));
+  prompt.push_back(tokenizer.special(tokenizer::SpecialToken::kBeginOfText));
   for (const ChatMessage& message : input.messages) {
     append_header(message.role, tokenizer, prompt);
     tokenizer.encode(message.content, prompt);
-    prompt.push_back(tokenizer.special(SpecialToken::kEndOfTurn));
+    prompt.push_back(tokenizer.special(tokenizer::SpecialToken::kEndOfTurn));
   }
   if (input.continue_final_message && !input.messages.empty()) prompt.pop_back();
   if (input.add_generation_prompt) append_header(kAssistant, tokenizer, prompt);

@@ -11,7 +11,7 @@
 #include "kvist/base/error.h"
 #include "kvist/base/id.h"
 #include "kvist/text/prompt_encoding.h"
-#include "kvist/text/tokenizer.h"
+#include "kvist/tokenizer/tokenizer.h"
 
 namespace kvist::text {
 
@@ -55,7 +55,8 @@ class ChatTemplate {
  public:
   virtual ~ChatTemplate() = default;
   /// The prompt tokens of a conversation. An error says why the template does not take it.
-  [[nodiscard]] virtual Result<std::vector<TokenId>> tokens(const ChatInput& input, const Tokenizer& tokenizer,
+  [[nodiscard]] virtual Result<std::vector<TokenId>> tokens(const ChatInput& input,
+                                                            const tokenizer::Tokenizer& tokenizer,
                                                             const PromptEncoding& how) const = 0;
   /// Whether it looks at this part of the input ("tools", "tool_calls"): what it does not name is in no prompt.
   [[nodiscard]] virtual bool names(std::string_view part) const = 0;
@@ -66,17 +67,18 @@ class ChatTemplate {
 /// of m followed by the answer and more messages, given that the answer ends with kEndOfTurn.
 class SimpleChatTemplate final : public ChatTemplate {
  public:
-  [[nodiscard]] std::vector<TokenId> render(const ChatInput& input, const Tokenizer& tokenizer) const;
+  [[nodiscard]] std::vector<TokenId> render(const ChatInput& input, const tokenizer::Tokenizer& tokenizer) const;
   [[nodiscard]] std::vector<TokenId> render(std::initializer_list<ChatMessage> messages,
-                                            const Tokenizer& tokenizer) const {
+                                            const tokenizer::Tokenizer& tokenizer) const {
     return render(ChatInput{.messages = std::span(messages.begin(), messages.size())}, tokenizer);
   }
-  [[nodiscard]] std::vector<TokenId> render(std::span<const ChatMessage> messages, const Tokenizer& tokenizer,
+  [[nodiscard]] std::vector<TokenId> render(std::span<const ChatMessage> messages,
+                                            const tokenizer::Tokenizer& tokenizer,
                                             bool add_generation_prompt = true) const {
     return render(ChatInput{.messages = messages, .add_generation_prompt = add_generation_prompt}, tokenizer);
   }
   /// Special tokens have no spelling here that a message could hold.
-  [[nodiscard]] Result<std::vector<TokenId>> tokens(const ChatInput& input, const Tokenizer& tokenizer,
+  [[nodiscard]] Result<std::vector<TokenId>> tokens(const ChatInput& input, const tokenizer::Tokenizer& tokenizer,
                                                     const PromptEncoding& how) const override {
     std::vector<TokenId> prompt = render(input, tokenizer);
     truncate(prompt, how.truncation);

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <memory>
 
-#include "kvist/text/jinja/code_points.h"
-#include "kvist/text/jinja/json_value.h"
+#include "kvist/jinja/code_points.h"
+#include "kvist/jinja/json_value.h"
 #include "kvist/text/system_role.h"
 
 namespace kvist::text {
@@ -173,7 +173,7 @@ const std::string& last_text(const ChatMessage& message, bool as_items) {
 constexpr std::string_view kOpenEnd = "CONTINUE_FINAL_MESSAGE_TAG ";
 
 // Cuts off the tag and what a template wrote behind it. Where the template trimmed the message, its end is trimmed too.
-Result<void> end_at_tag(RenderedPrompt& prompt, std::string_view message) {
+Result<void> end_at_tag(tokenizer::RenderedPrompt& prompt, std::string_view message) {
   const std::string_view trimmed_tag = kOpenEnd.substr(0, kOpenEnd.size() - 1);
   const std::size_t tag = prompt.text.rfind(trimmed_tag);
   if (tag == std::string::npos || jinja::find_in(prompt.text, without_space(message)) == std::string_view::npos)
@@ -206,7 +206,7 @@ Result<JinjaChatTemplate> JinjaChatTemplate::compile(std::string_view source, Sp
                            fmt::format("{}\n{}", source, for_tools));
 }
 
-Result<RenderedPrompt> JinjaChatTemplate::render(const ChatInput& input) const {
+Result<tokenizer::RenderedPrompt> JinjaChatTemplate::render(const ChatInput& input) const {
   jinja::Meter meter{jinja::Limits()};
   KVIST_TRY(Value arguments, jinja::make_dict(meter, {}));
   if (!input.template_arguments.empty()) {
@@ -232,7 +232,7 @@ Result<RenderedPrompt> JinjaChatTemplate::render(const ChatInput& input) const {
   KVIST_TRY_VOID(add_list(meter, "documents", input.documents, *arguments.dict(), variables));
   KVIST_TRY_VOID(add_effort(meter, input.reasoning_effort, *arguments.dict(), variables));
   KVIST_TRY(jinja::MarkedText text, chosen.render(meter, variables, input.now));
-  RenderedPrompt prompt;
+  tokenizer::RenderedPrompt prompt;
   prompt.from_messages.reserve(text.marks().size());
   for (const auto& [begin, end] : text.marks()) prompt.from_messages.push_back({begin, end});
   prompt.text = std::move(text).take_bytes();
@@ -240,9 +240,9 @@ Result<RenderedPrompt> JinjaChatTemplate::render(const ChatInput& input) const {
   return prompt;
 }
 
-Result<std::vector<TokenId>> JinjaChatTemplate::tokens(const ChatInput& input, const Tokenizer& tokenizer,
+Result<std::vector<TokenId>> JinjaChatTemplate::tokens(const ChatInput& input, const tokenizer::Tokenizer& tokenizer,
                                                        const PromptEncoding& how) const {
-  KVIST_TRY(RenderedPrompt prompt, render(input));
+  KVIST_TRY(tokenizer::RenderedPrompt prompt, render(input));
   return encode_prompt(tokenizer, std::move(prompt), how);
 }
 

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "kvist/base/error.h"
+#include "kvist/jinja/template.h"
 #include "kvist/text/chat.h"
-#include "kvist/text/jinja/template.h"
-#include "kvist/text/rendered_prompt.h"
+#include "kvist/tokenizer/rendered_prompt.h"
 
 namespace kvist::text {
 
@@ -34,8 +34,8 @@ class JinjaChatTemplate final : public ChatTemplate {
   /// The prompt as text, with the bytes that came with the messages, the tools and the arguments. kInvalidArgument:
   /// what the template raised or cannot compute, or input that is no UTF-8 or no JSON; kTooLarge beyond
   /// jinja::Limits.
-  [[nodiscard]] Result<RenderedPrompt> render(const ChatInput& input) const;
-  [[nodiscard]] Result<std::vector<TokenId>> tokens(const ChatInput& input, const Tokenizer& tokenizer,
+  [[nodiscard]] Result<tokenizer::RenderedPrompt> render(const ChatInput& input) const;
+  [[nodiscard]] Result<std::vector<TokenId>> tokens(const ChatInput& input, const tokenizer::Tokenizer& tokenizer,
                                                     const PromptEncoding& how) const override;
   [[nodiscard]] bool names(std::string_view part) const override { return sources_.contains(part); }
 

@@ -6,7 +6,7 @@
 
 #include "kvist/base/error.h"
 #include "kvist/text/jinja_chat_template.h"
-#include "kvist/text/tokenizer.h"
+#include "kvist/tokenizer/tokenizer.h"
 
 namespace kvist::text {
 
@@ -18,7 +18,7 @@ namespace kvist::text {
 ///                           missing: then eos_token of tokenizer_config.json alone ends it
 /// Immutable; any thread may use it.
 struct ModelText {
-  std::unique_ptr<const Tokenizer> tokenizer;      ///< its end_tokens() are the model's
+  std::unique_ptr<const tokenizer::Tokenizer> tokenizer;   ///< its end_tokens() are the model's
   std::unique_ptr<const JinjaChatTemplate> chat_template;  ///< of a model for completions only, one that refuses all
 
   /// Errors begin with the file's path and name the field, or the template's line and column.

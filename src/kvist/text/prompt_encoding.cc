@@ -13,11 +13,12 @@ void keep_last(std::vector<TokenId>& tokens, std::size_t count) {
 
 }  // namespace
 
-std::vector<TokenId> encode_prompt(const Tokenizer& tokenizer, RenderedPrompt prompt, const PromptEncoding& how) {
+std::vector<TokenId> encode_prompt(const tokenizer::Tokenizer& tokenizer, tokenizer::RenderedPrompt prompt,
+                                   const PromptEncoding& how) {
   if (how.specials) prompt.from_messages.clear();
   std::vector<TokenId> tokens;
   tokenizer.encode_prompt(prompt, tokens);
-  const Tokenizer::Frame frame = how.framed ? tokenizer.completion_frame() : Tokenizer::Frame();
+  const tokenizer::Tokenizer::Frame frame = how.framed ? tokenizer.completion_frame() : tokenizer::Tokenizer::Frame();
   // Hugging Face's tokenizers truncate before they put the frame around.
   const bool by_default = how.truncation && how.truncation->side == Truncation::Side::kDefault;
   const std::size_t frame_tokens = frame.before.size() + frame.behind.size();
@@ -38,8 +39,8 @@ void truncate(std::vector<TokenId>& tokens, const std::optional<Truncation>& tru
   }
 }
 
-RenderedPrompt completion_prompt(std::string text) {
-  RenderedPrompt prompt{.text = std::move(text), .from_messages = {}};
+tokenizer::RenderedPrompt completion_prompt(std::string text) {
+  tokenizer::RenderedPrompt prompt{.text = std::move(text), .from_messages = {}};
   if (!prompt.text.empty()) prompt.from_messages.push_back({0, prompt.text.size()});
   return prompt;
 }

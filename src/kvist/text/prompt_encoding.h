@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "kvist/base/id.h"
-#include "kvist/text/rendered_prompt.h"
-#include "kvist/text/tokenizer.h"
+#include "kvist/tokenizer/rendered_prompt.h"
+#include "kvist/tokenizer/tokenizer.h"
 
 namespace kvist::text {
 
@@ -55,13 +55,13 @@ struct PromptEncoding {
 };
 
 /// The tokens of a prompt. `prompt` is changed: without its marks it needs no copy.
-[[nodiscard]] std::vector<TokenId> encode_prompt(const Tokenizer& tokenizer, RenderedPrompt prompt,
-                                                 const PromptEncoding& how);
+[[nodiscard]] std::vector<TokenId> encode_prompt(const tokenizer::Tokenizer& tokenizer,
+                                                 tokenizer::RenderedPrompt prompt, const PromptEncoding& how);
 
 /// Keeps the tokens of a prompt that was given as tokens: the last ones by default.
 void truncate(std::vector<TokenId>& tokens, const std::optional<Truncation>& truncation);
 
 /// A prompt that no template wrote: all of it came with the request.
-[[nodiscard]] RenderedPrompt completion_prompt(std::string text);
+[[nodiscard]] tokenizer::RenderedPrompt completion_prompt(std::string text);
 
 }  // namespace kvist::text

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "kvist/base/utf8.h"
-#include "kvist/text/utf8_repair.h"
+#include "kvist/tokenizer/utf8_repair.h"
 
 namespace kvist::text {
 namespace {
@@ -16,7 +16,7 @@ constexpr std::size_t kLongestCharacter = 4;
 bool ends_with_replacement(std::string_view bytes) {
   for (std::size_t length = 1; length <= std::min(kLongestCharacter, bytes.size()); ++length) {
     const std::string_view last = bytes.substr(bytes.size() - length);
-    if (utf8_sequence_length(last) == length) return last == kReplacementCharacter;
+    if (utf8_sequence_length(last) == length) return last == tokenizer::kReplacementCharacter;
   }
   return true;
 }
@@ -36,19 +36,19 @@ std::string StreamDecoder::push(TokenId token) {
 
 std::string StreamDecoder::finish() {
   std::string text;
-  append_repaired_utf8(pending_, text);
+  tokenizer::append_repaired_utf8(pending_, text);
   pending_.clear();
   return text;
 }
 
-std::string decode_text(const Tokenizer& tokenizer, std::span<const TokenId> tokens) {
+std::string decode_text(const tokenizer::Tokenizer& tokenizer, std::span<const TokenId> tokens) {
   std::string bytes;
   std::size_t at = 0;
   while (at < tokens.size() && !tokenizer.decode_first(tokens[at], bytes)) ++at;
   for (++at; at < tokens.size(); ++at) tokenizer.decode(tokens[at], bytes);
   std::string text;
   text.reserve(bytes.size());
-  append_repaired_utf8(bytes, text);
+  tokenizer::append_repaired_utf8(bytes, text);
   return text;
 }
 

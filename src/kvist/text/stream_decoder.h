@@ -5,7 +5,7 @@
 #include <string>
 
 #include "kvist/base/id.h"
-#include "kvist/text/tokenizer.h"
+#include "kvist/tokenizer/tokenizer.h"
 
 namespace kvist::text {
 
@@ -14,7 +14,7 @@ namespace kvist::text {
 /// text does not, as in vLLM's detokenizer: an answer that ends before that is without them, streamed or whole.
 class StreamDecoder {
  public:
-  explicit StreamDecoder(const Tokenizer& tokenizer) : tokenizer_(&tokenizer) {}
+  explicit StreamDecoder(const tokenizer::Tokenizer& tokenizer) : tokenizer_(&tokenizer) {}
 
   /// The text that this token completes; may be empty.
   [[nodiscard]] std::string push(TokenId token);
@@ -23,12 +23,12 @@ class StreamDecoder {
   [[nodiscard]] std::string finish();
 
  private:
-  const Tokenizer* tokenizer_;
+  const tokenizer::Tokenizer* tokenizer_;
   bool begun_ = false;   // a token with text has come
   std::string pending_;  // of the tokens held back
 };
 
 /// The text of some tokens from their beginning, without special tokens.
-[[nodiscard]] std::string decode_text(const Tokenizer& tokenizer, std::span<const TokenId> tokens);
+[[nodiscard]] std::string decode_text(const tokenizer::Tokenizer& tokenizer, std::span<const TokenId> tokens);
 
 }  // namespace kvist::text

@@ -44,14 +44,14 @@ std::string call_id(spec::ToolCallFormat format, const openai::AnswerHead& head,
   return id;
 }
 
-std::size_t calls_in(const std::vector<text::AnswerPart>& parts) {
+std::size_t calls_in(const std::vector<tool_calls::AnswerPart>& parts) {
   return static_cast<std::size_t>(std::ranges::count_if(parts, [](const auto& part) { return part.call.has_value(); }));
 }
 
 }  // namespace
 
-Answer::Answer(std::shared_ptr<net::HttpExchange> exchange, const text::Tokenizer& tokenizer, AnswerOptions options,
-               std::vector<RequestId> choices)
+Answer::Answer(std::shared_ptr<net::HttpExchange> exchange, const tokenizer::Tokenizer& tokenizer,
+               AnswerOptions options, std::vector<RequestId> choices)
     : exchange_(std::move(exchange)),
       tokenizer_(&tokenizer),
       options_(std::move(options)),
@@ -61,7 +61,7 @@ Answer::Answer(std::shared_ptr<net::HttpExchange> exchange, const text::Tokenize
   choices_.reserve(requests_.size());
   for (std::size_t i = 0; i < requests_.size(); ++i) {
     Choice& choice = choices_.emplace_back(tokenizer);
-    if (options_.tool_calls) choice.parser = text::make_tool_call_parser(*options_.tool_calls);
+    if (options_.tool_calls) choice.parser = tool_calls::make_tool_call_parser(*options_.tool_calls);
     if (options_.stop.empty()) continue;
     // The parser's bounds are the narrower ones.
     Result<text::StopMatcher> matcher = text::StopMatcher::create(options_.stop, options_.include_stop);
@@ -97,23 +97,23 @@ std::vector<openai::TokenLogprobs> Answer::as_text(std::span<const engine::Token
 std::string Answer::text_of(Choice& choice, TokenId token) const {
   if (choice.parser && tokenizer_->is_special(token)) {
     const std::string_view spelling = tokenizer_->spelling(token);
-    const std::span<const std::string_view> marks = text::tool_call_marks(*options_.tool_calls);
+    const std::span<const std::string_view> marks = tool_calls::tool_call_marks(*options_.tool_calls);
     if (std::ranges::find(marks, spelling) != marks.end()) return choice.decoder.finish().append(spelling);
   }
   return choice.decoder.push(token);
 }
 
 // What a choice says with `text`: content and calls in their order, with the calls' ids.
-std::vector<text::AnswerPart> Answer::parts_of(std::size_t index, std::string text, bool ends) {
+std::vector<tool_calls::AnswerPart> Answer::parts_of(std::size_t index, std::string text, bool ends) {
   Choice& choice = choices_[index];
-  std::vector<text::AnswerPart> parts;
+  std::vector<tool_calls::AnswerPart> parts;
   if (!choice.parser) {
     if (!text.empty()) parts.push_back({.content = std::move(text)});
     return parts;
   }
   choice.parser->push(text, parts);
   if (ends) choice.parser->finish(parts);
-  std::erase_if(parts, [&](text::AnswerPart& part) {
+  std::erase_if(parts, [&](tool_calls::AnswerPart& part) {
     if (!part.call) return false;
     if (choice.calls > 0 && !options_.several_calls) return true;
     part.call->id = call_id(*options_.tool_calls, options_.head, requests_[index], choice.calls++);
@@ -133,9 +133,9 @@ void Answer::end_choice(std::size_t index, const engine::RequestOutput& output) 
   usage_.completion_tokens += output.output_tokens;
 }
 
-void Answer::add_to_whole(Choice& choice, std::vector<text::AnswerPart> parts, std::span<const TokenId> tokens,
+void Answer::add_to_whole(Choice& choice, std::vector<tool_calls::AnswerPart> parts, std::span<const TokenId> tokens,
                           std::span<const openai::TokenLogprobs> logprobs) const {
-  for (text::AnswerPart& part : parts) {
+  for (tool_calls::AnswerPart& part : parts) {
     choice.whole.text += part.content;
     if (part.call) choice.whole.tool_calls.push_back(*std::move(part.call));
   }
@@ -160,7 +160,7 @@ void Answer::add(std::size_t index, const engine::RequestOutput& output,
     finish = name_of(*output.finish);
   }
   if (!finish.empty()) end_choice(index, output);
-  std::vector<text::AnswerPart> parts = parts_of(index, std::move(text), choice.ended);
+  std::vector<tool_calls::AnswerPart> parts = parts_of(index, std::move(text), choice.ended);
   if (choice.calls > 0 && finish == name_of(engine::FinishReason::kStop)) finish = "tool_calls";
   const std::vector<openai::TokenLogprobs> written = as_text(logprobs);
   if (options_.stream) return stream(index, parts, finish, output.tokens, written);
@@ -202,7 +202,7 @@ void Answer::begin_choice(std::size_t index) {
 }
 
 // All of a step goes out in one write.
-void Answer::stream(std::size_t index, const std::vector<text::AnswerPart>& parts, std::string_view finish,
+void Answer::stream(std::size_t index, const std::vector<tool_calls::AnswerPart>& parts, std::string_view finish,
                     std::span<const TokenId> tokens, std::span<const openai::TokenLogprobs> logprobs) {
   const auto number = static_cast<std::uint32_t>(index);
   Choice& choice = choices_[index];

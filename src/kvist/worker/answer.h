@@ -18,7 +18,7 @@
 #include "kvist/openai/codec.h"
 #include "kvist/text/stop_matcher.h"
 #include "kvist/text/stream_decoder.h"
-#include "kvist/text/tool_calls/tool_call_parser.h"
+#include "kvist/tool_calls/tool_call_parser.h"
 
 namespace kvist::worker {
 
@@ -43,7 +43,7 @@ struct AnswerOptions {
 class Answer {
  public:
   /// `choices` are the engine's requests in the order of their indices. `tokenizer` must outlive it.
-  Answer(std::shared_ptr<net::HttpExchange> exchange, const text::Tokenizer& tokenizer, AnswerOptions options,
+  Answer(std::shared_ptr<net::HttpExchange> exchange, const tokenizer::Tokenizer& tokenizer, AnswerOptions options,
          std::vector<RequestId> choices);
 
   /// Sends the head of a stream; nothing for an answer that comes whole.
@@ -63,11 +63,11 @@ class Answer {
 
  private:
   struct Choice {
-    explicit Choice(const text::Tokenizer& tokenizer) : decoder(tokenizer) {}
+    explicit Choice(const tokenizer::Tokenizer& tokenizer) : decoder(tokenizer) {}
     text::StreamDecoder decoder;
     text::StopMatcher stop;
-    std::unique_ptr<text::ToolCallParser> parser;  // null: all is content
-    std::size_t calls = 0;                         // so far
+    std::unique_ptr<tool_calls::ToolCallParser> parser;  // null: all is content
+    std::size_t calls = 0;                               // so far
     bool ended = false;
     bool begun = false;          // its role has been sent
     std::size_t characters = 0;  // of its tokens so far that came with log probabilities
@@ -78,16 +78,16 @@ class Answer {
   [[nodiscard]] std::vector<openai::TokenLogprobs> as_text(std::span<const engine::TokenLogprobs> logprobs) const;
   [[nodiscard]] openai::TokenLogprob as_text(const engine::TokenLogprob& logprob) const;
   [[nodiscard]] std::string text_of(Choice& choice, TokenId token) const;
-  [[nodiscard]] std::vector<text::AnswerPart> parts_of(std::size_t index, std::string text, bool ends);
+  [[nodiscard]] std::vector<tool_calls::AnswerPart> parts_of(std::size_t index, std::string text, bool ends);
   void end_choice(std::size_t index, const engine::RequestOutput& output);
-  void add_to_whole(Choice& choice, std::vector<text::AnswerPart> parts, std::span<const TokenId> tokens,
+  void add_to_whole(Choice& choice, std::vector<tool_calls::AnswerPart> parts, std::span<const TokenId> tokens,
                     std::span<const openai::TokenLogprobs> logprobs) const;
   [[nodiscard]] bool returns_tokens() const { return !options_.prompts.empty(); }
   [[nodiscard]] const std::vector<TokenId>& prompt_of(std::size_t index) const {
     return options_.prompts[index / options_.answers_per_prompt];
   }
   void begin_choice(std::size_t index);
-  void stream(std::size_t index, const std::vector<text::AnswerPart>& parts, std::string_view finish,
+  void stream(std::size_t index, const std::vector<tool_calls::AnswerPart>& parts, std::string_view finish,
               std::span<const TokenId> tokens, std::span<const openai::TokenLogprobs> logprobs);
   void stream_call(std::size_t index, std::size_t call, const text::ToolCall& whole);
   void end_stream();
@@ -99,7 +99,7 @@ class Answer {
   void append_chunk(std::size_t index, const Append& append);
 
   std::shared_ptr<net::HttpExchange> exchange_;
-  const text::Tokenizer* tokenizer_;
+  const tokenizer::Tokenizer* tokenizer_;
   AnswerOptions options_;
   openai::ChunkWriter writer_;
   std::vector<RequestId> requests_;

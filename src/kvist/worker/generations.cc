@@ -27,7 +27,7 @@ std::uint64_t seed_of_prompt(const std::vector<TokenId>& prompt) {
 
 }  // namespace
 
-Generations::Generations(const spec::WorkerSpec& spec, const text::Tokenizer& tokenizer,
+Generations::Generations(const spec::WorkerSpec& spec, const tokenizer::Tokenizer& tokenizer,
                          const text::ChatTemplate& chat_template, EngineRunner& runner)
     : spec_(&spec), tokenizer_(&tokenizer), chat_template_(&chat_template), runner_(&runner) {}
 

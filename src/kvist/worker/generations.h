@@ -33,8 +33,8 @@ class Generations : public std::enable_shared_from_this<Generations> {
   static constexpr std::size_t kMaxUnsentBytes = 4UL << 20;
 
   /// All must outlive it.
-  Generations(const spec::WorkerSpec& spec, const text::Tokenizer& tokenizer, const text::ChatTemplate& chat_template,
-              EngineRunner& runner);
+  Generations(const spec::WorkerSpec& spec, const tokenizer::Tokenizer& tokenizer,
+              const text::ChatTemplate& chat_template, EngineRunner& runner);
 
   /// Start an answer; an error means that nothing was started and the caller still has to be answered.
   [[nodiscard]] Result<void> start_chat(const openai::ChatRequest& request, const Caller& caller);
@@ -71,7 +71,7 @@ class Generations : public std::enable_shared_from_this<Generations> {
   void forget(const Answer& answer);
 
   const spec::WorkerSpec* spec_;
-  const text::Tokenizer* tokenizer_;
+  const tokenizer::Tokenizer* tokenizer_;
   const text::ChatTemplate* chat_template_;
   EngineRunner* runner_;
   std::map<RequestId, Entry> entries_;  // ordered, so that ending all is reproducible

@@ -76,7 +76,7 @@ constinit const std::array<HttpApi::Route, 11> HttpApi::Route::kAll = {{
     {"/debug/kv_blocks", "GET", &HttpApi::kv_blocks},
 }};
 
-HttpApi::HttpApi(const spec::WorkerSpec& spec, const text::Tokenizer& tokenizer, EngineRunner& runner,
+HttpApi::HttpApi(const spec::WorkerSpec& spec, const tokenizer::Tokenizer& tokenizer, EngineRunner& runner,
                  Generations& generations)
     : spec_(&spec),
       tokenizer_(&tokenizer),

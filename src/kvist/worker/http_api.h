@@ -9,7 +9,7 @@
 #include "kvist/base/random.h"
 #include "kvist/net/http_server.h"
 #include "kvist/spec/deployment.h"
-#include "kvist/text/tokenizer.h"
+#include "kvist/tokenizer/tokenizer.h"
 #include "kvist/worker/engine_runner.h"
 #include "kvist/worker/generations.h"
 
@@ -19,7 +19,7 @@ namespace kvist::worker {
 class HttpApi {
  public:
   /// The four must outlive it.
-  HttpApi(const spec::WorkerSpec& spec, const text::Tokenizer& tokenizer, EngineRunner& runner,
+  HttpApi(const spec::WorkerSpec& spec, const tokenizer::Tokenizer& tokenizer, EngineRunner& runner,
           Generations& generations);
 
   void handle(net::HttpRequest request, std::shared_ptr<net::HttpExchange> exchange);
@@ -46,7 +46,7 @@ class HttpApi {
   [[nodiscard]] std::string request_id(const net::Headers& headers);
 
   const spec::WorkerSpec* spec_;
-  const text::Tokenizer* tokenizer_;
+  const tokenizer::Tokenizer* tokenizer_;
   EngineRunner* runner_;
   Generations* generations_;
   double started_unix_s_;

@@ -13,7 +13,7 @@
 #include "kvist/telemetry/log.h"
 #include "kvist/text/chat.h"
 #include "kvist/text/model_text.h"
-#include "kvist/text/tokenizer.h"
+#include "kvist/tokenizer/tokenizer.h"
 #include "kvist/worker/engine_runner.h"
 #include "kvist/worker/generations.h"
 #include "kvist/worker/http_api.h"
@@ -50,13 +50,14 @@ Result<std::unique_ptr<net::ZmqPublisher>> bind_publisher(const spec::WorkerSpec
 
 /// How the worker reads and writes text.
 struct TextParts {
-  std::unique_ptr<const text::Tokenizer> tokenizer;
+  std::unique_ptr<const tokenizer::Tokenizer> tokenizer;
   std::unique_ptr<const text::ChatTemplate> chat_template;
 };
 
 Result<TextParts> load_text(const spec::WorkerSpec& spec) {
   if (spec.tokenizer.empty())
-    return TextParts{std::make_unique<const text::ByteTokenizer>(), std::make_unique<const text::SimpleChatTemplate>()};
+    return TextParts{std::make_unique<const tokenizer::ByteTokenizer>(),
+                     std::make_unique<const text::SimpleChatTemplate>()};
   KVIST_TRY(text::ModelText model, text::ModelText::load(spec.tokenizer));
   if (model.tokenizer->end_tokens().empty()) {
     return fail(
@@ -69,7 +70,7 @@ Result<TextParts> load_text(const spec::WorkerSpec& spec) {
 }
 
 /// `spec` receives what the engine decides.
-Result<std::unique_ptr<engine::Driver>> make_engine(spec::WorkerSpec& spec, const text::Tokenizer& tokenizer) {
+Result<std::unique_ptr<engine::Driver>> make_engine(spec::WorkerSpec& spec, const tokenizer::Tokenizer& tokenizer) {
   if (!spec.cpu) return engine::make_timed_engine(spec, tokenizer);
   const std::span<const TokenId> ends = tokenizer.end_tokens();
   KVIST_TRY(engine::cpu::CpuEngine made,

@@ -27,7 +27,7 @@ TracePrompts::TracePrompts(std::uint64_t seed, std::uint32_t tokens_per_hash)
       block_bytes_(tokens_per_hash),
       prose_(text::prose(seed_, kProseBytes + tokens_per_hash)) {
   KVIST_CHECK(tokens_per_hash >= 1, "a hash stands for at least one token");
-  const text::ByteTokenizer tokenizer;
+  const tokenizer::ByteTokenizer tokenizer;
   const text::SimpleChatTemplate chat_template;
   // Where the message's text is in the rendered prompt: in front of it is all that comes before its first byte.
   const std::string probe = "#";

@@ -14,7 +14,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 
-const text::ByteTokenizer kTokenizer;
+const tokenizer::ByteTokenizer kTokenizer;
 
 Request request_with(std::uint64_t id, std::uint64_t seed, bool ignore_eos = false) {
   return {.id = RequestId(id),

@@ -14,7 +14,7 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-const text::ByteTokenizer kTokenizer;
+const tokenizer::ByteTokenizer kTokenizer;
 
 /// Round numbers: 10 ms a step, 10 us a prompt token, 100 us a sequence, 1 us a KV token.
 TimedExecutor::Options timed(double mean, double deviation) {
@@ -122,7 +122,7 @@ TEST_P(Depth, ManyConversationsGiveTheSameAnswersAtAnyDepthAndLoad) {
     EXPECT_EQ(seen.finish, alone.seen[RequestId(id)].finish);
     EXPECT_LE(seen.tokens.size(), 80U);
     EXPECT_EQ(seen.finish == FinishReason::kStop,
-              seen.tokens.back() == kTokenizer.special(text::SpecialToken::kEndOfTurn));
+              seen.tokens.back() == kTokenizer.special(tokenizer::SpecialToken::kEndOfTurn));
   }
 }
 

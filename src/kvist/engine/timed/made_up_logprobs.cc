@@ -7,7 +7,7 @@
 namespace kvist::engine {
 
 TokenLogprobs made_up_logprobs(AnswerPosition place, TokenId chosen, std::uint32_t likeliest,
-                               const text::Tokenizer& tokenizer) {
+                               const tokenizer::Tokenizer& tokenizer) {
   constexpr double kMost = 0.999;
   constexpr double kSpread = 0.6;
   const double uniform = RandomStream(mix_seed({place.seed, seed_part("logprobs"), place.position})).uniform();

@@ -5,7 +5,7 @@
 
 #include "kvist/base/id.h"
 #include "kvist/engine/sampling/token_logprobs.h"
-#include "kvist/text/tokenizer.h"
+#include "kvist/tokenizer/tokenizer.h"
 
 namespace kvist::engine {
 
@@ -20,6 +20,6 @@ struct AnswerPosition {
 /// half of the one before, and are the ids next to `chosen` that are no special tokens. Together below 1, in falling
 /// order, the same whenever asked for. Fewer than `likeliest` where the vocabulary has no more.
 [[nodiscard]] TokenLogprobs made_up_logprobs(AnswerPosition place, TokenId chosen, std::uint32_t likeliest,
-                                             const text::Tokenizer& tokenizer);
+                                             const tokenizer::Tokenizer& tokenizer);
 
 }  // namespace kvist::engine

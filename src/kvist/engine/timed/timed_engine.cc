@@ -20,7 +20,7 @@ Duration scaled(Duration modelled, double scale) {
 }  // namespace
 
 Result<std::unique_ptr<EngineDriver>> make_timed_engine(const spec::WorkerSpec& worker,
-                                                        const text::Tokenizer& tokenizer) {
+                                                        const tokenizer::Tokenizer& tokenizer) {
   if (worker.cpu) {
     return fail(ErrorCode::kUnsupported,
                 fmt::format("worker {} computes its model: that is no timed engine", worker.name));

@@ -53,11 +53,11 @@ class alignas(64) Answer {
   [[nodiscard]] RequestId request() const { return request_; }
 
   /// The next token; the end-of-turn token at the end, and again for steps that were planned past it.
-  [[nodiscard]] TokenId next(const text::Tokenizer& tokenizer) {
+  [[nodiscard]] TokenId next(const tokenizer::Tokenizer& tokenizer) {
     ++given_;
     if (remaining_ <= 1) {
       remaining_ = 0;
-      return tokenizer.special(text::SpecialToken::kEndOfTurn);
+      return tokenizer.special(tokenizer::SpecialToken::kEndOfTurn);
     }
     if (remaining_ != kEndless) --remaining_;
     if (at_ == piece_.size()) refill(tokenizer);
@@ -70,12 +70,12 @@ class alignas(64) Answer {
   }
   [[nodiscard]] bool has_logprobs() const { return logprobs_.has_value(); }
   /// Of the token given last. Requires has_logprobs().
-  [[nodiscard]] TokenLogprobs logprobs(TokenId token, const text::Tokenizer& tokenizer) const {
+  [[nodiscard]] TokenLogprobs logprobs(TokenId token, const tokenizer::Tokenizer& tokenizer) const {
     return made_up_logprobs({.seed = seed_, .position = given_}, token, *logprobs_, tokenizer);
   }
 
  private:
-  void refill(const text::Tokenizer& tokenizer) {
+  void refill(const tokenizer::Tokenizer& tokenizer) {
     piece_.clear();
     at_ = 0;
     tokenizer.encode(prose_.take(kPieceBytes), piece_);
@@ -97,7 +97,7 @@ class alignas(64) Answer {
 
 class TimedExecutor::Impl {
  public:
-  Impl(Options options, const text::Tokenizer& tokenizer) : options_(std::move(options)), tokenizer_(&tokenizer) {
+  Impl(Options options, const tokenizer::Tokenizer& tokenizer) : options_(std::move(options)), tokenizer_(&tokenizer) {
     KVIST_CHECK(options_.time_scale > 0, fmt::format("time_scale is {}, not above 0", options_.time_scale));
   }
 
@@ -148,11 +148,11 @@ class TimedExecutor::Impl {
   }
 
   Options options_;
-  const text::Tokenizer* tokenizer_;
+  const tokenizer::Tokenizer* tokenizer_;
   std::vector<Answer> answers_;  // by slot
 };
 
-TimedExecutor::TimedExecutor(Options options, const text::Tokenizer& tokenizer)
+TimedExecutor::TimedExecutor(Options options, const tokenizer::Tokenizer& tokenizer)
     : impl_(std::make_unique<Impl>(std::move(options), tokenizer)) {}
 TimedExecutor::~TimedExecutor() = default;
 

@@ -9,7 +9,7 @@
 #include "kvist/engine/executor.h"
 #include "kvist/perfmodel/step_time_model.h"
 #include "kvist/spec/deployment.h"
-#include "kvist/text/tokenizer.h"
+#include "kvist/tokenizer/tokenizer.h"
 
 namespace kvist::engine {
 
@@ -27,7 +27,7 @@ class TimedExecutor final : public Executor {
     std::vector<double> acceptance = {};  ///< spec::SpeculationSpec::acceptance; empty: no draft is ever right
   };
   /// `tokenizer` must outlive it.
-  TimedExecutor(Options options, const text::Tokenizer& tokenizer);
+  TimedExecutor(Options options, const tokenizer::Tokenizer& tokenizer);
   ~TimedExecutor() override;
 
   void on_admit(SlotId slot, const Request& request, std::span<const TokenId> prompt) override;

@@ -1,0 +1,16 @@
+// JSON as values that templates compute with.
+#pragma once
+
+#include <string_view>
+
+#include "kvist/base/error.h"
+#include "kvist/jinja/meter.h"
+#include "kvist/jinja/value.h"
+
+namespace kvist::jinja {
+
+/// The value of a JSON text. Every text in it, keys included, is marked where `marked`. Numbers beyond 64 bits become
+/// floating. kInvalidArgument for broken JSON or nesting beyond kMaxValueDepth, kTooLarge beyond the meter's memory.
+[[nodiscard]] Result<Value> value_of_json(Meter& meter, std::string_view json, bool marked);
+
+}  // namespace kvist::jinja

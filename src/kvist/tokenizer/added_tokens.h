@@ -1,0 +1,84 @@
+// Tokens that are looked for in the text before anything else: the special ones, and words added later.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kvist/base/error.h"
+#include "kvist/base/id.h"
+#include "kvist/tokenizer/marked_text.h"
+
+namespace kvist::tokenizer {
+
+class JsonValue;
+
+/// An entry of "added_tokens".
+struct AddedToken {
+  TokenId id;
+  std::string content;
+  bool special = false;
+  bool single_word = false;  ///< not within a longer word
+  bool lstrip = false;       ///< takes the white space before it
+  bool rstrip = false;       ///< takes the white space after it
+  bool normalized = false;   ///< looked for in the normalized text
+};
+
+/// Reads the "added_tokens" member.
+[[nodiscard]] Result<std::vector<AddedToken>> read_added_tokens(const JsonValue& value);
+
+/// Finds added tokens in a text: leftmost, and of those the longest. Immutable.
+class AddedTokenFinder {
+ public:
+  /// A part of a text: a token, or text between tokens.
+  struct Part {
+    std::optional<TokenId> token;
+    std::size_t begin = 0;
+    std::size_t end = 0;
+  };
+
+  /// Looks for `pattern` on behalf of a token. Of two tokens with one pattern the first counts.
+  void add(const AddedToken& token, std::string_view pattern);
+  [[nodiscard]] bool empty() const { return rules_.empty(); }
+
+  /// Cuts a text into tokens and what lies between them. A place that touches a mark is no place of a token; a shorter
+  /// token that touches none may be.
+  void cut(const MarkedText& text, std::vector<Part>& parts) const;
+  /// Whether a pattern stands anywhere that touches a mark: without marks, cut() could give something else. Copies
+  /// nothing.
+  [[nodiscard]] bool is_kept_from_one(std::string_view text, const std::vector<Range>& marks) const;
+
+ private:
+  struct Rule {
+    TokenId id;
+    bool single_word = false;
+    bool lstrip = false;
+    bool rstrip = false;
+  };
+  // A tree of patterns by byte; siblings are a list, since few patterns differ at one place.
+  struct Node {
+    std::uint32_t child = 0;  // 0: none, the root is nobody's child
+    std::uint32_t sibling = 0;
+    std::uint32_t rule = kNone;
+    char byte = 0;
+  };
+  static constexpr std::uint32_t kNone = 0xFFFF'FFFF;
+
+  struct Place {
+    std::uint32_t rule = kNone;
+    std::size_t end = 0;
+  };
+
+  [[nodiscard]] std::uint32_t child_of(std::uint32_t node, char byte) const;
+  [[nodiscard]] std::size_t next_start(std::string_view text, std::size_t from) const;
+  [[nodiscard]] Place longest_at(const MarkedText& text, std::size_t at) const;
+
+  std::vector<Rule> rules_;
+  std::vector<Node> nodes_ = std::vector<Node>(1);
+  std::string first_bytes_;  // that patterns begin with, each once
+};
+
+}  // namespace kvist::tokenizer

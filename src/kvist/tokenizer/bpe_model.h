@@ -1,0 +1,91 @@
+// Byte-pair encoding: the model of a tokenizer.json.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <unordered_set>
+#include <vector>
+
+#include "kvist/base/error.h"
+#include "kvist/base/flat_map.h"
+#include "kvist/base/id.h"
+#include "kvist/tokenizer/merge_table.h"
+#include "kvist/tokenizer/token_table.h"
+#include "kvist/tokenizer/word_cache.h"
+
+namespace kvist::tokenizer {
+
+class JsonValue;
+
+/// Memory of an encoder, reused from call to call; one per thread.
+struct BpeMemory {
+  struct Symbol {
+    std::uint32_t id = 0;
+    std::uint32_t previous = 0;  // indices of the neighbours; kNone at the ends
+    std::uint32_t next = 0;
+    bool alive = true;
+  };
+  struct Candidate {
+    std::uint32_t rank = 0;
+    std::uint32_t at = 0;  // index of the left symbol
+    std::uint32_t result = 0;
+  };
+
+  WordCache cache;
+  std::vector<std::uint32_t> ids;
+  std::vector<MergeTable::Merge> merges;
+  std::vector<Symbol> symbols;
+  std::vector<Candidate> heap;
+};
+
+/// Byte-pair encoding after Sennrich et al. (2016) as Hugging Face's library does it: a word begins as its characters
+/// (or bytes), and of all neighbours that may merge, those of the least rank do first, the leftmost of them at that.
+/// Immutable; any thread may use it with a memory of its own.
+class BpeModel {
+ public:
+  /// Reads the "model" member. `byte_level`: words are bytes, and the vocabulary spells them in the byte alphabet.
+  /// `special`: tokens that no text may become; the vocabulary may hold them.
+  [[nodiscard]] static Result<BpeModel> read(const JsonValue& value, bool byte_level,
+                                             const std::unordered_set<std::string_view>& special);
+
+  /// Appends the tokens of one word, which is not empty.
+  void encode(std::string_view word, std::vector<TokenId>& out, BpeMemory& memory) const;
+
+  /// The vocabulary as the file spells it, without added tokens.
+  [[nodiscard]] const TokenTable& vocabulary() const { return vocabulary_; }
+
+ private:
+  struct CharacterKeyTag;
+  using CharacterKey = Id<CharacterKeyTag, std::uint32_t>;  // a code point
+
+  [[nodiscard]] Result<void> read_vocabulary(const JsonValue& value);
+  [[nodiscard]] Result<void> read_merges(const JsonValue& value, const std::unordered_set<std::string_view>& special);
+  [[nodiscard]] Result<void> find_symbols(const JsonValue& vocabulary_at, const JsonValue& model_at,
+                                          const std::unordered_set<std::string_view>& special);
+  [[nodiscard]] Result<void> find_byte_tokens(const JsonValue& vocabulary_at);
+  void find_borders();
+
+  void encode_bordered(std::string_view word, std::vector<TokenId>& out, BpeMemory& memory) const;
+  void encode_cached(std::string_view word, std::vector<TokenId>& out, BpeMemory& memory) const;
+  void append_symbols(std::string_view word, std::vector<std::uint32_t>& ids) const;
+  void merge_short(BpeMemory& memory) const;
+  void merge_long(BpeMemory& memory) const;
+
+  TokenTable vocabulary_;
+  TokenTable words_;  // ignore_merges: the same in words' own bytes, where those can become a token
+  MergeTable merges_;
+  bool byte_level_ = false;
+  bool byte_fallback_ = false;
+  bool fuse_unknown_ = false;
+  bool ignore_merges_ = false;
+  std::optional<TokenId> unknown_;
+  std::array<std::uint32_t, 256> byte_tokens_{};  // byte level: the symbols; byte fallback: what stands for a byte
+  FlatMap<CharacterKey, std::uint32_t> character_tokens_;
+  // No token holds one of these characters before a U+2581 if it is not in this set: words are cut there first.
+  bool cuts_before_space_ = false;
+  std::vector<std::uint32_t> before_space_;
+};
+
+}  // namespace kvist::tokenizer

@@ -1,0 +1,160 @@
+#include "kvist/tokenizer/model_config.h"
+
+#include <fmt/format.h>
+#include <simdjson.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <limits>
+#include <string_view>
+#include <utility>
+
+#include "kvist/tokenizer/document.h"
+#include "kvist/tokenizer/json_value.h"
+
+namespace kvist::tokenizer {
+namespace {
+
+constexpr std::size_t kMaxDepth = 64;
+// Names that templates may know special tokens by.
+constexpr std::string_view kSpecialNames[] = {"bos_token", "eos_token", "unk_token", "sep_token",
+                                              "pad_token", "cls_token", "mask_token"};
+
+bool exists(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::exists(path, error);
+}
+
+// Hugging Face writes "no limit" as an integer of 31 digits, which simdjson refuses: integers beyond 64 bits get an
+// exponent and are floating then.
+std::string with_large_integers_floating(std::string_view json) {
+  constexpr std::size_t kDigits = 18;  // so many fit in 64 bits whatever they are
+  std::string out;
+  out.reserve(json.size());
+  bool in_string = false;
+  for (std::size_t i = 0; i < json.size();) {
+    const char c = json[i];
+    if (in_string || c < '0' || c > '9') {
+      if (c == '"') in_string = !in_string;
+      const std::size_t bytes = in_string && c == '\\' ? 2 : 1;
+      out += json.substr(i, bytes);
+      i += bytes;
+      continue;
+    }
+    const std::size_t number_end = std::min(json.find_first_not_of("0123456789+-.eE", i), json.size());
+    const std::string_view number = json.substr(i, number_end - i);
+    out += number;
+    if (number.size() > kDigits && number.find_first_not_of("0123456789") == std::string_view::npos) out += "e0";
+    i = number_end;
+  }
+  return out;
+}
+
+// A JSON file whose root is an object. Values read from it are valid as long as it lives.
+class JsonFile {
+ public:
+  Result<JsonObject> read(const std::string& path) {
+    KVIST_TRY(const std::string text, read_file(path));
+    text_ = with_large_integers_floating(text);
+    if (parser_.allocate(text_.size(), kMaxDepth) != simdjson::SUCCESS)
+      return fail(ErrorCode::kTooLarge, fmt::format("{}: is too large", path));
+    simdjson::dom::element root;
+    if (const simdjson::error_code error = parser_.parse(text_).get(root))
+      return fail(ErrorCode::kCorrupt, fmt::format("{}: not JSON: {}", path, simdjson::error_message(error)));
+    return JsonValue(root, path).object();
+  }
+
+ private:
+  std::string text_;
+  simdjson::dom::parser parser_;
+};
+
+// "<s>" or {"content": "<s>", ...}
+Result<std::string> special_text(const JsonValue& value) {
+  if (value.is_string()) {
+    KVIST_TRY(const std::string_view text, value.string());
+    return std::string(text);
+  }
+  KVIST_TRY(JsonObject token, value.object());
+  KVIST_TRY(const JsonValue content, token.require("content"));
+  KVIST_TRY(const std::string_view text, content.string());
+  return std::string(text);
+}
+
+// A text, or a list of {"name", "template"}.
+Result<void> read_templates(const JsonValue& value, ModelConfig::ChatTemplates& templates) {
+  templates.path = value.path();
+  if (value.is_string()) {
+    KVIST_TRY(templates.plain, value.string());
+    return {};
+  }
+  KVIST_TRY(const simdjson::dom::array list, value.array());
+  std::size_t index = 0;
+  for (const simdjson::dom::element element : list) {
+    KVIST_TRY(JsonObject entry, value.element(index++, element).object());
+    KVIST_TRY(const JsonValue name_value, entry.require("name"));
+    KVIST_TRY(const std::string_view name, name_value.string());
+    KVIST_TRY(const JsonValue source_value, entry.require("template"));
+    KVIST_TRY(const std::string_view source, source_value.string());
+    if (name == "default") templates.plain = source;
+    if (name == "tool_use") templates.for_tools = source;
+  }
+  if (templates.plain.empty()) return value.corrupt("none of the templates is called \"default\"");
+  return {};
+}
+
+Result<ModelConfig> read_tokenizer_config(const std::string& directory) {
+  ModelConfig config;
+  JsonFile file;
+  KVIST_TRY(JsonObject root, file.read(directory + "/tokenizer_config.json"));
+  for (const std::string_view name : kSpecialNames) {
+    const std::optional<JsonValue> value = root.find(name);
+    if (!value) continue;
+    KVIST_TRY(std::string text, special_text(*value));
+    if (name == "eos_token") config.end_token = text;
+    config.special_texts.emplace_back(name, std::move(text));
+  }
+  const std::string template_path = directory + "/chat_template.jinja";
+  if (exists(template_path)) {
+    config.templates.path = template_path;
+    KVIST_TRY(config.templates.plain, read_file(template_path));
+  } else if (const std::optional<JsonValue> value = root.find("chat_template")) {
+    KVIST_TRY_VOID(read_templates(*value, config.templates));
+  }
+  return config;
+}
+
+// eos_token_id: one id or a list of them.
+Result<std::vector<TokenId>> read_end_tokens(const std::string& path) {
+  std::vector<TokenId> ids;
+  if (!exists(path)) return ids;
+  JsonFile file;
+  KVIST_TRY(JsonObject root, file.read(path));
+  const std::optional<JsonValue> value = root.find("eos_token_id");
+  if (!value) return ids;
+  constexpr std::uint32_t kMost = std::numeric_limits<std::int32_t>::max();
+  if (const Result<simdjson::dom::array> list = value->array()) {
+    std::size_t index = 0;
+    for (const simdjson::dom::element element : *list) {
+      KVIST_TRY(const std::uint32_t id, value->element(index++, element).integer(kMost));
+      ids.emplace_back(id);
+    }
+    return ids;
+  }
+  KVIST_TRY(const std::uint32_t id, value->integer(kMost));
+  ids.emplace_back(id);
+  return ids;
+}
+
+}  // namespace
+
+Result<ModelConfig> ModelConfig::load(const std::string& directory) {
+  KVIST_TRY(ModelConfig config, read_tokenizer_config(directory));
+  KVIST_TRY(config.end_tokens, read_end_tokens(directory + "/generation_config.json"));
+  if (config.end_tokens.empty()) {
+    KVIST_TRY(config.end_tokens, read_end_tokens(directory + "/config.json"));
+  }
+  return config;
+}
+
+}  // namespace kvist::tokenizer

@@ -1,0 +1,54 @@
+// What a tokenizer does to text before it looks for tokens.
+#pragma once
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "kvist/base/error.h"
+#include "kvist/tokenizer/marked_text.h"
+#include "kvist/tokenizer/regex.h"
+
+namespace kvist::tokenizer {
+
+class JsonValue;
+
+/// Unicode normal forms (Unicode standard annex 15).
+enum class NormalForm : std::uint8_t { kNfc, kNfd, kNfkc, kNfkd };
+
+struct PrependStep {
+  std::string text;
+};
+struct ReplaceStep {
+  std::variant<std::string, Regex> pattern;
+  std::string content;
+};
+struct NormalFormStep {
+  NormalForm form = NormalForm::kNfc;
+};
+struct LowercaseStep {};
+struct StripStep {
+  bool left = false;
+  bool right = false;
+};
+using NormalizerStep = std::variant<PrependStep, ReplaceStep, NormalFormStep, LowercaseStep, StripStep>;
+
+/// The normalizer of a tokenizer.json: a sequence of steps, each over the whole section. Immutable.
+class Normalizer {
+ public:
+  Normalizer() = default;
+  /// Reads the "normalizer" member.
+  [[nodiscard]] static Result<Normalizer> read(const JsonValue& value);
+
+  [[nodiscard]] bool empty() const { return steps_.empty(); }
+  /// Whether the parts of a text that is cut before ASCII give, one behind the other, what the whole gives: nothing is
+  /// done, or NFC, in which no ASCII character composes with what stands before it.
+  [[nodiscard]] bool may_be_cut_before_ascii() const;
+  /// The normalized text. Requires valid UTF-8.
+  void apply(MarkedText& text, RegexMemory& memory) const;
+
+ private:
+  std::vector<NormalizerStep> steps_;
+};
+
+}  // namespace kvist::tokenizer

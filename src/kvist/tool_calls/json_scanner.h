@@ -1,0 +1,66 @@
+// Where a JSON value that comes piece by piece ends, or stops being JSON.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace kvist::tool_calls {
+
+/// Reads one JSON object or array (RFC 8259) byte by byte. Constant work per byte; at most kMostDepth containers deep.
+/// Bytes of strings beyond ASCII are not looked at: what it is fed must be UTF-8.
+class JsonScanner {
+ public:
+  static constexpr std::size_t kMostDepth = 64;
+
+  enum class State : std::uint8_t {
+    kGoesOn,
+    kComplete,  ///< with the last byte
+    kBroken,    ///< the last byte has no place in any JSON text, or is too deep
+  };
+
+  /// Requires that none of the bytes before completed or broke it. The first one must open an object or an array.
+  [[nodiscard]] State push(char byte);
+
+ private:
+  // What may come next.
+  enum class Next : std::uint8_t {
+    kBegin,
+    kValue,
+    kValueOrEnd,  // behind "["
+    kKey,
+    kKeyOrEnd,  // behind "{"
+    kColon,
+    kCommaOrEnd,
+    kText,
+    kEscaped,
+    kHex,
+    kWord,          // the rest of true, false, null
+    kFirstDigit,    // behind "-"
+    kZero,          // behind a leading 0
+    kDigits,        // of the integer part
+    kFirstDecimal,  // behind "."
+    kDecimals,
+    kExponentSign,  // behind "e"
+    kFirstExponent,
+    kExponent,
+  };
+
+  [[nodiscard]] State value(char byte);
+  [[nodiscard]] State open(char byte);
+  [[nodiscard]] State close(char byte);
+  [[nodiscard]] State text(char byte);
+  [[nodiscard]] State number(char byte);
+  [[nodiscard]] State go(Next next) {
+    next_ = next;
+    return State::kGoesOn;
+  }
+
+  Next next_ = Next::kBegin;
+  std::vector<char> open_;  // '{' or '[' per level
+  bool in_key_ = false;     // of a text
+  std::uint8_t hex_left_ = 0;
+  const char* word_ = "";  // what of true, false, null is to come
+};
+
+}  // namespace kvist::tool_calls

@@ -1,0 +1,180 @@
+// The language of templates. What Jinja answers is recorded from Jinja 3.1.2 under the settings of transformers; whole
+// published templates are compared with it in tests/e2e/chat_templates_test.py.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "jinja/rendering.h"
+
+namespace kvist::jinja {
+namespace {
+
+TEST(JinjaLanguageTest, ControlsWhiteSpaceAsJinjaDoes) {
+  EXPECT_EQ(render("a\n{% if true %}\nb\n{% endif %}\nc\n"), "a\nb\nc");  // trim_blocks, one line end at the end
+  EXPECT_EQ(render("a\n  \t{% if true %}b{% endif %}"), "a\nb");          // lstrip_blocks
+  EXPECT_EQ(render("a  {% if true %}b{% endif %}"), "a  b");              // not in the middle of a line
+  EXPECT_EQ(render("  {{ 1 }}\nx"), "  1\nx");                            // nor for expressions
+  EXPECT_EQ(render("a \n {%- if true -%} \n b \n {%- endif %} c"), "ab c");
+  EXPECT_EQ(render("a \n {{- 1 -}} \n b"), "a1b");
+  EXPECT_EQ(render("  {%+ if true +%}\nb{% endif %}"), "  \nb");
+  EXPECT_EQ(render("a\n  {# note #}\nb {#- x -#} c"),
+            "a\nb"
+            "c");
+  EXPECT_EQ(render("a\r\nb\rc"), "a\nb\nc");
+  EXPECT_EQ(render("{ {a} %} }} #}"), "{ {a} %} }} #}");
+}
+
+TEST(JinjaLanguageTest, BindsOperatorsAsJinjaDoes) {
+  EXPECT_EQ(render("{{ 1 + 2 * 3 - 4 // 3 }}"), "6");
+  EXPECT_EQ(render("{{ -7 // 2 }} {{ -7 % 3 }} {{ 7 % -3 }} {{ 7 / 2 }} {{ 2 ** 10 }} {{ 2 ** -1 }}"),
+            "-4 2 -2 3.5 1024 0.5");
+  EXPECT_EQ(render("{{ 'a' ~ 1 + 1 }}"), "error: line 1, column 12: a text + an integer cannot be computed");
+  EXPECT_EQ(render("{{ 'a' + ' b '|trim }}"), "ab");
+  EXPECT_EQ(render("{{ -1|abs }} {{ not 1 == 2 }} {{ 1 < 2 < 3 }} {{ 1 < 3 < 2 }}"), "1 True True False");
+  EXPECT_EQ(render("{{ 'x' if false }}|{{ 'x' if false else 'y' if false else 'z' }}"), "|z");
+  EXPECT_EQ(render("{{ 'a' in 'cat' and 1 not in [2, 3] or nothing }}"), "True");
+  EXPECT_EQ(render("{{ 0 or 'b' }}{{ '' and 'c' }}{{ 'd' and 'e' }}"), "be");
+  EXPECT_EQ(render("{{ 'a' 'b' * 2 }} {{ [1] * 2 + [2] }}"), "abab [1, 1, 2]");
+  EXPECT_EQ(render("{{ 'na\\u00efve\\n\\x41\\'\\d' }}"), "naïve\nA'\\d");
+}
+
+TEST(JinjaLanguageTest, PrintsAsPythonDoes) {
+  EXPECT_EQ(render("{{ true }} {{ none }} {{ 1.0 }} {{ 1e20 }} {{ 0.1 }} {{ missing }}|"), "True None 1.0 1e+20 0.1 |");
+  EXPECT_EQ(render("{{ ['a', \"it's\", 'both\\'\"', 1.5, none, (1,), {'k': 'v\\n'}] }}"),
+            R"(['a', "it's", 'both\'"', 1.5, None, (1,), {'k': 'v\n'}])");
+  EXPECT_EQ(render("{{ 1, 2 }}"), "(1, 2)");
+}
+
+TEST(JinjaLanguageTest, SlicesAndIndexesInCharacters) {
+  const std::string_view text = R"({"t": "añ日👩e", "l": [0, 1, 2, 3, 4]})";
+  EXPECT_EQ(render("{{ t[1] }}{{ t[-2] }}{{ t[9] }} {{ t[1:3] }} {{ t[::-1] }} {{ t[:-1] }} {{ t|length }}", text),
+            "ñ👩 ñ日 e👩日ña añ日👩 5");
+  EXPECT_EQ(render("{{ l[1:4:2] }} {{ l[::-2] }} {{ l[-2:] }} {{ l[10:] }} {{ l[3:1] }} {{ l[3:1:-1] }}", text),
+            "[1, 3] [4, 2, 0] [3, 4] [] [] [3, 2]");
+}
+
+TEST(JinjaLanguageTest, LoopsHaveScopesAndNumbers) {
+  EXPECT_EQ(render("{% for i in [5, 6, 7] %}{{ loop.index }}{{ loop.revindex0 }}{{ loop.first }}{{ loop.last }}"
+                   "{{ loop.previtem }}{{ loop.nextitem }} {% endfor %}"),
+            "12TrueFalse6 21FalseFalse57 30FalseTrue6 ");
+  EXPECT_EQ(render("{% set x = 1 %}{% for i in [1, 2] %}{{ x }}{% set x = 9 %}{{ x }}{% endfor %}{{ x }}"), "19191");
+  EXPECT_EQ(render("{% if true %}{% set x = 2 %}{% endif %}{{ x }}"), "2");
+  EXPECT_EQ(render("{% set n = namespace(x=0) %}{% for i in [1, 2] %}{% set n.x = n.x + i %}{% endfor %}{{ n.x }}"),
+            "3");
+  EXPECT_EQ(
+      render("{% for k, v in {'a': 1, 'b': 2}.items() if v > 1 %}{{ k }}{{ loop.length }}{% else %}-{% endfor %}"),
+      "b1");
+  EXPECT_EQ(render("{% for x in [] %}{% else %}none{% endfor %}{% for x in missing %}{% endfor %}"), "none");
+  EXPECT_EQ(render("{% for i in range(9) %}{% if i == 1 %}{% continue %}{% endif %}{% if i > 3 %}{% break %}{% endif %}"
+                   "{{ i }}{% endfor %}"),
+            "023");
+  EXPECT_EQ(render("{% for a in [1, 2] %}{% for b in [3] %}{{ loop.index }}{% endfor %}{{ loop.index }}{% endfor %}"),
+            "1112");
+}
+
+TEST(JinjaLanguageTest, MacrosBlocksAndFilters) {
+  EXPECT_EQ(render("{% macro m(a, b='x', c=a) %}{{ a }}{{ b }}{{ c }}{{ d }}{% endmacro %}{% set d = 4 %}"
+                   "{{ m(1) }} {{ m(1, c=3) }} {{ m(1, 2, 3)|length }}"),
+            "1x14 1x34 4");
+  EXPECT_EQ(render("{% macro f(n) %}{{ n }}{% if n > 0 %}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(3) }}"), "3210");
+  EXPECT_EQ(render("{% for i in [1] %}{% set hidden = 1 %}{% endfor %}{% macro m() %}{{ i }}{{ hidden }}{% endmacro %}"
+                   "{% for i in [7] %}{{ m() }}|{% endfor %}"),
+            "|");  // a macro sees the top level, not its caller
+  EXPECT_EQ(render("{% set x %}a{{ 1 }}b{% endset %}{{ x }}{% set y | upper | trim %} q {% endset %}{{ y }}"), "a1bQ");
+  EXPECT_EQ(render("{% filter upper | replace('B', 'x') %}ab{% endfilter %}"), "Ax");
+  EXPECT_EQ(render("{% generation %}a{% endgeneration %}"), "a");
+}
+
+TEST(JinjaLanguageTest, FiltersTestsAndMethods) {
+  const std::string_view data =
+      R"({"m": [{"role": "user", "n": 2}, {"role": "tool", "n": 1}, {"role": "User"}], "d": {"b": 1, "A": 2}})";
+  EXPECT_EQ(
+      render("{{ m|map(attribute='role')|join(',') }} {{ m|selectattr('n', 'defined')|list|length }} "
+             "{{ (m|rejectattr('role', 'equalto', 'user')|first).role }} {{ m|map(attribute='n', default=0)|list }}",
+             data),
+      "user,tool,User 2 tool [2, 1, 0]");
+  EXPECT_EQ(
+      render("{{ d|dictsort }} {{ d|items|list }} {{ d.keys()|list }} {{ d.get('x', 'y') }} {{ d.get('x') }}", data),
+      "[('A', 2), ('b', 1)] [('b', 1), ('A', 2)] ['b', 'A'] y None");
+  EXPECT_EQ(render("{{ m|map(attribute='role')|unique|join(',') }} {{ [3, 1, 2]|sort(reverse=true) }}", data),
+            "user,tool [3, 2, 1]");
+  EXPECT_EQ(
+      render(
+          "{{ ' a b '.split() }} {{ 'a,b,,c'.split(',') }} {{ 'a,b,c'.split(',', 1) }} {{ 'a b c'.split(none, 1) }}"),
+      "['a', 'b'] ['a', 'b', '', 'c'] ['a', 'b,c'] ['a', 'b c']");
+  EXPECT_EQ(render("{{ 'xxabxx'.strip('x') }} {{ '\\n a '.lstrip() }}| {{ ' a \\n'.rstrip() }}| {{ ' a '|trim }}|"),
+            "ab a |  a| a|");
+  EXPECT_EQ(
+      render("{{ 'they\\'re ÉTÉ-ii'.title() }} {{ 'they\\'re ÉTÉ-ii'|title }} {{ 'éA'|capitalize }} {{ 'éß'|upper }}"),
+      "They'Re Été-Ii They're Été-Ii Éa Éß");  // Python has SS
+  EXPECT_EQ(render("{{ 'aaa'.replace('a', 'b', 2) }} {{ 'ab'|replace('', '-') }} {{ 'ab'.startswith(('x', 'a')) }}"),
+            "bba -a-b- True");
+  EXPECT_EQ(render("{{ 'a\\nb\\n\\nc'|indent(2) }}|{{ 'a\\nb'|indent(1, true) }}"), "a\n  b\n\n  c| a\n b");
+  EXPECT_EQ(render("{{ ' 42 '|int }} {{ '4x'|int(7) }} {{ 3.9|int }} {{ '1.5'|float }} {{ missing|default('d') }} "
+                   "{{ ''|default('e', true) }}"),
+            "42 7 3 1.5 d e");
+  EXPECT_EQ(
+      render(
+          "{{ 1 is odd }}{{ 'a' is string }}{{ {} is mapping }}{{ [] is sequence }}{{ true is number }}"
+          "{{ true is integer }}{{ none is none }}{{ x is defined }}{{ x is not undefined }}{{ 6 is divisibleby 3 }}"),
+      "TrueTrueTrueTrueTrueFalseTrueFalseFalseTrue");
+}
+
+TEST(JinjaLanguageTest, WritesJsonAsTransformersDoes) {
+  const std::string_view data = R"({"v": {"name": "é\"\\\n\u0001/<", "l": [1, 2.0, true, null], "e": {}, "f": []}})";
+  EXPECT_EQ(render("{{ v|tojson }}", data),
+            R"({"name": "é\"\\\n\u0001/<", "l": [1, 2.0, true, null], "e": {}, "f": []})");
+  EXPECT_EQ(render("{{ v|tojson(indent=2) }}", data),
+            "{\n  \"name\": \"é\\\"\\\\\\n\\u0001/<\",\n  \"l\": [\n    1,\n    2.0,\n    true,\n    null\n  ],\n"
+            "  \"e\": {},\n  \"f\": []\n}");
+  EXPECT_EQ(render("{{ {'b': 'é👩', 'a': 1}|tojson(ensure_ascii=true, sort_keys=true, separators=(',', ':')) }}"),
+            R"({"a":1,"b":"\u00e9\ud83d\udc69"})");
+}
+
+TEST(JinjaLanguageTest, TellsTheTimeItIsTold) {
+  constexpr std::string_view kSource =
+      "{{ strftime_now('%d %b %Y %-d %H:%M %A %j') if strftime_now is defined else '-' }}";
+  const auto now = std::chrono::local_days(std::chrono::year(2026) / 3 / 5) + std::chrono::hours(14);
+  EXPECT_EQ(render_marked(kSource, "{}", {}, now)->bytes(), "05 Mar 2026 5 14:00 Thursday 064");
+  EXPECT_EQ(render(kSource), "-");
+}
+
+TEST(JinjaLanguageTest, RefusesTheUnknownWithItsPlace) {
+  const auto starts = [](std::string_view source, std::string_view with) {
+    const std::string text = render(source);
+    EXPECT_TRUE(text.starts_with("error: " + std::string(with))) << source << " -> " << text;
+  };
+  starts("a\n b {{ x|frobnicate }}", "line 2, column 9: unknown filter 'frobnicate'; known are abs, ");
+  starts("{{ x is frob }}", "line 1, column 9: unknown test 'frob'; known are ");
+  starts("{{ x.frob() }}", "line 1, column 6: unknown method 'frob'; known are ");
+  starts("{{ frob(1) }}", "line 1, column 4: unknown function 'frob'; known are ");
+  starts("{{ m|map('frob') }}", "line 1, column 6: unknown filter 'frob'");
+  starts("{% include 'x' %}", "line 1, column 4: unknown tag 'include'; known are if, for");
+  starts("{% if x %}", "line 1, column 4: the block is never closed with endif");
+  starts("{% for x in y recursive %}", "line 1, column 15: recursive loops are not supported");
+  starts("{{ x|trim(bad=1) }}", "line 1, column 11: 'trim' has no argument 'bad'");
+  starts("{{ x|replace('a') }}", "line 1, column 6: 'replace' needs the argument 'new'");
+  starts("{{ f(*x) }}{% macro f() %}{% endmacro %}", "line 1, column 6: unpacking of arguments");
+  starts("{{ 'a", "line 1, column 4: the string is never closed");
+  starts("ä{{ ? }}", "line 1, column 5: \"?\" cannot stand in an expression");
+  starts("{# a", "line 1, column 1: the comment is never closed");
+  starts("{{ (1, 2] }}", "line 1, column 9: expected ')', got ']'");
+  starts("{% break %}", "line 1, column 4: 'break' outside of a for");
+  starts("{% endif %}", "line 1, column 4: unknown tag 'endif'");
+  starts("{{ 99999999999999999999 }}", "line 1, column 4: the integer does not fit");
+  starts("\xff", "the template is not valid UTF-8");
+}
+
+TEST(JinjaLanguageTest, SaysWhatItCannotCompute) {
+  EXPECT_EQ(render("{{ raise_exception('Roles must alternate') }}"), "error: Roles must alternate");
+  EXPECT_EQ(render("\n{{ x.y.z }}"), "error: line 2, column 6: undefined ('x') has no attributes or items");
+  EXPECT_EQ(render("{{ 1 // 0 }}"), "error: line 1, column 6: division by zero");
+  EXPECT_EQ(render("{{ 9223372036854775807 + 1 }}"), "error: line 1, column 24: the integer does not fit in 64 bits");
+  EXPECT_EQ(render("{% for x in 5 %}{% endfor %}"), "error: line 1, column 4: an integer has no items to go through");
+  EXPECT_EQ(render("{% for a, b in [[1]] %}{% endfor %}"),
+            "error: line 1, column 4: a list of 1 items cannot be put into 2 names");
+  EXPECT_EQ(render("{{ range|tojson }}"), "error: line 1, column 10: a function has no form in JSON");
+}
+
+}  // namespace
+}  // namespace kvist::jinja
