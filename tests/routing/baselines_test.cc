@@ -9,9 +9,8 @@
 
 #include "kvist/base/random.h"
 #include "kvist/routing/affinity_policies.h"
-#include "kvist/routing/hash_ring.h"
 #include "kvist/routing/policy.h"
-#include "kvist/routing/sglang_policy.h"
+#include "kvist/routing/published_policies.h"
 
 namespace kvist::routing {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <set>
 
-#include "kvist/routing/dynamo_policy.h"
+#include "kvist/routing/published_policies.h"
 
 namespace kvist::routing {
 namespace {

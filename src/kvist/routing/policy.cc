@@ -3,10 +3,9 @@
 #include <algorithm>
 
 #include "kvist/routing/affinity_policies.h"
-#include "kvist/routing/dynamo_policy.h"
 #include "kvist/routing/kv_policy.h"
 #include "kvist/routing/load_policies.h"
-#include "kvist/routing/sglang_policy.h"
+#include "kvist/routing/published_policies.h"
 
 namespace kvist::routing {
 

@@ -23,7 +23,17 @@ enum class CacheTrust : std::uint8_t {
   kPredicted,  ///< from what was routed there: it may have been evicted since
   kExact,      ///< from its KV events, no gap unhealed
 };
-[[nodiscard]] std::string_view to_string(CacheTrust trust);
+[[nodiscard]] constexpr std::string_view to_string(CacheTrust trust) {
+  switch (trust) {
+    case CacheTrust::kNone:
+      return "none";
+    case CacheTrust::kPredicted:
+      return "predicted";
+    case CacheTrust::kExact:
+      return "exact";
+  }
+  return "none";
+}
 
 /// One worker of the fleet, at the position of its id. The owner of the fleet keeps it up to date.
 struct WorkerView {

@@ -1,13 +1,17 @@
 #include "kvist/text/jinja_chat_template.h"
 
 #include <fmt/format.h>
-
 #include <algorithm>
 #include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "kvist/jinja/code_points.h"
 #include "kvist/jinja/json_value.h"
-#include "kvist/text/system_role.h"
 
 namespace kvist::text {
 namespace {
@@ -187,6 +191,40 @@ Result<void> end_at_tag(tokenizer::RenderedPrompt& prompt, std::string_view mess
   while (!marks.empty() && marks.back().begin >= end) marks.pop_back();
   if (!marks.empty()) marks.back().end = std::min(marks.back().end, end);
   return {};
+}
+
+constexpr std::string_view kSystem = "system";
+constexpr std::string_view kBetween = "\n\n";
+
+// All system messages in front, as one.
+std::vector<ChatMessage> merged(std::vector<ChatMessage> messages) {
+  ChatMessage system{.role = std::string(kSystem), .content = {}};
+  std::vector<ChatMessage> others;
+  for (ChatMessage& message : messages) {
+    if (message.role != kSystem) {
+      others.push_back(std::move(message));
+    } else if (!message.content.empty()) {
+      if (!system.content.empty()) system.content += kBetween;
+      system.content += message.content;
+    }
+  }
+  others.insert(others.begin(), std::move(system));
+  return others;
+}
+
+/// The conversation with its developers' messages as system messages, as vLLM hands it to a template that does not name
+/// the role: where a system message would not be the first, all of them become one, with an empty line between. Nothing
+/// where no message is a developer's.
+std::optional<std::vector<ChatMessage>> developers_as_system(std::span<const ChatMessage> messages) {
+  const auto is_developer = [](const ChatMessage& message) { return message.role == "developer"; };
+  if (std::ranges::none_of(messages, is_developer)) return std::nullopt;
+  std::vector<ChatMessage> converted(messages.begin(), messages.end());
+  for (ChatMessage& message : converted)
+    if (is_developer(message)) message.role = kSystem;
+  const bool only_first =
+      std::none_of(converted.begin() + 1, converted.end(), [](const ChatMessage& m) { return m.role == kSystem; });
+  if (only_first) return converted;
+  return merged(std::move(converted));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Text to tokens and back.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -10,9 +11,16 @@
 
 #include "kvist/base/id.h"
 #include "kvist/tokenizer/rendered_prompt.h"
-#include "kvist/tokenizer/token.h"
 
 namespace kvist::tokenizer {
+
+/// Roles of special tokens in a chat prompt. Text never encodes to one of them: only the template places them.
+enum class SpecialToken : std::uint8_t {
+  kBeginOfText,
+  kEndOfTurn,    ///< closes a message; the model ends its answer with it
+  kBeginHeader,  ///< before a role name
+  kEndHeader,    ///< after a role name
+};
 
 /// A tokenizer. Immutable after construction; any thread may use it.
 class Tokenizer {
