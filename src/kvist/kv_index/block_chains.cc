@@ -178,7 +178,8 @@ void BlockChains::erase_head(BlockRef first, std::uint64_t key) {
   }
 }
 
-BlockRef BlockChains::put(BlockRef parent, std::uint64_t key, WorkerSetHandle set, BlockUse use, BlockOutlook outlook) {
+BlockRef BlockChains::put(BlockRef parent, std::uint64_t key, WorkerSetHandle set, BlockUse use,
+                          PlacementHint placement) {
   if (in_chunk(parent)) {
     BlockChunk& chunk = this->chunk(parent);
     const std::uint32_t number = number_of(parent) + 1;
@@ -192,7 +193,7 @@ BlockRef BlockChains::put(BlockRef parent, std::uint64_t key, WorkerSetHandle se
     if (chunk.branches[number - 1] == 0 && find_head(key) != 0) [[unlikely]]
       return 0;
   }
-  const BlockRef first = worth_a_chunk(parent, outlook) ? begin_chunk(parent) : make_lone(parent);
+  const BlockRef first = worth_a_chunk(parent, placement) ? begin_chunk(parent) : make_lone(parent);
   block(first).put(key, set, use);
   heads_.put(HeadLine::hash_of(key), first);
   if (parent != 0) add_branch(parent);
@@ -203,16 +204,16 @@ BlockRef BlockChains::put(BlockRef parent, std::uint64_t key, WorkerSetHandle se
 /// Whether what comes behind a parent takes less memory in a chunk than by itself, or memory is there. What a full
 /// chunk saves pays for the emptiest one, so a path that has grown to one stays in chunks as it grows on. One that
 /// grows behind a lone block is likely to grow on too, so that its chunks pay for themselves.
-bool BlockChains::worth_a_chunk(BlockRef parent, BlockOutlook outlook) const {
+bool BlockChains::worth_a_chunk(BlockRef parent, PlacementHint placement) const {
   constexpr std::size_t kWorthIt = 4;  // blocks
   // Bytes per block up to which there is memory. A growing path's limit is above that of roomy tables, which would
   // leave none, and a little below what a block may take.
   constexpr std::size_t kPlenty = 54;
   constexpr std::size_t kEnough = IndexMemory::kBytesPerBlock + 1;
-  if (outlook.coming >= kWorthIt) return true;
+  if (placement.coming >= kWorthIt) return true;
   const bool first_behind = parent != 0 && branches(parent) == 0;
   if (first_behind && in_chunk(parent) && number_of(parent) + 1 == BlockChunk::kBlocks) return true;
-  return memory_.ample(first_behind && outlook.grows && is_lone(parent) ? kEnough : kPlenty);
+  return memory_.averages_below(first_behind && placement.grows && is_lone(parent) ? kEnough : kPlenty);
 }
 
 BlockRef BlockChains::begin_chunk(BlockRef parent) {

@@ -18,10 +18,10 @@
 
 namespace kvist::kv_index {
 
-/// Units of blocks (BlockChunk or LoneBlock) by number, from kUnits on, in slabs of kUnits; a slab without units is
-/// given back. Units that are allocated one after the other lie one behind the other as far as there is room. Threads:
-/// find_shared() for readers in an epoch, who may come upon a unit that was freed and used again since they learned its
-/// number, never upon memory that is gone; everything else is the writer's.
+/// Allocates units (BlockChunk or LoneBlock) by number in slabs of kUnits, and gives an empty slab back. Numbers begin
+/// with kUnits, so that 0 is none. Units that are allocated one after the other are neighbours where possible.
+/// Threads: readers in an epoch may call find_shared(). They may get a unit that was freed and used again since they
+/// learned its number, but never memory that is gone. Everything else is the writer's.
 template <class Unit, std::uint32_t kUnits>
 class BlockArena {
  public:
@@ -34,7 +34,7 @@ class BlockArena {
     const Directory* const directory = directory_.load(std::memory_order_acquire);
     return directory->at(number / kUnits).load(std::memory_order_acquire)->units[number % kUnits];
   }
-  /// The same by a reader, who may come too late for it: null.
+  /// The same by a reader; null if the unit is gone by now.
   [[nodiscard]] Unit* find_shared(std::uint32_t number) const {
     const Directory* const directory = directory_.load(std::memory_order_acquire);
     if (directory == nullptr || number / kUnits >= directory->capacity) [[unlikely]]
@@ -43,17 +43,18 @@ class BlockArena {
     return slab != nullptr ? &slab->units[number % kUnits] : nullptr;
   }
 
-  /// Its number, below `kNumbers`; nothing in it but marks of blocks that no reader looks at any more.
+  /// Returns a unit's number, below `kNumbers`. The unit has no blocks; its places may show when earlier ones were
+  /// erased.
   [[nodiscard]] std::uint32_t allocate();
-  /// All its blocks are erased.
+  /// Requires: all its blocks are erased.
   void free(std::uint32_t number);
-  /// Uses again what no reader can see any more.
+  /// Makes retired units available that no reader can see any more.
   void reclaim();
   static constexpr std::uint32_t kNumbers = 1U << 28;
 
-  /// Slabs that there are.
+  /// How many slabs exist.
   [[nodiscard]] std::size_t slabs() const { return live_slabs_; }
-  /// Calls visit(unit) for some unit near a random number. Requires a slab.
+  /// Calls visit(unit) for one unit that a random number chooses, for samples. Requires: there is a slab.
   template <class Visit>
   void visit_near(std::uint64_t random, Visit visit) const {
     std::size_t slab = random % slabs_.size();
@@ -63,7 +64,7 @@ class BlockArena {
 
   /// Units that can be allocated without more memory.
   [[nodiscard]] std::size_t free_units() const { return free_units_; }
-  /// What allocating one unit may take of the memory.
+  /// How much memory allocating one unit may take at most.
   [[nodiscard]] std::size_t growth_bytes() const;
 
  private:
@@ -99,7 +100,7 @@ class BlockArena {
   void set_free(std::uint32_t number);
   void link(std::uint32_t slab);
   void unlink(std::uint32_t slab);
-  /// Requires one.
+  /// Requires: a unit is free.
   [[nodiscard]] static std::uint32_t first_free(const SlabState& state) {
     std::uint32_t word = 0;
     while (state.free[word] == 0) ++word;
@@ -123,19 +124,20 @@ class BlockArena {
 extern template class BlockArena<BlockChunk, 32>;
 extern template class BlockArena<LoneBlock, 256>;
 
-/// Blocks by key, as a tree whose paths are compressed: blocks that follow each other lie behind each other, seven to a
-/// chunk, and only a chunk's first block is in a hash table. So most blocks are found, put and taken out without a
-/// search of their own. Where few blocks follow each other, and blocks already take much memory in the mean, each lies
-/// by itself: a lone block is what the only block of a full chunk would be.
+/// The blocks of all prefixes by key, as a tree whose paths are compressed: consecutive blocks lie next to each other,
+/// seven to a chunk, and only a chunk's first block is in a hash table. Therefore most blocks are found, put and
+/// removed without a search in that table. Where few blocks follow each other, and blocks already take much memory in
+/// the mean, a block is stored by itself as a lone block.
 ///
-/// A key stands for all the content before it, so it has one parent key, and it is in one place at most: behind its
-/// parent in the same chunk, or first in another chunk that counts as a branch of its parent. A parent stays, even if
-/// nobody holds it any more, as long as something follows it.
+/// A key stands for the whole prefix that ends with its block. So it has one parent key, and it is in one place at
+/// most: behind its parent in the same chunk, or first in another chunk, which counts as a branch of its parent. A
+/// block stays as long as another follows it, even if nobody holds it any more.
 ///
-/// Why readers are right without locks: a block never moves, and its place is not used for another key while a reader
-/// may look at it, so key and set that are read one after the other belong together. What is found in the hash table,
-/// which knows half of each key, is a hint, which the key in the block confirms. Threads: hint_shared(), find_shared(),
-/// block_shared() and prefetch_head() for readers in an epoch, everything else for the writer.
+/// Why readers need no locks: a block never moves, and its place is not used for another key while a reader may look at
+/// it, so a key and a set that are read one after the other belong together. The hash table keeps 32 bits of each key;
+/// what a reader finds there is a hint, which the key in the block confirms or refutes.
+/// Threads: readers in an epoch may call hint_shared(), find_shared(), block_shared() and prefetch_head(); everything
+/// else is the writer's.
 class BlockChains {
  public:
   BlockChains(IndexMemory& memory, Epochs& epochs)
@@ -146,25 +148,25 @@ class BlockChains {
         chunks_(memory, epochs),
         lone_(memory, epochs) {}
 
-  /// The value that means something else where keys are told stands for another, which nobody will miss: a key is a
-  /// hash.
+  /// The key with 0, which marks a place without a block, replaced by 1. Keys are hashes, so it costs nothing that two
+  /// of 2^64 become one.
   [[nodiscard]] static std::uint64_t valid(std::uint64_t key) { return key + (key == 0 ? 1 : 0); }
 
-  /// The number of a block in its chunk, and the likely one of the block so many behind it: 0 is the first's.
+  /// The number of a block in its chunk, from 0 on, and the likely number of the block that follows `by` blocks later.
   [[nodiscard]] static std::uint32_t number_of(BlockRef block) { return block % kChunkRefs; }
   [[nodiscard]] static std::uint32_t likely_number_behind(std::uint32_t number, std::uint32_t by) {
     return (number + by) % BlockChunk::kBlocks;
   }
   [[nodiscard]] static bool is_lone(BlockRef block) { return (block & kLone) != 0; }
 
-  /// Keys that somebody holds.
+  /// How many keys somebody holds.
   [[nodiscard]] std::size_t size() const { return held_; }
   [[nodiscard, gnu::always_inline]] IndexedBlock& block(BlockRef ref) const {
     if (is_lone(ref)) [[unlikely]]
       return lone(ref).block;
     return chunk(ref).blocks[number_of(ref)];
   }
-  /// A change behind or at a block comes: it is on its way, with the chunk's end, where the writer's part is.
+  /// Prefetches a block and the end of its chunk, where the writer's part is, for a change at it or behind it.
   void prefetch(BlockRef ref) const {
     if (is_lone(ref)) [[unlikely]]
       return prefetch(lone(ref));
@@ -172,7 +174,8 @@ class BlockChains {
     __builtin_prefetch(&chunk.blocks[number_of(ref)]);
     __builtin_prefetch(&chunk.parent);
   }
-  /// Where the block with a key is if it is the first of its chunk: on its way. Null while there is none at all.
+  /// Prefetches and returns the line that would have the key if its block is the first of a chunk; null while the table
+  /// is empty.
   const HeadLine* prefetch_head(std::uint64_t key) const {
     const HeadLine::Hash hash = HeadLine::hash_of(key);
     const Heads::Segment segment = heads_.segment(hash);
@@ -182,7 +185,7 @@ class BlockChains {
     __builtin_prefetch(line);
     return line;
   }
-  /// The number in its chunk that the block with a key has or will have behind a parent.
+  /// The number that the block with this key has, or would get, in its chunk if it follows this parent.
   [[nodiscard]] std::uint32_t number_behind(BlockRef parent, std::uint64_t key) const {
     if (!in_chunk(parent)) return 0;
     const BlockChunk& chunk = this->chunk(parent);
@@ -192,9 +195,10 @@ class BlockChains {
     return here ? number : 0;
   }
 
-  /// The block with a key behind a parent, or without one; 0: there is none.
+  /// The block with a key behind a parent, which is 0 at the start of a prompt; 0 if there is none.
   [[nodiscard]] BlockRef find(BlockRef parent, std::uint64_t key);
-  /// By a reader: a block that may be the one with a key, if that is the first of its chunk; 0: it is not.
+  /// For readers: a block that may be the one with this key, if that is the first of its chunk; 0 if it certainly is
+  /// not.
   [[nodiscard]] BlockRef hint_shared(std::uint64_t key) const {
     const HeadLine::Hash hash = HeadLine::hash_of(key);
     const Heads::Segment segment = heads_.segment(hash);
@@ -205,9 +209,9 @@ class BlockChains {
     __builtin_prefetch(block);
     if (!is_lone(hint)) __builtin_prefetch(block + 4);
   }
-  /// The one with the key, where the hint was another; 0: there is none.
+  /// For readers whose hint was another block: the first block with this key; 0 if there is none.
   [[nodiscard]] BlockRef find_shared(std::uint64_t key) const;
-  /// By a reader, who may come too late for it: null.
+  /// For readers: the block at a place; null if its memory is gone by now.
   [[nodiscard]] IndexedBlock* block_shared(BlockRef ref) const {
     if (is_lone(ref)) {
       LoneBlock* const unit = lone_.find_shared((ref & ~kLone) / kChunkRefs);
@@ -216,18 +220,19 @@ class BlockChains {
     BlockChunk* const unit = chunks_.find_shared(ref / kChunkRefs);
     return unit != nullptr ? &unit->blocks[number_of(ref)] : nullptr;
   }
-  /// Puts a block right behind its parent, where nothing else ever went on behind it; 0: find() and put() have to.
+  /// Puts a block right behind its parent in the same chunk, if that is the chunk's last block and has no branch.
+  /// Returns 0 otherwise: then the caller needs find() and put().
   [[nodiscard]] BlockRef append(BlockRef parent, std::uint64_t key, WorkerSetHandle set, BlockUse use);
-  /// Puts a block that find() did not find. 0 where its key belongs to another prefix's block: two hashes that are
-  /// alike by accident, or because somebody wants them to be.
-  BlockRef put(BlockRef parent, std::uint64_t key, WorkerSetHandle set, BlockUse use, BlockOutlook outlook);
-  /// Somebody holds a block again that nobody held.
+  /// Puts a block that find() did not find. Returns 0 if its key is that of a block of another prefix: two hashes
+  /// collide, by accident or by intent.
+  BlockRef put(BlockRef parent, std::uint64_t key, WorkerSetHandle set, BlockUse use, PlacementHint placement);
+  /// Records that somebody holds a block again which nobody held.
   void hold(IndexedBlock& block, WorkerSetHandle set, BlockUse use) {
     block.set_use(use);
     block.set_set(set);
     ++held_;
   }
-  /// Nobody holds a block any more: it goes if nothing follows it.
+  /// Records that nobody holds a block any more, and removes it if nothing follows it.
   void let_go(BlockRef ref);
   void reclaim() {
     chunks_.reclaim();
@@ -251,24 +256,23 @@ class BlockChains {
     }
   }
 
-  /// What one change may allocate at most; of many in a row only the first need memory for blocks while there are many
-  /// free units.
+  /// How much one change may allocate at most. While there are many free units, changes need no memory for blocks.
   [[nodiscard]] std::size_t growth_bytes() const {
-    const std::size_t chunks = chunks_.free_units() >= kAmple ? 0 : chunks_.growth_bytes();
-    const std::size_t lone = lone_.free_units() >= kAmple ? 0 : lone_.growth_bytes();
+    const std::size_t chunks = chunks_.free_units() >= kManyFree ? 0 : chunks_.growth_bytes();
+    const std::size_t lone = lone_.free_units() >= kManyFree ? 0 : lone_.growth_bytes();
     return heads_.growth_bytes() + further_branches_.growth_bytes() + std::max(chunks, lone);
   }
 
  private:
-  static constexpr std::size_t kAmple = 256;  // units
-  static constexpr BlockRef kChunkRefs = 8;   // one of which is not of a block
+  static constexpr std::size_t kManyFree = 256;  // units
+  static constexpr BlockRef kChunkRefs = 8;      // references per chunk; the eighth is unused
   static constexpr BlockRef kLone = 1U << 31;
   using Heads = SegmentedSlots<HeadLine, true, 1024>;
 
-  /// Of a block that there is.
+  /// Requires: there is such a block.
   [[nodiscard, gnu::always_inline]] BlockChunk& chunk(BlockRef ref) const { return chunks_.unit(ref / kChunkRefs); }
   [[nodiscard]] LoneBlock& lone(BlockRef ref) const { return lone_.unit((ref & ~kLone) / kChunkRefs); }
-  /// It is a block, and not a lone one.
+  /// Whether the reference is that of a block in a chunk: neither 0 nor a lone block's.
   [[nodiscard]] static bool in_chunk(BlockRef ref) { return static_cast<std::int32_t>(ref) > 0; }
   [[nodiscard]] std::uint8_t& branches(BlockRef ref) const {
     return is_lone(ref) ? lone(ref).branches : chunk(ref).branches[number_of(ref)];
@@ -284,7 +288,7 @@ class BlockChains {
   }
   [[nodiscard]] BlockRef find_head(std::uint64_t key);
   void erase_head(BlockRef first, std::uint64_t key);
-  [[nodiscard]] bool worth_a_chunk(BlockRef parent, BlockOutlook outlook) const;
+  [[nodiscard]] bool worth_a_chunk(BlockRef parent, PlacementHint placement) const;
   [[nodiscard]] BlockRef begin_chunk(BlockRef parent);
   [[nodiscard]] BlockRef make_lone(BlockRef parent);
   void let_go(BlockRef ref, LoneBlock& unit);

@@ -13,17 +13,17 @@
 namespace kvist::kv_index {
 
 /// Epoch-based reclamation (Fraser, "Practical lock-freedom", 2004) for one writer and registered readers. The writer
-/// counts epochs up; a reader announces the epoch it reads in. What the writer unlinked in an epoch may be used again
-/// or freed once no reader is left that announced that epoch or an earlier one.
+/// counts epochs up; a reader announces the epoch in which it reads. Memory that the writer unlinked in an epoch may be
+/// used again or freed once no reader announces that epoch or an earlier one.
 ///
 /// Why that is sound without fences: announcing (A) and then reading the epoch again (B) are sequentially consistent,
 /// and so are advancing the epoch (C) and then looking at the announcements (D). If A comes before D in that order, the
 /// writer sees the reader and waits for it. Else C comes before B, so B reads the new epoch and with it sees all that
 /// was unlinked before it: the reader cannot reach it any more.
 ///
-/// Threads: all but Pin is for the writer's thread. A pinned reader takes a bounded number of steps, never waits, and
-/// holds back all that is unlinked meanwhile: what a reader that stops in the middle keeps from being freed is bounded
-/// by what the writer may allocate.
+/// Threads: Pin is for readers, everything else for the writer. A pinned reader takes a bounded number of steps and
+/// never waits. It holds back all that is unlinked meanwhile; how much a reader that stops in the middle can hold back
+/// is bounded by what the writer may allocate.
 class Epochs {
  public:
   /// What one reader announces; a cache line of its own, because it is written at every look-up.
@@ -33,11 +33,11 @@ class Epochs {
     std::atomic<std::uint64_t> epoch = kIdle;
   };
 
-  /// A reader from now on. Its owner stores kGone when it will not read again.
+  /// Registers a reader. Its owner stores kGone when it will not read again.
   [[nodiscard]] std::shared_ptr<Announcement> add_reader();
 
   [[nodiscard]] std::uint64_t current() const { return epoch_.load(std::memory_order_relaxed); }
-  /// Begins the next epoch and looks which readers are left in older ones.
+  /// Begins the next epoch and notes which older ones readers still announce.
   void advance();
   /// Whether nobody can still see what was unlinked in `epoch`.
   [[nodiscard]] bool passed(std::uint64_t epoch) const { return epoch < safe_; }
@@ -83,8 +83,7 @@ inline void Epochs::advance() {
   safe_ = readers_.empty() ? std::numeric_limits<std::uint64_t>::max() : oldest;
 }
 
-/// Things that wait until the epochs have passed in which a reader might have found them, oldest first. Threads: the
-/// writer's.
+/// What was unlinked and waits until no reader can see it any more, oldest first. Threads: the writer's.
 template <class Thing>
 class RetiredQueue {
  private:
@@ -96,12 +95,12 @@ class RetiredQueue {
  public:
   explicit RetiredQueue(const Epochs& epochs) : epochs_(epochs) {}
 
-  /// Of memory, for each thing that waits.
+  /// Bytes that each waiting thing takes in the queue.
   static constexpr std::ptrdiff_t kBytes = sizeof(Entry);
 
-  /// From now on nobody can find it anew.
+  /// Requires: no reader that begins from now on can find it.
   void add(const Thing& thing) { entries_.push_back({.epoch = epochs_.current(), .thing = thing}); }
-  /// Calls use(thing) for what no reader can see any more; it is not waiting then.
+  /// Takes out what no reader can see any more and calls use(thing) for each.
   template <class Use>
   void reclaim(Use use) {
     while (!entries_.empty() && epochs_.passed(entries_.front().epoch)) {
@@ -110,7 +109,7 @@ class RetiredQueue {
       use(thing);
     }
   }
-  /// The same for all that is waiting, where no reader is left.
+  /// The same for everything that waits. Requires: no reader is left.
   template <class Use>
   void drain(Use use) {
     for (const Entry& entry : entries_) use(entry.thing);

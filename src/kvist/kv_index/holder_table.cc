@@ -5,13 +5,14 @@
 #include "kvist/base/check.h"
 
 namespace kvist::kv_index {
-bool HolderTable::add_elsewhere(const HoldingWorker& worker, Prefix& prefix, std::uint64_t key, BlockOutlook outlook) {
+bool HolderTable::add_elsewhere(const HoldingWorker& worker, Prefix& prefix, std::uint64_t key,
+                                PlacementHint placement) {
   if (const BlockRef found = blocks_.find(prefix.last, key); found != 0) {
     add_to(worker, prefix, found);
     return true;
   }
   const BlockUse use = use_of_new(prefix);
-  const BlockRef put = blocks_.put(prefix.last, key, WorkerSetPool::single(worker.id), use, outlook);
+  const BlockRef put = blocks_.put(prefix.last, key, WorkerSetPool::single(worker.id), use, placement);
   if (put == 0) [[unlikely]]
     return false;
   prefix = {.last = put, .next = use.deeper()};
@@ -33,7 +34,7 @@ void HolderTable::add_to(const HoldingWorker& worker, Prefix& prefix, BlockRef f
   } else {
     block.set_set(sets_.with(set, worker.id));
   }
-  // A block that another worker stores again has proved its use.
+  // A block that a further worker stores counts as used now.
   BlockUse use = block.use();
   if (prefix.next.age(tick()) < use.age(tick())) {
     use = use.at(prefix.next.tick());
@@ -49,9 +50,9 @@ void HolderTable::drop_from_set(const HoldingWorker& worker, BlockRef block) {
 }
 
 void HolderTable::drop_all(const HoldingWorker& worker, std::span<const BlockRef> blocks) {
-  constexpr std::size_t kAhead = 16;
+  constexpr std::size_t kPrefetched = 16;
   for (std::size_t i = 0; i < blocks.size(); ++i) {
-    if (i + kAhead < blocks.size()) blocks_.prefetch(blocks[i + kAhead]);
+    if (i + kPrefetched < blocks.size()) blocks_.prefetch(blocks[i + kPrefetched]);
     drop(worker, blocks[i]);
   }
 }

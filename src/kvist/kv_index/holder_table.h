@@ -14,8 +14,8 @@
 
 namespace kvist::kv_index {
 
-/// A worker's side of a change: blocks that it holds under more than one name (a salt it does not tell us of), with the
-/// names beyond the first.
+/// A worker's side of a change: its number, and for each block that it holds under several names the names beyond the
+/// first. Several names for one content come from a salt that the worker's events do not mention.
 struct HoldingWorker {
   std::uint32_t id = 0;
   NameTable* further_names = nullptr;
@@ -27,7 +27,7 @@ class HolderTable {
  public:
   HolderTable(IndexMemory& memory, Epochs& epochs) : blocks_(memory, epochs), sets_(memory, epochs) {}
 
-  /// What add() goes along: the last block of the prefix, and the use of the next one if that is as fresh.
+  /// The prefix behind which add() puts blocks: its last block, and the use that the next block has if it is as fresh.
   struct Prefix {
     BlockRef last = 0;
     BlockUse next;
@@ -38,15 +38,15 @@ class HolderTable {
   [[nodiscard]] Prefix behind(BlockRef parent) const {
     return {.last = parent, .next = blocks_.block(parent).use().deeper()};
   }
-  /// The worker holds the block with that key behind the prefix under one more name; it ends the prefix from now on.
-  /// False: see BlockChains::put().
-  [[nodiscard]] bool add(const HoldingWorker& worker, Prefix& prefix, std::uint64_t key, BlockOutlook outlook);
-  /// After some of that: time passes.
+  /// Records that the worker holds the block with that key behind the prefix under one more name. The block then ends
+  /// the prefix. Returns false where BlockChains::put() does.
+  [[nodiscard]] bool add(const HoldingWorker& worker, Prefix& prefix, std::uint64_t key, PlacementHint placement);
+  /// Advances the clock as far as the blocks added since require.
   void keep_time() {
     if (adds_left_in_tick_ <= 0) [[unlikely]]
       pass_tick();
   }
-  /// The worker holds the block under one name less.
+  /// Records that the worker holds the block under one name less.
   void drop(const HoldingWorker& worker, BlockRef block);
   /// The same for many, in order.
   void drop_all(const HoldingWorker& worker, std::span<const BlockRef> blocks);
@@ -71,12 +71,12 @@ class HolderTable {
   // A tick passes when a 64th of the index was stored anew.
   static constexpr std::size_t kTicksPerTurnover = 64;
   static constexpr std::ptrdiff_t kLeastPerTick = 256;
-  // Blocks that nobody has looked up yet are taken for this old: half a turnover is their time to prove their use.
+  // Blocks that nobody has looked up yet count as this old: they have half a turnover to be looked up.
   static constexpr std::uint16_t kUnprovenTicks = kTicksPerTurnover / 2;
 
   [[nodiscard]] BlockUse use_of_new(const Prefix& prefix) const;
   [[nodiscard]] bool add_elsewhere(const HoldingWorker& worker, Prefix& prefix, std::uint64_t key,
-                                   BlockOutlook outlook);
+                                   PlacementHint placement);
   void add_to(const HoldingWorker& worker, Prefix& prefix, BlockRef found);
   void drop_from_set(const HoldingWorker& worker, BlockRef block);
   [[nodiscard]] static bool drop_further_name(const HoldingWorker& worker, BlockRef block);
@@ -88,7 +88,7 @@ class HolderTable {
   std::ptrdiff_t adds_left_in_tick_ = kLeastPerTick;
 };
 
-// A new block is not fresher than its parent, and unproven.
+// A new block is at most as fresh as its parent, and at least kUnprovenTicks old.
 inline BlockUse HolderTable::use_of_new(const Prefix& prefix) const {
   const std::uint16_t now = tick();
   if (prefix.next.age(now) >= kUnprovenTicks) [[likely]]
@@ -97,14 +97,14 @@ inline BlockUse HolderTable::use_of_new(const Prefix& prefix) const {
 }
 
 [[gnu::always_inline]] inline bool HolderTable::add(const HoldingWorker& worker, Prefix& prefix, std::uint64_t key,
-                                                    BlockOutlook outlook) {
+                                                    PlacementHint placement) {
   const BlockUse use = use_of_new(prefix);
   const BlockRef appended = blocks_.append(prefix.last, key, WorkerSetPool::single(worker.id), use);
   if (appended != 0) [[likely]] {
     prefix = {.last = appended, .next = use.deeper()};
   } else {
     Prefix longer = prefix;  // so that the one that is passed along can stay in registers
-    if (!add_elsewhere(worker, longer, key, outlook)) [[unlikely]]
+    if (!add_elsewhere(worker, longer, key, placement)) [[unlikely]]
       return false;
     prefix = longer;
   }

@@ -15,16 +15,16 @@ namespace {
 
 constexpr std::size_t kPage = 4096;
 
-// Aligned by hand: glibc's aligned allocation splits and merges free blocks each time, which costs more than filling
-// them. Before each block of malloc's lies what it gave.
+// Blocks from malloc are aligned by hand: glibc's aligned allocation splits and merges free blocks each time, which
+// costs more than filling them. The address that malloc gave lies in front of each block.
 constexpr std::size_t kBefore = IndexMemory::kAlignment;
 
 // An index of fewer bytes is not worth a huge page.
 constexpr std::size_t kSmallIndex = std::size_t{2} << 20;
-// Larger blocks would leave holes in extents.
+// Larger blocks would leave large gaps in extents.
 constexpr std::size_t kMostHuge = HugeHeap::kExtent / 4;
 
-/// By its address a block tells where it came from.
+/// The address tells: IndexMemory sees to it that malloc's blocks never have this alignment.
 bool of_huge_heap(const void* block) {
   return reinterpret_cast<std::uintptr_t>(block) % HugeHeap::kGranule == 0;
 }
@@ -121,26 +121,26 @@ HugeHeap::~HugeHeap() {
   for (const Extent& extent : extents_) ::munmap(extent.base, kExtent);
 }
 
-/// Its number; that of none where the kernel gives no memory.
+/// Returns the number of the new extent, or extents_.size() where the kernel gives no memory.
 std::size_t HugeHeap::add_extent() {
-  // Twice as much holds an aligned extent; what lies around it goes back.
+  // Twice the size contains an aligned extent; the rest goes back to the kernel.
   void* const given = ::mmap(nullptr, 2 * kExtent, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (given == MAP_FAILED) return extents_.size();
   auto* const begin = static_cast<std::byte*>(given);
   const std::size_t before = (kExtent - reinterpret_cast<std::uintptr_t>(given) % kExtent) % kExtent;
   if (before > 0) ::munmap(begin, before);
   ::munmap(begin + before + kExtent, kExtent - before);
-  ::madvise(begin + before, kExtent, MADV_HUGEPAGE);  // a wish: where it is refused, pages are small
+  ::madvise(begin + before, kExtent, MADV_HUGEPAGE);  // where the kernel refuses, pages are small
   const auto at = std::ranges::lower_bound(extents_, begin + before, {}, &Extent::base);
   const auto added = extents_.insert(at, Extent{.base = begin + before});
-  first_with_room_ = {};
+  first_candidate_ = {};
   return static_cast<std::size_t>(added - extents_.begin());
 }
 
 void* HugeHeap::allocate(std::size_t bytes) {
   KVIST_CHECK(bytes > 0 && bytes <= kExtent, "a block takes 1 byte to a whole extent");
   const std::size_t granules = rounded(bytes) / kGranule;
-  std::size_t& first = first_with_room_[class_of(granules)];
+  std::size_t& first = first_candidate_[class_of(granules)];
   for (std::size_t i = first; i < extents_.size(); ++i) {
     Extent& extent = extents_[i];
     if (extent.longest >= granules) {
@@ -161,7 +161,7 @@ void HugeHeap::release(void* block, std::size_t bytes) {
   extent.release(static_cast<std::size_t>(at - extent.base) / kGranule, rounded(bytes) / kGranule);
   const auto number = static_cast<std::size_t>(&extent - extents_.data());
   for (std::size_t i = 0; i < kClasses && least_of(i) <= extent.longest; ++i) {
-    first_with_room_[i] = std::min(first_with_room_[i], number);
+    first_candidate_[i] = std::min(first_candidate_[i], number);
   }
   if (extent.free == kGranules) drop_empty();
 }
@@ -174,7 +174,7 @@ void HugeHeap::drop_empty() {
     ::munmap(extent.base, kExtent);
     return true;
   });
-  first_with_room_ = {};
+  first_candidate_ = {};
 }
 
 IndexMemory::~IndexMemory() {

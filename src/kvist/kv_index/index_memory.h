@@ -14,7 +14,7 @@ namespace kvist::kv_index {
 
 /// Blocks out of extents of 2 MiB, for which the kernel is asked for huge pages. In pages of 4 KiB that lie anywhere in
 /// a heap of gigabytes, each access far away has its address translated by tables that are far away too: 300 ns on a
-/// virtual machine where the access itself takes 100, and fetching ahead does not hide it. Where the kernel has no huge
+/// virtual machine where the access itself takes 100, and prefetching does not hide it. Where the kernel has no huge
 /// pages, the blocks at least lie close to each other.
 ///
 /// What is free is used again, the extents with the lowest addresses first, first fit. Extents without blocks go back
@@ -32,9 +32,9 @@ class HugeHeap {
 
   /// What a block takes.
   [[nodiscard]] static std::size_t rounded(std::size_t bytes) { return (bytes + kGranule - 1) / kGranule * kGranule; }
-  /// Zeroed, of 1 to kExtent bytes; null where the kernel gives no memory.
+  /// Returns zeroed memory of 1 to kExtent bytes; null where the kernel gives none.
   [[nodiscard]] void* allocate(std::size_t bytes);
-  /// Of the size that was asked for.
+  /// `bytes` is the size that was asked for.
   void release(void* block, std::size_t bytes);
 
   [[nodiscard]] std::size_t extents() const { return extents_.size(); }
@@ -77,8 +77,8 @@ class HugeHeap {
   void drop_empty();
 
   std::vector<Extent> extents_;  // by address
-  // By class: no extent before that one has room for such a block.
-  std::array<std::size_t, kClasses> first_with_room_ = {};
+  // By class of sizes: extents before this one have no free place for such a block.
+  std::array<std::size_t, kClasses> first_candidate_ = {};
 };
 
 /// Allocates for the tables of one index: from malloc while they are small, then in large pages (HugeHeap). The count
@@ -93,28 +93,28 @@ class IndexMemory {
   IndexMemory& operator=(const IndexMemory&) = delete;
 
   static constexpr std::size_t kAlignment = 64;  // of a cache line
-  /// A block is to take 64 bytes at most, all in; what is done to that end begins before.
+  /// Tables are kept fuller from this mean size of a block on, so that it stays below 64.
   static constexpr std::size_t kBytesPerBlock = 60;
 
-  /// Zeroed.
+  /// Returns zeroed memory.
   [[nodiscard]] void* allocate(std::size_t bytes);
-  /// What no reader ever sees is given back at once.
+  /// Frees memory at once. Requires: no reader can see it.
   void release(void* block, std::size_t bytes);
-  /// Given back when no reader is left that may have found it; it must not be findable any more.
+  /// Frees memory once no reader is left that may have found it. Requires: no reader can find it anew.
   void retire(void* block, std::size_t bytes);
-  /// Gives back what readers held up to now.
+  /// Frees retired memory that no reader can see any more.
   void reclaim();
 
-  /// Of memory that is not allocated here but belongs to the index.
+  /// Adds memory to the count that belongs to the index but is not allocated here.
   void count(std::ptrdiff_t bytes) { bytes_ += static_cast<std::size_t>(bytes); }
 
-  /// Whether so much more would stay within the budget. Nothing here refuses: what must be allocated is, what may be
-  /// left asks first.
+  /// Whether `bytes` more would stay within the budget. allocate() never refuses: callers that can do without ask
+  /// first.
   [[nodiscard]] bool fits(std::size_t bytes) const { return bytes_ + bytes + HugeHeap::kGranule <= max_bytes_; }
-  /// The index holds so many blocks more: each counts as often as workers hold it.
+  /// Adds to the number of blocks in the index, in which a block counts once for each worker that holds it.
   void count_blocks(std::ptrdiff_t blocks) { blocks_ += static_cast<std::size_t>(blocks); }
-  /// Whether blocks take so little in the mean that tables may be roomy.
-  [[nodiscard]] bool ample(std::size_t bytes_per_block = kBytesPerBlock) const {
+  /// Whether a block takes less than that in the mean, so that tables may have more free slots.
+  [[nodiscard]] bool averages_below(std::size_t bytes_per_block = kBytesPerBlock) const {
     return bytes_ < blocks_ * bytes_per_block;
   }
 

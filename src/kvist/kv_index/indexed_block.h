@@ -11,12 +11,12 @@
 
 namespace kvist::kv_index {
 
-/// When a block was last of use and how deep it lies in its prefix, in 31 bits. Time is counted in ticks of the index:
-/// one passes for each 64th part of its blocks that is stored anew.
+/// When a block was last used and how deep it lies in its prefix, in 31 bits. Time is counted in ticks: one tick passes
+/// whenever a 64th of the index's blocks has been stored anew (HolderTable).
 ///
-/// Ages never fall along a prefix: a look-up refreshes a block together with all blocks before it, and a new block is
-/// at most as fresh as its parent. Among blocks of one age the deeper is worth less. So whatever is evicted, a prefix
-/// loses its end and not its head.
+/// Along a prefix no block is fresher than the block before it: a look-up refreshes a block together with all blocks
+/// before it, and a new block is at most as fresh as its parent. Of blocks of one age the deeper is evicted first.
+/// Therefore a prefix loses its end and never its beginning.
 class BlockUse {
  public:
   static constexpr std::uint32_t kMaxDepth = (1U << 14) - 1;  ///< deeper blocks count as this deep
@@ -28,15 +28,15 @@ class BlockUse {
   [[nodiscard]] std::uint32_t bits() const { return bits_; }
   [[nodiscard]] std::uint16_t tick() const { return static_cast<std::uint16_t>(bits_); }
   [[nodiscard]] std::uint32_t depth() const { return bits_ >> 16; }
-  /// Ticks since it was of use. They are counted in 16 bits: what was of no use for a thousand times as long as it
-  /// takes to fill the index anew may look fresh again.
+  /// Ticks since the last use. They are counted in 16 bits: a block that was not used while the index was filled anew a
+  /// thousand times may look fresh again.
   [[nodiscard]] std::uint16_t age(std::uint16_t now) const { return static_cast<std::uint16_t>(now - tick()); }
   [[nodiscard]] BlockUse at(std::uint16_t tick) const { return BlockUse((bits_ & 0xffff'0000U) | tick); }
-  /// As fresh, of the block behind.
+  /// The use of the block behind this one, equally fresh.
   [[nodiscard]] BlockUse deeper() const { return BlockUse(bits_ + (bits_ < kMaxDepth << 16 ? 1U << 16 : 0)); }
 
-  /// The greater, the sooner it goes: by age, then by depth, then by the accident of its key, which tells blocks apart
-  /// that are as old and as deep as each other and so never in one prefix.
+  /// The eviction priority: the greater, the sooner the block goes. It compares age, then depth, then bits of the key,
+  /// which spread blocks of one age and depth; two such blocks are never in one prefix.
   [[nodiscard]] std::uint64_t uselessness(std::uint16_t now, std::uint64_t key) const {
     const std::uint64_t accident = depth() == kMaxDepth ? 0 : (key >> 32) & 0xffff;
     return std::uint64_t{age(now)} << 48 | std::uint64_t{depth()} << 16 | accident;
@@ -46,11 +46,12 @@ class BlockUse {
   std::uint32_t bits_ = 0;
 };
 
-/// Where a block is, as BlockChains numbers them. 0: nowhere.
+/// The place of a block, as BlockChains numbers places. 0 means none.
 using BlockRef = std::uint32_t;
 
-/// 16 bytes; zero while fresh. A block whose key is 0 is none; one whose set is empty is held by nobody and only there
-/// for what follows it. Threads: one writes; readers in an epoch may call key(), set() and refresh_shared().
+/// A block in 16 bytes; all zero in fresh memory. The key 0 means that there is no block. An empty set means that
+/// nobody holds the block and that it stays only for the blocks behind it. Threads: one writes; readers in an epoch may
+/// call key(), set() and refresh_shared().
 class IndexedBlock {
  public:
   [[nodiscard]] std::uint64_t key() const { return key_.load(std::memory_order_acquire); }
@@ -58,13 +59,14 @@ class IndexedBlock {
   [[nodiscard]] WorkerSetHandle set() const { return set_.load(std::memory_order_acquire); }
   [[nodiscard]] BlockUse use() const { return BlockUse(use_.load(std::memory_order_relaxed)); }
 
-  /// A reader's: it was of use now. One try: whoever else changes it meanwhile is as right.
+  /// Marks the block as used now. Threads: readers. It tries once: if another thread changes the use meanwhile, that
+  /// value is as good.
   void refresh_shared(std::uint16_t tick) {
     std::uint32_t seen = use_.load(std::memory_order_relaxed);
     if ((seen & kEmptied) != 0 || BlockUse(seen).tick() == tick) return;
     use_.compare_exchange_strong(seen, BlockUse(seen).at(tick).bits(), std::memory_order_relaxed);
   }
-  /// The same by the writer itself while no reader is at work.
+  /// The same by the writer while no reader is at work.
   void refresh(std::uint16_t tick) {
     if (use().tick() != tick) set_use(use().at(tick));
   }
@@ -76,12 +78,14 @@ class IndexedBlock {
   }
   void set_set(WorkerSetHandle set) { set_.store(set, std::memory_order_release); }
   void set_use(BlockUse use) { use_.store(use.bits(), std::memory_order_relaxed); }
-  /// It is none any more. Readers that found its key before see the set that it had, until another block is put.
+  /// Removes the block from its place. Readers that read its key before still see its set, until another block is put
+  /// there.
   void erase(std::uint64_t epoch) {
     use_.store(kEmptied | static_cast<std::uint32_t>(epoch & (kEmptied - 1)), std::memory_order_relaxed);
     key_.store(0, std::memory_order_release);
   }
-  /// Of a block that is none: the epoch when it was erased, as far as 31 bits tell; 0 for a fresh one.
+  /// The epoch in which the block at this place was erased, as far as 31 bits tell; 0 if there never was one. Requires:
+  /// there is no block here.
   [[nodiscard]] std::uint64_t erased_in(std::uint64_t now) const {
     const std::uint32_t bits = use_.load(std::memory_order_relaxed);
     return (bits & kEmptied) == 0 ? 0 : now - ((now - bits) & (kEmptied - 1));
@@ -94,26 +98,26 @@ class IndexedBlock {
   std::atomic<std::uint32_t> use_;  // a BlockUse, or kEmptied and an epoch
 };
 
-/// Blocks that follow each other, with what the writer knows about them.
+/// Seven places for consecutive blocks of one prefix, with what the writer knows about them.
 struct BlockChunk {
   static constexpr std::uint32_t kBlocks = 7;
 
   std::array<IndexedBlock, kBlocks> blocks;
   BlockRef parent;                             // of the first block; 0 at the start of a prompt
   std::array<std::uint8_t, kBlocks> branches;  // chunks that go on behind each block, up to kMostBranches
-  std::uint8_t filled;                         // the last block is not none, those from there on are
+  std::uint8_t filled;                         // so many places from the first on have a block
 
   static constexpr std::uint8_t kMostBranches = 255;  // or more
 };
 static_assert(sizeof(BlockChunk) == 128);
 
-/// What is known of a block that is put, to choose its place.
-struct BlockOutlook {
-  std::size_t coming = 1;  ///< blocks that follow each other, with itself
-  bool grows = false;      ///< what it is put behind was there before the event that stores it: a decoded block
+/// What is known of a new block, by which its place is chosen.
+struct PlacementHint {
+  std::size_t coming = 1;  ///< how many consecutive blocks the event stores from this one on
+  bool grows = false;      ///< its parent is from an earlier event: the prefix grows as an answer is decoded
 };
 
-/// A block by itself, which nothing follows in place.
+/// A block that is stored by itself: the blocks behind it lie elsewhere.
 struct LoneBlock {
   IndexedBlock block;
   BlockRef parent;

@@ -12,11 +12,12 @@
 namespace kvist::kv_index {
 namespace {
 
-// With readers at work, epochs pass after so many changes: announcements are looked at that often.
+// An epoch ends after so many changes. Readers' announcements are checked that often.
 constexpr std::size_t kChangesPerEpoch = 256;
 
-// No worker's name for anything, as far as 64 bits can tell.
-NameDigest made_up_name(kv::BlockHash key) {
+// The name under which a block is held that no event named. It equals a worker's own name only if 64-bit hashes
+// collide.
+NameDigest adopted_name(kv::BlockHash key) {
   constexpr std::uint64_t kAdopted = 0x6164'6f70'7465'6421;
   return NameDigest(mix_seed({kAdopted, key.value()}));
 }
@@ -52,7 +53,7 @@ KvIndex::State::State(Options index_options)
 }
 
 KvIndex::State::~State() {
-  // Nobody reads any more: what would be retired is freed.
+  // No reader is left, so memory is freed at once instead of being retired.
   epochs.advance();
   KVIST_CHECK(!epochs.has_readers(), "an index outlives its readers");
   for (const KnownWorker& known : workers_) {
@@ -99,7 +100,7 @@ void KvIndex::State::clear(WorkerId id) {
 }
 
 void KvIndex::State::clear(IndexedWorker& worker) {
-  make_room(worker, 1);  // for sets without the worker
+  ensure_budget(worker, 1);  // for sets without the worker
   for (std::uint32_t part = 0; part < worker.names.parts(); ++part) {
     dropped_.clear();
     worker.names.for_each_in(part, [&](NameDigest, BlockRef block) { dropped_.push_back(block); });
@@ -112,7 +113,7 @@ void KvIndex::State::clear(IndexedWorker& worker) {
   count_blocks(worker);
 }
 
-// Readers are waited for in turns: an epoch begins once enough was changed in the last one.
+// Begins an epoch and reclaims memory once enough has changed in the last one.
 void KvIndex::State::reclaim() {
   if (changes_in_epoch_ < kChangesPerEpoch) return;
   changes_in_epoch_ = 0;
@@ -126,10 +127,10 @@ void KvIndex::State::count_blocks(IndexedWorker& worker) {
   worker.counted = worker.names.size();
 }
 
-/// Where blocks take too much, a little is done about it with each group of changes.
+/// Where a block takes too much memory in the mean, makes one segment of two tables smaller with each group of changes.
 void KvIndex::State::economize(IndexedWorker& worker) {
   count_blocks(worker);
-  if (memory.ample()) [[likely]]
+  if (memory.averages_below()) [[likely]]
     return;
   worker.names.tighten_next();
   holders.tighten_next();
@@ -238,22 +239,20 @@ std::span<const WorkerMatch> KvIndex::Reader::match(std::span<const kv::BlockHas
                                                                 hashes);
 }
 
-// Prefixes that a worker is known to hold though no event said so.
-
 bool KvIndex::State::adopt(WorkerId id, std::span<const kv::BlockHash> prefix, kv::ExternalHash last_name) {
   KVIST_CHECK(!prefix.empty(), "a prefix has a last block");
   reclaim();
   KnownWorker& known = worker_at(id);
   IndexedWorker& worker = *known.worker;
   if (worker.names.size() + prefix.size() > options.max_blocks_per_worker) return false;
-  make_room(worker, prefix.size());
-  room_for_group_ = false;
-  room_ = 0;
+  ensure_budget(worker, prefix.size());
+  group_within_budget_ = false;
+  changes_left_ = 0;
   HolderTable::Prefix held = holders.root();
   std::size_t done = 0;
-  for (; done < prefix.size() && take_room(worker); ++done) {
+  for (; done < prefix.size() && take_from_budget(worker); ++done) {
     const std::size_t left = prefix.size() - done;
-    const NameDigest name = left == 1 ? NameDigest(last_name.value()) : made_up_name(prefix[done]);
+    const NameDigest name = left == 1 ? NameDigest(last_name.value()) : adopted_name(prefix[done]);
     const std::uint64_t key = BlockChains::valid(prefix[done].value());
     if (!hold(worker, held, name, key, {.coming = left, .grows = false})) break;
   }
@@ -269,8 +268,8 @@ void KvIndex::State::release(WorkerId id, std::span<const kv::BlockHash> prefix)
   KVIST_CHECK(!prefix.empty(), "a prefix has a last block");
   reclaim();
   KnownWorker& known = worker_at(id);
-  room_for_group_ = false;
-  room_ = 0;
+  group_within_budget_ = false;
+  changes_left_ = 0;
   let_go(*known.worker, prefix.first(prefix.size() - 1));
   economize(*known.worker);
   known.directory = known.worker->names.directory_memory();
@@ -278,22 +277,22 @@ void KvIndex::State::release(WorkerId id, std::span<const kv::BlockHash> prefix)
 
 /// As add_copy(), for a name that was not fetched.
 bool KvIndex::State::hold(IndexedWorker& worker, HolderTable::Prefix& prefix, NameDigest name, std::uint64_t key,
-                          BlockOutlook outlook) {
-  const NameTable::Ahead ahead = NameTable::not_fetched(name);
-  if (const BlockRef known = worker.names.find(ahead); known != 0) {
-    if (!add_further_copy(worker, ahead, known, key)) return false;
+                          PlacementHint placement) {
+  const NameTable::Lookup lookup = NameTable::not_fetched(name);
+  if (const BlockRef known = worker.names.find(lookup); known != 0) {
+    if (!add_further_copy(worker, lookup, known, key)) return false;
     prefix = holders.behind(known);
     return true;
   }
-  if (!holders.add(worker.holder(), prefix, key, outlook)) return false;
-  worker.names.insert(ahead, prefix.last);
+  if (!holders.add(worker.holder(), prefix, key, placement)) return false;
+  worker.names.insert(lookup, prefix.last);
   return true;
 }
 
-/// The deepest first. Those that were evicted meanwhile are gone already.
+/// Drops the deepest block first. Blocks that were evicted meanwhile are gone already.
 void KvIndex::State::let_go(IndexedWorker& worker, std::span<const kv::BlockHash> blocks) {
   for (std::size_t i = blocks.size(); i-- > 0;) {
-    changes_in_epoch_ += drop_copy(worker, made_up_name(blocks[i])) ? 1 : 0;
+    changes_in_epoch_ += drop_copy(worker, adopted_name(blocks[i])) ? 1 : 0;
   }
 }
 

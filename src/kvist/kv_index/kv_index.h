@@ -25,7 +25,7 @@ enum class Refusal : std::uint8_t {
   kGroup,          ///< of a further KV cache group of a hybrid model: the same tokens again
   kMalformed,      ///< the number of tokens does not fit the number of blocks
   kConflict,       ///< a name that the worker used for other tokens before
-  kCapacity,       ///< more blocks than one worker can have, or no room in the byte budget even after eviction
+  kCapacity,       ///< more blocks than one worker can have, or than the byte budget allows even after eviction
 };
 inline constexpr std::size_t kRefusals = 8;
 /// Lower-case name, for metrics: "unknown_parent".
@@ -48,30 +48,31 @@ struct WorkerMatch {
   friend bool operator==(const WorkerMatch&, const WorkerMatch&) = default;
 };
 
-/// Prefix index over all workers. Names of the workers' own are opaque, so each block's key is recomputed from its
-/// tokens: two workers that hash differently still meet in one key, and a prompt's keys can be looked up directly.
+/// Prefix index over all workers. Workers name blocks by hashes of their own, which are opaque here. Therefore each
+/// block's key, its block hash, is recomputed from its tokens: two workers that hash differently still have the same
+/// keys, and the keys of a prompt can be looked up directly.
 ///
-/// Threads: none of its own. One thread writes, and may match() as it likes; each further thread that looks prompts up
-/// has a Reader. Invariants:
+/// Threads: one thread writes, and may call match() at any time. Each further thread that looks prompts up has a
+/// Reader. Invariants:
 ///  - a worker is in the set of a key exactly while it holds at least one copy under at least one name;
 ///  - a refused event changes nothing (kConflict, and kCapacity for want of bytes: nothing from the offending block
 ///    on), so the index may know less than the worker holds, never more;
 ///  - of a worker's blocks whose prefix it holds whole, eviction never takes one and leaves one behind it.
 ///
 /// Memory: see bytes(). A block that one worker holds takes 48 to 63 bytes, whatever the length of the prompts; at a
-/// further worker 18 to 37 more. (Where prompts lose their ends and keep their first blocks, in no order, what the ends
-/// leave waits for new blocks.)
-/// Where an event might not fit into Options::max_bytes any more, what is worth least is evicted first: blocks that
-/// were not looked up for longest (one never looked up and held by one worker counts as half a turnover of the index
-/// old from the start, so that it goes before those that proved their use), among equally old ones the deepest. Later
-/// removals of an evicted block are unknown removals, later stores behind it unknown parents.
+/// further worker 18 to 37 more. (Where prompts lose
+/// their ends and keep their first blocks, in no order, the freed places wait for new blocks and are not counted.)
+/// Where an event might not fit into Options::max_bytes any more, blocks are evicted first: those that were not looked
+/// up for the longest time, and among equally old ones the deepest. A block that was never looked up and that one
+/// worker holds counts as half a turnover of the index old from the start, so that it goes before those that proved
+/// useful. Later removals of an evicted block are unknown removals, later stores behind it unknown parents.
 class KvIndex {
  public:
   struct Options {
     std::string model;
     std::uint32_t block_size = 32;                 ///< tokens
-    std::size_t max_blocks_per_worker = 4U << 20;  ///< a worker that never removes cannot push out all others
-    /// Of all memory, see bytes(); half a MiB is the least that is of use.
+    std::size_t max_blocks_per_worker = 4U << 20;  ///< so that a worker that never removes cannot evict all others
+    /// Of all memory, see bytes(). Less than half a MiB is of no use.
     std::size_t max_bytes = std::size_t{1} << 30;
   };
 
@@ -80,32 +81,33 @@ class KvIndex {
   KvIndex(KvIndex&&) noexcept;
   KvIndex& operator=(KvIndex&&) noexcept;
 
-  /// Takes one event of a worker in; the reason where it was refused.
+  /// Applies one event of a worker. Returns the reason if it was refused.
   std::optional<Refusal> apply(WorkerId worker, const kv::KvEvent& event);
-  /// Takes events of a worker in, in order; how many were refused. Faster than one by one: the memory that later ones
-  /// need is fetched while earlier ones are taken in.
+  /// Applies events of a worker in order and returns how many were refused. This is faster than one by one: the memory
+  /// that later events need is prefetched while earlier ones are applied.
   std::size_t apply(WorkerId worker, std::span<const kv::KvEvent> events);
-  /// Events of a worker come next: what nearly all of them need is on its way to the processor's cache. To be called
-  /// before their message is read, where the caller has other work until apply().
+  /// Prefetches what nearly all events of a worker need. To be called before their message is decoded, where the caller
+  /// has other work until apply().
   void prefetch(WorkerId worker) const;
   /// Forgets all blocks of a worker.
   void clear(WorkerId worker);
 
   /// Whether the worker has a block of this name.
   [[nodiscard]] bool knows(WorkerId worker, kv::ExternalHash name) const;
-  /// The worker holds this prefix whole, by other evidence than events, which named its last block only: the blocks
-  /// before are held under names made of their keys. False, and nothing is changed, where there is no room. Requires a
-  /// block, and that knows() the name does not.
+  /// Records that the worker holds this whole prefix, though events named only its last block: other evidence told. The
+  /// blocks before the last are held under names that are derived from their keys. Returns false and changes nothing
+  /// where the budget does not allow it. Requires: the prefix has a block, and knows() is false for the name.
   [[nodiscard]] bool adopt(WorkerId worker, std::span<const kv::BlockHash> prefix, kv::ExternalHash last_name);
-  /// The evidence is gone: takes back what adopt() did, but for the last block, which has its name.
+  /// Takes back what adopt() did when its evidence is gone, except for the last block, which has a name of its own.
   void release(WorkerId worker, std::span<const kv::BlockHash> prefix);
 
-  /// `hashes` are those of a prompt from its first block on; depths[w] becomes the number of them that worker w holds
-  /// without a gap; 0 for workers never heard of.
-  /// Workers beyond depths.size() are left out. Writer's thread.
+  /// `hashes` are the block hashes of a prompt from its first block on. depths[w] becomes the number of leading blocks
+  /// that worker w holds without a gap, 0 for workers never heard of; workers beyond depths.size() are left out.
+  /// Threads: the writer's.
   void match(std::span<const kv::BlockHash> hashes, std::span<std::uint32_t> depths) const;
-  /// The workers that hold at least the first block, in ascending order, and how many blocks; valid until the next
-  /// call. Costs grow with the blocks found and the workers that hold them, not with the fleet. Writer's thread.
+  /// The workers that hold at least the first block, in ascending order, with the number of leading blocks. Valid until
+  /// the next call. The cost grows with the blocks found and the workers that hold them, not with the fleet. Threads:
+  /// the writer's.
   [[nodiscard]] std::span<const WorkerMatch> match(std::span<const kv::BlockHash> hashes) const;
 
   /// Distinct block names of one worker.
@@ -114,22 +116,22 @@ class KvIndex {
   [[nodiscard]] std::size_t keys() const;
   [[nodiscard]] const KvIndexCounters& counters(WorkerId worker) const;
   [[nodiscard]] std::uint32_t block_size() const;
-  /// All memory of the index: tables with their unused room, sets of workers, a record of some 500 bytes per worker
-  /// that was ever heard of, and what readers still hold back; not some 25 KB that batches pass through, nor what lies
-  /// free between blocks of memory (HugeHeap gives it back where it is more than half). At most
-  /// Options::max_bytes, with two exceptions: the records themselves, and sets of workers that come to differ while
-  /// blocks are removed and a stopped reader holds the rest.
+  /// All memory of the index: tables with their free slots, sets of workers, a record of some 500 bytes per worker that
+  /// was ever heard of, and what readers still hold back. Not counted are some 25 KB that batches pass through and what
+  /// lies free between allocations (HugeHeap gives it back where it is more than half). At most Options::max_bytes,
+  /// with two exceptions: the records themselves, and sets of workers that come to differ while blocks are removed and
+  /// a stopped reader holds back the rest.
   [[nodiscard]] std::size_t bytes() const;
-  /// Times that room was made by eviction.
+  /// How many times blocks were evicted to stay within the budget.
   [[nodiscard]] std::uint64_t evictions() const;
 
-  /// A look-up from another thread: wait-free, that is, a bounded number of steps whatever the writer does. What it
-  /// returns was true block by block at moments between the call and the return: a worker is never named for a block
-  /// that it never held.
+  /// Looks prompts up from another thread. Wait-free: a look-up takes a bounded number of steps whatever the writer
+  /// does. Each block of the answer was held as it says at some moment between the call and the return, so a worker is
+  /// never named for a block that it never held.
   ///
-  /// Made by KvIndex::make_reader() on the writer's thread, then used by one thread at a time, gone before its index.
-  /// A reader between two look-ups costs nothing; one that is stopped within a look-up keeps memory from being re-used
-  /// until it goes on, and so in the end, when the byte budget is exhausted, new blocks out of the index.
+  /// Threads: made by KvIndex::make_reader() on the writer's thread, then used by one thread at a time. Requires: it is
+  /// destroyed before its index. A reader between two look-ups costs nothing. One that is stopped within a look-up
+  /// keeps memory from being re-used until it goes on; when that exhausts the byte budget, new blocks are refused.
   class Reader {
    public:
     Reader(Reader&&) noexcept;

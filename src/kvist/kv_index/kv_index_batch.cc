@@ -1,4 +1,4 @@
-// Events become changes: a batch of them goes into the index in groups.
+// Applies batches of events: their blocks become changes, which pass through the stages in groups.
 #include <algorithm>
 #include <variant>
 
@@ -7,8 +7,9 @@
 namespace kvist::kv_index {
 namespace {
 
-// The content of so many events is on its way before it is read: engines that evict block by block send many of one.
-constexpr std::size_t kEventsAhead = 8;
+// The content of so many events is prefetched before it is read: engines that evict block by block send many events of
+// one block.
+constexpr std::size_t kEventsPrefetched = 8;
 
 void fetch_content(const kv::KvEvent& event) {
   if (const auto* const stored = std::get_if<kv::BlockStored>(&event)) {
@@ -24,17 +25,17 @@ void fetch_content(const kv::KvEvent& event) {
 
 }  // namespace
 
-/// Events of one worker that are being taken in.
+/// The events of one worker that are being applied.
 struct KvIndex::State::Batch {
   IndexedWorker& worker;
   std::span<const kv::KvEvent> events;
   std::optional<Refusal>* reason = nullptr;
   std::size_t refused = 0;
-  // What comes next: a block of an event.
+  // The next block to collect, and the event that it is in.
   std::size_t event = 0;
   std::size_t block = 0;
-  // Of the event whose first blocks are in the index: its last key, the likely number in a chunk of what follows, and
-  // what that goes behind.
+  // For an event whose first blocks are in an earlier group: the last key, the likely number of the next block in its
+  // chunk, and the prefix so far.
   std::uint64_t key = 0;
   std::uint32_t number = 0;
   HolderTable::Prefix prefix;
@@ -73,31 +74,32 @@ std::size_t KvIndex::State::apply(WorkerId id, std::span<const kv::KvEvent> even
   return batch.refused;
 }
 
-/// The next group, with the memory of its names on its way; false at the end.
+/// First stage: collects the next group and prefetches the memory of its names. Returns false at the end.
 bool KvIndex::State::collect(Batch& batch) {
   group_.clear();
-  measure_room(batch.worker);
+  measure_budget(batch.worker);
   while (!group_.full() && batch.event < batch.events.size() && collect_event(batch)) {
   }
   return !group_.empty();
 }
 
 /// For the group that begins.
-void KvIndex::State::measure_room(const IndexedWorker& worker) {
-  group_room_ = room_for_changes(worker);
+void KvIndex::State::measure_budget(const IndexedWorker& worker) {
+  group_budget_ = changes_within_budget(worker);
   const std::size_t most = options.max_blocks_per_worker;
-  group_limit_ = std::min(group_room_ / 2, most - std::min(worker.names.size(), most));
+  group_limit_ = std::min(group_budget_ / 2, most - std::min(worker.names.size(), most));
 }
 
-/// False where the event has to wait for what the group does.
+/// Returns false if the event has to wait until the group is done.
 [[gnu::always_inline]] inline bool KvIndex::State::collect_event(Batch& batch) {
   const kv::KvEvent& event = batch.events[batch.event];
-  if (batch.event + kEventsAhead < batch.events.size()) fetch_content(batch.events[batch.event + kEventsAhead]);
+  if (batch.event + kEventsPrefetched < batch.events.size())
+    fetch_content(batch.events[batch.event + kEventsPrefetched]);
   if (const auto* const stored = std::get_if<kv::BlockStored>(&event)) return collect(batch, *stored);
   if (const auto* const removed = std::get_if<kv::BlockRemoved>(&event)) return collect(batch, *removed);
   if (!group_.empty()) return false;
   clear(batch.worker);
-  measure_room(batch.worker);
+  measure_budget(batch.worker);
   ++batch.worker.counters.clears;
   batch.pass_event();
   return true;
@@ -111,7 +113,7 @@ void KvIndex::State::measure_room(const IndexedWorker& worker) {
       return true;
     }
     if (group_.empty()) {
-      if (const auto refusal = make_room(batch.worker, event)) [[unlikely]] {
+      if (const auto refusal = ensure_budget(batch.worker, event)) [[unlikely]] {
         batch.refuse_event(*refusal);
         return true;
       }
@@ -143,7 +145,7 @@ void KvIndex::State::measure_room(const IndexedWorker& worker) {
   return true;
 }
 
-/// Of an event's blocks, those that still go into the group.
+/// Adds those of an event's blocks to the group that still fit into it.
 [[gnu::always_inline]] inline void KvIndex::State::collect(Batch& batch, const NameTable::Prefetcher& prefetcher,
                                                            std::span<const kv::ExternalHash> blocks) {
   const std::size_t taken = std::min(blocks.size() - batch.block, ChangeGroup::kChanges - group_.size);
@@ -156,7 +158,7 @@ void KvIndex::State::measure_room(const IndexedWorker& worker) {
          !event.other_extra_keys && event.tokens.size() == event.hashes.size() * event.block_size;
 }
 
-/// Of one that is not well formed.
+/// Requires: the event is not well formed.
 Refusal KvIndex::State::fault_of(const kv::BlockStored& event) const {
   if (event.group != 0) return Refusal::kGroup;
   if (event.medium != kv::Medium::kDevice) return Refusal::kMedium;
@@ -164,27 +166,27 @@ Refusal KvIndex::State::fault_of(const kv::BlockStored& event) const {
   return event.other_extra_keys ? Refusal::kExtraKeys : Refusal::kMalformed;
 }
 
-/// For an event that begins a group.
-std::optional<Refusal> KvIndex::State::make_room(const IndexedWorker& worker, const kv::BlockStored& event) {
+/// For an event that begins a group: evicts until its blocks fit into the budget. Returns why they cannot.
+std::optional<Refusal> KvIndex::State::ensure_budget(const IndexedWorker& worker, const kv::BlockStored& event) {
   const std::size_t blocks = event.hashes.size();
   const std::size_t wanted = std::min(blocks, options.max_blocks_per_worker);
-  if (group_room_ < 2 * wanted) {
-    make_room(worker, wanted);
-    measure_room(worker);
+  if (group_budget_ < 2 * wanted) {
+    ensure_budget(worker, wanted);
+    measure_budget(worker);
   }
   if (worker.names.size() + blocks <= options.max_blocks_per_worker) return std::nullopt;
   const bool known = !event.parent || worker.names.find(NameDigest(event.parent->value())) != 0;
   return known ? Refusal::kCapacity : Refusal::kUnknownParent;
 }
 
-/// Second stage: what is searched or put past the end of a cache line.
+/// Second stage: prefetches the next lines where a search or a change goes on past the first.
 void KvIndex::State::fetch_next_lines(const Batch& batch) {
   if (batch.worker.names.empty()) return;  // there are no lines
-  for (const NameTable::Ahead& name : group_.all_names()) NameTable::prefetch_next(name);
+  for (const NameTable::Lookup& name : group_.all_names()) NameTable::prefetch_next(name);
   for (const ChangeGroup::Parent& parent : group_.all_parents()) NameTable::prefetch_next(parent.name);
 }
 
-/// Third stage: what the names mean now. The blocks of parents and of what is removed are on their way.
+/// Third stage: finds what the names mean now, and prefetches the blocks of parents and of what is removed.
 void KvIndex::State::find_names(Batch& batch) {
   const BlockChains& blocks = holders.blocks();
   NameTable& names = batch.worker.names;
@@ -202,8 +204,8 @@ void KvIndex::State::find_names(Batch& batch) {
   }
 }
 
-/// Fourth stage: the keys of what is stored. Where blocks are or will be first in a chunk, the hash table is on its
-/// way.
+/// Fourth stage: computes the keys of what is stored. Where a block is or will be the first of a chunk, prefetches its
+/// line in the hash table.
 void KvIndex::State::find_keys(Batch& batch) {
   const BlockChains& blocks = holders.blocks();
   for (ChangeGroup::Run& run : group_.all_runs()) {
@@ -230,7 +232,7 @@ std::uint64_t KvIndex::State::parent_key(const Batch& batch, const ChangeGroup::
   return parent.block != 0 ? holders.blocks().block(parent.block).key() : 0;
 }
 
-/// In its chunk.
+/// The likely number of a run's first block in its chunk.
 std::uint32_t KvIndex::State::first_number(const Batch& batch, const ChangeGroup::Run& run) const {
   if (!run.begins()) return batch.number;
   if (run.parent == nullptr) return 0;
@@ -240,7 +242,7 @@ std::uint32_t KvIndex::State::first_number(const Batch& batch, const ChangeGroup
   return holders.blocks().number_behind(parent.block, key_of(run.begin));
 }
 
-/// From one block that will be the first of its chunk to the next.
+/// Prefetches the lines for those blocks of a run that are likely to be the first of a chunk.
 [[gnu::always_inline]] inline void KvIndex::State::fetch_heads(const ChangeGroup::Run& run) {
   const std::uint32_t before_first = run.number == 0 ? 0 : BlockChunk::kBlocks - run.number;
   for (std::uint32_t change = run.begin + before_first; change < run.end; change += BlockChunk::kBlocks) {
@@ -259,12 +261,12 @@ std::uint64_t KvIndex::State::root_of(const kv::BlockStored& event) const {
   return kv::root_hash({.model = options.model, .lora = event.lora_name, .cache_salt = event.cache_salt}).value();
 }
 
-/// Last stage.
+/// Last stage: changes the tables.
 void KvIndex::State::make(Batch& batch) {
   for (const HeadLine* const line : group_.all_heads()) SlotSegment<HeadLine>::prefetch_next(*line);
-  // Twice, as find_room() does.
-  room_for_group_ = group_room_ >= 2 * ChangeGroup::kChanges;
-  room_ = 0;
+  // Twice as much, for the reason given in find_budget().
+  group_within_budget_ = group_budget_ >= 2 * ChangeGroup::kChanges;
+  changes_left_ = 0;
   const std::uint64_t evictions_before = evictions;
   for (ChangeGroup::Run& run : group_.all_runs()) {
     if (run.stored == nullptr) {
@@ -282,7 +284,8 @@ void KvIndex::State::make(Batch& batch) {
   batch.number = BlockChains::likely_number_behind(last.number, last.size());
 }
 
-/// What the parent's name means now. Where that is not what the keys were made with, they are made again.
+/// Finds what the parent's name means now. If it is another block than the keys were computed with, computes them
+/// again.
 void KvIndex::State::find_parent(Batch& batch, ChangeGroup::Run& run, bool evicted) {
   ChangeGroup::Parent& parent = *run.parent;
   const BlockRef stored = parent.run != nullptr && !evicted ? group_.blocks[parent.change] : 0;
@@ -311,12 +314,12 @@ void KvIndex::State::find_parent(Batch& batch, ChangeGroup::Run& run, bool evict
   std::optional<Refusal> refusal;
   std::size_t change = run.begin;
   for (; change != run.end; ++change) {
-    if (!take_room(worker)) [[unlikely]] {
+    if (!take_from_budget(worker)) [[unlikely]] {
       refusal = Refusal::kCapacity;
       break;
     }
-    const BlockOutlook outlook{.coming = run.end - change, .grows = run.parent != nullptr && change == run.begin};
-    if (!add_copy(worker, holder, prefix, change, outlook)) [[unlikely]] {
+    const PlacementHint placement{.coming = run.end - change, .grows = run.parent != nullptr && change == run.begin};
+    if (!add_copy(worker, holder, prefix, change, placement)) [[unlikely]] {
       refusal = Refusal::kConflict;
       break;
     }
@@ -331,7 +334,7 @@ void KvIndex::State::find_parent(Batch& batch, ChangeGroup::Run& run, bool evict
     refuse(batch, run, change, *refusal);
 }
 
-/// What is left of a run, and with it of its event.
+/// Refuses the rest of a run and of its event.
 void KvIndex::State::refuse(Batch& batch, const ChangeGroup::Run& run, std::size_t from_change, Refusal refusal) {
   batch.refuse(refusal);
   std::ranges::fill(group_.blocks_of(run).subspan(from_change - run.begin), BlockRef{0});
@@ -339,26 +342,27 @@ void KvIndex::State::refuse(Batch& batch, const ChangeGroup::Run& run, std::size
   if (unfinished) batch.pass_event();
 }
 
-/// The prefix ends with the block from then on. False: its name or its key belongs to another block.
+/// Records one more copy of a block; the prefix then ends with it. Returns false if the name or the key is another
+/// block's.
 [[gnu::always_inline]] inline bool KvIndex::State::add_copy(IndexedWorker& worker, const HoldingWorker& holder,
                                                             HolderTable::Prefix& prefix, std::size_t change,
-                                                            BlockOutlook outlook) {
-  const NameTable::Ahead& name = group_.names[change];
+                                                            PlacementHint placement) {
+  const NameTable::Lookup& name = group_.names[change];
   if (const BlockRef known = worker.names.find(name); known != 0) [[unlikely]] {
     if (!add_further_copy(worker, name, known, key_of(change))) return false;
     prefix = holders.behind(known);  // what follows in this event goes on behind it
     return true;
   }
-  if (!holders.add(holder, prefix, key_of(change), outlook)) [[unlikely]]
+  if (!holders.add(holder, prefix, key_of(change), placement)) [[unlikely]]
     return false;
   worker.names.put(name, prefix.last);
   return true;
 }
 
-bool KvIndex::State::add_further_copy(IndexedWorker& worker, const NameTable::Ahead& name, BlockRef known,
+bool KvIndex::State::add_further_copy(IndexedWorker& worker, const NameTable::Lookup& name, BlockRef known,
                                       std::uint64_t key) {
   if (holders.blocks().block(known).key() != key) return false;
-  const NameTable::Ahead copies = NameTable::not_fetched(name);
+  const NameTable::Lookup copies = NameTable::not_fetched(name);
   const std::uint32_t further = worker.further_copies.insert(copies, 1);
   if (further != 0) worker.further_copies.set(copies, further + 1);
   return true;
@@ -376,11 +380,11 @@ bool KvIndex::State::add_further_copy(IndexedWorker& worker, const NameTable::Ah
 }
 
 [[gnu::always_inline]] inline bool KvIndex::State::drop_copy(IndexedWorker& worker, const HoldingWorker& holder,
-                                                             const NameTable::Ahead& name) {
+                                                             const NameTable::Lookup& name) {
   if (!worker.further_copies.empty() && drop_further_copy(worker, name)) [[unlikely]]
     return true;
-  if (!take_room(worker)) [[unlikely]]
-    make_room(worker, 1);
+  if (!take_from_budget(worker)) [[unlikely]]
+    ensure_budget(worker, 1);
   const BlockRef block = worker.names.erase(name);
   if (block == 0) [[unlikely]]
     return false;
@@ -388,13 +392,13 @@ bool KvIndex::State::add_further_copy(IndexedWorker& worker, const NameTable::Ah
   return true;
 }
 
-/// Of a name that was not fetched.
+/// The same for a name that was not prefetched.
 bool KvIndex::State::drop_copy(IndexedWorker& worker, NameDigest name) {
   return drop_copy(worker, worker.holder(), NameTable::not_fetched(name));
 }
 
-bool KvIndex::State::drop_further_copy(IndexedWorker& worker, const NameTable::Ahead& name) {
-  const NameTable::Ahead copies = NameTable::not_fetched(name);
+bool KvIndex::State::drop_further_copy(IndexedWorker& worker, const NameTable::Lookup& name) {
+  const NameTable::Lookup copies = NameTable::not_fetched(name);
   const std::uint32_t further = worker.further_copies.find(copies);
   if (further > 1) worker.further_copies.set(copies, further - 1);
   if (further == 1) worker.further_copies.erase(copies);

@@ -1,4 +1,4 @@
-// Room within the byte budget: what goes when not all can stay.
+// The byte budget: how many changes fit into it, and which blocks are evicted for more.
 #include <algorithm>
 
 #include "kvist/base/check.h"
@@ -7,12 +7,13 @@
 namespace kvist::kv_index {
 namespace {
 
-// Bytes of a block held by one worker at the least load of the tables: its name in 37, and of a chunk for seven its
-// part of 128 and of 37 in the hash table. What shorter prompts take is more; the check of each change sees to that.
+// Bytes of a block that one worker holds, at the least load of the tables: 37 for its name, and a seventh of its
+// chunk's 128 and of the chunk's 37 in the table of first blocks. Shorter prompts take more; each change is checked for
+// that.
 constexpr std::size_t kBlockBytes = 61;
 // Blocks looked at to find out how useless the most useless ones are.
 constexpr std::size_t kSample = 512;
-// The part of the blocks that one round of eviction is meant for; each further round takes twice the part.
+// The part of all blocks that the first round of eviction is to take; each further round takes twice as much.
 constexpr double kFirstPart = 1.0 / 16;
 constexpr int kRounds = 5;
 
@@ -23,28 +24,28 @@ std::size_t KvIndex::State::change_bytes(const IndexedWorker& worker) const {
          worker.further_names.growth_bytes();
 }
 
-// So many of any kind fit, whatever tables they make grow.
-std::size_t KvIndex::State::room_for_changes(const IndexedWorker& worker) const {
+// How many changes of any kind fit into the budget, whichever tables they make grow.
+std::size_t KvIndex::State::changes_within_budget(const IndexedWorker& worker) const {
   return memory.bytes() < options.max_bytes ? (options.max_bytes - memory.bytes()) / change_bytes(worker) : 0;
 }
 
-bool KvIndex::State::take_scarce_room(const IndexedWorker& worker) {
-  if (room_ == 0 && !find_room(worker)) return false;
-  --room_;
+bool KvIndex::State::take_from_scarce_budget(const IndexedWorker& worker) {
+  if (changes_left_ == 0 && !find_budget(worker)) return false;
+  --changes_left_;
   return true;
 }
 
-bool KvIndex::State::find_room(const IndexedWorker& worker) {
+bool KvIndex::State::find_budget(const IndexedWorker& worker) {
   constexpr std::size_t kAtOnce = 64;
-  const std::size_t room = room_for_changes(worker);
+  const std::size_t room = changes_within_budget(worker);
   // Twice: a table may take a step within them, after which a change may need more.
-  room_ = room >= 2 * kAtOnce ? kAtOnce : std::min(room, std::size_t{1});
-  return room_ > 0;
+  changes_left_ = room >= 2 * kAtOnce ? kAtOnce : std::min(room, std::size_t{1});
+  return changes_left_ > 0;
 }
 
-// For so many blocks more.
-void KvIndex::State::make_room(const IndexedWorker& worker, std::size_t blocks) {
-  if (room_for_changes(worker) >= 2 * blocks) return;
+// Evicts until so many more blocks fit into the budget.
+void KvIndex::State::ensure_budget(const IndexedWorker& worker, std::size_t blocks) {
+  if (changes_within_budget(worker) >= 2 * blocks) return;
   epochs.advance();
   holders.reclaim();
   memory.reclaim();
@@ -52,10 +53,10 @@ void KvIndex::State::make_room(const IndexedWorker& worker, std::size_t blocks) 
   const std::size_t reserve = blocks * kBlockBytes + 2 * change_bytes(worker);
   if (memory.bytes() + reserve <= options.max_bytes) return;
   if (reserve > options.max_bytes) return;
-  // What readers hold back comes by itself: no block goes for it.
+  // Memory that readers hold back becomes free by itself, so no block is evicted for it.
   const std::size_t retired = memory.retired_bytes();
-  const std::size_t ahead = std::max(options.max_bytes / 1024, change_bytes(worker) / 2);
-  const std::size_t wanted = options.max_bytes - std::min(reserve + ahead, options.max_bytes);
+  const std::size_t slack = std::max(options.max_bytes / 1024, change_bytes(worker) / 2);
+  const std::size_t wanted = options.max_bytes - std::min(reserve + slack, options.max_bytes);
   if (memory.bytes() - retired > wanted) evict(wanted + retired);
 }
 
@@ -79,7 +80,7 @@ void KvIndex::State::evict(std::size_t goal_bytes) {
   }
 }
 
-// So useless or more so is about that part of all blocks.
+// About that part of all blocks is at least as useless as the returned value.
 std::uint64_t KvIndex::State::sampled_uselessness(double part) {
   const std::uint16_t now = holders.tick();
   sample_.clear();
@@ -93,8 +94,8 @@ std::uint64_t KvIndex::State::sampled_uselessness(double part) {
   return *kept;
 }
 
-// All at once, so that no moment sees a prefix without its head: a worker's blocks, one part of its table after the
-// other.
+// Evicts what is useless enough from one worker, one part of its table after the other. Nothing else happens in
+// between, so no caller sees a prefix without its beginning.
 void KvIndex::State::evict_from(IndexedWorker& worker, std::uint64_t from_uselessness) {
   const std::uint16_t now = holders.tick();
   std::vector<std::pair<NameDigest, BlockRef>> entries;

@@ -21,29 +21,29 @@
 
 namespace kvist::kv_index {
 
-/// Some blocks that are stored or removed at one worker, in order. They go through the stages together (group
-/// prefetching: Chen, Ailamaki, Gibbons, Mowry, 2004): a stage asks for the memory that the next one reads, for all of
-/// them, one right after the other. So their cache misses and, what costs as much, their misses of address translation
-/// overlap, which a processor cannot do for fetches that have other work between them.
+/// Up to 64 blocks that are stored or removed at one worker, in order. They pass through the stages of an update
+/// together (group prefetching: Chen, Ailamaki, Gibbons, Mowry, 2004): each stage prefetches, for all blocks one right
+/// after the other, the memory that the next stage reads. So their cache misses and, what costs as much, their TLB
+/// misses overlap, which a processor cannot achieve for accesses with other work between them.
 ///
-/// What a stage before the last one finds only tells where to look: the last one, which changes the tables, searches
-/// again. Threads: the writer's.
+/// What the earlier stages find only tells what to prefetch: the last stage, which changes the tables, searches again.
+/// Threads: the writer's.
 struct ChangeGroup {
   static constexpr std::size_t kChanges = 64;
 
   struct Run;
   /// The block before an event's first one.
   struct Parent {
-    NameTable::Ahead name;
+    NameTable::Lookup name;
     BlockRef block = 0;  // what its name meant before the group; 0: nothing
-    // Where the group stores it:
+    // Where the group itself stores the block of this name, if it does:
     const Run* run = nullptr;
     std::uint32_t change = 0;
   };
-  /// Blocks of one event that stores, or of events in a row that remove.
+  /// The blocks of one event that stores, or of consecutive events that remove.
   struct Run {
-    const kv::BlockStored* stored = nullptr;  // none: they are removed
-    Parent* parent = nullptr;                 // none: the event has none, or does not begin here
+    const kv::BlockStored* stored = nullptr;  // null: the blocks are removed
+    Parent* parent = nullptr;                 // null: the event has no parent, or does not begin in this run
     std::uint32_t block = 0;                  // the first one's number in the event
     std::uint32_t begin = 0;                  // changes
     std::uint32_t end = 0;
@@ -56,7 +56,7 @@ struct ChangeGroup {
 
   [[nodiscard]] bool empty() const { return run_count == 0; }
   [[nodiscard]] bool full() const { return size == kChanges || run_count == kChanges; }
-  [[nodiscard]] std::span<const NameTable::Ahead> all_names() const { return std::span(names).first(size); }
+  [[nodiscard]] std::span<const NameTable::Lookup> all_names() const { return std::span(names).first(size); }
   [[nodiscard]] std::span<Parent> all_parents() { return std::span(parents).first(parent_count); }
   [[nodiscard]] std::span<Run> all_runs() { return std::span(runs).first(run_count); }
   [[nodiscard]] std::span<kv::BlockHash> keys_of(const Run& run) {
@@ -75,19 +75,19 @@ struct ChangeGroup {
     run.begin = size;
     run.end = size;
   }
-  /// To the last run.
+  /// Adds blocks to the last run.
   [[gnu::always_inline]] void add(const NameTable::Prefetcher& prefetcher, std::span<const kv::ExternalHash> added) {
     const std::uint16_t mark = number;
-    NameTable::Ahead* ahead = &names[size];
+    NameTable::Lookup* lookup = &names[size];
     size += static_cast<std::uint32_t>(added.size());
     runs[run_count - 1].end = size;
     for (const kv::ExternalHash block : added) {
       const NameDigest name(block.value());
-      prefetcher.prefetch(name, *ahead++);
+      prefetcher.prefetch(name, *lookup++);
       marks[name.bits() % kMarks] = mark;
     }
   }
-  /// The last change of the group to a block of that name, with its run; none if there is none.
+  /// The last change of the group to a block of that name, with its run; no run if there is none.
   struct Found {
     const Run* run = nullptr;
     std::uint32_t change = 0;
@@ -105,7 +105,7 @@ struct ChangeGroup {
     }
     return {};
   }
-  /// Of the next run; `found` as find() says.
+  /// Adds the parent of the next run. `found` is what find() returned for its name.
   [[gnu::always_inline]] Parent& add_parent(const NameTable::Prefetcher& prefetcher, NameDigest name, Found found) {
     Parent& parent = parents[parent_count++];
     prefetcher.prefetch(name, parent.name);
@@ -121,7 +121,7 @@ struct ChangeGroup {
     ++number;
   }
 
-  /// The line of a hash table where a chunk's first block is or will be.
+  /// Notes the hash line where the first block of a chunk is or will be; null is ignored.
   void add_head(const HeadLine* line) {
     heads[head_count] = line;
     head_count += line != nullptr ? 1 : 0;
@@ -134,7 +134,7 @@ struct ChangeGroup {
   std::uint32_t parent_count = 0;
   std::uint32_t run_count = 0;
   std::uint32_t head_count = 0;
-  std::array<NameTable::Ahead, kChanges> names;
+  std::array<NameTable::Lookup, kChanges> names;
   std::array<kv::BlockHash, kChanges> keys;  // of stored blocks
   // Of a removed block: what its name meant before the group. Of a stored one: where the last stage put it. 0: nothing.
   std::array<BlockRef, kChanges> blocks;
@@ -144,7 +144,7 @@ struct ChangeGroup {
   std::array<std::uint16_t, kMarks> marks = {};     // by the digest of a name: the last group that changed one like it
 };
 
-/// One worker's blocks: what its names mean.
+/// One worker's names and the blocks that they mean.
 struct IndexedWorker {
   IndexedWorker(IndexMemory& memory, std::uint32_t worker_id)
       : id(worker_id), names(memory), further_copies(memory), further_names(memory) {}
@@ -179,9 +179,9 @@ struct KvIndex::State {
   std::uint64_t evictions = 0;
 
  private:
-  // With what has to be known of it before its own memory comes.
+  // A worker's record, with what prefetch() needs to know before the record is in the cache.
   struct KnownWorker {
-    IndexedWorker* worker = nullptr;       // none for one never heard of
+    IndexedWorker* worker = nullptr;       // null: never heard of
     std::span<const std::byte> directory;  // of its names
   };
   KnownWorker& worker_at(WorkerId id);
@@ -189,14 +189,14 @@ struct KvIndex::State {
   // Batches of events (kv_index_batch.cc).
   struct Batch;
   [[nodiscard]] bool collect(Batch& batch);
-  void measure_room(const IndexedWorker& worker);
+  void measure_budget(const IndexedWorker& worker);
   [[nodiscard]] bool collect_event(Batch& batch);
   [[nodiscard]] bool collect(Batch& batch, const kv::BlockStored& event);
   [[nodiscard]] bool collect(Batch& batch, const kv::BlockRemoved& event);
   void collect(Batch& batch, const NameTable::Prefetcher& prefetcher, std::span<const kv::ExternalHash> blocks);
   [[nodiscard]] bool well_formed(const kv::BlockStored& event) const;
   [[nodiscard]] Refusal fault_of(const kv::BlockStored& event) const;
-  [[nodiscard]] std::optional<Refusal> make_room(const IndexedWorker& worker, const kv::BlockStored& event);
+  [[nodiscard]] std::optional<Refusal> ensure_budget(const IndexedWorker& worker, const kv::BlockStored& event);
   void fetch_next_lines(const Batch& batch);
   void find_names(Batch& batch);
   void find_keys(Batch& batch);
@@ -213,30 +213,32 @@ struct KvIndex::State {
   void store(Batch& batch, const ChangeGroup::Run& run);
   void refuse(Batch& batch, const ChangeGroup::Run& run, std::size_t from_change, Refusal refusal);
   [[nodiscard]] bool add_copy(IndexedWorker& worker, const HoldingWorker& holder, HolderTable::Prefix& prefix,
-                              std::size_t change, BlockOutlook outlook);
-  [[nodiscard]] bool add_further_copy(IndexedWorker& worker, const NameTable::Ahead& name, BlockRef known,
+                              std::size_t change, PlacementHint placement);
+  [[nodiscard]] bool add_further_copy(IndexedWorker& worker, const NameTable::Lookup& name, BlockRef known,
                                       std::uint64_t key);
   void remove(IndexedWorker& worker, const ChangeGroup::Run& run);
-  [[nodiscard]] bool drop_copy(IndexedWorker& worker, const HoldingWorker& holder, const NameTable::Ahead& name);
+  [[nodiscard]] bool drop_copy(IndexedWorker& worker, const HoldingWorker& holder, const NameTable::Lookup& name);
   [[nodiscard]] bool drop_copy(IndexedWorker& worker, NameDigest name);
-  [[nodiscard]] bool drop_further_copy(IndexedWorker& worker, const NameTable::Ahead& name);
+  [[nodiscard]] bool drop_further_copy(IndexedWorker& worker, const NameTable::Lookup& name);
   void clear(IndexedWorker& worker);
   void reclaim();
   void count_blocks(IndexedWorker& worker);
   void economize(IndexedWorker& worker);
 
-  // What no event told (kv_index_adoption.cc).
+  // Prefixes that no event told of (kv_index.cc).
   [[nodiscard]] bool hold(IndexedWorker& worker, HolderTable::Prefix& prefix, NameDigest name, std::uint64_t key,
-                          BlockOutlook outlook);
+                          PlacementHint placement);
   void let_go(IndexedWorker& worker, std::span<const kv::BlockHash> blocks);
 
-  // Room for changes (kv_index_eviction.cc).
-  void make_room(const IndexedWorker& worker, std::size_t blocks);
-  [[nodiscard]] std::size_t room_for_changes(const IndexedWorker& worker) const;
-  // For one change.
-  [[nodiscard]] bool take_room(const IndexedWorker& worker) { return room_for_group_ || take_scarce_room(worker); }
-  [[nodiscard]] bool take_scarce_room(const IndexedWorker& worker);
-  [[nodiscard]] bool find_room(const IndexedWorker& worker);
+  // The byte budget (kv_index_eviction.cc).
+  void ensure_budget(const IndexedWorker& worker, std::size_t blocks);
+  [[nodiscard]] std::size_t changes_within_budget(const IndexedWorker& worker) const;
+  // Whether the budget allows one more change; counts it.
+  [[nodiscard]] bool take_from_budget(const IndexedWorker& worker) {
+    return group_within_budget_ || take_from_scarce_budget(worker);
+  }
+  [[nodiscard]] bool take_from_scarce_budget(const IndexedWorker& worker);
+  [[nodiscard]] bool find_budget(const IndexedWorker& worker);
   [[nodiscard]] std::size_t change_bytes(const IndexedWorker& worker) const;
   void evict(std::size_t goal_bytes);
   [[nodiscard]] std::uint64_t sampled_uselessness(double part);
@@ -244,12 +246,12 @@ struct KvIndex::State {
 
   kv::BlockHash plain_root_;  // of prompts without LoRA and salt
   ChangeGroup group_;
-  std::size_t group_room_ = 0;        // for so many changes before the group
+  std::size_t group_budget_ = 0;      // for so many changes before the group
   std::size_t group_limit_ = 0;       // so many blocks fit in, whatever becomes of those before
   std::vector<KnownWorker> workers_;  // by WorkerId
   std::size_t next_to_shrink_ = 0;    // the worker where the next eviction goes on
-  bool room_for_group_ = false;       // all its changes fit without a look at the tables
-  std::size_t room_ = 0;              // else so many do
+  bool group_within_budget_ = false;  // all its changes fit without a look at the tables
+  std::size_t changes_left_ = 0;      // else so many do
   std::size_t changes_in_epoch_ = 0;
   RandomStream random_{1};  // for samples
   std::vector<std::uint64_t> sample_;

@@ -11,11 +11,11 @@
 
 namespace kvist::kv_index {
 
-/// Any 64-bit name, or number, as NameTable knows it: spread over all bits, and not 0: the one name of which that were
-/// true stands for another, which nobody will miss.
+/// The form of a 64-bit name or number in a NameTable: a bijection that spreads it over all bits. The result is never
+/// 0, which marks a free slot; the name 0 shares the digest of one other name.
 class NameDigest {
  public:
-  NameDigest() = default;  ///< of some name
+  NameDigest() = default;  ///< of an arbitrary name
   explicit NameDigest(std::uint64_t name) {
     constexpr std::uint64_t kFactor = 0x9E37'79B9'7F4A'7C15;  // 2^64 / golden ratio
     if (name == 0) name = kFactor;                            // no other one becomes 0
@@ -30,8 +30,8 @@ class NameDigest {
   std::uint64_t bits_ = 1;
 };
 
-/// 32-bit numbers by name, 12.8 bytes per entry before the load factor (0.3 to 0.74). The value 0 means: none. Threads:
-/// the writer's.
+/// A hash table from names to 32-bit values, 12.8 bytes per entry divided by the load (0.3 to 0.74). The value 0 means
+/// that there is no entry. Threads: the writer's.
 class NameTable {
  private:
   using Slots = SegmentedSlots<HashLine, false, 1024>;
@@ -42,53 +42,55 @@ class NameTable {
   [[nodiscard]] std::size_t size() const { return slots_.size(); }
   [[nodiscard]] bool empty() const { return slots_.size() == 0; }
 
-  /// A change or a search comes: its memory is on its way. Each of find(), insert() and erase() takes one instead of a
-  /// name.
-  using Ahead = Slots::Ahead;
-  /// Prepares many of them, until the next change.
+  /// A look-up whose memory may have been prefetched. find(), insert() and erase() take one instead of a name.
+  using Lookup = Slots::Lookup;
+  /// Makes many of them and prefetches their memory. Valid until the next change of the table.
   class Prefetcher {
    public:
     explicit Prefetcher(const NameTable& table) : slots_(table.slots_) {}
-    [[gnu::always_inline]] void prefetch(NameDigest name, Ahead& ahead) const { slots_.prefetch(name.bits(), ahead); }
+    [[gnu::always_inline]] void prefetch(NameDigest name, Lookup& lookup) const {
+      slots_.prefetch(name.bits(), lookup);
+    }
 
    private:
     Slots::Prefetcher slots_;
   };
-  /// Once that is there, before any change of a table that is not empty: what lies behind it is on its way too if it
-  /// will be needed.
-  static void prefetch_next(const Ahead& ahead) { Slots::prefetch_next(ahead); }
-  [[nodiscard]] static Ahead not_fetched(NameDigest name) { return Slots::not_fetched(name.bits()); }
+  /// Prefetches the next line if the look-up will need it. To be called once the first one is in the cache and before
+  /// any change. Requires: the table is not empty.
+  static void prefetch_next(const Lookup& lookup) { Slots::prefetch_next(lookup); }
+  [[nodiscard]] static Lookup not_fetched(NameDigest name) { return Slots::not_fetched(name.bits()); }
   /// The same name in another table.
-  [[nodiscard]] static Ahead not_fetched(const Ahead& name) { return Slots::not_fetched(name.hash); }
+  [[nodiscard]] static Lookup not_fetched(const Lookup& name) { return Slots::not_fetched(name.hash); }
 
   /// 0 where there is none.
   [[nodiscard]] std::uint32_t find(NameDigest name) const;
-  [[nodiscard]] std::uint32_t find(const Ahead& name) const { return value_at(slots_.find(name)); }
-  /// The same for one that will be erased: that is quicker then.
-  [[nodiscard]] std::uint32_t find_to_erase(Ahead& name) const { return value_at(slots_.find_and_note(name)); }
-  /// The value that the name had before, which it keeps; 0 where there was none and `value` (not 0) was put.
+  [[nodiscard]] std::uint32_t find(const Lookup& name) const { return value_at(slots_.find(name)); }
+  /// The same, and makes erasing the entry faster.
+  [[nodiscard]] std::uint32_t find_to_erase(Lookup& name) const { return value_at(slots_.find_and_note(name)); }
+  /// Puts a value, which must not be 0, unless the name has one. Returns the value that the name had and keeps, 0 if it
+  /// had none.
   std::uint32_t insert(NameDigest name, std::uint32_t value) { return insert(not_fetched(name), value); }
-  std::uint32_t insert(const Ahead& name, std::uint32_t value);
-  /// Puts a name that find() does not find, with a value that is not 0.
-  void put(const Ahead& name, std::uint32_t value) { slots_.put(name, value); }
-  /// Changes the value of a name that is there, to another than 0.
+  std::uint32_t insert(const Lookup& name, std::uint32_t value);
+  /// Puts a name. Requires: find() does not find it, and the value is not 0.
+  void put(const Lookup& name, std::uint32_t value) { slots_.put(name, value); }
+  /// Changes the value of a name. Requires: the name has one, and the new one is not 0.
   void set(NameDigest name, std::uint32_t value) { set(not_fetched(name), value); }
-  void set(const Ahead& name, std::uint32_t value);
-  /// The value that the name had; 0 where there was none. `keep_shape`: see for_each_in().
+  void set(const Lookup& name, std::uint32_t value);
+  /// Erases a name and returns its value, 0 if it had none. `keep_shape`: see for_each_in().
   std::uint32_t erase(NameDigest name, bool keep_shape = false) {
     return erase_elsewhere(not_fetched(name), keep_shape);
   }
-  std::uint32_t erase(const Ahead& name, bool keep_shape = false);
+  std::uint32_t erase(const Lookup& name, bool keep_shape = false);
   /// No entries and no memory.
   void clear() { slots_.clear(); }
 
   /// What every search reads first, until the next change.
   [[nodiscard]] std::span<const std::byte> directory_memory() const { return slots_.directory_memory(); }
 
-  /// Entries lie in so many parts.
+  /// How many parts the entries are divided into.
   [[nodiscard]] std::uint32_t parts() const { return slots_.segments(); }
-  /// Calls visit(name, value) for each entry of a part. Entries erased with keep_shape between two parts leave the
-  /// parts as they are; compact() then gives the memory back.
+  /// Calls visit(name, value) for each entry of a part. Erasing entries with keep_shape between two calls leaves the
+  /// parts as they are; compact() gives the memory back afterwards.
   template <class Visit>
   void for_each_in(std::uint32_t part, Visit visit) const {
     slots_.at(part).for_each([&](std::uint64_t hash, std::uint32_t value) {
@@ -109,12 +111,12 @@ class NameTable {
     return place.line != nullptr ? place.line->value(place.slot) : 0;
   }
   std::uint32_t erase(Slots::Place place, std::uint64_t hash, bool keep_shape);
-  std::uint32_t erase_elsewhere(const Ahead& name, bool keep_shape);
+  std::uint32_t erase_elsewhere(const Lookup& name, bool keep_shape);
 
   Slots slots_;
 };
 
-[[gnu::always_inline]] inline std::uint32_t NameTable::erase(const Ahead& name, bool keep_shape) {
+[[gnu::always_inline]] inline std::uint32_t NameTable::erase(const Lookup& name, bool keep_shape) {
   if (slots_.knows(name)) [[likely]]
     return erase(Slots::known(name), name.hash, keep_shape);
   return erase_elsewhere(name, keep_shape);
@@ -137,19 +139,19 @@ inline std::uint32_t NameTable::find(NameDigest name) const {
   return place.line != nullptr ? place.line->value(place.slot) : 0;
 }
 
-[[gnu::noinline]] inline void NameTable::set(const Ahead& name, std::uint32_t value) {
+[[gnu::noinline]] inline void NameTable::set(const Lookup& name, std::uint32_t value) {
   const Slots::Place place = slots_.find(name);
   KVIST_CHECK(place.line != nullptr && value != 0, "a value is set for a name that has one");
   place.line->set_value(place.slot, value);
 }
 
-[[gnu::noinline]] inline std::uint32_t NameTable::insert(const Ahead& name, std::uint32_t value) {
+[[gnu::noinline]] inline std::uint32_t NameTable::insert(const Lookup& name, std::uint32_t value) {
   const std::uint32_t known = find(name);
   if (known == 0) put(name, value);
   return known;
 }
 
-[[gnu::noinline]] inline std::uint32_t NameTable::erase_elsewhere(const Ahead& name, bool keep_shape) {
+[[gnu::noinline]] inline std::uint32_t NameTable::erase_elsewhere(const Lookup& name, bool keep_shape) {
   const Slots::Place place = slots_.find(name);
   return place.line != nullptr ? erase(place, name.hash, keep_shape) : 0;
 }

@@ -7,14 +7,14 @@
 namespace kvist::kv_index {
 namespace {
 
-/// The blocks of a prompt, one after the other. All keys are known from the start, so chunks to come are fetched while
-/// one is looked at: where a chunk begins, the others are likely to begin at every seventh block from there on, and
-/// where a block is by itself, so are the next ones.
+/// Walks along the blocks of a prompt. All keys are known from the start, so the chunks to come are prefetched while
+/// one is read. The walk assumes that behind the beginning of a chunk further chunks begin at every seventh block, and
+/// that lone blocks are followed by lone blocks.
 class Walk {
  public:
   Walk(const BlockChains& blocks, std::span<const kv::BlockHash> hashes) : blocks_(blocks), hashes_(hashes) {}
 
-  /// The block at a depth, all before which were found; null: there is none.
+  /// The block at a depth; null if there is none. Requires: all blocks before it were found.
   [[nodiscard, gnu::always_inline]] IndexedBlock* at(std::size_t depth) {
     const std::uint64_t key = this->key(depth);
     if (left_in_chunk_ > 0 && (block_ + 1)->key() == key) [[likely]] {
@@ -25,21 +25,21 @@ class Walk {
   }
 
  private:
-  // Chunks ahead whose lines of the hash table are fetched, and of those the ones that are fetched themselves.
-  static constexpr std::size_t kHeadsAhead = 5;
-  static constexpr std::size_t kChunksAhead = 3;
+  // For how many of the next chunks the lines of the hash table are prefetched, and for how many the chunks themselves.
+  static constexpr std::size_t kHeadsPrefetched = 5;
+  static constexpr std::size_t kChunksPrefetched = 3;
 
   [[nodiscard]] std::uint64_t key(std::size_t depth) const { return BlockChains::valid(hashes_[depth].value()); }
 
   IndexedBlock* begin_chunk(std::size_t depth, std::uint64_t key) {
     if (depth != expected_) {
-      for (std::size_t i = 0; i < kHeadsAhead; ++i) fetch_head(depth + i * step_);
-      for (std::size_t i = 0; i < kChunksAhead; ++i) chunks_[i] = fetch_chunk(depth + i * step_);
+      for (std::size_t i = 0; i < kHeadsPrefetched; ++i) fetch_head(depth + i * step_);
+      for (std::size_t i = 0; i < kChunksPrefetched; ++i) chunks_[i] = fetch_chunk(depth + i * step_);
     }
     BlockRef first = chunks_[0];
-    for (std::size_t i = 1; i < kChunksAhead; ++i) chunks_[i - 1] = chunks_[i];
-    chunks_[kChunksAhead - 1] = fetch_chunk(depth + kChunksAhead * step_);
-    fetch_head(depth + kHeadsAhead * step_);
+    for (std::size_t i = 1; i < kChunksPrefetched; ++i) chunks_[i - 1] = chunks_[i];
+    chunks_[kChunksPrefetched - 1] = fetch_chunk(depth + kChunksPrefetched * step_);
+    fetch_head(depth + kHeadsPrefetched * step_);
     if (first != 0 && !goes_to(first, key)) [[unlikely]]
       first = blocks_.find_shared(key);
     left_in_chunk_ = 0;
@@ -76,7 +76,7 @@ class Walk {
   std::size_t left_in_chunk_ = 0;
   std::size_t step_ = BlockChunk::kBlocks;
   std::size_t expected_ = kUnknown;
-  std::array<BlockRef, kChunksAhead> chunks_ = {};
+  std::array<BlockRef, kChunksPrefetched> chunks_ = {};
 };
 
 template <class Visit>

@@ -13,8 +13,9 @@
 
 namespace kvist::kv_index {
 
-/// Matches prompts one after the other, keeping its memory. Workers are looked at only where the set of holders
-/// changes. Threads: one per matcher; a reader's in an epoch.
+/// Finds how many leading blocks of a prompt each worker holds. It visits the prompt's blocks in order and looks at the
+/// workers only where the set of holders changes. It keeps its memory from prompt to prompt.
+/// Threads: one per matcher; a reader's only in an epoch.
 class PrefixMatcher {
  public:
   enum class Caller {
@@ -22,8 +23,8 @@ class PrefixMatcher {
     kReader,
   };
 
-  /// The workers that hold the first block or more, in ascending order; valid until the next call. Found blocks become
-  /// as fresh as `tick`.
+  /// The workers that hold at least the first block, in ascending order. Valid until the next call. Marks the found
+  /// blocks as used at `tick`.
   template <Caller kCaller>
   std::span<const WorkerMatch> match(const BlockChains& blocks, const WorkerSetPool& sets, std::uint16_t tick,
                                      std::span<const kv::BlockHash> hashes);
@@ -34,7 +35,7 @@ class PrefixMatcher {
   void lose(std::uint32_t word, std::uint64_t bits, std::uint32_t depth);
 
   std::vector<WorkerMatch> matches_;  // 0 blocks: holds all blocks so far
-  // Which of them these are, as bits from a word on.
+  // The workers that hold all blocks so far, one bit each from word first_word_ on.
   std::vector<std::uint64_t> alive_;
   std::uint32_t first_word_ = 0;
   std::size_t alive_count_ = 0;

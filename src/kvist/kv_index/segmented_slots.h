@@ -14,22 +14,22 @@
 
 namespace kvist::kv_index {
 
-/// Segments (SlotSegment) hold some hundred entries; each has its own size, so that the load stays between 0.3 and
-/// 0.74 while the table grows and shrinks, and never more than two segments are copied at once: there is no doubling
-/// of all. A segment in which too many entries are away from home is made anew. The directory of segments grows by
-/// linear hashing (Litwin, 1980): one segment at a time is split, in order; entries of the directory that have no
-/// segment of their own yet share that of their lower half, so a search needs the directory alone.
+/// A segment (SlotSegment) holds some hundred entries and has a size of its own, so the load stays between 0.3 and 0.74
+/// while the table grows and shrinks, and never more than two segments are copied at once: the table is never doubled
+/// as a whole. A segment in which too many entries are displaced is rebuilt. The directory of segments grows by linear
+/// hashing (Litwin, 1980): segments are split one at a time, in order. A directory entry that has no segment of its own
+/// yet refers to the one of its lower half, so a search needs no other table.
 ///
-/// Of a hash the lowest bits choose the segment, the upper 32 the line.
+/// The lowest bits of a hash choose the segment, the upper 32 the line.
 ///
-/// While the index has memory to spare for its blocks (IndexMemory::ample()), a new segment has room for as many
-/// entries again; else it is nearly as small as it may be, and what became half empty is made smaller (tighten_next()).
+/// While a block takes little memory in the mean (IndexMemory::averages_below()), a new segment has slots for twice its
+/// entries. Otherwise it is nearly as small as it may be, and half-empty segments are made smaller (tighten_next()).
 ///
 /// Line: HashLine or HeadLine.
 /// kMostPerSegment: entries per segment in the mean before one is split. Small segments are copied in no time and waste
 /// nothing on small tables; of large ones the directory stays in the cache.
-/// kShared: readers search while the writer writes. They may use segment() and SlotSegment::find() and read what they
-/// give until the end of their epoch. Threads: everything else is the writer's.
+/// kShared: readers search while the writer writes. They may use segment() and SlotSegment::find_shared() until the end
+/// of their epoch. Threads: everything else is the writer's.
 template <class Line, bool kShared, std::uint32_t kMostPerSegment>
 class SegmentedSlots {
  public:
@@ -37,32 +37,32 @@ class SegmentedSlots {
   using Hash = typename Line::Hash;
 
  private:
-  /// One per entry of the directory; where several share a segment, the first has its numbers.
+  /// An entry of the directory. Where several refer to one segment, only the first has valid counts.
   struct Owner {
     std::atomic<std::uint64_t> segment = 0;
-    std::uint32_t room = 0;       // for so many entries more, then the segment is made anew
+    std::uint32_t spare = 0;      // so many more entries fit before the segment is rebuilt
     std::uint32_t displaced = 0;  // entries that are not in the line where they belong
   };
   struct Directory;
 
  public:
-  /// Where an entry is, until the next change that moves the segment.
+  /// The place of an entry. Valid until a change replaces the segment.
   struct Place {
     Line* line = nullptr;  // none: no entry
     std::uint32_t slot = 0;
     bool displaced = false;  // not in the line where it belongs
     Owner* owner = nullptr;
   };
-  /// A search or a change that the writer will make, some changes later.
-  struct Ahead {
+  /// A search or a change that the writer makes some changes after its memory was prefetched.
+  struct Lookup {
     Hash hash = 0;
     Line* line = nullptr;
     Owner* owner = nullptr;
-    std::uint32_t shape = 0;  // of the table then; 0 is none
+    std::uint32_t shape = 0;  // of the table at the prefetch; 0: not prefetched
     std::uint32_t slot = 0;   // likely, in the line
   };
 
-  /// What searches read of the table before they come to a line, for many in a row; until the next change.
+  /// Prefetches the lines of many look-ups in a row. Valid until the next change of the table.
   class Prefetcher {
    public:
     explicit Prefetcher(const SegmentedSlots& slots) : shape_(slots.segments_ != 0 ? slots.shape_ : 0) {
@@ -72,15 +72,15 @@ class SegmentedSlots {
       mask_ = directory.mask;
       segments_ = slots.segments_;
     }
-    /// A search or a change comes: its line is on its way.
-    [[gnu::always_inline]] void prefetch(Hash hash, Ahead& ahead) const {
-      ahead.hash = hash;
-      ahead.shape = shape_;
+    /// Fills in the look-up of a hash and prefetches its line.
+    [[gnu::always_inline]] void prefetch(Hash hash, Lookup& lookup) const {
+      lookup.hash = hash;
+      lookup.shape = shape_;
       if (shape_ == 0) [[unlikely]]
         return;
-      ahead.owner = owners_ + entry(hash, mask_, segments_);
-      ahead.line = segment_of(*ahead.owner).home(hash);
-      __builtin_prefetch(ahead.line);
+      lookup.owner = owners_ + entry(hash, mask_, segments_);
+      lookup.line = segment_of(*lookup.owner).home(hash);
+      __builtin_prefetch(lookup.line);
     }
 
    private:
@@ -99,7 +99,7 @@ class SegmentedSlots {
   [[nodiscard]] std::size_t size() const { return live_; }
   [[nodiscard]] std::uint32_t segments() const { return segments_; }
 
-  /// Where entries with this hash are; without lines while the table is empty.
+  /// The segment for a hash; without lines while the table is empty.
   [[nodiscard]] Segment segment(Hash hash) const {
     const Directory* const directory = directory_.load(std::memory_order_acquire);
     if (directory == nullptr) [[unlikely]]
@@ -118,25 +118,25 @@ class SegmentedSlots {
   }
 
   /// Once that line is there, before any change of a table that is not empty.
-  static void prefetch_next(const Ahead& ahead) { Segment::prefetch_next(*ahead.line); }
-  [[nodiscard]] static Ahead not_fetched(Hash hash) {
-    Ahead ahead;
-    ahead.hash = hash;
-    return ahead;
+  static void prefetch_next(const Lookup& lookup) { Segment::prefetch_next(*lookup.line); }
+  [[nodiscard]] static Lookup not_fetched(Hash hash) {
+    Lookup lookup;
+    lookup.hash = hash;
+    return lookup;
   }
 
-  [[nodiscard, gnu::always_inline]] Place find(const Ahead& ahead) const {
-    if (ahead.shape != shape_) [[unlikely]]
-      return find(ahead.hash);
-    const std::uint32_t found = ahead.line->match(ahead.hash);
+  [[nodiscard, gnu::always_inline]] Place find(const Lookup& lookup) const {
+    if (lookup.shape != shape_) [[unlikely]]
+      return find(lookup.hash);
+    const std::uint32_t found = lookup.line->match(lookup.hash);
     if (found != 0) [[likely]]
-      return {.line = ahead.line, .slot = Segment::slot_of(found), .owner = ahead.owner};
-    if (ahead.line->marks().passed() == 0) return {};
-    Line* const next = segment_of(*ahead.owner).next(ahead.line);
-    const std::uint32_t there = next->match(ahead.hash);
+      return {.line = lookup.line, .slot = Segment::slot_of(found), .owner = lookup.owner};
+    if (lookup.line->marks().passed() == 0) return {};
+    Line* const next = segment_of(*lookup.owner).next(lookup.line);
+    const std::uint32_t there = next->match(lookup.hash);
     if (there != 0) [[likely]]
-      return {.line = next, .slot = Segment::slot_of(there), .displaced = true, .owner = ahead.owner};
-    return next->marks().passed() == 0 ? Place{} : find(ahead.hash);
+      return {.line = next, .slot = Segment::slot_of(there), .displaced = true, .owner = lookup.owner};
+    return next->marks().passed() == 0 ? Place{} : find(lookup.hash);
   }
   /// By the hash alone: the entry whose value accept(value) takes.
   template <class Accept = typename Segment::Any>
@@ -147,27 +147,27 @@ class SegmentedSlots {
     const typename Segment::Place at = segment.find(hash, accept);
     return {.line = at.line, .slot = at.slot, .displaced = at.line != segment.home(hash), .owner = &owner};
   }
-  /// As find() with a note of the slot, by which knows() goes.
-  [[nodiscard, gnu::always_inline]] Place find_and_note(Ahead& ahead) const {
-    const Place place = find(ahead);
-    ahead.slot = place.slot;
+  /// As find(), and notes the slot for knows().
+  [[nodiscard, gnu::always_inline]] Place find_and_note(Lookup& lookup) const {
+    const Place place = find(lookup);
+    lookup.slot = place.slot;
     return place;
   }
-  /// Whether the entry is known to be there still, and where.
-  [[nodiscard]] bool knows(const Ahead& ahead) const {
-    return ahead.shape == shape_ && ahead.line->hash(ahead.slot) == ahead.hash;
+  /// Whether the entry is still where the look-up found it.
+  [[nodiscard]] bool knows(const Lookup& lookup) const {
+    return lookup.shape == shape_ && lookup.line->hash(lookup.slot) == lookup.hash;
   }
-  [[nodiscard]] static Place known(const Ahead& ahead) {
-    return {.line = ahead.line, .slot = ahead.slot, .owner = ahead.owner};
+  [[nodiscard]] static Place known(const Lookup& lookup) {
+    return {.line = lookup.line, .slot = lookup.slot, .owner = lookup.owner};
   }
-  /// Puts an entry that find() does not find. The table may move.
-  [[gnu::always_inline]] void put(const Ahead& ahead, std::uint32_t value) {
-    const std::uint32_t free = ahead.shape == shape_ ? ahead.line->marks().free() : 0;
-    if (free != 0 && ahead.owner->room != 0) [[likely]] {
-      --ahead.owner->room;
-      ahead.line->put(Segment::slot_of(free), ahead.hash, value);
+  /// Puts an entry. Requires: find() does not find it. Segments may be replaced.
+  [[gnu::always_inline]] void put(const Lookup& lookup, std::uint32_t value) {
+    const std::uint32_t free = lookup.shape == shape_ ? lookup.line->marks().free() : 0;
+    if (free != 0 && lookup.owner->spare != 0) [[likely]] {
+      --lookup.owner->spare;
+      lookup.line->put(Segment::slot_of(free), lookup.hash, value);
     } else {
-      put_elsewhere(ahead.hash, value);
+      put_elsewhere(lookup.hash, value);
     }
     count_put();
   }
@@ -176,23 +176,23 @@ class SegmentedSlots {
     Owner& owner = this->owner(hash);
     put({.hash = hash, .line = segment_of(owner).home(hash), .owner = &owner, .shape = shape_}, value);
   }
-  /// The entry there was taken out. The table may move unless `keep_shape`.
+  /// Accounts for an entry that was removed. Segments may be replaced unless `keep_shape`.
   [[gnu::always_inline]] void removed(Place place, Hash hash, bool keep_shape = false) {
-    ++place.owner->room;
+    ++place.owner->spare;
     if (place.displaced) [[unlikely]]
       came_back(place, hash);
     if (--live_ >= merge_below_ && !sparse(*place.owner)) [[likely]]
       return;
     if (!keep_shape) shrink(number_of(*place.owner));
   }
-  /// Gives all segments the size of their entries, after removals that kept the shape.
+  /// Makes all segments as small as their entries allow, after removals that kept the shape.
   void compact() {
     for (std::uint32_t number = segments_; number-- > 0;) {
       if (number < segments_) shrink(number, /*tight=*/true);
     }
   }
 
-  /// One segment, another each time, gets the size of its entries if it has much more room than they need.
+  /// Makes one segment, another each time, smaller if it has many more slots than its entries need.
   void tighten_next() {
     if (segments_ == 0) return;
     next_to_tighten_ = next_to_tighten_ + 1 < segments_ ? next_to_tighten_ + 1 : 0;
@@ -216,7 +216,7 @@ class SegmentedSlots {
 
  private:
   static constexpr std::uint32_t kLeastPerSegment = kMostPerSegment * 5 / 12;
-  // Displaced entries that are no reason to do anything about them, beside a third of all.
+  // A segment is rebuilt when more than so many entries, plus a third of all, are displaced.
   static constexpr std::uint32_t kFewDisplaced = 16;
 
   // Followed by mask + 1 owners, none of which lies in two cache lines.
@@ -245,16 +245,15 @@ class SegmentedSlots {
     return count_of(owner.segment.load(std::memory_order_relaxed));
   }
 
-  // Loads in per cent. At the highest one entry in five is not in its own line; below the lowest a segment is made
-  // smaller.
+  // Loads in per cent. At the highest one entry in five is displaced; below the lowest a segment is made smaller.
   static constexpr std::uint32_t kMostLoad = 74;
   static constexpr std::uint32_t kLeastLoad = 30;
-  // From there on a segment doubles its entries, or a little more: then it is split, and each was copied once.
+  // The load of a new segment: it can then double its entries before it is split, so each entry is copied once.
   static constexpr std::uint32_t kLoadForGrowth = 35;
-  // Far from both ends.
+  // The load of a segment that was made smaller, far from both limits.
   static constexpr std::uint32_t kLoadForRest = 51;
-  // Where memory is short: from when on a segment is made smaller, and the loads of a new one. While a table grows, its
-  // entries are then copied five times each instead of once or twice.
+  // The same three where memory is short. While a table grows, each entry is then copied five times instead of once or
+  // twice.
   static constexpr std::uint32_t kLeastLoadWhenTight = 58;
   static constexpr std::uint32_t kLoadForGrowthWhenTight = 60;
   static constexpr std::uint32_t kLoadForRestWhenTight = 65;
@@ -262,18 +261,18 @@ class SegmentedSlots {
   [[nodiscard]] static std::uint32_t most_entries(std::uint32_t lines) {
     return (kMostLoad * Line::kSlots * lines + 50) / 100;
   }
-  [[nodiscard]] static std::uint32_t live(const Owner& owner) { return most_entries(lines_of(owner)) - owner.room; }
+  [[nodiscard]] static std::uint32_t live(const Owner& owner) { return most_entries(lines_of(owner)) - owner.spare; }
   [[nodiscard]] static bool sparse(const Owner& owner) {
-    return 100 * owner.room > (kMostLoad - kLeastLoad) * Line::kSlots * lines_of(owner) + 50;
+    return 100 * owner.spare > (kMostLoad - kLeastLoad) * Line::kSlots * lines_of(owner) + 50;
   }
   [[nodiscard]] static std::uint32_t lines_for(std::uint32_t entries, std::uint32_t load) {
     return static_cast<std::uint32_t>(std::uint64_t{entries} * 100 / (load * Line::kSlots)) + 1;
   }
   [[nodiscard]] std::uint32_t load_for_growth() const {
-    return memory_->ample() ? kLoadForGrowth : kLoadForGrowthWhenTight;
+    return memory_->averages_below() ? kLoadForGrowth : kLoadForGrowthWhenTight;
   }
   [[nodiscard]] std::uint32_t lines_for_rest(std::uint32_t entries) const {
-    return lines_for(entries, memory_->ample() ? kLoadForRest : kLoadForRestWhenTight);
+    return lines_for(entries, memory_->averages_below() ? kLoadForRest : kLoadForRestWhenTight);
   }
 
   [[nodiscard]] Directory& directory() const { return *directory_.load(std::memory_order_relaxed); }
@@ -282,7 +281,8 @@ class SegmentedSlots {
     Directory& directory = this->directory();
     return directory.owners()[entry(hash, directory.mask, segments_)];
   }
-  /// Of the directory, of those that have a segment of their own. Without a branch, which would often go wrong.
+  /// The directory entry for a hash among those that have a segment of their own. Without a branch, because it would
+  /// often be mispredicted.
   [[nodiscard]] static std::uint64_t entry(Hash hash, std::uint64_t mask, std::uint32_t segments) {
     const std::uint64_t entry = hash & mask;
     return entry < segments ? entry : entry & (mask >> 1);
@@ -291,20 +291,20 @@ class SegmentedSlots {
     if (++live_ > split_above_) [[unlikely]]
       split_next();
   }
-  /// As put(), where the table has changed or the segment or the entry's own line has no room.
+  /// As put(), where the table has changed since the prefetch, or the segment or the entry's line is full.
   [[gnu::noinline]] void put_elsewhere(Hash hash, std::uint32_t value) {
     if (segments_ == 0) begin();
-    while (owner(hash).room == 0) make_anew(owner(hash));
+    while (owner(hash).spare == 0) make_anew(owner(hash));
     Owner& owner = this->owner(hash);
     const Segment segment = segment_of(owner);
     const typename Segment::Place place = segment.place_for(hash);
     place.line->put(place.slot, hash, value);
-    --owner.room;
+    --owner.spare;
     if (place.line == segment.home(hash)) return;
     segment.count_passed(place.line, hash, 1);
     if (++owner.displaced > kFewDisplaced + live(owner) / 3 && memory_->fits(growth_bytes())) make_anew(owner);
   }
-  /// With room, and most entries where they belong.
+  /// Rebuilds a segment with free slots and few displaced entries.
   void make_anew(const Owner& owner) { resize(number_of(owner), lines_for(live(owner) + 1, load_for_growth())); }
 
   [[nodiscard]] std::uint32_t number_of(const Owner& owner) {
@@ -319,11 +319,11 @@ class SegmentedSlots {
   [[gnu::noinline]] void begin() {
     Directory* const made = make_directory(1);
     made->owners()[0].segment.store(pack(make_segment(1)), std::memory_order_relaxed);
-    made->owners()[0].room = most_entries(1);
+    made->owners()[0].spare = most_entries(1);
     directory_.store(made, std::memory_order_release);
     set_segments(1);
   }
-  // With the shape of the table, because it is asked for with each group of changes.
+  // Computed when the table changes shape, because every group of changes asks for it.
   void measure_growth(std::uint64_t directory_entries) {
     // Two halves of the largest segment, or that segment a step larger: from kMostLoad to kLoadForGrowth.
     growth_bytes_ = static_cast<std::uint32_t>(Segment::bytes(most_lines_ * kMostLoad / kLoadForGrowth + 4) +
@@ -361,13 +361,13 @@ class SegmentedSlots {
 
   using Copy = SegmentCopy<Line>;
 
-  // Those who share it see it too.
+  // Directory entries that refer to the same segment get it too.
   void publish(std::uint32_t number, Copy& copy) {
     copy.finish();
     Directory& directory = this->directory();
     Owner& owner = directory.owners()[number];
     ++shape_;
-    owner.room = most_entries(copy.segment().count) - copy.live();
+    owner.spare = most_entries(copy.segment().count) - copy.live();
     owner.displaced = copy.displaced();
     owner.segment.store(pack(copy.segment()), std::memory_order_release);
     const std::uint64_t half = (directory.mask + 1) / 2;
@@ -384,7 +384,7 @@ class SegmentedSlots {
     discard(old);
   }
 
-  // Becoming smaller needs memory for a moment: where there is none, it waits for another removal.
+  // Making a segment smaller needs memory for a moment. Where there is none, it waits for a later removal.
   [[gnu::noinline]] void shrink(std::uint32_t number, bool tight = false) {
     if (live_ < merge_below_ && memory_->fits(growth_bytes())) merge_last();
     if (number >= segments_) return;
@@ -404,7 +404,7 @@ class SegmentedSlots {
     const std::uint32_t load = load_for_growth();
     std::uint32_t counts[2] = {0, 0};
     if (load == kLoadForGrowth) {
-      // About that many each. Whatever they are, all would find room on one side.
+      // About half of the entries each. However they divide, all of them would fit on one side.
       static_assert(kMostLoad > 2 * kLoadForGrowth);
       counts[0] = counts[1] = live(directory().owners()[low]) / 2 + 1;
     } else {
@@ -441,20 +441,20 @@ class SegmentedSlots {
       const Owner& from = old->owners()[i & old->mask];
       Owner& to = made->owners()[i];
       to.segment.store(from.segment.load(std::memory_order_relaxed), std::memory_order_relaxed);
-      to.room = from.room;
+      to.spare = from.spare;
       to.displaced = from.displaced;
     }
     directory_.store(made, std::memory_order_release);
     discard(old);
   }
 
-  // Three of them are in the record of each worker: what is 32 bits wide can be, as blocks are told apart by as many.
+  // Each worker's record has three tables. Counts are of 32 bits where that is enough: a block's number has no more.
   IndexMemory* memory_;
   std::atomic<Directory*> directory_ = nullptr;
   std::uint32_t segments_ = 0;
   std::uint32_t most_lines_ = 0;  // that a segment ever had
   std::uint32_t growth_bytes_ = 0;
-  std::uint32_t shape_ = 1;  // counted on whenever a segment goes
+  std::uint32_t shape_ = 1;  // increases whenever a segment is replaced
   std::uint32_t next_to_tighten_ = 0;
   std::uint32_t split_above_ = 0;  // entries
   std::uint32_t merge_below_ = 0;

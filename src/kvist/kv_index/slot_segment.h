@@ -14,24 +14,24 @@
 
 namespace kvist::kv_index {
 
-/// The slots of one line with an entry, and how many entries went on past the line because it was full; zero while
-/// fresh. Threads: one writes; others may call passed().
+/// Which slots of one line have an entry, and how many entries overflowed past the line because it was full. All zero
+/// in fresh memory. Threads: one writes; others may call passed().
 template <std::uint32_t kSlots>
 class SlotMarks {
  public:
   static constexpr std::uint32_t kAll = (1U << kSlots) - 1;
 
-  /// As bits of a number: those with an entry, and the others.
+  /// The slots with an entry, and those without, one bit each.
   [[nodiscard]] std::uint32_t live() const { return bits_.load(std::memory_order_relaxed) & kAll; }
   [[nodiscard]] std::uint32_t free() const { return ~bits_.load(std::memory_order_relaxed) & kAll; }
   [[nodiscard]] std::uint32_t passed() const { return bits_.load(std::memory_order_acquire) / kOnePassed; }
-  /// Whether a search may go on to the next line, or a change: some entry did, or no slot is free.
+  /// Whether a search or a change may have to go on to the next line: an entry did, or no slot is free.
   [[nodiscard]] bool leads_on() const { return bits_.load(std::memory_order_relaxed) >= kAll; }
 
   void add(std::uint32_t slot) {
     bits_.store(bits_.load(std::memory_order_relaxed) | 1U << slot, std::memory_order_relaxed);
   }
-  /// To none.
+  /// Requires: no slot has an entry.
   void add_first(std::uint32_t slots) {
     bits_.store(bits_.load(std::memory_order_relaxed) | ((1U << slots) - 1), std::memory_order_relaxed);
   }
@@ -49,20 +49,21 @@ class SlotMarks {
   std::atomic<std::uint32_t> bits_;  // a bit per slot, then how many passed
 };
 
-/// Slots of a SlotSegment in 64 bytes; zero while fresh. Threads: one writes; others may call match_shared(), value()
-/// and marks().passed().
+/// A line of the tables of names: five 64-bit hashes with values in 64 bytes. All zero in fresh memory.
+/// Threads: one writes; others may call match_shared(), value() and marks().passed().
 class alignas(64) HashLine {
  public:
   static constexpr std::uint32_t kSlots = 5;
   using Hash = std::uint64_t;
 
-  /// The bits that tell where in a segment an entry belongs.
+  /// The bits of a hash that choose its line in a segment.
   [[nodiscard]] static std::uint32_t place_bits(Hash hash) { return static_cast<std::uint32_t>(hash >> 32); }
 
-  /// The slots with a hash as bits of a number. The writer's.
+  /// The slots with a hash, one bit each. Threads: the writer's.
   [[nodiscard, gnu::always_inline]] std::uint32_t match(std::uint64_t hash) const {
 #ifdef __SSE2__
-    // SSE2 compares 32 bits at most: a hash is equal where both of its halves are. Nobody else writes.
+    // SSE2 compares 32 bits at most: a hash is equal where both of its halves are. The plain loads are safe because
+    // only this thread writes.
     const __m128i pattern = _mm_set1_epi64x(static_cast<long long>(hash));
     const auto* const pairs = reinterpret_cast<const __m128i*>(hashes_.data());
     const __m128 first = _mm_castsi128_ps(_mm_cmpeq_epi32(_mm_load_si128(pairs), pattern));
@@ -75,7 +76,7 @@ class alignas(64) HashLine {
     return match_shared(hash);
 #endif
   }
-  /// The same by a reader: what value() says then was put with the hash or later.
+  /// The same for readers: value() then returns what was put with this hash or later.
   [[nodiscard]] std::uint32_t match_shared(std::uint64_t hash) const {
     std::uint32_t equal = 0;
     for (std::uint32_t slot = 0; slot < kSlots; ++slot) {
@@ -110,26 +111,26 @@ class alignas(64) HashLine {
 };
 static_assert(sizeof(HashLine) == 64);
 
-/// Slots of a SlotSegment in 64 bytes; zero while fresh. Half of a key is enough where the other half need not be
-/// told: what is found is a candidate, which the key in its block confirms. Threads: one writes; others may call
-/// match_shared(), value() and marks().passed().
+/// A line of the table of first blocks: seven 32-bit hashes with values in 64 bytes. All zero in fresh memory. 32 bits
+/// of a key are enough, because what is found is a candidate only, which the key in its block confirms. Threads: one
+/// writes; others may call match_shared(), value() and marks().passed().
 class alignas(64) HeadLine {
  public:
   static constexpr std::uint32_t kSlots = 7;
   using Hash = std::uint32_t;
 
-  /// Not 0.
+  /// 32 bits of a key; never 0, which marks a free slot.
   [[nodiscard]] static Hash hash_of(std::uint64_t key) {
     const auto bits = static_cast<std::uint32_t>(key ^ (key >> 32));
     return bits + (bits == 0 ? 1 : 0);
   }
-  /// The bits that tell where in a segment an entry belongs.
+  /// The bits of a hash that choose its line in a segment.
   [[nodiscard]] static std::uint32_t place_bits(Hash hash) { return hash; }
 
-  /// The slots with a hash as bits of a number. The writer's.
+  /// The slots with a hash, one bit each. Threads: the writer's.
   [[nodiscard, gnu::always_inline]] std::uint32_t match(Hash hash) const {
 #ifdef __SSE2__
-    // The eighth 64 bits are the marks, which may look like anything.
+    // The last 64 bits are the marks, which may equal the pattern by accident.
     const __m128i pattern = _mm_set1_epi32(static_cast<int>(hash));
     const auto* const pairs = reinterpret_cast<const __m128*>(this);
     const __m128i first = _mm_castps_si128(_mm_shuffle_ps(pairs[0], pairs[1], _MM_SHUFFLE(3, 1, 3, 1)));
@@ -141,7 +142,7 @@ class alignas(64) HeadLine {
     return match_shared(hash);
 #endif
   }
-  /// The same by a reader.
+  /// The same for readers.
   [[nodiscard]] std::uint32_t match_shared(Hash hash) const {
     std::uint32_t equal = 0;
     for (std::uint32_t slot = 0; slot < kSlots; ++slot) equal |= (this->hash(slot) == hash ? 1U : 0U) << slot;
@@ -175,12 +176,12 @@ class alignas(64) HeadLine {
 };
 static_assert(sizeof(HeadLine) == 64);
 
-/// Open addressing in cache lines: a search nearly always needs one, which holds all that it has to know, and so one
-/// fetch from afar. An entry whose line is full goes on to the next; each line counts the entries that went on past
-/// it, and a search ends at a line that none has passed. Entries never move.
+/// Open addressing by cache lines: a search nearly always reads one line, and so has one cache miss. An entry whose
+/// line is full goes to the next line with a free slot. Each line counts the entries that went past it, and a search
+/// ends at a line that none has passed. Entries never move.
 ///
-/// A view of memory that its owner allocates. Line: HashLine or HeadLine. Threads: the writer's; readers may use
-/// find_shared().
+/// This is a view of memory that SegmentedSlots owns. Line: HashLine or HeadLine.
+/// Threads: the writer's; readers may use find_shared().
 template <class Line>
 struct SlotSegment {
   using Hash = typename Line::Hash;
@@ -188,28 +189,29 @@ struct SlotSegment {
   Line* lines = nullptr;
   std::uint32_t count = 0;  // of lines
 
-  /// Where an entry is, or where there is none.
+  /// The place of an entry; no line if there is none.
   struct Place {
     Line* line = nullptr;
     std::uint32_t slot = 0;
   };
-  /// Any entry with the hash is the one.
+  /// Accepts any entry with the hash.
   struct Any {
     bool operator()(std::uint32_t) const { return true; }
   };
 
   [[nodiscard]] static std::size_t bytes(std::uint32_t lines) { return lines * sizeof(Line); }
-  /// The line where entries with that hash belong: hashes in ascending order belong to lines in ascending order.
+  /// The line where an entry with that hash belongs. Ascending hashes belong to ascending lines.
   [[nodiscard]] Line* home(Hash hash) const { return lines + ((std::uint64_t{Line::place_bits(hash)} * count) >> 32); }
-  /// A search or a change that begins at a line comes, and the line is there: the one behind it is on its way too if it
-  /// goes on to that one. Without a branch, of which one in six would go wrong.
+  /// Prefetches the line behind one that is in the cache already, if a search or a change that begins there may go on
+  /// to it. Without a branch, because one in six would be mispredicted.
   static void prefetch_next(const Line& line) { __builtin_prefetch(&line + (line.marks().leads_on() ? 1 : 0)); }
   template <class AnyLine>
   [[nodiscard]] AnyLine* next(AnyLine* line) const {
     return line + 1 == lines + count ? lines : line + 1;
   }
 
-  /// The entry with this hash whose value accept(value) takes; none where there is none. Requires lines.
+  /// The entry with this hash for whose value accept(value) is true; no line if there is none. Requires: the segment
+  /// has lines.
   template <class Accept = Any>
   [[nodiscard]] Place find(Hash hash, Accept accept = {}) const {
     Line* const first = home(hash);
@@ -222,7 +224,7 @@ struct SlotSegment {
     } while (line != first);
     return {};
   }
-  /// The value of such an entry, by a reader; 0: there is none.
+  /// The same for readers: the entry's value, 0 if there is none.
   template <class Accept = Any>
   [[nodiscard]] std::uint32_t find_shared(Hash hash, Accept accept = {}) const {
     const Line* const first = home(hash);
@@ -237,21 +239,22 @@ struct SlotSegment {
     } while (line != first);
     return 0;
   }
-  /// Of the slots that were found in a line, those from the first one on whose value is accepted.
+  /// The slots `found` in a line from the first one on whose value is accepted.
   template <class Accept>
   [[nodiscard, gnu::always_inline]] static std::uint32_t accepted(const Line& line, std::uint32_t found,
                                                                   Accept accept) {
     while (found != 0 && !accept(line.value(slot_of(found)))) found &= found - 1;
     return found;
   }
-  /// The first free slot from the entry's own line on. Requires one.
+  /// The first free slot from the line on where the hash belongs. Requires: a slot is free.
   [[nodiscard]] Place place_for(Hash hash) const {
     Line* line = home(hash);
     for (;; line = next(line)) {
       if (const std::uint32_t free = line->marks().free(); free != 0) return {line, slot_of(free)};
     }
   }
-  /// Counts an entry that is in `line` with those that passed the lines from its own one to there, or no more.
+  /// Adds `by` to the count of passed entries in each line from where the hash belongs up to `line`, where its entry
+  /// is.
   void count_passed(const Line* line, Hash hash, int by) const {
     for (Line* passed = home(hash); passed != line; passed = next(passed)) passed->marks().count_passed(by);
   }
@@ -272,8 +275,8 @@ struct SlotSegment {
   }
 };
 
-/// A fresh segment that entries are copied into, while nobody else sees it. A line's slots are taken in order and none
-/// is given free, so a count of them says where the next entry goes.
+/// Fills a fresh segment with copies of entries while no reader sees it. The slots of a line are taken in order and
+/// none is freed, so a count of them tells where the next entry goes.
 template <class Line>
 class SegmentCopy {
  public:
@@ -294,7 +297,7 @@ class SegmentCopy {
   }
   [[nodiscard]] SlotSegment<Line> segment() const { return segment_; }
   [[nodiscard]] std::uint32_t live() const { return live_; }
-  /// Of them, not in the line where they belong.
+  /// How many of them are not in the line where they belong.
   [[nodiscard]] std::uint32_t displaced() const { return displaced_; }
 
  private:

@@ -125,7 +125,7 @@ WorkerSetHandle WorkerSetPool::make_composed(std::uint64_t hash) {
   chunk.references[slot % kChunkSlots] = 0;
   chunk.sets[slot % kChunkSlots].store(made, std::memory_order_release);
   ++sets_;
-  // Where another set has the same 64 bits of hash this one is not found again: it costs memory, not truth.
+  // If another set has the same 64-bit hash, this one is not found again: that costs memory and breaks nothing.
   static_cast<void>(by_hash_.insert(NameDigest(hash), kPooled + slot));
   return kPooled + slot;
 }

@@ -14,12 +14,12 @@
 
 namespace kvist::kv_index {
 
-/// A set of workers by its handle in a pool. Equal handles of one moment mean equal sets. A set of one worker is its
-/// handle and nothing more.
+/// A set of workers, by its handle in a pool. Two handles that are equal at one moment mean equal sets. A set of one
+/// worker is encoded in the handle and takes no memory.
 using WorkerSetHandle = std::uint32_t;
 
-/// One immutable set: its bits from the first member's word to the last one's, or, where that is shorter, its members
-/// in ascending order.
+/// An immutable set of several workers. It has a bit per worker from the first member's word to the last member's, or,
+/// where that is shorter, a list of its members in ascending order.
 class PooledWorkerSet {
  public:
   [[nodiscard]] std::uint32_t count() const { return count_; }
@@ -54,11 +54,12 @@ class PooledWorkerSet {
   std::uint32_t unused_ = 0;
 };
 
-/// The sets of one index. Blocks of one prefix nearly always have one set, so a further worker costs its bit once per
-/// prefix and not per block, and a look-up sees by the handle that nothing changes from one block to the next.
+/// The sets of workers of one index, each stored once. The blocks of one prefix nearly always have the same set.
+/// Therefore a further worker costs one bit per prefix instead of one per block, and a look-up sees by the handle that
+/// the holders do not change from one block to the next.
 ///
-/// Threads: get() for readers in an epoch; everything else is the writer's. A handle lives while somebody holds a
-/// reference and until the epochs have passed in which it might be read.
+/// Threads: readers in an epoch may call get() and contains(); everything else is the writer's. A set lives while it is
+/// referenced, and after that until no reader can see its handle any more.
 class WorkerSetPool {
  public:
   static constexpr WorkerSetHandle kEmpty = 0;
@@ -68,7 +69,7 @@ class WorkerSetPool {
   WorkerSetPool(const WorkerSetPool&) = delete;
   WorkerSetPool& operator=(const WorkerSetPool&) = delete;
 
-  /// Workers below this can be members.
+  /// Members are below this number.
   static constexpr std::uint32_t kMaxWorkers = (1U << 31) - 1;
   [[nodiscard]] static bool is_single(WorkerSetHandle set) { return set < kPooled; }
   [[nodiscard]] static WorkerSetHandle single(std::uint32_t worker) { return worker + 1; }
@@ -85,20 +86,22 @@ class WorkerSetPool {
     return is_single(set) ? set == single(worker) : get(set).contains(worker);
   }
 
-  /// `set` and a worker that is not in it; the reference to `set` becomes one to the result.
+  /// The set with one more worker. The caller's reference to `set` becomes one to the result. Requires: the worker is
+  /// not in the set.
   [[nodiscard]] WorkerSetHandle with(WorkerSetHandle set, std::uint32_t worker) {
     return set == kEmpty ? single(worker) : changed(set, worker);
   }
-  /// `set` without a worker that is in it; the reference to `set` becomes one to the result, if that is not empty.
+  /// The set with one worker less. The caller's reference to `set` becomes one to the result, if that is not empty.
+  /// Requires: the worker is in the set.
   [[nodiscard]] WorkerSetHandle without(WorkerSetHandle set, std::uint32_t worker) {
     return is_single(set) ? kEmpty : changed(set, worker);
   }
-  /// Uses again what no reader can see any more.
+  /// Makes handles available again that no reader can see any more.
   void reclaim();
 
-  /// Different sets of several workers.
+  /// How many sets of several workers there are.
   [[nodiscard]] std::size_t size() const { return sets_; }
-  /// What one change may allocate at most, of a set of some workers below `workers`.
+  /// How much one change may allocate at most, in a set whose members are below `workers`.
   [[nodiscard]] std::size_t growth_bytes(std::size_t workers) const;
 
  private:
@@ -118,7 +121,7 @@ class WorkerSetPool {
     [[nodiscard]] const Address& at(std::size_t i) const { return reinterpret_cast<const Address*>(this + 1)[i]; }
     [[nodiscard]] Address& at(std::size_t i) { return reinterpret_cast<Address*>(this + 1)[i]; }
   };
-  /// The last change: blocks of a prefix change alike, one after the other.
+  /// The last change, remembered because the blocks of a prefix change in the same way one after the other.
   struct Change {
     WorkerSetHandle from = kEmpty;
     std::uint32_t worker = 0;
