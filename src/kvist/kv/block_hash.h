@@ -1,4 +1,4 @@
-// Names of KV blocks: a hash chained over complete blocks, so that equal names mean equal prefixes.
+// Hashes of KV blocks, chained over complete blocks, so that equal hashes mean equal prefixes.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,8 @@
 
 namespace kvist::kv {
 
-/// Name of the prefix that ends with one complete block: XXH3-64 over (name of the prefix before, tokens of the block).
+/// The hash of the prefix that ends with a complete block: XXH3-64 over the block hash before it and the block's
+/// tokens.
 using BlockHash = Id<struct BlockHashTag, std::uint64_t>;
 
 /// What makes equal tokens different content. Requests that differ in any of it never share a block.
@@ -20,15 +21,16 @@ struct PrefixIdentity {
   std::string_view cache_salt;
 };
 
-/// The parent of a chain's first block.
+/// The block hash before a prompt's first block.
 [[nodiscard]] BlockHash root_hash(const PrefixIdentity& identity);
-/// The name of the prefix `parent` + one complete block of tokens.
+/// The hash of the prefix that consists of `parent` and one complete block of tokens.
 [[nodiscard]] BlockHash chain_hash(BlockHash parent, std::span<const TokenId> block_tokens);
-/// Names of as many prefixes as there is room for in `names`: `parent` + one block, + two blocks, and so on. Requires
-/// their tokens.
+/// Fills `names` with the hashes of `parent` and one block, `parent` and two blocks, and so on. Requires: `tokens` has
+/// the tokens of that many blocks.
 void chain_hashes(BlockHash parent, std::span<const TokenId> tokens, std::uint32_t block_size,
                   std::span<BlockHash> names);
-/// Names of all complete blocks of a prompt, in order; the incomplete tail has none. Requires block_size > 0.
+/// The hashes of all complete blocks of a prompt, in order; an incomplete last block has none. Requires: block_size >
+/// 0.
 [[nodiscard]] std::vector<BlockHash> hash_blocks(BlockHash root, std::span<const TokenId> tokens,
                                                  std::uint32_t block_size);
 /// The same, appended to `names`.

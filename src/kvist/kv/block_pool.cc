@@ -37,8 +37,8 @@ std::optional<BlockId> BlockPool::find(BlockHash hash) const {
 }
 
 void BlockPool::find_prefix(std::span<const BlockHash> names, std::vector<BlockId>& blocks) const {
-  // Names lie anywhere in memory. The entry of one and, once it has come, the block of another are asked for ahead, so
-  // that a search waits for neither.
+  // Entries and blocks lie anywhere in memory. The entry of one name and, once that is in the cache, the block of
+  // another are prefetched, so that a search waits for neither.
   constexpr std::size_t kEntriesAhead = 16;
   constexpr std::size_t kBlocksAhead = 8;
   blocks.clear();
@@ -179,13 +179,12 @@ void BlockPool::unlink_free(std::uint32_t index) {
   --free_count_;
 }
 
-// Names of our own are hashes already, but nobody has to give such ones: the multiplication (by 2^64 / phi) spreads
-// any.
+// The pool's own names are hashes already, but callers may use any: the multiplication (by 2^64 / phi) spreads them.
 std::size_t BlockPool::home(BlockHash name) const {
   return static_cast<std::size_t>((name.value() * 0x9E37'79B9'7F4A'7C15U) >> entry_shift_);
 }
 
-// Where the name's entry is, or the empty one that would take it.
+// The name's entry, or the empty one that would take it.
 std::size_t BlockPool::entry_of(BlockHash name) const {
   const std::size_t mask = entries_.size() - 1;
   std::size_t entry = home(name);
@@ -193,7 +192,7 @@ std::size_t BlockPool::entry_of(BlockHash name) const {
   return entry;
 }
 
-// Entries that were pushed away from their home by the one that goes move back, so that no search ends too early.
+// Entries that were displaced by the erased one move back, so that no search ends too early.
 void BlockPool::erase_entry(std::size_t hole) {
   const std::size_t mask = entries_.size() - 1;
   for (std::size_t next = (hole + 1) & mask; entries_[next] != kNone; next = (next + 1) & mask) {

@@ -1,4 +1,4 @@
-// The worker's KV memory as blocks: who holds them, which are findable by prefix, which goes next.
+// The worker's KV memory as blocks: which are in use, which are findable by prefix, which is evicted next.
 #pragma once
 
 #include <cstddef>
@@ -27,11 +27,12 @@ struct BlockPoolCounters {
 
 /// Reference-counted blocks. Owned by the engine core, used by its thread only. Invariants:
 ///  - a block with references is not in the free list; a block without any is in it exactly once;
-///  - a findable (committed) block keeps its name when its last reference goes, and stays findable until it is
-///  re-allocated;
-///  - the free list is in LRU order: blocks without a name first (the last released of them first: its memory is warm),
-///  then by the time of their last release;
-///  - one name may have several physical copies (two requests that computed the same prefix at once);
+///  - a findable (committed) block keeps its block hash, here called its name, when its last reference goes, and stays
+///    findable until it is allocated again;
+///  - the free list is in LRU order: first the blocks without a name, of which the last released comes first because
+///  its
+///    memory is warm, then the named blocks by the time of their last release;
+///  - one name may have several physical copies, where two requests computed the same prefix at once;
 ///  - events come in the order in which the pool changed: replaying them all rebuilds exactly the findable blocks.
 class BlockPool {
  public:
@@ -44,20 +45,20 @@ class BlockPool {
   [[nodiscard]] std::uint32_t used_blocks() const { return total_blocks() - free_count_; }
   [[nodiscard]] const BlockPoolCounters& counters() const { return counters_; }
 
-  /// A findable copy of the prefix named `hash`, preferring one that is in use; nothing where there is none.
+  /// A findable copy of the block with this hash, one in use if possible; nothing if there is none.
   [[nodiscard]] std::optional<BlockId> find(BlockHash hash) const;
-  /// Findable copies of the longest prefix of a chain: one per name in `names`, up to the first that has none, in place
-  /// of what `blocks` holds. The same as find() for each, faster.
+  /// Replaces the content of `blocks` with findable copies of the longest prefix of a chain: one per name in `names`,
+  /// up to the first that has none. The same as find() for each, but faster.
   void find_prefix(std::span<const BlockHash> names, std::vector<BlockId>& blocks) const;
   [[nodiscard]] std::uint32_t references(BlockId block) const;
 
-  /// Takes the least valuable free block (its name, if it had one, is dropped: an event); nothing when all are in use.
-  /// The caller holds one reference.
+  /// Takes the first free block, with one reference for the caller; nothing when all are in use. If the block had a
+  /// name, that is dropped, which is an event.
   [[nodiscard]] std::optional<BlockId> allocate();
-  /// One more reference to a findable block, which leaves the free list if it was there.
+  /// Adds a reference to a findable block, which leaves the free list if it was there.
   void acquire(BlockId block);
-  /// One reference less. Release a request's blocks from its last to its first, so that tails are re-used before shared
-  /// heads.
+  /// Drops a reference. Callers release a request's blocks from the last to the first, so that the ends of prefixes are
+  /// re-used before their shared beginnings.
   void release(BlockId block);
   /// Makes blocks findable whose content is complete: `names[i]` names the prefix that ends with blocks[i]; `parent`
   /// names the prefix before the first (nothing at the start of a prompt); `tokens` are those of all the blocks.
@@ -69,8 +70,8 @@ class BlockPool {
   /// Forgets all names, also those of blocks in use (which stay allocated). One AllBlocksCleared event.
   void clear_names();
 
-  /// Events since the last call, oldest first. The owner drains them at every step: they are all the pool allocates
-  /// for in steady state. Removals that follow one another are one event.
+  /// Events since the last call, oldest first; consecutive removals are one event. The owner drains them at every step:
+  /// in steady state the pool allocates memory for them alone.
   [[nodiscard]] std::vector<KvEvent> take_events();
   /// The same, in place of what `out` holds, whose memory is kept for the events to come.
   void take_events(std::vector<KvEvent>& out);

@@ -1,4 +1,4 @@
-// Keeps one worker's event stream whole: gaps are replayed, restarts start over, order is kept.
+// Makes one ordered, complete stream of a worker's event frames, across gaps and restarts.
 #pragma once
 
 #include <cstddef>
@@ -27,8 +27,8 @@ struct RequestReplay {
 };
 using SequencerAction = std::variant<ApplyPayload, ResetWorker, RequestReplay>;
 
-/// Pure state machine over the frames of one publisher (docs/formats/kv-events.md): live frames, replayed frames, the
-/// end of a replay, and time. Owned by whoever owns the subscription, used by one thread. Rules:
+/// A state machine over the frames of one publisher (docs/formats/kv-events.md): live frames, replayed frames, the end
+/// of a replay, and time. Threads: one, the subscription's owner. Rules:
 ///  - Frames are applied in sequence order, each once. While a replay runs, live frames are kept (bounded) and applied
 ///    after it.
 ///  - A replay is asked for from the last frame applied: if the publisher still has that very frame, it is the same run
@@ -37,7 +37,7 @@ using SequencerAction = std::variant<ApplyPayload, ResetWorker, RequestReplay>;
 ///    from its start.
 ///  - Events are lost when a replay starts later than asked for, does not end within its deadline, leaves a gap open or
 ///    is overrun by live frames. Then the blocks are forgotten and the stream goes on from what is at hand. Later, with
-///    growing pauses, the whole buffer is asked for again, as long as it may reach further back than what there is.
+///    growing pauses, the whole buffer is asked for again, as long as it may reach further back than what was applied.
 ///  - A batch that clears the worker's cache makes good for all that was lost before it (on_cleared()).
 ///  - At most one replay is under way, and every wait has a deadline: call poll() at next_wakeup().
 class EventSequencer {
@@ -67,15 +67,15 @@ class EventSequencer {
   [[nodiscard]] std::vector<SequencerAction> on_replayed(std::uint64_t sequence, std::string payload, TimePoint now);
   [[nodiscard]] std::vector<SequencerAction> on_replay_end(TimePoint now);
 
-  /// A batch with this `view` said that the worker's cache is empty: what was lost before it no longer matters, and a
-  /// view that goes back further would not say more. Nothing where blocks were forgotten since.
+  /// A batch with this `view` said that the worker's cache is empty. What was lost before it no longer matters, and a
+  /// view that goes back further would not know more. Does nothing if blocks were forgotten since.
   void on_cleared(std::uint64_t view);
 
   [[nodiscard]] std::optional<TimePoint> next_wakeup() const;
   [[nodiscard]] std::vector<SequencerAction> poll(TimePoint now);
 
-  /// True while no gap is open and nothing was lost: the index built from this stream is exact. Nobody can tell a loss
-  /// at the end of the stream before the next frame comes.
+  /// Whether no gap is open and nothing was lost, so that the index built from this stream is exact. A loss at the end
+  /// of the stream is only noticed when the next frame comes.
   [[nodiscard]] bool whole() const { return replay_ == Replay::kNone && !lost_since_reset_; }
   [[nodiscard]] const Counters& counters() const { return counters_; }
 

@@ -1,4 +1,4 @@
-// How often fields came that have no meaning here, by name: peers choose the names, so their number is bounded.
+// Counts fields without a meaning here by name. Peers choose the names, so the number of names is bounded.
 #pragma once
 
 #include <algorithm>
@@ -11,8 +11,8 @@
 
 namespace kvist::kv {
 
-/// Counts by name, in the order of first sight. Of names beyond kMaxNames, and of such as are no plain words of at most
-/// kMaxNameBytes, the count goes to kOther.
+/// Counts by name, in the order in which names first came. Names beyond kMaxNames, and names that are not plain words
+/// of at most kMaxNameBytes, are counted as kOther.
 class FieldCounts {
  public:
   static constexpr std::size_t kMaxNames = 16;

@@ -1,4 +1,4 @@
-// KV events: what a worker tells the world about the content of its prefix cache.
+// KV events: what a worker publishes about the content of its prefix cache.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace kvist::kv {
 
-/// A block's name as its worker calls it: opaque, used only to find parents and removals. Of a name of raw bytes (32 of
-/// them in vLLM) its XXH3-64 is kept.
+/// A block's name: the hash that its worker uses for it in events. It is opaque and serves only to find parents and
+/// what is removed. Of names that are raw bytes (32 in vLLM) the XXH3-64 is kept.
 using ExternalHash = Id<struct ExternalHashTag, std::uint64_t>;
 
 /// Where the blocks of an event live.

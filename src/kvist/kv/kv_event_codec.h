@@ -15,8 +15,9 @@ namespace kvist::kv {
 /// in vLLM, extra_keys, group_idx and the rank are left out where they say nothing.
 [[nodiscard]] std::string encode_kv_events(const KvEventBatch& batch);
 
-/// A decoded batch and what of it could not be used: counted, never a reason to drop the rest. Owners show both counts
-/// in metrics and log the first problem: a router that skips in silence is worse than one that fails.
+/// A decoded batch, and counts of what could not be used; that is never a reason to drop the rest. Owners show both
+/// counts in metrics and log the first problem, because a router that skips events in silence is worse than one that
+/// fails.
 struct DecodedKvEvents {
   KvEventBatch batch;
   std::uint32_t skipped_events = 0;  ///< unknown tag or undecodable content

@@ -10,14 +10,14 @@
 
 namespace kvist::kv {
 
-/// An event and which of its fields have no meaning here.
+/// An event, and its fields that have no meaning here.
 struct ReadKvEvent {
   KvEvent event;
   FieldCounts unknown_fields = {};
 };
 
-/// Reads a tagged array or a tagged map. `value` is one complete msgpack value, of anything. The error says which event
-/// and which field are of no use, and why.
+/// Reads a tagged array or a tagged map. `value` is one complete msgpack value of any kind. The error says which event
+/// and which field cannot be used, and why.
 [[nodiscard]] Result<ReadKvEvent> read_kv_event(std::span<const std::uint8_t> value);
 
 }  // namespace kvist::kv

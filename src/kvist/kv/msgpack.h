@@ -10,7 +10,7 @@
 
 namespace kvist::kv {
 
-/// One msgpack item as it lies in the bytes. The items of an array or a map follow it.
+/// One msgpack item. The items of an array or a map follow it as items of their own.
 struct MsgpackToken {
   enum class Kind : std::uint8_t {
     kNil,
@@ -36,17 +36,17 @@ struct MsgpackToken {
   [[nodiscard]] std::string_view text() const;
 };
 
-/// Walks over msgpack bytes, which must outlive it and what it returns. Cheap to copy: a copy is a look ahead. Safe on
-/// any input: it allocates nothing, does not recurse, and refuses a container that claims more items than bytes are
-/// left.
+/// Reads msgpack bytes item by item. Requires: the bytes outlive the reader and what it returns. A copy is cheap and
+/// serves to look ahead. Safe on any input: it allocates nothing, does not recurse, and refuses a container that claims
+/// more items than there are bytes left.
 class MsgpackReader {
  public:
   explicit MsgpackReader(std::span<const std::uint8_t> bytes) : rest_(bytes) {}
 
   [[nodiscard]] bool at_end() const { return rest_.empty(); }
-  /// The next item; nothing where the bytes end early or are no msgpack. After that the reader is of no more use.
+  /// The next item; nothing if the bytes end early or are not msgpack. After that the reader must not be used.
   [[nodiscard]] std::optional<MsgpackToken> next();
-  /// Steps over one value with all it holds, however deep, and returns its bytes (never empty); nothing as in next().
+  /// Skips one value with everything in it, however deep, and returns its bytes, never empty; nothing as in next().
   [[nodiscard]] std::optional<std::span<const std::uint8_t>> skip();
 
  private:

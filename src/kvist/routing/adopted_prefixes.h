@@ -15,13 +15,13 @@
 
 namespace kvist::routing {
 
-/// Who comes late to a worker misses the events of what it holds already, and so the parents of nearly all that
-/// follows. But a worker that stores blocks behind such a parent holds what is before it, and where the blocks are what
-/// a prompt under way there goes on with, that says what it is. Then the parent has a place in the index, with all
-/// before it, until the parent is removed: engines let the end of a prefix go before its beginning. Blocks that fit at
-/// several places are left alone, and the answer has the last word: it says how much of its prompt was cached, which is
-/// where its first stored block stands. Pure; one thread, the index's writer. Bounded per worker in prefixes and in
-/// their blocks; what is beyond stays unknown.
+/// A subscriber that comes late misses the events of what a worker holds already, and so does not know the parents of
+/// nearly all that follows. But a worker that stores blocks behind an unknown parent holds the whole prefix up to that
+/// parent, and if the blocks continue a prompt that is under way at the worker, the prompt tells which prefix that is.
+/// Then the parent and all blocks before it are put into the index, until the parent is removed (engines evict the end
+/// of a prefix before its beginning). Blocks that fit at several places are not placed. The answer decides in the end:
+/// it reports how much of its prompt was cached, and that is where its first stored block belongs. Threads: the index's
+/// writer. Bounded per worker in the number of prefixes and of their blocks; what exceeds the bound stays unknown.
 class AdoptedPrefixes {
  public:
   static constexpr std::size_t kMaxPrefixes = 16'384;
@@ -29,7 +29,7 @@ class AdoptedPrefixes {
   /// Places in prompts that are tried for one event: about a millisecond.
   static constexpr std::size_t kMaxTries = 65'536;
 
-  /// The index outlives it.
+  /// Requires: the index outlives this object.
   AdoptedPrefixes(kv_index::KvIndex& index, std::size_t workers) : index_(&index), workers_(workers) {}
 
   struct Prompt {
@@ -37,17 +37,17 @@ class AdoptedPrefixes {
     std::span<const kv::BlockHash> keys;
   };
   struct Place {
-    RequestId request;         ///< whose prompt told
+    RequestId request;         ///< whose prompt gave the place
     std::uint32_t blocks = 0;  ///< of the prompt, before the event's first
   };
-  /// Whether an event could be placed: its parent is unknown, and its tokens say what it holds.
+  /// Whether adopt() can place an event: its parent is unknown, and its tokens identify its blocks.
   [[nodiscard]] bool is_orphan(WorkerId worker, const kv::BlockStored& event) const;
-  /// Before such an event is applied: finds a place for its parent among the prompts under way.
+  /// Finds a place for such an event's parent among the prompts under way. To be called before the event is applied.
   [[nodiscard]] std::optional<Place> adopt(WorkerId worker, const kv::BlockStored& event,
                                            std::span<const Prompt> prompts);
-  /// Before the event is applied: prefixes end with the names that go.
+  /// Releases the prefixes whose last block the event removes. To be called before the event is applied.
   void before(WorkerId worker, const kv::BlockRemoved& event);
-  /// The place was the wrong one.
+  /// Takes an adoption back: the place was wrong.
   void revoke(WorkerId worker, kv::ExternalHash name);
   /// The worker's blocks have left the index.
   void forget(WorkerId worker) { workers_.at(worker.value()) = {}; }

@@ -6,11 +6,11 @@
 
 namespace kvist::routing {
 
-/// A running share: cached tokens reported of those that were expected, where both speak of the same ones. Forgets; an
-/// answer counts a third after ten more. Begins with full confidence, worth a prompt of 2,048 tokens.
+/// A running share: of the tokens that were expected to be cached, how many answers reported as cached. Old answers
+/// count less: an answer counts a third after ten more. It begins with full confidence, worth a prompt of 2,048 tokens.
 class CacheAgreement {
  public:
-  /// More than expected is no mistake: the source may know less than there is.
+  /// More cached tokens than expected are no mistake: the source may know less than the worker holds.
   void observe(std::uint64_t expected_tokens, std::uint64_t reported_tokens) {
     if (expected_tokens == 0) return;
     const auto expected = static_cast<double>(expected_tokens);
@@ -24,8 +24,8 @@ class CacheAgreement {
 
   /// 0 to 1.
   [[nodiscard]] double share() const { return confirmed_ / expected_; }
-  /// What an expected block is worth: nothing at a share of a tenth, all from nine tenths on, linear between. Without
-  /// steps, so that no decision jumps when the share crosses a bound.
+  /// How much an expected block counts: nothing at a share of a tenth, fully from nine tenths on, linear between. It
+  /// has no steps, so that no decision jumps when the share crosses a bound.
   [[nodiscard]] double weight() const { return std::clamp((share() - kWorthless) / (kWhole - kWorthless), 0.0, 1.0); }
   [[nodiscard]] std::uint64_t observations() const { return observations_; }
   /// Observations with less reported than expected.

@@ -44,19 +44,18 @@ struct CacheTrustReport {
   std::uint64_t adopted_prefixes = 0;  ///< placed by routed prompts, as no event told of them
 };
 
-/// Two sources per worker: the index of its KV events, and the prompts that were routed to it. Both are kept always, so
-/// that none is empty when it is needed.
-///  - kExact: events connected, whole, flowing and not contradicted. The index decides; blocks of requests in flight,
-///  or
-///    ended a moment ago, count too, as their events may be under way.
-///  - kPredicted: the deeper of the index as it was and the routed prompts, each times the weight that the answers'
-///    usage gave it (CacheAgreement).
-///  - kNone: neither is worth anything. The router sees workers without caches then, that is their load.
-/// The levels are names: the weights fall and rise without steps. Pure; one thread: the router's.
+/// There are two sources per worker: the index of its KV events, and the prompts that were routed to it. Both are kept
+/// at all times, so that neither is empty when it is needed.
+///  - kExact: events connected, whole, flowing and not contradicted. The index decides. Blocks of requests that
+///    are in flight or ended a moment ago count too, because their events may be under way.
+///  - kPredicted: the deeper of the index as it was and the routed prompts, each times its weight, which follows from
+///    the answers' usage (CacheAgreement).
+///  - kNone: neither has any weight. The router then sees workers without caches, and so their load alone.
+/// The levels only name ranges: the weights change continuously. Threads: the router's.
 ///
-/// A worker whose cache was cleared holds nothing that was routed there before, but for prompts that it may still have
-/// to compute. One that says nothing of it shows it by its answers: after kDenials in a row with less than half of what
-/// was predicted, the prompts before the first of them are forgotten.
+/// A worker whose cache was cleared holds nothing that was routed there before, except for prompts that it may still
+/// have to compute. A worker that does not report the clearing shows it by its answers: after kDenials answers in a row
+/// with less than half of the predicted tokens cached, the prompts before the first of them are forgotten.
 class CacheKnowledge {
  public:
   struct Options {
@@ -72,29 +71,29 @@ class CacheKnowledge {
   void match(std::span<const kv::BlockHash> prompt, std::span<const WorkerView> fleet,
              std::span<const std::uint32_t> in_flight, bool with_in_flight, TimePoint now,
              std::span<CacheDepth> depths);
-  /// The request of the last match() goes to its worker. `max_blocks`: of its KV memory; 0 where unknown.
+  /// Records that the request of the last match() goes to its worker. `max_blocks`: of its KV memory; 0 if unknown.
   void on_routed(RoutedRequest& request, std::uint32_t max_blocks, TimePoint now);
   static constexpr std::uint32_t kDenials = 3;
 
-  /// The worker is at work: where blocks were due and no event came, it is seen now.
+  /// The worker made progress. If events of stored blocks were due and none came, this notices it.
   void on_progress(WorkerId worker, TimePoint now);
   /// The request's prompt is computed.
   static void on_computed(RoutedRequest& request) { request.cache.computed = true; }
-  /// What the worker reports of the request's prompt.
+  /// Takes what the worker reports of the request's prompt.
   void on_usage(RoutedRequest& request, std::uint64_t cached_tokens);
   /// The request is about to leave its worker; `computed`: its prompt was computed there, and so many tokens of an
   /// answer.
   void on_finished(const RoutedRequest& request, bool computed, std::uint64_t output_tokens, TimePoint now);
 
-  /// Events of a worker come soon.
+  /// Prefetches what events of a worker will need soon.
   void prefetch_events(WorkerId worker) const { index_.prefetch(worker); }
-  /// Takes events in; how many were refused.
+  /// Applies events and returns how many were refused.
   std::size_t on_kv_events(WorkerId worker, std::span<const kv::KvEvent> events);
-  /// The event stream begins anew: what it told is void, and so is what was held against it, now or by answers under
-  /// way.
+  /// The event stream begins anew. What it told is void, and so is any contradiction of it, including those by answers
+  /// that are under way.
   void reset_events(WorkerId worker);
-  /// The worker's cache is empty: the prompts that were routed to it are gone, with what they let expect. (Its events
-  /// tell of a restart themselves, in their order.)
+  /// The worker's cache is empty: forgets the prompts that were routed to it and what was expected by them. Its events
+  /// tell of a restart themselves, in their order.
   void on_restarted(WorkerId worker);
 
   [[nodiscard]] CacheTrustReport report(WorkerId worker, bool events_exact) const;
@@ -104,7 +103,7 @@ class CacheKnowledge {
   struct Worker {
     CacheAgreement events;
     CacheAgreement predicted;
-    bool contradicted = false;  // with hysteresis: the level's name does not flutter
+    bool contradicted = false;  // with hysteresis, so that the level does not flap
     std::uint64_t distrusted = 0;
     std::uint64_t usage_reports = 0;
     std::uint64_t event_batches = 0;

@@ -1,4 +1,4 @@
-// What each worker has to do, as far as the router gave it: requests, prompt tokens to compute, blocks in use.
+// The load that the router gave each worker: requests, prompt tokens to compute, blocks in use.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What the workers' caches should hold by what was routed to them, without a word from the workers.
+// What the workers' caches should hold, judged by what was routed to them alone.
 #pragma once
 
 #include <cstddef>
@@ -14,24 +14,24 @@
 
 namespace kvist::routing {
 
-/// The prompts that were given to each worker of late. A prompt enters when it is routed, so two requests of one prefix
-/// that come together meet; it leaves when its time is over, or as the least recent one when the worker's bound of
-/// distinct blocks or of bytes is passed (engines evict the least recently used too). What answers add is not known
-/// here.
+/// The prompts that were given to each worker recently. A prompt enters when it is routed, so of two requests with one
+/// prefix that come together the second already finds it. It leaves when its time to live is over, or as the least
+/// recent one when the worker's bound of distinct blocks or of bytes is passed; engines evict the least recently used
+/// blocks too. Blocks that answers fill are not known here.
 ///
-/// Pure; one thread. Memory: per prompt its block names and at most two nodes of a radix tree, within `max_bytes` over
-/// all workers. An insertion or removal costs a few steps per prompt, not one per block.
+/// Threads: one. Memory: per prompt its block hashes and at most two nodes of a radix tree, within `max_bytes` over all
+/// workers. An insertion or removal costs a few steps per prompt, not one per block.
 class PredictedIndex {
  public:
   struct Options {
     Duration ttl{};
-    std::size_t max_bytes = 256U << 20;  ///< of block names, shared evenly by the workers
+    std::size_t max_bytes = 256U << 20;  ///< of block hashes, shared evenly by the workers
   };
 
   PredictedIndex(Options options, std::size_t workers);
 
-  /// The worker was given this prompt. `max_blocks`: what its KV memory holds; 0 where unknown. Times never fall. The
-  /// prompt's number: they rise.
+  /// Records that the worker was given this prompt, and returns the prompt's number; numbers ascend. `max_blocks`: what
+  /// its KV memory holds; 0 if unknown. Requires: `now` never decreases.
   std::uint64_t insert(WorkerId worker, const BlockKeys& prompt, std::uint32_t max_blocks, TimePoint now);
   /// Forgets what is older than the time to live.
   void expire(TimePoint now);

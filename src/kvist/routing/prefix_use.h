@@ -14,27 +14,28 @@
 
 namespace kvist::routing {
 
-/// Names of a prompt's complete blocks, computed once and shared by all who need them; null: none.
+/// The block hashes of a prompt's complete blocks, computed once and shared by all who need them. Null: there are none.
 using BlockKeys = std::shared_ptr<const std::vector<kv::BlockHash>>;
 [[nodiscard]] inline std::span<const kv::BlockHash> view(const BlockKeys& keys) {
   return keys ? std::span<const kv::BlockHash>(*keys) : std::span<const kv::BlockHash>();
 }
 
-/// A radix tree over the prompts in flight. Names are chained hashes: two prompts with the same name at one position
-/// have the same prefix up to there, so an edge is compared by bisection and a booking costs a few steps, not one per
-/// block. One thread. Memory: at most two nodes per prompt in flight. Invariants: a worker is in a node exactly while a
-/// prompt booked on it runs through; a node without users is gone; children have no users that their parent lacks.
+/// A radix tree over the prompts in flight. Block hashes are chained: two prompts with the same hash at one position
+/// have the same prefix up to there. Therefore an edge is compared by bisection, and a booking costs a few steps
+/// instead of one per block. Memory: at most two nodes per prompt in flight. Threads: one. Invariants: a worker is in a
+/// node exactly while a prompt that is booked on it runs through the node; a node without users is removed; a child's
+/// users are users of its parent.
 class PrefixUse {
  public:
-  /// Books a prompt on a worker; how many of its blocks no other prompt on the worker uses.
+  /// Books a prompt on a worker. Returns how many of its blocks no other prompt on the worker uses.
   std::uint64_t add(WorkerId worker, const BlockKeys& prompt);
-  /// Takes a booking back; how many of its blocks no other prompt on the worker uses. Requires that it was booked.
+  /// Takes a booking back. Returns how many of its blocks no other prompt on the worker uses. Requires: it was booked.
   std::uint64_t remove(WorkerId worker, const BlockKeys& prompt);
   /// depths[w] becomes how many leading blocks of a prompt are in use on worker w; workers beyond depths.size() are
   /// left out.
   void match(std::span<const kv::BlockHash> prompt, std::span<std::uint32_t> depths) const;
 
-  /// So many prompts in flight, on all workers, begin with the first `blocks` of the one asked for.
+  /// How many prompts in flight, on all workers together, begin with the first `blocks` blocks of a given prompt.
   struct Popularity {
     std::uint32_t blocks = 0;
     std::uint32_t prompts = 0;
@@ -55,7 +56,7 @@ class PrefixUse {
     Children children;
 
     [[nodiscard]] std::span<const kv::BlockHash> edge() const { return view(keys).subspan(begin, end - begin); }
-    /// Whether it is the worker's first, or was its last.
+    /// Return whether the prompt is the worker's first in this node, or was its last.
     bool add_user(WorkerId worker);
     bool remove_user(WorkerId worker);
   };

@@ -1,4 +1,4 @@
-// A prompt's names under one way of reading its text.
+// A prompt's block hashes under one way of making tokens of its text.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace kvist::routing {
 
-/// Length and block names of a prompt as the workers with this WorkerView::reading have them.
+/// The length and the block hashes of a prompt as the workers with this WorkerView::reading have them.
 struct PromptKeys {
   std::uint8_t reading = 0;
   std::uint32_t prompt_tokens = 0;
