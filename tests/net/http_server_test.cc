@@ -140,6 +140,7 @@ TEST_F(HttpServerTest, ReportsEachTimeTheQueueDrains) {
     e.begin_stream(200, {});
     e.on_drained(0, [&] { ++drained; });
   });
+  thread_.run([&] { return drained = 0; });  // the head may have waited for the end of the handler
   for (int round = 1; round <= 2; ++round) {
     with_exchange([](HttpExchange& e) { e.write(std::string(8U << 20, 'x')); });
     EXPECT_EQ(thread_.run([&] { return drained; }), round - 1);

@@ -1,7 +1,6 @@
 #include "kvist/net/client_call.h"
 
 #include <algorithm>
-#include <boost/asio/post.hpp>
 #include <utility>
 
 namespace kvist::net {
@@ -44,15 +43,16 @@ ClientCall::ClientCall(std::shared_ptr<ConnectionPool> pool, std::string base_ur
       request_(std::move(request)),
       timeout_(timeout),
       handlers_(std::move(handlers)),
-      resolver_(pool_->loop().io.get_executor()),
-      timer_(pool_->loop().io.get_executor()),
+      timer_(pool_->loop().timers()),
       head_parser_(kMaxHeadBytes) {}
+
+ClientCall::~ClientCall() = default;
 
 void ClientCall::start() {
   times_.started = now();
   // A time-out of centuries means none; the sum must not run over.
   deadline_ = timeout_ < TimePoint::max() - times_.started ? times_.started + timeout_ : TimePoint::max();
-  asio::post(pool_->loop().io, [self = shared_from_this()] { self->begin(); });
+  pool_->loop().post([self = shared_from_this()] { self->begin(); });
 }
 
 Result<void> ClientCall::prepare() {
@@ -80,40 +80,63 @@ void ClientCall::connect() {
   arm(std::min(deadline_, now() + pool_->options().connect_timeout));
   endpoints_.clear();
   next_endpoint_ = 0;
-  error_code error;
-  const auto address = asio::ip::make_address(url_.host, error);
-  if (!error) {
-    endpoints_.emplace_back(address, url_.port);
+  if (const auto endpoint = numeric_endpoint(url_.host, url_.port)) {
+    endpoints_.push_back(*endpoint);
     return connect_next();
   }
-  resolver_.async_resolve(url_.host, std::to_string(url_.port),
-                          [self = shared_from_this()](const error_code& failed, const Resolver::results_type& found) {
-                            if (self->finished_) return;
-                            if (failed) {
-                              return self->fail(ErrorCode::kUnavailable,
-                                                "cannot resolve " + self->url_.host + ": " + failed.message());
-                            }
-                            for (const auto& entry : found) self->endpoints_.push_back(entry.endpoint());
-                            self->connect_next();
-                          });
+  pool_->loop().resolver().resolve(
+      url_.host, url_.port, [weak = weak_from_this()](Result<std::vector<Endpoint>> found) {
+        const auto self = weak.lock();
+        if (!self || self->finished_) return;
+        if (!found) {
+          return self->fail(ErrorCode::kUnavailable,
+                            "cannot resolve " + self->url_.host + ": " + found.error().message);
+        }
+        self->endpoints_ = *std::move(found);
+        self->connect_next();
+      });
 }
 
-void ClientCall::connect_next() {
-  if (next_endpoint_ == endpoints_.size()) {
-    return fail(ErrorCode::kUnavailable, "cannot connect to " + url_.authority + ": " + connect_error_);
+/// A socket on its way to being connected.
+class ClientCall::Connecting final : public Watched {
+ public:
+  Connecting(LoopImpl& loop, UniqueFd socket, ClientCall& call)
+      : Watched(loop), socket_(std::move(socket)), call_(call) {
+    watch(socket_.get());
   }
-  connecting_.emplace(pool_->loop().io.get_executor());
-  connecting_->async_connect(endpoints_[next_endpoint_++], [self = shared_from_this()](const error_code& error) {
-    if (self->finished_) return;
-    if (error) {
-      self->connect_error_ = error.message();
-      return self->connect_next();
+  ~Connecting() override { forget(); }
+
+ private:
+  void on_ready() override {
+    if (!writable_ && !hung_up_) return;
+    forget();
+    call_.on_connected(std::move(socket_));
+  }
+
+  UniqueFd socket_;
+  ClientCall& call_;
+};
+
+void ClientCall::connect_next() {
+  while (next_endpoint_ < endpoints_.size()) {
+    auto socket = start_connect(endpoints_[next_endpoint_++]);
+    if (socket) {
+      connecting_ = std::make_unique<Connecting>(pool_->loop(), *std::move(socket), *this);
+      return;
     }
-    auto connection = std::make_shared<ClientConnection>(self->pool_->loop(), std::move(*self->connecting_),
-                                                         self->base_url_, self->pool_);
-    self->connecting_.reset();
-    self->attach(std::move(connection));
-  });
+    connect_error_ = socket.error().message;
+  }
+  fail(ErrorCode::kUnavailable, "cannot connect to " + url_.authority + ": " + connect_error_);
+}
+
+void ClientCall::on_connected(UniqueFd socket) {
+  const auto self = shared_from_this();
+  const auto gone = std::move(connecting_);
+  if (const int error = connect_error(socket.get()); error != 0) {
+    connect_error_ = error_text(error);
+    return connect_next();
+  }
+  attach(std::make_shared<ClientConnection>(pool_->loop(), std::move(socket), base_url_, pool_));
 }
 
 void ClientCall::attach(std::shared_ptr<ClientConnection> connection) {
@@ -123,8 +146,7 @@ void ClientCall::attach(std::shared_ptr<ClientConnection> connection) {
   head_parser_.reset(request_.method == "HEAD");
   request_sent_ = false;
   if (!connection_->send({head_, request_.body})) return on_lost(false, "the connection broke");
-  on_request_progress();
-  if (!finished_) connection_->start_read();
+  connection_->start_read();
 }
 
 void ClientCall::on_request_progress() {
@@ -142,10 +164,8 @@ void ClientCall::on_send_failed(const std::string& why) {
 
 void ClientCall::arm(TimePoint when) {
   if (when == TimePoint::max()) return;
-  timer_.expires_at(to_steady(when));
-  timer_.async_wait([self = shared_from_this(), when](const error_code& error) {
-    // An older wait may have been on its way when the timer was armed anew.
-    if (!error && self->timer_.expiry() == to_steady(when)) self->on_timeout();
+  timer_.arm(when, [weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->on_timeout();
   });
 }
 
@@ -224,7 +244,7 @@ bool ClientCall::take_body(std::string_view& input, TimePoint at) {
 
 void ClientCall::resume() {
   if (!std::exchange(paused_, false) || finished_) return;
-  asio::post(pool_->loop().io, [self = shared_from_this()] {
+  pool_->loop().post([self = shared_from_this()] {
     if (self->finished_ || self->paused_ || !self->connection_) return;
     const std::string input = std::exchange(self->waiting_, {});
     self->deliver(input, now());
@@ -280,7 +300,6 @@ void ClientCall::cancel() {
 void ClientCall::stop() {
   finished_ = true;
   timer_.cancel();
-  resolver_.cancel();
   connecting_.reset();
   if (const auto connection = std::exchange(connection_, nullptr)) {
     connection->serve(nullptr);

@@ -1,7 +1,6 @@
 // Private to net: one HTTP call from connecting to the end of the answer.
 #pragma once
 
-#include <boost/asio/ip/basic_resolver.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -26,11 +25,15 @@ class ClientCall : public std::enable_shared_from_this<ClientCall> {
   ClientCall(std::shared_ptr<ConnectionPool> pool, std::string base_url, HttpRequest request, Duration timeout,
              CallHandlers handlers);
 
+  ~ClientCall();
+
   /// Everything happens from the loop, later.
   void start();
   void cancel();
   void pause() { paused_ = true; }
   void resume();
+  /// Something of the answer is here.
+  [[nodiscard]] bool answered() const { return answered_; }
 
   // What the connection calls.
   void on_bytes(std::string_view bytes);
@@ -39,12 +42,13 @@ class ClientCall : public std::enable_shared_from_this<ClientCall> {
   void on_send_failed(const std::string& why);
 
  private:
-  using Resolver = asio::ip::basic_resolver<Tcp, LoopExecutor>;
+  class Connecting;
 
   [[nodiscard]] Result<void> prepare();
   void begin();
   void connect();
   void connect_next();
+  void on_connected(UniqueFd socket);
   void attach(std::shared_ptr<ClientConnection> connection);
   void arm(TimePoint when);
   void on_timeout();
@@ -71,12 +75,11 @@ class ClientCall : public std::enable_shared_from_this<ClientCall> {
   CallTimes times_;
   TimePoint deadline_;
 
-  Resolver resolver_;
-  std::vector<Tcp::endpoint> endpoints_;
+  std::vector<Endpoint> endpoints_;
   std::size_t next_endpoint_ = 0;
   std::string connect_error_;
-  std::optional<Socket> connecting_;
-  SteadyTimer timer_;
+  std::unique_ptr<Connecting> connecting_;
+  TimerNode timer_;
   std::shared_ptr<ClientConnection> connection_;
 
   ResponseHeadParser head_parser_;

@@ -7,11 +7,9 @@
 
 namespace kvist::net {
 
-ClientConnection::ClientConnection(LoopImpl& loop, Socket socket, std::string base_url,
+ClientConnection::ClientConnection(LoopImpl& loop, UniqueFd socket, std::string base_url,
                                    std::weak_ptr<ConnectionPool> pool)
-    : TcpConnection(loop, std::move(socket), kReadBufferBytes),
-      base_url_(std::move(base_url)),
-      pool_(std::move(pool)) {}
+    : TcpConnection(loop, std::move(socket)), base_url_(std::move(base_url)), pool_(std::move(pool)) {}
 
 void ClientConnection::on_read(std::string_view bytes) {
   // A copy: the call lets this connection go at its end.
@@ -33,13 +31,18 @@ void ClientConnection::on_send_failed(const std::string& why) {
   leave_pool();
 }
 
+// One that waits for its answer is a newcomer; what comes after is a chunk of many.
+bool ClientConnection::urgent() const {
+  return call_ == nullptr || !call_->answered();
+}
+
 void ClientConnection::leave_pool() {
   close();
   if (const auto pool = pool_.lock()) pool->remove(*this);
 }
 
 ConnectionPool::ConnectionPool(LoopImpl& loop, HttpClientOptions options)
-    : loop_(loop), options_(options), sweep_timer_(loop.io.get_executor()) {}
+    : loop_(loop), options_(options), sweep_timer_(loop.timers()) {}
 
 std::shared_ptr<ClientConnection> ConnectionPool::take(const std::string& base_url) {
   const auto found = idle_.find(base_url);
@@ -87,11 +90,10 @@ void ConnectionPool::close() {
 }
 
 void ConnectionPool::sweep_later() {
-  sweep_timer_.expires_after(std::max<Duration>(options_.idle_timeout / 2, std::chrono::milliseconds(10)));
-  sweep_timer_.async_wait([weak = weak_from_this()](const error_code& error) {
-    const auto self = weak.lock();
-    if (!error && self) self->sweep();
-  });
+  sweep_timer_.arm(now() + std::max<Duration>(options_.idle_timeout / 2, std::chrono::milliseconds(10)),
+                   [weak = weak_from_this()] {
+                     if (const auto self = weak.lock()) self->sweep();
+                   });
 }
 
 void ConnectionPool::sweep() {

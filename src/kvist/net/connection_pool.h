@@ -19,7 +19,7 @@ class ConnectionPool;
 /// notices the server close.
 class ClientConnection final : public TcpConnection {
  public:
-  ClientConnection(LoopImpl& loop, Socket socket, std::string base_url, std::weak_ptr<ConnectionPool> pool);
+  ClientConnection(LoopImpl& loop, UniqueFd socket, std::string base_url, std::weak_ptr<ConnectionPool> pool);
 
   /// Events go to `call` from now on; null: idle.
   void serve(std::shared_ptr<ClientCall> call) { call_ = std::move(call); }
@@ -30,10 +30,9 @@ class ClientConnection final : public TcpConnection {
   void on_read_failed(bool end, const std::string& why) override;
   void on_sent() override;
   void on_send_failed(const std::string& why) override;
+  [[nodiscard]] bool urgent() const override;
   /// Nothing may come while idle: whatever does makes the connection useless.
   void leave_pool();
-
-  static constexpr std::size_t kReadBufferBytes = 64U << 10;
 
   std::string base_url_;
   std::weak_ptr<ConnectionPool> pool_;
@@ -65,7 +64,7 @@ class ConnectionPool : public std::enable_shared_from_this<ConnectionPool> {
   LoopImpl& loop_;
   const HttpClientOptions options_;
   std::unordered_map<std::string, std::vector<Idle>> idle_;  // no empty vectors
-  SteadyTimer sweep_timer_;
+  TimerNode sweep_timer_;
   bool sweeping_ = false;
   bool closed_ = false;
 };

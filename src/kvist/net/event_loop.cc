@@ -1,7 +1,6 @@
 #include "kvist/net/event_loop.h"
 
-#include <boost/asio/post.hpp>
-#include <csignal>
+#include <chrono>
 #include <utility>
 
 #include "kvist/net/loop_impl.h"
@@ -16,86 +15,34 @@ EventLoop::EventLoop() : impl_(std::make_unique<LoopImpl>()) {}
 EventLoop::~EventLoop() = default;
 
 void EventLoop::run() {
-  impl_->io.run();
+  impl_->run();
 }
 void EventLoop::stop() {
-  impl_->io.stop();
+  impl_->stop();
 }
 void EventLoop::post(std::function<void()> work) {
-  asio::post(impl_->io, std::move(work));
+  impl_->post(std::move(work));
 }
-
-namespace {
-
-/// Handlers run at the first signal only; later ones are swallowed, because a terminal and a parent often both signal a
-/// process that is already ending properly.
-void await_signal(LoopImpl& loop) {
-  loop.signals->async_wait([&loop](error_code error, int) {
-    if (error) return;
-    if (!std::exchange(loop.terminated, true)) {
-      const auto handlers = std::move(loop.termination_handlers);
-      for (const auto& handler : handlers) handler();
-    }
-    await_signal(loop);
-  });
-}
-
-}  // namespace
-
 void EventLoop::on_termination(std::function<void()> handler) {
-  impl_->termination_handlers.push_back(std::move(handler));
-  if (impl_->signals) return;
-  impl_->signals.emplace(impl_->io, SIGINT, SIGTERM);
-  await_signal(*impl_);
+  impl_->on_termination(std::move(handler));
 }
 
-class Timer::Impl : public std::enable_shared_from_this<Timer::Impl> {
+class Timer::Impl {
  public:
-  explicit Impl(LoopImpl& loop) : timer_(loop.io.get_executor()) {}
-
-  void arm(TimePoint when, std::function<void()> handler) {
-    // A wait whose time had already come is in the loop's queue and cannot be called back: the number tells it apart.
-    const std::uint64_t number = ++armed_;
-    handler_ = std::move(handler);
-    timer_.expires_at(to_steady(when));
-    timer_.async_wait([self = shared_from_this(), number](error_code error) {
-      if (error || number != self->armed_) return;
-      // Out of the member first: the handler may arm this timer again or destroy it.
-      const auto call = std::exchange(self->handler_, nullptr);
-      if (call) call();
-    });
-  }
-
-  void cancel() {
-    ++armed_;
-    handler_ = nullptr;
-    timer_.cancel();
-  }
-
- private:
-  SteadyTimer timer_;
-  std::function<void()> handler_;
-  std::uint64_t armed_ = 0;
+  explicit Impl(LoopImpl& loop) : node(loop.timers()) {}
+  TimerNode node;
 };
 
-Timer::Timer(EventLoop& loop) : impl_(std::make_shared<Impl>(loop.impl())) {}
-Timer::~Timer() {
-  if (impl_) impl_->cancel();
-}
+Timer::Timer(EventLoop& loop) : impl_(std::make_unique<Impl>(loop.impl())) {}
+Timer::~Timer() = default;
 Timer::Timer(Timer&&) noexcept = default;
-Timer& Timer::operator=(Timer&& other) noexcept {
-  if (this != &other) {
-    if (impl_) impl_->cancel();
-    impl_ = std::move(other.impl_);
-  }
-  return *this;
-}
+Timer& Timer::operator=(Timer&& other) noexcept = default;
 
 void Timer::arm(TimePoint when, std::function<void()> handler) {
-  impl_->arm(when, std::move(handler));
+  impl_->node.arm(when, std::move(handler));
 }
 void Timer::cancel() {
-  impl_->cancel();
+  impl_->node.cancel();
 }
 
 }  // namespace kvist::net

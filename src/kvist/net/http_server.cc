@@ -1,9 +1,7 @@
 #include "kvist/net/http_server.h"
 
 #include <algorithm>
-#include <boost/asio/basic_socket_acceptor.hpp>
-#include <boost/asio/error.hpp>
-#include <boost/asio/ip/basic_resolver.hpp>
+#include <cerrno>
 #include <utility>
 #include <vector>
 
@@ -15,56 +13,52 @@ namespace kvist::net {
 
 namespace {
 
-using Acceptor = asio::basic_socket_acceptor<Tcp, LoopExecutor>;
-
 // Out of file descriptors, accepting fails at once, again and again: wait instead of spinning.
 constexpr Duration kAcceptPause = std::chrono::milliseconds(100);
 
-Error cannot_listen(const HttpServerOptions& options, const error_code& error) {
+// Accepted in one turn: what is already connected has its turn in between.
+constexpr int kAcceptedAtOnce = 64;
+
+Error cannot_listen(const HttpServerOptions& options, const std::string& why) {
   return Error{ErrorCode::kUnavailable,
-               "cannot listen on " + options.host + ":" + std::to_string(options.port) + ": " + error.message()};
+               "cannot listen on " + options.host + ":" + std::to_string(options.port) + ": " + why};
 }
 
-Result<Tcp::endpoint> resolve(LoopImpl& loop, const HttpServerOptions& options) {
-  error_code error;
-  const auto address = asio::ip::make_address(options.host, error);
-  if (!error) return Tcp::endpoint(address, options.port);
-  asio::ip::basic_resolver<Tcp, LoopExecutor> resolver(loop.io.get_executor());
-  const auto found = resolver.resolve(options.host, std::to_string(options.port), error);
-  if (error) return std::unexpected(cannot_listen(options, error));
-  return found.begin()->endpoint();
+Result<Endpoint> resolve(const HttpServerOptions& options) {
+  if (const auto endpoint = numeric_endpoint(options.host, options.port)) return *endpoint;
+  KVIST_TRY(const std::vector<Endpoint> found, resolve_blocking(options.host, options.port));
+  return found.front();
 }
 
 /// Accepts, and looks after the deadlines of all connections with one timer: a timer per connection would be touched
 /// with every request.
-class Listener : public std::enable_shared_from_this<Listener> {
+class Listener final : public Watched {
  public:
   Listener(LoopImpl& loop, HttpServerOptions options, HttpHandler handler)
-      : loop_(loop),
+      : Watched(loop),
         core_(std::make_shared<ServerCore>(std::move(options), std::move(handler))),
-        acceptor_(loop.io.get_executor()),
-        sweep_timer_(loop.io.get_executor()),
-        accept_timer_(loop.io.get_executor()),
+        sweep_timer_(loop.timers()),
+        accept_timer_(loop.timers()),
         sweep_period_(std::clamp<Duration>(core_->options.idle_timeout / 4, std::chrono::milliseconds(10),
                                            std::chrono::seconds(1))) {}
+  ~Listener() override { forget(); }
 
   Result<void> open() {
-    KVIST_TRY(const Tcp::endpoint endpoint, resolve(loop_, core_->options));
-    error_code error;
-    acceptor_.open(endpoint.protocol(), error);
-    if (!error) acceptor_.set_option(Acceptor::reuse_address(true), error);
-    if (!error) acceptor_.bind(endpoint, error);
-    if (!error) acceptor_.listen(Acceptor::max_listen_connections, error);
-    if (!error) port_ = acceptor_.local_endpoint(error).port();
-    if (error) return std::unexpected(cannot_listen(core_->options, error));
-    accept();
+    const HttpServerOptions& options = core_->options;
+    const auto endpoint = resolve(options);
+    if (!endpoint) return std::unexpected(cannot_listen(options, endpoint.error().message));
+    auto socket = listen_on(*endpoint, options.shared_port);
+    if (!socket) return std::unexpected(cannot_listen(options, socket.error().message));
+    socket_ = *std::move(socket);
+    port_ = local_port(socket_.get());
+    watch(socket_.get());
     return {};
   }
 
   void close() {
     core_->closing = true;
-    error_code ignored;
-    acceptor_.close(ignored);
+    forget();
+    socket_.reset();
     accept_timer_.cancel();
     for (const auto& connection : live()) connection->close_when_idle();
   }
@@ -84,52 +78,49 @@ class Listener : public std::enable_shared_from_this<Listener> {
   /// A copy: closing one takes it out of the set.
   [[nodiscard]] Connections live() const { return {core_->connections.begin(), core_->connections.end()}; }
 
-  void accept() {
-    acceptor_.async_accept(loop_.io.get_executor(),
-                           [self = shared_from_this()](const error_code& error, Socket socket) {
-                             if (self->core_->closing) return;
-                             if (error) return self->pause_accepting();
-                             self->take(std::move(socket));
-                             self->accept();
-                           });
+  void on_ready() override {
+    for (int i = 0; i < kAcceptedAtOnce; ++i) {
+      UniqueFd socket(::accept4(socket_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+      if (!socket.valid()) return on_accept_failed(errno);
+      take(std::move(socket));
+    }
+    call_soon();
   }
 
-  void pause_accepting() {
-    accept_timer_.expires_after(kAcceptPause);
-    accept_timer_.async_wait([self = shared_from_this()](const error_code& error) {
-      if (!error && !self->core_->closing) self->accept();
-    });
+  void on_accept_failed(int error) {
+    if (error == EAGAIN || error == EWOULDBLOCK) return;
+    const bool of_the_client = error == EINTR || error == ECONNABORTED || error == EPROTO || error == EPERM;
+    if (of_the_client) return call_soon();
+    accept_timer_.arm(now() + kAcceptPause, [this] { call_soon(); });
   }
 
-  void take(Socket socket) {
+  void take(UniqueFd socket) {
     if (core_->connections.size() >= core_->options.max_connections) return;  // closed with `socket`
-    const auto connection = std::make_shared<ServerConnection>(loop_, std::move(socket), core_);
+    const auto connection = std::make_shared<ServerConnection>(loop(), std::move(socket), core_);
     core_->connections.insert(connection);
     connection->begin();
     if (!std::exchange(sweeping_, true)) sweep_later();
   }
 
   void sweep_later() {
-    sweep_timer_.expires_after(sweep_period_);
-    sweep_timer_.async_wait([self = shared_from_this()](const error_code& error) {
-      if (error) return;
-      const TimePoint at = now();
-      for (const auto& connection : self->live()) {
-        if (!connection->closed()) connection->check_deadline(at);
-      }
-      if (self->core_->connections.empty()) {
-        self->sweeping_ = false;
-      } else {
-        self->sweep_later();
-      }
-    });
+    sweep_timer_.arm(now() + sweep_period_, [this] { sweep(); });
+  }
+  void sweep() {
+    const TimePoint at = now();
+    for (const auto& connection : live()) {
+      if (!connection->closed()) connection->check_deadline(at);
+    }
+    if (core_->connections.empty()) {
+      sweeping_ = false;
+    } else {
+      sweep_later();
+    }
   }
 
-  LoopImpl& loop_;
   std::shared_ptr<ServerCore> core_;
-  Acceptor acceptor_;
-  SteadyTimer sweep_timer_;
-  SteadyTimer accept_timer_;
+  UniqueFd socket_;
+  TimerNode sweep_timer_;
+  TimerNode accept_timer_;
   Duration sweep_period_;
   std::uint16_t port_ = 0;
   bool sweeping_ = false;
@@ -137,21 +128,21 @@ class Listener : public std::enable_shared_from_this<Listener> {
 
 class Server final : public HttpServer {
  public:
-  explicit Server(std::shared_ptr<Listener> listener) : listener_(std::move(listener)) {}
+  explicit Server(std::unique_ptr<Listener> listener) : listener_(std::move(listener)) {}
   ~Server() override { listener_->end(); }
   [[nodiscard]] std::uint16_t port() const override { return listener_->port(); }
   void close() override { listener_->close(); }
   [[nodiscard]] std::size_t connections() const override { return listener_->connections(); }
 
  private:
-  std::shared_ptr<Listener> listener_;
+  std::unique_ptr<Listener> listener_;
 };
 
 }  // namespace
 
 Result<std::unique_ptr<HttpServer>> HttpServer::listen(EventLoop& loop, HttpServerOptions options,
                                                        HttpHandler handler) {
-  auto listener = std::make_shared<Listener>(loop.impl(), std::move(options), std::move(handler));
+  auto listener = std::make_unique<Listener>(loop.impl(), std::move(options), std::move(handler));
   KVIST_TRY_VOID(listener->open());
   return std::make_unique<Server>(std::move(listener));
 }

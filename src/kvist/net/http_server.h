@@ -46,6 +46,7 @@ using HttpHandler = std::function<void(HttpRequest request, std::shared_ptr<Http
 struct HttpServerOptions {
   std::string host = "127.0.0.1";
   std::uint16_t port = 0;                      ///< 0: any free port
+  bool shared_port = false;                    ///< other servers may listen there too and share its connections
   std::uint64_t max_body_bytes = 16ULL << 20;  ///< larger bodies get 413
   /// Of all requests from their first byte to the end of their answers; one that would exceed it gets 503.
   std::uint64_t max_bodies_bytes = 1ULL << 30;

@@ -1,7 +1,6 @@
 #include "kvist/net/server_connection.h"
 
 #include <algorithm>
-#include <boost/asio/post.hpp>
 #include <utility>
 
 #include "kvist/net/server_core.h"
@@ -24,10 +23,8 @@ int status_of(ErrorCode code) {
 
 }  // namespace
 
-ServerConnection::ServerConnection(LoopImpl& loop, Socket socket, std::shared_ptr<ServerCore> core)
-    : TcpConnection(loop, std::move(socket), kReadBufferBytes),
-      core_(std::move(core)),
-      head_parser_(core_->options.max_header_bytes) {}
+ServerConnection::ServerConnection(LoopImpl& loop, UniqueFd socket, std::shared_ptr<ServerCore> core)
+    : TcpConnection(loop, std::move(socket)), core_(std::move(core)), head_parser_(core_->options.max_header_bytes) {}
 
 void ServerConnection::begin() {
   deadline_ = patience();
@@ -212,8 +209,6 @@ bool ServerConnection::answer(std::initializer_list<std::string_view> pieces) {
     if (!closed()) lost(true);
     return false;
   }
-  // A client that takes nothing at all for the whole idle time is given up.
-  if (unsent() > 0 && deadline_ == kNever) deadline_ = patience();
   return true;
 }
 
@@ -226,6 +221,7 @@ void ServerConnection::answer_complete() {
 
 void ServerConnection::break_off() {
   const auto self = shared_from_this();
+  send_now();
   // Without chunks an orderly end would look like the whole answer.
   if (http11_) {
     close();
@@ -234,6 +230,11 @@ void ServerConnection::break_off() {
   }
   forget_body();
   core_->connections.erase(std::static_pointer_cast<ServerConnection>(self));
+}
+
+// A client that takes nothing at all for the whole idle time is given up.
+void ServerConnection::on_blocked() {
+  if (deadline_ == kNever) deadline_ = patience();
 }
 
 void ServerConnection::on_sent() {
@@ -262,7 +263,7 @@ void ServerConnection::next_request() {
   if (processing_) return;
   if (!waiting_.empty()) {
     // From the loop: the answer may have been given from deep inside the service, which must not be entered again.
-    asio::post(loop().io, [self = std::static_pointer_cast<ServerConnection>(shared_from_this())] {
+    loop().post([self = std::static_pointer_cast<ServerConnection>(shared_from_this())] {
       if (!self->closed() && self->state_ == State::kHead) self->process_waiting();
       if (!self->closed() && self->waiting_.size() < kMaxWaitingBytes) self->start_read();
     });

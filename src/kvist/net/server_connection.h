@@ -21,7 +21,7 @@ class ServerExchange;
 /// so that it notices the client leave; bytes of a next request that come meanwhile wait, within a bound.
 class ServerConnection final : public TcpConnection {
  public:
-  ServerConnection(LoopImpl& loop, Socket socket, std::shared_ptr<ServerCore> core);
+  ServerConnection(LoopImpl& loop, UniqueFd socket, std::shared_ptr<ServerCore> core);
 
   void begin();
   /// Called every now and then: acts if the time for what is going on has run out.
@@ -55,6 +55,7 @@ class ServerConnection final : public TcpConnection {
   void on_read(std::string_view bytes) override;
   void on_read_failed(bool end, const std::string& why) override;
   void on_sent() override;
+  void on_blocked() override;
   void on_send_failed(const std::string& why) override;
 
   void process(std::string_view input);
@@ -73,7 +74,6 @@ class ServerConnection final : public TcpConnection {
   void lost(bool soon);
   [[nodiscard]] TimePoint patience() const;
 
-  static constexpr std::size_t kReadBufferBytes = 16U << 10;
   static constexpr std::size_t kMaxWaitingBytes = 64U << 10;
   static constexpr TimePoint kNever = TimePoint::max();
 

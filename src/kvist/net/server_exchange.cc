@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <boost/asio/post.hpp>
 #include <iterator>
 #include <utility>
 
@@ -176,7 +175,7 @@ void ServerExchange::client_left(bool soon) {
 /// From the loop, not from within a call of the service: it may be in the middle of changing its own state. An exchange
 /// dropped before then wants no word any more.
 void ServerExchange::report_gone_soon() {
-  asio::post(loop_.io, [weak = weak_from_this()] {
+  loop_.post([weak = weak_from_this()] {
     const auto self = weak.lock();
     if (!self) return;
     const auto handler = std::exchange(self->on_client_gone_, nullptr);

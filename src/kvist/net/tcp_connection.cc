@@ -1,111 +1,118 @@
 #include "kvist/net/tcp_connection.h"
 
-#include <algorithm>
-#include <array>
-#include <boost/asio/buffer.hpp>
-#include <boost/asio/error.hpp>
-#include <utility>
+#include <sys/socket.h>
 
-#include "kvist/base/check.h"
+#include <cerrno>
+#include <utility>
 
 namespace kvist::net {
 
 namespace {
 
 // A burst may have needed a large queue; a connection that lives for hours must not keep it.
-constexpr std::size_t kKeptQueueBytes = 64U << 10;
+constexpr std::size_t kKeptQueueBytes = 16U << 10;
+// With this much to send the socket is tried at once: the rest of a large body needs no copy of its beginning.
+constexpr std::size_t kSendNowBytes = 64U << 10;
 
-void clear_queue(std::string& queue) {
-  if (queue.capacity() > kKeptQueueBytes) {
-    queue = {};
-  } else {
-    queue.clear();
-  }
+bool may_come_later(int error) {
+  return error == EAGAIN || error == EWOULDBLOCK || error == EINTR;
 }
 
 }  // namespace
 
-TcpConnection::TcpConnection(LoopImpl& loop, Socket socket, std::size_t read_buffer_bytes)
-    : loop_(loop),
-      socket_(std::move(socket)),
-      buffer_bytes_(read_buffer_bytes),
-      // Not zeroed: pages that are never read into cost no memory.
-      buffer_(std::make_unique_for_overwrite<char[]>(read_buffer_bytes)) {
-  error_code ignored;
-  socket_.set_option(Tcp::no_delay(true), ignored);
-  // send() must return instead of waiting for a slow peer.
-  socket_.non_blocking(true, ignored);
+TcpConnection::TcpConnection(LoopImpl& loop, UniqueFd socket) : Watched(loop), socket_(std::move(socket)) {
+  set_no_delay(socket_.get());
+  watch(socket_.get());
 }
 
 void TcpConnection::start_read() {
-  if (reading_ || closed_) return;
+  if (reading_ || closed()) return;
   reading_ = true;
-  socket_.async_read_some(asio::buffer(buffer_.get(), buffer_bytes_),
-                          [self = shared_from_this()](const error_code& error, std::size_t bytes) {
-                            self->reading_ = false;
-                            if (self->closed_) return;
-                            if (error) {
-                              self->on_read_failed(error == asio::error::eof, error.message());
-                            } else {
-                              self->on_read(std::string_view(self->buffer_.get(), bytes));
-                            }
-                          });
+  if (readable_) call_soon();
+}
+
+void TcpConnection::on_ready() {
+  const auto self = shared_from_this();
+  if (closed()) return;
+  if (std::exchange(writable_, false) && std::exchange(blocked_, false)) flush();
+  if (!closed() && reading_ && readable_) read();
+}
+
+void TcpConnection::read() {
+  reading_ = false;
+  char* const buffer = loop().read_buffer();
+  const ssize_t bytes = ::recv(socket_.get(), buffer, LoopImpl::kReadBufferBytes, 0);
+  if (bytes < 0 && may_come_later(errno)) {
+    reading_ = true;
+    if (errno == EINTR) return call_soon();
+    readable_ = false;
+    return;
+  }
+  if (bytes <= 0) return on_read_failed(bytes == 0, bytes == 0 ? "End of file" : error_text(errno));
+  // Less than was asked for is all there was; what comes later is told anew. The end of a stream may have been told
+  // together with its last bytes.
+  if (static_cast<std::size_t>(bytes) < LoopImpl::kReadBufferBytes && !hung_up_) readable_ = false;
+  on_read({buffer, static_cast<std::size_t>(bytes)});
+  if (!closed() && reading_ && readable_) call_soon();
 }
 
 bool TcpConnection::send(std::initializer_list<std::string_view> pieces) {
-  if (closed_) return false;
-  if (!flying_.empty()) {
-    for (const std::string_view piece : pieces) queued_.append(piece);
-    return true;
-  }
-  std::array<asio::const_buffer, 4> buffers;
-  KVIST_CHECK(pieces.size() <= buffers.size(), std::to_string(pieces.size()));
-  std::ranges::transform(pieces, buffers.begin(),
-                         [](std::string_view piece) { return asio::const_buffer(piece.data(), piece.size()); });
-  error_code error;
-  std::size_t taken = socket_.write_some(buffers, error);
-  if (error && error != asio::error::would_block && error != asio::error::try_again) return false;
+  if (closed()) return false;
   for (const std::string_view piece : pieces) {
-    const std::size_t skip = std::min(taken, piece.size());
-    taken -= skip;
-    flying_.append(piece.substr(skip));
+    out_.append(piece);
+    if (unsent() >= kSendNowBytes && !blocked_ && !write_some()) return false;
   }
-  if (!flying_.empty()) write_queued();
+  loop().flush_soon(shared_from_this());
   return true;
 }
 
-void TcpConnection::write_queued() {
-  socket_.async_write_some(asio::buffer(flying_.data() + flown_, flying_.size() - flown_),
-                           [self = shared_from_this()](const error_code& error, std::size_t bytes) {
-                             if (self->closed_) return;
-                             if (error) return self->on_send_failed(error.message());
-                             self->flown_ += bytes;
-                             if (self->flown_ == self->flying_.size()) {
-                               self->flown_ = 0;
-                               clear_queue(self->flying_);
-                               self->flying_.swap(self->queued_);
-                             }
-                             if (!self->flying_.empty()) self->write_queued();
-                             self->on_sent();
-                           });
+bool TcpConnection::write_some() {
+  while (unsent() > 0) {
+    const ssize_t taken = ::send(socket_.get(), out_.data() + sent_, unsent(), MSG_NOSIGNAL);
+    if (taken < 0 && errno == EINTR) continue;
+    if (taken < 0) {
+      if (!may_come_later(errno)) return false;
+      blocked_ = true;
+      on_blocked();
+      return true;
+    }
+    sent_ += static_cast<std::size_t>(taken);
+  }
+  if (out_.capacity() > kKeptQueueBytes) {
+    out_ = {};
+  } else {
+    out_.clear();
+  }
+  sent_ = 0;
+  return true;
+}
+
+void TcpConnection::flush() {
+  if (closed() || blocked_) return;
+  const std::size_t before = unsent();
+  if (!write_some()) return on_send_failed(error_text(errno));
+  if (unsent() < before || unsent() == 0) on_sent();
+}
+
+void TcpConnection::send_now() {
+  if (!closed() && !blocked_) (void)write_some();
 }
 
 void TcpConnection::close() {
-  if (std::exchange(closed_, true)) return;
-  error_code ignored;
-  socket_.close(ignored);
+  if (closed()) return;
+  forget();
+  socket_.reset();
 }
 
 void TcpConnection::close_with_reset() {
-  if (closed_) return;
-  error_code ignored;
-  socket_.set_option(asio::socket_base::linger(true, 0), ignored);
+  if (closed()) return;
+  const linger reset{.l_onoff = 1, .l_linger = 0};
+  (void)::setsockopt(socket_.get(), SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
   close();
 }
 
 void TcpConnection::finish_sending() {
-  error_code ignored;
-  socket_.shutdown(Socket::shutdown_send, ignored);
+  if (!closed()) (void)::shutdown(socket_.get(), SHUT_WR);
 }
 
 }  // namespace kvist::net

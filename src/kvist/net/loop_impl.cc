@@ -1,0 +1,275 @@
+#include "kvist/net/loop_impl.h"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <ctime>
+#include <iterator>
+#include <optional>
+#include <utility>
+
+#include "kvist/base/check.h"
+#include "kvist/net/termination_signal.h"
+
+namespace kvist::net {
+namespace {
+
+/// Taken from the system at once: all that is ready should be known before the less urgent is begun with.
+constexpr std::size_t kEvents = 1'024;
+/// Chunks of streams before newcomers are looked for again: less than a millisecond.
+constexpr std::size_t kBulkAtOnce = 32;
+constexpr std::size_t kUrgentAtOnce = 256;
+
+timespec to_timespec(Duration duration) {
+  const auto ns = std::max<std::int64_t>(duration.count(), 0);
+  return {.tv_sec = static_cast<time_t>(ns / 1'000'000'000), .tv_nsec = static_cast<long>(ns % 1'000'000'000)};
+}
+
+/// As long as that at most; without a time: until there is one.
+int wait_for_events(int epoll, std::vector<epoll_event>& events, std::optional<Duration> patience) {
+  static std::atomic<bool> has_nanoseconds = true;  // Linux 5.11
+  const int most = static_cast<int>(events.size());
+  if (has_nanoseconds.load(std::memory_order_relaxed)) {
+    const timespec timeout = to_timespec(patience.value_or(Duration()));
+    const int count = ::epoll_pwait2(epoll, events.data(), most, patience ? &timeout : nullptr, nullptr);
+    if (count >= 0 || errno != ENOSYS) return count;
+    has_nanoseconds.store(false, std::memory_order_relaxed);
+  }
+  if (!patience) return ::epoll_wait(epoll, events.data(), most, -1);
+  const auto ms = std::chrono::ceil<std::chrono::milliseconds>(std::max(*patience, Duration())).count();
+  return ::epoll_wait(epoll, events.data(), most, static_cast<int>(std::min<std::int64_t>(ms, 3'600'000)));
+}
+
+/// Calls a function when its eventfd was written to, whatever the count.
+class EventFdWatch final : public Watched {
+ public:
+  EventFdWatch(LoopImpl& loop, int fd, std::function<void()> handler)
+      : Watched(loop), fd_(fd), handler_(std::move(handler)) {
+    watch(fd);
+  }
+
+ private:
+  void on_ready() override {
+    readable_ = false;
+    std::uint64_t count = 0;
+    if (::read(fd_, &count, sizeof(count)) == sizeof(count) && handler_) handler_();
+  }
+
+  int fd_;
+  std::function<void()> handler_;
+};
+
+}  // namespace
+
+void Watched::watch(int fd) {
+  loop_.add(*this, fd);
+}
+
+void Watched::forget() {
+  loop_.dequeue(*this);
+  if (fd_ < 0) return;
+  ::epoll_ctl(loop_.epoll_.get(), EPOLL_CTL_DEL, std::exchange(fd_, -1), nullptr);
+  readable_ = writable_ = false;
+}
+
+void Watched::call_soon() {
+  loop_.enqueue(*this);
+}
+
+LoopImpl::LoopImpl()
+    : epoll_(::epoll_create1(EPOLL_CLOEXEC)),
+      wakeup_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
+      resolver_([this](std::function<void()> work) { post(std::move(work)); }),
+      events_(kEvents),
+      // Not zeroed: pages that are never read into cost no memory.
+      read_buffer_(std::make_unique_for_overwrite<char[]>(kReadBufferBytes)) {
+  KVIST_CHECK(epoll_.valid() && wakeup_.valid(), "the process is out of file descriptors: " + error_text(errno));
+  wakeup_watch_ = std::make_unique<EventFdWatch>(*this, wakeup_.get(), nullptr);
+}
+
+LoopImpl::~LoopImpl() {
+  ending = true;
+  resolver_.stop();
+  // What handlers hold may end in others: until nothing is left.
+  while (true) {
+    std::vector<std::function<void()>> posted;
+    {
+      const std::scoped_lock lock(posting_);
+      posted.swap(posted_);
+    }
+    if (posted.empty() && timers_.empty() && to_flush_.empty()) break;
+    posted.clear();
+    timers_.clear();
+    to_flush_.clear();
+  }
+  if (signals_.valid()) unregister_from_termination(signals_);
+  signal_watch_.reset();
+  wakeup_watch_.reset();
+}
+
+void LoopImpl::run() {
+  while (!stopped_.load(std::memory_order_relaxed)) {
+    bool more = run_posted();
+    run_timers();
+    more = call_ready(urgent_, next_urgent_, kUrgentAtOnce) || more;
+    more = call_ready(bulk_, next_bulk_, kBulkAtOnce) || more;
+    if (stopped_.load(std::memory_order_relaxed)) break;
+    wait(!more);
+  }
+}
+
+void LoopImpl::stop() {
+  stopped_.store(true);
+  constexpr std::uint64_t kOne = 1;
+  (void)!::write(wakeup_.get(), &kOne, sizeof(kOne));
+}
+
+void LoopImpl::post(std::function<void()> work) {
+  {
+    const std::scoped_lock lock(posting_);
+    posted_.push_back(std::move(work));
+  }
+  any_posted_.store(true);
+  // The loop says that it sleeps before it looks for work a last time, and work is there before this is read: one of
+  // the two sees the other.
+  if (!asleep_.load()) return;
+  constexpr std::uint64_t kOne = 1;
+  (void)!::write(wakeup_.get(), &kOne, sizeof(kOne));
+}
+
+bool LoopImpl::run_posted() {
+  if (!any_posted_.exchange(false)) return false;
+  std::vector<std::function<void()>> posted;
+  {
+    const std::scoped_lock lock(posting_);
+    posted.swap(posted_);
+  }
+  for (std::size_t i = 0; i < posted.size(); ++i) {
+    if (stopped_.load(std::memory_order_relaxed)) {
+      // What is left is destroyed with the loop, as if it had come later.
+      const std::scoped_lock lock(posting_);
+      posted_.insert(posted_.begin(), std::make_move_iterator(posted.begin() + static_cast<std::ptrdiff_t>(i)),
+                     std::make_move_iterator(posted.end()));
+      return true;
+    }
+    const std::function<void()> work = std::move(posted[i]);
+    work();
+    flush_all();
+  }
+  return any_posted_.load();
+}
+
+void LoopImpl::run_timers() {
+  if (timers_.empty()) return;
+  const TimePoint at = now();
+  while (!stopped_.load(std::memory_order_relaxed)) {
+    const std::function<void()> handler = timers_.take_due(at);
+    if (!handler) return;
+    handler();
+    flush_all();
+  }
+}
+
+bool LoopImpl::call_ready(std::vector<Watched*>& queue, std::size_t& next, std::size_t most) {
+  for (std::size_t called = 0; next < queue.size() && called < most; ++next) {
+    Watched* const watched = queue[next];
+    if (watched == nullptr) continue;
+    watched->queued_at_ = Watched::kNone;
+    queue[next] = nullptr;
+    watched->on_ready();
+    flush_all();
+    ++called;
+    if (stopped_.load(std::memory_order_relaxed)) {
+      ++next;
+      return true;
+    }
+  }
+  if (next < queue.size()) return true;
+  queue.clear();
+  next = 0;
+  return false;
+}
+
+void LoopImpl::flush_soon(const std::shared_ptr<Flushed>& connection) {
+  if (connection->to_flush_) return;
+  connection->to_flush_ = true;
+  to_flush_.push_back(connection);
+}
+
+// A flush may lead to further handlers, and they to further writes.
+void LoopImpl::flush_all() {
+  for (std::size_t i = 0; i < to_flush_.size(); ++i) {
+    const std::shared_ptr<Flushed> connection = std::move(to_flush_[i]);
+    connection->to_flush_ = false;
+    connection->flush();
+  }
+  to_flush_.clear();
+}
+
+void LoopImpl::add(Watched& watched, int fd) {
+  watched.fd_ = fd;
+  epoll_event event{};
+  event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
+  event.data.ptr = &watched;
+  KVIST_CHECK(::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0, error_text(errno));
+}
+
+void LoopImpl::enqueue(Watched& watched) {
+  if (watched.queued_at_ != Watched::kNone) return;
+  watched.queued_urgent_ = watched.urgent();
+  std::vector<Watched*>& queue = watched.queued_urgent_ ? urgent_ : bulk_;
+  watched.queued_at_ = queue.size();
+  queue.push_back(&watched);
+}
+
+void LoopImpl::dequeue(Watched& watched) {
+  if (watched.queued_at_ == Watched::kNone) return;
+  (watched.queued_urgent_ ? urgent_ : bulk_)[watched.queued_at_] = nullptr;
+  watched.queued_at_ = Watched::kNone;
+}
+
+void LoopImpl::note_events(const epoll_event* events, int count) {
+  for (int i = 0; i < count; ++i) {
+    Watched& watched = *static_cast<Watched*>(events[i].data.ptr);
+    constexpr std::uint32_t kGone = EPOLLRDHUP | EPOLLHUP | EPOLLERR;
+    if ((events[i].events & (EPOLLIN | kGone)) != 0) watched.readable_ = true;
+    if ((events[i].events & (EPOLLOUT | EPOLLHUP | EPOLLERR)) != 0) watched.writable_ = true;
+    if ((events[i].events & kGone) != 0) watched.hung_up_ = true;
+    enqueue(watched);
+  }
+}
+
+void LoopImpl::wait(bool may_sleep) {
+  Duration patience{};
+  bool forever = false;
+  if (may_sleep) {
+    asleep_.store(true);
+    if (!any_posted_.load()) {
+      forever = timers_.empty();
+      if (!forever) patience = timers_.next() - now();
+    }
+  }
+  const int count = wait_for_events(epoll_.get(), events_, forever ? std::nullopt : std::optional(patience));
+  asleep_.store(false);
+  note_events(events_.data(), count);
+}
+
+void LoopImpl::on_termination(std::function<void()> handler) {
+  termination_handlers_.push_back(std::move(handler));
+  if (signals_.valid()) return;
+  signals_ = register_for_termination();
+  signal_watch_ = std::make_unique<EventFdWatch>(*this, signals_.get(), [this] { on_signal(); });
+}
+
+/// Handlers run at the first signal only; later ones are swallowed, because a terminal and a parent often both signal a
+/// process that is already ending properly.
+void LoopImpl::on_signal() {
+  if (std::exchange(terminated_, true)) return;
+  const auto handlers = std::move(termination_handlers_);
+  for (const auto& handler : handlers) handler();
+}
+
+}  // namespace kvist::net

@@ -1,0 +1,67 @@
+// Private to net: TCP sockets as the system has them, without blocking.
+#pragma once
+
+#include <sys/socket.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kvist/base/error.h"
+
+namespace kvist::net {
+
+/// A file descriptor that is closed with its owner.
+class UniqueFd {
+ public:
+  UniqueFd() = default;
+  explicit UniqueFd(int fd) : fd_(fd) {}
+  UniqueFd(UniqueFd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  UniqueFd& operator=(UniqueFd&& other) noexcept {
+    if (this != &other) {
+      reset();
+      fd_ = std::exchange(other.fd_, -1);
+    }
+    return *this;
+  }
+  ~UniqueFd() { reset(); }
+
+  [[nodiscard]] int get() const { return fd_; }
+  [[nodiscard]] bool valid() const { return fd_ >= 0; }
+  void reset();
+
+ private:
+  int fd_ = -1;
+};
+
+/// An address and a port of either family.
+struct Endpoint {
+  sockaddr_storage address{};
+  socklen_t length = 0;
+
+  [[nodiscard]] const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&address); }
+};
+
+/// What an errno says.
+[[nodiscard]] std::string error_text(int error);
+
+/// Of an address in digits; nothing where `host` is a name.
+[[nodiscard]] std::optional<Endpoint> numeric_endpoint(const std::string& host, std::uint16_t port);
+/// All that the system knows of a name; blocks, possibly for seconds. Empty results are errors.
+[[nodiscard]] Result<std::vector<Endpoint>> resolve_blocking(const std::string& host, std::uint16_t port);
+
+/// A listening socket; the error says why not. `shared_port`: several of them may listen there (SO_REUSEPORT), and
+/// connections are spread over them.
+[[nodiscard]] Result<UniqueFd> listen_on(const Endpoint& endpoint, bool shared_port);
+/// The port that a socket is bound to.
+[[nodiscard]] std::uint16_t local_port(int fd);
+/// A socket that is connected or about to be: then it becomes writable, and connect_error() tells.
+[[nodiscard]] Result<UniqueFd> start_connect(const Endpoint& endpoint);
+/// 0 where the connection was made.
+[[nodiscard]] int connect_error(int fd);
+/// What is sent goes out at once.
+void set_no_delay(int fd);
+
+}  // namespace kvist::net
