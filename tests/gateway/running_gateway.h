@@ -23,12 +23,19 @@ namespace kvist::gateway {
 
 inline constexpr std::uint32_t kBlockSize = 16;
 
+/// How many threads gateways of tests take requests with: KVIST_TEST_GATEWAY_THREADS, else one.
+inline std::uint32_t test_threads() {
+  const char* const threads = std::getenv("KVIST_TEST_GATEWAY_THREADS");
+  return threads == nullptr ? 1 : static_cast<std::uint32_t>(std::strtoul(threads, nullptr, 10));
+}
+
 /// Checks health once at the start and then not for an hour: what happens later is what the test makes happen.
 inline spec::GatewaySpec gateway_spec(const std::vector<const FakeWorker*>& workers) {
   spec::GatewaySpec spec;
   spec.model = "m";
   spec.block_size = kBlockSize;
   spec.health_interval = std::chrono::hours(1);
+  spec.threads = test_threads();
   for (const FakeWorker* worker : workers) spec.workers.push_back(worker->upstream());
   return spec;
 }

@@ -243,6 +243,7 @@ upstream_timeout: 1 min
 connect_timeout: 500 ms
 health_interval: 2 s
 doubt_interval: 300 ms
+threads: 4
 max_in_flight: 100
 max_retries: 0
 max_body: 1 MiB
@@ -261,6 +262,7 @@ latency_prior: {fixed: 9 ms, per_prefill_token: 20 us}
   expected.connect_timeout = std::chrono::milliseconds(500);
   expected.health_interval = std::chrono::seconds(2);
   expected.doubt_interval = std::chrono::milliseconds(300);
+  expected.threads = 4;
   expected.max_in_flight = 100;
   expected.max_retries = 0;
   expected.max_body_bytes = 1ULL << 20;

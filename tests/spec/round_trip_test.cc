@@ -153,6 +153,7 @@ class RoundTripTest : public testing::Test {
     g.connect_timeout = duration(1'000'000);
     g.health_interval = duration(10'000'000);
     g.doubt_interval = duration(10'000'000);
+    g.threads = number(0, 64);
     g.max_in_flight = number(1, 100'000);
     g.max_retries = number(0, 100);
     g.max_body_bytes = number<std::uint64_t>(1'024, 1LL << 40);

@@ -168,29 +168,23 @@ LifeActions RequestLife::break_off(const Error& error) {
   return actions;
 }
 
-LifeActions report(LifeActions actions, RequestLife& life, Dispatcher& dispatcher, DispatchHandle request,
-                   TimePoint now) {
-  std::optional<routing::Decision> next;
+std::optional<routing::Decision> next_worker(const LifeActions& actions, Dispatcher& dispatcher, DispatchHandle request,
+                                             TimePoint now) {
   switch (actions.report) {
     case LifeReport::kNothing:
-      return actions;
+      break;
     case LifeReport::kStreamBroken:
       dispatcher.on_stream_broken(request, actions.problem, now);
-      return actions;
+      break;
     case LifeReport::kStreamError:
       dispatcher.on_stream_error(request, actions.problem, now);
-      return actions;
+      break;
     case LifeReport::kAttemptFailed:
-      next = dispatcher.on_attempt_failed(request, actions.failure, actions.problem, now);
-      break;
+      return dispatcher.on_attempt_failed(request, actions.failure, actions.problem, now);
     case LifeReport::kLeaveStalled:
-      next = dispatcher.leave_stalled(request, now);
-      break;
+      return dispatcher.leave_stalled(request, now);
   }
-  LifeActions then = life.on_rerouted(next);
-  then.abandon = then.abandon || actions.abandon;
-  then.doubt = actions.doubt;
-  return then;
+  return std::nullopt;
 }
 
 }  // namespace kvist::dispatch

@@ -48,6 +48,11 @@ struct LifeActions {
   LifeAnswer answer = LifeAnswer::kNothing;
   Error error = {};                  ///< of kError and kBreakOff, in the client's words
   std::optional<Outcome> over = {};  ///< the request has ended: Dispatcher::finish()
+
+  /// Whether the report is a question, whose answer RequestLife::on_rerouted() waits for.
+  [[nodiscard]] bool asks() const {
+    return report == LifeReport::kAttemptFailed || report == LifeReport::kLeaveStalled;
+  }
 };
 
 /// From the first decision to the end: attempts, retries, time-outs, what a failure becomes and what the client is
@@ -119,8 +124,8 @@ class RequestLife {
   int status_ = 0;
 };
 
-/// Tells the dispatcher what `actions` have for it, and has `life` take in what it says. What is left to be done.
-[[nodiscard]] LifeActions report(LifeActions actions, RequestLife& life, Dispatcher& dispatcher, DispatchHandle request,
-                                 TimePoint now);
+/// Tells the dispatcher what `actions` have for it. Where they ask for another worker: which one it is, if any.
+[[nodiscard]] std::optional<routing::Decision> next_worker(const LifeActions& actions, Dispatcher& dispatcher,
+                                                           DispatchHandle request, TimePoint now);
 
 }  // namespace kvist::dispatch

@@ -29,7 +29,7 @@ void FleetWatch::look_for_stalls() {
     telemetry::log_warning(kComponent, fmt::format("{} stands still: it has work and says nothing; no more is given to "
                                                    "it",
                                                    parts_->fleet.worker(id).name));
-    parts_->proxy.on_worker_stalled(id);
+    parts_->on_each_proxy([id](Proxy& proxy) { proxy.on_worker_stalled(id); });
     parts_->monitors[id.value()]->doubt();
   }
   for (std::uint32_t i = 0; i < parts_->fleet.size(); ++i) {
@@ -40,7 +40,7 @@ void FleetWatch::look_for_stalls() {
     if (!lost || was_lost) continue;
     telemetry::log_error(kComponent,
                          fmt::format("{} stands still and is unhealthy: its requests are given up", worker.name));
-    parts_->proxy.on_worker_lost(WorkerId(i));
+    parts_->on_each_proxy([i](Proxy& proxy) { proxy.on_worker_lost(WorkerId(i)); });
   }
 }
 

@@ -23,18 +23,18 @@ void write_outcomes(MetricsPage& page, const dispatch::OutcomeCounts& counts, co
   }
 }
 
-void write_requests(const GatewayParts& parts, MetricsPage& page) {
+void write_requests(const GatewayParts& parts, const ProxyReport& proxies, MetricsPage& page) {
   const dispatch::DispatchCounters& counters = parts.dispatcher.counters();
   write_outcomes(page, counters.without_worker, "");
   for (std::uint32_t i = 0; i < parts.fleet.size(); ++i) {
     write_outcomes(page, counters.by_worker[i], parts.fleet.worker(WorkerId(i)).name);
   }
-  for (const auto& [status, count] : parts.proxy.refused()) {
+  for (const auto& [status, count] : proxies.refused) {
     page.counter("kvist_gateway_refused_requests_total", "Requests the gateway answered with an error itself",
                  number(count), {{"status", std::to_string(status)}});
   }
-  for (const auto& [what, count] : {std::pair("unread_body", parts.proxy.passed_on_unread()),
-                                    std::pair("other_endpoint", parts.proxy.passed_on_others())}) {
+  for (const auto& [what, count] :
+       {std::pair("unread_body", proxies.passed_on_unread), std::pair("other_endpoint", proxies.passed_on_others)}) {
     page.counter("kvist_gateway_passed_on_total", "Requests given to a worker without having been read", number(count),
                  {{"what", what}});
   }
@@ -43,7 +43,7 @@ void write_requests(const GatewayParts& parts, MetricsPage& page) {
   page.counter("kvist_gateway_retries_total", "Further workers tried", number(counters.retries));
   page.counter("kvist_gateway_retries_over_budget_total", "Retries not made as the budget was used up",
                number(counters.retries_over_budget));
-  const ProxyCounters& proxy = parts.proxy.counters();
+  const ProxyCounters& proxy = proxies.counters;
   page.histogram("kvist_gateway_time_to_first_token_seconds",
                  "From a request's arrival to the first token of its stream", LatencyHistogram::bounds(),
                  proxy.time_to_first_token.counts(), proxy.time_to_first_token.sum_seconds());
@@ -57,10 +57,9 @@ void write_requests(const GatewayParts& parts, MetricsPage& page) {
                number(proxy.unended_streams));
 }
 
-void write_reading(const GatewayParts& parts, MetricsPage& page) {
-  const ReadingPool* pool = parts.proxy.pool();
-  if (pool == nullptr) return;
-  const ReadingPool::Counters work = pool->counters();
+void write_reading(const GatewayParts& parts, const ProxyReport& proxies, MetricsPage& page) {
+  if (!proxies.pool) return;
+  const ReadingPool::Counters& work = *proxies.pool;
   page.counter("kvist_gateway_prompts_read_total", "Prompts rendered, tokenized and hashed beside the loop",
                number(work.done));
   page.counter("kvist_gateway_prompts_read_seconds_total", "Thread time of that", work.busy_seconds);
@@ -68,7 +67,7 @@ void write_reading(const GatewayParts& parts, MetricsPage& page) {
   page.gauge("kvist_gateway_prompts_waiting", "Prompts that wait for a thread", number(work.waiting));
   page.gauge("kvist_gateway_prompts_waiting_bytes", "Bytes of their bodies", number(work.waiting_bytes));
   page.counter("kvist_gateway_prompts_refused_total", "Prompts not read as too many waited", number(work.refused));
-  const PrefixCacheCounters cache = parts.proxy.reader().cache_counters();
+  const PrefixCacheCounters cache = parts.reader.cache_counters();
   page.counter("kvist_gateway_prompt_cache_bytes_total", "Bytes of rendered chats", number(cache.prompt_bytes));
   page.counter("kvist_gateway_prompt_cache_hit_bytes_total", "Of those, tokenized and hashed before",
                number(cache.cached_bytes));
@@ -237,9 +236,9 @@ void write_feed(const KvEventFeed& feed, const std::string& worker, MetricsPage&
 
 }  // namespace
 
-void write_metrics(const GatewayParts& parts, telemetry::MetricsPage& page) {
-  write_requests(parts, page);
-  write_reading(parts, page);
+void write_metrics(const GatewayParts& parts, const ProxyReport& proxies, telemetry::MetricsPage& page) {
+  write_requests(parts, proxies, page);
+  write_reading(parts, proxies, page);
   write_routing(parts, page);
   page.gauge("kvist_gateway_kv_index_bytes", "Memory of the index", number(parts.router.index().bytes()));
   page.counter("kvist_gateway_kv_index_evictions_total", "Blocks forgotten to stay within the index's memory",

@@ -12,12 +12,6 @@ std::vector<std::string> names_of(const std::vector<spec::UpstreamSpec>& workers
   return names;
 }
 
-net::HttpClientOptions client_options(const spec::GatewaySpec& gateway) {
-  net::HttpClientOptions options;
-  options.connect_timeout = gateway.connect_timeout;
-  return options;
-}
-
 dispatch::Dispatcher::Options dispatch_options(const spec::GatewaySpec& gateway) {
   dispatch::Dispatcher::Options options;
   options.max_in_flight = gateway.max_in_flight;
@@ -30,7 +24,7 @@ dispatch::Dispatcher::Options dispatch_options(const spec::GatewaySpec& gateway)
 GatewayParts::GatewayParts(net::EventLoop& loop, spec::GatewaySpec gateway_spec, std::uint64_t request_id_seed,
                            std::shared_ptr<const text::ModelText> text)
     : spec(std::move(gateway_spec)),
-      client(loop, client_options(spec)),
+      client(loop, client_options()),
       fleet(names_of(spec.workers), {}),
       router({.model = spec.model,
               .block_size = spec.block_size,
@@ -39,20 +33,19 @@ GatewayParts::GatewayParts(net::EventLoop& loop, spec::GatewaySpec gateway_spec,
               .seed = spec.seed,
               .latency_prior = spec.latency_prior}),
       dispatcher(dispatch_options(spec), fleet, router),
-      proxy(loop,
-            {.model = spec.model,
-             .block_size = spec.block_size,
-             .upstream_timeout = spec.upstream_timeout,
-             .request_id_seed = request_id_seed,
-             .text = std::move(text)},
-            client, dispatcher, spec.workers) {
+      reader(spec.model, spec.block_size, std::move(text)),
+      desk(dispatcher),
+      proxy(loop, proxy_options(request_id_seed), client, desk, reader, spec.workers),
+      routing(std::make_shared<RoutingThread>()) {
+  routing->loop = &loop;
+  routing->desk = &desk;
   for (std::uint32_t i = 0; i < spec.workers.size(); ++i) {
     const spec::UpstreamLimits& limits = spec.workers[i].limits;
     fleet.configure_limits(WorkerId(i), {.kv_blocks = limits.kv_blocks,
                                          .max_batch_size = limits.max_batch_size,
                                          .max_num_tokens = limits.max_num_tokens});
     tokenizers.push_back(
-        std::make_unique<TokenizerCheck>(loop, client, proxy.reader(), spec.workers[i].name, spec.workers[i].url,
+        std::make_unique<TokenizerCheck>(loop, client, reader, spec.workers[i].name, spec.workers[i].url,
                                          TokenizerCheck::Options{.timeout = spec.connect_timeout}, [this, i] {
                                            update_events_exact(WorkerId(i));
                                            update_readings();
@@ -67,13 +60,55 @@ GatewayParts::GatewayParts(net::EventLoop& loop, spec::GatewaySpec gateway_spec,
                                 .on_restarted =
                                     [this, i] {
                                       router.on_worker_restarted(WorkerId(i));
-                                      proxy.on_worker_restarted(WorkerId(i));
+                                      on_each_proxy([i](Proxy& each) { each.on_worker_restarted(WorkerId(i)); });
                                       tokenizers[i]->start();
                                     },
                                 .on_block_size_changed = [this, i] { update_events_exact(WorkerId(i)); }}));
   }
-  proxy.on_doubt([this](WorkerId worker) { monitors[worker.value()]->doubt(); });
+  desk.on_doubt([this](WorkerId worker) { monitors[worker.value()]->doubt(); });
   feeds.resize(spec.workers.size());
+}
+
+GatewayParts::~GatewayParts() {
+  routing->desk = nullptr;
+  io_loops.clear();
+}
+
+Proxy::Options GatewayParts::proxy_options(std::uint64_t seed) const {
+  return {.upstream_timeout = spec.upstream_timeout, .request_id_seed = seed};
+}
+
+net::HttpClientOptions GatewayParts::client_options() const {
+  net::HttpClientOptions options;
+  options.connect_timeout = spec.connect_timeout;
+  return options;
+}
+
+void GatewayParts::on_each_proxy(const std::function<void(Proxy&)>& work) {
+  work(proxy);
+  for (const auto& io : io_loops) io->run(work);
+}
+
+void GatewayParts::gather_reports(std::function<void(const ProxyReport&)> then) {
+  struct Gathering {
+    ProxyReport sum;
+    std::size_t open = 0;
+    std::function<void(const ProxyReport&)> then;
+  };
+  const auto gathering = std::make_shared<Gathering>();
+  gathering->sum = proxy.report();
+  gathering->open = io_loops.size();
+  gathering->then = std::move(then);
+  if (io_loops.empty()) return gathering->then(gathering->sum);
+  for (const auto& io : io_loops) {
+    io->run([gathering, home = routing](Proxy& each) {
+      home->loop->post([gathering, home, report = each.report()] {
+        if (home->desk == nullptr) return;
+        gathering->sum.add(report);
+        if (--gathering->open == 0) gathering->then(gathering->sum);
+      });
+    });
+  }
 }
 
 void GatewayParts::on_events_changed(WorkerId worker) {
@@ -99,7 +134,7 @@ void GatewayParts::update_readings() {
     const std::uint32_t told = check.max_model_len();
     if (told > 0 && (readings.max_model_len == 0 || told < readings.max_model_len)) readings.max_model_len = told;
   }
-  proxy.set_readings(readings);
+  on_each_proxy([readings](Proxy& each) { each.set_readings(readings); });
 }
 
 }  // namespace kvist::gateway

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -19,6 +20,11 @@ class LatencyHistogram {
     const auto bucket = std::ranges::lower_bound(bounds(), seconds);
     ++counts_[static_cast<std::size_t>(bucket - bounds().begin())];
     sum_ += seconds;
+  }
+
+  void add(const LatencyHistogram& other) {
+    for (std::size_t i = 0; i < counts_.size(); ++i) counts_[i] += other.counts_[i];
+    sum_ += other.sum_;
   }
 
   /// Upper bounds in seconds, ascending.

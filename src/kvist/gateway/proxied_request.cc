@@ -56,20 +56,60 @@ void ProxiedRequest::start(const routing::Decision& decision) {
   act(life_.on_routed(decision));
 }
 
-bool ProxiedRequest::act(dispatch::LifeActions actions) {
-  actions = dispatch::report(std::move(actions), life_, *parts_->dispatcher, request_, net::now());
+void ProxiedRequest::act(const dispatch::LifeActions& actions) {
+  if (actions.asks()) return ask(actions);
+  if (actions.report != dispatch::LifeReport::kNothing) parts_->desk->on_trouble(request_, actions);
+  carry_out(actions);
+}
+
+void ProxiedRequest::ask(const dispatch::LifeActions& actions) {
+  asking_ = true;
+  if (actions.abandon) {
+    call_.reset();
+  } else if (call_) {
+    call_->pause();
+  }
+  if (actions.doubt) parts_->desk->doubt(*actions.doubt);
+  parts_->desk->reroute(request_, actions, [weak = weak_from_this()](const std::optional<routing::Decision>& decision) {
+    if (const auto self = weak.lock()) self->on_rerouted(decision);
+  });
+}
+
+void ProxiedRequest::on_rerouted(const std::optional<routing::Decision>& decision) {
+  asking_ = false;
+  const auto held = std::exchange(held_error_, std::nullopt);
+  carry_out(life_.on_rerouted(decision));
+  if (decision || life_.is_over()) return;
+  if (held) return on_error(*held);
+  if (call_) call_->resume();
+}
+
+void ProxiedRequest::carry_out(const dispatch::LifeActions& actions) {
   if (actions.abandon) call_.reset();
-  if (actions.doubt) parts_->on_doubt(*actions.doubt);
+  if (actions.doubt) parts_->desk->doubt(*actions.doubt);
   if (actions.attempt) attempt(*actions.attempt);
-  if (actions.answer == dispatch::LifeAnswer::kError)
-    job_.exchange->respond(error_answer(actions.error, job_.request_id));
-  if (actions.answer == dispatch::LifeAnswer::kBreakOff) break_stream(actions.error);
+  switch (actions.answer) {
+    case dispatch::LifeAnswer::kPassOn:
+      pass_on();
+      break;
+    case dispatch::LifeAnswer::kError:
+      job_.exchange->respond(error_answer(actions.error, job_.request_id));
+      break;
+    case dispatch::LifeAnswer::kBreakOff:
+      break_stream(actions.error);
+      break;
+    case dispatch::LifeAnswer::kNothing:
+    case dispatch::LifeAnswer::kEnd:
+      break;
+  }
   if (actions.over) over(*actions.over);
-  return actions.answer == dispatch::LifeAnswer::kPassOn;
 }
 
 void ProxiedRequest::attempt(const routing::Decision& decision) {
   body_.clear();
+  events_.clear();
+  head_taken_ = false;
+  held_error_.reset();
   relay_ = AnswerRelay(job_.usage_wanted, parts_->fingerprints[decision.worker.value()]);
   call_ = parts_->client->start(worker().url, job_.request, life_.time_left(net::now()), handlers());
 }
@@ -102,19 +142,27 @@ net::CallHandlers ProxiedRequest::handlers() {
 void ProxiedRequest::on_head(int status, const net::Headers& headers) {
   if (dispatch::failure_of_status(status) == dispatch::AttemptFailure::kServerError)
     telemetry::log_warning("proxy", fmt::format("request {} at {}: status {}", job_.request_id, worker().name, status));
-  if (act(life_.on_status(status))) take_head(status, headers);
+  status_ = status;
+  headers_ = headers;
+  act(life_.on_status(status));
 }
 
-void ProxiedRequest::take_head(int status, const net::Headers& headers) {
-  status_ = status;
-  headers_ = headers_for_client(headers, job_.request_id, worker().url);
+void ProxiedRequest::pass_on() {
+  if (!std::exchange(head_taken_, true)) take_head();
+  if (!events_.empty()) send_events(std::exchange(events_, {}));
+}
+
+void ProxiedRequest::take_head() {
+  const bool is_events = is_event_stream(headers_);
+  const bool is_collected = is_short(headers_);
+  headers_ = headers_for_client(headers_, job_.request_id, worker().url);
   headers_.set(kWorkerHeader, worker().name);
   if (job_.kind == RequestKind::kRead)
     headers_.set(kPredictedCachedTokensHeader, std::to_string(life_.decision().predicted_cached_tokens));
   if (job_.kind == RequestKind::kOther) {
-    form_ = is_short(headers) ? Form::kWhole : Form::kBytes;
+    form_ = is_collected ? Form::kWhole : Form::kBytes;
   } else {
-    form_ = status < 300 && is_event_stream(headers) ? Form::kEvents : Form::kWhole;
+    form_ = status_ < 300 && is_events ? Form::kEvents : Form::kWhole;
   }
 }
 
@@ -140,7 +188,9 @@ void ProxiedRequest::relay(std::string_view data, TimePoint at) {
   if (state.server_failed() && !failed_before) {
     note_error(*state.error);
     const bool begun = life_.begun();
-    if (!act(life_.on_error_frame(*state.error)) && !begun) return;
+    act(life_.on_error_frame(*state.error));
+    if (!begun)
+      return;  // the events went on, or wait for word of another worker, or are those of an attempt that is over
   }
   take_note(tokens_before, first_before, at);
   if (!events_.empty()) send_events(events_);
@@ -158,10 +208,10 @@ void ProxiedRequest::take_note(std::uint64_t tokens_before, bool first_before, T
   const StreamState& state = relay_.state();
   if (state.first_token && !first_before) {
     parts_->counters->time_to_first_token.observe(at - job_.arrived);
-    parts_->dispatcher->on_first_token(life_.decision().request, at);
+    parts_->desk->on_first_token(life_.decision().request, at);
   }
   if (state.tokens > tokens_before)
-    parts_->dispatcher->on_progress(life_.decision().request, state.tokens - tokens_before, at);
+    parts_->desk->on_progress(life_.decision().request, state.tokens - tokens_before, at);
 }
 
 void ProxiedRequest::send_events(std::string_view events) {
@@ -190,7 +240,7 @@ void ProxiedRequest::report_usage(const openai::Usage& usage) {
   if (job_.kind != RequestKind::kRead || !job_.prediction_is_whole) return;
   // A server that is silent about its cache says nothing against what was predicted.
   if (usage.reports_cached_tokens)
-    parts_->dispatcher->on_usage(life_.decision().request, usage.prompt_tokens, usage.cached_tokens);
+    parts_->desk->on_usage(life_.decision().request, usage.prompt_tokens, usage.cached_tokens);
 }
 
 // Several answers to one prompt are made side by side: their mean length tells how many steps there were.
@@ -198,7 +248,7 @@ void ProxiedRequest::report_whole(const openai::Usage& usage) {
   routing::WholeAnswer answer{.tokens = usage.completion_tokens / std::max(1U, job_.choices),
                               .prompt_tokens = usage.prompt_tokens};
   if (usage.reports_cached_tokens) answer.cached_tokens = usage.cached_tokens;
-  parts_->dispatcher->on_whole_answer(life_.decision().request, answer, net::now());
+  parts_->desk->on_whole_answer(life_.decision().request, answer);
 }
 
 void ProxiedRequest::end_whole() {
@@ -237,6 +287,10 @@ void ProxiedRequest::end_stream() {
 }
 
 void ProxiedRequest::on_error(const Error& error) {
+  if (asking_) {
+    held_error_ = error;
+    return;
+  }
   telemetry::log_warning("proxy", fmt::format("request {} at {}: {}", job_.request_id, worker().name, error.message));
   // After [DONE] nothing is missing that the client could want.
   if (life_.begun() && relay_.state().done) return end_stream();

@@ -5,16 +5,17 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "kvist/base/error.h"
 #include "kvist/base/time.h"
-#include "kvist/dispatch/dispatcher.h"
 #include "kvist/dispatch/request_life.h"
 #include "kvist/gateway/answer_relay.h"
 #include "kvist/gateway/latency_histogram.h"
+#include "kvist/gateway/routing_desk.h"
 #include "kvist/net/http_client.h"
 #include "kvist/net/http_server.h"
 #include "kvist/spec/deployment.h"
@@ -33,12 +34,10 @@ struct ProxyCounters {
 /// What requests share. All of it outlives them.
 struct ProxyParts {
   net::HttpClient* client = nullptr;
-  dispatch::Dispatcher* dispatcher = nullptr;
+  RoutingDesk* desk = nullptr;
   const std::vector<spec::UpstreamSpec>* workers = nullptr;  ///< by WorkerId
   ProxyCounters* counters = nullptr;
   Duration upstream_timeout{};
-  /// A worker failed a request: how is it?
-  std::function<void(WorkerId)> on_doubt = {};
   std::vector<std::string> fingerprints = {};  ///< by WorkerId: what its answers last had as system_fingerprint
 };
 
@@ -86,12 +85,18 @@ class ProxiedRequest : public std::enable_shared_from_this<ProxiedRequest> {
     kBytes,   // relayed as it comes
   };
 
-  /// Does what is to be done. Whether the answer under way goes on to the client from here on.
-  bool act(dispatch::LifeActions actions);
+  /// Does what is to be done. A question for another worker is answered later, from within the call or not: until then
+  /// the call to this one is at rest.
+  void act(const dispatch::LifeActions& actions);
+  void ask(const dispatch::LifeActions& actions);
+  void on_rerouted(const std::optional<routing::Decision>& decision);
+  void carry_out(const dispatch::LifeActions& actions);
+  /// What is here of the answer goes on to the client, and so does what comes.
+  void pass_on();
   void attempt(const routing::Decision& decision);
   [[nodiscard]] net::CallHandlers handlers();
   void on_head(int status, const net::Headers& headers);
-  void take_head(int status, const net::Headers& headers);
+  void take_head();
   void on_body(std::string_view data, TimePoint at);
   void on_end();
   void on_error(const Error& error);
@@ -116,10 +121,13 @@ class ProxiedRequest : public std::enable_shared_from_this<ProxiedRequest> {
   dispatch::RequestLife life_;
   Form form_ = Form::kWhole;
   int status_ = 0;
-  net::Headers headers_;  // for the client
-  std::string body_;      // of a plain answer
+  net::Headers headers_;  // the worker's, and once the answer is passed on those for the client
+  bool head_taken_ = false;
+  bool asking_ = false;              // for another worker
+  std::optional<Error> held_error_;  // of the call, while asking
+  std::string body_;                 // of a plain answer
   AnswerRelay relay_;
-  std::string events_;  // scratch of relay()
+  std::string events_;  // for the client
   std::unique_ptr<net::HttpCall> call_;
 };
 

@@ -28,45 +28,79 @@ bool is_gateways_own(ErrorCode code) {
 
 }  // namespace
 
-Proxy::Proxy(net::EventLoop& loop, Options options, net::HttpClient& client, dispatch::Dispatcher& dispatcher,
-             const std::vector<spec::UpstreamSpec>& workers)
-    : reader_(std::move(options.model), options.block_size, std::move(options.text)),
-      pool_(reader_.is_slow() ? std::make_unique<ReadingPool>(loop, ReadingPool::Options{}) : nullptr),
+void ProxyReport::add(const ProxyReport& other) {
+  counters.time_to_first_token.add(other.counters.time_to_first_token);
+  counters.pauses += other.counters.pauses;
+  counters.unreadable_chunks += other.counters.unreadable_chunks;
+  counters.unended_streams += other.counters.unended_streams;
+  counters.error_frames += other.counters.error_frames;
+  for (const auto& [status, count] : other.refused) refused[status] += count;
+  passed_on_unread += other.passed_on_unread;
+  passed_on_others += other.passed_on_others;
+  if (!other.pool) return;
+  if (!pool) pool.emplace();
+  pool->done += other.pool->done;
+  pool->refused += other.pool->refused;
+  pool->busy_seconds += other.pool->busy_seconds;
+  pool->waited_seconds += other.pool->waited_seconds;
+  pool->waiting += other.pool->waiting;
+  pool->waiting_bytes += other.pool->waiting_bytes;
+}
+
+Proxy::Proxy(net::EventLoop& loop, const Options& options, net::HttpClient& client, RoutingDesk& desk,
+             const PromptReader& reader, const std::vector<spec::UpstreamSpec>& workers)
+    : reader_(&reader),
+      pool_(reader.is_slow()
+                ? std::make_unique<ReadingPool>(loop, ReadingPool::Options{.threads = options.reading_threads})
+                : nullptr),
       parts_{.client = &client,
-             .dispatcher = &dispatcher,
+             .desk = &desk,
              .workers = &workers,
              .counters = &counters_,
              .upstream_timeout = options.upstream_timeout,
-             .on_doubt = [](WorkerId) {},
              .fingerprints = std::vector<std::string>(workers.size())},
       request_id_seed_(options.request_id_seed) {}
+
+ProxyReport Proxy::report() const {
+  return {.counters = counters_,
+          .refused = refused_,
+          .passed_on_unread = passed_on_unread_,
+          .passed_on_others = passed_on_others_,
+          .pool = pool_ ? std::optional(pool_->counters()) : std::nullopt};
+}
 
 void Proxy::handle(Api api, net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange) {
   std::string request_id = request_id_for(request.headers);
   const auto arrival = std::make_shared<Arrival>(api, std::move(request), exchange, std::move(request_id), net::now());
-  if (const auto room = check_room(arrival->arrived); !room) return refuse(*arrival, room.error());
-  if (!pool_) return on_read(*arrival, reader_.read(api, arrival->request.body, readings_));
+  if (const auto room = check_room(); !room) return refuse(*arrival, room.error());
+  if (!parts_.desk->has_room()) return admit_unasked(arrival);
+  if (!pool_ || arrival->request.body.size() <= kReadOnLoopBytes)
+    return on_read(arrival, reader_->read(api, arrival->request.body, readings_));
   if (const auto begun = read_on_pool(arrival); !begun) refuse(*arrival, begun.error());
 }
 
-Result<void> Proxy::check_room(TimePoint now) {
+// It counts and words the refusal; or there is room again.
+void Proxy::admit_unasked(const ArrivalPointer& arrival) {
+  begin(arrival, {.blocks = std::make_shared<const std::vector<kv::BlockHash>>()},
+        {.kind = RequestKind::kUnread, .usage_wanted = true, .prediction_is_whole = false});
+}
+
+Result<void> Proxy::check_room() const {
   if (draining_) return fail(ErrorCode::kUnavailable, "the gateway is shutting down");
-  // Before the work of reading the prompt; start() counts and words the refusal.
-  if (!parts_.dispatcher->has_room()) KVIST_TRY_VOID(parts_.dispatcher->start({}, now));
   return {};
 }
 
-Result<void> Proxy::read_on_pool(const std::shared_ptr<Arrival>& arrival) {
+Result<void> Proxy::read_on_pool(const ArrivalPointer& arrival) {
   arrival->exchange->on_client_gone([weak = std::weak_ptr<Arrival>(arrival)] {
     if (const auto left = weak.lock()) left->client_left = true;
   });
   ReadingPool::Work work = [this, held = arrival, readings = readings_]() mutable -> std::function<void()> {
     Result<ReadRequest> read = fail(ErrorCode::kDeadlineExceeded, "the gateway had no time to read the prompt");
     if (net::now() < held->arrived + kMaxReadingWait && !held->client_left)
-      read = reader_.read(held->api, held->request.body, readings);
+      read = reader_->read(held->api, held->request.body, readings);
     return [this, back = std::move(held), result = std::move(read)] {
       --reading_;
-      on_read(*back, result);
+      on_read(back, result);
       look_whether_idle();
     };
   };
@@ -76,20 +110,20 @@ Result<void> Proxy::read_on_pool(const std::shared_ptr<Arrival>& arrival) {
   return {};
 }
 
-void Proxy::on_read(Arrival& arrival, Result<ReadRequest> read) {
-  if (arrival.client_left) return;
-  if (!read && is_gateways_own(read.error().code)) return refuse(arrival, read.error());
-  if (broken_off_) return refuse(arrival, {ErrorCode::kUnavailable, "the gateway is shutting down"});
-  const auto admitted = read ? admit(arrival, *std::move(read)) : admit_unread(arrival, RequestKind::kUnread);
-  if (!admitted) refuse(arrival, admitted.error());
+void Proxy::on_read(const ArrivalPointer& arrival, Result<ReadRequest> read) {
+  if (arrival->client_left) return;
+  if (!read && is_gateways_own(read.error().code)) return refuse(*arrival, read.error());
+  if (broken_off_) return refuse(*arrival, {ErrorCode::kUnavailable, "the gateway is shutting down"});
+  if (!read) return admit_unread(arrival, RequestKind::kUnread);
+  if (const auto admitted = admit(arrival, *std::move(read)); !admitted) refuse(*arrival, admitted.error());
 }
 
 void Proxy::pass_on(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange) {
   std::string request_id = request_id_for(request.headers);
-  Arrival arrival{Api::kChat, std::move(request), exchange, std::move(request_id), net::now()};
-  Result<void> admitted = check_room(arrival.arrived);
-  if (admitted) admitted = admit_unread(arrival, RequestKind::kOther);
-  if (!admitted) refuse(arrival, admitted.error());
+  const auto arrival =
+      std::make_shared<Arrival>(Api::kChat, std::move(request), exchange, std::move(request_id), net::now());
+  if (const auto room = check_room(); !room) return refuse(*arrival, room.error());
+  admit_unread(arrival, RequestKind::kOther);
 }
 
 void Proxy::refuse(Arrival& arrival, const Error& error) {
@@ -97,48 +131,69 @@ void Proxy::refuse(Arrival& arrival, const Error& error) {
   arrival.exchange->respond(error_answer(error, arrival.request_id));
 }
 
-Result<void> Proxy::admit(Arrival& arrival, ReadRequest read) {
+Result<void> Proxy::admit(const ArrivalPointer& arrival, ReadRequest read) {
   read.profile.streams = read.options.stream;
   ProxyJob job{.usage_wanted = true, .prediction_is_whole = read.prompts == 1, .choices = read.options.choices};
   // The gateway wants to know how many tokens were cached, whether or not the client does.
   if (read.options.stream && !read.options.include_usage) {
-    KVIST_TRY(std::string asking, openai::with_usage_requested(arrival.request.body));
-    job.usage_wanted = asking == arrival.request.body;
-    arrival.request.body = std::move(asking);
+    KVIST_TRY(std::string asking, openai::with_usage_requested(arrival->request.body));
+    job.usage_wanted = asking == arrival->request.body;
+    arrival->request.body = std::move(asking);
   }
-  return begin(arrival, std::move(read.profile), std::move(job));
+  begin(arrival, std::move(read.profile), std::move(job));
+  return {};
 }
 
-Result<void> Proxy::admit_unread(Arrival& arrival, RequestKind kind) {
+void Proxy::admit_unread(const ArrivalPointer& arrival, RequestKind kind) {
   ++(kind == RequestKind::kUnread ? passed_on_unread_ : passed_on_others_);
   // How long its prompt is nobody knows; that it is some load is known.
-  const std::size_t tokens = std::min(arrival.request.body.size() / kBytesPerToken, kMostUnreadTokens);
-  return begin(arrival,
-               {.prompt_tokens = static_cast<std::uint32_t>(tokens),
-                .blocks = std::make_shared<const std::vector<kv::BlockHash>>()},
-               {.kind = kind, .usage_wanted = true, .prediction_is_whole = false});
+  const std::size_t tokens = std::min(arrival->request.body.size() / kBytesPerToken, kMostUnreadTokens);
+  begin(arrival,
+        {.prompt_tokens = static_cast<std::uint32_t>(tokens),
+         .blocks = std::make_shared<const std::vector<kv::BlockHash>>()},
+        {.kind = kind, .usage_wanted = true, .prediction_is_whole = false});
 }
 
-Result<void> Proxy::begin(Arrival& arrival, dispatch::RequestProfile profile, ProxyJob job) {
-  net::HttpRequest& request = arrival.request;
-  if (const auto session = request.headers.find(kSessionHeader); session && !session->empty()) {
+void Proxy::begin(const ArrivalPointer& arrival, dispatch::RequestProfile profile, ProxyJob job) {
+  if (const auto session = arrival->request.headers.find(kSessionHeader); session && !session->empty()) {
     profile.session = routing::session_key(*session);
   }
-  profile.name = arrival.request_id;
-  KVIST_TRY(const dispatch::Ticket ticket, parts_.dispatcher->start(profile, net::now()));
+  profile.name = arrival->request_id;
+  arrival->job = std::move(job);
+  ++starting_;
+  const auto answered = std::make_shared<bool>(false);
+  parts_.desk->start(std::move(profile), [this, arrival, answered](const Result<dispatch::Ticket>& ticket) {
+    *answered = true;
+    --starting_;
+    on_started(*arrival, ticket);
+    look_whether_idle();
+  });
+  if (*answered) return;
+  arrival->exchange->on_client_gone([weak = std::weak_ptr<Arrival>(arrival)] {
+    if (const auto left = weak.lock()) left->client_left = true;
+  });
+}
 
+void Proxy::on_started(Arrival& arrival, const Result<dispatch::Ticket>& ticket) {
+  if (!ticket) {
+    if (!arrival.client_left) refuse(arrival, ticket.error());
+    return;
+  }
+  if (arrival.client_left) return parts_.desk->finish(ticket->handle, dispatch::Outcome::kClientGone);
+  net::HttpRequest& request = arrival.request;
   if (request.method == "HEAD") request.method = "GET";  // the server leaves the body out
   request.headers = headers_for_worker(request.headers, arrival.request_id);
+  ProxyJob job = std::move(arrival.job);
   job.request = std::move(request);
-  job.exchange = arrival.exchange;
-  job.request_id = arrival.request_id;
+  job.exchange = std::move(arrival.exchange);
+  job.request_id = std::move(arrival.request_id);
   job.arrived = arrival.arrived;
   auto proxied = std::make_shared<ProxiedRequest>(
-      parts_, std::move(job), ticket.handle,
+      parts_, std::move(job), ticket->handle,
       [this](const ProxiedRequest& over, dispatch::Outcome outcome) { on_over(over, outcome); });
   live_.emplace(proxied.get(), proxied);
-  proxied->start(ticket.decision);
-  return {};
+  proxied->start(ticket->decision);
+  if (broken_off_) proxied->break_off({ErrorCode::kUnavailable, "the gateway is shutting down"});
 }
 
 std::string Proxy::request_id_for(const net::Headers& headers) {
@@ -150,13 +205,13 @@ std::string Proxy::request_id_for(const net::Headers& headers) {
 }
 
 void Proxy::on_over(const ProxiedRequest& request, dispatch::Outcome outcome) {
-  parts_.dispatcher->finish(request.handle(), outcome, net::now());
+  parts_.desk->finish(request.handle(), outcome);
   live_.erase(&request);
   look_whether_idle();
 }
 
 void Proxy::look_whether_idle() {
-  if (live_.empty() && reading_ == 0 && idle_) std::exchange(idle_, nullptr)();
+  if (live_.empty() && reading_ == 0 && starting_ == 0 && idle_) std::exchange(idle_, nullptr)();
 }
 
 void Proxy::drain(std::function<void()> idle) {

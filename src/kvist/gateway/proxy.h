@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -19,33 +20,40 @@
 
 namespace kvist::gateway {
 
+/// What a proxy has counted; several of them add up.
+struct ProxyReport {
+  ProxyCounters counters;
+  std::map<int, std::uint64_t> refused;       ///< by status: requests that reached no worker
+  std::uint64_t passed_on_unread = 0;         ///< chats and completions given to a worker unread
+  std::uint64_t passed_on_others = 0;         ///< the same of all other endpoints
+  std::optional<ReadingPool::Counters> pool;  ///< where long prompts are read beside the loop
+
+  void add(const ProxyReport& other);
+};
+
 /// Takes requests, refuses what cannot be served, and owns those under way. Loop thread only. What cannot be read goes
 /// to a worker all the same, chosen as if nothing were known of its prompt: the worker says what is wrong with it in
 /// its own words, or understands what the gateway does not. A prompt is read (rendered, tokenized, hashed) here with
-/// the byte tokenizer, which takes a few microseconds per thousand tokens, and on a ReadingPool with a model's own.
-/// Requests of one session follow each other, because a client waits for an answer before it goes on; those that are
-/// sent at once have no order.
+/// the byte tokenizer, which takes a few microseconds per thousand tokens; with a model's own only where it is short,
+/// and on a ReadingPool otherwise. Requests of one session follow each other, because a client waits for an answer
+/// before it goes on; those that are sent at once have no order.
 class Proxy {
  public:
   struct Options {
-    std::string model;
-    std::uint32_t block_size = 32;
     Duration upstream_timeout{};
-    std::uint64_t request_id_seed = 0;  ///< makes generated request ids differ from those of other gateways
-    std::shared_ptr<const text::ModelText> text = {};  ///< of the model; null: bytes
+    std::uint64_t request_id_seed = 0;  ///< makes generated request ids differ from those of other proxies
+    std::size_t reading_threads = 2;    ///< for long prompts, where reading them takes time
   };
   /// A request waits at most so long for a thread that reads its prompt.
   static constexpr Duration kMaxReadingWait = std::chrono::seconds(10);
 
   /// The others outlive it.
-  Proxy(net::EventLoop& loop, Options options, net::HttpClient& client, dispatch::Dispatcher& dispatcher,
-        const std::vector<spec::UpstreamSpec>& workers);
+  Proxy(net::EventLoop& loop, const Options& options, net::HttpClient& client, RoutingDesk& desk,
+        const PromptReader& reader, const std::vector<spec::UpstreamSpec>& workers);
 
   void handle(Api api, net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange);
   /// A request of no endpoint that the gateway knows: to a worker and back, as it is.
   void pass_on(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange);
-  /// Who is told of a worker that failed a request. To be set before the first one.
-  void on_doubt(std::function<void(WorkerId)> handler) { parts_.on_doubt = std::move(handler); }
   /// The worker is another process: what its answers said of the last one is forgotten.
   void on_worker_restarted(WorkerId worker) { parts_.fingerprints.at(worker.value()).clear(); }
 
@@ -62,15 +70,8 @@ class Proxy {
   /// How prompts are read from here on.
   void set_readings(const FleetReadings& readings) { readings_ = readings; }
 
-  [[nodiscard]] const ProxyCounters& counters() const { return counters_; }
-  [[nodiscard]] const PromptReader& reader() const { return reader_; }
-  /// Null where prompts are read on the loop.
-  [[nodiscard]] const ReadingPool* pool() const { return pool_.get(); }
-  /// Requests this gateway refused itself, by status: they reached no worker.
-  [[nodiscard]] const std::map<int, std::uint64_t>& refused() const { return refused_; }
-  /// Requests given to a worker unread: chats and completions, and all others.
-  [[nodiscard]] std::uint64_t passed_on_unread() const { return passed_on_unread_; }
-  [[nodiscard]] std::uint64_t passed_on_others() const { return passed_on_others_; }
+  /// What it has counted so far.
+  [[nodiscard]] ProxyReport report() const;
 
  private:
   /// A request whose prompt is being read.
@@ -80,16 +81,23 @@ class Proxy {
     std::shared_ptr<net::HttpExchange> exchange;
     std::string request_id;
     TimePoint arrived;
+    ProxyJob job = {};                      // once it is read
     std::atomic<bool> client_left = false;  // set on the loop; a prompt that nobody waits for is not read
   };
 
-  [[nodiscard]] Result<void> check_room(TimePoint now);
-  [[nodiscard]] Result<void> read_on_pool(const std::shared_ptr<Arrival>& arrival);
-  void on_read(Arrival& arrival, Result<ReadRequest> read);
-  [[nodiscard]] Result<void> admit(Arrival& arrival, ReadRequest read);
-  [[nodiscard]] Result<void> admit_unread(Arrival& arrival, RequestKind kind);
-  /// Routes it and sets it going; what `job` says of the request itself is filled in.
-  [[nodiscard]] Result<void> begin(Arrival& arrival, dispatch::RequestProfile profile, ProxyJob job);
+  using ArrivalPointer = std::shared_ptr<Arrival>;
+  static constexpr std::size_t kReadOnLoopBytes = 16U << 10;
+
+  [[nodiscard]] Result<void> check_room() const;
+  [[nodiscard]] Result<void> read_on_pool(const ArrivalPointer& arrival);
+  void on_read(const ArrivalPointer& arrival, Result<ReadRequest> read);
+  [[nodiscard]] Result<void> admit(const ArrivalPointer& arrival, ReadRequest read);
+  void admit_unread(const ArrivalPointer& arrival, RequestKind kind);
+  void admit_unasked(const ArrivalPointer& arrival);
+  /// Asks for a worker; what `job` says of the request itself is filled in.
+  void begin(const ArrivalPointer& arrival, dispatch::RequestProfile profile, ProxyJob job);
+  /// The answer: sets it going, or refuses it.
+  void on_started(Arrival& arrival, const Result<dispatch::Ticket>& ticket);
   void refuse(Arrival& arrival, const Error& error);
   void look_whether_idle();
   [[nodiscard]] std::string request_id_for(const net::Headers& headers);
@@ -97,10 +105,11 @@ class Proxy {
   /// Those under way, held: ending one takes it off live_.
   [[nodiscard]] std::vector<std::shared_ptr<ProxiedRequest>> live() const;
 
-  PromptReader reader_;
+  const PromptReader* reader_;
   FleetReadings readings_;
   std::unique_ptr<ReadingPool> pool_;
-  std::size_t reading_ = 0;  // on the pool
+  std::size_t reading_ = 0;   // on the pool
+  std::size_t starting_ = 0;  // asked for a worker
   ProxyCounters counters_;
   ProxyParts parts_;
   std::uint64_t request_id_seed_;

@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <random>
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "kvist/gateway/admin.h"
@@ -39,6 +41,12 @@ std::int64_t unix_seconds() {
   return std::chrono::duration_cast<std::chrono::seconds>(since_epoch).count();
 }
 
+std::uint32_t thread_count(const spec::GatewaySpec& gateway) {
+  constexpr std::uint32_t kMost = 8;
+  if (gateway.threads != 0) return gateway.threads;
+  return std::clamp(std::thread::hardware_concurrency(), 1U, kMost);
+}
+
 Result<void> check(spec::GatewaySpec& gateway) {
   if (gateway.workers.empty()) return fail(ErrorCode::kInvalidArgument, "the gateway needs at least one worker");
   std::set<std::string> names;
@@ -55,6 +63,12 @@ Result<void> check(spec::GatewaySpec& gateway) {
   return {};
 }
 
+/// A request of no endpoint of the gateway's own that goes to a worker as it is.
+bool is_for_a_worker(const net::HttpRequest& request) {
+  const bool lists_models = request.path() == "/v1/models" && (request.method == "GET" || request.method == "HEAD");
+  return !lists_models && is_passed_on(request.path());
+}
+
 class GatewayService final : public Service {
  public:
   GatewayService(net::EventLoop& loop, spec::GatewaySpec gateway, std::shared_ptr<const text::ModelText> text)
@@ -68,13 +82,7 @@ class GatewayService final : public Service {
   [[nodiscard]] Result<void> start() {
     add_routes();
     const spec::GatewaySpec& gateway = parts_.spec;
-    KVIST_TRY(
-        server_,
-        net::HttpServer::listen(
-            *loop_, {.host = gateway.http.host, .port = gateway.http.port, .max_body_bytes = gateway.max_body_bytes},
-            [this](net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange) {
-              front_.handle(std::move(request), exchange);
-            }));
+    KVIST_TRY_VOID(listen());
     for (std::uint32_t i = 0; i < gateway.workers.size(); ++i) {
       if (!gateway.workers[i].kv_events.empty()) {
         KVIST_TRY(parts_.feeds[i], KvEventFeed::connect(*loop_, parts_.router, WorkerId(i), gateway.workers[i],
@@ -83,26 +91,82 @@ class GatewayService final : public Service {
       parts_.monitors[i]->start();
     }
     watch_.start();
-    telemetry::log_info("gateway", fmt::format("port {}, model {}, {} workers, routing mode {}, KV blocks of {} tokens",
-                                               server_->port(), gateway.model, gateway.workers.size(),
-                                               to_string(parts_.router.mode()), gateway.block_size));
+    telemetry::log_info(
+        "gateway", fmt::format("port {}, {} threads, model {}, {} workers, routing mode {}, KV blocks of {} tokens",
+                               port(), std::max<std::size_t>(1, parts_.io_loops.size()), gateway.model,
+                               gateway.workers.size(), to_string(parts_.router.mode()), gateway.block_size));
     if (!gateway.tokenizer.empty())
       telemetry::log_info("gateway", fmt::format("tokenizer and chat template of {}", gateway.tokenizer));
     return {};
   }
 
-  [[nodiscard]] std::uint16_t port() const override { return server_->port(); }
+  [[nodiscard]] std::uint16_t port() const override {
+    return server_ ? server_->port() : parts_.io_loops.front()->port();
+  }
 
   void shut_down(std::function<void()> done) override {
-    server_->close();
-    drain_timer_.arm(net::now() + kDrainTime, [this] { parts_.proxy.break_off_all(); });
-    parts_.proxy.drain([this, done = std::move(done)] {
-      drain_timer_.cancel();
-      if (done) loop_->post(done);
+    if (server_) server_->close();
+    for (const auto& io : parts_.io_loops) io->close();
+    drain_timer_.arm(net::now() + kDrainTime,
+                     [this] { parts_.on_each_proxy([](Proxy& proxy) { proxy.break_off_all(); }); });
+    draining_ = 1 + parts_.io_loops.size();
+    drained_ = std::move(done);
+    parts_.on_each_proxy([this, home = parts_.routing](Proxy& proxy) {
+      proxy.drain([this, home] {
+        home->loop->post([this, home] {
+          if (home->desk != nullptr) on_drained();
+        });
+      });
     });
   }
 
  private:
+  void on_drained() {
+    if (--draining_ > 0) return;
+    drain_timer_.cancel();
+    if (drained_) drained_();
+  }
+
+  /// One thread: this loop does all. More: they take requests, and this one routes.
+  [[nodiscard]] Result<void> listen() {
+    const spec::GatewaySpec& gateway = parts_.spec;
+    net::HttpServerOptions options{
+        .host = gateway.http.host, .port = gateway.http.port, .max_body_bytes = gateway.max_body_bytes};
+    const std::uint32_t threads = thread_count(gateway);
+    if (threads > 1) return listen_on_loops(std::move(options), threads);
+    KVIST_TRY(server_, net::HttpServer::listen(
+                           *loop_, std::move(options),
+                           [this](net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange) {
+                             front_.handle(std::move(request), exchange);
+                           }));
+    return {};
+  }
+
+  [[nodiscard]] Result<void> listen_on_loops(net::HttpServerOptions options, std::uint32_t threads) {
+    {
+      // Sockets that share a port share it with those of another gateway, too: one that is taken must be an error.
+      KVIST_TRY(const auto probe,
+                net::HttpServer::listen(*loop_, options, [](const net::HttpRequest&, const auto&) {}));
+      options.port = probe->port();
+    }
+    options.shared_port = true;
+    options.max_bodies_bytes /= threads;
+    for (std::uint32_t i = 0; i < threads; ++i) {
+      Proxy::Options proxy = parts_.proxy_options(random_seed());
+      proxy.reading_threads = 1;
+      KVIST_TRY(auto io, IoLoop::create({.proxy = proxy, .client = parts_.client_options(), .server = options},
+                                        parts_.routing, parts_.reader, parts_.spec.workers,
+                                        {.is_passed_on = is_for_a_worker,
+                                         .answer = [this](net::HttpRequest request,
+                                                          const std::shared_ptr<net::HttpExchange>& exchange) {
+                                           front_.handle(std::move(request), exchange);
+                                         }}));
+      parts_.io_loops.push_back(std::move(io));
+    }
+    for (const auto& io : parts_.io_loops) io->start();
+    return {};
+  }
+
   void add_routes() {
     const auto proxied = [this](Api api) {
       return [this, api](net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange) {
@@ -119,10 +183,12 @@ class GatewayService final : public Service {
       parts_.proxy.pass_on(std::move(request), exchange);
     });
     front_.answer("GET", "/health", [this](const net::HttpRequest&) { return health(); });
-    front_.answer("GET", "/metrics", [this](const net::HttpRequest&) { return metrics(); });
-    front_.answer("GET", "/admin/status", [this](const net::HttpRequest&) { return get_status(parts_); });
-    front_.answer("GET", "/admin/decisions",
-                  [this](const net::HttpRequest& request) { return get_decisions(parts_, request); });
+    front_.on("GET", "/metrics", [this](const net::HttpRequest&, const std::shared_ptr<net::HttpExchange>& exchange) {
+      parts_.gather_reports([this, exchange](const ProxyReport& proxies) { exchange->respond(metrics(proxies)); });
+    });
+    answer_up_to_date("/admin/status", [this](const net::HttpRequest&) { return get_status(parts_); });
+    answer_up_to_date("/admin/decisions",
+                      [this](const net::HttpRequest& request) { return get_decisions(parts_, request); });
     front_.answer("GET", "/admin/router_mode", [this](const net::HttpRequest&) { return get_router_mode(parts_); });
     for (const char* method : {"PUT", "POST"}) {
       front_.answer(method, "/admin/router_mode",
@@ -130,15 +196,25 @@ class GatewayService final : public Service {
     }
   }
 
+  /// GET, answered when all loops have told what they have to tell.
+  void answer_up_to_date(const std::string& path, HttpFront::Answer answer) {
+    front_.on("GET", path,
+              [this, answer = std::move(answer)](const net::HttpRequest& request,
+                                                 const std::shared_ptr<net::HttpExchange>& exchange) {
+                parts_.gather_reports(
+                    [answer, request, exchange](const ProxyReport&) { exchange->respond(answer(request)); });
+              });
+  }
+
   [[nodiscard]] net::HttpResponse health() const {
     if (parts_.fleet.any_available()) return json_answer(R"({"status":"ok"})");
     return error_answer({ErrorCode::kUnavailable, "no worker is healthy"});
   }
 
-  [[nodiscard]] net::HttpResponse metrics() const {
+  [[nodiscard]] net::HttpResponse metrics(const ProxyReport& proxies) const {
     net::HttpResponse response;
     response.headers.set("Content-Type", telemetry::kExpositionContentType);
-    response.body = telemetry::expose([this](telemetry::MetricsPage& page) { write_metrics(parts_, page); });
+    response.body = telemetry::expose([&](telemetry::MetricsPage& page) { write_metrics(parts_, proxies, page); });
     return response;
   }
 
@@ -148,7 +224,9 @@ class GatewayService final : public Service {
   HttpFront front_;
   net::Timer drain_timer_;
   FleetWatch watch_;
-  std::unique_ptr<net::HttpServer> server_;
+  std::unique_ptr<net::HttpServer> server_;  // of a gateway with one thread
+  std::size_t draining_ = 0;                 // proxies, at the end
+  std::function<void()> drained_;
 };
 
 }  // namespace

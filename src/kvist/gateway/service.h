@@ -11,8 +11,9 @@
 
 namespace kvist::gateway {
 
-/// Lives on one loop; KV events are received on threads of their own and applied on the loop's thread. Destroy it
-/// before the loop, when the loop does not run.
+/// Routes on the loop that it is made on, which does all where `threads` is 1; otherwise as many threads of its own take
+/// requests and relay answers. KV events are received on threads of their own and applied on the loop's. Destroy it
+/// before the loop, when the loop does not run, or from within it.
 class Service {
  public:
   /// Listens, begins to watch the workers and to follow their KV events. The routing mode is that of `spec`, unless

@@ -93,9 +93,10 @@ Result<dispatch::Ticket> SimulatedGateway::admit(const TurnRequest& request, std
 }
 
 bool SimulatedGateway::act(TurnId id, Relayed& relayed, dispatch::LifeActions actions, std::vector<TokenId> prompt) {
-  actions = dispatch::report(std::move(actions), relayed.life, dispatcher_, relayed.request, time_->now());
+  const auto next = dispatch::next_worker(actions, dispatcher_, relayed.request, time_->now());
   if (actions.abandon) network_->abort_at_worker(relayed.life.decision().worker, id);
   if (actions.doubt) await_health_check(*actions.doubt);
+  if (actions.asks()) actions = relayed.life.on_rerouted(next);
   if (actions.attempt) attempt(id, relayed, std::move(prompt));
   if (actions.answer == dispatch::LifeAnswer::kError) {
     network_->refusal_to_client({.turn = id, .error = std::move(actions.error), .head = head_of(id, relayed)});

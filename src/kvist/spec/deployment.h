@@ -124,8 +124,9 @@ struct GatewaySpec {
   /// Between looks at a worker (/health, /metrics) that is known to be well; requests' answers stand for /health.
   Duration health_interval = std::chrono::seconds(5);
   Duration doubt_interval = std::chrono::seconds(1);  ///< the same while there is doubt: at the start, after a failure
-  std::uint32_t max_in_flight = 4'096;                ///< requests; beyond it the answer is 503 with Retry-After
-  std::uint32_t max_retries = 2;                      ///< further workers tried before the first byte
+  std::uint32_t threads = 0;  ///< that take requests and relay answers; 0: as many as there are cores, at most 8
+  std::uint32_t max_in_flight = 4'096;  ///< requests; beyond it the answer is 503 with Retry-After
+  std::uint32_t max_retries = 2;        ///< further workers tried before the first byte
   std::uint64_t max_body_bytes = 16ULL << 20;
   std::uint64_t seed = 1;  ///< of the random routing mode, together with the request id
   /// What the router takes a worker's steps to cost until it has seen them: any value within a factor of a few will do.

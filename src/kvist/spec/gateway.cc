@@ -100,6 +100,7 @@ Result<GatewaySpec> read_gateway(const YamlNode& node, const std::string& base_d
   KVIST_TRY_VOID(read_field(node, "connect_timeout", g.connect_timeout, std::chrono::milliseconds(1)));
   KVIST_TRY_VOID(read_field(node, "health_interval", g.health_interval, std::chrono::milliseconds(10)));
   KVIST_TRY_VOID(read_field(node, "doubt_interval", g.doubt_interval, std::chrono::milliseconds(10)));
+  KVIST_TRY_VOID(read_field(node, "threads", g.threads, 0, 64));
   KVIST_TRY_VOID(read_field(node, "max_in_flight", g.max_in_flight, 1, 1'000'000));
   KVIST_TRY_VOID(read_field(node, "max_retries", g.max_retries, 0, 100));
   if (const auto bytes = node.get("max_body")) {
@@ -131,6 +132,7 @@ std::string to_yaml(const GatewaySpec& g, int indent) {
   }
   out.field("upstream_timeout", g.upstream_timeout).field("connect_timeout", g.connect_timeout);
   out.field("health_interval", g.health_interval).field("doubt_interval", g.doubt_interval);
+  if (g.threads != 0) out.field("threads", g.threads);
   out.field("max_in_flight", g.max_in_flight).field("max_retries", g.max_retries);
   out.raw("max_body", fmt::format("{} B", g.max_body_bytes)).field("seed", g.seed);
   write_step_time(out, "latency_prior", g.latency_prior);

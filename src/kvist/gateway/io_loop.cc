@@ -1,0 +1,121 @@
+#include "kvist/gateway/io_loop.h"
+
+#include <utility>
+
+namespace kvist::gateway {
+
+struct IoLoop::Parts {
+  Parts(net::EventLoop& loop, const Options& options, std::shared_ptr<RoutingThread> routing,
+        const PromptReader& reader, const std::vector<spec::UpstreamSpec>& workers)
+      : client(loop, options.client),
+        desk(loop, std::move(routing)),
+        proxy(loop, options.proxy, client, desk, reader, workers) {}
+
+  net::HttpClient client;
+  RemoteDesk desk;
+  Proxy proxy;
+  std::unique_ptr<net::HttpServer> server;
+  SlotTable<std::shared_ptr<net::HttpExchange>> forwarded;  // answered by the thread of routing
+};
+
+/// An exchange of this loop as the thread of routing has it: one answer, given in one piece. The exchange itself never
+/// leaves its thread.
+class IoLoop::ForwardedExchange final : public net::HttpExchange {
+ public:
+  using Handle = SlotHandle<std::shared_ptr<net::HttpExchange>>;
+
+  ForwardedExchange(IoLoop& io, Handle handle) : io_(&io), handle_(handle) {}
+
+  void respond(net::HttpResponse response) override {
+    IoLoop* const io = std::exchange(io_, nullptr);
+    if (io == nullptr) return;
+    io->loop_.post([io, handle = handle_, answer = std::move(response)]() mutable {
+      if (!io->parts_) return;
+      const auto exchange = std::move(*io->parts_->forwarded.find(handle));
+      io->parts_->forwarded.erase(handle);
+      exchange->respond(std::move(answer));
+    });
+  }
+  // Answers of the gateway's own are whole, and so small that nobody is told when they have gone.
+  void begin_stream(int /*status*/, net::Headers /*headers*/) override {}
+  void write(std::string_view /*data*/) override {}
+  void end_stream() override {}
+  void abort() override {}
+  [[nodiscard]] std::size_t unsent_bytes() const override { return 0; }
+  void on_drained(std::size_t /*low_water*/, std::function<void()> /*handler*/) override {}
+  void on_client_gone(std::function<void()> /*handler*/) override {}
+  [[nodiscard]] bool client_gone() const override { return false; }
+
+ private:
+  IoLoop* io_;
+  Handle handle_;
+};
+
+Result<std::unique_ptr<IoLoop>> IoLoop::create(Options options, std::shared_ptr<RoutingThread> routing,
+                                               const PromptReader& reader,
+                                               const std::vector<spec::UpstreamSpec>& workers, Front front) {
+  net::HttpServerOptions server = options.server;
+  std::unique_ptr<IoLoop> io(new IoLoop(std::move(options), std::move(routing), reader, workers, std::move(front)));
+  KVIST_TRY(io->parts_->server,
+            net::HttpServer::listen(
+                io->loop_, std::move(server),
+                [raw = io.get()](net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange) {
+                  raw->handle(std::move(request), exchange);
+                }));
+  io->port_ = io->parts_->server->port();
+  return io;
+}
+
+IoLoop::IoLoop(Options options, std::shared_ptr<RoutingThread> routing, const PromptReader& reader,
+               const std::vector<spec::UpstreamSpec>& workers, Front front)
+    : routing_(routing),
+      front_(std::move(front)),
+      parts_(std::make_unique<Parts>(loop_, options, std::move(routing), reader, workers)) {}
+
+IoLoop::~IoLoop() {
+  if (!thread_.joinable()) return;
+  loop_.post([this] {
+    parts_.reset();
+    loop_.stop();
+  });
+  thread_.join();
+}
+
+void IoLoop::start() {
+  thread_ = std::thread([this] { loop_.run(); });
+}
+
+void IoLoop::run(std::function<void(Proxy&)> work) {
+  loop_.post([this, work = std::move(work)] {
+    if (!parts_) return;
+    parts_->desk.send();
+    work(parts_->proxy);
+  });
+}
+
+void IoLoop::close() {
+  loop_.post([this] {
+    if (parts_) parts_->server->close();
+  });
+}
+
+void IoLoop::handle(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange) {
+  const std::string_view path = request.path();
+  if (request.method == "POST" && path == "/v1/chat/completions")
+    return parts_->proxy.handle(Api::kChat, std::move(request), exchange);
+  if (request.method == "POST" && path == "/v1/completions")
+    return parts_->proxy.handle(Api::kCompletions, std::move(request), exchange);
+  if (front_.is_passed_on(request)) return parts_->proxy.pass_on(std::move(request), exchange);
+  forward(std::move(request), exchange);
+}
+
+void IoLoop::forward(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange) {
+  const ForwardedExchange::Handle handle = parts_->forwarded.insert(exchange);
+  routing_->loop->post([this, routing = routing_, handle, asked = std::move(request)]() mutable {
+    // Without routing this loop is about to end, or has ended.
+    if (routing->desk == nullptr) return;
+    front_.answer(std::move(asked), std::make_shared<ForwardedExchange>(*this, handle));
+  });
+}
+
+}  // namespace kvist::gateway
