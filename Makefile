@@ -6,7 +6,7 @@ RELEASE := build/release
 # One peer alone: make peers PEER=vllm
 PEER ?=
 
-.PHONY: help build demo demo-cpu test peers test-aarch64 bench experiments routing format lint asan tsan fuzz clean
+.PHONY: help build laboratory demo demo-cpu test peers test-aarch64 bench experiments routing format lint asan tsan fuzz clean
 
 help:
 	@echo "make demo         install what is missing, build, run the demo sweep, print the table"
@@ -25,6 +25,10 @@ build:
 	@scripts/install-dependencies
 	@cmake --preset release >/dev/null
 	@cmake --build --preset release -j $(JOBS) --target kvist
+
+# The simulated experiments and what is demanded of them: not a part of the product.
+laboratory: build
+	@cmake --build --preset release -j $(JOBS) --target kvist-laboratory
 
 demo: build
 	@$(RELEASE)/bin/kvist sweep -f examples/sweeps/demo.yaml
@@ -61,10 +65,10 @@ bench: build
 	@scripts/run-benchmarks $(RELEASE)/bin
 	@benchmarks/live_vs_simulated.py $(RELEASE)/bin/kvist
 
-experiments: build
+experiments: laboratory
 	@scripts/run-experiments $(RELEASE)/bin/kvist
 
-routing: build
+routing: laboratory
 	@scripts/run-routing $(RELEASE)/bin/kvist
 
 fuzz:

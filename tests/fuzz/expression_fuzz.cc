@@ -1,4 +1,4 @@
-// fuzz: report
+// fuzz: laboratory
 // Expressions over figures, and texts that hold such: a finite value, a missing one, or an error; the same every time.
 #include <cmath>
 #include <cstddef>
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "kvist/base/check.h"
-#include "kvist/report/expression.h"
+#include "kvist/laboratory/expression.h"
 
 namespace {
 
@@ -27,20 +27,20 @@ Value lookup(const std::string& name, const std::vector<std::string>& arguments)
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  const Value value = kvist::report::evaluate(text, lookup);
-  const Value again = kvist::report::evaluate(text, lookup);
+  const Value value = kvist::laboratory::evaluate(text, lookup);
+  const Value again = kvist::laboratory::evaluate(text, lookup);
   KVIST_CHECK(value.has_value() == again.has_value(), "the same expression, the same outcome");
   if (value) {
     KVIST_CHECK(*value == *again, "the same expression, the same value");
     KVIST_CHECK(!*value || std::isfinite(**value), "a value is finite");
     if (text.find_first_of("{}|") == std::string_view::npos) {
-      const auto shown = kvist::report::fill_in("{{" + std::string(text) + "}}", lookup);
+      const auto shown = kvist::laboratory::fill_in("{{" + std::string(text) + "}}", lookup);
       KVIST_CHECK(shown.has_value(), "what can be computed can be shown");
     }
   } else {
     KVIST_CHECK(!value.error().message.empty(), "an error says what is wrong");
   }
-  const auto filled = kvist::report::fill_in(text, lookup);
+  const auto filled = kvist::laboratory::fill_in(text, lookup);
   KVIST_CHECK(!filled || text.find("{{") != std::string_view::npos || *filled == text, "text without figures stays");
   return 0;
 }

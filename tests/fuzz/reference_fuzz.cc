@@ -1,4 +1,4 @@
-// fuzz: report
+// fuzz: analysis
 // Published figures from JSON: any text gives finite figures, by concurrency, each level and mode findable, or an
 // error.
 #include <algorithm>
@@ -7,13 +7,13 @@
 #include <cstdint>
 #include <string_view>
 
+#include "kvist/analysis/reference_data.h"
 #include "kvist/base/check.h"
-#include "kvist/report/reference_data.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using kvist::report::ReferenceFigures;
+  using kvist::analysis::ReferenceFigures;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  const auto reference = kvist::report::parse_reference(text, "fuzz");
+  const auto reference = kvist::analysis::parse_reference(text, "fuzz");
   if (!reference) {
     KVIST_CHECK(reference.error().message.starts_with("fuzz"), "an error names its file");
     return 0;

@@ -4,13 +4,15 @@
 
 #include <filesystem>
 
+#include "analysis/sample_run.h"
 #include "kvist/report/reference_json.h"
 #include "kvist/report/report.h"
-#include "report/sample_run.h"
 
 namespace kvist::report {
 namespace {
 
+using analysis::sample_run;
+using analysis::sample_sweep;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -117,7 +119,7 @@ TEST(Json, MissingFiguresAreNull) {
 TEST(Json, TheMarkdownCarriesThePublishedKeysAlone) {
   const results::RunRecord run = sample_run();
   const spec::SweepSpec sweep = sample_sweep();
-  const std::string published = reference_json(RunAnalysis(run, sweep), JsonDetail::kPublished);
+  const std::string published = reference_json(analysis::RunAnalysis(run, sweep), JsonDetail::kPublished);
   EXPECT_THAT(published, Not(HasSubstr("\"kvist\"")));
   EXPECT_THAT(render_markdown(run, sweep), HasSubstr("```json\n" + published + "```\n"));
 }

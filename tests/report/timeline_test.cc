@@ -5,16 +5,20 @@
 #include <fstream>
 #include <sstream>
 
+#include "analysis/sample_run.h"
+#include "kvist/analysis/slow_turns.h"
+#include "kvist/analysis/timeline_view.h"
 #include "kvist/report/report.h"
-#include "kvist/report/slow_turns.h"
 #include "kvist/report/timeline_csv.h"
 #include "kvist/report/timeline_svg.h"
-#include "kvist/report/timeline_view.h"
-#include "report/sample_run.h"
 
 namespace kvist::report {
 namespace {
 
+using analysis::at_ms;
+using analysis::sample_run;
+using analysis::sample_sweep;
+using analysis::turn_sent_at;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
@@ -48,33 +52,33 @@ void add_turn_before(results::LevelRecord& level, const char* worker) {
   level.turns.push_back(before);
 }
 
-SlowCause cause_in(const results::LevelRecord& level) {
-  const std::vector<SlowTurn> slow = find_slow_turns(level, 150);
+analysis::SlowCause cause_in(const results::LevelRecord& level) {
+  const std::vector<analysis::SlowTurn> slow = analysis::find_slow_turns(level, 150);
   EXPECT_THAT(slow, SizeIs(1));
-  return slow.empty() ? SlowCause::kNotVisible : slow.front().cause;
+  return slow.empty() ? analysis::SlowCause::kNotVisible : slow.front().cause;
 }
 
 TEST(SlowTurns, TheWorkersTimelineNamesTheCause) {
   results::LevelRecord level = watched_level(3'000);
-  EXPECT_EQ(cause_in(level), SlowCause::kNotVisible);
+  EXPECT_EQ(cause_in(level), analysis::SlowCause::kNotVisible);
   std::vector<results::TimelinePoint>& points = level.timelines[0].points;
   points[23].step_ms = 1'600;
-  EXPECT_EQ(cause_in(level), SlowCause::kLongStep);
+  EXPECT_EQ(cause_in(level), analysis::SlowCause::kLongStep);
   points[22].prefill_backlog_tokens = 9'000;
-  EXPECT_EQ(cause_in(level), SlowCause::kPrefillQueue);
+  EXPECT_EQ(cause_in(level), analysis::SlowCause::kPrefillQueue);
   level.turns[0].cached_tokens = 32;
-  EXPECT_EQ(cause_in(level), SlowCause::kOwnPrefill);
+  EXPECT_EQ(cause_in(level), analysis::SlowCause::kOwnPrefill);
   add_turn_before(level, "worker-1");
-  EXPECT_EQ(cause_in(level), SlowCause::kPrefixElsewhere);
+  EXPECT_EQ(cause_in(level), analysis::SlowCause::kPrefixElsewhere);
   level.turns[1].worker = "worker-0";
-  EXPECT_EQ(cause_in(level), SlowCause::kEvictedPrefix);
+  EXPECT_EQ(cause_in(level), analysis::SlowCause::kEvictedPrefix);
   points[22].waiting = 1;
   points[21].kv_blocks_used = 95;
-  EXPECT_EQ(cause_in(level), SlowCause::kKvMemoryWait);
+  EXPECT_EQ(cause_in(level), analysis::SlowCause::kKvMemoryWait);
   points[22].running = 4;
-  EXPECT_EQ(cause_in(level), SlowCause::kSlotWait);
+  EXPECT_EQ(cause_in(level), analysis::SlowCause::kSlotWait);
   for (std::size_t second = 23; second < points.size(); ++second) points[second].preemptions = 1;
-  EXPECT_EQ(cause_in(level), SlowCause::kPreemption);
+  EXPECT_EQ(cause_in(level), analysis::SlowCause::kPreemption);
 }
 
 TEST(SlowTurns, OnlyWhatHappensWhileTheTurnWaitsCounts) {
@@ -84,8 +88,8 @@ TEST(SlowTurns, OnlyWhatHappensWhileTheTurnWaitsCounts) {
   points[19].running = points[25].running = 4;
   for (std::size_t second = 0; second < points.size(); ++second) points[second].preemptions = second <= 19 ? 1 : 2;
   points[20].preemptions = 2;
-  EXPECT_EQ(cause_in(level), SlowCause::kNotVisible);
-  const SlowTurn slow = find_slow_turns(level, 150).front();
+  EXPECT_EQ(cause_in(level), analysis::SlowCause::kNotVisible);
+  const analysis::SlowTurn slow = analysis::find_slow_turns(level, 150).front();
   EXPECT_DOUBLE_EQ(slow.second, 20.5);
   EXPECT_EQ(slow.reading->waiting, 0U);
   EXPECT_DOUBLE_EQ(slow.reading->kv_used, 0.5);
@@ -94,12 +98,12 @@ TEST(SlowTurns, OnlyWhatHappensWhileTheTurnWaitsCounts) {
 TEST(SlowTurns, TurnsOutsideTheWindowOrWithoutATimelineAreNotExplained) {
   results::LevelRecord level = watched_level(3'000);
   level.turns[0].worker = "worker-9";
-  EXPECT_FALSE(find_slow_turns(level, 150).front().reading.has_value());
+  EXPECT_FALSE(analysis::find_slow_turns(level, 150).front().reading.has_value());
   level.measure_from = at_ms(21'000);
-  EXPECT_THAT(find_slow_turns(level, 150), SizeIs(0));
+  EXPECT_THAT(analysis::find_slow_turns(level, 150), SizeIs(0));
   level = watched_level(3'000);
   level.timelines.clear();
-  EXPECT_THAT(find_slow_turns(level, 150), SizeIs(0));
+  EXPECT_THAT(analysis::find_slow_turns(level, 150), SizeIs(0));
 }
 
 /// Many workers, many readings, many turns.
@@ -123,15 +127,15 @@ results::LevelRecord large_level() {
 }
 
 TEST(TimelineView, IsBoundedAndKeepsTheExtremes) {
-  const TimelineView view = condense(large_level());
+  const analysis::TimelineView view = analysis::condense(large_level());
   EXPECT_EQ(view.workers, 40U);
-  ASSERT_THAT(view.tracks, SizeIs(kMaxDrawnWorkers));
-  for (const WorkerTrack& track : view.tracks) {
-    ASSERT_THAT(track.points, SizeIs(kMaxDrawnPoints));
+  ASSERT_THAT(view.tracks, SizeIs(analysis::kMaxDrawnWorkers));
+  for (const analysis::WorkerTrack& track : view.tracks) {
+    ASSERT_THAT(track.points, SizeIs(analysis::kMaxDrawnPoints));
     EXPECT_EQ(std::ranges::max(track.points, {}, &results::TimelinePoint::running).running, 64U);
   }
-  EXPECT_LE(view.dots.size(), kMaxDrawnTurns + kMaxDrawnSlowTurns);
-  EXPECT_THAT(view.slowest, SizeIs(kListedSlowTurns));
+  EXPECT_LE(view.dots.size(), analysis::kMaxDrawnTurns + analysis::kMaxDrawnSlowTurns);
+  EXPECT_THAT(view.slowest, SizeIs(analysis::kListedSlowTurns));
   EXPECT_DOUBLE_EQ(view.slowest.front().ttft_ms, 1'099);
   std::size_t slow = 0;
   for (const std::size_t n : view.causes) slow += n;
@@ -140,8 +144,8 @@ TEST(TimelineView, IsBoundedAndKeepsTheExtremes) {
 }
 
 TEST(TimelineSvg, DrawsCapTracksAndMarksSlowTurns) {
-  const TimelineView view = condense(watched_level(3'000));
-  EXPECT_TRUE(condense(results::LevelRecord{}).empty());
+  const analysis::TimelineView view = analysis::condense(watched_level(3'000));
+  EXPECT_TRUE(analysis::condense(results::LevelRecord{}).empty());
   EXPECT_EQ(render_timeline({}, "t"), "");
   results::LevelRecord level = watched_level(3'000);
   for (int i = 0; i < 30; ++i) {
@@ -149,7 +153,7 @@ TEST(TimelineSvg, DrawsCapTracksAndMarksSlowTurns) {
     level.turns.back().worker = "worker-0";
   }
   level.timelines[0].worker = "<b>";
-  const std::string svg = render_timeline(condense(level), "KV at <5>");
+  const std::string svg = render_timeline(analysis::condense(level), "KV at <5>");
   EXPECT_THAT(svg, HasSubstr("KV at &lt;5&gt;"));
   EXPECT_THAT(svg, HasSubstr("&lt;b&gt;"));
   EXPECT_THAT(svg, HasSubstr("class=\"cap\""));
@@ -177,7 +181,7 @@ TEST(TimelineReport, IsWrittenLevelByLevel) {
   const std::filesystem::path folder = std::filesystem::path(::testing::TempDir()) / "timeline_report";
   std::filesystem::create_directories(folder);
   std::size_t next = 0;
-  const LevelSource source = [&]() -> Result<std::optional<results::LevelRecord>> {
+  const analysis::LevelSource source = [&]() -> Result<std::optional<results::LevelRecord>> {
     if (next == 2) return std::nullopt;
     results::LevelRecord level = watched_level(3'000);
     level.concurrency = next++ == 0 ? 5 : 6;

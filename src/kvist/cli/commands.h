@@ -105,25 +105,6 @@ struct ReportCompareArguments {
 /// `kvist report compare RESULTS... [--baseline MODE]`: modes against a baseline, paired over seeds.
 [[nodiscard]] Result<void> run_report_compare(const ReportCompareArguments& arguments);
 
-struct ReportExperimentsArguments {
-  std::string results;  ///< where scripts/run-experiments has put them
-  std::string manifest = "examples/experiments/experiments.yaml";
-  std::string references = "data/reference";
-  std::string document = "docs/experiments.md";
-  std::string images = "docs/images/experiments";
-};
-/// `kvist report experiments --results DIR`: all published experiments beside their simulated runs.
-[[nodiscard]] Result<void> run_report_experiments(const ReportExperimentsArguments& arguments);
-
-struct ReportRoutingArguments {
-  std::string results;  ///< where scripts/run-routing has put them
-  std::string manifest = "examples/routing/routing.yaml";
-  std::string document = "docs/routing-results.md";
-  std::string images = "docs/images/routing";
-};
-/// `kvist report routing --results DIR`: the routing scenarios and what is demanded of them.
-[[nodiscard]] Result<void> run_report_routing(const ReportRoutingArguments& arguments);
-
 struct TraceGenerateArguments {
   std::string output;         ///< *.jsonl
   std::string workload_file;  ///< empty: the default workload

@@ -12,14 +12,14 @@
 
 #include "kvist/cli/commands.h"
 #include "kvist/cli/print.h"
-#include "kvist/report/table.h"
+#include "kvist/render/table.h"
 #include "kvist/routing/decision_json.h"
 #include "kvist/routing/decision_replay.h"
 
 namespace kvist::cli {
 namespace {
 
-using report::Align;
+using render::Align;
 using routing::Candidate;
 using routing::DecisionRecord;
 using routing::DecisionReplay;
@@ -127,8 +127,8 @@ class Explanation {
     return text;
   }
 
-  [[nodiscard]] report::Table candidates_of(const DecisionRecord& record) const {
-    report::Table table;
+  [[nodiscard]] render::Table candidates_of(const DecisionRecord& record) const {
+    render::Table table;
     table.columns = {{"", Align::kLeft}, {"worker", Align::kLeft}};
     for (const char* title :
          {"cost", "cached", "trust", "new blocks", "requests", "decoding", "prefill tokens", "blocks", "slot",
@@ -161,7 +161,7 @@ class Explanation {
   DecisionReplay replay_;
   std::size_t different_ = 0;
   std::size_t partial_ = 0;
-  report::Table summary_{.columns = {{"request", Align::kLeft},
+  render::Table summary_{.columns = {{"request", Align::kLeft},
                                      {"mode", Align::kLeft},
                                      {"chosen", Align::kLeft},
                                      {"of"},

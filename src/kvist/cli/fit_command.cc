@@ -24,8 +24,8 @@ Result<planning::Measurements> measurements_in_run(const FitArguments& arguments
                                                    const std::optional<spec::SweepSpec>& sweep) {
   KVIST_TRY(const auto store, open_existing(arguments.database));
   KVIST_TRY(const std::int64_t number, chosen_run(*store, arguments.database, arguments.run));
-  KVIST_TRY(const report::StoredRun run, report::open_run(*store, number, false));
-  KVIST_TRY(const report::RunAnalysis analysis, report::analyse_run(run));
+  KVIST_TRY(const analysis::StoredRun run, analysis::open_run(*store, number, false));
+  KVIST_TRY(const analysis::RunAnalysis analysis, analysis::analyse_run(run));
   return planning::run_figures(
       analysis, fmt::format("{} run {}", std::filesystem::path(arguments.database).filename().string(), number), sweep);
 }

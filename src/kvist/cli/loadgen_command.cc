@@ -6,13 +6,13 @@
 #include <functional>
 #include <utility>
 
+#include "kvist/analysis/level_analysis.h"
 #include "kvist/base/statistics.h"
 #include "kvist/cli/commands.h"
 #include "kvist/cli/duration_argument.h"
 #include "kvist/cli/print.h"
 #include "kvist/loadgen/service.h"
 #include "kvist/net/event_loop.h"
-#include "kvist/report/level_analysis.h"
 #include "kvist/results/load_input.h"
 #include "kvist/spec/files.h"
 #include "kvist/sweep/level_summary.h"
@@ -41,7 +41,7 @@ void print_times(const char* name, const Distribution& d) {
 
 /// Whether these are the server's times or the client's own.
 void print_client(const results::ClientHealth& client, const Distribution& ttft) {
-  const report::ClientVerdict verdict = report::client_verdict(client, ttft);
+  const analysis::ClientVerdict verdict = analysis::client_verdict(client, ttft);
   print_line(fmt::format("client   {}: loop delay p99 {:.1f} ms, send delay p99 {:.1f} ms, {:.2f} of a core{}",
                          verdict.ok() ? "kept up" : "was late", client.loop_delay_p99_ms, client.send_delay_p99_ms,
                          client.cpu_share, verdict.ok() ? "" : fmt::format(" ({})", fmt::join(verdict.reasons, "; "))));

@@ -154,11 +154,8 @@ class CommandLine {
     command->add_option("--run", report_.run, "number of the run; without it, the last");
     command->add_option("--output", report_.output, "folder for the report; without it, the database's");
     command->require_subcommand(0, 1);
-    add_report_routing(command->add_subcommand("routing", "the routing scenarios and what is demanded of them"));
     add_report_compare(command->add_subcommand("compare", "routing modes against a baseline, paired over seeds"));
     add_report_check(command->add_subcommand("check", "hold a stored run against published figures"));
-    add_report_experiments(
-        command->add_subcommand("experiments", "all published experiments and their simulated runs"));
     command->callback([this, command] {
       if (!command->get_subcommands().empty()) return;
       if (report_.database.empty()) throw CLI::RequiredError("database");
@@ -184,25 +181,6 @@ class CommandLine {
     command->add_option("--mode", a.modes, "only this mode against it; may be repeated");
     command->add_option("--json", a.json, "file to write the comparison to as JSON");
     command->callback([this] { action_ = [this] { return run_report_compare(compare_); }; });
-  }
-
-  void add_report_experiments(CLI::App* command) {
-    ReportExperimentsArguments& a = experiments_;
-    command->add_option("--results", a.results, "folder that scripts/run-experiments has filled")->required();
-    command->add_option("--manifest", a.manifest, "list of experiments")->capture_default_str();
-    command->add_option("--references", a.references, "folder of published figures")->capture_default_str();
-    command->add_option("--document", a.document, "Markdown file to write")->capture_default_str();
-    command->add_option("--images", a.images, "folder for its plots")->capture_default_str();
-    command->callback([this] { action_ = [this] { return run_report_experiments(experiments_); }; });
-  }
-
-  void add_report_routing(CLI::App* command) {
-    ReportRoutingArguments& a = routing_;
-    command->add_option("--results", a.results, "folder that scripts/run-routing has filled")->required();
-    command->add_option("--manifest", a.manifest, "scenarios and bars")->capture_default_str();
-    command->add_option("--document", a.document, "Markdown file to write")->capture_default_str();
-    command->add_option("--images", a.images, "folder for its plots")->capture_default_str();
-    command->callback([this] { action_ = [this] { return run_report_routing(routing_); }; });
   }
 
   void add_trace() {
@@ -295,8 +273,6 @@ class CommandLine {
   ReportArguments report_;
   ReportCheckArguments check_;
   ReportCompareArguments compare_;
-  ReportRoutingArguments routing_;
-  ReportExperimentsArguments experiments_;
   PlanProfilesArguments profiles_;
   TraceGenerateArguments trace_;
   ExplainArguments explain_;

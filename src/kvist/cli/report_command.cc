@@ -3,24 +3,23 @@
 
 #include <filesystem>
 
+#include "kvist/analysis/reference_check.h"
+#include "kvist/analysis/stored_run.h"
 #include "kvist/base/yaml.h"
 #include "kvist/cli/commands.h"
 #include "kvist/cli/print.h"
 #include "kvist/cli/stored.h"
+#include "kvist/report/check_text.h"
 #include "kvist/report/comparison_text.h"
-#include "kvist/report/experiments.h"
-#include "kvist/report/reference_check.h"
 #include "kvist/report/report.h"
-#include "kvist/report/result_folder.h"
-#include "kvist/report/routing_results.h"
 
 namespace kvist::cli {
 namespace {
 
-Result<report::CheckRules> load_rules(const std::string& file, const std::string& reference) {
-  if (file.empty()) return report::CheckRules{};
+Result<analysis::CheckRules> load_rules(const std::string& file, const std::string& reference) {
+  if (file.empty()) return analysis::CheckRules{};
   KVIST_TRY(const YamlNode root, YamlNode::load(file));
-  return report::read_check_rules(root, reference);
+  return analysis::read_check_rules(root, reference);
 }
 
 }  // namespace
@@ -28,7 +27,7 @@ Result<report::CheckRules> load_rules(const std::string& file, const std::string
 Result<void> run_report(const ReportArguments& arguments) {
   KVIST_TRY(const auto store, open_existing(arguments.database));
   KVIST_TRY(const std::int64_t number, chosen_run(*store, arguments.database, arguments.run));
-  KVIST_TRY(const report::StoredRun run, report::open_run(*store, number));
+  KVIST_TRY(const analysis::StoredRun run, analysis::open_run(*store, number));
   std::filesystem::path folder = arguments.output;
   if (folder.empty()) folder = std::filesystem::absolute(arguments.database).parent_path();
   KVIST_TRY_VOID(make_folder(folder.string()));
@@ -43,11 +42,11 @@ Result<void> run_report(const ReportArguments& arguments) {
 Result<void> run_report_check(const ReportCheckArguments& arguments) {
   KVIST_TRY(const auto store, open_existing(arguments.database));
   KVIST_TRY(const std::int64_t number, chosen_run(*store, arguments.database, arguments.run));
-  KVIST_TRY(report::Reference reference, report::load_reference(arguments.reference));
-  KVIST_TRY(report::CheckRules rules, load_rules(arguments.bars, reference.name));
-  KVIST_TRY(const report::StoredRun run, report::open_run(*store, number, false));
-  KVIST_TRY(const report::RunAnalysis analysis, report::analyse_run(run));
-  const report::ReferenceCheck check = report::check_against(analysis, std::move(reference), std::move(rules));
+  KVIST_TRY(analysis::Reference reference, analysis::load_reference(arguments.reference));
+  KVIST_TRY(analysis::CheckRules rules, load_rules(arguments.bars, reference.name));
+  KVIST_TRY(const analysis::StoredRun run, analysis::open_run(*store, number, false));
+  KVIST_TRY(const analysis::RunAnalysis analysis, analysis::analyse_run(run));
+  const analysis::ReferenceCheck check = analysis::check_against(analysis, std::move(reference), std::move(rules));
   if (!arguments.json.empty()) {
     KVIST_TRY_VOID(write_file(arguments.json, report::reference_check_json(analysis, check)));
   }
@@ -55,8 +54,8 @@ Result<void> run_report_check(const ReportCheckArguments& arguments) {
     KVIST_TRY_VOID(write_file(arguments.markdown, report::reference_check_markdown(analysis, check)));
   }
   print_line(report::reference_check_terminal(check));
-  const std::size_t missed = check.count(report::Verdict::kMissed);
-  const std::size_t incomplete = check.count(report::Verdict::kIncomplete);
+  const std::size_t missed = check.count(analysis::Verdict::kMissed);
+  const std::size_t incomplete = check.count(analysis::Verdict::kIncomplete);
   if (missed + incomplete == 0) return {};
   return fail(ErrorCode::kInternal, fmt::format("{} of {} figures miss their bar, {} were not measured whole", missed,
                                                 check.figures.size(), incomplete));
@@ -72,40 +71,17 @@ Result<void> run_report_compare(const ReportCompareArguments& arguments) {
     KVIST_TRY(const spec::RoutingMode mode, spec::parse_routing_mode(name));
     wanted.push_back(mode);
   }
-  std::vector<report::RunComparison> runs;
+  std::vector<analysis::RunComparison> runs;
   for (const std::string& place : arguments.results) {
-    KVIST_TRY(const report::RunAnalysis analysis, report::load_analysis(place));
-    KVIST_TRY(report::RunComparison run, report::compare_modes(analysis, baseline));
-    if (!wanted.empty()) run = report::only(std::move(run), wanted);
+    KVIST_TRY(const analysis::RunAnalysis analysis, analysis::load_analysis(place));
+    KVIST_TRY(analysis::RunComparison run, analysis::compare_modes(analysis, baseline));
+    if (!wanted.empty()) run = analysis::only(std::move(run), wanted);
     if (run.modes.empty()) return fail(ErrorCode::kInvalidArgument, place + ": holds no mode to compare");
     runs.push_back(std::move(run));
   }
   print_line(report::comparisons_text(runs));
   if (arguments.json.empty()) return {};
   return write_file(arguments.json, report::comparisons_json(runs));
-}
-
-Result<void> run_report_experiments(const ReportExperimentsArguments& arguments) {
-  KVIST_TRY(const report::ExperimentsOutcome outcome, report::write_experiments({.manifest = arguments.manifest,
-                                                                                 .references = arguments.references,
-                                                                                 .results = arguments.results,
-                                                                                 .document = arguments.document,
-                                                                                 .images = arguments.images}));
-  print_line(outcome.table);
-  print_line(fmt::format("{} bars met, {} missed, {} open: {}", outcome.met, outcome.missed, outcome.open,
-                         arguments.document));
-  return {};
-}
-
-Result<void> run_report_routing(const ReportRoutingArguments& arguments) {
-  KVIST_TRY(const report::RoutingResultsOutcome outcome, report::write_routing_results({.manifest = arguments.manifest,
-                                                                                        .results = arguments.results,
-                                                                                        .document = arguments.document,
-                                                                                        .images = arguments.images}));
-  print_line(outcome.table);
-  print_line(fmt::format("{} bars met, {} missed, {} open: {}", outcome.met, outcome.missed, outcome.open,
-                         arguments.document));
-  return {};
 }
 
 }  // namespace kvist::cli

@@ -5,19 +5,19 @@
 
 #include <algorithm>
 
+#include "kvist/analysis/mode_names.h"
 #include "kvist/planning/capacity_tables.h"
-#include "kvist/report/document.h"
-#include "kvist/report/figures.h"
-#include "kvist/report/html_page.h"
-#include "kvist/report/mode_names.h"
-#include "kvist/report/svg_plot.h"
+#include "kvist/render/document.h"
+#include "kvist/render/figures.h"
+#include "kvist/render/html_page.h"
+#include "kvist/render/svg_plot.h"
 
 namespace kvist::planning {
 namespace {
 
-using report::Document;
-using report::Heading;
-using report::Paragraph;
+using render::Document;
+using render::Heading;
+using render::Paragraph;
 
 std::string slo_text(const Slo& slo) {
   std::string text;
@@ -42,8 +42,8 @@ std::string method_text(const CapacityPlan& plan) {
   return fmt::format(
       "Simulated, not measured. Each level is {} of warm-up and {} snapshots {} apart, quantiles over the last {} of "
       "each; several seeds per level, more while the answer is open, judged by Student's t over the seeds.",
-      report::format_duration(method.warmup), method.snapshots, report::format_duration(method.snapshot_interval),
-      report::format_duration(method.window));
+      render::format_duration(method.warmup), method.snapshots, render::format_duration(method.snapshot_interval),
+      render::format_duration(method.window));
 }
 
 /// What a reader of the table must know beside it.
@@ -84,7 +84,7 @@ Document document_of(const CapacityPlan& plan) {
   document.push_back(Heading{2, "Most users within the SLO"});
   document.push_back(capacity_table(plan));
   for (const std::string& remark : remarks_of(plan)) document.push_back(Paragraph{{{remark}}});
-  document.push_back(report::PlotsHere{});
+  document.push_back(render::PlotsHere{});
   if (!plan.needed.empty()) {
     document.push_back(Heading{2, "Workers for a number of users"});
     document.push_back(workers_table(plan));
@@ -96,24 +96,24 @@ Document document_of(const CapacityPlan& plan) {
   }
   document.push_back(Heading{2, "Every level looked at"});
   for (const Capacity& capacity : plan.capacities) {
-    document.push_back(Heading{3, std::string(report::long_name(capacity.mode))});
+    document.push_back(Heading{3, std::string(analysis::long_name(capacity.mode))});
     document.push_back(level_table(capacity, plan.slo));
   }
   return document;
 }
 
 /// A limited figure over the users: a line per mode, and the limit.
-report::Plot plot_of(const CapacityPlan& plan, const Objective& objective) {
+render::Plot plot_of(const CapacityPlan& plan, const Objective& objective) {
   const MetricInfo& info = info_of(objective.metric);
-  report::Plot plot{.title = std::string(info.title),
+  render::Plot plot{.title = std::string(info.title),
                     .x_title = "users",
                     .y_title = fmt::format("{} ({})", info.title, info.unit),
-                    .x_kind = report::AxisScale::Kind::kLinearFromZero,
+                    .x_kind = render::AxisScale::Kind::kLinearFromZero,
                     .series = {}};
   double last = 0;
   for (std::size_t i = 0; i < plan.capacities.size(); ++i) {
-    report::PlotSeries series{
-        .name = std::string(report::long_name(plan.capacities[i].mode)), .colour = i, .dashed = false, .points = {}};
+    render::PlotSeries series{
+        .name = std::string(analysis::long_name(plan.capacities[i].mode)), .colour = i, .dashed = false, .points = {}};
     // Far beyond the answer the figures only flatten the part that matters.
     const double shown = 1.5 * std::max(1U, plan.capacities[i].at_most);
     for (const Judgement& level : plan.capacities[i].levels) {
@@ -123,18 +123,18 @@ report::Plot plot_of(const CapacityPlan& plan, const Objective& objective) {
       series.points.push_back(
           {.x = static_cast<double>(level.users),
            .y = mean,
-           .tooltip = fmt::format("{} users: {} {}", level.users, report::format_fixed(mean, 1), info.unit)});
+           .tooltip = fmt::format("{} users: {} {}", level.users, render::format_fixed(mean, 1), info.unit)});
     }
     plot.series.push_back(std::move(series));
   }
-  report::PlotSeries limit{.name = "limit", .colour = plan.capacities.size() % 5, .dashed = true, .points = {}};
+  render::PlotSeries limit{.name = "limit", .colour = plan.capacities.size() % 5, .dashed = true, .points = {}};
   limit.points = {{.x = 0, .y = objective.limit, .tooltip = {}}, {.x = last, .y = objective.limit, .tooltip = {}}};
   plot.series.push_back(std::move(limit));
   return plot;
 }
 
-void append_block(std::string& out, const std::string& title, const report::Table& table) {
-  out += fmt::format("\n{}\n{}", title, report::render_text_table(table));
+void append_block(std::string& out, const std::string& title, const render::Table& table) {
+  out += fmt::format("\n{}\n{}", title, render::render_text_table(table));
 }
 
 }  // namespace
@@ -150,9 +150,9 @@ std::string plan_text(const CapacityPlan& plan) {
 }
 
 std::string plan_html(const CapacityPlan& plan) {
-  std::vector<report::Plot> plots;
+  std::vector<render::Plot> plots;
   for (const Objective& objective : plan.slo) plots.push_back(plot_of(plan, objective));
-  return report::html_page("Capacity - " + plan.sweep.name, document_of(plan), plots);
+  return render::html_page("Capacity - " + plan.sweep.name, document_of(plan), plots);
 }
 
 }  // namespace kvist::planning

@@ -2,14 +2,14 @@
 
 #include <fmt/format.h>
 
-#include "kvist/report/figures.h"
-#include "kvist/report/mode_names.h"
+#include "kvist/analysis/mode_names.h"
+#include "kvist/render/figures.h"
 
 namespace kvist::planning {
 namespace {
 
-using report::Align;
-using report::Table;
+using render::Align;
+using render::Table;
 
 std::string interval_text(std::uint32_t low, std::uint32_t high, bool open_end) {
   return open_end ? fmt::format("{} or more", low) : fmt::format("{} - {}", low, high);
@@ -61,7 +61,7 @@ Table capacity_table(const CapacityPlan& plan) {
     }
     table.rows.push_back({std::string(to_string(capacity.mode)), fmt::format("{}", capacity.users),
                           interval_text(capacity.surely, capacity.at_most, capacity.at_limit),
-                          report::format_fixed(capacity.users / gpus, 1), report::format_fixed(throughput, 0),
+                          render::format_fixed(capacity.users / gpus, 1), render::format_fixed(throughput, 0),
                           limit_text(capacity.limited_by)});
   }
   return table;
@@ -81,8 +81,8 @@ Table workers_table(const CapacityPlan& plan) {
     table.rows.push_back({std::string(to_string(needed.mode)), fmt::format("{}", needed.users),
                           found ? fmt::format("{}", needed.workers) : "no number is enough",
                           interval_text(needed.surely_needs, needed.surely_enough, needed.surely_enough == 0),
-                          found ? fmt::format("{}", gpus) : std::string(report::kMissing),
-                          needed.limited_by ? to_string(*needed.limited_by) : std::string(report::kMissing)});
+                          found ? fmt::format("{}", gpus) : std::string(render::kMissing),
+                          needed.limited_by ? to_string(*needed.limited_by) : std::string(render::kMissing)});
   }
   return table;
 }
@@ -100,7 +100,7 @@ Table knob_table(const KnobTable& knobs) {
               .rows = {}};
   for (const KnobGain& gain : knobs.gains) {
     if (!gain.capacity) {
-      const std::string missing(report::kMissing);
+      const std::string missing(render::kMissing);
       table.rows.push_back({gain.knob, gain.from, gain.to, missing, missing, missing, fmt::format("{}", gain.gpus),
                             missing, gain.impossible});
       continue;

@@ -5,14 +5,14 @@
 
 #include "kvist/base/json_writer.h"
 #include "kvist/planning/profile_fit.h"
-#include "kvist/report/figures.h"
-#include "kvist/report/table.h"
+#include "kvist/render/figures.h"
+#include "kvist/render/table.h"
 
 namespace kvist::planning {
 namespace {
 
-using report::Align;
-using report::Table;
+using render::Align;
+using render::Table;
 
 std::string number(double value) {
   return fmt::format("{:.4g}", value);
@@ -50,7 +50,7 @@ Table parameter_table(const FitResult& result) {
               .rows = {}};
   for (const FittedParameter& p : result.parameters) {
     table.rows.push_back({p.parameter.name, p.parameter.unit, number(p.parameter.start), number(p.value),
-                          std::isfinite(p.standard_error) ? number(p.standard_error) : std::string(report::kMissing),
+                          std::isfinite(p.standard_error) ? number(p.standard_error) : std::string(render::kMissing),
                           std::string(name_of(p.determined())), remark_on(p)});
   }
   return table;
@@ -69,7 +69,7 @@ Table error_table(const FitResult& result) {
     const MetricError held_out = error_of(result, info.metric, true);
     if (fitted.levels + held_out.levels == 0) continue;
     const auto percent = [](const MetricError& error, double MetricError::* which) {
-      return error.levels == 0 ? std::string(report::kMissing) : fmt::format("{:.1f} %", error.*which);
+      return error.levels == 0 ? std::string(render::kMissing) : fmt::format("{:.1f} %", error.*which);
     };
     table.rows.push_back({std::string(info.title), fmt::format("{:.0f} %", 100 * tolerance_of(info.metric).value_or(0)),
                           percent(fitted, &MetricError::before_pct), percent(fitted, &MetricError::after_pct),
@@ -80,7 +80,7 @@ Table error_table(const FitResult& result) {
 
 std::string deviation_text(const LevelComparison& level, Metric metric) {
   const std::optional<double>& measured = level.measured.figures[metric];
-  if (!measured || *measured <= 0 || !level.after[metric]) return std::string(report::kMissing);
+  if (!measured || *measured <= 0 || !level.after[metric]) return std::string(render::kMissing);
   return fmt::format("{:+.1f} %", 100 * (*level.after[metric] / *measured - 1));
 }
 
@@ -119,9 +119,9 @@ std::string fit_text(const FitProblem& problem, const FitResult& result, const s
       profile.file.empty() ? profile.engine : profile.file, profile.gpu, profile.tensor_parallel, source,
       problem.levels.fitted.size(), problem.levels.held_out.size(), result.levels_simulated, result.rounds,
       number(result.objective_before), number(result.objective_after));
-  out += report::render_text_table(parameter_table(result)) + "\n";
-  out += report::render_text_table(error_table(result)) + "\n";
-  out += "Deviations after the fit, computed against measured\n" + report::render_text_table(level_table(result));
+  out += render::render_text_table(parameter_table(result)) + "\n";
+  out += render::render_text_table(error_table(result)) + "\n";
+  out += "Deviations after the fit, computed against measured\n" + render::render_text_table(level_table(result));
   return out;
 }
 

@@ -6,7 +6,7 @@
 #include "kvist/perfmodel/coefficients.h"
 #include "kvist/perfmodel/step_time_model.h"
 #include "kvist/planning/knobs.h"
-#include "kvist/report/figures.h"
+#include "kvist/render/figures.h"
 
 namespace kvist::planning {
 namespace {
@@ -93,7 +93,7 @@ std::string name_of(const spec::SpeculationSpec& speculation) {
   if (!speculation.enabled) return "off";
   return fmt::format("{}, {} tokens, {}, acceptance {}", speculation.drafter, speculation.draft_tokens,
                      speculation.draft_length == spec::DraftLength::kFixed ? "fixed" : "adaptive",
-                     speculation.acceptance.empty() ? "-" : report::format_plain(speculation.acceptance.front()));
+                     speculation.acceptance.empty() ? "-" : render::format_plain(speculation.acceptance.front()));
 }
 
 void add_speculation(Changes& changes, const WorkerSpec& first) {

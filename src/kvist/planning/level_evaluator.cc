@@ -3,9 +3,9 @@
 #include <iterator>
 #include <utility>
 
+#include "kvist/analysis/level_analysis.h"
 #include "kvist/base/random.h"
 #include "kvist/perfmodel/step_time_model.h"
-#include "kvist/report/level_analysis.h"
 #include "kvist/results/records.h"
 
 namespace kvist::planning {
@@ -30,7 +30,7 @@ Result<LevelFigures> SimulatedEvaluator::evaluate(const spec::SweepSpec& sweep,
   record.measure_from = outcome.measure_from;
   record.measure_to = outcome.measure_to;
   record.snapshots = std::move(outcome.snapshots);
-  return figures_of(report::analyse(record, lean.method));
+  return figures_of(analysis::analyse(record, lean.method));
 }
 
 std::uint64_t level_seed(const spec::SweepSpec& sweep, std::uint32_t users, std::uint32_t repetition) {

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string_view>
 
-#include "kvist/report/level_analysis.h"
+#include "kvist/analysis/level_analysis.h"
 
 namespace kvist::planning {
 
@@ -62,6 +62,6 @@ class LevelFigures {
 };
 
 /// Picks the figures out of a level's analysis.
-[[nodiscard]] LevelFigures figures_of(const report::LevelAnalysis& analysis);
+[[nodiscard]] LevelFigures figures_of(const analysis::LevelAnalysis& analysis);
 
 }  // namespace kvist::planning

@@ -7,7 +7,7 @@
 #include <set>
 #include <utility>
 
-#include "kvist/report/reference_data.h"
+#include "kvist/analysis/reference_data.h"
 
 namespace kvist::planning {
 namespace {
@@ -41,14 +41,14 @@ Result<void> check_measured(const Measurements& measurements, const std::vector<
 }  // namespace
 
 Result<Measurements> load_reference_figures(const std::string& path, const spec::SweepSpec& sweep) {
-  KVIST_TRY(const report::Reference reference, report::load_reference(path));
+  KVIST_TRY(const analysis::Reference reference, analysis::load_reference(path));
   Measurements measurements{.source = reference.name, .sweep = sweep, .levels = {}};
-  for (const report::ReferenceFigures& published : reference.levels) {
+  for (const analysis::ReferenceFigures& published : reference.levels) {
     MeasuredFigures level{.mode = published.mode, .users = published.concurrency, .figures = {}};
     if (level.mode == RoutingMode::kKv && names_mode(sweep, RoutingMode::kDynamo)) level.mode = RoutingMode::kDynamo;
     if (!names_mode(sweep, level.mode)) continue;
     for (const MetricInfo& info : kMetrics) {
-      const report::NamedFigure* named = report::find_figure(info.key);
+      const analysis::NamedFigure* named = analysis::find_figure(info.key);
       if (named != nullptr) level.figures[info.metric] = published.figure(*named);
     }
     measurements.levels.push_back(level);
@@ -60,10 +60,10 @@ Result<Measurements> load_reference_figures(const std::string& path, const spec:
   return measurements;
 }
 
-Result<Measurements> run_figures(const report::RunAnalysis& run, std::string source,
+Result<Measurements> run_figures(const analysis::RunAnalysis& run, std::string source,
                                  const std::optional<spec::SweepSpec>& sweep) {
   Measurements measurements{.source = std::move(source), .sweep = sweep.value_or(run.sweep()), .levels = {}};
-  for (const report::MeasuredLevel& level : run.levels()) {
+  for (const analysis::MeasuredLevel& level : run.levels()) {
     const RoutingMode mode = level.analysis.mode;
     if (!names_mode(measurements.sweep, mode)) continue;
     measurements.levels.push_back(

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "kvist/analysis/run_analysis.h"
 #include "kvist/base/error.h"
 #include "kvist/planning/level_figures.h"
-#include "kvist/report/run_analysis.h"
 #include "kvist/spec/sweep.h"
 
 namespace kvist::planning {
@@ -33,7 +33,7 @@ struct Measurements {
 
 /// The levels of an analysed run; repetitions are averaged. `sweep`: another description of what was measured than the
 /// run's own; nothing: the run's.
-[[nodiscard]] Result<Measurements> run_figures(const report::RunAnalysis& run, std::string source,
+[[nodiscard]] Result<Measurements> run_figures(const analysis::RunAnalysis& run, std::string source,
                                                const std::optional<spec::SweepSpec>& sweep);
 
 /// Measurements split by their levels.

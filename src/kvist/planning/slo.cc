@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "kvist/base/yaml.h"
-#include "kvist/report/figures.h"
+#include "kvist/render/figures.h"
 
 namespace kvist::planning {
 namespace {
@@ -103,14 +103,14 @@ std::string to_string(const Slo& slo) {
   for (const Objective& objective : slo) {
     const auto* known = std::ranges::find(kNames, objective.metric, &Name::metric);
     const std::string_view unit = objective.metric == Metric::kErrorPct ? "%" : "ms";
-    text += fmt::format("{}{}={}{}", text.empty() ? "" : ",", known->name, report::format_plain(objective.limit), unit);
+    text += fmt::format("{}{}={}{}", text.empty() ? "" : ",", known->name, render::format_plain(objective.limit), unit);
   }
   return text;
 }
 
 std::string to_string(const Objective& objective) {
   const MetricInfo& info = info_of(objective.metric);
-  return fmt::format("{} <= {} {}", info.title, report::format_plain(objective.limit), info.unit);
+  return fmt::format("{} <= {} {}", info.title, render::format_plain(objective.limit), info.unit);
 }
 
 }  // namespace kvist::planning

@@ -7,23 +7,23 @@
 #include <cmath>
 #include <vector>
 
-#include "kvist/report/figures.h"
-#include "kvist/report/mode_names.h"
+#include "kvist/analysis/mode_names.h"
+#include "kvist/render/figures.h"
 
 namespace kvist::report {
 namespace {
 
-constexpr std::array kVerdicts = {PairedVerdict::kBetter, PairedVerdict::kEqual, PairedVerdict::kWorse,
-                                  PairedVerdict::kOpen};
+constexpr std::array kVerdicts = {analysis::PairedVerdict::kBetter, analysis::PairedVerdict::kEqual,
+                                  analysis::PairedVerdict::kWorse, analysis::PairedVerdict::kOpen};
 
-std::string change_text(const ComparedFigure& figure, double value) {
+std::string change_text(const analysis::ComparedFigure& figure, double value) {
   return figure.is_percentage ? fmt::format("{:+.1f}", value) : fmt::format("{:.3f}", value);
 }
 
 /// All modes of all runs, in the order of their first mention.
-std::vector<spec::RoutingMode> modes_of(std::span<const RunComparison> runs) {
+std::vector<spec::RoutingMode> modes_of(std::span<const analysis::RunComparison> runs) {
   std::vector<spec::RoutingMode> modes;
-  for (const RunComparison& run : runs) {
+  for (const analysis::RunComparison& run : runs) {
     for (const spec::RoutingMode mode : run.modes) {
       if (std::ranges::find(modes, mode) == modes.end()) modes.push_back(mode);
     }
@@ -31,10 +31,10 @@ std::vector<spec::RoutingMode> modes_of(std::span<const RunComparison> runs) {
   return modes;
 }
 
-std::size_t count(std::span<const RunComparison> runs, spec::RoutingMode mode, std::size_t figure,
-                  PairedVerdict verdict) {
+std::size_t count(std::span<const analysis::RunComparison> runs, spec::RoutingMode mode, std::size_t figure,
+                  analysis::PairedVerdict verdict) {
   std::size_t n = 0;
-  for (const RunComparison& run : runs) n += run.count(mode, figure, verdict);
+  for (const analysis::RunComparison& run : runs) n += run.count(mode, figure, verdict);
   return n;
 }
 
@@ -47,7 +47,8 @@ void number(JsonWriter& json, std::string_view key, double value) {
   json.value(std::round(value * 1e6) / 1e6);
 }
 
-void write_figure(JsonWriter& json, const ComparedFigure& figure, const FigureComparison& comparison) {
+void write_figure(JsonWriter& json, const analysis::ComparedFigure& figure,
+                  const analysis::FigureComparison& comparison) {
   json.key(figure.key).begin_object();
   constexpr double kMissingNumber = std::numeric_limits<double>::quiet_NaN();
   number(json, "baseline", comparison.baseline.value_or(kMissingNumber));
@@ -60,14 +61,15 @@ void write_figure(JsonWriter& json, const ComparedFigure& figure, const FigureCo
   json.field("verdict", to_string(comparison.verdict)).end_object();
 }
 
-void write_combined(JsonWriter& json, std::span<const RunComparison> runs) {
+void write_combined(JsonWriter& json, std::span<const analysis::RunComparison> runs) {
   json.key("combined").begin_array();
   for (const spec::RoutingMode mode : modes_of(runs)) {
     json.begin_object().field("mode", to_string(mode));
-    for (std::size_t i = 0; i < kComparedFigures.size(); ++i) {
-      json.key(kComparedFigures[i].key).begin_object();
+    for (std::size_t i = 0; i < analysis::kComparedFigures.size(); ++i) {
+      json.key(analysis::kComparedFigures[i].key).begin_object();
       json.field("verdict", to_string(combined_verdict(runs, mode, i)));
-      for (const PairedVerdict verdict : kVerdicts) json.field(to_string(verdict), count(runs, mode, i, verdict));
+      for (const analysis::PairedVerdict verdict : kVerdicts)
+        json.field(to_string(verdict), count(runs, mode, i, verdict));
       json.end_object();
     }
     json.end_object();
@@ -75,9 +77,9 @@ void write_combined(JsonWriter& json, std::span<const RunComparison> runs) {
   json.end_array();
 }
 
-std::string lost_text(const RunComparison& comparison, spec::RoutingMode mode) {
+std::string lost_text(const analysis::RunComparison& comparison, spec::RoutingMode mode) {
   std::string text;
-  for (const LevelComparison& level : comparison.levels) {
+  for (const analysis::LevelComparison& level : comparison.levels) {
     if (level.mode != mode || level.lost_to_errors == 0) continue;
     text += fmt::format("At {}, {} repetitions of {} have too many errors to be compared: every figure is worse.\n",
                         level.concurrency, level.lost_to_errors, to_string(mode));
@@ -87,24 +89,24 @@ std::string lost_text(const RunComparison& comparison, spec::RoutingMode mode) {
 
 }  // namespace
 
-std::string_view to_string(PairedVerdict verdict) {
+std::string_view to_string(analysis::PairedVerdict verdict) {
   switch (verdict) {
-    case PairedVerdict::kBetter:
+    case analysis::PairedVerdict::kBetter:
       return "better";
-    case PairedVerdict::kEqual:
+    case analysis::PairedVerdict::kEqual:
       return "equal";
-    case PairedVerdict::kWorse:
+    case analysis::PairedVerdict::kWorse:
       return "worse";
-    case PairedVerdict::kOpen:
+    case analysis::PairedVerdict::kOpen:
       return "open";
   }
   return "open";
 }
 
-std::string change_cell(const ComparedFigure& figure, const FigureComparison& comparison) {
-  const PairedChange& change = comparison.change;
+std::string change_cell(const analysis::ComparedFigure& figure, const analysis::FigureComparison& comparison) {
+  const analysis::PairedChange& change = comparison.change;
   if (change.pairs == 0) {
-    return comparison.verdict == PairedVerdict::kWorse ? "worse (errors)" : std::string(kMissing);
+    return comparison.verdict == analysis::PairedVerdict::kWorse ? "worse (errors)" : std::string(render::kMissing);
   }
   std::string text = change_text(figure, change.estimate);
   if (change.pairs > 1) {
@@ -113,42 +115,46 @@ std::string change_cell(const ComparedFigure& figure, const FigureComparison& co
   return fmt::format("{} {}", text, to_string(comparison.verdict));
 }
 
-Table comparison_table(const RunComparison& comparison, spec::RoutingMode mode) {
-  Table table;
+render::Table comparison_table(const analysis::RunComparison& comparison, spec::RoutingMode mode) {
+  render::Table table;
   table.columns = {{"Level"}, {"Pairs"}};
-  for (const ComparedFigure& figure : kComparedFigures) {
+  for (const analysis::ComparedFigure& figure : analysis::kComparedFigures) {
     table.columns.push_back({fmt::format("{}{}", figure.named().title, figure.is_percentage ? ", points" : "")});
   }
-  for (const LevelComparison& level : comparison.levels) {
+  for (const analysis::LevelComparison& level : comparison.levels) {
     if (level.mode != mode) continue;
     std::size_t pairs = 0;
-    for (const FigureComparison& figure : level.figures) pairs = std::max(pairs, figure.change.pairs);
+    for (const analysis::FigureComparison& figure : level.figures) pairs = std::max(pairs, figure.change.pairs);
     std::vector<std::string> row = {fmt::format("{}", level.concurrency), fmt::format("{}", pairs)};
-    for (std::size_t i = 0; i < kComparedFigures.size(); ++i) {
-      row.push_back(change_cell(kComparedFigures[i], level.figures[i]));
+    for (std::size_t i = 0; i < analysis::kComparedFigures.size(); ++i) {
+      row.push_back(change_cell(analysis::kComparedFigures[i], level.figures[i]));
     }
     table.rows.push_back(std::move(row));
   }
   return table;
 }
 
-PairedVerdict combined_verdict(std::span<const RunComparison> runs, spec::RoutingMode mode, std::size_t figure) {
-  for (const PairedVerdict verdict : {PairedVerdict::kWorse, PairedVerdict::kBetter, PairedVerdict::kEqual}) {
+analysis::PairedVerdict combined_verdict(std::span<const analysis::RunComparison> runs, spec::RoutingMode mode,
+                                         std::size_t figure) {
+  for (const analysis::PairedVerdict verdict :
+       {analysis::PairedVerdict::kWorse, analysis::PairedVerdict::kBetter, analysis::PairedVerdict::kEqual}) {
     if (count(runs, mode, figure, verdict) > 0) return verdict;
   }
-  return PairedVerdict::kOpen;
+  return analysis::PairedVerdict::kOpen;
 }
 
-Table combined_table(std::span<const RunComparison> runs) {
-  Table table;
-  table.columns = {{"Mode", Align::kLeft}};
-  for (const ComparedFigure& figure : kComparedFigures) table.columns.push_back({std::string(figure.named().title)});
+render::Table combined_table(std::span<const analysis::RunComparison> runs) {
+  render::Table table;
+  table.columns = {{"Mode", render::Align::kLeft}};
+  for (const analysis::ComparedFigure& figure : analysis::kComparedFigures)
+    table.columns.push_back({std::string(figure.named().title)});
   for (const spec::RoutingMode mode : modes_of(runs)) {
     std::vector<std::string> row = {std::string(to_string(mode))};
-    for (std::size_t i = 0; i < kComparedFigures.size(); ++i) {
-      row.push_back(fmt::format(
-          "{}: {}/{}/{}", to_string(combined_verdict(runs, mode, i)), count(runs, mode, i, PairedVerdict::kBetter),
-          count(runs, mode, i, PairedVerdict::kEqual), count(runs, mode, i, PairedVerdict::kWorse)));
+    for (std::size_t i = 0; i < analysis::kComparedFigures.size(); ++i) {
+      row.push_back(fmt::format("{}: {}/{}/{}", to_string(combined_verdict(runs, mode, i)),
+                                count(runs, mode, i, analysis::PairedVerdict::kBetter),
+                                count(runs, mode, i, analysis::PairedVerdict::kEqual),
+                                count(runs, mode, i, analysis::PairedVerdict::kWorse)));
     }
     table.rows.push_back(std::move(row));
   }
@@ -162,53 +168,55 @@ std::string comparison_method() {
       "logarithms; hit rate: mean difference in points with the interval on the differences. Better or worse: the "
       "interval excludes 1 (0 points); equal: it does not. Between equal policies one cell in 40 comes out as worse "
       "and one as better by chance.",
-      100 * kPairedConfidence);
+      100 * analysis::kPairedConfidence);
 }
 
-void write_comparison(JsonWriter& json, const RunComparison& comparison) {
+void write_comparison(JsonWriter& json, const analysis::RunComparison& comparison) {
   json.begin_object().field("name", comparison.name).field("baseline", to_string(comparison.baseline));
-  json.field("confidence", kPairedConfidence).key("levels").begin_array();
-  for (const LevelComparison& level : comparison.levels) {
+  json.field("confidence", analysis::kPairedConfidence).key("levels").begin_array();
+  for (const analysis::LevelComparison& level : comparison.levels) {
     json.begin_object().field("mode", to_string(level.mode)).field("concurrency", level.concurrency);
     json.field("lost_to_errors", level.lost_to_errors);
-    for (std::size_t i = 0; i < kComparedFigures.size(); ++i) write_figure(json, kComparedFigures[i], level.figures[i]);
+    for (std::size_t i = 0; i < analysis::kComparedFigures.size(); ++i)
+      write_figure(json, analysis::kComparedFigures[i], level.figures[i]);
     json.end_object();
   }
   json.end_array().end_object();
 }
 
-std::string comparisons_json(std::span<const RunComparison> runs) {
+std::string comparisons_json(std::span<const analysis::RunComparison> runs) {
   JsonWriter json(2);
   json.begin_object().key("runs").begin_array();
-  for (const RunComparison& run : runs) write_comparison(json, run);
+  for (const analysis::RunComparison& run : runs) write_comparison(json, run);
   json.end_array();
   write_combined(json, runs);
   json.end_object();
   return json.take() + "\n";
 }
 
-std::string comparisons_text(std::span<const RunComparison> runs) {
+std::string comparisons_text(std::span<const analysis::RunComparison> runs) {
   std::string text;
-  for (const RunComparison& run : runs) {
+  for (const analysis::RunComparison& run : runs) {
     for (const spec::RoutingMode mode : run.modes) {
       text += fmt::format("{}: {} against {}\n", run.name, to_string(mode), to_string(run.baseline));
-      text += render_text_table(comparison_table(run, mode)) + lost_text(run, mode) + "\n";
+      text += render::render_text_table(comparison_table(run, mode)) + lost_text(run, mode) + "\n";
     }
   }
-  text += "All levels: verdict: better/equal/worse\n" + render_text_table(combined_table(runs));
+  text += "All levels: verdict: better/equal/worse\n" + render::render_text_table(combined_table(runs));
   return text;
 }
 
-void add_comparison(Document& document, const RunAnalysis& analysis) {
-  if (!is_comparable(analysis)) return;
-  const Result<RunComparison> comparison = compare_modes(analysis);
+void add_comparison(render::Document& document, const analysis::RunAnalysis& analysis) {
+  if (!analysis::is_comparable(analysis)) return;
+  const Result<analysis::RunComparison> comparison = analysis::compare_modes(analysis);
   if (!comparison) return;  // no mode was measured
-  document.push_back(Heading{2, "Modes compared, paired over seeds"});
-  document.push_back(Paragraph{{{comparison_method()}}});
+  document.push_back(render::Heading{2, "Modes compared, paired over seeds"});
+  document.push_back(render::Paragraph{{{comparison_method()}}});
   for (const spec::RoutingMode mode : comparison->modes) {
     document.push_back(
-        Paragraph{{strong(fmt::format("{} against {}", long_name(mode), long_name(comparison->baseline))),
-                   {lost_text(*comparison, mode).empty() ? "" : " " + lost_text(*comparison, mode)}}});
+        render::Paragraph{{render::strong(fmt::format("{} against {}", analysis::long_name(mode),
+                                                      analysis::long_name(comparison->baseline))),
+                           {lost_text(*comparison, mode).empty() ? "" : " " + lost_text(*comparison, mode)}}});
     document.push_back(comparison_table(*comparison, mode));
   }
 }

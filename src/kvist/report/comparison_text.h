@@ -5,39 +5,40 @@
 #include <string>
 #include <string_view>
 
+#include "kvist/analysis/comparison.h"
 #include "kvist/base/json_writer.h"
-#include "kvist/report/comparison.h"
-#include "kvist/report/document.h"
-#include "kvist/report/table.h"
+#include "kvist/render/document.h"
+#include "kvist/render/table.h"
 
 namespace kvist::report {
 
-[[nodiscard]] std::string_view to_string(PairedVerdict verdict);
+[[nodiscard]] std::string_view to_string(analysis::PairedVerdict verdict);
 
 /// "0.842 (0.801 to 0.885) better"; differences in points: "+1.2 (+0.8 to +1.6) better". "-" where there is no pair.
-[[nodiscard]] std::string change_cell(const ComparedFigure& figure, const FigureComparison& comparison);
+[[nodiscard]] std::string change_cell(const analysis::ComparedFigure& figure,
+                                      const analysis::FigureComparison& comparison);
 
 /// One mode against the baseline: a row per level, a column per figure.
-[[nodiscard]] Table comparison_table(const RunComparison& comparison, spec::RoutingMode mode);
+[[nodiscard]] render::Table comparison_table(const analysis::RunComparison& comparison, spec::RoutingMode mode);
 
 /// What all levels of all runs say together about a figure of a mode: worse where one level is, else better where one
 /// level is, else equal; open where none could be compared.
-[[nodiscard]] PairedVerdict combined_verdict(std::span<const RunComparison> runs, spec::RoutingMode mode,
-                                             std::size_t figure);
+[[nodiscard]] analysis::PairedVerdict combined_verdict(std::span<const analysis::RunComparison> runs,
+                                                       spec::RoutingMode mode, std::size_t figure);
 /// A row per mode, a column per figure: "better: 7 better, 2 equal, 0 worse".
-[[nodiscard]] Table combined_table(std::span<const RunComparison> runs);
+[[nodiscard]] render::Table combined_table(std::span<const analysis::RunComparison> runs);
 
 /// How the figures below were made, in words: pairs, statistic, what a verdict means.
 [[nodiscard]] std::string comparison_method();
 
 /// "comparison": the object of one run, at the writer's place.
-void write_comparison(JsonWriter& json, const RunComparison& comparison);
+void write_comparison(JsonWriter& json, const analysis::RunComparison& comparison);
 /// Several runs and their combined verdicts as a document.
-[[nodiscard]] std::string comparisons_json(std::span<const RunComparison> runs);
+[[nodiscard]] std::string comparisons_json(std::span<const analysis::RunComparison> runs);
 /// For a terminal.
-[[nodiscard]] std::string comparisons_text(std::span<const RunComparison> runs);
+[[nodiscard]] std::string comparisons_text(std::span<const analysis::RunComparison> runs);
 
 /// The section of a sweep's report; nothing where there is nothing to compare.
-void add_comparison(Document& document, const RunAnalysis& analysis);
+void add_comparison(render::Document& document, const analysis::RunAnalysis& analysis);
 
 }  // namespace kvist::report

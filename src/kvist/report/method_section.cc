@@ -3,30 +3,30 @@
 
 #include <algorithm>
 
-#include "kvist/report/figures.h"
-#include "kvist/report/mode_names.h"
+#include "kvist/analysis/mode_names.h"
+#include "kvist/render/figures.h"
 #include "kvist/report/sections.h"
 
 namespace kvist::report {
 namespace {
 
-Text item(std::string label, std::string text) {
-  return {strong(std::move(label)), {" " + std::move(text)}};
+render::Text item(std::string label, std::string text) {
+  return {render::strong(std::move(label)), {" " + std::move(text)}};
 }
 
-Text modes_item(const RunAnalysis& analysis) {
+render::Text modes_item(const analysis::RunAnalysis& analysis) {
   const std::vector<spec::RoutingMode>& modes = analysis.modes();
-  if (modes.empty()) return item("Routing modes:", std::string(kMissing));
-  if (modes.size() == 1) return item("Routing mode:", std::string(single_mode_name(modes.front())));
-  std::string text = fmt::format("{} (baseline)", long_name(modes.front()));
+  if (modes.empty()) return item("Routing modes:", std::string(render::kMissing));
+  if (modes.size() == 1) return item("Routing mode:", std::string(analysis::single_mode_name(modes.front())));
+  std::string text = fmt::format("{} (baseline)", analysis::long_name(modes.front()));
   for (std::size_t i = 1; i < modes.size(); ++i) {
     text += modes.size() == 2 ? " vs " : ", ";
-    text += long_name(modes[i]);
+    text += analysis::long_name(modes[i]);
   }
   return item("Routing modes:", std::move(text));
 }
 
-std::string levels_text(const RunAnalysis& analysis) {
+std::string levels_text(const analysis::RunAnalysis& analysis) {
   const std::vector<std::uint32_t>& measured = analysis.concurrencies();
   std::string text = fmt::format("{}", fmt::join(measured, ", "));
   std::vector<std::uint32_t> missing;
@@ -45,19 +45,19 @@ std::string distinct(const std::vector<spec::WorkerSpec>& workers, Value value) 
     std::string text = value(worker);
     if (std::find(texts.begin(), texts.end(), text) == texts.end()) texts.push_back(std::move(text));
   }
-  return texts.empty() ? std::string(kMissing) : fmt::format("{}", fmt::join(texts, ", "));
+  return texts.empty() ? std::string(render::kMissing) : fmt::format("{}", fmt::join(texts, ", "));
 }
 
-std::string time_scales(const RunAnalysis& analysis) {
+std::string time_scales(const analysis::RunAnalysis& analysis) {
   return distinct(analysis.sweep().deployment.workers,
-                  [](const spec::WorkerSpec& worker) { return format_plain(worker.time_scale); });
+                  [](const spec::WorkerSpec& worker) { return render::format_plain(worker.time_scale); });
 }
 
 Duration scaled(Duration duration, double scale) {
   return from_seconds(to_seconds(duration) * scale);
 }
 
-Text time_scale_item(const RunAnalysis& analysis) {
+render::Text time_scale_item(const analysis::RunAnalysis& analysis) {
   const spec::MethodSpec& method = analysis.sweep().method;
   if (analysis.run().simulated) return item("Time:", "virtual; engines at the speed of their model");
   const std::optional<double> scale = analysis.time_scale();
@@ -73,13 +73,13 @@ Text time_scale_item(const RunAnalysis& analysis) {
                   "wall-clock as measured, tables headed \"model time\" are measured times x {0}. Warm-up, snapshot "
                   "interval and window are {1}, {2} and {3} of model time. Network, gateway and client do not run "
                   "faster, so in model time they weigh {0} times as much as they do.",
-                  format_plain(*scale), format_duration(scaled(method.warmup, *scale)),
-                  format_duration(scaled(method.snapshot_interval, *scale)),
-                  format_duration(scaled(method.window, *scale))));
+                  render::format_plain(*scale), render::format_duration(scaled(method.warmup, *scale)),
+                  render::format_duration(scaled(method.snapshot_interval, *scale)),
+                  render::format_duration(scaled(method.window, *scale))));
 }
 
 /// Closed: the published line. Open: what the levels then are.
-Text arrivals_item(const spec::WorkloadSpec& workload) {
+render::Text arrivals_item(const spec::WorkloadSpec& workload) {
   const spec::ArrivalSpec& arrivals = workload.arrivals;
   if (!arrivals.is_open()) return item("Target RPS:", fmt::format("{:.1f}", workload.target_rps));
   return item("Arrivals:",
@@ -87,7 +87,7 @@ Text arrivals_item(const spec::WorkloadSpec& workload) {
                           arrivals.kind == spec::ArrivalKind::kPoisson
                               ? std::string("Poisson")
                               : fmt::format("gamma-distributed gaps with a coefficient of variation of {}",
-                                            format_plain(arrivals.variation)),
+                                            render::format_plain(arrivals.variation)),
                           arrivals.max_conversations));
 }
 
@@ -107,30 +107,31 @@ std::string workload_detail(const spec::WorkloadSpec& w) {
 
 }  // namespace
 
-void add_method(Document& document, const RunAnalysis& analysis) {
+void add_method(render::Document& document, const analysis::RunAnalysis& analysis) {
   const spec::SweepSpec& sweep = analysis.sweep();
   const spec::MethodSpec& method = sweep.method;
   const results::RunRecord& run = analysis.run();
   const Duration measured = method.snapshot_interval * method.snapshots;
-  Bullets bullets;
+  render::Bullets bullets;
   bullets.items = {
       modes_item(analysis),
       item("Concurrency levels:", levels_text(analysis)),
       arrivals_item(sweep.workload),
-      item("Warmup:", fmt::format("{} per level (Summary window flush)", format_duration(method.warmup))),
-      item("Measurement:", fmt::format("{} per level ({} snapshots @ {}, averaged)", format_duration(measured),
-                                       method.snapshots, format_duration(method.snapshot_interval))),
+      item("Warmup:", fmt::format("{} per level (Summary window flush)", render::format_duration(method.warmup))),
+      item("Measurement:", fmt::format("{} per level ({} snapshots @ {}, averaged)", render::format_duration(measured),
+                                       method.snapshots, render::format_duration(method.snapshot_interval))),
       item("Workload:", fmt::format("Multi-turn chat ({} turns per conversation)",
                                     range(sweep.workload.turns_min, sweep.workload.turns_max))),
-      {strong("Metric source:"),
+      {render::strong("Metric source:"),
        {" "},
-       code("loadgen_ttft_all_seconds"),
-       {fmt::format(" Prometheus Summary ({} window, client-side TTFT)", format_duration(method.window))}},
+       render::code("loadgen_ttft_all_seconds"),
+       {fmt::format(" Prometheus Summary ({} window, client-side TTFT)", render::format_duration(method.window))}},
       time_scale_item(analysis),
       item("Texts:", workload_detail(sweep.workload)),
       item("Errors:", fmt::format("failed / (failed + succeeded) of the turns sent within the measuring window; a "
                                   "request is given up after {}; levels above {} are marked as excluded",
-                                  format_duration(sweep.workload.request_timeout), format_pct(method.max_error_pct))),
+                                  render::format_duration(sweep.workload.request_timeout),
+                                  render::format_pct(method.max_error_pct))),
       item("KV hit rate:", "cached / prompt tokens over all successful turns of a level, warm-up and drain included"),
       item("Run:", fmt::format("{} with kvist {}, {}", run.name, run.kvist_version,
                                run.simulated ? "simulated in virtual time"
@@ -144,15 +145,15 @@ void add_method(Document& document, const RunAnalysis& analysis) {
              "run; a turn belongs to the level in which it was sent, the workers' counters of a "
              "level reach from one last snapshot to the next"));
   }
-  document.push_back(Heading{2, "Test Methodology"});
+  document.push_back(render::Heading{2, "Test Methodology"});
   document.push_back(std::move(bullets));
 }
 
-void add_deployment(Document& document, const RunAnalysis& analysis) {
+void add_deployment(render::Document& document, const analysis::RunAnalysis& analysis) {
   const spec::DeploymentSpec& deployment = analysis.sweep().deployment;
   const std::vector<spec::WorkerSpec>& workers = deployment.workers;
-  Table table;
-  table.columns = {{"Parameter", Align::kLeft}, {"Value", Align::kLeft}};
+  render::Table table;
+  table.columns = {{"Parameter", render::Align::kLeft}, {"Value", render::Align::kLeft}};
   const auto per_worker = [&](const char* name, auto value) { table.rows.push_back({name, distinct(workers, value)}); };
   using spec::WorkerSpec;
   per_worker("Model", [](const WorkerSpec& w) { return w.model; });
@@ -161,7 +162,7 @@ void add_deployment(Document& document, const RunAnalysis& analysis) {
                      : std::string("none: step times from a model of a GPU");
   });
   per_worker("Modelled model and engine", [](const WorkerSpec& w) {
-    return w.profile ? fmt::format("{} on {}", w.profile->model, w.profile->engine) : std::string(kMissing);
+    return w.profile ? fmt::format("{} on {}", w.profile->model, w.profile->engine) : std::string(render::kMissing);
   });
   table.rows.push_back({"Workers", fmt::format("{}x TP={}", workers.size(), distinct(workers, [](const WorkerSpec& w) {
                                                  return fmt::format("{}", w.profile ? w.profile->tensor_parallel : 1);
@@ -176,25 +177,26 @@ void add_deployment(Document& document, const RunAnalysis& analysis) {
   table.rows.push_back({"Chunked prefill", "Enabled"});
   per_worker("Step time", [](const WorkerSpec& w) {
     if (w.profile) return std::string("GPU profile");
-    return fmt::format("{} + {} per prefill token + {} per sequence + {}ns per KV token read",
-                       format_duration(w.step_time.fixed), format_duration(w.step_time.per_prefill_token),
-                       format_duration(w.step_time.per_sequence), format_plain(w.step_time.per_kv_token_ns));
+    return fmt::format(
+        "{} + {} per prefill token + {} per sequence + {}ns per KV token read",
+        render::format_duration(w.step_time.fixed), render::format_duration(w.step_time.per_prefill_token),
+        render::format_duration(w.step_time.per_sequence), render::format_plain(w.step_time.per_kv_token_ns));
   });
   per_worker("Speculative decoding", [](const WorkerSpec& w) {
     if (!w.speculation.enabled) return std::string("off");
     std::vector<std::string> acceptance;
-    for (const double p : w.speculation.acceptance) acceptance.push_back(format_plain(p));
+    for (const double p : w.speculation.acceptance) acceptance.push_back(render::format_plain(p));
     return fmt::format("{}, {}{} tokens, acceptance {}", w.speculation.drafter,
                        w.speculation.draft_length == spec::DraftLength::kAdaptive ? "up to " : "",
                        w.speculation.draft_tokens, fmt::join(acceptance, ", "));
   });
   per_worker("Answer length", [](const WorkerSpec& w) {
-    return fmt::format("mean {} tokens, standard deviation {}", format_plain(w.output_length.mean_tokens),
-                       format_plain(w.output_length.standard_deviation_tokens));
+    return fmt::format("mean {} tokens, standard deviation {}", render::format_plain(w.output_length.mean_tokens),
+                       render::format_plain(w.output_length.standard_deviation_tokens));
   });
   table.rows.push_back({"Time scale", time_scales(analysis)});
   for (const auto& [key, value] : analysis.run().machine) table.rows.push_back({"Machine: " + key, value});
-  document.push_back(Heading{2, "Deployment Details"});
+  document.push_back(render::Heading{2, "Deployment Details"});
   document.push_back(std::move(table));
 }
 

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kvist/report/figures.h"
-#include "kvist/report/level_figures.h"
-#include "kvist/report/mode_names.h"
+#include "kvist/analysis/level_figures.h"
+#include "kvist/analysis/mode_names.h"
+#include "kvist/render/figures.h"
 #include "kvist/report/sections.h"
 
 namespace kvist::report {
@@ -16,221 +16,225 @@ namespace {
 constexpr double kHitRateTolerancePoints = 1;
 
 /// A table whose rows begin with concurrency and mode.
-Table table_with(std::initializer_list<const char*> titles) {
-  Table table;
-  table.columns = {{"Concurrency"}, {"Mode", Align::kLeft}};
+render::Table table_with(std::initializer_list<const char*> titles) {
+  render::Table table;
+  table.columns = {{"Concurrency"}, {"Mode", render::Align::kLeft}};
   for (const char* title : titles) table.columns.push_back({title});
   return table;
 }
 
-std::vector<std::string> row_of(const MeasuredLevel& level) {
-  return {fmt::format("{}", level.analysis.concurrency), short_name(level.analysis.mode)};
+std::vector<std::string> row_of(const analysis::MeasuredLevel& level) {
+  return {fmt::format("{}", level.analysis.concurrency), analysis::short_name(level.analysis.mode)};
 }
 
 void add_cells(std::vector<std::string>& row, std::initializer_list<std::string> cells) {
   row.insert(row.end(), cells.begin(), cells.end());
 }
 
-void add_distribution(Document& document, const RunAnalysis& analysis, const char* heading,
-                      Distribution ExactFigures::* metric) {
-  Table table = table_with({"Samples", "Mean", "p50", "p90", "p95", "p99", "Max"});
-  for (const MeasuredLevel& level : analysis.levels()) {
+void add_distribution(render::Document& document, const analysis::RunAnalysis& analysis, const char* heading,
+                      Distribution analysis::ExactFigures::* metric) {
+  render::Table table = table_with({"Samples", "Mean", "p50", "p90", "p95", "p99", "Max"});
+  for (const analysis::MeasuredLevel& level : analysis.levels()) {
     const Distribution& d = level.analysis.exact.*metric;
     std::vector<std::string> row = row_of(level);
-    row.push_back(format_count(d.count));
+    row.push_back(render::format_count(d.count));
     for (const auto figure : {&Distribution::mean, &Distribution::p50, &Distribution::p90, &Distribution::p95,
                               &Distribution::p99, &Distribution::max}) {
-      row.push_back(format_fixed(figure_of(d, figure), 2));
+      row.push_back(render::format_fixed(render::figure_of(d, figure), 2));
     }
     table.rows.push_back(std::move(row));
   }
-  document.push_back(Heading{3, heading});
+  document.push_back(render::Heading{3, heading});
   document.push_back(std::move(table));
 }
 
-void add_rates(Document& document, const RunAnalysis& analysis) {
-  Table table = table_with({"Window", "Output tokens/s", "Turns/s", "Conversation starts/s", "Succeeded", "Failed",
-                            "Abandoned", "All turns of the level"});
-  for (const MeasuredLevel& level : analysis.levels()) {
-    const LevelAnalysis& a = level.analysis;
+void add_rates(render::Document& document, const analysis::RunAnalysis& analysis) {
+  render::Table table = table_with({"Window", "Output tokens/s", "Turns/s", "Conversation starts/s", "Succeeded",
+                                    "Failed", "Abandoned", "All turns of the level"});
+  for (const analysis::MeasuredLevel& level : analysis.levels()) {
+    const analysis::LevelAnalysis& a = level.analysis;
     std::vector<std::string> row = row_of(level);
-    add_cells(row, {format_plain(a.exact.window_s) + "s", format_fixed(a.exact.output_tokens_per_s, 1),
-                    format_fixed(a.exact.turns_per_s, 2), format_fixed(a.exact.conversation_starts_per_s, 2),
-                    format_count(a.window_turns.succeeded), format_count(a.window_turns.failed),
-                    format_count(a.window_turns.abandoned),
-                    format_count(a.all_turns.succeeded + a.all_turns.failed + a.all_turns.abandoned)});
+    add_cells(row,
+              {render::format_plain(a.exact.window_s) + "s", render::format_fixed(a.exact.output_tokens_per_s, 1),
+               render::format_fixed(a.exact.turns_per_s, 2), render::format_fixed(a.exact.conversation_starts_per_s, 2),
+               render::format_count(a.window_turns.succeeded), render::format_count(a.window_turns.failed),
+               render::format_count(a.window_turns.abandoned),
+               render::format_count(a.all_turns.succeeded + a.all_turns.failed + a.all_turns.abandoned)});
     table.rows.push_back(std::move(row));
   }
-  document.push_back(Heading{3, "Rates over the measuring window"});
+  document.push_back(render::Heading{3, "Rates over the measuring window"});
   document.push_back(
-      Paragraph{{{"A turn's tokens count at the instants its chunks arrived; turns count when they ended, "
-                  "conversations when their first turn was sent. Succeeded, failed and abandoned are the "
-                  "turns sent within the window."}}});
+      render::Paragraph{{{"A turn's tokens count at the instants its chunks arrived; turns count when they ended, "
+                          "conversations when their first turn was sent. Succeeded, failed and abandoned are the "
+                          "turns sent within the window."}}});
   document.push_back(std::move(table));
 }
 
 /// Which published figures stand on fewer snapshots than were taken, said level by level.
-void add_snapshot_counts(Document& document, const RunAnalysis& analysis) {
-  Bullets bullets;
-  for (const MeasuredLevel& level : analysis.levels()) {
-    const PublishedFigures& p = level.analysis.published;
+void add_snapshot_counts(render::Document& document, const analysis::RunAnalysis& analysis) {
+  render::Bullets bullets;
+  for (const analysis::MeasuredLevel& level : analysis.levels()) {
+    const analysis::PublishedFigures& p = level.analysis.published;
     const std::size_t planned = analysis.sweep().method.snapshots * level.counted();
     const std::size_t with_value = std::min(
         {p.ttft_p50_ms.snapshots, p.tpot_p50_ms.snapshots, p.latency_p50_ms.snapshots, level.record.snapshots.size()});
     if (with_value == planned) continue;
     bullets.items.push_back(
         {{fmt::format("{} at {}: TTFT from {}, TPOT from {}, latency from {} of {} planned snapshots",
-                      short_name(level.analysis.mode), level.analysis.concurrency, p.ttft_p50_ms.snapshots,
+                      analysis::short_name(level.analysis.mode), level.analysis.concurrency, p.ttft_p50_ms.snapshots,
                       p.tpot_p50_ms.snapshots, p.latency_p50_ms.snapshots, planned)}});
   }
   if (bullets.items.empty()) {
-    document.push_back(Paragraph{
+    document.push_back(render::Paragraph{
         {{fmt::format("Every published figure above is the mean over all {} snapshots{}.",
                       analysis.sweep().method.snapshots, analysis.repeated() ? " of each repetition" : "")}}});
     return;
   }
-  document.push_back(Paragraph{{{"Snapshots without a value are left out of the published means:"}}});
+  document.push_back(render::Paragraph{{{"Snapshots without a value are left out of the published means:"}}});
   document.push_back(std::move(bullets));
 }
 
 std::string acceptance_cell(const std::optional<double>& rate) {
-  return rate ? format_pct(*rate * 100) : "n/a";
+  return rate ? render::format_pct(*rate * 100) : "n/a";
 }
 
-std::string turns_cell(const LevelAnalysis& analysis, const std::string& worker) {
-  for (const WorkerShare& share : analysis.worker_shares) {
-    if (share.worker == worker) return fmt::format("{} ({})", share.turns, format_pct(share.share * 100));
+std::string turns_cell(const analysis::LevelAnalysis& analysis, const std::string& worker) {
+  for (const analysis::WorkerShare& share : analysis.worker_shares) {
+    if (share.worker == worker) return fmt::format("{} ({})", share.turns, render::format_pct(share.share * 100));
   }
-  return std::string(kMissing);
+  return std::string(render::kMissing);
 }
 
-void add_routing(Document& document, const RunAnalysis& analysis) {
-  Table table = table_with({"Busiest / mean worker", "Prefilled tokens", "Predicted cached tokens",
-                            "Cached tokens (usage)", "Mean absolute error per turn"});
-  for (const MeasuredLevel& level : analysis.levels()) {
-    const LevelAnalysis& a = level.analysis;
+void add_routing(render::Document& document, const analysis::RunAnalysis& analysis) {
+  render::Table table = table_with({"Busiest / mean worker", "Prefilled tokens", "Predicted cached tokens",
+                                    "Cached tokens (usage)", "Mean absolute error per turn"});
+  for (const analysis::MeasuredLevel& level : analysis.levels()) {
+    const analysis::LevelAnalysis& a = level.analysis;
     const bool predicted = a.predicted.turns > 0;
     const auto count_if_predicted = [&](std::uint64_t tokens) {
-      return format_count(predicted ? std::optional(tokens) : std::nullopt);
+      return render::format_count(predicted ? std::optional(tokens) : std::nullopt);
     };
     std::vector<std::string> row = row_of(level);
-    add_cells(row, {format_fixed(a.imbalance, 2), format_count(a.prefilled_tokens),
+    add_cells(row, {render::format_fixed(a.imbalance, 2), render::format_count(a.prefilled_tokens),
                     count_if_predicted(a.predicted.predicted_tokens), count_if_predicted(a.predicted.cached_tokens),
-                    format_fixed(a.predicted.mean_absolute_error_tokens, 1)});
+                    render::format_fixed(a.predicted.mean_absolute_error_tokens, 1)});
     table.rows.push_back(std::move(row));
   }
-  document.push_back(Heading{3, "Routing"});
+  document.push_back(render::Heading{3, "Routing"});
   document.push_back(
-      Paragraph{{{"Busiest / mean worker: turns of the busiest worker over the mean of all; 1.00 is even. "
-                  "Predicted is what the gateway said before each request, usage what the worker said "
-                  "after it, over successful turns with a prediction."}}});
+      render::Paragraph{{{"Busiest / mean worker: turns of the busiest worker over the mean of all; 1.00 is even. "
+                          "Predicted is what the gateway said before each request, usage what the worker said "
+                          "after it, over successful turns with a prediction."}}});
   document.push_back(std::move(table));
 }
 
 }  // namespace
 
-void add_exact_percentiles(Document& document, const RunAnalysis& analysis) {
-  document.push_back(Heading{2, "Exact percentiles over all samples"});
-  document.push_back(Paragraph{
+void add_exact_percentiles(render::Document& document, const analysis::RunAnalysis& analysis) {
+  document.push_back(render::Heading{2, "Exact percentiles over all samples"});
+  document.push_back(render::Paragraph{
       {{"Over all successful turns sent within the measuring window (end of the warm-up to the last snapshot), "
         "also those that ended after it; linear interpolation between the nearest ranks; milliseconds. No "
         "window, no average of percentiles."}}});
   add_snapshot_counts(document, analysis);
-  add_distribution(document, analysis, "TTFT (ms)", &ExactFigures::ttft_ms);
-  add_distribution(document, analysis, "TPOT (ms)", &ExactFigures::tpot_ms);
-  add_distribution(document, analysis, "ITL, all token gaps (ms)", &ExactFigures::itl_ms);
-  add_distribution(document, analysis, "ITL, mean of each request (ms)", &ExactFigures::itl_request_mean_ms);
-  add_distribution(document, analysis, "Latency (ms)", &ExactFigures::latency_ms);
+  add_distribution(document, analysis, "TTFT (ms)", &analysis::ExactFigures::ttft_ms);
+  add_distribution(document, analysis, "TPOT (ms)", &analysis::ExactFigures::tpot_ms);
+  add_distribution(document, analysis, "ITL, all token gaps (ms)", &analysis::ExactFigures::itl_ms);
+  add_distribution(document, analysis, "ITL, mean of each request (ms)", &analysis::ExactFigures::itl_request_mean_ms);
+  add_distribution(document, analysis, "Latency (ms)", &analysis::ExactFigures::latency_ms);
   add_rates(document, analysis);
 }
 
-void add_workers(Document& document, const RunAnalysis& analysis) {
-  Table table = table_with({"Worker", "Turns", "KV use max", "Running mean", "Waiting max", "Evictions", "Preemptions",
-                            "Restarts", "Acceptance rate", "Prefilled tokens", "Generated tokens"});
-  for (const MeasuredLevel& level : analysis.levels()) {
+void add_workers(render::Document& document, const analysis::RunAnalysis& analysis) {
+  render::Table table =
+      table_with({"Worker", "Turns", "KV use max", "Running mean", "Waiting max", "Evictions", "Preemptions",
+                  "Restarts", "Acceptance rate", "Prefilled tokens", "Generated tokens"});
+  for (const analysis::MeasuredLevel& level : analysis.levels()) {
     for (const results::WorkerLevelRecord& w : level.record.workers) {
       std::vector<std::string> row = row_of(level);
-      add_cells(row, {w.worker, turns_cell(level.analysis, w.worker), format_pct(w.kv_usage_max * 100),
-                      format_fixed(w.running_mean, 1), format_fixed(w.waiting_max, 0), format_count(w.evictions),
-                      format_count(w.preemptions), format_count(w.restarts), acceptance_cell(w.acceptance_rate),
-                      format_count(w.prefilled_tokens), format_count(w.generated_tokens)});
+      add_cells(row, {w.worker, turns_cell(level.analysis, w.worker), render::format_pct(w.kv_usage_max * 100),
+                      render::format_fixed(w.running_mean, 1), render::format_fixed(w.waiting_max, 0),
+                      render::format_count(w.evictions), render::format_count(w.preemptions),
+                      render::format_count(w.restarts), acceptance_cell(w.acceptance_rate),
+                      render::format_count(w.prefilled_tokens), render::format_count(w.generated_tokens)});
       table.rows.push_back(std::move(row));
     }
   }
-  document.push_back(Heading{2, "Workers"});
+  document.push_back(render::Heading{2, "Workers"});
   document.push_back(
-      Paragraph{{{"Differences of each worker's own counters between the idle moments before and after a "
-                  "level; KV use, running and waiting over the snapshots. The acceptance rate of draft "
-                  "tokens is n/a without speculation."}}});
+      render::Paragraph{{{"Differences of each worker's own counters between the idle moments before and after a "
+                          "level; KV use, running and waiting over the snapshots. The acceptance rate of draft "
+                          "tokens is n/a without speculation."}}});
   document.push_back(std::move(table));
   add_routing(document, analysis);
 }
 
-void add_hit_rate_check(Document& document, const RunAnalysis& analysis) {
-  Table table = table_with({"Client: cached / prompt tokens", "Client", "Mean of turns",
-                            "Workers: hits / queried tokens", "Workers", "Difference", "Within 1 point"});
-  for (const MeasuredLevel& level : analysis.levels()) {
-    const HitRate& h = level.analysis.hit_rate;
-    std::string difference(kMissing);
-    std::string agree(kMissing);
+void add_hit_rate_check(render::Document& document, const analysis::RunAnalysis& analysis) {
+  render::Table table = table_with({"Client: cached / prompt tokens", "Client", "Mean of turns",
+                                    "Workers: hits / queried tokens", "Workers", "Difference", "Within 1 point"});
+  for (const analysis::MeasuredLevel& level : analysis.levels()) {
+    const analysis::HitRate& h = level.analysis.hit_rate;
+    std::string difference(render::kMissing);
+    std::string agree(render::kMissing);
     if (h.difference_points) {
       difference = fmt::format("{:+.2f} points", *h.difference_points);
       agree = std::abs(*h.difference_points) <= kHitRateTolerancePoints ? "yes" : "no";
     }
     std::vector<std::string> row = row_of(level);
-    add_cells(row, {format_count(h.client_cached_tokens) + " / " + format_count(h.client_prompt_tokens),
-                    format_pct(h.client_pct), format_pct(h.turn_mean_pct),
-                    format_count(h.worker_hit_tokens) + " / " + format_count(h.worker_query_tokens),
-                    format_pct(h.workers_pct), difference, agree});
+    add_cells(row, {render::format_count(h.client_cached_tokens) + " / " + render::format_count(h.client_prompt_tokens),
+                    render::format_pct(h.client_pct), render::format_pct(h.turn_mean_pct),
+                    render::format_count(h.worker_hit_tokens) + " / " + render::format_count(h.worker_query_tokens),
+                    render::format_pct(h.workers_pct), difference, agree});
     table.rows.push_back(std::move(row));
   }
-  document.push_back(Heading{2, "Hit rate check: client against workers"});
-  document.push_back(
-      Paragraph{{{"The client sums usage over all successful turns of the level, warm-up and drain "
-                  "included; the mean of turns is that of each one's own share, in which short prompts weigh more; the "
-                  "workers count every request they admitted, failed and abandoned ones too."}}});
+  document.push_back(render::Heading{2, "Hit rate check: client against workers"});
+  document.push_back(render::Paragraph{
+      {{"The client sums usage over all successful turns of the level, warm-up and drain "
+        "included; the mean of turns is that of each one's own share, in which short prompts weigh more; the "
+        "workers count every request they admitted, failed and abandoned ones too."}}});
   document.push_back(std::move(table));
 }
 
-void add_load_generator(Document& document, const RunAnalysis& analysis) {
+void add_load_generator(render::Document& document, const analysis::RunAnalysis& analysis) {
   if (analysis.run().simulated) {
-    document.push_back(Heading{2, "Load generator health"});
-    document.push_back(Paragraph{{{"Nothing to measure: a simulated client takes no time and no processor."}}});
+    document.push_back(render::Heading{2, "Load generator health"});
+    document.push_back(render::Paragraph{{{"Nothing to measure: a simulated client takes no time and no processor."}}});
     return;
   }
-  Table table = table_with({"Loop delay p99", "Loop delay max", "CPU share", "Send delay p99", "Verdict"});
-  table.columns.back().align = Align::kLeft;
-  for (const MeasuredLevel& level : analysis.levels()) {
+  render::Table table = table_with({"Loop delay p99", "Loop delay max", "CPU share", "Send delay p99", "Verdict"});
+  table.columns.back().align = render::Align::kLeft;
+  for (const analysis::MeasuredLevel& level : analysis.levels()) {
     const results::ClientHealth& c = level.record.client;
-    const ClientVerdict& verdict = level.analysis.client;
+    const analysis::ClientVerdict& verdict = level.analysis.client;
     std::vector<std::string> row = row_of(level);
-    add_cells(row, {format_fixed(c.loop_delay_p99_ms, 2) + "ms", format_fixed(c.loop_delay_max_ms, 2) + "ms",
-                    format_fixed(c.cpu_share, 2), format_fixed(c.send_delay_p99_ms, 2) + "ms",
-                    verdict.ok() ? "ok" : fmt::format("degraded: {}", fmt::join(verdict.reasons, "; "))});
+    add_cells(row,
+              {render::format_fixed(c.loop_delay_p99_ms, 2) + "ms", render::format_fixed(c.loop_delay_max_ms, 2) + "ms",
+               render::format_fixed(c.cpu_share, 2), render::format_fixed(c.send_delay_p99_ms, 2) + "ms",
+               verdict.ok() ? "ok" : fmt::format("degraded: {}", fmt::join(verdict.reasons, "; "))});
     table.rows.push_back(std::move(row));
   }
-  document.push_back(Heading{2, "Load generator health"});
-  document.push_back(Paragraph{
-      {{fmt::format("Whether the load generator disturbed its own measurement. Degraded: loop delay p99 or send delay "
-                    "p99 (sent minus intended) above {:.0f} ms or above {:.0f} % of the level's exact TTFT p95 (tail "
-                    "against tail), or a "
-                    "CPU share above {:.2f} of one core.",
-                    kMaxClientDelayMs, 100 * kMaxClientDelayShareOfTtft, kMaxClientCpuShare)}}});
+  document.push_back(render::Heading{2, "Load generator health"});
+  document.push_back(render::Paragraph{{{fmt::format(
+      "Whether the load generator disturbed its own measurement. Degraded: loop delay p99 or send delay "
+      "p99 (sent minus intended) above {:.0f} ms or above {:.0f} % of the level's exact TTFT p95 (tail "
+      "against tail), or a "
+      "CPU share above {:.2f} of one core.",
+      analysis::kMaxClientDelayMs, 100 * analysis::kMaxClientDelayShareOfTtft, analysis::kMaxClientCpuShare)}}});
   document.push_back(std::move(table));
 }
 
-void add_remarks(Document& document, const RunAnalysis& analysis) {
-  Bullets bullets;
-  for (const MeasuredLevel& level : analysis.levels()) {
+void add_remarks(render::Document& document, const analysis::RunAnalysis& analysis) {
+  render::Bullets bullets;
+  for (const analysis::MeasuredLevel& level : analysis.levels()) {
     for (const std::string& remark : level.record.remarks) {
-      bullets.items.push_back(
-          {strong(fmt::format("{} at {}:", short_name(level.analysis.mode), level.analysis.concurrency)),
-           {" " + remark}});
+      bullets.items.push_back({render::strong(fmt::format("{} at {}:", analysis::short_name(level.analysis.mode),
+                                                          level.analysis.concurrency)),
+                               {" " + remark}});
     }
   }
-  document.push_back(Heading{2, "Remarks"});
+  document.push_back(render::Heading{2, "Remarks"});
   if (bullets.items.empty()) {
-    document.push_back(Paragraph{{{"None."}}});
+    document.push_back(render::Paragraph{{{"None."}}});
   } else {
     document.push_back(std::move(bullets));
   }

@@ -2,9 +2,9 @@
 
 #include <functional>
 
-#include "kvist/report/figures.h"
-#include "kvist/report/level_figures.h"
-#include "kvist/report/mode_names.h"
+#include "kvist/analysis/level_figures.h"
+#include "kvist/analysis/mode_names.h"
+#include "kvist/render/figures.h"
 #include "kvist/report/sections.h"
 
 namespace kvist::report {
@@ -12,28 +12,28 @@ namespace {
 
 using Format = std::string (*)(std::optional<double>);
 
-std::optional<double> value_of(const MeasuredLevel* level, LevelFigure figure) {
+std::optional<double> value_of(const analysis::MeasuredLevel* level, analysis::LevelFigure figure) {
   return level == nullptr ? std::nullopt : figure(level->analysis);
 }
 
 std::string format_tops(std::optional<double> value) {
-  return format_fixed(value, 1);
+  return render::format_fixed(value, 1);
 }
 std::string format_rps(std::optional<double> value) {
-  return format_fixed(value, 2);
+  return render::format_fixed(value, 2);
 }
 
 /// The figure; over several repetitions their mean and standard deviation: "223ms ± 4.20ms".
-std::string cell_of(const MeasuredLevel* level, LevelFigure figure, Format format) {
+std::string cell_of(const analysis::MeasuredLevel* level, analysis::LevelFigure figure, Format format) {
   std::string cell = format(value_of(level, figure));
   if (level == nullptr || level->repetitions.size() < 2) return cell;
-  const std::optional<Spread> spread = level->spread(figure);
+  const std::optional<analysis::Spread> spread = level->spread(figure);
   if (spread && spread->count > 1) cell += " ± " + format(spread->standard_deviation);
   return cell;
 }
 
-std::string error_cell(const MeasuredLevel* level) {
-  std::string cell = cell_of(level, figure::error_pct, format_pct);
+std::string error_cell(const analysis::MeasuredLevel* level) {
+  std::string cell = cell_of(level, analysis::figure::error_pct, render::format_pct);
   if (level != nullptr && level->analysis.excluded) cell += " (excluded)";
   return cell;
 }
@@ -44,8 +44,8 @@ struct LevelColumn {
   std::function<std::string(std::uint32_t)> cell;
 };
 
-Table level_table(const RunAnalysis& analysis, const std::vector<LevelColumn>& columns) {
-  Table table;
+render::Table level_table(const analysis::RunAnalysis& analysis, const std::vector<LevelColumn>& columns) {
+  render::Table table;
   table.columns.push_back({"Concurrency"});
   for (const LevelColumn& column : columns) table.columns.push_back({column.title});
   for (const std::uint32_t concurrency : analysis.concurrencies()) {
@@ -56,131 +56,136 @@ Table level_table(const RunAnalysis& analysis, const std::vector<LevelColumn>& c
   return table;
 }
 
-LevelColumn column_of(const RunAnalysis& analysis, spec::RoutingMode mode, std::string title, LevelFigure figure,
-                      Format format) {
+LevelColumn column_of(const analysis::RunAnalysis& analysis, spec::RoutingMode mode, std::string title,
+                      analysis::LevelFigure figure, Format format) {
   return {std::move(title), [&analysis, mode, figure, format](std::uint32_t concurrency) {
             return cell_of(analysis.find(mode, concurrency), figure, format);
           }};
 }
 
-LevelColumn error_column(const RunAnalysis& analysis, spec::RoutingMode mode, std::string title) {
+LevelColumn error_column(const analysis::RunAnalysis& analysis, spec::RoutingMode mode, std::string title) {
   return {std::move(title),
           [&analysis, mode](std::uint32_t concurrency) { return error_cell(analysis.find(mode, concurrency)); }};
 }
 
 /// "RR TTFT p50", "KV TTFT p50": one column per mode.
-void add_pair(std::vector<LevelColumn>& columns, const RunAnalysis& analysis, const char* title, LevelFigure figure,
-              Format format) {
+void add_pair(std::vector<LevelColumn>& columns, const analysis::RunAnalysis& analysis, const char* title,
+              analysis::LevelFigure figure, Format format) {
   for (const spec::RoutingMode mode : analysis.modes()) {
-    columns.push_back(column_of(analysis, mode, fmt::format("{} {}", short_name(mode), title), figure, format));
+    columns.push_back(
+        column_of(analysis, mode, fmt::format("{} {}", analysis::short_name(mode), title), figure, format));
   }
 }
 
-LevelColumn improvement_column(const RunAnalysis& analysis, const char* title, LevelFigure figure) {
+LevelColumn improvement_column(const analysis::RunAnalysis& analysis, const char* title, analysis::LevelFigure figure) {
   return {title, [&analysis, figure](std::uint32_t concurrency) {
             const std::vector<spec::RoutingMode>& modes = analysis.modes();
-            return format_pct(
-                improvement_pct(analysis.find(modes[0], concurrency), analysis.find(modes[1], concurrency), figure));
+            return render::format_pct(analysis::improvement_pct(analysis.find(modes[0], concurrency),
+                                                                analysis.find(modes[1], concurrency), figure));
           }};
 }
 
-void add_exclusion_note(Document& document, const RunAnalysis& analysis) {
+void add_exclusion_note(render::Document& document, const analysis::RunAnalysis& analysis) {
   std::string excluded;
-  for (const MeasuredLevel& level : analysis.levels()) {
+  for (const analysis::MeasuredLevel& level : analysis.levels()) {
     if (!level.analysis.excluded) continue;
-    excluded += fmt::format("{}{} at {} ({} errors)", excluded.empty() ? "" : ", ", short_name(level.analysis.mode),
-                            level.analysis.concurrency, format_pct(level.analysis.error_pct));
+    excluded +=
+        fmt::format("{}{} at {} ({} errors)", excluded.empty() ? "" : ", ", analysis::short_name(level.analysis.mode),
+                    level.analysis.concurrency, render::format_pct(level.analysis.error_pct));
   }
   if (excluded.empty()) return;
-  document.push_back(Paragraph{{strong("Excluded"),
-                                {fmt::format(" for more than {} errors, and left out of improvements and the summary: "
-                                             "{}.",
-                                             format_pct(analysis.sweep().method.max_error_pct), excluded)}}});
+  document.push_back(
+      render::Paragraph{{render::strong("Excluded"),
+                         {fmt::format(" for more than {} errors, and left out of improvements and the summary: "
+                                      "{}.",
+                                      render::format_pct(analysis.sweep().method.max_error_pct), excluded)}}});
 }
 
 }  // namespace
 
-void add_two_mode_tables(Document& document, const RunAnalysis& analysis) {
+void add_two_mode_tables(render::Document& document, const analysis::RunAnalysis& analysis) {
   std::vector<LevelColumn> results;
-  add_pair(results, analysis, "TTFT p50", figure::ttft_p50_ms, format_ms);
-  results.push_back(improvement_column(analysis, "p50 Improvement", figure::ttft_p50_ms));
-  add_pair(results, analysis, "TTFT p95", figure::ttft_p95_ms, format_ms);
-  results.push_back(improvement_column(analysis, "p95 Improvement", figure::ttft_p95_ms));
-  add_pair(results, analysis, "Hit Rate", figure::kv_hit_rate_pct, format_pct);
-  document.push_back(Heading{2, "Results"});
+  add_pair(results, analysis, "TTFT p50", analysis::figure::ttft_p50_ms, render::format_ms);
+  results.push_back(improvement_column(analysis, "p50 Improvement", analysis::figure::ttft_p50_ms));
+  add_pair(results, analysis, "TTFT p95", analysis::figure::ttft_p95_ms, render::format_ms);
+  results.push_back(improvement_column(analysis, "p95 Improvement", analysis::figure::ttft_p95_ms));
+  add_pair(results, analysis, "Hit Rate", analysis::figure::kv_hit_rate_pct, render::format_pct);
+  document.push_back(render::Heading{2, "Results"});
   document.push_back(level_table(analysis, results));
   add_exclusion_note(document, analysis);
   add_model_time(document, analysis, 3);
 
   std::vector<LevelColumn> errors;
   for (const spec::RoutingMode mode : analysis.modes()) {
-    errors.push_back(error_column(analysis, mode, short_name(mode) + " Error %"));
+    errors.push_back(error_column(analysis, mode, analysis::short_name(mode) + " Error %"));
   }
-  document.push_back(Heading{3, "Error Rates"});
+  document.push_back(render::Heading{3, "Error Rates"});
   document.push_back(level_table(analysis, errors));
 
   std::vector<LevelColumn> throughput;
-  add_pair(throughput, analysis, "TOPS", figure::tops, format_tops);
-  document.push_back(Heading{3, "Throughput (Output Tokens/s)"});
+  add_pair(throughput, analysis, "TOPS", analysis::figure::tops, format_tops);
+  document.push_back(render::Heading{3, "Throughput (Output Tokens/s)"});
   document.push_back(level_table(analysis, throughput));
 
   std::vector<LevelColumn> tpot;
-  add_pair(tpot, analysis, "TPOT p50", figure::tpot_p50_ms, format_ms);
-  add_pair(tpot, analysis, "TPOT p95", figure::tpot_p95_ms, format_ms);
-  document.push_back(Heading{3, "TPOT -- Time Per Output Token (ITL)"});
+  add_pair(tpot, analysis, "TPOT p50", analysis::figure::tpot_p50_ms, render::format_ms);
+  add_pair(tpot, analysis, "TPOT p95", analysis::figure::tpot_p95_ms, render::format_ms);
+  document.push_back(render::Heading{3, "TPOT -- Time Per Output Token (ITL)"});
   document.push_back(level_table(analysis, tpot));
 
   std::vector<LevelColumn> latency;
-  add_pair(latency, analysis, "Latency p50", figure::latency_p50_ms, format_ms);
-  add_pair(latency, analysis, "Latency p95", figure::latency_p95_ms, format_ms);
-  document.push_back(Heading{3, "End-to-End Latency"});
+  add_pair(latency, analysis, "Latency p50", analysis::figure::latency_p50_ms, render::format_ms);
+  add_pair(latency, analysis, "Latency p95", analysis::figure::latency_p95_ms, render::format_ms);
+  document.push_back(render::Heading{3, "End-to-End Latency"});
   document.push_back(level_table(analysis, latency));
 }
 
-void add_single_mode_tables(Document& document, const RunAnalysis& analysis, spec::RoutingMode mode) {
-  const auto column = [&](const char* title, LevelFigure figure, Format format) {
+void add_single_mode_tables(render::Document& document, const analysis::RunAnalysis& analysis, spec::RoutingMode mode) {
+  const auto column = [&](const char* title, analysis::LevelFigure figure, Format format) {
     return column_of(analysis, mode, title, figure, format);
   };
   const auto add = [&](const char* heading, const std::vector<LevelColumn>& columns) {
-    document.push_back(Heading{2, heading});
+    document.push_back(render::Heading{2, heading});
     document.push_back(level_table(analysis, columns));
   };
   add("TPOT -- Time Per Output Token (ITL)",
-      {column("TPOT p50", figure::tpot_p50_ms, format_ms), column("TPOT p95", figure::tpot_p95_ms, format_ms),
-       error_column(analysis, mode, "Error %")});
-  add("TTFT -- Time to First Token",
-      {column("TTFT p50", figure::ttft_p50_ms, format_ms), column("TTFT p95", figure::ttft_p95_ms, format_ms)});
-  add("End-to-End Latency", {column("Latency p50", figure::latency_p50_ms, format_ms_as_s),
-                             column("Latency p95", figure::latency_p95_ms, format_ms_as_s)});
+      {column("TPOT p50", analysis::figure::tpot_p50_ms, render::format_ms),
+       column("TPOT p95", analysis::figure::tpot_p95_ms, render::format_ms), error_column(analysis, mode, "Error %")});
+  add("TTFT -- Time to First Token", {column("TTFT p50", analysis::figure::ttft_p50_ms, render::format_ms),
+                                      column("TTFT p95", analysis::figure::ttft_p95_ms, render::format_ms)});
+  add("End-to-End Latency", {column("Latency p50", analysis::figure::latency_p50_ms, render::format_ms_as_s),
+                             column("Latency p95", analysis::figure::latency_p95_ms, render::format_ms_as_s)});
   add("Error Rates", {error_column(analysis, mode, "Error %")});
-  add("Actual RPS (Conversation Starts/s)", {column("Actual RPS", figure::actual_rps, format_rps)});
-  document.push_back(Paragraph{{strong("Note:"),
-                                {" the published name says conversation starts, the published figures count turns; so "
-                                 "does this table. Conversation starts stand under \"Rates over the measuring "
-                                 "window\"."}}});
-  add("Throughput (Output Tokens/s)", {column("TOPS", figure::tops, format_tops)});
+  add("Actual RPS (Conversation Starts/s)", {column("Actual RPS", analysis::figure::actual_rps, format_rps)});
+  document.push_back(
+      render::Paragraph{{render::strong("Note:"),
+                         {" the published name says conversation starts, the published figures count turns; so "
+                          "does this table. Conversation starts stand under \"Rates over the measuring "
+                          "window\"."}}});
+  add("Throughput (Output Tokens/s)", {column("TOPS", analysis::figure::tops, format_tops)});
 }
 
-void add_model_time(Document& document, const RunAnalysis& analysis, int heading_level) {
+void add_model_time(render::Document& document, const analysis::RunAnalysis& analysis, int heading_level) {
   const std::optional<double> scale = analysis.time_scale();
   if (!scale || *scale == 1.0) return;
   std::vector<LevelColumn> columns;
-  const auto add = [&](const char* title, LevelFigure figure, Format format) {
+  const auto add = [&](const char* title, analysis::LevelFigure figure, Format format) {
     for (const spec::RoutingMode mode : analysis.modes()) {
-      const std::string head = analysis.modes().size() > 1 ? short_name(mode) + " " + title : title;
+      const std::string head = analysis.modes().size() > 1 ? analysis::short_name(mode) + " " + title : title;
       columns.push_back({head, [&analysis, mode, figure, format, scale](std::uint32_t concurrency) {
                            const std::optional<double> value = value_of(analysis.find(mode, concurrency), figure);
                            return format(value ? std::optional(*value * *scale) : std::nullopt);
                          }});
     }
   };
-  add("TTFT p50", figure::ttft_p50_ms, format_ms);
-  add("TTFT p95", figure::ttft_p95_ms, format_ms);
-  add("TPOT p50", figure::tpot_p50_ms, format_ms);
-  add("TPOT p95", figure::tpot_p95_ms, format_ms);
-  add("Latency p50", figure::latency_p50_ms, format_ms_as_s);
-  add("Latency p95", figure::latency_p95_ms, format_ms_as_s);
-  document.push_back(Heading{heading_level, fmt::format("In model time (measured x {})", format_plain(*scale))});
+  add("TTFT p50", analysis::figure::ttft_p50_ms, render::format_ms);
+  add("TTFT p95", analysis::figure::ttft_p95_ms, render::format_ms);
+  add("TPOT p50", analysis::figure::tpot_p50_ms, render::format_ms);
+  add("TPOT p95", analysis::figure::tpot_p95_ms, render::format_ms);
+  add("Latency p50", analysis::figure::latency_p50_ms, render::format_ms_as_s);
+  add("Latency p95", analysis::figure::latency_p95_ms, render::format_ms_as_s);
+  document.push_back(
+      render::Heading{heading_level, fmt::format("In model time (measured x {})", render::format_plain(*scale))});
   document.push_back(level_table(analysis, columns));
 }
 

@@ -2,12 +2,12 @@
 
 #include <cmath>
 
+#include "kvist/analysis/level_figures.h"
+#include "kvist/analysis/mode_names.h"
+#include "kvist/analysis/named_figures.h"
 #include "kvist/base/json_writer.h"
 #include "kvist/report/comparison_text.h"
-#include "kvist/report/level_figures.h"
-#include "kvist/report/mode_names.h"
 #include "kvist/report/model_facts.h"
-#include "kvist/report/named_figures.h"
 
 namespace kvist::report {
 namespace {
@@ -38,8 +38,9 @@ void optional_field(JsonWriter& json, std::string_view key, const std::optional<
   }
 }
 
-void published_keys(JsonWriter& json, const LevelAnalysis& a) {
-  for (const NamedFigure& named : published_figures()) number(json, named.key, named.figure(a), named.decimals);
+void published_keys(JsonWriter& json, const analysis::LevelAnalysis& a) {
+  for (const analysis::NamedFigure& named : analysis::published_figures())
+    number(json, named.key, named.figure(a), named.decimals);
 }
 
 void distribution(JsonWriter& json, std::string_view key, const Distribution& d) {
@@ -49,11 +50,11 @@ void distribution(JsonWriter& json, std::string_view key, const Distribution& d)
       {"min", &Distribution::min},   {"p50", &Distribution::p50},
       {"p90", &Distribution::p90},   {"p95", &Distribution::p95},
       {"p99", &Distribution::p99},   {"max", &Distribution::max}};
-  for (const auto& [name, figure] : figures) number(json, name, figure_of(d, figure), kMsDecimals);
+  for (const auto& [name, figure] : figures) number(json, name, render::figure_of(d, figure), kMsDecimals);
   json.end_object();
 }
 
-void exact_figures(JsonWriter& json, const ExactFigures& exact) {
+void exact_figures(JsonWriter& json, const analysis::ExactFigures& exact) {
   json.key("exact").begin_object();
   distribution(json, "ttft_ms", exact.ttft_ms);
   distribution(json, "tpot_ms", exact.tpot_ms);
@@ -67,8 +68,8 @@ void exact_figures(JsonWriter& json, const ExactFigures& exact) {
   json.end_object();
 }
 
-void snapshot_figures(JsonWriter& json, const MeasuredLevel& level) {
-  const PublishedFigures& p = level.analysis.published;
+void snapshot_figures(JsonWriter& json, const analysis::MeasuredLevel& level) {
+  const analysis::PublishedFigures& p = level.analysis.published;
   json.key("snapshots").begin_object().field("count", level.record.snapshots.size());
   json.field("with_ttft", p.ttft_p50_ms.snapshots);
   json.field("with_tpot", p.tpot_p50_ms.snapshots);
@@ -79,18 +80,18 @@ void snapshot_figures(JsonWriter& json, const MeasuredLevel& level) {
   json.end_object();
 }
 
-void turn_counts(JsonWriter& json, std::string_view key, const TurnCounts& counts) {
+void turn_counts(JsonWriter& json, std::string_view key, const analysis::TurnCounts& counts) {
   json.key(key).begin_object();
   json.field("succeeded", counts.succeeded).field("failed", counts.failed).field("abandoned", counts.abandoned);
   json.end_object();
 }
 
-void workers(JsonWriter& json, const MeasuredLevel& level) {
+void workers(JsonWriter& json, const analysis::MeasuredLevel& level) {
   json.key("workers").begin_array();
   for (const results::WorkerLevelRecord& w : level.record.workers) {
     json.begin_object().field("worker", w.worker);
     std::optional<std::size_t> turns;
-    for (const WorkerShare& share : level.analysis.worker_shares) {
+    for (const analysis::WorkerShare& share : level.analysis.worker_shares) {
       if (share.worker == w.worker) turns = share.turns;
     }
     optional_field(json, "turns", turns);
@@ -109,7 +110,7 @@ void workers(JsonWriter& json, const MeasuredLevel& level) {
   json.end_array();
 }
 
-void predicted_cache(JsonWriter& json, const PredictedCache& predicted) {
+void predicted_cache(JsonWriter& json, const analysis::PredictedCache& predicted) {
   json.key("predicted_cache").begin_object().field("turns", predicted.turns);
   const bool any = predicted.turns > 0;
   optional_field(json, "predicted_tokens", any ? std::optional(predicted.predicted_tokens) : std::nullopt);
@@ -118,7 +119,7 @@ void predicted_cache(JsonWriter& json, const PredictedCache& predicted) {
   json.end_object();
 }
 
-void client(JsonWriter& json, const MeasuredLevel& level) {
+void client(JsonWriter& json, const analysis::MeasuredLevel& level) {
   const results::ClientHealth& health = level.record.client;
   json.key("client").begin_object();
   json.field("verdict", level.analysis.client.ok() ? "ok" : "degraded").key("reasons").begin_array();
@@ -128,9 +129,10 @@ void client(JsonWriter& json, const MeasuredLevel& level) {
   json.field("cpu_share", health.cpu_share).field("send_delay_p99_ms", health.send_delay_p99_ms).end_object();
 }
 
-void spread(JsonWriter& json, std::string_view key, const MeasuredLevel& level, LevelFigure figure, int decimals) {
+void spread(JsonWriter& json, std::string_view key, const analysis::MeasuredLevel& level, analysis::LevelFigure figure,
+            int decimals) {
   json.key(key);
-  const std::optional<Spread> spread = level.spread(figure);
+  const std::optional<analysis::Spread> spread = level.spread(figure);
   if (!spread) {
     json.null();
     return;
@@ -144,31 +146,31 @@ void spread(JsonWriter& json, std::string_view key, const MeasuredLevel& level, 
 }
 
 /// Only where a level was measured more than once.
-void repetitions(JsonWriter& json, const MeasuredLevel& level) {
+void repetitions(JsonWriter& json, const analysis::MeasuredLevel& level) {
   if (level.repetitions.size() < 2) return;
   json.key("repetitions").begin_object();
   json.field("count", level.repetitions.size()).field("counted", level.counted()).key("seeds").begin_array();
-  for (const Measurement& repetition : level.repetitions) json.value(repetition.record.seed);
+  for (const analysis::Measurement& repetition : level.repetitions) json.value(repetition.record.seed);
   json.end_array();
-  for (const NamedFigure& named : published_figures()) {
+  for (const analysis::NamedFigure& named : analysis::published_figures()) {
     spread(json, named.key, level, named.figure, named.decimals);
   }
   json.end_object();
 }
 
-void slow_turns(JsonWriter& json, const MeasuredLevel& level) {
-  const Measurement& shown = timeline_shown(level);
+void slow_turns(JsonWriter& json, const analysis::MeasuredLevel& level) {
+  const analysis::Measurement& shown = analysis::timeline_shown(level);
   if (shown.timelines.empty()) return;
   json.key("slow_turns").begin_object().field("repetition", shown.record.repetition);
   number(json, "ttft_p95_ms", shown.timelines.ttft_p95_ms, kMsDecimals);
   json.key("causes").begin_object();
-  for (std::size_t cause = 0; cause < kSlowCauses; ++cause) {
+  for (std::size_t cause = 0; cause < analysis::kSlowCauses; ++cause) {
     if (shown.timelines.causes[cause] > 0) {
-      json.field(to_string(static_cast<SlowCause>(cause)), shown.timelines.causes[cause]);
+      json.field(to_string(static_cast<analysis::SlowCause>(cause)), shown.timelines.causes[cause]);
     }
   }
   json.end_object().key("slowest").begin_array();
-  for (const SlowTurn& turn : shown.timelines.slowest) {
+  for (const analysis::SlowTurn& turn : shown.timelines.slowest) {
     json.begin_object();
     number(json, "second", turn.second, kMsDecimals);
     number(json, "ttft_ms", turn.ttft_ms, kMsDecimals);
@@ -185,11 +187,11 @@ void slow_turns(JsonWriter& json, const MeasuredLevel& level) {
   json.end_array().end_object();
 }
 
-void own_keys(JsonWriter& json, const MeasuredLevel& level, bool measured_client) {
-  const LevelAnalysis& a = level.analysis;
+void own_keys(JsonWriter& json, const analysis::MeasuredLevel& level, bool measured_client) {
+  const analysis::LevelAnalysis& a = level.analysis;
   json.key("kvist").begin_object();
   json.field("started", level.record.started_utc).field("seed", level.record.seed).field("excluded", a.excluded);
-  number(json, "conversation_starts_per_s", figure::conversation_starts_per_s(a), kRateDecimals);
+  number(json, "conversation_starts_per_s", analysis::figure::conversation_starts_per_s(a), kRateDecimals);
   number(json, "turn_mean_hit_rate_pct", a.hit_rate.turn_mean_pct, kPctDecimals);
   number(json, "workers_hit_rate_pct", a.hit_rate.workers_pct, kPctDecimals);
   number(json, "hit_rate_difference_points", a.hit_rate.difference_points, kPctDecimals);
@@ -211,24 +213,25 @@ void own_keys(JsonWriter& json, const MeasuredLevel& level, bool measured_client
   json.end_array().end_object();
 }
 
-void level_keys(JsonWriter& json, const RunAnalysis& analysis, const MeasuredLevel& level, JsonDetail detail) {
+void level_keys(JsonWriter& json, const analysis::RunAnalysis& analysis, const analysis::MeasuredLevel& level,
+                JsonDetail detail) {
   published_keys(json, level.analysis);
   // A simulated client takes no time and no processor: there is nothing to measure of it.
   if (detail == JsonDetail::kFull) own_keys(json, level, !analysis.run().simulated);
 }
 
-void levels(JsonWriter& json, const RunAnalysis& analysis, JsonDetail detail) {
+void levels(JsonWriter& json, const analysis::RunAnalysis& analysis, JsonDetail detail) {
   const bool flat = analysis.modes().size() == 1;
   json.key("levels").begin_array();
   for (const std::uint32_t concurrency : analysis.concurrencies()) {
     json.begin_object().field("concurrency", concurrency);
     for (const spec::RoutingMode mode : analysis.modes()) {
-      const MeasuredLevel* level = analysis.find(mode, concurrency);
+      const analysis::MeasuredLevel* level = analysis.find(mode, concurrency);
       if (flat) {
         if (level != nullptr) level_keys(json, analysis, *level, detail);
         continue;
       }
-      json.key(json_key(mode));
+      json.key(analysis::json_key(mode));
       if (level == nullptr) {
         json.null();
         continue;
@@ -243,7 +246,7 @@ void levels(JsonWriter& json, const RunAnalysis& analysis, JsonDetail detail) {
 }
 
 /// Only in a simulated run: what its times come from.
-void models(JsonWriter& json, const RunAnalysis& analysis) {
+void models(JsonWriter& json, const analysis::RunAnalysis& analysis) {
   if (!analysis.run().simulated) return;
   json.key("models").begin_array();
   for (const ModelFacts& facts : model_facts(analysis.sweep())) {
@@ -262,15 +265,15 @@ void models(JsonWriter& json, const RunAnalysis& analysis) {
 }
 
 /// Only where there are two modes and two repetitions.
-void comparison(JsonWriter& json, const RunAnalysis& analysis) {
-  if (!is_comparable(analysis)) return;
-  const Result<RunComparison> compared = compare_modes(analysis);
+void comparison(JsonWriter& json, const analysis::RunAnalysis& analysis) {
+  if (!analysis::is_comparable(analysis)) return;
+  const Result<analysis::RunComparison> compared = analysis::compare_modes(analysis);
   if (!compared) return;
   json.key("comparison");
   write_comparison(json, *compared);
 }
 
-void run_keys(JsonWriter& json, const RunAnalysis& analysis) {
+void run_keys(JsonWriter& json, const analysis::RunAnalysis& analysis) {
   const results::RunRecord& run = analysis.run();
   const spec::MethodSpec& method = analysis.sweep().method;
   json.key("kvist").begin_object();
@@ -298,7 +301,7 @@ void run_keys(JsonWriter& json, const RunAnalysis& analysis) {
 
 }  // namespace
 
-std::string reference_json(const RunAnalysis& analysis, JsonDetail detail) {
+std::string reference_json(const analysis::RunAnalysis& analysis, JsonDetail detail) {
   const results::RunRecord& run = analysis.run();
   JsonWriter json(2);
   json.begin_object().field("generated", run.finished_utc.empty() ? run.started_utc : run.finished_utc);

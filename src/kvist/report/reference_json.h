@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "kvist/report/run_analysis.h"
+#include "kvist/analysis/run_analysis.h"
 
 namespace kvist::report {
 
@@ -13,6 +13,6 @@ enum class JsonDetail {
 };
 
 /// Two modes and more: figures under a key per mode. One mode: flat levels and "mode".
-[[nodiscard]] std::string reference_json(const RunAnalysis& analysis, JsonDetail detail);
+[[nodiscard]] std::string reference_json(const analysis::RunAnalysis& analysis, JsonDetail detail);
 
 }  // namespace kvist::report

@@ -4,11 +4,11 @@
 #include <system_error>
 #include <vector>
 
-#include "kvist/report/html_page.h"
-#include "kvist/report/output_file.h"
+#include "kvist/analysis/run_analysis.h"
+#include "kvist/base/output_file.h"
 #include "kvist/report/reference_json.h"
-#include "kvist/report/run_analysis.h"
 #include "kvist/report/sweep_document.h"
+#include "kvist/report/sweep_page.h"
 #include "kvist/report/terminal.h"
 #include "kvist/report/timeline_csv.h"
 
@@ -44,12 +44,12 @@ class TimelineFile {
   std::optional<OutputFile> file_;
 };
 
-Result<ReportFiles> write_files(const RunAnalysis& analysis, const std::filesystem::path& folder,
+Result<ReportFiles> write_files(const analysis::RunAnalysis& analysis, const std::filesystem::path& folder,
                                 TimelineFile& timeline) {
   ReportFiles files;
-  KVIST_TRY(files.markdown, write_file(folder / "report.md", markdown_of(build_document(analysis))));
+  KVIST_TRY(files.markdown, write_file(folder / "report.md", render::markdown_of(build_document(analysis))));
   KVIST_TRY(files.json, write_file(folder / "report.json", reference_json(analysis, JsonDetail::kFull)));
-  KVIST_TRY(files.html, write_file(folder / "report.html", html_page(analysis)));
+  KVIST_TRY(files.html, write_file(folder / "report.html", sweep_page(analysis)));
   KVIST_TRY(files.timeline, timeline.finish());
   return files;
 }
@@ -57,19 +57,19 @@ Result<ReportFiles> write_files(const RunAnalysis& analysis, const std::filesyst
 }  // namespace
 
 std::string render_markdown(const results::RunRecord& run, const spec::SweepSpec& sweep) {
-  return markdown_of(build_document(RunAnalysis(run, sweep)));
+  return render::markdown_of(build_document(analysis::RunAnalysis(run, sweep)));
 }
 
 std::string render_json(const results::RunRecord& run, const spec::SweepSpec& sweep) {
-  return reference_json(RunAnalysis(run, sweep), JsonDetail::kFull);
+  return reference_json(analysis::RunAnalysis(run, sweep), JsonDetail::kFull);
 }
 
 std::string render_html(const results::RunRecord& run, const spec::SweepSpec& sweep) {
-  return html_page(RunAnalysis(run, sweep));
+  return sweep_page(analysis::RunAnalysis(run, sweep));
 }
 
 std::string render_terminal(const results::RunRecord& run, const spec::SweepSpec& sweep) {
-  return terminal_table(RunAnalysis(run, sweep));
+  return terminal_table(analysis::RunAnalysis(run, sweep));
 }
 
 Result<ReportFiles> write_report(const results::RunRecord& run, const spec::SweepSpec& sweep,
@@ -77,21 +77,21 @@ Result<ReportFiles> write_report(const results::RunRecord& run, const spec::Swee
   const std::filesystem::path folder(directory);
   TimelineFile timeline(folder / "timeline.csv");
   for (const results::LevelRecord& level : run.levels) timeline.add(level);
-  return write_files(RunAnalysis(run, sweep), folder, timeline);
+  return write_files(analysis::RunAnalysis(run, sweep), folder, timeline);
 }
 
 Result<WrittenReport> write_report(const results::RunRecord& header, const spec::SweepSpec& sweep,
-                                   const LevelSource& next_level, const std::string& directory) {
+                                   const analysis::LevelSource& next_level, const std::string& directory) {
   const std::filesystem::path folder(directory);
   TimelineFile timeline(folder / "timeline.csv");
-  std::vector<Measurement> measurements;
+  std::vector<analysis::Measurement> measurements;
   while (true) {
     KVIST_TRY(const std::optional<results::LevelRecord> level, next_level());
     if (!level) break;
     timeline.add(*level);
-    measurements.push_back(measure(*level, sweep.method));
+    measurements.push_back(analysis::measure(*level, sweep.method));
   }
-  const RunAnalysis analysis(header, sweep, std::move(measurements));
+  const analysis::RunAnalysis analysis(header, sweep, std::move(measurements));
   WrittenReport written;
   KVIST_TRY(written.files, write_files(analysis, folder, timeline));
   written.table = terminal_table(analysis);

@@ -5,10 +5,9 @@
 #include <optional>
 #include <string>
 
+#include "kvist/analysis/stored_run.h"
 #include "kvist/base/error.h"
-#include "kvist/report/run_analysis.h"
 #include "kvist/results/records.h"
-#include "kvist/results/store.h"
 #include "kvist/spec/sweep.h"
 
 namespace kvist::report {
@@ -34,9 +33,6 @@ struct ReportFiles {
 [[nodiscard]] Result<ReportFiles> write_report(const results::RunRecord& run, const spec::SweepSpec& sweep,
                                                const std::string& directory);
 
-/// The levels of a run one after the other; nothing after the last.
-using LevelSource = std::function<Result<std::optional<results::LevelRecord>>()>;
-
 /// What write_report left behind, and the main table for a terminal.
 struct WrittenReport {
   ReportFiles files;
@@ -44,17 +40,6 @@ struct WrittenReport {
 };
 /// The same, one level in memory at a time. `header` comes without levels.
 [[nodiscard]] Result<WrittenReport> write_report(const results::RunRecord& header, const spec::SweepSpec& sweep,
-                                                 const LevelSource& next_level, const std::string& directory);
-
-/// A run of a database and its specification, level by level.
-struct StoredRun {
-  results::RunRecord header;  ///< without levels
-  spec::SweepSpec sweep;
-  LevelSource next_level;  ///< refers to the store
-};
-/// Errors: no such run, no finished level, a specification that does not read. `with_timelines`: load those too.
-[[nodiscard]] Result<StoredRun> open_run(const results::Store& store, std::int64_t run, bool with_timelines = true);
-/// Reads all levels of a run and analyses them.
-[[nodiscard]] Result<RunAnalysis> analyse_run(const StoredRun& run);
+                                                 const analysis::LevelSource& next_level, const std::string& directory);
 
 }  // namespace kvist::report

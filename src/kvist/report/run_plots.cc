@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include "kvist/report/figures.h"
-#include "kvist/report/level_figures.h"
-#include "kvist/report/mode_names.h"
+#include "kvist/analysis/level_figures.h"
+#include "kvist/analysis/mode_names.h"
+#include "kvist/render/figures.h"
 
 namespace kvist::report {
 namespace {
@@ -12,7 +12,7 @@ namespace {
 /// How one figure is drawn: its values times `factor`, in `unit`.
 struct Line {
   const char* suffix;  // behind the mode's name, "" for none
-  LevelFigure figure;
+  analysis::LevelFigure figure;
   bool dashed = false;
 };
 
@@ -23,31 +23,32 @@ struct LevelPlot {
   std::vector<Line> lines;
 };
 
-std::optional<double> prefilled_tokens(const LevelAnalysis& a) {
+std::optional<double> prefilled_tokens(const analysis::LevelAnalysis& a) {
   if (!a.prefilled_tokens) return std::nullopt;
   return static_cast<double>(*a.prefilled_tokens);
 }
 
-PlotSeries series_of(const RunAnalysis& analysis, std::size_t mode_number, const LevelPlot& plot, const Line& line) {
+render::PlotSeries series_of(const analysis::RunAnalysis& analysis, std::size_t mode_number, const LevelPlot& plot,
+                             const Line& line) {
   const spec::RoutingMode mode = analysis.modes()[mode_number];
-  PlotSeries series{.name = fmt::format("{}{}", long_name(mode), line.suffix),
-                    .colour = mode_number,
-                    .dashed = line.dashed,
-                    .points = {}};
+  render::PlotSeries series{.name = fmt::format("{}{}", analysis::long_name(mode), line.suffix),
+                            .colour = mode_number,
+                            .dashed = line.dashed,
+                            .points = {}};
   for (const std::uint32_t concurrency : analysis.concurrencies()) {
-    const MeasuredLevel* level = analysis.find(mode, concurrency);
-    const std::optional<Spread> spread = level == nullptr ? std::nullopt : level->spread(line.figure);
+    const analysis::MeasuredLevel* level = analysis.find(mode, concurrency);
+    const std::optional<analysis::Spread> spread = level == nullptr ? std::nullopt : level->spread(line.figure);
     // The mean of a repetition, also of what the level's analysis has as a sum.
     const std::optional<double> value = spread ? std::optional(spread->mean * plot.factor) : std::nullopt;
-    PlotPoint point{.x = static_cast<double>(concurrency), .y = value, .tooltip = {}};
+    render::PlotPoint point{.x = static_cast<double>(concurrency), .y = value, .tooltip = {}};
     std::string tooltip =
         fmt::format("{}, concurrency {}: {} {}", series.name, concurrency,
-                    value && *value >= 1'000 ? format_tick(*value) : format_fixed(value, 2), plot.unit);
+                    value && *value >= 1'000 ? render::format_tick(*value) : render::format_fixed(value, 2), plot.unit);
     if (spread && spread->count > 1) {
       point.low = spread->min * plot.factor;
       point.high = spread->max * plot.factor;
-      tooltip += fmt::format(" (mean of {}; {} to {})", spread->count, format_fixed(point.low, 2),
-                             format_fixed(point.high, 2));
+      tooltip += fmt::format(" (mean of {}; {} to {})", spread->count, render::format_fixed(point.low, 2),
+                             render::format_fixed(point.high, 2));
     }
     point.tooltip = std::move(tooltip);
     series.points.push_back(std::move(point));
@@ -58,19 +59,21 @@ PlotSeries series_of(const RunAnalysis& analysis, std::size_t mode_number, const
 /// Enough points for the eye; the file stays small whatever the number of samples.
 constexpr std::size_t kDistributionPoints = 200;
 
-PlotSeries distribution_of(const LevelAnalysis& level, std::size_t mode_number) {
+render::PlotSeries distribution_of(const analysis::LevelAnalysis& level, std::size_t mode_number) {
   const std::vector<double>& sorted = level.sorted_ttft_ms;
-  PlotSeries series{.name = fmt::format("{} ({} turns)", long_name(level.mode), format_count(sorted.size())),
-                    .colour = mode_number,
-                    .dashed = false,
-                    .points = {}};
+  render::PlotSeries series{
+      .name = fmt::format("{} ({} turns)", analysis::long_name(level.mode), render::format_count(sorted.size())),
+      .colour = mode_number,
+      .dashed = false,
+      .points = {}};
   if (sorted.empty()) return series;
   for (std::size_t i = 0; i <= kDistributionPoints; ++i) {
     const double q = static_cast<double>(i) / static_cast<double>(kDistributionPoints);
     const double ttft = quantile_of_sorted(sorted, q);
-    PlotPoint point{.x = ttft, .y = 100 * q, .tooltip = {}};
+    render::PlotPoint point{.x = ttft, .y = 100 * q, .tooltip = {}};
     if (i == kDistributionPoints / 2 || i == kDistributionPoints * 95 / 100) {
-      point.tooltip = fmt::format("{}: p{:.0f} = {} ms", long_name(level.mode), 100 * q, format_fixed(ttft, 2));
+      point.tooltip =
+          fmt::format("{}: p{:.0f} = {} ms", analysis::long_name(level.mode), 100 * q, render::format_fixed(ttft, 2));
     }
     series.points.push_back(std::move(point));
   }
@@ -79,22 +82,31 @@ PlotSeries distribution_of(const LevelAnalysis& level, std::size_t mode_number) 
 
 }  // namespace
 
-std::vector<Plot> plots_over_levels(const RunAnalysis& analysis) {
+std::vector<render::Plot> plots_over_levels(const analysis::RunAnalysis& analysis) {
   const LevelPlot wanted[] = {
-      {"Time to first token", "ms", 1, {{" p50", figure::ttft_p50_ms}, {" p95", figure::ttft_p95_ms, true}}},
-      {"Time per output token", "ms", 1, {{" p50", figure::tpot_p50_ms}, {" p95", figure::tpot_p95_ms, true}}},
-      {"End-to-end latency", "s", 1e-3, {{" p50", figure::latency_p50_ms}, {" p95", figure::latency_p95_ms, true}}},
-      {"Throughput", "output tokens/s", 1, {{"", figure::tops}}},
-      {"KV hit rate", "%", 1, {{"", figure::kv_hit_rate_pct}}},
+      {"Time to first token",
+       "ms",
+       1,
+       {{" p50", analysis::figure::ttft_p50_ms}, {" p95", analysis::figure::ttft_p95_ms, true}}},
+      {"Time per output token",
+       "ms",
+       1,
+       {{" p50", analysis::figure::tpot_p50_ms}, {" p95", analysis::figure::tpot_p95_ms, true}}},
+      {"End-to-end latency",
+       "s",
+       1e-3,
+       {{" p50", analysis::figure::latency_p50_ms}, {" p95", analysis::figure::latency_p95_ms, true}}},
+      {"Throughput", "output tokens/s", 1, {{"", analysis::figure::tops}}},
+      {"KV hit rate", "%", 1, {{"", analysis::figure::kv_hit_rate_pct}}},
       {"Prefilled tokens", "tokens", 1, {{"", prefilled_tokens}}},
   };
-  std::vector<Plot> plots;
+  std::vector<render::Plot> plots;
   for (const LevelPlot& wish : wanted) {
-    Plot plot{.title = wish.title,
-              .x_title = "Concurrency (conversations)",
-              .y_title = wish.unit,
-              .x_kind = AxisScale::Kind::kLevels,
-              .series = {}};
+    render::Plot plot{.title = wish.title,
+                      .x_title = "Concurrency (conversations)",
+                      .y_title = wish.unit,
+                      .x_kind = render::AxisScale::Kind::kLevels,
+                      .series = {}};
     for (std::size_t mode = 0; mode < analysis.modes().size(); ++mode) {
       for (const Line& line : wish.lines) plot.series.push_back(series_of(analysis, mode, wish, line));
     }
@@ -103,16 +115,16 @@ std::vector<Plot> plots_over_levels(const RunAnalysis& analysis) {
   return plots;
 }
 
-std::vector<Plot> ttft_distributions(const RunAnalysis& analysis) {
-  std::vector<Plot> plots;
+std::vector<render::Plot> ttft_distributions(const analysis::RunAnalysis& analysis) {
+  std::vector<render::Plot> plots;
   for (const std::uint32_t concurrency : analysis.concurrencies()) {
-    Plot plot{.title = fmt::format("TTFT distribution at concurrency {}", concurrency),
-              .x_title = "TTFT (ms, logarithmic)",
-              .y_title = "% of turns",
-              .x_kind = AxisScale::Kind::kLogarithmic,
-              .series = {}};
+    render::Plot plot{.title = fmt::format("TTFT distribution at concurrency {}", concurrency),
+                      .x_title = "TTFT (ms, logarithmic)",
+                      .y_title = "% of turns",
+                      .x_kind = render::AxisScale::Kind::kLogarithmic,
+                      .series = {}};
     for (std::size_t mode = 0; mode < analysis.modes().size(); ++mode) {
-      const MeasuredLevel* level = analysis.find(analysis.modes()[mode], concurrency);
+      const analysis::MeasuredLevel* level = analysis.find(analysis.modes()[mode], concurrency);
       if (level != nullptr) plot.series.push_back(distribution_of(level->analysis, mode));
     }
     plots.push_back(std::move(plot));

@@ -3,14 +3,14 @@
 
 #include <vector>
 
-#include "kvist/report/run_analysis.h"
-#include "kvist/report/svg_plot.h"
+#include "kvist/analysis/run_analysis.h"
+#include "kvist/render/svg_plot.h"
 
 namespace kvist::report {
 
 /// TTFT, TPOT, latency, throughput, hit rate and prefilled tokens over the concurrency levels, a line per mode.
-[[nodiscard]] std::vector<Plot> plots_over_levels(const RunAnalysis& analysis);
+[[nodiscard]] std::vector<render::Plot> plots_over_levels(const analysis::RunAnalysis& analysis);
 /// The distribution of TTFT over all samples, one plot per level, a line per mode.
-[[nodiscard]] std::vector<Plot> ttft_distributions(const RunAnalysis& analysis);
+[[nodiscard]] std::vector<render::Plot> ttft_distributions(const analysis::RunAnalysis& analysis);
 
 }  // namespace kvist::report

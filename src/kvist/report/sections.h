@@ -1,39 +1,39 @@
 // The parts of a report, each appended to a document in the order sweep_document.cc calls them.
 #pragma once
 
-#include "kvist/report/document.h"
-#include "kvist/report/run_analysis.h"
+#include "kvist/analysis/run_analysis.h"
+#include "kvist/render/document.h"
 
 namespace kvist::report {
 
 /// "Test Methodology" and "Deployment Details": what was measured, how, as it really was.
-void add_method(Document& document, const RunAnalysis& analysis);
-void add_deployment(Document& document, const RunAnalysis& analysis);
+void add_method(render::Document& document, const analysis::RunAnalysis& analysis);
+void add_deployment(render::Document& document, const analysis::RunAnalysis& analysis);
 
 /// The published two-mode tables: results side by side, error rates, throughput, TPOT, latency. Requires two modes.
-void add_two_mode_tables(Document& document, const RunAnalysis& analysis);
+void add_two_mode_tables(render::Document& document, const analysis::RunAnalysis& analysis);
 /// The published single-mode tables of one mode.
-void add_single_mode_tables(Document& document, const RunAnalysis& analysis, spec::RoutingMode mode);
+void add_single_mode_tables(render::Document& document, const analysis::RunAnalysis& analysis, spec::RoutingMode mode);
 /// Times multiplied by the time scale; nothing where the engines ran at the speed of their model.
-void add_model_time(Document& document, const RunAnalysis& analysis, int heading_level);
+void add_model_time(render::Document& document, const analysis::RunAnalysis& analysis, int heading_level);
 /// The published bullets, computed: improvement, trend, peak, hit rates. Requires two modes.
-void add_summary(Document& document, const RunAnalysis& analysis);
+void add_summary(render::Document& document, const analysis::RunAnalysis& analysis);
 
 /// What a reader of a simulated run must know before the first figure; nothing for a live run.
-void add_simulation_notice(Document& document, const RunAnalysis& analysis);
+void add_simulation_notice(render::Document& document, const analysis::RunAnalysis& analysis);
 /// The model of time behind a simulated run: derived costs, every coefficient with unit and origin.
-void add_model(Document& document, const RunAnalysis& analysis);
+void add_model(render::Document& document, const analysis::RunAnalysis& analysis);
 /// Mean, standard deviation and range of the published figures over repetitions; nothing where each level was measured
 /// once.
-void add_repetitions(Document& document, const RunAnalysis& analysis);
+void add_repetitions(render::Document& document, const analysis::RunAnalysis& analysis);
 /// The slowest turns of the run and the likely causes per level; nothing where no timelines were recorded.
-void add_slow_turns(Document& document, const RunAnalysis& analysis);
+void add_slow_turns(render::Document& document, const analysis::RunAnalysis& analysis);
 
 /// kvist's own sections.
-void add_exact_percentiles(Document& document, const RunAnalysis& analysis);
-void add_workers(Document& document, const RunAnalysis& analysis);
-void add_hit_rate_check(Document& document, const RunAnalysis& analysis);
-void add_load_generator(Document& document, const RunAnalysis& analysis);
-void add_remarks(Document& document, const RunAnalysis& analysis);
+void add_exact_percentiles(render::Document& document, const analysis::RunAnalysis& analysis);
+void add_workers(render::Document& document, const analysis::RunAnalysis& analysis);
+void add_hit_rate_check(render::Document& document, const analysis::RunAnalysis& analysis);
+void add_load_generator(render::Document& document, const analysis::RunAnalysis& analysis);
+void add_remarks(render::Document& document, const analysis::RunAnalysis& analysis);
 
 }  // namespace kvist::report

@@ -4,13 +4,13 @@
 #include <string>
 #include <vector>
 
-#include "kvist/report/slow_turns.h"
-#include "kvist/report/table.h"
+#include "kvist/analysis/slow_turns.h"
+#include "kvist/render/table.h"
 
 namespace kvist::report {
 
-[[nodiscard]] std::vector<Table::Column> slow_turn_columns();
+[[nodiscard]] std::vector<render::Table::Column> slow_turn_columns();
 /// One cell per column of slow_turn_columns().
-[[nodiscard]] std::vector<std::string> slow_turn_cells(const SlowTurn& turn);
+[[nodiscard]] std::vector<std::string> slow_turn_cells(const analysis::SlowTurn& turn);
 
 }  // namespace kvist::report

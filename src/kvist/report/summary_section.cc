@@ -2,9 +2,9 @@
 
 #include <cmath>
 
-#include "kvist/report/figures.h"
-#include "kvist/report/level_figures.h"
-#include "kvist/report/mode_names.h"
+#include "kvist/analysis/level_figures.h"
+#include "kvist/analysis/mode_names.h"
+#include "kvist/render/figures.h"
 #include "kvist/report/sections.h"
 
 namespace kvist::report {
@@ -18,19 +18,19 @@ struct LevelValue {
   double value = 0;
 };
 
-std::vector<LevelValue> ttft_improvements(const RunAnalysis& analysis) {
+std::vector<LevelValue> ttft_improvements(const analysis::RunAnalysis& analysis) {
   std::vector<LevelValue> improvements;
   for (const std::uint32_t concurrency : analysis.concurrencies()) {
     const std::optional<double> pct =
-        improvement_pct(analysis.find(analysis.modes()[0], concurrency),
-                        analysis.find(analysis.modes()[1], concurrency), figure::ttft_p50_ms);
+        analysis::improvement_pct(analysis.find(analysis.modes()[0], concurrency),
+                                  analysis.find(analysis.modes()[1], concurrency), analysis::figure::ttft_p50_ms);
     if (pct) improvements.push_back({concurrency, *pct});
   }
   return improvements;
 }
 
-Text trend_item(const std::vector<LevelValue>& improvements) {
-  Text text = {strong("Trend:")};
+render::Text trend_item(const std::vector<LevelValue>& improvements) {
+  render::Text text = {render::strong("Trend:")};
   if (improvements.size() < 2) {
     text.push_back({" fewer than two levels to compare."});
     return text;
@@ -40,16 +40,16 @@ Text trend_item(const std::vector<LevelValue>& improvements) {
   const double change = high.value - low.value;
   const char* word = std::abs(change) < kSteadyPoints ? "stays about the same" : change < 0 ? "decreases" : "increases";
   text.push_back({" The TTFT improvement "});
-  text.push_back(strong(word));
-  text.push_back({fmt::format(" at higher concurrency ({} at {} -> {} at {}).", format_pct(low.value), low.concurrency,
-                              format_pct(high.value), high.concurrency)});
+  text.push_back(render::strong(word));
+  text.push_back({fmt::format(" at higher concurrency ({} at {} -> {} at {}).", render::format_pct(low.value),
+                              low.concurrency, render::format_pct(high.value), high.concurrency)});
   return text;
 }
 
-Text peak_item(const std::vector<LevelValue>& improvements) {
-  Text text = {strong("Peak benefit:")};
+render::Text peak_item(const std::vector<LevelValue>& improvements) {
+  render::Text text = {render::strong("Peak benefit:")};
   if (improvements.empty()) {
-    text.push_back({" " + std::string(kMissing)});
+    text.push_back({" " + std::string(render::kMissing)});
     return text;
   }
   LevelValue peak = improvements.front();
@@ -57,20 +57,20 @@ Text peak_item(const std::vector<LevelValue>& improvements) {
     if (level.value > peak.value) peak = level;
   }
   text.push_back({fmt::format(" Concurrency {} shows the maximum p50 improvement at {}.", peak.concurrency,
-                              format_pct(peak.value))});
+                              render::format_pct(peak.value))});
   return text;
 }
 
-Text hit_rate_item(const RunAnalysis& analysis, spec::RoutingMode mode) {
-  Text text = {strong(fmt::format("KV cache hit rate ({} mode):", short_name(mode)))};
+render::Text hit_rate_item(const analysis::RunAnalysis& analysis, spec::RoutingMode mode) {
+  render::Text text = {render::strong(fmt::format("KV cache hit rate ({} mode):", analysis::short_name(mode)))};
   std::vector<LevelValue> rates;
   for (const std::uint32_t concurrency : analysis.concurrencies()) {
-    const MeasuredLevel* level = analysis.find(mode, concurrency);
+    const analysis::MeasuredLevel* level = analysis.find(mode, concurrency);
     if (level == nullptr || level->analysis.excluded || !level->analysis.hit_rate.client_pct) continue;
     rates.push_back({concurrency, *level->analysis.hit_rate.client_pct});
   }
   if (rates.empty()) {
-    text.push_back({" " + std::string(kMissing)});
+    text.push_back({" " + std::string(render::kMissing)});
     return text;
   }
   LevelValue low = rates.front();
@@ -81,54 +81,55 @@ Text hit_rate_item(const RunAnalysis& analysis, spec::RoutingMode mode) {
     if (rate.value > high.value) high = rate;
     sum += rate.value;
   }
-  text.push_back(
-      {fmt::format(" {} (at {}) to {} (at {}), average {}.", format_pct(low.value), low.concurrency,
-                   format_pct(high.value), high.concurrency, format_pct(sum / static_cast<double>(rates.size())))});
+  text.push_back({fmt::format(" {} (at {}) to {} (at {}), average {}.", render::format_pct(low.value), low.concurrency,
+                              render::format_pct(high.value), high.concurrency,
+                              render::format_pct(sum / static_cast<double>(rates.size())))});
   return text;
 }
 
 /// Summed over the levels both modes have, so that the two sums stand for the same work.
-Text prefilled_item(const RunAnalysis& analysis) {
+render::Text prefilled_item(const analysis::RunAnalysis& analysis) {
   std::uint64_t sums[2] = {0, 0};
   std::size_t levels = 0;
   for (const std::uint32_t concurrency : analysis.concurrencies()) {
-    const MeasuredLevel* baseline = analysis.find(analysis.modes()[0], concurrency);
-    const MeasuredLevel* candidate = analysis.find(analysis.modes()[1], concurrency);
+    const analysis::MeasuredLevel* baseline = analysis.find(analysis.modes()[0], concurrency);
+    const analysis::MeasuredLevel* candidate = analysis.find(analysis.modes()[1], concurrency);
     if (baseline == nullptr || candidate == nullptr) continue;
     if (!baseline->analysis.prefilled_tokens || !candidate->analysis.prefilled_tokens) continue;
     sums[0] += *baseline->analysis.prefilled_tokens;
     sums[1] += *candidate->analysis.prefilled_tokens;
     ++levels;
   }
-  Text text = {strong("Prefilled tokens:")};
+  render::Text text = {render::strong("Prefilled tokens:")};
   if (levels == 0) {
-    text.push_back({" " + std::string(kMissing)});
+    text.push_back({" " + std::string(render::kMissing)});
     return text;
   }
   const double before = static_cast<double>(sums[0]);
   const double fewer = before > 0 ? (before - static_cast<double>(sums[1])) / before * 100 : 0;
-  text.push_back(
-      {fmt::format(" {} {}, {} {} over {} {} ({} {}).", short_name(analysis.modes()[0]), format_count(sums[0]),
-                   short_name(analysis.modes()[1]), format_count(sums[1]), levels, levels == 1 ? "level" : "levels",
-                   format_pct(std::abs(fewer)), fewer >= 0 ? "fewer" : "more")});
+  text.push_back({fmt::format(" {} {}, {} {} over {} {} ({} {}).", analysis::short_name(analysis.modes()[0]),
+                              render::format_count(sums[0]), analysis::short_name(analysis.modes()[1]),
+                              render::format_count(sums[1]), levels, levels == 1 ? "level" : "levels",
+                              render::format_pct(std::abs(fewer)), fewer >= 0 ? "fewer" : "more")});
   return text;
 }
 
-Text improvement_item(const std::vector<LevelValue>& improvements, const char* which, std::uint32_t concurrency) {
+render::Text improvement_item(const std::vector<LevelValue>& improvements, const char* which,
+                              std::uint32_t concurrency) {
   std::optional<double> value;
   for (const LevelValue& level : improvements) {
     if (level.concurrency == concurrency) value = level.value;
   }
-  return {strong(fmt::format("TTFT p50 improvement at {} concurrency ({}):", which, concurrency)),
-          {" " + format_pct(value)}};
+  return {render::strong(fmt::format("TTFT p50 improvement at {} concurrency ({}):", which, concurrency)),
+          {" " + render::format_pct(value)}};
 }
 
 }  // namespace
 
-void add_summary(Document& document, const RunAnalysis& analysis) {
+void add_summary(render::Document& document, const analysis::RunAnalysis& analysis) {
   const std::vector<LevelValue> improvements = ttft_improvements(analysis);
-  document.push_back(Heading{2, "Summary"});
-  document.push_back(Bullets{{
+  document.push_back(render::Heading{2, "Summary"});
+  document.push_back(render::Bullets{{
       improvement_item(improvements, "lowest", analysis.concurrencies().front()),
       improvement_item(improvements, "highest", analysis.concurrencies().back()),
       trend_item(improvements),

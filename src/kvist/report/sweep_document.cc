@@ -2,32 +2,33 @@
 
 #include <fmt/format.h>
 
+#include "kvist/analysis/mode_names.h"
+#include "kvist/render/figures.h"
 #include "kvist/report/comparison_text.h"
-#include "kvist/report/figures.h"
-#include "kvist/report/mode_names.h"
 #include "kvist/report/reference_json.h"
 #include "kvist/report/sections.h"
 
 namespace kvist::report {
 namespace {
 
-std::string level_range(const RunAnalysis& analysis) {
+std::string level_range(const analysis::RunAnalysis& analysis) {
   const std::vector<std::uint32_t>& levels = analysis.concurrencies();
   if (levels.empty()) return "no levels";
   if (levels.size() == 1) return fmt::format("{}", levels.front());
   return fmt::format("{}-{}", levels.front(), levels.back());
 }
 
-std::string single_mode_title(const RunAnalysis& analysis, spec::RoutingMode mode) {
-  return fmt::format("Benchmark Sweep: {} Concurrency Scaling ({})", single_mode_name(mode), level_range(analysis));
+std::string single_mode_title(const analysis::RunAnalysis& analysis, spec::RoutingMode mode) {
+  return fmt::format("Benchmark Sweep: {} Concurrency Scaling ({})", analysis::single_mode_name(mode),
+                     level_range(analysis));
 }
 
-void add_reference_data(Document& document, const RunAnalysis& analysis) {
-  document.push_back(Heading{2, "Reference Data (JSON)"});
-  document.push_back(CodeBlock{"json", reference_json(analysis, JsonDetail::kPublished)});
+void add_reference_data(render::Document& document, const analysis::RunAnalysis& analysis) {
+  document.push_back(render::Heading{2, "Reference Data (JSON)"});
+  document.push_back(render::CodeBlock{"json", reference_json(analysis, JsonDetail::kPublished)});
 }
 
-void add_own_sections(Document& document, const RunAnalysis& analysis) {
+void add_own_sections(render::Document& document, const analysis::RunAnalysis& analysis) {
   add_comparison(document, analysis);
   add_repetitions(document, analysis);
   add_exact_percentiles(document, analysis);
@@ -39,15 +40,15 @@ void add_own_sections(Document& document, const RunAnalysis& analysis) {
   add_remarks(document, analysis);
 }
 
-void add_two_mode_body(Document& document, const RunAnalysis& analysis) {
+void add_two_mode_body(render::Document& document, const analysis::RunAnalysis& analysis) {
   add_two_mode_tables(document, analysis);
   add_reference_data(document, analysis);
   add_summary(document, analysis);
 }
 
-void add_single_mode_bodies(Document& document, const RunAnalysis& analysis) {
+void add_single_mode_bodies(render::Document& document, const analysis::RunAnalysis& analysis) {
   for (const spec::RoutingMode mode : analysis.modes()) {
-    if (analysis.modes().size() > 1) document.push_back(Heading{1, single_mode_title(analysis, mode)});
+    if (analysis.modes().size() > 1) document.push_back(render::Heading{1, single_mode_title(analysis, mode)});
     add_single_mode_tables(document, analysis, mode);
   }
   add_model_time(document, analysis, 2);
@@ -56,22 +57,23 @@ void add_single_mode_bodies(Document& document, const RunAnalysis& analysis) {
 
 }  // namespace
 
-std::string title_of(const RunAnalysis& analysis) {
+std::string title_of(const analysis::RunAnalysis& analysis) {
   const std::vector<spec::RoutingMode>& modes = analysis.modes();
-  if (modes.size() == 2) return fmt::format("Benchmark Sweep: {} vs {}", title_name(modes[1]), title_name(modes[0]));
+  if (modes.size() == 2)
+    return fmt::format("Benchmark Sweep: {} vs {}", analysis::title_name(modes[1]), analysis::title_name(modes[0]));
   if (modes.size() == 1) return single_mode_title(analysis, modes.front());
   return fmt::format("Benchmark Sweep: {} Routing Modes, Concurrency Scaling ({})", modes.size(),
                      level_range(analysis));
 }
 
-Document build_document(const RunAnalysis& analysis) {
+render::Document build_document(const analysis::RunAnalysis& analysis) {
   const results::RunRecord& run = analysis.run();
-  Document document;
-  document.push_back(Heading{1, title_of(analysis)});
+  render::Document document;
+  document.push_back(render::Heading{1, title_of(analysis)});
   const std::string& generated = run.finished_utc.empty() ? run.started_utc : run.finished_utc;
-  document.push_back(Paragraph{{strong("Generated:"), {" " + format_utc(generated)}}});
+  document.push_back(render::Paragraph{{render::strong("Generated:"), {" " + render::format_utc(generated)}}});
   add_simulation_notice(document, analysis);
-  document.push_back(PlotsHere{});
+  document.push_back(render::PlotsHere{});
   add_method(document, analysis);
   add_deployment(document, analysis);
   if (analysis.modes().size() == 2) {

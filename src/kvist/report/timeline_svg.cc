@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <iterator>
 
-#include "kvist/report/axis_scale.h"
-#include "kvist/report/document.h"
-#include "kvist/report/figures.h"
+#include "kvist/render/axis_scale.h"
+#include "kvist/render/document.h"
+#include "kvist/render/figures.h"
 
 namespace kvist::report {
 namespace {
@@ -23,7 +23,7 @@ constexpr double kRowGap = 14;
 constexpr double kTurnsHeight = 150;
 constexpr double kFoot = 34;
 
-using Value = double (*)(const results::TimelinePoint& point, const WorkerTrack& track);
+using Value = double (*)(const results::TimelinePoint& point, const analysis::WorkerTrack& track);
 
 struct Row {
   const char* title;
@@ -46,7 +46,7 @@ constexpr double kGaugesHeight = std::size(kRows) * (kRowHeight + kRowGap);
 constexpr double kTurnsTop = kHead + kGaugesHeight + 6;
 constexpr double kHeight = kTurnsTop + kTurnsHeight + kFoot;
 
-std::vector<double> values_of(const WorkerTrack& track, const Row& row) {
+std::vector<double> values_of(const analysis::WorkerTrack& track, const Row& row) {
   std::vector<double> values;
   double before = 0;
   for (const results::TimelinePoint& point : track.points) {
@@ -59,20 +59,20 @@ std::vector<double> values_of(const WorkerTrack& track, const Row& row) {
 
 class TimelineDrawing {
  public:
-  TimelineDrawing(const TimelineView& view, std::string& out) : view_(view), out_(out) {
+  TimelineDrawing(const analysis::TimelineView& view, std::string& out) : view_(view), out_(out) {
     const double columns = static_cast<double>(view.tracks.size());
     column_width_ = (kWidth - kLeft - kRight - kGap * (columns - 1)) / columns;
     last_second_ = std::max(1.0, view.measure_to_s);
-    for (const WorkerTrack& track : view.tracks) {
+    for (const analysis::WorkerTrack& track : view.tracks) {
       if (!track.seconds.empty()) last_second_ = std::max(last_second_, track.seconds.back());
     }
   }
 
   void draw(const std::string& title) {
-    append("<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">\n", kWidth, kHeight, escape_html(title));
+    append("<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">\n", kWidth, kHeight, render::escape_html(title));
     for (std::size_t i = 0; i < view_.tracks.size(); ++i) {
       append("<text class=\"name t{}\" x=\"{:.1f}\" y=\"13\" text-anchor=\"middle\">{}</text>\n", i,
-             column_left(i) + column_width_ / 2, escape_html(view_.tracks[i].worker));
+             column_left(i) + column_width_ / 2, render::escape_html(view_.tracks[i].worker));
     }
     for (std::size_t row = 0; row < std::size(kRows); ++row) draw_row(row);
     draw_turns();
@@ -106,15 +106,15 @@ class TimelineDrawing {
     const double top = kHead + static_cast<double>(number) * (kRowHeight + kRowGap);
     std::vector<std::vector<double>> columns;
     std::vector<double> all;
-    for (const WorkerTrack& track : view_.tracks) {
+    for (const analysis::WorkerTrack& track : view_.tracks) {
       columns.push_back(values_of(track, row));
       all.insert(all.end(), columns.back().begin(), columns.back().end());
       if (row.capped) all.push_back(track.max_batch_size);
     }
-    const AxisScale scale(AxisScale::Kind::kLinearFromZero, all);
+    const render::AxisScale scale(render::AxisScale::Kind::kLinearFromZero, all);
     const double high = scale.ticks().back();
     append("<text class=\"tick\" x=\"{}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>", kLeft - 5, top + 9,
-           format_tick(high));
+           render::format_tick(high));
     append("<text class=\"tick\" x=\"{}\" y=\"{:.1f}\" text-anchor=\"end\">0</text>", kLeft - 5, top + kRowHeight);
     append("<text class=\"axis\" x=\"{}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>\n", kLeft - 5,
            top + kRowHeight / 2 + 4, row.title);
@@ -131,8 +131,8 @@ class TimelineDrawing {
   }
 
   template <class YOf>
-  void draw_track(const WorkerTrack& track, const std::vector<double>& values, std::size_t number, double left,
-                  const YOf& y_of) {
+  void draw_track(const analysis::WorkerTrack& track, const std::vector<double>& values, std::size_t number,
+                  double left, const YOf& y_of) {
     if (values.empty()) return;
     append("<path class=\"track t{}\" d=\"", number);
     for (std::size_t i = 0; i < values.size(); ++i) {
@@ -144,23 +144,23 @@ class TimelineDrawing {
   void draw_turns() {
     const double width = kWidth - kLeft - kRight;
     std::vector<double> values = {view_.ttft_p95_ms};
-    for (const TurnDot& dot : view_.dots) values.push_back(dot.ttft_ms);
-    const AxisScale scale(AxisScale::Kind::kLogarithmic, values);
+    for (const analysis::TurnDot& dot : view_.dots) values.push_back(dot.ttft_ms);
+    const render::AxisScale scale(render::AxisScale::Kind::kLogarithmic, values);
     const auto y_of = [&](double ms) { return kTurnsTop + kTurnsHeight * (1 - scale.position(ms)); };
     draw_frame(kLeft, kTurnsTop, width, kTurnsHeight);
     for (const double tick : scale.ticks()) {
       append("<text class=\"tick\" x=\"{}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>", kLeft - 5, y_of(tick) + 3.5,
-             format_tick(tick));
+             render::format_tick(tick));
     }
     append(
         "<text class=\"axis\" text-anchor=\"middle\" transform=\"translate(13 {:.1f}) rotate(-90)\">TTFT, ms</text>\n",
         kTurnsTop + kTurnsHeight / 2);
     append("<path class=\"cap\" d=\"M{} {:.1f}h{:.1f}\"/>\n", kLeft, y_of(view_.ttft_p95_ms), width);
-    for (const TurnDot& dot : view_.dots) draw_dot(dot, x_in(kLeft, width, dot.second), y_of(dot.ttft_ms));
+    for (const analysis::TurnDot& dot : view_.dots) draw_dot(dot, x_in(kLeft, width, dot.second), y_of(dot.ttft_ms));
     draw_seconds(width);
   }
 
-  void draw_dot(const TurnDot& dot, double x, double y) {
+  void draw_dot(const analysis::TurnDot& dot, double x, double y) {
     const std::string colour = dot.track < view_.tracks.size() ? fmt::format("t{}", dot.track) : "other";
     if (!dot.slow) {
       append("<circle class=\"{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"1.6\"/>", colour, x, y);
@@ -169,16 +169,16 @@ class TimelineDrawing {
     append(
         "<circle class=\"slow {}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3.4\"><title>{} at {:.1f} s on "
         "{}</title></circle>\n",
-        colour, x, y, format_ms(dot.ttft_ms), dot.second,
-        dot.track < view_.tracks.size() ? escape_html(view_.tracks[dot.track].worker) : "a worker not drawn");
+        colour, x, y, render::format_ms(dot.ttft_ms), dot.second,
+        dot.track < view_.tracks.size() ? render::escape_html(view_.tracks[dot.track].worker) : "a worker not drawn");
   }
 
   void draw_seconds(double width) {
-    const AxisScale scale(AxisScale::Kind::kLinearFromZero, {last_second_});
+    const render::AxisScale scale(render::AxisScale::Kind::kLinearFromZero, {last_second_});
     for (const double tick : scale.ticks()) {
       if (tick > last_second_) break;
       append("<text class=\"tick\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">{}</text>",
-             x_in(kLeft, width, tick), kTurnsTop + kTurnsHeight + 14, format_tick(tick));
+             x_in(kLeft, width, tick), kTurnsTop + kTurnsHeight + 14, render::format_tick(tick));
     }
     append(
         "<text class=\"axis\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">seconds since the start of the level "
@@ -186,7 +186,7 @@ class TimelineDrawing {
         kLeft + width / 2, kTurnsTop + kTurnsHeight + 29);
   }
 
-  const TimelineView& view_;
+  const analysis::TimelineView& view_;
   std::string& out_;
   double column_width_ = 0;
   double last_second_ = 1;
@@ -194,9 +194,9 @@ class TimelineDrawing {
 
 }  // namespace
 
-std::string render_timeline(const TimelineView& view, const std::string& title) {
+std::string render_timeline(const analysis::TimelineView& view, const std::string& title) {
   if (view.empty()) return {};
-  std::string out = "<figure class=\"plot timeline\">\n<figcaption>" + escape_html(title) + "</figcaption>\n";
+  std::string out = "<figure class=\"plot timeline\">\n<figcaption>" + render::escape_html(title) + "</figcaption>\n";
   if (view.workers > view.tracks.size()) {
     out += fmt::format("<p>The {} workers with the most slow turns, of {}.</p>\n", view.tracks.size(), view.workers);
   }

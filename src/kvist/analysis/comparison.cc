@@ -1,0 +1,124 @@
+#include "kvist/analysis/comparison.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace kvist::analysis {
+namespace {
+
+using Pair = std::pair<const LevelAnalysis*, const LevelAnalysis*>;  // baseline, candidate
+
+const Measurement* with_seed(const MeasuredLevel& level, const Measurement& other) {
+  for (const Measurement& repetition : level.repetitions) {
+    const bool is_same =
+        repetition.record.repetition == other.record.repetition && repetition.record.seed == other.record.seed;
+    if (is_same) return &repetition;
+  }
+  return nullptr;
+}
+
+/// The pairs that can be compared, and how many cannot for the candidate's errors.
+std::vector<Pair> pairs_of(const MeasuredLevel& baseline, const MeasuredLevel& candidate, std::size_t& lost_to_errors) {
+  std::vector<Pair> pairs;
+  for (const Measurement& theirs : baseline.repetitions) {
+    const Measurement* ours = with_seed(candidate, theirs);
+    if (ours == nullptr || theirs.analysis.excluded) continue;
+    if (ours->analysis.excluded) {
+      ++lost_to_errors;
+    } else {
+      pairs.emplace_back(&theirs.analysis, &ours->analysis);
+    }
+  }
+  return pairs;
+}
+
+double mean_of(const std::vector<double>& values) {
+  double sum = 0;
+  for (const double value : values) sum += value;
+  return sum / static_cast<double>(values.size());
+}
+
+FigureComparison compare_figure(const ComparedFigure& figure, const std::vector<Pair>& pairs) {
+  std::vector<double> baseline;
+  std::vector<double> candidate;
+  for (const auto& [theirs, ours] : pairs) {
+    const std::optional<double> before = figure.named().figure(*theirs);
+    const std::optional<double> after = figure.named().figure(*ours);
+    if (!before || !after || !std::isfinite(*before) || !std::isfinite(*after)) continue;
+    if (!figure.is_percentage && (*before <= 0 || *after <= 0)) continue;
+    baseline.push_back(*before);
+    candidate.push_back(*after);
+  }
+  if (baseline.empty()) return {};
+  FigureComparison result{.baseline = mean_of(baseline), .candidate = mean_of(candidate)};
+  result.change = figure.is_percentage ? paired_difference(baseline, candidate) : paired_ratio(baseline, candidate);
+  result.verdict = verdict_of(result.change, figure.no_change(), figure.less_is_better);
+  return result;
+}
+
+LevelComparison compare_level(const MeasuredLevel& baseline, const MeasuredLevel& candidate) {
+  LevelComparison level{.mode = candidate.analysis.mode, .concurrency = candidate.analysis.concurrency};
+  const std::vector<Pair> pairs = pairs_of(baseline, candidate, level.lost_to_errors);
+  for (std::size_t i = 0; i < kComparedFigures.size(); ++i) {
+    level.figures[i] = compare_figure(kComparedFigures[i], pairs);
+    if (level.lost_to_errors > 0) level.figures[i].verdict = PairedVerdict::kWorse;
+  }
+  return level;
+}
+
+}  // namespace
+
+const FigureComparison* LevelComparison::find(std::string_view key) const {
+  const auto found = std::ranges::find(kComparedFigures, key, &ComparedFigure::key);
+  return found == kComparedFigures.end() ? nullptr
+                                         : &figures[static_cast<std::size_t>(found - kComparedFigures.begin())];
+}
+
+const LevelComparison* RunComparison::find(spec::RoutingMode mode, std::uint32_t concurrency) const {
+  for (const LevelComparison& level : levels) {
+    if (level.mode == mode && level.concurrency == concurrency) return &level;
+  }
+  return nullptr;
+}
+
+std::size_t RunComparison::count(spec::RoutingMode mode, std::size_t figure, PairedVerdict verdict) const {
+  return static_cast<std::size_t>(std::ranges::count_if(levels, [&](const LevelComparison& level) {
+    return level.mode == mode && level.figures[figure].verdict == verdict;
+  }));
+}
+
+Result<RunComparison> compare_modes(const RunAnalysis& analysis, std::optional<spec::RoutingMode> baseline) {
+  const std::vector<spec::RoutingMode>& modes = analysis.modes();
+  if (modes.empty()) return fail(ErrorCode::kInvalidArgument, "no mode was measured");
+  RunComparison comparison{.name = analysis.run().name, .baseline = baseline.value_or(modes.front())};
+  if (std::ranges::find(modes, comparison.baseline) == modes.end()) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("{}: the baseline {} was not measured", comparison.name, to_string(comparison.baseline)));
+  }
+  for (const spec::RoutingMode mode : modes) {
+    if (mode == comparison.baseline) continue;
+    comparison.modes.push_back(mode);
+    for (const std::uint32_t concurrency : analysis.concurrencies()) {
+      const MeasuredLevel* before = analysis.find(comparison.baseline, concurrency);
+      const MeasuredLevel* after = analysis.find(mode, concurrency);
+      if (before != nullptr && after != nullptr) comparison.levels.push_back(compare_level(*before, *after));
+    }
+  }
+  return comparison;
+}
+
+RunComparison only(RunComparison comparison, const std::vector<spec::RoutingMode>& modes) {
+  const auto is_other = [&](spec::RoutingMode mode) { return std::ranges::find(modes, mode) == modes.end(); };
+  std::erase_if(comparison.modes, is_other);
+  std::erase_if(comparison.levels, [&](const LevelComparison& level) { return is_other(level.mode); });
+  return comparison;
+}
+
+bool is_comparable(const RunAnalysis& analysis) {
+  return analysis.modes().size() > 1 && analysis.repeated();
+}
+
+}  // namespace kvist::analysis

@@ -1,0 +1,124 @@
+// What one level's record says, in numbers: the published method beside exact figures over all samples.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kvist/base/statistics.h"
+#include "kvist/results/records.h"
+#include "kvist/spec/sweep.h"
+
+namespace kvist::analysis {
+
+/// A mean over the snapshots that have a value; nothing where none has.
+struct SnapshotMean {
+  std::optional<double> mean;
+  std::size_t snapshots = 0;  ///< how many have a value
+};
+
+/// The published method: each quantile and rate read at each snapshot over the window before it, the readings averaged.
+struct PublishedFigures {
+  SnapshotMean ttft_p50_ms, ttft_p95_ms;
+  SnapshotMean tpot_p50_ms, tpot_p95_ms;
+  SnapshotMean itl_p50_ms, itl_p95_ms;
+  SnapshotMean latency_p50_ms, latency_p95_ms;
+  SnapshotMean output_tokens_per_s;
+  SnapshotMean turns_per_s;
+  SnapshotMean conversation_starts_per_s;
+  SnapshotMean error_pct;
+};
+
+/// Exact figures of one measurement; of several repetitions the mean of each figure (count: the sum, min and max: the
+/// outermost). The percentiles are over all successful turns sent within [measure_from, measure_to]; the rates over
+/// what happened within that window. Without a window (both ends equal) the rates are nothing.
+struct ExactFigures {
+  Distribution ttft_ms;
+  Distribution tpot_ms;              ///< turns with at least two tokens
+  Distribution itl_ms;               ///< all token gaps pooled; no samples where gaps were not kept
+  Distribution itl_request_mean_ms;  ///< one value per turn: the mean of its gaps
+  Distribution latency_ms;
+  double window_s = 0;
+  /// A turn's tokens spread evenly over its content chunks; between its first and last token where gaps were not kept.
+  std::optional<double> output_tokens_per_s;
+  std::optional<double> turns_per_s;  ///< turns that ended, well or not
+  std::optional<double> conversation_starts_per_s;
+};
+
+/// Cached over all prompt tokens of the whole level, warm-up and drain included (that is what the workers' counters
+/// see): as the client read it in usage, and as the workers counted it.
+struct HitRate {
+  std::uint64_t client_prompt_tokens = 0;
+  std::uint64_t client_cached_tokens = 0;
+  std::uint64_t worker_query_tokens = 0;
+  std::uint64_t worker_hit_tokens = 0;
+  std::optional<double> client_pct;
+  std::optional<double>
+      turn_mean_pct;  ///< mean over turns of each one's cached / prompt tokens: short prompts weigh more
+  std::optional<double> workers_pct;
+  std::optional<double> difference_points;  ///< client minus workers, in percentage points
+};
+
+/// Turns of the whole level by outcome, and of the measuring window.
+struct TurnCounts {
+  std::size_t succeeded = 0;
+  std::size_t failed = 0;
+  std::size_t abandoned = 0;
+};
+
+/// What one worker got of the level's turns, by the gateway's own word.
+struct WorkerShare {
+  std::string worker;
+  std::size_t turns = 0;
+  double share = 0;  ///< of all turns that name a worker, 0 to 1
+};
+
+/// What the router believed to be cached, against usage, over successful turns with a prediction.
+struct PredictedCache {
+  std::size_t turns = 0;
+  std::uint64_t predicted_tokens = 0;
+  std::uint64_t cached_tokens = 0;
+  std::optional<double> mean_absolute_error_tokens;
+};
+
+/// Whether the load generator disturbed its own measurement: degraded with at least one reason.
+struct ClientVerdict {
+  std::vector<std::string> reasons;
+  [[nodiscard]] bool ok() const { return reasons.empty(); }
+};
+
+/// The load generator counts as degraded where its event loop ran timers late, or requests left late, by more than this
+/// at p99, or by more than this share of the level's TTFT p95, or where it used more than this share of its one CPU.
+/// Tail against tail: what happens to one request in a hundred hardly moves the median, but it moves the p95.
+inline constexpr double kMaxClientDelayMs = 10;
+inline constexpr double kMaxClientDelayShareOfTtft = 0.05;
+inline constexpr double kMaxClientCpuShare = 0.8;
+
+/// Everything a report says about one level in one mode. Plain values, computed once.
+struct LevelAnalysis {
+  spec::RoutingMode mode = spec::RoutingMode::kRoundRobin;
+  std::uint32_t concurrency = 0;
+  PublishedFigures published;
+  ExactFigures exact;
+  TurnCounts all_turns;
+  TurnCounts window_turns;          ///< sent within the measuring window
+  std::optional<double> error_pct;  ///< failed / (failed + succeeded) of the window's turns
+  bool excluded = false;            ///< error_pct above the method's limit
+  HitRate hit_rate;
+  std::optional<std::uint64_t> prefilled_tokens;  ///< by the workers; nothing without workers' counters
+  std::vector<WorkerShare> worker_shares;         ///< in the order of the records, then by name
+  std::optional<double> imbalance;                ///< busiest worker's turns over the mean; 1 = even
+  PredictedCache predicted;
+  ClientVerdict client;
+  std::vector<double> sorted_ttft_ms;  ///< the samples behind exact.ttft_ms, for the distribution plot
+};
+
+/// Linear in the level's samples; keeps nothing of them but the sorted TTFTs.
+[[nodiscard]] LevelAnalysis analyse(const results::LevelRecord& level, const spec::MethodSpec& method);
+
+/// The verdict alone, by the limits above; `ttft` in milliseconds.
+[[nodiscard]] ClientVerdict client_verdict(const results::ClientHealth& client, const Distribution& ttft);
+
+}  // namespace kvist::analysis

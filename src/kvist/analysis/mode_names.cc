@@ -1,0 +1,69 @@
+#include "kvist/analysis/mode_names.h"
+
+namespace kvist::analysis {
+
+using spec::RoutingMode;
+
+std::string short_name(RoutingMode mode) {
+  if (mode == RoutingMode::kRoundRobin) return "RR";
+  if (mode == RoutingMode::kKv) return "KV";
+  return std::string(spec::to_string(mode));
+}
+
+std::string_view long_name(RoutingMode mode) {
+  switch (mode) {
+    case RoutingMode::kRoundRobin:
+      return "Round-robin";
+    case RoutingMode::kRandom:
+      return "Random";
+    case RoutingMode::kLeastLoaded:
+      return "Least-loaded";
+    case RoutingMode::kKv:
+      return "KV cache-aware";
+    case RoutingMode::kDynamo:
+      return "Dynamo KV cost";
+    case RoutingMode::kPowerOfTwo:
+      return "Power-of-two";
+    case RoutingMode::kSglang:
+      return "SGLang cache-aware";
+    case RoutingMode::kBoundedHash:
+      return "Bounded-load hashing";
+    case RoutingMode::kSession:
+      return "Session-sticky";
+  }
+  return "Unknown";
+}
+
+std::string_view title_name(RoutingMode mode) {
+  switch (mode) {
+    case RoutingMode::kRoundRobin:
+      return "Round-Robin";
+    case RoutingMode::kRandom:
+      return "Random Routing";
+    case RoutingMode::kLeastLoaded:
+      return "Least-Loaded Routing";
+    case RoutingMode::kKv:
+      return "KV Cache Routing";
+    case RoutingMode::kDynamo:
+      return "Dynamo KV Cost Routing";
+    case RoutingMode::kPowerOfTwo:
+      return "Power-of-Two Routing";
+    case RoutingMode::kSglang:
+      return "SGLang Cache-Aware Routing";
+    case RoutingMode::kBoundedHash:
+      return "Bounded-Load Hash Routing";
+    case RoutingMode::kSession:
+      return "Session-Sticky Routing";
+  }
+  return "Unknown";
+}
+
+std::string_view single_mode_name(RoutingMode mode) {
+  return mode == RoutingMode::kKv ? std::string_view("KV-aware") : long_name(mode);
+}
+
+std::string_view json_key(RoutingMode mode) {
+  return mode == RoutingMode::kKv ? std::string_view("kv_aware") : spec::to_string(mode);
+}
+
+}  // namespace kvist::analysis

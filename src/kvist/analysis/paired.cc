@@ -1,0 +1,55 @@
+#include "kvist/analysis/paired.h"
+
+#include <cmath>
+#include <vector>
+
+#include "kvist/base/check.h"
+#include "kvist/base/statistics.h"
+#include "kvist/base/student_t.h"
+
+namespace kvist::analysis {
+namespace {
+
+/// Of the mean of independent samples.
+PairedChange interval_of(std::vector<double> samples) {
+  const Distribution d = describe(std::move(samples));
+  PairedChange change{.pairs = d.count, .estimate = d.mean};
+  if (d.count < 2) return change;
+  const double quantile = student_t_quantile(0.5 + kPairedConfidence / 2, d.count - 1);
+  const double half = quantile * d.standard_deviation / std::sqrt(static_cast<double>(d.count));
+  change.low = d.mean - half;
+  change.high = d.mean + half;
+  return change;
+}
+
+}  // namespace
+
+PairedChange paired_ratio(std::span<const double> baseline, std::span<const double> candidate) {
+  KVIST_CHECK(!baseline.empty() && baseline.size() == candidate.size(), "pairs, at least one");
+  std::vector<double> logarithms;
+  for (std::size_t i = 0; i < baseline.size(); ++i) {
+    KVIST_CHECK(baseline[i] > 0 && candidate[i] > 0, "ratios are of values above 0");
+    logarithms.push_back(std::log(candidate[i] / baseline[i]));
+  }
+  const PairedChange change = interval_of(std::move(logarithms));
+  return {.pairs = change.pairs,
+          .estimate = std::exp(change.estimate),
+          .low = std::exp(change.low),
+          .high = std::exp(change.high)};
+}
+
+PairedChange paired_difference(std::span<const double> baseline, std::span<const double> candidate) {
+  KVIST_CHECK(!baseline.empty() && baseline.size() == candidate.size(), "pairs, at least one");
+  std::vector<double> differences;
+  for (std::size_t i = 0; i < baseline.size(); ++i) differences.push_back(candidate[i] - baseline[i]);
+  return interval_of(std::move(differences));
+}
+
+PairedVerdict verdict_of(const PairedChange& change, double no_change, bool less_is_better) {
+  if (change.pairs < 2) return PairedVerdict::kOpen;
+  if (change.high < no_change) return less_is_better ? PairedVerdict::kBetter : PairedVerdict::kWorse;
+  if (change.low > no_change) return less_is_better ? PairedVerdict::kWorse : PairedVerdict::kBetter;
+  return PairedVerdict::kEqual;
+}
+
+}  // namespace kvist::analysis

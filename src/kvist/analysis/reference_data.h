@@ -1,0 +1,48 @@
+// Published figures to hold a run against: a file of data/reference, or a report.json of another run.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kvist/analysis/named_figures.h"
+#include "kvist/base/error.h"
+#include "kvist/spec/routing_mode.h"
+
+namespace kvist::analysis {
+
+/// One mode at one level; figures in the order of published_figures().
+struct ReferenceFigures {
+  spec::RoutingMode mode = spec::RoutingMode::kRoundRobin;
+  std::uint32_t concurrency = 0;
+  std::array<std::optional<double>, kPublishedFigures> figures;
+  std::string valid_runs;  ///< "2/3"; empty where the source does not say
+
+  [[nodiscard]] std::optional<double> figure(const NamedFigure& named) const;
+};
+
+struct Reference {
+  std::string name;    ///< the file's, without ".json"
+  std::string source;  ///< which document the figures come from
+  std::string note;
+  /// "gpu": "H200", ... as the file has them, nested ones joined: "speculative.method".
+  std::vector<std::pair<std::string, std::string>> deployment;
+  std::vector<std::uint32_t> concurrencies;  ///< ascending; also those that are only planned
+  std::vector<ReferenceFigures> levels;      ///< by concurrency, then as in the file
+  /// What a plan expects, by key: "round_robin_hit_rate_pct".
+  std::vector<std::pair<std::string, double>> expected;
+
+  /// Null where nothing is published.
+  [[nodiscard]] const ReferenceFigures* find(spec::RoutingMode mode, std::uint32_t concurrency) const;
+  [[nodiscard]] std::vector<spec::RoutingMode> modes() const;
+};
+
+/// Reads a file of data/reference/schema.json, or what kvist's reports and the published documents hold (modes under
+/// their keys, or flat levels with "mode"). Keys it does not know are passed over. Errors name the file and the level.
+/// At most 16 MiB and 10,000 levels.
+[[nodiscard]] Result<Reference> load_reference(const std::string& path);
+[[nodiscard]] Result<Reference> parse_reference(std::string_view json, const std::string& name);
+
+}  // namespace kvist::analysis

@@ -1,0 +1,61 @@
+// A whole run, analysed: its modes, its levels, and a look-up of each level in each mode.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kvist/analysis/level_analysis.h"
+#include "kvist/analysis/repetitions.h"
+#include "kvist/base/error.h"
+#include "kvist/results/records.h"
+#include "kvist/spec/sweep.h"
+
+namespace kvist::analysis {
+
+/// Everything the renderers share. Holds no turns: a level's samples are let go as soon as it is analysed.
+class RunAnalysis {
+ public:
+  /// Of a run that is in memory whole.
+  RunAnalysis(const results::RunRecord& run, const spec::SweepSpec& sweep);
+  /// Of measurements in the order they were made; `header` may come without levels.
+  RunAnalysis(const results::RunRecord& header, const spec::SweepSpec& sweep, std::vector<Measurement> measurements);
+
+  /// Without its levels.
+  [[nodiscard]] const results::RunRecord& run() const { return run_; }
+  /// With what the workers' profiles decide.
+  [[nodiscard]] const spec::SweepSpec& sweep() const { return sweep_; }
+  /// Modes that were measured, in the order of the sweep; the first is the baseline.
+  [[nodiscard]] const std::vector<spec::RoutingMode>& modes() const { return modes_; }
+  /// Levels that were measured in at least one mode, ascending.
+  [[nodiscard]] const std::vector<std::uint32_t>& concurrencies() const { return concurrencies_; }
+  /// Every measured level, by concurrency, then in the order of the modes.
+  [[nodiscard]] const std::vector<MeasuredLevel>& levels() const { return levels_; }
+  /// Null where that level was not measured in that mode. A repetition measured again counts with its last measurement.
+  [[nodiscard]] const MeasuredLevel* find(spec::RoutingMode mode, std::uint32_t concurrency) const;
+  /// Whether some level has more than one repetition.
+  [[nodiscard]] bool repeated() const;
+
+  /// The factor by which the workers' engines run faster than their model of time; nothing when they differ or there
+  /// are none.
+  [[nodiscard]] std::optional<double> time_scale() const { return time_scale_; }
+
+ private:
+  void find_modes(const std::vector<Measurement>& measurements);
+
+  results::RunRecord run_;
+  spec::SweepSpec sweep_;
+  std::vector<spec::RoutingMode> modes_;
+  std::vector<std::uint32_t> concurrencies_;
+  std::vector<MeasuredLevel> levels_;
+  std::optional<double> time_scale_;
+};
+
+/// By how many percent `candidate` is below `baseline`: positive is better for times. Nothing where either is missing,
+/// excluded or the baseline is 0.
+[[nodiscard]] std::optional<double> improvement_pct(const MeasuredLevel* baseline, const MeasuredLevel* candidate,
+                                                    LevelFigure figure);
+
+}  // namespace kvist::analysis

@@ -1,0 +1,64 @@
+#include "kvist/analysis/stored_run.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <system_error>
+#include <vector>
+
+#include "kvist/base/yaml.h"
+
+namespace kvist::analysis {
+
+namespace fs = std::filesystem;
+
+Result<StoredRun> open_run(const results::Store& store, std::int64_t run, bool with_timelines) {
+  KVIST_TRY(results::RunRecord header, store.load_head(run));
+  KVIST_TRY(std::vector<results::LevelHead> levels, store.levels(run));
+  if (levels.empty()) return fail(ErrorCode::kNotFound, fmt::format("run {} has no finished level", run));
+  KVIST_TRY(const YamlNode node, YamlNode::parse(header.spec_yaml, fmt::format("specification of run {}", run)));
+  KVIST_TRY(spec::SweepSpec sweep, spec::read_sweep(node, "."));
+  const auto pending = std::make_shared<std::vector<results::LevelHead>>(std::move(levels));
+  const auto next = std::make_shared<std::size_t>(0);
+  LevelSource source = [&store, pending, next, with_timelines]() -> Result<std::optional<results::LevelRecord>> {
+    if (*next == pending->size()) return std::nullopt;
+    KVIST_TRY(results::LevelRecord level, store.load_level((*pending)[(*next)++].id, {.timelines = with_timelines}));
+    return level;
+  };
+  return StoredRun{.header = std::move(header), .sweep = std::move(sweep), .next_level = std::move(source)};
+}
+
+Result<RunAnalysis> analyse_run(const StoredRun& run) {
+  std::vector<Measurement> measurements;
+  while (true) {
+    KVIST_TRY(const std::optional<results::LevelRecord> level, run.next_level());
+    if (!level) break;
+    measurements.push_back(measure(*level, run.sweep.method));
+  }
+  return RunAnalysis(run.header, run.sweep, std::move(measurements));
+}
+
+Result<std::string> find_database(const fs::path& place) {
+  if (fs::is_regular_file(place)) return place.string();
+  if (fs::exists(place / "results.sqlite")) return (place / "results.sqlite").string();
+  fs::path last;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(place, error)) {
+    if (entry.is_directory() && fs::exists(entry.path() / "results.sqlite") && entry.path() > last) last = entry.path();
+  }
+  if (last.empty()) return fail(ErrorCode::kNotFound, place.string() + ": no results.sqlite in it");
+  return (last / "results.sqlite").string();
+}
+
+Result<RunAnalysis> load_analysis(const fs::path& place) {
+  KVIST_TRY(const std::string path, find_database(place));
+  KVIST_TRY(const auto store, results::Store::open(path));
+  KVIST_TRY(const std::vector<std::int64_t> runs, store->runs());
+  if (runs.empty()) return fail(ErrorCode::kNotFound, path + ": holds no run");
+  KVIST_TRY(const StoredRun run, open_run(*store, runs.back(), false));
+  Result<RunAnalysis> analysis = analyse_run(run);
+  if (!analysis) return std::unexpected(std::move(analysis).error().in(path));
+  return analysis;
+}
+
+}  // namespace kvist::analysis

@@ -1,0 +1,38 @@
+#include "kvist/base/output_file.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <system_error>
+
+namespace kvist {
+namespace {
+
+Error write_error(const std::filesystem::path& path, const std::string& reason) {
+  return {ErrorCode::kInternal, fmt::format("{}: cannot be written: {}", path.string(), reason)};
+}
+
+}  // namespace
+
+OutputFile::OutputFile(std::filesystem::path path) : path_(std::move(path)), partial_(path_) {
+  partial_ += ".partial";
+  errno = 0;
+  file_.open(partial_, std::ios::binary | std::ios::trunc);
+}
+
+Result<std::string> OutputFile::finish() {
+  file_.close();
+  if (!file_) return std::unexpected(write_error(path_, std::generic_category().message(errno == 0 ? EIO : errno)));
+  std::error_code error;
+  std::filesystem::rename(partial_, path_, error);
+  if (error) return std::unexpected(write_error(path_, error.message()));
+  return path_.string();
+}
+
+Result<std::string> write_file(const std::filesystem::path& path, const std::string& text) {
+  OutputFile file(path);
+  file.append(text);
+  return file.finish();
+}
+
+}  // namespace kvist

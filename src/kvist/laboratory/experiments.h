@@ -1,0 +1,34 @@
+// All published experiments against their simulated runs: docs/experiments.md and its plots.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "kvist/base/error.h"
+
+namespace kvist::laboratory {
+
+/// Where things are and where they go. The rules are `bars.yaml` beside the manifest.
+struct ExperimentsOptions {
+  std::string manifest = "examples/experiments/experiments.yaml";
+  std::string references = "data/reference";  ///< with NAME.json
+  /// Results: per experiment NAME/main/, per counterfactual NAME/COUNTERFACTUAL/, each the folder that `kvist simulate
+  /// --output` was given (the last run in it counts) or one with results.sqlite.
+  std::string results;
+  std::string document = "docs/experiments.md";
+  std::string images = "docs/images/experiments";  ///< for NAME.svg
+};
+
+struct ExperimentsOutcome {
+  std::string table;  ///< for a terminal: verdicts per experiment
+  std::size_t met = 0;
+  std::size_t missed = 0;
+  std::size_t open = 0;  ///< bars without a verdict: something was not measured
+};
+
+/// Writes document and plots. The same results give the same bytes: no times, no machine. Errors: a file that is
+/// missing or does not read, a predicate or a {{figure}} that means nothing.
+[[nodiscard]] Result<ExperimentsOutcome> write_experiments(const ExperimentsOptions& options);
+
+}  // namespace kvist::laboratory

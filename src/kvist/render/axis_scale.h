@@ -1,0 +1,36 @@
+// One axis of a plot: from values to positions, and where its ticks stand.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace kvist::render {
+
+/// Maps [low, high] to [0, 1], linearly or by the logarithm. Built from the values it must hold; its ends are round
+/// numbers.
+class AxisScale {
+ public:
+  enum class Kind {
+    kLinearFromZero,
+    kLogarithmic,  ///< values at or below 0 are ignored
+    kLevels,       ///< exactly the values given, evenly spaced: concurrency levels are a choice, not a measurement
+  };
+  AxisScale(Kind kind, const std::vector<double>& values);
+
+  [[nodiscard]] double position(double value) const;
+  [[nodiscard]] const std::vector<double>& ticks() const { return ticks_; }
+
+ private:
+  void build_linear(const std::vector<double>& values);
+  void build_logarithmic(const std::vector<double>& values);
+
+  Kind kind_;
+  double low_ = 0;
+  double high_ = 1;
+  std::vector<double> ticks_;
+};
+
+/// A tick as text: "1,200", "0.5".
+[[nodiscard]] std::string format_tick(double value);
+
+}  // namespace kvist::render

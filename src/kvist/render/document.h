@@ -1,0 +1,56 @@
+// A report as a list of blocks: what stands in it, apart from how Markdown or HTML writes it.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "kvist/render/table.h"
+
+namespace kvist::render {
+
+/// A piece of running text in one style. The text is plain: renderers escape it.
+struct Span {
+  enum class Style { kPlain, kStrong, kCode };
+  std::string text;
+  Style style = Style::kPlain;
+};
+using Text = std::vector<Span>;
+
+[[nodiscard]] inline Span strong(std::string text) {
+  return {std::move(text), Span::Style::kStrong};
+}
+[[nodiscard]] inline Span code(std::string text) {
+  return {std::move(text), Span::Style::kCode};
+}
+
+struct Heading {
+  int level = 1;
+  std::string text;
+};
+struct Paragraph {
+  Text text;
+};
+struct Bullets {
+  std::vector<Text> items;
+};
+struct CodeBlock {
+  std::string language;
+  std::string text;
+};
+/// A mark where the HTML page draws the plots; nothing in Markdown.
+struct PlotsHere {};
+
+using Block = std::variant<Heading, Paragraph, Bullets, Table, CodeBlock, PlotsHere>;
+using Document = std::vector<Block>;
+
+[[nodiscard]] std::string markdown_of(const Document& document);
+/// HTML of the blocks alone, without a page around them; `plots` is HTML already and takes the place of PlotsHere.
+[[nodiscard]] std::string html_of(const Document& document, const std::string& plots);
+
+/// Text for HTML content and quoted attributes. Control characters and invalid UTF-8 become U+FFFD.
+[[nodiscard]] std::string escape_html(std::string_view text);
+
+}  // namespace kvist::render

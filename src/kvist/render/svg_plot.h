@@ -1,0 +1,43 @@
+// Line plots as inline SVG. Colours come from the page's style sheet, so that they follow light and dark.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kvist/render/axis_scale.h"
+
+namespace kvist::render {
+
+struct PlotPoint {
+  double x = 0;
+  std::optional<double> y;         ///< nothing interrupts the line
+  std::string tooltip;             ///< a point with a tooltip is drawn as a mark
+  std::optional<double> low = {};  ///< with `high`: the band around the line
+  std::optional<double> high = {};
+};
+
+struct PlotSeries {
+  std::string name;
+  std::size_t colour = 0;  ///< number of the mode: the class s0, s1, ... of the style sheet
+  bool dashed = false;
+  std::vector<PlotPoint> points;
+};
+
+struct Plot {
+  std::string title;
+  std::string x_title;  ///< with its unit
+  std::string y_title;
+  AxisScale::Kind x_kind = AxisScale::Kind::kLevels;
+  AxisScale::Kind y_kind = AxisScale::Kind::kLinearFromZero;
+  std::vector<PlotSeries> series;
+};
+
+/// A <figure> with title, legend and drawing. All text is escaped.
+[[nodiscard]] std::string render_svg(const Plot& plot);
+
+/// Plots of the same series as one file of its own, `columns` beside each other, with one legend and its own style
+/// sheet.
+[[nodiscard]] std::string render_svg_sheet(const std::vector<Plot>& plots, std::size_t columns);
+
+}  // namespace kvist::render

@@ -1,0 +1,53 @@
+#include "kvist/render/svg_plot.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "render/html_nesting.h"
+
+namespace kvist::render {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(SvgPlot, AMissingValueInterruptsTheLine) {
+  Plot plot{.title = "A & B", .x_title = "x", .y_title = "y", .x_kind = AxisScale::Kind::kLevels, .series = {}};
+  plot.series.push_back(
+      {.name = "s<1>", .colour = 1, .dashed = true, .points = {{1, 10, "one"}, {2, {}, "two"}, {3, 30, "<3>"}}});
+  const std::string svg = render_svg(plot);
+  EXPECT_EQ(nesting_error(svg), "");
+  EXPECT_THAT(svg, HasSubstr("aria-label=\"A &amp; B\""));
+  EXPECT_THAT(svg, HasSubstr("s&lt;1&gt;"));
+  EXPECT_EQ(count_of(svg, "<circle class=\"mark s1 hollow\" cx="), 1U + 2U);  // the legend's and two points
+  const std::size_t line = svg.find("class=\"line s1 dashed\" d=\"M", svg.find("role=\"img\""));
+  ASSERT_NE(line, std::string::npos);
+  const std::string path = svg.substr(line, svg.find("/>", line) - line);
+  EXPECT_EQ(count_of(path, "M"), 2U);
+  EXPECT_EQ(count_of(path, "L"), 0U);
+}
+
+TEST(AxisScale, LinearAxesBeginAtZeroAndEndRound) {
+  const AxisScale scale(AxisScale::Kind::kLinearFromZero, {3, 87, 42});
+  EXPECT_THAT(scale.ticks(), ::testing::ElementsAre(0, 20, 40, 60, 80, 100));
+  EXPECT_DOUBLE_EQ(scale.position(0), 0);
+  EXPECT_DOUBLE_EQ(scale.position(50), 0.5);
+  EXPECT_DOUBLE_EQ(AxisScale(AxisScale::Kind::kLinearFromZero, {}).position(0.5), 0.5);
+  EXPECT_DOUBLE_EQ(AxisScale(AxisScale::Kind::kLinearFromZero, {0, 0}).position(0), 0);
+}
+
+TEST(AxisScale, LogarithmicAxesEncloseTheValuesInOneTwoFive) {
+  const AxisScale scale(AxisScale::Kind::kLogarithmic, {30, 400, 0, -1});
+  EXPECT_THAT(scale.ticks(), ::testing::ElementsAre(20, 50, 100, 200, 500));
+  EXPECT_DOUBLE_EQ(scale.position(100), 0.5);
+  EXPECT_DOUBLE_EQ(scale.position(-5), 0);
+  for (const double only : {1.0, 7.0, 1e-6, 4e12}) {
+    const AxisScale narrow(AxisScale::Kind::kLogarithmic, {only});
+    ASSERT_GE(narrow.ticks().size(), 2U) << only;
+    EXPECT_LE(narrow.ticks().front(), only);
+    EXPECT_GE(narrow.ticks().back(), only * (1 - 1e-12));
+  }
+  EXPECT_LE(AxisScale(AxisScale::Kind::kLogarithmic, {1e-6, 4e12}).ticks().size(), 40U);
+}
+
+}  // namespace
+}  // namespace kvist::render
