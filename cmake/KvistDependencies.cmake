@@ -1,4 +1,4 @@
-# Every library from outside, found once; docs/dependencies.md says why each is here.
+# Every library from outside, found once; docs/design/dependencies.md says why each is here.
 # scripts/install-dependencies installs them all.
 
 find_package(Threads REQUIRED)

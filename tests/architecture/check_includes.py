@@ -2,7 +2,7 @@
 
 Three rules, read from the sources of truth and not repeated here:
   1. A module includes only the modules its kvist_module(... DEPENDS ...) names.
-  2. DEPENDS names only modules of a higher layer: LAYERS below, the table of docs/architecture.md, from the bottom up.
+  2. DEPENDS names only modules of a higher layer: LAYERS below, the table of docs/design/architecture.md, from the bottom up.
   3. Only the modules that own them include the libraries that are expensive or tie code to the network, and a header that needs one,
      directly or through another, is private: no other module includes it.
 """
@@ -70,7 +70,7 @@ def check(source_root):
     modules = declared_modules((source_root / "CMakeLists.txt").read_text())
     for module, depends in modules.items():
         if module not in LAYER_OF:
-            problems.append(f"module {module} has no layer: add it to LAYERS and to docs/architecture.md")
+            problems.append(f"module {module} has no layer: add it to LAYERS and to docs/design/architecture.md")
             continue
         for dependency in depends:
             if dependency not in modules:

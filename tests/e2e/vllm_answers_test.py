@@ -16,7 +16,7 @@ ANSWERS = {entry["what"]: entry for entry in json.loads((GOLDEN / "answers.json"
 PAGE = (GOLDEN / "metrics.txt").read_bytes()
 # The gateway asks for usage where the client does not: then vLLM answers as it does here.
 WITH_USAGE = {"stream": "stream with usage"}
-# Answered by the gateway itself (docs/api-fidelity.md).
+# Answered by the gateway itself (docs/guide/api-fidelity.md).
 OWN = ["an unknown path", "a wrong method", "models", "health"]
 
 CONFIG = """gateway:

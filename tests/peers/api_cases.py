@@ -5,7 +5,7 @@
 
 Needs Python's standard library, and nothing of the worker but that it answers the same request the same way twice:
 the cases ask for greedy tokens or give a seed. api_compare.py compares. Differences that are meant are listed in
-INTENDED, each with its reason: docs/api-fidelity.md says the same for users.
+INTENDED, each with its reason: docs/guide/api-fidelity.md says the same for users.
 
 By hand: python3 tests/peers/api_cases.py DIRECT_URL GATEWAY_URL MODEL
 """
