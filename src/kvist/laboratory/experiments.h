@@ -1,4 +1,4 @@
-// All published experiments against their simulated runs: docs/experiments.md and its plots.
+// All published experiments against their simulated runs: docs/results/experiments.md and its plots.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +16,8 @@ struct ExperimentsOptions {
   /// Results: per experiment NAME/main/, per counterfactual NAME/COUNTERFACTUAL/, each the folder that `kvist simulate
   /// --output` was given (the last run in it counts) or one with results.sqlite.
   std::string results;
-  std::string document = "docs/experiments.md";
-  std::string images = "docs/images/experiments";  ///< for NAME.svg
+  std::string document = "docs/results/experiments.md";
+  std::string images = "docs/results/images/experiments";  ///< for NAME.svg
 };
 
 struct ExperimentsOutcome {

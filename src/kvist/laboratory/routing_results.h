@@ -52,8 +52,8 @@ class RoutingResults {
 struct RoutingResultsOptions {
   std::string manifest = "examples/routing/routing.yaml";
   std::string results;                               ///< a folder per scenario
-  std::string document = "docs/routing-results.md";  ///< Markdown to write
-  std::string images = "docs/images/routing";        ///< folder for the plots
+  std::string document = "docs/results/routing.md";  ///< Markdown to write
+  std::string images = "docs/results/images/routing";        ///< folder for the plots
 };
 struct RoutingResultsOutcome {
   std::string table;  ///< the overview, for a terminal

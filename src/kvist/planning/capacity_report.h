@@ -25,7 +25,7 @@ struct CapacityPlan {
 
 /// Tables and sentences, aligned for a terminal.
 [[nodiscard]] std::string plan_text(const CapacityPlan& plan);
-/// One object; docs/planning.md describes its keys.
+/// One object; docs/guide/planning.md describes its keys.
 [[nodiscard]] std::string plan_json(const CapacityPlan& plan);
 /// Tables, and each limited figure over the users with its limit.
 [[nodiscard]] std::string plan_html(const CapacityPlan& plan);

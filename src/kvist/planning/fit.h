@@ -45,7 +45,7 @@ struct FitOptions {
 };
 
 /// A deviation of this share counts 1 in the objective: how far a model may be from one measured sweep (what sweeps of
-/// one system scatter among themselves, see docs/fitting.md). Nothing: the metric is not fitted to.
+/// one system scatter among themselves, see docs/guide/fitting.md). Nothing: the metric is not fitted to.
 [[nodiscard]] std::optional<double> tolerance_of(Metric metric);
 
 /// A level as measured and as computed, before and after.

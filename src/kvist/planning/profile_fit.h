@@ -26,7 +26,7 @@ namespace kvist::planning {
 /// For a terminal: coefficients before and after with how well the data tell them; the error per metric, fitted and
 /// held out; every level.
 [[nodiscard]] std::string fit_text(const FitProblem& problem, const FitResult& result, const std::string& source);
-/// One object; docs/fitting.md describes its keys.
+/// One object; docs/guide/fitting.md describes its keys.
 [[nodiscard]] std::string fit_json(const FitProblem& problem, const FitResult& result, const std::string& source);
 
 }  // namespace kvist::planning
