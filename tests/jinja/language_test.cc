@@ -1,5 +1,5 @@
 // The language of templates. What Jinja answers is recorded from Jinja 3.1.2 under the settings of transformers; whole
-// published templates are compared with it in tests/e2e/chat_templates_test.py.
+// published templates are compared with it in tests/text_peers/chat_template_peer.mjs.
 #include <gtest/gtest.h>
 
 #include <string>
