@@ -5,7 +5,9 @@
      match as in a shell.
   3. A source file that Markdown or a C++ comment names by its end (kv_policy.h, routing/kv_policy.h, check_includes.py) is there,
      somewhere.
-  4. A page that a script, a setting or an example names by its path (docs/guide/routing.md) is there.
+  4. A function that Markdown names with its file (`gateway/proxy.cc:Proxy::handle`) is in that file, and one that it names with its
+     class (`Proxy::handle`) in a file that has the class.
+  5. A page that a script, a setting or an example names by its path (docs/guide/routing.md) is there.
 """
 import os
 import pathlib
@@ -22,7 +24,10 @@ CODE = re.compile(r"`[^`]*`")
 PATH = re.compile(r"(?<![\w./*{}<>$-])(?:%s)/[\w./*{},+-]*[\w*}/]" % FOLDERS)
 # Kinds that only the project has; those of a run (report.md, sweep.yaml, results.sqlite) are named without being there.
 ENDING = re.compile(r"(?<![\w./*{}<>$:-])[\w./-]*\w\.(?:h|cc|py|mjs|cmake)(?![\w/-]|\.\w)")
+FUNCTION_OF_FILE = re.compile(r"`([\w./]+\.(?:h|cc|py)):((?:\w+::)*~?\w+)`")
+FUNCTION_OF_CLASS = re.compile(r"`((?:[A-Z]\w*::)+~?\w+)(?:\([^`]*\))?`")
 PAGE = re.compile(r"(?<![\w./-])docs/[\w./-]*\.(?:md|svg|png)(?!\w)")
+CLASS = re.compile(r"\b(?:(?:class|struct|enum class|enum)\s+(?:\w+::)*|(?=[A-Z]\w*::~?\w+))([A-Z]\w*)")
 CPP = {".h", ".cc"}
 # Recordings of other programs, and names that are made up to be missing.
 UNREAD = re.compile(r"tests/golden/(?!.*\.md$)|tests/architecture/check_documents_test\.py")
@@ -71,6 +76,12 @@ class Tree:
         self.names = {}  # last component -> the paths that end with it
         for path in self.files:
             self.names.setdefault(path.name, []).append(path.as_posix())
+        self.texts = {}
+        self.files_with = {}  # class -> the C++ files that declare it or define its members
+        for path in self.files:
+            if path.suffix in CPP:
+                for owner in set(CLASS.findall(self.text_of(path.as_posix()))):
+                    self.files_with.setdefault(owner, []).append(path.as_posix())
 
     def has(self, path):
         return all(next(self.root.glob(one.rstrip("/")), None) for one in expanded(path))
@@ -89,6 +100,31 @@ class Tree:
             return [f"the link {target} names a heading that {to} does not have"]
         return []
 
+    def text_of(self, path):
+        if path not in self.texts:
+            self.texts[path] = (self.root / path).read_text()
+        return self.texts[path]
+
+    def has_function(self, file, name):
+        """Whether the file, or the header beside it, has `name(`; of Class::function a header has the two apart."""
+        last = name.rsplit("::", 1)[-1]
+        for path in self.names.get(file.rsplit("/", 1)[-1], []):
+            if ("/" + path).endswith("/" + file):
+                wanted = name if path.endswith(".cc") else last
+                if re.search(r"(?<![\w:])%s(?=\()" % re.escape(wanted), self.text_of(path)):
+                    return True
+        return False
+
+    def has_member(self, name):
+        """Whether a C++ file that has the class, or defines its members, has the function, type or value."""
+        owner, last = name.split("::")[-2:]
+        return any(re.search(r"\b%s\b" % re.escape(last), self.text_of(path)) for path in self.files_with.get(owner, []))
+
+    def problems_of_functions(self, line):
+        missing = [f"{file} has no function {name}" for file, name in FUNCTION_OF_FILE.findall(line)
+                   if not self.has_function(file, name)]
+        return missing + [f"there is no {name}" for name in FUNCTION_OF_CLASS.findall(line) if not self.has_member(name)]
+
     def problems_of_prose(self, text):
         missing = [f"{path} is not there" for path in PATH.findall(text) if not self.has(path)]
         return missing + [f"no file ends with {path}" for path in ENDING.findall(PATH.sub("", text)) if not self.has_ending(path)]
@@ -99,6 +135,7 @@ class Tree:
             fenced = fenced != bool(FENCE.match(line))
             prose = line if fenced else CODE.sub("", line)
             found = [] if fenced else [p for target in LINK.findall(prose) for p in self.problems_of_link(page, target)]
+            found += self.problems_of_functions(line)
             found += self.problems_of_prose(LINK.sub("]", line))
             problems += [f"{page}:{number}: {problem}" for problem in found]
         return problems

@@ -10,7 +10,7 @@ TREE = {
     "README.md": "# Top\n\n## What it does\n\n## What it does\n",
     "docs/guide/routing.md": "# Routing\n\n## How `kv` decides\n",
     "docs/results/plot.svg": "<svg/>\n",
-    "src/kvist/routing/kv_policy.h": "#pragma once\n",
+    "src/kvist/routing/kv_policy.h": "#pragma once\nclass KvPolicy {\n  int choose(int query);\n};\n",
     "scripts/run-routing": "#!/bin/sh\n",
 }
 # What a file of the tree says besides, and how many problems that makes.
@@ -35,6 +35,12 @@ CASES = {
     "file by its name, not there": ("docs/a.md", "`old_policy.h` and `gateway/kv_policy.h`", 2),
     "the end of many names": ("docs/a.md", "each `*_test.cc` and any NAME.cc.o", 0),
     "files of a run need not be there": ("docs/a.md", "writes report.md and `results.sqlite`", 0),
+    "function of a file": ("docs/a.md", "`routing/kv_policy.h:choose` and `kv_policy.h:KvPolicy::choose`", 0),
+    "function that the file does not have": ("docs/a.md", "`routing/kv_policy.h:decide`", 1),
+    "function of a file that is not there": ("docs/a.md", "`routing/old.h:choose`", 2),
+    "function of a class": ("docs/a.md", "`KvPolicy::choose` and `KvPolicy::choose(query)`", 0),
+    "function that the class does not have": ("docs/a.md", "`KvPolicy::decide`", 1),
+    "class that is not there": ("docs/a.md", "`OldPolicy::choose`, but `std::vector::size` is the library's", 1),
     "comment": ("src/kvist/routing/a.h", "int a;  // docs/guide/routing.md, kv_policy.h", 0),
     "comment that names what is gone": ("src/kvist/routing/a.h", "int a;  /// see docs/routing.md and gone.h", 2),
     "string in C++ is no claim": ("src/kvist/routing/a.cc", 'auto a = "docs/routing.md";', 0),
