@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kvist/base/version.h"
+#include "kvist/cli/command_tree.h"
 #include "kvist/cli/commands.h"
 
 namespace kvist::cli {
@@ -20,6 +21,27 @@ constexpr int kFailed = 1;
 constexpr int kWrongUsage = 2;
 
 using Action = std::function<Result<void>()>;
+
+CommandOption option_of(const CLI::Option& option) {
+  CommandOption made{.description = option.get_description(),
+                     .positional = option.get_positional(),
+                     .takes_value = option.get_items_expected_max() > 0,
+                     .required = option.get_required()};
+  if (made.positional) {
+    made.names = {option.get_name(true)};
+  } else {
+    for (const std::string& name : option.get_snames()) made.names.push_back("-" + name);
+    for (const std::string& name : option.get_lnames()) made.names.push_back("--" + name);
+  }
+  return made;
+}
+
+Command command_of(const CLI::App& app) {
+  Command made{.name = app.get_name(), .description = app.get_description()};
+  for (const CLI::Option* option : app.get_options({})) made.options.push_back(option_of(*option));
+  for (const CLI::App* next : app.get_subcommands({})) made.commands.push_back(command_of(*next));
+  return made;
+}
 
 /// All commands; a parsed command sets `action`.
 class CommandLine {
@@ -39,6 +61,10 @@ class CommandLine {
     add_plan();
     add_explain();
     add_fit();
+    add_completion();
+    app_.add_subcommand("man", "print the manual page, as troff")->callback([this] {
+      action_ = [this] { return print(man_page(command_of(app_), kVersion)); };
+    });
   }
 
   /// Nothing where there is something to do; else the exit status.
@@ -220,6 +246,22 @@ class CommandLine {
     command->callback([this] { action_ = [this] { return run_fit(fit_); }; });
   }
 
+  void add_completion() {
+    CLI::App* command = app_.add_subcommand("completion", "print a script that completes commands in a shell");
+    command->add_option("shell", shell_, "bash, zsh or fish")->required();
+    command->callback([this] {
+      action_ = [this]() -> Result<void> {
+        KVIST_TRY(const std::string script, completion(command_of(app_), shell_));
+        return print(script);
+      };
+    });
+  }
+
+  static Result<void> print(const std::string& text) {
+    if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0) return {};
+    return fail(ErrorCode::kInternal, "standard output cannot be written");
+  }
+
   void add_plan() {
     CLI::App* plan = app_.add_subcommand("plan", "what a deployment holds, before anyone rents it");
     plan->require_subcommand(1);
@@ -265,6 +307,7 @@ class CommandLine {
   Action action_;
   std::string file_;
   std::string output_;
+  std::string shell_;
   WorkerArguments worker_;
   UpArguments up_;
   ModelCreateArguments model_create_;
