@@ -41,6 +41,7 @@ CASES = {
     "function of a class": ("docs/a.md", "`KvPolicy::choose` and `KvPolicy::choose(query)`", 0),
     "function that the class does not have": ("docs/a.md", "`KvPolicy::decide`", 1),
     "class that is not there": ("docs/a.md", "`OldPolicy::choose`, but `std::vector::size` is the library's", 1),
+    "file that the reader is to write": ("docs/a.md", "<!-- written by the reader: mine.h -->\nIn `src/mine.h` and `theirs.h`.", 1),
     "comment": ("src/kvist/routing/a.h", "int a;  // docs/guide/routing.md, kv_policy.h", 0),
     "comment that names what is gone": ("src/kvist/routing/a.h", "int a;  /// see docs/routing.md and gone.h", 2),
     "string in C++ is no claim": ("src/kvist/routing/a.cc", 'auto a = "docs/routing.md";', 0),

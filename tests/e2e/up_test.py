@@ -1,5 +1,6 @@
 """`kvist up`: the example deployment starts, answers curl, and leaves nothing behind."""
 import contextlib
+import functools
 import json
 import os
 import pathlib
@@ -11,17 +12,26 @@ import time
 
 from deployment import BINARY, DEADLINE_S, read_line, request, run
 
-EXAMPLE = pathlib.Path(__file__).parents[2] / "examples/deployments/three-timed-workers.yaml"
+SOURCE = pathlib.Path(__file__).parents[2] / "examples/deployments/three-timed-workers.yaml"
 
 
 def children_of(pid):
     return [int(p) for p in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
+@functools.cache
+def example():
+    """The example, but with any free port in place of one that people can type."""
+    file = tempfile.NamedTemporaryFile("w", suffix=".yaml")  # lives as long as the cache
+    file.write(SOURCE.read_text().replace("port: 8080", "port: 0"))
+    file.flush()
+    return file
+
+
 @contextlib.contextmanager
 def running(folder, *options, **environment):
     """`kvist up` in an empty folder, until Ctrl-C ends it: (process, what it printed so far, the gateway's URL)."""
-    up = subprocess.Popen([BINARY, "up", "-f", EXAMPLE, *options], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=folder,
+    up = subprocess.Popen([BINARY, "up", "-f", example().name, *options], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=folder,
                           env={**os.environ, **environment})
     try:
         url, seen, end = None, "", time.monotonic() + DEADLINE_S
@@ -98,7 +108,7 @@ def a_folder_that_cannot_be_made_is_an_error_with_its_name():
         blocked.write_text("")
         for options, environment, words in ((["--directory", blocked / "x"], {}, ["--directory", str(blocked)]),
                                             ([], {"TMPDIR": "/nowhere/at/all"}, ["TMPDIR", "--directory"])):
-            done = subprocess.run([BINARY, "up", "-f", EXAMPLE, *options], capture_output=True, text=True, timeout=DEADLINE_S,
+            done = subprocess.run([BINARY, "up", "-f", example().name, *options], capture_output=True, text=True, timeout=DEADLINE_S,
                                   env={**os.environ, **environment})
             assert done.returncode == 1 and all(word in done.stderr for word in words), done
 
