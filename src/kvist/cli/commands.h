@@ -111,6 +111,9 @@ struct TraceGenerateArguments {
   std::uint32_t conversations = 1'000;
   std::optional<std::uint64_t> seed;  ///< nothing: the workload's
   std::string think_time;             ///< with a unit; empty: the generator's default
+  std::string kind;                   ///< other traffic than chat (workload::TrafficKind); empty: the workload's chats
+  double rate = 1;                    ///< of a kind: starts a second
+  std::string duration = "10 min";    ///< of a kind
 };
 /// `kvist trace generate`: writes a trace in Mooncake's format.
 [[nodiscard]] Result<void> run_trace_generate(const TraceGenerateArguments& arguments);

@@ -1,16 +1,36 @@
 // kvist trace: traces to replay.
 #include <fmt/format.h>
 
+#include <optional>
+
 #include "kvist/cli/commands.h"
 #include "kvist/cli/duration_argument.h"
 #include "kvist/cli/print.h"
 #include "kvist/spec/files.h"
 #include "kvist/workload/trace_file.h"
 #include "kvist/workload/trace_generator.h"
+#include "kvist/workload/traffic_generator.h"
 
 namespace kvist::cli {
 
-Result<void> run_trace_generate(const TraceGenerateArguments& arguments) {
+namespace {
+
+Result<workload::Trace> generate_kind(const TraceGenerateArguments& arguments) {
+  const std::optional<workload::TrafficKind> kind = workload::parse_traffic_kind(arguments.kind);
+  if (!kind) {
+    return fail(
+        ErrorCode::kInvalidArgument,
+        fmt::format("--kind {}: want long_prompts, retrieval, agents, code_completion or reasoning", arguments.kind));
+  }
+  if (!arguments.workload_file.empty()) {
+    return fail(ErrorCode::kInvalidArgument, "--kind and --file: want one of them; a kind has its own lengths");
+  }
+  workload::TrafficOptions options{.kind = *kind, .seed = arguments.seed.value_or(1), .starts_per_s = arguments.rate};
+  KVIST_TRY(options.duration, parse_duration(arguments.duration, "--duration"));
+  return workload::generate_traffic(options);
+}
+
+Result<workload::Trace> generate_chats(const TraceGenerateArguments& arguments) {
   workload::TraceOptions options;
   if (!arguments.workload_file.empty()) {
     KVIST_TRY(options.workload, spec::load_workload(arguments.workload_file));
@@ -20,7 +40,13 @@ Result<void> run_trace_generate(const TraceGenerateArguments& arguments) {
   if (!arguments.think_time.empty()) {
     KVIST_TRY(options.think_time, parse_duration(arguments.think_time, "--think-time"));
   }
-  KVIST_TRY(const workload::Trace trace, workload::generate_trace(options));
+  return workload::generate_trace(options);
+}
+
+}  // namespace
+
+Result<void> run_trace_generate(const TraceGenerateArguments& arguments) {
+  KVIST_TRY(const workload::Trace trace, arguments.kind.empty() ? generate_chats(arguments) : generate_kind(arguments));
   KVIST_TRY_VOID(workload::write_trace(trace, arguments.output));
   const Duration length = trace.requests.empty() ? Duration(0) : trace.requests.back().at - trace.requests.front().at;
   print_line(fmt::format("trace     {}: {} requests over {:.0f} s", arguments.output, trace.requests.size(),

@@ -1,0 +1,207 @@
+#include "kvist/workload/traffic_generator.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "kvist/base/random.h"
+
+namespace kvist::workload {
+namespace {
+
+constexpr double kMaxStarts = 1'000'000;
+
+/// Draws requests and gives ids to what they are made of.
+class TrafficDraft {
+ public:
+  TrafficDraft(const TrafficOptions& options, RandomStream random) : options_(options), random_(random) {}
+
+  std::uint32_t between(std::uint32_t low, std::uint32_t high) {
+    return static_cast<std::uint32_t>(random_.uniform_int(low, high));
+  }
+  std::uint32_t log_normal(double median, double sigma, double low, double high) {
+    return static_cast<std::uint32_t>(std::clamp(std::round(median * std::exp(sigma * normal())), low, high));
+  }
+  double uniform() { return random_.uniform(); }
+
+  /// Ids of so many whole blocks that nobody has yet.
+  std::vector<std::uint64_t> new_blocks(std::uint32_t count) {
+    std::vector<std::uint64_t> ids(count);
+    std::iota(ids.begin(), ids.end(), next_id_);
+    next_id_ += count;
+    return ids;
+  }
+  [[nodiscard]] std::uint32_t whole_blocks(std::uint32_t tokens) const { return tokens / options_.tokens_per_hash; }
+  /// A text of whole blocks, between so many tokens, for many requests to begin with.
+  std::vector<std::uint64_t> shared_text(std::uint32_t low, std::uint32_t high) {
+    return new_blocks(std::max(1U, whole_blocks(between(low, high))));
+  }
+
+  /// A request that begins with these whole blocks; what comes behind them is its own.
+  void add(Duration at, std::vector<std::uint64_t> blocks, std::uint32_t input_tokens, std::uint32_t output_tokens) {
+    if (at >= options_.duration) return;
+    const auto known = static_cast<std::uint32_t>(blocks.size());
+    const std::uint32_t all = (input_tokens + options_.tokens_per_hash - 1) / options_.tokens_per_hash;
+    for (const std::uint64_t id : new_blocks(all - known)) blocks.push_back(id);
+    trace_.requests.push_back(
+        {std::chrono::floor<std::chrono::milliseconds>(at), input_tokens, output_tokens, std::move(blocks)});
+  }
+  [[nodiscard]] std::uint32_t tokens(const std::vector<std::uint64_t>& blocks) const {
+    return static_cast<std::uint32_t>(blocks.size()) * options_.tokens_per_hash;
+  }
+
+  /// Sorted by instant; ids count up as they appear.
+  Trace finish() && {
+    std::ranges::stable_sort(trace_.requests, {}, &TraceRequest::at);
+    std::unordered_map<std::uint64_t, std::uint64_t> numbers;
+    for (TraceRequest& request : trace_.requests)
+      for (std::uint64_t& id : request.hash_ids) id = numbers.try_emplace(id, numbers.size()).first->second;
+    return std::move(trace_);
+  }
+
+ private:
+  double normal() {  // Box and Muller's
+    constexpr double kTurn = 6.283185307179586;
+    return std::sqrt(-2 * std::log(1 - random_.uniform())) * std::cos(kTurn * random_.uniform());
+  }
+
+  const TrafficOptions& options_;
+  RandomStream random_;
+  std::uint64_t next_id_ = 0;
+  Trace trace_;
+};
+
+/// What each start of the Poisson process brings.
+class Source {
+ public:
+  Source(TrafficKind kind, TrafficDraft& draft) : kind_(kind), draft_(draft) {
+    if (kind == TrafficKind::kRetrieval) draw_texts(60, 4'096, 24'576);
+    if (kind == TrafficKind::kAgents) draw_texts(5, 6'144, 6'144);
+    if (kind == TrafficKind::kCodeCompletion) draw_texts(200, 2'048, 15'360);
+  }
+
+  void start(Duration at) {
+    switch (kind_) {
+      case TrafficKind::kLongPrompts:
+        draft_.add(at, {}, draft_.log_normal(4'000, 1.3, 100, 128'000), draft_.log_normal(200, 0.6, 1, 4'000));
+        break;
+      case TrafficKind::kRetrieval:
+        behind(at, popular_text(), 100, 400, 50, 300);
+        break;
+      case TrafficKind::kAgents:
+        converse(at);
+        break;
+      case TrafficKind::kCodeCompletion:
+        behind(at, any_text(), 20, 500, 5, 40);
+        break;
+      case TrafficKind::kReasoning: {
+        const std::uint32_t input = draft_.between(200, 2'000);
+        draft_.add(at, {}, input, draft_.between(2'000, 8'000));
+        break;
+      }
+    }
+  }
+
+ private:
+  using Text = std::vector<std::uint64_t>;
+
+  void draw_texts(std::uint32_t count, std::uint32_t low, std::uint32_t high) {
+    double weight = 0;
+    for (std::uint32_t i = 0; i < count; ++i) {
+      texts_.push_back(draft_.shared_text(low, high));
+      cumulative_.push_back(weight += 1.0 / (i + 1));
+    }
+  }
+  const Text& any_text() { return texts_[draft_.between(0, static_cast<std::uint32_t>(texts_.size()) - 1)]; }
+  const Text& popular_text() {
+    const double drawn = draft_.uniform() * cumulative_.back();
+    const auto place = std::ranges::upper_bound(cumulative_, drawn) - cumulative_.begin();
+    return texts_[std::min(static_cast<std::size_t>(place), texts_.size() - 1)];
+  }
+
+  void behind(Duration at, const Text& text, std::uint32_t low, std::uint32_t high, std::uint32_t answer_low,
+              std::uint32_t answer_high) {
+    const std::uint32_t input = draft_.tokens(text) + draft_.between(low, high);
+    draft_.add(at, text, input, draft_.between(answer_low, answer_high));
+  }
+
+  void converse(Duration at) {
+    constexpr double kBranching = 0.1;
+    constexpr std::uint32_t kBranches = 3;
+    constexpr std::uint32_t kLongest = 120'000;
+    constexpr Duration kPerToken = std::chrono::milliseconds(30);  // how fast the agent once was answered
+    Text blocks = any_text();
+    std::uint32_t context = draft_.tokens(blocks);
+    const std::uint32_t turns = draft_.between(20, 60);
+    for (std::uint32_t turn = 0; turn < turns && context <= kLongest; ++turn) {
+      context += draft_.between(200, 3'000);
+      const auto whole = draft_.whole_blocks(context);
+      for (const std::uint64_t id : draft_.new_blocks(whole - static_cast<std::uint32_t>(blocks.size())))
+        blocks.push_back(id);
+      const std::uint32_t answer = draft_.between(60, 300);
+      const std::uint32_t branches = draft_.uniform() < kBranching ? kBranches : 1;
+      for (std::uint32_t branch = 0; branch < branches; ++branch) draft_.add(at, blocks, context, answer);
+      context += answer;
+      at += answer * kPerToken + from_seconds(1 + 7 * draft_.uniform());
+    }
+  }
+
+  TrafficKind kind_;
+  TrafficDraft& draft_;
+  std::vector<Text> texts_;
+  std::vector<double> cumulative_;
+};
+
+Result<void> check(const TrafficOptions& options) {
+  if (!(options.starts_per_s > 0) || options.duration <= Duration::zero() || options.tokens_per_hash == 0) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("trace: {} starts a second over {:.3f} s with {} tokens per hash; want all above 0",
+                            options.starts_per_s, to_seconds(options.duration), options.tokens_per_hash));
+  }
+  if (const double starts = options.starts_per_s * to_seconds(options.duration); starts > kMaxStarts) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("trace: {:.0f} starts; want at most {:.0f}", starts, kMaxStarts));
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string_view to_string(TrafficKind kind) {
+  switch (kind) {
+    case TrafficKind::kLongPrompts:
+      return "long_prompts";
+    case TrafficKind::kRetrieval:
+      return "retrieval";
+    case TrafficKind::kAgents:
+      return "agents";
+    case TrafficKind::kCodeCompletion:
+      return "code_completion";
+    case TrafficKind::kReasoning:
+      return "reasoning";
+  }
+  return "";
+}
+
+std::optional<TrafficKind> parse_traffic_kind(std::string_view name) {
+  for (const TrafficKind kind : kTrafficKinds)
+    if (to_string(kind) == name) return kind;
+  return std::nullopt;
+}
+
+Result<Trace> generate_traffic(const TrafficOptions& options) {
+  KVIST_TRY_VOID(check(options));
+  TrafficDraft draft(options, RandomStream(mix_seed({options.seed, seed_part("traffic")})));
+  Source source(options.kind, draft);
+  RandomStream starts(mix_seed({options.seed, seed_part("traffic starts")}));
+  for (Duration at{}; at < options.duration; at += from_seconds(starts.exponential(1 / options.starts_per_s)))
+    source.start(at);
+  return std::move(draft).finish();
+}
+
+}  // namespace kvist::workload

@@ -1,0 +1,121 @@
+#include "kvist/workload/traffic_generator.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "kvist/workload/trace_file.h"
+
+namespace kvist::workload {
+namespace {
+
+using ::testing::HasSubstr;
+
+TrafficOptions options_of(TrafficKind kind) {
+  return {.kind = kind, .seed = 7, .starts_per_s = kind == TrafficKind::kAgents ? 0.5 : 5};
+}
+
+class EveryTraffic : public ::testing::TestWithParam<TrafficKind> {};
+
+TEST_P(EveryTraffic, IsSeededAndAFile) {
+  TrafficOptions options = options_of(GetParam());
+  const Trace trace = generate_traffic(options).value();
+  EXPECT_EQ(generate_traffic(options).value(), trace);
+  EXPECT_EQ(parse_trace(trace_text(trace), "generated").value(), trace);
+  options.seed = 8;
+  EXPECT_NE(generate_traffic(options).value(), trace);
+}
+
+TEST_P(EveryTraffic, IdsCountUpAndCoverThePrompt) {
+  const TrafficOptions options = options_of(GetParam());
+  const Trace trace = generate_traffic(options).value();
+  ASSERT_GT(trace.requests.size(), 1'000U);
+  EXPECT_EQ(trace.requests.front().at, Duration(0));
+  std::uint64_t next_id = 0;
+  for (std::size_t i = 0; i < trace.requests.size(); ++i) {
+    const TraceRequest& request = trace.requests[i];
+    EXPECT_GE(request.at, trace.requests[i == 0 ? 0 : i - 1].at);
+    EXPECT_LT(request.at, options.duration);
+    EXPECT_EQ(request.hash_ids.size(), (request.input_tokens + 511) / 512);
+    EXPECT_GE(request.output_tokens, 1U);
+    for (const std::uint64_t id : request.hash_ids) {
+      ASSERT_LE(id, next_id);
+      next_id = std::max(next_id, id + 1);
+    }
+  }
+}
+
+// A prompt's end is its own: only whole blocks are shared, each behind the same block everywhere.
+TEST_P(EveryTraffic, EachIdHasOneParent) {
+  const Trace trace = generate_traffic(options_of(GetParam())).value();
+  std::map<std::uint64_t, std::uint64_t> parents;
+  std::set<std::uint64_t> ends;
+  for (const TraceRequest& request : trace.requests) {
+    for (std::size_t i = 1; i < request.hash_ids.size(); ++i) {
+      const auto [entry, is_new] = parents.try_emplace(request.hash_ids[i], request.hash_ids[i - 1]);
+      ASSERT_TRUE(is_new || entry->second == request.hash_ids[i - 1]);
+    }
+    if (request.input_tokens % 512 == 0) continue;
+    EXPECT_TRUE(ends.insert(request.hash_ids.back()).second);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, EveryTraffic, ::testing::ValuesIn(kTrafficKinds),
+                         [](const auto& kind) { return std::string(to_string(kind.param)); });
+
+/// Of all blocks of prompts, how many an earlier prompt had: the hit rate of a cache without bounds.
+double repeated_share(const Trace& trace) {
+  std::set<std::uint64_t> seen;
+  std::size_t all = 0;
+  std::size_t repeated = 0;
+  for (const TraceRequest& request : trace.requests) {
+    for (const std::uint64_t id : request.hash_ids) repeated += seen.insert(id).second ? 0 : 1;
+    all += request.hash_ids.size();
+  }
+  return static_cast<double>(repeated) / static_cast<double>(all);
+}
+
+TEST(TrafficGenerator, KindsDifferInWhatTheirPromptsShare) {
+  const auto share = [](TrafficKind kind) { return repeated_share(generate_traffic(options_of(kind)).value()); };
+  EXPECT_DOUBLE_EQ(share(TrafficKind::kLongPrompts), 0);
+  EXPECT_DOUBLE_EQ(share(TrafficKind::kReasoning), 0);
+  EXPECT_GT(share(TrafficKind::kRetrieval), 0.9);
+  EXPECT_GT(share(TrafficKind::kAgents), 0.9);
+  EXPECT_GT(share(TrafficKind::kCodeCompletion), 0.7);
+}
+
+TEST(TrafficGenerator, LongPromptsHaveAHeavyTail) {
+  const Trace trace = generate_traffic(options_of(TrafficKind::kLongPrompts)).value();
+  std::vector<std::uint32_t> lengths;
+  for (const TraceRequest& request : trace.requests) lengths.push_back(request.input_tokens);
+  std::ranges::sort(lengths);
+  EXPECT_NEAR(lengths[lengths.size() / 2], 4'000, 400);
+  EXPECT_NEAR(lengths[lengths.size() * 95 / 100], 4'000 * std::exp(1.3 * 1.645), 8'000);
+  EXPECT_LE(lengths.back(), 128'000U);
+}
+
+TEST(TrafficGenerator, AgentsAskSomeTurnsThreeTimesAtOnce) {
+  const Trace trace = generate_traffic(options_of(TrafficKind::kAgents)).value();
+  std::map<std::pair<Duration, std::uint32_t>, int> alike;
+  for (const TraceRequest& request : trace.requests) ++alike[{request.at, request.input_tokens}];
+  std::map<int, int> turns;
+  for (const auto& [turn, count] : alike) ++turns[count];
+  const double branching = static_cast<double>(turns[3]) / static_cast<double>(alike.size());
+  EXPECT_NEAR(branching, 0.1, 0.02);
+  EXPECT_EQ(turns[2], 0);
+}
+
+TEST(TrafficGenerator, SaysWhatIsWrong) {
+  TrafficOptions options;
+  options.starts_per_s = 0;
+  EXPECT_THAT(generate_traffic(options).error().message, HasSubstr("above 0"));
+  options.starts_per_s = 1e6;
+  EXPECT_THAT(generate_traffic(options).error().message, HasSubstr("at most 1000000"));
+  EXPECT_FALSE(parse_traffic_kind("chatter").has_value());
+}
+
+}  // namespace
+}  // namespace kvist::workload
