@@ -6,7 +6,7 @@ RELEASE := build/release
 # One peer alone: make peers PEER=vllm
 PEER ?=
 
-.PHONY: help build laboratory demo demo-cpu test peers test-aarch64 bench experiments routing format lint asan tsan fuzz clean
+.PHONY: routing-traffic help build laboratory demo demo-cpu test peers test-aarch64 bench experiments routing format lint asan tsan fuzz clean
 
 help:
 	@echo "make demo         install what is missing, build, run the demo sweep, print the table"
@@ -70,6 +70,9 @@ experiments: laboratory
 
 routing: laboratory
 	@scripts/run-routing $(RELEASE)/bin/kvist
+
+routing-traffic: build
+	@scripts/run-routing-traffic $(RELEASE)/bin/kvist
 
 fuzz:
 	@scripts/install-dependencies --tests --lint
