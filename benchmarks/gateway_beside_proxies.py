@@ -65,8 +65,7 @@ class Kvist(fronts.Kvist):
     def command(self):
         command = super().command()
         config = pathlib.Path(command[-1])
-        if self.threads > 1:
-            config.write_text(config.read_text().replace("gateway:\n", f"gateway:\n  threads: {self.threads}\n"))
+        config.write_text(config.read_text().replace("gateway:\n", f"gateway:\n  threads: {self.threads}\n"))
         return command
 
 
@@ -88,12 +87,12 @@ class Direct:
     stop = lambda self: None
 
 
-def drive(folder, front, server, streams, tokens, prompt, starts_per_s):
+def drive(folder, front, server, streams, tokens, prompt, starts_per_s, warmup_s):
     """(processor seconds, chunks, requests, TTFT p50 and p99, memory bytes) of one load."""
     server.reset()
     cpu = front.cpu_seconds()
     process = kvist_loadgen.start(folder, front.url, kvist_loadgen.single_turns(prompt, tokens, starts_per_s), streams, options.seconds, "m",
-                                  "load", warmup_s=2)
+                                  "load", warmup_s=warmup_s)
     memory = 0
     try:
         while process.process.poll() is None:
@@ -119,7 +118,7 @@ def measure(folder, make):
             front = make(server).start()
             idle = front.memory_bytes()
             try:
-                *cost, memory = drive(folder, front, server, streams, tokens, prompt, starts_per_s)
+                *cost, memory = drive(folder, front, server, streams, tokens, prompt, starts_per_s, 2 + int(tokens * gap_ms / 1e3))
                 rows.append((*cost, memory - idle))
             finally:
                 front.stop()
