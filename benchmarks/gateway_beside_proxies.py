@@ -26,7 +26,7 @@ arguments.add_argument("--rate", type=int, default=20_000, help="chunks a second
 arguments.add_argument("--threads", type=int, nargs="+", default=[1], help="of the gateway; the others get as many")
 arguments.add_argument("--only", nargs="+", default=["haproxy", "nginx", "kvist"])
 arguments.add_argument("--rounds", type=int, default=1)
-arguments.add_argument("--seconds", type=float, default=6)
+arguments.add_argument("--seconds", type=float, default=6, help="of each load, after its warm-up")
 options = arguments.parse_args()
 sys.argv[1:] = [options.kvist]
 
@@ -91,7 +91,7 @@ def drive(folder, front, server, streams, tokens, prompt, starts_per_s, warmup_s
     """(processor seconds, chunks, requests, TTFT p50 and p99, memory bytes) of one load."""
     server.reset()
     cpu = front.cpu_seconds()
-    process = kvist_loadgen.start(folder, front.url, kvist_loadgen.single_turns(prompt, tokens, starts_per_s), streams, options.seconds, "m",
+    process = kvist_loadgen.start(folder, front.url, kvist_loadgen.single_turns(prompt, tokens, starts_per_s), streams, warmup_s + options.seconds, "m",
                                   "load", warmup_s=warmup_s)
     memory = 0
     try:
