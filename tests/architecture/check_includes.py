@@ -21,7 +21,8 @@ LAYER_OF = {module: i for i, modules in enumerate(LAYERS) for module in modules}
 # Include pattern -> the modules that may use it.
 CONFINED = {
     r"boost/(asio|beast)": {"net"},
-    r"boost/": {"net"},
+    r"boost/math/": {"base"},
+    r"boost/(?!math/)": {"net"},
     r"zmq": {"net"},
     r"spdlog/": {"telemetry"},
     r"prometheus/": {"telemetry"},

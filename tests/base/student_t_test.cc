@@ -10,6 +10,7 @@ TEST(StudentT, QuantilesAreThoseOfTheTables) {
   EXPECT_NEAR(student_t_quantile(0.975, 2), 4.3027, 1e-4);
   EXPECT_NEAR(student_t_quantile(0.975, 9), 2.2622, 1e-4);
   EXPECT_NEAR(student_t_quantile(0.025, 9), -2.2622, 1e-4);
+  EXPECT_DOUBLE_EQ(student_t_quantile(0.5, 3), 0);
 }
 
 }  // namespace
