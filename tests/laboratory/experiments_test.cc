@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "analysis/sample_run.h"
+#include "kvist/laboratory/experiment_run.h"
 #include "kvist/laboratory/experiment_spec.h"
 #include "kvist/results/store.h"
 
@@ -55,7 +56,7 @@ class Experiments : public ::testing::Test {
           "    counterfactuals: [{name: faster, what: a faster GPU}]\n");
     write(root_ / "examples/bars.yaml", "bars: [{metric: ttft_p50_ms, within_pct: 10}]\n");
     observe("ttft_p50_ms(kv, 40) < ttft_p50_ms(round_robin, 40)");
-    write(root_ / "examples/sample/notes.md", "Faster: {{ttft_p50_ms(kv, 40, faster)|ms}}.\n");
+    write(root_ / "examples/sample/notes.md", "Faster: {{ms(ttft_p50_ms(kv, 40, 'faster'))}}.\n");
     write(root_ / "data/sample.json",
           R"({"source": "doc.txt", "levels": [{"concurrency": 40, "round_robin": {"ttft_p50_ms": 260},
               "kv_aware": {"ttft_p50_ms": 270}}]})");
@@ -68,7 +69,7 @@ class Experiments : public ::testing::Test {
   void observe(const std::string& predicate) {
     write(root_ / "examples/sample/observations.yaml",
           "observations:\n  - id: ahead\n    claim: KV is ahead\n    holds_if: \"" + predicate +
-              "\"\n    shows: \"KV {{ttft_p50_ms(kv, 40)|ms}}\"\n");
+              "\"\n    shows: \"KV {{ms(ttft_p50_ms(kv, 40))}}\"\n");
   }
 
   Result<ExperimentsOutcome> run(const std::string& document = "docs/experiments.md") {
@@ -112,7 +113,7 @@ TEST_F(Experiments, TheSameResultsGiveTheSameBytes) {
 TEST_F(Experiments, MistakesNameTheirPlace) {
   observe("speed(kv, 40) > 1");
   EXPECT_THAT(run().error().message, HasSubstr("sample: observation ahead"));
-  observe("tops(kv, 40, slower) > 1");
+  observe("tops(kv, 40, 'slower') > 1");
   EXPECT_THAT(run().error().message, HasSubstr("no counterfactual \"slower\""));
   observe("1 > 0");
   write(root_ / "examples/sample/notes.md", "{{tops(fast, 40)}}");
@@ -142,6 +143,25 @@ TEST(ShippedExperiments, ReadWithoutErrors) {
       ASSERT_TRUE(spec.has_value()) << spec.error().message;
       EXPECT_FALSE(spec->simulation.keep_token_gaps) << sweep;
     }
+  }
+}
+
+/// Every predicate and every text of the shipped experiments can be computed; that the sample has other levels is no
+/// matter.
+TEST(ShippedExperiments, SpeakOfFiguresThatExist) {
+  const fs::path folder = fs::path(KVIST_SOURCE_DIR) / "examples" / "experiments";
+  const auto experiments = load_experiments((folder / "experiments.yaml").string());
+  ASSERT_TRUE(experiments.has_value()) << experiments.error().message;
+  const analysis::RunAnalysis run(sample_run(), sample_sweep());
+  for (const Experiment& experiment : *experiments) {
+    std::map<std::string, analysis::RunAnalysis> others;
+    for (const Counterfactual& c : experiment.counterfactuals) others.emplace(c.name, run);
+    const ExperimentRun sample{
+        .experiment = experiment, .run = run, .counterfactuals = others, .check = analysis::check_against(run, {}, {})};
+    const auto findings = evaluate_observations(sample);
+    EXPECT_TRUE(findings.has_value()) << findings.error().message;
+    const auto section = experiment_section(sample, "image.svg");
+    EXPECT_TRUE(section.has_value()) << section.error().message;
   }
 }
 

@@ -20,11 +20,11 @@ bars:
   p50:
     claim: "TTFT p50 not worse"
     holds_if: "not_worse(ttft_p50_ms)"
-    shows: "{{ratio(ttft_p50_ms)|3}} ({{low(ttft_p50_ms)|3}} to {{high(ttft_p50_ms)|3}})"
+    shows: "{{fixed(ratio(ttft_p50_ms), 3)}} ({{fixed(low(ttft_p50_ms), 3)}} to {{fixed(high(ttft_p50_ms), 3)}})"
   below-dynamo:
     claim: "p95 below Dynamo's"
     holds_if: "ttft_p95_ms(kv) < ttft_p95_ms(dynamo)"
-    shows: "{{ttft_p95_ms(kv)|ms}}"
+    shows: "{{ms(ttft_p95_ms(kv))}}"
 scenarios:
   - name: sample
     title: "A sample"

@@ -29,8 +29,8 @@ levels: [2, 4]
 )";
 
 constexpr const char* kManifest = R"(bars:
-  p50: {claim: "TTFT p50 below a second", holds_if: "ttft_p50_ms(kv) < 1000", shows: "{{ttft_p50_ms(kv)|ms}}"}
-  never: {claim: "Nothing takes time", holds_if: "ttft_p50_ms(kv) <= 0", shows: "{{ratio(ttft_p50_ms)|3}}"}
+  p50: {claim: "TTFT p50 below a second", holds_if: "ttft_p50_ms(kv) < 1000", shows: "{{ms(ttft_p50_ms(kv))}}"}
+  never: {claim: "Nothing takes time", holds_if: "ttft_p50_ms(kv) <= 0", shows: "{{fixed(ratio(ttft_p50_ms), 3)}}"}
 scenarios:
   - {name: small, title: "Small", shows: "Little.", plot: true, bars: [p50, {bar: never, from: 4}]}
 )";

@@ -107,6 +107,7 @@ struct KeywordArgument {
   std::string name;
   ExpressionPtr value;
 };
+/// Of a macro, or of a function of the program that renders.
 struct MacroCall {
   NameId name = 0;
   std::vector<ExpressionPtr> arguments;

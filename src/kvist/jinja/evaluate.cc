@@ -131,12 +131,16 @@ Result<Value> Interpreter::eval(const Test& node) {
 Result<Value> Interpreter::eval(const MacroCall& node) {
   const Value callee = look_up(node.name);
   const auto* callable = callee.as<Callable>();
-  if (callable == nullptr || callable->macro == nullptr)
+  if (callable == nullptr || (callable->macro == nullptr && callable->host == nullptr))
     return fail(ErrorCode::kInvalidArgument, fmt::format("{} is no macro here", kind_of(callee)));
   std::vector<Value> positional;
   for (const ExpressionPtr& argument : node.arguments) {
     KVIST_TRY(Value value, eval(argument));
     positional.push_back(std::move(value));
+  }
+  if (callable->host != nullptr) {
+    if (node.keywords.empty()) return callable->host->body(positional);
+    return fail(ErrorCode::kInvalidArgument, fmt::format("{} takes its arguments by position", callable->host->name));
   }
   std::vector<std::pair<std::string_view, Value>> keywords;
   for (const KeywordArgument& argument : node.keywords) {

@@ -67,7 +67,7 @@ Value Interpreter::look_up(NameId name) const {
     if (variables_[i].first == name) return variables_[i].second;
   if (const Function* function = find_global(program_->name(name))) {
     const bool without_time = function->name == "strftime_now" && !now_;
-    if (!without_time) return Callable{.macro = nullptr, .function = function};
+    if (!without_time) return Callable{.macro = nullptr, .function = function, .host = nullptr};
   }
   return Undefined{&program_->name(name)};
 }
@@ -181,7 +181,7 @@ Result<Interpreter::Flow> Interpreter::run(const Statement& statement) {
   } else if (const auto* assignment = std::get_if<Set>(&statement.node)) {
     KVIST_TRY_VOID(run(*assignment));
   } else if (const auto* macro = std::get_if<MacroDefinition>(&statement.node)) {
-    set(macro->macro->name, Callable{.macro = macro->macro.get(), .function = nullptr});
+    set(macro->macro->name, Callable{.macro = macro->macro.get(), .function = nullptr, .host = nullptr});
   } else if (const auto* filter = std::get_if<FilterBlock>(&statement.node)) {
     KVIST_TRY_VOID(run(*filter));
   } else if (std::holds_alternative<Break>(statement.node)) {

@@ -19,8 +19,9 @@ namespace {
 constexpr std::uint32_t kMaxBlockDepth = 50;
 
 // Macros can be called before the place where they stand in the source: inside of other macros.
-std::unordered_set<std::string> macro_names(const std::vector<Token>& tokens) {
-  std::unordered_set<std::string> names;
+std::unordered_set<std::string> callable_names(const std::vector<Token>& tokens,
+                                               std::span<const std::string> host_functions) {
+  std::unordered_set<std::string> names(host_functions.begin(), host_functions.end());
   for (std::size_t i = 0; i + 2 < tokens.size(); ++i) {
     if (tokens[i].kind == TokenKind::kBlockBegin && tokens[i + 1].text == "macro" &&
         tokens[i + 2].kind == TokenKind::kName)
@@ -31,8 +32,8 @@ std::unordered_set<std::string> macro_names(const std::vector<Token>& tokens) {
 
 class Parser {
  public:
-  explicit Parser(std::vector<Token> tokens)
-      : Parser{macro_names(tokens), TokenStream(std::move(tokens))} {}  // braces: names first
+  Parser(std::vector<Token> tokens, std::span<const std::string> host_functions)
+      : Parser{callable_names(tokens, host_functions), TokenStream(std::move(tokens))} {}  // braces: names first
 
   Result<Program> run() {
     Program program;
@@ -260,13 +261,13 @@ class Parser {
 
 }  // namespace
 
-Result<Program> parse(std::string_view source) {
+Result<Program> parse(std::string_view source, std::span<const std::string> host_functions) {
   if (source.size() > kMaxTemplateBytes) {
     return fail(ErrorCode::kTooLarge,
                 fmt::format("the template has {} bytes, at most {} are allowed", source.size(), kMaxTemplateBytes));
   }
   KVIST_TRY(std::vector<Token> tokens, tokenize(source));
-  return Parser(std::move(tokens)).run();
+  return Parser(std::move(tokens), host_functions).run();
 }
 
 }  // namespace kvist::jinja

@@ -123,8 +123,8 @@ Template::Template(Template&&) noexcept = default;
 Template& Template::operator=(Template&&) noexcept = default;
 Template::~Template() = default;
 
-Result<Template> Template::compile(std::string_view source) {
-  KVIST_TRY(Program program, parse(source));
+Result<Template> Template::compile(std::string_view source, std::span<const std::string> host_functions) {
+  KVIST_TRY(Program program, parse(source, host_functions));
   return Template(std::make_unique<const Program>(std::move(program)));
 }
 

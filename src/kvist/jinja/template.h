@@ -4,6 +4,7 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -25,8 +26,10 @@ struct Program;
 /// characters, undefined names are false and print nothing, lists and dictionaries cannot be changed.
 class Template {
  public:
-  /// kInvalidArgument: "line 3, column 14: unknown filter 'foo'; ...".
-  [[nodiscard]] static Result<Template> compile(std::string_view source);
+  /// `host_functions`: names that the template may call though it has no such macros; a rendering's variables have a
+  /// HostFunction for each. kInvalidArgument: "line 3, column 14: unknown filter 'foo'; ...".
+  [[nodiscard]] static Result<Template> compile(std::string_view source,
+                                                std::span<const std::string> host_functions = {});
 
   Template(Template&&) noexcept;
   Template& operator=(Template&&) noexcept;

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -30,10 +32,18 @@ struct Dict;
 struct Namespace;
 struct Loop;
 
-/// What a name in front of parentheses stands for: one of the two.
+/// A function of the program that renders: a variable that the template calls by its name. It takes its arguments by
+/// position and counts nothing on the meter, so it is for templates whose author is trusted with its cost.
+struct HostFunction {
+  std::string name;
+  std::function<Result<Value>(std::span<const Value>)> body;
+};
+
+/// What a name in front of parentheses stands for: one of the three.
 struct Callable {
   const Macro* macro = nullptr;
   const Function* function = nullptr;
+  const HostFunction* host = nullptr;  ///< outlives the rendering
 };
 
 using TextPtr = std::shared_ptr<const MarkedText>;

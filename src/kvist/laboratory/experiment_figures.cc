@@ -3,12 +3,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 
 namespace kvist::laboratory {
 namespace {
 
 using Value = std::optional<double>;
+
+constexpr std::array<std::string_view, 6> kPrefixes = {"", "published_", "simulated_", "low_", "high_", "sd_"};
+/// What own_figure() knows.
+constexpr std::array<std::string_view, 9> kOwnFigures = {
+    "turn_mean_hit_rate_pct", "imbalance",   "evictions",    "preemptions", "prefilled_tokens",
+    "kv_use_max_pct",         "waiting_max", "running_mean", "acceptance"};
 
 Result<std::uint32_t> read_concurrency(const std::string& text) {
   std::uint32_t concurrency = 0;
@@ -68,17 +75,26 @@ const analysis::MeasuredLevel* find_level(const analysis::RunAnalysis& run, spec
 
 }  // namespace
 
-FigureLookup ExperimentFigures::lookup(Side side) const {
-  return [this, side](const std::string& name, const Arguments& arguments) { return find(name, arguments, side); };
+Figures ExperimentFigures::of(Side side) const {
+  Figures figures{.names = {"deviation_pct", "slots"}, .find = [this, side](const auto& name, const auto& arguments) {
+                    return find(name, arguments, side);
+                  }};
+  for (const std::string_view prefix : kPrefixes) {
+    for (const analysis::NamedFigure& named : analysis::published_figures()) {
+      figures.names.push_back(fmt::format("{}{}", prefix, named.key));
+    }
+    for (const std::string_view name : kOwnFigures) figures.names.push_back(fmt::format("{}{}", prefix, name));
+  }
+  return figures;
 }
 
 Result<Value> ExperimentFigures::find(std::string name, const Arguments& arguments, Side side) const {
   if (name == "deviation_pct") return deviation(arguments);
-  if (take_prefix(name, "published.")) side = Side::kPublished;
-  if (take_prefix(name, "simulated.")) side = Side::kSimulated;
+  if (take_prefix(name, "published_")) side = Side::kPublished;
+  if (take_prefix(name, "simulated_")) side = Side::kSimulated;
   std::string statistic = "mean";
   for (const char* wanted : {"low", "high", "sd"}) {
-    if (take_prefix(name, std::string(wanted) + ".")) {
+    if (take_prefix(name, std::string(wanted) + "_")) {
       statistic = wanted;
       side = Side::kSimulated;
     }

@@ -15,7 +15,7 @@ namespace kvist::laboratory {
 /// Names: the published keys (ttft_p50_ms, ..., error_pct), and of runs turn_mean_hit_rate_pct, imbalance, evictions,
 /// preemptions (per repetition), kv_use_max_pct, waiting_max, running_mean, prefilled_tokens (per repetition),
 /// acceptance, slots. Arguments: mode ("kv": the published KV router), concurrency, and of runs the name of a
-/// counterfactual. In front of a name: "published." or "simulated." whatever the side; "low.", "high.", "sd." for
+/// counterfactual. In front of a name: "published_" or "simulated_" whatever the side; "low_", "high_", "sd_" for
 /// smallest, largest, standard deviation over repetitions. deviation_pct(key, mode): the mean absolute deviation over
 /// the levels that count.
 class ExperimentFigures {
@@ -27,7 +27,7 @@ class ExperimentFigures {
       : check_(check), run_(run), others_(others) {}
 
   /// What a name without a prefix stands for.
-  [[nodiscard]] FigureLookup lookup(Side side) const;
+  [[nodiscard]] Figures of(Side side) const;
 
  private:
   using Arguments = std::vector<std::string>;

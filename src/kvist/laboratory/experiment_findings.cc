@@ -7,20 +7,20 @@
 namespace kvist::laboratory {
 namespace {
 
-Result<std::optional<bool>> holds(const std::string& predicate, const FigureLookup& lookup) {
-  KVIST_TRY(const std::optional<double> value, evaluate(predicate, lookup));
+Result<std::optional<bool>> holds(const std::string& predicate, const Figures& figures) {
+  KVIST_TRY(const std::optional<double> value, evaluate(predicate, figures));
   return value ? std::optional(std::abs(*value) > 0) : std::nullopt;
 }
 
 Result<Finding> find(const Observation& observation, const ExperimentFigures& figures) {
-  const FigureLookup simulated = figures.lookup(ExperimentFigures::Side::kSimulated);
+  const Figures simulated = figures.of(ExperimentFigures::Side::kSimulated);
   Finding finding;
   finding.observation = &observation;
   KVIST_TRY(finding.simulated, holds(observation.holds_if, simulated));
   KVIST_TRY(finding.simulated_shows, fill_in(observation.shows, simulated));
   KVIST_TRY(finding.mechanism, fill_in(observation.mechanism, simulated));
   if (!observation.on_published) return finding;
-  const FigureLookup published = figures.lookup(ExperimentFigures::Side::kPublished);
+  const Figures published = figures.of(ExperimentFigures::Side::kPublished);
   KVIST_TRY(finding.published, holds(observation.holds_if, published));
   if (finding.published) {
     KVIST_TRY(finding.published_shows, fill_in(observation.shows, published));

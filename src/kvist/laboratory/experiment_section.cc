@@ -200,7 +200,7 @@ Result<std::string> experiment_section(const ExperimentRun& run, const std::stri
     add_counterfactual(body, run, counterfactual);
   }
   section += render::markdown_of(body);
-  Result<std::string> notes = fill_in(run.experiment.notes, figures.lookup(ExperimentFigures::Side::kSimulated));
+  Result<std::string> notes = fill_in(run.experiment.notes, figures.of(ExperimentFigures::Side::kSimulated));
   if (!notes) return std::unexpected(std::move(notes).error().in(run.experiment.name + "/notes.md"));
   if (!notes->empty()) section += "\n### Notes\n\n" + *notes;
   render::Document tables;

@@ -5,235 +5,168 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <limits>
+#include <span>
+#include <utility>
 
+#include "kvist/jinja/template.h"
 #include "kvist/render/figures.h"
+#include "kvist/spec/routing_mode.h"
 
 namespace kvist::laboratory {
 namespace {
 
-constexpr std::size_t kMaxLength = 4'096;
-constexpr int kMaxNesting = 32;
+using jinja::Value;
+using Arguments = std::span<const Value>;
 
-using Value = std::optional<double>;
+constexpr std::size_t kMaxBytes = 4'096;
+/// An expression reads a few dozen figures; these bounds only end what is no expression.
+constexpr jinja::Limits kLimits = {.steps = 100'000, .memory_bytes = 1 << 20, .output_bytes = 1 << 16, .depth = 200};
+constexpr double kNoNumber = std::numeric_limits<double>::quiet_NaN();
 
-bool is_letter(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-}
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
-
-template <class Operation>
-Value combine(const Value& a, const Value& b, const Operation& operation) {
-  if (!a || !b) return std::nullopt;
-  const double value = operation(*a, *b);
-  return std::isfinite(value) ? Value(value) : std::nullopt;
+std::optional<double> number_of(const Value& value) {
+  if (const auto* number = value.as<double>()) return *number;
+  if (const auto* number = value.as<std::int64_t>()) return static_cast<double>(*number);
+  if (const auto* flag = value.as<bool>()) return *flag ? 1 : 0;
+  return std::nullopt;
 }
 
-/// Recursive descent, computing as it reads:
-///   or = and {"or" and}; and = comparison {"and" comparison}; comparison = sum [op sum];
-///   sum = product {+|- product}; product = factor {*|/ factor}; factor = number | call | "(" or ")" | "-" factor
-class Evaluator {
+Result<std::vector<double>> numbers_of(Arguments arguments, std::size_t at_least) {
+  std::vector<double> numbers;
+  for (const Value& argument : arguments) {
+    const std::optional<double> number = number_of(argument);
+    if (!number) return fail(ErrorCode::kInvalidArgument, "expected a number, got " + jinja::kind_of(argument));
+    numbers.push_back(*number);
+  }
+  if (numbers.size() < at_least) return fail(ErrorCode::kInvalidArgument, "too few arguments");
+  return numbers;
+}
+
+/// An argument of a figure: a word, a text or a whole number.
+Result<std::string> word_of(const Value& value) {
+  if (const jinja::MarkedText* text = value.text()) return std::string(text->bytes());
+  if (const auto* number = value.as<std::int64_t>()) return fmt::format("{}", *number);
+  const auto* callable = value.as<jinja::Callable>();
+  if (callable != nullptr && callable->host != nullptr) return callable->host->name;
+  return fail(ErrorCode::kInvalidArgument, "expected a word or a whole number, got " + jinja::kind_of(value));
+}
+
+/// The least, the largest: missing where one is missing, as a comparison with it would not be.
+double extreme_of(const std::vector<double>& numbers, bool largest) {
+  if (std::ranges::any_of(numbers, [](double number) { return std::isnan(number); })) return kNoNumber;
+  return largest ? std::ranges::max(numbers) : std::ranges::min(numbers);
+}
+
+double mean_of(const std::vector<double>& numbers) {
+  double sum = 0;
+  for (const double number : numbers) sum += number;
+  return sum / static_cast<double>(numbers.size());
+}
+
+std::string with_text(double value, int decimals, std::string_view text) {
+  return std::isfinite(value) ? fmt::format("{:.{}f}{}", value, decimals, text) : std::string(render::kMissing);
+}
+
+/// The functions of one expression, and whether it met a missing figure.
+class Language {
  public:
-  Evaluator(std::string_view text, const FigureLookup& lookup) : text_(text), lookup_(lookup) {}
+  explicit Language(const Figures& figures) {
+    for (const std::string& name : figures.names) {
+      add(name, [this, &figures, name](Arguments arguments) { return figure(figures, name, arguments); });
+    }
+    add_number("abs", [](const std::vector<double>& x) { return std::abs(x.front()); });
+    add_number("min", [](const std::vector<double>& x) { return extreme_of(x, false); });
+    add_number("max", [](const std::vector<double>& x) { return extreme_of(x, true); });
+    add_number("mean", &mean_of);
+    add_text("ms", [](const std::vector<double>& x) { return render::format_ms(x.front()); });
+    add_text("s", [](const std::vector<double>& x) { return render::format_ms_as_s(x.front()); });
+    add_text("pct", [](const std::vector<double>& x) { return render::format_pct(x.front()); });
+    add_text("points", [](const std::vector<double>& x) { return with_text(x.front(), 1, " points"); });
+    add_text("times", [](const std::vector<double>& x) { return with_text(x.front(), 2, " times"); });
+    add_text("fixed", [](const std::vector<double>& x) {
+      const double decimals = x.size() > 1 ? x[1] : 1;
+      return with_text(x.front(), static_cast<int>(std::clamp(decimals, 0.0, 9.0)), "");
+    });
+  }
+  Language(const Language&) = delete;
+  Language& operator=(const Language&) = delete;
 
-  Result<Value> run() {
-    if (text_.size() > kMaxLength) return fail(ErrorCode::kTooLarge, "an expression of more than 4096 characters");
-    KVIST_TRY(const Value value, any_of());
-    skip_spaces();
-    if (at_ < text_.size()) return error("what follows is no operator");
-    return value;
+  /// What the template's text is; nothing where it met a missing figure.
+  Result<std::optional<std::string>> print(std::string_view text) {
+    std::vector<std::string> names;
+    for (const jinja::HostFunction& function : functions_) names.push_back(function.name);
+    KVIST_TRY(const jinja::Template compiled, jinja::Template::compile(text, names));
+    jinja::Template::Variables variables;
+    for (const jinja::HostFunction& function : functions_) {
+      variables.emplace_back(function.name, jinja::Callable{.macro = nullptr, .function = nullptr, .host = &function});
+    }
+    for (const spec::RoutingMode mode : spec::kRoutingModes) {
+      const std::string_view name = to_string(mode);
+      variables.emplace_back(name, std::make_shared<const jinja::MarkedText>(std::string(name)));
+    }
+    jinja::Meter meter(kLimits);
+    KVIST_TRY(const jinja::MarkedText printed, compiled.render(meter, variables));
+    if (missing_) return std::nullopt;
+    return std::string(printed.bytes());
   }
 
  private:
-  std::unexpected<Error> error(std::string_view what) const {
-    return fail(ErrorCode::kInvalidArgument, fmt::format("\"{}\", character {}: {}", text_, at_ + 1, what));
+  void add(std::string name, std::function<Result<Value>(Arguments)> body) {
+    functions_.push_back({.name = std::move(name), .body = std::move(body)});
+  }
+  void add_number(std::string name, std::function<double(const std::vector<double>&)> body) {
+    add(std::move(name), [body = std::move(body)](Arguments arguments) -> Result<Value> {
+      KVIST_TRY(const std::vector<double> numbers, numbers_of(arguments, 1));
+      return Value(body(numbers));
+    });
+  }
+  void add_text(std::string name, std::function<std::string(const std::vector<double>&)> body) {
+    add(std::move(name), [body = std::move(body)](Arguments arguments) -> Result<Value> {
+      KVIST_TRY(const std::vector<double> numbers, numbers_of(arguments, 1));
+      return Value(std::make_shared<const jinja::MarkedText>(body(numbers)));
+    });
   }
 
-  void skip_spaces() {
-    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n')) ++at_;
-  }
-  bool take(std::string_view symbol) {
-    skip_spaces();
-    if (!text_.substr(at_).starts_with(symbol)) return false;
-    const std::size_t end = at_ + symbol.size();
-    if (is_letter(symbol.front()) && end < text_.size() && (is_letter(text_[end]) || is_digit(text_[end])))
-      return false;
-    at_ = end;
-    return true;
-  }
-
-  Result<Value> any_of() {
-    KVIST_TRY(Value left, all_of());
-    while (take("or")) {
-      KVIST_TRY(const Value right, all_of());
-      left = combine(left, right, [](double a, double b) { return std::abs(a) > 0 || std::abs(b) > 0 ? 1.0 : 0.0; });
+  Result<Value> figure(const Figures& figures, const std::string& name, Arguments arguments) {
+    std::vector<std::string> words;
+    for (const Value& argument : arguments) {
+      KVIST_TRY(std::string word, word_of(argument));
+      words.push_back(std::move(word));
     }
-    return left;
+    KVIST_TRY(const std::optional<double> value, figures.find(name, words));
+    missing_ = missing_ || !value;
+    return Value(value.value_or(kNoNumber));
   }
 
-  Result<Value> all_of() {
-    KVIST_TRY(Value left, comparison());
-    while (take("and")) {
-      KVIST_TRY(const Value right, comparison());
-      left = combine(left, right, [](double a, double b) { return std::abs(a) > 0 && std::abs(b) > 0 ? 1.0 : 0.0; });
-    }
-    return left;
-  }
-
-  Result<Value> comparison() {
-    KVIST_TRY(const Value left, sum());
-    using Compare = double (*)(double, double);
-    constexpr std::pair<std::string_view, Compare> kOperators[] = {
-        {"<=", [](double a, double b) { return a <= b ? 1.0 : 0.0; }},
-        {">=", [](double a, double b) { return a >= b ? 1.0 : 0.0; }},
-        {"<", [](double a, double b) { return a < b ? 1.0 : 0.0; }},
-        {">", [](double a, double b) { return a > b ? 1.0 : 0.0; }}};
-    for (const auto& [symbol, compare] : kOperators) {
-      if (!take(symbol)) continue;
-      KVIST_TRY(const Value right, sum());
-      return combine(left, right, compare);
-    }
-    return left;
-  }
-
-  Result<Value> sum() {
-    KVIST_TRY(Value left, product());
-    while (true) {
-      if (take("+")) {
-        KVIST_TRY(const Value right, product());
-        left = combine(left, right, [](double a, double b) { return a + b; });
-      } else if (take("-")) {
-        KVIST_TRY(const Value right, product());
-        left = combine(left, right, [](double a, double b) { return a - b; });
-      } else {
-        return left;
-      }
-    }
-  }
-
-  Result<Value> product() {
-    KVIST_TRY(Value left, factor());
-    while (true) {
-      if (take("*")) {
-        KVIST_TRY(const Value right, factor());
-        left = combine(left, right, [](double a, double b) { return a * b; });
-      } else if (take("/")) {
-        KVIST_TRY(const Value right, factor());
-        left = combine(left, right, [](double a, double b) { return a / b; });  // by 0: not finite, hence missing
-      } else {
-        return left;
-      }
-    }
-  }
-
-  Result<Value> factor() {
-    if (++nesting_ > kMaxNesting) return error("nested too deeply");
-    Result<Value> value = unnested_factor();
-    --nesting_;
-    return value;
-  }
-
-  Result<Value> unnested_factor() {
-    if (take("-")) {
-      KVIST_TRY(const Value value, factor());
-      return value ? Value(-*value) : value;
-    }
-    if (take("(")) {
-      KVIST_TRY(const Value value, any_of());
-      if (!take(")")) return error("expected )");
-      return value;
-    }
-    if (at_ < text_.size() && is_digit(text_[at_])) return number();
-    if (at_ < text_.size() && is_letter(text_[at_])) return call();
-    return error("expected a number, a figure or (");
-  }
-
-  Result<Value> number() {
-    double value = 0;
-    const auto [end, code] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), value);
-    if (code != std::errc()) return error("no number");
-    at_ = static_cast<std::size_t>(end - text_.data());
-    return Value(value);
-  }
-
-  std::string word() {
-    const std::size_t begin = at_;
-    while (at_ < text_.size() &&
-           (is_letter(text_[at_]) || is_digit(text_[at_]) || text_[at_] == '.' || (at_ > begin && text_[at_] == '-'))) {
-      ++at_;
-    }
-    return std::string(text_.substr(begin, at_ - begin));
-  }
-
-  Result<Value> call() {
-    const std::string name = word();
-    if (!take("(")) return error("expected ( behind " + name);
-    if (name == "min" || name == "max" || name == "mean" || name == "abs") return function_of(name);
-    std::vector<std::string> arguments;
-    while (!take(")")) {
-      if (!arguments.empty() && !take(",")) return error("expected , or )");
-      skip_spaces();
-      arguments.push_back(word());
-      if (arguments.back().empty()) return error("expected a word or a whole number");
-    }
-    Result<Value> value = lookup_(name, arguments);
-    if (!value) return std::unexpected(std::move(value).error().in(fmt::format("\"{}\"", text_)));
-    return value;
-  }
-
-  Result<Value> function_of(const std::string& name) {
-    std::vector<double> values;
-    bool missing = false;
-    do {
-      KVIST_TRY(const Value value, any_of());
-      missing = missing || !value;
-      values.push_back(value.value_or(0));
-    } while (take(","));
-    if (!take(")")) return error("expected , or )");
-    if (missing) return Value();
-    if (name == "min") return Value(std::ranges::min(values));
-    if (name == "max") return Value(std::ranges::max(values));
-    if (name == "abs")
-      return values.size() == 1 ? Result<Value>(std::abs(values.front())) : error("abs takes one value");
-    double sum = 0;
-    for (const double value : values) sum += value;
-    const double mean = sum / static_cast<double>(values.size());
-    return std::isfinite(mean) ? Value(mean) : Value();
-  }
-
-  std::string_view text_;
-  const FigureLookup& lookup_;
-  std::size_t at_ = 0;
-  int nesting_ = 0;
+  std::vector<jinja::HostFunction> functions_;
+  bool missing_ = false;
 };
 
-Result<std::string> formatted(const Value& value, std::string_view format) {
-  if (format == "ms") return render::format_ms(value);
-  if (format == "s") return render::format_ms_as_s(value);
-  if (format == "pct") return render::format_pct(value);
-  if (!value) return std::string(render::kMissing);
-  if (format == "points") return fmt::format("{:.1f} points", *value);
-  if (format == "x") return fmt::format("{:.2f} times", *value);
-  if (format == "holds") return std::string(*value > 0 ? "holds" : "does not hold");
-  if (format.size() == 1 && format[0] >= '0' && format[0] <= '3') return render::format_fixed(value, format[0] - '0');
-  return fail(ErrorCode::kInvalidArgument,
-              fmt::format("no format \"{}\"; there are: ms, s, pct, points, x, holds, 0, 1, 2, 3", format));
-}
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
-  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
-  return text;
+/// The text of an expression's value; nothing where it is missing.
+Result<std::optional<std::string>> print(std::string_view expression, const Figures& figures) {
+  if (expression.size() > kMaxBytes) return fail(ErrorCode::kTooLarge, "an expression of more than 4096 characters");
+  // The spaces: a minus sign beside the braces would be Jinja's whitespace control.
+  const std::string field = fmt::format("{{{{ {} }}}}", expression);
+  Result<std::optional<std::string>> printed = Language(figures).print(field);
+  if (!printed) return std::unexpected(std::move(printed).error().in(fmt::format("\"{}\"", field)));
+  return printed;
 }
 
 }  // namespace
 
-Result<std::optional<double>> evaluate(std::string_view expression, const FigureLookup& lookup) {
-  return Evaluator(trimmed(expression), lookup).run();
+Result<std::optional<double>> evaluate(std::string_view expression, const Figures& figures) {
+  KVIST_TRY(const std::optional<std::string> printed, print(expression, figures));
+  if (!printed) return std::nullopt;
+  if (*printed == "True" || *printed == "False") return *printed == "True" ? 1.0 : 0.0;
+  double value = 0;
+  const auto [end, code] = std::from_chars(printed->data(), printed->data() + printed->size(), value);
+  if (end != printed->data() + printed->size() || (code != std::errc() && code != std::errc::result_out_of_range)) {
+    return fail(ErrorCode::kInvalidArgument, fmt::format("\"{}\" is no number", expression));
+  }
+  return code == std::errc() && std::isfinite(value) ? std::optional(value) : std::nullopt;
 }
 
-Result<std::string> fill_in(std::string_view text, const FigureLookup& lookup) {
+Result<std::string> fill_in(std::string_view text, const Figures& figures) {
   std::string out;
   while (true) {
     const std::size_t begin = text.find("{{");
@@ -243,12 +176,8 @@ Result<std::string> fill_in(std::string_view text, const FigureLookup& lookup) {
       return fail(ErrorCode::kInvalidArgument, fmt::format("{{{{ without }}}}: \"{}\"", text.substr(begin, 40)));
     }
     out += text.substr(0, begin);
-    const std::string_view field = text.substr(begin + 2, end - begin - 2);
-    const std::size_t bar = field.rfind('|');
-    KVIST_TRY(const std::optional<double> value, evaluate(field.substr(0, bar), lookup));
-    KVIST_TRY(const std::string shown,
-              formatted(value, bar == std::string_view::npos ? std::string_view("1") : trimmed(field.substr(bar + 1))));
-    out += shown;
+    KVIST_TRY(const std::optional<std::string> printed, print(text.substr(begin + 2, end - begin - 2), figures));
+    out += printed.value_or(std::string(render::kMissing));
     text.remove_prefix(end + 2);
   }
 }

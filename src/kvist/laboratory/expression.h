@@ -1,8 +1,8 @@
-// A small language over figures: what an observation claims, and what a text quotes, is computed, never typed in.
+// What an observation claims, and what a text quotes, is computed from figures, never typed in: expressions in Jinja
+// whose functions are figures.
 #pragma once
 
 #include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,23 +12,25 @@
 
 namespace kvist::laboratory {
 
-/// A figure by name and arguments: tpot_p50_ms(kv, 100). Nothing where there is no such value (a level that was not
-/// measured); an error where the name or an argument means nothing.
-using FigureLookup =
-    std::function<Result<std::optional<double>>(const std::string& name, const std::vector<std::string>& arguments)>;
+/// The figures that expressions speak of: tpot_p50_ms(kv, 100) is a function's call.
+struct Figures {
+  /// What can be called.
+  std::vector<std::string> names;
+  /// A figure by its name and arguments, which are words, texts and whole numbers. Nothing where there is no such value
+  /// (a level that was not measured); an error where an argument means nothing.
+  std::function<Result<std::optional<double>>(const std::string& name, const std::vector<std::string>& arguments)> find;
+};
 
-/// Arithmetic (+ - * /), comparison (< <= > >=), `and`, `or`, parentheses, numbers, figures, and over a list of values
-/// min(...), max(...), mean(...), abs(x). A comparison is 1 or 0. Anything computed from a missing value is missing; so
-/// is a division by 0 and what is too large for a number. Bounded: 4 kB of text, nesting of 32.
+/// Jinja's expressions (module jinja) over `figures`, besides these functions: min(...), max(...), mean(...), abs(x),
+/// and those that make text, by fill_in(). Words that stand for themselves are routing modes and figures' names; other
+/// texts are in quotes. True is 1 and False 0. What calls a missing figure is missing, and so is what is no finite
+/// number. Errors quote the expression, with the column. At most 4 kB.
 ///
-///   tpot_p50_ms(round_robin, 100) / tpot_p50_ms(round_robin, 80) >= 1.15
-///
-/// Figures are names with arguments of words and whole numbers; a name may have dots: published.tops(kv, 40).
-[[nodiscard]] Result<std::optional<double>> evaluate(std::string_view expression, const FigureLookup& lookup);
+///   tpot_p50_ms(round_robin, 100) / tpot_p50_ms(round_robin, 80, 'slots-128') >= 1.15
+[[nodiscard]] Result<std::optional<double>> evaluate(std::string_view expression, const Figures& figures);
 
-/// Replaces each {{expression}} or {{expression|format}} of a text by its value. Formats: ms, s, pct, points, x (a
-/// factor), 0 to 3 (decimals), holds ("holds", "does not hold"); 1 decimal where none is named. A missing value is "-".
-/// Errors name the expression.
-[[nodiscard]] Result<std::string> fill_in(std::string_view text, const FigureLookup& lookup);
+/// Replaces each {{expression}} of a text by its value. Functions that print a value: ms(x), s(x) (of milliseconds),
+/// pct(x), points(x), times(x) (a factor), fixed(x, decimals). A missing value is "-".
+[[nodiscard]] Result<std::string> fill_in(std::string_view text, const Figures& figures);
 
 }  // namespace kvist::laboratory

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 namespace kvist::laboratory {
@@ -29,16 +30,20 @@ Value change_figure(const std::string& name, const analysis::FigureComparison& f
   return name == "low" ? figure.change.low : figure.change.high;
 }
 
+constexpr std::array<std::string_view, 5> kChanges = {"ratio", "low", "high", "not_worse", "better"};
+
 bool is_change(const std::string& name) {
-  return name == "ratio" || name == "low" || name == "high" || name == "not_worse" || name == "better";
+  return std::ranges::find(kChanges, name) != kChanges.end();
 }
 
 }  // namespace
 
-FigureLookup level_figures(const analysis::RunAnalysis& run, const analysis::RunComparison& comparison,
-                           spec::RoutingMode candidate, std::uint32_t level) {
-  return [&run, &comparison, candidate, level](const std::string& name,
-                                               const std::vector<std::string>& arguments) -> Result<Value> {
+Figures level_figures(const analysis::RunAnalysis& run, const analysis::RunComparison& comparison,
+                      spec::RoutingMode candidate, std::uint32_t level) {
+  Figures figures{.names = {kChanges.begin(), kChanges.end()}, .find = {}};
+  for (const analysis::NamedFigure& named : analysis::published_figures()) figures.names.emplace_back(named.key);
+  figures.find = [&run, &comparison, candidate, level](const std::string& name,
+                                                       const std::vector<std::string>& arguments) -> Result<Value> {
     if (!is_change(name)) return mean_figure(run, name, arguments, level);
     if (arguments.size() != 1) return fail(ErrorCode::kInvalidArgument, fmt::format("{} wants a figure", name));
     const auto known = std::ranges::find(analysis::kComparedFigures, arguments.front(), &analysis::ComparedFigure::key);
@@ -48,6 +53,7 @@ FigureLookup level_figures(const analysis::RunAnalysis& run, const analysis::Run
     const analysis::LevelComparison* compared = comparison.find(candidate, level);
     return compared == nullptr ? Value() : change_figure(name, *compared->find(known->key));
   };
+  return figures;
 }
 
 Result<std::vector<BarOutcome>> hold_bars(const RoutingScenario& scenario, spec::RoutingMode candidate,
@@ -56,13 +62,13 @@ Result<std::vector<BarOutcome>> hold_bars(const RoutingScenario& scenario, spec:
   for (const DemandedBar& demanded : scenario.bars) {
     for (const std::uint32_t level : run.concurrencies()) {
       if (!demanded.is_demanded_at(level)) continue;
-      const FigureLookup lookup = level_figures(run, comparison, candidate, level);
+      const Figures figures = level_figures(run, comparison, candidate, level);
       const auto place = [&](Error error) {
         return std::move(error).in(fmt::format("{}: bar {}", scenario.name, demanded.bar.id));
       };
-      const Result<Value> holds = evaluate(demanded.bar.holds_if, lookup);
+      const Result<Value> holds = evaluate(demanded.bar.holds_if, figures);
       if (!holds) return std::unexpected(place(holds.error()));
-      Result<std::string> shows = fill_in(demanded.bar.shows, lookup);
+      Result<std::string> shows = fill_in(demanded.bar.shows, figures);
       if (!shows) return std::unexpected(place(shows.error()));
       outcomes.push_back({.demanded = &demanded,
                           .level = level,

@@ -20,8 +20,8 @@ namespace kvist::laboratory {
 /// interval (of kv_hit_rate_pct in points); not_worse(KEY), better(KEY): 1 or 0. A mode or a level that was not
 /// measured is a missing value.
 /// Refers to its arguments.
-[[nodiscard]] FigureLookup level_figures(const analysis::RunAnalysis& run, const analysis::RunComparison& comparison,
-                                         spec::RoutingMode candidate, std::uint32_t level);
+[[nodiscard]] Figures level_figures(const analysis::RunAnalysis& run, const analysis::RunComparison& comparison,
+                                    spec::RoutingMode candidate, std::uint32_t level);
 
 /// One bar at one level.
 struct BarOutcome {
