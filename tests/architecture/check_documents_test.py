@@ -45,7 +45,8 @@ CASES = {
     "comment": ("src/kvist/routing/a.h", "int a;  // docs/guide/routing.md, kv_policy.h", 0),
     "comment that names what is gone": ("src/kvist/routing/a.h", "int a;  /// see docs/routing.md and gone.h", 2),
     "string in C++ is no claim": ("src/kvist/routing/a.cc", 'auto a = "docs/routing.md";', 0),
-    "script": ("scripts/b", "# writes docs/results/routing.md", 1),
+    "script": ("scripts/b", "# see docs/routing.md", 1),
+    "script that makes a page": ("scripts/b", "# writes docs/results/routing.md", 0),
     "setting": ("examples/a.yaml", "a: 1  # docs/guide/routing.md says why", 0),
 }
 
