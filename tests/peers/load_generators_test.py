@@ -163,7 +163,7 @@ def every_tool():
     report.note("Each of the four drives gateway and worker with chats, completions, conversations and a trace. Not through every API: vLLM bench "
                 "replays a trace as tokens, inference-perf only Azure's format, times and lengths, and both as completions; inference-perf's "
                 "sessions of turns are completions that grow; its chats in turns come from recordings and agents' graphs, not tried here. vLLM's "
-                "conversations are its own script, benchmark_serving_multi_turn.py.")
+                "conversations are driven by its own multi-turn script.")
 
 
 report.run(every_tool)
