@@ -5,7 +5,7 @@
 namespace kvist::routing {
 namespace {
 
-/// Whether the prompt goes on from its block `at` as the event does, as far as both reach.
+/// Whether the prompt's blocks from `at` on equal the event's blocks, compared up to the end of the shorter.
 bool continues(std::span<const kv::BlockHash> prompt, std::size_t at, const kv::BlockStored& event) {
   const std::size_t blocks = std::min(prompt.size() - at, event.tokens.size() / event.block_size);
   for (std::size_t i = 0; i < blocks; ++i) {
@@ -43,7 +43,7 @@ std::optional<AdoptedPrefixes::Place> AdoptedPrefixes::adopt(WorkerId worker, co
 
 bool AdoptedPrefixes::adopt(WorkerId id, kv::ExternalHash name, std::span<const kv::BlockHash> prefix) {
   Worker& worker = workers_.at(id.value());
-  (void)release(id, name);  // it was evicted from the index, and now something is stored behind it again
+  (void)release(id, name);  // the index evicted it, and now the worker stores something behind it again
   if (worker.prefixes.size() >= kMaxPrefixes || worker.blocks + prefix.size() > kMaxBlocks) return false;
   if (!index_->adopt(id, prefix, name)) return false;
   worker.prefixes[name].assign(prefix.begin(), prefix.end());

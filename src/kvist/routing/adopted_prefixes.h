@@ -37,8 +37,8 @@ class AdoptedPrefixes {
     std::span<const kv::BlockHash> keys;
   };
   struct Place {
-    RequestId request;         ///< whose prompt gave the place
-    std::uint32_t blocks = 0;  ///< of the prompt, before the event's first
+    RequestId request;         ///< the request whose prompt gave the place
+    std::uint32_t blocks = 0;  ///< of the prompt, before the event's first block
   };
   /// Whether adopt() can place an event: its parent is unknown, and its tokens identify its blocks.
   [[nodiscard]] bool is_orphan(WorkerId worker, const kv::BlockStored& event) const;
@@ -52,12 +52,12 @@ class AdoptedPrefixes {
   /// The worker's blocks have left the index.
   void forget(WorkerId worker) { workers_.at(worker.value()) = {}; }
 
-  /// Of one worker, held now.
+  /// The number of adopted prefixes of a worker.
   [[nodiscard]] std::size_t prefixes(WorkerId worker) const { return workers_.at(worker.value()).prefixes.size(); }
 
  private:
   struct Worker {
-    FlatMap<kv::ExternalHash, std::vector<kv::BlockHash>> prefixes;  // by the name of their last block
+    FlatMap<kv::ExternalHash, std::vector<kv::BlockHash>> prefixes;  // by the external hash of their last block
     std::size_t blocks = 0;
   };
   [[nodiscard]] bool adopt(WorkerId id, kv::ExternalHash name, std::span<const kv::BlockHash> prefix);

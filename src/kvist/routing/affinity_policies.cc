@@ -10,14 +10,14 @@
 namespace kvist::routing {
 namespace {
 
-// A chained name stands for all tokens up to its block's end.
+// Block hashes are chained, so one of them identifies all tokens up to its block's end.
 std::uint64_t key_of(const PolicyQuery& query, std::uint32_t prefix_tokens) {
   if (query.blocks.empty()) return 0;
   const std::size_t blocks = std::clamp<std::size_t>(prefix_tokens / query.block_size, 1, query.blocks.size());
   return query.blocks[blocks - 1].value();
 }
 
-// The worker of a key among the candidates; every candidate is on the ring.
+// Returns the index of the key's worker among the candidates. Ensures: every candidate is on the ring.
 template <class Accepts>
 std::size_t first_on_ring(HashRing& ring, std::uint64_t key, std::span<const Candidate> candidates, Accepts accepts) {
   ring.cover(candidates.back().worker.value() + 1);
@@ -43,7 +43,7 @@ void HashRing::cover(std::uint32_t workers) {
       points_.push_back({.at = mix_seed({purpose, workers_, i}), .worker = WorkerId(workers_)});
     }
   }
-  // Equal points, should there ever be any, keep one order.
+  // Should two points be equal, the worker decides, so that the order is always the same.
   std::ranges::sort(points_, {}, [](const Point& point) { return std::pair(point.at, point.worker); });
 }
 
@@ -55,7 +55,8 @@ std::size_t HashRing::place_of(std::uint64_t key) const {
 std::size_t BoundedHashPolicy::choose(const PolicyQuery& query, std::span<Candidate> candidates) {
   std::uint64_t total = 0;
   for (const Candidate& candidate : candidates) total += candidate.load.requests;
-  // Both sides count this request. An idle fleet has no bound: a mean below one would be over it everywhere.
+  // Load and mean both include this request. An idle fleet has no bound, because with a mean below one every worker
+  // would be above it.
   const double most =
       total == 0 ? std::numeric_limits<double>::infinity()
                  : options_.load_factor * static_cast<double>(total + 1) / static_cast<double>(candidates.size());

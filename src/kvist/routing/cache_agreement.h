@@ -1,4 +1,4 @@
-// How far a source of knowledge about a worker's cache comes true, by what the worker reports of each answer.
+// How accurate a source of knowledge about a worker's cache is, measured by the cached tokens that answers report.
 #pragma once
 
 #include <algorithm>
@@ -6,11 +6,11 @@
 
 namespace kvist::routing {
 
-/// A running share: of the tokens that were expected to be cached, how many answers reported as cached. Old answers
-/// count less: an answer counts a third after ten more. It begins with full confidence, worth a prompt of 2,048 tokens.
+/// The share of the tokens expected to be cached that answers confirmed. Older answers count less: an answer's weight
+/// falls to a third after ten more. The share starts at 1, with the weight of a prompt of 2,048 tokens.
 class CacheAgreement {
  public:
-  /// More cached tokens than expected are no mistake: the source may know less than the worker holds.
+  /// More cached tokens than expected do not lower the share, because a source may know less than the worker holds.
   void observe(std::uint64_t expected_tokens, std::uint64_t reported_tokens) {
     if (expected_tokens == 0) return;
     const auto expected = static_cast<double>(expected_tokens);
@@ -19,16 +19,16 @@ class CacheAgreement {
     ++observations_;
     if (reported_tokens < expected_tokens) ++corrections_;
   }
-  /// Back to full confidence; the counts stay.
+  /// Resets the share to 1. The counts stay.
   void restart() { expected_ = confirmed_ = kPriorTokens; }
 
-  /// 0 to 1.
+  /// The share, 0 to 1.
   [[nodiscard]] double share() const { return confirmed_ / expected_; }
-  /// How much an expected block counts: nothing at a share of a tenth, fully from nine tenths on, linear between. It
-  /// has no steps, so that no decision jumps when the share crosses a bound.
+  /// How much an expected block counts: 0 up to a share of a tenth, 1 from nine tenths on, linear between. The weight
+  /// is continuous, so that no decision jumps when the share crosses a bound.
   [[nodiscard]] double weight() const { return std::clamp((share() - kWorthless) / (kWhole - kWorthless), 0.0, 1.0); }
   [[nodiscard]] std::uint64_t observations() const { return observations_; }
-  /// Observations with less reported than expected.
+  /// The number of answers that reported less than expected.
   [[nodiscard]] std::uint64_t corrections() const { return corrections_; }
 
  private:

@@ -6,26 +6,28 @@
 namespace kvist::routing {
 namespace {
 
-// Of what was routed, Dynamo's default for workers without events.
+// How long a routed prompt counts as cached: Dynamo's default for workers without events.
 constexpr auto kPredictedTtl = std::chrono::seconds(120);
-// From the end of a request to its last KV event: a step, the way, and as much again for a busy gateway.
+// The longest time from the end of a request to its last KV event: a step and the network, and as much again for a busy
+// gateway.
 constexpr auto kSettlingTime = std::chrono::seconds(1);
 constexpr std::size_t kSettlingBytes = 32U << 20;
-// The share of expected tokens below which events are called contradicted, and above which no longer.
+// When fewer than the first share of the expected tokens are reported as cached, events count as contradicted; above
+// the second share they no longer do.
 constexpr double kContradicted = 0.5;
 constexpr double kAgreedAgain = 0.75;
-// A prediction of which less than this comes true is denied.
+// An answer denies a prediction if it reports less than this share of the predicted tokens.
 constexpr double kDenied = 0.5;
-// How much of an answer's say about what events told is kept with the next one.
+// By what factor the older answers' part in known_share shrinks with each new one.
 constexpr double kKeptOfTold = 0.9;
-// Events that are late by less are on their way.
+// Events count as missing when they are later than this.
 constexpr auto kSilence = std::chrono::seconds(1);
 
 std::uint32_t scaled(std::uint32_t blocks, double weight) {
   return static_cast<std::uint32_t>(static_cast<double>(blocks) * weight);
 }
 
-// At least the last token is computed, however much is cached.
+// The last prompt token is always computed, however much is cached.
 std::uint64_t expected_tokens(std::uint32_t blocks, std::uint32_t prompt_tokens, std::uint32_t block_size) {
   if (prompt_tokens == 0) return 0;
   return std::uint64_t{std::min(blocks, (prompt_tokens - 1) / block_size)} * block_size;
@@ -112,7 +114,8 @@ void CacheKnowledge::on_usage(RoutedRequest& request, std::uint64_t cached_token
   }
 }
 
-// A cache that was emptied without a word denies all that was there before, whoever asks.
+// Looks for a cache that was cleared without an event: then every answer reports less than predicted, whatever its
+// prompt.
 void CacheKnowledge::weigh_prediction(const RoutedRequest& request, std::uint64_t by_prediction,
                                       std::uint64_t cached_tokens) {
   if (by_prediction == 0) return;
@@ -140,8 +143,9 @@ void CacheKnowledge::on_finished(const RoutedRequest& request, bool computed, st
   on_progress(request.worker, now);
 }
 
-// Of a request that was computed: whether an event must have come for it, and none came for anybody while it was there.
-// What was found cached was stored long ago, with what may follow it. Behind a new block all are new.
+// Whether the request must have caused an event, while no event came from its worker for any request. Blocks that were
+// found cached cause no event. Behind a newly computed block, all blocks are new.
+// Requires: the request's prompt was computed.
 bool CacheKnowledge::blocks_were_due(const RoutedRequest& request, std::uint64_t output_tokens) const {
   const CacheExpectation& expected = request.cache;
   const Worker& worker = workers_[request.worker.value()];
@@ -151,7 +155,7 @@ bool CacheKnowledge::blocks_were_due(const RoutedRequest& request, std::uint64_t
     const std::uint64_t computed = (request.prompt_tokens - 1) / block_size_;
     return computed > *expected.cached_tokens / block_size_;
   }
-  // The last token of an answer is never computed.
+  // The engine never computes the KV cache of an answer's last token.
   const std::uint64_t all_tokens = request.prompt_tokens + std::max<std::uint64_t>(output_tokens, 1) - 1;
   return all_tokens / block_size_ > request.prompt_tokens / block_size_;
 }
@@ -183,7 +187,8 @@ std::size_t CacheKnowledge::apply_one_by_one(WorkerId id, std::span<const kv::Kv
   return refused;
 }
 
-// An engine stores what it computes of a prompt, so blocks behind an unknown parent are of one that is under way.
+// An engine stores the blocks that it computes, so blocks behind an unknown parent may belong to a prompt that is under
+// way.
 void CacheKnowledge::place(WorkerId id, const kv::BlockStored& event) {
   if (!adopted_.is_orphan(id, event)) return;
   std::vector<AdoptedPrefixes::Prompt> prompts;
@@ -201,7 +206,8 @@ void CacheKnowledge::place(WorkerId id, const kv::BlockStored& event) {
   });
 }
 
-// The first block that a request stores is the one behind what it found cached.
+// A request finds some blocks cached and stores the ones behind them. So the number of cached blocks in its usage tells
+// where the first stored block belongs, and whether the adoption was right.
 void CacheKnowledge::check_adopted(const RoutedRequest& request) {
   const CacheExpectation& expected = request.cache;
   if (!expected.adopted || !expected.cached_tokens) return;
@@ -209,10 +215,11 @@ void CacheKnowledge::check_adopted(const RoutedRequest& request) {
     adopted_.revoke(request.worker, *expected.adopted);
 }
 
-// What was routed is gone too, but for prompts that are still to be computed, and what answers under way expected.
+// The cleared cache no longer holds what was routed before, so those prompts are forgotten, except for ones that are
+// still to be computed. What answers under way let expect is void too.
 void CacheKnowledge::on_cleared(WorkerId id) {
   begin_events_anew(id);
-  workers_[id.value()].orphans = false;  // all that comes has a parent
+  workers_[id.value()].orphans = false;  // every later event has a known parent
   forget_routed(id);
   std::vector<std::pair<RequestId, BlockKeys>> uncomputed;
   requests_->for_each([&](const RoutedRequest& request) {

@@ -1,4 +1,4 @@
-// What the workers' caches hold, each from the best source there is for it.
+// What the workers' caches hold, for each worker by the best source that there is.
 #pragma once
 
 #include <cstdint>
@@ -30,18 +30,18 @@ struct CacheDepth {
 /// How well one worker's cache is known, for metrics.
 struct CacheTrustReport {
   CacheTrust trust = CacheTrust::kNone;
-  double events_share = 1;     ///< of the cached tokens its events let expect, reported by its answers; 0 to 1
-  double predicted_share = 1;  ///< the same of those that the prompts routed there let expect
+  double events_share = 1;     ///< share of the cached tokens expected by its events that its answers confirmed, 0 to 1
+  double predicted_share = 1;  ///< the same for the tokens expected by the prompts routed there
   std::uint64_t predicted_blocks = 0;
   std::uint64_t predicted_prompts = 0;
-  std::uint64_t usage_reports = 0;  ///< answers that said something about either
-  std::uint64_t corrections = 0;    ///< of those, with less than expected
-  std::uint64_t distrusted = 0;  ///< times its answers contradicted its events for so long that they lost their trust
-  bool events_silent = false;    ///< it stored blocks, but its events have stopped
-  /// Of the cached tokens that its latest answers reported, the share that its events had told of: 1 where they are
-  /// exact, 0 before such an answer.
+  std::uint64_t usage_reports = 0;  ///< answers that were compared with either
+  std::uint64_t corrections = 0;    ///< of those, answers with less cached than expected
+  std::uint64_t distrusted = 0;     ///< how often its events lost trust because answers contradicted them
+  bool events_silent = false;       ///< it stores blocks, but its events have stopped
+  /// The share of its latest answers' cached tokens that its events had reported: 1 if the events are exact, 0 before
+  /// the first answer with cached tokens.
   double known_share = 0;
-  std::uint64_t adopted_prefixes = 0;  ///< placed by routed prompts, as no event told of them
+  std::uint64_t adopted_prefixes = 0;  ///< prefixes that no event reported, placed by routed prompts
 };
 
 /// There are two sources per worker: the index of its KV events, and the prompts that were routed to it. Both are kept
@@ -63,37 +63,39 @@ class CacheKnowledge {
     std::uint32_t block_size = 32;
     std::size_t workers = 0;
   };
-  /// `requests`: those at the workers; outlives it.
+  /// `requests` holds the requests at the workers. Requires: it outlives this object.
   CacheKnowledge(Options options, RoutedRequests& requests);
 
-  /// depths[w] for every worker of the fleet. `in_flight`: leading blocks that requests on it use (LoadTracker); not
-  /// counted, nor those that ended a moment ago, where `with_in_flight` is false.
+  /// Sets depths[w] for every worker of the fleet. `in_flight` is, per worker, the number of leading blocks that its
+  /// requests use (LoadTracker). If `with_in_flight` is false, these do not count, nor do those of requests that ended
+  /// a moment ago.
   void match(std::span<const kv::BlockHash> prompt, std::span<const WorkerView> fleet,
              std::span<const std::uint32_t> in_flight, bool with_in_flight, TimePoint now,
              std::span<CacheDepth> depths);
-  /// Records that the request of the last match() goes to its worker. `max_blocks`: of its KV memory; 0 if unknown.
+  /// Records that the request of the last match() goes to its worker. `max_blocks` is the size of its KV memory, 0 if
+  /// unknown.
   void on_routed(RoutedRequest& request, std::uint32_t max_blocks, TimePoint now);
   static constexpr std::uint32_t kDenials = 3;
 
-  /// The worker made progress. If events of stored blocks were due and none came, this notices it.
+  /// The worker made progress. Notices if events of stored blocks were due and none came.
   void on_progress(WorkerId worker, TimePoint now);
   /// The request's prompt is computed.
   static void on_computed(RoutedRequest& request) { request.cache.computed = true; }
-  /// Takes what the worker reports of the request's prompt.
+  /// Compares the cached tokens that the worker reports with what each source let expect.
   void on_usage(RoutedRequest& request, std::uint64_t cached_tokens);
-  /// The request is about to leave its worker; `computed`: its prompt was computed there, and so many tokens of an
+  /// The request is about to leave its worker. `computed`: its prompt was computed there, and `output_tokens` of an
   /// answer.
   void on_finished(const RoutedRequest& request, bool computed, std::uint64_t output_tokens, TimePoint now);
 
-  /// Prefetches what events of a worker will need soon.
+  /// Prefetches the memory that a worker's next events need.
   void prefetch_events(WorkerId worker) const { index_.prefetch(worker); }
   /// Applies events and returns how many were refused.
   std::size_t on_kv_events(WorkerId worker, std::span<const kv::KvEvent> events);
-  /// The event stream begins anew. What it told is void, and so is any contradiction of it, including those by answers
-  /// that are under way.
+  /// The event stream starts afresh. Forgets what it reported and the answers that contradicted it; answers that are
+  /// under way no longer count for or against it.
   void reset_events(WorkerId worker);
-  /// The worker's cache is empty: forgets the prompts that were routed to it and what was expected by them. Its events
-  /// tell of a restart themselves, in their order.
+  /// The worker restarted with an empty cache. Forgets the prompts that were routed to it. What its events reported
+  /// stays: the event stream reports the restart itself, at the right place in its order.
   void on_restarted(WorkerId worker);
 
   [[nodiscard]] CacheTrustReport report(WorkerId worker, bool events_exact) const;
@@ -103,20 +105,20 @@ class CacheKnowledge {
   struct Worker {
     CacheAgreement events;
     CacheAgreement predicted;
-    bool contradicted = false;  // with hysteresis, so that the level does not flap
+    bool contradicted = false;  // has hysteresis, so that the level of trust does not flap
     std::uint64_t distrusted = 0;
     std::uint64_t usage_reports = 0;
     std::uint64_t event_batches = 0;
-    std::optional<TimePoint> due_since;  // blocks were stored, no event came since
+    std::optional<TimePoint> due_since;  // blocks were stored at this time, and no event has come since
     bool silent = false;
-    bool orphans = false;  // events may have parents that none told of
-    // Cached tokens of the latest answers, and of those the ones that events had told of.
+    bool orphans = false;  // events may have parents that no event named
+    // Cached tokens of the latest answers, and the part of them that events had reported.
     double reported_tokens = 0;
     double told_tokens = 0;
-    // Answers in a row with far less cached than predicted, and the first one's prompt.
+    // The number of answers in a row with far less cached than predicted, and the number of the first one's prompt.
     std::uint32_t denials = 0;
     std::uint64_t first_denied = 0;
-    // Counted up when a source begins anew: what it let expect before says nothing about it.
+    // Incremented when a source starts afresh, because answers to requests routed before that say nothing about it.
     std::uint32_t events_run = 0;
     std::uint32_t predicted_run = 0;
   };
@@ -134,14 +136,14 @@ class CacheKnowledge {
   kv_index::KvIndex index_;
   AdoptedPrefixes adopted_;
   PredictedIndex routed_;
-  PredictedIndex settling_;      // of requests that ended a moment ago: their last events may be under way
+  PredictedIndex settling_;      // requests that ended a moment ago, whose last events may be under way
   std::vector<Worker> workers_;  // by WorkerId
   RoutedRequests* requests_;
-  // By WorkerId, of the last match().
+  // Results of the last match(), by WorkerId.
   std::vector<std::uint32_t> by_events_;
   std::vector<std::uint32_t> by_prediction_;
   std::vector<std::uint32_t> settling_depths_;
-  TimePoint now_;  // of the last call that had a time
+  TimePoint now_;  // the time of the last call that had one
 };
 
 }  // namespace kvist::routing

@@ -1,12 +1,12 @@
-// The fields of a recorded decision's parts by name, once for all who write, read or show them.
+// The fields of a recorded decision's parts by name, in one place for all code that writes, reads or shows them.
 #pragma once
 
 #include "kvist/routing/decision_record.h"
 
 namespace kvist::routing {
 
-/// visit("name", field) for every field that a policy sees, in the order of the file. A field that is missing here is
-/// missing in a replay: decision_json_test holds the sizes of the structures.
+/// Calls visit("name", field) for every field that a policy sees, in the order of the file. A field that is missing
+/// here would be missing in a replay, so decision_json_test fails when the size of one of the structures changes.
 template <class Load, class Visit>
 void visit_load(Load& load, Visit visit) {
   visit("requests", load.requests);
@@ -43,7 +43,7 @@ void visit_forecast(Terms& forecast, Visit visit) {
   visit("scarce", forecast.scarce);
 }
 
-/// Of a candidate itself: all but worker, trust, cost and the three parts above.
+/// The candidate's own fields, except for worker, trust, cost and the three parts above.
 template <class Worker, class Visit>
 void visit_candidate(Worker& candidate, Visit visit) {
   visit("cached_blocks", candidate.cached_blocks);

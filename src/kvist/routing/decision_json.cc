@@ -23,10 +23,11 @@ constexpr std::size_t kDepth = 16;
 constexpr std::uint32_t kMaxBlockSize = 1U << 20;
 constexpr std::size_t kMaxNameBytes = 1'024;
 constexpr double kMaxTerm = 1e15;
-// Of Duration in seconds, with a decade's room to the end of 64 bits of nanoseconds.
+// The longest duration that is accepted, in seconds. It stays about ten years below the range of Duration, which is 64
+// bits of nanoseconds.
 constexpr double kMaxSeconds = 9e9;
 
-// Numbers beyond 2^53 are texts: most readers of JSON would round them.
+// Written as text, because most readers of JSON round numbers beyond 2^53.
 std::string hex(std::uint64_t number) {
   return fmt::format("{:016x}", number);
 }
@@ -69,7 +70,7 @@ void write_after(JsonWriter& json, const Aftermath& after) {
   json.end_object();
 }
 
-/// Reads one JSON object field by field; errors name the path.
+/// Reads one JSON object field by field. Errors name the path of the field.
 class Reader {
  public:
   Reader(Object object, std::string path) : object_(object), path_(std::move(path)) {}
@@ -117,7 +118,8 @@ class Reader {
     return *number;
   }
 
-  // By the type of the field. What policies reckon with stays far from infinities.
+  // The overloads follow the type of the field. Numbers that policies compute with are bounded, so that no sum of them
+  // becomes infinite.
   [[nodiscard]] Result<void> read(std::string_view key, double& value) const {
     KVIST_TRY(const Element element, require(key));
     if (element.get(value) != SUCCESS || !(std::abs(value) <= kMaxTerm)) {
@@ -167,7 +169,7 @@ class Reader {
   std::string path_;
 };
 
-// For visit_*(): reads every field and keeps the first error.
+// A visitor for visit_*() that reads every field and keeps the first error.
 class FieldReader {
  public:
   FieldReader(const Reader& from, Result<void>& result) : from_(&from), result_(&result) {}
@@ -193,7 +195,7 @@ Result<std::optional<Duration>> read_optional_ms(const Reader& from, std::string
 
 constexpr std::array kTrusts = {CacheTrust::kNone, CacheTrust::kPredicted, CacheTrust::kExact};
 
-// Null is an infinity, which JSON cannot hold.
+// Null stands for infinity, which JSON cannot express.
 Result<double> read_cost(const Reader& from) {
   KVIST_TRY(const Element element, from.require("cost"));
   if (element.is_null()) return std::numeric_limits<double>::infinity();

@@ -68,7 +68,8 @@ void DecisionLog::keep_candidates(const DecisionView& decision, DecisionRecord& 
   record.left_out = 0;
 }
 
-// A heap of the best so far, with their costs beside each other: most candidates are compared with its top and no more.
+// A heap holds the best candidates so far, with their costs next to each other, so that most further candidates are
+// compared with its top and nothing else.
 void DecisionLog::keep_best(const DecisionView& decision, DecisionRecord& record) {
   const std::span<const Candidate> all = decision.candidates;
   const std::size_t others = options_.candidates - 1;

@@ -11,7 +11,7 @@
 
 namespace kvist::routing {
 
-/// A decision that was just made, as views of what the router has at hand.
+/// A decision that was just made, as views of the router's data.
 struct DecisionView {
   const PolicyQuery& query;
   std::string_view name = {};
@@ -26,28 +26,29 @@ struct DecisionView {
   TimePoint at = {};
 };
 
-/// A ring: the newest decision takes the place of the oldest, and its memory. Bounded by count and candidates, so in
-/// bytes: about 170 per candidate and 600 per decision; 6 MB with the defaults and 64 workers or more. Nothing is
-/// allocated for a decision once each place was used for one as large. Pure; one thread: the router's.
+/// A ring buffer: the newest decision takes the place of the oldest, and its memory. The number of decisions and of
+/// their candidates is bounded, and so are the bytes: about 170 per candidate and 600 per decision, which is 6 MB with
+/// the defaults and 64 workers or more. A decision allocates nothing once its place was used for one as large. Threads:
+/// the router's.
 class DecisionLog {
  public:
   struct Options {
     std::size_t decisions = 512;
-    std::size_t candidates = 64;  ///< of each: the chosen one and the others of least cost
+    std::size_t candidates = 64;  ///< per decision: the chosen one and the others of least cost
   };
   explicit DecisionLog(Options options);
 
-  /// The decision's number: they count up from 1.
+  /// Returns the decision's number. Numbers count up from 1.
   std::uint64_t on_decided(const DecisionView& decision);
-  /// What follows is told by the decision's number. What is not in the ring any more is passed over.
+  /// The calls below name a decision by its number. They do nothing if it is no longer in the ring.
   void on_first_token(std::uint64_t decision, TimePoint now);
   void on_usage(std::uint64_t decision, std::uint64_t cached_tokens);
   void on_finished(std::uint64_t decision, bool completed, std::uint64_t output_tokens, TimePoint now);
 
-  /// Decisions ever made; the last size() of them are here.
+  /// Number of decisions ever made. The log holds the last size() of them.
   [[nodiscard]] std::uint64_t total() const { return total_; }
   [[nodiscard]] std::size_t size() const { return ring_.size(); }
-  /// The i-th newest, from 0. Requires i < size(). Valid until the next on_decided().
+  /// The i-th newest, counted from 0; valid until the next on_decided(). Requires: i < size().
   [[nodiscard]] const DecisionRecord& newest(std::size_t i) const;
 
  private:
@@ -62,8 +63,8 @@ class DecisionLog {
 
   Options options_;
   std::uint64_t total_ = 0;
-  std::vector<DecisionRecord> ring_;  // decision n at (n - 1) modulo its size
-  std::vector<Priced> best_;          // scratch of keep_best()
+  std::vector<DecisionRecord> ring_;  // decision n is at index (n - 1) % size
+  std::vector<Priced> best_;          // scratch memory of keep_best()
 };
 
 }  // namespace kvist::routing

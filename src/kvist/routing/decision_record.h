@@ -1,4 +1,4 @@
-// A routing decision as it is remembered: what the policy saw, what it chose, and what came of it.
+// The record of a routing decision: what the policy saw, what it chose, and how the request went.
 #pragma once
 
 #include <array>
@@ -16,10 +16,10 @@
 
 namespace kvist::routing {
 
-/// Who decided.
+/// Which rule decided.
 enum class DecisionReason : std::uint8_t {
   kPolicy,     ///< the mode's policy
-  kSafetyNet,  ///< the mode's policy, by the rule it has for times when its predictions cannot be trusted
+  kSafetyNet,  ///< the fallback rule of the mode's policy, because its predictions were too wrong
 };
 inline constexpr std::array kDecisionReasons = {DecisionReason::kPolicy, DecisionReason::kSafetyNet};
 [[nodiscard]] std::string_view to_string(DecisionReason reason);
@@ -34,18 +34,18 @@ struct Aftermath {
   AttemptState state = AttemptState::kUnderWay;
   std::optional<Duration> ttft = {};                ///< from the decision to the first token
   std::optional<std::uint64_t> cached_tokens = {};  ///< of the prompt, as the engine reported in its usage
-  std::uint64_t output_tokens = 0;                  ///< as streamed; 0 while under way
+  std::uint64_t output_tokens = 0;                  ///< as streamed; 0 until the attempt has ended
   std::optional<Duration> duration = {};            ///< from the decision to the end
   friend bool operator==(const Aftermath&, const Aftermath&) = default;
 };
 
-/// Everything here but `after` is known when the decision is made.
+/// Everything except `after` is known when the decision is made.
 struct DecisionRecord {
   std::uint64_t number = 0;  ///< counts the decisions of a router from 1
   RequestId request;
-  std::string name = {};  ///< the client's X-Request-Id, or what the gateway made up for it; empty in the simulation
+  std::string name = {};  ///< the client's X-Request-Id, or the one that the gateway generated; empty in the simulation
   TimePoint at;
-  // What the policy was given: replaying it needs all of this.
+  // The inputs of the policy. A replay needs all of them.
   spec::RoutingMode mode = spec::RoutingMode::kRoundRobin;
   std::uint64_t seed = 0;
   std::uint64_t policy_state = 0;  ///< RoutingPolicy::state() before the choice
@@ -55,7 +55,7 @@ struct DecisionRecord {
   std::vector<kv::BlockHash> first_blocks = {};  ///< at most kPolicyBlocks of the prompt's
   std::vector<Candidate> candidates = {};        ///< in ascending order of worker, the chosen one among them
   std::uint32_t left_out = 0;                    ///< further candidates, all of higher cost
-  // Beside it.
+  // Not inputs of the policy.
   std::uint32_t prompt_blocks = 0;      ///< complete blocks of the prompt
   std::vector<WorkerId> excluded = {};  ///< workers tried before: the request's retries so far
   WorkerId chosen;

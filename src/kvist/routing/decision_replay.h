@@ -1,4 +1,4 @@
-// Decides a recorded decision again.
+// Repeats recorded decisions.
 #pragma once
 
 #include <array>
@@ -10,22 +10,22 @@
 
 namespace kvist::routing {
 
-/// Keeps one policy per mode, so that many records cost little. Pure; one thread.
+/// Keeps one policy per mode, so that replaying many records is cheap. Threads: one.
 class DecisionReplay {
  public:
   enum class Outcome : std::uint8_t {
     kSame,
     kOther,
-    kPartial,  ///< not decided again: some candidates were left out of the record
+    kPartial,  ///< not repeated, because the record does not have all candidates
   };
   struct Result {
     Outcome outcome = Outcome::kSame;
-    WorkerId worker;                         ///< what the policy chose now; the recorded worker where it was not asked
-    std::vector<Candidate> candidates = {};  ///< with the costs of now
+    WorkerId worker;                         ///< the policy's choice in the replay, or the recorded one if kPartial
+    std::vector<Candidate> candidates = {};  ///< with the costs of the replay
   };
 
-  /// Gives the record's policy its state, seed, query and candidates. The record is one that read_decisions() or
-  /// DecisionLog gave.
+  /// Restores the policy's state and seed from the record and lets it choose again. Requires: the record comes from
+  /// read_decisions() or DecisionLog.
   [[nodiscard]] Result decide(const DecisionRecord& record);
 
  private:

@@ -1,4 +1,4 @@
-// How fast each worker is, as far as that is known: its own record, leaned on the fleet's where it is thin or old.
+// How fast each worker is. Where a worker's own observations are few or old, the fleet's count instead.
 #pragma once
 
 #include <cmath>
@@ -11,21 +11,22 @@
 
 namespace kvist::routing {
 
-/// One LatencyModel per worker and one of all workers together. An expectation of a worker is its own model's by the
-/// share `evidence / (evidence + kDoubt)` and the fleet's by the rest. Evidence is the time over which the worker was
-/// seen at work, as ten steps of one busy moment tell hardly more than one of them; half of it is forgotten in
-/// kHalfLife. So a few bad steps do not make a slow worker, and one that is thought slow and gets nothing comes to be
-/// thought of as any other: then it is tried, and its own record, which is kept, decides again. Pure; one thread.
+/// One LatencyModel per worker and one of all workers together. A worker's expectation is a weighted mean: its own
+/// model counts 1 - exp(-evidence / kDoubt), the fleet's model the rest.
+/// Evidence is the time that the worker's observations span, not their number, because ten steps of one busy moment
+/// tell hardly more than one of them. Half of it is forgotten in kHalfLife. So a few slow steps do not make a worker
+/// count as slow. A worker that counts as slow, and gets no requests for that reason, comes to be expected as fast as
+/// the fleet. Then it is tried again, and its own model, which is kept, decides. Threads: one.
 class FleetLatency {
  public:
-  /// Of its own observations, how much makes a worker's word worth as much as the fleet's.
+  /// The evidence with which a worker's own model counts 63 %, the fleet's 37 %.
   static constexpr Duration kDoubt = std::chrono::seconds(5);
   static constexpr Duration kHalfLife = std::chrono::seconds(10);
 
   FleetLatency(std::size_t workers, const spec::StepTimeSpec& prior)
       : fleet_(prior), workers_(workers, Worker(prior)) {}
 
-  /// What is expected of one worker at one time; as LatencyModel. Valid until the next observation.
+  /// What is expected of one worker at one time, by the functions of LatencyModel. Valid until the next observation.
   class Expectation {
    public:
     [[nodiscard]] double step_ms(std::uint32_t batch, std::uint64_t context_tokens) const {
@@ -51,7 +52,7 @@ class FleetLatency {
   [[nodiscard]] Expectation expect(WorkerId worker, TimePoint now) const {
     return {workers_.at(worker.value()).model, fleet_, own_share(worker, now)};
   }
-  /// 0 to 1: how much the worker's own record counts.
+  /// How much the worker's own model counts, 0 to 1.
   [[nodiscard]] double own_share(WorkerId id, TimePoint now) const {
     const double evidence = evidence_s(workers_.at(id.value()), now);
     return 1 - std::exp(-evidence / to_seconds(kDoubt));
@@ -71,7 +72,7 @@ class FleetLatency {
     take_evidence(worker, sample.ttft_ms / 1e3, now);
   }
 
-  /// Of all workers together.
+  /// The model of all workers together.
   [[nodiscard]] const LatencyModel& fleet() const { return fleet_; }
   [[nodiscard]] const LatencyModel& model(WorkerId worker) const { return workers_.at(worker.value()).model; }
 
@@ -79,13 +80,13 @@ class FleetLatency {
   struct Worker {
     explicit Worker(const spec::StepTimeSpec& prior) : model(prior) {}
     LatencyModel model;
-    double evidence_s = 0;  // at `seen`
+    double evidence_s = 0;  // as of `seen`
     TimePoint seen{};
   };
   [[nodiscard]] static double evidence_s(const Worker& worker, TimePoint now) {
     return worker.evidence_s * std::exp2(-to_seconds(now - worker.seen) / to_seconds(kHalfLife));
   }
-  // An observation speaks of so much time before it, that of earlier ones not counted twice.
+  // Adds the time that an observation spans, without the part of it that earlier observations have covered.
   static void take_evidence(Worker& worker, double spanned_s, TimePoint now) {
     const double since_last_s = to_seconds(now - worker.seen);
     worker.evidence_s = evidence_s(worker, now) + std::min(spanned_s, since_last_s);

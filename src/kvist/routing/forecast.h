@@ -1,24 +1,24 @@
-// What the router expects to happen if it gives a request to a worker.
+// What the router expects if it gives a request to a worker.
 #pragma once
 
 namespace kvist::routing {
 
-/// Expectations; times in milliseconds from the decision on.
+/// Times are in milliseconds from the decision on.
 struct Forecast {
-  double step_ms = 0;           ///< one decode step of the worker as it is
+  double step_ms = 0;           ///< one decode step of the worker without this request
   double step_with_ms = 0;      ///< one decode step with this request in the batch
-  double slot_wait_ms = 0;      ///< until a batch slot and KV memory are free for it
+  double slot_wait_ms = 0;      ///< until a batch slot and enough KV memory are free
   double queue_ms = 0;          ///< until the prompts before it are computed
   double prefill_ms = 0;        ///< of its own uncached tokens
   double fleet_prefill_ms = 0;  ///< the same on an average worker of the fleet
-  double ttft_ms = 0;           ///< until its first token: the three above and what every request waits
-  double crowding_ms = 0;       ///< by how much its presence delays all others on the worker, summed, per step
-  double answer_tokens = 0;     ///< of an average answer, the fleet over
+  double ttft_ms = 0;           ///< until its first token: wait, queue, prefill, and the time that every request needs
+  double crowding_ms = 0;       ///< how much longer all other requests on the worker take per step, summed over them
+  double answer_tokens = 0;     ///< of an average answer of the fleet
   double mean_requests = 0;     ///< in flight on the worker, over the last half minute
   double error = 0;             ///< of the worker's earlier forecasts (PredictionError::relative); 0 while they are few
-  double known = 1;             ///< 0 to 1: how much of all this rests on what was seen of the worker of late
-  bool has_slot = true;         ///< a batch slot and KV memory are free now
-  bool scarce = false;          ///< they are, but hardly for another one
+  double known = 1;      ///< 0 to 1: how much the worker's own recent observations count (FleetLatency::own_share())
+  bool has_slot = true;  ///< a batch slot and KV memory are free now
+  bool scarce = false;   ///< few slots or little KV memory would be left after this request
   friend bool operator==(const Forecast&, const Forecast&) = default;
 };
 

@@ -7,11 +7,11 @@
 namespace kvist::routing {
 namespace {
 
-/// Gaps beyond it are no steps: the client was slow, the worker stood still.
+/// A longer gap between tokens is not a step: the client was slow, or the worker stalled.
 constexpr double kLongestStepMs = 60'000;
-/// Free slots or free KV memory below this share of all are scarce, and so is the last one.
+/// Slots or KV memory are scarce when less than this share of them is free, or only the last one.
 constexpr double kScarceShare = 1.0 / 64;
-/// Fewer observations say nothing of a worker's forecasts: the first ones are those of the prior.
+/// With fewer observations a worker's forecast error is not used, because the first forecasts are those of the prior.
 constexpr std::uint64_t kEnoughObservations = 100;
 /// Time constant of a worker's mean load: about as long as an answer takes.
 constexpr double kMeanLoadSeconds = 30;
@@ -32,7 +32,7 @@ Forecast Forecaster::forecast(WorkerId id, const EngineLimits& limits, const For
   const FleetLatency::Expectation model = latency_.expect(id, now);
   const WorkerLoad& load = loads_->load(id);
   const Room room = this->room(id, limits, query);
-  // Those that have no first token yet will be decoding beside it soon.
+  // Requests that wait for their first token count too: they will be decoding beside this one soon.
   const std::uint32_t slots = limits.max_batch_size == 0 ? ~0U : limits.max_batch_size;
   const std::uint32_t batch = std::min(load.requests, slots);
   const std::uint32_t batch_with = std::min(load.requests + 1, slots);
@@ -59,8 +59,8 @@ Forecast Forecaster::forecast(WorkerId id, const EngineLimits& limits, const For
   return f;
 }
 
-// KV memory is counted to the end of every answer, as an engine that reserves does; one that does not would have to
-// preempt instead.
+// KV memory is counted up to the end of every answer. Some engines reserve it in this way; the others would have to
+// preempt a request when it runs out.
 Forecaster::Room Forecaster::room(WorkerId id, const EngineLimits& limits, const ForecastQuery& query) const {
   const WorkerLoad& load = loads_->load(id);
   Room room;
@@ -82,8 +82,9 @@ Forecaster::Room Forecaster::room(WorkerId id, const EngineLimits& limits, const
   return room;
 }
 
-// From a prompt's end to its first token it takes what a request takes that has nothing to compute, less its way in:
-// that way in is the same for all who come, so it shifts all alike and is left out.
+// Between the end of a prompt's computation and its first token, about as much time passes as a request without prefill
+// takes in all. That includes its way into the engine, which should not count here; but it is the same for all
+// requests, so that it does not change their order.
 double Forecaster::queue_ms(WorkerId id, double step_ms, TimePoint now) const {
   const FleetLatency::Expectation model = latency_.expect(id, now);
   return workers_[id.value()].prompts.wait_ms(now, model.first_token_ms(step_ms, {}),
@@ -98,7 +99,8 @@ double Forecaster::prefill_under_way_ms(WorkerId id) const {
 double Forecaster::mean_requests(WorkerId id, TimePoint now) const {
   const Worker& worker = workers_[id.value()];
   const double elapsed = to_seconds(now - worker.averaged);
-  const double share = elapsed / (elapsed + kMeanLoadSeconds);  // as an exponential, without its cost per worker
+  const double share =
+      elapsed / (elapsed + kMeanLoadSeconds);  // close to an exponential mean, and cheaper to compute for each worker
   return worker.mean_requests + share * (loads_->load(id).requests - worker.mean_requests);
 }
 
@@ -130,7 +132,7 @@ void Forecaster::on_first_token(RoutedRequest& request, TimePoint now) {
   FirstTokenExpectation& expected = request.first_token;
   if (!std::exchange(expected.open, false)) return;
   PrefillQueue& prompts = workers_[request.worker.value()].prompts;
-  // A wait for a slot would be taken for slow prefill.
+  // Only requests that had a slot are learned from: the model would take a wait for a slot for slow prefill.
   if (expected.has_slot) {
     latency_.observe_first_token(
         request.worker,
@@ -145,8 +147,9 @@ void Forecaster::on_first_token(RoutedRequest& request, TimePoint now) {
   prompts.on_first_token(request.id, now);
 }
 
-// What was expected of its parts is stretched alike until the sum is right. Steps of one answer are much alike, so they
-// count as the root of their number, and the less the more of the answer's time was the wait for its first token.
+// The answer's time is one sum of two unknowns, first token and steps. Therefore both expectations are scaled by the
+// same factor until the sum is right. The steps of one answer are correlated, so n of them count as the square root of
+// n, and less the larger the part of the time to first token is.
 void Forecaster::on_whole_answer(RoutedRequest& request, const WholeAnswer& answer, TimePoint now) {
   if (!std::exchange(request.first_token.open, false)) return;
   workers_[request.worker.value()].prompts.erase(request.id);
@@ -208,7 +211,7 @@ void Forecaster::on_progress(const RoutedRequest& request, TimePoint now) {
 
 void Forecaster::on_finished(const RoutedRequest& request, bool completed, TimePoint now) {
   average(request.worker, now);
-  // Of an answer that came whole and did not say, the length is not known.
+  // The length of an answer that came at once and reported none is not known.
   if (completed && request.output_tokens > 0) lengths_.observe(request.output_tokens);
   Worker& worker = workers_[request.worker.value()];
   if (worker.clock == request.id) worker.clock = RequestId();

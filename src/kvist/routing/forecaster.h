@@ -17,42 +17,42 @@
 
 namespace kvist::routing {
 
-/// What a request would bring to a worker.
+/// What a request would add to a worker's load.
 struct ForecastQuery {
   std::uint32_t prompt_tokens = 0;
   std::uint32_t uncached_tokens = 0;
   std::uint32_t new_blocks = 0;  ///< prompt blocks that no request on the worker holds
 };
 
-/// An answer that came in one piece, as its end tells of it.
+/// An answer that came in one piece.
 struct WholeAnswer {
   std::uint64_t tokens = 0;
   std::uint32_t prompt_tokens = 0;
-  std::optional<std::uint32_t> cached_tokens = {};  ///< of the prompt; nothing where the worker does not say
+  std::optional<std::uint32_t> cached_tokens = {};  ///< of the prompt; nothing if the worker does not report it
 };
 
-/// One latency model per worker (GPUs differ) beside one of the fleet (FleetLatency), one distribution of answer
-/// lengths for all. Learns in every routing mode, from streams token by token and from whole answers by their time.
-/// Pure; one thread: the router's. Told of a request before the load tracker is, and of its end before the tracker
-/// forgets it.
+/// Has one latency model per worker, because GPUs differ, one of the fleet (FleetLatency), and one distribution of
+/// answer lengths for all workers. It learns in every routing mode: from streamed answers token by token, from other
+/// answers by their total time. Threads: the router's. Requires: the start and the end of a request are reported here
+/// before they are reported to the load tracker.
 class Forecaster {
  public:
-  /// `loads` outlives it. `prior`: the step time of every worker until its own is known.
+  /// `prior` is every worker's step time until its own was measured. Requires: `loads` outlives this object.
   Forecaster(const LoadTracker& loads, std::size_t workers, const spec::StepTimeSpec& prior, std::uint32_t block_size);
 
   [[nodiscard]] Forecast forecast(WorkerId worker, const EngineLimits& limits, const ForecastQuery& query,
                                   TimePoint now) const;
 
-  /// The request goes to its worker, with this expectation.
+  /// The request goes to its worker, for which `forecast` was made.
   void on_routed(RoutedRequest& request, const Forecast& forecast, TimePoint now);
   void on_first_token(RoutedRequest& request, TimePoint now);
   void on_progress(const RoutedRequest& request, TimePoint now);
-  /// The answer is here, all at once: one equation for what its first token and its steps took.
+  /// The whole answer came at once. Its time is one equation for the times of its first token and of its steps.
   void on_whole_answer(RoutedRequest& request, const WholeAnswer& answer, TimePoint now);
-  /// `completed`: the answer came to its own end, so that its length tells something.
+  /// `completed`: the answer reached its own end, so that its length can be learned from.
   void on_finished(const RoutedRequest& request, bool completed, TimePoint now);
 
-  /// By the worker's own record, of all its prompts without a first token.
+  /// How long all prompts of the worker without a first token take, by the worker's own model.
   [[nodiscard]] double prefill_under_way_ms(WorkerId worker) const;
   [[nodiscard]] const LatencyModel& model(WorkerId worker) const { return latency_.model(worker); }
   [[nodiscard]] const FleetLatency& latency() const { return latency_; }
@@ -60,20 +60,20 @@ class Forecaster {
 
  private:
   struct Worker {
-    // The request whose tokens clock the worker's steps (0: none does), and the worker at its last token.
+    // The request whose tokens time the worker's steps (0: none), and the state of the worker at its last token.
     RequestId clock;
     TimePoint clocked;
     std::uint32_t decoding = 0;
-    bool clean = false;  // nothing but decoding went on since
+    bool clean = false;  // only decoding went on since then
     PrefillQueue prompts;
-    double mean_requests = 0;    // up to `averaged`, as the next
-    double request_seconds = 0;  // in flight, summed
+    double mean_requests = 0;    // up to `averaged`, as is the next
+    double request_seconds = 0;  // requests in flight, integrated over time
     TimePoint averaged;
   };
   struct Room {
     bool has_slot = true;
     bool scarce = false;
-    double endings = 0;  // requests that have to end before there is room
+    double endings = 0;  // requests that have to end before a slot and enough KV memory are free
   };
   [[nodiscard]] bool only_decodes(WorkerId worker) const;
   [[nodiscard]] double queue_ms(WorkerId worker, double step_ms, TimePoint now) const;

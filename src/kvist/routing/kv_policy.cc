@@ -7,12 +7,12 @@
 namespace kvist::routing {
 namespace {
 
-/// Cached tokens that count for a worker: where room is scarce, no more than `others` have.
+/// The cached tokens that count for a worker. Where its slots or KV memory are scarce, they are at most `others`.
 std::uint32_t credited_tokens(const Candidate& candidate, std::uint32_t others) {
   return candidate.forecast.scarce ? std::min(candidate.cached_tokens, others) : candidate.cached_tokens;
 }
 
-/// Milliseconds of prefill that the cached tokens without credit save.
+/// The prefill time that the cached tokens without credit save, in milliseconds.
 double uncredited_ms(const Candidate& candidate, const PolicyQuery& query, std::uint32_t others) {
   const double uncached = query.prompt_tokens - candidate.cached_tokens;
   if (uncached <= 0) return 0;
@@ -33,7 +33,7 @@ double cost_of(const Candidate& candidate, const PolicyQuery& query, double wait
          KvPolicy::kAnswerShare * (own_ms + crowding_ms + interruption_ms);
 }
 
-/// Requests of the fleet that wait for their first token and could have a slot, per worker.
+/// The fleet's requests that wait for their first token and have a slot, per worker.
 double mean_waiting(std::span<const Candidate> candidates) {
   double sum = 0;
   for (const Candidate& candidate : candidates) {
@@ -49,19 +49,20 @@ bool slots_are_taken(const Candidate& candidate) {
   return candidate.limits.max_batch_size > 0 && candidate.load.requests >= candidate.limits.max_batch_size;
 }
 
-/// Of a worker with fewer requests than the cheapest one as little as it may be, by how little is known of it.
+/// The lowest cost that the candidate may really have. For one with fewer requests than the cheapest candidate, it is
+/// below the computed cost, the more so the less was observed of the worker recently.
 double possible_cost(const Candidate& candidate, const Candidate& cheapest) {
   if (candidate.load.requests >= cheapest.load.requests) return candidate.cost;
   return candidate.cost * (1 - KvPolicy::kDoubt * (1 - candidate.forecast.known));
 }
 
-/// Of a tie: the deeper cache, then the lower load over time, then now, then the lower number.
+/// The order within a tie: the deeper cache, then the lower mean load, then the lower load now, then the lower id.
 auto preference(const Candidate& candidate, std::uint32_t others) {
   return std::tuple(-static_cast<std::int64_t>(credited_tokens(candidate, others)), candidate.forecast.mean_requests,
                     candidate.load.requests, candidate.worker);
 }
 
-/// Whose turn it is after `last`, among those that are not left out (cost: infinite); where all are, the first.
+/// Index of the candidate whose turn comes after `last`, without those of infinite cost; 0 if all costs are infinite.
 std::size_t next_in_turn(std::optional<WorkerId> last, std::span<const Candidate> candidates) {
   const auto usable = [&](std::size_t i) { return candidates[i].cost < std::numeric_limits<double>::infinity(); };
   std::size_t first = candidates.size();
@@ -89,7 +90,8 @@ bool KvPolicy::forecasts_are_wrong(std::span<const Candidate> candidates) const 
 
 std::size_t KvPolicy::choose(const PolicyQuery& query, std::span<Candidate> candidates) {
   const bool any_room = std::ranges::any_of(candidates, [](const Candidate& c) { return c.forecast.has_slot; });
-  // The deepest cache where room is not scarce. Where no worker has room nothing is scarcer than the rest.
+  // The deepest cache among workers with enough free slots and KV memory. If no worker of the fleet has any free,
+  // scarcity does not distinguish them, and no credit is withheld.
   std::uint32_t others = any_room ? 0 : query.prompt_tokens;
   for (const Candidate& candidate : candidates) {
     if (!candidate.forecast.scarce) others = std::max(others, candidate.cached_tokens);
@@ -105,7 +107,7 @@ std::size_t KvPolicy::choose(const PolicyQuery& query, std::span<Candidate> cand
     if (candidate.cost < least) {
       least = candidate.cost;
       cheapest = i;
-      tie_ms = std::max(0.0, kTieSteps * candidate.forecast.step_with_ms);  // a record may say anything
+      tie_ms = std::max(0.0, kTieSteps * candidate.forecast.step_with_ms);  // a replayed record may contain any number
     }
   }
   fallen_back_ = forecasts_are_wrong(candidates);
@@ -123,7 +125,7 @@ std::size_t KvPolicy::choose(const PolicyQuery& query, std::span<Candidate> cand
   return chosen;
 }
 
-// The worker whose turn it was, plus one, and in the highest bit whether the forecasts were too wrong.
+// The last worker's id plus one; the highest bit says whether the forecasts were too wrong.
 std::uint64_t KvPolicy::state() const {
   return (last_ ? last_->value() + 1ULL : 0) | static_cast<std::uint64_t>(fallen_back_) << 63U;
 }

@@ -1,4 +1,4 @@
-// kvist's own KV-aware routing: the least predicted time, for the request and for those beside it.
+// kvist's own KV-aware routing: the least predicted time, for the request and for the others on its worker.
 #pragma once
 
 #include <optional>
@@ -7,60 +7,64 @@
 
 namespace kvist::routing {
 
-/// Chooses the least of
+/// Chooses the candidate with the least cost
 ///   time to first token + 4 x its wait behind other prompts + 5 x F x its prefill on an average worker
 ///   + 1/20 x (its answer's decode steps with it in the batch
 ///             + by how much it delays those who decode there: by a longer step until they end, which is half an answer
 ///               away, and by its prefill while it is computed)
-/// in milliseconds, all from the candidate's forecast. F is how many requests per worker of the fleet wait for their
-/// first token and have a slot: while they are many, prefill is what everybody waits for, so that a cached prefix is
-/// worth its prefill to each of them and to those who come until the queues are gone; while nobody waits it is worth
-/// what it saves the request itself. Delays are summed over everybody, so that a home is given up
-/// for a smaller batch only where the cache is worth less than that, whatever an engine's steps, prefill and answers
-/// take. A first token is what people wait for, hence the share; a wait behind others is what the tail of TTFT is made
-/// of, hence its weight. Both were chosen in virtual time over the published deployment, prompts that nobody shares,
-/// too little KV memory, and engines with short steps and short answers: shares of 1/50 to 1/10 and weights of 2 to 8
-/// come out alike on most, a smaller share costs throughput with short steps, a smaller weight costs TTFT p95 with
-/// unshared prompts. With the weight of F, 5, come 2 (long
-/// prompts wait half as long again) and 10 (a little better in overload, a little worse below). The rules around it:
-///  - A worker whose batch slots are all taken is taken only where no worker has room. (One whose KV memory is short is
-///    not: memory comes back in parts, and the forecast says when.)
-///  - A worker about to run out of slots or KV memory gets no credit for cache that the others lack: it is never chosen
-///  for its cache
-///    alone.
-///  - Of a worker with fewer requests than the cheapest one a part of the cost is not believed, the more the less was
-///    seen of it of late: so one that was thought slow gets a request now and then, which tells.
-///  - Costs within a part of a step are a tie: the deeper cache wins, then the worker with the lower load over time (a
+/// in milliseconds, all from the candidate's forecast. F is the number of requests that wait for their first token and
+/// have a slot, per worker of the fleet. While F is large, prefill is what every request waits for, so a cached prefix
+/// is worth its prefill to each of them and to those that come until the queues are empty. While F is zero, a cached
+/// prefix is worth what it saves the request itself.
+///
+/// Delays are summed over all requests, so that a request leaves the worker with its cache for a smaller batch only if
+/// that delays them less, however long the engine's steps, prefills and answers are. A share of 1/20 is used because
+/// users wait for a first token more than for the rest; waits behind others have a weight because they make the tail of
+/// TTFT. Both were chosen in virtual time over the published deployment, prompts that nobody shares, too little KV
+/// memory, and engines with short steps and short answers: shares of 1/50 to 1/10 and weights of 2 to 8 give about the
+/// same in most cases, a smaller share costs throughput with short steps, a smaller weight costs TTFT p95 with unshared
+/// prompts. The weight of F, 5, was compared with 2 (long prompts wait half as long again) and 10 (a little better in
+/// overload, a little worse below).
+///
+/// Further rules:
+///  - A worker whose batch slots are all taken is chosen only if no worker has a free slot and KV memory. A worker that
+///    is short of KV memory is not excluded, because memory is freed in parts and the forecast says when.
+///  - A worker that is about to run out of slots or KV memory gets no credit for cached tokens that the other workers
+///    lack, so that it is never chosen for its cache alone.
+///  - The cost of a worker with fewer requests than the cheapest one counts less, the less was observed of the worker
+///    recently. So a worker that counts as slow is tried now and then, which shows whether it is.
+///  - Costs that differ by less than a part of a step are a tie. The deeper cache wins, then the lower mean load (a
 ///    conversation that moves will stay), then the lower load now.
-///  - A prefix that deserves another copy (Candidate::replicate_tokens) costs nothing where it is missing.
-///  - Where the forecasts of the fleet are mostly wrong, the workers take turns until they are right again.
+///  - A prefix that should have another copy (Candidate::replicate_tokens) costs nothing where it is missing.
+///  - While the forecasts of the fleet are mostly wrong, the workers take turns.
 class KvPolicy final : public RoutingPolicy {
  public:
   static constexpr double kAnswerShare = 0.05;
-  static constexpr double kQueueWeight = 5;  ///< one of them in the time to first token itself
-  static constexpr double kOccupation = 5;   ///< of prefill, per request that waits for its own
-  /// Part of the best worker's decode step below which costs are a tie: when in a step a request comes is chance.
+  static constexpr double kQueueWeight = 5;  ///< one part of it is in the time to first token itself
+  static constexpr double kOccupation = 5;   ///< weight of prefill per waiting request, the 5 above
+  /// Costs within this part of the best worker's decode step are a tie, because it is chance at which moment of a step
+  /// a request arrives.
   static constexpr double kTieSteps = 0.4;
-  /// Share of its cost that a worker may be wrongly blamed with of which nothing was seen of late.
+  /// By this share the cost of a worker that was not observed recently may be too high.
   static constexpr double kDoubt = 0.5;
-  /// Mean of Forecast::error over the candidates that have one, above which forecasts are not used, and below which
-  /// they are again. A forecast that is half or double what happens comes to 0.5; fast engines, whose first tokens are
-  /// a matter of where in a step a request comes, were seen above 0.6 in good order.
+  /// Forecasts are not used while the mean of Forecast::error, over the candidates that have one, is above the first
+  /// bound, and are used again below the second. A forecast of half or double the observed time has an error of 0.5.
+  /// Fast engines, whose time to first token depends on the moment within a step at which a request arrives, had errors
+  /// above 0.6 without any fault.
   static constexpr double kErrorToFallBack = 0.9;
   static constexpr double kErrorToReturn = 0.7;
 
   [[nodiscard]] std::size_t choose(const PolicyQuery& query, std::span<Candidate> candidates) override;
   [[nodiscard]] std::uint64_t state() const override;
   void set_state(std::uint64_t state) override;
-  /// Not while the forecasts are mostly wrong: then queueing at a worker is the only sure thing.
-  /// Whether the last choice was by turn, as the forecasts were too wrong.
+  /// Whether the last choice was made by turns, because the forecasts were too wrong.
   [[nodiscard]] bool fell_back() const override { return fallen_back_; }
 
  private:
   [[nodiscard]] bool forecasts_are_wrong(std::span<const Candidate> candidates) const;
 
   bool fallen_back_ = false;
-  std::optional<WorkerId> last_;  // of the turns
+  std::optional<WorkerId> last_;  // the worker that had the last turn
 };
 
 }  // namespace kvist::routing

@@ -6,34 +6,36 @@
 namespace kvist::routing {
 namespace {
 
-/// An observation of a step weighs at least this much against those before it at the same batch size.
+/// The least weight of a step's observation against the earlier ones at the same batch size.
 constexpr double kLeastStepShare = 0.02;
-/// Steps are believed within this range around the expectation.
+/// An observed step is clipped to this factor above or below the expectation.
 constexpr double kOutlier = 3;
-/// How much the neighbours of an entry count, in observations, and how much less per batch size of distance.
+/// How many observations the neighbours of an entry count for at most, and by which factor less per batch size of
+/// distance.
 constexpr double kNeighbourWeight = 1;
 constexpr double kNeighbourDecay = 0.7;
-/// How much the prior counts, in observations, where nothing is near.
+/// How many observations the prior counts for, where no batch size nearby was observed.
 constexpr double kPriorWeight = 1e-3;
 constexpr std::uint32_t kSmoothEvery = 16;
-/// Batch sizes not seen for long give way to their neighbours: half after about 11,000 steps of others.
+/// Per smoothing, old observations keep this share of their weight. So a batch size that no longer occurs gives way to
+/// its neighbours: by half after about 11,000 steps at others.
 constexpr double kKeptPerSmooth = 0.999;
-/// The weights of the first token stay within this range around their prior: noise must not turn a sign.
+/// The weights of the first token's equation stay above this share of their prior, so that noise never turns a sign.
 constexpr double kLeastWeight = 0.02;
 constexpr double kMostWeight = 50;
-/// Standard deviation of a time to first token with no prompt before it, as a share of it.
+/// Standard deviation of a time to first token with no prompt before it, as a share of that time.
 constexpr double kNoise = 0.15;
-/// Standard deviation of what a weight of the first token moves from one observation to the next, as a share of it.
+/// Standard deviation of a weight's drift from one observation to the next, as a share of the weight.
 constexpr double kDrift = 0.003;
-/// Standard deviations of the prior as a multiple of its values: it may be wrong by an order of magnitude.
+/// Standard deviation of the prior, as a multiple of its values, which may be wrong by an order of magnitude.
 constexpr double kPriorDeviation = 2;
 
-// Before anything was seen: a request waits for the rest of a step and for one whole one; its way into the engine takes
-// some tens of milliseconds (measured on vLLM and TensorRT-LLM).
+// The prior: a request waits for the rest of a step and for one whole step, and its way into the engine takes some tens
+// of milliseconds (measured on vLLM and TensorRT-LLM).
 constexpr double kPriorBaseMs = 30;
 constexpr double kPriorSteps = 1.5;
-/// Uncached tokens of a prompt at which attention takes as long as all else: a 70B model with grouped queries on an
-/// H200 has 20,000 to 40,000, smaller models fewer.
+/// The number of uncached tokens at which a prompt's attention takes as long as everything else: 20,000 to 40,000 for a
+/// 70B model with grouped-query attention on an H200, fewer for smaller models.
 constexpr double kPriorEvenTokens = 20'480;
 
 }  // namespace
@@ -88,7 +90,8 @@ void LatencyModel::observe_step(std::uint32_t batch, std::uint64_t context_token
   if (++since_smooth_ >= kSmoothEvery) smooth();
 }
 
-// Two passes, each carrying what was last seen below and above, weaker with distance.
+// Two passes carry the last observed entry below and above each batch size along, with a weight that falls with
+// distance.
 void LatencyModel::smooth() {
   since_smooth_ = 0;
   for (Entry& entry : seen_) entry.weight *= kKeptPerSmooth;
@@ -123,21 +126,23 @@ void LatencyModel::observe_first_token(const FirstTokenSample& sample) {
     observe_prefill(sample);
   } else {
     const double observed = std::clamp(sample.ttft_ms, expected / kOutlier, expected * kOutlier) - sample.queue_ms;
-    // What others' prompts did to it is known less well than its own: their share makes the observation vague.
+    // How much the prompts before it delayed it is known less well than its own prefill. So their share adds to the
+    // noise of the observation.
     const double others = sample.ahead_tokens / std::max(1.0, sample.ahead_tokens + sample.work.uncached);
     const double noise = (kNoise + others) * std::max(expected, observed) + kNoise * sample.answer_ms;
     learn({1, sample.step_ms, sample.work.uncached, sample.work.pairs()}, observed, noise);
   }
-  // The truth may have moved a little since: what no observation tells grows uncertain again, up to the prior. Kept
-  // apart per weight, so that one without news (prefill, while all find their history cached) does not drift on noise.
+  // The true weights drift slowly, so each weight's uncertainty grows with every observation, up to that of the prior.
+  // The covariances do not grow: otherwise a weight without news, such as prefill while every history is cached, would
+  // drift on noise.
   for (std::size_t i = 0; i < weights_.size(); ++i) {
     const double drift = kDrift * weights_[i];
     covariance_[i][i] = std::min(covariance_[i][i] + drift * drift, prior_variance(i));
   }
 }
 
-// Its way into the engine is over by then, and its prompt was the next: a step, and what its prefill adds to that. Two
-// first tokens of one step tell nothing of either.
+// When the first token of the prompt before it came, the request was in the engine and its prompt was the next. So the
+// time from then on is one step plus its prefill. Two first tokens of the same step say nothing about prefill.
 void LatencyModel::observe_prefill(const FirstTokenSample& sample) {
   const double gap_ms = sample.ttft_ms - sample.behind_ms;
   const double expected = prefill_ms(sample.work);
@@ -155,8 +160,9 @@ void LatencyModel::learn(const Row& x, double observed, double deviation) {
 }
 
 // Recursive least squares: gain = P x / (noise + x' P x). A weight that would leave its range is fixed at the end of
-// it, and the others have to explain the observation without it, and without what was known of them through it: else
-// they would go on making up for a step that it never takes, further from the truth each time. False: one was fixed.
+// the range. Then the other weights have to explain the observation alone, and their covariance with the fixed one is
+// dropped. Otherwise they would compensate for a change that the fixed weight never makes, and get further from the
+// truth each time. Returns false if a weight was fixed.
 bool LatencyModel::learn(const Row& x, double observed, double noise, std::array<bool, 4>& fixed) {
   constexpr std::size_t kWeights = std::tuple_size_v<Row>;
   Row px = {};

@@ -1,4 +1,4 @@
-// How many batch slots a worker has that does not say so: inferred from queueing seen.
+// Infers the number of batch slots of a worker that does not report it, from the queueing that is observed.
 #pragma once
 
 #include <algorithm>
@@ -7,28 +7,29 @@
 
 namespace kvist::routing {
 
-/// Two kinds of evidence. Its reports: requests wait while others run, and the number running stays. What it does:
-/// first tokens come far later than forecast, always at about the same number decoding. Either has to come three times
-/// in a row, as a burst that is being admitted looks the same once. More seen running than inferred raises the estimate
-/// at once; a lower one takes evidence (KV memory may be what limits it, and that changes). Pure; one per worker.
+/// There are two kinds of evidence. In the worker's reports: requests wait while others run, and the number running is
+/// steady. In its answers: first tokens come far later than forecast, always with about the same number decoding.
+/// Because the admission of a burst looks the same for a moment, three such reports or six such first tokens in a row
+/// are needed. If more requests run than were inferred, the estimate rises at once. To fall it needs the evidence
+/// again, because the limit may be KV memory, which changes. One object per worker.
 class LimitInference {
  public:
-  /// A reading of the worker's own counts.
+  /// The worker reported how many of its requests run and wait.
   void on_report(double running, double waiting) {
     if (!std::isfinite(running) || running < 1 || running > kMost) return;
     const auto n = static_cast<std::uint32_t>(running);
     if (slots_ != 0 && n > slots_) slots_ = n;
     weigh(reported_, n, waiting > 0, kReports, 1 + n / 16);
   }
-  /// A first token came, with so many requests decoding by then; `late`: far later than forecast.
+  /// A first token came while `decoding` requests were decoding. `late`: it came far later than forecast.
   void on_first_token(std::uint32_t decoding, bool late) {
     if (slots_ != 0 && decoding > slots_) slots_ = decoding;
     weigh(starved_, decoding, late && decoding >= kLeastDecoding, kLateTokens, 1);
   }
-  /// The worker is another one.
+  /// The worker was replaced by another one.
   void restart() { *this = {}; }
 
-  /// 0: nothing was seen that tells.
+  /// The inferred number, or 0 without evidence.
   [[nodiscard]] std::uint32_t batch_slots() const { return slots_; }
 
  private:
@@ -47,7 +48,7 @@ class LimitInference {
       return;
     }
     run = run.length == 0 ? Run{n, n, 1} : Run{std::max(run.most, n), std::min(run.least, n), run.length + 1};
-    // The batch of an engine breathes: one ends, the next is admitted a step later.
+    // A full batch varies a little: when one request ends, the next is admitted a step later.
     if (run.most - run.least > breath) run = {n, n, 1};
     if (run.length >= evidence) slots_ = run.most;
   }

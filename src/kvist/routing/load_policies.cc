@@ -8,8 +8,7 @@
 namespace kvist::routing {
 namespace {
 
-// Index of the candidate whose turn it is after `last`: the next higher number, from the lowest again after the
-// highest.
+// Index of the candidate whose turn comes after `last`: the next higher id, and after the highest the lowest.
 std::size_t first_after(const LastTurn& last, std::span<const Candidate> candidates) {
   if (!last.worker()) return 0;
   const auto next = std::ranges::upper_bound(candidates, *last.worker(), {}, &Candidate::worker);

@@ -1,4 +1,4 @@
-// The policies that know nothing of caches: round robin, random, least loaded, power of two choices.
+// The policies that ignore caches: round robin, random, least loaded, power of two choices.
 #pragma once
 
 #include <cstdint>
@@ -8,21 +8,21 @@
 
 namespace kvist::routing {
 
-/// Who had the last turn. As a number: 0 for nobody, else the worker's own and 1.
+/// The worker that had the last turn. As a number it is 0 for none, otherwise the worker's id plus 1.
 class LastTurn {
  public:
   [[nodiscard]] std::optional<WorkerId> worker() const { return worker_; }
   void set(WorkerId worker) { worker_ = worker; }
   [[nodiscard]] std::uint64_t number() const { return worker_ ? std::uint64_t{worker_->value()} + 1 : 0; }
-  /// Any number is taken: one beyond all workers means that the lowest is next.
+  /// Accepts any number. One beyond all workers means that the lowest id is next.
   void set_number(std::uint64_t number);
 
  private:
   std::optional<WorkerId> worker_;
 };
 
-/// Each worker in turn, by number. Turns are kept by worker, not by position among the candidates: a worker that comes
-/// and goes does not shift the others' turns. Cost: how many turns before the worker's own.
+/// Each worker in turn, by id. The last turn is kept as a worker, not as a position among the candidates, so that a
+/// worker that comes or goes does not shift the turns of the others. Cost: the number of turns before the worker's own.
 class RoundRobinPolicy final : public RoutingPolicy {
  public:
   [[nodiscard]] std::size_t choose(const PolicyQuery& query, std::span<Candidate> candidates) override;
@@ -33,7 +33,7 @@ class RoundRobinPolicy final : public RoutingPolicy {
   LastTurn last_;
 };
 
-/// Uniform, keyed by seed and request: the same request on the same candidates gives the same worker. Costs are 0.
+/// Uniform, keyed by seed and request, so that the same request and candidates give the same worker. Cost: 0.
 class RandomPolicy final : public RoutingPolicy {
  public:
   explicit RandomPolicy(std::uint64_t seed) : seed_(seed) {}
@@ -43,8 +43,8 @@ class RandomPolicy final : public RoutingPolicy {
   std::uint64_t seed_;
 };
 
-/// Fewest requests in flight. Among equals each in turn: the lowest number would send a quiet system's whole work to
-/// the first worker. Cost: requests in flight.
+/// The worker with the fewest requests in flight. Equals take turns, because with the lowest id instead, the first
+/// worker would get all requests of an idle fleet. Cost: requests in flight.
 class LeastLoadedPolicy final : public RoutingPolicy {
  public:
   [[nodiscard]] std::size_t choose(const PolicyQuery& query, std::span<Candidate> candidates) override;
@@ -55,8 +55,9 @@ class LeastLoadedPolicy final : public RoutingPolicy {
   LastTurn last_;
 };
 
-/// Two distinct workers at random, keyed by seed and request; of these the one with fewer requests in flight, of equals
-/// the first drawn (Mitzenmacher, 2001; smg's power_of_two). Cost: requests in flight; infinite for those not drawn.
+/// Draws two distinct workers, keyed by seed and request, and takes the one with fewer requests in flight, or the first
+/// drawn if they are equal (Mitzenmacher, 2001; smg's power_of_two). Cost: requests in flight; infinite for workers
+/// that were not drawn.
 class PowerOfTwoPolicy final : public RoutingPolicy {
  public:
   explicit PowerOfTwoPolicy(std::uint64_t seed) : seed_(seed) {}

@@ -16,32 +16,32 @@ namespace kvist::routing {
 /// The load of one worker.
 struct WorkerLoad {
   std::uint32_t requests = 0;        ///< in flight
-  std::uint32_t decoding = 0;        ///< of those, with a first token
+  std::uint32_t decoding = 0;        ///< of those, the ones with a first token
   std::uint64_t prefill_tokens = 0;  ///< uncached prompt tokens of requests without a first token
   std::uint64_t prompt_blocks = 0;   ///< distinct prompt blocks of all requests in flight
   std::uint64_t output_tokens = 0;   ///< generated so far by the requests in flight
-  std::uint64_t context_tokens = 0;  ///< prompt and output of those decoding: what attention reads in a step
+  std::uint64_t context_tokens = 0;  ///< prompt and output tokens of those decoding, which attention reads in each step
   friend bool operator==(const WorkerLoad&, const WorkerLoad&) = default;
 };
 
-/// Books and releases load. Owned by the router, which keeps the requests. Invariant: a worker without
-/// requests has a load of zeros.
+/// The load of each worker. The router owns it and keeps the requests. Invariant: the load of a worker without requests
+/// is zero in all fields.
 class LoadTracker {
  public:
   explicit LoadTracker(std::size_t workers) : loads_(workers), progress_(workers) {}
 
-  /// The request's worker has it from here on; its prompt and the worker are known.
+  /// Adds the request to its worker's load. Requires: the request's worker and prompt are set.
   void add(const RoutedRequest& request);
-  /// The prompt is computed. Later calls do nothing.
+  /// The prompt is computed. Further calls for the request do nothing.
   void on_first_token(RoutedRequest& request);
   void on_progress(RoutedRequest& request, std::uint64_t tokens);
-  /// Requires that it was added.
+  /// Requires: the request was added.
   void remove(const RoutedRequest& request);
 
   [[nodiscard]] const WorkerLoad& load(WorkerId worker) const { return loads_.at(worker.value()); }
-  /// How far the worker's requests have come.
+  /// How far the answers of the worker's requests are.
   [[nodiscard]] const OutputProgress& progress(WorkerId worker) const { return progress_.at(worker.value()); }
-  /// depths[w] becomes how many of these blocks (a prompt's, from its beginning) are in use on worker w already.
+  /// Sets depths[w] to the number of leading blocks of a prompt that requests on worker w use already.
   void shared_blocks(std::span<const kv::BlockHash> blocks, std::span<std::uint32_t> depths) const {
     prompts_.match(blocks, depths);
   }

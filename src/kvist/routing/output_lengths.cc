@@ -5,7 +5,7 @@
 namespace kvist::routing {
 namespace {
 
-/// The guess counts as so many answers seen.
+/// The number of answers that the initial guess counts for.
 constexpr double kGuessWeight = 4;
 
 }  // namespace
@@ -38,7 +38,7 @@ void OutputLengths::rebuild() {
   double mean = 0;
   for (std::size_t i = 0; i < kStretches; ++i) {
     survival_[i] = alive;
-    // Forgotten stretches, which nothing reaches any more, keep a hazard: their counts shrink alike.
+    // Both counts decay alike, so their ratio stays valid for stretches that no answer reaches any more.
     const double hazard = reached_[i] > 1e-9 ? std::min(1.0, ended_[i] / reached_[i]) : 0.5;
     const double next = alive * (1 - hazard);
     mean += (alive + next) / 2 * static_cast<double>(kStretchTokens);
@@ -55,7 +55,7 @@ double OutputLengths::steps_until_ended(const OutputProgress& progress, double c
     for (std::size_t at = 0; at < kStretches; ++at) {
       const std::uint32_t requests = progress.in_stretch(at);
       if (requests == 0) continue;
-      // A request is on average in the middle of its stretch: what it survived lies between the two ends.
+      // On average a request is in the middle of its stretch, so its survival is the mean of that at the two ends.
       const double now = (survival_[at] + survival_[std::min(at + 1, kStretches)]) / 2;
       const std::size_t then = std::min(at + ahead, kStretches);
       const double later = (survival_[then] + survival_[std::min(then + 1, kStretches)]) / 2;

@@ -1,4 +1,4 @@
-// How long answers get, learned from those that ended, and when the next one on a worker will end.
+// The distribution of answer lengths, learned from ended answers, and from it when a worker's next answers will end.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 namespace kvist::routing {
 
-/// Lengths are counted in stretches of this many tokens; the last stretch has no end.
+/// Lengths are counted in stretches of this many tokens. The last stretch has no end.
 inline constexpr std::uint64_t kStretchTokens = 64;
 inline constexpr std::size_t kStretches = 64;
 
@@ -16,7 +16,7 @@ inline constexpr std::size_t kStretches = 64;
   return std::min<std::size_t>(static_cast<std::size_t>(tokens / kStretchTokens), kStretches - 1);
 }
 
-/// How many requests of a worker have come how far with their answers.
+/// For each stretch, how many of a worker's answers have come to it.
 class OutputProgress {
  public:
   void add(std::uint64_t tokens) { ++requests_[stretch_of(tokens)]; }
@@ -34,26 +34,27 @@ class OutputProgress {
   std::array<std::uint32_t, kStretches> requests_{};
 };
 
-/// The distribution of answer lengths as a hazard per stretch (the share of answers that reached it and ended in it),
-/// so that what an answer has come to already tells what is left. Forgets: an answer counts half after `kMemory` more.
-/// One for the whole fleet. Starts from a guess worth a few answers.
+/// The distribution of answer lengths as a hazard rate per stretch: the share of the answers that reached the stretch
+/// and ended in it. So the expected rest of an answer follows from its length so far. An answer's weight halves after
+/// `kMemory` more. The distribution starts from a guess that counts for a few answers. There is one for the whole
+/// fleet.
 class OutputLengths {
  public:
   explicit OutputLengths(double mean_guess_tokens = 400);
 
-  /// An answer ended by itself or at its limit after `tokens`.
+  /// An answer ended by itself or at its limit after `tokens` tokens.
   void observe(std::uint64_t tokens);
   [[nodiscard]] double mean_tokens() const { return mean_tokens_; }
-  /// Decode steps until `count` of these requests will have ended, by expectation; a step is a token of each. Where
-  /// there are not so many requests: the time until the rest of an average answer has passed for all.
+  /// The expected number of decode steps until `count` of these requests have ended. A step generates one token of
+  /// each. If there are fewer requests than that, the longest length that is counted.
   [[nodiscard]] double steps_until_ended(const OutputProgress& progress, double count) const;
 
  private:
   static constexpr double kMemory = 500;
   void rebuild();
 
-  std::array<double, kStretches> reached_{};  // answers that came into the stretch
-  std::array<double, kStretches> ended_{};    // of those, that ended in it
+  std::array<double, kStretches> reached_{};  // answers that reached the stretch
+  std::array<double, kStretches> ended_{};    // those that ended in it
   std::array<double, kStretches + 1> survival_{};
   double mean_tokens_ = 0;
 };

@@ -10,7 +10,7 @@
 namespace kvist::routing {
 
 std::size_t position_of(std::span<const Candidate> candidates, WorkerId worker) {
-  // Where every worker is a candidate, each is at its own number.
+  // Usually every worker is a candidate, and then each is at the index of its own id.
   if (worker.value() < candidates.size() && candidates[worker.value()].worker == worker) return worker.value();
   const auto found = std::ranges::lower_bound(candidates, worker, {}, &Candidate::worker);
   return found != candidates.end() && found->worker == worker ? static_cast<std::size_t>(found - candidates.begin())

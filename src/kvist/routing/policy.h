@@ -15,7 +15,7 @@
 
 namespace kvist::routing {
 
-/// How many leading blocks of a prompt a policy sees at most: as many as the record of a decision holds.
+/// The most leading blocks of a prompt that a policy sees, which is as many as the record of a decision holds.
 inline constexpr std::size_t kPolicyBlocks = 32;
 
 /// What a policy may know of a request.
@@ -23,45 +23,45 @@ struct PolicyQuery {
   RequestId request;
   std::uint32_t prompt_tokens = 0;
   std::uint32_t block_size = 0;
-  std::span<const kv::BlockHash> blocks = {};  ///< names of the prompt's first complete blocks, at most kPolicyBlocks
-  std::uint64_t session = 0;                   ///< what the client says the request belongs to, hashed; 0: nothing
+  std::span<const kv::BlockHash> blocks = {};  ///< hashes of the prompt's first complete blocks, at most kPolicyBlocks
+  std::uint64_t session = 0;                   ///< hash of the session that the client named (session_key()); 0: none
 };
 
-/// A worker that could take the request: the inputs of the decision and the cost that came of them.
+/// A worker that could take the request: the inputs of the decision, and the cost that the policy computed from them.
 struct Candidate {
   WorkerId worker;
-  std::uint32_t cached_blocks = 0;       ///< leading prompt blocks in the worker's cache, by the KV index
-  std::uint32_t cached_tokens = 0;       ///< prompt tokens it will take from its cache: at least one is always computed
+  std::uint32_t cached_blocks = 0;       ///< leading prompt blocks in the worker's cache, by CacheKnowledge
+  std::uint32_t cached_tokens = 0;       ///< prompt tokens that the cache saves; at least one is always computed
   std::uint32_t new_blocks = 0;          ///< complete prompt blocks that no other request on the worker uses
-  std::uint32_t replicate_tokens = 0;    ///< of a hot prefix that it should hold too, being popular, but does not
+  std::uint32_t replicate_tokens = 0;    ///< tokens of a hot prefix that this worker lacks and should have a copy of
   CacheTrust trust = CacheTrust::kNone;  ///< how well the cache is known
   EngineLimits limits = {};
   WorkerLoad load;  ///< without this request
   Forecast forecast = {};
-  double cost = 0;  ///< the policy's: the lowest wins; infinite: not to be considered
+  double cost = 0;  ///< set by the policy: the lowest wins, infinite excludes the worker
 };
 
-/// Chooses one of the candidates. Deterministic: the same calls give the same choices. May keep state (whose turn it
-/// is); owned by the router, used by its thread.
+/// Chooses one of the candidates. Deterministic: the same calls give the same choices. A policy may keep state, such as
+/// whose turn it is. Threads: the router's.
 class RoutingPolicy {
  public:
   virtual ~RoutingPolicy() = default;
-  /// Fills in every candidate's cost and returns the index of the chosen one. Requires at least one candidate, in
-  /// ascending order of worker.
+  /// Sets every candidate's cost and returns the index of the chosen one. Requires: at least one candidate, and
+  /// candidates in ascending order of worker.
   [[nodiscard]] virtual std::size_t choose(const PolicyQuery& query, std::span<Candidate> candidates) = 0;
 
-  /// What the next choice depends on beside its arguments and the seed, such as whose turn it is: a policy of the same
-  /// mode and seed with this state chooses the same. 0: as when new.
+  /// What the next choice depends on besides its arguments and the seed, such as whose turn it is. Ensures: a policy of
+  /// the same mode and seed with this state makes the same choice. 0 is the state of a new policy.
   [[nodiscard]] virtual std::uint64_t state() const { return 0; }
   virtual void set_state(std::uint64_t /*state*/) {}
-  /// Whether the last choice was by the rule for times when predictions cannot be trusted.
+  /// Whether the last choice was made by the fallback rule, because predictions were too wrong.
   [[nodiscard]] virtual bool fell_back() const { return false; }
 };
 
-/// Where a worker is among candidates in ascending order of worker; their number where it is not.
+/// The index of a worker among candidates in ascending order of worker, or candidates.size() if it is not among them.
 [[nodiscard]] std::size_t position_of(std::span<const Candidate> candidates, WorkerId worker);
 
-/// The policy of a mode. `seed` keys the random choices, together with the request's id.
+/// Makes the policy of a mode. Random choices are keyed by `seed` and the request's id.
 [[nodiscard]] std::unique_ptr<RoutingPolicy> make_policy(spec::RoutingMode mode, std::uint64_t seed);
 
 }  // namespace kvist::routing

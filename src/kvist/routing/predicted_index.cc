@@ -5,7 +5,7 @@
 namespace kvist::routing {
 namespace {
 
-// A prompt's share of what is not block names: two nodes of the tree, its places in both queues.
+// What a prompt takes besides its block hashes: two nodes of the tree and its entries in both queues.
 constexpr std::size_t kBytesPerPrompt = 512;
 
 std::size_t bytes_of(const BlockKeys& prompt) {

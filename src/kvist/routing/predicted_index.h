@@ -44,9 +44,9 @@ class PredictedIndex {
     prompts_.match(prompt, depths);
   }
 
-  /// Distinct blocks of one worker.
+  /// The number of distinct blocks of one worker.
   [[nodiscard]] std::uint64_t blocks(WorkerId worker) const { return workers_.at(worker.value()).blocks; }
-  /// Prompts that are remembered of it.
+  /// The number of prompts of one worker.
   [[nodiscard]] std::size_t prompts(WorkerId worker) const { return workers_.at(worker.value()).entries.size(); }
 
  private:
@@ -59,7 +59,7 @@ class PredictedIndex {
     std::uint64_t blocks = 0;   // distinct
     std::size_t bytes = 0;
   };
-  // All workers' entries by age. One that went before its time is found missing at its worker by its number.
+  // All workers' entries by age. If an entry was dropped early, its number is no longer among its worker's entries.
   struct Due {
     TimePoint at;
     std::uint64_t number = 0;

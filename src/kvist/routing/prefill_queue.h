@@ -1,4 +1,4 @@
-// The prompts that a worker has still to compute, as far as the gateway can tell.
+// The prompts that a worker still has to compute, as far as the gateway can tell.
 #pragma once
 
 #include <algorithm>
@@ -10,32 +10,32 @@
 
 namespace kvist::routing {
 
-/// The requests of one worker that have no first token yet, in the order in which they came: engines compute prompts
-/// one after the other, or as good as that (a step's budget of tokens goes to the oldest first). What was computed is
-/// known from first tokens alone, so a worker in the middle of a long prompt does not look free because the clock went
-/// on. Pure; one thread. Bounded by the worker's requests in flight.
+/// The requests of one worker that have no first token yet, in the order in which they came. Engines compute prompts
+/// one after the other, or nearly so, because a step's token budget goes to the oldest first. Only a first token shows
+/// that a prompt was computed. So a worker in the middle of a long prompt does not look free because time has passed.
+/// Threads: one. Memory: bounded by the worker's requests in flight.
 class PrefillQueue {
  public:
-  /// `ready`: when the engine could begin with it at the earliest.
+  /// Appends a request. `ready` is the earliest time at which the engine could begin with it.
   void push(RequestId request, const PrefillWork& work, TimePoint ready) {
     prompts_.push_back({.request = request, .ready = ready, .work = work});
   }
-  /// Its first token was seen. Does nothing where the request is not in the queue, as the next.
+  /// The request's first token was seen. Does nothing if the request is not in the queue; nor does erase().
   void on_first_token(RequestId request, TimePoint now) {
     if (erase(request)) last_first_token_ = now;
   }
-  /// It ended without one that was seen.
+  /// The request ended before a first token was seen. Returns whether it was in the queue.
   bool erase(RequestId request) {
     return std::erase_if(prompts_, [request](const Prompt& prompt) { return prompt.request == request; }) > 0;
   }
-  /// The first token that was seen last; the clock's beginning before there was one.
+  /// When the last first token was seen; the epoch of the clock if there was none.
   [[nodiscard]] TimePoint last_first_token() const { return last_first_token_; }
 
-  /// How long a prompt that comes now will wait until those before it are computed, in milliseconds.
-  /// `prefill_ms(work)`: how long each takes. `way_out_ms`: how long after a prompt is computed its first token is seen
-  /// here. The oldest began when the one before it was computed. One that takes longer than it should is expected to be
-  /// done at any moment until it has taken twice its time; then it counts as done at that instant, as an answer that is
-  /// no stream never tells of its first token.
+  /// How long a prompt that comes now waits until those before it are computed, in milliseconds. `prefill_ms(work)` is
+  /// the time that a prompt takes, `way_out_ms` the time between the end of its computation and its first token here.
+  /// The oldest prompt began when the one before it was computed. A prompt that takes longer than expected is assumed
+  /// to be done at any moment. When it has taken twice its time, it counts as done since then, because an answer that
+  /// is not streamed never shows its first token.
   template <class PrefillMs>
   [[nodiscard]] double wait_ms(TimePoint now, double way_out_ms, PrefillMs prefill_ms) const {
     TimePoint free = last_first_token_ - from_milliseconds(way_out_ms);
@@ -46,7 +46,7 @@ class PrefillQueue {
     }
     return std::max(0.0, to_milliseconds(free - now));
   }
-  /// All of them together, in milliseconds.
+  /// The time that all prompts in the queue take together, in milliseconds.
   template <class PrefillMs>
   [[nodiscard]] double total_ms(PrefillMs prefill_ms) const {
     double sum = 0;

@@ -89,7 +89,8 @@ std::uint64_t PrefixUse::remove(WorkerId worker, const BlockKeys& prompt) {
     const std::size_t length = node.edge().size();
     if (node.remove_user(worker)) unshared += length;
     if (node.users.empty()) {
-      // Below it nobody else was either: the rest of the path goes with it.
+      // A child's users are users of its parent, so no other prompt runs through the rest of the path: it is removed
+      // with this node.
       unshared += blocks.size() - at - length;
       level->erase(blocks[at]);
       return unshared;

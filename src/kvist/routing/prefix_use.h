@@ -50,13 +50,14 @@ class PrefixUse {
     BlockKeys keys;  // the edge is keys[begin .. end)
     std::uint32_t begin = 0;
     std::uint32_t end = 0;
-    WorkerSet workers;                                      // those of `users`
-    std::vector<std::pair<WorkerId, std::uint32_t>> users;  // prompts per worker that run through, by worker
-    std::uint32_t prompts = 0;                              // those of all workers
+    WorkerSet workers;  // those of `users`
+    std::vector<std::pair<WorkerId, std::uint32_t>>
+        users;                  // number of prompts that run through this node per worker, by worker
+    std::uint32_t prompts = 0;  // the sum over all workers
     Children children;
 
     [[nodiscard]] std::span<const kv::BlockHash> edge() const { return view(keys).subspan(begin, end - begin); }
-    /// Return whether the prompt is the worker's first in this node, or was its last.
+    /// Returns whether the prompt is the worker's first in this node; remove_user() whether it was the last.
     bool add_user(WorkerId worker);
     bool remove_user(WorkerId worker);
   };

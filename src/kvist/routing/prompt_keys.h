@@ -1,4 +1,4 @@
-// A prompt's block hashes under one way of making tokens of its text.
+// A prompt's block hashes in one tokenization of its text.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace kvist::routing {
 
-/// The length and the block hashes of a prompt as the workers with this WorkerView::reading have them.
+/// The length and the block hashes of a prompt in the tokenization of the workers with this WorkerView::reading.
 struct PromptKeys {
   std::uint8_t reading = 0;
   std::uint32_t prompt_tokens = 0;

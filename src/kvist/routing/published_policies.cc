@@ -51,7 +51,7 @@ std::size_t DynamoPolicy::choose(const PolicyQuery& query, std::span<Candidate> 
       chosen = i;
       ties = 1;
     } else if (candidate.cost == candidates[chosen].cost && random.uniform_int(0, ties++) == 0) {
-      chosen = i;  // reservoir sampling: the n-th of equals replaces with probability 1/n
+      chosen = i;  // reservoir sampling: the n-th of equal candidates replaces the others with probability 1/n
     }
   }
   return chosen;

@@ -10,17 +10,17 @@
 namespace kvist::routing {
 namespace {
 
-/// Prompts in flight that make their common prefix hot: fewer are one conversation, or chance.
+/// A prefix is hot when at least so many prompts in flight share it. Fewer may be one conversation, or chance.
 constexpr std::uint32_t kHotPrompts = 8;
 
-// An engine computes at least the last prompt token itself: the next token comes of it. So a prompt that is cached
-// whole gives one block less.
+// An engine always computes the last prompt token, because the first output token follows from it. So a prompt that is
+// cached completely saves one block less.
 std::uint32_t usable_cached_tokens(std::uint32_t cached_blocks, std::uint32_t prompt_tokens, std::uint32_t block_size) {
   if (prompt_tokens == 0) return 0;
   return std::min(cached_blocks, (prompt_tokens - 1) / block_size) * block_size;
 }
 
-// A prompt as one worker reads it.
+// A prompt in the tokenization of one worker.
 struct PromptView {
   std::uint32_t tokens = 0;
   const BlockKeys* keys = nullptr;
@@ -32,7 +32,7 @@ PromptView as_read_by(const WorkerView& worker, const RouteQuery& query) {
   return {.tokens = query.prompt_tokens, .keys = &query.blocks};
 }
 
-// Policies compare workers by one length: no worker's cached tokens are more.
+// Policies compare all workers by one prompt length. It is the longest, so that no worker's cached tokens exceed it.
 std::uint32_t longest(const RouteQuery& query) {
   std::uint32_t tokens = query.prompt_tokens;
   for (const PromptKeys& other : query.otherwise) tokens = std::max(tokens, other.prompt_tokens);
@@ -88,7 +88,7 @@ Result<Decision> Router::route(const RouteQuery& query, std::span<const WorkerVi
                                                 .at = now});
   const PromptView prompt = as_read_by(fleet[chosen.worker.value()], query);
   const std::uint32_t uncached = prompt.tokens - chosen.cached_tokens;
-  // What is expected of the answer rests on the look-up that came last: let it be the chosen worker's.
+  // CacheKnowledge::on_routed() uses the last look-up, so the last one has to be in the chosen worker's tokenization.
   if (!query.otherwise.empty()) look_up(query, *prompt.keys, fleet, now);
   decision.request = requests_.insert({.id = query.request,
                                        .worker = chosen.worker,
@@ -108,7 +108,7 @@ Result<Decision> Router::route(const RouteQuery& query, std::span<const WorkerVi
 void Router::look_up(const RouteQuery& query, const BlockKeys& keys, std::span<const WorkerView> fleet, TimePoint now) {
   const auto blocks = query.reads_cache ? view(keys) : std::span<const kv::BlockHash>();
   loads_.shared_blocks(blocks, shared_);
-  // The published costs of the other modes count what events tell.
+  // Prompts in flight count as cached in mode kv only: the published costs of the other modes count what events report.
   caches_.match(blocks, fleet, shared_, mode_ == spec::RoutingMode::kKv, now, depths_);
 }
 
@@ -153,8 +153,9 @@ void Router::find_candidates(const RouteQuery& query, std::span<const WorkerView
   replicate_hot_prefix(view(query.blocks));
 }
 
-// A prefix that a share of all requests begins with deserves to be on that share of the workers: those that lack it are
-// given copies on purpose, wherever the next such request goes, instead of when its workers are overrun.
+// A prefix with which a share of all requests begins should be on that share of the workers. Its missing copies cost
+// nothing (Candidate::replicate_tokens), so the next such request may go to any worker that lacks one. Without this
+// rule, further copies would appear only when the workers that hold it are overloaded.
 void Router::replicate_hot_prefix(std::span<const kv::BlockHash> prompt) {
   const PrefixUse::Popularity hot = loads_.deepest_shared(prompt, kHotPrompts);
   if (hot.blocks == 0) return;

@@ -33,14 +33,14 @@ struct RouteQuery {
   std::string name = {};  ///< what the client calls it: the record of the decision has it
   std::uint32_t prompt_tokens = 0;
   BlockKeys blocks;  ///< of the prompt, with the model, LoRA name and salt in the root
-  /// The same prompt for workers that make other tokens of its text than the rest; empty as a rule.
+  /// The same prompt for workers that tokenize its text differently from the rest; usually empty.
   std::vector<PromptKeys> otherwise = {};
-  bool reads_cache = true;    ///< false: all of it is computed, whatever is cached; its blocks are kept all the same
-  std::uint64_t session = 0;  ///< what the client says the request belongs to, hashed; 0: nothing
+  bool reads_cache = true;         ///< false: all of it is computed, and only then cached
+  std::uint64_t session = 0;       ///< hash of the session that the client named (session_key()); 0: none
   std::vector<WorkerId> excluded;  ///< workers that this request must not go to (again)
 };
 
-/// Where a request goes. Router::log() has all that led there.
+/// Where a request goes. Router::log() has the candidates, their costs and the reason.
 struct Decision {
   WorkerId worker;
   spec::RoutingMode mode = spec::RoutingMode::kRoundRobin;
@@ -48,11 +48,12 @@ struct Decision {
   double forecast_ttft_ms = 0;
   DecisionReason reason = DecisionReason::kPolicy;
   TimePoint at;
-  RequestHandle request = {};  ///< the request at this worker: what comes of it is told by this
+  RequestHandle request = {};  ///< names the request at this worker in the calls that follow
 };
 
-/// Pure: no threads, clock or I/O; a decision is a function of the calls before it. One thread uses it. The index is
-/// fed and the load tracked in every mode, so that a switch of mode meets a warm index.
+/// Chooses a worker per request and keeps what the next choices need. A decision is a function of the calls before it:
+/// there is no clock and no I/O here. In every mode the index receives the events and the load is tracked, so a change
+/// of the mode finds a warm index. Threads: one.
 class Router {
  public:
   struct Options {
@@ -61,38 +62,40 @@ class Router {
     std::size_t workers = 0;
     spec::RoutingMode mode = spec::RoutingMode::kRoundRobin;
     std::uint64_t seed = 1;
-    spec::StepTimeSpec latency_prior = {};  ///< of every worker, until its own steps are known
+    spec::StepTimeSpec latency_prior = {};  ///< every worker's step time until its own steps were measured
   };
 
   explicit Router(Options options);
 
-  /// Chooses among the available workers of `fleet` (by id; Options::workers of them) and books the request's load.
-  /// kUnavailable where none is left. A request that is routed again was finished before.
+  /// Chooses among the available workers of `fleet` and books the request's load on the chosen one. Returns
+  /// kUnavailable if no worker is left. Requires: `fleet` has Options::workers elements, by id; a request that is
+  /// routed again was finished first.
   [[nodiscard]] Result<Decision> route(const RouteQuery& query, std::span<const WorkerView> fleet, TimePoint now);
 
-  // What follows tells of a request by the handle in its decision. Of one that left its worker nothing is taken in.
-  /// Has the processor fetch what the three below will touch: for callers with many requests at once.
+  // The calls below name a request by the handle in its decision. After on_finished() they do nothing.
+  /// Prefetches the memory that the next three calls read, for a caller that reports on many requests at once.
   void prefetch(RequestHandle request) const { requests_.prefetch(request); }
-  /// The prompt is computed: it no longer counts as prefill load.
+  /// The prompt is computed and no longer counts as prefill load.
   void on_first_token(RequestHandle request, TimePoint now);
-  /// So many more tokens were generated. The worker that did; nothing where the request left it.
+  /// `tokens` more tokens were generated. Returns the worker, or nothing if the request has left it.
   std::optional<WorkerId> on_progress(RequestHandle request, std::uint64_t tokens, TimePoint now);
-  /// The answer is here, all at once. To be called where nothing of it was seen before, ahead of on_usage().
+  /// The whole answer arrived at once. Requires: no token of it was reported before, and on_usage() comes after this.
   void on_whole_answer(RequestHandle request, const WholeAnswer& answer, TimePoint now);
-  /// What the engine says of the request's prompt.
+  /// The prompt's tokens and cached tokens as the engine reports them in its usage.
   void on_usage(RequestHandle request, std::uint64_t prompt_tokens, std::uint64_t cached_tokens);
-  /// The request left its worker, however it ended; `completed`: its answer came to its end. Idempotent.
+  /// The request left its worker, however it ended. `completed`: its answer reached its end. Idempotent.
   void on_finished(RequestHandle request, bool completed, TimePoint now);
-  /// Null where it left its worker; valid until it does.
+  /// Null if the request has left its worker; otherwise valid until it does.
   [[nodiscard]] const RoutedRequest* find(RequestHandle request) const { return requests_.find(request); }
 
-  /// Has the processor fetch what events of a worker will touch: for callers that have yet to read them.
+  /// Prefetches the memory that a worker's events touch, for a caller that still has to decode them.
   void prefetch_kv_events(WorkerId worker) const { caches_.prefetch_events(worker); }
-  /// Applies events in order; returns how many were refused (index().counters() says why).
+  /// Applies events in order and returns how many were refused; index().counters() has the reasons.
   std::size_t on_kv_events(WorkerId worker, std::span<const kv::KvEvent> events);
-  /// The worker's cache content is unknown from here on: forget it.
+  /// Forgets the content of the worker's cache, which is unknown from here on.
   void reset_worker(WorkerId worker) { caches_.reset_events(worker); }
-  /// The worker began anew with an empty cache. Its events, where it has any, tell so by themselves.
+  /// The worker restarted with an empty cache. Forgets what was predicted for it; its event stream, if it has one,
+  /// reports the restart by itself.
   void on_worker_restarted(WorkerId worker) { caches_.on_restarted(worker); }
 
   void set_mode(spec::RoutingMode mode);
@@ -102,17 +105,17 @@ class Router {
   [[nodiscard]] const Forecaster& forecaster() const { return forecaster_; }
   [[nodiscard]] const LoadTracker& loads() const { return loads_; }
   [[nodiscard]] const DecisionLog& log() const { return log_; }
-  /// Decisions so far in a mode.
+  /// Number of decisions made in a mode.
   [[nodiscard]] std::uint64_t decisions(spec::RoutingMode mode) const {
     return decisions_[static_cast<std::size_t>(mode)];
   }
 
  private:
-  /// Fills depths_ and shared_, as if every worker read the prompt under these names.
+  /// Fills depths_ and shared_ as if `keys` were the prompt's block hashes on every worker.
   void look_up(const RouteQuery& query, const BlockKeys& keys, std::span<const WorkerView> fleet, TimePoint now);
-  /// The same, each worker as it reads the prompt.
+  /// Fills depths_ and shared_, for each worker with the block hashes of its own tokenization.
   void look_up(const RouteQuery& query, std::span<const WorkerView> fleet, TimePoint now);
-  /// Makes candidates_ those of this request.
+  /// Fills candidates_ with the available workers of the fleet.
   void find_candidates(const RouteQuery& query, std::span<const WorkerView> fleet, TimePoint now);
   void replicate_hot_prefix(std::span<const kv::BlockHash> prompt);
 
@@ -125,7 +128,7 @@ class Router {
   LoadTracker loads_;
   Forecaster forecaster_;
   DecisionLog log_{{}};
-  std::vector<Candidate> candidates_;  // scratch of route(); the next too, by WorkerId
+  std::vector<Candidate> candidates_;  // scratch memory of route(), as are the next two, which are by WorkerId
   std::vector<CacheDepth> depths_;
   std::vector<std::uint32_t> shared_;
   std::array<std::uint64_t, spec::kRoutingModeCount> decisions_{};  // by RoutingMode

@@ -1,4 +1,4 @@
-// A set of workers as bits: what the KV index keeps per block.
+// A set of workers as bits.
 #pragma once
 
 #include <bit>
@@ -12,8 +12,8 @@
 
 namespace kvist::routing {
 
-/// One bit per worker, 64 to a word. A set whose members lie in one word, as that of a block that one worker holds or
-/// of any in a fleet of 64, is 24 bytes and no more; others keep their further words on the heap.
+/// One bit per worker, 64 to a word. A set whose members all lie in one word takes 24 bytes: any set in a fleet of 64,
+/// and that of a block that one worker holds. Other sets keep their words on the heap.
 class WorkerSet {
  public:
   WorkerSet() = default;
@@ -55,7 +55,7 @@ class WorkerSet {
     return true;
   }
 
-  /// Keeps only the workers that are in `other` too, and calls `left(worker)` for each that is not.
+  /// Removes the workers that are not in `other` and calls `left(worker)` for each of them.
   template <class Left>
   void intersect(const WorkerSet& other, Left left) {
     for_each_word([&](std::uint32_t i, std::uint64_t bits) {
@@ -106,7 +106,7 @@ class WorkerSet {
     }
   }
 
-  std::uint64_t bits_ = 0;  // of word base_; unused once there are words_
+  std::uint64_t bits_ = 0;  // the word base_; unused if there are words_
   std::uint32_t base_ = 0;
   std::unique_ptr<std::vector<std::uint64_t>> words_;  // by index
 };

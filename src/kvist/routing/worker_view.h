@@ -1,4 +1,4 @@
-// The fleet as routing sees it.
+// The workers of the fleet as routing sees them.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace kvist::routing {
 
-/// Limits of an engine as it reports them; 0: not known yet.
+/// The limits of an engine; 0 stands for unknown.
 struct EngineLimits {
   std::uint32_t block_size = 0;
   std::uint32_t kv_blocks = 0;
@@ -19,9 +19,9 @@ struct EngineLimits {
 
 /// How well a worker's cache content is known.
 enum class CacheTrust : std::uint8_t {
-  kNone,       ///< not at all: nothing that was predicted came true
-  kPredicted,  ///< from what was routed there: it may have been evicted since
-  kExact,      ///< from its KV events, no gap unhealed
+  kNone,       ///< not at all: no prediction came true
+  kPredicted,  ///< from the prompts that were routed there, which may have been evicted since
+  kExact,      ///< from its KV events, of which none is missing
 };
 [[nodiscard]] constexpr std::string_view to_string(CacheTrust trust) {
   switch (trust) {
@@ -35,11 +35,11 @@ enum class CacheTrust : std::uint8_t {
   return "none";
 }
 
-/// One worker of the fleet, at the position of its id. The owner of the fleet keeps it up to date.
+/// One worker of the fleet, at the index of its id. The owner of the fleet keeps it up to date.
 struct WorkerView {
-  bool available = false;     ///< may be given requests now
+  bool available = false;     ///< may be given requests
   bool events_exact = false;  ///< its KV event stream is connected, whole and readable
-  std::uint8_t reading = 0;   ///< which of the ways to make tokens of a text is its (PromptKeys::reading)
+  std::uint8_t reading = 0;   ///< which tokenization of a text the worker uses (PromptKeys::reading)
   EngineLimits limits;
 };
 
