@@ -18,10 +18,10 @@
 namespace kvist::gateway {
 namespace {
 
-/// Writing them takes the loop's time: about 10 ms per MiB.
+/// Writing the decisions holds the loop up for about 10 ms per MiB.
 constexpr std::size_t kMaxDecisionsAnswerBytes = std::size_t{8} << 20;
 
-// JSON is YAML: the reader of the configuration reads this body too, with its bounds and its words for what is wrong.
+// JSON is YAML, so the configuration's reader can read this body, with its bounds and its error messages.
 Result<spec::RoutingMode> read_mode(std::string_view body) {
   KVIST_TRY(const YamlNode document, YamlNode::parse(body, "body"));
   if (!document.is_map()) {
@@ -52,7 +52,7 @@ void write_trust(JsonWriter& json, const routing::CacheTrustReport& report) {
   json.end_object();
 }
 
-// What becomes of special tokens that users write; null where nobody knows.
+// Whether special tokens are special where users write them; null if unknown.
 void write_reading(JsonWriter& json, const std::optional<text::PromptReading>& reading) {
   json.key("special_tokens");
   if (!reading) {

@@ -1,4 +1,4 @@
-// The admin endpoints: the routing mode at run time, the decisions and the state of the gateway as JSON.
+// The admin endpoints: setting the routing mode at run time; the decisions and the gateway's state as JSON.
 #pragma once
 
 #include <memory>
@@ -11,11 +11,11 @@ namespace kvist::gateway {
 
 /// GET /admin/router_mode: {"mode":"kv"}
 [[nodiscard]] net::HttpResponse get_router_mode(const GatewayParts& parts);
-/// PUT or POST /admin/router_mode with {"mode":"round_robin"}: takes effect with the next request; index and loads
-/// stay.
+/// PUT or POST /admin/router_mode with {"mode":"round_robin"}: the mode takes effect with the next request. Index and
+/// loads are kept.
 [[nodiscard]] net::HttpResponse set_router_mode(GatewayParts& parts, const net::HttpRequest& request);
-/// GET /admin/decisions?limit=N&request=ID: recent decisions, newest first, as docs/formats/decisions.md says. At most
-/// 8 MiB of them: where that is less than what was asked for, "more" is true.
+/// GET /admin/decisions?limit=N&request=ID: recent decisions, newest first (docs/formats/decisions.md). The answer ends
+/// after 8 MiB; then "more" is true.
 [[nodiscard]] net::HttpResponse get_decisions(const GatewayParts& parts, const net::HttpRequest& request);
 /// GET /admin/status
 [[nodiscard]] net::HttpResponse get_status(const GatewayParts& parts);

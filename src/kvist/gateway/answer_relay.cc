@@ -9,8 +9,8 @@ namespace kvist::gateway {
 namespace {
 
 // Whether the chunk has a field of this name, given in quotes, that is not null: servers write "usage":null and
-// "finish_reason":null into every chunk. Quotes within text are escaped in JSON, so the key cannot be mistaken for
-// content; a content of just "usage" costs one needless parse.
+// "finish_reason":null into every chunk. Content is not mistaken for the key, because quotes within JSON strings are
+// escaped. Only a content that is exactly "usage" causes a needless parse.
 bool mentions(std::string_view data, std::string_view key) {
   for (std::size_t at = data.find(key); at != std::string_view::npos; at = data.find(key, at + 1)) {
     const std::size_t value = data.find_first_not_of(": \t", at + key.size());
@@ -19,7 +19,7 @@ bool mentions(std::string_view data, std::string_view key) {
   return false;
 }
 
-// The event of one JSON object with a field more at its end.
+// The event, which is one JSON object, with a field added at its end.
 std::string with_fingerprint(std::string_view event, std::string_view fingerprint) {
   const std::size_t end = event.rfind('}');
   std::string out(event.substr(0, end));

@@ -1,4 +1,4 @@
-// What passes from a worker's stream to the client, and what the gateway learns on the way.
+// Relays a worker's stream to the client and extracts what the gateway needs of it.
 #pragma once
 
 #include <cstdint>
@@ -13,43 +13,43 @@
 
 namespace kvist::gateway {
 
-/// What a stream has said so far.
+/// What was read from a stream so far.
 struct StreamState {
-  bool first_token = false;  ///< a chunk with text, or with the reason of the end
-  std::uint64_t tokens = 0;  ///< at least so many: chunks from the first token on
+  bool first_token = false;  ///< a chunk with text or with a finish reason came
+  std::uint64_t tokens = 0;  ///< a lower bound: the number of chunks from the first token on
   std::optional<openai::Usage> usage;
   std::optional<std::string> error;  ///< message of an error frame
-  int error_status = 0;              ///< its code, where it has a number
-  bool finished = false;             ///< a choice gave the reason of its end
+  int error_status = 0;              ///< the code of the error frame, if it is a number
+  bool finished = false;             ///< a choice gave its finish reason
   bool done = false;                 ///< [DONE] came
-  std::uint64_t unreadable = 0;      ///< chunks that were looked into and are no chunk of this API
-  std::string fingerprint;           ///< of the chunk with usage alone, where it was left out
+  std::uint64_t unreadable = 0;      ///< parsed chunks that are not chunks of this API
+  std::string fingerprint;           ///< the system_fingerprint of the usage chunk, if that was left out
 
-  /// The error is the server's and not the request's.
+  /// Whether the error is one of the server and not of the request.
   [[nodiscard]] bool server_failed() const { return error && (error_status < 400 || error_status >= 500); }
-  /// It said how it ends. A stream that does not was broken off, however orderly its connection ended.
+  /// Whether the stream said how it ends. If it did not, it was broken off, even if the connection was closed in order.
   [[nodiscard]] bool has_end() const { return done || finished || usage || error; }
 };
 
-/// Forwards each complete event as the bytes it came in, and leaves out the chunk with usage alone when the client did
-/// not ask for it. An event is held back only until it is complete, so a stream that breaks never leaves half an event
-/// with the client. Only chunks that can matter are parsed: those before the first token and those that mention usage,
-/// the reason of the end or an error. Pure; one per stream.
+/// Forwards each complete event with its bytes unchanged, and leaves out the chunk with nothing but usage if the client
+/// did not ask for it. An incomplete event is held back, so a stream that breaks never leaves half an event with the
+/// client. To save time, only some chunks are parsed: those before the first token, and those that contain usage, a
+/// finish reason or an error. One object per stream.
 ///
-/// vLLM puts its system_fingerprint into the chunk with usage alone, or, where none was asked for, into those that end
-/// a choice. When the first is left out, the second get it: at once where the worker's fingerprint is known, otherwise
-/// the chunk waits for the event behind it.
+/// vLLM puts its system_fingerprint into the usage chunk, or, without one, into the chunks that end a choice. So when
+/// the usage chunk is left out, the latter get the fingerprint: at once if the worker's fingerprint is known; otherwise
+/// the chunk is held back until the next event has come.
 class AnswerRelay {
  public:
-  /// `fingerprint`: of the worker, empty if it is not known. Matters only where usage is not wanted.
+  /// `fingerprint` is the worker's, empty if unknown. It is only used if usage is not wanted.
   explicit AnswerRelay(bool usage_wanted, std::string fingerprint = {})
       : usage_wanted_(usage_wanted), fingerprint_(std::move(fingerprint)) {}
 
-  /// Takes bytes in and appends what is to be forwarded to `out`. kCorrupt where an event is larger than any bound.
+  /// Reads bytes and appends what is to be forwarded to `out`. Returns kCorrupt if an event exceeds the bound.
   [[nodiscard]] Result<void> feed(std::string_view bytes, std::string& out);
-  /// Appends the event that waits for the one behind it: none will come.
+  /// Appends the event that was held back, because no further one will come.
   void release(std::string& out);
-  /// Bytes after the last complete event, once the stream has ended.
+  /// The bytes after the last complete event, when the stream has ended.
   [[nodiscard]] std::string_view rest() const { return parser_.rest(); }
   [[nodiscard]] const StreamState& state() const { return state_; }
 
@@ -60,7 +60,7 @@ class AnswerRelay {
   net::SseParser parser_;
   bool usage_wanted_;
   std::string fingerprint_;
-  std::string held_;  // an event that ends a choice
+  std::string held_;  // an event that ends a choice and waits for the next event
   StreamState state_;
 };
 

@@ -1,4 +1,4 @@
-// Which recorded decisions a client of the admin endpoint asks for.
+// The query of the admin endpoint for recorded decisions.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +17,8 @@ struct DecisionsQuery {
 
 inline constexpr std::size_t kMaxDecisionsLimit = 512;
 
-/// Reads the part of the target behind '?'. Values may be percent-encoded. An unknown key and a number out of range are
-/// errors that say what would be right.
+/// Reads the part of the target behind '?'. Values may be percent-encoded. Unknown keys and numbers out of range are
+/// errors, whose message says what would be right.
 [[nodiscard]] Result<DecisionsQuery> parse_decisions_query(std::string_view target);
 
 }  // namespace kvist::gateway

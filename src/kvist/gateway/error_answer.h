@@ -8,7 +8,7 @@
 
 namespace kvist::gateway {
 
-/// An error as the OpenAI API writes it, with Retry-After where trying again may help.
+/// An error in the form of the OpenAI API, with Retry-After if trying again may help.
 [[nodiscard]] net::HttpResponse error_answer(const Error& error, const std::string& request_id = {});
 /// 200 with a JSON body.
 [[nodiscard]] net::HttpResponse json_answer(std::string json);

@@ -45,7 +45,7 @@ void FleetWatch::look_for_stalls() {
 }
 
 void FleetWatch::log_trust(WorkerId id) {
-  // Of a worker that has answered nothing yet there is nothing to say.
+  // Before a worker's first answer nothing is known about its cache, so nothing is logged.
   const dispatch::Fleet::Worker& worker = parts_->fleet.worker(id);
   if (worker.health != dispatch::WorkerHealth::kHealthy || !worker.answered) return;
   const routing::CacheTrustReport report = parts_->trust(id);

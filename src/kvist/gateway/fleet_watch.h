@@ -1,4 +1,4 @@
-// What no event tells: workers that stand still, and trust in a worker's cache that came or went.
+// Notices what no event reports: workers that stall, and changes of the trust in a worker's cache.
 #pragma once
 
 #include <vector>
@@ -8,10 +8,10 @@
 
 namespace kvist::gateway {
 
-/// Looks four times a second. Loop thread only.
+/// Checks all workers four times a second. Threads: the loop's.
 class FleetWatch {
  public:
-  /// Both outlive it.
+  /// Requires: both outlive this object.
   FleetWatch(net::EventLoop& loop, GatewayParts& parts);
 
   void start() { wait(); }
@@ -24,7 +24,7 @@ class FleetWatch {
 
   GatewayParts* parts_;
   std::vector<bool> lost_;                  // by WorkerId, as the next
-  std::vector<routing::CacheTrust> trust_;  // as it was logged last
+  std::vector<routing::CacheTrust> trust_;  // as last logged
   net::Timer timer_;
 };
 

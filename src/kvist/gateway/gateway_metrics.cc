@@ -136,7 +136,7 @@ void write_worker(const GatewayParts& parts, WorkerId id, MetricsPage& page) {
              monitor.block_size_mismatch() ? 1 : 0, labels);
 }
 
-/// What the router expects of the worker, and how well its expectations came true.
+/// The router's expectations of the worker, and their errors.
 void write_forecasts(const GatewayParts& parts, WorkerId id, MetricsPage& page) {
   const Labels labels{{"worker", parts.fleet.worker(id).name}};
   const routing::WorkerLoad& load = parts.router.loads().load(id);

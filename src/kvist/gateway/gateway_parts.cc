@@ -34,11 +34,11 @@ GatewayParts::GatewayParts(net::EventLoop& loop, spec::GatewaySpec gateway_spec,
               .latency_prior = spec.latency_prior}),
       dispatcher(dispatch_options(spec), fleet, router),
       reader(spec.model, spec.block_size, std::move(text)),
-      desk(dispatcher),
-      proxy(loop, proxy_options(request_id_seed), client, desk, reader, spec.workers),
+      channel(dispatcher),
+      proxy(loop, proxy_options(request_id_seed), client, channel, reader, spec.workers),
       routing(std::make_shared<RoutingThread>()) {
   routing->loop = &loop;
-  routing->desk = &desk;
+  routing->channel = &channel;
   for (std::uint32_t i = 0; i < spec.workers.size(); ++i) {
     const spec::UpstreamLimits& limits = spec.workers[i].limits;
     fleet.configure_limits(WorkerId(i), {.kv_blocks = limits.kv_blocks,
@@ -65,12 +65,12 @@ GatewayParts::GatewayParts(net::EventLoop& loop, spec::GatewaySpec gateway_spec,
                                     },
                                 .on_block_size_changed = [this, i] { update_events_exact(WorkerId(i)); }}));
   }
-  desk.on_doubt([this](WorkerId worker) { monitors[worker.value()]->doubt(); });
+  channel.on_doubt([this](WorkerId worker) { monitors[worker.value()]->doubt(); });
   feeds.resize(spec.workers.size());
 }
 
 GatewayParts::~GatewayParts() {
-  routing->desk = nullptr;
+  routing->channel = nullptr;
   io_loops.clear();
 }
 
@@ -103,7 +103,7 @@ void GatewayParts::gather_reports(std::function<void(const ProxyReport&)> then) 
   for (const auto& io : io_loops) {
     io->run([gathering, home = routing](Proxy& each) {
       home->loop->post([gathering, home, report = each.report()] {
-        if (home->desk == nullptr) return;
+        if (home->channel == nullptr) return;
         gathering->sum.add(report);
         if (--gathering->open == 0) gathering->then(gathering->sum);
       });
@@ -130,7 +130,8 @@ void GatewayParts::update_readings() {
       readings.present.set(reading->number());
       fleet.set_reading(WorkerId(i), reading->number());
     }
-    // The least of them: what a request cuts to the context is told right for those workers at least.
+    // The smallest context of all workers, so that a prompt which is truncated to the context is read correctly at
+    // least for the workers that have it.
     const std::uint32_t told = check.max_model_len();
     if (told > 0 && (readings.max_model_len == 0 || told < readings.max_model_len)) readings.max_model_len = told;
   }

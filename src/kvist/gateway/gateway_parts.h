@@ -1,4 +1,4 @@
-// Everything one gateway is made of, as the admin endpoints and the metrics read it.
+// All parts of one gateway. The admin endpoints and the metrics read them.
 #pragma once
 
 #include <functional>
@@ -17,36 +17,38 @@
 
 namespace kvist::gateway {
 
-/// Owned by the service, wired by it in this order: later parts use earlier ones. Loop thread only.
+/// Owned by the service. Later members use earlier ones. Threads: the loop's.
 struct GatewayParts {
-  /// `text`: of the model that `gateway_spec` names; null: bytes.
+  /// `text` belongs to the model that `gateway_spec` names; null: the byte tokenizer.
   GatewayParts(net::EventLoop& loop, spec::GatewaySpec gateway_spec, std::uint64_t request_id_seed,
                std::shared_ptr<const text::ModelText> text = nullptr);
-  /// Nobody may come any more: other threads end first.
+  /// Requires: the threads of io_loops have ended, so that no call arrives any more.
   ~GatewayParts();
   GatewayParts(const GatewayParts&) = delete;
   GatewayParts& operator=(const GatewayParts&) = delete;
 
-  /// The settings of a proxy and its client.
+  /// The options of a proxy and its client.
   [[nodiscard]] Proxy::Options proxy_options(std::uint64_t seed) const;
   [[nodiscard]] net::HttpClientOptions client_options() const;
 
-  /// The worker's KV events are connected, whole and readable, of the configured block size, and not of another
+  /// Whether the worker's KV events are connected, whole and readable, and have the configured block size and
   /// tokenizer.
   [[nodiscard]] bool events_exact(WorkerId worker) const;
-  /// How well its cache is known.
+  /// How well the worker's cache is known.
   [[nodiscard]] routing::CacheTrustReport trust(WorkerId worker) const {
     return router.caches().report(worker, events_exact(worker));
   }
-  /// Tells the fleet: to be called when either of the two may have changed.
+  /// Passes events_exact() on to the fleet. To be called whenever it may have changed.
   void update_events_exact(WorkerId worker) { fleet.set_events_exact(worker, events_exact(worker)); }
-  /// Its event stream became whole or stopped being so: the worker may be gone, or another one.
+  /// The worker's event stream became whole, or stopped being so. The latter may mean that the worker is gone or has
+  /// restarted.
   void on_events_changed(WorkerId worker);
-  /// Tells the proxy and the fleet how the workers read prompts: to be called when one of them has told.
+  /// Passes on to the proxies and the fleet how the workers read prompts. To be called when that was found out for a
+  /// worker.
   void update_readings();
-  /// Has every proxy called, each on its own loop: this one's now, the others' soon.
+  /// Calls `work` with every proxy, on the proxy's own loop: for this loop's proxy now, for the others' soon.
   void on_each_proxy(const std::function<void(Proxy&)>& work);
-  /// Adds up what all proxies have counted; calls `then` on this loop, now or soon.
+  /// Adds up what all proxies have counted and calls `then` on this loop, now or soon.
   void gather_reports(std::function<void(const ProxyReport&)> then);
 
   spec::GatewaySpec spec;
@@ -55,13 +57,13 @@ struct GatewayParts {
   routing::Router router;
   dispatch::Dispatcher dispatcher;
   PromptReader reader;
-  LocalDesk desk;
-  Proxy proxy;                                    ///< of this loop: takes requests where the gateway has one thread
-  std::shared_ptr<RoutingThread> routing;         ///< this thread, as the others see it
-  std::vector<std::unique_ptr<IoLoop>> io_loops;  ///< empty where the gateway has one thread
+  LocalChannel channel;
+  Proxy proxy;                                    ///< this loop's, which takes requests if the gateway has one thread
+  std::shared_ptr<RoutingThread> routing;         ///< this thread, as the other threads see it
+  std::vector<std::unique_ptr<IoLoop>> io_loops;  ///< empty if the gateway has one thread
   std::vector<std::unique_ptr<TokenizerCheck>> tokenizers;  ///< by WorkerId
   std::vector<std::unique_ptr<WorkerMonitor>> monitors;     ///< by WorkerId
-  std::vector<std::shared_ptr<KvEventFeed>> feeds;          ///< by WorkerId; null where the worker publishes no events
+  std::vector<std::shared_ptr<KvEventFeed>> feeds;          ///< by WorkerId; null if the worker publishes no events
 };
 
 }  // namespace kvist::gateway

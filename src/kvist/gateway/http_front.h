@@ -1,4 +1,4 @@
-// Paths and methods to handlers.
+// Maps paths and methods to handlers.
 #pragma once
 
 #include <functional>
@@ -12,20 +12,21 @@
 
 namespace kvist::gateway {
 
-/// The path table of the service. What is not in it goes to the handler of the rest, where that takes the path; else an
-/// unknown path is 404, a known one with another method 405 with Allow. Immutable once the server listens.
+/// The path table of the service. A path that is not in it goes to the handler of on_rest() if that takes the path;
+/// otherwise the answer is 404. A known path with another method is answered with 405 and Allow. The table does not
+/// change once the server listens.
 class HttpFront {
  public:
   using Handler = std::function<void(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange)>;
-  /// A handler that has its answer at once.
+  /// A handler that returns its answer at once.
   using Answer = std::function<net::HttpResponse(const net::HttpRequest& request)>;
 
   void on(const std::string& method, const std::string& path, Handler handler);
   void answer(const std::string& method, const std::string& path, Answer answer);
-  /// Takes the requests that no other handler does, of the paths (without query) for which `takes` says so.
+  /// Sets the handler of requests that no other handler takes, for the paths (without query) that `takes` accepts.
   void on_rest(std::function<bool(std::string_view path)> takes, Handler handler);
 
-  /// HEAD goes to the handler of GET: the server leaves the body out.
+  /// HEAD goes to the handler of GET; the server leaves the body out.
   void handle(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange) const;
 
  private:

@@ -8,18 +8,18 @@ struct IoLoop::Parts {
   Parts(net::EventLoop& loop, const Options& options, std::shared_ptr<RoutingThread> routing,
         const PromptReader& reader, const std::vector<spec::UpstreamSpec>& workers)
       : client(loop, options.client),
-        desk(loop, std::move(routing)),
-        proxy(loop, options.proxy, client, desk, reader, workers) {}
+        channel(loop, std::move(routing)),
+        proxy(loop, options.proxy, client, channel, reader, workers) {}
 
   net::HttpClient client;
-  RemoteDesk desk;
+  RemoteChannel channel;
   Proxy proxy;
   std::unique_ptr<net::HttpServer> server;
-  SlotTable<std::shared_ptr<net::HttpExchange>> forwarded;  // answered by the thread of routing
+  SlotTable<std::shared_ptr<net::HttpExchange>> forwarded;  // answered by the routing thread
 };
 
-/// An exchange of this loop as the thread of routing has it: one answer, given in one piece. The exchange itself never
-/// leaves its thread.
+/// Stands for one of this loop's exchanges on the routing thread. It takes one answer, in one piece. The exchange
+/// itself never leaves its own thread.
 class IoLoop::ForwardedExchange final : public net::HttpExchange {
  public:
   using Handle = SlotHandle<std::shared_ptr<net::HttpExchange>>;
@@ -36,7 +36,7 @@ class IoLoop::ForwardedExchange final : public net::HttpExchange {
       exchange->respond(std::move(answer));
     });
   }
-  // Answers of the gateway's own are whole, and so small that nobody is told when they have gone.
+  // The gateway's own answers are not streamed, and too small for anybody to wait until they are sent.
   void begin_stream(int /*status*/, net::Headers /*headers*/) override {}
   void write(std::string_view /*data*/) override {}
   void end_stream() override {}
@@ -88,7 +88,7 @@ void IoLoop::start() {
 void IoLoop::run(std::function<void(Proxy&)> work) {
   loop_.post([this, work = std::move(work)] {
     if (!parts_) return;
-    parts_->desk.send();
+    parts_->channel.send();
     work(parts_->proxy);
   });
 }
@@ -112,8 +112,8 @@ void IoLoop::handle(net::HttpRequest request, const std::shared_ptr<net::HttpExc
 void IoLoop::forward(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange) {
   const ForwardedExchange::Handle handle = parts_->forwarded.insert(exchange);
   routing_->loop->post([this, routing = routing_, handle, asked = std::move(request)]() mutable {
-    // Without routing this loop is about to end, or has ended.
-    if (routing->desk == nullptr) return;
+    // If routing is gone, this loop has ended or is about to end.
+    if (routing->channel == nullptr) return;
     front_.answer(std::move(asked), std::make_shared<ForwardedExchange>(*this, handle));
   });
 }

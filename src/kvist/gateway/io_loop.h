@@ -8,16 +8,17 @@
 
 #include "kvist/base/slot_table.h"
 #include "kvist/gateway/proxy.h"
-#include "kvist/gateway/remote_desk.h"
+#include "kvist/gateway/remote_channel.h"
 #include "kvist/net/event_loop.h"
 #include "kvist/net/http_client.h"
 #include "kvist/net/http_server.h"
 
 namespace kvist::gateway {
 
-/// A loop with a thread, a listening socket, connections and a proxy of its own. What is neither a chat, a completion
-/// nor passed on (health, metrics, administration, lists of models) is answered by the thread of routing. Made, started
-/// and destroyed by that thread; all else of it goes through run().
+/// A loop with a thread, a listening socket, connections and a proxy of its own. It handles chats, completions and
+/// requests that are passed on. All other requests (health, metrics, administration, lists of models) are forwarded to
+/// the routing thread, which answers them. Threads: created, started and destroyed by the routing thread, which reaches
+/// everything else through run().
 class IoLoop {
  public:
   struct Options {
@@ -25,27 +26,27 @@ class IoLoop {
     net::HttpClientOptions client;
     net::HttpServerOptions server;
   };
-  /// What is answered by the thread of routing, and there.
+  /// The requests that the routing thread answers.
   struct Front {
     std::function<bool(const net::HttpRequest&)> is_passed_on;
     std::function<void(net::HttpRequest, const std::shared_ptr<net::HttpExchange>&)> answer;
   };
 
-  /// Listens. The others outlive it.
+  /// Creates the loop and listens. Requires: the other arguments outlive it.
   [[nodiscard]] static Result<std::unique_ptr<IoLoop>> create(Options options, std::shared_ptr<RoutingThread> routing,
                                                               const PromptReader& reader,
                                                               const std::vector<spec::UpstreamSpec>& workers,
                                                               Front front);
-  /// Ends what is under way, without a word to clients or routing.
+  /// Drops the requests under way without answering clients or informing routing.
   ~IoLoop();
   IoLoop(const IoLoop&) = delete;
   IoLoop& operator=(const IoLoop&) = delete;
 
   void start();
   [[nodiscard]] std::uint16_t port() const { return port_; }
-  /// Has the loop call `work` with its proxy, soon, and tells routing before all that it has to tell.
+  /// Has the loop send all queued messages to routing, and then call `work` with its proxy.
   void run(std::function<void(Proxy&)> work);
-  /// Stops listening; answers under way go on.
+  /// Stops listening. Answers under way continue.
   void close();
 
  private:

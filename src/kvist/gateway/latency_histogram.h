@@ -10,7 +10,7 @@
 
 namespace kvist::gateway {
 
-/// Counts per bucket with fixed bounds, 1 ms to 120 s, about 1.5 apart. Plain counters: one thread.
+/// Counts per bucket. The bounds are fixed, from 1 ms to 120 s, each about 1.5 times the one before. Threads: one.
 class LatencyHistogram {
  public:
   LatencyHistogram() : counts_(bounds().size() + 1) {}
@@ -34,7 +34,7 @@ class LatencyHistogram {
                                              3,     5,     7.5,   10,    15,     20,   30,    60,   120};
     return kBounds;
   }
-  /// Per bucket, with one more for what is above the last bound.
+  /// The count of each bucket; one more bucket is for values above the last bound.
   [[nodiscard]] const std::vector<std::uint64_t>& counts() const { return counts_; }
   [[nodiscard]] double sum_seconds() const { return sum_; }
 

@@ -10,12 +10,12 @@
 
 namespace kvist::gateway {
 
-/// Looks a variable up; nothing where it is not set.
+/// Looks up a variable; nothing if it is not set.
 using Environment = std::function<std::optional<std::string>(const char* name)>;
 [[nodiscard]] std::optional<std::string> process_environment(const char* name);
 
-/// `configured`, unless KVIST_ROUTER_MODE or, without that, DYN_ROUTER_MODE is set and not empty. A value that is no
-/// mode is an error that names the variable.
+/// The mode in KVIST_ROUTER_MODE; if that is unset or empty, the one in DYN_ROUTER_MODE, otherwise `configured`. A
+/// value that is not a mode is an error, which names the variable.
 [[nodiscard]] Result<spec::RoutingMode> mode_from_environment(const Environment& environment,
                                                               spec::RoutingMode configured);
 

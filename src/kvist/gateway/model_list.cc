@@ -20,7 +20,7 @@ struct ModelList::Round {
 
 namespace {
 
-// What the workers' lists have, each model once, in the order of the workers. The answer is otherwise the first list's.
+// The first list with the other workers' models added, each once, in the order of the workers.
 std::optional<net::HttpResponse> merged(const std::vector<Result<net::HttpResponse>>& answers) {
   std::vector<openai::ModelCard> models;
   std::optional<net::HttpResponse> whole;
@@ -38,7 +38,7 @@ std::optional<net::HttpResponse> merged(const std::vector<Result<net::HttpRespon
   return whole;
 }
 
-// Where no worker gave a list: why.
+// The first refusal, for the case that no worker gave a list.
 std::optional<net::HttpResponse> first_refusal(const std::vector<Result<net::HttpResponse>>& answers) {
   const auto refused =
       std::ranges::find_if(answers, [](const auto& answer) { return answer && answer->status != 200; });

@@ -1,4 +1,4 @@
-// GET /v1/models: the lists of all workers as one.
+// GET /v1/models: merges the lists of all workers.
 #pragma once
 
 #include <cstddef>
@@ -14,16 +14,17 @@
 
 namespace kvist::gateway {
 
-/// Asks all workers that can be used, each time anew, because adapters come and go, and with the client's own headers,
-/// because workers may want its key. The entries of the first worker that has a model stand for it. Where no worker
-/// gives a list, the first refusal that came is passed on, and without any the gateway names its model itself. Loop
-/// thread only. Bounded: so many rounds at once, each with a deadline, and none for a client that left.
+/// Asks all available workers. It does so for every request, because adapters come and go, and with the client's
+/// headers, because workers may require its key. If several workers have a model, the first one's entry is used. If no
+/// worker returns a list, the first refusal is passed on; without a refusal the gateway names its own model. Threads:
+/// the loop's. The number of requests that are asked about at once is bounded; each has a deadline and ends when its
+/// client leaves.
 class ModelList {
  public:
   static constexpr std::size_t kMaxRounds = 64;
   static constexpr Duration kTimeout = std::chrono::seconds(2);
 
-  /// The others outlive it. `own`: the answer where no worker gives one.
+  /// `own` is the answer if no worker gives one. Requires: the other arguments outlive this object.
   ModelList(net::HttpClient& client, const dispatch::Fleet& fleet, const std::vector<spec::UpstreamSpec>& workers,
             std::string own);
 

@@ -9,7 +9,7 @@ namespace {
 constexpr auto kPaths = std::to_array<std::string_view>(
     {"/tokenize", "/detokenize", "/version", "/ping", "/score", "/rerank", "/pooling", "/classify", "/invocations"});
 constexpr auto kPrefixes = std::to_array<std::string_view>({"/v1/", "/v2/"});
-/// Below a prefix, but not a client's business: vLLM's /v1/load_lora_adapter and /v1/unload_lora_adapter.
+/// Below one of the prefixes, but not for clients: vLLM's /v1/load_lora_adapter and /v1/unload_lora_adapter.
 constexpr auto kSteering = std::to_array<std::string_view>({"lora_adapter"});
 
 bool is_plain(char c) {

@@ -10,15 +10,15 @@
 namespace kvist::gateway {
 namespace {
 
-// Of list, map and vectors, per segment.
+// What list, map and vectors take per segment.
 constexpr std::size_t kSegmentOverheadBytes = 256;
 
-// Segments are numbered from 1 on.
+// Ids of segments begin with 1 and never reach these numbers.
 std::uint64_t first_parent(bool framed, bool marked) {
   return ~std::uint64_t{0} - (framed ? 1U : 0U) - (marked ? 2U : 0U);
 }
 
-// The part [begin, end) as a prompt of its own.
+// The part [begin, end) of a prompt as a prompt of its own.
 tokenizer::RenderedPrompt part_of(const tokenizer::RenderedPrompt& prompt, std::size_t begin, std::size_t end) {
   tokenizer::RenderedPrompt part;
   part.text = prompt.text.substr(begin, end - begin);
@@ -30,7 +30,7 @@ tokenizer::RenderedPrompt part_of(const tokenizer::RenderedPrompt& prompt, std::
 
 }  // namespace
 
-/// One prompt on its way: what is known of it so far.
+/// A prompt that is being read: its tokens and block hashes so far.
 class PrefixCache::Reading {
  public:
   Reading(const tokenizer::Tokenizer& tokenizer, tokenizer::Tokenizer::Frame frame, kv::BlockHash root,
@@ -51,10 +51,10 @@ class PrefixCache::Reading {
     if (!whole_.blocks.empty()) last_ = whole_.blocks.back();
   }
 
-  // Tokenizes the next part of the prompt.
+  // Tokenizes the next part of the prompt and appends it.
   Segment read(tokenizer::RenderedPrompt part) { return read(std::move(part), {}); }
 
-  // The same with the last part: the end of all.
+  // Tokenizes the last part and returns the whole prompt's length and hashes.
   PromptBlocks finish(tokenizer::RenderedPrompt part) && {
     static_cast<void>(read(std::move(part), frame_.behind));
     return std::move(whole_);
@@ -80,7 +80,7 @@ class PrefixCache::Reading {
   const tokenizer::Tokenizer* tokenizer_;
   tokenizer::Tokenizer::Frame frame_;
   kv::BlockHash root_;
-  kv::BlockHash last_;  // the name of the last complete block so far
+  kv::BlockHash last_;  // the hash of the last complete block so far
   std::uint32_t block_size_;
   PromptBlocks whole_;
   std::vector<TokenId> tail_;
@@ -102,7 +102,7 @@ PromptBlocks PrefixCache::blocks_of(PromptFrame frame, const tokenizer::Rendered
   const bool framed = frame == PromptFrame::kTokenizers;
   Reading reading(tokenizer, framed ? tokenizer.completion_frame() : tokenizer::Tokenizer::Frame(), root, block_size);
   std::size_t begin = 0;
-  std::size_t next = 0;  // of `ends`
+  std::size_t next = 0;  // index into `ends`
   std::vector<Segments::iterator> path;
   std::uint64_t parent = first_parent(framed, !prompt.from_messages.empty());
   const auto key_of = [&](const tokenizer::RenderedPrompt& part) {
@@ -119,7 +119,7 @@ PromptBlocks PrefixCache::blocks_of(PromptFrame frame, const tokenizer::Rendered
       parent = found->id;
       begin = ends[next];
     }
-    // The first is used last: a segment goes before those that it stands on.
+    // Marks the segments as used, the last one first, so that a segment is removed before the ones it depends on.
     for (; !path.empty(); path.pop_back()) segments_.splice(segments_.begin(), segments_, path.back());
     ++counters_.prompts;
     counters_.prompt_bytes += prompt.text.size();
@@ -130,12 +130,12 @@ PromptBlocks PrefixCache::blocks_of(PromptFrame frame, const tokenizer::Rendered
     read.push_back(reading.read(part_of(prompt, begin, ends[next])));
     begin = ends[next];
   }
-  // The last part goes on in the next turn: it is not kept.
+  // The last part is not cached, because the next turn of the chat continues it.
   PromptBlocks whole = std::move(reading).finish(part_of(prompt, begin, prompt.text.size()));
   const std::lock_guard lock(mutex_);
   for (Segment& segment : read) {
     segment.key = key_of(segment.prompt);
-    // Another thread may have read the same in the meantime.
+    // Another thread may have added the same segment in the meantime.
     if (const auto found = find(segment.key, root, segment.prompt); found != segments_.end()) {
       parent = found->id;
       continue;

@@ -1,4 +1,4 @@
-// Tokens and block names of the beginnings of prompts, so that a long chat costs only what is new in it.
+// Caches tokens and block hashes of the beginnings of prompts, so that only the new part of a long chat is tokenized.
 #pragma once
 
 #include <cstddef>
@@ -17,37 +17,39 @@
 
 namespace kvist::gateway {
 
-/// A prompt's length and the names of its complete blocks.
+/// A prompt's length and the hashes of its complete blocks.
 struct PromptBlocks {
   std::uint32_t tokens = 0;
   std::vector<kv::BlockHash> blocks;
 };
 
-/// What a prompt is encoded within: nothing, or Tokenizer::completion_frame().
+/// What is put around a prompt's tokens: nothing, or Tokenizer::completion_frame().
 enum class PromptFrame : std::uint8_t { kNone, kTokenizers };
 
 struct PrefixCacheCounters {
   std::uint64_t prompts = 0;
   std::uint64_t prompt_bytes = 0;  ///< of rendered text
-  std::uint64_t cached_bytes = 0;  ///< of those, tokenized before
-  std::uint64_t evictions = 0;     ///< segments given up for others
+  std::uint64_t cached_bytes = 0;  ///< the part of them that was found in the cache
+  std::uint64_t evictions = 0;     ///< segments removed for others
   std::size_t segments = 0;
   std::size_t bytes = 0;
 };
 
-/// Cuts a prompt where its tokenizer says that the parts are independent (before special tokens of the template, and
-/// between words where that is sure) into segments of at least kMinSegmentBytes, which depend on the text before them
-/// alone: a prompt that goes on as another one did has the same segments as far as they are equal. Each is kept under
-/// the one before it with its whole text and marks, so that equal means equal. Bounded in bytes, least recently used
-/// segments go first. Thread-safe; tokenizing happens outside of the lock.
+/// Cuts a prompt into segments of at least kMinSegmentBytes, at places where its tokenizer guarantees that the parts
+/// are tokenized independently (before special tokens of the template, and between words where that is certain). The
+/// cuts depend only on the text before them. So two prompts with a common beginning have the same segments there. A
+/// segment is stored below the one before it, with its whole text and marks, which are compared in full: a hash
+/// collision does no harm. Memory is bounded in bytes, and the least recently used segments are removed first. Threads:
+/// any; tokenizing happens outside of the lock.
 class PrefixCache {
  public:
   static constexpr std::size_t kMinSegmentBytes = 256;
 
   explicit PrefixCache(std::size_t max_bytes) : max_bytes_(max_bytes) {}
 
-  /// What tokenizer and kv::hash_blocks() give, with as little tokenizing as possible. Prompts share segments only with
-  /// those of the same frame, and those with marks only with others that have some: one text may be read both ways.
+  /// Returns what the tokenizer and kv::hash_blocks() give, but tokenizes only segments that are not cached. Prompts
+  /// share segments only within the same frame, and prompts with marks only among themselves, because a text may be
+  /// tokenized differently with marks and without.
   [[nodiscard]] PromptBlocks blocks_of(PromptFrame frame, const tokenizer::RenderedPrompt& prompt,
                                        const tokenizer::Tokenizer& tokenizer, kv::BlockHash root,
                                        std::uint32_t block_size);
@@ -57,7 +59,8 @@ class PrefixCache {
  private:
   using Range = tokenizer::RenderedPrompt::Range;
 
-  /// `parent`: the segment before; for a first one a number by frame and marks that is no segment's.
+  /// `parent` is the id of the segment before. For a first segment it is a number that stands for frame and marks, and
+  /// is not the id of any segment.
   struct Key {
     std::uint64_t parent = 0;
     std::uint64_t hash = 0;
@@ -67,7 +70,7 @@ class PrefixCache {
   struct KeyHash {
     std::size_t operator()(const Key& key) const;
   };
-  /// What a segment adds to the prompt before it.
+  /// A segment of a prompt.
   struct Segment {
     std::uint64_t id = 0;
     Key key;
@@ -75,14 +78,14 @@ class PrefixCache {
     tokenizer::RenderedPrompt prompt;
     std::uint32_t tokens = 0;
     std::vector<kv::BlockHash> blocks;
-    std::vector<TokenId> tail;  ///< of the prompt up to here, behind its last complete block
+    std::vector<TokenId> tail;  ///< the tokens behind the last complete block of the prompt that ends with this segment
   };
-  using Segments = std::list<Segment>;  // the most recently used first
+  using Segments = std::list<Segment>;  // most recently used first
 
   class Reading;
 
   [[nodiscard]] Segments::iterator find(const Key& key, kv::BlockHash root, const tokenizer::RenderedPrompt& prompt);
-  /// False if it does not fit, or another one has its key.
+  /// Returns false if the segment does not fit, or if another one has its key.
   [[nodiscard]] bool add(Segment segment);
   [[nodiscard]] static std::size_t bytes_of(const Segment& segment);
 

@@ -31,8 +31,8 @@ PromptEncoding encoding_of(Api api, const PromptReading& reading, const openai::
           .truncation = openai::truncation_of(options, max_model_len)};
 }
 
-// The main reading's encoding first, then those that give this prompt other tokens. Whether marks matter is asked only
-// where readings differ in what they make of them.
+// The encoding of the main reading, then those that give this prompt other tokens. Whether marks make a difference is
+// only found out if the readings treat them differently.
 std::vector<NumberedEncoding> encodings_of(Api api, const tokenizer::RenderedPrompt& prompt,
                                            const openai::PromptOptions& options, const FleetReadings& fleet,
                                            const tokenizer::Tokenizer& tokenizer) {
@@ -168,7 +168,7 @@ Result<ReadRequest> PromptReader::read(Api api, std::string_view body, const Fle
   }
   KVIST_TRY(openai::CompletionRequest request, openai::parse_completion_request(body, openai::ReadFor::kRouting));
   KVIST_TRY_VOID(check_model(request.options.model));
-  // Several prompts stay together on one worker; the first decides which.
+  // All prompts of a request go to one worker, which the first prompt decides.
   std::vector<routing::PromptKeys> keys = keys_of(std::move(request.prompts.front()), request.options, fleet);
   return finished(std::move(request.options), std::move(keys), request.prompts.size());
 }

@@ -1,4 +1,4 @@
-// From a client's body to what routing needs: options, prompt length, block names.
+// Reads from a client's body what routing needs: options, prompt length, block hashes.
 #pragma once
 
 #include <cstddef>
@@ -23,46 +23,46 @@
 
 namespace kvist::gateway {
 
-/// Which endpoint a request came to.
+/// The endpoint of a request.
 enum class Api : std::uint8_t { kChat, kCompletions };
 
-/// A body that was understood.
+/// A body that could be read.
 struct ReadRequest {
   openai::GenerationOptions options;
-  dispatch::RequestProfile profile;  ///< of the first prompt; its session is what the body says
+  dispatch::RequestProfile profile;  ///< of the first prompt; the session is the one that the body names
   std::size_t prompts = 1;
 };
 
-/// Renders, tokenizes and hashes prompts exactly as the workers do; where workers differ in how they read one, as each
-/// of them does. Any thread may use it.
+/// Renders, tokenizes and hashes prompts exactly as the workers do. If workers differ in how they read a prompt, it has
+/// the block hashes of each reading. Threads: any.
 class PromptReader {
  public:
   static constexpr std::size_t kCacheBytes = 64UL << 20;
 
-  /// Without `text`, prompts are read as the timed engine does: a token per byte. With it, what prompts have in common
-  /// is kept in a PrefixCache of `cache_bytes`.
+  /// Without `text`, each byte is a token, as in the timed engine. With it, the beginnings of prompts are kept in a
+  /// PrefixCache of `cache_bytes`.
   PromptReader(std::string model, std::uint32_t block_size, std::shared_ptr<const text::ModelText> text = nullptr,
                std::size_t cache_bytes = kCacheBytes)
       : model_(std::move(model)), block_size_(block_size), text_(std::move(text)), cache_(cache_bytes) {}
 
-  /// kNotFound for another model than the one served; otherwise what openai::parse_*_request or the chat template
-  /// refuses.
+  /// Errors: kNotFound for another model than the served one; those of openai::parse_*_request and of the chat
+  /// template.
   [[nodiscard]] Result<ReadRequest> read(Api api, std::string_view body, const FleetReadings& fleet = {}) const;
 
-  /// The tokens that a worker of the same model makes of a prompt, or of a chat.
+  /// The tokens of a prompt, or of a chat, as a worker of the same model with this reading has them.
   [[nodiscard]] std::vector<TokenId> tokens_of(std::string_view prompt, const text::PromptReading& reading = {}) const;
   [[nodiscard]] Result<std::vector<TokenId>> tokens_of(std::span<const text::ChatMessage> messages,
                                                        const text::PromptReading& reading = {}) const;
-  /// The model's special tokens as texts, the first `most` of them, each with a space behind.
+  /// The texts of the model's first `most` special tokens, each followed by a space.
   [[nodiscard]] std::string special_texts(std::size_t most) const;
 
-  /// Prompts are tokenized by a model's own tokenizer, which takes its time.
+  /// Whether prompts are tokenized by a model's own tokenizer, which takes long enough to need other threads.
   [[nodiscard]] bool is_slow() const { return text_ != nullptr; }
   [[nodiscard]] PrefixCacheCounters cache_counters() const { return cache_.counters(); }
   [[nodiscard]] const std::string& model() const { return model_; }
 
  private:
-  /// The names under the fleet's main reading first, then those of readings that make other tokens of this prompt.
+  /// The block hashes in the fleet's main reading, then those in each reading that gives this prompt other tokens.
   [[nodiscard]] Result<std::vector<routing::PromptKeys>> keys_of(const openai::ChatRequest& request,
                                                                  const FleetReadings& fleet) const;
   [[nodiscard]] std::vector<routing::PromptKeys> keys_of(openai::Prompt prompt,

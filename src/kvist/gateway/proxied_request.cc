@@ -18,17 +18,18 @@ namespace {
 
 using dispatch::Outcome;
 
-/// A client that is behind by more than this stops its worker; it goes on when the client has caught up to the other.
+/// Reading from the worker is paused while more than the first bound is unsent to the client, and resumed below the
+/// second.
 constexpr std::size_t kPauseAboveBytes = 256U << 10;
 constexpr std::size_t kResumeBelowBytes = 64U << 10;
-/// Of an answer that is not a stream.
+/// The bound of an answer that is not a stream.
 constexpr std::size_t kMaxWholeAnswerBytes = 64U << 20;
 
 bool is_event_stream(const net::Headers& headers) {
   return headers.find("Content-Type").value_or("").starts_with("text/event-stream");
 }
 
-/// Of an answer whose end is known, so that it is collected and has a length for the client too.
+/// The bound up to which an answer of known length is collected, so that the client gets its length too.
 constexpr std::uint64_t kMaxCollectedBytes = 1U << 20;
 
 bool is_short(const net::Headers& headers) {
@@ -58,7 +59,7 @@ void ProxiedRequest::start(const routing::Decision& decision) {
 
 void ProxiedRequest::act(const dispatch::LifeActions& actions) {
   if (actions.asks()) return ask(actions);
-  if (actions.report != dispatch::LifeReport::kNothing) parts_->desk->on_trouble(request_, actions);
+  if (actions.report != dispatch::LifeReport::kNothing) parts_->channel->on_trouble(request_, actions);
   carry_out(actions);
 }
 
@@ -69,10 +70,11 @@ void ProxiedRequest::ask(const dispatch::LifeActions& actions) {
   } else if (call_) {
     call_->pause();
   }
-  if (actions.doubt) parts_->desk->doubt(*actions.doubt);
-  parts_->desk->reroute(request_, actions, [weak = weak_from_this()](const std::optional<routing::Decision>& decision) {
-    if (const auto self = weak.lock()) self->on_rerouted(decision);
-  });
+  if (actions.doubt) parts_->channel->doubt(*actions.doubt);
+  parts_->channel->reroute(request_, actions,
+                           [weak = weak_from_this()](const std::optional<routing::Decision>& decision) {
+                             if (const auto self = weak.lock()) self->on_rerouted(decision);
+                           });
 }
 
 void ProxiedRequest::on_rerouted(const std::optional<routing::Decision>& decision) {
@@ -86,7 +88,7 @@ void ProxiedRequest::on_rerouted(const std::optional<routing::Decision>& decisio
 
 void ProxiedRequest::carry_out(const dispatch::LifeActions& actions) {
   if (actions.abandon) call_.reset();
-  if (actions.doubt) parts_->desk->doubt(*actions.doubt);
+  if (actions.doubt) parts_->channel->doubt(*actions.doubt);
   if (actions.attempt) attempt(*actions.attempt);
   switch (actions.answer) {
     case dispatch::LifeAnswer::kPassOn:
@@ -190,14 +192,15 @@ void ProxiedRequest::relay(std::string_view data, TimePoint at) {
     const bool begun = life_.begun();
     act(life_.on_error_frame(*state.error));
     if (!begun)
-      return;  // the events went on, or wait for word of another worker, or are those of an attempt that is over
+      return;  // the events were sent, or wait for the decision about another worker, or belong to an attempt that is
+               // over
   }
   take_note(tokens_before, first_before, at);
   if (!events_.empty()) send_events(events_);
   if (!fed) on_error(fed.error());
 }
 
-// An engine that died makes its server end streams in order: an error frame and [DONE].
+// When an engine dies, its server ends the streams in order: with an error frame and [DONE].
 void ProxiedRequest::note_error(const std::string& problem) {
   telemetry::log_warning("proxy", fmt::format("request {} at {}: {}", job_.request_id, worker().name, problem));
   ++parts_->counters->error_frames;
@@ -208,10 +211,10 @@ void ProxiedRequest::take_note(std::uint64_t tokens_before, bool first_before, T
   const StreamState& state = relay_.state();
   if (state.first_token && !first_before) {
     parts_->counters->time_to_first_token.observe(at - job_.arrived);
-    parts_->desk->on_first_token(life_.decision().request, at);
+    parts_->channel->on_first_token(life_.decision().request, at);
   }
   if (state.tokens > tokens_before)
-    parts_->desk->on_progress(life_.decision().request, state.tokens - tokens_before, at);
+    parts_->channel->on_progress(life_.decision().request, state.tokens - tokens_before, at);
 }
 
 void ProxiedRequest::send_events(std::string_view events) {
@@ -238,17 +241,17 @@ void ProxiedRequest::on_end() {
 
 void ProxiedRequest::report_usage(const openai::Usage& usage) {
   if (job_.kind != RequestKind::kRead || !job_.prediction_is_whole) return;
-  // A server that is silent about its cache says nothing against what was predicted.
+  // An answer without cached tokens is no evidence against the prediction.
   if (usage.reports_cached_tokens)
-    parts_->desk->on_usage(life_.decision().request, usage.prompt_tokens, usage.cached_tokens);
+    parts_->channel->on_usage(life_.decision().request, usage.prompt_tokens, usage.cached_tokens);
 }
 
-// Several answers to one prompt are made side by side: their mean length tells how many steps there were.
+// Several answers to one prompt are generated in parallel, so their mean length is the number of steps.
 void ProxiedRequest::report_whole(const openai::Usage& usage) {
   routing::WholeAnswer answer{.tokens = usage.completion_tokens / std::max(1U, job_.choices),
                               .prompt_tokens = usage.prompt_tokens};
   if (usage.reports_cached_tokens) answer.cached_tokens = usage.cached_tokens;
-  parts_->desk->on_whole_answer(life_.decision().request, answer);
+  parts_->channel->on_whole_answer(life_.decision().request, answer);
 }
 
 void ProxiedRequest::end_whole() {
@@ -274,7 +277,7 @@ void ProxiedRequest::end_stream() {
     }
     events_.clear();
     relay_.release(events_);
-    // What follows the last event is passed on too: it is the worker's, and the end is an orderly one.
+    // The stream ended in order, so the bytes after the last event are passed on too.
     events_ += relay_.rest();
     if (state.usage) report_usage(*state.usage);
     if (!state.fingerprint.empty()) parts_->fingerprints[life_.decision().worker.value()] = state.fingerprint;
@@ -292,7 +295,7 @@ void ProxiedRequest::on_error(const Error& error) {
     return;
   }
   telemetry::log_warning("proxy", fmt::format("request {} at {}: {}", job_.request_id, worker().name, error.message));
-  // After [DONE] nothing is missing that the client could want.
+  // After [DONE] the client has the whole answer, so the error does not matter.
   if (life_.begun() && relay_.state().done) return end_stream();
   act(life_.on_lost(error.code == ErrorCode::kDeadlineExceeded, error.message));
 }
@@ -321,13 +324,13 @@ void ProxiedRequest::break_stream(const Error& error) {
   if (exchange->unsent_bytes() == 0) {
     exchange->abort();
   } else {
-    // The frame still waits behind what the client has not read; the server bounds how long.
+    // The error frame may have to wait until the client has read what precedes it. The server bounds that time.
     exchange->on_drained(0, [exchange] { exchange->abort(); });
   }
 }
 
 void ProxiedRequest::over(Outcome outcome) {
-  call_.reset();  // an unfinished call is aborted, which frees the worker's batch slot
+  call_.reset();  // aborts an unfinished call, which frees the worker's batch slot
   job_.exchange.reset();
   on_over_(*this, outcome);
 }

@@ -1,4 +1,4 @@
-// One request on its way: from the routing decision to the end of the answer.
+// A request from its routing decision to the end of its answer.
 #pragma once
 
 #include <cstddef>
@@ -15,54 +15,56 @@
 #include "kvist/dispatch/request_life.h"
 #include "kvist/gateway/answer_relay.h"
 #include "kvist/gateway/latency_histogram.h"
-#include "kvist/gateway/routing_desk.h"
+#include "kvist/gateway/routing_channel.h"
 #include "kvist/net/http_client.h"
 #include "kvist/net/http_server.h"
 #include "kvist/spec/deployment.h"
 
 namespace kvist::gateway {
 
-/// What the proxy counts beside the dispatcher.
+/// What the proxy counts in addition to the dispatcher.
 struct ProxyCounters {
-  LatencyHistogram time_to_first_token;  ///< of streams: from the request's arrival here
-  std::uint64_t pauses = 0;              ///< times a worker was slowed because its client was slow
+  LatencyHistogram time_to_first_token;  ///< of streams, from the request's arrival here
+  std::uint64_t pauses = 0;              ///< how often reading from a worker was paused because the client was slow
   std::uint64_t unreadable_chunks = 0;
-  std::uint64_t unended_streams = 0;  ///< that ended in order on the wire, but did not say how
-  std::uint64_t error_frames = 0;     ///< streams in which the worker put an error of its own
+  std::uint64_t unended_streams =
+      0;  ///< streams that ended without finish reason, usage or [DONE], though the connection was closed in order
+  std::uint64_t error_frames = 0;  ///< streams in which the worker sent an error frame
 };
 
-/// What requests share. All of it outlives them.
+/// What all requests share. Requires: all of it outlives them.
 struct ProxyParts {
   net::HttpClient* client = nullptr;
-  RoutingDesk* desk = nullptr;
+  RoutingChannel* channel = nullptr;
   const std::vector<spec::UpstreamSpec>* workers = nullptr;  ///< by WorkerId
   ProxyCounters* counters = nullptr;
   Duration upstream_timeout{};
-  std::vector<std::string> fingerprints = {};  ///< by WorkerId: what its answers last had as system_fingerprint
+  std::vector<std::string> fingerprints = {};  ///< by WorkerId: the last system_fingerprint in its answers
 };
 
 /// What the gateway knows of a request.
 enum class RequestKind : std::uint8_t {
-  kRead,    ///< its prompt: its answer teaches the router
-  kUnread,  ///< only that it is a chat or a completion: the worker says what is wrong with it, or understands it
-  kOther,   ///< nothing: bytes there and back
+  kRead,    ///< its prompt; the router learns from its answer
+  kUnread,  ///< only that it is a chat or a completion; the worker understands it or says what is wrong with it
+  kOther,   ///< nothing; bytes are passed in both directions
 };
 
 /// What the client sent and how it is answered.
 struct ProxyJob {
   RequestKind kind = RequestKind::kRead;
-  net::HttpRequest request = {};  ///< as it goes to the worker
+  net::HttpRequest request = {};  ///< as it is sent to the worker
   std::shared_ptr<net::HttpExchange> exchange = {};
   std::string request_id = {};
-  bool usage_wanted = false;        ///< the usage chunk is the client's: it asked, or nothing was asked in its name
-  bool prediction_is_whole = true;  ///< the prediction speaks of all prompts of the request
+  bool usage_wanted =
+      false;  ///< the client gets the usage chunk, as it asked for it, or the gateway did not ask for one
+  bool prediction_is_whole = true;  ///< the prediction covers all prompts of the request
   std::uint32_t choices = 1;        ///< answers to each prompt
   TimePoint arrived = {};
 };
 
-/// The network of one request: does what its life (dispatch/request_life.h) says, and tells it what happens. Lives on
-/// the loop's thread. Owned by the Proxy until on_over is called; its handlers hold it weakly. Bounded: a client that
-/// does not read stops the reading from its worker.
+/// The sockets of one request. It reports events to the request's life (dispatch/request_life.h) and carries out the
+/// actions that this returns. The Proxy owns it until on_over is called; its handlers hold weak references. If the
+/// client does not read, reading from the worker stops, so that memory is bounded. Threads: the loop's.
 class ProxiedRequest : public std::enable_shared_from_this<ProxiedRequest> {
  public:
   ProxiedRequest(ProxyParts& parts, ProxyJob job, dispatch::DispatchHandle request,
@@ -70,28 +72,28 @@ class ProxiedRequest : public std::enable_shared_from_this<ProxiedRequest> {
 
   void start(const routing::Decision& decision);
   [[nodiscard]] dispatch::DispatchHandle handle() const { return request_; }
-  /// Ends it now, as if the worker had failed: the gateway is shutting down.
+  /// Ends the request now, as if the worker had failed, because the gateway is shutting down.
   void break_off(const Error& error);
-  /// Leaves the worker if it is this one and nothing of an answer is here.
+  /// If the request is at this worker and nothing of its answer has arrived, it leaves the worker.
   void on_worker_stalled(WorkerId worker);
-  /// As if the connection to the worker had failed, if it is this one.
+  /// If the request is at this worker, handles it as if the connection had failed.
   void on_worker_lost(WorkerId worker);
 
  private:
   /// How the answer under way reaches the client.
   enum class Form : std::uint8_t {
-    kWhole,   // collected, and given in one piece
+    kWhole,   // collected and sent in one piece
     kEvents,  // relayed event by event
-    kBytes,   // relayed as it comes
+    kBytes,   // relayed as the bytes arrive
   };
 
-  /// Does what is to be done. A question for another worker is answered later, from within the call or not: until then
-  /// the call to this one is at rest.
+  /// Carries out actions. If they ask for another worker, the answer comes from within this call or later. Until then
+  /// the call to the present worker is paused.
   void act(const dispatch::LifeActions& actions);
   void ask(const dispatch::LifeActions& actions);
   void on_rerouted(const std::optional<routing::Decision>& decision);
   void carry_out(const dispatch::LifeActions& actions);
-  /// What is here of the answer goes on to the client, and so does what comes.
+  /// Sends what has arrived of the answer to the client, and from now on what arrives.
   void pass_on();
   void attempt(const routing::Decision& decision);
   [[nodiscard]] net::CallHandlers handlers();
@@ -121,13 +123,13 @@ class ProxiedRequest : public std::enable_shared_from_this<ProxiedRequest> {
   dispatch::RequestLife life_;
   Form form_ = Form::kWhole;
   int status_ = 0;
-  net::Headers headers_;  // the worker's, and once the answer is passed on those for the client
+  net::Headers headers_;  // the worker's; from pass_on() on, those for the client
   bool head_taken_ = false;
-  bool asking_ = false;              // for another worker
-  std::optional<Error> held_error_;  // of the call, while asking
-  std::string body_;                 // of a plain answer
+  bool asking_ = false;              // a request for another worker is outstanding
+  std::optional<Error> held_error_;  // the error of the call, while asking_
+  std::string body_;                 // the body of an answer that is no stream
   AnswerRelay relay_;
-  std::string events_;  // for the client
+  std::string events_;  // events for the client
   std::unique_ptr<net::HttpCall> call_;
 };
 

@@ -16,11 +16,11 @@
 namespace kvist::gateway {
 namespace {
 
-/// What an unread body is taken for.
+/// A body that could not be read is assumed to have a token per so many bytes.
 constexpr std::size_t kBytesPerToken = 4;
 constexpr std::size_t kMostUnreadTokens = 4'096;
 
-// The gateway's own trouble with a prompt, which no worker would have had.
+// Whether the error is a problem of the gateway itself, which a worker would not have with the prompt.
 bool is_gateways_own(ErrorCode code) {
   return code == ErrorCode::kDeadlineExceeded || code == ErrorCode::kResourceExhausted ||
          code == ErrorCode::kUnavailable;
@@ -47,14 +47,14 @@ void ProxyReport::add(const ProxyReport& other) {
   pool->waiting_bytes += other.pool->waiting_bytes;
 }
 
-Proxy::Proxy(net::EventLoop& loop, const Options& options, net::HttpClient& client, RoutingDesk& desk,
+Proxy::Proxy(net::EventLoop& loop, const Options& options, net::HttpClient& client, RoutingChannel& channel,
              const PromptReader& reader, const std::vector<spec::UpstreamSpec>& workers)
     : reader_(&reader),
       pool_(reader.is_slow()
                 ? std::make_unique<ReadingPool>(loop, ReadingPool::Options{.threads = options.reading_threads})
                 : nullptr),
       parts_{.client = &client,
-             .desk = &desk,
+             .channel = &channel,
              .workers = &workers,
              .counters = &counters_,
              .upstream_timeout = options.upstream_timeout,
@@ -73,13 +73,13 @@ void Proxy::handle(Api api, net::HttpRequest request, const std::shared_ptr<net:
   std::string request_id = request_id_for(request.headers);
   const auto arrival = std::make_shared<Arrival>(api, std::move(request), exchange, std::move(request_id), net::now());
   if (const auto room = check_room(); !room) return refuse(*arrival, room.error());
-  if (!parts_.desk->has_room()) return admit_unasked(arrival);
+  if (!parts_.channel->has_room()) return admit_unasked(arrival);
   if (!pool_ || arrival->request.body.size() <= kReadOnLoopBytes)
     return on_read(arrival, reader_->read(api, arrival->request.body, readings_));
   if (const auto begun = read_on_pool(arrival); !begun) refuse(*arrival, begun.error());
 }
 
-// It counts and words the refusal; or there is room again.
+// The dispatcher counts the refusal and words it; or there is room again by now.
 void Proxy::admit_unasked(const ArrivalPointer& arrival) {
   begin(arrival, {.blocks = std::make_shared<const std::vector<kv::BlockHash>>()},
         {.kind = RequestKind::kUnread, .usage_wanted = true, .prediction_is_whole = false});
@@ -134,7 +134,7 @@ void Proxy::refuse(Arrival& arrival, const Error& error) {
 Result<void> Proxy::admit(const ArrivalPointer& arrival, ReadRequest read) {
   read.profile.streams = read.options.stream;
   ProxyJob job{.usage_wanted = true, .prediction_is_whole = read.prompts == 1, .choices = read.options.choices};
-  // The gateway wants to know how many tokens were cached, whether or not the client does.
+  // The gateway needs the number of cached tokens even if the client does not ask for it.
   if (read.options.stream && !read.options.include_usage) {
     KVIST_TRY(std::string asking, openai::with_usage_requested(arrival->request.body));
     job.usage_wanted = asking == arrival->request.body;
@@ -146,7 +146,7 @@ Result<void> Proxy::admit(const ArrivalPointer& arrival, ReadRequest read) {
 
 void Proxy::admit_unread(const ArrivalPointer& arrival, RequestKind kind) {
   ++(kind == RequestKind::kUnread ? passed_on_unread_ : passed_on_others_);
-  // How long its prompt is nobody knows; that it is some load is known.
+  // The length of its prompt is not known, but it is a load for its worker all the same.
   const std::size_t tokens = std::min(arrival->request.body.size() / kBytesPerToken, kMostUnreadTokens);
   begin(arrival,
         {.prompt_tokens = static_cast<std::uint32_t>(tokens),
@@ -162,7 +162,7 @@ void Proxy::begin(const ArrivalPointer& arrival, dispatch::RequestProfile profil
   arrival->job = std::move(job);
   ++starting_;
   const auto answered = std::make_shared<bool>(false);
-  parts_.desk->start(std::move(profile), [this, arrival, answered](const Result<dispatch::Ticket>& ticket) {
+  parts_.channel->start(std::move(profile), [this, arrival, answered](const Result<dispatch::Ticket>& ticket) {
     *answered = true;
     --starting_;
     on_started(*arrival, ticket);
@@ -179,7 +179,7 @@ void Proxy::on_started(Arrival& arrival, const Result<dispatch::Ticket>& ticket)
     if (!arrival.client_left) refuse(arrival, ticket.error());
     return;
   }
-  if (arrival.client_left) return parts_.desk->finish(ticket->handle, dispatch::Outcome::kClientGone);
+  if (arrival.client_left) return parts_.channel->finish(ticket->handle, dispatch::Outcome::kClientGone);
   net::HttpRequest& request = arrival.request;
   if (request.method == "HEAD") request.method = "GET";  // the server leaves the body out
   request.headers = headers_for_worker(request.headers, arrival.request_id);
@@ -205,7 +205,7 @@ std::string Proxy::request_id_for(const net::Headers& headers) {
 }
 
 void Proxy::on_over(const ProxiedRequest& request, dispatch::Outcome outcome) {
-  parts_.desk->finish(request.handle(), outcome);
+  parts_.channel->finish(request.handle(), outcome);
   live_.erase(&request);
   look_whether_idle();
 }

@@ -1,4 +1,4 @@
-// The proxied endpoints: from a client's request to a routed one.
+// The proxied endpoints: takes requests from clients and has them routed.
 #pragma once
 
 #include <atomic>
@@ -20,57 +20,59 @@
 
 namespace kvist::gateway {
 
-/// What a proxy has counted; several of them add up.
+/// What a proxy has counted. Reports can be added.
 struct ProxyReport {
   ProxyCounters counters;
-  std::map<int, std::uint64_t> refused;       ///< by status: requests that reached no worker
-  std::uint64_t passed_on_unread = 0;         ///< chats and completions given to a worker unread
-  std::uint64_t passed_on_others = 0;         ///< the same of all other endpoints
-  std::optional<ReadingPool::Counters> pool;  ///< where long prompts are read beside the loop
+  std::map<int, std::uint64_t> refused;  ///< by status: requests that reached no worker
+  std::uint64_t passed_on_unread = 0;    ///< chats and completions that could not be read and were given to a worker
+  std::uint64_t passed_on_others = 0;    ///< the same of all other endpoints
+  std::optional<ReadingPool::Counters> pool;  ///< if long prompts are read on other threads
 
   void add(const ProxyReport& other);
 };
 
-/// Takes requests, refuses what cannot be served, and owns those under way. Loop thread only. What cannot be read goes
-/// to a worker all the same, chosen as if nothing were known of its prompt: the worker says what is wrong with it in
-/// its own words, or understands what the gateway does not. A prompt is read (rendered, tokenized, hashed) here with
-/// the byte tokenizer, which takes a few microseconds per thousand tokens; with a model's own only where it is short,
-/// and on a ReadingPool otherwise. Requests of one session follow each other, because a client waits for an answer
-/// before it goes on; those that are sent at once have no order.
+/// Takes requests, refuses what cannot be served, and owns the requests under way.
+/// A request that cannot be read goes to a worker too, chosen as if nothing were known of its prompt, because the
+/// worker may understand what the gateway does not, or says in its own words what is wrong.
+/// With the byte tokenizer a prompt is read (rendered, tokenized, hashed) on this thread, which takes a few
+/// microseconds per thousand tokens. With a model's own tokenizer only short prompts are; long ones are read on a
+/// ReadingPool. So requests that a client sends at once may overtake each other. Those of one session do not, because a
+/// client waits for an answer before it sends the next. Threads: the loop's.
 class Proxy {
  public:
   struct Options {
     Duration upstream_timeout{};
-    std::uint64_t request_id_seed = 0;  ///< makes generated request ids differ from those of other proxies
-    std::size_t reading_threads = 2;    ///< for long prompts, where reading them takes time
+    std::uint64_t request_id_seed = 0;  ///< makes generated request ids different from those of other proxies
+    std::size_t reading_threads = 2;    ///< for long prompts with a model's own tokenizer
   };
-  /// A request waits at most so long for a thread that reads its prompt.
+  /// The longest time that a request waits for a thread that reads its prompt.
   static constexpr Duration kMaxReadingWait = std::chrono::seconds(10);
 
-  /// The others outlive it.
-  Proxy(net::EventLoop& loop, const Options& options, net::HttpClient& client, RoutingDesk& desk,
+  /// Requires: the other arguments outlive this object.
+  Proxy(net::EventLoop& loop, const Options& options, net::HttpClient& client, RoutingChannel& channel,
         const PromptReader& reader, const std::vector<spec::UpstreamSpec>& workers);
 
   void handle(Api api, net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange);
-  /// A request of no endpoint that the gateway knows: to a worker and back, as it is.
+  /// Passes a request to an endpoint that the gateway does not know to a worker, and the answer back, both unchanged.
   void pass_on(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange);
-  /// The worker is another process: what its answers said of the last one is forgotten.
+  /// The worker's process is a new one. Forgets the fingerprint of the last one.
   void on_worker_restarted(WorkerId worker) { parts_.fingerprints.at(worker.value()).clear(); }
 
-  /// From here on new requests are refused with 503. `idle` is called once no request is under way; at once where none
-  /// is.
+  /// From here on new requests are refused with 503. Calls `idle` as soon as no request is under way, which may be at
+  /// once.
   void drain(std::function<void()> idle);
   /// Ends all requests under way with an error.
   void break_off_all();
-  /// What waits there for the beginning of its answer goes elsewhere, as far as there is room for retries.
+  /// Requests that wait at the worker for the beginning of their answer go to other workers, as far as the retry budget
+  /// allows.
   void on_worker_stalled(WorkerId worker);
-  /// It stands still and answers no health check: what is under way there ends with an error, or goes elsewhere.
+  /// The worker has stalled and answers no health check. Its requests go to other workers or end with an error.
   void on_worker_lost(WorkerId worker);
 
-  /// How prompts are read from here on.
+  /// Sets how prompts are read from here on.
   void set_readings(const FleetReadings& readings) { readings_ = readings; }
 
-  /// What it has counted so far.
+  /// What was counted so far.
   [[nodiscard]] ProxyReport report() const;
 
  private:
@@ -81,8 +83,8 @@ class Proxy {
     std::shared_ptr<net::HttpExchange> exchange;
     std::string request_id;
     TimePoint arrived;
-    ProxyJob job = {};                      // once it is read
-    std::atomic<bool> client_left = false;  // set on the loop; a prompt that nobody waits for is not read
+    ProxyJob job = {};                      // set when the prompt was read
+    std::atomic<bool> client_left = false;  // set on the loop; then the prompt is not read any more
   };
 
   using ArrivalPointer = std::shared_ptr<Arrival>;
@@ -94,22 +96,22 @@ class Proxy {
   [[nodiscard]] Result<void> admit(const ArrivalPointer& arrival, ReadRequest read);
   void admit_unread(const ArrivalPointer& arrival, RequestKind kind);
   void admit_unasked(const ArrivalPointer& arrival);
-  /// Asks for a worker; what `job` says of the request itself is filled in.
+  /// Asks for a worker. Fills in the fields of `job` that describe the request itself.
   void begin(const ArrivalPointer& arrival, dispatch::RequestProfile profile, ProxyJob job);
-  /// The answer: sets it going, or refuses it.
+  /// The worker is known, or the request was refused: starts it, or answers with the error.
   void on_started(Arrival& arrival, const Result<dispatch::Ticket>& ticket);
   void refuse(Arrival& arrival, const Error& error);
   void look_whether_idle();
   [[nodiscard]] std::string request_id_for(const net::Headers& headers);
   void on_over(const ProxiedRequest& request, dispatch::Outcome outcome);
-  /// Those under way, held: ending one takes it off live_.
+  /// The requests under way, as owning pointers, because a request that ends is erased from live_.
   [[nodiscard]] std::vector<std::shared_ptr<ProxiedRequest>> live() const;
 
   const PromptReader* reader_;
   FleetReadings readings_;
   std::unique_ptr<ReadingPool> pool_;
-  std::size_t reading_ = 0;   // on the pool
-  std::size_t starting_ = 0;  // asked for a worker
+  std::size_t reading_ = 0;   // number of requests on the pool
+  std::size_t starting_ = 0;  // number of requests that wait for a worker
   ProxyCounters counters_;
   ProxyParts parts_;
   std::uint64_t request_id_seed_;

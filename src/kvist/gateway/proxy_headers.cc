@@ -24,7 +24,7 @@ bool is_one_of(std::string_view name, std::span<const std::string_view> names) {
   return std::ranges::any_of(names, [&](std::string_view other) { return same_name(name, other); });
 }
 
-// Whether a Connection field names this one: then it is meant for the next hop only.
+// Whether a Connection field names this field, which is then meant for one hop only.
 bool named_by_connection(std::string_view name, const net::Headers& headers) {
   for (const auto& [field, value] : headers.fields()) {
     if (!same_name(field, "connection")) continue;

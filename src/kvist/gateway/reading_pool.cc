@@ -20,7 +20,7 @@ ReadingPool::~ReadingPool() {
 bool ReadingPool::submit(Work work, std::size_t bytes) {
   {
     const std::lock_guard lock(mutex_);
-    // Where nothing waits there is room for anything.
+    // If nothing is waiting, work of any size is accepted.
     const bool fits = waiting_.empty() || counters_.waiting_bytes + bytes <= options_.max_waiting_bytes;
     if (waiting_.size() >= options_.max_waiting || !fits) {
       ++counters_.refused;
@@ -53,7 +53,7 @@ void ReadingPool::run() {
       counters_.busy_seconds += to_seconds(net::now() - begun);
     }
     next.work = nullptr;
-    // What the work holds belongs to the loop: the last reference goes there.
+    // The work's objects belong to the loop, so the last reference to them must be released there.
     loop_->post([alive = std::weak_ptr<bool>(alive_), then = std::move(then)] {
       if (!alive.expired()) then();
     });

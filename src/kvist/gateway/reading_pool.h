@@ -1,4 +1,4 @@
-// Threads beside the loop, for work on prompts that would hold it up.
+// Threads for work on prompts that would hold up the loop.
 #pragma once
 
 #include <atomic>
@@ -17,8 +17,8 @@
 
 namespace kvist::gateway {
 
-/// Work is begun in the order in which it was given and goes on several threads: short work may overtake long work.
-/// Loop thread only. Destroying it waits for work under way, and drops what waits and what would come back.
+/// Work starts in the order in which it was submitted, but runs on several threads, so short work may overtake long
+/// work. Threads: used by the loop's. The destructor waits for work under way; it drops waiting work and results.
 class ReadingPool {
  public:
   struct Options {
@@ -26,14 +26,14 @@ class ReadingPool {
     std::size_t max_waiting = 1'024;
     std::size_t max_waiting_bytes = 256UL << 20;
   };
-  /// Runs on a thread of the pool; what it returns runs on the loop.
+  /// Runs on a thread of the pool. The function that it returns runs on the loop.
   using Work = std::function<std::function<void()>()>;
 
   struct Counters {
     std::uint64_t done = 0;
-    std::uint64_t refused = 0;  ///< as too many waited
-    double busy_seconds = 0;    ///< of all threads
-    double waited_seconds = 0;  ///< of all work, before a thread was free
+    std::uint64_t refused = 0;  ///< because too much waited
+    double busy_seconds = 0;    ///< sum over all threads
+    double waited_seconds = 0;  ///< sum over all work, until a thread was free
     std::size_t waiting = 0;
     std::size_t waiting_bytes = 0;
   };
@@ -43,7 +43,7 @@ class ReadingPool {
   ReadingPool(const ReadingPool&) = delete;
   ReadingPool& operator=(const ReadingPool&) = delete;
 
-  /// False, and the work is dropped, where too much waits. `bytes`: memory that the work holds.
+  /// Returns false and drops the work if too much is waiting. `bytes` is the memory that the work holds.
   [[nodiscard]] bool submit(Work work, std::size_t bytes);
   [[nodiscard]] Counters counters() const;
 
@@ -57,9 +57,9 @@ class ReadingPool {
 
   net::EventLoop* loop_;
   Options options_;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // what comes back looks at it, on the loop
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // results check it, on the loop
 
-  mutable std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;  // guards the members below
   std::condition_variable woken_;
   std::deque<Waiting> waiting_;
   Counters counters_;

@@ -27,10 +27,10 @@
 namespace kvist::gateway {
 namespace {
 
-/// How long answers under way may go on after shut_down().
+/// How long answers under way may continue after shut_down().
 constexpr auto kDrainTime = std::chrono::seconds(5);
 
-// Request ids that are not a client's differ between gateways and between runs; nothing else depends on this.
+// Seeds the generated request ids, so that they differ between gateways and between runs. Nothing else depends on it.
 std::uint64_t random_seed() {
   std::random_device device;
   return (std::uint64_t{device()} << 32) ^ device();
@@ -63,7 +63,7 @@ Result<void> check(spec::GatewaySpec& gateway) {
   return {};
 }
 
-/// A request of no endpoint of the gateway's own that goes to a worker as it is.
+/// Whether the request is none of the gateway's own endpoints and is passed to a worker unchanged.
 bool is_for_a_worker(const net::HttpRequest& request) {
   const bool lists_models = request.path() == "/v1/models" && (request.method == "GET" || request.method == "HEAD");
   return !lists_models && is_passed_on(request.path());
@@ -114,7 +114,7 @@ class GatewayService final : public Service {
     parts_.on_each_proxy([this, home = parts_.routing](Proxy& proxy) {
       proxy.drain([this, home] {
         home->loop->post([this, home] {
-          if (home->desk != nullptr) on_drained();
+          if (home->channel != nullptr) on_drained();
         });
       });
     });
@@ -127,7 +127,7 @@ class GatewayService final : public Service {
     if (drained_) drained_();
   }
 
-  /// One thread: this loop does all. More: they take requests, and this one routes.
+  /// With one thread, this loop takes the requests. With more, the I/O loops do, and this loop only routes.
   [[nodiscard]] Result<void> listen() {
     const spec::GatewaySpec& gateway = parts_.spec;
     net::HttpServerOptions options{
@@ -144,7 +144,8 @@ class GatewayService final : public Service {
 
   [[nodiscard]] Result<void> listen_on_loops(net::HttpServerOptions options, std::uint32_t threads) {
     {
-      // Sockets that share a port share it with those of another gateway, too: one that is taken must be an error.
+      // The I/O loops' sockets share the port, and would share it with another gateway too. So this probe makes sure
+      // that it is free.
       KVIST_TRY(const auto probe,
                 net::HttpServer::listen(*loop_, options, [](const net::HttpRequest&, const auto&) {}));
       options.port = probe->port();
@@ -196,7 +197,7 @@ class GatewayService final : public Service {
     }
   }
 
-  /// GET, answered when all loops have told what they have to tell.
+  /// GET, answered when all loops have sent their queued messages.
   void answer_up_to_date(const std::string& path, HttpFront::Answer answer) {
     front_.on("GET", path,
               [this, answer = std::move(answer)](const net::HttpRequest& request,
@@ -224,8 +225,8 @@ class GatewayService final : public Service {
   HttpFront front_;
   net::Timer drain_timer_;
   FleetWatch watch_;
-  std::unique_ptr<net::HttpServer> server_;  // of a gateway with one thread
-  std::size_t draining_ = 0;                 // proxies, at the end
+  std::unique_ptr<net::HttpServer> server_;  // only of a gateway with one thread
+  std::size_t draining_ = 0;                 // number of proxies that still drain
   std::function<void()> drained_;
 };
 

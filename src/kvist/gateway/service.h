@@ -1,4 +1,4 @@
-// The gateway as a service: OpenAI API in front, workers behind, routing in between.
+// The gateway as a service: it serves the OpenAI API and routes requests to workers.
 #pragma once
 
 #include <cstdint>
@@ -11,18 +11,18 @@
 
 namespace kvist::gateway {
 
-/// Routes on the loop that it is made on, which does all where `threads` is 1; otherwise as many threads of its own take
-/// requests and relay answers. KV events are received on threads of their own and applied on the loop's. Destroy it
-/// before the loop, when the loop does not run, or from within it.
+/// Routing runs on the given loop. If `threads` is 1, the same loop takes requests and relays answers; otherwise so
+/// many threads of the service do. KV events are received on threads of their own and applied on the loop's. Requires:
+/// the service is destroyed before the loop, either from the loop's thread or while the loop does not run.
 class Service {
  public:
-  /// Listens, begins to watch the workers and to follow their KV events. The routing mode is that of `spec`, unless
-  /// KVIST_ROUTER_MODE or DYN_ROUTER_MODE says otherwise.
+  /// Listens, starts to monitor the workers and subscribes to their KV events. The routing mode is that of `spec`,
+  /// unless KVIST_ROUTER_MODE or DYN_ROUTER_MODE is set.
   [[nodiscard]] static Result<std::unique_ptr<Service>> create(net::EventLoop& loop, spec::GatewaySpec spec);
   virtual ~Service() = default;
   [[nodiscard]] virtual std::uint16_t port() const = 0;
-  /// Refuses new requests, lets those under way end for a short time, then breaks them off; calls `done` on the loop's
-  /// thread when none is left: now the loop may be stopped. Loop thread only, once.
+  /// Refuses new requests, gives those under way a short time to end, then breaks them off. When none is left, it calls
+  /// `done` on the loop's thread; then the loop may be stopped. Requires: it is called once. Threads: the loop's.
   virtual void shut_down(std::function<void()> done = {}) = 0;
 };
 

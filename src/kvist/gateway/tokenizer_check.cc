@@ -15,18 +15,20 @@ namespace {
 
 constexpr std::string_view kComponent = "fleet";
 
-// Scripts, numbers, code, white space, emoji and what looks like special tokens: tokenizers that agree on all of it are
-// one and the same.
+// Scripts, numbers, code, white space, emoji and look-alikes of special tokens. Tokenizers that agree on all of this
+// are taken for the same.
 constexpr std::string_view kText =
     "The tide's at 6:45 — 12345 kg, 3.14!  Héllo wörld, Привет мир, 你好世界, こんにちは, 안녕하세요, "
-    "שלום, مرحبا, नमस्ते, สวัสดี 👩‍👩‍👧‍👦🌊\n\n\tif (x != 0) { return \"a\\n\"; }   // "
+    "שלום, مرحبا, नमस्ते, สวัสดี 👩‍👩‍👧‍👦🌊\n\n\tif (x != 0) { return \"a\\n\"; }  "
+    " "
+    "// "
     "tabs\tand "
     " "
     " "
     "runs\r\n"
     "<|im_start|>user<|im_end|><|eot_id|><s>[INST] </s> <|endoftext|>";
 
-// Of the model's own special tokens, beside those that every probe holds.
+// How many of the model's own special tokens are in the probe, besides those that every probe contains.
 constexpr std::size_t kOwnSpecials = 16;
 
 std::string probe_text(const PromptReader& reader) {
@@ -37,7 +39,7 @@ std::vector<text::ChatMessage> probe_chat(const PromptReader& reader) {
   return {{"user", probe_text(reader)}, {"assistant", "At noon, <|im_end|> I think."}, {"user", " And tomorrow? "}};
 }
 
-// What the server does where a request does not say is a part of the question: add_special_tokens is left out.
+// The field add_special_tokens is left out on purpose, because the server's default is part of what is tested.
 std::string text_body(const PromptReader& reader) {
   JsonWriter json;
   json.begin_object().field("model", reader.model()).field("prompt", probe_text(reader)).end_object();
@@ -53,7 +55,7 @@ std::string chat_body(const PromptReader& reader) {
   return json.take();
 }
 
-// In words, for the log.
+// A description for the log.
 std::string to_string(const text::PromptReading& reading) {
   return fmt::format("special tokens that users write are {} in chats and {} in completions{}{}",
                      reading.specials_in_chats ? "special" : "text",
@@ -113,7 +115,7 @@ void TokenizerCheck::ask_for_chat(const text::PromptReading& of_texts) {
     if (!tokens) return std::nullopt;
     return *std::move(tokens);
   };
-  // A model for completions only refuses chats on both sides.
+  // With a model for completions only, gateway and worker both refuse chats.
   if (!own({}))
     return decide(TokenizerMatch::kSame, "a text becomes the same tokens; the model takes no chats", of_texts);
   std::vector<text::PromptReading> readings;
@@ -137,7 +139,7 @@ void TokenizerCheck::ask(std::string body, Question question) {
   request.headers.set("Content-Type", "application/json");
   call_ = client_->fetch(url_, std::move(request), options_.timeout,
                          [this, question = std::move(question)](const Result<net::HttpResponse>& answer) {
-                           const Question held = question;  // the next question replaces this call
+                           const Question held = question;  // the next request replaces this call
                            on_answer(answer, held);
                          });
 }
@@ -155,7 +157,7 @@ void TokenizerCheck::on_answer(const Result<net::HttpResponse>& answer, const Qu
 }
 
 void TokenizerCheck::compare(const std::vector<TokenId>& theirs, const Question& question) {
-  // Of those that differ, the one that agrees for the longest is what the message is about.
+  // If all readings differ, the message is about the one that agrees for the longest.
   std::size_t agreed = 0;
   std::size_t size = 0;
   for (const text::PromptReading& reading : question.readings) {

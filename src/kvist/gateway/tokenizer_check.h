@@ -1,4 +1,4 @@
-// Does a worker read texts and chats as the gateway does?
+// Checks whether a worker tokenizes texts and chats as the gateway does.
 #pragma once
 
 #include <cstdint>
@@ -20,9 +20,9 @@
 namespace kvist::gateway {
 
 enum class TokenizerMatch : std::uint8_t {
-  kUnknown,    ///< not asked yet, or no answer came
-  kSame,       ///< text and chat become the same tokens
-  kDifferent,  ///< they do not: block names of the gateway mean nothing there
+  kUnknown,    ///< not asked yet, or not answered
+  kSame,       ///< text and chat give the same tokens
+  kDifferent,  ///< they give other tokens, so the gateway's block hashes are useless there
   kNotTold,    ///< the worker has no /tokenize
 };
 inline constexpr TokenizerMatch kTokenizerMatches[] = {TokenizerMatch::kUnknown, TokenizerMatch::kSame,
@@ -30,37 +30,38 @@ inline constexpr TokenizerMatch kTokenizerMatches[] = {TokenizerMatch::kUnknown,
 /// "unknown", "same", "different", "not_told"
 [[nodiscard]] std::string_view to_string(TokenizerMatch match);
 
-/// Asks a worker's POST /tokenize for the tokens of a text of many scripts with look-alikes of special tokens, and for
-/// those of a chat, and compares them with what the gateway makes of both under each reading there is: that of the
-/// worker is the one that gives the same. Where no answer comes it asks again, after growing pauses. Loop thread only.
+/// Asks a worker's POST /tokenize for the tokens of a text, with many scripts and look-alikes of special tokens, and
+/// for those of a chat. It compares them with the gateway's own tokens in every reading; the worker's reading is the
+/// one that gives the same tokens. Without an answer it asks again, after growing pauses. Threads: the loop's.
 class TokenizerCheck {
  public:
   struct Options {
-    Duration timeout = std::chrono::seconds(5);  ///< of one question
-    Duration pause = std::chrono::seconds(1);    ///< before the second question; doubles up to `longest_pause`
+    Duration timeout = std::chrono::seconds(5);  ///< of one request
+    Duration pause = std::chrono::seconds(1);    ///< before the second request; doubles up to `longest_pause`
     Duration longest_pause = std::chrono::minutes(1);
   };
 
-  /// The others outlive it. `on_change`: match(), reading() or max_model_len() say something else than before.
+  /// Calls `on_change` when match(), reading() or max_model_len() has changed. Requires: the other arguments outlive
+  /// this object.
   TokenizerCheck(net::EventLoop& loop, net::HttpClient& client, const PromptReader& reader, std::string worker,
                  std::string url, Options options, std::function<void()> on_change);
 
-  /// Asks (again); what an earlier question brings is dropped.
+  /// Starts the check, or starts it afresh. Answers to earlier requests are dropped.
   void start();
 
   [[nodiscard]] TokenizerMatch match() const { return match_; }
-  /// How the worker reads texts; nothing unless match() is kSame.
+  /// The worker's reading; nothing unless match() is kSame.
   [[nodiscard]] std::optional<text::PromptReading> reading() const { return reading_; }
-  /// Tokens of its context, as it told with an answer; 0: it did not.
+  /// The worker's context length in tokens, as reported in an answer; 0: not reported.
   [[nodiscard]] std::uint32_t max_model_len() const { return max_model_len_; }
 
  private:
-  /// What the gateway makes of a probe under one reading; nothing where it does not take the probe.
+  /// The gateway's tokens of a probe in one reading; nothing if the gateway refuses the probe.
   using Own = std::function<std::optional<std::vector<TokenId>>(const text::PromptReading&)>;
   struct Question {
     std::string_view what;
     Own own;
-    std::vector<text::PromptReading> readings;  ///< to try, the likeliest first
+    std::vector<text::PromptReading> readings;  ///< to be tried, the likeliest first
     std::function<void(const text::PromptReading&)> if_same;
   };
 
@@ -81,8 +82,8 @@ class TokenizerCheck {
   TokenizerMatch match_ = TokenizerMatch::kUnknown;
   std::optional<text::PromptReading> reading_;
   std::uint32_t max_model_len_ = 0;
-  std::uint32_t told_model_len_ = 0;  // by the last answer; max_model_len_ once there is a verdict
-  Duration pause_{};                  // before the next question, where this one gets no answer
+  std::uint32_t told_model_len_ = 0;  // of the last answer; copied to max_model_len_ with the result
+  Duration pause_{};                  // before the next request, if this one gets no answer
   net::Timer timer_;
   std::unique_ptr<net::HttpCall> call_;
 };

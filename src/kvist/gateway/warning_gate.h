@@ -8,12 +8,13 @@
 
 namespace kvist::gateway {
 
-/// Lets one warning pass per interval and counts the others. One per kind of warning; one thread.
+/// Lets one warning pass per interval and counts the others. One object per kind of warning. Threads: one.
 class WarningGate {
  public:
   explicit WarningGate(Duration interval = std::chrono::seconds(10)) : interval_(interval) {}
 
-  /// Whether to write this one; then `suppressed()` tells how many were not written since the last.
+  /// Whether to write this warning. If so, `suppressed()` is the number of warnings that were not written since the
+  /// last one.
   [[nodiscard]] bool pass(TimePoint now) {
     if (last_ && now - *last_ < interval_) {
       ++held_back_;

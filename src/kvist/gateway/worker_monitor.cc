@@ -22,7 +22,7 @@ std::uint32_t to_count(double value) {
   return value >= 0 && value <= 4'294'967'295.0 ? static_cast<std::uint32_t>(value) : 0;
 }
 
-// Numbers that vllm:cache_config_info carries as labels.
+// A number that vllm:cache_config_info has as a label.
 std::uint32_t count_label(const telemetry::MetricSamples& samples, std::string_view label) {
   const auto text = samples.label("vllm:cache_config_info", label).value_or("");
   std::uint32_t count = 0;
@@ -30,7 +30,7 @@ std::uint32_t count_label(const telemetry::MetricSamples& samples, std::string_v
   return error == std::errc{} && end == text.data() + text.size() ? count : 0;
 }
 
-// vLLM's names; its batch slots and token budget are not among them, kvist's own workers add theirs.
+// vLLM's metrics. vLLM does not report its batch slots and token budget; kvist's own workers add theirs.
 routing::EngineLimits vllm_limits(const telemetry::MetricSamples& samples) {
   return {.block_size = count_label(samples, "block_size"),
           .kv_blocks = count_label(samples, "num_gpu_blocks"),
@@ -38,7 +38,7 @@ routing::EngineLimits vllm_limits(const telemetry::MetricSamples& samples) {
           .max_num_tokens = to_count(samples.sum("kvist:max_num_tokens").value_or(0))};
 }
 
-// SGLang counts its KV memory in tokens, in pages of so many; it does not tell its batch slots.
+// SGLang reports its KV memory in tokens, and the page size. It does not report its batch slots.
 routing::EngineLimits sglang_limits(const telemetry::MetricSamples& samples) {
   const double page = samples.sum("sglang:page_size").value_or(0);
   const double tokens = samples.sum("sglang:max_total_num_tokens").value_or(0);
@@ -132,7 +132,7 @@ void WorkerMonitor::scrape() {
 }
 
 void WorkerMonitor::on_metrics(const Result<net::HttpResponse>& answer) {
-  // A worker without readable metrics serves all the same; only its limits stay unknown.
+  // A worker without readable metrics is used too; only its limits stay unknown.
   const auto report = answer && answer->status == 200
                           ? read_worker_report(answer->body)
                           : Result<WorkerReport>(fail(ErrorCode::kUnavailable, "no metrics"));
@@ -148,7 +148,8 @@ void WorkerMonitor::take_report(const WorkerReport& report) {
   const bool restarted =
       report_.process_start_s && report.process_start_s && *report_.process_start_s != *report.process_start_s;
   if (restarted) {
-    // The index of its events is left alone: the event stream tells a restart by itself and in order.
+    // The index is not cleared here, because the event stream reports the restart by itself, at the right place in its
+    // order.
     ++restarts_;
     fleet_->on_restarted(worker_);
     handlers_.on_restarted();

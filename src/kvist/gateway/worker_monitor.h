@@ -1,4 +1,4 @@
-// Watches one worker: is it healthy, what are its limits, how busy does it say it is.
+// Monitors one worker: its health, its limits and its load, as it reports them.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@
 
 namespace kvist::gateway {
 
-/// What a worker's /metrics says.
+/// What a worker's /metrics reports.
 struct WorkerReport {
   routing::EngineLimits limits;
   double running = 0;                     ///< requests in its batch
@@ -26,51 +26,52 @@ struct WorkerReport {
   double kv_usage = 0;                    ///< share of its blocks in use, 0 to 1
   std::optional<double> process_start_s;  ///< Unix time; a change is a restart
 
-  /// By requests; what is cached beside is free to engines, and in no report. 0 where unknown.
+  /// The blocks that requests use; 0 if unknown. Cached blocks that no request uses count as free in engines, and in
+  /// this report.
   [[nodiscard]] std::uint64_t kv_blocks_in_use() const {
     return kv_usage > 0 && kv_usage <= 1 ? static_cast<std::uint64_t>(kv_usage * limits.kv_blocks + 0.5) : 0;
   }
 };
 
-/// Reads a worker's /metrics page; what it does not report stays at its default.
+/// Reads a worker's /metrics page. Fields that it does not report keep their defaults.
 [[nodiscard]] Result<WorkerReport> read_worker_report(std::string_view page);
 
-/// Every `interval`: GET /health, which the fleet's health state follows, then GET /metrics. A worker that has answered
-/// a request since the last look is not asked for its health. While there is doubt (until it is healthy, after a
-/// failure, while it stands still) a look follows after `doubt_interval`; the first one at once, when somebody raises
-/// it. So it does while requests queue at a worker whose batch slots nobody knows: a few looks tell how many it has.
-/// One round at a time, so a slow worker is asked less often. Loop thread only.
+/// Checks a worker every `interval`: GET /health, which decides the fleet's health state, then GET /metrics. The health
+/// of a worker that has answered a request since the last check is not asked for. While there is doubt (until the
+/// worker is healthy, after a failure, while it stalls), checks follow every `doubt_interval`, the first one at once.
+/// They do so too while requests queue at a worker whose number of batch slots is unknown, because a few reports are
+/// enough to infer it. There is one check at a time, so a slow worker is checked less often. Threads: the loop's.
 class WorkerMonitor {
  public:
   struct Options {
     Duration interval = std::chrono::seconds(5);
     Duration doubt_interval = std::chrono::seconds(1);
-    Duration timeout = std::chrono::seconds(5);  ///< of each of the two calls
-    std::uint32_t block_size = 0;                ///< what the gateway is configured for
+    Duration timeout = std::chrono::seconds(5);  ///< of each of the two requests
+    std::uint32_t block_size = 0;                ///< the one in the gateway's configuration
   };
-  /// What others want to know at once.
+  /// Called when something has changed.
   struct Handlers {
-    std::function<void()> on_healthy;             ///< it was not, or nothing was known of it
-    std::function<void()> on_restarted;           ///< the worker's process is another one
-    std::function<void()> on_block_size_changed;  ///< block_size_mismatch() may say something else than before
+    std::function<void()> on_healthy;             ///< it was not healthy before, or unknown
+    std::function<void()> on_restarted;           ///< the worker's process is a new one
+    std::function<void()> on_block_size_changed;  ///< block_size_mismatch() may have changed
   };
 
-  /// The others outlive it.
+  /// Requires: the other arguments outlive this object.
   WorkerMonitor(net::EventLoop& loop, net::HttpClient& client, dispatch::Fleet& fleet, WorkerId worker, std::string url,
                 Options options, Handlers handlers);
 
   void start();
-  /// Something speaks against the worker: look at once, but no more than ten times a second.
+  /// There is reason to doubt the worker's health. Checks it at once, but at most ten times a second.
   void doubt();
 
   [[nodiscard]] const WorkerReport& report() const { return report_; }
-  /// The worker's blocks have another size than the gateway expects: its KV events are refused.
+  /// Whether the worker's blocks have another size than the gateway's, so that its KV events are refused.
   [[nodiscard]] bool block_size_mismatch() const {
     return report_.limits.block_size != 0 && report_.limits.block_size != options_.block_size;
   }
   [[nodiscard]] std::uint64_t restarts() const { return restarts_; }
   [[nodiscard]] std::uint64_t failed_scrapes() const { return failed_scrapes_; }
-  /// Requests made to it.
+  /// The number of checks.
   [[nodiscard]] std::uint64_t looks() const { return looks_; }
 
  private:
@@ -97,9 +98,9 @@ class WorkerMonitor {
   std::uint64_t restarts_ = 0;
   std::uint64_t failed_scrapes_ = 0;
   std::uint64_t looks_ = 0;
-  TimePoint looked_{};    // when the last look began
-  bool looking_ = false;  // it has not ended
-  bool doubted_ = false;  // since its health was last asked for
+  TimePoint looked_{};    // when the last check began
+  bool looking_ = false;  // a check is under way
+  bool doubted_ = false;  // doubt() was called since the health was last asked for
   net::Timer timer_;
   std::unique_ptr<net::HttpCall> call_;
 };

@@ -1,4 +1,4 @@
-// The way from a loop of its own thread to routing, in batches.
+// The channel from an I/O loop to the routing thread, in batches.
 #pragma once
 
 #include <atomic>
@@ -9,27 +9,28 @@
 #include <vector>
 
 #include "kvist/base/slot_table.h"
-#include "kvist/gateway/routing_desk.h"
+#include "kvist/gateway/routing_channel.h"
 #include "kvist/net/event_loop.h"
 
 namespace kvist::gateway {
 
-/// The thread that routing is on, as other threads see it: they may only post to it, and what comes when routing is
-/// gone is dropped there.
+/// The routing thread as other threads see it. They may only post to its loop; what arrives there after the end of
+/// routing is dropped.
 struct RoutingThread {
   net::EventLoop* loop = nullptr;
-  LocalDesk* desk = nullptr;          ///< null once routing is gone; its own thread only
+  LocalChannel* channel = nullptr;    ///< null after the end of routing; only for the routing thread
   std::atomic<bool> has_room = true;  ///< as of the last batch
 };
 
-/// Writes down what its loop tells and sends it on as one message: at once where a request waits for the answer, a few
-/// milliseconds later otherwise, so that relaying a token touches no other thread. Answers come back as one message per
-/// batch. Bounded by the requests of its loop and kMostNotes.
-class RemoteDesk final : public RoutingDesk {
+/// Queues messages and posts them to the routing thread in batches: soon if a request waits for the answer, otherwise
+/// within a few milliseconds. So relaying a token touches no other thread. The answers to a batch come back in one
+/// post. Memory is bounded by the requests of the loop and kMaxMessages.
+class RemoteChannel final : public RoutingChannel {
  public:
-  /// `loop`: the one that it is the desk of; outlives it, and answers that come later are dropped there.
-  RemoteDesk(net::EventLoop& loop, std::shared_ptr<RoutingThread> routing);
-  ~RemoteDesk() override;
+  /// `loop` is the one that uses this channel; answers that arrive after the channel's end are dropped. Requires: it
+  /// outlives this object.
+  RemoteChannel(net::EventLoop& loop, std::shared_ptr<RoutingThread> routing);
+  ~RemoteChannel() override;
 
   [[nodiscard]] bool has_room() const override { return routing_->has_room.load(std::memory_order_relaxed); }
   void start(dispatch::RequestProfile profile, Started then) override;
@@ -42,78 +43,78 @@ class RemoteDesk final : public RoutingDesk {
   void finish(dispatch::DispatchHandle request, dispatch::Outcome outcome) override;
   void doubt(WorkerId worker) override;
 
-  /// What was written down goes at once: what is posted to routing behind it finds it there.
+  /// Posts the queued messages now, so that they arrive before anything that is posted to routing after this call.
   void send();
 
  private:
-  /// Who waits for an answer. It never leaves its thread: messages carry its handle.
+  /// A caller that waits for an answer. It never leaves its thread: messages carry its handle.
   struct Asked {
     Started started;
     Rerouted rerouted;
   };
   using AskedHandle = SlotHandle<Asked>;
 
-  struct StartNote {
+  struct StartMessage {
     dispatch::RequestProfile profile;
     AskedHandle asked;
   };
-  struct RerouteNote {
+  struct RerouteMessage {
     dispatch::DispatchHandle request;
     dispatch::LifeActions actions;
     AskedHandle asked;
   };
-  struct TroubleNote {
+  struct TroubleMessage {
     dispatch::DispatchHandle request;
     dispatch::LifeActions actions;
   };
-  struct FirstTokenNote {
+  struct FirstTokenMessage {
     routing::RequestHandle attempt;
     TimePoint at;
   };
-  struct ProgressNote {
+  struct ProgressMessage {
     routing::RequestHandle attempt;
     std::uint64_t tokens = 0;
     TimePoint at;
   };
-  struct WholeAnswerNote {
+  struct WholeAnswerMessage {
     routing::RequestHandle attempt;
     routing::WholeAnswer answer;
   };
-  struct UsageNote {
+  struct UsageMessage {
     routing::RequestHandle attempt;
     std::uint64_t prompt_tokens = 0;
     std::uint64_t cached_tokens = 0;
   };
-  struct FinishNote {
+  struct FinishMessage {
     dispatch::DispatchHandle request;
     dispatch::Outcome outcome = dispatch::Outcome::kCompleted;
   };
-  struct DoubtNote {
+  struct DoubtMessage {
     WorkerId worker;
   };
-  using Note = std::variant<ProgressNote, FirstTokenNote, WholeAnswerNote, UsageNote, FinishNote, DoubtNote, StartNote,
-                            RerouteNote, TroubleNote>;
+  using Message = std::variant<ProgressMessage, FirstTokenMessage, WholeAnswerMessage, UsageMessage, FinishMessage,
+                               DoubtMessage, StartMessage, RerouteMessage, TroubleMessage>;
 
-  /// What comes back.
+  /// The answers to a batch.
   struct Answers {
     std::vector<std::pair<AskedHandle, Result<dispatch::Ticket>>> started;
     std::vector<std::pair<AskedHandle, std::optional<routing::Decision>>> rerouted;
     [[nodiscard]] bool empty() const { return started.empty() && rerouted.empty(); }
   };
 
-  static constexpr std::size_t kMostNotes = 1'024;
+  static constexpr std::size_t kMaxMessages = 1'024;
   static constexpr Duration kBatchTime = std::chrono::milliseconds(2);
 
-  void write_down(Note note, bool urgent);
-  /// On the thread of routing.
-  [[nodiscard]] static Answers take(LocalDesk& desk, std::vector<Note>& notes);
-  /// On this loop.
+  void enqueue(Message message, bool urgent);
+  /// Carries out a batch. Threads: the routing thread.
+  [[nodiscard]] static Answers take(LocalChannel& channel, std::vector<Message>& messages);
+  /// Passes the answers to their callers. Threads: this loop's.
   void give(Answers answers);
 
   net::EventLoop* loop_;
   std::shared_ptr<RoutingThread> routing_;
-  std::shared_ptr<RemoteDesk*> self_;  // null where it is gone: answers under way look at it, on this loop
-  std::vector<Note> notes_;
+  std::shared_ptr<RemoteChannel*> self_;  // null after the end of this object; answers check it, on this loop
+  std::vector<Message> messages_;
   SlotTable<Asked> asked_;
   net::Timer timer_;
   bool timer_armed_ = false;

@@ -1,4 +1,4 @@
-// What the loops ask of routing and tell it, wherever its thread is.
+// The interface by which the I/O loops talk to routing, which may be on another thread.
 #pragma once
 
 #include <cstdint>
@@ -14,40 +14,41 @@
 
 namespace kvist::gateway {
 
-/// One loop's way to the dispatcher. What is told arrives in order. Answers come on the loop's thread, from within the
-/// call or later, and none once the desk is destroyed. Loop thread only.
-class RoutingDesk {
+/// One loop's access to the dispatcher. Calls take effect in order. Answers arrive on the loop's thread, from within
+/// the call or later; none arrive once the channel is destroyed. Threads: the loop's.
+class RoutingChannel {
  public:
   using Started = std::function<void(const Result<dispatch::Ticket>&)>;
   using Rerouted = std::function<void(const std::optional<routing::Decision>&)>;
 
-  RoutingDesk() = default;
-  virtual ~RoutingDesk() = default;
-  RoutingDesk(const RoutingDesk&) = delete;
-  RoutingDesk& operator=(const RoutingDesk&) = delete;
+  RoutingChannel() = default;
+  virtual ~RoutingChannel() = default;
+  RoutingChannel(const RoutingChannel&) = delete;
+  RoutingChannel& operator=(const RoutingChannel&) = delete;
 
-  /// Whether start() would admit one more, as far as is known here: asked before the work of reading a request is done.
+  /// Whether start() would admit a request, as far as is known here. It is asked before a request is read, to save that
+  /// work.
   [[nodiscard]] virtual bool has_room() const = 0;
   /// Dispatcher::start().
   virtual void start(dispatch::RequestProfile profile, Started then) = 0;
-  /// What RequestLife reports of an attempt that failed, or of a worker that stands still.
+  /// Reports an attempt that failed, or a worker that stalled, as RequestLife does, and asks for another worker.
   virtual void reroute(dispatch::DispatchHandle request, const dispatch::LifeActions& actions, Rerouted then) = 0;
-  /// What it reports of a stream: nothing comes back.
+  /// Reports a failure within a stream as RequestLife does. There is no answer.
   virtual void on_trouble(dispatch::DispatchHandle request, const dispatch::LifeActions& actions) = 0;
   virtual void on_first_token(routing::RequestHandle attempt, TimePoint at) = 0;
   virtual void on_progress(routing::RequestHandle attempt, std::uint64_t tokens, TimePoint at) = 0;
   virtual void on_whole_answer(routing::RequestHandle attempt, const routing::WholeAnswer& answer) = 0;
   virtual void on_usage(routing::RequestHandle attempt, std::uint64_t prompt_tokens, std::uint64_t cached_tokens) = 0;
   virtual void finish(dispatch::DispatchHandle request, dispatch::Outcome outcome) = 0;
-  /// A worker failed a request: how is it?
+  /// A worker failed a request. Has its health checked.
   virtual void doubt(WorkerId worker) = 0;
 };
 
-/// The desk of the thread that routing is on: each call goes through at once.
-class LocalDesk final : public RoutingDesk {
+/// The channel for the routing thread itself. Calls are carried out at once.
+class LocalChannel final : public RoutingChannel {
  public:
-  /// `doubt`: to be set before the first request. The dispatcher outlives it.
-  explicit LocalDesk(dispatch::Dispatcher& dispatcher) : dispatcher_(&dispatcher) {}
+  /// Requires: the dispatcher outlives this object; on_doubt() is called before the first request.
+  explicit LocalChannel(dispatch::Dispatcher& dispatcher) : dispatcher_(&dispatcher) {}
   void on_doubt(std::function<void(WorkerId)> handler) { doubt_ = std::move(handler); }
 
   [[nodiscard]] bool has_room() const override { return dispatcher_->has_room(); }

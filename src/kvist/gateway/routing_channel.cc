@@ -1,0 +1,39 @@
+#include "kvist/gateway/routing_channel.h"
+
+#include "kvist/net/event_loop.h"
+
+namespace kvist::gateway {
+
+void LocalChannel::start(dispatch::RequestProfile profile, Started then) {
+  then(dispatcher_->start(profile, net::now()));
+}
+
+void LocalChannel::reroute(dispatch::DispatchHandle request, const dispatch::LifeActions& actions, Rerouted then) {
+  then(dispatch::next_worker(actions, *dispatcher_, request, net::now()));
+}
+
+void LocalChannel::on_trouble(dispatch::DispatchHandle request, const dispatch::LifeActions& actions) {
+  (void)dispatch::next_worker(actions, *dispatcher_, request, net::now());
+}
+
+void LocalChannel::on_first_token(routing::RequestHandle attempt, TimePoint at) {
+  dispatcher_->on_first_token(attempt, at);
+}
+
+void LocalChannel::on_progress(routing::RequestHandle attempt, std::uint64_t tokens, TimePoint at) {
+  dispatcher_->on_progress(attempt, tokens, at);
+}
+
+void LocalChannel::on_whole_answer(routing::RequestHandle attempt, const routing::WholeAnswer& answer) {
+  dispatcher_->on_whole_answer(attempt, answer, net::now());
+}
+
+void LocalChannel::on_usage(routing::RequestHandle attempt, std::uint64_t prompt_tokens, std::uint64_t cached_tokens) {
+  dispatcher_->on_usage(attempt, prompt_tokens, cached_tokens);
+}
+
+void LocalChannel::finish(dispatch::DispatchHandle request, dispatch::Outcome outcome) {
+  dispatcher_->finish(request, outcome, net::now());
+}
+
+}  // namespace kvist::gateway
