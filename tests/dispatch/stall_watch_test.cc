@@ -26,9 +26,9 @@ TEST(StallWatch, SilenceIsCountedOnlyWithWorkAndFromTheLastSign) {
 }
 
 TEST(StallWatch, PatienceFollowsWhatTheWorkShouldTake) {
-  EXPECT_EQ(StallWatch::patience(30, 100), std::chrono::seconds(2));
-  EXPECT_EQ(StallWatch::patience(200, 100), std::chrono::seconds(4));
-  EXPECT_EQ(StallWatch::patience(30, 5'000), std::chrono::seconds(15));
+  EXPECT_EQ(StallWatch::timeout(30, 100), std::chrono::seconds(2));
+  EXPECT_EQ(StallWatch::timeout(200, 100), std::chrono::seconds(4));
+  EXPECT_EQ(StallWatch::timeout(30, 5'000), std::chrono::seconds(15));
 }
 
 }  // namespace

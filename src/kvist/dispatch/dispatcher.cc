@@ -64,7 +64,7 @@ std::optional<routing::Decision> Dispatcher::retry(DispatchedRequest& live, Time
   live.query.excluded.push_back(live.worker);
   auto decision = router_->route(live.query, fleet_->views(), now);
   if (!decision) return std::nullopt;
-  // Asked only now: a retry that has nowhere to go costs nothing.
+  // The budget is asked last, so that a retry without a worker to go to takes nothing out of it.
   if (!budget_.try_take(now)) {
     router_->on_finished(decision->request, false, now);
     ++counters_.retries_over_budget;
@@ -92,7 +92,8 @@ void Dispatcher::on_first_token(routing::RequestHandle attempt, TimePoint now) {
   const routing::RoutedRequest* const request = router_->find(attempt);
   if (request == nullptr) return;
   stalls_.on_progress(request->worker, now);
-  // Far beyond what any error of the forecast explains: it waited for a slot that nobody knew was missing.
+  // This is more than an error of the forecast can explain. So the request waited for a slot, and the worker has fewer
+  // slots than assumed.
   constexpr double kTimes = 3;
   constexpr double kBeyondMs = 1'000;
   const routing::FirstTokenExpectation& expected = request->first_token;
@@ -110,11 +111,11 @@ std::vector<WorkerId> Dispatcher::check_stalls(TimePoint now) {
     const WorkerId worker(i);
     const routing::WorkerLoad& load = router_->loads().load(worker);
     const routing::LatencyModel& model = router_->forecaster().model(worker);
-    const Duration patience = StallWatch::patience(model.step_ms(load.requests, load.context_tokens),
-                                                   router_->forecaster().prefill_under_way_ms(worker));
-    const bool stands_still = stalls_.silence(worker, now) > patience;
-    // Without work there is nothing to go on by: its health checks decide from there.
-    if (fleet_->set_stalled(worker, stands_still) && stands_still) began.push_back(worker);
+    const Duration timeout = StallWatch::timeout(model.step_ms(load.requests, load.context_tokens),
+                                                 router_->forecaster().prefill_under_way_ms(worker));
+    const bool stalled = stalls_.silence(worker, now) > timeout;
+    // Without work a worker cannot stall. Then its health checks alone decide.
+    if (fleet_->set_stalled(worker, stalled) && stalled) began.push_back(worker);
   }
   return began;
 }

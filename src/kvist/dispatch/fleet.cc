@@ -68,8 +68,8 @@ bool Fleet::set_health(Worker& worker, WorkerHealth health, TimePoint now) {
   return true;
 }
 
-// With nobody healthy a suspect is better than no answer at all: it may have failed once only. One that stands still is
-// the last resort.
+// While no worker is healthy, suspect ones are used, because they may have failed only once. Stalled workers are the
+// last resort.
 void Fleet::update_availability() {
   const auto use = [this](WorkerHealth health, bool stalled) {
     bool any = false;

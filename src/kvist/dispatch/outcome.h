@@ -1,4 +1,4 @@
-// How requests end, counted.
+// How requests end, and counts of that.
 #pragma once
 
 #include <array>
@@ -8,14 +8,14 @@
 
 namespace kvist::dispatch {
 
-/// The end of a request. Exactly one per request that was given to Dispatcher::start().
+/// How a request ended. Each request that was given to Dispatcher::start() has exactly one outcome.
 enum class Outcome : std::uint8_t {
-  kCompleted,       ///< the worker's answer went out whole
-  kRejected,        ///< too many in flight: no worker was tried
+  kCompleted,       ///< the client got the worker's complete answer
+  kRejected,        ///< too many requests in flight; no worker was tried
   kNoWorker,        ///< no worker could take it
   kRefused,         ///< the worker's 4xx was passed on
-  kBackPressure,    ///< the worker's 429 or 503 was passed on, as no other worker was left to try
-  kWorkerError,     ///< the worker's 5xx was passed on, or an error frame in its stream
+  kBackPressure,    ///< the worker's 429 or 503 was passed on, because no other worker was left
+  kWorkerError,     ///< the worker's 5xx, or an error frame in its stream, was passed on
   kUpstreamFailed,  ///< the connection to the worker failed before the answer began
   kTimedOut,        ///< the deadline of the whole request passed
   kBrokenStream,    ///< the connection to the worker failed after the answer began

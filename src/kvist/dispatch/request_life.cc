@@ -37,7 +37,7 @@ LifeActions RequestLife::ask_for_another(AttemptFailure failure, std::string_vie
   actions.report = LifeReport::kAttemptFailed;
   actions.failure = failure;
   actions.problem = problem;
-  // A worker that has no room is well.
+  // A worker that is full is healthy.
   if (failure != AttemptFailure::kBackPressure) actions.doubt = decision_.worker;
   return actions;
 }
@@ -48,14 +48,14 @@ LifeActions RequestLife::on_rerouted(const std::optional<routing::Decision>& dec
   LifeActions actions;
   switch (failure_) {
     case AttemptFailure::kStalled:
-      phase_ = Phase::kWaiting;  // it may go on
+      phase_ = Phase::kWaiting;  // the worker may continue
       return actions;
     case AttemptFailure::kBackPressure:
     case AttemptFailure::kServerError:
       phase_ = Phase::kPassingOn;
       actions.answer = LifeAnswer::kPassOn;
       return actions;
-    // The worker's address is not the client's business: the log has it.
+    // These texts do not name the worker, because its address is for the log and not for clients.
     case AttemptFailure::kTimedOut:
       return end_with({ErrorCode::kDeadlineExceeded, "no worker answered in time"}, Outcome::kTimedOut);
     case AttemptFailure::kTransport:
@@ -95,7 +95,7 @@ LifeActions RequestLife::on_lost(bool timed_out, std::string_view problem) {
     actions.problem = problem;
     actions.doubt = decision_.worker;
   } else if (phase_ == Phase::kPassingOn) {
-    // The failure of this attempt is told already.
+    // The failure of this attempt was reported already.
     phase_ = Phase::kAsking;
     failure_ = failure;
     actions = on_rerouted(std::nullopt);

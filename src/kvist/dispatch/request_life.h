@@ -1,4 +1,4 @@
-// The life of a routed request: what each thing that happens to it means, for the worker, the fleet and the client.
+// The lifecycle of a routed request: what each event means for the worker, the fleet and the client.
 #pragma once
 
 #include <cstdint>
@@ -14,100 +14,101 @@
 
 namespace kvist::dispatch {
 
-/// What a status of a worker's answer means for the request's outcome, where the answer is passed on.
+/// The outcome of a request whose answer with this status is passed on.
 [[nodiscard]] Outcome outcome_of_status(int status);
-/// The failure that a status is; nothing where it speaks of the request and not of the worker.
+/// The failure that a status stands for; nothing if the status is about the request and not about the worker.
 [[nodiscard]] std::optional<AttemptFailure> failure_of_status(int status);
 
-/// What the dispatcher is to be told of a request.
+/// Which function of the dispatcher is to be called.
 enum class LifeReport : std::uint8_t {
   kNothing,
-  kAttemptFailed,  ///< on_attempt_failed(): its answer goes to RequestLife::on_rerouted()
-  kLeaveStalled,   ///< leave_stalled(): likewise
+  kAttemptFailed,  ///< on_attempt_failed(); its result goes to RequestLife::on_rerouted()
+  kLeaveStalled,   ///< leave_stalled(); likewise
   kStreamBroken,   ///< on_stream_broken()
   kStreamError,    ///< on_stream_error()
 };
 
-/// What the client gets.
+/// What the client is sent.
 enum class LifeAnswer : std::uint8_t {
   kNothing,
-  kPassOn,    ///< what comes from the worker, from here on
+  kPassOn,    ///< what arrives from the worker, from here on
   kEnd,       ///< the orderly end of the answer
-  kError,     ///< an answer that is an error; nothing of another one went out before
-  kBreakOff,  ///< an error frame behind what went out, and a broken connection
+  kError,     ///< an error as the answer; nothing was sent before
+  kBreakOff,  ///< an error frame after what was sent, then the connection is closed
 };
 
-/// What is to be done, in the order of the fields. Not every event gives an action.
+/// Actions to carry out, in the order of the fields. Not every event leads to one.
 struct LifeActions {
   LifeReport report = LifeReport::kNothing;
   AttemptFailure failure = AttemptFailure::kTransport;  ///< of kAttemptFailed
-  std::string problem = {};                             ///< of the report, for the log and the worker's state
-  bool abandon = false;                                 ///< the call to the worker: it need not go on with the answer
-  std::optional<WorkerId> doubt = {};                   ///< how is it? To be asked at once
-  std::optional<routing::Decision> attempt = {};        ///< a call to this worker begins
+  std::string problem = {};                             ///< of the report, for the log and the worker's last problem
+  bool abandon = false;                                 ///< abort the call to the worker
+  std::optional<WorkerId> doubt = {};                   ///< check this worker's health at once
+  std::optional<routing::Decision> attempt = {};        ///< begin a call to this worker
   LifeAnswer answer = LifeAnswer::kNothing;
-  Error error = {};                  ///< of kError and kBreakOff, in the client's words
-  std::optional<Outcome> over = {};  ///< the request has ended: Dispatcher::finish()
+  Error error = {};                  ///< of kError and kBreakOff, as the client gets it
+  std::optional<Outcome> over = {};  ///< the request has ended: call Dispatcher::finish()
 
-  /// Whether the report is a question, whose answer RequestLife::on_rerouted() waits for.
+  /// Whether the report asks for another worker. Then RequestLife::on_rerouted() has to be called next.
   [[nodiscard]] bool asks() const {
     return report == LifeReport::kAttemptFailed || report == LifeReport::kLeaveStalled;
   }
 };
 
-/// From the first decision to the end: attempts, retries, time-outs, what a failure becomes and what the client is
-/// told. Pure: (event, now) -> actions; the gateway's sockets and the simulation's event queue drive it. One thread.
+/// A state machine from the first decision to the end of a request: attempts, retries, time-outs, what a failure leads
+/// to and what the client is sent. It maps events to actions. The gateway's sockets and the simulation's event queue
+/// drive it. Threads: one.
 ///
-/// Nothing goes to the client before there is something to say, so until the answer has begun a failed worker is
-/// replaced by another. A server error, as status or as a stream's first event, is a failure, but one whose answer is
-/// passed on where nobody else is left to ask. Once the answer has begun, a failure ends it visibly.
-/// Invariants: each request ends once (`over`); after that events give no actions. An attempt's failure is reported
-/// once, and kBreakOff comes only after on_begun(), kError only before.
+/// Nothing is sent to the client before the answer begins, so until then a failed worker can be replaced by another. A
+/// server error, as the status or as a stream's first event, is a failure; if no other worker is left, its answer is
+/// passed on. Once the answer has begun, a failure ends it visibly. Invariants: each request ends once (`over`), and
+/// later events give no actions. An attempt's failure is reported once. kBreakOff comes only after on_begun(), kError
+/// only before it.
 class RequestLife {
  public:
-  /// `deadline`: of the request, however many workers it takes.
+  /// `deadline` applies to the request as a whole, including all attempts.
   RequestLife() = default;
   explicit RequestLife(TimePoint deadline) : deadline_(deadline) {}
 
   [[nodiscard]] LifeActions on_routed(const routing::Decision& decision);
-  /// The dispatcher's answer to kAttemptFailed or kLeaveStalled: another worker, or none.
+  /// The dispatcher's result for kAttemptFailed or kLeaveStalled: another worker, or none.
   [[nodiscard]] LifeActions on_rerouted(const std::optional<routing::Decision>& decision);
 
-  /// The head of an answer is here.
+  /// The head of an answer arrived.
   [[nodiscard]] LifeActions on_status(int status);
-  /// Something of the answer goes to the client now.
+  /// The first part of the answer is being sent to the client.
   void on_begun() { begun_ = true; }
-  /// The worker put an error of its own into its stream. Gives actions once per attempt.
+  /// The worker sent an error frame in its stream. Gives actions once per attempt.
   [[nodiscard]] LifeActions on_error_frame(std::string_view problem);
-  /// The connection failed, or what came over it is no answer, or the deadline passed.
+  /// The connection failed, or carried no valid answer, or the deadline passed.
   [[nodiscard]] LifeActions on_lost(bool timed_out, std::string_view problem);
-  /// The worker's answer is here whole. `with_error`: it has an error frame, of whatever kind.
+  /// The worker's answer is complete. `with_error`: it contains an error frame of any kind.
   [[nodiscard]] LifeActions on_ended(bool with_error = false);
-  /// The worker's answer is larger than any bound.
+  /// The worker's answer exceeds the bound.
   [[nodiscard]] LifeActions on_too_large();
 
-  /// The worker stands still: where nothing of its answer is here, the request may leave.
+  /// The worker stalled. If nothing of its answer has arrived, the request may leave.
   [[nodiscard]] LifeActions on_worker_stalled(WorkerId worker);
-  /// The worker stands still and answers no health check: as if the connection had failed.
+  /// The worker stalled and answers no health check. This is handled as if the connection had failed.
   [[nodiscard]] LifeActions on_worker_lost(WorkerId worker);
   [[nodiscard]] LifeActions on_client_gone();
-  /// The gateway ends, and waits no longer.
+  /// The gateway is shutting down and waits no longer.
   [[nodiscard]] LifeActions on_shutdown(const Error& error);
 
   [[nodiscard]] Duration time_left(TimePoint now) const { return deadline_ - now; }
   [[nodiscard]] const routing::Decision& decision() const { return decision_; }
-  /// Something of the answer went to the client.
+  /// Whether a part of the answer was sent to the client.
   [[nodiscard]] bool begun() const { return begun_; }
-  /// What the worker says counts for the router: its attempt was not given up.
+  /// Whether the router should get what the worker reports: the attempt has not failed.
   [[nodiscard]] bool counts() const { return phase_ == Phase::kWaiting || phase_ == Phase::kAnswering; }
   [[nodiscard]] bool is_over() const { return phase_ == Phase::kOver; }
 
  private:
   enum class Phase : std::uint8_t {
-    kWaiting,    // for the worker's head
-    kAnswering,  // it is here
-    kAsking,     // the attempt failed: is there another worker?
-    kPassingOn,  // there is none: the failed attempt's answer is passed on
+    kWaiting,    // for the head of the answer
+    kAnswering,  // the head has arrived
+    kAsking,     // the attempt failed, and another worker was asked for
+    kPassingOn,  // there is no other worker, so the failed attempt's answer is passed on
     kOver,
   };
 
@@ -124,7 +125,7 @@ class RequestLife {
   int status_ = 0;
 };
 
-/// Tells the dispatcher what `actions` have for it. Where they ask for another worker: which one it is, if any.
+/// Passes the report of `actions` to the dispatcher. Returns the next worker if they ask for one and there is one.
 [[nodiscard]] std::optional<routing::Decision> next_worker(const LifeActions& actions, Dispatcher& dispatcher,
                                                            DispatchHandle request, TimePoint now);
 

@@ -1,4 +1,4 @@
-// A bound on retries across all requests, so that a dying fleet is not given more work than a healthy one.
+// A bound on the retries of all requests together, so that retries do not overload a failing fleet.
 #pragma once
 
 #include <cstdint>
@@ -7,21 +7,21 @@
 
 namespace kvist::dispatch {
 
-/// A balance: each request pays in a part of a retry, each retry takes one out. When most requests fail, retries add at
-/// most `per_request` to the load. One thread.
+/// A token bucket: each request adds a part of a retry, each retry takes a whole one. So even if most requests fail,
+/// retries add at most the share `per_request` to the load. Threads: one.
 class RetryBudget {
  public:
   struct Options {
-    double per_request = 0.2;  ///< paid in by each new request
-    double per_second = 1;     ///< paid in by time, so that a quiet gateway recovers
-    double most = 100;         ///< the balance never exceeds this
+    double per_request = 0.2;  ///< added by each new request
+    double per_second = 1;     ///< added with time, so that a quiet gateway recovers
+    double most = 100;         ///< the upper bound of the balance
     double at_start = 20;
   };
 
   explicit RetryBudget(Options options) : options_(options), balance_(options.at_start) {}
 
   void on_request(TimePoint now);
-  /// Takes one retry out if the balance has one.
+  /// Takes a retry if the balance has one, and returns whether it did.
   [[nodiscard]] bool try_take(TimePoint now);
   [[nodiscard]] double balance() const { return balance_; }
 

@@ -1,4 +1,4 @@
-// Notices a worker that stands still while it has work: its process lives, its streams say nothing.
+// Notices a worker that stalls: its process is alive and it has work, but its streams bring no tokens.
 #pragma once
 
 #include <algorithm>
@@ -11,9 +11,8 @@
 
 namespace kvist::dispatch {
 
-/// Per worker, when it last gave a sign of life: a token of any of its answers, or the moment it was given work when it
-/// had none. Only streams count as work, as an answer that comes in one piece is silent until it is whole. Pure; one
-/// thread.
+/// Keeps, per worker, when it last showed progress: by a token of any of its answers, or by the arrival of work when it
+/// had none. Only streams count as work, because an answer in one piece is silent until its end. Threads: one.
 class StallWatch {
  public:
   explicit StallWatch(std::size_t workers) : workers_(workers) {}
@@ -29,18 +28,19 @@ class StallWatch {
   }
   void on_progress(WorkerId worker, TimePoint now) { workers_[worker.value()].alive_at = now; }
 
-  /// Any worker has.
+  /// Whether any worker has work.
   [[nodiscard]] bool has_work() const { return streams_ > 0; }
   [[nodiscard]] bool has_work(WorkerId worker) const { return workers_.at(worker.value()).streams > 0; }
-  /// How long it has had work and said nothing; 0 without work.
+  /// How long the worker has had work without progress; 0 without work.
   [[nodiscard]] Duration silence(WorkerId id, TimePoint now) const {
     const Worker& worker = workers_.at(id.value());
     return worker.streams == 0 ? Duration(0) : Duration(now - worker.alive_at);
   }
 
-  /// From when on silence means a stall: several times what a step and the prompts at hand should take, and never less
-  /// than two seconds, as garbage collection, graph capture and a busy machine all stop a worker for a moment.
-  [[nodiscard]] static Duration patience(double step_ms, double prefill_ms) {
+  /// The silence from which on a worker counts as stalled: several times the expected time of a step and of the queued
+  /// prefill. It is at least two seconds, because garbage collection, graph capture and a busy machine stop a worker
+  /// for a moment.
+  [[nodiscard]] static Duration timeout(double step_ms, double prefill_ms) {
     constexpr double kLeastMs = 2'000;
     constexpr double kSteps = 20;
     constexpr double kPrefills = 3;
