@@ -46,7 +46,7 @@ Result<Bar> read_bar(const YamlNode& node) {
   return bar;
 }
 
-/// A bar on a figure that has one takes its place.
+/// Reads bars. A bar on a figure that has one already replaces it.
 Result<void> read_bars(const YamlNode& list, std::vector<Bar>& bars) {
   KVIST_TRY(const std::vector<YamlNode> nodes, list.elements());
   for (const YamlNode& node : nodes) {
@@ -111,7 +111,7 @@ Result<CheckRules> read_check_rules(const YamlNode& root, std::string_view refer
   if (!references) return rules;
   KVIST_TRY(const auto entries, references->entries());
   for (const auto& [name, node] : entries) {
-    // Those of other references are read too: a mistake in them is found at once.
+    // The rules of other references are read too, so that a mistake in them is found at once.
     CheckRules other = rules;
     if (const std::optional<YamlNode> bars = node.get("bars")) KVIST_TRY_VOID(read_bars(*bars, other.bars));
     if (const std::optional<YamlNode> exclude = node.get("exclude")) {

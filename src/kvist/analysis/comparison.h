@@ -36,7 +36,7 @@ inline constexpr std::array<ComparedFigure, 6> kComparedFigures = {{{"ttft_p50_m
 
 /// One figure of one level in one mode. Means are over the pairs.
 struct FigureComparison {
-  std::optional<double> baseline, candidate;  ///< nothing where no pair has the figure
+  std::optional<double> baseline, candidate;  ///< nothing if no pair has the figure
   PairedChange change = {};
   PairedVerdict verdict = PairedVerdict::kOpen;
 };
@@ -45,8 +45,8 @@ struct FigureComparison {
 struct LevelComparison {
   spec::RoutingMode mode = spec::RoutingMode::kRoundRobin;
   std::uint32_t concurrency = 0;
-  /// Repetitions of this mode whose errors exceeded the method's limit while the baseline's of the same seed did not:
-  /// they cannot be compared, and with any of them every figure is worse.
+  /// The number of repetitions of this mode whose errors exceeded the method's limit while those of the baseline with
+  /// the same seed did not. They cannot be compared. If there are any, the verdict on every figure is "worse".
   std::size_t lost_to_errors = 0;
   std::array<FigureComparison, kComparedFigures.size()> figures = {};  ///< in the order of kComparedFigures
 
@@ -54,7 +54,7 @@ struct LevelComparison {
   [[nodiscard]] const FigureComparison* find(std::string_view key) const;
 };
 
-/// All modes of one run but its baseline.
+/// All modes of one run except its baseline.
 struct RunComparison {
   std::string name;  ///< of the run
   spec::RoutingMode baseline = spec::RoutingMode::kRoundRobin;
@@ -62,16 +62,17 @@ struct RunComparison {
   std::vector<LevelComparison> levels = {};   ///< by mode, then ascending
 
   [[nodiscard]] const LevelComparison* find(spec::RoutingMode mode, std::uint32_t concurrency) const;
-  /// How often one figure of a mode has this verdict, over all levels.
+  /// The number of levels at which a figure of a mode has this verdict.
   [[nodiscard]] std::size_t count(spec::RoutingMode mode, std::size_t figure, PairedVerdict verdict) const;
 };
 
-/// Pairs are repetitions with the same seed in both modes (sweep::make_plan gives every mode the same ones), of which
-/// both count. `baseline`: nothing for the run's first mode. Errors: a baseline that was not measured.
+/// Compares the modes over pairs. A pair is two repetitions with the same seed in both modes (sweep::make_plan gives
+/// every mode the same seeds), both of which count. Without `baseline` the run's first mode is used. Errors: a baseline
+/// that was not measured.
 [[nodiscard]] Result<RunComparison> compare_modes(const RunAnalysis& analysis,
                                                   std::optional<spec::RoutingMode> baseline = {});
 
-/// The same without other modes than `modes`.
+/// The comparison with `modes` only.
 [[nodiscard]] RunComparison only(RunComparison comparison, const std::vector<spec::RoutingMode>& modes);
 
 /// Whether there is anything to compare: two modes and two repetitions.

@@ -65,7 +65,7 @@ PublishedFigures published_figures(const std::vector<Snapshot>& snapshots) {
   return figures;
 }
 
-/// Instants stay zero where the thing did not happen: a successful turn may have had no content at all.
+/// Instants of events that did not happen are zero: even a successful turn may have had no content.
 bool has_first_token(const TurnSample& turn) {
   return turn.first_token != TimePoint{};
 }

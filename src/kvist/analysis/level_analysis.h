@@ -1,4 +1,4 @@
-// What one level's record says, in numbers: the published method beside exact figures over all samples.
+// The figures of one level: those of the published method, and exact ones over all samples.
 #pragma once
 
 #include <cstddef>
@@ -13,13 +13,14 @@
 
 namespace kvist::analysis {
 
-/// A mean over the snapshots that have a value; nothing where none has.
+/// A mean over the snapshots that have a value; nothing if none has.
 struct SnapshotMean {
   std::optional<double> mean;
-  std::size_t snapshots = 0;  ///< how many have a value
+  std::size_t snapshots = 0;  ///< number of snapshots that have a value
 };
 
-/// The published method: each quantile and rate read at each snapshot over the window before it, the readings averaged.
+/// The published method: each quantile and rate is computed at each snapshot over the window before it, and the results
+/// are averaged.
 struct PublishedFigures {
   SnapshotMean ttft_p50_ms, ttft_p95_ms;
   SnapshotMean tpot_p50_ms, tpot_p95_ms;
@@ -37,18 +38,19 @@ struct PublishedFigures {
 struct ExactFigures {
   Distribution ttft_ms;
   Distribution tpot_ms;              ///< turns with at least two tokens
-  Distribution itl_ms;               ///< all token gaps pooled; no samples where gaps were not kept
+  Distribution itl_ms;               ///< all token gaps pooled; without samples if gaps were not kept
   Distribution itl_request_mean_ms;  ///< one value per turn: the mean of its gaps
   Distribution latency_ms;
   double window_s = 0;
-  /// A turn's tokens spread evenly over its content chunks; between its first and last token where gaps were not kept.
+  /// A turn's tokens count as spread evenly over its content chunks, or between its first and last token if gaps were
+  /// not kept.
   std::optional<double> output_tokens_per_s;
-  std::optional<double> turns_per_s;  ///< turns that ended, well or not
+  std::optional<double> turns_per_s;  ///< turns that ended, with or without success
   std::optional<double> conversation_starts_per_s;
 };
 
-/// Cached over all prompt tokens of the whole level, warm-up and drain included (that is what the workers' counters
-/// see): as the client read it in usage, and as the workers counted it.
+/// Cached tokens as a share of all prompt tokens, over the whole level including warm-up and drain, because the
+/// workers' counters include them: by the usage that the client got, and by the workers' counters.
 struct HitRate {
   std::uint64_t client_prompt_tokens = 0;
   std::uint64_t client_cached_tokens = 0;
@@ -68,14 +70,14 @@ struct TurnCounts {
   std::size_t abandoned = 0;
 };
 
-/// What one worker got of the level's turns, by the gateway's own word.
+/// One worker's share of the level's turns, as reported by the gateway.
 struct WorkerShare {
   std::string worker;
   std::size_t turns = 0;
   double share = 0;  ///< of all turns that name a worker, 0 to 1
 };
 
-/// What the router believed to be cached, against usage, over successful turns with a prediction.
+/// The router's predictions of cached tokens against usage, over successful turns with a prediction.
 struct PredictedCache {
   std::size_t turns = 0;
   std::uint64_t predicted_tokens = 0;
@@ -89,14 +91,15 @@ struct ClientVerdict {
   [[nodiscard]] bool ok() const { return reasons.empty(); }
 };
 
-/// The load generator counts as degraded where its event loop ran timers late, or requests left late, by more than this
-/// at p99, or by more than this share of the level's TTFT p95, or where it used more than this share of its one CPU.
-/// Tail against tail: what happens to one request in a hundred hardly moves the median, but it moves the p95.
+/// The load generator counts as degraded if its event loop ran timers late, or requests were sent late, by more than
+/// this at p99, or by more than this share of the level's TTFT p95, or if it used more than this share of its one CPU.
+/// The delay is compared with the p95, because a delay of one request in a hundred hardly changes the median, but does
+/// change the tail.
 inline constexpr double kMaxClientDelayMs = 10;
 inline constexpr double kMaxClientDelayShareOfTtft = 0.05;
 inline constexpr double kMaxClientCpuShare = 0.8;
 
-/// Everything a report says about one level in one mode. Plain values, computed once.
+/// Everything that a report contains about one level in one mode. Plain values, computed once.
 struct LevelAnalysis {
   spec::RoutingMode mode = spec::RoutingMode::kRoundRobin;
   std::uint32_t concurrency = 0;
@@ -115,10 +118,10 @@ struct LevelAnalysis {
   std::vector<double> sorted_ttft_ms;  ///< the samples behind exact.ttft_ms, for the distribution plot
 };
 
-/// Linear in the level's samples; keeps nothing of them but the sorted TTFTs.
+/// Takes time linear in the level's samples, and keeps none of them but the sorted TTFTs.
 [[nodiscard]] LevelAnalysis analyse(const results::LevelRecord& level, const spec::MethodSpec& method);
 
-/// The verdict alone, by the limits above; `ttft` in milliseconds.
+/// The client's verdict by the limits above. `ttft` is in milliseconds.
 [[nodiscard]] ClientVerdict client_verdict(const results::ClientHealth& client, const Distribution& ttft);
 
 }  // namespace kvist::analysis

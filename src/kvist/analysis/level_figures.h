@@ -1,4 +1,4 @@
-// The figures of a level that tables, JSON and plots pick, each by name: a LevelFigure is a pointer to one of these.
+// The figures of a level as functions, for tables, JSON and plots. A LevelFigure is a pointer to one of them.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// Routing modes as the reports call them.
+// The names of routing modes in reports.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Figures of a level by the keys of the published JSON, with what it takes to print them.
+// Figures of a level by the keys of the published JSON, with what is needed to print them.
 #pragma once
 
 #include <array>

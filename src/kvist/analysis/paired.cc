@@ -10,7 +10,7 @@
 namespace kvist::analysis {
 namespace {
 
-/// Of the mean of independent samples.
+/// The interval of the mean of independent samples.
 PairedChange interval_of(std::vector<double> samples) {
   const Distribution d = describe(std::move(samples));
   PairedChange change{.pairs = d.count, .estimate = d.mean};

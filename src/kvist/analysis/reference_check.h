@@ -1,4 +1,4 @@
-// A run held against published figures: deviation by level, mean absolute deviation, verdict.
+// Compares a run with published figures: deviation by level, mean absolute deviation, verdict.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,9 @@
 
 namespace kvist::analysis {
 
-/// How a level enters the verdict on a figure.
+/// How a level counts for the verdict on a figure.
 enum class LevelUse {
-  kCounted,  ///< into the mean absolute deviation
+  kCounted,  ///< counts for the mean absolute deviation
   kRange,    ///< the published value must lie within the repetitions' range
   kLeftOut,  ///< compared only; `reason` says why
 };
@@ -23,9 +23,9 @@ enum class LevelUse {
 struct LevelDeviation {
   std::uint32_t concurrency = 0;
   double published = 0;
-  std::optional<Spread> measured;  ///< nothing where the run has no such figure
+  std::optional<Spread> measured;  ///< nothing if the run does not have the figure
   /// (measured mean - published) / published in percent; for figures that are percentages themselves the difference in
-  /// points. Nothing where it cannot be computed.
+  /// points. Nothing if it cannot be computed.
   std::optional<double> deviation;
   bool within_range = false;  ///< the smallest repetition <= published <= the largest
   LevelUse use = LevelUse::kCounted;
@@ -36,7 +36,7 @@ enum class Verdict {
   kMet,
   kMissed,
   kNoBar,       ///< compared without a bar
-  kIncomplete,  ///< a level that counts was not measured, or its range takes more than one repetition
+  kIncomplete,  ///< a level that counts was not measured, or a range needs more than one repetition
 };
 [[nodiscard]] std::string_view to_string(Verdict verdict);
 
@@ -65,11 +65,11 @@ struct ReferenceCheck {
   [[nodiscard]] std::size_t count(Verdict verdict) const;
 };
 
-/// The run's mode that a published one is compared with: itself; but the published kv_aware is NVIDIA Dynamo's router,
-/// so where a run has the mode dynamo it stands for kv.
+/// The run's mode that a published mode is compared with. It is the mode itself, except that the published kv_aware is
+/// NVIDIA Dynamo's router: if the run has the mode dynamo, that one is used for kv.
 [[nodiscard]] spec::RoutingMode stand_in(const RunAnalysis& analysis, spec::RoutingMode published);
 
-/// Compares every figure the reference has with the run's mean over repetitions.
+/// Compares every figure of the reference with the run's mean over repetitions.
 [[nodiscard]] ReferenceCheck check_against(const RunAnalysis& analysis, Reference reference, CheckRules rules);
 
 }  // namespace kvist::analysis

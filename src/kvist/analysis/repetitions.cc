@@ -13,7 +13,7 @@ namespace {
 
 using Analyses = std::vector<const LevelAnalysis*>;
 
-/// Mean of those that have a value.
+/// The mean over the analyses that have a value.
 template <class Get>
 std::optional<double> mean_of(const Analyses& all, const Get& get) {
   double sum = 0;
@@ -271,7 +271,7 @@ MeasuredLevel merge_repetitions(std::vector<Measurement> repetitions) {
     }
     level.analysis = merged_analysis(counted, excluded);
   }
-  for (Measurement& repetition : repetitions) repetition.analysis.sorted_ttft_ms = {};  // the merged one has them
+  for (Measurement& repetition : repetitions) repetition.analysis.sorted_ttft_ms = {};  // the merged analysis has them
   level.repetitions = std::move(repetitions);
   return level;
 }

@@ -17,8 +17,8 @@ std::optional<double> common_time_scale(const std::vector<spec::WorkerSpec>& wor
   return workers.front().time_scale;
 }
 
-/// What the profiles decide (KV blocks, admission, ...) is not in the specification: it is computed again. A worker
-/// whose profile cannot be read any more stays as it was written.
+/// What profiles determine (KV blocks, admission, ...) is not in the specification, so it is computed again here. A
+/// worker whose profile can no longer be read stays as specified.
 spec::SweepSpec with_profiles(spec::SweepSpec sweep) {
   for (spec::WorkerSpec& worker : sweep.deployment.workers) {
     if (!worker.profile) continue;

@@ -15,12 +15,12 @@
 
 namespace kvist::analysis {
 
-/// Everything the renderers share. Holds no turns: a level's samples are let go as soon as it is analysed.
+/// What all renderers share. It has no turns, because a level's samples are dropped as soon as it is analysed.
 class RunAnalysis {
  public:
-  /// Of a run that is in memory whole.
+  /// For a run that is completely in memory.
   RunAnalysis(const results::RunRecord& run, const spec::SweepSpec& sweep);
-  /// Of measurements in the order they were made; `header` may come without levels.
+  /// For measurements in the order in which they were made. `header` may come without levels.
   RunAnalysis(const results::RunRecord& header, const spec::SweepSpec& sweep, std::vector<Measurement> measurements);
 
   /// Without its levels.
@@ -33,13 +33,14 @@ class RunAnalysis {
   [[nodiscard]] const std::vector<std::uint32_t>& concurrencies() const { return concurrencies_; }
   /// Every measured level, by concurrency, then in the order of the modes.
   [[nodiscard]] const std::vector<MeasuredLevel>& levels() const { return levels_; }
-  /// Null where that level was not measured in that mode. A repetition measured again counts with its last measurement.
+  /// Null if the level was not measured in the mode. Of a repetition that was measured again, the last measurement
+  /// counts.
   [[nodiscard]] const MeasuredLevel* find(spec::RoutingMode mode, std::uint32_t concurrency) const;
   /// Whether some level has more than one repetition.
   [[nodiscard]] bool repeated() const;
 
-  /// The factor by which the workers' engines run faster than their model of time; nothing when they differ or there
-  /// are none.
+  /// The factor by which the workers' engines run faster than their model of time; nothing if it differs between
+  /// workers or there are none.
   [[nodiscard]] std::optional<double> time_scale() const { return time_scale_; }
 
  private:
@@ -53,8 +54,8 @@ class RunAnalysis {
   std::optional<double> time_scale_;
 };
 
-/// By how many percent `candidate` is below `baseline`: positive is better for times. Nothing where either is missing,
-/// excluded or the baseline is 0.
+/// By how many percent `candidate` is below `baseline`: positive is better for times. Nothing if either is missing or
+/// excluded, or if the baseline is 0.
 [[nodiscard]] std::optional<double> improvement_pct(const MeasuredLevel* baseline, const MeasuredLevel* candidate,
                                                     LevelFigure figure);
 

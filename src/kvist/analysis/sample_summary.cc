@@ -33,7 +33,7 @@ class AscendingQuantiles {
   }
 
   std::vector<float>& samples_;
-  std::size_t selected_ = 0;  // everything before it is not above anything from it on
+  std::size_t selected_ = 0;  // no element before it is larger than one at or after it
 };
 
 }  // namespace

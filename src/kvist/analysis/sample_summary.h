@@ -1,4 +1,4 @@
-// Summaries of very many samples: what describe() says, without sorting them.
+// Summaries of very many samples: the result of describe(), without sorting them.
 #pragma once
 
 #include <vector>
@@ -7,8 +7,8 @@
 
 namespace kvist::analysis {
 
-/// The same figures as kvist::describe() of the same values, exactly (no histogram, no sketch), in linear time: a
-/// level's token gaps are close to a million. Reorders `samples`.
+/// Returns exactly the figures of kvist::describe() (no histogram, no sketch), but in linear time, because a level has
+/// close to a million token gaps. Reorders `samples`.
 [[nodiscard]] Distribution describe_in_place(std::vector<float>& samples);
 
 }  // namespace kvist::analysis

@@ -16,8 +16,8 @@ using workload::TurnSample;
 /// follow-up alone is some tens of tokens.
 constexpr double kRefilledShare = 0.25;
 constexpr std::uint64_t kRefilledTokens = 512;
-/// Other requests' prompts hold a turn back when so many of their tokens are queued: about 0.1 s on a GPU with a 70B
-/// model.
+/// A turn counts as delayed by other requests' prompts when so many of their tokens are queued: about 0.1 s on a GPU
+/// with a 70B model.
 constexpr std::uint64_t kQueuedPrefillTokens = 1'024;
 /// KV memory counts as full from here: what is left may be too small for the next request.
 constexpr double kKvFull = 0.9;

@@ -1,4 +1,4 @@
-// Why the slowest turns were slow: each looked up in its worker's timeline.
+// Finds why the slowest turns were slow, from their workers' timelines.
 #pragma once
 
 #include <array>
@@ -13,17 +13,17 @@
 
 namespace kvist::analysis {
 
-/// What most likely held a turn's first token back, in the order in which they are tried (slow_turns.cc has the rules).
+/// What most likely delayed a turn's first token, in the order in which causes are tried (slow_turns.cc has the rules).
 enum class SlowCause : std::uint8_t {
-  kPreemption,       ///< the worker threw running requests out of its KV memory in that time
+  kPreemption,       ///< the worker preempted running requests in that time
   kSlotWait,         ///< every batch slot was taken and requests were queued
   kKvMemoryWait,     ///< slots were free, KV memory was not
   kEvictedPrefix,    ///< the same worker had answered the turn before, and most of the prompt was prefilled again
   kPrefixElsewhere,  ///< another worker had answered the turn before
-  kOwnPrefill,       ///< a long prompt nobody had in its cache
+  kOwnPrefill,       ///< a long prompt that no worker had in its cache
   kPrefillQueue,     ///< prompts of other requests were prefilled first
   kLongStep,         ///< one step of the worker took most of the time
-  kNotVisible,       ///< nothing of that in the timeline
+  kNotVisible,       ///< the timeline shows none of these
 };
 inline constexpr std::size_t kSlowCauses = 9;
 [[nodiscard]] std::string_view to_string(SlowCause cause);
@@ -38,8 +38,8 @@ struct SlowTurn {
   std::uint32_t prompt_tokens = 0;
   std::uint32_t cached_tokens = 0;
   SlowCause cause = SlowCause::kNotVisible;
-  /// The worker while the turn waited: the largest of each gauge over the readings from the last one before it was sent
-  /// to the first one after its first token. Nothing where the worker has no timeline.
+  /// The state of the worker while the turn waited: the largest value of each gauge over the readings from the last one
+  /// before the turn was sent to the first one after its first token. Nothing if the worker has no timeline.
   struct Reading {
     std::uint32_t running = 0;
     std::uint32_t waiting = 0;

@@ -1,4 +1,4 @@
-// Runs of a database, read level by level, and analysed.
+// Reads runs of a database level by level and analyses them.
 #pragma once
 
 #include <cstdint>
@@ -15,22 +15,23 @@
 
 namespace kvist::analysis {
 
-/// The levels of a run one after the other; nothing after the last.
+/// Returns the levels of a run one after the other, and nothing after the last.
 using LevelSource = std::function<Result<std::optional<results::LevelRecord>>()>;
 
 /// A run of a database and its specification, level by level.
 struct StoredRun {
   results::RunRecord header;  ///< without levels
   spec::SweepSpec sweep;
-  LevelSource next_level;  ///< refers to the store
+  LevelSource next_level;  ///< refers to the store, which has to outlive it
 };
-/// Errors: no such run, no finished level, a specification that does not read. `with_timelines`: load those too.
+/// Opens a run. `with_timelines`: load the timelines too. Errors: no such run, no finished level, an unreadable
+/// specification.
 [[nodiscard]] Result<StoredRun> open_run(const results::Store& store, std::int64_t run, bool with_timelines = true);
 /// Reads all levels of a run and analyses them.
 [[nodiscard]] Result<RunAnalysis> analyse_run(const StoredRun& run);
 
-/// A database, or results.sqlite in a folder, or in the last of its subfolders (their names end with the time) that has
-/// one.
+/// The path of a database: `place` itself, results.sqlite in that folder, or results.sqlite in the last of its
+/// subfolders that has one (their names end with the time).
 [[nodiscard]] Result<std::string> find_database(const std::filesystem::path& place);
 
 /// The last run of a database, analysed; no timelines.

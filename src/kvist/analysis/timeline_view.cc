@@ -12,7 +12,7 @@ using results::TimelinePoint;
 using results::WorkerTimeline;
 using workload::TurnSample;
 
-/// `point` joined to `joined`, which comes before it.
+/// Merges `point` into `joined`, which comes before it.
 void join(TimelinePoint& joined, const TimelinePoint& point) {
   joined.at = point.at;
   joined.running = std::max(joined.running, point.running);

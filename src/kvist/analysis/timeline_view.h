@@ -1,4 +1,4 @@
-// A level over time, small enough to draw: what its workers did each second, and when its turns waited.
+// A level over time, reduced to what is drawn: what its workers did each second, and when its turns waited.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,8 @@ inline constexpr std::size_t kMaxDrawnTurns = 300;   ///< evenly picked from tho
 inline constexpr std::size_t kMaxDrawnSlowTurns = 150;
 inline constexpr std::size_t kListedSlowTurns = 10;
 
-/// One worker. Points closer together than can be drawn are joined: the largest of each gauge, the last counter.
+/// One worker. Points that are too close to be drawn separately are merged: the largest value of each gauge, the last
+/// of each counter.
 struct WorkerTrack {
   std::string worker;
   std::uint32_t kv_blocks = 0;
@@ -31,13 +32,13 @@ struct WorkerTrack {
 struct TurnDot {
   double second = 0;  ///< sent, since the start of the level
   double ttft_ms = 0;
-  std::size_t track = 0;  ///< its worker among the tracks; their number where it is not drawn
+  std::size_t track = 0;  ///< index of its worker's track; the number of tracks if it is not drawn
   bool slow = false;      ///< above p95
 };
 
 struct TimelineView {
   std::vector<WorkerTrack> tracks;
-  std::size_t workers = 0;  ///< that have a timeline, drawn or not
+  std::size_t workers = 0;  ///< workers that have a timeline, drawn or not
   std::vector<TurnDot> dots;
   std::vector<SlowTurn> slowest;  ///< at most kListedSlowTurns
   CauseCounts causes{};           ///< of all turns above p95
@@ -48,7 +49,7 @@ struct TimelineView {
   [[nodiscard]] bool empty() const { return tracks.empty(); }
 };
 
-/// Empty where the level has no timelines. The same level gives the same view.
+/// Empty if the level has no timelines. The same level gives the same view.
 [[nodiscard]] TimelineView condense(const results::LevelRecord& level);
 
 }  // namespace kvist::analysis
