@@ -77,7 +77,7 @@ double AxisScale::position(double value) const {
     const double at = kind_ == Kind::kLogarithmic ? std::log10(std::max(value, 1e-300)) : value;
     return high_ > low_ ? std::clamp((at - low_) / (high_ - low_), 0.0, 1.0) : 0.5;
   }
-  // Half a place of room at both ends.
+  // Leaves half a place free at both ends.
   const auto found = std::lower_bound(ticks_.begin(), ticks_.end(), value);
   return (static_cast<double>(found - ticks_.begin()) + 0.5) /
          static_cast<double>(std::max<std::size_t>(ticks_.size(), 1));

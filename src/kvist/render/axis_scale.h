@@ -1,4 +1,4 @@
-// One axis of a plot: from values to positions, and where its ticks stand.
+// One axis of a plot: maps values to positions, and chooses the ticks.
 #pragma once
 
 #include <string>
@@ -6,8 +6,8 @@
 
 namespace kvist::render {
 
-/// Maps [low, high] to [0, 1], linearly or by the logarithm. Built from the values it must hold; its ends are round
-/// numbers.
+/// Maps [low, high] to [0, 1], linearly or by the logarithm. Built from the values that it must contain; its ends are
+/// round numbers.
 class AxisScale {
  public:
   enum class Kind {

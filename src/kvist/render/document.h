@@ -1,4 +1,4 @@
-// A report as a list of blocks: what stands in it, apart from how Markdown or HTML writes it.
+// A report as a list of blocks, independent of Markdown and HTML.
 #pragma once
 
 #include <string>
@@ -40,17 +40,17 @@ struct CodeBlock {
   std::string language;
   std::string text;
 };
-/// A mark where the HTML page draws the plots; nothing in Markdown.
+/// The place of the plots in the HTML page; nothing in Markdown.
 struct PlotsHere {};
 
 using Block = std::variant<Heading, Paragraph, Bullets, Table, CodeBlock, PlotsHere>;
 using Document = std::vector<Block>;
 
 [[nodiscard]] std::string markdown_of(const Document& document);
-/// HTML of the blocks alone, without a page around them; `plots` is HTML already and takes the place of PlotsHere.
+/// The blocks as HTML, without a page around them. `plots` is HTML and replaces PlotsHere.
 [[nodiscard]] std::string html_of(const Document& document, const std::string& plots);
 
-/// Text for HTML content and quoted attributes. Control characters and invalid UTF-8 become U+FFFD.
+/// Escapes text for HTML content and quoted attributes. Control characters and invalid UTF-8 become U+FFFD.
 [[nodiscard]] std::string escape_html(std::string_view text);
 
 }  // namespace kvist::render

@@ -5,7 +5,7 @@
 namespace kvist::render {
 namespace {
 
-/// Text from outside (names, messages) must not turn into markup: not into a table cell's border, not into HTML.
+/// Text from outside (names, messages) must not become markup, neither a table cell's border nor HTML.
 std::string escape(std::string_view text, bool in_cell) {
   std::string out;
   for (const char c : text) {

@@ -1,4 +1,4 @@
-// Numbers as the reports print them. A missing or non-finite value is "-", never 0.
+// Formats numbers for reports. A missing or non-finite value is "-", never 0.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ inline constexpr std::string_view kMissing = "-";
 [[nodiscard]] std::string format_ms_as_s(std::optional<double> ms);
 /// "17.9%".
 [[nodiscard]] std::string format_pct(std::optional<double> pct);
-/// A number with so many decimals.
+/// A number with `decimals` decimals.
 [[nodiscard]] std::string format_fixed(std::optional<double> value, int decimals);
 /// A count with thousands separated by commas: "1,234,567".
 [[nodiscard]] std::string format_count(std::optional<std::uint64_t> count);
@@ -30,7 +30,7 @@ inline constexpr std::string_view kMissing = "-";
 /// "2026-02-27T03:17:23Z" as "2026-02-27 03:17:23 UTC"; anything else stays as it is.
 [[nodiscard]] std::string format_utc(const std::string& iso8601);
 
-/// A figure of a distribution; nothing where it has no samples.
+/// A figure of a distribution; nothing if it has no samples.
 [[nodiscard]] std::optional<double> figure_of(const Distribution& distribution, double Distribution::* figure);
 
 }  // namespace kvist::render

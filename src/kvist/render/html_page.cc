@@ -5,7 +5,7 @@
 namespace kvist::render {
 namespace {
 
-// One colour per mode, of equal weight on both backgrounds and told apart by the colour-blind too.
+// One colour per mode, of equal contrast on both backgrounds and distinguishable for colour-blind readers.
 constexpr std::string_view kStyle = R"css(
 :root { color-scheme: light dark; --page: #ffffff; --ink: #1c2330; --soft: #5b6573; --rule: #dde2e8; --panel: #f5f7f9;
   --s0: #6b7785; --s1: #1668c7; --s2: #c2560a; --s3: #17805a; --s4: #8a3fb5;

@@ -10,13 +10,12 @@
 
 namespace kvist::render {
 
-/// A page around a document; the plots stand where it has PlotsHere.
+/// A page with the document; the plots are at PlotsHere.
 [[nodiscard]] std::string html_page(const std::string& title, const Document& document, const std::vector<Plot>& plots);
 
-/// The plots side by side, as HTML; empty where there are none.
+/// The plots side by side, as HTML; empty if there are none.
 [[nodiscard]] std::string plots_html(const std::vector<Plot>& plots);
-/// A page around HTML that is there already; `style` is CSS that it needs besides the page's own. Only `title` is
-/// escaped.
+/// A page with `body`, which is HTML. `style` is CSS in addition to the page's own. Only `title` is escaped.
 [[nodiscard]] std::string page_around(const std::string& title, const std::string& body, std::string_view style);
 
 }  // namespace kvist::render

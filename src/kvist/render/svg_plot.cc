@@ -25,7 +25,7 @@ class Drawing {
   Drawing(const Plot& plot, std::string& out)
       : plot_(plot), out_(out), x_(plot.x_kind, values(plot, true)), y_(plot.y_kind, values(plot, false)) {}
 
-  /// `place`: further attributes of the element.
+  /// `place` is further attributes of the element.
   void draw(std::string_view place = {}) {
     append("<svg {}viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">\n", place, kWidth, kHeight,
            escape_html(plot_.title));
@@ -162,7 +162,7 @@ constexpr double kTitleHeight = 26;
 constexpr double kLegendRow = 20;
 constexpr double kMargin = 12;
 
-// Light, whatever surrounds it: it is shown as an image.
+// Always light, because it is shown as an image and does not know its surroundings.
 constexpr std::string_view kSheetStyle = R"css(
 text { font: 11px system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; fill: #5b6573; }
 text.title { font-size: 14px; font-weight: 600; fill: #1c2330; } text.legend { font-size: 12px; fill: #1c2330; }

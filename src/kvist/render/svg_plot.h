@@ -11,9 +11,9 @@ namespace kvist::render {
 
 struct PlotPoint {
   double x = 0;
-  std::optional<double> y;         ///< nothing interrupts the line
+  std::optional<double> y;         ///< a missing value interrupts the line
   std::string tooltip;             ///< a point with a tooltip is drawn as a mark
-  std::optional<double> low = {};  ///< with `high`: the band around the line
+  std::optional<double> low = {};  ///< together with `high`, the band around the line
   std::optional<double> high = {};
 };
 
@@ -36,8 +36,7 @@ struct Plot {
 /// A <figure> with title, legend and drawing. All text is escaped.
 [[nodiscard]] std::string render_svg(const Plot& plot);
 
-/// Plots of the same series as one file of its own, `columns` beside each other, with one legend and its own style
-/// sheet.
+/// Plots of the same series as one SVG file, `columns` side by side, with one legend and a style sheet.
 [[nodiscard]] std::string render_svg_sheet(const std::vector<Plot>& plots, std::size_t columns);
 
 }  // namespace kvist::render

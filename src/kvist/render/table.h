@@ -1,4 +1,4 @@
-// A table as values: built once, rendered as Markdown, HTML or aligned text.
+// A table, which is built once and rendered as Markdown, HTML or aligned text.
 #pragma once
 
 #include <string>
@@ -18,7 +18,7 @@ struct Table {
   std::vector<std::vector<std::string>> rows;
 };
 
-/// Aligned with spaces, two between columns, for a terminal. Figures (centred columns) stand to the right.
+/// Aligned with spaces, two between columns, for a terminal. Figures (centred columns) are aligned to the right.
 [[nodiscard]] std::string render_text_table(const Table& table);
 
 }  // namespace kvist::render
