@@ -12,7 +12,7 @@ namespace {
 using Value = std::optional<double>;
 
 constexpr std::array<std::string_view, 6> kPrefixes = {"", "published_", "simulated_", "low_", "high_", "sd_"};
-/// What own_figure() knows.
+/// The names that own_figure() knows.
 constexpr std::array<std::string_view, 9> kOwnFigures = {
     "turn_mean_hit_rate_pct", "imbalance",   "evictions",    "preemptions", "prefilled_tokens",
     "kv_use_max_pct",         "waiting_max", "running_mean", "acceptance"};
@@ -26,7 +26,7 @@ Result<std::uint32_t> read_concurrency(const std::string& text) {
   return concurrency;
 }
 
-/// Takes "prefix." off the front of a name.
+/// Removes `prefix` from the front of a name. Returns whether it was there.
 bool take_prefix(std::string& name, std::string_view prefix) {
   if (!name.starts_with(prefix)) return false;
   name.erase(0, prefix.size());
@@ -67,7 +67,7 @@ Result<Value> own_figure(const std::string& name, const analysis::MeasuredLevel&
   return fail(ErrorCode::kInvalidArgument, fmt::format("no figure \"{}\"", name));
 }
 
-/// The published KV router is Dynamo's: a run has it under that name, or as kvist's own.
+/// The published KV router is Dynamo's. A run has it as dynamo, or kvist's own router in its place.
 const analysis::MeasuredLevel* find_level(const analysis::RunAnalysis& run, spec::RoutingMode mode,
                                           std::uint32_t concurrency) {
   return run.find(analysis::stand_in(run, mode), concurrency);

@@ -1,4 +1,4 @@
-// The figures that observations and notes of an experiment speak of, by name.
+// The figures that observations and notes of an experiment use, by name.
 #pragma once
 
 #include <map>
@@ -10,7 +10,7 @@
 
 namespace kvist::laboratory {
 
-/// One experiment's published figures, its run, and the runs that change one thing. Refers to all of them.
+/// One experiment's published figures, its run, and the runs that change one thing. Holds references to all of them.
 ///
 /// Names: the published keys (ttft_p50_ms, ..., error_pct), and of runs turn_mean_hit_rate_pct, imbalance, evictions,
 /// preemptions (per repetition), kv_use_max_pct, waiting_max, running_mean, prefilled_tokens (per repetition),
@@ -26,7 +26,7 @@ class ExperimentFigures {
                     const std::map<std::string, analysis::RunAnalysis>& others)
       : check_(check), run_(run), others_(others) {}
 
-  /// What a name without a prefix stands for.
+  /// The figures of the side for which a name without a prefix stands.
   [[nodiscard]] Figures of(Side side) const;
 
  private:

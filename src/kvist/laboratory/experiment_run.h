@@ -1,4 +1,4 @@
-// One experiment with everything it is judged by, in memory.
+// One experiment with everything that its evaluation needs, in memory.
 #pragma once
 
 #include <map>
@@ -23,16 +23,16 @@ struct ExperimentRun {
 /// An observation, evaluated.
 struct Finding {
   const Observation* observation = nullptr;
-  std::optional<bool> published;  ///< nothing where the published figures cannot say
+  std::optional<bool> published;  ///< nothing if the published figures do not decide it
   std::optional<bool> simulated;
-  std::string published_shows;  ///< empty where they cannot say
+  std::string published_shows;  ///< empty if they do not decide it
   std::string simulated_shows;
   std::string mechanism;
 };
 [[nodiscard]] Result<std::vector<Finding>> evaluate_observations(const ExperimentRun& run);
 
-/// The section of one experiment in Markdown, headings from level 2; `image`: the path of its plots as the document
-/// refers to it.
+/// The section of one experiment in Markdown, with headings from level 2. `image` is the path of its plots in the
+/// document.
 [[nodiscard]] Result<std::string> experiment_section(const ExperimentRun& run, const std::string& image);
 /// Published and simulated curves together, the spread as a band: one SVG file.
 [[nodiscard]] std::string experiment_plots(const ExperimentRun& run);

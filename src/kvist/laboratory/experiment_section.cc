@@ -67,7 +67,7 @@ std::string verdict_word(std::optional<bool> holds) {
   return !holds ? std::string(render::kMissing) : *holds ? "holds" : "does not hold";
 }
 
-/// One bullet per observation: claim, both verdicts with their figures, why.
+/// One bullet per observation: claim, both verdicts with their figures, reason.
 void add_findings(render::Document& document, const std::vector<Finding>& findings) {
   render::Table table;
   table.columns = {
@@ -91,7 +91,7 @@ void add_findings(render::Document& document, const std::vector<Finding>& findin
   document.push_back(std::move(details));
 }
 
-/// The figures that a changed run is judged by, beside those of the run as published.
+/// The figures of a changed run next to those of the run as published.
 void add_counterfactual(render::Document& document, const ExperimentRun& run, const Counterfactual& counterfactual) {
   const auto other = run.counterfactuals.find(counterfactual.name);
   if (other == run.counterfactuals.end()) return;
@@ -126,7 +126,7 @@ void add_expected(render::Document& document, const ExperimentRun& run) {
   document.push_back(std::move(bullets));
 }
 
-/// How the published hit rate may have been counted: both ways, beside it.
+/// The hit rate counted in both ways next to the published one, because the document does not say which was used.
 void add_hit_rates(render::Document& document, const ExperimentRun& run) {
   const analysis::NamedFigure& named = *analysis::find_figure("kv_hit_rate_pct");
   render::Table table;
@@ -151,7 +151,7 @@ void add_hit_rates(render::Document& document, const ExperimentRun& run) {
   document.push_back(std::move(table));
 }
 
-/// Where nothing is published to compare with: the simulated figures alone.
+/// The simulated figures alone, for an experiment without published ones.
 void add_simulated_tables(render::Document& document, const ExperimentRun& run) {
   render::Table table;
   table.columns = {{"Concurrency"}, {"Mode", render::Align::kLeft}};

@@ -1,4 +1,4 @@
-// What is to be shown of the published experiments: a list of them, and what each one's document observes, as data.
+// The published experiments, and what each one's document observes, as data.
 #pragma once
 
 #include <string>
@@ -15,15 +15,15 @@ struct Observation {
     kObserved,   ///< the document measured it
     kExpected,   ///< the document expects it
     kExplained,  ///< the document gives it as a cause
-    kFound,      ///< the document does not say it; the model shows it
+    kFound,      ///< the document does not mention it; the model shows it
   };
   std::string id;
   Kind kind = Kind::kObserved;
   std::string claim;
   std::string holds_if;
-  std::string shows;         ///< evidence, with {{figures}}
-  std::string mechanism;     ///< why, with {{figures}}; may be empty
-  bool on_published = true;  ///< the predicate is evaluated on the published figures, too
+  std::string shows;         ///< the evidence, a text with {{figures}}
+  std::string mechanism;     ///< the reason, a text with {{figures}}; may be empty
+  bool on_published = true;  ///< the predicate is also evaluated on the published figures
 };
 [[nodiscard]] std::string_view to_string(Observation::Kind kind);
 
@@ -42,8 +42,8 @@ struct Experiment {
   std::string notes;  ///< Markdown with {{figures}}
 };
 
-/// The manifest (examples/experiments/experiments.yaml) and, for each experiment it names, NAME/observations.yaml and
-/// NAME/notes.md beside it; either file may be absent.
+/// Reads the manifest (examples/experiments/experiments.yaml) and, for each experiment in it, NAME/observations.yaml
+/// and NAME/notes.md in the same folder; either file may be absent.
 [[nodiscard]] Result<std::vector<Experiment>> load_experiments(const std::string& manifest);
 [[nodiscard]] Result<std::vector<Observation>> read_observations(const YamlNode& root);
 

@@ -37,7 +37,7 @@ Result<ExperimentRun> load_run(const ExperimentsOptions& options, Experiment exp
                        .check = std::move(check)};
 }
 
-/// Bars that have a verdict of some kind.
+/// The number of bars that have a verdict.
 std::size_t bars_of(const analysis::ReferenceCheck& check) {
   return check.count(analysis::Verdict::kMet) + check.count(analysis::Verdict::kMissed) +
          check.count(analysis::Verdict::kIncomplete);
@@ -73,7 +73,7 @@ Result<render::Table> overview(const std::vector<ExperimentRun>& runs) {
   return table;
 }
 
-/// Every coefficient that some experiment's model has, once per model.
+/// Every coefficient of the experiments' models, once per model.
 void add_models(render::Document& document, const std::vector<ExperimentRun>& runs) {
   std::vector<std::string> shown;
   document.push_back(render::Heading{2, "Fitted and held out: every coefficient"});

@@ -1,4 +1,4 @@
-// All published experiments against their simulated runs: docs/results/experiments.md and its plots.
+// Compares all published experiments with their simulated runs: docs/results/experiments.md and its plots.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace kvist::laboratory {
 
-/// Where things are and where they go. The rules are `bars.yaml` beside the manifest.
+/// Input and output paths. The rules are in `bars.yaml` in the manifest's folder.
 struct ExperimentsOptions {
   std::string manifest = "examples/experiments/experiments.yaml";
   std::string references = "data/reference";  ///< with NAME.json
@@ -24,11 +24,11 @@ struct ExperimentsOutcome {
   std::string table;  ///< for a terminal: verdicts per experiment
   std::size_t met = 0;
   std::size_t missed = 0;
-  std::size_t open = 0;  ///< bars without a verdict: something was not measured
+  std::size_t open = 0;  ///< bars without a verdict, because something was not measured
 };
 
-/// Writes document and plots. The same results give the same bytes: no times, no machine. Errors: a file that is
-/// missing or does not read, a predicate or a {{figure}} that means nothing.
+/// Writes document and plots. The same results give the same bytes: no times, no machine. Errors: a missing or
+/// unreadable file, an invalid predicate or {{figure}}.
 [[nodiscard]] Result<ExperimentsOutcome> write_experiments(const ExperimentsOptions& options);
 
 }  // namespace kvist::laboratory

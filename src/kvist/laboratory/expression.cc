@@ -20,7 +20,7 @@ using jinja::Value;
 using Arguments = std::span<const Value>;
 
 constexpr std::size_t kMaxBytes = 4'096;
-/// An expression reads a few dozen figures; these bounds only end what is no expression.
+/// An expression reads a few dozen figures. These bounds only stop ones that are not meant as expressions.
 constexpr jinja::Limits kLimits = {.steps = 100'000, .memory_bytes = 1 << 20, .output_bytes = 1 << 16, .depth = 200};
 constexpr double kNoNumber = std::numeric_limits<double>::quiet_NaN();
 
@@ -51,7 +51,7 @@ Result<std::string> word_of(const Value& value) {
   return fail(ErrorCode::kInvalidArgument, "expected a word or a whole number, got " + jinja::kind_of(value));
 }
 
-/// The least, the largest: missing where one is missing, as a comparison with it would not be.
+/// The smallest or largest number. It is missing if one of the numbers is, which a plain comparison would not notice.
 double extreme_of(const std::vector<double>& numbers, bool largest) {
   if (std::ranges::any_of(numbers, [](double number) { return std::isnan(number); })) return kNoNumber;
   return largest ? std::ranges::max(numbers) : std::ranges::min(numbers);
@@ -67,7 +67,7 @@ std::string with_text(double value, int decimals, std::string_view text) {
   return std::isfinite(value) ? fmt::format("{:.{}f}{}", value, decimals, text) : std::string(render::kMissing);
 }
 
-/// The functions of one expression, and whether it met a missing figure.
+/// The functions of one expression, and whether it used a missing figure.
 class Language {
  public:
   explicit Language(const Figures& figures) {
@@ -91,7 +91,7 @@ class Language {
   Language(const Language&) = delete;
   Language& operator=(const Language&) = delete;
 
-  /// What the template's text is; nothing where it met a missing figure.
+  /// The rendered text; nothing if it used a missing figure.
   Result<std::optional<std::string>> print(std::string_view text) {
     std::vector<std::string> names;
     for (const jinja::HostFunction& function : functions_) names.push_back(function.name);
@@ -142,10 +142,10 @@ class Language {
   bool missing_ = false;
 };
 
-/// The text of an expression's value; nothing where it is missing.
+/// The value of an expression as text; nothing if it is missing.
 Result<std::optional<std::string>> print(std::string_view expression, const Figures& figures) {
   if (expression.size() > kMaxBytes) return fail(ErrorCode::kTooLarge, "an expression of more than 4096 characters");
-  // The spaces: a minus sign beside the braces would be Jinja's whitespace control.
+  // The spaces are needed because a minus sign next to the braces would be Jinja's whitespace control.
   const std::string field = fmt::format("{{{{ {} }}}}", expression);
   Result<std::optional<std::string>> printed = Language(figures).print(field);
   if (!printed) return std::unexpected(std::move(printed).error().in(fmt::format("\"{}\"", field)));

@@ -1,5 +1,4 @@
-// What an observation claims, and what a text quotes, is computed from figures, never typed in: expressions in Jinja
-// whose functions are figures.
+// Expressions over figures, in Jinja. Observations' claims and quoted numbers are computed with them, not typed in.
 #pragma once
 
 #include <functional>
@@ -12,19 +11,19 @@
 
 namespace kvist::laboratory {
 
-/// The figures that expressions speak of: tpot_p50_ms(kv, 100) is a function's call.
+/// The figures that expressions use as functions: tpot_p50_ms(kv, 100).
 struct Figures {
-  /// What can be called.
+  /// The names of the functions.
   std::vector<std::string> names;
-  /// A figure by its name and arguments, which are words, texts and whole numbers. Nothing where there is no such value
-  /// (a level that was not measured); an error where an argument means nothing.
+  /// Returns a figure by its name and arguments, which are words, texts and whole numbers. Nothing if there is no such
+  /// value (a level that was not measured); an error if an argument is invalid.
   std::function<Result<std::optional<double>>(const std::string& name, const std::vector<std::string>& arguments)> find;
 };
 
 /// Jinja's expressions (module jinja) over `figures`, besides these functions: min(...), max(...), mean(...), abs(x),
-/// and those that make text, by fill_in(). Words that stand for themselves are routing modes and figures' names; other
-/// texts are in quotes. True is 1 and False 0. What calls a missing figure is missing, and so is what is no finite
-/// number. Errors quote the expression, with the column. At most 4 kB.
+/// and the ones for text of fill_in(). Routing modes and names of figures are written as words, other texts in quotes.
+/// True is 1 and False 0. An expression that uses a missing figure, or is not a finite number, is missing. Errors quote
+/// the expression, with the column. An expression has at most 4 kB.
 ///
 ///   tpot_p50_ms(round_robin, 100) / tpot_p50_ms(round_robin, 80, 'slots-128') >= 1.15
 [[nodiscard]] Result<std::optional<double>> evaluate(std::string_view expression, const Figures& figures);

@@ -1,4 +1,4 @@
-// What is demanded of a routing policy, held against a run.
+// Evaluates the bars of a routing policy for a run.
 #pragma once
 
 #include <cstddef>
@@ -15,11 +15,10 @@
 
 namespace kvist::laboratory {
 
-/// The figures of one level that a bar speaks of: the published keys with a mode, ttft_p95_ms(dynamo), as means over
-/// the seeds; and of the candidate against the baseline ratio(KEY), low(KEY), high(KEY): the paired change and its
-/// interval (of kv_hit_rate_pct in points); not_worse(KEY), better(KEY): 1 or 0. A mode or a level that was not
-/// measured is a missing value.
-/// Refers to its arguments.
+/// The figures of one level that a bar can use: the published keys with a mode, ttft_p95_ms(dynamo), as means over the
+/// seeds; and of the candidate against the baseline ratio(KEY), low(KEY), high(KEY): the paired change and its interval
+/// (of kv_hit_rate_pct in points); not_worse(KEY), better(KEY): 1 or 0. A mode or a level that was not measured is a
+/// missing value. The result refers to the arguments.
 [[nodiscard]] Figures level_figures(const analysis::RunAnalysis& run, const analysis::RunComparison& comparison,
                                     spec::RoutingMode candidate, std::uint32_t level);
 
@@ -27,12 +26,12 @@ namespace kvist::laboratory {
 struct BarOutcome {
   const DemandedBar* demanded = nullptr;
   std::uint32_t level = 0;
-  std::optional<bool> holds;  ///< nothing: not measured
+  std::optional<bool> holds;  ///< nothing if not measured
   std::string shows;          ///< evidence
 };
 
-/// Every demanded bar at every measured level, by bar. The outcomes refer to `scenario`. Errors: a predicate that does
-/// not read, with the bar's id.
+/// Evaluates every bar of the scenario at every measured level, in the order of the bars. The outcomes refer to
+/// `scenario`. Errors: an invalid predicate, with the bar's id.
 [[nodiscard]] Result<std::vector<BarOutcome>> hold_bars(const RoutingScenario& scenario, spec::RoutingMode candidate,
                                                         const analysis::RunAnalysis& run,
                                                         const analysis::RunComparison& comparison);

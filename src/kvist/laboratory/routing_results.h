@@ -15,35 +15,35 @@
 
 namespace kvist::laboratory {
 
-/// A scenario, its run, and what came of what is demanded of it.
+/// A scenario, its run, and the outcomes of its bars.
 struct RoutingRun {
   RoutingScenario scenario;
   analysis::RunAnalysis run;
   analysis::RunComparison comparison;
-  std::vector<BarOutcome> outcomes;  ///< refer to `scenario`: kept in place by RoutingResults
+  std::vector<BarOutcome> outcomes;  ///< refer to `scenario`, whose address RoutingResults keeps
 };
 
-/// All scenarios that were run. Plain values; nothing of it depends on when or where they ran.
+/// All scenarios that were run. Plain values, independent of when and where they ran.
 class RoutingResults {
  public:
   RoutingResults(spec::RoutingMode candidate, spec::RoutingMode baseline)
       : candidate_(candidate), baseline_(baseline) {}
 
-  /// Compares and holds the bars. Errors: those of hold_bars(), a baseline that was not measured.
+  /// Compares the modes and evaluates the bars. Errors: those of hold_bars(), and a baseline that was not measured.
   [[nodiscard]] Result<void> add(RoutingScenario scenario, analysis::RunAnalysis run);
 
   /// A row per scenario: bars met, missed, open.
   [[nodiscard]] render::Table overview() const;
-  /// The whole document as Markdown; `images` is where the plots lie, relative to it.
+  /// The whole document as Markdown. `images` is the folder of the plots, relative to it.
   [[nodiscard]] std::string markdown(const std::string& images) const;
   [[nodiscard]] const std::vector<std::unique_ptr<RoutingRun>>& runs() const { return runs_; }
-  /// How many demanded bars hold, do not, or could not be evaluated.
+  /// The number of bars that hold, that do not, or that could not be evaluated.
   [[nodiscard]] std::size_t count(std::optional<bool> holds) const;
 
  private:
   spec::RoutingMode candidate_;
   spec::RoutingMode baseline_;
-  std::vector<std::unique_ptr<RoutingRun>> runs_;  // apart from each other, since outcomes refer to scenarios
+  std::vector<std::unique_ptr<RoutingRun>> runs_;  // allocated one by one, because outcomes refer to scenarios
 };
 
 /// TTFT p95 and throughput over the levels for every mode, as one SVG.
@@ -51,9 +51,9 @@ class RoutingResults {
 
 struct RoutingResultsOptions {
   std::string manifest = "examples/routing/routing.yaml";
-  std::string results;                               ///< a folder per scenario
-  std::string document = "docs/results/routing.md";  ///< Markdown to write
-  std::string images = "docs/results/images/routing";        ///< folder for the plots
+  std::string results;                                 ///< a folder per scenario
+  std::string document = "docs/results/routing.md";    ///< Markdown to write
+  std::string images = "docs/results/images/routing";  ///< folder for the plots
 };
 struct RoutingResultsOutcome {
   std::string table;  ///< the overview, for a terminal

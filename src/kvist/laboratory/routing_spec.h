@@ -1,4 +1,4 @@
-// Which routing scenarios there are and what is demanded of each: examples/routing/routing.yaml.
+// The routing scenarios and their bars: examples/routing/routing.yaml.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace kvist::laboratory {
 
-/// Something demanded of the candidate at a level, as a predicate over figures (routing_bars.h has their names).
+/// A requirement on the candidate at a level, as a predicate over figures (routing_bars.h has their names).
 struct RoutingBar {
   std::string id;
   std::string claim;
@@ -20,7 +20,7 @@ struct RoutingBar {
   std::string shows;  ///< evidence, with {{figures}}
 };
 
-/// A bar as one scenario demands it.
+/// A bar that one scenario requires, with its range of levels.
 struct DemandedBar {
   RoutingBar bar;
   std::optional<std::uint32_t> from;   ///< lowest level it is demanded at
@@ -31,7 +31,7 @@ struct DemandedBar {
   }
 };
 
-/// Why a bar is missed, written by somebody who looked.
+/// An explanation why a bar is missed, written by hand.
 struct ShortfallNote {
   std::string bar;                    ///< id
   std::vector<std::uint32_t> levels;  ///< empty: all
@@ -47,7 +47,7 @@ struct RoutingScenario {
   std::vector<DemandedBar> bars;
   std::vector<ShortfallNote> notes;
 
-  /// Null where nobody has explained it.
+  /// Null if there is no explanation.
   [[nodiscard]] const ShortfallNote* note(const std::string& bar, std::uint32_t level) const;
 };
 
@@ -57,7 +57,7 @@ struct RoutingScenarios {
   std::vector<RoutingScenario> scenarios;
 };
 
-/// Errors: YAML with its position; a scenario or a note that names a bar which does not exist.
+/// Errors: invalid YAML, with its position; a scenario or a note that names a bar which does not exist.
 [[nodiscard]] Result<RoutingScenarios> read_routing_scenarios(const YamlNode& root);
 
 }  // namespace kvist::laboratory
