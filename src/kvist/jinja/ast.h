@@ -1,4 +1,4 @@
-// A compiled template: what the parser makes and the interpreter walks. Names of functions are resolved.
+// A compiled template, as the parser produces it and the interpreter evaluates it. Names of functions are resolved.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ struct Literal {
 struct Variable {
   NameId name = 0;
 };
-/// What a filter block or a filtered set has captured.
+/// The text that a filter block or a filtered set has captured.
 struct Captured {};
 struct ListLiteral {
   std::vector<ExpressionPtr> items;
@@ -68,7 +68,7 @@ enum class Comparison : std::uint8_t {
   kIn,
   kNotIn,
 };
-/// a < b <= c: every neighbouring pair holds.
+/// a < b <= c: true if every neighbouring pair is in that relation.
 struct Compare {
   ExpressionPtr first;
   std::vector<std::pair<Comparison, ExpressionPtr>> rest;
@@ -97,7 +97,7 @@ struct Slice {
 struct Call {
   const Function* function = nullptr;
   ExpressionPtr input;                   ///< null for a global function
-  std::vector<ExpressionPtr> arguments;  ///< one per parameter; null where left out
+  std::vector<ExpressionPtr> arguments;  ///< one per parameter; null if left out
 };
 struct Test {
   Call call;
@@ -107,13 +107,13 @@ struct KeywordArgument {
   std::string name;
   ExpressionPtr value;
 };
-/// Of a macro, or of a function of the program that renders.
+/// A call of a macro, or of a function of the program that renders.
 struct MacroCall {
   NameId name = 0;
   std::vector<ExpressionPtr> arguments;
   std::vector<KeywordArgument> keywords;
 };
-/// namespace(a=1) or dict(a=1), on top of a dictionary where one is given.
+/// namespace(a=1) or dict(a=1), optionally with a dictionary to start from.
 struct Construction {
   bool makes_namespace = false;
   ExpressionPtr base;  ///< may be null
@@ -125,7 +125,7 @@ inline constexpr std::uint32_t kMaxExpressionDepth = 100;
 
 struct Expression {
   Position at;
-  std::uint32_t depth = 1;  ///< levels of expressions in it, itself included
+  std::uint32_t depth = 1;  ///< levels of nested expressions, including itself
   std::variant<Literal, Variable, Captured, ListLiteral, DictLiteral, Unary, Binary, Compare, Conditional, Attribute,
                Subscript, Slice, Call, Test, MacroCall, Construction>
       node;
@@ -157,7 +157,7 @@ struct SetTarget {
   bool unpacks = false;
   std::string attribute;  ///< of the namespace names[0]; empty: the variable itself
 };
-/// With a value, or with the text of a body (and `value` a chain of filters over Captured).
+/// Sets a variable to a value, or to the text of a body (then `value` is a chain of filters over Captured).
 struct Set {
   SetTarget target;
   ExpressionPtr value;

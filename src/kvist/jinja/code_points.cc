@@ -90,7 +90,7 @@ std::size_t size_without_trailing_space(std::string_view text) {
 
 std::size_t find_in(std::string_view text, std::string_view part, std::size_t from) {
   if (from > text.size()) return std::string_view::npos;
-  // std::string_view::find takes quadratic time where a text is made for that.
+  // std::string_view::find takes quadratic time for hostile texts.
   const void* found = memmem(text.data() + from, text.size() - from, part.data(), part.size());
   if (found == nullptr) return std::string_view::npos;
   return static_cast<std::size_t>(static_cast<const char*>(found) - text.data());
@@ -98,7 +98,7 @@ std::size_t find_in(std::string_view text, std::string_view part, std::size_t fr
 
 char32_t to_upper(char32_t c) {
   if (c < 0x80) return c >= 'a' && c <= 'z' ? c - 0x20 : c;
-  if (c == 0xDF) return c;  // utf8proc has the capital that Unicode's tables leave out
+  if (c == 0xDF) return c;  // utf8proc has a capital letter here that Unicode's tables do not have
   return static_cast<char32_t>(utf8proc_toupper(static_cast<utf8proc_int32_t>(c)));
 }
 

@@ -1,4 +1,4 @@
-// Characters of valid UTF-8 and what templates ask about them, as Python's str answers.
+// Characters of valid UTF-8 and their properties, as Python's str defines them.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ struct CodePoint {
 
 [[nodiscard]] bool is_valid_utf8(std::string_view text);
 
-/// The character at byte `position`. Requires valid UTF-8 and the position of a character.
+/// The character at byte `position`. Requires: valid UTF-8 and the position of a character.
 [[nodiscard]] CodePoint code_point_at(std::string_view text, std::size_t position);
 
 [[nodiscard]] std::size_t count_code_points(std::string_view text);
@@ -24,21 +24,21 @@ struct CodePoint {
 
 void append_utf8(std::string& out, char32_t code_point);
 
-/// What str.isspace() calls white space.
+/// Whether str.isspace() is true for the character.
 [[nodiscard]] bool is_space(char32_t code_point);
 
-/// Bytes of white space that `text` begins with, and the size that is left without the white space at its end.
+/// The number of bytes of white space at the beginning of `text`, and its size without the white space at its end.
 [[nodiscard]] std::size_t leading_space(std::string_view text);
 [[nodiscard]] std::size_t size_without_trailing_space(std::string_view text);
 
-/// Where `part` begins in `text` at or after `from`, in time linear in both, whatever they hold; npos where it does
-/// not.
+/// The position at or after `from` where `part` begins in `text`; npos if it does not occur. The time is linear in both
+/// for all contents.
 [[nodiscard]] std::size_t find_in(std::string_view text, std::string_view part, std::size_t from = 0);
 
 /// Unicode's simple case mapping of one character (one to one: "ß" stays).
 [[nodiscard]] char32_t to_upper(char32_t code_point);
 [[nodiscard]] char32_t to_lower(char32_t code_point);
-/// A letter with case.
+/// Whether the character is a letter with case.
 [[nodiscard]] bool is_letter(char32_t code_point);
 
 }  // namespace kvist::jinja

@@ -55,7 +55,7 @@ Result<Value> Interpreter::eval(const Unary& node) {
   KVIST_TRY(Value value, eval(node.operand));
   if (node.op == UnaryOperator::kNot) return Value(!is_true(value));
   if (node.op == UnaryOperator::kMinus) return negated(value);
-  KVIST_TRY_VOID(negated(value));  // + takes what - takes
+  KVIST_TRY_VOID(negated(value));  // unary + accepts the same values as unary -
   return value;
 }
 
@@ -118,7 +118,7 @@ Result<Value> Interpreter::eval(const Call& node) {
   }
   Result<Value> value = node.function->body(
       {.meter = meter_, .input = &input, .arguments = std::span(arguments.data(), node.arguments.size()), .now = now_});
-  // What a template raises is for the user, as it is written there.
+  // A template's own errors are meant for the user, so they get no position.
   if (!value && node.function->name == "raise_exception") error_is_placed_ = true;
   return value;
 }

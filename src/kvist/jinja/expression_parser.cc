@@ -10,7 +10,7 @@
 namespace kvist::jinja {
 namespace {
 
-constexpr std::uint32_t kMaxBrackets = 50;  // in each other: the parser's recursion
+constexpr std::uint32_t kMaxBrackets = 50;  // nested; bounds the parser's recursion
 
 std::optional<Value> constant(std::string_view name) {
   if (name == "true" || name == "True") return Value(true);
@@ -236,7 +236,7 @@ ExpressionParser::Parsed ExpressionParser::parse_primary() {
       return parse_name();
     case TokenKind::kString: {
       std::string text;
-      while (tokens_->at(TokenKind::kString)) text += tokens_->take().text;  // neighbours are one string
+      while (tokens_->at(TokenKind::kString)) text += tokens_->take().text;  // adjacent strings are one string
       return make(token.at, Literal{Value(std::make_shared<const MarkedText>(std::move(text)))});
     }
     case TokenKind::kInteger: {

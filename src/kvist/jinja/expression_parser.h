@@ -1,4 +1,4 @@
-// Expressions of a template: tokens to syntax tree.
+// Parses a template's expressions: from tokens to a syntax tree.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@
 
 namespace kvist::jinja {
 
-/// The tokens of a template and the place reached in them. The last one is kEnd and is never passed.
+/// The tokens of a template and the position reached in them. The last one is kEnd; the position never goes beyond it.
 class TokenStream {
  public:
   explicit TokenStream(std::vector<Token> tokens) : tokens_(std::move(tokens)) {}
@@ -30,7 +30,7 @@ class TokenStream {
   [[nodiscard]] bool at(TokenKind kind) const { return peek().kind == kind; }
   [[nodiscard]] bool at_operator(std::string_view text) const;
   [[nodiscard]] bool at_name(std::string_view text) const;
-  /// Takes the token if it is that one.
+  /// Skips the next token if it is this operator. Returns whether it was.
   bool skip_operator(std::string_view text);
   bool skip_name(std::string_view text);
   [[nodiscard]] Result<void> expect_operator(std::string_view text);
@@ -43,7 +43,7 @@ class TokenStream {
   std::size_t next_ = 0;
 };
 
-/// Variable names to numbers.
+/// Maps variable names to numbers.
 class Names {
  public:
   [[nodiscard]] NameId id(const std::string& name);
@@ -54,8 +54,8 @@ class Names {
   std::vector<std::unique_ptr<const std::string>> names_;
 };
 
-/// Parses by Jinja's grammar and its precedences: "~" binds tighter than "+", filters and tests tighter than both.
-/// Filters, tests, methods and functions that are not known are refused, and so are wrong arguments of known ones.
+/// Parses Jinja's grammar with its precedences: "~" binds tighter than "+", filters and tests bind tighter than both.
+/// Unknown filters, tests, methods and functions are refused, as are wrong arguments of known ones.
 class ExpressionParser {
  public:
   ExpressionParser(TokenStream& tokens, Names& names, std::unordered_set<std::string> macros)
@@ -64,11 +64,11 @@ class ExpressionParser {
   using Parsed = Result<ExpressionPtr>;
 
   [[nodiscard]] Parsed parse();
-  /// One expression, or several with commas between them as a tuple. Without `conditional`, "if" ends it.
+  /// One expression, or several separated by commas, which are a tuple. Without `conditional`, "if" ends it.
   [[nodiscard]] Parsed parse_tuple(bool conditional);
-  /// The filters that follow: "| trim | upper". Applied to `input`.
+  /// The filters that follow, "| trim | upper", applied to `input`.
   [[nodiscard]] Parsed parse_filters(ExpressionPtr input);
-  /// One filter, whose "|" is not written.
+  /// One filter without its "|".
   [[nodiscard]] Parsed parse_filter(ExpressionPtr input);
   [[nodiscard]] Parsed captured(Position at) const { return make(at, Captured{}); }
 
@@ -106,7 +106,7 @@ class ExpressionParser {
     std::vector<Position> keyword_places;
   };
   Result<GivenArguments> parse_arguments();
-  // Arguments put to the function's parameters.
+  // Assigns the arguments to the function's parameters.
   Result<std::vector<ExpressionPtr>> bind(const Function& function, Position at, GivenArguments given);
   Result<void> check_named_function(const Function& filter, Position at, const std::vector<ExpressionPtr>& arguments);
   Parsed make_call(Position at, const Function& function, ExpressionPtr input, GivenArguments given);
@@ -114,7 +114,7 @@ class ExpressionParser {
   TokenStream* tokens_;
   Names* names_;
   std::unordered_set<std::string> macros_;
-  std::uint32_t depth_ = 0;  // of the recursion
+  std::uint32_t depth_ = 0;  // the depth of the recursion
 };
 
 }  // namespace kvist::jinja

@@ -9,7 +9,7 @@
 namespace kvist::jinja {
 namespace {
 
-// -- methods of dictionaries, and of both
+// -- methods of dictionaries and of texts and dictionaries
 
 Result<const Dict*> self(const Invocation& call, std::string_view method) {
   if (const Dict* dict = call.input->dict()) return dict;
@@ -70,7 +70,7 @@ Result<Value> range(const Invocation& call) {
   return make_list(*call.meter, std::move(numbers));
 }
 
-// A template that does not take the conversation says so by this; the words are its author's, for the user.
+// Templates call this to refuse a conversation. The message is the template author's and is shown to the user.
 Result<Value> raise_exception(const Invocation& call) {
   KVIST_TRY(const TextPtr message, to_text(*call.meter, call.arguments[0]));
   return fail(ErrorCode::kInvalidArgument, std::string(message->bytes()));
@@ -134,7 +134,7 @@ Result<Value> strftime_now(const Invocation& call) {
       continue;
     }
     ++i;
-    const bool plain = codes[i] == '-' && i + 1 < codes.size();  // %-d: without zeros in front
+    const bool plain = codes[i] == '-' && i + 1 < codes.size();  // %-d: without leading zeros
     if (plain) ++i;
     KVIST_TRY(std::string part, formatted_time(codes[i], *call.now));
     if (plain) part.erase(0, std::min(part.find_first_not_of('0'), part.size() - 1));

@@ -8,7 +8,7 @@
 
 namespace kvist::jinja {
 
-// Variables set while it lives are forgotten with it.
+// A scope. Variables that are set during its lifetime end with it.
 class Interpreter::Scope {
  public:
   explicit Scope(Interpreter& interpreter)
@@ -206,7 +206,7 @@ Result<Interpreter::Flow> Interpreter::run(const If& node) {
   return run(node.otherwise);
 }
 
-// What the loop goes through; the filter sees each item under its names, and no loop yet.
+// The items of the loop. Its filter sees each item under the loop's names, but not the variable `loop`.
 Result<ListPtr> Interpreter::loop_items(const For& node) {
   KVIST_TRY(Value iterable, eval(node.iterable));
   if (iterable.list() == nullptr) {

@@ -1,4 +1,4 @@
-// Walks a compiled template.
+// Evaluates a compiled template.
 #pragma once
 
 #include <chrono>
@@ -16,8 +16,8 @@
 
 namespace kvist::jinja {
 
-/// One rendering of one program. Scopes are Jinja's: what a for, a macro or a capturing block sets ends with it, what
-/// an if sets does not; a macro sees its own names and those of the template's top level.
+/// One rendering of one program. Scopes are Jinja's: variables set in a for, a macro or a capturing block end with it,
+/// those set in an if do not. A macro sees its own variables and those of the template's top level.
 class Interpreter {
  public:
   Interpreter(const Program& program, Meter& meter, std::optional<std::chrono::local_seconds> now)
@@ -48,7 +48,7 @@ class Interpreter {
   Result<void> run(const Set& node);
   Result<void> run(const FilterBlock& node);
   Result<void> write(const Value& value);
-  // What the block writes, in a scope of its own.
+  // Runs the block in a scope of its own and returns its output.
   Result<Value> capture(const Block& block);
 
   // -- expressions
@@ -76,22 +76,24 @@ class Interpreter {
   Result<void> bind_parameters(const Macro& macro, std::vector<Value> positional,
                                std::vector<std::pair<std::string_view, Value>> keywords);
 
-  // "line 3, column 5: " in front of an error that has no place yet.
+  // Prepends "line 3, column 5: " to an error that has no position yet.
   [[nodiscard]] std::unexpected<Error> placed(Error error, Position at);
 
   const Program* program_;
   Meter* meter_;
   std::optional<std::chrono::local_seconds> now_;
-  std::vector<std::pair<NameId, Value>> variables_;  // of all open scopes, the innermost last
-  std::size_t open_scopes_ = 0;                      // above the template's top level
-  std::size_t globals_end_ = 0;                      // where the first of them begins
-  std::size_t visible_ = 0;  // from here on the running macro sees, and below only the globals; 0 outside of macros
-  std::size_t scope_ = 0;    // where the innermost scope begins
+  std::vector<std::pair<NameId, Value>> variables_;  // the variables of all open scopes, the innermost last
+  std::size_t open_scopes_ = 0;                      // not counting the template's top level
+  std::size_t globals_end_ = 0;                      // index at which the first of these scopes begins
+  std::size_t visible_ =
+      0;  // index from which on the running macro sees variables, besides the globals; 0 outside of macros
+  std::size_t scope_ = 0;  // index at which the innermost scope begins
   MarkedText* out_ = nullptr;
   MarkedText* whole_ = nullptr;  // the rendering's own output
   Value captured_;
   bool error_is_placed_ = false;
-  std::vector<std::shared_ptr<Namespace>> namespaces_;  // they may hold each other: emptied at the end
+  std::vector<std::shared_ptr<Namespace>>
+      namespaces_;  // may refer to each other in cycles, so they are emptied at the end
 };
 
 }  // namespace kvist::jinja

@@ -1,4 +1,4 @@
-// JSON as values that templates compute with.
+// Converts JSON to template values.
 #pragma once
 
 #include <string_view>
@@ -9,8 +9,9 @@
 
 namespace kvist::jinja {
 
-/// The value of a JSON text. Every text in it, keys included, is marked where `marked`. Numbers beyond 64 bits become
-/// floating. kInvalidArgument for broken JSON or nesting beyond kMaxValueDepth, kTooLarge beyond the meter's memory.
+/// The value of a JSON text. If `marked`, every text in it, including keys, is marked. Integers beyond 64 bits become
+/// floating-point. Errors: kInvalidArgument for broken JSON or nesting beyond kMaxValueDepth, kTooLarge beyond the
+/// meter's memory.
 [[nodiscard]] Result<Value> value_of_json(Meter& meter, std::string_view json, bool marked);
 
 }  // namespace kvist::jinja

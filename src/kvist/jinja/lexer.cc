@@ -13,7 +13,7 @@ namespace {
 
 constexpr auto kOperators = std::to_array<std::string_view>(
     {"//", "**", "==", "!=", ">=", "<=", "+", "-", "*", "/", "%", "~", "[",
-     "]",  "(",  ")",  "{",  "}",  ">",  "<", "=", ".", ":", "|", ","});  // the longer ones first
+     "]",  "(",  ")",  "{",  "}",  ">",  "<", "=", ".", ":", "|", ","});  // longer ones before their prefixes
 
 constexpr bool is_digit(char c) {
   return c >= '0' && c <= '9';
@@ -61,7 +61,7 @@ class Lexer {
   }
 
  private:
-  // The text up to the next tag, which it opens: '%', '{' or '#'; none at the end.
+  // Reads the text up to the next tag and the tag's opening. Returns its kind: '%', '{' or '#'; nothing at the end.
   Result<std::optional<char>> read_text() {
     const std::size_t begin = next_;
     std::size_t tag = begin;
@@ -85,7 +85,7 @@ class Lexer {
     return std::optional(kind);
   }
 
-  // Where the text [begin, tag) ends after white-space control.
+  // The end of the text [begin, tag) after white-space control.
   [[nodiscard]] std::size_t text_end(std::size_t begin, std::size_t tag, char kind, char sign) const {
     const std::string_view text = std::string_view(source_).substr(begin, tag - begin);
     if (sign == '-') return begin + size_without_trailing_space(text);
@@ -134,7 +134,7 @@ class Lexer {
     push(block ? TokenKind::kBlockEnd : TokenKind::kExpressionEnd, block ? "%}" : "}}", next_);
     const char kind = sign ? rest.front() : '\0';
     next_ += sign ? 3 : 2;
-    // The line end after an expression stays.
+    // Only block tags drop the line end; after an expression it stays.
     if (block || kind == '-') skip_after_tag(kind);
     return true;
   }
@@ -228,7 +228,7 @@ class Lexer {
     return {};
   }
 
-  // Python's escapes; an unknown one stays as it is.
+  // Python's escapes. An unknown one is kept unchanged.
   Result<void> read_escape(std::string& value) {
     const std::size_t begin = next_;
     const char kind = begin + 1 < source_.size() ? source_[begin + 1] : '\0';
@@ -236,7 +236,8 @@ class Lexer {
     constexpr std::string_view kMeaning("\n\r\t\b\f\v\a\\'\"", 10);
     next_ += 2;
     if (const std::size_t index = kShort.find(kind); kind != '\0' && index != std::string_view::npos) {
-      if (index < kMeaning.size()) value.push_back(kMeaning[index]);  // a line end after a backslash is dropped
+      if (index < kMeaning.size())
+        value.push_back(kMeaning[index]);  // otherwise it is a line end after a backslash, which is dropped
       return {};
     }
     const std::size_t digits = kind == 'x' ? 2 : kind == 'u' ? 4 : kind == 'U' ? 8 : 0;
@@ -270,7 +271,7 @@ class Lexer {
     tokens_.push_back({.kind = kind, .text = std::move(text), .at = position_at(at)});
   }
 
-  // Positions are asked for almost in order: counting goes on from the last one.
+  // Positions are needed almost in ascending order, so counting continues from the last one.
   Position position_at(std::size_t offset) {
     if (offset < counted_) {
       counted_ = 0;
@@ -291,7 +292,7 @@ class Lexer {
   std::string source_;
   std::size_t next_ = 0;
   std::size_t tag_begin_ = 0;
-  std::string brackets_;  // the closing ones that the open ones of this tag wait for
+  std::string brackets_;  // the closing brackets for the open ones in this tag
   std::vector<Token> tokens_;
   std::size_t counted_ = 0;
   Position counted_position_;

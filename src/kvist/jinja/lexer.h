@@ -1,4 +1,4 @@
-// Template text to tokens, with Jinja's white-space control.
+// Splits a template into tokens, with Jinja's white-space control.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace kvist::jinja {
 
-/// A place in a template's source, from 1 on; columns count characters.
+/// A position in a template's source, counted from 1; columns count characters.
 struct Position {
   std::uint32_t line = 1;
   std::uint32_t column = 1;
@@ -21,13 +21,13 @@ struct Position {
 [[nodiscard]] std::unexpected<Error> fail_at(Position at, std::string_view what);
 
 enum class TokenKind : std::uint8_t {
-  kText,        ///< between tags; what white-space control left of it
+  kText,        ///< text between tags, after white-space control
   kBlockBegin,  ///< {%
   kBlockEnd,
   kExpressionBegin,  ///< {{
   kExpressionEnd,
   kName,
-  kString,  ///< its value, escapes resolved
+  kString,  ///< its text is the value, with escapes resolved
   kInteger,
   kFloat,
   kOperator,
@@ -40,10 +40,10 @@ struct Token {
   Position at;
 };
 
-/// The tokens of a template, ending with kEnd, under the settings of the transformers library: trim_blocks (the line
-/// end after a block tag or comment is dropped), lstrip_blocks (white space between a line's begin and such a tag is
-/// dropped), one line end at the source's end is dropped, every line end is a line feed. kInvalidArgument for what is
-/// no token, an unclosed tag or string, or broken UTF-8.
+/// The tokens of a template, with kEnd at the end. The settings are those of the transformers library: trim_blocks (the
+/// line end after a block tag or comment is dropped), lstrip_blocks (white space between the beginning of a line and
+/// such a tag is dropped); one line end at the end of the source is dropped, and every line end becomes a line feed.
+/// Errors: kInvalidArgument for an invalid token, an unclosed tag or string, or broken UTF-8.
 [[nodiscard]] Result<std::vector<Token>> tokenize(std::string_view source);
 
 }  // namespace kvist::jinja

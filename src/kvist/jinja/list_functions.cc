@@ -36,8 +36,8 @@ Result<Value> apply(const Invocation& call, const Function& function, const Valu
 
 // -- selection
 
-// Templates name the functions they hand on in literals, which are checked when they are compiled; not so where one
-// is handed on to the next: map("select", "odd").
+// A function's name in a literal is checked when the template is compiled. This error is for names that are passed on
+// further: map("select", "odd").
 std::unexpected<Error> unknown(std::string_view kind, const MarkedText& name) {
   return fail(ErrorCode::kInvalidArgument, fmt::format("unknown {} '{}'", kind, name.bytes()));
 }
@@ -63,7 +63,7 @@ Result<Value> map_filter(const Invocation& call) {
   return make_list(*call.meter, std::move(items));
 }
 
-// Whether the item, or its attribute, passes the test at `test`; without a test, whether it is true.
+// Whether the item, or its attribute, passes the test in argument `test`; without a test, whether it is true.
 Result<bool> passes(const Invocation& call, const Value& item, std::size_t test) {
   if (call.arguments[test].is_undefined()) return is_true(item);
   KVIST_TRY(const MarkedText* name, text_argument(call, test, "the test's name"));
@@ -132,7 +132,7 @@ Result<Value> reverse_filter(const Invocation& call) {
 
 // -- order
 
-// What an item is ordered by: its attribute, in lower case where case does not count.
+// The sort key of an item: its attribute, in lower case unless the order is case-sensitive.
 Result<Value> sort_key(const Invocation& call, const Value& item, const Value& attribute, bool case_sensitive) {
   Value key = item;
   if (!attribute.is_undefined()) {

@@ -1,4 +1,4 @@
-// Text that knows which of its bytes came with the messages.
+// Text with marks on the bytes that came with the messages.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,8 @@
 
 namespace kvist::jinja {
 
-/// Bytes with marks: a marked byte came from whoever wrote the messages, an unmarked one from the template. Every
-/// operation keeps each byte's mark. Unmarked text carries no marks at all, so template literals pay nothing.
+/// Bytes with marks: a marked byte came from the messages, an unmarked one from the template. Every operation keeps
+/// each byte's mark. Marks are stored as ranges, so unmarked text, such as template literals, has no cost.
 class MarkedText {
  public:
   /// Bytes [begin, end).
@@ -28,20 +28,20 @@ class MarkedText {
   [[nodiscard]] std::string_view bytes() const { return bytes_; }
   [[nodiscard]] std::size_t size() const { return bytes_.size(); }
   [[nodiscard]] bool empty() const { return bytes_.empty(); }
-  /// Sorted, disjoint, not empty, never touching each other.
+  /// Sorted, disjoint, non-empty and non-adjacent ranges.
   [[nodiscard]] const std::vector<Range>& marks() const { return marks_; }
   [[nodiscard]] bool is_marked(std::size_t position) const;
 
   void reserve(std::size_t bytes) { bytes_.reserve(bytes); }
   void append(std::string_view bytes, bool marked = false);
   void append(const MarkedText& text) { append(text, 0, text.size()); }
-  /// Bytes [begin, end) of `text`. Requires begin <= end <= text.size().
+  /// Bytes [begin, end) of `text`. Requires: begin <= end <= text.size().
   void append(const MarkedText& text, std::size_t begin, std::size_t end);
 
-  /// Bytes [begin, end) as a text of their own. Requires begin <= end <= size().
+  /// The bytes [begin, end) as a new text. Requires: begin <= end <= size().
   [[nodiscard]] MarkedText part(std::size_t begin, std::size_t end) const;
 
-  /// The bytes, taken out.
+  /// Moves the bytes out.
   [[nodiscard]] std::string take_bytes() && { return std::move(bytes_); }
 
  private:

@@ -65,7 +65,7 @@ Result<Value> integer_power(std::int64_t base, std::int64_t exponent) {
   if (base == 0 || base == 1) return Value(exponent == 0 ? std::int64_t{1} : base);
   if (base == -1) return Value(std::int64_t{exponent % 2 == 0 ? 1 : -1});
   std::int64_t power = 1;
-  for (; exponent > 0; --exponent)  // at most 64 times: then it is too large
+  for (; exponent > 0; --exponent)  // at most 64 times, because then the result is too large
     if (__builtin_mul_overflow(power, base, &power)) return too_large();
   return Value(power);
 }
@@ -136,7 +136,7 @@ Result<Value> joined(Meter& meter, const List& left, const List& right) {
   return make_list(meter, std::move(items), left.tuple);
 }
 
-// "ab" * 3, [a, b] * 3. Memory is asked for before it is taken.
+// "ab" * 3, [a, b] * 3. The meter is asked before memory is allocated.
 Result<std::optional<Value>> repeated(Meter& meter, const Value& value, const Value& count) {
   const std::optional<std::int64_t> times = integer(count);
   if (!times) return std::optional<Value>();
@@ -164,7 +164,7 @@ Result<std::optional<Value>> repeated(Meter& meter, const Value& value, const Va
   return std::optional<Value>();
 }
 
-// Where a slice begins, where it ends (not included, may be -1) and how far apart its items are.
+// The beginning of a slice, its end (exclusive, may be -1) and the distance between its items.
 struct Steps {
   std::int64_t begin = 0;
   std::int64_t end = 0;

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::uint32_t kMaxBlockDepth = 50;
 
-// Macros can be called before the place where they stand in the source: inside of other macros.
+// A macro can be called by another one that precedes it in the source, so their names are collected first.
 std::unordered_set<std::string> callable_names(const std::vector<Token>& tokens,
                                                std::span<const std::string> host_functions) {
   std::unordered_set<std::string> names(host_functions.begin(), host_functions.end());
@@ -33,7 +33,8 @@ std::unordered_set<std::string> callable_names(const std::vector<Token>& tokens,
 class Parser {
  public:
   Parser(std::vector<Token> tokens, std::span<const std::string> host_functions)
-      : Parser{callable_names(tokens, host_functions), TokenStream(std::move(tokens))} {}  // braces: names first
+      : Parser{callable_names(tokens, host_functions), TokenStream(std::move(tokens))} {
+  }  // braces guarantee that the names are collected before the tokens are moved
 
   Result<Program> run() {
     Program program;
@@ -51,8 +52,9 @@ class Parser {
   using EndNames = std::initializer_list<std::string_view>;
   using Node = decltype(Statement::node);
 
-  // Statements up to "{% name", whose tag is taken up to and with the name, where name is one of `ends`. The name is
-  // then in `end_`. Without `ends`, up to the template's end. `opened` says for which tag the end is missing.
+  // Parses statements up to "{% name", where name is one of `ends`, and reads that tag up to and including the name,
+  // which is then in `end_`. Without `ends` it parses up to the end of the template. `opened` is the position of the
+  // tag whose end would be missing.
   Result<Block> parse_block(EndNames ends, Position opened) {
     if (++block_depth_ > kMaxBlockDepth)
       return fail_at(opened, fmt::format("more than {} blocks in each other", kMaxBlockDepth));
@@ -107,7 +109,7 @@ class Parser {
                                         name.text));
   }
 
-  // What the model wrote, marked for training: rendering shows its content.
+  // The tag marks what the model wrote, for training. Rendering writes its content.
   Result<void> parse_generation(Position at, Block& block) {
     KVIST_TRY_VOID(end_tag());
     KVIST_TRY(Block body, parse_block({"endgeneration"}, at));
@@ -145,7 +147,7 @@ class Parser {
   Result<void> parse_targets(std::vector<NameId>& names, bool& unpacks) {
     const bool bracket = tokens_.skip_operator("(");
     do {
-      if (!names.empty() && !tokens_.at(TokenKind::kName)) break;  // a comma at the end
+      if (!names.empty() && !tokens_.at(TokenKind::kName)) break;  // a trailing comma
       KVIST_TRY(const NameId name, parse_target_name());
       names.push_back(name);
       if (tokens_.at_operator(",")) unpacks = true;
@@ -205,7 +207,7 @@ class Parser {
     return node;
   }
 
-  // A body that another scope is for: break and continue cannot leave it.
+  // A body with a scope of its own, which break and continue cannot leave.
   Result<Block> parse_captured_block(std::string_view end, Position at) {
     const int loops = std::exchange(loops_, 0);
     KVIST_TRY(Block body, parse_block({end}, at));
@@ -215,7 +217,7 @@ class Parser {
   }
 
   Result<Node> parse_filter_block(Position at) {
-    // "{% filter a | b %}" is "| a | b" on what the block holds: the first "|" is not written.
+    // "{% filter a | b %}" applies "| a | b" to the content of the block; its first "|" is not written.
     FilterBlock node;
     KVIST_TRY(ExpressionPtr captured, expressions_.captured(at));
     KVIST_TRY(ExpressionPtr first, expressions_.parse_filter(std::move(captured)));
@@ -255,7 +257,7 @@ class Parser {
   ExpressionParser expressions_;
   std::string end_;  // the name that ended the last block
   std::uint32_t block_depth_ = 0;
-  int loops_ = 0;  // open ones, in this scope
+  int loops_ = 0;  // number of open loops in this scope
   bool inside_macro_ = false;
 };
 

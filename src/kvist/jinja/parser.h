@@ -1,4 +1,4 @@
-// Template text to a compiled template.
+// Parses a template's source.
 #pragma once
 
 #include <span>
@@ -10,11 +10,11 @@
 
 namespace kvist::jinja {
 
-/// Larger templates are refused; published ones have up to 20 kB.
+/// Larger templates are refused. Published ones have up to 20 kB.
 inline constexpr std::size_t kMaxTemplateBytes = 1UL << 20;
 
-/// `host_functions`: names that the variables of a rendering will have as a HostFunction each. kInvalidArgument with
-/// line and column for what is wrong or not supported; nothing unknown is passed over.
+/// `host_functions` are names for which every rendering's variables will have a HostFunction. Errors: kInvalidArgument
+/// with line and column for anything that is wrong, unknown or not supported.
 [[nodiscard]] Result<Program> parse(std::string_view source, std::span<const std::string> host_functions);
 
 }  // namespace kvist::jinja

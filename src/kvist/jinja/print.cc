@@ -10,7 +10,7 @@
 namespace kvist::jinja {
 namespace {
 
-// Python writes the shortest text that reads back as the same number, with a point or an exponent.
+// Python writes the shortest text that is read as the same number, with a point or an exponent.
 std::string number_text(double number) {
   if (std::isnan(number)) return "nan";
   if (std::isinf(number)) return number < 0 ? "-inf" : "inf";
@@ -162,7 +162,7 @@ class JsonPrinter {
     out_->append("\n" + std::string(static_cast<std::size_t>(style_->indent * level), ' '));
   }
 
-  // With an indent, the line end stands for the blank after the comma.
+  // With an indent, a line end replaces the blank after the comma.
   void separate() {
     const std::string_view separator = style_->item_separator;
     out_->append(style_->indent >= 0 && separator == ", " ? "," : separator);

@@ -15,7 +15,7 @@ namespace {
 constexpr std::string_view kMessages = "messages";
 constexpr std::string_view kContent = "content";
 
-/// The loops and assignments of a template, wherever they stand.
+/// Collects the loops and assignments of a template, at any depth.
 class Search {
  public:
   explicit Search(const Program& program) : program_(&program) { collect(program.body); }
@@ -38,7 +38,7 @@ class Search {
  private:
   static bool has_one_target(const For& loop) { return !loop.unpacks && loop.targets.size() == 1; }
 
-  // The variables that stand for the messages; false where they cannot be told.
+  // Finds the variables that stand for the messages. Returns false if they cannot be determined.
   [[nodiscard]] bool find_lists(std::vector<NameId>& lists) const {
     for (NameId id = 0; id < program_->names.size(); ++id)
       if (program_->name(id) == kMessages) lists.push_back(id);
@@ -53,7 +53,8 @@ class Search {
     return true;
   }
 
-  // Whether the expression is that variable, or its attribute where one is named, behind filters, tests and slices.
+  // Whether the expression is that variable, or its attribute if one is given, possibly with filters, tests and slices
+  // applied.
   [[nodiscard]] static bool reads(const Expression& expression, NameId variable, std::string_view attribute) {
     if (const Expression* inner = within(expression)) return reads(*inner, variable, attribute);
     const auto is_variable = [&](const Expression& other) {
@@ -70,7 +71,7 @@ class Search {
     return name != nullptr && name->bytes() == attribute;
   }
 
-  // What a filter, a test or a slice is applied to. A method's object is none of them.
+  // The expression to which a filter, a test or a slice is applied. A method's object does not count.
   [[nodiscard]] static const Expression* within(const Expression& expression) {
     if (const auto* slice = std::get_if<Slice>(&expression.node)) return slice->object.get();
     if (const auto* test = std::get_if<Test>(&expression.node)) return test->call.input.get();
@@ -108,9 +109,9 @@ class Search {
 };
 
 /// Whether there is a loop over the attribute `content` of a variable of a loop over `messages`, or over a variable
-/// that was set to it; filters, tests and slices on the way count as the thing itself, conditions and scopes do not
-/// count. The rule, with what it overlooks, is the one by which vLLM chooses between contents as text and in parts: a
-/// target that is no plain variable ends the search with a no.
+/// that was set to it. Filters, tests and slices on the way make no difference; conditions and scopes are ignored. This
+/// is the rule by which vLLM chooses between contents as text and in parts, including its gaps: a target that is not a
+/// plain variable ends the search with false.
 bool loops_over_content(const Program& program) {
   return Search(program).finds_content_loop();
 }

@@ -1,4 +1,4 @@
-// Chat templates in Jinja, the language that published models ship them in.
+// Chat templates in Jinja, the language in which models ship them.
 #pragma once
 
 #include <chrono>
@@ -19,15 +19,15 @@ namespace kvist::jinja {
 
 struct Program;
 
-/// A compiled template. Immutable; any thread may render it.
+/// A compiled template. Immutable. Threads: any.
 ///
-/// The language is the part of Jinja that chat templates use, as the transformers library sets it up (README.md lists
-/// it). A construct outside of it is refused when it is compiled. A rendering computes as Jinja does: text is in
-/// characters, undefined names are false and print nothing, lists and dictionaries cannot be changed.
+/// The language is the part of Jinja that chat templates use, with the settings of the transformers library (README.md
+/// lists it). Any other construct is refused by compile(). Values behave as in Jinja: text consists of characters,
+/// undefined names are false and print nothing, lists and dictionaries cannot be changed.
 class Template {
  public:
-  /// `host_functions`: names that the template may call though it has no such macros; a rendering's variables have a
-  /// HostFunction for each. kInvalidArgument: "line 3, column 14: unknown filter 'foo'; ...".
+  /// `host_functions` are names that the template may call besides its macros; every rendering's variables have a
+  /// HostFunction for each. Errors: kInvalidArgument: "line 3, column 14: unknown filter 'foo'; ...".
   [[nodiscard]] static Result<Template> compile(std::string_view source,
                                                 std::span<const std::string> host_functions = {});
 
@@ -35,15 +35,16 @@ class Template {
   Template& operator=(Template&&) noexcept;
   ~Template();
 
-  /// It has a loop over the content of a message, `{% for item in message.content %}`, so that it takes contents in
-  /// parts. What counts as one is what vLLM takes for one.
+  /// Whether the template has a loop over the content of a message, `{% for item in message.content %}`, and so accepts
+  /// contents in parts. The rule is vLLM's.
   [[nodiscard]] bool reads_content_items() const { return reads_content_items_; }
 
   using Variables = std::vector<std::pair<std::string_view, Value>>;
 
-  /// The text, with the marks of the variables' texts. `meter` bounds it, with what the variables took. Without `now`
-  /// strftime_now() is not defined. kInvalidArgument: what the template itself raised, in its words, or what it could
-  /// not compute, with the line; kTooLarge: beyond the meter's limits. Requires valid UTF-8 in the variables.
+  /// Renders the text, with the marks of the variables' texts. `meter` bounds the rendering and has counted the
+  /// variables. Without `now`, strftime_now() is not defined. Errors: kInvalidArgument with the message that the
+  /// template raised, or with the line of what could not be computed; kTooLarge beyond the meter's limits. Requires:
+  /// valid UTF-8 in the variables.
   [[nodiscard]] Result<MarkedText> render(Meter& meter, const Variables& variables,
                                           std::optional<std::chrono::local_seconds> now = std::nullopt) const;
 

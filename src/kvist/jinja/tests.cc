@@ -80,7 +80,7 @@ Result<Value> divisible(const Invocation& call) {
   return Value(divisor == -1 || number % divisor == 0);
 }
 
-// Has letters, all of that case.
+// Whether the text has letters, and all of them are of that case.
 template <bool kUpper>
 Result<Value> cased(const Invocation& call) {
   KVIST_TRY(const TextPtr text, to_text(*call.meter, *call.input));

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kNoLimit = std::numeric_limits<std::size_t>::max();
 
-// Methods need a text; filters take anything and print it first.
+// Methods need a text. Filters accept any value and print it first.
 Result<TextPtr> self(const Invocation& call, std::string_view method) {
   if (const auto* text = call.input->as<TextPtr>()) {
     KVIST_TRY_VOID(call.meter->scan((*text)->size()));
@@ -144,7 +144,7 @@ Result<Value> replace(const Invocation& call, const MarkedText& text) {
     copied = found + old_part->size();
     at = copied;
     if (!old_part->empty()) continue;
-    // An empty text is found between all characters.
+    // An empty text occurs between all characters.
     if (at == text.size()) break;
     at += code_point_at(text.bytes(), at).bytes;
   }
@@ -179,7 +179,7 @@ class Pieces {
   std::vector<Value> pieces_;
 };
 
-// At runs of white space; none at the ends.
+// Splits at runs of white space, and ignores those at the ends.
 Result<Value> split_at_space(const Invocation& call, const MarkedText& text, std::size_t limit) {
   const std::string_view bytes = text.bytes();
   Pieces pieces(call, text);
@@ -231,7 +231,7 @@ Result<Value> splitlines_method(const Invocation& call) {
   return pieces.take();
 }
 
-// With a tuple, any of its texts.
+// With a tuple, any of its texts may match.
 template <bool kAtBegin>
 Result<Value> affix_method(const Invocation& call) {
   KVIST_TRY(const TextPtr text, self(call, kAtBegin ? "startswith" : "endswith"));
@@ -338,7 +338,7 @@ Result<Value> string_filter(const Invocation& call) {
 }
 
 Result<Value> safe_filter(const Invocation& call) {
-  return *call.input;  // there is no escaping that it could switch off
+  return *call.input;  // there is no escaping to switch off
 }
 
 Result<void> read_separators(const Value& argument, JsonStyle& style) {

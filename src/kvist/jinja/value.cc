@@ -24,7 +24,7 @@ Result<std::uint32_t> one_deeper(std::uint32_t depth) {
   return depth + 1;
 }
 
-// The value as a number, where it is one; true and false are 1 and 0.
+// The value as a number, if it is one; true and false are 1 and 0.
 std::optional<double> number(const Value& value) {
   if (const auto* integer = value.as<std::int64_t>()) return static_cast<double>(*integer);
   if (const auto* real = value.as<double>()) return *real;
@@ -104,7 +104,7 @@ Result<Value> make_dict(Meter& meter, std::vector<std::pair<TextPtr, Value>> ent
   Dict dict;
   dict.entries.reserve(entries.size());
   std::uint32_t deepest = 0;
-  // Of long dictionaries, only sorting finds equal keys in reasonable time.
+  // Equal keys are found by sorting, because comparing all pairs takes too long for large dictionaries.
   std::vector<std::size_t> order_of_keys(entries.size());
   for (std::size_t i = 0; i < entries.size(); ++i) order_of_keys[i] = i;
   std::ranges::stable_sort(order_of_keys, {}, [&](std::size_t i) { return entries[i].first->bytes(); });

@@ -1,4 +1,4 @@
-// The values that templates compute with: Python's, as far as chat templates need them.
+// The values of templates: those of Python that chat templates need.
 #pragma once
 
 #include <cstdint>
@@ -21,9 +21,9 @@ class Value;
 struct Macro;     // ast.h
 struct Function;  // functions.h
 
-/// A name without a value. Prints as nothing and is false; almost anything else done with it is an error.
+/// A name without a value. It is false and prints nothing; almost every other use is an error.
 struct Undefined {
-  const std::string* name = nullptr;  ///< for messages; part of the template that is rendered
+  const std::string* name = nullptr;  ///< for error messages; points into the rendered template
 };
 struct None {};
 
@@ -32,25 +32,25 @@ struct Dict;
 struct Namespace;
 struct Loop;
 
-/// A function of the program that renders: a variable that the template calls by its name. It takes its arguments by
-/// position and counts nothing on the meter, so it is for templates whose author is trusted with its cost.
+/// A function of the program that renders, as a variable that the template calls. It takes its arguments by position.
+/// The meter does not count its cost, so it is only for templates from a trusted author.
 struct HostFunction {
   std::string name;
   std::function<Result<Value>(std::span<const Value>)> body;
 };
 
-/// What a name in front of parentheses stands for: one of the three.
+/// What a called name stands for: one of the three.
 struct Callable {
   const Macro* macro = nullptr;
   const Function* function = nullptr;
-  const HostFunction* host = nullptr;  ///< outlives the rendering
+  const HostFunction* host = nullptr;  ///< has to outlive the rendering
 };
 
 using TextPtr = std::shared_ptr<const MarkedText>;
 using ListPtr = std::shared_ptr<const List>;
 using DictPtr = std::shared_ptr<const Dict>;
 
-/// One value; copies share texts, lists and dictionaries, which never change. Only a Namespace does.
+/// A value. Copies share texts, lists and dictionaries, which are immutable; a Namespace is mutable.
 class Value {
  public:
   using Data = std::variant<Undefined, None, bool, std::int64_t, double, TextPtr, ListPtr, DictPtr,
@@ -69,7 +69,7 @@ class Value {
   [[nodiscard]] bool is_undefined() const { return as<Undefined>() != nullptr; }
   [[nodiscard]] bool is_none() const { return as<None>() != nullptr; }
   [[nodiscard]] bool is_number() const { return as<std::int64_t>() != nullptr || as<double>() != nullptr; }
-  /// Null where it is none of that kind.
+  /// Null if the value is of another kind.
   [[nodiscard]] const MarkedText* text() const;
   [[nodiscard]] const List* list() const;
   [[nodiscard]] const Dict* dict() const;
@@ -78,11 +78,11 @@ class Value {
   Data data_;
 };
 
-/// A list or, where `tuple`, a tuple (they differ in print only).
+/// A list, or a tuple if `tuple` is true (they differ only when printed).
 struct List {
   std::vector<Value> items;
   bool tuple = false;
-  std::uint32_t depth = 1;  ///< levels of lists and dictionaries in it, itself included
+  std::uint32_t depth = 1;  ///< levels of nested lists and dictionaries, including itself
 };
 
 /// Text keys to values in the order of insertion.
@@ -90,11 +90,11 @@ struct Dict {
   std::vector<std::pair<TextPtr, Value>> entries;
   std::uint32_t depth = 1;
 
-  /// Null where there is none.
+  /// Null if there is none.
   [[nodiscard]] const Value* find(std::string_view key) const;
 };
 
-/// What namespace() makes: the one thing whose attributes a template can set.
+/// The result of namespace(), the only value whose attributes a template can set.
 struct Namespace {
   std::vector<std::pair<std::string, Value>> attributes;
 };
@@ -105,29 +105,29 @@ struct Loop {
   std::size_t index = 0;  ///< from 0 on
 };
 
-/// Lists and dictionaries in each other; deeper ones are refused.
+/// The most levels of nested lists and dictionaries; deeper ones are refused.
 inline constexpr std::uint32_t kMaxValueDepth = 100;
 
-/// Values that take memory. kTooLarge beyond the meter's bound or kMaxValueDepth.
+/// These make values that take memory. Errors: kTooLarge beyond the meter's bound or kMaxValueDepth.
 [[nodiscard]] Result<Value> make_text(Meter& meter, MarkedText text);
 [[nodiscard]] Result<Value> make_list(Meter& meter, std::vector<Value> items, bool tuple = false);
-/// A key that comes again replaces the value of the first.
+/// If a key is repeated, the last value counts, at the place of the first.
 [[nodiscard]] Result<Value> make_dict(Meter& meter, std::vector<std::pair<TextPtr, Value>> entries);
 
-/// "a text", "a list", "undefined ('tools')", ...: how messages call the value.
+/// The value's kind for error messages: "a text", "a list", "undefined ('tools')", ...
 [[nodiscard]] std::string kind_of(const Value& value);
 [[nodiscard]] bool is_true(const Value& value);
 [[nodiscard]] Result<bool> equal(Meter& meter, const Value& a, const Value& b);
-/// Negative, 0 or positive; kInvalidArgument where the two have no order.
+/// Negative, 0 or positive. Errors: kInvalidArgument if the two have no order.
 [[nodiscard]] Result<int> compare(Meter& meter, const Value& a, const Value& b);
 /// `item in container`
 [[nodiscard]] Result<bool> contains(Meter& meter, const Value& container, const Value& item);
-/// What a for loop would see: items, keys, characters; nothing of an undefined value.
+/// The items over which a for loop goes: items, keys or characters; none for an undefined value.
 [[nodiscard]] Result<std::vector<Value>> items_of(Meter& meter, const Value& value);
 
-/// Python's str(): appended to `out`.
+/// Appends Python's str() to `out`.
 [[nodiscard]] Result<void> print(Meter& meter, const Value& value, MarkedText& out);
-/// The same as a text of its own; a text is returned as it is.
+/// The value printed as a new text; a text is returned itself.
 [[nodiscard]] Result<TextPtr> to_text(Meter& meter, const Value& value);
 
 struct JsonStyle {
@@ -137,7 +137,7 @@ struct JsonStyle {
   bool ensure_ascii = false;
   bool sort_keys = false;
 };
-/// Python's json.dumps(): appended to `out`. kInvalidArgument for what JSON has no form for.
+/// Appends Python's json.dumps() to `out`. Errors: kInvalidArgument for a value that JSON cannot express.
 [[nodiscard]] Result<void> print_json(Meter& meter, const Value& value, const JsonStyle& style, MarkedText& out);
 
 }  // namespace kvist::jinja
