@@ -33,7 +33,7 @@ struct PairedChange {
 [[nodiscard]] PairedChange paired_ratio(std::span<const double> baseline, std::span<const double> candidate);
 
 /// How much the candidate is above the baseline: Student's t on the pairs' differences; for percentages, which may be
-/// 0. "No change" is 0. Requires as many candidates as baselines, at least one.
+/// 0. "No change" is 0. Requires: as many candidates as baselines, at least one.
 [[nodiscard]] PairedChange paired_difference(std::span<const double> baseline, std::span<const double> candidate);
 
 /// `no_change` is 1 for a ratio, 0 for a difference.

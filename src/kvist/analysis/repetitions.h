@@ -20,7 +20,7 @@ using LevelFigure = std::optional<double> (*)(const LevelAnalysis&);
 struct Measurement {
   results::LevelRecord record;  ///< without turns and timelines
   LevelAnalysis analysis;
-  TimelineView timelines;  ///< condensed; empty where none were recorded
+  TimelineView timelines;  ///< condensed; empty if none were recorded
 };
 
 /// Analyses a level. The result does not refer to it. Independent levels may be measured on different threads.

@@ -124,8 +124,8 @@ bool AddedTokenFinder::is_kept_from_one(std::string_view text, const std::vector
   return false;
 }
 
-// What Hugging Face's library does with flags, word for word: a match that is no single word is passed over whole, and
-// white space that one token has taken is not taken again.
+// Treats the flags exactly as Hugging Face's library does: a match that fails single_word is skipped as a whole, and
+// white space that is part of one token is not taken by the next.
 void AddedTokenFinder::cut(const MarkedText& text, std::vector<Part>& parts) const {
   const std::string_view all = text.text;
   parts.clear();

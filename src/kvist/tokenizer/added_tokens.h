@@ -1,4 +1,4 @@
-// Tokens that are looked for in the text before anything else: the special ones, and words added later.
+// Added tokens, which are searched for in the text before anything else: the special tokens, and words added later.
 #pragma once
 
 #include <cstddef>
@@ -21,10 +21,10 @@ struct AddedToken {
   TokenId id;
   std::string content;
   bool special = false;
-  bool single_word = false;  ///< not within a longer word
-  bool lstrip = false;       ///< takes the white space before it
-  bool rstrip = false;       ///< takes the white space after it
-  bool normalized = false;   ///< looked for in the normalized text
+  bool single_word = false;  ///< not matched within a longer word
+  bool lstrip = false;       ///< includes the white space before it
+  bool rstrip = false;       ///< includes the white space after it
+  bool normalized = false;   ///< searched for in the normalized text
 };
 
 /// Reads the "added_tokens" member.
@@ -40,14 +40,14 @@ class AddedTokenFinder {
     std::size_t end = 0;
   };
 
-  /// Looks for `pattern` on behalf of a token. Of two tokens with one pattern the first counts.
+  /// Adds `pattern` for a token. Of two tokens with the same pattern the first counts.
   void add(const AddedToken& token, std::string_view pattern);
   [[nodiscard]] bool empty() const { return rules_.empty(); }
 
-  /// Cuts a text into tokens and what lies between them. A place that touches a mark is no place of a token; a shorter
-  /// token that touches none may be.
+  /// Cuts a text into tokens and the text between them. A match that touches a mark does not count; a shorter match at
+  /// the same place that touches none does.
   void cut(const MarkedText& text, std::vector<Part>& parts) const;
-  /// Whether a pattern stands anywhere that touches a mark: without marks, cut() could give something else. Copies
+  /// Whether any match of a pattern touches a mark, so that cut() could give another result without marks. Copies
   /// nothing.
   [[nodiscard]] bool is_kept_from_one(std::string_view text, const std::vector<Range>& marks) const;
 
@@ -60,7 +60,7 @@ class AddedTokenFinder {
   };
   // A tree of patterns by byte; siblings are a list, since few patterns differ at one place.
   struct Node {
-    std::uint32_t child = 0;  // 0: none, the root is nobody's child
+    std::uint32_t child = 0;  // 0: none, because the root is no node's child
     std::uint32_t sibling = 0;
     std::uint32_t rule = kNone;
     char byte = 0;
@@ -78,7 +78,7 @@ class AddedTokenFinder {
 
   std::vector<Rule> rules_;
   std::vector<Node> nodes_ = std::vector<Node>(1);
-  std::string first_bytes_;  // that patterns begin with, each once
+  std::string first_bytes_;  // the bytes with which patterns begin, each once
 };
 
 }  // namespace kvist::tokenizer

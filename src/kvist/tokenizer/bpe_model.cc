@@ -9,7 +9,7 @@ namespace kvist::tokenizer {
 namespace {
 
 constexpr std::uint32_t kNone = 0xFFFF'FFFF;
-// Up to here looking at all neighbours for each merge is faster than a heap.
+// Up to this length, comparing all pairs for each merge is faster than a heap.
 constexpr std::size_t kShortWord = 48;
 constexpr std::string_view kSpace = "\xE2\x96\x81";
 
@@ -28,7 +28,7 @@ void BpeModel::encode(std::string_view word, std::vector<TokenId>& out, BpeMemor
   cuts_before_space_ ? encode_bordered(word, out, memory) : encode_cached(word, out, memory);
 }
 
-// Where no token crosses, merges cannot: the parts between such borders are words of their own.
+// No merge crosses a border that no token crosses. So the parts between such borders are encoded as words of their own.
 void BpeModel::encode_bordered(std::string_view word, std::vector<TokenId>& out, BpeMemory& memory) const {
   std::size_t begin = 0;
   for (std::size_t at = word.find(kSpace, 1); at != std::string_view::npos; at = word.find(kSpace, at + 1)) {
@@ -98,15 +98,15 @@ void BpeModel::merge_short(BpeMemory& memory) const {
   }
 }
 
-// The same with a heap of candidates over a linked list; candidates whose symbols have changed are passed over. A pair
-// that has changed never has the result it had: its text has grown.
+// Merges with a heap of candidates over a linked list. Candidates whose symbols have changed are skipped. They are
+// recognised by their result, because the text of a changed pair has grown.
 void BpeModel::merge_long(BpeMemory& memory) const {
   std::vector<BpeMemory::Symbol>& symbols = memory.symbols;
   std::vector<BpeMemory::Candidate>& heap = memory.heap;
   const auto count = static_cast<std::uint32_t>(memory.ids.size());
   symbols.clear();
   heap.clear();
-  // Growing step by step would take up to three times the memory of a text of megabytes.
+  // Reserved at once, because growing step by step would take up to three times the memory for a text of megabytes.
   symbols.reserve(count);
   heap.reserve(count);
   for (std::uint32_t i = 0; i < count; ++i) {

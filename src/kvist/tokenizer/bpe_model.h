@@ -19,7 +19,7 @@ namespace kvist::tokenizer {
 
 class JsonValue;
 
-/// Memory of an encoder, reused from call to call; one per thread.
+/// Scratch memory of an encoder, reused from call to call. Threads: one per thread.
 struct BpeMemory {
   struct Symbol {
     std::uint32_t id = 0;
@@ -40,17 +40,17 @@ struct BpeMemory {
   std::vector<Candidate> heap;
 };
 
-/// Byte-pair encoding after Sennrich et al. (2016) as Hugging Face's library does it: a word begins as its characters
-/// (or bytes), and of all neighbours that may merge, those of the least rank do first, the leftmost of them at that.
-/// Immutable; any thread may use it with a memory of its own.
+/// Byte-pair encoding after Sennrich et al. (2016), as in Hugging Face's library: a word begins as its characters (or
+/// bytes). Then, of all adjacent pairs that have a merge, the one with the lowest rank is merged, the leftmost of
+/// equals. Immutable. Threads: any, each with memory of its own.
 class BpeModel {
  public:
-  /// Reads the "model" member. `byte_level`: words are bytes, and the vocabulary spells them in the byte alphabet.
-  /// `special`: tokens that no text may become; the vocabulary may hold them.
+  /// Reads the "model" member. `byte_level`: words are bytes, which the vocabulary writes in the byte alphabet.
+  /// `special` are tokens that no text may become, though the vocabulary may contain them.
   [[nodiscard]] static Result<BpeModel> read(const JsonValue& value, bool byte_level,
                                              const std::unordered_set<std::string_view>& special);
 
-  /// Appends the tokens of one word, which is not empty.
+  /// Appends the tokens of a word. Requires: the word is not empty.
   void encode(std::string_view word, std::vector<TokenId>& out, BpeMemory& memory) const;
 
   /// The vocabulary as the file spells it, without added tokens.
@@ -74,16 +74,18 @@ class BpeModel {
   void merge_long(BpeMemory& memory) const;
 
   TokenTable vocabulary_;
-  TokenTable words_;  // ignore_merges: the same in words' own bytes, where those can become a token
+  TokenTable words_;  // for ignore_merges: the tokens by the bytes of the words they stand for
   MergeTable merges_;
   bool byte_level_ = false;
   bool byte_fallback_ = false;
   bool fuse_unknown_ = false;
   bool ignore_merges_ = false;
   std::optional<TokenId> unknown_;
-  std::array<std::uint32_t, 256> byte_tokens_{};  // byte level: the symbols; byte fallback: what stands for a byte
+  std::array<std::uint32_t, 256>
+      byte_tokens_{};  // byte level: the symbols; byte fallback: the tokens that stand for bytes
   FlatMap<CharacterKey, std::uint32_t> character_tokens_;
-  // No token holds one of these characters before a U+2581 if it is not in this set: words are cut there first.
+  // The characters that precede a U+2581 within some token. Before a U+2581 that follows any other character, words are
+  // cut before merging.
   bool cuts_before_space_ = false;
   std::vector<std::uint32_t> before_space_;
 };

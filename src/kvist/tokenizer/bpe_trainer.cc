@@ -22,7 +22,7 @@ namespace kvist::tokenizer {
 namespace {
 
 constexpr std::uint32_t kBytes = 256;
-constexpr std::int64_t kLeastCount = 2;  // a pair that occurs once teaches nothing
+constexpr std::int64_t kLeastCount = 2;  // a pair that occurs once is not worth a token
 
 // Llama 3's, with its regular expression.
 constexpr std::string_view kPreTokenizer =
@@ -103,7 +103,7 @@ class Trainer {
  private:
   struct PairUse {
     std::int64_t count = 0;
-    std::vector<std::uint32_t> words;  // that had it at some time, some several times
+    std::vector<std::uint32_t> words;  // words that have had the pair, possibly several times
   };
   struct Candidate {
     std::int64_t count = 0;
@@ -113,7 +113,7 @@ class Trainer {
     }
   };
 
-  // Adds or takes away what a word contributes to the counts of its pairs.
+  // Adds or subtracts a word's contribution to the counts of its pairs.
   void count(std::uint32_t index, std::int64_t sign) {
     const Word& word = words_[index];
     for (std::size_t i = 0; i + 1 < word.ids.size(); ++i) {
@@ -168,8 +168,9 @@ class Trainer {
   std::map<std::string, std::uint32_t> ids_;
   std::vector<Pair> merges_;
   FlatMap<Pair, PairUse> pairs_;
-  std::priority_queue<Candidate> queue_;  // counts in it may be old: too large ones are put back with the true one
-  std::vector<Pair> changed_;             // whose count may have grown
+  std::priority_queue<Candidate>
+      queue_;  // its counts may be outdated; an entry whose count is too large is put back with the true one
+  std::vector<Pair> changed_;  // pairs whose count may have grown
 };
 
 void write_added(JsonWriter& json, std::uint32_t id, std::string_view content) {

@@ -1,4 +1,4 @@
-// The printable characters that byte-level vocabularies write bytes with.
+// The printable characters with which byte-level vocabularies write bytes.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,9 @@ namespace kvist::tokenizer {
 /// for themselves, the 68 others for U+0100 onwards in the order of their bytes.
 [[nodiscard]] std::uint32_t character_of_byte(std::uint8_t byte);
 
-/// The bytes that a token of a byte-level vocabulary stands for; none if it holds a character outside the alphabet.
+/// The bytes that a token of a byte-level vocabulary stands for; nothing if it has a character outside of the alphabet.
 [[nodiscard]] std::optional<std::string> bytes_of_token(std::string_view token);
-/// A byte-level vocabulary's spelling of some bytes.
+/// The spelling of some bytes in a byte-level vocabulary.
 [[nodiscard]] std::string token_of_bytes(std::string_view bytes);
 
 }  // namespace kvist::tokenizer

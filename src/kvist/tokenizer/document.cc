@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kMostDepth = 64;  // of lists and objects; real files have 8
 
-// An optional member through its reader; its default if it is missing or null.
+// Reads an optional member; the default if it is missing or null.
 template <class T>
 Result<T> read_or_default(JsonObject& document, std::string_view key) {
   const auto value = document.find(key);
@@ -67,7 +67,7 @@ Result<Document> Document::read(std::string_view json) {
     return fail(ErrorCode::kCorrupt, fmt::format("no JSON: {}", simdjson::error_message(error)));
   }
   KVIST_TRY(JsonObject document, JsonValue(root, "").object());
-  // Cutting and filling are for training batches; whoever encodes a prompt wants all of it.
+  // Truncation and padding are for training batches. A prompt is encoded completely.
   document.ignore({"version", "truncation", "padding"});
   std::vector<AddedToken> added;
   if (const auto value = document.find("added_tokens")) {

@@ -16,7 +16,7 @@
 
 namespace kvist::tokenizer {
 
-/// The stages that a tokenizer.json describes. What is not supported, or contradicts itself, is an error that names its
+/// The stages that a tokenizer.json describes. Anything unsupported or contradictory is an error, which names its
 /// place.
 struct Document {
   Normalizer normalizer;
@@ -30,7 +30,7 @@ struct Document {
   [[nodiscard]] static Result<Document> read(std::string_view json);
 };
 
-/// The whole file, within the bound on such files.
+/// Reads a whole file, up to the bound for such files.
 [[nodiscard]] Result<std::string> read_file(const std::string& path);
 
 }  // namespace kvist::tokenizer

@@ -13,13 +13,14 @@
 namespace kvist::tokenizer {
 namespace {
 
-// Words, or symbols of a word, that a thread keeps memory for from one text to the next: a few MiB.
+// The most words, or symbols of a word, for which a thread keeps memory from one text to the next: a few MiB.
 constexpr std::size_t kMostKept = std::size_t{1} << 16U;
 
 std::atomic<std::uint64_t> last_serial = 0;
 
-// Of white space, in bytes. A search that takes too many steps (Regex) makes one word of all the rest, so that places
-// behind it would change words; in the expressions that allow places only white space takes steps, about one a byte.
+// The longest run of white space behind which places are given, in bytes. A search that takes too many steps (Regex)
+// makes one word of the whole rest, so places behind it would change words. In the expressions that allow places, only
+// white space takes many steps, about one per byte.
 constexpr std::size_t kLongestRun = std::size_t{1} << 16U;
 
 bool is_ascii_letter(char byte) {
@@ -47,14 +48,14 @@ MarkedText repaired(const MarkedText& text) {
 
 }  // namespace
 
-/// One per thread, for the encoder that the thread used last.
+/// Each thread has one, for the encoder that it used last.
 struct Encoder::Memory {
   std::uint64_t serial = 0;
   RegexMemory regex;
   BpeMemory bpe;
   Words words;
 
-  /// Gives back what only long texts need.
+  /// Frees what only long texts need.
   void trim() {
     if (words.words.capacity() > kMostKept) words = Words();
     if (bpe.ids.capacity() <= kMostKept) return;
@@ -81,8 +82,8 @@ Encoder::Encoder(Normalizer normalizer, PreTokenizer pre_tokenizer, BpeModel mod
     normalizer_.apply(pattern, regex);
     normalized_tokens_.add(token, pattern.text);
   }
-  // Added tokens must not depend on what a cut takes away: a single word on its neighbours, a normalized one on the
-  // normalized text around it.
+  // An added token must not depend on text that a cut removes, as a single_word token does on its neighbours and a
+  // normalized one on the normalized text around it.
   may_cut_between_words_ = pre_tokenizer_.may_be_cut_behind_letters() && normalizer_.may_be_cut_before_ascii() &&
                            normalized_tokens_.empty() && std::ranges::none_of(added, &AddedToken::single_word);
 }
@@ -164,10 +165,10 @@ bool Encoder::marks_matter(std::string_view text, const std::vector<Range>& mark
   return !normalized_tokens_.empty() || !is_utf8(text) || raw_tokens_.is_kept_from_one(text, marks);
 }
 
-// Within a part, so that no added token is near; `last` is the last place before it.
+// Adds places within a part of the text without added tokens. `last` is the last place before it.
 void Encoder::cut_between_words(std::string_view text, std::size_t begin, std::size_t end, std::size_t last,
                                 std::vector<std::size_t>& out) {
-  std::size_t run = 0;  // bytes of white space
+  std::size_t run = 0;  // bytes of white space so far
   char before = ' ';
   for (std::size_t at = begin; at < end;) {
     const CodePoint c = code_point_at(text, at);

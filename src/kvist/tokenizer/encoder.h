@@ -1,4 +1,4 @@
-// From text to tokens through all stages of a tokenizer.json.
+// Encodes text to tokens, through all stages of a tokenizer.json.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@
 
 namespace kvist::tokenizer {
 
-/// Added tokens are cut out of the text, what is between them is normalized, cut for added tokens once more, cut into
-/// words, and each word encoded. Immutable; any thread may use it: working memory is the calling thread's.
+/// Added tokens are cut out of the text. The text between them is normalized, searched for added tokens once more and
+/// cut into words, and each word is encoded. Immutable. Threads: any; scratch memory belongs to the calling thread.
 class Encoder {
  public:
   Encoder(Normalizer normalizer, PreTokenizer pre_tokenizer, BpeModel model, const std::vector<AddedToken>& added);
@@ -24,16 +24,17 @@ class Encoder {
   /// Appends the tokens of a text, with added tokens where they touch no mark.
   void encode_marked(std::string_view text, const std::vector<Range>& marks, std::vector<TokenId>& out) const;
 
-  /// Of places between words, one is given so many bytes behind the last place at the earliest.
+  /// The least distance between a place between words and the place before it, in bytes.
   static constexpr std::size_t kBetweenCuts = 1024;
 
-  /// Appends the places where added tokens begin, what is on both sides of one being encoded by itself, and, with a
-  /// pre-tokenizer that allows it, some between a letter and white space. Where they are depends on the text up to
-  /// there and the byte behind. None in a text that is no UTF-8.
+  /// Appends places where the text may be cut: the beginnings of added tokens, because the text on either side of one
+  /// is encoded independently, and, with a pre-tokenizer that allows it, some places between a letter and white space.
+  /// A place depends only on the text before it and the byte after it. There are none in a text that is not valid
+  /// UTF-8.
   void cut_places(std::string_view text, const std::vector<Range>& marks, std::vector<std::size_t>& out) const;
 
-  /// Whether the marks may keep an added token from being found. Those of normalized text are not looked for: then any
-  /// mark may.
+  /// Whether the marks may prevent an added token from being found. Tokens of normalized text are not searched for
+  /// here; if there are any, every mark counts.
   [[nodiscard]] bool marks_matter(std::string_view text, const std::vector<Range>& marks) const;
 
   [[nodiscard]] const TokenTable& vocabulary() const { return model_.vocabulary(); }
@@ -45,12 +46,13 @@ class Encoder {
                                 std::vector<std::size_t>& out);
   void encode_normalized(std::string_view text, bool begins_document, Memory& memory, std::vector<TokenId>& out) const;
 
-  std::uint64_t serial_;  // of this encoder in the process: what a thread's cache belongs to
+  std::uint64_t
+      serial_;  // identifies this encoder in the process, so that a thread's cache is used for one encoder only
   Normalizer normalizer_;
   PreTokenizer pre_tokenizer_;
   BpeModel model_;
-  AddedTokenFinder raw_tokens_;         // looked for in the text as it is
-  AddedTokenFinder normalized_tokens_;  // looked for after normalization
+  AddedTokenFinder raw_tokens_;         // searched for in the original text
+  AddedTokenFinder normalized_tokens_;  // searched for after normalization
   bool may_cut_between_words_ = false;
 };
 

@@ -40,7 +40,7 @@ struct HuggingFaceTokenizer::Parts {
   TokenTable spellings;
   std::vector<bool> is_special;
   std::vector<TokenId> end_tokens;
-  std::string bytes;  // what tokens decode to within a text, one after another
+  std::string bytes;  // the decoded bytes of all tokens, one after another
   std::vector<std::uint32_t> bytes_begin;
 };
 

@@ -1,4 +1,4 @@
-// Tokenizers as models bring them.
+// The tokenizers that models ship.
 #pragma once
 
 #include <memory>
@@ -14,16 +14,16 @@ namespace kvist::tokenizer {
 struct HuggingFaceTokenizerOptions {
   /// Tokens that end an answer, the usual one first: from the model's generation_config.json.
   std::vector<TokenId> end_tokens = {};
-  /// One more by its spelling, which is the usual one; empty: none.
+  /// Another end token by its spelling, which comes first; empty: none.
   std::string end_token = {};
 };
 
 /// A tokenizer read from a `tokenizer.json` of Hugging Face's tokenizers library: byte-pair encoding, over bytes
-/// (GPT-2, Llama 3, Qwen) or over characters with byte fallback (Llama 2, Mistral). Gives the tokens that library
-/// gives. Where the file asks for something this class does not do, loading fails and says what and where.
+/// (GPT-2, Llama 3, Qwen) or over characters with byte fallback (Llama 2, Mistral). The tokens are the same as that
+/// library's. If the file uses an unsupported feature, loading fails with an error that names it and its place.
 ///
-/// Immutable; any thread may use it. A thread keeps the words it saw last and working memory (a few MiB), for one
-/// tokenizer at a time; while it encodes, about 30 times the text besides.
+/// Immutable. Threads: any. Memory: each thread keeps a cache of words and scratch memory (a few MiB), for one
+/// tokenizer at a time; while it encodes, it needs about 30 times the text in addition.
 class HuggingFaceTokenizer final : public Tokenizer {
  public:
   [[nodiscard]] static Result<std::unique_ptr<HuggingFaceTokenizer>> parse(

@@ -1,4 +1,4 @@
-// Strict reading of tokenizer.json, with the place of what is wrong. Private to the module: it includes simdjson.
+// A strict reader of tokenizer.json, whose errors name the place. Private to the module, because it includes simdjson.
 #pragma once
 
 #include <simdjson.h>
@@ -41,19 +41,19 @@ class JsonValue {
   std::string path_;
 };
 
-/// An object whose members are read by name; finish() refuses what nobody asked for, because it could change what the
-/// rest means.
+/// An object whose members are read by name. finish() refuses members that were not read, because they could change the
+/// meaning of the others.
 class JsonObject {
  public:
   JsonObject(simdjson::dom::object object, std::string path) : object_(object), path_(std::move(path)) {}
 
-  /// A member; none if it is missing or null.
+  /// A member; nothing if it is missing or null.
   [[nodiscard]] std::optional<JsonValue> find(std::string_view key);
   [[nodiscard]] Result<JsonValue> require(std::string_view key);
-  /// A string member "type", which says what kind of step an object is.
+  /// The string member "type", which is the kind of a step.
   [[nodiscard]] Result<std::string_view> type();
   [[nodiscard]] Result<bool> boolean_or(std::string_view key, bool otherwise);
-  /// Members that have no influence on what kvist does.
+  /// Allows members that make no difference to kvist.
   void ignore(std::initializer_list<std::string_view> keys) { known_.insert(known_.end(), keys); }
 
   [[nodiscard]] Result<void> finish() const;
@@ -66,7 +66,7 @@ class JsonObject {
   std::vector<std::string_view> known_;
 };
 
-/// Text for an error message: at most 60 bytes of it, in quotes, control characters escaped.
+/// A text for an error message: at most 60 bytes of it, in quotes, with control characters escaped.
 [[nodiscard]] std::string in_quotes(std::string_view text);
 
 }  // namespace kvist::tokenizer

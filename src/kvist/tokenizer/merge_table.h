@@ -1,4 +1,4 @@
-// Which pairs of tokens merge, how early, and to what.
+// Which pairs of tokens merge, in which order, and to which token.
 #pragma once
 
 #include <bit>
@@ -10,7 +10,7 @@
 
 namespace kvist::tokenizer {
 
-/// The merges of a BPE model by pair. One array, at most half full: a look-up is about one cache line.
+/// The merges of a BPE model by pair. It is one array, at most half full, so a look-up reads about one cache line.
 class MergeTable {
  public:
   static constexpr std::uint32_t kNoMerge = 0xFFFF'FFFF;
@@ -19,13 +19,13 @@ class MergeTable {
     std::uint32_t result = 0;       ///< the id of the merged token
   };
 
-  /// Makes room for `merges`.
+  /// Allocates space for `merges` merges.
   void reserve(std::size_t merges) {
     slots_.assign(std::bit_ceil(merges * 2 + 2), Slot{});
     shift_ = 64U - static_cast<unsigned>(std::countr_zero(slots_.size()));
   }
-  /// Adds a merge within what reserve() made room for; of two for one pair the later one counts, as in Hugging Face's
-  /// library.
+  /// Adds a merge. Of two for the same pair the later one counts, as in Hugging Face's library. Requires: reserve() has
+  /// allocated space for it.
   void put(TokenId left, TokenId right, Merge merge) {
     Slot& slot = slots_[slot_of(key_of(left.value(), right.value()))];
     slot = {key_of(left.value(), right.value()), merge};

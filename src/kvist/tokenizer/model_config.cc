@@ -16,7 +16,7 @@ namespace kvist::tokenizer {
 namespace {
 
 constexpr std::size_t kMaxDepth = 64;
-// Names that templates may know special tokens by.
+// The names under which templates may use special tokens.
 constexpr std::string_view kSpecialNames[] = {"bos_token", "eos_token", "unk_token", "sep_token",
                                               "pad_token", "cls_token", "mask_token"};
 
@@ -25,10 +25,10 @@ bool exists(const std::string& path) {
   return std::filesystem::exists(path, error);
 }
 
-// Hugging Face writes "no limit" as an integer of 31 digits, which simdjson refuses: integers beyond 64 bits get an
-// exponent and are floating then.
+// Hugging Face writes "no limit" as an integer of 31 digits, which simdjson refuses. So integers beyond 64 bits get an
+// exponent, which makes them floating-point.
 std::string with_large_integers_floating(std::string_view json) {
-  constexpr std::size_t kDigits = 18;  // so many fit in 64 bits whatever they are
+  constexpr std::size_t kDigits = 18;  // any number of so many digits fits 64 bits
   std::string out;
   out.reserve(json.size());
   bool in_string = false;
@@ -50,7 +50,7 @@ std::string with_large_integers_floating(std::string_view json) {
   return out;
 }
 
-// A JSON file whose root is an object. Values read from it are valid as long as it lives.
+// A JSON file whose root is an object. It has to outlive the values read from it.
 class JsonFile {
  public:
   Result<JsonObject> read(const std::string& path) {

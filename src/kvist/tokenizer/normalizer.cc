@@ -16,7 +16,7 @@
 namespace kvist::tokenizer {
 namespace {
 
-// Below U+0300 nothing composes with what is before it, and all characters are in normal form C already: a text is
+// A character below U+0300 never composes with the one before it and is in normal form C already. So a text is
 // normalized in parts that begin with such a character, and most parts need no work.
 constexpr std::uint32_t kFirstCombining = 0x300;
 
@@ -47,8 +47,8 @@ void sort_marks(std::vector<utf8proc_int32_t>& characters) {
   }
 }
 
-// As utf8proc_map() does it, but for the order of combining marks: that sorts a run of n of them in up to n^2 steps,
-// and a user may send a megabyte of them.
+// The same as utf8proc_map(), except for the sorting of combining marks: utf8proc takes up to n^2 steps for a run of n
+// of them, and a user may send a megabyte of them.
 std::string normal_form(std::string_view part, NormalForm form) {
   constexpr std::size_t kLongestDecomposition = 32;  // 18 in Unicode 15
   const bool compatible = form == NormalForm::kNfkc || form == NormalForm::kNfkd;
@@ -203,7 +203,8 @@ Result<NormalizerStep> read_step(std::string_view type, JsonObject& step, const 
   return at.unsupported(fmt::format("normalizers of type {} are not supported", in_quotes(type)));
 }
 
-/// The worst case of a step: Unicode standard annex 15 and Unicode 15's data have those of normal forms and lower case.
+/// The worst case of a step: up to `to` bytes for `from`. Those of normal forms and lower case are from Unicode
+/// standard annex 15 and Unicode 15's data.
 struct WorstCase {
   std::size_t from = 1;
   std::size_t to = 1;
@@ -214,7 +215,7 @@ WorstCase worst_case(const NormalizerStep& step) {
     const auto* literal = std::get_if<std::string>(&replace->pattern);
     return {literal ? literal->size() : 1, replace->content.size()};
   }
-  // A whole text of one byte gets it.
+  // The worst case is a text of one byte.
   if (const auto* prepend = std::get_if<PrependStep>(&step)) return {1, 1 + prepend->text.size()};
   if (const auto* form = std::get_if<NormalFormStep>(&step)) {
     const bool compatible = form->form == NormalForm::kNfkc || form->form == NormalForm::kNfkd;

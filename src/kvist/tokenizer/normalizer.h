@@ -1,4 +1,4 @@
-// What a tokenizer does to text before it looks for tokens.
+// Normalizes text before tokens are searched for.
 #pragma once
 
 #include <string>
@@ -33,7 +33,7 @@ struct StripStep {
 };
 using NormalizerStep = std::variant<PrependStep, ReplaceStep, NormalFormStep, LowercaseStep, StripStep>;
 
-/// The normalizer of a tokenizer.json: a sequence of steps, each over the whole section. Immutable.
+/// The normalizer of a tokenizer.json: a sequence of steps, each of which is applied to the whole section. Immutable.
 class Normalizer {
  public:
   Normalizer() = default;
@@ -41,10 +41,10 @@ class Normalizer {
   [[nodiscard]] static Result<Normalizer> read(const JsonValue& value);
 
   [[nodiscard]] bool empty() const { return steps_.empty(); }
-  /// Whether the parts of a text that is cut before ASCII give, one behind the other, what the whole gives: nothing is
-  /// done, or NFC, in which no ASCII character composes with what stands before it.
+  /// Whether normalizing the parts of a text that is cut before an ASCII character gives the same as normalizing the
+  /// whole. It does if there are no steps, or only NFC, in which no ASCII character composes with the one before it.
   [[nodiscard]] bool may_be_cut_before_ascii() const;
-  /// The normalized text. Requires valid UTF-8.
+  /// Normalizes the text. Requires: valid UTF-8.
   void apply(MarkedText& text, RegexMemory& memory) const;
 
  private:

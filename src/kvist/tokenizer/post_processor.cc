@@ -87,14 +87,14 @@ Result<PostProcessor> PostProcessor::read(const JsonValue& value) {
   KVIST_TRY_VOID(for_each_step(
       value, "processors", [&](std::string_view type, JsonObject& step, const JsonValue& at) -> Result<void> {
         if (type == "ByteLevel") {
-          step.ignore({"add_prefix_space", "trim_offsets", "use_regex"});  // about offsets only
+          step.ignore({"add_prefix_space", "trim_offsets", "use_regex"});  // these only concern offsets
           return {};
         }
         if (type != "TemplateProcessing") {
           return at.unsupported(fmt::format("post-processors of type {} are not supported", in_quotes(type)));
         }
         KVIST_TRY(const PostProcessor step_result, read_template(step));
-        // Each step wraps what those before it made.
+        // Each step wraps the result of the steps before it.
         all.before.insert(all.before.begin(), step_result.before.begin(), step_result.before.end());
         all.behind.insert(all.behind.end(), step_result.behind.begin(), step_result.behind.end());
         return {};

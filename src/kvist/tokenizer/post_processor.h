@@ -1,4 +1,4 @@
-// What a tokenizer puts around a text.
+// The tokens that a tokenizer puts around a text.
 #pragma once
 
 #include <vector>
@@ -10,12 +10,12 @@ namespace kvist::tokenizer {
 
 class JsonValue;
 
-/// The tokens that the "post_processor" of a tokenizer.json puts before and behind a single text.
+/// The tokens that the "post_processor" of a tokenizer.json puts before and after a single text.
 struct PostProcessor {
   std::vector<TokenId> before;
   std::vector<TokenId> behind;
 
-  /// Ids of the result are below kMostTokens; the caller holds them against its vocabulary.
+  /// Ensures: ids of the result are below kMostTokens. The caller checks that its vocabulary has them.
   [[nodiscard]] static Result<PostProcessor> read(const JsonValue& value);
 };
 

@@ -8,7 +8,7 @@ namespace {
 
 using Word = Words::Word;
 
-/// Joins matches and what lies between them to words as a behaviour says.
+/// Combines matches and the text between them to words, according to a SplitBehavior.
 class WordWriter {
  public:
   WordWriter(std::vector<Word>& out, SplitBehavior behavior) : out_(out), behavior_(behavior), first_(out.size()) {}
@@ -29,7 +29,7 @@ class WordWriter {
         may_join&& is_match && !previous_ ? join(end) : push(begin, end);
         break;
       case SplitBehavior::kMergedWithNext:
-        // A match joins what comes after it, unless that is a match too.
+        // A match is merged with the text after it, unless that is a match too.
         may_join && !is_match && previous_ ? join(end) : push(begin, end);
         break;
     }
@@ -90,7 +90,7 @@ class Applier {
     words_.text = words_.storage;
   }
 
-  // The words are searched one by one, as if the text ended where they end: look-ahead must not see beyond.
+  // The words are searched one by one, each as a text of its own, because look-ahead must not see beyond a word's end.
   void split(const SplitStep& step, const Word& word) {
     const std::string_view text = words_.text.substr(word.begin, word.end - word.begin);
     WordWriter writer(words_.words, step.behavior);

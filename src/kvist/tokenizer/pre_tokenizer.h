@@ -1,4 +1,4 @@
-// How a tokenizer cuts a text into the words that merges stay within.
+// Cuts a text into words, which merges never cross.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ namespace kvist::tokenizer {
 class JsonObject;
 class JsonValue;
 
-/// A section of text, cut into words: `words` are sorted, disjoint, not empty, and cover what is kept of it.
+/// A section of text, cut into words. `words` are sorted, disjoint and non-empty, and cover what is kept of the text.
 struct Words {
   struct Word {
     std::size_t begin = 0;
@@ -25,12 +25,12 @@ struct Words {
 
   std::string_view text;
   std::vector<Word> words;
-  std::string storage;           // of `text`, where a step changed it
-  std::vector<Word> before;      // kept for its memory
-  bool begins_document = false;  // the section stands at the very beginning of what is encoded
+  std::string storage;           // of `text`, if a step changed it
+  std::vector<Word> before;      // kept to reuse its memory
+  bool begins_document = false;  // the section is the beginning of the encoded text
 };
 
-/// What becomes of the matches of a pattern that cuts.
+/// What happens to the matches of a splitting pattern.
 enum class SplitBehavior : std::uint8_t { kRemoved, kIsolated, kMergedWithPrevious, kMergedWithNext, kContiguous };
 
 struct SplitStep {
@@ -57,13 +57,14 @@ class PreTokenizer {
   /// Reads the "pre_tokenizer" member.
   [[nodiscard]] static Result<PreTokenizer> read(const JsonValue& value);
 
-  /// Whether its words are to be read as bytes (its last step is ByteLevel).
+  /// Whether words are encoded as bytes (the last step is ByteLevel).
   [[nodiscard]] bool byte_level() const { return byte_level_; }
-  /// Whether a text may be cut between an ASCII letter and ASCII white space: the words of the parts are those of the
-  /// whole then, given no run of white space that a search gives up in (read_pre_tokenizer.cc has the reason).
+  /// Whether the words stay the same if a text is cut between an ASCII letter and ASCII white space
+  /// (read_pre_tokenizer.cc has the reason). This holds if no run of white space is so long that a search stops at its
+  /// bound.
   [[nodiscard]] bool may_be_cut_behind_letters() const { return known_splits_ == 1 && steps_.size() == 1; }
-  /// Cuts words.text; words.begins_document is an input too. Never fails: where a search takes more steps than its
-  /// bound (Regex::Outcome::kLimit), the rest of that piece stays one word.
+  /// Cuts words.text; words.begins_document is an input too. It never fails: if a search exceeds its bound of steps
+  /// (Regex::Outcome::kLimit), the rest of that piece stays one word.
   void apply(Words& words, RegexMemory& memory) const;
 
  private:
@@ -74,7 +75,7 @@ class PreTokenizer {
   [[nodiscard]] Result<void> read_metaspace(JsonObject& step, const JsonValue& at);
 
   std::vector<PreTokenizerStep> steps_;
-  std::size_t known_splits_ = 0;  // of those, by an expression that words end behind letters in
+  std::size_t known_splits_ = 0;  // number of splits with an expression for which words_end_behind_letters()
   bool byte_level_ = false;
 };
 

@@ -39,7 +39,7 @@ Result<std::pair<std::string_view, std::string_view>> read_merge(const JsonValue
   return std::pair(parts[0], parts[1]);
 }
 
-// Bytes that valid UTF-8 never holds.
+// Whether the byte occurs in valid UTF-8.
 bool occurs_in_utf8(std::uint32_t byte) {
   return byte < 0xC0 || (byte > 0xC1 && byte < 0xF5);
 }
@@ -103,7 +103,7 @@ Result<void> BpeModel::read_vocabulary(const JsonValue& value) {
   return {};
 }
 
-// What words begin as, and, for ignore_merges, what they may be as a whole.
+// Finds the symbols that words consist of before merging and, for ignore_merges, the tokens that whole words may be.
 Result<void> BpeModel::find_symbols(const JsonValue& vocabulary_at, const JsonValue& model_at,
                                     const std::unordered_set<std::string_view>& special) {
   std::array<bool, 256> has_byte{};
@@ -143,7 +143,7 @@ Result<void> BpeModel::find_byte_tokens(const JsonValue& vocabulary_at) {
   return {};
 }
 
-// Merges to special tokens are left out: only templates place those.
+// Merges to special tokens are left out, because only templates place those.
 Result<void> BpeModel::read_merges(const JsonValue& value, const std::unordered_set<std::string_view>& special) {
   KVIST_TRY(const simdjson::dom::array array, value.array());
   std::size_t count = 0;
@@ -153,7 +153,7 @@ Result<void> BpeModel::read_merges(const JsonValue& value, const std::unordered_
   std::uint32_t rank = 0;
   std::string merged;
   for (const simdjson::dom::element element : array) {
-    // Only an error needs the path.
+    // The path is only made for an error.
     const auto read = read_merge(JsonValue(element, ""));
     const auto at = [&] { return value.element(rank, element); };
     if (!read) return std::unexpected(Error(read.error()).in(at().path()));
@@ -172,8 +172,8 @@ Result<void> BpeModel::read_merges(const JsonValue& value, const std::unordered_
   return {};
 }
 
-// SentencePiece's vocabularies have U+2581 for a space, and almost only at the beginning of tokens. A text that no
-// pre-tokenizer cuts can be cut before it.
+// SentencePiece's vocabularies write U+2581 for a space, almost only at the beginning of tokens. So a text that no
+// pre-tokenizer cuts can be cut before most of them.
 void BpeModel::find_borders() {
   const auto marker = code_point_at(kSpace, 0).value;
   if (byte_level_ || !character_tokens_.contains(CharacterKey(marker))) return;

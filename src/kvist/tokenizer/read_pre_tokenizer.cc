@@ -1,4 +1,4 @@
-// The pre-tokenizers of tokenizer.json as steps.
+// Reads the pre-tokenizers of tokenizer.json as steps.
 #include <fmt/format.h>
 
 #include <utility>
@@ -9,7 +9,7 @@
 namespace kvist::tokenizer {
 namespace {
 
-// What ByteLevel splits with if use_regex is set: GPT-2's expression.
+// GPT-2's expression, with which ByteLevel splits if use_regex is set.
 constexpr std::string_view kGpt2 = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 // Llama 3's, and Qwen 2's, which takes digits one by one.
 constexpr std::string_view kLlama3 =
@@ -18,12 +18,13 @@ constexpr std::string_view kQwen2 =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 constexpr std::string_view kPunctuation = R"([\x{21}-\x{2F}\x{3A}-\x{40}\x{5B}-\x{60}\x{7B}-\x{7E}\p{P}])";
 
-// Why texts may be cut where a letter stands before white space, if one of these three takes all words:
-//  - No alternative matches white space behind a letter, and all together match everything: a word ends there, whatever
-//    comes before.
-//  - The words before are the same without what comes behind: a run of letters ends there either way, and the one look
-//    ahead, (?!\S), is behind white space, so the letter at the latest answers it.
-//  - The words behind are the same without what comes before: nothing looks back.
+// If one of these three expressions finds all words, texts may be cut between a letter and white space, for these
+// reasons:
+//  - No alternative matches white space after a letter, and together the alternatives match everything. So a word ends
+//    there, whatever comes before.
+//  - The words before are the same without the text behind: a run of letters ends there in both cases. The only
+//    look-ahead, (?!\S), follows white space, so it never reaches beyond the letter.
+//  - The words behind are the same without the text before, because there is no look-behind.
 bool words_end_behind_letters(std::string_view pattern) {
   return pattern == kGpt2 || pattern == kLlama3 || pattern == kQwen2;
 }
@@ -49,7 +50,7 @@ Result<PreTokenizer> PreTokenizer::read(const JsonValue& value) {
     KVIST_TRY_VOID(pre_tokenizer.read_step(type, step, at));
     for (std::size_t i = known; i < pre_tokenizer.steps_.size(); ++i) {
       const PreTokenizerStep& added = pre_tokenizer.steps_[i];
-      // A word of one byte gets the whole prefix.
+      // The worst case is a word of one byte.
       if (const auto* prefix = std::get_if<PrefixStep>(&added)) {
         KVIST_TRY_VOID(growth.add(1, 1 + prefix->text.size(), at));
       } else if (const auto* space = std::get_if<SpaceStep>(&added)) {

@@ -13,18 +13,18 @@ namespace kvist::tokenizer {
 namespace {
 
 constexpr std::size_t kMostPatternBytes = 16U << 10U;
-// Steps of backtracking for one match. Real expressions of tokenizers need a few per character of the match.
+// The bound on backtracking steps for one match. Real expressions of tokenizers need a few per character of the match.
 constexpr std::uint32_t kMatchLimit = 10'000'000;
-// Steps that a search through a whole probe may take per byte, counted before each item of the expression and without
-// the optimizations of the real search: those of Llama, Qwen and GPT need up to 12.
+// The bound on steps per byte for searching a whole probe. Steps are counted before each item of the expression,
+// without the optimizations of the real search. The expressions of Llama, Qwen and GPT need up to 12.
 constexpr std::size_t kMostProbeStepsPerByte = 100;
 constexpr std::uint32_t kHeapLimitKib = 64U << 10U;
 constexpr std::size_t kJitStackStart = 32U << 10U;
 constexpr std::size_t kJitStackMost = 8U << 20U;
 constexpr std::size_t kProbeBytes = 2'048;
 
-// What makes expressions backtrack: long runs of one kind that end with another. All of ASCII comes at last, so that no
-// search ends early because a character that it needs occurs nowhere.
+// Texts that make expressions backtrack: long runs of one kind that end with another. All of ASCII follows at the end,
+// so that no search stops early because a required character is missing.
 constexpr std::array<std::string_view, 9> kProbes = {" ", "\n", "a", "1", "!", " \n", "a ", "\t ", "aA1"};
 
 template <auto function>
@@ -65,7 +65,8 @@ extern "C" int count_step(pcre2_callout_block* /*block*/, void* steps_left) {
   return --*static_cast<std::int64_t*>(steps_left) < 0 ? PCRE2_ERROR_CALLOUT : 0;
 }
 
-/// Whether all matches in some hostile texts are found in a time linear in their length. Counts, with no clock.
+/// Whether finding all matches in some hostile texts takes time linear in their length. Counts steps instead of using a
+/// clock.
 Result<bool> is_linear(std::string_view pattern) {
   KVIST_TRY(const CodeOwner code, compile_pcre2(pattern, PCRE2_AUTO_CALLOUT));
   const std::unique_ptr<pcre2_match_data, Deleter<pcre2_match_data_free>> data{pcre2_match_data_create(1, nullptr)};

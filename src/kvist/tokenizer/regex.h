@@ -1,4 +1,4 @@
-// Regular expressions of tokenizers.
+// The regular expressions of tokenizers.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace kvist::tokenizer {
 
-/// What a search needs besides the expression; one per thread, reused.
+/// Scratch memory of searches, reused. Threads: one per thread.
 class RegexMemory {
  public:
   RegexMemory();
@@ -23,9 +23,9 @@ class RegexMemory {
   std::unique_ptr<Impl> impl_;
 };
 
-/// A compiled regular expression over valid UTF-8, in the dialect that tokenizer.json is written in (Oniguruma's, with
-/// Unicode classes). What that dialect and PCRE2 understand differently is translated (\s, \w, \v, \u) or refused at
-/// compile(). Immutable; any thread may use it.
+/// A compiled regular expression over valid UTF-8, in the dialect of tokenizer.json (Oniguruma's, with Unicode
+/// classes). Constructs with another meaning in PCRE2 are translated (\s, \w, \v, \u) or refused by compile().
+/// Immutable. Threads: any.
 class Regex {
  public:
   enum class Outcome { kFound, kNone, kLimit };
@@ -34,15 +34,15 @@ class Regex {
     std::size_t end = 0;
   };
 
-  /// Refuses, besides what is wrong or not supported, an expression whose search through some hostile texts of a few
-  /// KiB takes more steps than a bound per byte (catastrophic or quadratic backtracking): it would let a user stop a
-  /// server.
+  /// Refuses invalid and unsupported expressions. It also refuses an expression that needs more than a bounded number
+  /// of steps per byte for some hostile texts of a few KiB (catastrophic or quadratic backtracking), because with it a
+  /// user could stall a server.
   [[nodiscard]] static Result<Regex> compile(std::string_view pattern);
 
-  /// As it was compiled.
+  /// The expression as given to compile().
   [[nodiscard]] const std::string& source() const;
 
-  /// The first match at or after `from`. kLimit: the search took more steps than a bound.
+  /// The first match at or after `from`. kLimit: the search exceeded its bound of steps.
   [[nodiscard]] Outcome find(std::string_view text, std::size_t from, RegexMemory& memory, Match& match) const;
 
  private:

@@ -1,4 +1,5 @@
-// From Oniguruma's dialect to PCRE2's. Only escapes and constructs are let through that both are known to read alike.
+// Translates from Oniguruma's dialect to PCRE2's. Only escapes and constructs that are known to mean the same in both
+// are copied.
 #include <fmt/format.h>
 
 #include "kvist/tokenizer/regex.h"
@@ -6,7 +7,7 @@
 namespace kvist::tokenizer {
 namespace {
 
-// White_Space of Unicode; PCRE2's \s under UCP has U+180E besides.
+// White_Space of Unicode; PCRE2's \s under UCP also has U+180E.
 constexpr std::string_view kSpace =
     R"(\x{9}-\x{D}\x{20}\x{85}\x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000})";
 // Word characters of Unicode's UTS 18, annex C: alphabetic, marks, decimal digits, connectors. The ranges are the

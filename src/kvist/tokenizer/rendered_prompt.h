@@ -1,4 +1,4 @@
-// A prompt as text, with the mark of who wrote what.
+// A prompt as text, with marks for what came with the messages.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +7,8 @@
 
 namespace kvist::tokenizer {
 
-/// What a chat template made of a conversation. Special tokens are recognised in what the template wrote, never in what
-/// came with the messages: no user can inject one.
+/// The text that a chat template made of a conversation. Special tokens are recognised in what the template wrote,
+/// never in what came with the messages, so that no user can inject one.
 struct RenderedPrompt {
   /// Bytes [begin, end) of `text`.
   struct Range {
@@ -19,7 +19,7 @@ struct RenderedPrompt {
   };
 
   std::string text;
-  std::vector<Range> from_messages;  ///< sorted, disjoint, not empty: everything else is the template's
+  std::vector<Range> from_messages;  ///< sorted, disjoint, non-empty; everything else was written by the template
 };
 
 }  // namespace kvist::tokenizer

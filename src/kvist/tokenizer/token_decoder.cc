@@ -93,7 +93,7 @@ Result<void> TokenDecoder::read_strip(JsonObject& step, const JsonValue& at) {
   if (content.empty() || code_point_at(content, 0).bytes != content.size()) {
     return content_at.corrupt(fmt::format("{} is not one character", in_quotes(content)));
   }
-  // A stream shows the text of its first token before it knows the second, and cannot take an end back.
+  // A stream sends the text of its first token before it knows the second, so it cannot strip the end.
   if (fused_ && (content.size() != 1 || start > 1 || stop > 0)) {
     return at.unsupported("after Fuse or ByteLevel, Strip takes one ASCII character off the beginning and no more");
   }
@@ -117,7 +117,7 @@ void TokenDecoder::apply(const Step& step, bool first, std::string& text) {
   } else if (std::holds_alternative<ByteFallback>(step)) {
     if (const auto byte = byte_of(text)) text.assign(1, *byte);
   } else if (std::holds_alternative<ByteLevel>(step)) {
-    // A token that is not spelled in the alphabet stands for itself.
+    // A token with characters outside of the alphabet stands for itself.
     if (auto bytes = bytes_of_token(text)) text = *std::move(bytes);
   }
 }

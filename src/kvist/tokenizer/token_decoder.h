@@ -1,4 +1,4 @@
-// From the spelling of tokens to text.
+// Converts the spelling of tokens to text.
 #pragma once
 
 #include <string>
@@ -13,9 +13,9 @@ namespace kvist::tokenizer {
 class JsonObject;
 class JsonValue;
 
-/// The decoder of a tokenizer.json, as the bytes that one token brings to a text. Immutable. Where tokens of single
-/// bytes make no UTF-8, U+FFFD stands for what is broken, and only for that: Hugging Face's Rust library replaces each
-/// byte of the whole run of such tokens, for which a stream would have to wait for the run's end.
+/// The decoder of a tokenizer.json: the bytes that one token adds to a text. If tokens of single bytes are not valid
+/// UTF-8, U+FFFD replaces only the broken part. This differs from Hugging Face's Rust library, which replaces each byte
+/// of the whole run of such tokens, so that a stream would have to wait for the run's end. Immutable.
 class TokenDecoder {
  public:
   /// Without a decoder, tokens are words with a space between them.
@@ -23,7 +23,7 @@ class TokenDecoder {
   /// Reads the "decoder" member.
   [[nodiscard]] static Result<TokenDecoder> read(const JsonValue& value);
 
-  /// The bytes of a token of this spelling; `first`: no token with text came before it.
+  /// The bytes of a token with this spelling. `first`: no token with text came before it.
   [[nodiscard]] std::string bytes(std::string_view token, bool first) const;
 
  private:
@@ -31,7 +31,7 @@ class TokenDecoder {
     std::string from;
     std::string to;
   };
-  /// Takes up to `left` and `right` times `content` off the ends; after Fuse, off the beginning of the whole text.
+  /// Removes `content` up to `left` and `right` times from the ends; after Fuse, from the beginning of the whole text.
   struct Strip {
     std::string content;
     std::uint32_t left = 0;
@@ -52,7 +52,7 @@ class TokenDecoder {
 
   std::vector<Step> steps_;
   bool joins_with_spaces_ = true;
-  bool fused_ = false;  // while reading: the steps to come see one text
+  bool fused_ = false;  // while reading: the following steps see one text
 };
 
 }  // namespace kvist::tokenizer

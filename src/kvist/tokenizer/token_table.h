@@ -1,4 +1,4 @@
-// Token ids by text and texts by id.
+// Maps texts to token ids and back.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,14 @@
 
 namespace kvist::tokenizer {
 
-/// A vocabulary: at most one text per id, at most one id per text. All texts lie in one block of memory; a look-up by
-/// text costs a hash and usually one comparison. Ids may have gaps.
+/// A vocabulary: at most one text per id, at most one id per text. All texts are in one block of memory. A look-up by
+/// text takes a hash and usually one comparison. Ids may have gaps.
 class TokenTable {
  public:
-  /// False if the id or the text is taken. Requires a text other than "".
+  /// Returns false if the id or the text is taken. Requires: the text is not empty.
   bool add(TokenId id, std::string_view text);
   [[nodiscard]] std::optional<TokenId> find(std::string_view text) const;
-  /// The text of an id; empty where there is none.
+  /// The text of an id; empty if there is none.
   [[nodiscard]] std::string_view text(TokenId id) const;
   [[nodiscard]] bool contains(TokenId id) const { return !text(id).empty(); }
   /// One more than the largest id.

@@ -1,4 +1,4 @@
-// The tokens of words seen lately.
+// A cache of the tokens of recent words.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +13,8 @@
 
 namespace kvist::tokenizer {
 
-/// Remembers the tokens of short words, each in the one slot its hash gives: a fixed amount of memory (1 MiB), no
-/// bookkeeping, and whatever a user sends costs at most a miss. One thread only.
+/// A direct-mapped cache of the tokens of short words. It takes a fixed amount of memory (1 MiB) and no bookkeeping,
+/// and no input costs more than a miss. Threads: one.
 class WordCache {
  public:
   [[nodiscard]] std::span<const TokenId> find(std::string_view word, std::size_t hash) const {
@@ -33,7 +33,7 @@ class WordCache {
   }
 
   [[nodiscard]] static std::size_t hash(std::string_view word) { return std::hash<std::string_view>{}(word); }
-  /// Longer words are not worth asking for.
+  /// Whether a word may be in the cache; longer ones are not worth it.
   [[nodiscard]] static bool takes(std::string_view word) { return word.size() <= kMostBytes; }
   void clear() { slots_.assign(kSlots, Slot{}); }
 
@@ -41,7 +41,7 @@ class WordCache {
   static constexpr std::size_t kSlots = std::size_t{1} << 14U;
   static constexpr std::size_t kMostBytes = 30;
   static constexpr std::size_t kMostTokens = 8;
-  // A cache line. A word has at least one byte, so that an empty slot matches none.
+  // One cache line. A word has at least one byte, so an empty slot matches none.
   struct alignas(64) Slot {
     TokenId tokens[kMostTokens] = {};
     std::uint8_t bytes = 0;
