@@ -8,8 +8,8 @@ namespace {
 constexpr std::size_t kTokensPerMessage = 3;  // special ones
 constexpr std::string_view kAssistant = "assistant";
 
-// Roles and contents go through encode() alone, which cannot produce a special token: whatever a user writes there
-// stays text.
+// Roles and contents are encoded with encode(), which never produces a special token, so whatever a user writes stays
+// text.
 void append_header(std::string_view role, const tokenizer::Tokenizer& tokenizer, std::vector<TokenId>& out) {
   out.push_back(tokenizer.special(tokenizer::SpecialToken::kBeginHeader));
   tokenizer.encode(role, out);
@@ -19,7 +19,7 @@ void append_header(std::string_view role, const tokenizer::Tokenizer& tokenizer,
 }  // namespace
 
 std::vector<TokenId> SimpleChatTemplate::render(const ChatInput& input, const tokenizer::Tokenizer& tokenizer) const {
-  // No text has more tokens than bytes, so this is all the memory the prompt will need.
+  // A text has at most as many tokens as bytes, so one allocation is enough for the prompt.
   std::size_t most_tokens = kTokensPerMessage + kAssistant.size();
   for (const ChatMessage& message : input.messages) {
     most_tokens += kTokensPerMessage + message.role.size() + message.content.size();

@@ -1,4 +1,4 @@
-// Chat messages and the template that makes one prompt of them.
+// Chat messages, and templates that turn them into a prompt.
 #pragma once
 
 #include <chrono>
@@ -15,7 +15,7 @@
 
 namespace kvist::text {
 
-/// A call of a tool that an assistant's message holds.
+/// A tool call in an assistant's message.
 struct ToolCall {
   std::string id;
   std::string name;
@@ -26,39 +26,39 @@ struct ChatMessage {
   std::string role;  ///< "system", "user", "assistant", "tool"
   std::string content;
   std::vector<ToolCall> tool_calls = {};
-  std::string tool_call_id = {};  ///< of the call that a tool's message answers; empty: none
+  std::string tool_call_id = {};  ///< id of the call that a tool's message answers; empty: none
   std::string name = {};          ///< of the participant or tool; empty: none
-  std::string reasoning = {};     ///< what the assistant thought before it answered; empty: none
-  /// The texts that `content` was joined of, for templates that want them one by one; empty: it is one text, or none.
+  std::string reasoning = {};     ///< the assistant's reasoning before its answer; empty: none
+  /// The texts of which `content` consists, for templates that take them one by one; empty if it is one text, or none.
   std::vector<std::string> content_parts = {};
 };
 
-/// What stands between the texts of a message that came in parts, for templates that take one text: vLLM's.
+/// What is put between the texts of a message in parts for templates that take one text, as in vLLM.
 inline constexpr std::string_view kPartSeparator = "\n";
 
-/// What a prompt is made of.
+/// The input of a chat template.
 struct ChatInput {
   std::span<const ChatMessage> messages;
   std::string_view tools = {};               ///< JSON array of tools that may be called; empty: none
-  std::string_view documents = {};           ///< JSON array of documents that the answer may rest on; empty: none
-  std::string_view reasoning_effort = {};    ///< how long to think ("none": not at all); empty: not said
+  std::string_view documents = {};           ///< JSON array of documents that the answer may use; empty: none
+  std::string_view reasoning_effort = {};    ///< how long to reason ("none": not at all); empty: not given
   std::string_view template_arguments = {};  ///< JSON object of further variables of the template; empty: none
   bool add_generation_prompt = true;         ///< ends with the header of the assistant's answer
-  /// Ends with the last message's text, open: the answer goes on where it ends. Not with add_generation_prompt.
+  /// The prompt ends with the last message's text, which the answer continues. Excludes add_generation_prompt.
   bool continue_final_message = false;
-  std::optional<std::chrono::local_seconds> now = std::nullopt;  ///< for templates that write the date
+  std::optional<std::chrono::local_seconds> now = std::nullopt;  ///< the time for templates that write the date
 };
 
-/// A chat template. Immutable; any thread may use it. It places special tokens itself; whether what users wrote can
-/// hold some too is the encoding's to say.
+/// A chat template. It places special tokens itself; whether special tokens are also recognised in what users wrote
+/// depends on the encoding. Immutable. Threads: any.
 class ChatTemplate {
  public:
   virtual ~ChatTemplate() = default;
-  /// The prompt tokens of a conversation. An error says why the template does not take it.
+  /// The prompt tokens of a conversation. An error says why the template refuses it.
   [[nodiscard]] virtual Result<std::vector<TokenId>> tokens(const ChatInput& input,
                                                             const tokenizer::Tokenizer& tokenizer,
                                                             const PromptEncoding& how) const = 0;
-  /// Whether it looks at this part of the input ("tools", "tool_calls"): what it does not name is in no prompt.
+  /// Whether the template uses this part of the input ("tools", "tool_calls"). What it does not use is in no prompt.
   [[nodiscard]] virtual bool names(std::string_view part) const = 0;
 };
 
@@ -77,7 +77,7 @@ class SimpleChatTemplate final : public ChatTemplate {
                                             bool add_generation_prompt = true) const {
     return render(ChatInput{.messages = messages, .add_generation_prompt = add_generation_prompt}, tokenizer);
   }
-  /// Special tokens have no spelling here that a message could hold.
+  /// Special tokens have no spelling here, so no message can contain one.
   [[nodiscard]] Result<std::vector<TokenId>> tokens(const ChatInput& input, const tokenizer::Tokenizer& tokenizer,
                                                     const PromptEncoding& how) const override {
     std::vector<TokenId> prompt = render(input, tokenizer);

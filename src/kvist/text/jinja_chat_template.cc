@@ -18,7 +18,7 @@ namespace {
 
 using jinja::Value;
 
-// Names of fields are the template's; what is in them is not.
+// Builds a dictionary. Names of fields count as written by the template, their values as coming with the messages.
 class Fields {
  public:
   explicit Fields(jinja::Meter& meter) : meter_(&meter) {}
@@ -40,8 +40,8 @@ class Fields {
   std::vector<std::pair<jinja::TextPtr, Value>> entries_;
 };
 
-// Models are told arguments as the JSON object they are. What a client sends that is none becomes an empty one, as in
-// vLLM: it is the past, and an error would end the conversation.
+// Templates get a call's arguments as a dictionary. Arguments that are not a JSON object become an empty one, as in
+// vLLM, because they are part of the history and an error would end the conversation.
 Result<void> add_arguments(jinja::Meter& meter, const ToolCall& call, Fields& function) {
   if (const Result<Value> parsed = jinja::value_of_json(meter, call.arguments, true); parsed && parsed->dict()) {
     function.add("arguments", *parsed);
@@ -52,7 +52,7 @@ Result<void> add_arguments(jinja::Meter& meter, const ToolCall& call, Fields& fu
   return {};
 }
 
-// As text, or as a list of {"type": "text", "text": ...}. `open_end` is written behind the last text.
+// Contents as text, or as a list of {"type": "text", "text": ...}. `open_end` is written after the last text.
 class Contents {
  public:
   Contents(jinja::Meter& meter, bool as_items) : meter_(&meter), as_items_(as_items) {}
@@ -118,7 +118,7 @@ Result<Value> value_of(jinja::Meter& meter, const ChatMessage& message, const Co
   return fields.take();
 }
 
-// `open_end`: what is written behind the last message's content.
+// `open_end` is written after the last message's content.
 Result<Value> value_of(jinja::Meter& meter, std::span<const ChatMessage> messages, const Contents& contents,
                        std::string_view open_end) {
   std::vector<Value> values;
@@ -145,8 +145,7 @@ std::string_view without_space(std::string_view text) {
   return text.substr(0, jinja::size_without_trailing_space(text));
 }
 
-// A list of the request's; without one there may be one among the template's arguments, and the name stands for nothing
-// where there is none there either.
+// A list of the request. Without one, the template's arguments may contain one; otherwise the name is none.
 Result<void> add_list(jinja::Meter& meter, std::string_view name, std::string_view json, const jinja::Dict& arguments,
                       jinja::Template::Variables& variables) {
   if (!json.empty()) {
@@ -158,7 +157,7 @@ Result<void> add_list(jinja::Meter& meter, std::string_view name, std::string_vi
   return {};
 }
 
-// Some templates think only if told so; vLLM tells it to those where an effort is named.
+// Some templates enable reasoning only by a variable, which vLLM sets if the request names an effort.
 Result<void> add_effort(jinja::Meter& meter, std::string_view effort, const jinja::Dict& arguments,
                         jinja::Template::Variables& variables) {
   if (effort.empty()) return {};
@@ -172,11 +171,11 @@ const std::string& last_text(const ChatMessage& message, bool as_items) {
   return as_items && !message.content_parts.empty() ? message.content_parts.back() : message.content;
 }
 
-// Stands behind the last message where the prompt is to end there. It is the tag that apply_chat_template() in Hugging
-// Face's library writes, which vLLM calls: a template that treats it in its own way treats it alike here and there.
+// Written after the last message if the prompt is to end there. It is the tag of apply_chat_template() in Hugging
+// Face's library, which vLLM calls, so that a template that treats it in some special way does the same here.
 constexpr std::string_view kOpenEnd = "CONTINUE_FINAL_MESSAGE_TAG ";
 
-// Cuts off the tag and what a template wrote behind it. Where the template trimmed the message, its end is trimmed too.
+// Removes the tag and what the template wrote after it. If the template trimmed the message, its end is trimmed too.
 Result<void> end_at_tag(tokenizer::RenderedPrompt& prompt, std::string_view message) {
   const std::string_view trimmed_tag = kOpenEnd.substr(0, kOpenEnd.size() - 1);
   const std::size_t tag = prompt.text.rfind(trimmed_tag);
@@ -196,7 +195,7 @@ Result<void> end_at_tag(tokenizer::RenderedPrompt& prompt, std::string_view mess
 constexpr std::string_view kSystem = "system";
 constexpr std::string_view kBetween = "\n\n";
 
-// All system messages in front, as one.
+// Merges all system messages into one at the front.
 std::vector<ChatMessage> merged(std::vector<ChatMessage> messages) {
   ChatMessage system{.role = std::string(kSystem), .content = {}};
   std::vector<ChatMessage> others;
@@ -212,9 +211,9 @@ std::vector<ChatMessage> merged(std::vector<ChatMessage> messages) {
   return others;
 }
 
-/// The conversation with its developers' messages as system messages, as vLLM hands it to a template that does not name
-/// the role: where a system message would not be the first, all of them become one, with an empty line between. Nothing
-/// where no message is a developer's.
+/// The conversation with developer messages as system messages, as vLLM passes it to a template that does not use the
+/// developer role. If a system message would not be the first, all of them become one, with an empty line between.
+/// Nothing if there is no developer message.
 std::optional<std::vector<ChatMessage>> developers_as_system(std::span<const ChatMessage> messages) {
   const auto is_developer = [](const ChatMessage& message) { return message.role == "developer"; };
   if (std::ranges::none_of(messages, is_developer)) return std::nullopt;

@@ -1,4 +1,4 @@
-// Chat templates as models bring them.
+// The chat templates that models ship.
 #pragma once
 
 #include <optional>
@@ -14,26 +14,26 @@
 
 namespace kvist::text {
 
-/// A model's own chat template in Jinja. Compiled once, immutable; any thread may use it.
+/// A model's own chat template in Jinja. Compiled once, then immutable. Threads: any.
 ///
-/// Templates see `messages` (role, content; tool_calls, tool_call_id and name where there are any; a call's arguments
-/// as a dictionary where they are JSON of one; the assistant's reasoning as reasoning and reasoning_content), `tools`,
-/// `documents`, `add_generation_prompt`, the names of special tokens, and the input's further arguments.
+/// The variables of a template are `messages` (role, content; tool_calls, tool_call_id and name if present; a call's
+/// arguments as a dictionary if they are a JSON object; the assistant's reasoning as reasoning and reasoning_content),
+/// `tools`, `documents`, `add_generation_prompt`, the names of special tokens, and the input's further arguments.
 ///
-/// `content` is a text, or, for a template that goes through its items, a list of {"type": "text", "text": ...}: which
-/// of the two is found out as vLLM does it (jinja::Template::reads_content_items()). A tool's content always is a text.
+/// `content` is a text or, for a template with a loop over its items, a list of {"type": "text", "text": ...}. Which of
+/// the two is determined by vLLM's rule (jinja::Template::reads_content_items()). A tool's content is always a text.
 class JinjaChatTemplate final : public ChatTemplate {
  public:
-  /// Names that templates know special tokens by, and their texts: {"bos_token", "<s>"}.
+  /// The names of special tokens in templates, and their texts: {"bos_token", "<s>"}.
   using SpecialTexts = std::vector<std::pair<std::string, std::string>>;
 
-  /// `for_tools`: the template of conversations with tools, where the model has one of its own; empty: none.
+  /// `for_tools` is the template for conversations with tools, if the model has one for them; empty: none.
   [[nodiscard]] static Result<JinjaChatTemplate> compile(std::string_view source, SpecialTexts special_texts = {},
                                                          std::string_view for_tools = {});
 
-  /// The prompt as text, with the bytes that came with the messages, the tools and the arguments. kInvalidArgument:
-  /// what the template raised or cannot compute, or input that is no UTF-8 or no JSON; kTooLarge beyond
-  /// jinja::Limits.
+  /// Renders the prompt as text, with marks on the bytes that came with the messages, the tools and the arguments.
+  /// Errors: kInvalidArgument for an error that the template raised, something that it cannot compute, or input that is
+  /// not valid UTF-8 or JSON; kTooLarge beyond jinja::Limits.
   [[nodiscard]] Result<tokenizer::RenderedPrompt> render(const ChatInput& input) const;
   [[nodiscard]] Result<std::vector<TokenId>> tokens(const ChatInput& input, const tokenizer::Tokenizer& tokenizer,
                                                     const PromptEncoding& how) const override;

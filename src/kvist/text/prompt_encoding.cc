@@ -19,7 +19,7 @@ std::vector<TokenId> encode_prompt(const tokenizer::Tokenizer& tokenizer, tokeni
   std::vector<TokenId> tokens;
   tokenizer.encode_prompt(prompt, tokens);
   const tokenizer::Tokenizer::Frame frame = how.framed ? tokenizer.completion_frame() : tokenizer::Tokenizer::Frame();
-  // Hugging Face's tokenizers truncate before they put the frame around.
+  // Hugging Face's tokenizers truncate before they add the frame.
   const bool by_default = how.truncation && how.truncation->side == Truncation::Side::kDefault;
   const std::size_t frame_tokens = frame.before.size() + frame.behind.size();
   if (by_default)

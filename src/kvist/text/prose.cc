@@ -16,8 +16,8 @@ using vocabulary::Word;
 constexpr std::int64_t kParagraphSentencesMin = 3;
 constexpr std::int64_t kParagraphSentencesMax = 7;
 
-/// Writes one sentence of a small grammar at the end of a text. Each rule draws its alternatives from the stream, so
-/// the text is a function of the stream alone.
+/// Appends one sentence of a small grammar to a text. Each rule draws its alternatives from the stream, so the text is
+/// a function of the stream.
 class SentenceWriter {
  public:
   SentenceWriter(RandomStream& random, std::string& out) : random_(random), out_(out) {}
@@ -31,7 +31,7 @@ class SentenceWriter {
     clause();
     if (chance(55)) continuation();
     out_.push_back('.');
-    // Only a sentence that begins with an article needs it.
+    // Only a sentence that begins with an article has to be capitalised.
     out_[begin] = static_cast<char>(std::toupper(static_cast<unsigned char>(out_[begin])));
   }
 
@@ -120,7 +120,7 @@ bool is_letter(char c) {
   return std::isalpha(static_cast<unsigned char>(c)) != 0;
 }
 
-// Ends `text` with a full stop without changing its length: the last words give way to one that fits the gap.
+// Ends `text` with a full stop without changing its length, by replacing the last words with one that fits the gap.
 void end_with_full_stop(std::string& text) {
   constexpr std::size_t kShortest = 3;
   text.back() = '.';
@@ -131,7 +131,7 @@ void end_with_full_stop(std::string& text) {
     text.replace(space + 1, length, vocabulary::kLastWords[length - kShortest]);
     return;
   }
-  // No gap between words in reach (a very short text): a letter before the full stop will do.
+  // A very short text without a gap between words just gets a letter before the full stop.
   if (text.size() > 1 && !is_letter(text[text.size() - 2])) text[text.size() - 2] = 's';
 }
 

@@ -1,4 +1,4 @@
-// Readable text from a seed: starters and follow-ups of the workload, answers of the timed engine.
+// Generates readable text from a seed: starters and follow-ups of the workload, answers of the timed engine.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace kvist::text {
 class ProseStream {
  public:
   explicit ProseStream(std::uint64_t seed);
-  /// The next `bytes` bytes of the stream; successive calls continue it, words may be cut at the border.
+  /// The next `bytes` bytes of the stream. A word may be cut between two calls.
   [[nodiscard]] std::string take(std::size_t bytes);
 
  private:

@@ -10,28 +10,28 @@
 
 namespace kvist::text {
 
-/// Ends an answer at the first of several stop strings, wherever the borders of its tokens lie. Text that may yet
-/// become a stop string is held back; all else is released at once. Of several stop strings that one counts which is
-/// complete first, and of those that end at one place the longest: the outcome does not depend on how the text was cut.
-/// Works byte by byte; a byte costs a few steps per stop string. Owned by one request; not thread-safe.
+/// Ends an answer at the first of several stop strings, which may span several tokens. Text that may become a stop
+/// string is held back; all other text is released at once. The stop string that is complete first counts, and of
+/// several that end at the same place the longest, so the result does not depend on how the text was cut. Works byte by
+/// byte; a byte costs a few steps per stop string. Owned by one request. Threads: one at a time.
 class StopMatcher {
  public:
-  /// More or longer ones are refused.
+  /// Bounds; more or longer stop strings are refused.
   static constexpr std::size_t kMostStops = 64;
   static constexpr std::size_t kMostStopBytes = 4'096;
 
-  /// Stops at nothing.
+  /// A matcher that never stops.
   StopMatcher() = default;
-  /// `include_stop`: the stop string itself is released too.
+  /// `include_stop`: the stop string is released too.
   [[nodiscard]] static Result<StopMatcher> create(const std::vector<std::string>& stops, bool include_stop = false);
 
-  /// The text that this piece releases. After a stop, nothing any more.
+  /// Returns the text that this piece releases; nothing after a stop.
   [[nodiscard]] std::string push(std::string_view piece);
-  /// What is still held back at the end of the answer.
+  /// Returns the text that is held back at the end of the answer.
   [[nodiscard]] std::string finish();
 
   [[nodiscard]] bool stopped() const { return !stop_.empty(); }
-  /// The stop string that ended the answer; empty before.
+  /// The stop string that ended the answer; empty if none has.
   [[nodiscard]] std::string_view stop() const { return stop_; }
   [[nodiscard]] std::size_t held_bytes() const { return held_.size(); }
 
@@ -39,11 +39,11 @@ class StopMatcher {
   // The automaton of Knuth, Morris and Pratt (1977) for one stop string.
   struct Stop {
     std::string text;
-    std::vector<std::size_t> border;  // [n]: the longest proper beginning of text[0, n) that also ends it
-    std::size_t matched = 0;          // bytes of `text` that the end of what was pushed matches
+    std::vector<std::size_t> border;  // [n]: length of the longest proper prefix of text[0, n) that is also its suffix
+    std::size_t matched = 0;          // length of the prefix of `text` that the end of the pushed text matches
   };
 
-  // The longest stop string that this byte completes.
+  // The longest stop string that this byte completes, or null.
   [[nodiscard]] const Stop* advance(char byte);
   [[nodiscard]] std::size_t longest_match() const;
 

@@ -11,8 +11,8 @@ namespace {
 
 constexpr std::size_t kLongestCharacter = 4;
 
-// Whether a text of these bytes ends with U+FFFD: a character is unfinished, bytes make none, or it was written so.
-// A byte that begins a character does so wherever it stands, so the last few are enough.
+// Whether the text of these bytes ends with U+FFFD, because its last character is unfinished, invalid, or U+FFFD
+// itself. The beginning of a character is recognised by its byte alone, so it is enough to look at the last few bytes.
 bool ends_with_replacement(std::string_view bytes) {
   for (std::size_t length = 1; length <= std::min(kLongestCharacter, bytes.size()); ++length) {
     const std::string_view last = bytes.substr(bytes.size() - length);

@@ -1,4 +1,4 @@
-// Tokens to text while they stream, without ever splitting a character.
+// Converts streamed tokens to text, without splitting a character.
 #pragma once
 
 #include <span>
@@ -9,26 +9,26 @@
 
 namespace kvist::text {
 
-/// Decodes one answer token by token. Owned by one request; not thread-safe. Bytes that make no UTF-8 are replaced by
-/// U+FFFD. Tokens whose text ends with U+FFFD, an unfinished character as a rule, are held back until one comes whose
-/// text does not, as in vLLM's detokenizer: an answer that ends before that is without them, streamed or whole.
+/// Decodes one answer token by token. Owned by one request. Threads: one at a time. Bytes that are not valid UTF-8 are
+/// replaced by U+FFFD. Tokens whose text ends with U+FFFD, usually an unfinished character, are held back until one
+/// comes whose text does not, as in vLLM's detokenizer. An answer that ends before that does not contain them, streamed
+/// or not.
 class StreamDecoder {
  public:
   explicit StreamDecoder(const tokenizer::Tokenizer& tokenizer) : tokenizer_(&tokenizer) {}
 
-  /// The text that this token completes; may be empty.
+  /// Returns the text that this token completes; it may be empty.
   [[nodiscard]] std::string push(TokenId token);
-  /// What is held back, for whom the tokens so far are all that there will be: with it, all it gives, one after
-  /// another, is the text of the whole.
+  /// Returns the text that is held back. Together with it, the results of push() are the text of all tokens.
   [[nodiscard]] std::string finish();
 
  private:
   const tokenizer::Tokenizer* tokenizer_;
-  bool begun_ = false;   // a token with text has come
-  std::string pending_;  // of the tokens held back
+  bool begun_ = false;   // a token with text was pushed
+  std::string pending_;  // bytes of the tokens held back
 };
 
-/// The text of some tokens from their beginning, without special tokens.
+/// The text of tokens, without special tokens.
 [[nodiscard]] std::string decode_text(const tokenizer::Tokenizer& tokenizer, std::span<const TokenId> tokens);
 
 }  // namespace kvist::text
