@@ -8,13 +8,13 @@
 namespace kvist::tool_calls {
 namespace {
 
-// Goes through the direct members of a JSON container. Its text is known to be JSON, so that only the depth and where
-// texts begin and end matter.
+// Iterates over the direct members of a JSON container. Its text is known to be valid JSON, so only the depth and the
+// borders of strings matter.
 class Members {
  public:
   explicit Members(std::string_view json) : rest_(json.substr(1, json.size() - 2)) {}
 
-  /// The next text, number, word or container as it is written; empty at the end.
+  /// The next string, number, word or container as written; empty at the end.
   [[nodiscard]] std::string_view next() {
     const std::size_t begin = rest_.find_first_not_of(kBetween);
     if (begin == std::string_view::npos) return {};
@@ -44,7 +44,7 @@ class Members {
     }
     return rest_.size();
   }
-  // Behind the text that begins at `begin`.
+  // The position after the string that begins at `begin`.
   [[nodiscard]] std::size_t text_end(std::size_t begin) const {
     std::size_t at = begin + 1;
     while (rest_[at] != '"') at += rest_[at] == '\\' ? 2 : 1;
@@ -54,7 +54,7 @@ class Members {
   std::string_view rest_;
 };
 
-// Without quotes and escapes; nothing where it is no text, or one with half of a character.
+// A string without quotes and escapes; nothing if `json` is not a string or contains half a surrogate pair.
 std::optional<std::string> decoded(std::string_view json) {
   simdjson::dom::parser parser;
   std::string_view text;

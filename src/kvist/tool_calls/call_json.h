@@ -1,4 +1,4 @@
-// Calls as the JSON objects that models write.
+// Reads calls from the JSON objects that models write.
 #pragma once
 
 #include <optional>
@@ -9,11 +9,11 @@
 
 namespace kvist::tool_calls {
 
-/// {"name": text, "arguments": object}, or "parameters" in place of "arguments"; what else it holds is passed over.
-/// The arguments keep the text they have. Nothing for anything else. Requires what JsonScanner found complete.
+/// Reads {"name": text, "arguments": object}, or with "parameters" in place of "arguments". Other members are ignored.
+/// The arguments' text is kept unchanged. Nothing for any other value. Requires: JsonScanner found the text complete.
 [[nodiscard]] std::optional<text::ToolCall> call_of_json(std::string_view json);
 
-/// An array of at least one of those, and of nothing else.
+/// Reads a non-empty array of such objects and nothing else.
 [[nodiscard]] std::optional<std::vector<text::ToolCall>> calls_of_json(std::string_view json);
 
 }  // namespace kvist::tool_calls

@@ -73,7 +73,7 @@ JsonScanner::State JsonScanner::text(char byte) {
   return static_cast<unsigned char>(byte) < ' ' ? State::kBroken : State::kGoesOn;
 }
 
-// A number has no end of its own: the byte behind it is what may follow a value.
+// A number has no end mark. It ends with the next byte, which is something that may follow a value.
 JsonScanner::State JsonScanner::number(char byte) {
   const bool digit = is_digit(byte);
   switch (next_) {

@@ -1,4 +1,4 @@
-// Where a JSON value that comes piece by piece ends, or stops being JSON.
+// Finds where a JSON value that arrives piece by piece ends, or stops being JSON.
 #pragma once
 
 #include <cstddef>
@@ -8,18 +8,18 @@
 namespace kvist::tool_calls {
 
 /// Reads one JSON object or array (RFC 8259) byte by byte. Constant work per byte; at most kMostDepth containers deep.
-/// Bytes of strings beyond ASCII are not looked at: what it is fed must be UTF-8.
+/// Bytes beyond ASCII in strings are not checked. Requires: the input is valid UTF-8.
 class JsonScanner {
  public:
   static constexpr std::size_t kMostDepth = 64;
 
   enum class State : std::uint8_t {
     kGoesOn,
-    kComplete,  ///< with the last byte
-    kBroken,    ///< the last byte has no place in any JSON text, or is too deep
+    kComplete,  ///< the last byte completed the value
+    kBroken,    ///< the last byte is not valid JSON, or exceeds the depth
   };
 
-  /// Requires that none of the bytes before completed or broke it. The first one must open an object or an array.
+  /// Requires: no byte before completed or broke the value; the first one opens an object or an array.
   [[nodiscard]] State push(char byte);
 
  private:

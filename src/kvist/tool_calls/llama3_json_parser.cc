@@ -54,7 +54,7 @@ void Llama3JsonParser::give_up() {
 
 void Llama3JsonParser::finish(std::vector<AnswerPart>& out) {
   parts_.write_to(out);
-  // A separator that nothing follows says nothing.
+  // A separator at the end without a call after it is dropped.
   if (place_ != Place::kBehindCall) give_up();
   parts_.finish();
 }

@@ -10,9 +10,9 @@
 
 namespace kvist::tool_calls {
 
-/// An answer that begins with an object, or with the mark and one, is calls as long as objects that are calls follow,
-/// with white space or a semicolon between them. From the first other thing on everything is content: nothing but its
-/// place tells a call from JSON that is meant for people.
+/// An answer that begins with a JSON object, or with the mark and one, consists of calls as long as objects that are
+/// calls follow, separated by white space or a semicolon. From the first other text on, everything is content, because
+/// a call differs from JSON for the user only by its place.
 class Llama3JsonParser final : public ToolCallParser {
  public:
   static constexpr std::string_view kMark = "<|python_tag|>";
@@ -30,7 +30,7 @@ class Llama3JsonParser final : public ToolCallParser {
 
   PartWriter parts_;
   Place place_ = Place::kBegin;
-  std::size_t matched_ = 0;  // bytes of the mark
+  std::size_t matched_ = 0;  // number of matched bytes of the mark
   JsonScanner json_;
   std::string held_;
   std::size_t json_begin_ = 0;  // in `held_`

@@ -1,4 +1,4 @@
-// Formats in which a mark goes before calls, and text may stand around them.
+// Formats in which a mark precedes calls, with text around them.
 #pragma once
 
 #include <cstddef>
@@ -11,15 +11,15 @@
 
 namespace kvist::tool_calls {
 
-/// Hermes: `begin` {call} `end`, as often as there are calls; at the end of the answer the end mark may be missing.
-/// Mistral: `begin` [calls], without an end mark. The first byte of a mark occurs in it once.
+/// Hermes: `begin` {call} `end`, repeated per call; at the end of the answer the end mark may be missing. Mistral:
+/// `begin` [calls], without an end mark. Requires: the first byte of a mark occurs in it only once.
 class MarkedCallParser final : public ToolCallParser {
  public:
   static constexpr std::string_view kHermesBegin = "<tool_call>";
   static constexpr std::string_view kHermesEnd = "</tool_call>";
   static constexpr std::string_view kMistralBegin = "[TOOL_CALLS]";
 
-  /// `opening`: what the JSON behind the begin mark opens with, '{' or '['. `end` may be empty.
+  /// `opening` is the first byte of the JSON after the begin mark, '{' or '['. `end` may be empty.
   MarkedCallParser(std::string_view begin, char opening, std::string_view end)
       : begin_(begin), end_(end), opening_(opening) {}
 
@@ -33,9 +33,9 @@ class MarkedCallParser final : public ToolCallParser {
   void push_content(char byte);
   void push_json(char byte);
   void push_end(char byte);
-  /// What is held is content, and so may `byte` be.
+  /// The held text is content. `byte` may be content or begin a mark.
   void give_up(char byte);
-  /// What is held is calls, or content after all.
+  /// The held text is a complete JSON text: appends its calls, or the text as content if it has none.
   void accept();
 
   std::string_view begin_;
@@ -43,7 +43,7 @@ class MarkedCallParser final : public ToolCallParser {
   char opening_;
   PartWriter parts_;
   Place place_ = Place::kContent;
-  std::size_t matched_ = 0;  // bytes of the mark that is looked for
+  std::size_t matched_ = 0;  // number of matched bytes of the mark that is searched for
   JsonScanner json_;
   std::string held_;            // from the begin mark on
   std::size_t json_begin_ = 0;  // in `held_`

@@ -7,7 +7,7 @@
 namespace kvist::tool_calls {
 namespace {
 
-constexpr std::size_t kMostSpace = 1024;  // more of it is content, whatever follows
+constexpr std::size_t kMostSpace = 1024;  // more white space is content, even if a call follows
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-// Calls of tools in a model's answer, found while its text comes.
+// Finds tool calls in a model's answer while its text arrives.
 #pragma once
 
 #include <cstddef>
@@ -14,32 +14,32 @@
 
 namespace kvist::tool_calls {
 
-/// A part of an answer: text for people, or a call.
+/// A part of an answer: text for the user, or a call.
 struct AnswerPart {
-  std::string content;                      ///< empty beside a call
-  std::optional<text::ToolCall> call = {};  ///< without an id: whoever answers gives one
+  std::string content;                      ///< empty if the part is a call
+  std::optional<text::ToolCall> call = {};  ///< without an id, which the worker adds
 };
 
-/// Tells calls from text in one answer, fed in pieces. However the text is cut into pieces, the parts put together are
-/// the same. A call comes when it is whole and well formed; whatever begins like one and is none (broken JSON, no name,
-/// too deep, too long, cut off) is content, as it was written. White space between content and calls is nobody's.
-/// Held back are at most kMostCallBytes. Work is linear in the text. Owned by one answer; not thread-safe.
+/// Separates calls from text in one answer, which is fed in pieces. The parts do not depend on how the text is cut. A
+/// call is returned when it is complete and well formed. Text that begins like a call but is not one (broken JSON, no
+/// name, too deep, too long, cut off) is content, unchanged. White space between content and calls is dropped. At most
+/// kMostCallBytes are held back. The time is linear in the text. Owned by one answer. Threads: one at a time.
 class ToolCallParser {
  public:
-  /// A longer text is no call.
+  /// A longer text is not a call.
   static constexpr std::size_t kMostCallBytes = 1UL << 20;
-  /// What comes after so many is content.
+  /// After so many calls, everything is content.
   static constexpr std::size_t kMostCalls = 128;
 
   virtual ~ToolCallParser() = default;
-  /// Appends what the text up to here surely is. Requires UTF-8.
+  /// Appends the parts that are certain after this text. Requires: valid UTF-8.
   virtual void push(std::string_view text, std::vector<AnswerPart>& out) = 0;
-  /// Appends what was held back.
+  /// The answer has ended. Appends the parts that were held back.
   virtual void finish(std::vector<AnswerPart>& out) = 0;
 };
 
-/// Texts that begin or end calls and are special tokens in some vocabularies of the family. Special tokens have no
-/// text: whoever decodes puts the spelling of these there.
+/// Texts that begin or end calls and are special tokens in some vocabularies of the model family. Special tokens decode
+/// to no text, so a decoder has to insert the spelling of these.
 [[nodiscard]] std::span<const std::string_view> tool_call_marks(spec::ToolCallFormat format);
 
 [[nodiscard]] std::unique_ptr<ToolCallParser> make_tool_call_parser(spec::ToolCallFormat format);
