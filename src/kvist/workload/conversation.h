@@ -1,4 +1,4 @@
-// One multi-turn chat: what to send next, given what came back.
+// One multi-turn chat: what to send next, given the replies so far.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace kvist::workload {
 
-/// A conversation begins with a shared starter, or where there are none with a text of its own, and goes on with
-/// follow-ups of its own; the live replies stay in its history. Its number of turns, starter, follow-ups and answer
+/// A conversation begins with a shared starter, or with a text of its own if there are none, and continues with
+/// follow-ups of its own. The live replies stay in its history. Its number of turns, starter, follow-ups and answer
 /// seeds depend on (run seed, conversation id, turn) alone, never on replies or timing: both arms of a comparison get
 /// the same conversation under the same id. Owned by the LoadDriver; keeps a reference to the data set.
 class Conversation {
@@ -22,16 +22,16 @@ class Conversation {
   Conversation(const spec::WorkloadSpec& spec, const Dataset& dataset, std::uint64_t run_seed, ConversationId id);
 
   [[nodiscard]] ConversationId id() const { return id_; }
-  /// How many turns it will have if none fails.
+  /// The number of turns if none fails.
   [[nodiscard]] std::uint32_t turns() const { return turns_; }
-  /// The turn to send or under way, from 0.
+  /// The turn that is to be sent or under way, from 0.
   [[nodiscard]] std::uint32_t turn() const { return turn_; }
-  /// The whole history that this turn sends; ends with a user message.
+  /// The complete history that this turn sends. It ends with a user message.
   [[nodiscard]] const std::vector<text::ChatMessage>& messages() const { return messages_; }
-  /// The seed this turn's answer is generated from: below 2^53, so that every JSON reader keeps it exact.
+  /// The seed of this turn's answer. It is below 2^53, so that every JSON reader keeps it exact.
   [[nodiscard]] std::uint64_t answer_seed() const;
 
-  /// Takes the live reply to this turn and goes on to the next. False where that was the last one.
+  /// Adds the live reply to this turn and goes on to the next. Returns false if this was the last turn.
   [[nodiscard]] bool advance(std::string reply);
 
  private:

@@ -1,4 +1,4 @@
-// The shared first messages of a run: what conversations have in common, and so what a prefix cache can reuse.
+// The shared first messages of a run, which a prefix cache can reuse across conversations.
 #pragma once
 
 #include <cstddef>
@@ -10,12 +10,12 @@
 
 namespace kvist::workload {
 
-/// The starters of one run (none where conversations share none), drawn from the run's seed: two runs with one seed
-/// have the same starters, two runs with different seeds share no prefix, so that the second does not find the cache
-/// warmed by the first. Immutable; any thread may read it.
+/// The starters of one run (none if conversations share none), drawn from the run's seed. Two runs with the same seed
+/// have the same starters. Two runs with different seeds share no prefix, so that the second does not find the first
+/// one's blocks in the cache. Immutable; any thread may read it.
 class Dataset {
  public:
-  /// Requires a specification that check_workload() accepts.
+  /// Requires: a specification that check_workload() accepts.
   Dataset(const spec::WorkloadSpec& spec, std::uint64_t run_seed);
 
   [[nodiscard]] std::size_t size() const { return starters_.size(); }

@@ -1,4 +1,4 @@
-// The load generator without the network: decides which turn to send when, from the schedule and from what came back.
+// The load generator without the network: decides which turn to send when, from the schedule and the replies.
 #pragma once
 
 #include <cstdint>
@@ -22,24 +22,24 @@
 
 namespace kvist::workload {
 
-/// Refuses a workload that cannot be driven, with the field and what would be right.
+/// Refuses a workload that cannot be driven. The error names the field and what would be right.
 [[nodiscard]] Result<void> check_workload(const spec::WorkloadSpec& spec);
 
-/// Turns that may be in flight at once at this level of drawn conversations: each has one.
+/// The most turns that may be in flight at once at this level of drawn conversations; each has one.
 [[nodiscard]] std::uint32_t most_in_flight(const spec::WorkloadSpec& spec, std::uint32_t level);
 
-/// Drives conversations. Closed: at most `level` alive, starts paced by Pacer. Open: `level` starts per minute by
-/// OpenArrivals. No think time: a reply is followed at once by the next turn. A failed turn ends its conversation. Ids
-/// count up from 0 in order of start; of open arrivals in order of arrival, those refused included, so that an id means
-/// the same conversation however many were refused.
-/// Live, a service carries its actions out over HTTP; in the simulation the event queue does. One thread.
-/// Invariants: every conversation alive has exactly one turn in flight; memory is bounded by most_in_flight() x the
-/// longest history; after stop() no action comes any more.
+/// Drives conversations. In a closed loop at most `level` are alive, and Pacer decides when they start. In an open loop
+/// `level` start per minute, by OpenArrivals. There is no think time: the next turn follows a reply at once. A failed
+/// turn ends its conversation. Ids count up from 0 in order of start; of open arrivals in order of arrival, those
+/// refused included, so that an id means the same conversation however many were refused. A service carries its actions
+/// out over HTTP, or the simulation's event queue does. Threads: one. Invariants: every conversation alive has exactly
+/// one turn in flight; memory is bounded by most_in_flight() x the longest history; after stop() no action comes any
+/// more.
 class LoadDriver final : public TurnSource {
  public:
-  /// Requires a specification that check_workload() accepts and level >= 1.
+  /// Requires: a specification that check_workload() accepts and level >= 1.
   LoadDriver(const spec::WorkloadSpec& spec, std::uint32_t level, std::uint64_t run_seed, TimePoint start);
-  LoadDriver(const LoadDriver&) = delete;  // conversations refer to its data set
+  LoadDriver(const LoadDriver&) = delete;  // because conversations refer to its data set
   LoadDriver& operator=(const LoadDriver&) = delete;
 
   [[nodiscard]] std::optional<TimePoint> next_wakeup() const override;

@@ -12,10 +12,10 @@
 namespace kvist::workload {
 namespace {
 
-// 73 years: so that the last instant still is a TimePoint.
+// 73 years, so that the last instant is within the range of TimePoint.
 constexpr double kMaxSeconds = 2.3e9;
 
-/// How far from its beginning a replay's instants lie, in seconds of the record.
+/// The last instant of a replay, in seconds since the beginning of the record.
 double farthest_seconds(const LoadInput& input) {
   if (input.trace) return to_seconds(input.trace->requests.back().at - input.trace->requests.front().at);
   double farthest = 0;

@@ -1,4 +1,4 @@
-// Which source drives a level.
+// The source of turns for a level.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@
 
 namespace kvist::workload {
 
-/// What a workload's `trace` names, loaded before the run (results::load_input). At most one is there; none where the
-/// workload draws conversations. Shared by all levels of a run, on any thread.
+/// The file that a workload's `trace` names, loaded before the run (results::load_input). At most one member is set,
+/// none if the workload draws conversations. It is shared by all levels of a run. Threads: any.
 struct LoadInput {
   std::shared_ptr<const Trace> trace;
   std::shared_ptr<const RecordedLevel> recorded;
@@ -25,15 +25,15 @@ struct LoadInput {
 /// Refuses a load that cannot be driven: check_workload(), or a trace that was not loaded.
 [[nodiscard]] Result<void> check_load(const spec::WorkloadSpec& spec, const LoadInput& input);
 
-/// The source of one level that begins at `start`: conversations drawn from `seed` (LoadDriver), a trace whose prompts
-/// follow from `seed` (TraceSource), or a recorded level with its own seed (RecordedRunSource). `concurrency`: how many
-/// at once, or with open arrivals how many start per minute; traces in an open loop have no such limit. Errors:
-/// check_load()'s, concurrency 0.
+/// Makes the source of a level that begins at `start`: conversations drawn from `seed` (LoadDriver), a trace whose
+/// prompts follow from `seed` (TraceSource), or a recorded level with its own seed (RecordedRunSource). `concurrency`
+/// is how many run at once or, with open arrivals, how many start per minute. Traces in an open loop have no such
+/// limit. Errors: check_load()'s, concurrency 0.
 [[nodiscard]] Result<std::unique_ptr<TurnSource>> make_turn_source(const spec::WorkloadSpec& spec,
                                                                    const LoadInput& input, std::uint32_t concurrency,
                                                                    std::uint64_t seed, TimePoint start);
 
-/// What must be said about a level whose open arrivals found no room; nothing where all had some.
+/// The remark about a level in which open arrivals were refused; nothing if none were.
 [[nodiscard]] std::optional<std::string> refused_starts(const spec::WorkloadSpec& spec, std::uint64_t refused,
                                                         std::uint64_t started);
 

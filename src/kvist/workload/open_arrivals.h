@@ -1,4 +1,4 @@
-// When conversations start that nobody waits for: arrivals at random gaps, whatever is in flight.
+// Starts of conversations in an open loop: arrivals at random gaps, whatever is in flight.
 #pragma once
 
 #include <cstdint>
@@ -16,20 +16,20 @@ namespace kvist::workload {
 
 /// A renewal process: the gaps between arrivals, and the one before the first, are independent with mean 1 / rate.
 /// Poisson: exponential. Bursty: gamma with shape 1 / variation^2 and scale variation^2 / rate, so that their standard
-/// deviation is variation / rate (vLLM's `--burstiness` is that shape).
-/// The instants follow from (seed, rate, kind) alone. An arrival that finds `max_conversations` alive is refused and
-/// counted; whether one is alive is judged when try_start() comes to it, so a client that looks late judges late.
-/// One thread; constant memory.
+/// deviation is variation / rate (vLLM's `--burstiness` is that shape). The instants depend on (seed, rate, kind)
+/// alone. An arrival is refused and counted if `max_conversations` are alive at the time when try_start() handles it,
+/// which is late if the client is. Threads: one. Memory: constant.
 class OpenArrivals {
  public:
-  /// Requires rate > 0, a variation from 1 to spec::kMaxArrivalVariation and max_conversations >= 1.
+  /// Requires: rate > 0, a variation from 1 to spec::kMaxArrivalVariation and max_conversations >= 1.
   OpenArrivals(const spec::ArrivalSpec& spec, double starts_per_second, std::uint64_t seed, TimePoint start);
 
-  /// The next arrival, perhaps in the past.
+  /// The next arrival, which may be in the past.
   [[nodiscard]] std::optional<TimePoint> next_start() const { return next_; }
-  /// Refuses arrivals due by `now` while there is no room; takes the first for which there is, and says when it came.
+  /// Handles the arrivals due by `now`: refuses those that exceed the limit, accepts the first that does not, and
+  /// returns its instant.
   [[nodiscard]] std::optional<TimePoint> try_start(TimePoint now);
-  /// A conversation ended. Requires one to be alive.
+  /// A conversation ended. Requires: one to be alive.
   void release(TimePoint now);
 
   [[nodiscard]] std::uint64_t refused() const { return refused_; }
@@ -41,7 +41,7 @@ class OpenArrivals {
   double mean_gap_s_;
   RandomStream random_;
   TimePoint start_;
-  double offset_s_ = 0;  // of next_ from start_; a sum, exact to far below a nanosecond over any run
+  double offset_s_ = 0;  // next_ minus start_; a sum, exact to far below a nanosecond over any run
   TimePoint next_;
   std::uint32_t alive_ = 0;
   std::uint64_t refused_ = 0;

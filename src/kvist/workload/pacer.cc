@@ -19,7 +19,7 @@ TimePoint Pacer::slot_time(std::uint64_t slot) const {
 
 std::uint64_t Pacer::slots_until(TimePoint now) const {
   if (now < start_) return 0;
-  // The estimate may be one off through rounding; slot_time() decides.
+  // The estimate may be off by one because of rounding; slot_time() decides.
   auto slots = static_cast<std::uint64_t>(to_seconds(now - start_) * rate_);
   while (slots > 0 && slot_time(slots - 1) > now) --slots;
   while (slot_time(slots) <= now) ++slots;
@@ -40,7 +40,7 @@ std::optional<TimePoint> Pacer::try_start(TimePoint now) {
 }
 
 void Pacer::drop_old_slots(TimePoint now) {
-  // Only a full house holds slots back; with a place free, overdue slots are the client's own lateness and stay.
+  // While a place is free, slots are overdue only because the client is late, so none is dropped.
   if (!free_since_.empty()) return;
   const std::uint64_t passed = slots_until(now);
   const std::uint64_t waiting = passed > next_slot_ ? passed - next_slot_ : 0;

@@ -1,4 +1,4 @@
-// A level that kvist recorded, as far as it is needed to drive it again.
+// The part of a recorded level that is needed to drive it again.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct RecordedTurn {
   Duration sent{};         ///< since the start of the level
 };
 
-/// The text of every turn follows from workload, seed, conversation and the live replies.
+/// The text of every turn is a function of workload, seed, conversation and the live replies.
 struct RecordedLevel {
   spec::WorkloadSpec workload;
   std::uint64_t seed = 0;

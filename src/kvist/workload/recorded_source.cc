@@ -21,7 +21,7 @@ RecordedRunSource::RecordedRunSource(std::shared_ptr<const RecordedLevel> level,
     if (turn.turn == 0 && (scripts_.empty() || scripts_.back().id != turn.conversation)) {
       scripts_.push_back({turn.conversation, {}});
     }
-    // A turn behind one that is missing has no history.
+    // A turn after a missing one has no history.
     if (scripts_.empty() || scripts_.back().id != turn.conversation) continue;
     if (scripts_.back().sent.size() == turn.turn) scripts_.back().sent.push_back(turn.sent);
   }
@@ -101,7 +101,7 @@ std::vector<StartTurn> RecordedRunSource::on_turn_finished(ConversationId conver
   if (options_.loop == spec::TraceLoop::kOpen) {
     due = std::max(now, recorded_instant(*alive.script, alive.conversation.turn()));
   }
-  // Through the queue, so that turns that are due at one instant go out in one order, whatever the loop.
+  // The turn goes through the queue, so that turns that are due at the same instant are sent in a fixed order.
   waiting_.emplace(due, conversation);
   return poll(now);
 }

@@ -20,15 +20,14 @@
 
 namespace kvist::workload {
 
-/// Drives the conversations of a recorded level again, under their ids: the same starters, follow-ups, max_tokens and
-/// answer seeds, the replies live. A conversation has as many turns as were recorded of it, from turn 0 on without a
-/// gap; one that fails ends, and its later turns are counted as dropped.
-///  - Open loop: each turn at its recorded instant divided by `speed`, or when the reply to the turn before has come
-///    where that is later: its history needs the reply. Then it is due from that reply on, and what follows it keeps
-///    its own instant.
-///  - Closed loop: conversations in the order of their recorded start, as many at once as there are places, each turn
-///    as soon as the reply before it has come.
-/// One thread; the record is shared and not changed.
+/// Drives the conversations of a recorded level again, with their ids, starters, follow-ups, max_tokens and answer
+/// seeds, but with live replies. A conversation has the turns that were recorded, from turn 0 up to the first gap. If a
+/// turn fails, the conversation ends, and its later turns are counted as dropped.
+///  - Open loop: each turn is due at its recorded instant divided by `speed`, but not before the reply to the turn
+///    before it, which is part of its history. If it has to wait for that reply, later turns keep their own instants.
+///  - Closed loop: conversations start in their recorded order, as many at once as there are places, and each turn is
+///    due as soon as the reply before it has come.
+/// The record is shared and not changed. Threads: one.
 class RecordedRunSource final : public TurnSource {
  public:
   struct Options {
@@ -37,7 +36,7 @@ class RecordedRunSource final : public TurnSource {
     std::uint32_t concurrency = 1;  ///< closed loop; at least 1
   };
 
-  /// Requires a workload that check_workload() accepts and options within the bounds above.
+  /// Requires: a workload that check_workload() accepts and options within the bounds above.
   RecordedRunSource(std::shared_ptr<const RecordedLevel> level, const Options& options, TimePoint start);
   RecordedRunSource(const RecordedRunSource&) = delete;  // conversations refer to its data set
   RecordedRunSource& operator=(const RecordedRunSource&) = delete;
@@ -51,11 +50,11 @@ class RecordedRunSource final : public TurnSource {
   [[nodiscard]] bool stopped() const override { return stopped_; }
   [[nodiscard]] std::uint32_t in_flight() const override { return in_flight_; }
   [[nodiscard]] std::uint64_t conversations_started() const override { return next_; }
-  /// Recorded turns that were not sent because their conversation had failed.
+  /// The number of recorded turns that were not sent because their conversation had failed.
   [[nodiscard]] std::uint64_t dropped_slots() const override { return dropped_turns_; }
 
  private:
-  /// What was recorded of one conversation: the instants of its turns, in order.
+  /// The instants of one conversation's turns, in order.
   struct Script {
     ConversationId id;
     std::vector<Duration> sent;
@@ -67,7 +66,7 @@ class RecordedRunSource final : public TurnSource {
   };
 
   [[nodiscard]] TimePoint recorded_instant(const Script& script, std::uint32_t turn) const;
-  /// When the next conversation begins; nothing where none is left or, closed loop, no place is.
+  /// When the next conversation begins; nothing if none is left or, in a closed loop, no place is free.
   [[nodiscard]] std::optional<TimePoint> next_start() const;
   [[nodiscard]] StartTurn start_next(TimePoint due);
   [[nodiscard]] StartTurn turn_of(Alive& alive, TimePoint intended);
@@ -78,7 +77,7 @@ class RecordedRunSource final : public TurnSource {
   const TimePoint start_;
   const Dataset dataset_;
   std::vector<Script> scripts_;  // in the order of their first turn's instant
-  std::size_t next_ = 0;         // the first that has not begun
+  std::size_t next_ = 0;         // index of the first script that has not begun
   std::map<ConversationId, Alive> alive_;
   std::set<std::pair<TimePoint, ConversationId>> waiting_;  // open loop: turns whose instant has not come yet
   std::deque<TimePoint> free_since_;                        // closed loop: one per free place, the longest free first

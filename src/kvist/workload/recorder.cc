@@ -108,7 +108,7 @@ void Recorder::add_output_tokens(TimePoint now, std::uint32_t tokens) {
 }
 
 void Recorder::keep(TurnSample sample) {
-  // A vector that grew has up to twice its size; copying it pays only where much is won.
+  // A vector that grew may have twice the capacity that it needs. It is only copied if that saves much.
   if (sample.gaps_ms.capacity() > sample.gaps_ms.size() + sample.gaps_ms.size() / 2) sample.gaps_ms.shrink_to_fit();
   const std::size_t bytes = bytes_of(sample);
   if (samples_.size() >= limits_.samples || kept_bytes_ + bytes > limits_.bytes) {

@@ -1,4 +1,4 @@
-// What was measured: windows for the published method, raw samples for everything else, totals for /metrics.
+// Records measurements: windows for the published method, raw samples for everything else, totals for /metrics.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@
 
 namespace kvist::workload {
 
-/// A duration that the recorder keeps a window of; all in milliseconds.
+/// The durations of which the recorder keeps a window, in milliseconds.
 enum class LatencyMetric : std::uint8_t {
   kTtft,     ///< sent to first token, of every turn that had one; observed when the first token arrives
   kTpot,     ///< (last token - first token) / (tokens - 1), of succeeded turns with usage and two tokens or more
@@ -23,55 +23,56 @@ enum class LatencyMetric : std::uint8_t {
 };
 inline constexpr std::size_t kLatencyMetricCount = 4;
 
-/// How many raw samples are kept until they are taken. Beyond either bound new ones are refused and counted: those kept
-/// are then all turns up to some instant, and not a selection.
+/// The most raw samples that are kept until they are taken. Beyond either bound, new ones are refused and counted, so
+/// that those kept are all turns up to some instant, and not a selection.
 struct RecorderLimits {
   std::size_t samples = 2'000'000;
   std::size_t bytes = std::size_t{1} << 30;  ///< gaps between chunks dominate: about 3.5 kB for a turn of 840 tokens
 };
 
-/// Counts since the recorder was made; begin_run() leaves them as they are, so they only grow.
+/// Counts since the recorder was made. begin_run() does not reset them, so they only grow.
 struct RecorderTotals {
   std::uint64_t turns_succeeded = 0;
   std::uint64_t turns_failed = 0;
   std::uint64_t turns_abandoned = 0;
   std::uint64_t conversations_started = 0;
-  /// One per content chunk as it arrives; where usage then says more tokens than chunks, the rest when the turn ends.
+  /// One per content chunk as it arrives. If usage reports more tokens than there were chunks, the rest is added when
+  /// the turn ends.
   std::uint64_t output_tokens = 0;
   std::uint64_t missing_usage = 0;  ///< succeeded turns whose answer had no usage
   std::uint64_t samples_refused = 0;
 };
 
-/// Takes what happens while it happens: each call is a few additions, whatever the window holds; sorting is paid for by
-/// who asks for a quantile. A window of token rates has one entry per millisecond at most, one of latencies one per
-/// turn. Calls come in time order; one thread. Abandoned turns count as neither success
-/// nor error: only their raw sample and a total of their own tell of them.
+/// Records events as they happen. A call takes a few additions, independent of the window's size; sorting happens when
+/// a quantile is asked for. A window of token rates has at most one entry per millisecond, one of latencies one per
+/// turn. Abandoned turns count neither as success nor as error; they only have a raw sample and a total of their own.
+/// Threads: one. Requires: calls come in the order of time.
 class Recorder {
  public:
   explicit Recorder(Duration window, RecorderLimits limits = {});
 
-  /// Empties the windows and throws raw samples away: nothing of an earlier run is seen in the next.
+  /// Empties the windows and drops raw samples, so that a run does not see the one before.
   void begin_run();
 
   void on_conversation_started(TimePoint now);
   void on_first_token(TimePoint now, Duration ttft);
-  /// So many content chunks came: of one turn, or of all turns that received some at this instant.
+  /// `chunks` content chunks arrived, for one turn or for all turns that received some at this instant.
   void on_content_chunks(TimePoint now, std::uint32_t chunks);
   void on_turn_finished(TurnSample sample, TimePoint now);
 
   [[nodiscard]] Snapshot snapshot(TimePoint now, std::uint32_t in_flight) const;
-  /// Exact quantile over the window, in milliseconds; nothing where it has no sample.
+  /// Exact quantile over the window, in milliseconds; nothing if it has no sample.
   [[nodiscard]] std::optional<double> quantile_ms(LatencyMetric metric, TimePoint now, double q) const;
   [[nodiscard]] std::uint64_t count(LatencyMetric metric) const { return series(metric).count; }
   [[nodiscard]] double sum_ms(LatencyMetric metric) const { return series(metric).sum_ms; }
   [[nodiscard]] const RecorderTotals& totals() const { return totals_; }
   [[nodiscard]] std::size_t kept_samples() const { return samples_.size(); }
 
-  /// All raw samples since begin_run() or the last call, in order of their end; none stays.
+  /// Returns all raw samples since begin_run() or the last call, in the order of their ends, and keeps none.
   [[nodiscard]] std::vector<TurnSample> take_samples();
 
  private:
-  /// A window that starts anew with each run, and totals that do not.
+  /// A window, which is emptied by each run, and totals, which are not.
   struct Series {
     WindowedSummary window;
     std::uint64_t count = 0;

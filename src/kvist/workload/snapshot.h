@@ -1,4 +1,4 @@
-// The published method's reading at one instant.
+// The figures of the published method at one instant.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace kvist::workload {
 
-/// Quantiles over the window before `at`, rates over the same window. A quantile is nothing where the window has no
+/// Quantiles over the window before `at`, rates over the same window. A quantile is nothing if the window has no
 /// sample.
 struct Snapshot {
   TimePoint at;

@@ -1,4 +1,4 @@
-// Requests that somebody's users once sent, as plain values.
+// A trace of requests, as plain values.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +8,11 @@
 
 namespace kvist::workload {
 
-/// One request of a trace. Its text is not recorded, only which of its prefixes it shares with others: prompt tokens
-/// [i x n, (i + 1) x n) are those that hash_ids[i] stands for (n: tokens per hash), so that two requests whose lists
-/// begin alike have prompts that begin alike. The last id covers what is left.
+/// One request of a trace. Its text is not recorded, only which prefixes it shares with others: hash_ids[i] stands for
+/// the prompt tokens [i x n, (i + 1) x n), where n is the number of tokens per hash. So two requests whose lists begin
+/// alike have prompts that begin alike. The last id covers the remaining tokens.
 struct TraceRequest {
-  Duration at{};                    ///< since the beginning of the trace's clock
+  Duration at{};                    ///< time since the beginning of the trace
   std::uint32_t input_tokens = 0;   ///< of the whole prompt, chat template included
   std::uint32_t output_tokens = 0;  ///< of the answer
   std::vector<std::uint64_t> hash_ids;

@@ -15,7 +15,7 @@ namespace {
 using simdjson::SUCCESS;
 using Object = simdjson::dom::object;
 
-constexpr double kMaxTimestampMs = 1e12;  // 31 years: far from the end of 64 bits of nanoseconds
+constexpr double kMaxTimestampMs = 1e12;  // 31 years, far below the range of 64 bits of nanoseconds
 constexpr std::uint64_t kMaxTokens = 16U << 20;
 constexpr std::size_t kPieceBytes = std::size_t{256} << 10;
 constexpr std::size_t kDepth = 8;  // a request is a flat object with one list
@@ -26,7 +26,7 @@ class TraceReader {
   TraceReader(std::string name, const TraceLimits& limits)
       : name_(std::move(name)), limits_(limits), parser_(limits.line_bytes) {}
 
-  /// The next line, without its end. Empty lines are passed over.
+  /// The next line, without its end. Empty lines are ignored.
   [[nodiscard]] Result<void> add_line(std::string_view line) {
     ++line_;
     if (line.size() > limits_.line_bytes) {
@@ -36,7 +36,7 @@ class TraceReader {
     if (trace_.requests.size() >= limits_.requests) {
       return invalid(fmt::format("more than {} requests; cut the trace", limits_.requests));
     }
-    // simdjson reads behind the end of a line: it wants a copy with room there.
+    // simdjson reads beyond the end of a line, so it needs a copy with padding.
     buffer_.assign(line);
     buffer_.resize(line.size() + simdjson::SIMDJSON_PADDING);
     if (!parser_is_ready_) {
@@ -85,7 +85,7 @@ class TraceReader {
       return invalid(std::string(kExpected));
     }
     if (!std::isfinite(number) || number < 0 || number > kMaxTimestampMs) return invalid(std::string(kExpected));
-    // Whole milliseconds stay exact; others are kept to the microsecond.
+    // Whole milliseconds are exact; others are rounded to the microsecond.
     if (number == std::floor(number)) return std::chrono::milliseconds(static_cast<std::int64_t>(number));
     return std::chrono::microseconds(std::llround(number * 1e3));
   }
@@ -125,7 +125,7 @@ class TraceReader {
   Trace trace_;
 };
 
-/// Milliseconds as the shortest JSON number: whole where it can be.
+/// Milliseconds as the shortest JSON number: an integer if possible.
 void write_timestamp(JsonWriter& json, Duration at) {
   const auto us = std::chrono::round<std::chrono::microseconds>(at).count();
   json.key("timestamp");
@@ -152,7 +152,7 @@ Result<Trace> load_trace(const std::string& path, const TraceLimits& limits) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return fail(ErrorCode::kNotFound, path + ": cannot be opened");
   TraceReader reader(path, limits);
-  std::string pending;  // a line whose end has not come yet
+  std::string pending;  // a line whose end was not read yet
   std::string piece(kPieceBytes, '\0');
   for (bool more = true; more;) {
     file.read(piece.data(), static_cast<std::streamsize>(piece.size()));
@@ -164,7 +164,7 @@ Result<Trace> load_trace(const std::string& path, const TraceLimits& limits) {
       KVIST_TRY_VOID(reader.add_line(rest.substr(0, end)));
       rest.remove_prefix(end + 1);
     }
-    // A line that never ends must not fill our memory.
+    // A line without an end must not fill the memory.
     if (!more || rest.size() > limits.line_bytes) {
       KVIST_TRY_VOID(reader.add_line(rest));
       rest = {};

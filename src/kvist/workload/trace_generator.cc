@@ -29,7 +29,7 @@ std::uint32_t draw(RandomStream& random, std::uint32_t low, std::uint32_t high) 
   return static_cast<std::uint32_t>(random.uniform_int(low, high));
 }
 
-/// One conversation: each turn's prompt is all that was said before.
+/// One conversation. Each turn's prompt is the complete history.
 class ConversationDraft {
  public:
   ConversationDraft(const TraceOptions& options, const std::vector<std::uint32_t>& starter_tokens,
@@ -46,7 +46,7 @@ class ConversationDraft {
     const spec::WorkloadSpec& w = options_.workload;
     for (std::uint32_t turn = 0; turn < turns_; ++turn) {
       const std::uint32_t output = draw(random_, std::min(options_.output_tokens_min, w.max_tokens), w.max_tokens);
-      const Duration at = std::chrono::floor<std::chrono::milliseconds>(at_);  // as fine as Mooncake's clock
+      const Duration at = std::chrono::floor<std::chrono::milliseconds>(at_);  // the resolution of Mooncake's traces
       out.push_back({at, conversation_, turn, starter_, input_tokens_, output});
       at_ += options_.time_to_first_token + output * options_.time_per_token +
              from_seconds(random_.exponential(to_seconds(options_.think_time)));
@@ -83,7 +83,7 @@ class BlockIds {
  private:
   enum class Kind : std::uint8_t { kStarter, kConversation, kStarterEnd };
 
-  /// A block that ends within the starter is everybody's who has that starter.
+  /// A block that ends within the starter is shared by all conversations with that starter.
   std::uint64_t complete(const Draft& draft, std::uint32_t begin) {
     const bool shared = begin + tokens_per_hash_ <= starter_tokens_[draft.starter];
     return shared ? number(Kind::kStarter, draft.starter, begin)
@@ -121,7 +121,7 @@ Result<void> check(const TraceOptions& options) {
                                                          "requests",
                                                          options.conversations, w.turns_max, kMaxRequests));
   }
-  constexpr std::uint64_t kMaxPromptTokens = 16U << 20;  // what a trace file may say
+  constexpr std::uint64_t kMaxPromptTokens = 16U << 20;  // the bound of the trace format
   if (spec::longest_request_tokens(w) > kMaxPromptTokens) {
     return fail(ErrorCode::kInvalidArgument, fmt::format("trace: a conversation may come to {} tokens; want at most {}",
                                                          spec::longest_request_tokens(w), kMaxPromptTokens));

@@ -1,4 +1,4 @@
-// Traces like those of real users: conversations whose prompts grow turn by turn.
+// Generates traces like those of real users: conversations whose prompts grow turn by turn.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace kvist::workload {
 
-/// What is generated.
+/// The options of a generated trace.
 struct TraceOptions {
   /// Turns, starters, lengths, starts per second, tokens per hash and seed; answers have 1 to max_tokens tokens or
   /// those of output_tokens_min.
@@ -18,15 +18,15 @@ struct TraceOptions {
   std::uint32_t conversations = 1'000;
   std::uint32_t output_tokens_min = 16;
   Duration think_time = std::chrono::seconds(10);           ///< mean of an exponential, between answer and next turn
-  Duration time_per_token = std::chrono::milliseconds(25);  ///< how fast the users once were answered
+  Duration time_per_token = std::chrono::milliseconds(25);  ///< the speed of the answers that the users got
   Duration time_to_first_token = std::chrono::milliseconds(500);
 };
 
-/// A trace in the manner of Mooncake's: conversations begin as a Poisson process of the workload's rate; each turn's
-/// prompt is the one before, its answer and a follow-up; complete blocks of equal content have one id, counted up in
-/// the order in which they first appear; the incomplete block at a prompt's end has an id of its own, but for first
-/// turns with one starter, which are equal. Depends on the options alone. Errors: check_workload()'s, counts of 0, more
-/// than 10 million requests.
+/// Generates a trace like Mooncake's. Conversations begin as a Poisson process of the workload's rate. Each turn's
+/// prompt is the one before, its answer and a follow-up. Complete blocks with the same content have the same id; ids
+/// count up in the order of their first appearance. The incomplete block at the end of a prompt has an id of its own,
+/// except that first turns with the same starter are equal. The trace depends on the options alone. Errors:
+/// check_workload()'s, counts of 0, more than 10 million requests.
 [[nodiscard]] Result<Trace> generate_trace(const TraceOptions& options);
 
 }  // namespace kvist::workload

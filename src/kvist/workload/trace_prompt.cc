@@ -11,9 +11,10 @@ namespace kvist::workload {
 namespace {
 
 constexpr std::size_t kProseBytes = std::size_t{64} << 10;
-// 26^14 > 2^64: so many letters spell any 64-bit name.
+// So many letters can express any 64-bit id, because 26^14 > 2^64.
 constexpr std::size_t kNameLetters = 14;
-// The name comes behind as much of a block as the chat template may cover, so that the first block keeps its own.
+// The id is written after the part of a block that the chat template may cover, so that it is complete in the first
+// block too.
 constexpr std::size_t kNameAt = 8;
 
 void spell(std::uint64_t name, char* out) {
@@ -29,7 +30,7 @@ TracePrompts::TracePrompts(std::uint64_t seed, std::uint32_t tokens_per_hash)
   KVIST_CHECK(tokens_per_hash >= 1, "a hash stands for at least one token");
   const tokenizer::ByteTokenizer tokenizer;
   const text::SimpleChatTemplate chat_template;
-  // Where the message's text is in the rendered prompt: in front of it is all that comes before its first byte.
+  // Finds where the message's text is in the rendered prompt.
   const std::string probe = "#";
   const std::vector<TokenId> prompt = chat_template.render({{"user", probe}}, tokenizer);
   const auto place = std::ranges::find(prompt, TokenId('#'));
@@ -40,7 +41,7 @@ TracePrompts::TracePrompts(std::uint64_t seed, std::uint32_t tokens_per_hash)
 
 std::string TracePrompts::message_of(const TraceRequest& request, std::uint64_t index) const {
   const std::size_t end = std::max<std::size_t>(request.input_tokens, template_before_ + 1 + template_after_) -
-                          template_after_;  // of the message in the prompt
+                          template_after_;  // position of the message in the prompt
   std::string text;
   text.reserve(end + block_bytes_);
   for (std::size_t i = 0; text.size() < end && i < request.hash_ids.size(); ++i) {
@@ -56,7 +57,7 @@ void TracePrompts::append_block(std::uint64_t name, std::string& out) const {
   const std::size_t begin = out.size();
   const std::uint64_t drawn = mix_seed({name});
   if (block_bytes_ < kNameAt + kNameLetters + 2) {
-    // No room for a name in prose: letters that follow from it.
+    // The text is too short for an id within prose, so it consists of letters drawn from the id.
     RandomStream random(drawn);
     for (std::size_t i = 0; i < block_bytes_; ++i) out.push_back(static_cast<char>('a' + random.uniform_int(0, 25)));
     return;

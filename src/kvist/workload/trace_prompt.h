@@ -1,4 +1,4 @@
-// From a trace's hash ids to text.
+// Makes text from a trace's hash ids.
 #pragma once
 
 #include <cstdint>
@@ -8,22 +8,23 @@
 
 namespace kvist::workload {
 
-/// Makes the prompts of a trace, in tokens of the byte-level tokenizer (a byte each) as everywhere in the workload:
-///  - An id stands for `tokens_per_hash` bytes of prose, always the same under one seed, and no others': its first
-///    bytes spell it. Another seed gives other texts, so that one run does not find the cache warmed by another.
-///  - The text of the ids, one after the other, is laid over the whole prompt, and what the chat template puts before
-///    and after the message is left out of it: the prompt has input_tokens tokens with the template (of
-///    text::SimpleChatTemplate: 7 before, 12 after), and ids begin at multiples of tokens_per_hash. The least prompt is
-///    the template and one byte; a shorter request becomes that long.
-///  - Tokens that no id covers get text of this request alone; ids beyond the prompt's end are not looked at.
-/// Below 24 tokens per hash the text of an id is letters without sense, and below 16 two ids may have equal texts.
-/// Immutable; any thread may use it.
+/// Makes the prompts of a trace. Tokens are those of the byte tokenizer, one per byte, as everywhere in the workload:
+///  - An id stands for `tokens_per_hash` bytes of prose, the same for each seed, and different for each id because its
+///    first bytes contain the id. Another seed gives other texts, so that a run does not find another run's blocks in
+///    the cache.
+///  - The texts of the ids, one after the other, cover the whole prompt including the chat template, whose part of them
+///    is left out of the message. So the prompt has input_tokens tokens with the template (of text::SimpleChatTemplate:
+///    7 before, 12 after), and ids begin at multiples of tokens_per_hash. The shortest prompt is the template and one
+///    byte; a shorter request becomes that long.
+///  - Tokens that no id covers get text of this request alone. Ids beyond the prompt's end are ignored.
+/// Below 24 tokens per hash the text of an id is random letters, and below 16 two ids may have equal texts. Immutable.
+/// Threads: any.
 class TracePrompts {
  public:
-  /// Requires tokens_per_hash >= 1.
+  /// Requires: tokens_per_hash >= 1.
   TracePrompts(std::uint64_t seed, std::uint32_t tokens_per_hash);
 
-  /// The user message of a request; `index` is its place in the trace.
+  /// The user message of a request; `index` is its index in the trace.
   [[nodiscard]] std::string message_of(const TraceRequest& request, std::uint64_t index) const;
 
  private:
@@ -31,7 +32,7 @@ class TracePrompts {
 
   std::uint64_t seed_;
   std::size_t block_bytes_;
-  std::string prose_;  // blocks are cut from it: drawing prose for each would cost a hundred times as much
+  std::string prose_;  // blocks are cut from it, because generating prose for each would take a hundred times as long
   std::size_t template_before_ = 0;
   std::size_t template_after_ = 0;
 };

@@ -1,4 +1,4 @@
-// A trace as load.
+// A trace as the source of load.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +16,12 @@
 
 namespace kvist::workload {
 
-/// Sends each request of a trace once, in its order, each as a conversation of one turn whose id is its place in the
-/// trace. Answers are made to have the recorded length (max_tokens and ignore_eos; at least one token).
-///  - Open loop: at the recorded instants, counted from the first and divided by `speed`, whatever is in flight. So
-///    what is in flight is bounded by the trace's rate and the client's time-out alone.
-///  - Closed loop: as many at once as there are places, the next as soon as one has ended.
-/// After the last request it has nothing more to do. One thread; the trace is shared and not changed.
+/// Sends each request of a trace once, in order, each as a conversation of one turn whose id is its index in the trace.
+/// Answers get the recorded length by max_tokens and ignore_eos (at least one token).
+///  - Open loop: requests are sent at the recorded instants, counted from the first and divided by `speed`, whatever is
+///    in flight. So the number in flight is bounded only by the trace's rate and the client's time-out.
+///  - Closed loop: as many requests are in flight as there are places, and the next is sent as soon as one has ended.
+/// The trace is shared and not changed. Threads: one.
 class TraceSource final : public TurnSource {
  public:
   struct Options {
@@ -32,7 +32,7 @@ class TraceSource final : public TurnSource {
     std::uint64_t seed = 0;  ///< of prompts and answers
   };
 
-  /// Requires a trace and options within the bounds above.
+  /// Requires: a trace and options within the bounds above.
   TraceSource(std::shared_ptr<const Trace> trace, const Options& options, TimePoint start);
 
   [[nodiscard]] std::optional<TimePoint> next_wakeup() const override;
@@ -54,7 +54,7 @@ class TraceSource final : public TurnSource {
   const TimePoint start_;
   const TracePrompts prompts_;
   std::size_t next_ = 0;
-  std::vector<bool> is_in_flight_;  // by place in the trace
+  std::vector<bool> is_in_flight_;  // by index in the trace
   std::uint32_t in_flight_ = 0;
   std::deque<TimePoint> free_since_;  // closed loop: one per free place, the longest free first
   bool stopped_ = false;

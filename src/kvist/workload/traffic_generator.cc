@@ -16,7 +16,7 @@ namespace {
 
 constexpr double kMaxStarts = 1'000'000;
 
-/// Draws requests and gives ids to what they are made of.
+/// Draws requests and assigns ids to their blocks.
 class TrafficDraft {
  public:
   TrafficDraft(const TrafficOptions& options, RandomStream random) : options_(options), random_(random) {}
@@ -29,7 +29,7 @@ class TrafficDraft {
   }
   double uniform() { return random_.uniform(); }
 
-  /// Ids of so many whole blocks that nobody has yet.
+  /// New ids for `count` complete blocks.
   std::vector<std::uint64_t> new_blocks(std::uint32_t count) {
     std::vector<std::uint64_t> ids(count);
     std::iota(ids.begin(), ids.end(), next_id_);
@@ -37,12 +37,12 @@ class TrafficDraft {
     return ids;
   }
   [[nodiscard]] std::uint32_t whole_blocks(std::uint32_t tokens) const { return tokens / options_.tokens_per_hash; }
-  /// A text of whole blocks, between so many tokens, for many requests to begin with.
+  /// A text of complete blocks with between `low` and `high` tokens, with which many requests begin.
   std::vector<std::uint64_t> shared_text(std::uint32_t low, std::uint32_t high) {
     return new_blocks(std::max(1U, whole_blocks(between(low, high))));
   }
 
-  /// A request that begins with these whole blocks; what comes behind them is its own.
+  /// Adds a request that begins with these complete blocks; the rest of its prompt is its own.
   void add(Duration at, std::vector<std::uint64_t> blocks, std::uint32_t input_tokens, std::uint32_t output_tokens) {
     if (at >= options_.duration) return;
     const auto known = static_cast<std::uint32_t>(blocks.size());
@@ -55,7 +55,7 @@ class TrafficDraft {
     return static_cast<std::uint32_t>(blocks.size()) * options_.tokens_per_hash;
   }
 
-  /// Sorted by instant; ids count up as they appear.
+  /// Sorts by instant and numbers the ids in the order of their appearance.
   Trace finish() && {
     std::ranges::stable_sort(trace_.requests, {}, &TraceRequest::at);
     std::unordered_map<std::uint64_t, std::uint64_t> numbers;
@@ -76,7 +76,7 @@ class TrafficDraft {
   Trace trace_;
 };
 
-/// What each start of the Poisson process brings.
+/// The requests of each start of the Poisson process.
 class Source {
  public:
   Source(TrafficKind kind, TrafficDraft& draft) : kind_(kind), draft_(draft) {
@@ -134,7 +134,7 @@ class Source {
     constexpr double kBranching = 0.1;
     constexpr std::uint32_t kBranches = 3;
     constexpr std::uint32_t kLongest = 120'000;
-    constexpr Duration kPerToken = std::chrono::milliseconds(30);  // how fast the agent once was answered
+    constexpr Duration kPerToken = std::chrono::milliseconds(30);  // the speed of the answers that the agent got
     Text blocks = any_text();
     std::uint32_t context = draft_.tokens(blocks);
     const std::uint32_t turns = draft_.between(20, 60);

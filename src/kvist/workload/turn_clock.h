@@ -1,4 +1,4 @@
-// The stopwatch of one turn: turns what the client saw, and when, into a TurnSample.
+// Measures one turn: makes a TurnSample of what the client observed, and when.
 #pragma once
 
 #include <cstdint>
@@ -13,29 +13,30 @@
 namespace kvist::workload {
 
 /// Accumulates one TurnSample. The rules:
-///  - The first token is the first chunk with non-empty content: a chunk that carries only a role, a finish reason or
-///    usage stops no clock.
+///  - The first token is the first chunk with non-empty content. A chunk with only a role, a finish reason or usage
+///    does not count.
 ///  - Gaps are those between successive content chunks, as they arrived: 0 for two chunks of one read. With speculation
-///    a chunk may hold several tokens; it still is one chunk and brings one gap.
-///  - Token counts are the server's usage; chunks are counted apart. So TPOT is per token, whatever the chunks were.
-/// Owned by whoever runs the turn; one thread. Memory is 4 bytes per content chunk, none where gaps are not kept.
+///    a chunk may have several tokens; it is still one chunk with one gap.
+///  - Token counts are those of the server's usage; chunks are counted separately. So TPOT is per token, however tokens
+///    are put into chunks.
+/// Threads: one. Memory: 4 bytes per content chunk if gaps are kept.
 class TurnClock {
  public:
   enum class Gaps : bool { kDrop, kKeep };
 
   TurnClock(ConversationId conversation, std::uint32_t turn, TimePoint intended, Gaps gaps = Gaps::kKeep);
 
-  /// The request was handed to the socket. May come again with a better reading; the last one counts.
+  /// The request was handed to the socket. May be called again with a better time; the last one counts.
   void on_sent(TimePoint at) { sample_.sent = at; }
-  /// Who answers, as the response head says.
+  /// The worker that answers, as the response head reports it.
   void on_route(std::string worker, std::optional<std::uint32_t> predicted_cached_tokens);
-  /// A stream chunk was read at `at`. True if it counts as content.
+  /// A stream chunk was read at `at`. Returns whether it counts as content.
   bool on_chunk(std::string_view content, TimePoint at) {
     if (content.empty()) return false;
     on_content(at);
     return true;
   }
-  /// A chunk with content was read at `at`: for those who count tokens and have no text.
+  /// A chunk with content was read at `at`. For callers that count tokens and have no text.
   void on_content(TimePoint at) {
     if (sample_.chunks == 0) {
       sample_.first_token = at;
@@ -48,11 +49,11 @@ class TurnClock {
   void on_usage(std::uint32_t prompt_tokens, std::uint32_t cached_tokens, std::uint32_t completion_tokens);
 
   [[nodiscard]] bool has_first_token() const { return sample_.chunks > 0; }
-  /// Whether a stream that has come to its proper end was an answer: one without any content is a failed turn.
+  /// Checks whether a stream that ended in order was an answer. One without any content is a failed turn.
   [[nodiscard]] Result<void> check_answer() const;
-  /// What is known so far.
+  /// The sample so far.
   [[nodiscard]] const TurnSample& sample() const { return sample_; }
-  /// The finished sample; the clock is spent.
+  /// Returns the finished sample. The clock cannot be used afterwards.
   [[nodiscard]] TurnSample finish(TurnOutcome outcome, std::string error, TimePoint ended);
 
  private:

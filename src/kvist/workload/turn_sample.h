@@ -1,4 +1,4 @@
-// What the client measured of one request: the raw sample everything else is computed from.
+// The client's measurement of one request, the raw sample from which all figures are computed.
 #pragma once
 
 #include <cstdint>
@@ -14,17 +14,17 @@ namespace kvist::workload {
 enum class TurnOutcome : std::uint8_t {
   kSucceeded,
   kFailed,     ///< transport error, error status, error frame, broken stream, time-out
-  kAbandoned,  ///< we stopped it ourselves; neither success nor error
+  kAbandoned,  ///< stopped by the client itself; neither success nor error
 };
 
-/// Times are instants of core time; they stay zero where the thing did not happen.
+/// Times are instants of core time. They are zero for events that did not happen.
 struct TurnSample {
   ConversationId conversation;
   std::uint32_t turn = 0;  ///< from 0
   TurnOutcome outcome = TurnOutcome::kSucceeded;
   std::string error;      ///< why it failed
-  std::string worker;     ///< x-kvist-worker, where the gateway says it
-  TimePoint intended;     ///< when the schedule wanted it sent
+  std::string worker;     ///< x-kvist-worker, if the gateway sends it
+  TimePoint intended;     ///< when it was due by the schedule
   TimePoint sent;         ///< when the request was handed to the socket
   TimePoint first_token;  ///< first chunk with non-empty content
   TimePoint last_token;
@@ -43,7 +43,8 @@ struct TurnSample {
     if (completion_tokens < 2) return std::nullopt;
     return to_milliseconds(last_token - first_token) / (completion_tokens - 1);
   }
-  /// The mean of the gaps between content chunks; nothing with fewer than two chunks. Needs no gaps to be kept.
+  /// The mean of the gaps between content chunks; nothing with fewer than two chunks. Does not need the gaps
+  /// themselves.
   [[nodiscard]] std::optional<double> itl_ms() const {
     if (chunks < 2) return std::nullopt;
     return to_milliseconds(last_token - first_token) / (chunks - 1);

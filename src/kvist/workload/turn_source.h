@@ -1,4 +1,4 @@
-// Who decides which turn goes out when: the interface of the load, whatever drives it.
+// The interface of a load: decides which turn is sent when.
 #pragma once
 
 #include <cstdint>
@@ -14,39 +14,40 @@
 
 namespace kvist::workload {
 
-/// What a source wants done: send this turn now.
+/// An action of a source: send this turn now.
 struct StartTurn {
   ConversationId conversation;
   std::uint32_t turn = 0;  ///< from 0
   std::vector<text::ChatMessage> messages;
   std::uint32_t max_tokens = 0;
   std::uint64_t seed = 0;
-  bool ignore_eos = false;  ///< the answer runs to max_tokens: how a trace fixes its length
-  TimePoint intended;       ///< when it should go out: the start's due instant, or the end of the reply before it
+  bool ignore_eos = false;  ///< the answer continues up to max_tokens, by which a trace fixes its length
+  TimePoint intended;       ///< when it is due: the start's due instant, or the end of the reply before it
 };
 
-/// A source of turns. Live, the load generator's service carries its actions out over HTTP; in the simulation the event
-/// queue does. One thread. After stop() no action comes any more; turns in flight still have to be reported.
+/// A source of turns. The load generator's service carries its actions out over HTTP, or the simulation's event queue
+/// does. After stop() it returns no further actions; the ends of turns in flight still have to be reported. Threads:
+/// one.
 class TurnSource {
  public:
   virtual ~TurnSource() = default;
 
-  /// When to call poll() next; nothing while only a finished turn can bring work.
+  /// When to call poll() next; nothing while only a finished turn can lead to actions.
   [[nodiscard]] virtual std::optional<TimePoint> next_wakeup() const = 0;
-  /// The turns that are due by `now` without waiting for another to end.
+  /// The turns that are due by `now` and do not wait for another to end.
   [[nodiscard]] virtual std::vector<StartTurn> poll(TimePoint now) = 0;
-  /// This turn is over: what follows it at once. `reply` matters only where it succeeded.
+  /// A turn has ended. Returns the turns that follow at once. `reply` is only used if it succeeded.
   [[nodiscard]] virtual std::vector<StartTurn> on_turn_finished(ConversationId conversation, std::string reply,
                                                                 TurnOutcome outcome, TimePoint now) = 0;
-  /// More conversations at once from `now` on, beside those that are running; poll() then brings their first turns.
-  /// Errors: kUnsupported where no number of conversations drives the load, kInvalidArgument where it would be lowered.
+  /// Allows more conversations at once from `now` on; poll() then returns the first turns of the added ones. Errors:
+  /// kUnsupported if no number of conversations drives the load, kInvalidArgument if it would be lowered.
   [[nodiscard]] virtual Result<void> raise(std::uint32_t concurrency, TimePoint now);
   virtual void stop() = 0;
   [[nodiscard]] virtual bool stopped() const = 0;
   /// Turns in flight.
   [[nodiscard]] virtual std::uint32_t in_flight() const = 0;
   [[nodiscard]] virtual std::uint64_t conversations_started() const = 0;
-  /// Starts that the schedule wanted and the concurrency limit did not allow.
+  /// The number of starts in the schedule that the concurrency limit did not allow.
   [[nodiscard]] virtual std::uint64_t dropped_slots() const = 0;
 };
 
