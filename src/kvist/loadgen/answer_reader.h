@@ -1,4 +1,4 @@
-// Reads the event stream of one answer: bytes in, the turn's measurement and reply out. No I/O.
+// Reads the event stream of one answer: takes bytes, gives the turn's measurement and reply. No I/O.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace kvist::loadgen {
 
-/// The longest reply that is read. Far above any max_tokens; a server that never ends must not fill our memory.
+/// The longest reply that is read. It is far above any max_tokens, and keeps an endless answer from filling the memory.
 inline constexpr std::size_t kMaxReplyBytes = std::size_t{4} << 20;
 
 /// Feeds a TurnClock from a stream of chat completion chunks and collects the reply. Owned by one call; one thread.
@@ -22,13 +22,13 @@ class AnswerReader {
   /// `clock` must outlive the reader.
   explicit AnswerReader(workload::TurnClock& clock) : clock_(&clock) {}
 
-  /// Takes bytes of the body that were read at `at`. An error (a broken stream, an error frame of the server, a reply
-  /// without end) finishes the answer: feed nothing more.
+  /// Takes bytes of the body that were read at `at`. Errors: a broken stream, an error frame, an endless reply.
+  /// Requires: no call after an error.
   [[nodiscard]] Result<void> feed(std::string_view bytes, TimePoint at);
-  /// Whether what came is a whole answer: it ended with [DONE] and had content. To be asked at the end of the body.
+  /// Checks, at the end of the body, whether the answer is complete: it ended with [DONE] and had content.
   [[nodiscard]] Result<void> check_whole() const;
 
-  /// [DONE] has been read; what comes after it is ignored.
+  /// Whether [DONE] was read. Everything after it is ignored.
   [[nodiscard]] bool done() const { return done_; }
   /// When [DONE] was read.
   [[nodiscard]] TimePoint done_at() const { return done_at_; }

@@ -13,7 +13,7 @@ namespace {
 
 using simdjson::SUCCESS;
 
-/// As many connections as one client port range holds, with room to spare.
+/// Well below the number of connections that the range of client ports allows.
 constexpr std::uint64_t kMaxConcurrency = 20'000;
 
 std::unexpected<Error> invalid(std::string message) {

@@ -25,7 +25,7 @@ struct StartCommand {
 /// {"drain":true|false}, or an empty body for true.
 [[nodiscard]] Result<bool> parse_stop_command(std::string_view body);
 
-/// What the interface can do to the service.
+/// The service's functions that the interface calls.
 struct ControlActions {
   std::function<Result<void>(const StartCommand&)> start;
   std::function<void(bool drain, std::function<void()> stopped)> stop;
@@ -33,8 +33,8 @@ struct ControlActions {
   std::function<std::string()> metrics;  ///< Prometheus text
 };
 
-/// Routes requests: GET /status, POST /start, POST /stop (answered when nothing is in flight any more), GET /metrics.
-/// Commands answer with the status that follows them. Loop thread only.
+/// Handles GET /status, POST /start, POST /stop (answered when nothing is in flight any more) and GET /metrics.
+/// Commands are answered with the status after them. Threads: the loop's.
 class ControlApi {
  public:
   explicit ControlApi(ControlActions actions);
@@ -44,7 +44,7 @@ class ControlApi {
   void start(const net::HttpRequest& request, net::HttpExchange& exchange);
   void stop(const net::HttpRequest& request, const std::shared_ptr<net::HttpExchange>& exchange);
 
-  /// Shared with answers that wait for a stop to end: the interface may be gone by then.
+  /// Shared with answers that wait for the end of a stop, because these may outlive the interface.
   std::shared_ptr<const ControlActions> actions_;
 };
 

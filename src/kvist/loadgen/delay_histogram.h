@@ -1,4 +1,4 @@
-// A histogram of delays in constant memory: for watching the client itself, not for what it measures.
+// A histogram of delays in constant memory, for the client's own health, not for what it measures.
 #pragma once
 
 #include <array>
@@ -8,13 +8,14 @@
 
 namespace kvist::loadgen {
 
-/// Counts delays in buckets that grow by 5 %, from 1 us to above one minute; quantiles are a bucket's upper bound, so
-/// at most 5 % too high and never too low. The maximum is exact. One thread.
+/// Counts delays in buckets that grow by 5 %, from 1 us to above one minute. A quantile is a bucket's upper bound, so
+/// it is at most 5 % too high and never too low. The maximum is exact. Threads: one.
 class DelayHistogram {
  public:
-  /// A negative delay counts as none.
+  /// A negative delay counts as 0.
   void record(Duration delay);
-  /// Smallest bucket bound that the share q of all delays does not exceed, at most max(); zero when there are none.
+  /// The smallest bucket bound that the share q of all delays does not exceed, at most max(); zero if there are no
+  /// delays.
   [[nodiscard]] Duration quantile(double q) const;
   [[nodiscard]] Duration max() const { return max_; }
   [[nodiscard]] std::uint64_t count() const { return count_; }

@@ -8,7 +8,7 @@ namespace kvist::loadgen {
 namespace {
 
 constexpr Duration kPeriod = std::chrono::milliseconds(10);
-/// A suspended machine may be away for hours; more swallowed ticks than these say nothing new.
+/// A machine may be suspended for hours. More missed ticks than these make no difference.
 constexpr int kMaxSwallowedTicks = 12'000;
 
 double seconds_of(const timeval& time) {
@@ -58,7 +58,7 @@ void LoopMonitor::arm(TimePoint due) {
   timer_.arm(due, [this, due] {
     const TimePoint now = net::now();
     record_tick(delays_, now - due);
-    // The next tick of the same schedule: what a stall swallowed is recorded already.
+    // The next tick of the same schedule. The ticks that a stall has missed are recorded already.
     arm(std::max(due, now - (now - due) % kPeriod) + kPeriod);
   });
 }

@@ -1,4 +1,4 @@
-// Watches whether the client's own thread keeps up: a measurement by a late client says little about the server.
+// Monitors whether the client's own thread keeps up, because a late client's measurements say little about the server.
 #pragma once
 
 #include "kvist/base/time.h"
@@ -11,20 +11,20 @@ namespace kvist::loadgen {
 /// User and system CPU time of this process so far, in seconds.
 [[nodiscard]] double process_cpu_seconds();
 
-/// A timer every 10 ms whose lateness is recorded. A stall longer than the period also records what the ticks it
-/// swallowed would have seen (stall - 10 ms, - 20 ms, ...): otherwise one long stall would look like one late tick.
-/// Lives on the loop's thread.
+/// Records how late a timer of 10 ms fires. After a stall longer than the period, it also records the lateness of the
+/// missed ticks (stall - 10 ms, - 20 ms, ...), because otherwise a long stall would count as one late tick. Threads:
+/// the loop's.
 class LoopMonitor {
  public:
   explicit LoopMonitor(net::EventLoop& loop) : timer_(loop) {}
 
-  /// Forgets everything and begins to watch.
+  /// Resets everything and starts the timer.
   void start();
-  /// Ends watching; load() stays as it is.
+  /// Stops the timer. load() stays as it is.
   void stop();
   [[nodiscard]] ClientLoad load() const;
 
-  /// Records one tick's lateness, with the ticks it swallowed.
+  /// Records one tick's lateness, and that of the ticks that were missed.
   static void record_tick(DelayHistogram& delays, Duration late);
 
  private:
@@ -34,7 +34,7 @@ class LoopMonitor {
   DelayHistogram delays_;
   bool watching_ = false;
   double cpu_seconds_at_start_ = 0;
-  double cpu_seconds_ = 0;  // once stopped
+  double cpu_seconds_ = 0;  // set by stop()
 };
 
 }  // namespace kvist::loadgen

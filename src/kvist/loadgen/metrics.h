@@ -10,7 +10,7 @@
 
 namespace kvist::loadgen {
 
-/// What the metrics are read from at one instant.
+/// The values from which metrics are written.
 struct MetricsSource {
   const workload::Recorder* recorder = nullptr;
   TimePoint now;
@@ -21,8 +21,8 @@ struct MetricsSource {
   ClientLoad load;
 };
 
-/// Puts all metrics on a page. Quantiles are exact over the recorder's window (NaN where it has no sample); _count and
-/// _sum and all counters grow over the life of the process.
+/// Writes all metrics to a page. Quantiles are exact over the recorder's window (NaN if it has no sample). _count, _sum
+/// and all counters are over the lifetime of the process.
 void fill_metrics(telemetry::MetricsPage& page, const MetricsSource& source);
 
 }  // namespace kvist::loadgen

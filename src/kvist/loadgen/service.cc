@@ -28,7 +28,7 @@ namespace {
 
 constexpr std::string_view kComponent = "loadgen";
 
-/// "http://host:port" without a path; a slash at the end is taken off.
+/// "http://host:port" without a path; a trailing slash is removed.
 Result<std::string> base_url(std::string url) {
   constexpr std::string_view kScheme = "http://";
   while (url.ends_with('/')) url.pop_back();
@@ -40,7 +40,7 @@ Result<std::string> base_url(std::string url) {
   return url;
 }
 
-/// Enough idle connections for every conversation: a turn must not pay for a connect because the pool was small.
+/// Enough idle connections for every conversation, so that no turn needs a connect because the pool is small.
 net::HttpClientOptions client_options() {
   net::HttpClientOptions options;
   options.max_idle_per_host = 20'000;
@@ -164,7 +164,7 @@ class ServiceImpl final : public Service, private TurnListener {
     }
   }
 
-  /// Takes a finished call out and destroys it from the loop: it is one of its handlers that runs now.
+  /// Removes a finished call and destroys it from the loop, because one of its handlers is running now.
   void bury(ConversationId conversation) {
     auto call = calls_.extract(conversation);
     loop_.post([dead = std::shared_ptr<TurnCall>(std::move(call.mapped()))] {});
@@ -179,8 +179,8 @@ class ServiceImpl final : public Service, private TurnListener {
     calls_.clear();
   }
 
-  /// Nothing is in flight any more. Those who wait hear it from the loop, so that they may do with the service what
-  /// they like.
+  /// Nothing is in flight any more. The waiting callbacks are called from the loop, so that they may even destroy the
+  /// service.
   void finish_stop() {
     if (driver_) {
       dropped_slots_before_ += driver_->dropped_slots();
@@ -193,7 +193,7 @@ class ServiceImpl final : public Service, private TurnListener {
     }
   }
 
-  /// The first failure of a run is news; thousands of the same would hide it.
+  /// Only the first failure of a run is logged, because thousands of the same would hide it.
   void warn_of_failure(const workload::TurnSample& sample) {
     const std::string line =
         fmt::format("turn {} of conversation {} failed: {}", sample.turn, sample.conversation.value(), sample.error);
@@ -213,7 +213,7 @@ class ServiceImpl final : public Service, private TurnListener {
   [[nodiscard]] bool missing_usage_warned() const { return missing_usage_before_ == kWarned; }
 
   [[nodiscard]] bool replays() const { return !options_.workload.trace.file.empty(); }
-  /// Of drawn conversations; a trace has its own instants.
+  /// The rate of starts of drawn conversations. A trace has its own instants.
   [[nodiscard]] double target_rps() const {
     if (replays()) return 0;
     return is_open() ? spec::starts_per_second(concurrency_) : options_.workload.target_rps;
@@ -287,13 +287,15 @@ class ServiceImpl final : public Service, private TurnListener {
   std::uint32_t concurrency_ = 0;
   std::uint64_t seed_ = 0;
   std::uint64_t dropped_slots_before_ = 0;  // of earlier runs
-  std::uint64_t missing_usage_before_ = 0;  // of earlier runs; kWarned once this run has said so
+  std::uint64_t missing_usage_before_ = 0;  // of earlier runs; kWarned once this run has logged it
   std::uint64_t failed_before_ = 0;         // of earlier runs
   std::unique_ptr<workload::TurnSource> driver_;
-  std::map<ConversationId, std::unique_ptr<TurnCall>> calls_;  // ordered: abandoned in the order of their start
+  std::map<ConversationId, std::unique_ptr<TurnCall>>
+      calls_;  // ordered, so that calls are abandoned in the order of their start
   std::vector<std::function<void()>> on_stopped_;
   ControlApi api_;
-  std::unique_ptr<net::HttpServer> server_;  // last: goes first, and with it the requests that refer to the rest
+  std::unique_ptr<net::HttpServer>
+      server_;  // last, so that it is destroyed first, with the requests that refer to the other members
 };
 
 }  // namespace

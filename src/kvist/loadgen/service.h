@@ -1,4 +1,4 @@
-// The load generator as a service: drives a workload at a target over HTTP, exports its metrics, obeys a control API.
+// The load generator as a service: drives a workload over HTTP, exports its metrics and has a control API.
 #pragma once
 
 #include <cstdint>
@@ -24,41 +24,41 @@ struct ServiceOptions {
   std::string model;
   spec::Endpoint http;  ///< metrics and control API
   spec::WorkloadSpec workload;
-  workload::LoadInput input = {};              ///< where the workload replays a trace
-  Duration window = std::chrono::seconds(60);  ///< of the Summary and the rates
+  workload::LoadInput input = {};              ///< set if the workload replays a trace
+  Duration window = std::chrono::seconds(60);  ///< the window of the Summary and the rates
 };
 
-/// How the client itself did since the last start() or raise().
+/// The load of the client itself since the last start() or raise().
 struct ClientLoad {
   double loop_delay_p99_ms = 0;
   double loop_delay_max_ms = 0;
   double cpu_seconds = 0;                          ///< of this process since then
-  std::optional<std::string> refused_starts = {};  ///< how many open arrivals found no room, in words
+  std::optional<std::string> refused_starts = {};  ///< a remark on the number of refused open arrivals
 };
 
-/// Lives on one loop; every method is called on the loop's thread.
-/// Control API: GET /status, POST /start {"concurrency":N,"seed":S}, POST /stop {"drain":true|false}; GET /metrics with
-/// loadgen_ttft_all_seconds (Summary), loadgen_requests_total{outcome}, and more.
+/// Threads: the loop's. Control API: GET /status, POST /start {"concurrency":N,"seed":S}, POST /stop
+/// {"drain":true|false}; GET /metrics with loadgen_ttft_all_seconds (Summary), loadgen_requests_total{outcome}, and
+/// more.
 class Service {
  public:
   [[nodiscard]] static Result<std::unique_ptr<Service>> create(net::EventLoop& loop, ServiceOptions options);
   virtual ~Service() = default;
 
   [[nodiscard]] virtual std::uint16_t port() const = 0;
-  /// Begins to drive `concurrency` conversations at once; with open arrivals, so many starts per minute.
-  /// kInvalidArgument while already running.
+  /// Begins to drive `concurrency` conversations at once or, with open arrivals, so many starts per minute. Errors:
+  /// kInvalidArgument while running.
   [[nodiscard]] virtual Result<void> start(std::uint32_t concurrency, std::uint64_t seed) = 0;
-  /// More conversations at once, beside those that are running; client_load() counts from now. kInvalidArgument while
-  /// not running or where it would be fewer, kUnsupported where no such number drives the load.
+  /// Raises the number of conversations at once. client_load() counts from now. Errors: kInvalidArgument while not
+  /// running, or for a smaller number; kUnsupported if the load does not depend on such a number.
   [[nodiscard]] virtual Result<void> raise(std::uint32_t concurrency) = 0;
-  /// No new turn from now on. With `drain`, turns in flight may end; without, they are cancelled (kAbandoned).
-  /// `stopped` is called when nothing is in flight any more.
+  /// Starts no further turns. With `drain`, turns in flight may end; without, they are cancelled (kAbandoned). Calls
+  /// `stopped` when nothing is in flight any more.
   virtual void stop(bool drain, std::function<void()> stopped) = 0;
   [[nodiscard]] virtual std::uint32_t in_flight() const = 0;
-  /// The published method's reading now.
+  /// The figures of the published method now.
   [[nodiscard]] virtual workload::Snapshot snapshot() = 0;
   [[nodiscard]] virtual ClientLoad client_load() const = 0;
-  /// All samples since start(); the service keeps none of them.
+  /// Returns all samples since start() and keeps none.
   [[nodiscard]] virtual std::vector<workload::TurnSample> take_samples() = 0;
 };
 

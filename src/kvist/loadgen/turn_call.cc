@@ -11,7 +11,7 @@
 namespace kvist::loadgen {
 namespace {
 
-/// How much of an error's body is read, and how long the message of a failed turn may be.
+/// Bounds of an error's body and of the message of a failed turn.
 constexpr std::size_t kMaxErrorBodyBytes = 8192;
 constexpr std::size_t kMaxMessageBytes = 512;
 
@@ -40,7 +40,7 @@ std::optional<std::uint32_t> read_count(std::optional<std::string_view> text) {
   return value;
 }
 
-/// What the body of an error says: the OpenAI API's message, else its beginning.
+/// The message in the body of an error in the OpenAI API's form, otherwise the beginning of the body.
 std::string error_text(std::string_view body) {
   if (const Result<openai::ChunkView> view = openai::parse_chunk(body); view && view->error) return *view->error;
   return std::string(body);
@@ -59,7 +59,7 @@ TurnCall::TurnCall(net::HttpClient& client, const Target& target, workload::Star
       clock_(turn.conversation, turn.turn, turn.intended),
       reader_(clock_) {
   net::HttpRequest request = request_for(target, turn);
-  // Stands only until the socket has taken the request, or where the server answers before that.
+  // Counts only until the socket has taken the request, or if the server answers before that.
   clock_.on_sent(net::now());
   call_ = client.start(target.url, std::move(request), target.timeout, handlers());
 }
@@ -115,7 +115,7 @@ void TurnCall::on_end() {
 
 void TurnCall::on_error(const Error& error) {
   if (finished_) return;
-  // After [DONE] the answer is whole; that the server then broke the connection off costs the next turn a connect.
+  // After [DONE] the answer is complete. A connection that breaks afterwards only makes the next turn connect again.
   if (reader_.check_whole()) return succeed(reader_.done_at());
   if (error.code == ErrorCode::kDeadlineExceeded) {
     return fail_turn(fmt::format("no whole answer within {:g} s", to_seconds(timeout_)), net::now());

@@ -17,37 +17,37 @@
 
 namespace kvist::loadgen {
 
-/// Hears of turns under way. Called on the loop's thread, never from within TurnCall's constructor.
+/// Receives the events of turns under way. Threads: called on the loop's, never from within TurnCall's constructor.
 class TurnListener {
  public:
   virtual ~TurnListener() = default;
-  /// `chunks` content chunks were read at `at`; `ttft` where the first of them was the first token.
+  /// `chunks` content chunks were read at `at`. `ttft` is set if the first of them was the first token.
   virtual void on_content(TimePoint at, std::uint32_t chunks, std::optional<Duration> ttft) = 0;
-  /// The turn is over, well or not. The call must not be destroyed before this returns to the loop.
+  /// The turn has ended, with or without success. Requires: the call is not destroyed before this returns to the loop.
   virtual void on_finished(workload::TurnSample sample, std::string reply) = 0;
 };
 
-/// Where turns are sent.
+/// The server to which turns are sent.
 struct Target {
   std::string url;  ///< http://host:port
   std::string model;
-  Duration timeout{};          ///< of one turn, whole
-  std::string request_id;      ///< prefix of X-Request-Id: tells this run's requests apart in the server's logs
+  Duration timeout{};      ///< of a whole turn
+  std::string request_id;  ///< prefix of X-Request-Id, by which this run's requests are recognised in the server's logs
   std::uint64_t run_seed = 0;  ///< of X-Session-ID: workload::session_name()
 };
 
-/// A turn under way, sent when constructed. A success is a stream that ended with [DONE] and had content; everything
-/// else is a failure with its cause. `sent` of the sample is when the socket took the request's last byte; where it
-/// never did (no connection), when the request was handed to the client. Owned by the service, on the loop's thread;
-/// destroying it closes the connection and reports nothing.
+/// A turn under way. The constructor sends it. It succeeds if the stream ended with [DONE] and had content; everything
+/// else is a failure with its cause. `sent` of the sample is when the socket took the request's last byte or, if it
+/// never did (no connection), when the request was handed to the HTTP client. The destructor closes the connection and
+/// reports nothing. Threads: the loop's.
 class TurnCall {
  public:
   /// `listener` must outlive the call.
   TurnCall(net::HttpClient& client, const Target& target, workload::StartTurn turn, TurnListener& listener);
-  TurnCall(const TurnCall&) = delete;  // the handlers and the reader refer to it
+  TurnCall(const TurnCall&) = delete;  // because the handlers and the reader refer to it
   TurnCall& operator=(const TurnCall&) = delete;
 
-  /// Closes the connection and returns what was measured, as kAbandoned. The listener hears nothing more.
+  /// Closes the connection and returns what was measured, as kAbandoned. The listener is not called any more.
   [[nodiscard]] workload::TurnSample abandon(TimePoint now);
 
  private:
@@ -64,7 +64,7 @@ class TurnCall {
   workload::TurnClock clock_;
   AnswerReader reader_;
   int status_ = 0;
-  std::string error_body_;  // of an answer that is no stream, its beginning
+  std::string error_body_;  // the beginning of the body, if the answer is not a stream
   bool finished_ = false;
   std::unique_ptr<net::HttpCall> call_;
 };
