@@ -1,4 +1,5 @@
-// Invariants: a broken one is a bug of ours, so the process stops with context instead of going on with wrong state.
+// Checks of invariants. A broken one is a bug in kvist, so the process stops with context instead of continuing in a
+// wrong state.
 #pragma once
 
 #include <string>
@@ -8,7 +9,7 @@ namespace kvist::detail {
 }  // namespace kvist::detail
 
 /// KVIST_CHECK(condition, context): aborts with file, line, the condition and `context` (a std::string expression,
-/// evaluated only on failure) when the condition is false. Never for bad input: that is an Error.
+/// evaluated only on failure) if the condition is false. It is not for bad input, which is an Error.
 #define KVIST_CHECK(condition, context)                                                    \
   do {                                                                                     \
     if (!(condition)) [[unlikely]]                                                         \

@@ -1,4 +1,4 @@
-// Expected failures as values: Error, Result<T> and the one control-flow macro of the project.
+// Expected failures as values: Error, Result<T> and the project's only control-flow macros.
 #pragma once
 
 #include <expected>
@@ -20,7 +20,7 @@ enum class ErrorCode {
   kDeadlineExceeded,   ///< It took longer than the stated bound.
   kCancelled,          ///< The caller gave up.
   kCorrupt,            ///< Data from a file or a peer breaks its format.
-  kInternal,           ///< A fault of ours or of the operating system.
+  kInternal,           ///< A fault of kvist or of the operating system.
 };
 
 /// Lower-case name of a code, for messages and metrics: "invalid_argument".
@@ -31,7 +31,7 @@ struct Error {
   ErrorCode code = ErrorCode::kInternal;
   std::string message;
 
-  /// The same error with `context` in front: "context: message".
+  /// The same error with `context` prepended: "context: message".
   [[nodiscard]] Error in(std::string_view context) &&;
 };
 
@@ -51,8 +51,7 @@ using Result = std::expected<T, Error>;
 /// KVIST_TRY(auto x, expression): evaluates an expression of type Result<T>; returns its error from the enclosing
 /// function, or declares x from its value. KVIST_TRY_VOID(expression): the same for a Result<void>, or where the value
 /// is not needed.
-// A declaration cannot stand in parentheses.
-// NOLINTBEGIN(bugprone-macro-parentheses)
+// A declaration cannot be in parentheses. NOLINTBEGIN(bugprone-macro-parentheses)
 #define KVIST_TRY(declaration, expression)                                                \
   auto KVIST_TRY_CONCAT(kvist_result_, __LINE__) = (expression);                          \
   if (!KVIST_TRY_CONCAT(kvist_result_, __LINE__))                                         \

@@ -1,4 +1,4 @@
-// A hash map for ids in one array: what hot paths look requests and blocks up in.
+// A hash map for ids in one array, for look-ups of requests and blocks on hot paths.
 #pragma once
 
 #include <algorithm>
@@ -10,10 +10,10 @@
 
 namespace kvist {
 
-/// Open addressing with linear probing, for keys that are Id<> types. About a cache line per look-up, no allocation per
-/// entry; memory follows the number of entries down as well as up. Its order means nothing and is never shown but by
-/// for_each(), for uses where order does not matter. Pointers to values hold until the next insertion or erasure.
-/// Requires default-constructible, movable values.
+/// Open addressing with linear probing, for keys that are Id<> types. A look-up reads about one cache line, an entry
+/// needs no allocation, and the array shrinks as well as grows. The order has no meaning and is only visible in
+/// for_each(). Pointers to values are valid until the next insertion or erasure. Requires: default-constructible,
+/// movable values.
 template <class Key, class Value>
 class FlatMap {
  public:
@@ -30,12 +30,12 @@ class FlatMap {
   }
   [[nodiscard]] Value* find(Key key) { return const_cast<Value*>(std::as_const(*this).find(key)); }
 
-  /// Has the processor fetch where the key is or would be.
+  /// Prefetches the slot where the key is or would be.
   void prefetch(Key key) const {
     if (size_ > 0) __builtin_prefetch(&slots_[home(key)]);
   }
 
-  /// The value of a key, made with its default where there was none, and whether it was made now.
+  /// The value of a key, default-constructed if there was none, and whether that happened.
   std::pair<Value*, bool> try_emplace(Key key) {
     if ((size_ + 1) * 4 > slots_.size() * 3) resize(std::max(kLeastSlots, slots_.size() * 2));
     std::size_t i = home(key);
@@ -49,14 +49,14 @@ class FlatMap {
   }
   Value& operator[](Key key) { return *try_emplace(key).first; }
 
-  /// Whether there was such an entry.
+  /// Erases an entry. Returns whether there was one.
   bool erase(Key key) {
     if (size_ == 0) return false;
     std::size_t hole = home(key);
     for (; slots_[hole].key != key || !slots_[hole].used; hole = next(hole)) {
       if (!slots_[hole].used) return false;
     }
-    // Those behind move up, so that no search ever has to pass a grave.
+    // Later entries move up, so that there are no tombstones.
     for (std::size_t i = next(hole); slots_[i].used; i = next(i)) {
       const std::size_t from_home = (i - home(slots_[i].key)) & (slots_.size() - 1);
       if (from_home < ((i - hole) & (slots_.size() - 1))) continue;
@@ -67,7 +67,7 @@ class FlatMap {
     slots_[hole].used = false;
     slots_[hole].value = Value();
     --size_;
-    // It takes as many erasures to get here as there are entries left, so the cost of each stays constant.
+    // At least as many erasures precede a shrinking as there are entries left, so the amortised cost is constant.
     if (slots_.size() > kLeastSlots && size_ < slots_.size() / 8) resize(slots_.size() / 2);
     return true;
   }
@@ -77,7 +77,7 @@ class FlatMap {
     size_ = 0;
   }
 
-  /// Calls visit(key, value) for each entry, in no order that means anything.
+  /// Calls visit(key, value) for each entry, in no particular order.
   template <class Visit>
   void for_each(Visit visit) const {
     for (const Slot& slot : slots_) {
@@ -93,7 +93,7 @@ class FlatMap {
     bool used = false;
   };
 
-  // Fibonacci hashing: the multiplier is 2^64 / golden ratio, which spreads consecutive ids evenly and takes part of
+  // Fibonacci hashing: the multiplier is 2^64 / golden ratio, which spreads consecutive ids evenly and makes use of
   // every bit of a hash.
   [[nodiscard]] std::size_t home(Key key) const {
     return static_cast<std::size_t>((static_cast<std::uint64_t>(key.value()) * 0x9E37'79B9'7F4A'7C15ULL) >> shift_);

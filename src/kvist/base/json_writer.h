@@ -1,4 +1,4 @@
-// Writes JSON text, with correct escaping, without a document in memory.
+// Writes JSON text with correct escaping, without a document in memory.
 #pragma once
 
 #include <concepts>
@@ -29,14 +29,14 @@ class JsonWriter {
   JsonWriter& value(const char* text) { return value(std::string_view(text)); }
   JsonWriter& value(const std::string& text) { return value(std::string_view(text)); }
   JsonWriter& value(bool flag);
-  JsonWriter& value(double number);  ///< shortest text that reads back as the same double
+  JsonWriter& value(double number);  ///< shortest text that is read as the same double
   template <std::integral T>
     requires(!std::same_as<T, bool>)
   JsonWriter& value(T number) {
     return raw(std::to_string(number));
   }
   JsonWriter& null() { return raw("null"); }
-  /// A value that is JSON already.
+  /// A value that is JSON text already.
   JsonWriter& raw(std::string_view json);
 
   template <class T>
@@ -44,7 +44,7 @@ class JsonWriter {
     return key(name).value(v);
   }
 
-  /// The finished document. Requires every object and array to be closed.
+  /// The finished document. Requires: every object and array to be closed.
   [[nodiscard]] std::string take();
 
  private:
@@ -56,7 +56,7 @@ class JsonWriter {
   std::string out_;
   std::vector<char> open_;  // '{' or '[' per level
   int indent_;
-  bool first_ = true;  // nothing written yet at this level
+  bool first_ = true;  // nothing was written yet at this level
   bool after_key_ = false;
 };
 

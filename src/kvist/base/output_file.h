@@ -1,4 +1,4 @@
-// Files that appear whole.
+// Files that become visible only when they are complete.
 #pragma once
 
 #include <filesystem>
@@ -9,12 +9,12 @@
 
 namespace kvist {
 
-/// Written beside its place and moved there: a reader never sees half a report.
+/// The file is written under another name in the same folder and renamed, so that a reader never sees half of it.
 class OutputFile {
  public:
   explicit OutputFile(std::filesystem::path path);
   void append(const std::string& text) { file_ << text; }
-  /// Moves it to its place and returns that.
+  /// Renames the file and returns its path.
   [[nodiscard]] Result<std::string> finish();
 
  private:

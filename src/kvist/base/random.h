@@ -7,8 +7,8 @@
 
 namespace kvist {
 
-/// Mixes parts of a key (run seed, conversation, turn, purpose) into one 64-bit seed. Any change of any part gives an
-/// unrelated seed; the order of parts matters.
+/// Mixes parts of a key (run seed, conversation, turn, purpose) into one 64-bit seed. A change of any part, or of their
+/// order, gives an unrelated seed.
 [[nodiscard]] std::uint64_t mix_seed(std::initializer_list<std::uint64_t> parts);
 /// A part for mix_seed from text, so that a stream is named by its purpose: mix_seed({seed, seed_part("starts")}).
 [[nodiscard]] std::uint64_t seed_part(std::string_view text);
@@ -24,11 +24,11 @@ class RandomStream {
   [[nodiscard]] std::uint64_t next();
   /// Uniform in [0, 1), 53 bits.
   [[nodiscard]] double uniform();
-  /// Uniform in [low, high], both included, without modulo bias. Requires low <= high.
+  /// Uniform in [low, high], both included, without modulo bias. Requires: low <= high.
   [[nodiscard]] std::int64_t uniform_int(std::int64_t low, std::int64_t high);
   /// Exponential with the given mean (> 0), in the unit of the mean.
   [[nodiscard]] double exponential(double mean);
-  /// Normal by the polar method; the second value of each pair is thrown away so that one call is one draw.
+  /// Normal by the polar method. The second value of each pair is dropped, so that one call is one draw.
   [[nodiscard]] double normal(double mean, double standard_deviation);
 
  private:

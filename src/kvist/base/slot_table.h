@@ -1,4 +1,4 @@
-// Values found by a handle without searching.
+// A table whose values are found by a handle without searching.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,8 @@
 
 namespace kvist {
 
-/// Names one value of a SlotTable<Value>. A handle whose value was erased names nothing, also after the slot was taken
-/// again; a default-constructed one never names anything.
+/// Names one value of a SlotTable<Value>. A handle whose value was erased names nothing, even after the slot is reused.
+/// A default-constructed handle names nothing.
 template <class Value>
 struct SlotHandle {
   std::uint32_t slot = 0;
@@ -20,10 +20,10 @@ struct SlotHandle {
   friend bool operator==(const SlotHandle&, const SlotHandle&) = default;
 };
 
-/// Values in numbered slots: a look-up is an index and one comparison. Slots are used again, each time under another
-/// generation, so that a late word about a value that is gone is recognized instead of taken for its successor's.
-/// (After 2^32 - 1 uses of one slot its generations repeat.) Values never move: references to them hold until they are
-/// erased. Memory: as many slots as there were values at once. Requires default-constructible values. One thread.
+/// Values in numbered slots: a look-up is an index and one comparison. A slot is reused with another generation, so
+/// that a stale handle is recognised and not taken for that of the next value. (After 2^32 - 1 uses of a slot its
+/// generations repeat.) Values never move, so references are valid until their value is erased. Memory: as many slots
+/// as there were values at once. Requires: default-constructible values. Threads: one.
 template <class Value>
 class SlotTable {
  public:
@@ -51,7 +51,7 @@ class SlotTable {
     return {.slot = number, .generation = slot.generation};
   }
 
-  /// Whether there was such a value.
+  /// Erases a value. Returns whether there was one.
   bool erase(Handle handle) {
     if (find(handle) == nullptr) return false;
     Slot& slot = at(handle.slot);
@@ -62,7 +62,7 @@ class SlotTable {
     return true;
   }
 
-  /// Calls visit(value) for each value, in the order of their slots, which means nothing.
+  /// Calls visit(value) for each value, in the order of their slots, which has no meaning.
   template <class Visit>
   void for_each(Visit visit) {
     for (std::uint32_t i = 0; i < slots_; ++i) {
@@ -70,7 +70,7 @@ class SlotTable {
     }
   }
 
-  /// Has the processor fetch the value: for callers with many handles at once.
+  /// Prefetches the value, for callers with many handles at once.
   void prefetch(Handle handle) const {
     if (handle.slot < slots_) __builtin_prefetch(&chunks_[handle.slot / kChunk][handle.slot % kChunk]);
   }

@@ -1,5 +1,5 @@
-// Time as the core sees it: a value handed in, from the wall clock or from the event queue, and the core cannot tell
-// which.
+// Core time: a value that is passed in, from the wall clock or from the simulation's event queue. The core does not
+// distinguish them.
 #pragma once
 
 #include <chrono>
@@ -9,8 +9,8 @@ namespace kvist {
 
 using Duration = std::chrono::nanoseconds;
 
-/// Tag of the clock that core time belongs to. It has no now(): below `net` nothing reads a clock. Live, the epoch is
-/// that of std::chrono::steady_clock (net::now()); in the simulation it is the start of the run.
+/// The clock of core time. It has no now(), because modules below `net` read no clock. In a service, its epoch is that
+/// of std::chrono::steady_clock (net::now()); in the simulation it is the start of the run.
 struct CoreClock {
   using duration = Duration;
   using rep = duration::rep;

@@ -29,7 +29,7 @@ Lead classify(std::uint8_t lead) {
   return {0};
 }
 
-// How many of the bytes of `text` fit the sequence its first byte announces.
+// The number of bytes of `text` that fit the sequence announced by its first byte.
 std::size_t valid_prefix(std::string_view text, const Lead& lead) {
   std::size_t i = 1;
   for (; i < std::min(lead.length, text.size()); ++i) {

@@ -1,4 +1,4 @@
-// The two questions about UTF-8 that JSON writing and streaming detokenisation ask.
+// Checks of UTF-8 for JSON writing and streaming detokenisation.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,7 @@ namespace kvist {
 /// stray continuation byte, an overlong form, a surrogate, above U+10FFFF, or cut short).
 [[nodiscard]] std::size_t utf8_sequence_length(std::string_view text);
 
-/// How many bytes at the end of `text` are the beginning of a character that may still be completed by bytes to come (0
-/// to 3).
+/// The number of bytes at the end of `text` that begin a character which further bytes may complete (0 to 3).
 [[nodiscard]] std::size_t utf8_incomplete_tail(std::string_view text);
 
 }  // namespace kvist

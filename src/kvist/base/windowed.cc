@@ -32,7 +32,7 @@ std::size_t WindowedSummary::count(TimePoint now) const {
 
 void WindowedRate::add(TimePoint now, double amount) {
   while (!increments_.empty() && increments_.front().at <= now - window_) increments_.pop_front();
-  // Increments of one millisecond share an entry: a token counter would otherwise hold one per token.
+  // Increments within one millisecond share an entry, because otherwise a token counter would need one per token.
   if (!increments_.empty() && now - increments_.back().at < std::chrono::milliseconds(1)) {
     increments_.back().amount += amount;
   } else {

@@ -9,18 +9,18 @@
 
 namespace kvist {
 
-/// Samples of the last `window`, for quantiles at any instant: what a Prometheus Summary with that maximum age reports,
-/// but exact and without a clock of its own. Memory is one entry per sample in the window. Observations come in time
-/// order.
+/// Samples of the last `window`, for quantiles at any instant. It reports what a Prometheus Summary with that maximum
+/// age does, but exactly and without a clock of its own. Memory: one entry per sample in the window. Requires:
+/// observations come in the order of time.
 class WindowedSummary {
  public:
   explicit WindowedSummary(Duration window) : window_(window) {}
 
   void observe(TimePoint now, double value);
-  /// Exact q-quantile of the samples in (now - window, now]; nothing when there are none.
+  /// The exact q-quantile of the samples in (now - window, now]; nothing if there are none.
   [[nodiscard]] std::optional<double> quantile(TimePoint now, double q) const;
   [[nodiscard]] std::size_t count(TimePoint now) const;
-  /// Count and sum since construction: the _count and _sum series of a Summary.
+  /// Count and sum since construction, the _count and _sum of a Summary.
   [[nodiscard]] std::size_t total_count() const { return total_count_; }
   [[nodiscard]] double total_sum() const { return total_sum_; }
   [[nodiscard]] Duration window() const { return window_; }

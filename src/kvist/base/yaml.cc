@@ -14,7 +14,7 @@
 namespace kvist {
 namespace {
 
-/// A unit by name and what one of it is, in the base unit (ns, bytes).
+/// A unit's name and its size in the base unit (ns, bytes).
 struct Unit {
   std::string_view name;
   double factor;
@@ -36,7 +36,7 @@ std::string unit_names(const std::array<Unit, N>& units) {
   return names;
 }
 
-/// "20 ms" in the base unit; the error text says what is wrong with it.
+/// Converts "20 ms" to the base unit. The error text says what is wrong.
 template <std::size_t N>
 std::expected<double, std::string> parse_quantity(std::string_view text, const std::array<Unit, N>& units) {
   double number = 0;
@@ -95,7 +95,7 @@ std::optional<YamlNode> YamlNode::get(std::string_view key) const {
 Result<YamlNode> YamlNode::require(std::string_view key) const {
   if (!is_map() && !is_null()) return std::unexpected(error("expected a mapping"));
   if (auto value = get(key)) return *std::move(value);
-  // The keys that are there tell a misspelt one at a glance.
+  // The message lists the present keys, so that a misspelt one is seen at a glance.
   std::vector<std::string_view> present;
   for (const std::size_t child : document_->values[index_].children) present.push_back(document_->values[child].key);
   if (present.size() > 8) present.resize(8);

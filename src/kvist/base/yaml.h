@@ -1,4 +1,4 @@
-// YAML as typed reading with positions: every error names file, line and key, and a key nobody asked for is an error.
+// Typed reading of YAML with positions. Every error names file, line and key, and an unknown key is an error.
 #pragma once
 
 #include <cstddef>
@@ -15,34 +15,34 @@
 
 namespace kvist {
 
-/// A node of a YAML document. Cheap to copy (shared ownership of the document); one thread per document. Reads of one
-/// mapping remember which keys were asked for; finish() then refuses the others with their line. Units are part of
-/// durations and sizes in the text ("20 ms", "1.5 s", "24 GiB"): a bare number where a unit is needed is an error. An
-/// empty value ("key:" and nothing behind it) counts as a mapping without keys.
+/// A node of a YAML document. Cheap to copy, because nodes share the document. A mapping remembers which keys were
+/// asked for, and finish() refuses the others with their line. Durations and sizes have units ("20 ms", "1.5 s", "24
+/// GiB"); a number without a unit is an error there. An empty value ("key:" and nothing after it) counts as a mapping
+/// without keys. Threads: one per document.
 class YamlNode {
  public:
-  /// Parses one document. `name` (a path, usually) stands in every error message. Limits: 1 MiB, depth 64, 100,000
-  /// values. Refused with their line: duplicate keys, keys that are not plain text, anchors and aliases, tags, a second
+  /// Parses one document. `name` (usually a path) is in every error message. Limits: 1 MiB, depth 64, 100,000 values.
+  /// Refused with their line: duplicate keys, keys that are not plain text, anchors and aliases, tags, a second
   /// document, control characters.
   [[nodiscard]] static Result<YamlNode> parse(std::string_view text, std::string name);
-  /// The same from a file; kNotFound where it cannot be opened.
+  /// Parses a file. Errors include kNotFound if it cannot be opened.
   [[nodiscard]] static Result<YamlNode> load(const std::string& path);
 
   [[nodiscard]] bool is_map() const;
   [[nodiscard]] bool is_sequence() const;
   [[nodiscard]] bool is_null() const;
-  /// "file:line" of this node, for messages of one's own.
+  /// "file:line" of this node, for the caller's messages.
   [[nodiscard]] std::string where() const;
-  /// kInvalidArgument, "file:line: path.of.the.key: what".
+  /// The error kInvalidArgument, "file:line: path.of.the.key: what".
   [[nodiscard]] Error error(std::string_view what) const;
 
-  /// The value under `key` of a mapping; nothing where the key is absent. Marks the key as known.
+  /// The value under `key` of a mapping; nothing if the key is absent. Marks the key as known.
   [[nodiscard]] std::optional<YamlNode> get(std::string_view key) const;
-  /// The same, an error where it is absent.
+  /// The value under `key`; an error if the key is absent.
   [[nodiscard]] Result<YamlNode> require(std::string_view key) const;
-  /// Elements of a sequence; an error for anything else.
+  /// The elements of a sequence; an error for anything else.
   [[nodiscard]] Result<std::vector<YamlNode>> elements() const;
-  /// Key and value pairs of a mapping in document order; marks all as known.
+  /// The key and value pairs of a mapping in document order. Marks all keys as known.
   [[nodiscard]] Result<std::vector<std::pair<std::string, YamlNode>>> entries() const;
 
   [[nodiscard]] Result<std::string> as_string() const;
@@ -53,8 +53,8 @@ class YamlNode {
   [[nodiscard]] Result<double> as_nanoseconds() const;   ///< the same with fractions of a nanosecond kept
   [[nodiscard]] Result<std::uint64_t> as_bytes() const;  ///< B, kB, MB, GB, KiB, MiB, GiB
 
-  /// Refuses keys of this mapping that no get(), require() or entries() asked for: names the first one, its line, and
-  /// the keys that would be right.
+  /// Refuses keys of this mapping that no get(), require() or entries() asked for. The error names the first one, its
+  /// line, and the known keys.
   [[nodiscard]] Result<void> finish() const;
 
  private:

@@ -16,13 +16,13 @@ struct YamlNode::Document {
   struct Value {
     Kind kind = Kind::kNull;
     bool quoted = false;  // a scalar in quotes is text, whatever it looks like
-    int line = 0;         // from 1; of the key, where the value has one
+    int line = 0;         // counted from 1; the line of the key if there is one
     std::size_t parent = 0;
     std::size_t position = 0;  // among the parent's children
-    std::string key;           // where the parent is a mapping
+    std::string key;           // set if the parent is a mapping
     std::string scalar;
     std::vector<std::size_t> children;
-    std::vector<std::string> asked;  // keys that get(), require() and entries() were asked for, in that order
+    std::vector<std::string> asked;  // keys that were asked for, in that order
   };
 
   /// "deployment.workers[2].block_size"; empty for the root.

@@ -1,4 +1,4 @@
-// From text to the tree: yaml-cpp's events are checked against the limits as they come, so nothing unbounded is built.
+// Parses text to a tree. Limits are checked at each of yaml-cpp's events, so that nothing unbounded is built.
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/exceptions.h>
 #include <yaml-cpp/mark.h>
@@ -25,7 +25,7 @@ constexpr std::size_t kMaxBytes = 1U << 20;
 constexpr std::size_t kMaxDepth = 64;
 constexpr std::size_t kMaxValues = 100'000;
 
-// yaml-cpp takes some control characters for the end of the file and would silently ignore what follows.
+// yaml-cpp takes some control characters for the end of the file, and would silently ignore the rest.
 Result<void> check_characters(std::string_view text, const std::string& name) {
   int line = 1;
   for (std::size_t i = 0; i < text.size();) {
@@ -183,7 +183,7 @@ Result<YamlNode> YamlNode::parse(std::string_view text, std::string name) {
     return fail(ErrorCode::kInternal, fmt::format("{}: the YAML parser failed: {}", document->name, e.what()));
   }
   if (document->values.empty()) {
-    document->values.emplace_back();  // nothing but comments: an empty root
+    document->values.emplace_back();  // a file with only comments has an empty root
     document->values.back().line = 1;
   }
   return YamlNode(std::move(document), 0);
@@ -194,7 +194,8 @@ Result<YamlNode> YamlNode::load(const std::string& path) {
   if (!file) return fail(ErrorCode::kNotFound, fmt::format("{}: {}", path, std::strerror(errno)));
   std::string text;
   std::array<char, 16'384> piece{};
-  // One byte more than the limit is enough for parse() to refuse the file; /dev/zero must not fill the memory.
+  // Reads at most one byte more than the limit, after which parse() refuses the file, so that /dev/zero does not fill
+  // the memory.
   while (text.size() <= kMaxBytes && (file.read(piece.data(), piece.size()) || file.gcount() > 0)) {
     text.append(piece.data(), static_cast<std::size_t>(file.gcount()));
   }
