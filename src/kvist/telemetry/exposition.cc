@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kMaxQuotedBytes = 120;
 
-/// Reads one line from left to right; each step says whether it found what it looked for.
+/// Reads one line from left to right. Each function returns whether it found what it reads.
 class LineReader {
  public:
   explicit LineReader(std::string_view line) : rest_(line) {}

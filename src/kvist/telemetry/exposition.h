@@ -1,4 +1,4 @@
-// Reads a Prometheus text page: how the gateway learns a worker's limits and the sweep its counters.
+// Reads a Prometheus text page, from which the gateway takes a worker's limits and the sweep its counters.
 #pragma once
 
 #include <optional>
@@ -20,14 +20,14 @@ struct MetricSample {
 /// All samples of one page, in order.
 class MetricSamples {
  public:
-  /// Bounded by `text` itself; a malformed line is an error that quotes it.
+  /// Memory is bounded by the size of `text`. A malformed line is an error, which quotes it.
   [[nodiscard]] static Result<MetricSamples> parse(std::string_view text);
 
-  /// Sum over all label sets of a name; nothing where the name does not occur.
+  /// Sum over all label sets of a name; nothing if the name does not occur.
   [[nodiscard]] std::optional<double> sum(std::string_view name) const;
-  /// The same over those where `label` has this value.
+  /// Sum over the label sets in which `label` has this value.
   [[nodiscard]] std::optional<double> sum(std::string_view name, std::string_view label, std::string_view value) const;
-  /// A label's value on the first sample of a name: vllm:cache_config_info has its content in labels.
+  /// The value of a label of the first sample of a name. vllm:cache_config_info has its content in labels.
   [[nodiscard]] std::optional<std::string_view> label(std::string_view name, std::string_view label) const;
   [[nodiscard]] const std::vector<MetricSample>& samples() const { return samples_; }
 

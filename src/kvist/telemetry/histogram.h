@@ -1,4 +1,4 @@
-// Counts of values by size, for Prometheus.
+// A histogram for Prometheus.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,10 @@
 
 namespace kvist::telemetry {
 
-/// A histogram with bounds of its own, in constant memory. One thread.
+/// A histogram with bounds of its own, in constant memory. Threads: one.
 class Histogram {
  public:
-  /// `bounds` ascending: a value that equals one belongs below it.
+  /// `bounds` are ascending upper bounds, inclusive.
   explicit Histogram(std::vector<double> bounds) : bounds_(std::move(bounds)), counts_(bounds_.size() + 1) {}
 
   void observe(double value);
@@ -21,7 +21,7 @@ class Histogram {
 
  private:
   std::vector<double> bounds_;
-  std::vector<std::uint64_t> counts_;  // per bucket, the last for all above
+  std::vector<std::uint64_t> counts_;  // per bucket; the last one is for all values above the bounds
   double sum_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// Logging of the services. Nothing below `net` logs.
+// Logging of the services. Modules below `net` do not log.
 #pragma once
 
 #include <string_view>
@@ -7,9 +7,9 @@ namespace kvist::telemetry {
 
 enum class LogLevel { kDebug, kInfo, kWarning, kError };
 
-/// Sets the least level that is written and the name of this process in each line. Lines go to standard error.
+/// Sets the minimum level and the name of this process for all lines, which are written to standard error.
 void start_logging(LogLevel level, std::string_view process);
-/// One line: time, level, process, component, message. Thread-safe.
+/// Writes one line: time, level, process, component, message. Threads: any.
 void log(LogLevel level, std::string_view component, std::string_view message);
 
 inline void log_debug(std::string_view component, std::string_view message) {

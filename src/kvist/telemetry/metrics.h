@@ -1,4 +1,4 @@
-// Prometheus exposition of counters that live elsewhere as plain members.
+// Prometheus exposition of counters that are kept elsewhere.
 #pragma once
 
 #include <functional>
@@ -17,7 +17,7 @@ struct QuantileValue {
   double value = 0;
 };
 
-/// Filled by a source at each scrape. A family is named once; further samples of it may have other labels.
+/// A page, which is filled at each scrape. A family is named once; further samples of it may have other labels.
 class MetricsPage {
  public:
   virtual ~MetricsPage() = default;
@@ -25,12 +25,12 @@ class MetricsPage {
   virtual void gauge(const std::string& name, const std::string& help, double value, const Labels& labels = {}) = 0;
   virtual void summary(const std::string& name, const std::string& help, std::vector<QuantileValue> quantiles,
                        std::uint64_t count, double sum, const Labels& labels = {}) = 0;
-  /// `bounds` ascending, `counts` per bucket (not cumulative) with one more for +Inf.
+  /// `bounds` are ascending, `counts` are per bucket (not cumulative) with one more for +Inf.
   virtual void histogram(const std::string& name, const std::string& help, const std::vector<double>& bounds,
                          const std::vector<std::uint64_t>& counts, double sum, const Labels& labels = {}) = 0;
 };
 
-/// The text of one scrape (Prometheus text format 0.0.4), made of what `fill` puts on the page.
+/// The text of one scrape (Prometheus text format 0.0.4), with what `fill` writes to the page.
 [[nodiscard]] std::string expose(const std::function<void(MetricsPage&)>& fill);
 
 inline constexpr const char* kExpositionContentType = "text/plain; version=0.0.4; charset=utf-8";
