@@ -1,4 +1,4 @@
-// Takes the transfer encoding off an HTTP/1.1 body: bytes in, body pieces out, no I/O and no copy.
+// Decodes the transfer encoding of an HTTP/1.1 body: takes bytes, returns pieces of the body. No I/O and no copy.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace kvist::net {
 
-/// Decodes one body of one of four framings. Lines of the chunked framing are taken byte by byte, so nothing is ever
-/// held back and a chunk may be split anywhere. Chunk extensions and trailers are skipped, within bounds.
+/// Decodes a body in one of four framings. Lines of the chunked framing are read byte by byte, so nothing is held back
+/// and chunks may be split anywhere. Chunk extensions and trailers are skipped, within bounds.
 class BodyDecoder {
  public:
   [[nodiscard]] static BodyDecoder empty() { return BodyDecoder(State::kDone, 0); }
@@ -19,12 +19,12 @@ class BodyDecoder {
   [[nodiscard]] static BodyDecoder until_close() { return BodyDecoder(State::kUntilClose, 0); }
 
   enum class Step { kNeedMore, kPiece, kDone, kCorrupt };
-  /// Takes bytes from the front of `input` until there is a piece of the body (a view into `input` as it was), the end,
-  /// or no more input. Bytes behind the end stay in `input`.
+  /// Removes bytes from the front of `input` until there is a piece of the body (a view into the original `input`), the
+  /// end of the body, or no more input. Bytes after the end stay in `input`.
   [[nodiscard]] Step next(std::string_view& input, std::string_view& piece);
 
   [[nodiscard]] bool done() const { return state_ == State::kDone; }
-  /// Whether the peer's closing here is the proper end of the body.
+  /// Whether the body ends properly if the peer closes the connection here.
   [[nodiscard]] bool may_close() const { return state_ == State::kUntilClose || state_ == State::kDone; }
 
  private:
@@ -51,12 +51,12 @@ class BodyDecoder {
   void take_size(char c);
   void take_trailer(char c);
   void expect(char c, char wanted, State then) { state_ = c == wanted ? then : State::kCorrupt; }
-  /// Counts a byte of the parts nobody needs.
+  /// Counts a byte of a part that is skipped.
   void skip_one() {
     if (++skipped_ > kMaxSkippedBytes) state_ = State::kCorrupt;
   }
 
-  // A peer may send an extension with every chunk; over the whole body they stay below this.
+  // The bound on skipped bytes of a whole body, because a peer may send an extension with every chunk.
   static constexpr std::uint32_t kMaxSkippedBytes = 16U << 10;
   static constexpr std::uint64_t kMaxChunkBytes = std::numeric_limits<std::uint64_t>::max() >> 8;
 

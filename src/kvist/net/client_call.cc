@@ -13,7 +13,7 @@ bool control(char c) {
   return c == '\r' || c == '\n' || c == '\0';
 }
 
-/// A request line or field with line breaks in it would be several.
+/// Whether the request can be sent: with a line break in it, a request line or field would become several.
 bool sendable(const HttpRequest& request) {
   const auto clean = [](std::string_view text) { return std::ranges::none_of(text, control); };
   const auto word = [&](std::string_view text) { return !text.empty() && clean(text) && !text.contains(' '); };
@@ -50,7 +50,7 @@ ClientCall::~ClientCall() = default;
 
 void ClientCall::start() {
   times_.started = now();
-  // A time-out of centuries means none; the sum must not run over.
+  // A time-out of centuries means none. The sum must not overflow.
   deadline_ = timeout_ < TimePoint::max() - times_.started ? times_.started + timeout_ : TimePoint::max();
   pool_->loop().post([self = shared_from_this()] { self->begin(); });
 }
@@ -97,7 +97,7 @@ void ClientCall::connect() {
       });
 }
 
-/// A socket on its way to being connected.
+/// A socket that is being connected.
 class ClientCall::Connecting final : public Watched {
  public:
   Connecting(LoopImpl& loop, UniqueFd socket, ClientCall& call)
@@ -157,7 +157,7 @@ void ClientCall::on_request_progress() {
 }
 
 void ClientCall::on_send_failed(const std::string& why) {
-  // The server may have answered before it closed (413, for one): what it said is still to be read.
+  // The server may have answered before it closed, as with 413, so its answer still has to be read.
   if (!paused_ && connection_) return connection_->start_read();
   on_lost(false, why);
 }
@@ -213,13 +213,13 @@ bool ClientCall::take_head(std::string_view& input) {
     fail(ErrorCode::kCorrupt, url_.authority + " switches to a protocol nobody asked for");
     return false;
   }
-  if (head.status < 200) {  // 100 Continue and the like: the real answer follows
+  if (head.status < 200) {  // 100 Continue, for instance; the final answer follows
     head_parser_.reset(request_.method == "HEAD");
     return true;
   }
   body_ = head.body;
   keep_alive_ = head.keep_alive;
-  request_.body = {};  // nothing is sent twice from here on
+  request_.body = {};  // from here on the request is not sent again
   invoke(handlers_.on_head, head.status, head.headers);
   return true;
 }
@@ -254,7 +254,7 @@ void ClientCall::resume() {
 void ClientCall::on_lost(bool end, const std::string& why) {
   if (finished_) return;
   if (!answered_ && reused_) {
-    // The server closed the idle connection as the request went out: once more, on a fresh one.
+    // The server closed the idle connection while the request was being sent, so it is sent again on a new one.
     reused_ = false;
     connection_->serve(nullptr);
     connection_->close();
@@ -307,7 +307,7 @@ void ClientCall::stop() {
   }
 }
 
-/// Lets go of what the handlers hold, unless one of them is running: then its return does.
+/// Releases what the handlers hold. If one of them is running, this happens when it returns.
 void ClientCall::release() {
   if (depth_ > 0) return;
   const auto gone = std::exchange(handlers_, {});

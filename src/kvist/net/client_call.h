@@ -1,4 +1,4 @@
-// Private to net: one HTTP call from connecting to the end of the answer.
+// Private to net: one HTTP call, from connecting to the end of the answer.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +18,8 @@
 
 namespace kvist::net {
 
-/// Takes a pooled connection or makes one, sends the request, and hands on the answer. Kept alive by its HttpCall and
-/// by what is outstanding. Invariant: after finished_ no handler is called.
+/// Takes a pooled connection or makes one, sends the request, and passes on the answer. Kept alive by its HttpCall and
+/// by outstanding operations. Invariant: after finished_ no handler is called.
 class ClientCall : public std::enable_shared_from_this<ClientCall> {
  public:
   ClientCall(std::shared_ptr<ConnectionPool> pool, std::string base_url, HttpRequest request, Duration timeout,
@@ -27,15 +27,15 @@ class ClientCall : public std::enable_shared_from_this<ClientCall> {
 
   ~ClientCall();
 
-  /// Everything happens from the loop, later.
+  /// Starts the call. No handler is called before this returns.
   void start();
   void cancel();
   void pause() { paused_ = true; }
   void resume();
-  /// Something of the answer is here.
+  /// Whether a part of the answer has arrived.
   [[nodiscard]] bool answered() const { return answered_; }
 
-  // What the connection calls.
+  // Called by the connection.
   void on_bytes(std::string_view bytes);
   void on_lost(bool end, const std::string& why);
   void on_request_progress();
@@ -61,7 +61,7 @@ class ClientCall : public std::enable_shared_from_this<ClientCall> {
   void finish(bool reusable);
   void stop();
   void release();
-  /// Calls a handler; the handlers live on until the outermost call of one has returned, though it may end this call.
+  /// Calls a handler. The handlers are kept until the outermost call of one has returned, because it may end this call.
   template <class Handler, class... Arguments>
   void invoke(const Handler& handler, Arguments&&... arguments);
 
@@ -83,15 +83,15 @@ class ClientCall : public std::enable_shared_from_this<ClientCall> {
   std::shared_ptr<ClientConnection> connection_;
 
   ResponseHeadParser head_parser_;
-  std::optional<BodyDecoder> body_;  // once the head has come
-  std::string waiting_;              // bytes read but not delivered: half a head, or paused
+  std::optional<BodyDecoder> body_;  // set when the head was read
+  std::string waiting_;              // bytes that were read but not delivered: a part of a head, or while paused
   bool keep_alive_ = false;
   bool request_sent_ = false;
   bool reused_ = false;  // the connection had served another call before
   bool answered_ = false;
   bool paused_ = false;
   bool finished_ = false;
-  int depth_ = 0;  // handlers being called
+  int depth_ = 0;  // number of nested handler calls
 };
 
 }  // namespace kvist::net

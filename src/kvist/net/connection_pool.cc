@@ -12,7 +12,7 @@ ClientConnection::ClientConnection(LoopImpl& loop, UniqueFd socket, std::string 
     : TcpConnection(loop, std::move(socket)), base_url_(std::move(base_url)), pool_(std::move(pool)) {}
 
 void ClientConnection::on_read(std::string_view bytes) {
-  // A copy: the call lets this connection go at its end.
+  // A copy, because the call releases this connection at its end.
   if (const auto call = call_) return call->on_bytes(bytes);
   leave_pool();
 }
@@ -31,7 +31,7 @@ void ClientConnection::on_send_failed(const std::string& why) {
   leave_pool();
 }
 
-// One that waits for its answer is a newcomer; what comes after is a chunk of many.
+// Urgent while the call waits for its answer; after that come chunks of a stream.
 bool ClientConnection::urgent() const {
   return call_ == nullptr || !call_->answered();
 }
@@ -51,7 +51,7 @@ std::shared_ptr<ClientConnection> ConnectionPool::take(const std::string& base_u
   const Idle newest = std::move(connections.back());
   connections.pop_back();
   if (now() - newest.since >= options_.idle_timeout) {
-    // The newest is too old: so are the others.
+    // If the newest is too old, so are the others.
     newest.connection->close();
     for (const Idle& idle : connections) idle.connection->close();
     idle_.erase(found);

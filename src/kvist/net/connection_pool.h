@@ -15,13 +15,13 @@ namespace kvist::net {
 class ClientCall;
 class ConnectionPool;
 
-/// The client's side of one connection: in use by one call, or idle in the pool, where it keeps reading so that it
-/// notices the server close.
+/// The client's side of a connection. It is used by one call, or idle in the pool, where it keeps reading to notice
+/// when the server closes it.
 class ClientConnection final : public TcpConnection {
  public:
   ClientConnection(LoopImpl& loop, UniqueFd socket, std::string base_url, std::weak_ptr<ConnectionPool> pool);
 
-  /// Events go to `call` from now on; null: idle.
+  /// Passes events to `call` from now on; null: idle.
   void serve(std::shared_ptr<ClientCall> call) { call_ = std::move(call); }
   [[nodiscard]] const std::string& base_url() const { return base_url_; }
 
@@ -31,7 +31,7 @@ class ClientConnection final : public TcpConnection {
   void on_sent() override;
   void on_send_failed(const std::string& why) override;
   [[nodiscard]] bool urgent() const override;
-  /// Nothing may come while idle: whatever does makes the connection useless.
+  /// Leaves the pool, because something was read while idle, after which the connection cannot be used.
   void leave_pool();
 
   std::string base_url_;
@@ -39,18 +39,19 @@ class ClientConnection final : public TcpConnection {
   std::shared_ptr<ClientCall> call_;
 };
 
-/// Idle connections per base URL, taken last in, first out: the rest grow old and are closed.
+/// Idle connections per base URL. The last one that was put back is taken first, so that the others reach their maximum
+/// age and are closed.
 class ConnectionPool : public std::enable_shared_from_this<ConnectionPool> {
  public:
   ConnectionPool(LoopImpl& loop, HttpClientOptions options);
 
   [[nodiscard]] const HttpClientOptions& options() const { return options_; }
   [[nodiscard]] LoopImpl& loop() { return loop_; }
-  /// Null where there is none.
+  /// Null if there is none.
   [[nodiscard]] std::shared_ptr<ClientConnection> take(const std::string& base_url);
   void put(std::shared_ptr<ClientConnection> connection);
   void remove(const ClientConnection& connection);
-  /// Closes the idle ones, and all that are put back later.
+  /// Closes all idle connections, and those that are put back later.
   void close();
 
  private:

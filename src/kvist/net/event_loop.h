@@ -13,8 +13,8 @@ namespace kvist::net {
 
 class LoopImpl;
 
-/// One thread runs it. Everything made on it (servers, clients, timers) belongs to that thread; only post(), stop() and
-/// now() may be called from others.
+/// Threads: one runs the loop. Everything made on it (servers, clients, timers) belongs to that thread; only post(),
+/// stop() and now() may be called from others.
 class EventLoop {
  public:
   EventLoop();
@@ -22,13 +22,13 @@ class EventLoop {
   EventLoop(const EventLoop&) = delete;
   EventLoop& operator=(const EventLoop&) = delete;
 
-  /// Runs until stop(). Once only.
+  /// Runs until stop(). Requires: it is called once.
   void run();
-  /// Thread-safe; also safe before run() and more than once.
+  /// Ends run(). May be called before run() and more than once. Threads: any.
   void stop();
-  /// Runs `work` on the loop's thread, later. Thread-safe.
+  /// Runs `work` later on the loop's thread. Threads: any.
   void post(std::function<void()> work);
-  /// Calls stop-like handlers on SIGINT and SIGTERM, on the loop's thread.
+  /// Calls the handler on SIGINT and SIGTERM, on the loop's thread.
   void on_termination(std::function<void()> handler);
 
   [[nodiscard]] LoopImpl& impl() { return *impl_; }
@@ -37,7 +37,7 @@ class EventLoop {
   std::unique_ptr<LoopImpl> impl_;
 };
 
-/// One timer on a loop, re-armed at will; destroying or re-arming it drops the pending call.
+/// A timer on a loop. Destroying or re-arming it cancels the pending call.
 class Timer {
  public:
   explicit Timer(EventLoop& loop);
@@ -45,7 +45,7 @@ class Timer {
   Timer(Timer&&) noexcept;
   Timer& operator=(Timer&&) noexcept;
 
-  /// Calls `handler` on the loop's thread at `when` or as soon after it as the thread is free.
+  /// Calls `handler` on the loop's thread at `when`, or as soon after it as the thread is free.
   void arm(TimePoint when, std::function<void()> handler);
   void cancel();
 

@@ -15,7 +15,7 @@ class HttpClient::Impl : public ConnectionPool {
 
 namespace {
 
-/// What the caller holds: cancels when it goes.
+/// The caller's object. Its destructor cancels the call.
 class CallHandle final : public HttpCall {
  public:
   explicit CallHandle(std::shared_ptr<ClientCall> call) : call_(std::move(call)) {}
@@ -43,7 +43,7 @@ struct Collector {
     report(fail(ErrorCode::kTooLarge, "an answer larger than " + std::to_string(max_bytes) + " bytes"));
   }
   void report(Result<HttpResponse> result) {
-    // Out of the member first: it may destroy the call and so this object's owner.
+    // Moved out of the member first, because it may destroy the call and so this object's owner.
     const auto handler = std::exchange(done, nullptr);
     if (handler) handler(std::move(result));
   }

@@ -14,33 +14,34 @@
 
 namespace kvist::net {
 
-/// When things happened on the wire, on core time.
+/// When the parts of a call happened, as instants of core time.
 struct CallTimes {
   TimePoint started;     ///< the call was made
   TimePoint sent;        ///< the last byte of the request was taken by the socket
   TimePoint first_byte;  ///< first byte of the answer
 };
 
-/// Receives one answer. All calls come on the loop's thread; after on_end() or on_error() none comes any more.
+/// Receives one answer. After on_end() or on_error() no handler is called. Threads: the loop's.
 struct CallHandlers {
-  /// The last byte of the request was taken by the socket. Comes again if the request had to be sent once more on a
-  /// fresh connection; does not come where the server answered before it had the whole request.
+  /// The socket took the last byte of the request. Called again if the request is sent again on a new connection; not
+  /// called if the server answers before it has the whole request.
   std::function<void(TimePoint at)> on_sent;
   std::function<void(int status, const Headers& headers)> on_head;
-  /// A piece of the body, with the transfer encoding removed, as soon as it is read. `at`: when the read returned.
+  /// A piece of the body was read, at `at`. The transfer encoding is removed.
   std::function<void(std::string_view data, TimePoint at)> on_body;
   std::function<void(const CallTimes& times)> on_end;
-  /// kUnavailable (connect or transport), kDeadlineExceeded, kCorrupt (not HTTP). `answered`: some byte of the answer
-  /// had come.
+  /// The call failed with kUnavailable (connect or transport), kDeadlineExceeded or kCorrupt (not HTTP). `answered`:
+  /// some byte of the answer had arrived.
   std::function<void(const Error& error, bool answered)> on_error;
 };
 
-/// A call under way. Destroying it cancels: the connection is closed at once and no handler is called any more. Loop
-/// thread only.
+/// A call under way. Destroying it cancels: the connection is closed at once and no handler is called any more.
+/// Threads: the loop's.
 class HttpCall {
  public:
   virtual ~HttpCall() = default;
-  /// Stops and resumes reading, so that a slow consumer slows the sender instead of filling memory.
+  /// pause() stops reading and resume() continues, so that a slow consumer slows the sender down instead of filling the
+  /// memory.
   virtual void pause() = 0;
   virtual void resume() = 0;
 };
@@ -48,23 +49,23 @@ class HttpCall {
 struct HttpClientOptions {
   Duration connect_timeout = std::chrono::seconds(5);
   std::uint32_t max_idle_per_host = 256;
-  Duration idle_timeout =
-      std::chrono::seconds(30);  ///< below the server's, so that no request meets a closing connection
+  Duration idle_timeout = std::chrono::seconds(
+      30);  ///< below the server's time-out, so that no request is sent on a connection that is being closed
   std::uint64_t max_buffered_body_bytes = 64ULL << 20;
 };
 
-/// Makes calls on a loop. Connections are kept alive and reused, last used first. A request on a reused connection that
-/// fails before any byte of the answer is sent once more on a fresh one.
+/// Makes calls on a loop. Connections are kept alive and reused, the last used first. If a request on a reused
+/// connection fails before any byte of the answer has arrived, it is sent again on a new one.
 class HttpClient {
  public:
   HttpClient(EventLoop& loop, HttpClientOptions options);
   ~HttpClient();
 
-  /// `base_url` is "http://host:port"; `request.target` the path. Host and Content-Length are set here. `timeout`
-  /// covers the whole call. Never calls a handler before it has returned.
+  /// Starts a call. `base_url` is "http://host:port", `request.target` the path. Host and Content-Length are set here.
+  /// `timeout` is for the whole call. Ensures: no handler is called before this returns.
   [[nodiscard]] std::unique_ptr<HttpCall> start(const std::string& base_url, HttpRequest request, Duration timeout,
                                                 CallHandlers handlers);
-  /// The same with the answer as one value (body bounded by max_buffered_body_bytes).
+  /// Like start(), but gives the answer as one value, with a body of at most max_buffered_body_bytes.
   [[nodiscard]] std::unique_ptr<HttpCall> fetch(const std::string& base_url, HttpRequest request, Duration timeout,
                                                 std::function<void(Result<HttpResponse>)> done);
 
@@ -73,7 +74,7 @@ class HttpClient {
   std::shared_ptr<Impl> impl_;
 };
 
-/// One blocking call from a thread that runs no loop (tools, tests, deployment). `url` is whole: http://host:port/path.
+/// A blocking call for threads without a loop (tools, tests, deployment). `url` is complete: http://host:port/path.
 [[nodiscard]] Result<HttpResponse> fetch_blocking(const std::string& method, const std::string& url, std::string body,
                                                   Duration timeout, Headers headers = {});
 

@@ -18,7 +18,7 @@ std::string text(BeastView view) {
   return {view.data(), view.size()};
 }
 
-/// Beast's parser as far as the end of the head; bodies are BodyDecoder's.
+/// Beast's parser, used up to the end of the head. BodyDecoder handles bodies.
 template <bool kIsRequest>
 class HeadCollector final : public http::basic_parser<kIsRequest> {
  public:
@@ -50,7 +50,7 @@ class HeadCollector final : public http::basic_parser<kIsRequest> {
   void on_finish_impl(error_code&) override {}
 };
 
-/// Feeding and bounding, the same for both directions.
+/// The part that is the same for both directions.
 template <bool kIsRequest>
 class HeadFeed {
  public:
@@ -58,14 +58,14 @@ class HeadFeed {
 
   void reset() {
     parser_.emplace();
-    // Beast applies its limit per line and its body limit already to the head: both bounds are kept here and by the
-    // owner instead.
+    // Beast applies its header limit per line, and its body limit to the head too, so both are switched off. This class
+    // and its owner check the bounds instead.
     parser_->header_limit(std::numeric_limits<std::uint32_t>::max());
     parser_->body_limit(boost::none);
     taken_ = 0;
   }
 
-  /// True when the head is complete.
+  /// Returns true when the head is complete.
   Result<bool> feed(std::string_view& input) {
     const std::size_t offered = std::min(input.size(), max_bytes_ - taken_);
     error_code error;
@@ -99,7 +99,8 @@ bool equals_no_case(std::string_view a, std::string_view lower) {
   return true;
 }
 
-/// The rules of RFC 9112 that Beast leaves to its user; without them two parties could see different requests.
+/// Checks the rules of RFC 9112 that Beast leaves to its user. Without them two parties could read different requests
+/// from the same bytes.
 Result<void> check_framing(const RequestHead& head) {
   const Headers& headers = head.request.headers;
   if (headers.find("Transfer-Encoding") && (!head.chunked || !head.http11)) {

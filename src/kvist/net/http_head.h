@@ -1,4 +1,5 @@
-// Private to net: parses the heads of requests and answers (start line and fields) with Beast, which stays behind this.
+// Private to net: parses the heads of requests and answers (start line and fields) with Beast, which no other file
+// includes.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,7 @@
 
 namespace kvist::net {
 
-/// A parsed request head: the request without its body, and how the body is framed.
+/// A parsed request head: the request without its body, and the framing of the body.
 struct RequestHead {
   HttpRequest request;
   bool http11 = true;
@@ -35,8 +36,8 @@ class RequestHeadParser {
  public:
   explicit RequestHeadParser(std::size_t max_bytes);
   ~RequestHeadParser();
-  /// Takes bytes from the front of `input`; what it leaves must be given again with more behind it. A value when the
-  /// head is complete; kTooLarge and kCorrupt otherwise. After a value or an error, reset() comes first.
+  /// Removes bytes from the front of `input`. The rest has to be given again with more bytes after it. Returns the head
+  /// when it is complete. Errors: kTooLarge and kCorrupt. Requires: reset() is called after a head or an error.
   [[nodiscard]] Result<std::optional<RequestHead>> feed(std::string_view& input);
   void reset();
 
@@ -45,13 +46,13 @@ class RequestHeadParser {
   std::unique_ptr<Impl> impl_;
 };
 
-/// The same for answers.
+/// Parses the heads of answers, like RequestHeadParser.
 class ResponseHeadParser {
  public:
   explicit ResponseHeadParser(std::size_t max_bytes);
   ~ResponseHeadParser();
   [[nodiscard]] Result<std::optional<ResponseHead>> feed(std::string_view& input);
-  /// `to_head_request`: the answer has no body whatever its fields say.
+  /// `to_head_request`: the answer has no body, whatever its fields are.
   void reset(bool to_head_request);
 
  private:

@@ -13,10 +13,10 @@ namespace kvist::net {
 
 namespace {
 
-// Out of file descriptors, accepting fails at once, again and again: wait instead of spinning.
+// Without free file descriptors, accepting fails at once again and again. So it waits instead of spinning.
 constexpr Duration kAcceptPause = std::chrono::milliseconds(100);
 
-// Accepted in one turn: what is already connected has its turn in between.
+// The most connections that are accepted in one turn of the loop, so that existing ones get their turn in between.
 constexpr int kAcceptedAtOnce = 64;
 
 Error cannot_listen(const HttpServerOptions& options, const std::string& why) {
@@ -30,8 +30,8 @@ Result<Endpoint> resolve(const HttpServerOptions& options) {
   return found.front();
 }
 
-/// Accepts, and looks after the deadlines of all connections with one timer: a timer per connection would be touched
-/// with every request.
+/// Accepts connections and checks the deadlines of all of them with one timer, because a timer per connection would
+/// have to be re-armed with every request.
 class Listener final : public Watched {
  public:
   Listener(LoopImpl& loop, HttpServerOptions options, HttpHandler handler)
@@ -63,7 +63,7 @@ class Listener final : public Watched {
     for (const auto& connection : live()) connection->close_when_idle();
   }
 
-  /// The server is destroyed: ends everything, without a word to the service.
+  /// The server is being destroyed: closes everything, without calling the service.
   void end() {
     close();
     sweep_timer_.cancel();
@@ -75,7 +75,7 @@ class Listener final : public Watched {
 
  private:
   using Connections = std::vector<std::shared_ptr<ServerConnection>>;
-  /// A copy: closing one takes it out of the set.
+  /// A copy, because a connection that is closed leaves the set.
   [[nodiscard]] Connections live() const { return {core_->connections.begin(), core_->connections.end()}; }
 
   void on_ready() override {
@@ -95,7 +95,7 @@ class Listener final : public Watched {
   }
 
   void take(UniqueFd socket) {
-    if (core_->connections.size() >= core_->options.max_connections) return;  // closed with `socket`
+    if (core_->connections.size() >= core_->options.max_connections) return;  // the destructor of `socket` closes it
     const auto connection = std::make_shared<ServerConnection>(loop(), std::move(socket), core_);
     core_->connections.insert(connection);
     connection->begin();

@@ -1,11 +1,11 @@
-// The time of day, for what people read.
+// The local time, for output that people read.
 #pragma once
 
 #include <chrono>
 
 namespace kvist::net {
 
-/// The present in the machine's time zone. Any thread.
+/// The current time in the machine's time zone. Threads: any.
 [[nodiscard]] std::chrono::local_seconds local_time();
 
 }  // namespace kvist::net

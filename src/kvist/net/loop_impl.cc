@@ -17,9 +17,9 @@
 namespace kvist::net {
 namespace {
 
-/// Taken from the system at once: all that is ready should be known before the less urgent is begun with.
+/// The most events that are read at once. All that is ready should be known before anything less urgent is handled.
 constexpr std::size_t kEvents = 1'024;
-/// Chunks of streams before newcomers are looked for again: less than a millisecond.
+/// The most chunks of streams that are handled before new requests are looked for again: less than a millisecond.
 constexpr std::size_t kBulkAtOnce = 32;
 constexpr std::size_t kUrgentAtOnce = 256;
 
@@ -28,22 +28,22 @@ timespec to_timespec(Duration duration) {
   return {.tv_sec = static_cast<time_t>(ns / 1'000'000'000), .tv_nsec = static_cast<long>(ns % 1'000'000'000)};
 }
 
-/// As long as that at most; without a time: until there is one.
-int wait_for_events(int epoll, std::vector<epoll_event>& events, std::optional<Duration> patience) {
+/// Waits at most `timeout`, or without one until there is an event.
+int wait_for_events(int epoll, std::vector<epoll_event>& events, std::optional<Duration> timeout) {
   static std::atomic<bool> has_nanoseconds = true;  // Linux 5.11
   const int most = static_cast<int>(events.size());
   if (has_nanoseconds.load(std::memory_order_relaxed)) {
-    const timespec timeout = to_timespec(patience.value_or(Duration()));
-    const int count = ::epoll_pwait2(epoll, events.data(), most, patience ? &timeout : nullptr, nullptr);
+    const timespec limit = to_timespec(timeout.value_or(Duration()));
+    const int count = ::epoll_pwait2(epoll, events.data(), most, timeout ? &limit : nullptr, nullptr);
     if (count >= 0 || errno != ENOSYS) return count;
     has_nanoseconds.store(false, std::memory_order_relaxed);
   }
-  if (!patience) return ::epoll_wait(epoll, events.data(), most, -1);
-  const auto ms = std::chrono::ceil<std::chrono::milliseconds>(std::max(*patience, Duration())).count();
+  if (!timeout) return ::epoll_wait(epoll, events.data(), most, -1);
+  const auto ms = std::chrono::ceil<std::chrono::milliseconds>(std::max(*timeout, Duration())).count();
   return ::epoll_wait(epoll, events.data(), most, static_cast<int>(std::min<std::int64_t>(ms, 3'600'000)));
 }
 
-/// Calls a function when its eventfd was written to, whatever the count.
+/// Calls a function when the eventfd was written to, once for any number of writes.
 class EventFdWatch final : public Watched {
  public:
   EventFdWatch(LoopImpl& loop, int fd, std::function<void()> handler)
@@ -84,7 +84,7 @@ LoopImpl::LoopImpl()
       wakeup_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
       resolver_([this](std::function<void()> work) { post(std::move(work)); }),
       events_(kEvents),
-      // Not zeroed: pages that are never read into cost no memory.
+      // Not zeroed, so that pages that are never used take no memory.
       read_buffer_(std::make_unique_for_overwrite<char[]>(kReadBufferBytes)) {
   KVIST_CHECK(epoll_.valid() && wakeup_.valid(), "the process is out of file descriptors: " + error_text(errno));
   wakeup_watch_ = std::make_unique<EventFdWatch>(*this, wakeup_.get(), nullptr);
@@ -93,7 +93,7 @@ LoopImpl::LoopImpl()
 LoopImpl::~LoopImpl() {
   ending = true;
   resolver_.stop();
-  // What handlers hold may end in others: until nothing is left.
+  // Destroying handlers may queue further ones, so this repeats until none are left.
   while (true) {
     std::vector<std::function<void()>> posted;
     {
@@ -133,8 +133,8 @@ void LoopImpl::post(std::function<void()> work) {
     posted_.push_back(std::move(work));
   }
   any_posted_.store(true);
-  // The loop says that it sleeps before it looks for work a last time, and work is there before this is read: one of
-  // the two sees the other.
+  // The loop sets asleep_ before it checks for work a last time, and the work was added before asleep_ is read here. So
+  // one of the two sees the other.
   if (!asleep_.load()) return;
   constexpr std::uint64_t kOne = 1;
   (void)!::write(wakeup_.get(), &kOne, sizeof(kOne));
@@ -149,7 +149,7 @@ bool LoopImpl::run_posted() {
   }
   for (std::size_t i = 0; i < posted.size(); ++i) {
     if (stopped_.load(std::memory_order_relaxed)) {
-      // What is left is destroyed with the loop, as if it had come later.
+      // Remaining work is destroyed with the loop, as if it had been posted after its end.
       const std::scoped_lock lock(posting_);
       posted_.insert(posted_.begin(), std::make_move_iterator(posted.begin() + static_cast<std::ptrdiff_t>(i)),
                      std::make_move_iterator(posted.end()));
@@ -199,7 +199,7 @@ void LoopImpl::flush_soon(const std::shared_ptr<Flushed>& connection) {
   to_flush_.push_back(connection);
 }
 
-// A flush may lead to further handlers, and they to further writes.
+// A flush may call handlers, which may write again.
 void LoopImpl::flush_all() {
   for (std::size_t i = 0; i < to_flush_.size(); ++i) {
     const std::shared_ptr<Flushed> connection = std::move(to_flush_[i]);
@@ -243,16 +243,16 @@ void LoopImpl::note_events(const epoll_event* events, int count) {
 }
 
 void LoopImpl::wait(bool may_sleep) {
-  Duration patience{};
+  Duration timeout{};
   bool forever = false;
   if (may_sleep) {
     asleep_.store(true);
     if (!any_posted_.load()) {
       forever = timers_.empty();
-      if (!forever) patience = timers_.next() - now();
+      if (!forever) timeout = timers_.next() - now();
     }
   }
-  const int count = wait_for_events(epoll_.get(), events_, forever ? std::nullopt : std::optional(patience));
+  const int count = wait_for_events(epoll_.get(), events_, forever ? std::nullopt : std::optional(timeout));
   asleep_.store(false);
   note_events(events_.data(), count);
 }
@@ -264,8 +264,8 @@ void LoopImpl::on_termination(std::function<void()> handler) {
   signal_watch_ = std::make_unique<EventFdWatch>(*this, signals_.get(), [this] { on_signal(); });
 }
 
-/// Handlers run at the first signal only; later ones are swallowed, because a terminal and a parent often both signal a
-/// process that is already ending properly.
+/// Handlers are called at the first signal only. Later ones are ignored, because a terminal and a parent process often
+/// both send a signal.
 void LoopImpl::on_signal() {
   if (std::exchange(terminated_, true)) return;
   const auto handlers = std::move(termination_handlers_);

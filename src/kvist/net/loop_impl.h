@@ -1,4 +1,4 @@
-// Private to net: what an EventLoop is made of.
+// Private to net: the implementation of EventLoop.
 #pragma once
 
 #include <sys/epoll.h>
@@ -22,8 +22,8 @@ namespace kvist::net {
 
 class LoopImpl;
 
-/// A file descriptor on a loop. The system tells each change once (edge-triggered), so what became possible is
-/// remembered here until it has been tried and found exhausted. Leaves the loop when it is destroyed. Loop thread only.
+/// A file descriptor on a loop. The system reports each change once (edge-triggered), so this class remembers what is
+/// possible until an attempt shows that it no longer is. The destructor removes it from the loop. Threads: the loop's.
 class Watched {
  public:
   explicit Watched(LoopImpl& loop) : loop_(loop) {}
@@ -32,20 +32,21 @@ class Watched {
   Watched& operator=(const Watched&) = delete;
 
  protected:
-  /// `fd` stays open until forget().
+  /// Requires: `fd` stays open until forget().
   void watch(int fd);
   void forget();
   /// Calls on_ready() from the loop, soon.
   void call_soon();
-  /// It may have become readable or writable; called from the loop.
+  /// Called from the loop when the descriptor may have become readable or writable.
   virtual void on_ready() = 0;
-  /// What waits for it is a new request or the beginning of an answer, and not one chunk of many.
+  /// Whether a new request or the beginning of an answer is expected, and not a further chunk of a stream.
   [[nodiscard]] virtual bool urgent() const { return true; }
   [[nodiscard]] LoopImpl& loop() const { return loop_; }
 
   bool readable_ = false;
   bool writable_ = false;
-  bool hung_up_ = false;  ///< the peer has closed its side, or the connection broke: there is something to read always
+  bool hung_up_ =
+      false;  ///< the peer has closed its side, or the connection broke, so that reading always has a result
 
  private:
   friend class LoopImpl;
@@ -57,7 +58,7 @@ class Watched {
   bool queued_urgent_ = false;
 };
 
-/// Bytes that go out when the loop has called a handler to its end.
+/// Something with bytes to send, which are sent when the present handler has returned.
 class Flushed {
  public:
   virtual ~Flushed() = default;
@@ -70,9 +71,9 @@ class Flushed {
   friend class LoopImpl;
 };
 
-/// One epoll set, timers and posted work. What is ready is called in two turns: first new requests and the beginnings
-/// of answers, then chunks of streams under way, a few at a time, so that a loop that is behind lets newcomers through.
-/// After each handler what it wrote goes out: one write per connection, however many pieces.
+/// One epoll set, timers and posted work. Ready descriptors are handled in two turns: first new requests and the
+/// beginnings of answers, then chunks of streams, a few at a time, so that a loop that is behind does not delay new
+/// requests. After each handler the bytes that it wrote are sent, with one write per connection.
 class LoopImpl {
  public:
   LoopImpl();
@@ -81,13 +82,13 @@ class LoopImpl {
   LoopImpl& operator=(const LoopImpl&) = delete;
 
   void run();
-  /// Thread-safe, both.
+  /// Threads: any, also for post().
   void stop();
   void post(std::function<void()> work);
 
-  /// Its flush() is called after the handler under way. Held until then.
+  /// Calls flush() of the connection after the present handler. Keeps it alive until then.
   void flush_soon(const std::shared_ptr<Flushed>& connection);
-  /// What every read goes into: valid until the handler that was given it returns.
+  /// The buffer of all reads. Its content is valid until the handler that got it returns.
   [[nodiscard]] char* read_buffer() { return read_buffer_.get(); }
   static constexpr std::size_t kReadBufferBytes = 128U << 10;
 
@@ -95,7 +96,8 @@ class LoopImpl {
   [[nodiscard]] NameResolver& resolver() { return resolver_; }
   void on_termination(std::function<void()> handler);
 
-  bool ending = false;  ///< destruction has begun: objects dying inside queued handlers must not start anything
+  bool ending =
+      false;  ///< destruction has begun; objects that are destroyed with queued handlers must not start anything
 
  private:
   friend class Watched;
@@ -104,7 +106,7 @@ class LoopImpl {
   void enqueue(Watched& watched);
   void dequeue(Watched& watched);
   void note_events(const epoll_event* events, int count);
-  /// Calls those in the queue from `next` on, at most so many; whether any is left.
+  /// Handles at most `most` elements of the queue from `next` on. Returns whether any are left.
   bool call_ready(std::vector<Watched*>& queue, std::size_t& next, std::size_t most);
   bool run_posted();
   void run_timers();
@@ -122,7 +124,7 @@ class LoopImpl {
   std::vector<epoll_event> events_;
   std::unique_ptr<char[]> read_buffer_;
 
-  std::vector<Watched*> urgent_;  // null: gone meanwhile
+  std::vector<Watched*> urgent_;  // null: destroyed since it was queued
   std::size_t next_urgent_ = 0;
   std::vector<Watched*> bulk_;
   std::size_t next_bulk_ = 0;

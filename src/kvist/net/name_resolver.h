@@ -1,4 +1,4 @@
-// Private to net: names to addresses beside the loop.
+// Private to net: resolves names without blocking the loop.
 #pragma once
 
 #include <condition_variable>
@@ -15,19 +15,19 @@
 
 namespace kvist::net {
 
-/// The system's look-up blocks, possibly for seconds: a thread does it, which starts with the first question and
-/// answers one after the other. Destroying it waits for the one under way and drops the rest.
+/// The system's look-up may block for seconds. So a thread does it, which is started by the first request and handles
+/// one after the other. The destructor waits for the one under way and drops the rest.
 class NameResolver {
  public:
   using Answer = std::function<void(Result<std::vector<Endpoint>>)>;
 
-  /// `post` runs work on the loop's thread.
+  /// `post` has to run work on the loop's thread.
   explicit NameResolver(std::function<void(std::function<void()>)> post) : post_(std::move(post)) {}
   ~NameResolver() { stop(); }
   NameResolver(const NameResolver&) = delete;
   NameResolver& operator=(const NameResolver&) = delete;
 
-  /// `answer` is called on the loop's thread.
+  /// Calls `answer` on the loop's thread.
   void resolve(std::string host, std::uint16_t port, Answer answer);
   void stop();
 

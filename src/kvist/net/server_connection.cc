@@ -10,10 +10,11 @@ namespace kvist::net {
 
 namespace {
 
-// How long, and for how many bytes, a client that is being sent away may still be sending before the connection is cut.
+// How long, and how many bytes, a refused client may still send before the connection is closed.
 constexpr Duration kLingerTime = std::chrono::seconds(2);
 constexpr std::uint64_t kMaxLingerBytes = 64ULL << 20;
-// A body this large is trusted to come as announced and gets its memory at once; a larger one as it arrives.
+// Up to this announced size, memory for a body is reserved at once; for a larger one it is allocated as the body
+// arrives.
 constexpr std::uint64_t kReservedBodyBytes = 256U << 10;
 
 int status_of(ErrorCode code) {
@@ -27,11 +28,11 @@ ServerConnection::ServerConnection(LoopImpl& loop, UniqueFd socket, std::shared_
     : TcpConnection(loop, std::move(socket)), core_(std::move(core)), head_parser_(core_->options.max_header_bytes) {}
 
 void ServerConnection::begin() {
-  deadline_ = patience();
+  deadline_ = idle_deadline();
   start_read();
 }
 
-TimePoint ServerConnection::patience() const {
+TimePoint ServerConnection::idle_deadline() const {
   return now() + core_->options.idle_timeout;
 }
 
@@ -85,13 +86,15 @@ void ServerConnection::on_read(std::string_view bytes) {
       if (lingered_bytes_ > kMaxLingerBytes) return drop();
       break;
   }
-  // Beyond the bound the client has to wait for its answer first; until then its leaving shows only when writing fails.
+  // Beyond the bound nothing is read until the answer is complete. Until then, the client's leaving is only noticed
+  // when a write fails.
   if (waiting_.size() < kMaxWaitingBytes) start_read();
 }
 
 void ServerConnection::on_read_failed(bool end, const std::string&) {
   if (end && state_ == State::kFlushing) {
-    // It may have closed its sending direction only, and still be reading: the deadline decides.
+    // The client may have closed only its sending direction and still be reading, so the connection is kept up to the
+    // deadline.
     ends_after_answer_ = true;
     return;
   }
@@ -124,7 +127,7 @@ bool ServerConnection::take_head(std::string_view& input) {
     while (input.starts_with("\r\n")) input.remove_prefix(2);
     if (input.empty()) return false;
     request_begun_ = true;
-    deadline_ = patience();
+    deadline_ = idle_deadline();
   }
   auto fed = head_parser_.feed(input);
   if (!fed) {
@@ -222,7 +225,7 @@ void ServerConnection::answer_complete() {
 void ServerConnection::break_off() {
   const auto self = shared_from_this();
   send_now();
-  // Without chunks an orderly end would look like the whole answer.
+  // HTTP/1.0 has no chunks, so an orderly end would look like a complete answer.
   if (http11_) {
     close();
   } else {
@@ -232,13 +235,13 @@ void ServerConnection::break_off() {
   core_->connections.erase(std::static_pointer_cast<ServerConnection>(self));
 }
 
-// A client that takes nothing at all for the whole idle time is given up.
+// A client that reads nothing for the whole idle time is given up.
 void ServerConnection::on_blocked() {
-  if (deadline_ == kNever) deadline_ = patience();
+  if (deadline_ == kNever) deadline_ = idle_deadline();
 }
 
 void ServerConnection::on_sent() {
-  if (state_ == State::kAnswering || state_ == State::kFlushing) deadline_ = unsent() > 0 ? patience() : kNever;
+  if (state_ == State::kAnswering || state_ == State::kFlushing) deadline_ = unsent() > 0 ? idle_deadline() : kNever;
   if (state_ == State::kFlushing && unsent() == 0) return next_request();
   if (exchange_ != nullptr) exchange_->sent();
 }
@@ -259,10 +262,11 @@ void ServerConnection::next_request() {
   http11_ = true;
   head_request_ = false;
   head_parser_.reset();
-  deadline_ = patience();
+  deadline_ = idle_deadline();
   if (processing_) return;
   if (!waiting_.empty()) {
-    // From the loop: the answer may have been given from deep inside the service, which must not be entered again.
+    // From the loop, because the answer may have been given deep inside the service, which must not be called
+    // recursively.
     loop().post([self = std::static_pointer_cast<ServerConnection>(shared_from_this())] {
       if (!self->closed() && self->state_ == State::kHead) self->process_waiting();
       if (!self->closed() && self->waiting_.size() < kMaxWaitingBytes) self->start_read();

@@ -1,4 +1,4 @@
-// Private to net: the server's side of one connection, from request to request.
+// Private to net: the server's side of a connection.
 #pragma once
 
 #include <cstdint>
@@ -17,25 +17,25 @@ namespace kvist::net {
 class ServerCore;
 class ServerExchange;
 
-/// Reads requests one at a time and hands them to the server's handler. While an answer is under way it keeps reading,
-/// so that it notices the client leave; bytes of a next request that come meanwhile wait, within a bound.
+/// Reads requests one at a time and passes them to the server's handler. While an answer is under way it keeps reading,
+/// to notice when the client leaves; bytes of the next request that arrive meanwhile are kept, within a bound.
 class ServerConnection final : public TcpConnection {
  public:
   ServerConnection(LoopImpl& loop, UniqueFd socket, std::shared_ptr<ServerCore> core);
 
   void begin();
-  /// Called every now and then: acts if the time for what is going on has run out.
+  /// Called regularly. Acts if the present state has lasted too long.
   void check_deadline(TimePoint now);
-  /// The server closes: an idle connection ends now, a busy one after its answer.
+  /// The server closes: an idle connection is closed now, a busy one after its answer.
   void close_when_idle();
-  /// Ends now, without any callback to the service.
+  /// Closes the connection now, without calling the service.
   void drop();
 
-  // What the exchange under way calls.
+  // Called by the exchange under way.
   [[nodiscard]] bool answer(std::initializer_list<std::string_view> pieces);
   void answer_complete();
   void break_off();
-  /// Whether the connection ends after this answer; decides what its head says.
+  /// Whether the connection is closed after this answer, which its head has to announce.
   [[nodiscard]] bool ends_after_answer() const;
   void end_after_answer() { ends_after_answer_ = true; }
   void forget_exchange() { exchange_ = nullptr; }
@@ -49,7 +49,8 @@ class ServerConnection final : public TcpConnection {
     kBody,       // reading a body
     kAnswering,  // the handler has the request
     kFlushing,   // the answer is complete, but not all sent
-    kLingering,  // all sent, our side closed; reading on so that the client gets the answer before any reset
+    kLingering,  // everything is sent and the sending side is closed; reading continues so that the client gets the
+                 // answer before a reset
   };
 
   void on_read(std::string_view bytes) override;
@@ -67,22 +68,22 @@ class ServerConnection final : public TcpConnection {
   /// Answers a request that cannot be served, and ends the connection.
   void refuse(int status, const std::string& message);
   void next_request();
-  /// The request under way is over: its body counts no longer.
+  /// The request has ended, so its body no longer counts for the bound.
   void forget_body();
   void linger();
-  /// The client is gone or the connection is given up. `soon`: tell the exchange from the loop, not from within.
+  /// The client has left or the connection is given up. `soon`: the exchange is informed later, from the loop.
   void lost(bool soon);
-  [[nodiscard]] TimePoint patience() const;
+  [[nodiscard]] TimePoint idle_deadline() const;
 
   static constexpr std::size_t kMaxWaitingBytes = 64U << 10;
   static constexpr TimePoint kNever = TimePoint::max();
 
   std::shared_ptr<ServerCore> core_;
-  ServerExchange* exchange_ = nullptr;  // under way, not owned: the service keeps it
+  ServerExchange* exchange_ = nullptr;  // the one under way, which the service owns
   RequestHeadParser head_parser_;
   BodyDecoder body_decoder_ = BodyDecoder::empty();
   HttpRequest request_;
-  std::uint64_t body_bytes_ = 0;  // of the request under way, counted in core_ too
+  std::uint64_t body_bytes_ = 0;  // of the request under way, also counted in core_
   std::string waiting_;           // bytes read but not processed yet
   State state_ = State::kHead;
   TimePoint deadline_ = kNever;

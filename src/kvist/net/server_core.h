@@ -1,4 +1,4 @@
-// Private to net: what the connections of one server share.
+// Private to net: the state that the connections of a server share.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace kvist::net {
 
-/// Options, handler and the set of live connections. Owned by the server and by each connection; the circle is broken
-/// when a connection closes or the server is destroyed.
+/// Options, handler and the set of live connections. Owned by the server and by each connection. The cycle of
+/// references is broken when a connection closes or the server is destroyed.
 class ServerCore {
  public:
   ServerCore(HttpServerOptions server_options, HttpHandler server_handler)

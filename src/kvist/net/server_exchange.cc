@@ -18,8 +18,8 @@ bool equals_no_case(std::string_view a, std::string_view lower) {
       a, lower, [](char x, char y) { return (x >= 'A' && x <= 'Z' ? static_cast<char>(x - 'A' + 'a') : x) == y; });
 }
 
-/// Framing is this class's own business, and a field with a control character would let its author write further
-/// fields.
+/// Fields for framing are written by this class only, and a control character in a field would allow the injection of
+/// further fields.
 bool may_send(std::string_view name, std::string_view value) {
   if (equals_no_case(name, "content-length") || equals_no_case(name, "transfer-encoding") ||
       equals_no_case(name, "connection")) {
@@ -97,7 +97,7 @@ void ServerExchange::begin_stream(int status, Headers headers) {
   bodiless_ = status_forbids_body(status) || connection_->answers_head_request();
   std::string_view framing;
   if (!connection_->http11()) {
-    // HTTP/1.0 knows no chunks: the answer lasts until the connection ends.
+    // HTTP/1.0 has no chunks, so the answer ends with the connection.
     connection_->end_after_answer();
   } else if (!status_forbids_body(status)) {
     framing = "Transfer-Encoding: chunked\r\n";
@@ -136,7 +136,7 @@ void ServerExchange::send(std::initializer_list<std::string_view> pieces) {
 }
 
 void ServerExchange::finish() {
-  if (!connection_) return;  // the send just found the client gone
+  if (!connection_) return;  // the send has found that the client left
   const auto connection = std::move(connection_);
   on_drained_ = nullptr;
   on_client_gone_ = nullptr;
@@ -167,13 +167,13 @@ void ServerExchange::client_left(bool soon) {
   on_drained_ = nullptr;
   if (!on_client_gone_) return;
   if (soon) return report_gone_soon();
-  // Out of the member first: the handler may drop this object.
+  // Moved out of the member first, because the handler may destroy this object.
   const auto handler = std::exchange(on_client_gone_, nullptr);
   handler();
 }
 
-/// From the loop, not from within a call of the service: it may be in the middle of changing its own state. An exchange
-/// dropped before then wants no word any more.
+/// Calls the handler from the loop and not from within a call of the service, which may be changing its state. Does
+/// nothing if the exchange is destroyed before then.
 void ServerExchange::report_gone_soon() {
   loop_.post([weak = weak_from_this()] {
     const auto self = weak.lock();

@@ -13,7 +13,7 @@ namespace kvist::net {
 class LoopImpl;
 class ServerConnection;
 
-/// Writes heads and chunk framing. Holds its connection until the answer is complete or the client has left.
+/// Writes heads and chunk framing. Keeps its connection until the answer is complete or the client has left.
 class ServerExchange final : public HttpExchange, public std::enable_shared_from_this<ServerExchange> {
  public:
   explicit ServerExchange(std::shared_ptr<ServerConnection> connection);
@@ -29,7 +29,7 @@ class ServerExchange final : public HttpExchange, public std::enable_shared_from
   void on_client_gone(std::function<void()> handler) override;
   [[nodiscard]] bool client_gone() const override { return gone_; }
 
-  // What the connection calls.
+  // Called by the connection.
   /// The client has left. `soon`: the handler is called from the loop, later.
   void client_left(bool soon);
   /// The server is being destroyed: no handler is called any more.
@@ -43,7 +43,7 @@ class ServerExchange final : public HttpExchange, public std::enable_shared_from
   [[nodiscard]] std::string head(int status, const Headers& headers, std::string_view framing);
 
   LoopImpl& loop_;
-  std::shared_ptr<ServerConnection> connection_;  // null once complete or gone
+  std::shared_ptr<ServerConnection> connection_;  // null when the answer is complete or the client has left
   bool begun_ = false;
   bool gone_ = false;
   bool bodiless_ = false;  // the status or the method forbids a body
@@ -53,7 +53,7 @@ class ServerExchange final : public HttpExchange, public std::enable_shared_from
   std::function<void()> on_client_gone_;
 };
 
-/// An error answer in the form that clients of the OpenAI API read.
+/// An error answer in the form of the OpenAI API.
 [[nodiscard]] HttpResponse error_response(int status, std::string_view message);
 
 }  // namespace kvist::net

@@ -1,4 +1,4 @@
-// Private to net: TCP sockets as the system has them, without blocking.
+// Private to net: the system's non-blocking TCP sockets.
 #pragma once
 
 #include <sys/socket.h>
@@ -44,24 +44,25 @@ struct Endpoint {
   [[nodiscard]] const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&address); }
 };
 
-/// What an errno says.
+/// The text of an errno.
 [[nodiscard]] std::string error_text(int error);
 
-/// Of an address in digits; nothing where `host` is a name.
+/// The endpoint of a numeric address; nothing if `host` is a name.
 [[nodiscard]] std::optional<Endpoint> numeric_endpoint(const std::string& host, std::uint16_t port);
-/// All that the system knows of a name; blocks, possibly for seconds. Empty results are errors.
+/// All addresses of a name. May block for seconds. Errors include an empty result.
 [[nodiscard]] Result<std::vector<Endpoint>> resolve_blocking(const std::string& host, std::uint16_t port);
 
-/// A listening socket; the error says why not. `shared_port`: several of them may listen there (SO_REUSEPORT), and
-/// connections are spread over them.
+/// A listening socket. `shared_port`: several sockets may listen on the port (SO_REUSEPORT), and connections are spread
+/// over them.
 [[nodiscard]] Result<UniqueFd> listen_on(const Endpoint& endpoint, bool shared_port);
 /// The port that a socket is bound to.
 [[nodiscard]] std::uint16_t local_port(int fd);
-/// A socket that is connected or about to be: then it becomes writable, and connect_error() tells.
+/// A socket that is connected or being connected. In the latter case it becomes writable, and connect_error() has the
+/// result.
 [[nodiscard]] Result<UniqueFd> start_connect(const Endpoint& endpoint);
-/// 0 where the connection was made.
+/// The errno of the connection attempt; 0 if it succeeded.
 [[nodiscard]] int connect_error(int fd);
-/// What is sent goes out at once.
+/// Disables Nagle's algorithm, so that bytes are sent at once.
 void set_no_delay(int fd);
 
 }  // namespace kvist::net

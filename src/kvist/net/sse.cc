@@ -8,8 +8,8 @@ namespace {
 
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
-/// Where the next CR or LF is, from `at` on; the size of `text` if there is none. A plain loop: find_first_of() looks
-/// its set up anew for every byte, and this is where all streamed bytes pass.
+/// The position of the next CR or LF from `at` on, or the size of `text`. A plain loop, because find_first_of()
+/// searches its set for every byte, and all streamed bytes pass through here.
 std::size_t find_line_end(std::string_view text, std::size_t at) {
   while (at < text.size() && text[at] != '\n' && text[at] != '\r') ++at;
   return at;
@@ -29,7 +29,7 @@ bool data_line(std::string_view line, std::string_view& value) {
   return true;
 }
 
-/// Takes the next line off `text`, without its end.
+/// Removes the next line from `text` and returns it without its end.
 std::string_view take_line(std::string_view& text) {
   const std::size_t end = find_line_end(text, 0);
   const std::string_view line = text.substr(0, end);
@@ -85,7 +85,7 @@ Result<void> SseParser::scan() {
   return end_event(buffer_.size());
 }
 
-/// Notes a whole event, or that it is too large (complete or not): then nothing is scanned any more.
+/// Records a complete event. Returns an error if the event is too large, complete or not; then nothing more is scanned.
 Result<void> SseParser::end_event(std::size_t end) {
   if (too_large_ || end - event_start_ > max_event_bytes_) {
     too_large_ = true;
@@ -111,7 +111,7 @@ bool SseParser::next(Event& event) {
     std::string_view value;
     if (!data_line(take_line(lines), value)) continue;
     if (++data_lines == 1) {
-      event.data = value;  // nearly always the only one: no copy
+      event.data = value;  // nearly always the only data line, so that no copy is needed
       continue;
     }
     if (data_lines == 2) data_ = event.data;

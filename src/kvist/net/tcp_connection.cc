@@ -9,9 +9,9 @@ namespace kvist::net {
 
 namespace {
 
-// A burst may have needed a large queue; a connection that lives for hours must not keep it.
+// A larger queue, which a burst may have needed, is freed afterwards, because connections live for hours.
 constexpr std::size_t kKeptQueueBytes = 16U << 10;
-// With this much to send the socket is tried at once: the rest of a large body needs no copy of its beginning.
+// With this much to send, a write is tried at once, so that only the rest of a large body has to be copied.
 constexpr std::size_t kSendNowBytes = 64U << 10;
 
 bool may_come_later(int error) {
@@ -49,8 +49,8 @@ void TcpConnection::read() {
     return;
   }
   if (bytes <= 0) return on_read_failed(bytes == 0, bytes == 0 ? "End of file" : error_text(errno));
-  // Less than was asked for is all there was; what comes later is told anew. The end of a stream may have been told
-  // together with its last bytes.
+  // A read of less than was asked for has emptied the socket, and the system will report what comes later. The end of a
+  // stream, however, may have been reported together with its last bytes.
   if (static_cast<std::size_t>(bytes) < LoopImpl::kReadBufferBytes && !hung_up_) readable_ = false;
   on_read({buffer, static_cast<std::size_t>(bytes)});
   if (!closed() && reading_ && readable_) call_soon();

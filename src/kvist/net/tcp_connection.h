@@ -1,4 +1,4 @@
-// Private to net: one TCP connection, whose bytes go out when the handler that wrote them returns.
+// Private to net: a TCP connection, whose bytes are sent when the handler that wrote them returns.
 #pragma once
 
 #include <cstddef>
@@ -12,40 +12,40 @@
 
 namespace kvist::net {
 
-/// What server and client connections have in common. Owned through shared pointers. Loop thread only.
-/// Invariants: bytes go out in the order of send(); while the socket takes them, all that one handler sends to one
-/// connection is one write. What is read is in the loop's one buffer: a connection at rest has none.
+/// The common part of server and client connections. Owned through shared pointers. Threads: the loop's. Invariants:
+/// bytes are sent in the order of send(). While the socket takes them, all that one handler sends to one connection is
+/// one write. Reads use the loop's buffer, so an idle connection has none.
 class TcpConnection : public Watched, public Flushed, public std::enable_shared_from_this<TcpConnection> {
  public:
   TcpConnection(LoopImpl& loop, UniqueFd socket);
   ~TcpConnection() override { close(); }
 
-  /// Reads once, as soon as there is something, and calls on_read() or on_read_failed(); nothing if a read is
-  /// outstanding already. To be called once it is owned by a shared pointer.
+  /// Reads once, as soon as there is something, and calls on_read() or on_read_failed(). Does nothing if a read is
+  /// outstanding already. Requires: this object is owned by a shared pointer.
   void start_read();
-  /// Sends the pieces in order, when the handler under way returns, and then as the socket becomes free. False: the
-  /// connection is broken, and on_send_failed() will not be called.
+  /// Sends the pieces in order when the present handler returns, and then as the socket becomes free. Returns false if
+  /// the connection is broken; then on_send_failed() is not called.
   [[nodiscard]] bool send(std::initializer_list<std::string_view> pieces);
-  /// Bytes given to send() that the socket has not taken yet.
+  /// The number of bytes given to send() that the socket has not taken yet.
   [[nodiscard]] std::size_t unsent() const { return out_.size() - sent_; }
-  /// Closes at once, what the socket has not taken is lost; no callback comes any more.
+  /// Closes at once. Bytes that the socket has not taken are lost, and no callback is called any more.
   void close();
-  /// The same, but the peer is told that the stream broke off instead of ending (TCP reset).
+  /// Like close(), but with a TCP reset, so that the peer sees that the stream broke off.
   void close_with_reset();
-  /// Has the socket take what it can now: what was sent by the handler under way is not lost when it closes.
+  /// Lets the socket take what it can now, so that what the present handler has sent is not lost by a close().
   void send_now();
-  /// Ends the sending direction: the peer reads the end of the stream, and can still send.
+  /// Closes the sending direction. The peer reads the end of the stream and can still send.
   void finish_sending();
   [[nodiscard]] bool closed() const { return !socket_.valid(); }
 
  protected:
-  /// Bytes were read; the view holds during the call.
+  /// Bytes were read. The view is valid during the call.
   virtual void on_read(std::string_view bytes) = 0;
-  /// The peer has closed (`end`) or the connection broke.
+  /// The peer has closed (`end`), or the connection broke.
   virtual void on_read_failed(bool end, const std::string& why) = 0;
   /// The socket takes no more for now.
   virtual void on_blocked() {}
-  /// The socket took some or all of what was to be sent; unsent() tells what is left.
+  /// The socket took some or all of the bytes; unsent() is the rest.
   virtual void on_sent() = 0;
   /// Sending failed.
   virtual void on_send_failed(const std::string& why) = 0;
@@ -55,12 +55,12 @@ class TcpConnection : public Watched, public Flushed, public std::enable_shared_
   void on_ready() override;
   void flush() override;
   void read();
-  /// Has the socket take from out_. Whether it could; errno says why not.
+  /// Writes from out_ to the socket. Returns whether it could; otherwise errno has the reason.
   [[nodiscard]] bool write_some();
 
   UniqueFd socket_;
-  std::string out_;       // to be written, from sent_ on
-  std::size_t sent_ = 0;  // bytes of it that the socket has
+  std::string out_;       // the bytes from sent_ on are still to be written
+  std::size_t sent_ = 0;  // bytes of it that the socket has taken
   bool reading_ = false;  // start_read() was called
   bool blocked_ = false;  // the socket takes no more for now
 };

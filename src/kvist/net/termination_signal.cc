@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::array kSignals = {SIGINT, SIGTERM};
 
-// Read by the signal handler, so atomics without locks; 0: free, else the descriptor and one.
+// Read by the signal handler, and therefore lock-free atomics. 0 is a free entry, otherwise the descriptor plus one.
 std::array<std::atomic<int>, 64> registered;
 static_assert(std::atomic<int>::is_always_lock_free);
 

@@ -1,4 +1,4 @@
-// Private to net: timers by their time, each removable without a trace.
+// Private to net: timers ordered by time, which can be removed.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,8 @@ namespace kvist::net {
 
 class TimerQueue;
 
-/// One timer of a queue, armed or not. Does not move while armed; leaves the queue when it is destroyed, which the
-/// queue outlives or has forgotten it before.
+/// A timer of a queue, armed or not. Its destructor removes it from the queue. Requires: it does not move while armed;
+/// the queue outlives it or was cleared before.
 class TimerNode {
  public:
   explicit TimerNode(TimerQueue& queue) : queue_(&queue) {}
@@ -21,7 +21,7 @@ class TimerNode {
   TimerNode(const TimerNode&) = delete;
   TimerNode& operator=(const TimerNode&) = delete;
 
-  /// Takes the place of what was armed before.
+  /// Arms the timer, and replaces what was armed before.
   inline void arm(TimePoint when, std::function<void()> handler);
   inline void cancel();
   [[nodiscard]] bool armed() const { return position_ != kNone; }
@@ -36,9 +36,9 @@ class TimerNode {
   std::function<void()> handler_;
 };
 
-/// A binary heap that knows where each of its timers is: arming and cancelling take a few steps and no allocation, and
-/// what is cancelled is gone at once. (A request's deadline is minutes away, and requests come by the thousand.) One
-/// thread.
+/// A binary heap whose timers know their positions. Arming and cancelling take a few steps and no allocation, and a
+/// cancelled timer is removed at once, because a request's deadline is minutes away and there are thousands of
+/// requests. Threads: one.
 class TimerQueue {
  public:
   TimerQueue() = default;
@@ -47,10 +47,10 @@ class TimerQueue {
   ~TimerQueue() { clear(); }
 
   [[nodiscard]] bool empty() const { return heap_.empty(); }
-  /// Requires that it is not empty.
+  /// Requires: it is not empty.
   [[nodiscard]] TimePoint next() const { return heap_.front()->when_; }
 
-  /// Takes out the earliest timer that is due and gives its handler; empty where none is.
+  /// Removes the earliest timer that is due and returns its handler; empty if none is due.
   [[nodiscard]] std::function<void()> take_due(TimePoint now) {
     if (heap_.empty() || heap_.front()->when_ > now) return {};
     TimerNode* const node = heap_.front();
@@ -58,11 +58,11 @@ class TimerQueue {
     return std::exchange(node->handler_, nullptr);
   }
 
-  /// Forgets all timers; their handlers are destroyed.
+  /// Removes all timers and destroys their handlers.
   void clear() {
     const std::vector<TimerNode*> nodes = std::exchange(heap_, {});
     for (TimerNode* const node : nodes) node->position_ = TimerNode::kNone;
-    // A handler may own another timer of these.
+    // Destroyed at the end, because a handler may own another of these timers.
     std::vector<std::function<void()>> handlers;
     handlers.reserve(nodes.size());
     for (TimerNode* const node : nodes) handlers.push_back(std::exchange(node->handler_, nullptr));

@@ -12,7 +12,7 @@ namespace kvist::net {
 struct HttpUrl {
   std::string host;  ///< without the brackets of an IPv6 address
   std::uint16_t port = 80;
-  std::string authority;  ///< what the Host field says
+  std::string authority;  ///< the value of the Host field
   std::string target;     ///< path and query, at least "/"
 };
 
