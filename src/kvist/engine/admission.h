@@ -1,4 +1,4 @@
-// Which request may start, as far as KV memory decides it. Private to the engine.
+// Decides whether KV memory allows a request to start. Private to the engine.
 #pragma once
 
 #include <cstdint>
@@ -8,34 +8,34 @@
 
 namespace kvist::engine {
 
-/// What a request would take from the pool if it were admitted now.
+/// The blocks that a request would take from the pool if it were admitted now.
 struct BlockDemand {
   std::uint32_t total = 0;        ///< blocks it can ever need
   std::uint32_t cached = 0;       ///< of these, found in the prefix cache
-  std::uint32_t cached_free = 0;  ///< of the cached ones, free now: taking them over makes fewer blocks allocatable
-  std::uint32_t first_step = 0;   ///< blocks that its first step allocates, beside the cached ones
-  /// Blocks it can still allocate after admission.
+  std::uint32_t cached_free = 0;  ///< cached blocks that are free now; using them leaves fewer blocks to allocate
+  std::uint32_t first_step = 0;   ///< blocks that its first step allocates in addition to the cached ones
+  /// The blocks that it can still allocate after admission.
   [[nodiscard]] std::uint32_t to_allocate() const { return total - cached; }
 };
 
-/// Decides on admission and is told about every block that admitted requests take, so that it can account for what is
-/// promised. Used by one thread.
+/// Decides on admission. It is informed of every block that admitted requests take, so that it can account for what was
+/// promised. Threads: one.
 class AdmissionPolicy {
  public:
   virtual ~AdmissionPolicy() = default;
   [[nodiscard]] static std::unique_ptr<AdmissionPolicy> make(spec::AdmissionKind kind);
 
-  /// `free_blocks`: blocks without references in the pool, cached or not.
+  /// `free_blocks` is the number of blocks without references in the pool, cached or not.
   [[nodiscard]] virtual bool admits(const BlockDemand& demand, std::uint32_t free_blocks) const = 0;
   virtual void on_admitted(const BlockDemand& demand) = 0;
   /// An admitted request allocated blocks.
   virtual void on_allocated(std::uint32_t blocks) = 0;
-  /// An admitted request left; it could have allocated this many blocks more.
+  /// An admitted request left, which could have allocated `unallocated` more blocks.
   virtual void on_left(std::uint32_t unallocated) = 0;
 };
 
-/// Admits a request only if it can run to its longest possible end beside all the others, whatever they need: nothing
-/// is ever preempted (TensorRT-LLM's GUARANTEED_NO_EVICT). Invariant: reserved() <= free blocks of the pool, so that an
+/// Admits a request only if it can run to its longest possible end together with all the others, so that nothing is
+/// ever preempted (TensorRT-LLM's GUARANTEED_NO_EVICT). Invariant: reserved() <= free blocks of the pool, so that an
 /// admitted request always gets its blocks.
 class ReserveToCompletion final : public AdmissionPolicy {
  public:
@@ -51,8 +51,8 @@ class ReserveToCompletion final : public AdmissionPolicy {
   std::uint64_t reserved_ = 0;
 };
 
-/// Admits a request if its cached blocks and those of its first step fit now, and promises nothing: a running request
-/// may find no block, and then somebody has to give way (Scheduler). vLLM's rule.
+/// Admits a request if its cached blocks and those of its first step fit now, without a promise for later steps. If a
+/// running request then finds no block, another one is preempted (Scheduler). This is vLLM's rule.
 class Greedy final : public AdmissionPolicy {
  public:
   [[nodiscard]] bool admits(const BlockDemand& demand, std::uint32_t free_blocks) const override {

@@ -66,10 +66,10 @@ class Core::Impl {
   std::deque<StepId> in_flight_;          // oldest first
   std::vector<RequestOutput> outputs_;    // not yet taken
   std::vector<Admission> admitted_;       // likewise
-  std::vector<Sequence*> just_admitted_;  // of one begin_step(); a member to keep its memory
+  std::vector<Sequence*> just_admitted_;  // of one begin_step(); a member to reuse its memory
   bool speculating_ = false;              // the latest step under way verifies drafts
   std::uint64_t last_step_ = 0;
-  CoreStats counters_;  // only the cumulative ones of the core itself
+  CoreStats counters_;  // only the core's own cumulative counters
 };
 
 std::uint32_t Core::Impl::output_limit(const Request& request) const {
@@ -115,8 +115,8 @@ void Core::Impl::abort(RequestId id) {
 }
 
 bool Core::Impl::begin_step(TimePoint now, StepPlan& plan) {
-  // Beside a step that verifies drafts nothing is begun: what joined the next one would stay apart from the others for
-  // good, each half of the batch computed while the other waits for its drafts.
+  // No step begins while another one verifies drafts. Otherwise requests that join the next step would stay apart from
+  // the others for good: each half of the batch would be computed while the other waits for its drafts.
   if (in_flight_.size() >= options_.max_steps_in_flight || speculating_) return false;
   just_admitted_.clear();
   scheduler_.plan(plan, just_admitted_);
@@ -173,13 +173,13 @@ void Core::Impl::end_of_step(Sequence& sequence, const SequenceStep& step, const
     KVIST_CHECK(sampled->id == step.id && !sampled->tokens.empty() && sampled->tokens.size() <= step.drafts + 1,
                 fmt::format("request {} was to sample 1 to {} tokens", step.id.value(), step.drafts + 1));
     if (step.drafts > 0) {
-      // What the drafts that were not accepted would have been is computed again: their places are free.
+      // The positions of drafts that were not accepted are computed again.
       const auto computed = static_cast<std::uint32_t>(sampled->tokens.size());
       sequence.computed = sequence.planned = step.first + computed;
       sequence.speculating = false;
     }
     sequence.pending_samples -= 1;
-    // Planned before the end was known, or aborted: nobody wants it any more.
+    // The output of a request that has ended is dropped: it was planned before the end was known, or aborted.
     if (sequence.phase != Phase::kEnded) {
       if (sampled->drafted > 0) count_drafts(sampled->drafted, *sampled);
       take_samples(sequence, *sampled);
@@ -194,7 +194,7 @@ void Core::Impl::count_drafts(std::uint32_t drafted, const SampledTokens& sample
   ++counters_.drafts;
   counters_.draft_tokens += drafted;
   counters_.accepted_draft_tokens += accepted;
-  // Where the answer ended, nobody knows what would have become of the drafts after it.
+  // If the answer ended, it is unknown whether the drafts after its end would have been accepted.
   speculation_->on_verified(sampled.ends ? accepted : drafted, accepted);
 }
 
@@ -210,11 +210,11 @@ void Core::Impl::take_samples(Sequence& sequence, const SampledTokens& sampled) 
   }
 }
 
-// The last output of a request. Its blocks and its slot stay until its steps have ended: see leave_batch().
+// Adds the last output of a request. Its blocks and its slot are kept until its steps have ended (leave_batch()).
 void Core::Impl::end(Sequence& sequence, const TokenRun& tokens, FinishReason reason) {
   put_out(sequence, tokens, reason);
   ++(reason == FinishReason::kAborted ? counters_.aborted : counters_.finished);
-  // A request that waits has nothing under way: it stays in the queue's books until it is removed.
+  // A waiting request has no steps under way and counts as waiting until it is removed.
   if (sequence.phase != Phase::kWaiting) sequence.phase = Phase::kEnded;
 }
 
@@ -228,7 +228,7 @@ void Core::Impl::put_out(const Sequence& sequence, const TokenRun& tokens, std::
   output.tokens = tokens;
 }
 
-// No step computes it any more, and it is not to run: a preempted one goes back to the queue, any other is forgotten.
+// Called when no step computes the sequence any more: a preempted one goes back to the queue, any other is removed.
 void Core::Impl::leave_batch(Sequence& sequence) {
   if (sequence.phase == Phase::kPreempted) return scheduler_.requeue(sequence);
   if (sequence.phase == Phase::kEnded) kv_.release(sequence);
@@ -281,7 +281,7 @@ void Core::enqueue(Request request) {
 void Core::abort(RequestId id) {
   impl_->abort(id);
 }
-// The scheduler's decisions do not depend on time yet; drivers pass it so that policies that do can come.
+// The scheduler's decisions do not depend on time. Drivers pass it for policies that may need it.
 bool Core::begin_step(TimePoint now, StepPlan& plan) {
   return impl_->begin_step(now, plan);
 }

@@ -1,4 +1,4 @@
-// Who computes a step.
+// The interface of what computes a step.
 #pragma once
 
 #include <optional>
@@ -10,24 +10,23 @@
 
 namespace kvist::engine {
 
-/// Computes steps; keeps per-request state of its own, by slot, between on_admit() and on_release(). Driven by one
-/// driver: the worker's event loop live, the event queue in the simulation. Nothing here blocks but finish() of an
-/// executor that really computes, which the driver calls on its device thread.
+/// Computes steps. It keeps state of its own per request, by slot, between on_admit() and on_release(). The driver runs
+/// on the worker's event loop, or in the simulation's event queue. Only finish() may block, in an executor that really
+/// computes; the driver calls it on its device thread.
 class Executor {
  public:
   virtual ~Executor() = default;
 
-  /// A request entered the running batch for the first time and has this slot until on_release(). The engine has taken
-  /// the prompt out of `request`; both are good for this call only. A request that is preempted keeps its slot: when
-  /// it comes back, a step simply computes its tokens from the first on again.
+  /// A request was admitted for the first time and has this slot until on_release(). The engine has moved the prompt
+  /// out of `request`; both references are valid during this call only. A preempted request keeps its slot; later a
+  /// step computes its tokens again from the first on.
   virtual void on_admit(SlotId slot, const Request& request, std::span<const TokenId> prompt) = 0;
-  /// A request left the engine; its slot may be given to another.
+  /// A request left the engine. Its slot may be given to another.
   virtual void on_release(SlotId slot) = 0;
-  /// How long this step takes, where a model says so (the driver calls finish() that much later); nothing where
-  /// finish() itself computes and takes as long as it takes.
+  /// The modelled duration of the step, after which the driver calls finish(); nothing if finish() itself computes.
   [[nodiscard]] virtual std::optional<Duration> duration(const StepPlan& plan) = 0;
-  /// Puts the step's sampled tokens into `result`, whose content is replaced and whose memory is kept. Called once per
-  /// plan, in order.
+  /// Replaces the content of `result` by the step's sampled tokens, and reuses its memory. Called once per plan, in
+  /// order.
   virtual void finish(const StepPlan& plan, StepResult& result) = 0;
 };
 

@@ -24,7 +24,7 @@ void KvManager::name_prompt(Sequence& sequence) {
   kv::hash_blocks(root, std::span(sequence.tokens).first(sequence.prompt_tokens), pool_.block_size(), sequence.names);
 }
 
-// After a preemption the tokens of the answer are looked up too: what it had computed is usually still there.
+// After a preemption the tokens of the answer are looked up too, because their blocks are usually still there.
 BlockDemand KvManager::look_up(Sequence& sequence, std::uint32_t budget) {
   name_prompt(sequence);
   const std::size_t most = std::min<std::size_t>(sequence.names.size(), (sequence.certain() - 1) / pool_.block_size());
@@ -41,8 +41,8 @@ std::size_t KvManager::first_uncached(const Sequence& sequence) {
   return match_.size();
 }
 
-// The head of a blocked queue is tried in every step; this spares the look-up of its whole prompt. What it takes from
-// the free blocks is total - (those of its prefix that are in use): each gain lowers that by one at most.
+// The head of a blocked queue is tried in every step. This saves the look-up of its whole prompt: the number of free
+// blocks that it needs is total - (blocks of its prefix that are in use), which each gain lowers by at most one.
 bool KvManager::still_refused(const Sequence& sequence) const {
   const std::uint64_t gained = gains() - sequence.refused_at;
   if (sequence.refused_blocks <= gained) return false;
@@ -62,7 +62,7 @@ bool KvManager::try_admit(Sequence& sequence, std::uint32_t budget) {
 
   for (const kv::BlockId block : match_) pool_.acquire(block);
   policy_->on_admitted(demand);
-  // All the memory the sequence will use, once: steps only append.
+  // Reserves all memory that the sequence will use, so that steps only append.
   sequence.blocks.reserve(sequence.total_blocks);
   sequence.blocks.assign(match_.begin(), match_.end());
   sequence.tokens.reserve(std::size_t{sequence.prompt_tokens} + sequence.output_limit);
@@ -86,7 +86,7 @@ bool KvManager::allocate_for(Sequence& sequence, std::uint32_t tokens) {
 
 void KvManager::commit_complete(Sequence& sequence) {
   const std::uint32_t block_size = pool_.block_size();
-  // An aborted sequence may have computed a token whose sample was discarded: what it was is not known.
+  // An aborted sequence may have computed a token whose sample was discarded and is not known.
   const std::uint32_t complete = std::min(sequence.computed, sequence.certain()) / block_size;
   const std::uint32_t first = sequence.committed_blocks;
   if (complete <= first) return;

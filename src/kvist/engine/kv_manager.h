@@ -12,32 +12,32 @@
 
 namespace kvist::engine {
 
-/// Connects sequences to the block pool. Owned by the core; one thread. Blocks become findable only when the step that
-/// computed them has ended, and only with tokens that are certain. A decoding sequence costs something only where its
-/// tokens cross the border of a block.
+/// Connects sequences to the block pool. Blocks become findable only when the step that computed them has ended, and
+/// only if their tokens are certain. A decoding sequence takes time only when its tokens cross the border of a block.
+/// Threads: one.
 class KvManager {
  public:
   KvManager(std::string model, std::uint32_t blocks, std::uint32_t block_size, std::unique_ptr<AdmissionPolicy> policy);
 
-  /// Admits a waiting sequence if the policy agrees, its first step computing at most `budget` tokens: it then holds
+  /// Admits a waiting sequence, whose first step computes at most `budget` tokens, if the policy agrees. It then holds
   /// the cached blocks of its tokens, which count as computed. The last token is never taken from the cache, because
-  /// its computation gives the next sample. False, and nothing has changed, if it does not fit now.
+  /// its computation gives the next sample. Returns false and changes nothing if it does not fit now.
   [[nodiscard]] bool try_admit(Sequence& sequence, std::uint32_t budget);
-  /// Names the complete blocks of a prompt, once.
+  /// Computes the block hashes of a prompt, once.
   void name_prompt(Sequence& sequence);
-  /// The position of the first block of a waiting sequence that is not findable. Requires that its blocks have names.
+  /// The index of the first block of a waiting sequence that is not findable. Requires: name_prompt() was called.
   [[nodiscard]] std::size_t first_uncached(const Sequence& sequence);
-  /// Makes room for the first `tokens` tokens. False, and nothing has changed, if the pool has too few free blocks:
-  /// never for a policy that promised them.
+  /// Allocates blocks for the first `tokens` tokens. Returns false and changes nothing if the pool has too few free
+  /// blocks, which never happens if the policy has promised them.
   [[nodiscard]] bool try_grow(Sequence& sequence, std::uint32_t tokens) {
     return tokens <= sequence.covered || allocate_for(sequence, tokens);
   }
-  /// Makes blocks findable that are complete now: one event for all of them.
+  /// Makes the blocks findable that are complete now, with one event for all of them.
   void commit_computed(Sequence& sequence) {
     if (sequence.computed >= sequence.next_commit) commit_complete(sequence);
   }
-  /// Gives up all blocks, from the last to the first, so that tails are re-used before shared heads. Nothing of the
-  /// sequence counts as computed any more.
+  /// Releases all blocks, from the last to the first, so that the ends of prefixes are reused before shared beginnings.
+  /// Nothing of the sequence counts as computed any more.
   void release(Sequence& sequence);
 
   [[nodiscard]] kv::BlockPool& pool() { return pool_; }
@@ -45,7 +45,7 @@ class KvManager {
 
  private:
   [[nodiscard]] bool still_refused(const Sequence& sequence) const;
-  /// How often a block that was missing or free has come to be findable and in use.
+  /// How often a block that was missing or free became findable and in use.
   [[nodiscard]] std::uint64_t gains() const { return pool_.counters().stored_blocks + pool_.counters().reuses; }
   [[nodiscard]] BlockDemand look_up(Sequence& sequence, std::uint32_t budget);
   [[nodiscard]] bool allocate_for(Sequence& sequence, std::uint32_t tokens);
@@ -57,7 +57,8 @@ class KvManager {
   std::string model_;
   kv::BlockPool pool_;
   std::unique_ptr<AdmissionPolicy> policy_;
-  std::vector<kv::BlockId> match_;  // of the last look_up(); a member so that a blocked head of line allocates nothing
+  std::vector<kv::BlockId>
+      match_;  // of the last look_up(); a member, so that repeated look-ups of a blocked request allocate nothing
 };
 
 }  // namespace kvist::engine

@@ -47,8 +47,8 @@ void Scheduler::requeue(Sequence& sequence) {
   kv_->release(sequence);
   sequence.phase = Phase::kWaiting;
   sequence.prefill_end = sequence.certain();
-  // In front of all that wait for the first time, in the order of their first admission: so at most max_batch_size
-  // requests have a slot, and running_ stays in that order too.
+  // Preempted sequences go before all that wait for the first time, in the order of their first admission. So at most
+  // max_batch_size requests have a slot, and running_ keeps that order too.
   const auto behind = std::ranges::find_if(
       waiting_, [&](const Sequence* other) { return !other->admitted || other->admission > sequence.admission; });
   waiting_.insert(behind, &sequence);
@@ -95,7 +95,7 @@ void Scheduler::give_tokens(Sequence& sequence, std::uint32_t count, std::uint32
   sequence.speculating = drafts > 0;
 }
 
-// Only what is running: who will be admitted is not known yet.
+// Only of running sequences, because those that will be admitted are not known yet.
 perfmodel::StepLoad Scheduler::load_without_drafts() const {
   perfmodel::StepLoad load;
   std::uint64_t budget = limits_.max_num_tokens;
@@ -118,7 +118,7 @@ perfmodel::StepLoad Scheduler::load_without_drafts() const {
   return load;
 }
 
-// The last admitted gives way. Requires that all in running_ are Phase::kRunning.
+// Preempts the last admitted sequence. Requires: all in running_ are Phase::kRunning.
 void Scheduler::preempt_last() {
   Sequence& victim = *running_.back();
   KVIST_CHECK(running_.size() > 1, "a request that is alone found no block");
@@ -127,10 +127,12 @@ void Scheduler::preempt_last() {
   if (victim.steps_in_flight == 0) requeue(victim);
 }
 
-// Room for the first `tokens` tokens, at the expense of others. False: not in this step, or it gave way itself.
+// Allocates blocks for the first `tokens` tokens, preempting others if needed. Returns false if that is not possible in
+// this step, or if the sequence itself was preempted.
 bool Scheduler::make_room(Sequence& sequence, std::uint32_t tokens) {
   while (!kv_->try_grow(sequence, tokens)) {
-    // Blocks on their way back first: nobody gives way for what is there when a step ends.
+    // Blocks of a preempted sequence will be free when its steps have ended, so no further one is preempted before
+    // that.
     if (!std::ranges::all_of(running_, [](const Sequence* s) { return s->phase == Phase::kRunning; })) return false;
     preempt_last();
     if (sequence.phase != Phase::kRunning) return false;
@@ -138,11 +140,12 @@ bool Scheduler::make_room(Sequence& sequence, std::uint32_t tokens) {
   return true;
 }
 
-// False when memory ran out, or somebody is still on the way back to the queue: nobody may be admitted before him.
+// Returns false if memory ran out, or if a preempted sequence is not in the queue yet, because none may be admitted
+// before it.
 bool Scheduler::serve_running(StepPlan& plan, std::uint32_t& budget, std::uint32_t drafts) {
   bool enough = true;
   bool nobody_returns = true;
-  for (std::size_t i = 0; i < running_.size(); ++i) {  // the end moves when one gives way
+  for (std::size_t i = 0; i < running_.size(); ++i) {  // the size shrinks when one is preempted
     Sequence& sequence = *running_[i];
     if (sequence.phase == Phase::kPreempted) nobody_returns = false;
     if (sequence.phase != Phase::kRunning) continue;
@@ -151,7 +154,7 @@ bool Scheduler::serve_running(StepPlan& plan, std::uint32_t& budget, std::uint32
     const std::uint32_t end = sequence.planned + count;
     std::uint32_t more = 0;
     if (drafts > 0 && sequence.decodes()) more = std::min({drafts, budget - count, sequence.final_computed - end});
-    if (more > 0 && !(enough && kv_->try_grow(sequence, end + more))) more = 0;  // nobody gives way to a draft
+    if (more > 0 && !(enough && kv_->try_grow(sequence, end + more))) more = 0;  // nothing is preempted for drafts
     if (end > sequence.covered) {
       enough = enough && make_room(sequence, end);
       if (!enough) continue;
@@ -164,11 +167,11 @@ bool Scheduler::serve_running(StepPlan& plan, std::uint32_t& budget, std::uint32
 
 bool Scheduler::is_being_computed(Sequence& waiting) const {
   kv_->name_prompt(waiting);
-  // The last token is computed in any case, and its block with it.
+  // The last token is always computed, and so is its block.
   const std::size_t most =
       std::min<std::size_t>(waiting.names.size(), (waiting.certain() - 1) / kv_->pool().block_size());
   if (most == 0) return false;
-  // Nearly always nobody computes a prompt that begins like this one: then the pool need not be asked.
+  // Nearly always no other sequence computes a prompt with the same beginning. Then the pool need not be asked.
   const auto computes_a_twin = [&](const Sequence* s) {
     return s->phase == Phase::kRunning && s->committed_blocks < s->names.size() &&
            s->names.front() == waiting.names.front();

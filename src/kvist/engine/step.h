@@ -1,4 +1,4 @@
-// One engine step: what is computed together.
+// One engine step.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ namespace kvist::engine {
 /// Numbers steps of one engine, from 1. Steps end in the order in which they began.
 using StepId = Id<struct StepTag, std::uint64_t>;
 
-/// A request's place among those admitted and not yet released: below max_batch_size, so that whoever keeps state per
-/// request keeps it in a vector. Given at the first admission, used again after the release.
+/// A request's slot, from its first admission to its release. Slots are below max_batch_size, so that state per request
+/// can be kept in a vector, and are reused after a release.
 using SlotId = Id<struct SlotTag, std::uint32_t>;
 
 /// The part of one request in a step: its tokens [first, first + count) are computed.
@@ -26,41 +26,40 @@ struct SequenceStep {
   SlotId slot;
   std::uint32_t first = 0;
   std::uint32_t count = 0;
-  std::uint32_t drafts = 0;  ///< of the count, the last so many are drafts, which the step verifies: at most 15
-  bool samples = false;  ///< the request's known tokens are all computed after this step: the executor samples the next
-  bool is_prefill = false;  ///< some of the tokens are prompt tokens (or tokens recomputed after preemption)
+  std::uint32_t drafts = 0;  ///< the last so many of the count are drafts, which the step verifies; at most 15
+  bool samples = false;      ///< after this step all known tokens are computed, so the executor samples the next
+  bool is_prefill = false;   ///< some of the tokens are prompt tokens (or tokens recomputed after preemption)
 };
 
-/// One ragged batch: prefill chunks and decodes together.
+/// One ragged batch of prefill chunks and decodes.
 struct StepPlan {
   StepId id;
   std::vector<SequenceStep> sequences;
-  /// Where CoreOptions::block_tables asks for them: of each of the sequences the blocks that hold its tokens, in order,
-  /// with room for those that this step computes. They belong to the engine and hold until the step ends.
+  /// If CoreOptions::block_tables is set: for each sequence the blocks of its tokens, in order, including those for the
+  /// tokens that this step computes. They belong to the engine and are valid until the step ends.
   std::vector<std::span<const kv::BlockId>> block_tables;
   perfmodel::StepLoad load;
 };
 
-/// Sampled tokens of one request: one, and one more for each accepted draft; `ends` where the last ends the answer: the
-/// executor minds Request::ignore_eos.
+/// The sampled tokens of one request: one, and one more for each accepted draft. `ends`: the last one ends the answer;
+/// the executor takes Request::ignore_eos into account.
 struct SampledTokens {
   RequestId id;
   TokenRun tokens;
   bool ends = false;
-  std::uint8_t drafted =
-      0;  ///< tokens that were really drafted, at most SequenceStep::drafts: a drafter may have fewer
+  std::uint8_t drafted = 0;  ///< tokens that were really drafted, at most SequenceStep::drafts
 };
 
-/// Of tokens of one request, in order.
+/// Log probabilities of one request's tokens, in order.
 struct SampledLogprobs {
   RequestId id;
   std::vector<TokenLogprobs> tokens;
 };
 
-/// What the executor brought back: one entry per sequence of the plan with `samples`, in the plan's order.
+/// The executor's result: one entry per sequence of the plan with `samples`, in the plan's order.
 struct StepResult {
   std::vector<SampledTokens> sampled;
-  std::vector<SampledLogprobs> logprobs = {};  ///< of the requests that ask for them, in the plan's order
+  std::vector<SampledLogprobs> logprobs = {};  ///< for the requests that ask for them, in the plan's order
 };
 
 }  // namespace kvist::engine

@@ -1,4 +1,4 @@
-// A few tokens in place: what one step brings for one request.
+// A few tokens in place: the result of one step for one request.
 #pragma once
 
 #include <cstddef>
@@ -12,9 +12,8 @@
 
 namespace kvist::engine {
 
-/// Up to kCapacity tokens without memory of their own: one for plain decoding, up to a whole accepted draft and the
-/// token after it. Copies move only the tokens there are, so that a run of one costs no more than one token. Trivially
-/// destructible.
+/// Up to kCapacity tokens without an allocation: one for plain decoding, up to a whole accepted draft and the token
+/// after it. Only the tokens that exist are copied, so a run of one is as cheap as one token. Trivially destructible.
 class TokenRun {
  public:
   static constexpr std::uint32_t kCapacity = 16;

@@ -72,7 +72,7 @@ class ForwardPass {
   [[nodiscard]] static std::uint64_t bytes_for(const LlamaConfig& config, const ForwardLimits& limits,
                                                unsigned threads);
 
-  /// Writes the batch's keys and values into its blocks and returns the logits, good until the next call. Requires a
+  /// Writes the batch's keys and values into its blocks and returns the logits, good until the next call. Requires: a
   /// batch within the limits, tokens of the vocabulary, blocks of the cache.
   [[nodiscard]] Logits run(const Batch& batch);
 

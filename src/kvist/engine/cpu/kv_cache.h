@@ -17,7 +17,7 @@ namespace kvist::engine::cpu {
 /// Who owns a block says who may write it; the pool says that (kv/block_pool.h). Move-only.
 class KvCache {
  public:
-  /// Requires a block size that supports() names.
+  /// Requires: a block size that supports() names.
   KvCache(const LlamaConfig& config, std::uint32_t blocks, std::uint32_t block_size, KvType type);
 
   /// 16, 32, 64 or 128 tokens.

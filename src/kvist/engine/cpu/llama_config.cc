@@ -40,7 +40,7 @@ class Fields {
     return wrong(ErrorCode::kUnsupported, key, what);
   }
 
-  /// The value of a key; nothing where it is absent or null.
+  /// The value of a key; nothing if it is absent or null.
   [[nodiscard]] Result<std::optional<element>> find(std::string_view key) const {
     std::optional<element> found;
     for (const auto field : fields_) {

@@ -46,7 +46,7 @@ class LlamaModel {
   [[nodiscard]] const std::vector<LlamaLayer>& layers() const { return layers_; }
   [[nodiscard]] const std::vector<float>& final_norm() const { return final_norm_; }
   [[nodiscard]] const PackedMatrix& output() const { return output_; }
-  /// Writes a token's embedding, hidden_size numbers. Requires token < vocabulary.
+  /// Writes a token's embedding, hidden_size numbers. Requires: token < vocabulary.
   void embed(TokenId token, float* out) const;
   /// Bytes of weights that one token's step reads: all but the embedding table.
   [[nodiscard]] std::uint64_t bytes_per_step() const;

@@ -15,7 +15,7 @@ namespace kvist::engine::cpu {
 /// bring E tokens each in T. A lone sequence, whose step is bound by reading weights, so drafts as long as anything is
 /// ever right; a full batch, bound by arithmetic, not at all. While it drafts nothing it tries one step in kProbe.
 ///
-/// What it chooses depends on the clock, and no answer depends on what it chooses (sampler.h). One thread.
+/// What it chooses depends on the clock, and no answer depends on what it chooses (sampler.h). Threads: one.
 class MeasuredDraftLength final : public SpeculationPolicy {
  public:
   static constexpr std::uint64_t kProbe = 64;

@@ -42,7 +42,7 @@ struct MemoryBudget {
   [[nodiscard]] std::uint64_t sequences(std::uint64_t tokens_each) const;
 };
 
-/// Divides the budget, from the config alone: before a weight is read. Errors: kResourceExhausted where weights,
+/// Divides the budget, from the config alone: before a weight is read. Errors: kResourceExhausted if weights,
 /// activations and one sequence of the greatest length do not fit, with what each needs; kUnsupported for a block size
 /// that the kernels do not have.
 [[nodiscard]] Result<MemoryBudget> divide_memory(const LlamaConfig& config, const MemoryRequest& request);

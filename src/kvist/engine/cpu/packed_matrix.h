@@ -22,7 +22,7 @@ namespace kvist::engine::cpu {
 class PackedMatrix {
  public:
   PackedMatrix() = default;
-  /// All zeros. Requires kF32 or kBf16.
+  /// All zeros. Requires: kF32 or kBf16.
   PackedMatrix(std::size_t columns, std::size_t depth, DataType type);
 
   /// What such a matrix takes on this machine.

@@ -15,7 +15,7 @@ namespace kvist::engine::cpu {
 /// s = (original / wavelength - low) / (high - low): (1 - s) f / factor + s f.
 [[nodiscard]] std::vector<double> rope_frequencies(const LlamaConfig& config);
 
-/// cos and sin of position times frequency, each rounded once from double. Requires out.size() == 2 x frequencies: the
+/// cos and sin of position times frequency, each rounded once from double. Requires: out.size() == 2 x frequencies: the
 /// cosines, then the sines.
 void rope_angles(std::span<const double> frequencies, std::uint32_t position, std::span<float> out);
 

@@ -52,7 +52,7 @@ std::optional<DataType> data_type(std::string_view name) {
   return std::nullopt;
 }
 
-/// a * b, or nothing where it does not fit 64 bits.
+/// a * b, or nothing if it does not fit 64 bits.
 std::optional<std::uint64_t> product(std::uint64_t a, std::uint64_t b) {
   if (a != 0 && b > std::numeric_limits<std::uint64_t>::max() / a) return std::nullopt;
   return a * b;

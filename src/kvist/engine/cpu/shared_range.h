@@ -20,7 +20,7 @@ class SharedRange {
  public:
   explicit SharedRange(unsigned threads) : parts_(threads) {}
 
-  /// A new range, of which take() gives `grain` at a time. Requires grain >= 1.
+  /// A new range, of which take() gives `grain` at a time. Requires: grain >= 1.
   void begin(std::size_t n, std::size_t grain) {
     grain_ = grain;
     for (std::size_t i = 0; i < parts_.size(); ++i) {

@@ -85,7 +85,7 @@ void ThreadPool::serve(unsigned thread) {
   for (;;) {
     for (int spins = spins_; spins > 0 && round_.load(std::memory_order_acquire) == seen; --spins) pause_briefly();
     round_.wait(seen, std::memory_order_acquire);
-    ++seen;  // a run begins only when every thread has ended the one before: no round is passed over
+    ++seen;  // a run begins only when every thread has ended the one before: no round is skipped
     if (ends_.load(std::memory_order_relaxed)) return;
     call_(context_, thread);
     if (working_.fetch_sub(1, std::memory_order_release) == 1) working_.notify_one();

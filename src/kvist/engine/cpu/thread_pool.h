@@ -31,8 +31,8 @@ struct Range {
 /// thread at a time, and never from within a run().
 class ThreadPool {
  public:
-  /// Requires threads >= 1. `pin` binds each thread but the caller's to one of the CPUs this process may use, where the
-  /// system allows it: for a process that has the machine to itself.
+  /// Requires: threads >= 1. `pin` binds each thread but the caller's to one of the CPUs this process may use, where
+  /// the system allows it: for a process that has the machine to itself.
   explicit ThreadPool(unsigned threads, bool pin = false);
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;

@@ -24,7 +24,7 @@ void PromptLookup::begin(std::span<const TokenId> prompt) {
   for (const TokenId token : prompt) add(token);
 }
 
-// What ended just before the new token now has something after it.
+// The n-grams that end just before the new token now have a continuation.
 void PromptLookup::add(TokenId token) {
   const std::size_t end = tokens_.size();
   for (std::uint32_t length = kShortest; length <= kLongest && length <= end; ++length) {
@@ -39,7 +39,7 @@ void PromptLookup::propose(std::uint32_t most, std::vector<TokenId>& drafts) con
   for (std::uint32_t length = kLongest; length >= kShortest && most > 0; --length) {
     if (length > end) continue;
     const std::uint32_t* const place = latest_.find(key(end, length));
-    // Keys are hashes: two n-grams may share one.
+    // Keys are hashes, so two n-grams may have the same one.
     if (place == nullptr || !is_same(*place, end, length)) continue;
     const std::size_t count = std::min<std::size_t>(most, end - *place);
     drafts.assign(tokens_.begin() + *place, tokens_.begin() + static_cast<std::ptrdiff_t>(*place + count));

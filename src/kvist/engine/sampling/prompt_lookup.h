@@ -1,4 +1,4 @@
-// Drafts without a model: what followed the last time the sequence said the same.
+// Drafts without a model: what followed the previous occurrence of the last tokens.
 #pragma once
 
 #include <cstdint>
@@ -11,17 +11,17 @@
 namespace kvist::engine {
 
 /// Prompt look-up (n-gram) speculation: answers often repeat their prompt, or themselves. Finds the latest earlier
-/// place where the last tokens, kLongest of them or as few as kShortest, stood before, and proposes what came after.
-/// One per request. Memory: an entry per token and length; a token costs a look-up and an insertion per length.
+/// occurrence of the last tokens, kLongest of them or as few as kShortest, and proposes what followed it. One object
+/// per request. Memory: an entry per token and length; a token costs a look-up and an insertion per length.
 class PromptLookup {
  public:
   static constexpr std::uint32_t kLongest = 4;
   static constexpr std::uint32_t kShortest = 2;
 
-  /// Forgets everything and starts over with a prompt.
+  /// Resets and starts with a prompt.
   void begin(std::span<const TokenId> prompt);
   void add(TokenId token);
-  /// Up to `most` tokens that may come next, in place of what `drafts` holds; none where nothing is repeated.
+  /// Replaces the content of `drafts` by up to `most` tokens that may come next; none if nothing is repeated.
   void propose(std::uint32_t most, std::vector<TokenId>& drafts) const;
 
   [[nodiscard]] std::span<const TokenId> tokens() const { return tokens_; }
@@ -32,7 +32,7 @@ class PromptLookup {
   [[nodiscard]] bool is_same(std::size_t a_end, std::size_t b_end, std::uint32_t length) const;
 
   std::vector<TokenId> tokens_;
-  FlatMap<Key, std::uint32_t> latest_;  // n-gram -> the position after its latest place that has something after it
+  FlatMap<Key, std::uint32_t> latest_;  // n-gram -> the position after its latest occurrence that has a continuation
 };
 
 }  // namespace kvist::engine

@@ -12,7 +12,7 @@ namespace {
 constexpr std::size_t kSortedAtOnce = 64;
 constexpr float kImpossible = -std::numeric_limits<float>::infinity();
 
-/// The index of the greatest logit, of equal ones the lowest; 0 where none is a number.
+/// The index of the greatest logit, the lowest of equal ones; 0 if all are NaN.
 std::uint32_t greatest(std::span<const float> logits) {
   std::uint32_t best = 0;
   float most = kImpossible;
@@ -74,8 +74,8 @@ std::vector<TokenLogprob> Sampler::distribution(std::span<const float> logits, c
   return result;
 }
 
-// All tokens by id, but those that min-p or their logit leaves out. Where top-k or top-p will want the greatest only,
-// what is far too unlikely to matter still takes part: exactness before speed.
+// All tokens by id, except those that min-p or their logit excludes. For exactness, even tokens that are far too
+// unlikely to matter for top-k or top-p are included.
 void Sampler::keep_likely(std::span<const float> logits, const SamplingOptions& options) {
   kept_.clear();
   const float most = logits.empty() ? kImpossible : logits[greatest(logits)];
@@ -83,7 +83,7 @@ void Sampler::keep_likely(std::span<const float> logits, const SamplingOptions& 
   const double scale = 1.0 / options.temperature;
   for (std::uint32_t i = 0; i < logits.size(); ++i) {
     if (!(logits[i] > kImpossible)) continue;
-    // An infinite logit is certain, and the difference of two infinite ones is no number.
+    // An infinite logit has weight 1, because the difference of two infinite ones is not a number.
     const double weight = logits[i] == most ? 1 : std::exp((static_cast<double>(logits[i]) - most) * scale);
     if (weight < options.min_p || weight == 0) continue;
     kept_.push_back({.token = i, .logit = logits[i], .weight = weight});
@@ -107,7 +107,7 @@ void Sampler::keep_top(const SamplingOptions& options) {
   }
   double sum = 0;
   for (const Weight& kept : kept_) sum += kept.weight;
-  // Few tokens have nearly all of the probability: so many are sorted as that takes, not the vocabulary.
+  // Few tokens have nearly all of the probability, so only as many as needed are sorted, not the vocabulary.
   double reached = 0;
   std::size_t count = 0;
   for (std::size_t sorted = 0; count < kept_.size() && (count == 0 || reached < options.top_p * sum);) {

@@ -1,4 +1,4 @@
-// From the logits of one position to a token.
+// Chooses a token from the logits of one position.
 #pragma once
 
 #include <cstdint>
@@ -12,30 +12,30 @@
 
 namespace kvist::engine {
 
-/// Randomness of a sample: counter-based, so that a token depends on the request's seed and its own position alone, not
-/// on the batch, the steps or the worker that computes it. In [0, 1).
+/// The random number of a sample, in [0, 1). It is counter-based, so that a token depends on the request's seed and its
+/// own position alone, not on the batch, the steps or the worker.
 [[nodiscard]] double sample_uniform(std::uint64_t seed, std::uint32_t position);
 
-/// Chooses tokens. Keeps scratch memory for a vocabulary and nothing else: the same arguments give the same token.
-/// One thread.
+/// Chooses tokens. The only state is scratch memory for a vocabulary, so the same arguments give the same token.
+/// Threads: one.
 ///
 /// Speculative decoding needs no sampler of its own. A drafter that proposes one token per position is a distribution
-/// with one point, and the lossless rule (accept x with probability p(x), else sample p without x) is met exactly by
-/// sampling y from p as ever and accepting the draft where it is y: P(accept) = p(x), and a rejected position has p
-/// without x. With the uniform of the position, drafts change not only no distribution but no token.
+/// with one point. The lossless rule (accept x with probability p(x), otherwise sample p without x) is met exactly by
+/// sampling y from p as usual and accepting the draft if it equals y: P(accept) = p(x), and a rejected position has p
+/// without x. Since the random number belongs to the position, drafts change neither the distribution nor any token.
 class Sampler {
  public:
-  /// Applies biases, bans and penalties to `logits` in place. `counts` may be null where the options do not penalize.
-  /// `banned` can not be chosen (the ends of an answer that is too short yet).
+  /// Applies biases, bans and penalties to `logits` in place. `counts` may be null if the options do not penalize.
+  /// Tokens in `banned` cannot be chosen (those that would end an answer before its minimum length).
   void adjust(std::span<float> logits, const SamplingOptions& options, const TokenCounts* counts,
               std::span<const TokenId> banned) const;
-  /// A token by adjusted logits and a uniform number in [0, 1). Logits that are not numbers count as impossible; where
-  /// all are, token 0 is chosen.
+  /// Chooses a token by adjusted logits and a uniform number in [0, 1). A NaN logit counts as impossible; if all are,
+  /// token 0 is chosen.
   [[nodiscard]] TokenId choose(std::span<const float> logits, const SamplingOptions& options, double uniform);
-  /// The probabilities that choose() draws by, tokens left out having none. For tests and for who wants to see them.
+  /// The probabilities by which choose() draws, without excluded tokens. For tests and inspection.
   [[nodiscard]] std::vector<TokenLogprob> distribution(std::span<const float> logits, const SamplingOptions& options);
 
-  /// Of a token by the logits as the model gave them, with `likeliest` others.
+  /// The log probabilities of a token and of the `likeliest` ones, by the model's own logits.
   [[nodiscard]] TokenLogprobs logprobs(std::span<const float> logits, TokenId chosen, std::uint32_t likeliest);
 
  private:
@@ -49,7 +49,7 @@ class Sampler {
   void keep_likely(std::span<const float> logits, const SamplingOptions& options);
   void keep_top(const SamplingOptions& options);
 
-  std::vector<Weight> kept_;  // of one call
+  std::vector<Weight> kept_;  // scratch memory of one call
 };
 
 }  // namespace kvist::engine

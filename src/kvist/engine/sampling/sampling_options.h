@@ -1,4 +1,4 @@
-// How a request wants its tokens chosen.
+// The sampling parameters of a request.
 #pragma once
 
 #include <cstdint>
@@ -22,16 +22,16 @@ struct SamplingOptions {
   static constexpr std::uint32_t kMostLogprobs = 20;
 
   float temperature = 1;         ///< 0: greedy, the likeliest token, of equal ones the lower id
-  std::uint32_t top_k = 0;       ///< only the so many likeliest; 0: all
+  std::uint32_t top_k = 0;       ///< only so many of the likeliest tokens; 0: all
   float top_p = 1;               ///< only the fewest likeliest tokens with at least this probability together
   float min_p = 0;               ///< only tokens with at least this share of the likeliest one's probability
-  float presence_penalty = 0;    ///< subtracted from the logit of every token that the answer holds
-  float frequency_penalty = 0;   ///< the same, times how often
-  float repetition_penalty = 1;  ///< divides positive logits of tokens that prompt or answer hold, multiplies others
+  float presence_penalty = 0;    ///< subtracted from the logit of every token that the answer contains
+  float frequency_penalty = 0;   ///< subtracted once per occurrence in the answer
+  float repetition_penalty = 1;  ///< for tokens in prompt or answer: divides positive logits, multiplies negative ones
   std::vector<TokenBias> logit_bias = {};
-  std::vector<TokenId> stop_tokens = {};  ///< end the answer, beside those of the model
-  std::uint32_t min_tokens = 0;      ///< nothing ends the answer before it has so many
-  /// Log probabilities of each token of the answer, and of so many of the likeliest beside it; nothing: none at all.
+  std::vector<TokenId> stop_tokens = {};  ///< tokens that end the answer, besides those of the model
+  std::uint32_t min_tokens = 0;           ///< nothing ends the answer before it has so many tokens
+  /// Return log probabilities of each token of the answer, and of so many of the likeliest ones; nothing: none at all.
   std::optional<std::uint32_t> logprobs = {};
 
   [[nodiscard]] bool penalizes() const {

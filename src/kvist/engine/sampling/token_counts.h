@@ -1,4 +1,4 @@
-// How often a sequence holds each token, for penalties.
+// How often each token occurs in a sequence, for penalties.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace kvist::engine {
 
-/// Kept per request and only where a penalty is asked for. Memory follows the distinct tokens.
+/// One per request, only if a penalty is used. Memory: proportional to the number of distinct tokens.
 class TokenCounts {
  public:
   struct Entry {
@@ -26,7 +26,7 @@ class TokenCounts {
     places_ = {};
     entries_.clear();
   }
-  /// Every token of prompt or answer once, in the order of first appearance.
+  /// Each distinct token of prompt and answer, in the order of first appearance.
   [[nodiscard]] std::span<const Entry> entries() const { return entries_; }
 
  private:

@@ -14,10 +14,10 @@ struct TokenLogprob {
   bool operator==(const TokenLogprob&) const = default;
 };
 
-/// Of the model itself, before biases, penalties and temperature, as vLLM reports them by default.
+/// Those of the model itself, before biases, penalties and temperature, as vLLM reports them by default.
 struct TokenLogprobs {
   TokenLogprob chosen;
-  std::vector<TokenLogprob> likeliest;  ///< in falling order, of equal ones the lower id first
+  std::vector<TokenLogprob> likeliest;  ///< in descending order, the lower id first among equals
 
   bool operator==(const TokenLogprobs&) const = default;
 };

@@ -42,7 +42,7 @@ Duration EngineDriver::intake_delay(const Request& request) const {
 void EngineDriver::abort(RequestId id) {
   const auto arrival = std::ranges::find_if(arrivals_, [id](const Arrival& a) { return a.request.id == id; });
   if (arrival != arrivals_.end()) {
-    // The core answers for it as for any request that waits.
+    // From here on the core handles it like any waiting request.
     core_.enqueue(std::move(arrival->request));
     arrivals_.erase(arrival);
   }
@@ -72,7 +72,7 @@ void EngineDriver::poll(TimePoint now, StepOutputs& outputs) {
   begin_steps(start);
 }
 
-// What an event of the modelled clock sets off begins at its modelled time, unless that is too long ago.
+// A step that follows an event of the modelled clock begins at the event's modelled time, unless that is too long ago.
 TimePoint EngineDriver::start_after(TimePoint event, TimePoint now) {
   if (now - event <= max_lateness_) return event;
   ++resynchronisations_;
@@ -96,7 +96,7 @@ void EngineDriver::take_in(TimePoint until) {
 
 void EngineDriver::begin_steps(TimePoint start) {
   while (under_way_.size() < max_steps_in_flight_) {
-    // The device computes one step after the other, also when several are under way.
+    // The device computes one step after the other, even if several are under way.
     if (!under_way_.empty()) start = std::max(start, under_way_.back().end);
     if (spare_plans_.empty()) spare_plans_.emplace_back();
     if (!core_.begin_step(start, spare_plans_.back())) return;
@@ -112,7 +112,7 @@ void EngineDriver::begin_steps(TimePoint start) {
 std::optional<TimePoint> EngineDriver::next_wakeup() const {
   std::optional<TimePoint> next;
   if (!under_way_.empty()) next = under_way_.front().end;
-  // While no further step can begin, whoever reaches the queue is taken in when the next one ends.
+  // If no further step can begin, requests that reach the queue are handled when the next step ends.
   if (!arrivals_.empty() && under_way_.size() < max_steps_in_flight_) {
     next = std::min(next.value_or(TimePoint::max()), arrivals_.front().queued);
   }

@@ -1,4 +1,4 @@
-// Runs the engine's steps on a modelled clock: told the time, it knows no loop, no socket and no thread.
+// Runs the engine's steps on a modelled clock. It gets the time as an argument and has no loop, socket or thread.
 #pragma once
 
 #include <cstdint>
@@ -18,46 +18,46 @@
 
 namespace kvist::engine {
 
-/// Owns engine core and executor. A step ends exactly its duration after it began, whenever poll() is called: a busy
-/// engine's next step begins at the modelled end of the one before, so that late calls do not add up and the worker
-/// keeps the pace of the GPU it models. Only beyond `max_lateness` it starts over from the present.
+/// Owns engine core and executor. A step ends exactly its duration after it began, independent of when poll() is
+/// called. A busy engine's next step begins at the modelled end of the one before, so that late calls do not accumulate
+/// and the worker keeps the pace of the modelled GPU. Only beyond `max_lateness` is the clock set to the present.
 ///
 /// A request reaches the engine's queue some time after its arrival (front end, tokenizing, host), in the order of
-/// arrival; until then it is held here and counts as waiting. Used by one thread.
+/// arrival. Until then it is held here and counts as waiting. Threads: one.
 class EngineDriver final : public Driver {
  public:
   static constexpr Duration kMaxLateness = std::chrono::milliseconds(100);
 
   struct Options {
     Duration max_lateness = kMaxLateness;
-    /// From a request's arrival to its place in the engine's queue; none: no time. Durations are those of this driver's
-    /// clock, faster by time_scale than the model's.
+    /// The time from a request's arrival to the engine's queue; none: no time. Durations are on this driver's clock,
+    /// which is faster than the model's by time_scale.
     std::function<Duration(const perfmodel::IntakeLoad&)> intake_delay = {};
     std::unique_ptr<SpeculationPolicy> speculation = {};  ///< null: no drafts
   };
 
-  /// The executor must know how long its steps take (Executor::duration).
+  /// Requires: the executor has a modelled duration (Executor::duration).
   EngineDriver(CoreOptions options, std::unique_ptr<Executor> executor, Options driver);
   EngineDriver(CoreOptions options, std::unique_ptr<Executor> executor)
       : EngineDriver(std::move(options), std::move(executor), Options()) {}
 
-  /// See Core::submit(). A poll() soon after each of these three lets them take effect.
+  /// See Core::submit(). The effect of this and the next two becomes visible by a poll() after them.
   [[nodiscard]] Result<void> submit(Request request, TimePoint now) override;
   void abort(RequestId id) override;
   [[nodiscard]] bool reset_prefix_cache() override { return core_.reset_prefix_cache(); }
 
-  /// Ends the oldest step if its time has come (one step per call, so that each step's tokens leave on their own),
-  /// begins what can begin, and puts the news into `outputs`, whose content is replaced and whose memory is used again.
+  /// Ends the oldest step if its time is over (one step per call, so that each step's tokens are sent separately) and
+  /// begins what can begin. Replaces the content of `outputs` and reuses its memory.
   void poll(TimePoint now, StepOutputs& outputs) override;
-  /// The same, into memory of its own.
+  /// Like the other poll(), but returns new memory.
   [[nodiscard]] StepOutputs poll(TimePoint now);
-  /// When poll() has something to do next: the end of a step, or a request that reaches the queue of an engine which
-  /// could begin a step. Nothing while neither is under way.
+  /// When poll() has something to do next: at the end of a step, or when a request reaches the queue and a step could
+  /// begin. Nothing if there is neither.
   [[nodiscard]] std::optional<TimePoint> next_wakeup() const override;
-  /// All it does is a matter of time.
+  /// Not needed, because everything that poll() does depends on time.
   void set_wake(std::function<void()> /*wake*/) override {}
 
-  /// When the oldest step under way ends; nothing while none is.
+  /// When the oldest step under way ends; nothing if there is none.
   [[nodiscard]] std::optional<TimePoint> step_end() const {
     return under_way_.empty() ? std::nullopt : std::optional(under_way_.front().end);
   }
@@ -89,10 +89,10 @@ class EngineDriver final : public Driver {
   Core core_;
   Duration max_lateness_;
   std::function<Duration(const perfmodel::IntakeLoad&)> intake_delay_;
-  Duration last_decode_step_{};         // of the latest step without prefill that has begun
+  Duration last_decode_step_{};         // of the last begun step without prefill
   std::deque<Arrival> arrivals_;        // by time, which is the order of submission
   std::deque<StepUnderWay> under_way_;  // oldest first
-  std::vector<StepPlan> spare_plans_;   // for their memory
+  std::vector<StepPlan> spare_plans_;   // kept to reuse their memory
   StepResult result_;                   // likewise
   Duration busy_{};
   Duration lateness_{};

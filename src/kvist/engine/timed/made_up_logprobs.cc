@@ -11,7 +11,7 @@ TokenLogprobs made_up_logprobs(AnswerPosition place, TokenId chosen, std::uint32
   constexpr double kMost = 0.999;
   constexpr double kSpread = 0.6;
   const double uniform = RandomStream(mix_seed({place.seed, seed_part("logprobs"), place.position})).uniform();
-  // Squared: most tokens of a real answer are nearly certain.
+  // Squared, because most tokens of a real answer are nearly certain.
   const double probability = kMost - kSpread * uniform * uniform;
   TokenLogprobs made{.chosen = {.token = chosen, .logprob = static_cast<float>(std::log(probability))},
                      .likeliest = {}};

@@ -1,4 +1,4 @@
-// Log probabilities of a token that no model chose.
+// Made-up log probabilities of a token that no model chose.
 #pragma once
 
 #include <cstdint>
@@ -9,16 +9,16 @@
 
 namespace kvist::engine {
 
-/// A place in an answer.
+/// A position in an answer.
 struct AnswerPosition {
   std::uint64_t seed = 0;  ///< the request's
   std::uint64_t position = 0;
 };
 
-/// What a model could have said, for clients that ask for log probabilities of whichever engine they measure: `chosen`
-/// is always the likeliest, with a probability from 0.4 to 1, drawn by the place; the others share what is left, each
-/// half of the one before, and are the ids next to `chosen` that are no special tokens. Together below 1, in falling
-/// order, the same whenever asked for. Fewer than `likeliest` where the vocabulary has no more.
+/// Plausible log probabilities, for clients that ask every engine for them. `chosen` is always the likeliest token,
+/// with a probability from 0.4 to 1 that is drawn from the position. The others are the ids next to `chosen` that are
+/// not special tokens, and share the rest, each with half of the one before. The probabilities are in descending order,
+/// sum to less than 1, and are the same in every call. There are fewer than `likeliest` if the vocabulary has no more.
 [[nodiscard]] TokenLogprobs made_up_logprobs(AnswerPosition place, TokenId chosen, std::uint32_t likeliest,
                                              const tokenizer::Tokenizer& tokenizer);
 

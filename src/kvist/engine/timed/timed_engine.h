@@ -1,4 +1,4 @@
-// From a worker's settings to a driven engine: the one place, for the live worker and for the simulation.
+// Makes a timed engine from a worker's settings, for the worker service and for the simulation.
 #pragma once
 
 #include <memory>
@@ -10,8 +10,8 @@
 
 namespace kvist::engine {
 
-/// `tokenizer` must outlive the driver; `worker` is resolved (perfmodel::resolve). Errors: a model of time that cannot
-/// be built.
+/// Requires: `tokenizer` outlives the driver; `worker` is resolved (perfmodel::resolve). Errors: a model of time that
+/// cannot be built.
 [[nodiscard]] Result<std::unique_ptr<EngineDriver>> make_timed_engine(const spec::WorkerSpec& worker,
                                                                       const tokenizer::Tokenizer& tokenizer);
 

@@ -18,24 +18,24 @@
 namespace kvist::engine {
 namespace {
 
-// Prose is turned into tokens in pieces of this many bytes: few calls, little memory per running request.
+// Prose is tokenized in pieces of this many bytes, for few calls and little memory per running request.
 constexpr std::size_t kPieceBytes = 256;
 
 constexpr std::uint64_t kEndless = std::numeric_limits<std::uint64_t>::max();
 
-/// Tokens of the answer to `request`, the end-of-turn token included.
+/// The number of tokens of the answer to `request`, including the end-of-turn token.
 std::uint64_t draw_length(const spec::OutputLengthSpec& spec, const Request& request) {
   if (request.ignore_eos) return kEndless;
   RandomStream random(mix_seed({request.seed, seed_part("output length")}));
   const double drawn = std::round(random.normal(spec.mean_tokens, spec.standard_deviation_tokens));
-  // At least one token beside the end of the turn: an answer without content is a failure to the client, and the tail
-  // of a wide distribution is none. The core cuts at max_tokens; the upper bound only keeps the conversion defined.
+  // At least one token besides the end of the turn, because an answer without content is a failure to the client. The
+  // core cuts at max_tokens; the upper bound here only keeps the conversion defined.
   const auto length = static_cast<std::uint64_t>(std::clamp(drawn, 2.0, 1e12));
   if (!request.sampling) return length;
   return std::max(length, std::uint64_t{request.sampling->min_tokens} + 1);
 }
 
-/// The answers given in one slot, one after the other, token by token. What each token touches lies in one cache line.
+/// The answers given in one slot, one after the other, token by token. What each token uses is in one cache line.
 class alignas(64) Answer {
  public:
   void begin(const Request& request, std::uint64_t length) {
@@ -52,7 +52,7 @@ class alignas(64) Answer {
   void end() { request_ = RequestId(0); }
   [[nodiscard]] RequestId request() const { return request_; }
 
-  /// The next token; the end-of-turn token at the end, and again for steps that were planned past it.
+  /// The next token; the end-of-turn token at the end, and again for steps that were planned beyond it.
   [[nodiscard]] TokenId next(const tokenizer::Tokenizer& tokenizer) {
     ++given_;
     if (remaining_ <= 1) {
@@ -64,12 +64,12 @@ class alignas(64) Answer {
     return piece_[at_++];
   }
   [[nodiscard]] bool ended() const { return remaining_ == 0; }
-  /// Whether a draft of the token given last was right, if such drafts are with this probability.
+  /// Whether a draft of the last token is accepted, when drafts at that position are with this probability.
   [[nodiscard]] bool accepts(double probability) const {
     return RandomStream(mix_seed({acceptance_seed_, given_})).uniform() < probability;
   }
   [[nodiscard]] bool has_logprobs() const { return logprobs_.has_value(); }
-  /// Of the token given last. Requires has_logprobs().
+  /// The log probabilities of the last token. Requires: has_logprobs().
   [[nodiscard]] TokenLogprobs logprobs(TokenId token, const tokenizer::Tokenizer& tokenizer) const {
     return made_up_logprobs({.seed = seed_, .position = given_}, token, *logprobs_, tokenizer);
   }
@@ -141,7 +141,7 @@ class TimedExecutor::Impl {
   }
 
  private:
-  // The last probability holds for all positions after it.
+  // The last probability applies to all further positions.
   [[nodiscard]] double acceptance(std::size_t draft) const {
     if (options_.acceptance.empty()) return 0;
     return options_.acceptance[std::min(draft, options_.acceptance.size() - 1)];

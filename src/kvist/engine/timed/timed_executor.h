@@ -1,4 +1,4 @@
-// The executor that computes nothing: steps take the time a model says, tokens are a seeded stream of readable text.
+// The executor that computes nothing: steps take modelled time, tokens are a seeded stream of readable text.
 #pragma once
 
 #include <memory>
@@ -13,20 +13,20 @@
 
 namespace kvist::engine {
 
-/// Durations come from perfmodel::StepTimeModel, divided by time_scale. Each answer is prose from the request's seed;
-/// its length, end-of-turn token included, is drawn from the same seed (spec::OutputLengthSpec) and cut at max_tokens.
-/// The request's min_tokens is honoured, and its logprobs are made up (made_up_logprobs.h).
-/// Whether a draft is accepted is drawn from the seed and the position in the answer, and changes only how many tokens
-/// a step brings. So an answer depends on its request alone, never on the worker that gives it.
+/// Durations are those of perfmodel::StepTimeModel, divided by time_scale. Each answer is prose from the request's
+/// seed. Its length, including the end-of-turn token, is drawn from the same seed (spec::OutputLengthSpec) and cut at
+/// max_tokens. The request's min_tokens is honoured, and its logprobs are made up (made_up_logprobs.h). Whether a draft
+/// is accepted is drawn from the seed and the position in the answer, and changes only the number of tokens per step.
+/// So an answer depends on its request alone, never on the worker.
 class TimedExecutor final : public Executor {
  public:
   struct Options {
     perfmodel::StepTimeModel step_time;
     spec::OutputLengthSpec output_length;
     double time_scale = 1;
-    std::vector<double> acceptance = {};  ///< spec::SpeculationSpec::acceptance; empty: no draft is ever right
+    std::vector<double> acceptance = {};  ///< spec::SpeculationSpec::acceptance; empty: no draft is ever accepted
   };
-  /// `tokenizer` must outlive it.
+  /// Requires: `tokenizer` outlives this object.
   TimedExecutor(Options options, const tokenizer::Tokenizer& tokenizer);
   ~TimedExecutor() override;
 
