@@ -32,8 +32,8 @@ std::size_t characters_of(std::string_view text) {
       std::ranges::count_if(text, [](char byte) { return (static_cast<unsigned char>(byte) & 0xC0U) != 0x80U; }));
 }
 
-// Ids are unique in a conversation: they differ between answers of a worker, and between workers by the client's
-// request id and the time. Mistral's templates take nine letters and digits only.
+// Ids have to be unique in a conversation. They differ between the answers of a worker, and between workers by the
+// client's request id and the time. Mistral's templates accept only nine letters and digits.
 std::string call_id(spec::ToolCallFormat format, const openai::AnswerHead& head, RequestId request, std::size_t call) {
   constexpr std::string_view kAlphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
   constexpr std::size_t kCharacters = 9;
@@ -63,7 +63,7 @@ Answer::Answer(std::shared_ptr<net::HttpExchange> exchange, const tokenizer::Tok
     Choice& choice = choices_.emplace_back(tokenizer);
     if (options_.tool_calls) choice.parser = tool_calls::make_tool_call_parser(*options_.tool_calls);
     if (options_.stop.empty()) continue;
-    // The parser's bounds are the narrower ones.
+    // The request parser has narrower bounds, so this does not fail.
     Result<text::StopMatcher> matcher = text::StopMatcher::create(options_.stop, options_.include_stop);
     KVIST_CHECK(matcher.has_value(), "stop strings that were read are refused");
     choice.stop = *std::move(matcher);
@@ -93,7 +93,7 @@ std::vector<openai::TokenLogprobs> Answer::as_text(std::span<const engine::Token
   return result;
 }
 
-// A mark of calls that is a special token has no text of its own.
+// A mark of calls that is a special token decodes to no text, so its spelling is used.
 std::string Answer::text_of(Choice& choice, TokenId token) const {
   if (choice.parser && tokenizer_->is_special(token)) {
     const std::string_view spelling = tokenizer_->spelling(token);
@@ -103,7 +103,7 @@ std::string Answer::text_of(Choice& choice, TokenId token) const {
   return choice.decoder.push(token);
 }
 
-// What a choice says with `text`: content and calls in their order, with the calls' ids.
+// The parts of a choice that `text` completes: content and calls in order, with the calls' ids.
 std::vector<tool_calls::AnswerPart> Answer::parts_of(std::size_t index, std::string text, bool ends) {
   Choice& choice = choices_[index];
   std::vector<tool_calls::AnswerPart> parts;
@@ -125,7 +125,7 @@ std::vector<tool_calls::AnswerPart> Answer::parts_of(std::size_t index, std::str
 void Answer::end_choice(std::size_t index, const engine::RequestOutput& output) {
   choices_[index].ended = true;
   --open_choices_;
-  // A prompt counts once, however many answers it has.
+  // A prompt counts once, for any number of answers.
   if (index % options_.answers_per_prompt == 0) {
     usage_.prompt_tokens += output.prompt_tokens;
     usage_.cached_tokens += output.cached_tokens;
@@ -151,7 +151,7 @@ void Answer::add(std::size_t index, const engine::RequestOutput& output,
   choice.usage.prompt_tokens = output.prompt_tokens;
   std::string text;
   for (const TokenId token : output.tokens) text += choice.stop.push(text_of(choice, token));
-  // A character that is not whole at the end was never said: what the decoder holds back is dropped, as vLLM does.
+  // An incomplete character at the end is dropped, as in vLLM.
   if (output.finish && !choice.stop.stopped()) text += choice.stop.finish();
   std::string_view finish;
   if (choice.stop.stopped()) {
@@ -201,7 +201,7 @@ void Answer::begin_choice(std::size_t index) {
   });
 }
 
-// All of a step goes out in one write.
+// Everything of a step is sent in one write.
 void Answer::stream(std::size_t index, const std::vector<tool_calls::AnswerPart>& parts, std::string_view finish,
                     std::span<const TokenId> tokens, std::span<const openai::TokenLogprobs> logprobs) {
   const auto number = static_cast<std::uint32_t>(index);
@@ -212,7 +212,8 @@ void Answer::stream(std::size_t index, const std::vector<tool_calls::AnswerPart>
   choice.usage.completion_tokens += static_cast<std::uint32_t>(tokens.size());
   auto part = parts.begin();
   if (!logprobs.empty() || (returns_tokens() && !tokens.empty())) {
-    // They go with the first text of the step, be it empty: what the tokens are a part of may still be held back.
+    // Log probabilities go with the first text of the step, even if it is empty, because the tokens' text may still be
+    // held back.
     const std::string_view text = part != parts.end() && !part->call ? (part++)->content : std::string_view();
     append_chunk(index, [&] {
       writer_.append_text(buffer_, number, text, logprobs, choice.characters);
@@ -236,7 +237,7 @@ void Answer::stream(std::size_t index, const std::vector<tool_calls::AnswerPart>
   exchange_->write(buffer_);
 }
 
-// No event is much larger than a part of the arguments, whatever the model wrote.
+// Arguments are sent in parts, so that no event is much larger than one part.
 void Answer::stream_call(std::size_t index, std::size_t call, const text::ToolCall& whole) {
   const auto choice = static_cast<std::uint32_t>(index);
   append_chunk(index, [&] { writer_.append_call(buffer_, choice, call, whole); });

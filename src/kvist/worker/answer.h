@@ -1,4 +1,4 @@
-// The answer to one generation request while the engine brings its tokens.
+// The answer to one generation request while the engine generates its tokens.
 #pragma once
 
 #include <cstddef>
@@ -27,36 +27,37 @@ struct AnswerOptions {
   std::string request_id;
   bool stream = false;
   bool include_usage = false;
-  bool continuous_usage = false;         ///< every chunk says what its choice has used so far
-  std::uint32_t answers_per_prompt = 1;  ///< choices in a row that answer the same prompt
+  bool continuous_usage = false;         ///< every chunk has the usage of its choice so far
+  std::uint32_t answers_per_prompt = 1;  ///< consecutive choices that answer the same prompt
   std::vector<std::string> stop = {};    ///< texts that end a choice
-  bool include_stop = false;             ///< such a text is a part of the choice
-  /// Calls of tools are looked for, written in this way; none: all is content.
+  bool include_stop = false;             ///< the stop string is a part of the choice
+  /// The format in which tool calls are searched for; none: all text is content.
   std::optional<spec::ToolCallFormat> tool_calls = {};
   bool several_calls = true;  ///< false: calls after a choice's first are dropped, as the client asked
-  /// The prompts, where the answer is to hold their tokens and its own (return_token_ids); else empty.
+  /// The prompts' tokens, if the answer has to contain them and its own (return_token_ids); otherwise empty.
   std::vector<std::vector<TokenId>> prompts = {};
 };
 
-/// Turns engine outputs into an SSE stream or one document. One choice per engine request. Memory: a whole answer's
-/// text, or what a slow client has not taken yet, which the owner bounds by unsent_bytes(). Loop thread only.
+/// Turns engine outputs into an SSE stream or one document. One choice per engine request. Memory: the text of an
+/// answer that is not streamed, or what a slow client has not read yet, which the owner bounds by unsent_bytes().
+/// Threads: the loop's.
 class Answer {
  public:
   /// `choices` are the engine's requests in the order of their indices. `tokenizer` must outlive it.
   Answer(std::shared_ptr<net::HttpExchange> exchange, const tokenizer::Tokenizer& tokenizer, AnswerOptions options,
          std::vector<RequestId> choices);
 
-  /// Sends the head of a stream; nothing for an answer that comes whole.
+  /// Sends the head of a stream. Does nothing for an answer that is not streamed.
   void begin();
-  /// `logprobs`: of the output's tokens, or empty.
+  /// `logprobs` are those of the output's tokens, or empty.
   void add(std::size_t choice, const engine::RequestOutput& output, std::span<const engine::TokenLogprobs> logprobs);
-  /// Ends the answer with an error: a frame in a begun stream, else a response of its own.
+  /// Ends the answer with an error: as a frame in a begun stream, otherwise as the response.
   void fail(const Error& error);
   /// Breaks the connection off.
   void abort() { exchange_->abort(); }
 
   [[nodiscard]] bool complete() const { return open_choices_ == 0; }
-  /// Whether nothing more belongs to a choice: the engine ended it, or a stop string did.
+  /// Whether a choice has ended, by the engine or by a stop string.
   [[nodiscard]] bool has_ended(std::size_t choice) const { return choices_[choice].ended; }
   [[nodiscard]] const std::vector<RequestId>& choices() const { return requests_; }
   [[nodiscard]] std::size_t unsent_bytes() const { return exchange_->unsent_bytes(); }
@@ -70,7 +71,7 @@ class Answer {
     std::size_t calls = 0;                               // so far
     bool ended = false;
     bool begun = false;          // its role has been sent
-    std::size_t characters = 0;  // of its tokens so far that came with log probabilities
+    std::size_t characters = 0;  // number of characters of its tokens so far, for log probabilities
     openai::Usage usage;         // so far
     openai::WholeChoice whole;
   };
@@ -91,10 +92,10 @@ class Answer {
               std::span<const TokenId> tokens, std::span<const openai::TokenLogprobs> logprobs);
   void stream_call(std::size_t index, std::size_t call, const text::ToolCall& whole);
   void end_stream();
-  /// Wraps what `append` writes to the buffer into one SSE event.
+  /// Makes an SSE event of what `append` writes to the buffer.
   template <class Append>
   void append_event(const Append& append);
-  /// The same for a chunk of a choice, which may say what has been used so far.
+  /// Like the function above, for a chunk of a choice, which may have the usage so far.
   template <class Append>
   void append_chunk(std::size_t index, const Append& append);
 

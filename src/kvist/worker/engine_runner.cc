@@ -21,7 +21,7 @@ EngineRunner::EngineRunner(net::EventLoop& loop, std::unique_ptr<engine::Driver>
       publisher_(std::move(publisher)),
       timer_(loop),
       metrics_(max_model_len) {
-  // Comes from whichever thread computes; what is posted runs on the loop, if this object is still there.
+  // Called on the computing thread. The posted work runs on the loop, if this object still exists.
   driver_->set_wake([this, posts = loop_, alive = std::weak_ptr<bool>(alive_)] {
     posts->post([this, alive] {
       if (!alive.expired()) run();
@@ -70,7 +70,7 @@ void EngineRunner::wake() {
 
 void EngineRunner::run() {
   driver_->poll(net::now(), outputs_);
-  // Armed before the outputs are handed on: a handler may abort requests and so come back here, but by a post.
+  // Armed before the outputs are passed on. A handler may abort requests and so cause another run, but only by a post.
   if (const std::optional<TimePoint> next = driver_->next_wakeup()) {
     timer_.arm(*next, [this] { run(); });
   } else {
@@ -79,7 +79,7 @@ void EngineRunner::run() {
   publish(outputs_.events);
   for (const engine::Admission& admission : outputs_.admitted) metrics_.on_admitted(admission);
   metrics_.on_outputs(outputs_.outputs, net::now());
-  // Both are in the plan's order; not every output has log probabilities, and those of an aborted one go nowhere.
+  // Both are in the plan's order. Not every output has log probabilities, and those of an aborted request are dropped.
   std::size_t next = 0;
   for (const engine::RequestOutput& output : outputs_.outputs) {
     Logprobs logprobs;

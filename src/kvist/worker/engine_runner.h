@@ -1,4 +1,4 @@
-// The engine on an event loop: a timer drives its steps, its KV events go out over ZeroMQ.
+// Runs the engine on an event loop: a timer drives its steps, and KV events are published over ZeroMQ.
 #pragma once
 
 #include <cstdint>
@@ -15,30 +15,30 @@
 
 namespace kvist::worker {
 
-/// Owns driver and publisher. Loop thread only. At the end of a step its KV events are published before its tokens are
-/// handed on: who has seen an answer's tokens can know the blocks that they came from.
+/// Owns driver and publisher. Threads: the loop's. At the end of a step its KV events are published before its tokens
+/// are passed on, so that a client which has seen an answer's tokens can know their blocks.
 class EngineRunner {
  public:
-  /// `max_model_len`: of its requests, for the metrics.
+  /// `max_model_len` is for the metrics.
   EngineRunner(net::EventLoop& loop, std::unique_ptr<engine::Driver> driver,
                std::unique_ptr<net::ZmqPublisher> publisher, std::uint32_t max_model_len);
   EngineRunner(const EngineRunner&) = delete;
   EngineRunner& operator=(const EngineRunner&) = delete;
 
-  /// Log probabilities of an output's tokens: empty where the request did not ask.
+  /// Log probabilities of an output's tokens: empty if the request did not ask.
   using Logprobs = std::span<const engine::TokenLogprobs>;
   using OutputHandler = std::function<void(const engine::RequestOutput&, Logprobs)>;
-  /// Receives every output, also those of requests that were aborted.
+  /// Sets the handler of all outputs, including those of aborted requests.
   void set_output_handler(OutputHandler handler) { on_output_ = std::move(handler); }
 
-  /// An idle engine begins its next step only after the input that is ready now has been handled: requests that arrive
-  /// together are computed together.
-  /// `prompt`: the first of the requests that answer the same prompt, be it this one.
+  /// An idle engine begins its next step only after all input that is ready has been handled, so that requests that
+  /// arrive together are computed together. `prompt` is the first of the requests that answer the same prompt, possibly
+  /// this one.
   [[nodiscard]] Result<void> submit(engine::Request request, RequestId prompt);
   void abort(RequestId id);
-  /// The same for one whose answer is whole, by a stop string that the engine knows nothing of.
+  /// Like abort(), but for a request whose answer was ended by a stop string, which the engine does not know.
   void stop(RequestId id);
-  /// False, and nothing happens, while requests are running. The event is published before this returns.
+  /// Returns false and does nothing while requests are running. The event is published before this returns.
   [[nodiscard]] bool reset_prefix_cache();
 
   [[nodiscard]] const engine::Driver& driver() const { return *driver_; }

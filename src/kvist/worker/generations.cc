@@ -19,7 +19,7 @@ std::int64_t unix_seconds() {
   return std::chrono::duration_cast<seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-// A request without a seed gets one from its prompt: the same prompt has the same answer on every worker.
+// A request without a seed gets one from its prompt, so that the same prompt has the same answer on every worker.
 std::uint64_t seed_of_prompt(const std::vector<TokenId>& prompt) {
   const kv::BlockHash root = kv::root_hash({.model = "answer seed", .lora = "", .cache_salt = ""});
   return kv::chain_hash(root, prompt).value();
@@ -107,7 +107,7 @@ Result<void> Generations::start(std::vector<std::vector<TokenId>> prompts, const
   const auto answer =
       std::make_shared<Answer>(caller.exchange, *tokenizer_, std::move(answer_options), std::move(requests));
   for (std::size_t i = 0; i < answer->choices().size(); ++i) entries_[answer->choices()[i]] = {answer, i};
-  // The exchange holds this handler and the answer holds the exchange: only weak pointers go in.
+  // The exchange holds this handler and the answer holds the exchange, so the handler has only weak pointers.
   caller.exchange->on_client_gone([weak_this = weak_from_this(), weak_answer = std::weak_ptr<Answer>(answer)] {
     const auto self = weak_this.lock();
     const auto left = weak_answer.lock();
@@ -117,7 +117,7 @@ Result<void> Generations::start(std::vector<std::vector<TokenId>> prompts, const
   return {};
 }
 
-// All prompts of a request are queued, or none; each as often as answers are asked for.
+// Queues all prompts of a request, or none; each as often as there are answers to it.
 Result<std::vector<RequestId>> Generations::submit_all(std::vector<std::vector<TokenId>> prompts,
                                                        const openai::GenerationOptions& options) {
   std::vector<engine::Request> requests;
@@ -158,11 +158,11 @@ Result<engine::Request> Generations::make_request(std::vector<TokenId> prompt, c
                                                          request.max_tokens, options.sampling.min_tokens));
   }
   request.seed = options.seed.value_or(seed_of_prompt(prompt));
-  // Several prompts with one seed are still several answers, and so are several answers to one prompt.
+  // Several prompts with one seed need different answers, and so do several answers to one prompt.
   if (answer > 0 && (options.seed || answer % options.choices > 0))
     request.seed = mix_seed({request.seed, seed_part("choice"), answer});
   request.ignore_eos = options.ignore_eos;
-  // The timed engine makes up its tokens: of all that it heeds no more than these two.
+  // The timed engine makes up its tokens and uses only these two.
   if (spec_->cpu || options.sampling.logprobs || options.sampling.min_tokens > 0)
     request.sampling = sampling_of(options.sampling);
   request.cache_salt = options.cache_salt;
@@ -176,7 +176,7 @@ void Generations::on_output(const engine::RequestOutput& output, EngineRunner::L
   const Entry entry = found->second;
   if (output.finish) entries_.erase(found);
   entry.answer->add(entry.choice, output, logprobs);
-  // A stop string ended it, of which the engine knows nothing.
+  // A stop string ended the choice, which the engine does not know.
   if (!output.finish && entry.answer->has_ended(entry.choice)) {
     entries_.erase(output.id);
     runner_->stop(output.id);

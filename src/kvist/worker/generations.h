@@ -19,24 +19,24 @@
 
 namespace kvist::worker {
 
-/// What a generation request arrives with beside its body.
+/// The parts of a generation request besides its body.
 struct Caller {
   std::shared_ptr<net::HttpExchange> exchange;
   std::string request_id;
 };
 
-/// Owns the answers under way. A client that leaves, or that does not take its answer, frees its batch slot at once.
-/// Loop thread only. Lives in a shared pointer: exchanges may outlive it.
+/// Owns the answers under way. If a client leaves or does not read its answer, its batch slot is freed at once. Owned
+/// by a shared pointer, because exchanges may outlive it. Threads: the loop's.
 class Generations : public std::enable_shared_from_this<Generations> {
  public:
-  /// Bytes of one answer that may wait for a slow client; more, and the connection is broken off.
+  /// The most bytes of one answer that may wait for a slow client; beyond them the connection is closed.
   static constexpr std::size_t kMaxUnsentBytes = 4UL << 20;
 
-  /// All must outlive it.
+  /// Requires: all arguments outlive it.
   Generations(const spec::WorkerSpec& spec, const tokenizer::Tokenizer& tokenizer,
               const text::ChatTemplate& chat_template, EngineRunner& runner);
 
-  /// Start an answer; an error means that nothing was started and the caller still has to be answered.
+  /// These start an answer. After an error nothing was started, and the caller still has to be answered.
   [[nodiscard]] Result<void> start_chat(const openai::ChatRequest& request, const Caller& caller);
   [[nodiscard]] Result<void> start_completion(const openai::CompletionRequest& request, const Caller& caller);
 
@@ -45,8 +45,8 @@ class Generations : public std::enable_shared_from_this<Generations> {
   /// Ends every answer under way with an error.
   void end_all(const Error& error);
 
-  /// The prompt tokens of a chat or of one completion prompt, checked against the vocabulary.
-  /// kUnsupported: what the template does not write.
+  /// The prompt tokens of a chat or of one completion prompt, checked against the vocabulary. Errors include
+  /// kUnsupported for what the template does not write.
   [[nodiscard]] Result<std::vector<TokenId>> tokens_of(const openai::ChatPrompt& chat,
                                                        const openai::PromptOptions& options) const;
   [[nodiscard]] Result<std::vector<TokenId>> tokens_of(const openai::Prompt& prompt, std::string_view path,
@@ -60,7 +60,7 @@ class Generations : public std::enable_shared_from_this<Generations> {
     std::size_t choice = 0;
   };
 
-  /// `answer`: what is known of it beside the options.
+  /// `answer` has what is known besides the options.
   [[nodiscard]] Result<void> start(std::vector<std::vector<TokenId>> prompts, const openai::GenerationOptions& options,
                                    const Caller& caller, AnswerOptions answer);
   [[nodiscard]] Result<engine::Request> make_request(std::vector<TokenId> prompt,

@@ -27,7 +27,7 @@ double unix_seconds() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-// Ids only have to differ between processes, so true randomness is right for them.
+// Request ids only have to differ between processes, so they are seeded with true randomness.
 std::uint64_t random_seed() {
   std::random_device device;
   return mix_seed({device(), device(), static_cast<std::uint64_t>(unix_seconds() * 1e6)});
@@ -193,8 +193,8 @@ void HttpApi::detokenize(Call& call) {
   call.reply(openai::detokenize_answer(text));
 }
 
-/// The truth that a subscriber's view of the KV events can be held against. Names are strings: a JSON number may lose
-/// the low bits of 64. Sorted, so that two pages of equal content are equal.
+/// The real content of the pool, with which a subscriber's view of the KV events can be compared. Hashes are strings,
+/// because a JSON number may lose low bits of 64. They are sorted, so that equal contents give equal pages.
 void HttpApi::kv_blocks(Call& call) {
   const engine::Core& core = runner_->driver().core();
   const auto findable = core.findable_blocks();

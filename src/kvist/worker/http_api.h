@@ -1,4 +1,4 @@
-// The worker's HTTP face: which path does what.
+// The worker's HTTP interface.
 #pragma once
 
 #include <memory>
@@ -15,15 +15,15 @@
 
 namespace kvist::worker {
 
-/// Reads requests and hands them on; answers all but generations itself. Loop thread only.
+/// Reads requests and passes generations on; answers all other requests itself. Threads: the loop's.
 class HttpApi {
  public:
-  /// The four must outlive it.
+  /// Requires: the four arguments outlive it.
   HttpApi(const spec::WorkerSpec& spec, const tokenizer::Tokenizer& tokenizer, EngineRunner& runner,
           Generations& generations);
 
   void handle(net::HttpRequest request, std::shared_ptr<net::HttpExchange> exchange);
-  /// From now on generations are refused with 503 and /health says so.
+  /// From now on generations are refused with 503, and /health reports it.
   void refuse_new() { refusing_ = true; }
 
  private:

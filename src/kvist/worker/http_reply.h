@@ -1,4 +1,4 @@
-// Answers that are one JSON document, with the headers that every answer of the worker has.
+// Answers that are one JSON document, with the headers of all the worker's answers.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ namespace kvist::worker {
 /// Headers of an answer: its content type and the request's id.
 [[nodiscard]] net::Headers reply_headers(std::string_view content_type, std::string_view request_id);
 [[nodiscard]] net::HttpResponse json_reply(int status, std::string body, std::string_view request_id);
-/// The error's own status and body; with Retry-After where trying again later may help.
+/// The error's status and body, with Retry-After if trying again may help.
 [[nodiscard]] net::HttpResponse error_reply(const Error& error, std::string_view request_id);
 
 }  // namespace kvist::worker

@@ -107,7 +107,7 @@ void write_finished(telemetry::MetricsPage& page, const FinishCounts& counts, co
 
 void write_metrics(telemetry::MetricsPage& page, const spec::WorkerSpec& spec, const EngineRunner& runner,
                    const Generations& generations, double started_unix_s) {
-  // One worker is one engine: of its number, vLLM's data-parallel rank.
+  // A worker is one engine. The label `engine` is vLLM's data-parallel rank.
   const telemetry::Labels labels = {{"model_name", spec.model}, {"engine", "0"}};
   const engine::CoreStats stats = runner.driver().stats();
   write_engine(page, stats, labels);

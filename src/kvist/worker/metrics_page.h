@@ -1,4 +1,4 @@
-// The worker's numbers under vLLM's names.
+// The worker's metrics, with vLLM's names.
 #pragma once
 
 #include "kvist/spec/deployment.h"
@@ -8,7 +8,7 @@
 
 namespace kvist::worker {
 
-/// Puts everything on the page. `started_unix_s` is when this process' worker began: a change tells a restart.
+/// Writes all metrics to the page. `started_unix_s` is the start of this worker's process; a change means a restart.
 void write_metrics(telemetry::MetricsPage& page, const spec::WorkerSpec& spec, const EngineRunner& runner,
                    const Generations& generations, double started_unix_s);
 

@@ -7,7 +7,7 @@ namespace {
 
 using telemetry::bounds_1_2_5;
 
-// vLLM's bounds, so that its dashboards and alerts read these as they read its own.
+// vLLM's bounds, so that its dashboards and alerts work unchanged.
 const std::vector<double> kFirstTokenBounds = {0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1,  0.25,  0.5,   0.75,
                                                1.0,   2.5,   5.0,  7.5,  10.0, 20.0, 40.0, 80.0, 160.0, 640.0, 2560.0};
 const std::vector<double> kTokenBounds = {0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2,  0.3,  0.4, 0.5,
@@ -112,7 +112,7 @@ void RequestMetrics::on_finished(const Request& request) {
   leave_prompt(request, request.output_tokens);
 }
 
-// Of a prompt with several answers vLLM counts the number, and the longest, when the last one has ended.
+// For a prompt with several answers, vLLM counts their number and the longest one when the last has ended.
 void RequestMetrics::leave_prompt(const Request& request, std::uint32_t tokens) {
   const auto found = prompts_.find(request.prompt);
   Prompt& prompt = found->second;

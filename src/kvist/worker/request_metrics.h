@@ -1,4 +1,4 @@
-// How long requests took and how large they were, as vLLM counts it.
+// The durations and sizes of requests, as vLLM counts them.
 #pragma once
 
 #include <cstddef>
@@ -16,30 +16,30 @@
 
 namespace kvist::worker {
 
-/// How requests have ended so far.
+/// Counts of how requests have ended.
 struct FinishCounts {
   std::uint64_t stop = 0;
   std::uint64_t length = 0;
   std::uint64_t aborted = 0;
 };
 
-/// The histograms of a vLLM server, with its names and bounds, from what the engine puts out. Told the time. A request
-/// is a choice: one answer to one prompt. Aborted ones are counted and leave no times. Memory: a line per request under
-/// way. One thread.
+/// The histograms of a vLLM server, with its names and bounds, from the engine's outputs. A request is a choice: one
+/// answer to one prompt. Aborted requests are counted, but not in the times. Memory: one entry per request under way.
+/// Threads: one.
 class RequestMetrics {
  public:
-  /// Sizes are counted up to the context's length.
+  /// Size histograms extend to the context length.
   explicit RequestMetrics(std::uint32_t max_model_len);
 
-  /// `prompt`: the first of the requests that answer the same prompt, be it this one. All of a prompt are submitted
-  /// before the first of them ends.
+  /// `prompt` is the first of the requests that answer the same prompt, possibly this one. Requires: all requests for a
+  /// prompt are submitted before the first of them ends.
   void on_submitted(RequestId id, RequestId prompt, std::uint32_t max_tokens, TimePoint now);
   void on_admitted(const engine::Admission& admission);
-  /// All outputs of a step, at the time at which they are handed on.
+  /// Takes all outputs of a step, at the time when they are passed on.
   void on_outputs(std::span<const engine::RequestOutput> outputs, TimePoint now);
-  /// One that found the queue full.
+  /// A request was refused because the queue is full.
   void on_rejected() { ++rejected_; }
-  /// A stop string ended it, of which the engine knows nothing: what it puts out of it later is ignored.
+  /// A stop string ended the request. Later outputs of the engine for it are ignored.
   void on_stopped(RequestId id);
 
   [[nodiscard]] const FinishCounts& finish_counts() const { return finished_; }
@@ -57,11 +57,11 @@ class RequestMetrics {
     std::uint32_t cached_tokens = 0;
     std::uint32_t output_tokens = 0;
   };
-  /// Of the requests to one prompt.
+  /// The requests for one prompt.
   struct Prompt {
     std::uint32_t answers = 0;
     std::uint32_t open = 0;
-    std::uint32_t most_tokens = 0;  // 0: none ended but by being aborted
+    std::uint32_t most_tokens = 0;  // 0: all that ended were aborted
   };
 
   void on_tokens(Request& request, const engine::RequestOutput& output, TimePoint now);

@@ -5,9 +5,9 @@
 namespace kvist::worker {
 namespace {
 
-// It makes up its answers from the seed: what would change the choice of tokens changes nothing there. Temperature and
-// the other knobs that every client sends are accepted, because load tests send them; the length of an answer is
-// honoured, and log probabilities are made up as the tokens are.
+// The timed engine makes up its answers from the seed, so options that change the choice of tokens have no effect.
+// Temperature and the other options that every client sends are accepted, because load tests send them. The length of
+// an answer is honoured, and log probabilities are made up as the tokens are.
 Result<void> check_timed(const openai::Sampling& sampling) {
   const auto refused = [](std::string_view field) {
     return fail(ErrorCode::kUnsupported,

@@ -1,4 +1,4 @@
-// What a request asks of the engine, in the engine's terms.
+// Converts a request's options to the engine's.
 #pragma once
 
 #include <cstddef>
@@ -13,16 +13,17 @@
 
 namespace kvist::worker {
 
-/// Refuses, by name, what this worker's engine cannot honour: nothing is ignored. `prompts`: of the request. Errors:
-/// kUnsupported, kInvalidArgument (too many answers, a token outside of `vocabulary`).
+/// Refuses options that this worker's engine cannot honour; none are ignored. `prompts` is the number of prompts.
+/// Errors: kUnsupported with the field, kInvalidArgument (too many answers, a token outside of `vocabulary`).
 [[nodiscard]] Result<void> check_options(const openai::GenerationOptions& options, std::size_t prompts,
                                          const spec::WorkerSpec& worker, std::uint32_t vocabulary);
 
-/// Refuses, by name, what a chat asks for and its prompt would not hold. `tokenizer`: the worker's, empty for bytes.
+/// Refuses parts of a chat that its prompt would not contain; the error names them. `tokenizer` is the worker's, empty
+/// for bytes.
 [[nodiscard]] Result<void> check_template(const openai::ChatPrompt& chat, const text::ChatTemplate& chat_template,
                                           const std::string& tokenizer);
 
-/// How an engine that computes chooses tokens.
+/// The sampling options for an engine that computes.
 [[nodiscard]] std::shared_ptr<const engine::SamplingOptions> sampling_of(const openai::Sampling& sampling);
 
 }  // namespace kvist::worker

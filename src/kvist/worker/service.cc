@@ -48,7 +48,7 @@ Result<std::unique_ptr<net::ZmqPublisher>> bind_publisher(const spec::WorkerSpec
   return net::ZmqPublisher::bind(std::move(options));
 }
 
-/// How the worker reads and writes text.
+/// The tokenizer and chat template of the worker.
 struct TextParts {
   std::unique_ptr<const tokenizer::Tokenizer> tokenizer;
   std::unique_ptr<const text::ChatTemplate> chat_template;
@@ -69,7 +69,7 @@ Result<TextParts> load_text(const spec::WorkerSpec& spec) {
   return TextParts{std::move(model.tokenizer), std::move(model.chat_template)};
 }
 
-/// `spec` receives what the engine decides.
+/// Fills in the members of `spec` that the engine determines.
 Result<std::unique_ptr<engine::Driver>> make_engine(spec::WorkerSpec& spec, const tokenizer::Tokenizer& tokenizer) {
   if (!spec.cpu) return engine::make_timed_engine(spec, tokenizer);
   const std::span<const TokenId> ends = tokenizer.end_tokens();
@@ -80,7 +80,7 @@ Result<std::unique_ptr<engine::Driver>> make_engine(spec::WorkerSpec& spec, cons
   return std::move(made.driver);
 }
 
-// The parts from the bottom up; the members' order is the order of construction, and the server goes first.
+// The members are in the order of construction, each based on those before it, so the server is destroyed first.
 class ServiceImpl final : public Service {
  public:
   ServiceImpl(net::EventLoop& loop, spec::WorkerSpec spec, TextParts text, std::unique_ptr<engine::Driver> engine,
@@ -133,7 +133,8 @@ class ServiceImpl final : public Service {
 }  // namespace
 
 Result<std::unique_ptr<Service>> Service::create(net::EventLoop& loop, spec::WorkerSpec wanted) {
-  // From here on with what its profile, or its model, decides: limits are checked, served and reported as they are.
+  // From here on the settings are those that the profile, or the model, determines. They are checked, used and
+  // reported.
   KVIST_TRY(spec::WorkerSpec spec, perfmodel::resolve(wanted));
   KVIST_TRY_VOID(check(spec));
   KVIST_TRY(TextParts text, load_text(spec));

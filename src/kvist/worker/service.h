@@ -10,8 +10,7 @@
 
 namespace kvist::worker {
 
-/// Lives on one loop, which runs engine core, timers and HTTP on one thread; KV events leave through a thread of
-/// ZeroMQ's.
+/// Engine core, timers and HTTP run on the loop's thread; ZeroMQ sends KV events from a thread of its own.
 class Service {
  public:
   [[nodiscard]] static Result<std::unique_ptr<Service>> create(net::EventLoop& loop, spec::WorkerSpec spec);
