@@ -1,4 +1,4 @@
-// What a client reads: stream chunks, whole answers, error frames. Called once per SSE event, so it is kept lean.
+// Reads stream chunks, whole answers and error frames. It is called once per SSE event, so it has to be fast.
 #include <simdjson.h>
 
 #include <fmt/format.h>
@@ -17,14 +17,14 @@ using simdjson::dom::array;
 using simdjson::dom::object;
 
 constexpr std::size_t kSharedParserBytes = 1UL << 20;
-/// Longer ones are passed over: it is kept per worker.
+/// Longer fingerprints are ignored, because one is kept per worker.
 constexpr std::size_t kMaxFingerprintBytes = 256;
 
 std::unexpected<Error> corrupt(std::string_view what) {
   return fail(ErrorCode::kCorrupt, fmt::format("answer: {}", what));
 }
 
-// The field's value; nothing where it is absent or null.
+// The field's value; nothing if it is absent or null.
 std::optional<JsonElement> field(const object& from, std::string_view name) {
   JsonElement element;
   if (from.at_key(name).get(element) != SUCCESS || element.is_null()) return std::nullopt;
@@ -75,7 +75,7 @@ std::optional<std::string> read_error(const object& root) {
   return simdjson::minify(*element);
 }
 
-// The `code` of an error where it is a number, as vLLM writes it: the HTTP status that it would have been.
+// The `code` of an error if it is a number, as in vLLM: the HTTP status of the error.
 int read_error_status(const object& root) {
   object error;
   const std::optional<JsonElement> element = field(root, "error");
@@ -135,7 +135,7 @@ Result<ChunkView> read_chunk(const object& root) {
   if (const std::optional<JsonElement> usage = field(root, "usage")) {
     KVIST_TRY(view.usage, read_usage(*usage));
   }
-  // An error beside choices: some servers fail in the middle of an answer that way.
+  // An error next to choices, as some servers send when they fail in the middle of an answer.
   if (field(root, "error")) {
     view.error = read_error(root);
     view.error_status = read_error_status(root);

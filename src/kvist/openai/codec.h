@@ -1,4 +1,4 @@
-// JSON of the OpenAI API, read and written.
+// Reads and writes the JSON of the OpenAI API.
 #pragma once
 
 #include <cstdint>
@@ -12,23 +12,23 @@
 
 namespace kvist::openai {
 
-/// What a request is read for.
+/// The purpose for which a request is read.
 enum class ReadFor {
-  /// To answer it. A field that would change the output and that no engine here honours is refused: kUnsupported, by
-  /// name.
+  /// To answer it. A field that would change the output, but that no engine here honours, is refused by name
+  /// (kUnsupported).
   kAnswer,
-  /// To choose who answers it. Only what a choice needs must be right; tools, images, sampling and fields to come are
-  /// the worker's business. Parts of a message that are not text are passed over.
+  /// To route it. Only fields that routing needs have to be valid; tools, images, sampling and unknown fields are left
+  /// to the worker. Parts of a message that are not text are ignored.
   kRouting,
 };
 
-/// Typed requests from a body. kInvalidArgument names the field, what it was and what would be right. Unknown fields
-/// are ignored.
+/// Reads typed requests from a body. Unknown fields are ignored. Errors: kInvalidArgument with the field, its value and
+/// what would be right.
 [[nodiscard]] Result<ChatRequest> parse_chat_request(std::string_view body, ReadFor purpose = ReadFor::kAnswer);
 [[nodiscard]] Result<CompletionRequest> parse_completion_request(std::string_view body,
                                                                  ReadFor purpose = ReadFor::kAnswer);
 
-/// Who answers: fields that every chunk of one answer repeats.
+/// The fields that every chunk of an answer repeats.
 struct AnswerHead {
   std::string id;  ///< "chatcmpl-..." or "cmpl-..."
   std::string model;
@@ -45,15 +45,15 @@ struct AnswerHead {
 struct WholeChoice {
   std::string text;
   std::string finish_reason;
-  std::vector<text::ToolCall> tool_calls = {};  ///< of a chat; without text beside them, content is null
-  std::vector<TokenLogprobs> logprobs = {};     ///< of its tokens; empty where nobody asked
-  /// Where the client asked for them (return_token_ids): its tokens and its prompt's.
+  std::vector<text::ToolCall> tool_calls = {};  ///< calls of a chat; if there is no text with them, content is null
+  std::vector<TokenLogprobs> logprobs = {};     ///< of its tokens; empty if not requested
+  /// The tokens of the choice and of its prompt, if the client requested them (return_token_ids).
   std::optional<std::vector<TokenId>> tokens = {};
   std::optional<std::vector<TokenId>> prompt_tokens = {};
 };
 [[nodiscard]] std::string whole_answer(const AnswerHead& head, const std::vector<WholeChoice>& choices,
                                        const Usage& usage);
-/// `max_model_len` 0: not known, and left out.
+/// `max_model_len` is left out if it is 0, unknown.
 [[nodiscard]] std::string model_list(const std::vector<std::string>& models, std::int64_t created,
                                      std::uint32_t max_model_len);
 
@@ -64,20 +64,20 @@ struct ModelCard {
 
   bool operator==(const ModelCard&) const = default;
 };
-/// Entries that one list may have.
+/// The most entries of a list.
 inline constexpr std::size_t kMaxModels = 1024;
 /// The entries of a /v1/models answer.
 [[nodiscard]] Result<std::vector<ModelCard>> parse_model_list(std::string_view body);
-/// The list with these entries.
+/// Writes a list with these entries.
 [[nodiscard]] std::string model_list(const std::vector<ModelCard>& models);
 
-/// What a client sends for one turn of a conversation.
+/// A client's request for one turn of a conversation.
 struct ClientChatRequest {
   std::string model;
   std::vector<text::ChatMessage> messages;
   std::uint32_t max_tokens = 0;
   std::uint64_t seed = 0;
-  bool ignore_eos = false;  ///< of vLLM and its kin: sent only where true
+  bool ignore_eos = false;  ///< an extension of vLLM, only sent if true
   bool stream = true;
 };
 [[nodiscard]] std::string chat_request_body(const ClientChatRequest& request);
@@ -85,9 +85,9 @@ struct ClientChatRequest {
 /// Reads one stream chunk or one whole answer.
 [[nodiscard]] Result<ChunkView> parse_chunk(std::string_view json);
 
-/// The body with stream_options.include_usage made true and every other byte unchanged. The same body if it asks
-/// already, and where it asks for usage in every chunk but not at the end (continuous_usage_stats alone): with both,
-/// every chunk of the answer would be another. Requires a body that parse_*_request accepts.
+/// The body with stream_options.include_usage set to true and every other byte unchanged. The body is returned
+/// unchanged if it requests usage already, or if it has only continuous_usage_stats, because then every chunk of the
+/// answer would change. Requires: parse_*_request accepts the body.
 [[nodiscard]] Result<std::string> with_usage_requested(std::string_view body);
 
 }  // namespace kvist::openai

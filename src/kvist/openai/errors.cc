@@ -7,7 +7,7 @@
 namespace kvist::openai {
 namespace {
 
-// vLLM's names; where it has none, names made the same way.
+// vLLM's names, or names of the same form for errors that vLLM does not have.
 std::string_view error_type(ErrorCode code) {
   switch (code) {
     case ErrorCode::kInvalidArgument:
@@ -38,7 +38,7 @@ bool is_path_character(char c) {
   return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '.' || c == '[' || c == ']';
 }
 
-// Messages about a field begin with its path: "messages[2].content: expected ...". Empty where this one does not.
+// Messages about a field begin with its path: "messages[2].content: expected ...". Empty if this one does not.
 std::string_view field_of(const Error& error) {
   if (error.code != ErrorCode::kInvalidArgument && error.code != ErrorCode::kUnsupported &&
       error.code != ErrorCode::kNotFound)

@@ -1,4 +1,4 @@
-// Errors at the edge: one HTTP status and one JSON body per Error.
+// Maps each Error to an HTTP status and a JSON body.
 #pragma once
 
 #include <string>
@@ -11,9 +11,9 @@ namespace kvist::openai {
 /// kInvalidArgument 400, kUnauthenticated 401, kNotFound 404, kTooLarge 413, kUnsupported 422, kResourceExhausted 429,
 /// kUnavailable 503, kDeadlineExceeded 504, kCancelled 499, kCorrupt 502, kInternal 500.
 [[nodiscard]] int http_status(ErrorCode code);
-/// {"error":{"message","type","param","code"}} as vLLM writes it: the code is the HTTP status.
+/// {"error":{"message","type","param","code"}} as in vLLM, where the code is the HTTP status.
 [[nodiscard]] std::string error_body(const Error& error);
-/// The same of its parts; an empty `param` is null.
+/// The body from its parts; an empty `param` is null.
 [[nodiscard]] std::string error_body(std::string_view message, std::string_view type, std::string_view param,
                                      int status);
 

@@ -1,4 +1,5 @@
-// Reading of request JSON with messages that name the field. Private to the module: it shows simdjson's types.
+// Reads request JSON with error messages that name the field. Private to the module, because it exposes simdjson's
+// types.
 #pragma once
 
 #include <simdjson.h>
@@ -15,27 +16,27 @@ namespace kvist::openai {
 
 using JsonElement = simdjson::dom::element;
 
-/// Nesting that a request may have; real ones need about 10.
+/// The deepest nesting of a request; real ones need about 10.
 inline constexpr std::size_t kMaxJsonDepth = 64;
 /// Larger texts are refused before they are parsed.
 inline constexpr std::size_t kMaxJsonBytes = 64UL << 20;
-/// Fields that one object of a request may have; real ones have about 30.
+/// The most fields of one object of a request; real ones have about 30.
 inline constexpr std::size_t kMaxObjectFields = 256;
 
-/// "a string", "an object", "null", ...: how messages call a value of this kind.
+/// The kind of a value for messages: "a string", "an object", "null", ...
 [[nodiscard]] std::string_view kind_of(JsonElement element);
 
 /// "path: expected <what>, got <kind or number>".
 [[nodiscard]] std::unexpected<Error> unexpected_value(std::string_view path, std::string_view expected,
                                                       JsonElement got);
 
-/// One object of a request and its place in the body. A field that is given twice is refused wherever it is asked
-/// for: readers differ in which of the two they believe. A null field counts as absent.
+/// One object of a request and its place in the body. A field that is given twice is refused when it is read, because
+/// JSON readers differ in which of the two counts. A null field counts as absent.
 class JsonObject {
  public:
   [[nodiscard]] static Result<JsonObject> from(JsonElement element, std::string path);
 
-  /// Where `field` is in the body, for messages: "messages[2].content".
+  /// The path of `field` in the body, for messages: "messages[2].content".
   [[nodiscard]] std::string path_of(std::string_view field) const;
 
   [[nodiscard]] Result<std::optional<JsonElement>> find(std::string_view field) const;
@@ -52,10 +53,10 @@ class JsonObject {
   std::string path_;
 };
 
-/// A parsed body. Values read from it are valid as long as it lives and until the same thread parses another.
+/// A parsed body. Values read from it are valid during its lifetime, and only until the same thread parses another one.
 class JsonBody {
  public:
-  /// The body's object; kInvalidArgument where it is no JSON object, with simdjson's reason.
+  /// The body's object; kInvalidArgument if it is no JSON object, with simdjson's reason.
   [[nodiscard]] Result<JsonObject> parse(std::string_view body);
 
  private:

@@ -7,14 +7,14 @@
 namespace kvist::openai {
 namespace {
 
-// JSON has no infinity; what cannot come at all is reported like this by vLLM too.
+// JSON has no infinity. vLLM reports the same value for an impossible token.
 constexpr double kImpossible = -9999;
 
 double finite(double logprob) {
   return std::max(logprob, kImpossible);
 }
 
-// Its bytes stand beside it, because they may be a part of a character, which text cannot hold.
+// The token's bytes are written too, because they may be a part of a character, which text cannot represent.
 void write_chat_token(JsonWriter& json, const TokenLogprob& token) {
   json.field("token", token.token).field("logprob", finite(token.logprob)).key("bytes").begin_array();
   for (const char byte : token.token) json.value(static_cast<unsigned>(static_cast<unsigned char>(byte)));

@@ -1,4 +1,4 @@
-// Log probabilities as the API writes them. Private to the module.
+// Writes log probabilities. Private to the module.
 #pragma once
 
 #include <span>
@@ -8,8 +8,8 @@
 
 namespace kvist::openai {
 
-/// What a chunk or an answer has after "logprobs":. null where there are none. `text_offset`: characters of the
-/// choice's text before the first token, which completions count.
+/// What a chunk or an answer has after "logprobs":. null if there are none. `text_offset`: characters of the choice's
+/// text before the first token, which completions count.
 void append_logprobs_json(std::string& out, std::span<const TokenLogprobs> tokens, bool chat, std::size_t text_offset);
 
 }  // namespace kvist::openai

@@ -12,7 +12,7 @@
 namespace kvist::openai {
 namespace {
 
-// Types of parts that are text to vLLM, and the field the text is in.
+// The types of parts that vLLM treats as text, and the field with the text.
 struct TextPart {
   std::string_view type;
   std::string_view field;
@@ -27,7 +27,7 @@ std::unexpected<Error> missing(std::string_view path) {
   return fail(ErrorCode::kInvalidArgument, fmt::format("{}: required, but missing", path));
 }
 
-// The text of one part; nothing where it is none and routing may pass it over.
+// The text of a part; nothing if it is not text and read for routing.
 Result<std::optional<std::string>> text_of_part(JsonElement element, std::string path, ReadFor purpose) {
   std::string_view plain;
   if (purpose == ReadFor::kRouting && element.get(plain) == simdjson::SUCCESS) return std::optional(std::string(plain));

@@ -1,4 +1,4 @@
-// What a message of a chat says. Private to the module.
+// Reads the content of a chat's message. Private to the module.
 #pragma once
 
 #include <string_view>
@@ -10,12 +10,12 @@
 
 namespace kvist::openai {
 
-/// `content`: a text, or an array of parts, whose texts are joined with text::kPartSeparator; empty ones are left out
-/// then. Read for routing, parts that are no text are passed over, and so is what nobody understands.
+/// Reads `content`: a text, or an array of parts, whose non-empty texts are joined with text::kPartSeparator. For
+/// routing, parts that are not text, and invalid content, are ignored.
 [[nodiscard]] Result<void> read_content(const JsonObject& message, std::string_view role, ReadFor purpose,
                                         text::ChatMessage& into);
 
-/// `reasoning`, or its old name `reasoning_content`, of an assistant's message.
+/// Reads `reasoning`, or its old name `reasoning_content`, of an assistant's message.
 void read_reasoning(const JsonObject& message, text::ChatMessage& into);
 
 }  // namespace kvist::openai

@@ -8,10 +8,10 @@ namespace kvist::openai {
 namespace {
 
 constexpr std::int64_t kMostTokens = std::numeric_limits<std::int32_t>::max();
-// Tokens of a completion that says nothing of its length, as OpenAI and vLLM have it. A chat's are not counted.
+// The max_tokens of a completion that does not set it, as in OpenAI's API and vLLM. A chat has no default.
 constexpr std::int64_t kDefaultCompletionTokens = 16;
 
-// What routing cannot read is as if it were not there.
+// For routing, an invalid value counts as absent.
 template <typename T>
 Result<std::optional<T>> lenient(Result<std::optional<T>> value, ReadFor purpose) {
   if (!value && purpose == ReadFor::kRouting) return std::optional<T>();
@@ -69,7 +69,8 @@ Result<PromptOptions> read_prompt_options(const JsonObject& request, RequestKind
 
 bool computes_whole_prompt(const JsonObject& request, RequestKind kind) {
   if (is_given(request, "prompt_logprobs")) return true;
-  // vLLM takes the number of log probabilities of the answer for the prompt's: absent, a chat's is 0, which is one.
+  // vLLM uses the number of log probabilities of the answer for the prompt too. If it is absent, a chat's is 0, which
+  // counts as a number.
   return value_or(request.find_bool("echo"), false) && (kind == RequestKind::kChat || is_given(request, "logprobs"));
 }
 

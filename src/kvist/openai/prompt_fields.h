@@ -1,4 +1,5 @@
-// Fields that say how a prompt's text becomes tokens, and what of it is computed. Private to the module.
+// Reads the fields that determine how a prompt's text becomes tokens, and whether it is computed completely. Private to
+// the module.
 #pragma once
 
 #include "kvist/base/error.h"
@@ -9,12 +10,12 @@
 
 namespace kvist::openai {
 
-/// add_special_tokens, truncate_prompt_tokens, truncation_side. Read for routing, a value of another kind counts as
-/// absent: the server that answers says so.
+/// add_special_tokens, truncate_prompt_tokens, truncation_side. For routing, a value of another kind counts as absent,
+/// because the worker will refuse it.
 [[nodiscard]] Result<PromptOptions> read_prompt_options(const JsonObject& request, RequestKind kind, ReadFor purpose);
 
-/// Whether the request asks for something that needs every token of its prompt computed anew: prompt_logprobs, or echo
-/// with log probabilities. Prefix caches are not read then.
+/// Whether the request needs every token of its prompt to be computed, so that the prefix cache is not read: for
+/// prompt_logprobs, or echo with log probabilities.
 [[nodiscard]] bool computes_whole_prompt(const JsonObject& request, RequestKind kind);
 
 }  // namespace kvist::openai

@@ -1,4 +1,4 @@
-// Fields that would change the output and that no engine here honours: refused by name, never ignored.
+// Refuses fields that would change the output but that no engine here honours.
 #pragma once
 
 #include "kvist/base/error.h"
@@ -6,11 +6,11 @@
 
 namespace kvist::openai {
 
-/// Which of the two requests a body is.
+/// The kinds of requests.
 enum class RequestKind { kChat, kCompletion };
 
-/// kUnsupported naming the first field of `request` that asks for something not honoured. Each such field may be
-/// absent, null, or have the value that means the same as absent.
+/// Errors: kUnsupported with the first field of `request` that is not honoured. Each such field may be absent, null, or
+/// have the value that means the same as absent.
 [[nodiscard]] Result<void> refuse_unsupported(const JsonObject& request, RequestKind kind);
 
 }  // namespace kvist::openai

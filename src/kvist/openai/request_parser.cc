@@ -44,7 +44,7 @@ Result<std::optional<std::uint64_t>> read_seed(const JsonObject& request) {
   return unexpected_value("seed", "a 64-bit integer", *element);
 }
 
-// Members that nobody knows are passed over, as fields are.
+// Unknown members are ignored, as unknown fields are.
 Result<void> read_stream_options(const JsonObject& request, GenerationOptions& options) {
   KVIST_TRY(const std::optional<JsonElement> element, request.find("stream_options"));
   if (!element) return {};
@@ -65,7 +65,7 @@ Result<std::string> read_cache_salt(const JsonObject& request) {
   return std::string(salt.value_or(""));
 }
 
-// A hint for routing: what is wrong with these fields is the worker's to judge.
+// Only a hint for routing. The worker refuses invalid values of these fields.
 std::string read_session(const JsonObject& request) {
   for (const std::string_view field : {"prompt_cache_key", "user"}) {
     const Result<std::optional<JsonElement>> element = request.find(field);
@@ -78,7 +78,7 @@ std::string read_session(const JsonObject& request) {
 Result<GenerationOptions> read_options(const JsonObject& request, RequestKind kind, ReadFor purpose) {
   GenerationOptions options;
   KVIST_TRY(const std::optional<std::string_view> model, request.find_string("model"));
-  // A server of one model may do without the name: whether this one does is its own business.
+  // A server of one model may accept requests without a name, so for routing the name may be missing.
   if (!model && purpose == ReadFor::kAnswer) return missing("model");
   options.model = model.value_or("");
   KVIST_TRY(const std::optional<bool> stream, request.find_bool("stream"));
@@ -158,7 +158,7 @@ Result<std::vector<TokenId>> read_tokens(simdjson::dom::array array, const std::
 
 Result<Prompt> read_prompt(JsonElement element, const std::string& path) {
   std::string_view text;
-  // Made in place: about the temporary variant GCC 12 warns without reason when sanitizers are on.
+  // Made in place, because GCC 12 with sanitizers gives a false warning about a temporary variant.
   if (element.get(text) == simdjson::SUCCESS)
     return Result<Prompt>(std::in_place, std::in_place_type<std::string>, text);
   simdjson::dom::array array;

@@ -91,7 +91,8 @@ Result<Sampling> read_sampling(const JsonObject& request, RequestKind kind) {
   KVIST_TRY_VOID(read_number(request, "presence_penalty", -2, 2, sampling.presence_penalty));
   KVIST_TRY_VOID(read_number(request, "frequency_penalty", -2, 2, sampling.frequency_penalty));
   KVIST_TRY_VOID(read_number(request, "repetition_penalty", 0.01, 100, sampling.repetition_penalty));
-  double length_penalty = 1;  // of beam search, which nobody does here: checked, and without effect as with one beam
+  double length_penalty =
+      1;  // for beam search, which no engine here has: checked, and without effect, as with one beam
   KVIST_TRY_VOID(read_number(request, "length_penalty", -100, 100, length_penalty));
   KVIST_TRY(sampling.top_k, read_top_k(request));
   KVIST_TRY(sampling.logit_bias, read_logit_bias(request));

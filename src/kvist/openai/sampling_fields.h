@@ -1,4 +1,4 @@
-// Fields of a request that say how tokens are chosen and where an answer ends. Private to the module.
+// Reads the fields for sampling and for the end of an answer. Private to the module.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ namespace kvist::openai {
 
 /// Errors name the field, what it was and what would be right.
 [[nodiscard]] Result<Sampling> read_sampling(const JsonObject& request, RequestKind kind);
-/// `stop`: a string, or an array of strings; empty ones say nothing.
+/// Reads `stop`: a string, or an array of strings. Empty ones are ignored.
 [[nodiscard]] Result<std::vector<std::string>> read_stop(const JsonObject& request);
 
 }  // namespace kvist::openai

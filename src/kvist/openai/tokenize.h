@@ -1,4 +1,4 @@
-// The requests that vLLM adds for looking at tokens: POST /tokenize and /detokenize.
+// vLLM's requests about tokens: POST /tokenize and /detokenize.
 #pragma once
 
 #include <cstdint>
@@ -16,29 +16,30 @@
 namespace kvist::openai {
 
 struct TokenizeRequest {
-  std::string model;  ///< empty: whatever is served
+  std::string model;  ///< empty: the served model
   std::variant<std::string, ChatPrompt> input;
-  std::optional<bool> add_special_tokens = {};  ///< as PromptOptions has it
+  std::optional<bool> add_special_tokens = {};  ///< see PromptOptions
   bool return_token_strs = false;               ///< the tokens' spellings too
 };
 
 struct DetokenizeRequest {
-  std::string model;  ///< empty: whatever is served
+  std::string model;  ///< empty: the served model
   std::vector<TokenId> tokens;
 };
 
 [[nodiscard]] Result<TokenizeRequest> parse_tokenize_request(std::string_view body);
 [[nodiscard]] Result<DetokenizeRequest> parse_detokenize_request(std::string_view body);
 
-/// What a /tokenize answer of any such server says.
+/// The answer of /tokenize from any server that has it.
 struct TokenizeAnswer {
   std::vector<TokenId> tokens;
-  std::uint32_t max_model_len = 0;  ///< 0: it does not say
+  std::uint32_t max_model_len = 0;  ///< 0: not given
 };
 /// Unknown fields are ignored.
 [[nodiscard]] Result<TokenizeAnswer> parse_tokenize_answer(std::string_view body);
 
-/// {"count","max_model_len","tokens","token_strs"}; null in place of the last without `spellings`, one per token.
+/// {"count","max_model_len","tokens","token_strs"}. `spellings` has one element per token; without it the last member
+/// is null.
 [[nodiscard]] std::string tokenize_answer(std::span<const TokenId> tokens, std::uint32_t max_model_len,
                                           std::span<const std::string> spellings = {});
 /// {"prompt"}

@@ -1,4 +1,4 @@
-// What a server says a text's tokens are.
+// The answers of /tokenize and /detokenize.
 #include <limits>
 
 #include "kvist/openai/json_object_impl.h"

@@ -8,7 +8,7 @@
 namespace kvist::openai {
 namespace {
 
-// The text of a field; empty where there is none.
+// The text of a field; empty if there is none.
 std::string text_of(const JsonObject& object, std::string_view field) {
   const Result<std::optional<JsonElement>> element = object.find(field);
   std::string_view text;
@@ -16,7 +16,7 @@ std::string text_of(const JsonObject& object, std::string_view field) {
   return std::string(text);
 }
 
-// The field as JSON text; empty where it is absent or null, or given twice.
+// The field as JSON text; empty if it is absent or null, or given twice.
 std::string json_of(const JsonObject& request, std::string_view field) {
   const Result<std::optional<JsonElement>> element = request.find(field);
   if (!element || !*element) return {};
@@ -79,8 +79,8 @@ Result<simdjson::dom::array> array_of(JsonElement element, std::string_view path
   return array;
 }
 
-// A function with the members that vLLM knows, in its order, those that may be left out as null: templates write tools
-// as JSON, so the order and the nulls are a part of the prompt. Nothing where it is not as the API has it.
+// A function with vLLM's members in vLLM's order, with null for optional ones that are missing. Templates write tools
+// as JSON, so order and nulls are a part of the prompt. Nothing if the function is invalid.
 std::optional<std::string> written_tool(JsonElement element) {
   const Result<JsonObject> tool = JsonObject::from(element, "tool");
   if (!tool) return std::nullopt;
@@ -98,7 +98,7 @@ std::optional<std::string> written_tool(JsonElement element) {
                      strict.empty() ? "" : R"(,"strict":)" + strict);
 }
 
-// As a template is to see them; what is not as the API has it stays as it is, for the server that answers to refuse.
+// The tools as templates see them. Invalid ones are kept unchanged; the worker will refuse them.
 std::string written_tools(simdjson::dom::array tools) {
   std::string out = "[";
   for (const JsonElement tool : tools) {

@@ -1,4 +1,4 @@
-// Tools in a chat request. Private to the module: it shows simdjson's types.
+// Reads the tools of a chat request. Private to the module, because it exposes simdjson's types.
 #pragma once
 
 #include <string>
@@ -12,15 +12,15 @@
 
 namespace kvist::openai {
 
-/// name, tool_call_id and tool_calls of a message. Read for routing, what is not as the API has it is passed over: the
-/// server that answers says so.
+/// Reads name, tool_call_id and tool_calls of a message. For routing, invalid values are ignored, because the worker
+/// will refuse them.
 [[nodiscard]] Result<void> read_tool_fields(const JsonObject& message, ReadFor purpose, text::ChatMessage& into);
 
-/// tools, documents, chat_template_kwargs, reasoning_effort, add_generation_prompt and continue_final_message.
+/// Reads tools, documents, chat_template_kwargs, reasoning_effort, add_generation_prompt and continue_final_message.
 [[nodiscard]] Result<void> read_prompt_fields(const JsonObject& request, ReadFor purpose, ChatPrompt& into);
 
-/// tool_choice and parallel_tool_calls, behind read_prompt_fields(). A choice that only constrained output can keep is
-/// refused: kInvalidArgument.
+/// Reads tool_choice and parallel_tool_calls. Errors: kInvalidArgument for a choice that needs constrained output.
+/// Requires: read_prompt_fields() was called before.
 [[nodiscard]] Result<void> read_tool_choice(const JsonObject& request, ChatRequest& into);
 
 }  // namespace kvist::openai

@@ -16,7 +16,7 @@
 
 namespace kvist::openai {
 
-/// How tokens are to be chosen, with the API's names and defaults; fields of vLLM's beside those of OpenAI's.
+/// Sampling parameters, with the names and defaults of OpenAI's API and of vLLM's extensions.
 struct Sampling {
   double temperature = 1;
   double top_p = 1;
@@ -28,65 +28,65 @@ struct Sampling {
   std::vector<std::pair<TokenId, double>> logit_bias = {};
   std::vector<TokenId> stop_token_ids = {};
   std::uint32_t min_tokens = 0;
-  /// Log probabilities of the answer's tokens, with so many of the likeliest beside each; nothing: none.
+  /// Return log probabilities of the answer's tokens, with so many of the likeliest tokens for each; nothing: none.
   std::optional<std::uint32_t> logprobs = {};
 
   bool operator==(const Sampling&) const = default;
 };
 
-/// What a request says of the way from its prompt's text to tokens; vLLM's fields.
+/// How a prompt's text becomes tokens. These are vLLM's fields.
 struct PromptOptions {
-  /// add_special_tokens: the tokenizer's own frame (a begin-of-text token, as a rule) around the prompt. Absent: as the
-  /// server does it, which is around completions and not around chats.
+  /// add_special_tokens: whether the tokenizer's frame (usually a begin-of-text token) is put around the prompt. By
+  /// default it is put around completions but not around chats.
   std::optional<bool> add_special_tokens = {};
-  /// truncate_prompt_tokens: so many are kept; nothing: all.
+  /// truncate_prompt_tokens: the number of tokens that are kept; nothing: all.
   std::optional<std::uint32_t> truncate_to = {};
-  bool truncate_to_context = false;  ///< it was -1: as many as the model's context holds
+  bool truncate_to_context = false;  ///< it was -1: as many as fit the model's context
   text::Truncation::Side truncation_side = text::Truncation::Side::kDefault;
-  bool leaves_room_for_answer = true;  ///< of -1: an answer is wanted, which needs one token of the context
+  bool leaves_room_for_answer = true;  ///< with -1: one token of the context is left for the answer
 
   bool operator==(const PromptOptions&) const = default;
 };
 
-/// How a prompt is cut, for a model whose context holds `max_model_len` tokens; 0: not known.
+/// How a prompt is truncated for a model with a context of `max_model_len` tokens; 0: unknown.
 [[nodiscard]] std::optional<text::Truncation> truncation_of(const PromptOptions& options, std::uint32_t max_model_len);
 
 /// Fields that chat and completions share. Absent fields have the API's defaults.
 struct GenerationOptions {
-  std::string model;  ///< empty, read for routing: whatever is served
+  std::string model;  ///< empty, if read for routing: the served model
   PromptOptions prompt = {};
   bool stream = false;
   bool include_usage = false;               ///< stream_options.include_usage
-  bool continuous_usage = false;            ///< stream_options.continuous_usage_stats; means nothing without the above
-  std::optional<std::uint32_t> max_tokens;  ///< max_completion_tokens wins over max_tokens
+  bool continuous_usage = false;            ///< stream_options.continuous_usage_stats; no effect without include_usage
+  std::optional<std::uint32_t> max_tokens;  ///< max_completion_tokens takes precedence over max_tokens
   std::optional<std::uint64_t> seed;
   bool ignore_eos = false;
   std::string cache_salt;
   std::uint32_t choices = 1;      ///< n: answers to each prompt
   std::vector<std::string> stop;  ///< texts that end an answer
   bool include_stop_str_in_output = false;
-  bool return_token_ids = false;  ///< the answer holds the tokens of prompt and choices (vLLM)
+  bool return_token_ids = false;  ///< the answer contains the tokens of prompt and choices (vLLM)
   Sampling sampling;
-  /// prompt_cache_key, else user: what the client says belongs together. Read for routing only; empty where there is
-  /// neither.
+  /// prompt_cache_key, otherwise user, by which requests of one client belong together. Only read for routing; empty if
+  /// there is neither.
   std::string session;
-  /// Read for routing only: the engine computes the whole prompt, whatever it caches of it, as for the prompt's own log
+  /// Only read for routing: the engine computes the whole prompt, whatever is cached, as for the prompt's log
   /// probabilities.
   bool computes_whole_prompt = false;
 };
 
-/// What a chat's prompt is made of. Read for routing, tools and template arguments are whatever the client sent.
+/// The parts of a chat's prompt. If read for routing, tools and template arguments are unchecked.
 struct ChatPrompt {
   std::vector<text::ChatMessage> messages = {};
-  std::string tools = {};               ///< JSON array; empty where there are none
-  std::string documents = {};           ///< JSON array; empty where there are none
-  std::string reasoning_effort = {};    ///< "low", "none", ...; empty: not said
-  std::string template_arguments = {};  ///< JSON object of chat_template_kwargs; empty where there is none
-  bool add_generation_prompt = true;    ///< false by default where continue_final_message is true
+  std::string tools = {};               ///< JSON array; empty if there are none
+  std::string documents = {};           ///< JSON array; empty if there are none
+  std::string reasoning_effort = {};    ///< "low", "none", ...; empty: not given
+  std::string template_arguments = {};  ///< JSON object of chat_template_kwargs; empty if there is none
+  bool add_generation_prompt = true;    ///< false by default if continue_final_message is true
   bool continue_final_message = false;  ///< never with add_generation_prompt
 };
 
-/// The same for a template. `chat` must outlive it.
+/// The input of a chat template. Requires: `chat` outlives it.
 [[nodiscard]] inline text::ChatInput chat_input(const ChatPrompt& chat, std::chrono::local_seconds now) {
   return {.messages = chat.messages,
           .tools = chat.tools,
@@ -107,7 +107,7 @@ struct ChatRequest : ChatPrompt {
 /// One prompt as text or as tokens.
 using Prompt = std::variant<std::string, std::vector<TokenId>>;
 
-/// Prompts that one completion request may carry, and answers to each prompt (OpenAI's limit).
+/// The most prompts of a completion request, and answers to each prompt (OpenAI's limit).
 inline constexpr std::size_t kMaxPrompts = 256;
 inline constexpr std::uint32_t kMaxChoices = 128;
 /// Stop strings of one request, and bytes of each; OpenAI allows four.

@@ -1,5 +1,6 @@
-// with_usage_requested: a change of a few bytes in a client's own JSON text. The text is not written anew, because the
-// gateway forwards what it was sent: number spellings, key order, unknown fields and white space stay as they are.
+// with_usage_requested(): changes a few bytes in the client's JSON text. The text is not written again from parsed
+// values, because the gateway forwards it unchanged, with its spelling of numbers, order of keys, unknown fields and
+// white space.
 #include <simdjson.h>
 
 #include <vector>
@@ -23,12 +24,12 @@ struct RawField {
   std::size_t value_end = 0;
 };
 
-// Walks JSON text by position. Checks no more than walking needs: the text has been parsed before.
+// Scans JSON text by position. It does not check the text, which was parsed before.
 class Scanner {
  public:
   explicit Scanner(std::string_view text) : text_(text) {}
 
-  // Position of the next character that is no white space; the text's size at its end.
+  // The position of the next character that is not white space, or the size of the text.
   [[nodiscard]] std::size_t skip_space(std::size_t at) const {
     const std::size_t found = text_.find_first_not_of(" \t\r\n", at);
     return found == std::string_view::npos ? text_.size() : found;
@@ -36,7 +37,7 @@ class Scanner {
 
   [[nodiscard]] char at(std::size_t position) const { return position < text_.size() ? text_[position] : '\0'; }
 
-  // Past the string that begins at `begin`; npos where it does not end.
+  // The position after the string that begins at `begin`; npos if it does not end.
   [[nodiscard]] std::size_t skip_string(std::size_t begin) const {
     for (std::size_t i = begin + 1; i < text_.size(); ++i) {
       if (text_[i] == '\\') {
@@ -48,7 +49,7 @@ class Scanner {
     return std::string_view::npos;
   }
 
-  // Past the value that begins at `begin`; npos where it does not end.
+  // The position after the value that begins at `begin`; npos if it does not end.
   [[nodiscard]] std::size_t skip_value(std::size_t begin) const {
     if (at(begin) == '"') return skip_string(begin);
     if (at(begin) != '{' && at(begin) != '[') {
@@ -71,7 +72,7 @@ class Scanner {
     return std::string_view::npos;
   }
 
-  // The fields of the object that begins at `begin`; false where it is none.
+  // The fields of the object that begins at `begin`; false if it is none.
   [[nodiscard]] bool fields(std::size_t begin, std::vector<RawField>& out) const {
     if (at(begin) != '{') return false;
     std::size_t i = skip_space(begin + 1);
@@ -115,7 +116,7 @@ std::unexpected<Error> not_editable(std::string_view what) {
   return fail(ErrorCode::kInvalidArgument, std::string(what));
 }
 
-// Every include_usage of one stream_options value is made true, so that it does not matter which one a reader believes.
+// Sets every include_usage of a stream_options value to true, so that it does not matter which one a reader uses.
 Result<void> edit_options(std::string_view body, const RawField& options, std::vector<Edit>& edits) {
   const std::size_t length = options.value_end - options.value_begin;
   if (body.substr(options.value_begin, length) == "null") {
@@ -138,7 +139,8 @@ Result<void> edit_options(std::string_view body, const RawField& options, std::v
     if (!asks) edits.push_back({field.value_begin, value_length, "true"});
   }
   if (continuous && !asks) {
-    // Alone it means nothing to vLLM and usage in every chunk to SGLang: whichever it is, it is what was asked for.
+    // Alone it has no effect in vLLM and gives usage in every chunk in SGLang. In both cases the client's choice is
+    // kept.
     edits.clear();
     return {};
   }
