@@ -134,7 +134,7 @@ struct Stream {
 /// Everything lives on one loop, and one timer serves all streams.
 class PacedServer {
  public:
-  PacedServer(net::EventLoop& loop, Pace pace) : pace_(pace), timer_(loop) {
+  PacedServer(net::EventLoop& loop, Pace pace) : pace_(pace), loop_(loop), timer_(loop) {
     net::HttpServerOptions options;
     options.port = 0;
     auto listening = net::HttpServer::listen(
@@ -196,8 +196,11 @@ class PacedServer {
     while (!queue_.empty() && queue_.top().first <= now) {
       const std::shared_ptr<Stream> stream = queue_.top().second;
       queue_.pop();
-      if (stream->exchange->client_gone()) continue;
-      send(stream);
+      // What a handler writes leaves when the handler is done. With a handler of its own each token leaves when its
+      // record says so, not after those of all other streams that are due at the same instant.
+      loop_.post([this, stream] {
+        if (!stream->exchange->client_gone()) send(stream);
+      });
     }
     arm();
   }
@@ -216,7 +219,8 @@ class PacedServer {
     stream->exchange->write(frame(stream->asked, stream->sent++));
     if (stream->sent < stream->asked.tokens) {
       stream->due += pace_.gap;
-      return queue_.emplace(stream->due, stream), void();
+      queue_.emplace(stream->due, stream);
+      return arm();
     }
     stream->exchange->end_stream();
     record.tokens = stream->sent;
@@ -235,6 +239,7 @@ class PacedServer {
   }
 
   Pace pace_;
+  net::EventLoop& loop_;
   net::Timer timer_;
   Queue queue_;
   std::vector<StreamRecord> records_;

@@ -114,7 +114,7 @@ def requests_are_spread():
         worker.run_on(range(os.cpu_count()))
     for streamed in (True, False):
         scene.reset()
-        answers = converse_all(scene.gateway.ports["http"], 160, 1, streamed, allowed_token_ids=text_tokens(scene.model))
+        answers = converse_all(scene.gateway.ports["http"], 320, 1, streamed, allowed_token_ids=text_tokens(scene.model))
         times = [[answer.seconds for answer in answers if answer.worker == worker.name] for worker in scene.workers]
         shown = " and ".join(f"{len(one)} (p50 {milliseconds(quantile(one, 0.5))} ms)" for one in times)
         few, many = sorted(map(len, times))
