@@ -58,9 +58,9 @@ struct GatewayParts {
   dispatch::Dispatcher dispatcher;
   PromptReader reader;
   LocalChannel channel;
-  Proxy proxy;                                    ///< this loop's, which takes requests if the gateway has one thread
-  std::shared_ptr<RoutingThread> routing;         ///< this thread, as the other threads see it
-  std::vector<std::unique_ptr<IoLoop>> io_loops;  ///< empty if the gateway has one thread
+  Proxy proxy;                                              ///< this loop's
+  std::shared_ptr<RoutingThread> routing;                   ///< this thread, as the other threads see it
+  std::vector<std::unique_ptr<IoLoop>> io_loops;            ///< of the other threads
   std::vector<std::unique_ptr<TokenizerCheck>> tokenizers;  ///< by WorkerId
   std::vector<std::unique_ptr<WorkerMonitor>> monitors;     ///< by WorkerId
   std::vector<std::shared_ptr<KvEventFeed>> feeds;          ///< by WorkerId; null if the worker publishes no events

@@ -29,6 +29,9 @@ namespace {
 
 /// How long answers under way may continue after shut_down().
 constexpr auto kDrainTime = std::chrono::seconds(5);
+/// With up to so many threads, the one that routes takes requests too: they need no message between threads, and
+/// routing is a small part of the work. With more, it would be the busiest thread and set the pace.
+constexpr std::uint32_t kThreadsThatShare = 4;
 
 // Seeds the generated request ids, so that they differ between gateways and between runs. Nothing else depends on it.
 std::uint64_t random_seed() {
@@ -93,8 +96,8 @@ class GatewayService final : public Service {
     watch_.start();
     telemetry::log_info(
         "gateway", fmt::format("port {}, {} threads, model {}, {} workers, routing mode {}, KV blocks of {} tokens",
-                               port(), std::max<std::size_t>(1, parts_.io_loops.size()), gateway.model,
-                               gateway.workers.size(), to_string(parts_.router.mode()), gateway.block_size));
+                               port(), thread_count(gateway), gateway.model, gateway.workers.size(),
+                               to_string(parts_.router.mode()), gateway.block_size));
     if (!gateway.tokenizer.empty())
       telemetry::log_info("gateway", fmt::format("tokenizer and chat template of {}", gateway.tokenizer));
     return {};
@@ -127,32 +130,34 @@ class GatewayService final : public Service {
     if (drained_) drained_();
   }
 
-  /// With one thread, this loop takes the requests. With more, the I/O loops do, and this loop only routes.
+  /// This loop routes. It takes requests too, unless the gateway has many threads.
   [[nodiscard]] Result<void> listen() {
     const spec::GatewaySpec& gateway = parts_.spec;
     net::HttpServerOptions options{
         .host = gateway.http.host, .port = gateway.http.port, .max_body_bytes = gateway.max_body_bytes};
     const std::uint32_t threads = thread_count(gateway);
-    if (threads > 1) return listen_on_loops(std::move(options), threads);
-    KVIST_TRY(server_, net::HttpServer::listen(
-                           *loop_, std::move(options),
-                           [this](net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange) {
-                             front_.handle(std::move(request), exchange);
-                           }));
-    return {};
-  }
-
-  [[nodiscard]] Result<void> listen_on_loops(net::HttpServerOptions options, std::uint32_t threads) {
-    {
-      // The I/O loops' sockets share the port, and would share it with another gateway too. So this probe makes sure
+    const bool takes_requests = threads <= kThreadsThatShare;
+    if (threads > 1) {
+      // The sockets of the loops share the port, and would share it with another gateway too. So this probe makes sure
       // that it is free.
       KVIST_TRY(const auto probe,
                 net::HttpServer::listen(*loop_, options, [](const net::HttpRequest&, const auto&) {}));
       options.port = probe->port();
+      options.shared_port = true;
+      options.max_bodies_bytes /= threads;
     }
-    options.shared_port = true;
-    options.max_bodies_bytes /= threads;
-    for (std::uint32_t i = 0; i < threads; ++i) {
+    if (takes_requests) {
+      KVIST_TRY(server_, net::HttpServer::listen(
+                             *loop_, options,
+                             [this](net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange) {
+                               front_.handle(std::move(request), exchange);
+                             }));
+    }
+    return listen_on_loops(options, takes_requests ? threads - 1 : threads);
+  }
+
+  [[nodiscard]] Result<void> listen_on_loops(const net::HttpServerOptions& options, std::uint32_t loops) {
+    for (std::uint32_t i = 0; i < loops; ++i) {
       Proxy::Options proxy = parts_.proxy_options(random_seed());
       proxy.reading_threads = 1;
       KVIST_TRY(auto io, IoLoop::create({.proxy = proxy, .client = parts_.client_options(), .server = options},
@@ -225,7 +230,7 @@ class GatewayService final : public Service {
   HttpFront front_;
   net::Timer drain_timer_;
   FleetWatch watch_;
-  std::unique_ptr<net::HttpServer> server_;  // only of a gateway with one thread
+  std::unique_ptr<net::HttpServer> server_;  // null if this loop takes no requests
   std::size_t draining_ = 0;                 // number of proxies that still drain
   std::function<void()> drained_;
 };
