@@ -31,7 +31,7 @@ std::uint32_t user_limit(const spec::SweepSpec& sweep, const CapacityOptions& op
   return std::max(1U, options.max_users == 0 ? accepted : std::min(options.max_users, accepted));
 }
 
-/// Too few workers is the property whose edge is sought: the edge is the greatest number that does not suffice.
+/// The property whose edge is searched for is "too few workers": the edge is the greatest number that is not enough.
 class WorkerSearch {
  public:
   WorkerSearch(const LevelEvaluator& evaluator, const spec::SweepSpec& sweep, spec::RoutingMode mode,
@@ -74,8 +74,8 @@ class WorkerSearch {
     return find_edge([this](std::uint32_t workers) { return too_few(workers); }, search);
   }
 
-  /// A number of workers above the answer that is too few again: a batch that was full, with a captured graph, is not
-  /// any more. The next one, a quarter, half and as many again are looked at.
+  /// A number of workers above the answer that is too few again, because a batch that was full, with a captured graph,
+  /// no longer is. Simulates one more, and a quarter, half and as many more.
   Result<std::optional<std::uint32_t>> too_few_again(const Edge& edge) {
     std::optional<std::uint32_t> again;
     const std::uint32_t enough = edge.last + 1;
@@ -120,7 +120,7 @@ class WorkerSearch {
 Result<Capacity> find_capacity(const LevelEvaluator& evaluator, const spec::SweepSpec& sweep, spec::RoutingMode mode,
                                const Slo& slo, const CapacityOptions& options) {
   const std::uint32_t slots = batch_slots_of(sweep.deployment);
-  // With few users the caches stay cold for most of a level: it says how a deployment starts, not what it holds.
+  // With few users the caches stay cold for most of a level, which shows a deployment's start and not its capacity.
   const std::uint32_t warm = std::max(1U, slots / 8);
   const EdgeSearchOptions search{.start = options.start_users == 0 ? warm : options.start_users,
                                  .limit = user_limit(sweep, options),

@@ -1,4 +1,4 @@
-// How many users a deployment holds, and how many workers a number of users needs.
+// How many users a deployment can serve within an SLO, and how many workers a number of users needs.
 #pragma once
 
 #include <cstdint>
@@ -16,58 +16,58 @@
 
 namespace kvist::planning {
 
-/// How thorough a search is.
+/// Options of a search.
 struct CapacityOptions {
   JudgeOptions judge;
-  std::uint32_t start_users = 0;  ///< where to look first; 0: an eighth of the deployment's batch slots
+  std::uint32_t start_users = 0;  ///< the first level that is simulated; 0: an eighth of the deployment's batch slots
   double growth = 2;
-  double resolution = 0.01;  ///< share of the answer to which it is found
+  double resolution = 0.01;  ///< resolution of the answer, as a share of it
   std::uint32_t probes_below = 6;
-  std::uint32_t probes_above = 3;  ///< between the answer and the number of batch slots
+  std::uint32_t probes_above = 3;  ///< levels that are checked between the answer and the number of batch slots
   std::uint32_t max_users = 0;     ///< 0: the gateway's max_in_flight
   std::uint32_t max_workers = 1'024;
-  /// Told about each finished search, one call at a time, in the order they finish; empty: nobody.
+  /// Called after each finished search, one call at a time; may be empty.
   std::function<void(const std::string&)> progress = {};
 };
 
-/// The answer for one mode. `users` is the best guess; with the confidence asked for it is between `surely` and
-/// `at_most`, as far as the levels looked at can tell.
+/// The answer for one mode. `users` is the best estimate. With the confidence asked for it is between `surely` and
+/// `at_most`, as far as the simulated levels show.
 struct Capacity {
   spec::RoutingMode mode = spec::RoutingMode::kRoundRobin;
-  std::uint32_t users = 0;  ///< holds here and at every level looked at below; 0: not even one user
+  std::uint32_t users = 0;  ///< the SLO holds here and at every simulated level below; 0: not even with one user
   std::uint32_t surely = 0;
   std::uint32_t at_most = 0;
-  bool at_limit = false;                   ///< still holds at max_users
-  std::vector<std::uint32_t> holds_again;  ///< levels above where the SLO holds nevertheless
-  std::optional<Objective> limited_by;     ///< what is broken at the next level; nothing at the limit
-  std::vector<Judgement> levels;           ///< all that were looked at, ascending
+  bool at_limit = false;                   ///< the SLO still holds at max_users
+  std::vector<std::uint32_t> holds_again;  ///< higher levels at which the SLO holds again
+  std::optional<Objective> limited_by;     ///< the objective that is broken at the next level; nothing at the limit
+  std::vector<Judgement> levels;           ///< all simulated levels, ascending
 };
 
-/// The most users of `sweep`'s deployment within the SLO. Errors: what the evaluator says, for a deployment that does
-/// not fit its GPUs for example.
+/// Finds the most users of `sweep`'s deployment within the SLO. Errors: the evaluator's, for example for a deployment
+/// that does not fit its GPUs.
 [[nodiscard]] Result<Capacity> find_capacity(const LevelEvaluator& evaluator, const spec::SweepSpec& sweep,
                                              spec::RoutingMode mode, const Slo& slo, const CapacityOptions& options);
-/// The same for several modes at once, in their order.
+/// Finds the answers for several modes at once, in their order.
 [[nodiscard]] Result<std::vector<Capacity>> find_capacities(const LevelEvaluator& evaluator,
                                                             const spec::SweepSpec& sweep,
                                                             const std::vector<spec::RoutingMode>& modes, const Slo& slo,
                                                             const CapacityOptions& options);
 
-/// The answer for one mode: at least `surely_needs` and, to be sure, `surely_enough` workers.
+/// The answer for one mode: at least `surely_needs` workers are needed, and `surely_enough` certainly suffice.
 struct WorkersNeeded {
   spec::RoutingMode mode = spec::RoutingMode::kRoundRobin;
   std::uint32_t users = 0;
-  std::uint32_t workers = 0;  ///< the best guess; 0: not even max_workers are enough
+  std::uint32_t workers = 0;  ///< the best estimate; 0: not even max_workers are enough
   std::uint32_t surely_needs = 0;
-  std::uint32_t surely_enough = 0;           ///< 0: not even max_workers surely are
-  std::vector<std::uint32_t> enough_below;   ///< fewer workers that hold nevertheless, though some count above does not
-  std::optional<Objective> limited_by;       ///< what one worker less breaks
-  std::vector<std::uint32_t> worker_counts;  ///< that were looked at, ascending
+  std::uint32_t surely_enough = 0;           ///< 0: not even max_workers certainly are
+  std::vector<std::uint32_t> enough_below;   ///< smaller numbers that are enough, although some larger number is not
+  std::optional<Objective> limited_by;       ///< the objective that one worker less breaks
+  std::vector<std::uint32_t> worker_counts;  ///< simulated numbers of workers, ascending
   std::vector<Judgement> levels;             ///< in the order of worker_counts
 };
 
-/// The fewest workers that hold `users` within the SLO, by bisection over their number; counts above the answer are
-/// looked at, too, because more workers can break what fewer hold.
+/// Finds the fewest workers that serve `users` within the SLO, by bisection. Numbers above the answer are simulated
+/// too, because more workers can break an SLO that fewer satisfy.
 [[nodiscard]] Result<WorkersNeeded> find_workers(const LevelEvaluator& evaluator, const spec::SweepSpec& sweep,
                                                  spec::RoutingMode mode, std::uint32_t users, const Slo& slo,
                                                  const CapacityOptions& options);
@@ -76,11 +76,11 @@ struct WorkersNeeded {
 void run_searches(std::size_t count, const CapacityOptions& options,
                   const std::function<void(std::size_t, const CapacityOptions&)>& search);
 
-/// The sweep with `count` workers: those it has, repeated in their order, each with a name of its own.
+/// The sweep with `count` workers: the given ones, repeated in order, each with a name of its own.
 [[nodiscard]] spec::SweepSpec with_workers(const spec::SweepSpec& sweep, std::uint32_t count);
 /// GPUs of all workers; a worker without a profile counts as one.
 [[nodiscard]] std::uint32_t gpus_of(const spec::DeploymentSpec& deployment);
-/// Requests that all workers together can run at once.
+/// The batch slots of all workers together.
 [[nodiscard]] std::uint32_t batch_slots_of(const spec::DeploymentSpec& deployment);
 
 }  // namespace kvist::planning

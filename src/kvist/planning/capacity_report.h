@@ -1,4 +1,4 @@
-// A capacity plan for people and programs: terminal text, JSON, a self-contained page.
+// A capacity plan as terminal text, JSON and a self-contained page.
 #pragma once
 
 #include <cstdint>
@@ -13,21 +13,21 @@
 
 namespace kvist::planning {
 
-/// Everything that was asked and found.
+/// The questions and results of a plan.
 struct CapacityPlan {
   spec::SweepSpec sweep;
   Slo slo;
   double confidence = 0.95;
   std::vector<Capacity> capacities;   ///< one per mode
-  std::vector<WorkersNeeded> needed;  ///< one per mode, where a number of users was given
-  std::vector<KnobTable> knobs;       ///< where it was asked for: one, of the mode that holds most users
+  std::vector<WorkersNeeded> needed;  ///< one per mode, if a number of users was given
+  std::vector<KnobTable> knobs;       ///< if asked for: one table, of the mode with most users
 };
 
-/// Tables and sentences, aligned for a terminal.
+/// Tables and remarks for a terminal.
 [[nodiscard]] std::string plan_text(const CapacityPlan& plan);
 /// One object; docs/guide/planning.md describes its keys.
 [[nodiscard]] std::string plan_json(const CapacityPlan& plan);
-/// Tables, and each limited figure over the users with its limit.
+/// Tables, and a plot of each limited figure over the users with its limit.
 [[nodiscard]] std::string plan_html(const CapacityPlan& plan);
 
 }  // namespace kvist::planning

@@ -14,7 +14,7 @@ namespace kvist::planning {
 [[nodiscard]] render::Table knob_table(const KnobTable& knobs);
 /// A row per level looked at: the limited figures with their bounds, and the verdict.
 [[nodiscard]] render::Table level_table(const Capacity& capacity, const Slo& slo);
-/// "192 and 200 users": levels above the answer where the SLO holds again; empty where there are none.
+/// "192 and 200 users": levels above the answer where the SLO holds again; empty if there are none.
 [[nodiscard]] std::string islands_text(const Capacity& capacity);
 
 }  // namespace kvist::planning

@@ -79,7 +79,7 @@ class FigureSource {
   std::uint64_t evaluations_ = 0;
 };
 
-/// A figure that the model does not have counts as 100 % off.
+/// A figure that the model does not have counts as a deviation of 100 %.
 std::vector<double> residuals_of(const std::vector<MeasuredFigures>& levels,
                                  const std::vector<LevelFigures>& computed) {
   std::vector<double> residuals;
@@ -249,7 +249,7 @@ Result<FitResult> fit(const LevelEvaluator& evaluator, const FitProblem& problem
   for (const bool held_out : {false, true}) {
     const std::vector<MeasuredFigures>& levels = held_out ? problem.levels.held_out : fitted;
     if (levels.empty()) continue;
-    // With seeds that the search has not seen: it has found the luckiest point for those it has.
+    // Uses seeds that the search has not used, because a search finds the luckiest point for its own seeds.
     KVIST_TRY(const auto figures, source.at({start, found.values}, levels, options.seeds, options.seeds));
     if (!held_out) {
       result.objective_before = mean_square(residuals_of(levels, figures[0]));

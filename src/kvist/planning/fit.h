@@ -15,7 +15,7 @@
 
 namespace kvist::planning {
 
-/// What a fit may change.
+/// A parameter that a fit may change.
 struct FreeParameter {
   std::string name;  ///< "launch.fixed"
   std::string unit;
@@ -35,20 +35,20 @@ struct FitProblem {
 };
 
 struct FitOptions {
-  std::uint32_t seeds = 4;  ///< per level; the same at every point, so that differences are less noisy
-  unsigned threads = 0;     ///< 0: one per core; changes nothing but the time
-  /// Points tried before the search, with one seed each, spread over half to twice each value; it begins at the best. A
-  /// coefficient of a mechanism that does not act where the search begins (a floor below the rest of the step) has no
-  /// slope there to follow.
+  std::uint32_t seeds = 4;  ///< per level; the same at every point, to reduce the noise of differences
+  unsigned threads = 0;     ///< 0: one per core; only affects the time
+  /// Points of the scan before the search, with one seed each, spread over half to twice each value; the search begins
+  /// at the best. The scan is needed because a coefficient whose mechanism has no effect at the starting point (a floor
+  /// below the rest of the step) has no slope to follow there.
   std::uint32_t scan_points = 60;
   LeastSquaresOptions search = {.max_rounds = 12, .least_gain = 0.01, .progress = {}};
 };
 
-/// A deviation of this share counts 1 in the objective: how far a model may be from one measured sweep (what sweeps of
-/// one system scatter among themselves, see docs/guide/fitting.md). Nothing: the metric is not fitted to.
+/// The deviation that counts 1 in the objective, as a share: about the scatter between sweeps of one system
+/// (docs/guide/fitting.md). Nothing: the metric is not fitted.
 [[nodiscard]] std::optional<double> tolerance_of(Metric metric);
 
-/// A level as measured and as computed, before and after.
+/// A level as measured, and as computed before and after the fit.
 struct LevelComparison {
   MeasuredFigures measured;
   bool held_out = false;
@@ -59,12 +59,12 @@ struct LevelComparison {
 struct FittedParameter {
   FreeParameter parameter;
   double value = 0;
-  double standard_error = 0;  ///< infinite: no figure depends on it
+  double standard_error = 0;  ///< infinite if no figure depends on it
   bool at_bound = false;
   std::string tied_to;     ///< the parameter its estimate is most correlated with; empty below 0.9
-  double correlation = 0;  ///< with that one
+  double correlation = 0;  ///< the correlation with that parameter
 
-  /// The data tell the value to within 10 % or 50 % of it, or they do not tell it.
+  /// Whether the data determine the value to within 10 %, 50 %, or not.
   enum class Determined { kWell, kRoughly, kNot };
   [[nodiscard]] Determined determined() const;
 };
@@ -72,7 +72,8 @@ struct FittedParameter {
 struct FitResult {
   std::vector<FittedParameter> parameters;
   std::vector<LevelComparison> levels;  ///< fitted, then held out
-  double objective_before = 0;  ///< over the fitted levels; like the comparisons with seeds that the search did not use
+  double objective_before =
+      0;  ///< over the fitted levels; computed, like the comparisons, with seeds that the search did not use
   double objective_after = 0;
   std::uint32_t rounds = 0;
   std::uint64_t levels_simulated = 0;
@@ -86,9 +87,9 @@ struct MetricError {
 };
 [[nodiscard]] MetricError error_of(const FitResult& result, Metric metric, bool held_out);
 
-/// Minimises the mean squared deviation, in tolerances, over the fitted levels; those held out are computed before and
-/// after, and never looked at in between. Errors: no parameter, fewer figures than parameters, a parameter named twice
-/// or outside its bounds, what the evaluator says.
+/// Minimises the mean squared deviation, in tolerances, over the fitted levels. Held-out levels are computed before and
+/// after, never in between. Errors: no parameter, fewer figures than parameters, a parameter named twice or outside its
+/// bounds, the evaluator's errors.
 [[nodiscard]] Result<FitResult> fit(const LevelEvaluator& evaluator, const FitProblem& problem,
                                     const FitOptions& options);
 

@@ -1,4 +1,4 @@
-// How a fit is told: tables and JSON.
+// A fit as tables and JSON.
 #include <fmt/format.h>
 
 #include <cmath>

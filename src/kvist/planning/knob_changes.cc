@@ -51,7 +51,7 @@ std::string_view name_of(spec::AdmissionKind kind) {
 }
 
 void add_sizes(Changes& changes, const WorkerSpec& first) {
-  // No engine is configured for less than one sequence or with steps that hold no prompt of some size.
+  // Nobody configures an engine for less than one sequence, or with steps that are too small for any prompt.
   constexpr std::uint32_t kLeastStepTokens = 64;
   for (const std::uint32_t size : {first.max_batch_size / 2, first.max_batch_size * 2}) {
     if (size == 0) continue;
@@ -164,7 +164,7 @@ void add_graph_padding(Changes& changes, const WorkerSpec& first) {
 
 std::vector<KnobChange> knob_changes(const spec::SweepSpec& sweep, spec::RoutingMode mode) {
   const std::vector<WorkerSpec>& workers = sweep.deployment.workers;
-  // What the profile decides, where the file leaves it open.
+  // With the settings that the profile determines if the file does not.
   const WorkerSpec first = perfmodel::resolve(workers.front()).value_or(workers.front());
   Changes changes(sweep, mode);
   add_sizes(changes, first);

@@ -10,7 +10,7 @@
 namespace kvist::planning {
 namespace {
 
-/// Knobs move the capacity by some percent: the search begins at the deployment's own and takes small steps.
+/// A setting changes the capacity by some percent, so the search begins at the deployment's own and takes small steps.
 CapacityOptions options_near(const CapacityOptions& options, const Capacity& base) {
   CapacityOptions near = options;
   near.start_users = std::max(1U, base.users);

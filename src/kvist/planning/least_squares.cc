@@ -46,7 +46,7 @@ class Search {
       KVIST_TRY_VOID(differentiate_clearly(step));
       KVIST_TRY_VOID(descend());
       if (options_.progress) options_.progress(result_.rounds + 1, mean_square(residuals_));
-      // Nothing gained: the differences were too coarse for this place.
+      // Nothing was gained, so the differences were too wide here.
       if (mean_square(residuals_) > (1 - options_.least_gain) * before) step /= 2;
     }
     KVIST_TRY_VOID(differentiate_clearly(options_.first_step));
@@ -55,7 +55,7 @@ class Search {
   }
 
  private:
-  /// A change of every variable that no residual can tell from none.
+  /// The point with a change of every variable that is too small to affect any residual except for noise.
   [[nodiscard]] Vector nudged() const {
     constexpr double kNudge = 1e-5;
     Vector point = at_;
@@ -89,7 +89,7 @@ class Search {
       const std::size_t i = which[n];
       const double distance = (points[n][i] - at_[i]) / scale_[i];
       jacobian_[i].assign(residuals_.size(), 0);
-      if (distance == 0) continue;  // both bounds are here
+      if (distance == 0) continue;  // both bounds are equal
       for (std::size_t k = 0; k < residuals_.size(); ++k) {
         jacobian_[i][k] = (moved[n][k] - residuals_[k]) / distance;
       }
@@ -98,7 +98,7 @@ class Search {
     return {};
   }
 
-  /// For the next differences: a change that does not stand out of the noise is made larger.
+  /// Widens the next differences of a variable whose change is below the noise.
   void adapt_reach(std::size_t i, double change) {
     constexpr double kFarthest = 8;
     constexpr double kClear = 3;
@@ -107,7 +107,7 @@ class Search {
     reach_[i] = std::min(kFarthest, reach_[i] * std::clamp(wanted, 2.0, 4.0));
   }
 
-  /// Differences of all variables; again with a longer reach for those whose change is lost in the noise.
+  /// Differentiates by all variables, and again with wider differences by those whose change is below the noise.
   Result<void> differentiate_clearly(double step) {
     jacobian_.resize(at_.size());
     std::vector<std::size_t> which;
@@ -161,7 +161,7 @@ class Search {
     return point;
   }
 
-  /// Whether a point is no further away than noise allows to tell.
+  /// Whether the distance of a point is below the noise.
   [[nodiscard]] bool is_at(const Vector& point) const {
     for (std::size_t i = 0; i < point.size(); ++i) {
       if (std::abs(point[i] - at_[i]) > options_.last_step / 2 * scale_[i]) return false;
@@ -169,7 +169,7 @@ class Search {
     return true;
   }
 
-  /// Tries four dampings and keeps the best point, if it is better than where we are.
+  /// Tries four dampings and moves to the best point if it is better than the present one.
   Result<void> descend() {
     const std::vector<std::size_t> moving = movable();
     if (moving.empty()) return {};

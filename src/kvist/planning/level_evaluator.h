@@ -1,4 +1,4 @@
-// Who says what a level brings: the one thing that planning and fitting ask for.
+// Evaluates a level: the interface on which planning and fitting are based.
 #pragma once
 
 #include "kvist/base/error.h"
@@ -8,8 +8,8 @@
 
 namespace kvist::planning {
 
-/// (deployment and workload, mode, users, seed) -> figures. The same arguments give the same figures, on any thread;
-/// several threads ask at once. `sweep` need not be resolved.
+/// Maps (deployment and workload, mode, users, seed) to figures. The same arguments give the same figures. `sweep` need
+/// not be resolved. Threads: any, several at once.
 class LevelEvaluator {
  public:
   virtual ~LevelEvaluator() = default;
@@ -17,15 +17,15 @@ class LevelEvaluator {
                                                       const simulation::LevelPlan& level) const = 0;
 };
 
-/// The shipped one: simulates the level, with nothing recorded that the figures do not need.
+/// Simulates the level, and records only what the figures need.
 class SimulatedEvaluator final : public LevelEvaluator {
  public:
   [[nodiscard]] Result<LevelFigures> evaluate(const spec::SweepSpec& sweep,
                                               const simulation::LevelPlan& level) const override;
 };
 
-/// The seed of repetition `repetition` at a level: the same for every deployment and mode, so that two of them are
-/// compared over the same conversations (common random numbers).
+/// The seed of a repetition at a level. It is the same for every deployment and mode, so that they are compared over
+/// the same conversations (common random numbers).
 [[nodiscard]] std::uint64_t level_seed(const spec::SweepSpec& sweep, std::uint32_t users, std::uint32_t repetition);
 
 }  // namespace kvist::planning

@@ -1,4 +1,4 @@
-// The figures of a level that plans and fits are made with, by name.
+// The figures of a level that plans and fits use, by name.
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@
 
 namespace kvist::planning {
 
-/// A figure by the published method: quantiles and rates read at each snapshot, averaged.
+/// A figure by the published method: quantiles and rates of each snapshot, averaged.
 enum class Metric : std::size_t {
   kTtftP50,
   kTtftP95,
@@ -25,7 +25,7 @@ enum class Metric : std::size_t {
 };
 inline constexpr std::size_t kMetricCount = 10;
 
-/// How a metric is called and printed.
+/// The names and format of a metric.
 struct MetricInfo {
   Metric metric;
   std::string_view key;    ///< of the published JSON: "ttft_p95_ms"
@@ -48,7 +48,7 @@ inline constexpr std::array<MetricInfo, kMetricCount> kMetrics = {{
   return kMetrics[static_cast<std::size_t>(metric)];
 }
 
-/// One value per metric; nothing where a level has no such figure (no turn ended in any window).
+/// One value per metric; nothing if a level does not have the figure (no turn ended in any window).
 class LevelFigures {
  public:
   [[nodiscard]] std::optional<double>& operator[](Metric metric) { return values_[static_cast<std::size_t>(metric)]; }
@@ -61,7 +61,7 @@ class LevelFigures {
   std::array<std::optional<double>, kMetricCount> values_ = {};
 };
 
-/// Picks the figures out of a level's analysis.
+/// The figures of a level's analysis.
 [[nodiscard]] LevelFigures figures_of(const analysis::LevelAnalysis& analysis);
 
 }  // namespace kvist::planning

@@ -24,7 +24,7 @@ ObjectiveEstimate estimate(const Objective& objective, const std::vector<LevelFi
   return estimate;
 }
 
-/// How much of its limit a figure takes: 1 is the limit itself.
+/// A figure as a share of its limit; 1 is the limit itself.
 double share_of_limit(const ObjectiveEstimate& estimate) {
   if (!estimate.figure) return std::numeric_limits<double>::infinity();
   if (estimate.objective.limit > 0) return estimate.figure->mean / estimate.objective.limit;

@@ -1,4 +1,4 @@
-// Whether a level holds its SLO, asked of as many seeds as the answer needs.
+// Decides whether a level satisfies an SLO, with as many seeds as the decision needs.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,14 @@
 
 namespace kvist::planning {
 
-/// How sure an answer must be, and what it may cost.
+/// The confidence and cost of a decision.
 struct JudgeOptions {
-  /// Seeds after which a level is looked at, ascending; with the last look it stays undecided.
+  /// Numbers of seeds after which a decision is tried, ascending. After the last one the level stays undecided.
   std::vector<std::uint32_t> looks = {3, 5, 8, 12};
-  /// Of the whole decision: each look has its share of the error (Bonferroni), because looking again and again until
-  /// the answer is clear would otherwise find clear answers by chance.
+  /// The confidence of the whole decision. Each test gets its share of the error (Bonferroni), because repeated tests
+  /// would otherwise find significant results by chance.
   double confidence = 0.95;
-  unsigned threads = 0;  ///< for the seeds of a look; 0: one per core. Changes nothing but the time
+  unsigned threads = 0;  ///< for the seeds of a test; 0: one per core. Only affects the time
 };
 
 enum class Verdict {
@@ -31,18 +31,18 @@ enum class Verdict {
 /// One objective at one level.
 struct ObjectiveEstimate {
   Objective objective;
-  std::optional<MeanInterval> figure;  ///< over the seeds; nothing where a seed has no such figure
+  std::optional<MeanInterval> figure;  ///< over the seeds; nothing if a seed does not have the figure
   Verdict verdict = Verdict::kUndecided;
 };
 
-/// A level and what its seeds say.
+/// A level with the figures of its seeds and the verdict.
 struct Judgement {
   std::uint32_t users = 0;
   std::vector<LevelFigures> samples;  ///< one per seed
   std::vector<ObjectiveEstimate> objectives;
   Verdict verdict = Verdict::kUndecided;
 
-  /// The best guess: every mean is within its limit.
+  /// Whether every mean is within its limit.
   [[nodiscard]] bool holds_on_average() const;
   /// The objective that is farthest above, or closest to, its limit.
   [[nodiscard]] const ObjectiveEstimate& tightest() const;
@@ -50,12 +50,12 @@ struct Judgement {
   [[nodiscard]] std::optional<double> mean(Metric metric) const;
 };
 
-/// What the samples of a level say. A missing figure breaks its objective: no turn ended, so nobody was served.
-/// Requires at least one sample.
+/// Judges the samples of a level. A missing figure breaks its objective, because no turn ended. Requires: at least one
+/// sample.
 [[nodiscard]] Judgement judge_samples(std::uint32_t users, std::vector<LevelFigures> samples, const Slo& slo,
                                       double confidence);
 
-/// Judges a level with seeds from level_seed(), those of a look in parallel.
+/// Judges a level with seeds from level_seed(), those of a test in parallel.
 [[nodiscard]] Result<Judgement> judge_level(const LevelEvaluator& evaluator, const spec::SweepSpec& sweep,
                                             spec::RoutingMode mode, std::uint32_t users, const Slo& slo,
                                             const JudgeOptions& options);

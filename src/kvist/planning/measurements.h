@@ -1,4 +1,4 @@
-// Measured levels to fit a profile to: a published reference, or a sweep of one's own.
+// Measured levels to which a profile is fitted: a published reference, or a stored sweep.
 #pragma once
 
 #include <cstdint>
@@ -19,20 +19,20 @@ struct MeasuredFigures {
   LevelFigures figures;
 };
 
-/// Where they come from, and what was measured: the deployment, workload and method to simulate.
+/// Measured levels with the deployment, workload and method to simulate.
 struct Measurements {
-  std::string source;  ///< the file's name, for the origin of what is fitted
+  std::string source;  ///< the file's name, for the origin of fitted coefficients
   spec::SweepSpec sweep;
   std::vector<MeasuredFigures> levels;  ///< by users, then mode
 };
 
-/// A file of data/reference or a report.json; `sweep` describes the deployment it was measured on. The published mode
-/// kv_aware is NVIDIA Dynamo's router: where the sweep names the mode dynamo, it stands for that. Modes that the sweep
-/// does not name are left out. Errors: a file that does not read, no level in any of the sweep's modes.
+/// Loads a file of data/reference or a report.json. `sweep` describes the deployment on which it was measured. The
+/// published mode kv_aware is NVIDIA Dynamo's router, so if the sweep has the mode dynamo, it is used for that. Modes
+/// that the sweep does not have are left out. Errors: an unreadable file, no level in any of the sweep's modes.
 [[nodiscard]] Result<Measurements> load_reference_figures(const std::string& path, const spec::SweepSpec& sweep);
 
-/// The levels of an analysed run; repetitions are averaged. `sweep`: another description of what was measured than the
-/// run's own; nothing: the run's.
+/// The levels of an analysed run, with repetitions averaged. `sweep` replaces the run's own description of what was
+/// measured; nothing: the run's own.
 [[nodiscard]] Result<Measurements> run_figures(const analysis::RunAnalysis& run, std::string source,
                                                const std::optional<spec::SweepSpec>& sweep);
 
@@ -41,8 +41,8 @@ struct FitSplit {
   std::vector<MeasuredFigures> fitted;
   std::vector<MeasuredFigures> held_out;
 };
-/// Empty `fit_levels`: all that are not held out. Errors: a level that was not measured (with those that were), one
-/// that is on both sides, nothing left to fit to.
+/// If `fit_levels` is empty, all levels that are not held out are fitted. Errors: a level that was not measured (with
+/// those that were), one on both sides, no level left to fit.
 [[nodiscard]] Result<FitSplit> split_levels(const Measurements& measurements,
                                             const std::vector<std::uint32_t>& fit_levels,
                                             const std::vector<std::uint32_t>& held_out_levels);

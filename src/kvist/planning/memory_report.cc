@@ -70,7 +70,7 @@ std::vector<BudgetLine> profiled_budget(const spec::WorkerSpec& worker, const pe
   return lines;
 }
 
-/// Lengths a planner may have had in mind.
+/// Lengths that a planner may have assumed.
 std::vector<SequenceLength> lengths_of(const spec::WorkerSpec& worker, const MemoryQuestion& q) {
   const std::uint64_t prompt = q.prompt_tokens;
   const std::uint64_t turn = std::uint64_t{q.mean_output_tokens} + q.follow_up_tokens;

@@ -1,4 +1,4 @@
-// `kvist plan memory`: where the memory of a GPU goes, how many sequences it holds, and what was assumed for that.
+// `kvist plan memory`: the use of a GPU's memory, how many sequences fit, and the assumptions.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,11 @@
 
 namespace kvist::planning {
 
-/// What a plan made on paper says about the same worker, and the requests it had in mind. The defaults are those of the
-/// published plan (four replicas of two H100, Llama 70B with an 8B drafter).
+/// A plan on paper for the same worker, with its assumed requests. The defaults are those of the published plan (four
+/// replicas of two H100, Llama 70B with an 8B drafter).
 struct MemoryQuestion {
-  double context_and_activation_bytes = 5e9;  ///< its lump for both
-  std::uint32_t claimed_sequences = 53;       ///< that each replica is said to hold
+  double context_and_activation_bytes = 5e9;  ///< its estimate for both together
+  std::uint32_t claimed_sequences = 53;       ///< the number that each replica is said to hold
   std::uint32_t prompt_tokens = 3'100;
   std::uint32_t max_output_tokens = 1'024;
   std::uint32_t mean_output_tokens = 840;  ///< as measured on the published deployments
@@ -25,13 +25,13 @@ struct MemoryQuestion {
   std::uint32_t turns = 5;
 };
 
-/// One line of a budget: what is there (positive) or taken (negative), or a result.
+/// One line of a budget: available memory (positive), used memory (negative), or a result.
 struct BudgetLine {
   std::string label;
   double bytes = 0;
 };
 
-/// A length that a sequence may be planned with.
+/// A length of sequences for planning.
 struct SequenceLength {
   std::string label;  ///< "prompt and mean answer"
   std::uint64_t tokens = 0;
@@ -42,11 +42,11 @@ struct SequenceLength {
 /// One way to count KV bytes, and the lengths with which the claimed number of sequences comes out.
 struct SequenceAssumption {
   spec::KvDtype dtype = spec::KvDtype::kFp8;
-  bool counts_drafter = false;            ///< the drafter's KV cache too
-  bool is_split = false;                  ///< over the GPUs of the worker; otherwise tensor parallelism was forgotten
-  double bytes_per_token = 0;             ///< of one GPU
-  double least_tokens = 0;                ///< above this length fewer than claimed + 1 fit,
-  double most_tokens = 0;                 ///< up to this one as many as claimed
+  bool counts_drafter = false;  ///< includes the drafter's KV cache
+  bool is_split = false;        ///< divided by the GPUs of the worker; otherwise tensor parallelism is ignored
+  double bytes_per_token = 0;   ///< of one GPU
+  double least_tokens = 0;      ///< above this length fewer than claimed + 1 fit,
+  double most_tokens = 0;       ///< up to this one as many as claimed
   std::vector<std::string> lengths = {};  ///< labels of the lengths in between
 
   [[nodiscard]] bool holds() const { return !lengths.empty(); }
@@ -57,11 +57,11 @@ struct FractionRow {
   double fraction = 0;
   double kv_bytes = 0;
   std::uint64_t kv_tokens = 0;
-  double activation_room_bytes = 0;  ///< what the worst step may need before memory runs out
+  double activation_room_bytes = 0;  ///< memory that the largest step may use
   bool fits = false;                 ///< with the peak that the profile assumes
 };
 
-/// All of one GPU of the worker; every GPU of it has the same.
+/// The budget of one GPU of the worker; all its GPUs have the same.
 struct MemoryReport {
   std::string title;
   MemoryQuestion question;
@@ -72,13 +72,13 @@ struct MemoryReport {
   std::vector<SequenceLength> lengths;
   std::vector<SequenceAssumption> assumptions;
   std::vector<FractionRow> fractions;           ///< descending
-  std::string out_of_memory;                    ///< the error the deployment would start with; empty: it fits
-  std::optional<double> fraction_that_fits;     ///< where it does not
-  std::vector<perfmodel::Coefficient> sources;  ///< the figures of the profile that it rests on, with their origins
+  std::string out_of_memory;                    ///< the error at the deployment's start; empty if it fits
+  std::optional<double> fraction_that_fits;     ///< set if it does not fit
+  std::vector<perfmodel::Coefficient> sources;  ///< the figures of the profile that were used, with their origins
 };
 
-/// Requires nothing of the worker but a profile; without one the error says what to write. Errors: unknown names. A
-/// worker that does not fit gives a report that says so.
+/// Only the worker's profile is used. A worker that does not fit gives a report with the error. Errors: no profile (the
+/// error says what to write), unknown names.
 [[nodiscard]] Result<MemoryReport> make_memory_report(const spec::WorkerSpec& worker,
                                                       const MemoryQuestion& question = {});
 

@@ -24,9 +24,9 @@ using Slo = std::vector<Objective>;
 /// "ttft_p95=600ms,tpot_p95=60ms,error=1%": names ttft_p50, ttft_p95, tpot_p50, tpot_p95, latency_p50, latency_p95 with
 /// a duration, error with a percentage. Errors name the part and what would be right.
 [[nodiscard]] Result<Slo> parse_slo(std::string_view text);
-/// Adds a limit on errors where the SLO names none: a level that fails requests holds nobody.
+/// Adds a limit on errors if the SLO has none, because a level with failed requests does not satisfy it.
 [[nodiscard]] Slo with_error_limit(Slo slo, double max_error_pct);
-/// The text that parse_slo() reads back.
+/// The SLO as text, in the form that parse_slo() reads.
 [[nodiscard]] std::string to_string(const Slo& slo);
 /// "TTFT p95 <= 600 ms".
 [[nodiscard]] std::string to_string(const Objective& objective);

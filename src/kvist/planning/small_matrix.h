@@ -8,7 +8,7 @@ namespace kvist::planning {
 
 using Matrix = std::vector<std::vector<double>>;  ///< rows
 
-/// The inverse of a symmetric positive definite matrix, by Cholesky's decomposition; nothing where it is singular to
+/// The inverse of a symmetric positive definite matrix, by Cholesky's decomposition; nothing if it is singular to
 /// working precision.
 [[nodiscard]] std::optional<Matrix> inverse_of(const Matrix& matrix);
 
