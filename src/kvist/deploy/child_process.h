@@ -16,16 +16,16 @@ namespace kvist::deploy {
 /// How to start a child.
 struct ChildOptions {
   std::string name;                    ///< for messages
-  std::string executable;              ///< path; not searched for
+  std::string executable;              ///< a path; PATH is not searched
   std::vector<std::string> arguments;  ///< without the program's own name
   std::string log_path;                ///< standard error goes here
-  std::vector<std::string> unset;      ///< environment variables it must not inherit
+  std::vector<std::string> unset;      ///< environment variables that it does not inherit
 };
 
-/// Owns a running child; destroying it ends the child. The child has no standard input, its standard output is read by
-/// read_line(), it sits in a process group of its own (Ctrl-C in a terminal reaches only the parent, which ends its
-/// children in order), and the kernel kills it if the thread that started it dies: start it on a thread that lives as
-/// long. One thread at a time.
+/// Owns a running child; the destructor ends it. The child has no standard input, and its standard output is read by
+/// read_line(). It is in a process group of its own, so that Ctrl-C in a terminal reaches only the parent, which ends
+/// its children in order. The kernel kills the child if the thread that started it ends. Requires: that thread outlives
+/// it. Threads: one at a time.
 class ChildProcess {
  public:
   [[nodiscard]] static Result<ChildProcess> start(const ChildOptions& options);
@@ -36,15 +36,15 @@ class ChildProcess {
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] pid_t pid() const { return pid_; }
 
-  /// The next line of its standard output, without the line break. If the child ends first, or is not heard of in
-  /// time, the error says how and quotes the end of its log.
+  /// The next line of its standard output, without the line break. Errors: the child ended or wrote nothing in time,
+  /// with the end of its log.
   [[nodiscard]] Result<std::string> read_line(const Until& until);
 
-  /// An error with the end of the log where the child has ended.
+  /// Returns an error with the end of the log if the child has ended.
   [[nodiscard]] Result<void> check_running();
   /// Asks it to end (SIGTERM). Does not wait.
   void terminate();
-  /// Waits for the end until `deadline`, then kills it. "exit status 0", "signal 9": how it ended.
+  /// Waits for the end until `deadline`, then kills it. Returns how it ended: "exit status 0", "signal 9".
   std::string wait(TimePoint deadline);
 
   /// The last lines of the log.
@@ -52,7 +52,7 @@ class ChildProcess {
 
  private:
   ChildProcess() = default;
-  /// Collects the exit status if there is one.
+  /// Collects the exit status if the child has ended.
   bool reap();
   void send(int signal) const;
   [[nodiscard]] Error ended_error() const;

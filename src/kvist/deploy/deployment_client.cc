@@ -10,16 +10,16 @@
 namespace kvist::deploy {
 namespace {
 
-/// For one call to a part that should answer at once.
+/// The time-out of a call that should be answered at once.
 constexpr Duration kCallTimeout = std::chrono::seconds(5);
 
-/// A first token may take as long as there is time, but even the last attempt gets what a local call needs: its reason
-/// is the one the user reads.
+/// A first token may take all the time that is left, but even the last attempt gets as much as a local call needs,
+/// because the user sees its error.
 Duration token_timeout(const Until& until) {
   return std::max<Duration>(until.left(std::chrono::hours(1)), std::chrono::seconds(1));
 }
 
-/// One call whose answer must be 200; the body.
+/// One call, whose answer must be 200. Returns the body.
 Result<std::string> call(const PartAddress& part, const char* method, const char* path, std::string body,
                          Duration timeout) {
   net::Headers headers;
@@ -89,7 +89,7 @@ Result<void> DeploymentClient::await_ready(const Until& until) const {
   KVIST_TRY_VOID(retry_until(until, "the gateway's view of the workers", alive_, [&] { return check_fleet(); }));
   KVIST_TRY_VOID(token_of(addresses_.gateway));
   for (const PartAddress& worker : addresses_.workers) {
-    // A worker may refuse for the moment in which the last step of the answer above still holds blocks.
+    // A worker refuses as long as the last step of the answer above holds blocks.
     const auto reset = [&]() -> Result<void> {
       KVIST_TRY_VOID(call(worker, "POST", "/reset_prefix_cache", "", kCallTimeout));
       return {};
@@ -110,8 +110,8 @@ Result<std::vector<WorkerMetrics>> DeploymentClient::collect() const {
 }
 
 Result<void> DeploymentClient::check_idle() const {
-  // Requests flow from the gateway to the workers: with nobody sending, a gateway found idle stays so, and a worker
-  // found idle after it does too.
+  // Requests flow from the gateway to the workers. When nobody sends, an idle gateway stays idle, and so does a worker
+  // that is found idle after it.
   KVIST_TRY(const GatewayStatus status, gateway_status());
   if (status.in_flight != 0) {
     return fail(ErrorCode::kUnavailable, fmt::format("{} requests in flight in the gateway", status.in_flight));

@@ -1,4 +1,4 @@
-// A running deployment over HTTP: the same for processes here and for pods elsewhere.
+// Accesses a running deployment over HTTP, independent of where its parts run.
 #pragma once
 
 #include <functional>
@@ -13,8 +13,8 @@
 
 namespace kvist::deploy {
 
-/// Blocking calls from a thread that runs no loop. `alive` is asked while waiting, so that the death of a process ends
-/// the wait with its reason.
+/// Blocking calls, for a thread without a loop. `alive` is called while waiting, so that the death of a process ends
+/// the wait with the reason.
 class DeploymentClient {
  public:
   DeploymentClient(Addresses addresses, std::function<Result<void>()> alive)

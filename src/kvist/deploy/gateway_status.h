@@ -1,4 +1,4 @@
-// What the gateway's GET /admin/status says.
+// The answer of the gateway's GET /admin/status.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct GatewayStatus {
   std::vector<GatewayWorkerStatus> workers;
 };
 
-/// Fields it does not know are passed over; kCorrupt where one it needs is missing or of another kind.
+/// Unknown fields are ignored. Errors: kCorrupt if a required field is missing or of another kind.
 [[nodiscard]] Result<GatewayStatus> parse_gateway_status(std::string_view json);
 
 }  // namespace kvist::deploy

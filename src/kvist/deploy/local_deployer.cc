@@ -15,10 +15,11 @@ namespace {
 
 constexpr const char* kGatewayName = "gateway";
 
-/// The modes come from the specification alone: a variable of the user's shell must not change half of a comparison.
+/// Routing modes come from the specification alone, so that a variable of the user's shell does not change one half of
+/// a comparison.
 const std::vector<std::string> kUnsetVariables = {"KVIST_ROUTER_MODE", "DYN_ROUTER_MODE"};
 
-/// The address to reach a service at that listens on `host`.
+/// The address at which a service that listens on `host` can be reached.
 std::string reachable(const std::string& host, std::uint16_t port) {
   if (host == "0.0.0.0") return fmt::format("127.0.0.1:{}", port);
   if (host == "::") return fmt::format("[::1]:{}", port);
@@ -62,7 +63,7 @@ Result<void> LocalDeployer::apply(const spec::DeploymentSpec& deployment, const 
 }
 
 Result<void> LocalDeployer::start_all(const spec::DeploymentSpec& deployment, const Until& until) {
-  // All workers at once, then their lines in turn: they start side by side.
+  // Starts all workers, then waits for their lines one by one, so that they start in parallel.
   for (const spec::WorkerSpec& worker : deployment.workers) {
     if (worker.name == kGatewayName) return fail(ErrorCode::kInvalidArgument, "a worker must not be called gateway");
     KVIST_TRY_VOID(start_part(worker.name, "worker", "worker:\n" + spec::to_yaml(worker, 2)));
@@ -133,7 +134,7 @@ const Addresses& LocalDeployer::addresses() const {
 void LocalDeployer::stop() {
   client_.reset();
   if (children_.empty()) return;
-  // The gateway first: it must not see its workers go and call that failures.
+  // The gateway is stopped first, so that it does not count the ends of its workers as failures.
   const bool has_gateway = children_.back().name() == kGatewayName;
   if (has_gateway) {
     children_.back().terminate();

@@ -12,13 +12,13 @@
 namespace kvist::deploy {
 
 struct LocalDeployerOptions {
-  std::string run_directory;                         ///< spec files and logs go here; made if it does not exist
+  std::string run_directory;                         ///< folder for spec files and logs; created if it does not exist
   std::string executable = "/proc/self/exe";         ///< run as `EXE worker -f FILE` and `EXE gateway -f FILE`
   Duration stop_timeout = std::chrono::seconds(10);  ///< between SIGTERM and SIGKILL; a gateway drains for 5 s
 };
 
-/// Every part is a child process of the thread that calls apply(). It dies with that thread; destroying the deployer
-/// stops all.
+/// Every part is a child process of the thread that calls apply(), and is killed when that thread ends. The destructor
+/// stops all parts.
 class LocalDeployer final : public Deployer {
  public:
   explicit LocalDeployer(LocalDeployerOptions options) : options_(std::move(options)) {}
@@ -38,7 +38,7 @@ class LocalDeployer final : public Deployer {
  private:
   [[nodiscard]] Result<void> start_all(const spec::DeploymentSpec& deployment, const Until& until);
   [[nodiscard]] Result<void> start_part(const std::string& name, const std::string& kind, const std::string& yaml);
-  /// The client of what runs; an error before apply().
+  /// The client of the running deployment; an error before apply().
   [[nodiscard]] Result<const DeploymentClient*> running() const;
 
   LocalDeployerOptions options_;

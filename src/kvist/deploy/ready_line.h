@@ -1,4 +1,4 @@
-// The line a service prints when it is ready to serve.
+// The line that a service prints when it is ready.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace kvist::deploy {
 
-/// Ports that a service got; 0 where it does not offer that.
+/// The ports of a service; 0 if it does not have that one.
 struct ReadyPorts {
   std::uint16_t http = 0;
   std::uint16_t kv_events = 0;
@@ -17,7 +17,7 @@ struct ReadyPorts {
   bool operator==(const ReadyPorts&) const = default;
 };
 
-/// Reads "ready http=8000 kv_events=5557 kv_replay=5558"; `http` must be there, unknown names are passed over.
+/// Reads "ready http=8000 kv_events=5557 kv_replay=5558"; `http` must be there, unknown names are ignored.
 [[nodiscard]] Result<ReadyPorts> parse_ready_line(std::string_view line);
 
 }  // namespace kvist::deploy

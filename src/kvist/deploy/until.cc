@@ -11,7 +11,7 @@
 namespace kvist::deploy {
 namespace {
 
-/// Between two attempts: short beside a process start, long beside a local call.
+/// Between two attempts: short compared with a process start, long compared with a local call.
 constexpr Duration kRetryPause = std::chrono::milliseconds(50);
 
 }  // namespace

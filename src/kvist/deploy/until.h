@@ -1,4 +1,4 @@
-// Waiting with an end: a deadline, a user who may give up, and the processes one waits for.
+// Waiting with a deadline and a stop token.
 #pragma once
 
 #include <functional>
@@ -21,11 +21,11 @@ struct Until {
   [[nodiscard]] Duration left(Duration most) const;
 };
 
-/// Sleeps until `when`, or shorter if `stop` is requested. False where it was.
+/// Sleeps until `when` or until `stop` is requested; returns false in the latter case.
 [[nodiscard]] bool sleep_until(TimePoint when, const std::stop_token& stop);
 
-/// Repeats `attempt` until it succeeds. Fails with kDeadlineExceeded, which names `what` and the last error, with
-/// kCancelled, or with the error of `alive`, which is asked before each attempt: what has died needs no more waiting.
+/// Repeats `attempt` until it succeeds. Errors: kDeadlineExceeded, which names `what` and the last error; kCancelled;
+/// or the error of `alive`, which is called before each attempt, because waiting for a dead process is pointless.
 [[nodiscard]] Result<void> retry_until(const Until& until, std::string_view what,
                                        const std::function<Result<void>()>& alive,
                                        const std::function<Result<void>()>& attempt);

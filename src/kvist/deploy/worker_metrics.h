@@ -1,4 +1,4 @@
-// A worker's own numbers, from one scrape of its /metrics.
+// A worker's figures, from one scrape of its /metrics.
 #pragma once
 
 #include <optional>
@@ -9,8 +9,8 @@
 
 namespace kvist::deploy {
 
-/// Counters count from the start of the worker's process; gauges are of the instant. Other engines lack some counters
-/// of kvist's own worker: those are nothing here, never zero.
+/// Counters count from the start of the worker's process; gauges are momentary. Counters of kvist's worker that another
+/// engine does not have are nothing, never zero.
 struct WorkerMetrics {
   std::string worker;
   double process_start_time_s = 0;  ///< Unix time; a change means a restart
@@ -31,7 +31,7 @@ struct WorkerMetrics {
   std::optional<double> decode_steps;   ///< that computed answers only
 };
 
-/// kCorrupt where the page is malformed or a number that every worker has is missing.
+/// kCorrupt if the page is malformed or a number that every worker has is missing.
 [[nodiscard]] Result<WorkerMetrics> read_worker_metrics(std::string worker, std::string_view page);
 
 }  // namespace kvist::deploy
