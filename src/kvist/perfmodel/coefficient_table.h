@@ -1,4 +1,4 @@
-// Private to perfmodel: which coefficients there are. The one list of mechanisms; files, fits and formulas go by it.
+// Private to perfmodel: the list of all mechanisms and their coefficients, which files, fits and formulas use.
 #pragma once
 
 #include <cstdint>
@@ -9,20 +9,21 @@
 
 namespace kvist::perfmodel {
 
-/// What is fixed about a coefficient; its value, origin and freedom stand in the profile file.
+/// The fixed properties of a coefficient. Its value, its origin and whether a fit may change it are in the profile
+/// file.
 struct CoefficientKind {
   std::string_view name;  ///< within its mechanism
   std::string_view unit;
   std::string_view meaning;
   double low;
   double high;
-  std::optional<double> absent = {};  ///< the value of one that a file leaves out; none: the file must give it
+  std::optional<double> absent = {};  ///< the value if a file leaves it out; none: the file has to set it
 };
 
-/// One named reason why a step or a request takes its time.
+/// A mechanism that contributes to the time of a step or a request.
 struct Mechanism {
   std::string_view name;
-  bool is_required;  ///< no engine is without it; others are off where a file does not name them
+  bool is_required;  ///< every engine has it; others are off if a file does not name them
   std::span<const CoefficientKind> coefficients;
 };
 

@@ -1,5 +1,5 @@
-// The coefficients of an engine behaviour: named values with unit, origin and bounds. What profiles are made of and
-// what `kvist fit` changes.
+// The coefficients of an engine behaviour: named values with unit, origin and bounds. Profiles consist of them, and
+// `kvist fit` changes them.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,14 @@
 
 namespace kvist::perfmodel {
 
-/// How a value came about. It is the first word of the origin's text in a profile file: "fitted: experiment 2, ...".
+/// The origin of a value. It is the first word of the origin's text in a profile file: "fitted: experiment 2, ...".
 enum class OriginKind {
-  kDatasheet,     ///< the maker's figure
-  kDerived,       ///< computed from other facts; the text says from which
-  kMeasured,      ///< read off a measurement
-  kFitted,        ///< fitted to a measurement; the text says which experiment and which levels it saw
+  kDatasheet,     ///< the manufacturer's figure
+  kDerived,       ///< computed from other facts, which the text names
+  kMeasured,      ///< read from a measurement
+  kFitted,        ///< fitted to a measurement; the text names the experiment and the levels
   kAssumed,       ///< a plausible value that no measurement supports
-  kExtrapolated,  ///< carried over from another GPU, model or engine
+  kExtrapolated,  ///< transferred from another GPU, model or engine
 };
 [[nodiscard]] std::string_view to_string(OriginKind kind);
 
@@ -30,7 +30,7 @@ struct Origin {
   bool operator==(const Origin&) const = default;
 };
 
-/// How a time carries over from the combination it was fitted on to another model or tensor parallelism.
+/// How a time scales from the combination on which it was fitted to another model or tensor parallelism.
 enum class ScalesWith {
   kNothing,  ///< the same everywhere: host work per request or sequence
   kLayers,   ///< with the model's layers: kernel launches
@@ -45,7 +45,7 @@ struct Coefficient {
   std::string unit;  ///< "ms", "1" (a share or a factor), "rows", "B", "switch"
   std::string meaning;
   Origin origin;
-  double low = 0;        ///< a value outside [low, high] is refused: it would be no such quantity
+  double low = 0;        ///< a value outside [low, high] is refused as implausible
   double high = 0;       ///< (an efficiency above 1.2, a negative time)
   bool is_free = false;  ///< a fit may change it
   ScalesWith scales_with = ScalesWith::kNothing;
@@ -53,7 +53,7 @@ struct Coefficient {
   bool operator==(const Coefficient&) const = default;
 };
 
-/// Which GPU, model and tensor parallelism an engine behaviour was fitted on; elsewhere it is an extrapolation.
+/// The GPU, model and tensor parallelism on which an engine behaviour was fitted. For others it is an extrapolation.
 struct FittedOn {
   std::string gpu;
   std::string model;
@@ -62,7 +62,7 @@ struct FittedOn {
   bool operator==(const FittedOn&) const = default;
 };
 
-/// How an engine serves, beside its times: what a worker does where its file leaves it to the profile.
+/// The engine's settings besides its times, which a worker uses if its file does not set them.
 struct EngineBehaviour {
   spec::AdmissionKind admission = spec::AdmissionKind::kReserveToCompletion;
   std::uint32_t max_steps_in_flight = 1;
@@ -73,28 +73,28 @@ struct EngineBehaviour {
   bool operator==(const EngineBehaviour&) const = default;
 };
 
-/// An engine behaviour as a whole: what a file in data/profiles/engines or one of one's own holds
-/// (docs/formats/profile.md). A value type; threads may share it while nobody changes it.
+/// An engine behaviour, the content of a file in data/profiles/engines or of a user's file (docs/formats/profile.md). A
+/// value type. Threads: any, while it is not changed.
 class Coefficients {
  public:
-  /// Those a worker's profile names: the engine's or its file's, with the values of `ProfileSpec::set` in place.
-  /// Errors: unknown names, with those there are; values out of bounds.
+  /// The coefficients of a worker's profile: those of the engine or of its file, with the values of `ProfileSpec::set`.
+  /// Errors: unknown names, with the known ones; values out of bounds.
   [[nodiscard]] static Result<Coefficients> of(const spec::ProfileSpec& profile);
-  /// From the text of a profile file; `name` stands in errors.
+  /// Parses the text of a profile file. `name` is for error messages.
   [[nodiscard]] static Result<Coefficients> parse(std::string_view text, const std::string& name);
 
   /// In the order of their mechanisms; a mechanism that the file does not name has none.
   [[nodiscard]] const std::vector<Coefficient>& all() const { return all_; }
-  /// Null where there is no such coefficient.
+  /// Null if there is no such coefficient.
   [[nodiscard]] const Coefficient* find(std::string_view name) const;
   [[nodiscard]] Result<double> get(std::string_view name) const;
-  /// Errors: unknown name (lists those there are), value out of bounds, more than one switch value.
+  /// Errors: an unknown name (with the known ones), a value out of bounds, a value of a switch that is not 0 or 1.
   [[nodiscard]] Result<void> set(std::string_view name, double value, Origin origin);
   /// Whether a fit may change it.
   [[nodiscard]] Result<void> set_free(std::string_view name, bool is_free);
   [[nodiscard]] std::vector<std::string> free_names() const;
 
-  /// A profile file that parse() reads back to the same values.
+  /// The text of a profile file, which parse() reads as the same values.
   [[nodiscard]] std::string to_yaml() const;
 
   [[nodiscard]] const std::string& name() const { return name_; }

@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kMaxTiles = 64;
 constexpr std::uint32_t kMaxGraphSize = 65'536;
 
-/// Switches are options, not measurements; this is what stands as their origin.
+/// The origin of switches, which are options and not measurements.
 Origin option_origin() {
   return {OriginKind::kDerived, "an option of the engine behaviour"};
 }

@@ -22,7 +22,7 @@ struct Entry {
 [[nodiscard]] Result<Entry> read_entry(const YamlNode& node, std::string_view unit, double low, double high);
 /// "kind: text"; the error lists the kinds.
 [[nodiscard]] Result<Origin> read_origin(const YamlNode& node);
-/// The text as it stands in a file.
+/// The origin's text in a file.
 [[nodiscard]] std::string to_text(const Origin& origin);
 /// Letters, digits, '.', '_', '-'; at most 64.
 [[nodiscard]] Result<std::string> read_part_name(const YamlNode& node);

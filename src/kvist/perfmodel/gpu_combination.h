@@ -1,4 +1,4 @@
-// Private to perfmodel: everything a profile names, looked up.
+// Private to perfmodel: everything that a profile names.
 #pragma once
 
 #include "kvist/base/error.h"
@@ -8,7 +8,7 @@
 
 namespace kvist::perfmodel {
 
-/// A GPU, a model, an engine behaviour and maybe a drafter, working together. The pointers are into library().
+/// A GPU, a model, an engine behaviour and possibly a drafter. The pointers refer to library().
 struct GpuCombination {
   const GpuFacts* gpu = nullptr;
   const ModelFacts* model = nullptr;
@@ -19,15 +19,15 @@ struct GpuCombination {
   double tensor_parallel = 1;
   spec::KvDtype kv_dtype = spec::KvDtype::kFp8;
 
-  /// Requires a profile. Errors: unknown names, a file that does not read.
+  /// Requires: a profile. Errors: unknown names, an unreadable file.
   [[nodiscard]] static Result<GpuCombination> of(const spec::WorkerSpec& worker);
 
-  /// A coefficient of the engine behaviour; `off` where its mechanism is absent or switched off.
+  /// A coefficient of the engine behaviour; `off` if its mechanism is absent or switched off.
   [[nodiscard]] double value(std::string_view name, double off = 0) const;
-  /// A time in nanoseconds, carried over from the combination it was fitted on to this one; 0 where it is off.
+  /// A time in nanoseconds, scaled from the combination on which it was fitted to this one; 0 if it is off.
   [[nodiscard]] double time_ns(std::string_view name) const;
   [[nodiscard]] bool is_on(std::string_view mechanism) const;
-  /// Nanoseconds to read a GPU's share of a model's weights at peak bandwidth.
+  /// The time to read a GPU's share of a model's weights at peak bandwidth, in nanoseconds.
   [[nodiscard]] double weight_peak_ns(const ModelFacts& of_model) const;
 
  private:

@@ -15,7 +15,7 @@ constexpr double kBf16Bytes = 2;
 constexpr double kAllReducesPerLayer = 2;  // after attention and after the feed-forward part
 constexpr std::uint64_t kTableRows = 640;  // a batch of 128 with 4 drafts each; more rows take two powers
 
-/// Of a ring: every byte crosses a link 2 (t - 1) / t times.
+/// The share of a ring: every byte crosses a link 2 (t - 1) / t times.
 double ring_share(double gpus) {
   return 2 * (gpus - 1) / gpus;
 }
@@ -118,7 +118,7 @@ GpuStepTime::GpuStepTime(const GpuCombination& combination) : costs_(StepCosts::
   }
 }
 
-// Kernels compute whole tiles: the first size, its doubles below the tile, then multiples of the tile.
+// Kernels compute complete tiles: the first size, its doubles below the tile, then multiples of the tile.
 double GpuStepTime::rows_computed(double rows) const {
   if (costs_.tile <= 0 || rows <= 0) return rows;
   if (costs_.first_tile > 0) {
@@ -149,7 +149,7 @@ std::uint64_t GpuStepTime::graph_size(std::uint64_t batch) const {
 }
 
 double GpuStepTime::drafting_ns(const StepLoad& load) const {
-  double ns = costs_.draft_row * static_cast<double>(load.prefill_tokens);  // the drafter reads the prompt too
+  double ns = costs_.draft_row * static_cast<double>(load.prefill_tokens);  // the drafter computes the prompt too
   if (load.draft_passes == 0) return ns;
   const double pass =
       costs_.draft_pass +
@@ -172,12 +172,12 @@ Duration GpuStepTime::step_time(const StepLoad& load) const {
   if (costs_.has_graphs) {
     const std::uint64_t size = load.prefill_tokens == 0 ? graph_size(load.decode_sequences) : 0;
     has_graph = size > 0;
-    // A padded batch computes the rows of the size it runs as.
+    // A padded batch computes the rows of its padded size.
     if (has_graph && size != load.decode_sequences) rows = rows * size / load.decode_sequences;
   }
   const double kv_read = costs_.kv_token * static_cast<double>(load.decode_kv_tokens) *
                          (load.draft_tokens > 0 ? costs_.verify_attention : 1);
-  // The attention of prefill is bound by arithmetic: what it reads hides behind its pairs.
+  // The attention of prefill is bound by arithmetic, so its reads are hidden by the computation of its pairs.
   double ns = costs_.launch + rows_ns(rows) + kv_read + costs_.pair * static_cast<double>(load.prefill_pairs) +
               costs_.sequence * static_cast<double>(load.sequences) + drafting_ns(load);
   if (!has_graph) ns = std::max(ns + costs_.eager_extra, floor_ns(load));

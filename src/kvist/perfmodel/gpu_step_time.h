@@ -1,5 +1,5 @@
-// Private to perfmodel: the step time of one GPU combination, everything that does not change from step to step
-// computed beforehand.
+// Private to perfmodel: the step time of one GPU combination. Everything that does not depend on the step is computed
+// beforehand.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace kvist::perfmodel {
 
-/// What one unit of each kind of work takes, in nanoseconds: a GpuCombination in numbers.
+/// The cost of one unit of each kind of work, in nanoseconds.
 struct StepCosts {
   // Roofline terms.
   double weight_read = 0;  ///< per step
@@ -28,13 +28,13 @@ struct StepCosts {
   // Fixed costs.
   double launch = 0;
   double sequence = 0;
-  std::vector<std::pair<std::uint32_t, double>> tiles;  ///< above so many rows, so much more; ascending
+  std::vector<std::pair<std::uint32_t, double>> tiles;  ///< (rows, additional time above so many rows), ascending
   bool has_graphs = false;                              ///< otherwise every batch counts as captured
   bool pads = false;
   double eager_extra = 0;
   double floor = 0;
   double floor_sequence = 0;
-  double prefill_floor = 0;  ///< 0: as `floor`
+  double prefill_floor = 0;  ///< 0: same as `floor`
   double prefill_floor_sequence = 0;
   // Drafting.
   double draft_pass = 0;         ///< fixed part of a pass

@@ -13,11 +13,12 @@ namespace {
 constexpr double kActivationBytes = 2;  // BF16
 constexpr double kInnerBuffers = 3;     // gate, up, their product
 constexpr double kOuterBuffers = 3;     // residual, normalised input, output
-constexpr double kFractionStep = 0.05;  // as people turn this knob, and as the published plan does
+constexpr double kFractionStep = 0.05;  // the usual step of this setting, also in the published plan
 constexpr double kMaxBlocks = 100'000'000;
 constexpr double kGb = 1e9;
 
-/// Of one token in flight, on each GPU: the feed-forward part is split, the residual stream is not.
+/// The bytes of one token in flight on each GPU. The feed-forward part is split between GPUs, the residual stream is
+/// not.
 double activation_bytes_per_token(const ModelFacts& model, double gpus) {
   return kActivationBytes * (kInnerBuffers * model.intermediate_size / gpus + kOuterBuffers * model.hidden_size);
 }
@@ -35,7 +36,7 @@ MemoryPlan plan_of(const GpuCombination& c, const spec::WorkerSpec& worker) {
   if (c.drafter != nullptr) {
     p.drafter_weight_bytes = c.drafter->weight_bytes / c.tensor_parallel;
     p.drafter_kv_bytes_per_token = c.drafter->kv_bytes_per_token(c.kv_dtype) / c.tensor_parallel;
-    // The two models run one after the other and use the same buffers: the larger one counts.
+    // The two models run one after the other and use the same buffers, so the larger one counts.
     per_token = std::max(per_token, activation_bytes_per_token(*c.drafter, c.tensor_parallel));
   }
   p.context_bytes = c.value("memory.context");
@@ -80,7 +81,7 @@ Result<MemoryPlan> make_memory_plan(const spec::WorkerSpec& worker) {
 
 Result<std::optional<double>> smaller_fraction_that_fits(const spec::WorkerSpec& worker, const MemoryPlan& plan) {
   KVIST_TRY(const GpuCombination combination, GpuCombination::of(worker));
-  // Whole steps are counted, so that 0.85 - 0.05 is the 0.80 that people write.
+  // Counted in whole steps, so that 0.85 - 0.05 is exactly the 0.80 that users write.
   auto steps = static_cast<int>(std::ceil(plan.fraction / kFractionStep - 1e-9)) - 1;
   for (; steps > 0; --steps) {
     spec::WorkerSpec smaller = worker;

@@ -19,7 +19,7 @@ struct MemoryPlan {
   double context_bytes = 0;               ///< CUDA context, graphs, workspaces
   double activation_bytes = 0;            ///< as the engine plans them, from the step's token budget
   double activation_peak_bytes = 0;       ///< of the worst step
-  double kv_bytes = 0;                    ///< the pool: what the fraction leaves; 0 where there is nothing left
+  double kv_bytes = 0;                    ///< the pool: what the fraction leaves; 0 if there is nothing left
   double kv_bytes_per_token = 0;          ///< of the model
   double drafter_kv_bytes_per_token = 0;  ///< of the drafter, beside it
   std::uint32_t block_size = 0;           ///< tokens
@@ -34,7 +34,7 @@ struct MemoryPlan {
   [[nodiscard]] std::uint64_t sequences(std::uint64_t tokens_each) const;
 };
 
-/// The plan of a worker with a profile, whether it fits or not. Requires a profile. Errors: unknown names.
+/// The plan of a worker with a profile, whether it fits or not. Requires: a profile. Errors: unknown names.
 ///
 /// What each fraction leaves for KV (weights etc. of one GPU):
 ///   of_total:  fraction x total - weights - drafter - context - activations     (vLLM; the published plan)
@@ -47,7 +47,7 @@ struct MemoryPlan {
 [[nodiscard]] Result<std::optional<double>> smaller_fraction_that_fits(const spec::WorkerSpec& worker,
                                                                        const MemoryPlan& plan);
 
-/// kResourceExhausted where the plan does not fit: what needs how much, and the fraction that would work.
+/// kResourceExhausted if the plan does not fit: what needs how much, and the fraction that would work.
 [[nodiscard]] Result<void> check_memory(const spec::WorkerSpec& worker, const MemoryPlan& plan);
 
 }  // namespace kvist::perfmodel

@@ -44,7 +44,7 @@ struct ProfileDescription {
   Extrapolation extrapolation;
 };
 
-/// Requires a profile. Errors: unknown names, with those there are; a file that does not read.
+/// Requires: a profile. Errors: unknown names, with those there are; a file that does not read.
 [[nodiscard]] Result<ProfileDescription> describe(const spec::WorkerSpec& worker);
 /// The same for a worker without speculation.
 [[nodiscard]] Result<ProfileDescription> describe(const spec::ProfileSpec& profile);

@@ -37,7 +37,7 @@ struct GpuFacts {
   double fp8_flops = 0;       ///< per second, dense
   double bf16_flops = 0;      ///< per second, dense
   double link_bandwidth = 0;  ///< bytes per second, each way
-  std::vector<Fact> facts;    ///< the same with their origins
+  std::vector<Fact> facts;    ///< the same values with their origins
 };
 
 struct ModelFacts {
@@ -62,10 +62,10 @@ struct ModelFacts {
 /// Immutable after it is made; any thread.
 class ProfileLibrary {
  public:
-  /// Aborts where a carried file is broken: the build would be, and a test reads them all.
+  /// Aborts if an embedded file is broken, which a test excludes by reading all of them.
   explicit ProfileLibrary(std::span<const EmbeddedFile> files);
 
-  /// Each error lists the names there are.
+  /// Errors list the known names.
   [[nodiscard]] Result<const GpuFacts*> gpu(std::string_view name) const;
   [[nodiscard]] Result<const ModelFacts*> model(std::string_view name) const;
   [[nodiscard]] Result<const Coefficients*> engine(std::string_view name) const;
@@ -82,7 +82,7 @@ class ProfileLibrary {
   std::map<std::string, Coefficients, std::less<>> engines_;
 };
 
-/// The one that the binary carries, read at first use.
+/// The library that is embedded in the binary, parsed at first use.
 [[nodiscard]] const ProfileLibrary& library();
 
 /// The text of a GPU or a model file.

@@ -1,4 +1,4 @@
-// What a profile decides about a worker.
+// The settings of a worker that follow from its profile.
 #include <algorithm>
 
 #include <fmt/format.h>

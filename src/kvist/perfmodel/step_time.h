@@ -1,4 +1,4 @@
-// How long one engine step takes.
+// The duration of an engine step.
 #pragma once
 
 #include <cstdint>
