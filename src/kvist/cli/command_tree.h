@@ -1,4 +1,4 @@
-// The commands and their options as plain values: what the manual page and the completions of shells are made of.
+// The commands and their options as plain values, from which the manual page and shell completions are made.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ struct CommandOption {
   std::vector<std::string> names = {};  ///< "-f", "--file"; of a positional argument its one name, "database"
   std::string description = {};
   bool positional = false;
-  bool takes_value = false;  ///< always, where it is positional
+  bool takes_value = false;  ///< always true for a positional argument
   bool required = false;
 };
 
@@ -21,7 +21,7 @@ struct Command {
   std::string name = {};
   std::string description = {};
   std::vector<CommandOption> options = {};
-  std::vector<Command> commands = {};  ///< what may follow it
+  std::vector<Command> commands = {};  ///< its subcommands
 };
 
 /// kvist(1) as troff.

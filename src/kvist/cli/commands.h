@@ -1,4 +1,4 @@
-// The commands, each as a function of its parsed arguments. Each blocks until it is done or interrupted.
+// The commands, each as a function of its parsed arguments, which blocks until it is done or interrupted.
 #pragma once
 
 #include <cstdint>
@@ -15,18 +15,18 @@ struct WorkerArguments {
   std::string file;         ///< with a `worker:` mapping; or a model and how to serve it:
   std::string engine;       ///< "cpu"
   std::string model;        ///< directory of a checkpoint
-  std::string served_name;  ///< what clients call the model; empty: the directory's name
+  std::string served_name;  ///< the model's name for clients; empty: the directory's name
   std::string host = "127.0.0.1";
   std::uint16_t port = 0;  ///< 0: any, as the next two
   std::uint16_t kv_events_port = 0;
   std::uint16_t kv_replay_port = 0;
-  std::string kv_events_topic;     ///< ZeroMQ's; empty, as vLLM's is by default
+  std::string kv_events_topic;     ///< ZeroMQ topic; empty by default, as in vLLM
   std::uint32_t threads = 0;       ///< 0: one per core
   std::string weights;             ///< "bf16", "f32"; empty: as stored
   std::string kv_dtype;            ///< "bf16", "f16", "f32"; empty: as the weights
   std::string memory;              ///< with a unit; empty: the default
-  std::uint32_t draft_tokens = 0;  ///< by prompt look-up; 0: none
-  std::string tool_parser;         ///< "hermes", "llama3_json", "mistral"; empty: calls of tools stay text
+  std::uint32_t draft_tokens = 0;  ///< drafts by prompt look-up; 0: none
+  std::string tool_parser;         ///< "hermes", "llama3_json", "mistral"; empty: tool calls stay text
 };
 /// `kvist worker -f FILE`, `kvist worker --engine cpu --model DIR`: a worker, until SIGINT or SIGTERM.
 [[nodiscard]] Result<void> serve_worker(const WorkerArguments& arguments);
@@ -58,12 +58,12 @@ struct LoadgenArguments {
 
 struct UpArguments {
   std::string file;
-  std::string directory;  ///< for the parts' settings and logs, which then stay; empty: one in TMPDIR, for the run
+  std::string directory;  ///< for the parts' settings and logs, which are kept; empty: a temporary one in TMPDIR
 };
 /// `kvist up -f FILE [--directory DIR]`: a deployment alone, until Ctrl-C.
 [[nodiscard]] Result<void> run_up(const UpArguments& arguments);
 
-/// `kvist sweep -f FILE [--output DIR]`; an empty `output` leaves the file's.
+/// `kvist sweep -f FILE [--output DIR]`; if `output` is empty, the file's is used.
 [[nodiscard]] Result<void> run_sweep(const std::string& file, const std::string& output);
 
 struct SimulateArguments {
@@ -82,24 +82,24 @@ struct ReportArguments {
   std::optional<std::int64_t> run;  ///< nothing: the last one
   std::string output;               ///< empty: the database's folder
 };
-/// `kvist report DB`: makes the report again from stored results.
+/// `kvist report DB`: makes the report from stored results.
 [[nodiscard]] Result<void> run_report(const ReportArguments& arguments);
 
 struct ReportCheckArguments {
   std::string database;
   std::optional<std::int64_t> run;  ///< nothing: the last one
   std::string reference;            ///< published figures: a file of data/reference, or a report.json
-  std::string bars;                 ///< how far the run may be from them; empty: compared without bars
+  std::string bars;                 ///< rules file with bars; empty: compared without bars
   std::string markdown;             ///< file to write; empty: none
   std::string json;
 };
-/// `kvist report check DB --reference FILE`: a run beside published figures. Fails where a bar is missed.
+/// `kvist report check DB --reference FILE`: compares a run with published figures. Fails if a bar is missed.
 [[nodiscard]] Result<void> run_report_check(const ReportCheckArguments& arguments);
 
 struct ReportCompareArguments {
   std::vector<std::string> results;  ///< databases, or folders of a sweep's results
   std::string baseline;              ///< routing mode; empty: each run's first
-  std::vector<std::string> modes;    ///< only these against it; empty: all
+  std::vector<std::string> modes;    ///< only these modes; empty: all
   std::string json;                  ///< file to write; empty: none
 };
 /// `kvist report compare RESULTS... [--baseline MODE]`: modes against a baseline, paired over seeds.
@@ -111,7 +111,7 @@ struct TraceGenerateArguments {
   std::uint32_t conversations = 1'000;
   std::optional<std::uint64_t> seed;  ///< nothing: the workload's
   std::string think_time;             ///< with a unit; empty: the generator's default
-  std::string kind;                   ///< other traffic than chat (workload::TrafficKind); empty: the workload's chats
+  std::string kind;                   ///< traffic other than chat (workload::TrafficKind); empty: the workload's chats
   double rate = 1;                    ///< of a kind: starts a second
   std::string duration = "10 min";    ///< of a kind
 };
@@ -119,18 +119,18 @@ struct TraceGenerateArguments {
 [[nodiscard]] Result<void> run_trace_generate(const TraceGenerateArguments& arguments);
 
 struct ExplainArguments {
-  std::string file;     ///< decisions as GET /admin/decisions gives them; "-": standard input
-  std::string request;  ///< X-Request-Id: this request's in full; empty: one line for each
+  std::string file;     ///< an answer of GET /admin/decisions; "-": standard input
+  std::string request;  ///< X-Request-Id: prints this request's decisions in full; empty: one line for each decision
 };
-/// `kvist explain FILE`: recorded routing decisions, each decided again. Fails where one comes out otherwise.
+/// `kvist explain FILE`: prints recorded routing decisions and repeats each. Fails if one is different.
 [[nodiscard]] Result<void> run_explain(const ExplainArguments& arguments);
 
 struct FitArguments {
   std::string profile;    ///< engine behaviour to start from, or a profile file; empty: the sweep's
-  std::string reference;  ///< published figures; or
+  std::string reference;  ///< published figures, or
   std::string database;   ///< results of a sweep of one's own
   std::optional<std::int64_t> run;
-  std::string sweep;                      ///< what was measured; empty: the database's own
+  std::string sweep;                      ///< description of what was measured; empty: the database's own
   std::vector<std::string> free;          ///< coefficients; empty: those the profile marks as free
   std::vector<std::uint32_t> fit_levels;  ///< empty: all but those held out
   std::vector<std::uint32_t> hold_out;
@@ -146,8 +146,8 @@ struct PlanCapacityArguments {
   std::string file;
   std::string slo;                     ///< "ttft_p95=600ms,tpot_p95=60ms"
   std::vector<std::string> modes;      ///< instead of the file's; empty: the file's
-  std::optional<std::uint32_t> users;  ///< also: how many workers this number of users needs
-  bool knobs = false;                  ///< also: what each setting is worth
+  std::optional<std::uint32_t> users;  ///< also find how many workers this number of users needs
+  bool knobs = false;                  ///< also find the gain of each setting
   std::uint32_t seeds = 12;            ///< per level, at most
   double confidence = 95;              ///< percent
   std::uint32_t max_users = 0;         ///< 0: the gateway's max_in_flight
@@ -169,7 +169,7 @@ struct PlanProfilesArguments {
   bool describe = false;  ///< `profile` in full, in place of the list
   spec::ProfileSpec profile;
 };
-/// `kvist plan profiles`: the profile parts that kvist carries, or one combination with its coefficients.
+/// `kvist plan profiles`: lists the embedded profile parts, or one combination with its coefficients.
 [[nodiscard]] Result<void> plan_profiles(const PlanProfilesArguments& arguments);
 
 }  // namespace kvist::cli

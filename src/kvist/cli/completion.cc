@@ -9,14 +9,14 @@
 namespace kvist::cli {
 namespace {
 
-/// Each command, the program first: its path ("kvist report compare") and itself.
+/// Calls the function with each command and its path ("kvist report compare"), the program first.
 void for_each_command(const Command& command, const std::string& path,
                       const std::function<void(const std::string&, const Command&)>& visit) {
   visit(path, command);
   for (const Command& next : command.commands) for_each_command(next, path + " " + next.name, visit);
 }
 
-/// Within single quotes, where bash and zsh end them for a quote and fish has a backslash.
+/// Text within single quotes. For a quote in it, bash and zsh have to end them, fish uses a backslash.
 std::string quoted(std::string_view text, std::string_view quote) {
   std::string out = "'";
   for (const char c : text) {
@@ -81,7 +81,7 @@ complete -F _{0} {0}
                      program.name, paths, cases);
 }
 
-/// Of a description in zsh's _arguments, where brackets and colons have a meaning.
+/// A description for zsh's _arguments, where brackets and colons have a meaning.
 std::string zsh_text(std::string_view text) {
   std::string out;
   for (const char c : text) {

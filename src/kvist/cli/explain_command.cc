@@ -1,4 +1,4 @@
-// kvist explain: recorded routing decisions as tables, each decided again.
+// kvist explain: prints recorded routing decisions as tables and repeats each.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -37,7 +37,7 @@ Result<std::string> read_all(const std::string& file) {
   return text;
 }
 
-/// Decides again and prints.
+/// Repeats decisions and prints them.
 class Explanation {
  public:
   explicit Explanation(const routing::DecisionFile& file) : file_(&file) {}
@@ -98,7 +98,7 @@ class Explanation {
     print_line(text);
   }
 
-  // The verdict in words; counts it.
+  // Repeats a decision. Returns the verdict as text and counts it.
   [[nodiscard]] std::string again(const DecisionRecord& record) {
     const DecisionReplay::Result result = replay_.decide(record);
     if (result.outcome == DecisionReplay::Outcome::kSame) return "same";

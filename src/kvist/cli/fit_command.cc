@@ -1,4 +1,4 @@
-// kvist fit: a profile's coefficients from measurements.
+// kvist fit: fits a profile's coefficients to measurements.
 #include <fmt/format.h>
 
 #include <cstdio>

@@ -39,7 +39,7 @@ void print_times(const char* name, const Distribution& d) {
                          d.p50, d.p95, d.p99, d.max, d.count));
 }
 
-/// Whether these are the server's times or the client's own.
+/// Prints whether the client disturbed its own measurement.
 void print_client(const results::ClientHealth& client, const Distribution& ttft) {
   const analysis::ClientVerdict verdict = analysis::client_verdict(client, ttft);
   print_line(fmt::format("client   {}: loop delay p99 {:.1f} ms, send delay p99 {:.1f} ms, {:.2f} of a core{}",
@@ -47,8 +47,8 @@ void print_client(const results::ClientHealth& client, const Distribution& ttft)
                          client.cpu_share, verdict.ok() ? "" : fmt::format(" ({})", fmt::join(verdict.reasons, "; "))));
 }
 
-/// Exact percentiles over all these turns: this command has no method, a sweep has. `measured`: how long they were
-/// sent for.
+/// Prints exact percentiles over all these turns. Unlike a sweep, this command has no published method. `measured` is
+/// the time during which they were sent.
 void print_summary(const std::vector<TurnSample>& turns, Duration measured, const results::ClientHealth& client) {
   double prompt = 0;
   double cached = 0;
@@ -74,14 +74,14 @@ void print_summary(const std::vector<TurnSample>& turns, Duration measured, cons
   if (failed != turns.end()) print_line("first error: " + failed->error);
 }
 
-/// Turns that were sent within the warm-up go; one that was never sent has an instant when it should have been.
+/// Removes turns that were sent within the warm-up. For a turn that was never sent, the intended instant counts.
 void drop_warmup(std::vector<TurnSample>& turns, TimePoint measured_from) {
   std::erase_if(turns, [&](const TurnSample& turn) {
     return (turn.sent == TimePoint{} ? turn.intended : turn.sent) < measured_from;
   });
 }
 
-/// One run of the command on its loop. Ends after the duration, or at SIGINT, or when nothing drains any more.
+/// One run of the command on its loop. It ends after the duration or at SIGINT, when all turns have drained.
 class LoadgenRun {
  public:
   LoadgenRun(net::EventLoop& loop, loadgen::Service& service, Duration drain_timeout)
@@ -96,7 +96,7 @@ class LoadgenRun {
     return {};
   }
 
-  /// No new turns; those in flight may end, for as long as a request may take. Called again, it breaks them off.
+  /// Starts no new turns; those in flight may end within the request time-out. A second call breaks them off.
   void end() {
     if (std::exchange(ending_, true)) return service_.stop(false, {});
     driven_ = started_ ? net::now() - *started_ : Duration(0);

@@ -1,4 +1,4 @@
-// The arguments. CLI11 takes long to compile, so it is here and nowhere else.
+// Parses the arguments. CLI11 takes long to compile, so only this file includes it.
 #include "kvist/cli/main.h"
 
 #include <CLI/CLI.hpp>
@@ -67,7 +67,7 @@ class CommandLine {
     });
   }
 
-  /// Nothing where there is something to do; else the exit status.
+  /// Nothing if a command has to run; otherwise the exit status.
   std::optional<int> parse(int argc, const char* const* argv) {
     try {
       app_.parse(argc, argv);

@@ -7,7 +7,7 @@
 namespace kvist::cli {
 namespace {
 
-/// Text as troff shows it: a backslash, a hyphen that can be copied, and no line that looks like a request.
+/// Escapes text for troff: backslashes, hyphens that can be copied, and lines that look like a request.
 std::string escaped(std::string_view text) {
   std::string out;
   for (const char c : text) {

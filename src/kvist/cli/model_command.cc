@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t kTrainingBytes = 1UL << 20;
 constexpr std::string_view kBegin = "<|begin_of_text|>";
 constexpr std::string_view kEndOfTurn = "<|eot_id|>";
-// Headers as in Llama 3's template; contents stay as they are, so that the next turn's prompt begins with this one's.
+// Headers as in Llama 3's template. Contents are not changed, so that the next turn's prompt begins with this one's.
 constexpr std::string_view kChatTemplate =
     "{{- bos_token }}{%- for message in messages %}{{- '<|start_header_id|>' + message['role'] + "
     "'<|end_header_id|>\\n\\n' + message['content'] + '<|eot_id|>' }}{%- endfor %}{%- if add_generation_prompt %}"

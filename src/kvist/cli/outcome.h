@@ -1,4 +1,4 @@
-// What a sweep left behind, for the user.
+// Prints the outcome of a sweep.
 #pragma once
 
 #include "kvist/base/error.h"
@@ -6,7 +6,7 @@
 
 namespace kvist::cli {
 
-/// The main table and where the files are; nothing where no level was finished.
+/// Prints the main table and the paths of the files; nothing if no level was finished.
 void print_outcome(const sweep::SweepOutcome& outcome);
 
 /// Success, or why the sweep ended early and after how many levels.

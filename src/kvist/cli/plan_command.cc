@@ -17,7 +17,7 @@
 namespace kvist::cli {
 namespace {
 
-/// Below it Student's t has nothing to say; above it a level costs more than the answer is worth.
+/// Student's t needs at least the lower number; more than the upper one are not worth the time.
 constexpr std::uint32_t kMinSeeds = 3;
 constexpr std::uint32_t kMaxSeeds = 1'000;
 
@@ -32,7 +32,7 @@ Result<std::vector<spec::RoutingMode>> chosen_modes(const spec::SweepSpec& sweep
   return modes;
 }
 
-/// Looks at three seeds, then at more and more up to the most.
+/// The numbers of seeds for tests: three, then more, up to `most`.
 Result<std::vector<std::uint32_t>> looks_up_to(std::uint32_t most) {
   if (most < kMinSeeds || most > kMaxSeeds) {
     return fail(ErrorCode::kInvalidArgument,
@@ -54,7 +54,7 @@ Result<planning::CapacityOptions> capacity_options(const PlanCapacityArguments& 
   options.judge.confidence = arguments.confidence / 100;
   options.judge.threads = arguments.threads;
   options.max_users = arguments.max_users;
-  // Standard output has the plan alone.
+  // Standard output is for the plan alone.
   options.progress = [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); };
   return options;
 }
@@ -100,7 +100,7 @@ Result<void> plan_capacity(const PlanCapacityArguments& arguments) {
 
 Result<void> plan_memory(const PlanMemoryArguments& arguments) {
   KVIST_TRY(const spec::DeploymentSpec deployment, spec::load_deployment(arguments.file));
-  // Workers of one kind need one budget.
+  // Equal workers have the same budget, which is printed once.
   std::vector<spec::WorkerSpec> told;
   for (const spec::WorkerSpec& worker : deployment.workers) {
     spec::WorkerSpec nameless = worker;

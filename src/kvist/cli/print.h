@@ -1,11 +1,11 @@
-// Lines for the user.
+// Output for the user.
 #pragma once
 
 #include <string_view>
 
 namespace kvist::cli {
 
-/// One line on standard output, at once: it may be a pipe that somebody waits on.
+/// Writes one line to standard output and flushes it, because it may be a pipe that somebody waits for.
 void print_line(std::string_view line);
 
 }  // namespace kvist::cli

@@ -1,4 +1,4 @@
-// kvist plan profiles: what GPUs, models and engines kvist knows, and what a combination of them costs.
+// kvist plan profiles: lists the known GPUs, models and engines, and the coefficients of a combination.
 #include <fmt/format.h>
 
 #include <algorithm>

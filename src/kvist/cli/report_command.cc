@@ -1,4 +1,4 @@
-// kvist report: the report again, from stored results; a run held against published figures.
+// kvist report: the report again, from stored results; a run compared with published figures.
 #include <fmt/format.h>
 
 #include <filesystem>

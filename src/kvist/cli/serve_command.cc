@@ -16,16 +16,16 @@
 namespace kvist::cli {
 namespace {
 
-/// Time for the last error frames to leave before the sockets close.
+/// The time in which the last error frames are sent before the sockets close.
 constexpr Duration kFarewell = std::chrono::milliseconds(100);
-/// The gateway's own drain is bounded below this; a fault there must not keep the process alive.
+/// The bound of a shutdown. The gateway's own drain takes less; this is for the case that it does not end.
 constexpr Duration kLongestShutdown = std::chrono::seconds(8);
 
 void stop_after(net::EventLoop& loop, net::Timer& timer, Duration pause) {
   timer.arm(net::now() + pause, [&loop] { loop.stop(); });
 }
 
-// The same settings as a file with these values, read by the same rules.
+// Writes the arguments as the text of a settings file and reads it, so that the same rules apply.
 Result<spec::WorkerSpec> worker_of(const WorkerArguments& arguments) {
   if (!arguments.file.empty()) return spec::load_worker(arguments.file);
   if (arguments.engine != "cpu") {

@@ -13,7 +13,7 @@
 namespace kvist::cli {
 namespace {
 
-/// The levels, modes and repetitions that were asked for in place of the file's.
+/// Replaces the file's levels, modes and repetitions by the given ones.
 Result<void> select(spec::SweepSpec& sweep, const SimulateArguments& arguments) {
   if (arguments.repetitions) sweep.method.repetitions = *arguments.repetitions;
   if (!arguments.levels.empty()) {

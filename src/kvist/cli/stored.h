@@ -11,14 +11,14 @@
 
 namespace kvist::cli {
 
-/// Opens a results database that exists: a mistyped path must not make one.
+/// Opens an existing results database, so that a mistyped path does not create one.
 [[nodiscard]] Result<std::unique_ptr<results::Store>> open_existing(const std::string& path);
 
-/// The run that was asked for, or else the last one. Errors: no such run, with those there are.
+/// The requested run, or the last one. Errors: no such run, with the existing ones.
 [[nodiscard]] Result<std::int64_t> chosen_run(const results::Store& store, const std::string& path,
                                               std::optional<std::int64_t> wanted);
 
-/// Makes a folder, with those above it.
+/// Creates a folder and its parents.
 [[nodiscard]] Result<void> make_folder(const std::string& path);
 
 /// Writes a file whole.

@@ -1,4 +1,4 @@
-// kvist sweep: measures, then says where the report is.
+// kvist sweep: measures, then prints the path of the report.
 #include <memory>
 
 #include "kvist/cli/commands.h"
@@ -14,7 +14,7 @@ namespace kvist::cli {
 Result<void> run_sweep(const std::string& file, const std::string& output) {
   KVIST_TRY(spec::SweepSpec spec, spec::load_sweep(file));
   if (!output.empty()) spec.output_directory = output;
-  // The progress lines say what the load generator's own would, once.
+  // The progress lines have the same information as the load generator's log.
   telemetry::start_logging(telemetry::LogLevel::kWarning, "sweep");
   const Termination termination;
   sweep::SweepOptions options;

@@ -8,8 +8,8 @@
 
 namespace kvist::cli {
 
-/// While it lives, SIGINT and SIGTERM request the stop instead of ending the process. A thread of its own waits for
-/// them.
+/// During its lifetime, SIGINT and SIGTERM request the stop instead of ending the process. A thread of its own waits
+/// for them.
 class Termination {
  public:
   Termination();

@@ -22,8 +22,7 @@ constexpr Duration kStartTimeout = std::chrono::seconds(60);
 constexpr Duration kReadyTimeout = std::chrono::seconds(120);
 constexpr Duration kWatchInterval = std::chrono::milliseconds(500);
 
-/// Where the parts' settings and logs lie, and nothing else does: the user's own, which stays, or one of this run alone
-/// in the system's folder for such (TMPDIR).
+/// The folder of the parts' settings and logs: the user's, which is kept, or a temporary one of this run in TMPDIR.
 struct RunDirectory {
   std::string path;
   bool temporary = false;
@@ -80,14 +79,14 @@ Result<void> run_until_stopped(const spec::DeploymentSpec& deployment, const std
 
 Result<void> run_up(const UpArguments& arguments) {
   KVIST_TRY(spec::DeploymentSpec deployment, spec::load_deployment(arguments.file));
-  // Here and not in the gateway: the deployer keeps these variables from its children.
+  // Read here and not in the gateway, because the deployer does not pass these variables to its children.
   KVIST_TRY(deployment.gateway.mode,
             gateway::mode_from_environment(gateway::process_environment, deployment.gateway.mode));
   const Termination termination;
   KVIST_TRY(const RunDirectory directory, make_run_directory(arguments.directory));
   auto done = run_until_stopped(deployment, directory.path, termination.token());
   const bool interrupted = !done && done.error().code == ErrorCode::kCancelled;
-  if (!done && !interrupted) return done;  // the logs stay: the error refers to them
+  if (!done && !interrupted) return done;  // the logs are kept, because the error refers to them
   std::error_code ignored;
   if (directory.temporary) std::filesystem::remove_all(directory.path, ignored);
   return {};
