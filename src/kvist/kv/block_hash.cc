@@ -1,6 +1,6 @@
 #include "kvist/kv/block_hash.h"
 
-// The steps of XXH3, not only the whole of it.
+// Makes the internal steps of XXH3 available.
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -15,11 +15,11 @@ namespace kvist::kv {
 namespace {
 
 // Names are compared between processes and kept in recorded runs: tokens and lengths are hashed as little-endian bytes,
-// which on every machine we build for is how they lie in memory.
+// which is their representation in memory on every supported machine.
 static_assert(std::endian::native == std::endian::little);
 static_assert(sizeof(TokenId) == sizeof(std::uint32_t));
 
-/// Parent and tokens of blocks up to this size are put together on the stack: any block size in use.
+/// Parent and tokens of blocks up to this size, which covers any block size in use, are concatenated on the stack.
 constexpr std::size_t kInlineTokens = 128;
 
 /// The length goes first, so that no two identities give the same bytes ("ab" + "c" and "a" + "bc").
@@ -38,9 +38,9 @@ void append_part(std::string& out, std::string_view part) {
   return BlockHash(XXH3_64bits(buffer.data(), buffer.size()));
 }
 
-/// XXH3-64 of a parent and the tokens behind it without putting them together first, for the usual block sizes. The
-/// steps and constants are those of XXH3's paths for 129 to 240 and for 65 to 96 bytes (xxHash's specification, "XXH3
-/// algorithm overview"): what is 16 bytes in each lies here in two words of eight.
+/// XXH3-64 of a parent and the tokens after it, for the usual block sizes, without concatenating them first. The steps
+/// and constants are those of XXH3's paths for 129 to 240 and for 65 to 96 bytes (xxHash's specification, "XXH3
+/// algorithm overview"). What is 16 bytes there is two words of eight bytes here.
 class ParentAndTokens {
  public:
   ParentAndTokens(BlockHash parent, const TokenId* tokens)
@@ -50,7 +50,7 @@ class ParentAndTokens {
   [[nodiscard, gnu::always_inline]] BlockHash hash() const;
 
  private:
-  /// Where 16 bytes are: the word that they begin with, and the offset of those of the secret that go with them.
+  /// The position of 16 bytes: their first word, and the offset of the corresponding bytes of the secret.
   struct At {
     std::size_t word;
     std::size_t secret;
@@ -61,7 +61,7 @@ class ParentAndTokens {
     (add<kAt>(sum), ...);
     return sum;
   }
-  // Added up at once: left to themselves, compilers keep all products until the end, in more registers than there are.
+  // Added up at once, because otherwise compilers keep all products until the end, in more registers than there are.
   template <At kAt>
   [[gnu::always_inline]] void add(std::uint64_t& sum) const {
     sum += XXH3_mul128_fold64(word<kAt.word>() ^ XXH_readLE64(XXH3_kSecret + kAt.secret),
@@ -78,7 +78,7 @@ class ParentAndTokens {
   const std::uint8_t* tokens_;
 };
 
-// 136 bytes. What does not wait for the parent comes first.
+// 136 bytes. The steps that do not depend on the parent come first.
 template <>
 inline BlockHash ParentAndTokens::hash<32>() const {
   const std::uint64_t tokens =
@@ -94,7 +94,7 @@ inline BlockHash ParentAndTokens::hash<16>() const {
   return BlockHash(XXH3_avalanche(tokens + sum_of<At{0, 0}>()));
 }
 
-// Apart from the usual sizes, so that those need no stack.
+// A separate function, so that the usual sizes need no stack.
 [[gnu::noinline]] BlockHash hash_of_any_size(BlockHash parent, std::span<const TokenId> tokens) {
   const std::size_t size = sizeof parent.value() + tokens.size_bytes();
   if (tokens.size() <= kInlineTokens) {

@@ -33,7 +33,7 @@ void chain_hashes(BlockHash parent, std::span<const TokenId> tokens, std::uint32
 /// 0.
 [[nodiscard]] std::vector<BlockHash> hash_blocks(BlockHash root, std::span<const TokenId> tokens,
                                                  std::uint32_t block_size);
-/// The same, appended to `names`.
+/// Like hash_blocks() above, but appends to `names`.
 void hash_blocks(BlockHash root, std::span<const TokenId> tokens, std::uint32_t block_size,
                  std::vector<BlockHash>& names);
 

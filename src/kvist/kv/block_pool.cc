@@ -37,7 +37,7 @@ std::optional<BlockId> BlockPool::find(BlockHash hash) const {
 }
 
 void BlockPool::find_prefix(std::span<const BlockHash> names, std::vector<BlockId>& blocks) const {
-  // Entries and blocks lie anywhere in memory. The entry of one name and, once that is in the cache, the block of
+  // Entries and blocks are scattered in memory. The entry of one name and, once that is in the cache, the block of
   // another are prefetched, so that a search waits for neither.
   constexpr std::size_t kEntriesAhead = 16;
   constexpr std::size_t kBlocksAhead = 8;
@@ -212,7 +212,7 @@ void BlockPool::link_copy(std::uint32_t index, bool in_front) {
     entry = index;
     return;
   }
-  // Before the first of a ring is both its front and its back; only the entry differs.
+  // A place before the first of a ring is both its front and its back; only the entry differs.
   const std::uint32_t first = entry;
   const std::uint32_t last = blocks_[first].copy_previous;
   block.copy_previous = last;
@@ -237,7 +237,7 @@ void BlockPool::unlink_copy(std::uint32_t index) {
 }
 
 void BlockPool::move_copy(std::uint32_t index, bool to_front) {
-  if (blocks_[index].copy_next == index) return;  // the only copy, as nearly always
+  if (blocks_[index].copy_next == index) return;  // the only copy, which is nearly always the case
   unlink_copy(index);
   link_copy(index, to_front);
 }

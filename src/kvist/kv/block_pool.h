@@ -22,7 +22,7 @@ struct BlockPoolCounters {
   std::uint64_t allocations = 0;
   std::uint64_t evictions = 0;      ///< findable blocks that were re-used for something else
   std::uint64_t stored_blocks = 0;  ///< blocks that became findable
-  std::uint64_t reuses = 0;         ///< findable blocks that nobody held and somebody took over
+  std::uint64_t reuses = 0;         ///< findable blocks without references that were acquired
 };
 
 /// Reference-counted blocks. Owned by the engine core, used by its thread only. Invariants:
@@ -30,8 +30,7 @@ struct BlockPoolCounters {
 ///  - a findable (committed) block keeps its block hash, here called its name, when its last reference goes, and stays
 ///    findable until it is allocated again;
 ///  - the free list is in LRU order: first the blocks without a name, of which the last released comes first because
-///  its
-///    memory is warm, then the named blocks by the time of their last release;
+///    its memory is warm, then the named blocks by the time of their last release;
 ///  - one name may have several physical copies, where two requests computed the same prefix at once;
 ///  - events come in the order in which the pool changed: replaying them all rebuilds exactly the findable blocks.
 class BlockPool {
@@ -40,7 +39,7 @@ class BlockPool {
 
   [[nodiscard]] std::uint32_t block_size() const { return block_size_; }
   [[nodiscard]] std::uint32_t total_blocks() const { return static_cast<std::uint32_t>(blocks_.size()); }
-  /// Blocks without references, findable or not: what allocate() can hand out.
+  /// Blocks without references, findable or not, which allocate() can return.
   [[nodiscard]] std::uint32_t free_blocks() const { return free_count_; }
   [[nodiscard]] std::uint32_t used_blocks() const { return total_blocks() - free_count_; }
   [[nodiscard]] const BlockPoolCounters& counters() const { return counters_; }
@@ -73,7 +72,7 @@ class BlockPool {
   /// Events since the last call, oldest first; consecutive removals are one event. The owner drains them at every step:
   /// in steady state the pool allocates memory for them alone.
   [[nodiscard]] std::vector<KvEvent> take_events();
-  /// The same, in place of what `out` holds, whose memory is kept for the events to come.
+  /// Like take_events(), but replaces the content of `out`, whose memory is kept for later events.
   void take_events(std::vector<KvEvent>& out);
   /// Names with their number of physical copies, for tests and for comparing with a subscriber's view.
   [[nodiscard]] std::unordered_map<BlockHash, std::uint32_t> findable() const;
@@ -108,7 +107,7 @@ class BlockPool {
 
   std::uint32_t block_size_;
   std::uint32_t free_count_ = 0;
-  std::uint32_t free_first_ = kNone;  // the next to be handed out
+  std::uint32_t free_first_ = kNone;  // the next one to be allocated
   std::uint32_t free_last_ = kNone;
   std::vector<Block> blocks_;
   // Open addressing: per name the index of its first copy, which knows the name; kNone where there is none. At most

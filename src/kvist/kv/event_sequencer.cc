@@ -11,8 +11,8 @@
 namespace kvist::kv {
 namespace {
 
-/// How many applied frames are remembered to tell a late duplicate from a restart: more than publishers buffer for
-/// replay (10,000), for a duplicate is at most as old as that.
+/// How many applied frames are remembered, to distinguish a late duplicate from a restart. It is more than publishers
+/// buffer for replay (10,000), because a duplicate is at most as old as that.
 constexpr std::size_t kRememberedFrames = 16'384;
 /// The number that marks the end of a replay; no frame may carry it.
 constexpr std::uint64_t kEndMarker = std::numeric_limits<std::uint64_t>::max();
@@ -28,8 +28,8 @@ EventSequencer::EventSequencer(Options options) : options_(options), rebuild_del
 std::vector<SequencerAction> EventSequencer::on_connected(TimePoint now) {
   Actions actions;
   if (!options_.replay_available) return actions;
-  // What waits here was published before the request goes out, so the answer has it too. Without it, live frames seen
-  // from here on belong to one run of the publisher.
+  // Frames that wait here were published before the request is sent, so the answer contains them too. After they are
+  // dropped, all live frames from here on belong to one run of the publisher.
   clear_buffered();
   rebuilding_ = rebuild_at_.has_value();
   if (rebuilding_) schedule_rebuild(now);
@@ -73,7 +73,7 @@ std::vector<SequencerAction> EventSequencer::on_replayed(std::uint64_t sequence,
   }
   const bool first = !last_replayed_;
   if (!first && sequence < *last_replayed_) {
-    // One answer is in order: this is two of them, mixed. Wait for an end, then ask anew.
+    // An answer is in order, so these are two mixed answers. Waits for an end, then asks again.
     forget_run("replay out of order", actions);
     replay_ = Replay::kDiscarding;
     return actions;
@@ -89,7 +89,7 @@ std::vector<SequencerAction> EventSequencer::on_replayed(std::uint64_t sequence,
     skip_to(sequence, now, actions);
     apply(sequence, std::move(payload), actions);
   } else if (const auto known = buffered_.find(sequence); known == buffered_.end()) {
-    // A hole within the answer: the rest waits, and what is missing is asked for again.
+    // The answer has a gap: the rest waits, and the missing frames are requested again.
     buffer(sequence, std::move(payload));
     if (overfull()) give_up("too many events wait for a replay", now, actions);
   } else if (known->second != payload) {
@@ -105,7 +105,7 @@ std::vector<SequencerAction> EventSequencer::on_replay_end(TimePoint now) {
   if (replay_ == Replay::kDiscarding) {
     start_replay(now, actions);
   } else if (!last_replayed_ && next_ && !rebuilding_) {
-    // Asked for the last event it sent, the publisher knows nothing of it.
+    // The publisher does not know the last frame that it sent, so it has restarted.
     ++counters_.restarts;
     forget_run(fmt::format("publisher restarted: event {} is unknown to it", *next_ - 1), actions);
     start_replay(now, actions);
@@ -137,7 +137,7 @@ std::vector<SequencerAction> EventSequencer::poll(TimePoint now) {
   }
   if (replay_ == Replay::kNone) {
     rebuilding_ = true;
-    schedule_rebuild(now);  // in case this one fails too; taken back once it brings something
+    schedule_rebuild(now);  // in case this one fails too; cancelled when it brings a frame
   }
   start_replay(now, actions);
   return actions;
@@ -155,12 +155,12 @@ bool EventSequencer::starts_run(std::uint64_t sequence) const {
   return sequence == 0 || (sequence == 1 && !counts_from_zero_);
 }
 
-/// For live frames: a first 1 leaves open whether there was a 0 before, where a replay can tell.
+/// For live frames: after a first 1 it is open whether there was a 0 before, if a replay can show it.
 bool EventSequencer::certain_start(std::uint64_t sequence) const {
   return sequence == 0 || (!options_.replay_available && starts_run(sequence));
 }
 
-/// Hands out the next frame. The first of a run makes the view exact.
+/// Applies the next frame. The first frame of a run makes the view exact.
 void EventSequencer::apply(std::uint64_t sequence, std::string payload, Actions& actions) {
   if (sequence == 0) counts_from_zero_ = true;
   if (!next_) {
@@ -223,7 +223,7 @@ void EventSequencer::reset(std::string reason, Actions& actions) {
   actions.emplace_back(ResetWorker{std::move(reason)});
 }
 
-/// Back to knowing nothing of the publisher, not even a loss.
+/// Resets to the initial state, in which nothing is known of the publisher, not even a loss.
 void EventSequencer::forget_run(std::string reason, Actions& actions) {
   reset(std::move(reason), actions);
   next_.reset();
@@ -250,15 +250,16 @@ void EventSequencer::restart_from_live(std::uint64_t sequence, std::string paylo
     replay_ = Replay::kDiscarding;
 }
 
-/// The rest of the running answer is of the new run too, but not its start: it is waited out, then all is asked for.
+/// The rest of the running answer belongs to the new run too, but lacks its start. So its end is waited for, and then
+/// everything is requested.
 void EventSequencer::restart_from_replay(std::uint64_t sequence, Actions& actions) {
   ++counters_.restarts;
   forget_run(fmt::format("publisher restarted: it has another event {}", sequence), actions);
   replay_ = Replay::kDiscarding;
 }
 
-/// Asks from the last applied frame, to know the publisher by it; for a rebuild or a new run, from the start. If an
-/// abandoned answer may still come in, asks after it.
+/// Asks from the last applied frame, by which the run of the publisher is recognised, or from the start for a rebuild
+/// or a new run. If an abandoned answer may still arrive, asks after it.
 void EventSequencer::start_replay(TimePoint now, Actions& actions) {
   if (const auto stale_until = std::exchange(stale_until_, std::nullopt); stale_until && now < *stale_until) {
     replay_ = Replay::kDiscarding;
@@ -279,13 +280,13 @@ void EventSequencer::end_replay() {
   rebuilding_ = false;
 }
 
-/// Ends a replay whose own end has not come: for a while, the rest of it may still arrive.
+/// Gives up a replay without its end. For a while, the rest of it may still arrive.
 void EventSequencer::abandon_replay(TimePoint now) {
   if (replay_ != Replay::kNone) stale_until_ = now + options_.replay_timeout;
   end_replay();
 }
 
-/// The answer starts later than asked for: the publisher has nothing before `sequence` any more.
+/// The answer starts later than requested, because the publisher has nothing before `sequence` any more.
 void EventSequencer::skip_to(std::uint64_t sequence, TimePoint now, Actions& actions) {
   reset(fmt::format("events {} to {} are lost: the publisher no longer has them", next_.value_or(0), sequence - 1),
         actions);
@@ -295,7 +296,7 @@ void EventSequencer::skip_to(std::uint64_t sequence, TimePoint now, Actions& act
   schedule_rebuild(now);
 }
 
-/// The first frame of a rebuild: it is worth starting over only if it reaches further back than what there is.
+/// Handles the first frame of a rebuild, which replaces the view only if it reaches further back.
 void EventSequencer::rebuild_from(std::uint64_t sequence, Actions& actions) {
   if (sequence >= view_start_) {
     rebuild_at_.reset();
@@ -307,7 +308,7 @@ void EventSequencer::rebuild_from(std::uint64_t sequence, Actions& actions) {
   digests_.clear();
 }
 
-/// Drops what the replay has brought too. False if under a known number there is another event.
+/// Drops waiting frames that the replay has brought too. Returns false if a known number has another content.
 bool EventSequencer::drop_known_buffered() {
   while (next_ && !buffered_.empty() && buffered_.begin()->first < *next_) {
     if (recall(buffered_.begin()->first, buffered_.begin()->second) == Known::kDifferent) return false;
@@ -325,8 +326,8 @@ void EventSequencer::apply_buffered(Actions& actions) {
   }
 }
 
-/// A replay has ended: the frames that waited for it follow, and whatever is still missing is asked for again as long
-/// as that gets anywhere.
+/// A replay has ended. Applies the frames that waited for it, and requests what is still missing as long as that makes
+/// progress.
 void EventSequencer::merge_buffered(TimePoint now, Actions& actions) {
   end_replay();
   if (!drop_known_buffered()) {
@@ -351,8 +352,8 @@ std::string EventSequencer::missing_before_buffered() const {
   return fmt::format("events {} to {} are lost", next_.value_or(0), buffered_.begin()->first - 1);
 }
 
-/// The end of a replay is overdue. If live frames follow what it brought without a gap, only the end itself is missing.
-/// A rebuild that brought nothing leaves all as it was.
+/// The end of a replay is overdue. If live frames follow its frames without a gap, only the end mark is missing. A
+/// rebuild that brought nothing changes nothing.
 void EventSequencer::time_out(TimePoint now, Actions& actions) {
   const bool rebuild_failed = rebuilding_;
   const bool live_came = !buffered_.empty();
@@ -368,8 +369,8 @@ void EventSequencer::time_out(TimePoint now, Actions& actions) {
   give_up("replay did not end in time", now, actions);
 }
 
-/// Goes on from what is at hand: the frames after the last gap among those that wait. Earlier ones would only build
-/// what the next gap makes worthless.
+/// Continues with the waiting frames after their last gap. Earlier ones would only build a view that the gap makes
+/// useless.
 void EventSequencer::give_up(std::string reason, TimePoint now, Actions& actions) {
   abandon_replay(now);
   if (!drop_known_buffered()) {

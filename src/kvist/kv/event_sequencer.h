@@ -35,10 +35,11 @@ using SequencerAction = std::variant<ApplyPayload, ResetWorker, RequestReplay>;
 ///    of it. A number that falls back without being a frame seen before, other content under a known number, or an
 ///    empty answer mean that the publisher restarted: the worker's blocks are forgotten and the new run is replayed
 ///    from its start.
-///  - Events are lost when a replay starts later than asked for, does not end within its deadline, leaves a gap open or
-///    is overrun by live frames. Then the blocks are forgotten and the stream goes on from what is at hand. Later, with
-///    growing pauses, the whole buffer is asked for again, as long as it may reach further back than what was applied.
-///  - A batch that clears the worker's cache makes good for all that was lost before it (on_cleared()).
+///  - Events are lost when a replay starts later than requested, does not end within its deadline, leaves a gap open or
+///    is overrun by live frames. Then the blocks are forgotten and the stream continues with the available frames.
+///    Later, with growing pauses, the whole buffer is requested again, as long as it may reach further back than what
+///    was applied.
+///  - After a batch that clears the worker's cache, earlier losses no longer matter (on_cleared()).
 ///  - At most one replay is under way, and every wait has a deadline: call poll() at next_wakeup().
 class EventSequencer {
  public:
@@ -47,8 +48,8 @@ class EventSequencer {
     Duration replay_timeout = std::chrono::seconds(5);
     std::size_t max_buffered = 100'000;                    ///< frames kept during a replay
     std::size_t max_buffered_bytes = 256ULL << 20;         ///< their payloads together
-    Duration rebuild_delay = std::chrono::seconds(10);     ///< from a loss to the first try to make up for it; doubles
-    Duration max_rebuild_delay = std::chrono::minutes(5);  ///< up to this
+    Duration rebuild_delay = std::chrono::seconds(10);     ///< from a loss to the first attempt to rebuild; doubles
+    Duration max_rebuild_delay = std::chrono::minutes(5);  ///< the largest delay
   };
   struct Counters {
     std::uint64_t applied = 0;
@@ -84,7 +85,8 @@ class EventSequencer {
   enum class Replay : std::uint8_t {
     kNone,
     kRunning,
-    kDiscarding,  ///< useless, of an ended run or given up: waited out before the next, so that frames never mix
+    kDiscarding,  ///< a useless replay, of an ended run or given up; its end is waited for before the next, so that
+                  ///< frames never mix
   };
   enum class Known : std::uint8_t { kSame, kDifferent, kForgotten };
 
