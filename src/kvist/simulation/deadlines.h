@@ -1,4 +1,4 @@
-// Time limits of turns: one armed event for all of them.
+// Time limits of turns, with one scheduled event for all of them.
 #pragma once
 
 #include <deque>
@@ -9,8 +9,8 @@
 
 namespace kvist::simulation {
 
-/// Deadlines in the order of their time, which is that of their insertion since all of a queue have one length. Those
-/// of turns that are over are dropped when they come to the front, so that few events are scheduled for nothing.
+/// Deadlines in the order of their time, which is the order of insertion because all of a queue have the same length.
+/// Those of ended turns are dropped when they come to the front, so that few events are scheduled in vain.
 class Deadlines {
  public:
   void push(TimePoint at, TurnId turn) { waiting_.push_back({at, turn}); }
@@ -23,7 +23,7 @@ class Deadlines {
     return waiting_.front().at;
   }
 
-  /// A turn under way whose time is up, taken out; nothing where there is none (any more).
+  /// Removes and returns a turn under way whose time is up; nothing if there is none.
   template <class IsLive>
   [[nodiscard]] std::optional<TurnId> pop_due(TimePoint now, const IsLive& is_live) {
     const std::optional<TimePoint> at = next(is_live);

@@ -1,4 +1,4 @@
-// What happens next: the heart of a discrete-event simulation.
+// The event queue of the discrete-event simulation.
 #pragma once
 
 #include <algorithm>
@@ -12,15 +12,15 @@
 
 namespace kvist::simulation {
 
-/// Events by time; those of one instant in the order in which they were scheduled, which makes a run reproducible. A
-/// heap with four children per node: as few cache lines per operation as it gets for entries of half a line. `Payload`
-/// is a small value: nothing is allocated per event.
+/// Events by time, and those of one instant in the order in which they were scheduled, which makes a run reproducible.
+/// It is a heap with four children per node, which needs the fewest cache lines per operation for entries of half a
+/// line. `Payload` is a small value, so nothing is allocated per event.
 template <class Payload>
 class EventQueue {
  public:
   [[nodiscard]] bool empty() const { return heap_.empty(); }
   [[nodiscard]] std::size_t size() const { return heap_.size(); }
-  /// Requires that there is an event.
+  /// Requires: the queue is not empty.
   [[nodiscard]] TimePoint next_time() const { return heap_.front().at; }
 
   void push(TimePoint at, Payload payload) {
@@ -36,7 +36,7 @@ class EventQueue {
     heap_[i] = entry;
   }
 
-  /// The earliest event, taken out. Requires that there is one.
+  /// Removes and returns the earliest event. Requires: the queue is not empty.
   [[nodiscard]] std::pair<TimePoint, Payload> pop() {
     KVIST_CHECK(!heap_.empty(), "no event is left");
     const std::pair<TimePoint, Payload> first{heap_.front().at, heap_.front().payload};
@@ -58,7 +58,7 @@ class EventQueue {
     return a.at != b.at ? a.at < b.at : a.order < b.order;
   }
 
-  // Puts `entry` where it belongs, the top being free.
+  // Inserts `entry`, given that the top is free.
   void sift_down(const Entry& entry) {
     std::size_t i = 0;
     for (std::size_t first = 1; first < heap_.size(); first = i * kChildren + 1) {

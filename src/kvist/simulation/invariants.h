@@ -14,15 +14,15 @@
 
 namespace kvist::simulation {
 
-/// A violated invariant in words; nothing where all hold.
+/// A description of a violated invariant; nothing if all hold.
 using Violation = std::optional<std::string>;
 
-/// The books of the client's side, kept while the run goes on. Little's law is checked exactly: the integral over time
-/// of the turns in flight within the window of measurement equals the sum over all turns of the time that each was in
-/// flight within it (J. D. C. Little, 1961, with the boundary terms that a finite window has).
+/// The accounting of the client's side during the run. Little's law is checked exactly: the integral over time of the
+/// turns in flight within the window of measurement equals the sum over all turns of the time that each was in flight
+/// within it (J. D. C. Little, 1961, with the boundary terms that a finite window has).
 class Ledger final : public TurnObserver {
  public:
-  /// `limit`: no more than this many turns may be in flight (a closed loop's concurrency); 0: no limit.
+  /// `limit` is the most turns that may be in flight (a closed loop's concurrency); 0: no limit.
   Ledger(TimePoint measure_from, TimePoint measure_to, std::uint32_t limit)
       : from_(measure_from), to_(measure_to), limit_(limit) {}
 
@@ -33,10 +33,10 @@ class Ledger final : public TurnObserver {
   void on_turn_ended(const workload::TurnSample& sample, TimePoint now) override;
   void on_usage(const Piece& last) override;
 
-  /// Whether the books balance, all turns having ended.
+  /// Checks the accounting after all turns have ended.
   [[nodiscard]] Violation check() const;
 
-  /// Answers that came to their end, and what their usage says.
+  /// Answers that reached their end, and the sums of their usage.
   struct Usage {
     std::uint64_t answers = 0;
     std::uint64_t prompt_tokens = 0;
@@ -55,20 +55,21 @@ class Ledger final : public TurnObserver {
   TimePoint last_;
   std::uint64_t started_ = 0;
   std::uint64_t ended_ = 0;
-  std::uint64_t excess_ = 0;      // most turns in flight while they were more than the limit
+  std::uint64_t excess_ = 0;      // the most turns in flight, if they exceeded the limit
   std::int64_t integral_ns_ = 0;  // of turns in flight over the window
   std::int64_t sojourn_ns_ = 0;   // of all turns within the window
   bool times_in_order_ = true;
   Usage usage_;
 };
 
-/// Nothing is left in the engine: no request, no step, every block free again, every request that came ended.
+/// Checks that nothing is left in the engine: no request, no step, all blocks free, and all requests that came have
+/// ended.
 [[nodiscard]] Violation check_drained(const SimulatedWorker& worker);
-/// Nothing is left in the gateway: no request, no load booked, every worker available; each request ended once; the
-/// index holds of each worker as many blocks as the worker.
+/// Checks that nothing is left in the gateway: no request, no booked load, and every worker available; that each
+/// request ended once; and that the index has as many blocks of each worker as the worker.
 [[nodiscard]] Violation check_drained(const SimulatedGateway& gateway, const std::vector<SimulatedWorker>& workers);
-/// Tokens in = tokens out: what the answers' usage sums up to, with what was lost by those that were aborted, is what
-/// the engines counted. Of prompts it can only be said that the engines admitted those of all whole answers.
+/// Checks the sums of tokens: the answers' usage, plus the tokens of aborted answers, is what the engines counted. For
+/// prompts it can only be checked that the engines admitted those of all complete answers.
 [[nodiscard]] Violation check_tokens(const Ledger& ledger, const std::vector<SimulatedWorker>& workers);
 
 }  // namespace kvist::simulation

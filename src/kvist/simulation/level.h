@@ -1,4 +1,4 @@
-// Concurrency levels in one mode, in virtual time: what goes in and what comes out.
+// Simulates concurrency levels of one mode in virtual time.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@
 
 namespace kvist::simulation {
 
-/// Which level of a sweep.
+/// A level of a sweep.
 struct LevelPlan {
   spec::RoutingMode mode = spec::RoutingMode::kRoundRobin;
   std::uint32_t concurrency = 0;
@@ -30,13 +30,13 @@ struct LevelPlan {
 struct WorkerReading {
   TimePoint at;
   std::uint32_t running = 0;  ///< batch slots taken
-  std::uint32_t waiting = 0;  ///< queued for one
+  std::uint32_t waiting = 0;  ///< requests queued for a slot
   std::uint32_t kv_blocks_used = 0;
   std::uint64_t evictions = 0;
   std::uint64_t preemptions = 0;
   std::uint64_t prefill_backlog_tokens =
       0;              ///< uncached prompt tokens of waiting and running requests, not yet computed
-  float step_ms = 0;  ///< longest step that ended since the reading before; 0: none did
+  float step_ms = 0;  ///< the longest step that ended since the previous reading; 0: none did
 };
 
 /// One worker over the level.
@@ -44,16 +44,16 @@ struct WorkerOutcome {
   std::string name;
   engine::CoreStats before = {};                ///< when the level began
   std::vector<engine::CoreStats> at_snapshots;  ///< one reading per snapshot, as a live sweep scrapes them
-  engine::CoreStats total;                      ///< when it ended: everything in flight had, or the next one began
+  engine::CoreStats total;  ///< at the end of the level: when everything in flight had ended, or the next level began
   std::vector<WorkerReading> timeline;
 };
 
-/// What one level brought. Times are virtual, its load starts at TimePoint{}.
+/// The outcome of a level. Times are virtual; its load starts at TimePoint{}.
 struct LevelOutcome {
   TimePoint started;
   TimePoint measure_from;
   TimePoint measure_to;
-  TimePoint ended;  ///< everything in flight had, or the next level began
+  TimePoint ended;  ///< when everything in flight had ended, or the next level began
   std::vector<workload::Snapshot> snapshots;
   std::vector<WorkerOutcome> workers;
   std::vector<std::string> remarks;
@@ -68,13 +68,13 @@ using TurnSink = std::function<Result<void>(std::vector<workload::TurnSample> tu
 /// Simulates one level from cold caches to the last answer, on a deployment of its own. Deterministic: the same
 /// arguments give the same outcome and the same samples, on any machine and any thread. Every invariant of
 /// simulation/invariants.h is checked; a violation aborts with the seed. `sweep` must be resolved (perfmodel::resolve
-/// on its workers). `source`: null for the sweep's own conversations, else what drives the load (a trace). Errors: a
-/// model of time that cannot be built, a sink that fails.
+/// on its workers). `source` drives the load, for example a trace; null: the sweep's own conversations. Errors: a model
+/// of time that cannot be built, a failure of the sink.
 [[nodiscard]] Result<LevelOutcome> simulate_level(const spec::SweepSpec& sweep, const LevelPlan& level,
                                                   const TurnSink& sink,
                                                   std::unique_ptr<workload::TurnSource> source = nullptr);
 
-/// The same for levels of a load that goes on from one to the next.
+/// Outcome and sink for levels with one continuous load.
 using LevelTurnSink = std::function<Result<void>(std::size_t level, std::vector<workload::TurnSample> turns)>;
 
 /// Simulates several levels of one mode as one load on one deployment (spec::BetweenLevels::kContinue): after the last

@@ -1,4 +1,5 @@
-// What load, gateway and workers send each other: the content of the live system's HTTP messages, without their bytes.
+// The messages between load, gateway and workers: the content of the live system's HTTP messages, without their
+// encoding.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +14,8 @@
 
 namespace kvist::simulation {
 
-/// A turn under way, named by the client as the X-Request-Id of the live system; also the request's id in the engine.
-/// The upper bits count requests from 1, the lower ones are the turn's place among those under way (TurnTable).
+/// The id of a turn under way, which the client assigns like the X-Request-Id of the live system; also the request's id
+/// in the engine. The upper bits count requests from 1, the lower ones are the turn's slot in TurnTable.
 using TurnId = Id<struct TurnTag, std::uint64_t>;
 inline constexpr unsigned kPlaceBits = 24;
 [[nodiscard]] constexpr TurnId make_turn_id(std::uint64_t number, std::uint32_t place) {
@@ -30,21 +31,21 @@ struct TurnRequest {
   workload::StartTurn turn;
 };
 
-/// The head of an answer, as the gateway's headers say it.
+/// The head of an answer, as in the gateway's headers.
 struct AnswerHead {
   TurnId turn;
   WorkerId worker;
   std::uint32_t predicted_cached_tokens = 0;
 };
 
-/// An answer that is an error: a whole one, or a frame in a stream that had begun.
+/// An error: as the whole answer, or as a frame in a stream that had begun.
 struct Refusal {
   TurnId turn;
   Error error;
-  std::optional<AnswerHead> head;  ///< where a worker was involved
+  std::optional<AnswerHead> head;  ///< set if a worker was involved
 };
 
-/// What one step brought one answer: its text, and at the end its usage.
+/// The result of one step for one answer: its text, and at the end its usage.
 struct Piece {
   TurnId turn;
   std::uint32_t text_begin = 0;  ///< in StepMessage::text
@@ -55,8 +56,8 @@ struct Piece {
   std::uint32_t completion_tokens = 0;
 };
 
-/// All that one step brought, on its way from the worker to the gateway and on to the client: one event instead of one
-/// per token. Pieces are in the order in which the worker writes them.
+/// The results of one step, on the way from the worker to the gateway and to the client. They are one event instead of
+/// one per token. Pieces are in the order in which the worker writes them.
 struct StepMessage {
   WorkerId worker;
   std::vector<Piece> pieces;

@@ -1,4 +1,4 @@
-// The ways between load generator, gateway and workers: every message takes its time.
+// The network between load generator, gateway and workers, in which every message takes time.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +16,8 @@
 
 namespace kvist::simulation {
 
-/// Puts messages on their way and hands them out when their event comes. Delays are constant, so messages of one way
-/// arrive in the order in which they were sent, as on a connection. One thread.
+/// Sends messages, and delivers them when their event comes. Delays are constant, so messages of one direction arrive
+/// in the order in which they were sent, as on a connection. Threads: one.
 class Network {
  public:
   Network(VirtualTime& time, const spec::SimulationSpec& spec) : time_(&time), spec_(spec) {}
@@ -53,14 +53,14 @@ class Network {
     send(spec_.kv_event_delay, EventKind::kKvEventsAtGateway, kv_events_.put(std::move(events)), worker);
   }
 
-  // At the end of the way.
+  // For the receivers.
   [[nodiscard]] TurnRequest take_request(const Event& event) { return requests_.take(event.subject); }
   [[nodiscard]] engine::Request take_work(const Event& event) { return work_.take(event.subject); }
   [[nodiscard]] StepMessage take_step(const Event& event) { return steps_.take(event.subject); }
   [[nodiscard]] Refusal take_refusal(const Event& event) { return refusals_.take(event.subject); }
   [[nodiscard]] std::vector<kv::KvEvent> take_kv_events(const Event& event) { return kv_events_.take(event.subject); }
 
-  /// Since when the gateway has known of a request that reaches the router now.
+  /// When the gateway received the request that reaches the router now.
   [[nodiscard]] TimePoint arrival_of_request() const { return time_->now() - spec_.gateway_time; }
   /// Messages on their way; those without content (gone, abort) are not counted.
   [[nodiscard]] std::size_t in_transit() const {

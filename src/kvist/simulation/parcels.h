@@ -1,4 +1,4 @@
-// What is on its way: the content of messages that events only point at.
+// The content of messages in transit, to which events refer.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 
 namespace kvist::simulation {
 
-/// A store of messages in transit: put one in, schedule an event with its number, take it out when the event comes.
-/// Numbers are used again; memory is that of the most messages that were in transit at once. One thread.
+/// A store of messages in transit: a message is put in, an event is scheduled with its number, and the message is taken
+/// out when the event comes. Numbers are reused. Memory: that of the most messages in transit at once. Threads: one.
 template <class Message>
 class Parcels {
  public:

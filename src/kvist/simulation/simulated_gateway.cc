@@ -107,7 +107,7 @@ bool SimulatedGateway::act(TurnId id, Relayed& relayed, dispatch::LifeActions ac
   return actions.answer == dispatch::LifeAnswer::kPassOn;
 }
 
-// The worker renders the same messages with the same template, so the tokens can travel instead.
+// The worker would render the same messages with the same template, so the message has the tokens instead.
 void SimulatedGateway::attempt(TurnId id, const Relayed& relayed, std::vector<TokenId> prompt) {
   if (prompt.empty()) prompt = template_.render(relayed.turn.messages, *tokenizer_);
   network_->request_to_worker(relayed.life.decision().worker, {.id = RequestId(id.value()),
@@ -121,7 +121,7 @@ void SimulatedGateway::attempt(TurnId id, const Relayed& relayed, std::vector<To
 void SimulatedGateway::on_refusal(Refusal refusal) {
   Relayed* const relayed = live_.find(refusal.turn);
   if (relayed == nullptr) return;
-  // A full queue is the live worker's 429; everything else it says of a request is a 400.
+  // A full queue is a 429 of the live worker; its other refusals are 400.
   const int status = refusal.error.code == ErrorCode::kResourceExhausted ? 429 : 400;
   const TurnId turn = refusal.turn;
   if (!act(turn, *relayed, relayed->life.on_status(status))) return;
@@ -136,7 +136,7 @@ void SimulatedGateway::on_step(StepMessage step) {
     if (const Relayed* const relayed = live_.find(piece.turn)) dispatcher_.prefetch(relayed->life.decision().request);
   }
   for (const Piece& piece : step.pieces) relay(piece, step);
-  // Pieces of answers that were given up go on too: the client that left them does not look at them.
+  // Pieces of abandoned answers are passed on too; the client ignores them.
   network_->step_to_client(std::move(step));
 }
 
@@ -154,7 +154,7 @@ void SimulatedGateway::relay(const Piece& piece, StepMessage& step) {
   }
   if (piece.text_bytes > 0)
     dispatcher_.on_progress(relayed->life.decision().request, 1,
-                            time_->now());  // one chunk, however many tokens it holds
+                            time_->now());  // one chunk, for any number of tokens
   if (!piece.is_last) return;
   dispatcher_.on_usage(relayed->life.decision().request, piece.prompt_tokens, piece.cached_tokens);
   act(piece.turn, *relayed, relayed->life.on_ended());
@@ -192,7 +192,7 @@ void SimulatedGateway::on_deadline() {
   arm_deadline();
 }
 
-// Health checks of a worker that is healthy change nothing, so only those after a failure happen here.
+// Health checks of a healthy worker have no effect, so only those after a failure are simulated.
 void SimulatedGateway::await_health_check(WorkerId worker) {
   const auto checks = time_->now().time_since_epoch() / spec_.doubt_interval;
   time_->schedule(TimePoint(spec_.doubt_interval * (checks + 1)),

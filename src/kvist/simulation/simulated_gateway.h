@@ -25,13 +25,13 @@
 
 namespace kvist::simulation {
 
-/// Reads, routes, relays and retries as gateway/proxy.cc and gateway/proxied_request.cc do: the same fleet, dispatcher,
-/// router, chat template and hashing, told the same things in the same order. Workers are healthy from the start. One
-/// thread. Invariant: a turn is in live_ exactly while the dispatcher has its request in flight.
+/// Reads, routes, relays and retries like gateway/proxy.cc and gateway/proxied_request.cc: with the same fleet,
+/// dispatcher, router, chat template and hashing, called in the same order. Workers are healthy from the start.
+/// Invariant: a turn is in live_ exactly while the dispatcher has its request in flight. Threads: one.
 class SimulatedGateway {
  public:
-  /// Clock, network and tokenizer outlive it. `deployment` names the workers and, in its gateway part, everything else;
-  /// `run_seed` is the load's: sessions are called by it.
+  /// `deployment` has the workers and the gateway's settings; `run_seed` is the load's and is used for session names.
+  /// Requires: clock, network and tokenizer outlive this object.
   SimulatedGateway(const spec::DeploymentSpec& deployment, spec::RoutingMode mode, std::uint64_t run_seed,
                    const tokenizer::Tokenizer& tokenizer, VirtualTime& time, Network& network);
 
@@ -48,7 +48,7 @@ class SimulatedGateway {
   [[nodiscard]] const dispatch::Fleet& fleet() const { return fleet_; }
   [[nodiscard]] const routing::Router& router() const { return router_; }
   [[nodiscard]] const dispatch::Dispatcher& dispatcher() const { return dispatcher_; }
-  /// KV events that the index did not take.
+  /// The number of KV events that the index refused.
   [[nodiscard]] std::uint64_t refused_kv_events() const { return refused_kv_events_; }
 
  private:
@@ -56,11 +56,11 @@ class SimulatedGateway {
     dispatch::DispatchHandle request;
     dispatch::RequestLife life;
     bool first_token = false;  // the answer's first token was seen
-    workload::StartTurn turn;  // kept for a further attempt
+    workload::StartTurn turn;  // kept for further attempts
   };
 
   [[nodiscard]] Result<dispatch::Ticket> admit(const TurnRequest& request, std::vector<TokenId>& prompt);
-  /// Does what is to be done. Whether the answer under way goes on to the client.
+  /// Carries out actions. Returns whether the answer under way continues to the client.
   bool act(TurnId id, Relayed& relayed, dispatch::LifeActions actions, std::vector<TokenId> prompt = {});
   void attempt(TurnId id, const Relayed& relayed, std::vector<TokenId> prompt);
   void relay(const Piece& piece, StepMessage& step);
@@ -81,7 +81,7 @@ class SimulatedGateway {
   TurnTable<Relayed> live_;
   Deadlines deadlines_;
   std::optional<TimePoint> armed_deadline_;
-  TurnId last_read_;                 // turns come in the order of their numbers
+  TurnId last_read_;                 // turns are read in the order of their numbers
   std::vector<TurnId> gone_unread_;  // clients that left before their request was read
   std::uint64_t refused_kv_events_ = 0;
 };

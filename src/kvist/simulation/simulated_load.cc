@@ -13,7 +13,7 @@ using workload::TurnOutcome;
 
 namespace {
 
-/// Memory set aside for an answer at once: its most bytes where that is little.
+/// Memory that is reserved for an answer at once: its maximum, if that is small.
 constexpr std::size_t kReplyReserveBytes = 2'048;
 
 }  // namespace
@@ -50,7 +50,7 @@ void SimulatedLoad::arm() {
   const std::optional<TimePoint> wakeup = source_->next_wakeup();
   if (wakeup == armed_) return;
   armed_ = wakeup;
-  ++armings_;  // an event of an earlier arming means nothing any more
+  ++armings_;  // events of earlier armings are ignored
   if (wakeup) time_->schedule(*wakeup, {.subject = armings_, .worker = {}, .kind = EventKind::kLoadWakeup});
 }
 
@@ -105,7 +105,7 @@ void SimulatedLoad::on_step(const StepMessage& step) {
   for (const Piece& piece : step.pieces) {
     if (piece.is_last) observer_->on_usage(piece);
     Turn* const turn = turns_.find(piece.turn);
-    if (turn == nullptr) continue;  // given up before
+    if (turn == nullptr) continue;  // abandoned before
     if (piece.text_bytes > 0) {
       if (!turn->clock.has_first_token()) recorder_.on_first_token(now, now - turn->clock.sample().sent);
       turn->clock.on_content(now);
@@ -114,7 +114,7 @@ void SimulatedLoad::on_step(const StepMessage& step) {
     }
     if (piece.is_last) take_end(piece.turn, *turn, piece);
   }
-  // Once for the step: the recorder adds them up anyway.
+  // Once per step, because the recorder only needs the sum.
   if (chunks > 0) recorder_.on_content_chunks(now, chunks);
 }
 

@@ -20,38 +20,38 @@
 
 namespace kvist::simulation {
 
-/// Hears of every turn's beginning and end: how a run is checked while it goes on.
+/// Receives every turn's beginning and end, to check a run.
 class TurnObserver {
  public:
   virtual ~TurnObserver() = default;
   virtual void on_turn_started(TimePoint now) = 0;
   virtual void on_turn_ended(const workload::TurnSample& sample, TimePoint now) = 0;
-  /// An answer came to its end, with this usage; also of a turn that had been given up before.
+  /// An answer reached its end, with this usage; also for a turn that was abandoned before.
   virtual void on_usage(const Piece& last) = 0;
 };
 
-/// Carries out what a TurnSource wants, as loadgen/service.cc and loadgen/turn_call.cc do over HTTP: the same source,
-/// stopwatch and recorder, called in the same order. One thread. Invariant: one entry of turns_ per turn in flight of
-/// the source.
+/// Carries out the actions of a TurnSource, like loadgen/service.cc and loadgen/turn_call.cc do over HTTP: with the
+/// same source, clock and recorder, called in the same order. Invariant: turns_ has one entry per turn in flight of the
+/// source. Threads: one.
 class SimulatedLoad {
  public:
   struct Options {
     Duration request_timeout{};
     Duration window{};                      ///< of the recorder
-    std::vector<std::string> worker_names;  ///< by WorkerId, as the gateway's headers say them
-    bool keep_token_gaps = true;            ///< of every turn: its samples are then 4 bytes per chunk larger
+    std::vector<std::string> worker_names;  ///< by WorkerId, as in the gateway's headers
+    bool keep_token_gaps = true;            ///< keep the gaps of every turn, which takes 4 bytes per chunk
   };
 
-  /// All but the options outlive it.
+  /// Requires: all arguments except the options outlive it.
   SimulatedLoad(Options options, workload::TurnSource& source, VirtualTime& time, Network& network,
                 TurnObserver& observer);
 
   void start() { poll(); }
-  /// See workload::TurnSource::raise(); the turns this brings go out at once.
+  /// See workload::TurnSource::raise(); the turns that this allows are sent at once.
   [[nodiscard]] Result<void> raise(std::uint32_t concurrency);
-  /// No new turn begins from here on.
+  /// Starts no new turn from here on.
   void stop() { source_->stop(); }
-  /// Breaks off what is in flight, as abandoned. Requires stop().
+  /// Breaks off the turns in flight, as abandoned. Requires: stop() was called.
   void abandon();
 
   void on_wakeup(const Event& event);

@@ -45,7 +45,7 @@ void SimulatedWorker::run() {
   const std::optional<TimePoint> end = driver_->step_end();
   if (end && *end <= now) longest_step_ = std::max(longest_step_, now - step_began_);
   driver_->poll(now, outputs_);
-  // The device computes one step after the other: the next begins where this one ended.
+  // The device computes one step after the other, so the next begins when this one ends.
   if (driver_->step_end() != end) step_began_ = now;
   arm();
   if (!outputs_.events.empty()) network_->kv_events_to_gateway(id_, std::exchange(outputs_.events, {}));
@@ -56,7 +56,7 @@ void SimulatedWorker::arm() {
   const std::optional<TimePoint> next = driver_->next_wakeup();
   if (next == armed_) return;
   armed_ = next;
-  ++armings_;  // an event of an earlier arming means nothing any more
+  ++armings_;  // events of earlier armings are ignored
   if (next) time_->schedule(*next, {.subject = armings_, .worker = id_, .kind = EventKind::kWorkerTimer});
 }
 
@@ -66,7 +66,7 @@ void SimulatedWorker::send(const std::vector<engine::RequestOutput>& outputs) {
   step.pieces.reserve(outputs.size());
   step.text.reserve(outputs.size());
   for (const engine::RequestOutput& output : outputs) {
-    if (output.finish == engine::FinishReason::kAborted) {  // nobody listens any more
+    if (output.finish == engine::FinishReason::kAborted) {  // the client has left
       lost_.cached_tokens += output.cached_tokens;
       lost_.output_tokens += output.output_tokens;
       continue;

@@ -16,8 +16,9 @@
 
 namespace kvist::simulation {
 
-/// Drives an engine as worker/engine_runner.cc and worker/generations.cc do on their loop: input is handled when all
-/// that arrives at the same instant is there; at the end of a step its KV events go out, then its tokens. One thread.
+/// Drives an engine like worker/engine_runner.cc and worker/generations.cc do on their loop: input is handled when
+/// everything that arrives at the same instant is there, and at the end of a step its KV events are sent before its
+/// tokens. Threads: one.
 class SimulatedWorker {
  public:
   struct Lost {
@@ -25,7 +26,7 @@ class SimulatedWorker {
     std::uint64_t output_tokens = 0;
   };
 
-  /// Tokenizer, clock and network outlive it.
+  /// Requires: tokenizer, clock and network outlive it.
   SimulatedWorker(WorkerId id, std::unique_ptr<engine::EngineDriver> driver, const tokenizer::ByteTokenizer& tokenizer,
                   VirtualTime& time, Network& network);
 
@@ -36,9 +37,9 @@ class SimulatedWorker {
 
   [[nodiscard]] const engine::EngineDriver& driver() const { return *driver_; }
   [[nodiscard]] bool idle() const { return driver_->core().idle(); }
-  /// What answers had come to that ended because the client left: nobody hears of it.
+  /// The tokens of answers that ended because the client left, which are in no usage.
   [[nodiscard]] const Lost& lost() const { return lost_; }
-  /// The longest step that ended since the last call; zero where none did.
+  /// The longest step that ended since the last call; zero if none did.
   [[nodiscard]] Duration take_longest_step();
 
  private:
@@ -55,7 +56,7 @@ class SimulatedWorker {
   bool wake_posted_ = false;
   std::uint64_t armings_ = 0;
   std::optional<TimePoint> armed_;  // when the driver has something to do
-  engine::StepOutputs outputs_;     // of the last poll: a member to keep its memory
+  engine::StepOutputs outputs_;     // of the last poll; a member to reuse its memory
   TimePoint step_began_;            // of the oldest step under way
   Duration longest_step_{};
   Lost lost_;

@@ -1,4 +1,4 @@
-// State per turn under way, found without searching.
+// A table of state per turn under way, which needs no search.
 #pragma once
 
 #include <cstddef>
@@ -11,10 +11,10 @@
 
 namespace kvist::simulation {
 
-/// One value per turn under way. A TurnId says its place: the client gives each place to one turn at a time, and a new
-/// turn's request never overtakes the end of the place's old one, so the gateway can use the same places. A look-up is
-/// one comparison, also of a turn that is over. Memory: as many places as there were turns at once. Pointers hold until
-/// the next insertion.
+/// One value per turn under way. A TurnId contains its slot: the client gives each slot to one turn at a time, and a
+/// new turn's request never overtakes the end of the slot's previous one, so the gateway can use the same slots. A
+/// look-up is one comparison, also for a turn that has ended. Memory: as many slots as there were turns at once.
+/// Pointers are valid until the next insertion.
 template <class Value>
 class TurnTable {
  public:
@@ -33,21 +33,21 @@ class TurnTable {
     ++size_;
     return entry.value;
   }
-  /// Requires that the turn is in the table.
+  /// Requires: the turn is in the table.
   void erase(TurnId turn) {
     KVIST_CHECK(contains(turn), "a turn ends once");
     entries_[place_of(turn)] = {};
     --size_;
   }
 
-  /// Calls visit(turn, value) for each entry, by place.
+  /// Calls visit(turn, value) for each entry, in the order of slots.
   template <class Visit>
   void for_each(Visit visit) const {
     for (const Entry& entry : entries_) {
       if (entry.turn != TurnId{}) visit(entry.turn, entry.value);
     }
   }
-  /// Has the processor fetch the entry: a step looks up many turns, and those of a large fleet are in no cache.
+  /// Prefetches the entry, because a step looks up many turns, which in a large fleet are not in the processor's cache.
   void prefetch(TurnId turn) const {
     if (place_of(turn) >= entries_.size()) return;
     const auto* const entry = reinterpret_cast<const char*>(&entries_[place_of(turn)]);

@@ -1,4 +1,4 @@
-// The clock of a simulation, and what is due on it.
+// The clock of a simulation and its events.
 #pragma once
 
 #include <algorithm>
@@ -10,44 +10,44 @@
 
 namespace kvist::simulation {
 
-/// What can happen. The comment says what `subject` means.
+/// The kinds of events, with the meaning of `subject`.
 enum class EventKind : std::uint8_t {
-  kLoadWakeup,           ///< the source of turns wants to be polled; number of the arming
-  kClientDeadline,       ///< a turn may be over time at the client
+  kLoadWakeup,           ///< the source of turns is polled; number of the arming
+  kClientDeadline,       ///< a turn's deadline at the client
   kRequestAtGateway,     ///< a request was received and read; parcel
   kClientGoneAtGateway,  ///< the client closed the connection; turn
-  kGatewayDeadline,      ///< a request may be over time at the gateway
+  kGatewayDeadline,      ///< a request's deadline at the gateway
   kHealthCheck,          ///< the gateway's health check of a worker is answered
   kRequestAtWorker,      ///< parcel
   kAbortAtWorker,        ///< the gateway closed the connection; turn
   kWorkerWake,           ///< posted by a worker to itself: new input is handled
   kWorkerTimer,          ///< a step ends; number of the arming
-  kRefusalAtGateway,     ///< the worker took the request not; parcel
+  kRefusalAtGateway,     ///< the worker refused the request; parcel
   kStepAtGateway,        ///< a step's tokens; parcel
   kStepAtClient,         ///< a step's tokens; parcel
   kRefusalAtClient,      ///< an answer that is an error; parcel
   kKvEventsAtGateway,    ///< a step's KV events; parcel
-  kTimeline,             ///< the workers are read
-  kSnapshot,             ///< the published method's reading
-  kDrainTimeout,         ///< what is still in flight is broken off
+  kTimeline,             ///< a reading of the workers for timelines
+  kSnapshot,             ///< a snapshot of the published method
+  kDrainTimeout,         ///< turns still in flight are broken off
 };
 
-/// An event, small enough to be copied about.
+/// An event, small enough to be copied.
 struct Event {
   std::uint64_t subject = 0;
   WorkerId worker;
   EventKind kind = EventKind::kLoadWakeup;
 };
 
-/// The instant at which the simulation stands, and the events to come. Starts at TimePoint{}; only next() moves it, and
-/// never backwards. One thread.
+/// The present instant of the simulation and the future events. It starts at TimePoint{}, and only next() moves it,
+/// never backwards. Threads: one.
 class VirtualTime {
  public:
   [[nodiscard]] TimePoint now() const { return now_; }
-  /// What lies in the past is due now, as with any timer.
+  /// Schedules an event. One in the past is due now, as with any timer.
   void schedule(TimePoint at, Event event) { queue_.push(std::max(at, now_), event); }
   [[nodiscard]] bool has_next() const { return !queue_.empty(); }
-  /// Goes on to the next event. Requires that there is one.
+  /// Advances to the next event. Requires: there is one.
   [[nodiscard]] Event next() {
     const auto [at, event] = queue_.pop();
     KVIST_CHECK(at >= now_, "time runs forwards");
@@ -55,7 +55,7 @@ class VirtualTime {
     ++events_;
     return event;
   }
-  /// How many events have happened.
+  /// The number of events so far.
   [[nodiscard]] std::uint64_t events() const { return events_; }
 
  private:
