@@ -17,8 +17,8 @@ std::uint64_t difference(double before, double after) {
   return static_cast<std::uint64_t>(std::llround(std::max(0.0, after - before)));
 }
 
-/// Counters of kvist's own worker, from what every engine counts where they are missing: what was queried and not found
-/// had to be prefilled.
+/// The counters of kvist's worker. If they are missing, they are derived from those that every engine has: tokens that
+/// were queried and not found had to be prefilled.
 double prefilled(const WorkerMetrics& metrics) {
   return metrics.prefilled_tokens.value_or(metrics.prefix_query_tokens - metrics.prefix_hit_tokens);
 }

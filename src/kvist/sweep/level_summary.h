@@ -1,4 +1,4 @@
-// From readings of a level to its record: plain computations.
+// Computes a level's record from its readings.
 #pragma once
 
 #include <string>
@@ -14,17 +14,17 @@ namespace kvist::sweep {
 
 /// All readings of the workers over one level. Each inner vector is in the order of the deployment.
 struct WorkerReadings {
-  std::vector<deploy::WorkerMetrics> before;               ///< idle, before the level
-  std::vector<std::vector<deploy::WorkerMetrics>> during;  ///< at the snapshots; fewer where a reading failed
-  std::vector<deploy::WorkerMetrics> after;                ///< idle again
+  std::vector<deploy::WorkerMetrics> before;               ///< while idle before the level
+  std::vector<std::vector<deploy::WorkerMetrics>> during;  ///< at the snapshots; fewer if a reading failed
+  std::vector<deploy::WorkerMetrics> after;                ///< while idle after the level
 };
 
-/// One record per worker. A worker whose process began anew counts from zero, and a remark says so. Requires `before`
-/// and `after` of the same workers.
+/// One record per worker. A restarted worker counts from zero, and a remark reports it. Requires: `before` and `after`
+/// are of the same workers.
 [[nodiscard]] std::vector<results::WorkerLevelRecord> summarise_workers(const WorkerReadings& readings,
                                                                         std::vector<std::string>& remarks);
 
-/// How the client itself did: `load` as read at the last snapshot, `elapsed` since the start of the level.
+/// The client's own health. `load` was read at the last snapshot; `elapsed` is the time since the start of the level.
 [[nodiscard]] results::ClientHealth summarise_client(const loadgen::ClientLoad& load, Duration elapsed,
                                                      const std::vector<workload::TurnSample>& turns);
 

@@ -12,7 +12,7 @@ constexpr std::chrono::seconds kAnswerTimeout(30);
 template <class Work>
 auto LoadGenerator::on_loop(Work work) -> Result<decltype(work())> {
   using Value = decltype(work());
-  // Shared: if the wait below is given up, the loop may still come to it.
+  // Shared, because the loop may still run it after the wait below was given up.
   const auto promise = std::make_shared<std::promise<Value>>();
   auto answer = promise->get_future();
   loop_.post([promise, work = std::move(work)]() mutable { promise->set_value(work()); });

@@ -12,12 +12,12 @@
 
 namespace kvist::sweep {
 
-/// Owns the loop, the thread that runs it and the service on it. Its methods are called from one other thread; each
-/// posts to the loop and waits for the answer, at most half a minute: a loop that is that late has failed.
+/// Owns the loop, its thread and the service on it. Each method posts to the loop and waits for the answer, at most
+/// half a minute, because a loop that is that late has failed. Threads: one other thread.
 class LoadGenerator {
  public:
   [[nodiscard]] static Result<std::unique_ptr<LoadGenerator>> create(loadgen::ServiceOptions options);
-  /// Breaks off whatever is in flight.
+  /// Breaks off turns in flight.
   ~LoadGenerator();
   LoadGenerator(const LoadGenerator&) = delete;
   LoadGenerator& operator=(const LoadGenerator&) = delete;
@@ -34,7 +34,7 @@ class LoadGenerator {
 
  private:
   LoadGenerator() = default;
-  /// Runs `work` on the loop's thread and returns what it gives.
+  /// Runs `work` on the loop's thread and returns its result.
   template <class Work>
   [[nodiscard]] auto on_loop(Work work) -> Result<decltype(work())>;
 

@@ -1,4 +1,4 @@
-// The machine a run was measured on.
+// The machine on which a run was measured.
 #pragma once
 
 #include <map>
@@ -6,10 +6,10 @@
 
 namespace kvist::sweep {
 
-/// processor, cores, memory, kernel; what cannot be read is left out.
+/// Processor, cores, memory, kernel. Values that cannot be read are left out.
 [[nodiscard]] std::map<std::string, std::string> describe_machine();
 
-/// Seconds of processor time that the calling thread has used: what work costs, whoever else uses the machine.
+/// The processor time of the calling thread in seconds, which does not depend on other load on the machine.
 [[nodiscard]] double thread_cpu_seconds();
 
 }  // namespace kvist::sweep

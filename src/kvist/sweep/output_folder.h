@@ -1,4 +1,4 @@
-// Where a sweep's results go, and what its record says before anything is measured.
+// A sweep's output folder, and its record before anything is measured.
 #pragma once
 
 #include <string>
@@ -9,7 +9,8 @@
 
 namespace kvist::sweep {
 
-/// Makes `<parent>/<name>-<UTC stamp>`, with a number behind it if that exists: two sweeps never share a folder.
+/// Creates `<parent>/<name>-<UTC stamp>`, with a number appended if that exists, so that two sweeps never share a
+/// folder.
 [[nodiscard]] Result<std::string> make_output_folder(const std::string& parent, const std::string& name);
 
 /// The run's record without levels: name, time, version, specification, machine.

@@ -1,4 +1,4 @@
-// What must be known about a sweep before it begins.
+// The parts of a sweep that are determined before it begins.
 #pragma once
 
 #include "kvist/base/error.h"
@@ -8,12 +8,12 @@
 namespace kvist::sweep {
 
 struct ResolvedSweep {
-  spec::SweepSpec spec;       ///< with everything filled in that the workers' profiles decide (perfmodel::resolve)
-  workload::LoadInput input;  ///< what the workload replays, where it names a trace
+  spec::SweepSpec spec;       ///< with all settings that follow from the workers' profiles (perfmodel::resolve)
+  workload::LoadInput input;  ///< the trace that the workload replays, if any
 };
 
-/// Errors: a workload that cannot be driven, a trace that does not read, a profile that does not exist, a memory plan
-/// that does not fit, each with the worker's name.
+/// Errors: a workload that cannot be driven, an unreadable trace, a profile that does not exist, a memory plan that
+/// does not fit, each with the worker's name.
 [[nodiscard]] Result<ResolvedSweep> resolve(const spec::SweepSpec& sweep);
 
 }  // namespace kvist::sweep

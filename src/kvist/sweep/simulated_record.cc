@@ -8,7 +8,7 @@
 namespace kvist::sweep {
 namespace {
 
-/// The page that a live worker with these numbers would serve.
+/// The metrics page of a live worker with these figures.
 deploy::WorkerMetrics metrics_of(const std::string& name, const engine::CoreStats& stats) {
   deploy::WorkerMetrics metrics;
   metrics.worker = name;

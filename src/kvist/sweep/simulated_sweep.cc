@@ -25,9 +25,9 @@
 namespace kvist::sweep {
 namespace {
 
-/// Levels that one load runs through.
+/// The levels of one load.
 struct PlannedLoad {
-  std::size_t position = 0;  ///< of its first level in the whole plan
+  std::size_t position = 0;  ///< index of its first level in the plan
   std::span<const PlannedLevel> levels;
 };
 
@@ -43,7 +43,7 @@ std::vector<PlannedLoad> loads_of(const std::vector<PlannedMode>& plan, const sp
   return loads;
 }
 
-/// What a line of progress says about a level, counted as its turns pass.
+/// The figures of a progress line, counted as turns pass.
 struct TurnCounts {
   std::uint64_t turns = 0;
   std::uint64_t failed = 0;
@@ -95,7 +95,7 @@ class SimulatedSweep {
     return {};
   }
 
-  /// On one of several threads.
+  /// Threads: one of several.
   void simulate(const PlannedLoad& load) {
     if (given_up_) return;
     const double begun_s = thread_cpu_seconds();
@@ -150,7 +150,7 @@ class SimulatedSweep {
     return store_->begin_level(run_, static_cast<std::int64_t>(position), head);
   }
 
-  /// Of several failures the one of the earliest level counts, and none that only follows from another.
+  /// Of several failures, that of the earliest level counts. Failures that only follow from another one do not count.
   void note_failure(const PlannedLoad& load, Error error) {
     const bool follows = given_up_ && error.code == ErrorCode::kCancelled;
     given_up_ = true;
@@ -179,13 +179,13 @@ class SimulatedSweep {
     return report_outcome(*store_, run_, sweep_, outcome_.sweep);
   }
 
-  const spec::SweepSpec& sweep_;  // as it was written: what is stored and reported
-  const ResolvedSweep resolved_;  // with what the profiles decide: what is simulated
+  const spec::SweepSpec& sweep_;  // as written by the user, which is stored and reported
+  const ResolvedSweep resolved_;  // with the settings of the profiles, which is simulated
   const SimulatedSweepOptions& options_;
   const std::vector<PlannedMode> plan_;
   const std::vector<PlannedLoad> loads_;  // refers to plan_
   std::int64_t run_ = 0;
-  std::atomic<bool> given_up_ = false;  // a level failed: the others end at their next batch of turns
+  std::atomic<bool> given_up_ = false;  // a level failed, so the others end at their next batch of turns
   std::mutex mutex_;                    // guards what follows
   std::unique_ptr<results::Store> store_;
   std::size_t failed_at_ = 0;

@@ -26,7 +26,7 @@ loadgen::ServiceOptions load_options(const ResolvedSweep& resolved, const deploy
   return options;
 }
 
-/// A level in which nothing worked measures nothing, and the next ones would not either.
+/// If no turn of a level succeeded, the next levels would fail too.
 Result<void> check_any_success(const results::LevelRecord& level) {
   std::string first_error = "nothing was sent";
   for (const workload::TurnSample& turn : level.turns) {
@@ -80,7 +80,7 @@ Result<void> SweepRunner::run_mode(const PlannedMode& mode) {
   const TimePoint begun = net::now();
   KVIST_TRY_VOID(deployer->apply(deployment, deploy::Until::after(kStartTimeout, options_.stop)));
   KVIST_TRY_VOID(deployer->await_ready(deploy::Until::after(kReadyTimeout, options_.stop)));
-  // The gateway started in this mode; asking for it proves that it routes in it.
+  // The gateway was started in this mode; the query verifies it.
   KVIST_TRY_VOID(deployer->set_routing_mode(mode.mode));
   options_.progress(fmt::format("{}: ready after {:.1f} s", name, to_seconds(net::now() - begun)));
   auto done = run_levels(mode, *deployer);

@@ -27,14 +27,14 @@ struct SweepOptions {
   std::stop_token stop;  ///< ends the sweep cleanly; finished levels are kept and reported
 };
 
-/// Runs the plan once. Each mode has a fresh deployment; each level goes into the database as soon as it is measured.
-/// Blocks; deployments die with the thread that calls run().
+/// Runs the plan once. Each mode has a new deployment, and each level is stored as soon as it is measured. Blocks.
+/// Deployments are killed when the thread that calls run() ends.
 class SweepRunner {
  public:
   SweepRunner(spec::SweepSpec sweep, SweepOptions options);
 
-  /// An error only where nothing could be begun (a profile that does not exist, a memory plan that does not fit, a
-  /// folder that cannot be made); what happens later is in the outcome's `failure`.
+  /// Errors: only if nothing could be started (a profile that does not exist, a memory plan that does not fit, a folder
+  /// that cannot be created); later failures are in the outcome's `failure`.
   [[nodiscard]] Result<SweepOutcome> run();
 
  private:
@@ -44,8 +44,8 @@ class SweepRunner {
   [[nodiscard]] Result<void> keep(const results::LevelRecord& record);
   [[nodiscard]] Result<void> report();
 
-  const spec::SweepSpec sweep_;  // as it was written: what is stored and reported
-  ResolvedSweep resolved_;       // with what the profiles decide: what is started
+  const spec::SweepSpec sweep_;  // as written by the user, which is stored and reported
+  ResolvedSweep resolved_;       // with the settings of the profiles, which is started
   const SweepOptions options_;
   const std::vector<PlannedMode> plan_;
   std::unique_ptr<results::Store> store_;

@@ -7,7 +7,7 @@ namespace kvist::sweep {
 
 /// "2026-11-21T03:17:23Z".
 [[nodiscard]] std::string utc_now();
-/// "20261121-031723": sorts by time, fits into file names.
+/// "20261121-031723", which sorts by time and can be used in file names.
 [[nodiscard]] std::string utc_stamp();
 
 }  // namespace kvist::sweep
