@@ -12,14 +12,14 @@
 
 namespace kvist::results {
 
-/// Writes the row of a level that is not complete: of `head` its mode, concurrency, repetition and seed. Gives its id.
-/// The caller holds the transaction, here and below, and knows that run and position are free.
+/// Writes the row of an incomplete level, with mode, concurrency, repetition and seed of `head`, and returns its id.
+/// Requires, here and below: the caller holds the transaction, and run and position are free.
 [[nodiscard]] Result<std::int64_t> insert_level(const Connection& connection, std::int64_t run, std::int64_t position,
                                                 const LevelRecord& head);
 /// Appends turns; the first is at `position` of the level.
 [[nodiscard]] Result<void> insert_turns(const Connection& connection, std::int64_t id, std::int64_t position,
                                         std::span<const workload::TurnSample> turns);
-/// Writes everything else of a level and makes it visible. `level.turns` is not looked at.
+/// Writes everything else of a level and makes it visible. `level.turns` is ignored.
 [[nodiscard]] Result<void> complete_level(const Connection& connection, std::int64_t id, const LevelRecord& level);
 
 /// The complete levels of a run in the order of the plan.

@@ -8,7 +8,7 @@
 namespace kvist::results {
 namespace {
 
-// 73 years: so that the difference of any two instants of a file that someone tampered with still is a Duration.
+// 73 years, so that the difference of any two instants, even in a manipulated file, is within the range of Duration.
 constexpr std::int64_t kMaxNanoseconds = std::int64_t{1} << 61;
 
 TimePoint time_point(Statement& row) {
@@ -20,7 +20,7 @@ TimePoint time_point(Statement& row) {
   return TimePoint(Duration(nanoseconds));
 }
 
-/// Runs a query with one parameter and hands each row to `read`.
+/// Runs a query with one parameter and calls `read` with each row.
 template <class Read>
 Result<void> for_each_row(const Connection& connection, std::string_view sql, std::int64_t parameter, Read read) {
   KVIST_TRY(Statement statement, connection.prepare(sql));
@@ -137,7 +137,7 @@ spec::RoutingMode read_mode(Statement& row) {
 }
 
 Result<void> read_turns(const Connection& connection, std::int64_t id, bool gaps, LevelRecord& level) {
-  // An empty blob in place of the gaps: SQLite then never touches their pages.
+  // Selects an empty blob in place of the gaps, so that SQLite does not read their pages.
   return for_each_row(connection,
                       fmt::format("SELECT conversation, turn, outcome, error, worker, intended_ns, sent_ns, "
                                   "first_token_ns, last_token_ns, ended_ns, prompt_tokens, cached_tokens, "

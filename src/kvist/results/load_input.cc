@@ -47,7 +47,7 @@ Result<workload::RecordedLevel> load_recorded_level(const Store& store, std::int
   workload::RecordedLevel recorded{.workload = std::move(workload), .seed = level.seed, .turns = {}};
   recorded.turns.reserve(level.turns.size());
   for (const workload::TurnSample& turn : level.turns) {
-    // Virtual time begins at 0: there it is an instant like any other.
+    // Virtual time begins at 0, so in simulated runs 0 is a valid instant.
     const bool was_sent = turn.sent != TimePoint{} || level.started == TimePoint{};
     recorded.turns.push_back({.conversation = turn.conversation,
                               .turn = turn.turn,
@@ -64,7 +64,7 @@ Result<workload::LoadInput> load_input(const spec::TraceSpec& trace) {
     input.trace = std::make_shared<const workload::Trace>(std::move(loaded));
     return input;
   }
-  // Opening a store makes it where it does not exist: a mistyped path must not.
+  // Opening a store creates it if it does not exist, which a mistyped path must not do.
   if (!std::filesystem::is_regular_file(trace.file)) {
     return fail(ErrorCode::kNotFound, trace.file + ": no such file");
   }

@@ -1,4 +1,4 @@
-// What a workload replays, from its file.
+// Loads the file that a workload replays.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 namespace kvist::results {
 
 /// Loads what `trace.file` names: a Mooncake trace (*.jsonl), or level `trace.level` of run `trace.run` of a results
-/// database. Nothing where no file is named. Errors: the file's, an unknown run or level, a run that replayed a trace
+/// database. Nothing if no file is named. Errors: the file's, an unknown run or level, a run that replayed a trace
 /// itself.
 [[nodiscard]] Result<workload::LoadInput> load_input(const spec::TraceSpec& trace);
 

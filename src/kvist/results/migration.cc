@@ -161,7 +161,7 @@ Result<void> copy_rows(const Connection& connection) {
 Result<void> migrate_from_1(const Connection& connection, Result<void> (*create_tables)(const Connection& connection)) {
   KVIST_TRY(Transaction transaction, Transaction::begin(connection, Transaction::Kind::kWrite));
   KVIST_TRY(const std::int64_t version, connection.query_integer("PRAGMA user_version"));
-  if (version != 1) return {};  // another process was faster
+  if (version != 1) return {};  // another process has converted it
   KVIST_TRY_VOID(check_tables(connection, kTablesOf1));
   KVIST_TRY(const std::int64_t too_far,
             connection.query_integer(fmt::format("SELECT count(*) FROM levels WHERE position < 0 OR position >= {} "
@@ -173,7 +173,7 @@ Result<void> migrate_from_1(const Connection& connection, Result<void> (*create_
   }
   KVIST_TRY_VOID(create_tables(connection));
   KVIST_TRY_VOID(copy_rows(connection));
-  // Those that refer to others first.
+  // Tables that refer to others come first.
   for (auto table = kTablesOf1.rbegin(); table != kTablesOf1.rend(); ++table) {
     KVIST_TRY_VOID(connection.execute(fmt::format("DROP TABLE old_{}", table->name)));
   }

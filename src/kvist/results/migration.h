@@ -6,9 +6,8 @@
 
 namespace kvist::results {
 
-/// Rewrites a file of schema 1 as schema 2, in one transaction: it is one or the other, never between. Proves first
-/// that the tables are those of schema 1. `create_tables` makes the tables of schema 2 in the transaction it is called
-/// in.
+/// Converts a file of schema 1 to schema 2 in one transaction. First checks that the tables are those of schema 1.
+/// `create_tables` creates the tables of schema 2 within the transaction.
 [[nodiscard]] Result<void> migrate_from_1(const Connection& connection,
                                           Result<void> (*create_tables)(const Connection& connection));
 

@@ -1,4 +1,4 @@
-// What a run leaves behind: everything a report is made from.
+// The records of a run, from which reports are made.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace kvist::results {
 
-/// Engine steps by what they computed.
+/// Engine steps by the kind of work.
 struct StepCounts {
   std::uint64_t prefill = 0;  ///< prompts only
   std::uint64_t mixed = 0;    ///< prompts and answers
@@ -33,7 +33,7 @@ struct WorkerLevelRecord {
   std::uint64_t evictions = 0;
   std::uint64_t preemptions = 0;
   std::uint32_t restarts = 0;
-  std::optional<StepCounts> steps;        ///< nothing where the engine does not say (or the file is older)
+  std::optional<StepCounts> steps;        ///< nothing if the engine does not report them (or in an older file)
   std::optional<double> acceptance_rate;  ///< of draft tokens; nothing without speculation
   double kv_usage_max = 0;                ///< 0 to 1, over the snapshots
   double running_mean = 0;                ///< over the snapshots
@@ -44,12 +44,12 @@ struct WorkerLevelRecord {
 struct TimelinePoint {
   TimePoint at;
   std::uint32_t running = 0;  ///< batch slots taken
-  std::uint32_t waiting = 0;  ///< queued for one
+  std::uint32_t waiting = 0;  ///< requests queued for a slot
   std::uint32_t kv_blocks_used = 0;
   std::uint64_t evictions = 0;
   std::uint64_t preemptions = 0;
   std::uint64_t prefill_backlog_tokens = 0;
-  float step_ms = 0;  ///< longest step since the point before; 0: none ended
+  float step_ms = 0;  ///< the longest step since the previous point; 0: none ended
 };
 struct WorkerTimeline {
   std::string worker;
@@ -58,7 +58,7 @@ struct WorkerTimeline {
   std::vector<TimelinePoint> points;
 };
 
-/// How busy the load generator itself was: the numbers that say whether it disturbed its own measurement.
+/// How busy the load generator was, which shows whether it disturbed its own measurement.
 struct ClientHealth {
   double loop_delay_p99_ms = 0;  ///< how late the loop ran a timer
   double loop_delay_max_ms = 0;
@@ -79,12 +79,12 @@ struct LevelRecord {
   std::vector<workload::Snapshot> snapshots;
   std::vector<workload::TurnSample> turns;  ///< all of the level, warm-up and drain included
   std::vector<WorkerLevelRecord> workers;
-  std::vector<WorkerTimeline> timelines;  ///< empty where none was recorded
+  std::vector<WorkerTimeline> timelines;  ///< empty if none was recorded
   ClientHealth client;
-  std::vector<std::string> remarks;  ///< what a reader must know: time-outs while draining, restarts, ...
+  std::vector<std::string> remarks;  ///< remarks for the reader: time-outs while draining, restarts, ...
 };
 
-/// One sweep. What is marked as provenance differs between two equal simulated runs; nothing else does.
+/// One sweep. Between two equal simulated runs only members marked as provenance differ.
 struct RunRecord {
   std::string name;
   std::string started_utc;   ///< provenance; ISO 8601
@@ -94,7 +94,7 @@ struct RunRecord {
   std::string spec_yaml;                       ///< the sweep file as it was read
   std::map<std::string, std::string> machine;  ///< provenance: host, processor, cores, kernel
   std::uint32_t threads = 1;                   ///< provenance: levels measured at once, at most
-  double wall_s = 0;                           ///< provenance: from the beginning to the end, on a clock on the wall
+  double wall_s = 0;                           ///< provenance: wall-clock time from the beginning to the end
   std::vector<LevelRecord> levels;
 };
 

@@ -8,14 +8,14 @@
 
 namespace kvist::results {
 
-/// "kvst" in ASCII: how file(1) and we tell a results database from any other SQLite file.
+/// "kvst" in ASCII, by which file(1) and kvist recognise a results database.
 inline constexpr std::int32_t kApplicationId = 0x6b767374;
-/// Stored as user_version; counted up with every change of the tables.
+/// Stored as user_version; incremented with every change of the tables.
 inline constexpr std::int32_t kSchemaVersion = 3;
 
-/// Creates the tables in an empty database; in any other one proves that it is ours: application id, version, and the
-/// tables exactly as its version creates them, without triggers; an older version is then rewritten as this one. After
-/// it, a query means what its text says.
+/// Creates the tables in an empty database. In any other one checks that it is kvist's: application id, version, and
+/// tables exactly as its version creates them, without triggers. An older version is then converted to this one.
+/// Ensures: queries mean what their text says.
 [[nodiscard]] Result<void> prepare_schema(const Connection& connection);
 
 }  // namespace kvist::results

@@ -9,7 +9,7 @@
 namespace kvist::results {
 namespace {
 
-// Longest text or blob taken from a file: the token gaps of one request, the sweep file, or a message.
+// The longest text or blob that is read from a file: the token gaps of a request, the sweep file, or a message.
 constexpr int kMaxValueBytes = 64 << 20;
 constexpr int kBusyTimeoutMs = 5'000;
 
@@ -221,7 +221,7 @@ Transaction::Transaction(Transaction&& other) noexcept : connection_(std::exchan
 
 Transaction::~Transaction() {
   if (connection_ == nullptr) return;
-  // A rollback that fails has nothing left to undo: SQLite rolled back by itself.
+  // If the rollback fails, SQLite has rolled back by itself.
   [[maybe_unused]] const Result<void> ignored = connection_->execute("ROLLBACK");
 }
 

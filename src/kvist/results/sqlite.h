@@ -19,11 +19,11 @@ namespace kvist::results {
 
 class Statement;
 
-/// One open database file. One thread; closed by the destructor, after all its statements.
+/// One open database file. Requires: its statements are destroyed before it. Threads: one.
 class Connection {
  public:
-  /// Opens or creates. Whatever the file's own schema says is not trusted: no functions from it, no writes to SQLite's
-  /// own tables.
+  /// Opens or creates a file. The file's own schema is not trusted: it may not call functions or write to SQLite's own
+  /// tables.
   [[nodiscard]] static Result<Connection> open(const std::string& path);
 
   /// Runs statements that give no rows, or whose rows do not matter.
@@ -36,7 +36,7 @@ class Connection {
   /// Rows changed by the last INSERT, UPDATE or DELETE.
   [[nodiscard]] std::int64_t changed_rows() const;
   [[nodiscard]] const std::string& path() const { return path_; }
-  /// The error SQLite last reported, with the path in front.
+  /// SQLite's last error, with the path prepended.
   [[nodiscard]] Error error(int code) const;
 
  private:
@@ -49,8 +49,8 @@ class Connection {
   std::string path_;
 };
 
-/// A prepared statement of one connection, which must outlive it. Binding and column errors are kept and come out of
-/// the next step() or of finish(): the code between reads straight down.
+/// A prepared statement of one connection, which must outlive it. Errors of binding and of columns are kept and
+/// returned by the next step() or by finish(), so that the code in between needs no checks.
 class Statement {
  public:
   /// Binds the parameters of the statement in order and steps it to its end, ready for the next call.
@@ -66,11 +66,11 @@ class Statement {
     (bind(values), ...);
   }
 
-  /// True when there is a row to read; an error also when a column of the row before was not what was asked for.
+  /// Returns whether there is a row to read. Errors include a column of the previous row that was not as expected.
   [[nodiscard]] Result<bool> step();
 
-  /// The next column of the current row, in order. A column of another type or out of range gives an empty value and
-  /// makes the next step() fail.
+  /// The next column of the present row. A column of another type or out of range gives an empty value and makes the
+  /// next step() fail.
   [[nodiscard]] std::string text();
   [[nodiscard]] std::span<const std::byte> blob();  ///< valid until the next step()
   [[nodiscard]] std::int64_t integer();
@@ -95,7 +95,7 @@ class Statement {
       return static_cast<T>(value);
     }
   }
-  /// Notes that the value just read means nothing to the caller; the next step() fails with it.
+  /// Records that the value just read is invalid; the next step() fails with it.
   void column_failed(std::string_view what);
 
  private:
@@ -135,7 +135,7 @@ class Statement {
   std::optional<Error> pending_;
 };
 
-/// Everything between begin() and commit() happens, or nothing: the destructor rolls back what was not committed.
+/// A transaction between begin() and commit(). The destructor rolls back what was not committed.
 class Transaction {
  public:
   enum class Kind { kRead, kWrite };

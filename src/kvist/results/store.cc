@@ -57,7 +57,7 @@ class Store::Impl {
     return position;
   }
 
-  /// The level at this position is free to be written: none is there, or one that was never finished and is gone now.
+  /// Makes sure that the position is free, and removes an unfinished level there.
   [[nodiscard]] Result<void> free_position(std::int64_t run, std::int64_t position) {
     if (position < 0 || position >= kMaxLevels) {
       return fail(ErrorCode::kInvalidArgument, fmt::format("{}: a level at position {} of a run; want 0 to {}",
@@ -215,7 +215,7 @@ Result<std::vector<LevelHead>> Store::levels(std::int64_t run) const {
 }
 
 Result<LevelRecord> Store::load_level(std::int64_t level, const LevelParts& parts) const {
-  // One transaction: what another process writes meanwhile is there whole or not at all.
+  // One transaction, so that concurrent writes of another process are seen completely or not at all.
   KVIST_TRY(Transaction transaction, Transaction::begin(impl_->connection, Transaction::Kind::kRead));
   KVIST_TRY(LevelRecord record, select_level(impl_->connection, level, parts));
   KVIST_TRY_VOID(transaction.commit());

@@ -12,16 +12,16 @@
 
 namespace kvist::results {
 
-/// What a crash of the machine may cost.
+/// What may be lost when the machine crashes.
 enum class Durability {
-  kFull,     ///< nothing that was acknowledged: for measurements that cannot be repeated
-  kProcess,  ///< perhaps the file, but the death of this process still costs nothing: for what can be simulated again
+  kFull,     ///< nothing that was acknowledged; for measurements that cannot be repeated
+  kProcess,  ///< possibly the file, but nothing if only this process dies; for results that can be simulated again
 };
 
-/// Which level of a run, for reading them one by one.
+/// A level of a run, for reading levels one by one.
 struct LevelHead {
   std::int64_t id = 0;        ///< for Store::load_level
-  std::int64_t position = 0;  ///< in the run's plan, from 0
+  std::int64_t position = 0;  ///< index in the run's plan, from 0
   spec::RoutingMode mode = spec::RoutingMode::kRoundRobin;
   std::uint32_t concurrency = 0;
   std::uint32_t repetition = 0;
@@ -30,20 +30,20 @@ struct LevelHead {
 
 /// Which of a level's large parts to load.
 struct LevelParts {
-  bool gaps = true;       ///< the token gaps of each turn, nine tenths of the bytes
+  bool gaps = true;       ///< the token gaps of each turn, which are nine tenths of the bytes
   bool timelines = true;  ///< the workers over time
 };
 
 /// One database file; schema in docs/formats/results.md.
 ///
-/// A level is written whole (add_level) or as it comes (begin_level, add_turns, finish_level); until it is finished no
-/// reader sees it, so a run that breaks off keeps its finished levels. Several levels may be under way at once, in any
-/// interleaving: what is in the file in the end depends on their positions and contents alone.
+/// A level is written at once (add_level) or incrementally (begin_level, add_turns, finish_level). Readers do not see
+/// it before it is finished, so an interrupted run keeps its finished levels. Several levels may be written at once, in
+/// any interleaving: the final content of the file depends on their positions and contents alone.
 ///
-/// Threads: one call at a time; the caller serialises them, on whatever thread. Memory is that of one batch of turns.
+/// Threads: any, but one call at a time. Memory: that of one batch of turns.
 class Store {
  public:
-  /// Opens or creates. A file of an older schema is brought up to date; one of another application or a newer schema is
+  /// Opens or creates a file. A file of an older schema is converted; one of another application or a newer schema is
   /// refused.
   [[nodiscard]] static Result<std::unique_ptr<Store>> open(const std::string& path,
                                                            Durability durability = Durability::kFull);
@@ -51,15 +51,15 @@ class Store {
 
   /// Begins a run (its `levels` are not written here) and returns its number in this database.
   [[nodiscard]] Result<std::int64_t> begin_run(const RunRecord& run);
-  /// Writes a level behind those the run has.
+  /// Appends a level to the run.
   [[nodiscard]] Result<void> add_level(std::int64_t run, const LevelRecord& level);
-  /// Ends a run; `wall_s` is how long it took. Levels that were begun and not finished are thrown away.
+  /// Ends a run, which took `wall_s`. Unfinished levels are removed.
   [[nodiscard]] Result<void> finish_run(std::int64_t run, const std::string& finished_utc, double wall_s = 0);
 
   /// Begins the level at `position` of the run's plan; of `head` its mode, concurrency, repetition and seed are
-  /// written. Throws away what an earlier attempt left there; kInvalidArgument where a finished level is.
+  /// written. Removes an unfinished level at that position. Errors: kInvalidArgument if there is a finished one.
   [[nodiscard]] Result<std::int64_t> begin_level(std::int64_t run, std::int64_t position, const LevelRecord& head);
-  /// Appends turns. Batches of some hundred are fastest. After an error the level can only be begun anew.
+  /// Appends turns. Batches of some hundred are fastest. After an error the level has to be begun again.
   [[nodiscard]] Result<void> add_turns(std::int64_t level, std::span<const workload::TurnSample> turns);
   /// Writes everything but the turns and makes the level visible. Mode, concurrency, repetition and seed stay as they
   /// were begun.
@@ -70,9 +70,9 @@ class Store {
   [[nodiscard]] Result<RunRecord> load_head(std::int64_t run) const;
   /// Its finished levels in the order of the plan.
   [[nodiscard]] Result<std::vector<LevelHead>> levels(std::int64_t run) const;
-  /// One finished level: so a reader of a large run holds one at a time.
+  /// One finished level, so that a reader of a large run holds one at a time.
   [[nodiscard]] Result<LevelRecord> load_level(std::int64_t level, const LevelParts& parts = {}) const;
-  /// A whole run with all its samples.
+  /// A run with all its samples.
   [[nodiscard]] Result<RunRecord> load_run(std::int64_t run) const;
 
  private:

@@ -1,4 +1,4 @@
-// Whether the tables of a file are exactly those that kvist creates. Private to the module.
+// Checks that the tables of a file are exactly those that kvist creates. Private to the module.
 #pragma once
 
 #include <span>
@@ -11,10 +11,10 @@ namespace kvist::results {
 
 struct Table {
   std::string_view name;
-  std::string_view sql;  ///< as sqlite_schema keeps it
+  std::string_view sql;  ///< as stored in sqlite_schema
 };
 
-/// Each table as its text says, and no triggers: after it, a query means what its text says.
+/// Checks that each table has this text and that there are no triggers. Ensures: queries mean what their text says.
 [[nodiscard]] Result<void> check_tables(const Connection& connection, std::span<const Table> tables);
 
 }  // namespace kvist::results

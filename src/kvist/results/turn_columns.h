@@ -15,9 +15,10 @@ namespace kvist::results {
 [[nodiscard]] std::string_view outcome_name(workload::TurnOutcome outcome);
 [[nodiscard]] std::optional<workload::TurnOutcome> outcome_of_name(std::string_view name);
 
-/// Little-endian IEEE 754 binary32, four bytes a gap, on every machine. `out` is overwritten.
+/// Writes little-endian IEEE 754 binary32, four bytes per gap, on every machine. Replaces the content of `out`.
 void encode_gaps(std::span<const float> gaps, std::vector<std::byte>& out);
-/// Nothing when the length is not a multiple of four, or a value is not finite: no statistics could be made of it.
+/// Nothing if the length is not a multiple of four or a value is not finite, because no statistics could be computed of
+/// it.
 [[nodiscard]] std::optional<std::vector<float>> decode_gaps(std::span<const std::byte> bytes);
 
 }  // namespace kvist::results
