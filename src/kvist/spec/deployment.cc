@@ -1,4 +1,4 @@
-// A whole deployment, read and written: workers and gateway must fit each other.
+// Reads and writes deployments, and checks that workers and gateway fit together.
 #include "kvist/spec/deployment.h"
 
 #include <set>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::int64_t kMaxWorkers = 1'024;
 
-/// `workers` as a mapping: `count` times the settings they share.
+/// `workers` as a mapping: `count` workers with the same settings.
 Result<std::vector<WorkerSpec>> read_shared(const YamlNode& node, const std::string& base_directory) {
   std::uint32_t count = 1;
   KVIST_TRY_VOID(read_field(node, "count", count, 1, kMaxWorkers));
@@ -89,7 +89,7 @@ Result<GatewaySpec> read_gateway_part(const YamlNode& deployment, const std::str
 Result<DeploymentSpec> read_deployment(const YamlNode& node, const std::string& base_directory) {
   DeploymentSpec deployment;
   KVIST_TRY_VOID(read_name(node, "name", deployment.name));
-  const auto gateway = node.get("gateway");  // known before finish(), read after the workers
+  const auto gateway = node.get("gateway");  // asked for before finish(), read after the workers
   const auto workers = node.get("workers");
   KVIST_TRY_VOID(node.finish());
   if (!workers) return std::unexpected(node.error("key \"workers\" is missing"));
@@ -102,7 +102,7 @@ std::string to_yaml(const DeploymentSpec& deployment, int indent) {
   YamlWriter out(indent);
   out.field("name", deployment.name);
   GatewaySpec gateway = deployment.gateway;
-  gateway.workers.clear();  // addresses of one start; the workers below are the settings
+  gateway.workers.clear();  // these are addresses of one start; the workers below are the settings
   out.begin_map("gateway").lines(to_yaml(gateway, out.indent())).end_map();
   out.begin_list("workers");
   for (const WorkerSpec& worker : deployment.workers) {

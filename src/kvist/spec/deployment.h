@@ -1,4 +1,4 @@
-// What a deployment is: workers, the gateway before them, the model they serve.
+// The settings of a deployment: workers, the gateway, the model.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@
 
 namespace kvist::spec {
 
-/// Where a service listens. Port 0 lets the operating system choose; the service prints what it got.
+/// Where a service listens. Port 0 lets the operating system choose; the service prints the chosen port.
 struct Endpoint {
   std::string host = "127.0.0.1";
   std::uint16_t port = 0;
@@ -35,38 +35,37 @@ struct OutputLengthSpec {
   bool operator==(const OutputLengthSpec&) const = default;
 };
 
-/// Which waiting request may start, as far as KV memory decides it (engine/admission.h).
+/// Which waiting request may start, with respect to KV memory (engine/admission.h).
 enum class AdmissionKind {
   kReserveToCompletion,  ///< only if it can run to its longest end beside all others: TensorRT-LLM's default
   kGreedy,               ///< if its prompt fits now; when memory runs out the last admitted is recomputed later: vLLM's
 };
 
-/// Settings that a worker's profile or model decides: with one of them, those that the file leaves out.
-/// perfmodel::resolve(), or the cpu engine, fills them in and clears these marks; until then the fields hold their
-/// defaults and mean nothing.
+/// Marks settings that the file leaves out and that follow from the worker's profile or model. perfmodel::resolve(), or
+/// the CPU engine, fills them in and clears these marks; until then the fields have their defaults, which are not used.
 struct OpenSettings {
   bool kv_blocks = false;            ///< from the memory plan
-  bool max_model_len = false;        ///< the default, or what the KV memory holds if that is less
-  bool max_steps_in_flight = false;  ///< the engine behaviour's, as the next two
+  bool max_model_len = false;        ///< the default, or the capacity of the KV memory if that is less
+  bool max_steps_in_flight = false;  ///< from the engine behaviour, as are the next two
   bool admission = false;
   bool prefix_deferral = false;
 
   bool operator==(const OpenSettings&) const = default;
 };
 
-/// One worker of kvist's own: the engine's limits and, for the timed engine, the model of time.
+/// One of kvist's workers: the engine's limits and, for the timed engine, the model of time.
 struct WorkerSpec {
   std::string name = "worker-0";
   std::string model = "kvist-timed";
   Endpoint http;
   std::uint16_t kv_events_port = 0;  ///< ZeroMQ PUB, on http.host
   std::uint16_t kv_replay_port = 0;  ///< ZeroMQ ROUTER, on http.host
-  std::string kv_events_topic = {};  ///< first frame of each message of KV events; vLLM's is empty by default too
+  std::string kv_events_topic = {};  ///< first frame of each KV event message; empty by default, as in vLLM
   std::string tokenizer = {};        ///< directory of the model whose tokenizer and chat template it uses; empty: bytes
-  /// Special tokens that users write into chats are special tokens, as in vLLM; false: they are text, so that no
-  /// message can open a turn.
+  /// Whether special tokens that users write into chats are special tokens, as in vLLM. If false, they are text, so
+  /// that no message can open a turn.
   bool special_tokens_in_messages = false;
-  std::optional<ToolCallFormat> tool_parser = {};  ///< how its model writes calls of tools; none: they stay text
+  std::optional<ToolCallFormat> tool_parser = {};  ///< how the model writes tool calls; none: they stay text
   std::uint32_t block_size = 32;                   ///< tokens per KV block
   std::uint32_t kv_blocks = 11'500;       ///< 368,000 tokens: one H200 with 70B FP8 weights at a free fraction of 0.90
   std::uint32_t max_batch_size = 64;      ///< batch slots: sequences running at once

@@ -8,7 +8,7 @@
 namespace kvist::spec {
 namespace {
 
-/// The one mapping under `key` of a file that has nothing else.
+/// The mapping under `key`, which has to be the only one in the file.
 Result<YamlNode> load_root(const std::string& path, std::string_view key) {
   KVIST_TRY(const YamlNode root, YamlNode::load(path));
   KVIST_TRY(YamlNode node, root.require(key));
@@ -16,7 +16,8 @@ Result<YamlNode> load_root(const std::string& path, std::string_view key) {
   return node;
 }
 
-/// Where paths in the file begin: its folder, from the root, so that they hold wherever the settings are written next.
+/// The base of relative paths in the file: its folder as an absolute path, so that they stay valid when the settings
+/// are written elsewhere.
 std::string folder_of(const std::string& path) {
   std::error_code error;
   const auto absolute = std::filesystem::absolute(path, error);

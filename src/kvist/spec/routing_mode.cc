@@ -24,8 +24,8 @@ constexpr std::array kNames = {ModeName{"round_robin", RoutingMode::kRoundRobin}
                                ModeName{"session", RoutingMode::kSession}};
 static_assert(kNames.size() == kRoutingModeCount);
 
-// What the users of other gateways write: smg and SGLang's gateway, vLLM's production-stack and router, llm-d, AIBrix,
-// KubeAI. smg's and vLLM's consistent_hashing is keyed by a header of the client's, so it is `session` here.
+// The names of other gateways: smg and SGLang's gateway, vLLM's production-stack and router, llm-d, AIBrix, KubeAI.
+// consistent_hashing of smg and vLLM is keyed by a header of the client, so it is `session` here.
 constexpr std::array kAliases = {ModeName{"roundrobin", RoutingMode::kRoundRobin},
                                  ModeName{"rr", RoutingMode::kRoundRobin},
                                  ModeName{"leastloaded", RoutingMode::kLeastLoaded},
@@ -50,7 +50,7 @@ constexpr std::array kAliases = {ModeName{"roundrobin", RoutingMode::kRoundRobin
                                  ModeName{"consistent_hash", RoutingMode::kSession},
                                  ModeName{"consistent_hashing", RoutingMode::kSession}};
 
-/// Lower case, '-' and ' ' as '_': "KV-Aware" and "kv_aware" are one name.
+/// In lower case and with '-' and ' ' as '_', so that "KV-Aware" and "kv_aware" are the same name.
 std::string normalised(std::string_view text) {
   std::string result;
   for (const char c : text) {

@@ -12,7 +12,7 @@ Result<void> read_step_time(const YamlNode& node, StepTimeSpec& step) {
     KVIST_TRY(step.per_kv_token_ns, value->as_nanoseconds());
   }
   KVIST_TRY_VOID(node.finish());
-  // A step that takes no time would let the engine spin and the virtual clock stand still.
+  // With a step that takes no time the engine would spin, and the virtual clock would not advance.
   if (step.fixed + step.per_sequence <= Duration(0)) {
     return std::unexpected(node.error("fixed and per_sequence are both 0: a step must take time"));
   }

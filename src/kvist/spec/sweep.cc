@@ -77,7 +77,7 @@ Result<std::vector<RoutingMode>> read_modes(const YamlNode& sweep) {
   return modes;
 }
 
-/// `most`: conversations at once, where that is what a level counts.
+/// `most` is the most conversations at once, if a level is a number of conversations.
 Result<std::vector<std::uint32_t>> read_levels(const YamlNode& sweep, std::uint32_t most) {
   KVIST_TRY(const YamlNode node, sweep.require("levels"));
   KVIST_TRY(const auto elements, node.elements());
@@ -111,7 +111,7 @@ Result<DeploymentSpec> read_deployment_or_path(const YamlNode& sweep, const std:
   return read_deployment(deployment, std::filesystem::path(file).parent_path().string());
 }
 
-/// Levels of open arrivals are rates; their conversations at once have a limit of their own.
+/// Levels of open arrivals are rates; the number of conversations at once has its own limit.
 Result<std::vector<std::uint32_t>> read_levels(const YamlNode& sweep, const SweepSpec& spec) {
   const std::uint32_t max_in_flight = spec.deployment.gateway.max_in_flight;
   const ArrivalSpec& arrivals = spec.workload.arrivals;
@@ -138,9 +138,9 @@ Result<void> check_between_levels(const YamlNode& sweep, const SweepSpec& spec) 
                               replays ? "a replayed trace" : "a load of open arrivals")));
 }
 
-/// A request that no worker can ever hold would fail in every level: say so before anything is started.
+/// Refuses requests that are too large for every worker, which would fail in every level, before anything is started.
 Result<void> check_lengths(const YamlNode& sweep, const SweepSpec& spec) {
-  if (!spec.workload.trace.file.empty()) return {};  // its requests say themselves how long they are
+  if (!spec.workload.trace.file.empty()) return {};  // its requests have lengths of their own
   const std::uint64_t longest = longest_request_tokens(spec.workload);
   for (const WorkerSpec& worker : spec.deployment.workers) {
     if (longest <= worker.max_model_len) continue;
@@ -163,7 +163,7 @@ Result<SweepSpec> read_sweep(const YamlNode& node, const std::string& base_direc
   SweepSpec sweep;
   KVIST_TRY_VOID(read_name(node, "name", sweep.name));
   for (const char* part : {"deployment", "workload", "method", "simulation", "modes", "levels"}) {
-    (void)node.get(part);  // known before finish(): a misspelt key is reported before a missing one
+    (void)node.get(part);  // asked for before finish(), so that a misspelt key is reported before a missing one
   }
   KVIST_TRY_VOID(read_field(node, "output_directory", sweep.output_directory));
   KVIST_TRY_VOID(node.finish());

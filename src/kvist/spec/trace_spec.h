@@ -9,7 +9,7 @@ namespace kvist::spec {
 /// When the requests of a trace go out.
 enum class TraceLoop {
   kOpen,    ///< at their recorded instants, whatever is in flight
-  kClosed,  ///< in their order, as many at once as the level says
+  kClosed,  ///< in their order, with as many at once as the level's number
 };
 
 /// A trace as load: Mooncake JSONL, or a run recorded by kvist.

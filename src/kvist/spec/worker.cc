@@ -36,7 +36,7 @@ Result<void> read_step_time(const YamlNode& worker, bool has_profile, StepTimeSp
   return read_step_time(*node, step);
 }
 
-/// Empty where it is given as "": what a subscriber that names no topic hears is everything anyway.
+/// May be given as "", the empty topic.
 Result<void> read_topic(const YamlNode& worker, std::string& topic) {
   const auto node = worker.get("kv_events_topic");
   if (!node) return {};
@@ -47,7 +47,7 @@ Result<void> read_topic(const YamlNode& worker, std::string& topic) {
   return std::unexpected(node->error(fmt::format("{} bytes, at most {} are allowed", topic.size(), kMaxTopicBytes)));
 }
 
-/// Keys that say what a timed engine is to pretend mean nothing beside a model that is computed.
+/// Refuses settings of the timed engine for a worker that computes its model.
 Result<void> read_cpu_engine(const YamlNode& worker, const std::string& base_directory, WorkerSpec& w) {
   const auto node = worker.get("cpu");
   if (!node) return {};
@@ -66,7 +66,7 @@ Result<void> read_cpu_engine(const YamlNode& worker, const std::string& base_dir
   KVIST_TRY_VOID(node->finish());
   if (cpu.model.empty()) return std::unexpected(node->error("model is missing: the directory of a checkpoint"));
   if (w.tokenizer.empty()) w.tokenizer = cpu.model;
-  // A step of the timed engine's default size would keep everybody waiting for seconds.
+  // A step of the timed engine's default size would take seconds.
   if (!worker.get("max_num_tokens")) w.max_num_tokens = std::max(kCpuStepTokens, w.max_batch_size);
   w.open = {.kv_blocks = !worker.get("kv_blocks"),
             .max_model_len = !worker.get("max_model_len"),
@@ -74,7 +74,7 @@ Result<void> read_cpu_engine(const YamlNode& worker, const std::string& base_dir
   return {};
 }
 
-/// Which of the formats a model writes only its user knows: guessing would turn text into calls.
+/// The format cannot be guessed from the model, because a wrong guess would turn text into calls.
 Result<void> read_tool_parser(const YamlNode& worker, WorkerSpec& w) {
   const auto node = worker.get("tool_parser");
   if (!node) return {};
@@ -92,7 +92,7 @@ Result<void> read_output_length(const YamlNode& worker, OutputLengthSpec& length
   return node->finish();
 }
 
-/// Settings that must fit each other.
+/// Checks that settings fit together.
 Result<void> check_limits(const YamlNode& node, WorkerSpec& w) {
   const std::uint64_t capacity = std::uint64_t{w.block_size} * w.kv_blocks;
   const auto max_model_len = node.get("max_model_len");

@@ -1,4 +1,4 @@
-// The parts of a worker's settings that say what it stands for: the profile of its GPU, its speculation.
+// The parts of a worker's settings for the modelled GPU: its profile and speculation.
 #include <array>
 #include <map>
 #include <string>
@@ -16,7 +16,7 @@ namespace kvist::spec {
 namespace {
 
 constexpr std::int64_t kMaxDraftTokens = 15;
-/// Below it no model fits beside its own memory; catches percentages written as such a fraction of a fraction.
+/// Below this fraction no model fits. Catches fractions that were meant as percentages.
 constexpr double kMinMemoryFraction = 0.05;
 
 constexpr std::array kDraftLengthWords = {Word{"fixed", DraftLength::kFixed}, Word{"adaptive", DraftLength::kAdaptive}};
@@ -108,7 +108,7 @@ void write_profile(YamlWriter& out, const ProfileSpec& p) {
 Result<void> read_speculation(const YamlNode& worker, SpeculationSpec& s) {
   const auto node = worker.get("speculation");
   if (!node) return {};
-  s.enabled = true;  // who describes a drafter wants it; `enabled: false` keeps the description and leaves it off
+  s.enabled = true;  // a described drafter is on by default; `enabled: false` switches it off
   KVIST_TRY_VOID(read_field(*node, "enabled", s.enabled));
   KVIST_TRY_VOID(read_name(*node, "drafter", s.drafter));
   KVIST_TRY_VOID(read_word(*node, "draft_length", kDraftLengthWords, s.draft_length));

@@ -11,10 +11,10 @@
 namespace kvist::spec {
 namespace {
 
-/// What the chat template adds to one message: role, separators.
+/// The tokens that the chat template adds to a message: role, separators.
 constexpr std::uint64_t kTemplateTokensPerMessage = 16;
 
-/// Both ends of a range, which must not be the wrong way round.
+/// Reads both ends of a range and checks their order.
 Result<void> read_range(const YamlNode& node, const std::string& name, std::uint32_t& low, std::uint32_t& high,
                         std::int64_t least, std::int64_t most) {
   KVIST_TRY_VOID(read_field(node, name + "_min", low, least, most));
@@ -49,7 +49,7 @@ Result<void> read_trace(const YamlNode& workload, const std::string& base_direct
 constexpr std::array kArrivalWords = {Word{"closed", ArrivalKind::kClosed}, Word{"poisson", ArrivalKind::kPoisson},
                                       Word{"bursty", ArrivalKind::kBursty}};
 
-/// A setting that the kind of arrivals has no use for is an error: whoever wrote it means something else.
+/// A setting that the kind of arrivals does not use is an error, because it shows a misunderstanding.
 Result<void> refuse_unused(const YamlNode& workload, std::string_view key, std::string_view why) {
   const auto node = workload.get(key);
   if (!node) return {};

@@ -1,4 +1,4 @@
-// What load is driven: the conversations, how fast they start, how many run at once.
+// The settings of a workload: the conversations, how fast they start, how many run at once.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace kvist::spec {
 
-/// Multi-turn chat over shared starters, as the published experiments drove it. Token counts are those of the
-/// byte-level tokenizer unless the target's own tokenizer says otherwise.
+/// Multi-turn chat with shared starters, as in the published experiments. Token counts are those of the byte tokenizer
+/// unless the target has its own tokenizer.
 struct WorkloadSpec {
   std::uint64_t seed = 1;
   std::uint32_t turns_min = 3;
@@ -23,22 +23,22 @@ struct WorkloadSpec {
   std::uint32_t starter_tokens_max = 4'000;
   std::uint32_t follow_up_tokens_min = 20;  ///< text of a later user message
   std::uint32_t follow_up_tokens_max = 60;
-  std::uint32_t max_tokens = 1'024;                      ///< limit of one answer
-  bool ignore_eos = false;                               ///< answers run to max_tokens, whatever the model draws
-  ArrivalSpec arrivals = {};                             ///< what starts conversations; open: levels are starts/minute
-  double target_rps = 10;                                ///< closed: conversation starts per second, at most
+  std::uint32_t max_tokens = 1'024;  ///< limit of one answer
+  bool ignore_eos = false;           ///< answers continue to max_tokens
+  ArrivalSpec arrivals = {};         ///< how conversations start; open: levels are starts per minute
+  double target_rps = 10;            ///< closed: the most conversation starts per second
   Duration request_timeout = std::chrono::seconds(120);  ///< the client gives a request up after this
-  TraceSpec trace = {};  ///< where it names a file, its requests are driven and the conversations above are not
+  TraceSpec trace = {};  ///< if it names a file, its requests are driven instead of conversations
 
   bool operator==(const WorkloadSpec&) const = default;
 };
 
-/// The path of a trace is relative to `base_directory`; "." leaves it as it is.
+/// The path of a trace is relative to `base_directory`; "." leaves it unchanged.
 [[nodiscard]] Result<WorkloadSpec> read_workload(const YamlNode& node, const std::string& base_directory = ".");
 /// The YAML that read_workload() reads back to the same values, indented by `indent` spaces.
 [[nodiscard]] std::string to_yaml(const WorkloadSpec& workload, int indent = 0);
 
-/// The longest request a conversation can come to, in tokens: the last turn with every text and answer at its limit.
+/// The longest possible request of a conversation, in tokens: the last turn with every text and answer at its limit.
 [[nodiscard]] std::uint64_t longest_request_tokens(const WorkloadSpec& workload);
 
 }  // namespace kvist::spec

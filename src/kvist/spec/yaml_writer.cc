@@ -54,7 +54,7 @@ YamlWriter& YamlWriter::field(std::string_view key, double number) {
 }
 
 YamlWriter& YamlWriter::field(std::string_view key, Duration duration) {
-  // The largest unit that holds it as a whole number: exact, and still easy to read.
+  // In the largest unit in which it is a whole number, which is exact and easy to read.
   const auto ns = duration.count();
   if (ns % 1'000'000'000 == 0) return raw(key, fmt::format("{} s", ns / 1'000'000'000));
   if (ns % 1'000'000 == 0) return raw(key, fmt::format("{} ms", ns / 1'000'000));

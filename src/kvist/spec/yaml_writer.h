@@ -9,7 +9,7 @@
 
 namespace kvist::spec {
 
-/// Block style, two spaces per level, text always in quotes so that nothing in it is taken for syntax.
+/// Block style, two spaces per level. Text is always quoted, so that none of it is taken for syntax.
 class YamlWriter {
  public:
   explicit YamlWriter(int indent) : indent_(indent) {}
@@ -45,7 +45,7 @@ class YamlWriter {
 
   std::string out_;
   int indent_;
-  bool first_of_item_ = false;  // the next line carries the dash of its list element
+  bool first_of_item_ = false;  // the next line begins with the dash of its list element
 };
 
 }  // namespace kvist::spec
