@@ -1,4 +1,4 @@
-// Random loads on tiny pools under every combination of admission, deferral, drafts and depth, held against an engine
+// Random loads on tiny pools under every combination of admission, deferral, drafts and depth, compared with an engine
 // with room for all. A failure prints the seed that repeats it.
 #include <gtest/gtest.h>
 

@@ -16,7 +16,7 @@
 
 namespace kvist::engine {
 
-/// What the driver has seen of one request.
+/// The outputs of one request.
 struct Seen {
   std::vector<TokenId> tokens;
   std::optional<FinishReason> finish;

@@ -1,4 +1,4 @@
-// A worker that does what a test tells it: an HTTP server on a thread of its own, and a publisher of KV events.
+// A worker that a test scripts: an HTTP server on a thread of its own, and a publisher of KV events.
 #pragma once
 
 #include <fmt/format.h>
@@ -107,12 +107,12 @@ class FakeWorker {
     const std::lock_guard lock(mutex_);
     script_ = std::move(script);
   }
-  /// How it answers POST /tokenize, which it does not know without.
+  /// Sets the answer of POST /tokenize, which is unknown otherwise.
   void set_tokenize(Script script) {
     const std::lock_guard lock(mutex_);
     tokenize_ = std::move(script);
   }
-  /// How it answers GET /v1/models, where it has no list without.
+  /// Sets the answer of GET /v1/models, which has no list otherwise.
   void set_models(Script script) {
     const std::lock_guard lock(mutex_);
     models_ = std::move(script);

@@ -22,7 +22,7 @@ Environment environment(std::map<std::string, std::string> variables) {
   };
 }
 
-TEST(ModeFromEnvironment, OursComesBeforeDynamosBeforeTheConfiguration) {
+TEST(ModeFromEnvironment, OwnVariableThenDynamosThenTheConfiguration) {
   using spec::RoutingMode;
   const auto mode = [](std::map<std::string, std::string> variables) {
     return mode_from_environment(environment(std::move(variables)), RoutingMode::kRandom).value();
@@ -138,7 +138,7 @@ TEST(PassedOnPaths, AreThoseOfClients) {
     EXPECT_TRUE(is_passed_on(path)) << path;
 }
 
-TEST(PassedOnPaths, AreNeverThoseThatSteerAWorkerOrTellOfItsInside) {
+TEST(PassedOnPaths, AreNeverThoseThatControlAWorkerOrExposeItsInternals) {
   for (const char* path : {"/reset_prefix_cache",
                            "/reset_mm_cache",
                            "/sleep",

@@ -247,13 +247,13 @@ TEST_F(ModelTokenizerTest, OnlyTheTemplateDiffersAndThatIsSeen) {
   EXPECT_TRUE(await([&] { return gateway.metric("kvist_gateway_worker_tokenizer", "match", "different") == 1; }));
 }
 
-TEST_F(ModelTokenizerTest, AWorkerThatDoesNotTellIsSaid) {
+TEST_F(ModelTokenizerTest, AWorkerWithoutTokenizeIsReported) {
   FakeWorker worker("w");
   const RunningGateway gateway(spec(worker));
   EXPECT_TRUE(await([&] { return gateway.metric("kvist_gateway_worker_tokenizer", "match", "not_told") == 1; }));
 }
 
-TEST_F(ModelTokenizerTest, ADirectoryThatIsNoneIsRefusedAtStart) {
+TEST_F(ModelTokenizerTest, AnInvalidDirectoryIsRefusedAtStart) {
   FakeWorker worker("w");
   spec::GatewaySpec wrong = spec(worker);
   wrong.tokenizer = directory_.path() + "/nowhere";

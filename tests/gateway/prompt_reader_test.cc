@@ -38,7 +38,7 @@ TEST_F(PromptReaderTest, ReadsAChatAsTheWorkersDo) {
 }
 
 TEST_F(PromptReaderTest, RoutesWhatOnlyTheWorkerUnderstands) {
-  // A vLLM worker honours tools, stop strings and several choices: no business of the gateway's.
+  // A vLLM worker honours tools, stop strings and several choices, so the gateway must not refuse them.
   EXPECT_TRUE(reader_.read(Api::kChat, R"({"model":"m","n":3,"stop":"x","tools":[{"type":"function"}],
                                            "messages":[{"role":"user","content":"Hello"}]})"));
 }

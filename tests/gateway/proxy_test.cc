@@ -1,4 +1,4 @@
-// The proxy over real sockets, before workers that do what the test tells them.
+// The proxy over real sockets, with scripted workers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -92,7 +92,7 @@ TEST(ProxyWhole, PassesAPlainAnswerAsItIs) {
   EXPECT_EQ(gateway.metric("kvist_gateway_cached_tokens_total"), 4);
 }
 
-TEST(ProxyWhole, AUsageThatIsSilentAboutTheCacheSaysNothingAboutIt) {
+TEST(ProxyWhole, UsageWithoutCachedTokensChangesNothing) {
   FakeWorker worker("w0", FakeWorker::answer_of(200, R"({"id":"x","choices":[{"message":{"content":"hi"}}],)"
                                                      R"("usage":{"prompt_tokens":9,"completion_tokens":1}})"));
   RunningGateway gateway(gateway_spec({&worker}));
@@ -246,7 +246,7 @@ TEST(ProxyStream, KeepsTheFingerprintOfTheChunkItLeavesOut) {
             joined({kRoleEvent, text_event("hi"), end, usage, kDoneEvent}));
 }
 
-TEST(ProxyStream, UsageInEveryChunkAloneIsTheWorkersToUnderstand) {
+TEST(ProxyStream, UsageInEveryChunkAloneIsLeftToTheWorker) {
   FakeWorker worker("w0");
   RunningGateway gateway(gateway_spec({&worker}));
   const std::string body = chat_body("Hello", R"("stream":true,"stream_options":{"continuous_usage_stats":true})");
@@ -278,7 +278,7 @@ TEST(ProxyRetry, BackPressureOfAllWorkersReachesTheClient) {
   EXPECT_EQ(gateway.metric("kvist_gateway_in_flight"), 0);
 }
 
-TEST(ProxyRetry, AClientsErrorIsPassedOnOnceAndHurtsNobody) {
+TEST(ProxyRetry, AClientsErrorIsPassedOnOnceAndAffectsNoWorker) {
   FakeWorker a("a", FakeWorker::answer_of(400, R"({"error":{"message":"context too long"}})"));
   FakeWorker b("b", FakeWorker::answer_of(400, R"({"error":{"message":"context too long"}})"));
   RunningGateway gateway(gateway_spec({&a, &b}));

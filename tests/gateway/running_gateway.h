@@ -23,13 +23,13 @@ namespace kvist::gateway {
 
 inline constexpr std::uint32_t kBlockSize = 16;
 
-/// How many threads gateways of tests take requests with: KVIST_TEST_GATEWAY_THREADS, else one.
+/// The number of threads of gateways in tests: KVIST_TEST_GATEWAY_THREADS, or one.
 inline std::uint32_t test_threads() {
   const char* const threads = std::getenv("KVIST_TEST_GATEWAY_THREADS");
   return threads == nullptr ? 1 : static_cast<std::uint32_t>(std::strtoul(threads, nullptr, 10));
 }
 
-/// Checks health once at the start and then not for an hour: what happens later is what the test makes happen.
+/// Checks health once at the start and then not for an hour, so that only the test causes later events.
 inline spec::GatewaySpec gateway_spec(const std::vector<const FakeWorker*>& workers) {
   spec::GatewaySpec spec;
   spec.model = "m";
@@ -93,7 +93,7 @@ class RunningGateway {
     return call("POST", "/v1/chat/completions", std::move(body), std::move(headers));
   }
 
-  /// Sum over all label sets; 0 where there is none.
+  /// Sum over all label sets; 0 if there are none.
   [[nodiscard]] double metric(std::string_view name) const { return metric(name, "", ""); }
   /// Sum over the samples with that label.
   [[nodiscard]] double metric(std::string_view name, std::string_view label, std::string_view value) const {

@@ -60,7 +60,7 @@ TEST_F(ServiceTest, AnswersClientErrorsInTheApisForm) {
   EXPECT_TRUE(a_.posts().empty());
 }
 
-TEST_F(ServiceTest, WhatItCannotReadTheWorkerJudges) {
+TEST_F(ServiceTest, UnreadableRequestsAreLeftToTheWorker) {
   const std::string answer = R"({"error":{"message":"in its own words"}})";
   a_.set_script(FakeWorker::answer_of(400, answer));
   const RunningGateway gateway(gateway_spec({&a_}));
@@ -92,7 +92,7 @@ TEST_F(ServiceTest, ARequestWithoutAModelIsReadAndGoesAsItIs) {
   EXPECT_EQ(gateway.metric("kvist_gateway_passed_on_total"), 0);
 }
 
-TEST_F(ServiceTest, EndpointsItDoesNotKnowGoToAWorkerAndBackAsTheyAre) {
+TEST_F(ServiceTest, UnknownEndpointsArePassedThroughUnchanged) {
   const std::string stream = "event: response.created\ndata: {\"type\":\"response.created\"}\n\nno event at all";
   a_.set_script([&](const net::HttpRequest& request, const FakeWorker::Exchange& exchange) {
     if (request.path() == "/v1/embeddings") return FakeWorker::answer_of(200, R"({"data" : []})")(request, exchange);
@@ -138,7 +138,7 @@ TEST_F(ServiceTest, TheListOfModelsIsThatOfAllWorkers) {
   EXPECT_EQ(refused.body, R"({"error":"Unauthorized"})");
 }
 
-TEST_F(ServiceTest, AQuietWorkerIsLeftAloneAndADoubtfulOneIsLookedAtAtOnce) {
+TEST_F(ServiceTest, AHealthyWorkerIsCheckedSeldomAndADoubtfulOneAtOnce) {
   const RunningGateway gateway(gateway_spec({&a_}));
   const auto looks = [&] { return gateway.metric("kvist_gateway_worker_looks_total"); };
   a_.set_script(FakeWorker::answer_of(500, "{}"));
@@ -149,9 +149,9 @@ TEST_F(ServiceTest, AQuietWorkerIsLeftAloneAndADoubtfulOneIsLookedAtAtOnce) {
   EXPECT_TRUE(await([&] { return looks() > before; })) << "the next look would have come in an hour";
 }
 
-TEST_F(ServiceTest, WhatAWorkerAnswersStandsForItsHealthCheck) {
+TEST_F(ServiceTest, AnAnsweredRequestReplacesAHealthCheck) {
   auto spec = gateway_spec({&a_});
-  spec.workers[0].kv_events.clear();  // what comes of it may raise doubt
+  spec.workers[0].kv_events.clear();  // its events might raise doubt
   spec.workers[0].kv_replay.clear();
   spec.health_interval = std::chrono::milliseconds(20);
   const RunningGateway gateway(std::move(spec));
@@ -172,7 +172,7 @@ TEST_F(ServiceTest, AnEventStreamThatIsNoLongerWholeRaisesDoubt) {
   EXPECT_TRUE(await([&] { return a_.gets("/health") > before; })) << "the next look would have come in an hour";
 }
 
-TEST_F(ServiceTest, QueueingAtAWorkerOfUnknownSlotsIsLookedAtOften) {
+TEST_F(ServiceTest, QueueingAtAWorkerOfUnknownSlotsIsCheckedOften) {
   a_.set_metrics("vllm:num_requests_running 3\nvllm:num_requests_waiting 2\n");
   auto spec = gateway_spec({&a_});
   spec.doubt_interval = std::chrono::milliseconds(20);
@@ -223,7 +223,7 @@ TEST_F(ServiceTest, RoutesToTheWorkerThatCachesThePromptAndPredictsHowMuch) {
   spec.mode = spec::RoutingMode::kRoundRobin;
   const RunningGateway gateway(std::move(spec));
   const std::string prompt(10 * kBlockSize + 3, 'p');
-  b_.set_script(FakeWorker::stream_of({kRoleEvent, text_event("hi"), kDoneEvent}));  // no usage speaks against it
+  b_.set_script(FakeWorker::stream_of({kRoleEvent, text_event("hi"), kDoneEvent}));  // no usage contradicts the events
   b_.publisher().publish(stored_batch(prompt));
   ASSERT_TRUE(await([&] { return gateway.metric("kvist_gateway_kv_index_blocks", "worker", "b") == 10; }))
       << "the index is fed in every mode";
@@ -297,7 +297,7 @@ TEST_F(ServiceTest, EventsPublishedBeforeTheGatewayStartedAreReplayed) {
   EXPECT_TRUE(await([&] { return gateway.metric("kvist_gateway_kv_index_exact", "worker", "a") == 1; }));
 }
 
-TEST_F(ServiceTest, EventsThatCannotBeUsedAreLoudInTheMetrics) {
+TEST_F(ServiceTest, UnusableEventsAreCountedInTheMetrics) {
   const RunningGateway gateway(gateway_spec({&a_}));
   ASSERT_TRUE(await([&] { return gateway.metric("kvist_gateway_kv_index_exact") == 1; }));
   a_.publisher().publish(stored_batch(std::string(64, 'x'), 2 * kBlockSize));
@@ -339,7 +339,7 @@ TEST_F(ServiceTest, ConfiguredLimitsWinOverReportedOnes) {
   EXPECT_EQ(gateway.metric("kvist_gateway_worker_batch_slots", "source", "configured"), 12);
 }
 
-TEST_F(ServiceTest, AWorkerThatStandsStillIsLeftByThoseWhoseAnswersHaveNotBegun) {
+TEST_F(ServiceTest, RequestsWithoutAnAnswerLeaveAStalledWorker) {
   a_.set_script(a_.silence());
   b_.set_script(b_.silence());
   const RunningGateway gateway(gateway_spec({&a_, &b_}));
@@ -364,7 +364,7 @@ TEST_F(ServiceTest, AWorkerWithAnotherBlockSizeIsReported) {
   EXPECT_THAT(gateway.get("/admin/status").body, HasSubstr("\"block_size_mismatch\":true"));
 }
 
-TEST_F(ServiceTest, StatusTellsModeLoadAndWorkers) {
+TEST_F(ServiceTest, StatusHasModeLoadAndWorkers) {
   a_.set_metrics("vllm:cache_config_info{block_size=\"16\",num_gpu_blocks=\"10\"} 1\nvllm:num_requests_running 2\n");
   const RunningGateway gateway(gateway_spec({&a_, &b_}));
   ASSERT_TRUE(await([&] { return gateway.get("/admin/status").body.contains("\"running\":2"); }));

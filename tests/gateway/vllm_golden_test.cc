@@ -1,9 +1,8 @@
-// The tokens that a real vLLM made of requests, recorded (tests/golden/vllm/*/tokens.json): the gateway makes the same
-// of them. Beside each recording lies the model's directory of its tokenizer and template. A recording has a line per
-// probe,
+// Recorded tokens of requests from a real vLLM (tests/golden/vllm/*/tokens.json), which the gateway has to reproduce.
+// Next to each recording is the model's directory with its tokenizer and template. A recording has a line per probe,
 //   {"vllm": "0.32.0", "max_model_len": 512, "probes": [
-//    {"what": "...", "path": "/v1/chat/completions", "body": {...}, "tokens": [1, 2, 3]},
-// Each body was sent with "max_tokens": 1; what vLLM refused has no tokens.
+//    {"what": "...", "path": "/v1/chat/completions", "body": {...}, "tokens": [1, 2, 3]}, Each body was sent with
+//    "max_tokens": 1. Requests that vLLM refused have no tokens.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

@@ -31,7 +31,7 @@ TEST(JinjaMarksTest, SurviveEveryOperation) {
   EXPECT_EQ(marks("{% if n == 'x' %}x{% endif %}{{ n|length }}{{ i }}"), "x17");  // numbers are the template's
 }
 
-// What the marks say is held against two alphabets: variables are in one, templates in the other.
+// What the marks say is compared with two alphabets: variables are in one, templates in the other.
 TEST(JinjaMarksTest, EqualTheirAlphabet) {
   constexpr std::uint64_t kSeed = 20261121;
   SCOPED_TRACE(kSeed);

@@ -74,7 +74,7 @@ TEST_F(EventSequencerTest, AFirstConnectionReplaysWhatIsBuffered) {
   EXPECT_EQ(sequencer_.counters().resets, 0U);
 }
 
-TEST_F(EventSequencerTest, AClearMakesGoodForWhatWasLost) {
+TEST_F(EventSequencerTest, AClearEndsTheEffectOfALoss) {
   EXPECT_THAT(connected(), ElementsAre("replay 0"));
   EXPECT_THAT(replayed(40), ElementsAre("reset", "apply a40"));
   EXPECT_THAT(replay_end(), IsEmpty());
@@ -88,7 +88,7 @@ TEST_F(EventSequencerTest, AClearMakesGoodForWhatWasLost) {
   EXPECT_TRUE(sequencer_.whole());
 }
 
-TEST_F(EventSequencerTest, AClearOfBeforeALossMakesNothingGood) {
+TEST_F(EventSequencerTest, AClearBeforeALossDoesNotEndIt) {
   feed(3);
   const std::uint64_t view = std::get<ApplyPayload>(sequencer_.on_live(3, "a3", now_)[0]).view;
   EXPECT_THAT(live(9), ElementsAre("replay 3"));

@@ -158,7 +158,7 @@ TEST(KvEventGolden, ReadsEveryMedium) {
                        Medium::kHost, Medium::kDisk, Medium::kDisk, Medium::kDisk, Medium::kDisk, Medium::kRemote));
 }
 
-TEST(KvEventGolden, BadEventsAreCountedAndCostNoOthers) {
+TEST(KvEventGolden, BadEventsAreCountedAndAffectNoOthers) {
   const auto decoded = decode("bad_events");
   EXPECT_THAT(decoded.batch.events, ElementsAre(KvEvent(removed()), KvEvent(AllBlocksCleared{})));
   EXPECT_EQ(decoded.skipped_events, 19U);
@@ -234,7 +234,7 @@ TEST(KvEventCodec, AnEndlessTimestampIsNone) {
   EXPECT_EQ(decoded->batch.timestamp_s, 0);
 }
 
-TEST(KvEventCodec, ProblemsAreFitForALogLine) {
+TEST(KvEventCodec, ProblemsAreSafeForALogLine) {
   const std::vector<std::uint8_t> bytes = {0x92, 0x00, 0x91, 0x91, 0xa4, '\n', 0xff, 'a', '"'};
   const auto decoded = decode_kv_events(bytes);
   ASSERT_TRUE(decoded.has_value());

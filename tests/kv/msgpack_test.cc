@@ -118,7 +118,7 @@ TEST(Msgpack, ContainersOfEveryWidth) {
   }
 }
 
-TEST(Msgpack, ExtensionsAreSteppedOver) {
+TEST(Msgpack, ExtensionsAreSkipped) {
   const Bytes bytes = {0xd6, 0x05, 1, 2, 3, 4, 0xc7, 0x02, 0x05, 1,  2,  0xd8, 0x05, 1,  2,
                        3,    4,    5, 6, 7, 8, 9,    10,   11,   12, 13, 14,   15,   16, 0x2a};
   MsgpackReader reader(bytes);

@@ -1,4 +1,5 @@
-// Compressed paths of blocks against a plain tree: every key in one place, found from its parent, gone when it should.
+// Compares compressed paths of blocks with a plain tree: every key is in one place, is found from its parent, and is
+// removed at the right time.
 #include "kvist/kv_index/block_chains.h"
 
 #include <gtest/gtest.h>
@@ -72,7 +73,7 @@ TEST_F(Chains, ABlockThatNobodyHoldsStaysAsLongAsSomethingFollowsIt) {
   EXPECT_EQ(memory_.bytes(), 0U);
 }
 
-// Where memory is short, as here, where no block is counted that it would be for.
+// In the mode for short memory, which applies here because no blocks are counted.
 TEST_F(Chains, FewBlocksLieByThemselves) {
   const BlockRef first = put(0, 1, 3);
   const BlockRef second = put(first, 2, 2);

@@ -1,4 +1,4 @@
-// The byte budget: what goes, what stays, and that nothing is ever made up.
+// The byte budget: what is evicted, what stays, and that nothing is invented.
 #include <gtest/gtest.h>
 
 #include "kv_index/kv_index_model.h"
@@ -16,8 +16,8 @@ bool knows(const KvIndex& index, std::uint32_t worker, std::span<const kv::Block
   return false;
 }
 
-// Of all that the workers really hold: nothing is named that is not held, and what stays has its whole prefix, so that
-// a look-up comes upon all of it.
+// Compared with what the workers really hold: the index has no block that is not held, and what stays has its whole
+// prefix, so that a look-up finds all of it.
 void check_all(IndexHistory& history) {
   std::vector<std::size_t> known(history.options().workers);
   for (std::size_t node = 1; node < history.tree().size(); ++node) {
@@ -100,7 +100,7 @@ class Budget : public ::testing::Test {
     index_.match(keys(number), depths);
     return depths[worker.value()];
   }
-  // Prompts that nobody looks up, more than there is room for.
+  // Prompts that are never looked up, more than fit.
   void fill(std::uint32_t first, std::uint32_t prompts) {
     for (std::uint32_t i = 0; i < prompts; ++i) EXPECT_FALSE(store(first + i));
     EXPECT_GT(index_.evictions(), 0U);

@@ -1,4 +1,4 @@
-// What a block costs, all in, at every moment of growing and shrinking.
+// The total memory per block, at every moment of growing and shrinking.
 #include <gtest/gtest.h>
 
 #include <algorithm>

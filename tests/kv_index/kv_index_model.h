@@ -1,4 +1,4 @@
-// A KV index that is right by reading, and random histories of workers for it and for the real one.
+// A KV index that is simple enough to be obviously correct, and random histories of workers for it and the real one.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -61,12 +61,12 @@ class PrefixTree {
   std::vector<Node> nodes_;
 };
 
-/// What a history is like.
+/// The options of a history.
 struct HistoryOptions {
   std::uint32_t workers = 5;
   std::size_t nodes = 120;    ///< different blocks
   bool copies = true;         ///< blocks are stored again under one name or another, and removed in any order
-  bool shared_names = false;  ///< all workers call a block alike
+  bool shared_names = false;  ///< all workers use the same names for blocks
   double removals = 0.43;     ///< of all steps
   double clears = 0.02;
   std::size_t max_bytes = std::size_t{1} << 30;
@@ -141,7 +141,7 @@ class IndexHistory {
  private:
   [[nodiscard]] bool chance(double p) { return random_.uniform() < p; }
 
-  // Two names a worker may have for one block, as with a salt that it does not tell.
+  // A worker may have two names for one block, as with a salt that its events do not mention.
   [[nodiscard]] std::uint64_t name(std::uint32_t worker, std::size_t node, std::uint64_t variant) const {
     return options_.shared_names ? tree_[node].key.value() : mix_seed({worker, node, variant});
   }
@@ -176,7 +176,7 @@ class IndexHistory {
     auto victim = held.lower_bound(random_node());
     if (victim == held.end()) victim = held.begin();
     if (!options_.copies) {
-      // Ends go before what they hang on: children have higher numbers.
+      // Ends are removed before their parents; children have higher numbers.
       for (auto next = std::next(victim); next != held.end(); ++next) {
         if (tree_[next->first].parent == victim->first) victim = next;
       }

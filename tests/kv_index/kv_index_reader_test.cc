@@ -1,4 +1,4 @@
-// Readers beside the writer: what they are told was true, at whatever moment they ask.
+// Readers run next to the writer: every result was true at some moment during the call.
 #include <gtest/gtest.h>
 
 #include <array>

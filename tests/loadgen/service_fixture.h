@@ -1,4 +1,4 @@
-// A load generator against a scripted server on 127.0.0.1, both on one loop that a thread of its own runs.
+// A load generator against a scripted server on 127.0.0.1, both on one loop with a thread of its own.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@
 
 namespace kvist::loadgen {
 
-/// What the scripted server saw and how it answers. Everything here is touched on the loop's thread only.
+/// The requests that the scripted server got, and how it answers. Threads: the loop's.
 class ScriptedServer {
  public:
   using Script = std::function<void(std::size_t index, std::shared_ptr<net::HttpExchange> exchange)>;
@@ -39,7 +39,7 @@ class ScriptedServer {
   [[nodiscard]] const std::vector<net::HttpRequest>& requests() const { return requests_; }
   [[nodiscard]] std::size_t clients_gone() const { return clients_gone_; }
   [[nodiscard]] net::HttpExchange& exchange(std::size_t index) { return *open_[index]; }
-  /// Drops the server's hold on an answer under way: the connection breaks.
+  /// Releases the server's reference to an answer under way, which breaks the connection.
   void drop(std::size_t index) { open_[index].reset(); }
 
  private:
@@ -54,7 +54,7 @@ inline std::string sse(const std::string& json) {
   return "data: " + json + "\n\n";
 }
 
-/// Head of a stream as the gateway sends it.
+/// The head of a stream, as from the gateway.
 inline void begin_stream(net::HttpExchange& exchange) {
   net::Headers headers;
   headers.add("Content-Type", "text/event-stream");
@@ -134,7 +134,7 @@ class ServiceFixture : public ::testing::Test {
     ASSERT_TRUE(started.has_value()) << started.error().message;
   }
 
-  /// Stops, waits for the end, and holds the service to its word: nothing is in flight when `stopped` is called.
+  /// Stops, waits for the end, and checks that nothing is in flight when `stopped` is called.
   void stop(bool drain) {
     std::promise<std::uint32_t> left;
     on_loop([&] { service_->stop(drain, [&] { left.set_value(service_->in_flight()); }); });

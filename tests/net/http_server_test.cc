@@ -194,7 +194,7 @@ TEST_F(HttpServerTest, ReportsThatTheClientLeftThoughBytesOfANextRequestWait) {
   EXPECT_EQ(thread_.run([&] { return requests_; }), 1);
 }
 
-TEST_F(HttpServerTest, ALateHandlerStillHearsThatTheClientLeft) {
+TEST_F(HttpServerTest, ALateHandlerIsStillToldThatTheClientLeft) {
   listen();
   RawSocket socket = connect();
   ASSERT_TRUE(socket.send("GET /slow HTTP/1.1\r\nHost: x\r\n\r\n"));
@@ -209,7 +209,7 @@ TEST_F(HttpServerTest, ALateHandlerStillHearsThatTheClientLeft) {
   EXPECT_TRUE(thread_.wait([&] { return late == 1; }));
 }
 
-TEST_F(HttpServerTest, SaysNothingOfAClientThatLeavesAfterItsAnswer) {
+TEST_F(HttpServerTest, DoesNotReportAClientThatLeavesAfterItsAnswer) {
   listen();
   {
     RawSocket socket = connect();

@@ -31,7 +31,7 @@ TEST(Logprobs, OfACompletionCountCharacters) {
       << answer;
 }
 
-TEST(Logprobs, NobodyAskedForAreNull) {
+TEST(Logprobs, NotRequestedAreNull) {
   std::string out;
   ChunkWriter({.id = "c", .model = "m", .chat = true}).append_text(out, 0, "x", {}, 0);
   EXPECT_EQ(out, text_chunk({.id = "c", .model = "m", .chat = true}, 0, "x"));

@@ -82,7 +82,7 @@ TEST(PromptRequest, TellsTheTemplateMore) {
   EXPECT_TRUE(chat(R"("documents":["t"],"reasoning_effort":7)"));
 }
 
-TEST(PromptRequest, ReadsThoughtsAndParts) {
+TEST(PromptRequest, ReadsReasoningAndParts) {
   const auto request = parse_chat_request(
       R"({"model":"m","messages":[{"role":"user","content":["a",{"type":"input_text","text":"b"},{"type":"image"},
            {"type":"refusal","refusal":"c"}],"reasoning":"not the assistant's"},

@@ -47,7 +47,7 @@ TEST(ChatRequest, HasTheDefaultsOfTheApi) {
   EXPECT_EQ(request->messages[0].content, "hi");
 }
 
-TEST(ChatRequest, ForRoutingSaysWhatBelongsTogether) {
+TEST(ChatRequest, ForRoutingReadsTheSession) {
   const auto session = [](const std::string& fields) {
     const Result<ChatRequest> request = parse_chat_request(chat_with(fields), ReadFor::kRouting);
     return request ? request->options.session : request.error().message;
@@ -211,7 +211,7 @@ TEST(ChatRequest, RefusesByNameWhatWouldChangeTheOutput) {
             "unsupported: functions: not supported by this server with this value; leave it out or empty");
 }
 
-TEST(ChatRequest, ReadsStreamOptionsAndPassesOverWhatNobodyKnows) {
+TEST(ChatRequest, ReadsStreamOptionsAndIgnoresUnknownMembers) {
   const auto options = [](std::string_view text) {
     const auto request = parse_chat_request(chat_with(fmt::format(R"("stream_options":{})", text)));
     EXPECT_TRUE(request) << text;

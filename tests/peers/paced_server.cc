@@ -1,7 +1,6 @@
 // An OpenAI-compatible server of known times: every stream has a clock of its own, its first token so long after the
-// request has been read, each later one so long after the one before. What it really did stands in its record, so that
-// a client's figures can be held against it. It computes nothing: clients and proxies are measured with it, the two
-// shared cores are theirs.
+// request has been read, each later one so long after the one before. Its record has what it really did, for comparison
+// with a client's figures. It computes nothing, because clients and proxies that are measured with it need the cores.
 //
 //   paced_server FIRST_MS GAP_MS     prints "ready http=PORT"; GET /record, POST /record/reset
 #include <simdjson.h>

@@ -112,7 +112,7 @@ TEST(Fit, StaysWithinTheBoundsAndSaysSo) {
   EXPECT_FALSE(result->parameters[2].at_bound);
 }
 
-TEST(Fit, SaysWhatTheFiguresDoNotTell) {
+TEST(Fit, ReportsWhatTheFiguresDoNotDetermine) {
   const FakeEvaluator evaluator([](const auto& sweep, const auto& level) {
     LevelFigures figures = system_figures(sweep, level);
     for (const Metric metric : {Metric::kTtftP50, Metric::kTtftP95, Metric::kLatencyP50, Metric::kLatencyP95}) {

@@ -71,7 +71,7 @@ TEST(LeastSquares, NeverLeavesTheBoundsAndStopsAtThem) {
   EXPECT_NEAR(found->values[1], 0.5, 0.02);
 }
 
-TEST(LeastSquares, SaysWhichVariableTheResidualsDoNotTell) {
+TEST(LeastSquares, ReportsWhichVariableTheResidualsDoNotDetermine) {
   // Only the sum of the first two matters, the third not at all.
   const auto found = least_squares(
       {{.start = 1, .low = 0, .high = 9}, {.start = 2, .low = 0, .high = 9}, {.start = 3, .low = 0, .high = 9}},

@@ -31,7 +31,7 @@ TEST(MeanInterval, IsStudentsT) {
   EXPECT_NEAR(interval.low, 10 - 2.9200 / std::sqrt(3.0), 1e-4);
 }
 
-TEST(MeanInterval, OneSampleSaysNothingAboutItsSpread) {
+TEST(MeanInterval, OneSampleHasAnInfiniteInterval) {
   const std::vector<double> samples = {5};
   EXPECT_EQ(mean_interval(samples, 0.95).high, std::numeric_limits<double>::infinity());
 }

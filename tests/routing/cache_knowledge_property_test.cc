@@ -28,7 +28,7 @@ struct Prompt {
   Keys keys;
 };
 
-/// A prefix cache as engines have it: the ends of prefixes go first, those least recently used before others.
+/// A prefix cache like an engine's: the ends of prefixes are evicted first, the least recently used before others.
 class Engine {
  public:
   explicit Engine(RandomStream& random) : random_(&random) {}
@@ -97,7 +97,7 @@ class World {
     for (int i = 0; i < 40; ++i) prompts_.push_back(make_prompt());
   }
 
-  /// The worker serves others, before the gateway is there.
+  /// The worker serves other clients before the gateway starts.
   void alone() { request(false); }
   void connect() {
     connected_ = true;
@@ -142,7 +142,7 @@ class World {
     publish({kv::AllBlocksCleared{}}, false);
   }
 
-  /// The gateway has all that was published, or knows that it has not.
+  /// The gateway has everything that was published, or knows that it has not.
   [[nodiscard]] bool up_to_date() const { return last_arrived_; }
   [[nodiscard]] bool whole() const { return sequencer_.whole(); }
 

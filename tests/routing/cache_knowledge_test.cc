@@ -105,7 +105,7 @@ TEST_F(CacheKnowledgeTest, WithoutEventsARoutedPromptCountsUntilItExpires) {
   EXPECT_EQ(match(keys)[0].blocks, 0U);
 }
 
-TEST_F(CacheKnowledgeTest, AStreamThatBreaksKeepsWhatItToldAndWhatWasRouted) {
+TEST_F(CacheKnowledgeTest, ABrokenStreamKeepsItsEventsAndTheRoutedPrompts) {
   store(a_, 60);
   const BlockKeys keys = prompt();
   fleet_[0].events_exact = false;
@@ -117,7 +117,7 @@ TEST_F(CacheKnowledgeTest, AStreamThatBreaksKeepsWhatItToldAndWhatWasRouted) {
   EXPECT_EQ(match(keys)[0].blocks, kBlocks) << "prompts are remembered of exact workers too";
 }
 
-TEST_F(CacheKnowledgeTest, PredictionsThatDoNotComeTrueFadeToNothingAndRecover) {
+TEST_F(CacheKnowledgeTest, WrongPredictionsLoseTheirWeightAndRecover) {
   fleet_[0].events_exact = false;
   const BlockKeys keys = prompt();
   route(a_, keys);
@@ -140,7 +140,7 @@ TEST_F(CacheKnowledgeTest, PredictionsThatDoNotComeTrueFadeToNothingAndRecover) 
   EXPECT_EQ(match(keys)[0].blocks, kBlocks);
 }
 
-TEST_F(CacheKnowledgeTest, EventsThatAnswersContradictLoseTheirTrustUntilTheyAgreeAgain) {
+TEST_F(CacheKnowledgeTest, ContradictedEventsAreNotTrustedUntilAnswersAgreeAgain) {
   store(a_);
   const BlockKeys keys = prompt();
   for (int i = 0; i < 40; ++i) answer(a_, keys, 0.2);
@@ -148,7 +148,7 @@ TEST_F(CacheKnowledgeTest, EventsThatAnswersContradictLoseTheirTrustUntilTheyAgr
   EXPECT_EQ(report(a_).distrusted, 1U);
   EXPECT_LT(match(keys)[0].blocks, kBlocks / 3);
   EXPECT_EQ(match(keys)[1].trust, CacheTrust::kExact);
-  store(a_, 1, 7);  // it is heard of
+  store(a_, 1, 7);  // its events come
   for (int i = 0; i < 40; ++i) answer(a_, keys, 1);
   EXPECT_EQ(match(keys)[0].trust, CacheTrust::kExact);
   EXPECT_EQ(match(keys)[0].blocks, kBlocks);
@@ -165,7 +165,7 @@ TEST_F(CacheKnowledgeTest, AResetStreamIsTrustedAgain) {
   EXPECT_EQ(match(keys)[0].blocks, kBlocks);
 }
 
-TEST_F(CacheKnowledgeTest, AnswersUnderWayAreNotHeldAgainstAStreamThatBeganAnew) {
+TEST_F(CacheKnowledgeTest, AnswersUnderWayDoNotContradictARestartedStream) {
   const BlockKeys keys = prompt();
   store(a_);
   std::vector<RequestHandle> under_way;
@@ -191,7 +191,7 @@ TEST_F(CacheKnowledgeTest, WithoutUsageNothingChanges) {
   EXPECT_EQ(report(a_).events_share, 1.0);
 }
 
-TEST_F(CacheKnowledgeTest, MoreThanExpectedIsNoMistake) {
+TEST_F(CacheKnowledgeTest, MoreThanExpectedDoesNotCountAgainstASource) {
   store(a_, 10);
   const BlockKeys keys = prompt();
   for (int i = 0; i < 20; ++i) answer(a_, keys, 1);
@@ -242,7 +242,7 @@ TEST_F(CacheKnowledgeTest, AnEventWhileARequestWasThereMayBeItsOwn) {
   EXPECT_FALSE(report(a_).events_silent);
 }
 
-TEST_F(CacheKnowledgeTest, WithoutUsageAnAnswerThatFillsABlockMustBeHeardOf) {
+TEST_F(CacheKnowledgeTest, WithoutUsageAnAnswerThatFillsABlockMustCauseAnEvent) {
   store(a_);
   const auto ended = [&](std::uint64_t output_tokens) {
     finish(route(a_, prompt()), true, output_tokens);
@@ -255,7 +255,7 @@ TEST_F(CacheKnowledgeTest, WithoutUsageAnAnswerThatFillsABlockMustBeHeardOf) {
   EXPECT_TRUE(report(a_).events_silent);
 }
 
-TEST_F(CacheKnowledgeTest, AClearedCacheLeavesNoPredictionsButOfPromptsToBeComputed) {
+TEST_F(CacheKnowledgeTest, AClearedCacheKeepsPredictionsOnlyOfPromptsToBeComputed) {
   const BlockKeys old = prompt(1);
   const BlockKeys decoding = prompt(2);
   const BlockKeys uncomputed = prompt(3);
@@ -275,7 +275,7 @@ TEST_F(CacheKnowledgeTest, AClearedCacheLeavesNoPredictionsButOfPromptsToBeCompu
   EXPECT_EQ(report(a_).corrections, corrections) << "what it was promised was before";
 }
 
-TEST_F(CacheKnowledgeTest, AClearTheWorkerDoesNotTellOfIsSeenByAFewAnswers) {
+TEST_F(CacheKnowledgeTest, AnUnreportedClearIsNoticedByAFewAnswers) {
   fleet_[0].events_exact = false;
   for (std::uint32_t i = 0; i < 20; ++i) answer(a_, prompt(i), 0);
   for (std::uint32_t i = 0; i < CacheKnowledge::kDenials; ++i) {
@@ -286,7 +286,7 @@ TEST_F(CacheKnowledgeTest, AClearTheWorkerDoesNotTellOfIsSeenByAFewAnswers) {
   EXPECT_GT(match(prompt(1))[0].blocks, kBlocks / 2) << "it was computed again";
 }
 
-TEST_F(CacheKnowledgeTest, BlocksBehindAnUnknownParentFindTheirPlaceByARoutedPrompt) {
+TEST_F(CacheKnowledgeTest, BlocksBehindAnUnknownParentArePlacedByARoutedPrompt) {
   fleet_[0].events_exact = false;
   caches_.reset_events(a_);
   const BlockKeys keys = prompt();
@@ -306,7 +306,7 @@ TEST_F(CacheKnowledgeTest, BlocksBehindAnUnknownParentFindTheirPlaceByARoutedPro
   EXPECT_EQ(report(a_).adopted_prefixes, 1U);
   usage(request, 60 * kBlockSize);
   EXPECT_EQ(report(a_).adopted_prefixes, 1U) << "the answer says so too";
-  // The end goes, the parent last: nothing is left that rests on it.
+  // The end is removed, the parent last, so that nothing depends on it any more.
   kv::BlockRemoved gone;
   for (std::uint64_t i = kBlocks; i > 60; --i) gone.hashes.emplace_back(i);
   const std::vector<kv::KvEvent> end_gone{gone};
@@ -321,11 +321,11 @@ TEST_F(CacheKnowledgeTest, BlocksBehindAnUnknownParentFindTheirPlaceByARoutedPro
   EXPECT_EQ(report(a_).adopted_prefixes, 0U);
 }
 
-TEST_F(CacheKnowledgeTest, AnAnswerThatSaysOtherwiseTakesThePlaceAway) {
+TEST_F(CacheKnowledgeTest, AContradictingAnswerRevokesThePlace) {
   fleet_[0].events_exact = false;
   caches_.reset_events(a_);
   const RequestHandle request = route(a_, prompt());
-  kv::BlockStored rest;  // of somebody else's prompt, which goes on with the same text
+  kv::BlockStored rest;  // of another prompt, which continues with the same text
   rest.block_size = kBlockSize;
   rest.parent = kv::ExternalHash(60);
   const std::vector<TokenId> all = tokens(kBlocks * kBlockSize, 0);
@@ -341,7 +341,7 @@ TEST_F(CacheKnowledgeTest, AnAnswerThatSaysOtherwiseTakesThePlaceAway) {
   EXPECT_EQ(depths[0], 0U);
 }
 
-TEST_F(CacheKnowledgeTest, HowMuchOfAWorkerIsKnownFollowsItsAnswers) {
+TEST_F(CacheKnowledgeTest, TheKnownShareFollowsTheAnswers) {
   fleet_[0].events_exact = false;
   EXPECT_EQ(report(a_).known_share, 0);
   store(a_, 50);
@@ -359,7 +359,7 @@ TEST_F(CacheKnowledgeTest, ARestartedWorkerHasNoRoutedPrompts) {
   EXPECT_EQ(match(keys)[0].blocks, 0U);
 }
 
-TEST_F(CacheKnowledgeTest, RetriedRequestsAreHeldAgainstTheWorkerThatAnswers) {
+TEST_F(CacheKnowledgeTest, RetriedRequestsCountForTheWorkerThatAnswers) {
   const BlockKeys keys = prompt();
   store(a_);
   store(b_);

@@ -80,7 +80,7 @@ TEST(DecisionLogTest, TheNewestTakesThePlaceOfTheOldest) {
   ASSERT_EQ(log.size(), 3U);
   EXPECT_EQ(log.newest(0).request, RequestId(5));
   EXPECT_EQ(log.newest(2).request, RequestId(3));
-  log.on_finished(1, true, 1, at(1));  // its place is another's now
+  log.on_finished(1, true, 1, at(1));  // its place belongs to another decision now
   log.on_finished(3, true, 1, at(1));
   EXPECT_EQ(log.newest(1).after.state, AttemptState::kUnderWay);
   EXPECT_EQ(log.newest(2).after.state, AttemptState::kCompleted);

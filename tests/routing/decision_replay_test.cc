@@ -1,4 +1,4 @@
-// Decisions through JSON and decided again.
+// Decisions are written as JSON, read and repeated.
 #include "kvist/routing/decision_replay.h"
 
 #include <gmock/gmock.h>
@@ -27,7 +27,7 @@ std::string document(const DecisionLog& log, std::span<const std::string> names 
   return json.take();
 }
 
-// A router with a random life behind it.
+// A router with a random history.
 class RandomLife {
  public:
   static constexpr std::uint32_t kWorkers = 6;
@@ -116,8 +116,8 @@ TEST(DecisionReplayTest, EveryDecisionOfEveryModeComesOutTheSameAfterJson) {
   }
 }
 
-// What a policy sees but the file does not hold would make a replay wrong in silence. Where one of these fails, the new
-// field belongs into decision_fields.h, or decision_json.cc, and into docs/formats/decisions.md.
+// If the file lacked a field that a policy sees, a replay would silently be wrong. So if one of these checks fails, add
+// the new field to decision_fields.h, or decision_json.cc, and to docs/formats/decisions.md.
 TEST(DecisionReplayTest, TheFileHoldsAllFieldsOfWhatAPolicySees) {
   std::size_t bytes = 0;
   const auto add = [&](std::string_view, const auto& field) { bytes += sizeof(field); };
@@ -136,7 +136,7 @@ TEST(DecisionReplayTest, TheFileHoldsAllFieldsOfWhatAPolicySees) {
 }
 
 TEST(DecisionReplayTest, AWayBackToTurnsIsRecordedAndComesOutTheSame) {
-  // Half of all answers come a minute late: no forecast holds.
+  // Half of all answers come a minute late, so all forecasts are wrong.
   Router router({.model = "m", .workers = 3, .mode = spec::RoutingMode::kKv});
   const std::vector<WorkerView> fleet(3, {.available = true, .limits = {}});
   RandomStream random(4);

@@ -1,4 +1,4 @@
-// Two workers that differ in nothing: how requests are shared between them, whatever the first impression was.
+// How requests are shared between two equal workers, whatever the first observations were.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 constexpr std::uint32_t kBlockSize = 32;
 constexpr std::size_t kClients = 4;
 
-/// An engine on a busy machine, as far as a router can tell: a step takes a while, and a prompt in it longer; now and
+/// An engine on a busy machine, as a router observes it: a step takes a while, one with a prompt longer, and now and
 /// then everything takes longer for a second.
 struct NoisyEngine {
   struct Running {
@@ -55,7 +55,7 @@ class EqualWorkers {
     for (std::uint32_t i = 0; i < 2; ++i) engines_[i].seed = mix_seed({seed, i});
   }
 
-  /// One stream to a worker whose machine is so much slower for as long as that takes.
+  /// One stream to a worker whose machine is slower by a factor for that time.
   void first_impression(std::uint32_t worker, double slowness, std::uint32_t tokens) {
     engines_[worker].slowness = slowness;
     const std::uint32_t other = 1 - worker;
@@ -70,7 +70,7 @@ class EqualWorkers {
   }
   void set_slowness(std::uint32_t worker, double slowness) { engines_[worker].slowness = slowness; }
 
-  /// kClients at a time, each asks again when its answer is here.
+  /// kClients at a time, each of which sends the next request when its answer has come.
   void drive(std::uint32_t requests) {
     to_send_ = requests;
     for (std::size_t client = 0; client < kClients && to_send_ > 0; ++client) next(client);
@@ -152,14 +152,14 @@ class EqualWorkers {
   std::uint32_t to_send_ = 0;
 };
 
-/// Of the one with more, to the other.
+/// The ratio of the worker with more requests to the other.
 double unevenness(const EqualWorkers& workers) {
   const std::uint32_t least = std::min(workers.requests(0), workers.requests(1));
   const std::uint32_t most = std::max(workers.requests(0), workers.requests(1));
   return static_cast<double>(most) / std::max(1U, least);
 }
 
-/// Over many loads, each with a noise of its own.
+/// Over many loads with different noise.
 void expect_even(bool streams, bool bad_first_impression) {
   constexpr int kSeeds = 16;
   double sum = 0;
@@ -187,7 +187,7 @@ TEST_P(EqualWorkersTest, ShareTheLoadThoughOneLookedSlowAtFirst) {
   expect_even(GetParam(), true);
 }
 
-// What trying costs: a worker that is three times slower gets some, and few.
+// The cost of trying: a worker that is three times slower gets a few requests.
 TEST_P(EqualWorkersTest, AWorkerThatIsSlowIsTriedAndGetsLittle) {
   for (std::uint64_t seed = 1; seed <= 8; ++seed) {
     EqualWorkers workers(GetParam(), seed);

@@ -88,7 +88,7 @@ TEST_F(ForecasterTest, AWholeAnswerIsInTheQueueUntilItsPromptMustBeComputed) {
   EXPECT_DOUBLE_EQ(forecaster_.prefill_under_way_ms(kWorker), 0);
 }
 
-TEST_F(ForecasterTest, ANewcomerDelaysThoseWhoDecode) {
+TEST_F(ForecasterTest, ANewRequestDelaysTheOnesThatDecode) {
   first_token(route());
   first_token(route());
   EXPECT_DOUBLE_EQ(forecast().crowding_ms, 2 * 1.0);  // 1 ms per sequence
@@ -106,7 +106,7 @@ TEST_F(ForecasterTest, AFullWorkerHasAWaitAndTheLastSlotIsScarce) {
   EXPECT_GT(forecast().slot_wait_ms, full.slot_wait_ms) << "two have to end now";
 }
 
-TEST_F(ForecasterTest, KvMemoryIsRoomToo) {
+TEST_F(ForecasterTest, KvMemoryLimitsAWorkerToo) {
   first_token(route());
   EXPECT_TRUE(forecast(1'000, 500).has_slot);
   const Forecast too_much = forecast(1'000, 995);

@@ -29,7 +29,7 @@ double true_step_ms(std::uint32_t batch) {
 TEST(LatencyModel, BeginsWithItsPrior) {
   const LatencyModel model(kPrior);
   EXPECT_DOUBLE_EQ(model.step_ms(10, 0), 21);
-  // Attention takes as long as all else at 20,480 tokens.
+  // Attention takes as long as everything else at 20,480 tokens.
   EXPECT_NEAR(model.prefill_ms({.uncached = 20'480}), 2 * 0.09 * 20'480, 1e-9);
   EXPECT_NEAR(model.prefill_ms({.uncached = 100, .cached = 10'190}), 2 * 9, 1e-9);
   EXPECT_DOUBLE_EQ(model.step_error().relative(), 0);
@@ -126,15 +126,15 @@ TEST(LatencyModel, RequestsBehindOtherPromptsDoNotTeachWhatAPromptCosts) {
         {.ttft_ms = 100 + 0.09 * 1'000, .queue_ms = 0, .step_ms = 25, .work = {.uncached = 1'000}});
   }
   const double before = model.prefill_ms({.uncached = 1'000});
-  for (int i = 0; i < 30; ++i) {  // a burst: the queue before them was longer than anybody knew
+  for (int i = 0; i < 30; ++i) {  // a burst: the queue before them was longer than known
     model.observe_first_token(
         {.ttft_ms = 500, .queue_ms = 0, .step_ms = 25, .work = {.uncached = 1'000}, .ahead_tokens = 20'000});
   }
   EXPECT_NEAR(model.prefill_ms({.uncached = 1'000}), before, 0.25 * before);
 }
 
-// Under load hardly any prompt finds an idle worker. What the wait before it was does not matter: the forecast of it is
-// wrong by seconds here.
+// Under load hardly any prompt finds an idle worker. Its wait does not matter: the forecast of it is wrong by seconds
+// here.
 TEST(LatencyModel, APromptThatWaitedTellsOfItsPrefillFromTheOneBeforeIt) {
   spec::StepTimeSpec prior = kPrior;
   prior.per_prefill_token = from_milliseconds(0.3);
@@ -183,8 +183,8 @@ TEST(LatencyModel, WhatNoObservationTellsStays) {
   EXPECT_NEAR(model.prefill_ms({.uncached = 1'000}), 90, 30);
 }
 
-// First tokens that come the sooner the longer a step takes, as far as noise shows: no weight says so. The others must
-// not be driven away by trying to.
+// By noise, first tokens seem to come earlier the longer a step takes, which no weight can express. The other weights
+// must not diverge because of it.
 TEST(LatencyModel, AWeightAtItsBoundDoesNotDriveTheOthersAway) {
   LatencyModel model(kPrior);
   RandomStream random(5);

@@ -22,7 +22,7 @@ TEST(LimitInference, ASteadyBatchBeforeAQueueIsTheNumberOfSlots) {
   EXPECT_EQ(inference.batch_slots(), 64U);
 }
 
-TEST(LimitInference, ABurstThatIsBeingAdmittedTellsNothing) {
+TEST(LimitInference, ABurstThatIsBeingAdmittedIsNoEvidence) {
   LimitInference inference;
   for (const double running : {4.0, 16.0, 32.0, 48.0}) inference.on_report(running, 20);
   inference.on_report(60, 0);
@@ -43,7 +43,7 @@ TEST(LimitInference, MoreRunningRaisesTheEstimateAtOnceLessTakesEvidence) {
   EXPECT_EQ(inference.batch_slots(), 30U);
 }
 
-TEST(LimitInference, LateFirstTokensAtOneBatchSizeTellToo) {
+TEST(LimitInference, LateFirstTokensAtOneBatchSizeAreEvidenceToo) {
   LimitInference inference;
   for (int i = 0; i < 5; ++i) inference.on_first_token(16, true);
   inference.on_first_token(12, false);
@@ -55,7 +55,7 @@ TEST(LimitInference, LateFirstTokensAtOneBatchSizeTellToo) {
   EXPECT_EQ(inference.batch_slots(), 20U);
 }
 
-TEST(LimitInference, AForecastThatHasNotLearnedYetTellsNothing) {
+TEST(LimitInference, AForecastThatHasNotLearnedYetIsNoEvidence) {
   LimitInference inference;
   for (std::uint32_t decoding = 1; decoding <= 3; ++decoding) {
     for (int i = 0; i < 10; ++i) inference.on_first_token(decoding, true);
@@ -66,7 +66,7 @@ TEST(LimitInference, AForecastThatHasNotLearnedYetTellsNothing) {
   EXPECT_EQ(inference.batch_slots(), 0U);
 }
 
-TEST(LimitInference, NonsenseIsPassedOver) {
+TEST(LimitInference, NonsenseIsIgnored) {
   LimitInference inference;
   for (int i = 0; i < 5; ++i) {
     inference.on_report(std::numeric_limits<double>::quiet_NaN(), 5);

@@ -58,7 +58,7 @@ TEST(LoadTracker, SharedPromptBlocksCountOnce) {
   EXPECT_EQ(shared(tracker, 1, {1, 2, 3, 4}), std::vector<std::uint32_t>{2});
 }
 
-TEST(LoadTracker, BlocksInUseAreToldPerWorker) {
+TEST(LoadTracker, BlocksInUseAreCountedPerWorker) {
   LoadTracker tracker(3);
   const RoutedRequest twice = request(WorkerId(2), 0, keys({1, 2}));
   tracker.add(request(WorkerId(0), 0, keys({1, 2, 3})));

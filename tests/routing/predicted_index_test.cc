@@ -78,7 +78,7 @@ TEST(PredictedIndex, AClearedWorkerIsEmptyAndTheOthersAreNot) {
   index.clear(WorkerId(0));
   index.insert(WorkerId(0), prompt(2, 0, 0, 3), 0, at_s(4));
   EXPECT_EQ(depths(index, prompt(1, 0, 0, 3), 2), (std::vector<std::uint32_t>{0, 3}));
-  index.expire(at_s(6));  // what was cleared is not taken off a second time
+  index.expire(at_s(6));  // cleared prompts are not removed a second time
   EXPECT_EQ(depths(index, prompt(2, 0, 0, 3), 2), (std::vector<std::uint32_t>{3, 0}));
 }
 

@@ -41,7 +41,7 @@ TEST(PrefillQueue, APromptBeginsWhenTheOneBeforeItWasComputed) {
   EXPECT_DOUBLE_EQ(wait_ms(queue, 1'500), 200);
 }
 
-// The fault that this class is for: a worker in the middle of a long prompt looked free.
+// The case for which this class was made: a worker in the middle of a long prompt must not look free.
 TEST(PrefillQueue, OneThatTakesLongerHoldsUpThoseBehindIt) {
   PrefillQueue queue;
   queue.push(RequestId(1), {.uncached = 1'000}, at(0));
@@ -71,7 +71,7 @@ TEST(PrefillQueue, APromptThatWaitsForASlotBeginsThen) {
   EXPECT_DOUBLE_EQ(wait_ms(queue, 0), 5'100);
 }
 
-// Whatever is pushed and seen: never below 0, never more than all prompts behind the latest of them.
+// For any sequence of calls, the wait is never below 0 and never more than all prompts after the latest of them.
 TEST(PrefillQueue, StaysWithinWhatItsPromptsTake) {
   const std::uint64_t seed = 20261123;
   RandomStream random(seed);

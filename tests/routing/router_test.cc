@@ -71,7 +71,7 @@ TEST_F(RouterTest, TheLastBlockOfAWhollyCachedPromptIsComputedAgain) {
   EXPECT_EQ(router.log().newest(0).candidates[0].cached_blocks, 3U);
 }
 
-// Worker 1 reads the prompt as other tokens than the rest.
+// Worker 1 tokenizes the prompt differently from the rest.
 TEST_F(RouterTest, LooksUpAPromptAsEachWorkerReadsIt) {
   Router router = make(spec::RoutingMode::kDynamo);
   const auto root = kv::root_hash({.model = "m", .lora = "", .cache_salt = ""});
@@ -81,7 +81,7 @@ TEST_F(RouterTest, LooksUpAPromptAsEachWorkerReadsIt) {
   other.block_size = kBlockSize;
   other.tokens.assign(other_tokens.begin(), other_tokens.begin() + 20);
   for (std::uint64_t i = 1; i <= 5; ++i) other.hashes.emplace_back(i);
-  // Both hold both prompts in part; only what a worker makes of the text counts for it.
+  // Both workers have parts of both prompts; only the worker's own tokenization counts.
   EXPECT_EQ(router.on_kv_events(WorkerId(0), std::vector<kv::KvEvent>{other}), 0U);
   EXPECT_EQ(router.on_kv_events(WorkerId(1), std::vector<kv::KvEvent>{other}), 0U);
   EXPECT_EQ(router.on_kv_events(WorkerId(2), std::vector<kv::KvEvent>{stored(2)}), 0U);
@@ -104,7 +104,7 @@ TEST_F(RouterTest, LooksUpAPromptAsEachWorkerReadsIt) {
   EXPECT_EQ(candidates[2].new_blocks, 4U);
   EXPECT_EQ(router.loads().load(WorkerId(1)).prefill_tokens, 2U);
   EXPECT_EQ(router.loads().load(WorkerId(1)).prompt_blocks, 5U) << "booked under its own names";
-  // What its answer says is held against what was expected of it, not of another reading.
+  // Its answer is compared with the expectation for its own reading, not for another one.
   router.on_usage(decision->request, 22, 20);
   EXPECT_EQ(router.caches().report(WorkerId(1), true).events_share, 1);
 }
@@ -126,7 +126,7 @@ TEST_F(RouterTest, ARequestThatReadsNoCacheFindsNone) {
   router.on_first_token(decision->request, now_);
   router.on_usage(decision->request, 18, 0);
   EXPECT_EQ(router.caches().report(decision->worker, true).corrections, 0U);
-  // Its blocks are kept all the same: the next one finds them where it went.
+  // Its blocks are cached nevertheless, so the next request finds them there.
   const auto next = router.route(query(2, 18), fleet_, now_);
   ASSERT_TRUE(next);
   EXPECT_EQ(router.log().newest(0).candidates[decision->worker.value()].cached_blocks, 4U);
@@ -145,7 +145,7 @@ TEST_F(RouterTest, OnlyAvailableAndNotExcludedWorkersAreCandidates) {
   EXPECT_EQ(router.loads().requests(), 1U);
 }
 
-TEST_F(RouterTest, TheLifeOfARequestLeavesNoLoad) {
+TEST_F(RouterTest, AnEndedRequestLeavesNoLoad) {
   Router router = make(spec::RoutingMode::kLeastLoaded);
   std::vector<RequestHandle> requests;
   for (std::uint64_t id = 1; id <= 9; ++id) {
@@ -169,7 +169,7 @@ TEST_F(RouterTest, AFinishedRequestCanBeRoutedAgainElsewhere) {
   ASSERT_TRUE(first);
   router.on_finished(first->request, true, TimePoint{});
   const auto second = router.route(query(1, 10, {first->worker}), fleet_, now_);
-  router.on_first_token(first->request, now_);  // a late word of the attempt that is over
+  router.on_first_token(first->request, now_);  // a late report of an ended attempt
   router.on_finished(first->request, false, now_);
   ASSERT_TRUE(second);
   EXPECT_NE(second->worker, first->worker);
@@ -238,7 +238,8 @@ TEST_F(RouterTest, AHotPrefixIsCopiedToAsManyWorkersAsItsShareOfTheLoad) {
     ASSERT_TRUE(decision);
     ++requests[decision->worker.value()];
   }
-  // All requests begin with it, so it deserves to be everywhere: the other workers got some although they lack it.
+  // All requests begin with the prefix, so it should be on all workers: the others got some requests although they
+  // lacked it.
   EXPECT_EQ(requests.size(), 4U);
 }
 

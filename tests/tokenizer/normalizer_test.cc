@@ -79,7 +79,7 @@ TEST(Normalizer, ATextInPartsIsNormalizedAsAWhole) {
   }
 }
 
-TEST(Normalizer, AMegabyteOfCombiningMarksIsNoTrouble) {
+TEST(Normalizer, AMegabyteOfCombiningMarksTakesLinearTime) {
   std::string text = "a";
   std::string expected = "\u1EA1";  // the first dot below composes
   while (text.size() < 1'000'000) text += "\u0307\u0323";

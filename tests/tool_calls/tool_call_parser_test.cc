@@ -88,7 +88,7 @@ TEST(HermesCalls, AreTakenOutOfTheText) {
   EXPECT_EQ(read(kHermes, R"(<tool_call>{"name":"\u0066\"","arguments":{}})"), "[f\" {}]");
 }
 
-TEST(HermesCalls, WhatIsNoneIsContent) {
+TEST(HermesCalls, TextThatIsNoCallIsContent) {
   for (const std::string text :
        {" no call\n", "<", "<tool_cal", "a <tool_ b", "<tool_call>", "<tool_call> ", "<tool_call>{\"name\":\"f\"",
         "<tool_call>{name: f}</tool_call>", "<tool_call>[]</tool_call>", "<tool_call>{\"name\":\"f\"}</tool_call>",
@@ -112,7 +112,7 @@ TEST(Llama3Calls, BeginTheAnswer) {
   EXPECT_EQ(read(kLlama3Json, R"({"name":"f","parameters":{}} and more)"), "[f {}]and more");
 }
 
-TEST(Llama3Calls, WhatIsNoneIsContent) {
+TEST(Llama3Calls, TextThatIsNoCallIsContent) {
   for (const std::string text :
        {"", " ", "Hello {\"name\":\"f\",\"parameters\":{}}", R"({"name":"Ada","age":36})", R"({"a":1} {"b":2})", "{",
         "{'name': 'f'}", "<|python", "<|python_tag|>", "<|python_tag|>brave.call(q=1)", "<|pythox", "[1]"}) {
@@ -127,7 +127,7 @@ TEST(MistralCalls, AreAnArrayBehindTheMark) {
   EXPECT_EQ(read(kMistral, R"(Well. [TOOL_CALLS] [{"name":"f","arguments":{}}] )"), "Well.[f {}]");
 }
 
-TEST(MistralCalls, WhatIsNoneIsContent) {
+TEST(MistralCalls, TextThatIsNoCallIsContent) {
   for (const std::string text :
        {"[TOOL_CALLS]", "[TOOL_CALLS][]", "[[TOOL_", "[1, 2]", R"([TOOL_CALLS][{"name":"f","arguments":{}})",
         R"([TOOL_CALLS][{"name":"f","arguments":{}},{"name":"g"}])", R"([TOOL_CALLS]{"name":"f","arguments":{}})"}) {
