@@ -11,7 +11,7 @@ AlignedBuffer::AlignedBuffer(std::size_t bytes) : bytes_(bytes) {
   if (bytes == 0) return;
   void* const at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   KVIST_CHECK(at != MAP_FAILED, fmt::format("no address space for {} bytes", bytes));
-  ::madvise(at, bytes, MADV_HUGEPAGE);  // a wish: without huge pages it is slower, nothing else
+  ::madvise(at, bytes, MADV_HUGEPAGE);  // a hint: without huge pages it is only slower
   data_ = at;
 }
 

@@ -7,9 +7,9 @@
 
 namespace kvist::engine::cpu {
 
-/// Zeroed memory aligned to a page and, where the system can, in huge pages: weights are streamed, and with pages of 4
-/// KiB each one costs a walk of the page table. Move-only. Aborts where the address space has no room; the system gives
-/// the memory itself when it is first written.
+/// Zeroed memory, aligned to a page and in huge pages if the system has them: weights are streamed, and with 4 KiB
+/// pages every page costs a page-table walk. Move-only. Aborts if the address space is exhausted; physical memory is
+/// allocated at the first write.
 class AlignedBuffer {
  public:
   AlignedBuffer() = default;

@@ -13,14 +13,14 @@ using Bf16 = std::uint16_t;
   return std::bit_cast<float>(std::uint32_t{bits} << 16);
 }
 
-/// The nearest BF16, of two equally near ones the even; a NaN stays one.
+/// Rounds to the nearest BF16, ties to even; a NaN stays a NaN.
 [[nodiscard]] constexpr Bf16 bf16_of_float(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   if (value != value) return static_cast<Bf16>(bits >> 16 | 0x40U);
   return static_cast<Bf16>((bits + 0x7fffU + (bits >> 16 & 1U)) >> 16);
 }
 
-/// The nearest IEEE half, of two equally near ones the even; what is too large becomes infinite, a NaN stays one.
+/// Rounds to the nearest IEEE half, ties to even; overflow becomes infinity, a NaN stays a NaN.
 [[nodiscard]] constexpr std::uint16_t f16_of_float(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t sign = bits >> 16 & 0x8000U;
@@ -28,7 +28,7 @@ using Bf16 = std::uint16_t;
   if (magnitude > 0x7f800000U) return static_cast<std::uint16_t>(sign | 0x7e00U);
   if (magnitude >= 0x477ff000U) return static_cast<std::uint16_t>(sign | 0x7c00U);  // 65520 and more
   if (magnitude < 0x38800000U) {
-    // Below 2^-14 halves count in steps of 2^-24, as floats do from 0.5 on: the addition rounds.
+    // Halves below 2^-14 have a spacing of 2^-24, as floats from 0.5 on have: the addition rounds.
     const float counted = std::bit_cast<float>(magnitude) + 0.5F;
     return static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(counted) - 0x3f000000U));
   }
@@ -43,7 +43,7 @@ using Bf16 = std::uint16_t;
   const std::uint32_t mantissa = bits & 0x3ffU;
   if (exponent == 0x1f) return std::bit_cast<float>(sign | 0x7f800000U | mantissa << 13);
   if (exponent != 0) return std::bit_cast<float>(sign | (exponent + 112) << 23 | mantissa << 13);
-  const float magnitude = static_cast<float>(mantissa) * 0x1p-24F;  // zero and the subnormal ones
+  const float magnitude = static_cast<float>(mantissa) * 0x1p-24F;  // zero and subnormal numbers
   return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(magnitude));
 }
 

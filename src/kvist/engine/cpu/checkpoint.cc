@@ -17,7 +17,7 @@ constexpr std::string_view kSingle = "model.safetensors";
 constexpr std::string_view kIndex = "model.safetensors.index.json";
 constexpr std::size_t kMaxIndexBytes = 16U << 20;
 
-/// A name in the same folder, so that an index cannot make us open what lies elsewhere.
+/// A file name without a path, so that an index cannot make us open files of another folder.
 bool is_plain_file_name(std::string_view name) {
   return name.ends_with(".safetensors") && name.find('/') == std::string_view::npos &&
          name.find('\0') == std::string_view::npos && !name.starts_with('.');

@@ -1,4 +1,4 @@
-// The tensors of a model directory, wherever they lie.
+// The tensors of a model directory, in one file or in shards.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace kvist::engine::cpu {
 
-/// A tensor's numbers, row by row, where the file has them: not aligned. Good as long as its checkpoint lives.
+/// A tensor's numbers, row by row, in the mapped file: not aligned. Valid as long as its checkpoint lives.
 struct TensorView {
   DataType type = DataType::kF32;
   std::span<const std::uint64_t> shape;

@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::string_view kDrafter = "prompt_lookup";
 
-/// All that a step computes with, in the order in which it is made.
+/// The parts of the engine, in the order of construction.
 struct Parts {
   Parts(LlamaModel its_model, std::unique_ptr<ThreadPool> its_pool, const MemoryBudget& memory)
       : model(std::move(its_model)),
@@ -72,7 +72,7 @@ KvType kv_type(spec::CpuKvType wanted, DataType weights) {
   return KvType::kBf16;
 }
 
-// What the file left open, from the model's context and from the memory.
+// Fills in the settings that the file left open, from the model's context length and the memory budget.
 Result<MemoryBudget> divide(spec::WorkerSpec& worker, const LlamaConfig& config, const MemoryRequest& request) {
   if (worker.open.max_model_len) worker.max_model_len = config.max_positions;
   if (worker.max_model_len > config.max_positions) {
@@ -93,7 +93,7 @@ Result<MemoryBudget> divide(spec::WorkerSpec& worker, const LlamaConfig& config,
     memory.blocks = worker.kv_blocks;
   }
   worker.kv_blocks = memory.blocks;
-  // A request has to fit alone.
+  // A single request must fit.
   worker.max_model_len = static_cast<std::uint32_t>(std::min<std::uint64_t>(worker.max_model_len, memory.kv_tokens()));
   if (worker.open.prefix_deferral) worker.prefix_deferral = true;
   memory.max_sequence_tokens = worker.max_model_len;
@@ -114,7 +114,7 @@ std::unique_ptr<SpeculationPolicy> make_drafting(const spec::SpeculationSpec& sp
   return measured;
 }
 
-/// A step computes at once, into the blocks its plan names.
+/// A step writes into the blocks that its plan names.
 CoreOptions computing_options(const spec::WorkerSpec& worker) {
   CoreOptions options = core_options(worker);
   options.max_steps_in_flight = 1;

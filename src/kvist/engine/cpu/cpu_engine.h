@@ -1,4 +1,4 @@
-// From a worker's settings to an engine that computes: the one place.
+// Builds the engine that computes from a worker's settings.
 #pragma once
 
 #include <memory>
@@ -14,13 +14,14 @@ namespace kvist::engine::cpu {
 
 struct CpuEngine {
   std::unique_ptr<Driver> driver;
-  spec::WorkerSpec worker;   ///< with what the model and the memory decided
-  std::string memory_table;  ///< where the memory goes, for whoever starts the worker
+  spec::WorkerSpec worker;   ///< completed from the model and the memory budget
+  std::string memory_table;  ///< use of the memory, printed at start-up
 };
 
-/// Loads the model of `worker.cpu`, which must be set. The tokens in `end_tokens` end an answer, beside those that the
-/// model's config names; ids from `vocabulary` on are never sampled. A model that cannot fit is refused before a weight
-/// is read. Errors: settings that this engine cannot honour, and what is wrong with the model's files.
+/// Loads the model of `worker.cpu`. The tokens in `end_tokens` end an answer, beside those that the model's config
+/// names; ids from `vocabulary` on are never sampled. A model that cannot fit is refused before a weight is read.
+/// Requires: worker.cpu is set. Errors: settings that this engine does not support; model files that are missing or
+/// invalid.
 [[nodiscard]] Result<CpuEngine> make_cpu_engine(const spec::WorkerSpec& worker, std::vector<TokenId> end_tokens,
                                                 std::uint32_t vocabulary);
 

@@ -44,7 +44,7 @@ void DeviceDriver::poll(TimePoint now, StepOutputs& outputs) {
     if (observer_) observer_(plan_, result_, took_);
   } else {
     core_.take_outputs(outputs);
-    // The plan is the device's: what came in waits for the end of the step.
+    // The device thread owns the plan: new requests wait for the end of the step.
     const std::scoped_lock lock(mutex_);
     if (step_ != Step::kNone) return;
   }

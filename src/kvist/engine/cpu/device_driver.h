@@ -1,4 +1,4 @@
-// Runs the steps of an executor that computes, on a thread of its own.
+// Runs the steps of an executor that computes on a thread of its own.
 #pragma once
 
 #include <condition_variable>
@@ -13,19 +13,19 @@
 
 namespace kvist::engine::cpu {
 
-/// Drives the core on the caller's thread and computes each step on the device thread, one at a time: while a step is
-/// under way, requests come in and leave, and take effect when it has ended. The end of a step is told by the wake
-/// callback; poll() then ends it and begins the next.
+/// Drives the core on the caller's thread and computes each step on the device thread, one at a time. Requests that are
+/// added or aborted during a step take effect when it has ended. The wake callback reports the end of a step; poll()
+/// then ends it and begins the next.
 ///
 /// Threads: all calls from one thread. Executor::finish() runs on the device thread; between the hand-over of a plan
 /// and the wake, the core's thread leaves plan, result and the blocks of its sequences alone, and calls on_release()
 /// only for slots that are not in the plan.
 class DeviceDriver final : public Driver {
  public:
-  /// What became of a step, for whoever learns from it, and how long it took. Called on the caller's thread.
+  /// Observes the result and the duration of every step. Called on the caller's thread.
   using StepObserver = std::function<void(const StepPlan&, const StepResult&, Duration)>;
 
-  /// `executor` computes in finish() (its duration() says nothing). Without `speculation` nothing is drafted.
+  /// `executor` computes in finish() (its duration() says nothing). Without `speculation`, no tokens are drafted.
   DeviceDriver(CoreOptions options, std::unique_ptr<Executor> executor,
                std::unique_ptr<SpeculationPolicy> speculation = nullptr, StepObserver observer = {});
   /// Waits for the step under way.
@@ -37,7 +37,7 @@ class DeviceDriver final : public Driver {
   void abort(RequestId id) override { core_.abort(id); }
   [[nodiscard]] bool reset_prefix_cache() override { return core_.reset_prefix_cache(); }
   void poll(TimePoint now, StepOutputs& outputs) override;
-  /// A step takes as long as it takes.
+  /// Not known in advance: the wake callback reports the end of a step.
   [[nodiscard]] std::optional<TimePoint> next_wakeup() const override { return std::nullopt; }
   void set_wake(std::function<void()> wake) override;
 
@@ -58,11 +58,11 @@ class DeviceDriver final : public Driver {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  Step step_ = Step::kNone;  // by the mutex, as the next three
+  Step step_ = Step::kNone;  // guarded by the mutex, like the next three
   bool stopping_ = false;
   Duration took_{};
   std::function<void()> wake_;
-  // Of whoever has the step: the caller's thread, or from kHandedOver to kComputed the device thread.
+  // Owned by the caller's thread, but by the device thread from kHandedOver to kComputed.
   StepPlan plan_;
   StepResult result_;
   std::thread device_;  // last: it uses everything above

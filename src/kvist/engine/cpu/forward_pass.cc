@@ -16,8 +16,8 @@ using kernels::row_stride;
 
 namespace {
 
-// Weights that a thread takes at once: some microseconds of reading, so that the last to end is not far behind, and
-// long enough that few streams begin anew.
+// Weights that a thread takes at once: a few microseconds of reading, short enough that the threads end almost
+// together, long enough that few memory streams restart.
 constexpr std::size_t kRunBytes = 256U << 10;
 
 }  // namespace
@@ -142,7 +142,7 @@ void ForwardPass::plan_attention(const Batch& batch) {
   const auto at_once = static_cast<std::uint32_t>(std::max<std::size_t>(1, kernels::kAttentionRows / config_.group()));
   std::uint32_t first = 0;
   for (const SequenceRows& sequence : batch.sequences) {
-    // Head by head, so that a head's keys and values are in the cache for the next rows.
+    // Head by head, so that a head's keys and values stay in the CPU's caches for the next rows.
     for (std::uint32_t head = 0; head < config_.kv_heads; ++head) {
       for (std::uint32_t row = 0; row < sequence.rows; row += at_once) {
         units_.push_back({first + row, std::min(at_once, sequence.rows - row), head, &sequence});
@@ -178,7 +178,7 @@ void ForwardPass::multiply(const PackedMatrix& weights, const Area& x, std::size
                            std::size_t unit, const Then& then) {
   const bool packs_once = kernels::packs_once(rows, weights.depth());
   const std::size_t units = weights.panels() / unit;
-  // Where taking a run costs nothing but the taking. Otherwise x would be packed for each: a thread takes all its part.
+  // Short runs only if x need not be packed anew for each; otherwise a thread takes its whole part at once.
   const std::size_t unit_bytes = weights.bytes() / units;
   shared_.begin(units, packs_once ? std::max<std::size_t>(1, kRunBytes / unit_bytes) : units);
   pool_.run([&](unsigned thread) {
@@ -273,7 +273,7 @@ void ForwardPass::query_key_value(const LlamaLayer& layer) {
 
 void ForwardPass::gate_and_up(const PackedMatrix& weights) {
   const std::size_t panel = kernels::panel_columns();
-  // Pairs of panels, gate and up: whoever computes a pair multiplies it.
+  // Pairs of panels, gate and up: the thread that computes a pair multiplies it.
   multiply(weights, normal_, rows_, gate_up_, 2, [&](Range panels) {
     for (std::size_t row = 0; row < rows_; ++row) {
       for (std::size_t at = panels.begin; at < panels.end; at += 2) {

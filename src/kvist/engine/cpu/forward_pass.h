@@ -16,23 +16,23 @@
 
 namespace kvist::engine::cpu {
 
-/// The part of one sequence in a batch: `rows` tokens that follow one another, at positions from first_position on. All
-/// tokens before them must have been computed into its blocks.
+/// The part of one sequence in a batch: `rows` consecutive tokens at positions from first_position on. Requires: all
+/// tokens before them are computed into its blocks.
 struct SequenceRows {
   std::uint32_t rows = 0;  ///< at least 1
   std::uint32_t first_position = 0;
-  std::span<const kv::BlockId> blocks;  ///< from the sequence's first token on, with room for its last row
+  std::span<const kv::BlockId> blocks;  ///< from the sequence's first token on, up to its last row
 };
 
-/// One ragged batch: prefill chunks, decodes and verifications together. Row i is tokens[i]; the rows of a sequence lie
-/// together, in the order of `sequences`. No two sequences of a batch write the same block.
+/// One ragged batch of prefill chunks, decodes and verifications. Row i is tokens[i]; the rows of a sequence are
+/// contiguous, in the order of `sequences`. No two sequences of a batch write the same block.
 struct Batch {
   std::span<const TokenId> tokens;
   std::span<const SequenceRows> sequences;
-  std::span<const std::uint32_t> logit_rows;  ///< rows whose logits are wanted, ascending
+  std::span<const std::uint32_t> logit_rows;  ///< rows that need logits, ascending
 };
 
-/// Logits of the wanted rows, in their order.
+/// The logits of Batch::logit_rows, in that order.
 class Logits {
  public:
   Logits(float* numbers, std::size_t rows, std::size_t vocabulary, std::size_t stride)
@@ -49,13 +49,13 @@ class Logits {
   std::size_t stride_;
 };
 
-/// Bounds of every step.
+/// The greatest batch of a step.
 struct ForwardLimits {
   std::uint32_t rows = 512;       ///< tokens of a batch
   std::uint32_t logit_rows = 64;  ///< rows with logits
 };
 
-/// Computes batches. Keeps the activations of a step: run() allocates nothing. One thread calls run() at a time.
+/// Computes batches. The activations are allocated once: run() allocates nothing. Threads: one call of run() at a time.
 ///
 /// Llama: x = embedding; per layer x += Wo attention(rope(Wq n), rope(Wk n), Wv n), n = norm(x), and
 /// x += Wdown (silu(Wgate n) * Wup n), n = norm(x); logits = Wout norm(x). Qwen2 adds biases to Wq n, Wk n and Wv n,
@@ -65,10 +65,10 @@ struct ForwardLimits {
 /// Invariant: a row's keys, values and logits depend on its own sequence's tokens alone, to the bit.
 class ForwardPass {
  public:
-  /// All three must live as long as this.
+  /// Requires: all three outlive this.
   ForwardPass(const LlamaModel& model, KvCache& cache, ThreadPool& pool, const ForwardLimits& limits);
 
-  /// What the activations take, in bytes.
+  /// The memory of the activations, in bytes.
   [[nodiscard]] static std::uint64_t bytes_for(const LlamaConfig& config, const ForwardLimits& limits,
                                                unsigned threads);
 
@@ -89,13 +89,13 @@ class ForwardPass {
     std::uint32_t kv_head = 0;
     const SequenceRows* sequence = nullptr;
   };
-  /// Where each kind of activation lies: `width` numbers per row.
+  /// One kind of activation: `width` numbers per row.
   struct Area {
     float* numbers = nullptr;
     std::size_t stride = 0;
     [[nodiscard]] float* row(std::size_t i) const { return numbers + i * stride; }
   };
-  /// The sizes of all areas, from which memory and addresses follow.
+  /// The sizes of all areas, which determine memory and addresses.
   struct Layout;
 
   void place_rows(const Batch& batch);
@@ -124,8 +124,8 @@ class ForwardPass {
 
   AlignedBuffer memory_;
   Area residual_;
-  Area normal_;  // of the residual: what goes into a product
-  Area delta_;   // what a product adds to the residual
+  Area normal_;  // the normalized residual: the input of a product
+  Area delta_;   // the output of a product, added to the residual
   Area qkv_;
   Area attention_;
   Area gate_up_;

@@ -8,7 +8,7 @@
 namespace kvist::engine::cpu {
 namespace {
 
-/// `block`: a layer and head of it. The type is fixed outside of the loop.
+/// `block`: one layer and head of a block. The type is chosen outside of the loop.
 template <class Number, class Convert>
 void put(Number* block, std::size_t block_size, std::size_t head_dim, std::size_t offset, const float* key,
          const float* value, Convert convert) {

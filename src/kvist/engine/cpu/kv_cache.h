@@ -12,12 +12,12 @@
 
 namespace kvist::engine::cpu {
 
-/// Keys and values of `blocks` blocks of `block_size` tokens, as numbers of one type. A block is one piece of memory:
-/// [layer][KV head][keys: head_dim x block_size, then values: block_size x head_dim] (kernels AttentionTask).
-/// Who owns a block says who may write it; the pool says that (kv/block_pool.h). Move-only.
+/// Keys and values of `blocks` blocks of `block_size` tokens, as numbers of one type. A block is contiguous memory:
+/// [layer][KV head][keys: head_dim x block_size, then values: block_size x head_dim] (kernels AttentionTask). Only the
+/// owner of a block writes it; the pool assigns owners (kv/block_pool.h). Move-only.
 class KvCache {
  public:
-  /// Requires: a block size that supports() names.
+  /// Requires: supports(block_size).
   KvCache(const LlamaConfig& config, std::uint32_t blocks, std::uint32_t block_size, KvType type);
 
   /// 16, 32, 64 or 128 tokens.
@@ -27,7 +27,7 @@ class KvCache {
   [[nodiscard]] std::uint32_t blocks() const { return blocks_; }
   [[nodiscard]] std::uint32_t block_size() const { return block_size_; }
   [[nodiscard]] KvType type() const { return type_; }
-  /// Numbers from a place in one block to the same place in the next.
+  /// The distance between two consecutive blocks, in numbers.
   [[nodiscard]] std::size_t block_stride() const { return block_stride_; }
   /// One layer and head of block 0.
   [[nodiscard]] const std::byte* head(std::uint32_t layer, std::uint32_t kv_head) const {
@@ -46,8 +46,7 @@ class KvCache {
     kv::BlockId block;
     std::uint32_t offset = 0;  ///< in the block
   };
-  /// Puts a token's key and value there, head_dim numbers each, rounded to the nearest. Different places may be written
-  /// by different threads at once.
+  /// Stores a token's key and value, head_dim numbers each, rounded to the nearest. Threads: any, for different places.
   void store(const Place& place, const float* key, const float* value);
 
  private:

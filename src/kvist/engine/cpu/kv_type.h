@@ -1,4 +1,4 @@
-// How keys and values are kept.
+// The number type of stored keys and values.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@ namespace kvist::engine::cpu {
 
 enum class KvType : std::uint8_t { kBf16, kF16, kF32 };
 
-/// Of one number.
+/// Size of one number.
 [[nodiscard]] constexpr std::size_t bytes_of(KvType type) {
   return type == KvType::kF32 ? 4 : 2;
 }

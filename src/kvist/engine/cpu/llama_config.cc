@@ -165,7 +165,7 @@ Result<std::string> read_architecture(const Fields& file) {
   return std::string(name);
 }
 
-/// Attention that does not see the whole context.
+/// Refuses sliding-window attention.
 Result<void> refuse_windows(const Fields& file, const LlamaConfig& config) {
   KVIST_TRY(const auto window, file.find_integer("sliding_window", 1, 1U << 30));
   if (config.architecture == kMistral) {
@@ -177,7 +177,7 @@ Result<void> refuse_windows(const Fields& file, const LlamaConfig& config) {
     }
   }
   if (config.architecture != kQwen2 && config.architecture != kQwen3) return {};
-  // There sliding_window has a number even where it is off.
+  // Qwen configs give sliding_window a number even if it is off.
   KVIST_TRY(const bool used, file.flag("use_sliding_window", false));
   if (used) return file.unsupported("use_sliding_window", "sliding windows are not supported");
   KVIST_TRY(const auto types, file.find("layer_types"));
@@ -194,7 +194,7 @@ Result<void> refuse_windows(const Fields& file, const LlamaConfig& config) {
   return {};
 }
 
-/// What changes the computation and is not supported.
+/// Refuses options that change the computation and are not supported.
 Result<void> refuse_unsupported(const Fields& file, const LlamaConfig& config) {
   for (const std::string_view key : {"attention_bias", "mlp_bias"}) {
     KVIST_TRY(const bool on, file.flag(key, false));
@@ -225,7 +225,7 @@ Result<Llama3RopeScaling> read_llama3_scaling(const Fields& rope) {
   return scaling;
 }
 
-/// rope_theta and rope_scaling, or rope_parameters, which holds both in newer files.
+/// Reads rope_theta and rope_scaling, or rope_parameters, which holds both in newer files.
 Result<void> read_rope(const Fields& file, LlamaConfig& config) {
   KVIST_TRY(const auto theta, file.find_number("rope_theta", 1, 1e12));
   config.rope_theta = theta.value_or(10000.0);

@@ -1,4 +1,4 @@
-// What a Llama-architecture model is made of: its config.json as types.
+// The sizes and options of a Llama-architecture model, from its config.json.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace kvist::engine::cpu {
 
-/// Llama 3's stretching of the rotary frequencies (rope_type "llama3").
+/// Llama 3's scaling of the rotary frequencies (rope_type "llama3").
 struct Llama3RopeScaling {
   double factor = 1;
   double low_frequency_factor = 1;
@@ -19,8 +19,8 @@ struct Llama3RopeScaling {
   std::uint32_t original_positions = 8192;
 };
 
-/// The model's sizes. Every number is within the bounds that parse_llama_config() holds, so products of any three fit
-/// 64 bits.
+/// The model's sizes. Every number is within the bounds that parse_llama_config() enforces, so the product of any three
+/// fits 64 bits.
 struct LlamaConfig {
   std::string architecture;
   std::uint32_t hidden_size = 0;
@@ -44,25 +44,25 @@ struct LlamaConfig {
   [[nodiscard]] std::uint64_t query_width() const { return std::uint64_t{heads} * head_dim; }
   [[nodiscard]] std::uint64_t kv_width() const { return std::uint64_t{kv_heads} * head_dim; }
   [[nodiscard]] std::uint64_t qkv_width() const { return query_width() + 2 * kv_width(); }
-  /// Numbers in all weights; tied embeddings count once.
+  /// The number of parameters; tied embeddings count once.
   [[nodiscard]] std::uint64_t parameters() const;
 };
 
-/// Head dimensions come in steps of this: the attention kernels have no tails.
+/// Head dimensions are multiples of this: the attention kernels have no tail loops.
 inline constexpr std::uint32_t kHeadDimStep = 16;
 
 /// Reads config.json. Supported: LlamaForCausalLM, and MistralForCausalLM, Qwen2ForCausalLM (Qwen2 and Qwen2.5) and
 /// Qwen3ForCausalLM without sliding window. Keys that the reference implementation of these classes reads are supported
 /// or, with any value that changes the computation, refused by name (kUnsupported): biases beyond Qwen2's own,
-/// quantization, other activations and rope types, tensor-parallel pretraining.
-/// Keys that it does not read are ignored as it ignores them. Other errors: kCorrupt (no JSON, a key missing, of a
-/// wrong kind or out of bounds). `name` is the file, for messages.
+/// quantization, other activations and rope types, tensor-parallel pretraining. Keys that it does not read are ignored
+/// as it ignores them. Other errors: kCorrupt (no JSON, a key missing, of a wrong type or out of bounds). `name` is the
+/// file, for messages.
 [[nodiscard]] Result<LlamaConfig> parse_llama_config(std::string_view json, std::string_view name);
 
-/// Adds the end tokens of generation_config.json to those of config.json: chat models name more there.
+/// Adds the end tokens of generation_config.json to those of config.json: chat models list more of them there.
 [[nodiscard]] Result<void> add_generation_config(std::string_view json, std::string_view name, LlamaConfig& config);
 
-/// config.json of a model directory, and generation_config.json where there is one.
+/// Reads config.json of a model directory, and generation_config.json if it exists.
 [[nodiscard]] Result<LlamaConfig> load_llama_config(const std::string& directory);
 
 }  // namespace kvist::engine::cpu

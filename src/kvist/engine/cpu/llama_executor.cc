@@ -49,7 +49,7 @@ void LlamaExecutor::finish(const StepPlan& plan, StepResult& result) {
   }
 }
 
-// A drafter may have fewer tokens than the plan has room for: only those are computed.
+// A drafter may propose fewer tokens than the plan allows: only those are computed.
 void LlamaExecutor::add_rows(const SequenceStep& step, std::span<const kv::BlockId> blocks) {
   Slot& slot = slots_[step.slot.value()];
   KVIST_CHECK(slot.request == step.id, "a request in a plan that was not admitted");

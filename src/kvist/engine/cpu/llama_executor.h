@@ -14,28 +14,28 @@
 namespace kvist::engine::cpu {
 
 /// Computes each plan as one ragged batch and samples the tokens it asks for. A request's tokens depend on its prompt,
-/// its options and its seed alone: rows are computed alike in any batch, samples are drawn by position, and drafts are
-/// accepted where they are what would have been sampled anyway.
+/// its options and its seed alone: a row's result does not depend on its batch, random numbers are drawn by position,
+/// and a draft is accepted only if it equals the token that would have been sampled.
 ///
-/// Needs block tables (CoreOptions::block_tables). finish() may run on another thread than the rest, while slots that
-/// are not in its plan come and go.
+/// Requires: block tables (CoreOptions::block_tables). Threads: finish() may run on another thread than the other
+/// functions, while slots that are not in its plan are added and released.
 class LlamaExecutor final : public Executor {
  public:
   struct Options {
     std::uint32_t max_batch_size = 0;
-    std::vector<TokenId> end_tokens;  ///< of the model: they end an answer that does not ignore them
-    std::uint32_t vocabulary = 0;     ///< ids from here on can not be sampled: rows of the model without a token
+    std::vector<TokenId> end_tokens;  ///< of the model: they end an answer unless the request ignores them
+    std::uint32_t vocabulary = 0;     ///< ids from here on are never sampled: padding rows of the model
   };
-  /// Shares `forward` with whatever that one needs.
+  /// Shares `forward` and, through it, the model and the cache.
   LlamaExecutor(std::shared_ptr<ForwardPass> forward, Options options);
 
   void on_admit(SlotId slot, const Request& request, std::span<const TokenId> prompt) override;
   void on_release(SlotId slot) override;
-  /// As long as it takes.
+  /// Nothing: not known in advance.
   [[nodiscard]] std::optional<Duration> duration(const StepPlan& /*plan*/) override { return std::nullopt; }
   void finish(const StepPlan& plan, StepResult& result) override;
 
-  /// Rows that a step with samples needs logits for, at most.
+  /// The most rows of a step that need logits.
   [[nodiscard]] static std::uint32_t most_logit_rows(std::uint32_t max_batch_size, std::uint32_t most_drafts,
                                                      std::uint32_t max_num_tokens);
 
@@ -47,7 +47,7 @@ class LlamaExecutor final : public Executor {
     bool ignore_eos = false;
     std::uint32_t prompt_tokens = 0;
     PromptLookup text;            // prompt and answer
-    TokenCounts counts;           // where the options penalize
+    TokenCounts counts;           // if the options penalize repetition
     std::vector<TokenId> drafts;  // of the step under way
   };
 
@@ -61,7 +61,7 @@ class LlamaExecutor final : public Executor {
   Options options_;
   std::vector<Slot> slots_;
   Sampler sampler_;
-  // Of one step; members to keep their memory.
+  // Of one step; members, so that their memory is reused.
   std::vector<TokenId> tokens_;
   std::vector<SequenceRows> sequences_;
   std::vector<std::uint32_t> logit_rows_;

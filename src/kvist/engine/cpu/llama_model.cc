@@ -16,7 +16,7 @@ std::string layer_tensor(std::uint32_t layer, std::string_view name, std::string
   return fmt::format("model.layers.{}.{}.{}", layer, name, kind);
 }
 
-/// Columns of gate and up as they alternate: both filled up to whole panels.
+/// The columns of gate and up, which alternate, each padded to whole panels.
 std::size_t gate_up_columns(const LlamaConfig& config) {
   const std::size_t panel = kernels::panel_columns();
   return 2 * ((config.intermediate_size + panel - 1) / panel * panel);
@@ -74,8 +74,8 @@ class Loader {
     return out;
   }
 
-  /// A matrix of parts. All of them are found, in their shapes, before memory is taken: a config cannot claim more than
-  /// the checkpoint has.
+  /// A matrix of parts. All tensors are found and their shapes checked before memory is allocated: a config cannot
+  /// claim more than the checkpoint has.
   Result<PackedMatrix> matrix(std::size_t columns, std::size_t depth, const std::vector<Part>& parts) const {
     std::vector<TensorView> tensors;
     for (const Part& part : parts) {
@@ -86,7 +86,7 @@ class Loader {
     PackedMatrix out(columns, depth, type_);
     for (std::size_t i = 0; i < parts.size(); ++i) {
       out.place(tensors[i], parts[i].column, parts[i].panel_step, pool_);
-      MappedFile::forget(tensors[i].bytes);  // packed: the file's pages need not stay beside it
+      MappedFile::forget(tensors[i].bytes);  // packed: the file's pages are no longer needed
     }
     return out;
   }
@@ -151,7 +151,7 @@ Result<LlamaModel> LlamaModel::load(const Checkpoint& checkpoint, const LlamaCon
   model.config_ = config;
   model.type_ = type;
   const Loader loader(checkpoint, model.config_, type, pool);
-  // Where the embeddings are tied the output layer is them, whatever the file has besides.
+  // Tied embeddings serve as the output layer, even if the file has an lm_head.
   const std::string output = config.tied_embeddings ? "model.embed_tokens.weight" : "lm_head.weight";
   KVIST_TRY(model.output_, loader.matrix(config.vocabulary, config.hidden_size, {{output, config.vocabulary}}));
   if (!config.tied_embeddings) {

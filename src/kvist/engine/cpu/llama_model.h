@@ -1,4 +1,4 @@
-// A Llama-architecture model's weights, ready to compute with.
+// A Llama-architecture model's weights, packed for the kernels.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ namespace kvist::engine::cpu {
 struct LlamaLayer {
   std::vector<float> attention_norm;
   PackedMatrix qkv;               ///< query, key and value heads side by side
-  std::vector<float> qkv_bias;    ///< likewise; empty without
-  std::vector<float> query_norm;  ///< of a head, as all have the same; empty without
+  std::vector<float> qkv_bias;    ///< likewise; empty without biases
+  std::vector<float> query_norm;  ///< of one head, all share it; empty without
   std::vector<float> key_norm;
   PackedMatrix attention_out;
   std::vector<float> mlp_norm;
@@ -28,18 +28,18 @@ struct LlamaLayer {
   PackedMatrix down;
 };
 
-/// The type weights are packed in where the user names none: BF16 if the checkpoint's matrices are BF16, else F32,
-/// which holds F16 and F32 exactly. Errors: as Checkpoint::tensor() for the first layer.
+/// The default type of packed weights: BF16 if the checkpoint's matrices are BF16, else F32, which holds F16 and F32
+/// exactly. Errors: as Checkpoint::tensor() for the first layer.
 [[nodiscard]] Result<DataType> default_weight_type(const Checkpoint& checkpoint, const LlamaConfig& config);
 
-/// Immutable once loaded: any thread may compute with it. Move-only.
+/// Immutable once loaded; move-only. Threads: any.
 class LlamaModel {
  public:
   /// Reads and packs every tensor. `type` is kF32 or kBf16. Errors: a tensor that is missing, has another shape than
   /// the config says, or a type that is not supported; each names file and tensor.
   [[nodiscard]] static Result<LlamaModel> load(const Checkpoint& checkpoint, const LlamaConfig& config, DataType type,
                                                ThreadPool& pool);
-  /// What load() will take, in bytes, without reading anything.
+  /// The memory that load() will take, in bytes. Reads nothing.
   [[nodiscard]] static std::uint64_t bytes_for(const LlamaConfig& config, DataType type);
 
   [[nodiscard]] const LlamaConfig& config() const { return config_; }
@@ -48,7 +48,7 @@ class LlamaModel {
   [[nodiscard]] const PackedMatrix& output() const { return output_; }
   /// Writes a token's embedding, hidden_size numbers. Requires: token < vocabulary.
   void embed(TokenId token, float* out) const;
-  /// Bytes of weights that one token's step reads: all but the embedding table.
+  /// Bytes of weights that a step reads: all but the embedding table.
   [[nodiscard]] std::uint64_t bytes_per_step() const;
 
  private:
@@ -58,7 +58,7 @@ class LlamaModel {
   std::vector<LlamaLayer> layers_;
   std::vector<float> final_norm_;
   PackedMatrix output_;
-  AlignedBuffer embeddings_;  // [vocabulary][hidden], where they are not tied
+  AlignedBuffer embeddings_;  // [vocabulary][hidden], unless they are tied
   DataType type_ = DataType::kBf16;
 };
 

@@ -55,7 +55,7 @@ MappedFile::~MappedFile() {
 }
 
 void MappedFile::forget(std::span<const std::byte> part) {
-  // Whole pages only: those that the part begins and ends in have neighbours' bytes too.
+  // Whole pages only: the pages at both ends also hold bytes outside the part.
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   const std::size_t before = reinterpret_cast<std::uintptr_t>(part.data()) % page;
   const std::size_t skip = before == 0 ? 0 : page - before;

@@ -9,8 +9,8 @@
 
 namespace kvist::engine::cpu {
 
-/// A whole file mapped for reading. Move-only. The file must not be cut while it is mapped: reading behind its new end
-/// kills the process (SIGBUS), as with every mapped file.
+/// A whole file mapped for reading. Move-only. Requires: the file is not truncated while it is mapped; reading past its
+/// new end kills the process (SIGBUS), as with every mapped file.
 class MappedFile {
  public:
   /// Errors: kNotFound, or kInternal with the system's reason.
@@ -24,7 +24,7 @@ class MappedFile {
   ~MappedFile();
 
   [[nodiscard]] std::span<const std::byte> bytes() const { return {data_, size_}; }
-  /// Lets the system take back the pages of `part`, a part of bytes(); they can be read again.
+  /// Lets the system reclaim the pages of `part`, a part of bytes(); they can be read again.
   static void forget(std::span<const std::byte> part);
 
  private:

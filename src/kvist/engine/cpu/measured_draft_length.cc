@@ -7,12 +7,13 @@
 namespace kvist::engine::cpu {
 namespace {
 
-// A step counts half after 70 more, a draft after 700: times change with the machine's load, texts with the requests.
+// The weight of a step halves after 70 more, that of a draft after 700: times change with the machine's load, texts
+// with the requests.
 constexpr double kStepDecay = 0.99;
 constexpr double kDraftDecay = 0.999;
-// Steps longer than this are prefill; their rows say little of what a row more costs a decode step.
+// Steps with more rows than this are prefill, which tells little about the cost of one more row in a decode step.
 constexpr std::uint64_t kMostRows = 64;
-// Before anything was measured: an eighth of a step of one row is arithmetic.
+// Assumed before the first measurement: an eighth of a one-row step is arithmetic.
 constexpr double kGuessedShare = 0.125;
 
 }  // namespace
@@ -36,7 +37,7 @@ void MeasuredDraftLength::on_step(std::uint64_t rows, Duration took) {
   rows_time_ = kStepDecay * rows_time_ + x * y;
 }
 
-// Least squares. Where all steps had the same rows, the guess says how much of their time is arithmetic.
+// Least squares. If all steps had the same number of rows, the assumed share of arithmetic gives the slope.
 MeasuredDraftLength::Line MeasuredDraftLength::step_time() const {
   if (weight_ == 0) return {.fixed = 1 - kGuessedShare, .per_row = kGuessedShare};
   const double rows = rows_ / weight_;

@@ -1,4 +1,4 @@
-// Where the memory of a CPU worker goes.
+// How the memory of a CPU worker is divided.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace kvist::engine::cpu {
 
-/// What is asked for.
+/// The budget and the settings that determine each use.
 struct MemoryRequest {
   std::uint64_t budget_bytes = 0;      ///< for weights, activations and KV blocks together
   DataType weights = DataType::kBf16;  ///< kF32 or kBf16, as packed
@@ -20,10 +20,10 @@ struct MemoryRequest {
   std::uint32_t block_size = 16;       ///< tokens
   ForwardLimits limits;                ///< of a step
   unsigned threads = 1;
-  std::uint32_t max_sequence_tokens = 0;  ///< the longest sequence, which must fit alone; 0: as the model allows
+  std::uint32_t max_sequence_tokens = 0;  ///< the longest sequence, one of which must fit; 0: the model's limit
 };
 
-/// How a budget is divided: weights and activations take what they need, KV blocks the rest.
+/// A divided budget: weights and activations take what they need, KV blocks the rest.
 struct MemoryBudget {
   std::uint64_t budget_bytes = 0;
   std::uint64_t weight_bytes = 0;
@@ -38,11 +38,11 @@ struct MemoryBudget {
 
   [[nodiscard]] std::uint64_t kv_bytes() const { return block_bytes * blocks; }
   [[nodiscard]] std::uint64_t kv_tokens() const { return std::uint64_t{blocks} * block_size; }
-  /// Sequences of so many tokens that fit at once, each in blocks of its own.
+  /// How many sequences of `tokens_each` tokens fit at once, without shared blocks.
   [[nodiscard]] std::uint64_t sequences(std::uint64_t tokens_each) const;
 };
 
-/// Divides the budget, from the config alone: before a weight is read. Errors: kResourceExhausted if weights,
+/// Divides the budget from the config alone, before a weight is read. Errors: kResourceExhausted if weights,
 /// activations and one sequence of the greatest length do not fit, with what each needs; kUnsupported for a block size
 /// that the kernels do not have.
 [[nodiscard]] Result<MemoryBudget> divide_memory(const LlamaConfig& config, const MemoryRequest& request);

@@ -80,8 +80,8 @@ std::string header_of(const std::vector<PlannedTensor>& tensors, DataType type) 
   return header;
 }
 
-/// Nearly normal with variance 1, the same on every machine: the sum of four uniform 16-bit numbers, less its mean, in
-/// units of its deviation. All but the last product is exact.
+/// Approximately normal with variance 1, the same on every machine: the sum of four uniform 16-bit numbers, less its
+/// mean, divided by its standard deviation. All but the last product is exact.
 float random_number(RandomStream& random) {
   constexpr double kMean = 2 * 65535.0;
   constexpr double kDeviation = 37837.23;  // sqrt(4 (2^32 - 1) / 12)
@@ -90,7 +90,7 @@ float random_number(RandomStream& random) {
   return static_cast<float>((static_cast<double>(sum) - kMean) / kDeviation);
 }
 
-/// The nearest F16 of a number that is neither large nor tiny: what random weights are, after their size.
+/// Rounds to the nearest F16. Random weights are never large, and tiny ones become zero.
 std::uint16_t f16_of_float(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const auto sign = static_cast<std::uint16_t>(bits >> 16 & 0x8000U);
@@ -121,7 +121,7 @@ void write_tensor(std::ofstream& file, const PlannedTensor& tensor, DataType typ
   RandomStream random(mix_seed({seed, seed_part(tensor.name)}));
   const bool is_bias = tensor.name.ends_with(".bias");
   const bool is_norm = tensor.shape.size() == 1 && !is_bias;
-  // Embeddings too: they serve as output layer where they are tied, and the first norm brings them to size.
+  // Embeddings too: they serve as the output layer if tied, and the first norm rescales them.
   const double divisor = is_norm ? 100.0 : is_bias ? 4.0 : static_cast<double>(tensor.shape[1]);
   const auto scale = static_cast<float>(1 / std::sqrt(divisor));
   constexpr std::size_t kPiece = 1U << 16;

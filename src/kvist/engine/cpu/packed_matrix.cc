@@ -16,8 +16,8 @@ T read(const std::byte* at) {
   return value;
 }
 
-/// Writes one row of a tensor with `stride` numbers between its neighbours. The types are fixed outside of the loop:
-/// loading a model is this loop.
+/// Writes one row of a tensor, `stride` numbers apart. The types are chosen outside of the loop: loading a model spends
+/// its time here.
 template <class From, class To, class Convert>
 void scatter(const std::byte* from, std::size_t n, To* to, std::size_t stride, Convert convert) {
   for (std::size_t i = 0; i < n; ++i) to[i * stride] = convert(read<From>(from + i * sizeof(From)));

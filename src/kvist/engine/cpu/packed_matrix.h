@@ -18,20 +18,20 @@ namespace kvist::engine::cpu {
 ///   BF16: L words of 32 bits; word j has output j in its low half and output L + j in its high half, so that a shift
 ///         and a mask widen a loaded vector to the row's two vectors of F32.
 ///
-/// The last panel is filled up with zeros. Move-only; immutable once placed, any thread may read.
+/// The last panel is padded with zeros. Move-only; immutable once placed. Threads: any may read.
 class PackedMatrix {
  public:
   PackedMatrix() = default;
   /// All zeros. Requires: kF32 or kBf16.
   PackedMatrix(std::size_t columns, std::size_t depth, DataType type);
 
-  /// What such a matrix takes on this machine.
+  /// The bytes of such a matrix on this machine.
   [[nodiscard]] static std::uint64_t bytes_for(std::size_t columns, std::size_t depth, DataType type);
 
   /// Puts the rows of `source` [n, depth] at the columns from `first_column` on; with `panel_step` 2 only every second
   /// panel is used, so that two matrices alternate (first_column 0 and panel columns).
   void place(const TensorView& source, std::size_t first_column, std::size_t panel_step, ThreadPool& pool);
-  /// One output's weights, depth numbers, widened: an embedding where the matrix is the tied output layer.
+  /// One output's weights, depth numbers, widened: an embedding if the matrix is the tied output layer.
   void row(std::size_t column, float* out) const;
 
   [[nodiscard]] DataType type() const { return type_; }

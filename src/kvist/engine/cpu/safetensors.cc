@@ -19,7 +19,7 @@ using simdjson::dom::element;
 using simdjson::dom::object;
 
 constexpr std::size_t kLengthBytes = 8;
-constexpr std::size_t kJsonDepth = 8;         // object, tensor, list: 3; more is no header
+constexpr std::size_t kJsonDepth = 8;         // a valid header has 3: object, tensor, list
 constexpr std::size_t kMinJsonCapacity = 64;  // simdjson refuses parsers for less than 32 bytes
 constexpr std::size_t kShownNameBytes = 100;
 
@@ -58,7 +58,7 @@ std::optional<std::uint64_t> product(std::uint64_t a, std::uint64_t b) {
   return a * b;
 }
 
-/// Reads the tensors of one header's object.
+/// Reads the tensors of a header.
 class HeaderReader {
  public:
   HeaderReader(std::string_view file, std::uint64_t data_begin, std::uint64_t data_bytes)
@@ -207,10 +207,10 @@ Result<std::vector<TensorEntry>> read_safetensors_header(std::span<const std::by
   }
   if (length > kMaxHeaderBytes)
     return corrupt(fmt::format("a header of {} bytes; at most {}", length, kMaxHeaderBytes));
-  // The format wants the object's brace first: simdjson would pass over white space before it.
+  // The format requires the brace first, but simdjson would skip white space before it.
   if (length == 0 || file[kLengthBytes] != std::byte{'{'}) return corrupt("the header must begin with '{'");
 
-  // simdjson reads behind the end: it wants a copy with room there.
+  // simdjson reads past the end, so it needs a padded copy.
   std::string text(length + simdjson::SIMDJSON_PADDING, '\0');
   std::memcpy(text.data(), file.data() + kLengthBytes, length);
   simdjson::dom::parser parser(kMaxHeaderBytes);

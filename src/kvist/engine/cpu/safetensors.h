@@ -12,8 +12,8 @@
 
 namespace kvist::engine::cpu {
 
-/// How the numbers of a tensor are stored. The model computes with the first three; the others may lie in a file beside
-/// what the model needs.
+/// How the numbers of a tensor are stored. The model computes with the first three; tensors of the others may be in a
+/// file but are not read.
 enum class DataType : std::uint8_t {
   kF32,
   kF16,
@@ -32,7 +32,7 @@ enum class DataType : std::uint8_t {
   kF8E5M2,
 };
 
-/// As the format spells it: "BF16".
+/// The format's name of the type: "BF16".
 [[nodiscard]] std::string_view to_string(DataType type);
 /// Bytes of one number.
 [[nodiscard]] std::size_t bytes_of(DataType type);
@@ -56,9 +56,9 @@ inline constexpr std::size_t kMaxDimensions = 8;
 ///
 /// Format (https://github.com/huggingface/safetensors): u64 little-endian header length, that many bytes of JSON, data.
 /// Each key of the object but `__metadata__` is a tensor: {dtype, shape, data_offsets: [begin, end)}, offsets counted
-/// from the start of the data. Held here: no name twice; shape times size of a number, without overflow, is end -
-/// begin; the tensors cover the data without holes or overlap and end at the file's end. Errors: kCorrupt, naming file
-/// and tensor.
+/// from the start of the data. Checked: no name twice; shape times size of a number, without overflow, is end - begin;
+/// the tensors cover the data without holes or overlap and end at the file's end. Errors: kCorrupt, naming file and
+/// tensor.
 [[nodiscard]] Result<std::vector<TensorEntry>> read_safetensors_header(std::span<const std::byte> file,
                                                                        std::string_view name);
 

@@ -1,4 +1,4 @@
-// Work that threads divide while they do it.
+// Work that threads divide dynamically.
 #pragma once
 
 #include <algorithm>
@@ -11,11 +11,11 @@
 namespace kvist::engine::cpu {
 
 /// [0, n), taken by the threads of a stage run by run: each takes its own part (part_of) from the front, one stream of
-/// memory, and then what the others have left of theirs. Threads are never equally fast (memory, neighbours, cores of
-/// two kinds), and without this every join would wait for the slowest.
+/// memory, and then steals from the parts of the others. Threads are never equally fast (memory, other processes, cores
+/// of two kinds), and without stealing every join would wait for the slowest.
 ///
-/// Threading: begin() by one thread before the fork; take() by each thread of the stage. What is computed must not
-/// depend on who computes it.
+/// Threads: begin() by one thread before the fork; take() by each thread of the stage. Requires: results do not depend
+/// on which thread computes them.
 class SharedRange {
  public:
   explicit SharedRange(unsigned threads) : parts_(threads) {}
@@ -34,7 +34,7 @@ class SharedRange {
   [[nodiscard]] Range take(unsigned thread) {
     for (std::size_t i = 0; i < parts_.size(); ++i) {
       Part& part = parts_[(thread + i) % parts_.size()];
-      // A look first: with many threads the counters of parts already done would go around between all of them.
+      // Reads before it writes: otherwise the counters of finished parts would bounce between all threads' caches.
       if (part.next.load(std::memory_order_relaxed) >= part.end) continue;
       const std::size_t begin = part.next.fetch_add(grain_, std::memory_order_relaxed);
       if (begin < part.end) return {begin, std::min(begin + grain_, part.end)};

@@ -8,7 +8,7 @@
 namespace kvist::engine::cpu {
 namespace {
 
-// Some 20 to 50 microseconds: longer than the gap between two stages, shorter than what waking up costs twice.
+// Some 20 to 50 microseconds: longer than the gap between two stages, shorter than twice the cost of waking up.
 constexpr int kSpins = 2000;
 
 void pause_briefly() {
@@ -34,7 +34,7 @@ void pin_to(std::thread& thread, int cpu) {
   cpu_set_t set;
   CPU_ZERO(&set);
   CPU_SET(cpu, &set);
-  // Where it is not allowed, the thread runs where the system puts it.
+  // If this fails, the thread runs unpinned.
   ::pthread_setaffinity_np(thread.native_handle(), sizeof set, &set);
 }
 
@@ -43,7 +43,7 @@ void pin_to(std::thread& thread, int cpu) {
 ThreadPool::ThreadPool(unsigned threads, bool pin) {
   KVIST_CHECK(threads >= 1, "a pool has at least its caller");
   const std::vector<int> cpus = allowed_cpus();
-  // With more threads than CPUs a spinning one takes the time of one that works.
+  // With more threads than CPUs, a spinning thread would take the time of a working one.
   if (threads <= cpus.size()) spins_ = kSpins;
   others_.reserve(threads - 1);
   for (unsigned thread = 1; thread < threads; ++thread) {
@@ -85,7 +85,7 @@ void ThreadPool::serve(unsigned thread) {
   for (;;) {
     for (int spins = spins_; spins > 0 && round_.load(std::memory_order_acquire) == seen; --spins) pause_briefly();
     round_.wait(seen, std::memory_order_acquire);
-    ++seen;  // a run begins only when every thread has ended the one before: no round is skipped
+    ++seen;  // a run begins only when every thread has finished the previous one: no round is skipped
     if (ends_.load(std::memory_order_relaxed)) return;
     call_(context_, thread);
     if (working_.fetch_sub(1, std::memory_order_release) == 1) working_.notify_one();

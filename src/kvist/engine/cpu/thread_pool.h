@@ -11,7 +11,7 @@
 
 namespace kvist::engine::cpu {
 
-/// A part of [0, n): which of them is one thread's.
+/// A part of [0, n).
 struct Range {
   std::size_t begin = 0;
   std::size_t end = 0;
@@ -26,9 +26,9 @@ struct Range {
   return {begin, begin + each + (thread < more ? 1 : 0)};
 }
 
-/// A fixed team: the thread that calls run() and threads() - 1 others. One fork and join per run(). Between two runs
-/// the others spin for some microseconds, then sleep, so that an idle worker costs nothing. run() is called by one
-/// thread at a time, and never from within a run().
+/// A fixed set of threads: the one that calls run() and threads() - 1 others. One fork and join per run(). Between two
+/// runs the others spin for some microseconds, then sleep, so that an idle worker uses no CPU. Threads: run() by one
+/// thread at a time, never from within a run().
 class ThreadPool {
  public:
   /// Requires: threads >= 1. `pin` binds each thread but the caller's to one of the CPUs this process may use, where
@@ -40,8 +40,8 @@ class ThreadPool {
 
   [[nodiscard]] unsigned threads() const { return static_cast<unsigned>(others_.size()) + 1; }
 
-  /// Calls work(thread) once for each thread number below threads(), all at the same time, and returns when all have
-  /// returned. What they wrote is visible to the caller. `work` must not throw.
+  /// Calls work(thread) once for each thread number below threads(), concurrently, and returns when all have returned.
+  /// Their writes are visible to the caller. Requires: `work` does not throw.
   template <class Work>
   void run(Work&& work) {
     using Plain = std::remove_reference_t<Work>;
@@ -59,8 +59,8 @@ class ThreadPool {
   Call call_ = nullptr;
   void* context_ = nullptr;
   int spins_ = 0;
-  // Apart from each other and from the rest: every thread polls them.
-  alignas(64) std::atomic<std::uint32_t> round_{0};  // counts runs, and the end
+  // On cache lines of their own: every thread polls them.
+  alignas(64) std::atomic<std::uint32_t> round_{0};  // counts runs; the end of the pool is one more
   alignas(64) std::atomic<std::uint32_t> working_{0};
   alignas(64) std::atomic<bool> ends_{false};
 };

@@ -26,7 +26,7 @@ using Float16s = hn::Rebind<hwy::float16_t, F32>;
 using Vector = hn::Vec<F32>;
 
 constexpr std::size_t kLanes = hn::MaxLanes(F32());
-// The unit of work across a vector: 16 tokens of the scores, 16 numbers of the values.
+// The unit of vector work: scores of 16 tokens, or 16 numbers of the values.
 constexpr std::size_t kUnit = 16;
 constexpr std::size_t kVectors = kUnit / kLanes;
 static_assert(kUnit % kLanes == 0);
@@ -43,11 +43,11 @@ constexpr std::size_t kTwoUnitRows = 2;
 #endif
 
 constexpr std::size_t kLineBytes = 64;
-constexpr std::size_t kSpan = 64;  // tokens between two looks at the running maximum
+constexpr std::size_t kSpan = 64;  // tokens between two updates of the running maximum
 constexpr std::size_t kScoreStride = kAttentionScores;
 constexpr std::size_t kMaxSpanBlocks = 4;  // of 16 tokens in a span
 
-/// The types of keys and values: how many numbers of F32 are made of as many in memory.
+/// The types of keys and values, and how they are widened to F32.
 struct StoredBf16 {
   using Number = std::uint16_t;
   static HWY_INLINE Vector load(const Number* at) {
@@ -69,8 +69,8 @@ HWY_INLINE void load_unit(const typename Stored::Number* HWY_RESTRICT at, Vector
   for (std::size_t v = 0; v < kVectors; ++v) out[v] = Stored::load(at + v * kLanes);
 }
 
-/// A unit of 16 tokens' keys, and what the unit of the next span has in memory: kLinesPerNumber lines for each number
-/// of the head.
+/// The keys of a unit of 16 tokens, and the memory of the next span's unit to prefetch: kLinesPerNumber cache lines for
+/// each number of the head.
 template <class Stored>
 struct UnitKeys {
   static constexpr std::size_t kLinesPerNumber = 2 * kUnit * sizeof(typename Stored::Number) / kLineBytes;
@@ -87,7 +87,7 @@ struct UnitKeys {
 };
 
 /// scores[kRows][kUnits x 16 tokens] = queries x keys: queries packed as [head_dim][kRows], keys [head_dim] rows of
-/// `block_size`. Brings the next span into the cache meanwhile.
+/// `block_size`. Prefetches the next span meanwhile.
 template <class Stored, std::size_t kRows, std::size_t kUnits>
 HWY_NOINLINE void score_tile(const float* HWY_RESTRICT queries, const UnitKeys<Stored>* units, std::size_t block_size,
                              std::size_t head_dim, float* HWY_RESTRICT scores) {
@@ -179,7 +179,7 @@ struct TileCalls {
   ValueCall value[2];
 };
 
-/// Where two units are not worth it both are the one for one unit, and units_of() says so.
+/// If two units do not pay, both are the function for one unit, and units_of() returns 1.
 template <class Stored, std::size_t kRows>
 constexpr TileCalls<Stored> calls_for() {
   constexpr std::size_t kMost = kRows <= kTwoUnitRows ? 2 : 1;
@@ -203,8 +203,8 @@ const TileCalls<Stored>& calls_of(std::size_t rows) {
   return calls_among<Stored>(rows, std::make_index_sequence<kTileRows>());
 }
 
-/// Turns a row's scores into weights relative to the running maximum; returns what its sums so far shrink by. Scores
-/// from `valid` on are of tokens that the row does not see: their weights become zero.
+/// Turns a row's scores into weights relative to the running maximum; returns the factor by which its earlier sums are
+/// scaled. Scores from `valid` on belong to tokens that the causal mask hides from the row: their weights become zero.
 float soften(float* HWY_RESTRICT scores, std::size_t valid, std::size_t end, float& maximum, float& total) {
   if (valid == 0) {
     std::fill(scores, scores + end, 0.0F);
@@ -278,7 +278,7 @@ class Attention {
     }
   }
 
-  /// The keys of the unit that begins with `token`, and where the unit `span` tokens later lies, if there is one.
+  /// The keys of the unit that begins with `token`, and the address of the unit `span` tokens later, if there is one.
   [[nodiscard]] UnitKeys<Stored> unit_at(std::size_t token, std::size_t span) const {
     const Number* const keys = block(token) + token % task_.block_size;
     const std::size_t later = token + span;

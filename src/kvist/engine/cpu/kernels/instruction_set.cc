@@ -9,7 +9,7 @@
 namespace kvist::engine::cpu::kernels {
 namespace {
 
-/// Bits of the targets compiled in that this machine runs; of two, the lower bit is the better one.
+/// Bits of the compiled targets that this machine supports; lower bits are better targets.
 std::int64_t usable() {
   return hwy::SupportedTargets() & HWY_TARGETS;
 }
@@ -25,7 +25,7 @@ std::string_view instruction_set() {
 }
 
 std::vector<std::string_view> instruction_sets() {
-  hwy::SetSupportedTargetsForTest(0);  // forgets an earlier choice
+  hwy::SetSupportedTargetsForTest(0);  // discards an earlier choice
   std::vector<std::string_view> names;
   for (std::int64_t bits = usable(); bits != 0; bits &= bits - 1) names.emplace_back(hwy::TargetName(lowest_bit(bits)));
   return names;

@@ -34,13 +34,13 @@ constexpr std::size_t kTileRows = 6;
 // Rows x depth of x that are packed at once, half of a 512 KiB L2 at most; a panel's part of this depth stays in L1.
 constexpr std::size_t kBlockDepth = 256;
 constexpr std::size_t kBlockRows = kMatmulScratch / kBlockDepth;
-// With a few tiles memory is what counts: longer runs of a panel, of which L2 keeps one for the tiles after the first.
+// With few tiles, memory is the bound: longer runs of a panel, of which L2 keeps one for the tiles after the first.
 constexpr std::size_t kFewRows = 32;
 constexpr std::size_t kFewRowsDepth = 1024;
-// Panels at a time for one and two rows. A row of a panel takes 4 cycles, the latency of its sums: 16 bytes per cycle
-// with the widest vectors, more than memory gives, and then one panel after the other is one stream to read.
+// Panels at a time for one and two rows. A row of a panel takes 4 cycles, the latency of its sums: with the widest
+// vectors that is 16 bytes per cycle, more than memory delivers, so panels are read one after the other as one stream.
 constexpr std::size_t kFewRowsPanels = kLanes >= 16 ? 1 : 2;
-constexpr std::size_t kAheadBytes = 8192;  // twice what one core reads during the latency of memory
+constexpr std::size_t kAheadBytes = 8192;  // twice what one core reads during one memory latency
 
 /// One row of a panel in memory, as F32 and as BF16 pairs.
 struct F32Row {
@@ -62,15 +62,15 @@ struct Bf16Row {
   }
 };
 
-/// What a tile brings into the cache for the one after it: one line per input, from `stream` on, and the sums at `y`.
-/// Reading from memory overlaps with computing that way; the hardware's own prefetching stops at every new panel.
+/// What a tile prefetches for the next one: one line per input, from `stream` on, and the sums at `y`. Reading from
+/// memory then overlaps with computing; the hardware's own prefetching stops at every new panel.
 struct Ahead {
   const char* stream;
   const float* y;
 };
 
 /// y[kRows][kPanels panels] (+)= x W over `depth`: x packed as [depth][kRows], panels `panel_stride` numbers apart.
-/// Goes on from the sums in y unless `first`.
+/// Adds to the sums in y unless `first`.
 template <class Row, std::size_t kRows, std::size_t kPanels>
 HWY_NOINLINE void tile(const float* HWY_RESTRICT x, const typename Row::Number* HWY_RESTRICT panel,
                        std::size_t panel_stride, std::size_t depth, bool first, float* HWY_RESTRICT y,
@@ -149,7 +149,7 @@ constexpr std::size_t part_begin(std::size_t rows, std::size_t index, std::size_
   return index * (rows / parts) + std::min(index, rows % parts);
 }
 
-/// Some tiles' worth of rows of a task, their part of x packed: what is multiplied with panel after panel.
+/// Rows of a task for a few tiles, with their part of x packed, to be multiplied with panel after panel.
 template <class Row>
 class PackedRows {
  public:
@@ -183,7 +183,8 @@ class PackedRows {
     }
   }
 
-  /// The same for kRows rows, one or two, which are one tile: several panels at a time where that makes chains enough.
+  /// The same for kRows rows, one or two, which are one tile: several panels at a time, if needed for enough
+  /// independent chains.
   template <std::size_t kRows>
   void multiply_few(const float* x) {
     std::size_t panel = task_.first_panel;
@@ -230,7 +231,7 @@ std::size_t depth_step(std::size_t rows) {
 
 template <class Row>
 void matmul_of(const MatmulTask& task) {
-  if (task.rows == 1) {  // packed as it comes
+  if (task.rows == 1) {  // already in packed order
     return PackedRows<Row>(task, 0, 1, 0, task.depth).template multiply_few<1>(task.x);
   }
   const std::size_t blocks = (task.rows + kBlockRows - 1) / kBlockRows;

@@ -15,7 +15,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 using F32 = hn::ScalableTag<float>;
 using Words = hn::ScalableTag<std::uint32_t>;
 
-// Two units with a latency of 4 (or 5) cycles want 8 to 10; with both factors, 14 of 16 registers.
+// Two units with a latency of 4 (or 5) cycles need 8 to 10; with both factors, 14 of 16 registers.
 constexpr std::size_t kChains = 12;
 
 std::uint64_t fma_probe_dispatched(std::uint64_t rounds, float& sink) {

@@ -1,4 +1,4 @@
-// What this machine gives at best, for putting measurements beside: with the same vectors as the kernels.
+// The machine's peak arithmetic and memory rates, as bounds for measurements: with the same vectors as the kernels.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +7,8 @@
 
 namespace kvist::engine::cpu::kernels {
 
-/// Fused multiply-adds in registers alone, in as many chains as keep every unit at work. Returns how many additions and
-/// multiplications that were; `sink` takes the result, so that nothing is optimised away.
+/// Fused multiply-adds in registers, in enough chains to keep every unit busy. Returns the number of additions and
+/// multiplications; `sink` takes the result, so that nothing is optimised away.
 std::uint64_t fma_probe(std::uint64_t rounds, float& sink);
 
 /// Reads every byte once, from the first to the last, and returns their sum as words.

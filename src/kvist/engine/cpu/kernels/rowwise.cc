@@ -71,7 +71,7 @@ void rms_norm_head_dispatched(float* HWY_RESTRICT head, const float* HWY_RESTRIC
 void silu_multiply_dispatched(const float* HWY_RESTRICT gate, const float* HWY_RESTRICT up, std::size_t n,
                               float* HWY_RESTRICT out) {
   const Vector one = hn::Set(F32(), 1.0F);
-  const Vector most = hn::Set(F32(), 88.0F);  // exp(88) is near the end of F32: beyond, Exp has no meaning
+  const Vector most = hn::Set(F32(), 88.0F);  // exp(88) is near the largest F32: beyond it, Exp is undefined
   for (std::size_t i = 0; i < n; i += kLanes) {
     const Vector g = hn::LoadU(F32(), gate + i);
     const Vector silu = hn::Div(g, hn::Add(one, hn::Exp(F32(), hn::Min(hn::Neg(g), most))));
