@@ -28,7 +28,7 @@ std::string measured_text(const analysis::LevelDeviation& level, const analysis:
   return text;
 }
 
-/// "(1)", "(2)": a reason per table, named below it.
+/// "(1)", "(2)": the reasons of a table's cells, listed below it.
 class Footnotes {
  public:
   std::string mark(const std::string& reason) {

@@ -1,4 +1,4 @@
-// What a check against published figures says: as blocks of a document, Markdown, JSON, and for a terminal.
+// A check against published figures in words: as blocks of a document, Markdown, JSON, and for a terminal.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Comparisons of modes as tables, as JSON, and summed up over runs.
+// Comparisons of modes as tables and JSON, and their combined verdicts over runs.
 #pragma once
 
 #include <span>
@@ -21,8 +21,8 @@ namespace kvist::report {
 /// One mode against the baseline: a row per level, a column per figure.
 [[nodiscard]] render::Table comparison_table(const analysis::RunComparison& comparison, spec::RoutingMode mode);
 
-/// What all levels of all runs say together about a figure of a mode: worse where one level is, else better where one
-/// level is, else equal; open where none could be compared.
+/// The combined verdict of all levels of all runs on a figure of a mode: worse if one level is worse, else better if
+/// one is better, else equal; open if no level could be compared.
 [[nodiscard]] analysis::PairedVerdict combined_verdict(std::span<const analysis::RunComparison> runs,
                                                        spec::RoutingMode mode, std::size_t figure);
 /// A row per mode, a column per figure: "better: 7 better, 2 equal, 0 worse".
@@ -31,14 +31,14 @@ namespace kvist::report {
 /// How the figures below were made, in words: pairs, statistic, what a verdict means.
 [[nodiscard]] std::string comparison_method();
 
-/// "comparison": the object of one run, at the writer's place.
+/// Writes the "comparison" object of one run at the writer's position.
 void write_comparison(JsonWriter& json, const analysis::RunComparison& comparison);
 /// Several runs and their combined verdicts as a document.
 [[nodiscard]] std::string comparisons_json(std::span<const analysis::RunComparison> runs);
 /// For a terminal.
 [[nodiscard]] std::string comparisons_text(std::span<const analysis::RunComparison> runs);
 
-/// The section of a sweep's report; nothing where there is nothing to compare.
+/// The section of a sweep's report; nothing if there is nothing to compare.
 void add_comparison(render::Document& document, const analysis::RunAnalysis& analysis);
 
 }  // namespace kvist::report

@@ -78,7 +78,7 @@ render::Text time_scale_item(const analysis::RunAnalysis& analysis) {
                   render::format_duration(scaled(method.window, *scale))));
 }
 
-/// Closed: the published line. Open: what the levels then are.
+/// Closed loop: the published line. Open loop: the meaning of the levels.
 render::Text arrivals_item(const spec::WorkloadSpec& workload) {
   const spec::ArrivalSpec& arrivals = workload.arrivals;
   if (!arrivals.is_open()) return item("Target RPS:", fmt::format("{:.1f}", workload.target_rps));

@@ -1,4 +1,4 @@
-// What model of time a run's workers stand on: the part of a simulated figure's provenance that matters.
+// The step-time models of a run's workers: the provenance of simulated figures.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@
 
 namespace kvist::report {
 
-/// Workers that share one model of time.
+/// Workers that share one step-time model.
 struct ModelFacts {
   std::vector<std::string> workers;
-  /// Title, costs, coefficients with their origin, extrapolations. Where no profile is named: title and costs of the
-  /// plain step-time formula. Where it cannot be read any more (a file that is gone): the reason as title.
+  /// Title, costs, coefficients with their origin, extrapolations. Without a profile: title and costs of the plain
+  /// step-time formula. If the profile cannot be read any more: the reason as title.
   perfmodel::ProfileDescription profile;
 };
 

@@ -12,7 +12,7 @@
 namespace kvist::report {
 namespace {
 
-/// Client and workers are said to agree when their hit rates differ by at most this, in percentage points.
+/// The hit rates of client and workers agree if they differ by at most this, in percentage points.
 constexpr double kHitRateTolerancePoints = 1;
 
 /// A table whose rows begin with concurrency and mode.
@@ -70,7 +70,7 @@ void add_rates(render::Document& document, const analysis::RunAnalysis& analysis
   document.push_back(std::move(table));
 }
 
-/// Which published figures stand on fewer snapshots than were taken, said level by level.
+/// Lists, per level, the published figures that rest on fewer snapshots than were taken.
 void add_snapshot_counts(render::Document& document, const analysis::RunAnalysis& analysis) {
   render::Bullets bullets;
   for (const analysis::MeasuredLevel& level : analysis.levels()) {

@@ -16,7 +16,7 @@ constexpr int kMsDecimals = 3;
 constexpr int kPctDecimals = 3;
 constexpr int kRateDecimals = 6;
 
-/// Rounded, so that files do not carry digits no measurement has; null where there is no value.
+/// Rounded to the digits that a measurement has; null if there is no value.
 void number(JsonWriter& json, std::string_view key, std::optional<double> value, int decimals) {
   json.key(key);
   if (!value) {
@@ -216,7 +216,7 @@ void own_keys(JsonWriter& json, const analysis::MeasuredLevel& level, bool measu
 void level_keys(JsonWriter& json, const analysis::RunAnalysis& analysis, const analysis::MeasuredLevel& level,
                 JsonDetail detail) {
   published_keys(json, level.analysis);
-  // A simulated client takes no time and no processor: there is nothing to measure of it.
+  // A simulated client uses no time and no CPU: it has no measurements of its own.
   if (detail == JsonDetail::kFull) own_keys(json, level, !analysis.run().simulated);
 }
 
@@ -311,7 +311,7 @@ std::string reference_json(const analysis::RunAnalysis& analysis, JsonDetail det
     json.field("metric", "loadgen_ttft_all_seconds");
   }
   const spec::WorkloadSpec& workload = analysis.sweep().workload;
-  // Open arrivals have no rate of their own: the levels are starts per minute.
+  // Open arrivals have no target rate beside the levels, which are starts per minute.
   optional_field(json, "target_rps", workload.arrivals.is_open() ? std::nullopt : std::optional(workload.target_rps));
   levels(json, analysis, detail);
   if (detail == JsonDetail::kFull) run_keys(json, analysis);

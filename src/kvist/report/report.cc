@@ -15,7 +15,7 @@
 namespace kvist::report {
 namespace {
 
-/// timeline.csv, begun with the first level that has timelines.
+/// timeline.csv, created with the first level that has timelines.
 class TimelineFile {
  public:
   explicit TimelineFile(std::filesystem::path path) : path_(std::move(path)) {}
@@ -31,7 +31,7 @@ class TimelineFile {
     file_->append(lines);
   }
 
-  /// The path; empty where there was nothing to write, and then nothing of an earlier report stays either.
+  /// The path; empty if there was nothing to write, in which case an earlier report's file is removed.
   [[nodiscard]] Result<std::string> finish() {
     if (file_) return file_->finish();
     std::error_code ignored;

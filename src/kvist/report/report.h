@@ -33,12 +33,12 @@ struct ReportFiles {
 [[nodiscard]] Result<ReportFiles> write_report(const results::RunRecord& run, const spec::SweepSpec& sweep,
                                                const std::string& directory);
 
-/// What write_report left behind, and the main table for a terminal.
+/// The written files, and the main table for a terminal.
 struct WrittenReport {
   ReportFiles files;
   std::string table;
 };
-/// The same, one level in memory at a time. `header` comes without levels.
+/// As above, with one level in memory at a time. `header` comes without levels.
 [[nodiscard]] Result<WrittenReport> write_report(const results::RunRecord& header, const spec::SweepSpec& sweep,
                                                  const analysis::LevelSource& next_level, const std::string& directory);
 

@@ -38,7 +38,7 @@ render::PlotSeries series_of(const analysis::RunAnalysis& analysis, std::size_t 
   for (const std::uint32_t concurrency : analysis.concurrencies()) {
     const analysis::MeasuredLevel* level = analysis.find(mode, concurrency);
     const std::optional<analysis::Spread> spread = level == nullptr ? std::nullopt : level->spread(line.figure);
-    // The mean of a repetition, also of what the level's analysis has as a sum.
+    // The mean over repetitions, also of figures that the level's analysis has as a sum.
     const std::optional<double> value = spread ? std::optional(spread->mean * plot.factor) : std::nullopt;
     render::PlotPoint point{.x = static_cast<double>(concurrency), .y = value, .tooltip = {}};
     std::string tooltip =
@@ -56,7 +56,7 @@ render::PlotSeries series_of(const analysis::RunAnalysis& analysis, std::size_t 
   return series;
 }
 
-/// Enough points for the eye; the file stays small whatever the number of samples.
+/// Enough points for a smooth line; the file stays small whatever the number of samples.
 constexpr std::size_t kDistributionPoints = 200;
 
 render::PlotSeries distribution_of(const analysis::LevelAnalysis& level, std::size_t mode_number) {

@@ -6,7 +6,7 @@
 
 namespace kvist::report {
 
-/// "Test Methodology" and "Deployment Details": what was measured, how, as it really was.
+/// "Test Methodology" and "Deployment Details": what was measured and how, as recorded in the run.
 void add_method(render::Document& document, const analysis::RunAnalysis& analysis);
 void add_deployment(render::Document& document, const analysis::RunAnalysis& analysis);
 
@@ -14,19 +14,19 @@ void add_deployment(render::Document& document, const analysis::RunAnalysis& ana
 void add_two_mode_tables(render::Document& document, const analysis::RunAnalysis& analysis);
 /// The published single-mode tables of one mode.
 void add_single_mode_tables(render::Document& document, const analysis::RunAnalysis& analysis, spec::RoutingMode mode);
-/// Times multiplied by the time scale; nothing where the engines ran at the speed of their model.
+/// Times multiplied by the time scale; nothing if the scale is 1.
 void add_model_time(render::Document& document, const analysis::RunAnalysis& analysis, int heading_level);
 /// The published bullets, computed: improvement, trend, peak, hit rates. Requires two modes.
 void add_summary(render::Document& document, const analysis::RunAnalysis& analysis);
 
 /// What a reader of a simulated run must know before the first figure; nothing for a live run.
 void add_simulation_notice(render::Document& document, const analysis::RunAnalysis& analysis);
-/// The model of time behind a simulated run: derived costs, every coefficient with unit and origin.
+/// The step-time model of a simulated run: derived costs, every coefficient with unit and origin.
 void add_model(render::Document& document, const analysis::RunAnalysis& analysis);
-/// Mean, standard deviation and range of the published figures over repetitions; nothing where each level was measured
+/// Mean, standard deviation and range of the published figures over repetitions; nothing if each level was measured
 /// once.
 void add_repetitions(render::Document& document, const analysis::RunAnalysis& analysis);
-/// The slowest turns of the run and the likely causes per level; nothing where no timelines were recorded.
+/// The slowest turns of the run and the likely causes per level; nothing if no timelines were recorded.
 void add_slow_turns(render::Document& document, const analysis::RunAnalysis& analysis);
 
 /// kvist's own sections.

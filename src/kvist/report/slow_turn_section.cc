@@ -11,7 +11,7 @@
 namespace kvist::report {
 namespace {
 
-/// How far a cell of the cause table goes down the list.
+/// How many causes a cell of the cause table names.
 constexpr std::size_t kNamedCauses = 3;
 
 std::string causes_cell(const analysis::CauseCounts& counts) {

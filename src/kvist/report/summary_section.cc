@@ -10,7 +10,7 @@
 namespace kvist::report {
 namespace {
 
-/// Improvements closer together than this, in percentage points, are called steady.
+/// Improvements that differ by less than this, in percentage points, are called steady.
 constexpr double kSteadyPoints = 2;
 
 struct LevelValue {
@@ -87,7 +87,7 @@ render::Text hit_rate_item(const analysis::RunAnalysis& analysis, spec::RoutingM
   return text;
 }
 
-/// Summed over the levels both modes have, so that the two sums stand for the same work.
+/// Summed over the levels that both modes have, so that the two sums cover the same work.
 render::Text prefilled_item(const analysis::RunAnalysis& analysis) {
   std::uint64_t sums[2] = {0, 0};
   std::size_t levels = 0;

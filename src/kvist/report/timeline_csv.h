@@ -7,7 +7,7 @@
 
 namespace kvist::report {
 
-/// The head line of the file, with its line end.
+/// The header line of the file, with its line end.
 [[nodiscard]] std::string timeline_csv_head();
 /// Appends one line per worker and reading of a level (docs/formats/timeline-csv.md).
 void append_timeline_csv(std::string& out, const results::LevelRecord& level);

@@ -12,7 +12,7 @@
 namespace kvist::report {
 namespace {
 
-// The drawing's own units; the page scales it to the width it has.
+// User units of the drawing; the page scales it to its width.
 constexpr double kWidth = 1'080;
 constexpr double kLeft = 74;
 constexpr double kRight = 8;
@@ -28,7 +28,7 @@ using Value = double (*)(const results::TimelinePoint& point, const analysis::Wo
 struct Row {
   const char* title;
   Value value;
-  bool rises = false;   // a counter: drawn is what it rose by since the point before
+  bool rises = false;   // a counter: the increase since the previous point is drawn
   bool capped = false;  // with a line at the batch slots
 };
 
