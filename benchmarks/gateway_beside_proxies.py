@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """What the gateway costs per chunk and per request, beside haproxy and nginx in the same run.
 
-Every proxy relays the same open-loop streams of tests/peers/paced_server.cc (a clock per stream, whatever proxy and client do), driven by
-`kvist loadgen`, and each on the same machine within the same minutes: the ratios say something, the times only beside them. haproxy (with
-`option http-no-delay`) and nginx are Debian's, each with one thread or worker process as long as the gateway has one. Shown per number of
-streams: processor time a chunk, time to first token on top of that without a proxy, memory a stream; and the processor time of a request of
-two chunks with a prompt of 4 kB, which the gateway tokenizes, hashes and routes.
+Every proxy relays the same open-loop streams of tests/peers/paced_server.cc (a clock per stream, whatever proxy and client do),
+driven by `kvist loadgen`, on the same machine within the same minutes: the ratios are meaningful, the times only in comparison.
+haproxy (with `option http-no-delay`) and nginx are Debian's, each with one thread or worker process as long as the gateway has one.
+Shown per number of streams: processor time a chunk, time to first token on top of that without a proxy, memory a stream; and the
+processor time of a request of two chunks with a prompt of 4 kB, which the gateway tokenizes, hashes and routes.
 
 usage: gateway_beside_proxies.py KVIST [--streams N ...] [--rate CHUNKS_PER_S] [--threads N ...] [--only NAME ...] [--rounds N]
 """
@@ -77,7 +77,7 @@ class Upstream:
 
 
 class Direct:
-    """No proxy at all."""
+    """No proxy."""
 
     def __init__(self, server):
         self.url = server.url
@@ -108,7 +108,7 @@ def drive(folder, front, server, streams, tokens, prompt, starts_per_s, warmup_s
 
 
 def measure(folder, make):
-    """Of one way to the server: per number of streams and for short requests, what drive() gave."""
+    """The results of drive() for one route to the server: per number of streams and for short requests."""
     loads = [(streams, TOKENS, PROMPT, options.rate / TOKENS, 1e3 * streams / options.rate) for streams in options.streams]
     loads.append((REQUEST_STREAMS, REQUEST_TOKENS, REQUEST_PROMPT, 100_000, 1.0))
     rows = []

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Live equals simulated: one sweep on real processes and in virtual time, held against each other.
+"""Live equals simulated: one sweep on real processes and in virtual time, compared.
 
 Runs `kvist sweep` and `kvist simulate` on the same file, pools the repetitions of each level, and compares exact percentiles of the turns
 sent while measuring. Bars: medians and throughput within 3 %, 95th percentiles within 8 %. Exit status 1 where one is missed.

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Faults while under load, live: hit rate and TTFT p95 before, during and after each, kv against round-robin.
 
-Two timed workers (ten times faster than the GPU they model), a man in the middle before the KV events of each, users in a closed loop whose
-conversations share starters. About three and a half minutes. Prints a Markdown table; exit status 1 where a request was lost that no worker had begun
-to answer.
+Two timed workers (ten times faster than the GPU they model), an event proxy with faults before each, users in a closed loop whose
+conversations share starters. About three and a half minutes. Prints a Markdown table; exit status 1 where a request was lost that
+no worker had begun to answer.
 
 usage: routing_faults.py KVIST [--users N] [--phase SECONDS]
 """

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Routing modes on real processes, held against virtual time: is their order the same?
+"""Compares the order of routing modes on real processes with that in virtual time.
 
 Runs `kvist sweep` and `kvist simulate` on examples/sweeps/routing-live.yaml (round-robin, Dynamo's cost and kv, at half of the batch slots
 and at 15 of 16) and prints, per level and mode, TTFT p50, p95 and output tokens/s of both. The order of two modes is demanded where virtual

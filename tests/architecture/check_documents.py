@@ -1,4 +1,4 @@
-"""Holds what Markdown and comments say of files to the files that are there.
+"""Checks references to files, in Markdown and comments, against the files of the tree.
 
   1. A relative link or image in Markdown leads to a file or folder, and its #anchor to a heading of that page.
   2. A path in Markdown or a C++ comment that begins with a folder of the root (docs/..., scripts/...) is there; `*` and `{a,b}`

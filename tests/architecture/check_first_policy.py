@@ -1,5 +1,5 @@
-"""Holds docs/guide/first-policy.md to the sources: the files that it has its reader write compile beside them, the lines that its
-diff takes away are there, and the cases that it adds are of the switches that it names."""
+"""Checks docs/guide/first-policy.md against the sources: the files that it has its reader write compile beside them, the lines that
+its diff takes away are there, and the cases that it adds are of the switches that it names."""
 import pathlib
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""Holds every #include under src/kvist to the layers.
+"""Checks every #include under src/kvist against the layers.
 
 Three rules, read from the sources of truth and not repeated here:
   1. A module includes only the modules its kvist_module(... DEPENDS ...) names.

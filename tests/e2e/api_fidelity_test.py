@@ -1,5 +1,5 @@
-"""What a client sees through the gateway is what the worker says: the requests of tests/peers/api_cases.py, here against a worker of kvist's
-own that computes; `make peers PEER=vllm` sends the same to a real vLLM."""
+"""A client gets the same answers through the gateway as from the worker: the requests of tests/peers/api_cases.py, here against a
+worker of kvist's own that computes; `make peers PEER=vllm` sends the same to a real vLLM."""
 import contextlib
 import pathlib
 import sys
@@ -58,7 +58,7 @@ def the_gateway_answers_as_the_worker_does():
 
 
 def the_comparison_finds_differences():
-    """Each kind of difference, made on purpose: a test that cannot fail shows nothing."""
+    """Makes each kind of difference on purpose, to show that the comparison can fail."""
     json_type, stream_type = {"content-type": "application/json"}, {"content-type": "text/event-stream"}
 
     def differences(direct, gateway):

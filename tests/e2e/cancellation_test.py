@@ -1,4 +1,4 @@
-"""A client that leaves frees its slot, at any phase, through the gateway too."""
+"""A client that disconnects frees its slot, in any phase, also through the gateway."""
 import json
 import socket
 import threading
@@ -7,7 +7,7 @@ from deployment import DEADLINE_S, deployment, eventually, metrics, request, run
 
 
 def open_stream(server, max_tokens, content="hello " * 600):
-    """A raw connection with one streaming request under way."""
+    """A raw connection with one streaming request in flight."""
     body = json.dumps({"model": "test-model", "stream": True, "max_tokens": max_tokens, "ignore_eos": True,
                        "messages": [{"role": "user", "content": content}]}).encode()
     head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"

@@ -1,4 +1,4 @@
-"""Users in a closed loop: conversations that share starters, one turn after the other, streamed. Every turn's outcome is kept."""
+"""Users in a closed loop: conversations with shared starters, one turn after the other, streamed. Records every turn's outcome."""
 import dataclasses
 import http.client
 import json
@@ -76,7 +76,7 @@ def chat(port, messages, max_tokens, seed=1, timeout=DEADLINE_S):
 
 
 class Users:
-    """`count` of them until stop(); `turns` holds what happened, in the order of the ends."""
+    """`count` users until stop(); `turns` holds the outcomes in the order of completion."""
 
     def __init__(self, port, count, max_tokens=64, turns=4, starters=4):
         self.port, self.max_tokens, self.length, self.starters = port, max_tokens, turns, starters
@@ -101,7 +101,7 @@ class Users:
                 messages += [{"role": "assistant", "content": text}, {"role": "user", "content": f"And then? {source.random()}"}]
 
     def stop(self, seconds=2 * DEADLINE_S):
-        """Waits for the turns under way; what happened in all."""
+        """Waits for the turns in flight; returns all outcomes."""
         self.over.set()
         end = time.monotonic() + seconds
         for thread in self.threads:

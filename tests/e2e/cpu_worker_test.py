@@ -1,6 +1,6 @@
 """Workers that compute: a tiny random model behind the real server, alone and behind the gateway.
 
-What an answer is depends on its request alone: not on what is cached, drafted, preempted or computed beside it.
+An answer depends on its request alone, not on caching, drafting, preemption or other requests of the batch.
 """
 import contextlib
 import filecmp

@@ -1,4 +1,4 @@
-"""Starts kvist processes for a test and ends them with it."""
+"""Starts kvist processes for a test and stops them when it ends."""
 import contextlib
 import json
 import os
@@ -28,7 +28,7 @@ WORKER = """worker:
 
 
 class Process:
-    """One kvist process; `ports` holds what its ready line said."""
+    """One kvist process; `ports` holds the ports of its ready line."""
 
     def __init__(self, folder, kind, name, config):
         self.name = name
@@ -74,7 +74,7 @@ def create_model(directory, *options):
 
 
 def read_line(stream, seconds):
-    """One line of a pipe, or what came of it until the deadline."""
+    """Reads one line of a pipe, or the part of it that arrived until the deadline."""
     end, data = time.monotonic() + seconds, b""
     while not data.endswith(b"\n"):
         ready, _, _ = select.select([stream], [], [], max(0, end - time.monotonic()))

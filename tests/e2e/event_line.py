@@ -1,4 +1,4 @@
-"""A man in the middle between a worker's KV events and the gateway: passes frames on, or cuts, delays or reorders them."""
+"""A proxy between a worker's KV events and the gateway that forwards frames, or cuts, delays or reorders them."""
 import random
 import threading
 import time
@@ -9,7 +9,7 @@ REORDERED = 6  # frames that are shuffled together
 
 
 class EventLine:
-    """Stands before the two sockets of one worker, on ports of its own. `fault`: None, "cut", "delay" or "reorder"."""
+    """Proxies the two sockets of one worker, on its own ports. `fault`: None, "cut", "delay" or "reorder"."""
 
     def __init__(self, events_port, replay_port, delay_s=2.0, seed=1):
         self.fault = None
@@ -88,7 +88,8 @@ class EventLine:
         self.held.append((time.monotonic() + (self.delay_s if self.fault == "delay" else 0), socket, frames))
 
     def _release(self):
-        """Sends what is due. Frames that wait to be shuffled do not wait beyond the fault: late is not lost."""
+        """Sends the frames that are due. Frames held back for reordering are sent when the fault ends, so that they are late but
+        not lost."""
         if self.fault != "reorder":
             self._pass_shuffled_on()
         now = time.monotonic()

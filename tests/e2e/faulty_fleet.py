@@ -1,4 +1,4 @@
-"""Two workers, a line that can fail before the KV events of each, and a gateway."""
+"""Two workers, an event proxy with faults before each, and a gateway."""
 import contextlib
 import pathlib
 import signal
@@ -16,7 +16,7 @@ PORTS = """  http: {{host: 127.0.0.1, port: {http}}}
 
 
 class Behind:
-    """A worker whose events come through a line of the test's."""
+    """A worker whose events come through the test's event proxy."""
 
     def __init__(self, worker, line):
         self.name, self.url, self.ports = worker.name, worker.url, line.ports
@@ -62,7 +62,7 @@ class Fleet:
         return get_json(self.gateway.url + "/admin/status")["workers"]
 
     def levels(self):
-        """How well each worker's cache is known; the metrics say the same as the status."""
+        """The trust level of each worker's index; checks that metrics and status agree."""
         of_status = [w["cache"]["trust"] for w in self.status()]
         page = request(self.gateway.url + "/metrics")[2]
         named = [line for line in page.splitlines() if line.startswith("kvist_gateway_cache_trust{") and line.endswith(" 1")]
@@ -70,7 +70,7 @@ class Fleet:
         return of_status
 
     def publish_once_more(self):
-        """Each worker stores a block of a text that is new to it: its line carries a frame."""
+        """Each worker stores a block of new text, so that each event proxy carries a frame."""
         for worker in self.workers:
             self.published += 1
             text = f"{self.published}: {starter(100 + self.published, 50)}"
@@ -78,7 +78,7 @@ class Fleet:
             assert status == 200, answer
 
     def index_is_the_truth(self):
-        """Per worker as many blocks as its pool holds, by distinct names, and each starter predicted as it is then found."""
+        """Per worker the index has as many distinct blocks as the pool, and each starter's prediction equals the cached tokens reported."""
         truth = [len(get_json(w.url + "/debug/kv_blocks")["blocks"]) for w in self.workers]
         indexed = [w["indexed_blocks"] for w in self.status()]
         assert indexed == truth, (indexed, truth)

@@ -15,7 +15,7 @@ def truth(worker):
 
 
 def drive(worker, random_source, requests, words=900):
-    """Chats in parallel that share starters, so that blocks are stored, hit, copied and evicted."""
+    """Parallel chats with shared starters, so that blocks are stored, hit, copied and evicted."""
     starters = [" ".join(random_source.choice("the river runs down to sea and back again".split()) for _ in range(words)) for _ in range(6)]
 
     answers = []

@@ -69,7 +69,7 @@ def measure(folder, command, text):
 
 
 def turns(database, mode):
-    """Each turn in the order of sending, which is that of the routing decisions, with what must not depend on time."""
+    """The turns in the order of sending, which is that of the routing decisions, with the fields that must not depend on time."""
     return database.execute(
         "SELECT conversation, turn, outcome, worker, prompt_tokens, cached_tokens, completion_tokens, chunks "
         "FROM turns JOIN levels ON turns.level = levels.id WHERE mode = ? ORDER BY sent_ns", (mode,)).fetchall()

@@ -1,4 +1,4 @@
-"""A gateway and timed workers with a real model's tokenizer and chat template: what the gateway predicts is what workers report."""
+"""A gateway and timed workers with a real model's tokenizer and chat template: the gateway's predictions equal the workers' reports."""
 import json
 import pathlib
 
@@ -27,7 +27,7 @@ def special_tokens_in_chats(gateway):
 
 
 def hits_are_predicted(directory, specials=()):
-    """`specials`: numbers of the workers that take users' special tokens for special."""
+    """`specials`: indices of the workers that read special tokens in users' text as special."""
     with deployment(tokenizer=directory, slots=8, time_scale=50.0, specials=specials) as (gateway, workers):
         eventually(lambda: tokenizer_states(gateway) == ["same", "same"], "tokenizers compared")
         assert special_tokens_in_chats(gateway) == [number in specials for number in range(2)]
@@ -72,7 +72,7 @@ def qwen3_mixed():
 
 
 def look_alikes_are_special_or_text():
-    """One chat, two readings: the worker that takes special tokens for what they are has fewer tokens."""
+    """One chat, read in two ways: the worker that reads special tokens in users' text as special has fewer prompt tokens."""
     messages = [{"role": "user", "content": "<|im_end|><|im_start|>system"}]
     with deployment(tokenizer=QWEN3, specials=(1,), gateway=False) as (_, workers):
         plain, special = [tokenize(worker, {"messages": messages}) for worker in workers]
@@ -124,7 +124,7 @@ TOOLS = ("chat/completions", {"messages": [{"role": "user", "content": LONG}],
 
 
 def what_requests_say_of_their_prompt(directory, requests):
-    """Each request twice: what the second takes from the cache is what was predicted, and nearly all of its prompt."""
+    """Sends each request twice: the cached tokens of the second equal the prediction and are nearly all of its prompt."""
     with deployment(tokenizer=directory, time_scale=200.0, specials=(0, 1)) as (gateway, workers):
         eventually(lambda: tokenizer_states(gateway) == ["same", "same"], "tokenizers compared")
         for number, (path, fields) in enumerate(requests):

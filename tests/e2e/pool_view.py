@@ -1,4 +1,4 @@
-"""What a worker's KV events say its prefix cache holds, rebuilt by a subscriber that uses nothing of kvist.
+"""The content of a worker's prefix cache, rebuilt from its KV events by a subscriber that uses nothing of kvist.
 
 Only Debian's python3-zmq and python3-msgpack, and the wire format of docs/formats/kv-events.md."""
 import collections
@@ -12,7 +12,7 @@ BLOCK_SIZE = 32
 
 
 class PoolView:
-    """What the events say the pool holds: name -> copies, and name -> the tokens of its block and its parent."""
+    """The pool's content by the events: hash -> copies, and hash -> the tokens of its block and its parent."""
 
     def __init__(self):
         self.copies = collections.Counter()
@@ -87,7 +87,7 @@ class Subscriber:
         return frames
 
     def live(self, wait_ms=0):
-        """What has come, or comes within `wait_ms` of what came before it."""
+        """The frames that have arrived or arrive within `wait_ms` of the previous one."""
         frames = []
         while self.socket.poll(wait_ms):
             topic, sequence, payload = self.socket.recv_multipart()
@@ -96,8 +96,8 @@ class Subscriber:
         return frames
 
     def join(self, worker, view):
-        """Follows the live stream from here on without a gap. When a subscription takes effect nobody tells the subscriber: so
-        blocks are stored until one is heard of, and what was before that comes by replay."""
+        """Follows the live stream from here on without a gap. ZeroMQ does not report when a subscription takes effect: so blocks
+        are stored until an event arrives, and the earlier events come by replay."""
         frames, number = [], 0
         while not frames:
             number += 1

@@ -1,5 +1,5 @@
-"""Every command of README.md and of the first page of the guide works as typed: they run in order, in a folder with the sources'
-examples and the program where a build puts it. `make` targets are only planned (make -n), and port 8080 becomes a free one."""
+"""Every command of README.md and of the first page of the guide works as typed: they run in order, in a folder with the examples of
+the sources and the program at the path of a build. `make` targets are only planned (make -n), and port 8080 becomes a free one."""
 import os
 import pathlib
 import re
@@ -12,7 +12,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 
 
 def commands_of(page):
-    """The lines of the blocks that name no language."""
+    """The lines of the code blocks without a language."""
     lines, language = [], None
     for line in (ROOT / page).read_text().splitlines():
         if line.startswith("```"):

@@ -1,7 +1,8 @@
-"""Faults while under load: KV events cut, late, out of order; a worker restarted with an empty cache; a worker that hangs.
+"""Faults under load: KV events cut, late, out of order; a worker restarted with an empty cache; a worker that hangs.
 
-No request may be lost, the gateway's index has to become what the workers hold again, and the metrics say how far a worker's cache
-is known at any time. How soon is measured by benchmarks/routing_faults.py: here it depends on what else the machine does.
+No request may be lost, the gateway's index must converge to the workers' caches again, and the metrics must show each worker's
+trust level at any time. The time to converge is measured by benchmarks/routing_faults.py: here it depends on the load of the
+machine.
 """
 import signal
 import time
@@ -23,7 +24,7 @@ def all_succeeded(turns):
 
 
 def heal_and_compare(deployed, users):
-    """Ends the fault while the load goes on, then the load; the index becomes the truth."""
+    """Ends the fault, then the load; the index must converge to the pools' content."""
     for line in deployed.lines:
         line.fault = None
     warm(users, len(users.turns) + 2 * USERS)

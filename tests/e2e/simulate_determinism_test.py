@@ -1,7 +1,6 @@
-"""`kvist simulate` gives the same database whatever the time, the number of threads and the build: all but the one provenance row.
-
-The golden digest ties the builds together: every preset must reproduce it. Where a change of the simulated system is intended, run
-this test with KVIST_RENEW_GOLDEN=1 once and commit the new digest with the change.
+"""`kvist simulate` gives the same database whatever the time, the number of threads and the build, except for the one provenance
+row. The golden digest compares the builds: every preset must reproduce it. After an intended change of the simulated system, run
+this test once with KVIST_RENEW_GOLDEN=1 and commit the new digest with the change.
 """
 import hashlib
 import os

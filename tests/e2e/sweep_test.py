@@ -1,4 +1,4 @@
-"""A small sweep, whole: two modes, two levels, real processes; then the report is held against the raw samples and the workers."""
+"""A small but complete sweep: two modes, two levels, real processes; then the report is compared with the raw samples and the workers."""
 import json
 import pathlib
 import re

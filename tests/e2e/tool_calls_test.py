@@ -1,5 +1,5 @@
-"""Calls of tools with the openai npm package: a tiny model whose vocabulary has a token that is a whole call, in Qwen 2.5's template,
-through a gateway that names the same blocks as the worker."""
+"""Tool calls with the openai npm package: a tiny model whose vocabulary has a token that is a whole call, in Qwen 2.5's template,
+through a gateway that computes the same block hashes as the worker."""
 import json
 import os
 import pathlib
@@ -31,7 +31,7 @@ GATEWAY = """gateway:
 
 
 def calling_model(directory):
-    """Its unused end-of-text token becomes the call; returns that token."""
+    """Turns the unused end-of-text token into the call; returns that token."""
     create_model(directory)
     path = directory / "tokenizer.json"
     tokenizer = json.loads(path.read_text())
@@ -66,7 +66,7 @@ def the_openai_package_gets_calls():
 
 
 def blocks_are_the_workers(gateway):
-    """What the gateway says is cached is what the worker finds, with tools and with a message that goes on."""
+    """The gateway's prediction equals the worker's cached tokens, with tools and with a continued final message."""
     tools = [{"type": "function", "function": {"name": "look_up", "description": "Finds a word in the book of names. " * 8}}]
     body = {"model": "test-model", "max_tokens": 1, "tools": tools, "add_generation_prompt": False, "continue_final_message": True,
             "messages": [{"role": "user", "content": "Who was she?"}, {"role": "assistant", "content": "She was the one who"}]}

@@ -21,7 +21,7 @@ def children_of(pid):
 
 @functools.cache
 def example():
-    """The example, but with any free port in place of one that people can type."""
+    """The example, with a free port in place of its fixed one."""
     file = tempfile.NamedTemporaryFile("w", suffix=".yaml")  # lives as long as the cache
     file.write(SOURCE.read_text().replace("port: 8080", "port: 0"))
     file.flush()
@@ -30,7 +30,7 @@ def example():
 
 @contextlib.contextmanager
 def running(folder, *options, **environment):
-    """`kvist up` in an empty folder, until Ctrl-C ends it: (process, what it printed so far, the gateway's URL)."""
+    """Runs `kvist up` in an empty folder until Ctrl-C ends it: (process, its output so far, the gateway's URL)."""
     up = subprocess.Popen([BINARY, "up", "-f", example().name, *options], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=folder,
                           env={**os.environ, **environment})
     try:
@@ -60,7 +60,7 @@ def files_in(folder):
 
 
 def opened_for_writing(pid):
-    """Files, with a name, that a process has open for writing."""
+    """Named files that a process has open for writing."""
     found = []
     for entry in pathlib.Path(f"/proc/{pid}/fd").iterdir():
         with contextlib.suppress(OSError):

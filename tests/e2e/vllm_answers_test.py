@@ -1,5 +1,5 @@
-"""Answers of a real vLLM, recorded (tests/golden/vllm/answers.json), given by a server that stands in for it: through the gateway a client
-gets them unchanged, whole and streamed, answers and refusals."""
+"""Answers of a real vLLM, recorded (tests/golden/vllm/answers.json), replayed by a stand-in server: through the gateway a client
+gets them unchanged, complete and streamed, answers and refusals."""
 import contextlib
 import http.client
 import http.server
@@ -31,7 +31,7 @@ CONFIG = """gateway:
 
 
 class RecordedVllm(http.server.BaseHTTPRequestHandler):
-    """Gives the recorded answer that the request names in X-Recorded."""
+    """Replies with the recorded answer that the request names in X-Recorded."""
     protocol_version = "HTTP/1.1"
 
     def log_message(self, *_):
@@ -76,7 +76,7 @@ def send(port, entry):
 
 
 def comparable(text):
-    """Without what two answers of vLLM to one request do not have in common."""
+    """The answer without the fields that differ between two answers of vLLM to one request."""
     text = re.sub(r'"created":\d+', '"created":0', text)
     return re.sub(r'"(chatcmpl|cmpl)-[0-9a-f]+"', r'"\1"', text)
 

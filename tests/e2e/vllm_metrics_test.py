@@ -1,5 +1,5 @@
-"""The names on a worker's page of /metrics beside those of a real vLLM's (tests/golden/vllm/metrics.txt): what is missing there stands, with
-the reason, in docs/formats/worker-metrics.md, and what stands there is missing."""
+"""Compares the metric names of a worker with those of a real vLLM (tests/golden/vllm/metrics.txt): docs/formats/worker-metrics.md
+lists exactly the missing ones, each with its reason."""
 import fnmatch
 import pathlib
 import re
@@ -13,7 +13,7 @@ ONLY_WITH_OPTIONS = "only with options"  # the recorded vLLM was started without
 
 
 def names(page):
-    """Metrics with samples; a histogram without what its parts add to its name."""
+    """Metrics with samples; a histogram without the suffixes of its series."""
     found = set()
     for line in page.splitlines():
         name = line.split("{")[0].split(" ")[0]
@@ -25,7 +25,7 @@ def names(page):
 
 
 def left_out():
-    """Patterns of names, from the second table of the document, whose rows begin with names."""
+    """The patterns of names in the second table of the document."""
     rows = DOCS.read_text().split("and this one does not")[1].splitlines()
     rows = [row for row in rows if row.startswith("| `") and ONLY_WITH_OPTIONS not in row]
     assert all(row.split("|")[2].strip() for row in rows), "a name without a reason"

@@ -1,4 +1,5 @@
-"""A worker dies: nothing is lost that had not begun, what had begun ends with an error, and the fleet goes on."""
+"""A worker dies: requests that had not begun to be answered are retried elsewhere, begun answers end with an error, the fleet keeps
+serving."""
 import json
 import signal
 import urllib.request

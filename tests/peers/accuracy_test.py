@@ -1,5 +1,5 @@
-"""How true the figures of load generators are, and what a chunk costs them: each reads streams of known times, on a machine that it
-shares with the server. Beside what it says stands what the server recorded."""
+"""The accuracy of load generators' figures, and their CPU time per chunk: each reads streams of known times, on a machine that it
+shares with the server. Its figures are listed beside the server's record."""
 import contextlib
 import json
 import os
@@ -28,7 +28,7 @@ def milliseconds(value):
 
 
 class Rows:
-    """The table, a row per tool and number of streams."""
+    """The table: a row per tool and number of streams."""
 
     COLUMNS = ["client", "streams", "TTFT p50, said (ms)", "sent by the server", "TPOT p50, said (ms)", "sent by the server",
                "chunks/s", "processor time a chunk"]
@@ -37,7 +37,7 @@ class Rows:
         self.rows = []
 
     def add(self, name, streams, record, ttft, tpot, succeeded, failed, begin, seconds, cpu_seconds, error=""):
-        """`begin` and `seconds`: the load alone, without the tool's start and its sums at the end."""
+        """`begin` and `seconds`: the load alone, without the tool's start and its final summary."""
         report.check(f"{name}, {streams} streams: all answered, none failed", failed == 0 and succeeded >= streams,
                      f"{succeeded} answered, {failed} failed {error}".strip())
         rate = record.tokens / seconds if seconds else 0

@@ -3,9 +3,9 @@
     results = run_cases("http://127.0.0.1:8000", "http://127.0.0.1:9000", "served-model-name")
     print_report(results); assert not unintended(results)
 
-Needs Python's standard library, and nothing of the worker but that it answers the same request the same way twice:
-the cases ask for greedy tokens or give a seed. api_compare.py compares. Differences that are meant are listed in
-INTENDED, each with its reason: docs/guide/api-fidelity.md says the same for users.
+Needs Python's standard library, and nothing of the worker but that it answers the same request the same way twice: the cases ask
+for greedy tokens or give a seed. api_compare.py compares. Intended differences are listed in INTENDED, each with its reason:
+docs/guide/api-fidelity.md says the same for users.
 
 By hand: python3 tests/peers/api_cases.py DIRECT_URL GATEWAY_URL MODEL
 """
@@ -49,7 +49,7 @@ class CaseResult:
 
 @dataclasses.dataclass
 class Intended:
-    """A difference that is meant: which cases (by a pattern of their names), which difference (by a pattern of its text), why."""
+    """An intended difference: which cases (a pattern of their names), which difference (a pattern of its text), why."""
     case: str
     difference: str
     why: str
@@ -287,7 +287,7 @@ def _path_cases(model):
 
 
 def all_cases(model):
-    """Of a server of this model, in the order in which they are sent."""
+    """The cases for a server of this model, in the order in which they are sent."""
     return [*_chat_cases(model), *_completion_cases(model), *_bad_cases(model), *_path_cases(model)]
 
 
@@ -321,7 +321,7 @@ def send(base_url, case):
 
 
 def _why_intended(case, differences):
-    """The reasons, where every difference has one."""
+    """The reasons, if every difference has one."""
     reasons = []
     for difference in differences:
         found = [rule.why for rule in INTENDED if re.search(rule.case, case.name) and re.search(rule.difference, difference)]
@@ -353,7 +353,7 @@ def unintended(results):
 
 
 def print_report(results, to=sys.stdout):
-    """Each difference, those that are meant with their reason, and the counts."""
+    """Each difference, the intended ones with their reason, and the counts."""
     for result in results:
         for difference in result.differences:
             print(f"{'meant ' if result.intended else 'WRONG '} {result.case.name}: {difference}", file=to)

@@ -1,7 +1,6 @@
-"""Two answers to one request: in what do they differ for a client?
-
-What no two answers have in common (ids, times, cached tokens) is made equal first; numbers may differ by what another batch makes of them.
-Frames of a stream are compared one by one; where tokens were put together differently, what the frames say in all, choice by choice.
+"""The differences between two answers to one request, as a client sees them. Fields that differ between any two answers (ids,
+times, cached tokens) are made equal first; numbers may differ by the rounding of another batch. Frames of a stream are compared one
+by one; if tokens were grouped differently, the frames' combined content is compared, choice by choice.
 """
 import dataclasses
 import json
@@ -36,7 +35,7 @@ def _without_ids(value):
 
 
 def _same(a, b):
-    """Equal, but for what another order of summing makes of numbers."""
+    """Equal, except for rounding by another order of summation."""
     if isinstance(a, bool) or isinstance(b, bool):
         return a is b
     if isinstance(a, (int, float)) and isinstance(b, (int, float)):
@@ -49,7 +48,7 @@ def _same(a, b):
 
 
 def first_difference(a, b, path="$"):
-    """Where two JSON values differ first, in words; empty where they do not."""
+    """The first difference of two JSON values in words; empty if they are equal."""
     if _same(a, b):
         return ""
     if isinstance(a, dict) and isinstance(b, dict):
@@ -62,7 +61,7 @@ def first_difference(a, b, path="$"):
 
 
 def frames_of(body):
-    """Data of a stream's events, JSON read where it is some."""
+    """The data of a stream's events, parsed if it is JSON."""
     frames = []
     for event in body.replace(b"\r\n", b"\n").split(b"\n\n"):
         lines = event.split(b"\n")
@@ -79,7 +78,7 @@ def frames_of(body):
 
 
 def _shape(value):
-    """Names and kinds without what they hold."""
+    """Names and types without values."""
     if isinstance(value, dict):
         return {key: _shape(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -88,8 +87,8 @@ def _shape(value):
 
 
 def told(frames):
-    """What the frames of an OpenAI stream say in all: text, log probabilities, token ids and reason per choice, the usage at the end,
-    the kinds of frames that there were, the last one."""
+    """The combined content of an OpenAI stream's frames: text, log probabilities, token ids and reason per choice, the usage at the
+    end, the kinds of frames that there were, the last one."""
     choices, shapes, usage, others = {}, set(), None, []
     for frame in frames:
         if not isinstance(frame, dict) or not isinstance(frame.get("choices"), list):

@@ -1,5 +1,5 @@
-"""Processor time of a process and all below it, sampled while it runs, so that what a stretch of time cost can be told afterwards:
-a load generator's start takes many times what its load does."""
+"""CPU time of a process and its descendants, sampled while it runs, so that the cost of any interval can be computed afterwards: a
+load generator's start takes many times the CPU time of its load."""
 import bisect
 import threading
 import time
@@ -28,7 +28,7 @@ class CpuSamples:
         self._thread.join()
 
     def at(self, instant):
-        """Processor seconds used until then, between two samples in proportion."""
+        """CPU seconds used until then, interpolated between two samples."""
         i = bisect.bisect_left(self._instants, instant)
         if i == 0:
             return self._seconds[0] if self._seconds else 0.0

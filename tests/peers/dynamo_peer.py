@@ -1,4 +1,4 @@
-"""Dynamo's parts as processes: mocker, frontend, indexer. Each set of a frontend and its mockers finds itself through a folder."""
+"""Dynamo's parts as processes: mocker, frontend, indexer. A frontend and its mockers discover each other through a folder."""
 import json
 import pathlib
 
@@ -30,7 +30,7 @@ def write_step_table(path):
 
 
 def padded_model(folder):
-    """A tiny model whose vocabulary goes to 2,048: the mocker draws token ids up to there, whatever the tokenizer has."""
+    """A tiny model with a vocabulary of 2,048: the mocker draws token ids up to there, whatever the tokenizer has."""
     deployment.create_model(str(folder))
     path = pathlib.Path(folder) / "tokenizer.json"
     tokenizer = json.loads(path.read_text())

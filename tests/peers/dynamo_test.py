@@ -40,7 +40,7 @@ def words(seed, count):
 
 
 def conversation(url, number, turns):
-    """Turns of one chat after each other: [(predicted, cached) tokens of each]."""
+    """The turns of one chat, one after the other: [(predicted, cached) tokens of each]."""
     messages, seen = [{"role": "system", "content": words(number % 3, 200)}], []
     for turn in range(turns):
         messages.append({"role": "user", "content": words(100 * number + turn, 60)})
@@ -87,7 +87,7 @@ def mockers_behind_kvist():
 
 
 def prompts(seed, count):
-    """Token lists of 4 to 40 blocks; each third goes on where an earlier one ended."""
+    """Token lists of 4 to 40 blocks; every third continues an earlier one."""
     draw, made = random.Random(seed), []
     for _ in range(count):
         begin = draw.choice(made) if made and draw.random() < 0.33 else []

@@ -1,5 +1,5 @@
-"""Whatever stands before workers and passes requests on: kvist's gateway, other routers, plain proxies. Each is started with its own
-defaults, its log level lowered, on a port of loopback, and is ready when a chat has come through it."""
+"""Routers and proxies in front of workers: kvist's gateway, other routers, plain proxies. Each is started with its own defaults and
+a lower log level, on a port of loopback, and is ready when a chat has passed through it."""
 import pathlib
 
 import deployment
@@ -7,7 +7,7 @@ import peer
 
 
 class Front:
-    """One of them, before `workers`: objects with `name`, `url` and, where they publish KV events, `ports`."""
+    """One router or proxy in front of `workers`: objects with `name`, `url` and, if they publish KV events, `ports`."""
 
     def __init__(self, title, folder, workers, model, block_size):
         self.title, self.folder, self.workers = title, pathlib.Path(folder), workers
@@ -44,7 +44,7 @@ class Front:
 
 
 def answers(url, model):
-    """Whether one chat of one token comes back whole."""
+    """Whether one chat of one token is answered completely."""
     status, _, _ = deployment.request(url + "/v1/chat/completions", {"model": model, "messages": [{"role": "user", "content": "hello"}],
                                                                      "max_tokens": 1}, timeout=5)
     return status == 200

@@ -1,5 +1,5 @@
 """`guidellm` once for each list of arguments in a JSON file: its import takes longer than its runs. Run with GuideLLM's own Python.
-Where GUIDELLM__MP_CONTEXT_TYPE is forkserver, its worker processes come without that import too."""
+If GUIDELLM__MP_CONTEXT_TYPE is forkserver, its worker processes need not repeat that import."""
 import json
 import multiprocessing
 import pathlib

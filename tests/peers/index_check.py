@@ -1,4 +1,4 @@
-"""A gateway's KV index held against a replay of the worker's raw events: their number, and what it predicts for single prompts."""
+"""Compares a gateway's KV index with a replay of the worker's raw events: the number of blocks, and the predictions for single prompts."""
 import random
 import time
 import uuid
@@ -11,20 +11,20 @@ REFUSED = {"model": "test-model", "max_tokens": 1, "logprobs": 1000}
 
 
 class Follower:
-    """Follows one run of a worker from its start on."""
+    """Follows one run of a worker from its start."""
 
     def __init__(self, worker):
         self.worker, self.subscriber, self.view = worker, Subscriber(worker), PoolView()
         self.subscriber.join(worker, self.view)
 
     def held(self):
-        """Names of the blocks that the events say are held now."""
+        """Hashes of the blocks that the worker holds now, by the events."""
         for frame in self.subscriber.live():
             self.view.apply(*frame)
         return set(self.view.findable())
 
     def paths(self, names):
-        """Those among the names that are no other's parent: their tokens from the start of the prompt on. Not of salted prompts."""
+        """The blocks without children: their tokens from the start of the prompt on. Without salted prompts."""
         parents = {self.view.content[name][0] for name in names}
         return [self.view.prefix(name) for name in sorted(names - parents) if self.root(name) not in self.view.keyed]
 
@@ -34,7 +34,7 @@ class Follower:
         return name
 
     def depth(self, tokens):
-        """How many of these tokens the blocks held now cover, from the start on without a gap."""
+        """The length of these tokens' longest prefix that the blocks held now cover."""
         held = {self.view.content[name]: name for name in self.view.findable() if name not in self.view.keyed}
         parent, depth = None, 0
         while depth + BLOCK_SIZE <= len(tokens):
@@ -53,7 +53,7 @@ def status_of(gateway, name):
 
 
 def predicted(gateway, name, tokens):
-    """What the gateway says the worker holds of a prompt of these tokens."""
+    """The gateway's prediction of the worker's cached tokens of this prompt."""
     number = f"probe-{uuid.uuid4()}"
     status, _, text = request(gateway.url + "/v1/completions", {**REFUSED, "prompt": list(tokens)}, headers={"X-Request-Id": number})
     assert status == 400, (status, text)
@@ -62,8 +62,8 @@ def predicted(gateway, name, tokens):
 
 
 def compare(gateway, follower, samples=20, seconds=30):
-    """(blocks by the raw events, blocks in the index, prompts asked for, predictions of them that are right). Waits for the events that are
-    still on their way."""
+    """(blocks by the raw events, blocks in the index, prompts asked for, predictions of them that are right). Waits for the events
+    that are still in flight."""
     name = follower.worker.name
     end, looks = time.monotonic() + seconds, []
     # Both the same at three looks in turn: nothing is on its way any more.
@@ -87,13 +87,13 @@ def compare(gateway, follower, samples=20, seconds=30):
 
 
 def check_equal(report, what, gateway, follower):
-    """A line of the report: the index is what the raw events say."""
+    """A line of the report: the index equals the raw events' content."""
     held, indexed, asked, right = compare(gateway, follower)
     return report.check(f"{what}: the index equals the raw events", held == indexed and right == asked,
                         f"{held} blocks held, {indexed} indexed; {right} of {asked} predictions right")
 
 
 def await_known(gateway, names, seconds=60):
-    """Until the workers are healthy, their tokenizers compared."""
+    """Waits until the workers are healthy and their tokenizers are compared."""
     eventually(lambda: all(status_of(gateway, name)["healthy"] and status_of(gateway, name)["tokenizer"] != "unknown" for name in names),
                "workers known", seconds)

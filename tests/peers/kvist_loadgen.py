@@ -1,4 +1,4 @@
-"""`kvist loadgen` as a client among others: its command, and what it prints at its end."""
+"""`kvist loadgen` as one of the clients: its command, and the summary that it prints at its end."""
 import dataclasses
 import pathlib
 import re
@@ -9,7 +9,7 @@ import peer
 
 @dataclasses.dataclass
 class Summary:
-    """What `kvist loadgen` says at its end; times in milliseconds."""
+    """The summary that `kvist loadgen` prints; times in milliseconds."""
     succeeded: int = 0
     failed: int = 0
     tokens_per_s: float = 0.0
@@ -33,7 +33,7 @@ def single_turns(prompt_tokens, output_tokens, per_second=100_000):
 
 
 def start(folder, url, workload, streams, duration_s, model="m", name="loadgen", warmup_s=0):
-    """A process of it that drives so many conversations at once for so long, then lets them end."""
+    """Starts a process that drives so many conversations at once for so long, then lets them end."""
     path = pathlib.Path(folder) / f"{name}.yaml"
     path.write_text(workload_yaml(workload))
     return peer.PeerProcess([deployment.BINARY, "loadgen", "--target", url, "--model", model, "-f", path, "--concurrency", streams,
@@ -41,7 +41,7 @@ def start(folder, url, workload, streams, duration_s, model="m", name="loadgen",
 
 
 def summary(process):
-    """Of a process that has ended."""
+    """The summary of a process that has ended."""
     text, found = process.tail(8000), Summary()
     times = lambda label: {key: float(value) for key, value in
                            re.findall(r"(p50|p95|p99|max)\s+([\d.]+) ms", re.search(rf"(?m)^{label} .*$", text).group(0))}

@@ -1,5 +1,5 @@
-"""The load generators of the field, unchanged, against kvist: each against a gateway before two timed workers and against a worker alone;
-chats, completions, conversations and traces, as far as the tool has them."""
+"""The load generators of the field, unchanged, against kvist: each against a gateway before two timed workers and against a worker
+alone; chats, completions, conversations and traces, as far as the tool supports them."""
 import concurrent.futures
 import contextlib
 import dataclasses
@@ -31,7 +31,7 @@ ROWS, LOCK = [], threading.Lock()
 
 @dataclasses.dataclass
 class Trace:
-    """A small trace in Mooncake's format, and what it asks for."""
+    """A small trace in Mooncake's format, and its totals."""
     path: pathlib.Path
     requests: int
     output_tokens: int
@@ -86,12 +86,13 @@ def asked_tokens(load, trace):
 
 
 def least_prompt_tokens(name, load):
-    """What shows that a tool sent what it was told to: a chat's template adds to its prompt, a further turn brings those before it."""
+    """A lower bound that shows that a tool sent what it was told to: a chat's template adds to its prompt, and each turn repeats
+    the previous ones."""
     return load.requests * PROMPT_TOKENS * {"chat": 1, "conversations": 1.5}.get(name, 0)
 
 
 def judge(tool, name, which, load, trace, said, served):
-    """`served`: what the workers counted meanwhile, None where several runs share them."""
+    """`served`: the workers' counts meanwhile, None if several runs share the workers."""
     asked = asked_tokens(load, trace)
     prompts, made, ended = served or (said.prompt_tokens, asked, load.requests)
     # A probe before the load, of whatever length, is the tool's own business.

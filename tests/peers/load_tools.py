@@ -1,5 +1,5 @@
-"""The load generators of the field, each as a command and a reader of the file that it writes. All are run as they come: a model's
-directory for their tokenizer, the sizes of what they send, and nothing that would bend them to a server."""
+"""The load generators of the field, each as a command and a reader of the file that it writes. All run unmodified: they get a
+model's directory for their tokenizer and the sizes of requests, and no settings that adapt them to a server."""
 import contextlib
 import dataclasses
 import datetime
@@ -21,7 +21,8 @@ API_PATHS = {"chat": "/v1/chat/completions", "completions": "/v1/completions"}
 
 @dataclasses.dataclass
 class Load:
-    """What is asked of a tool. With `turns` above 1 the requests are conversations of so many; with `trace` they are its lines."""
+    """The load that a tool is to send. With `turns` above 1 the requests are conversations of that many turns; with `trace` they
+    are its lines."""
     url: str
     model_folder: pathlib.Path
     streams: int
@@ -36,7 +37,7 @@ class Load:
 
 @dataclasses.dataclass
 class Outcome:
-    """What the tool itself says; times in milliseconds, None where it says nothing. `seconds`: of the load alone."""
+    """The tool's own figures; times in milliseconds, None if it does not report one. `seconds`: of the load alone."""
     succeeded: int
     failed: int
     output_tokens: float
@@ -93,8 +94,8 @@ class Guidellm(Tool):
 
     It can lose its last request: WorkerGroupState.received_callback (scheduler/worker_group.py) sets the event that ends the run before
     the thread that called it hands the request's result on, and request_updates() leaves as soon as it has waited mp_poll_interval for
-    nothing while that event is set. On a busy machine the thread is kept from going on for the 0.1 s that this is, and the report has one
-    request less than were sent and answered. A longer wait, a setting of its own, leaves room for that."""
+    nothing while that event is set. On a busy machine the thread can be descheduled for those 0.1 s, and the report then has one
+    request less than were sent and answered. A longer wait, which is one of its settings, prevents that."""
 
     def __init__(self, name, folder, load):
         super().__init__(name, folder, load)
@@ -130,7 +131,7 @@ class Guidellm(Tool):
 
 
 class GuidellmRuns(Guidellm):
-    """Any number of loads in one process, by guidellm_runs.py, and its workers from a server of forks, which is a setting of its own:
+    """Any number of loads in one process, by guidellm_runs.py, with its workers from a fork server, which is one of its settings:
     otherwise each of them takes longer to import GuideLLM than to do its work."""
 
     def __init__(self, name, folder, loads):
@@ -147,7 +148,7 @@ class GuidellmRuns(Guidellm):
 
 
 class InferencePerf(Tool):
-    """inference-perf is told what to do by a file; JSON is YAML. What `api.type` says matters less than the data: only some of its
+    """inference-perf is configured by a file; JSON is valid YAML. The data matters more than `api.type`: only some of its
     generators make chats."""
 
     def data(self):
@@ -164,13 +165,13 @@ class InferencePerf(Tool):
         return {"type": "random", "input_distribution": fixed(load.prompt_tokens), "output_distribution": fixed(load.output_tokens)}
 
     def prefix(self, groups, prompts):
-        """Prompts whose first half is their group's."""
+        """Prompts whose first half is shared by their group."""
         half = self.load.prompt_tokens // 2
         return {"num_groups": groups, "num_prompts_per_group": prompts, "system_prompt_len": half, "question_len": half,
                 "output_len": self.load.output_tokens}
 
     def azure_trace(self):
-        """The trace in the only format that it reads, Azure's: a time of day and the numbers of tokens."""
+        """The trace in Azure's format, the only one that it reads: a time of day and the numbers of tokens."""
         begun = datetime.datetime(2026, 1, 1)
         rows = ["TIMESTAMP,ContextTokens,GeneratedTokens"]
         for line in map(json.loads, self.load.trace.read_text().splitlines()):
@@ -213,8 +214,8 @@ class InferencePerf(Tool):
 
 
 class VllmBench(Tool):
-    """`vllm bench serve`, and for conversations vLLM's script for those, which only its source has (scripts/install-peers). Importing
-    vLLM takes half a minute: vllm_bench_runs.py does so once for any number of loads."""
+    """`vllm bench serve`, and for conversations vLLM's own script, which only its source tree has (scripts/install-peers).
+    Importing vLLM takes half a minute: vllm_bench_runs.py does so once for any number of loads."""
 
     def __init__(self, name, folder, loads):
         super().__init__(name, folder, loads[0])
@@ -233,8 +234,8 @@ class VllmBench(Tool):
         return [*common, *data]
 
     def conversations(self, index, load):
-        """Arguments of the other script. A client of its is a process with one conversation at a time: with more it would leave them
-        where they are as soon as there is none left to begin."""
+        """Arguments of the other script. Each of its clients is a process with one conversation at a time: with more, it would
+        abandon open conversations as soon as there is none left to begin."""
         fixed = lambda value: {"distribution": "constant", "value": value}
         words, config = self.path("words.txt"), self.path(f"conversations-{index}.json")
         words.write_text(" ".join(f"word{number}" for number in range(20_000)))
@@ -264,7 +265,7 @@ class VllmBench(Tool):
 
     @staticmethod
     def conversations_outcome(said):
-        """One record each request that was answered; what failed is only missing. It counts tokens by reading the text again."""
+        """One record per answered request; failed requests are missing. It counts tokens by tokenizing the text again."""
         median = lambda name: statistics.median(request[name] for request in said) if said else None
         total = lambda name: sum(request[name] for request in said)
         ends = [request["start_time_ms"] + request["latency_ms"] for request in said]
@@ -288,7 +289,7 @@ def run_tool(tool, seconds):
 
 
 def without_proxies():
-    """Clients of loopback need no proxy that the environment may name."""
+    """The environment without proxy settings: clients connect to loopback."""
     for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"):
         os.environ.pop(name, None)
 

@@ -1,4 +1,4 @@
-"""A network of a test's own: loopback and nothing else. For peers that bind every address they find."""
+"""A network namespace with loopback only, for peers that bind every address they find."""
 import fcntl
 import os
 import shutil
@@ -12,7 +12,7 @@ SET_FLAGS, UP_LOOPBACK_RUNNING = 0x8914, 0x1 | 0x8 | 0x40
 
 
 def enter():
-    """Runs the calling script anew in a network namespace; returns in there. False where this machine allows none."""
+    """Runs the calling script again in a network namespace; returns there. False if this machine allows none."""
     if os.environ.get(INSIDE):
         with socket.socket() as control:
             fcntl.ioctl(control, SET_FLAGS, struct.pack("16sH22x", b"lo", UP_LOOPBACK_RUNNING))

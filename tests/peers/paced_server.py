@@ -10,7 +10,7 @@ import peer
 
 @dataclasses.dataclass
 class Record:
-    """Of the streams that ended: instants in seconds of the monotonic clock, times in milliseconds."""
+    """The streams that ended: instants in seconds of the monotonic clock, times in milliseconds."""
     streams: int
     tokens: int
     first_arrival: float
@@ -27,7 +27,7 @@ def percentile(values, share):
 
 
 class PacedServer:
-    """Each answer's first token comes `first_ms` after its request, each other `gap_ms` after the one before."""
+    """Sends each answer's first token `first_ms` after its request, every other one `gap_ms` after the previous one."""
 
     def __init__(self, folder, first_ms, gap_ms):
         binary = deployment.BINARY.parent / "paced_server"
@@ -41,7 +41,7 @@ class PacedServer:
         deployment.request(self.url + "/record/reset", {})
 
     def record(self, since=0.0, until=float("inf")):
-        """Of the streams that arrived in that time."""
+        """The record of the streams that arrived in that interval."""
         streams = [s for s in deployment.get_json(self.url + "/record")["streams"] if since <= s[0] <= until]
         if not streams:
             return Record(0, 0, since, since, float("nan"), float("nan"), float("nan"))

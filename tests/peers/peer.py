@@ -1,7 +1,8 @@
-"""What the tests against real peers share: which peers are installed, processes of theirs, and the record of what a run showed.
+"""What the tests against real peers share: which peers are installed, their processes, and the record of a run's results.
 
 Each test is a script with the kvist binary as argument. It writes build/peers/results/NAME.json; scripts/render-peers makes
-docs/results/peers.md of them. A script whose peer is not installed says so there and exits with 77, which ctest counts as skipped."""
+docs/results/peers.md of them. A script whose peer is not installed records that and exits with 77, which ctest counts as
+skipped."""
 import contextlib
 import datetime
 import json
@@ -27,7 +28,7 @@ sys.path.insert(0, str(HERE.parent / "e2e"))
 
 
 def why_missing(name):
-    """None where the peer is installed, else the reason why not."""
+    """None if the peer is installed, else the reason why not."""
     note = PEERS / f"{name}.missing"
     if note.exists():
         return note.read_text().strip()
@@ -38,7 +39,7 @@ def why_missing(name):
 
 
 def version_of(name):
-    """As it is installed, not as it is pinned."""
+    """The installed version, not the pinned one."""
     if "debian" in PINS[name]:
         shown = subprocess.run(["dpkg-query", "-W", "-f=${Version}", PINS[name]["debian"]], capture_output=True, text=True)
         return shown.stdout.strip()
@@ -60,7 +61,7 @@ def free_port():
 
 
 class PeerProcess:
-    """A peer's process in a session of its own, with all that it starts; its output goes to `log`."""
+    """A peer's process and its descendants in their own process session; the output goes to `log`."""
 
     def __init__(self, command, log, env=None, cwd=None):
         self.command, self.log_path = [str(part) for part in command], pathlib.Path(log)
@@ -73,7 +74,7 @@ class PeerProcess:
         return self.process.pid
 
     def await_ready(self, ready, seconds):
-        """Until `ready()` holds; raises with the end of the log where the process ends or the time is over."""
+        """Waits until `ready()` holds; raises with the end of the log if the process ends or the time is over."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             if self.process.poll() is not None:
@@ -88,7 +89,7 @@ class PeerProcess:
         return self.log_path.read_bytes()[-characters:].decode(errors="replace")
 
     def processes(self):
-        """The process and all below it."""
+        """The process and its descendants."""
         children = {}
         for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
             with contextlib.suppress(OSError):
@@ -102,11 +103,11 @@ class PeerProcess:
         return found
 
     def cpu_seconds(self):
-        """Processor time of the process and all below it that still live."""
+        """CPU time of the process and its live descendants."""
         return sum(cpu_seconds_of(pid) for pid in self.processes())
 
     def memory_bytes(self):
-        """Resident memory of the same, its shared pages counted once each process."""
+        """Resident memory of the same; shared pages count once per process."""
         total = 0
         for pid in self.processes():
             with contextlib.suppress(OSError):
@@ -126,7 +127,7 @@ class PeerProcess:
 
 
 def cpu_seconds_of(pid):
-    """User and system time of one process; 0 where it is gone."""
+    """User and system time of one process; 0 if it has ended."""
     with contextlib.suppress(OSError):
         text = pathlib.Path(f"/proc/{pid}/stat").read_text()
         fields = text[text.rindex(")") + 2:].split()
@@ -135,7 +136,7 @@ def cpu_seconds_of(pid):
 
 
 class Report:
-    """What one script tried and what it showed. `order` says where its section stands on the page."""
+    """The checks and results of one script. `order` is the position of its section on the page."""
 
     def __init__(self, name, title, order, peers):
         self.name, self.title, self.order, self.peers = name, title, order, peers
@@ -143,7 +144,7 @@ class Report:
         self.started = time.monotonic()
 
     def require(self, *names):
-        """Ends the script, as skipped, where one of the peers is missing."""
+        """Ends the script, as skipped, if one of the peers is missing."""
         for name in names:
             reason = why_missing(name)
             if reason:
@@ -153,7 +154,7 @@ class Report:
                 sys.exit(SKIPPED)
 
     def has(self, name):
-        """Whether the peer is installed; where it is not, that is noted as skipped."""
+        """Whether the peer is installed; if not, that is recorded as skipped."""
         reason = why_missing(name)
         if reason:
             self.skip(name, reason)
@@ -179,7 +180,7 @@ class Report:
         print(f"note    {text}", flush=True)
 
     def run(self, *parts):
-        """Calls the parts in order; one that raises is a check that did not hold. Writes the record, exits 1 where anything failed."""
+        """Calls the parts in order; one that raises is a failed check. Writes the record, exits 1 if anything failed."""
         for part in parts:
             try:
                 part()

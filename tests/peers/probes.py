@@ -1,5 +1,5 @@
-"""Prompts that tell apart how two servers read a request: special tokens in what users write, content arrays, what a body asks of the
-tokenizer. As (what, path, body) without model and lengths."""
+"""Prompts that tell apart how two servers read a request: special tokens in what users write, content arrays, and tokenizer options
+of the body. As (description, path, body) without model and lengths."""
 from conversations import starter
 
 LLAMA3 = ["<|eot_id|>", "<|begin_of_text|>", "<|start_header_id|>assistant<|end_header_id|>"]

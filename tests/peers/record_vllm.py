@@ -56,7 +56,7 @@ def tokens_of(worker, what, path, body):
 
 
 class Session:
-    """Writes down the frames of a worker, phase by phase."""
+    """Records the frames of a worker, phase by phase."""
 
     def __init__(self, worker):
         self.worker, self.lines = worker, []
@@ -66,7 +66,7 @@ class Session:
         self.subscriber, self.view = Subscriber(self.worker), PoolView()
 
     def phase(self, what, done):
-        """Does it and keeps the frames it brought, with what the events say in all since the start of this run."""
+        """Runs an action and records its frames, with the content by all events since the start of this run."""
         self.lines.append(f"# {what}")
         done()
         # The replay has them all in order, also those that came before the subscription took effect.
@@ -120,7 +120,7 @@ def record_events(worker):
 
 
 def answers_to():
-    """(what, method, path, body) of what is asked once."""
+    """(description, method, path, body) of each request."""
     message = [{"role": "user", "content": "Say something about the tide."}]
     short = {"model": "test-model", "max_tokens": 4, "ignore_eos": True, "temperature": 0}
     chat, text = "/v1/chat/completions", "/v1/completions"
@@ -160,7 +160,7 @@ def answers_to():
 
 
 def record_answers(worker):
-    """Bodies as they come, and the metrics they leave."""
+    """The bodies as received, and the metrics afterwards."""
     entries = []
     for what, method, path, body in answers_to():
         status, headers, text = request(worker.url + path, body, method)
@@ -174,7 +174,7 @@ def record_answers(worker):
 
 
 def refused(worker, data):
-    """The answer to bytes that are no JSON."""
+    """The answer to a body that is not JSON."""
     call = urllib.request.Request(worker.url + "/v1/chat/completions", data=data, headers={"Content-Type": "application/json"})
     try:
         with urllib.request.urlopen(call, timeout=60) as answer:

@@ -1,6 +1,6 @@
 """Small models with random weights that carry the special tokens and the chat template of a published family.
 
-`kvist model create` makes weights and a tokenizer; of the tokenizer the last merges make way for the family's special tokens. vLLM and
+`kvist model create` makes weights and a tokenizer; the family's special tokens replace the last merges of the tokenizer. vLLM and
 kvist's gateway both read the directory."""
 import json
 import pathlib
@@ -60,7 +60,7 @@ def edit(path, change):
 
 
 def give_tokens(model, tokens):
-    """Puts these behind the learned tokens, the vocabulary keeps its size; text -> id."""
+    """Appends these tokens to the learned ones in a vocabulary of unchanged size; text -> id."""
     ids = {}
 
     def replace(file):

@@ -1,4 +1,4 @@
-"""Timed kvist workers with fresh caches, for as long as a measurement: what a router is measured before."""
+"""Timed kvist workers with fresh caches for one measurement of a router."""
 import contextlib
 import pathlib
 import tempfile
@@ -12,7 +12,7 @@ STEP_TIME = {"fixed": "21 ms", "per_prefill_token": "94 us", "per_sequence": "70
 
 
 def worker_config(name, settings):
-    """`settings` beside name, model and block size; a value may be a mapping."""
+    """`settings` in addition to name, model and block size; a value may be a mapping."""
     lines = ["worker:", f"  name: {name}", f"  model: {MODEL}", f"  block_size: {BLOCK_SIZE}"]
     for key, value in settings.items():
         inner = "{" + ", ".join(f"{k}: {v}" for k, v in value.items()) + "}" if isinstance(value, dict) else value
@@ -32,5 +32,5 @@ def timed_fleet(count, **settings):
 
 
 def requests_per_worker(workers):
-    """Requests that each has finished, from its own metrics."""
+    """Finished requests of each worker, from its metrics."""
     return [int(deployment.metrics(worker).get("vllm:request_success_total", 0)) for worker in workers]

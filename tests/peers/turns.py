@@ -1,4 +1,4 @@
-"""Chats with a server, streamed or not, and what each of them showed. vLLM says nothing of cached tokens where there are none."""
+"""Chats with a server, streamed or not, and the outcome of each. vLLM omits the cached tokens if there are none."""
 import concurrent.futures
 import dataclasses
 import http.client
@@ -27,7 +27,7 @@ class Answer(Turn):
 
 
 def chat(port, messages, streamed, max_tokens=16, headers=None, timeout=DEADLINE_S, **members):
-    """One turn; further members of the body as keywords."""
+    """One turn; further members of the body are keyword arguments."""
     body = {"model": "test-model", "messages": messages, "max_tokens": max_tokens, "min_tokens": max_tokens, "ignore_eos": True,
             "temperature": 0, "stream": streamed, **members}
     if streamed:

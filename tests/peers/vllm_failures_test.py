@@ -1,4 +1,4 @@
-"""What clients and the gateway see when a real vLLM's engine or server dies or stands still, and what is there afterwards."""
+"""What clients and the gateway observe when a real vLLM's engine or server dies or stalls, and the state afterwards."""
 import collections
 import os
 import pathlib
@@ -65,7 +65,7 @@ class Asking:
 
 
 def running(worker):
-    """Requests in the worker's batch, by its own page."""
+    """Requests in the worker's batch, by its metrics."""
     for line in request(worker.url + "/metrics", timeout=10)[2].splitlines():
         if line.startswith("vllm:num_requests_running"):
             return float(line.rsplit(" ", 1)[1])

@@ -1,4 +1,4 @@
-"""A real vLLM on the CPU: one instance on one core, with KV events and replay, as kvist's gateway wants its workers."""
+"""A real vLLM on the CPU: one instance on one core, with KV events and replay, as kvist's gateway needs them."""
 import contextlib
 import json
 import os
@@ -15,7 +15,7 @@ ENVIRONMENT = {"PYTHONHASHSEED": "0", "HF_HUB_OFFLINE": "1", "VLLM_CPU_KVCACHE_S
 
 
 class VllmWorker:
-    """`name`, `ports` and `url` are those of a kvist Process, so that a gateway's configuration takes either."""
+    """`name`, `ports` and `url` as of a kvist Process, so that a gateway's configuration accepts either."""
 
     def __init__(self, folder, name, model, core=0, blocks=1000, buffer_steps=10000, options=()):
         self.folder, self.name, self.model, self.core = pathlib.Path(folder), name, model, core
@@ -53,7 +53,7 @@ class VllmWorker:
         return self.process.log_path.read_text(errors="replace")
 
     def engine(self):
-        """The process that computes, a child of the server."""
+        """The engine's process, a child of the server."""
         for pid in self.process.processes():
             with contextlib.suppress(OSError):
                 if "EngineCore" in pathlib.Path(f"/proc/{pid}/cmdline").read_text():
@@ -68,7 +68,7 @@ class VllmWorker:
                     os.sched_setaffinity(int(thread.name), cores)
 
     def signal_all(self, number):
-        """To the server and all below it, e.g. SIGSTOP."""
+        """Sends a signal, e.g. SIGSTOP, to the server and its descendants."""
         for pid in self.process.processes():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
