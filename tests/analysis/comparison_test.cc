@@ -118,7 +118,7 @@ TEST(Comparison, PairsRepetitionsBySeed) {
   EXPECT_EQ(comparison.count(spec::RoutingMode::kKv, 0, PairedVerdict::kBetter), 1U);
 }
 
-TEST(Comparison, RepetitionsOfOtherSeedsAreNoPairs) {
+TEST(Comparison, RepetitionsWithOtherSeedsAreNotPaired) {
   results::RunRecord run = seeded_run();
   for (results::LevelRecord& level : run.levels) {
     if (level.mode == spec::RoutingMode::kKv) level.seed += 7;
@@ -131,7 +131,7 @@ TEST(Comparison, RepetitionsOfOtherSeedsAreNoPairs) {
   EXPECT_EQ(report::change_cell(kComparedFigures[0], p50), "-");
 }
 
-TEST(Comparison, AModeThatFailsWhereTheBaselineDoesNotIsWorse) {
+TEST(Comparison, AModeThatFailsAndABaselineThatDoesNotIsWorse) {
   results::RunRecord run = seeded_run();
   for (results::LevelRecord& level : run.levels) {
     const bool fails = level.concurrency == 40 && level.repetition == 1 && level.mode == spec::RoutingMode::kKv;
@@ -154,7 +154,7 @@ TEST(Comparison, TheBaselineMayBeChosenAndMustHaveBeenMeasured) {
   EXPECT_THAT(none.error().message, HasSubstr("the baseline dynamo was not measured"));
 }
 
-TEST(Comparison, RunsTogetherAreWorseWhereOneLevelIs) {
+TEST(Comparison, CombinedRunsAreWorseIfOneLevelIs) {
   const RunAnalysis analysis(seeded_run(), seeded_sweep());
   const std::vector<RunComparison> runs = {compare_modes(analysis).value(), compare_modes(analysis).value()};
   EXPECT_EQ(report::combined_verdict(runs, spec::RoutingMode::kKv, 0), PairedVerdict::kBetter);

@@ -44,7 +44,7 @@ TEST(LevelAnalysis, PercentilesAreOverSuccessfulTurnsSentWithinTheWindow) {
       turn_sent_at(9'999, 1, {}),           // sent in the warm-up
       turn_sent_at(10'000, 100, {10, 30}),  // both ends belong to the window
       turn_sent_at(15'000, 300, {20, 20, 20, 40, 50}),
-      turn_sent_at(20'000, 500, {}),  // ends after the window, counts all the same
+      turn_sent_at(20'000, 500, {}),  // ends after the window but counts
       turn_sent_at(20'001, 9, {}),    // sent in the drain
       turn_sent_at(15'000, 7, {}),
       turn_sent_at(15'000, 7, {}),
@@ -190,7 +190,7 @@ TEST(LevelAnalysis, ComparesPredictedWithTrueCachedTokens) {
   EXPECT_DOUBLE_EQ(predicted.mean_absolute_error_tokens.value(), 20);
 }
 
-TEST(LevelAnalysis, SaysWhyTheLoadGeneratorIsDegraded) {
+TEST(LevelAnalysis, ReportsWhyTheLoadGeneratorIsDegraded) {
   results::LevelRecord level = window_of_ten_seconds();
   level.turns = {turn_sent_at(15'000, 100, {})};
   level.client = {.loop_delay_p99_ms = 5, .loop_delay_max_ms = 500, .cpu_share = 0.8, .send_delay_p99_ms = 5};
@@ -203,7 +203,7 @@ TEST(LevelAnalysis, SaysWhyTheLoadGeneratorIsDegraded) {
                           HasSubstr("send delay p99 10.1 ms is above 10 ms"), HasSubstr("CPU share 0.81")));
 }
 
-TEST(LevelAnalysis, SamplesThatAreNotFiniteAreLeftOut) {
+TEST(LevelAnalysis, NonFiniteSamplesAreExcluded) {
   results::LevelRecord level = window_of_ten_seconds();
   level.turns = {turn_sent_at(15'000, 100, {10, 20})};
   level.turns[0].gaps_ms.push_back(std::nanf(""));

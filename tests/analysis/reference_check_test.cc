@@ -47,7 +47,7 @@ const FigureCheck& find(const ReferenceCheck& check, spec::RoutingMode mode, std
   return check.figures.front();
 }
 
-TEST(ReferenceData, ReadsPublishedFiguresAndSkipsWhatItDoesNotKnow) {
+TEST(ReferenceData, ReadsPublishedFiguresAndSkipsUnknownMembers) {
   const Reference r = reference();
   EXPECT_EQ(r.source, "doc.txt");
   EXPECT_THAT(r.concurrencies, ElementsAre(40, 50));
@@ -80,7 +80,7 @@ TEST(ReferenceData, ReadsEveryFileTheProjectCarriesAndItsOwnReports) {
   EXPECT_DOUBLE_EQ(flat->find(kKv, 160)->figure(*find_figure("tops")).value(), 3448.8);
 }
 
-TEST(ReferenceData, SaysWhatIsWrong) {
+TEST(ReferenceData, ErrorsNameTheProblem) {
   const auto message = [](const char* json) { return parse_reference(json, "x").error().message; };
   EXPECT_THAT(message(R"({"levels": [{"concurrency": 4, "kv_aware": {}, "kv": {"tops": 1}}]})"),
               HasSubstr("levels[0]: mode \"kv\" occurs twice"));
@@ -173,7 +173,7 @@ TEST(ReferenceCheck, ALevelThatWasNotMeasuredLeavesTheVerdictOpen) {
   EXPECT_EQ(std::string_view(json["figures"].at(1)["verdict"]), "incomplete");
 }
 
-TEST(CheckRules, SayWhatIsWrong) {
+TEST(CheckRules, ErrorsNameTheProblem) {
   EXPECT_THAT(rules("bars: [{metric: speed, within_pct: 1}]").error().message,
               HasSubstr("no figure \"speed\"; there are: ttft_p50_ms"));
   EXPECT_THAT(rules("bars: [{metric: tops, within_pct: 1, beyond_slots: no}]").error().message,

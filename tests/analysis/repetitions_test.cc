@@ -75,7 +75,7 @@ TEST(Repetitions, CountsAreSumsAndGaugesStayGauges) {
   EXPECT_DOUBLE_EQ(level.record.workers[0].kv_usage_max, 0.5);
 }
 
-TEST(Repetitions, ThoseWithTooManyErrorsAreLeftOutUnlessAllAre) {
+TEST(Repetitions, RepetitionsWithTooManyErrorsAreExcludedUnlessAllHaveThem) {
   results::RunRecord run = repeated_run();
   fail_turns(run.levels[1], 2);  // round-robin at 40, second repetition: 20 % errors
   {
@@ -129,7 +129,7 @@ TEST(Repetitions, ALevelMeasuredAgainCountsWithItsLastMeasurement) {
   EXPECT_DOUBLE_EQ(figure::ttft_p50_ms(analysis.find(spec::RoutingMode::kKv, 40)->analysis).value(), 100);
 }
 
-TEST(Repetitions, ASimulatedRunSaysSoAndMeasuresNoClient) {
+TEST(Repetitions, ASimulatedRunIsMarkedAndHasNoClientMeasurements) {
   results::RunRecord run = sample_run();
   run.simulated = true;
   const std::string markdown = report::render_markdown(run, sample_sweep());

@@ -21,7 +21,7 @@ void expect_same_figures(std::vector<float> samples, const std::string& what) {
   EXPECT_NEAR(d.standard_deviation, expected.standard_deviation, 1e-9 * (1 + expected.mean)) << what;
 }
 
-TEST(SampleSummary, SelectionGivesWhatSortingGives) {
+TEST(SampleSummary, SelectionEqualsSorting) {
   const std::uint64_t seed = 20260301;
   RandomStream random(seed);
   for (int round = 0; round < 200; ++round) {
@@ -33,7 +33,7 @@ TEST(SampleSummary, SelectionGivesWhatSortingGives) {
   }
 }
 
-TEST(SampleSummary, NoSamplesHaveNoFigures) {
+TEST(SampleSummary, WithoutSamplesThereAreNoFigures) {
   std::vector<float> none;
   EXPECT_EQ(describe_in_place(none).count, 0U);
 }

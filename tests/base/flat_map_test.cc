@@ -30,7 +30,7 @@ TEST(FlatMap, TakesEveryKey) {
   EXPECT_EQ(map.size(), 3U);
 }
 
-TEST(FlatMap, MeansTheSameAsAStandardMap) {
+TEST(FlatMap, BehavesLikeAStandardMap) {
   for (const std::uint64_t seed : {1U, 2U, 3U, 4U}) {
     SCOPED_TRACE(seed);
     RandomStream random(seed);

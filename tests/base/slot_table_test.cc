@@ -11,7 +11,7 @@
 namespace kvist {
 namespace {
 
-TEST(SlotTable, AHandleOfAValueThatIsGoneNamesNothing) {
+TEST(SlotTable, AHandleOfAnErasedValueIsInvalid) {
   SlotTable<int> table;
   EXPECT_EQ(table.find({}), nullptr);
   const auto first = table.insert(1);
@@ -26,7 +26,7 @@ TEST(SlotTable, AHandleOfAValueThatIsGoneNamesNothing) {
   EXPECT_EQ(table.find({}), nullptr);
 }
 
-TEST(SlotTable, ErasingLetsGoOfWhatTheValueHeld) {
+TEST(SlotTable, ErasingDestroysTheValue) {
   SlotTable<std::shared_ptr<int>> table;
   const auto held = std::make_shared<int>(7);
   const auto handle = table.insert(held);
@@ -35,7 +35,7 @@ TEST(SlotTable, ErasingLetsGoOfWhatTheValueHeld) {
   EXPECT_EQ(held.use_count(), 1);
 }
 
-TEST(SlotTable, BehavesAsAMapWhoseKeysAreNeverUsedAgain) {
+TEST(SlotTable, BehavesLikeAMapWithKeysThatAreNeverReused) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     RandomStream random(seed);

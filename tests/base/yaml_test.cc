@@ -85,7 +85,7 @@ TEST(YamlTest, ErrorsNameLineAndPath) {
   EXPECT_EQ(message(workers[0].require("url")), "test.yaml:2: workers[0]: key \"url\" is missing among: name");
 }
 
-TEST(YamlTest, NumbersAreHeldToTheirRange) {
+TEST(YamlTest, NumbersAreCheckedAgainstTheirRange) {
   const YamlNode root = parsed("n: 10\nx: 1.5\nhuge: 99999999999999999999\nbad: 1x\nquoted: '7'\nnan: nan\n");
   EXPECT_EQ(message(root.get("n")->as_int(0, 9)), "test.yaml:1: n: 10 is out of range (0 to 9)");
   EXPECT_THAT(message(root.get("x")->as_double(0, 1)), HasSubstr("test.yaml:2: x: 1.5 is out of range (0 to 1)"));
@@ -144,7 +144,7 @@ TEST(YamlTest, EntriesComeInOrderAndAreKnown) {
   EXPECT_TRUE(root.finish().has_value());
 }
 
-TEST(YamlTest, RefusesWhatItDoesNotSupportWithTheLine) {
+TEST(YamlTest, UnsupportedSyntaxIsRefusedWithItsLine) {
   EXPECT_EQ(parse_error("a: 1\nb: 2\na: 3\n"), "test.yaml:3: key \"a\" occurs twice");
   EXPECT_THAT(parse_error("a: &x 1\nb: *x\n"), StartsWith("test.yaml:1: anchors and aliases"));
   EXPECT_THAT(parse_error("a: 1\nb: !!str 2\n"), StartsWith("test.yaml:2: tags are not supported"));
@@ -179,7 +179,7 @@ TEST(YamlTest, AnEmptyDocumentIsAMappingWithoutKeys) {
   }
 }
 
-TEST(YamlTest, LoadsFilesAndSaysWhichIsMissing) {
+TEST(YamlTest, LoadsFilesAndNamesAMissingOne) {
   const auto path = std::filesystem::path(testing::TempDir()) / "kvist_yaml_test.yaml";
   std::ofstream(path) << "a: 1\nb: x\n";
   const auto root = YamlNode::load(path.string());

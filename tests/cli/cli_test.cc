@@ -38,7 +38,7 @@ TEST_F(CliTest, HelpNamesTheCommands) {
   }
 }
 
-TEST_F(CliTest, WrongUsageIsTwo) {
+TEST_F(CliTest, WrongUsageExitsWithTwo) {
   EXPECT_EQ(kvist({}).status, 2);
   EXPECT_EQ(kvist({"fly"}).status, 2);
   EXPECT_EQ(kvist({"sweep"}).status, 2);
@@ -94,7 +94,7 @@ modes: [round_robin, kv]
 levels: [2, 4]
 )";
 
-TEST_F(CliTest, SimulateRunsASweepInVirtualTimeAndSaysHowFastItWas) {
+TEST_F(CliTest, SimulateRunsASweepInVirtualTimeAndPrintsItsSpeed) {
   const auto file = write("sweep.yaml", kSmallSweep);
   const Ran ran = kvist({"simulate", "-f", file, "--output", folder_ + "/out", "--threads", "2"});
   EXPECT_EQ(ran.status, 0) << ran.err;
@@ -175,7 +175,7 @@ std::string stored_run(const std::string& folder) {
   return path;
 }
 
-TEST_F(CliTest, AStoredRunIsHeldAgainstPublishedFigures) {
+TEST_F(CliTest, AStoredRunIsCheckedAgainstPublishedFigures) {
   const auto database = stored_run(folder_);
   const std::string reference = std::string(KVIST_SOURCE_DIR) + "/data/reference/trtllm-3xh200-rr-vs-kv-40-120.json";
   const Ran ran = kvist({"report", "check", database, "--reference", reference, "--json", folder_ + "/c.json"});
@@ -190,7 +190,7 @@ TEST_F(CliTest, AStoredRunIsHeldAgainstPublishedFigures) {
   EXPECT_EQ(kvist({"report"}).status, 2);
 }
 
-TEST_F(CliTest, ReportIsMadeAgainFromAStoredRun) {
+TEST_F(CliTest, AReportIsRegeneratedFromAStoredRun) {
   const auto database = stored_run(folder_);
   const Ran ran = kvist({"report", database, "--output", folder_ + "/again"});
   EXPECT_EQ(ran.status, 0) << ran.err;
@@ -202,7 +202,7 @@ TEST_F(CliTest, ReportIsMadeAgainFromAStoredRun) {
   EXPECT_TRUE(std::filesystem::is_regular_file(folder_ + "/report.md")) << "beside the database by default";
 }
 
-TEST_F(CliTest, ReportOfWhatIsNotThereMakesNothing) {
+TEST_F(CliTest, AReportOfAMissingRunWritesNothing) {
   const Ran missing = kvist({"report", folder_ + "/none.sqlite"});
   EXPECT_EQ(missing.status, 1);
   EXPECT_THAT(missing.err, HasSubstr("none.sqlite: no such file"));

@@ -1,4 +1,4 @@
-// Commands as a user types them, in this process, with a folder for their files.
+// Runs commands in this process, with a folder for their files.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 
 namespace kvist::cli {
 
-/// What a command left: exit status and both streams.
+/// The result of a command: exit status and both streams.
 struct Ran {
   int status = 0;
   std::string out;

@@ -38,11 +38,11 @@ TEST(ManPage, HasEachCommandWithItsOptions) {
                           HasSubstr("\\fB\\-f, \\-\\-file FILE\\fR\nsweep file (required)\n")));
 }
 
-TEST(ManPage, LeavesOutWhatOnlyGroups) {
+TEST(ManPage, OmitsCommandsThatOnlyGroupOthers) {
   EXPECT_THAT(man_page(sample(), "1"), AllOf(Not(HasSubstr(".SS kvist plan\n")), HasSubstr(".SS kvist plan memory\n")));
 }
 
-TEST(ManPage, NoTextBecomesARequestOfTroff) {
+TEST(ManPage, TextIsNeverATroffRequest) {
   EXPECT_THAT(man_page(sample(), "1"), HasSubstr("\n\\&.a line that begins with a dot \\e and a backslash.\n"));
 }
 

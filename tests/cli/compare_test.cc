@@ -49,7 +49,7 @@ TEST_F(CompareTest, SaysWhichModeIsBetterThanTheBaseline) {
   EXPECT_THAT(one.out, AllOf(HasSubstr("kv against random"), Not(HasSubstr("round_robin"))));
 }
 
-TEST_F(CompareTest, SaysWhatItCannotCompare) {
+TEST_F(CompareTest, NamesWhatItCannotCompare) {
   const std::string results = simulated();
   EXPECT_THAT(kvist({"report", "compare", results, "--baseline", "dynamo"}).err, HasSubstr("dynamo was not measured"));
   EXPECT_THAT(kvist({"report", "compare", results, "--mode", "dynamo"}).err, HasSubstr("holds no mode to compare"));

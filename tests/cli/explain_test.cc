@@ -39,14 +39,14 @@ class ExplainTest : public CommandTest {
   }
 };
 
-TEST_F(ExplainTest, ListsDecisionsAndDecidesThemAgain) {
+TEST_F(ExplainTest, ListsDecisionsAndReplaysThem) {
   const Ran ran = kvist({"explain", write("decisions.json", decisions())});
   EXPECT_EQ(ran.status, 0) << ran.err;
   EXPECT_THAT(ran.out, HasSubstr("gpu-a"));
   EXPECT_THAT(ran.out, HasSubstr("2 decisions: 2 decided again the same, 0 otherwise, 0 not recorded in full"));
 }
 
-TEST_F(ExplainTest, ShowsOneRequestWhole) {
+TEST_F(ExplainTest, ShowsOneRequestInFull) {
   const Ran ran = kvist({"explain", write("decisions.json", decisions()), "--request", "r1"});
   EXPECT_EQ(ran.status, 0) << ran.err;
   EXPECT_THAT(ran.out, HasSubstr("request r1: decision 1 at 0.001 s, mode least_loaded"));
@@ -55,7 +55,7 @@ TEST_F(ExplainTest, ShowsOneRequestWhole) {
   EXPECT_THAT(ran.out, HasSubstr("64 prompt tokens cached (predicted 0); 5 output tokens in 0.030 s"));
 }
 
-TEST_F(ExplainTest, FailsWhereADecisionComesOutOtherwise) {
+TEST_F(ExplainTest, FailsIfAReplayedDecisionDiffers) {
   std::string changed = decisions();
   const std::string chosen = "\"chosen\":1";  // the second request's
   changed.replace(changed.find(chosen), chosen.size(), "\"chosen\":0");
@@ -65,7 +65,7 @@ TEST_F(ExplainTest, FailsWhereADecisionComesOutOtherwise) {
   EXPECT_THAT(ran.err, HasSubstr("kvist explain: 1 of 2 decisions come out otherwise"));
 }
 
-TEST_F(ExplainTest, SaysWhatIsWrongWithAFile) {
+TEST_F(ExplainTest, NamesTheProblemOfAFile) {
   const std::string file = write("decisions.json", "{\"format\":\"other\"}");
   EXPECT_THAT(kvist({"explain", file}).err, HasSubstr(file + ": format: expected \"kvist-decisions-1\""));
   EXPECT_THAT(kvist({"explain", folder_ + "/none"}).err, HasSubstr("cannot be opened"));

@@ -72,7 +72,7 @@ TEST_F(PlanCommandTest, CapacityRefusesWhatItCannotAnswer) {
               HasSubstr("--users: 9999 users at once; the gateway's max_in_flight allows 1 to 4096"));
 }
 
-TEST_F(PlanCommandTest, FitWritesAProfileThatReads) {
+TEST_F(PlanCommandTest, FitWritesAReadableProfile) {
   const std::string out = folder_ + "/own.yaml";
   const Ran ran = kvist({"fit", "--reference", reference_, "--sweep", sweep_, "--free", "launch.fixed,intake.fixed",
                          "--hold-out", "8", "--seeds", "1", "--out", out});

@@ -53,7 +53,7 @@ TEST_F(ChildProcessTest, AnEarlyDeathIsAnErrorWithTheEndOfTheLog) {
   EXPECT_FALSE(child.check_running().has_value());
 }
 
-TEST_F(ChildProcessTest, AChildThatSaysNothingMissesItsDeadline) {
+TEST_F(ChildProcessTest, ASilentChildMissesItsDeadline) {
   ChildProcess child = start("echo waiting >&2; echo up; exec sleep 1000\n");
   ASSERT_TRUE(child.read_line(long_enough()).has_value());
   const auto line = child.read_line(Until::after(std::chrono::milliseconds(200), {}));
@@ -72,14 +72,14 @@ TEST_F(ChildProcessTest, AnInterruptEndsTheWait) {
   EXPECT_EQ(line.error().code, ErrorCode::kCancelled);
 }
 
-TEST_F(ChildProcessTest, TerminateAsksAndWaitTellsHowItEnded) {
+TEST_F(ChildProcessTest, TerminateSendsSigtermAndWaitReturnsTheStatus) {
   ChildProcess child = start("trap 'exit 7' TERM; echo up; while :; do sleep 0.02; done\n");
   ASSERT_TRUE(child.read_line(long_enough()).has_value());
   child.terminate();
   EXPECT_EQ(child.wait(net::now() + kLong), "exit status 7");
 }
 
-TEST_F(ChildProcessTest, OneThatDoesNotEndIsKilled) {
+TEST_F(ChildProcessTest, AChildThatDoesNotEndIsKilled) {
   ChildProcess child = start("trap '' TERM; echo up; while :; do sleep 0.02; done\n");
   ASSERT_TRUE(child.read_line(long_enough()).has_value());
   child.terminate();
@@ -109,7 +109,7 @@ TEST_F(ChildProcessTest, ItDiesWithTheThreadThatStartedIt) {
   EXPECT_EQ(child->wait(net::now() + kLong), "signal 9");
 }
 
-TEST_F(ChildProcessTest, ItInheritsOnlyTheEnvironmentItMay) {
+TEST_F(ChildProcessTest, ItInheritsOnlyAllowedEnvironmentVariables) {
   ::setenv("KVIST_TEST_KEPT", "kept", 1);
   ::setenv("KVIST_TEST_UNSET", "leaked", 1);
   ChildProcess child = start("echo \"$KVIST_TEST_KEPT-$KVIST_TEST_UNSET\"\n", {"KVIST_TEST_UNSET"});

@@ -1,4 +1,4 @@
-// For tests: one HTTP server that answers as a worker and as a gateway, in a thread of its own.
+// For tests: one HTTP server that answers as a worker and as a gateway, on its own thread.
 #pragma once
 
 #include <fmt/format.h>
@@ -17,7 +17,7 @@
 
 namespace kvist::deploy {
 
-/// What it says can be changed while it runs.
+/// The answers, which may be changed while it runs.
 struct FakeState {
   std::mutex mutex;
   bool healthy = true;

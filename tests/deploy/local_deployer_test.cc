@@ -19,10 +19,10 @@ using testing::HasSubstr;
 class LocalDeployerTest : public testing::Test {
  protected:
   static Until soon() { return Until::after(std::chrono::seconds(100), {}); }
-  /// Long enough to look once, also on a machine that does much else.
+  /// Long enough for one check, also on a busy machine.
   static Until at_once() { return Until::after(std::chrono::seconds(1), {}); }
 
-  /// Children that say they are ready at the fake service's port and then do nothing.
+  /// Children that report ready on the fake service's port and then do nothing.
   LocalDeployerOptions options(const std::string& before_ready = "") {
     const std::string body = "echo $$ >> " + folder_.path("pids") + "\n" + before_ready +
                              "\necho \"ready http=" + std::to_string(service_.port()) +
@@ -94,12 +94,12 @@ TEST_F(LocalDeployerTest, AChildThatDiesEarlyIsQuotedAndNothingIsLeft) {
   for (const pid_t pid : pids()) EXPECT_EQ(::kill(pid, 0), -1);
 }
 
-TEST_F(LocalDeployerTest, AChildThatSaysSomethingElseIsRefused) {
+TEST_F(LocalDeployerTest, AnUnexpectedFirstLineIsRefused) {
   LocalDeployer deployer(options("echo hello"));
   EXPECT_THAT(message(deployer.apply(one_worker(), soon())), AllOf(HasSubstr("w-0"), HasSubstr("got \"hello\"")));
 }
 
-TEST_F(LocalDeployerTest, ReadyMeansTokensThroughEveryPartAndNoTraceLeft) {
+TEST_F(LocalDeployerTest, ReadyMeansTokensPassedThroughEveryPartAndLeftNoTrace) {
   service_.change([](FakeState& s) { s.refused_resets = 2; });
   LocalDeployer deployer(options());
   ASSERT_TRUE(deployer.apply(one_worker(), soon()).has_value());
@@ -110,7 +110,7 @@ TEST_F(LocalDeployerTest, ReadyMeansTokensThroughEveryPartAndNoTraceLeft) {
                           "GET /admin/status"));
 }
 
-TEST_F(LocalDeployerTest, NotReadySaysWhatIsMissing) {
+TEST_F(LocalDeployerTest, NotReadyNamesWhatIsMissing) {
   LocalDeployer deployer(options());
   ASSERT_TRUE(deployer.apply(one_worker(), soon()).has_value());
   service_.change([](FakeState& s) { s.tokens = 0; });
@@ -141,7 +141,7 @@ TEST_F(LocalDeployerTest, IdleIsProvenInGatewayAndWorkers) {
   EXPECT_THAT(message(deployer.await_idle(at_once())), HasSubstr("w-0 has 2 requests running"));
 }
 
-TEST_F(LocalDeployerTest, AModeThatIsNotTakenIsAnError) {
+TEST_F(LocalDeployerTest, ARefusedModeIsAnError) {
   LocalDeployer deployer(options());
   ASSERT_TRUE(deployer.apply(one_worker(), soon()).has_value());
   EXPECT_EQ(message(deployer.set_routing_mode(spec::RoutingMode::kKv)), "no error");
@@ -150,7 +150,7 @@ TEST_F(LocalDeployerTest, AModeThatIsNotTakenIsAnError) {
   EXPECT_THAT(message(deployer.set_routing_mode(spec::RoutingMode::kRandom)), HasSubstr("routes in mode kv"));
 }
 
-TEST_F(LocalDeployerTest, CollectsTheWorkersNumbers) {
+TEST_F(LocalDeployerTest, CollectsTheWorkersCounters) {
   LocalDeployer deployer(options());
   ASSERT_TRUE(deployer.apply(one_worker(), soon()).has_value());
   const auto metrics = deployer.collect();

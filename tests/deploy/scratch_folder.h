@@ -1,4 +1,4 @@
-// For tests: a folder that is gone afterwards.
+// For tests: a temporary folder, removed at the end.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -120,7 +120,7 @@ TEST_F(DispatcherTest, AnswersAreSignsOfLife) {
   EXPECT_EQ(answered(), now_) << "a client that left says nothing of the worker";
 }
 
-TEST_F(DispatcherTest, APassedDeadlineIsNotTriedAgain) {
+TEST_F(DispatcherTest, AnExpiredRequestIsNotRetried) {
   const Ticket ticket = start();
   EXPECT_FALSE(dispatcher_.on_attempt_failed(ticket.handle, AttemptFailure::kTimedOut, "600 s", now_));
   EXPECT_EQ(fleet_.worker(ticket.decision.worker).health, WorkerHealth::kSuspect);
@@ -128,7 +128,7 @@ TEST_F(DispatcherTest, APassedDeadlineIsNotTriedAgain) {
   EXPECT_EQ(dispatcher_.counters().retries, 0U);
 }
 
-TEST_F(DispatcherTest, ARefusedRequestSaysNothingAboutTheWorker) {
+TEST_F(DispatcherTest, ARefusedRequestDoesNotAffectTheWorkersHealth) {
   const Ticket ticket = start();
   dispatcher_.finish(ticket.handle, Outcome::kRefused, now_);
   EXPECT_EQ(fleet_.worker(ticket.decision.worker).health, WorkerHealth::kHealthy);
@@ -159,7 +159,7 @@ TEST_F(DispatcherTest, NoWorkerLeftIsAnErrorAndCounted) {
   expect_no_load();
 }
 
-TEST_F(DispatcherTest, AStreamThatStandsStillTakesItsWorkerOutAndMayGoElsewhere) {
+TEST_F(DispatcherTest, AStalledStreamTakesItsWorkerOutAndMayBeRetried) {
   const auto first = dispatcher_.start({.prompt_tokens = 100, .blocks = nullptr, .streams = true}, now_);
   ASSERT_TRUE(first);
   const WorkerId worker = first->decision.worker;
@@ -187,13 +187,13 @@ TEST_F(DispatcherTest, ProgressEndsAStall) {
   dispatcher_.finish(first->handle, Outcome::kCompleted, now_);
 }
 
-TEST_F(DispatcherTest, AnAnswerInOnePieceIsSilentUntilItIsWhole) {
+TEST_F(DispatcherTest, AnAnswerInOnePieceIsSilentUntilItIsComplete) {
   const Ticket ticket = start();
   EXPECT_TRUE(dispatcher_.check_stalls(now_ + std::chrono::minutes(5)).empty());
   dispatcher_.finish(ticket.handle, Outcome::kCompleted, now_);
 }
 
-TEST_F(DispatcherTest, WithNowhereToGoARequestStaysWhereItIs) {
+TEST_F(DispatcherTest, WithoutAnotherWorkerAStalledRequestStays) {
   const auto first = dispatcher_.start({.prompt_tokens = 100, .blocks = nullptr, .streams = true}, now_);
   ASSERT_TRUE(first);
   for (std::uint32_t w = 0; w < 3; ++w) {
@@ -218,7 +218,7 @@ TEST_F(DispatcherTest, ComparesThePredictionWithTheEnginesCount) {
   EXPECT_EQ(counters.cached_tokens_absolute_error, 64U);
 }
 
-TEST(RetryBudget, IsPaidByRequestsAndByTimeUpToTheMost) {
+TEST(RetryBudget, IsEarnedByRequestsAndByTimeUpToTheMost) {
   RetryBudget budget({.per_request = 0.5, .per_second = 1, .most = 2, .at_start = 0});
   TimePoint now{std::chrono::seconds(5)};
   EXPECT_FALSE(budget.try_take(now));

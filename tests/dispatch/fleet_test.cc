@@ -20,7 +20,7 @@ class FleetTest : public ::testing::Test {
   TimePoint now_{std::chrono::seconds(10)};
 };
 
-TEST_F(FleetTest, NobodyIsAvailableBeforeTheFirstGoodCheck) {
+TEST_F(FleetTest, NoWorkerIsAvailableBeforeItsFirstSuccessfulCheck) {
   EXPECT_FALSE(fleet_.any_available());
   EXPECT_TRUE(fleet_.on_success(a_, now_));
   EXPECT_FALSE(fleet_.on_success(a_, now_));
@@ -31,7 +31,7 @@ TEST_F(FleetTest, NobodyIsAvailableBeforeTheFirstGoodCheck) {
   EXPECT_EQ(fleet_.worker(b_).last_problem, "not checked yet");
 }
 
-TEST_F(FleetTest, AFailureMakesSuspectAndThreeInARowUnhealthy) {
+TEST_F(FleetTest, OneFailureMakesAWorkerSuspectAndThreeInARowUnhealthy) {
   bring_up();
   EXPECT_TRUE(fleet_.on_failure(a_, "connection refused", now_));
   EXPECT_EQ(health(0), WorkerHealth::kSuspect);
@@ -43,7 +43,7 @@ TEST_F(FleetTest, AFailureMakesSuspectAndThreeInARowUnhealthy) {
   EXPECT_EQ(fleet_.worker(a_).failures, 3U);
 }
 
-TEST_F(FleetTest, OneGoodCheckBringsAnyWorkerBack) {
+TEST_F(FleetTest, OneSuccessfulCheckRestoresAnyWorker) {
   bring_up();
   for (int i = 0; i < 5; ++i) fleet_.on_failure(a_, "down", now_);
   EXPECT_TRUE(fleet_.on_success(a_, now_));
@@ -52,7 +52,7 @@ TEST_F(FleetTest, OneGoodCheckBringsAnyWorkerBack) {
   EXPECT_EQ(health(0), WorkerHealth::kSuspect) << "failures are counted anew after a success";
 }
 
-TEST_F(FleetTest, SuspectsAreUsedOnlyWhileNobodyIsHealthy) {
+TEST_F(FleetTest, SuspectsAreUsedOnlyWhileNoWorkerIsHealthy) {
   bring_up();
   fleet_.on_failure(a_, "slow", now_);
   EXPECT_FALSE(available(0));
@@ -76,7 +76,7 @@ TEST_F(FleetTest, LimitsReachTheRoutersView) {
   EXPECT_EQ(fleet_.views()[1].limits, limits);
 }
 
-TEST_F(FleetTest, AWorkerThatStandsStillIsUsedOnlyWhenNoOtherIsLeft) {
+TEST_F(FleetTest, AStalledWorkerIsUsedOnlyIfNoOtherIsLeft) {
   bring_up();
   EXPECT_TRUE(fleet_.set_stalled(a_, true));
   EXPECT_FALSE(fleet_.set_stalled(a_, true));

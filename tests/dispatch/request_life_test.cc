@@ -25,7 +25,7 @@ RequestLife begun_life() {
   return life;
 }
 
-TEST(RequestLife, AnAnswerThatComesWholeIsPassedOn) {
+TEST(RequestLife, ACompleteAnswerIsPassedOn) {
   RequestLife life = begun_life();
   EXPECT_EQ(life.time_left(TimePoint(std::chrono::seconds(10))), std::chrono::seconds(590));
   EXPECT_EQ(life.on_status(200).answer, LifeAnswer::kPassOn);
@@ -37,7 +37,7 @@ TEST(RequestLife, AnAnswerThatComesWholeIsPassedOn) {
   EXPECT_TRUE(life.is_over());
 }
 
-/// Statuses, what they are reported as while another worker may be asked, and the outcome where none is left.
+/// Statuses, their report while another worker may be tried, and the outcome if none is left.
 struct StatusCase {
   int status;
   std::optional<AttemptFailure> failure;
@@ -108,7 +108,7 @@ TEST(RequestLife, ADeadlineThatPassesBeforeTheAnswerEndsIt) {
   EXPECT_EQ(end.over, Outcome::kTimedOut);
 }
 
-TEST(RequestLife, WhatFailsOnceTheAnswerHasBegunBreaksItVisibly) {
+TEST(RequestLife, AFailureAfterTheAnswerBeganEndsItWithAnError) {
   for (const bool timed_out : {false, true}) {
     RequestLife life = begun_life();
     (void)life.on_status(200);
@@ -123,7 +123,7 @@ TEST(RequestLife, WhatFailsOnceTheAnswerHasBegunBreaksItVisibly) {
   }
 }
 
-TEST(RequestLife, AnErrorFrameIsAFailureBeforeTheAnswerAndADoubtWithinIt) {
+TEST(RequestLife, AnErrorFrameIsAFailureBeforeTheAnswerAndRaisesDoubtWithinIt) {
   RequestLife life = begun_life();
   (void)life.on_status(200);
   EXPECT_EQ(life.on_error_frame("engine died").failure, AttemptFailure::kServerError);
@@ -138,7 +138,7 @@ TEST(RequestLife, AnErrorFrameIsAFailureBeforeTheAnswerAndADoubtWithinIt) {
   EXPECT_EQ(life.on_ended(true).over, Outcome::kWorkerError);
 }
 
-TEST(RequestLife, AnErrorFrameThatNobodyCanMendIsPassedOn) {
+TEST(RequestLife, AnErrorFrameThatNoRetryCanFixIsPassedOn) {
   RequestLife life = begun_life();
   (void)life.on_status(200);
   (void)life.on_error_frame("engine died");
@@ -158,7 +158,7 @@ TEST(RequestLife, TheFailedAttemptWhoseAnswerIsPassedOnIsNotReportedAgain) {
   EXPECT_EQ(end.over, Outcome::kUpstreamFailed);
 }
 
-TEST(RequestLife, LeavesAWorkerThatStandsStillWhereThereIsAnother) {
+TEST(RequestLife, LeavesAStalledWorkerIfThereIsAnother) {
   RequestLife life = begun_life();
   EXPECT_EQ(life.on_worker_stalled(WorkerId(1)).report, LifeReport::kNothing) << "another one";
   EXPECT_EQ(life.on_worker_stalled(WorkerId(0)).report, LifeReport::kLeaveStalled);
@@ -169,7 +169,7 @@ TEST(RequestLife, LeavesAWorkerThatStandsStillWhereThereIsAnother) {
   EXPECT_EQ(life.on_worker_stalled(WorkerId(1)).report, LifeReport::kNothing) << "its answer is on the way";
 }
 
-TEST(RequestLife, AWorkerThatIsLostIsAConnectionThatFails) {
+TEST(RequestLife, ALostWorkerIsAFailedConnection) {
   RequestLife life = begun_life();
   EXPECT_EQ(life.on_worker_lost(WorkerId(1)).report, LifeReport::kNothing);
   const LifeActions lost = life.on_worker_lost(WorkerId(0));
@@ -185,7 +185,7 @@ TEST(RequestLife, AClientThatLeavesAbortsTheCall) {
   EXPECT_EQ(gone.over, Outcome::kClientGone);
 }
 
-TEST(RequestLife, AShutdownEndsWhatHasNotBegunAndBreaksWhatHas) {
+TEST(RequestLife, AShutdownEndsRequestsWithoutAnAnswerAndBreaksBegunAnswers) {
   const Error error{ErrorCode::kUnavailable, "the gateway is shutting down"};
   RequestLife waiting = begun_life();
   EXPECT_EQ(waiting.on_shutdown(error).over, Outcome::kUpstreamFailed);
@@ -198,7 +198,7 @@ TEST(RequestLife, AShutdownEndsWhatHasNotBegunAndBreaksWhatHas) {
   EXPECT_EQ(end.over, Outcome::kBrokenStream);
 }
 
-/// Whatever happens in whatever order: the invariants of the class.
+/// Random events in random order: checks the invariants of the class.
 class Hazard {
  public:
   explicit Hazard(std::uint64_t seed) : random_(seed) { take(life_.on_routed(to(0))); }

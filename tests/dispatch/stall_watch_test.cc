@@ -25,7 +25,7 @@ TEST(StallWatch, SilenceIsCountedOnlyWithWorkAndFromTheLastSign) {
   EXPECT_EQ(watch.silence(w, at_ms(60'000)), Duration(0));
 }
 
-TEST(StallWatch, PatienceFollowsWhatTheWorkShouldTake) {
+TEST(StallWatch, TheTimeoutFollowsTheExpectedDuration) {
   EXPECT_EQ(StallWatch::timeout(30, 100), std::chrono::seconds(2));
   EXPECT_EQ(StallWatch::timeout(200, 100), std::chrono::seconds(4));
   EXPECT_EQ(StallWatch::timeout(30, 5'000), std::chrono::seconds(15));

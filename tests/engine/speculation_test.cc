@@ -1,4 +1,4 @@
-// The choice of the draft length, on a model of time whose numbers are round.
+// The choice of the draft length, on a step-time model with round numbers.
 #include "kvist/engine/speculation.h"
 
 #include <gtest/gtest.h>

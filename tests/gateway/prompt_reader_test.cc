@@ -72,7 +72,7 @@ TEST_F(PromptReaderTest, AnotherModelDoesNotExist) {
   EXPECT_TRUE(read.error().message.contains("gpt"));
 }
 
-TEST_F(PromptReaderTest, RefusesWhatIsNoRequest) {
+TEST_F(PromptReaderTest, RefusesNonRequests) {
   for (const Api api : {Api::kChat, Api::kCompletions}) {
     const auto read = reader_.read(api, R"({"model":"m")");
     ASSERT_FALSE(read);

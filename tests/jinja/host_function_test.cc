@@ -1,4 +1,4 @@
-// Functions of the program that renders.
+// Functions that the rendering program provides.
 #include <gtest/gtest.h>
 
 #include "kvist/jinja/template.h"

@@ -1,5 +1,5 @@
-// The language of templates. What Jinja answers is recorded from Jinja 3.1.2 under the settings of transformers; whole
-// published templates are compared with it in tests/text_peers/chat_template_peer.mjs.
+// The template language. Expected results are recorded from Jinja 3.1.2 under the settings of transformers;
+// tests/text_peers/chat_template_peer.mjs compares complete published templates with it.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -131,7 +131,7 @@ TEST(JinjaLanguageTest, WritesJsonAsTransformersDoes) {
             R"({"a":1,"b":"\u00e9\ud83d\udc69"})");
 }
 
-TEST(JinjaLanguageTest, TellsTheTimeItIsTold) {
+TEST(JinjaLanguageTest, UsesTheGivenTime) {
   constexpr std::string_view kSource =
       "{{ strftime_now('%d %b %Y %-d %H:%M %A %j') if strftime_now is defined else '-' }}";
   const auto now = std::chrono::local_days(std::chrono::year(2026) / 3 / 5) + std::chrono::hours(14);
@@ -165,7 +165,7 @@ TEST(JinjaLanguageTest, RefusesTheUnknownWithItsPlace) {
   starts("\xff", "the template is not valid UTF-8");
 }
 
-TEST(JinjaLanguageTest, SaysWhatItCannotCompute) {
+TEST(JinjaLanguageTest, NamesWhatItCannotCompute) {
   EXPECT_EQ(render("{{ raise_exception('Roles must alternate') }}"), "error: Roles must alternate");
   EXPECT_EQ(render("\n{{ x.y.z }}"), "error: line 2, column 6: undefined ('x') has no attributes or items");
   EXPECT_EQ(render("{{ 1 // 0 }}"), "error: line 1, column 6: division by zero");

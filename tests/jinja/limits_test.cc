@@ -1,4 +1,4 @@
-// Templates and data made to hurt: an error each, in bounded time and memory.
+// Hostile templates and data: each is an error, in bounded time and memory.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -40,7 +40,7 @@ TEST(JinjaLimitsTest, GrowingValues) {
   EXPECT_EQ(code_of("{{ (['a'] * 9999)|join('b' * 9999) }}"), ErrorCode::kTooLarge);
   EXPECT_EQ(code_of("{{ ('\\n' * 99999)|indent(999, blank=true) }}"), ErrorCode::kTooLarge);
   EXPECT_EQ(code_of("{% for i in range(999) %}{{ 'x' * 9999 }}{% endfor %}"), ErrorCode::kTooLarge);
-  // A list of itself twice, 60 times: small to hold, endless to print or to compare.
+  // A list that holds its predecessor twice, 60 levels deep: small in memory, but endless to print or compare.
   const std::string doubled =
       "{% set n = namespace(l=[1]) %}{% for i in range(60) %}{% set n.l = [n.l, n.l] %}{% endfor %}";
   EXPECT_EQ(code_of(doubled + "{{ n.l }}"), ErrorCode::kTooLarge);
@@ -51,7 +51,7 @@ TEST(JinjaLimitsTest, GrowingValues) {
 }
 
 TEST(JinjaLimitsTest, ALoopThatHoldsALoop) {
-  // Each loop goes through a list of the one before: freeing a chain of many would take a stack of many.
+  // Each loop iterates over a list of the previous one: freeing the chain recursively would overflow the stack.
   EXPECT_EQ(render("{% set n = namespace(x=[1]) %}{% for i in range(300000) %}{% for j in n.x %}{% set n.x = [loop] %}"
                    "{% endfor %}{% endfor %}"),
             "error: line 1, column 90: lists or dictionaries nest deeper than 100 levels");
@@ -75,7 +75,7 @@ TEST(JinjaLimitsTest, DeepSources) {
 }
 
 TEST(JinjaLimitsTest, NamespacesThatHoldEachOther) {
-  // Nothing leaks: the address sanitizer would say so.
+  // The address sanitizer reports a leak here.
   EXPECT_EQ(render("{% set a = namespace() %}{% set b = namespace(a=a) %}{% set a.b = b %}{% set a.l = [a] %}x"), "x");
   EXPECT_EQ(render("{% set n = namespace(x=none) %}{% for i in range(5000) %}{% set m = namespace(x=n.x) %}"
                    "{% set n.x = m %}{% endfor %}x"),
@@ -83,7 +83,7 @@ TEST(JinjaLimitsTest, NamespacesThatHoldEachOther) {
 }
 
 TEST(JinjaLimitsTest, SearchesTakeLinearTime) {
-  // Quadratic, each of these would take minutes.
+  // In quadratic time each of these would take minutes.
   const std::string text = "{\"t\": \"" + repeated("a", 300'000) + "\", \"p\": \"" + repeated("a", 150'000) + "b\"}";
   EXPECT_EQ(render("{{ p in t }}{{ t.find(p) }}{{ t.split(p)|length }}{{ t.replace(p, '')|length }}", text),
             "False-11300000");

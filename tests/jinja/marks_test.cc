@@ -1,4 +1,4 @@
-// Who wrote which byte: [ and ] stand around what came with the variables.
+// The origin of each byte: [ and ] enclose the text that came from variables.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -31,7 +31,7 @@ TEST(JinjaMarksTest, SurviveEveryOperation) {
   EXPECT_EQ(marks("{% if n == 'x' %}x{% endif %}{{ n|length }}{{ i }}"), "x17");  // numbers are the template's
 }
 
-// What the marks say is compared with two alphabets: variables are in one, templates in the other.
+// Checks the marks with two alphabets: variables use one, templates the other.
 TEST(JinjaMarksTest, EqualTheirAlphabet) {
   constexpr std::uint64_t kSeed = 20261121;
   SCOPED_TRACE(kSeed);

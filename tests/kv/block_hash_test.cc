@@ -20,14 +20,14 @@ std::vector<TokenId> counted(std::uint32_t count, std::uint32_t first = 0) {
 
 const BlockHash kRoot = root_hash({.model = "model", .lora = "", .cache_salt = ""});
 
-TEST(BlockHash, NamesOnlyCompleteBlocks) {
+TEST(BlockHash, HashesOnlyCompleteBlocks) {
   EXPECT_EQ(hash_blocks(kRoot, {}, 4).size(), 0U);
   EXPECT_EQ(hash_blocks(kRoot, counted(3), 4).size(), 0U);
   EXPECT_EQ(hash_blocks(kRoot, counted(4), 4).size(), 1U);
   EXPECT_EQ(hash_blocks(kRoot, counted(11), 4).size(), 2U);
 }
 
-TEST(BlockHash, EachNameContinuesTheOneBefore) {
+TEST(BlockHash, EachHashContinuesThePreviousOne) {
   for (const std::uint32_t size : {4U, 16U, 32U, 200U}) {
     const auto tokens = counted(3 * size);
     const auto names = hash_blocks(kRoot, tokens, size);
@@ -39,7 +39,7 @@ TEST(BlockHash, EachNameContinuesTheOneBefore) {
   }
 }
 
-TEST(BlockHash, EqualNamesExactlyForEqualPrefixes) {
+TEST(BlockHash, HashesAreEqualExactlyForEqualPrefixes) {
   const auto tokens = counted(16);
   auto changed = tokens;
   changed[5] = TokenId(99);
@@ -71,14 +71,15 @@ TEST(BlockHash, LargeBlocksDifferInTheirLastToken) {
   EXPECT_NE(name, chain_hash(kRoot, tokens));
 }
 
-TEST(BlockHash, NamesAreTheSameInEveryBuild) {
-  // Gateway and workers of different builds meet, and recorded runs are read later: these values never change.
+TEST(BlockHash, HashesAreTheSameInEveryBuild) {
+  // Gateways and workers of different builds exchange hashes, and recorded runs are read later: these values never
+  // change.
   EXPECT_EQ(kRoot.value(), 10766667051706156382U);
   EXPECT_EQ(chain_hash(kRoot, counted(32)).value(), 396985358993512698U);
   EXPECT_EQ(chain_hash(kRoot, counted(1000)).value(), 14885179676148599878U);
 }
 
-TEST(BlockHash, IsXxh3OfTheParentAndTheTokensBehindIt) {
+TEST(BlockHash, IsXxh3OfTheParentAndTheBlocksTokens) {
   RandomStream random(6);
   for (int round = 0; round < 1'000; ++round) {
     for (const std::size_t length : {1UL, 16UL, 31UL, 32UL, 33UL, 64UL, 200UL}) {

@@ -15,7 +15,7 @@ constexpr std::uint32_t kBlocks = 24;
 constexpr std::uint32_t kBlockSize = 2;
 constexpr std::uint64_t kNames = 12;  // few, so that copies are common
 
-/// What the pool promises, said as plainly as possible.
+/// The pool's contract in its simplest form.
 struct Model {
   struct Block {
     std::uint32_t references = 0;

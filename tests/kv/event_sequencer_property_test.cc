@@ -1,5 +1,5 @@
-// The sequencer between a naive publisher and a naive subscriber, with everything that goes wrong on the way: lost,
-// doubled and late frames, dead replays, trimmed buffers, restarts. Once the network heals, both must agree.
+// The sequencer between a naive publisher and a naive subscriber, with every kind of fault in between: lost, duplicate
+// and late frames, dead replays, trimmed buffers, restarts. Once the network heals, both must agree.
 #include <gtest/gtest.h>
 
 #include <deque>
@@ -70,12 +70,12 @@ class World {
     deliver();
   }
 
-  /// What was applied since the last reset.
+  /// The frames applied since the last reset.
   [[nodiscard]] const std::vector<std::string>& applied() const { return applied_; }
   [[nodiscard]] const Publisher& publisher() const { return publisher_; }
   [[nodiscard]] const EventSequencer& sequencer() const { return sequencer_; }
 
-  /// Is what was applied an uninterrupted part of one run?
+  /// Whether the applied frames are an uninterrupted part of one run.
   [[nodiscard]] bool uninterrupted() const {
     for (std::size_t i = 1; i < applied_.size(); ++i)
       if (applied_[i] != successor(applied_[i - 1])) return false;
@@ -92,7 +92,7 @@ class World {
 
   void restart_publisher() {
     publisher_.restart();
-    // What was under way may still come, or is lost with the connection; so is an answer, or its end.
+    // Frames in flight may still arrive or be lost with the connection; so may a replay or its end.
     if (chance(0.5)) live_.clear();
     if (chance(0.5)) replayed_.clear();
     if (chance(0.3)) send_live(publisher_.publish());
@@ -108,7 +108,7 @@ class World {
   void answer(std::uint64_t from) {
     if (!calm_ && chance(0.1)) return;  // nobody there
     for (Frame frame : publisher_.buffer) {
-      // A start is not lost alone: a publisher that counts from 1 looks the same.
+      // Frame 0 is never lost alone: the result would look like a publisher that counts from 1.
       const bool start = frame.sequence == 0;
       if (frame.sequence < from || (!calm_ && !start && chance(0.05))) continue;
       frame.kind = Frame::Kind::kReplayed;
@@ -196,7 +196,7 @@ TEST(EventSequencerProperty, NeverClaimsMoreThanItHasWhenTheBufferIsTrimmed) {
     ASSERT_TRUE(world.uninterrupted());
     ASSERT_EQ(world.applied().back(), world.publisher().payload(world.publisher().next - 1));
     if (world.sequencer().whole()) {
-      // A 0 that was trimmed alone leaves what looks like a publisher that counts from 1.
+      // If frame 0 alone was trimmed, the rest looks like a publisher that counts from 1.
       const std::string& front = world.applied().front();
       ASSERT_TRUE(front == world.publisher().payload(0) || front == world.publisher().payload(1)) << front;
     }

@@ -343,7 +343,7 @@ TEST_F(EventSequencerTest, RebuildsAreTriedAtGrowingIntervalsAndKeepWhatThereIs)
   for (const int delay : {10, 20, 40, 80, 160, 300, 300}) {
     EXPECT_EQ(sequencer_.next_wakeup(), now_ + seconds(delay));
     EXPECT_THAT(poll_after(seconds(delay)), ElementsAre("replay 0"));
-    // Nobody answers; what was built stays. The next try counts from the start of this one.
+    // No answer: the view stays. The next attempt counts from the start of this one.
     EXPECT_THAT(poll_after(seconds(5)), IsEmpty());
     now_ -= seconds(5);
   }

@@ -1,4 +1,4 @@
-// What others wrote (tests/golden/kv_events/record.py) and what it means.
+// Batches that other encoders wrote (tests/golden/kv_events/record.py) and their meaning.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -28,7 +28,7 @@ DecodedKvEvents decode(const std::string& name) {
   return decoded ? std::move(*decoded) : DecodedKvEvents{};
 }
 
-/// Decodes a file of which everything is understood.
+/// Decodes a file that must be understood completely.
 KvEventBatch decode_all(const std::string& name) {
   DecodedKvEvents decoded = decode(name);
   EXPECT_EQ(decoded.skipped_events, 0U) << decoded.first_problem;

@@ -1,5 +1,5 @@
-// A session of a real vLLM (tests/golden/vllm/kv_events.txt), batch by batch: nothing of it is skipped, and what it
-// adds up to is what an independent reader of the same bytes found.
+// A recorded run of a real vLLM (tests/golden/vllm/kv_events.txt), batch by batch: nothing is skipped, and the final
+// content equals that of an independent reader of the same bytes.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -29,7 +29,7 @@ std::ostream& operator<<(std::ostream& out, const Counts& counts) {
              << " with_extra_keys " << counts.with_extra_keys << " held " << counts.held;
 }
 
-/// What was done, the batches it brought, and what the recorder made of them.
+/// An action, the batches that it caused, and the recorder's content afterwards.
 struct Phase {
   struct Batch {
     std::uint64_t number = 0;
@@ -98,7 +98,7 @@ class Held {
     ++counts_.cleared;
     copies_.clear();
   }
-  /// Of the events since the last call, with what is held now.
+  /// The counts of the events since the last call, and the blocks held now.
   Counts take() {
     Counts counts = std::exchange(counts_, {});
     counts.held = copies_.size();
@@ -130,7 +130,7 @@ TEST(VllmRecording, EveryBatchIsReadAndAddsUp) {
     all = {all.stored + counts.stored, all.removed + counts.removed, all.cleared + counts.cleared,
            all.with_extra_keys + counts.with_extra_keys, 0};
   }
-  // The recording shows what it is there to show.
+  // The recording covers every kind of event.
   EXPECT_GT(all.stored, 0U);
   EXPECT_GT(all.removed, 0U);
   EXPECT_GT(all.cleared, 0U);

@@ -98,7 +98,7 @@ TEST_F(Experiments, TheDocumentIsComputedFromTheResults) {
   EXPECT_THAT(document, HasSubstr("#### What if: a faster GPU"));
   EXPECT_THAT(document, HasSubstr("| 40 | KV | 200ms | 100ms |"));
   EXPECT_THAT(document, HasSubstr("(images/sample.svg)"));
-  EXPECT_THAT(document, Not(HasSubstr("2026-03-01")));  // nothing of when it was made
+  EXPECT_THAT(document, Not(HasSubstr("2026-03-01")));  // no date of creation
   const std::string svg = read(root_ / "docs/images/sample.svg");
   EXPECT_THAT(svg, HasSubstr("xmlns=\"http://www.w3.org/2000/svg\""));
   EXPECT_THAT(svg, HasSubstr("KV cache-aware, published"));
@@ -122,7 +122,7 @@ TEST_F(Experiments, MistakesNameTheirPlace) {
   EXPECT_THAT(run().error().message, HasSubstr("no results.sqlite"));
 }
 
-/// Every experiment that ships has its files, and they read.
+/// Every shipped experiment has its files, and they are readable.
 TEST(ShippedExperiments, ReadWithoutErrors) {
   const fs::path folder = fs::path(KVIST_SOURCE_DIR) / "examples" / "experiments";
   const auto experiments = load_experiments((folder / "experiments.yaml").string());
@@ -146,9 +146,8 @@ TEST(ShippedExperiments, ReadWithoutErrors) {
   }
 }
 
-/// Every predicate and every text of the shipped experiments can be computed; that the sample has other levels is no
-/// matter.
-TEST(ShippedExperiments, SpeakOfFiguresThatExist) {
+/// Every predicate and every text of the shipped experiments can be computed, although the sample has other levels.
+TEST(ShippedExperiments, UseOnlyExistingFigures) {
   const fs::path folder = fs::path(KVIST_SOURCE_DIR) / "examples" / "experiments";
   const auto experiments = load_experiments((folder / "experiments.yaml").string());
   ASSERT_TRUE(experiments.has_value()) << experiments.error().message;

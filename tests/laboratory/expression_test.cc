@@ -25,7 +25,7 @@ double value(const std::string& expression) {
   return result && *result ? **result : -1e9;
 }
 
-TEST(Expression, ComputesAsOneExpects) {
+TEST(Expression, FollowsArithmeticRules) {
   EXPECT_DOUBLE_EQ(value("1 + 2 * 3 - 4 / 2"), 5);
   EXPECT_DOUBLE_EQ(value("-(1 - 3) * 2"), 4);
   EXPECT_DOUBLE_EQ(value("level(kv, 100) / level(kv, 80)"), 1.25);
@@ -42,7 +42,7 @@ TEST(Expression, ComparisonsAreOneOrZero) {
   EXPECT_DOUBLE_EQ(value("(1 > 2 or 3 > 2) and 2 > 1"), 1);
 }
 
-TEST(Expression, WhatIsMissingStaysMissing) {
+TEST(Expression, MissingValuesPropagate) {
   for (const char* expression : {"level(random, 40)", "1 + level(random, 40)", "level(random, 40) > 3",
                                  "max(1, level(random, 40))", "level(random, 40) != level(random, 40)", "9e307 * 10.0",
                                  "mean(9e307, 9e307)", "2 > 1 and level(random, 4) > 0"}) {
@@ -52,7 +52,7 @@ TEST(Expression, WhatIsMissingStaysMissing) {
   }
 }
 
-TEST(Expression, SaysWhatIsWrongAndWhere) {
+TEST(Expression, ErrorsNameTheProblemAndItsPlace) {
   const auto message = [](const std::string& expression) { return evaluate(expression, levels()).error().message; };
   EXPECT_THAT(message("1 +"), HasSubstr("\"{{ 1 + }}\": line 1, column 8"));
   EXPECT_THAT(message("(1"), HasSubstr("line 1, column 7"));

@@ -81,7 +81,7 @@ TEST(RoutingScenarios, MistakesNameTheirPlace) {
   EXPECT_THAT(error_with("from: 40", "below: 40"), HasSubstr("below: unknown key"));
 }
 
-TEST(RoutingScenarios, APredicateThatMeansNothingNamesItsBar) {
+TEST(RoutingScenarios, AnInvalidPredicateNamesItsBar) {
   std::string text = kManifest;
   text.replace(text.find("not_worse(ttft_p50_ms)"), 22, "not_worse(speed)");
   RoutingResults results(spec::RoutingMode::kKv, spec::RoutingMode::kRoundRobin);
@@ -90,7 +90,7 @@ TEST(RoutingScenarios, APredicateThatMeansNothingNamesItsBar) {
   EXPECT_THAT(added.error().message, HasSubstr("sample: bar p50"));
 }
 
-TEST(RoutingResults, BarsAreHeldLevelByLevelWhereTheyAreDemanded) {
+TEST(RoutingResults, BarsAreCheckedLevelByLevelIfDemanded) {
   const RoutingResults results = sample_results();
   const RoutingRun& run = *results.runs().front();
   ASSERT_EQ(run.outcomes.size(), 5U);  // dynamo at both levels, p50 at 40, p50 at both

@@ -40,7 +40,7 @@ std::string text_of(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// What a command of kvist-laboratory left on standard output; it must have done what it was asked for.
+/// The standard output of a command of kvist-laboratory that must succeed.
 std::string laboratory(std::vector<const char*> arguments) {
   arguments.insert(arguments.begin(), "kvist-laboratory");
   testing::internal::CaptureStdout();
@@ -60,7 +60,7 @@ class RoutingScenariosTest : public cli::CommandTest {
   }
 };
 
-TEST_F(RoutingScenariosTest, TheDocumentSaysWhatIsMissedAndIsTheSameEachTime) {
+TEST_F(RoutingScenariosTest, TheDocumentListsMissedBarsAndIsReproducible) {
   simulated();
   const auto manifest = write("routing.yaml", kManifest);
   const auto document = [&](const std::string& name) {

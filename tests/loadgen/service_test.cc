@@ -230,7 +230,7 @@ TEST_F(ServiceTest, NeverMoreInFlightThanTheConcurrency) {
   stop(false);
 }
 
-TEST_F(ServiceTest, RaisedItAddsConversationsToThoseThatRun) {
+TEST_F(ServiceTest, RaisingTheLimitAddsConversations) {
   serve([](std::size_t, auto) {});  // no answer at all
   const auto raise = [&](std::uint32_t concurrency) { return on_loop([&] { return service_->raise(concurrency); }); };
   start(2);

@@ -14,7 +14,7 @@ namespace {
 using std::chrono::milliseconds;
 using testing::ElementsAre;
 
-TEST(EventLoop, RunsWhatOtherThreadsPostInTheirOrder) {
+TEST(EventLoop, RunsPostedCallsInOrder) {
   EventLoop loop;
   std::vector<int> ran;
   std::jthread poster([&] {
@@ -70,7 +70,7 @@ TEST(Timer, FiresInTheOrderOfTime) {
   EXPECT_THAT(fired, ElementsAre(1, 2, 3));
 }
 
-TEST(Timer, RearmingDropsTheCallBeforeEvenWhenItsTimeHadCome) {
+TEST(Timer, RearmingDropsThePreviousCallEvenIfItWasDue) {
   EventLoop loop;
   std::vector<int> fired;
   Timer timer(loop);

@@ -1,4 +1,4 @@
-// How calls end: cancelled, late, paused, refused; and both ends together.
+// How calls end (cancelled, late, paused, refused), and client and server together.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -164,7 +164,7 @@ TEST_F(HttpClientTest, TheDeadlineCoversTheWholeCall) {
   EXPECT_TRUE(second.ended());
 }
 
-TEST_F(HttpClientTest, ReportsThatNobodyListens) {
+TEST_F(HttpClientTest, ReportsARefusedConnection) {
   std::uint16_t free_port = 0;
   {
     const RawListener gone;
@@ -255,7 +255,7 @@ TEST_F(HttpClientTest, PausingInsideAHandlerHoldsTheRestOfTheSameRead) {
   EXPECT_TRUE(thread_.wait([&] { return ends == 1; }));
 }
 
-TEST_F(HttpClientTest, SendsALargeBodyWhole) {
+TEST_F(HttpClientTest, SendsALargeBodyCompletely) {
   Seen seen;
   const std::string body(20U << 20, 'b');
   start(seen, post(body));
@@ -267,7 +267,7 @@ TEST_F(HttpClientTest, SendsALargeBodyWhole) {
   EXPECT_EQ(seen.ends, 1);
 }
 
-TEST_F(HttpClientTest, ReadsAnEarlyRefusalThoughTheBodyIsNotWholeSent) {
+TEST_F(HttpClientTest, ReadsAnEarlyRefusalBeforeTheBodyIsSentCompletely) {
   Seen seen;
   start(seen, post(std::string(20U << 20, 'b')));
   RawSocket socket = accept_request();
@@ -347,7 +347,7 @@ TEST(FetchBlocking, GivesAnswerOrError) {
   EXPECT_EQ(late.error().code, ErrorCode::kDeadlineExceeded);
 }
 
-/// Server and client together: many streams at once, each with its own order.
+/// Server and client together: many concurrent streams, each in order.
 TEST(HttpEndToEnd, ManyStreamsArriveWholeAndInOrder) {
   LoopThread server_thread;
   std::vector<std::shared_ptr<HttpExchange>> exchanges;

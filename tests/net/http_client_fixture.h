@@ -1,4 +1,4 @@
-// A client under test, with a peer that says exactly what the test tells it to.
+// A client under test, with a peer that sends exactly the bytes that the test gives it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 
 namespace kvist::net {
 
-/// What one call reported. Touched on the loop only, until the call has ended.
+/// The reports of one call. Threads: the loop's only, until the call has ended.
 struct Seen {
   int heads = 0;
   int ends = 0;

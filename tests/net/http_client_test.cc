@@ -99,7 +99,7 @@ TEST_F(HttpClientTest, SendsOnceMoreWhenThePooledConnectionWasStale) {
   ASSERT_TRUE(wait_over(warm));
   Seen seen;
   start(seen, post("again"));
-  // The server reads the request, but closes without a word.
+  // The server reads the request, but closes without an answer.
   EXPECT_THAT(socket.read_until("again"), EndsWith("again"));
   socket.close();
   RawSocket fresh = peer_.accept();
@@ -243,7 +243,7 @@ TEST_F(HttpClientTest, AResetNeverEndsAnAnswerWithoutLength) {
   EXPECT_EQ(seen.error.code, ErrorCode::kUnavailable);
 }
 
-TEST_F(HttpClientTest, WhatIsNotHttpIsCorrupt) {
+TEST_F(HttpClientTest, NonHttpIsCorrupt) {
   for (const char* answer :
        {"SSH-2.0-OpenSSH\r\n\r\n", "HTTP/1.1 abc OK\r\n\r\n",
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", "HTTP/1.1 101 Switching Protocols\r\n\r\n"}) {

@@ -1,4 +1,4 @@
-// What the server refuses, bounds and gives up, and how it ends.
+// Requests that the server refuses, its bounds and timeouts, and its shutdown.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -66,7 +66,7 @@ TEST_F(HttpServerTest, BoundsAllBodiesTogether) {
   EXPECT_THAT(read_answer(next), StartsWith("HTTP/1.1 200"));
 }
 
-TEST_F(HttpServerTest, RefusesTooLargeHeadsHoweverTheyAreMade) {
+TEST_F(HttpServerTest, RefusesTooLargeHeadsOfEveryForm) {
   listen({.max_header_bytes = 2000});
   std::string many_fields;
   for (int i = 0; i < 200; ++i) many_fields += "X-Field: 0123456789\r\n";
@@ -78,7 +78,7 @@ TEST_F(HttpServerTest, RefusesTooLargeHeadsHoweverTheyAreMade) {
     EXPECT_THAT(read_answer(socket), StartsWith("HTTP/1.1 431 "));
     EXPECT_TRUE(socket.ended());
   }
-  // The same fields drop by drop.
+  // The same fields in many small pieces.
   RawSocket socket = connect();
   ASSERT_TRUE(socket.send(start));
   for (int i = 0; i < 200; ++i) {
@@ -87,7 +87,7 @@ TEST_F(HttpServerTest, RefusesTooLargeHeadsHoweverTheyAreMade) {
   EXPECT_THAT(socket.read_to_end(), StartsWith("HTTP/1.1 431 "));
 }
 
-TEST_F(HttpServerTest, RefusesWhatIsNotHttp) {
+TEST_F(HttpServerTest, RefusesNonHttp) {
   listen();
   const std::string start = "POST /echo HTTP/1.1\r\nHost: x\r\n";
   const std::map<std::string, std::string> requests = {
@@ -179,7 +179,7 @@ TEST_F(HttpServerTest, ServesHttp10WithoutChunks) {
 }
 
 TEST_F(HttpServerTest, CutsSlowRequestsAndIdleConnectionsOff) {
-  listen({.idle_timeout = milliseconds(800)});  // longer than this thread may stand still before it sends
+  listen({.idle_timeout = milliseconds(800)});  // longer than this thread may be descheduled before it sends
   RawSocket idle = connect();
   RawSocket half_head = connect();
   ASSERT_TRUE(half_head.send("GET /echo HT"));
@@ -200,7 +200,7 @@ TEST_F(HttpServerTest, WaitsForASlowAnswerLongerThanTheIdleTimeout) {
   EXPECT_EQ(body_of(read_answer(socket)), "at last");
 }
 
-TEST_F(HttpServerTest, GivesUpAClientThatTakesNothing) {
+TEST_F(HttpServerTest, DropsAClientThatDoesNotRead) {
   listen({.idle_timeout = milliseconds(800)});
   RawSocket socket = RawSocket::connect(port_, 4096);
   ASSERT_TRUE(socket.send("GET /stream HTTP/1.1\r\nHost: x\r\n\r\n"));
@@ -264,7 +264,7 @@ TEST_F(HttpServerTest, AnExchangeOutlivesItsServer) {
   EXPECT_EQ(thread_.run([&] { return gone_; }), 0);
 }
 
-TEST_F(HttpServerTest, ListensWhereItIsToldAndSaysWhyItCannot) {
+TEST_F(HttpServerTest, ListensOnTheGivenAddressOrNamesTheReason) {
   listen();
   thread_.run([&] {
     const auto taken = HttpServer::listen(thread_.loop(), {.port = port_}, [](auto, auto) {});

@@ -1,4 +1,4 @@
-// An event loop on a thread of its own, driven from a test's thread.
+// An event loop on its own thread, driven from a test's thread.
 #pragma once
 
 #include <chrono>
@@ -11,7 +11,7 @@
 
 namespace kvist::net {
 
-/// What is made inside run() belongs to the loop: end() destroys it there before the loop ends.
+/// Objects created inside run() belong to the loop: end() destroys them there before the loop ends.
 class LoopThread {
  public:
   LoopThread() : thread_([this] { loop_.run(); }) {}

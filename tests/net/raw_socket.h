@@ -1,4 +1,4 @@
-// Blocking sockets for tests: a peer that says exactly the bytes it is told to.
+// Blocking sockets for tests: a peer that sends exactly the given bytes.
 #pragma once
 
 #include <arpa/inet.h>
@@ -74,7 +74,7 @@ class RawSocket {
     }
     return std::exchange(read_, {});
   }
-  /// Whether the stream has ended (properly or by a reset) with nothing before.
+  /// Whether the stream ends (properly or by a reset) without further bytes.
   bool ended() { return !read_more() && read_.empty(); }
 
   void finish_sending() const { shutdown(fd_, SHUT_WR); }

@@ -229,7 +229,7 @@ TEST(ModelList, IsReadAndWrittenEntryByEntry) {
   EXPECT_FALSE(parse_model_list(many + "]}"));
 }
 
-TEST(ParseChunk, RefusesWhatIsNoAnswer) {
+TEST(ParseChunk, RefusesNonAnswers) {
   for (const char* text :
        {"", "[DONE]", "[]", "{}", R"({"choices":{}})", R"({"choices":[1]})", R"({"choices":[{"delta":{"content":1}}]})",
         R"({"choices":[{"text":[]}]})", R"({"choices":[],"usage":{"prompt_tokens":-1}})", R"({"choices":[],"usage":4})",

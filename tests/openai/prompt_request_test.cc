@@ -1,4 +1,4 @@
-// What a request says of the way from its prompt to tokens.
+// Request fields that control how the prompt becomes tokens.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ std::optional<text::Truncation> cut(const auto& request, std::uint32_t context) 
   return truncation_of(request->options.prompt, context);
 }
 
-TEST(PromptRequest, SaysWhetherTheFrameIsAdded) {
+TEST(PromptRequest, ReadsWhetherSpecialTokensAreAdded) {
   EXPECT_EQ(chat(R"("n":1)")->options.prompt.add_special_tokens, std::nullopt);
   EXPECT_EQ(chat(R"("add_special_tokens":true)")->options.prompt.add_special_tokens, true);
   EXPECT_EQ(completion(R"("add_special_tokens":false)")->options.prompt.add_special_tokens, false);
@@ -36,7 +36,7 @@ TEST(PromptRequest, SaysWhetherTheFrameIsAdded) {
   EXPECT_FALSE(completion(R"("add_special_tokens":7)", ReadFor::kAnswer));
 }
 
-TEST(PromptRequest, SaysHowMuchIsKept) {
+TEST(PromptRequest, ReadsTruncation) {
   EXPECT_EQ(cut(chat(R"("n":1)"), 100), std::nullopt);
   EXPECT_EQ(cut(chat(R"("truncate_prompt_tokens":7)"), 100), (text::Truncation{.tokens = 7}));
   EXPECT_EQ(cut(completion(R"("truncate_prompt_tokens":7,"truncation_side":"right")"), 0),
@@ -59,7 +59,7 @@ TEST(PromptRequest, KeepsAsManyAsTheContextHolds) {
   EXPECT_EQ(cut(chat(R"("truncate_prompt_tokens":-1)"), 0), std::nullopt) << "nobody told how many";
 }
 
-TEST(PromptRequest, SaysWhenNothingIsTakenFromTheCache) {
+TEST(PromptRequest, ReadsWhetherTheCacheIsSkipped) {
   const auto of_chat = [](std::string_view fields) { return chat(fields)->options.computes_whole_prompt; };
   const auto of_text = [](std::string_view fields) { return completion(fields)->options.computes_whole_prompt; };
   EXPECT_FALSE(of_chat(R"("logprobs":true)"));

@@ -1,4 +1,4 @@
-// What a chat request says of tools and of how its prompt ends.
+// Request fields for tools and for the end of the prompt.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

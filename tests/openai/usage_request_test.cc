@@ -70,7 +70,7 @@ TEST(WithUsageRequested, MakesEveryDuplicateTrue) {
       R"({"stream_options":{"include_usage":true},"stream_options":{"include_usage":true,"include_usage":true}})");
 }
 
-TEST(WithUsageRequested, RefusesWhatIsNoRequest) {
+TEST(WithUsageRequested, RefusesNonRequests) {
   for (const char* body : {"", "[]", "{", R"({"a")", R"({"a":)", R"({"a":1)", R"({"a":"x)", R"({"a":[1})", R"({"a" 1})",
                            R"({"a":1,})", R"({"stream_options":3})", R"({"stream_options":"x"})"})
     EXPECT_FALSE(with_usage_requested(body)) << body;
@@ -155,7 +155,7 @@ TEST(WithUsageRequested, ChangesNothingElseInRandomBodies) {
     EXPECT_EQ(after->options.seed, before->options.seed);
     EXPECT_EQ(after->messages.at(0).content, before->messages.at(0).content);
     EXPECT_EQ(with_usage_requested(*result).value(), *result);
-    // Without the edit's own bytes the text is the body again.
+    // Without the inserted bytes, the text equals the body.
     EXPECT_LE(result->size(), body.size() + 40);
     const std::size_t tail = body.size() - body.rfind("\"messages\"");
     EXPECT_EQ(result->substr(result->size() - tail), body.substr(body.size() - tail));

@@ -69,7 +69,7 @@ TEST(Coefficients, EveryOneHasUnitMeaningAndOrigin) {
   }
 }
 
-TEST(Coefficients, WhatIsWrittenIsReadBackTheSame) {
+TEST(Coefficients, RoundTrip) {
   for (const char* name : {"trtllm", "vllm"}) {
     Coefficients coefficients = carried(name);
     coefficients.set_name("own-" + coefficients.name());
@@ -82,7 +82,7 @@ TEST(Coefficients, WhatIsWrittenIsReadBackTheSame) {
   }
 }
 
-TEST(Coefficients, AFileOfOnesOwnTakesTheEnginesPlace) {
+TEST(Coefficients, AUsersFileReplacesTheShippedOne) {
   Coefficients coefficients = carried("trtllm");
   ASSERT_TRUE(coefficients.set("launch.fixed", 100, {OriginKind::kMeasured, "a stopwatch"}));
   const auto path = std::filesystem::path(testing::TempDir()) / "kvist_own_profile.yaml";

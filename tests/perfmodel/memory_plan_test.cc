@@ -30,8 +30,8 @@ spec::WorkerSpec published_replica() {
   return worker;
 }
 
-// vLLM logs what it leaves for KV and how many tokens that is. The larger figure is that of a utilisation of 0.95 and
-// 8,192 batched tokens, the smaller that of 0.90 and 16,384: their difference is 0.05 of the memory and the activations
+// vLLM logs the memory that it leaves for KV and the tokens that fit. The larger figure is for a utilisation of 0.95
+// and 8,192 batched tokens, the smaller for 0.90 and 16,384: their difference is 0.05 of the memory and the activations
 // of 8,192 tokens.
 TEST(MemoryPlan, GivesWhatVllmLogs) {
   spec::WorkerSpec worker = worker_with_profile("vllm");
@@ -100,8 +100,8 @@ TEST(MemoryPlan, SequencesTakeWholeBlocks) {
 }
 
 TEST(MemoryPlan, OutOfMemoryNamesTheNextFractionThatWorks) {
-  // The plan's own fear: two models loaded at once may need more activations than estimated. With a worst step of
-  // 8.4 GB in place of 2.2 GB, 85 % of the free memory for KV leave too little for it; 80 % leave enough.
+  // The risk that the plan names: two models loaded at once may need more activations than estimated. With a worst step
+  // of 8.4 GB instead of 2.2 GB, 85 % of the free memory for KV leave too little for it; 80 % leave enough.
   spec::WorkerSpec worker = published_replica();
   EXPECT_TRUE(plan_of(worker).fits());
   worker.profile->set = {{"memory.activation_peak", 3.8}};

@@ -21,20 +21,20 @@ CapacityOptions limited(std::uint32_t max_users, std::uint32_t max_workers) {
   return options;
 }
 
-/// TTFT p95 grows by 4 ms per user and worker's share; KV routing is a fifth better. Scatters by 2 %.
+/// TTFT p95 grows by 4 ms per user and worker's share; KV routing is a fifth better. Noise of 2 %.
 Result<LevelFigures> growing(const spec::SweepSpec& sweep, const simulation::LevelPlan& level) {
   const double share = 3.0 * level.concurrency / static_cast<double>(sweep.deployment.workers.size());
   const double ttft = 4 * share * (level.mode == RoutingMode::kKv ? 0.8 : 1);
   return figures_with(scattered(ttft, 0.02, level), 30);
 }
 
-/// As growing(), exact.
+/// As growing(), without noise.
 Result<LevelFigures> exact(const spec::SweepSpec& sweep, const simulation::LevelPlan& level) {
   const double share = 3.0 * level.concurrency / static_cast<double>(sweep.deployment.workers.size());
   return figures_with(4 * share * (level.mode == RoutingMode::kKv ? 0.8 : 1), 30);
 }
 
-TEST(Capacity, OfAnExactSystemIsExact) {
+TEST(Capacity, IsExactForAnExactSystem) {
   const FakeEvaluator evaluator(exact);
   const auto found =
       find_capacities(evaluator, three_workers(), {RoutingMode::kRoundRobin, RoutingMode::kKv}, kSlo, {});
@@ -50,7 +50,7 @@ TEST(Capacity, OfAnExactSystemIsExact) {
   }
 }
 
-TEST(Capacity, TheIntervalHoldsTheTruthOfAScatteringSystem) {
+TEST(Capacity, TheIntervalCoversTheTruthOfANoisySystem) {
   int outside = 0;
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     spec::SweepSpec sweep = three_workers();
@@ -86,7 +86,7 @@ TEST(Capacity, DoesNotDependOnTheNumberOfThreads) {
   }
 }
 
-TEST(Capacity, AJumpThatHealsAtAFullBatchIsReportedNotTakenForCapacity) {
+TEST(Capacity, ALevelRangeThatFailsBelowAFullBatchIsReportedAndNotCapacity) {
   // A decode batch of 33 to 63 has no captured graph: 45 ms instead of 31; 64 has one again.
   const FakeEvaluator evaluator([](const spec::SweepSpec& sweep, const simulation::LevelPlan& level) {
     const double batch = level.concurrency / static_cast<double>(sweep.deployment.workers.size());
@@ -130,7 +130,7 @@ TEST(WorkersNeeded, IsTheFewestThatHold) {
   }
 }
 
-TEST(WorkersNeeded, SaysWhenNoNumberIsEnough) {
+TEST(WorkersNeeded, ReportsThatNoNumberIsEnough) {
   const FakeEvaluator evaluator([](const auto&, const auto&) { return figures_with(700, 30); });
   const auto needed = find_workers(evaluator, three_workers(), RoutingMode::kKv, 100, kSlo, limited(0, 20));
   ASSERT_TRUE(needed);
@@ -145,7 +145,7 @@ TEST(WorkersNeeded, RefusesMoreUsersThanTheGatewayAdmits) {
   EXPECT_THAT(needed.error().message, HasSubstr("the gateway's max_in_flight allows 1 to 4096"));
 }
 
-TEST(WithWorkers, RepeatsThoseThereAreUnderNamesOfTheirOwn) {
+TEST(WithWorkers, RepeatsTheGivenWorkersUnderNewNames) {
   spec::SweepSpec sweep = three_workers();
   sweep.deployment.workers.resize(2);
   sweep.deployment.workers[1].max_batch_size = 32;

@@ -15,7 +15,7 @@ using testing::Contains;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-/// A predicate that is always sure, and counts its looks.
+/// A predicate without doubt that counts its evaluations.
 struct Sure {
   std::function<bool(std::uint32_t)> holds;
   std::multiset<std::uint32_t> looks;
@@ -44,7 +44,7 @@ TEST(FindEdge, FindsAnyEdgeExactlyWithFewLooksEachAtANewNumber) {
   }
 }
 
-TEST(FindEdge, SaysWhenItHoldsUpToTheLimit) {
+TEST(FindEdge, ReportsThatTheLimitHolds) {
   Sure sure{.holds = [](std::uint32_t) { return true; }, .looks = {}};
   const auto found = sure.find({.start = 10, .limit = 100});
   ASSERT_TRUE(found);
@@ -99,7 +99,7 @@ TEST(FindEdge, LargeEdgesAreFoundToAPercent) {
   EXPECT_LT(sure.looks.size(), 26U);
 }
 
-/// Whatever the looks say, the answer is in order and consistent with every look.
+/// Whatever the evaluations return, the result is ordered and consistent with all of them.
 TEST(FindEdge, HoldsItsPromisesOnRandomPredicates) {
   for (std::uint64_t seed = 1; seed <= 2'000; ++seed) {
     SCOPED_TRACE(seed);

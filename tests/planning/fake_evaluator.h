@@ -1,4 +1,4 @@
-// Levels computed by a formula, for tests of what is built on them.
+// Levels computed by a formula, for tests of the planning code.
 #pragma once
 
 #include <atomic>

@@ -17,8 +17,8 @@ using spec::RoutingMode;
 using testing::HasSubstr;
 using testing::UnorderedElementsAre;
 
-/// A system with three numbers, kept where a deployment has room for them: TPOT = fixed + users x per_sequence / 3,
-/// TTFT grows with the prefill cost. Figures scatter by a fraction of a percent with the seed.
+/// A system with three parameters, stored in unused fields of the deployment: TPOT = fixed + users x per_sequence / 3,
+/// TTFT grows with the prefill cost. Figures vary by a fraction of a percent with the seed.
 LevelFigures system_figures(const spec::SweepSpec& sweep, const simulation::LevelPlan& level) {
   const spec::StepTimeSpec& t = sweep.deployment.workers.front().step_time;
   const double users = level.concurrency;
@@ -98,7 +98,7 @@ TEST(Fit, HeldOutLevelsNeverEnterTheObjective) {
   }
 }
 
-TEST(Fit, StaysWithinTheBoundsAndSaysSo) {
+TEST(Fit, StaysWithinTheBoundsAndReportsThem) {
   const FakeEvaluator evaluator([](const spec::SweepSpec& sweep, const simulation::LevelPlan& level) {
     EXPECT_GE(sweep.deployment.workers.front().step_time.fixed, from_milliseconds(19));
     return system_figures(sweep, level);
@@ -112,7 +112,7 @@ TEST(Fit, StaysWithinTheBoundsAndSaysSo) {
   EXPECT_FALSE(result->parameters[2].at_bound);
 }
 
-TEST(Fit, ReportsWhatTheFiguresDoNotDetermine) {
+TEST(Fit, ReportsUndeterminedParameters) {
   const FakeEvaluator evaluator([](const auto& sweep, const auto& level) {
     LevelFigures figures = system_figures(sweep, level);
     for (const Metric metric : {Metric::kTtftP50, Metric::kTtftP95, Metric::kLatencyP50, Metric::kLatencyP95}) {
@@ -136,7 +136,7 @@ TEST(Fit, ReportsWhatTheFiguresDoNotDetermine) {
 }
 
 TEST(Fit, FindsAMechanismThatDoesNotActWhereItStarts) {
-  // A floor below the rest of the step has no slope: only a look around shows that it exists.
+  // A floor below the rest of the step has no local slope: only a wider search finds it.
   const FakeEvaluator evaluator([](const spec::SweepSpec& sweep, const simulation::LevelPlan& level) {
     const spec::StepTimeSpec& t = sweep.deployment.workers.front().step_time;
     const double tpot = std::max(to_milliseconds(t.fixed) + level.concurrency * 0.05,

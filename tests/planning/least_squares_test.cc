@@ -97,7 +97,7 @@ TEST(LeastSquares, StandardErrorsAreThoseOfTheLinearCase) {
   EXPECT_NEAR(found->standard_errors[0], std::sqrt(5.0 / 3 / 4), 1e-3);
 }
 
-/// Residuals that scatter by a third of what counts, anew at every point: as simulations do.
+/// Residuals with a noise of a third of their size that differs at every point, like those of simulations.
 std::vector<double> noisy_residuals(const Point& p, std::uint64_t seed) {
   std::vector<double> residuals;
   const auto key = [](double value) { return static_cast<std::uint64_t>(value * 1e12); };

@@ -73,7 +73,7 @@ TEST(JudgeLevel, ALevelAtItsLimitUsesAllSeedsAndStaysUndecided) {
 }
 
 TEST(JudgeLevel, ConfidenceIsSharedByTheLooks) {
-  // By one look at 95 % these three samples would be within the limit; by the first of four looks they are not.
+  // A single test at 95 % would accept these three samples; the first of four looks does not.
   const std::vector<LevelFigures> samples = {figures_with(570, 1), figures_with(580, 1), figures_with(590, 1)};
   EXPECT_EQ(judge_samples(1, samples, {{Metric::kTtftP95, 600}}, 0.95).verdict, Verdict::kHolds);
   EXPECT_EQ(judge_samples(1, samples, {{Metric::kTtftP95, 600}}, 1 - 0.05 / 4).verdict, Verdict::kUndecided);

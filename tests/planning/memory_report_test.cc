@@ -78,7 +78,7 @@ TEST(MemoryReport, TheRangeOfAnAssumptionIsExact) {
   }
 }
 
-TEST(MemoryReport, SaysWhichFractionWorksWhereTheWorstStepIsLarger) {
+TEST(MemoryReport, NamesTheFractionThatFitsALargerWorstStep) {
   spec::WorkerSpec worker = published_replica();
   EXPECT_EQ(report_of(worker).out_of_memory, "");
   worker.profile->set = {{"memory.activation_peak", 3.8}};
@@ -118,7 +118,7 @@ TEST(MemoryReport, JsonHoldsTheSameFigures) {
   EXPECT_THAT(json, AllOf(HasSubstr("\"memory_meaning\": \"of_free\""), HasSubstr("\"name\": \"memory.context\"")));
 }
 
-TEST(MemoryReport, ErrorsSayWhatToWrite) {
+TEST(MemoryReport, ErrorsNameTheSettingToWrite) {
   const auto none = make_memory_report(spec::WorkerSpec{});
   ASSERT_FALSE(none.has_value());
   EXPECT_THAT(none.error().message, AllOf(HasSubstr("has no profile"), HasSubstr("tensor_parallel")));

@@ -84,7 +84,7 @@ TEST(ProfileFit, AProfilesOwnFreeCoefficientsAreTheDefault) {
   }
 }
 
-TEST(ProfileFit, ErrorsSayWhatIsWrong) {
+TEST(ProfileFit, ErrorsNameTheProblem) {
   const auto error_of_names = [](const std::vector<std::string>& names) {
     const auto problem = profile_problem(one_h200(), names, {});
     return problem ? "no error" : problem.error().message;

@@ -17,7 +17,7 @@ TEST(Markdown, CellsCannotBreakOutOfTheirTable) {
   EXPECT_EQ(markdown_of({table}), "| Name |\n|:-----|\n| a\\|b \\| c &lt;script> \\`x\\` \\\\ |\n");
 }
 
-TEST(HtmlPage, PlotsStandWhereTheDocumentHasThem) {
+TEST(HtmlPage, PlotsAreAtTheirPlaceInTheDocument) {
   const Plot plot{.title = "Plotted", .x_title = "x", .y_title = "y", .series = {}};
   const Document document = {Heading{1, "A < B"}, PlotsHere{}, Paragraph{{{"Behind the plots."}}}};
   const std::string page = html_page("Title & all", document, {plot});

@@ -1,4 +1,4 @@
-// Is HTML well formed, and how often does it hold something?
+// Checks that HTML is well formed, and counts occurrences in it.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace kvist::render {
 
-/// What is wrong with the nesting of tags; empty when every tag is closed in order.
+/// The first error in the nesting of tags; empty if every tag is closed in order.
 inline std::string nesting_error(const std::string& html) {
   const std::set<std::string> without_end = {"meta", "!DOCTYPE", "br"};
   std::vector<std::string> open;

@@ -26,7 +26,7 @@ std::vector<std::string> headings(const std::string& markdown) {
   return found;
 }
 
-/// The table that begins with this head: the head, its rule and its rows.
+/// The table with this header line: the header, its rule and its rows.
 std::string table_with(const std::string& markdown, const std::string& head) {
   const std::size_t begin = markdown.find(head + "\n");
   if (begin == std::string::npos) return "no table with the head " + head;
@@ -48,7 +48,7 @@ TEST(Markdown, TwoModesHaveThePublishedHeadingsInThePublishedOrder) {
   EXPECT_THAT(markdown, HasSubstr("\n**Generated:** 2026-03-01 10:20:30 UTC\n"));
 }
 
-// The heads and rules below are those of the published two-mode document.
+// The header lines and rules below are those of the published two-mode document.
 TEST(Markdown, TwoModesHaveThePublishedTables) {
   const std::string markdown = render_markdown(sample_run(), sample_sweep());
   EXPECT_EQ(table_with(markdown,
@@ -165,7 +165,7 @@ TEST(Markdown, MissingFiguresAreDashesAndExcludedLevelsSaySo) {
   EXPECT_THAT(markdown, HasSubstr("- **RR at 50:** worker-1 | &lt;restarted> \\*twice\\* # no heading\n"));
 }
 
-// The heads and rules below are those of the published single-mode document.
+// The header lines and rules below are those of the published single-mode document.
 TEST(Markdown, OneModeHasThePublishedSingleModeLayout) {
   results::RunRecord run = sample_run();
   run.levels = {run.levels[1], run.levels[3]};

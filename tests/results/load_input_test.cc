@@ -92,7 +92,7 @@ TEST_F(LoadInputTest, ARecordedLevelIsLoaded) {
   EXPECT_EQ(level.turns[2].sent, Duration(502)) << "due, though never sent";
 }
 
-TEST_F(LoadInputTest, ErrorsSayWhatIsThere) {
+TEST_F(LoadInputTest, ErrorsListTheAvailableLevels) {
   write_recorded_run(small_sweep());
   EXPECT_THAT(load_input(recorded(1, 2)).error().message, HasSubstr("run 1 has no level 2; it has 0 to 1"));
   EXPECT_EQ(load_input(recorded(3, 0)).error().code, ErrorCode::kNotFound);

@@ -13,7 +13,7 @@
 
 namespace kvist::results {
 
-/// A folder of this test alone, gone with it.
+/// A temporary folder of this test.
 class StoreTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -26,7 +26,7 @@ class StoreTest : public ::testing::Test {
 
   [[nodiscard]] std::string path(const std::string& name = "results.db") const { return (folder_ / name).string(); }
 
-  /// Runs SQL on a file with SQLite itself, as a stranger with other intentions would.
+  /// Runs SQL on a file with SQLite itself, as other programs might.
   static void tamper(const std::string& file, const std::string& sql) {
     sqlite3* raw = nullptr;
     ASSERT_EQ(sqlite3_open(file.c_str(), &raw), SQLITE_OK);

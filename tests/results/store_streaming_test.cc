@@ -12,7 +12,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-/// All rows of all tables in the order SQLite holds them, as text: what `.dump` shows.
+/// All rows of all tables in SQLite's order, as text like that of `.dump`.
 std::string dump(const std::string& file, bool with_provenance = true) {
   sqlite3* raw = nullptr;
   EXPECT_EQ(sqlite3_open(file.c_str(), &raw), SQLITE_OK);
@@ -42,7 +42,7 @@ std::string dump(const std::string& file, bool with_provenance = true) {
   return out;
 }
 
-/// Level `i` of a run, each another.
+/// Level `i` of a run; all differ.
 LevelRecord level_number(std::size_t i) {
   LevelRecord level = full_level();
   level.concurrency = static_cast<std::uint32_t>(20 * (i + 1));
@@ -65,7 +65,7 @@ void write_in_order(const std::string& file, const RunRecord& head, std::size_t 
   ASSERT_TRUE(store->finish_run(run, "then", 1).has_value());
 }
 
-/// The same run as several threads would write it: levels begun in any order, batches interleaved.
+/// The same run as written by several threads: levels in any order, batches interleaved.
 void write_interleaved(const std::string& file, const RunRecord& head, std::size_t levels, RandomStream& random) {
   auto store = Store::open(file, Durability::kProcess).value();
   const std::int64_t run = store->begin_run(head).value();
@@ -139,7 +139,7 @@ TEST_F(StoreTest, AnUnfinishedLevelIsNotSeen) {
   EXPECT_TRUE(store->load_level(again)->turns.empty());
 }
 
-TEST_F(StoreTest, FinishingARunThrowsUnfinishedLevelsAway) {
+TEST_F(StoreTest, FinishingARunDiscardsUnfinishedLevels) {
   auto store = Store::open(path()).value();
   const std::int64_t run = store->begin_run(head_of_run()).value();
   const std::int64_t half = store->begin_level(run, 3, full_level()).value();

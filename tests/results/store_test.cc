@@ -15,7 +15,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST_F(StoreTest, GivesBackEveryFieldOfARun) {
+TEST_F(StoreTest, EveryFieldOfARunRoundTrips) {
   RunRecord run = head_of_run();
   run.levels = {full_level(), LevelRecord{}, full_level()};
   run.levels[2].mode = spec::RoutingMode::kDynamo;
@@ -78,11 +78,11 @@ TEST_F(StoreTest, ALevelThatCannotBeWrittenLeavesNothingBehind) {
   ASSERT_FALSE(added.has_value());
   EXPECT_THAT(added.error().message, HasSubstr("kv_usage_max"));
   EXPECT_TRUE((*store)->load_run(run)->levels.empty());
-  EXPECT_TRUE((*store)->add_level(run, full_level()).has_value());  // the store goes on working
+  EXPECT_TRUE((*store)->add_level(run, full_level()).has_value());  // the store remains usable
   EXPECT_EQ((*store)->load_run(run)->levels.size(), 1U);
 }
 
-TEST_F(StoreTest, RefusesFilesThatAreNotOurs) {
+TEST_F(StoreTest, RefusesForeignFiles) {
   std::ofstream(path("text.db")) << std::string(4096, 'x');
   const auto text = Store::open(path("text.db"));
   ASSERT_FALSE(text.has_value());
@@ -155,7 +155,7 @@ TEST_F(StoreTest, ValuesOutOfRangeAreErrorsThatNameTheColumn) {
   }
 }
 
-/// Bytes of a file are flipped or cut off at random: whatever comes out, it is a record or an error, never a crash.
+/// Random bytes of a file are flipped or cut off: the result is a record or an error, never a crash.
 TEST_F(StoreTest, DamagedFilesGiveErrorsOrRecordsButNoCrash) {
   write_run(path());
   std::string good(std::filesystem::file_size(path()), '\0');

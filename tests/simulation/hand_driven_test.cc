@@ -19,7 +19,7 @@
 namespace kvist::simulation {
 namespace {
 
-/// What one turn came to.
+/// The result of one turn.
 struct Turn {
   std::string worker;
   std::uint32_t prompt_tokens = 0;
@@ -123,7 +123,7 @@ class ByHand {
       EXPECT_TRUE(engines_[worker.value()]->submit(std::move(request), now_));
       woken_.push_back(worker.value());
     }
-    // All that comes at one instant is computed together.
+    // All messages of one instant are processed together.
     for (const std::uint32_t worker : std::exchange(woken_, {})) poll(worker);
   }
 
@@ -140,7 +140,7 @@ class ByHand {
     router_.on_first_token(live.routed, now_);
     const std::size_t length = live.reply.size();
     for (const TokenId token : output.tokens) tokenizer_.decode(token, live.reply);
-    // The gateway sees text: the token that ends an answer is none.
+    // The gateway sees text: the token that ends an answer has none.
     if (live.reply.size() > length) router_.on_progress(live.routed, 1, now_);
     if (!output.finish) return;
     router_.on_usage(live.routed, output.prompt_tokens, output.cached_tokens);

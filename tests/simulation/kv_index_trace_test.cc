@@ -1,4 +1,4 @@
-// The index fed by engines that a trace runs through, against what those engines really have.
+// Compares the index, fed by engines that replay a trace, with the engines' actual caches.
 #include <gtest/gtest.h>
 
 #include "../../benchmarks/trace_replay.h"
@@ -8,7 +8,7 @@
 namespace kvist::kv_index {
 namespace {
 
-// Leading blocks of a prompt that an engine's memory has, told by the engine's own names.
+// The leading blocks of a prompt that an engine's cache holds, by the engine's own hashes.
 std::uint32_t held(const replay::ReplayEngine& engine, std::span<const TokenId> tokens, std::uint32_t block_size) {
   std::uint32_t blocks = 0;
   for (const kv::BlockHash name : kv::hash_blocks(engine.root(), tokens, block_size)) {

@@ -1,4 +1,4 @@
-// Random small configurations: the invariants of simulation/invariants.h hold in each, and each can be run again.
+// Random small configurations: the invariants of simulation/invariants.h hold in each, and each is reproducible.
 #include <gtest/gtest.h>
 
 #include <cstdint>

@@ -35,7 +35,7 @@ Counts counts(const LevelRun& run) {
 }
 
 // The demo's first level, to the last token. A change here means that a decision of the live system changed: the
-// scheduler, admission, the cache, routing, the workload, or the model of time.
+// scheduler, admission, the cache, routing, the workload, or the step-time model.
 TEST(Level, TheDemoInVirtualTime) {
   const Result<spec::SweepSpec> sweep = spec::load_sweep(KVIST_SOURCE_DIR "/examples/sweeps/demo.yaml");
   ASSERT_TRUE(sweep) << sweep.error().message;
@@ -56,7 +56,7 @@ TEST(Level, TheSameSeedGivesTheSameRun) {
   }
 }
 
-/// Levels of one load, each as a run of its own.
+/// Levels of one load, each as a separate run.
 std::vector<LevelRun> run_levels(const spec::SweepSpec& sweep, const std::vector<LevelPlan>& levels) {
   std::vector<LevelRun> runs(levels.size());
   Result<std::vector<LevelOutcome>> outcomes =
@@ -84,7 +84,7 @@ TEST(Levels, OfOneLoadTheFirstIsAsIfItWereAlone) {
   const LevelRun first = run_levels(sweep, plans({8, 12}))[0];
   EXPECT_EQ(first.outcome.snapshots.back().latency_p95_ms, alone.outcome.snapshots.back().latency_p95_ms);
   EXPECT_EQ(first.outcome.ended, first.outcome.measure_to) << "nothing drains";
-  // The same turns begin; what they meet later differs.
+  // The same turns begin; later conditions differ.
   const auto is_of_the_level = [&](const workload::TurnSample& t) { return t.sent < alone.outcome.measure_to; };
   EXPECT_EQ(std::ranges::count_if(alone.turns, is_of_the_level), static_cast<std::ptrdiff_t>(first.turns.size()));
   EXPECT_EQ(in_words(run_levels(sweep, plans({8}))[0]), in_words(alone)) << "one level of a load is a level";
@@ -215,7 +215,7 @@ TEST(Level, AClientGivesUpAndTheEngineIsFree) {
     EXPECT_EQ(turn.error, "no whole answer within 2 s");
   }
   EXPECT_GT(given_up, 20U);
-  EXPECT_EQ(run.outcome.workers[0].total.aborted, given_up);  // each freed what it held: the invariants say so
+  EXPECT_EQ(run.outcome.workers[0].total.aborted, given_up);  // each freed its blocks: the invariants check that
 }
 
 TEST(Level, WhatTheDrainDoesNotEndIsBrokenOff) {
@@ -227,14 +227,14 @@ TEST(Level, WhatTheDrainDoesNotEndIsBrokenOff) {
   ASSERT_EQ(run.outcome.remarks.size(), 1U);
   EXPECT_EQ(run.outcome.remarks[0],
             fmt::format("{} turns had not ended 0.1 s after the last snapshot and were broken off", abandoned));
-  // One way to the gateway and one to the worker later nothing is left.
+  // Nothing is left after one delay to the gateway and one to the worker.
   EXPECT_LT(run.outcome.ended - run.outcome.measure_to, std::chrono::milliseconds(200));
 }
 
 TEST(Level, AFullWorkerPushesBackAndAnotherTakesOver) {
   spec::SweepSpec sweep = small_sweep(2);
   for (spec::WorkerSpec& worker : sweep.deployment.workers) worker.max_waiting = 2;
-  sweep.workload.target_rps = 200;  // faster than both queues can take
+  sweep.workload.target_rps = 200;  // faster than both queues can absorb
   const LevelRun run = run_level(sweep, {.mode = RoutingMode::kKv, .concurrency = 30, .seed = 1});
   EXPECT_TRUE(std::ranges::any_of(
       run.turns, [](const workload::TurnSample& turn) { return turn.error.starts_with("resource_exhausted: "); }));

@@ -1,4 +1,4 @@
-// Simulated levels for tests: run, and put into words so that two can be compared.
+// Simulated levels for tests: runs them and describes the results as text for comparison.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -58,7 +58,7 @@ inline spec::SweepSpec small_sweep(std::uint32_t workers = 3) {
   return sweep;
 }
 
-/// Everything a run brought, a line per turn, worker and snapshot.
+/// All results of a run, a line per turn, worker and snapshot.
 inline std::vector<std::string> in_words(const LevelRun& run) {
   const auto ns = [](TimePoint at) { return at.time_since_epoch().count(); };
   std::vector<std::string> lines;

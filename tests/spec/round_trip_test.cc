@@ -1,4 +1,4 @@
-// What is written is read back to the same values, for random settings.
+// Random settings are written and read back to the same values.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -44,7 +44,7 @@ class RoundTripTest : public testing::Test {
     return texts[number<std::size_t>(0, std::size(texts) - 1)];
   }
 
-  /// A profile, and some of the settings that it may decide left open.
+  /// A profile, without some of the settings that it may determine.
   void describe_gpu(WorkerSpec& w) {
     w.profile = ProfileSpec{.gpu = number(0, 1) == 1 ? "h100" : "h200",
                             .model = "llama-3.1-8b-fp8",

@@ -156,7 +156,7 @@ simulation: {client_hop: 1 ms, gateway_time: 2 ms, worker_hop: 3 ms, kv_event_de
               AllOf(StartsWith("test.yaml:9: simulation.hop: unknown key"), HasSubstr("worker_hop")));
 }
 
-TEST(SweepSpecTest, ATraceTakesTheConversationsPlace) {
+TEST(SweepSpecTest, ATraceReplacesTheConversations) {
   const auto text = with_line(kSweep, "seed: 7", "seed: 7, trace: {file: day.jsonl, loop: closed, speed: 2}");
   const auto sweep = read_sweep(parsed(with_line(text, "{count: 3}", "{count: 3, max_model_len: 100}")), ".");
   ASSERT_TRUE(sweep.has_value()) << sweep.error().message;
@@ -174,7 +174,7 @@ TEST(SweepSpecTest, ATraceTakesTheConversationsPlace) {
 
 class SweepFilesTest : public testing::Test {
  protected:
-  // ctest runs tests of this fixture side by side: each in a folder of its own.
+  // ctest runs tests of this fixture in parallel: each has its own folder.
   SweepFilesTest()
       : folder_(std::filesystem::path(testing::TempDir()) /
                 (std::string("kvist_sweep_files_") + testing::UnitTest::GetInstance()->current_test_info()->name())) {
@@ -191,7 +191,7 @@ class SweepFilesTest : public testing::Test {
   std::filesystem::path folder_;
 };
 
-TEST_F(SweepFilesTest, ADeploymentMayLieInAFileOfItsOwn) {
+TEST_F(SweepFilesTest, ADeploymentMayBeASeparateFile) {
   write("three.yaml", "deployment:\n  name: three\n  workers: {count: 3}\n");
   const auto path = write("sweep.yaml", "deployment: three.yaml\nmodes: [kv]\nlevels: [1]\n");
   const auto sweep = load_sweep(path);
@@ -200,7 +200,7 @@ TEST_F(SweepFilesTest, ADeploymentMayLieInAFileOfItsOwn) {
   EXPECT_EQ(sweep->deployment.workers.size(), 3U);
 }
 
-TEST_F(SweepFilesTest, PathsAreRelativeToTheFileTheyStandIn) {
+TEST_F(SweepFilesTest, PathsAreRelativeToTheirFile) {
   std::filesystem::create_directories(folder_ / "parts");
   write("parts/three.yaml", "deployment: {workers: {profile: {file: own.yaml}}}\n");
   const auto path = write(

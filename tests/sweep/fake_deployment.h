@@ -19,7 +19,7 @@ namespace kvist::sweep {
 
 enum class Behaviour { kAnswers, kRefuses, kNeverEnds };
 
-/// Streams two tokens per chat, or misbehaves as told, on a loop and thread of its own.
+/// Streams two tokens per chat, or misbehaves as configured, on its own loop and thread.
 class FakeChatServer {
  public:
   explicit FakeChatServer(Behaviour behaviour) : behaviour_(behaviour) {
@@ -75,7 +75,7 @@ class FakeChatServer {
   std::uint16_t port_ = 0;
 };
 
-/// What was asked of a FakeDeployer, and what it is to answer.
+/// The calls of a FakeDeployer, and its scripted answers.
 struct DeployerScript {
   std::vector<std::string> calls;  // without check_alive
   int collects = 0;

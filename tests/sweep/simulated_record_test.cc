@@ -23,7 +23,7 @@ spec::SweepSpec two_workers() {
   return sweep;
 }
 
-/// Two snapshots, two workers; the second one has something to tell.
+/// Two snapshots, two workers; only the second one has non-zero figures.
 simulation::LevelOutcome outcome() {
   simulation::LevelOutcome outcome;
   outcome.measure_from = at(60);

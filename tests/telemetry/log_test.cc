@@ -23,7 +23,7 @@ TEST(Log, WritesTimeLevelProcessComponentAndMessage) {
               ContainsRegex("^20[0-9-]+T[0-9:.]+[+-][0-9:]+ info worker-1 http: listening on 80 % \\{\\} done\n$"));
 }
 
-TEST(Log, LeavesOutWhatIsBelowTheLevel) {
+TEST(Log, OmitsMessagesBelowTheLevel) {
   start_logging(LogLevel::kWarning, "p");
   testing::internal::CaptureStderr();
   log_debug("c", "one");

@@ -20,7 +20,7 @@ class ModelTextTest : public ::testing::Test {
 
   void config(const std::string& json) const { directory_.write("tokenizer_config.json", json); }
 
-  // What a message "hi" becomes, or the error without the directory's name.
+  // The prompt of a message "hi", or the error without the directory's name.
   [[nodiscard]] std::string load() const {
     const Result<ModelText> model = ModelText::load(directory_.path());
     if (!model) return "error: " + model.error().message.substr(directory_.path().size() + 1);
@@ -72,7 +72,7 @@ TEST_F(ModelTextTest, GathersEndTokens) {
   EXPECT_EQ(ends(), (std::vector<std::uint32_t>{257, 258}));
 }
 
-TEST_F(ModelTextTest, SaysWhatIsWrongAndWhere) {
+TEST_F(ModelTextTest, ErrorsNameTheProblemAndItsPlace) {
   EXPECT_EQ(load(), "error: tokenizer_config.json: cannot be opened");
   config("{");
   EXPECT_TRUE(load().starts_with("error: tokenizer_config.json: not JSON"));

@@ -21,7 +21,7 @@ TEST(ProseStream, IsTheSameForTheSameSeedHoweverItIsTaken) {
 }
 
 TEST(ProseStream, KeepsItsRecordedBeginning) {
-  // Recorded once: a change here makes stored runs irreproducible and must be meant.
+  // Recorded once: a change here makes stored runs irreproducible and must be intended.
   EXPECT_EQ(ProseStream(1).take(64), "Daniel promised the carpet, and then Sven admired the umbrella. ");
 }
 

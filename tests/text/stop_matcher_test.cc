@@ -11,7 +11,7 @@ StopMatcher matcher_of(const std::vector<std::string>& stops, bool include_stop 
   return StopMatcher::create(stops, include_stop).value();
 }
 
-// What each piece releases, joined by '|', then what finish() adds.
+// The text released by each piece and by finish(), joined by '|'.
 std::string steps(StopMatcher matcher, const std::vector<std::string>& pieces) {
   std::string out;
   for (const std::string& piece : pieces) out += matcher.push(piece) + "|";
@@ -47,7 +47,7 @@ TEST(StopMatcher, TheStopThatIsCompleteFirstCounts) {
   EXPECT_EQ(longest.stop(), "abc");
 }
 
-TEST(StopMatcher, SaysNothingAfterTheStop) {
+TEST(StopMatcher, ReleasesNothingAfterTheStop) {
   StopMatcher matcher = matcher_of({"."});
   EXPECT_FALSE(matcher.stopped());
   EXPECT_EQ(matcher.push("a.b"), "a");

@@ -10,7 +10,7 @@ namespace {
 
 const tokenizer::ByteTokenizer kTokenizer;
 
-// What each byte of `bytes` brings, joined by '|', and then what finish() adds.
+// The text released by each byte of `bytes` and by finish(), joined by '|'.
 std::string decode_steps(std::string_view bytes) {
   StreamDecoder decoder(kTokenizer);
   std::string steps;

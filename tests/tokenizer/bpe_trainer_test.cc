@@ -82,7 +82,7 @@ TEST(BpeTrainer, IsTheSameToTheByteAsRecorded) {
   EXPECT_EQ(hash, 17472652770288798220U) << json->size();
 }
 
-TEST(BpeTrainer, SaysWhatIsWrong) {
+TEST(BpeTrainer, ErrorsNameTheProblem) {
   EXPECT_THAT(train_byte_level_bpe("ab ab", {.vocabulary_size = 300, .special_tokens = {}, .begin_of_text = ""})
                   .error()
                   .message,

@@ -16,7 +16,7 @@ namespace {
 constexpr std::string_view kQwen2 =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
-// Merges across every kind of border, so that tokens show where words end.
+// Merges across every kind of boundary, so that the tokens show where words end.
 SmallTokenizer merging() {
   SmallTokenizer small = SmallTokenizer::bytes();
   small.merge("t", "h").merge("th", "e").merge(" ", "the").merge("e", " ").merge("e", "\n").merge("\n", "\n");

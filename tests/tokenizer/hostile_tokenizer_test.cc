@@ -1,5 +1,5 @@
-// tokenizer.json files that are broken, lie, or ask for what is not supported: each is an error that says what and
-// where.
+// tokenizer.json files that are broken, inconsistent or unsupported: each is an error that names the problem and its
+// place.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -59,7 +59,7 @@ TEST(HostileTokenizer, ClaimsOfHugeIdsCostNoMemory) {
   EXPECT_THAT(error_of(with("\"id\":258", "\"id\":4194304")), HasSubstr("added_tokens[0].id"));
 }
 
-TEST(HostileTokenizer, IdsAndTokensThatStandTwice) {
+TEST(HostileTokenizer, DuplicateIdsAndTokens) {
   EXPECT_THAT(error_of(with("\"abc\":257", "\"abc\":97")), HasSubstr("id 97 is that of \"a\" too"));
   EXPECT_THAT(error_of(with("\"abc\":257", "\"ab\":257")), HasSubstr("model.vocab[\"ab\"]: the same token twice"));
   EXPECT_THAT(error_of(with("\"id\":258", "\"id\":97")),
@@ -115,7 +115,7 @@ TEST(HostileTokenizer, WhatIsNotSupportedIsRefusedByNameAndPlace) {
               HasSubstr("post-processors of type \"BertProcessing\""));
 }
 
-TEST(HostileTokenizer, StepsThatBlowTextsUp) {
+TEST(HostileTokenizer, StepsThatEnlargeTextsExcessively) {
   std::string steps;
   for (int i = 0; i < 40; ++i) {
     steps += std::string(i > 0 ? "," : "") + R"({"type":"Replace","pattern":{"String":"a"},"content":"aaaa"})";
@@ -183,7 +183,7 @@ TEST(Regex, WhiteSpaceIsUnicodes) {
   EXPECT_EQ(match.end, 3U);
 }
 
-TEST(LoadTokenizer, SaysWhichFile) {
+TEST(LoadTokenizer, ErrorsNameTheFile) {
   const auto missing = load_tokenizer("/nonexistent/tokenizer.json");
   ASSERT_FALSE(missing.has_value());
   EXPECT_EQ(missing.error().code, ErrorCode::kNotFound);

@@ -152,7 +152,7 @@ TEST(HuggingFaceTokenizer, MarksSurviveNormalization) {
   small.normalizer = R"({"type":"Sequence","normalizers":[{"type":"NFC"},{"type":"Replace","pattern":{"String":" "},)"
                      R"("content":"\u2581"}]})";
   const auto tokenizer = parse(small.json());
-  // Before the tokens stand texts that normalization makes shorter or longer.
+  // The text before the tokens becomes shorter or longer by normalization.
   const std::string before = "e\u0301 x";
   const std::size_t at = before.size();
   EXPECT_THAT(prompt(*tokenizer, before + "<a><a>", {{at + 3, at + 6}}),
@@ -249,7 +249,7 @@ TEST(HuggingFaceTokenizer, BrokenUtf8CountsAsReplacementCharacters) {
 TEST(HuggingFaceTokenizer, DeterministicOverThreadsAndOtherTokenizers) {
   const auto first = parse(SmallTokenizer::bytes().merge("a", "b").json());
   const auto second = parse(SmallTokenizer::bytes().merge("b", "a").json());
-  // The same word by turns: what one tokenizer remembers is nothing to the other.
+  // The same word in turn: the tokenizers' caches are independent.
   for (int i = 0; i < 3; ++i) {
     EXPECT_THAT(plain(*first, "aba"), ElementsAre("ab", "a"));
     EXPECT_THAT(plain(*second, "aba"), ElementsAre("a", "ba"));

@@ -1,4 +1,5 @@
-// What load generators ask of an answer beside its text: usage as it grows, tokens, log probabilities, exact lengths.
+// Fields that load generators request in addition to the text: continuous usage, tokens, log probabilities, exact
+// lengths.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <simdjson.h>

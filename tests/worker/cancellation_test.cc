@@ -11,7 +11,7 @@ using testing::HasSubstr;
 
 constexpr const char* kEndless = R"("stream":true,"ignore_eos":true)";
 
-TEST(Cancellation, AClientThatLeavesItsStreamFreesItsSlot) {
+TEST(Cancellation, ADisconnectingClientFreesItsSlot) {
   RunningWorker worker(slow_spec());
   RawClient client(worker.port());
   client.post("/v1/chat/completions", chat_body("a", kEndless));
@@ -58,7 +58,7 @@ TEST(Cancellation, ReachesEveryChoiceOfARequest) {
   EXPECT_EQ(worker.metric("vllm:num_requests_waiting"), 0);
 }
 
-TEST(Cancellation, AClientThatNeverReadsIsBrokenOff) {
+TEST(Cancellation, AClientThatNeverReadsIsDisconnected) {
   spec::WorkerSpec spec = fast_spec();
   spec.time_scale = 1e6;
   spec.max_model_len = 100'000;
@@ -84,7 +84,7 @@ TEST(ShutDown, EndsStreamsWithAnErrorFrameAndRefusesNewRequests) {
   EXPECT_THAT(stream, HasSubstr("data: {\"error\":{\"message\":\"the worker is shutting down\""));
   EXPECT_EQ(stream.find("[DONE]"), std::string::npos);
   EXPECT_THAT(whole.read_until("shutting down"), HasSubstr("HTTP/1.1 503"));
-  EXPECT_THROW(worker.get("/health"), std::runtime_error);  // nobody listens any more
+  EXPECT_THROW(worker.get("/health"), std::runtime_error);  // the worker no longer listens
 }
 
 }  // namespace

@@ -121,7 +121,7 @@ TEST(Api, ResetsThePrefixCacheOnlyWhenNothingRuns) {
   EXPECT_EQ(cached(), 0U);
 }
 
-TEST(Metrics, HaveTheNamesOthersRead) {
+TEST(Metrics, HaveVllmsNames) {
   RunningWorker worker;
   static_cast<void>(worker.post("/v1/chat/completions", chat_body("x", R"("max_tokens":2)")));
   const net::HttpResponse page = worker.get("/metrics");
@@ -195,7 +195,7 @@ TEST(Metrics, ARefusalByTheFullQueueIsCounted) {
   EXPECT_EQ(worker.metric("vllm:admission_rejections_total"), 1);
 }
 
-TEST(Service, RefusesLimitsThatMakeNoEngine) {
+TEST(Service, RefusesImpossibleEngineLimits) {
   net::EventLoop loop;
   spec::WorkerSpec spec = fast_spec();
   spec.max_batch_size = 0;

@@ -15,7 +15,7 @@
 namespace kvist::worker {
 namespace {
 
-// A subscriber that asks for everything from the start and rebuilds the findable blocks from it.
+// A subscriber that requests a replay from the start and rebuilds the findable blocks from it.
 class BlockView {
  public:
   explicit BlockView(const Service& service) {
@@ -37,7 +37,7 @@ class BlockView {
     subscriber_ = std::move(*made);
   }
 
-  // Blocks by name with their copies, after a replay of all batches.
+  // Blocks by hash with their copies, after a replay of all batches.
   std::map<std::uint64_t, int> rebuild() {
     std::unique_lock lock(mutex_);
     copies_.clear();
@@ -86,7 +86,7 @@ class BlockView {
   bool ended_ = false;
 };
 
-// Names of the blocks that a finished chat leaves behind: all tokens but the last were computed.
+// Hashes of the blocks that a finished chat leaves behind: all tokens but the last were computed.
 std::vector<kv::BlockHash> blocks_of(const std::string& content, const openai::ChunkView& answer) {
   const tokenizer::ByteTokenizer tokenizer;
   std::vector<TokenId> tokens = text::SimpleChatTemplate().render({{"user", content}}, tokenizer);
@@ -138,7 +138,7 @@ TEST(KvEvents, TheirTopicIsEmptyUnlessTheSettingsNameOne) {
   EXPECT_EQ(topic_of_events(spec), "kv@10.0.0.1@test-model");
 }
 
-TEST(KvEvents, EvictionsAreToldToo) {
+TEST(KvEvents, EvictionsArePublished) {
   spec::WorkerSpec spec = fast_spec();
   spec.kv_blocks = 24;
   RunningWorker worker(spec);

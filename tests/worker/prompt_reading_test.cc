@@ -1,4 +1,4 @@
-// What a request says of its prompt, and what the worker's settings say.
+// Request fields and worker settings that control the prompt.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -50,7 +50,7 @@ TEST_F(PromptReadingTest, SpecialTokensOfUsersAreTextUnlessTheSettingSaysOtherwi
   EXPECT_EQ(tokens(as_vllm, text), 1U);
 }
 
-TEST_F(PromptReadingTest, KeepsAsManyTokensAsTheRequestSays) {
+TEST_F(PromptReadingTest, TruncatesAsTheRequestSays) {
   RunningWorker worker(spec_);
   const std::string chat = R"("messages":[{"role":"user","content":"0123456789"}])";
   EXPECT_EQ(prompt_tokens(worker, "/v1/chat/completions", chat + R"(,"truncate_prompt_tokens":7)"), 7U);

@@ -1,4 +1,4 @@
-// A bare socket, for clients that misbehave: leave in the middle, or never read.
+// A plain socket for clients that misbehave: that disconnect in mid-stream or never read.
 #pragma once
 
 #include <arpa/inet.h>
@@ -37,7 +37,7 @@ class RawClient {
       throw std::runtime_error("send failed");
   }
 
-  /// Reads until `text` has come or the connection ends; all that came.
+  /// Reads until `text` has arrived or the connection ends; returns all bytes.
   std::string read_until(std::string_view text) {
     char buffer[4096];
     while (received_.find(text) == std::string::npos) {

@@ -1,4 +1,4 @@
-// A worker on a thread of its own, and clients that talk to it over real sockets.
+// A worker on its own thread, and clients that talk to it over real sockets.
 #pragma once
 
 #include <fmt/format.h>
@@ -33,7 +33,7 @@ inline spec::WorkerSpec fast_spec() {
   return spec;
 }
 
-/// Steps of 20 ms and answers without an end: requests stay until they are cancelled.
+/// Steps of 20 ms and endless answers: requests run until they are cancelled.
 inline spec::WorkerSpec slow_spec() {
   spec::WorkerSpec spec = fast_spec();
   spec.time_scale = 1;
@@ -114,7 +114,7 @@ inline std::vector<std::string> events_of(std::string_view body) {
   return events;
 }
 
-/// A stream put together: what a client makes of it.
+/// A stream's combined content, as a client sees it.
 struct ReadStream {
   std::string text;
   std::string finish_reason;

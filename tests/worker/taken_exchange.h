@@ -10,7 +10,7 @@
 
 namespace kvist::worker {
 
-/// Takes what is sent.
+/// Records the response.
 class Taken final : public net::HttpExchange {
  public:
   void respond(net::HttpResponse response) override { body = std::move(response.body); }

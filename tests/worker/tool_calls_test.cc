@@ -1,4 +1,4 @@
-// Calls of tools: in the prompt, and in the answer.
+// Tool calls in the prompt and in the answer.
 #include <gtest/gtest.h>
 
 #include <utility>

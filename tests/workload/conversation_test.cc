@@ -121,7 +121,7 @@ TEST(Conversation, UsesEveryTurnCountAndStarterAndEachAnswerHasASeedOfItsOwn) {
   EXPECT_EQ(turn_counts, (std::set<std::uint32_t>{3, 4, 5}));
   EXPECT_EQ(starters.size(), 10U);
   EXPECT_EQ(seeds.size(), turns);                          // no two turns ask for the same answer
-  EXPECT_GT(follow_ups.size(), (turns - 300) * 95 / 100);  // the shortest texts may meet by chance
+  EXPECT_GT(follow_ups.size(), (turns - 300) * 95 / 100);  // the shortest texts may be equal by chance
 }
 
 TEST(Conversation, AnswerSeedsFitIntoADouble) {

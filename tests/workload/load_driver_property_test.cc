@@ -40,7 +40,7 @@ class RandomServer {
     EXPECT_EQ(driver_.conversations_started(), next_id_);
   }
 
-  /// Conversation id to the seeds of the turns that were sent: what two arms must have in common.
+  /// Conversation id to the seeds of the turns that were sent, which two arms must share.
   [[nodiscard]] const std::map<std::uint64_t, std::vector<std::uint64_t>>& seeds() const { return seeds_; }
 
  private:
@@ -145,7 +145,7 @@ TEST(LoadDriverProperty, InvariantsHoldUnderRandomAnswers) {
     one_arm.run(TimePoint{} + seconds(60));
     other_arm.run(TimePoint{} + seconds(60));
     if (HasFatalFailure()) return;
-    // Where both arms got to the same turn of a conversation, they asked for the same answer.
+    // If both arms reached the same turn of a conversation, they requested the same answer.
     for (const auto& [id, seeds] : one_arm.seeds()) {
       const auto other = other_arm.seeds().find(id);
       if (other == other_arm.seeds().end()) continue;

@@ -47,14 +47,14 @@ TEST(LoadDriver, StartsTenConversationsInTheFirstSecondAtTenPerSecond) {
   EXPECT_EQ(driver.in_flight(), 10U);
 }
 
-TEST(LoadDriver, NeverHasMoreAliveThanTheLimit) {
+TEST(LoadDriver, NeverExceedsTheLimitOfConversations) {
   LoadDriver driver(small_workload(), 4, 1, kStart);
   EXPECT_EQ(run_until(driver, kStart + seconds(100)).size(), 4U);
   EXPECT_EQ(driver.in_flight(), 4U);
   EXPECT_FALSE(driver.next_wakeup().has_value());
 }
 
-TEST(LoadDriver, RaisedItAddsConversationsToThoseThatRun) {
+TEST(LoadDriver, RaisingTheLimitAddsConversations) {
   LoadDriver driver(small_workload(), 4, 1, kStart);
   EXPECT_EQ(run_until(driver, kStart + seconds(100)).size(), 4U);
   ASSERT_TRUE(driver.raise(6, kStart + seconds(100)));
@@ -63,7 +63,7 @@ TEST(LoadDriver, RaisedItAddsConversationsToThoseThatRun) {
   EXPECT_EQ(added[0].conversation, ConversationId(4));
   EXPECT_EQ(added[0].intended, kStart + seconds(100));
   EXPECT_EQ(driver.in_flight(), 6U);
-  // Those that ran go on with their next turn.
+  // Running conversations continue with their next turn.
   EXPECT_EQ(driver.on_turn_finished(ConversationId(0), "r", TurnOutcome::kSucceeded, kStart + seconds(101)).size(), 1U);
   EXPECT_EQ(driver.raise(5, kStart + seconds(102)).error().code, ErrorCode::kInvalidArgument);
 }
@@ -92,7 +92,7 @@ TEST(LoadDriver, TheNextTurnFollowsTheReplyAtOnceAndCarriesIt) {
   EXPECT_NE(second[0].seed, first[0].seed);
 }
 
-TEST(LoadDriver, EveryTurnSaysWhetherItRunsToItsLimit) {
+TEST(LoadDriver, EveryTurnTellsWhetherItRunsToItsLimit) {
   for (const bool ignored : {false, true}) {
     spec::WorkloadSpec workload = small_workload();
     workload.ignore_eos = ignored;
@@ -136,7 +136,7 @@ TEST(LoadDriver, AFailedTurnEndsItsConversation) {
   EXPECT_EQ(next[0].intended, failed);
 }
 
-TEST(LoadDriver, ATargetThatFailsAtOnceIsNotHammered) {
+TEST(LoadDriver, AFailingTargetIsNotFloodedWithRetries) {
   LoadDriver driver(small_workload(), 5, 1, kStart);
   while (driver.next_wakeup() && *driver.next_wakeup() < kStart + seconds(10)) {
     const TimePoint now = *driver.next_wakeup();
@@ -151,7 +151,7 @@ TEST(LoadDriver, ATargetThatFailsAtOnceIsNotHammered) {
   EXPECT_EQ(driver.conversations_started(), 100U);  // the target rate, no more
 }
 
-TEST(LoadDriver, StopMeansStopped) {
+TEST(LoadDriver, NothingStartsAfterStop) {
   LoadDriver driver(small_workload(), 3, 1, kStart);
   ASSERT_EQ(driver.poll(kStart + seconds(1)).size(), 3U);
   driver.stop();
@@ -167,7 +167,7 @@ TEST(LoadDriver, StopMeansStopped) {
   EXPECT_FALSE(driver.next_wakeup().has_value());
 }
 
-TEST(CheckWorkload, NamesTheFieldThatIsWrong) {
+TEST(CheckWorkload, ErrorsNameTheField) {
   EXPECT_TRUE(check_workload(spec::WorkloadSpec{}).has_value());
   const auto refused = [](auto change) {
     spec::WorkloadSpec spec;

@@ -93,7 +93,7 @@ TEST(OpenArrivals, FollowFromTheSeedAlone) {
   EXPECT_EQ(first_arrivals({bursty, 2, 5, kStart}, 500), first_arrivals({bursty, 2, 5, kStart}, 500));
   EXPECT_NE(first_arrivals({bursty, 2, 5, kStart}, 500), first_arrivals({bursty, 2, 6, kStart}, 500));
 
-  // Another rate is the same pattern, stretched.
+  // Another rate stretches the same pattern.
   const auto slow = first_arrivals({bursty, 1, 5, kStart}, 500);
   const auto fast = first_arrivals({bursty, 10, 5, kStart}, 500);
   for (std::size_t i = 0; i < slow.size(); ++i) EXPECT_NEAR(slow[i], 10 * fast[i], 1e-6);

@@ -50,7 +50,7 @@ TEST(Pacer, NothingIsDueBeforeItsInstant) {
 
 TEST(Pacer, ALateClientForfeitsNoSlot) {
   Pacer pacer(10, 100, kStart);
-  const std::vector<TimePoint> due = take_all(pacer, kStart + seconds(2));  // first look after 2 s
+  const std::vector<TimePoint> due = take_all(pacer, kStart + seconds(2));  // first poll after 2 s
   ASSERT_EQ(due.size(), 21U);
   EXPECT_EQ(due.front(), kStart);
   EXPECT_EQ(due.back(), kStart + seconds(2));

@@ -87,7 +87,7 @@ TEST(RecordedRunSource, TurnsBehindAGapHaveNoHistory) {
   EXPECT_EQ(source.on_turn_finished(ConversationId(2), "r", TurnOutcome::kSucceeded, at(9)).size(), 1U);
 }
 
-/// What a driver sent: everything but the instants follows from conversation and turn.
+/// The turns that a driver sent: everything but the instants follows from conversation and turn.
 struct Sent {
   StartTurn turn;
   TimePoint at;

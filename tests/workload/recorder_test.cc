@@ -181,7 +181,7 @@ TEST(Recorder, TokensBeyondTheChunksCountWhenTheTurnEnds) {
   recorder.on_first_token(at(100), milliseconds(100));
   recorder.on_content_chunks(at(160), 4);
   EXPECT_EQ(recorder.totals().output_tokens, 4U);
-  sample.gaps_ms.clear();  // as where gaps are not kept
+  sample.gaps_ms.clear();  // as if gaps were not kept
   recorder.on_turn_finished(sample, at(161));
   EXPECT_EQ(recorder.totals().output_tokens, 13U);
   const Snapshot snapshot = recorder.snapshot(at(200), 0);

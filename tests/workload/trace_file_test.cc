@@ -80,7 +80,7 @@ TEST(TraceFile, EverythingIsBounded) {
   EXPECT_THAT(parse_trace(three, "t", {.line_bytes = 50}).error().message, HasSubstr("t:1: longer than 50 bytes"));
 }
 
-/// A folder of this test alone, gone with it.
+/// A temporary folder of this test.
 class TraceFileTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -110,7 +110,7 @@ TEST_F(TraceFileTest, WhatIsWrittenIsReadBack) {
   for (std::uint64_t seed = 1; seed <= 5; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     RandomStream random(seed);
-    const Trace trace = random_trace(random, seed == 1 ? 5'000 : 50);  // the first is longer than a piece of reading
+    const Trace trace = random_trace(random, seed == 1 ? 5'000 : 50);  // the first is longer than one read
     EXPECT_EQ(parse_trace(trace_text(trace), "text").value(), trace);
     ASSERT_TRUE(write_trace(trace, path_).has_value());
     EXPECT_EQ(load_trace(path_).value(), trace);

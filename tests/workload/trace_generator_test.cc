@@ -34,7 +34,7 @@ TEST(TraceGenerator, IsSeeded) {
   EXPECT_EQ(parse_trace(trace_text(trace), "generated").value(), trace);  // whole milliseconds throughout
 }
 
-TEST(TraceGenerator, RequestsAreWhatTheOptionsSay) {
+TEST(TraceGenerator, RequestsFollowTheOptions) {
   const TraceOptions options = small();
   const Trace trace = generate_trace(options).value();
   EXPECT_GE(trace.requests.size(), 150U);  // 3 to 5 turns each
@@ -88,14 +88,14 @@ TEST(TraceGenerator, PromptsGrowTurnByTurn) {
   EXPECT_GE(grown, 10U);
 }
 
-TEST(TraceGenerator, TheExampleIsWhatItsWorkloadSays) {
+TEST(TraceGenerator, TheExampleMatchesItsWorkload) {
   TraceOptions options;
   options.workload = spec::load_workload(KVIST_SOURCE_DIR "/examples/traces/workload.yaml").value();
   options.conversations = 60;
   EXPECT_EQ(load_trace(KVIST_SOURCE_DIR "/examples/traces/chat.jsonl").value(), generate_trace(options).value());
 }
 
-TEST(TraceGenerator, RefusesWhatMakesNoTrace) {
+TEST(TraceGenerator, RefusesInvalidOptions) {
   const auto message = [](auto change) {
     TraceOptions options = small();
     change(options);

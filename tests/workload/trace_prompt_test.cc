@@ -57,7 +57,7 @@ TEST(TracePrompts, NoTwoIdsHaveOneText) {
   EXPECT_EQ(texts.size(), ids.size());
 }
 
-TEST(TracePrompts, WhatNoIdCoversIsTheRequestsOwn) {
+TEST(TracePrompts, TokensBehindTheLastIdAreUnique) {
   const TracePrompts prompts(1, 64);
   const auto one = prompt_of(prompts, {{}, 300, 1, {1, 2}}, 0);
   const auto other = prompt_of(prompts, {{}, 300, 1, {1, 2}}, 1);

@@ -36,7 +36,7 @@ TEST(TraceSource, AnOpenLoopKeepsTheRecordedInstants) {
   EXPECT_TRUE(source.poll(at(99)).empty());
   EXPECT_THAT(ids_of(source.poll(at(100))), ElementsAre(0, 1));
   EXPECT_EQ(source.next_wakeup(), at(600));
-  const auto late = source.poll(at(2'500));  // the client was held up
+  const auto late = source.poll(at(2'500));  // the client was delayed
   EXPECT_THAT(ids_of(late), ElementsAre(2, 3));
   EXPECT_EQ(late[0].intended, at(600));
   EXPECT_EQ(late[1].intended, at(2'100));
@@ -62,7 +62,7 @@ TEST(TraceSource, AClosedLoopFillsItsPlacesInOrder) {
   EXPECT_TRUE(source.poll(at(100'000)).empty());
 }
 
-TEST(TraceSource, ARequestIsWhatTheTraceSays) {
+TEST(TraceSource, ARequestMatchesItsTraceLine) {
   auto trace = std::make_shared<Trace>();
   trace->requests = {{Duration(0), 1'100, 250, {4, 5, 6}}, {Duration(0), 1'100, 0, {4, 5, 7}}};
   TraceSource source(trace, {.seed = 3}, at(0));
@@ -81,7 +81,7 @@ TEST(TraceSource, ARequestIsWhatTheTraceSays) {
   EXPECT_LT(turns[0].seed, std::uint64_t{1} << 53);
 }
 
-/// Drives a source in virtual time with random answer times and a client that is late now and then.
+/// Drives a source in virtual time with random answer times and a client that is sometimes late.
 struct Sent {
   std::uint64_t id;
   TimePoint at;

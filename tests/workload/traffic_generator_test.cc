@@ -48,7 +48,7 @@ TEST_P(EveryTraffic, IdsCountUpAndCoverThePrompt) {
   }
 }
 
-// A prompt's end is its own: only whole blocks are shared, each behind the same block everywhere.
+// The end of a prompt is unique: only complete blocks are shared, each with the same parent everywhere.
 TEST_P(EveryTraffic, EachIdHasOneParent) {
   const Trace trace = generate_traffic(options_of(GetParam())).value();
   std::map<std::uint64_t, std::uint64_t> parents;
@@ -108,7 +108,7 @@ TEST(TrafficGenerator, AgentsAskSomeTurnsThreeTimesAtOnce) {
   EXPECT_EQ(turns[2], 0);
 }
 
-TEST(TrafficGenerator, SaysWhatIsWrong) {
+TEST(TrafficGenerator, ErrorsNameTheProblem) {
   TrafficOptions options;
   options.starts_per_s = 0;
   EXPECT_THAT(generate_traffic(options).error().message, HasSubstr("above 0"));

@@ -39,7 +39,7 @@ class RunAnalysis {
   /// Whether some level has more than one repetition.
   [[nodiscard]] bool repeated() const;
 
-  /// The factor by which the workers' engines run faster than their model of time; nothing if it differs between
+  /// The factor by which the workers' engines run faster than their step-time model; nothing if it differs between
   /// workers or there are none.
   [[nodiscard]] std::optional<double> time_scale() const { return time_scale_; }
 

@@ -41,11 +41,11 @@ class FixedDraftLength final : public SpeculationPolicy {
   std::uint32_t drafts_;
 };
 
-/// The draft length that gives the most tokens per second according to the model of time: the k of 0 to `most` with the
-/// largest E[tokens](k) / T(k), where E[tokens](k) = 1 + sum over j <= k of a_1 x ... x a_j, and a_i is a lower bound
-/// of the probability that draft i is accepted when those before it were. It starts with drafting off, switches it on
-/// for a gain of 5 % and off when there is no gain, tries drafts on one step in a hundred while it is off, and gives up
-/// for good once steps with drafts give less than 1.05 tokens per sequence.
+/// The draft length that gives the most tokens per second according to the step-time model: the k of 0 to `most` with
+/// the largest E[tokens](k) / T(k), where E[tokens](k) = 1 + sum over j <= k of a_1 x ... x a_j, and a_i is a lower
+/// bound of the probability that draft i is accepted when those before it were. It starts with drafting off, switches
+/// it on for a gain of 5 % and off when there is no gain, tries drafts on one step in a hundred while it is off, and
+/// gives up for good once steps with drafts give less than 1.05 tokens per sequence.
 class AdaptiveDraftLength final : public SpeculationPolicy {
  public:
   /// Gain in tokens per second that switches drafting on; any loss switches it off.

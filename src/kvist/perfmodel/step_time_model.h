@@ -19,8 +19,8 @@ struct IntakeLoad {
   std::uint64_t seed = 0;           ///< of the request, so that its delay is the same on every worker
 };
 
-/// The model of time of one worker: linear (spec::StepTimeSpec) or that of a GPU profile. Immutable, cheap to copy; any
-/// thread.
+/// The step-time model of one worker: linear (spec::StepTimeSpec) or that of a GPU profile. Immutable, cheap to copy;
+/// any thread.
 class StepTimeModel {
  public:
   /// The model of a worker without a profile.

@@ -53,7 +53,7 @@ struct OpenSettings {
   bool operator==(const OpenSettings&) const = default;
 };
 
-/// One of kvist's workers: the engine's limits and, for the timed engine, the model of time.
+/// One of kvist's workers: the engine's limits and, for the timed engine, the step-time model.
 struct WorkerSpec {
   std::string name = "worker-0";
   std::string model = "kvist-timed";
@@ -77,8 +77,8 @@ struct WorkerSpec {
   /// A waiting request whose next uncached block is being computed for another one waits for it instead of computing
   /// it twice (TensorRT-LLM).
   bool prefix_deferral = false;
-  double time_scale = 1;   ///< the timed engine runs this many times faster than the model of time says
-  StepTimeSpec step_time;  ///< used where no profile is named
+  double time_scale = 1;                    ///< the timed engine runs this many times faster than the step-time model
+  StepTimeSpec step_time;                   ///< used where no profile is named
   std::optional<ProfileSpec> profile = {};  ///< step times, memory and engine behaviour of a GPU
   OpenSettings open = {};                   ///< never set without a profile
   std::optional<CpuEngineSpec> cpu = {};    ///< an engine that computes, in place of the timed one

@@ -10,7 +10,7 @@
 
 namespace kvist::engine {
 
-/// Requires: `tokenizer` outlives the driver; `worker` is resolved (perfmodel::resolve). Errors: a model of time that
+/// Requires: `tokenizer` outlives the driver; `worker` is resolved (perfmodel::resolve). Errors: a step-time model that
 /// cannot be built.
 [[nodiscard]] Result<std::unique_ptr<EngineDriver>> make_timed_engine(const spec::WorkerSpec& worker,
                                                                       const tokenizer::Tokenizer& tokenizer);
