@@ -107,7 +107,6 @@ TEST(PlanTest, NamesALevelAndItsRepetition) {
 
 TEST(PlanTest, MeasuringTimeCountsWarmUpAndSnapshots) {
   auto spec = sweep();
-  EXPECT_EQ(measuring_time(spec.method), std::chrono::seconds(60 + 3 * 100));
   EXPECT_EQ(measuring_time(spec), std::chrono::seconds(9 * 360));
 }
 

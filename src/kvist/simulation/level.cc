@@ -7,6 +7,7 @@
 
 #include "kvist/base/check.h"
 #include "kvist/engine/timed/timed_engine.h"
+#include "kvist/level/level_procedure.h"
 #include "kvist/simulation/invariants.h"
 #include "kvist/simulation/simulated_gateway.h"
 #include "kvist/simulation/simulated_load.h"
@@ -16,6 +17,12 @@
 #include "kvist/workload/load_input.h"
 
 namespace kvist::simulation {
+
+using level::LevelAction;
+using level::LevelProcedure;
+using level::LevelStep;
+using level::LevelTimes;
+
 namespace {
 
 /// Turns kept until the sink gets them: few enough that memory stays flat, enough that a store writes in bulk.
@@ -33,8 +40,8 @@ std::uint32_t limit_of(const spec::WorkloadSpec& workload, const LevelPlan& plan
   return workload.trace.file.empty() ? workload::most_in_flight(workload, plan.concurrency) : 0;
 }
 
-/// One load from its start to its drain, through all its levels: what sweep/level_runner.cc does with a live
-/// deployment.
+/// One load from its start to its drain, through all its levels: carries out on the event queue what LevelProcedure
+/// asks for, as sweep/level_runner.cc does with a live deployment.
 class LoadRun {
  public:
   LoadRun(const spec::SweepSpec& sweep, std::span<const LevelPlan> levels, const LevelTurnSink& sink,
@@ -45,34 +52,32 @@ class LoadRun {
         network_(time_, sweep.simulation),
         gateway_(sweep.deployment, levels.front().mode, levels.front().seed, tokenizer_, time_, network_),
         ledger_(TimePoint{} + sweep.method.warmup,
-                TimePoint{} + static_cast<Duration::rep>(levels.size()) * level_time(sweep.method),
+                TimePoint{} + static_cast<Duration::rep>(levels.size()) * level::measuring_time(sweep.method),
                 limit_of(sweep.workload, levels.front())),
         load_({.request_timeout = sweep.workload.request_timeout,
                .window = sweep.method.window,
                .worker_names = names_of(sweep.deployment.workers),
                .keep_token_gaps = sweep.simulation.keep_token_gaps},
               source, time_, network_, ledger_),
-        source_(source) {}
+        source_(source),
+        procedure_(sweep.method, levels.size()) {}
 
   Result<void> add_workers();
   Result<std::vector<LevelOutcome>> run();
 
  private:
-  [[nodiscard]] static Duration level_time(const spec::MethodSpec& method) {
-    return method.warmup + method.snapshots * method.snapshot_interval;
-  }
   [[nodiscard]] const LevelPlan& plan() const { return levels_[outcomes_.size() - 1]; }
   [[nodiscard]] LevelOutcome& outcome() { return outcomes_.back(); }
   void dispatch(const Event& event);
   void begin_level();
   void end_level();
-  [[nodiscard]] bool is_measured() const { return outcomes_.back().snapshots.size() == sweep_.method.snapshots; }
   Result<void> go_on();
+  [[nodiscard]] bool is_done();
+  Result<void> carry_out(LevelAction action);
   void take_snapshot();
-  void begin_drain();
-  void break_off();
+  void on_drain_timeout();
   void read_workers();
-  [[nodiscard]] bool over() const;
+  [[nodiscard]] bool is_idle() const;
   Result<void> hand_turns_on(std::size_t at_least);
   Result<void> hand_on_by_level(std::vector<workload::TurnSample> turns);
   void check_invariants() const;
@@ -90,6 +95,9 @@ class LoadRun {
   Ledger ledger_;
   SimulatedLoad load_;
   workload::TurnSource& source_;
+  LevelProcedure procedure_;
+  LevelAction action_;  // what is being done
+  bool snapshot_due_ = false;
   std::vector<LevelOutcome> outcomes_;  // of the levels that have begun; the last is under way
   std::uint64_t events_before_ = 0;     // the level under way
   std::uint64_t output_tokens_before_ = 0;
@@ -106,17 +114,15 @@ Result<void> LoadRun::add_workers() {
 }
 
 Result<std::vector<LevelOutcome>> LoadRun::run() {
-  begin_level();
-  if (sweep_.simulation.timeline_period > Duration::zero()) schedule(time_.now(), EventKind::kTimeline);
-  load_.start();
-  while (!over()) {
+  KVIST_TRY_VOID(carry_out(procedure_.begin(time_.now())));
+  KVIST_TRY_VOID(go_on());
+  while (action_.step != LevelStep::kEnd) {
     KVIST_CHECK(time_.has_next(), fmt::format("seed {}: work is left and nothing will happen any more", plan().seed));
     dispatch(time_.next());
     KVIST_TRY_VOID(hand_turns_on(kSinkBatch));
-    if (is_measured() && !source_.stopped()) KVIST_TRY_VOID(go_on());
+    KVIST_TRY_VOID(go_on());
   }
   KVIST_TRY_VOID(hand_turns_on(1));
-  end_level();
   if (auto refused =
           workload::refused_starts(sweep_.workload, source_.dropped_slots(), source_.conversations_started()))
     outcome().remarks.push_back(*std::move(refused));
@@ -124,23 +130,82 @@ Result<std::vector<LevelOutcome>> LoadRun::run() {
   return std::move(outcomes_);
 }
 
+// Whatever is asked for and needs no further event.
+Result<void> LoadRun::go_on() {
+  while (is_done()) KVIST_TRY_VOID(carry_out(procedure_.on_done(time_.now())));
+  return {};
+}
+
+bool LoadRun::is_done() {
+  switch (action_.step) {
+    case LevelStep::kAwaitSnapshot:
+      return std::exchange(snapshot_due_, false);
+    case LevelStep::kDrain:
+    case LevelStep::kBreakOff:
+      return load_.in_flight() == 0;
+    case LevelStep::kProveIdle:
+      return is_idle();
+    case LevelStep::kEnd:
+      return false;
+    case LevelStep::kReadCounters:
+    case LevelStep::kStartLoad:
+    case LevelStep::kRaiseLoad:
+    case LevelStep::kTakeSnapshot:
+    case LevelStep::kReadClient:  // which is never late in virtual time
+      break;
+  }
+  return true;
+}
+
+Result<void> LoadRun::carry_out(LevelAction action) {
+  action_ = std::move(action);
+  switch (action_.step) {
+    case LevelStep::kReadCounters:
+      if (!outcomes_.empty()) end_level();
+      break;
+    case LevelStep::kStartLoad:
+      begin_level();
+      if (sweep_.simulation.timeline_period > Duration::zero()) schedule(time_.now(), EventKind::kTimeline);
+      load_.start();
+      break;
+    case LevelStep::kRaiseLoad:
+      begin_level();
+      ledger_.set_limit(limit_of(sweep_.workload, plan()));
+      return load_.raise(plan().concurrency);
+    case LevelStep::kTakeSnapshot:
+      take_snapshot();
+      break;
+    case LevelStep::kDrain:
+      load_.stop();
+      schedule(action_.until, EventKind::kDrainTimeout);
+      break;
+    case LevelStep::kProveIdle:
+    case LevelStep::kBreakOff:       // on_drain_timeout()
+    case LevelStep::kAwaitSnapshot:  // its event was scheduled when the level began
+    case LevelStep::kReadClient:
+    case LevelStep::kEnd:
+      break;
+  }
+  return {};
+}
+
 void LoadRun::begin_level() {
   LevelOutcome& level = outcomes_.emplace_back();
-  level.started = time_.now();
-  level.measure_from = level.started + sweep_.method.warmup;
-  level.measure_to = level.started + level_time(sweep_.method);
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     WorkerOutcome& worker = level.workers.emplace_back();
     worker.name = sweep_.deployment.workers[i].name;
     worker.before = workers_[i].driver().stats();
   }
-  for (std::uint32_t i = 1; i <= sweep_.method.snapshots; ++i) {
-    schedule(level.measure_from + i * sweep_.method.snapshot_interval, EventKind::kSnapshot);
-  }
+  // All at once, so that at one instant a snapshot comes before what the load began to wait for later.
+  for (const TimePoint at : procedure_.snapshot_times()) schedule(at, EventKind::kSnapshot);
 }
 
 void LoadRun::end_level() {
   LevelOutcome& level = outcome();
+  const LevelTimes& times = procedure_.begun().back();
+  level.started = times.started;
+  level.measure_from = times.measure_from;
+  level.measure_to = level.snapshots.back().at;
   level.ended = time_.now();
   level.events = time_.events() - events_before_;
   level.output_tokens = load_.recorder().totals().output_tokens - output_tokens_before_;
@@ -150,18 +215,6 @@ void LoadRun::end_level() {
     level.workers[i].total = workers_[i].driver().stats();
     level.steps += level.workers[i].total.steps - level.workers[i].before.steps;
   }
-}
-
-// The level's last snapshot is taken.
-Result<void> LoadRun::go_on() {
-  if (outcomes_.size() == levels_.size()) {
-    begin_drain();
-    return {};
-  }
-  end_level();
-  begin_level();
-  ledger_.set_limit(limit_of(sweep_.workload, plan()));
-  return load_.raise(plan().concurrency);
 }
 
 void LoadRun::dispatch(const Event& event) {
@@ -199,9 +252,10 @@ void LoadRun::dispatch(const Event& event) {
     case EventKind::kTimeline:
       return read_workers();
     case EventKind::kSnapshot:
-      return take_snapshot();
+      snapshot_due_ = true;
+      return;
     case EventKind::kDrainTimeout:
-      return break_off();
+      return on_drain_timeout();
   }
 }
 
@@ -212,15 +266,10 @@ void LoadRun::take_snapshot() {
   }
 }
 
-void LoadRun::begin_drain() {
-  load_.stop();
-  schedule(time_.now() + sweep_.method.drain_timeout, EventKind::kDrainTimeout);
-}
-
-void LoadRun::break_off() {
-  if (load_.in_flight() == 0) return;
-  outcome().remarks.push_back(fmt::format("{} turns had not ended {} s after the last snapshot and were broken off",
-                                          load_.in_flight(), to_seconds(sweep_.method.drain_timeout)));
+void LoadRun::on_drain_timeout() {
+  if (action_.step != LevelStep::kDrain) return;
+  action_ = procedure_.on_overdue(load_.in_flight(), time_.now());
+  outcome().remarks.push_back(action_.remark);
   load_.abandon();
 }
 
@@ -240,8 +289,8 @@ void LoadRun::read_workers() {
   schedule(time_.now() + sweep_.simulation.timeline_period, EventKind::kTimeline);
 }
 
-bool LoadRun::over() const {
-  if (!source_.stopped() || load_.in_flight() > 0 || !gateway_.idle() || network_.in_transit() > 0) return false;
+bool LoadRun::is_idle() const {
+  if (load_.in_flight() > 0 || !gateway_.idle() || network_.in_transit() > 0) return false;
   for (const SimulatedWorker& worker : workers_) {
     if (!worker.idle()) return false;
   }
@@ -257,8 +306,7 @@ Result<void> LoadRun::hand_turns_on(std::size_t at_least) {
 Result<void> LoadRun::hand_on_by_level(std::vector<workload::TurnSample> turns) {
   std::vector<std::vector<workload::TurnSample>> of_level(outcomes_.size());
   for (workload::TurnSample& turn : turns) {
-    const auto next = std::ranges::upper_bound(outcomes_, turn.sent, {}, &LevelOutcome::started);
-    of_level[static_cast<std::size_t>(next - outcomes_.begin()) - 1].push_back(std::move(turn));
+    of_level[procedure_.level_of(turn)].push_back(std::move(turn));
   }
   for (std::size_t level = 0; level < of_level.size(); ++level) {
     if (!of_level[level].empty()) KVIST_TRY_VOID(sink_(level, std::move(of_level[level])));

@@ -8,11 +8,15 @@
 #include "kvist/sweep/utc.h"
 
 namespace kvist::sweep {
+
+using level::LevelAction;
+using level::LevelProcedure;
+using level::LevelStep;
+using level::LevelTimes;
+
 namespace {
 
-constexpr Duration kIdleTimeout = std::chrono::seconds(30);
-constexpr Duration kCancelTimeout = std::chrono::seconds(10);  // for turns that were broken off
-constexpr std::chrono::milliseconds kFutureSlice(20);          // how fast an interrupt is noticed
+constexpr std::chrono::milliseconds kFutureSlice(20);  // how fast an interrupt is noticed
 
 /// False where the future was not ready in time, or the user gave up.
 bool await(const std::future<void>& future, const deploy::Until& until) {
@@ -46,41 +50,68 @@ std::string hit_rate(const std::vector<results::WorkerLevelRecord>& workers) {
 Result<void> LevelRunner::run(std::span<const PlannedLevel> levels, const KeepLevel& keep) {
   measured_.clear();
   readings_ = {};
-  Result<void> done = measure(levels);
-  if (!done) {
-    const std::string where =
-        describe(measured_.empty() ? levels.front() : measured_.back().level, method_.repetitions);
-    // Nothing may go on driving load into whatever comes next.
-    (void)await(load_.stop(false), deploy::Until::after(kCancelTimeout, {}));
-    // The error that came first is the one to be told.
-    (void)hand_on(measured_.empty() ? 0 : measured_.size() - 1, keep);
-    return std::unexpected(std::move(done).error().in(where));
-  }
-  return hand_on(measured_.size(), keep);
+  LevelProcedure procedure(method_, levels.size());
+  Result<void> done = measure(procedure, levels);
+  if (done) return hand_on(procedure, keep);
+  const std::string where = describe(measured_.empty() ? levels.front() : measured_.back().level, method_.repetitions);
+  // The error that came first is the one to be told. The user's impatience does not count here.
+  const LevelAction last = procedure.on_failed(net::now());
+  if (last.step == LevelStep::kBreakOff) (void)await(load_.stop(false), {.deadline = last.until, .stop = {}});
+  (void)hand_on(procedure, keep);
+  return std::unexpected(std::move(done).error().in(where));
 }
 
-Result<void> LevelRunner::measure(std::span<const PlannedLevel> levels) {
-  KVIST_TRY_VOID(await_idle());
-  KVIST_TRY(readings_.before, deployer_.collect());
-  for (const PlannedLevel& level : levels) {
-    KVIST_TRY_VOID(begin(level));
-    results::LevelRecord& record = measured_.back().record;
-    KVIST_TRY_VOID(take_snapshots(record));
-    KVIST_TRY(measured_.back().client_load, load_.client_load());
-    measured_.back().client_time = net::now() - record.started;
-    if (const auto& refused = measured_.back().client_load.refused_starts) record.remarks.push_back(*refused);
-    if (measured_.size() == levels.size()) {
-      KVIST_TRY_VOID(drain(record));
-      KVIST_TRY_VOID(await_idle());
+Result<void> LevelRunner::measure(LevelProcedure& procedure, std::span<const PlannedLevel> levels) {
+  LevelAction action = procedure.begin(net::now());
+  while (action.step != LevelStep::kEnd) {
+    std::optional<std::uint32_t> left;
+    if (action.step == LevelStep::kDrain || action.step == LevelStep::kBreakOff) {
+      KVIST_TRY(left, stop_load(action));
+    } else {
+      KVIST_TRY_VOID(carry_out(action, procedure, levels));
     }
-    KVIST_TRY(readings_.after, deployer_.collect());
-    record.workers = summarise_workers(readings_, record.remarks);
-    readings_ = {.before = std::move(readings_.after), .during = {}, .after = {}};
+    action = left ? procedure.on_overdue(*left, net::now()) : procedure.on_done(net::now());
+  }
+  if (action.failure) return std::unexpected(*std::move(action.failure));
+  return {};
+}
+
+Result<void> LevelRunner::carry_out(const LevelAction& action, const LevelProcedure& procedure,
+                                    std::span<const PlannedLevel> levels) {
+  switch (action.step) {
+    case LevelStep::kProveIdle:
+      return deployer_.await_idle({.deadline = action.until, .stop = stop_});
+    case LevelStep::kReadCounters:
+      return read_counters();
+    case LevelStep::kStartLoad:
+    case LevelStep::kRaiseLoad:
+      return begin(levels[action.level], procedure.begun().back());
+    case LevelStep::kAwaitSnapshot:
+      return sleep_until(action.until);
+    case LevelStep::kTakeSnapshot:
+      return take_snapshot(action.snapshot);
+    case LevelStep::kReadClient:
+      return read_client();
+    case LevelStep::kDrain:
+    case LevelStep::kBreakOff:
+    case LevelStep::kEnd:
+      break;
   }
   return {};
 }
 
-Result<void> LevelRunner::begin(const PlannedLevel& level) {
+Result<void> LevelRunner::read_counters() {
+  KVIST_TRY(std::vector<deploy::WorkerMetrics> counters, deployer_.collect());
+  if (!measured_.empty()) {
+    readings_.after = counters;
+    results::LevelRecord& record = measured_.back().record;
+    record.workers = summarise_workers(readings_, record.remarks);
+  }
+  readings_ = {.before = std::move(counters), .during = {}, .after = {}};
+  return {};
+}
+
+Result<void> LevelRunner::begin(const PlannedLevel& level, const LevelTimes& times) {
   const bool is_first = measured_.empty();
   measured_.push_back({.level = level, .record = {}, .client_load = {}});
   results::LevelRecord& record = measured_.back().record;
@@ -89,19 +120,60 @@ Result<void> LevelRunner::begin(const PlannedLevel& level) {
   record.repetition = level.repetition;
   record.seed = level.seed;
   record.started_utc = utc_now();
-  record.started = net::now();
-  return is_first ? load_.start(level.concurrency, level.seed) : load_.raise(level.concurrency);
+  record.started = times.started;
+  record.measure_from = times.measure_from;
+  KVIST_TRY_VOID(is_first ? load_.start(level.concurrency, level.seed) : load_.raise(level.concurrency));
+  say(fmt::format("warm-up, {} s", to_seconds(method_.warmup)));
+  return {};
 }
 
-Result<void> LevelRunner::hand_on(std::size_t complete, const KeepLevel& keep) {
+Result<void> LevelRunner::take_snapshot(std::uint32_t number) {
+  results::LevelRecord& record = measured_.back().record;
+  KVIST_TRY(const workload::Snapshot snapshot, load_.snapshot());
+  record.snapshots.push_back(snapshot);
+  say(fmt::format("snapshot {}/{}: TTFT p50 {}, p95 {}; {:.0f} tokens/s, {:.1f} turns/s, errors {:.1f} %", number,
+                  method_.snapshots, milliseconds(snapshot.ttft_p50_ms), milliseconds(snapshot.ttft_p95_ms),
+                  snapshot.output_tokens_per_s, snapshot.turns_per_s, snapshot.error_pct));
+  KVIST_TRY_VOID(deployer_.check_alive());
+  // The gauges are for the reader; a worker too busy to answer a scrape does not spoil what the client measured.
+  auto metrics = deployer_.collect();
+  if (metrics) {
+    readings_.during.push_back(std::move(*metrics));
+  } else {
+    record.remarks.push_back(fmt::format("no worker gauges at snapshot {}: {}", number, metrics.error().message));
+  }
+  return {};
+}
+
+Result<void> LevelRunner::read_client() {
+  Measured& measured = measured_.back();
+  measured.record.measure_to = measured.record.snapshots.back().at;
+  KVIST_TRY(measured.client_load, load_.client_load());
+  measured.client_time = net::now() - measured.record.started;
+  if (const auto& refused = measured.client_load.refused_starts) measured.record.remarks.push_back(*refused);
+  return {};
+}
+
+Result<std::optional<std::uint32_t>> LevelRunner::stop_load(const LevelAction& action) {
+  const bool drains = action.step == LevelStep::kDrain;
+  if (drains) {
+    KVIST_TRY(const std::uint32_t in_flight, load_.in_flight());
+    say(fmt::format("draining, {} turns in flight", in_flight));
+  } else {
+    measured_.back().record.remarks.push_back(action.remark);
+    say(action.remark);
+  }
+  if (await(load_.stop(drains), {.deadline = action.until, .stop = stop_})) return std::nullopt;
+  if (stop_.stop_requested()) return fail(ErrorCode::kCancelled, "interrupted");
+  return load_.in_flight();
+}
+
+Result<void> LevelRunner::hand_on(const LevelProcedure& procedure, const KeepLevel& keep) {
+  const std::size_t complete = procedure.complete();
   if (complete == 0) return {};
   KVIST_TRY(std::vector<workload::TurnSample> turns, load_.take_samples());
   for (workload::TurnSample& turn : turns) {
-    // One that was never sent has the instant at which it should have been.
-    const TimePoint sent = turn.sent == TimePoint{} ? turn.intended : turn.sent;
-    const auto is_of = [sent](const Measured& measured) { return measured.record.started <= sent; };
-    const auto level = std::ranges::find_if(measured_.rbegin(), measured_.rend(), is_of);
-    (level == measured_.rend() ? measured_.front() : *level).record.turns.push_back(std::move(turn));
+    measured_[procedure.level_of(turn)].record.turns.push_back(std::move(turn));
   }
   for (Measured& measured : std::span(measured_).first(complete)) {
     results::LevelRecord& record = measured.record;
@@ -112,55 +184,6 @@ Result<void> LevelRunner::hand_on(std::size_t complete, const KeepLevel& keep) {
     KVIST_TRY_VOID(keep(record));
   }
   return {};
-}
-
-Result<void> LevelRunner::take_snapshots(results::LevelRecord& record) {
-  say(fmt::format("warm-up, {} s", to_seconds(method_.warmup)));
-  record.measure_from = record.started + method_.warmup;
-  KVIST_TRY_VOID(sleep_until(record.measure_from));
-  for (std::uint32_t i = 1; i <= method_.snapshots; ++i) {
-    KVIST_TRY_VOID(sleep_until(record.measure_from + i * method_.snapshot_interval));
-    KVIST_TRY_VOID(take_snapshot(record));
-  }
-  record.measure_to = record.snapshots.back().at;
-  return {};
-}
-
-Result<void> LevelRunner::take_snapshot(results::LevelRecord& record) {
-  KVIST_TRY(const workload::Snapshot snapshot, load_.snapshot());
-  record.snapshots.push_back(snapshot);
-  say(fmt::format("snapshot {}/{}: TTFT p50 {}, p95 {}; {:.0f} tokens/s, {:.1f} turns/s, errors {:.1f} %",
-                  record.snapshots.size(), method_.snapshots, milliseconds(snapshot.ttft_p50_ms),
-                  milliseconds(snapshot.ttft_p95_ms), snapshot.output_tokens_per_s, snapshot.turns_per_s,
-                  snapshot.error_pct));
-  KVIST_TRY_VOID(deployer_.check_alive());
-  // The gauges are for the reader; a worker too busy to answer a scrape does not spoil what the client measured.
-  auto metrics = deployer_.collect();
-  if (metrics) {
-    readings_.during.push_back(std::move(*metrics));
-  } else {
-    record.remarks.push_back(
-        fmt::format("no worker gauges at snapshot {}: {}", record.snapshots.size(), metrics.error().message));
-  }
-  return {};
-}
-
-Result<void> LevelRunner::drain(results::LevelRecord& record) {
-  KVIST_TRY(const std::uint32_t in_flight, load_.in_flight());
-  say(fmt::format("draining, {} turns in flight", in_flight));
-  const std::future<void> drained = load_.stop(true);
-  if (await(drained, deploy::Until::after(method_.drain_timeout, stop_))) return {};
-  if (stop_.stop_requested()) return fail(ErrorCode::kCancelled, "interrupted");
-  KVIST_TRY(const std::uint32_t left, load_.in_flight());
-  record.remarks.push_back(fmt::format("{} turns had not ended {} s after the last snapshot and were broken off", left,
-                                       to_seconds(method_.drain_timeout)));
-  say(record.remarks.back());
-  if (await(load_.stop(false), deploy::Until::after(kCancelTimeout, stop_))) return {};
-  return fail(ErrorCode::kDeadlineExceeded, "the load generator does not come to a stop");
-}
-
-Result<void> LevelRunner::await_idle() {
-  return deployer_.await_idle(deploy::Until::after(kIdleTimeout, stop_));
 }
 
 Result<void> LevelRunner::sleep_until(TimePoint when) {

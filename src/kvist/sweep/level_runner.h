@@ -1,7 +1,9 @@
 // Measures levels on a running deployment.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <stop_token>
 #include <string_view>
@@ -9,6 +11,7 @@
 
 #include "kvist/base/error.h"
 #include "kvist/deploy/deployer.h"
+#include "kvist/level/level_procedure.h"
 #include "kvist/results/records.h"
 #include "kvist/spec/sweep.h"
 #include "kvist/sweep/level_summary.h"
@@ -23,19 +26,17 @@ using Progress = std::function<void(std::string_view line)>;
 /// What becomes of a finished record.
 using KeepLevel = std::function<Result<void>(const results::LevelRecord& record)>;
 
-/// The published method, once: prove that nothing is in flight, read the counters, drive load, warm up, take the
-/// snapshots, let the turns in flight end, prove idleness again, read the counters again. Refers to its parts, which
-/// must outlive it. Blocks; one thread.
+/// The published method on a live deployment: carries out what level::LevelProcedure asks for, call by call. Refers to
+/// its parts, which must outlive it. Blocks; one thread.
 class LevelRunner {
  public:
   LevelRunner(deploy::Deployer& deployer, LoadGenerator& load, const spec::MethodSpec& method, Progress progress,
               std::stop_token stop)
       : deployer_(deployer), load_(load), method_(method), progress_(std::move(progress)), stop_(std::move(stop)) {}
 
-  /// One load through all `levels`, in ascending order: from one to the next nothing drains, conversations are added,
-  /// and the counters are read beside the running load. A turn belongs to the level in which it was sent. On an error,
-  /// and on kCancelled after a request to stop, no load is driven any more; the levels before that during which it
-  /// happened are kept all the same, what they had in flight as abandoned.
+  /// One load through all `levels`, in ascending order. On an error, and on kCancelled after a request to stop, no load
+  /// is driven any more; the levels before that during which it happened are kept all the same, what they had in flight
+  /// as abandoned.
   [[nodiscard]] Result<void> run(std::span<const PlannedLevel> levels, const KeepLevel& keep);
 
  private:
@@ -47,14 +48,17 @@ class LevelRunner {
     Duration client_time{};  // what client_load covers
   };
 
-  [[nodiscard]] Result<void> measure(std::span<const PlannedLevel> levels);
-  [[nodiscard]] Result<void> begin(const PlannedLevel& level);
-  /// Gives the turns to their levels, and the first `complete` of these to `keep`.
-  [[nodiscard]] Result<void> hand_on(std::size_t complete, const KeepLevel& keep);
-  [[nodiscard]] Result<void> take_snapshots(results::LevelRecord& record);
-  [[nodiscard]] Result<void> take_snapshot(results::LevelRecord& record);
-  [[nodiscard]] Result<void> drain(results::LevelRecord& record);
-  [[nodiscard]] Result<void> await_idle();
+  [[nodiscard]] Result<void> measure(level::LevelProcedure& procedure, std::span<const PlannedLevel> levels);
+  [[nodiscard]] Result<void> carry_out(const level::LevelAction& action, const level::LevelProcedure& procedure,
+                                       std::span<const PlannedLevel> levels);
+  [[nodiscard]] Result<void> read_counters();
+  [[nodiscard]] Result<void> begin(const PlannedLevel& level, const level::LevelTimes& times);
+  [[nodiscard]] Result<void> take_snapshot(std::uint32_t number);
+  [[nodiscard]] Result<void> read_client();
+  /// How many turns are still in flight when the time is up; nothing where none is before.
+  [[nodiscard]] Result<std::optional<std::uint32_t>> stop_load(const level::LevelAction& action);
+  /// Gives the turns to their levels, and those levels that are complete to `keep`.
+  [[nodiscard]] Result<void> hand_on(const level::LevelProcedure& procedure, const KeepLevel& keep);
   [[nodiscard]] Result<void> sleep_until(TimePoint when);
   void say(std::string_view what) const;
 
@@ -64,7 +68,7 @@ class LevelRunner {
   Progress progress_;
   std::stop_token stop_;
   std::vector<Measured> measured_;  // the last is under way
-  WorkerReadings readings_;         // of the level under way
+  WorkerReadings readings_;         // of the level under way, or of the one to come
 };
 
 }  // namespace kvist::sweep

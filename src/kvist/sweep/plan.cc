@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "kvist/base/random.h"
+#include "kvist/level/level_procedure.h"
 
 namespace kvist::sweep {
 namespace {
@@ -54,13 +55,9 @@ std::string describe_size(const spec::SweepSpec& sweep) {
   return size;
 }
 
-Duration measuring_time(const spec::MethodSpec& method) {
-  return method.warmup + method.snapshots * method.snapshot_interval;
-}
-
 Duration measuring_time(const spec::SweepSpec& sweep) {
   return static_cast<Duration::rep>(sweep.modes.size() * sweep.levels.size() * sweep.method.repetitions) *
-         measuring_time(sweep.method);
+         level::measuring_time(sweep.method);
 }
 
 }  // namespace kvist::sweep

@@ -45,8 +45,6 @@ struct PlannedMode {
 /// "2 modes x 9 levels x 10 repetitions"; one repetition is not mentioned.
 [[nodiscard]] std::string describe_size(const spec::SweepSpec& sweep);
 
-/// Warm-up and snapshots of one level.
-[[nodiscard]] Duration measuring_time(const spec::MethodSpec& method);
 /// The whole plan without starting and draining: what a user is told to wait at least.
 [[nodiscard]] Duration measuring_time(const spec::SweepSpec& sweep);
 
