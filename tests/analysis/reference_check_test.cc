@@ -83,12 +83,12 @@ TEST(ReferenceData, ReadsEveryFileTheProjectCarriesAndItsOwnReports) {
 TEST(ReferenceData, ErrorsNameTheProblem) {
   const auto message = [](const char* json) { return parse_reference(json, "x").error().message; };
   EXPECT_THAT(message(R"({"levels": [{"concurrency": 4, "kv_aware": {}, "kv": {"tops": 1}}]})"),
-              HasSubstr("levels[0]: mode \"kv\" occurs twice"));
-  EXPECT_THAT(message("[1]"), HasSubstr("x: no JSON object"));
-  EXPECT_THAT(message("{}"), HasSubstr("no list \"levels\""));
-  EXPECT_THAT(message(R"({"levels": [{"kv_aware": {}}]})"), HasSubstr("levels[0]: concurrency is missing"));
+              HasSubstr("levels[0].kv: the mode is given twice"));
+  EXPECT_THAT(message("[1]"), HasSubstr("x: expected an object, got an array"));
+  EXPECT_THAT(message("{}"), HasSubstr("levels: required, but missing"));
+  EXPECT_THAT(message(R"({"levels": [{"kv_aware": {}}]})"), HasSubstr("levels[0].concurrency: required, but missing"));
   EXPECT_THAT(message(R"({"levels": [{"concurrency": 4, "kv_aware": {"tops": "many"}}]})"),
-              HasSubstr("tops is not a number"));
+              HasSubstr("levels[0].kv_aware.tops: expected a number"));
   EXPECT_THAT(message(R"({"mode": "best", "levels": []})"), HasSubstr("unknown mode \"best\""));
   EXPECT_THAT(load_reference("/does/not/exist.json").error().message, HasSubstr("/does/not/exist.json"));
 }

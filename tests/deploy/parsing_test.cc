@@ -49,7 +49,8 @@ TEST(GatewayStatusTest, NamesTheFieldThatIsWrong) {
   EXPECT_THAT(error("[]"), HasSubstr("/admin/status"));
   EXPECT_THAT(error(R"({"mode":"kv","workers":[]})"), HasSubstr("in_flight"));
   EXPECT_THAT(error(R"({"mode":"kv","in_flight":-1,"workers":[]})"), HasSubstr("in_flight"));
-  EXPECT_THAT(error(R"({"mode":"kv","in_flight":0,"workers":[1]})"), HasSubstr("expected objects"));
+  EXPECT_THAT(error(R"({"mode":"kv","in_flight":0,"workers":[1]})"),
+              HasSubstr("workers[0]: expected an object, got 1"));
   EXPECT_THAT(error(R"({"mode":"kv","in_flight":0,"workers":[{"name":"a","healthy":1}]})"), HasSubstr("healthy"));
 }
 

@@ -130,7 +130,7 @@ TEST(ChatRequest, NamesWhatIsWrongWithMessages) {
   EXPECT_EQ(error(R"([{"role":"user","content":"x"},{"role":"user"}])"),
             "invalid_argument: messages[1].content: required for role \"user\", but missing or null");
   EXPECT_EQ(error(R"([{"role":"user","content":5}])"),
-            "invalid_argument: messages[0].content: expected a string or an array of parts, got a number");
+            "invalid_argument: messages[0].content: expected a string or an array of parts, got 5");
   EXPECT_EQ(error(R"([{"role":"user","content":["x"]}])"),
             "invalid_argument: messages[0].content[0]: expected an object, got a string");
   EXPECT_EQ(error(R"([{"role":"user","content":[{"type":"text"}]}])"),

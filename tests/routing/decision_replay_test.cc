@@ -219,14 +219,14 @@ TEST(DecisionJson, RefusesWhatCannotBeReplayedAndSaysWhere) {
     EXPECT_NE(place, std::string::npos) << from;
     return message(changed.replace(place, from.size(), to));
   };
-  EXPECT_EQ(message(""), "not JSON: Empty: no JSON found");
-  EXPECT_THAT(message("{"), HasSubstr("not JSON"));
-  EXPECT_EQ(message("[]"), ": expected an object");
-  EXPECT_EQ(message("{}"), "format: missing");
+  EXPECT_EQ(message(""), "not valid JSON: Empty: no JSON found");
+  EXPECT_THAT(message("{"), HasSubstr("not valid JSON"));
+  EXPECT_EQ(message("[]"), "expected an object, got an array");
+  EXPECT_EQ(message("{}"), "format: required, but missing");
   EXPECT_EQ(with("kvist-decisions-1", "x"), "format: expected \"kvist-decisions-1\"");
   EXPECT_THAT(with("\"worker\":1", "\"worker\":0"),
               HasSubstr("decisions[0].candidates[1].worker: expected candidates"));
-  EXPECT_THAT(with("\"worker\":1", "\"worker\":4000000000"), HasSubstr("a whole number from 0 to 16383"));
+  EXPECT_THAT(with("\"worker\":1", "\"worker\":4000000000"), HasSubstr("expected an integer from 0 to 16383"));
   EXPECT_EQ(with("\"chosen\":0", "\"chosen\":7"), "decisions[0].chosen: expected the worker of a candidate");
   EXPECT_THAT(with("\"block_size\":32", "\"block_size\":0"), HasSubstr("block_size: expected at least one token"));
   EXPECT_THAT(with("\"cached_tokens\":0", "\"cached_tokens\":101"), HasSubstr("at most the prompt's 100 tokens"));
@@ -235,8 +235,8 @@ TEST(DecisionJson, RefusesWhatCannotBeReplayedAndSaysWhere) {
   EXPECT_THAT(with("\"has_slot\":true", "\"has_slot\":1"), HasSubstr("candidates[0].forecast.has_slot: expected true"));
   EXPECT_THAT(with("\"ttft_ms\":0", "\"ttft_ms\":1e16"), HasSubstr("forecast.ttft_ms: expected a number from"));
   EXPECT_THAT(with("\"at_s\":0", "\"at_s\":-1"), HasSubstr("at_s: expected seconds"));
-  EXPECT_THAT(with("\"kv_blocks\":0", "\"kv_blocks\":-1"), HasSubstr("limits.kv_blocks: expected a whole number"));
-  EXPECT_EQ(message(std::string(20, '[')).substr(0, 8), "not JSON");
+  EXPECT_THAT(with("\"kv_blocks\":0", "\"kv_blocks\":-1"), HasSubstr("limits.kv_blocks: expected an integer"));
+  EXPECT_EQ(message(std::string(20, '[')).substr(0, 14), "not valid JSON");
 }
 
 TEST(DecisionJson, SurvivesEveryCutAndManyFlips) {

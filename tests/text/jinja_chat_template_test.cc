@@ -180,7 +180,7 @@ TEST(JinjaChatTemplateTest, RefusesWithAReason) {
   EXPECT_EQ(render(kChatMl, {.messages = broken}), "error: messages[1]: content: is not valid UTF-8");
   EXPECT_EQ(render("{{ raise_exception('No ' + messages[0].role) }}", {.messages = one}), "error: No user");
   EXPECT_EQ(render(kChatMl, {.messages = one, .tools = "{}"}), "error: tools: expected a list, got a dictionary");
-  EXPECT_TRUE(render(kChatMl, {.messages = one, .tools = "[{"}).starts_with("error: tools: not JSON"));
+  EXPECT_TRUE(render(kChatMl, {.messages = one, .tools = "[{"}).starts_with("error: tools: not valid JSON"));
   EXPECT_EQ(render(kChatMl, {.messages = one, .template_arguments = "[]"}),
             "error: the template's arguments must be a JSON object");
   EXPECT_TRUE(render("{{ x", {.messages = one}).starts_with("error: line 1, column 1"));

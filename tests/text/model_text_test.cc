@@ -75,9 +75,9 @@ TEST_F(ModelTextTest, GathersEndTokens) {
 TEST_F(ModelTextTest, ErrorsNameTheProblemAndItsPlace) {
   EXPECT_EQ(load(), "error: tokenizer_config.json: cannot be opened");
   config("{");
-  EXPECT_TRUE(load().starts_with("error: tokenizer_config.json: not JSON"));
+  EXPECT_TRUE(load().starts_with("error: tokenizer_config.json: not valid JSON"));
   config(R"({"chat_template": "a\n{{ x|nope }}"})");
-  EXPECT_TRUE(load().starts_with("error: tokenizer_config.json.chat_template: line 2, column 6: unknown filter 'nope'"))
+  EXPECT_TRUE(load().starts_with("error: tokenizer_config.json: chat_template: line 2, column 6: unknown filter 'nope'"))
       << load();
   directory_.write("chat_template.jinja", "{% if %}");
   EXPECT_TRUE(load().starts_with("error: chat_template.jinja: line 1, column 7: expected an expression")) << load();
@@ -85,12 +85,12 @@ TEST_F(ModelTextTest, ErrorsNameTheProblemAndItsPlace) {
   config(R"({"eos_token": "<nope>"})");
   EXPECT_EQ(load(), "error: tokenizer.json: the end token \"<nope>\" is not in the vocabulary");
   config(R"({"bos_token": 7})");
-  EXPECT_TRUE(load().starts_with("error: tokenizer_config.json.bos_token: ")) << load();
+  EXPECT_TRUE(load().starts_with("error: tokenizer_config.json: bos_token: ")) << load();
   config("{}");
   directory_.write("generation_config.json", R"({"eos_token_id": 9999})");
   EXPECT_EQ(load(), "error: tokenizer.json: end token 9999 is not in the vocabulary");
   directory_.write("generation_config.json", R"({"eos_token_id": "x"})");
-  EXPECT_TRUE(load().starts_with("error: generation_config.json.eos_token_id: ")) << load();
+  EXPECT_TRUE(load().starts_with("error: generation_config.json: eos_token_id: ")) << load();
 }
 
 }  // namespace

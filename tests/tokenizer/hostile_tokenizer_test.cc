@@ -34,7 +34,7 @@ TEST(HostileTokenizer, TheDocumentTheyAreMadeOfIsSound) {
 TEST(HostileTokenizer, TruncatedAnywhere) {
   const std::string json = with("\"1.0\"", "\"1.0\"");
   for (std::size_t length = 0; length < json.size(); length += length < 3'000 ? 1 : 7) {
-    EXPECT_THAT(error_of(json.substr(0, length)), HasSubstr("no JSON"));
+    EXPECT_THAT(error_of(json.substr(0, length)), HasSubstr("not valid JSON"));
   }
 }
 
@@ -42,7 +42,7 @@ TEST(HostileTokenizer, DeepNestingIsRefusedWithoutRecursion) {
   for (const char bracket : {'[', '{'}) {
     std::string deep;
     for (int i = 0; i < 1'000'000; ++i) deep += bracket == '[' ? "[" : "{\"a\":";
-    EXPECT_THAT(error_of(deep), HasSubstr("no JSON"));
+    EXPECT_THAT(error_of(deep), HasSubstr("not valid JSON"));
   }
   std::string sequence = R"({"type":"NFC"})";
   for (int i = 0; i < 9; ++i) sequence = R"({"type":"Sequence","normalizers":[)" + sequence + "]}";
@@ -51,21 +51,21 @@ TEST(HostileTokenizer, DeepNestingIsRefusedWithoutRecursion) {
 
 TEST(HostileTokenizer, ClaimsOfHugeIdsCostNoMemory) {
   EXPECT_THAT(error_of(with("\"abc\":257", "\"abc\":1000000000")),
-              HasSubstr("model.vocab[\"abc\"]: 1000000000, not a whole number from 0 to 4194303"));
-  EXPECT_THAT(error_of(with("\"abc\":257", "\"abc\":-1")), HasSubstr("-1, not a whole number"));
-  EXPECT_THAT(error_of(with("\"abc\":257", "\"abc\":1e3")), HasSubstr("not a whole number"));
-  EXPECT_THAT(error_of(with("\"abc\":257", "\"abc\":\"257\"")), HasSubstr("a string, not a whole number"));
-  EXPECT_THAT(error_of(with("\"id\":258", "\"id\":99999999999999999999")), HasSubstr("no JSON"));
+              HasSubstr("model.vocab.abc: expected an integer from 0 to 4194303, got 1000000000"));
+  EXPECT_THAT(error_of(with("\"abc\":257", "\"abc\":-1")), HasSubstr("got -1"));
+  EXPECT_THAT(error_of(with("\"abc\":257", "\"abc\":1e3")), HasSubstr("expected an integer"));
+  EXPECT_THAT(error_of(with("\"abc\":257", "\"abc\":\"257\"")), HasSubstr("got a string"));
+  EXPECT_THAT(error_of(with("\"id\":258", "\"id\":99999999999999999999")), HasSubstr("not valid JSON"));
   EXPECT_THAT(error_of(with("\"id\":258", "\"id\":4194304")), HasSubstr("added_tokens[0].id"));
 }
 
 TEST(HostileTokenizer, DuplicateIdsAndTokens) {
   EXPECT_THAT(error_of(with("\"abc\":257", "\"abc\":97")), HasSubstr("id 97 is that of \"a\" too"));
-  EXPECT_THAT(error_of(with("\"abc\":257", "\"ab\":257")), HasSubstr("model.vocab[\"ab\"]: the same token twice"));
+  EXPECT_THAT(error_of(with("\"abc\":257", "\"ab\":257")), HasSubstr("model.vocab.ab: the same token twice"));
   EXPECT_THAT(error_of(with("\"id\":258", "\"id\":97")),
               HasSubstr("added_tokens[0]: \"<s>\" with id 97: the id is that of \"a\""));
   EXPECT_THAT(error_of(with("\"<s>\"", "\"abc\"")), HasSubstr("the token has id 257 already"));
-  EXPECT_THAT(error_of(with("\"version\":\"1.0\"", "\"model\":{}")), HasSubstr("twice"));
+  EXPECT_THAT(error_of(with("\"version\":\"1.0\"", "\"model\":{}")), HasSubstr("model: given more than once"));
 }
 
 TEST(HostileTokenizer, MergesOfUnknownTokens) {
@@ -77,7 +77,7 @@ TEST(HostileTokenizer, MergesOfUnknownTokens) {
   EXPECT_THAT(error_of(with(R"(["a","b"])", R"(["a","b","c"])")), HasSubstr("more than two"));
   EXPECT_THAT(error_of(with(R"(["a","b"])", R"("ab")")), HasSubstr("not two tokens with a space"));
   EXPECT_THAT(error_of(with(R"(["a","b"])", R"("a b c")")), HasSubstr("not two tokens with a space"));
-  EXPECT_THAT(error_of(with(R"(["a","b"])", "7")), HasSubstr("model.merges[0]: a number, not a list"));
+  EXPECT_THAT(error_of(with(R"(["a","b"])", "7")), HasSubstr("model.merges[0]: expected an array, got 7"));
   EXPECT_EQ(error_of(with(R"(["a","b"])", R"("a b")")), "none");
 }
 
@@ -106,7 +106,7 @@ TEST(HostileTokenizer, WhatIsNotSupportedIsRefusedByNameAndPlace) {
       HasSubstr("normalizer: normalizers of type \"Precompiled\""));
   EXPECT_THAT(
       error_of(with(R"("normalizer":null)", R"("normalizer":{"type":"Sequence","normalizers":[{"type":"NFC"},7]})")),
-      HasSubstr("normalizer.normalizers[1]: a number, not an object"));
+      HasSubstr("normalizer.normalizers[1]: expected an object, got"));
   EXPECT_THAT(error_of(with(R"({"type":"ByteLevel","add)", R"({"type":"UnicodeScripts","add)")),
               HasSubstr("pre_tokenizer: pre-tokenizers of type \"UnicodeScripts\""));
   EXPECT_THAT(error_of(with(R"("decoder":{"type":"ByteLevel"})", R"("decoder":{"type":"CTC"})")),

@@ -3,19 +3,19 @@
 #include <gtest/gtest.h>
 #include <utf8proc.h>
 
+#include <algorithm>
 #include <cstdlib>
 
+#include "kvist/base/json.h"
 #include "kvist/base/random.h"
-#include "kvist/tokenizer/json_value.h"
 #include "kvist/tokenizer/unicode.h"
 
 namespace kvist::tokenizer {
 namespace {
 
 MarkedText normalized(const std::string& json, MarkedText text) {
-  simdjson::dom::parser parser;
-  const simdjson::dom::element element = parser.parse(json);
-  const auto normalizer = Normalizer::read(JsonValue(element, "normalizer"));
+  JsonDocument document({.root = "normalizer"});
+  const auto normalizer = Normalizer::read(document.parse(json).value());
   if (!normalizer) return {normalizer.error().message, {}};
   RegexMemory memory;
   normalizer->apply(text, memory);

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "kvist/tokenizer/json_value.h"
+#include "kvist/base/json.h"
 
 namespace kvist::tokenizer {
 namespace {
@@ -11,9 +11,8 @@ namespace {
 using ::testing::ElementsAre;
 
 std::vector<std::string> words_of(const std::string& json, std::string_view text, bool begins_document = true) {
-  simdjson::dom::parser parser;
-  const simdjson::dom::element element = parser.parse(json);
-  const auto pre_tokenizer = PreTokenizer::read(JsonValue(element, "pre_tokenizer"));
+  JsonDocument document({.root = "pre_tokenizer"});
+  const auto pre_tokenizer = PreTokenizer::read(document.parse(json).value());
   if (!pre_tokenizer) return {pre_tokenizer.error().message};
   Words words;
   words.text = text;

@@ -46,20 +46,22 @@ TEST(TraceFile, ErrorsNameTheLineAndWhatWouldBeRight) {
     const char* expected;
   };
   const Case cases[] = {
-      {"[1, 2]", "expected a JSON object"},
-      {R"({"timestamp": 1, )", "not JSON"},
-      {R"({"input_length": 5, "output_length": 5, "hash_ids": []})", "timestamp: expected milliseconds"},
+      {"[1, 2]", "expected an object, got an array"},
+      {R"({"timestamp": 1, )", "not valid JSON"},
+      {R"({"input_length": 5, "output_length": 5, "hash_ids": []})", "timestamp: required, but missing"},
       {R"({"timestamp": -1, "input_length": 5, "output_length": 5, "hash_ids": []})", "timestamp: expected"},
       {R"({"timestamp": 1e13, "input_length": 5, "output_length": 5, "hash_ids": []})", "timestamp: expected"},
       {R"({"timestamp": "1", "input_length": 5, "output_length": 5, "hash_ids": []})", "timestamp: expected"},
       {R"({"timestamp": 27483, "input_length": 0, "output_length": 5, "hash_ids": []})",
-       "input_length: expected a whole number of tokens from 1 to 16777216"},
+       "input_length: expected an integer from 1 to 16777216, got 0"},
       {R"({"timestamp": 27483, "input_length": 5, "output_length": 1.5, "hash_ids": []})", "output_length: expected"},
-      {R"({"timestamp": 27483, "input_length": 5, "output_length": 5})", "hash_ids: expected a list"},
-      {R"({"timestamp": 27483, "input_length": 5, "output_length": 5, "hash_ids": [-1]})", "hash_ids: expected a list"},
+      {R"({"timestamp": 27483, "input_length": 5, "output_length": 5})", "hash_ids: required, but missing"},
+      {R"({"timestamp": 27483, "input_length": 5, "output_length": 5, "hash_ids": [-1]})",
+       "hash_ids[0]: expected a whole number"},
       {R"({"timestamp": 3, "input_length": 5, "output_length": 5, "hash_ids": []})",
        "timestamp: 3 ms comes after 27482 ms; sort the trace by timestamp"},
-      {R"({"timestamp": 27483, "input_length": 5, "output_length": 5, "hash_ids": [[[[[[[[[[]]]]]]]]]]})", "not JSON"},
+      {R"({"timestamp": 27483, "input_length": 5, "output_length": 5, "hash_ids": [[[[[[[[[[]]]]]]]]]]})",
+       "not valid JSON"},
   };
   for (const Case& c : cases) {
     SCOPED_TRACE(c.line);

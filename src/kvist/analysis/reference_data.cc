@@ -1,7 +1,6 @@
 #include "kvist/analysis/reference_data.h"
 
 #include <fmt/format.h>
-#include <simdjson.h>
 
 #include <algorithm>
 #include <cmath>
@@ -10,16 +9,15 @@
 #include <iterator>
 
 #include "kvist/analysis/mode_names.h"
+#include "kvist/base/json.h"
 #include "kvist/render/figures.h"
 
 namespace kvist::analysis {
 namespace {
 
-using simdjson::dom::element;
-using simdjson::dom::object;
-
 constexpr std::uintmax_t kMaxBytes = 16ULL << 20;
 constexpr std::size_t kMaxLevels = 10'000;
+constexpr double kMostFigure = 1e15;
 
 constexpr spec::RoutingMode kModes[] = {spec::RoutingMode::kRoundRobin, spec::RoutingMode::kRandom,
                                         spec::RoutingMode::kLeastLoaded, spec::RoutingMode::kKv,
@@ -32,54 +30,41 @@ std::optional<spec::RoutingMode> mode_of_key(std::string_view key) {
   return std::nullopt;
 }
 
-std::string text_of(const object& from, std::string_view key) {
-  std::string_view text;
-  return from[key].get(text) == simdjson::SUCCESS ? std::string(text) : std::string();
+std::string text_of(const JsonObject& from, std::string_view key) {
+  const std::optional<JsonValue> value = from.peek(key);
+  return std::string(value ? value->if_string().value_or("") : "");
 }
 
-std::string value_text(const element& value) {
-  std::string_view text;
-  if (value.get(text) == simdjson::SUCCESS) return std::string(text);
-  bool flag = false;
-  if (value.get(flag) == simdjson::SUCCESS) return flag ? "yes" : "no";
-  double number = 0;
-  if (value.get(number) == simdjson::SUCCESS) return render::format_plain(number);
+std::string value_text(const JsonValue& value) {
+  if (const auto text = value.if_string()) return std::string(*text);
+  if (const auto flag = value.if_bool()) return *flag ? "yes" : "no";
+  if (const auto number = value.if_double()) return render::format_plain(*number);
   return {};
 }
 
-void read_deployment(const object& from, const std::string& prefix, Reference& reference) {
-  for (const auto& field : from) {
-    const std::string key = prefix + std::string(field.key);
-    object nested;
-    if (field.value.get(nested) == simdjson::SUCCESS) {
-      if (prefix.empty()) read_deployment(nested, key + ".", reference);
+void read_deployment(const JsonObject& from, const std::string& prefix, Reference& reference) {
+  for (const auto [name, value] : from) {
+    const std::string key = prefix + std::string(name);
+    if (const std::optional<JsonObject> nested = value.if_object()) {
+      if (prefix.empty()) read_deployment(*nested, key + ".", reference);
       continue;
     }
-    reference.deployment.emplace_back(key, value_text(field.value));
+    reference.deployment.emplace_back(key, value_text(value));
   }
 }
 
-Result<ReferenceFigures> read_figures(const object& from, spec::RoutingMode mode, std::uint32_t concurrency) {
+Result<ReferenceFigures> read_figures(const JsonObject& from, spec::RoutingMode mode, std::uint32_t concurrency) {
   ReferenceFigures level{
       .mode = mode, .concurrency = concurrency, .figures = {}, .valid_runs = text_of(from, "valid_runs")};
   for (std::size_t i = 0; i < kPublishedFigures; ++i) {
     const std::string_view key = published_figures()[i].key;
-    element value;
-    if (from[key].get(value) != simdjson::SUCCESS || value.is_null()) continue;
-    double number = 0;
-    if (value.get(number) != simdjson::SUCCESS || !std::isfinite(number)) {
-      return fail(ErrorCode::kInvalidArgument, fmt::format("{} is not a number", key));
-    }
-    level.figures[i] = number;
+    KVIST_TRY(level.figures[i], from.find_double(key, -kMostFigure, kMostFigure));
   }
   return level;
 }
 
-Result<void> read_level(const object& from, std::optional<spec::RoutingMode> flat_mode, Reference& reference) {
-  std::uint64_t concurrency = 0;
-  if (from["concurrency"].get(concurrency) != simdjson::SUCCESS || concurrency == 0 || concurrency > 10'000'000) {
-    return fail(ErrorCode::kInvalidArgument, "concurrency is missing or no count");
-  }
+Result<void> read_level(const JsonObject& from, std::optional<spec::RoutingMode> flat_mode, Reference& reference) {
+  KVIST_TRY(const std::uint64_t concurrency, from.require_unsigned("concurrency", 1, 10'000'000));
   const auto level = static_cast<std::uint32_t>(concurrency);
   reference.concurrencies.push_back(level);
   if (flat_mode) {
@@ -88,38 +73,31 @@ Result<void> read_level(const object& from, std::optional<spec::RoutingMode> fla
     return {};
   }
   const auto before = static_cast<std::ptrdiff_t>(reference.levels.size());
-  for (const auto& field : from) {
-    const std::optional<spec::RoutingMode> mode = mode_of_key(field.key);
-    object figures_of_mode;
-    if (!mode || field.value.get(figures_of_mode) != simdjson::SUCCESS) continue;
+  for (const auto [key, value] : from) {
+    const std::optional<spec::RoutingMode> mode = mode_of_key(key);
+    const std::optional<JsonObject> figures_of_mode = value.if_object();
+    if (!mode || !figures_of_mode) continue;
     const auto is_there = [&](const ReferenceFigures& there) { return there.mode == *mode; };
     if (std::any_of(reference.levels.begin() + before, reference.levels.end(), is_there)) {
-      return fail(ErrorCode::kInvalidArgument, fmt::format("mode \"{}\" occurs twice", field.key));
+      return value.wrong("the mode is given twice");
     }
-    KVIST_TRY(ReferenceFigures figures, read_figures(figures_of_mode, *mode, level));
+    KVIST_TRY(ReferenceFigures figures, read_figures(*figures_of_mode, *mode, level));
     reference.levels.push_back(std::move(figures));
   }
   return {};
 }
 
-Result<void> read_levels(const object& root, Reference& reference) {
-  simdjson::dom::array levels;
-  if (root["levels"].get(levels) != simdjson::SUCCESS) {
-    return fail(ErrorCode::kInvalidArgument, "no list \"levels\": not a file of published figures");
+Result<void> read_levels(const JsonObject& root, Reference& reference) {
+  KVIST_TRY(const JsonArray levels, root.require_array("levels", "the levels of a file of published figures"));
+  if (levels.size() > kMaxLevels) {
+    return levels.value().error(ErrorCode::kTooLarge, fmt::format("more than {} levels", kMaxLevels));
   }
-  if (levels.size() > kMaxLevels) return fail(ErrorCode::kTooLarge, fmt::format("more than {} levels", kMaxLevels));
   const std::string mode_name = text_of(root, "mode");
   const std::optional<spec::RoutingMode> flat_mode = mode_of_key(mode_name);
-  if (!mode_name.empty() && !flat_mode) {
-    return fail(ErrorCode::kInvalidArgument, fmt::format("unknown mode \"{}\"", mode_name));
-  }
-  std::size_t number = 0;
-  for (const element& entry : levels) {
-    object level;
-    Result<void> read = entry.get(level) == simdjson::SUCCESS ? read_level(level, flat_mode, reference)
-                                                              : fail(ErrorCode::kInvalidArgument, "is no object");
-    if (!read) return std::unexpected(std::move(read).error().in(fmt::format("levels[{}]", number)));
-    ++number;
+  if (!mode_name.empty() && !flat_mode) return root.wrong("mode", fmt::format("unknown mode \"{}\"", mode_name));
+  for (const JsonValue entry : levels) {
+    KVIST_TRY(const JsonObject level, entry.as_object());
+    KVIST_TRY_VOID(read_level(level, flat_mode, reference));
   }
   std::ranges::sort(reference.concurrencies);
   std::ranges::stable_sort(reference.levels, {}, &ReferenceFigures::concurrency);
@@ -151,27 +129,21 @@ std::vector<spec::RoutingMode> Reference::modes() const {
 }
 
 Result<Reference> parse_reference(std::string_view json, const std::string& name) {
-  simdjson::dom::parser parser(kMaxBytes);
-  object root;
-  if (const simdjson::error_code error = parser.parse(simdjson::padded_string(json)).get(root)) {
-    return fail(ErrorCode::kInvalidArgument,
-                fmt::format("{}: no JSON object: {}", name, simdjson::error_message(error)));
-  }
+  JsonDocument document({.name = name, .wrong = ErrorCode::kInvalidArgument, .most_bytes = kMaxBytes});
+  KVIST_TRY(const JsonObject root, document.parse_object(json));
   Reference reference;
   reference.name = name;
   reference.source = text_of(root, "source");
   reference.note = text_of(root, "note");
-  object nested;
-  if (root["deployment"].get(nested) == simdjson::SUCCESS) read_deployment(nested, "", reference);
-  if (root["expected"].get(nested) == simdjson::SUCCESS) {
-    for (const auto& field : nested) {
-      double number = 0;
-      if (field.value.get(number) == simdjson::SUCCESS) reference.expected.emplace_back(field.key, number);
+  KVIST_TRY(const std::optional<JsonObject> deployment, root.find_object("deployment"));
+  if (deployment) read_deployment(*deployment, "", reference);
+  KVIST_TRY(const std::optional<JsonObject> expected, root.find_object("expected"));
+  if (expected) {
+    for (const auto [key, value] : *expected) {
+      if (const auto number = value.if_double()) reference.expected.emplace_back(key, *number);
     }
   }
-  if (Result<void> levels = read_levels(root, reference); !levels) {
-    return std::unexpected(std::move(levels).error().in(name));
-  }
+  KVIST_TRY_VOID(read_levels(root, reference));
   return reference;
 }
 

@@ -1,46 +1,36 @@
 #include "kvist/deploy/gateway_status.h"
 
-#include <fmt/format.h>
-#include <simdjson.h>
+#include <limits>
+
+#include "kvist/base/json.h"
 
 namespace kvist::deploy {
 namespace {
 
-using simdjson::dom::object;
+constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
 
-template <class T, class Out>
-Result<void> read(const object& from, std::string_view key, Out& out) {
-  T value{};
-  if (const auto error = from[key].get(value); error != simdjson::SUCCESS) {
-    return fail(ErrorCode::kCorrupt, fmt::format("/admin/status: {}: {}", key, simdjson::error_message(error)));
-  }
-  out = Out(value);
-  return {};
+Result<GatewayWorkerStatus> read_worker(const JsonValue& value) {
+  KVIST_TRY(const JsonObject worker, value.as_object());
+  GatewayWorkerStatus status;
+  KVIST_TRY(status.name, worker.require_string("name"));
+  KVIST_TRY(status.healthy, worker.require_bool("healthy"));
+  KVIST_TRY(status.in_flight, worker.require_unsigned("in_flight", 0, kMost));
+  KVIST_TRY(status.indexed_blocks, worker.require_unsigned("indexed_blocks", 0, kMost));
+  return status;
 }
 
 }  // namespace
 
 Result<GatewayStatus> parse_gateway_status(std::string_view json) {
-  simdjson::dom::parser parser;
-  object root;
-  if (const auto error = parser.parse(json.data(), json.size()).get(root); error != simdjson::SUCCESS) {
-    return fail(ErrorCode::kCorrupt, fmt::format("/admin/status: {}", simdjson::error_message(error)));
-  }
+  JsonDocument document({.name = "/admin/status"});
+  KVIST_TRY(const JsonObject root, document.parse_object(json));
   GatewayStatus status;
-  KVIST_TRY_VOID(read<std::string_view>(root, "mode", status.mode));
-  KVIST_TRY_VOID(read<std::uint64_t>(root, "in_flight", status.in_flight));
-  simdjson::dom::array workers;
-  KVIST_TRY_VOID(read<simdjson::dom::array>(root, "workers", workers));
-  for (const simdjson::dom::element element : workers) {
-    object worker;
-    if (element.get(worker) != simdjson::SUCCESS) {
-      return fail(ErrorCode::kCorrupt, "/admin/status: workers: expected objects");
-    }
-    GatewayWorkerStatus& read_worker = status.workers.emplace_back();
-    KVIST_TRY_VOID(read<std::string_view>(worker, "name", read_worker.name));
-    KVIST_TRY_VOID(read<bool>(worker, "healthy", read_worker.healthy));
-    KVIST_TRY_VOID(read<std::uint64_t>(worker, "in_flight", read_worker.in_flight));
-    KVIST_TRY_VOID(read<std::uint64_t>(worker, "indexed_blocks", read_worker.indexed_blocks));
+  KVIST_TRY(status.mode, root.require_string("mode"));
+  KVIST_TRY(status.in_flight, root.require_unsigned("in_flight", 0, kMost));
+  KVIST_TRY(const JsonArray workers, root.require_array("workers"));
+  for (const JsonValue item : workers) {
+    KVIST_TRY(GatewayWorkerStatus worker, read_worker(item));
+    status.workers.push_back(std::move(worker));
   }
   return status;
 }

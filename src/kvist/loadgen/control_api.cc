@@ -1,29 +1,22 @@
 #include "kvist/loadgen/control_api.h"
 
 #include <fmt/format.h>
-#include <simdjson.h>
 
+#include <limits>
 #include <utility>
 
+#include "kvist/base/json.h"
 #include "kvist/openai/errors.h"
 #include "kvist/telemetry/metrics.h"
 
 namespace kvist::loadgen {
 namespace {
 
-using simdjson::SUCCESS;
-
-/// Well below the number of connections that the range of client ports allows.
+/// As many connections as one client port range holds, with room to spare.
 constexpr std::uint64_t kMaxConcurrency = 20'000;
 
-std::unexpected<Error> invalid(std::string message) {
-  return fail(ErrorCode::kInvalidArgument, std::move(message));
-}
-
-Result<simdjson::dom::object> parse_object(simdjson::dom::parser& parser, const simdjson::padded_string& body) {
-  simdjson::dom::object object;
-  if (parser.parse(body).get(object) != SUCCESS) return invalid("body: expected a JSON object");
-  return object;
+JsonDocument command_document() {
+  return JsonDocument({.root = "body", .wrong = ErrorCode::kInvalidArgument});
 }
 
 void respond_json(net::HttpExchange& exchange, int status, std::string body) {
@@ -45,40 +38,26 @@ void respond_wrong_method(net::HttpExchange& exchange, std::string_view allowed)
 }  // namespace
 
 Result<StartCommand> parse_start_command(std::string_view body) {
-  simdjson::dom::parser parser;
-  const simdjson::padded_string text(body);
-  KVIST_TRY(const simdjson::dom::object object, parse_object(parser, text));
-  StartCommand command;
+  JsonDocument document = command_document();
+  KVIST_TRY(const JsonObject object, document.parse_object(body));
   for (const auto [key, value] : object) {
-    std::uint64_t number = 0;
-    const bool is_number = value.get(number) == SUCCESS;
-    if (key == "concurrency") {
-      if (!is_number || number < 1 || number > kMaxConcurrency) {
-        return invalid(fmt::format("concurrency: expected a whole number from 1 to {}", kMaxConcurrency));
-      }
-      command.concurrency = static_cast<std::uint32_t>(number);
-    } else if (key == "seed") {
-      if (!is_number) return invalid("seed: expected a whole number from 0");
-      command.seed = number;
-    } else {
-      return invalid(fmt::format("{}: unknown; known are concurrency and seed", key));
-    }
+    if (key != "concurrency" && key != "seed") return value.wrong("unknown; known are concurrency and seed");
   }
-  if (command.concurrency == 0) return invalid("concurrency: missing");
+  StartCommand command;
+  KVIST_TRY(const std::uint64_t concurrency, object.require_unsigned("concurrency", 1, kMaxConcurrency));
+  KVIST_TRY(command.seed, object.find_unsigned("seed", 0, std::numeric_limits<std::uint64_t>::max()));
+  command.concurrency = static_cast<std::uint32_t>(concurrency);
   return command;
 }
 
 Result<bool> parse_stop_command(std::string_view body) {
   if (body.empty()) return true;
-  simdjson::dom::parser parser;
-  const simdjson::padded_string text(body);
-  KVIST_TRY(const simdjson::dom::object object, parse_object(parser, text));
-  bool drain = true;
+  JsonDocument document = command_document();
+  KVIST_TRY(const JsonObject object, document.parse_object(body));
   for (const auto [key, value] : object) {
-    if (key != "drain") return invalid(fmt::format("{}: unknown; known is drain", key));
-    if (value.get(drain) != SUCCESS) return invalid("drain: expected true or false");
+    if (key != "drain") return value.wrong("unknown; known is drain");
   }
-  return drain;
+  return object.bool_or("drain", true);
 }
 
 ControlApi::ControlApi(ControlActions actions) : actions_(std::make_shared<const ControlActions>(std::move(actions))) {}

@@ -1,4 +1,5 @@
-// Reads stream chunks, whole answers and error frames. It is called once per SSE event, so it has to be fast.
+// What a client reads: stream chunks, whole answers, error frames. Called once per SSE event, so it is kept lean:
+// simdjson itself, without paths and without a look at fields that are not needed.
 #include <simdjson.h>
 
 #include <fmt/format.h>
@@ -7,14 +8,16 @@
 #include <optional>
 
 #include "kvist/openai/codec.h"
-#include "kvist/openai/json_object_impl.h"
+#include "kvist/openai/json_body.h"
 
 namespace kvist::openai {
 namespace {
 
 using simdjson::SUCCESS;
 using simdjson::dom::array;
+using simdjson::dom::element_type;
 using simdjson::dom::object;
+using JsonElement = simdjson::dom::element;
 
 constexpr std::size_t kSharedParserBytes = 1UL << 20;
 /// Longer fingerprints are ignored, because one is kept per worker.
@@ -24,7 +27,24 @@ std::unexpected<Error> corrupt(std::string_view what) {
   return fail(ErrorCode::kCorrupt, fmt::format("answer: {}", what));
 }
 
-// The field's value; nothing if it is absent or null.
+std::string_view kind_of(JsonElement element) {
+  switch (element.type()) {
+    case element_type::ARRAY:
+      return "an array";
+    case element_type::OBJECT:
+      return "an object";
+    case element_type::STRING:
+      return "a string";
+    case element_type::BOOL:
+      return "a boolean";
+    case element_type::NULL_VALUE:
+      return "null";
+    default:
+      return "a number";
+  }
+}
+
+// The field's value; nothing where it is absent or null.
 std::optional<JsonElement> field(const object& from, std::string_view name) {
   JsonElement element;
   if (from.at_key(name).get(element) != SUCCESS || element.is_null()) return std::nullopt;

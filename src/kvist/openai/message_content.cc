@@ -23,34 +23,26 @@ constexpr std::array kTextParts = std::to_array<TextPart>({{"text", "text"},
                                                            {"refusal", "refusal"},
                                                            {"thinking", "thinking"}});
 
-std::unexpected<Error> missing(std::string_view path) {
-  return fail(ErrorCode::kInvalidArgument, fmt::format("{}: required, but missing", path));
-}
-
-// The text of a part; nothing if it is not text and read for routing.
-Result<std::optional<std::string>> text_of_part(JsonElement element, std::string path, ReadFor purpose) {
-  std::string_view plain;
-  if (purpose == ReadFor::kRouting && element.get(plain) == simdjson::SUCCESS) return std::optional(std::string(plain));
-  KVIST_TRY(const JsonObject part, JsonObject::from(element, std::move(path)));
-  KVIST_TRY(const std::optional<std::string_view> type, part.find_string("type"));
-  if (!type) return missing(part.path_of("type"));
-  const auto* known = std::ranges::find(kTextParts, *type, &TextPart::type);
-  const bool is_text = known != kTextParts.end() && (purpose == ReadFor::kRouting || *type == "text");
+// The text of one part; nothing where it is none and routing may pass it over.
+Result<std::optional<std::string>> text_of_part(const JsonValue& value, ReadFor purpose) {
+  const std::optional<std::string_view> plain = value.if_string();
+  if (purpose == ReadFor::kRouting && plain) return std::optional(std::string(*plain));
+  KVIST_TRY(const JsonObject part, value.as_object());
+  KVIST_TRY(const std::string_view type, part.require_string("type"));
+  const auto* known = std::ranges::find(kTextParts, type, &TextPart::type);
+  const bool is_text = known != kTextParts.end() && (purpose == ReadFor::kRouting || type == "text");
   if (!is_text) {
     if (purpose == ReadFor::kRouting) return std::optional<std::string>();
-    return fail(ErrorCode::kUnsupported,
-                fmt::format("{}: parts of type \"{}\" are not supported by this server, only \"text\"",
-                            part.path_of("type"), *type));
+    return part.error(ErrorCode::kUnsupported, "type",
+                      fmt::format("parts of type \"{}\" are not supported by this server, only \"text\"", type));
   }
-  KVIST_TRY(const std::optional<std::string_view> text, part.find_string(known->field));
-  if (!text) return missing(part.path_of(known->field));
-  return std::optional(std::string(*text));
+  KVIST_TRY(const std::string_view text, part.require_string(known->field));
+  return std::optional(std::string(text));
 }
 
-Result<void> read_parts(simdjson::dom::array parts, const std::string& path, ReadFor purpose, text::ChatMessage& into) {
-  std::size_t index = 0;
-  for (const JsonElement part : parts) {
-    KVIST_TRY(std::optional<std::string> text, text_of_part(part, fmt::format("{}[{}]", path, index++), purpose));
+Result<void> read_parts(const JsonArray& parts, ReadFor purpose, text::ChatMessage& into) {
+  for (const JsonValue part : parts) {
+    KVIST_TRY(std::optional<std::string> text, text_of_part(part, purpose));
     if (!text) continue;
     if (!text->empty()) {
       if (!into.content.empty()) into.content += text::kPartSeparator;
@@ -64,32 +56,26 @@ Result<void> read_parts(simdjson::dom::array parts, const std::string& path, Rea
 }  // namespace
 
 Result<void> read_content(const JsonObject& message, std::string_view role, ReadFor purpose, text::ChatMessage& into) {
-  const std::string path = message.path_of("content");
-  KVIST_TRY(const std::optional<JsonElement> element, message.find("content"));
-  if (!element) {
+  KVIST_TRY(const std::optional<JsonValue> content, message.find("content"));
+  if (!content) {
     if (role == "assistant" || purpose == ReadFor::kRouting) return {};
-    return fail(ErrorCode::kInvalidArgument,
-                fmt::format("{}: required for role \"{}\", but missing or null", path, role));
+    return message.wrong("content", fmt::format("required for role \"{}\", but missing or null", role));
   }
-  std::string_view text;
-  if (element->get(text) == simdjson::SUCCESS) {
-    into.content = text;
+  if (const std::optional<std::string_view> text = content->if_string()) {
+    into.content = *text;
     return {};
   }
-  simdjson::dom::array parts;
-  if (element->get(parts) != simdjson::SUCCESS)
-    return fail(ErrorCode::kInvalidArgument,
-                fmt::format("{}: expected a string or an array of parts, got {}", path, kind_of(*element)));
-  return read_parts(parts, path, purpose, into);
+  KVIST_TRY(const JsonArray parts, content->as_array("a string or an array of parts"));
+  return read_parts(parts, purpose, into);
 }
 
 void read_reasoning(const JsonObject& message, text::ChatMessage& into) {
   if (into.role != "assistant") return;
   for (const std::string_view field : {"reasoning", "reasoning_content"}) {
-    const Result<std::optional<JsonElement>> element = message.find(field);
-    std::string_view text;
-    if (!element || !*element || (*element)->get(text) != simdjson::SUCCESS) continue;
-    into.reasoning = text;
+    const std::optional<JsonValue> value = message.peek(field);
+    const std::optional<std::string_view> text = value ? value->if_string() : std::nullopt;
+    if (!text) continue;
+    into.reasoning = *text;
     return;
   }
 }

@@ -4,8 +4,8 @@
 #include <string_view>
 
 #include "kvist/base/error.h"
+#include "kvist/base/json.h"
 #include "kvist/openai/codec.h"
-#include "kvist/openai/json_object_impl.h"
 #include "kvist/text/chat.h"
 
 namespace kvist::openai {

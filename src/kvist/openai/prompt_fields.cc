@@ -18,21 +18,17 @@ Result<std::optional<T>> lenient(Result<std::optional<T>> value, ReadFor purpose
   return value;
 }
 
-template <typename T>
-T value_or(const Result<std::optional<T>>& value, T otherwise) {
-  return value && *value ? **value : otherwise;
-}
-
-bool is_given(const JsonObject& request, std::string_view field) {
-  const Result<std::optional<JsonElement>> element = request.find(field);
-  return element && element->has_value();
+std::int64_t tokens_or(const JsonObject& request, std::string_view field, std::int64_t otherwise) {
+  const std::optional<JsonValue> value = request.peek(field);
+  const std::optional<std::int64_t> tokens = value ? value->if_int() : std::nullopt;
+  return tokens && *tokens >= 0 && *tokens <= kMostTokens ? *tokens : otherwise;
 }
 
 bool wants_answer(const JsonObject& request, RequestKind kind) {
   const std::int64_t otherwise = kind == RequestKind::kChat ? 0 : kDefaultCompletionTokens;
-  const std::int64_t tokens = value_or(request.find_integer("max_tokens", 0, kMostTokens), otherwise);
+  const std::int64_t tokens = tokens_or(request, "max_tokens", otherwise);
   if (kind == RequestKind::kCompletion) return tokens > 0;
-  return value_or(request.find_integer("max_completion_tokens", 0, kMostTokens), tokens) > 0;
+  return tokens_or(request, "max_completion_tokens", tokens) > 0;
 }
 
 Result<text::Truncation::Side> read_side(const JsonObject& request, ReadFor purpose) {
@@ -42,7 +38,7 @@ Result<text::Truncation::Side> read_side(const JsonObject& request, ReadFor purp
   if (*side == "left") return Side::kKeepLast;
   if (*side == "right") return Side::kKeepFirst;
   if (purpose == ReadFor::kRouting) return Side::kDefault;
-  return fail(ErrorCode::kInvalidArgument, R"(truncation_side: expected "left" or "right")");
+  return request.wrong("truncation_side", R"(expected "left" or "right")");
 }
 
 }  // namespace
@@ -58,7 +54,7 @@ Result<PromptOptions> read_prompt_options(const JsonObject& request, RequestKind
   PromptOptions options;
   KVIST_TRY(options.add_special_tokens, lenient(request.find_bool("add_special_tokens"), purpose));
   KVIST_TRY(const std::optional<std::int64_t> tokens,
-            lenient(request.find_integer("truncate_prompt_tokens", -1, kMostTokens), purpose));
+            lenient(request.find_int("truncate_prompt_tokens", -1, kMostTokens), purpose));
   KVIST_TRY(options.truncation_side, read_side(request, purpose));
   if (!tokens) return options;
   options.truncate_to_context = *tokens < 0;
@@ -68,10 +64,10 @@ Result<PromptOptions> read_prompt_options(const JsonObject& request, RequestKind
 }
 
 bool computes_whole_prompt(const JsonObject& request, RequestKind kind) {
-  if (is_given(request, "prompt_logprobs")) return true;
-  // vLLM uses the number of log probabilities of the answer for the prompt too. If it is absent, a chat's is 0, which
-  // counts as a number.
-  return value_or(request.find_bool("echo"), false) && (kind == RequestKind::kChat || is_given(request, "logprobs"));
+  if (request.peek("prompt_logprobs")) return true;
+  // vLLM takes the number of log probabilities of the answer for the prompt's: absent, a chat's is 0, which is one.
+  const std::optional<JsonValue> echo = request.peek("echo");
+  return echo && echo->if_bool() == true && (kind == RequestKind::kChat || request.peek("logprobs").has_value());
 }
 
 }  // namespace kvist::openai

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "kvist/base/error.h"
+#include "kvist/base/json.h"
 #include "kvist/openai/codec.h"
-#include "kvist/openai/json_object_impl.h"
 #include "kvist/openai/refused_fields.h"
 #include "kvist/openai/types.h"
 

@@ -57,60 +57,42 @@ constexpr std::array kRefusedInCompletion = std::to_array<RefusedField>({
     {"prompt_embeds", Neutral::kEmpty},
 });
 
-bool is_false(JsonElement element) {
-  bool flag = true;
-  return element.get(flag) == simdjson::SUCCESS && !flag;
+bool is_empty(const JsonValue& value) {
+  if (const auto array = value.if_array()) return array->empty();
+  if (const auto object = value.if_object()) return object->size() == 0;
+  return value.if_string() == "";
 }
 
-bool is_integer(JsonElement element, std::int64_t wanted) {
-  std::int64_t number = 0;
-  return element.get(number) == simdjson::SUCCESS && number == wanted;
+bool is_text_format(const JsonValue& value) {
+  const std::optional<JsonObject> format = value.if_object();
+  if (!format || format->size() != 1) return false;
+  const std::optional<JsonValue> type = format->peek("type");
+  return type && type->if_string() == "text";
 }
 
-bool is_text(JsonElement element, std::string_view wanted) {
-  std::string_view text;
-  return element.get(text) == simdjson::SUCCESS && text == wanted;
+bool is_text_modality(const JsonValue& value) {
+  const std::optional<JsonArray> modalities = value.if_array();
+  return modalities && modalities->size() == 1 && (*modalities->begin()).if_string() == "text";
 }
 
-bool is_empty(JsonElement element) {
-  simdjson::dom::array array;
-  if (element.get(array) == simdjson::SUCCESS) return array.size() == 0;
-  simdjson::dom::object object;
-  if (element.get(object) == simdjson::SUCCESS) return object.size() == 0;
-  return is_text(element, "");
-}
-
-bool is_text_format(JsonElement element) {
-  simdjson::dom::object format;
-  if (element.get(format) != simdjson::SUCCESS || format.size() != 1) return false;
-  JsonElement type;
-  return format.at_key("type").get(type) == simdjson::SUCCESS && is_text(type, "text");
-}
-
-bool is_text_modality(JsonElement element) {
-  simdjson::dom::array modalities;
-  if (element.get(modalities) != simdjson::SUCCESS || modalities.size() != 1) return false;
-  return is_text(*modalities.begin(), "text");
-}
-
-bool is_neutral(JsonElement element, Neutral neutral) {
+bool is_neutral(const JsonValue& value, Neutral neutral) {
   switch (neutral) {
     case Neutral::kNothing:
       return false;
     case Neutral::kFalse:
-      return is_false(element);
+      return value.if_bool() == false;
     case Neutral::kZero:
-      return is_integer(element, 0);
+      return value.if_int() == 0;
     case Neutral::kOne:
-      return is_integer(element, 1);
+      return value.if_int() == 1;
     case Neutral::kEmpty:
-      return is_empty(element);
+      return is_empty(value);
     case Neutral::kTextFormat:
-      return is_text_format(element);
+      return is_text_format(value);
     case Neutral::kTextModality:
-      return is_text_modality(element);
+      return is_text_modality(value);
     case Neutral::kNoCall:
-      return is_text(element, "none") || is_text(element, "auto");
+      return value.if_string() == "none" || value.if_string() == "auto";
   }
   return false;
 }
@@ -139,10 +121,10 @@ std::string_view neutral_text(Neutral neutral) {
 
 Result<void> refuse_each(const JsonObject& request, std::span<const RefusedField> fields) {
   for (const RefusedField& field : fields) {
-    KVIST_TRY(const std::optional<JsonElement> element, request.find(field.name));
-    if (!element || is_neutral(*element, field.neutral)) continue;
-    return fail(ErrorCode::kUnsupported, fmt::format("{}: not supported by this server with this value; {}", field.name,
-                                                     neutral_text(field.neutral)));
+    KVIST_TRY(const std::optional<JsonValue> value, request.find(field.name));
+    if (!value || is_neutral(*value, field.neutral)) continue;
+    return value->unsupported(
+        fmt::format("not supported by this server with this value; {}", neutral_text(field.neutral)));
   }
   return {};
 }

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kvist/base/error.h"
-#include "kvist/openai/json_object_impl.h"
+#include "kvist/base/json.h"
 
 namespace kvist::openai {
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "kvist/openai/codec.h"
-#include "kvist/openai/json_object_impl.h"
+#include "kvist/openai/json_body.h"
 #include "kvist/openai/message_content.h"
 #include "kvist/openai/prompt_fields.h"
 #include "kvist/openai/refused_fields.h"
@@ -22,35 +22,28 @@ constexpr std::size_t kMaxCacheSaltBytes = 1024;
 constexpr std::array kRoles =
     std::to_array<std::string_view>({"system", "developer", "user", "assistant", "tool", "function"});
 
-std::unexpected<Error> missing(std::string_view path) {
-  return fail(ErrorCode::kInvalidArgument, fmt::format("{}: required, but missing", path));
-}
-
 Result<std::optional<std::uint32_t>> read_token_limit(const JsonObject& request, std::string_view field) {
   KVIST_TRY(const std::optional<std::int64_t> limit,
-            request.find_integer(field, 1, std::numeric_limits<std::int32_t>::max()));
+            request.find_int(field, 1, std::numeric_limits<std::int32_t>::max()));
   if (!limit) return std::optional<std::uint32_t>();
   return std::optional(static_cast<std::uint32_t>(*limit));
 }
 
 // Any 64-bit integer, signed or not.
 Result<std::optional<std::uint64_t>> read_seed(const JsonObject& request) {
-  KVIST_TRY(const std::optional<JsonElement> element, request.find("seed"));
-  if (!element) return std::optional<std::uint64_t>();
-  std::uint64_t seed = 0;
-  if (element->get(seed) == simdjson::SUCCESS) return std::optional(seed);
-  std::int64_t negative = 0;
-  if (element->get(negative) == simdjson::SUCCESS) return std::optional(static_cast<std::uint64_t>(negative));
-  return unexpected_value("seed", "a 64-bit integer", *element);
+  KVIST_TRY(const std::optional<JsonValue> value, request.find("seed"));
+  if (!value) return std::optional<std::uint64_t>();
+  if (const std::optional<std::uint64_t> seed = value->if_unsigned()) return seed;
+  if (const std::optional<std::int64_t> seed = value->if_int()) return std::optional(static_cast<std::uint64_t>(*seed));
+  return value->expected("a 64-bit integer");
 }
 
 // Unknown members are ignored, as unknown fields are.
 Result<void> read_stream_options(const JsonObject& request, GenerationOptions& options) {
-  KVIST_TRY(const std::optional<JsonElement> element, request.find("stream_options"));
-  if (!element) return {};
-  KVIST_TRY(const JsonObject stream_options, JsonObject::from(*element, "stream_options"));
-  KVIST_TRY(const std::optional<bool> include_usage, stream_options.find_bool("include_usage"));
-  KVIST_TRY(const std::optional<bool> continuous, stream_options.find_bool("continuous_usage_stats"));
+  KVIST_TRY(const std::optional<JsonObject> stream_options, request.find_object("stream_options"));
+  if (!stream_options) return {};
+  KVIST_TRY(const std::optional<bool> include_usage, stream_options->find_bool("include_usage"));
+  KVIST_TRY(const std::optional<bool> continuous, stream_options->find_bool("continuous_usage_stats"));
   options.include_usage = include_usage.value_or(false);
   options.continuous_usage = continuous.value_or(false);
   return {};
@@ -59,8 +52,8 @@ Result<void> read_stream_options(const JsonObject& request, GenerationOptions& o
 Result<std::string> read_cache_salt(const JsonObject& request) {
   KVIST_TRY(const std::optional<std::string_view> salt, request.find_string("cache_salt"));
   if (salt && salt->size() > kMaxCacheSaltBytes) {
-    return fail(ErrorCode::kInvalidArgument,
-                fmt::format("cache_salt: {} bytes, at most {} are allowed", salt->size(), kMaxCacheSaltBytes));
+    return request.wrong("cache_salt",
+                         fmt::format("{} bytes, at most {} are allowed", salt->size(), kMaxCacheSaltBytes));
   }
   return std::string(salt.value_or(""));
 }
@@ -68,9 +61,9 @@ Result<std::string> read_cache_salt(const JsonObject& request) {
 // Only a hint for routing. The worker refuses invalid values of these fields.
 std::string read_session(const JsonObject& request) {
   for (const std::string_view field : {"prompt_cache_key", "user"}) {
-    const Result<std::optional<JsonElement>> element = request.find(field);
-    std::string_view text;
-    if (element && *element && (*element)->get(text) == simdjson::SUCCESS && !text.empty()) return std::string(text);
+    const std::optional<JsonValue> value = request.peek(field);
+    const std::string_view text = value ? value->if_string().value_or("") : "";
+    if (!text.empty()) return std::string(text);
   }
   return {};
 }
@@ -78,8 +71,8 @@ std::string read_session(const JsonObject& request) {
 Result<GenerationOptions> read_options(const JsonObject& request, RequestKind kind, ReadFor purpose) {
   GenerationOptions options;
   KVIST_TRY(const std::optional<std::string_view> model, request.find_string("model"));
-  // A server of one model may accept requests without a name, so for routing the name may be missing.
-  if (!model && purpose == ReadFor::kAnswer) return missing("model");
+  // A server of one model may do without the name: whether this one does is its own business.
+  if (!model && purpose == ReadFor::kAnswer) return request.wrong("model", "required, but missing");
   options.model = model.value_or("");
   KVIST_TRY(const std::optional<bool> stream, request.find_bool("stream"));
   options.stream = stream.value_or(false);
@@ -98,7 +91,7 @@ Result<GenerationOptions> read_options(const JsonObject& request, RequestKind ki
   KVIST_TRY(options.seed, read_seed(request));
   KVIST_TRY(const std::optional<bool> ignore_eos, request.find_bool("ignore_eos"));
   options.ignore_eos = ignore_eos.value_or(false);
-  KVIST_TRY(const std::optional<std::int64_t> choices, request.find_integer("n", 1, kMaxChoices));
+  KVIST_TRY(const std::optional<std::int64_t> choices, request.find_int("n", 1, kMaxChoices));
   options.choices = static_cast<std::uint32_t>(choices.value_or(1));
   KVIST_TRY(options.stop, read_stop(request));
   KVIST_TRY(const std::optional<bool> include_stop, request.find_bool("include_stop_str_in_output"));
@@ -111,82 +104,70 @@ Result<GenerationOptions> read_options(const JsonObject& request, RequestKind ki
 
 Result<void> check_engine_message(const JsonObject& message, std::string_view role) {
   if (std::ranges::find(kRoles, role) == kRoles.end()) {
-    return fail(ErrorCode::kInvalidArgument, fmt::format("{}: expected one of {}, got \"{}\"", message.path_of("role"),
-                                                         fmt::join(kRoles, ", "), role));
+    return message.wrong("role", fmt::format("expected one of {}, got \"{}\"", fmt::join(kRoles, ", "), role));
   }
-  KVIST_TRY(const std::optional<JsonElement> call, message.find("function_call"));
+  KVIST_TRY(const std::optional<JsonValue> call, message.find("function_call"));
   if (!call) return {};
-  return fail(ErrorCode::kUnsupported, fmt::format("{}: not supported by this server; give tool_calls in its place",
-                                                   message.path_of("function_call")));
+  return call->unsupported("not supported by this server; give tool_calls in its place");
 }
 
-Result<text::ChatMessage> read_message(JsonElement element, std::size_t index, ReadFor purpose) {
-  KVIST_TRY(const JsonObject message, JsonObject::from(element, fmt::format("messages[{}]", index)));
-  KVIST_TRY(const std::optional<std::string_view> role, message.find_string("role"));
-  if (!role) return missing(message.path_of("role"));
-  if (purpose == ReadFor::kAnswer) KVIST_TRY_VOID(check_engine_message(message, *role));
-  text::ChatMessage read{.role = std::string(*role), .content = {}};
-  KVIST_TRY_VOID(read_content(message, *role, purpose, read));
+Result<text::ChatMessage> read_message(const JsonValue& value, ReadFor purpose) {
+  KVIST_TRY(const JsonObject message, value.as_object());
+  KVIST_TRY(const std::string_view role, message.require_string("role"));
+  if (purpose == ReadFor::kAnswer) KVIST_TRY_VOID(check_engine_message(message, role));
+  text::ChatMessage read{.role = std::string(role), .content = {}};
+  KVIST_TRY_VOID(read_content(message, role, purpose, read));
   read_reasoning(message, read);
   KVIST_TRY_VOID(read_tool_fields(message, purpose, read));
   return read;
 }
 
-Result<std::vector<text::ChatMessage>> read_messages(JsonElement element, ReadFor purpose) {
-  simdjson::dom::array array;
-  if (element.get(array) != simdjson::SUCCESS) return unexpected_value("messages", "an array of messages", element);
+Result<std::vector<text::ChatMessage>> read_messages(const JsonArray& array, ReadFor purpose) {
   std::vector<text::ChatMessage> messages;
-  for (const JsonElement item : array) {
-    KVIST_TRY(text::ChatMessage message, read_message(item, messages.size(), purpose));
+  for (const JsonValue item : array) {
+    KVIST_TRY(text::ChatMessage message, read_message(item, purpose));
     messages.push_back(std::move(message));
   }
-  if (messages.empty()) return fail(ErrorCode::kInvalidArgument, "messages: expected at least one message, got none");
+  if (messages.empty()) return array.value().wrong("expected at least one message, got none");
   return messages;
 }
 
-Result<std::vector<TokenId>> read_tokens(simdjson::dom::array array, const std::string& path) {
+Result<std::vector<TokenId>> read_tokens(const JsonArray& array) {
   std::vector<TokenId> tokens;
   tokens.reserve(array.size());
-  for (const JsonElement element : array) {
-    std::uint64_t id = 0;
-    if (element.get(id) != simdjson::SUCCESS || id > std::numeric_limits<std::uint32_t>::max())
-      return unexpected_value(fmt::format("{}[{}]", path, tokens.size()), "a token id", element);
-    tokens.emplace_back(static_cast<std::uint32_t>(id));
+  for (const JsonValue item : array) {
+    KVIST_TRY(const TokenId token, read_token(item));
+    tokens.push_back(token);
   }
   return tokens;
 }
 
-Result<Prompt> read_prompt(JsonElement element, const std::string& path) {
-  std::string_view text;
-  // Made in place, because GCC 12 with sanitizers gives a false warning about a temporary variant.
-  if (element.get(text) == simdjson::SUCCESS)
-    return Result<Prompt>(std::in_place, std::in_place_type<std::string>, text);
-  simdjson::dom::array array;
-  if (element.get(array) != simdjson::SUCCESS)
-    return unexpected_value(path, "a string or an array of token ids", element);
-  KVIST_TRY(std::vector<TokenId> tokens, read_tokens(array, path));
+Result<Prompt> read_prompt(const JsonValue& value) {
+  // Made in place: about the temporary variant GCC 12 warns without reason when sanitizers are on.
+  if (const std::optional<std::string_view> text = value.if_string())
+    return Result<Prompt>(std::in_place, std::in_place_type<std::string>, *text);
+  KVIST_TRY(const JsonArray array, value.as_array("a string or an array of token ids"));
+  KVIST_TRY(std::vector<TokenId> tokens, read_tokens(array));
   return Result<Prompt>(std::in_place, std::move(tokens));
 }
 
 // A string, an array of strings, an array of token ids, or an array of arrays of token ids.
-Result<std::vector<Prompt>> read_prompts(JsonElement element) {
-  simdjson::dom::array array;
+Result<std::vector<Prompt>> read_prompts(const JsonValue& value) {
   std::vector<Prompt> prompts;
-  const bool is_array = element.get(array) == simdjson::SUCCESS;
-  if (is_array && array.size() == 0)
-    return fail(ErrorCode::kInvalidArgument, "prompt: expected at least one prompt or token, got an empty array");
-  if (!is_array || (*array.begin()).is_number()) {
-    if (!is_array && !element.is_string())
-      return unexpected_value("prompt", "a string, an array of strings, token ids, or an array of those", element);
-    KVIST_TRY(Prompt prompt, read_prompt(element, "prompt"));
+  const std::optional<JsonArray> array = value.if_array();
+  if (array && array->empty()) return value.wrong("expected at least one prompt or token, got an empty array");
+  if (!array || (*array->begin()).kind() == JsonKind::kNumber) {
+    if (!array && !value.if_string())
+      return value.expected("a string, an array of strings, token ids, or an array of those");
+    KVIST_TRY(Prompt prompt, read_prompt(value));
     prompts.push_back(std::move(prompt));
     return prompts;
   }
-  for (const JsonElement item : array) {
+  for (const JsonValue item : *array) {
     if (prompts.size() == kMaxPrompts) {
-      return fail(ErrorCode::kInvalidArgument, fmt::format("prompt: more than {} prompts in one request", kMaxPrompts));
+      return value.wrong(fmt::format("more than {} prompts in one request", kMaxPrompts));
     }
-    KVIST_TRY(Prompt prompt, read_prompt(item, fmt::format("prompt[{}]", prompts.size())));
+    KVIST_TRY(Prompt prompt, read_prompt(item));
     prompts.push_back(std::move(prompt));
   }
   return prompts;
@@ -199,9 +180,8 @@ Result<ChatRequest> parse_chat_request(std::string_view body, ReadFor purpose) {
   KVIST_TRY(const JsonObject request, json.parse(body));
   ChatRequest chat;
   KVIST_TRY(chat.options, read_options(request, RequestKind::kChat, purpose));
-  KVIST_TRY(const std::optional<JsonElement> messages, request.find("messages"));
-  if (!messages) return missing("messages");
-  KVIST_TRY(chat.messages, read_messages(*messages, purpose));
+  KVIST_TRY(const JsonArray messages, request.require_array("messages", "an array of messages"));
+  KVIST_TRY(chat.messages, read_messages(messages, purpose));
   KVIST_TRY_VOID(read_prompt_fields(request, purpose, chat));
   if (purpose == ReadFor::kRouting) return chat;
   KVIST_TRY_VOID(read_tool_choice(request, chat));
@@ -214,9 +194,8 @@ Result<CompletionRequest> parse_completion_request(std::string_view body, ReadFo
   KVIST_TRY(const JsonObject request, json.parse(body));
   CompletionRequest completion;
   KVIST_TRY(completion.options, read_options(request, RequestKind::kCompletion, purpose));
-  KVIST_TRY(const std::optional<JsonElement> prompt, request.find("prompt"));
-  if (!prompt) return missing("prompt");
-  KVIST_TRY(completion.prompts, read_prompts(*prompt));
+  KVIST_TRY(const JsonValue prompt, request.require("prompt"));
+  KVIST_TRY(completion.prompts, read_prompts(prompt));
   if (purpose == ReadFor::kAnswer) KVIST_TRY_VOID(refuse_unsupported(request, RequestKind::kCompletion));
   return completion;
 }
@@ -225,7 +204,7 @@ Result<TokenizeRequest> parse_tokenize_request(std::string_view body) {
   JsonBody json;
   KVIST_TRY(const JsonObject request, json.parse(body));
   KVIST_TRY(const std::optional<std::string_view> model, request.find_string("model"));
-  KVIST_TRY(const std::optional<JsonElement> messages, request.find("messages"));
+  KVIST_TRY(const std::optional<JsonArray> messages, request.find_array("messages", "an array of messages"));
   KVIST_TRY(const std::optional<std::string_view> prompt, request.find_string("prompt"));
   if (messages.has_value() == prompt.has_value())
     return fail(ErrorCode::kInvalidArgument, "body: expected either \"prompt\" or \"messages\"");
@@ -245,11 +224,8 @@ Result<DetokenizeRequest> parse_detokenize_request(std::string_view body) {
   JsonBody json;
   KVIST_TRY(const JsonObject request, json.parse(body));
   KVIST_TRY(const std::optional<std::string_view> model, request.find_string("model"));
-  KVIST_TRY(const std::optional<JsonElement> tokens, request.find("tokens"));
-  if (!tokens) return missing("tokens");
-  simdjson::dom::array array;
-  if (tokens->get(array) != simdjson::SUCCESS) return unexpected_value("tokens", "an array of token ids", *tokens);
-  KVIST_TRY(std::vector<TokenId> ids, read_tokens(array, "tokens"));
+  KVIST_TRY(const JsonArray tokens, request.require_array("tokens", "an array of token ids"));
+  KVIST_TRY(std::vector<TokenId> ids, read_tokens(tokens));
   return DetokenizeRequest{.model = std::string(model.value_or("")), .tokens = std::move(ids)};
 }
 

@@ -5,12 +5,15 @@
 #include <vector>
 
 #include "kvist/base/error.h"
-#include "kvist/openai/json_object_impl.h"
+#include "kvist/base/id.h"
+#include "kvist/base/json.h"
 #include "kvist/openai/refused_fields.h"
 #include "kvist/openai/types.h"
 
 namespace kvist::openai {
 
+/// The number of a token.
+[[nodiscard]] Result<TokenId> read_token(const JsonValue& value);
 /// Errors name the field, what it was and what would be right.
 [[nodiscard]] Result<Sampling> read_sampling(const JsonObject& request, RequestKind kind);
 /// Reads `stop`: a string, or an array of strings. Empty ones are ignored.

@@ -1,12 +1,12 @@
-// Reads the tools of a chat request. Private to the module, because it exposes simdjson's types.
+// Tools in a chat request. Private to the module.
 #pragma once
 
 #include <string>
 #include <string_view>
 
 #include "kvist/base/error.h"
+#include "kvist/base/json.h"
 #include "kvist/openai/codec.h"
-#include "kvist/openai/json_object_impl.h"
 #include "kvist/openai/types.h"
 #include "kvist/text/chat.h"
 

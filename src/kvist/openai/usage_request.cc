@@ -1,10 +1,8 @@
-// with_usage_requested(): changes a few bytes in the client's JSON text. The text is not written again from parsed
-// values, because the gateway forwards it unchanged, with its spelling of numbers, order of keys, unknown fields and
-// white space.
-#include <simdjson.h>
-
+// with_usage_requested: a change of a few bytes in a client's own JSON text. The text is not written anew, because the
+// gateway forwards what it was sent: number spellings, key order, unknown fields and white space stay as they are.
 #include <vector>
 
+#include "kvist/base/json.h"
 #include "kvist/openai/codec.h"
 
 namespace kvist::openai {
@@ -101,9 +99,9 @@ class Scanner {
 // Whether a raw key, with its quotes and possibly escapes, names `field`.
 bool names(std::string_view key, std::string_view field) {
   if (key.find('\\') == std::string_view::npos) return key.substr(1, key.size() - 2) == field;
-  simdjson::dom::parser parser;
-  std::string_view decoded;
-  return parser.parse(key.data(), key.size()).get(decoded) == simdjson::SUCCESS && decoded == field;
+  JsonDocument document;
+  const Result<JsonValue> decoded = document.parse(key);
+  return decoded && decoded->if_string() == field;
 }
 
 constexpr std::string_view kWholeField = R"("stream_options":{"include_usage":true})";

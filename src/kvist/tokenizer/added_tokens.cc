@@ -5,8 +5,9 @@
 
 #include <algorithm>
 
-#include "kvist/tokenizer/json_value.h"
+#include "kvist/base/json.h"
 #include "kvist/tokenizer/limits.h"
+#include "kvist/tokenizer/steps.h"
 #include "kvist/tokenizer/unicode.h"
 
 namespace kvist::tokenizer {
@@ -39,23 +40,22 @@ bool stands_alone(std::string_view text, std::size_t begin, std::size_t end) {
 }
 
 Result<AddedToken> read_added_token(const JsonValue& value) {
-  KVIST_TRY(JsonObject object, value.object());
+  KVIST_TRY(const JsonObject object, value.as_object());
   AddedToken token;
   KVIST_TRY(const JsonValue id, object.require("id"));
-  KVIST_TRY(const std::uint32_t number, id.integer(kMostTokens - 1));
-  token.id = TokenId(number);
+  KVIST_TRY(token.id, read_token_id(id));
   KVIST_TRY(const JsonValue content_at, object.require("content"));
-  KVIST_TRY(const std::string_view content, content_at.string());
-  if (content.empty()) return content_at.corrupt("a token without text");
+  KVIST_TRY(const std::string_view content, content_at.as_string());
+  if (content.empty()) return content_at.wrong("a token without text");
   if (content.size() > kMostTokenBytes) {
     return content_at.unsupported(fmt::format("longer than {} bytes", kMostTokenBytes));
   }
   token.content = content;
-  KVIST_TRY(token.special, object.boolean_or("special", false));
-  KVIST_TRY(token.single_word, object.boolean_or("single_word", false));
-  KVIST_TRY(token.lstrip, object.boolean_or("lstrip", false));
-  KVIST_TRY(token.rstrip, object.boolean_or("rstrip", false));
-  KVIST_TRY(token.normalized, object.boolean_or("normalized", !token.special));
+  KVIST_TRY(token.special, object.bool_or("special", false));
+  KVIST_TRY(token.single_word, object.bool_or("single_word", false));
+  KVIST_TRY(token.lstrip, object.bool_or("lstrip", false));
+  KVIST_TRY(token.rstrip, object.bool_or("rstrip", false));
+  KVIST_TRY(token.normalized, object.bool_or("normalized", !token.special));
   KVIST_TRY_VOID(object.finish());
   return token;
 }
@@ -63,11 +63,11 @@ Result<AddedToken> read_added_token(const JsonValue& value) {
 }  // namespace
 
 Result<std::vector<AddedToken>> read_added_tokens(const JsonValue& value) {
-  KVIST_TRY(const simdjson::dom::array array, value.array());
+  KVIST_TRY(const JsonArray array, value.as_array());
   std::vector<AddedToken> tokens;
-  for (const simdjson::dom::element element : array) {
+  for (const JsonValue element : array) {
     if (tokens.size() == kMostAddedTokens) return value.unsupported(fmt::format("more than {}", kMostAddedTokens));
-    KVIST_TRY(AddedToken token, read_added_token(value.element(tokens.size(), element)));
+    KVIST_TRY(AddedToken token, read_added_token(element));
     tokens.push_back(std::move(token));
   }
   return tokens;

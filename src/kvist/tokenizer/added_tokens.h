@@ -12,9 +12,11 @@
 #include "kvist/base/id.h"
 #include "kvist/tokenizer/marked_text.h"
 
-namespace kvist::tokenizer {
-
+namespace kvist {
 class JsonValue;
+}
+
+namespace kvist::tokenizer {
 
 /// An entry of "added_tokens".
 struct AddedToken {

@@ -15,9 +15,11 @@
 #include "kvist/tokenizer/token_table.h"
 #include "kvist/tokenizer/word_cache.h"
 
-namespace kvist::tokenizer {
-
+namespace kvist {
 class JsonValue;
+}
+
+namespace kvist::tokenizer {
 
 /// Scratch memory of an encoder, reused from call to call. Threads: one per thread.
 struct BpeMemory {

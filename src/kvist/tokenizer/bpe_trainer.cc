@@ -1,8 +1,6 @@
 #include "kvist/tokenizer/bpe_trainer.h"
 
 #include <fmt/format.h>
-#include <simdjson.h>
-
 #include <algorithm>
 #include <map>
 #include <queue>
@@ -12,9 +10,9 @@
 #include "kvist/base/check.h"
 #include "kvist/base/flat_map.h"
 #include "kvist/base/id.h"
+#include "kvist/base/json.h"
 #include "kvist/base/json_writer.h"
 #include "kvist/tokenizer/byte_alphabet.h"
-#include "kvist/tokenizer/json_value.h"
 #include "kvist/tokenizer/pre_tokenizer.h"
 #include "kvist/tokenizer/utf8_repair.h"
 
@@ -52,9 +50,10 @@ struct Word {
 
 /// The distinct words of a text, each as its bytes.
 std::vector<Word> words_of(std::string_view text) {
-  simdjson::dom::parser parser;
-  const simdjson::dom::element element = parser.parse(kPreTokenizer);
-  const auto pre_tokenizer = PreTokenizer::read(JsonValue(element, "pre_tokenizer"));
+  JsonDocument document;
+  const auto json = document.parse(kPreTokenizer);
+  KVIST_CHECK(json.has_value(), "the pre-tokenizer of the trainer");
+  const auto pre_tokenizer = PreTokenizer::read(*json);
   KVIST_CHECK(pre_tokenizer.has_value(), "the pre-tokenizer of the trainer");
   std::string repaired;
   append_repaired_utf8(text, repaired);

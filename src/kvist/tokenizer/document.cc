@@ -6,7 +6,7 @@
 #include <unordered_set>
 #include <utility>
 
-#include "kvist/tokenizer/json_value.h"
+#include "kvist/base/json.h"
 #include "kvist/tokenizer/limits.h"
 
 namespace kvist::tokenizer {
@@ -16,8 +16,8 @@ constexpr std::size_t kMostDepth = 64;  // of lists and objects; real files have
 
 // Reads an optional member; the default if it is missing or null.
 template <class T>
-Result<T> read_or_default(JsonObject& document, std::string_view key) {
-  const auto value = document.find(key);
+Result<T> read_or_default(const JsonObject& document, std::string_view key) {
+  KVIST_TRY(const auto value, document.find(key));
   if (!value) return T();
   return T::read(*value);
 }
@@ -55,23 +55,14 @@ Result<void> check_post_processor(const PostProcessor& post_processor, const Tok
 }  // namespace
 
 Result<Document> Document::read(std::string_view json) {
-  if (json.size() > kMostFileBytes) {
-    return fail(ErrorCode::kTooLarge, fmt::format("{} bytes, more than {}", json.size(), kMostFileBytes));
-  }
-  simdjson::dom::parser parser;
-  if (const auto error = parser.allocate(json.size(), kMostDepth)) {
-    return fail(ErrorCode::kResourceExhausted, simdjson::error_message(error));
-  }
-  simdjson::dom::element root;
-  if (const auto error = parser.parse(json.data(), json.size()).get(root)) {
-    return fail(ErrorCode::kCorrupt, fmt::format("no JSON: {}", simdjson::error_message(error)));
-  }
-  KVIST_TRY(JsonObject document, JsonValue(root, "").object());
-  // Truncation and padding are for training batches. A prompt is encoded completely.
+  JsonDocument text({.most_bytes = kMostFileBytes, .most_depth = kMostDepth});
+  KVIST_TRY(const JsonObject document, text.parse_object(json));
+  // Cutting and filling are for training batches; whoever encodes a prompt wants all of it.
   document.ignore({"version", "truncation", "padding"});
   std::vector<AddedToken> added;
-  if (const auto value = document.find("added_tokens")) {
-    KVIST_TRY(added, read_added_tokens(*value));
+  KVIST_TRY(const auto added_at, document.find("added_tokens"));
+  if (added_at) {
+    KVIST_TRY(added, read_added_tokens(*added_at));
   }
   std::unordered_set<std::string_view> special;
   for (const AddedToken& token : added) {

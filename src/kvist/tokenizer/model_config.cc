@@ -1,7 +1,6 @@
 #include "kvist/tokenizer/model_config.h"
 
 #include <fmt/format.h>
-#include <simdjson.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -9,8 +8,8 @@
 #include <string_view>
 #include <utility>
 
+#include "kvist/base/json.h"
 #include "kvist/tokenizer/document.h"
-#include "kvist/tokenizer/json_value.h"
 
 namespace kvist::tokenizer {
 namespace {
@@ -55,60 +54,47 @@ class JsonFile {
  public:
   Result<JsonObject> read(const std::string& path) {
     KVIST_TRY(const std::string text, read_file(path));
-    text_ = with_large_integers_floating(text);
-    if (parser_.allocate(text_.size(), kMaxDepth) != simdjson::SUCCESS)
-      return fail(ErrorCode::kTooLarge, fmt::format("{}: is too large", path));
-    simdjson::dom::element root;
-    if (const simdjson::error_code error = parser_.parse(text_).get(root))
-      return fail(ErrorCode::kCorrupt, fmt::format("{}: not JSON: {}", path, simdjson::error_message(error)));
-    return JsonValue(root, path).object();
+    document_ = JsonDocument({.name = path, .most_depth = kMaxDepth});
+    return document_.parse_object(with_large_integers_floating(text));
   }
 
  private:
-  std::string text_;
-  simdjson::dom::parser parser_;
+  JsonDocument document_;
 };
 
 // "<s>" or {"content": "<s>", ...}
 Result<std::string> special_text(const JsonValue& value) {
-  if (value.is_string()) {
-    KVIST_TRY(const std::string_view text, value.string());
-    return std::string(text);
-  }
-  KVIST_TRY(JsonObject token, value.object());
-  KVIST_TRY(const JsonValue content, token.require("content"));
-  KVIST_TRY(const std::string_view text, content.string());
+  if (const auto text = value.if_string()) return std::string(*text);
+  KVIST_TRY(const JsonObject token, value.as_object());
+  KVIST_TRY(const std::string_view text, token.require_string("content"));
   return std::string(text);
 }
 
 // A text, or a list of {"name", "template"}.
 Result<void> read_templates(const JsonValue& value, ModelConfig::ChatTemplates& templates) {
-  templates.path = value.path();
-  if (value.is_string()) {
-    KVIST_TRY(templates.plain, value.string());
+  if (const auto text = value.if_string()) {
+    templates.plain = *text;
     return {};
   }
-  KVIST_TRY(const simdjson::dom::array list, value.array());
-  std::size_t index = 0;
-  for (const simdjson::dom::element element : list) {
-    KVIST_TRY(JsonObject entry, value.element(index++, element).object());
-    KVIST_TRY(const JsonValue name_value, entry.require("name"));
-    KVIST_TRY(const std::string_view name, name_value.string());
-    KVIST_TRY(const JsonValue source_value, entry.require("template"));
-    KVIST_TRY(const std::string_view source, source_value.string());
+  KVIST_TRY(const JsonArray list, value.as_array());
+  for (const JsonValue element : list) {
+    KVIST_TRY(const JsonObject entry, element.as_object());
+    KVIST_TRY(const std::string_view name, entry.require_string("name"));
+    KVIST_TRY(const std::string_view source, entry.require_string("template"));
     if (name == "default") templates.plain = source;
     if (name == "tool_use") templates.for_tools = source;
   }
-  if (templates.plain.empty()) return value.corrupt("none of the templates is called \"default\"");
+  if (templates.plain.empty()) return value.wrong("none of the templates is called \"default\"");
   return {};
 }
 
 Result<ModelConfig> read_tokenizer_config(const std::string& directory) {
+  const std::string path = directory + "/tokenizer_config.json";
   ModelConfig config;
   JsonFile file;
-  KVIST_TRY(JsonObject root, file.read(directory + "/tokenizer_config.json"));
+  KVIST_TRY(const JsonObject root, file.read(path));
   for (const std::string_view name : kSpecialNames) {
-    const std::optional<JsonValue> value = root.find(name);
+    KVIST_TRY(const std::optional<JsonValue> value, root.find(name));
     if (!value) continue;
     KVIST_TRY(std::string text, special_text(*value));
     if (name == "eos_token") config.end_token = text;
@@ -118,8 +104,12 @@ Result<ModelConfig> read_tokenizer_config(const std::string& directory) {
   if (exists(template_path)) {
     config.templates.path = template_path;
     KVIST_TRY(config.templates.plain, read_file(template_path));
-  } else if (const std::optional<JsonValue> value = root.find("chat_template")) {
-    KVIST_TRY_VOID(read_templates(*value, config.templates));
+    return config;
+  }
+  KVIST_TRY(const std::optional<JsonValue> templates, root.find("chat_template"));
+  if (templates) {
+    config.templates.path = path + ": chat_template";
+    KVIST_TRY_VOID(read_templates(*templates, config.templates));
   }
   return config;
 }
@@ -129,20 +119,19 @@ Result<std::vector<TokenId>> read_end_tokens(const std::string& path) {
   std::vector<TokenId> ids;
   if (!exists(path)) return ids;
   JsonFile file;
-  KVIST_TRY(JsonObject root, file.read(path));
-  const std::optional<JsonValue> value = root.find("eos_token_id");
+  KVIST_TRY(const JsonObject root, file.read(path));
+  KVIST_TRY(const std::optional<JsonValue> value, root.find("eos_token_id"));
   if (!value) return ids;
-  constexpr std::uint32_t kMost = std::numeric_limits<std::int32_t>::max();
-  if (const Result<simdjson::dom::array> list = value->array()) {
-    std::size_t index = 0;
-    for (const simdjson::dom::element element : *list) {
-      KVIST_TRY(const std::uint32_t id, value->element(index++, element).integer(kMost));
-      ids.emplace_back(id);
-    }
-    return ids;
+  const auto add = [&ids](const JsonValue& item) -> Result<void> {
+    KVIST_TRY(const std::uint64_t id, item.as_unsigned(0, std::numeric_limits<std::int32_t>::max()));
+    ids.emplace_back(static_cast<std::uint32_t>(id));
+    return {};
+  };
+  if (const std::optional<JsonArray> list = value->if_array()) {
+    for (const JsonValue item : *list) KVIST_TRY_VOID(add(item));
+  } else {
+    KVIST_TRY_VOID(add(*value));
   }
-  KVIST_TRY(const std::uint32_t id, value->integer(kMost));
-  ids.emplace_back(id);
   return ids;
 }
 

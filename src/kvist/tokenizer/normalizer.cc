@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "kvist/base/check.h"
-#include "kvist/tokenizer/json_value.h"
+#include "kvist/base/json.h"
 #include "kvist/tokenizer/steps.h"
 #include "kvist/tokenizer/unicode.h"
 
@@ -184,20 +184,18 @@ Result<NormalizerStep> read_step(std::string_view type, JsonObject& step, const 
   if (type == "NFKD") return NormalFormStep{NormalForm::kNfkd};
   if (type == "Lowercase") return LowercaseStep{};
   if (type == "Prepend") {
-    KVIST_TRY(const JsonValue text, step.require("prepend"));
-    KVIST_TRY(const std::string_view prepend, text.string());
+    KVIST_TRY(const std::string_view prepend, step.require_string("prepend"));
     return PrependStep{std::string(prepend)};
   }
   if (type == "Replace") {
     KVIST_TRY(const JsonValue pattern_at, step.require("pattern"));
     KVIST_TRY(auto pattern, read_pattern(pattern_at));
-    KVIST_TRY(const JsonValue content_at, step.require("content"));
-    KVIST_TRY(const std::string_view content, content_at.string());
+    KVIST_TRY(const std::string_view content, step.require_string("content"));
     return ReplaceStep{std::move(pattern), std::string(content)};
   }
   if (type == "Strip") {
-    KVIST_TRY(const bool left, step.boolean_or("strip_left", true));
-    KVIST_TRY(const bool right, step.boolean_or("strip_right", true));
+    KVIST_TRY(const bool left, step.bool_or("strip_left", true));
+    KVIST_TRY(const bool right, step.bool_or("strip_right", true));
     return StripStep{left, right};
   }
   return at.unsupported(fmt::format("normalizers of type {} are not supported", in_quotes(type)));

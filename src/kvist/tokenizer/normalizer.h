@@ -9,9 +9,11 @@
 #include "kvist/tokenizer/marked_text.h"
 #include "kvist/tokenizer/regex.h"
 
-namespace kvist::tokenizer {
-
+namespace kvist {
 class JsonValue;
+}
+
+namespace kvist::tokenizer {
 
 /// Unicode normal forms (Unicode standard annex 15).
 enum class NormalForm : std::uint8_t { kNfc, kNfd, kNfkc, kNfkd };

@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-#include "kvist/tokenizer/json_value.h"
+#include "kvist/base/json.h"
 #include "kvist/tokenizer/limits.h"
 #include "kvist/tokenizer/steps.h"
 
@@ -18,22 +18,20 @@ using Specials = std::map<std::string_view, std::vector<TokenId>>;
 
 Result<Specials> read_specials(JsonObject& step) {
   Specials specials;
-  const auto value = step.find("special_tokens");
+  KVIST_TRY(const auto value, step.find("special_tokens"));
   if (!value) return specials;
-  KVIST_TRY(const JsonObject object, value->object());
-  for (const auto member : object.members()) {
-    const std::string_view name = member.key;
-    const JsonValue at(member.value, fmt::format("{}[{}]", value->path(), in_quotes(name)));
-    KVIST_TRY(JsonObject special, at.object());
+  KVIST_TRY(const JsonObject object, value->as_object());
+  for (const auto [name, at] : object) {
+    KVIST_TRY(const JsonObject special, at.as_object());
     special.ignore({"id", "tokens"});
     KVIST_TRY(const JsonValue ids_at, special.require("ids"));
     KVIST_TRY_VOID(special.finish());
-    KVIST_TRY(const simdjson::dom::array ids, ids_at.array());
+    KVIST_TRY(const JsonArray ids, ids_at.as_array());
     std::vector<TokenId>& tokens = specials[name];
-    for (const simdjson::dom::element element : ids) {
+    for (const JsonValue element : ids) {
       if (tokens.size() == kMostPieces) return ids_at.unsupported(fmt::format("more than {} tokens", kMostPieces));
-      KVIST_TRY(const std::uint32_t id, ids_at.element(tokens.size(), element).integer(kMostTokens - 1));
-      tokens.emplace_back(id);
+      KVIST_TRY(const TokenId id, read_token_id(element));
+      tokens.push_back(id);
     }
   }
   return specials;
@@ -41,16 +39,16 @@ Result<Specials> read_specials(JsonObject& step) {
 
 /// One element of a template: the text ("Sequence" "A"), or a special token.
 Result<void> read_piece(const JsonValue& at, const Specials& specials, bool& text_seen, PostProcessor& result) {
-  KVIST_TRY(JsonObject piece, at.object());
-  const auto special = piece.find("SpecialToken");
-  const auto sequence = piece.find("Sequence");
+  KVIST_TRY(JsonObject piece, at.as_object());
+  KVIST_TRY(const auto special, piece.find("SpecialToken"));
+  KVIST_TRY(const auto sequence, piece.find("Sequence"));
   KVIST_TRY_VOID(piece.finish());
-  if (special.has_value() == sequence.has_value()) return at.corrupt("either SpecialToken or Sequence is needed");
+  if (special.has_value() == sequence.has_value()) return at.wrong("either SpecialToken or Sequence is needed");
   const JsonValue& value = special ? *special : *sequence;
-  KVIST_TRY(JsonObject object, value.object());
+  KVIST_TRY(JsonObject object, value.as_object());
   object.ignore({"type_id"});
   KVIST_TRY(const JsonValue id_at, object.require("id"));
-  KVIST_TRY(const std::string_view id, id_at.string());
+  KVIST_TRY(const std::string_view id, id_at.as_string());
   KVIST_TRY_VOID(object.finish());
   if (sequence) {
     if (id != "A" || text_seen) return id_at.unsupported("a template for one text has it once, under the name A");
@@ -58,7 +56,7 @@ Result<void> read_piece(const JsonValue& at, const Specials& specials, bool& tex
     return {};
   }
   const auto tokens = specials.find(id);
-  if (tokens == specials.end()) return id_at.corrupt(fmt::format("{} is not in special_tokens", in_quotes(id)));
+  if (tokens == specials.end()) return id_at.wrong(fmt::format("{} is not in special_tokens", in_quotes(id)));
   std::vector<TokenId>& side = text_seen ? result.behind : result.before;
   side.insert(side.end(), tokens->second.begin(), tokens->second.end());
   return {};
@@ -68,15 +66,16 @@ Result<PostProcessor> read_template(JsonObject& step) {
   step.ignore({"pair"});
   KVIST_TRY(const Specials specials, read_specials(step));
   KVIST_TRY(const JsonValue single, step.require("single"));
-  KVIST_TRY(const simdjson::dom::array pieces, single.array());
+  KVIST_TRY(const JsonArray pieces, single.as_array());
   PostProcessor result;
   bool text_seen = false;
   std::size_t count = 0;
-  for (const simdjson::dom::element element : pieces) {
+  for (const JsonValue element : pieces) {
     if (count == kMostPieces) return single.unsupported(fmt::format("more than {} pieces", kMostPieces));
-    KVIST_TRY_VOID(read_piece(single.element(count++, element), specials, text_seen, result));
+    ++count;
+    KVIST_TRY_VOID(read_piece(element, specials, text_seen, result));
   }
-  if (!text_seen) return single.corrupt("a template without the text itself");
+  if (!text_seen) return single.wrong("a template without the text itself");
   return result;
 }
 

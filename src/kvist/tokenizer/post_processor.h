@@ -6,9 +6,11 @@
 #include "kvist/base/error.h"
 #include "kvist/base/id.h"
 
-namespace kvist::tokenizer {
-
+namespace kvist {
 class JsonValue;
+}
+
+namespace kvist::tokenizer {
 
 /// The tokens that the "post_processor" of a tokenizer.json puts before and after a single text.
 struct PostProcessor {

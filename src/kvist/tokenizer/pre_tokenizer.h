@@ -11,10 +11,12 @@
 #include "kvist/base/error.h"
 #include "kvist/tokenizer/regex.h"
 
-namespace kvist::tokenizer {
-
+namespace kvist {
 class JsonObject;
 class JsonValue;
+}  // namespace kvist
+
+namespace kvist::tokenizer {
 
 /// A section of text, cut into words. `words` are sorted, disjoint and non-empty, and cover what is kept of the text.
 struct Words {

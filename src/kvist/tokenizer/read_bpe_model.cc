@@ -5,10 +5,11 @@
 #include <string>
 #include <utility>
 
+#include "kvist/base/json.h"
 #include "kvist/tokenizer/bpe_model.h"
 #include "kvist/tokenizer/byte_alphabet.h"
-#include "kvist/tokenizer/json_value.h"
 #include "kvist/tokenizer/limits.h"
+#include "kvist/tokenizer/steps.h"
 #include "kvist/tokenizer/unicode.h"
 
 namespace kvist::tokenizer {
@@ -18,24 +19,23 @@ constexpr std::string_view kSpace = "\xE2\x96\x81";  // U+2581
 
 /// The two tokens of a merge, written "a b" or ["a", "b"].
 Result<std::pair<std::string_view, std::string_view>> read_merge(const JsonValue& value) {
-  if (value.is_string()) {
-    KVIST_TRY(const std::string_view text, value.string());
-    const std::size_t space = text.find(' ');
-    if (space == std::string_view::npos || space == 0 || space + 1 == text.size() ||
-        text.find(' ', space + 1) != std::string_view::npos) {
-      return value.corrupt(fmt::format("{} is not two tokens with a space between them", in_quotes(text)));
+  if (const auto text = value.if_string()) {
+    const std::size_t space = text->find(' ');
+    if (space == std::string_view::npos || space == 0 || space + 1 == text->size() ||
+        text->find(' ', space + 1) != std::string_view::npos) {
+      return value.wrong(fmt::format("{} is not two tokens with a space between them", in_quotes(*text)));
     }
-    return std::pair(text.substr(0, space), text.substr(space + 1));
+    return std::pair(text->substr(0, space), text->substr(space + 1));
   }
-  KVIST_TRY(const simdjson::dom::array array, value.array());
+  KVIST_TRY(const JsonArray array, value.as_array());
   std::string_view parts[2];
   std::size_t count = 0;
-  for (const simdjson::dom::element element : array) {
-    if (count == 2) return value.corrupt("a list of more than two tokens");
-    KVIST_TRY(parts[count], value.element(count, element).string());
+  for (const JsonValue element : array) {
+    if (count == 2) return value.wrong("a list of more than two tokens");
+    KVIST_TRY(parts[count], element.as_string());
     ++count;
   }
-  if (count < 2) return value.corrupt("a list of fewer than two tokens");
+  if (count < 2) return value.wrong("a list of fewer than two tokens");
   return std::pair(parts[0], parts[1]);
 }
 
@@ -45,9 +45,9 @@ bool occurs_in_utf8(std::uint32_t byte) {
 }
 
 Result<void> refuse_affix(JsonObject& model, std::string_view key) {
-  const auto value = model.find(key);
+  KVIST_TRY(const auto value, model.find(key));
   if (!value) return {};
-  KVIST_TRY(const std::string_view affix, value->string());
+  KVIST_TRY(const std::string_view affix, value->as_string());
   if (!affix.empty())
     return value->unsupported(fmt::format("{} is not supported, only \"\" or null", in_quotes(affix)));
   return {};
@@ -57,28 +57,30 @@ Result<void> refuse_affix(JsonObject& model, std::string_view key) {
 
 Result<BpeModel> BpeModel::read(const JsonValue& value, bool byte_level,
                                 const std::unordered_set<std::string_view>& special) {
-  KVIST_TRY(JsonObject object, value.object());
-  if (const auto type = object.find("type")) {
-    KVIST_TRY(const std::string_view name, type->string());
+  KVIST_TRY(JsonObject object, value.as_object());
+  KVIST_TRY(const auto type, object.find("type"));
+  if (type) {
+    KVIST_TRY(const std::string_view name, type->as_string());
     if (name != "BPE") return type->unsupported(fmt::format("models of type {} are not supported", in_quotes(name)));
   }
   BpeModel model;
   model.byte_level_ = byte_level;
-  KVIST_TRY(model.byte_fallback_, object.boolean_or("byte_fallback", false));
-  KVIST_TRY(model.fuse_unknown_, object.boolean_or("fuse_unk", false));
-  KVIST_TRY(model.ignore_merges_, object.boolean_or("ignore_merges", false));
+  KVIST_TRY(model.byte_fallback_, object.bool_or("byte_fallback", false));
+  KVIST_TRY(model.fuse_unknown_, object.bool_or("fuse_unk", false));
+  KVIST_TRY(model.ignore_merges_, object.bool_or("ignore_merges", false));
   KVIST_TRY_VOID(refuse_affix(object, "continuing_subword_prefix"));
   KVIST_TRY_VOID(refuse_affix(object, "end_of_word_suffix"));
-  if (const auto dropout = object.find("dropout")) return dropout->unsupported("dropout is for training, not for use");
+  KVIST_TRY(const auto dropout, object.find("dropout"));
+  if (dropout) return dropout->unsupported("dropout is for training, not for use");
   KVIST_TRY(const JsonValue vocabulary, object.require("vocab"));
   KVIST_TRY(const JsonValue merges, object.require("merges"));
-  const auto unknown = object.find("unk_token");
+  KVIST_TRY(const auto unknown, object.find("unk_token"));
   KVIST_TRY_VOID(object.finish());
   KVIST_TRY_VOID(model.read_vocabulary(vocabulary));
   if (unknown) {
-    KVIST_TRY(const std::string_view text, unknown->string());
+    KVIST_TRY(const std::string_view text, unknown->as_string());
     model.unknown_ = model.vocabulary_.find(text);
-    if (!model.unknown_) return unknown->corrupt(fmt::format("{} is not in the vocabulary", in_quotes(text)));
+    if (!model.unknown_) return unknown->wrong(fmt::format("{} is not in the vocabulary", in_quotes(text)));
   }
   KVIST_TRY_VOID(model.find_symbols(vocabulary, value, special));
   KVIST_TRY_VOID(model.read_merges(merges, special));
@@ -87,19 +89,17 @@ Result<BpeModel> BpeModel::read(const JsonValue& value, bool byte_level,
 }
 
 Result<void> BpeModel::read_vocabulary(const JsonValue& value) {
-  KVIST_TRY(const JsonObject tokens, value.object());
-  for (const auto member : tokens.members()) {
-    const std::string_view text = member.key;
-    const JsonValue at(member.value, fmt::format("{}[{}]", value.path(), in_quotes(text)));
-    KVIST_TRY(const std::uint32_t id, at.integer(kMostTokens - 1));
+  KVIST_TRY(const JsonObject tokens, value.as_object());
+  for (const auto [text, at] : tokens) {
+    KVIST_TRY(const TokenId id, read_token_id(at));
     if (text.empty()) return at.unsupported("a token without text");
     if (text.size() > kMostTokenBytes) return at.unsupported(fmt::format("longer than {} bytes", kMostTokenBytes));
-    if (vocabulary_.contains(TokenId(id))) {
-      return at.corrupt(fmt::format("id {} is that of {} too", id, in_quotes(vocabulary_.text(TokenId(id)))));
+    if (vocabulary_.contains(id)) {
+      return at.wrong(fmt::format("id {} is that of {} too", id.value(), in_quotes(vocabulary_.text(id))));
     }
-    if (!vocabulary_.add(TokenId(id), text)) return at.corrupt("the same token twice");
+    if (!vocabulary_.add(id, text)) return at.wrong("the same token twice");
   }
-  if (vocabulary_.size() == 0) return value.corrupt("a vocabulary without tokens");
+  if (vocabulary_.size() == 0) return value.wrong("a vocabulary without tokens");
   return {};
 }
 
@@ -145,27 +145,24 @@ Result<void> BpeModel::find_byte_tokens(const JsonValue& vocabulary_at) {
 
 // Merges to special tokens are left out, because only templates place those.
 Result<void> BpeModel::read_merges(const JsonValue& value, const std::unordered_set<std::string_view>& special) {
-  KVIST_TRY(const simdjson::dom::array array, value.array());
+  KVIST_TRY(const JsonArray array, value.as_array());
   std::size_t count = 0;
-  for ([[maybe_unused]] const simdjson::dom::element element : array) ++count;
+  for ([[maybe_unused]] const JsonValue merge : array) ++count;
   if (count > kMostMerges) return value.unsupported(fmt::format("{} merges, more than {}", count, kMostMerges));
   merges_.reserve(count);
   std::uint32_t rank = 0;
   std::string merged;
-  for (const simdjson::dom::element element : array) {
-    // The path is only made for an error.
-    const auto read = read_merge(JsonValue(element, ""));
-    const auto at = [&] { return value.element(rank, element); };
-    if (!read) return std::unexpected(Error(read.error()).in(at().path()));
-    const auto [left, right] = *read;
+  for (const JsonValue at : array) {
+    KVIST_TRY(const auto parts, read_merge(at));
+    const auto [left, right] = parts;
     const auto left_id = vocabulary_.find(left);
     const auto right_id = vocabulary_.find(right);
     if (!left_id || !right_id) {
-      return at().corrupt(fmt::format("{} is not in the vocabulary", in_quotes(left_id ? right : left)));
+      return at.wrong(fmt::format("{} is not in the vocabulary", in_quotes(left_id ? right : left)));
     }
     merged.assign(left).append(right);
     const auto result = vocabulary_.find(merged);
-    if (!result) return at().corrupt(fmt::format("{} is not in the vocabulary", in_quotes(merged)));
+    if (!result) return at.wrong(fmt::format("{} is not in the vocabulary", in_quotes(merged)));
     if (!special.contains(merged)) merges_.put(*left_id, *right_id, {rank, result->value()});
     ++rank;
   }

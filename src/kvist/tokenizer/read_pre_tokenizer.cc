@@ -31,7 +31,7 @@ bool words_end_behind_letters(std::string_view pattern) {
 
 Result<SplitBehavior> read_behavior(JsonObject& step) {
   KVIST_TRY(const JsonValue value, step.require("behavior"));
-  KVIST_TRY(const std::string_view name, value.string());
+  KVIST_TRY(const std::string_view name, value.as_string());
   if (name == "Removed") return SplitBehavior::kRemoved;
   if (name == "Isolated") return SplitBehavior::kIsolated;
   if (name == "MergedWithPrevious") return SplitBehavior::kMergedWithPrevious;
@@ -75,7 +75,7 @@ Result<void> PreTokenizer::read_step(std::string_view type, JsonObject& step, co
     return add_split(kPunctuation, behavior);
   }
   if (type == "Digits") {
-    KVIST_TRY(const bool individual, step.boolean_or("individual_digits", false));
+    KVIST_TRY(const bool individual, step.bool_or("individual_digits", false));
     return add_split(R"(\p{N})", individual ? SplitBehavior::kIsolated : SplitBehavior::kContiguous);
   }
   return at.unsupported(fmt::format("pre-tokenizers of type {} are not supported", in_quotes(type)));
@@ -92,7 +92,7 @@ Result<void> PreTokenizer::read_split(JsonObject& step, const JsonValue& /*at*/)
   KVIST_TRY(const JsonValue pattern_at, step.require("pattern"));
   KVIST_TRY(auto pattern, read_pattern(pattern_at));
   KVIST_TRY(const SplitBehavior behavior, read_behavior(step));
-  KVIST_TRY(const bool invert, step.boolean_or("invert", false));
+  KVIST_TRY(const bool invert, step.bool_or("invert", false));
   if (const auto* regex = std::get_if<Regex>(&pattern);
       regex != nullptr && behavior == SplitBehavior::kIsolated && !invert && words_end_behind_letters(regex->source()))
     ++known_splits_;
@@ -102,8 +102,8 @@ Result<void> PreTokenizer::read_split(JsonObject& step, const JsonValue& /*at*/)
 
 Result<void> PreTokenizer::read_byte_level(JsonObject& step) {
   step.ignore({"trim_offsets"});
-  KVIST_TRY(const bool prefix, step.boolean_or("add_prefix_space", true));
-  KVIST_TRY(const bool split, step.boolean_or("use_regex", true));
+  KVIST_TRY(const bool prefix, step.bool_or("add_prefix_space", true));
+  KVIST_TRY(const bool split, step.bool_or("use_regex", true));
   if (prefix) steps_.emplace_back(PrefixStep{" ", Prepend::kAlways});
   byte_level_ = true;
   return split ? add_split(kGpt2, SplitBehavior::kIsolated) : Result<void>();
@@ -112,13 +112,14 @@ Result<void> PreTokenizer::read_byte_level(JsonObject& step) {
 Result<void> PreTokenizer::read_metaspace(JsonObject& step, const JsonValue& at) {
   step.ignore({"str_rep"});
   KVIST_TRY(const JsonValue replacement_at, step.require("replacement"));
-  KVIST_TRY(const std::string_view replacement, replacement_at.string());
-  if (replacement.empty()) return replacement_at.corrupt("an empty string, not a character");
-  KVIST_TRY(const bool prefix, step.boolean_or("add_prefix_space", true));
-  KVIST_TRY(const bool split, step.boolean_or("split", true));
+  KVIST_TRY(const std::string_view replacement, replacement_at.as_string());
+  if (replacement.empty()) return replacement_at.wrong("an empty string, not a character");
+  KVIST_TRY(const bool prefix, step.bool_or("add_prefix_space", true));
+  KVIST_TRY(const bool split, step.bool_or("split", true));
   std::string_view scheme = prefix ? "always" : "never";
-  if (const auto value = step.find("prepend_scheme")) {
-    KVIST_TRY(scheme, value->string());
+  KVIST_TRY(const auto scheme_at, step.find("prepend_scheme"));
+  if (scheme_at) {
+    KVIST_TRY(scheme, scheme_at->as_string());
   }
   Prepend where = Prepend::kNever;
   if (scheme == "always") {

@@ -9,7 +9,8 @@
 #include <variant>
 
 #include "kvist/base/error.h"
-#include "kvist/tokenizer/json_value.h"
+#include "kvist/base/id.h"
+#include "kvist/base/json.h"
 #include "kvist/tokenizer/regex.h"
 
 namespace kvist::tokenizer {
@@ -20,6 +21,9 @@ using ReadStep = std::function<Result<void>(std::string_view type, JsonObject& s
 /// Calls read() for a step, or for the steps of a "Sequence" in order; their list has the name `list`. Sequences may be
 /// nested a few levels deep.
 [[nodiscard]] Result<void> for_each_step(const JsonValue& value, std::string_view list, const ReadStep& read);
+
+/// A token's number, below the bound on them.
+[[nodiscard]] Result<TokenId> read_token_id(const JsonValue& value);
 
 /// {"String": "..."} or {"Regex": "..."}: a literal or an expression, neither of them empty.
 [[nodiscard]] Result<std::variant<std::string, Regex>> read_pattern(const JsonValue& value);

@@ -6,8 +6,8 @@
 #include <optional>
 #include <utility>
 
+#include "kvist/base/json.h"
 #include "kvist/tokenizer/byte_alphabet.h"
-#include "kvist/tokenizer/json_value.h"
 #include "kvist/tokenizer/steps.h"
 #include "kvist/tokenizer/unicode.h"
 
@@ -62,17 +62,16 @@ Result<void> TokenDecoder::read_step(std::string_view type, JsonObject& step, co
     KVIST_TRY(const JsonValue pattern_at, step.require("pattern"));
     KVIST_TRY(auto pattern, read_pattern(pattern_at));
     if (!std::holds_alternative<std::string>(pattern)) return pattern_at.unsupported("only String is supported");
-    KVIST_TRY(const JsonValue content_at, step.require("content"));
-    KVIST_TRY(const std::string_view content, content_at.string());
+    KVIST_TRY(const std::string_view content, step.require_string("content"));
     steps_.emplace_back(Replace{std::get<std::string>(std::move(pattern)), std::string(content)});
   } else if (type == "Metaspace") {
     step.ignore({"str_rep", "split"});
-    KVIST_TRY(const JsonValue replacement_at, step.require("replacement"));
-    KVIST_TRY(const std::string_view replacement, replacement_at.string());
-    if (replacement.empty()) return replacement_at.corrupt("an empty string, not a character");
-    KVIST_TRY(bool drops_first, step.boolean_or("add_prefix_space", true));
-    if (const auto scheme_at = step.find("prepend_scheme")) {
-      KVIST_TRY(const std::string_view scheme, scheme_at->string());
+    KVIST_TRY(const std::string_view replacement, step.require_string("replacement"));
+    if (replacement.empty()) return step.wrong("replacement", "an empty string, not a character");
+    KVIST_TRY(bool drops_first, step.bool_or("add_prefix_space", true));
+    KVIST_TRY(const auto scheme_at, step.find("prepend_scheme"));
+    if (scheme_at) {
+      KVIST_TRY(const std::string_view scheme, scheme_at->as_string());
       drops_first = scheme != "never";
     }
     steps_.emplace_back(Metaspace{std::string(replacement), drops_first});
@@ -83,21 +82,20 @@ Result<void> TokenDecoder::read_step(std::string_view type, JsonObject& step, co
 }
 
 Result<void> TokenDecoder::read_strip(JsonObject& step, const JsonValue& at) {
-  constexpr std::uint32_t kMost = 16;
+  constexpr std::uint64_t kMost = 16;
   KVIST_TRY(const JsonValue content_at, step.require("content"));
-  KVIST_TRY(const std::string_view content, content_at.string());
-  KVIST_TRY(const JsonValue start_at, step.require("start"));
-  KVIST_TRY(const std::uint32_t start, start_at.integer(kMost));
-  KVIST_TRY(const JsonValue stop_at, step.require("stop"));
-  KVIST_TRY(const std::uint32_t stop, stop_at.integer(kMost));
+  KVIST_TRY(const std::string_view content, content_at.as_string());
+  KVIST_TRY(const std::uint64_t start, step.require_unsigned("start", 0, kMost));
+  KVIST_TRY(const std::uint64_t stop, step.require_unsigned("stop", 0, kMost));
   if (content.empty() || code_point_at(content, 0).bytes != content.size()) {
-    return content_at.corrupt(fmt::format("{} is not one character", in_quotes(content)));
+    return content_at.wrong(fmt::format("{} is not one character", in_quotes(content)));
   }
   // A stream sends the text of its first token before it knows the second, so it cannot strip the end.
   if (fused_ && (content.size() != 1 || start > 1 || stop > 0)) {
     return at.unsupported("after Fuse or ByteLevel, Strip takes one ASCII character off the beginning and no more");
   }
-  steps_.emplace_back(Strip{std::string(content), start, stop, fused_});
+  steps_.emplace_back(
+      Strip{std::string(content), static_cast<std::uint32_t>(start), static_cast<std::uint32_t>(stop), fused_});
   return {};
 }
 

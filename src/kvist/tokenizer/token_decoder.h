@@ -8,10 +8,12 @@
 
 #include "kvist/base/error.h"
 
-namespace kvist::tokenizer {
-
+namespace kvist {
 class JsonObject;
 class JsonValue;
+}  // namespace kvist
+
+namespace kvist::tokenizer {
 
 /// The decoder of a tokenizer.json: the bytes that one token adds to a text. If tokens of single bytes are not valid
 /// UTF-8, U+FFFD replaces only the broken part. This differs from Hugging Face's Rust library, which replaces each byte

@@ -1,9 +1,9 @@
 #include "kvist/tool_calls/call_json.h"
 
-#include <simdjson.h>
-
 #include <string>
 #include <utility>
+
+#include "kvist/base/json.h"
 
 namespace kvist::tool_calls {
 namespace {
@@ -56,11 +56,12 @@ class Members {
 
 // A string without quotes and escapes; nothing if `json` is not a string or contains half a surrogate pair.
 std::optional<std::string> decoded(std::string_view json) {
-  simdjson::dom::parser parser;
-  std::string_view text;
-  if (!json.starts_with('"') || parser.parse(json.data(), json.size()).get(text) != simdjson::SUCCESS)
-    return std::nullopt;
-  return std::string(text);
+  if (!json.starts_with('"')) return std::nullopt;
+  JsonDocument document;
+  const Result<JsonValue> root = document.parse(json);
+  const std::optional<std::string_view> text = root ? root->if_string() : std::nullopt;
+  if (!text) return std::nullopt;
+  return std::string(*text);
 }
 
 }  // namespace

@@ -1,21 +1,18 @@
 #include "kvist/workload/trace_file.h"
 
 #include <fmt/format.h>
-#include <simdjson.h>
 
 #include <cmath>
 #include <fstream>
 #include <utility>
 
+#include "kvist/base/json.h"
 #include "kvist/base/json_writer.h"
 
 namespace kvist::workload {
 namespace {
 
-using simdjson::SUCCESS;
-using Object = simdjson::dom::object;
-
-constexpr double kMaxTimestampMs = 1e12;  // 31 years, far below the range of 64 bits of nanoseconds
+constexpr double kMaxTimestampMs = 1e12;  // 31 years: far from the end of 64 bits of nanoseconds
 constexpr std::uint64_t kMaxTokens = 16U << 20;
 constexpr std::size_t kPieceBytes = std::size_t{256} << 10;
 constexpr std::size_t kDepth = 8;  // a request is a flat object with one list
@@ -24,7 +21,7 @@ constexpr std::size_t kDepth = 8;  // a request is a flat object with one list
 class TraceReader {
  public:
   TraceReader(std::string name, const TraceLimits& limits)
-      : name_(std::move(name)), limits_(limits), parser_(limits.line_bytes) {}
+      : name_(std::move(name)), limits_(limits), document_(rules(limits)) {}
 
   /// The next line, without its end. Empty lines are ignored.
   [[nodiscard]] Result<void> add_line(std::string_view line) {
@@ -36,18 +33,9 @@ class TraceReader {
     if (trace_.requests.size() >= limits_.requests) {
       return invalid(fmt::format("more than {} requests; cut the trace", limits_.requests));
     }
-    // simdjson reads beyond the end of a line, so it needs a copy with padding.
-    buffer_.assign(line);
-    buffer_.resize(line.size() + simdjson::SIMDJSON_PADDING);
-    if (!parser_is_ready_) {
-      if (parser_.allocate(0, kDepth) != SUCCESS) return fail(ErrorCode::kResourceExhausted, name_ + ": no memory");
-      parser_is_ready_ = true;
-    }
-    Object object;
-    const auto code = parser_.parse(buffer_.data(), line.size(), false).get(object);
-    if (code == simdjson::INCORRECT_TYPE) return invalid("expected a JSON object");
-    if (code != SUCCESS) return invalid(fmt::format("not JSON: {}", simdjson::error_message(code)));
-    return add_request(object);
+    Result<void> added = add_request(line);
+    if (!added) return std::unexpected(std::move(added).error().in(fmt::format("{}:{}", name_, line_)));
+    return {};
   }
 
   [[nodiscard]] Result<Trace> finish() {
@@ -60,56 +48,50 @@ class TraceReader {
     return fail(ErrorCode::kInvalidArgument, fmt::format("{}:{}: {}", name_, line_, what));
   }
 
-  Result<void> add_request(const Object& object) {
+  [[nodiscard]] static JsonRules rules(const TraceLimits& limits) {
+    return {.wrong = ErrorCode::kInvalidArgument, .most_bytes = limits.line_bytes, .most_depth = kDepth};
+  }
+
+  Result<void> add_request(std::string_view line) {
+    KVIST_TRY(const JsonObject object, document_.parse_object(line));
     TraceRequest request;
     KVIST_TRY(request.at, timestamp(object));
     KVIST_TRY(request.input_tokens, tokens(object, "input_length", 1));
     KVIST_TRY(request.output_tokens, tokens(object, "output_length", 0));
     KVIST_TRY(request.hash_ids, hash_ids(object));
     if (!trace_.requests.empty() && request.at < trace_.requests.back().at) {
-      return invalid(fmt::format("timestamp: {} ms comes after {} ms; sort the trace by timestamp",
-                                 to_milliseconds(request.at), to_milliseconds(trace_.requests.back().at)));
+      return object.wrong(
+          "timestamp", fmt::format("{} ms comes after {} ms; sort the trace by timestamp", to_milliseconds(request.at),
+                                   to_milliseconds(trace_.requests.back().at)));
     }
     trace_.requests.push_back(std::move(request));
     return {};
   }
 
-  Result<Duration> timestamp(const Object& object) const {
-    constexpr std::string_view kExpected = "timestamp: expected milliseconds, a number from 0 to 1e12";
-    const auto element = object["timestamp"];
-    std::int64_t whole = 0;
-    double number = 0;
-    if (element.get(whole) == SUCCESS) {
-      number = static_cast<double>(whole);
-    } else if (element.get(number) != SUCCESS) {
-      return invalid(std::string(kExpected));
-    }
-    if (!std::isfinite(number) || number < 0 || number > kMaxTimestampMs) return invalid(std::string(kExpected));
-    // Whole milliseconds are exact; others are rounded to the microsecond.
+  static Result<Duration> timestamp(const JsonObject& object) {
+    KVIST_TRY(const JsonValue value, object.require("timestamp"));
+    const double number = value.if_double().value_or(-1);
+    if (!(number >= 0 && number <= kMaxTimestampMs)) return value.expected("milliseconds, a number from 0 to 1e12");
+    // Whole milliseconds stay exact; others are kept to the microsecond.
     if (number == std::floor(number)) return std::chrono::milliseconds(static_cast<std::int64_t>(number));
     return std::chrono::microseconds(std::llround(number * 1e3));
   }
 
-  Result<std::uint32_t> tokens(const Object& object, std::string_view key, std::uint64_t least) const {
-    std::uint64_t value = 0;
-    if (object[key].get(value) != SUCCESS || value < least || value > kMaxTokens) {
-      return invalid(fmt::format("{}: expected a whole number of tokens from {} to {}", key, least, kMaxTokens));
-    }
-    return static_cast<std::uint32_t>(value);
+  static Result<std::uint32_t> tokens(const JsonObject& object, std::string_view key, std::uint64_t least) {
+    KVIST_TRY(const std::uint64_t tokens, object.require_unsigned(key, least, kMaxTokens));
+    return static_cast<std::uint32_t>(tokens);
   }
 
-  Result<std::vector<std::uint64_t>> hash_ids(const Object& object) {
-    constexpr std::string_view kExpected = "hash_ids: expected a list of whole numbers from 0";
-    simdjson::dom::array list;
-    if (object["hash_ids"].get(list) != SUCCESS) return invalid(std::string(kExpected));
+  Result<std::vector<std::uint64_t>> hash_ids(const JsonObject& object) {
+    KVIST_TRY(const JsonArray list, object.require_array("hash_ids", "an array of whole numbers from 0"));
     std::vector<std::uint64_t> ids;
-    for (const simdjson::dom::element element : list) {
+    for (const JsonValue item : list) {
       if (ids_read_++ >= limits_.hash_ids) {
-        return invalid(fmt::format("hash_ids: more than {} in all; cut the trace", limits_.hash_ids));
+        return list.value().wrong(fmt::format("more than {} in all; cut the trace", limits_.hash_ids));
       }
-      std::uint64_t id = 0;
-      if (element.get(id) != SUCCESS) return invalid(std::string(kExpected));
-      ids.push_back(id);
+      const std::optional<std::uint64_t> id = item.if_unsigned();
+      if (!id) return item.expected("a whole number from 0");
+      ids.push_back(*id);
     }
     ids.shrink_to_fit();
     return ids;
@@ -117,9 +99,7 @@ class TraceReader {
 
   const std::string name_;
   const TraceLimits limits_;
-  simdjson::dom::parser parser_;
-  bool parser_is_ready_ = false;
-  std::string buffer_;
+  JsonDocument document_;
   std::size_t line_ = 0;
   std::size_t ids_read_ = 0;
   Trace trace_;

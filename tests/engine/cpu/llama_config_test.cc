@@ -51,14 +51,14 @@ TEST(LlamaConfig, ReadsRopeParametersOfNewerFiles) {
 
 TEST(LlamaConfig, RefusesByNameWhatIsNotSupported) {
   const std::pair<std::string, const char*> cases[] = {
-      {with("LlamaForCausalLM", "GemmaForCausalLM"), "'GemmaForCausalLM'"},
+      {with("LlamaForCausalLM", "GemmaForCausalLM"), "\"GemmaForCausalLM\""},
       {with("LlamaForCausalLM", "MistralForCausalLM"), "sliding_window"},
       {with("\"attention_bias\": false", "\"attention_bias\": true"), "attention_bias"},
       {with("\"mlp_bias\": false", "\"mlp_bias\": true"), "mlp_bias"},
       {with("\"use_cache\": true", "\"quantization_config\": {}"), "quantization_config"},
-      {with("\"silu\"", "\"gelu\""), "'gelu'"},
-      {with("\"rope_type\": \"llama3\"", "\"rope_type\": \"yarn\""), "'yarn'"},
-      {with("\"rope_type\": \"llama3\"", "\"type\": \"linear\""), "'linear'"},
+      {with("\"silu\"", "\"gelu\""), "\"gelu\""},
+      {with("\"rope_type\": \"llama3\"", "\"rope_type\": \"yarn\""), "\"yarn\""},
+      {with("\"rope_type\": \"llama3\"", "\"type\": \"linear\""), "\"linear\""},
       {with("\"pretraining_tp\": 1", "\"pretraining_tp\": 2"), "pretraining_tp"},
       {with("\"head_dim\": 64", "\"head_dim\": 40"), "head_dim"},
   };
@@ -114,9 +114,10 @@ TEST(LlamaConfig, ReadsQwen3WithItsHeadNorms) {
 TEST(LlamaConfig, RefusesWhatQwenWouldComputeDifferently) {
   const std::pair<std::string, const char*> cases[] = {
       {qwen("\"use_sliding_window\": false", "\"use_sliding_window\": true"), "use_sliding_window"},
-      {qwen("\"use_cache\": true", R"("layer_types": ["full_attention", "sliding_attention"])"), "'sliding_attention'"},
-      {qwen("\"use_cache\": true", R"("rope_scaling": {"type": "yarn", "factor": 4.0})"), "'yarn'"},
-      {qwen("\"silu\"", "\"gelu\""), "'gelu'"},
+      {qwen("\"use_cache\": true", R"("layer_types": ["full_attention", "sliding_attention"])"),
+       "\"sliding_attention\""},
+      {qwen("\"use_cache\": true", R"("rope_scaling": {"type": "yarn", "factor": 4.0})"), "\"yarn\""},
+      {qwen("\"silu\"", "\"gelu\""), "\"gelu\""},
       {qwen("\"use_cache\": true", R"("attention_bias": true)"), "attention_bias"},
   };
   for (const auto& [json, expected] : cases) {
@@ -130,18 +131,18 @@ TEST(LlamaConfig, RefusesWhatQwenWouldComputeDifferently) {
 
 TEST(LlamaConfig, RefusesBrokenFilesNamingTheKey) {
   const std::pair<std::string, const char*> cases[] = {
-      {"", "no JSON object"},
-      {"[]", "no JSON object"},
-      {std::string(2 << 20, ' '), "larger than"},
+      {"", "not valid JSON"},
+      {"[]", "expected an object"},
       {"{}", "architectures"},
       {with("\"hidden_size\": 2048", "\"hidden_size\": 0"), "hidden_size"},
       {with("\"hidden_size\": 2048", "\"hidden_size\": 1e9"), "hidden_size"},
       {with("\"hidden_size\": 2048", "\"hidden_size\": 99999999999"), "hidden_size"},
-      {with("\"hidden_size\": 2048", "\"hidden_size\": 2048, \"hidden_size\": 2048"), "given twice"},
+      {with("\"hidden_size\": 2048", "\"hidden_size\": 2048, \"hidden_size\": 2048"),
+       "hidden_size: given more than once"},
       {with("\"num_key_value_heads\": 8", "\"num_key_value_heads\": 5"), "does not divide"},
-      {with("\"rms_norm_eps\": 1e-05,", ""), "rms_norm_eps: missing"},
+      {with("\"rms_norm_eps\": 1e-05,", ""), "rms_norm_eps: required, but missing"},
       {with("\"eos_token_id\": 128001", "\"eos_token_id\": 128256"), "not below vocab_size"},
-      {with("\"eos_token_id\": 128001", "\"eos_token_id\": \"x\""), "token id"},
+      {with("\"eos_token_id\": 128001", "\"eos_token_id\": \"x\""), "eos_token_id: expected an integer"},
       {with("\"high_freq_factor\": 4.0", "\"high_freq_factor\": 1.0"), "greater than low_freq_factor"},
       {with("\"tie_word_embeddings\": true", "\"tie_word_embeddings\": 1"), "true or false"},
   };
@@ -151,6 +152,7 @@ TEST(LlamaConfig, RefusesBrokenFilesNamingTheKey) {
     EXPECT_EQ(config.error().code, ErrorCode::kCorrupt) << config.error().message;
     EXPECT_THAT(config.error().message, HasSubstr(message));
   }
+  EXPECT_EQ(parse_llama_config(std::string(2 << 20, ' '), "config.json").error().code, ErrorCode::kTooLarge);
 }
 
 TEST(Rope, Llama3ScalingKeepsShortWavelengthsAndStretchesLongOnes) {

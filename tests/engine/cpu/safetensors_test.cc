@@ -64,16 +64,16 @@ std::vector<Hostile> hostile_files() {
       {"header beyond its bound", safetensors(std::string(kMaxHeaderBytes + 1, ' '), ""), "at most"},
       {"no header", safetensors("", ""), "begin with '{'"},
       {"white space first", safetensors(" {}", ""), "begin with '{'"},
-      {"no JSON", safetensors("{nonsense", ""), "no JSON object"},
-      {"deep", safetensors(deep, ""), "no JSON object"},
-      {"bad UTF-8", safetensors("{\"\xff\":1}", ""), "no JSON object"},
+      {"no JSON", safetensors("{nonsense", ""), "not valid JSON"},
+      {"deep", safetensors(deep, ""), "not valid JSON"},
+      {"bad UTF-8", safetensors("{\"\xff\":1}", ""), "not valid JSON"},
       {"no object", safetensors(R"({"t":5})", ""), "expected an object"},
       {"a field too many", one(R"("dtype":"F32","shape":[1],"data_offsets":[0,4],"x":1)", 4), "exactly"},
-      {"a field twice", one(R"("dtype":"F32","shape":[1],"shape":[1])", 4), "data_offsets"},
-      {"unknown type", one(R"("dtype":"F31","shape":[1],"data_offsets":[0,4])", 4), "'F31' is none"},
+      {"a field twice", one(R"("dtype":"F32","shape":[1],"shape":[1])", 4), "given more than once"},
+      {"unknown type", one(R"("dtype":"F31","shape":[1],"data_offsets":[0,4])", 4), "\"F31\" is none"},
       {"type is no text", one(R"("dtype":1,"shape":[1],"data_offsets":[0,4])", 4), "dtype: expected a string"},
-      {"negative dimension", one(R"("dtype":"F32","shape":[-1],"data_offsets":[0,4])", 4), "whole numbers"},
-      {"fraction", one(R"("dtype":"F32","shape":[1.5],"data_offsets":[0,4])", 4), "whole numbers"},
+      {"negative dimension", one(R"("dtype":"F32","shape":[-1],"data_offsets":[0,4])", 4), "a whole number"},
+      {"fraction", one(R"("dtype":"F32","shape":[1.5],"data_offsets":[0,4])", 4), "a whole number"},
       {"nine dimensions", one(R"("dtype":"F32","shape":[1,1,1,1,1,1,1,1,1],"data_offsets":[0,4])", 4), "more than 8"},
       {"product overflows", one(R"("dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0])", 0), "2^64"},
       {"a billion numbers", one(R"("dtype":"F32","shape":[1000000000],"data_offsets":[0,4])", 4), "needs 4000000000"},
@@ -94,7 +94,7 @@ std::vector<Hostile> hostile_files() {
                    R"("a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}})",
                    "xx"),
        "named twice"},
-      {"metadata of numbers", safetensors(R"({"__metadata__":{"a":1}})", ""), "expected strings"},
+      {"metadata of numbers", safetensors(R"({"__metadata__":{"a":1}})", ""), "expected a string"},
   };
 }
 
@@ -149,7 +149,7 @@ TEST(Checkpoint, RefusesAnIndexThatLies) {
       {R"({"weight_map":{"a":"x-1.safetensors","a":"x-1.safetensors"}})", "named twice"},
       {R"({"weight_map":{}})", "names no tensor"},
       {R"({"weight_map":[]})", "expected an object"},
-      {"[", "no JSON object"},
+      {"[", "not valid JSON"},
   };
   for (const auto& [index, message] : cases) {
     folder.write("model.safetensors.index.json", index);

@@ -2,16 +2,15 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <simdjson.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <utility>
 
+#include "kvist/base/json.h"
+
 namespace kvist::engine::cpu {
 namespace {
-
-using simdjson::SUCCESS;
 
 constexpr std::string_view kSingle = "model.safetensors";
 constexpr std::string_view kIndex = "model.safetensors.index.json";
@@ -27,32 +26,22 @@ bool is_plain_file_name(std::string_view name) {
 using WeightMap = std::vector<std::pair<std::string, std::string>>;
 
 Result<WeightMap> read_weight_map(std::span<const std::byte> bytes) {
-  const auto corrupt = [](std::string_view what) {
-    return fail(ErrorCode::kCorrupt, fmt::format("{}: {}", kIndex, what));
-  };
-  if (bytes.size() > kMaxIndexBytes) return corrupt(fmt::format("larger than {} bytes", kMaxIndexBytes));
-  const simdjson::padded_string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  simdjson::dom::parser parser(kMaxIndexBytes);
-  simdjson::dom::object root;
-  simdjson::dom::object map;
-  if (const auto code = parser.parse(text).get(root); code != SUCCESS) {
-    return corrupt(fmt::format("no JSON object: {}", simdjson::error_message(code)));
-  }
-  if (root["weight_map"].get(map) != SUCCESS) return corrupt("weight_map: expected an object from tensor to file");
+  JsonDocument document({.name = std::string(kIndex), .most_bytes = kMaxIndexBytes});
+  KVIST_TRY(const JsonObject root, document.parse_object({reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
+  KVIST_TRY(const JsonObject map, root.require_object("weight_map"));
   WeightMap out;
-  for (const auto field : map) {
-    std::string_view file;
-    if (field.value.get(file) != SUCCESS || !is_plain_file_name(file)) {
-      return corrupt(fmt::format("weight_map['{}']: expected the name of a .safetensors file in the same folder",
-                                 field.key.substr(0, 100)));
+  for (const auto [tensor, value] : map) {
+    const std::optional<std::string_view> file = value.if_string();
+    if (!file || !is_plain_file_name(*file)) {
+      return value.wrong("expected the name of a .safetensors file in the same folder");
     }
-    out.emplace_back(field.key, file);
+    out.emplace_back(tensor, *file);
   }
-  if (out.empty()) return corrupt("weight_map: names no tensor");
+  if (out.empty()) return map.value().wrong("names no tensor");
   std::sort(out.begin(), out.end());
   const auto twice =
       std::adjacent_find(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.first == b.first; });
-  if (twice != out.end()) return corrupt(fmt::format("weight_map: '{}' is named twice", twice->first.substr(0, 100)));
+  if (twice != out.end()) return map.value().wrong(fmt::format("{} is named twice", in_quotes(twice->first)));
   return out;
 }
 

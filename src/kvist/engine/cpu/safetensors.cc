@@ -2,25 +2,20 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <simdjson.h>
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <limits>
 #include <optional>
 #include <utility>
 
+#include "kvist/base/json.h"
+
 namespace kvist::engine::cpu {
 namespace {
 
-using simdjson::SUCCESS;
-using simdjson::dom::element;
-using simdjson::dom::object;
-
 constexpr std::size_t kLengthBytes = 8;
-constexpr std::size_t kJsonDepth = 8;         // a valid header has 3: object, tensor, list
-constexpr std::size_t kMinJsonCapacity = 64;  // simdjson refuses parsers for less than 32 bytes
+constexpr std::size_t kJsonDepth = 8;  // object, tensor, list: 3; more is no header
 constexpr std::size_t kShownNameBytes = 100;
 
 struct TypeName {
@@ -64,13 +59,13 @@ class HeaderReader {
   HeaderReader(std::string_view file, std::uint64_t data_begin, std::uint64_t data_bytes)
       : file_(file), data_begin_(data_begin), data_bytes_(data_bytes) {}
 
-  Result<std::vector<TensorEntry>> read(object header) {
-    for (const auto field : header) {
-      if (field.key == "__metadata__") {
-        KVIST_TRY_VOID(check_metadata(field.value));
+  Result<std::vector<TensorEntry>> read(const JsonObject& header) {
+    for (const auto [key, value] : header) {
+      if (key == "__metadata__") {
+        KVIST_TRY_VOID(check_metadata(value));
       } else {
-        tensor_ = field.key;
-        KVIST_TRY(TensorEntry entry, read_entry(field.value));
+        tensor_ = key;
+        KVIST_TRY(TensorEntry entry, read_entry(value));
         entries_.push_back(std::move(entry));
       }
     }
@@ -85,36 +80,27 @@ class HeaderReader {
                 fmt::format("{}: tensor '{}': {}", file_, std::string_view(tensor_).substr(0, kShownNameBytes), what));
   }
 
-  Result<void> check_metadata(element value) const {
-    object metadata;
-    if (value.get(metadata) != SUCCESS) {
-      return fail(ErrorCode::kCorrupt, fmt::format("{}: __metadata__: expected an object of strings", file_));
-    }
-    for (const auto field : metadata) {
-      if (!field.value.is_string()) {
-        return fail(ErrorCode::kCorrupt, fmt::format("{}: __metadata__: expected strings only", file_));
-      }
-    }
+  static Result<void> check_metadata(const JsonValue& value) {
+    KVIST_TRY(const JsonObject metadata, value.as_object());
+    for (const auto [key, text] : metadata) KVIST_TRY_VOID(text.as_string());
     return {};
   }
 
-  Result<TensorEntry> read_entry(element value) {
-    object fields;
-    if (value.get(fields) != SUCCESS) return corrupt("expected an object with dtype, shape and data_offsets");
-    if (fields.size() != 3) return corrupt("expected exactly the fields dtype, shape and data_offsets");
+  Result<TensorEntry> read_entry(const JsonValue& value) {
+    KVIST_TRY(const JsonObject fields, value.as_object());
+    if (fields.size() != 3) return value.wrong("expected exactly the fields dtype, shape and data_offsets");
     TensorEntry entry;
     entry.name = tensor_;
-    std::string_view type_name;
-    if (fields["dtype"].get(type_name) != SUCCESS) return corrupt("dtype: expected a string");
+    KVIST_TRY(const std::string_view type_name, fields.require_string("dtype"));
     const auto type = data_type(type_name);
-    if (!type) return corrupt(fmt::format("dtype: '{}' is none of the format's", type_name.substr(0, 20)));
+    if (!type) return fields.wrong("dtype", fmt::format("{} is none of the format's", in_quotes(type_name)));
     entry.type = *type;
     KVIST_TRY(entry.shape, numbers(fields, "shape", kMaxDimensions));
     KVIST_TRY(const std::vector<std::uint64_t> offsets, numbers(fields, "data_offsets", 2));
-    if (offsets.size() != 2) return corrupt("data_offsets: expected [begin, end]");
+    if (offsets.size() != 2) return fields.wrong("data_offsets", "expected [begin, end]");
     if (offsets[0] > offsets[1] || offsets[1] > data_bytes_) {
-      return corrupt(fmt::format("data_offsets: [{}, {}) is not within the file's {} bytes of data", offsets[0],
-                                 offsets[1], data_bytes_));
+      return fields.wrong("data_offsets", fmt::format("[{}, {}) is not within the file's {} bytes of data", offsets[0],
+                                                      offsets[1], data_bytes_));
     }
     std::optional<std::uint64_t> bytes = bytes_of(*type);
     for (const std::uint64_t n : entry.shape) bytes = bytes ? product(*bytes, n) : bytes;
@@ -127,16 +113,15 @@ class HeaderReader {
     return entry;
   }
 
-  Result<std::vector<std::uint64_t>> numbers(object fields, std::string_view key, std::size_t at_most) const {
-    simdjson::dom::array list;
-    if (fields[key].get(list) != SUCCESS) return corrupt(fmt::format("{}: expected a list of numbers", key));
+  static Result<std::vector<std::uint64_t>> numbers(const JsonObject& fields, std::string_view key,
+                                                    std::size_t at_most) {
+    KVIST_TRY(const JsonArray list, fields.require_array(key, "an array of numbers"));
     std::vector<std::uint64_t> out;
-    for (const element item : list) {
-      std::uint64_t n = 0;
-      // simdjson gives no unsigned number for a negative one or one with a fraction.
-      if (item.get(n) != SUCCESS) return corrupt(fmt::format("{}: expected whole numbers from 0", key));
-      if (out.size() == at_most) return corrupt(fmt::format("{}: more than {} numbers", key, at_most));
-      out.push_back(n);
+    for (const JsonValue item : list) {
+      const std::optional<std::uint64_t> number = item.if_unsigned();
+      if (!number) return item.expected("a whole number from 0");
+      if (out.size() == at_most) return list.value().wrong(fmt::format("more than {} numbers", at_most));
+      out.push_back(*number);
     }
     return out;
   }
@@ -210,17 +195,10 @@ Result<std::vector<TensorEntry>> read_safetensors_header(std::span<const std::by
   // The format requires the brace first, but simdjson would skip white space before it.
   if (length == 0 || file[kLengthBytes] != std::byte{'{'}) return corrupt("the header must begin with '{'");
 
-  // simdjson reads past the end, so it needs a padded copy.
-  std::string text(length + simdjson::SIMDJSON_PADDING, '\0');
-  std::memcpy(text.data(), file.data() + kLengthBytes, length);
-  simdjson::dom::parser parser(kMaxHeaderBytes);
-  if (parser.allocate(std::max<std::uint64_t>(length, kMinJsonCapacity), kJsonDepth) != SUCCESS) {
-    return fail(ErrorCode::kResourceExhausted, fmt::format("{}: no memory to parse the header", name));
-  }
-  object header;
-  if (const auto code = parser.parse(text.data(), length, false).get(header); code != SUCCESS) {
-    return corrupt(fmt::format("the header is no JSON object: {}", simdjson::error_message(code)));
-  }
+  JsonDocument document(
+      {.name = std::string(name), .root = "header", .most_bytes = kMaxHeaderBytes, .most_depth = kJsonDepth});
+  const std::string_view text(reinterpret_cast<const char*>(file.data()) + kLengthBytes, length);
+  KVIST_TRY(const JsonObject header, document.parse_object(text));
   const std::uint64_t data_begin = kLengthBytes + length;
   return HeaderReader(name, data_begin, file.size() - data_begin).read(header);
 }
