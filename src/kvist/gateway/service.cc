@@ -15,11 +15,12 @@
 #include "kvist/gateway/fleet_watch.h"
 #include "kvist/gateway/gateway_metrics.h"
 #include "kvist/gateway/gateway_parts.h"
-#include "kvist/gateway/http_front.h"
 #include "kvist/gateway/mode_from_environment.h"
 #include "kvist/gateway/model_list.h"
 #include "kvist/gateway/passed_on_paths.h"
+#include "kvist/net/path_table.h"
 #include "kvist/openai/codec.h"
+#include "kvist/openai/errors.h"
 #include "kvist/telemetry/log.h"
 #include "kvist/telemetry/metrics.h"
 #include "kvist/text/model_text.h"
@@ -70,6 +71,12 @@ Result<void> check(spec::GatewaySpec& gateway) {
 bool is_for_a_worker(const net::HttpRequest& request) {
   const bool lists_models = request.path() == "/v1/models" && (request.method == "GET" || request.method == "HEAD");
   return !lists_models && is_passed_on(request.path());
+}
+
+net::HttpResponse refused(const net::HttpRequest& /*request*/, int status, const std::string& message) {
+  net::HttpResponse answer = json_answer(openai::error_body(message, net::reason_phrase(status), "", status));
+  answer.status = status;
+  return answer;
 }
 
 class GatewayService final : public Service {
@@ -150,7 +157,7 @@ class GatewayService final : public Service {
       KVIST_TRY(server_, net::HttpServer::listen(
                              *loop_, options,
                              [this](net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange) {
-                               front_.handle(std::move(request), exchange);
+                               paths_.handle(std::move(request), exchange);
                              }));
     }
     return listen_on_loops(options, takes_requests ? threads - 1 : threads);
@@ -165,7 +172,7 @@ class GatewayService final : public Service {
                                         {.is_passed_on = is_for_a_worker,
                                          .answer = [this](net::HttpRequest request,
                                                           const std::shared_ptr<net::HttpExchange>& exchange) {
-                                           front_.handle(std::move(request), exchange);
+                                           paths_.handle(std::move(request), exchange);
                                          }}));
       parts_.io_loops.push_back(std::move(io));
     }
@@ -179,32 +186,32 @@ class GatewayService final : public Service {
         parts_.proxy.handle(api, std::move(request), exchange);
       };
     };
-    front_.on("POST", "/v1/chat/completions", proxied(Api::kChat));
-    front_.on("POST", "/v1/completions", proxied(Api::kCompletions));
-    front_.on("GET", "/v1/models",
+    paths_.on("POST", "/v1/chat/completions", proxied(Api::kChat));
+    paths_.on("POST", "/v1/completions", proxied(Api::kCompletions));
+    paths_.on("GET", "/v1/models",
               [this](const net::HttpRequest& request, const std::shared_ptr<net::HttpExchange>& exchange) {
                 models_.answer(request, exchange);
               });
-    front_.on_rest(is_passed_on, [this](net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange) {
+    paths_.on_rest(is_passed_on, [this](net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange) {
       parts_.proxy.pass_on(std::move(request), exchange);
     });
-    front_.answer("GET", "/health", [this](const net::HttpRequest&) { return health(); });
-    front_.on("GET", "/metrics", [this](const net::HttpRequest&, const std::shared_ptr<net::HttpExchange>& exchange) {
+    paths_.answer("GET", "/health", [this](const net::HttpRequest&) { return health(); });
+    paths_.on("GET", "/metrics", [this](const net::HttpRequest&, const std::shared_ptr<net::HttpExchange>& exchange) {
       parts_.gather_reports([this, exchange](const ProxyReport& proxies) { exchange->respond(metrics(proxies)); });
     });
     answer_up_to_date("/admin/status", [this](const net::HttpRequest&) { return get_status(parts_); });
     answer_up_to_date("/admin/decisions",
                       [this](const net::HttpRequest& request) { return get_decisions(parts_, request); });
-    front_.answer("GET", "/admin/router_mode", [this](const net::HttpRequest&) { return get_router_mode(parts_); });
+    paths_.answer("GET", "/admin/router_mode", [this](const net::HttpRequest&) { return get_router_mode(parts_); });
     for (const char* method : {"PUT", "POST"}) {
-      front_.answer(method, "/admin/router_mode",
+      paths_.answer(method, "/admin/router_mode",
                     [this](const net::HttpRequest& request) { return set_router_mode(parts_, request); });
     }
   }
 
-  /// GET, answered when all loops have sent their queued messages.
-  void answer_up_to_date(const std::string& path, HttpFront::Answer answer) {
-    front_.on("GET", path,
+  /// GET, answered when all loops have told what they have to tell.
+  void answer_up_to_date(const std::string& path, net::PathTable::Answer answer) {
+    paths_.on("GET", path,
               [this, answer = std::move(answer)](const net::HttpRequest& request,
                                                  const std::shared_ptr<net::HttpExchange>& exchange) {
                 parts_.gather_reports(
@@ -227,7 +234,7 @@ class GatewayService final : public Service {
   net::EventLoop* loop_;
   GatewayParts parts_;
   ModelList models_;
-  HttpFront front_;
+  net::PathTable paths_{refused};
   net::Timer drain_timer_;
   FleetWatch watch_;
   std::unique_ptr<net::HttpServer> server_;  // null if this loop takes no requests

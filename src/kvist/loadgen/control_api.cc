@@ -19,20 +19,18 @@ JsonDocument command_document() {
   return JsonDocument({.root = "body", .wrong = ErrorCode::kInvalidArgument});
 }
 
-void respond_json(net::HttpExchange& exchange, int status, std::string body) {
+net::HttpResponse json_answer(std::string body, int status = 200) {
   net::HttpResponse response{.status = status, .headers = {}, .body = std::move(body)};
   response.headers.add("Content-Type", "application/json");
-  exchange.respond(std::move(response));
+  return response;
 }
 
-void respond_error(net::HttpExchange& exchange, const Error& error) {
-  respond_json(exchange, openai::http_status(error.code), openai::error_body(error));
+net::HttpResponse error_answer(const Error& error) {
+  return json_answer(openai::error_body(error), openai::http_status(error.code));
 }
 
-void respond_wrong_method(net::HttpExchange& exchange, std::string_view allowed) {
-  net::HttpResponse response{.status = 405, .headers = {}, .body = {}};
-  response.headers.add("Allow", std::string(allowed));
-  exchange.respond(std::move(response));
+net::HttpResponse refused(const net::HttpRequest& /*request*/, int status, const std::string& message) {
+  return json_answer(openai::error_body(message, net::reason_phrase(status), "", status), status);
 }
 
 }  // namespace
@@ -60,37 +58,33 @@ Result<bool> parse_stop_command(std::string_view body) {
   return object.bool_or("drain", true);
 }
 
-ControlApi::ControlApi(ControlActions actions) : actions_(std::make_shared<const ControlActions>(std::move(actions))) {}
-
-void ControlApi::handle(const net::HttpRequest& request, const std::shared_ptr<net::HttpExchange>& exchange) {
-  const std::string_view path = request.path();
-  const bool reads = path == "/status" || path == "/metrics";
-  const bool commands = path == "/start" || path == "/stop";
-  if (!reads && !commands) {
-    return respond_error(*exchange, Error{ErrorCode::kNotFound, fmt::format("no such path: {}", path)});
-  }
-  const std::string_view method = reads ? "GET" : "POST";
-  if (request.method != method) return respond_wrong_method(*exchange, method);
-  if (path == "/start") return start(request, *exchange);
-  if (path == "/stop") return stop(request, exchange);
-  if (path == "/status") return respond_json(*exchange, 200, actions_->status());
-  net::HttpResponse response{.status = 200, .headers = {}, .body = actions_->metrics()};
-  response.headers.add("Content-Type", telemetry::kExpositionContentType);
-  exchange->respond(std::move(response));
+ControlApi::ControlApi(ControlActions actions)
+    : actions_(std::make_shared<const ControlActions>(std::move(actions))), paths_(refused) {
+  paths_.answer("POST", "/start", [this](const net::HttpRequest& request) { return start(request); });
+  paths_.on("POST", "/stop",
+            [this](const net::HttpRequest& request, const std::shared_ptr<net::HttpExchange>& exchange) {
+              stop(request, exchange);
+            });
+  paths_.answer("GET", "/status", [this](const net::HttpRequest&) { return json_answer(actions_->status()); });
+  paths_.answer("GET", "/metrics", [this](const net::HttpRequest&) {
+    net::HttpResponse response{.status = 200, .headers = {}, .body = actions_->metrics()};
+    response.headers.add("Content-Type", telemetry::kExpositionContentType);
+    return response;
+  });
 }
 
-void ControlApi::start(const net::HttpRequest& request, net::HttpExchange& exchange) {
+net::HttpResponse ControlApi::start(const net::HttpRequest& request) {
   const Result<StartCommand> command = parse_start_command(request.body);
-  if (!command) return respond_error(exchange, command.error());
-  if (const Result<void> started = actions_->start(*command); !started) return respond_error(exchange, started.error());
-  respond_json(exchange, 200, actions_->status());
+  if (!command) return error_answer(command.error());
+  if (const Result<void> started = actions_->start(*command); !started) return error_answer(started.error());
+  return json_answer(actions_->status());
 }
 
 void ControlApi::stop(const net::HttpRequest& request, const std::shared_ptr<net::HttpExchange>& exchange) {
   const Result<bool> drain = parse_stop_command(request.body);
-  if (!drain) return respond_error(*exchange, drain.error());
+  if (!drain) return exchange->respond(error_answer(drain.error()));
   actions_->stop(*drain, [exchange, actions = std::weak_ptr(actions_)] {
-    if (const auto alive = actions.lock()) respond_json(*exchange, 200, alive->status());
+    if (const auto alive = actions.lock()) exchange->respond(json_answer(alive->status()));
   });
 }
 

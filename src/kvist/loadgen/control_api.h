@@ -7,10 +7,12 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "kvist/base/error.h"
 #include "kvist/net/http_server.h"
 #include "kvist/net/http_types.h"
+#include "kvist/net/path_table.h"
 
 namespace kvist::loadgen {
 
@@ -38,14 +40,20 @@ struct ControlActions {
 class ControlApi {
  public:
   explicit ControlApi(ControlActions actions);
-  void handle(const net::HttpRequest& request, const std::shared_ptr<net::HttpExchange>& exchange);
+  ControlApi(const ControlApi&) = delete;
+  ControlApi& operator=(const ControlApi&) = delete;
+
+  void handle(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange) {
+    paths_.handle(std::move(request), exchange);
+  }
 
  private:
-  void start(const net::HttpRequest& request, net::HttpExchange& exchange);
+  [[nodiscard]] net::HttpResponse start(const net::HttpRequest& request);
   void stop(const net::HttpRequest& request, const std::shared_ptr<net::HttpExchange>& exchange);
 
   /// Shared with answers that wait for the end of a stop, because these may outlive the interface.
   std::shared_ptr<const ControlActions> actions_;
+  net::PathTable paths_;
 };
 
 }  // namespace kvist::loadgen

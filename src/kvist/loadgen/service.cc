@@ -67,7 +67,7 @@ class ServiceImpl final : public Service, private TurnListener {
     http.port = options_.http.port;
     http.max_body_bytes = 64U << 10;
     KVIST_TRY(server_, net::HttpServer::listen(loop_, http, [this](net::HttpRequest request, auto exchange) {
-                api_.handle(request, exchange);
+                api_.handle(std::move(request), exchange);
               }));
     return {};
   }

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <random>
 #include <utility>
@@ -54,28 +53,6 @@ struct HttpApi::Call {
   void refuse(const Error& error) { exchange->respond(error_reply(error, id)); }
 };
 
-struct HttpApi::Route {
-  std::string_view path;
-  std::string_view method;
-  void (HttpApi::*handler)(Call& call);
-
-  static const std::array<Route, 11> kAll;
-};
-
-constinit const std::array<HttpApi::Route, 11> HttpApi::Route::kAll = {{
-    {"/v1/chat/completions", "POST", &HttpApi::chat},
-    {"/v1/completions", "POST", &HttpApi::completion},
-    {"/v1/models", "GET", &HttpApi::models},
-    {"/health", "GET", &HttpApi::health},
-    {"/ping", "GET", &HttpApi::health},
-    {"/version", "GET", &HttpApi::version},
-    {"/metrics", "GET", &HttpApi::metrics},
-    {"/reset_prefix_cache", "POST", &HttpApi::reset_prefix_cache},
-    {"/tokenize", "POST", &HttpApi::tokenize},
-    {"/detokenize", "POST", &HttpApi::detokenize},
-    {"/debug/kv_blocks", "GET", &HttpApi::kv_blocks},
-}};
-
 HttpApi::HttpApi(const spec::WorkerSpec& spec, const tokenizer::Tokenizer& tokenizer, EngineRunner& runner,
                  Generations& generations)
     : spec_(&spec),
@@ -83,29 +60,35 @@ HttpApi::HttpApi(const spec::WorkerSpec& spec, const tokenizer::Tokenizer& token
       runner_(&runner),
       generations_(&generations),
       started_unix_s_(unix_seconds()),
-      ids_(random_seed()) {}
-
-void HttpApi::handle(net::HttpRequest request, std::shared_ptr<net::HttpExchange> exchange) {
-  Call call{.request = std::move(request), .exchange = std::move(exchange), .id = {}};
-  call.id = request_id(call.request.headers);
-  const std::string_view path = call.request.path();
-  for (const Route& route : Route::kAll) {
-    if (route.path == path && route.method == call.request.method) return (this->*route.handler)(call);
-  }
-  refuse_path(call);
+      ids_(random_seed()),
+      paths_([this](const net::HttpRequest& request, int status, const std::string& message) {
+        return refused(request, status, message);
+      }) {
+  on("POST", "/v1/chat/completions", &HttpApi::chat);
+  on("POST", "/v1/completions", &HttpApi::completion);
+  on("GET", "/v1/models", &HttpApi::models);
+  on("GET", "/health", &HttpApi::health);
+  on("GET", "/ping", &HttpApi::health);
+  on("GET", "/version", &HttpApi::version);
+  on("GET", "/metrics", &HttpApi::metrics);
+  on("POST", "/reset_prefix_cache", &HttpApi::reset_prefix_cache);
+  on("POST", "/tokenize", &HttpApi::tokenize);
+  on("POST", "/detokenize", &HttpApi::detokenize);
+  on("GET", "/debug/kv_blocks", &HttpApi::kv_blocks);
 }
 
-void HttpApi::refuse_path(Call& call) {
-  const std::string_view path = call.request.path();
-  for (const Route& route : Route::kAll) {
-    if (route.path != path) continue;
-    const Error error{ErrorCode::kInvalidArgument,
-                      fmt::format("{} takes {}, not {}", path, route.method, call.request.method)};
-    net::HttpResponse reply = json_reply(405, openai::error_body(error), call.id);
-    reply.headers.add("Allow", std::string(route.method));
-    return call.exchange->respond(std::move(reply));
-  }
-  call.refuse({ErrorCode::kNotFound, fmt::format("{} is no path of this server", path)});
+void HttpApi::on(const std::string& method, const std::string& path, void (HttpApi::*handler)(Call& call)) {
+  paths_.on(method, path,
+            [this, handler](net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange) {
+              std::string id = request_id(request.headers);
+              Call call{.request = std::move(request), .exchange = exchange, .id = std::move(id)};
+              (this->*handler)(call);
+            });
+}
+
+net::HttpResponse HttpApi::refused(const net::HttpRequest& request, int status, const std::string& message) {
+  const ErrorCode code = status == 404 ? ErrorCode::kNotFound : ErrorCode::kInvalidArgument;
+  return json_reply(status, openai::error_body(Error{code, message}), request_id(request.headers));
 }
 
 std::string HttpApi::request_id(const net::Headers& headers) {

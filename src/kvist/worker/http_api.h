@@ -4,10 +4,12 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "kvist/base/error.h"
 #include "kvist/base/random.h"
 #include "kvist/net/http_server.h"
+#include "kvist/net/path_table.h"
 #include "kvist/spec/deployment.h"
 #include "kvist/tokenizer/tokenizer.h"
 #include "kvist/worker/engine_runner.h"
@@ -22,13 +24,17 @@ class HttpApi {
   HttpApi(const spec::WorkerSpec& spec, const tokenizer::Tokenizer& tokenizer, EngineRunner& runner,
           Generations& generations);
 
-  void handle(net::HttpRequest request, std::shared_ptr<net::HttpExchange> exchange);
-  /// From now on generations are refused with 503, and /health reports it.
+  HttpApi(const HttpApi&) = delete;
+  HttpApi& operator=(const HttpApi&) = delete;
+
+  void handle(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange) {
+    paths_.handle(std::move(request), exchange);
+  }
+  /// From now on generations are refused with 503 and /health says so.
   void refuse_new() { refusing_ = true; }
 
  private:
   struct Call;
-  struct Route;
 
   void chat(Call& call);
   void completion(Call& call);
@@ -41,7 +47,8 @@ class HttpApi {
   void detokenize(Call& call);
   void kv_blocks(Call& call);
 
-  void refuse_path(Call& call);
+  void on(const std::string& method, const std::string& path, void (HttpApi::*handler)(Call& call));
+  [[nodiscard]] net::HttpResponse refused(const net::HttpRequest& request, int status, const std::string& message);
   [[nodiscard]] Result<void> check_model(std::string_view model) const;
   [[nodiscard]] std::string request_id(const net::Headers& headers);
 
@@ -51,6 +58,7 @@ class HttpApi {
   Generations* generations_;
   double started_unix_s_;
   RandomStream ids_;
+  net::PathTable paths_;
   bool refusing_ = false;
 };
 
