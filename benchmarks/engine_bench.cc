@@ -45,7 +45,7 @@ void decode_step(benchmark::State& state) {
     KVIST_CHECK(core.begin_step(now, plan), "the batch ran dry");
     now += *executor.duration(plan);
     executor.finish(plan, result);
-    core.end_step(plan, result, now, outputs);
+    core.end_step(plan, result, outputs);
     return outputs.outputs.size();
   };
   for (std::uint32_t i = 1; i <= sequences; ++i) KVIST_CHECK(core.submit(request(i)).has_value(), "submit");

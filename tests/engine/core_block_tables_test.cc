@@ -32,7 +32,7 @@ TEST(CoreBlockTables, NameTheSamePlaceForATokenInEveryStep) {
         known.assign(blocks.begin(), blocks.end());
       }
       executor.finish(plan, result);
-      core.end_step(plan, result, {}, outputs);
+      core.end_step(plan, result, outputs);
     }
   };
   run(RequestId(1));

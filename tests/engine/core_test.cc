@@ -451,10 +451,10 @@ TEST_F(CoreTest, DeathOnAStepThatIsNotTheOldest) {
   StepPlan other = plan;
   other.id = StepId(7);
   StepOutputs outputs;
-  EXPECT_DEATH(core().end_step(other, {}, TimePoint(), outputs), "out of order");
-  EXPECT_DEATH(core().end_step(plan, {}, TimePoint(), outputs), "sample is missing");
+  EXPECT_DEATH(core().end_step(other, {}, outputs), "out of order");
+  EXPECT_DEATH(core().end_step(plan, {}, outputs), "sample is missing");
   const StepResult two{.sampled = {{.id = RequestId(1), .tokens = {TokenId(1), TokenId(2)}, .ends = false}}};
-  EXPECT_DEATH(core().end_step(plan, two, TimePoint(), outputs), "1 to 1 tokens");
+  EXPECT_DEATH(core().end_step(plan, two, outputs), "1 to 1 tokens");
 }
 
 }  // namespace

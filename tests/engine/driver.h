@@ -52,7 +52,7 @@ class SteppedCore {
     under_way.pop_front();
     now = at;
     executor_->finish(plan, result_);
-    core.end_step(plan, result_, now, outputs_);
+    core.end_step(plan, result_, outputs_);
     take(outputs_);
   }
 

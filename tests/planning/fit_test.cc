@@ -183,7 +183,7 @@ TEST(Fit, RefusesProblemsWithoutAnAnswer) {
               HasSubstr("coefficient fixed starts at 200, outside of 1 to 100"));
   EXPECT_THAT(error_of_problem([](FitProblem& p) {
                 p.levels.fitted.resize(1);
-                for (const MetricInfo& info : kMetrics) p.levels.fitted[0].figures[info.metric].reset();
+                for (const Metric metric : kMetrics) p.levels.fitted[0].figures[metric].reset();
                 p.levels.fitted[0].figures[Metric::kTpotP50] = 30;
               }),
               HasSubstr("1 measured figures cannot determine 3 coefficients"));

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kvist/base/student_t.h"
 #include "planning/fake_evaluator.h"
 
 namespace kvist::planning {

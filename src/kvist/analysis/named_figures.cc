@@ -19,18 +19,26 @@ std::string format_hundredths(std::optional<double> value) {
 
 const std::array<NamedFigure, kPublishedFigures>& published_figures() {
   static constexpr std::array<NamedFigure, kPublishedFigures> kFigures = {{
-      {"ttft_p50_ms", "TTFT p50", "ms", figure::ttft_p50_ms, 3, render::format_ms},
-      {"ttft_p95_ms", "TTFT p95", "ms", figure::ttft_p95_ms, 3, render::format_ms},
-      {"kv_hit_rate_pct", "KV hit rate", "%", figure::kv_hit_rate_pct, 3, render::format_pct},
-      {"error_pct", "Error %", "%", figure::error_pct, 3, render::format_pct},
-      {"actual_rps", "Actual RPS", "turns/s", figure::actual_rps, 6, format_hundredths},
-      {"tops", "TOPS", "tokens/s", figure::tops, 6, format_tenths},
-      {"tpot_p50_ms", "TPOT p50", "ms", figure::tpot_p50_ms, 3, render::format_ms},
-      {"tpot_p95_ms", "TPOT p95", "ms", figure::tpot_p95_ms, 3, render::format_ms},
-      {"latency_p50_ms", "Latency p50", "s", figure::latency_p50_ms, 3, render::format_ms_as_s},
-      {"latency_p95_ms", "Latency p95", "s", figure::latency_p95_ms, 3, render::format_ms_as_s},
+      {Metric::kTtftP50, "ttft_p50_ms", "TTFT p50", "ms", figure::ttft_p50_ms, 3, render::format_ms, "TTFT p50", "ms"},
+      {Metric::kTtftP95, "ttft_p95_ms", "TTFT p95", "ms", figure::ttft_p95_ms, 3, render::format_ms, "TTFT p95", "ms"},
+      {Metric::kHitRatePct, "kv_hit_rate_pct", "KV hit rate", "%", figure::kv_hit_rate_pct, 3, render::format_pct,
+       "hit rate", "%"},
+      {Metric::kErrorPct, "error_pct", "Error %", "%", figure::error_pct, 3, render::format_pct, "errors", "%"},
+      {Metric::kTurnRate, "actual_rps", "Actual RPS", "turns/s", figure::actual_rps, 6, format_hundredths, "turns",
+       "turns/s"},
+      {Metric::kThroughput, "tops", "TOPS", "tokens/s", figure::tops, 6, format_tenths, "throughput", "tokens/s"},
+      {Metric::kTpotP50, "tpot_p50_ms", "TPOT p50", "ms", figure::tpot_p50_ms, 3, render::format_ms, "TPOT p50", "ms"},
+      {Metric::kTpotP95, "tpot_p95_ms", "TPOT p95", "ms", figure::tpot_p95_ms, 3, render::format_ms, "TPOT p95", "ms"},
+      {Metric::kLatencyP50, "latency_p50_ms", "Latency p50", "s", figure::latency_p50_ms, 3, render::format_ms_as_s,
+       "latency p50", "ms"},
+      {Metric::kLatencyP95, "latency_p95_ms", "Latency p95", "s", figure::latency_p95_ms, 3, render::format_ms_as_s,
+       "latency p95", "ms"},
   }};
   return kFigures;
+}
+
+const NamedFigure& figure_of(Metric metric) {
+  return *std::ranges::find(published_figures(), metric, &NamedFigure::metric);
 }
 
 const NamedFigure* find_figure(std::string_view key) {

@@ -15,7 +15,9 @@ Error write_error(const std::filesystem::path& path, const std::string& reason) 
 }  // namespace
 
 OutputFile::OutputFile(std::filesystem::path path) : path_(std::move(path)), partial_(path_) {
-  partial_ += ".partial";
+  std::error_code error;
+  const bool moves = !std::filesystem::exists(path_, error) || std::filesystem::is_regular_file(path_, error);
+  if (moves) partial_ += ".partial";
   errno = 0;
   file_.open(partial_, std::ios::binary | std::ios::trunc);
 }
@@ -23,6 +25,7 @@ OutputFile::OutputFile(std::filesystem::path path) : path_(std::move(path)), par
 Result<std::string> OutputFile::finish() {
   file_.close();
   if (!file_) return std::unexpected(write_error(path_, std::generic_category().message(errno == 0 ? EIO : errno)));
+  if (partial_ == path_) return path_.string();
   std::error_code error;
   std::filesystem::rename(partial_, path_, error);
   if (error) return std::unexpected(write_error(path_, error.message()));

@@ -9,7 +9,8 @@
 
 namespace kvist {
 
-/// The file is written under another name in the same folder and renamed, so that a reader never sees half of it.
+/// Written beside its place and moved there: a reader never sees half a report. What is there and no regular file (a
+/// pipe, /dev/stdout) is written where it is.
 class OutputFile {
  public:
   explicit OutputFile(std::filesystem::path path);
@@ -23,6 +24,7 @@ class OutputFile {
   std::ofstream file_;
 };
 
+/// A whole file; its path.
 [[nodiscard]] Result<std::string> write_file(const std::filesystem::path& path, const std::string& text);
 
 }  // namespace kvist

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "kvist/base/output_file.h"
 #include "kvist/cli/commands.h"
 #include "kvist/cli/print.h"
 #include "kvist/cli/stored.h"

@@ -2,10 +2,10 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <fstream>
 #include <string_view>
 
 #include "kvist/base/json_writer.h"
+#include "kvist/base/output_file.h"
 #include "kvist/cli/commands.h"
 #include "kvist/cli/print.h"
 #include "kvist/engine/cpu/model_writer.h"
@@ -23,14 +23,6 @@ constexpr std::string_view kChatTemplate =
     "{{- bos_token }}{%- for message in messages %}{{- '<|start_header_id|>' + message['role'] + "
     "'<|end_header_id|>\\n\\n' + message['content'] + '<|eot_id|>' }}{%- endfor %}{%- if add_generation_prompt %}"
     "{{- '<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}{%- endif %}";
-
-Result<void> write_text(const std::string& path, std::string_view text) {
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file << text;
-  file.flush();
-  if (!file) return fail(ErrorCode::kUnavailable, fmt::format("{}: cannot be written", path));
-  return {};
-}
 
 std::string tokenizer_config() {
   JsonWriter json(2);
@@ -71,8 +63,8 @@ Result<void> create_model(const ModelCreateArguments& arguments) {
   const engine::cpu::LlamaConfig config =
       engine::cpu::config_of(*size, arguments.vocabulary, first_special, arguments.vocabulary - 1);
   KVIST_TRY_VOID(engine::cpu::write_model(config, type, arguments.seed, arguments.directory));
-  KVIST_TRY_VOID(write_text(arguments.directory + "/tokenizer.json", tokenizer));
-  KVIST_TRY_VOID(write_text(arguments.directory + "/tokenizer_config.json", tokenizer_config()));
+  KVIST_TRY_VOID(write_file(arguments.directory + "/tokenizer.json", tokenizer));
+  KVIST_TRY_VOID(write_file(arguments.directory + "/tokenizer_config.json", tokenizer_config()));
   print_line(fmt::format("{}: a {} model of {:.1f} M weights and {} tokens, random by seed {}", arguments.directory,
                          arguments.size, static_cast<double>(config.parameters()) / 1e6, arguments.vocabulary,
                          arguments.seed));

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "kvist/base/output_file.h"
 #include "kvist/cli/commands.h"
 #include "kvist/cli/print.h"
 #include "kvist/cli/stored.h"

@@ -5,6 +5,7 @@
 
 #include "kvist/analysis/reference_check.h"
 #include "kvist/analysis/stored_run.h"
+#include "kvist/base/output_file.h"
 #include "kvist/base/yaml.h"
 #include "kvist/cli/commands.h"
 #include "kvist/cli/print.h"
@@ -81,7 +82,8 @@ Result<void> run_report_compare(const ReportCompareArguments& arguments) {
   }
   print_line(report::comparisons_text(runs));
   if (arguments.json.empty()) return {};
-  return write_file(arguments.json, report::comparisons_json(runs));
+  KVIST_TRY_VOID(write_file(arguments.json, report::comparisons_json(runs)));
+  return {};
 }
 
 }  // namespace kvist::cli

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 
 namespace kvist::cli {
 
@@ -27,14 +26,6 @@ Result<void> make_folder(const std::string& path) {
   std::error_code error;
   std::filesystem::create_directories(path, error);
   if (error) return fail(ErrorCode::kInternal, fmt::format("{}: {}", path, error.message()));
-  return {};
-}
-
-Result<void> write_file(const std::string& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file << text;
-  file.close();
-  if (!file) return fail(ErrorCode::kInternal, path + ": cannot be written");
   return {};
 }
 

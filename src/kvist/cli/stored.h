@@ -21,7 +21,4 @@ namespace kvist::cli {
 /// Creates a folder and its parents.
 [[nodiscard]] Result<void> make_folder(const std::string& path);
 
-/// Writes a file whole.
-[[nodiscard]] Result<void> write_file(const std::string& path, const std::string& text);
-
 }  // namespace kvist::cli

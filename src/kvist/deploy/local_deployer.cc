@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <fstream>
 #include <ranges>
 
 #include "kvist/base/check.h"
+#include "kvist/base/output_file.h"
 #include "kvist/deploy/ready_line.h"
 #include "kvist/net/event_loop.h"
 
@@ -40,14 +40,6 @@ Result<ReadyPorts> await_ports(ChildProcess& child, const Until& until) {
   auto ports = parse_ready_line(line);
   if (!ports) return std::unexpected(std::move(ports).error().in(child.name()));
   return *ports;
-}
-
-Result<void> write_file(const std::string& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file << text;
-  file.close();
-  if (!file) return fail(ErrorCode::kInternal, "cannot write " + path);
-  return {};
 }
 
 }  // namespace

@@ -285,7 +285,7 @@ void Core::abort(RequestId id) {
 bool Core::begin_step(TimePoint now, StepPlan& plan) {
   return impl_->begin_step(now, plan);
 }
-void Core::end_step(const StepPlan& plan, const StepResult& result, TimePoint /*now*/, StepOutputs& outputs) {
+void Core::end_step(const StepPlan& plan, const StepResult& result, StepOutputs& outputs) {
   impl_->end_step(plan, result, outputs);
 }
 void Core::take_outputs(StepOutputs& outputs) {

@@ -8,7 +8,7 @@
 #include <variant>
 
 #include "kvist/kv/block_hash.h"
-#include "kvist/net/local_time.h"
+#include "kvist/net/time_of_day.h"
 #include "kvist/openai/codec.h"
 #include "kvist/routing/session_key.h"
 

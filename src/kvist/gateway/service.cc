@@ -19,6 +19,7 @@
 #include "kvist/gateway/model_list.h"
 #include "kvist/gateway/passed_on_paths.h"
 #include "kvist/net/path_table.h"
+#include "kvist/net/time_of_day.h"
 #include "kvist/openai/codec.h"
 #include "kvist/openai/errors.h"
 #include "kvist/telemetry/log.h"
@@ -38,11 +39,6 @@ constexpr std::uint32_t kThreadsThatShare = 4;
 std::uint64_t random_seed() {
   std::random_device device;
   return (std::uint64_t{device()} << 32) ^ device();
-}
-
-std::int64_t unix_seconds() {
-  const auto since_epoch = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::seconds>(since_epoch).count();
 }
 
 std::uint32_t thread_count(const spec::GatewaySpec& gateway) {
@@ -85,7 +81,7 @@ class GatewayService final : public Service {
       : loop_(&loop),
         parts_(loop, std::move(gateway), random_seed(), std::move(text)),
         models_(parts_.client, parts_.fleet, parts_.spec.workers,
-                openai::model_list({parts_.spec.model}, unix_seconds(), 0)),
+                openai::model_list({parts_.spec.model}, static_cast<std::int64_t>(net::unix_seconds()), 0)),
         drain_timer_(loop),
         watch_(loop, parts_) {}
 

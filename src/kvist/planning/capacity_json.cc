@@ -15,7 +15,10 @@ void write_objective(JsonWriter& json, const std::optional<Objective>& objective
     json.null();
     return;
   }
-  json.begin_object().field("figure", info_of(objective->metric).key).field("limit", objective->limit).end_object();
+  json.begin_object()
+      .field("figure", analysis::figure_of(objective->metric).key)
+      .field("limit", objective->limit)
+      .end_object();
 }
 
 std::string_view name_of(Verdict verdict) {
@@ -34,10 +37,12 @@ void write_level(JsonWriter& json, const Judgement& level) {
   json.begin_object().field("users", level.users).field("seeds", level.samples.size());
   json.field("verdict", name_of(level.verdict)).field("holds_on_average", level.holds_on_average());
   json.key("figures").begin_object();
-  for (const MetricInfo& info : kMetrics) write_value(json, info.key, level.mean(info.metric));
+  for (const Metric metric : kMetrics) write_value(json, analysis::figure_of(metric).key, level.mean(metric));
   json.end_object().key("limits").begin_object();
   for (const ObjectiveEstimate& estimate : level.objectives) {
-    json.key(info_of(estimate.objective.metric).key).begin_object().field("limit", estimate.objective.limit);
+    json.key(analysis::figure_of(estimate.objective.metric).key)
+        .begin_object()
+        .field("limit", estimate.objective.limit);
     using Bound = double MeanInterval::*;
     const auto bound = [&](std::string_view key, Bound which) {
       write_value(json, key, estimate.figure ? std::optional(*estimate.figure.*which) : std::nullopt);

@@ -104,10 +104,10 @@ Document document_of(const CapacityPlan& plan) {
 
 /// A limited figure over the users: a line per mode, and the limit.
 render::Plot plot_of(const CapacityPlan& plan, const Objective& objective) {
-  const MetricInfo& info = info_of(objective.metric);
-  render::Plot plot{.title = std::string(info.title),
+  const analysis::NamedFigure& named = analysis::figure_of(objective.metric);
+  render::Plot plot{.title = std::string(named.plain_title),
                     .x_title = "users",
-                    .y_title = fmt::format("{} ({})", info.title, info.unit),
+                    .y_title = fmt::format("{} ({})", named.plain_title, named.plain_unit),
                     .x_kind = render::AxisScale::Kind::kLinearFromZero,
                     .series = {}};
   double last = 0;
@@ -123,7 +123,7 @@ render::Plot plot_of(const CapacityPlan& plan, const Objective& objective) {
       series.points.push_back(
           {.x = static_cast<double>(level.users),
            .y = mean,
-           .tooltip = fmt::format("{} users: {} {}", level.users, render::format_fixed(mean, 1), info.unit)});
+           .tooltip = fmt::format("{} users: {} {}", level.users, render::format_fixed(mean, 1), named.plain_unit)});
     }
     plot.series.push_back(std::move(series));
   }

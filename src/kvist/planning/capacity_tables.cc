@@ -116,8 +116,8 @@ Table knob_table(const KnobTable& knobs) {
 Table level_table(const Capacity& capacity, const Slo& slo) {
   Table table{.columns = {{"users", Align::kCenter}, {"seeds", Align::kCenter}}, .rows = {}};
   for (const Objective& objective : slo) {
-    const MetricInfo& info = info_of(objective.metric);
-    table.columns.push_back({fmt::format("{} ({})", info.title, info.unit), Align::kCenter});
+    const analysis::NamedFigure& named = analysis::figure_of(objective.metric);
+    table.columns.push_back({fmt::format("{} ({})", named.plain_title, named.plain_unit), Align::kCenter});
   }
   table.columns.push_back({"verdict", Align::kLeft});
   for (const Judgement& level : capacity.levels) {

@@ -24,15 +24,15 @@ bool is_compared(const MeasuredFigures& level, Metric metric) {
 /// The mean of each figure over the seeds that have it.
 LevelFigures mean_of(const std::vector<LevelFigures>& samples) {
   LevelFigures mean;
-  for (const MetricInfo& info : kMetrics) {
+  for (const Metric metric : kMetrics) {
     double sum = 0;
     std::size_t count = 0;
     for (const LevelFigures& sample : samples) {
-      if (!sample[info.metric]) continue;
-      sum += *sample[info.metric];
+      if (!sample[metric]) continue;
+      sum += *sample[metric];
       ++count;
     }
-    if (count > 0) mean[info.metric] = sum / static_cast<double>(count);
+    if (count > 0) mean[metric] = sum / static_cast<double>(count);
   }
   return mean;
 }
@@ -84,11 +84,11 @@ std::vector<double> residuals_of(const std::vector<MeasuredFigures>& levels,
                                  const std::vector<LevelFigures>& computed) {
   std::vector<double> residuals;
   for (std::size_t i = 0; i < levels.size(); ++i) {
-    for (const MetricInfo& info : kMetrics) {
-      if (!is_compared(levels[i], info.metric)) continue;
-      const double measured = *levels[i].figures[info.metric];
-      const double deviation = computed[i][info.metric] ? *computed[i][info.metric] / measured - 1 : -1;
-      residuals.push_back(deviation / *tolerance_of(info.metric));
+    for (const Metric metric : kMetrics) {
+      if (!is_compared(levels[i], metric)) continue;
+      const double measured = *levels[i].figures[metric];
+      const double deviation = computed[i][metric] ? *computed[i][metric] / measured - 1 : -1;
+      residuals.push_back(deviation / *tolerance_of(metric));
     }
   }
   return residuals;
@@ -113,7 +113,7 @@ Result<void> check(const FitProblem& problem, const FitOptions& options) {
   }
   std::size_t figures = 0;
   for (const MeasuredFigures& level : problem.levels.fitted) {
-    for (const MetricInfo& info : kMetrics) figures += is_compared(level, info.metric) ? 1 : 0;
+    for (const Metric metric : kMetrics) figures += is_compared(level, metric) ? 1 : 0;
   }
   if (figures >= problem.parameters.size()) return {};
   return wrong(fmt::format("{} measured figures cannot determine {} coefficients: fit fewer, or more levels", figures,

@@ -64,14 +64,15 @@ Table error_table(const FitResult& result) {
                           {"held out: before", Align::kCenter},
                           {"after", Align::kCenter}},
               .rows = {}};
-  for (const MetricInfo& info : kMetrics) {
-    const MetricError fitted = error_of(result, info.metric, false);
-    const MetricError held_out = error_of(result, info.metric, true);
+  for (const Metric metric : kMetrics) {
+    const MetricError fitted = error_of(result, metric, false);
+    const MetricError held_out = error_of(result, metric, true);
     if (fitted.levels + held_out.levels == 0) continue;
     const auto percent = [](const MetricError& error, double MetricError::* which) {
       return error.levels == 0 ? std::string(render::kMissing) : fmt::format("{:.1f} %", error.*which);
     };
-    table.rows.push_back({std::string(info.title), fmt::format("{:.0f} %", 100 * tolerance_of(info.metric).value_or(0)),
+    table.rows.push_back({std::string(analysis::figure_of(metric).plain_title),
+                          fmt::format("{:.0f} %", 100 * tolerance_of(metric).value_or(0)),
                           percent(fitted, &MetricError::before_pct), percent(fitted, &MetricError::after_pct),
                           percent(held_out, &MetricError::before_pct), percent(held_out, &MetricError::after_pct)});
   }
@@ -87,10 +88,10 @@ std::string deviation_text(const LevelComparison& level, Metric metric) {
 Table level_table(const FitResult& result) {
   Table table{.columns = {{"users", Align::kCenter}, {"mode", Align::kLeft}, {"", Align::kLeft}}, .rows = {}};
   std::vector<Metric> shown;
-  for (const MetricInfo& info : kMetrics) {
-    if (error_of(result, info.metric, false).levels + error_of(result, info.metric, true).levels == 0) continue;
-    shown.push_back(info.metric);
-    table.columns.push_back({std::string(info.title), Align::kCenter});
+  for (const Metric metric : kMetrics) {
+    if (error_of(result, metric, false).levels + error_of(result, metric, true).levels == 0) continue;
+    shown.push_back(metric);
+    table.columns.push_back({std::string(analysis::figure_of(metric).plain_title), Align::kCenter});
   }
   for (const LevelComparison& level : result.levels) {
     auto& row = table.rows.emplace_back();
@@ -103,8 +104,8 @@ Table level_table(const FitResult& result) {
 
 void write_figures(JsonWriter& json, std::string_view key, const LevelFigures& figures) {
   json.key(key).begin_object();
-  for (const MetricInfo& info : kMetrics) {
-    if (figures[info.metric]) json.field(info.key, *figures[info.metric]);
+  for (const Metric metric : kMetrics) {
+    if (figures[metric]) json.field(analysis::figure_of(metric).key, *figures[metric]);
   }
   json.end_object();
 }
@@ -139,11 +140,14 @@ std::string fit_json(const FitProblem& problem, const FitResult& result, const s
     json.field("tied_to", p.tied_to).field("correlation", p.correlation).end_object();
   }
   json.end_array().key("errors").begin_array();
-  for (const MetricInfo& info : kMetrics) {
+  for (const Metric metric : kMetrics) {
     for (const bool held_out : {false, true}) {
-      const MetricError error = error_of(result, info.metric, held_out);
+      const MetricError error = error_of(result, metric, held_out);
       if (error.levels == 0) continue;
-      json.begin_object().field("figure", info.key).field("held_out", held_out).field("levels", error.levels);
+      json.begin_object()
+          .field("figure", analysis::figure_of(metric).key)
+          .field("held_out", held_out)
+          .field("levels", error.levels);
       json.field("before_pct", error.before_pct).field("after_pct", error.after_pct).end_object();
     }
   }

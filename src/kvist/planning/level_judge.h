@@ -3,10 +3,10 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "kvist/base/error.h"
-#include "kvist/planning/confidence.h"
 #include "kvist/planning/level_evaluator.h"
 #include "kvist/planning/slo.h"
 
@@ -27,6 +27,17 @@ enum class Verdict {
   kBreaks,     ///< some figure's lower bound is above its limit
   kUndecided,  ///< neither, after all seeds
 };
+
+/// A mean and what it may be: with the confidence asked for, the true mean is above `low`, and with the same confidence
+/// it is below `high` (two one-sided statements).
+struct MeanInterval {
+  double mean = 0;
+  double low = 0;
+  double high = 0;
+};
+/// By Student's t over independent samples; one sample alone says nothing about its spread and gives infinite bounds.
+/// Requires at least one sample and 0.5 <= confidence < 1.
+[[nodiscard]] MeanInterval mean_interval(std::span<const double> samples, double confidence);
 
 /// One objective at one level.
 struct ObjectiveEstimate {

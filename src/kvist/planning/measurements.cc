@@ -47,10 +47,7 @@ Result<Measurements> load_reference_figures(const std::string& path, const spec:
     MeasuredFigures level{.mode = published.mode, .users = published.concurrency, .figures = {}};
     if (level.mode == RoutingMode::kKv && names_mode(sweep, RoutingMode::kDynamo)) level.mode = RoutingMode::kDynamo;
     if (!names_mode(sweep, level.mode)) continue;
-    for (const MetricInfo& info : kMetrics) {
-      const analysis::NamedFigure* named = analysis::find_figure(info.key);
-      if (named != nullptr) level.figures[info.metric] = published.figure(*named);
-    }
+    for (const Metric metric : kMetrics) level.figures[metric] = published.figure(analysis::figure_of(metric));
     measurements.levels.push_back(level);
   }
   if (measurements.levels.empty()) {

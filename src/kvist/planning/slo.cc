@@ -109,8 +109,8 @@ std::string to_string(const Slo& slo) {
 }
 
 std::string to_string(const Objective& objective) {
-  const MetricInfo& info = info_of(objective.metric);
-  return fmt::format("{} <= {} {}", info.title, render::format_plain(objective.limit), info.unit);
+  const analysis::NamedFigure& named = analysis::figure_of(objective.metric);
+  return fmt::format("{} <= {} {}", named.plain_title, render::format_plain(objective.limit), named.plain_unit);
 }
 
 }  // namespace kvist::planning

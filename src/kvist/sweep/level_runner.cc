@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "kvist/net/event_loop.h"
-#include "kvist/sweep/utc.h"
+#include "kvist/net/time_of_day.h"
 
 namespace kvist::sweep {
 
@@ -119,7 +119,7 @@ Result<void> LevelRunner::begin(const PlannedLevel& level, const LevelTimes& tim
   record.concurrency = level.concurrency;
   record.repetition = level.repetition;
   record.seed = level.seed;
-  record.started_utc = utc_now();
+  record.started_utc = net::utc_now();
   record.started = times.started;
   record.measure_from = times.measure_from;
   KVIST_TRY_VOID(is_first ? load_.start(level.concurrency, level.seed) : load_.raise(level.concurrency));

@@ -5,13 +5,13 @@
 #include <filesystem>
 
 #include "kvist/base/version.h"
+#include "kvist/net/time_of_day.h"
 #include "kvist/sweep/machine.h"
-#include "kvist/sweep/utc.h"
 
 namespace kvist::sweep {
 
 Result<std::string> make_output_folder(const std::string& parent, const std::string& name) {
-  const std::string base = (std::filesystem::path(parent) / fmt::format("{}-{}", name, utc_stamp())).string();
+  const std::string base = (std::filesystem::path(parent) / fmt::format("{}-{}", name, net::utc_stamp())).string();
   std::error_code error;
   std::filesystem::create_directories(parent, error);
   constexpr int kMostTries = 100;
@@ -26,7 +26,7 @@ Result<std::string> make_output_folder(const std::string& parent, const std::str
 results::RunRecord run_head(const spec::SweepSpec& sweep) {
   results::RunRecord run;
   run.name = sweep.name;
-  run.started_utc = utc_now();
+  run.started_utc = net::utc_now();
   run.kvist_version = kVersion;
   run.spec_yaml = spec::to_yaml(sweep);
   run.machine = describe_machine();

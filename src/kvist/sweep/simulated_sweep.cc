@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "kvist/net/event_loop.h"
+#include "kvist/net/time_of_day.h"
 #include "kvist/results/store.h"
 #include "kvist/simulation/level.h"
 #include "kvist/sweep/machine.h"
@@ -19,7 +20,6 @@
 #include "kvist/sweep/plan.h"
 #include "kvist/sweep/resolve.h"
 #include "kvist/sweep/simulated_record.h"
-#include "kvist/sweep/utc.h"
 #include "kvist/workload/load_input.h"
 
 namespace kvist::sweep {
@@ -174,7 +174,7 @@ class SimulatedSweep {
   }
 
   Result<void> report() {
-    KVIST_TRY_VOID(store_->finish_run(run_, utc_now(), outcome_.speed.wall_s));
+    KVIST_TRY_VOID(store_->finish_run(run_, net::utc_now(), outcome_.speed.wall_s));
     if (outcome_.sweep.levels_done == 0) return {};
     return report_outcome(*store_, run_, sweep_, outcome_.sweep);
   }

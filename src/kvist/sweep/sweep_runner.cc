@@ -7,8 +7,8 @@
 #include <fstream>
 
 #include "kvist/net/event_loop.h"
+#include "kvist/net/time_of_day.h"
 #include "kvist/sweep/output_folder.h"
-#include "kvist/sweep/utc.h"
 
 namespace kvist::sweep {
 namespace {
@@ -108,7 +108,7 @@ Result<void> SweepRunner::keep(const results::LevelRecord& record) {
 }
 
 Result<void> SweepRunner::report() {
-  KVIST_TRY_VOID(store_->finish_run(run_, utc_now(), to_seconds(net::now() - begun_)));
+  KVIST_TRY_VOID(store_->finish_run(run_, net::utc_now(), to_seconds(net::now() - begun_)));
   if (outcome_.levels_done == 0) return {};
   return report_outcome(*store_, run_, sweep_, outcome_);
 }

@@ -4,15 +4,10 @@
 #include <utility>
 
 #include "kvist/kv/kv_event_codec.h"
+#include "kvist/net/time_of_day.h"
 
 namespace kvist::worker {
-namespace {
-
-double unix_seconds() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
-}  // namespace
+namespace {}  // namespace
 
 EngineRunner::EngineRunner(net::EventLoop& loop, std::unique_ptr<engine::Driver> driver,
                            std::unique_ptr<net::ZmqPublisher> publisher, std::uint32_t max_model_len)
@@ -95,7 +90,8 @@ void EngineRunner::run() {
 
 void EngineRunner::publish(std::vector<kv::KvEvent>& events) {
   if (events.empty()) return;
-  const kv::KvEventBatch batch{.timestamp_s = unix_seconds(), .events = std::move(events), .data_parallel_rank = 0};
+  const kv::KvEventBatch batch{
+      .timestamp_s = net::unix_seconds(), .events = std::move(events), .data_parallel_rank = 0};
   publisher_->publish(kv::encode_kv_events(batch));
   ++event_batches_;
 }

@@ -7,19 +7,14 @@
 
 #include "kvist/base/random.h"
 #include "kvist/kv/block_hash.h"
-#include "kvist/net/local_time.h"
+#include "kvist/net/time_of_day.h"
 #include "kvist/text/prompt_encoding.h"
 #include "kvist/worker/request_options.h"
 
 namespace kvist::worker {
 namespace {
 
-std::int64_t unix_seconds() {
-  using std::chrono::seconds;
-  return std::chrono::duration_cast<seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
-// A request without a seed gets one from its prompt, so that the same prompt has the same answer on every worker.
+// A request without a seed gets one from its prompt: the same prompt has the same answer on every worker.
 std::uint64_t seed_of_prompt(const std::vector<TokenId>& prompt) {
   const kv::BlockHash root = kv::root_hash({.model = "answer seed", .lora = "", .cache_salt = ""});
   return kv::chain_hash(root, prompt).value();
@@ -96,7 +91,7 @@ Result<void> Generations::start(std::vector<std::vector<TokenId>> prompts, const
   openai::AnswerHead& head = answer_options.head;
   head.id = (head.chat ? "chatcmpl-" : "cmpl-") + caller.request_id;
   head.model = spec_->model;
-  head.created = unix_seconds();
+  head.created = static_cast<std::int64_t>(net::unix_seconds());
   answer_options.request_id = caller.request_id;
   answer_options.stream = options.stream;
   answer_options.include_usage = options.include_usage;

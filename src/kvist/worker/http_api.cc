@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <random>
 #include <utility>
 
 #include "kvist/base/json_writer.h"
 #include "kvist/base/version.h"
+#include "kvist/net/time_of_day.h"
 #include "kvist/openai/codec.h"
 #include "kvist/openai/errors.h"
 #include "kvist/openai/tokenize.h"
@@ -22,14 +22,10 @@ namespace {
 
 constexpr std::size_t kMaxRequestIdBytes = 128;
 
-double unix_seconds() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
-// Request ids only have to differ between processes, so they are seeded with true randomness.
+// Ids only have to differ between processes, so true randomness is right for them.
 std::uint64_t random_seed() {
   std::random_device device;
-  return mix_seed({device(), device(), static_cast<std::uint64_t>(unix_seconds() * 1e6)});
+  return mix_seed({device(), device(), static_cast<std::uint64_t>(net::unix_seconds() * 1e6)});
 }
 
 bool is_usable_id(std::string_view id) {
@@ -59,7 +55,7 @@ HttpApi::HttpApi(const spec::WorkerSpec& spec, const tokenizer::Tokenizer& token
       tokenizer_(&tokenizer),
       runner_(&runner),
       generations_(&generations),
-      started_unix_s_(unix_seconds()),
+      started_unix_s_(net::unix_seconds()),
       ids_(random_seed()),
       paths_([this](const net::HttpRequest& request, int status, const std::string& message) {
         return refused(request, status, message);

@@ -8,6 +8,7 @@
 
 #include "kvist/base/json.h"
 #include "kvist/base/json_writer.h"
+#include "kvist/base/output_file.h"
 
 namespace kvist::workload {
 namespace {
@@ -171,10 +172,7 @@ std::string trace_text(const Trace& trace) {
 }
 
 Result<void> write_trace(const Trace& trace, const std::string& path) {
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file << trace_text(trace);
-  file.close();
-  if (!file) return fail(ErrorCode::kInternal, path + ": cannot be written");
+  KVIST_TRY_VOID(write_file(path, trace_text(trace)));
   return {};
 }
 

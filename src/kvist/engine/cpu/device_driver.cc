@@ -40,7 +40,7 @@ bool DeviceDriver::take_computed() {
 
 void DeviceDriver::poll(TimePoint now, StepOutputs& outputs) {
   if (take_computed()) {
-    core_.end_step(plan_, result_, now, outputs);
+    core_.end_step(plan_, result_, outputs);
     if (observer_) observer_(plan_, result_, took_);
   } else {
     core_.take_outputs(outputs);

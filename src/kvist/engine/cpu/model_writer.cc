@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "kvist/base/json_writer.h"
+#include "kvist/base/output_file.h"
 #include "kvist/base/random.h"
 #include "kvist/engine/cpu/bf16.h"
 
@@ -181,12 +182,6 @@ Result<void> finish(std::ofstream& file, const std::filesystem::path& path) {
   return fail(ErrorCode::kInternal, fmt::format("{}: cannot be written", path.string()));
 }
 
-Result<void> write_text(const std::filesystem::path& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  return finish(file, path);
-}
-
 }  // namespace
 
 std::optional<ModelSize> model_size_of(std::string_view name) {
@@ -238,8 +233,9 @@ Result<void> write_model(const LlamaConfig& config, DataType type, std::uint64_t
   file << length << header;
   for (const PlannedTensor& tensor : tensors) write_tensor(file, tensor, type, seed);
   KVIST_TRY_VOID(finish(file, path));
-  KVIST_TRY_VOID(write_text(folder / "config.json", config_json(config, type)));
-  return write_text(folder / "generation_config.json", generation_json(config));
+  KVIST_TRY_VOID(write_file(folder / "config.json", config_json(config, type)));
+  KVIST_TRY_VOID(write_file(folder / "generation_config.json", generation_json(config)));
+  return {};
 }
 
 }  // namespace kvist::engine::cpu

@@ -83,7 +83,7 @@ void EngineDriver::end_oldest_step(StepOutputs& outputs) {
   StepUnderWay step = std::move(under_way_.front());
   under_way_.pop_front();
   executor_->finish(step.plan, result_);
-  core_.end_step(step.plan, result_, step.end, outputs);
+  core_.end_step(step.plan, result_, outputs);
   spare_plans_.push_back(std::move(step.plan));
 }
 

@@ -1,0 +1,20 @@
+// The time of day, for records, file names and what people read. What decides anything goes by net::now().
+#pragma once
+
+#include <chrono>
+#include <string>
+
+namespace kvist::net {
+
+// Any thread.
+
+/// Seconds since 1970, with fractions.
+[[nodiscard]] double unix_seconds();
+/// The present in the machine's time zone.
+[[nodiscard]] std::chrono::local_seconds local_time();
+/// "2026-11-21T03:17:23Z".
+[[nodiscard]] std::string utc_now();
+/// "20261121-031723": sorts by time, fits into file names.
+[[nodiscard]] std::string utc_stamp();
+
+}  // namespace kvist::net
