@@ -69,7 +69,7 @@ void BlockArena<Unit, kUnits>::set_free(std::uint32_t number) {
   state = {};
   --live_slabs_;
   gone_.push_back(slab);
-  // Its address stays: readers who know a unit of it find no block there as long as they may look.
+  // The slab's directory entry stays, so readers that still have a reference to one of its units find no block there.
   memory_.retire(directory_.load()->at(slab).load(), sizeof(Slab));
   if (live_slabs_ == 0) forget_slabs();
 }
@@ -201,13 +201,15 @@ BlockRef BlockChains::put(BlockRef parent, std::uint64_t key, WorkerSetHandle se
   return first;
 }
 
-/// Whether what comes behind a parent takes less memory in a chunk than by itself, or memory is there. What a full
-/// chunk saves pays for the emptiest one, so a path that has grown to one stays in chunks as it grows on. One that
-/// grows behind a lone block is likely to grow on too, so that its chunks pay for themselves.
+/// Whether the blocks behind a parent should be stored in a chunk: because that takes less memory than lone blocks, or
+/// because there is enough memory. A full chunk saves more than the emptiest chunk wastes, so a path that fills a chunk
+/// continues in chunks. A path that grows behind a lone block is likely to grow further, so that its chunks save memory
+/// as well.
 bool BlockChains::worth_a_chunk(BlockRef parent, PlacementHint placement) const {
   constexpr std::size_t kWorthIt = 4;  // blocks
-  // Bytes per block up to which there is memory. A growing path's limit is above that of roomy tables, which would
-  // leave none, and a little below what a block may take.
+  // The mean bytes per block up to which there is enough memory. The limit for a growing path is above kBytesPerBlock,
+  // because tables with many free slots would otherwise leave none for it, and a little below the 64 bytes that a block
+  // may take.
   constexpr std::size_t kPlenty = 54;
   constexpr std::size_t kEnough = IndexMemory::kBytesPerBlock + 1;
   if (placement.coming >= kWorthIt) return true;
@@ -237,13 +239,13 @@ void BlockChains::let_go(BlockRef ref, LoneBlock& unit) {
   if (unit.branches == 0) remove_unit(ref);
 }
 
-/// Of a chunk, from its last block on.
+/// Removes blocks from the end of a chunk.
 void BlockChains::remove_end(BlockRef last) {
   if (erase_end(chunk(last))) remove_unit(last);
 }
 
-/// What nobody holds and nothing follows goes from a chunk's end on. Whether that is all but the first block, which is
-/// left, but may go as well.
+/// Erases blocks from the end of a chunk as long as no worker holds them and nothing follows them. Keeps the first
+/// block; returns whether it may be removed too.
 bool BlockChains::erase_end(BlockChunk& chunk) {
   while (true) {
     const std::uint32_t number = chunk.filled - 1U;
@@ -255,7 +257,7 @@ bool BlockChains::erase_end(BlockChunk& chunk) {
   }
 }
 
-/// Of the one block that is left in it, and then of those before it that only it kept.
+/// Removes a unit with its one remaining block, and then the preceding blocks that were kept only for it.
 void BlockChains::remove_unit(BlockRef ref) {
   while (true) {
     const BlockRef first = ref - number_of(ref);

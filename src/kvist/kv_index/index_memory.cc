@@ -24,7 +24,7 @@ constexpr std::size_t kSmallIndex = std::size_t{2} << 20;
 // Larger blocks would leave large gaps in extents.
 constexpr std::size_t kMostHuge = HugeHeap::kExtent / 4;
 
-/// The address tells: IndexMemory sees to it that malloc's blocks never have this alignment.
+/// Decided by the address: IndexMemory ensures that malloc's blocks never have this alignment.
 bool of_huge_heap(const void* block) {
   return reinterpret_cast<std::uintptr_t>(block) % HugeHeap::kGranule == 0;
 }
@@ -121,7 +121,7 @@ HugeHeap::~HugeHeap() {
   for (const Extent& extent : extents_) ::munmap(extent.base, kExtent);
 }
 
-/// Returns the number of the new extent, or extents_.size() where the kernel gives no memory.
+/// Returns the number of the new extent, or extents_.size() if the kernel gives no memory.
 std::size_t HugeHeap::add_extent() {
   // Twice the size contains an aligned extent; the rest goes back to the kernel.
   void* const given = ::mmap(nullptr, 2 * kExtent, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -130,7 +130,7 @@ std::size_t HugeHeap::add_extent() {
   const std::size_t before = (kExtent - reinterpret_cast<std::uintptr_t>(given) % kExtent) % kExtent;
   if (before > 0) ::munmap(begin, before);
   ::munmap(begin + before + kExtent, kExtent - before);
-  ::madvise(begin + before, kExtent, MADV_HUGEPAGE);  // where the kernel refuses, pages are small
+  ::madvise(begin + before, kExtent, MADV_HUGEPAGE);  // if the kernel refuses, pages are small
   const auto at = std::ranges::lower_bound(extents_, begin + before, {}, &Extent::base);
   const auto added = extents_.insert(at, Extent{.base = begin + before});
   first_candidate_ = {};

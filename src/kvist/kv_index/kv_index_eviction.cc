@@ -11,7 +11,7 @@ namespace {
 // chunk's 128 and of the chunk's 37 in the table of first blocks. Shorter prompts take more; each change is checked for
 // that.
 constexpr std::size_t kBlockBytes = 61;
-// Blocks looked at to find out how useless the most useless ones are.
+// Blocks sampled to estimate the uselessness of the most useless ones.
 constexpr std::size_t kSample = 512;
 // The part of all blocks that the first round of eviction is to take; each further round takes twice as much.
 constexpr double kFirstPart = 1.0 / 16;
@@ -38,12 +38,12 @@ bool KvIndex::State::take_from_scarce_budget(const IndexedWorker& worker) {
 bool KvIndex::State::find_budget(const IndexedWorker& worker) {
   constexpr std::size_t kAtOnce = 64;
   const std::size_t room = changes_within_budget(worker);
-  // Twice: a table may take a step within them, after which a change may need more.
+  // Twice, because a table may grow by a step within these changes, after which a change may need more.
   changes_left_ = room >= 2 * kAtOnce ? kAtOnce : std::min(room, std::size_t{1});
   return changes_left_ > 0;
 }
 
-// Evicts until so many more blocks fit into the budget.
+// Evicts until `blocks` more blocks fit into the budget.
 void KvIndex::State::ensure_budget(const IndexedWorker& worker, std::size_t blocks) {
   if (changes_within_budget(worker) >= 2 * blocks) return;
   epochs.advance();
@@ -53,7 +53,7 @@ void KvIndex::State::ensure_budget(const IndexedWorker& worker, std::size_t bloc
   const std::size_t reserve = blocks * kBlockBytes + 2 * change_bytes(worker);
   if (memory.bytes() + reserve <= options.max_bytes) return;
   if (reserve > options.max_bytes) return;
-  // Memory that readers hold back becomes free by itself, so no block is evicted for it.
+  // Retired memory is freed once the readers leave their epochs, so no block is evicted for it.
   const std::size_t retired = memory.retired_bytes();
   const std::size_t slack = std::max(options.max_bytes / 1024, change_bytes(worker) / 2);
   const std::size_t wanted = options.max_bytes - std::min(reserve + slack, options.max_bytes);

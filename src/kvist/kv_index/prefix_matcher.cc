@@ -144,7 +144,7 @@ void PrefixMatcher::begin(const WorkerSetPool& sets, WorkerSetHandle holders) {
   alive_count_ = matches_.size();
 }
 
-// Those that are not among `holders` hold `depth` blocks and no more.
+// Workers that are not among `holders` hold exactly `depth` blocks.
 void PrefixMatcher::narrow(const WorkerSetPool& sets, WorkerSetHandle holders, std::uint32_t depth) {
   if (matches_.size() == 1) {
     if (sets.contains(holders, matches_.front().worker.value())) return;
