@@ -1,4 +1,4 @@
-# The commands people type. Everything real is in CMake and scripts/.
+# Shortcuts for common commands. The logic is in CMake and scripts/.
 
 JOBS ?= $(shell nproc)
 RELEASE := build/release
@@ -26,7 +26,7 @@ build:
 	@cmake --preset release >/dev/null
 	@cmake --build --preset release -j $(JOBS) --target kvist
 
-# The simulated experiments and what is demanded of them: not a part of the product.
+# The simulated experiments and their acceptance criteria: not a part of the product.
 laboratory: build
 	@cmake --build --preset release -j $(JOBS) --target kvist-laboratory
 

@@ -1,8 +1,7 @@
-// bench: engine/cpu
-// The CPU engine: whole steps of a model with the layers of a 1B one, and attention alone. Neighbours on shared
-// machines take a core for milliseconds, so each figure is the best of many short rounds in which every thread kept its
-// CPU, and between any two rounds the probes run, on the same threads at the same time: peak fused multiply-adds, and
-// reading memory from one end to the other. The figure to compare is the share of a probe.
+// bench: engine/cpu The CPU engine: complete steps of a model with the layers of a 1B model, and attention alone. Other
+// processes on shared machines take a core for milliseconds. So each figure is the best of many short rounds in which
+// every thread kept its CPU, and between two rounds the probes run on the same threads at the same time: peak fused
+// multiply-adds, and a sequential read of memory. The figure to compare is the share of a probe.
 //
 // KVIST_CPU_INSTRUCTION_SET names a lesser instruction set (AVX2 on a machine with AVX-512).
 #include <benchmark/benchmark.h>
@@ -35,14 +34,15 @@ using namespace kvist;
 using namespace kvist::engine::cpu;
 using Clock = std::chrono::steady_clock;
 
-// The probes last as long as the steps they stand beside: of shorter ones the best would be a luckier moment.
+// The probes last as long as the steps that they are compared with: the best of shorter ones would be a more favourable
+// moment.
 constexpr std::size_t kProbeBytes = 384U << 20;  // as a step reads, far beyond the last-level cache
 constexpr std::uint64_t kFmaRounds = 4'000'000;  // some 8 ms
 constexpr double kSecondsEach = 4;               // per figure, probes included
 constexpr int kLeastRounds = 12;
 
-/// While this lives each thread of a pool has a CPU of its own, at real-time priority where the system allows it:
-/// whoever else compiles on the machine is off these CPUs for the milliseconds of a round.
+/// During its lifetime each thread of a pool has its own CPU, at real-time priority if the system allows it: other
+/// processes are kept off these CPUs for the milliseconds of a round.
 class OwnCpus {
  public:
   explicit OwnCpus(ThreadPool& pool) : pool_(pool), before_(pool.threads()) {
@@ -56,13 +56,13 @@ class OwnCpus {
   }
   OwnCpus(const OwnCpus&) = delete;
   OwnCpus& operator=(const OwnCpus&) = delete;
-  /// As it was before: threads made later inherit it, and a pool's count of CPUs with it.
+  /// Restores the previous state, because later threads, and a pool's count of CPUs, inherit it.
   ~OwnCpus() {
     pool_.run([&](unsigned thread) { schedule(before_[thread], SCHED_OTHER, 0); });
   }
 
  private:
-  /// The calling thread. Where either is not allowed there are fewer undisturbed rounds.
+  /// Sets the calling thread's CPUs and priority. If either is not allowed, fewer rounds are undisturbed.
   static void schedule(const cpu_set_t& cpus, int policy, int priority) {
     const sched_param how{.sched_priority = priority};
     ::sched_setaffinity(0, sizeof cpus, &cpus);
@@ -80,9 +80,8 @@ long times_displaced() {
   return usage.ru_nivcsw;
 }
 
-/// Seconds by the clock that `work` takes, or infinity if a thread was displaced meanwhile. Processor time would not
-/// do: threads that take turns on one CPU have the machine's whole bandwidth each, and the sum is a rate it does not
-/// have.
+/// The wall-clock seconds of `work`, or infinity if a thread was displaced meanwhile. CPU time would be wrong: threads
+/// that take turns on one CPU each have the machine's whole bandwidth, and the sum would exceed it.
 double seconds(ThreadPool& pool, const std::function<void()>& work) {
   std::vector<long> displaced(pool.threads());
   pool.run([&](unsigned thread) { displaced[thread] = -times_displaced(); });
@@ -95,10 +94,10 @@ double seconds(ThreadPool& pool, const std::function<void()>& work) {
              : std::numeric_limits<double>::infinity();
 }
 
-/// The best of a machine's two rates so far, on some threads, in all figures of this process.
+/// The machine's best two rates so far, per number of threads, over all figures of this process.
 class Probes {
  public:
-  /// Of a number of threads, with their rates so far.
+  /// The probes of this number of threads, with their rates so far.
   static Probes& of(const ThreadPool& pool) {
     static std::map<unsigned, Probes> kProbes;
     return kProbes[pool.threads()];
@@ -139,7 +138,7 @@ class Probes {
   }
 };
 
-/// Rounds of probes and work; the work's best time, with what it did as a share of each probe.
+/// Runs rounds of probes and work; reports the work's best time, and its rates as shares of the probes.
 void report(benchmark::State& state, ThreadPool& pool, double flops, double bytes, const std::function<void()>& work) {
   Probes& probes = Probes::of(pool);
   for ([[maybe_unused]] auto _ : state) {
@@ -154,7 +153,7 @@ void report(benchmark::State& state, ThreadPool& pool, double flops, double byte
         probes.measure(pool);
         best = std::min(best, seconds(pool, work));
       }
-      std::this_thread::sleep_for(Clock::now() - start);  // the neighbours' turn
+      std::this_thread::sleep_for(Clock::now() - start);  // lets other processes run
     }
     if (std::isinf(best) || probes.flops == 0 || probes.bytes_per_s == 0) {
       state.SkipWithError("other processes had the CPUs in every round");
@@ -183,7 +182,7 @@ constexpr std::uint32_t kMaxRows = 512;
 constexpr std::uint32_t kContext = 256;  // of a decode
 constexpr std::uint32_t kBlockSize = 16;
 
-/// The model, loaded once per number of threads, as the checkpoint it was written to.
+/// The model, written as a checkpoint and loaded once per number of threads.
 struct Engine {
   explicit Engine(unsigned threads) : pool(threads), cache(bench_config(), 1024, kBlockSize, KvType::kBf16) {
     const auto folder = std::filesystem::temp_directory_path() / "kvist_cpu_bench_model";
@@ -213,7 +212,7 @@ Engine& engine(unsigned threads) {
   return *kept;
 }
 
-/// Sequences that each compute `rows` tokens after `before` others, in blocks of their own.
+/// Sequences that each compute `rows` tokens after `before` others, without shared blocks.
 struct Step {
   Step(std::uint32_t sequence_count, std::uint32_t rows, std::uint32_t before) : tokens(sequence_count * rows) {
     const std::uint32_t blocks = (before + rows + kBlockSize - 1) / kBlockSize;
@@ -238,7 +237,7 @@ void run_step(benchmark::State& state, std::uint32_t sequences, std::uint32_t ro
   const LlamaConfig& config = e.model->config();
   const Step step(sequences, rows, before);
   const double all_rows = static_cast<double>(sequences) * rows;
-  const double context = before + rows / 2.0;  // what a row sees, on average
+  const double context = before + rows / 2.0;  // the tokens that a row attends to, on average
   const double head_weights = static_cast<double>(config.vocabulary) * config.hidden_size;
   const double layer_weights = static_cast<double>(config.parameters()) - head_weights;
   const double attention = 4 * all_rows * context * static_cast<double>(config.query_width() * config.layers);

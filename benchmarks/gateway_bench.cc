@@ -1,6 +1,6 @@
-// bench: gateway text net
-// What the gateway adds to a request: the same chat of about 4,000 tokens straight to a worker and through the gateway.
-// What reading a text of 100 kB costs that goes on from request to request, with a tokenizer of Llama 3's kind.
+// bench: gateway text net The gateway's overhead per request: the same chat of about 4,000 tokens directly to a worker
+// and through the gateway. The cost of reading a text of 100 kB that grows from request to request, with a tokenizer
+// like Llama 3's.
 #include <benchmark/benchmark.h>
 
 #include <future>
@@ -30,7 +30,7 @@ constexpr const char* kAnswer =
     R"({"role":"assistant","content":"yes"},"logprobs":null,"finish_reason":"stop"}],"usage":{"prompt_tokens":4000,)"
     R"("completion_tokens":1,"total_tokens":4001,"prompt_tokens_details":{"cached_tokens":0}}})";
 
-/// A loop on a thread of its own; what lives on it is made and destroyed there.
+/// A loop on its own thread; its objects are created and destroyed there.
 class LoopThread {
  public:
   LoopThread() : thread_([this] { loop_.run(); }) {}
@@ -56,7 +56,7 @@ class LoopThread {
   std::thread thread_;
 };
 
-/// A worker that answers at once, a gateway before it, a client: each on its own loop.
+/// A worker that answers at once, a gateway in front of it, and a client, each on its own loop.
 class Path {
  public:
   Path() {
@@ -124,7 +124,7 @@ void chat(benchmark::State& state, bool through_gateway) {
   const std::string url = through_gateway ? path.gateway_url() : path.worker_url();
   for ([[maybe_unused]] auto _ : state) KVIST_CHECK(path.post(url) == 200, "a chat failed");
 }
-/// Each request's text is the one before and 1 kB more. Without a cache all of it is tokenized anew.
+/// Each request's text is the previous one and 1 kB more. Without a cache all of it is tokenized again.
 void read_completion(benchmark::State& state, std::size_t cache_bytes) {
   constexpr std::size_t kBegin = 100'000;
   constexpr std::size_t kMore = 1'000;

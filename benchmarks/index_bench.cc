@@ -1,7 +1,6 @@
-// bench: kv_index kv workload
-// The KV index under a trace that runs through simulated engines: what a block operation and a look-up cost beside what
-// memory costs at that moment. Events and look-ups are made in advance; everything is applied before a clock is read
-// (the index has no queue of its own).
+// bench: kv_index kv workload The KV index under a trace that runs through simulated engines: the cost of a block
+// operation and of a look-up, beside the memory latency at that moment. Events and look-ups are made in advance;
+// everything is applied before a clock is read (the index has no queue of its own).
 //
 // KVIST_INDEX_TRACE names another trace in Mooncake's JSONL format (docs/formats/trace.md); without it conversations
 // are generated, as `kvist trace generate` does.
@@ -33,14 +32,14 @@ using namespace kvist;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kLookUpBlocks = 128;  // a prompt of 4,096 tokens
-constexpr int kRounds = 9;                  // the fastest counts: a neighbour only ever slows it down
+constexpr int kRounds = 9;                  // the fastest counts: other processes only slow a round down
 
 double nanoseconds(Clock::duration duration) {
   return std::chrono::duration<double, std::nano>(duration).count();
 }
 
-/// Processor time of this thread: long loops are measured in it, because another process on the core is not their
-/// cost. Reading it takes a system call, so look-ups are timed one by one with the Clock.
+/// CPU time of this thread. Long loops are measured in it, so that other processes on the core do not count. Reading it
+/// takes a system call, so single look-ups are timed with the Clock.
 double thread_ns() {
   timespec now{};
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
@@ -73,8 +72,8 @@ struct Replay {
 
 constexpr std::size_t kAtOnce = 16;  // requests
 
-/// Copies of the events, as a decoder that keeps its memory would just have written them: reading ready-made gigabytes
-/// from far memory, or from a heap that other runs left in pieces, is no work of the index.
+/// Copies of the events, as if just written by a decoder that reuses its memory: the cost of reading prepared gigabytes
+/// from distant memory, or from a fragmented heap, must not count as the index's.
 class FreshEvents {
  public:
   std::span<const replay::EventBatch> copy(std::span<const replay::ReplayedRequest> requests) {
@@ -93,7 +92,7 @@ class FreshEvents {
   std::vector<replay::EventBatch> batches_;
 };
 
-/// What hashing alone costs, over the same token ids in the same order.
+/// The cost of hashing alone, over the same token ids in the same order.
 double hashing_ns(const Replay& replay) {
   std::uint64_t sum = 0;
   double hashing = 0;
@@ -121,7 +120,7 @@ double hashing_ns(const Replay& replay) {
 }
 
 void make_replay(std::uint32_t workers, Replay& made) {
-  // A thousand engines get memory that the trace fills, as the others do.
+  // With a thousand engines, each gets less memory, so that the trace fills it as it fills the others'.
   replay::TraceReplay source(trace(), {.workers = workers, .blocks_per_worker = workers > 128 ? 1'500U : 11'500U});
   while (!source.done()) {
     made.requests.push_back(source.next());
@@ -133,31 +132,31 @@ void make_replay(std::uint32_t workers, Replay& made) {
 }
 
 const Replay& replay_of(std::uint32_t workers) {
-  // One at a time: the events of one take most of a gigabyte.
+  // Only one is kept: the events of one take most of a gigabyte.
   static std::uint32_t made_for = 0;
   static std::unique_ptr<Replay> made;
   if (made_for == workers) return *made;
   made.reset();
   made = std::make_unique<Replay>();
   made_for = workers;
-  // By a thread, which has a heap of its own: no gateway has gigabytes of old events between those that it reads.
+  // Made by another thread, which has its own heap: a gateway's heap has no gigabytes of old events between those that
+  // it reads.
   std::thread([workers] { make_replay(workers, *made); }).join();
   made->hash_ns = hashing_ns(*made);
   for (int round = 1; round < kRounds; ++round) made->hash_ns = std::min(made->hash_ns, hashing_ns(*made));
   return *made;
 }
 
-/// A random access to memory, in ns: one that knows where to go next only from the last one, and one that does not need
-/// it.
+/// A random memory access, in ns: one whose address depends on the previous access, and an independent one.
 struct Access {
   double dependent_ns = 0;
   double independent_ns = 0;
 };
 
 /// The same loops as in probe_bench.cc, over pages of the usual kind. The table is the same for all rows, far larger
-/// than the last-level cache and than what the translation of addresses reaches: over as much memory as a small index
-/// has, an access to the cache would be measured. Independent accesses go on for about as long as a round of updates: a
-/// shorter probe would find luckier moments between the neighbours.
+/// than the last-level cache and the reach of the TLB: with a table as small as a small index, cache accesses would be
+/// measured. Independent accesses run for about as long as a round of updates: a shorter probe would find more
+/// favourable moments.
 class Probe {
  public:
   static constexpr std::size_t kBytes = std::size_t{512} << 20;
@@ -168,7 +167,7 @@ class Probe {
     for (std::size_t i = next_.size() - 1; i > 0; --i) std::swap(next_[i], next_[random.next() % i]);
   }
 
-  /// Goes on where it stopped: what one round brought into the cache does not help the next.
+  /// Continues where it stopped, so that the cache content of one round does not help the next.
   [[nodiscard]] Access measure() {
     constexpr std::size_t kDependent = 1'000'000;
     constexpr std::size_t kIndependent = 20'000'000;
@@ -190,12 +189,12 @@ class Probe {
   std::uint64_t key_ = 1;
 };
 
-/// What one round measured.
+/// The results of one round.
 struct Figures {
   double update_ns = 0;  // per block stored or removed
   double look_up_p50_ns = 0;
   double look_up_p99_ns = 0;
-  double look_up_blocks = 0;  // found, of those asked for, mean
+  double look_up_blocks = 0;  // mean number of blocks found per look-up
   std::size_t index_bytes = 0;
   double bytes_per_block = 0;  // a block that two workers hold counts twice
   Access access;               // right after the updates, with the same threads at work
@@ -208,7 +207,7 @@ double percentile(std::vector<double>& values, double part) {
   return *at;
 }
 
-/// Look-ups of whole 128-block prompts; of shorter ones where a trace has no other.
+/// Look-ups of complete 128-block prompts, or of shorter ones if a trace has no others.
 class LookUps {
  public:
   explicit LookUps(const Replay& replay) {
@@ -247,7 +246,7 @@ void report_memory(const kv_index::KvIndex& index, std::uint32_t workers, Figure
   figures.bytes_per_block = static_cast<double>(index.bytes()) / static_cast<double>(blocks);
 }
 
-/// As the gateway does it, where a worker is announced while its message is still to be read.
+/// Applies the events as the gateway does, where a worker is announced before its message is read.
 void apply(kv_index::KvIndex& index, std::span<const replay::EventBatch> batches) {
   for (std::size_t i = 0; i < batches.size(); ++i) {
     if (i + 1 < batches.size()) index.prefetch(WorkerId(batches[i + 1].worker));
@@ -277,8 +276,8 @@ Figures interleaved(const Replay& replay, std::uint32_t workers, Probe& probe) {
   return figures;
 }
 
-/// Two threads: one applies events as fast as it can; the other looks up the prompts that were just stored. It goes on
-/// while the first one probes the memory, but those look-ups do not count.
+/// Two threads: one applies events as fast as it can; the other looks up the prompts that were just stored. It
+/// continues while the first one probes the memory, but those look-ups do not count.
 Figures writer_and_reader(const Replay& replay, std::uint32_t workers, Probe& probe) {
   kv_index::KvIndex index({.model = "model", .block_size = 32});
   kv_index::KvIndex::Reader reader = index.make_reader();

@@ -1,5 +1,4 @@
-// bench: net
-// What one piece of a streamed answer costs on its way from a server's loop to a client's, each on a thread of its own.
+// bench: net The cost of one piece of a streamed answer from a server's loop to a client's, each on its own thread.
 #include <benchmark/benchmark.h>
 
 #include <atomic>

@@ -1,7 +1,6 @@
-// bench: base
-// What this machine gives at this moment: memory latency and bandwidth, and a round trip over loopback. Every figure of
-// the table is put beside one of these, measured in the same run, because neighbours on shared machines can halve all
-// of them.
+// bench: base The machine's current performance: memory latency and bandwidth, and a round trip over loopback. Every
+// figure of the table is compared with one of these, measured in the same run, because other processes on shared
+// machines can halve all of them.
 #include <arpa/inet.h>
 #include <benchmark/benchmark.h>
 #include <netinet/in.h>
@@ -22,7 +21,7 @@ namespace {
 
 constexpr std::size_t kTableBytes = 256U << 20;  // far beyond the last-level cache
 
-/// A single cycle through all slots in random order (Sattolo's algorithm): each access depends on the one before.
+/// A single cycle through all slots in random order (Sattolo's algorithm): each access depends on the previous one.
 std::vector<std::uint64_t> random_cycle(std::size_t slots) {
   std::vector<std::uint64_t> next(slots);
   std::iota(next.begin(), next.end(), 0U);

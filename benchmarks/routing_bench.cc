@@ -1,5 +1,5 @@
-// bench: base spec kv routing
-// A routing decision: naming the prompt's blocks, looking them up, making the candidates, choosing, booking.
+// bench: base spec kv routing A routing decision: hashing the prompt's blocks, looking them up, building the
+// candidates, choosing, bookkeeping.
 #include <benchmark/benchmark.h>
 #include <sys/resource.h>
 
@@ -21,8 +21,8 @@ constexpr std::uint32_t kBlockSize = 32;
 constexpr std::uint32_t kPrompts = 64;            // distinct prompts
 constexpr std::uint32_t kRequestsPerWorker = 16;  // in flight
 
-/// A router in the middle of its work: every worker has requests in flight and half of each prompt is cached on some
-/// workers, a quarter on others.
+/// A router under load: every worker has requests in flight and half of each prompt is cached on some workers, a
+/// quarter on others.
 class BusyRouter {
  public:
   BusyRouter(spec::RoutingMode mode, std::uint32_t workers, std::uint32_t blocks)
@@ -42,7 +42,7 @@ class BusyRouter {
       store(i, static_cast<std::uint32_t>(random.uniform_int(0, workers - 1)), blocks / 2);
       store(i, static_cast<std::uint32_t>(random.uniform_int(0, workers - 1)), blocks / 4);
     }
-    // Requests in flight have prompts of their own of 16 blocks behind a shared one, and are at different points.
+    // Requests in flight have 16 unique blocks behind a shared prefix, and are in different phases.
     for (std::uint32_t i = 0; i < workers * kRequestsPerWorker; ++i) {
       auto names = std::make_shared<std::vector<kv::BlockHash>>();
       for (std::uint32_t b = 0; b < 16; ++b) names->emplace_back(mix_seed({1, i % kPrompts, b < 8 ? 0 : i, b}));
@@ -50,7 +50,7 @@ class BusyRouter {
     }
   }
 
-  /// The time of one decision on a new request; of the bookkeeping of an old one's end, which follows, it has no part.
+  /// The time of one decision on a new request, without the bookkeeping for the end of an old one, which follows.
   std::chrono::nanoseconds decide(std::uint64_t i) {
     const std::vector<TokenId>& tokens = prompts_[i % kPrompts];
     const auto start = std::chrono::steady_clock::now();
@@ -111,13 +111,13 @@ long preemptions() {
   return usage.ru_nivcsw;
 }
 
-// p50_ns and p99_ns of single decisions; one during which another process took the core is not counted, it would
-// measure that process. Arguments: workers, blocks of the prompt.
+// p50_ns and p99_ns of single decisions; decisions during which another process took the core are excluded. Arguments:
+// workers, blocks of the prompt.
 void decision(benchmark::State& state, spec::RoutingMode mode) {
   BusyRouter router(mode, static_cast<std::uint32_t>(state.range(0)), static_cast<std::uint32_t>(state.range(1)));
   std::vector<double> times;
   std::uint64_t i = 0;
-  for (; i < 600; ++i) (void)router.decide(i);  // the decision log's memory is in place from here on
+  for (; i < 600; ++i) (void)router.decide(i);  // the decision log's memory is allocated from here on
   for (auto _ : state) {
     const long before = preemptions();
     const std::chrono::nanoseconds time = router.decide(i++);

@@ -1,5 +1,5 @@
-// bench: simulation spec
-// How fast virtual time passes: simulated seconds and tokens per second of one core, and the memory it takes.
+// bench: simulation spec The speed of the simulation: simulated seconds and tokens per second of one core, and its
+// memory.
 #include <benchmark/benchmark.h>
 #include <sys/resource.h>
 
@@ -77,7 +77,7 @@ void fleet(benchmark::State& state) {
 }
 BENCHMARK(fleet)->Name("simulation/workers")->Arg(3)->Arg(64)->Arg(1'000)->Unit(benchmark::kMillisecond);
 
-/// The published round-robin/KV sweep whole: 40 to 120 users, two modes, 18 runs of 360 s.
+/// The complete published round-robin/KV sweep: 40 to 120 users, two modes, 18 runs of 360 s.
 void published_sweep(benchmark::State& state) {
   const spec::SweepSpec spec = sweep(3);
   Totals totals;

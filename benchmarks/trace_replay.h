@@ -1,4 +1,5 @@
-// A trace replayed through engines' KV memory: the events that real workers would send, and the look-ups before them.
+// A trace replayed through engines' KV memory: the events that real workers would publish, and the look-ups before
+// them.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +24,7 @@ namespace kvist::replay {
 /// The engines that a trace is replayed through.
 struct ReplayOptions {
   std::uint32_t workers = 8;
-  std::uint32_t blocks_per_worker = 11'500;  ///< of an H200 beside the weights of a 70B model
+  std::uint32_t blocks_per_worker = 11'500;  ///< of an H200 with the weights of a 70B model
   std::uint32_t block_size = 32;             ///< tokens
   std::uint32_t tokens_per_hash = 512;       ///< prompt tokens that one id of the trace stands for
   std::string model = "model";
@@ -35,7 +36,7 @@ struct EventBatch {
   std::vector<kv::KvEvent> events;
 };
 
-/// One request: its look-up, then what all engines did because of it.
+/// One request: its look-up, then the events of all engines that it caused.
 struct ReplayedRequest {
   std::vector<kv::BlockHash> keys;  ///< of the prompt's complete blocks, as an index names them
   std::vector<EventBatch> batches;
@@ -51,9 +52,9 @@ struct ReplayedRequest {
   return result;
 }
 
-/// One engine's KV memory: requests hold their blocks, commit what is computed, and let go; what is free goes in LRU
-/// order (kv::BlockPool). Each worker hashes from a root of its own, as vLLM does by default: no two call a block
-/// alike.
+/// One engine's KV memory: requests reference their blocks, commit computed ones and release them; free blocks are
+/// reused in LRU order (kv::BlockPool). Each worker hashes from its own root, as vLLM does by default, so that no two
+/// workers have the same hash for a block.
 class ReplayEngine {
  public:
   ReplayEngine(const ReplayOptions& options, std::uint32_t worker)
@@ -77,7 +78,7 @@ class ReplayEngine {
       commit(sequence, prompt_blocks);
       running_.push_back(std::move(sequence));
     } else {
-      release(sequence);  // larger than the whole memory
+      release(sequence);  // larger than the worker's memory
     }
     for (std::size_t i = running_.size(); i-- > 0;) decode_block(i);
     std::erase_if(running_, [](const Sequence& s) { return s.blocks.empty(); });
@@ -94,7 +95,7 @@ class ReplayEngine {
     std::size_t committed = 0;
   };
 
-  // The oldest requests end where there is no room, as if they had been answered by then.
+  // If blocks run out, the oldest requests end, as if they had been answered by then.
   bool grow(Sequence& sequence, std::size_t blocks) {
     while (sequence.blocks.size() < blocks) {
       const auto block = pool_.allocate();
@@ -139,8 +140,8 @@ class ReplayEngine {
   std::deque<Sequence> running_;  // oldest first; without blocks: ended
 };
 
-/// Replays request after request, each at the worker that last had the end of its prompt unless that one has more than
-/// its share of requests: as a router would, prefixes stay together and popular ones spread.
+/// Replays request after request, each at the worker that last had the end of its prompt, unless that one has more than
+/// its share of requests. As with a router, requests with a common prefix stay together and popular prefixes spread.
 class TraceReplay {
  public:
   TraceReplay(const workload::Trace& trace, ReplayOptions options) : trace_(trace), options_(std::move(options)) {
@@ -149,7 +150,7 @@ class TraceReplay {
   }
 
   [[nodiscard]] bool done() const { return next_ == trace_.requests.size(); }
-  /// Tokens of the prompt that comes next.
+  /// Tokens of the next prompt.
   [[nodiscard]] std::vector<TokenId> next_prompt() const {
     std::vector<TokenId> tokens = tokens_of(next_);
     tokens.resize(trace_.requests[next_].input_tokens);
@@ -169,7 +170,7 @@ class TraceReplay {
   }
 
  private:
-  // Of prompt and answer. What an id stands for is always the same; the answer is like no other.
+  // The tokens of prompt and answer. An id always has the same tokens; every answer is unique.
   [[nodiscard]] std::vector<TokenId> tokens_of(std::size_t number) const {
     constexpr std::uint64_t kVocabulary = 128'000;
     const workload::TraceRequest& request = trace_.requests[number];

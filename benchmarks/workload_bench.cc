@@ -1,5 +1,4 @@
-// bench: workload
-// What the client's bookkeeping costs: a chunk of an answer, a snapshot over a full window.
+// bench: workload The cost of the client's bookkeeping: a chunk of an answer, a snapshot over a full window.
 #include <benchmark/benchmark.h>
 
 #include "kvist/workload/recorder.h"
@@ -12,7 +11,7 @@ namespace {
 constexpr std::uint32_t kTurnsAtOnce = 64;
 constexpr std::uint32_t kChunks = 840;
 
-/// One worker's steps of 20 ms: 64 answers grow by a chunk each, the recorder hears of them once per step.
+/// One worker's steps of 20 ms: 64 answers grow by a chunk each, the recorder is called once per step.
 void steps_of_64_turns(benchmark::State& state) {
   Recorder recorder(std::chrono::seconds(60));
   TimePoint now{};

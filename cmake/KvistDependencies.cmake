@@ -1,4 +1,4 @@
-# Every library from outside, found once; docs/design/dependencies.md says why each is here.
+# Every library from outside, found once; docs/design/dependencies.md gives the reason for each.
 # scripts/install-dependencies installs them all.
 
 find_package(Threads REQUIRED)

@@ -1,5 +1,5 @@
 # kvist_embed(TARGET DIRECTORY): puts every *.yaml below DIRECTORY into TARGET as text. The source it writes defines
-# kvist::perfmodel::embedded_profiles(). A changed or added file makes the next build configure anew.
+# kvist::perfmodel::embedded_profiles(). A changed or added file makes the next build reconfigure.
 function(kvist_embed TARGET DIRECTORY)
   file(GLOB_RECURSE paths CONFIGURE_DEPENDS "${DIRECTORY}/*.yaml")
   list(SORT paths)
@@ -12,7 +12,7 @@ function(kvist_embed TARGET DIRECTORY)
     string(APPEND entries "    EmbeddedFile{\"${name}\", R\"kvist_embed(${text})kvist_embed\"},\n")
   endforeach()
   set(source "${CMAKE_CURRENT_BINARY_DIR}/${TARGET}_embedded.cc")
-  # Written only where something changed.
+  # Written only if the content changed.
   file(CONFIGURE OUTPUT "${source}" CONTENT "// Made by cmake/KvistEmbed.cmake from data/profiles.
 #include <array>
 

@@ -1,5 +1,5 @@
-# What `cmake --install` puts where: the program, its manual page and completions (printed by the program itself right after it
-# is linked, so that they are never older than it), the examples, and units for systemd.
+# The files of `cmake --install`: the program, its manual page and completions (printed by the program itself right
+# after it is linked, so that they are never older than it), the examples, and units for systemd.
 include(GNUInstallDirs)
 
 set(generated "${CMAKE_BINARY_DIR}/generated")
@@ -16,7 +16,7 @@ install(DIRECTORY "${CMAKE_SOURCE_DIR}/examples" DESTINATION "${CMAKE_INSTALL_DA
 install(FILES "${CMAKE_SOURCE_DIR}/LICENSE" "${CMAKE_SOURCE_DIR}/README.md" DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 install(FILES "${generated}/kvist-gateway.service" "${generated}/kvist-worker@.service" DESTINATION "lib/systemd/system")
 
-# A program for another machine cannot print anything here.
+# A cross-compiled program cannot run here.
 if(NOT CMAKE_CROSSCOMPILING)
   add_custom_command(TARGET kvist POST_BUILD
     COMMAND "${CMAKE_COMMAND}" "-DPROGRAM=$<TARGET_FILE:kvist>" "-DFOLDER=${generated}"

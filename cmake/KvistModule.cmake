@@ -4,7 +4,7 @@
 # becomes an interface library), and, where tests/NAME holds *_test.cc files, one test program `NAME_test`.
 #   FOLDERS    folders inside of it whose sources, and tests, are the module's too
 #   DEPENDS    the modules it may include; tests/architecture checks every #include against this list and against the layers
-#   TEST_DEPENDS  modules that its tests need besides, of whatever layer
+#   TEST_DEPENDS  further modules that its tests need, of any layer
 #   LIBRARIES  libraries from outside, private to the module
 function(kvist_module NAME)
   cmake_parse_arguments(ARG "" "" "FOLDERS;DEPENDS;TEST_DEPENDS;LIBRARIES" ${ARGN})

@@ -1,6 +1,5 @@
-// fuzz: text
-// Any text as a chat template, compiled and rendered: an error or a text within its bounds, whose marks are in order
-// and hold exactly the bytes of the alphabet that the messages are written in.
+// fuzz: text Any text as a chat template, compiled and rendered: the result is an error or a text within its bounds,
+// whose marks are in order and cover exactly the bytes of the messages' alphabet.
 #include <cstddef>
 #include <cstdint>
 #include <string>

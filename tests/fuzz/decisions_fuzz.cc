@@ -1,5 +1,5 @@
-// fuzz: routing
-// Files of routing decisions: what is read can be decided again, and written and read once more with the same outcome.
+// fuzz: routing Files of routing decisions: decisions that are read can be replayed, and written and read again with
+// the same outcome.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>

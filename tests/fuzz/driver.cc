@@ -1,5 +1,5 @@
-// Runs a fuzz target without libFuzzer: over its corpus, and over seeded mutations of it, so that every build tests
-// what the fuzzers once found. Usage: <target> CORPUS_DIRECTORY [SEED [ROUNDS]]
+// Runs a fuzz target without libFuzzer: over its corpus, and over seeded mutations of it, so that every build repeats
+// the fuzzers' findings. Usage: <target> CORPUS_DIRECTORY [SEED [ROUNDS]]
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>

@@ -1,6 +1,5 @@
-// fuzz: net
-// What any peer may send: request heads, answer heads, and bodies in every framing. The same bytes cut at another place
-// must mean the same, because the network cuts them anywhere.
+// fuzz: net Any peer's input: request heads, answer heads, and bodies in every framing. The same bytes cut at another
+// place must mean the same, because the network cuts them anywhere.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -18,7 +17,7 @@ using net::BodyDecoder;
 
 constexpr std::size_t kMaxHeadBytes = 4096;
 
-/// Everything a body decoder makes of `bytes` when they arrive in pieces of `piece_bytes`.
+/// The whole output of a body decoder for `bytes` in pieces of `piece_bytes`.
 std::string decode(BodyDecoder decoder, std::string_view bytes, std::size_t piece_bytes) {
   std::string body;
   for (std::size_t at = 0; at < bytes.size(); at += piece_bytes) {

@@ -1,5 +1,4 @@
-// fuzz: kv
-// KV events from any worker: decoding never crashes, and what was understood survives encoding unchanged.
+// fuzz: kv KV events from any worker: decoding never crashes, and decoded events survive encoding unchanged.
 #include <cstddef>
 #include <cstdint>
 #include <span>

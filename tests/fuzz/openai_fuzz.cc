@@ -1,6 +1,5 @@
-// fuzz: openai
-// Every parser of the module on any text; and what with_usage_requested makes of a good request must be a request that
-// asks for usage.
+// fuzz: openai Every parser of the module on any text; and with_usage_requested must turn a valid request into one that
+// requests usage.
 #include <cstddef>
 #include <cstdint>
 #include <string>

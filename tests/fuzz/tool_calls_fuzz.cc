@@ -1,6 +1,5 @@
-// fuzz: tool_calls
-// Answers that may hold calls of tools: cut into pieces they are read as they are whole, and what is no call is lost
-// nowhere.
+// fuzz: tool_calls Answers that may contain tool calls: in pieces they are read as in one piece, and text that is no
+// call is never lost.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
