@@ -139,7 +139,7 @@ def ways(folder, threads):
 
 def show(title, rows, base, haproxy):
     """One line per number of streams, one for short requests."""
-    # A request's share of a stream's cost is that of a short one without its chunks, whose cost the longest streams tell.
+    # The cost of a request is that of a short one less its chunks; the longest streams give the cost of a chunk.
     for i, streams in enumerate(options.streams):
         cpu, chunks, requests, p50, p99, memory = rows[i]
         per_chunk = 1e6 * cpu / max(1, chunks)

@@ -23,7 +23,7 @@ MOST_LOOP_DELAY_MS = 7.0  # the shortest step of the example
 MOST_LEFT_OUT = 2
 BEGIN, END = "<!-- live-vs-simulated: begin -->", "<!-- live-vs-simulated: end -->"
 
-# Turn metric -> its value in ms from a row of the query below; what a turn does not have is None.
+# Turn metric -> its value in ms from a row of the query below; None if a turn has none.
 TURN_METRICS = {
     "TTFT": lambda t: (t["first_token_ns"] - t["sent_ns"]) / 1e6,
     "TPOT": lambda t: (t["last_token_ns"] - t["first_token_ns"]) / 1e6 / (t["completion_tokens"] - 1) if t["completion_tokens"] > 1 else None,

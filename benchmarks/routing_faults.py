@@ -17,9 +17,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "tests/e2e"))
 from conversations import Users  # noqa: E402
 from faulty_fleet import fleet  # noqa: E402
 
-STARTERS = 100  # more than both workers hold: where a conversation goes decides what is cached
+STARTERS = 100  # more than both workers hold, so that routing determines the hits
 WARM_S = 5
-HUNG_S = 6  # long enough to be noticed, short enough for its streams to go on
+HUNG_S = 6  # long enough to be detected, short enough for its streams to continue
 
 
 def lines(fault):

@@ -15,15 +15,15 @@ import pathlib
 import re
 import sys
 
-# Not the project's: what is built, fetched or made by a run.
+# Not the project's files: built, fetched or generated ones.
 SKIPPED = {".git", "build", "out", "node_modules", "__pycache__", ".cache"}
-# Folders of the root; a path that begins with one of them is a claim that it is there.
+# Folders of the root; a path that begins with one of them must exist.
 FOLDERS = "benchmarks|cmake|data|docs|examples|scripts|src|tests"
 LINK = re.compile(r"\]\(\s*<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\s*\)")
 FENCE = re.compile(r"^\s*(```|~~~)")
 CODE = re.compile(r"`[^`]*`")
 PATH = re.compile(r"(?<![\w./*{}<>$-])(?:%s)/[\w./*{},+-]*[\w*}/]" % FOLDERS)
-# Kinds that only the project has; those of a run (report.md, sweep.yaml, results.sqlite) are named without being there.
+# Kinds that only the project has; files of a run (report.md, sweep.yaml, results.sqlite) need not exist.
 ENDING = re.compile(r"(?<![\w./*{}<>$:-])[\w./-]*\w\.(?:h|cc|py|mjs|cmake)(?![\w/-]|\.\w)")
 FUNCTION_OF_FILE = re.compile(r"`([\w./]+\.(?:h|cc|py)):((?:\w+::)*~?\w+)`")
 FUNCTION_OF_CLASS = re.compile(r"`((?:[A-Z]\w*::)+~?\w+)(?:\([^`]*\))?`")

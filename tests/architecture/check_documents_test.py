@@ -13,7 +13,7 @@ TREE = {
     "src/kvist/routing/kv_policy.h": "#pragma once\nclass KvPolicy {\n  int choose(int query);\n};\n",
     "scripts/run-routing": "#!/bin/sh\n",
 }
-# What a file of the tree says besides, and how many problems that makes.
+# Additional text in a file of the tree, and the number of problems that it causes.
 CASES = {
     "link to a page": ("docs/a.md", "[how](guide/routing.md) and ![plot](results/plot.svg)", 0),
     "link to a folder": ("docs/a.md", "[guide](guide/)", 0),

@@ -34,9 +34,9 @@ CONFINED = {
     r"simdjson": {"base", "tokenizer", "openai"},
     r"hwy/": {"engine/cpu"},
 }
-# What the pure core must not touch: threads, sockets and clocks.
+# Forbidden in the pure core: threads, sockets and clocks.
 IMPURE = r"<(thread|mutex|condition_variable|future|sys/socket\.h|netinet/.*|unistd\.h|poll\.h)>"
-# The one module below net that has threads: it computes with them, and maps files.
+# The only module below net with threads, which it computes with; it also maps files.
 COMPUTING = {"engine/cpu"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]')
 

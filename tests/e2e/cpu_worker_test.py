@@ -112,7 +112,7 @@ def drafts_change_no_answer_and_some_are_right():
 
 
 def what_is_computed_beside_it_or_twice_changes_no_answer():
-    # 40 blocks of 16 tokens: of eight requests some have to give way and are computed again.
+    # 40 blocks of 16 tokens: some of eight requests are preempted and computed again.
     with serving("kv_blocks: 512", "kv_blocks: 40\n  admission: greedy") as (_, _, (roomy, tight)):
         prompts = [starter(10 + i, 30) for i in range(8)]
         alone = [content(complete(roomy, prompt, max_tokens=90)) for prompt in prompts]
@@ -130,7 +130,7 @@ def sampling_follows_seed_stop_and_number():
         assert content(both)[0] == drawn[0][0] and content(both)[1] != drawn[0][0]
         text, tokens, logprobs = content(complete(worker, prompt))[0]
         assert len(tokens) == len(logprobs) == 24 and all(p <= 0 for p in logprobs)
-        # The second half of what it says, as a stop string, ends it before.
+        # The second half of the answer, as a stop string, ends it earlier.
         stop = text[len(text) // 2:][:6]
         stopped = complete(worker, prompt, stop=[stop])["choices"][0]
         assert stopped["finish_reason"] == "stop" and stopped["text"] == text[:text.index(stop)], (stopped, text, stop)
@@ -156,7 +156,7 @@ def a_conversation_goes_on_when_its_worker_dies():
                 return all(status[w.name] == len(get_json(w.url + "/debug/kv_blocks")["blocks"]) for w in alive)
 
             for turn_number in range(6):
-                # KV events take another way than answers: they may come after them.
+                # KV events use another connection than answers and may arrive later.
                 eventually(index_is_the_truth, "the gateway knows what the workers hold")
                 turn, text = chat(gateway.ports["http"], messages, 16)
                 assert turn.succeeded and text, turn

@@ -106,7 +106,7 @@ def the_mode_switches_at_run_time():
         assert get_json(gateway.url + "/admin/router_mode") == {"mode": "kv"}
         status, _, text = request(gateway.url + "/admin/router_mode", {"mode": "fastest"}, "PUT")
         assert status == 400 and "round_robin" in text, (status, text)
-        # What is no change is none in the log.
+        # Setting the current value is not logged as a change.
         assert request(gateway.url + "/admin/router_mode", {"mode": "kv"}, "PUT")[0] == 200
         switches = [line for line in log_of(gateway).splitlines() if "routing mode " in line and "->" in line]
         assert len(switches) == 1 and "round_robin -> kv" in switches[0], switches
@@ -120,7 +120,7 @@ def a_cache_is_spoken_of_when_its_worker_has_answered():
         body = {"model": "test-model", "max_tokens": 2, "messages": [{"role": "user", "content": "Hello"}]}
         answered, headers, text = request(gateway.url + "/v1/chat/completions", body)
         assert answered == 200, text
-        # All workers are looked at together, so the other would be there by now.
+        # All workers are checked together, so the other one would be listed by now.
         eventually(lambda: f"cache of {headers['x-kvist-worker']}: " in log_of(gateway), "the worker's cache in the log")
         assert log_of(gateway).count("cache of") == 1, log_of(gateway)
 

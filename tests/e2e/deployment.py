@@ -13,7 +13,7 @@ import urllib.error
 import urllib.request
 
 BINARY = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else "build/release/bin/kvist").resolve()
-DEADLINE_S = 100  # for whatever has to happen at all: a slow machine is no failure, only one that stands still
+DEADLINE_S = 100  # for events that must happen at all: a slow machine is no failure
 
 WORKER = """worker:
   name: {name}

@@ -5,7 +5,7 @@ import time
 
 import zmq
 
-REORDERED = 6  # frames that are shuffled together
+REORDERED = 6  # frames that are reordered together
 
 
 class EventLine:
@@ -51,7 +51,7 @@ class EventLine:
         while not self.over:
             ready = dict(poller.poll(20))
             if self.live_out in ready:
-                self.live_out.recv_multipart()  # subscriptions: all is passed on anyway
+                self.live_out.recv_multipart()  # subscriptions: everything is forwarded anyway
             if self.replay_out in ready:
                 self.gateway, *request = self.replay_out.recv_multipart()
                 if self.fault != "cut":

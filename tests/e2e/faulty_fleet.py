@@ -47,7 +47,7 @@ class Fleet:
         ports = self.workers[i].ports
         self.workers[i].process.send_signal(signal.SIGKILL)
         self.workers[i].process.wait()
-        # Whoever got one of its ports in the meantime, for a connection of its own, gives it back soon.
+        # A port that another process took for a connection meanwhile is soon free again.
         eventually(lambda: self._replace(i, ports), f"worker-{i} started again on its ports")
 
     def _replace(self, i, ports):

@@ -16,9 +16,9 @@ import tempfile
 
 from deployment import BINARY, run
 
-# One conversation each second, over long before the next one (its three turns take 0.3 s): every decision is determined. The load
-# stops half a second after the last one has started, and before the next would. What a cached prefix saves is several milliseconds, so
-# that a machine's hiccups do not outweigh it in what the router learns.
+# One conversation each second, which ends long before the next one (its three turns take 0.3 s): every decision is
+# determined. The load stops half a second after the last one has started, and before the next would. A cached prefix
+# saves several milliseconds, so that disturbances of the machine do not outweigh it in the router's observations.
 SWEEP = """name: counts
 deployment:
   workers:
@@ -44,10 +44,10 @@ levels: [4]
 """
 TURNS = 8 * 3  # conversations at 0, 1, ... 7 s; the load stops at 7.5 s
 
-# Two conversations at a time on two workers, in an order that nothing disturbs: one begins each 3.3 s, every turn takes 1.3 to 1.4 s,
-# so any two decisions lie at least 0.55 s apart, and none meets another request on its worker. In mode kv what a worker's first tokens
-# took decides where a new text goes while nothing else tells idle workers apart, and that is a matter of the machine: so the modes are
-# two that count.
+# Two conversations at a time on two workers, in an order that nothing disturbs: one begins each 3.3 s, every turn takes
+# 1.3 to 1.4 s, so any two decisions lie at least 0.55 s apart, and none meets another request on its worker. In mode
+# kv, if idle workers are otherwise equal, the observed times to first token decide where a new text goes, and those
+# depend on the machine: so both modes here use counts only.
 OVERLAPPING = SWEEP
 for old, new in (("count: 3", "count: 2"), ("time_scale: 10", "time_scale: 1"), ("target_rps: 1", "target_rps: 0.3"),
                  ("mean_tokens: 40, standard_deviation_tokens: 10", "mean_tokens: 60, standard_deviation_tokens: 0"),
@@ -108,13 +108,13 @@ def check_equal(results, count=TURNS, one_at_a_time=True):
             assert a == b, (mode, "live", a, "simulated", b)
         assert len(live_turns) == len(simulated_turns), mode
         if not one_at_a_time:
-            # Which steps conversations on one worker share is a matter of real time: all but the steps has to be the same.
+            # Which steps concurrent conversations share depends on real time: everything but the steps must be equal.
             assert [w[:8] for w in live_workers] == [w[:8] for w in simulated_workers], (mode, live_workers, simulated_workers)
             continue
         assert live_workers == simulated_workers, (mode, live_workers, simulated_workers)
         for worker in live_workers:
             prefill, mixed, decode = worker[8:]
-            # A prompt's last chunk brings the first token of its answer; a step per token brings the others.
+            # A prompt's last chunk yields the first token of its answer; each further token takes a step.
             answers = sum(turn[3] == worker[0] for turn in live_turns)
             assert mixed == 0 and prefill >= answers and decode == worker[5] - answers, (mode, worker, answers)
 
@@ -127,7 +127,7 @@ def turns_hits_and_decisions_are_the_same():
 
 
 def under_eviction_too():
-    # Hardly more than one conversation fits: the caches forget, and both must forget the same.
+    # Little more than one conversation fits: the caches evict, and both must evict the same blocks.
     results = both(SWEEP.format(kv_blocks=60).replace("    max_batch_size", "    max_model_len: 1600\n    max_batch_size"))
     check_equal(results)
     assert all(sum(worker[6] for worker in results[mode][0][1]) > 0 for mode in results), "evictions"

@@ -45,10 +45,10 @@ def hits_are_predicted(directory, specials=()):
         assert all(turn.cached_tokens > 300 for i, turn in enumerate(turns) if i % 5 > 0), "every later turn finds the one before"
         cached = metrics(gateway)
         share = cached["kvist_gateway_prompt_cache_hit_bytes_total"] / cached["kvist_gateway_prompt_cache_bytes_total"]
-        # Where workers differ, a prompt with look-alikes is read once for each of them.
+        # If workers differ, a prompt with look-alikes is tokenized once for each way.
         assert share > 0.6, share
         assert len({turn.worker for turn in turns}) == 2, "both workers were used"
-        # Both sides read a prompt alike, whoever is asked.
+        # Gateway and workers tokenize a prompt alike.
         _, _, body = request(workers[0].url + "/tokenize", {"model": "test-model", "messages": messages})
         assert "tokens" in body, body
         print(f"        {directory.parent.name}: {len(turns)} turns, {sum(t.cached_tokens for t in turns)} of "
@@ -118,7 +118,7 @@ REQUESTS = [
     ("completions", {"prompt": LONG, "truncate_prompt_tokens": -1}),
     ("completions", {"prompt": list(range(1000, 1200)), "truncate_prompt_tokens": 100}),
 ]
-# Only where the model's template has a place for tools; Llama 3.1's as it is packed here has none.
+# Only if the model's template has a place for tools; Llama 3.1's in this package has none.
 TOOLS = ("chat/completions", {"messages": [{"role": "user", "content": LONG}],
                               "tools": [{"function": {"parameters": {"type": "object"}, "name": "f"}, "type": "function"}]})
 

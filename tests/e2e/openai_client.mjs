@@ -1,4 +1,4 @@
-// The openai package as its users use it: stream, no stream, completions, models, errors, abort. Usage: node openai_client.mjs BASE_URL
+// The openai package in typical use: stream, no stream, completions, models, errors, abort. Usage: node openai_client.mjs BASE_URL
 import assert from 'node:assert/strict';
 import OpenAI from 'openai';
 
@@ -49,7 +49,7 @@ assert.equal(models.data[0].id, 'test-model');
 await assert.rejects(client.chat.completions.create({ ...request, model: 'other' }), OpenAI.NotFoundError);
 await assert.rejects(client.chat.completions.create({ ...request, messages: [] }), OpenAI.BadRequestError);
 
-// Abort: after three chunks of an answer of thousands the client leaves; the caller checks that the engine stopped.
+// Abort: the client disconnects after three chunks of an answer of thousands; the caller checks that the engine stopped.
 const controller = new AbortController();
 let chunks = 0;
 await assert.rejects(async () => {

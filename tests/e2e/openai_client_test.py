@@ -12,7 +12,7 @@ def client_against(server, workers):
     script = pathlib.Path(__file__).parent / "openai_client.mjs"
     done = subprocess.run([NODE, script, server.url], capture_output=True, text=True, timeout=2 * DEADLINE_S, cwd=script.parent)
     assert done.returncode == 0 and "openai client ok" in done.stdout, done.stdout + done.stderr
-    # The client left in the middle of an answer of 8000 tokens: its slot is free and the tokens were not made.
+    # The client disconnected within an answer of 8000 tokens: its slot is free and the other tokens were not generated.
     eventually(lambda: sum(metrics(w)["vllm:num_requests_running"] for w in workers) == 0, "no request running")
     assert sum(metrics(w)["vllm:generation_tokens_total"] for w in workers) < 4000
 

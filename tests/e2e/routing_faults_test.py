@@ -29,7 +29,7 @@ def heal_and_compare(deployed, users):
         line.fault = None
     warm(users, len(users.turns) + 2 * USERS)
     turns = users.stop()
-    deployed.publish_once_more()  # only a frame after the fault tells of those that are missing
+    deployed.publish_once_more()  # only a frame after the fault reveals the missing ones
     eventually(lambda: deployed.levels() == ["exact", "exact"], "exact again")
     eventually(deployed.index_is_the_truth, "the index is the truth")
     deployed.predictions_come_true()
@@ -84,7 +84,7 @@ def a_restarted_worker_is_empty_and_comes_back():
         eventually(lambda: any(turn.worker == "worker-0" for turn in users.turns[at:]), "it is used again")
         turns = heal_and_compare(deployed, users)
         all_succeeded(turns[:max(0, before - USERS)])
-        # Streams that had begun on it end with an error, once per user at most; all others are answered elsewhere.
+        # Begun streams on it end with an error, at most one per user; all other requests are answered elsewhere.
         broken = [turn for turn in turns if not turn.succeeded]
         assert len(broken) <= USERS and all(turn.error for turn in broken), broken
 

@@ -83,7 +83,7 @@ def rows_are_in_plan_order():
 
 def this_build_gives_the_golden_dump():
     with tempfile.TemporaryDirectory() as folder:
-        # The version changes with every release, and nothing simulated with it.
+        # The version changes with every release without any change of the simulation.
         lines = [line for line in dump(simulate(folder)) if not line.startswith('INSERT INTO "runs"')]
     found = digest(lines)
     if os.environ.get("KVIST_RENEW_GOLDEN"):

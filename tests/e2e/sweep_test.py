@@ -86,7 +86,7 @@ def check_level(database, level, mode, published):
     outcomes = dict(rows(database, "SELECT outcome, count(*) FROM turns WHERE level = ? GROUP BY outcome", row))
     errors = rows(database, "SELECT DISTINCT error FROM turns WHERE level = ?", row)
     assert set(outcomes) == {"succeeded"} and outcomes["succeeded"] > 30, (outcomes, errors)
-    # The client's hit rate is that of usage; the workers counted the same tokens themselves.
+    # The client's hit rate comes from usage; the workers' own counters must agree.
     cached, prompt = rows(database, "SELECT sum(cached_tokens), sum(prompt_tokens) FROM turns WHERE level = ?", row)[0]
     hits, queries = rows(database, "SELECT sum(prefix_hit_tokens), sum(prefix_query_tokens) FROM workers WHERE level = ?", row)[0]
     assert (hits, queries) == (cached, prompt), "after a drained level both sides have counted every request"

@@ -1,4 +1,4 @@
-// Calls of tools as users of the openai package see them. The model always says the token that is a whole call.
+// Tool calls as users of the openai package see them. The model always generates the token that is a whole call.
 // Usage: node tool_calls_client.mjs BASE_URL TOKEN
 import assert from 'node:assert/strict';
 import OpenAI from 'openai';
@@ -29,7 +29,7 @@ check(one.choices[0].message, 1);
 assert.equal(one.choices[0].finish_reason, 'tool_calls');
 check((await client.chat.completions.create({ ...request, parallel_tool_calls: false })).choices[0].message, 1);
 
-// The package puts the deltas of a stream together itself.
+// The package itself merges the deltas of a stream.
 const streamed = await client.chat.completions.stream({ ...request, stop_token_ids: [Number(token)] }).finalChatCompletion();
 check(streamed.choices[0].message, 1);
 assert.equal(streamed.choices[0].finish_reason, 'tool_calls');
@@ -47,7 +47,7 @@ assert.equal(silent.usage.prompt_tokens, whole.usage.prompt_tokens);
 for (const tool_choice of ['required', { type: 'function', function: { name: 'get_weather' } }])
   await assert.rejects(client.chat.completions.create({ ...request, tool_choice }), OpenAI.BadRequestError);
 
-// The call and what the tool said go back into the prompt.
+// The call and the tool's result go back into the prompt.
 const told = await client.chat.completions.create({
   ...request,
   messages: [...messages, one.choices[0].message, { role: 'tool', tool_call_id: one.choices[0].message.tool_calls[0].id, content: 'Rain, 7 degrees' }],

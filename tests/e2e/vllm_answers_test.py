@@ -14,7 +14,7 @@ from deployment import DEADLINE_S, Process, eventually, get_json, run
 GOLDEN = pathlib.Path(__file__).parent.parent / "golden" / "vllm"
 ANSWERS = {entry["what"]: entry for entry in json.loads((GOLDEN / "answers.json").read_text())["answers"]}
 PAGE = (GOLDEN / "metrics.txt").read_bytes()
-# The gateway asks for usage where the client does not: then vLLM answers as it does here.
+# The gateway requests usage even if the client does not: vLLM then answers as recorded here.
 WITH_USAGE = {"stream": "stream with usage"}
 # Answered by the gateway itself (docs/guide/api-fidelity.md).
 OWN = ["an unknown path", "a wrong method", "models", "health"]

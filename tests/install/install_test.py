@@ -97,7 +97,7 @@ def units_are_good_ones(prefix, destination):
     with tempfile.TemporaryDirectory() as folder:
         checked = []
         for unit in units:
-            # The program lies in DESTDIR; an instance is verified, not its template.
+            # The program is in DESTDIR; systemd verifies an instance, not its template.
             checked.append(pathlib.Path(folder) / unit.name.replace("@.", "@0."))
             checked[-1].write_text(unit.read_text().replace(f"={PREFIX}/", f"={destination}{PREFIX}/"))
         said = run("systemd-analyze", "verify", "--man=no", "--recursive-errors=no", *checked)

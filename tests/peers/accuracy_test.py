@@ -70,7 +70,7 @@ def kvist():
     def body(folder, _, server):
         for streams in STREAMS:
             server.reset()
-            # One round takes a second: nobody begins a third.
+            # One round takes a second, so that no client begins a third.
             duration = ROUNDS * (FIRST_MS + GAP_MS * (TOKENS - 1)) / 1e3 - 0.5
             process = kvist_loadgen.start(folder, server.url, kvist_loadgen.single_turns(PROMPT * 4, TOKENS), streams, duration)
             samples = CpuSamples(process, 0.05)

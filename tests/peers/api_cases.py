@@ -44,7 +44,7 @@ class CaseResult:
     direct: Answer
     gateway: Answer
     differences: list  # of text
-    intended: str = ""  # why they are meant; empty where one of them is not
+    intended: str = ""  # the reasons; empty if a difference is not intended
 
 
 @dataclasses.dataclass

@@ -13,7 +13,7 @@ class Answer:
     status: int
     headers: dict  # names in lower case
     body: bytes
-    problem: str = ""  # why the body is not whole
+    problem: str = ""  # why the body is incomplete
 
     @property
     def is_stream(self):
@@ -22,7 +22,7 @@ class Answer:
 
 # Fields that no two answers have in common.
 _OF_THIS_ANSWER = {"id", "created", "created_at", "completed_at", "cached_tokens", "created_cache_tokens", "request_id", "item_id"}
-# Said once more in text: an address of the server, an id of the request.
+# Repeated in text: an address of the server, an id of the request.
 _ID_IN_TEXT = re.compile(r"(chatcmpl|cmpl|resp|msg|rs|modelperm|req|embd|score|rerank|pool|classify|tokn)[-_][0-9a-zA-Z_-]{8,}")
 
 

@@ -18,7 +18,7 @@ class CpuSamples:
     def _sample(self):
         while not self._ended.is_set():
             now, used = time.monotonic(), self._process.cpu_seconds()
-            # Children that have ended take their time with them: a sum never falls.
+            # The CPU time of ended children disappears; the sum must never fall.
             self._instants.append(now)
             self._seconds.append(max(used, self._seconds[-1] if self._seconds else 0.0))
             self._ended.wait(self._period)

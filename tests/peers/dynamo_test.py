@@ -101,7 +101,7 @@ def indexer_on_kvist_events():
             contextlib.ExitStack() as stack:
         process, url = dynamo_peer.indexer(folder, [f"tcp://127.0.0.1:{worker.ports['kv_events']}" for worker in workers])
         stack.callback(process.stop)
-        time.sleep(1)  # a subscription is not answered: what is published before it has come through is not seen
+        time.sleep(1)  # a subscription is not acknowledged: events published before it takes effect are missed
 
         def ask(worker, tokens):
             status, _, text = deployment.request(worker.url + "/v1/completions", {"model": MODEL, "prompt": tokens, "max_tokens": 4})
@@ -160,7 +160,7 @@ def frontends():
         mocker = dynamo_peer.mocker(folder, model, 3, step_table=dynamo_peer.write_step_table(folder / "steps.npz"))
         stack.callback(mocker.stop)
         mocker.await_ready(lambda: any(path.is_file() for path in (folder / "discovery").rglob("*")), 60)
-        time.sleep(3)  # all three have said that they are there
+        time.sleep(3)  # all three have announced themselves
         begun = time.monotonic()
         frontend = dynamo_peer.Frontend(folder, "kv").await_ready()
         started = time.monotonic() - begun

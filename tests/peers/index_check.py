@@ -6,7 +6,7 @@ import uuid
 from deployment import eventually, get_json, request
 from pool_view import BLOCK_SIZE, PoolView, Subscriber
 
-# vLLM refuses it after the gateway has routed it: the decision tells what the index holds, and no cache changes.
+# vLLM refuses it after the gateway has routed it: the decision reveals the index's content, and no cache changes.
 REFUSED = {"model": "test-model", "max_tokens": 1, "logprobs": 1000}
 
 
@@ -66,7 +66,7 @@ def compare(gateway, follower, samples=20, seconds=30):
     that are still in flight."""
     name = follower.worker.name
     end, looks = time.monotonic() + seconds, []
-    # Both the same at three looks in turn: nothing is on its way any more.
+    # Unchanged in three successive reads: no event is in flight any more.
     while time.monotonic() < end and not (len(looks) >= 3 and len(set(looks[-3:])) == 1 and looks[-1][0] == looks[-1][1]):
         looks.append((status_of(gateway, name)["indexed_blocks"], len(follower.held())))
         time.sleep(0.3)

@@ -20,7 +20,7 @@ TIMEOUT_S = 300
 STREAMS, REQUESTS, PROMPT_TOKENS, OUTPUT_TOKENS, TURNS = 8, 24, 100, 20, 3
 
 report = peer.Report("load_generators", "Load generators, unchanged, against kvist", 61, PEERS)
-# What every tool is asked for, at the gateway and at a worker alone.
+# The loads of every tool, at the gateway and at a worker alone.
 RUNS = [(name, which) for name in ("chat", "completions", "conversations", "trace") for which in ("gateway", "worker")]
 # Where a tool has a thing through the other API only: vLLM's traces are tokens, not texts; inference-perf's traces and sessions of turns
 # come from generators that make completions.
@@ -95,7 +95,7 @@ def judge(tool, name, which, load, trace, said, served):
     """`served`: the workers' counts meanwhile, None if several runs share the workers."""
     asked = asked_tokens(load, trace)
     prompts, made, ended = served or (said.prompt_tokens, asked, load.requests)
-    # A probe before the load, of whatever length, is the tool's own business.
+    # A tool may send a probe of any length before the load.
     whole = said.succeeded == load.requests and said.failed == 0 and said.output_tokens == asked and made >= asked and ended >= load.requests
     shown = f"{said.succeeded} of {load.requests} answered, {said.output_tokens:.0f} of {asked} tokens {said.error}".strip()
     if prompts <= least_prompt_tokens(name, load):

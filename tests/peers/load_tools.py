@@ -12,7 +12,7 @@ import statistics
 import peer
 
 HERE = pathlib.Path(__file__).resolve().parent
-# Nothing asks the network for a model, and nobody is told that something was run.
+# No model is downloaded, and no telemetry is sent.
 ENVIRONMENT = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1",
                "TOKENIZERS_PARALLELISM": "false", "GUIDELLM__MAX_WORKER_PROCESSES": "2"}
 MULTI_TURN = peer.PEERS / "vllm" / "multi_turn" / "benchmark_serving_multi_turn.py"
@@ -106,7 +106,7 @@ class Guidellm(Tool):
 
     def arguments(self, load, out):
         if load.trace:
-            # Its data's time_scale makes seconds of Mooncake's milliseconds. It ends with the trace: a number of requests need not be said.
+            # The data's time_scale converts Mooncake's milliseconds to seconds. It ends with the trace, so no number of requests is needed.
             source = {"kind": "mooncake", "source": {"kind": "json_file", "path": str(load.trace)}, "time_scale": 0.001}
             what = ["--profile", "kind=replay", "--data", json.dumps(source)]
         else:
@@ -156,7 +156,7 @@ class InferencePerf(Tool):
         if load.trace:
             return {"type": "random", "trace": self.azure_trace()}
         if load.turns > 1:
-            # A session for each prompt of each group, its turns one after the other: completions that begin with those before.
+            # A session for each prompt of each group, its turns one after the other: each completion's prompt begins with the previous ones.
             return {"type": "shared_prefix", "shared_prefix": {**self.prefix(load.requests // load.turns, 1), "enable_multi_turn_chat": True}}
         if load.api == "chat":
             # Without a block for images, here an empty one, this generator makes completions whatever `api.type` says.
@@ -241,7 +241,7 @@ class VllmBench(Tool):
         words.write_text(" ".join(f"word{number}" for number in range(20_000)))
         config.write_text(json.dumps({
             "filetype": "generate_conversations", "num_conversations": load.requests // load.turns, "text_files": [str(words)],
-            # Turns of both sides; the prefix is the first turn's.
+            # Turns of both sides; the prefix belongs to the first turn.
             "prompt_input": {"num_turns": fixed(2 * load.turns), "prefix_num_tokens": fixed(load.prompt_tokens // 2),
                              "num_tokens": fixed(load.prompt_tokens)},
             "prompt_output": {"num_tokens": fixed(load.output_tokens)}}))

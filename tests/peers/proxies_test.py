@@ -13,7 +13,7 @@ from paced_server import PacedServer
 PEERS = ["haproxy", "nginx", "envoy", "vllm-router", "sglang-router", "smg"]
 STREAMS = int(os.environ.get("KVIST_PROXIES_STREAMS", "1000"))
 FIRST_MS, GAP_MS, TOKENS, PROMPT = 50, 50, 100, 400
-# Few streams at a time: what the way through a proxy takes when nobody queues.
+# Few streams at a time: a proxy's latency without queueing.
 CALM_STREAMS, CALM_TOKENS, CALM_SECONDS = 16, 5, 3
 
 report = peer.Report("proxies", "What a proxy adds, per request and per chunk", 50, PEERS)
@@ -37,7 +37,7 @@ def drive(folder, url, cpu_seconds):
     calm = kvist_loadgen.run(folder, url, kvist_loadgen.single_turns(PROMPT, CALM_TOKENS), CALM_STREAMS, CALM_SECONDS, "m", "calm")
     workload, cpu = kvist_loadgen.single_turns(PROMPT, TOKENS), cpu_seconds()
     begun = time.monotonic()
-    # Nobody's answer ends within the second, so nobody begins a second turn.
+    # No answer ends within the second, so no second turn begins.
     said = kvist_loadgen.run(folder, url, workload, STREAMS, 1, "m", "crowd")
     return calm, said, time.monotonic() - begun, cpu_seconds() - cpu
 

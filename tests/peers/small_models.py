@@ -66,7 +66,7 @@ def give_tokens(model, tokens):
     def replace(file):
         vocabulary, merges = file["model"]["vocab"], file["model"]["merges"]
         size = len(vocabulary) + len(file["added_tokens"])
-        # What was learned last is in no other merge.
+        # The tokens learned last are in no other merge.
         for text, number in list(vocabulary.items()):
             if number >= size - len(tokens):
                 del vocabulary[text]

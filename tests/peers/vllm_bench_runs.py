@@ -9,7 +9,7 @@ import time
 import types
 
 if "avx512f" not in pathlib.Path("/proc/cpuinfo").read_text():
-    # On other processors importing vllm.lora ends with an illegal instruction; the benchmark wants one name of it.
+    # On other processors importing vllm.lora ends with an illegal instruction; the benchmark needs only one name of it.
     lora, request = types.ModuleType("vllm.lora"), types.ModuleType("vllm.lora.request")
     request.LoRARequest = type("LoRARequest", (), {})
     lora.request = request

@@ -160,7 +160,7 @@ def index_after_a_restart():
     worker.start().await_ready()
     scene.followers[0] = Follower(worker)
     await_known(scene.gateway, [worker.name])
-    # More steps that store blocks than its new buffer holds, whoever the gateway prefers.
+    # More steps that store blocks than its new buffer holds, whichever worker the gateway prefers.
     converse_all(worker.ports["http"], SMALL_BUFFER, 2, False)
     converse_all(scene.gateway.ports["http"], 16, 2, True)
     check_equal(report, f"{worker.name} after its restart", scene.gateway, scene.followers[0])

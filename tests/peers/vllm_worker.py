@@ -9,7 +9,7 @@ import time
 import peer
 from deployment import request
 
-START_S = 900  # a minute on a quiet machine, many on one that compiles
+START_S = 900  # a minute on an idle machine, many on a busy one
 ENVIRONMENT = {"PYTHONHASHSEED": "0", "HF_HUB_OFFLINE": "1", "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_SERVER_DEV_MODE": "1",
                "VLLM_NO_USAGE_STATS": "1", "VLLM_TARGET_DEVICE": "cpu"}
 

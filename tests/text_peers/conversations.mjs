@@ -1,4 +1,4 @@
-// What chat templates are rendered with in tests: [name, variables of the template].
+// Inputs of chat templates in tests: [name, variables of the template].
 const turn = (role, content, more = {}) => ({ role, content, ...more });
 const call = (name, args, id) => ({ id, type: "function", function: { name, arguments: args } });
 

@@ -38,6 +38,6 @@ def render(case):
 for line in sys.stdin:
     try:
         answer = {"text": render(json.loads(line))}
-    except Exception as error:  # whatever a template does wrong is its answer
+    except Exception as error:  # any error of a template is its result
         answer = {"error": f"{type(error).__name__}: {error}"}
     print(json.dumps(answer))

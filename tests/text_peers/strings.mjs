@@ -1,4 +1,4 @@
-// Strings that tokenizers disagree on if anywhere: hand-picked ones, and ones made from a seed.
+// Strings on which tokenizers are likely to disagree: hand-picked ones and seeded random ones.
 
 /** A stream of numbers in [0, 1) from a seed (mulberry32). */
 export function random(seed) {

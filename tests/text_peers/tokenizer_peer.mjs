@@ -1,4 +1,4 @@
-// Holds kvist's tokenizer against @huggingface/tokenizers on one tokenizer.json: the same ids for plain text (no added
+// Compares kvist's tokenizer with @huggingface/tokenizers on one tokenizer.json: the same ids for plain text (no added
 // token recognised), for text with added tokens, and with what the post-processor adds; the same text back, at once and
 // streamed. Usage: node tokenizer_peer.mjs ENCODE_LINES TOKENIZER_JSON [SEED]
 import { spawnSync } from "node:child_process";
@@ -28,7 +28,7 @@ const byte_level = JSON.stringify(json.pre_tokenizer)?.includes("ByteLevel") ?? 
 const raw_strings = strings;
 strings = strings.map((s) => s.toWellFormed());
 
-// Ids as a model may give them, not as a text does: characters break off, special tokens stand anywhere.
+// Ids as a model may generate them, unlike those of a text: incomplete characters, special tokens anywhere.
 const known = new Set([...Object.values(json.model.vocab), ...json.added_tokens.map((t) => t.id)]);
 const most_id = [...known].reduce((a, b) => Math.max(a, b));
 let id_lists = [];

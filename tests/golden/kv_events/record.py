@@ -71,7 +71,7 @@ VARIANTS = {
                     kv_cache_spec_sliding_window=4096, locality="local", ownership=None, from_the_future=[1, {}]),
          {"medium": None, "group_idx": 3, "block_hashes": [10], "type": "BlockRemoved", 7: "seven"}],
         None],
-    # A prompt with a salt, its continuation, a LoRA with and without a salt, images, and what nobody knows.
+    # A prompt with a salt, its continuation, a LoRA with and without a salt, images, and unknown keys.
     "extra_keys": [
         TS,
         [stored_map(extra_keys=[["salty"], None]),
@@ -90,7 +90,7 @@ VARIANTS = {
     "media": [TS, [one_block(i, medium=name) for i, name in enumerate(
         [None, "", "GPU", "DEVICE", "CPU", "CPU_PINNED", "CPU_TIER1", "CPU_TIER2", "DISK", "NVME", "STORAGE",
          "OBJECT_STORE"])], None],
-    # One bad event never costs the others.
+    # One bad event never affects the others.
     "bad_events": [
         TS,
         [REMOVED,
@@ -116,7 +116,7 @@ VARIANTS = {
         -200],
 }
 
-# Not what any encoder writes; seeds for the fuzzer only.
+# Written by no encoder; seeds for the fuzzer only.
 HOSTILE = {
     "huge_array": b"\x92\xcb" + struct.pack(">d", TS) + b"\xdd\xff\xff\xff\xff",
     "deep_nesting": b"\x92\x00\x91" + b"\x91" * 5000 + b"\xc0",
@@ -134,7 +134,7 @@ def main():
         payload = msgpack.packb(batch, use_bin_type=True)
         (HERE / f"{name}.bin").write_bytes(payload)
         (CORPUS / f"{name}.bin").write_bytes(payload)
-    # Old encoders had one kind of bytes, so a raw hash looks like text.
+    # Old encoders had only one type for bytes and text, so a raw hash looks like text.
     (HERE / "raw_hashes_as_text.bin").write_bytes(msgpack.packb(VARIANTS["raw_hashes"], use_bin_type=False))
     for name, payload in HOSTILE.items():
         (CORPUS / f"{name}.bin").write_bytes(payload)
