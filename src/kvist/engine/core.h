@@ -97,10 +97,10 @@ class Core {
   /// Plans the next step and replaces the content of `plan`. Returns false if there is no work, max_steps_in_flight are
   /// under way, or a step that verifies drafts is.
   [[nodiscard]] bool begin_step(TimePoint now, StepPlan& plan);
-  /// Ends the oldest step under way, which `plan` must be. What has happened since the last call, in place of what
-  /// `outputs` holds.
+  /// Ends the oldest step under way. Replaces the content of `outputs` by what has happened since the last call.
+  /// Requires: `plan` is that step's.
   void end_step(const StepPlan& plan, const StepResult& result, StepOutputs& outputs);
-  /// What changed outside of steps (aborts of waiting requests, resets), in place of what `outputs` holds.
+  /// Replaces the content of `outputs` by what has happened outside of steps (aborts of waiting requests, resets).
   void take_outputs(StepOutputs& outputs);
 
   /// Forgets every cached prefix. Returns false and does nothing while requests are running.

@@ -12,7 +12,7 @@
 namespace kvist::loadgen {
 namespace {
 
-/// As many connections as one client port range holds, with room to spare.
+/// Well below the number of connections that the range of client ports allows.
 constexpr std::uint64_t kMaxConcurrency = 20'000;
 
 JsonDocument command_document() {

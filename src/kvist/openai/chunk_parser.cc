@@ -1,5 +1,5 @@
-// What a client reads: stream chunks, whole answers, error frames. Called once per SSE event, so it is kept lean:
-// simdjson itself, without paths and without a look at fields that are not needed.
+// Reads stream chunks, whole answers and error frames. It is called once per SSE event, so it has to be fast: it uses
+// simdjson directly, without paths for errors, and skips fields that are not needed.
 #include <simdjson.h>
 
 #include <fmt/format.h>
@@ -44,7 +44,7 @@ std::string_view kind_of(JsonElement element) {
   }
 }
 
-// The field's value; nothing where it is absent or null.
+// The field's value; nothing if it is absent or null.
 std::optional<JsonElement> field(const object& from, std::string_view name) {
   JsonElement element;
   if (from.at_key(name).get(element) != SUCCESS || element.is_null()) return std::nullopt;

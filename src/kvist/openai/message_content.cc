@@ -23,7 +23,7 @@ constexpr std::array kTextParts = std::to_array<TextPart>({{"text", "text"},
                                                            {"refusal", "refusal"},
                                                            {"thinking", "thinking"}});
 
-// The text of one part; nothing where it is none and routing may pass it over.
+// The text of a part; nothing if it is not text and read for routing.
 Result<std::optional<std::string>> text_of_part(const JsonValue& value, ReadFor purpose) {
   const std::optional<std::string_view> plain = value.if_string();
   if (purpose == ReadFor::kRouting && plain) return std::optional(std::string(*plain));

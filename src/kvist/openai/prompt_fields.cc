@@ -65,7 +65,8 @@ Result<PromptOptions> read_prompt_options(const JsonObject& request, RequestKind
 
 bool computes_whole_prompt(const JsonObject& request, RequestKind kind) {
   if (request.peek("prompt_logprobs")) return true;
-  // vLLM takes the number of log probabilities of the answer for the prompt's: absent, a chat's is 0, which is one.
+  // vLLM uses the number of log probabilities of the answer for the prompt too. If it is absent, a chat's is 0, which
+  // counts as a number.
   const std::optional<JsonValue> echo = request.peek("echo");
   return echo && echo->if_bool() == true && (kind == RequestKind::kChat || request.peek("logprobs").has_value());
 }

@@ -71,7 +71,7 @@ std::string read_session(const JsonObject& request) {
 Result<GenerationOptions> read_options(const JsonObject& request, RequestKind kind, ReadFor purpose) {
   GenerationOptions options;
   KVIST_TRY(const std::optional<std::string_view> model, request.find_string("model"));
-  // A server of one model may do without the name: whether this one does is its own business.
+  // A server of one model may accept requests without a name, so for routing the name may be missing.
   if (!model && purpose == ReadFor::kAnswer) return request.wrong("model", "required, but missing");
   options.model = model.value_or("");
   KVIST_TRY(const std::optional<bool> stream, request.find_bool("stream"));
@@ -143,7 +143,7 @@ Result<std::vector<TokenId>> read_tokens(const JsonArray& array) {
 }
 
 Result<Prompt> read_prompt(const JsonValue& value) {
-  // Made in place: about the temporary variant GCC 12 warns without reason when sanitizers are on.
+  // Made in place, because GCC 12 with sanitizers gives a false warning about a temporary variant.
   if (const std::optional<std::string_view> text = value.if_string())
     return Result<Prompt>(std::in_place, std::in_place_type<std::string>, *text);
   KVIST_TRY(const JsonArray array, value.as_array("a string or an array of token ids"));

@@ -20,7 +20,7 @@ std::string json_of(const JsonObject& request, std::string_view field) {
   return value ? value->minified() : std::string();
 }
 
-// {"function": {...}}: what is in the inner object.
+// {"function": {...}}: the content of the inner object.
 std::optional<JsonObject> function_of(const JsonObject& object) {
   const std::optional<JsonValue> function = object.peek("function");
   return function ? function->if_object() : std::nullopt;
@@ -64,8 +64,8 @@ Result<text::ToolCall> read_call(const JsonValue& value) {
       .id = std::string(id.value_or("")), .name = std::string(name), .arguments = std::string(arguments)};
 }
 
-// A function with the members that vLLM knows, in its order, those that may be left out as null: templates write tools
-// as JSON, so the order and the nulls are a part of the prompt. Nothing where it is not as the API has it.
+// A function with vLLM's members in vLLM's order, with null for optional ones that are missing. Templates write tools
+// as JSON, so order and nulls are a part of the prompt. Nothing if the function is invalid.
 std::optional<std::string> written_tool(const JsonValue& value) {
   const std::optional<JsonObject> tool = value.if_object();
   const std::optional<JsonObject> function = tool ? function_of(*tool) : std::nullopt;
@@ -80,7 +80,7 @@ std::optional<std::string> written_tool(const JsonValue& value) {
                      strict.empty() ? "" : R"(,"strict":)" + strict);
 }
 
-// As a template is to see them; what is not as the API has it stays as it is, for the server that answers to refuse.
+// The tools as templates see them. Invalid ones are kept unchanged; the worker will refuse them.
 std::string written_tools(const JsonArray& tools) {
   std::string out = "[";
   for (const JsonValue tool : tools) {

@@ -1,5 +1,6 @@
-// with_usage_requested: a change of a few bytes in a client's own JSON text. The text is not written anew, because the
-// gateway forwards what it was sent: number spellings, key order, unknown fields and white space stay as they are.
+// with_usage_requested(): changes a few bytes in the client's JSON text. The text is not written again from parsed
+// values, because the gateway forwards it unchanged, with its spelling of numbers, order of keys, unknown fields and
+// white space.
 #include <vector>
 
 #include "kvist/base/json.h"

@@ -28,15 +28,15 @@ enum class Verdict {
   kUndecided,  ///< neither, after all seeds
 };
 
-/// A mean and what it may be: with the confidence asked for, the true mean is above `low`, and with the same confidence
-/// it is below `high` (two one-sided statements).
+/// A mean with its interval: with the given confidence the true mean is above `low`, and with the same confidence it is
+/// below `high` (two one-sided bounds).
 struct MeanInterval {
   double mean = 0;
   double low = 0;
   double high = 0;
 };
-/// By Student's t over independent samples; one sample alone says nothing about its spread and gives infinite bounds.
-/// Requires at least one sample and 0.5 <= confidence < 1.
+/// By Student's t over independent samples. A single sample has no spread, so its bounds are infinite. Requires: at
+/// least one sample; 0.5 <= confidence < 1.
 [[nodiscard]] MeanInterval mean_interval(std::span<const double> samples, double confidence);
 
 /// One objective at one level.

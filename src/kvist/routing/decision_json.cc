@@ -98,7 +98,8 @@ Result<Enum> read_one_of(const JsonObject& from, std::string_view key, const std
   return from.wrong(key, "expected one of " + known);
 }
 
-// By the type of the field. What policies reckon with stays far from infinities.
+// The overloads follow the type of the field. Numbers that policies compute with are bounded, so that no sum of them
+// becomes infinite.
 Result<void> read(const JsonObject& from, std::string_view key, double& value) {
   KVIST_TRY(value, from.require_double(key, -kMaxTerm, kMaxTerm));
   return {};
@@ -144,7 +145,7 @@ Result<std::optional<Duration>> read_optional_ms(const JsonObject& from, std::st
 
 constexpr std::array kTrusts = {CacheTrust::kNone, CacheTrust::kPredicted, CacheTrust::kExact};
 
-// Null is an infinity, which JSON cannot hold.
+// Null stands for infinity, which JSON cannot express.
 Result<double> read_cost(const JsonObject& from) {
   KVIST_TRY(const JsonValue value, from.require_or_null("cost"));
   if (value.is_null()) return std::numeric_limits<double>::infinity();

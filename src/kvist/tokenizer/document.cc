@@ -57,7 +57,7 @@ Result<void> check_post_processor(const PostProcessor& post_processor, const Tok
 Result<Document> Document::read(std::string_view json) {
   JsonDocument text({.most_bytes = kMostFileBytes, .most_depth = kMostDepth});
   KVIST_TRY(const JsonObject document, text.parse_object(json));
-  // Cutting and filling are for training batches; whoever encodes a prompt wants all of it.
+  // Truncation and padding are for training batches. A prompt is encoded completely.
   document.ignore({"version", "truncation", "padding"});
   std::vector<AddedToken> added;
   KVIST_TRY(const auto added_at, document.find("added_tokens"));

@@ -14,7 +14,7 @@
 namespace kvist::worker {
 namespace {
 
-// A request without a seed gets one from its prompt: the same prompt has the same answer on every worker.
+// A request without a seed gets one from its prompt, so that the same prompt has the same answer on every worker.
 std::uint64_t seed_of_prompt(const std::vector<TokenId>& prompt) {
   const kv::BlockHash root = kv::root_hash({.model = "answer seed", .lora = "", .cache_salt = ""});
   return kv::chain_hash(root, prompt).value();

@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::size_t kMaxRequestIdBytes = 128;
 
-// Ids only have to differ between processes, so true randomness is right for them.
+// Request ids only have to differ between processes, so they are seeded with true randomness.
 std::uint64_t random_seed() {
   std::random_device device;
   return mix_seed({device(), device(), static_cast<std::uint64_t>(net::unix_seconds() * 1e6)});

@@ -30,7 +30,7 @@ class HttpApi {
   void handle(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange) {
     paths_.handle(std::move(request), exchange);
   }
-  /// From now on generations are refused with 503 and /health says so.
+  /// From now on generations are refused with 503, and /health reports it.
   void refuse_new() { refusing_ = true; }
 
  private:

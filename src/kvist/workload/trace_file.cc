@@ -13,7 +13,7 @@
 namespace kvist::workload {
 namespace {
 
-constexpr double kMaxTimestampMs = 1e12;  // 31 years: far from the end of 64 bits of nanoseconds
+constexpr double kMaxTimestampMs = 1e12;  // 31 years, far below the range of 64 bits of nanoseconds
 constexpr std::uint64_t kMaxTokens = 16U << 20;
 constexpr std::size_t kPieceBytes = std::size_t{256} << 10;
 constexpr std::size_t kDepth = 8;  // a request is a flat object with one list
@@ -73,7 +73,7 @@ class TraceReader {
     KVIST_TRY(const JsonValue value, object.require("timestamp"));
     const double number = value.if_double().value_or(-1);
     if (!(number >= 0 && number <= kMaxTimestampMs)) return value.expected("milliseconds, a number from 0 to 1e12");
-    // Whole milliseconds stay exact; others are kept to the microsecond.
+    // Whole milliseconds are exact; others are rounded to the microsecond.
     if (number == std::floor(number)) return std::chrono::milliseconds(static_cast<std::int64_t>(number));
     return std::chrono::microseconds(std::llround(number * 1e3));
   }

@@ -68,7 +68,7 @@ Result<std::string> read_architecture(const JsonObject& file) {
   return std::string(name);
 }
 
-/// Attention that does not see the whole context.
+/// Refuses sliding-window attention.
 Result<void> refuse_windows(const JsonObject& file, const LlamaConfig& config) {
   KVIST_TRY(const auto window, find_integer(file, "sliding_window", 1, 1U << 30));
   if (config.architecture == kMistral) {
@@ -80,7 +80,7 @@ Result<void> refuse_windows(const JsonObject& file, const LlamaConfig& config) {
     }
   }
   if (config.architecture != kQwen2 && config.architecture != kQwen3) return {};
-  // There sliding_window has a number even where it is off.
+  // Qwen configs give sliding_window a number even if it is off.
   KVIST_TRY(const bool used, file.bool_or("use_sliding_window", false));
   if (used) return file.error(ErrorCode::kUnsupported, "use_sliding_window", "sliding windows are not supported");
   KVIST_TRY(const auto types, file.find_array("layer_types", "an array of names"));
@@ -94,7 +94,7 @@ Result<void> refuse_windows(const JsonObject& file, const LlamaConfig& config) {
   return {};
 }
 
-/// What changes the computation and is not supported.
+/// Refuses options that change the computation and are not supported.
 Result<void> refuse_unsupported(const JsonObject& file, const LlamaConfig& config) {
   for (const std::string_view key : {"attention_bias", "mlp_bias"}) {
     KVIST_TRY(const bool on, file.bool_or(key, false));
@@ -128,7 +128,7 @@ Result<Llama3RopeScaling> read_llama3_scaling(const JsonObject& rope) {
   return scaling;
 }
 
-/// rope_theta and rope_scaling, or rope_parameters, which holds both in newer files.
+/// Reads rope_theta and rope_scaling, or rope_parameters, which holds both in newer files.
 Result<void> read_rope(const JsonObject& file, LlamaConfig& config) {
   KVIST_TRY(const auto theta, file.find_double("rope_theta", 1, 1e12));
   config.rope_theta = theta.value_or(10000.0);
