@@ -26,7 +26,7 @@ using simdjson::dom::element;
 using simdjson::dom::element_type;
 using simdjson::internal::tape_ref;
 
-constexpr std::size_t kRoot = 1;  // where on its tape a document's value is
+constexpr std::size_t kRoot = 1;  // position of a document's value on its tape
 constexpr std::size_t kLeastCapacity = 4'096;
 constexpr std::size_t kQuotedBytes = 60;
 
@@ -34,7 +34,7 @@ tape_ref ref(const JsonTape& tape, std::size_t at) {
   return {&tape.parser.doc, at};
 }
 
-// An element is nothing but its place.
+// An element consists of its position only.
 static_assert(sizeof(element) == sizeof(tape_ref) && std::is_trivially_copyable_v<element>);
 element element_at(const JsonTape& tape, std::size_t at) {
   return std::bit_cast<element>(ref(tape, at));
@@ -68,7 +68,7 @@ void append_name(std::string& path, std::string_view name) {
   path += name;
 }
 
-// From the root to a place: at each container, into the child whose part of the tape has the place.
+// Descends from the root to a position: at each container, into the child whose part of the tape contains it.
 std::string path_to(const JsonTape& tape, std::size_t place) {
   std::string path;
   std::size_t at = kRoot;

@@ -1,4 +1,4 @@
-// JSON as typed reading with places: every error says where in the document it is, what was expected and what is there.
+// Typed reading of JSON: every error names the place in the document, the expected value and the actual one.
 #pragma once
 
 #include <array>
@@ -14,13 +14,13 @@
 
 namespace kvist {
 
-/// How one kind of document is read.
+/// The rules for one kind of document.
 struct JsonRules {
-  std::string name = {};                  ///< stands before every message: a file's name; empty: nothing does
-  std::string_view root = {};             ///< what messages call the whole document; empty: nothing
-  ErrorCode wrong = ErrorCode::kCorrupt;  ///< the code of what breaks the format
+  std::string name = {};                  ///< prefix of every message, e.g. a file's name; may be empty
+  std::string_view root = {};             ///< the name of the whole document in messages; may be empty
+  ErrorCode wrong = ErrorCode::kCorrupt;  ///< the error code for violations of the format
   std::size_t most_bytes = 64UL << 20;    ///< larger texts are refused before they are parsed
-  std::size_t most_depth = 64;            ///< of arrays and objects in each other
+  std::size_t most_depth = 64;            ///< nesting of arrays and objects
 };
 
 enum class JsonKind : std::uint8_t { kNull, kBool, kNumber, kString, kArray, kObject };
@@ -30,14 +30,14 @@ class JsonDocument;
 class JsonObject;
 struct JsonTape;  // a parsed text
 
-/// A value of a JsonDocument: a place in it, cheap to copy, valid until the document parses again or ends. The path is
-/// found only when a message needs it, by a walk from the root.
+/// A value of a JsonDocument: a position in it, cheap to copy, valid until the document parses again or is destroyed.
+/// The path is computed only if a message needs it, by a walk from the root.
 class JsonValue {
  public:
   [[nodiscard]] JsonKind kind() const;
   [[nodiscard]] bool is_null() const { return kind() == JsonKind::kNull; }
 
-  // With an error that names the place where the value is not of that kind or not within its bounds.
+  // Return an error that names the place if the value has another type or is out of bounds.
   [[nodiscard]] Result<std::string_view> as_string() const;
   [[nodiscard]] Result<bool> as_bool() const;
   [[nodiscard]] Result<double> as_double(double low, double high) const;
@@ -46,7 +46,7 @@ class JsonValue {
   [[nodiscard]] Result<JsonArray> as_array(std::string_view what = "an array") const;
   [[nodiscard]] Result<JsonObject> as_object() const;
 
-  // The same without making an error: for readers who have another use for such a value, or none.
+  // The same without an error message, for callers that accept other values or ignore them.
   [[nodiscard]] std::optional<std::string_view> if_string() const;
   [[nodiscard]] std::optional<bool> if_bool() const;
   [[nodiscard]] std::optional<double> if_double() const;
@@ -57,7 +57,7 @@ class JsonValue {
 
   /// The value's text without white space between its tokens.
   [[nodiscard]] std::string minified() const;
-  /// "messages[2].content", "vocab[\"a b\"]"; of the root what the rules call it.
+  /// "messages[2].content", "vocab[\"a b\"]"; for the root, JsonRules::root.
   [[nodiscard]] std::string path() const;
 
   /// "path: expected <what>, got <kind, or the number>", with the document's code.
@@ -110,8 +110,8 @@ class JsonArray {
 };
 
 /// An object, read by name or member by member: `for (const auto [key, value] : object)`. Reading by name refuses a
-/// name that is given more than once, because readers differ in which of the two they believe, and remembers what it
-/// was asked for, so that finish() can refuse the rest. A null member counts as absent there. One thread.
+/// duplicate name, because parsers differ in which member they use, and treats a null member as absent. It records the
+/// names, so that finish() can refuse the other members. Threads: one.
 class JsonObject {
  public:
   /// Objects with more members cannot be read by name.
@@ -139,7 +139,7 @@ class JsonObject {
   [[nodiscard]] std::size_t size() const;
   [[nodiscard]] const JsonValue& value() const { return value_; }
 
-  /// The member of that name; nothing where it is absent or null.
+  /// The member of that name; nothing if it is absent or null.
   [[nodiscard]] Result<std::optional<JsonValue>> find(std::string_view name) const;
   [[nodiscard]] Result<std::optional<std::string_view>> find_string(std::string_view name) const;
   [[nodiscard]] Result<std::optional<bool>> find_bool(std::string_view name) const;
@@ -154,7 +154,7 @@ class JsonObject {
 
   [[nodiscard]] Result<bool> bool_or(std::string_view name, bool otherwise) const;
 
-  /// The same, an error where it is absent or null.
+  /// The same; an error if it is absent or null.
   [[nodiscard]] Result<JsonValue> require(std::string_view name) const;
   [[nodiscard]] Result<std::string_view> require_string(std::string_view name) const;
   [[nodiscard]] Result<bool> require_bool(std::string_view name) const;
@@ -167,18 +167,18 @@ class JsonObject {
   /// The member, which may be null but not absent.
   [[nodiscard]] Result<JsonValue> require_or_null(std::string_view name) const;
 
-  /// find() without making an error: nothing also where that would be one.
+  /// find() without an error message: nothing on errors too.
   [[nodiscard]] std::optional<JsonValue> peek(std::string_view name) const;
   /// Whether a member has that name, null or not.
   [[nodiscard]] bool has(std::string_view name) const;
 
-  /// Members that have no influence on what the reader does.
+  /// Excludes members that do not affect the reader from finish().
   void ignore(std::initializer_list<std::string_view> names) const;
-  /// kUnsupported where there is a member that nobody asked for: it could change what the rest means.
+  /// kUnsupported if there is a member that was not read or ignored: it could change the meaning of the others.
   [[nodiscard]] Result<void> finish() const;
 
-  /// An error about the member of that name, whether or not it is there: "path.name: <what>", with the document's code
-  /// or another one.
+  /// An error about the member of that name, whether or not it exists: "path.name: <what>", with the document's code or
+  /// another one.
   [[nodiscard]] std::unexpected<Error> wrong(std::string_view name, std::string_view what) const;
   [[nodiscard]] std::unexpected<Error> error(ErrorCode code, std::string_view name, std::string_view what) const;
   [[nodiscard]] std::string path_of(std::string_view name) const;
@@ -198,10 +198,10 @@ class JsonObject {
   mutable std::array<std::uint64_t, kMostNamed / 64> asked_{};  // a bit per member
 };
 
-/// Parses texts and keeps what the values refer to. simdjson does the work, behind this border: its header costs every
-/// file that includes it a second. The two places where each nanosecond counts use it directly and say so: chunks of a
-/// stream (openai/chunk_parser.cc) and the check for UTF-8 (tokenizer/encoder.cc). One thread; memory is about ten
-/// times the largest text so far.
+/// Parses texts and owns the memory of their values. simdjson does the work but is hidden, because its header costs
+/// every file that includes it a second of compile time. Two places use it directly for speed: chunks of a stream
+/// (openai/chunk_parser.cc) and the check for UTF-8 (tokenizer/encoder.cc). Memory: about ten times the largest text so
+/// far. Threads: one.
 class JsonDocument {
  public:
   explicit JsonDocument(JsonRules rules = {});
@@ -209,17 +209,17 @@ class JsonDocument {
   JsonDocument(JsonDocument&&) noexcept;
   JsonDocument& operator=(JsonDocument&&) noexcept;
 
-  /// The root. Values of an earlier text are void then. kTooLarge beyond the bound; the rules' code for what is not
-  /// JSON, or nested too deep.
+  /// Returns the root and invalidates the values of an earlier text. Errors: kTooLarge beyond the bound;
+  /// JsonRules::wrong for invalid JSON or too deep nesting.
   [[nodiscard]] Result<JsonValue> parse(std::string_view text);
-  /// The same; an error where the root is no object.
+  /// The same; an error if the root is not an object.
   [[nodiscard]] Result<JsonObject> parse_object(std::string_view text);
 
  private:
   std::unique_ptr<JsonTape> tape_;
 };
 
-/// Text for a message: at most 60 bytes of it, in quotes, control characters and what is not UTF-8 escaped.
+/// Text for a message: at most 60 bytes of it, in quotes, with control characters and invalid UTF-8 escaped.
 [[nodiscard]] std::string in_quotes(std::string_view text);
 
 }  // namespace kvist

@@ -9,8 +9,8 @@
 
 namespace kvist {
 
-/// Written beside its place and moved there: a reader never sees half a report. What is there and no regular file (a
-/// pipe, /dev/stdout) is written where it is.
+/// Written to a temporary file beside its path and renamed, so that readers never see an incomplete file. An existing
+/// path that is not a regular file (a pipe, /dev/stdout) is written in place.
 class OutputFile {
  public:
   explicit OutputFile(std::filesystem::path path);
@@ -24,7 +24,7 @@ class OutputFile {
   std::ofstream file_;
 };
 
-/// A whole file; its path.
+/// Writes a complete file; returns its path.
 [[nodiscard]] Result<std::string> write_file(const std::filesystem::path& path, const std::string& text);
 
 }  // namespace kvist

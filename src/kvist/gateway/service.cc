@@ -205,7 +205,7 @@ class GatewayService final : public Service {
     }
   }
 
-  /// GET, answered when all loops have told what they have to tell.
+  /// GET, answered when all loops have sent their queued messages.
   void answer_up_to_date(const std::string& path, net::PathTable::Answer answer) {
     paths_.on("GET", path,
               [this, answer = std::move(answer)](const net::HttpRequest& request,

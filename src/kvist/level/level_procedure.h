@@ -1,4 +1,4 @@
-// The procedure of a level: what is done when, in which order, and what becomes of a load that does not end in time.
+// The procedure of a level: its steps, their order and times, and the handling of a load that does not end in time.
 #pragma once
 
 #include <cstddef>
@@ -14,68 +14,69 @@
 
 namespace kvist::level {
 
-/// What is to be done now. The driver does it and says so with on_done(); where it takes longer than `until` and the
-/// comment speaks of that, with on_overdue().
+/// The current step. The driver carries it out and then calls on_done(), or on_overdue() if the step has a limit and
+/// takes longer than `until`.
 enum class LevelStep : std::uint8_t {
-  kProveIdle,      ///< Nothing is in flight: at the client, in the gateway, in any worker. An error after `until`.
-  kReadCounters,   ///< The workers' counters: the end of the level before, the beginning of the next one.
-  kStartLoad,      ///< The first level begins: its load starts.
-  kRaiseLoad,      ///< The next level begins: more conversations join those that run.
-  kAwaitSnapshot,  ///< Until the time is `until`.
-  kTakeSnapshot,   ///< The client's quantiles and rates, the workers' gauges.
-  kReadClient,     ///< The last snapshot is taken: how did the load generator itself do?
-  kDrain,          ///< No new turn from now on. Done when none is in flight, overdue at `until`.
-  kBreakOff,       ///< The same, and turns in flight are broken off.
-  kEnd,            ///< It is over. No event comes any more.
+  kProveIdle,      ///< Prove that nothing is in flight at the client, in the gateway and in any worker. An error after
+                   ///< `until`.
+  kReadCounters,   ///< Read the workers' counters: the end of the previous level and the beginning of the next one.
+  kStartLoad,      ///< Start the load: the first level begins.
+  kRaiseLoad,      ///< Add conversations to the running ones: the next level begins.
+  kAwaitSnapshot,  ///< Wait until `until`.
+  kTakeSnapshot,   ///< Read the client's quantiles and rates, and the workers' gauges.
+  kReadClient,     ///< Read the load generator's own health after the last snapshot.
+  kDrain,          ///< Start no new turns. Done when none is in flight, overdue at `until`.
+  kBreakOff,       ///< As kDrain, and abort the turns in flight.
+  kEnd,            ///< The end. No further event is allowed.
 };
 
 struct LevelAction {
   LevelStep step = LevelStep::kEnd;
-  std::size_t level = 0;              ///< which of the load's levels; not of the first kProveIdle and kReadCounters
+  std::size_t level = 0;              ///< index of the load's level; unused for the first kProveIdle and kReadCounters
   TimePoint until = {};               ///< of kProveIdle, kAwaitSnapshot, kDrain, kBreakOff
-  std::uint32_t snapshot = 0;         ///< of kAwaitSnapshot and kTakeSnapshot: which one, from 1
-  std::string remark = {};            ///< of kBreakOff: what a reader of the level's record must know; may be empty
-  std::optional<Error> failure = {};  ///< of kEnd: why the level under way has no end
+  std::uint32_t snapshot = 0;         ///< of kAwaitSnapshot and kTakeSnapshot: its number, from 1
+  std::string remark = {};            ///< of kBreakOff: a remark for the level's record; may be empty
+  std::optional<Error> failure = {};  ///< of kEnd: why the current level is incomplete
 };
 
-/// When a level was measured.
+/// The instants of a level.
 struct LevelTimes {
-  TimePoint started;       ///< its load began to run
-  TimePoint measure_from;  ///< end of the warm-up; it is measured until its last snapshot
+  TimePoint started;       ///< its load started
+  TimePoint measure_from;  ///< end of the warm-up; the measurement ends with the last snapshot
 };
 
-/// Warm-up and snapshots of one level.
+/// The duration of one level's warm-up and snapshots.
 [[nodiscard]] Duration measuring_time(const spec::MethodSpec& method);
 
 /// One load through one level, or through several in ascending order (spec::BetweenLevels::kContinue): prove that
-/// nothing is in flight, read the counters, drive load, warm up, take the snapshots; from one level to the next nothing
-/// drains, and the counters are read beside the running load; after the last one let the turns in flight end, prove
-/// idleness again, read the counters again. Pure: (event, now) -> action; the live sweep's calls and the simulation's
-/// event queue drive it. One thread.
+/// nothing is in flight, read the counters, start the load, warm up, take the snapshots. Between levels the load keeps
+/// running while the counters are read. After the last level drain the turns in flight, prove idleness again and read
+/// the counters again. A pure state machine, (event, now) -> action, driven by the live sweep's calls or the
+/// simulation's event queue. Threads: one.
 ///
-/// Each event gives one action. Invariant: whatever fails, no load is driven any more at kEnd, unless even breaking it
-/// off was overdue.
+/// Each event returns one action. Invariant: whatever fails, the load has stopped at kEnd, unless even aborting it was
+/// overdue.
 class LevelProcedure {
  public:
-  /// Requires at least one level and one snapshot.
+  /// Requires: at least one level and one snapshot.
   LevelProcedure(const spec::MethodSpec& method, std::size_t levels);
 
   [[nodiscard]] LevelAction begin(TimePoint now);
-  /// What the last action asked for is done.
+  /// The last action is done.
   [[nodiscard]] LevelAction on_done(TimePoint now);
-  /// kDrain or kBreakOff was not done in time; so many turns are still in flight.
+  /// kDrain or kBreakOff was not done in time; `in_flight` turns remain.
   [[nodiscard]] LevelAction on_overdue(std::uint32_t in_flight, TimePoint now);
-  /// What the last action asked for failed, or the user gave up: what is in flight is broken off, if anything can be.
+  /// The last action failed, or the user interrupted: turns in flight are aborted, if there is a load.
   [[nodiscard]] LevelAction on_failed(TimePoint now);
 
-  /// Levels that have begun; the last of them is under way until kEnd.
+  /// Levels that have begun; the last one is in progress until kEnd.
   [[nodiscard]] const std::vector<LevelTimes>& begun() const { return begun_; }
-  /// At kEnd: how many levels have all their readings. After a failure the one during which it happened has not.
+  /// At kEnd: the number of levels with all their readings. A level with a failure is not among them.
   [[nodiscard]] std::size_t complete() const;
-  /// When the snapshots of the level under way are due.
+  /// The due times of the current level's snapshots.
   [[nodiscard]] std::vector<TimePoint> snapshot_times() const;
   /// The level that a turn belongs to: the one in which it was sent. A turn that was never sent counts by the instant
-  /// at which it should have been. Requires that a level has begun.
+  /// at which it should have been. Requires: a level has begun.
   [[nodiscard]] std::size_t level_of(const workload::TurnSample& turn) const;
 
  private:
@@ -91,8 +92,8 @@ class LevelProcedure {
   std::size_t levels_;
   std::vector<LevelTimes> begun_;
   LevelStep step_ = LevelStep::kEnd;
-  std::uint32_t snapshot_ = 0;  // awaited or taken; 0: none of this level
-  bool stopped_ = false;        // the load: it drains or has drained
+  std::uint32_t snapshot_ = 0;  // number of the current snapshot; 0: none of this level yet
+  bool stopped_ = false;        // the load is draining or drained
   bool failed_ = false;
 };
 

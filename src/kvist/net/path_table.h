@@ -1,4 +1,4 @@
-// Paths and methods to handlers.
+// Maps paths and methods to handlers.
 #pragma once
 
 #include <functional>
@@ -12,25 +12,25 @@
 
 namespace kvist::net {
 
-/// The path table of a service. What is not in it goes to the handler of the rest, where that takes the path; else an
-/// unknown path is 404, whose message lists those that there are, and a known one with another method 405 with Allow.
-/// Immutable once the server listens.
+/// The path table of a service. A request that matches no entry goes to the rest handler if that one takes the path.
+/// Otherwise an unknown path is answered with 404 and a list of the known paths, a known path with another method with
+/// 405 and Allow. Immutable once the server listens.
 class PathTable {
  public:
   using Handler = std::function<void(HttpRequest request, const std::shared_ptr<HttpExchange>& exchange)>;
-  /// A handler that has its answer at once.
+  /// A handler that answers at once.
   using Answer = std::function<HttpResponse(const HttpRequest& request)>;
-  /// How the service writes an error: a whole answer, status included. The table adds Allow.
+  /// Makes the service's error answer, including its status. The table adds Allow.
   using Refuse = std::function<HttpResponse(const HttpRequest& request, int status, const std::string& message)>;
 
   explicit PathTable(Refuse refuse) : refuse_(std::move(refuse)) {}
 
   void on(const std::string& method, const std::string& path, Handler handler);
   void answer(const std::string& method, const std::string& path, Answer answer);
-  /// Takes the requests that no other handler does, of the paths (without query) for which `takes` says so.
+  /// Registers the handler of requests that match no entry and whose path (without query) satisfies `takes`.
   void on_rest(std::function<bool(std::string_view path)> takes, Handler handler);
 
-  /// HEAD goes to the handler of GET: the server leaves the body out.
+  /// HEAD goes to the handler of GET; the server omits the body.
   void handle(HttpRequest request, const std::shared_ptr<HttpExchange>& exchange) const;
 
  private:

@@ -10,15 +10,15 @@
 
 namespace kvist::openai {
 
-/// Nesting that a body may have; real ones need about 10.
+/// The greatest nesting of a body; real ones need about 10.
 inline constexpr std::size_t kMaxJsonDepth = 64;
 /// Larger bodies are refused before they are parsed.
 inline constexpr std::size_t kMaxJsonBytes = 64UL << 20;
 
-/// A parsed body. Values read from it are valid as long as it lives and until the same thread parses another.
+/// A parsed body. Its values are valid during its lifetime and until the same thread parses another body.
 class JsonBody {
  public:
-  /// The body's object; kInvalidArgument where it is no JSON object.
+  /// The body's object; kInvalidArgument if it is not a JSON object.
   [[nodiscard]] Result<JsonObject> parse(std::string_view body);
 
  private:

@@ -41,7 +41,7 @@ std::uint32_t limit_of(const spec::WorkloadSpec& workload, const LevelPlan& plan
 }
 
 /// One load from its start to its drain, through all its levels: carries out on the event queue what LevelProcedure
-/// asks for, as sweep/level_runner.cc does with a live deployment.
+/// asks for, as sweep/level_runner.cc does on a live deployment.
 class LoadRun {
  public:
   LoadRun(const spec::SweepSpec& sweep, std::span<const LevelPlan> levels, const LevelTurnSink& sink,
@@ -96,9 +96,9 @@ class LoadRun {
   SimulatedLoad load_;
   workload::TurnSource& source_;
   LevelProcedure procedure_;
-  LevelAction action_;  // what is being done
+  LevelAction action_;  // the current action
   bool snapshot_due_ = false;
-  std::vector<LevelOutcome> outcomes_;  // of the levels that have begun; the last is under way
+  std::vector<LevelOutcome> outcomes_;  // of the levels that have begun; the last is in progress
   std::uint64_t events_before_ = 0;     // the level under way
   std::uint64_t output_tokens_before_ = 0;
 };
@@ -130,7 +130,7 @@ Result<std::vector<LevelOutcome>> LoadRun::run() {
   return std::move(outcomes_);
 }
 
-// Whatever is asked for and needs no further event.
+// Carries out actions until one needs a further event.
 Result<void> LoadRun::go_on() {
   while (is_done()) KVIST_TRY_VOID(carry_out(procedure_.on_done(time_.now())));
   return {};
@@ -196,7 +196,8 @@ void LoadRun::begin_level() {
     worker.name = sweep_.deployment.workers[i].name;
     worker.before = workers_[i].driver().stats();
   }
-  // All at once, so that at one instant a snapshot comes before what the load began to wait for later.
+  // All are scheduled at once, so that a snapshot comes before events of the same instant that the load schedules
+  // later.
   for (const TimePoint at : procedure_.snapshot_times()) schedule(at, EventKind::kSnapshot);
 }
 

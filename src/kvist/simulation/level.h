@@ -68,8 +68,8 @@ using TurnSink = std::function<Result<void>(std::vector<workload::TurnSample> tu
 /// Simulates one level from cold caches to the last answer, on a deployment of its own. Deterministic: the same
 /// arguments give the same outcome and the same samples, on any machine and any thread. Every invariant of
 /// simulation/invariants.h is checked; a violation aborts with the seed. `sweep` must be resolved (perfmodel::resolve
-/// on its workers). `source` drives the load, for example a trace; null: the sweep's own conversations. Errors: a model
-/// of time that cannot be built, a failure of the sink.
+/// on its workers). `source` drives the load, for example a trace; null: the sweep's own conversations. Errors: an
+/// invalid step-time model, a failure of the sink.
 [[nodiscard]] Result<LevelOutcome> simulate_level(const spec::SweepSpec& sweep, const LevelPlan& level,
                                                   const TurnSink& sink,
                                                   std::unique_ptr<workload::TurnSource> source = nullptr);
@@ -78,9 +78,9 @@ using TurnSink = std::function<Result<void>(std::vector<workload::TurnSample> tu
 using LevelTurnSink = std::function<Result<void>(std::size_t level, std::vector<workload::TurnSample> turns)>;
 
 /// Simulates several levels of one mode as one load on one deployment (spec::BetweenLevels::kContinue): after the last
-/// snapshot of each but the last, more conversations join those that run, and the next level begins with its warm-up.
-/// A turn belongs to the level in which it was sent; the sink gets each level's in the order of their end. Requires
-/// at least one level, all of one mode and seed, in ascending order. All else is as for simulate_level().
+/// snapshot of each but the last, more conversations join those that run, and the next level begins with its warm-up. A
+/// turn belongs to the level in which it was sent; the sink gets each level's in the order of their end. Requires: at
+/// least one level, all of one mode and seed, in ascending order. Otherwise like simulate_level().
 [[nodiscard]] Result<std::vector<LevelOutcome>> simulate_levels(const spec::SweepSpec& sweep,
                                                                 std::span<const LevelPlan> levels,
                                                                 const LevelTurnSink& sink,

@@ -16,9 +16,9 @@ using level::LevelTimes;
 
 namespace {
 
-constexpr std::chrono::milliseconds kFutureSlice(20);  // how fast an interrupt is noticed
+constexpr std::chrono::milliseconds kFutureSlice(20);  // the latency of an interrupt
 
-/// False where the future was not ready in time, or the user gave up.
+/// False if the future was not ready in time, or the user interrupted.
 bool await(const std::future<void>& future, const deploy::Until& until) {
   while (future.wait_for(kFutureSlice) != std::future_status::ready) {
     if (until.stop.stop_requested() || net::now() >= until.deadline) return false;
@@ -34,7 +34,7 @@ std::size_t count(const std::vector<workload::TurnSample>& turns, workload::Turn
   return static_cast<std::size_t>(std::ranges::count(turns, outcome, &workload::TurnSample::outcome));
 }
 
-/// "hit rate 91.3 %" over a whole level, as the workers counted.
+/// "hit rate 91.3 %" over a whole level, by the workers' counters.
 std::string hit_rate(const std::vector<results::WorkerLevelRecord>& workers) {
   double hits = 0;
   double queries = 0;
@@ -54,7 +54,7 @@ Result<void> LevelRunner::run(std::span<const PlannedLevel> levels, const KeepLe
   Result<void> done = measure(procedure, levels);
   if (done) return hand_on(procedure, keep);
   const std::string where = describe(measured_.empty() ? levels.front() : measured_.back().level, method_.repetitions);
-  // The error that came first is the one to be told. The user's impatience does not count here.
+  // The first error is reported. An interrupt does not end this wait, which stops the load.
   const LevelAction last = procedure.on_failed(net::now());
   if (last.step == LevelStep::kBreakOff) (void)await(load_.stop(false), {.deadline = last.until, .stop = {}});
   (void)hand_on(procedure, keep);
@@ -135,7 +135,8 @@ Result<void> LevelRunner::take_snapshot(std::uint32_t number) {
                   method_.snapshots, milliseconds(snapshot.ttft_p50_ms), milliseconds(snapshot.ttft_p95_ms),
                   snapshot.output_tokens_per_s, snapshot.turns_per_s, snapshot.error_pct));
   KVIST_TRY_VOID(deployer_.check_alive());
-  // The gauges are for the reader; a worker too busy to answer a scrape does not spoil what the client measured.
+  // The gauges are informative: a worker that is too busy to answer a scrape does not invalidate the client's
+  // measurements.
   auto metrics = deployer_.collect();
   if (metrics) {
     readings_.during.push_back(std::move(*metrics));
@@ -187,7 +188,7 @@ Result<void> LevelRunner::hand_on(const LevelProcedure& procedure, const KeepLev
 }
 
 Result<void> LevelRunner::sleep_until(TimePoint when) {
-  // In pieces, so that the death of a worker is noticed long before the next snapshot.
+  // Waits in pieces, so that the death of a worker is noticed long before the next snapshot.
   constexpr Duration kPiece = std::chrono::seconds(1);
   while (net::now() < when) {
     if (!deploy::sleep_until(std::min(when, net::now() + kPiece), stop_)) {

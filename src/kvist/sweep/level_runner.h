@@ -20,32 +20,31 @@
 
 namespace kvist::sweep {
 
-/// One line of what is going on.
+/// Receives progress lines.
 using Progress = std::function<void(std::string_view line)>;
 
-/// What becomes of a finished record.
+/// Receives finished records.
 using KeepLevel = std::function<Result<void>(const results::LevelRecord& record)>;
 
-/// The published method on a live deployment: carries out what level::LevelProcedure asks for, call by call. Refers to
-/// its parts, which must outlive it. Blocks; one thread.
+/// The published method on a live deployment: carries out what level::LevelProcedure asks for, call by call. Blocks.
+/// Requires: its parts outlive it. Threads: one.
 class LevelRunner {
  public:
   LevelRunner(deploy::Deployer& deployer, LoadGenerator& load, const spec::MethodSpec& method, Progress progress,
               std::stop_token stop)
       : deployer_(deployer), load_(load), method_(method), progress_(std::move(progress)), stop_(std::move(stop)) {}
 
-  /// One load through all `levels`, in ascending order. On an error, and on kCancelled after a request to stop, no load
-  /// is driven any more; the levels before that during which it happened are kept all the same, what they had in flight
-  /// as abandoned.
+  /// One load through all `levels`, in ascending order. On an error, and on kCancelled after a request to stop, the
+  /// load has stopped. The levels before the failed one are kept; turns that they had in flight count as abandoned.
   [[nodiscard]] Result<void> run(std::span<const PlannedLevel> levels, const KeepLevel& keep);
 
  private:
-  /// A level whose turns are not all known yet.
+  /// A level whose turns have not all ended yet.
   struct Measured {
     PlannedLevel level;
     results::LevelRecord record;
     loadgen::ClientLoad client_load;
-    Duration client_time{};  // what client_load covers
+    Duration client_time{};  // the time that client_load covers
   };
 
   [[nodiscard]] Result<void> measure(level::LevelProcedure& procedure, std::span<const PlannedLevel> levels);
@@ -55,9 +54,9 @@ class LevelRunner {
   [[nodiscard]] Result<void> begin(const PlannedLevel& level, const level::LevelTimes& times);
   [[nodiscard]] Result<void> take_snapshot(std::uint32_t number);
   [[nodiscard]] Result<void> read_client();
-  /// How many turns are still in flight when the time is up; nothing where none is before.
+  /// The number of turns still in flight at the deadline; nothing if all ended before.
   [[nodiscard]] Result<std::optional<std::uint32_t>> stop_load(const level::LevelAction& action);
-  /// Gives the turns to their levels, and those levels that are complete to `keep`.
+  /// Assigns the turns to their levels, and passes complete levels to `keep`.
   [[nodiscard]] Result<void> hand_on(const level::LevelProcedure& procedure, const KeepLevel& keep);
   [[nodiscard]] Result<void> sleep_until(TimePoint when);
   void say(std::string_view what) const;
@@ -67,8 +66,8 @@ class LevelRunner {
   const spec::MethodSpec& method_;
   Progress progress_;
   std::stop_token stop_;
-  std::vector<Measured> measured_;  // the last is under way
-  WorkerReadings readings_;         // of the level under way, or of the one to come
+  std::vector<Measured> measured_;  // the last is in progress
+  WorkerReadings readings_;         // of the current level, or of the next one
 };
 
 }  // namespace kvist::sweep

@@ -1,4 +1,4 @@
-// What a sweep measures, in which order, with which seeds.
+// The levels of a sweep, their order and their seeds.
 #pragma once
 
 #include <cstdint>
@@ -23,29 +23,29 @@ struct PlannedLevel {
 };
 
 /// One fresh deployment and the levels measured on it: all of them ascending, then all of them again for the next
-/// repetition, so that whatever drifts with time meets every level alike.
+/// repetition, so that slow drifts affect all levels alike.
 struct PlannedMode {
   spec::RoutingMode mode = spec::RoutingMode::kRoundRobin;
   std::vector<PlannedLevel> levels;
 };
 
-/// The levels of a mode that one load runs through: each alone, or, where the load goes on (spec::BetweenLevels), all
-/// of a repetition. In the order of the plan.
+/// The levels of a mode that one load runs through: one level each, or all levels of a repetition if the load continues
+/// between levels (spec::BetweenLevels). In the order of the plan.
 [[nodiscard]] std::vector<std::span<const PlannedLevel>> loads_of(const PlannedMode& mode,
                                                                   const spec::SweepSpec& sweep);
 
 /// Modes in the order of the specification, each over all repetitions of all levels. The seed of a level follows from
-/// the run's seed, its concurrency and its repetition alone: every mode drives the same conversations, every level and
-/// every repetition others. Where the load goes on from level to level, all have the seed of the lowest.
+/// the run's seed, its concurrency and its repetition alone: every mode drives the same conversations, and each level
+/// and repetition has different ones. If the load continues from level to level, all have the seed of the lowest level.
 [[nodiscard]] std::vector<PlannedMode> make_plan(const spec::SweepSpec& sweep);
 
-/// "kv 24", and where a level is measured more than once "kv 24 (2/5)": how progress lines and errors name a level.
+/// The name of a level in progress lines and errors: "kv 24", or "kv 24 (2/5)" if it is measured more than once.
 [[nodiscard]] std::string describe(const PlannedLevel& level, std::uint32_t repetitions);
 
 /// "2 modes x 9 levels x 10 repetitions"; one repetition is not mentioned.
 [[nodiscard]] std::string describe_size(const spec::SweepSpec& sweep);
 
-/// The whole plan without starting and draining: what a user is told to wait at least.
+/// The duration of the whole plan without starts and drains: a lower bound for the user.
 [[nodiscard]] Duration measuring_time(const spec::SweepSpec& sweep);
 
 }  // namespace kvist::sweep
