@@ -352,7 +352,7 @@ TEST(RoutingModeTest, NamesAndAliases) {
   EXPECT_EQ(parse_routing_mode("session-affinity").value(), RoutingMode::kSession);
   EXPECT_EQ(message(parse_routing_mode("fastest")),
             "unknown routing mode \"fastest\"; known: round_robin, random, least_loaded, kv, dynamo, power_of_two, "
-            "sglang, bounded_hash, session");
+            "sglang, bounded_hash, session, vllm_kv_aware, smg, llm_d, lmetric, smetric, preble");
 }
 
 }  // namespace

@@ -30,6 +30,18 @@ std::string_view long_name(RoutingMode mode) {
       return "Bounded-load hashing";
     case RoutingMode::kSession:
       return "Session-sticky";
+    case RoutingMode::kVllmKvAware:
+      return "vLLM router's kv_aware";
+    case RoutingMode::kSmg:
+      return "smg cache-aware";
+    case RoutingMode::kLlmD:
+      return "llm-d scorers";
+    case RoutingMode::kLmetric:
+      return "LMetric";
+    case RoutingMode::kSmetric:
+      return "SMetric";
+    case RoutingMode::kPreble:
+      return "Preble E2";
   }
   return "Unknown";
 }
@@ -54,6 +66,18 @@ std::string_view title_name(RoutingMode mode) {
       return "Bounded-Load Hash Routing";
     case RoutingMode::kSession:
       return "Session-Sticky Routing";
+    case RoutingMode::kVllmKvAware:
+      return "vLLM Router's kv_aware Routing";
+    case RoutingMode::kSmg:
+      return "smg Cache-Aware Routing";
+    case RoutingMode::kLlmD:
+      return "llm-d Scorer Routing";
+    case RoutingMode::kLmetric:
+      return "LMetric Routing";
+    case RoutingMode::kSmetric:
+      return "SMetric Routing";
+    case RoutingMode::kPreble:
+      return "Preble E2 Routing";
   }
   return "Unknown";
 }

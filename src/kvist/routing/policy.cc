@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kvist/routing/affinity_policies.h"
+#include "kvist/routing/cache_policies.h"
 #include "kvist/routing/kv_policy.h"
 #include "kvist/routing/load_policies.h"
 #include "kvist/routing/published_policies.h"
@@ -37,6 +38,18 @@ std::unique_ptr<RoutingPolicy> make_policy(spec::RoutingMode mode, std::uint64_t
       return std::make_unique<BoundedHashPolicy>(BoundedHashOptions{});
     case spec::RoutingMode::kSession:
       return std::make_unique<SessionPolicy>();
+    case spec::RoutingMode::kVllmKvAware:
+      return std::make_unique<MostCachedPolicy>();
+    case spec::RoutingMode::kSmg:
+      return std::make_unique<SmgPolicy>(SmgOptions{});
+    case spec::RoutingMode::kLlmD:
+      return std::make_unique<LlmDPolicy>(LlmDOptions{}, seed);
+    case spec::RoutingMode::kLmetric:
+      return std::make_unique<LmetricPolicy>();
+    case spec::RoutingMode::kSmetric:
+      return std::make_unique<SmetricPolicy>(SmetricOptions{});
+    case spec::RoutingMode::kPreble:
+      return std::make_unique<PreblePolicy>();
   }
   return std::make_unique<RoundRobinPolicy>();
 }

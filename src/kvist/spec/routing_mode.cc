@@ -21,7 +21,13 @@ constexpr std::array kNames = {ModeName{"round_robin", RoutingMode::kRoundRobin}
                                ModeName{"power_of_two", RoutingMode::kPowerOfTwo},
                                ModeName{"sglang", RoutingMode::kSglang},
                                ModeName{"bounded_hash", RoutingMode::kBoundedHash},
-                               ModeName{"session", RoutingMode::kSession}};
+                               ModeName{"session", RoutingMode::kSession},
+                               ModeName{"vllm_kv_aware", RoutingMode::kVllmKvAware},
+                               ModeName{"smg", RoutingMode::kSmg},
+                               ModeName{"llm_d", RoutingMode::kLlmD},
+                               ModeName{"lmetric", RoutingMode::kLmetric},
+                               ModeName{"smetric", RoutingMode::kSmetric},
+                               ModeName{"preble", RoutingMode::kPreble}};
 static_assert(kNames.size() == kRoutingModeCount);
 
 // The names of other gateways: smg and SGLang's gateway, vLLM's production-stack and router, llm-d, AIBrix, KubeAI.
@@ -48,7 +54,10 @@ constexpr std::array kAliases = {ModeName{"roundrobin", RoutingMode::kRoundRobin
                                  ModeName{"session_affinity", RoutingMode::kSession},
                                  ModeName{"session_affinity_scorer", RoutingMode::kSession},
                                  ModeName{"consistent_hash", RoutingMode::kSession},
-                                 ModeName{"consistent_hashing", RoutingMode::kSession}};
+                                 ModeName{"consistent_hashing", RoutingMode::kSession},
+                                 ModeName{"prefix_cache_scorer", RoutingMode::kLlmD},
+                                 ModeName{"smg_cache_aware", RoutingMode::kSmg},
+                                 ModeName{"preble_e2", RoutingMode::kPreble}};
 
 /// In lower case and with '-' and ' ' as '_', so that "KV-Aware" and "kv_aware" are the same name.
 std::string normalised(std::string_view text) {

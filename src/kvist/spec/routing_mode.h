@@ -20,13 +20,20 @@ enum class RoutingMode {
   kSglang,       ///< SGLang's cache-aware thresholds
   kBoundedHash,  ///< consistent hashing of the prompt's beginning, with bounded loads
   kSession,      ///< consistent hashing of the session
+  kVllmKvAware,  ///< vLLM's router: most cached blocks, else least loaded
+  kSmg,          ///< smg's cache-aware thresholds, asked request by request
+  kLlmD,         ///< llm-d's mix of scores: queue, KV memory, prefix
+  kLmetric,      ///< LMetric's product of prefill tokens and requests
+  kSmetric,      ///< SMetric: the session's worker while a limit of TTFT is met
+  kPreble,       ///< Preble's E2
 };
 
 /// Every mode, at the position of its value.
 inline constexpr std::array kRoutingModes = {
-    RoutingMode::kRoundRobin, RoutingMode::kRandom,      RoutingMode::kLeastLoaded,
-    RoutingMode::kKv,         RoutingMode::kDynamo,      RoutingMode::kPowerOfTwo,
-    RoutingMode::kSglang,     RoutingMode::kBoundedHash, RoutingMode::kSession};
+    RoutingMode::kRoundRobin, RoutingMode::kRandom,      RoutingMode::kLeastLoaded, RoutingMode::kKv,
+    RoutingMode::kDynamo,     RoutingMode::kPowerOfTwo,  RoutingMode::kSglang,      RoutingMode::kBoundedHash,
+    RoutingMode::kSession,    RoutingMode::kVllmKvAware, RoutingMode::kSmg,         RoutingMode::kLlmD,
+    RoutingMode::kLmetric,    RoutingMode::kSmetric,     RoutingMode::kPreble};
 inline constexpr std::size_t kRoutingModeCount = kRoutingModes.size();
 
 /// Canonical name: "round_robin".
