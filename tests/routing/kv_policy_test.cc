@@ -68,17 +68,21 @@ TEST(KvPolicy, PrefillGoesWhereItInterruptsTheFewest) {
   EXPECT_EQ(choose(candidates), 0U);
 }
 
-TEST(KvPolicy, AWorkerWithoutSlotsIsTakenOnlyWhereNobodyHasRoom) {
-  std::vector<Candidate> candidates = {worker(0, 4'992), worker(1, 0)};
+TEST(KvPolicy, AWaitForASlotCountsTwentyTimes) {
+  std::vector<Candidate> candidates = {worker(0, 4'992), worker(1, 0)};  // the cache saves 500 ms
   candidates[0].limits.max_batch_size = candidates[1].limits.max_batch_size = 8;
-  candidates[0].load.requests = 8;
-  candidates[0].forecast.has_slot = false;
-  EXPECT_EQ(choose(candidates), 1U);
-  candidates[1].load.requests = 8;
-  candidates[1].forecast.has_slot = false;
-  candidates[1].forecast.slot_wait_ms = 900;
-  candidates[1].forecast.ttft_ms += 900;
-  EXPECT_EQ(choose(candidates), 0U);
+  const auto fill = [&](std::size_t i, double wait_ms) {
+    candidates[i].load.requests = 8;
+    candidates[i].forecast.has_slot = false;
+    candidates[i].forecast.ttft_ms += wait_ms - candidates[i].forecast.slot_wait_ms;
+    candidates[i].forecast.slot_wait_ms = wait_ms;
+  };
+  fill(0, 20);
+  EXPECT_EQ(choose(candidates), 0U) << "400 of 500";
+  fill(0, 40);
+  EXPECT_EQ(choose(candidates), 1U) << "800 of 500";
+  fill(1, 900);
+  EXPECT_EQ(choose(candidates), 0U) << "nobody has a slot, and the other waits longer";
 }
 
 TEST(KvPolicy, ShortMemoryIsAQuestionOfTime) {

@@ -62,12 +62,11 @@ auto preference(const Candidate& candidate, std::uint32_t others) {
                     candidate.load.requests, candidate.worker);
 }
 
-/// Index of the candidate whose turn comes after `last`, without those of infinite cost; 0 if all costs are infinite.
+/// Index of the candidate whose turn comes after `last`, without those that have no free slot; 0 if none has one.
 std::size_t next_in_turn(std::optional<WorkerId> last, std::span<const Candidate> candidates) {
-  const auto usable = [&](std::size_t i) { return candidates[i].cost < std::numeric_limits<double>::infinity(); };
   std::size_t first = candidates.size();
   for (std::size_t i = 0; i < candidates.size(); ++i) {
-    if (!usable(i)) continue;
+    if (slots_are_taken(candidates[i])) continue;
     if (!last || candidates[i].worker > *last) return i;
     first = std::min(first, i);
   }
@@ -103,7 +102,7 @@ std::size_t KvPolicy::choose(const PolicyQuery& query, std::span<Candidate> cand
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     Candidate& candidate = candidates[i];
     candidate.cost = cost_of(candidate, query, waiting) + uncredited_ms(candidate, query, others);
-    if (any_room && slots_are_taken(candidate)) candidate.cost = std::numeric_limits<double>::infinity();
+    if (slots_are_taken(candidate)) candidate.cost += (kSlotWeight - 1) * candidate.forecast.slot_wait_ms;
     if (candidate.cost < least) {
       least = candidate.cost;
       cheapest = i;
