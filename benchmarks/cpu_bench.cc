@@ -1,7 +1,8 @@
-// bench: engine/cpu The CPU engine: complete steps of a model with the layers of a 1B model, and attention alone. Other
-// processes on shared machines take a core for milliseconds. So each figure is the best of many short rounds in which
-// every thread kept its CPU, and between two rounds the probes run on the same threads at the same time: peak fused
-// multiply-adds, and a sequential read of memory. The figure to compare is the share of a probe.
+// bench: engine/cpu
+// The CPU engine: complete steps of a model with the layers of a 1B model, and attention alone. Other processes on
+// shared machines take a core for milliseconds. So each figure is the best of many short rounds in which every thread
+// kept its CPU, and between two rounds the probes run on the same threads at the same time: peak fused multiply-adds,
+// and a sequential read of memory. The figure to compare is the share of a probe.
 //
 // KVIST_CPU_INSTRUCTION_SET names a lesser instruction set (AVX2 on a machine with AVX-512).
 #include <benchmark/benchmark.h>

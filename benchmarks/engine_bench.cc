@@ -1,5 +1,5 @@
-// bench: engine engine/timed text The scheduler at a full batch: the engine thread's cost of one step without the model
-// itself.
+// bench: engine engine/timed text
+// The scheduler at a full batch: the engine thread's cost of one step without the model itself.
 #include <benchmark/benchmark.h>
 
 #include <cstdint>

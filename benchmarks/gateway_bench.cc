@@ -1,6 +1,6 @@
-// bench: gateway text net The gateway's overhead per request: the same chat of about 4,000 tokens directly to a worker
-// and through the gateway. The cost of reading a text of 100 kB that grows from request to request, with a tokenizer
-// like Llama 3's.
+// bench: gateway text net
+// The gateway's overhead per request: the same chat of about 4,000 tokens directly to a worker and through the gateway.
+// The cost of reading a text of 100 kB that grows from request to request, with a tokenizer like Llama 3's.
 #include <benchmark/benchmark.h>
 
 #include <future>

@@ -1,6 +1,7 @@
-// bench: kv_index kv workload The KV index under a trace that runs through simulated engines: the cost of a block
-// operation and of a look-up, beside the memory latency at that moment. Events and look-ups are made in advance;
-// everything is applied before a clock is read (the index has no queue of its own).
+// bench: kv_index kv workload
+// The KV index under a trace that runs through simulated engines: the cost of a block operation and of a look-up,
+// beside the memory latency at that moment. Events and look-ups are made in advance; everything is applied before a
+// clock is read (the index has no queue of its own).
 //
 // KVIST_INDEX_TRACE names another trace in Mooncake's JSONL format (docs/formats/trace.md); without it conversations
 // are generated, as `kvist trace generate` does.

@@ -1,4 +1,5 @@
-// bench: net The cost of one piece of a streamed answer from a server's loop to a client's, each on its own thread.
+// bench: net
+// The cost of one piece of a streamed answer from a server's loop to a client's, each on its own thread.
 #include <benchmark/benchmark.h>
 
 #include <atomic>

@@ -1,6 +1,7 @@
-// bench: base The machine's current performance: memory latency and bandwidth, and a round trip over loopback. Every
-// figure of the table is compared with one of these, measured in the same run, because other processes on shared
-// machines can halve all of them.
+// bench: base
+// The machine's current performance: memory latency and bandwidth, and a round trip over loopback. Every figure of the
+// table is compared with one of these, measured in the same run, because other processes on shared machines can halve
+// all of them.
 #include <arpa/inet.h>
 #include <benchmark/benchmark.h>
 #include <netinet/in.h>

@@ -1,5 +1,5 @@
-// bench: base spec kv routing A routing decision: hashing the prompt's blocks, looking them up, building the
-// candidates, choosing, bookkeeping.
+// bench: base spec kv routing
+// A routing decision: hashing the prompt's blocks, looking them up, building the candidates, choosing, bookkeeping.
 #include <benchmark/benchmark.h>
 #include <sys/resource.h>
 

@@ -1,5 +1,5 @@
-// bench: simulation spec The speed of the simulation: simulated seconds and tokens per second of one core, and its
-// memory.
+// bench: simulation spec
+// The speed of the simulation: simulated seconds and tokens per second of one core, and its memory.
 #include <benchmark/benchmark.h>
 #include <sys/resource.h>
 

@@ -1,6 +1,7 @@
-// bench: text The speed of tokenization: English prose and code (this repository's own documents and sources), texts
-// without a cached word, and one without a space. With Llama 3.1's and Mistral's tokenizers if
-// scripts/install-test-peers has installed them, and with one trained here.
+// bench: text
+// The speed of tokenization: English prose and code (this repository's own documents and sources), texts without a
+// cached word, and one without a space. With Llama 3.1's and Mistral's tokenizers if scripts/install-test-peers has
+// installed them, and with one trained here.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>

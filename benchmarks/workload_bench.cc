@@ -1,4 +1,5 @@
-// bench: workload The cost of the client's bookkeeping: a chunk of an answer, a snapshot over a full window.
+// bench: workload
+// The cost of the client's bookkeeping: a chunk of an answer, a snapshot over a full window.
 #include <benchmark/benchmark.h>
 
 #include "kvist/workload/recorder.h"

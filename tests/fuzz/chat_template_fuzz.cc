@@ -1,5 +1,6 @@
-// fuzz: text Any text as a chat template, compiled and rendered: the result is an error or a text within its bounds,
-// whose marks are in order and cover exactly the bytes of the messages' alphabet.
+// fuzz: text
+// Any text as a chat template, compiled and rendered: the result is an error or a text within its bounds, whose marks
+// are in order and cover exactly the bytes of the messages' alphabet.
 #include <cstddef>
 #include <cstdint>
 #include <string>

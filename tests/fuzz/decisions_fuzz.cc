@@ -1,5 +1,6 @@
-// fuzz: routing Files of routing decisions: decisions that are read can be replayed, and written and read again with
-// the same outcome.
+// fuzz: routing
+// Files of routing decisions: decisions that are read can be replayed, and written and read again with the same
+// outcome.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>

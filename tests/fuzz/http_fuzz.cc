@@ -1,5 +1,6 @@
-// fuzz: net Any peer's input: request heads, answer heads, and bodies in every framing. The same bytes cut at another
-// place must mean the same, because the network cuts them anywhere.
+// fuzz: net
+// Any peer's input: request heads, answer heads, and bodies in every framing. The same bytes cut at another place must
+// mean the same, because the network cuts them anywhere.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

@@ -1,4 +1,5 @@
-// fuzz: kv KV events from any worker: decoding never crashes, and decoded events survive encoding unchanged.
+// fuzz: kv
+// KV events from any worker: decoding never crashes, and decoded events survive encoding unchanged.
 #include <cstddef>
 #include <cstdint>
 #include <span>

@@ -1,5 +1,6 @@
-// fuzz: openai Every parser of the module on any text; and with_usage_requested must turn a valid request into one that
-// requests usage.
+// fuzz: openai
+// Every parser of the module on any text; and with_usage_requested must turn a valid request into one that requests
+// usage.
 #include <cstddef>
 #include <cstdint>
 #include <string>

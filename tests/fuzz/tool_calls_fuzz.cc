@@ -1,5 +1,5 @@
-// fuzz: tool_calls Answers that may contain tool calls: in pieces they are read as in one piece, and text that is no
-// call is never lost.
+// fuzz: tool_calls
+// Answers that may contain tool calls: in pieces they are read as in one piece, and text that is no call is never lost.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
