@@ -26,7 +26,7 @@
 #include "kvist/kv/kv_event_codec.h"
 #include "kvist/kv_index/kv_index.h"
 #include "kvist/net/zmq_publisher.h"
-#include "kvist/net/zmq_subscriber.h"
+#include "kvist/net/zmq_receiver.h"
 
 namespace {
 
@@ -189,12 +189,14 @@ void subscriptions(benchmark::State& state) {
     std::atomic<std::size_t> silent = count;
     std::vector<std::unique_ptr<net::ZmqSubscriber>> subscribers;
     const auto begin = std::chrono::steady_clock::now();
+    auto receiver = net::ZmqReceiver::create();
+    KVIST_CHECK(receiver, receiver.error().message);
     for (std::size_t i = 0; i < count; ++i) {
       net::ZmqSubscriberHandlers handlers;
       handlers.on_live = [&heard, &silent, i](std::uint64_t, const std::string&) {
         if (!heard[i].exchange(true)) --silent;
       };
-      auto made = net::ZmqSubscriber::connect(
+      auto made = (*receiver)->subscribe(
           {.endpoint = publisher.live(), .replay_endpoint = publisher.replay(), .topic = ""}, std::move(handlers));
       KVIST_CHECK(made, made.error().message);
       subscribers.push_back(std::move(*made));

@@ -1,6 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sys/resource.h>
+
 #include <array>
 #include <condition_variable>
 #include <mutex>
@@ -10,7 +12,7 @@
 #include <zmq.hpp>
 
 #include "kvist/net/zmq_publisher.h"
-#include "kvist/net/zmq_subscriber.h"
+#include "kvist/net/zmq_receiver.h"
 
 namespace kvist::net {
 namespace {
@@ -77,12 +79,19 @@ std::unique_ptr<ZmqPublisher> make_publisher(std::uint16_t port = 0, std::uint16
   return std::move(*publisher);
 }
 
-std::unique_ptr<ZmqSubscriber> subscribe(const ZmqPublisher& publisher, Inbox& inbox, std::string topic = "kv") {
+std::shared_ptr<ZmqReceiver> make_receiver() {
+  auto receiver = ZmqReceiver::create();
+  EXPECT_TRUE(receiver) << receiver.error().message;
+  return std::move(*receiver);
+}
+
+std::unique_ptr<ZmqSubscriber> subscribe(const ZmqPublisher& publisher, Inbox& inbox, std::string topic = "kv",
+                                         const std::shared_ptr<ZmqReceiver>& receiver = make_receiver()) {
   ZmqSubscriberOptions options;
   options.endpoint = "tcp://127.0.0.1:" + std::to_string(publisher.port());
   options.replay_endpoint = "tcp://127.0.0.1:" + std::to_string(publisher.replay_port());
   options.topic = std::move(topic);
-  auto subscriber = ZmqSubscriber::connect(options, inbox.handlers());
+  auto subscriber = receiver->subscribe(options, inbox.handlers());
   EXPECT_TRUE(subscriber) << subscriber.error().message;
   return std::move(*subscriber);
 }
@@ -213,7 +222,7 @@ TEST(Zmq, TopicsSelectByPrefix) {
 TEST(Zmq, ABoundSubscriberTakesAConnectingPublisherAndReportsWhatIsMalformed) {
   const std::string port = std::to_string(make_publisher()->port());  // free again: the publisher is gone
   Inbox inbox;
-  auto subscriber = ZmqSubscriber::connect(
+  auto subscriber = make_receiver()->subscribe(
       {.endpoint = "tcp://*:" + port, .replay_endpoint = "", .topic = "", .high_water_mark = 1000}, inbox.handlers());
   ASSERT_TRUE(subscriber) << subscriber.error().message;
   (*subscriber)->request_replay(0);  // no channel: nothing happens
@@ -240,11 +249,11 @@ TEST(Zmq, TheOlderReplayFormIsReadToo) {
   router.set(zmq::sockopt::linger, 0);
   router.bind("tcp://127.0.0.1:*");
   Inbox inbox;
-  auto subscriber = ZmqSubscriber::connect({.endpoint = "tcp://127.0.0.1:1",
-                                            .replay_endpoint = router.get(zmq::sockopt::last_endpoint),
-                                            .topic = "",
-                                            .high_water_mark = 1000},
-                                           inbox.handlers());
+  auto subscriber = make_receiver()->subscribe({.endpoint = "tcp://127.0.0.1:1",
+                                                .replay_endpoint = router.get(zmq::sockopt::last_endpoint),
+                                                .topic = "",
+                                                .high_water_mark = 1000},
+                                               inbox.handlers());
   ASSERT_TRUE(subscriber) << subscriber.error().message;
   (*subscriber)->request_replay(7);
   zmq::message_t identity;
@@ -267,6 +276,57 @@ TEST(Zmq, TheOlderReplayFormIsReadToo) {
   ASSERT_TRUE(inbox.wait([](const auto& s) { return s.replay_ends == 1; }));
   EXPECT_THAT(inbox.state().replayed, ElementsAre(Pair(7, "seven")));
   EXPECT_EQ(inbox.state().malformed.size(), 1U);
+}
+
+TEST(Zmq, OneReceiverKeepsManySubscriptionsApart) {
+  constexpr std::size_t kCount = 40;
+  const auto receiver = make_receiver();
+  std::vector<std::unique_ptr<ZmqPublisher>> publishers;
+  std::vector<Inbox> inboxes(kCount);
+  std::vector<std::unique_ptr<ZmqSubscriber>> subscribers;
+  for (std::size_t i = 0; i < kCount; ++i) {
+    publishers.push_back(make_publisher());
+    publishers[i]->publish("of " + std::to_string(i));
+    subscribers.push_back(subscribe(*publishers[i], inboxes[i], "kv", receiver));
+  }
+  // Those that end do not disturb the others.
+  for (std::size_t i = 0; i < kCount; i += 2) subscribers[i].reset();
+  for (std::size_t i = 1; i < kCount; i += 2) {
+    publish_until_live(*publishers[i], inboxes[i]);
+    subscribers[i]->request_replay(0);
+    ASSERT_TRUE(inboxes[i].wait([](const auto& s) { return s.replay_ends == 1; }));
+    EXPECT_THAT(inboxes[i].state().replayed.front(), Pair(0, "of " + std::to_string(i)));
+  }
+}
+
+TEST(Zmq, ASubscriptionWithoutAPublisherEndsAtOnce) {
+  Inbox inbox;
+  auto subscriber = make_receiver()->subscribe(
+      {.endpoint = "tcp://127.0.0.1:1", .replay_endpoint = "tcp://127.0.0.1:1", .topic = ""}, inbox.handlers());
+  ASSERT_TRUE(subscriber) << subscriber.error().message;
+  (*subscriber)->request_replay(0);  // nobody takes it
+  subscriber->reset();
+  EXPECT_EQ(inbox.state().connected, 0);
+}
+
+TEST(Zmq, AnEndpointThatIsNoneIsAnErrorThatNamesIt) {
+  const auto made = make_receiver()->subscribe({.endpoint = "nonsense", .replay_endpoint = "", .topic = ""}, {});
+  ASSERT_FALSE(made);
+  EXPECT_EQ(made.error().code, ErrorCode::kUnavailable);
+  EXPECT_THAT(made.error().message, testing::HasSubstr("nonsense"));
+}
+
+TEST(Zmq, TooFewDescriptorsAreAnErrorThatSaysHowManyItTakes) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const auto receiver = make_receiver();
+  const rlimit few{.rlim_cur = 64, .rlim_max = before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+  const auto made = receiver->subscribe({.endpoint = "tcp://127.0.0.1:1", .replay_endpoint = "", .topic = ""}, {});
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  ASSERT_FALSE(made);
+  EXPECT_EQ(made.error().code, ErrorCode::kResourceExhausted);
+  EXPECT_THAT(made.error().message, testing::HasSubstr("take 6 file descriptors, and the process may have 64"));
 }
 
 TEST(Zmq, APortInUseIsAnErrorThatNamesIt) {

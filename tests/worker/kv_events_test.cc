@@ -8,7 +8,7 @@
 
 #include "kvist/kv/block_hash.h"
 #include "kvist/kv/kv_event_codec.h"
-#include "kvist/net/zmq_subscriber.h"
+#include "kvist/net/zmq_receiver.h"
 #include "kvist/text/chat.h"
 #include "running_worker.h"
 
@@ -32,7 +32,9 @@ class BlockView {
       changed_.notify_all();
     };
     handlers.on_malformed = [](std::string what) { ADD_FAILURE() << what; };
-    auto made = net::ZmqSubscriber::connect(std::move(options), std::move(handlers));
+    auto receiver = net::ZmqReceiver::create();
+    if (!receiver) throw std::runtime_error(receiver.error().message);
+    auto made = (*receiver)->subscribe(std::move(options), std::move(handlers));
     if (!made) throw std::runtime_error(made.error().message);
     subscriber_ = std::move(*made);
   }

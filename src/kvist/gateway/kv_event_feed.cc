@@ -39,11 +39,12 @@ std::string refusals(const kv_index::KvIndexCounters& counters) {
 
 }  // namespace
 
-Result<std::shared_ptr<KvEventFeed>> KvEventFeed::connect(net::EventLoop& loop, routing::Router& router,
-                                                          WorkerId worker, const spec::UpstreamSpec& upstream,
+Result<std::shared_ptr<KvEventFeed>> KvEventFeed::connect(net::ZmqReceiver& receiver, net::EventLoop& loop,
+                                                          routing::Router& router, WorkerId worker,
+                                                          const spec::UpstreamSpec& upstream,
                                                           std::function<void()> on_exact_changed) {
   std::shared_ptr<KvEventFeed> feed(new KvEventFeed(loop, router, worker, upstream, std::move(on_exact_changed)));
-  auto subscriber = net::ZmqSubscriber::connect(
+  auto subscriber = receiver.subscribe(
       {.endpoint = upstream.kv_events, .replay_endpoint = upstream.kv_replay, .topic = ""}, feed->handlers());
   if (!subscriber) return std::unexpected(std::move(subscriber).error().in("KV events of " + upstream.name));
   feed->subscriber_ = std::move(*subscriber);

@@ -14,7 +14,7 @@
 #include "kvist/kv/event_sequencer.h"
 #include "kvist/kv/field_counts.h"
 #include "kvist/net/event_loop.h"
-#include "kvist/net/zmq_subscriber.h"
+#include "kvist/net/zmq_receiver.h"
 #include "kvist/routing/router.h"
 #include "kvist/spec/deployment.h"
 
@@ -28,7 +28,7 @@ struct KvFeedCounters {
   kv::FieldCounts unknown_fields = {};    ///< of events that were used
 };
 
-/// Owns the subscription. The subscriber's thread only puts frames into the inbox and wakes the loop; sequencing,
+/// Owns the subscription. The receiver's thread only puts frames into the inbox and wakes the loop; sequencing,
 /// decoding and the index live on the loop's thread. (Decoding follows sequencing, which may drop or reorder frames:
 /// decoding before would be work for nothing, and needs the order of resets anyway.) What cannot be used is loud:
 /// counted, and logged at a bounded rate.
@@ -36,8 +36,9 @@ class KvEventFeed : public std::enable_shared_from_this<KvEventFeed> {
  public:
   /// Loop and router outlive it. `on_exact_changed`: exact() says something else than before. Requires
   /// upstream.kv_events.
-  [[nodiscard]] static Result<std::shared_ptr<KvEventFeed>> connect(net::EventLoop& loop, routing::Router& router,
-                                                                    WorkerId worker, const spec::UpstreamSpec& upstream,
+  [[nodiscard]] static Result<std::shared_ptr<KvEventFeed>> connect(net::ZmqReceiver& receiver, net::EventLoop& loop,
+                                                                    routing::Router& router, WorkerId worker,
+                                                                    const spec::UpstreamSpec& upstream,
                                                                     std::function<void()> on_exact_changed);
   ~KvEventFeed();
 

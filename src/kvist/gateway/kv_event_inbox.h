@@ -1,4 +1,4 @@
-// From the subscriber's thread to the loop: a bounded hand-over.
+// From the receiver's thread to the loop: a bounded hand-over.
 #pragma once
 
 #include <cstddef>

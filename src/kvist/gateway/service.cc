@@ -89,13 +89,8 @@ class GatewayService final : public Service {
     add_routes();
     const spec::GatewaySpec& gateway = parts_.spec;
     KVIST_TRY_VOID(listen());
-    for (std::uint32_t i = 0; i < gateway.workers.size(); ++i) {
-      if (!gateway.workers[i].kv_events.empty()) {
-        KVIST_TRY(parts_.feeds[i], KvEventFeed::connect(*loop_, parts_.router, WorkerId(i), gateway.workers[i],
-                                                        [this, i] { parts_.on_events_changed(WorkerId(i)); }));
-      }
-      parts_.monitors[i]->start();
-    }
+    KVIST_TRY_VOID(subscribe());
+    for (const auto& monitor : parts_.monitors) monitor->start();
     watch_.start();
     telemetry::log_info(
         "gateway", fmt::format("port {}, {} threads, model {}, {} workers, routing mode {}, KV blocks of {} tokens",
@@ -131,6 +126,20 @@ class GatewayService final : public Service {
     if (--draining_ > 0) return;
     drain_timer_.cancel();
     if (drained_) drained_();
+  }
+
+  [[nodiscard]] Result<void> subscribe() {
+    std::shared_ptr<net::ZmqReceiver> receiver;
+    const spec::GatewaySpec& gateway = parts_.spec;
+    for (std::uint32_t i = 0; i < gateway.workers.size(); ++i) {
+      if (gateway.workers[i].kv_events.empty()) continue;
+      if (receiver == nullptr) {
+        KVIST_TRY(receiver, net::ZmqReceiver::create());
+      }
+      KVIST_TRY(parts_.feeds[i], KvEventFeed::connect(*receiver, *loop_, parts_.router, WorkerId(i), gateway.workers[i],
+                                                      [this, i] { parts_.on_events_changed(WorkerId(i)); }));
+    }
+    return {};
   }
 
   /// This loop routes. It takes requests too, unless the gateway has many threads.

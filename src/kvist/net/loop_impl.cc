@@ -65,7 +65,11 @@ class EventFdWatch final : public Watched {
 }  // namespace
 
 void Watched::watch(int fd) {
-  loop_.add(*this, fd);
+  loop_.add(*this, fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP);
+}
+
+void Watched::watch_reading(int fd) {
+  loop_.add(*this, fd, EPOLLIN);
 }
 
 void Watched::forget() {
@@ -209,10 +213,10 @@ void LoopImpl::flush_all() {
   to_flush_.clear();
 }
 
-void LoopImpl::add(Watched& watched, int fd) {
+void LoopImpl::add(Watched& watched, int fd, std::uint32_t events) {
   watched.fd_ = fd;
   epoll_event event{};
-  event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
+  event.events = events | EPOLLET;
   event.data.ptr = &watched;
   KVIST_CHECK(::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0, error_text(errno));
 }

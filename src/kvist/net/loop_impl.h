@@ -34,6 +34,8 @@ class Watched {
  protected:
   /// Requires: `fd` stays open until forget().
   void watch(int fd);
+  /// The same for one that is only read: that it can be written to is not told.
+  void watch_reading(int fd);
   void forget();
   /// Calls on_ready() from the loop, soon.
   void call_soon();
@@ -102,7 +104,7 @@ class LoopImpl {
  private:
   friend class Watched;
 
-  void add(Watched& watched, int fd);
+  void add(Watched& watched, int fd, std::uint32_t events);
   void enqueue(Watched& watched);
   void dequeue(Watched& watched);
   void note_events(const epoll_event* events, int count);

@@ -1,12 +1,9 @@
-// The receiving side: one subscription with its replay channel, read by a thread of its own.
+// The receiving side of a numbered publish stream: one subscription with its replay channel.
 #pragma once
 
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <string>
-
-#include "kvist/base/error.h"
 
 namespace kvist::net {
 
@@ -14,10 +11,11 @@ struct ZmqSubscriberOptions {
   std::string endpoint;         ///< "tcp://host:port": connects; with '*': binds
   std::string replay_endpoint;  ///< empty: no replay
   std::string topic;
-  int high_water_mark = 100'000;
+  int high_water_mark = 100'000;  ///< messages that ZeroMQ keeps while they are not read
 };
 
-/// What came in. Called on the subscriber's own thread: hand over to a loop by EventLoop::post.
+/// What came in. Called on the receiver's thread, which reads all subscriptions: do little there, or hand over to a
+/// loop by EventLoop::post.
 struct ZmqSubscriberHandlers {
   std::function<void()> on_connected;     ///< the transport (re)connected
   std::function<void()> on_disconnected;  ///< the transport lost its peer; it goes on trying to reach it
@@ -27,12 +25,13 @@ struct ZmqSubscriberHandlers {
   std::function<void(std::string what)> on_malformed;  ///< frames that are no message of this form
 };
 
+/// Made by ZmqReceiver::subscribe().
 class ZmqSubscriber {
  public:
-  [[nodiscard]] static Result<std::unique_ptr<ZmqSubscriber>> connect(ZmqSubscriberOptions options,
-                                                                      ZmqSubscriberHandlers handlers);
-  virtual ~ZmqSubscriber() = default;  ///< ends the thread; no handler runs afterwards
-  /// Asks for all buffered messages from `sequence` on. Thread-safe.
+  /// No handler runs afterwards. Not to be destroyed from one of them.
+  virtual ~ZmqSubscriber() = default;
+  /// Asks for all buffered messages from `sequence` on. Thread-safe. A request that there is no room for is lost, like
+  /// one that the publisher never got.
   virtual void request_replay(std::uint64_t sequence) = 0;
 };
 

@@ -1,0 +1,141 @@
+#include "kvist/net/zmq_receiver.h"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <atomic>
+#include <latch>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "kvist/net/event_loop.h"
+#include "kvist/net/zmq_subscription.h"
+
+namespace kvist::net {
+
+namespace {
+
+// Asked for and not yet passed on to the publisher. A caller asks again when its time is over.
+constexpr int kMostReplayRequests = 64;
+// Descriptors of a process that has other things to do.
+constexpr std::size_t kOtherDescriptors = 64;
+
+class Receiver;
+
+/// Its subscription lives on the receiver's loop, which it ends there and waits for.
+class Subscriber final : public ZmqSubscriber {
+ public:
+  Subscriber(std::shared_ptr<Receiver> receiver, std::unique_ptr<ZmqSubscription> subscription);
+  ~Subscriber() override;
+  Subscriber(const Subscriber&) = delete;
+  Subscriber& operator=(const Subscriber&) = delete;
+  void request_replay(std::uint64_t sequence) override;
+
+ private:
+  struct Inside {
+    std::unique_ptr<ZmqSubscription> subscription;  // the loop's thread only
+    std::atomic<int> replay_requests = 0;
+  };
+  std::shared_ptr<Receiver> receiver_;
+  std::shared_ptr<Inside> inside_;
+};
+
+class Receiver final : public ZmqReceiver, public std::enable_shared_from_this<Receiver> {
+ public:
+  Receiver() {
+    // Otherwise 1,023, which are enough for a quarter as many subscriptions.
+    context_.set(zmq::ctxopt::max_sockets, static_cast<int>(kMostSubscriptions * ZmqSubscription::kSockets));
+    thread_ = start_quiet_thread([this] { loop_.run(); });
+  }
+  ~Receiver() override {
+    loop_.stop();
+    thread_.join();
+  }
+  Receiver(const Receiver&) = delete;
+  Receiver& operator=(const Receiver&) = delete;
+
+  Result<std::unique_ptr<ZmqSubscriber>> subscribe(ZmqSubscriberOptions options,
+                                                   ZmqSubscriberHandlers handlers) override {
+    const std::string where = options.endpoint;
+    const std::size_t count = subscriptions_.fetch_add(1) + 1;
+    auto subscription = make(std::move(options), std::move(handlers), count);
+    if (!subscription) {
+      subscriptions_.fetch_sub(1);
+      return std::unexpected(std::move(subscription).error().in("cannot subscribe to " + where));
+    }
+    return std::make_unique<Subscriber>(shared_from_this(), std::move(*subscription));
+  }
+
+  [[nodiscard]] EventLoop& loop() { return loop_; }
+  void on_ended() { subscriptions_.fetch_sub(1); }
+
+ private:
+  [[nodiscard]] Result<std::unique_ptr<ZmqSubscription>> make(ZmqSubscriberOptions options,
+                                                              ZmqSubscriberHandlers handlers, std::size_t count) {
+    if (count > kMostSubscriptions)
+      return fail(ErrorCode::kResourceExhausted, fmt::format("{} subscriptions are the most", kMostSubscriptions));
+    // A connection that finds no descriptor later would be tried again for ever without a word.
+    const std::size_t wanted = count * kDescriptors + kOtherDescriptors;
+    rlimit limit{};
+    if (::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < wanted) return too_few_descriptors(count, limit);
+    try {
+      return std::make_unique<ZmqSubscription>(context_, std::move(options), std::move(handlers), number_.fetch_add(1));
+    } catch (const zmq::error_t& error) {
+      if (error.num() == EMFILE) return too_few_descriptors(count, limit);
+      return fail(ErrorCode::kUnavailable, error.what());
+    }
+  }
+  [[nodiscard]] static std::unexpected<Error> too_few_descriptors(std::size_t count, const rlimit& limit) {
+    return fail(ErrorCode::kResourceExhausted,
+                fmt::format("{} subscriptions take {} file descriptors, and the process may have {} open: raise the "
+                            "limit (ulimit -n, LimitNOFILE=)",
+                            count, count * kDescriptors, limit.rlim_cur));
+  }
+
+  EventLoop loop_;
+  zmq::context_t context_;
+  std::atomic<std::size_t> subscriptions_ = 0;
+  std::atomic<std::uint64_t> number_ = 0;
+  std::thread thread_;
+};
+
+Subscriber::Subscriber(std::shared_ptr<Receiver> receiver, std::unique_ptr<ZmqSubscription> subscription)
+    : receiver_(std::move(receiver)), inside_(std::make_shared<Inside>()) {
+  inside_->subscription = std::move(subscription);
+  EventLoop& loop = receiver_->loop();
+  loop.post([inside = inside_, &loop] { inside->subscription->start(loop.impl()); });
+}
+
+Subscriber::~Subscriber() {
+  std::latch ended(1);
+  receiver_->loop().post([this, &ended] {
+    inside_->subscription.reset();
+    ended.count_down();
+  });
+  ended.wait();
+  receiver_->on_ended();
+}
+
+void Subscriber::request_replay(std::uint64_t sequence) {
+  if (inside_->replay_requests.fetch_add(1) >= kMostReplayRequests) {
+    inside_->replay_requests.fetch_sub(1);
+    return;
+  }
+  receiver_->loop().post([inside = inside_, sequence] {
+    inside->replay_requests.fetch_sub(1);
+    if (inside->subscription) inside->subscription->request_replay(sequence);
+  });
+}
+
+}  // namespace
+
+Result<std::shared_ptr<ZmqReceiver>> ZmqReceiver::create() {
+  try {
+    return std::make_shared<Receiver>();
+  } catch (const zmq::error_t& error) {
+    return fail(ErrorCode::kUnavailable, std::string("no ZeroMQ context: ") + error.what());
+  }
+}
+
+}  // namespace kvist::net
