@@ -24,6 +24,7 @@
 #include "kvist/base/check.h"
 #include "kvist/base/random.h"
 #include "kvist/kv/kv_event_codec.h"
+#include "kvist/kv/kv_event_decoder.h"
 #include "kvist/kv_index/kv_index.h"
 #include "kvist/net/zmq_publisher.h"
 #include "kvist/net/zmq_receiver.h"
@@ -72,23 +73,24 @@ std::span<const std::uint8_t> bytes_of(const std::string& text) {
 }
 
 /// Decoded, hashed and in the index; without an index: decoded.
-void take(const std::string& payload, kv_index::KvIndex* index) {
+void take(const std::string& payload, kv::KvEventDecoder& decoder, kv_index::KvIndex* index) {
   if (index != nullptr) index->prefetch(WorkerId(0));
-  const auto decoded = kv::decode_kv_events(bytes_of(payload));
+  const auto decoded = decoder.decode(bytes_of(payload));
   KVIST_CHECK(decoded && decoded->skipped_events == 0, "the payload was made by the codec");
   if (index == nullptr) return;
-  KVIST_CHECK(index->apply(WorkerId(0), decoded->batch.events) == 0, "the index takes all of it");
+  KVIST_CHECK(index->apply(WorkerId(0), decoded->events) == 0, "the index takes all of it");
 }
 
 /// The time is that of one block.
 void take_events(benchmark::State& state, bool with_index) {
   const std::vector<std::string> payloads = make_payloads(static_cast<std::size_t>(state.range(0)));
   kv_index::KvIndex index({.model = "model", .block_size = kBlockSize});
+  kv::KvEventDecoder decoder;
   double seconds = 0;
   for ([[maybe_unused]] auto _ : state) {
     index.clear(WorkerId(0));
     const double begin = thread_seconds();
-    for (const std::string& payload : payloads) take(payload, with_index ? &index : nullptr);
+    for (const std::string& payload : payloads) take(payload, decoder, with_index ? &index : nullptr);
     const double taken = (thread_seconds() - begin) / static_cast<double>(kBatches * kBlocksPerBatch);
     seconds = seconds == 0 ? taken : std::min(seconds, taken);
     state.SetIterationTime(taken);

@@ -55,6 +55,7 @@ struct GatewayParts {
   net::HttpClient client;
   dispatch::Fleet fleet;
   routing::Router router;
+  kv::KvEventDecoder kv_decoder;  ///< of all feeds
   dispatch::Dispatcher dispatcher;
   PromptReader reader;
   LocalChannel channel;

@@ -7,7 +7,6 @@
 #include <utility>
 #include <variant>
 
-#include "kvist/kv/kv_event_codec.h"
 #include "kvist/kv_index/kv_index.h"
 #include "kvist/telemetry/log.h"
 
@@ -40,10 +39,11 @@ std::string refusals(const kv_index::KvIndexCounters& counters) {
 }  // namespace
 
 Result<std::shared_ptr<KvEventFeed>> KvEventFeed::connect(net::ZmqReceiver& receiver, net::EventLoop& loop,
-                                                          routing::Router& router, WorkerId worker,
-                                                          const spec::UpstreamSpec& upstream,
+                                                          routing::Router& router, kv::KvEventDecoder& decoder,
+                                                          WorkerId worker, const spec::UpstreamSpec& upstream,
                                                           std::function<void()> on_exact_changed) {
-  std::shared_ptr<KvEventFeed> feed(new KvEventFeed(loop, router, worker, upstream, std::move(on_exact_changed)));
+  std::shared_ptr<KvEventFeed> feed(
+      new KvEventFeed(loop, router, decoder, worker, upstream, std::move(on_exact_changed)));
   auto subscriber = receiver.subscribe(
       {.endpoint = upstream.kv_events, .replay_endpoint = upstream.kv_replay, .topic = ""}, feed->handlers());
   if (!subscriber) return std::unexpected(std::move(subscriber).error().in("KV events of " + upstream.name));
@@ -51,10 +51,11 @@ Result<std::shared_ptr<KvEventFeed>> KvEventFeed::connect(net::ZmqReceiver& rece
   return feed;
 }
 
-KvEventFeed::KvEventFeed(net::EventLoop& loop, routing::Router& router, WorkerId worker,
+KvEventFeed::KvEventFeed(net::EventLoop& loop, routing::Router& router, kv::KvEventDecoder& decoder, WorkerId worker,
                          const spec::UpstreamSpec& upstream, std::function<void()> on_exact_changed)
     : loop_(&loop),
       router_(&router),
+      decoder_(&decoder),
       worker_(worker),
       name_(upstream.name),
       on_exact_changed_(std::move(on_exact_changed)),
@@ -133,7 +134,7 @@ void KvEventFeed::act(std::vector<kv::SequencerAction> actions) {
 
 void KvEventFeed::apply(const kv::ApplyPayload& batch) {
   router_->prefetch_kv_events(worker_);  // comes while the events are read
-  const auto decoded = kv::decode_kv_events(bytes_of(batch.payload));
+  const auto decoded = decoder_->decode(bytes_of(batch.payload));
   const std::uint64_t lost = decoded ? decoded->skipped_events : 1;
   if (lost > 0) {
     unread_since_reset_ = true;
@@ -150,9 +151,9 @@ void KvEventFeed::apply(const kv::ApplyPayload& batch) {
   }
   counters_.skipped_events += decoded->skipped_events;
   counters_.unknown_fields.add(decoded->unknown_fields);
-  const auto& events = decoded->batch.events;
+  const std::span<const kv::KvEventView> events = decoded->events;
   warn_of_refusals(router_->on_kv_events(worker_, events), events.size());
-  if (std::ranges::any_of(events, [](const kv::KvEvent& e) { return std::holds_alternative<kv::AllBlocksCleared>(e); }))
+  if (std::ranges::find(events, kv::KvEventView::Kind::kCleared, &kv::KvEventView::kind) != events.end())
     on_cleared(batch.view, lost == 0);
 }
 

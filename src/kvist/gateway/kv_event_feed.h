@@ -13,6 +13,7 @@
 #include "kvist/gateway/warning_gate.h"
 #include "kvist/kv/event_sequencer.h"
 #include "kvist/kv/field_counts.h"
+#include "kvist/kv/kv_event_decoder.h"
 #include "kvist/net/event_loop.h"
 #include "kvist/net/zmq_receiver.h"
 #include "kvist/routing/router.h"
@@ -34,10 +35,11 @@ struct KvFeedCounters {
 /// counted, and logged at a bounded rate.
 class KvEventFeed : public std::enable_shared_from_this<KvEventFeed> {
  public:
-  /// Loop and router outlive it. `on_exact_changed`: exact() says something else than before. Requires
-  /// upstream.kv_events.
+  /// Loop, router and decoder outlive it; all feeds of a thread share one decoder. `on_exact_changed`: exact() says
+  /// something else than before. Requires upstream.kv_events.
   [[nodiscard]] static Result<std::shared_ptr<KvEventFeed>> connect(net::ZmqReceiver& receiver, net::EventLoop& loop,
-                                                                    routing::Router& router, WorkerId worker,
+                                                                    routing::Router& router,
+                                                                    kv::KvEventDecoder& decoder, WorkerId worker,
                                                                     const spec::UpstreamSpec& upstream,
                                                                     std::function<void()> on_exact_changed);
   ~KvEventFeed();
@@ -49,8 +51,8 @@ class KvEventFeed : public std::enable_shared_from_this<KvEventFeed> {
   [[nodiscard]] std::uint64_t dropped_frames() const { return inbox_->dropped(); }
 
  private:
-  KvEventFeed(net::EventLoop& loop, routing::Router& router, WorkerId worker, const spec::UpstreamSpec& upstream,
-              std::function<void()> on_exact_changed);
+  KvEventFeed(net::EventLoop& loop, routing::Router& router, kv::KvEventDecoder& decoder, WorkerId worker,
+              const spec::UpstreamSpec& upstream, std::function<void()> on_exact_changed);
 
   [[nodiscard]] net::ZmqSubscriberHandlers handlers();
   void take_frames();
@@ -64,6 +66,7 @@ class KvEventFeed : public std::enable_shared_from_this<KvEventFeed> {
 
   net::EventLoop* loop_;
   routing::Router* router_;
+  kv::KvEventDecoder* decoder_;
   WorkerId worker_;
   std::string name_;
   std::function<void()> on_exact_changed_;

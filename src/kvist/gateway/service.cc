@@ -136,8 +136,9 @@ class GatewayService final : public Service {
       if (receiver == nullptr) {
         KVIST_TRY(receiver, net::ZmqReceiver::create());
       }
-      KVIST_TRY(parts_.feeds[i], KvEventFeed::connect(*receiver, *loop_, parts_.router, WorkerId(i), gateway.workers[i],
-                                                      [this, i] { parts_.on_events_changed(WorkerId(i)); }));
+      KVIST_TRY(parts_.feeds[i],
+                KvEventFeed::connect(*receiver, *loop_, parts_.router, parts_.kv_decoder, WorkerId(i),
+                                     gateway.workers[i], [this, i] { parts_.on_events_changed(WorkerId(i)); }));
     }
     return {};
   }

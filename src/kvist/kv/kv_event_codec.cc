@@ -1,86 +1,13 @@
 #include "kvist/kv/kv_event_codec.h"
 
-#include <fmt/format.h>
-
-#include <cmath>
+#include <string_view>
 #include <utility>
 
-#include "kvist/base/check.h"
-#include "kvist/kv/kv_event_reader.h"
+#include "kvist/kv/kv_event_decoder.h"
 #include "kvist/kv/msgpack.h"
 
 namespace kvist::kv {
 namespace {
-
-using Bytes = std::span<const std::uint8_t>;
-using Kind = MsgpackToken::Kind;
-
-/// The parts of the envelope as they lie in the payload; empty where left out.
-struct Envelope {
-  Bytes timestamp;
-  Bytes events;
-  Bytes rank;
-};
-
-std::unexpected<Error> corrupt(std::string_view what) {
-  return fail(ErrorCode::kCorrupt, fmt::format("KV events: {}", what));
-}
-
-Result<Envelope> read_array_envelope(MsgpackReader& reader, std::uint32_t items) {
-  Envelope envelope;
-  Bytes* const known[] = {&envelope.timestamp, &envelope.events, &envelope.rank};
-  for (std::uint32_t i = 0; i < items; ++i) {
-    const auto value = reader.skip();
-    if (!value) return corrupt("the payload ends early or is no msgpack");
-    if (i < std::size(known)) *known[i] = *value;
-  }
-  return envelope;
-}
-
-Result<Envelope> read_map_envelope(MsgpackReader& reader, std::uint32_t pairs) {
-  Envelope envelope;
-  for (std::uint32_t i = 0; i < pairs; ++i) {
-    const auto key = reader.skip();
-    const auto value = key ? reader.skip() : std::nullopt;
-    if (!value) return corrupt("the payload ends early or is no msgpack");
-    const auto name = MsgpackReader(*key).next();
-    if (!name || name->kind != Kind::kString) continue;
-    if (name->text() == "ts") envelope.timestamp = *value;
-    if (name->text() == "events") envelope.events = *value;
-    if (name->text() == "data_parallel_rank") envelope.rank = *value;
-  }
-  return envelope;
-}
-
-Result<Envelope> read_envelope(Bytes payload) {
-  MsgpackReader reader(payload);
-  const auto outer = reader.next();
-  if (!outer) return corrupt("the payload is empty or no msgpack");
-  if (outer->kind != Kind::kArray && outer->kind != Kind::kMap) return corrupt("the batch is neither array nor map");
-  KVIST_TRY(Envelope envelope, outer->kind == Kind::kArray ? read_array_envelope(reader, outer->count)
-                                                           : read_map_envelope(reader, outer->count));
-  if (!reader.at_end()) return corrupt("bytes follow the batch");
-  return envelope;
-}
-
-/// Seconds since 1970; 0 where there is no usable number: nothing depends on it.
-double read_timestamp(Bytes value) {
-  const auto token = MsgpackReader(value).next();
-  if (!token) return 0;
-  if (token->kind == Kind::kReal && std::isfinite(token->real)) return token->real;
-  if (token->kind == Kind::kUnsigned) return static_cast<double>(token->integer);
-  return 0;
-}
-
-std::optional<std::int32_t> read_rank(Bytes value) {
-  const auto token = MsgpackReader(value).next();
-  if (!token || (token->kind != Kind::kUnsigned && token->kind != Kind::kNegative)) return std::nullopt;
-  const auto rank = static_cast<std::int32_t>(token->integer);
-  const bool same = token->kind == Kind::kUnsigned
-                        ? rank >= 0 && static_cast<std::uint64_t>(rank) == token->integer
-                        : static_cast<std::uint64_t>(static_cast<std::int64_t>(rank)) == token->integer;
-  return same ? std::optional(rank) : std::nullopt;
-}
 
 std::string_view name_of(Medium medium) {
   switch (medium) {
@@ -198,24 +125,15 @@ std::string encode_kv_events(const KvEventBatch& batch) {
 }
 
 Result<DecodedKvEvents> decode_kv_events(std::span<const std::uint8_t> payload) {
-  KVIST_TRY(const Envelope envelope, read_envelope(payload));
-  MsgpackReader reader(envelope.events);
-  const auto list = reader.next();
-  if (!list || list->kind != Kind::kArray) return corrupt("the batch has no list of events");
-  DecodedKvEvents decoded;
-  decoded.batch.timestamp_s = read_timestamp(envelope.timestamp);
-  decoded.batch.data_parallel_rank = read_rank(envelope.rank);
-  for (std::uint32_t i = 0; i < list->count; ++i) {
-    const auto bytes = reader.skip();
-    KVIST_CHECK(bytes.has_value(), "the envelope was walked over before");
-    auto event = read_kv_event(*bytes);
-    if (event) {
-      decoded.unknown_fields.add(event->unknown_fields);
-      decoded.batch.events.push_back(std::move(event->event));
-    } else if (decoded.skipped_events++ == 0) {
-      decoded.first_problem = std::move(event.error().message);
-    }
-  }
+  KvEventDecoder decoder;
+  KVIST_TRY(KvEventBatchView view, decoder.decode(payload));
+  DecodedKvEvents decoded{
+      .batch = {.timestamp_s = view.timestamp_s, .events = {}, .data_parallel_rank = view.data_parallel_rank},
+      .skipped_events = view.skipped_events,
+      .unknown_fields = std::move(view.unknown_fields),
+      .first_problem = std::move(view.first_problem)};
+  decoded.batch.events.reserve(view.events.size());
+  for (const KvEventView& event : view.events) decoded.batch.events.push_back(copy_of(event));
   return decoded;
 }
 

@@ -4,13 +4,8 @@
 #include <xxhash.h>
 
 #include <algorithm>
-#include <array>
+#include <initializer_list>
 #include <limits>
-#include <string>
-#include <string_view>
-#include <utility>
-
-#include "kvist/kv/msgpack.h"
 
 namespace kvist::kv {
 namespace {
@@ -18,128 +13,12 @@ namespace {
 using Bytes = std::span<const std::uint8_t>;
 using Kind = MsgpackToken::Kind;
 
-/// Every field any event has, by its name in the map form; the order is that of BlockStored's positional form.
-enum Field : std::size_t {
-  kBlockHashes,
-  kParentBlockHash,
-  kTokenIds,
-  kBlockSize,
-  kLoraId,
-  kMedium,
-  kLoraName,
-  kExtraKeys,
-  kGroupIndex,
-  kSpecKind,
-  kSpecSlidingWindow,
-  kLocality,
-  kOwnership,
-  kFieldCount,
-};
-
-constexpr std::array<std::string_view, kFieldCount> kFieldNames = {
-    "block_hashes",
-    "parent_block_hash",
-    "token_ids",
-    "block_size",
-    "lora_id",
-    "medium",
-    "lora_name",
-    "extra_keys",
-    "group_idx",
-    "kv_cache_spec_kind",
-    "kv_cache_spec_sliding_window",
-    "locality",
-    "ownership",
-};
-
-constexpr std::array kStoredFields = {
-    kBlockHashes, kParentBlockHash, kTokenIds, kBlockSize,         kLoraId,   kMedium,   kLoraName,
-    kExtraKeys,   kGroupIndex,      kSpecKind, kSpecSlidingWindow, kLocality, kOwnership};
-constexpr std::array kRemovedFields = {kBlockHashes,       kMedium,   kGroupIndex, kSpecKind,
-                                       kSpecSlidingWindow, kLocality, kOwnership};
-constexpr std::array kClearedFields = {kOwnership};
-
-/// An event taken apart, whichever form it came in.
-struct RawEvent {
-  std::string_view tag;
-  std::array<Bytes, kFieldCount> fields;  // one msgpack value each; empty: not there
-  FieldCounts unknown_fields = {};
-};
-
-std::unexpected<Error> useless(std::string message) {
-  return fail(ErrorCode::kCorrupt, std::move(message));
-}
-
 /// The start of a peer's text, fit for a log line.
 std::string printable(std::string_view text) {
   constexpr std::size_t kShownBytes = 40;
   std::string shown(text.substr(0, kShownBytes));
   std::replace_if(shown.begin(), shown.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
   return shown;
-}
-
-std::span<const Field> positional_fields(std::string_view tag) {
-  if (tag == "BlockStored") return kStoredFields;
-  if (tag == "BlockRemoved") return kRemovedFields;
-  if (tag == "AllBlocksCleared") return kClearedFields;
-  return {};
-}
-
-MsgpackToken first_token(Bytes value) {
-  return MsgpackReader(value).next().value_or(MsgpackToken{});
-}
-
-bool is_nil(Bytes value) {
-  return value.empty() || first_token(value).kind == Kind::kNil;
-}
-
-Result<RawEvent> take_array_apart(MsgpackReader reader, std::uint32_t items) {
-  RawEvent raw;
-  const auto tag = items == 0 ? std::nullopt : reader.skip();
-  if (!tag || first_token(*tag).kind != Kind::kString) return useless("an event without a tag");
-  raw.tag = first_token(*tag).text();
-  const auto fields = positional_fields(raw.tag);
-  for (std::uint32_t i = 0; i + 1 < items; ++i) {
-    const auto value = reader.skip();
-    if (!value) return useless("an event that ends early");
-    if (i < fields.size())
-      raw.fields[fields[i]] = *value;
-    else
-      raw.unknown_fields.add(fmt::format("{}.{}", raw.tag, i + 1));
-  }
-  return raw;
-}
-
-Result<RawEvent> take_map_apart(MsgpackReader reader, std::uint32_t pairs) {
-  RawEvent raw;
-  for (std::uint32_t i = 0; i < pairs; ++i) {
-    const auto key = reader.skip();
-    const auto value = key ? reader.skip() : std::nullopt;
-    if (!value) return useless("an event that ends early");
-    const MsgpackToken name = first_token(*key);
-    const bool is_string = name.kind == Kind::kString;
-    const auto* field = is_string ? std::find(kFieldNames.begin(), kFieldNames.end(), name.text()) : kFieldNames.end();
-    if (field != kFieldNames.end())
-      raw.fields[static_cast<std::size_t>(field - kFieldNames.begin())] = *value;
-    else if (is_string && name.text() == "type" && first_token(*value).kind == Kind::kString)
-      raw.tag = first_token(*value).text();
-    else
-      raw.unknown_fields.add(is_string ? name.text() : FieldCounts::kOther);
-  }
-  if (raw.tag.empty()) return useless("an event without a type");
-  return raw;
-}
-
-Result<RawEvent> take_apart(Bytes value) {
-  MsgpackReader reader(value);
-  const auto outer = reader.next();
-  if (outer && outer->kind == Kind::kArray) return take_array_apart(reader, outer->count);
-  if (outer && outer->kind == Kind::kMap) return take_map_apart(reader, outer->count);
-  return useless("an event that is neither array nor map");
-}
-
-std::unexpected<Error> bad_field(const RawEvent& raw, Field field, std::string_view want) {
-  return useless(fmt::format("{}: {} is not {}", raw.tag, kFieldNames[field], want));
 }
 
 std::optional<std::uint32_t> to_u32(const MsgpackToken& token) {
@@ -155,88 +34,293 @@ std::optional<ExternalHash> to_hash(const MsgpackToken& token) {
   return std::nullopt;
 }
 
-Result<std::vector<ExternalHash>> read_hashes(const RawEvent& raw) {
-  MsgpackReader reader(raw.fields[kBlockHashes]);
-  const auto list = reader.next();
-  if (!list || list->kind != Kind::kArray) return bad_field(raw, kBlockHashes, "a list");
-  std::vector<ExternalHash> hashes;
-  hashes.reserve(list->count);  // at most the bytes that are left
-  for (std::uint32_t i = 0; i < list->count; ++i) {
-    const auto token = reader.next();
-    const auto hash = token ? to_hash(*token) : std::nullopt;
-    if (!hash) return bad_field(raw, kBlockHashes, "a list of integers or raw bytes");
-    hashes.push_back(*hash);
-  }
-  return hashes;
-}
-
-Result<std::vector<TokenId>> read_tokens(const RawEvent& raw) {
-  MsgpackReader reader(raw.fields[kTokenIds]);
-  const auto list = reader.next();
-  if (!list || list->kind != Kind::kArray) return bad_field(raw, kTokenIds, "a list");
-  std::vector<TokenId> tokens;
-  tokens.reserve(list->count);
-  for (std::uint32_t i = 0; i < list->count; ++i) {
-    const auto token = reader.next();
-    const auto id = token ? to_u32(*token) : std::nullopt;
-    if (!id) return bad_field(raw, kTokenIds, "a list of 32-bit token ids");
-    tokens.emplace_back(*id);
-  }
-  return tokens;
-}
-
-Result<Medium> read_medium(const RawEvent& raw) {
-  const Bytes value = raw.fields[kMedium];
-  if (is_nil(value)) return Medium::kDevice;
-  const MsgpackToken token = first_token(value);
-  if (token.kind != Kind::kString) return bad_field(raw, kMedium, "a name");
+std::optional<Medium> to_medium(const MsgpackToken& token) {
+  if (token.kind == Kind::kNil) return Medium::kDevice;
+  if (token.kind != Kind::kString) return std::nullopt;
   const std::string_view name = token.text();
   const auto one_of = [name](std::initializer_list<std::string_view> names) {
     return std::find(names.begin(), names.end(), name) != names.end();
   };
-  if (one_of({"", "GPU", "DEVICE"})) return Medium::kDevice;
+  if (one_of({"GPU", "", "DEVICE"})) return Medium::kDevice;
   if (one_of({"CPU", "CPU_PINNED", "CPU_TIER1"})) return Medium::kHost;
   if (one_of({"CPU_TIER2", "DISK", "NVME", "STORAGE"})) return Medium::kDisk;
   return Medium::kRemote;
 }
 
-Result<std::uint32_t> read_group(const RawEvent& raw) {
-  const Bytes value = raw.fields[kGroupIndex];
-  if (is_nil(value)) return 0U;
-  const auto group = to_u32(first_token(value));
-  if (!group) return bad_field(raw, kGroupIndex, "a group number");
-  return *group;
+}  // namespace
+
+constexpr std::array<std::string_view, KvEventReader::kFieldCount> KvEventReader::kNames = {
+    "block_hashes",
+    "parent_block_hash",
+    "token_ids",
+    "block_size",
+    "lora_id",
+    "medium",
+    "lora_name",
+    "extra_keys",
+    "group_idx",
+    "kv_cache_spec_kind",
+    "kv_cache_spec_sliding_window",
+    "locality",
+    "ownership",
+};
+
+std::span<const KvEventReader::Field> KvEventReader::positional_fields(std::string_view tag) {
+  static constexpr std::array kStored = {
+      kBlockHashes, kParentBlockHash, kTokenIds, kBlockSize,         kLoraId,   kMedium,   kLoraName,
+      kExtraKeys,   kGroupIndex,      kSpecKind, kSpecSlidingWindow, kLocality, kOwnership};
+  static constexpr std::array kRemoved = {kBlockHashes,       kMedium,   kGroupIndex, kSpecKind,
+                                          kSpecSlidingWindow, kLocality, kOwnership};
+  static constexpr std::array kCleared = {kOwnership};
+  if (tag == "BlockStored") return kStored;
+  if (tag == "BlockRemoved") return kRemoved;
+  if (tag == "AllBlocksCleared") return kCleared;
+  return {};
+}
+
+KvEventReader::Outcome KvEventReader::read(MsgpackReader& reader, KvEventView& event) {
+  tag_ = {};
+  hash_list_ = {.begin = hashes_.size()};
+  token_list_ = {.begin = tokens_.size()};
+  seen_ = 0;
+  extra_keys_ = {};
+  next_name_ = 0;
+  if (!unknown_fields_.empty()) unknown_fields_ = {};
+  bad_field_.reset();
+  complaint_ = {};
+  if (!take_apart(reader)) return Outcome::kBroken;
+  return complaint_.empty() && make(event) ? Outcome::kUsed : Outcome::kSkipped;
+}
+
+std::string KvEventReader::problem() const {
+  if (bad_field_) return fmt::format("{}: {} is not {}", tag_, kNames[*bad_field_], complaint_);
+  if (complaint_ == "unknown") return fmt::format("unknown event \"{}\"", printable(tag_));
+  if (complaint_ == "counts") {
+    return fmt::format("BlockStored: {} tokens in {} blocks of {}", tokens_.size() - token_list_.begin,
+                       hashes_.size() - hash_list_.begin, value(kBlockSize).integer);
+  }
+  return std::string(complaint_);
+}
+
+bool KvEventReader::refuse(Field field, std::string_view want) {
+  bad_field_ = field;
+  complaint_ = want;
+  return false;
+}
+
+bool KvEventReader::refuse(std::string_view what) {
+  complaint_ = what;
+  return false;
+}
+
+bool KvEventReader::take_apart(MsgpackReader& reader) {
+  MsgpackReader inside = reader;
+  const auto outer = inside.next();
+  if (!outer) return false;
+  if (outer->kind != Kind::kArray && outer->kind != Kind::kMap) {
+    reader = inside;
+    (void)refuse("an event that is neither array nor map");
+    return true;
+  }
+  reader = inside;
+  return outer->kind == Kind::kArray ? take_array_apart(reader, outer->count) : take_map_apart(reader, outer->count);
+}
+
+bool KvEventReader::take_array_apart(MsgpackReader& reader, std::uint32_t items) {
+  if (items == 0) {
+    (void)refuse("an event without a tag");
+    return true;
+  }
+  const auto tag = reader.next_value();
+  if (!tag) return false;
+  if (tag->kind == Kind::kString) {
+    tag_ = tag->text();
+  } else {
+    (void)refuse("an event without a tag");
+  }
+  const auto fields = positional_fields(tag_);
+  for (std::uint32_t i = 0; i + 1 < items; ++i) {
+    if (i < fields.size()) {
+      if (!read_field(reader, fields[i])) return false;
+      continue;
+    }
+    if (!reader.next_value()) return false;
+    if (!fields.empty()) unknown_fields_.add(fmt::format("{}.{}", tag_, i + 1));
+  }
+  return true;
+}
+
+bool KvEventReader::take_map_apart(MsgpackReader& reader, std::uint32_t pairs) {
+  for (std::uint32_t i = 0; i < pairs; ++i) {
+    const auto name = reader.next_value();
+    if (!name) return false;
+    const bool is_string = name->kind == Kind::kString;
+    const Field field = is_string ? field_of(name->text()) : kFieldCount;
+    if (field != kFieldCount) {
+      if (!read_field(reader, field)) return false;
+      continue;
+    }
+    const auto value = reader.next_value();
+    if (!value) return false;
+    if (is_string && name->text() == "type" && value->kind == Kind::kString)
+      tag_ = value->text();
+    else
+      unknown_fields_.add(is_string ? name->text() : FieldCounts::kOther);
+  }
+  if (tag_.empty()) (void)refuse("an event without a type");
+  return true;
+}
+
+/// Publishers write a map's fields in one order, so the next one is nearly always the one behind the last.
+KvEventReader::Field KvEventReader::field_of(std::string_view name) {
+  if (next_name_ < kFieldCount && kNames[next_name_] == name) return static_cast<Field>(next_name_++);
+  const auto* const found = std::find(kNames.begin(), kNames.end(), name);
+  if (found == kNames.end()) return kFieldCount;
+  next_name_ = static_cast<std::size_t>(found - kNames.begin()) + 1;
+  return static_cast<Field>(next_name_ - 1);
+}
+
+bool KvEventReader::read_field(MsgpackReader& reader, Field field) {
+  if (field == kBlockHashes) return read_hashes(reader);
+  if (field == kTokenIds) return read_tokens(reader);
+  const MsgpackReader start = reader;
+  const auto token = reader.next_value();
+  if (!token) return false;
+  values_[field] = *token;
+  seen_ |= 1U << field;
+  if (field == kExtraKeys) extra_keys_ = start.until(reader);
+  return true;
+}
+
+bool KvEventReader::read_hashes(MsgpackReader& reader) {
+  hashes_.cut(hash_list_.begin);
+  hash_list_ = {.begin = hash_list_.begin};
+  MsgpackReader inside = reader;
+  const auto list = inside.next();
+  if (!list) return false;
+  hash_list_.is_list = list->kind == Kind::kArray;
+  if (!hash_list_.is_list) return reader.skip().has_value();
+  // At most the bytes that are left.
+  const std::span<ExternalHash> hashes(hashes_.add(list->count), list->count);
+  for (std::size_t read = 0; read < hashes.size();) {
+    read += inside.next_u64s(hashes.subspan(read));
+    if (read == hashes.size()) break;
+    const auto token = inside.next();
+    if (!token) return false;
+    const auto hash = to_hash(*token);
+    if (!hash) return reader.skip().has_value();
+    hashes[read++] = *hash;
+  }
+  hash_list_.usable = true;
+  reader = inside;
+  return true;
+}
+
+bool KvEventReader::read_tokens(MsgpackReader& reader) {
+  tokens_.cut(token_list_.begin);
+  token_list_ = {.begin = token_list_.begin};
+  MsgpackReader inside = reader;
+  const auto list = inside.next();
+  if (!list) return false;
+  token_list_.is_list = list->kind == Kind::kArray;
+  if (!token_list_.is_list) return reader.skip().has_value();
+  const std::span<TokenId> tokens(tokens_.add(list->count), list->count);
+  for (std::size_t read = 0; read < tokens.size();) {
+    read += inside.next_u32s(tokens.subspan(read));
+    if (read == tokens.size()) break;
+    const auto token = inside.next();
+    if (!token) return false;
+    const auto id = to_u32(*token);
+    if (!id) return reader.skip().has_value();
+    tokens[read++] = TokenId(*id);
+  }
+  token_list_.usable = true;
+  reader = inside;
+  return true;
+}
+
+/// What an event does not have leaves the lists of the batch.
+bool KvEventReader::make(KvEventView& event) {
+  event = {};
+  if (tag_ == "BlockStored") return make_stored(event);
+  tokens_.cut(token_list_.begin);
+  if (tag_ == "BlockRemoved") return make_removed(event);
+  hashes_.cut(hash_list_.begin);
+  return tag_ == "AllBlocksCleared" || refuse("unknown");
+}
+
+bool KvEventReader::make_stored(KvEventView& event) {
+  event.kind = KvEventView::Kind::kStored;
+  if (!set_hashes(event)) return false;
+  if (!token_list_.is_list) return refuse(kTokenIds, "a list");
+  if (!token_list_.usable) return refuse(kTokenIds, "a list of 32-bit token ids");
+  event.tokens = tokens_.values().subspan(token_list_.begin);
+  if (!set_place(event)) return false;
+  const auto block_size = to_u32(value(kBlockSize));
+  if (!block_size || *block_size == 0) return refuse(kBlockSize, "a positive number");
+  event.block_size = *block_size;
+  if (event.hashes.empty()) return refuse("BlockStored: no blocks");
+  if (std::uint64_t{event.hashes.size()} * *block_size != event.tokens.size()) return refuse("counts");
+  if (value(kParentBlockHash).kind != Kind::kNil) {
+    event.parent = to_hash(value(kParentBlockHash));
+    if (!event.parent) return refuse(kParentBlockHash, "an integer, raw bytes or nil");
+  }
+  if (!set_lora(event)) return false;
+  set_extra_keys(event);
+  return true;
+}
+
+bool KvEventReader::make_removed(KvEventView& event) {
+  event.kind = KvEventView::Kind::kRemoved;
+  return set_hashes(event) && set_place(event);
+}
+
+bool KvEventReader::set_hashes(KvEventView& event) {
+  if (!hash_list_.is_list) return refuse(kBlockHashes, "a list");
+  if (!hash_list_.usable) return refuse(kBlockHashes, "a list of integers or raw bytes");
+  event.hashes = hashes_.values().subspan(hash_list_.begin);
+  return true;
+}
+
+/// Medium and group.
+bool KvEventReader::set_place(KvEventView& event) {
+  const auto medium = to_medium(value(kMedium));
+  if (!medium) return refuse(kMedium, "a name");
+  event.medium = *medium;
+  if (value(kGroupIndex).kind == Kind::kNil) return true;
+  const auto group = to_u32(value(kGroupIndex));
+  if (!group) return refuse(kGroupIndex, "a group number");
+  event.group = *group;
+  return true;
 }
 
 /// The LoRA by its name. A number alone says that there is one but not which: vLLM counts from 1, others send 0 for
 /// none.
-Result<void> read_lora(const RawEvent& raw, BlockStored& event) {
-  if (!is_nil(raw.fields[kLoraName])) {
-    const MsgpackToken name = first_token(raw.fields[kLoraName]);
-    if (name.kind != Kind::kString) return bad_field(raw, kLoraName, "a name");
+bool KvEventReader::set_lora(KvEventView& event) {
+  if (const MsgpackToken& name = value(kLoraName); name.kind != Kind::kNil) {
+    if (name.kind != Kind::kString) return refuse(kLoraName, "a name");
     event.lora_name = name.text();
   }
-  if (event.lora_name.empty() && !is_nil(raw.fields[kLoraId])) {
-    const MsgpackToken id = first_token(raw.fields[kLoraId]);
-    if (id.kind != Kind::kUnsigned || id.integer != 0) event.other_extra_keys = true;
-  }
-  return {};
+  if (const MsgpackToken& id = value(kLoraId); event.lora_name.empty() && id.kind != Kind::kNil)
+    event.other_extra_keys = id.kind != Kind::kUnsigned || id.integer != 0;
+  return true;
 }
 
 /// The keys of one block: vLLM lists the LoRA name, multimodal hashes with offsets, and with a prompt's first block the
 /// cache salt. Strings are the only ones we can name.
-void read_block_keys(Bytes keys, bool starts_prompt, BlockStored& event) {
-  if (is_nil(keys)) return;
-  MsgpackReader reader(keys);
-  const auto entry = reader.next();
-  if (!entry || entry->kind != Kind::kArray) {
-    event.other_extra_keys = true;
+void set_block_keys(MsgpackReader& reader, bool starts_prompt, KvEventView& event) {
+  MsgpackReader inside = reader;
+  const auto entry = inside.next();
+  if (!entry) return;
+  if (entry->kind != Kind::kArray) {
+    if (entry->kind != Kind::kNil) event.other_extra_keys = true;
+    (void)reader.skip();
     return;
   }
+  reader = inside;
   bool lora_seen = event.lora_name.empty();
   for (std::uint32_t i = 0; i < entry->count; ++i) {
-    const auto value = reader.skip();
-    const MsgpackToken key = value ? first_token(*value) : MsgpackToken{};
+    const MsgpackToken key = reader.next_value().value_or(MsgpackToken{});
     if (key.kind == Kind::kString && !lora_seen && key.text() == event.lora_name)
       lora_seen = true;
     else if (key.kind == Kind::kString && starts_prompt && event.cache_salt.empty())
@@ -246,61 +330,16 @@ void read_block_keys(Bytes keys, bool starts_prompt, BlockStored& event) {
   }
 }
 
-void read_extra_keys(const RawEvent& raw, BlockStored& event) {
-  if (is_nil(raw.fields[kExtraKeys])) return;
-  MsgpackReader reader(raw.fields[kExtraKeys]);
+void KvEventReader::set_extra_keys(KvEventView& event) const {
+  if (value(kExtraKeys).kind == Kind::kNil) return;
+  MsgpackReader reader(extra_keys_);
   const auto list = reader.next();
   if (!list || list->kind != Kind::kArray) {
     event.other_extra_keys = true;
     return;
   }
   for (std::uint32_t block = 0; block < list->count; ++block)
-    read_block_keys(reader.skip().value_or(Bytes{}), block == 0 && !event.parent, event);
-}
-
-Result<KvEvent> read_stored(const RawEvent& raw) {
-  BlockStored event;
-  KVIST_TRY(event.hashes, read_hashes(raw));
-  KVIST_TRY(event.tokens, read_tokens(raw));
-  KVIST_TRY(event.medium, read_medium(raw));
-  KVIST_TRY(event.group, read_group(raw));
-  const auto block_size = to_u32(first_token(raw.fields[kBlockSize]));
-  if (!block_size || *block_size == 0) return bad_field(raw, kBlockSize, "a positive number");
-  event.block_size = *block_size;
-  if (event.hashes.empty()) return useless("BlockStored: no blocks");
-  if (std::uint64_t{event.hashes.size()} * *block_size != event.tokens.size())
-    return useless(fmt::format("BlockStored: {} tokens in {} blocks of {}", event.tokens.size(), event.hashes.size(),
-                               *block_size));
-  if (!is_nil(raw.fields[kParentBlockHash])) {
-    event.parent = to_hash(first_token(raw.fields[kParentBlockHash]));
-    if (!event.parent) return bad_field(raw, kParentBlockHash, "an integer, raw bytes or nil");
-  }
-  KVIST_TRY_VOID(read_lora(raw, event));
-  read_extra_keys(raw, event);
-  return event;
-}
-
-Result<KvEvent> read_removed(const RawEvent& raw) {
-  BlockRemoved event;
-  KVIST_TRY(event.hashes, read_hashes(raw));
-  KVIST_TRY(event.medium, read_medium(raw));
-  KVIST_TRY(event.group, read_group(raw));
-  return event;
-}
-
-Result<KvEvent> read_event(const RawEvent& raw) {
-  if (raw.tag == "BlockStored") return read_stored(raw);
-  if (raw.tag == "BlockRemoved") return read_removed(raw);
-  if (raw.tag == "AllBlocksCleared") return AllBlocksCleared{};
-  return useless(fmt::format("unknown event \"{}\"", printable(raw.tag)));
-}
-
-}  // namespace
-
-Result<ReadKvEvent> read_kv_event(Bytes value) {
-  KVIST_TRY(RawEvent raw, take_apart(value));
-  KVIST_TRY(KvEvent event, read_event(raw));
-  return ReadKvEvent{.event = std::move(event), .unknown_fields = std::move(raw.unknown_fields)};
+    set_block_keys(reader, block == 0 && !event.parent, event);
 }
 
 }  // namespace kvist::kv

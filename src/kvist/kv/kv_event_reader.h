@@ -1,23 +1,106 @@
-// One KV event from msgpack, in any of the published forms. Private to the codec.
+// One KV event from msgpack, in any of the published forms. Private to the decoder.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 
-#include "kvist/base/error.h"
 #include "kvist/kv/field_counts.h"
-#include "kvist/kv/kv_event.h"
+#include "kvist/kv/grow_buffer.h"
+#include "kvist/kv/kv_event_view.h"
+#include "kvist/kv/msgpack.h"
 
 namespace kvist::kv {
 
-/// An event, and its fields that have no meaning here.
-struct ReadKvEvent {
-  KvEvent event;
-  FieldCounts unknown_fields = {};
-};
+/// Reads events one after the other and adds their lists to those of the batch.
+class KvEventReader {
+ public:
+  KvEventReader(GrowBuffer<ExternalHash>& hashes, GrowBuffer<TokenId>& tokens) : hashes_(hashes), tokens_(tokens) {}
 
-/// Reads a tagged array or a tagged map. `value` is one complete msgpack value of any kind. The error says which event
-/// and which field cannot be used, and why.
-[[nodiscard]] Result<ReadKvEvent> read_kv_event(std::span<const std::uint8_t> value);
+  enum class Outcome : std::uint8_t {
+    kUsed,
+    kSkipped,  ///< problem() says why
+    kBroken,   ///< the bytes end early or are no msgpack
+  };
+  /// Reads a tagged array or a tagged map, or passes over whatever else one msgpack value may be. The lists of the
+  /// event are right in their length; where they begin is for their owner to say, because growing lists move.
+  [[nodiscard]] Outcome read(MsgpackReader& reader, KvEventView& event);
+
+  // Of the last event.
+  /// Fields that have no meaning here.
+  [[nodiscard]] const FieldCounts& unknown_fields() const { return unknown_fields_; }
+  /// Which event and which field cannot be used, and why.
+  [[nodiscard]] std::string problem() const;
+
+ private:
+  /// Every field any event has. The order is that of BlockStored's positional form.
+  enum Field : std::uint8_t {
+    kBlockHashes,
+    kParentBlockHash,
+    kTokenIds,
+    kBlockSize,
+    kLoraId,
+    kMedium,
+    kLoraName,
+    kExtraKeys,
+    kGroupIndex,
+    kSpecKind,
+    kSpecSlidingWindow,
+    kLocality,
+    kOwnership,
+    kFieldCount,
+  };
+  static const std::array<std::string_view, kFieldCount> kNames;
+
+  [[nodiscard]] static std::span<const Field> positional_fields(std::string_view tag);
+  // What returns bool returns false where the bytes are broken.
+  [[nodiscard]] bool take_apart(MsgpackReader& reader);
+  [[nodiscard]] bool take_array_apart(MsgpackReader& reader, std::uint32_t items);
+  [[nodiscard]] bool take_map_apart(MsgpackReader& reader, std::uint32_t pairs);
+  [[nodiscard]] Field field_of(std::string_view name);
+  [[nodiscard]] bool read_field(MsgpackReader& reader, Field field);
+  [[nodiscard]] bool read_hashes(MsgpackReader& reader);
+  [[nodiscard]] bool read_tokens(MsgpackReader& reader);
+  // These return false where the event cannot be used, and note why.
+  [[nodiscard]] bool make(KvEventView& event);
+  [[nodiscard]] bool make_stored(KvEventView& event);
+  [[nodiscard]] bool make_removed(KvEventView& event);
+  [[nodiscard]] bool set_hashes(KvEventView& event);
+  [[nodiscard]] bool set_place(KvEventView& event);
+  [[nodiscard]] bool set_lora(KvEventView& event);
+  void set_extra_keys(KvEventView& event) const;
+  bool refuse(Field field, std::string_view want);
+  bool refuse(std::string_view what);
+
+  [[nodiscard]] const MsgpackToken& value(Field field) const {
+    static constexpr MsgpackToken kNil;
+    return (seen_ >> field & 1U) != 0 ? values_[field] : kNil;
+  }
+
+  /// A list of the event: what there is of it lies at the end of the batch's.
+  struct List {
+    bool usable = false;
+    bool is_list = false;
+    std::size_t begin = 0;
+  };
+
+  GrowBuffer<ExternalHash>& hashes_;
+  GrowBuffer<TokenId>& tokens_;
+  std::string_view tag_;
+  List hash_list_;
+  List token_list_;
+  std::uint32_t seen_ = 0;                        // fields of values_ that the event has
+  std::array<MsgpackToken, kFieldCount> values_;  // the first item of each value, lists of blocks apart
+  std::span<const std::uint8_t> extra_keys_;      // the whole value
+  std::size_t next_name_ = 0;                     // the likely one of a map's next field
+  FieldCounts unknown_fields_;
+  // Why the event is skipped: a field, and what was wanted instead; or a text alone.
+  std::optional<Field> bad_field_;
+  std::string_view complaint_;
+};
 
 }  // namespace kvist::kv

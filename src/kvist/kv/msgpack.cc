@@ -208,6 +208,17 @@ std::optional<std::span<const std::uint8_t>> MsgpackReader::skip() {
   return start.first(start.size() - rest_.size());
 }
 
+std::optional<MsgpackToken> MsgpackReader::next_value() {
+  MsgpackReader behind = *this;
+  const auto token = behind.next();
+  if (!token || token->count == 0) {
+    *this = behind;
+    return token;
+  }
+  if (!skip()) return std::nullopt;
+  return token;
+}
+
 void MsgpackWriter::byte(std::uint8_t value) {
   out_.push_back(static_cast<char>(value));
 }

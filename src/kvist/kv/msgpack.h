@@ -1,8 +1,12 @@
 // A small msgpack reader and writer: what the KV-event codec needs, safe on hostile bytes.
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <span>
 #include <string>
@@ -36,6 +40,23 @@ struct MsgpackToken {
   [[nodiscard]] std::string_view text() const;
 };
 
+/// Where an unsigned integer lies in the eight bytes that begin with its first, read as one big-endian number.
+struct MsgpackUnsigned {
+  std::uint32_t mask = 0;
+  std::uint8_t shift = 0;
+  std::uint8_t length = 0;  ///< of the item; 0: no unsigned integer of at most 32 bits
+};
+
+/// By an item's first byte.
+inline constexpr std::array<MsgpackUnsigned, 256> kMsgpackUnsigned = [] {
+  std::array<MsgpackUnsigned, 256> forms{};
+  for (std::size_t first = 0; first < 0x80; ++first) forms[first] = {.mask = 0x7f, .shift = 56, .length = 1};
+  forms[0xcc] = {.mask = 0xff, .shift = 48, .length = 2};
+  forms[0xcd] = {.mask = 0xffff, .shift = 40, .length = 3};
+  forms[0xce] = {.mask = 0xffff'ffff, .shift = 24, .length = 5};
+  return forms;
+}();
+
 /// Reads msgpack bytes item by item. Requires: the bytes outlive the reader and what it returns. A copy is cheap and
 /// serves to look ahead. Safe on any input: it allocates nothing, does not recurse, and refuses a container that claims
 /// more items than there are bytes left.
@@ -48,8 +69,29 @@ class MsgpackReader {
   [[nodiscard]] std::optional<MsgpackToken> next();
   /// Skips one value with everything in it, however deep, and returns its bytes, never empty; nothing as in next().
   [[nodiscard]] std::optional<std::span<const std::uint8_t>> skip();
+  /// Skips one value with everything in it, and returns its first item: all of it where it is no container.
+  [[nodiscard]] std::optional<MsgpackToken> next_value();
+
+  /// Reads items as long as they are unsigned integers in the forms of at most 32 bits, and returns how many; at most
+  /// out.size(). May stop earlier, at whatever needs a closer look: next() then takes the item. There is no branch per
+  /// item that its length decides, because the lengths of token ids cannot be foreseen.
+  template <class Value>
+  std::size_t next_u32s(std::span<Value> out);
+  /// The same for items in the 64-bit form.
+  template <class Value>
+  std::size_t next_u64s(std::span<Value> out);
+
+  /// The bytes between this reader's place and that of one that went on from it.
+  [[nodiscard]] std::span<const std::uint8_t> until(const MsgpackReader& later) const {
+    return rest_.first(rest_.size() - later.rest_.size());
+  }
 
  private:
+  [[nodiscard]] static std::uint64_t big_endian(const std::uint8_t* bytes) {
+    std::uint64_t value = 0;
+    std::memcpy(&value, bytes, sizeof value);
+    return std::endian::native == std::endian::little ? std::byteswap(value) : value;
+  }
   [[nodiscard]] std::optional<std::span<const std::uint8_t>> take(std::size_t bytes);
   [[nodiscard]] std::optional<std::uint64_t> take_integer(std::size_t bytes);
   [[nodiscard]] std::optional<MsgpackToken> wide_token(std::uint8_t first);
@@ -61,6 +103,36 @@ class MsgpackReader {
 
   std::span<const std::uint8_t> rest_;
 };
+
+template <class Value>
+std::size_t MsgpackReader::next_u32s(std::span<Value> out) {
+  const std::uint8_t* at = rest_.data();
+  const std::uint8_t* const last = at + (rest_.size() < sizeof(std::uint64_t) ? 0 : rest_.size() - 7);
+  std::size_t count = 0;
+  while (count < out.size() && at < last) {
+    const MsgpackUnsigned form = kMsgpackUnsigned[*at];
+    if (form.length == 0) break;
+    out[count++] = Value(static_cast<std::uint32_t>(big_endian(at) >> form.shift) & form.mask);
+    at += form.length;
+  }
+  rest_ = rest_.subspan(static_cast<std::size_t>(at - rest_.data()));
+  return count;
+}
+
+template <class Value>
+std::size_t MsgpackReader::next_u64s(std::span<Value> out) {
+  constexpr std::uint8_t kUnsigned64 = 0xcf;
+  constexpr std::size_t kItem = 9;
+  std::size_t count = 0;
+  const std::uint8_t* at = rest_.data();
+  const std::size_t most = std::min(out.size(), rest_.size() / kItem);
+  while (count < most && *at == kUnsigned64) {
+    out[count++] = Value(big_endian(at + 1));
+    at += kItem;
+  }
+  rest_ = rest_.subspan(count * kItem);
+  return count;
+}
 
 /// Appends msgpack to a string, each item in its shortest form. The caller writes as many items as it announced.
 class MsgpackWriter {

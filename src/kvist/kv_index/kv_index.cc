@@ -142,12 +142,22 @@ KvIndex::KvIndex(KvIndex&&) noexcept = default;
 KvIndex& KvIndex::operator=(KvIndex&&) noexcept = default;
 
 std::optional<Refusal> KvIndex::apply(WorkerId worker, const kv::KvEvent& event) {
+  return apply(worker, kv::view_of(event));
+}
+
+std::optional<Refusal> KvIndex::apply(WorkerId worker, const kv::KvEventView& event) {
   std::optional<Refusal> reason;
   state_->apply(worker, {&event, 1}, &reason);
   return reason;
 }
 
 std::size_t KvIndex::apply(WorkerId worker, std::span<const kv::KvEvent> events) {
+  state_->views.clear();
+  for (const kv::KvEvent& event : events) state_->views.push_back(kv::view_of(event));
+  return apply(worker, state_->views);
+}
+
+std::size_t KvIndex::apply(WorkerId worker, std::span<const kv::KvEventView> events) {
   return state_->apply(worker, events, nullptr);
 }
 

@@ -13,6 +13,7 @@
 #include "kvist/base/id.h"
 #include "kvist/kv/block_hash.h"
 #include "kvist/kv/kv_event.h"
+#include "kvist/kv/kv_event_view.h"
 
 namespace kvist::kv_index {
 
@@ -82,9 +83,11 @@ class KvIndex {
   KvIndex& operator=(KvIndex&&) noexcept;
 
   /// Applies one event of a worker. Returns the reason if it was refused.
+  std::optional<Refusal> apply(WorkerId worker, const kv::KvEventView& event);
   std::optional<Refusal> apply(WorkerId worker, const kv::KvEvent& event);
   /// Applies events of a worker in order and returns how many were refused. This is faster than one by one: the memory
   /// that later events need is prefetched while earlier ones are applied.
+  std::size_t apply(WorkerId worker, std::span<const kv::KvEventView> events);
   std::size_t apply(WorkerId worker, std::span<const kv::KvEvent> events);
   /// Prefetches what nearly all events of a worker need. To be called before their message is decoded, where the caller
   /// has other work until apply().

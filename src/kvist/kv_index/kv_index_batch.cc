@@ -1,26 +1,24 @@
 // Applies batches of events: their blocks become changes, which pass through the stages in groups.
 #include <algorithm>
-#include <variant>
 
 #include "kvist/kv_index/kv_index_state.h"
 
 namespace kvist::kv_index {
 namespace {
 
+using Kind = kv::KvEventView::Kind;
+
 // The content of so many events is prefetched before it is read: engines that evict block by block send many events of
 // one block.
 constexpr std::size_t kEventsPrefetched = 8;
 
-void fetch_content(const kv::KvEvent& event) {
-  if (const auto* const stored = std::get_if<kv::BlockStored>(&event)) {
-    __builtin_prefetch(stored->hashes.data());
-    const char* const tokens = reinterpret_cast<const char*>(stored->tokens.data());
-    __builtin_prefetch(tokens);
-    __builtin_prefetch(tokens + 64);
-    __builtin_prefetch(tokens + 128);
-  } else if (const auto* const removed = std::get_if<kv::BlockRemoved>(&event)) {
-    __builtin_prefetch(removed->hashes.data());
-  }
+void fetch_content(const kv::KvEventView& event) {
+  __builtin_prefetch(event.hashes.data());
+  if (event.kind != Kind::kStored) return;
+  const char* const tokens = reinterpret_cast<const char*>(event.tokens.data());
+  __builtin_prefetch(tokens);
+  __builtin_prefetch(tokens + 64);
+  __builtin_prefetch(tokens + 128);
 }
 
 }  // namespace
@@ -28,7 +26,7 @@ void fetch_content(const kv::KvEvent& event) {
 /// The events of one worker that are being applied.
 struct KvIndex::State::Batch {
   IndexedWorker& worker;
-  std::span<const kv::KvEvent> events;
+  std::span<const kv::KvEventView> events;
   std::optional<Refusal>* reason = nullptr;
   std::size_t refused = 0;
   // The next block to collect, and the event that it is in.
@@ -60,7 +58,8 @@ struct KvIndex::State::Batch {
   }
 };
 
-std::size_t KvIndex::State::apply(WorkerId id, std::span<const kv::KvEvent> events, std::optional<Refusal>* reason) {
+std::size_t KvIndex::State::apply(WorkerId id, std::span<const kv::KvEventView> events,
+                                  std::optional<Refusal>* reason) {
   KnownWorker& known = worker_at(id);
   Batch batch{.worker = *known.worker, .events = events, .reason = reason, .prefix = {}};
   for (reclaim(); collect(batch); reclaim()) {
@@ -92,11 +91,11 @@ void KvIndex::State::measure_budget(const IndexedWorker& worker) {
 
 /// Returns false if the event has to wait until the group is done.
 [[gnu::always_inline]] inline bool KvIndex::State::collect_event(Batch& batch) {
-  const kv::KvEvent& event = batch.events[batch.event];
+  const kv::KvEventView& event = batch.events[batch.event];
   if (batch.event + kEventsPrefetched < batch.events.size())
     fetch_content(batch.events[batch.event + kEventsPrefetched]);
-  if (const auto* const stored = std::get_if<kv::BlockStored>(&event)) return collect(batch, *stored);
-  if (const auto* const removed = std::get_if<kv::BlockRemoved>(&event)) return collect(batch, *removed);
+  if (event.kind == Kind::kStored) return collect_stored(batch, event);
+  if (event.kind == Kind::kRemoved) return collect_removed(batch, event);
   if (!group_.empty()) return false;
   clear(batch.worker);
   measure_budget(batch.worker);
@@ -105,7 +104,7 @@ void KvIndex::State::measure_budget(const IndexedWorker& worker) {
   return true;
 }
 
-[[gnu::always_inline]] inline bool KvIndex::State::collect(Batch& batch, const kv::BlockStored& event) {
+[[gnu::always_inline]] inline bool KvIndex::State::collect_stored(Batch& batch, const kv::KvEventView& event) {
   const std::size_t blocks = event.hashes.size();
   if (batch.block == 0) {
     if (!well_formed(event)) [[unlikely]] {
@@ -134,7 +133,7 @@ void KvIndex::State::measure_budget(const IndexedWorker& worker) {
   return true;
 }
 
-[[gnu::always_inline]] inline bool KvIndex::State::collect(Batch& batch, const kv::BlockRemoved& event) {
+[[gnu::always_inline]] inline bool KvIndex::State::collect_removed(Batch& batch, const kv::KvEventView& event) {
   if (event.group != 0 || event.medium != kv::Medium::kDevice) [[unlikely]] {
     batch.refuse_event(event.group != 0 ? Refusal::kGroup : Refusal::kMedium);
     return true;
@@ -153,13 +152,13 @@ void KvIndex::State::measure_budget(const IndexedWorker& worker) {
   batch.pass(taken, blocks.size());
 }
 
-[[gnu::always_inline]] inline bool KvIndex::State::well_formed(const kv::BlockStored& event) const {
+[[gnu::always_inline]] inline bool KvIndex::State::well_formed(const kv::KvEventView& event) const {
   return event.group == 0 && event.medium == kv::Medium::kDevice && event.block_size == options.block_size &&
          !event.other_extra_keys && event.tokens.size() == event.hashes.size() * event.block_size;
 }
 
 /// Requires: the event is not well formed.
-Refusal KvIndex::State::fault_of(const kv::BlockStored& event) const {
+Refusal KvIndex::State::fault_of(const kv::KvEventView& event) const {
   if (event.group != 0) return Refusal::kGroup;
   if (event.medium != kv::Medium::kDevice) return Refusal::kMedium;
   if (event.block_size != options.block_size) return Refusal::kBlockSize;
@@ -167,7 +166,7 @@ Refusal KvIndex::State::fault_of(const kv::BlockStored& event) const {
 }
 
 /// For an event that begins a group: evicts until its blocks fit into the budget. Returns why they cannot.
-std::optional<Refusal> KvIndex::State::ensure_budget(const IndexedWorker& worker, const kv::BlockStored& event) {
+std::optional<Refusal> KvIndex::State::ensure_budget(const IndexedWorker& worker, const kv::KvEventView& event) {
   const std::size_t blocks = event.hashes.size();
   const std::size_t wanted = std::min(blocks, options.max_blocks_per_worker);
   if (group_budget_ < 2 * wanted) {
@@ -251,12 +250,12 @@ std::uint32_t KvIndex::State::first_number(const Batch& batch, const ChangeGroup
 }
 
 void KvIndex::State::set_keys(const ChangeGroup::Run& run) {
-  const std::span<const TokenId> tokens(run.stored->tokens);
-  kv::chain_hashes(kv::BlockHash(run.parent_key), tokens.subspan(std::size_t{run.block} * options.block_size),
-                   options.block_size, group_.keys_of(run));
+  kv::chain_hashes(kv::BlockHash(run.parent_key),
+                   run.stored->tokens.subspan(std::size_t{run.block} * options.block_size), options.block_size,
+                   group_.keys_of(run));
 }
 
-std::uint64_t KvIndex::State::root_of(const kv::BlockStored& event) const {
+std::uint64_t KvIndex::State::root_of(const kv::KvEventView& event) const {
   if (event.lora_name.empty() && event.cache_salt.empty()) return plain_root_.value();
   return kv::root_hash({.model = options.model, .lora = event.lora_name, .cache_salt = event.cache_salt}).value();
 }
@@ -338,7 +337,7 @@ void KvIndex::State::find_parent(Batch& batch, ChangeGroup::Run& run, bool evict
 void KvIndex::State::refuse(Batch& batch, const ChangeGroup::Run& run, std::size_t from_change, Refusal refusal) {
   batch.refuse(refusal);
   std::ranges::fill(group_.blocks_of(run).subspan(from_change - run.begin), BlockRef{0});
-  const bool unfinished = batch.block > 0 && std::get_if<kv::BlockStored>(&batch.events[batch.event]) == run.stored;
+  const bool unfinished = batch.block > 0 && &batch.events[batch.event] == run.stored;
   if (unfinished) batch.pass_event();
 }
 

@@ -12,6 +12,7 @@
 #include "kvist/base/random.h"
 #include "kvist/kv/block_hash.h"
 #include "kvist/kv/kv_event.h"
+#include "kvist/kv/kv_event_view.h"
 #include "kvist/kv_index/epochs.h"
 #include "kvist/kv_index/holder_table.h"
 #include "kvist/kv_index/index_memory.h"
@@ -42,7 +43,7 @@ struct ChangeGroup {
   };
   /// The blocks of one event that stores, or of consecutive events that remove.
   struct Run {
-    const kv::BlockStored* stored = nullptr;  // null: the blocks are removed
+    const kv::KvEventView* stored = nullptr;  // null: the blocks are removed
     Parent* parent = nullptr;                 // null: the event has no parent, or does not begin in this run
     std::uint32_t block = 0;                  // the first one's number in the event
     std::uint32_t begin = 0;                  // changes
@@ -67,7 +68,7 @@ struct ChangeGroup {
   }
   [[nodiscard]] const Run* last_run() const { return run_count != 0 ? &runs[run_count - 1] : nullptr; }
 
-  void begin_run(const kv::BlockStored* stored, std::size_t block, Parent* parent) {
+  void begin_run(const kv::KvEventView* stored, std::size_t block, Parent* parent) {
     Run& run = runs[run_count++];
     run.stored = stored;
     run.parent = parent;
@@ -164,7 +165,7 @@ struct KvIndex::State {
   explicit State(Options index_options);
   ~State();
 
-  std::size_t apply(WorkerId worker, std::span<const kv::KvEvent> events, std::optional<Refusal>* reason);
+  std::size_t apply(WorkerId worker, std::span<const kv::KvEventView> events, std::optional<Refusal>* reason);
   void clear(WorkerId worker);
   [[nodiscard]] const IndexedWorker* find(WorkerId worker) const;
   void prefetch(WorkerId worker) const;
@@ -177,6 +178,7 @@ struct KvIndex::State {
   HolderTable holders{memory, epochs};
   PrefixMatcher matcher;  // of the writer's own look-ups
   std::uint64_t evictions = 0;
+  std::vector<kv::KvEventView> views;  // of events that came as such: scratch
 
  private:
   // A worker's record, with what prefetch() needs to know before the record is in the cache.
@@ -191,12 +193,12 @@ struct KvIndex::State {
   [[nodiscard]] bool collect(Batch& batch);
   void measure_budget(const IndexedWorker& worker);
   [[nodiscard]] bool collect_event(Batch& batch);
-  [[nodiscard]] bool collect(Batch& batch, const kv::BlockStored& event);
-  [[nodiscard]] bool collect(Batch& batch, const kv::BlockRemoved& event);
+  [[nodiscard]] bool collect_stored(Batch& batch, const kv::KvEventView& event);
+  [[nodiscard]] bool collect_removed(Batch& batch, const kv::KvEventView& event);
   void collect(Batch& batch, const NameTable::Prefetcher& prefetcher, std::span<const kv::ExternalHash> blocks);
-  [[nodiscard]] bool well_formed(const kv::BlockStored& event) const;
-  [[nodiscard]] Refusal fault_of(const kv::BlockStored& event) const;
-  [[nodiscard]] std::optional<Refusal> ensure_budget(const IndexedWorker& worker, const kv::BlockStored& event);
+  [[nodiscard]] bool well_formed(const kv::KvEventView& event) const;
+  [[nodiscard]] Refusal fault_of(const kv::KvEventView& event) const;
+  [[nodiscard]] std::optional<Refusal> ensure_budget(const IndexedWorker& worker, const kv::KvEventView& event);
   void fetch_next_lines(const Batch& batch);
   void find_names(Batch& batch);
   void find_keys(Batch& batch);
@@ -207,7 +209,7 @@ struct KvIndex::State {
   [[nodiscard]] std::uint64_t key_of(std::size_t change) const {
     return BlockChains::valid(group_.keys[change].value());
   }
-  [[nodiscard]] std::uint64_t root_of(const kv::BlockStored& event) const;
+  [[nodiscard]] std::uint64_t root_of(const kv::KvEventView& event) const;
   void make(Batch& batch);
   void find_parent(Batch& batch, ChangeGroup::Run& run, bool evicted);
   void store(Batch& batch, const ChangeGroup::Run& run);

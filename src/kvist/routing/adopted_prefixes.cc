@@ -6,10 +6,10 @@ namespace kvist::routing {
 namespace {
 
 /// Whether the prompt's blocks from `at` on equal the event's blocks, compared up to the end of the shorter.
-bool continues(std::span<const kv::BlockHash> prompt, std::size_t at, const kv::BlockStored& event) {
+bool continues(std::span<const kv::BlockHash> prompt, std::size_t at, const kv::KvEventView& event) {
   const std::size_t blocks = std::min(prompt.size() - at, event.tokens.size() / event.block_size);
   for (std::size_t i = 0; i < blocks; ++i) {
-    const auto tokens = std::span(event.tokens).subspan(i * event.block_size, event.block_size);
+    const auto tokens = event.tokens.subspan(i * event.block_size, event.block_size);
     if (kv::chain_hash(prompt[at + i - 1], tokens) != prompt[at + i]) return false;
   }
   return true;
@@ -17,13 +17,13 @@ bool continues(std::span<const kv::BlockHash> prompt, std::size_t at, const kv::
 
 }  // namespace
 
-bool AdoptedPrefixes::is_orphan(WorkerId worker, const kv::BlockStored& event) const {
-  return event.parent && !index_->knows(worker, *event.parent) && event.group == 0 &&
-         event.medium == kv::Medium::kDevice && !event.other_extra_keys && event.block_size == index_->block_size() &&
-         event.tokens.size() >= event.block_size;
+bool AdoptedPrefixes::is_orphan(WorkerId worker, const kv::KvEventView& event) const {
+  return event.kind == kv::KvEventView::Kind::kStored && event.parent && !index_->knows(worker, *event.parent) &&
+         event.group == 0 && event.medium == kv::Medium::kDevice && !event.other_extra_keys &&
+         event.block_size == index_->block_size() && event.tokens.size() >= event.block_size;
 }
 
-std::optional<AdoptedPrefixes::Place> AdoptedPrefixes::adopt(WorkerId worker, const kv::BlockStored& event,
+std::optional<AdoptedPrefixes::Place> AdoptedPrefixes::adopt(WorkerId worker, const kv::KvEventView& event,
                                                              std::span<const Prompt> prompts) {
   std::size_t tries = kMaxTries;
   const Prompt* found = nullptr;
@@ -61,7 +61,8 @@ bool AdoptedPrefixes::release(WorkerId id, kv::ExternalHash name) {
   return true;
 }
 
-void AdoptedPrefixes::before(WorkerId id, const kv::BlockRemoved& event) {
+void AdoptedPrefixes::before(WorkerId id, const kv::KvEventView& event) {
+  if (event.kind != kv::KvEventView::Kind::kRemoved) return;
   if (prefixes(id) == 0 || event.group != 0 || event.medium != kv::Medium::kDevice) return;
   for (const kv::ExternalHash name : event.hashes) (void)release(id, name);
 }

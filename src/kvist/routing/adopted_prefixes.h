@@ -10,7 +10,7 @@
 #include "kvist/base/flat_map.h"
 #include "kvist/base/id.h"
 #include "kvist/kv/block_hash.h"
-#include "kvist/kv/kv_event.h"
+#include "kvist/kv/kv_event_view.h"
 #include "kvist/kv_index/kv_index.h"
 
 namespace kvist::routing {
@@ -40,13 +40,13 @@ class AdoptedPrefixes {
     RequestId request;         ///< the request whose prompt gave the place
     std::uint32_t blocks = 0;  ///< of the prompt, before the event's first block
   };
-  /// Whether adopt() can place an event: its parent is unknown, and its tokens identify its blocks.
-  [[nodiscard]] bool is_orphan(WorkerId worker, const kv::BlockStored& event) const;
+  /// Whether adopt() can place an event: it stores, its parent is unknown, and its tokens identify its blocks.
+  [[nodiscard]] bool is_orphan(WorkerId worker, const kv::KvEventView& event) const;
   /// Finds a place for such an event's parent among the prompts under way. To be called before the event is applied.
-  [[nodiscard]] std::optional<Place> adopt(WorkerId worker, const kv::BlockStored& event,
+  [[nodiscard]] std::optional<Place> adopt(WorkerId worker, const kv::KvEventView& event,
                                            std::span<const Prompt> prompts);
-  /// Releases the prefixes whose last block the event removes. To be called before the event is applied.
-  void before(WorkerId worker, const kv::BlockRemoved& event);
+  /// Releases the prefixes whose last block an event removes. To be called before the event is applied.
+  void before(WorkerId worker, const kv::KvEventView& event);
   /// Takes an adoption back: the place was wrong.
   void revoke(WorkerId worker, kv::ExternalHash name);
   /// The worker's blocks have left the index.

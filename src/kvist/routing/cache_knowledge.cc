@@ -161,6 +161,12 @@ bool CacheKnowledge::blocks_were_due(const RoutedRequest& request, std::uint64_t
 }
 
 std::size_t CacheKnowledge::on_kv_events(WorkerId id, std::span<const kv::KvEvent> events) {
+  views_.clear();
+  for (const kv::KvEvent& event : events) views_.push_back(kv::view_of(event));
+  return on_kv_events(id, views_);
+}
+
+std::size_t CacheKnowledge::on_kv_events(WorkerId id, std::span<const kv::KvEventView> events) {
   Worker& worker = workers_[id.value()];
   ++worker.event_batches;
   worker.due_since.reset();
@@ -176,12 +182,12 @@ std::size_t CacheKnowledge::on_kv_events(WorkerId id, std::span<const kv::KvEven
   return refused;
 }
 
-std::size_t CacheKnowledge::apply_one_by_one(WorkerId id, std::span<const kv::KvEvent> events) {
+std::size_t CacheKnowledge::apply_one_by_one(WorkerId id, std::span<const kv::KvEventView> events) {
   std::size_t refused = 0;
-  for (const kv::KvEvent& event : events) {
-    if (const auto* const stored = std::get_if<kv::BlockStored>(&event)) place(id, *stored);
-    if (const auto* const removed = std::get_if<kv::BlockRemoved>(&event)) adopted_.before(id, *removed);
-    if (std::holds_alternative<kv::AllBlocksCleared>(event)) adopted_.forget(id);
+  for (const kv::KvEventView& event : events) {
+    place(id, event);
+    adopted_.before(id, event);
+    if (event.kind == kv::KvEventView::Kind::kCleared) adopted_.forget(id);
     refused += index_.apply(id, event) ? 1 : 0;
   }
   return refused;
@@ -189,7 +195,7 @@ std::size_t CacheKnowledge::apply_one_by_one(WorkerId id, std::span<const kv::Kv
 
 // An engine stores the blocks that it computes, so blocks behind an unknown parent may belong to a prompt that is under
 // way.
-void CacheKnowledge::place(WorkerId id, const kv::BlockStored& event) {
+void CacheKnowledge::place(WorkerId id, const kv::KvEventView& event) {
   if (!adopted_.is_orphan(id, event)) return;
   std::vector<AdoptedPrefixes::Prompt> prompts;
   requests_->for_each([&](const RoutedRequest& request) {

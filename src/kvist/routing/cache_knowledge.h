@@ -11,6 +11,7 @@
 #include "kvist/base/time.h"
 #include "kvist/kv/block_hash.h"
 #include "kvist/kv/kv_event.h"
+#include "kvist/kv/kv_event_view.h"
 #include "kvist/kv_index/kv_index.h"
 #include "kvist/routing/adopted_prefixes.h"
 #include "kvist/routing/cache_agreement.h"
@@ -90,6 +91,7 @@ class CacheKnowledge {
   /// Prefetches the memory that a worker's next events need.
   void prefetch_events(WorkerId worker) const { index_.prefetch(worker); }
   /// Applies events and returns how many were refused.
+  std::size_t on_kv_events(WorkerId worker, std::span<const kv::KvEventView> events);
   std::size_t on_kv_events(WorkerId worker, std::span<const kv::KvEvent> events);
   /// The event stream starts afresh. Forgets what it reported and the answers that contradicted it; answers that are
   /// under way no longer count for or against it.
@@ -125,8 +127,8 @@ class CacheKnowledge {
   [[nodiscard]] CacheTrust trust(const Worker& worker, bool events_exact) const;
   void weigh_prediction(const RoutedRequest& request, std::uint64_t by_prediction, std::uint64_t cached_tokens);
   [[nodiscard]] bool blocks_were_due(const RoutedRequest& request, std::uint64_t output_tokens) const;
-  [[nodiscard]] std::size_t apply_one_by_one(WorkerId id, std::span<const kv::KvEvent> events);
-  void place(WorkerId id, const kv::BlockStored& event);
+  [[nodiscard]] std::size_t apply_one_by_one(WorkerId id, std::span<const kv::KvEventView> events);
+  void place(WorkerId id, const kv::KvEventView& event);
   void check_adopted(const RoutedRequest& request);
   void on_cleared(WorkerId id);
   void forget_routed(WorkerId id);
@@ -143,7 +145,8 @@ class CacheKnowledge {
   std::vector<std::uint32_t> by_events_;
   std::vector<std::uint32_t> by_prediction_;
   std::vector<std::uint32_t> settling_depths_;
-  TimePoint now_;  // the time of the last call that had one
+  std::vector<kv::KvEventView> views_;  // scratch, of events that came as KvEvents
+  TimePoint now_;                       // the time of the last call that had one
 };
 
 }  // namespace kvist::routing

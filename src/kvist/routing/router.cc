@@ -212,6 +212,10 @@ void Router::on_finished(RequestHandle handle, bool completed, TimePoint now) {
   requests_.erase(handle);
 }
 
+std::size_t Router::on_kv_events(WorkerId worker, std::span<const kv::KvEventView> events) {
+  return caches_.on_kv_events(worker, events);
+}
+
 std::size_t Router::on_kv_events(WorkerId worker, std::span<const kv::KvEvent> events) {
   return caches_.on_kv_events(worker, events);
 }

@@ -13,6 +13,7 @@
 #include "kvist/base/id.h"
 #include "kvist/base/time.h"
 #include "kvist/kv/kv_event.h"
+#include "kvist/kv/kv_event_view.h"
 #include "kvist/kv_index/kv_index.h"
 #include "kvist/routing/cache_knowledge.h"
 #include "kvist/routing/decision_log.h"
@@ -91,6 +92,7 @@ class Router {
   /// Prefetches the memory that a worker's events touch, for a caller that still has to decode them.
   void prefetch_kv_events(WorkerId worker) const { caches_.prefetch_events(worker); }
   /// Applies events in order and returns how many were refused; index().counters() has the reasons.
+  std::size_t on_kv_events(WorkerId worker, std::span<const kv::KvEventView> events);
   std::size_t on_kv_events(WorkerId worker, std::span<const kv::KvEvent> events);
   /// Forgets the content of the worker's cache, which is unknown from here on.
   void reset_worker(WorkerId worker) { caches_.reset_events(worker); }

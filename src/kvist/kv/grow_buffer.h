@@ -1,0 +1,51 @@
+// A list that is filled from its end and used again, without writing its memory twice.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <type_traits>
+
+namespace kvist::kv {
+
+/// Like a vector of plain values, but add() leaves the new ones unwritten. Growing moves what is there.
+template <class Value>
+class GrowBuffer {
+  static_assert(std::is_trivially_copyable_v<Value> && std::is_trivially_destructible_v<Value>);
+
+ public:
+  [[nodiscard]] std::size_t size() const { return size_; }
+  [[nodiscard]] std::size_t capacity() const { return capacity_; }
+  [[nodiscard]] std::span<const Value> values() const { return {values_.get(), size_}; }
+
+  /// Adds `count` values and returns where they lie, to be written. Valid until the next call.
+  [[nodiscard]] Value* add(std::size_t count) {
+    if (count > capacity_ - size_) grow(size_ + count);
+    Value* const added = values_.get() + size_;
+    size_ += count;
+    return added;
+  }
+  /// Drops all behind the first `size`.
+  void cut(std::size_t size) { size_ = std::min(size_, size); }
+  void release() {
+    values_.reset();
+    size_ = capacity_ = 0;
+  }
+
+ private:
+  void grow(std::size_t least) {
+    const std::size_t capacity = std::max({least, 2 * capacity_, std::size_t{256}});
+    auto values = std::make_unique_for_overwrite<Value[]>(capacity);
+    std::copy_n(values_.get(), size_, values.get());
+    values_ = std::move(values);
+    capacity_ = capacity;
+  }
+
+  std::unique_ptr<Value[]> values_;
+  std::size_t size_ = 0;
+  std::size_t capacity_ = 0;
+};
+
+}  // namespace kvist::kv
