@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "kvist/gateway/kv_event_inbox.h"
+#include "kvist/gateway/kv_news_board.h"
 #include "kvist/gateway/latency_histogram.h"
 #include "kvist/gateway/mode_from_environment.h"
 #include "kvist/gateway/passed_on_paths.h"
@@ -82,18 +83,42 @@ TEST(WorkerReport, WhatIsMissingStaysUnknown) {
   EXPECT_FALSE(report->process_start_s);
 }
 
+constexpr std::size_t kAll = ~std::size_t{0};
+
 TEST(KvEventInbox, WakesOnceAndKeepsTheOrder) {
   KvEventInbox inbox;
   using Kind = KvFrame::Kind;
   EXPECT_TRUE(inbox.push({Kind::kLive, 1, "a"}));
   EXPECT_FALSE(inbox.push({Kind::kLive, 2, "b"}));
-  const auto frames = inbox.take();
+  const auto [frames, more] = inbox.take(kAll);
   ASSERT_EQ(frames.size(), 2U);
+  EXPECT_FALSE(more);
   EXPECT_EQ(frames[0].sequence, 1U);
   EXPECT_EQ(frames[1].payload, "b");
   EXPECT_TRUE(inbox.push({Kind::kReplayEnd, 0, ""}));
-  EXPECT_EQ(inbox.take().size(), 1U);
-  EXPECT_TRUE(inbox.take().empty());
+  EXPECT_EQ(inbox.take(kAll).frames.size(), 1U);
+  EXPECT_TRUE(inbox.take(kAll).frames.empty());
+}
+
+TEST(KvEventInbox, IsTakenInPiecesByATakerThatComesAgain) {
+  KvEventInbox inbox;
+  using Kind = KvFrame::Kind;
+  constexpr std::size_t kFrame = KvEventInbox::kFrameBytes + 10;
+  const std::string payload(10, 'x');
+  for (std::uint64_t i = 0; i < 5; ++i) EXPECT_EQ(inbox.push({Kind::kLive, i, payload}), i == 0);
+  EXPECT_EQ(inbox.bytes(), 5 * kFrame);
+  const auto two = inbox.take(2 * kFrame + 1);
+  ASSERT_EQ(two.frames.size(), 2U);
+  EXPECT_TRUE(two.more);
+  EXPECT_FALSE(inbox.push({Kind::kLive, 5, payload})) << "the taker comes anyway";
+  const auto one = inbox.take(1);
+  ASSERT_EQ(one.frames.size(), 1U) << "one at least";
+  EXPECT_EQ(one.frames[0].sequence, 2U);
+  const auto rest = inbox.take(kAll);
+  EXPECT_EQ(rest.frames.size(), 3U);
+  EXPECT_FALSE(rest.more);
+  EXPECT_EQ(inbox.bytes(), 0U);
+  EXPECT_TRUE(inbox.push({Kind::kLive, 6, payload}));
 }
 
 TEST(KvEventInbox, DropsMessagesBeyondItsBoundButNeverTheEndOfAReplay) {
@@ -105,8 +130,26 @@ TEST(KvEventInbox, DropsMessagesBeyondItsBoundButNeverTheEndOfAReplay) {
   EXPECT_FALSE(inbox.push({Kind::kLive, 3, payload}));
   EXPECT_EQ(inbox.dropped(), 1U);
   EXPECT_FALSE(inbox.push({Kind::kReplayEnd, 0, ""}));
-  EXPECT_EQ(inbox.take().size(), 3U);
+  EXPECT_EQ(inbox.take(kAll).frames.size(), 3U);
   EXPECT_TRUE(inbox.push({Kind::kLive, 4, payload}));
+}
+
+TEST(KvNewsBoard, AddsUpTheNewsOfEachWorkerUntilItIsTaken) {
+  KvNewsBoard board(3);
+  EXPECT_TRUE(board.take().empty());
+  board.add(WorkerId(2), {.index = {.batches = 1}, .exact = true});
+  board.add(WorkerId(0), {.index = {.batches = 5}, .exact = true});
+  board.add(WorkerId(2), {.index = {.batches = 2, .begun_anew = true}, .exact = false});
+  const KvNewsBoard::News news = board.take();
+  ASSERT_EQ(news.size(), 2U);
+  EXPECT_EQ(news[0].first, WorkerId(2));
+  EXPECT_EQ(news[0].second.index.batches, 3U);
+  EXPECT_TRUE(news[0].second.index.begun_anew);
+  EXPECT_FALSE(news[0].second.exact) << "as said last";
+  EXPECT_EQ(news[1].first, WorkerId(0));
+  EXPECT_TRUE(board.take().empty());
+  board.add(WorkerId(2), {.index = {.batches = 1}, .exact = true});
+  EXPECT_EQ(board.take().at(0).second.index.batches, 1U) << "what was taken does not come again";
 }
 
 TEST(WarningGate, LetsOnePassPerIntervalAndCountsTheOthers) {

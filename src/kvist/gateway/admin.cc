@@ -63,7 +63,7 @@ void write_reading(JsonWriter& json, const std::optional<text::PromptReading>& r
   json.field("in_completions", reading->specials_in_completions).end_object();
 }
 
-void write_worker(JsonWriter& json, const GatewayParts& parts, WorkerId id) {
+void write_worker(JsonWriter& json, const GatewayParts& parts, const KvEventsReport& events, WorkerId id) {
   const dispatch::Fleet::Worker& worker = parts.fleet.worker(id);
   const routing::WorkerLoad& load = parts.router.loads().load(id);
   const WorkerMonitor& monitor = *parts.monitors[id.value()];
@@ -73,7 +73,7 @@ void write_worker(JsonWriter& json, const GatewayParts& parts, WorkerId id) {
   json.field("last_problem", worker.last_problem).field("restarts", monitor.restarts());
   json.field("in_flight", load.requests).field("prefill_tokens", load.prefill_tokens);
   json.field("prompt_blocks", load.prompt_blocks).field("output_tokens", load.output_tokens);
-  json.field("indexed_blocks", parts.router.index().worker_blocks(id));
+  json.field("indexed_blocks", events.workers[id.value()].blocks);
   json.field("index_exact", parts.events_exact(id));
   write_trust(json, parts.trust(id));
   json.field("tokenizer", to_string(parts.tokenizers[id.value()]->match()));
@@ -130,14 +130,14 @@ net::HttpResponse get_decisions(const GatewayParts& parts, const net::HttpReques
   return json_answer(json.take());
 }
 
-net::HttpResponse get_status(const GatewayParts& parts) {
+net::HttpResponse get_status(const GatewayParts& parts, const KvEventsReport& events) {
   JsonWriter json;
   json.begin_object();
   json.field("model", parts.spec.model).field("mode", to_string(parts.router.mode()));
   json.field("in_flight", parts.dispatcher.in_flight());
-  json.field("block_size", parts.spec.block_size).field("index_keys", parts.router.index().keys());
+  json.field("block_size", parts.spec.block_size).field("index_keys", events.index_keys);
   json.key("workers").begin_array();
-  for (std::uint32_t i = 0; i < parts.fleet.size(); ++i) write_worker(json, parts, WorkerId(i));
+  for (std::uint32_t i = 0; i < parts.fleet.size(); ++i) write_worker(json, parts, events, WorkerId(i));
   json.end_array().end_object();
   return json_answer(json.take());
 }

@@ -18,6 +18,6 @@ namespace kvist::gateway {
 /// after 8 MiB; then "more" is true.
 [[nodiscard]] net::HttpResponse get_decisions(const GatewayParts& parts, const net::HttpRequest& request);
 /// GET /admin/status
-[[nodiscard]] net::HttpResponse get_status(const GatewayParts& parts);
+[[nodiscard]] net::HttpResponse get_status(const GatewayParts& parts, const KvEventsReport& events);
 
 }  // namespace kvist::gateway

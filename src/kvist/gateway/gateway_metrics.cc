@@ -157,12 +157,10 @@ void write_forecasts(const GatewayParts& parts, WorkerId id, MetricsPage& page) 
   write_error(model.first_token_error(), "first_token");
 }
 
-void write_index(const GatewayParts& parts, WorkerId id, MetricsPage& page) {
-  const std::string& name = parts.fleet.worker(id).name;
+void write_index(const KvEventsReport::Worker& worker, const std::string& name, MetricsPage& page) {
   const Labels labels{{"worker", name}};
-  const kv_index::KvIndexCounters& counters = parts.router.index().counters(id);
-  page.gauge("kvist_gateway_kv_index_blocks", "Blocks of the worker in the index",
-             number(parts.router.index().worker_blocks(id)), labels);
+  const kv_index::KvIndexCounters& counters = worker.index;
+  page.gauge("kvist_gateway_kv_index_blocks", "Blocks of the worker in the index", number(worker.blocks), labels);
   page.counter("kvist_gateway_kv_blocks_stored_total", "Blocks its events stored", number(counters.stored_blocks),
                labels);
   page.counter("kvist_gateway_kv_blocks_removed_total", "Blocks its events removed", number(counters.removed_blocks),
@@ -206,10 +204,10 @@ void write_trust(const GatewayParts& parts, WorkerId id, MetricsPage& page) {
                number(report.distrusted), labels);
 }
 
-void write_feed(const KvEventFeed& feed, const std::string& worker, MetricsPage& page) {
+void write_feed(const KvFeedReport& feed, const std::string& worker, MetricsPage& page) {
   const Labels labels{{"worker", worker}};
-  const kv::EventSequencer::Counters& sequencer = feed.sequencer_counters();
-  page.gauge("kvist_gateway_kv_index_exact", "1 while the event stream is whole", feed.exact() ? 1 : 0, labels);
+  const kv::EventSequencer::Counters& sequencer = feed.sequencer;
+  page.gauge("kvist_gateway_kv_index_exact", "1 while the event stream is whole", feed.exact ? 1 : 0, labels);
   page.counter("kvist_gateway_kv_batches_applied_total", "Event batches in sequence", number(sequencer.applied),
                labels);
   page.counter("kvist_gateway_kv_gaps_total", "Gaps in the sequence", number(sequencer.gaps), labels);
@@ -221,36 +219,39 @@ void write_feed(const KvEventFeed& feed, const std::string& worker, MetricsPage&
   page.counter("kvist_gateway_kv_duplicates_total", "Batches that were known already", number(sequencer.duplicates),
                labels);
   page.counter("kvist_gateway_kv_undecodable_batches_total", "Batches that could not be read",
-               number(feed.counters().undecodable_batches), labels);
+               number(feed.counters.undecodable_batches), labels);
   page.counter("kvist_gateway_kv_skipped_events_total", "Events that could not be read",
-               number(feed.counters().skipped_events), labels);
-  for (const auto& [field, count] : feed.counters().unknown_fields.counts()) {
+               number(feed.counters.skipped_events), labels);
+  for (const auto& [field, count] : feed.counters.unknown_fields.counts()) {
     page.counter("kvist_gateway_kv_unknown_fields_total", "Fields of its events that have no meaning here",
                  number(count), {{"worker", worker}, {"field", field}});
   }
   page.counter("kvist_gateway_kv_malformed_messages_total", "Messages that are none of an event publisher",
-               number(feed.counters().malformed_messages), labels);
+               number(feed.counters.malformed_messages), labels);
   page.counter("kvist_gateway_kv_dropped_messages_total", "Messages dropped as the inbox was full; replayed later",
-               number(feed.dropped_frames()), labels);
+               number(feed.dropped_frames), labels);
+  page.gauge("kvist_gateway_kv_waiting_bytes", "Messages of its publisher that were not looked at yet",
+             number(feed.waiting_bytes), labels);
 }
 
 }  // namespace
 
-void write_metrics(const GatewayParts& parts, const ProxyReport& proxies, telemetry::MetricsPage& page) {
-  write_requests(parts, proxies, page);
-  write_reading(parts, proxies, page);
+void write_metrics(const GatewayParts& parts, const GatewayParts::Reports& reports, telemetry::MetricsPage& page) {
+  const KvEventsReport& events = reports.events;
+  write_requests(parts, reports.proxies, page);
+  write_reading(parts, reports.proxies, page);
   write_routing(parts, page);
-  page.gauge("kvist_gateway_kv_index_bytes", "Memory of the index", number(parts.router.index().bytes()));
+  page.gauge("kvist_gateway_kv_index_bytes", "Memory of the index", number(events.index_bytes));
   page.counter("kvist_gateway_kv_index_evictions_total", "Blocks forgotten to stay within the index's memory",
-               number(parts.router.index().evictions()));
+               number(events.index_evictions));
   page.gauge("kvist_gateway_kv_index_keys", "Distinct prefixes in the index, over all workers",
-             number(parts.router.index().keys()));
+             number(events.index_keys));
   for (std::uint32_t i = 0; i < parts.fleet.size(); ++i) {
     write_worker(parts, WorkerId(i), page);
     write_forecasts(parts, WorkerId(i), page);
-    write_index(parts, WorkerId(i), page);
+    write_index(events.workers[i], parts.fleet.worker(WorkerId(i)).name, page);
     write_trust(parts, WorkerId(i), page);
-    if (parts.feeds[i]) write_feed(*parts.feeds[i], parts.fleet.worker(WorkerId(i)).name, page);
+    if (events.workers[i].feed) write_feed(*events.workers[i].feed, parts.fleet.worker(WorkerId(i)).name, page);
   }
 }
 

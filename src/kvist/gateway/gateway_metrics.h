@@ -6,8 +6,8 @@
 
 namespace kvist::gateway {
 
-/// Writes all metrics of the gateway to the page. `proxies` is the sum of what its proxies counted. All names begin
-/// with kvist_gateway_.
-void write_metrics(const GatewayParts& parts, const ProxyReport& proxies, telemetry::MetricsPage& page);
+/// Writes all metrics of the gateway to the page. `reports` is what its threads counted. All names begin with
+/// kvist_gateway_.
+void write_metrics(const GatewayParts& parts, const GatewayParts::Reports& reports, telemetry::MetricsPage& page);
 
 }  // namespace kvist::gateway

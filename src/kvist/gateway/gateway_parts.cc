@@ -31,12 +31,14 @@ GatewayParts::GatewayParts(net::EventLoop& loop, spec::GatewaySpec gateway_spec,
               .workers = spec.workers.size(),
               .mode = spec.mode,
               .seed = spec.seed,
-              .latency_prior = spec.latency_prior}),
+              .latency_prior = spec.latency_prior,
+              .make_gate = KvEvents::make_gate(spec.threads > 1)}),
       dispatcher(dispatch_options(spec), fleet, router),
       reader(spec.model, spec.block_size, std::move(text)),
       channel(dispatcher),
       proxy(loop, proxy_options(request_id_seed), client, channel, reader, spec.workers),
-      routing(std::make_shared<RoutingThread>()) {
+      routing(std::make_shared<RoutingThread>()),
+      events(loop, router, spec.workers.size(), spec.threads > 1) {
   routing->loop = &loop;
   routing->channel = &channel;
   for (std::uint32_t i = 0; i < spec.workers.size(); ++i) {
@@ -66,7 +68,7 @@ GatewayParts::GatewayParts(net::EventLoop& loop, spec::GatewaySpec gateway_spec,
                                 .on_block_size_changed = [this, i] { update_events_exact(WorkerId(i)); }}));
   }
   channel.on_doubt([this](WorkerId worker) { monitors[worker.value()]->doubt(); });
-  feeds.resize(spec.workers.size());
+  events.on_exact_changed([this](WorkerId worker) { on_events_changed(worker); });
 }
 
 GatewayParts::~GatewayParts() {
@@ -89,23 +91,29 @@ void GatewayParts::on_each_proxy(const std::function<void(Proxy&)>& work) {
   for (const auto& io : io_loops) io->run(work);
 }
 
-void GatewayParts::gather_reports(std::function<void(const ProxyReport&)> then) {
+void GatewayParts::gather_reports(std::function<void(const Reports&)> then) {
   struct Gathering {
-    ProxyReport sum;
+    Reports reports;
     std::size_t open = 0;
-    std::function<void(const ProxyReport&)> then;
+    std::function<void(const Reports&)> then;
+    void take_one() {
+      if (--open == 0) then(reports);
+    }
   };
   const auto gathering = std::make_shared<Gathering>();
-  gathering->sum = proxy.report();
-  gathering->open = io_loops.size();
+  gathering->reports.proxies = proxy.report();
+  gathering->open = io_loops.size() + 1;
   gathering->then = std::move(then);
-  if (io_loops.empty()) return gathering->then(gathering->sum);
+  events.report([gathering](const KvEventsReport& report) {
+    gathering->reports.events = report;
+    gathering->take_one();
+  });
   for (const auto& io : io_loops) {
     io->run([gathering, home = routing](Proxy& each) {
       home->loop->post([gathering, home, report = each.report()] {
         if (home->channel == nullptr) return;
-        gathering->sum.add(report);
-        if (--gathering->open == 0) gathering->then(gathering->sum);
+        gathering->reports.proxies.add(report);
+        gathering->take_one();
       });
     });
   }
@@ -117,8 +125,7 @@ void GatewayParts::on_events_changed(WorkerId worker) {
 }
 
 bool GatewayParts::events_exact(WorkerId worker) const {
-  const std::shared_ptr<KvEventFeed>& feed = feeds[worker.value()];
-  return feed != nullptr && feed->exact() && !monitors[worker.value()]->block_size_mismatch() &&
+  return events.exact(worker) && !monitors[worker.value()]->block_size_mismatch() &&
          tokenizers[worker.value()]->match() != TokenizerMatch::kDifferent;
 }
 

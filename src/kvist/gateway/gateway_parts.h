@@ -8,7 +8,7 @@
 #include "kvist/dispatch/dispatcher.h"
 #include "kvist/dispatch/fleet.h"
 #include "kvist/gateway/io_loop.h"
-#include "kvist/gateway/kv_event_feed.h"
+#include "kvist/gateway/kv_events.h"
 #include "kvist/gateway/proxy.h"
 #include "kvist/gateway/tokenizer_check.h"
 #include "kvist/gateway/worker_monitor.h"
@@ -20,6 +20,7 @@ namespace kvist::gateway {
 /// Owned by the service. Later members use earlier ones. Threads: the loop's.
 struct GatewayParts {
   /// `text` belongs to the model that `gateway_spec` names; null: the byte tokenizer.
+  /// Requires: gateway_spec.threads is not 0.
   GatewayParts(net::EventLoop& loop, spec::GatewaySpec gateway_spec, std::uint64_t request_id_seed,
                std::shared_ptr<const text::ModelText> text = nullptr);
   /// Requires: the threads of io_loops have ended, so that no call arrives any more.
@@ -48,14 +49,18 @@ struct GatewayParts {
   void update_readings();
   /// Calls `work` with every proxy, on the proxy's own loop: for this loop's proxy now, for the others' soon.
   void on_each_proxy(const std::function<void(Proxy&)>& work);
-  /// Adds up what all proxies have counted and calls `then` on this loop, now or soon.
-  void gather_reports(std::function<void(const ProxyReport&)> then);
+  /// The sum of what all proxies have counted, and the state of the KV events.
+  struct Reports {
+    ProxyReport proxies;
+    KvEventsReport events;
+  };
+  /// Asks all threads and calls `then` on this loop, now or soon.
+  void gather_reports(std::function<void(const Reports&)> then);
 
   spec::GatewaySpec spec;
   net::HttpClient client;
   dispatch::Fleet fleet;
   routing::Router router;
-  kv::KvEventDecoder kv_decoder;  ///< of all feeds
   dispatch::Dispatcher dispatcher;
   PromptReader reader;
   LocalChannel channel;
@@ -64,7 +69,7 @@ struct GatewayParts {
   std::vector<std::unique_ptr<IoLoop>> io_loops;            ///< of the other threads
   std::vector<std::unique_ptr<TokenizerCheck>> tokenizers;  ///< by WorkerId
   std::vector<std::unique_ptr<WorkerMonitor>> monitors;     ///< by WorkerId
-  std::vector<std::shared_ptr<KvEventFeed>> feeds;          ///< by WorkerId; null if the worker publishes no events
+  KvEvents events;                                          ///< has a thread of its own if the gateway has several
 };
 
 }  // namespace kvist::gateway

@@ -14,6 +14,8 @@ namespace kvist::gateway {
 namespace {
 
 constexpr std::string_view kComponent = "kv-events";
+// Taken from an inbox before other work of the loop gets its turn: some 800 blocks, a fifth of a millisecond.
+constexpr std::size_t kPieceBytes = 64U << 10;
 
 kv::EventSequencer::Options sequencer_options(bool replay_available) {
   kv::EventSequencer::Options options;
@@ -38,12 +40,9 @@ std::string refusals(const kv_index::KvIndexCounters& counters) {
 
 }  // namespace
 
-Result<std::shared_ptr<KvEventFeed>> KvEventFeed::connect(net::ZmqReceiver& receiver, net::EventLoop& loop,
-                                                          routing::Router& router, kv::KvEventDecoder& decoder,
-                                                          WorkerId worker, const spec::UpstreamSpec& upstream,
-                                                          std::function<void()> on_exact_changed) {
-  std::shared_ptr<KvEventFeed> feed(
-      new KvEventFeed(loop, router, decoder, worker, upstream, std::move(on_exact_changed)));
+Result<std::shared_ptr<KvEventFeed>> KvEventFeed::connect(net::ZmqReceiver& receiver, Shared& shared, WorkerId worker,
+                                                          const spec::UpstreamSpec& upstream, Tell tell) {
+  std::shared_ptr<KvEventFeed> feed(new KvEventFeed(shared, worker, upstream, std::move(tell)));
   auto subscriber = receiver.subscribe(
       {.endpoint = upstream.kv_events, .replay_endpoint = upstream.kv_replay, .topic = ""}, feed->handlers());
   if (!subscriber) return std::unexpected(std::move(subscriber).error().in("KV events of " + upstream.name));
@@ -51,22 +50,27 @@ Result<std::shared_ptr<KvEventFeed>> KvEventFeed::connect(net::ZmqReceiver& rece
   return feed;
 }
 
-KvEventFeed::KvEventFeed(net::EventLoop& loop, routing::Router& router, kv::KvEventDecoder& decoder, WorkerId worker,
-                         const spec::UpstreamSpec& upstream, std::function<void()> on_exact_changed)
-    : loop_(&loop),
-      router_(&router),
-      decoder_(&decoder),
+KvEventFeed::KvEventFeed(Shared& shared, WorkerId worker, const spec::UpstreamSpec& upstream, Tell tell)
+    : shared_(&shared),
       worker_(worker),
       name_(upstream.name),
-      on_exact_changed_(std::move(on_exact_changed)),
+      tell_(std::move(tell)),
       sequencer_(sequencer_options(!upstream.kv_replay.empty())),
-      timer_(loop),
+      timer_(*shared.loop),
       inbox_(std::make_shared<KvEventInbox>()) {}
 
 KvEventFeed::~KvEventFeed() = default;
 
+KvFeedReport KvEventFeed::report() const {
+  return {.exact = exact(),
+          .sequencer = sequencer_.counters(),
+          .counters = counters_,
+          .dropped_frames = inbox_->dropped(),
+          .waiting_bytes = inbox_->bytes()};
+}
+
 net::ZmqSubscriberHandlers KvEventFeed::handlers() {
-  const auto push = [loop = loop_, inbox = inbox_, weak = weak_from_this()](KvFrame frame) {
+  const auto push = [loop = shared_->loop, inbox = inbox_, weak = weak_from_this()](KvFrame frame) {
     if (!inbox->push(std::move(frame))) return;
     loop->post([weak] {
       if (const auto self = weak.lock()) self->take_frames();
@@ -84,8 +88,13 @@ net::ZmqSubscriberHandlers KvEventFeed::handlers() {
 }
 
 void KvEventFeed::take_frames() {
-  for (KvFrame& frame : inbox_->take()) handle(std::move(frame));
+  KvEventInbox::Piece piece = inbox_->take(kPieceBytes);
+  for (KvFrame& frame : piece.frames) handle(std::move(frame));
   settle();
+  if (!piece.more) return;
+  shared_->loop->post([weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->take_frames();
+  });
 }
 
 void KvEventFeed::handle(KvFrame frame) {
@@ -117,14 +126,14 @@ void KvEventFeed::handle(KvFrame frame) {
 void KvEventFeed::act(std::vector<kv::SequencerAction> actions) {
   if (sequencer_.counters().restarts != restarts_) {
     restarts_ = sequencer_.counters().restarts;
-    router_->on_worker_restarted(worker_);
+    news_.add({.cache_emptied = true});
   }
   for (kv::SequencerAction& action : actions) {
     if (const auto* batch = std::get_if<kv::ApplyPayload>(&action)) {
       apply(*batch);
     } else if (const auto* reset = std::get_if<kv::ResetWorker>(&action)) {
       telemetry::log_info(kComponent, fmt::format("{}: index reset: {}", name_, reset->reason));
-      router_->reset_worker(worker_);
+      news_.add(shared_->index->reset(worker_));
       unread_since_reset_ = false;
     } else if (const auto* replay = std::get_if<kv::RequestReplay>(&action)) {
       subscriber_->request_replay(replay->from);
@@ -133,8 +142,8 @@ void KvEventFeed::act(std::vector<kv::SequencerAction> actions) {
 }
 
 void KvEventFeed::apply(const kv::ApplyPayload& batch) {
-  router_->prefetch_kv_events(worker_);  // comes while the events are read
-  const auto decoded = decoder_->decode(bytes_of(batch.payload));
+  shared_->index->prefetch(worker_);  // comes while the events are read
+  const auto decoded = shared_->decoder.decode(bytes_of(batch.payload));
   const std::uint64_t lost = decoded ? decoded->skipped_events : 1;
   if (lost > 0) {
     unread_since_reset_ = true;
@@ -152,7 +161,9 @@ void KvEventFeed::apply(const kv::ApplyPayload& batch) {
   counters_.skipped_events += decoded->skipped_events;
   counters_.unknown_fields.add(decoded->unknown_fields);
   const std::span<const kv::KvEventView> events = decoded->events;
-  warn_of_refusals(router_->on_kv_events(worker_, events), events.size());
+  const routing::EventIndex::Applied applied = shared_->index->apply(worker_, events);
+  news_.add(applied.news);
+  warn_of_refusals(applied.refused, events.size());
   if (std::ranges::find(events, kv::KvEventView::Kind::kCleared, &kv::KvEventView::kind) != events.end())
     on_cleared(batch.view, lost == 0);
 }
@@ -169,10 +180,10 @@ void KvEventFeed::on_cleared(std::uint64_t view, bool read_whole) {
 
 void KvEventFeed::warn_of_refusals(std::size_t refused, std::size_t events) {
   if (refused == 0 || !refused_warning_.pass(net::now())) return;
+  const kv_index::KvIndex& index = shared_->index->index();
   telemetry::log_warning(
-      kComponent,
-      fmt::format("{}: {} of {} KV events of a batch refused; in all: {} (block size here: {})", name_, refused, events,
-                  refusals(router_->index().counters(worker_)), router_->index().block_size()));
+      kComponent, fmt::format("{}: {} of {} KV events of a batch refused; in all: {} (block size here: {})", name_,
+                              refused, events, refusals(index.counters(worker_)), index.block_size()));
 }
 
 void KvEventFeed::settle() {
@@ -184,7 +195,8 @@ void KvEventFeed::settle() {
   } else {
     timer_.cancel();
   }
-  if (std::exchange(was_exact_, exact()) != was_exact_) on_exact_changed_();
+  const bool exact_changed = std::exchange(was_exact_, exact()) != was_exact_;
+  if (exact_changed || !news_.empty()) tell_({.index = std::exchange(news_, {}), .exact = was_exact_});
 }
 
 bool KvEventFeed::exact() const {

@@ -1,4 +1,4 @@
-// One worker's KV events: from its publisher into the router's index.
+// One worker's KV events: from its publisher into the index.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 #include "kvist/kv/kv_event_decoder.h"
 #include "kvist/net/event_loop.h"
 #include "kvist/net/zmq_receiver.h"
-#include "kvist/routing/router.h"
+#include "kvist/routing/event_index.h"
 #include "kvist/spec/deployment.h"
 
 namespace kvist::gateway {
@@ -29,30 +29,47 @@ struct KvFeedCounters {
   kv::FieldCounts unknown_fields = {};    ///< of events that were used
 };
 
+/// A feed at one moment, for metrics and status.
+struct KvFeedReport {
+  bool exact = false;
+  kv::EventSequencer::Counters sequencer = {};
+  KvFeedCounters counters = {};
+  std::uint64_t dropped_frames = 0;
+  std::size_t waiting_bytes = 0;  ///< in the inbox
+};
+
+/// What a feed did, for routing.
+struct KvFeedNews {
+  routing::EventNews index = {};
+  /// The index holds exactly what the worker published: the stream is connected and whole, and every batch was read.
+  bool exact = false;
+};
+
 /// Owns the subscription. The receiver's thread only puts frames into the inbox and wakes the loop; sequencing,
-/// decoding and the index live on the loop's thread. (Decoding follows sequencing, which may drop or reorder frames:
-/// decoding before would be work for nothing, and needs the order of resets anyway.) What cannot be used is loud:
-/// counted, and logged at a bounded rate.
+/// decoding and the index live on the loop's thread, which does a piece at a time, so that feeds take turns. (Decoding
+/// follows sequencing, which may drop or reorder frames: decoding before would be work for nothing, and needs the order
+/// of resets anyway.) What cannot be used is loud: counted, and logged at a bounded rate. Threads: the loop's.
 class KvEventFeed : public std::enable_shared_from_this<KvEventFeed> {
  public:
-  /// Loop, router and decoder outlive it; all feeds of a thread share one decoder. `on_exact_changed`: exact() says
-  /// something else than before. Requires upstream.kv_events.
-  [[nodiscard]] static Result<std::shared_ptr<KvEventFeed>> connect(net::ZmqReceiver& receiver, net::EventLoop& loop,
-                                                                    routing::Router& router,
-                                                                    kv::KvEventDecoder& decoder, WorkerId worker,
-                                                                    const spec::UpstreamSpec& upstream,
-                                                                    std::function<void()> on_exact_changed);
+  /// What all feeds of a loop share; outlives them.
+  struct Shared {
+    net::EventLoop* loop = nullptr;
+    routing::EventIndex* index = nullptr;
+    kv::KvEventDecoder decoder = {};
+  };
+  /// Called after each piece that changed something.
+  using Tell = std::function<void(const KvFeedNews&)>;
+
+  /// Requires upstream.kv_events. May be called before the loop runs.
+  [[nodiscard]] static Result<std::shared_ptr<KvEventFeed>> connect(net::ZmqReceiver& receiver, Shared& shared,
+                                                                    WorkerId worker, const spec::UpstreamSpec& upstream,
+                                                                    Tell tell);
   ~KvEventFeed();
 
-  /// The index holds exactly what the worker published: the stream is connected and whole, and every batch was read.
-  [[nodiscard]] bool exact() const;
-  [[nodiscard]] const kv::EventSequencer::Counters& sequencer_counters() const { return sequencer_.counters(); }
-  [[nodiscard]] const KvFeedCounters& counters() const { return counters_; }
-  [[nodiscard]] std::uint64_t dropped_frames() const { return inbox_->dropped(); }
+  [[nodiscard]] KvFeedReport report() const;
 
  private:
-  KvEventFeed(net::EventLoop& loop, routing::Router& router, kv::KvEventDecoder& decoder, WorkerId worker,
-              const spec::UpstreamSpec& upstream, std::function<void()> on_exact_changed);
+  KvEventFeed(Shared& shared, WorkerId worker, const spec::UpstreamSpec& upstream, Tell tell);
 
   [[nodiscard]] net::ZmqSubscriberHandlers handlers();
   void take_frames();
@@ -61,15 +78,15 @@ class KvEventFeed : public std::enable_shared_from_this<KvEventFeed> {
   void apply(const kv::ApplyPayload& batch);
   void on_cleared(std::uint64_t view, bool read_whole);
   void warn_of_refusals(std::size_t refused, std::size_t events);
-  /// Sees to what was done: the next wake-up, and whether the index is exact.
+  /// Sees to what was done: the next wake-up, and what routing has to know.
   void settle();
+  [[nodiscard]] bool exact() const;
 
-  net::EventLoop* loop_;
-  routing::Router* router_;
-  kv::KvEventDecoder* decoder_;
+  Shared* shared_;
   WorkerId worker_;
   std::string name_;
-  std::function<void()> on_exact_changed_;
+  Tell tell_;
+  routing::EventNews news_;  // not told yet
   bool was_exact_ = false;
   kv::EventSequencer sequencer_;
   KvFeedCounters counters_;

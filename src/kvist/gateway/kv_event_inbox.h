@@ -1,8 +1,9 @@
-// From the receiver's thread to the loop: a bounded hand-over.
+// From the receiver's thread to the loop of the feeds: a bounded hand-over.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -18,8 +19,8 @@ struct KvFrame {
   std::string payload;         ///< of those, or what was malformed
 };
 
-/// One thread pushes, another takes all at once. Bounded in bytes: a message beyond the bound is dropped, which the
-/// sequencer then sees as a gap and has replayed. Thread-safe.
+/// One thread pushes, another takes, a piece at a time. Bounded in bytes: a message beyond the bound is dropped, which
+/// the sequencer then sees as a gap and has replayed. Thread-safe.
 class KvEventInbox {
  public:
   static constexpr std::size_t kMaxBytes = 256U << 20;
@@ -28,37 +29,59 @@ class KvEventInbox {
 
   explicit KvEventInbox(std::size_t max_bytes = kMaxBytes) : max_bytes_(max_bytes) {}
 
-  /// True when the taker has to be woken: the inbox was empty since its last take().
+  /// True when the taker has to be woken: it is not about to come already.
   [[nodiscard]] bool push(KvFrame frame) {
     const std::lock_guard lock(mutex_);
     const bool is_message = frame.kind == KvFrame::Kind::kLive || frame.kind == KvFrame::Kind::kReplayed ||
                             frame.kind == KvFrame::Kind::kMalformed;
-    const std::size_t bytes = frame.payload.size() + kFrameBytes;
+    const std::size_t bytes = bytes_of(frame);
     if (is_message && bytes_ + bytes > max_bytes_) {
       ++dropped_;
       return false;
     }
     bytes_ += bytes;
     frames_.push_back(std::move(frame));
-    return frames_.size() == 1;
+    return !std::exchange(taker_comes_, true);
   }
 
-  [[nodiscard]] std::vector<KvFrame> take() {
+  struct Piece {
+    std::vector<KvFrame> frames;
+    bool more = false;  ///< the taker has to come again by itself
+  };
+  /// The oldest frames, of so many bytes at most; one at least, where there is one.
+  [[nodiscard]] Piece take(std::size_t most_bytes) {
     const std::lock_guard lock(mutex_);
-    bytes_ = 0;
-    return std::exchange(frames_, {});
+    Piece piece;
+    std::size_t taken = 0;
+    while (!frames_.empty()) {
+      const std::size_t bytes = bytes_of(frames_.front());
+      if (taken > 0 && taken + bytes > most_bytes) break;
+      taken += bytes;
+      piece.frames.push_back(std::move(frames_.front()));
+      frames_.pop_front();
+    }
+    bytes_ -= taken;
+    piece.more = taker_comes_ = !frames_.empty();
+    return piece;
   }
 
+  [[nodiscard]] std::size_t bytes() const {
+    const std::lock_guard lock(mutex_);
+    return bytes_;
+  }
   [[nodiscard]] std::uint64_t dropped() const {
     const std::lock_guard lock(mutex_);
     return dropped_;
   }
 
  private:
+  [[nodiscard]] static std::size_t bytes_of(const KvFrame& frame) { return frame.payload.size() + kFrameBytes; }
+
   const std::size_t max_bytes_;
   mutable std::mutex mutex_;
-  std::vector<KvFrame> frames_;
+  std::deque<KvFrame> frames_;
   std::size_t bytes_ = 0;
+  bool taker_comes_ = false;
   std::uint64_t dropped_ = 0;
 };
 

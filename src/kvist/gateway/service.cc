@@ -89,7 +89,7 @@ class GatewayService final : public Service {
     add_routes();
     const spec::GatewaySpec& gateway = parts_.spec;
     KVIST_TRY_VOID(listen());
-    KVIST_TRY_VOID(subscribe());
+    KVIST_TRY_VOID(parts_.events.connect(gateway.workers));
     for (const auto& monitor : parts_.monitors) monitor->start();
     watch_.start();
     telemetry::log_info(
@@ -126,21 +126,6 @@ class GatewayService final : public Service {
     if (--draining_ > 0) return;
     drain_timer_.cancel();
     if (drained_) drained_();
-  }
-
-  [[nodiscard]] Result<void> subscribe() {
-    std::shared_ptr<net::ZmqReceiver> receiver;
-    const spec::GatewaySpec& gateway = parts_.spec;
-    for (std::uint32_t i = 0; i < gateway.workers.size(); ++i) {
-      if (gateway.workers[i].kv_events.empty()) continue;
-      if (receiver == nullptr) {
-        KVIST_TRY(receiver, net::ZmqReceiver::create());
-      }
-      KVIST_TRY(parts_.feeds[i],
-                KvEventFeed::connect(*receiver, *loop_, parts_.router, parts_.kv_decoder, WorkerId(i),
-                                     gateway.workers[i], [this, i] { parts_.on_events_changed(WorkerId(i)); }));
-    }
-    return {};
   }
 
   /// This loop routes. It takes requests too, unless the gateway has many threads.
@@ -203,11 +188,15 @@ class GatewayService final : public Service {
     });
     paths_.answer("GET", "/health", [this](const net::HttpRequest&) { return health(); });
     paths_.on("GET", "/metrics", [this](const net::HttpRequest&, const std::shared_ptr<net::HttpExchange>& exchange) {
-      parts_.gather_reports([this, exchange](const ProxyReport& proxies) { exchange->respond(metrics(proxies)); });
+      parts_.gather_reports(
+          [this, exchange](const GatewayParts::Reports& reports) { exchange->respond(metrics(reports)); });
     });
-    answer_up_to_date("/admin/status", [this](const net::HttpRequest&) { return get_status(parts_); });
-    answer_up_to_date("/admin/decisions",
-                      [this](const net::HttpRequest& request) { return get_decisions(parts_, request); });
+    answer_up_to_date("/admin/status", [this](const net::HttpRequest&, const GatewayParts::Reports& reports) {
+      return get_status(parts_, reports.events);
+    });
+    answer_up_to_date("/admin/decisions", [this](const net::HttpRequest& request, const GatewayParts::Reports&) {
+      return get_decisions(parts_, request);
+    });
     paths_.answer("GET", "/admin/router_mode", [this](const net::HttpRequest&) { return get_router_mode(parts_); });
     for (const char* method : {"PUT", "POST"}) {
       paths_.answer(method, "/admin/router_mode",
@@ -215,13 +204,15 @@ class GatewayService final : public Service {
     }
   }
 
-  /// GET, answered when all loops have sent their queued messages.
-  void answer_up_to_date(const std::string& path, net::PathTable::Answer answer) {
+  using UpToDateAnswer = std::function<net::HttpResponse(const net::HttpRequest&, const GatewayParts::Reports&)>;
+  /// GET, answered when all loops have sent their queued messages and the KV events have made their report.
+  void answer_up_to_date(const std::string& path, UpToDateAnswer answer) {
     paths_.on("GET", path,
               [this, answer = std::move(answer)](const net::HttpRequest& request,
                                                  const std::shared_ptr<net::HttpExchange>& exchange) {
-                parts_.gather_reports(
-                    [answer, request, exchange](const ProxyReport&) { exchange->respond(answer(request)); });
+                parts_.gather_reports([answer, request, exchange](const GatewayParts::Reports& reports) {
+                  exchange->respond(answer(request, reports));
+                });
               });
   }
 
@@ -230,10 +221,10 @@ class GatewayService final : public Service {
     return error_answer({ErrorCode::kUnavailable, "no worker is healthy"});
   }
 
-  [[nodiscard]] net::HttpResponse metrics(const ProxyReport& proxies) const {
+  [[nodiscard]] net::HttpResponse metrics(const GatewayParts::Reports& reports) const {
     net::HttpResponse response;
     response.headers.set("Content-Type", telemetry::kExpositionContentType);
-    response.body = telemetry::expose([&](telemetry::MetricsPage& page) { write_metrics(parts_, proxies, page); });
+    response.body = telemetry::expose([&](telemetry::MetricsPage& page) { write_metrics(parts_, reports, page); });
     return response;
   }
 
@@ -253,6 +244,7 @@ class GatewayService final : public Service {
 Result<std::unique_ptr<Service>> Service::create(net::EventLoop& loop, spec::GatewaySpec spec) {
   KVIST_TRY_VOID(check(spec));
   KVIST_TRY(spec.mode, mode_from_environment(process_environment, spec.mode));
+  spec.threads = thread_count(spec);
   std::shared_ptr<const text::ModelText> text;
   if (!spec.tokenizer.empty()) {
     KVIST_TRY(text::ModelText model, text::ModelText::load(spec.tokenizer));

@@ -37,15 +37,19 @@ std::uint64_t expected_tokens(std::uint32_t blocks, std::uint32_t prompt_tokens,
 
 CacheKnowledge::CacheKnowledge(Options options, RoutedRequests& requests)
     : block_size_(options.block_size),
-      index_({.model = std::move(options.model), .block_size = options.block_size}),
-      adopted_(index_, options.workers),
+      under_way_(options.workers, options.make_gate),
+      events_({.model = std::move(options.model), .block_size = options.block_size, .workers = options.workers},
+              under_way_),
+      revoke_([this](WorkerId worker, kv::ExternalHash parent) { events_.revoke(worker, parent); }),
       routed_({.ttl = kPredictedTtl}, options.workers),
       settling_({.ttl = kSettlingTime, .max_bytes = kSettlingBytes}, options.workers),
       workers_(options.workers),
       requests_(&requests),
       by_events_(options.workers),
       by_prediction_(options.workers),
-      settling_depths_(options.workers) {}
+      settling_depths_(options.workers) {
+  if (options.make_gate) reader_.emplace(events_.make_reader());
+}
 
 CacheTrust CacheKnowledge::trust(const Worker& worker, bool events_exact) const {
   if (events_exact && !worker.contradicted && !worker.silent) return CacheTrust::kExact;
@@ -58,7 +62,7 @@ void CacheKnowledge::match(std::span<const kv::BlockHash> prompt, std::span<cons
   now_ = now;
   routed_.expire(now);
   settling_.expire(now);
-  index_.match(prompt, by_events_);
+  look_up(prompt);
   routed_.match(prompt, by_prediction_);
   settling_.match(prompt, settling_depths_);
   for (std::size_t i = 0; i < depths.size(); ++i) {
@@ -73,6 +77,14 @@ void CacheKnowledge::match(std::span<const kv::BlockHash> prompt, std::span<cons
   }
 }
 
+void CacheKnowledge::look_up(std::span<const kv::BlockHash> prompt) {
+  if (!reader_) return events_.index().match(prompt, by_events_);
+  std::ranges::fill(by_events_, 0U);
+  for (const kv_index::WorkerMatch& match : reader_->match(prompt)) {
+    if (match.worker.value() < by_events_.size()) by_events_[match.worker.value()] = match.blocks;
+  }
+}
+
 void CacheKnowledge::on_routed(RoutedRequest& request, std::uint32_t max_blocks, TimePoint now) {
   const std::size_t worker = request.worker.value();
   const Worker& known = workers_[worker];
@@ -80,6 +92,7 @@ void CacheKnowledge::on_routed(RoutedRequest& request, std::uint32_t max_blocks,
                    .by_prediction = expected_tokens(by_prediction_[worker], request.prompt_tokens, block_size_),
                    .number = routed_.insert(request.worker, request.blocks, max_blocks, now),
                    .event_batches = known.event_batches,
+                   .under_way = under_way_.add(request.worker, {.request = request.id, .keys = request.blocks}),
                    .events_run = known.events_run,
                    .predicted_run = known.predicted_run};
 }
@@ -91,7 +104,8 @@ void CacheKnowledge::on_progress(WorkerId id, TimePoint now) {
 
 void CacheKnowledge::on_usage(RoutedRequest& request, std::uint64_t cached_tokens) {
   request.cache.cached_tokens = cached_tokens;
-  check_adopted(request);
+  const auto misplaced = under_way_.on_usage(request.worker, request.cache.under_way, cached_tokens / block_size_);
+  if (misplaced) revoke_(request.worker, *misplaced);
   const CacheExpectation& expected = request.cache;
   Worker& worker = workers_[request.worker.value()];
   const bool same_events = expected.events_run == worker.events_run;
@@ -136,6 +150,7 @@ void CacheKnowledge::weigh_prediction(const RoutedRequest& request, std::uint64_
 void CacheKnowledge::on_finished(const RoutedRequest& request, bool computed, std::uint64_t output_tokens,
                                  TimePoint now) {
   now_ = now;
+  under_way_.remove(request.worker, request.cache.under_way);
   if (!computed) return;
   Worker& worker = workers_[request.worker.value()];
   settling_.insert(request.worker, request.blocks, 0, now);
@@ -167,66 +182,29 @@ std::size_t CacheKnowledge::on_kv_events(WorkerId id, std::span<const kv::KvEven
 }
 
 std::size_t CacheKnowledge::on_kv_events(WorkerId id, std::span<const kv::KvEventView> events) {
+  const EventIndex::Applied applied = events_.apply(id, events);
+  on_event_news(id, applied.news);
+  return applied.refused;
+}
+
+void CacheKnowledge::reset_events(WorkerId id) {
+  on_event_news(id, events_.reset(id));
+}
+
+void CacheKnowledge::on_event_news(WorkerId id, const EventNews& news) {
   Worker& worker = workers_[id.value()];
-  ++worker.event_batches;
-  worker.due_since.reset();
-  worker.silent = false;
-  constexpr auto kUnknownParent = static_cast<std::size_t>(kv_index::Refusal::kUnknownParent);
-  const std::uint64_t orphans_before = index_.counters(id).refused[kUnknownParent];
-  const std::uint64_t clears_before = index_.counters(id).clears;
-  const bool with_care = worker.orphans || adopted_.prefixes(id) > 0;
-  const std::size_t refused = with_care ? apply_one_by_one(id, events) : index_.apply(id, events);
-  const kv_index::KvIndexCounters& after = index_.counters(id);
-  if (after.refused[kUnknownParent] != orphans_before) worker.orphans = true;
-  if (after.clears != clears_before) on_cleared(id);
-  return refused;
-}
-
-std::size_t CacheKnowledge::apply_one_by_one(WorkerId id, std::span<const kv::KvEventView> events) {
-  std::size_t refused = 0;
-  for (const kv::KvEventView& event : events) {
-    place(id, event);
-    adopted_.before(id, event);
-    if (event.kind == kv::KvEventView::Kind::kCleared) adopted_.forget(id);
-    refused += index_.apply(id, event) ? 1 : 0;
+  if (news.batches > 0) {
+    worker.event_batches += news.batches;
+    worker.due_since.reset();
+    worker.silent = false;
   }
-  return refused;
+  if (news.begun_anew) begin_events_anew(id);
+  if (news.cache_emptied) forget_routed(id);
+  if (news.cache_emptied && news.keeps_uncomputed) keep_uncomputed(id);
 }
 
-// An engine stores the blocks that it computes, so blocks behind an unknown parent may belong to a prompt that is under
-// way.
-void CacheKnowledge::place(WorkerId id, const kv::KvEventView& event) {
-  if (!adopted_.is_orphan(id, event)) return;
-  std::vector<AdoptedPrefixes::Prompt> prompts;
-  requests_->for_each([&](const RoutedRequest& request) {
-    if (request.worker == id && !request.cache.adopted) prompts.push_back({request.id, view(request.blocks)});
-  });
-  std::ranges::sort(prompts, {}, &AdoptedPrefixes::Prompt::request);
-  const auto found = adopted_.adopt(id, event, prompts);
-  if (!found) return;
-  requests_->for_each([&](RoutedRequest& request) {
-    if (request.id != found->request) return;
-    request.cache.adopted = event.parent;
-    request.cache.adopted_blocks = found->blocks;
-    check_adopted(request);
-  });
-}
-
-// A request finds some blocks cached and stores the ones behind them. So the number of cached blocks in its usage tells
-// where the first stored block belongs, and whether the adoption was right.
-void CacheKnowledge::check_adopted(const RoutedRequest& request) {
-  const CacheExpectation& expected = request.cache;
-  if (!expected.adopted || !expected.cached_tokens) return;
-  if (*expected.cached_tokens / block_size_ != expected.adopted_blocks)
-    adopted_.revoke(request.worker, *expected.adopted);
-}
-
-// The cleared cache no longer holds what was routed before, so those prompts are forgotten, except for ones that are
-// still to be computed. What answers under way let expect is void too.
-void CacheKnowledge::on_cleared(WorkerId id) {
-  begin_events_anew(id);
-  workers_[id.value()].orphans = false;  // every later event has a known parent
-  forget_routed(id);
+// What was routed is gone, except for prompts that are still to be computed.
+void CacheKnowledge::keep_uncomputed(WorkerId id) {
   std::vector<std::pair<RequestId, BlockKeys>> uncomputed;
   requests_->for_each([&](const RoutedRequest& request) {
     if (request.worker == id && !request.cache.computed) uncomputed.emplace_back(request.id, request.blocks);
@@ -241,13 +219,6 @@ void CacheKnowledge::begin_events_anew(WorkerId id) {
   ++worker.events_run;
   worker.contradicted = false;
   worker.reported_tokens = worker.told_tokens = 0;
-}
-
-void CacheKnowledge::reset_events(WorkerId id) {
-  index_.clear(id);
-  adopted_.forget(id);
-  begin_events_anew(id);
-  workers_[id.value()].orphans = true;
 }
 
 void CacheKnowledge::forget_routed(WorkerId id) {
@@ -277,7 +248,7 @@ CacheTrustReport CacheKnowledge::report(WorkerId id, bool events_exact) const {
           .known_share = events_exact                 ? 1
                          : worker.reported_tokens > 0 ? worker.told_tokens / worker.reported_tokens
                                                       : 0,
-          .adopted_prefixes = adopted_.prefixes(id)};
+          .adopted_prefixes = events_.adopted_prefixes(id)};
 }
 
 }  // namespace kvist::routing

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kvist/base/id.h"
@@ -13,10 +15,11 @@
 #include "kvist/kv/kv_event.h"
 #include "kvist/kv/kv_event_view.h"
 #include "kvist/kv_index/kv_index.h"
-#include "kvist/routing/adopted_prefixes.h"
 #include "kvist/routing/cache_agreement.h"
+#include "kvist/routing/event_index.h"
 #include "kvist/routing/predicted_index.h"
 #include "kvist/routing/prefix_use.h"
+#include "kvist/routing/prompts_under_way.h"
 #include "kvist/routing/routed_request.h"
 #include "kvist/routing/worker_view.h"
 
@@ -52,7 +55,11 @@ struct CacheTrustReport {
 ///  - kPredicted: the deeper of the index as it was and the routed prompts, each times its weight, which follows from
 ///    the answers' usage (CacheAgreement).
 ///  - kNone: neither has any weight. The router then sees workers without caches, and so their load alone.
-/// The levels only name ranges: the weights change continuously. Threads: the router's.
+/// The levels only name ranges: the weights change continuously.
+///
+/// Threads: the router's, but for event_index(), which may have another owner (Options::make_gate). Then
+/// look-ups go through a wait-free reader, and what happens to the index comes as EventNews: a little later than the
+/// index shows it, which is as if the event had come later.
 ///
 /// A worker whose cache was cleared holds nothing that was routed there before, except for prompts that it may still
 /// have to compute. A worker that does not report the clearing shows it by its answers: after kDenials answers in a row
@@ -63,9 +70,12 @@ class CacheKnowledge {
     std::string model;
     std::uint32_t block_size = 32;
     std::size_t workers = 0;
+    PromptsUnderWay::MakeGate make_gate = {};  ///< given where another thread owns event_index()
   };
   /// `requests` holds the requests at the workers. Requires: it outlives this object.
   CacheKnowledge(Options options, RoutedRequests& requests);
+  CacheKnowledge(const CacheKnowledge&) = delete;
+  CacheKnowledge& operator=(const CacheKnowledge&) = delete;
 
   /// Sets depths[w] for every worker of the fleet. `in_flight` is, per worker, the number of leading blocks that its
   /// requests use (LoadTracker). If `with_in_flight` is false, these do not count, nor do those of requests that ended
@@ -88,8 +98,14 @@ class CacheKnowledge {
   /// answer.
   void on_finished(const RoutedRequest& request, bool computed, std::uint64_t output_tokens, TimePoint now);
 
-  /// Prefetches the memory that a worker's next events need.
-  void prefetch_events(WorkerId worker) const { index_.prefetch(worker); }
+  /// Follows what the owner of the index did.
+  void on_event_news(WorkerId worker, const EventNews& news);
+  [[nodiscard]] EventIndex& event_index() { return events_; }
+  /// Sets how the owner of the index is asked to take a wrong place back (EventIndex::revoke()), if it is another
+  /// thread.
+  void on_wrong_place(std::function<void(WorkerId, kv::ExternalHash)> handler) { revoke_ = std::move(handler); }
+
+  // For a caller that owns both, such as a simulation.
   /// Applies events and returns how many were refused.
   std::size_t on_kv_events(WorkerId worker, std::span<const kv::KvEventView> events);
   std::size_t on_kv_events(WorkerId worker, std::span<const kv::KvEvent> events);
@@ -101,7 +117,8 @@ class CacheKnowledge {
   void on_restarted(WorkerId worker);
 
   [[nodiscard]] CacheTrustReport report(WorkerId worker, bool events_exact) const;
-  [[nodiscard]] const kv_index::KvIndex& index() const { return index_; }
+  /// Threads: the index's owner.
+  [[nodiscard]] const kv_index::KvIndex& index() const { return events_.index(); }
 
  private:
   struct Worker {
@@ -113,7 +130,6 @@ class CacheKnowledge {
     std::uint64_t event_batches = 0;
     std::optional<TimePoint> due_since;  // blocks were stored at this time, and no event has come since
     bool silent = false;
-    bool orphans = false;  // events may have parents that no event named
     // Cached tokens of the latest answers, and the part of them that events had reported.
     double reported_tokens = 0;
     double told_tokens = 0;
@@ -127,16 +143,16 @@ class CacheKnowledge {
   [[nodiscard]] CacheTrust trust(const Worker& worker, bool events_exact) const;
   void weigh_prediction(const RoutedRequest& request, std::uint64_t by_prediction, std::uint64_t cached_tokens);
   [[nodiscard]] bool blocks_were_due(const RoutedRequest& request, std::uint64_t output_tokens) const;
-  [[nodiscard]] std::size_t apply_one_by_one(WorkerId id, std::span<const kv::KvEventView> events);
-  void place(WorkerId id, const kv::KvEventView& event);
-  void check_adopted(const RoutedRequest& request);
-  void on_cleared(WorkerId id);
+  void look_up(std::span<const kv::BlockHash> prompt);
   void forget_routed(WorkerId id);
+  void keep_uncomputed(WorkerId id);
   void begin_events_anew(WorkerId id);
 
   std::uint32_t block_size_;
-  kv_index::KvIndex index_;
-  AdoptedPrefixes adopted_;
+  PromptsUnderWay under_way_;
+  EventIndex events_;
+  std::optional<kv_index::KvIndex::Reader> reader_;  // where another thread writes the index
+  std::function<void(WorkerId, kv::ExternalHash)> revoke_;
   PredictedIndex routed_;
   PredictedIndex settling_;      // requests that ended a moment ago, whose last events may be under way
   std::vector<Worker> workers_;  // by WorkerId

@@ -7,8 +7,8 @@
 #include "kvist/base/id.h"
 #include "kvist/base/slot_table.h"
 #include "kvist/base/time.h"
-#include "kvist/kv/kv_event.h"
 #include "kvist/routing/prompt_keys.h"
+#include "kvist/routing/prompts_under_way.h"
 
 namespace kvist::routing {
 
@@ -33,9 +33,7 @@ struct CacheExpectation {
   std::uint64_t event_batches = 0;  ///< of its worker when it was routed
   std::optional<std::uint64_t> cached_tokens = {};
   bool computed = false;
-  std::optional<kv::ExternalHash> adopted =
-      {};  ///< the last block of a prefix that was placed by this prompt, adopted_blocks deep
-  std::uint32_t adopted_blocks = 0;
+  PromptsUnderWay::Handle under_way = {};
   std::uint32_t events_run = 0;
   std::uint32_t predicted_run = 0;
 };

@@ -43,10 +43,14 @@ std::uint32_t longest(const RouteQuery& query) {
 
 Router::Router(Options options)
     : workers_(options.workers),
+      block_size_(options.block_size),
       seed_(options.seed),
       mode_(options.mode),
       policy_(make_policy(options.mode, options.seed)),
-      caches_({.model = std::move(options.model), .block_size = options.block_size, .workers = options.workers},
+      caches_({.model = std::move(options.model),
+               .block_size = options.block_size,
+               .workers = options.workers,
+               .make_gate = std::move(options.make_gate)},
               requests_),
       loads_(options.workers),
       forecaster_(loads_, options.workers, options.latency_prior, options.block_size),
@@ -63,7 +67,7 @@ Result<Decision> Router::route(const RouteQuery& query, std::span<const WorkerVi
   const auto blocks = view(query.blocks);
   const PolicyQuery policy_query{.request = query.request,
                                  .prompt_tokens = longest(query),
-                                 .block_size = index().block_size(),
+                                 .block_size = block_size_,
                                  .blocks = blocks.first(std::min(blocks.size(), kPolicyBlocks)),
                                  .session = query.session};
   const std::uint64_t policy_state = policy_->state();
@@ -139,7 +143,7 @@ void Router::find_candidates(const RouteQuery& query, std::span<const WorkerView
     Candidate& candidate = candidates_.emplace_back();
     candidate.worker = worker;
     candidate.cached_blocks = depths_[i].blocks;
-    candidate.cached_tokens = usable_cached_tokens(depths_[i].blocks, prompt.tokens, index().block_size());
+    candidate.cached_tokens = usable_cached_tokens(depths_[i].blocks, prompt.tokens, block_size_);
     candidate.new_blocks = static_cast<std::uint32_t>(view(*prompt.keys).size() - shared_[i]);
     candidate.trust = depths_[i].trust;
     candidate.limits = fleet[i].limits;
@@ -164,7 +168,7 @@ void Router::replicate_hot_prefix(std::span<const kv::BlockHash> prompt) {
   const auto copies = static_cast<std::size_t>(std::ranges::count_if(candidates_, holds));
   if (copies == 0 || copies >= deserved) return;
   for (Candidate& candidate : candidates_) {
-    if (!holds(candidate)) candidate.replicate_tokens = (hot.blocks - candidate.cached_blocks) * index().block_size();
+    if (!holds(candidate)) candidate.replicate_tokens = (hot.blocks - candidate.cached_blocks) * block_size_;
   }
 }
 

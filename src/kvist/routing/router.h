@@ -3,10 +3,12 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kvist/base/error.h"
@@ -64,6 +66,8 @@ class Router {
     spec::RoutingMode mode = spec::RoutingMode::kRoundRobin;
     std::uint64_t seed = 1;
     spec::StepTimeSpec latency_prior = {};  ///< every worker's step time until its own steps were measured
+    /// Given if another thread owns event_index(): makes what keeps it and routing apart.
+    PromptsUnderWay::MakeGate make_gate = {};
   };
 
   explicit Router(Options options);
@@ -89,8 +93,15 @@ class Router {
   /// Null if the request has left its worker; otherwise valid until it does.
   [[nodiscard]] const RoutedRequest* find(RequestHandle request) const { return requests_.find(request); }
 
-  /// Prefetches the memory that a worker's events touch, for a caller that still has to decode them.
-  void prefetch_kv_events(WorkerId worker) const { caches_.prefetch_events(worker); }
+  /// The index and everything that may write it. Threads: its owner's, which is another thread if Options::make_gate is
+  /// given. That thread then reports what it did (on_event_news()) and is asked to take wrong places back
+  /// (on_wrong_place()).
+  [[nodiscard]] EventIndex& event_index() { return caches_.event_index(); }
+  void on_event_news(WorkerId worker, const EventNews& news) { caches_.on_event_news(worker, news); }
+  void on_wrong_place(std::function<void(WorkerId, kv::ExternalHash)> handler) {
+    caches_.on_wrong_place(std::move(handler));
+  }
+  // For a caller that owns both.
   /// Applies events in order and returns how many were refused; index().counters() has the reasons.
   std::size_t on_kv_events(WorkerId worker, std::span<const kv::KvEventView> events);
   std::size_t on_kv_events(WorkerId worker, std::span<const kv::KvEvent> events);
@@ -102,6 +113,7 @@ class Router {
 
   void set_mode(spec::RoutingMode mode);
   [[nodiscard]] spec::RoutingMode mode() const { return mode_; }
+  /// Threads: the index's owner.
   [[nodiscard]] const kv_index::KvIndex& index() const { return caches_.index(); }
   [[nodiscard]] const CacheKnowledge& caches() const { return caches_; }
   [[nodiscard]] const Forecaster& forecaster() const { return forecaster_; }
@@ -122,6 +134,7 @@ class Router {
   void replicate_hot_prefix(std::span<const kv::BlockHash> prompt);
 
   std::size_t workers_;
+  std::uint32_t block_size_;
   std::uint64_t seed_;
   spec::RoutingMode mode_;
   std::unique_ptr<RoutingPolicy> policy_;

@@ -1,0 +1,159 @@
+#include "kvist/gateway/kv_events.h"
+
+#include <mutex>
+#include <utility>
+
+namespace kvist::gateway {
+namespace {
+
+/// How long routing may not know of events that changed nothing it has to follow at once.
+constexpr Duration kNewsTime = std::chrono::milliseconds(2);
+
+class MutexGate final : public routing::PromptsUnderWay::Gate {
+ public:
+  void enter() override { mutex_.lock(); }
+  void leave() override { mutex_.unlock(); }
+
+ private:
+  std::mutex mutex_;
+};
+
+}  // namespace
+
+/// The feeds' loop with its thread, and the way from there to routing.
+class KvEvents::OwnThread {
+ public:
+  OwnThread(KvEvents& owner, std::size_t workers)
+      : board_(std::make_shared<Board>(workers, owner)),
+        home_(owner.home_),
+        timer_(std::make_unique<net::Timer>(loop_)),
+        exact_(workers) {}
+  ~OwnThread() { board_->owner = nullptr; }
+  OwnThread(const OwnThread&) = delete;
+  OwnThread& operator=(const OwnThread&) = delete;
+
+  [[nodiscard]] net::EventLoop& loop() { return loop_; }
+  void start() {
+    thread_ = std::thread([this] { loop_.run(); });
+  }
+  /// Has the thread call `work` last of all.
+  void stop(std::function<void()> work) {
+    if (!thread_.joinable()) return work();
+    loop_.post([this, work = std::move(work)] {
+      work();
+      timer_.reset();
+      loop_.stop();
+    });
+    thread_.join();
+  }
+
+  // On its thread.
+  void tell(WorkerId worker, const KvFeedNews& news) {
+    const bool urgent = news.index.begun_anew || news.index.cache_emptied || exact_.at(worker.value()) != news.exact;
+    exact_[worker.value()] = news.exact;
+    board_->news.add(worker, news);
+    if (urgent) return send();
+    if (std::exchange(timer_armed_, true)) return;
+    timer_->arm(net::now() + kNewsTime, [this] { send(); });
+  }
+  void send() {
+    if (std::exchange(timer_armed_, false)) timer_->cancel();
+    home_->post([board = board_] {
+      if (board->owner == nullptr) return;
+      for (const auto& [worker, news] : board->news.take()) board->owner->take(worker, news);
+    });
+  }
+  /// Has routing's thread call `work`, unless the owner is gone by then.
+  void post_home(std::function<void()> work) {
+    home_->post([board = board_, work = std::move(work)] {
+      if (board->owner != nullptr) work();
+    });
+  }
+
+ private:
+  struct Board {
+    Board(std::size_t workers, KvEvents& of) : news(workers), owner(&of) {}
+    KvNewsBoard news;
+    KvEvents* owner;  // null once it is gone; routing's thread only
+  };
+
+  std::shared_ptr<Board> board_;
+  net::EventLoop* home_;
+  net::EventLoop loop_;
+  std::unique_ptr<net::Timer> timer_;  // of news that can wait
+  bool timer_armed_ = false;
+  std::vector<bool> exact_;  // as told last, by WorkerId
+  std::thread thread_;
+};
+
+routing::PromptsUnderWay::MakeGate KvEvents::make_gate(bool own_thread) {
+  if (!own_thread) return nullptr;
+  return [] { return std::make_unique<MutexGate>(); };
+}
+
+KvEvents::KvEvents(net::EventLoop& home, routing::Router& router, std::size_t workers, bool own_thread)
+    : home_(&home), router_(&router), exact_(workers), feeds_(workers) {
+  shared_.index = &router.event_index();
+  shared_.loop = &home;
+  if (!own_thread) return;
+  thread_ = std::make_unique<OwnThread>(*this, workers);
+  shared_.loop = &thread_->loop();
+  router.on_wrong_place([loop = shared_.loop, index = shared_.index](WorkerId worker, kv::ExternalHash parent) {
+    loop->post([index, worker, parent] { index->revoke(worker, parent); });
+  });
+}
+
+KvEvents::~KvEvents() {
+  if (!thread_) return;
+  router_->on_wrong_place([](WorkerId, kv::ExternalHash) {});
+  thread_->stop([this] { feeds_.clear(); });
+}
+
+Result<void> KvEvents::connect(const std::vector<spec::UpstreamSpec>& workers) {
+  std::shared_ptr<net::ZmqReceiver> receiver;
+  for (std::uint32_t i = 0; i < workers.size(); ++i) {
+    if (workers[i].kv_events.empty()) continue;
+    if (receiver == nullptr) {
+      KVIST_TRY(receiver, net::ZmqReceiver::create());
+    }
+    KVIST_TRY(feeds_[i],
+              KvEventFeed::connect(*receiver, shared_, WorkerId(i), workers[i], [this, i](const KvFeedNews& news) {
+                if (thread_) return thread_->tell(WorkerId(i), news);
+                take(WorkerId(i), news);
+              }));
+  }
+  if (thread_) thread_->start();
+  return {};
+}
+
+void KvEvents::take(WorkerId worker, const KvFeedNews& news) {
+  router_->on_event_news(worker, news.index);
+  if (exact_[worker.value()] == news.exact) return;
+  exact_[worker.value()] = news.exact;
+  on_exact_changed_(worker);
+}
+
+void KvEvents::report(std::function<void(const KvEventsReport&)> then) {
+  if (!thread_) return then(make_report());
+  thread_->loop().post([this, then = std::move(then)]() mutable {
+    thread_->send();
+    thread_->post_home([then = std::move(then), report = make_report()] { then(report); });
+  });
+}
+
+KvEventsReport KvEvents::make_report() const {
+  const kv_index::KvIndex& index = shared_.index->index();
+  KvEventsReport report{.workers = std::vector<KvEventsReport::Worker>(exact_.size()),
+                        .index_bytes = index.bytes(),
+                        .index_keys = index.keys(),
+                        .index_evictions = index.evictions()};
+  for (std::uint32_t i = 0; i < feeds_.size(); ++i) {
+    KvEventsReport::Worker& worker = report.workers[i];
+    if (feeds_[i]) worker.feed = feeds_[i]->report();
+    worker.blocks = index.worker_blocks(WorkerId(i));
+    worker.index = index.counters(WorkerId(i));
+  }
+  return report;
+}
+
+}  // namespace kvist::gateway

@@ -1,0 +1,77 @@
+// The KV events of all workers: on a thread of their own, or on that of routing.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "kvist/base/error.h"
+#include "kvist/base/id.h"
+#include "kvist/gateway/kv_event_feed.h"
+#include "kvist/gateway/kv_news_board.h"
+#include "kvist/kv_index/kv_index.h"
+#include "kvist/net/event_loop.h"
+#include "kvist/net/zmq_receiver.h"
+#include "kvist/routing/router.h"
+#include "kvist/spec/deployment.h"
+
+namespace kvist::gateway {
+
+/// All feeds and the index at one moment, for metrics and status.
+struct KvEventsReport {
+  struct Worker {
+    std::optional<KvFeedReport> feed;  ///< nothing where the worker publishes no events
+    std::size_t blocks = 0;            ///< in the index
+    kv_index::KvIndexCounters index = {};
+  };
+  std::vector<Worker> workers;  ///< by WorkerId
+  std::size_t index_bytes = 0;
+  std::size_t index_keys = 0;
+  std::uint64_t index_evictions = 0;
+};
+
+/// Owns the feeds, and for them the router's EventIndex: nobody else writes it. With a thread of its own, routing looks
+/// up through a wait-free reader and learns what happened in batches (KvNewsBoard), so a storm of events takes no time
+/// of a decision's. Without, all is on routing's loop, and routing is told at once.
+///
+/// Threads: routing's loop (`home`), but for what says otherwise.
+class KvEvents {
+ public:
+  /// For Router::Options: given where the events have a thread of their own.
+  [[nodiscard]] static routing::PromptsUnderWay::MakeGate make_gate(bool own_thread);
+  /// Home and router outlive it; `own_thread` as for make_gate().
+  KvEvents(net::EventLoop& home, routing::Router& router, std::size_t workers, bool own_thread);
+  ~KvEvents();
+  KvEvents(const KvEvents&) = delete;
+  KvEvents& operator=(const KvEvents&) = delete;
+
+  /// exact() says something else than before.
+  void on_exact_changed(std::function<void(WorkerId)> handler) { on_exact_changed_ = std::move(handler); }
+  /// Subscribes to those workers that publish events. Once.
+  [[nodiscard]] Result<void> connect(const std::vector<spec::UpstreamSpec>& workers);
+  /// The index holds exactly what the worker published, as far as routing was told.
+  [[nodiscard]] bool exact(WorkerId worker) const { return exact_[worker.value()]; }
+  /// Calls `then` now or soon. What the report shows, routing was told before.
+  void report(std::function<void(const KvEventsReport&)> then);
+
+ private:
+  class OwnThread;
+
+  /// On the feeds' loop.
+  [[nodiscard]] KvEventsReport make_report() const;
+  void take(WorkerId worker, const KvFeedNews& news);
+
+  net::EventLoop* home_;
+  routing::Router* router_;
+  std::function<void(WorkerId)> on_exact_changed_ = [](WorkerId) {};
+  std::vector<bool> exact_;  // by WorkerId
+  KvEventFeed::Shared shared_;
+  std::unique_ptr<OwnThread> thread_;                // null: the feeds are on home
+  std::vector<std::shared_ptr<KvEventFeed>> feeds_;  // by WorkerId; the feeds' loop, once it runs
+};
+
+}  // namespace kvist::gateway
