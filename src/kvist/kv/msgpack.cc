@@ -208,7 +208,7 @@ std::optional<std::span<const std::uint8_t>> MsgpackReader::skip() {
   return start.first(start.size() - rest_.size());
 }
 
-std::optional<MsgpackToken> MsgpackReader::next_value() {
+std::optional<MsgpackToken> MsgpackReader::next_long_value() {
   MsgpackReader behind = *this;
   const auto token = behind.next();
   if (!token || token->count == 0) {

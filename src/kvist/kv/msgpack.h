@@ -69,8 +69,9 @@ class MsgpackReader {
   [[nodiscard]] std::optional<MsgpackToken> next();
   /// Skips one value with everything in it, however deep, and returns its bytes, never empty; nothing as in next().
   [[nodiscard]] std::optional<std::span<const std::uint8_t>> skip();
-  /// Skips one value with everything in it, and returns its first item: all of it where it is no container.
-  [[nodiscard]] std::optional<MsgpackToken> next_value();
+  /// Skips one value with everything in it, and returns its first item: all of it where it is no container. The short
+  /// forms, of which events' maps mostly consist, take no call.
+  [[nodiscard, gnu::always_inline]] std::optional<MsgpackToken> next_value();
 
   /// Reads items as long as they are unsigned integers in the forms of at most 32 bits, and returns how many; at most
   /// out.size(). May stop earlier, at whatever needs a closer look: next() then takes the item. There is no branch per
@@ -92,6 +93,7 @@ class MsgpackReader {
     std::memcpy(&value, bytes, sizeof value);
     return std::endian::native == std::endian::little ? std::byteswap(value) : value;
   }
+  [[nodiscard]] std::optional<MsgpackToken> next_long_value();
   [[nodiscard]] std::optional<std::span<const std::uint8_t>> take(std::size_t bytes);
   [[nodiscard]] std::optional<std::uint64_t> take_integer(std::size_t bytes);
   [[nodiscard]] std::optional<MsgpackToken> wide_token(std::uint8_t first);
@@ -103,6 +105,24 @@ class MsgpackReader {
 
   std::span<const std::uint8_t> rest_;
 };
+
+inline std::optional<MsgpackToken> MsgpackReader::next_value() {
+  constexpr std::uint8_t kShortText = 0xa0;
+  constexpr std::uint8_t kNil = 0xc0;
+  if (rest_.empty()) return std::nullopt;
+  const std::uint8_t first = rest_.front();
+  const std::size_t length = first & 0x1fU;
+  if (first < kShortText || first > kNil || (first < kNil && length >= rest_.size())) return next_long_value();
+  MsgpackToken token;  // nil
+  if (first < kNil) {
+    token.kind = MsgpackToken::Kind::kString;
+    token.bytes = rest_.subspan(1, length);
+    rest_ = rest_.subspan(1 + length);
+  } else {
+    rest_ = rest_.subspan(1);
+  }
+  return token;
+}
 
 template <class Value>
 std::size_t MsgpackReader::next_u32s(std::span<Value> out) {
