@@ -2,6 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "kvist/base/random.h"
+
 namespace kvist::routing {
 namespace {
 
@@ -45,6 +52,29 @@ class ForecasterTest : public ::testing::Test {
   TimePoint now_{std::chrono::seconds(1)};
   std::uint64_t last_ = 0;
 };
+
+TEST_F(ForecasterTest, WhatTheCacheAloneKeepsIsEvictedWhereMemoryIsShort) {
+  const auto hold = [&](std::uint64_t blocks) {
+    std::vector<kv::BlockHash> hashes;
+    for (std::uint64_t i = 0; i < blocks; ++i) hashes.emplace_back(mix_seed({blocks, i}));
+    const RequestHandle handle =
+        requests_.insert({.id = RequestId(++last_),
+                          .worker = kWorker,
+                          .prompt_tokens = static_cast<std::uint32_t>(32 * blocks),
+                          .blocks = std::make_shared<const std::vector<kv::BlockHash>>(std::move(hashes))});
+    loads_.add(*requests_.find(handle));
+  };
+  hold(500);
+  EXPECT_DOUBLE_EQ(forecast(0, 62).prefill_ms, 0);
+  hold(450);
+  const Forecast some = forecast(0, 62);  // cached whole, and some of its 62 blocks are more than there is room for
+  EXPECT_FALSE(some.has_slot);
+  EXPECT_GT(some.prefill_ms, 0);
+  EXPECT_DOUBLE_EQ(forecast(0, 0).prefill_ms, 0) << "a prompt that others hold is not evicted";
+  hold(200);
+  EXPECT_GT(forecast(0, 62).prefill_ms, some.prefill_ms);
+  EXPECT_LE(forecast(0, 62).prefill_ms, forecast(2'000, 62).prefill_ms) << "no more than the prompt";
+}
 
 TEST_F(ForecasterTest, AnIdleWorkerComputesThePromptAtOnce) {
   const Forecast f = forecast();
