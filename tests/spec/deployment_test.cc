@@ -249,6 +249,7 @@ max_retries: 0
 max_body: 1 MiB
 seed: 9
 latency_prior: {fixed: 9 ms, per_prefill_token: 20 us}
+record: {file: a.jsonl, max_file: 1 MiB, files: 2}
 )"));
   ASSERT_TRUE(gateway.has_value()) << gateway.error().message;
   GatewaySpec expected;
@@ -269,6 +270,7 @@ latency_prior: {fixed: 9 ms, per_prefill_token: 20 us}
   expected.seed = 9;
   expected.latency_prior.fixed = std::chrono::milliseconds(9);
   expected.latency_prior.per_prefill_token = std::chrono::microseconds(20);
+  expected.record = {.file = "a.jsonl", .max_file_bytes = 1U << 20, .files = 2};
   EXPECT_EQ(*gateway, expected);
 }
 
@@ -291,6 +293,17 @@ TEST(GatewaySpecTest, ErrorsNameLineAndSetting) {
   EXPECT_THAT(message(read_gateway(parsed("workers:\n- {url: 'http://h:1', limits: {slots: 4}}\n"))),
               HasSubstr("slots"));
   EXPECT_THAT(message(read_gateway(parsed("max_body: 100\n"))), StartsWith("test.yaml:1: max_body: "));
+  EXPECT_THAT(message(read_gateway(parsed("record: traffic.csv\n"))),
+              AllOf(StartsWith("test.yaml:1: record: "), HasSubstr("does not end in .jsonl")));
+  EXPECT_THAT(message(read_gateway(parsed("record: {files: 2}\n"))),
+              AllOf(StartsWith("test.yaml:1: record: "), HasSubstr("\"file\" is missing")));
+  EXPECT_THAT(message(read_gateway(parsed("record: {file: a.jsonl, max_file: 1 KiB}\n"))),
+              StartsWith("test.yaml:1: record.max_file: "));
+}
+
+TEST(GatewaySpecTest, ARecordIsAFileOrAMapping) {
+  EXPECT_EQ(read_gateway(parsed("record: traffic.jsonl\n"), "/srv").value().record.file, "/srv/traffic.jsonl");
+  EXPECT_EQ(read_gateway(parsed("record: {file: t.jsonl}\n"), "/srv").value().record, RecordSpec{"/srv/t.jsonl"});
 }
 
 TEST(DeploymentSpecTest, CountMakesNumberedWorkers) {

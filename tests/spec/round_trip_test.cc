@@ -91,6 +91,10 @@ class RoundTripTest : public testing::Test {
     return s;
   }
 
+  RecordSpec record() {
+    return {.file = "/records/day 1.jsonl", .max_file_bytes = number(65'536, 1 << 30), .files = number(1, 1'000)};
+  }
+
   TraceSpec trace() {
     return {.file = number(0, 1) == 1 ? "/traces/day 1.jsonl" : "out/runs.sqlite",
             .run = number<std::int64_t>(0, 1LL << 62),
@@ -158,6 +162,7 @@ class RoundTripTest : public testing::Test {
     g.max_retries = number(0, 100);
     g.max_body_bytes = number<std::uint64_t>(1'024, 1LL << 40);
     g.seed = number<std::uint64_t>(0, 1LL << 62);
+    if (number(0, 1) == 1) g.record = record();
     g.latency_prior = {duration(), duration(), duration(), 1e-4 + 1e6 * random_.uniform()};
     return g;
   }

@@ -57,6 +57,24 @@ void write_requests(const GatewayParts& parts, const ProxyReport& proxies, Metri
                number(proxy.unended_streams));
 }
 
+void write_record(const RecordWriter& recorder, MetricsPage& page) {
+  const RecordWriter::Counters counters = recorder.counters();
+  page.counter("kvist_gateway_record_requests_total", "Requests given to the record of traffic",
+               number(counters.added));
+  page.counter("kvist_gateway_record_lines_total", "Lines of requests in its files", number(counters.file.lines));
+  for (const auto& [reason, count] :
+       {std::pair("behind", counters.dropped), std::pair("disk", counters.file.lost_lines)}) {
+    page.counter("kvist_gateway_record_lost_total",
+                 "Requests that are not in it, as too many waited or the disk failed", number(count),
+                 {{"reason", reason}});
+  }
+  page.gauge("kvist_gateway_record_waiting", "Requests that wait to be written", number(counters.waiting));
+  page.counter("kvist_gateway_record_bytes_total", "Bytes written", number(counters.file.bytes));
+  page.counter("kvist_gateway_record_rotations_total", "Times a file was full", number(counters.file.rotations));
+  page.counter("kvist_gateway_record_failures_total", "Times the file system failed it",
+               number(counters.file.failures));
+}
+
 void write_reading(const GatewayParts& parts, const ProxyReport& proxies, MetricsPage& page) {
   if (!proxies.pool) return;
   const ReadingPool::Counters& work = *proxies.pool;
@@ -240,6 +258,7 @@ void write_metrics(const GatewayParts& parts, const GatewayParts::Reports& repor
   const KvEventsReport& events = reports.events;
   write_requests(parts, reports.proxies, page);
   write_reading(parts, reports.proxies, page);
+  if (parts.recorder) write_record(*parts.recorder, page);
   write_routing(parts, page);
   page.gauge("kvist_gateway_kv_index_bytes", "Memory of the index", number(events.index_bytes));
   page.counter("kvist_gateway_kv_index_evictions_total", "Blocks forgotten to stay within the index's memory",

@@ -22,8 +22,9 @@ dispatch::Dispatcher::Options dispatch_options(const spec::GatewaySpec& gateway)
 }  // namespace
 
 GatewayParts::GatewayParts(net::EventLoop& loop, spec::GatewaySpec gateway_spec, std::uint64_t request_id_seed,
-                           std::shared_ptr<const text::ModelText> text)
+                           std::shared_ptr<const text::ModelText> text, std::unique_ptr<RecordWriter> recording)
     : spec(std::move(gateway_spec)),
+      recorder(std::move(recording)),
       client(loop, client_options()),
       fleet(names_of(spec.workers), {}),
       router({.model = spec.model,
@@ -77,7 +78,7 @@ GatewayParts::~GatewayParts() {
 }
 
 Proxy::Options GatewayParts::proxy_options(std::uint64_t seed) const {
-  return {.upstream_timeout = spec.upstream_timeout, .request_id_seed = seed};
+  return {.upstream_timeout = spec.upstream_timeout, .request_id_seed = seed, .recorder = recorder.get()};
 }
 
 net::HttpClientOptions GatewayParts::client_options() const {

@@ -20,9 +20,11 @@ namespace kvist::gateway {
 /// Owned by the service. Later members use earlier ones. Threads: the loop's.
 struct GatewayParts {
   /// `text` belongs to the model that `gateway_spec` names; null: the byte tokenizer.
+  /// `recording` writes the requests down; null: nothing is recorded.
   /// Requires: gateway_spec.threads is not 0.
   GatewayParts(net::EventLoop& loop, spec::GatewaySpec gateway_spec, std::uint64_t request_id_seed,
-               std::shared_ptr<const text::ModelText> text = nullptr);
+               std::shared_ptr<const text::ModelText> text = nullptr,
+               std::unique_ptr<RecordWriter> recording = nullptr);
   /// Requires: the threads of io_loops have ended, so that no call arrives any more.
   ~GatewayParts();
   GatewayParts(const GatewayParts&) = delete;
@@ -58,6 +60,7 @@ struct GatewayParts {
   void gather_reports(std::function<void(const Reports&)> then);
 
   spec::GatewaySpec spec;
+  std::unique_ptr<RecordWriter> recorder;  ///< null: nothing is recorded
   net::HttpClient client;
   dispatch::Fleet fleet;
   routing::Router router;

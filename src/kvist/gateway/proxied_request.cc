@@ -9,6 +9,7 @@
 
 #include "kvist/gateway/error_answer.h"
 #include "kvist/gateway/proxy_headers.h"
+#include "kvist/net/event_loop.h"
 #include "kvist/openai/codec.h"
 #include "kvist/openai/errors.h"
 #include "kvist/telemetry/log.h"
@@ -211,10 +212,12 @@ void ProxiedRequest::take_note(std::uint64_t tokens_before, bool first_before, T
   const StreamState& state = relay_.state();
   if (state.first_token && !first_before) {
     parts_->counters->time_to_first_token.observe(at - job_.arrived);
+    if (job_.record) job_.record->first_token = at;
     parts_->channel->on_first_token(life_.decision().request, at);
   }
-  if (state.tokens > tokens_before)
-    parts_->channel->on_progress(life_.decision().request, state.tokens - tokens_before, at);
+  if (state.tokens == tokens_before) return;
+  if (job_.record) job_.record->last_token = at;
+  parts_->channel->on_progress(life_.decision().request, state.tokens - tokens_before, at);
 }
 
 void ProxiedRequest::send_events(std::string_view events) {
@@ -260,6 +263,7 @@ void ProxiedRequest::end_whole() {
     if (answer && answer->usage) {
       if (job_.prediction_is_whole) report_whole(*answer->usage);
       report_usage(*answer->usage);
+      write_down(*answer->usage);
     }
     if (answer && !answer->system_fingerprint.empty())
       parts_->fingerprints[life_.decision().worker.value()] = answer->system_fingerprint;
@@ -329,8 +333,28 @@ void ProxiedRequest::break_stream(const Error& error) {
   }
 }
 
+void ProxiedRequest::write_down(const openai::Usage& usage) {
+  if (!job_.record) return;
+  job_.record->output_tokens = usage.completion_tokens / std::max(1U, job_.choices);
+  if (usage.reports_cached_tokens) job_.record->cached_tokens = usage.cached_tokens;
+}
+
+void ProxiedRequest::write_down_end(Outcome outcome) {
+  if (!job_.record) return;
+  TrafficRecord& record = *job_.record;
+  const StreamState& state = relay_.state();
+  record.output_tokens = std::max(record.output_tokens, static_cast<std::uint32_t>(state.tokens));
+  if (state.usage) write_down(*state.usage);
+  record.worker = life_.decision().worker;
+  record.mode = life_.decision().mode;
+  record.outcome = outcome;
+  record.ended = net::now();
+  parts_->recorder->add(std::move(record));
+}
+
 void ProxiedRequest::over(Outcome outcome) {
   call_.reset();  // aborts an unfinished call, which frees the worker's batch slot
+  write_down_end(outcome);
   job_.exchange.reset();
   on_over_(*this, outcome);
 }

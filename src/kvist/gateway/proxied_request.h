@@ -15,6 +15,7 @@
 #include "kvist/dispatch/request_life.h"
 #include "kvist/gateway/answer_relay.h"
 #include "kvist/gateway/latency_histogram.h"
+#include "kvist/gateway/record_writer.h"
 #include "kvist/gateway/routing_channel.h"
 #include "kvist/net/http_client.h"
 #include "kvist/net/http_server.h"
@@ -40,6 +41,7 @@ struct ProxyParts {
   ProxyCounters* counters = nullptr;
   Duration upstream_timeout{};
   std::vector<std::string> fingerprints = {};  ///< by WorkerId: the last system_fingerprint in its answers
+  RecordWriter* recorder = nullptr;            ///< null: nothing is recorded
 };
 
 /// What the gateway knows of a request.
@@ -60,6 +62,7 @@ struct ProxyJob {
   bool prediction_is_whole = true;  ///< the prediction covers all prompts of the request
   std::uint32_t choices = 1;        ///< answers to each prompt
   TimePoint arrived = {};
+  std::unique_ptr<TrafficRecord> record = {};  ///< what was known of it at its arrival; null: it is not recorded
 };
 
 /// The sockets of one request. It reports events to the request's life (dispatch/request_life.h) and carries out the
@@ -109,6 +112,9 @@ class ProxiedRequest : public std::enable_shared_from_this<ProxiedRequest> {
   void note_error(const std::string& problem);
   void report_usage(const openai::Usage& usage);
   void report_whole(const openai::Usage& usage);
+  /// What it says goes into the record.
+  void write_down(const openai::Usage& usage);
+  void write_down_end(dispatch::Outcome outcome);
   void end_whole();
   void end_stream();
   void break_stream(const Error& error);

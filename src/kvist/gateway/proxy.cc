@@ -58,7 +58,8 @@ Proxy::Proxy(net::EventLoop& loop, const Options& options, net::HttpClient& clie
              .workers = &workers,
              .counters = &counters_,
              .upstream_timeout = options.upstream_timeout,
-             .fingerprints = std::vector<std::string>(workers.size())},
+             .fingerprints = std::vector<std::string>(workers.size()),
+             .recorder = options.recorder},
       request_id_seed_(options.request_id_seed) {}
 
 ProxyReport Proxy::report() const {
@@ -159,6 +160,7 @@ void Proxy::begin(const ArrivalPointer& arrival, dispatch::RequestProfile profil
     profile.session = routing::session_key(*session);
   }
   profile.name = arrival->request_id;
+  if (job.kind == RequestKind::kRead) job.record = record_of(*arrival, profile);
   arrival->job = std::move(job);
   ++starting_;
   const auto answered = std::make_shared<bool>(false);
@@ -174,8 +176,21 @@ void Proxy::begin(const ArrivalPointer& arrival, dispatch::RequestProfile profil
   });
 }
 
+std::unique_ptr<TrafficRecord> Proxy::record_of(const Arrival& arrival, const dispatch::RequestProfile& profile) const {
+  if (parts_.recorder == nullptr) return nullptr;
+  return std::make_unique<TrafficRecord>(TrafficRecord{.arrived = arrival.arrived,
+                                                       .prompt_tokens = profile.prompt_tokens,
+                                                       .blocks = profile.blocks,
+                                                       .session = profile.session,
+                                                       .streams = profile.streams});
+}
+
 void Proxy::on_started(Arrival& arrival, const Result<dispatch::Ticket>& ticket) {
   if (!ticket) {
+    if (arrival.job.record) {
+      arrival.job.record->ended = net::now();
+      parts_.recorder->add(std::move(*arrival.job.record));
+    }
     if (!arrival.client_left) refuse(arrival, ticket.error());
     return;
   }

@@ -44,6 +44,7 @@ class Proxy {
     Duration upstream_timeout{};
     std::uint64_t request_id_seed = 0;  ///< makes generated request ids different from those of other proxies
     std::size_t reading_threads = 2;    ///< for long prompts with a model's own tokenizer
+    RecordWriter* recorder = nullptr;   ///< outlives the proxy; null: nothing is recorded
   };
   /// The longest time that a request waits for a thread that reads its prompt.
   static constexpr Duration kMaxReadingWait = std::chrono::seconds(10);
@@ -98,6 +99,9 @@ class Proxy {
   void admit_unasked(const ArrivalPointer& arrival);
   /// Asks for a worker. Fills in the fields of `job` that describe the request itself.
   void begin(const ArrivalPointer& arrival, dispatch::RequestProfile profile, ProxyJob job);
+  /// What a record has of a request before anything has happened to it; null: it is not recorded.
+  [[nodiscard]] std::unique_ptr<TrafficRecord> record_of(const Arrival& arrival,
+                                                         const dispatch::RequestProfile& profile) const;
   /// The worker is known, or the request was refused: starts it, or answers with the error.
   void on_started(Arrival& arrival, const Result<dispatch::Ticket>& ticket);
   void refuse(Arrival& arrival, const Error& error);

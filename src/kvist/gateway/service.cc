@@ -77,9 +77,10 @@ net::HttpResponse refused(const net::HttpRequest& /*request*/, int status, const
 
 class GatewayService final : public Service {
  public:
-  GatewayService(net::EventLoop& loop, spec::GatewaySpec gateway, std::shared_ptr<const text::ModelText> text)
+  GatewayService(net::EventLoop& loop, spec::GatewaySpec gateway, std::shared_ptr<const text::ModelText> text,
+                 std::unique_ptr<RecordWriter> recording)
       : loop_(&loop),
-        parts_(loop, std::move(gateway), random_seed(), std::move(text)),
+        parts_(loop, std::move(gateway), random_seed(), std::move(text), std::move(recording)),
         models_(parts_.client, parts_.fleet, parts_.spec.workers,
                 openai::model_list({parts_.spec.model}, static_cast<std::int64_t>(net::unix_seconds()), 0)),
         drain_timer_(loop),
@@ -98,6 +99,8 @@ class GatewayService final : public Service {
                                to_string(parts_.router.mode()), gateway.block_size));
     if (!gateway.tokenizer.empty())
       telemetry::log_info("gateway", fmt::format("tokenizer and chat template of {}", gateway.tokenizer));
+    if (parts_.recorder)
+      telemetry::log_info("gateway", fmt::format("traffic is recorded into {}", gateway.record.file));
     return {};
   }
 
@@ -250,7 +253,11 @@ Result<std::unique_ptr<Service>> Service::create(net::EventLoop& loop, spec::Gat
     KVIST_TRY(text::ModelText model, text::ModelText::load(spec.tokenizer));
     text = std::make_shared<const text::ModelText>(std::move(model));
   }
-  auto service = std::make_unique<GatewayService>(loop, std::move(spec), std::move(text));
+  std::unique_ptr<RecordWriter> recording;
+  if (!spec.record.file.empty()) {
+    KVIST_TRY(recording, RecordWriter::open({.record = spec.record, .recording = new_recording(spec)}));
+  }
+  auto service = std::make_unique<GatewayService>(loop, std::move(spec), std::move(text), std::move(recording));
   KVIST_TRY_VOID(service->start());
   return std::unique_ptr<Service>(std::move(service));
 }

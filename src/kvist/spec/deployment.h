@@ -11,6 +11,7 @@
 #include "kvist/base/yaml.h"
 #include "kvist/spec/cpu_engine_spec.h"
 #include "kvist/spec/profile_spec.h"
+#include "kvist/spec/record_spec.h"
 #include "kvist/spec/routing_mode.h"
 #include "kvist/spec/speculation_spec.h"
 #include "kvist/spec/step_time_spec.h"
@@ -130,6 +131,7 @@ struct GatewaySpec {
   std::uint64_t seed = 1;  ///< of the random routing mode, together with the request id
   /// What the router takes a worker's steps to cost until it has seen them: any value within a factor of a few will do.
   StepTimeSpec latency_prior = {};
+  RecordSpec record = {};
 
   bool operator==(const GatewaySpec&) const = default;
 };

@@ -38,6 +38,33 @@ Result<void> read_limits(const YamlNode& upstream, UpstreamLimits& limits) {
   return node->finish();
 }
 
+/// A file's name, or a mapping with `file`.
+Result<void> read_record(const YamlNode& gateway, const std::string& base_directory, RecordSpec& record) {
+  const auto node = gateway.get("record");
+  if (!node) return {};
+  constexpr std::uint64_t kLeastBytes = 64U << 10;
+  if (node->is_map()) {
+    KVIST_TRY_VOID(read_path(*node, "file", base_directory, record.file));
+    KVIST_TRY_VOID(read_field(*node, "files", record.files, 1, 1'000));
+    if (const auto bytes = node->get("max_file")) {
+      KVIST_TRY(record.max_file_bytes, bytes->as_bytes());
+      if (record.max_file_bytes < kLeastBytes) return std::unexpected(bytes->error("must be at least 64 KiB"));
+    }
+    KVIST_TRY_VOID(node->finish());
+    if (record.file.empty()) return std::unexpected(node->error("key \"file\" is missing: what is recorded into?"));
+  } else {
+    KVIST_TRY_VOID(read_path(gateway, "record", base_directory, record.file));
+  }
+  if (record.file.ends_with(".jsonl")) return {};
+  return std::unexpected(node->error(fmt::format("\"{}\" does not end in .jsonl", record.file)));
+}
+
+void write_record(YamlWriter& out, const RecordSpec& record) {
+  if (record.file.empty()) return;
+  out.begin_map("record").field("file", record.file);
+  out.raw("max_file", fmt::format("{} B", record.max_file_bytes)).field("files", record.files).end_map();
+}
+
 void write_limits(YamlWriter& out, const UpstreamLimits& limits) {
   if (limits == UpstreamLimits{}) return;
   out.begin_map("limits");
@@ -109,6 +136,7 @@ Result<GatewaySpec> read_gateway(const YamlNode& node, const std::string& base_d
   }
   KVIST_TRY_VOID(read_field(node, "seed", g.seed, 0, std::numeric_limits<std::int64_t>::max()));
   if (const auto prior = node.get("latency_prior")) KVIST_TRY_VOID(read_step_time(*prior, g.latency_prior));
+  KVIST_TRY_VOID(read_record(node, base_directory, g.record));
   KVIST_TRY_VOID(node.finish());
   return g;
 }
@@ -136,6 +164,7 @@ std::string to_yaml(const GatewaySpec& g, int indent) {
   out.field("max_in_flight", g.max_in_flight).field("max_retries", g.max_retries);
   out.raw("max_body", fmt::format("{} B", g.max_body_bytes)).field("seed", g.seed);
   write_step_time(out, "latency_prior", g.latency_prior);
+  write_record(out, g.record);
   return out.take();
 }
 
