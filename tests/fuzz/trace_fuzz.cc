@@ -12,6 +12,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto trace = kvist::workload::parse_trace(text, "fuzz");
   if (!trace) return 0;
   const auto again = kvist::workload::parse_trace(kvist::workload::trace_text(*trace), "again");
-  KVIST_CHECK(again.has_value() && *again == *trace, "what is written is read back");
+  KVIST_CHECK(again.has_value() && again->requests == trace->requests, "what is written is read back");
   return 0;
 }

@@ -100,8 +100,9 @@ class RoundTripTest : public testing::Test {
             .run = number<std::int64_t>(0, 1LL << 62),
             .level = number<std::int64_t>(0, 100),
             .loop = number(0, 1) == 1 ? TraceLoop::kClosed : TraceLoop::kOpen,
+            .sessions = number(0, 1) == 1 ? TraceSessions::kIgnore : TraceSessions::kFollow,
             .speed = 0.001 + 100 * random_.uniform(),
-            .tokens_per_hash = number(1, 65'536)};
+            .tokens_per_hash = number(0, 65'536)};
   }
 
   /// The rate is the level's, so a workload with open arrivals has none of its own.

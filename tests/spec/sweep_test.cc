@@ -163,7 +163,7 @@ TEST(SweepSpecTest, ATraceReplacesTheConversations) {
   EXPECT_EQ(sweep->workload.trace.file, "day.jsonl");
   EXPECT_EQ(sweep->workload.trace.loop, TraceLoop::kClosed);
   EXPECT_EQ(sweep->workload.trace.speed, 2);
-  EXPECT_EQ(sweep->workload.trace.tokens_per_hash, 512U);
+  EXPECT_EQ(sweep->workload.trace.tokens_per_hash, 0U) << "as the file says";
   EXPECT_EQ(read_sweep(parsed(text), "/srv/sweeps").value().workload.trace.file, "/srv/sweeps/day.jsonl");
   EXPECT_THAT(error_with("seed: 7", "trace: {loop: open}"),
               AllOf(StartsWith("test.yaml:4: workload.trace: "), HasSubstr("\"file\" is missing")));

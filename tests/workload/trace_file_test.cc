@@ -13,6 +13,7 @@ namespace {
 
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
@@ -72,6 +73,59 @@ TEST(TraceFile, ErrorsNameTheLineAndWhatWouldBeRight) {
     EXPECT_THAT(trace.error().message, HasSubstr(c.expected));
   }
   EXPECT_THAT(parse_trace("\n\n", "empty").error().message, HasSubstr("holds no request"));
+}
+
+/// "place <- place before + pause" of each request that follows another.
+std::vector<std::string> follow_ups_of(const Trace& trace) {
+  std::vector<std::string> found;
+  for (std::size_t i = 0; i < trace.requests.size(); ++i) {
+    const auto& after = trace.requests[i].after;
+    if (!after) continue;
+    found.push_back(
+        std::to_string(i) + " <- " + std::to_string(after->request) +
+        (after->pause ? " + " + std::to_string(std::chrono::round<milliseconds>(*after->pause).count()) : ""));
+  }
+  return found;
+}
+
+TEST(TraceFile, SessionsAndDelaysMakeRequestsFollowOthers) {
+  const auto trace = parse_trace(
+      R"({"timestamp": 10, "input_length": 600, "output_length": 5, "hash_ids": [1, 2], "session_id": "a", "priority": 1}
+{"timestamp": 20, "input_length": 600, "output_length": 5, "hash_ids": [3, 4], "session_id": 7}
+{"input_length": 700, "output_length": 5, "hash_ids": [1, 2], "session_id": "a", "delay": 1500}
+{"timestamp": 15, "input_length": 700, "output_length": 5, "hash_ids": [3, 4], "session_id": 7, "delay_ms": 250}
+{"timestamp": 900, "input_length": 800, "output_length": 5, "hash_ids": [1, 2], "session_id": "a"}
+{"timestamp": 30, "input_length": 800, "output_length": 5, "hash_ids": [1, 2], "session_id": "b"}
+{"timestamp": 31, "input_length": 800, "output_length": 5, "hash_ids": [1, 2], "follows": 1, "delay": 2})",
+      "dynamo");
+  ASSERT_TRUE(trace.has_value()) << trace.error().message;
+  EXPECT_THAT(follow_ups_of(*trace), ElementsAre("2 <- 0 + 1500", "3 <- 1 + 250", "4 <- 2", "6 <- 1 + 2"));
+  EXPECT_EQ(trace->requests[2].at, milliseconds(10)) << "of the row it follows";
+  EXPECT_EQ(parse_trace(trace_text(*trace), "again").value().requests, trace->requests);
+  const auto error = [](const char* line) {
+    return parse_trace(std::string(kLine) + "\n" + line, "t").error().message;
+  };
+  EXPECT_THAT(error(R"({"input_length": 7, "output_length": 5, "hash_ids": [], "session_id": "new"})"),
+              AllOf(HasSubstr("t:2: timestamp"), HasSubstr("only a later row of a session")));
+  EXPECT_THAT(error(R"({"timestamp": 27483, "input_length": 7, "output_length": 5, "hash_ids": [], "follows": 1})"),
+              HasSubstr("t:2: follows: row 1 does not come before this one"));
+  EXPECT_THAT(error(R"({"input_length": 7, "output_length": 5, "hash_ids": [], "session_id": 1, "delay": -1})"),
+              HasSubstr("t:2: delay: expected milliseconds"));
+}
+
+TEST(TraceFile, ReadsBailianChats) {
+  const auto trace = parse_trace(
+      R"({"chat_id": 1, "parent_chat_id": -1, "timestamp": 61.5, "input_length": 40, "output_length": 5, "type": "text", "turn": 1, "hash_ids": [1, 2, 3]}
+{"chat_id": 3, "parent_chat_id": 1, "timestamp": 80, "input_length": 64, "output_length": 5, "type": "text", "turn": 2, "hash_ids": [1, 2, 5, 6]}
+{"chat_id": 2, "parent_chat_id": 99, "timestamp": 70.0000012, "input_length": 16, "output_length": 5, "type": "search", "turn": 4, "hash_ids": [9]})",
+      "bailian");
+  ASSERT_TRUE(trace.has_value()) << trace.error().message;
+  EXPECT_EQ(trace->tokens_per_hash, 16U);
+  EXPECT_EQ(trace->requests[0].at, milliseconds(61'500));
+  EXPECT_EQ(trace->requests[1].at, milliseconds(70'000) + microseconds(1)) << "in the order of their instants";
+  EXPECT_THAT(follow_ups_of(*trace), ElementsAre("2 <- 0"));
+  EXPECT_THAT(parse_trace(R"({"chat_id": 1, "parent_chat_id": -1, "timestamp": 1e10})", "t").error().message,
+              HasSubstr("t:1: timestamp: expected seconds"));
 }
 
 TEST(TraceFile, EverythingIsBounded) {

@@ -104,7 +104,6 @@ TEST(TraceGenerator, RefusesInvalidOptions) {
   EXPECT_THAT(message([](TraceOptions& o) { o.conversations = 0; }), HasSubstr("conversations is 0"));
   EXPECT_THAT(message([](TraceOptions& o) { o.conversations = 4'000'000'000; }), HasSubstr("10000000 requests"));
   EXPECT_THAT(message([](TraceOptions& o) { o.workload.turns_min = 0; }), HasSubstr("turns_min is 0"));
-  EXPECT_THAT(message([](TraceOptions& o) { o.workload.trace.tokens_per_hash = 0; }), HasSubstr("tokens_per_hash"));
   EXPECT_THAT(message([](TraceOptions& o) { o.think_time = Duration(0); }), HasSubstr("think_time"));
   EXPECT_THAT(message([](TraceOptions& o) { o.workload.max_tokens = 1U << 31; }), HasSubstr("want at most 16777216"));
 }

@@ -44,6 +44,34 @@ TEST(TracePrompts, PromptsShareWhatTheirIdsShare) {
   }
 }
 
+TEST(TracePrompts, WhatGoesOnBeginsWithPromptAndAnswer) {
+  const TracePrompts prompts(1, 32);
+  const tokenizer::ByteTokenizer tokenizer;
+  const text::SimpleChatTemplate chat_template;
+  std::vector<text::ChatMessage> messages = {{"user", prompts.message_of({{}, 200, 30, {1, 2, 3, 4, 5, 6}}, 0)}};
+  std::vector<TokenId> before = chat_template.render(messages, tokenizer);
+  const std::string answer = "an answer of its own making";
+  for (const std::uint32_t length : {300U, 500U, 501U}) {
+    // One turn after the other.
+    tokenizer.encode(answer, before);
+    const TraceRequest request{{}, length, 1, {1, 2, 3, 4, 5, 6, 70, 80, 90, 100, 110, 120, 130, 140, 150, 160}};
+    const auto next = prompts.continued(messages, answer, request, length);
+    if (length == 501) {
+      EXPECT_FALSE(next.has_value()) << "no room for an answer and a message behind 500 tokens";
+      continue;
+    }
+    ASSERT_TRUE(next.has_value());
+    const std::vector<TokenId> prompt = chat_template.render(*next, tokenizer);
+    EXPECT_EQ(prompt.size(), length);
+    EXPECT_EQ(common_prefix(before, prompt), before.size());
+    // Another one with the same ids says the same behind the answer.
+    EXPECT_EQ(prompts.continued(messages, answer, request, 99)->back().content.substr(0, 40),
+              next->back().content.substr(0, 40));
+    messages = *next;
+    before = prompt;
+  }
+}
+
 TEST(TracePrompts, NoTwoIdsHaveOneText) {
   const TracePrompts prompts(1, 64);
   std::set<std::string> texts;

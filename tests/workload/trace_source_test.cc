@@ -81,7 +81,69 @@ TEST(TraceSource, ARequestMatchesItsTraceLine) {
   EXPECT_LT(turns[0].seed, std::uint64_t{1} << 53);
 }
 
-/// Drives a source in virtual time with random answer times and a client that is sometimes late.
+/// A session of three, the second after a pause and the third at its instant, beside a request of no session.
+std::shared_ptr<const Trace> trace_with_session() {
+  Trace trace;
+  trace.requests = {{milliseconds(1'000), 1'040, 30, {4, 5}},
+                    {milliseconds(3'000), 1'200, 30, {4, 5}, FollowUp{.request = 0, .pause = milliseconds(400)}},
+                    {milliseconds(5'000), 1'500, 30, {4, 5, 6}, FollowUp{.request = 1}},
+                    {milliseconds(5'000), 100, 30, {9}}};
+  return std::make_shared<const Trace>(std::move(trace));
+}
+
+TEST(TraceSource, WhatFollowsWaitsForTheAnswerAndKeepsThePause) {
+  TraceSource source(trace_with_session(), {.speed = 2}, at(0));
+  EXPECT_THAT(ids_of(source.poll(at(0))), ElementsAre(0));
+  EXPECT_EQ(source.next_wakeup(), at(2'000)) << "the second waits for the first";
+  EXPECT_TRUE(source.on_turn_finished(ConversationId(0), "first", TurnOutcome::kSucceeded, at(1'000)).empty());
+  EXPECT_EQ(source.next_wakeup(), at(1'200)) << "the pause, at twice the speed";
+  const auto second = source.poll(at(1'200));
+  EXPECT_THAT(ids_of(second), ElementsAre(1));
+  EXPECT_EQ(second[0].session, ConversationId(0));
+  ASSERT_EQ(second[0].messages.size(), 3U);
+  EXPECT_EQ(second[0].messages[1].content, "first");
+  EXPECT_TRUE(source.on_turn_finished(ConversationId(1), "second", TurnOutcome::kSucceeded, at(1'300)).empty());
+  const auto both = source.poll(at(2'000));
+  EXPECT_THAT(ids_of(both), ElementsAre(2, 3)) << "the third at its own instant";
+  EXPECT_EQ(both[0].messages.size(), 5U);
+  EXPECT_EQ(both[0].intended, at(2'000));
+  EXPECT_EQ(source.conversations_started(), 4U);
+  EXPECT_FALSE(source.next_wakeup().has_value());
+}
+
+TEST(TraceSource, WhatFollowsGoesWhenALateAnswerComesAndWithoutOneAfterAFailure) {
+  TraceSource source(trace_with_session(), {}, at(0));
+  (void)source.poll(at(0));
+  (void)source.on_turn_finished(ConversationId(0), "", TurnOutcome::kFailed, at(100));
+  const auto second = source.poll(at(500));
+  EXPECT_THAT(ids_of(second), ElementsAre(1));
+  EXPECT_EQ(second[0].messages.size(), 1U) << "there is no answer to go on from";
+  EXPECT_THAT(ids_of(source.poll(at(4'000))), ElementsAre(3));
+  const auto third = source.on_turn_finished(ConversationId(1), "late", TurnOutcome::kSucceeded, at(9'000));
+  EXPECT_THAT(ids_of(third), ElementsAre(2)) << "its instant has passed";
+  EXPECT_EQ(third[0].intended, at(9'000));
+}
+
+TEST(TraceSource, InAClosedLoopASessionKeepsItsPlace) {
+  TraceSource source(trace_with_session(), {.loop = spec::TraceLoop::kClosed, .concurrency = 1}, at(0));
+  std::vector<std::uint64_t> order = ids_of(source.poll(at(0)));
+  for (int i = 0; i < 3; ++i) {
+    const auto next = source.on_turn_finished(ConversationId(order.back()), "a", TurnOutcome::kSucceeded, at(i));
+    ASSERT_EQ(next.size(), 1U);
+    order.push_back(next[0].conversation.value());
+  }
+  EXPECT_THAT(order, ElementsAre(0, 1, 2, 3));
+}
+
+TEST(TraceSource, SessionsCanBeIgnored) {
+  TraceSource source(trace_with_session(), {.sessions = spec::TraceSessions::kIgnore}, at(0));
+  EXPECT_THAT(ids_of(source.poll(at(2'000))), ElementsAre(0, 1));
+  const auto rest = source.poll(at(4'000));
+  EXPECT_THAT(ids_of(rest), ElementsAre(2, 3));
+  EXPECT_EQ(rest[0].messages.size(), 1U);
+}
+
+/// Drives a source in virtual time with random answer times and a client that is late now and then.
 struct Sent {
   std::uint64_t id;
   TimePoint at;

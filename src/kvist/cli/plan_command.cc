@@ -13,6 +13,7 @@
 #include "kvist/planning/capacity_report.h"
 #include "kvist/planning/knobs.h"
 #include "kvist/planning/memory_report.h"
+#include "kvist/results/load_input.h"
 #include "kvist/spec/files.h"
 
 namespace kvist::cli {
@@ -72,7 +73,8 @@ Result<planning::CapacityPlan> make_plan(const PlanCapacityArguments& arguments)
   KVIST_TRY(const planning::CapacityOptions options, capacity_options(arguments));
   plan.slo = planning::with_error_limit(slo, plan.sweep.method.max_error_pct);
   plan.confidence = options.judge.confidence;
-  const planning::SimulatedEvaluator evaluator;
+  KVIST_TRY(workload::LoadInput input, results::load_input(plan.sweep.workload.trace));
+  const planning::SimulatedEvaluator evaluator(std::move(input));
   if (arguments.users) {
     for (const spec::RoutingMode mode : modes) {
       KVIST_TRY(planning::WorkersNeeded needed,

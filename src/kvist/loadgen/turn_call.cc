@@ -22,7 +22,7 @@ net::HttpRequest request_for(const Target& target, workload::StartTurn& turn) {
   request.headers.add("Content-Type", "application/json");
   request.headers.add("Accept", "text/event-stream");
   request.headers.add("X-Request-Id", fmt::format("{}-{}-{}", target.request_id, turn.conversation.value(), turn.turn));
-  request.headers.add("X-Session-ID", workload::session_name(target.run_seed, turn.conversation));
+  request.headers.add("X-Session-ID", workload::session_name(target.run_seed, turn.session_or_conversation()));
   request.body = openai::chat_request_body({.model = target.model,
                                             .messages = std::move(turn.messages),
                                             .max_tokens = turn.max_tokens,

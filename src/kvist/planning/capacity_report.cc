@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "kvist/analysis/mode_names.h"
 #include "kvist/planning/capacity_tables.h"
@@ -49,6 +50,11 @@ std::string method_text(const CapacityPlan& plan) {
 /// What a reader of the table must know beside it.
 std::vector<std::string> remarks_of(const CapacityPlan& plan) {
   std::vector<std::string> remarks;
+  const spec::TraceSpec& trace = plan.sweep.workload.trace;
+  if (!trace.file.empty() && trace.loop == spec::TraceLoop::kOpen) {
+    remarks.push_back(fmt::format("Users are percent of the rate of {}: 100 is the traffic as it was recorded.",
+                                  std::filesystem::path(trace.file).filename().string()));
+  }
   for (const Capacity& capacity : plan.capacities) {
     const std::string again = islands_text(capacity);
     if (again.empty()) continue;

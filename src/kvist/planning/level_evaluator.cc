@@ -1,6 +1,7 @@
 #include "kvist/planning/level_evaluator.h"
 
 #include <iterator>
+#include <memory>
 #include <utility>
 
 #include "kvist/analysis/level_analysis.h"
@@ -9,6 +10,17 @@
 #include "kvist/results/records.h"
 
 namespace kvist::planning {
+namespace {
+
+/// Null where the workload draws its conversations.
+Result<std::unique_ptr<workload::TurnSource>> source_of(spec::WorkloadSpec workload, const workload::LoadInput& input,
+                                                        const simulation::LevelPlan& level) {
+  if (workload.trace.file.empty()) return nullptr;
+  if (workload.trace.loop == spec::TraceLoop::kOpen) workload.trace.speed *= level.concurrency / 100.0;
+  return workload::make_turn_source(workload, input, level.concurrency, level.seed, TimePoint{});
+}
+
+}  // namespace
 
 Result<LevelFigures> SimulatedEvaluator::evaluate(const spec::SweepSpec& sweep,
                                                   const simulation::LevelPlan& level) const {
@@ -24,7 +36,8 @@ Result<LevelFigures> SimulatedEvaluator::evaluate(const spec::SweepSpec& sweep,
                         std::make_move_iterator(turns.end()));
     return {};
   };
-  KVIST_TRY(simulation::LevelOutcome outcome, simulation::simulate_level(lean, level, sink));
+  KVIST_TRY(auto source, source_of(lean.workload, input_, level));
+  KVIST_TRY(simulation::LevelOutcome outcome, simulation::simulate_level(lean, level, sink, std::move(source)));
   record.mode = level.mode;
   record.concurrency = level.concurrency;
   record.measure_from = outcome.measure_from;

@@ -1,10 +1,13 @@
 // Evaluates a level: the interface on which planning and fitting are based.
 #pragma once
 
+#include <utility>
+
 #include "kvist/base/error.h"
 #include "kvist/planning/level_figures.h"
 #include "kvist/simulation/level.h"
 #include "kvist/spec/sweep.h"
+#include "kvist/workload/load_input.h"
 
 namespace kvist::planning {
 
@@ -17,11 +20,20 @@ class LevelEvaluator {
                                                       const simulation::LevelPlan& level) const = 0;
 };
 
-/// Simulates the level, and records only what the figures need.
+/// The shipped one: simulates the level, with nothing recorded that the figures do not need. Where the workload replays
+/// a trace or a recorded run, in a closed loop as many requests (sessions) at once as the level has users; in an open
+/// one a level is a percentage of the recorded rate: 100 is what it was, at `speed`.
 class SimulatedEvaluator final : public LevelEvaluator {
  public:
+  SimulatedEvaluator() = default;
+  /// `input`: what the sweep's workload replays (results::load_input).
+  explicit SimulatedEvaluator(workload::LoadInput input) : input_(std::move(input)) {}
+
   [[nodiscard]] Result<LevelFigures> evaluate(const spec::SweepSpec& sweep,
                                               const simulation::LevelPlan& level) const override;
+
+ private:
+  workload::LoadInput input_;
 };
 
 /// The seed of a repetition at a level. It is the same for every deployment and mode, so that they are compared over

@@ -12,14 +12,22 @@ enum class TraceLoop {
   kClosed,  ///< in their order, with as many at once as the level's number
 };
 
-/// A trace as load: Mooncake JSONL, or a run recorded by kvist.
+/// Requests that waited for the answer to another.
+enum class TraceSessions {
+  kFollow,  ///< wait for it again, and pause as long
+  kIgnore,  ///< are requests like any other
+};
+
+/// A trace as load: JSONL of requests, or a run recorded by kvist.
 struct TraceSpec {
-  std::string file;      ///< *.jsonl: Mooncake; *.sqlite: a results database. Empty: no trace, conversations are drawn
-  std::int64_t run = 0;  ///< of a results database: the run's number; 0: the last
+  std::string file;        ///< *.jsonl: a trace or a record of traffic; *.sqlite: a results database. Empty: no trace,
+                           ///< conversations are drawn
+  std::int64_t run = 0;    ///< of a results database: the run's number; 0: the last
   std::int64_t level = 0;  ///< of a results database: position of the level in the run
   TraceLoop loop = TraceLoop::kOpen;
-  double speed = 1;                     ///< open loop: instants are divided by this
-  std::uint32_t tokens_per_hash = 512;  ///< Mooncake: prompt tokens that one hash id stands for
+  TraceSessions sessions = TraceSessions::kFollow;
+  double speed = 1;                   ///< open loop: instants are divided by this
+  std::uint32_t tokens_per_hash = 0;  ///< prompt tokens that one hash id stands for; 0: as the file says, else 512
 
   bool operator==(const TraceSpec&) const = default;
 };

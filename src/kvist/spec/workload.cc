@@ -27,6 +27,7 @@ Result<void> read_range(const YamlNode& node, const std::string& name, std::uint
 }
 
 constexpr std::array kLoopWords = {Word{"open", TraceLoop::kOpen}, Word{"closed", TraceLoop::kClosed}};
+constexpr std::array kSessionWords = {Word{"follow", TraceSessions::kFollow}, Word{"ignore", TraceSessions::kIgnore}};
 
 Result<void> read_trace(const YamlNode& workload, const std::string& base_directory, TraceSpec& trace) {
   const auto node = workload.get("trace");
@@ -36,6 +37,7 @@ Result<void> read_trace(const YamlNode& workload, const std::string& base_direct
   KVIST_TRY_VOID(read_field(*node, "level", trace.level, 0, kMaxCount));
   KVIST_TRY_VOID(read_word(*node, "loop", kLoopWords, trace.loop));
   KVIST_TRY_VOID(read_field(*node, "speed", trace.speed, 0.001, 1'000.0));
+  KVIST_TRY_VOID(read_word(*node, "sessions", kSessionWords, trace.sessions));
   KVIST_TRY_VOID(read_field(*node, "tokens_per_hash", trace.tokens_per_hash, 1, 65'536));
   KVIST_TRY_VOID(node->finish());
   if (trace.file.empty()) return std::unexpected(node->error("key \"file\" is missing: which trace is replayed?"));
@@ -87,8 +89,10 @@ void write_arrivals(YamlWriter& out, const WorkloadSpec& w) {
 
 void write_trace(YamlWriter& out, const TraceSpec& trace) {
   out.begin_map("trace").field("file", trace.file).field("run", trace.run).field("level", trace.level);
-  out.field("loop", word_of(kLoopWords, trace.loop)).field("speed", trace.speed);
-  out.field("tokens_per_hash", trace.tokens_per_hash).end_map();
+  out.field("loop", word_of(kLoopWords, trace.loop)).field("sessions", word_of(kSessionWords, trace.sessions));
+  out.field("speed", trace.speed);
+  if (trace.tokens_per_hash != 0) out.field("tokens_per_hash", trace.tokens_per_hash);
+  out.end_map();
 }
 
 }  // namespace

@@ -17,10 +17,17 @@ constexpr double kMaxSeconds = 2.3e9;
 
 /// The last instant of a replay, in seconds since the beginning of the record.
 double farthest_seconds(const LoadInput& input) {
-  if (input.trace) return to_seconds(input.trace->requests.back().at - input.trace->requests.front().at);
+  if (input.trace) {
+    const auto [first, last] = std::ranges::minmax(input.trace->requests, {}, &TraceRequest::at);
+    return to_seconds(last.at - first.at);
+  }
   double farthest = 0;
   for (const RecordedTurn& turn : input.recorded->turns) farthest = std::max(farthest, std::abs(to_seconds(turn.sent)));
   return farthest;
+}
+
+std::uint32_t tokens_per_hash(const spec::TraceSpec& spec, const Trace& trace) {
+  return spec.tokens_per_hash != 0 ? spec.tokens_per_hash : trace.tokens_per_hash.value_or(kTokensPerHash);
 }
 
 }  // namespace
@@ -42,8 +49,11 @@ Result<void> check_load(const spec::WorkloadSpec& spec, const LoadInput& input) 
                 fmt::format("workload: trace {} would take {:g} s at speed {:g}; want at most {:g} s", trace.file,
                             seconds, trace.speed, kMaxSeconds));
   }
-  if (trace.tokens_per_hash == 0) {
-    return fail(ErrorCode::kInvalidArgument, "workload: trace tokens_per_hash is 0; want at least 1");
+  if (input.trace && input.trace->tokens_per_hash && trace.tokens_per_hash != 0 &&
+      trace.tokens_per_hash != *input.trace->tokens_per_hash) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("workload: trace tokens_per_hash is {}; an id of {} stands for {}: leave it out",
+                            trace.tokens_per_hash, trace.file, *input.trace->tokens_per_hash));
   }
   if (spec.request_timeout <= Duration::zero()) {
     return fail(ErrorCode::kInvalidArgument, "workload: request_timeout must be above 0");
@@ -58,9 +68,10 @@ Result<std::unique_ptr<TurnSource>> make_turn_source(const spec::WorkloadSpec& s
   if (spec.trace.file.empty()) return std::make_unique<LoadDriver>(spec, concurrency, seed, start);
   if (input.trace) {
     const TraceSource::Options options{.loop = spec.trace.loop,
+                                       .sessions = spec.trace.sessions,
                                        .speed = spec.trace.speed,
                                        .concurrency = concurrency,
-                                       .tokens_per_hash = spec.trace.tokens_per_hash,
+                                       .tokens_per_hash = tokens_per_hash(spec.trace, *input.trace),
                                        .seed = seed};
     return std::make_unique<TraceSource>(input.trace, options, start);
   }

@@ -2,27 +2,42 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "kvist/base/time.h"
 
 namespace kvist::workload {
 
-/// One request of a trace. Its text is not recorded, only which prefixes it shares with others: hash_ids[i] stands for
-/// the prompt tokens [i x n, (i + 1) x n), where n is the number of tokens per hash. So two requests whose lists begin
-/// alike have prompts that begin alike. The last id covers the remaining tokens.
+/// Prompt tokens that one id stands for, where neither the file nor the user says otherwise: Mooncake's.
+inline constexpr std::uint32_t kTokensPerHash = 512;
+
+/// That a request was not sent before an earlier one had been answered.
+struct FollowUp {
+  std::uint32_t request = 0;  ///< the place of the earlier one in the trace, before this one's
+  /// Sent so long after the end of that answer. Nothing: at its own instant, or with that answer where it comes later.
+  std::optional<Duration> pause = {};
+
+  bool operator==(const FollowUp&) const = default;
+};
+
+/// One request of a trace. Its text is not recorded, only which of its prefixes it shares with others: prompt tokens
+/// [i x n, (i + 1) x n) are those that hash_ids[i] stands for (n: tokens per hash), so that two requests whose lists
+/// begin alike have prompts that begin alike. The last id may cover less: what is left.
 struct TraceRequest {
   Duration at{};                    ///< time since the beginning of the trace
   std::uint32_t input_tokens = 0;   ///< of the whole prompt, chat template included
   std::uint32_t output_tokens = 0;  ///< of the answer
   std::vector<std::uint64_t> hash_ids;
+  std::optional<FollowUp> after = {};
 
   bool operator==(const TraceRequest&) const = default;
 };
 
-/// Requests in the order of their instants. Immutable once loaded: any thread may read it.
+/// Those that follow no other are in the order of their instants. Immutable once loaded: any thread may read it.
 struct Trace {
   std::vector<TraceRequest> requests;
+  std::optional<std::uint32_t> tokens_per_hash = {};  ///< where the file says so itself
 
   bool operator==(const Trace&) const = default;
 };

@@ -109,9 +109,6 @@ Result<void> check(const TraceOptions& options) {
   const spec::WorkloadSpec& w = options.workload;
   if (options.conversations == 0) return fail(ErrorCode::kInvalidArgument, "trace: conversations is 0; want 1 or more");
   if (w.starters == 0) return fail(ErrorCode::kInvalidArgument, "trace: starters is 0; want 1 or more");
-  if (w.trace.tokens_per_hash == 0) {
-    return fail(ErrorCode::kInvalidArgument, "trace: tokens_per_hash is 0; want 1 or more");
-  }
   if (options.think_time <= Duration::zero() || options.time_per_token < Duration::zero() ||
       options.time_to_first_token < Duration::zero()) {
     return fail(ErrorCode::kInvalidArgument, "trace: times must not be negative, and think_time above 0");
@@ -146,7 +143,7 @@ Result<Trace> generate_trace(const TraceOptions& options) {
   }
   std::ranges::sort(drafts, {}, [](const Draft& d) { return std::tuple(d.at, d.conversation, d.turn); });
 
-  BlockIds ids(w.trace.tokens_per_hash, starter_tokens);
+  BlockIds ids(w.trace.tokens_per_hash == 0 ? kTokensPerHash : w.trace.tokens_per_hash, starter_tokens);
   Trace trace;
   trace.requests.reserve(drafts.size());
   for (const Draft& draft : drafts)

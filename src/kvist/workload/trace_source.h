@@ -5,29 +5,35 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kvist/base/time.h"
 #include "kvist/spec/trace_spec.h"
 #include "kvist/workload/trace.h"
+#include "kvist/workload/trace_follow_ups.h"
 #include "kvist/workload/trace_prompt.h"
 #include "kvist/workload/turn_source.h"
 
 namespace kvist::workload {
 
-/// Sends each request of a trace once, in order, each as a conversation of one turn whose id is its index in the trace.
-/// Answers get the recorded length by max_tokens and ignore_eos (at least one token).
-///  - Open loop: requests are sent at the recorded instants, counted from the first and divided by `speed`, whatever is
-///    in flight. So the number in flight is bounded only by the trace's rate and the client's time-out.
-///  - Closed loop: as many requests are in flight as there are places, and the next is sent as soon as one has ended.
-/// The trace is shared and not changed. Threads: one.
+/// Sends each request of a trace once, each as a conversation of one turn whose id is its place in the trace. Answers
+/// are made to have the recorded length (max_tokens and ignore_eos; at least one token).
+///  - Open loop: at the recorded instants, counted from the first and divided by `speed`, whatever is in flight; one
+///    that follows another (TraceRequest::after) waits for that one's answer, and keeps the recorded pause behind it.
+///  - Closed loop: as many at once as there are places, in their order, the next as soon as one has ended; what follows
+///    the one that ended comes first. Instants and pauses are not looked at.
+/// A request that follows another begins with that one's messages and its answer as it came, where its ids say that it
+/// did. After the last request it has nothing more to do. One thread; the trace is shared and not changed.
 class TraceSource final : public TurnSource {
  public:
   struct Options {
     spec::TraceLoop loop = spec::TraceLoop::kOpen;
-    double speed = 1;               ///< above 0
-    std::uint32_t concurrency = 1;  ///< closed loop; at least 1
+    spec::TraceSessions sessions = spec::TraceSessions::kFollow;  ///< ignore: every request by itself
+    double speed = 1;                                             ///< above 0
+    std::uint32_t concurrency = 1;                                ///< closed loop; at least 1
     std::uint32_t tokens_per_hash = 512;
     std::uint64_t seed = 0;  ///< of prompts and answers
   };
@@ -43,19 +49,28 @@ class TraceSource final : public TurnSource {
 
   [[nodiscard]] bool stopped() const override { return stopped_; }
   [[nodiscard]] std::uint32_t in_flight() const override { return in_flight_; }
-  [[nodiscard]] std::uint64_t conversations_started() const override { return next_; }
+  [[nodiscard]] std::uint64_t conversations_started() const override { return started_; }
   [[nodiscard]] std::uint64_t dropped_slots() const override { return 0; }
 
  private:
-  [[nodiscard]] StartTurn turn_of(std::size_t index, TimePoint intended) const;
+  [[nodiscard]] bool is_open() const { return options_.loop == spec::TraceLoop::kOpen; }
+  [[nodiscard]] Duration scaled(Duration recorded) const;
+  [[nodiscard]] TimePoint recorded_instant(std::uint32_t place) const;
+  /// When the next of those that follow none is due; nothing where none is left.
+  [[nodiscard]] std::optional<TimePoint> next_first() const;
+  void take_up_followers(std::uint32_t place, TimePoint now);
+  [[nodiscard]] StartTurn start(std::uint32_t place, TimePoint intended);
 
   const std::shared_ptr<const Trace> trace_;
   const Options options_;
   const TimePoint start_;
   const TracePrompts prompts_;
-  std::size_t next_ = 0;
-  std::vector<bool> is_in_flight_;  // by index in the trace
+  TraceFollowUps follow_ups_;
+  std::size_t next_ = 0;                                   // of follow_ups_.firsts()
+  std::set<std::pair<TimePoint, std::uint32_t>> waiting_;  // that follow an answer which is here: by when they are due
+  std::vector<bool> is_in_flight_;                         // by place in the trace
   std::uint32_t in_flight_ = 0;
+  std::uint64_t started_ = 0;
   std::deque<TimePoint> free_since_;  // closed loop: one per free place, the longest free first
   bool stopped_ = false;
 };

@@ -17,12 +17,15 @@ namespace kvist::workload {
 /// An action of a source: send this turn now.
 struct StartTurn {
   ConversationId conversation;
-  std::uint32_t turn = 0;  ///< from 0
+  std::uint32_t turn = 0;                      ///< from 0
+  std::optional<ConversationId> session = {};  ///< what it belongs to, where that is not the conversation alone
   std::vector<text::ChatMessage> messages;
   std::uint32_t max_tokens = 0;
   std::uint64_t seed = 0;
-  bool ignore_eos = false;  ///< the answer continues up to max_tokens, by which a trace fixes its length
-  TimePoint intended;       ///< when it is due: the start's due instant, or the end of the reply before it
+  bool ignore_eos = false;  ///< the answer runs to max_tokens: how a trace fixes its length
+  TimePoint intended;       ///< when it should go out: the start's due instant, or the end of the reply before it
+
+  [[nodiscard]] ConversationId session_or_conversation() const { return session.value_or(conversation); }
 };
 
 /// A source of turns. The load generator's service carries its actions out over HTTP, or the simulation's event queue

@@ -1,0 +1,55 @@
+#include "kvist/workload/text_lines.h"
+
+#include <fstream>
+
+namespace kvist::workload {
+namespace {
+
+constexpr std::size_t kPieceBytes = std::size_t{256} << 10;
+
+}  // namespace
+
+Result<void> for_each_line(std::string_view text, const OnLine& on_line) {
+  while (!text.empty()) {
+    const std::size_t end = text.find('\n');
+    const bool ended = end != std::string_view::npos;
+    KVIST_TRY_VOID(on_line(text.substr(0, end), ended));
+    text.remove_prefix(ended ? end + 1 : text.size());
+  }
+  return {};
+}
+
+Result<void> for_each_line_of_file(const std::string& path, std::size_t line_bytes, const OnLine& on_line) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return fail(ErrorCode::kNotFound, path + ": cannot be opened");
+  std::string pending;  // a line whose end has not come yet
+  std::string piece(kPieceBytes, '\0');
+  for (bool more = true; more;) {
+    file.read(piece.data(), static_cast<std::streamsize>(piece.size()));
+    more = static_cast<bool>(file);
+    if (file.bad()) return fail(ErrorCode::kInternal, path + ": cannot be read");
+    pending.append(piece, 0, static_cast<std::size_t>(file.gcount()));
+    std::string_view rest = pending;
+    for (std::size_t end = rest.find('\n'); end != std::string_view::npos; end = rest.find('\n')) {
+      KVIST_TRY_VOID(on_line(rest.substr(0, end), true));
+      rest.remove_prefix(end + 1);
+    }
+    // A line that never ends must not fill our memory.
+    if ((!more && !rest.empty()) || rest.size() > line_bytes) {
+      KVIST_TRY_VOID(on_line(rest, false));
+      rest = {};
+    }
+    pending.erase(0, pending.size() - rest.size());
+  }
+  return {};
+}
+
+std::string first_line_of_file(const std::string& path, std::size_t most_bytes) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text(most_bytes, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(most_bytes));
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  return text.substr(0, text.find('\n'));
+}
+
+}  // namespace kvist::workload

@@ -1,0 +1,176 @@
+#include "kvist/workload/trace_links.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+
+namespace kvist::workload {
+namespace {
+
+constexpr std::uint32_t kBailianTokensPerHash = 16;
+
+void sort_by_instant(std::vector<TraceLine>& lines) {
+  std::ranges::stable_sort(lines, {}, [](const TraceLine& line) { return line.request.at; });
+}
+
+/// By chat_id and parent_chat_id. A turn whose parent is not in the trace is a first one.
+Trace linked_by_chat(std::vector<TraceLine> lines) {
+  sort_by_instant(lines);
+  Trace trace{.requests = {}, .tokens_per_hash = kBailianTokensPerHash};
+  std::unordered_map<std::uint64_t, std::uint32_t> places;
+  for (TraceLine& line : lines) {
+    const auto place = static_cast<std::uint32_t>(trace.requests.size());
+    if (line.parent_chat) {
+      if (const auto parent = places.find(*line.parent_chat); parent != places.end()) {
+        line.request.after = FollowUp{.request = parent->second};
+      }
+    }
+    if (line.chat) places.insert_or_assign(*line.chat, place);
+    trace.requests.push_back(std::move(line.request));
+  }
+  return trace;
+}
+
+/// The row that a line of Mooncake's dialects follows; nothing where it follows none.
+Result<std::optional<FollowUp>> follow_up_of(const TraceLine& line, std::size_t place,
+                                             const std::unordered_map<std::uint64_t, std::uint32_t>& last_of_session,
+                                             const TraceLineParser& parser) {
+  if (line.follows) {
+    if (*line.follows >= place) {
+      return parser.invalid(line.number, fmt::format("follows: row {} does not come before this one", *line.follows));
+    }
+    return FollowUp{.request = static_cast<std::uint32_t>(*line.follows), .pause = line.delay};
+  }
+  if (!line.session) return std::nullopt;
+  const auto before = last_of_session.find(*line.session);
+  if (before == last_of_session.end()) return std::nullopt;
+  return FollowUp{.request = before->second, .pause = line.delay};
+}
+
+class RecordLinks {
+ public:
+  explicit RecordLinks(const std::vector<TraceLine>& lines) : lines_(&lines), continued_(lines.size()) {}
+
+  /// To be called in the order of arrival.
+  std::optional<FollowUp> next(std::uint32_t place) {
+    const TraceLine& line = (*lines_)[place];
+    const std::optional<std::uint32_t> before = line.session ? last_of_session(line) : begun_by(line);
+    if (line.session) {
+      of_session_[*line.session].push_back(place);
+    } else if (!line.request.hash_ids.empty()) {
+      by_last_id_[line.request.hash_ids.back()].push_back(place);
+    }
+    if (!before) return std::nullopt;
+    continued_[*before] = true;
+    return FollowUp{.request = *before,
+                    .pause = std::chrono::round<std::chrono::microseconds>(line.request.at - end_of(*before))};
+  }
+
+ private:
+  [[nodiscard]] Duration end_of(std::uint32_t place) const {
+    const TraceLine& line = (*lines_)[place];
+    return line.request.at + from_milliseconds(line.observed->latency_ms);
+  }
+
+  [[nodiscard]] std::optional<std::uint32_t> last_of_session(const TraceLine& line) const {
+    const auto session = of_session_.find(*line.session);
+    if (session == of_session_.end()) return std::nullopt;
+    return latest(session->second, [&](std::uint32_t place) {
+      const std::vector<std::uint64_t>& before = (*lines_)[place].request.hash_ids;
+      const std::vector<std::uint64_t>& ids = line.request.hash_ids;
+      const bool goes_on = before.empty() || (before.size() <= ids.size() && ids[before.size() - 1] == before.back());
+      return goes_on && end_of(place) <= line.request.at &&
+             line.request.input_tokens > (*lines_)[place].request.input_tokens;
+    });
+  }
+
+  /// By the prompt alone: the longest that this one begins with.
+  [[nodiscard]] std::optional<std::uint32_t> begun_by(const TraceLine& line) const {
+    const std::vector<std::uint64_t>& ids = line.request.hash_ids;
+    for (std::size_t blocks = ids.size(); blocks > 0; --blocks) {
+      const auto found = by_last_id_.find(ids[blocks - 1]);
+      if (found == by_last_id_.end()) continue;
+      const auto goes_on = [&](std::uint32_t place) {
+        const TraceRequest& earlier = (*lines_)[place].request;
+        return !continued_[place] && earlier.hash_ids.size() == blocks && end_of(place) <= line.request.at &&
+               line.request.input_tokens > earlier.input_tokens + earlier.output_tokens;
+      };
+      if (const auto place = latest(found->second, goes_on)) return place;
+    }
+    return std::nullopt;
+  }
+
+  /// Of those that `fits` the one whose answer ended last, among the latest arrivals.
+  template <class Fits>
+  [[nodiscard]] std::optional<std::uint32_t> latest(const std::vector<std::uint32_t>& places, const Fits& fits) const {
+    constexpr std::size_t kLookedAt = 1'000;  // a session has few in flight, a common prompt may have many
+    std::optional<std::uint32_t> best;
+    const std::size_t from = places.size() > kLookedAt ? places.size() - kLookedAt : 0;
+    for (std::size_t i = from; i < places.size(); ++i) {
+      if (fits(places[i]) && (!best || end_of(places[i]) >= end_of(*best))) best = places[i];
+    }
+    return best;
+  }
+
+  const std::vector<TraceLine>* lines_;
+  std::vector<bool> continued_;
+  std::unordered_map<std::uint64_t, std::vector<std::uint32_t>> of_session_;
+  std::unordered_map<std::uint64_t, std::vector<std::uint32_t>> by_last_id_;
+};
+
+}  // namespace
+
+Result<Trace> linked_trace(std::vector<TraceLine> lines, const TraceLineParser& parser) {
+  if (lines.front().chat) return linked_by_chat(std::move(lines));
+  Trace trace;
+  trace.requests.reserve(lines.size());
+  std::unordered_map<std::uint64_t, std::uint32_t> last_of_session;
+  std::optional<Duration> latest;  // of those that follow no other
+  for (TraceLine& line : lines) {
+    const std::size_t place = trace.requests.size();
+    TraceRequest& request = line.request;
+    KVIST_TRY(request.after, follow_up_of(line, place, last_of_session, parser));
+    if (line.session) last_of_session[*line.session] = static_cast<std::uint32_t>(place);
+    if (!line.has_timestamp) {
+      if (!request.after) {
+        return parser.invalid(line.number,
+                              "timestamp: expected milliseconds: only a later row of a session can be without");
+      }
+      request.at = trace.requests[request.after->request].at;
+      if (!request.after->pause) request.after->pause = Duration{};
+    }
+    if (!request.after) {
+      if (latest && request.at < *latest) {
+        return parser.invalid(line.number,
+                              fmt::format("timestamp: {} ms comes after {} ms; sort the trace by timestamp",
+                                          to_milliseconds(request.at), to_milliseconds(*latest)));
+      }
+      latest = request.at;
+    }
+    trace.requests.push_back(std::move(request));
+  }
+  return trace;
+}
+
+RecordedTraffic linked_record(RecordHead head, std::vector<TraceLine> lines) {
+  RecordedTraffic traffic{.head = std::move(head)};
+  traffic.trace.tokens_per_hash = traffic.head.tokens_per_hash;
+  traffic.unserved = std::erase_if(lines, [](const TraceLine& line) { return !line.reached_worker; });
+  sort_by_instant(lines);
+  RecordLinks links(lines);
+  std::vector<std::optional<FollowUp>> after(lines.size());
+  for (std::uint32_t place = 0; place < lines.size(); ++place) after[place] = links.next(place);
+  for (std::size_t place = 0; place < lines.size(); ++place) {
+    lines[place].request.after = after[place];
+    traffic.trace.requests.push_back(std::move(lines[place].request));
+    traffic.observed.push_back(*std::move(lines[place].observed));
+  }
+  return traffic;
+}
+
+}  // namespace kvist::workload

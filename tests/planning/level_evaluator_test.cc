@@ -1,0 +1,55 @@
+#include "kvist/planning/level_evaluator.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+
+namespace kvist::planning {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+/// Two short requests a second for a minute, on one fast worker.
+spec::SweepSpec sweep_of_trace() {
+  spec::SweepSpec sweep;
+  sweep.deployment.workers.emplace_back();
+  sweep.deployment.workers[0].step_time.fixed = milliseconds(5);
+  sweep.workload.trace.file = "t.jsonl";
+  sweep.method = {.warmup = seconds(5), .snapshots = 1, .snapshot_interval = seconds(10), .window = seconds(10)};
+  return sweep;
+}
+
+workload::LoadInput two_a_second() {
+  auto trace = std::make_shared<workload::Trace>();
+  for (int i = 0; i < 120; ++i) trace->requests.push_back({milliseconds(500 * i), 100, 10, {}});
+  return {.trace = std::move(trace), .recorded = nullptr};
+}
+
+TEST(SimulatedEvaluator, ALevelOfAnOpenTraceIsAPercentageOfItsRate) {
+  const SimulatedEvaluator evaluator(two_a_second());
+  for (const std::uint32_t percent : {100U, 250U}) {
+    const auto figures = evaluator.evaluate(sweep_of_trace(), {.concurrency = percent, .seed = 1});
+    ASSERT_TRUE(figures.has_value()) << figures.error().message;
+    EXPECT_NEAR((*figures)[Metric::kTurnRate].value(), percent / 50.0, 0.11);
+  }
+}
+
+TEST(SimulatedEvaluator, ALevelOfAClosedTraceIsHowManyAreSentAtOnce) {
+  spec::SweepSpec sweep = sweep_of_trace();
+  sweep.workload.trace.loop = spec::TraceLoop::kClosed;
+  sweep.method = {
+      .warmup = milliseconds(100), .snapshots = 1, .snapshot_interval = milliseconds(300), .window = milliseconds(300)};
+  const SimulatedEvaluator evaluator(two_a_second());
+  const auto one = evaluator.evaluate(sweep, {.concurrency = 1, .seed = 1});
+  const auto four = evaluator.evaluate(sweep, {.concurrency = 4, .seed = 1});
+  ASSERT_TRUE(one && four);
+  EXPECT_GT((*four)[Metric::kTurnRate].value(), 2 * (*one)[Metric::kTurnRate].value());
+}
+
+TEST(SimulatedEvaluator, ATraceThatWasNotLoadedIsAnError) {
+  EXPECT_FALSE(SimulatedEvaluator().evaluate(sweep_of_trace(), {.concurrency = 100, .seed = 1}).has_value());
+}
+
+}  // namespace
+}  // namespace kvist::planning
