@@ -142,6 +142,22 @@ struct FitArguments {
 /// `kvist fit`: fits a profile's coefficients to measurements and writes a profile file.
 [[nodiscard]] Result<void> run_fit(const FitArguments& arguments);
 
+struct WhatIfArguments {
+  std::string record;  ///< of a gateway: *.jsonl
+  std::string file;    ///< the deployment that answered
+  std::vector<std::string> modes;
+  std::vector<std::uint32_t> workers;
+  std::vector<std::string> deployments;
+  double warmup_pct = 10;     ///< of the recorded time
+  double max_error_pct = 10;  ///< of what did happen, simulated
+  std::uint32_t seeds = 3;
+  unsigned threads = 0;  ///< 0: one per core
+  std::string json;      ///< file to write; empty: none
+};
+/// `kvist what-if RECORD -f FILE`: recorded traffic under other modes, numbers of workers and deployments. Fails where
+/// the simulation does not meet what was recorded.
+[[nodiscard]] Result<void> run_what_if(const WhatIfArguments& arguments);
+
 struct PlanCapacityArguments {
   std::string file;
   std::string slo;                     ///< "ttft_p95=600ms,tpot_p95=60ms"

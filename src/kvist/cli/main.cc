@@ -59,6 +59,7 @@ class CommandLine {
     add_report();
     add_trace();
     add_plan();
+    add_what_if();
     add_explain();
     add_fit();
     add_completion();
@@ -277,6 +278,25 @@ class CommandLine {
     memory->callback([this] { action_ = [this] { return plan_memory(plan_memory_); }; });
   }
 
+  void add_what_if() {
+    WhatIfArguments& a = what_if_;
+    CLI::App* command = app_.add_subcommand("what-if", "recorded traffic under other policies and fleets, simulated");
+    command->add_option("record", a.record, "what `gateway: {record: FILE}` wrote, *.jsonl")->required();
+    command->add_option("-f,--file", a.file, "file with the `deployment:` that answered, its engines as timed ones")
+        ->required();
+    command->add_option("--mode", a.modes, "what this routing mode would have done; may be repeated");
+    command->add_option("--workers", a.workers, "and so many workers; may be repeated");
+    command->add_option("--deployment", a.deployments, "and the deployment of this file; may be repeated");
+    command->add_option("--warmup", a.warmup_pct, "percent of the recorded time that is not compared")
+        ->capture_default_str();
+    command->add_option("--max-error", a.max_error_pct, "percent that what did happen may be off, simulated")
+        ->capture_default_str();
+    command->add_option("--seeds", a.seeds, "runs of each")->capture_default_str();
+    command->add_option("--threads", a.threads, "runs at once; without it, one per core");
+    command->add_option("--json", a.json, "file to write the answer to as JSON");
+    command->callback([this] { action_ = [this] { return run_what_if(what_if_); }; });
+  }
+
   void add_plan_profiles(CLI::App* command) {
     spec::ProfileSpec& p = profiles_.profile;
     const std::vector<CLI::Option*> parts = {
@@ -325,6 +345,7 @@ class CommandLine {
   ExplainArguments explain_;
   FitArguments fit_;
   PlanCapacityArguments plan_capacity_;
+  WhatIfArguments what_if_;
   PlanMemoryArguments plan_memory_;
 };
 

@@ -1,0 +1,97 @@
+// kvist what-if: recorded traffic under other policies and fleets.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+#include "kvist/base/output_file.h"
+#include "kvist/cli/commands.h"
+#include "kvist/cli/print.h"
+#include "kvist/planning/capacity.h"
+#include "kvist/planning/what_if.h"
+#include "kvist/spec/files.h"
+#include "kvist/workload/recorded_traffic.h"
+
+namespace kvist::cli {
+namespace {
+
+using planning::WhatIfCase;
+
+std::string fleet_text(std::size_t workers) {
+  return fmt::format("{} worker{}", workers, workers == 1 ? "" : "s");
+}
+
+/// The fleet as it was, with other numbers of workers, and the fleets of other files.
+Result<std::vector<WhatIfCase>> fleets_of(const WhatIfArguments& arguments, const WhatIfCase& as_it_was) {
+  std::vector<WhatIfCase> fleets = {as_it_was};
+  for (const std::uint32_t workers : arguments.workers) {
+    if (workers == 0) return fail(ErrorCode::kInvalidArgument, "--workers: want at least 1");
+    spec::SweepSpec sweep;
+    sweep.deployment = as_it_was.situation.deployment;
+    WhatIfCase fleet{.fleet = fleet_text(workers), .situation = as_it_was.situation};
+    fleet.situation.deployment = planning::with_workers(sweep, workers).deployment;
+    fleets.push_back(std::move(fleet));
+  }
+  for (const std::string& file : arguments.deployments) {
+    WhatIfCase fleet{.fleet = file, .situation = as_it_was.situation};
+    KVIST_TRY(fleet.situation.deployment, spec::load_deployment(file));
+    fleets.push_back(std::move(fleet));
+  }
+  return fleets;
+}
+
+/// Every mode on every fleet, but for what was recorded.
+Result<std::vector<WhatIfCase>> cases_of(const WhatIfArguments& arguments, const WhatIfCase& as_it_was) {
+  std::vector<spec::RoutingMode> modes = {as_it_was.situation.mode};
+  for (const std::string& name : arguments.modes) {
+    KVIST_TRY(const spec::RoutingMode mode, spec::parse_routing_mode(name));
+    if (std::ranges::find(modes, mode) == modes.end()) modes.push_back(mode);
+  }
+  KVIST_TRY(const std::vector<WhatIfCase> fleets, fleets_of(arguments, as_it_was));
+  std::vector<WhatIfCase> cases;
+  for (const WhatIfCase& fleet : fleets) {
+    for (const spec::RoutingMode mode : modes) {
+      if (&fleet == &fleets.front() && mode == as_it_was.situation.mode) continue;
+      cases.push_back(fleet);
+      cases.back().situation.mode = mode;
+    }
+  }
+  return cases;
+}
+
+Result<planning::WhatIfOptions> options_of(const WhatIfArguments& arguments) {
+  if (arguments.warmup_pct < 0 || arguments.warmup_pct > 90) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("--warmup: {} % of the record; expected 0 to 90", arguments.warmup_pct));
+  }
+  if (arguments.seeds == 0) return fail(ErrorCode::kInvalidArgument, "--seeds: want at least 1");
+  planning::WhatIfOptions options{.warmup_share = arguments.warmup_pct / 100,
+                                  .seeds = arguments.seeds,
+                                  .max_error_pct = arguments.max_error_pct,
+                                  .threads = arguments.threads};
+  // Standard output has the answer alone.
+  options.progress = [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); };
+  return options;
+}
+
+}  // namespace
+
+Result<void> run_what_if(const WhatIfArguments& arguments) {
+  KVIST_TRY(const workload::RecordedTraffic traffic, workload::load_record(arguments.record));
+  WhatIfCase as_it_was;
+  KVIST_TRY(as_it_was.situation.deployment, spec::load_deployment(arguments.file));
+  as_it_was.situation.mode = planning::recorded_mode(traffic);
+  as_it_was.fleet = fleet_text(as_it_was.situation.deployment.workers.size());
+  KVIST_TRY(const std::vector<WhatIfCase> cases, cases_of(arguments, as_it_was));
+  KVIST_TRY(const planning::WhatIfOptions options, options_of(arguments));
+  KVIST_TRY(const planning::WhatIf answer, planning::what_if(traffic, as_it_was, cases, options));
+  std::fputs(planning::what_if_text(answer, arguments.record).c_str(), stdout);
+  if (!arguments.json.empty()) {
+    KVIST_TRY_VOID(write_file(arguments.json, planning::what_if_json(answer, arguments.record)));
+  }
+  if (!answer.refusal) return {};
+  return fail(ErrorCode::kUnsupported, "the simulation does not meet what was recorded; nothing is predicted");
+}
+
+}  // namespace kvist::cli
