@@ -64,6 +64,7 @@ bench: build
 	@cmake --build --preset release -j $(JOBS) --target benchmarks
 	@scripts/run-benchmarks $(RELEASE)/bin
 	@benchmarks/live_vs_simulated.py $(RELEASE)/bin/kvist
+	@benchmarks/what_if.py $(RELEASE)/bin/kvist
 
 experiments: laboratory
 	@scripts/run-experiments $(RELEASE)/bin/kvist

@@ -89,10 +89,10 @@ def read_line(stream, seconds):
 
 @contextlib.contextmanager
 def deployment(workers=2, mode="kv", kv_blocks=2000, slots=16, time_scale=100.0, gateway=True, tokenizer=None, tokenizers=None,
-               specials=()):
+               specials=(), record=None):
     """Workers and, unless told otherwise, a gateway before them. Yields (gateway, workers). `tokenizer`: a model's directory, for
     all; `tokenizers`: one per worker, where they differ. `specials`: numbers of workers to which special tokens that users write
-    are special."""
+    are special. `record`: the file that the gateway records traffic into."""
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         started = []
         for i in range(workers):
@@ -104,7 +104,7 @@ def deployment(workers=2, mode="kv", kv_blocks=2000, slots=16, time_scale=100.0,
             stack.callback(started[-1].stop)
         front = None
         if gateway:
-            front = Process(folder, "gateway", "gateway", gateway_config(started, mode, tokenizer, patient=True))
+            front = Process(folder, "gateway", "gateway", gateway_config(started, mode, tokenizer, patient=True, record=record))
             stack.callback(front.stop)
             eventually(lambda: all(w["healthy"] for w in get_json(front.url + "/admin/status")["workers"]), "workers healthy")
         yield front, started
@@ -114,10 +114,10 @@ def tokenizer_line(directory):
     return f"  tokenizer: {directory}\n" if directory else ""
 
 
-def gateway_config(workers, mode, tokenizer=None, patient=False):
+def gateway_config(workers, mode, tokenizer=None, patient=False, record=None):
     """`patient`: health checks, three of which make a worker unhealthy, wait longer than any machine stands still by itself."""
     lines = ["gateway:", "  model: test-model", f"  mode: {mode}", "  block_size: 32", *tokenizer_line(tokenizer).splitlines(),
-             *(["  connect_timeout: 60 s"] if patient else []), "  workers:"]
+             *(["  connect_timeout: 60 s"] if patient else []), *([f"  record: {record}"] if record else []), "  workers:"]
     for worker in workers:
         lines += [
             f"    - name: {worker.name}",
