@@ -8,8 +8,10 @@ set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin")
 
 find_program(KVIST_CCACHE ccache)
 if(KVIST_CCACHE)
-  # Without the directory hash, builds in different folders share the cache.
-  set(CMAKE_CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND};-E;env;CCACHE_NOHASHDIR=true;${KVIST_CCACHE}")
+  # Without the directory hash, builds in different folders share the cache. The sloppiness is what precompiled headers need: that
+  # no macro defined before them, and none of __DATE__ and __TIME__, changes what they mean.
+  set(CMAKE_CXX_COMPILER_LAUNCHER
+      "${CMAKE_COMMAND};-E;env;CCACHE_NOHASHDIR=true;CCACHE_SLOPPINESS=pch_defines,time_macros;${KVIST_CCACHE}")
 endif()
 
 add_library(kvist_compiler INTERFACE)

@@ -1,3 +1,5 @@
+include(KvistTestProgram)
+
 # kvist_module(NAME [FOLDERS folder...] [DEPENDS module...] [TEST_DEPENDS module...] [LIBRARIES target...])
 #
 # Declares the folder src/kvist/NAME as a module: one static library `kvist_NAME` of all its *.cc files (a folder without any
@@ -37,18 +39,12 @@ function(kvist_module NAME)
       list(APPEND tests ${more})
     endforeach()
     if(tests)
-      add_executable(${id}_test ${tests})
-      target_link_libraries(${id}_test PRIVATE ${target} GTest::gmock GTest::gtest_main)
-      # Tests look into JSON freely. simdjson's headers are inline code whose layout depends on its definitions: the modules
-      # and the tests must agree.
-      target_link_libraries(${id}_test PRIVATE simdjson::simdjson)
+      set(libraries ${target})
       foreach(dependency IN LISTS ARG_TEST_DEPENDS)
         string(REPLACE "/" "_" dependency_id "${dependency}")
-        target_link_libraries(${id}_test PRIVATE "kvist_${dependency_id}")
+        list(APPEND libraries "kvist_${dependency_id}")
       endforeach()
-      target_include_directories(${id}_test PRIVATE "${CMAKE_SOURCE_DIR}/tests")
-      target_compile_definitions(${id}_test PRIVATE KVIST_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
-      target_compile_options(${id}_test PRIVATE ${KVIST_TEST_OPTIONS})
+      kvist_test_program(${id}_test LIBRARIES ${libraries} SOURCES ${tests})
       include(GoogleTest)
       math(EXPR timeout "300 * ${KVIST_TIMEOUT_FACTOR}")
       gtest_discover_tests(${id}_test DISCOVERY_MODE PRE_TEST PROPERTIES LABELS ${id} TIMEOUT ${timeout})
