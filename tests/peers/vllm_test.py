@@ -108,10 +108,10 @@ def predictions_are_what_is_reported():
 
 
 def requests_are_spread():
-    """Prompts that have nothing in common, so that the workers are equal. They may use every core as they like: on one each, the worker
-    that shares its core with the clients would be the slower one, and rightly get less. With few requests at once the one that has fewer of
-    them is idle between, and slower to answer when one comes (its threads sleep while the other's keep the cores), so they are not equal;
-    that neither is left alone must hold there too."""
+    """Prompts that have nothing in common, so that the workers are equal as far as the gateway goes. They may use every core as they like:
+    on one each, the worker that shares its core with the clients would be the slower one, and rightly get less. Sharing both cores they do
+    not stay equal either (their threads wait for each other's, and the one that has fewer requests sleeps between them): the answer times
+    beside the counts say how unequal they were. With few requests at once neither may be left alone."""
     for worker in scene.workers:
         worker.run_on(range(os.cpu_count()))
     for parallel, least, rule in ((16, 0.8, "within 20 % of each other when nothing else differs"), (4, 0.25, "neither left alone")):
