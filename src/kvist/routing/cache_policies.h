@@ -7,6 +7,7 @@
 #include <span>
 
 #include "kvist/routing/policy.h"
+#include "kvist/routing/published_policies.h"
 
 namespace kvist::routing {
 
@@ -17,24 +18,17 @@ class MostCachedPolicy final : public RoutingPolicy {
   [[nodiscard]] std::size_t choose(const PolicyQuery& query, std::span<Candidate> candidates) override;
 };
 
-/// Settings with smg's names and the defaults of its command line.
-struct SmgOptions {
-  double cache_threshold = 0.3;              ///< share of the prompt that must be cached for the cache to decide
-  std::uint32_t balance_abs_threshold = 64;  ///< requests
-  double balance_rel_threshold = 1.5;
-};
-
-/// smg's cache_aware since it asks request by request (SglangPolicy is what it was before): the worker that caches most
-/// of the prompt, where that is more than cache_threshold of it; of equals the less loaded. It is left for the least
-/// loaded one where its requests in flight are both more than the fleet's mean + balance_abs_threshold and more than
-/// balance_rel_threshold times the mean. Cost: as of SglangPolicy.
+/// smg's cache_aware, with the thresholds of SGLang's, since it asks request by request (SglangPolicy is what it was
+/// before): the worker that caches most of the prompt, where that is more than cache_threshold of it; of equals the
+/// less loaded. It is left for the least loaded one where its requests in flight are both more than the fleet's mean +
+/// balance_abs_threshold and more than balance_rel_threshold times the mean. Cost: as of SglangPolicy.
 class SmgPolicy final : public RoutingPolicy {
  public:
-  explicit SmgPolicy(SmgOptions options) : options_(options) {}
+  explicit SmgPolicy(SglangOptions options) : options_(options) {}
   [[nodiscard]] std::size_t choose(const PolicyQuery& query, std::span<Candidate> candidates) override;
 
  private:
-  SmgOptions options_;
+  SglangOptions options_;
 };
 
 /// Weights of llm-d's default mix of scorers.

@@ -41,7 +41,7 @@ std::unique_ptr<RoutingPolicy> make_policy(spec::RoutingMode mode, std::uint64_t
     case spec::RoutingMode::kVllmKvAware:
       return std::make_unique<MostCachedPolicy>();
     case spec::RoutingMode::kSmg:
-      return std::make_unique<SmgPolicy>(SmgOptions{});
+      return std::make_unique<SmgPolicy>(SglangOptions{});
     case spec::RoutingMode::kLlmD:
       return std::make_unique<LlmDPolicy>(LlmDOptions{}, seed);
     case spec::RoutingMode::kLmetric:
