@@ -68,30 +68,60 @@ TEST(KvPolicy, PrefillGoesWhereItInterruptsTheFewest) {
   EXPECT_EQ(choose(candidates), 0U);
 }
 
-TEST(KvPolicy, AWaitForASlotCountsTwentyTimes) {
-  std::vector<Candidate> candidates = {worker(0, 4'992), worker(1, 0)};  // the cache saves 500 ms
-  candidates[0].limits.max_batch_size = candidates[1].limits.max_batch_size = 8;
-  const auto fill = [&](std::size_t i, double wait_ms) {
-    candidates[i].load.requests = 8;
-    candidates[i].forecast.has_slot = false;
-    candidates[i].forecast.ttft_ms += wait_ms - candidates[i].forecast.slot_wait_ms;
-    candidates[i].forecast.slot_wait_ms = wait_ms;
-  };
+class KvPolicyWait : public testing::Test {
+ protected:
+  /// Worker `i` has no room for the request until `wait_ms` have passed.
+  void fill(std::size_t i, double wait_ms) {
+    Forecast& forecast = candidates_[i].forecast;
+    forecast.has_slot = false;
+    forecast.ttft_ms += wait_ms - forecast.slot_wait_ms;
+    forecast.slot_wait_ms = wait_ms;
+  }
+
+  std::vector<Candidate> candidates_ = {worker(0, 4'992), worker(1, 0)};  // the cache saves 500 ms
+};
+
+TEST_F(KvPolicyWait, ForASlotCountsSixtyTimes) {
+  for (Candidate& candidate : candidates_) {
+    candidate.limits.max_batch_size = 8;
+    candidate.load.requests = 8;
+  }
+  candidates_[1].load.requests = 7;
+  fill(0, 8);
+  EXPECT_EQ(choose(candidates_), 0U) << "480 of 500";
+  fill(0, 9);
+  EXPECT_EQ(choose(candidates_), 1U) << "540 of 500";
+  candidates_[1].load.requests = 8;
+  fill(1, 10);
+  EXPECT_EQ(choose(candidates_), 0U) << "nobody has a slot, and the other waits longer";
   fill(0, 20);
-  EXPECT_EQ(choose(candidates), 0U) << "400 of 500";
-  fill(0, 40);
-  EXPECT_EQ(choose(candidates), 1U) << "800 of 500";
-  fill(1, 900);
-  EXPECT_EQ(choose(candidates), 0U) << "nobody has a slot, and the other waits longer";
+  EXPECT_EQ(choose(candidates_), 1U) << "600 more of 500";
 }
 
-TEST(KvPolicy, ShortMemoryIsAQuestionOfTime) {
+TEST_F(KvPolicyWait, ForMemoryCountsSixtyTimesWhileAnotherHasRoom) {
+  fill(0, 8);
+  EXPECT_EQ(choose(candidates_), 0U) << "480 of 500";
+  fill(0, 9);
+  EXPECT_EQ(choose(candidates_), 1U) << "540 of 500";
+}
+
+TEST_F(KvPolicyWait, ForMemoryIsAQuestionOfTimeIfNobodyHasRoom) {
+  fill(0, 400);
+  fill(1, 10);
+  EXPECT_EQ(choose(candidates_), 0U) << "390 of 500";
+  fill(0, 600);
+  EXPECT_EQ(choose(candidates_), 1U) << "590 of 500";
+}
+
+TEST(KvPolicy, WhatIsLostIsNoReasonToStay) {
   std::vector<Candidate> candidates = {worker(0, 4'992), worker(1, 0)};
-  candidates[0].forecast.has_slot = false;  // the cache saves 500 ms
-  candidates[0].forecast.ttft_ms += 400;
-  EXPECT_EQ(choose(candidates), 0U);
-  candidates[0].forecast.ttft_ms += 200;
-  EXPECT_EQ(choose(candidates), 1U);
+  candidates[0].forecast.scarce = true;  // credited like the other: nothing
+  candidates[0].forecast.lost_tokens = 4'992;
+  candidates[0].forecast.prefill_ms = candidates[1].forecast.prefill_ms;
+  candidates[0].forecast.ttft_ms = candidates[1].forecast.ttft_ms;
+  EXPECT_EQ(KvPolicy().choose(query(), candidates), 0U) << "the lower id";
+  EXPECT_GT(candidates[0].cost, 0);
+  EXPECT_DOUBLE_EQ(candidates[0].cost, candidates[1].cost) << "what is lost is computed once, and counted once";
 }
 
 TEST(KvPolicy, ScarceRoomIsNotGivenAwayForCacheAlone) {

@@ -31,6 +31,7 @@ void visit_forecast(Terms& forecast, Visit visit) {
   visit("step_with_ms", forecast.step_with_ms);
   visit("slot_wait_ms", forecast.slot_wait_ms);
   visit("queue_ms", forecast.queue_ms);
+  visit("lost_tokens", forecast.lost_tokens);
   visit("prefill_ms", forecast.prefill_ms);
   visit("fleet_prefill_ms", forecast.fleet_prefill_ms);
   visit("ttft_ms", forecast.ttft_ms);

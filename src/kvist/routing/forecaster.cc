@@ -45,7 +45,8 @@ Forecast Forecaster::forecast(WorkerId id, const EngineLimits& limits, const For
   if (!room.has_slot) {
     f.slot_wait_ms = f.step_ms * lengths_.steps_until_ended(loads_->progress(id), room.endings);
   }
-  const PrefillWork work = work_of(query.prompt_tokens, uncached_at_admission(query, room));
+  f.lost_tokens = lost_tokens(query, room);
+  const PrefillWork work = work_of(query.prompt_tokens, query.uncached_tokens + f.lost_tokens);
   f.queue_ms = queue_ms(id, f.step_ms, now);
   f.prefill_ms = model.prefill_ms(work);
   f.fleet_prefill_ms = latency_.fleet().prefill_ms(work);
@@ -77,20 +78,18 @@ Forecaster::Room Forecaster::room(WorkerId id, const EngineLimits& limits, const
     const double left = limits.kv_blocks - taken - asked;
     room.has_slot = room.has_slot && left >= 0;
     room.scarce = room.scarce || left < std::max(asked, limits.kv_blocks * kScarceShare);
-    room.missing_blocks = std::max(0.0, -left);
+    room.lacks_memory = left < 0;
     if (left < 0) room.endings = std::max(room.endings, std::ceil(-left / (taken / load.requests)));
   }
   return room;
 }
 
-// A request that waits for KV memory holds none. What the cache alone keeps of its prompt is therefore evicted for the
-// requests admitted before it, as far as they need memory.
-std::uint32_t Forecaster::uncached_at_admission(const ForecastQuery& query, const Room& room) const {
-  if (room.missing_blocks <= 0 || query.new_blocks == 0) return query.uncached_tokens;
-  const double cached_alone = std::min<double>(static_cast<double>(query.new_blocks) * block_size_,
-                                               query.prompt_tokens - query.uncached_tokens);
-  const double evicted = cached_alone * std::min(1.0, room.missing_blocks / query.new_blocks);
-  return query.uncached_tokens + static_cast<std::uint32_t>(evicted);
+// A request that waits for KV memory holds none. What the cache alone keeps of its prompt was used before what those
+// ahead of it need, so that all of it is evicted for them.
+std::uint32_t Forecaster::lost_tokens(const ForecastQuery& query, const Room& room) const {
+  if (!room.lacks_memory) return 0;
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(std::uint64_t{query.new_blocks} * block_size_,
+                                                            query.prompt_tokens - query.uncached_tokens));
 }
 
 // Between the end of a prompt's computation and its first token, about as much time passes as a request without prefill

@@ -74,10 +74,10 @@ class Forecaster {
     bool has_slot = true;
     bool scarce = false;
     double endings = 0;         // requests that have to end before a slot and enough KV memory are free
-    double missing_blocks = 0;  // of KV memory, until then
+    bool lacks_memory = false;  // KV memory is not enough until then
   };
   [[nodiscard]] bool only_decodes(WorkerId worker) const;
-  [[nodiscard]] std::uint32_t uncached_at_admission(const ForecastQuery& query, const Room& room) const;
+  [[nodiscard]] std::uint32_t lost_tokens(const ForecastQuery& query, const Room& room) const;
   [[nodiscard]] double queue_ms(WorkerId worker, double step_ms, TimePoint now) const;
   [[nodiscard]] double mean_requests(WorkerId worker, TimePoint now) const;
   [[nodiscard]] Room room(WorkerId worker, const EngineLimits& limits, const ForecastQuery& query) const;

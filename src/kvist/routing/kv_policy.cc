@@ -12,23 +12,29 @@ std::uint32_t credited_tokens(const Candidate& candidate, std::uint32_t others) 
   return candidate.forecast.scarce ? std::min(candidate.cached_tokens, others) : candidate.cached_tokens;
 }
 
-/// The prefill time that the cached tokens without credit save, in milliseconds.
+/// The tokens that the forecast's prefill computes.
+double computed_tokens(const Candidate& candidate, const PolicyQuery& query) {
+  return query.prompt_tokens - candidate.cached_tokens + candidate.forecast.lost_tokens;
+}
+
+/// The prefill time that the cached tokens without credit save, in milliseconds. Those that are lost save none.
 double uncredited_ms(const Candidate& candidate, const PolicyQuery& query, std::uint32_t others) {
-  const double uncached = query.prompt_tokens - candidate.cached_tokens;
-  if (uncached <= 0) return 0;
-  return candidate.forecast.prefill_ms / uncached * (candidate.cached_tokens - credited_tokens(candidate, others));
+  const double computed = computed_tokens(candidate, query);
+  if (computed <= 0) return 0;
+  const double kept = candidate.cached_tokens - candidate.forecast.lost_tokens;
+  return candidate.forecast.prefill_ms / computed * std::max(0.0, kept - credited_tokens(candidate, others));
 }
 
 double cost_of(const Candidate& candidate, const PolicyQuery& query, double waiting) {
   const Forecast& forecast = candidate.forecast;
-  const double uncached = query.prompt_tokens - candidate.cached_tokens;
-  const double replicated = std::min<double>(candidate.replicate_tokens, uncached);
-  const double invested_ms = uncached > 0 ? forecast.prefill_ms * replicated / uncached : 0;
+  const double computed = computed_tokens(candidate, query);
+  const double replicated = std::min<double>(candidate.replicate_tokens, computed);
+  const double invested_ms = computed > 0 ? forecast.prefill_ms * replicated / computed : 0;
   const double ttft_ms = forecast.ttft_ms - invested_ms;
   const double own_ms = forecast.answer_tokens * forecast.step_with_ms;
   const double crowding_ms = forecast.answer_tokens / 2 * forecast.crowding_ms;
   const double interruption_ms = candidate.load.decoding * (forecast.prefill_ms - invested_ms);
-  const double occupied_ms = uncached > 0 ? forecast.fleet_prefill_ms * (1 - replicated / uncached) : 0;
+  const double occupied_ms = computed > 0 ? forecast.fleet_prefill_ms * (1 - replicated / computed) : 0;
   return ttft_ms + (KvPolicy::kQueueWeight - 1) * forecast.queue_ms + KvPolicy::kOccupation * waiting * occupied_ms +
          KvPolicy::kAnswerShare * (own_ms + crowding_ms + interruption_ms);
 }
@@ -102,7 +108,7 @@ std::size_t KvPolicy::choose(const PolicyQuery& query, std::span<Candidate> cand
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     Candidate& candidate = candidates[i];
     candidate.cost = cost_of(candidate, query, waiting) + uncredited_ms(candidate, query, others);
-    if (slots_are_taken(candidate)) candidate.cost += (kSlotWeight - 1) * candidate.forecast.slot_wait_ms;
+    if (any_room || slots_are_taken(candidate)) candidate.cost += (kRoomWeight - 1) * candidate.forecast.slot_wait_ms;
     if (candidate.cost < least) {
       least = candidate.cost;
       cheapest = i;

@@ -27,11 +27,16 @@ namespace kvist::routing {
 /// overload, a little worse below).
 ///
 /// Further rules:
-///  - A wait for a batch slot counts 20 times. With long answers a worker without a free slot is therefore left as long
+///  - A wait for a batch slot counts 60 times. With long answers a worker without a free slot is therefore left as long
 ///    as another one has a slot. With answers of a few tokens a slot is free after some steps, and to compute a long
-///    prompt a second time costs more than that. Weights of 5 to 40 give about the same; to exclude such a worker, as
-///    an earlier version did, kept a fleet that served short answers from large prompts busy with copies for minutes.
-///    A wait for KV memory counts once, because memory is freed in parts and the forecast says when.
+///    prompt a second time costs more than that. To exclude such a worker, as an earlier version did, kept a fleet that
+///    served short answers from large prompts busy with copies for minutes. Weights of 5 to 60 give about the same.
+///  - A wait for KV memory counts 60 times as long as another worker has room. While a request waits, the cache that it
+///    came for is evicted for those before it, and so is that of everyone who waits behind it; a worker that computes
+///    the prompts of all its conversations anew is slower from then on, by far more than the forecast says. With a
+///    weight of 20, agents whose contexts fill the memory waited three times as long in the tail of TTFT; 40 to 100
+///    give about the same, and with 1,000 workers are left too early. If no worker has room, such a wait counts once,
+///    because memory is freed in parts and the forecast says when.
 ///  - A worker that is about to run out of slots or KV memory gets no credit for cached tokens that the other workers
 ///    lack, so that it is never chosen for its cache alone.
 ///  - The cost of a worker with fewer requests than the cheapest one counts less, the less was observed of the worker
@@ -44,7 +49,7 @@ class KvPolicy final : public RoutingPolicy {
  public:
   static constexpr double kAnswerShare = 0.05;
   static constexpr double kQueueWeight = 5;  ///< one part of it is in the time to first token itself
-  static constexpr double kSlotWeight = 20;  ///< of a wait for a batch slot; one part is in the time to first token
+  static constexpr double kRoomWeight = 60;  ///< of a wait for a slot or memory; one part is in the time to first token
   static constexpr double kOccupation = 5;   ///< weight of prefill per waiting request, the 5 above
   /// Costs within this part of the best worker's decode step are a tie, because it is chance at which moment of a step
   /// a request arrives.
