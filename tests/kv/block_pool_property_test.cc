@@ -22,7 +22,7 @@ struct Model {
     std::optional<std::uint64_t> name;
   };
   std::vector<Block> blocks = std::vector<Block>(kBlocks);
-  std::list<std::uint32_t> free;  // the next to be handed out first
+  std::list<std::uint32_t> free;  // in the order in which they will be allocated
   std::uint64_t evictions = 0;
 
   Model() {

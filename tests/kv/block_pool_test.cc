@@ -177,7 +177,7 @@ TEST(BlockPool, ClearingNamesKeepsBlocksWithTheirHolders) {
   EXPECT_EQ(pool.free_blocks(), 1U);
   (void)pool.take_events();
 
-  // The holder may name its block again, and a free one goes without a removal.
+  // A block in use may get a name again, and a free one is allocated without a removal event.
   commit_one(pool, blocks[0], 200);
   EXPECT_EQ(pool.allocate(), blocks[1]);
   EXPECT_EQ(pool.take_events().size(), 1U);

@@ -106,7 +106,7 @@ class World {
   }
 
   void answer(std::uint64_t from) {
-    if (!calm_ && chance(0.1)) return;  // nobody there
+    if (!calm_ && chance(0.1)) return;  // the request is lost
     for (Frame frame : publisher_.buffer) {
       // Frame 0 is never lost alone: the result would look like a publisher that counts from 1.
       const bool start = frame.sequence == 0;
@@ -118,7 +118,7 @@ class World {
     if (calm_ || !chance(0.1)) replayed_.push_back({Frame::Kind::kReplayEnd, 0, ""});
   }
 
-  /// Two connections, each in order, neither waiting for the other; slow ones while there is trouble.
+  /// Delivers what two connections carry: each in order, neither waits for the other, both slow while there is trouble.
   void deliver() {
     now_ += kTick;
     obey(sequencer_.poll(now_));

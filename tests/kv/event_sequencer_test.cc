@@ -42,7 +42,7 @@ class EventSequencerTest : public testing::Test {
     now_ += wait;
     return texts(sequencer_.poll(now_));
   }
-  /// Brings frames 0 to count - 1 as live ones.
+  /// Delivers frames 0 to count - 1 as live ones.
   void feed(std::uint64_t count) {
     for (std::uint64_t n = 0; n < count; ++n) (void)live(n);
   }
@@ -343,7 +343,7 @@ TEST_F(EventSequencerTest, RebuildsAreTriedAtGrowingIntervalsAndKeepWhatThereIs)
   for (const int delay : {10, 20, 40, 80, 160, 300, 300}) {
     EXPECT_EQ(sequencer_.next_wakeup(), now_ + seconds(delay));
     EXPECT_THAT(poll_after(seconds(delay)), ElementsAre("replay 0"));
-    // No answer: the view stays. The next attempt counts from the start of this one.
+    // No replay comes, so the view stays. The pause before the next attempt counts from the start of this one.
     EXPECT_THAT(poll_after(seconds(5)), IsEmpty());
     now_ -= seconds(5);
   }

@@ -43,7 +43,7 @@ std::vector<TokenId> token_ids(std::initializer_list<std::uint32_t> ids) {
   return tokens;
 }
 
-/// The event most files hold.
+/// The event that most files have.
 BlockStored stored() {
   BlockStored event;
   event.hashes = {ExternalHash(11), ExternalHash(kBigHash)};
@@ -145,7 +145,7 @@ TEST(KvEventGolden, ExtraKeysBecomeSaltLoraOrNoMatch) {
   EXPECT_THAT(got, ElementsAre("/salty", "/", "adapter/salty", "adapter/", "//other", "/salty/other",
                                "//other",  // a salt only comes with a prompt's first block
                                "//other", "//other", "//other",
-                               "//other",  // a LoRA of which we have only the number
+                               "//other",  // a LoRA of which only the number is known
                                "/"));
 }
 

@@ -16,7 +16,7 @@ std::span<const std::uint8_t> bytes_of(const std::string& text) {
   return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
 }
 
-/// The one item `write` writes.
+/// The one item that `write` writes.
 template <class Write>
 MsgpackToken round_trip(std::string& out, Write write) {
   out.clear();

@@ -77,7 +77,7 @@ std::vector<Phase> recording() {
   return phases;
 }
 
-/// The names held, each with its copies, over the phases of one run of the worker.
+/// The names of the blocks held, with their numbers of copies, over the phases of one run of the worker.
 class Held {
  public:
   void operator()(const BlockStored& event) {

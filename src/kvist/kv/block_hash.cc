@@ -14,8 +14,8 @@
 namespace kvist::kv {
 namespace {
 
-// Names are compared between processes and kept in recorded runs: tokens and lengths are hashed as little-endian bytes,
-// which is their representation in memory on every supported machine.
+// Block hashes are compared between processes and kept in recorded runs. Therefore tokens and lengths are hashed as
+// little-endian bytes, which is their representation in memory on every supported machine.
 static_assert(std::endian::native == std::endian::little);
 static_assert(sizeof(TokenId) == sizeof(std::uint32_t));
 

@@ -14,7 +14,7 @@ namespace kvist::kv {
 /// tokens.
 using BlockHash = Id<struct BlockHashTag, std::uint64_t>;
 
-/// What makes equal tokens different content. Requests that differ in any of it never share a block.
+/// What a prefix is made of besides its tokens. Requests that differ in any of it never share a block.
 struct PrefixIdentity {
   std::string_view model;
   std::string_view lora;
@@ -25,8 +25,8 @@ struct PrefixIdentity {
 [[nodiscard]] BlockHash root_hash(const PrefixIdentity& identity);
 /// The hash of the prefix that consists of `parent` and one complete block of tokens.
 [[nodiscard]] BlockHash chain_hash(BlockHash parent, std::span<const TokenId> block_tokens);
-/// Fills `names` with the hashes of `parent` and one block, `parent` and two blocks, and so on. Requires: `tokens` has
-/// the tokens of that many blocks.
+/// Sets names[i] to the hash of the prefix that consists of `parent` and the first i + 1 blocks of `tokens`. Requires:
+/// `tokens` has names.size() * block_size tokens.
 void chain_hashes(BlockHash parent, std::span<const TokenId> tokens, std::uint32_t block_size,
                   std::span<BlockHash> names);
 /// The hashes of all complete blocks of a prompt, in order; an incomplete last block has none. Requires: block_size >

@@ -25,10 +25,10 @@ struct BlockPoolCounters {
   std::uint64_t reuses = 0;         ///< findable blocks without references that were acquired
 };
 
-/// Reference-counted blocks. Owned by the engine core, used by its thread only. Invariants:
+/// Reference-counted blocks. Threads: one, the engine core's. Invariants:
 ///  - a block with references is not in the free list; a block without any is in it exactly once;
-///  - a findable (committed) block keeps its block hash, here called its name, when its last reference goes, and stays
-///    findable until it is allocated again;
+///  - a findable (committed) block keeps its block hash, which is its name in events and here, when its last reference
+///    goes, and stays findable until it is allocated again;
 ///  - the free list is in LRU order: first the blocks without a name, of which the last released comes first because
 ///    its memory is warm, then the named blocks by the time of their last release;
 ///  - one name may have several physical copies, where two requests computed the same prefix at once;
@@ -51,30 +51,31 @@ class BlockPool {
   void find_prefix(std::span<const BlockHash> names, std::vector<BlockId>& blocks) const;
   [[nodiscard]] std::uint32_t references(BlockId block) const;
 
-  /// Takes the first free block, with one reference for the caller; nothing when all are in use. If the block had a
-  /// name, that is dropped, which is an event.
+  /// Returns the first free block with one reference for the caller; nothing if all are in use. If the block had a
+  /// name, the name is dropped and an event says so.
   [[nodiscard]] std::optional<BlockId> allocate();
-  /// Adds a reference to a findable block, which leaves the free list if it was there.
+  /// Adds a reference to a block, which leaves the free list if it was there. Requires: the block is findable or in
+  /// use.
   void acquire(BlockId block);
-  /// Drops a reference. Callers release a request's blocks from the last to the first, so that the ends of prefixes are
-  /// re-used before their shared beginnings.
+  /// Drops a reference of the caller's. Callers release a request's blocks from the last to the first, so that the ends
+  /// of prefixes are re-used before their shared beginnings. Requires: the block is in use.
   void release(BlockId block);
   /// Makes blocks findable whose content is complete: `names[i]` names the prefix that ends with blocks[i]; `parent`
-  /// names the prefix before the first (nothing at the start of a prompt); `tokens` are those of all the blocks.
-  /// Requires references to each block, and that none has a name yet. One event. `identity` is what the chain's root
-  /// was made of: the event tells subscribers the LoRA name and, with the first block of a chain, the cache salt, so
-  /// that they can compute the same names.
+  /// names the prefix before the first (nothing at the start of a prompt); `tokens` are those of all the blocks;
+  /// `identity` is what the prompt's root was made of. Adds one event. It tells subscribers the LoRA name and, with a
+  /// prompt's first block, the cache salt, so that they can compute the same names. Requires: each block is in use, and
+  /// none has a name yet.
   void commit(std::span<const BlockId> blocks, std::span<const BlockHash> names, std::optional<BlockHash> parent,
               std::span<const TokenId> tokens, const PrefixIdentity& identity = {});
-  /// Forgets all names, also those of blocks in use (which stay allocated). One AllBlocksCleared event.
+  /// Forgets all names, including those of blocks in use, which stay allocated. Adds one AllBlocksCleared event.
   void clear_names();
 
-  /// Events since the last call, oldest first; consecutive removals are one event. The owner drains them at every step:
-  /// in steady state the pool allocates memory for them alone.
+  /// Returns the events since the last call, oldest first; consecutive removals are one event. The owner takes them at
+  /// every step. In steady state the pool allocates memory only for events.
   [[nodiscard]] std::vector<KvEvent> take_events();
   /// Like take_events(), but replaces the content of `out`, whose memory is kept for later events.
   void take_events(std::vector<KvEvent>& out);
-  /// Names with their number of physical copies, for tests and for comparing with a subscriber's view.
+  /// All names with their numbers of physical copies, for tests and for comparing with a subscriber's view.
   [[nodiscard]] std::unordered_map<BlockHash, std::uint32_t> findable() const;
 
  private:
@@ -87,7 +88,8 @@ class BlockPool {
     // Links of the free list; kNone at its ends.
     std::uint32_t free_previous = kNone;
     std::uint32_t free_next = kNone;
-    // Ring of the copies with one name, entered at the name's entry: copies in use come before free ones.
+    // Links of the ring of all copies with one name. The name's entry in entries_ leads to the first copy; copies in
+    // use come before free ones.
     std::uint32_t copy_previous = kNone;
     std::uint32_t copy_next = kNone;
     bool named = false;
@@ -110,8 +112,8 @@ class BlockPool {
   std::uint32_t free_first_ = kNone;  // the next one to be allocated
   std::uint32_t free_last_ = kNone;
   std::vector<Block> blocks_;
-  // Open addressing: per name the index of its first copy, which knows the name; kNone where there is none. At most
-  // half full, because there are at most as many names as blocks.
+  // A hash table with open addressing: for each name the index of its first copy, which has the name; kNone in an empty
+  // entry. It is at most half full, because there are at most as many names as blocks.
   std::vector<std::uint32_t> entries_;
   unsigned entry_shift_;
   std::vector<KvEvent> events_;

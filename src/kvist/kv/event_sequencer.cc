@@ -73,7 +73,7 @@ std::vector<SequencerAction> EventSequencer::on_replayed(std::uint64_t sequence,
   }
   const bool first = !last_replayed_;
   if (!first && sequence < *last_replayed_) {
-    // An answer is in order, so these are two mixed answers. Waits for an end, then asks again.
+    // The frames of one replay are in order, so these are two mixed replays. Waits for an end, then asks again.
     forget_run("replay out of order", actions);
     replay_ = Replay::kDiscarding;
     return actions;
@@ -89,7 +89,7 @@ std::vector<SequencerAction> EventSequencer::on_replayed(std::uint64_t sequence,
     skip_to(sequence, now, actions);
     apply(sequence, std::move(payload), actions);
   } else if (const auto known = buffered_.find(sequence); known == buffered_.end()) {
-    // The answer has a gap: the rest waits, and the missing frames are requested again.
+    // The replay has a gap: the rest waits, and the missing frames are requested again.
     buffer(sequence, std::move(payload));
     if (overfull()) give_up("too many events wait for a replay", now, actions);
   } else if (known->second != payload) {
@@ -149,13 +149,13 @@ EventSequencer::Known EventSequencer::recall(std::uint64_t sequence, const std::
   return digests_[digests_.size() - age] == digest(payload) ? Known::kSame : Known::kDifferent;
 }
 
-/// Publishers number from 0 or from 1. What one of them does is known once it has sent a 0; before that, one that has
-/// lost exactly its 0 looks like one that begins with 1.
+/// Publishers count from 0 or from 1. Which of the two this one does is known only once it has sent a 0: until then, a
+/// publisher whose frame 0 is lost looks like one that begins with 1.
 bool EventSequencer::starts_run(std::uint64_t sequence) const {
   return sequence == 0 || (sequence == 1 && !counts_from_zero_);
 }
 
-/// For live frames: after a first 1 it is open whether there was a 0 before, if a replay can show it.
+/// As starts_run(), for live frames: whether there was a 0 before a first 1 is left to the replay, if there is one.
 bool EventSequencer::certain_start(std::uint64_t sequence) const {
   return sequence == 0 || (!options_.replay_available && starts_run(sequence));
 }
@@ -186,7 +186,7 @@ void EventSequencer::buffer_live(std::uint64_t sequence, std::string payload, Ti
       restart_from_live(sequence, std::move(payload), now, actions);
     return;
   }
-  // Live frames never overtake each other: an earlier one that was not there before is another run's.
+  // Live frames never overtake each other. So an earlier number that is not known belongs to another run.
   if (last_live_ && sequence < *last_live_) {
     restart_from_live(sequence, std::move(payload), now, actions);
     return;
@@ -250,16 +250,16 @@ void EventSequencer::restart_from_live(std::uint64_t sequence, std::string paylo
     replay_ = Replay::kDiscarding;
 }
 
-/// The rest of the running answer belongs to the new run too, but lacks its start. So its end is waited for, and then
-/// everything is requested.
+/// The rest of the running replay belongs to the new run too, but lacks the run's start. So its end is waited for, and
+/// then everything is requested.
 void EventSequencer::restart_from_replay(std::uint64_t sequence, Actions& actions) {
   ++counters_.restarts;
   forget_run(fmt::format("publisher restarted: it has another event {}", sequence), actions);
   replay_ = Replay::kDiscarding;
 }
 
-/// Asks from the last applied frame, by which the run of the publisher is recognised, or from the start for a rebuild
-/// or a new run. If an abandoned answer may still arrive, asks after it.
+/// Asks for the last applied frame, by which the run of the publisher is recognised, and all after it; for a rebuild or
+/// a new run, for everything. If frames of an abandoned replay may still arrive, waits for them to pass first.
 void EventSequencer::start_replay(TimePoint now, Actions& actions) {
   if (const auto stale_until = std::exchange(stale_until_, std::nullopt); stale_until && now < *stale_until) {
     replay_ = Replay::kDiscarding;
@@ -286,7 +286,7 @@ void EventSequencer::abandon_replay(TimePoint now) {
   end_replay();
 }
 
-/// The answer starts later than requested, because the publisher has nothing before `sequence` any more.
+/// The replay starts later than requested, because the publisher has nothing before `sequence` any more.
 void EventSequencer::skip_to(std::uint64_t sequence, TimePoint now, Actions& actions) {
   reset(fmt::format("events {} to {} are lost: the publisher no longer has them", next_.value_or(0), sequence - 1),
         actions);
@@ -352,8 +352,8 @@ std::string EventSequencer::missing_before_buffered() const {
   return fmt::format("events {} to {} are lost", next_.value_or(0), buffered_.begin()->first - 1);
 }
 
-/// The end of a replay is overdue. If live frames follow its frames without a gap, only the end mark is missing. A
-/// rebuild that brought nothing changes nothing.
+/// The end of a replay is overdue. If live frames follow its frames without a gap, only the end mark is missing and
+/// nothing is lost. A rebuild that brought no frame leaves the view as it is.
 void EventSequencer::time_out(TimePoint now, Actions& actions) {
   const bool rebuild_failed = rebuilding_;
   const bool live_came = !buffered_.empty();

@@ -14,27 +14,31 @@
 
 namespace kvist::kv {
 
-/// What the owner of an EventSequencer has to do next, in this order.
+/// Apply the next batch in sequence.
 struct ApplyPayload {
-  std::string payload;     ///< one encoded batch, the next in sequence
-  std::uint64_t view = 0;  ///< for on_cleared(): which reset it came after
+  std::string payload;     ///< the encoded batch
+  std::uint64_t view = 0;  ///< what on_cleared() takes if the batch clears the cache
 };
+/// Forget all blocks of this worker.
 struct ResetWorker {
-  std::string reason;  ///< forget all blocks of this worker: "publisher restarted", "events 5 to 9 are lost", ...
+  std::string reason;  ///< "publisher restarted", "events 5 to 9 are lost", ...
 };
+/// Ask the publisher for all frames that it buffers from a sequence number on.
 struct RequestReplay {
-  std::uint64_t from = 0;  ///< ask the publisher for everything from this sequence number on
+  std::uint64_t from = 0;
 };
+/// What the owner of an EventSequencer has to do next.
 using SequencerAction = std::variant<ApplyPayload, ResetWorker, RequestReplay>;
 
 /// A state machine over the frames of one publisher (docs/formats/kv-events.md): live frames, replayed frames, the end
-/// of a replay, and time. Threads: one, the subscription's owner. Rules:
+/// of a replay, and time. Each call returns what its owner has to do because of it, in this order. Threads: one, the
+/// subscription's owner. Rules:
 ///  - Frames are applied in sequence order, each once. While a replay runs, live frames are kept (bounded) and applied
 ///    after it.
-///  - A replay is asked for from the last frame applied: if the publisher still has that very frame, it is the same run
-///    of it. A number that falls back without being a frame seen before, other content under a known number, or an
-///    empty answer mean that the publisher restarted: the worker's blocks are forgotten and the new run is replayed
-///    from its start.
+///  - A replay is asked for from the last applied frame on: a publisher that still has that very frame is in the same
+///    run. A number that falls back without being a frame seen before, other content under a known number, or an empty
+///    replay mean that the publisher restarted: the worker's blocks are forgotten and the new run is replayed from its
+///    start.
 ///  - Events are lost when a replay starts later than requested, does not end within its deadline, leaves a gap open or
 ///    is overrun by live frames. Then the blocks are forgotten and the stream continues with the available frames.
 ///    Later, with growing pauses, the whole buffer is requested again, as long as it may reach further back than what
@@ -62,17 +66,20 @@ class EventSequencer {
 
   explicit EventSequencer(Options options);
 
-  /// A newly (re)connected subscription asks for all that the publisher still buffers and that was not applied yet.
+  /// The subscription was connected, perhaps anew. Asks for all that the publisher still buffers and that was not
+  /// applied yet.
   [[nodiscard]] std::vector<SequencerAction> on_connected(TimePoint now);
   [[nodiscard]] std::vector<SequencerAction> on_live(std::uint64_t sequence, std::string payload, TimePoint now);
   [[nodiscard]] std::vector<SequencerAction> on_replayed(std::uint64_t sequence, std::string payload, TimePoint now);
   [[nodiscard]] std::vector<SequencerAction> on_replay_end(TimePoint now);
 
-  /// A batch with this `view` said that the worker's cache is empty. What was lost before it no longer matters, and a
-  /// view that goes back further would not know more. Does nothing if blocks were forgotten since.
+  /// A batch with this `view` said that the worker's cache is empty. What was lost before that batch no longer matters,
+  /// and a rebuild would bring nothing new. Does nothing if blocks were forgotten after the batch.
   void on_cleared(std::uint64_t view);
 
+  /// When poll() is to be called; nothing if no deadline and no rebuild is pending.
   [[nodiscard]] std::optional<TimePoint> next_wakeup() const;
+  /// Gives up a replay whose deadline has passed, or starts a rebuild that is due. May be called at any time.
   [[nodiscard]] std::vector<SequencerAction> poll(TimePoint now);
 
   /// Whether no gap is open and nothing was lost, so that the index built from this stream is exact. A loss at the end
@@ -85,8 +92,8 @@ class EventSequencer {
   enum class Replay : std::uint8_t {
     kNone,
     kRunning,
-    kDiscarding,  ///< a useless replay, of an ended run or given up; its end is waited for before the next, so that
-                  ///< frames never mix
+    kDiscarding,  ///< of an ended run, or given up. The next one waits for its end, so that the frames of two replays
+                  ///< never mix
   };
   enum class Known : std::uint8_t { kSame, kDifferent, kForgotten };
 
@@ -120,9 +127,9 @@ class EventSequencer {
   Options options_;
   Counters counters_;
   std::optional<std::uint64_t> next_;  // the sequence number expected next; nothing before a run's first frame
-  std::deque<std::uint64_t> digests_;  // of the last applied payloads, the newest belongs to next_ - 1
+  std::deque<std::uint64_t> digests_;  // of the last applied payloads; the newest is that of frame next_ - 1
   std::uint64_t view_start_ = 0;       // the first number applied since the last reset; 0 once nothing before matters
-  bool counts_from_zero_ = false;      // its runs begin with 0, not with 1
+  bool counts_from_zero_ = false;      // the publisher's runs begin with 0, not with 1
   bool lost_since_reset_ = false;
   std::optional<TimePoint> rebuild_at_;  // when to ask for the whole buffer again
   Duration rebuild_delay_;
@@ -130,13 +137,13 @@ class EventSequencer {
   Replay replay_ = Replay::kNone;
   bool rebuilding_ = false;  // the replay asked for the whole buffer; its first frame replaces what was built so far
   std::optional<TimePoint> replay_deadline_;
-  std::optional<TimePoint> stale_until_;        // until then, an abandoned answer may still come in
+  std::optional<TimePoint> stale_until_;        // until then, frames of an abandoned replay may still arrive
   std::optional<std::uint64_t> replay_start_;   // next_ when the replay was asked for
   std::optional<std::uint64_t> last_replayed_;  // number of the replay's last frame
 
   std::map<std::uint64_t, std::string> buffered_;  // frames that wait for a replay, by sequence number
   std::size_t buffered_bytes_ = 0;
-  std::optional<std::uint64_t> last_live_;  // the highest live one among them since the connection or the restart
+  std::optional<std::uint64_t> last_live_;  // the highest live frame among them since the connection or the restart
 };
 
 }  // namespace kvist::kv

@@ -1,4 +1,4 @@
-// Counts fields without a meaning here by name. Peers choose the names, so the number of names is bounded.
+// Counts of the fields that kvist does not use, by name. Peers choose the names, so the number of names is bounded.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// A list that is filled from its end and used again, without writing its memory twice.
+// A list that is filled again and again, and whose new values are written only once.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,8 @@
 
 namespace kvist::kv {
 
-/// Like a vector of plain values, but add() leaves the new ones unwritten. Growing moves what is there.
+/// Like a vector of plain values, but add() leaves the new values uninitialised, because its caller writes them at
+/// once. Growing moves all values, so pointers to them become invalid.
 template <class Value>
 class GrowBuffer {
   static_assert(std::is_trivially_copyable_v<Value> && std::is_trivially_destructible_v<Value>);
@@ -20,15 +21,16 @@ class GrowBuffer {
   [[nodiscard]] std::size_t capacity() const { return capacity_; }
   [[nodiscard]] std::span<const Value> values() const { return {values_.get(), size_}; }
 
-  /// Adds `count` values and returns where they lie, to be written. Valid until the next call.
+  /// Adds `count` values and returns the first, for the caller to write them. Valid until the next call.
   [[nodiscard]] Value* add(std::size_t count) {
     if (count > capacity_ - size_) grow(size_ + count);
     Value* const added = values_.get() + size_;
     size_ += count;
     return added;
   }
-  /// Drops all behind the first `size`.
+  /// Keeps the first `size` values, and their memory.
   void cut(std::size_t size) { size_ = std::min(size_, size); }
+  /// Drops all values and gives the memory back.
   void release() {
     values_.reset();
     size_ = capacity_ = 0;

@@ -12,13 +12,13 @@
 namespace kvist::kv {
 
 /// A block's name: the hash that its worker uses for it in events. It is opaque and serves only to find parents and
-/// what is removed. Of names that are raw bytes (32 in vLLM) the XXH3-64 is kept.
+/// what is removed. A name that consists of raw bytes (32 in vLLM) is kept as their XXH3-64.
 using ExternalHash = Id<struct ExternalHashTag, std::uint64_t>;
 
 /// Where the blocks of an event live.
 enum class Medium : std::uint8_t { kDevice, kHost, kDisk, kRemote };
 
-/// Consecutive complete blocks became findable. tokens.size() == hashes.size() * block_size.
+/// Consecutive complete blocks became findable. Invariant: tokens.size() == hashes.size() * block_size.
 struct BlockStored {
   std::vector<ExternalHash> hashes;
   std::optional<ExternalHash> parent;  ///< the block before the first; nothing at the start of a prompt
@@ -26,9 +26,9 @@ struct BlockStored {
   std::uint32_t block_size = 0;
   Medium medium = Medium::kDevice;
   std::string lora_name;          ///< empty: none
-  std::string cache_salt;         ///< of a prompt's first block only: later ones inherit it by parent; empty: none
+  std::string cache_salt;         ///< only with a prompt's first block: later ones inherit it by parent; empty: none
   std::uint32_t group = 0;        ///< KV cache group of a hybrid-attention model
-  bool other_extra_keys = false;  ///< multimodal or unknown extra keys: never match such blocks by tokens alone
+  bool other_extra_keys = false;  ///< there are multimodal or unknown keys: never match such blocks by tokens alone
   friend bool operator==(const BlockStored&, const BlockStored&) = default;
 };
 

@@ -36,8 +36,8 @@ void write_name_or_nil(MsgpackWriter& writer, std::string_view name) {
     writer.string(name);
 }
 
-/// One entry per block, as vLLM: the LoRA name with each, then what we cannot name, then the salt with the first. An
-/// entry that says nothing is nil.
+/// Writes one entry per block, as vLLM does: with each block the LoRA name, and with the first also a stand-in for keys
+/// that kvist does not know, and the salt. An entry without keys is nil.
 void write_extra_keys(MsgpackWriter& writer, const BlockStored& event, bool with_salt) {
   writer.string("extra_keys");
   writer.array(event.hashes.size());

@@ -11,8 +11,8 @@
 
 namespace kvist::kv {
 
-/// Newest vLLM form: array envelope [ts, events, rank], each event a map with "type"; hashes as unsigned integers. As
-/// in vLLM, extra_keys, group_idx and the rank are left out where they say nothing.
+/// Writes vLLM's newest form: the batch is an array [ts, events, rank], each event a map with "type", each hash an
+/// unsigned integer. As in vLLM, extra_keys, group_idx and the rank are left out where they say nothing.
 [[nodiscard]] std::string encode_kv_events(const KvEventBatch& batch);
 
 /// A decoded batch with memory of its own, and counts of what could not be used (KvEventBatchView).
@@ -23,7 +23,7 @@ struct DecodedKvEvents {
   std::string first_problem;
 };
 
-/// KvEventDecoder::decode() for those who keep the events.
+/// As KvEventDecoder::decode(), for callers that keep the events.
 [[nodiscard]] Result<DecodedKvEvents> decode_kv_events(std::span<const std::uint8_t> payload);
 
 }  // namespace kvist::kv

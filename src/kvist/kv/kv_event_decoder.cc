@@ -14,7 +14,7 @@ namespace {
 
 using Kind = MsgpackToken::Kind;
 
-/// Seconds since 1970; 0 where there is no usable number: nothing depends on it.
+/// Seconds since 1970; 0 if there is no usable number, because nothing depends on the time.
 double to_timestamp(const MsgpackToken& token) {
   if (token.kind == Kind::kReal && std::isfinite(token.real)) return token.real;
   if (token.kind == Kind::kUnsigned) return static_cast<double>(token.integer);
@@ -38,7 +38,7 @@ void make_ready(GrowBuffer<Value>& list) {
 
 }  // namespace
 
-/// One walk over a payload. What returns bool returns false where the payload ends early or is no msgpack.
+/// One walk over a payload. Functions that return bool return false if the payload ends early or is no msgpack.
 class KvEventDecoder::Pass {
  public:
   explicit Pass(KvEventDecoder& decoder)
@@ -88,7 +88,7 @@ class KvEventDecoder::Pass {
     return true;
   }
 
-  /// Where a map has several lists the last one counts.
+  /// If a map has several lists of events, the last one counts.
   [[nodiscard]] bool read_events(MsgpackReader& reader) {
     events_.clear();
     hashes_.cut(0);
@@ -125,7 +125,8 @@ class KvEventDecoder::Pass {
     return true;
   }
 
-  /// The lists have stopped moving, and each event's begin where those of the one before it end.
+  /// Sets where the lists of each event begin: at the end of those of the event before it. This comes last, because
+  /// lists move while they grow.
   void set_lists() {
     const ExternalHash* hashes = hashes_.values().data();
     const TokenId* tokens = tokens_.values().data();

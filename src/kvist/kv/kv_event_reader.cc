@@ -13,7 +13,7 @@ namespace {
 using Bytes = std::span<const std::uint8_t>;
 using Kind = MsgpackToken::Kind;
 
-/// The start of a peer's text, fit for a log line.
+/// The beginning of a peer's text, with only such characters as a log line may have.
 std::string printable(std::string_view text) {
   constexpr std::size_t kShownBytes = 40;
   std::string shown(text.substr(0, kShownBytes));
@@ -26,7 +26,7 @@ std::optional<std::uint32_t> to_u32(const MsgpackToken& token) {
   return static_cast<std::uint32_t>(token.integer);
 }
 
-/// Integers of either sign by their bits; raw bytes (old encoders write them as strings) by their hash.
+/// An integer of either sign is taken by its bits, raw bytes by their hash. Old encoders write raw bytes as strings.
 std::optional<ExternalHash> to_hash(const MsgpackToken& token) {
   if (token.kind == Kind::kUnsigned || token.kind == Kind::kNegative) return ExternalHash(token.integer);
   if ((token.kind == Kind::kBinary || token.kind == Kind::kString) && !token.bytes.empty())
@@ -171,7 +171,8 @@ bool KvEventReader::take_map_apart(MsgpackReader& reader, std::uint32_t pairs) {
   return true;
 }
 
-/// Publishers write a map's fields in one order, so the next one is nearly always the one behind the last.
+/// Publishers write a map's fields in one order. So the next field is nearly always the one that follows the last in
+/// kNames.
 KvEventReader::Field KvEventReader::field_of(std::string_view name) {
   if (next_name_ < kFieldCount && kNames[next_name_] == name) return static_cast<Field>(next_name_++);
   const auto* const found = std::find(kNames.begin(), kNames.end(), name);
@@ -200,7 +201,7 @@ bool KvEventReader::read_hashes(MsgpackReader& reader) {
   if (!list) return false;
   hash_list_.is_list = list->kind == Kind::kArray;
   if (!hash_list_.is_list) return reader.skip().has_value();
-  // At most the bytes that are left.
+  // The reader refuses a list with more items than there are bytes left, so a short payload cannot claim much memory.
   const std::span<ExternalHash> hashes(hashes_.add(list->count), list->count);
   for (std::size_t read = 0; read < hashes.size();) {
     read += inside.next_u64s(hashes.subspan(read));
@@ -239,7 +240,7 @@ bool KvEventReader::read_tokens(MsgpackReader& reader) {
   return true;
 }
 
-/// What an event does not have leaves the lists of the batch.
+/// Removes from the batch's lists what was read for a field that this kind of event does not have.
 bool KvEventReader::make(KvEventView& event) {
   event = {};
   if (tag_ == "BlockStored") return make_stored(event);
@@ -282,7 +283,7 @@ bool KvEventReader::set_hashes(KvEventView& event) {
   return true;
 }
 
-/// Medium and group.
+/// Sets the medium and the group.
 bool KvEventReader::set_place(KvEventView& event) {
   const auto medium = to_medium(value(kMedium));
   if (!medium) return refuse(kMedium, "a name");
@@ -294,8 +295,8 @@ bool KvEventReader::set_place(KvEventView& event) {
   return true;
 }
 
-/// The LoRA by its name. A number alone says that there is one but not which: vLLM counts from 1, others send 0 for
-/// none.
+/// Sets the LoRA's name. A number alone says that there is a LoRA but not which one; vLLM counts from 1, others send 0
+/// for none.
 bool KvEventReader::set_lora(KvEventView& event) {
   if (const MsgpackToken& name = value(kLoraName); name.kind != Kind::kNil) {
     if (name.kind != Kind::kString) return refuse(kLoraName, "a name");
@@ -306,8 +307,8 @@ bool KvEventReader::set_lora(KvEventView& event) {
   return true;
 }
 
-/// The keys of one block: vLLM lists the LoRA name, multimodal hashes with offsets, and with a prompt's first block the
-/// cache salt. Strings are the only ones we can name.
+/// Reads the keys of one block. vLLM lists the LoRA name, multimodal hashes with offsets, and with a prompt's first
+/// block the cache salt. Only strings can be the LoRA name or the salt.
 void set_block_keys(MsgpackReader& reader, bool starts_prompt, KvEventView& event) {
   MsgpackReader inside = reader;
   const auto entry = inside.next();

@@ -16,7 +16,7 @@
 
 namespace kvist::kv {
 
-/// Reads events one after the other and adds their lists to those of the batch.
+/// Reads events one after the other and appends their hashes and tokens to the two lists of the batch.
 class KvEventReader {
  public:
   KvEventReader(GrowBuffer<ExternalHash>& hashes, GrowBuffer<TokenId>& tokens) : hashes_(hashes), tokens_(tokens) {}
@@ -24,20 +24,20 @@ class KvEventReader {
   enum class Outcome : std::uint8_t {
     kUsed,
     kSkipped,  ///< problem() says why
-    kBroken,   ///< the bytes end early or are no msgpack
+    kBroken,   ///< the bytes end early or are not msgpack
   };
-  /// Reads a tagged array or a tagged map, or passes over whatever else one msgpack value may be. The lists of the
-  /// event are right in their length; where they begin is for their owner to say, because growing lists move.
+  /// Reads a tagged array or a tagged map, and skips any other msgpack value. Ensures: the lists of a used event have
+  /// the right length. The caller sets where they begin after the last event, because lists move while they grow.
   [[nodiscard]] Outcome read(MsgpackReader& reader, KvEventView& event);
 
-  // Of the last event.
-  /// Fields that have no meaning here.
+  // About the event of the last read().
+  /// Fields that kvist does not use.
   [[nodiscard]] const FieldCounts& unknown_fields() const { return unknown_fields_; }
   /// Which event and which field cannot be used, and why.
   [[nodiscard]] std::string problem() const;
 
  private:
-  /// Every field any event has. The order is that of BlockStored's positional form.
+  /// The fields of all kinds of events, in the order of BlockStored's positional form.
   enum Field : std::uint8_t {
     kBlockHashes,
     kParentBlockHash,
@@ -57,7 +57,7 @@ class KvEventReader {
   static const std::array<std::string_view, kFieldCount> kNames;
 
   [[nodiscard]] static std::span<const Field> positional_fields(std::string_view tag);
-  // What returns bool returns false where the bytes are broken.
+  // These return false if the bytes are broken.
   [[nodiscard]] bool take_apart(MsgpackReader& reader);
   [[nodiscard]] bool take_array_apart(MsgpackReader& reader, std::uint32_t items);
   [[nodiscard]] bool take_map_apart(MsgpackReader& reader, std::uint32_t pairs);
@@ -65,7 +65,7 @@ class KvEventReader {
   [[nodiscard]] bool read_field(MsgpackReader& reader, Field field);
   [[nodiscard]] bool read_hashes(MsgpackReader& reader);
   [[nodiscard]] bool read_tokens(MsgpackReader& reader);
-  // These return false where the event cannot be used, and note why.
+  // These return false if the event cannot be used, and note why.
   [[nodiscard]] bool make(KvEventView& event);
   [[nodiscard]] bool make_stored(KvEventView& event);
   [[nodiscard]] bool make_removed(KvEventView& event);
@@ -81,10 +81,10 @@ class KvEventReader {
     return (seen_ >> field & 1U) != 0 ? values_[field] : kNil;
   }
 
-  /// A list of the event: what there is of it lies at the end of the batch's.
+  /// A list of the event. Its values are the last ones in the batch's list, from `begin` on.
   struct List {
-    bool usable = false;
-    bool is_list = false;
+    bool usable = false;   // all its items were understood
+    bool is_list = false;  // the field has a list at all
     std::size_t begin = 0;
   };
 
@@ -94,11 +94,11 @@ class KvEventReader {
   List hash_list_;
   List token_list_;
   std::uint32_t seen_ = 0;                        // fields of values_ that the event has
-  std::array<MsgpackToken, kFieldCount> values_;  // the first item of each value, lists of blocks apart
+  std::array<MsgpackToken, kFieldCount> values_;  // the first item of each value; not of the two lists
   std::span<const std::uint8_t> extra_keys_;      // the whole value
-  std::size_t next_name_ = 0;                     // the likely one of a map's next field
+  std::size_t next_name_ = 0;                     // where in kNames the name of a map's next field is expected
   FieldCounts unknown_fields_;
-  // Why the event is skipped: a field, and what was wanted instead; or a text alone.
+  // Why the event is skipped: a field and what it should be, or a text alone.
   std::optional<Field> bad_field_;
   std::string_view complaint_;
 };

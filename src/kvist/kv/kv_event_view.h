@@ -29,6 +29,7 @@ struct KvEventView {
   std::string_view cache_salt;
 };
 
+/// Valid as long as the event is.
 [[nodiscard]] inline KvEventView view_of(const KvEvent& event) {
   if (const auto* const stored = std::get_if<BlockStored>(&event)) {
     return {.kind = KvEventView::Kind::kStored,
@@ -55,7 +56,7 @@ struct KvEventView {
   return {};
 }
 
-/// An event of its own with the same content.
+/// Returns an event with the same content and its own memory.
 [[nodiscard]] inline KvEvent copy_of(const KvEventView& event) {
   switch (event.kind) {
     case KvEventView::Kind::kStored:

@@ -176,7 +176,7 @@ std::optional<MsgpackToken> MsgpackReader::real_token(std::size_t bytes) {
 
 std::optional<MsgpackToken> MsgpackReader::bytes_token(Kind kind, std::optional<std::uint64_t> length) {
   if (!length) return std::nullopt;
-  if (kind == Kind::kExtension && !take(1)) return std::nullopt;  // its type, which means nothing to us
+  if (kind == Kind::kExtension && !take(1)) return std::nullopt;  // its type, which nobody asks for
   const auto taken = take(*length);
   if (!taken) return std::nullopt;
   MsgpackToken token;
@@ -187,7 +187,7 @@ std::optional<MsgpackToken> MsgpackReader::bytes_token(Kind kind, std::optional<
 
 std::optional<MsgpackToken> MsgpackReader::container_token(Kind kind, std::optional<std::uint64_t> count) const {
   if (!count) return std::nullopt;
-  // An item takes at least one byte, so a larger claim is a lie. Whoever reserves memory by `count` is safe.
+  // An item takes at least one byte, so a larger count is false. Therefore callers may reserve memory by `count`.
   if (*count * (kind == Kind::kMap ? 2 : 1) > rest_.size()) return std::nullopt;
   MsgpackToken token;
   token.kind = kind;
@@ -197,8 +197,8 @@ std::optional<MsgpackToken> MsgpackReader::container_token(Kind kind, std::optio
 
 std::optional<std::span<const std::uint8_t>> MsgpackReader::skip() {
   const auto start = rest_;
-  // Depth needs no stack: all that matters is how many items are still to come. The number stays below the square of
-  // the input's size, far from overflow.
+  // The depth needs no stack: only the number of items that are still to come matters. It stays below the square of the
+  // input's size, far from an overflow.
   for (std::uint64_t items = 1; items > 0; --items) {
     const auto token = next();
     if (!token) return std::nullopt;
@@ -227,7 +227,8 @@ void MsgpackWriter::big_endian(std::uint64_t value, std::size_t bytes) {
   for (std::size_t i = bytes; i-- > 0;) byte(static_cast<std::uint8_t>(value >> (8 * i)));
 }
 
-/// A code and a size behind it, as narrow as the size allows; code8 0 where the kind has no such form.
+/// Writes a code and the size after it, in the narrowest form that the size allows. A `code8` of 0 says that the kind
+/// has no form with 8 bits.
 void MsgpackWriter::sized(std::size_t size, std::uint8_t code8, std::uint8_t code16, std::uint8_t code32) {
   KVIST_CHECK(size <= std::numeric_limits<std::uint32_t>::max(), "msgpack sizes have 32 bits");
   if (code8 != 0 && size <= 0xff) {

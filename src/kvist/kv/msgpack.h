@@ -1,4 +1,4 @@
-// A small msgpack reader and writer: what the KV-event codec needs, safe on hostile bytes.
+// A small msgpack reader and writer: as much as the KV-event codec needs, safe on hostile bytes.
 #pragma once
 
 #include <algorithm>
@@ -47,7 +47,7 @@ struct MsgpackUnsigned {
   std::uint8_t length = 0;  ///< of the item; 0: no unsigned integer of at most 32 bits
 };
 
-/// By an item's first byte.
+/// The form of an item by its first byte.
 inline constexpr std::array<MsgpackUnsigned, 256> kMsgpackUnsigned = [] {
   std::array<MsgpackUnsigned, 256> forms{};
   for (std::size_t first = 0; first < 0x80; ++first) forms[first] = {.mask = 0x7f, .shift = 56, .length = 1};
@@ -69,20 +69,21 @@ class MsgpackReader {
   [[nodiscard]] std::optional<MsgpackToken> next();
   /// Skips one value with everything in it, however deep, and returns its bytes, never empty; nothing as in next().
   [[nodiscard]] std::optional<std::span<const std::uint8_t>> skip();
-  /// Skips one value with everything in it, and returns its first item: all of it where it is no container. The short
-  /// forms, of which events' maps mostly consist, take no call.
+  /// Skips one value with everything in it, and returns its first item, which is the whole value unless it is a
+  /// container. Inlined for the short forms, because the maps of events mostly consist of these.
   [[nodiscard, gnu::always_inline]] std::optional<MsgpackToken> next_value();
 
-  /// Reads items as long as they are unsigned integers in the forms of at most 32 bits, and returns how many; at most
-  /// out.size(). May stop earlier, at whatever needs a closer look: next() then takes the item. There is no branch per
-  /// item that its length decides, because the lengths of token ids cannot be foreseen.
+  /// Reads items as long as they are unsigned integers in the forms of at most 32 bits, at most out.size(), and returns
+  /// how many. May stop before the last such item; next() reads that one. No branch depends on the length of an item,
+  /// because the processor could not predict it for token ids.
   template <class Value>
   std::size_t next_u32s(std::span<Value> out);
   /// The same for items in the 64-bit form.
   template <class Value>
   std::size_t next_u64s(std::span<Value> out);
 
-  /// The bytes between this reader's place and that of one that went on from it.
+  /// The bytes between the position of this reader and that of `later`. Requires: `later` is a copy of this reader that
+  /// read on.
   [[nodiscard]] std::span<const std::uint8_t> until(const MsgpackReader& later) const {
     return rest_.first(rest_.size() - later.rest_.size());
   }
