@@ -20,13 +20,13 @@ constexpr WorkerSetHandle kHeld = 1;
 
 class Chains : public ::testing::Test {
  protected:
-  // Puts a block that is new: nothing is known of what comes behind it, or a chunk is worth it.
+  // Puts a new block. Either nothing is known of the blocks that follow it, or they are worth a chunk.
   BlockRef put(BlockRef parent, std::uint64_t key, std::size_t coming = BlockChunk::kBlocks) {
     EXPECT_EQ(chains_.find(parent, key), 0U) << "key " << key;
     const BlockRef appended = chains_.append(parent, key, kHeld, BlockUse());
     return appended != 0 ? appended : chains_.put(parent, key, kHeld, BlockUse(), {.coming = coming});
   }
-  // Keys counted on from `first`, each behind the one before.
+  // Puts blocks with the keys `first`, `first` + 1 and so on, each behind the one before.
   std::vector<BlockRef> put_chain(BlockRef parent, std::uint64_t first, std::uint32_t blocks) {
     std::vector<BlockRef> result;
     for (std::uint32_t i = 0; i < blocks; ++i) {
@@ -210,7 +210,7 @@ void compare_with_tree(std::uint64_t seed, double branching, double holding) {
         held[node] = found;
       } else {
         const BlockRef appended = chains.append(at, node, kHeld, BlockUse());
-        const auto coming = static_cast<std::size_t>(random.uniform_int(3, 4));  // by itself, or in a chunk
+        const auto coming = static_cast<std::size_t>(random.uniform_int(3, 4));  // 3: a lone block; 4: a chunk
         held[node] = appended != 0 ? appended : chains.put(at, node, kHeld, BlockUse(), {.coming = coming});
         ASSERT_NE(held[node], 0U);
       }

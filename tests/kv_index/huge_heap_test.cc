@@ -1,4 +1,4 @@
-// The heap of large pages: no two blocks overlap, and what is free is used again or given back.
+// The heap of huge pages: no two blocks overlap, and free memory is used again or given back.
 #include "kvist/kv_index/index_memory.h"
 
 #include <gtest/gtest.h>
@@ -80,7 +80,7 @@ TEST(HugeHeap, KeepsOneEmptyExtentWhileOthersAreInUse) {
   EXPECT_EQ(heap.extents(), 0U);
 }
 
-/// Pages of some memory that the kernel has given, and not taken back.
+/// The number of pages in a range of memory for which the kernel holds memory.
 std::size_t resident_pages(void* memory, std::size_t bytes) {
   std::vector<unsigned char> pages(bytes / 4096);
   EXPECT_EQ(::mincore(memory, bytes, pages.data()), 0);

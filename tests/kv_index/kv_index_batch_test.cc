@@ -16,8 +16,8 @@ namespace {
 constexpr std::uint32_t kBlockSize = 2;
 constexpr std::uint32_t kWorkers = 3;
 
-/// Events over so few names that they meet: parents that the same batch stores, removes or clears away, names that come
-/// back with other tokens, and whatever an index refuses.
+/// Events over so few names that they meet: parents that the same batch stores, removes or clears, names that come back
+/// with other tokens, and everything that an index refuses.
 class RandomEvents {
  public:
   RandomEvents(std::uint64_t seed, std::int64_t names, double removals = 0.5, double parents = 0.7)
@@ -46,7 +46,7 @@ class RandomEvents {
     if (chance(0.02)) event.group = 1;
     return event;
   }
-  // A name nearly always stands for one block: the one that its number says.
+  // A name nearly always stands for one block, the one with its number.
   [[nodiscard]] kv::BlockStored stored() {
     kv::BlockStored event;
     event.block_size = kBlockSize;
@@ -129,7 +129,7 @@ TEST(KvIndexBatch, EqualsItsEventsOneByOneAtTheLimitOfBlocks) {
   for (std::uint64_t seed = 1; seed <= 40; ++seed) ASSERT_NO_FATAL_FAILURE(run(seed, 300, 100));
 }
 
-// Room is made between the events of a batch and between its removals: what went then is no parent any more.
+// Blocks are evicted between the events of a batch and between its removals: an evicted block is no parent any more.
 TEST(KvIndexBatch, StaysWithinItsBytes) {
   constexpr std::size_t kMaxBytes = 600'000;
   for (std::uint64_t seed = 1; seed <= 10; ++seed) {

@@ -16,8 +16,8 @@ bool knows(const KvIndex& index, std::uint32_t worker, std::span<const kv::Block
   return false;
 }
 
-// Compared with what the workers really hold: the index has no block that is not held, and what stays has its whole
-// prefix, so that a look-up finds all of it.
+// Compares the index with what the workers really hold: it has no block that is not held, and the blocks that stay have
+// their whole prefix, so that a look-up finds all of them.
 void check_all(IndexHistory& history) {
   std::vector<std::size_t> known(history.options().workers);
   for (std::size_t node = 1; node < history.tree().size(); ++node) {

@@ -15,7 +15,7 @@ namespace {
 constexpr std::uint32_t kBlockSize = 1;
 constexpr std::uint32_t kPromptBlocks = 50;
 
-// One prompt of its own for each number, under names of the worker's own.
+// A prompt for each number. Prompts share no block, and workers share no name.
 kv::BlockStored stored(std::uint32_t prompt, std::uint32_t worker) {
   kv::BlockStored event;
   event.block_size = kBlockSize;
@@ -65,7 +65,7 @@ TEST_F(KvIndexMemory, BlocksOfManyWorkersTakeAsMuch) {
   }
 }
 
-// Each in an event of its own, as they are decoded.
+// Each block comes in its own event, as while an answer is decoded.
 TEST_F(KvIndexMemory, PromptsThatGrowTogetherBlockByBlockTakeAsMuch) {
   constexpr std::uint32_t kGrowing = 20'000;
   constexpr std::uint32_t kGrown = 12;
@@ -102,7 +102,7 @@ TEST_F(KvIndexMemory, ShortEndsOfASharedPrefixTakeAsMuch) {
   }
 }
 
-// Whatever the prompts' length, also while they go again, whole.
+// Holds for prompts of any length, also while whole prompts are removed again.
 class KvIndexMemoryOfPrompts : public ::testing::TestWithParam<std::uint32_t> {
  protected:
   static constexpr std::uint32_t kBlocks = 100'000;

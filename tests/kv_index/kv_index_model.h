@@ -80,7 +80,7 @@ class IndexHistory {
         random_(seed),
         index_({.model = "model", .block_size = kModelBlockSize, .max_bytes = options.max_bytes}),
         held_(options.workers) {
-    // Chains with branches: a node hangs on one of the last few, or anywhere.
+    // Chains with branches: a node's parent is one of the last few nodes, or any.
     while (tree_.size() <= options.nodes) {
       const auto last = static_cast<std::int64_t>(tree_.size()) - 1;
       tree_.add(static_cast<std::size_t>(chance(0.9) ? last : random_.uniform_int(0, last)));
@@ -146,7 +146,7 @@ class IndexHistory {
     return options_.shared_names ? tree_[node].key.value() : mix_seed({worker, node, variant});
   }
 
-  // As an engine does it: the new part of a prompt behind a block that the worker still has.
+  // Stores as an engine does: the new part of a prompt, behind a block that the worker still has.
   void store(std::uint32_t worker) {
     auto& held = held_[worker];
     const auto path = tree_.path(random_node());

@@ -1,4 +1,4 @@
-// The index against a model so simple that it is right by reading: random histories of several workers.
+// The index against a model that is obviously correct, under random histories of several workers.
 #include <gtest/gtest.h>
 
 #include "kv_index/kv_index_model.h"

@@ -92,8 +92,8 @@ void run(std::uint64_t seed, std::size_t max_bytes, std::uint64_t least_answers)
       read(prompts, std::move(reader), i, stop, look_ups[i], answers, wrong);
     });
   }
-  // A reader that is stopped within a look-up holds memory back, and the sets of workers that removals make may go
-  // beyond the budget because of it: so no reader may fall behind by more than some steps, however busy the machine is.
+  // A reader that is stopped within a look-up holds memory back, so that the sets of workers that removals make may
+  // exceed the budget. Therefore no reader may fall behind by more than some steps, however busy the machine is.
   std::array<std::uint64_t, 2> seen = {};
   const auto wait_for_readers = [&] {
     for (std::size_t i = 0; i < seen.size(); ++i) {
@@ -105,7 +105,7 @@ void run(std::uint64_t seed, std::size_t max_bytes, std::uint64_t least_answers)
   std::uint32_t other = 1'000'000;
   std::size_t most_bytes = 0;
   const bool limited = max_bytes < std::size_t{1} << 30;
-  // How many steps the readers need depends on the machine; the blocks of no prompt fill any budget in the end.
+  // How many steps the readers need depends on the machine. In the end the blocks of no prompt fill any budget.
   const auto goes_on = [&](std::uint64_t step) {
     return step < 4'000 || answers.load() < least_answers || (limited && index.evictions() == 0);
   };
@@ -166,7 +166,7 @@ TEST(KvIndexReader, AlwaysFindsWhatIsHeldAllTheTime) {
       answers.fetch_add(1, std::memory_order_relaxed);
     }
   });
-  // Beside them blocks of others come and go: tables grow and shrink, slots change hands.
+  // Meanwhile other blocks come and go, so tables grow and shrink and slots get other entries.
   std::uint32_t other = 1'000'000;
   std::vector<kv::BlockRemoved> held;
   RandomStream random(2);

@@ -24,7 +24,7 @@ std::vector<kv::BlockHash> keys_of(const std::vector<TokenId>& prompt, std::stri
   return kv::hash_blocks(kv::root_hash({.model = model, .lora = lora, .cache_salt = salt}), prompt, kBlockSize);
 }
 
-// Names of a worker's own: nothing to do with the keys.
+// A worker's own names for blocks, which are not related to their keys.
 std::vector<kv::ExternalHash> names(std::uint64_t first, std::size_t count) {
   std::vector<kv::ExternalHash> result;
   for (std::size_t i = 0; i < count; ++i) result.emplace_back(first + i);

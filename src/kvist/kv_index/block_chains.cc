@@ -85,7 +85,7 @@ void BlockArena<Unit, kUnits>::forget_slabs() {
 
 template <class Unit, std::uint32_t kUnits>
 void BlockArena<Unit, kUnits>::add_slab() {
-  if (slabs_.empty()) slabs_.emplace_back();  // so that no unit is number 0
+  if (slabs_.empty()) slabs_.emplace_back();  // so that no unit has the number 0
   Directory* const before = directory_.load();
   if (gone_.empty() && (before == nullptr || slabs_.size() == before->capacity)) grow_directory();
   auto slab = static_cast<std::uint32_t>(slabs_.size());
@@ -189,7 +189,7 @@ BlockRef BlockChains::put(BlockRef parent, std::uint64_t key, WorkerSetHandle se
       ++held_;
       return parent + 1;
     }
-    // Behind any other block find() has looked there.
+    // The caller's find() has looked in the table of first blocks only where the parent has branches.
     if (chunk.branches[number - 1] == 0 && find_head(key) != 0) [[unlikely]]
       return 0;
   }

@@ -34,7 +34,7 @@ class BlockArena {
     const Directory* const directory = directory_.load(std::memory_order_acquire);
     return directory->at(number / kUnits).load(std::memory_order_acquire)->units[number % kUnits];
   }
-  /// The same by a reader; null if the unit is gone by now.
+  /// As unit(), for readers; null if the unit's memory is gone by now.
   [[nodiscard]] Unit* find_shared(std::uint32_t number) const {
     const Directory* const directory = directory_.load(std::memory_order_acquire);
     if (directory == nullptr || number / kUnits >= directory->capacity) [[unlikely]]
@@ -43,8 +43,8 @@ class BlockArena {
     return slab != nullptr ? &slab->units[number % kUnits] : nullptr;
   }
 
-  /// Returns a unit's number, below `kNumbers`. The unit has no blocks; its places may show when earlier ones were
-  /// erased.
+  /// Returns a unit's number, below `kNumbers`. The unit has no blocks, but its places may still tell when earlier
+  /// blocks were erased.
   [[nodiscard]] std::uint32_t allocate();
   /// Requires: all its blocks are erased.
   void free(std::uint32_t number);
@@ -159,7 +159,7 @@ class BlockChains {
   }
   [[nodiscard]] static bool is_lone(BlockRef block) { return (block & kLone) != 0; }
 
-  /// How many keys somebody holds.
+  /// The number of keys that at least one worker holds.
   [[nodiscard]] std::size_t size() const { return held_; }
   [[nodiscard, gnu::always_inline]] IndexedBlock& block(BlockRef ref) const {
     if (is_lone(ref)) [[unlikely]]
@@ -226,19 +226,19 @@ class BlockChains {
   /// Puts a block that find() did not find. Returns 0 if its key is that of a block of another prefix: two hashes
   /// collide, by accident or by intent.
   BlockRef put(BlockRef parent, std::uint64_t key, WorkerSetHandle set, BlockUse use, PlacementHint placement);
-  /// Records that somebody holds a block again which nobody held.
+  /// Records that a worker holds a block which no worker held.
   void hold(IndexedBlock& block, WorkerSetHandle set, BlockUse use) {
     block.set_use(use);
     block.set_set(set);
     ++held_;
   }
-  /// Records that nobody holds a block any more, and removes it if nothing follows it.
+  /// Records that no worker holds a block any more, and removes the block if nothing follows it.
   void let_go(BlockRef ref);
   void reclaim() {
     chunks_.reclaim();
     lone_.reclaim();
   }
-  /// Where memory is short: see SegmentedSlots::tighten_next().
+  /// Called while memory is short: see SegmentedSlots::tighten_next().
   void tighten_next() { heads_.tighten_next(); }
 
   /// Calls visit(key, use) for some held blocks near a random number, for samples.
@@ -344,7 +344,7 @@ class BlockChains {
   block.set_set(WorkerSetPool::kEmpty);
   if (number + 1 != chunk.filled || chunk.branches[number] != 0) return;
   const bool alone = number != 0 && chunk.blocks[number - 1].set() != WorkerSetPool::kEmpty;
-  if (!alone) return remove_end(ref);  // others may go with it
+  if (!alone) return remove_end(ref);  // blocks before it may be removed too
   block.erase(epochs_.current());
   --chunk.filled;
 }

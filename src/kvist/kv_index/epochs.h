@@ -109,7 +109,7 @@ class RetiredQueue {
       use(thing);
     }
   }
-  /// The same for everything that waits. Requires: no reader is left.
+  /// As reclaim(), for everything that waits. Requires: no reader is left.
   template <class Use>
   void drain(Use use) {
     for (const Entry& entry : entries_) use(entry.thing);

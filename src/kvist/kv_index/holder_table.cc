@@ -34,7 +34,7 @@ void HolderTable::add_to(const HoldingWorker& worker, Prefix& prefix, BlockRef f
   } else {
     block.set_set(sets_.with(set, worker.id));
   }
-  // A block that a further worker stores counts as used now.
+  // A block that a further worker stores counts as used now, but never as fresher than the block before it.
   BlockUse use = block.use();
   if (prefix.next.age(tick()) < use.age(tick())) {
     use = use.at(prefix.next.tick());

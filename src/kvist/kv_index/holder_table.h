@@ -32,9 +32,9 @@ class HolderTable {
     BlockRef last = 0;
     BlockUse next;
   };
-  /// At the start of a prompt.
+  /// The empty prefix, at the start of a prompt.
   [[nodiscard]] Prefix root() const { return {.last = 0, .next = BlockUse(tick(), 0)}; }
-  /// Behind a block that somebody holds.
+  /// The prefix that ends with a block. Requires: a worker holds the block.
   [[nodiscard]] Prefix behind(BlockRef parent) const {
     return {.last = parent, .next = blocks_.block(parent).use().deeper()};
   }
@@ -48,10 +48,10 @@ class HolderTable {
   }
   /// Records that the worker holds the block under one name less.
   void drop(const HoldingWorker& worker, BlockRef block);
-  /// The same for many, in order.
+  /// As drop(), for many blocks in order.
   void drop_all(const HoldingWorker& worker, std::span<const BlockRef> blocks);
 
-  /// Where memory is short: see SegmentedSlots::tighten_next().
+  /// Called while memory is short: see SegmentedSlots::tighten_next().
   void tighten_next() { blocks_.tighten_next(); }
 
   [[nodiscard]] const BlockChains& blocks() const { return blocks_; }
@@ -62,7 +62,7 @@ class HolderTable {
     blocks_.reclaim();
   }
 
-  /// What one change may allocate at most, with some workers below `workers`.
+  /// How much one change may allocate at most, if all workers' numbers are below `workers`.
   [[nodiscard]] std::size_t growth_bytes(std::size_t workers) const {
     return blocks_.growth_bytes() + sets_.growth_bytes(workers);
   }

@@ -19,7 +19,7 @@ constexpr std::size_t kPage = 4096;
 // costs more than filling them. The address that malloc gave lies in front of each block.
 constexpr std::size_t kBefore = IndexMemory::kAlignment;
 
-// An index of fewer bytes is not worth a huge page.
+// A smaller index is not worth a huge page.
 constexpr std::size_t kSmallIndex = std::size_t{2} << 20;
 // Larger blocks would leave large gaps in extents.
 constexpr std::size_t kMostHuge = HugeHeap::kExtent / 4;

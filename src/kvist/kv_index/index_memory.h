@@ -1,5 +1,4 @@
-// The memory of one KV index: every byte counted, none given back while a reader may see it, all of a large index in
-// large pages.
+// The memory of one KV index: counted, kept while a reader may see it, and in huge pages if there is much of it.
 #pragma once
 
 #include <array>
@@ -17,9 +16,9 @@ namespace kvist::kv_index {
 /// virtual machine where the access itself takes 100, and prefetching does not hide it. Where the kernel has no huge
 /// pages, the blocks at least lie close to each other.
 ///
-/// What is free is used again, the extents with the lowest addresses first, first fit. Extents without blocks go back
-/// to the kernel, except for one while there are others. Of an extent that was full once and has less than half its
-/// bytes in use, the free pages go back. Threads: one at a time.
+/// Free memory is used again, first fit, beginning with the extents of the lowest addresses. Extents without blocks go
+/// back to the kernel, except for one while others are in use. Of an extent that was nearly full once and has less than
+/// half of its bytes in use, the free pages go back. Threads: one at a time.
 class HugeHeap {
  public:
   static constexpr std::size_t kGranule = 256;  ///< addresses and sizes of blocks are multiples of it
@@ -30,11 +29,11 @@ class HugeHeap {
   HugeHeap(const HugeHeap&) = delete;
   HugeHeap& operator=(const HugeHeap&) = delete;
 
-  /// What a block takes.
+  /// How much memory a block of `bytes` takes.
   [[nodiscard]] static std::size_t rounded(std::size_t bytes) { return (bytes + kGranule - 1) / kGranule * kGranule; }
   /// Returns zeroed memory of 1 to kExtent bytes; null where the kernel gives none.
   [[nodiscard]] void* allocate(std::size_t bytes);
-  /// `bytes` is the size that was asked for.
+  /// Requires: allocate(bytes) returned the block.
   void release(void* block, std::size_t bytes);
 
   [[nodiscard]] std::size_t extents() const { return extents_.size(); }
@@ -54,21 +53,22 @@ class HugeHeap {
   struct Extent {
     std::byte* base = nullptr;
     std::size_t free = kGranules;
-    std::size_t longest = kGranules;                      // free ones in a row, or less than that
-    std::size_t fresh = 0;                                // granules from there on were never used: they are zero
-    bool was_full = false;                                // or nearly
+    std::size_t longest = kGranules;                      // no row of free granules is longer
+    std::size_t fresh = 0;                                // granules from here on were never used, so they are zero
+    bool was_full = false;                                // more than seven eighths were in use at once
     std::array<std::uint64_t, kGranules / 64> used = {};  // a bit for each granule
 
-    /// The first free granules in a row that are so many; kGranules: there are none.
+    /// Where the first row of at least that many free granules begins; kGranules if there is none.
     [[nodiscard]] std::size_t find(std::size_t granules) const;
-    /// Where the free, or the used, granules in a row from one on end; where the free ones before one begin.
+    /// Where the row of free (or used) granules ends that begins at `at`, and where the row of free granules begins
+    /// that ends at `at`. A row may be empty.
     [[nodiscard]] std::size_t end_of_free(std::size_t at) const;
     [[nodiscard]] std::size_t end_of_used(std::size_t at) const;
     [[nodiscard]] std::size_t begin_of_free(std::size_t at) const;
     void mark(std::size_t from, std::size_t granules, bool as_used);
     [[nodiscard]] void* take(std::size_t from, std::size_t granules);
     void release(std::size_t from, std::size_t granules);
-    /// To the kernel: the whole pages in there, which is free.
+    /// Gives the whole pages within a row of free granules back to the kernel.
     void give_back(std::size_t from, std::size_t end) const;
     void give_back_all() const;
   };
@@ -81,13 +81,12 @@ class HugeHeap {
   std::array<std::size_t, kClasses> first_candidate_ = {};
 };
 
-/// Allocates for the tables of one index: from malloc while they are small, then in large pages (HugeHeap). The count
-/// holds the blocks with what aligns them, not what lies free between them in malloc's heap or the other. Threads: the
-/// writer's only.
+/// Allocates for the tables of one index: from malloc while they are small, then from HugeHeap. bytes() counts each
+/// block with its alignment, but not the free memory between blocks in either heap. Threads: the writer's.
 class IndexMemory {
  public:
   IndexMemory(Epochs& epochs, std::size_t max_bytes) : epochs_(epochs), max_bytes_(max_bytes), retired_(epochs) {}
-  /// Requires that no reader is left.
+  /// Requires: no reader is left.
   ~IndexMemory();
   IndexMemory(const IndexMemory&) = delete;
   IndexMemory& operator=(const IndexMemory&) = delete;
@@ -105,7 +104,7 @@ class IndexMemory {
   /// Frees retired memory that no reader can see any more.
   void reclaim();
 
-  /// Adds memory to the count that belongs to the index but is not allocated here.
+  /// Counts memory that belongs to the index and is allocated elsewhere.
   void count(std::ptrdiff_t bytes) { bytes_ += static_cast<std::size_t>(bytes); }
 
   /// Whether `bytes` more would stay within the budget. allocate() never refuses: callers that can do without ask
@@ -113,14 +112,14 @@ class IndexMemory {
   [[nodiscard]] bool fits(std::size_t bytes) const { return bytes_ + bytes + HugeHeap::kGranule <= max_bytes_; }
   /// Adds to the number of blocks in the index, in which a block counts once for each worker that holds it.
   void count_blocks(std::ptrdiff_t blocks) { blocks_ += static_cast<std::size_t>(blocks); }
-  /// Whether a block takes less than that in the mean, so that tables may have more free slots.
+  /// Whether a block takes less than `bytes_per_block` in the mean, so that tables may have more free slots.
   [[nodiscard]] bool averages_below(std::size_t bytes_per_block = kBytesPerBlock) const {
     return bytes_ < blocks_ * bytes_per_block;
   }
 
   /// All memory held, retired included.
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
-  /// Taken out and held back by readers.
+  /// The part of it that is retired and not freed yet.
   [[nodiscard]] std::size_t retired_bytes() const { return retired_bytes_; }
   [[nodiscard]] Epochs& epochs() { return epochs_; }
 

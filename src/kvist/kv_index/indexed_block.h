@@ -59,14 +59,15 @@ class IndexedBlock {
   [[nodiscard]] WorkerSetHandle set() const { return set_.load(std::memory_order_acquire); }
   [[nodiscard]] BlockUse use() const { return BlockUse(use_.load(std::memory_order_relaxed)); }
 
-  /// Marks the block as used now. Threads: readers. It tries once: if another thread changes the use meanwhile, that
-  /// value is as good.
+  /// Marks the block as used now. Threads: any. Tries once: if another thread changes the use meanwhile, its value is
+  /// as good.
   void refresh_shared(std::uint16_t tick) {
     std::uint32_t seen = use_.load(std::memory_order_relaxed);
     if ((seen & kEmptied) != 0 || BlockUse(seen).tick() == tick) return;
     use_.compare_exchange_strong(seen, BlockUse(seen).at(tick).bits(), std::memory_order_relaxed);
   }
-  /// The same by the writer while no reader is at work.
+  /// As refresh_shared(). Threads: the writer's, whose tick is the newest: so it does no harm that a reader's refresh
+  /// at the same moment may be lost.
   void refresh(std::uint16_t tick) {
     if (use().tick() != tick) set_use(use().at(tick));
   }
@@ -104,10 +105,10 @@ struct BlockChunk {
 
   std::array<IndexedBlock, kBlocks> blocks;
   BlockRef parent;                             // of the first block; 0 at the start of a prompt
-  std::array<std::uint8_t, kBlocks> branches;  // chunks that go on behind each block, up to kMostBranches
-  std::uint8_t filled;                         // so many places from the first on have a block
+  std::array<std::uint8_t, kBlocks> branches;  // by block: how many branches follow it, up to kMostBranches
+  std::uint8_t filled;                         // how many places, from the first on, have a block
 
-  static constexpr std::uint8_t kMostBranches = 255;  // or more
+  static constexpr std::uint8_t kMostBranches = 255;  // this many or more
 };
 static_assert(sizeof(BlockChunk) == 128);
 
@@ -121,7 +122,7 @@ struct PlacementHint {
 struct LoneBlock {
   IndexedBlock block;
   BlockRef parent;
-  std::uint8_t branches;  // as a chunk's
+  std::uint8_t branches;  // as in a chunk
 };
 static_assert(sizeof(LoneBlock) == 24);
 

@@ -12,7 +12,7 @@
 namespace kvist::kv_index {
 namespace {
 
-// An epoch ends after so many changes. Readers' announcements are checked that often.
+// How many changes end an epoch, at least. Readers' announcements are checked that often.
 constexpr std::size_t kChangesPerEpoch = 256;
 
 // The name under which a block is held that no event named. It equals a worker's own name only if 64-bit hashes
@@ -100,7 +100,7 @@ void KvIndex::State::clear(WorkerId id) {
 }
 
 void KvIndex::State::clear(IndexedWorker& worker) {
-  ensure_budget(worker, 1);  // for sets without the worker
+  ensure_budget(worker, 1);  // for the new sets, which are without the worker
   for (std::uint32_t part = 0; part < worker.names.parts(); ++part) {
     dropped_.clear();
     worker.names.for_each_in(part, [&](NameDigest, BlockRef block) { dropped_.push_back(block); });

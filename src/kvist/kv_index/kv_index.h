@@ -17,7 +17,7 @@
 
 namespace kvist::kv_index {
 
-/// Why an event was not (or not wholly) taken into the index.
+/// Why an event, or the rest of one, was not taken into the index.
 enum class Refusal : std::uint8_t {
   kUnknownParent,  ///< its first block continues a prefix this index does not know
   kBlockSize,      ///< blocks of another size than configured: their tokens can never match a prompt's blocks
@@ -39,7 +39,7 @@ struct KvIndexCounters {
   std::uint64_t clears = 0;
   std::uint64_t unknown_removals = 0;              ///< removed blocks whose store was refused or never seen
   std::array<std::uint64_t, kRefusals> refused{};  ///< events, by Refusal
-  std::uint64_t evicted_blocks = 0;                ///< forgotten for the byte budget's sake
+  std::uint64_t evicted_blocks = 0;                ///< forgotten to stay within the byte budget
 };
 
 /// A worker that holds the first `blocks` blocks of a prompt, at least one.
@@ -61,19 +61,19 @@ struct WorkerMatch {
 ///  - of a worker's blocks whose prefix it holds whole, eviction never takes one and leaves one behind it.
 ///
 /// Memory: see bytes(). A block that one worker holds takes 48 to 63 bytes, whatever the length of the prompts; at a
-/// further worker 18 to 37 more. (Where prompts lose
-/// their ends and keep their first blocks, in no order, the freed places wait for new blocks and are not counted.)
-/// Where an event might not fit into Options::max_bytes any more, blocks are evicted first: those that were not looked
-/// up for the longest time, and among equally old ones the deepest. A block that was never looked up and that one
-/// worker holds counts as half a turnover of the index old from the start, so that it goes before those that proved
-/// useful. Later removals of an evicted block are unknown removals, later stores behind it unknown parents.
+/// further worker 18 to 37 more. (This leaves out the places that removals free in chunks whose first blocks stay; they
+/// wait for new blocks.) If an event might not fit into Options::max_bytes any more, blocks are evicted first: those
+/// that were not looked up for the longest time, and among equally old ones the deepest. A block that was never looked
+/// up and that one worker holds counts as half a turnover of the index old from the start, so that it is evicted before
+/// those that proved useful. Later removals of an evicted block are unknown removals, later stores behind it have an
+/// unknown parent.
 class KvIndex {
  public:
   struct Options {
     std::string model;
     std::uint32_t block_size = 32;                 ///< tokens
     std::size_t max_blocks_per_worker = 4U << 20;  ///< so that a worker that never removes cannot evict all others
-    /// Of all memory, see bytes(). Less than half a MiB is of no use.
+    /// The limit of bytes(). Less than half a MiB is of no use.
     std::size_t max_bytes = std::size_t{1} << 30;
   };
 
@@ -89,23 +89,24 @@ class KvIndex {
   /// that later events need is prefetched while earlier ones are applied.
   std::size_t apply(WorkerId worker, std::span<const kv::KvEventView> events);
   std::size_t apply(WorkerId worker, std::span<const kv::KvEvent> events);
-  /// Prefetches what nearly all events of a worker need. To be called before their message is decoded, where the caller
-  /// has other work until apply().
+  /// Prefetches what nearly all events of a worker need. Useful before their message is decoded, when the caller has
+  /// other work to do until apply().
   void prefetch(WorkerId worker) const;
   /// Forgets all blocks of a worker.
   void clear(WorkerId worker);
 
   /// Whether the worker has a block of this name.
   [[nodiscard]] bool knows(WorkerId worker, kv::ExternalHash name) const;
-  /// Records that the worker holds this whole prefix, though events named only its last block: other evidence told. The
-  /// blocks before the last are held under names that are derived from their keys. Returns false and changes nothing
-  /// where the budget does not allow it. Requires: the prefix has a block, and knows() is false for the name.
+  /// Records that the worker holds this whole prefix, although events named only its last block, because the caller has
+  /// other evidence. The blocks before the last are held under names that are derived from their keys. Returns false
+  /// and changes nothing if the budget does not allow it. Requires: the prefix has a block, and knows() is false for
+  /// the name.
   [[nodiscard]] bool adopt(WorkerId worker, std::span<const kv::BlockHash> prefix, kv::ExternalHash last_name);
   /// Takes back what adopt() did when its evidence is gone, except for the last block, which has a name of its own.
   void release(WorkerId worker, std::span<const kv::BlockHash> prefix);
 
   /// `hashes` are the block hashes of a prompt from its first block on. depths[w] becomes the number of leading blocks
-  /// that worker w holds without a gap, 0 for workers never heard of; workers beyond depths.size() are left out.
+  /// that worker w holds without a gap, 0 for unknown workers; workers beyond depths.size() are left out.
   /// Threads: the writer's.
   void match(std::span<const kv::BlockHash> hashes, std::span<std::uint32_t> depths) const;
   /// The workers that hold at least the first block, in ascending order, with the number of leading blocks. Valid until
@@ -119,11 +120,11 @@ class KvIndex {
   [[nodiscard]] std::size_t keys() const;
   [[nodiscard]] const KvIndexCounters& counters(WorkerId worker) const;
   [[nodiscard]] std::uint32_t block_size() const;
-  /// All memory of the index: tables with their free slots, sets of workers, a record of some 500 bytes per worker that
-  /// was ever heard of, and what readers still hold back. Not counted are some 25 KB that batches pass through and what
-  /// lies free between allocations (HugeHeap gives it back where it is more than half). At most Options::max_bytes,
-  /// with two exceptions: the records themselves, and sets of workers that come to differ while blocks are removed and
-  /// a stopped reader holds back the rest.
+  /// All memory of the index: tables with their free slots, sets of workers, a record of some 500 bytes for each worker
+  /// that ever had an event, and what readers still hold back. Not counted are some 25 KB that batches pass through,
+  /// and free memory between allocations (HugeHeap gives it back if it is more than half). At most Options::max_bytes,
+  /// with two exceptions: the workers' records, and sets of workers that come to differ while blocks are removed and a
+  /// stopped reader holds back the old sets.
   [[nodiscard]] std::size_t bytes() const;
   /// How many times blocks were evicted to stay within the budget.
   [[nodiscard]] std::uint64_t evictions() const;

@@ -8,8 +8,8 @@ namespace {
 
 using Kind = kv::KvEventView::Kind;
 
-// The content of so many events is prefetched before it is read: engines that evict block by block send many events of
-// one block.
+// How many events ahead the content of an event is prefetched, because engines that evict block by block send many
+// events of one block.
 constexpr std::size_t kEventsPrefetched = 8;
 
 void fetch_content(const kv::KvEventView& event) {
@@ -51,7 +51,7 @@ struct KvIndex::State::Batch {
     ++worker.counters.refused[static_cast<std::size_t>(refusal)];
     if (reason != nullptr) *reason = refusal;
   }
-  /// The next event, whole.
+  /// Refuses the next event as a whole.
   void refuse_event(Refusal refusal) {
     refuse(refusal);
     pass_event();
@@ -82,14 +82,14 @@ bool KvIndex::State::collect(Batch& batch) {
   return !group_.empty();
 }
 
-/// For the group that begins.
+/// Measures the budget of the group that begins.
 void KvIndex::State::measure_budget(const IndexedWorker& worker) {
   group_budget_ = changes_within_budget(worker);
   const std::size_t most = options.max_blocks_per_worker;
   group_limit_ = std::min(group_budget_ / 2, most - std::min(worker.names.size(), most));
 }
 
-/// Returns false if the event has to wait until the group is done.
+/// Adds the next event, or part of it, to the group. Returns false if the event has to wait until the group is done.
 [[gnu::always_inline]] inline bool KvIndex::State::collect_event(Batch& batch) {
   const kv::KvEventView& event = batch.events[batch.event];
   if (batch.event + kEventsPrefetched < batch.events.size())
@@ -125,7 +125,7 @@ void KvIndex::State::measure_budget(const IndexedWorker& worker) {
   if (batch.block == 0 && event.parent) {
     const NameDigest name(event.parent->value());
     const ChangeGroup::Found found = group_.find(name);
-    if (found.run != nullptr && found.run->stored == nullptr) return false;  // it is removed first
+    if (found.run != nullptr && found.run->stored == nullptr) return false;  // the group removes it
     parent = &group_.add_parent(prefetcher, name, found);
   }
   group_.begin_run(&event, batch.block, parent);
@@ -144,7 +144,7 @@ void KvIndex::State::measure_budget(const IndexedWorker& worker) {
   return true;
 }
 
-/// Adds those of an event's blocks to the group that still fit into it.
+/// Adds as many of an event's blocks to the group as still fit into it.
 [[gnu::always_inline]] inline void KvIndex::State::collect(Batch& batch, const NameTable::Prefetcher& prefetcher,
                                                            std::span<const kv::ExternalHash> blocks) {
   const std::size_t taken = std::min(blocks.size() - batch.block, ChangeGroup::kChanges - group_.size);
@@ -349,7 +349,7 @@ void KvIndex::State::refuse(Batch& batch, const ChangeGroup::Run& run, std::size
   const NameTable::Lookup& name = group_.names[change];
   if (const BlockRef known = worker.names.find(name); known != 0) [[unlikely]] {
     if (!add_further_copy(worker, name, known, key_of(change))) return false;
-    prefix = holders.behind(known);  // what follows in this event goes on behind it
+    prefix = holders.behind(known);  // the event's next block follows this one
     return true;
   }
   if (!holders.add(holder, prefix, key_of(change), placement)) [[unlikely]]
@@ -391,7 +391,7 @@ bool KvIndex::State::add_further_copy(IndexedWorker& worker, const NameTable::Lo
   return true;
 }
 
-/// The same for a name that was not prefetched.
+/// As above, for a name that was not prefetched.
 bool KvIndex::State::drop_copy(IndexedWorker& worker, NameDigest name) {
   return drop_copy(worker, worker.holder(), NameTable::not_fetched(name));
 }

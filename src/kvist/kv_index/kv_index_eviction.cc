@@ -49,7 +49,8 @@ void KvIndex::State::ensure_budget(const IndexedWorker& worker, std::size_t bloc
   epochs.advance();
   holders.reclaim();
   memory.reclaim();
-  // Tables grow in steps: beside what the blocks need in the mean, one step more than the last check asks for.
+  // Tables grow in steps. So the reserve is what the blocks need in the mean, and one step more than the last check
+  // asks for.
   const std::size_t reserve = blocks * kBlockBytes + 2 * change_bytes(worker);
   if (memory.bytes() + reserve <= options.max_bytes) return;
   if (reserve > options.max_bytes) return;
@@ -94,8 +95,8 @@ std::uint64_t KvIndex::State::sampled_uselessness(double part) {
   return *kept;
 }
 
-// Evicts what is useless enough from one worker, one part of its table after the other. Nothing else happens in
-// between, so no caller sees a prefix without its beginning.
+// Evicts from one worker the blocks of at least that uselessness, one part of its table after the other. Nothing else
+// happens in between, so no caller sees a prefix without its beginning.
 void KvIndex::State::evict_from(IndexedWorker& worker, std::uint64_t from_uselessness) {
   const std::uint16_t now = holders.tick();
   std::vector<std::pair<NameDigest, BlockRef>> entries;

@@ -37,7 +37,7 @@ struct ChangeGroup {
   struct Parent {
     NameTable::Lookup name;
     BlockRef block = 0;  // what its name meant before the group; 0: nothing
-    // Where the group itself stores the block of this name, if it does:
+    // Where the group itself stores a block under this name, if it does:
     const Run* run = nullptr;
     std::uint32_t change = 0;
   };
@@ -45,11 +45,11 @@ struct ChangeGroup {
   struct Run {
     const kv::KvEventView* stored = nullptr;  // null: the blocks are removed
     Parent* parent = nullptr;                 // null: the event has no parent, or does not begin in this run
-    std::uint32_t block = 0;                  // the first one's number in the event
-    std::uint32_t begin = 0;                  // changes
+    std::uint32_t block = 0;                  // the number of its first block in the event
+    std::uint32_t begin = 0;                  // its changes are begin .. end - 1
     std::uint32_t end = 0;
-    std::uint32_t number = 0;      // the first one's likely number in a chunk
-    std::uint64_t parent_key = 0;  // that its keys were made with
+    std::uint32_t number = 0;      // the likely number of its first block in a chunk
+    std::uint64_t parent_key = 0;  // with which its keys were computed
 
     [[nodiscard]] std::uint32_t size() const { return end - begin; }
     [[nodiscard]] bool begins() const { return block == 0; }
@@ -141,8 +141,9 @@ struct ChangeGroup {
   std::array<BlockRef, kChanges> blocks;
   std::array<Parent, kChanges> parents;
   std::array<Run, kChanges> runs;
-  std::array<const HeadLine*, kChanges + 1> heads;  // with the place for the next
-  std::array<std::uint16_t, kMarks> marks = {};     // by the digest of a name: the last group that changed one like it
+  std::array<const HeadLine*, kChanges + 1> heads;  // one more, because add_head() writes before it counts
+  // By some bits of a name's digest: the last group with a change to such a name. So find() rarely has to search.
+  std::array<std::uint16_t, kMarks> marks = {};
 };
 
 /// One worker's names and the blocks that they mean.
@@ -155,7 +156,7 @@ struct IndexedWorker {
   NameTable further_copies;  // name -> physical copies beyond the first
   NameTable further_names;   // block -> names beyond the first
   KvIndexCounters counters;
-  std::size_t counted = 0;  // names, that the memory knows of
+  std::size_t counted = 0;  // the number of names that IndexMemory::count_blocks() was told of
 
   [[nodiscard]] HoldingWorker holder() { return {.id = id, .further_names = &further_names}; }
 };
@@ -178,12 +179,12 @@ struct KvIndex::State {
   HolderTable holders{memory, epochs};
   PrefixMatcher matcher;  // of the writer's own look-ups
   std::uint64_t evictions = 0;
-  std::vector<kv::KvEventView> views;  // of events that came as such: scratch
+  std::vector<kv::KvEventView> views;  // scratch memory of apply() for events of type KvEvent
 
  private:
   // A worker's record, with what prefetch() needs to know before the record is in the cache.
   struct KnownWorker {
-    IndexedWorker* worker = nullptr;       // null: never heard of
+    IndexedWorker* worker = nullptr;       // null: unknown
     std::span<const std::byte> directory;  // of its names
   };
   KnownWorker& worker_at(WorkerId id);
@@ -227,7 +228,7 @@ struct KvIndex::State {
   void count_blocks(IndexedWorker& worker);
   void economize(IndexedWorker& worker);
 
-  // Prefixes that no event told of (kv_index.cc).
+  // Prefixes that no event named (kv_index.cc).
   [[nodiscard]] bool hold(IndexedWorker& worker, HolderTable::Prefix& prefix, NameDigest name, std::uint64_t key,
                           PlacementHint placement);
   void let_go(IndexedWorker& worker, std::span<const kv::BlockHash> blocks);
@@ -248,12 +249,12 @@ struct KvIndex::State {
 
   kv::BlockHash plain_root_;  // of prompts without LoRA and salt
   ChangeGroup group_;
-  std::size_t group_budget_ = 0;      // for so many changes before the group
-  std::size_t group_limit_ = 0;       // so many blocks fit in, whatever becomes of those before
+  std::size_t group_budget_ = 0;      // how many changes the budget allowed before the group
+  std::size_t group_limit_ = 0;       // how many blocks of the group are certain to fit
   std::vector<KnownWorker> workers_;  // by WorkerId
   std::size_t next_to_shrink_ = 0;    // the worker where the next eviction goes on
-  bool group_within_budget_ = false;  // all its changes fit without a look at the tables
-  std::size_t changes_left_ = 0;      // else so many do
+  bool group_within_budget_ = false;  // all changes of the group fit into the budget
+  std::size_t changes_left_ = 0;      // otherwise: how many more changes are known to fit
   std::size_t changes_in_epoch_ = 0;
   RandomStream random_{1};  // for samples
   std::vector<std::uint64_t> sample_;

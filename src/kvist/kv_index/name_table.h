@@ -44,7 +44,7 @@ class NameTable {
 
   /// A look-up whose memory may have been prefetched. find(), insert() and erase() take one instead of a name.
   using Lookup = Slots::Lookup;
-  /// Makes many of them and prefetches their memory. Valid until the next change of the table.
+  /// Makes many look-ups and prefetches their memory. Valid until the next change of the table.
   class Prefetcher {
    public:
     explicit Prefetcher(const NameTable& table) : slots_(table.slots_) {}
@@ -55,17 +55,17 @@ class NameTable {
    private:
     Slots::Prefetcher slots_;
   };
-  /// Prefetches the next line if the look-up will need it. To be called once the first one is in the cache and before
-  /// any change. Requires: the table is not empty.
+  /// Prefetches the next line if the look-up will need it. Requires: the look-up was prefetched, the table is not
+  /// empty, and it has not changed since. Useful once the first line is in the cache.
   static void prefetch_next(const Lookup& lookup) { Slots::prefetch_next(lookup); }
   [[nodiscard]] static Lookup not_fetched(NameDigest name) { return Slots::not_fetched(name.bits()); }
   /// The same name in another table.
   [[nodiscard]] static Lookup not_fetched(const Lookup& name) { return Slots::not_fetched(name.hash); }
 
-  /// 0 where there is none.
+  /// Returns the value of a name; 0 if it has none.
   [[nodiscard]] std::uint32_t find(NameDigest name) const;
   [[nodiscard]] std::uint32_t find(const Lookup& name) const { return value_at(slots_.find(name)); }
-  /// The same, and makes erasing the entry faster.
+  /// As find(), and makes a later erase() of the name faster.
   [[nodiscard]] std::uint32_t find_to_erase(Lookup& name) const { return value_at(slots_.find_and_note(name)); }
   /// Puts a value, which must not be 0, unless the name has one. Returns the value that the name had and keeps, 0 if it
   /// had none.
@@ -81,10 +81,10 @@ class NameTable {
     return erase_elsewhere(not_fetched(name), keep_shape);
   }
   std::uint32_t erase(const Lookup& name, bool keep_shape = false);
-  /// No entries and no memory.
+  /// Erases all entries and frees their memory.
   void clear() { slots_.clear(); }
 
-  /// What every search reads first, until the next change.
+  /// The memory that every search reads first. Valid until the next change.
   [[nodiscard]] std::span<const std::byte> directory_memory() const { return slots_.directory_memory(); }
 
   /// How many parts the entries are divided into.
@@ -103,7 +103,7 @@ class NameTable {
   /// As SegmentedSlots::tighten_next().
   void tighten_next() { slots_.tighten_next(); }
 
-  /// What one insertion may allocate at most.
+  /// How much one insertion may allocate at most.
   [[nodiscard]] std::size_t growth_bytes() const { return slots_.growth_bytes(); }
 
  private:

@@ -1,4 +1,4 @@
-// The common ground of the index's hash tables: segments that grow and shrink one by one.
+// What the index's hash tables have in common: segments that grow and shrink one by one.
 #pragma once
 
 #include <algorithm>
@@ -40,7 +40,7 @@ class SegmentedSlots {
   /// An entry of the directory. Where several refer to one segment, only the first has valid counts.
   struct Owner {
     std::atomic<std::uint64_t> segment = 0;
-    std::uint32_t spare = 0;      // so many more entries fit before the segment is rebuilt
+    std::uint32_t spare = 0;      // how many more entries fit before the segment is rebuilt
     std::uint32_t displaced = 0;  // entries that are not in the line where they belong
   };
   struct Directory;
@@ -59,7 +59,7 @@ class SegmentedSlots {
     Line* line = nullptr;
     Owner* owner = nullptr;
     std::uint32_t shape = 0;  // of the table at the prefetch; 0: not prefetched
-    std::uint32_t slot = 0;   // likely, in the line
+    std::uint32_t slot = 0;   // where in the line find_and_note() found the entry
   };
 
   /// Prefetches the lines of many look-ups in a row. Valid until the next change of the table.
@@ -95,7 +95,7 @@ class SegmentedSlots {
   SegmentedSlots& operator=(const SegmentedSlots&) = delete;
   ~SegmentedSlots() { clear(); }
 
-  /// Entries.
+  /// The number of entries.
   [[nodiscard]] std::size_t size() const { return live_; }
   [[nodiscard]] std::uint32_t segments() const { return segments_; }
 
@@ -106,18 +106,18 @@ class SegmentedSlots {
       return {};
     return unpack(directory->owners()[hash & directory->mask].segment.load(std::memory_order_acquire));
   }
-  /// What every search reads first.
+  /// The memory that every search reads first.
   [[nodiscard]] std::span<const std::byte> directory_memory() const {
     const Directory* const directory = directory_.load(std::memory_order_relaxed);
     if (directory == nullptr) return {};
     return {reinterpret_cast<const std::byte*>(directory), directory_bytes(segments_)};
   }
-  /// By its number, below segments().
+  /// The segment of a number below segments().
   [[nodiscard]] Segment at(std::uint32_t number) const {
     return unpack(directory_.load(std::memory_order_relaxed)->owners()[number].segment.load(std::memory_order_relaxed));
   }
 
-  /// Once that line is there, before any change of a table that is not empty.
+  /// See NameTable::prefetch_next().
   static void prefetch_next(const Lookup& lookup) { Segment::prefetch_next(*lookup.line); }
   [[nodiscard]] static Lookup not_fetched(Hash hash) {
     Lookup lookup;
@@ -138,7 +138,7 @@ class SegmentedSlots {
       return {.line = next, .slot = Segment::slot_of(there), .displaced = true, .owner = lookup.owner};
     return next->marks().passed() == 0 ? Place{} : find(lookup.hash);
   }
-  /// By the hash alone: the entry whose value accept(value) takes.
+  /// The entry with this hash for whose value accept(value) is true.
   template <class Accept = typename Segment::Any>
   [[nodiscard, gnu::noinline]] Place find(Hash hash, Accept accept = {}) const {
     if (segments_ == 0) return {};
@@ -201,7 +201,7 @@ class SegmentedSlots {
     if (100 * live(owner) < least) shrink(next_to_tighten_, /*tight=*/true);
   }
 
-  /// No entries and no memory.
+  /// Erases all entries and frees their memory.
   void clear() {
     for (std::uint32_t number = 0; number < segments_; ++number) discard(at(number));
     if (Directory* const directory = directory_.exchange(nullptr)) discard(directory);
@@ -211,7 +211,7 @@ class SegmentedSlots {
     measure_growth(1);
   }
 
-  /// What one change may allocate at most, beside what it gives back.
+  /// How much one change may allocate at most, without what it gives back.
   [[nodiscard]] std::size_t growth_bytes() const { return growth_bytes_; }
 
  private:
@@ -252,7 +252,7 @@ class SegmentedSlots {
   static constexpr std::uint32_t kLoadForGrowth = 35;
   // The load of a segment that was made smaller, far from both limits.
   static constexpr std::uint32_t kLoadForRest = 51;
-  // The same three where memory is short. While a table grows, each entry is then copied five times instead of once or
+  // The same three while memory is short. Each entry is then copied five times while a table grows, instead of once or
   // twice.
   static constexpr std::uint32_t kLeastLoadWhenTight = 58;
   static constexpr std::uint32_t kLoadForGrowthWhenTight = 60;
@@ -276,13 +276,13 @@ class SegmentedSlots {
   }
 
   [[nodiscard]] Directory& directory() const { return *directory_.load(std::memory_order_relaxed); }
-  /// Requires that there is a segment.
+  /// The directory entry for a hash. Requires: there is a segment.
   [[nodiscard, gnu::always_inline]] Owner& owner(Hash hash) const {
     Directory& directory = this->directory();
     return directory.owners()[entry(hash, directory.mask, segments_)];
   }
-  /// The directory entry for a hash among those that have a segment of their own. Without a branch, because it would
-  /// often be mispredicted.
+  /// The number of the directory entry for a hash, among those that have a segment of their own. It has no branch,
+  /// because that would often be mispredicted.
   [[nodiscard]] static std::uint64_t entry(Hash hash, std::uint64_t mask, std::uint32_t segments) {
     const std::uint64_t entry = hash & mask;
     return entry < segments ? entry : entry & (mask >> 1);
@@ -291,7 +291,7 @@ class SegmentedSlots {
     if (++live_ > split_above_) [[unlikely]]
       split_next();
   }
-  /// As put(), where the table has changed since the prefetch, or the segment or the entry's line is full.
+  /// As put(), if the table has changed since the prefetch, or if the segment or the entry's line is full.
   [[gnu::noinline]] void put_elsewhere(Hash hash, std::uint32_t value) {
     if (segments_ == 0) begin();
     while (owner(hash).spare == 0) make_anew(owner(hash));
@@ -384,7 +384,7 @@ class SegmentedSlots {
     discard(old);
   }
 
-  // Making a segment smaller needs memory for a moment. Where there is none, it waits for a later removal.
+  // Making a segment smaller needs memory for a moment. If there is none, it waits for a later removal.
   [[gnu::noinline]] void shrink(std::uint32_t number, bool tight = false) {
     if (live_ < merge_below_ && memory_->fits(growth_bytes())) merge_last();
     if (number >= segments_) return;

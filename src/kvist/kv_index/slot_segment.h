@@ -1,4 +1,4 @@
-// The index's hash tables from below: cache lines of entries, and segments of such lines.
+// The parts of the index's hash tables: cache lines of entries, and segments of such lines.
 #pragma once
 
 #include <array>
@@ -76,7 +76,7 @@ class alignas(64) HashLine {
     return match_shared(hash);
 #endif
   }
-  /// The same for readers: value() then returns what was put with this hash or later.
+  /// As match(), for readers. Ensures: value() returns what was put with this hash, or later.
   [[nodiscard]] std::uint32_t match_shared(std::uint64_t hash) const {
     std::uint32_t equal = 0;
     for (std::uint32_t slot = 0; slot < kSlots; ++slot) {
@@ -142,7 +142,7 @@ class alignas(64) HeadLine {
     return match_shared(hash);
 #endif
   }
-  /// The same for readers.
+  /// As match(), for readers.
   [[nodiscard]] std::uint32_t match_shared(Hash hash) const {
     std::uint32_t equal = 0;
     for (std::uint32_t slot = 0; slot < kSlots; ++slot) equal |= (this->hash(slot) == hash ? 1U : 0U) << slot;
@@ -224,7 +224,7 @@ struct SlotSegment {
     } while (line != first);
     return {};
   }
-  /// The same for readers: the entry's value, 0 if there is none.
+  /// As find(), for readers. Returns the entry's value; 0 if there is none.
   template <class Accept = Any>
   [[nodiscard]] std::uint32_t find_shared(Hash hash, Accept accept = {}) const {
     const Line* const first = home(hash);
@@ -239,7 +239,7 @@ struct SlotSegment {
     } while (line != first);
     return 0;
   }
-  /// The slots `found` in a line from the first one on whose value is accepted.
+  /// Removes from the slots `found` of a line those before the first whose value is accepted.
   template <class Accept>
   [[nodiscard, gnu::always_inline]] static std::uint32_t accepted(const Line& line, std::uint32_t found,
                                                                   Accept accept) {
@@ -275,8 +275,8 @@ struct SlotSegment {
   }
 };
 
-/// Fills a fresh segment with copies of entries while no reader sees it. The slots of a line are taken in order and
-/// none is freed, so a count of them tells where the next entry goes.
+/// Fills a fresh segment with copies of entries. Requires: no reader sees the segment yet. The slots of a line are
+/// taken in order and none is freed, so their number tells where the next entry goes.
 template <class Line>
 class SegmentCopy {
  public:
@@ -291,13 +291,13 @@ class SegmentCopy {
       return add_beyond(hash, value, home);
     segment_.lines[home].write(taken_[home]++, hash, value);
   }
-  /// After the last one.
+  /// Marks the slots that were filled. Requires: no add() follows.
   void finish() {
     for (std::uint32_t line = 0; line < segment_.count; ++line) segment_.lines[line].marks().add_first(taken_[line]);
   }
   [[nodiscard]] SlotSegment<Line> segment() const { return segment_; }
   [[nodiscard]] std::uint32_t live() const { return live_; }
-  /// How many of them are not in the line where they belong.
+  /// How many entries are not in the line where they belong.
   [[nodiscard]] std::uint32_t displaced() const { return displaced_; }
 
  private:
@@ -310,7 +310,7 @@ class SegmentCopy {
   }
 
   SlotSegment<Line> segment_;
-  std::vector<std::uint32_t> taken_;  // slots, by line; of a type that may not alias everything
+  std::vector<std::uint32_t> taken_;  // slots, by line; no bytes, because these could alias the lines
   std::uint32_t live_ = 0;
   std::uint32_t displaced_ = 0;
 };

@@ -7,7 +7,8 @@
 namespace kvist::kv_index {
 namespace {
 
-// A set's hash is the exclusive or of its members' (Zobrist, 1970), so a change needs only the one that changes.
+// A set's hash is the exclusive or of its members' hashes (Zobrist, 1970). So a change needs only the hash of the
+// worker that joins or leaves.
 std::uint64_t member_hash(std::uint32_t worker) {
   std::uint64_t x = (worker + 1U) * 0x9E37'79B9'7F4A'7C15ULL;  // SplitMix64
   x = (x ^ (x >> 30)) * 0xBF58'476D'1CE4'E5B9ULL;

@@ -75,7 +75,7 @@ class WorkerSetPool {
   [[nodiscard]] static WorkerSetHandle single(std::uint32_t worker) { return worker + 1; }
   /// The member of a set of one.
   [[nodiscard]] static std::uint32_t member(WorkerSetHandle set) { return set - 1; }
-  /// A set of several.
+  /// The set of a handle. Requires: it is a set of several workers.
   [[nodiscard]] const PooledWorkerSet& get(WorkerSetHandle set) const {
     const std::uint32_t slot = set - kPooled;
     const Chunks* const chunks = chunks_.load(std::memory_order_acquire);
@@ -150,8 +150,8 @@ class WorkerSetPool {
   IndexMemory& memory_;
   Epochs& epochs_;
   std::atomic<Chunks*> chunks_ = nullptr;
-  std::uint32_t slots_ = 0;           // ever used
-  std::uint32_t first_free_ = kNone;  // of those the first that is not used now
+  std::uint32_t slots_ = 0;           // that were ever used
+  std::uint32_t first_free_ = kNone;  // the first unused one among them
   std::size_t sets_ = 0;
   RetiredQueue<std::uint32_t> retired_;  // slots
   NameTable by_hash_;                    // handles
