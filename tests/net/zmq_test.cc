@@ -20,7 +20,7 @@ namespace {
 using testing::ElementsAre;
 using testing::Pair;
 
-/// What a subscriber's handlers were called with; waits for conditions on it.
+/// Records what a subscriber's handlers were called with, and waits for conditions on it.
 class Inbox {
  public:
   struct State {
@@ -96,7 +96,7 @@ std::unique_ptr<ZmqSubscriber> subscribe(const ZmqPublisher& publisher, Inbox& i
   return std::move(*subscriber);
 }
 
-/// A PUB socket knows of a subscription only some time after the connection: publishes until something arrives.
+/// Publishes until something arrives, because a PUB socket knows of a subscription only some time after the connection.
 void publish_until_live(ZmqPublisher& publisher, Inbox& inbox) {
   while (!inbox.wait([](const auto& s) { return s.connected > 0; })) FAIL() << "no connection";
   for (int i = 0; i < 1000; ++i) {
@@ -187,7 +187,7 @@ TEST(Zmq, AnswersReplaysWhilePublishing) {
   ASSERT_TRUE(inbox.wait([](const auto& s) { return s.replay_ends == 20; }));
   const auto replayed = inbox.state().replayed;
   for (std::size_t i = 1; i < replayed.size(); ++i) {
-    // Each replay counts up without a gap; a new one begins at 0.
+    // The numbers of each replay have no gap, and begin with 0.
     if (replayed[i].first != 0) {
       ASSERT_EQ(replayed[i].first, replayed[i - 1].first + 1);
     }
@@ -220,12 +220,12 @@ TEST(Zmq, TopicsSelectByPrefix) {
 }
 
 TEST(Zmq, ABoundSubscriberTakesAConnectingPublisherAndReportsWhatIsMalformed) {
-  const std::string port = std::to_string(make_publisher()->port());  // free again: the publisher is gone
+  const std::string port = std::to_string(make_publisher()->port());  // its publisher is gone, so the port is free
   Inbox inbox;
   auto subscriber = make_receiver()->subscribe(
       {.endpoint = "tcp://*:" + port, .replay_endpoint = "", .topic = "", .high_water_mark = 1000}, inbox.handlers());
   ASSERT_TRUE(subscriber) << subscriber.error().message;
-  (*subscriber)->request_replay(0);  // no channel: nothing happens
+  (*subscriber)->request_replay(0);  // does nothing, because there is no replay channel
   zmq::context_t context;
   zmq::socket_t publisher(context, zmq::socket_type::pub);
   publisher.set(zmq::sockopt::linger, 0);
@@ -289,7 +289,7 @@ TEST(Zmq, OneReceiverKeepsManySubscriptionsApart) {
     publishers[i]->publish("of " + std::to_string(i));
     subscribers.push_back(subscribe(*publishers[i], inboxes[i], "kv", receiver));
   }
-  // Those that end do not disturb the others.
+  // A subscription that ends does not disturb the others.
   for (std::size_t i = 0; i < kCount; i += 2) subscribers[i].reset();
   for (std::size_t i = 1; i < kCount; i += 2) {
     publish_until_live(*publishers[i], inboxes[i]);
@@ -304,7 +304,7 @@ TEST(Zmq, ASubscriptionWithoutAPublisherEndsAtOnce) {
   auto subscriber = make_receiver()->subscribe(
       {.endpoint = "tcp://127.0.0.1:1", .replay_endpoint = "tcp://127.0.0.1:1", .topic = ""}, inbox.handlers());
   ASSERT_TRUE(subscriber) << subscriber.error().message;
-  (*subscriber)->request_replay(0);  // nobody takes it
+  (*subscriber)->request_replay(0);  // is lost, because there is no publisher
   subscriber->reset();
   EXPECT_EQ(inbox.state().connected, 0);
 }

@@ -1,4 +1,4 @@
-// Private to net: what publisher and subscriber have in common on the wire and in ZeroMQ.
+// Private to net: what publisher and subscriber have in common, on the wire and in their use of ZeroMQ.
 #pragma once
 
 #include <pthread.h>
@@ -30,7 +30,7 @@ using SequenceBytes = std::array<unsigned char, 8>;
   return bytes;
 }
 
-/// Requires a frame of 8 bytes.
+/// Requires: is_sequence(frame).
 [[nodiscard]] inline std::uint64_t decode_sequence(const zmq::message_t& frame) {
   SequenceBytes bytes{};
   std::memcpy(bytes.data(), frame.data(), bytes.size());
@@ -43,7 +43,8 @@ using SequenceBytes = std::array<unsigned char, 8>;
   return frame.size() == sizeof(SequenceBytes);
 }
 
-/// A pair of sockets over which other threads wake the one that polls: sockets must not be shared between threads.
+/// A pair of sockets over which other threads wake the thread that polls, because a socket must not be shared between
+/// threads.
 struct ControlPair {
   ControlPair(zmq::context_t& context, const std::string& name)
       : inner(context, zmq::socket_type::pair), outer(context, zmq::socket_type::pair) {
@@ -64,7 +65,8 @@ void await_readable(std::array<zmq::pollitem_t, kCount>& items) {
   }
 }
 
-/// A thread that gets no signals: they belong to the event loop's thread, and would interrupt ZeroMQ's calls.
+/// Starts a thread that receives no signals, because they belong to the event loop's thread and would interrupt
+/// ZeroMQ's calls.
 template <class Function>
 [[nodiscard]] std::thread start_quiet_thread(Function function) {
   sigset_t all;

@@ -16,18 +16,18 @@ namespace kvist::net {
 
 namespace {
 
-// What subscribers have not read when the publisher goes is worth this much waiting and no more.
+// How long a publisher that ends waits for subscribers to read what is left.
 constexpr std::chrono::milliseconds kLinger{200};
 // Subscriptions and requests have a few bytes. A larger message is hostile; ZeroMQ then drops the connection.
 constexpr std::int64_t kMaxReceivedBytes = 4096;
-// Messages taken from the buffer under one lock while a replay is answered: publish() must never wait long.
+// How many messages a replay takes from the buffer under one lock, for which publish() must never wait long.
 constexpr std::size_t kReplayBatch = 256;
 
 using Payload = std::shared_ptr<const std::string>;
 
 /// A frame that shares `payload` instead of copying it.
 zmq::message_t share(const Payload& payload) {
-  auto* hold = new Payload(payload);  // ZeroMQ gives it back to the function below
+  auto* hold = new Payload(payload);  // ZeroMQ passes it to the function below
   const auto drop = [](void*, void* hint) { delete static_cast<Payload*>(hint); };
   // ZeroMQ's interface takes a pointer to non-const but does not write.
   return {const_cast<char*>(payload->data()), payload->size(), drop, hold};
@@ -43,7 +43,7 @@ std::uint16_t port_of(const zmq::socket_t& socket) {
 }
 
 /// Threads: publish() uses the PUB socket and the buffer under mutex_ (handing a ZeroMQ socket from thread to thread is
-/// allowed across a lock); the replay thread alone uses the ROUTER socket, and the buffer under mutex_.
+/// allowed across a lock). The replay thread alone uses the ROUTER socket, and it uses the buffer under mutex_.
 /// Invariant: kept_ holds the payloads of the numbers next_ - kept_.size() to next_ - 1.
 class Publisher final : public ZmqPublisher {
  public:
@@ -56,7 +56,7 @@ class Publisher final : public ZmqPublisher {
     publish_.bind(options_.endpoint);
     port_ = port_of(publish_);
     if (options_.replay_endpoint.empty()) return;
-    // Room for one whole replay; a peer that asks again without reading gets no further answer.
+    // There is room for one whole replay. A peer that asks again without reading gets no further answer.
     prepare(router_, options_.replay_endpoint, static_cast<int>(std::min(options_.buffer_messages, 1U << 24)) + 16);
     router_.set(zmq::sockopt::router_mandatory, true);
     router_.bind(options_.replay_endpoint);
@@ -107,7 +107,7 @@ class Publisher final : public ZmqPublisher {
     }
   }
 
-  /// A request is [identity, "", number]; whatever else comes is dropped.
+  /// A request is [identity, "", number]; other messages are dropped.
   void answer_request() {
     zmq::message_t identity;
     zmq::message_t last;
@@ -147,7 +147,8 @@ class Publisher final : public ZmqPublisher {
     return first;
   }
 
-  /// False: the peer does not read; it is left without the end marker, so that it does not take this for the whole.
+  /// Returns false if the peer does not read. It then gets no end marker, so that it does not take what it has for the
+  /// whole replay.
   bool reply(const zmq::message_t& identity, std::uint64_t sequence, zmq::message_t payload) {
     constexpr auto kMore = zmq::send_flags::sndmore | zmq::send_flags::dontwait;
     const SequenceBytes number = encode_sequence(sequence);

@@ -1,4 +1,5 @@
-// A numbered publish stream over ZeroMQ with replay of the last messages: frames [topic, sequence u64 BE, payload].
+// A stream of numbered messages over ZeroMQ, with a replay of the last ones. A message has three frames: topic,
+// sequence number (64 bits, big-endian) and payload.
 #pragma once
 
 #include <cstdint>
@@ -17,15 +18,16 @@ struct ZmqPublisherOptions {
   int high_water_mark = 100'000;           ///< unsent messages per subscriber before ZeroMQ drops
 };
 
-/// publish() may be called from one thread, any; replay requests are answered by a thread of its own. Numbers start at
-/// 0.
+/// Publishes messages with the numbers 0, 1 and so on. Threads: any; replay requests are answered by a thread of its
+/// own.
 class ZmqPublisher {
  public:
   [[nodiscard]] static Result<std::unique_ptr<ZmqPublisher>> bind(ZmqPublisherOptions options);
   virtual ~ZmqPublisher() = default;
-  /// Queues one message and returns its number. Never blocks on slow subscribers.
+  /// Queues one message and returns its number. Never waits for slow subscribers.
   virtual std::uint64_t publish(std::string payload) = 0;
   [[nodiscard]] virtual std::uint16_t port() const = 0;
+  /// 0 if there is no replay.
   [[nodiscard]] virtual std::uint16_t replay_port() const = 0;
 };
 

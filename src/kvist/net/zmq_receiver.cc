@@ -16,14 +16,15 @@ namespace kvist::net {
 
 namespace {
 
-// Asked for and not yet passed on to the publisher. A caller asks again when its time is over.
+// The most requests of one subscription that are not yet passed on to the publisher. Further ones are dropped: the
+// caller asks again after its time-out.
 constexpr int kMostReplayRequests = 64;
-// Descriptors of a process that has other things to do.
+// Descriptors that are left for everything but subscriptions.
 constexpr std::size_t kOtherDescriptors = 64;
 
 class Receiver;
 
-/// Its subscription lives on the receiver's loop, which it ends there and waits for.
+/// Its subscription lives on the receiver's loop. The destructor ends it there and waits until it has ended.
 class Subscriber final : public ZmqSubscriber {
  public:
   Subscriber(std::shared_ptr<Receiver> receiver, std::unique_ptr<ZmqSubscription> subscription);
@@ -44,7 +45,7 @@ class Subscriber final : public ZmqSubscriber {
 class Receiver final : public ZmqReceiver, public std::enable_shared_from_this<Receiver> {
  public:
   Receiver() {
-    // Otherwise 1,023, which are enough for a quarter as many subscriptions.
+    // ZeroMQ's default is 1,023 sockets, which are enough for 255 subscriptions.
     context_.set(zmq::ctxopt::max_sockets, static_cast<int>(kMostSubscriptions * ZmqSubscription::kSockets));
     thread_ = start_quiet_thread([this] { loop_.run(); });
   }
@@ -75,7 +76,7 @@ class Receiver final : public ZmqReceiver, public std::enable_shared_from_this<R
                                                               ZmqSubscriberHandlers handlers, std::size_t count) {
     if (count > kMostSubscriptions)
       return fail(ErrorCode::kResourceExhausted, fmt::format("{} subscriptions are the most", kMostSubscriptions));
-    // A connection that finds no descriptor later would be tried again for ever without a word.
+    // Checked here, because ZeroMQ would try a connection that finds no descriptor again for ever, and report nothing.
     const std::size_t wanted = count * kDescriptors + kOtherDescriptors;
     rlimit limit{};
     if (::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < wanted) return too_few_descriptors(count, limit);

@@ -8,11 +8,11 @@
 
 namespace kvist::net {
 
-/// Reads all subscriptions that are made with it. It has three threads: one that reads and calls their handlers, and
-/// two of ZeroMQ's. A subscription takes four ZeroMQ sockets and, connected, six descriptors.
+/// Reads all subscriptions that are made with it. It has three threads: one that reads and calls the handlers, and two
+/// of ZeroMQ's. A subscription takes four ZeroMQ sockets and, once connected, six file descriptors.
 ///
-/// Threads: subscribe() may be called from any. It ends with its last owner, which must not be one of the handlers;
-/// each subscription is an owner.
+/// Each subscription is an owner of its receiver, which ends with its last owner. Requires: no handler releases the
+/// last owner. Threads: subscribe() may be called from any.
 class ZmqReceiver {
  public:
   static constexpr std::size_t kMostSubscriptions = 8'192;
@@ -20,8 +20,8 @@ class ZmqReceiver {
 
   [[nodiscard]] static Result<std::shared_ptr<ZmqReceiver>> create();
   virtual ~ZmqReceiver() = default;
-  /// The error says what is wrong with an endpoint, or which bound is reached: that on subscriptions, or the system's
-  /// on descriptors.
+  /// Returns an error if an endpoint is invalid, or if a limit is reached: kMostSubscriptions, or the system's limit of
+  /// file descriptors.
   [[nodiscard]] virtual Result<std::unique_ptr<ZmqSubscriber>> subscribe(ZmqSubscriberOptions options,
                                                                          ZmqSubscriberHandlers handlers) = 0;
 };

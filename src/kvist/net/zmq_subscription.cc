@@ -9,7 +9,7 @@ namespace {
 
 // A larger message is hostile; ZeroMQ then drops the connection.
 constexpr std::int64_t kMaxMessageBytes = 64LL << 20;
-// Messages handled from one socket before the others get their turn.
+// How many messages of one socket are handled before the other sockets get their turn.
 constexpr int kBurst = 256;
 
 /// The last two frames of a message, and how many it had.
@@ -19,7 +19,7 @@ struct Tail {
   std::size_t frames = 0;
 };
 
-/// False where nothing waits.
+/// Receives a message. Returns false if none waits.
 bool receive(zmq::socket_t& socket, Tail& tail) {
   tail = {};
   if (!socket.recv(tail.last, zmq::recv_flags::dontwait)) return false;
@@ -32,7 +32,7 @@ bool receive(zmq::socket_t& socket, Tail& tail) {
   return true;
 }
 
-/// Calls `handle` for the messages that wait. True: it stopped at the bound, and more may wait.
+/// Calls `handle` for the messages that wait. Returns true if it stopped at the bound, so that more may wait.
 template <class Handle>
 bool read_burst(zmq::socket_t& socket, Handle handle) {
   Tail message;
@@ -51,8 +51,9 @@ void report_malformed(const ZmqSubscriberHandlers& handlers, const char* what, c
 
 }  // namespace
 
-/// A socket on the loop. Its descriptor tells that ZeroMQ has news for the socket, once, and the news is taken in by
-/// whatever is called on the socket next. So it is read until nothing is left each time, and after each send.
+/// A socket on the loop. Its descriptor becomes readable only once for what has changed, and any call on the socket
+/// resets it, even a send. So the socket is read until no message is left, each time that the descriptor is readable
+/// and after each send.
 class ZmqSubscription::Channel final : public Watched {
  public:
   using Read = bool (ZmqSubscription::*)();
@@ -60,7 +61,7 @@ class ZmqSubscription::Channel final : public Watched {
   Channel(LoopImpl& loop, ZmqSubscription& owner, zmq::socket_t& socket, Read read)
       : Watched(loop), owner_(owner), read_(read) {
     watch_reading(socket.get(zmq::sockopt::fd));
-    read_soon();  // what came before is not told again
+    read_soon();  // the descriptor does not tell what came before
   }
 
   void read_soon() { call_soon(); }
@@ -83,7 +84,7 @@ ZmqSubscription::ZmqSubscription(zmq::context_t& context, ZmqSubscriberOptions o
       monitor_(context, zmq::socket_type::pair) {
   prepare(live_, options_.endpoint);
   live_.set(zmq::sockopt::subscribe, options_.topic);
-  // The monitor first, so that the first connection is seen too.
+  // The monitor starts before the connection, so that it sees the first one too.
   constexpr int kEvents = ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED;
   const std::string monitor_address = "inproc://subscription-" + std::to_string(number);
   if (zmq_socket_monitor(live_.handle(), monitor_address.c_str(), kEvents) != 0) throw zmq::error_t();
@@ -106,7 +107,7 @@ ZmqSubscription::~ZmqSubscription() {
 
 void ZmqSubscription::prepare(zmq::socket_t& socket, const std::string& endpoint) const {
   socket.set(zmq::sockopt::linger, 0);
-  // The default of 1000 drops in bursts, and a replay is one long burst.
+  // With the default of 1000 ZeroMQ drops messages of a burst, and a replay is one long burst.
   socket.set(zmq::sockopt::rcvhwm, options_.high_water_mark);
   socket.set(zmq::sockopt::maxmsgsize, kMaxMessageBytes);
   socket.set(zmq::sockopt::reconnect_ivl, 100);
@@ -129,7 +130,8 @@ void ZmqSubscription::start(LoopImpl& loop) {
 void ZmqSubscription::request_replay(std::uint64_t sequence) {
   if (options_.replay_endpoint.empty()) return;
   const SequenceBytes number = encode_sequence(sequence);
-  // A request the replay channel has no room for is lost like one the publisher never got: the caller's time-out.
+  // A request for which the replay channel has no room is lost. The caller's time-out notices, as for one that the
+  // publisher never received.
   constexpr auto kNow = zmq::send_flags::dontwait;
   if (replay_.send(zmq::message_t(), zmq::send_flags::sndmore | kNow)) {
     static_cast<void>(replay_.send(zmq::buffer(number), kNow));
@@ -138,7 +140,7 @@ void ZmqSubscription::request_replay(std::uint64_t sequence) {
 }
 
 bool ZmqSubscription::read_monitor() {
-  // The number of the event with its value, and an address.
+  // A monitor's message has two frames: the number of the event with its value, and an address.
   return read_burst(monitor_, [this](const Tail& event) {
     std::uint16_t number = 0;
     if (event.before_last.size() < sizeof(number)) return;
@@ -158,7 +160,7 @@ bool ZmqSubscription::read_live() {
   });
 }
 
-/// ["", topic, number, payload] from newer publishers, ["", number, payload] from older ones.
+/// A message is ["", topic, number, payload] from newer publishers and ["", number, payload] from older ones.
 bool ZmqSubscription::read_replay() {
   return read_burst(replay_, [this](const Tail& message) {
     if (message.frames < 2 || !is_sequence(message.before_last)) {

@@ -12,20 +12,20 @@
 
 namespace kvist::net {
 
-/// Threads: made by any thread, then handed to the loop's, which does the rest and destroys it. (A ZeroMQ socket may
-/// go from thread to thread across a lock, as EventLoop::post has one.)
+/// Threads: made by any thread, then handed to the loop's by EventLoop::post(); that thread makes all further calls and
+/// destroys it. (A ZeroMQ socket may go from thread to thread across a lock, and post() has one.)
 class ZmqSubscription {
  public:
   static constexpr std::size_t kSockets = 4;  ///< live, replay, and the two ends of the monitor
 
-  /// Throws zmq::error_t. `number` tells it from the others of its context.
+  /// Throws zmq::error_t. Requires: no other subscription of the context has this `number`.
   ZmqSubscription(zmq::context_t& context, ZmqSubscriberOptions options, ZmqSubscriberHandlers handlers,
                   std::uint64_t number);
   ~ZmqSubscription();
   ZmqSubscription(const ZmqSubscription&) = delete;
   ZmqSubscription& operator=(const ZmqSubscription&) = delete;
 
-  /// From here on the loop reads it.
+  /// Lets the loop read the sockets from now on.
   void start(LoopImpl& loop);
   void request_replay(std::uint64_t sequence);
 
@@ -33,7 +33,7 @@ class ZmqSubscription {
   class Channel;
 
   void prepare(zmq::socket_t& socket, const std::string& endpoint) const;
-  // Each handles what waits, up to a bound; true: more may wait.
+  // Each handles the messages that wait, up to a bound, and returns whether more may wait.
   [[nodiscard]] bool read_monitor();
   [[nodiscard]] bool read_live();
   [[nodiscard]] bool read_replay();
