@@ -1,6 +1,6 @@
 // bench: base kv gateway net spec telemetry
-// How long a routing decision waits while the workers publish a storm of KV events: work is posted to the loop that
-// routes, as a request's decision is, and the time until it is called is taken.
+// How long a routing decision waits while the workers publish a storm of KV events: work is posted to the routing loop,
+// as a request's decision is, and the time until it runs is measured.
 #include <benchmark/benchmark.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "../tests/net/loop_thread.h"
 #include "kvist/base/check.h"
 #include "kvist/base/random.h"
 #include "kvist/gateway/service.h"
@@ -41,7 +42,8 @@ constexpr std::uint32_t kBlockSize = 16;
 constexpr std::size_t kBlocksPerBatch = 40;
 constexpr std::size_t kPrompts = 50;
 
-/// What one worker publishes over and over: the blocks of a prompt are stored, and those of an older one removed.
+/// The batches that one worker publishes over and over: each stores the blocks of a prompt and removes those of an
+/// older one.
 std::vector<std::string> make_payloads() {
   RandomStream random(1);
   std::vector<kv::BlockStored> prompts(kPrompts);
@@ -63,7 +65,7 @@ std::vector<std::string> make_payloads() {
 
 using Ports = std::array<std::uint16_t, 2 * kWorkers>;
 
-/// Publishes for all workers, each so many blocks a second, evenly, until it is killed.
+/// Publishes for all workers, `blocks_per_second` blocks each at even intervals, until the process is killed.
 [[noreturn]] void publish_storm(std::int64_t blocks_per_second, int ports_to) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   const std::vector<std::string> payloads = make_payloads();
@@ -92,34 +94,7 @@ using Ports = std::array<std::uint16_t, 2 * kWorkers>;
   }
 }
 
-/// A loop on a thread of its own; what lives on it is made and destroyed there.
-class LoopThread {
- public:
-  LoopThread() : thread_([this] { loop_.run(); }) {}
-  ~LoopThread() {
-    loop_.stop();
-    thread_.join();
-  }
-  LoopThread(const LoopThread&) = delete;
-  LoopThread& operator=(const LoopThread&) = delete;
-
-  [[nodiscard]] net::EventLoop& loop() { return loop_; }
-  void run(const std::function<void()>& work) {
-    std::promise<void> done;
-    loop_.post([&] {
-      work();
-      done.set_value();
-    });
-    done.get_future().wait();
-  }
-
- private:
-  net::EventLoop loop_;
-  std::thread thread_;
-};
-
-/// Workers of which all that lives is a publisher in another process and a server that says they are well; a gateway
-/// before them.
+/// A gateway in front of workers that consist of a publisher in another process and a server that says they are well.
 class Fleet {
  public:
   Fleet(std::uint32_t threads, std::int64_t blocks_per_second) {
@@ -154,7 +129,7 @@ class Fleet {
   Fleet& operator=(const Fleet&) = delete;
 
   [[nodiscard]] net::EventLoop& routing_loop() { return gateway_loop_->loop(); }
-  /// Sum over all workers.
+  /// The sum of a metric over all workers.
   [[nodiscard]] double metric(std::string_view name) const {
     const auto page = net::fetch_blocking("GET", "http://127.0.0.1:" + std::to_string(gateway_->port()) + "/metrics",
                                           "", std::chrono::seconds(100));
@@ -190,9 +165,9 @@ class Fleet {
   }
 
   pid_t child_ = 0;
-  // After the fork: the child has no threads but its own.
-  std::optional<LoopThread> worker_loop_;
-  std::optional<LoopThread> gateway_loop_;
+  // Made after the fork, so that the child has only its own thread.
+  std::optional<net::LoopThread> worker_loop_;
+  std::optional<net::LoopThread> gateway_loop_;
   std::unique_ptr<net::HttpServer> worker_;
   std::unique_ptr<gateway::Service> gateway_;
 };

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "../tests/net/loop_thread.h"
 #include "kvist/base/check.h"
 #include "kvist/base/json_writer.h"
 #include "kvist/gateway/prompt_reader.h"
@@ -29,32 +30,6 @@ constexpr const char* kAnswer =
     R"({"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":)"
     R"({"role":"assistant","content":"yes"},"logprobs":null,"finish_reason":"stop"}],"usage":{"prompt_tokens":4000,)"
     R"("completion_tokens":1,"total_tokens":4001,"prompt_tokens_details":{"cached_tokens":0}}})";
-
-/// A loop on its own thread; its objects are created and destroyed there.
-class LoopThread {
- public:
-  LoopThread() : thread_([this] { loop_.run(); }) {}
-  ~LoopThread() {
-    loop_.stop();
-    thread_.join();
-  }
-  LoopThread(const LoopThread&) = delete;
-  LoopThread& operator=(const LoopThread&) = delete;
-
-  [[nodiscard]] net::EventLoop& loop() { return loop_; }
-  void run(const std::function<void()>& work) {
-    std::promise<void> done;
-    loop_.post([&] {
-      work();
-      done.set_value();
-    });
-    done.get_future().wait();
-  }
-
- private:
-  net::EventLoop loop_;
-  std::thread thread_;
-};
 
 /// A worker that answers at once, a gateway in front of it, and a client, each on its own loop.
 class Path {
@@ -94,7 +69,7 @@ class Path {
   [[nodiscard]] std::string worker_url() const { return "http://127.0.0.1:" + std::to_string(worker_->port()); }
   [[nodiscard]] std::string gateway_url() const { return "http://127.0.0.1:" + std::to_string(gateway_->port()); }
 
-  /// One chat; the status of its answer.
+  /// Sends one chat and returns the status of its answer.
   int post(const std::string& url) {
     std::promise<int> status;
     std::unique_ptr<net::HttpCall> call;
@@ -111,9 +86,9 @@ class Path {
 
  private:
   std::string body_ = R"({"model":"m","messages":[{"role":"user","content":")" + std::string(4000, 'x') + "\"}]}";
-  LoopThread worker_loop_;
-  LoopThread gateway_loop_;
-  LoopThread client_loop_;
+  net::LoopThread worker_loop_;
+  net::LoopThread gateway_loop_;
+  net::LoopThread client_loop_;
   std::unique_ptr<net::HttpServer> worker_;
   std::unique_ptr<gateway::Service> gateway_;
   std::unique_ptr<net::HttpClient> client_;

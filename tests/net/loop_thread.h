@@ -1,4 +1,4 @@
-// An event loop on its own thread, driven from a test's thread.
+// An event loop on its own thread, driven from a test's or a benchmark's thread.
 #pragma once
 
 #include <chrono>
@@ -11,7 +11,7 @@
 
 namespace kvist::net {
 
-/// Objects created inside run() belong to the loop: end() destroys them there before the loop ends.
+/// Objects that are created inside run() belong to the loop: they must be destroyed inside run() too, before stop().
 class LoopThread {
  public:
   LoopThread() : thread_([this] { loop_.run(); }) {}
@@ -21,7 +21,7 @@ class LoopThread {
 
   [[nodiscard]] EventLoop& loop() { return loop_; }
 
-  /// Runs `work` on the loop's thread and gives back what it returned.
+  /// Runs `work` on the loop's thread and returns its result.
   template <class Work>
   auto run(Work work) {
     std::packaged_task<std::invoke_result_t<Work>()> task(std::move(work));
@@ -30,7 +30,7 @@ class LoopThread {
     return result.get();
   }
 
-  /// Waits until `condition`, asked on the loop's thread, holds; false after 100 s.
+  /// Waits until `condition`, which is called on the loop's thread, holds. Returns false after 100 s.
   [[nodiscard]] bool wait(const std::function<bool()>& condition) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(100);
     while (!run(condition)) {
@@ -40,6 +40,7 @@ class LoopThread {
     return true;
   }
 
+  /// Idempotent.
   void stop() {
     if (!thread_.joinable()) return;
     loop_.stop();
