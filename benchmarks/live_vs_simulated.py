@@ -18,10 +18,11 @@ import subprocess
 import sys
 import tempfile
 
+from deviation_table import markdown, quantile, write_between_markers
+
 MEDIAN_BAR, TAIL_BAR = 3.0, 8.0
 MOST_LOOP_DELAY_MS = 7.0  # the shortest step of the example
 MOST_LEFT_OUT = 2
-BEGIN, END = "<!-- live-vs-simulated: begin -->", "<!-- live-vs-simulated: end -->"
 
 # Turn metric -> its value in ms from a row of the query below; None if a turn has none.
 TURN_METRICS = {
@@ -38,15 +39,6 @@ def run_kvist(kvist, command, sweep, folder):
     if done.returncode != 0:
         sys.exit(f"kvist {command} failed:\n{done.stdout}{done.stderr}")
     return next(output.glob("*/results.sqlite"))
-
-
-def quantile(values, q):
-    """Linear between the two nearest ranks, as kvist's own reports."""
-    values = sorted(values)
-    at = q * (len(values) - 1)
-    low = int(at)
-    high = min(low + 1, len(values) - 1)
-    return values[low] + (at - low) * (values[high] - values[low])
 
 
 def disturbed(path):
@@ -105,21 +97,9 @@ def compare(live, simulated):
 HEAD = ["mode", "users", "metric", "live", "simulated", "deviation", "bar", "verdict"]
 
 
-def markdown(rows):
-    lines = ["| " + " | ".join(row) + " |" for row in [HEAD] + rows]
-    return "\n".join([lines[0], "|" + " --- |" * len(HEAD)] + lines[1:])
-
-
 def plain(rows):
     widths = [max(len(row[i]) for row in [HEAD] + rows) for i in range(len(HEAD))]
     return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in [HEAD] + rows)
-
-
-def write_between_markers(path, text):
-    document = path.read_text()
-    if BEGIN not in document or END not in document:
-        sys.exit(f"{path}: has no markers {BEGIN} and {END}")
-    path.write_text(document.split(BEGIN)[0] + BEGIN + "\n" + text + "\n" + END + document.split(END)[1])
 
 
 def main():
@@ -146,7 +126,7 @@ def main():
     for (mode, level, repetition), delay in sorted(left_out.items()):
         verdict += f"; left out: {mode} {level}, repetition {repetition + 1}, load generator {delay:.0f} ms late at p99"
     if arguments.write:
-        write_between_markers(arguments.write, verdict + ".\n\n" + markdown(rows))
+        write_between_markers(arguments.write, "live-vs-simulated", verdict + ".\n\n" + markdown(HEAD, rows))
     print(plain(rows))
     print(verdict)
     sys.exit(1 if missed or failed else 0)

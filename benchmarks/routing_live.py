@@ -15,8 +15,9 @@ import subprocess
 import sys
 import tempfile
 
+from deviation_table import write_between_markers
+
 ROOT = pathlib.Path(__file__).parents[1]
-BEGIN, END = "<!-- routing-live: begin -->", "<!-- routing-live: end -->"
 METRICS = (("ttft_p50_ms", "TTFT p50", "ms"), ("ttft_p95_ms", "TTFT p95", "ms"), ("tops", "Tokens/s", ""))
 REPORT_NAME = {"kv": "kv_aware"}
 
@@ -73,9 +74,7 @@ def main():
     print(text)
     print("\n".join(differing) if differing else f"the order of the modes is the same wherever they are {options.clear:g} % apart")
     if options.write:
-        path = pathlib.Path(options.write)
-        before, rest = path.read_text().split(BEGIN)
-        path.write_text(before + BEGIN + "\n" + text + "\n" + END + rest.split(END)[1])
+        write_between_markers(pathlib.Path(options.write), "routing-live", text)
     sys.exit(1 if differing else 0)
 
 

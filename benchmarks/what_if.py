@@ -20,11 +20,12 @@ import subprocess
 import sys
 import tempfile
 
+from deviation_table import markdown, quantile, write_between_markers
+
 MEDIAN_BAR, TAIL_BAR = 5.0, 12.0
 MOST_LOOP_DELAY_MS = 7.0  # the shortest step
 MOST_TRIES = 5
 WARMUP = 0.1  # of the recorded time, as kvist what-if leaves it out
-BEGIN, END = "<!-- what-if: begin -->", "<!-- what-if: end -->"
 
 DEPLOYMENT = """deployment:
   gateway: {{mode: {mode}, record: {record}}}
@@ -105,15 +106,6 @@ def record_once(binary, folder, mode, workers, arguments):
     return deployment, traffic, float(re.search(r"loop delay p99 ([\d.]+) ms", said).group(1))
 
 
-def quantile(values, q):
-    """Linear between the two nearest ranks, as kvist's own reports."""
-    values = sorted(values)
-    at = q * (len(values) - 1)
-    low = int(at)
-    high = min(low + 1, len(values) - 1)
-    return values[low] + (at - low) * (values[high] - values[low])
-
-
 def measured(traffic):
     """The figures of a record, over the requests that what-if compares."""
     rows = [json.loads(line) for line in traffic.read_text().splitlines()[1:]]
@@ -153,18 +145,6 @@ def compare(name, answer, predicted, then):
 HEAD = ["what if", "figure", "recorded: round_robin, 3 workers", "predicted", "then measured", "deviation", "bar", "verdict"]
 
 
-def markdown(rows):
-    lines = ["| " + " | ".join(row) + " |" for row in [HEAD] + rows]
-    return "\n".join([lines[0], "|" + " --- |" * len(HEAD)] + lines[1:])
-
-
-def write_between_markers(path, text):
-    document = path.read_text()
-    if BEGIN not in document or END not in document:
-        sys.exit(f"{path}: has no markers {BEGIN} and {END}")
-    path.write_text(document.split(BEGIN)[0] + BEGIN + "\n" + text + "\n" + END + document.split(END)[1])
-
-
 def main():
     parser = argparse.ArgumentParser(description="Predictions of kvist what-if against the live system.")
     parser.add_argument("kvist", type=lambda p: pathlib.Path(p).resolve())
@@ -190,8 +170,8 @@ def main():
     verdict = (f"what-if: {figures - missed} of {figures} figures within their bars; {answer['compared']} recorded requests compared, "
                f"{then[3][1]} and {then[2][1]} of the runs that were predicted")
     if arguments.write:
-        write_between_markers(arguments.write, verdict + ".\n\n" + markdown(rows))
-    print(markdown(rows))
+        write_between_markers(arguments.write, "what-if", verdict + ".\n\n" + markdown(HEAD, rows))
+    print(markdown(HEAD, rows))
     print(verdict)
     sys.exit(1 if missed else 0)
 
