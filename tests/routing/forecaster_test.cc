@@ -75,6 +75,17 @@ TEST_F(ForecasterTest, WhatTheCacheAloneKeepsIsEvictedWhereMemoryIsShort) {
   EXPECT_DOUBLE_EQ(forecast(0, 0).prefill_ms, 0) << "a prompt that others hold is not evicted";
 }
 
+TEST_F(ForecasterTest, WhatIsDisplacedIsComputedAgain) {
+  const auto displaced = [&](std::uint64_t blocks) {
+    return forecaster_.forecast(kWorker, kLimits, {.prompt_tokens = 2'000, .displaced_blocks = blocks}, now_)
+        .displaced_ms;
+  };
+  EXPECT_DOUBLE_EQ(displaced(0), 0);
+  EXPECT_DOUBLE_EQ(displaced(1'000), forecast(2'000).prefill_ms) << "at most as much as the prompt";
+  EXPECT_GT(displaced(10), 0);
+  EXPECT_LT(displaced(10), displaced(20));
+}
+
 TEST_F(ForecasterTest, AnIdleWorkerComputesThePromptAtOnce) {
   const Forecast f = forecast();
   EXPECT_TRUE(f.has_slot);

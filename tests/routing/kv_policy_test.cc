@@ -113,6 +113,14 @@ TEST_F(KvPolicyWait, ForMemoryIsAQuestionOfTimeIfNobodyHasRoom) {
   EXPECT_EQ(choose(candidates_), 1U) << "590 of 500";
 }
 
+TEST(KvPolicy, WhatAPromptDisplacesCountsLikeItsPrefill) {
+  std::vector<Candidate> candidates = {worker(0, 4'992), worker(1, 0)};  // the cache saves 500 ms
+  candidates[0].forecast.displaced_ms = 480;
+  EXPECT_EQ(choose(candidates), 0U);
+  candidates[0].forecast.displaced_ms = 520;
+  EXPECT_EQ(choose(candidates), 1U);
+}
+
 TEST(KvPolicy, WhatIsLostIsNoReasonToStay) {
   std::vector<Candidate> candidates = {worker(0, 4'992), worker(1, 0)};
   candidates[0].forecast.scarce = true;  // credited like the other: nothing

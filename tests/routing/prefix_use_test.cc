@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <utility>
@@ -61,20 +62,31 @@ TEST(PrefixUse, CountsAsBlockByBlock) {
     RandomStream random(seed);
     PrefixUse use;
     Naive naive;
-    std::vector<std::pair<std::uint32_t, BlockKeys>> booked;
+    struct Booking {
+      std::uint32_t worker = 0;
+      BlockKeys keys;
+      std::size_t blocks = 0;
+    };
+    std::vector<Booking> booked;
+    const auto first = [](const Booking& booking) {
+      const std::size_t blocks = std::min(booking.blocks, booking.keys->size());
+      return Prompt(booking.keys->begin(), booking.keys->begin() + static_cast<std::ptrdiff_t>(blocks));
+    };
     for (int step = 0; step < 2'000; ++step) {
       if (booked.empty() || random.uniform_int(0, 99) < (step < 1'500 ? 55 : 20)) {
         const std::uint32_t worker =
             random.uniform_int(0, 1) == 0 ? 0 : static_cast<std::uint32_t>(random.uniform_int(0, kWorkers - 1));
-        const auto keys = std::make_shared<const Prompt>(random_prompt(random));
-        ASSERT_EQ(use.add(WorkerId(worker), keys), naive.add(worker, *keys));
-        booked.emplace_back(worker, keys);
+        const std::size_t blocks =
+            random.uniform_int(0, 1) == 0 ? PrefixUse::kAll : static_cast<std::size_t>(random.uniform_int(0, 8));
+        booked.emplace_back(worker, std::make_shared<const Prompt>(random_prompt(random)), blocks);
+        ASSERT_EQ(use.add(WorkerId(worker), booked.back().keys, blocks), naive.add(worker, first(booked.back())));
       } else {
         const auto i = static_cast<std::size_t>(random.uniform_int(0, static_cast<std::int64_t>(booked.size()) - 1));
         std::swap(booked[i], booked.back());
-        const auto [worker, keys] = std::move(booked.back());
+        const Booking booking = std::move(booked.back());
         booked.pop_back();
-        ASSERT_EQ(use.remove(WorkerId(worker), keys), naive.remove(worker, *keys));
+        ASSERT_EQ(use.remove(WorkerId(booking.worker), booking.keys, booking.blocks),
+                  naive.remove(booking.worker, first(booking)));
       }
       const Prompt asked = random_prompt(random);
       std::vector<std::uint32_t> depths(kWorkers);

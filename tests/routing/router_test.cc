@@ -61,6 +61,39 @@ TEST_F(RouterTest, PredictsWhatTheWorkerHasCached) {
   EXPECT_EQ(router.loads().load(WorkerId(2)).prefill_tokens, 6U);
 }
 
+TEST_F(RouterTest, APromptThatDisplacesReusedPrefixesIsForecastToDoSo) {
+  Router router({.model = "m",
+                 .block_size = kBlockSize,
+                 .workers = 3,
+                 .mode = spec::RoutingMode::kKv,
+                 .latency_prior = {.per_prefill_token = std::chrono::milliseconds(1)}});
+  for (WorkerView& worker : fleet_) {
+    worker.limits = {.block_size = kBlockSize, .kv_blocks = 6};
+    worker.events_exact = true;
+  }
+  const auto serve = [&](const RouteQuery& query) {
+    const auto decision = router.route(query, fleet_, now_);
+    router.on_first_token(decision->request, now_);
+    router.on_finished(decision->request, true, now_);
+    return decision->worker;
+  };
+  RouteQuery other = query(9, 16);
+  other.blocks = std::make_shared<const std::vector<kv::BlockHash>>(
+      kv::hash_blocks(kv::root_hash({.model = "m", .lora = "other", .cache_salt = ""}), tokens(16), kBlockSize));
+  const auto displaced_at = [&](WorkerId worker) {
+    serve(other);
+    return router.log().newest(0).candidates[worker.value()].forecast.displaced_ms;
+  };
+  const WorkerId home = serve(query(1, 16));
+  EXPECT_DOUBLE_EQ(displaced_at(home), 0) << "nothing came back to it yet";
+  const std::vector<kv::KvEvent> events{stored(4)};
+  router.on_kv_events(home, events);
+  EXPECT_EQ(serve(query(2, 16)), home);
+  EXPECT_GT(displaced_at(home), 0) << "four blocks of six, and four more";
+  now_ += ReusedPrefixes::kKept;
+  EXPECT_DOUBLE_EQ(displaced_at(home), 0) << "nothing came back to it lately";
+}
+
 TEST_F(RouterTest, TheLastBlockOfAWhollyCachedPromptIsComputedAgain) {
   Router router = make(spec::RoutingMode::kDynamo);
   const std::vector<kv::KvEvent> events{stored(3)};

@@ -13,6 +13,7 @@ struct Forecast {
   double queue_ms = 0;          ///< until the prompts before it are computed
   double prefill_ms = 0;        ///< of its own uncached tokens, the lost ones among them
   double fleet_prefill_ms = 0;  ///< the same on an average worker of the fleet
+  double displaced_ms = 0;      ///< prefill of the reused prefixes that it displaces, on an average worker
   double ttft_ms = 0;           ///< until its first token: wait, queue, prefill, and the time that every request needs
   double crowding_ms = 0;       ///< how much longer all other requests on the worker take per step, summed over them
   double answer_tokens = 0;     ///< of an average answer of the fleet

@@ -50,6 +50,10 @@ Forecast Forecaster::forecast(WorkerId id, const EngineLimits& limits, const For
   f.queue_ms = queue_ms(id, f.step_ms, now);
   f.prefill_ms = model.prefill_ms(work);
   f.fleet_prefill_ms = latency_.fleet().prefill_ms(work);
+  if (query.displaced_blocks > 0) {
+    const std::uint64_t tokens = std::min<std::uint64_t>(query.displaced_blocks * block_size_, query.prompt_tokens);
+    f.displaced_ms = latency_.fleet().prefill_ms(work_of(query.prompt_tokens, static_cast<std::uint32_t>(tokens)));
+  }
   f.ttft_ms = f.slot_wait_ms + f.queue_ms + model.first_token_ms(f.step_with_ms, work);
   f.crowding_ms = batch * std::max(0.0, f.step_with_ms - f.step_ms);
   f.answer_tokens = lengths_.mean_tokens();

@@ -21,7 +21,8 @@ namespace kvist::routing {
 struct ForecastQuery {
   std::uint32_t prompt_tokens = 0;
   std::uint32_t uncached_tokens = 0;
-  std::uint32_t new_blocks = 0;  ///< prompt blocks that no request on the worker holds
+  std::uint32_t new_blocks = 0;        ///< prompt blocks that no request on the worker holds
+  std::uint64_t displaced_blocks = 0;  ///< of reused prefixes that the worker's cache has no room for beside the prompt
 };
 
 /// An answer that came in one piece.

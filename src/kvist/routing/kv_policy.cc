@@ -36,6 +36,7 @@ double cost_of(const Candidate& candidate, const PolicyQuery& query, double wait
   const double interruption_ms = candidate.load.decoding * (forecast.prefill_ms - invested_ms);
   const double occupied_ms = computed > 0 ? forecast.fleet_prefill_ms * (1 - replicated / computed) : 0;
   return ttft_ms + (KvPolicy::kQueueWeight - 1) * forecast.queue_ms + KvPolicy::kOccupation * waiting * occupied_ms +
+         (1 + KvPolicy::kOccupation * waiting) * forecast.displaced_ms +
          KvPolicy::kAnswerShare * (own_ms + crowding_ms + interruption_ms);
 }
 

@@ -9,6 +9,7 @@ namespace kvist::routing {
 
 /// Chooses the candidate with the least cost
 ///   time to first token + 4 x its wait behind other prompts + 5 x F x its prefill on an average worker
+///   + (1 + 5 x F) x the prefill of what it displaces
 ///   + 1/20 x (its answer's decode steps with it in the batch
 ///             + by how much it delays those who decode there: by a longer step until they end, which is half an answer
 ///               away, and by its prefill while it is computed)
@@ -16,6 +17,10 @@ namespace kvist::routing {
 /// have a slot, per worker of the fleet. While F is large, prefill is what every request waits for, so a cached prefix
 /// is worth its prefill to each of them and to those that come until the queues are empty. While F is zero, a cached
 /// prefix is worth what it saves the request itself.
+///
+/// A prompt displaces cached prefixes where the worker's memory is full of such as are used again and again. They will
+/// have to be computed anew, so that their prefill counts like the request's own (ReusedPrefixes). Without this term
+/// too many long conversations stay at one worker: each return evicts another one's cache.
 ///
 /// Delays are summed over all requests, so that a request leaves the worker with its cache for a smaller batch only if
 /// that delays them less, however long the engine's steps, prefills and answers are. A share of 1/20 is used because

@@ -6,6 +6,15 @@
 
 namespace kvist::routing {
 
+namespace {
+
+std::span<const kv::BlockHash> first_of(const BlockKeys& prompt, std::size_t blocks) {
+  const auto all = view(prompt);
+  return all.first(std::min(all.size(), blocks));
+}
+
+}  // namespace
+
 bool PrefixUse::Node::add_user(WorkerId worker) {
   ++prompts;
   const auto place = std::ranges::lower_bound(users, worker, {}, &std::pair<WorkerId, std::uint32_t>::first);
@@ -56,8 +65,8 @@ void PrefixUse::split(std::unique_ptr<Node>& node, std::size_t at) {
   node = std::move(upper);
 }
 
-std::uint64_t PrefixUse::add(WorkerId worker, const BlockKeys& prompt) {
-  const auto blocks = view(prompt);
+std::uint64_t PrefixUse::add(WorkerId worker, const BlockKeys& prompt, std::size_t length_limit) {
+  const auto blocks = first_of(prompt, length_limit);
   std::uint64_t unshared = 0;
   Children* level = &roots_;
   for (std::size_t at = 0; at < blocks.size();) {
@@ -78,8 +87,8 @@ std::uint64_t PrefixUse::add(WorkerId worker, const BlockKeys& prompt) {
   return unshared;
 }
 
-std::uint64_t PrefixUse::remove(WorkerId worker, const BlockKeys& prompt) {
-  const auto blocks = view(prompt);
+std::uint64_t PrefixUse::remove(WorkerId worker, const BlockKeys& prompt, std::size_t length_limit) {
+  const auto blocks = first_of(prompt, length_limit);
   std::uint64_t unshared = 0;
   Children* level = &roots_;
   for (std::size_t at = 0; at < blocks.size();) {

@@ -27,10 +27,13 @@ using BlockKeys = std::shared_ptr<const std::vector<kv::BlockHash>>;
 /// users are users of its parent.
 class PrefixUse {
  public:
-  /// Books a prompt on a worker. Returns how many of its blocks no other prompt on the worker uses.
-  std::uint64_t add(WorkerId worker, const BlockKeys& prompt);
-  /// Takes a booking back. Returns how many of its blocks no other prompt on the worker uses. Requires: it was booked.
-  std::uint64_t remove(WorkerId worker, const BlockKeys& prompt);
+  static constexpr std::size_t kAll = static_cast<std::size_t>(-1);
+
+  /// Books a prompt on a worker, or its first `blocks`. Returns how many of them no other booking on the worker has.
+  std::uint64_t add(WorkerId worker, const BlockKeys& prompt, std::size_t blocks = kAll);
+  /// Takes a booking back. Returns how many of its blocks no other booking on the worker has. Requires: it was booked,
+  /// with as many blocks.
+  std::uint64_t remove(WorkerId worker, const BlockKeys& prompt, std::size_t blocks = kAll);
   /// depths[w] becomes how many leading blocks of a prompt are in use on worker w; workers beyond depths.size() are
   /// left out.
   void match(std::span<const kv::BlockHash> prompt, std::span<std::uint32_t> depths) const;

@@ -53,6 +53,7 @@ Router::Router(Options options)
                .make_gate = std::move(options.make_gate)},
               requests_),
       loads_(options.workers),
+      reused_(options.workers),
       forecaster_(loads_, options.workers, options.latency_prior, options.block_size),
       depths_(options.workers),
       shared_(options.workers) {}
@@ -102,6 +103,8 @@ Result<Decision> Router::route(const RouteQuery& query, std::span<const WorkerVi
                                        .blocks = *prompt.keys,
                                        .decision = number});
   RoutedRequest& routed = *requests_.find(decision.request);
+  reused_.add(chosen.worker, *prompt.keys, std::ranges::max(candidates_, {}, &Candidate::cached_blocks).cached_blocks,
+              now);
   caches_.on_routed(routed, chosen.limits.kv_blocks, now);
   forecaster_.on_routed(routed, chosen.forecast, now);
   loads_.add(routed);
@@ -135,6 +138,7 @@ void Router::look_up(const RouteQuery& query, std::span<const WorkerView> fleet,
 
 void Router::find_candidates(const RouteQuery& query, std::span<const WorkerView> fleet, TimePoint now) {
   look_up(query, fleet, now);
+  reused_.look_up(view(query.blocks), now);
   candidates_.clear();
   for (std::uint32_t i = 0; i < workers_; ++i) {
     const WorkerId worker(i);
@@ -151,10 +155,20 @@ void Router::find_candidates(const RouteQuery& query, std::span<const WorkerView
     candidate.forecast = forecaster_.forecast(worker, fleet[i].limits,
                                               {.prompt_tokens = prompt.tokens,
                                                .uncached_tokens = prompt.tokens - candidate.cached_tokens,
-                                               .new_blocks = candidate.new_blocks},
+                                               .new_blocks = candidate.new_blocks,
+                                               .displaced_blocks = displaced_blocks(candidate)},
                                               now);
   }
   replicate_hot_prefix(view(query.blocks));
+}
+
+// The prompts in flight are not evicted, whether anything came back to them or not.
+std::uint64_t Router::displaced_blocks(const Candidate& candidate) const {
+  const std::uint32_t kv_blocks = candidate.limits.kv_blocks;
+  if (kv_blocks == 0) return 0;
+  const std::uint64_t in_flight = candidate.load.prompt_blocks + candidate.new_blocks;
+  return std::max(reused_.would_displace(candidate.worker, kv_blocks),
+                  in_flight - std::min<std::uint64_t>(in_flight, kv_blocks));
 }
 
 // A prefix with which a share of all requests begins should be on that share of the workers. Its missing copies cost

@@ -23,6 +23,7 @@
 #include "kvist/routing/load_tracker.h"
 #include "kvist/routing/policy.h"
 #include "kvist/routing/prompt_keys.h"
+#include "kvist/routing/reused_prefixes.h"
 #include "kvist/routing/routed_request.h"
 #include "kvist/routing/worker_view.h"
 #include "kvist/spec/routing_mode.h"
@@ -132,6 +133,7 @@ class Router {
   /// Fills candidates_ with the available workers of the fleet.
   void find_candidates(const RouteQuery& query, std::span<const WorkerView> fleet, TimePoint now);
   void replicate_hot_prefix(std::span<const kv::BlockHash> prompt);
+  [[nodiscard]] std::uint64_t displaced_blocks(const Candidate& candidate) const;
 
   std::size_t workers_;
   std::uint32_t block_size_;
@@ -141,6 +143,7 @@ class Router {
   RoutedRequests requests_;
   CacheKnowledge caches_;
   LoadTracker loads_;
+  ReusedPrefixes reused_;
   Forecaster forecaster_;
   DecisionLog log_{{}};
   std::vector<Candidate> candidates_;  // scratch memory of route(), as are the next two, which are by WorkerId
