@@ -5,9 +5,11 @@ Every proxy relays the same open-loop streams of tests/peers/paced_server.cc (a 
 driven by `kvist loadgen`, on the same machine within the same minutes: the ratios are meaningful, the times only in comparison.
 haproxy (with `option http-no-delay`) and nginx are Debian's, each with one thread or worker process as long as the gateway has one.
 Shown per number of streams: processor time a chunk, time to first token on top of that without a proxy, memory a stream; and the
-processor time of a request of two chunks with a prompt of 4 kB, which the gateway tokenizes, hashes and routes.
+processor time of a request of two chunks with a prompt of 4 kB, which the gateway tokenizes, hashes and routes: byte by byte, as
+kvist's timed workers do, or with --tokenizer as a model does.
 
 usage: gateway_beside_proxies.py KVIST [--streams N ...] [--rate CHUNKS_PER_S] [--threads N ...] [--only NAME ...] [--rounds N]
+       [--tokenizer FILE]
 """
 import argparse
 import pathlib
@@ -25,6 +27,7 @@ arguments.add_argument("--streams", type=int, nargs="+", default=[200, 1000, 350
 arguments.add_argument("--rate", type=int, default=20_000, help="chunks a second, over all streams")
 arguments.add_argument("--threads", type=int, nargs="+", default=[1], help="of the gateway; the others get as many")
 arguments.add_argument("--only", nargs="+", default=["haproxy", "nginx", "kvist"])
+arguments.add_argument("--tokenizer", help="the gateway's tokenizer.json; without it, prompts are tokenized byte by byte")
 arguments.add_argument("--rounds", type=int, default=1)
 arguments.add_argument("--seconds", type=float, default=6, help="of each load, after its warm-up")
 options = arguments.parse_args()
@@ -133,7 +136,8 @@ def ways(folder, threads):
     found = {"direct": Direct}
     for name in options.only:
         kind = type(kinds[name].__name__, (kinds[name],), {"threads": threads})
-        found[name] = lambda server, name=name, kind=kind: kind(name, folder, [Upstream(server)], "m", 32)
+        settings = {"tokenizer": options.tokenizer} if name == "kvist" and options.tokenizer else {}
+        found[name] = lambda server, name=name, kind=kind, settings=settings: kind(name, folder, [Upstream(server)], "m", 32, **settings)
     return found
 
 

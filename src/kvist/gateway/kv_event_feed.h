@@ -48,7 +48,7 @@ struct KvFeedNews {
 /// Owns the subscription. The receiver's thread only puts frames into the inbox and wakes the loop; sequencing,
 /// decoding and the index live on the loop's thread, which does a piece at a time, so that feeds take turns. (Decoding
 /// follows sequencing, which may drop or reorder frames: decoding before would be work for nothing, and needs the order
-/// of resets anyway.) What cannot be used is loud: counted, and logged at a bounded rate. Threads: the loop's.
+/// of resets anyway.) Events that cannot be used are counted, and logged at a bounded rate. Threads: the loop's.
 class KvEventFeed : public std::enable_shared_from_this<KvEventFeed> {
  public:
   /// What all feeds of a loop share; outlives them.
@@ -78,7 +78,7 @@ class KvEventFeed : public std::enable_shared_from_this<KvEventFeed> {
   void apply(const kv::ApplyPayload& batch);
   void on_cleared(std::uint64_t view, bool read_whole);
   void warn_of_refusals(std::size_t refused, std::size_t events);
-  /// Sees to what was done: the next wake-up, and what routing has to know.
+  /// Ends each piece of work: schedules the next wake-up, and calls `tell` if something changed.
   void settle();
   [[nodiscard]] bool exact() const;
 

@@ -38,24 +38,24 @@ struct KvEventsReport {
 /// up through a wait-free reader and learns what happened in batches (KvNewsBoard), so a storm of events takes no time
 /// of a decision's. Without, all is on routing's loop, and routing is told at once.
 ///
-/// Threads: routing's loop (`home`), but for what says otherwise.
+/// Threads: routing's loop (`home`), unless a function says otherwise.
 class KvEvents {
  public:
-  /// For Router::Options: given where the events have a thread of their own.
+  /// For Router::Options::make_gate; null unless the events have a thread of their own.
   [[nodiscard]] static routing::PromptsUnderWay::MakeGate make_gate(bool own_thread);
-  /// Home and router outlive it; `own_thread` as for make_gate().
+  /// `own_thread` as for make_gate(). Requires: home and router outlive it.
   KvEvents(net::EventLoop& home, routing::Router& router, std::size_t workers, bool own_thread);
   ~KvEvents();
   KvEvents(const KvEvents&) = delete;
   KvEvents& operator=(const KvEvents&) = delete;
 
-  /// exact() says something else than before.
+  /// The handler is called whenever the result of exact() changes for a worker.
   void on_exact_changed(std::function<void(WorkerId)> handler) { on_exact_changed_ = std::move(handler); }
   /// Subscribes to those workers that publish events. Once.
   [[nodiscard]] Result<void> connect(const std::vector<spec::UpstreamSpec>& workers);
   /// The index holds exactly what the worker published, as far as routing was told.
   [[nodiscard]] bool exact(WorkerId worker) const { return exact_[worker.value()]; }
-  /// Calls `then` now or soon. What the report shows, routing was told before.
+  /// Calls `then` now or soon. Ensures: routing was told before of everything that the report shows.
   void report(std::function<void(const KvEventsReport&)> then);
 
  private:

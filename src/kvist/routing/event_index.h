@@ -54,7 +54,7 @@ class EventIndex {
     EventNews news;
   };
   Applied apply(WorkerId worker, std::span<const kv::KvEventView> events);
-  /// The worker's event stream begins anew: what it told is void.
+  /// The worker's event stream begins anew: what was learned from it is forgotten.
   EventNews reset(WorkerId worker);
   /// Takes back that a prompt placed this parent: its answer says otherwise.
   void revoke(WorkerId worker, kv::ExternalHash parent);

@@ -46,7 +46,7 @@ class PromptsUnderWay {
     Prompt prompt;
     std::optional<std::uint64_t> cached_blocks = {};  // as the answer says
     std::optional<kv::ExternalHash> placed = {};      // the parent that this prompt placed
-    std::uint32_t placed_blocks = 0;                  // so deep
+    std::uint32_t placed_blocks = 0;                  // how many blocks of the prompt lead to it
     /// The first block that a request stores is the one behind what it found cached.
     [[nodiscard]] bool contradicted() const { return placed && cached_blocks && *cached_blocks != placed_blocks; }
   };
