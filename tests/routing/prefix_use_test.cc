@@ -98,5 +98,50 @@ TEST(PrefixUse, CountsAsBlockByBlock) {
   }
 }
 
+BlockKeys keys(std::initializer_list<std::uint64_t> hashes) {
+  Prompt prompt;
+  for (const std::uint64_t hash : hashes) prompt.emplace_back(hash);
+  return std::make_shared<const Prompt>(std::move(prompt));
+}
+
+// Two 32-bit token ids can be chosen so that the hash of their block does not depend on what is before it.
+TEST(PrefixUse, PromptsWhoseHashesMeetAgainStayApart) {
+  PrefixUse use;
+  const WorkerId worker(0);
+  const BlockKeys one = keys({1, 2, 9, 10, 11});
+  const BlockKeys two = keys({1, 3, 9, 10, 11});
+  const BlockKeys three = keys({1, 4});
+  EXPECT_EQ(use.add(worker, one), 5U);
+  EXPECT_EQ(use.add(worker, two), 4U);
+  EXPECT_EQ(use.add(worker, three), 1U);
+  EXPECT_EQ(use.remove(worker, two), 4U);
+  EXPECT_EQ(use.remove(worker, three), 1U);
+  std::vector<std::uint32_t> depths(1);
+  use.match(view(one), depths);
+  EXPECT_EQ(depths[0], 5U);
+  EXPECT_EQ(use.remove(worker, one), 5U);
+}
+
+TEST(PrefixUse, ManyThatPartedFromALongPromptLeaveNothingBehind) {
+  PrefixUse use;
+  const WorkerId worker(0);
+  Prompt shared;
+  for (std::uint64_t i = 0; i < 400; ++i) shared.emplace_back(i);
+  const auto kept = std::make_shared<const Prompt>(shared);
+  use.add(worker, kept);
+  const std::size_t alone = use.nodes();
+  for (std::uint64_t i = 1; i < 400; ++i) {
+    Prompt parted(shared.begin(), shared.begin() + static_cast<std::ptrdiff_t>(i));
+    parted.emplace_back(1'000 + i);
+    const auto other = std::make_shared<const Prompt>(std::move(parted));
+    use.add(worker, other);
+    EXPECT_EQ(use.nodes(), alone + 2);
+    use.remove(worker, other);
+    use.add(worker, kept, i);
+    use.remove(worker, kept, i);
+    ASSERT_EQ(use.nodes(), alone);
+  }
+}
+
 }  // namespace
 }  // namespace kvist::routing

@@ -1,6 +1,8 @@
 #include "kvist/routing/prefix_use.h"
 
 #include <algorithm>
+#include <cstring>
+#include <type_traits>
 
 #include "kvist/base/check.h"
 
@@ -38,17 +40,17 @@ bool PrefixUse::Node::remove_user(WorkerId worker) {
 }
 
 std::size_t PrefixUse::common(std::span<const kv::BlockHash> a, std::span<const kv::BlockHash> b) {
-  std::size_t low = 0;
-  std::size_t high = std::min(a.size(), b.size());
-  while (low < high) {
-    const std::size_t middle = (low + high + 1) / 2;
-    if (a[middle - 1] == b[middle - 1]) {
-      low = middle;
-    } else {
-      high = middle - 1;
-    }
+  static_assert(std::has_unique_object_representations_v<kv::BlockHash>);
+  constexpr std::size_t kAtOnce = 32;
+  const std::size_t most = std::min(a.size(), b.size());
+  if (a.data() == b.data()) return most;
+  std::size_t length = 0;
+  while (most - length >= kAtOnce &&
+         std::memcmp(a.data() + length, b.data() + length, kAtOnce * sizeof(kv::BlockHash)) == 0) {
+    length += kAtOnce;
   }
-  return low;
+  while (length < most && a[length] == b[length]) ++length;
+  return length;
 }
 
 void PrefixUse::split(std::unique_ptr<Node>& node, std::size_t at) {
@@ -63,6 +65,26 @@ void PrefixUse::split(std::unique_ptr<Node>& node, std::size_t at) {
   const kv::BlockHash first = node->edge().front();
   upper->children[first] = std::move(node);
   node = std::move(upper);
+}
+
+// Undoes a split whose second branch is gone, so that the tree does not remember every prompt that ever parted there.
+void PrefixUse::merge_only_child(Node& node) {
+  if (node.children.size() != 1) return;
+  kv::BlockHash first;
+  node.children.for_each([&](kv::BlockHash hash, const std::unique_ptr<Node>&) { first = hash; });
+  std::unique_ptr<Node>& only = *node.children.find(first);
+  if (only->users != node.users) return;
+  const std::unique_ptr<Node> child = std::move(only);
+  node.keys = std::move(child->keys);
+  node.end = child->end;
+  node.children = std::move(child->children);
+}
+
+std::size_t PrefixUse::nodes_below(const Children& children) {
+  std::size_t count = 0;
+  children.for_each(
+      [&](kv::BlockHash, const std::unique_ptr<Node>& child) { count += 1 + nodes_below(child->children); });
+  return count;
 }
 
 std::uint64_t PrefixUse::add(WorkerId worker, const BlockKeys& prompt, std::size_t length_limit) {
@@ -91,6 +113,7 @@ std::uint64_t PrefixUse::remove(WorkerId worker, const BlockKeys& prompt, std::s
   const auto blocks = first_of(prompt, length_limit);
   std::uint64_t unshared = 0;
   Children* level = &roots_;
+  Node* parent = nullptr;
   for (std::size_t at = 0; at < blocks.size();) {
     std::unique_ptr<Node>* const found = level->find(blocks[at]);
     KVIST_CHECK(found != nullptr, "a prompt is taken back once");
@@ -102,11 +125,14 @@ std::uint64_t PrefixUse::remove(WorkerId worker, const BlockKeys& prompt, std::s
       // with this node.
       unshared += blocks.size() - at - length;
       level->erase(blocks[at]);
+      if (parent != nullptr) merge_only_child(*parent);
       return unshared;
     }
     at += length;
+    parent = &node;
     level = &node.children;
   }
+  if (parent != nullptr) merge_only_child(*parent);
   return unshared;
 }
 

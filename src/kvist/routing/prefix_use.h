@@ -20,11 +20,11 @@ using BlockKeys = std::shared_ptr<const std::vector<kv::BlockHash>>;
   return keys ? std::span<const kv::BlockHash>(*keys) : std::span<const kv::BlockHash>();
 }
 
-/// A radix tree over the prompts in flight. Block hashes are chained: two prompts with the same hash at one position
-/// have the same prefix up to there. Therefore an edge is compared by bisection, and a booking costs a few steps
-/// instead of one per block. Memory: at most two nodes per prompt in flight. Threads: one. Invariants: a worker is in a
-/// node exactly while a prompt that is booked on it runs through the node; a node without users is removed; a child's
-/// users are users of its parent.
+/// A radix tree over the prompts in flight. A booking costs a step per node and a comparison of memory. Edges are
+/// compared block by block although hashes are chained: a client that chooses its token ids can make the hashes of two
+/// prompts differ in the middle and agree behind it. Memory: at most two nodes per booking. Threads: one. Invariants: a
+/// worker is in a node exactly while a prompt that is booked on it runs through the node; a node without users is
+/// removed; a child's users are users of its parent, and an only child's are not all of them.
 class PrefixUse {
  public:
   static constexpr std::size_t kAll = static_cast<std::size_t>(-1);
@@ -37,6 +37,9 @@ class PrefixUse {
   /// depths[w] becomes how many leading blocks of a prompt are in use on worker w; workers beyond depths.size() are
   /// left out.
   void match(std::span<const kv::BlockHash> prompt, std::span<std::uint32_t> depths) const;
+
+  /// The nodes of the tree, counted one by one.
+  [[nodiscard]] std::size_t nodes() const { return nodes_below(roots_); }
 
   /// How many prompts in flight, on all workers together, begin with the first `blocks` blocks of a given prompt.
   struct Popularity {
@@ -66,6 +69,8 @@ class PrefixUse {
   };
   [[nodiscard]] static std::size_t common(std::span<const kv::BlockHash> a, std::span<const kv::BlockHash> b);
   static void split(std::unique_ptr<Node>& node, std::size_t at);
+  static void merge_only_child(Node& node);
+  [[nodiscard]] static std::size_t nodes_below(const Children& children);
 
   Children roots_;
 };
