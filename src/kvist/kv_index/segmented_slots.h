@@ -302,7 +302,14 @@ class SegmentedSlots {
     --owner.spare;
     if (place.line == segment.home(hash)) return;
     segment.count_passed(place.line, hash, 1);
-    if (++owner.displaced > kFewDisplaced + live(owner) / 3 && memory_->fits(growth_bytes())) make_anew(owner);
+    if (too_many_displaced(++owner.displaced, live(owner)) && memory_->fits(growth_bytes())) make_anew(owner);
+  }
+  /// Whether a segment should be rebuilt, where it has just got one displaced entry more. If that did not help the last
+  /// time, because hashes were chosen to meet in one line, it is tried again only after so many more: a rebuild looks
+  /// at a square of them.
+  [[nodiscard]] static bool too_many_displaced(std::uint32_t displaced, std::uint32_t live) {
+    const std::uint32_t most = kFewDisplaced + live / 3;
+    return displaced > most && (displaced - most) % most == 1;
   }
   /// Rebuilds a segment with free slots and few displaced entries.
   void make_anew(const Owner& owner) { resize(number_of(owner), lines_for(live(owner) + 1, load_for_growth())); }
