@@ -75,6 +75,28 @@ TEST(AnswerRelay, TheRoleIsNotTheFirstToken) {
   EXPECT_TRUE(relay.state().done);
 }
 
+TEST(AnswerRelay, ReasoningAndToolCallsAreTokensToo) {
+  const auto delta = [](const std::string& members) {
+    return "data: {\"choices\":[{\"index\":0,\"delta\":{" + members + "}}]}\n\n";
+  };
+  for (const std::string members :
+       {R"("reasoning_content":"so")", R"("reasoning":"so","content":null)", R"("refusal":"no")",
+        R"("tool_calls":[{"index":0,"function":{"arguments":"{"}}])", R"("function_call":{"arguments":"{"})"}) {
+    AnswerRelay relay(true);
+    std::string out;
+    ASSERT_TRUE(relay.feed(delta(members), out));
+    EXPECT_TRUE(relay.state().first_token) << members;
+    EXPECT_EQ(relay.state().tokens, 1U) << members;
+  }
+  for (const std::string members :
+       {R"("role":"assistant","content":"","tool_calls":[])", R"("reasoning_content":"")"}) {
+    AnswerRelay relay(true);
+    std::string out;
+    ASSERT_TRUE(relay.feed(delta(members), out));
+    EXPECT_FALSE(relay.state().first_token) << members;
+  }
+}
+
 TEST(AnswerRelay, ANullUsageInEveryChunkIsNoUsage) {
   const std::string stream = text_event("a") +
                              "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"x\"}}],\"usage\": null}\n\n"

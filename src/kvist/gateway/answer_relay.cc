@@ -71,8 +71,8 @@ AnswerRelay::Fate AnswerRelay::inspect(std::string_view data) {
     state_.error = std::move(chunk->error);
     state_.error_status = chunk->error_status;
   }
-  if (!chunk->content.empty() || chunk->finish_reason) state_.first_token = true;
-  if (state_.first_token && !chunk->content.empty()) ++state_.tokens;
+  if (chunk->generates || chunk->finish_reason) state_.first_token = true;
+  if (chunk->generates) ++state_.tokens;
   if (!usage_wanted_ && chunk->usage_only && chunk->usage) {
     state_.fingerprint = std::move(chunk->system_fingerprint);
     return Fate::kDrop;

@@ -115,6 +115,19 @@ Result<void> read_text(const object& from, std::string_view name, std::string& o
   return {};
 }
 
+// Engines and their parsers name the parts of an answer that are no content differently.
+bool generates_beside_content(const object& message) {
+  for (const std::string_view name : {"reasoning_content", "reasoning", "refusal"}) {
+    std::string_view text;
+    const std::optional<JsonElement> element = field(message, name);
+    if (element && element->get(text) == SUCCESS && !text.empty()) return true;
+  }
+  array calls;
+  const std::optional<JsonElement> tool_calls = field(message, "tool_calls");
+  if (tool_calls && tool_calls->get(calls) == SUCCESS && calls.begin() != calls.end()) return true;
+  return field(message, "function_call").has_value();
+}
+
 Result<void> read_choice(JsonElement element, ChunkView& view) {
   object choice;
   if (element.get(choice) != SUCCESS)
@@ -127,8 +140,10 @@ Result<void> read_choice(JsonElement element, ChunkView& view) {
       return corrupt(fmt::format("choices[0].delta: expected an object, got {}", kind_of(*message)));
     view.has_role = field(from, "role").has_value();
     KVIST_TRY_VOID(read_text(from, "content", view.content));
+    view.generates = !view.content.empty() || generates_beside_content(from);
   } else {
     KVIST_TRY_VOID(read_text(choice, "text", view.content));
+    view.generates = !view.content.empty();
   }
   if (field(choice, "finish_reason")) {
     KVIST_TRY_VOID(read_text(choice, "finish_reason", view.finish_reason.emplace()));

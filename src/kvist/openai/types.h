@@ -150,6 +150,8 @@ struct Usage {
 /// What one stream chunk or one whole answer says, as a client reads it.
 struct ChunkView {
   std::string content;  ///< text of the first choice's delta (or text, or message content)
+  /// The engine generated something: content, reasoning, a refusal or a part of a tool call.
+  bool generates = false;
   bool has_role = false;
   std::optional<std::string> finish_reason;
   std::optional<Usage> usage;
