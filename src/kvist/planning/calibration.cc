@@ -40,6 +40,9 @@ Quantiles quantiles_of(std::span<const Answers> runs, const Places& places) {
   return found;
 }
 
+/// Calibration's factors.
+constexpr std::ptrdiff_t kUnknowns = 3;
+
 /// The factors as the search has them: shares of something, so that a step of some percent means as much for each.
 struct Scale {
   double ttft_ms = 1;
@@ -91,6 +94,10 @@ Result<Calibration> calibrate(const workload::RecordedTraffic& traffic, const Si
   if (!observed[1] || !observed[4]) {
     return fail(ErrorCode::kInvalidArgument,
                 "the record has no streamed answers of several tokens: nothing tells how fast the fleet is");
+  }
+  if (std::ranges::count_if(observed, [](const auto& each) { return each && *each > 0; }) < kUnknowns) {
+    return fail(ErrorCode::kInvalidArgument,
+                "the record's times are nearly all 0: nothing tells how fast the fleet is");
   }
   const Scale scale{.ttft_ms = *observed[1]};
   const BatchResiduals residuals =

@@ -22,7 +22,8 @@ struct TraceLimits {
 /// Reads a trace from a file, piece by piece.
 [[nodiscard]] Result<Trace> load_trace(const std::string& path, const TraceLimits& limits = {});
 
-/// The text of a trace, which parse_trace() reads as the same trace, except that instants are rounded to microseconds.
+/// The text of a trace, which parse_trace() reads as the same trace, except that instants are rounded to microseconds
+/// and that a block is taken to have 512 tokens.
 [[nodiscard]] std::string trace_text(const Trace& trace);
 [[nodiscard]] Result<void> write_trace(const Trace& trace, const std::string& path);
 
