@@ -187,6 +187,24 @@ TEST_F(DispatcherTest, ProgressEndsAStall) {
   dispatcher_.finish(first->handle, Outcome::kCompleted, now_);
 }
 
+TEST_F(DispatcherTest, AnAnswerThatIsNotReadIsNoStall) {
+  const auto first = dispatcher_.start({.prompt_tokens = 100, .blocks = nullptr, .streams = true}, now_);
+  ASSERT_TRUE(first);
+  const WorkerId worker = first->decision.worker;
+  dispatcher_.on_first_token(first->decision.request, now_);
+  dispatcher_.on_paused(first->handle);
+  dispatcher_.on_paused(first->handle);
+  EXPECT_TRUE(dispatcher_.check_stalls(now_ + std::chrono::minutes(5)).empty()) << "its client is slow";
+  now_ += std::chrono::minutes(5);
+  dispatcher_.on_resumed(first->handle, now_);
+  EXPECT_TRUE(dispatcher_.check_stalls(now_ + std::chrono::seconds(1)).empty());
+  EXPECT_EQ(dispatcher_.check_stalls(now_ + std::chrono::seconds(3)), std::vector<WorkerId>{worker});
+  dispatcher_.on_paused(first->handle);
+  dispatcher_.finish(first->handle, Outcome::kClientGone, now_);
+  EXPECT_TRUE(dispatcher_.check_stalls(now_ + std::chrono::minutes(9)).empty()) << "it has no work";
+  expect_no_load();
+}
+
 TEST_F(DispatcherTest, AnAnswerInOnePieceIsSilentUntilItIsComplete) {
   const Ticket ticket = start();
   EXPECT_TRUE(dispatcher_.check_stalls(now_ + std::chrono::minutes(5)).empty());

@@ -109,18 +109,62 @@ TEST(RequestLife, ADeadlineThatPassesBeforeTheAnswerEndsIt) {
 }
 
 TEST(RequestLife, AFailureAfterTheAnswerBeganEndsItWithAnError) {
-  for (const bool timed_out : {false, true}) {
-    RequestLife life = begun_life();
-    (void)life.on_status(200);
-    life.on_begun();
-    const LifeActions end = life.on_lost(timed_out, "reset");
-    EXPECT_EQ(end.report, LifeReport::kStreamBroken);
-    EXPECT_EQ(end.doubt, WorkerId(0));
-    EXPECT_TRUE(end.abandon);
-    EXPECT_EQ(end.answer, LifeAnswer::kBreakOff);
-    EXPECT_EQ(end.error.message, "the worker broke off its answer");
-    EXPECT_EQ(end.over, Outcome::kBrokenStream);
-  }
+  RequestLife life = begun_life();
+  (void)life.on_status(200);
+  life.on_begun();
+  const LifeActions end = life.on_lost(false, "reset");
+  EXPECT_EQ(end.report, LifeReport::kStreamBroken);
+  EXPECT_EQ(end.doubt, WorkerId(0));
+  EXPECT_TRUE(end.abandon);
+  EXPECT_EQ(end.answer, LifeAnswer::kBreakOff);
+  EXPECT_EQ(end.error.message, "the worker broke off its answer");
+  EXPECT_EQ(end.over, Outcome::kBrokenStream);
+}
+
+TEST(RequestLife, ADeadlineThatPassesWithinTheAnswerIsNotTheWorkersFailure) {
+  RequestLife life = begun_life();
+  (void)life.on_status(200);
+  life.on_begun();
+  const LifeActions end = life.on_lost(true, "600 s");
+  EXPECT_EQ(end.report, LifeReport::kNothing);
+  EXPECT_FALSE(end.doubt);
+  EXPECT_TRUE(end.abandon);
+  EXPECT_EQ(end.answer, LifeAnswer::kBreakOff);
+  EXPECT_EQ(end.over, Outcome::kTimedOut);
+}
+
+/// A life whose request may have effects, at worker 0.
+RequestLife life_of_request_with_effects() {
+  RequestLife life(kDeadline, false);
+  EXPECT_TRUE(life.on_routed(to(0)).attempt);
+  return life;
+}
+
+TEST(RequestLife, WhatMayHaveEffectsIsNotRepeated) {
+  RequestLife life = life_of_request_with_effects();
+  LifeActions end = life.on_lost(false, "reset", true);
+  EXPECT_EQ(end.report, LifeReport::kStreamBroken) << "the worker failed all the same";
+  EXPECT_EQ(end.doubt, WorkerId(0));
+  EXPECT_EQ(end.answer, LifeAnswer::kError);
+  EXPECT_EQ(end.over, Outcome::kUpstreamFailed);
+
+  life = life_of_request_with_effects();
+  end = life.on_lost(true, "600 s", true);
+  EXPECT_EQ(end.error.code, ErrorCode::kDeadlineExceeded);
+  EXPECT_EQ(end.over, Outcome::kTimedOut);
+
+  life = life_of_request_with_effects();
+  EXPECT_EQ(life.on_status(504).answer, LifeAnswer::kPassOn);
+
+  life = life_of_request_with_effects();
+  EXPECT_FALSE(life.on_worker_stalled(WorkerId(0)).asks());
+}
+
+TEST(RequestLife, WhatMayHaveEffectsGoesElsewhereIfItCannotHaveBegun) {
+  RequestLife life = life_of_request_with_effects();
+  EXPECT_EQ(life.on_lost(false, "refused", false).report, LifeReport::kAttemptFailed);
+  EXPECT_TRUE(life.on_rerouted(to(1)).attempt);
+  EXPECT_EQ(life.on_status(503).report, LifeReport::kAttemptFailed);
 }
 
 TEST(RequestLife, AnErrorFrameIsAFailureBeforeTheAnswerAndRaisesDoubtWithinIt) {
@@ -201,7 +245,9 @@ TEST(RequestLife, AShutdownEndsRequestsWithoutAnAnswerAndBreaksBegunAnswers) {
 /// Random events in random order: checks the invariants of the class.
 class Hazard {
  public:
-  explicit Hazard(std::uint64_t seed) : random_(seed) { take(life_.on_routed(to(0))); }
+  explicit Hazard(std::uint64_t seed) : random_(seed), life_(kDeadline, random_.uniform() < 0.7) {
+    take(life_.on_routed(to(0)));
+  }
 
   void run() {
     for (int i = 0; i < 40; ++i) step();
@@ -232,7 +278,7 @@ class Hazard {
       case 3:
         return take(life_.on_error_frame("it died"));
       case 4:
-        return take(life_.on_lost(chance(0.2), "reset"));
+        return take(life_.on_lost(chance(0.2), "reset", chance(0.5)));
       case 5:
         if (passing_on_) take(life_.on_ended(chance(0.1)));
         return;
@@ -276,7 +322,7 @@ class Hazard {
   }
 
   RandomStream random_;
-  RequestLife life_{kDeadline};
+  RequestLife life_;
   bool asking_ = false;
   bool reported_ = false;
   bool passing_on_ = false;

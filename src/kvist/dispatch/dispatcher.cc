@@ -84,7 +84,27 @@ void Dispatcher::give(DispatchedRequest& request, const routing::Decision& decis
 }
 
 void Dispatcher::take_back(DispatchedRequest& request) {
-  if (std::exchange(request.at_worker, false) && request.streams) stalls_.on_left(request.worker);
+  const bool paused = std::exchange(request.paused, false);
+  if (std::exchange(request.at_worker, false) && request.streams && !paused) stalls_.on_left(request.worker);
+}
+
+void Dispatcher::on_paused(DispatchHandle handle) {
+  DispatchedRequest& request = live(handle);
+  if (!request.at_worker || !request.streams || std::exchange(request.paused, true)) return;
+  stalls_.on_left(request.worker);
+}
+
+// The worker may have had nothing else that showed progress in the meantime.
+void Dispatcher::on_resumed(DispatchHandle handle, TimePoint now) {
+  DispatchedRequest& request = live(handle);
+  if (!std::exchange(request.paused, false)) return;
+  stalls_.on_attempt(request.worker, now);
+  stalls_.on_progress(request.worker, now);
+}
+
+void Dispatcher::on_whole_answer(routing::RequestHandle attempt, const routing::WholeAnswer& answer, TimePoint now) {
+  if (const routing::RoutedRequest* const request = router_->find(attempt)) stalls_.on_progress(request->worker, now);
+  router_->on_whole_answer(attempt, answer, now);
 }
 
 void Dispatcher::on_first_token(routing::RequestHandle attempt, TimePoint now) {

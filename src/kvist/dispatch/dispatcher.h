@@ -39,6 +39,7 @@ struct DispatchedRequest {
   std::uint32_t retries = 0;
   bool streams = false;
   bool at_worker = false;  ///< an attempt is under way
+  bool paused = false;     ///< its answer is not read at the moment
 };
 using DispatchHandle = SlotHandle<DispatchedRequest>;
 
@@ -97,6 +98,9 @@ class Dispatcher {
   /// nothing if the request has to end; finish() is still to be called.
   [[nodiscard]] std::optional<routing::Decision> on_attempt_failed(DispatchHandle handle, AttemptFailure failure,
                                                                    std::string_view problem, TimePoint now);
+  /// The client is slow, so that the answer is not read for a while: its silence says nothing about the worker.
+  void on_paused(DispatchHandle handle);
+  void on_resumed(DispatchHandle handle, TimePoint now);
   /// The connection failed after the answer had begun, which counts against the worker's health.
   void on_stream_broken(DispatchHandle handle, std::string_view problem, TimePoint now);
   /// The worker sent an error frame in an answer that had begun, which puts its health in doubt.
@@ -107,9 +111,7 @@ class Dispatcher {
   void on_first_token(routing::RequestHandle attempt, TimePoint now);
   void on_progress(routing::RequestHandle attempt, std::uint64_t tokens, TimePoint now);
   /// The whole answer arrived at once. The router learns the worker's speed from it.
-  void on_whole_answer(routing::RequestHandle attempt, const routing::WholeAnswer& answer, TimePoint now) {
-    router_->on_whole_answer(attempt, answer, now);
-  }
+  void on_whole_answer(routing::RequestHandle attempt, const routing::WholeAnswer& answer, TimePoint now);
   /// The engine reported usage in its answer.
   void on_usage(routing::RequestHandle attempt, std::uint64_t prompt_tokens, std::uint64_t cached_tokens);
   /// The request has ended.

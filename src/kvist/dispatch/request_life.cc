@@ -68,7 +68,8 @@ LifeActions RequestLife::on_status(int status) {
   if (phase_ != Phase::kWaiting) return {};
   status_ = status;
   phase_ = Phase::kAnswering;
-  if (const auto failure = failure_of_status(status))
+  const auto failure = failure_of_status(status);
+  if (failure && (repeatable_ || *failure == AttemptFailure::kBackPressure))
     return ask_for_another(*failure, fmt::format("answered a request with status {}", status));
   LifeActions actions;
   actions.answer = LifeAnswer::kPassOn;
@@ -85,11 +86,16 @@ LifeActions RequestLife::on_error_frame(std::string_view problem) {
   return actions;
 }
 
-LifeActions RequestLife::on_lost(bool timed_out, std::string_view problem) {
+LifeActions RequestLife::on_lost(bool timed_out, std::string_view problem, bool sent) {
   if (phase_ == Phase::kOver || phase_ == Phase::kAsking) return {};
   const AttemptFailure failure = timed_out ? AttemptFailure::kTimedOut : AttemptFailure::kTransport;
   LifeActions actions;
-  if (begun_) {
+  if (begun_ && timed_out) {
+    // The answer is long, or the client slow: neither is the worker's failure. One that stands still is noticed by
+    // StallWatch.
+    actions = break_off({ErrorCode::kDeadlineExceeded, "the answer took longer than a request may"});
+    actions.over = Outcome::kTimedOut;
+  } else if (begun_) {
     actions = break_off({ErrorCode::kUnavailable, "the worker broke off its answer"});
     actions.report = LifeReport::kStreamBroken;
     actions.problem = problem;
@@ -99,6 +105,16 @@ LifeActions RequestLife::on_lost(bool timed_out, std::string_view problem) {
     phase_ = Phase::kAsking;
     failure_ = failure;
     actions = on_rerouted(std::nullopt);
+  } else if (!repeatable_ && sent) {
+    actions = timed_out
+                  ? end_with({ErrorCode::kDeadlineExceeded, "the worker did not answer in time"}, Outcome::kTimedOut)
+                  : end_with({ErrorCode::kUnavailable,
+                              "the worker failed; it may have carried the request out, "
+                              "so that it is not repeated"},
+                             Outcome::kUpstreamFailed);
+    actions.report = LifeReport::kStreamBroken;
+    actions.problem = problem;
+    actions.doubt = decision_.worker;
   } else {
     actions = ask_for_another(failure, problem);
   }
@@ -121,7 +137,7 @@ LifeActions RequestLife::on_too_large() {
 }
 
 LifeActions RequestLife::on_worker_stalled(WorkerId worker) {
-  if (phase_ != Phase::kWaiting || worker != decision_.worker) return {};
+  if (phase_ != Phase::kWaiting || worker != decision_.worker || !repeatable_) return {};
   phase_ = Phase::kAsking;
   failure_ = AttemptFailure::kStalled;
   LifeActions actions;

@@ -66,9 +66,10 @@ struct LifeActions {
 /// only before it.
 class RequestLife {
  public:
-  /// `deadline` applies to the request as a whole, including all attempts.
+  /// `deadline` applies to the request as a whole, including all attempts. A request that is not `repeatable` goes to
+  /// another worker only if the first cannot have begun it: it refused, or never got the whole request.
   RequestLife() = default;
-  explicit RequestLife(TimePoint deadline) : deadline_(deadline) {}
+  explicit RequestLife(TimePoint deadline, bool repeatable = true) : deadline_(deadline), repeatable_(repeatable) {}
 
   [[nodiscard]] LifeActions on_routed(const routing::Decision& decision);
   /// The dispatcher's result for kAttemptFailed or kLeaveStalled: another worker, or none.
@@ -80,8 +81,9 @@ class RequestLife {
   void on_begun() { begun_ = true; }
   /// The worker sent an error frame in its stream. Gives actions once per attempt.
   [[nodiscard]] LifeActions on_error_frame(std::string_view problem);
-  /// The connection failed, or carried no valid answer, or the deadline passed.
-  [[nodiscard]] LifeActions on_lost(bool timed_out, std::string_view problem);
+  /// The connection failed, or carried no valid answer, or the deadline passed. `sent`: the worker may have the whole
+  /// request.
+  [[nodiscard]] LifeActions on_lost(bool timed_out, std::string_view problem, bool sent = true);
   /// The worker's answer is complete. `with_error`: it contains an error frame of any kind.
   [[nodiscard]] LifeActions on_ended(bool with_error = false);
   /// The worker's answer exceeds the bound.
@@ -117,6 +119,7 @@ class RequestLife {
   [[nodiscard]] LifeActions break_off(const Error& error);
 
   TimePoint deadline_;
+  bool repeatable_ = true;
   routing::Decision decision_;
   Phase phase_ = Phase::kWaiting;
   AttemptFailure failure_ = AttemptFailure::kTransport;

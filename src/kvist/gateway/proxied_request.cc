@@ -42,14 +42,23 @@ bool is_short(const net::Headers& headers) {
 
 }  // namespace
 
+// A completion may be computed twice. What other requests do at a worker is not known (a batch, a file, a stored
+// response), except for those that only read.
+bool ProxiedRequest::has_effects(const ProxyJob& job) {
+  const std::string& method = job.request.method;
+  return job.kind == RequestKind::kOther && method != "GET" && method != "HEAD" && method != "OPTIONS";
+}
+
 ProxiedRequest::ProxiedRequest(ProxyParts& parts, ProxyJob job, dispatch::DispatchHandle request,
                                std::function<void(ProxiedRequest&, Outcome)> on_over)
     : parts_(&parts),
       job_(std::move(job)),
       request_(request),
       on_over_(std::move(on_over)),
-      life_(job_.arrived + parts.upstream_timeout),
-      relay_(job_.usage_wanted) {}
+      life_(job_.arrived + parts.upstream_timeout, !has_effects(job_)),
+      relay_(job_.usage_wanted) {
+  job_.request.only_once = has_effects(job_);
+}
 
 void ProxiedRequest::start(const routing::Decision& decision) {
   job_.exchange->on_client_gone([weak = weak_from_this()] {
@@ -112,6 +121,7 @@ void ProxiedRequest::attempt(const routing::Decision& decision) {
   body_.clear();
   events_.clear();
   head_taken_ = false;
+  sent_ = false;
   held_error_.reset();
   relay_ = AnswerRelay(job_.usage_wanted, parts_->fingerprints[decision.worker.value()]);
   call_ = parts_->client->start(worker().url, job_.request, life_.time_left(net::now()), handlers());
@@ -123,7 +133,10 @@ const spec::UpstreamSpec& ProxiedRequest::worker() const {
 
 net::CallHandlers ProxiedRequest::handlers() {
   const std::weak_ptr<ProxiedRequest> weak = weak_from_this();
-  return {.on_sent = {},
+  return {.on_sent =
+              [weak](TimePoint) {
+                if (const auto self = weak.lock()) self->sent_ = true;
+              },
           .on_head =
               [weak](int status, const net::Headers& headers) {
                 if (const auto self = weak.lock()) self->on_head(status, headers);
@@ -226,15 +239,20 @@ void ProxiedRequest::send_events(std::string_view events) {
     life_.on_begun();
     exchange.begin_stream(status_, headers_);
     exchange.on_drained(kResumeBelowBytes, [weak = weak_from_this()] {
-      const auto self = weak.lock();
-      if (self && self->call_) self->call_->resume();
+      if (const auto self = weak.lock()) self->read_on(true);
     });
   }
   exchange.write(events);
-  if (call_ && exchange.unsent_bytes() > kPauseAboveBytes) {
-    ++parts_->counters->pauses;
-    call_->pause();
-  }
+  if (exchange.unsent_bytes() > kPauseAboveBytes) read_on(false);
+}
+
+void ProxiedRequest::read_on(bool reads) {
+  if (!call_ || paused_ != reads || life_.is_over()) return;
+  paused_ = !reads;
+  parts_->channel->on_reading(request_, reads);
+  if (reads) return call_->resume();
+  ++parts_->counters->pauses;
+  call_->pause();
 }
 
 void ProxiedRequest::on_end() {
@@ -301,7 +319,7 @@ void ProxiedRequest::on_error(const Error& error) {
   telemetry::log_warning("proxy", fmt::format("request {} at {}: {}", job_.request_id, worker().name, error.message));
   // After [DONE] the client has the whole answer, so the error does not matter.
   if (life_.begun() && relay_.state().done) return end_stream();
-  act(life_.on_lost(error.code == ErrorCode::kDeadlineExceeded, error.message));
+  act(life_.on_lost(error.code == ErrorCode::kDeadlineExceeded, error.message, sent_));
 }
 
 void ProxiedRequest::break_off(const Error& error) {

@@ -108,6 +108,8 @@ class ProxiedRequest : public std::enable_shared_from_this<ProxiedRequest> {
 
   void relay(std::string_view data, TimePoint at);
   void send_events(std::string_view events);
+  /// Stops or continues reading from the worker, as the client does or does not keep up.
+  void read_on(bool reads);
   void take_note(std::uint64_t tokens_before, bool first_before, TimePoint at);
   void note_error(const std::string& problem);
   void report_usage(const openai::Usage& usage);
@@ -120,6 +122,7 @@ class ProxiedRequest : public std::enable_shared_from_this<ProxiedRequest> {
   void break_stream(const Error& error);
   void over(dispatch::Outcome outcome);
   [[nodiscard]] const spec::UpstreamSpec& worker() const;
+  [[nodiscard]] static bool has_effects(const ProxyJob& job);
 
   ProxyParts* parts_;
   ProxyJob job_;
@@ -135,7 +138,9 @@ class ProxiedRequest : public std::enable_shared_from_this<ProxiedRequest> {
   std::optional<Error> held_error_;  // the error of the call, while asking_
   std::string body_;                 // the body of an answer that is no stream
   AnswerRelay relay_;
-  std::string events_;  // events for the client
+  std::string events_;   // events for the client
+  bool paused_ = false;  // as the client is slow
+  bool sent_ = false;    // the worker has the whole request
   std::unique_ptr<net::HttpCall> call_;
 };
 

@@ -51,6 +51,10 @@ void RemoteChannel::on_usage(routing::RequestHandle attempt, std::uint64_t promp
   enqueue(UsageMessage{.attempt = attempt, .prompt_tokens = prompt_tokens, .cached_tokens = cached_tokens}, false);
 }
 
+void RemoteChannel::on_reading(dispatch::DispatchHandle request, bool reads) {
+  enqueue(ReadingMessage{.request = request, .reads = reads}, false);
+}
+
 void RemoteChannel::finish(dispatch::DispatchHandle request, dispatch::Outcome outcome) {
   enqueue(FinishMessage{.request = request, .outcome = outcome}, false);
 }
@@ -97,6 +101,7 @@ RemoteChannel::Answers RemoteChannel::take(LocalChannel& channel, std::vector<Me
       [&](FirstTokenMessage& message) { channel.on_first_token(message.attempt, message.at); },
       [&](WholeAnswerMessage& message) { channel.on_whole_answer(message.attempt, message.answer); },
       [&](UsageMessage& message) { channel.on_usage(message.attempt, message.prompt_tokens, message.cached_tokens); },
+      [&](ReadingMessage& message) { channel.on_reading(message.request, message.reads); },
       [&](FinishMessage& message) { channel.finish(message.request, message.outcome); },
       [&](DoubtMessage& message) { channel.doubt(message.worker); },
       [&](StartMessage& message) {

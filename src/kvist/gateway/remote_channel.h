@@ -40,6 +40,7 @@ class RemoteChannel final : public RoutingChannel {
   void on_progress(routing::RequestHandle attempt, std::uint64_t tokens, TimePoint at) override;
   void on_whole_answer(routing::RequestHandle attempt, const routing::WholeAnswer& answer) override;
   void on_usage(routing::RequestHandle attempt, std::uint64_t prompt_tokens, std::uint64_t cached_tokens) override;
+  void on_reading(dispatch::DispatchHandle request, bool reads) override;
   void finish(dispatch::DispatchHandle request, dispatch::Outcome outcome) override;
   void doubt(WorkerId worker) override;
 
@@ -85,6 +86,10 @@ class RemoteChannel final : public RoutingChannel {
     std::uint64_t prompt_tokens = 0;
     std::uint64_t cached_tokens = 0;
   };
+  struct ReadingMessage {
+    dispatch::DispatchHandle request;
+    bool reads = false;
+  };
   struct FinishMessage {
     dispatch::DispatchHandle request;
     dispatch::Outcome outcome = dispatch::Outcome::kCompleted;
@@ -93,7 +98,7 @@ class RemoteChannel final : public RoutingChannel {
     WorkerId worker;
   };
   using Message = std::variant<ProgressMessage, FirstTokenMessage, WholeAnswerMessage, UsageMessage, FinishMessage,
-                               DoubtMessage, StartMessage, RerouteMessage, TroubleMessage>;
+                               DoubtMessage, StartMessage, RerouteMessage, TroubleMessage, ReadingMessage>;
 
   /// The answers to a batch.
   struct Answers {

@@ -32,6 +32,14 @@ void LocalChannel::on_usage(routing::RequestHandle attempt, std::uint64_t prompt
   dispatcher_->on_usage(attempt, prompt_tokens, cached_tokens);
 }
 
+void LocalChannel::on_reading(dispatch::DispatchHandle request, bool reads) {
+  if (reads) {
+    dispatcher_->on_resumed(request, net::now());
+  } else {
+    dispatcher_->on_paused(request);
+  }
+}
+
 void LocalChannel::finish(dispatch::DispatchHandle request, dispatch::Outcome outcome) {
   dispatcher_->finish(request, outcome, net::now());
 }

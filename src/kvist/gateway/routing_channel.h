@@ -39,6 +39,8 @@ class RoutingChannel {
   virtual void on_progress(routing::RequestHandle attempt, std::uint64_t tokens, TimePoint at) = 0;
   virtual void on_whole_answer(routing::RequestHandle attempt, const routing::WholeAnswer& answer) = 0;
   virtual void on_usage(routing::RequestHandle attempt, std::uint64_t prompt_tokens, std::uint64_t cached_tokens) = 0;
+  /// Whether the answer is read: Dispatcher::on_paused() and on_resumed().
+  virtual void on_reading(dispatch::DispatchHandle request, bool reads) = 0;
   virtual void finish(dispatch::DispatchHandle request, dispatch::Outcome outcome) = 0;
   /// A worker failed a request. Has its health checked.
   virtual void doubt(WorkerId worker) = 0;
@@ -59,6 +61,7 @@ class LocalChannel final : public RoutingChannel {
   void on_progress(routing::RequestHandle attempt, std::uint64_t tokens, TimePoint at) override;
   void on_whole_answer(routing::RequestHandle attempt, const routing::WholeAnswer& answer) override;
   void on_usage(routing::RequestHandle attempt, std::uint64_t prompt_tokens, std::uint64_t cached_tokens) override;
+  void on_reading(dispatch::DispatchHandle request, bool reads) override;
   void finish(dispatch::DispatchHandle request, dispatch::Outcome outcome) override;
   void doubt(WorkerId worker) override { doubt_(worker); }
 

@@ -66,6 +66,7 @@ Result<void> ClientCall::prepare() {
 void ClientCall::begin() {
   if (finished_) return;
   if (auto prepared = prepare(); !prepared) return fail(prepared.error().code, std::move(prepared.error().message));
+  if (request_.only_once) return connect();
   if (auto connection = pool_->take(base_url_)) {
     reused_ = true;
     attach(std::move(connection));

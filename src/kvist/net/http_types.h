@@ -29,6 +29,9 @@ struct HttpRequest {
   std::string target;  ///< path with query, as sent
   Headers headers;
   std::string body;
+  /// Of a client's request: it may have effects, so that it is sent on a new connection and never again. On a
+  /// connection that was used before, nobody could tell whether a server that closes it has read the request.
+  bool only_once = false;
 
   /// The target without its query.
   [[nodiscard]] std::string_view path() const;
