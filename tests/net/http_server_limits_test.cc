@@ -19,6 +19,21 @@ using testing::EndsWith;
 using testing::HasSubstr;
 using testing::StartsWith;
 
+TEST_F(HttpServerTest, RefusesHeadsOfTooManyFields) {
+  listen({});
+  const auto head = [](int fields) {
+    std::string text = "GET /echo HTTP/1.1\r\nHost: x\r\n";
+    for (int i = 1; i < fields; ++i) text += "a:\r\n";
+    return text + "\r\n";
+  };
+  RawSocket few = connect();
+  ASSERT_TRUE(few.send(head(256)));
+  EXPECT_THAT(read_answer(few), StartsWith("HTTP/1.1 200 "));
+  RawSocket many = connect();
+  ASSERT_TRUE(many.send(head(257)));
+  EXPECT_THAT(read_answer(many), StartsWith("HTTP/1.1 431 "));
+}
+
 TEST_F(HttpServerTest, RefusesTooLargeBodiesInTheFormOfTheOpenAiApi) {
   listen({.max_body_bytes = 1000});
   for (const char* framing : {"Content-Length: 1001\r\n\r\n", "Content-Length: 1001\r\nExpect: 100-continue\r\n\r\n",

@@ -34,8 +34,11 @@ class KvEventInbox {
     const std::lock_guard lock(mutex_);
     const bool is_message = frame.kind == KvFrame::Kind::kLive || frame.kind == KvFrame::Kind::kReplayed ||
                             frame.kind == KvFrame::Kind::kMalformed;
+    // The end of a replay may be late, but not lost, unless a worker sends nothing but ends.
+    const std::size_t most = is_message ? max_bytes_ : 2 * max_bytes_;
     const std::size_t bytes = bytes_of(frame);
-    if (is_message && bytes_ + bytes > max_bytes_) {
+    if (bytes_ + bytes > most && frame.kind != KvFrame::Kind::kConnected &&
+        frame.kind != KvFrame::Kind::kDisconnected) {
       ++dropped_;
       return false;
     }

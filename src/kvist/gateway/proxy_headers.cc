@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <span>
 
 namespace kvist::gateway {
@@ -24,8 +25,15 @@ bool is_one_of(std::string_view name, std::span<const std::string_view> names) {
   return std::ranges::any_of(names, [&](std::string_view other) { return same_name(name, other); });
 }
 
-// Whether a Connection field names this field, which is then meant for one hop only.
-bool named_by_connection(std::string_view name, const net::Headers& headers) {
+std::string lowered(std::string_view text) {
+  std::string result(text);
+  std::ranges::transform(result, result.begin(), lower);
+  return result;
+}
+
+// The fields that a Connection field names, which are then meant for one hop only. In lower case.
+std::set<std::string> named_by_connection(const net::Headers& headers) {
+  std::set<std::string> names;
   for (const auto& [field, value] : headers.fields()) {
     if (!same_name(field, "connection")) continue;
     std::string_view rest = value;
@@ -34,17 +42,19 @@ bool named_by_connection(std::string_view name, const net::Headers& headers) {
       std::string_view item = rest.substr(0, comma);
       while (!item.empty() && item.front() == ' ') item.remove_prefix(1);
       while (!item.empty() && item.back() == ' ') item.remove_suffix(1);
-      if (same_name(item, name)) return true;
+      names.insert(lowered(item));
       rest.remove_prefix(std::min(comma + 1, rest.size()));
     }
   }
-  return false;
+  return names;
 }
 
 net::Headers end_to_end(const net::Headers& from, std::span<const std::string_view> also_without) {
+  const std::set<std::string> one_hop = named_by_connection(from);
   net::Headers to;
   for (const auto& [name, value] : from.fields()) {
-    if (is_one_of(name, kOneHop) || is_one_of(name, also_without) || named_by_connection(name, from)) continue;
+    if (is_one_of(name, kOneHop) || is_one_of(name, also_without)) continue;
+    if (!one_hop.empty() && one_hop.contains(lowered(name))) continue;
     to.add(name, value);
   }
   return to;

@@ -18,6 +18,7 @@
 #include "kvist/gateway/mode_from_environment.h"
 #include "kvist/gateway/model_list.h"
 #include "kvist/gateway/passed_on_paths.h"
+#include "kvist/net/descriptor_limit.h"
 #include "kvist/net/path_table.h"
 #include "kvist/net/time_of_day.h"
 #include "kvist/openai/codec.h"
@@ -45,6 +46,15 @@ std::uint32_t thread_count(const spec::GatewaySpec& gateway) {
   constexpr std::uint32_t kMost = 8;
   if (gateway.threads != 0) return gateway.threads;
   return std::clamp(std::thread::hardware_concurrency(), 1U, kMost);
+}
+
+/// Of clients, per loop: half of what the process may open, so that they never leave none for the workers. Without that
+/// bound, idle clients would make every worker look dead.
+std::uint32_t most_connections(std::uint32_t configured, std::uint32_t threads) {
+  constexpr std::uint64_t kOthers = 256;  // files, event streams, health checks
+  const std::uint64_t descriptors = net::raise_descriptor_limit();
+  const std::uint64_t clients = (descriptors - std::min(descriptors, kOthers)) / 2 / threads;
+  return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(clients, 16, configured));
 }
 
 Result<void> check(spec::GatewaySpec& gateway) {
@@ -137,6 +147,7 @@ class GatewayService final : public Service {
     net::HttpServerOptions options{
         .host = gateway.http.host, .port = gateway.http.port, .max_body_bytes = gateway.max_body_bytes};
     const std::uint32_t threads = thread_count(gateway);
+    options.max_connections = most_connections(options.max_connections, threads);
     const bool takes_requests = threads <= kThreadsThatShare;
     if (threads > 1) {
       // The sockets of the loops share the port, and would share it with another gateway too. So this probe makes sure
@@ -145,7 +156,7 @@ class GatewayService final : public Service {
                 net::HttpServer::listen(*loop_, options, [](const net::HttpRequest&, const auto&) {}));
       options.port = probe->port();
       options.shared_port = true;
-      options.max_bodies_bytes /= threads;
+      options.max_bodies_bytes = std::max(options.max_bodies_bytes / threads, 2 * options.max_body_bytes);
     }
     if (takes_requests) {
       KVIST_TRY(server_, net::HttpServer::listen(

@@ -14,6 +14,9 @@ using BeastView = boost::beast::string_view;
 
 namespace {
 
+// Far more than clients and servers send. What looks at each field may look at each other one too.
+constexpr std::size_t kMostFields = 256;
+
 std::string text(BeastView view) {
   return {view.data(), view.size()};
 }
@@ -39,7 +42,11 @@ class HeadCollector final : public http::basic_parser<kIsRequest> {
     status = code;
     version = http_version;
   }
-  void on_field_impl(http::field, BeastView name, BeastView value, error_code&) override {
+  void on_field_impl(http::field, BeastView name, BeastView value, error_code& error) override {
+    if (headers.fields().size() == kMostFields) {
+      error = http::error::header_limit;
+      return;
+    }
     headers.add(text(name), text(value));
   }
   void on_header_impl(error_code&) override {}
@@ -73,6 +80,9 @@ class HeadFeed {
     taken_ += used;
     input.remove_prefix(used);
     if (parser_->is_header_done() && !error) return true;
+    if (error == http::error::header_limit) {
+      return fail(ErrorCode::kTooLarge, "HTTP head with more than " + std::to_string(kMostFields) + " fields");
+    }
     if (error && error != http::error::need_more) {
       return fail(ErrorCode::kCorrupt, "malformed HTTP head: " + error.message());
     }

@@ -22,6 +22,8 @@ constexpr std::size_t kEvents = 1'024;
 /// The most chunks of streams that are handled before new requests are looked for again: less than a millisecond.
 constexpr std::size_t kBulkAtOnce = 32;
 constexpr std::size_t kUrgentAtOnce = 256;
+/// The places of a queue that are given up together.
+constexpr std::size_t kForgottenAtOnce = 4'096;
 
 timespec to_timespec(Duration duration) {
   const auto ns = std::max<std::int64_t>(duration.count(), 0);
@@ -35,7 +37,7 @@ int wait_for_events(int epoll, std::vector<epoll_event>& events, std::optional<D
   if (has_nanoseconds.load(std::memory_order_relaxed)) {
     const timespec limit = to_timespec(timeout.value_or(Duration()));
     const int count = ::epoll_pwait2(epoll, events.data(), most, timeout ? &limit : nullptr, nullptr);
-    if (count >= 0 || errno != ENOSYS) return count;
+    if (count >= 0 || (errno != ENOSYS && errno != EPERM)) return count;  // old sandboxes refuse what they do not know
     has_nanoseconds.store(false, std::memory_order_relaxed);
   }
   if (!timeout) return ::epoll_wait(epoll, events.data(), most, -1);
@@ -191,10 +193,22 @@ bool LoopImpl::call_ready(std::vector<Watched*>& queue, std::size_t& next, std::
       return true;
     }
   }
-  if (next < queue.size()) return true;
-  queue.clear();
+  if (next == queue.size()) {
+    queue.clear();
+    next = 0;
+    return false;
+  }
+  if (next >= kForgottenAtOnce && next * 2 >= queue.size()) forget_called(queue, next);
+  return true;
+}
+
+// A loop that never gets to the end of its queue would otherwise keep a place for every event that it ever handled.
+void LoopImpl::forget_called(std::vector<Watched*>& queue, std::size_t& next) {
+  queue.erase(queue.begin(), queue.begin() + static_cast<std::ptrdiff_t>(next));
+  for (std::size_t i = 0; i < queue.size(); ++i) {
+    if (queue[i] != nullptr) queue[i]->queued_at_ = i;
+  }
   next = 0;
-  return false;
 }
 
 void LoopImpl::flush_soon(const std::shared_ptr<Flushed>& connection) {

@@ -110,6 +110,7 @@ class LoopImpl {
   void note_events(const epoll_event* events, int count);
   /// Handles at most `most` elements of the queue from `next` on. Returns whether any are left.
   bool call_ready(std::vector<Watched*>& queue, std::size_t& next, std::size_t most);
+  static void forget_called(std::vector<Watched*>& queue, std::size_t& next);
   bool run_posted();
   void run_timers();
   void flush_all();

@@ -2,9 +2,10 @@
 #pragma once
 
 #include <condition_variable>
+#include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
+#include <list>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -15,10 +16,13 @@
 
 namespace kvist::net {
 
-/// The system's look-up may block for seconds. So a thread does it, which is started by the first request and handles
-/// one after the other. The destructor waits for the one under way and drops the rest.
+/// The system's look-up may block for seconds. So threads do it, which are started as they are needed, kMostThreads at
+/// most: a name that does not resolve keeps one of them busy, not the names of other workers waiting. Who asks for a
+/// name that is being looked up gets the same answer, so that the questions are bounded by the number of names. The
+/// destructor waits for those under way and drops the rest.
 class NameResolver {
  public:
+  static constexpr std::size_t kMostThreads = 4;
   using Answer = std::function<void(Result<std::vector<Endpoint>>)>;
 
   /// `post` has to run work on the loop's thread.
@@ -35,16 +39,18 @@ class NameResolver {
   struct Question {
     std::string host;
     std::uint16_t port = 0;
-    Answer answer;
+    std::vector<Answer> askers;
+    bool under_way = false;
   };
   void work();
 
   std::function<void(std::function<void()>)> post_;
   std::mutex mutex_;
   std::condition_variable woken_;
-  std::deque<Question> questions_;
+  std::list<Question> questions_;  // unanswered ones, by age
+  std::size_t idle_threads_ = 0;
   bool stopping_ = false;
-  std::thread thread_;
+  std::vector<std::thread> threads_;
 };
 
 }  // namespace kvist::net
