@@ -33,6 +33,23 @@ std::vector<std::uint32_t> depths(const PredictedIndex& index, const BlockKeys& 
   return result;
 }
 
+TEST(PredictedIndex, WhatWasNotComputedIsTakenBack) {
+  PredictedIndex index({.ttl = std::chrono::seconds(10)}, 1);
+  const std::uint64_t first = index.insert(WorkerId(0), prompt(1, 1, 4, 6), 0, at_s(0));
+  const std::uint64_t second = index.insert(WorkerId(0), prompt(1, 2, 4, 8), 0, at_s(1));
+  index.insert(WorkerId(0), prompt(1, 3, 4, 5), 0, at_s(2));
+  index.take_back(WorkerId(0), second);
+  index.take_back(WorkerId(0), second);
+  EXPECT_EQ(depths(index, prompt(1, 2, 4, 8), 1), (std::vector<std::uint32_t>{4}));
+  EXPECT_EQ(index.prompts(WorkerId(0)), 2U);
+  EXPECT_EQ(index.blocks(WorkerId(0)), 7U);
+  index.expire(at_s(11));
+  EXPECT_EQ(index.prompts(WorkerId(0)), 1U) << "its time passes without it";
+  index.take_back(WorkerId(0), first);
+  index.expire(at_s(20));
+  EXPECT_EQ(index.prompts(WorkerId(0)), 0U);
+}
+
 TEST(PredictedIndex, APromptIsThereAtOnceAndGoesAfterItsTime) {
   PredictedIndex index({.ttl = std::chrono::seconds(10)}, 2);
   index.insert(WorkerId(1), prompt(1, 1, 4, 6), 0, at_s(0));

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -16,15 +17,19 @@ constexpr WorkerId kOther{1};
 /// A prompt of so many blocks that shares its first `shared` with every other prompt.
 BlockKeys prompt(std::uint64_t number, std::size_t blocks, std::size_t shared = 0) {
   std::vector<kv::BlockHash> hashes;
-  for (std::size_t i = 0; i < blocks; ++i) hashes.emplace_back(1'000 * (i < shared ? 1 : number) + i);
+  for (std::size_t i = 0; i < blocks; ++i) hashes.emplace_back((i < shared ? 1 : number) << 32 | i);
   return std::make_shared<const std::vector<kv::BlockHash>>(std::move(hashes));
 }
 
 class ReusedPrefixesTest : public testing::Test {
  protected:
-  std::uint64_t displaces(const BlockKeys& prompt, WorkerId worker = kHome, std::uint32_t kv_blocks = 100) {
-    prefixes_.look_up(view(prompt), now_);
-    return prefixes_.would_displace(worker, kv_blocks);
+  /// The blocks of reused prefixes and of the prompt that are beyond `kv_blocks`.
+  std::uint64_t displaces(const BlockKeys& prompt, WorkerId worker = kHome, std::uint64_t kv_blocks = 100) {
+    prefixes_.expire(now_);
+    std::vector<std::uint32_t> depths(2);
+    prefixes_.match(view(prompt), depths);
+    const std::uint64_t all = prefixes_.blocks(worker) + view(prompt).size() - depths[worker.value()];
+    return all - std::min(all, kv_blocks);
   }
 
   ReusedPrefixes prefixes_{2};
@@ -54,11 +59,6 @@ TEST_F(ReusedPrefixesTest, WhatIsThereAlreadyTakesNoRoom) {
   EXPECT_EQ(displaces(growing), 20U);
 }
 
-TEST_F(ReusedPrefixesTest, APromptDisplacesNoMoreThanItsLength) {
-  prefixes_.add(kHome, prompt(2, 300), 300, now_);
-  EXPECT_EQ(displaces(prompt(3, 7)), 7U);
-}
-
 TEST_F(ReusedPrefixesTest, SharedPrefixesAreCountedOnce) {
   prefixes_.add(kHome, prompt(2, 60, 50), 60, now_);
   prefixes_.add(kHome, prompt(3, 60, 50), 60, now_);  // 70 blocks together
@@ -75,12 +75,31 @@ TEST_F(ReusedPrefixesTest, WhatWasNotUsedForHalfAMinuteIsForgotten) {
   EXPECT_EQ(displaces(prompt(3, 50)), 0U);
 }
 
-TEST_F(ReusedPrefixesTest, MemoryIsBounded) {
-  const BlockKeys first = prompt(2, 90);
-  prefixes_.add(kHome, first, 90, now_);
+TEST_F(ReusedPrefixesTest, AnEmptyCacheHoldsNone) {
+  prefixes_.add(kHome, prompt(2, 90), 90, now_);
+  prefixes_.add(kOther, prompt(2, 90), 80, now_);
+  prefixes_.add(kHome, prompt(3, 50), 50, now_);
+  prefixes_.clear(kHome);
+  EXPECT_EQ(prefixes_.blocks(kHome), 0U);
+  EXPECT_EQ(prefixes_.blocks(kOther), 80U);
+  now_ += ReusedPrefixes::kKept;
+  prefixes_.expire(now_);
+  EXPECT_EQ(prefixes_.blocks(kOther), 0U);
+}
+
+TEST_F(ReusedPrefixesTest, UsesAreBounded) {
+  prefixes_.add(kHome, prompt(2, 90), 90, now_);
   const BlockKeys other = prompt(3, 10);
-  for (std::size_t i = 0; i < ReusedPrefixes::kMost; ++i) prefixes_.add(kHome, other, 10, now_);
-  EXPECT_EQ(displaces(prompt(4, 100)), 10U) << "the oldest use is given up";
+  for (std::size_t i = 0; i < ReusedPrefixes::kMostUses; ++i) prefixes_.add(kHome, other, 10, now_);
+  EXPECT_EQ(prefixes_.blocks(kHome), 10U) << "the oldest use is given up";
+}
+
+TEST_F(ReusedPrefixesTest, HashesAreBounded) {
+  constexpr std::size_t kBlocks = ReusedPrefixes::kMostBlocks / 4;
+  for (std::uint64_t i = 2; i < 8; ++i) prefixes_.add(kHome, prompt(i, kBlocks), 1, now_);
+  EXPECT_EQ(prefixes_.blocks(kHome), 4U);
+  prefixes_.add(kHome, prompt(9, ReusedPrefixes::kMostBlocks + 1), 1, now_);
+  EXPECT_EQ(prefixes_.blocks(kHome), 4U) << "a prompt that alone is too large is left out";
 }
 
 }  // namespace

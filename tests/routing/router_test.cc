@@ -90,8 +90,21 @@ TEST_F(RouterTest, APromptThatDisplacesReusedPrefixesIsForecastToDoSo) {
   router.on_kv_events(home, events);
   EXPECT_EQ(serve(query(2, 16)), home);
   EXPECT_GT(displaced_at(home), 0) << "four blocks of six, and four more";
-  now_ += ReusedPrefixes::kKept;
-  EXPECT_DOUBLE_EQ(displaced_at(home), 0) << "nothing came back to it lately";
+  router.on_worker_restarted(home);
+  EXPECT_DOUBLE_EQ(displaced_at(home), 0) << "its cache is empty";
+}
+
+TEST_F(RouterTest, KvMemoryIsCountedInBlocksOfTheRoutersSize) {
+  Router router = make(spec::RoutingMode::kKv);
+  fleet_[0].limits = {.block_size = kBlockSize, .kv_blocks = 600};
+  fleet_[1].limits = {.block_size = kBlockSize / 2, .kv_blocks = 600};
+  fleet_[2].limits = {.kv_blocks = 600};
+  ASSERT_TRUE(router.route(query(1, 18), fleet_, now_));
+  const auto& candidates = router.log().newest(0).candidates;
+  EXPECT_EQ(candidates[0].limits.kv_blocks, 600U);
+  EXPECT_EQ(candidates[1].limits.kv_blocks, 300U);
+  EXPECT_EQ(candidates[1].limits.block_size, kBlockSize);
+  EXPECT_EQ(candidates[2].limits.kv_blocks, 600U) << "its block size is not known";
 }
 
 TEST_F(RouterTest, TheLastBlockOfAWhollyCachedPromptIsComputedAgain) {

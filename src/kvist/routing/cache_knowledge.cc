@@ -151,7 +151,7 @@ void CacheKnowledge::on_finished(const RoutedRequest& request, bool computed, st
                                  TimePoint now) {
   now_ = now;
   under_way_.remove(request.worker, request.cache.under_way);
-  if (!computed) return;
+  if (!computed) return routed_.take_back(request.worker, request.cache.number);
   Worker& worker = workers_[request.worker.value()];
   settling_.insert(request.worker, request.blocks, 0, now);
   if (!worker.due_since && blocks_were_due(request, output_tokens)) worker.due_since = now;
@@ -218,6 +218,8 @@ void CacheKnowledge::begin_events_anew(WorkerId id) {
   worker.events.restart();
   ++worker.events_run;
   worker.contradicted = false;
+  worker.due_since.reset();
+  worker.silent = false;
   worker.reported_tokens = worker.told_tokens = 0;
 }
 

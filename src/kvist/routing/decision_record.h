@@ -54,7 +54,7 @@ struct DecisionRecord {
   std::uint64_t session = 0;
   std::vector<kv::BlockHash> first_blocks = {};  ///< at most kPolicyBlocks of the prompt's
   std::vector<Candidate> candidates = {};        ///< in ascending order of worker, the chosen one among them
-  std::uint32_t left_out = 0;                    ///< further candidates, all of higher cost
+  std::uint32_t left_out = 0;                    ///< further candidates, none of lower cost
   // Not inputs of the policy.
   std::uint32_t prompt_blocks = 0;      ///< complete blocks of the prompt
   std::vector<WorkerId> excluded = {};  ///< workers tried before: the request's retries so far

@@ -1,6 +1,7 @@
 #include "kvist/routing/predicted_index.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace kvist::routing {
 namespace {
@@ -34,12 +35,22 @@ std::uint64_t PredictedIndex::insert(WorkerId id, const BlockKeys& prompt, std::
   return number;
 }
 
-void PredictedIndex::drop_oldest(WorkerId id) {
+void PredictedIndex::drop(WorkerId id, std::deque<Entry>::iterator entry) {
   Worker& worker = workers_[id.value()];
-  const BlockKeys prompt = worker.entries.front().prompt;
-  worker.entries.pop_front();
+  const BlockKeys prompt = std::move(entry->prompt);
+  worker.entries.erase(entry);
   worker.blocks -= prompts_.remove(id, prompt);
   worker.bytes -= bytes_of(prompt);
+}
+
+void PredictedIndex::drop_oldest(WorkerId id) {
+  drop(id, workers_[id.value()].entries.begin());
+}
+
+void PredictedIndex::take_back(WorkerId id, std::uint64_t number) {
+  std::deque<Entry>& entries = workers_.at(id.value()).entries;
+  const auto found = std::ranges::lower_bound(entries, number, {}, &Entry::number);
+  if (found != entries.end() && found->number == number) drop(id, found);
 }
 
 void PredictedIndex::expire(TimePoint now) {

@@ -36,6 +36,8 @@ class PredictedIndex {
   /// Forgets what is older than the time to live.
   void expire(TimePoint now);
   void clear(WorkerId worker);
+  /// Forgets the prompt of this number, if it is still there: the worker did not compute it.
+  void take_back(WorkerId worker, std::uint64_t number);
   /// Forgets the prompts that came before the one of this number.
   void drop_before(WorkerId worker, std::uint64_t number);
 
@@ -65,6 +67,7 @@ class PredictedIndex {
     std::uint64_t number = 0;
     WorkerId worker;
   };
+  void drop(WorkerId id, std::deque<Entry>::iterator entry);
   void drop_oldest(WorkerId id);
 
   Duration ttl_;

@@ -14,24 +14,32 @@ namespace kvist::routing {
 
 /// Which prefixes were used more than once lately, and on which workers. A prompt that goes to a worker whose cache
 /// they fill displaces some of them, and they have to be computed again. Prompts that nothing came back to do not
-/// count, because an LRU cache gives them up first. Threads: the router's. Memory: as PrefixUse, for the prompts of
-/// kKept, at most kMost of them.
+/// count, because an LRU cache gives them up first. Threads: the router's. Memory: kMostBlocks hashes, and two nodes of
+/// a radix tree per use.
 class ReusedPrefixes {
  public:
   /// A prefix that was not used for so long may be evicted without a loss. In simulations of agents who pause for up to
   /// 8 s between turns, 20 to 60 s give about the same.
   static constexpr Duration kKept = std::chrono::seconds(30);
-  static constexpr std::size_t kMost = 100'000;
+  /// What all uses hold at most. Beyond it the oldest are given up early.
+  static constexpr std::size_t kMostUses = 100'000;
+  static constexpr std::size_t kMostBlocks = std::size_t{8} << 20;
 
-  explicit ReusedPrefixes(std::size_t workers) : blocks_(workers), depths_(workers) {}
+  explicit ReusedPrefixes(std::size_t workers) : blocks_(workers) {}
 
   /// A prompt goes to a worker; its first `reused` blocks, if it has as many, were known from earlier prompts.
   void add(WorkerId worker, const BlockKeys& prompt, std::size_t reused, TimePoint now);
-  /// Looks a prompt up for would_displace().
-  void look_up(std::span<const kv::BlockHash> prompt, TimePoint now);
-  /// How many blocks of reused prefixes, at most as many as the prompt that was looked up has, no longer fit beside it
-  /// into `kv_blocks`.
-  [[nodiscard]] std::uint64_t would_displace(WorkerId worker, std::uint32_t kv_blocks) const;
+  /// Forgets uses that are older than kKept. Requires: `now` never decreases.
+  void expire(TimePoint now);
+  /// The worker's cache is empty.
+  void clear(WorkerId worker);
+
+  /// depths[w] becomes the number of leading blocks of a prompt that are part of reused prefixes of worker w.
+  void match(std::span<const kv::BlockHash> prompt, std::span<std::uint32_t> depths) const {
+    prefixes_.match(prompt, depths);
+  }
+  /// The number of distinct blocks of the worker's reused prefixes.
+  [[nodiscard]] std::uint64_t blocks(WorkerId worker) const { return blocks_[worker.value()]; }
 
  private:
   struct Use {
@@ -40,13 +48,13 @@ class ReusedPrefixes {
     BlockKeys prompt;
     std::size_t blocks = 0;
   };
+  void forget(const Use& use);
   void forget_oldest();
 
   PrefixUse prefixes_;
   std::deque<Use> uses_;               // by time
   std::vector<std::uint64_t> blocks_;  // distinct ones by WorkerId
-  std::vector<std::uint32_t> depths_;  // of the prompt that was looked up, by WorkerId
-  std::uint64_t prompt_blocks_ = 0;    // of that prompt
+  std::size_t held_ = 0;               // hashes of the prompts of all uses, shared ones as often as they are used
 };
 
 }  // namespace kvist::routing

@@ -32,6 +32,14 @@ PromptView as_read_by(const WorkerView& worker, const RouteQuery& query) {
   return {.tokens = query.prompt_tokens, .keys = &query.blocks};
 }
 
+// The limits in blocks of the router's size. Workers of another block size are routed to by prediction.
+EngineLimits in_blocks_of(std::uint32_t block_size, EngineLimits limits) {
+  if (limits.block_size == 0 || limits.block_size == block_size) return limits;
+  limits.kv_blocks = static_cast<std::uint32_t>(std::uint64_t{limits.kv_blocks} * limits.block_size / block_size);
+  limits.block_size = block_size;
+  return limits;
+}
+
 // Policies compare all workers by one prompt length. It is the longest, so that no worker's cached tokens exceed it.
 std::uint32_t longest(const RouteQuery& query) {
   std::uint32_t tokens = query.prompt_tokens;
@@ -56,7 +64,8 @@ Router::Router(Options options)
       reused_(options.workers),
       forecaster_(loads_, options.workers, options.latency_prior, options.block_size),
       depths_(options.workers),
-      shared_(options.workers) {}
+      shared_(options.workers),
+      reused_depths_(options.workers) {}
 
 Result<Decision> Router::route(const RouteQuery& query, std::span<const WorkerView> fleet, TimePoint now) {
   KVIST_CHECK(fleet.size() == workers_, "the fleet has as many workers as the router was made for");
@@ -117,6 +126,7 @@ void Router::look_up(const RouteQuery& query, const BlockKeys& keys, std::span<c
   loads_.shared_blocks(blocks, shared_);
   // Prompts in flight count as cached in mode kv only: the published costs of the other modes count what events report.
   caches_.match(blocks, fleet, shared_, mode_ == spec::RoutingMode::kKv, now, depths_);
+  reused_.match(blocks, reused_depths_);
 }
 
 void Router::look_up(const RouteQuery& query, std::span<const WorkerView> fleet, TimePoint now) {
@@ -124,21 +134,24 @@ void Router::look_up(const RouteQuery& query, std::span<const WorkerView> fleet,
   if (query.otherwise.empty()) return;
   std::vector<CacheDepth> depths = depths_;
   std::vector<std::uint32_t> shared = shared_;
+  std::vector<std::uint32_t> reused = reused_depths_;
   for (const PromptKeys& other : query.otherwise) {
     look_up(query, other.blocks, fleet, now);
     for (std::size_t i = 0; i < workers_; ++i) {
       if (fleet[i].reading != other.reading) continue;
       depths[i] = depths_[i];
       shared[i] = shared_[i];
+      reused[i] = reused_depths_[i];
     }
   }
   depths_ = std::move(depths);
   shared_ = std::move(shared);
+  reused_depths_ = std::move(reused);
 }
 
 void Router::find_candidates(const RouteQuery& query, std::span<const WorkerView> fleet, TimePoint now) {
+  reused_.expire(now);
   look_up(query, fleet, now);
-  reused_.look_up(view(query.blocks), now);
   candidates_.clear();
   for (std::uint32_t i = 0; i < workers_; ++i) {
     const WorkerId worker(i);
@@ -150,25 +163,28 @@ void Router::find_candidates(const RouteQuery& query, std::span<const WorkerView
     candidate.cached_tokens = usable_cached_tokens(depths_[i].blocks, prompt.tokens, block_size_);
     candidate.new_blocks = static_cast<std::uint32_t>(view(*prompt.keys).size() - shared_[i]);
     candidate.trust = depths_[i].trust;
-    candidate.limits = fleet[i].limits;
+    candidate.limits = in_blocks_of(block_size_, fleet[i].limits);
     candidate.load = loads_.load(worker);
-    candidate.forecast = forecaster_.forecast(worker, fleet[i].limits,
-                                              {.prompt_tokens = prompt.tokens,
-                                               .uncached_tokens = prompt.tokens - candidate.cached_tokens,
-                                               .new_blocks = candidate.new_blocks,
-                                               .displaced_blocks = displaced_blocks(candidate)},
-                                              now);
+    candidate.forecast =
+        forecaster_.forecast(worker, candidate.limits,
+                             {.prompt_tokens = prompt.tokens,
+                              .uncached_tokens = prompt.tokens - candidate.cached_tokens,
+                              .new_blocks = candidate.new_blocks,
+                              .displaced_blocks = displaced_blocks(candidate, view(*prompt.keys).size())},
+                             now);
   }
   replicate_hot_prefix(view(query.blocks));
 }
 
 // The prompts in flight are not evicted, whether anything came back to them or not.
-std::uint64_t Router::displaced_blocks(const Candidate& candidate) const {
-  const std::uint32_t kv_blocks = candidate.limits.kv_blocks;
+std::uint64_t Router::displaced_blocks(const Candidate& candidate, std::size_t prompt_blocks) const {
+  const std::uint64_t kv_blocks = candidate.limits.kv_blocks;
   if (kv_blocks == 0) return 0;
+  const std::size_t i = candidate.worker.value();
+  const std::uint64_t reused = reused_.blocks(candidate.worker) + prompt_blocks - reused_depths_[i];
   const std::uint64_t in_flight = candidate.load.prompt_blocks + candidate.new_blocks;
-  return std::max(reused_.would_displace(candidate.worker, kv_blocks),
-                  in_flight - std::min<std::uint64_t>(in_flight, kv_blocks));
+  const std::uint64_t all = std::max(reused, in_flight);
+  return all - std::min(all, kv_blocks);
 }
 
 // A prefix with which a share of all requests begins should be on that share of the workers. Its missing copies cost
@@ -231,11 +247,26 @@ void Router::on_finished(RequestHandle handle, bool completed, TimePoint now) {
 }
 
 std::size_t Router::on_kv_events(WorkerId worker, std::span<const kv::KvEventView> events) {
-  return caches_.on_kv_events(worker, events);
+  const EventIndex::Applied applied = caches_.event_index().apply(worker, events);
+  on_event_news(worker, applied.news);
+  return applied.refused;
 }
 
 std::size_t Router::on_kv_events(WorkerId worker, std::span<const kv::KvEvent> events) {
-  return caches_.on_kv_events(worker, events);
+  std::vector<kv::KvEventView> views;
+  views.reserve(events.size());
+  for (const kv::KvEvent& event : events) views.push_back(kv::view_of(event));
+  return on_kv_events(worker, views);
+}
+
+void Router::on_event_news(WorkerId worker, const EventNews& news) {
+  caches_.on_event_news(worker, news);
+  if (news.cache_emptied) reused_.clear(worker);
+}
+
+void Router::on_worker_restarted(WorkerId worker) {
+  caches_.on_restarted(worker);
+  reused_.clear(worker);
 }
 
 void Router::set_mode(spec::RoutingMode mode) {

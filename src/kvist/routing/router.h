@@ -98,7 +98,7 @@ class Router {
   /// given. That thread then reports what it did (on_event_news()) and is asked to take wrong places back
   /// (on_wrong_place()).
   [[nodiscard]] EventIndex& event_index() { return caches_.event_index(); }
-  void on_event_news(WorkerId worker, const EventNews& news) { caches_.on_event_news(worker, news); }
+  void on_event_news(WorkerId worker, const EventNews& news);
   void on_wrong_place(std::function<void(WorkerId, kv::ExternalHash)> handler) {
     caches_.on_wrong_place(std::move(handler));
   }
@@ -107,10 +107,10 @@ class Router {
   std::size_t on_kv_events(WorkerId worker, std::span<const kv::KvEventView> events);
   std::size_t on_kv_events(WorkerId worker, std::span<const kv::KvEvent> events);
   /// Forgets the content of the worker's cache, which is unknown from here on.
-  void reset_worker(WorkerId worker) { caches_.reset_events(worker); }
+  void reset_worker(WorkerId worker) { on_event_news(worker, caches_.event_index().reset(worker)); }
   /// The worker restarted with an empty cache. Forgets what was predicted for it; its event stream, if it has one,
   /// reports the restart by itself.
-  void on_worker_restarted(WorkerId worker) { caches_.on_restarted(worker); }
+  void on_worker_restarted(WorkerId worker);
 
   void set_mode(spec::RoutingMode mode);
   [[nodiscard]] spec::RoutingMode mode() const { return mode_; }
@@ -126,14 +126,14 @@ class Router {
   }
 
  private:
-  /// Fills depths_ and shared_ as if `keys` were the prompt's block hashes on every worker.
+  /// Fills depths_, shared_ and reused_depths_ as if `keys` were the prompt's block hashes on every worker.
   void look_up(const RouteQuery& query, const BlockKeys& keys, std::span<const WorkerView> fleet, TimePoint now);
-  /// Fills depths_ and shared_, for each worker with the block hashes of its own tokenization.
+  /// Fills them for each worker with the block hashes of its own tokenization.
   void look_up(const RouteQuery& query, std::span<const WorkerView> fleet, TimePoint now);
   /// Fills candidates_ with the available workers of the fleet.
   void find_candidates(const RouteQuery& query, std::span<const WorkerView> fleet, TimePoint now);
   void replicate_hot_prefix(std::span<const kv::BlockHash> prompt);
-  [[nodiscard]] std::uint64_t displaced_blocks(const Candidate& candidate) const;
+  [[nodiscard]] std::uint64_t displaced_blocks(const Candidate& candidate, std::size_t prompt_blocks) const;
 
   std::size_t workers_;
   std::uint32_t block_size_;
@@ -146,9 +146,10 @@ class Router {
   ReusedPrefixes reused_;
   Forecaster forecaster_;
   DecisionLog log_{{}};
-  std::vector<Candidate> candidates_;  // scratch memory of route(), as are the next two, which are by WorkerId
+  std::vector<Candidate> candidates_;  // scratch memory of route(), as are the next three, which are by WorkerId
   std::vector<CacheDepth> depths_;
   std::vector<std::uint32_t> shared_;
+  std::vector<std::uint32_t> reused_depths_;
   std::array<std::uint64_t, spec::kRoutingModeCount> decisions_{};  // by RoutingMode
 };
 
