@@ -129,7 +129,7 @@ def requests_are_spread():
 
 def check_the_spread(parallel, streamed):
     scene.reset()
-    answers = converse_all(scene.gateway.ports["http"], 200, 1, streamed, parallel, allowed_token_ids=text_tokens(scene.model))
+    answers = converse_all(scene.gateway.ports["http"], 320, 1, streamed, parallel, allowed_token_ids=text_tokens(scene.model))
     times = [[answer.seconds for answer in answers if answer.worker == worker.name] for worker in scene.workers]
     shown = " and ".join(f"{len(one)} (p50 {milliseconds(quantile(one, 0.5))} ms)" for one in times)
     few, many = sorted(map(len, times))
