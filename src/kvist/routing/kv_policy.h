@@ -39,9 +39,9 @@ namespace kvist::routing {
 ///  - A wait for KV memory counts 60 times as long as another worker has room. While a request waits, the cache that it
 ///    came for is evicted for those before it, and so is that of everyone who waits behind it; a worker that computes
 ///    the prompts of all its conversations anew is slower from then on, by far more than the forecast says. With a
-///    weight of 20, agents whose contexts fill the memory waited three times as long in the tail of TTFT; 40 to 100
-///    give about the same, and with 1,000 workers are left too early. If no worker has room, such a wait counts once,
-///    because memory is freed in parts and the forecast says when.
+///    weight of 20, agents whose contexts fill the memory waited three times as long in the tail of TTFT. Weights
+///    of 40 to 100 give about the same; one of 1,000 makes requests leave too early. If no worker has room, such a wait
+///    counts once, because memory is freed in parts and the forecast says when.
 ///  - A worker that is about to run out of slots or KV memory gets no credit for cached tokens that the other workers
 ///    lack, so that it is never chosen for its cache alone.
 ///  - The cost of a worker with fewer requests than the cheapest one counts less, the less was observed of the worker
