@@ -30,7 +30,8 @@ class ScriptedExecutor final : public Executor {
 
   void on_admit(SlotId slot, const Request& request, std::span<const TokenId> prompt) override {
     EXPECT_FALSE(prompt.empty());
-    EXPECT_TRUE(live_.emplace(slot, State{request.id, request.seed, 0, request.ignore_eos}).second) << "in use: slot " << slot.value();
+    EXPECT_TRUE(live_.emplace(slot, State{request.id, request.seed, 0, request.ignore_eos}).second)
+        << "in use: slot " << slot.value();
     admitted_.push_back(request.id);
   }
   void on_release(SlotId slot) override { EXPECT_EQ(live_.erase(slot), 1U) << "free: slot " << slot.value(); }

@@ -77,7 +77,8 @@ TEST_F(ModelTextTest, ErrorsNameTheProblemAndItsPlace) {
   config("{");
   EXPECT_TRUE(load().starts_with("error: tokenizer_config.json: not valid JSON"));
   config(R"({"chat_template": "a\n{{ x|nope }}"})");
-  EXPECT_TRUE(load().starts_with("error: tokenizer_config.json: chat_template: line 2, column 6: unknown filter 'nope'"))
+  EXPECT_TRUE(
+      load().starts_with("error: tokenizer_config.json: chat_template: line 2, column 6: unknown filter 'nope'"))
       << load();
   directory_.write("chat_template.jinja", "{% if %}");
   EXPECT_TRUE(load().starts_with("error: chat_template.jinja: line 1, column 7: expected an expression")) << load();

@@ -7,8 +7,8 @@ namespace kvist::spec {
 
 /// Duration of one engine step = fixed + per_prefill_token x prefill tokens + per_sequence x running sequences
 ///                               + per_kv_token x KV tokens read by attention.
-/// Defaults: Llama 3.1 70B FP8 on one H200 under TensorRT-LLM, decode with a captured graph (docs/design/architecture.md says
-/// where each figure is from).
+/// Defaults: Llama 3.1 70B FP8 on one H200 under TensorRT-LLM, decode with a captured graph
+/// (docs/design/architecture.md says where each figure is from).
 struct StepTimeSpec {
   Duration fixed = std::chrono::microseconds(21'000);
   Duration per_prefill_token = std::chrono::nanoseconds(94'000);
