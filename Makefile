@@ -6,7 +6,10 @@ RELEASE := build/release
 # One peer alone: make peers PEER=vllm
 PEER ?=
 
-.PHONY: routing-traffic help build laboratory demo demo-cpu test peers test-aarch64 bench experiments routing format lint asan tsan fuzz clean
+# A few workloads and policies in a minute: make routing SHORT=1
+SHORT ?=
+
+.PHONY: help build laboratory demo demo-cpu test peers test-aarch64 bench experiments routing format lint asan tsan fuzz clean
 
 help:
 	@echo "make demo         install what is missing, build, run the demo sweep, print the table"
@@ -16,7 +19,7 @@ help:
 	@echo "make test-aarch64 the CPU engine's tests for 64-bit ARM, in QEMU"
 	@echo "make bench        run the benchmarks and print one table; hold the simulator against the live system"
 	@echo "make experiments  simulate the published experiments, write docs/results/experiments.md"
-	@echo "make routing      simulate the routing scenarios, write docs/results/routing.md"
+	@echo "make routing      simulate workloads, loads and routing policies, write docs/results/routing.md; SHORT=1: a first look"
 	@echo "make build        build only            make format      format all sources"
 	@echo "make lint         clang-tidy            make asan | tsan build and test with sanitizers"
 	@echo "make fuzz         run each fuzz target under libFuzzer for a minute"
@@ -26,7 +29,7 @@ build:
 	@cmake --preset release >/dev/null
 	@cmake --build --preset release -j $(JOBS) --target kvist
 
-# The simulated experiments and their acceptance criteria: not a part of the product.
+# The simulated experiments, their acceptance criteria, and plots: not a part of the product.
 laboratory: build
 	@cmake --build --preset release -j $(JOBS) --target kvist-laboratory
 
@@ -70,10 +73,7 @@ experiments: laboratory
 	@scripts/run-experiments $(RELEASE)/bin/kvist
 
 routing: laboratory
-	@scripts/run-routing $(RELEASE)/bin/kvist
-
-routing-traffic: build
-	@scripts/run-routing-traffic $(RELEASE)/bin/kvist
+	@scripts/run-routing $(RELEASE)/bin/kvist $(if $(SHORT),--short)
 
 fuzz:
 	@scripts/install-dependencies --tests --lint

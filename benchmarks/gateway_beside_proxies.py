@@ -9,7 +9,7 @@ processor time of a request of two chunks with a prompt of 4 kB, which the gatew
 kvist's timed workers do, or with --tokenizer as a model does.
 
 usage: gateway_beside_proxies.py KVIST [--streams N ...] [--rate CHUNKS_PER_S] [--threads N ...] [--only NAME ...] [--rounds N]
-       [--tokenizer FILE]
+       [--tokenizer DIRECTORY]
 """
 import argparse
 import pathlib
@@ -27,7 +27,7 @@ arguments.add_argument("--streams", type=int, nargs="+", default=[200, 1000, 350
 arguments.add_argument("--rate", type=int, default=20_000, help="chunks a second, over all streams")
 arguments.add_argument("--threads", type=int, nargs="+", default=[1], help="of the gateway; the others get as many")
 arguments.add_argument("--only", nargs="+", default=["haproxy", "nginx", "kvist"])
-arguments.add_argument("--tokenizer", help="the gateway's tokenizer.json; without it, prompts are tokenized byte by byte")
+arguments.add_argument("--tokenizer", help="the directory of a model's tokenizer.json; without it, prompts are tokenized byte by byte")
 arguments.add_argument("--rounds", type=int, default=1)
 arguments.add_argument("--seconds", type=float, default=6, help="of each load, after its warm-up")
 options = arguments.parse_args()

@@ -37,10 +37,10 @@ void pool_turnover(benchmark::State& state) {
   // Every allocation evicts a findable block, as under a working set larger than the memory.
   BlockPool pool(20'000, kBlockSize);
   const auto block_tokens = tokens(kBlockSize);
-  std::uint64_t name = 1;
+  std::uint64_t number = 1;
   const auto cycle = [&] {
     const BlockId block = *pool.allocate();
-    const BlockHash hash(name++ * 0x9E3779B97F4A7C15U);
+    const BlockHash hash(number++ * 0x9E3779B97F4A7C15U);
     pool.commit({&block, 1}, {&hash, 1}, std::nullopt, block_tokens);
     pool.release(block);
   };
@@ -48,26 +48,26 @@ void pool_turnover(benchmark::State& state) {
   benchmark::DoNotOptimize(pool.take_events());
   for ([[maybe_unused]] auto _ : state) {
     cycle();
-    if (name % 64 == 0) benchmark::DoNotOptimize(pool.take_events());
+    if (number % 64 == 0) benchmark::DoNotOptimize(pool.take_events());
   }
 }
 BENCHMARK(pool_turnover)->Name("kv/allocate_commit_release_with_eviction");
 
 /// The prefix of a prompt of 6,000 tokens in one of three full pools of an H200, as three workers of a simulation have
-/// them: one search per name, or all at once.
+/// them: one search per block, or all at once.
 template <bool kAtOnce>
 void find_prefix(benchmark::State& state) {
   constexpr std::uint32_t kBlocks = 11'500;
   constexpr std::uint32_t kPrefix = 187;
   std::vector<BlockPool> pools;
-  std::vector<std::vector<BlockHash>> names(3);
+  std::vector<std::vector<BlockHash>> hashes(3);
   const auto block_tokens = tokens(kBlockSize);
-  for (std::uint64_t p = 0; p < names.size(); ++p) {
+  for (std::uint64_t p = 0; p < hashes.size(); ++p) {
     pools.emplace_back(kBlocks, kBlockSize);
     for (std::uint64_t i = 0; i < kBlocks; ++i) {
       const BlockId block = *pools[p].allocate();
-      names[p].emplace_back((p * kBlocks + i + 1) * 0x9E3779B97F4A7C15U * 0x9E3779B97F4A7C15U);
-      pools[p].commit({&block, 1}, {&names[p].back(), 1}, std::nullopt, block_tokens);
+      hashes[p].emplace_back((p * kBlocks + i + 1) * 0x9E3779B97F4A7C15U * 0x9E3779B97F4A7C15U);
+      pools[p].commit({&block, 1}, {&hashes[p].back(), 1}, std::nullopt, block_tokens);
     }
     benchmark::DoNotOptimize(pools[p].take_events());
   }
@@ -75,12 +75,12 @@ void find_prefix(benchmark::State& state) {
   std::size_t at = 0;
   for ([[maybe_unused]] auto _ : state) {
     const std::size_t p = at++ % 3;
-    const auto prompt = std::span(names[p]).subspan(at * 7919 % (kBlocks - kPrefix), kPrefix);
+    const auto prompt = std::span(hashes[p]).subspan(at * 7919 % (kBlocks - kPrefix), kPrefix);
     if constexpr (kAtOnce) {
       pools[p].find_prefix(prompt, found);
     } else {
       found.clear();
-      for (const BlockHash name : prompt) found.push_back(*pools[p].find(name));
+      for (const BlockHash hash : prompt) found.push_back(*pools[p].find(hash));
     }
     benchmark::DoNotOptimize(found.data());
   }

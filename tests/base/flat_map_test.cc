@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <unordered_map>
+#include <vector>
 
 #include "kvist/base/id.h"
 #include "kvist/base/random.h"
@@ -64,6 +65,28 @@ TEST(FlatMap, BehavesLikeAStandardMap) {
     map[Key(7)] = 7;
     EXPECT_EQ(map.size(), 1U);
   }
+}
+
+/// Keys that all belong into one slot if they are multiplied by the golden ratio.
+std::vector<Key> keys_that_meet(std::uint64_t count) {
+  std::uint64_t inverse = GoldenMultiplier::value;  // Newton's method, modulo 2^64
+  for (int i = 0; i < 6; ++i) inverse *= 2 - GoldenMultiplier::value * inverse;
+  std::vector<Key> keys;
+  for (std::uint64_t i = 0; i < count; ++i) keys.emplace_back(inverse * (mix_seed({i}) >> 24));
+  return keys;
+}
+
+TEST(FlatMap, KeysChosenToMeetDoNotWithARandomMultiplier) {
+  constexpr std::uint64_t kKeys = 10'000;
+  FlatMap<Key, char> fixed;
+  FlatMap<Key, char, RandomMultiplier> random;
+  for (const Key key : keys_that_meet(kKeys)) {
+    fixed[key] = 1;
+    random[key] = 1;
+  }
+  EXPECT_EQ(fixed.longest_search(), kKeys);
+  EXPECT_LT(random.longest_search(), kKeys / 10);
+  EXPECT_EQ(RandomMultiplier::value % 2, 1U) << "an even one would lose a bit";
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "kvist/deploy/gateway_status.h"
+#include "kvist/deploy/deployment_client.h"
 #include "kvist/deploy/ready_line.h"
 #include "kvist/deploy/worker_metrics.h"
 

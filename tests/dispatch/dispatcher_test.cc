@@ -72,7 +72,7 @@ TEST_F(DispatcherTest, RetriesOnAnotherWorkerEachTimeUpToTheLimit) {
   EXPECT_FALSE(dispatcher_.on_attempt_failed(ticket.handle, AttemptFailure::kTransport, "refused", now_));
   EXPECT_EQ(dispatcher_.in_flight(), 1U) << "the request is there until it is finished";
   dispatcher_.finish(ticket.handle, Outcome::kUpstreamFailed, now_);
-  EXPECT_EQ(dispatcher_.counters().retries, 2U);
+  EXPECT_EQ(dispatcher_.counters().retries(), 2U);
   EXPECT_EQ(outcomes(third->worker, Outcome::kUpstreamFailed), 1U);
   expect_no_load();
 }
@@ -125,7 +125,7 @@ TEST_F(DispatcherTest, AnExpiredRequestIsNotRetried) {
   EXPECT_FALSE(dispatcher_.on_attempt_failed(ticket.handle, AttemptFailure::kTimedOut, "600 s", now_));
   EXPECT_EQ(fleet_.worker(ticket.decision.worker).health, WorkerHealth::kSuspect);
   dispatcher_.finish(ticket.handle, Outcome::kTimedOut, now_);
-  EXPECT_EQ(dispatcher_.counters().retries, 0U);
+  EXPECT_EQ(dispatcher_.counters().retries(), 0U);
 }
 
 TEST_F(DispatcherTest, ARefusedRequestDoesNotAffectTheWorkersHealth) {
@@ -143,7 +143,7 @@ TEST_F(DispatcherTest, TheBudgetBoundsRetriesAcrossRequests) {
     dispatcher_.finish(ticket.handle, Outcome::kBackPressure, now_);
   }
   EXPECT_EQ(retried, 5U);
-  EXPECT_EQ(dispatcher_.counters().retries, 5U);
+  EXPECT_EQ(dispatcher_.counters().retries(), 5U);
   EXPECT_EQ(dispatcher_.counters().retries_over_budget, 15U);
   expect_no_load();
 }
@@ -163,16 +163,19 @@ TEST_F(DispatcherTest, AStalledStreamTakesItsWorkerOutAndMayBeRetried) {
   const auto first = dispatcher_.start({.prompt_tokens = 100, .blocks = nullptr, .streams = true}, now_);
   ASSERT_TRUE(first);
   const WorkerId worker = first->decision.worker;
-  EXPECT_TRUE(dispatcher_.check_stalls(now_ + std::chrono::seconds(1)).empty());
-  EXPECT_EQ(dispatcher_.check_stalls(now_ + std::chrono::seconds(3)), std::vector<WorkerId>{worker});
+  EXPECT_TRUE(dispatcher_.check(now_ + std::chrono::seconds(1)).stalled.empty());
+  EXPECT_EQ(dispatcher_.check(now_ + std::chrono::seconds(3)).stalled, std::vector<WorkerId>{worker});
   EXPECT_FALSE(fleet_.views()[worker.value()].available);
-  EXPECT_TRUE(dispatcher_.check_stalls(now_ + std::chrono::seconds(4)).empty()) << "told once";
-  const auto next = dispatcher_.leave_stalled(first->handle, now_ + std::chrono::seconds(4));
+  EXPECT_TRUE(dispatcher_.check(now_ + std::chrono::seconds(4)).stalled.empty()) << "told once";
+  const auto next = dispatcher_.leave(first->handle, AttemptFailure::kStalled, now_ + std::chrono::seconds(4));
   ASSERT_TRUE(next);
   EXPECT_NE(next->worker, worker);
   EXPECT_EQ(fleet_.worker(worker).failures, 0U) << "its health checks speak for themselves";
-  EXPECT_TRUE(dispatcher_.check_stalls(now_ + std::chrono::seconds(5)).empty());
-  EXPECT_TRUE(fleet_.views()[worker.value()].available) << "without work there is nothing to go on by";
+  EXPECT_TRUE(dispatcher_.check(now_ + std::chrono::seconds(5)).stalled.empty());
+  EXPECT_FALSE(fleet_.views()[worker.value()].available) << "it is silent";
+  dispatcher_.on_sign_of_life(worker, now_ + std::chrono::seconds(5));
+  (void)dispatcher_.check(now_ + std::chrono::seconds(5));
+  EXPECT_TRUE(fleet_.views()[worker.value()].available) << "it lives, and without work it cannot stall";
   dispatcher_.finish(first->handle, Outcome::kCompleted, now_);
   expect_no_load();
 }
@@ -180,9 +183,9 @@ TEST_F(DispatcherTest, AStalledStreamTakesItsWorkerOutAndMayBeRetried) {
 TEST_F(DispatcherTest, ProgressEndsAStall) {
   const auto first = dispatcher_.start({.prompt_tokens = 100, .blocks = nullptr, .streams = true}, now_);
   ASSERT_TRUE(first);
-  ASSERT_EQ(dispatcher_.check_stalls(now_ + std::chrono::seconds(3)).size(), 1U);
+  ASSERT_EQ(dispatcher_.check(now_ + std::chrono::seconds(3)).stalled.size(), 1U);
   dispatcher_.on_first_token(first->decision.request, now_ + std::chrono::seconds(4));
-  EXPECT_TRUE(dispatcher_.check_stalls(now_ + std::chrono::seconds(5)).empty());
+  EXPECT_TRUE(dispatcher_.check(now_ + std::chrono::seconds(5)).stalled.empty());
   EXPECT_TRUE(fleet_.views()[first->decision.worker.value()].available);
   dispatcher_.finish(first->handle, Outcome::kCompleted, now_);
 }
@@ -194,20 +197,20 @@ TEST_F(DispatcherTest, AnAnswerThatIsNotReadIsNoStall) {
   dispatcher_.on_first_token(first->decision.request, now_);
   dispatcher_.on_paused(first->handle);
   dispatcher_.on_paused(first->handle);
-  EXPECT_TRUE(dispatcher_.check_stalls(now_ + std::chrono::minutes(5)).empty()) << "its client is slow";
+  EXPECT_TRUE(dispatcher_.check(now_ + std::chrono::minutes(5)).stalled.empty()) << "its client is slow";
   now_ += std::chrono::minutes(5);
   dispatcher_.on_resumed(first->handle, now_);
-  EXPECT_TRUE(dispatcher_.check_stalls(now_ + std::chrono::seconds(1)).empty());
-  EXPECT_EQ(dispatcher_.check_stalls(now_ + std::chrono::seconds(3)), std::vector<WorkerId>{worker});
+  EXPECT_TRUE(dispatcher_.check(now_ + std::chrono::seconds(1)).stalled.empty());
+  EXPECT_EQ(dispatcher_.check(now_ + std::chrono::seconds(3)).stalled, std::vector<WorkerId>{worker});
   dispatcher_.on_paused(first->handle);
   dispatcher_.finish(first->handle, Outcome::kClientGone, now_);
-  EXPECT_TRUE(dispatcher_.check_stalls(now_ + std::chrono::minutes(9)).empty()) << "it has no work";
+  EXPECT_TRUE(dispatcher_.check(now_ + std::chrono::minutes(9)).stalled.empty()) << "it has no work";
   expect_no_load();
 }
 
 TEST_F(DispatcherTest, AnAnswerInOnePieceIsSilentUntilItIsComplete) {
   const Ticket ticket = start();
-  EXPECT_TRUE(dispatcher_.check_stalls(now_ + std::chrono::minutes(5)).empty());
+  EXPECT_TRUE(dispatcher_.check(now_ + std::chrono::minutes(5)).stalled.empty());
   dispatcher_.finish(ticket.handle, Outcome::kCompleted, now_);
 }
 
@@ -217,10 +220,207 @@ TEST_F(DispatcherTest, WithoutAnotherWorkerAStalledRequestStays) {
   for (std::uint32_t w = 0; w < 3; ++w) {
     for (int i = 0; i < 3 && WorkerId(w) != first->decision.worker; ++i) fleet_.on_failure(WorkerId(w), "down", now_);
   }
-  ASSERT_EQ(dispatcher_.check_stalls(now_ + std::chrono::seconds(3)).size(), 1U);
-  EXPECT_FALSE(dispatcher_.leave_stalled(first->handle, now_ + std::chrono::seconds(3)));
+  ASSERT_EQ(dispatcher_.check(now_ + std::chrono::seconds(3)).stalled.size(), 1U);
+  EXPECT_FALSE(dispatcher_.leave(first->handle, AttemptFailure::kStalled, now_ + std::chrono::seconds(3)));
   EXPECT_EQ(router_.loads().load(first->decision.worker).requests, 1U);
   dispatcher_.finish(first->handle, Outcome::kCompleted, now_);
+  expect_no_load();
+}
+
+/// A worker fails every attempt in a way, and the others do not. Returns how many of the requests it was given.
+class OneBadWorker : public DispatcherTest {
+ protected:
+  /// Runs a request to its end. Returns the workers it was at.
+  std::vector<WorkerId> run(WorkerId bad, AttemptFailure failure) {
+    auto ticket = dispatcher_.start({.prompt_tokens = 100, .blocks = nullptr}, now_);
+    EXPECT_TRUE(ticket);
+    std::vector<WorkerId> tried{ticket->decision.worker};
+    routing::RequestHandle attempt = ticket->decision.request;
+    while (tried.back() == bad) {
+      const auto next = dispatcher_.on_attempt_failed(ticket->handle, failure, "it fails", now_);
+      if (!next) break;
+      tried.push_back(next->worker);
+      attempt = next->request;
+    }
+    const bool good = tried.back() != bad;
+    if (good) dispatcher_.on_first_token(attempt, now_);
+    dispatcher_.finish(ticket->handle, good ? Outcome::kCompleted : Outcome::kUpstreamFailed, now_);
+    fleet_.on_success(bad, now_);  // its health checks find nothing
+    now_ += std::chrono::milliseconds(10);
+    return tried;
+  }
+  std::uint64_t failures(WorkerId worker, AttemptFailure failure) const {
+    return dispatcher_.counters().failures[worker.value()][static_cast<std::size_t>(failure)];
+  }
+  double observations(WorkerId worker) const {
+    return static_cast<double>(router_.forecaster().model(worker).first_token_error().observations);
+  }
+  const WorkerId bad_{1};
+};
+
+class OneBadWorkerOf : public OneBadWorker, public ::testing::WithParamInterface<AttemptFailure> {};
+
+TEST_P(OneBadWorkerOf, IsEjectedAfterFiveFailuresAndNoClientNotices) {
+  for (int i = 0; i < 60; ++i) EXPECT_NE(run(bad_, GetParam()).back(), bad_) << "request " << i;
+  EXPECT_EQ(failures(bad_, GetParam()), 5U);
+  EXPECT_EQ(fleet_.worker(bad_).ejection, Ejection::kOut);
+  EXPECT_EQ(dispatcher_.outliers().worker(bad_).failure, GetParam());
+  EXPECT_EQ(observations(bad_), 0) << "a failure is no fast answer";
+  expect_no_load();
+}
+
+INSTANTIATE_TEST_SUITE_P(Failures, OneBadWorkerOf,
+                         ::testing::Values(AttemptFailure::kServerError, AttemptFailure::kGarbage,
+                                           AttemptFailure::kTransport, AttemptFailure::kUnauthorized,
+                                           AttemptFailure::kWrongModel, AttemptFailure::kBackPressure),
+                         [](const auto& one) { return std::string(to_string(one.param)); });
+
+TEST_F(OneBadWorker, ComesBackWithTheFirstGoodAnswer) {
+  for (int i = 0; i < 30; ++i) (void)run(bad_, AttemptFailure::kGarbage);
+  ASSERT_EQ(fleet_.worker(bad_).ejection, Ejection::kOut);
+  now_ += std::chrono::seconds(5);
+  std::uint64_t probes = 0;
+  for (int i = 0; i < 6; ++i) {
+    const Ticket ticket = start();
+    probes += ticket.decision.worker == bad_ ? 1 : 0;
+    dispatcher_.on_first_token(ticket.decision.request, now_);
+    dispatcher_.finish(ticket.handle, Outcome::kCompleted, now_);
+  }
+  EXPECT_EQ(fleet_.worker(bad_).ejection, Ejection::kIn);
+  EXPECT_GE(probes, 1U);
+}
+
+TEST_F(OneBadWorker, IsTriedOutByOneRequestAtATime) {
+  for (int i = 0; i < 30; ++i) (void)run(bad_, AttemptFailure::kGarbage);
+  now_ += std::chrono::seconds(5);
+  std::vector<Ticket> tickets;
+  std::uint64_t there = 0;
+  for (int i = 0; i < 4; ++i) {
+    tickets.push_back(start());
+    there += tickets.back().decision.worker == bad_ ? 1 : 0;
+  }
+  EXPECT_EQ(there, 1U);
+  for (const Ticket& ticket : tickets) dispatcher_.finish(ticket.handle, Outcome::kClientGone, now_);
+  EXPECT_EQ(fleet_.worker(bad_).ejection, Ejection::kTrial) << "a client that left says nothing";
+  const auto once = dispatcher_.start({.prompt_tokens = 1, .blocks = nullptr, .repeatable = false}, now_);
+  ASSERT_TRUE(once);
+  EXPECT_NE(once->decision.worker, bad_) << "what may be done only once is no test";
+  dispatcher_.finish(once->handle, Outcome::kCompleted, now_);
+  expect_no_load();
+}
+
+TEST_F(DispatcherTest, WhatAllWorkersRefuseIsTheClientsFault) {
+  for (int i = 0; i < 20; ++i) {
+    const Ticket ticket = start();
+    const auto second = dispatcher_.on_attempt_failed(ticket.handle, AttemptFailure::kUnauthorized, "401", now_);
+    ASSERT_TRUE(second) << "the first refusal is always held against another worker";
+    (void)dispatcher_.on_attempt_failed(ticket.handle, AttemptFailure::kUnauthorized, "401", now_);
+    dispatcher_.finish(ticket.handle, Outcome::kRefused, now_);
+  }
+  for (std::uint32_t w = 0; w < 3; ++w) {
+    EXPECT_EQ(fleet_.worker(WorkerId(w)).ejection, Ejection::kIn);
+    EXPECT_EQ(fleet_.worker(WorkerId(w)).health, WorkerHealth::kHealthy);
+    EXPECT_EQ(dispatcher_.outliers().worker(WorkerId(w)).failures_in_a_row, 0U);
+  }
+  EXPECT_EQ(dispatcher_.counters().free_retries, 20U);
+  EXPECT_EQ(dispatcher_.counters().paid_retries, 5U) << "further opinions are paid for";
+  expect_no_load();
+}
+
+TEST_F(DispatcherTest, AWorkerThatIsFullHasWorkAndIsNotEjected) {
+  const auto stream = dispatcher_.start({.prompt_tokens = 100, .blocks = nullptr, .streams = true}, now_);
+  ASSERT_TRUE(stream);
+  dispatcher_.on_first_token(stream->decision.request, now_);
+  const WorkerId worker = stream->decision.worker;
+  for (int i = 0; i < 60; ++i) {
+    const Ticket ticket = start();
+    if (ticket.decision.worker == worker)
+      (void)dispatcher_.on_attempt_failed(ticket.handle, AttemptFailure::kBackPressure, "429", now_);
+    dispatcher_.finish(ticket.handle, Outcome::kCompleted, now_);
+  }
+  EXPECT_EQ(fleet_.worker(worker).ejection, Ejection::kIn);
+  dispatcher_.finish(stream->handle, Outcome::kCompleted, now_);
+}
+
+TEST(DispatcherBudget, WhatAWorkerJustFoundDeadCostsIsNotCharged) {
+  const TimePoint now{std::chrono::seconds(1)};
+  Fleet fleet({"a", "b", "c"}, {});
+  routing::Router router(
+      {.model = "m", .block_size = 4, .workers = 3, .mode = spec::RoutingMode::kRoundRobin, .seed = 1});
+  for (std::uint32_t w = 0; w < 3; ++w) fleet.on_success(WorkerId(w), now);
+  Dispatcher dispatcher({.retry_budget = {.per_request = 0, .per_second = 0, .at_start = 1}}, fleet, router);
+  std::vector<Ticket> at_dead;
+  for (int i = 0; i < 200; ++i) {
+    const auto ticket = dispatcher.start({.prompt_tokens = 10, .blocks = nullptr}, now);
+    ASSERT_TRUE(ticket);
+    if (ticket->decision.worker == WorkerId(0)) at_dead.push_back(*ticket);
+  }
+  ASSERT_GT(at_dead.size(), 60U);
+  for (const Ticket& ticket : at_dead) {
+    const auto next = dispatcher.on_attempt_failed(ticket.handle, AttemptFailure::kTransport, "reset", now);
+    ASSERT_TRUE(next);
+    EXPECT_NE(next->worker, WorkerId(0));
+  }
+  EXPECT_EQ(dispatcher.counters().free_retries, at_dead.size());
+  EXPECT_EQ(dispatcher.counters().paid_retries, 0U);
+  // What goes to a worker that is known to be in doubt is paid for.
+  for (std::uint32_t w = 1; w < 3; ++w) fleet.on_failure(WorkerId(w), "down", now);
+  const TimePoint later = now + std::chrono::seconds(1);
+  const auto known = dispatcher.start({.prompt_tokens = 10, .blocks = nullptr}, later);
+  ASSERT_TRUE(known);
+  EXPECT_TRUE(dispatcher.on_attempt_failed(known->handle, AttemptFailure::kTransport, "reset", later));
+  EXPECT_EQ(dispatcher.counters().paid_retries, 1U);
+}
+
+TEST_F(DispatcherTest, ARequestLeavesASilentWorkerAfterItsPatience) {
+  const Ticket ticket = start();  // its answer comes in one piece
+  const WorkerId worker = ticket.decision.worker;
+  const auto at = [&](int ms) { return now_ + std::chrono::milliseconds(ms); };
+  EXPECT_TRUE(dispatcher_.check(at(900)).ask.empty());
+  EXPECT_EQ(dispatcher_.check(at(1'000)).ask, std::vector<WorkerId>{worker});
+  EXPECT_TRUE(dispatcher_.check(at(1'900)).leave.empty());
+  const Dispatcher::Findings found = dispatcher_.check(at(2'000));
+  ASSERT_EQ(found.leave.size(), 1U);
+  EXPECT_EQ(found.leave[0].request, ticket.handle);
+  EXPECT_EQ(found.leave[0].worker, worker);
+  EXPECT_FALSE(fleet_.views()[worker.value()].available);
+  const auto next = dispatcher_.leave(ticket.handle, AttemptFailure::kSilent, at(2'000));
+  ASSERT_TRUE(next);
+  EXPECT_NE(next->worker, worker);
+  EXPECT_EQ(dispatcher_.counters().free_retries, 1U);
+  dispatcher_.finish(ticket.handle, Outcome::kCompleted, at(2'100));
+  expect_no_load();
+}
+
+TEST_F(DispatcherTest, OtherAnswersOfTheWorkerKeepARequestThere) {
+  const auto stream = dispatcher_.start({.prompt_tokens = 100, .blocks = nullptr, .streams = true}, now_);
+  ASSERT_TRUE(stream);
+  std::vector<Ticket> others{start(), start(), start()};
+  dispatcher_.on_first_token(stream->decision.request, now_);
+  for (int ms = 100; ms < 60'000; ms += 100) {
+    const TimePoint now = now_ + std::chrono::milliseconds(ms);
+    dispatcher_.on_progress(stream->decision.request, 1, now);
+    for (const auto& leaving : dispatcher_.check(now).leave) EXPECT_NE(leaving.worker, stream->decision.worker);
+  }
+  for (const Ticket& ticket : others) dispatcher_.finish(ticket.handle, Outcome::kCompleted, now_);
+  dispatcher_.finish(stream->handle, Outcome::kCompleted, now_);
+}
+
+TEST_F(DispatcherTest, AStreamLeavesAWorkerThatAnswersHealthChecksOnlyMuchLater) {
+  const auto stream = dispatcher_.start({.prompt_tokens = 100, .blocks = nullptr, .streams = true}, now_);
+  ASSERT_TRUE(stream);
+  int hung_ms = 0;
+  for (int ms = 100; ms < 60'000 && hung_ms == 0; ms += 100) {
+    const TimePoint now = now_ + std::chrono::milliseconds(ms);
+    const Dispatcher::Findings found = dispatcher_.check(now);
+    EXPECT_TRUE(found.leave.empty());
+    for (const WorkerId worker : found.ask) dispatcher_.on_sign_of_life(worker, now);
+    if (!found.hung.empty()) hung_ms = ms;
+  }
+  EXPECT_EQ(hung_ms, 10'100) << "five times two seconds";
+  EXPECT_TRUE(dispatcher_.leave(stream->handle, AttemptFailure::kStalled, now_ + std::chrono::seconds(11)));
+  EXPECT_EQ(dispatcher_.counters().paid_retries, 1U) << "it may have been a mistake, so it is paid for";
+  dispatcher_.finish(stream->handle, Outcome::kCompleted, now_ + std::chrono::seconds(12));
   expect_no_load();
 }
 

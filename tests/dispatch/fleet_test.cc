@@ -78,8 +78,8 @@ TEST_F(FleetTest, LimitsReachTheRoutersView) {
 
 TEST_F(FleetTest, AStalledWorkerIsUsedOnlyIfNoOtherIsLeft) {
   bring_up();
-  EXPECT_TRUE(fleet_.set_stalled(a_, true));
-  EXPECT_FALSE(fleet_.set_stalled(a_, true));
+  EXPECT_TRUE(fleet_.set_stalled(a_, true, now_));
+  EXPECT_FALSE(fleet_.set_stalled(a_, true, now_));
   EXPECT_FALSE(available(0));
   EXPECT_TRUE(available(1));
   fleet_.on_success(a_, now_);
@@ -89,7 +89,7 @@ TEST_F(FleetTest, AStalledWorkerIsUsedOnlyIfNoOtherIsLeft) {
   EXPECT_FALSE(available(0));
   for (int i = 0; i < 3; ++i) fleet_.on_failure(b_, "down", now_);
   EXPECT_TRUE(available(0));
-  EXPECT_TRUE(fleet_.set_stalled(a_, false));
+  EXPECT_TRUE(fleet_.set_stalled(a_, false, now_));
   EXPECT_EQ(fleet_.worker(a_).stalls, 1U);
 }
 

@@ -72,15 +72,22 @@ TEST_P(RequestLifeStatus, AsksAnotherWorkerOrPassesOn) {
 INSTANTIATE_TEST_SUITE_P(
     Statuses, RequestLifeStatus,
     ::testing::Values(StatusCase{200, std::nullopt, Outcome::kCompleted, false},
-                      StatusCase{302, std::nullopt, Outcome::kCompleted, false},
+                      StatusCase{302, AttemptFailure::kGarbage, Outcome::kWorkerError, true},
                       StatusCase{400, std::nullopt, Outcome::kRefused, false},
-                      StatusCase{404, std::nullopt, Outcome::kRefused, false},
+                      StatusCase{401, AttemptFailure::kUnauthorized, Outcome::kRefused, false},
+                      StatusCase{403, AttemptFailure::kUnauthorized, Outcome::kRefused, false},
+                      StatusCase{404, AttemptFailure::kWrongModel, Outcome::kRefused, true},
+                      StatusCase{413, std::nullopt, Outcome::kRefused, false},
+                      StatusCase{422, std::nullopt, Outcome::kRefused, false},
                       StatusCase{429, AttemptFailure::kBackPressure, Outcome::kBackPressure, false},
                       StatusCase{500, AttemptFailure::kServerError, Outcome::kWorkerError, true},
                       StatusCase{501, std::nullopt, Outcome::kWorkerError, false},
                       StatusCase{502, AttemptFailure::kServerError, Outcome::kWorkerError, true},
                       StatusCase{503, AttemptFailure::kBackPressure, Outcome::kBackPressure, false},
-                      StatusCase{504, AttemptFailure::kServerError, Outcome::kWorkerError, true}),
+                      StatusCase{504, AttemptFailure::kServerError, Outcome::kWorkerError, true},
+                      StatusCase{505, std::nullopt, Outcome::kWorkerError, false},
+                      StatusCase{520, AttemptFailure::kServerError, Outcome::kWorkerError, true},
+                      StatusCase{529, AttemptFailure::kBackPressure, Outcome::kBackPressure, false}),
     [](const auto& one) { return std::to_string(one.param.status); });
 
 TEST(RequestLife, AConnectionThatFailsBeforeTheAnswerIsTriedElsewhere) {
@@ -205,12 +212,54 @@ TEST(RequestLife, TheFailedAttemptWhoseAnswerIsPassedOnIsNotReportedAgain) {
 TEST(RequestLife, LeavesAStalledWorkerIfThereIsAnother) {
   RequestLife life = begun_life();
   EXPECT_EQ(life.on_worker_stalled(WorkerId(1)).report, LifeReport::kNothing) << "another one";
-  EXPECT_EQ(life.on_worker_stalled(WorkerId(0)).report, LifeReport::kLeaveStalled);
+  EXPECT_EQ(life.on_worker_stalled(WorkerId(0)).report, LifeReport::kLeave);
   EXPECT_FALSE(life.on_rerouted(std::nullopt).over) << "it may go on";
-  EXPECT_EQ(life.on_worker_stalled(WorkerId(0)).report, LifeReport::kLeaveStalled);
+  EXPECT_EQ(life.on_worker_stalled(WorkerId(0)).report, LifeReport::kLeave);
   EXPECT_EQ(life.on_rerouted(to(1)).attempt->worker, WorkerId(1));
   (void)life.on_status(200);
-  EXPECT_EQ(life.on_worker_stalled(WorkerId(1)).report, LifeReport::kNothing) << "its answer is on the way";
+  EXPECT_EQ(life.on_worker_stalled(WorkerId(1), AttemptFailure::kSilent).failure, AttemptFailure::kSilent)
+      << "a head alone is no answer";
+  (void)life.on_rerouted(std::nullopt);
+  EXPECT_EQ(life.on_garbage("not JSON").failure, AttemptFailure::kGarbage) << "it goes on where it was";
+  (void)life.on_rerouted(to(2));
+  (void)life.on_status(200);
+  life.on_begun();
+  EXPECT_EQ(life.on_worker_stalled(WorkerId(2)).report, LifeReport::kNothing) << "its answer is on the way";
+}
+
+TEST(RequestLife, StatusesBelow500OfOtherEndpointsAreTheirOwnBusiness) {
+  for (const int status : {302, 401, 403, 404}) {
+    RequestLife life(kDeadline, true, RequestScope::kOther);
+    (void)life.on_routed(to(0));
+    EXPECT_EQ(life.on_status(status).answer, LifeAnswer::kPassOn) << status;
+  }
+  RequestLife life(kDeadline, true, RequestScope::kGeneration);
+  (void)life.on_routed(to(0));
+  EXPECT_EQ(life.on_status(404).answer, LifeAnswer::kPassOn) << "the gateway does not know that model either";
+}
+
+TEST(RequestLife, GarbageIsTriedElsewhereAndPassedOnIfThereIsNoOther) {
+  RequestLife life = begun_life();
+  (void)life.on_status(200);
+  EXPECT_EQ(life.on_garbage("a page of HTML").failure, AttemptFailure::kGarbage);
+  EXPECT_EQ(life.on_rerouted(to(1)).attempt->worker, WorkerId(1));
+  (void)life.on_status(200);
+  EXPECT_EQ(life.on_garbage("a page of HTML").doubt, WorkerId(1));
+  EXPECT_EQ(life.on_rerouted(std::nullopt).answer, LifeAnswer::kPassOn);
+  EXPECT_EQ(life.on_garbage("again").report, LifeReport::kNothing);
+  EXPECT_EQ(life.on_ended().over, Outcome::kWorkerError) << "whatever its status says";
+}
+
+TEST(RequestLife, ABegunAnswerThatStandsStillIsBrokenOff) {
+  RequestLife life = begun_life();
+  EXPECT_FALSE(life.on_idle().over) << "it has not begun";
+  (void)life.on_status(200);
+  life.on_begun();
+  const LifeActions end = life.on_idle();
+  EXPECT_EQ(end.answer, LifeAnswer::kBreakOff);
+  EXPECT_EQ(end.report, LifeReport::kStreamBroken);
+  EXPECT_EQ(end.doubt, WorkerId(0));
+  EXPECT_EQ(end.over, Outcome::kBrokenStream);
 }
 
 TEST(RequestLife, ALostWorkerIsAFailedConnection) {
@@ -260,17 +309,17 @@ class Hazard {
   WorkerId any_worker() { return WorkerId(static_cast<std::uint32_t>(random_.uniform_int(0, 3))); }
 
   void step() {
-    constexpr int kStatuses[] = {200, 200, 200, 400, 429, 500, 503};
+    constexpr int kStatuses[] = {200, 200, 200, 302, 400, 401, 404, 429, 500, 503};
     if (asking_ && chance(0.7)) {
       asking_ = false;
       return take(life_.on_rerouted(chance(0.6) ? std::optional(to(any_worker().value())) : std::nullopt));
     }
-    switch (random_.uniform_int(0, 8)) {
+    switch (random_.uniform_int(0, 10)) {
       case 0:
       case 1:
-        return take(life_.on_status(kStatuses[random_.uniform_int(0, 6)]));
+        return take(life_.on_status(kStatuses[random_.uniform_int(0, 9)]));
       case 2:
-        if (passing_on_ && !life_.is_over()) {
+        if (passing_on_ && !asking_ && !life_.is_over()) {
           life_.on_begun();
           begun_ = true;
         }
@@ -280,14 +329,20 @@ class Hazard {
       case 4:
         return take(life_.on_lost(chance(0.2), "reset", chance(0.5)));
       case 5:
-        if (passing_on_) take(life_.on_ended(chance(0.1)));
+        if (passing_on_ && !asking_) take(life_.on_ended(chance(0.1)));
         return;
       case 6:
-        return take(life_.on_worker_stalled(any_worker()));
+        return take(
+            life_.on_worker_stalled(any_worker(), chance(0.5) ? AttemptFailure::kStalled : AttemptFailure::kSilent));
       case 7:
         return take(life_.on_worker_lost(any_worker()));
       case 8:
         if (chance(0.1)) take(life_.on_shutdown({ErrorCode::kUnavailable, "the end"}));
+        return;
+      case 9:
+        return take(life_.on_garbage("no JSON"));
+      case 10:
+        if (chance(0.1)) take(life_.on_idle());
         return;
       default:
         return;
@@ -304,7 +359,7 @@ class Hazard {
       reported_ = true;
       passing_on_ = false;
     }
-    if (actions.report == LifeReport::kAttemptFailed || actions.report == LifeReport::kLeaveStalled) asking_ = true;
+    if (actions.report == LifeReport::kAttemptFailed || actions.report == LifeReport::kLeave) asking_ = true;
     if (actions.attempt) {
       EXPECT_FALSE(begun_);
       EXPECT_FALSE(actions.over);

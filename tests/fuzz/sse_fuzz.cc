@@ -26,8 +26,15 @@ Parsed parse(std::string_view text, std::size_t piece) {
   while (!text.empty() && out.whole) {
     const std::string_view part = text.substr(0, piece);
     text.remove_prefix(part.size());
+    kvist::net::SseParser fed = parser;
+    const auto direct = parser.data_of_whole_event(part);
     out.whole = parser.feed(part).has_value();
     kvist::net::SseParser::Event event;
+    if (direct) {
+      KVIST_CHECK(fed.feed(part) && fed.next(event) && event.data == *direct && event.raw == part,
+                  "a whole event is the one that is read");
+      KVIST_CHECK(!fed.next(event) && fed.rest().empty(), "a whole event leaves nothing");
+    }
     while (parser.next(event)) {
       if (!event.data.empty()) out.data.emplace_back(event.data);
       out.bytes += event.raw;

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
 #include "fake_worker.h"
 
 namespace kvist::gateway {
@@ -50,6 +53,69 @@ TEST(AnswerRelay, KeepsUsageThatComesWithText) {
   const Relayed relayed = relay_in_pieces(stream, 7, false);
   EXPECT_EQ(relayed.out, stream);
   EXPECT_EQ(relayed.state.usage->prompt_tokens, 3U);
+}
+
+// Gives the stream in pieces, and those that are taken as they are without copying them.
+Relayed relay_tokens_as_they_are(const std::vector<std::string>& pieces, std::size_t& taken) {
+  AnswerRelay relay(false, "fp");
+  Relayed result;
+  taken = 0;
+  for (const std::string& piece : pieces) {
+    if (relay.takes_token(piece)) {
+      ++taken;
+      result.out += piece;
+    } else {
+      EXPECT_TRUE(relay.feed(piece, result.out));
+    }
+  }
+  result.state = relay.state();
+  return result;
+}
+
+TEST(AnswerRelay, TakesATokenAsItIsWithTheSameResult) {
+  const std::vector<std::string> pieces = {
+      std::string(kRoleEvent),
+      text_event("first"),
+      text_event("as it is"),
+      text_event("\\\"usage\\\", \\\"error\\\""),
+      "data: {\"choices\":[{\"delta\":{\"content\":\"b\"},\"finish_reason\": null}]}\n\n",
+      text_event("c") + text_event("d"),
+      text_event("e").substr(0, 9),
+      text_event("e").substr(9),
+      ": comment\n\n",
+      text_event("f"),
+      "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n",
+      std::string(kUsageEvent),
+      std::string(kDoneEvent)};
+  std::size_t taken = 0;
+  const Relayed relayed = relay_tokens_as_they_are(pieces, taken);
+  EXPECT_EQ(taken, 4U);
+  std::string stream;
+  for (const std::string& piece : pieces) stream += piece;
+  AnswerRelay relay(false, "fp");
+  std::string fed;
+  ASSERT_TRUE(relay.feed(stream, fed));
+  EXPECT_EQ(relayed.out, fed);
+  EXPECT_EQ(relayed.state.tokens, relay.state().tokens);
+  EXPECT_EQ(relayed.state.usage->cached_tokens, relay.state().usage->cached_tokens);
+  EXPECT_TRUE(relayed.state.finished && relayed.state.done);
+}
+
+TEST(AnswerRelay, TakesNothingAsItIsThatMattersOtherwise) {
+  AnswerRelay relay(true);
+  std::string out;
+  ASSERT_TRUE(relay.feed(kRoleEvent, out));
+  EXPECT_FALSE(relay.takes_token(text_event("the first token")));
+  ASSERT_TRUE(relay.feed(text_event("a"), out));
+  EXPECT_FALSE(relay.takes_token("data: {\"error\":{\"message\":\"out of blocks\"}}\n\n"));
+  EXPECT_FALSE(
+      relay.takes_token("data: {\"choices\":[{\"delta\":{\"content\":\"x\"},\"finish_reason\" : \"length\"}]}\n\n"));
+  EXPECT_FALSE(relay.takes_token("data: {\"choices\":[],\"usage\":{\"prompt_tokens\":3}}\n\n"));
+  EXPECT_FALSE(relay.takes_token(kDoneEvent));
+  EXPECT_FALSE(relay.takes_token("data: \n\n"));
+  EXPECT_EQ(relay.state().tokens, 1U);
+  EXPECT_TRUE(relay.takes_token(text_event("b")));
+  EXPECT_EQ(relay.state().tokens, 2U);
 }
 
 TEST(AnswerRelay, AnUnfinishedEventIsHeldBack) {

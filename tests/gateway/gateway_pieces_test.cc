@@ -5,6 +5,7 @@
 #include <map>
 #include <numeric>
 
+#include "kvist/gateway/client_connections.h"
 #include "kvist/gateway/kv_event_inbox.h"
 #include "kvist/gateway/kv_news_board.h"
 #include "kvist/gateway/latency_histogram.h"
@@ -39,6 +40,7 @@ TEST(ModeFromEnvironment, AValueThatIsNoModeNamesTheVariable) {
   ASSERT_FALSE(mode);
   EXPECT_TRUE(mode.error().message.contains("DYN_ROUTER_MODE")) << mode.error().message;
   EXPECT_TRUE(mode.error().message.contains("fastest")) << mode.error().message;
+  EXPECT_FALSE(mode_from_environment(environment({{"KVIST_ROUTER_MODE", "clairvoyant"}}), spec::RoutingMode::kKv));
 }
 
 TEST(WorkerReport, ReadsLimitsAndLoad) {
@@ -134,6 +136,18 @@ TEST(KvEventInbox, DropsMessagesBeyondItsBoundButNeverTheEndOfAReplay) {
   EXPECT_TRUE(inbox.push({Kind::kLive, 4, payload}));
 }
 
+TEST(KvEventInbox, DropsEndsOfReplaysBeyondTwiceItsBound) {
+  using Kind = KvFrame::Kind;
+  KvEventInbox inbox(2 * KvEventInbox::kFrameBytes);
+  for (int i = 0; i < 4; ++i) (void)inbox.push({Kind::kReplayEnd, 0, ""});
+  EXPECT_EQ(inbox.dropped(), 0U);
+  EXPECT_FALSE(inbox.push({Kind::kReplayEnd, 0, ""}));
+  EXPECT_EQ(inbox.dropped(), 1U);
+  EXPECT_FALSE(inbox.push({Kind::kDisconnected, 0, ""})) << "the taker comes anyway";
+  EXPECT_EQ(inbox.dropped(), 1U) << "what a connection does is never dropped";
+  EXPECT_EQ(inbox.take(kAll).frames.size(), 5U);
+}
+
 TEST(KvNewsBoard, AddsUpTheNewsOfEachWorkerUntilItIsTaken) {
   KvNewsBoard board(3);
   EXPECT_TRUE(board.take().empty());
@@ -162,6 +176,15 @@ TEST(WarningGate, LetsOnePassPerIntervalAndCountsTheOthers) {
   EXPECT_EQ(gate.suppressed(), 2U);
 }
 
+TEST(MostConnections, LeaveDescriptorsForWorkersAndTheirEvents) {
+  EXPECT_EQ(most_connections({.descriptors = 20'256, .event_streams = 0}, 20'000, 1), 10'000U);
+  EXPECT_EQ(most_connections({.descriptors = 20'256, .event_streams = 0}, 20'000, 4), 2'500U);
+  EXPECT_EQ(most_connections({.descriptors = 20'256, .event_streams = 0}, 100, 1), 100U);
+  EXPECT_EQ(most_connections({.descriptors = 20'256, .event_streams = 1'000}, 20'000, 1), 7'000U);
+  EXPECT_EQ(most_connections({.descriptors = 4'096, .event_streams = 1'000}, 20'000, 4), 16U) << "a few in any case";
+  EXPECT_EQ(most_clients({.descriptors = 4'096, .event_streams = 1'000}), 0U);
+}
+
 TEST(LatencyHistogram, CountsIntoTheBucketWhoseBoundIsNotBelow) {
   LatencyHistogram histogram;
   histogram.observe(std::chrono::milliseconds(1));
@@ -179,6 +202,16 @@ TEST(PassedOnPaths, AreThoseOfClients) {
                            "/v1/audio/transcriptions", "/v1/models/m", "/v1/chat/completions/", "/v2/rerank", "/rerank",
                            "/score", "/pooling", "/classify", "/tokenize", "/detokenize", "/version", "/ping"})
     EXPECT_TRUE(is_passed_on(path)) << path;
+}
+
+TEST(PassedOnPaths, ThatOnlyComputeMayBeSentAgain) {
+  for (const char* path : {"/tokenize", "/score", "/v1/embeddings", "/v1/rerank", "/v2/embed", "/v1/messages"}) {
+    EXPECT_TRUE(only_computes(path)) << path;
+    EXPECT_TRUE(is_passed_on(path)) << path;
+  }
+  for (const char* path :
+       {"/v1/responses", "/v1/files", "/v1/batches", "/v1/messages/batches", "/invocations", "/v1/x"})
+    EXPECT_FALSE(only_computes(path)) << path;
 }
 
 TEST(PassedOnPaths, AreNeverThoseThatControlAWorkerOrExposeItsInternals) {

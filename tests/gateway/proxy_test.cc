@@ -126,6 +126,25 @@ TEST(ProxyRetry, AnAnswerThatBreaksBeforeItsFirstEventIsTriedElsewhere) {
   EXPECT_EQ(response.headers.find("x-kvist-worker"), "good");
 }
 
+TEST(ProxyRetry, WhatMayHaveEffectsIsSentToOneWorkerOnly) {
+  const auto broken = [](const net::HttpRequest&, const FakeWorker::Exchange& exchange) { exchange->abort(); };
+  FakeWorker a("a", broken);
+  FakeWorker b("b", broken);
+  RunningGateway gateway(gateway_spec({&a, &b}));
+  const auto sent = [&] { return a.posts().size() + b.posts().size(); };
+  EXPECT_GE(gateway.call("POST", "/v1/responses", R"({"input":"a"})").status, 500);
+  EXPECT_EQ(sent(), 1U);
+}
+
+TEST(ProxyRetry, WhatOnlyComputesIsTriedElsewhere) {
+  FakeWorker broken("broken", [](const net::HttpRequest&, const FakeWorker::Exchange& exchange) { exchange->abort(); });
+  FakeWorker good("good", FakeWorker::answer_of(200, R"({"data":[]})"));
+  RunningGateway gateway(gateway_spec({&broken, &good}));
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(gateway.call("POST", "/v1/embeddings", R"({"input":"a"})").status, 200);
+  EXPECT_EQ(good.posts().size(), 2U);
+  EXPECT_GE(broken.posts().size(), 1U) << "one of the two goes there first";
+}
+
 TEST(ProxyRetry, AfterTheFirstEventAFailureIsAnErrorFrameAndABrokenEnd) {
   FakeWorker broken("broken", [](const net::HttpRequest&, const FakeWorker::Exchange& exchange) {
     exchange->begin_stream(200, stream_headers());
@@ -187,6 +206,34 @@ TEST(ProxyRetry, AStreamThatBeginsWithAServerErrorIsTriedElsewhere) {
     EXPECT_EQ(gateway.chat(chat_body("Hello")).body, joined({kRoleEvent, text_event("hi"), kDoneEvent}));
   EXPECT_GE(dead.posts().size(), 1U);
   EXPECT_GE(gateway.metric("kvist_gateway_error_frames_total"), 1);
+}
+
+TEST(ProxyRetry, AnAnswerThatIsNoneOfThisApiIsTriedElsewhere) {
+  const std::string page = "data: <html>welcome</html>\n\n";
+  for (const FakeWorker::Script& garbage :
+       {FakeWorker::stream_of({page, kDoneEvent}), FakeWorker::answer_of(200, "<html>welcome</html>"),
+        FakeWorker::answer_of(200, R"({"error":{"message":"EngineCore"}})"), FakeWorker::answer_of(302, "")}) {
+    FakeWorker bad("bad", garbage);
+    FakeWorker good("good");
+    RunningGateway gateway(gateway_spec({&bad, &good}));
+    for (int i = 0; i < 2; ++i)
+      EXPECT_EQ(gateway.chat(chat_body("Hello")).body, joined({kRoleEvent, text_event("hi"), kDoneEvent}));
+    EXPECT_EQ(bad.posts().size(), 1U);
+    EXPECT_EQ(gateway.metric("kvist_gateway_attempt_failures_total", "reason", "garbage"), 1);
+    EXPECT_TRUE(gateway.get("/admin/decisions").body.contains(R"("failure":"garbage: )"));
+  }
+}
+
+TEST(ProxyRetry, GarbageOfTheLastWorkerReachesTheClientUnchanged) {
+  const std::string page = "data: <html>welcome</html>\n\n";
+  FakeWorker only("only", FakeWorker::stream_of({page, kDoneEvent}));
+  RunningGateway gateway(gateway_spec({&only}));
+  EXPECT_EQ(gateway.chat(chat_body("Hello")).body, joined({page, kDoneEvent}));
+  only.set_script(FakeWorker::answer_of(200, "<html>welcome</html>"));
+  EXPECT_EQ(gateway.chat(chat_body("Hello")).body, "<html>welcome</html>");
+  EXPECT_TRUE(gateway.await_idle());
+  EXPECT_EQ(gateway.outcomes("completed"), 0);
+  EXPECT_EQ(gateway.outcomes("worker_error") + gateway.outcomes("broken_stream"), 2);
 }
 
 TEST(ProxyRetry, AStreamThatBeginsWithTheRequestsErrorIsNot) {

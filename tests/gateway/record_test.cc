@@ -96,6 +96,18 @@ TEST(RecordLineTest, WhatDidNotHappenIsNotThere) {
             "\n");
 }
 
+TEST(RecordLineTest, ARecordingBeginsAtTheInstantThatItIsGiven) {
+  spec::GatewaySpec gateway;
+  gateway.workers.resize(2);
+  gateway.workers[0].name = "a";
+  gateway.workers[1].name = "b";
+  const Recording recording = new_recording(gateway, TimePoint(milliseconds(5)), 1'764'000'000.125);
+  EXPECT_EQ(recording.clock_start, TimePoint(milliseconds(5)));
+  EXPECT_EQ(recording.started_unix_ms, 1'764'000'000'125);
+  EXPECT_EQ(recording.workers, (std::vector<std::string>{"a", "b"}));
+  EXPECT_LT(recording.id, std::uint64_t{1} << 53);
+}
+
 std::string head_of_part(std::uint64_t part) {
   return fmt::format("head {}\n", part);
 }

@@ -209,8 +209,8 @@ TEST_F(ServiceTest, SwitchesTheModeAtRunTime) {
   EXPECT_EQ(mode_of(gateway), R"({"mode":"kv"})");
   EXPECT_EQ(gateway.call("POST", "/admin/router_mode", R"({ "mode" : "round-robin" })").body,
             R"({"mode":"round_robin"})");
-  for (const char* body :
-       {R"({"mode":"fastest"})", R"({"mod":"kv"})", R"({"mode":"kv","x":1})", "", "[1]", "{", R"({"mode":{}})"}) {
+  for (const char* body : {R"({"mode":"fastest"})", R"({"mode":"clairvoyant"})", R"({"mod":"kv"})",
+                           R"({"mode":"kv","x":1})", "", "[1]", "{", R"({"mode":{}})"}) {
     const auto refused = gateway.call("PUT", "/admin/router_mode", body);
     EXPECT_EQ(refused.status, 400) << body;
     EXPECT_THAT(refused.body, HasSubstr("\"error\"")) << body;
@@ -341,10 +341,27 @@ TEST_F(ServiceTest, ConfiguredLimitsWinOverReportedOnes) {
   EXPECT_EQ(gateway.metric("kvist_gateway_worker_batch_slots", "source", "configured"), 12);
 }
 
+TEST_F(ServiceTest, ConfiguredKvBlocksAreOfTheGatewaysSize) {
+  for (FakeWorker* const worker : {&a_, &b_})
+    worker->set_metrics("vllm:cache_config_info{block_size=\"64\",num_gpu_blocks=\"10\"} 1\n");
+  auto spec = gateway_spec({&a_, &b_});
+  spec.workers[0].limits.kv_blocks = 30;
+  const RunningGateway gateway(std::move(spec));
+  EXPECT_TRUE(await([&] { return gateway.metric("kvist_gateway_worker_block_size_mismatch") == 2; }));
+  (void)gateway.chat(chat_body("Hello"));
+  const auto decisions = routing::read_decisions(gateway.get("/admin/decisions").body);
+  ASSERT_TRUE(decisions) << decisions.error().message;
+  const auto& candidates = decisions->decisions.at(0).candidates;
+  EXPECT_EQ(candidates.at(0).limits.kv_blocks, 30U);
+  EXPECT_EQ(candidates.at(1).limits.kv_blocks, 10U * 64 / kBlockSize) << "as reported, converted";
+}
+
 TEST_F(ServiceTest, RequestsWithoutAnAnswerLeaveAStalledWorker) {
   a_.set_script(a_.silence());
   b_.set_script(b_.silence());
-  const RunningGateway gateway(gateway_spec({&a_, &b_}));
+  auto spec = gateway_spec({&a_, &b_});
+  spec.silence_timeout = std::chrono::milliseconds(200);  // the workers answer health checks, so it takes longer
+  const RunningGateway gateway(std::move(spec));
   std::thread client([&] {
     const auto response = gateway.chat(chat_body("Hello"));
     EXPECT_EQ(response.status, 200);

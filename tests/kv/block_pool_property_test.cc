@@ -13,13 +13,13 @@ namespace {
 
 constexpr std::uint32_t kBlocks = 24;
 constexpr std::uint32_t kBlockSize = 2;
-constexpr std::uint64_t kNames = 12;  // few, so that copies are common
+constexpr std::uint64_t kHashes = 12;  // few, so that copies are common
 
 /// The pool's contract in its simplest form.
 struct Model {
   struct Block {
     std::uint32_t references = 0;
-    std::optional<std::uint64_t> name;
+    std::optional<std::uint64_t> hash;
   };
   std::vector<Block> blocks = std::vector<Block>(kBlocks);
   std::list<std::uint32_t> free;  // in the order in which they will be allocated
@@ -33,8 +33,8 @@ struct Model {
     if (free.empty()) return std::nullopt;
     const std::uint32_t block = free.front();
     free.pop_front();
-    if (blocks[block].name) ++evictions;
-    blocks[block] = {.references = 1, .name = std::nullopt};
+    if (blocks[block].hash) ++evictions;
+    blocks[block] = {.references = 1, .hash = std::nullopt};
     return block;
   }
   void acquire(std::uint32_t block) {
@@ -42,7 +42,7 @@ struct Model {
   }
   void release(std::uint32_t block) {
     if (--blocks[block].references > 0) return;
-    if (blocks[block].name)
+    if (blocks[block].hash)
       free.push_back(block);
     else
       free.push_front(block);
@@ -50,12 +50,12 @@ struct Model {
   [[nodiscard]] std::map<std::uint64_t, std::uint32_t> findable() const {
     std::map<std::uint64_t, std::uint32_t> copies;
     for (const Block& block : blocks)
-      if (block.name) ++copies[*block.name];
+      if (block.hash) ++copies[*block.hash];
     return copies;
   }
 };
 
-/// A subscriber that counts copies by name.
+/// A subscriber that counts copies by block hash.
 struct Subscriber {
   std::map<std::uint64_t, std::uint32_t> copies;
 
@@ -112,8 +112,8 @@ class Walk {
   }
 
   void acquire() {
-    const BlockHash name(static_cast<std::uint64_t>(random_.uniform_int(0, kNames - 1)));
-    const auto found = pool_.find(name);
+    const BlockHash hash(static_cast<std::uint64_t>(random_.uniform_int(0, kHashes - 1)));
+    const auto found = pool_.find(hash);
     if (!found) return;
     pool_.acquire(*found);
     model_.acquire(found->value());
@@ -128,24 +128,24 @@ class Walk {
 
   void commit() {
     std::vector<BlockId> blocks;
-    std::vector<BlockHash> names;
+    std::vector<BlockHash> hashes;
     const auto count = random_.uniform_int(1, 3);
     for (std::int64_t i = 0; i < count; ++i) {
-      const auto block = pick([](const Model::Block& b) { return b.references > 0 && !b.name; });
+      const auto block = pick([](const Model::Block& b) { return b.references > 0 && !b.hash; });
       if (!block) break;
-      const auto name = static_cast<std::uint64_t>(random_.uniform_int(0, kNames - 1));
-      model_.blocks[*block].name = name;
+      const auto hash = static_cast<std::uint64_t>(random_.uniform_int(0, kHashes - 1));
+      model_.blocks[*block].hash = hash;
       blocks.emplace_back(*block);
-      names.emplace_back(name);
+      hashes.emplace_back(hash);
     }
     const std::vector<TokenId> tokens(blocks.size() * kBlockSize, TokenId(1));
-    pool_.commit(blocks, names, std::nullopt, tokens);
+    pool_.commit(blocks, hashes, std::nullopt, tokens);
     stored_ += blocks.size();
   }
 
   void clear() {
-    pool_.clear_names();
-    for (Model::Block& block : model_.blocks) block.name.reset();
+    pool_.clear_hashes();
+    for (Model::Block& block : model_.blocks) block.hash.reset();
   }
 
   void compare() {
@@ -154,22 +154,22 @@ class Walk {
     ASSERT_EQ(pool_.counters().evictions, model_.evictions);
     ASSERT_EQ(pool_.counters().stored_blocks, stored_);
     for (std::uint32_t i = 0; i < kBlocks; ++i) ASSERT_EQ(pool_.references(BlockId(i)), model_.blocks[i].references);
-    for (std::uint64_t name = 0; name < kNames; ++name) compare_find(name);
+    for (std::uint64_t hash = 0; hash < kHashes; ++hash) compare_find(hash);
     compare_find_prefix();
 
     const auto want = model_.findable();
     const auto findable = pool_.findable();
     std::map<std::uint64_t, std::uint32_t> got;
-    for (const auto& [name, copies] : findable) got[name.value()] = copies;
+    for (const auto& [hash, copies] : findable) got[hash.value()] = copies;
     ASSERT_EQ(got, want);
     for (const KvEvent& event : pool_.take_events()) std::visit(subscriber_, event);
     ASSERT_EQ(subscriber_.copies, want) << "the events tell another story";
   }
 
-  void compare_find(std::uint64_t name) {
-    const auto found = pool_.find(BlockHash(name));
-    const auto copy = [&](const Model::Block& b) { return b.name == name; };
-    const auto used_copy = [&](const Model::Block& b) { return b.name == name && b.references > 0; };
+  void compare_find(std::uint64_t hash) {
+    const auto found = pool_.find(BlockHash(hash));
+    const auto copy = [&](const Model::Block& b) { return b.hash == hash; };
+    const auto used_copy = [&](const Model::Block& b) { return b.hash == hash && b.references > 0; };
     ASSERT_EQ(found.has_value(), std::any_of(model_.blocks.begin(), model_.blocks.end(), copy));
     if (!found) return;
     ASSERT_TRUE(copy(model_.blocks[found->value()]));
@@ -179,18 +179,18 @@ class Walk {
   }
 
   void compare_find_prefix() {
-    std::vector<BlockHash> names;
+    std::vector<BlockHash> hashes;
     for (std::int64_t i = random_.uniform_int(0, 30); i > 0; --i) {
-      names.emplace_back(static_cast<std::uint64_t>(random_.uniform_int(0, kNames - 1)));
+      hashes.emplace_back(static_cast<std::uint64_t>(random_.uniform_int(0, kHashes - 1)));
     }
     std::vector<BlockId> want;
-    for (const BlockHash name : names) {
-      const auto found = pool_.find(name);
+    for (const BlockHash hash : hashes) {
+      const auto found = pool_.find(hash);
       if (!found) break;
       want.push_back(*found);
     }
     std::vector<BlockId> got = {BlockId(77)};
-    pool_.find_prefix(names, got);
+    pool_.find_prefix(hashes, got);
     ASSERT_EQ(got, want);
   }
 

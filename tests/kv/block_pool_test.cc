@@ -13,9 +13,9 @@ using ::testing::UnorderedElementsAre;
 constexpr std::uint32_t kBlockSize = 2;
 const std::vector<TokenId> kTokens = {TokenId(7), TokenId(8)};
 
-/// Gives `block` the name `name`, at the start of a prompt.
-void commit_one(BlockPool& pool, BlockId block, std::uint64_t name) {
-  const BlockHash hash(name);
+/// Makes `block` findable by `number`, at the start of a prompt.
+void commit_one(BlockPool& pool, BlockId block, std::uint64_t number) {
+  const BlockHash hash(number);
   pool.commit({&block, 1}, {&hash, 1}, std::nullopt, kTokens);
 }
 
@@ -128,12 +128,12 @@ TEST(BlockPool, ANameLastsAsLongAsItsLastCopy) {
 TEST(BlockPool, TellsWhatChangedInOrder) {
   BlockPool pool(2, kBlockSize);
   auto blocks = allocate_all(pool);
-  const std::vector<BlockHash> names = {BlockHash(100), BlockHash(101)};
+  const std::vector<BlockHash> hashes = {BlockHash(100), BlockHash(101)};
   const std::vector<TokenId> tokens = {TokenId(1), TokenId(2), TokenId(3), TokenId(4)};
-  pool.commit(blocks, names, BlockHash(99), tokens);
+  pool.commit(blocks, hashes, BlockHash(99), tokens);
   pool.release(blocks[1]);
   ASSERT_EQ(pool.allocate(), blocks[1]);
-  pool.clear_names();
+  pool.clear_hashes();
 
   const auto events = pool.take_events();
   ASSERT_EQ(events.size(), 3U);
@@ -153,10 +153,10 @@ TEST(BlockPool, TellsWhatChangedInOrder) {
 TEST(BlockPool, TheSaltComesWithAPromptsFirstBlockTheLoraWithAll) {
   BlockPool pool(2, kBlockSize);
   const auto blocks = allocate_all(pool);
-  const std::vector<BlockHash> names = {BlockHash(100), BlockHash(101)};
+  const std::vector<BlockHash> hashes = {BlockHash(100), BlockHash(101)};
   const PrefixIdentity identity{.model = "m", .lora = "adapter", .cache_salt = "salty"};
-  pool.commit(std::span(blocks).first(1), std::span(names).first(1), std::nullopt, kTokens, identity);
-  pool.commit(std::span(blocks).last(1), std::span(names).last(1), names[0], kTokens, identity);
+  pool.commit(std::span(blocks).first(1), std::span(hashes).first(1), std::nullopt, kTokens, identity);
+  pool.commit(std::span(blocks).last(1), std::span(hashes).last(1), hashes[0], kTokens, identity);
   const auto events = pool.take_events();
   ASSERT_EQ(events.size(), 2U);
   EXPECT_EQ(std::get<BlockStored>(events[0]).cache_salt, "salty");
@@ -171,13 +171,13 @@ TEST(BlockPool, ClearingNamesKeepsBlocksWithTheirHolders) {
   commit_one(pool, blocks[0], 100);
   commit_one(pool, blocks[1], 101);
   pool.release(blocks[1]);
-  pool.clear_names();
+  pool.clear_hashes();
   EXPECT_TRUE(pool.findable().empty());
   EXPECT_EQ(pool.references(blocks[0]), 1U);
   EXPECT_EQ(pool.free_blocks(), 1U);
   (void)pool.take_events();
 
-  // A block in use may get a name again, and a free one is allocated without a removal event.
+  // A block in use may become findable again, and a free one is allocated without a removal event.
   commit_one(pool, blocks[0], 200);
   EXPECT_EQ(pool.allocate(), blocks[1]);
   EXPECT_EQ(pool.take_events().size(), 1U);
@@ -198,7 +198,7 @@ TEST(BlockPoolDeathTest, RefusesWhatBreaksItsInvariants) {
   EXPECT_DEATH(commit_one(pool, BlockId(0), 100), "not held");
   const BlockId block = *pool.allocate();
   commit_one(pool, block, 100);
-  EXPECT_DEATH(commit_one(pool, block, 101), "has a name");
+  EXPECT_DEATH(commit_one(pool, block, 101), "is findable already");
 }
 
 }  // namespace

@@ -97,5 +97,32 @@ TEST(NameTable, EqualsAMap) {
   compare_with_map(4, 20'000, false);
 }
 
+// Hashes that all belong into one line, as a client may choose them, of which one comes and goes: no rebuild helps.
+TEST(SegmentedSlots, IsNotRebuiltAgainAndAgainForHashesThatMeet) {
+  using Slots = SegmentedSlots<HashLine, false, 1024>;
+  constexpr std::uint32_t kRounds = 1'000;
+  for (std::uint64_t entries = 8; entries < 200; ++entries) {
+    SCOPED_TRACE(entries);
+    Epochs epochs;
+    IndexMemory memory(epochs, std::size_t{1} << 30);
+    Slots slots(memory);
+    for (std::uint64_t hash = 1; hash <= entries; ++hash) slots.put(hash, 1);
+    const auto shape = [&] {
+      Slots::Lookup lookup;
+      Slots::Prefetcher(slots).prefetch(1, lookup);
+      return lookup.shape;
+    };
+    const std::uint32_t before = shape();
+    for (std::uint32_t round = 0; round < kRounds; ++round) {
+      const Slots::Place place = slots.find(entries);
+      ASSERT_NE(place.line, nullptr);
+      place.line->erase(place.slot);
+      slots.removed(place, entries);
+      slots.put(entries, 1);
+    }
+    EXPECT_LT(shape() - before, kRounds / 10);
+  }
+}
+
 }  // namespace
 }  // namespace kvist::kv_index

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <csignal>
 #include <memory>
 #include <thread>
@@ -24,6 +25,24 @@ TEST(EventLoop, RunsPostedCallsInOrder) {
   loop.run();
   ASSERT_EQ(ran.size(), 1000U);
   for (int i = 0; i < 1000; ++i) EXPECT_EQ(ran[static_cast<std::size_t>(i)], i);
+}
+
+// The descriptor that wakes the loop is never read, so each wake-up has to be noticed anew.
+TEST(EventLoop, WakesForEachPostHoweverOftenItSleptBefore) {
+  EventLoop loop;
+  std::atomic<int> ran = 0;
+  std::jthread poster([&] {
+    for (int i = 0; i < 2'000; ++i) {
+      loop.post([&] {
+        ++ran;
+        ran.notify_one();
+      });
+      ran.wait(i);  // the loop has nothing left to do and sleeps, or is about to
+    }
+    loop.post([&] { loop.stop(); });
+  });
+  loop.run();
+  EXPECT_EQ(ran, 2'000);
 }
 
 TEST(EventLoop, StoppedBeforeRunningDoesNotRun) {

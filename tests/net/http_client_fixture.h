@@ -93,6 +93,15 @@ class HttpClientTest : public testing::Test {
     EXPECT_TRUE(socket.read_until("\r\n\r\n").contains(" HTTP/1.1\r\n"));
     return socket;
   }
+  /// Makes one call and returns the server's end of its connection, which is idle now.
+  RawSocket warm_up() {
+    Seen warm;
+    start(warm, get());
+    RawSocket socket = accept_request();
+    EXPECT_TRUE(socket.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"));
+    EXPECT_TRUE(wait_over(warm));
+    return socket;
+  }
 
   LoopThread thread_;
   RawListener peer_;

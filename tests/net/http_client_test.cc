@@ -92,11 +92,7 @@ TEST_F(HttpClientTest, ReusesTheConnectionUsedLast) {
 }
 
 TEST_F(HttpClientTest, SendsOnceMoreWhenThePooledConnectionWasStale) {
-  Seen warm;
-  start(warm, get());
-  RawSocket socket = accept_request();
-  ASSERT_TRUE(socket.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"));
-  ASSERT_TRUE(wait_over(warm));
+  RawSocket socket = warm_up();
   Seen seen;
   start(seen, post("again"));
   // The server reads the request, but closes without an answer.
@@ -111,11 +107,7 @@ TEST_F(HttpClientTest, SendsOnceMoreWhenThePooledConnectionWasStale) {
 }
 
 TEST_F(HttpClientTest, SendsOnceMoreOnlyOnce) {
-  Seen warm;
-  start(warm, get());
-  RawSocket socket = accept_request();
-  ASSERT_TRUE(socket.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"));
-  ASSERT_TRUE(wait_over(warm));
+  RawSocket socket = warm_up();
   Seen seen;
   start(seen, get());
   static_cast<void>(socket.read_until("\r\n\r\n"));
@@ -126,12 +118,51 @@ TEST_F(HttpClientTest, SendsOnceMoreOnlyOnce) {
   EXPECT_FALSE(seen.answered);
 }
 
+TEST_F(HttpClientTest, WhatIsSentOnlyOnceIsNotSentAgain) {
+  HttpClientOptions options;
+  options.most_idle_for_only_once = std::chrono::hours(1);
+  make_client(options);
+  RawSocket socket = warm_up();
+  Seen only_once;
+  HttpRequest request = post("one");
+  request.only_once = true;
+  start(only_once, request);
+  EXPECT_THAT(socket.read_until("one"), EndsWith("one")) << "the connection was in use a moment ago";
+  socket.close();
+  ASSERT_TRUE(wait_over(only_once));
+  EXPECT_EQ(only_once.errors, 1);
+  EXPECT_THAT(only_once.error.message, HasSubstr("closed the connection without an answer"));
+  Seen next;
+  start(next, get("/next"));
+  EXPECT_THAT(peer_.accept().read_until("\r\n\r\n"), StartsWith("GET /next ")) << "nothing came in between";
+}
+
+TEST_F(HttpClientTest, WhatIsSentOnlyOnceTakesNoConnectionThatWasIdle) {
+  HttpClientOptions options;
+  options.most_idle_for_only_once = {};
+  make_client(options);
+  const auto answer = [&](RawSocket& socket, const Seen& seen, const std::string& target) {
+    EXPECT_THAT(socket.read_until("\r\n\r\n"), StartsWith("GET " + target + " "));
+    EXPECT_TRUE(socket.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"));
+    EXPECT_TRUE(wait_over(seen));
+  };
+  Seen first;
+  start(first, get("/first"));
+  RawSocket idle = peer_.accept();
+  answer(idle, first, "/first");
+  Seen second;
+  HttpRequest request = get("/second");
+  request.only_once = true;
+  start(second, request);
+  RawSocket fresh = peer_.accept();
+  answer(fresh, second, "/second");
+  Seen third;
+  start(third, get("/third"));
+  answer(fresh, third, "/third");
+}
+
 TEST_F(HttpClientTest, NeverSendsAgainOnceAnAnswerBegan) {
-  Seen warm;
-  start(warm, get());
-  RawSocket socket = accept_request();
-  ASSERT_TRUE(socket.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"));
-  ASSERT_TRUE(wait_over(warm));
+  RawSocket socket = warm_up();
   Seen seen;
   start(seen, get());
   static_cast<void>(socket.read_until("\r\n\r\n"));

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -127,6 +129,61 @@ TEST(SseParser, ManySmallEventsMayExceedTheBoundTogether) {
   int count = 0;
   while (parser.next(event)) ++count;
   EXPECT_EQ(count, 1000);
+}
+
+// Reads `bytes` behind `before` in both ways, which have to agree.
+std::optional<std::string> data_of_whole_event(std::string_view before, std::string_view bytes) {
+  SseParser parser(1'000);
+  SseParser::Event event;
+  EXPECT_TRUE(parser.feed(before));
+  while (parser.next(event)) {
+  }
+  const std::string rest(parser.rest());
+  const std::optional<std::string_view> data = parser.data_of_whole_event(bytes);
+  if (!data) return std::nullopt;
+  EXPECT_EQ(rest, "");
+  EXPECT_TRUE(parser.feed(bytes));
+  EXPECT_TRUE(parser.next(event));
+  EXPECT_EQ(event.data, *data);
+  EXPECT_EQ(event.raw, bytes);
+  EXPECT_FALSE(parser.next(event));
+  EXPECT_EQ(parser.rest(), "");
+  return std::string(*data);
+}
+
+TEST(SseParser, AWholeEventNeedsNoCopy) {
+  EXPECT_EQ(data_of_whole_event("data: 1\n\n", "data: 2\n\n"), "2");
+  EXPECT_EQ(data_of_whole_event("data: 1\r\n\r\n", "data:2\n\n"), "2");
+  const std::string longer(700, 'x');
+  EXPECT_EQ(data_of_whole_event(": comment\n\n", "data: " + longer + "\n\n"), longer);
+}
+
+TEST(SseParser, WhatIsNoWholeEventHasToBeFed) {
+  const std::string_view whole = "data: 2\n\n";
+  EXPECT_FALSE(data_of_whole_event("", whole)) << "a byte order mark is looked for";
+  EXPECT_FALSE(data_of_whole_event("data: 1\n", whole));
+  EXPECT_FALSE(data_of_whole_event("data: 1\n\nda", whole));
+  EXPECT_FALSE(data_of_whole_event("data: 1\r\r", whole)) << "a line feed would belong to the event before";
+  for (const std::string_view other :
+       {"", "\n\n", "data: 2\n", "data: 2\n\n\n\n", "data: 2\ndata: 3\n\n", "data: 2\n\ndata: 3\n\n", "data: 2\rx\n\n",
+        "data: 2\r\n\n", ": comment\n\n", "event: x\n\n", "data: 2\r\n\r\n"})
+    EXPECT_FALSE(data_of_whole_event("data: 1\n\n", other)) << other;
+  EXPECT_FALSE(data_of_whole_event("data: 1\n\n", "data: " + std::string(1'000, 'x') + "\n\n")) << "too large";
+}
+
+// Line ends are looked for in pieces of some hundred bytes.
+TEST(SseParser, FindsLineEndsAtAnyDistance) {
+  for (std::size_t length = 0; length < 600; ++length) {
+    for (const std::string_view end : {"\n\n", "\r\r", "\r\n\r\n"}) {
+      const std::string text(length, 'x');
+      const std::string stream = "data: " + text + std::string(end) + "data: y" + std::string(end);
+      const Parsed parsed = parse({stream});
+      if (length > 0) {
+        ASSERT_THAT(parsed.data, ElementsAre(text, "y")) << length;
+      }
+      ASSERT_EQ(parsed.raw, stream) << length;
+    }
+  }
 }
 
 TEST(AppendSseData, WritesWhatTheParserReads) {

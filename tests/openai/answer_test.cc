@@ -221,6 +221,12 @@ TEST(ModelList, IsReadAndWrittenEntryByEntry) {
   ASSERT_TRUE(models) << models.error().message;
   EXPECT_EQ(*models, (std::vector<ModelCard>{{"a", R"({"id":"a","x":[1,2]})"}, {"b\n", R"({"id":"b\n"})"}}));
   EXPECT_EQ(model_list(*models), R"({"object":"list","data":[{"id":"a","x":[1,2]},{"id":"b\n"}]})");
+  const auto lengths = parse_model_list(
+      R"({"data":[{"id":"a","max_model_len":4096},{"id":"b","max_model_len":null},{"id":"c","max_model_len":"x"}]})");
+  ASSERT_TRUE(lengths) << lengths.error().message;
+  EXPECT_EQ(lengths->at(0).max_model_len, 4'096U);
+  EXPECT_EQ(lengths->at(1).max_model_len, 0U);
+  EXPECT_EQ(lengths->at(2).max_model_len, 0U);
   for (const char* bad :
        {"", "[]", "{}", R"({"data":5})", R"({"data":[1]})", R"({"data":[{}]})", R"({"data":[{"id":5}]})"})
     EXPECT_FALSE(parse_model_list(bad)) << bad;

@@ -5,12 +5,13 @@
 
 #include <cmath>
 
-#include "kvist/perfmodel/step_time.h"
 #include "perfmodel/worker_with_profile.h"
 
 namespace kvist::perfmodel {
 namespace {
 
+using std::chrono::milliseconds;
+using std::chrono::nanoseconds;
 using testing::AllOf;
 using testing::HasSubstr;
 
@@ -59,8 +60,34 @@ TEST(StepTimeModel, WithoutAProfileIsTheLinearFormula) {
   const spec::WorkerSpec worker;
   const StepTimeModel model = model_of(worker);
   EXPECT_EQ(model.step_time({}), Duration::zero());
-  EXPECT_EQ(model.step_time(decode(32)), step_time(worker.step_time, decode(32)));
+  EXPECT_EQ(model.step_time(decode(32)), StepTimeModel(worker.step_time).step_time(decode(32)));
   EXPECT_EQ(model.intake_delay({.running = 50, .prompt_tokens = 4'000}), Duration::zero());
+}
+
+TEST(LinearStepTime, AddsItsFourTerms) {
+  const StepTimeModel model(spec::StepTimeSpec{.fixed = nanoseconds(1'000'000),
+                                               .per_prefill_token = nanoseconds(1'000),
+                                               .per_sequence = nanoseconds(10),
+                                               .per_kv_token_ns = 0.5});
+  EXPECT_EQ(model.step_time({.prefill_tokens = 3, .sequences = 2, .kv_tokens_read = 8}), nanoseconds(1'003'024));
+}
+
+TEST(LinearStepTime, OfTheDefaultModelIsThatOfTheGpuItDescribes) {
+  const StepTimeModel model(spec::StepTimeSpec{});
+  // 32 sequences of 6,100 tokens decode: 21 + 32 x 0.07 + 195,200 x 0.00004 = 21 + 2.24 + 7.808 ms.
+  EXPECT_EQ(model.step_time({.sequences = 32, .kv_tokens_read = 32 * 6'100}), nanoseconds(31'048'000));
+  // A whole prompt of 3,800 tokens in one step: 21 + 357.2 + 0.07 + 0.152 ms.
+  EXPECT_EQ(model.step_time({.prefill_tokens = 3'800, .sequences = 1, .kv_tokens_read = 3'800}),
+            nanoseconds(378'422'000));
+}
+
+TEST(LinearStepTime, RoundsThePartBelowANanosecondOnce) {
+  const StepTimeModel model(spec::StepTimeSpec{.fixed = nanoseconds(0),
+                                               .per_prefill_token = nanoseconds(0),
+                                               .per_sequence = nanoseconds(0),
+                                               .per_kv_token_ns = 0.3});
+  EXPECT_EQ(model.step_time({.sequences = 1, .kv_tokens_read = 5}), nanoseconds(2));  // 1.5
+  EXPECT_EQ(model.step_time({.sequences = 1, .kv_tokens_read = 10'000'000'000}), milliseconds(3'000));
 }
 
 TEST(StepTimeModel, AnEmptyStepTakesNoTimeAndAnyOtherSome) {

@@ -8,6 +8,7 @@
 #include <map>
 #include <vector>
 
+#include "event_feed.h"
 #include "kvist/base/random.h"
 #include "kvist/kv/event_sequencer.h"
 #include "kvist/kv/kv_event_codec.h"
@@ -206,7 +207,7 @@ class World {
     }
     for (const kv::SequencerAction& action : actions) {
       if (const auto* const batch = std::get_if<kv::ApplyPayload>(&action)) apply(*batch);
-      if (std::holds_alternative<kv::ResetWorker>(action)) knowledge_.reset_events(kWorker);
+      if (std::holds_alternative<kv::ResetWorker>(action)) reset_events(knowledge_, kWorker);
       if (const auto* const replay = std::get_if<kv::RequestReplay>(&action)) answer(replay->from);
     }
   }
@@ -215,7 +216,7 @@ class World {
         kv::decode_kv_events({reinterpret_cast<const std::uint8_t*>(batch.payload.data()), batch.payload.size()});
     ASSERT_TRUE(decoded.has_value());
     const std::uint64_t before = knowledge_.report(kWorker, false).adopted_prefixes;
-    knowledge_.on_kv_events(kWorker, decoded->batch.events);
+    feed(knowledge_, kWorker, decoded->batch.events);
     if (knowledge_.report(kWorker, false).adopted_prefixes > before) ++adoptions_;
     for (const kv::KvEvent& event : decoded->batch.events) {
       if (std::holds_alternative<kv::AllBlocksCleared>(event)) sequencer_.on_cleared(batch.view);

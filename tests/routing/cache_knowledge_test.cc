@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "event_feed.h"
+
 namespace kvist::routing {
 namespace {
 
@@ -27,7 +29,7 @@ class CacheKnowledgeTest : public ::testing::Test {
     event.tokens = tokens(blocks * kBlockSize, family);
     for (std::uint64_t i = 1; i <= blocks; ++i) event.hashes.emplace_back(family * 1'000 + i);
     const std::vector<kv::KvEvent> events{event};
-    ASSERT_EQ(caches_.on_kv_events(worker, events), 0U);
+    ASSERT_EQ(feed(caches_, worker, events), 0U);
   }
   const std::vector<CacheDepth>& match(const BlockKeys& keys, bool with_in_flight = true) {
     caches_.match(view(keys), fleet_, in_flight_, with_in_flight, now_, depths_);
@@ -121,7 +123,7 @@ TEST_F(CacheKnowledgeTest, WrongPredictionsLoseTheirWeightAndRecover) {
   fleet_[0].events_exact = false;
   const BlockKeys keys = prompt();
   route(a_, keys);
-  caches_.reset_events(a_);
+  reset_events(caches_, a_);
   std::uint32_t last = match(keys)[0].blocks;
   EXPECT_EQ(last, kBlocks);
   std::uint32_t steepest = 0;
@@ -159,7 +161,7 @@ TEST_F(CacheKnowledgeTest, AResetStreamIsTrustedAgain) {
   const BlockKeys keys = prompt();
   for (int i = 0; i < 60; ++i) answer(a_, keys, 0);
   EXPECT_NE(match(keys)[0].trust, CacheTrust::kExact);
-  caches_.reset_events(a_);
+  reset_events(caches_, a_);
   store(a_);
   EXPECT_EQ(match(keys)[0].trust, CacheTrust::kExact);
   EXPECT_EQ(match(keys)[0].blocks, kBlocks);
@@ -172,7 +174,7 @@ TEST_F(CacheKnowledgeTest, AnswersUnderWayDoNotContradictARestartedStream) {
   for (int i = 0; i < 8; ++i) under_way.push_back(route(a_, keys));
   caches_.on_restarted(a_);
   under_way.push_back(route(a_, keys));  // by events of before the restart: they end a moment later
-  caches_.reset_events(a_);
+  reset_events(caches_, a_);
   for (const RequestHandle request : under_way) usage(request, 0);
   EXPECT_EQ(report(a_).trust, CacheTrust::kExact);
   EXPECT_EQ(report(a_).events_share, 1);
@@ -266,7 +268,7 @@ TEST_F(CacheKnowledgeTest, AClearedCacheKeepsPredictionsOnlyOfPromptsToBeCompute
   CacheKnowledge::on_computed(*requests_.find(under_way));
   route(a_, uncomputed);
   const std::vector<kv::KvEvent> cleared{kv::AllBlocksCleared{}};
-  caches_.on_kv_events(a_, cleared);
+  feed(caches_, a_, cleared);
   EXPECT_EQ(match(old)[0].blocks, 0U);
   EXPECT_EQ(match(decoding)[0].blocks, 0U);
   EXPECT_EQ(match(uncomputed)[0].blocks, kBlocks) << "its events come after the clear";
@@ -288,7 +290,7 @@ TEST_F(CacheKnowledgeTest, AnUnreportedClearIsNoticedByAFewAnswers) {
 
 TEST_F(CacheKnowledgeTest, BlocksBehindAnUnknownParentArePlacedByARoutedPrompt) {
   fleet_[0].events_exact = false;
-  caches_.reset_events(a_);
+  reset_events(caches_, a_);
   const BlockKeys keys = prompt();
   const RequestHandle request = route(a_, keys);
   // The worker holds the first 60 already, and stores the rest.
@@ -299,7 +301,7 @@ TEST_F(CacheKnowledgeTest, BlocksBehindAnUnknownParentArePlacedByARoutedPrompt) 
   rest.tokens.assign(all.begin() + 60 * kBlockSize, all.end());
   for (std::uint64_t i = 61; i <= kBlocks; ++i) rest.hashes.emplace_back(i);
   const std::vector<kv::KvEvent> events{rest};
-  EXPECT_EQ(caches_.on_kv_events(a_, events), 0U);
+  EXPECT_EQ(feed(caches_, a_, events), 0U);
   std::vector<std::uint32_t> depths(2);
   caches_.index().match(view(keys), depths);
   EXPECT_EQ(depths[0], kBlocks);
@@ -310,11 +312,11 @@ TEST_F(CacheKnowledgeTest, BlocksBehindAnUnknownParentArePlacedByARoutedPrompt) 
   kv::BlockRemoved gone;
   for (std::uint64_t i = kBlocks; i > 60; --i) gone.hashes.emplace_back(i);
   const std::vector<kv::KvEvent> end_gone{gone};
-  caches_.on_kv_events(a_, end_gone);
+  feed(caches_, a_, end_gone);
   caches_.index().match(view(keys), depths);
   EXPECT_EQ(depths[0], 60U);
   const std::vector<kv::KvEvent> parent_gone{kv::BlockRemoved{.hashes = {kv::ExternalHash(60)}}};
-  caches_.on_kv_events(a_, parent_gone);
+  feed(caches_, a_, parent_gone);
   caches_.index().match(view(keys), depths);
   EXPECT_EQ(depths[0], 0U);
   EXPECT_EQ(caches_.index().worker_blocks(a_), 0U);
@@ -323,7 +325,7 @@ TEST_F(CacheKnowledgeTest, BlocksBehindAnUnknownParentArePlacedByARoutedPrompt) 
 
 TEST_F(CacheKnowledgeTest, AContradictingAnswerRevokesThePlace) {
   fleet_[0].events_exact = false;
-  caches_.reset_events(a_);
+  reset_events(caches_, a_);
   const RequestHandle request = route(a_, prompt());
   kv::BlockStored rest;  // of another prompt, which continues with the same text
   rest.block_size = kBlockSize;
@@ -332,7 +334,7 @@ TEST_F(CacheKnowledgeTest, AContradictingAnswerRevokesThePlace) {
   rest.tokens.assign(all.begin() + 60 * kBlockSize, all.end());
   for (std::uint64_t i = 61; i <= kBlocks; ++i) rest.hashes.emplace_back(i);
   const std::vector<kv::KvEvent> events{rest};
-  caches_.on_kv_events(a_, events);
+  feed(caches_, a_, events);
   EXPECT_EQ(report(a_).adopted_prefixes, 1U);
   usage(request, 0);
   EXPECT_EQ(report(a_).adopted_prefixes, 0U);

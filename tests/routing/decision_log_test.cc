@@ -64,6 +64,15 @@ TEST(DecisionLogTest, KeepsWhatWasSeenAndWhatHappened) {
                                      .duration = milliseconds(100)}));
 }
 
+TEST(DecisionLogTest, KeepsTheBeginningOfWhyAnAttemptFailed) {
+  DecisionLog log({});
+  const std::uint64_t number = decide(log, 7, of_costs({3, 1}), 1);
+  log.on_failed(number, std::string(300, 'x'));
+  log.on_finished(number, false, 0, at(5));
+  EXPECT_EQ(log.newest(0).after.failure, std::string(DecisionLog::kMaxFailureBytes, 'x'));
+  log.on_failed(number + 1, "of a decision that was never made");
+}
+
 TEST(DecisionLogTest, ARetryIsADecisionOfItsOwn) {
   DecisionLog log({});
   log.on_finished(decide(log, 7, of_costs({3, 1}), 1), false, 0, at(5));

@@ -76,7 +76,9 @@ class RandomLife {
     router_.on_progress(request, draw(1, 50), now_);
     if (draw(0, 1) == 0) return;
     if (draw(0, 3) > 0) router_.on_usage(request, 100, 32);
-    router_.on_finished(request, draw(0, 3) > 0, now_);
+    const bool completed = draw(0, 3) > 0;
+    if (!completed) router_.on_failed(request, "server_error: \"status 500\"\n\xff");
+    router_.on_finished(request, completed, now_);
     std::erase(live_, request);
   }
 
@@ -107,7 +109,10 @@ TEST(DecisionReplayTest, EveryDecisionOfEveryModeComesOutTheSameAfterJson) {
         for (std::size_t c = 0; c < again.candidates.size(); ++c) {
           EXPECT_EQ(again.candidates[c].cost, record.candidates[c].cost);
         }
-        EXPECT_EQ(record.after, router.log().newest(i).after);
+        Aftermath after = router.log().newest(i).after;
+        if (!after.failure.empty())
+          after.failure.replace(after.failure.size() - 1, 1, "\xef\xbf\xbd");  // JSON is UTF-8
+        EXPECT_EQ(record.after, after);
         EXPECT_EQ(record.at, router.log().newest(i).at);
         ++chosen[again.worker.value()];
       }
@@ -159,6 +164,36 @@ TEST(DecisionReplayTest, AWayBackToTurnsIsRecordedAndComesOutTheSame) {
   EXPECT_GT(nets, 0U);
 }
 
+TEST(DecisionReplayTest, OnlyModesThatUseTheSeedDependOnIt) {
+  for (const spec::RoutingMode mode : spec::kRoutingModes) {
+    SCOPED_TRACE(to_string(mode));
+    RandomLife life(1, mode);
+    const Router& router = life.run(300);
+    std::size_t others = 0;
+    for (std::size_t i = 0; i < router.log().size(); ++i) {
+      DecisionRecord record = router.log().newest(i);
+      record.seed = 77;
+      if (DecisionReplay().decide(record).outcome != DecisionReplay::Outcome::kSame) ++others;
+    }
+    EXPECT_EQ(others > 0, uses_seed(mode));
+  }
+}
+
+// Made anew for each record, or for each worker that is greater than those before it, the ring would take minutes.
+TEST(DecisionReplayTest, AFileOfManySeedsAndWorkersMakesFewRings) {
+  constexpr std::uint32_t kFrom = 4'000;
+  DecisionReplay replay;
+  DecisionRecord record;
+  record.block_size = 32;
+  record.mode = spec::RoutingMode::kBoundedHash;
+  for (std::uint32_t i = 0; i < 1'000; ++i) {
+    record.seed = i;
+    record.chosen = WorkerId(kFrom + i / 100);
+    record.candidates = {{.worker = record.chosen, .load = {}}};
+    EXPECT_EQ(replay.decide(record).outcome, DecisionReplay::Outcome::kSame);
+  }
+}
+
 TEST(DecisionReplayTest, APartialRecordIsNotDecidedAgain) {
   DecisionRecord record;
   record.block_size = 32;
@@ -204,6 +239,31 @@ TEST(DecisionJson, KeepsInfinitiesAndNames) {
 std::string message(const std::string& json) {
   const auto file = read_decisions(json);
   return file ? "accepted" : file.error().message;
+}
+
+TEST(DecisionJson, ReadsFilesFromBeforeAForecastHadAllItsFields) {
+  DecisionLog log({});
+  const PolicyQuery query{.request = RequestId(1), .prompt_tokens = 100, .block_size = 32};
+  const Forecast forecast{
+      .queue_ms = 5, .fleet_prefill_ms = 2, .displaced_ms = 3, .held_up_ms = 4, .known = 0.5, .lost_tokens = 1};
+  const std::vector<Candidate> candidates = {{.worker = WorkerId(0), .load = {}, .forecast = forecast}};
+  log.on_decided({.query = query, .excluded = {}, .candidates = candidates, .chosen = 0});
+  std::string old = document(log);
+  for (const std::string field : {R"("lost_tokens":1,)", R"("fleet_prefill_ms":2,)", R"("displaced_ms":3,)",
+                                  R"("held_up_ms":4,)", R"("known":0.5,)"}) {
+    const std::size_t place = old.find(field);
+    ASSERT_NE(place, std::string::npos) << field;
+    old.erase(place, field.size());
+  }
+  const auto file = read_decisions(old);
+  ASSERT_TRUE(file) << file.error().message;
+  const Forecast& read = file->decisions.at(0).candidates.at(0).forecast;
+  EXPECT_EQ(read.queue_ms, 5);
+  EXPECT_EQ(read.lost_tokens, 0U);
+  EXPECT_EQ(read.fleet_prefill_ms, 0);
+  EXPECT_EQ(read.displaced_ms, 0);
+  EXPECT_EQ(read.held_up_ms, 0);
+  EXPECT_EQ(read.known, 1);
 }
 
 TEST(DecisionJson, RefusesWhatCannotBeReplayedAndSaysWhere) {

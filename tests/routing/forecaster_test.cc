@@ -28,11 +28,11 @@ class ForecasterTest : public ::testing::Test {
     return forecaster_.forecast(kWorker, kLimits,
                                 {.prompt_tokens = 2'000, .uncached_tokens = uncached, .new_blocks = new_blocks}, now_);
   }
-  RequestHandle route(std::uint32_t uncached = 1'000) {
+  RequestHandle route(std::uint32_t uncached = 1'000, std::uint32_t known = 0) {
     const RequestHandle handle = requests_.insert(
         {.id = RequestId(++last_), .worker = kWorker, .prompt_tokens = 2'000, .uncached_tokens = uncached});
     RoutedRequest& request = *requests_.find(handle);
-    forecaster_.on_routed(request, forecast(uncached), now_);
+    forecaster_.on_routed(request, forecast(uncached), known, now_);
     loads_.add(request);
     return handle;
   }
@@ -52,6 +52,24 @@ class ForecasterTest : public ::testing::Test {
   TimePoint now_{std::chrono::seconds(1)};
   std::uint64_t last_ = 0;
 };
+
+TEST_F(ForecasterTest, ALongPromptHoldsUpThoseWhoComeForTheCache) {
+  const auto come = [&](std::uint32_t uncached, std::uint32_t known) {
+    const RequestHandle handle = route(uncached, known);
+    forecaster_.on_finished(*requests_.find(handle), false, now_);
+    loads_.remove(*requests_.find(handle));
+    requests_.erase(handle);
+  };
+  EXPECT_EQ(forecast().held_up_ms, 0) << "nobody comes for it";
+  come(1'000, 0);
+  EXPECT_EQ(forecast().held_up_ms, 0) << "a prompt that nobody knew will not return";
+  come(1'000, 1'000);
+  const double one = forecast().held_up_ms;
+  EXPECT_GT(one, 0);
+  come(2'000, 1'000);  // what it came for is cached elsewhere; those after it will find it here
+  EXPECT_DOUBLE_EQ(forecast().held_up_ms, 2 * one);
+  EXPECT_LT(forecast(100).held_up_ms, one / 20) << "a short prompt hardly holds anyone up";
+}
 
 TEST_F(ForecasterTest, WhatTheCacheAloneKeepsIsEvictedWhereMemoryIsShort) {
   const auto hold = [&](std::uint64_t blocks) {

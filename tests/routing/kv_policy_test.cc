@@ -121,6 +121,20 @@ TEST(KvPolicy, WhatAPromptDisplacesCountsLikeItsPrefill) {
   EXPECT_EQ(choose(candidates), 1U);
 }
 
+TEST(KvPolicy, ThoseWhoComeForTheCacheAreHeldUpWhereManyWait) {
+  std::vector<Candidate> candidates = {worker(0, 0), worker(1, 0)};
+  candidates[0].forecast.held_up_ms = 200;
+  candidates[1].forecast.ttft_ms += 300;
+  EXPECT_EQ(choose(candidates), 0U) << "nobody waits";
+  candidates[0].load.requests = candidates[1].load.requests = 1;  // one waits per worker
+  EXPECT_EQ(choose(candidates), 1U) << "400 of 300";
+  candidates[0].forecast.held_up_ms = 140;
+  EXPECT_EQ(choose(candidates), 0U) << "280 of 300";
+  candidates[0].forecast.held_up_ms = 1e6;
+  candidates[0].replicate_tokens = kPrompt;
+  EXPECT_EQ(choose(candidates), 0U) << "a copy that the fleet needs";
+}
+
 TEST(KvPolicy, WhatIsLostIsNoReasonToStay) {
   std::vector<Candidate> candidates = {worker(0, 4'992), worker(1, 0)};
   candidates[0].forecast.scarce = true;  // credited like the other: nothing

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -140,6 +141,28 @@ TEST(PrefixUse, ManyThatPartedFromALongPromptLeaveNothingBehind) {
     use.add(worker, kept, i);
     use.remove(worker, kept, i);
     ASSERT_EQ(use.nodes(), alone);
+  }
+}
+
+TEST(PrefixUse, APromptThatHasLeftIsNotKept) {
+  const auto of = [](std::uint64_t blocks) {
+    std::vector<kv::BlockHash> prompt;
+    for (std::uint64_t i = 1; i <= blocks; ++i) prompt.emplace_back(i);
+    return std::make_shared<const std::vector<kv::BlockHash>>(std::move(prompt));
+  };
+  for (const bool long_one_first : {true, false}) {
+    PrefixUse use;
+    BlockKeys large = of(10'000);
+    const BlockKeys small = of(10);
+    use.add(WorkerId(0), long_one_first ? large : small);
+    use.add(WorkerId(0), long_one_first ? small : large);
+    use.remove(WorkerId(0), large);
+    const std::weak_ptr<const std::vector<kv::BlockHash>> kept = std::exchange(large, nullptr);
+    EXPECT_TRUE(kept.expired()) << "the one that is left has 10 blocks";
+    std::vector<std::uint32_t> depths(1);
+    use.match(*small, depths);
+    EXPECT_EQ(depths[0], 10U);
+    EXPECT_EQ(use.remove(WorkerId(0), small), 10U);
   }
 }
 

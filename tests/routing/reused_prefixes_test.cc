@@ -87,6 +87,27 @@ TEST_F(ReusedPrefixesTest, AnEmptyCacheHoldsNone) {
   EXPECT_EQ(prefixes_.blocks(kOther), 0U);
 }
 
+TEST_F(ReusedPrefixesTest, AUseThatDidNotHappenIsTakenBackOnce) {
+  const std::uint64_t first = prefixes_.add(kHome, prompt(2, 90), 90, now_);
+  const std::uint64_t second = prefixes_.add(kOther, prompt(2, 90), 80, now_);
+  const std::uint64_t third = prefixes_.add(kHome, prompt(3, 50), 50, now_);
+  EXPECT_EQ(prefixes_.add(kHome, prompt(4, 50), 0, now_), 0U) << "nothing came back to it";
+  prefixes_.take_back(0);
+  prefixes_.take_back(third);
+  prefixes_.take_back(third);
+  EXPECT_EQ(prefixes_.blocks(kHome), 90U);
+  EXPECT_EQ(prefixes_.blocks(kOther), 80U);
+  prefixes_.clear(kHome);
+  prefixes_.take_back(first);
+  EXPECT_EQ(prefixes_.blocks(kHome), 0U);
+  prefixes_.take_back(second);
+  EXPECT_EQ(prefixes_.blocks(kOther), 0U);
+  now_ += ReusedPrefixes::kKept;
+  prefixes_.expire(now_);
+  prefixes_.take_back(second);
+  EXPECT_EQ(prefixes_.blocks(kOther), 0U);
+}
+
 TEST_F(ReusedPrefixesTest, UsesAreBounded) {
   prefixes_.add(kHome, prompt(2, 90), 90, now_);
   const BlockKeys other = prompt(3, 10);

@@ -73,8 +73,7 @@ TEST_F(RouterTest, APromptThatDisplacesReusedPrefixesIsForecastToDoSo) {
   }
   const auto serve = [&](const RouteQuery& query) {
     const auto decision = router.route(query, fleet_, now_);
-    router.on_first_token(decision->request, now_);
-    router.on_finished(decision->request, true, now_);
+    router.on_finished(decision->request, true, now_);  // nothing is learned of the worker's speed
     return decision->worker;
   };
   RouteQuery other = query(9, 16);
@@ -88,8 +87,12 @@ TEST_F(RouterTest, APromptThatDisplacesReusedPrefixesIsForecastToDoSo) {
   EXPECT_DOUBLE_EQ(displaced_at(home), 0) << "nothing came back to it yet";
   const std::vector<kv::KvEvent> events{stored(4)};
   router.on_kv_events(home, events);
-  EXPECT_EQ(serve(query(2, 16)), home);
-  EXPECT_GT(displaced_at(home), 0) << "four blocks of six, and four more";
+  const auto rejected = router.route(query(2, 16), fleet_, now_);
+  EXPECT_EQ(rejected->worker, home);
+  router.on_finished(rejected->request, false, now_);
+  EXPECT_DOUBLE_EQ(displaced_at(home), 0) << "the worker never got it";
+  EXPECT_EQ(serve(query(3, 16)), home);
+  EXPECT_NEAR(displaced_at(home), 2 * kBlockSize, 0.05) << "four blocks of six, and four more: 1 ms for each token";
   router.on_worker_restarted(home);
   EXPECT_DOUBLE_EQ(displaced_at(home), 0) << "its cache is empty";
 }
@@ -105,6 +108,18 @@ TEST_F(RouterTest, KvMemoryIsCountedInBlocksOfTheRoutersSize) {
   EXPECT_EQ(candidates[1].limits.kv_blocks, 300U);
   EXPECT_EQ(candidates[1].limits.block_size, kBlockSize);
   EXPECT_EQ(candidates[2].limits.kv_blocks, 600U) << "its block size is not known";
+}
+
+TEST_F(RouterTest, AnyKnownKvMemoryStaysKnown) {
+  Router router = make(spec::RoutingMode::kKv);
+  fleet_[0].limits = {.block_size = 1, .kv_blocks = kBlockSize - 1};
+  fleet_[1].limits = {.block_size = 4 * kBlockSize, .kv_blocks = 1U << 30};
+  fleet_[2].limits = {.block_size = 1, .kv_blocks = 0};
+  ASSERT_TRUE(router.route(query(1, 18), fleet_, now_));
+  const auto& candidates = router.log().newest(0).candidates;
+  EXPECT_EQ(candidates[0].limits.kv_blocks, 1U);
+  EXPECT_EQ(candidates[1].limits.kv_blocks, UINT32_MAX);
+  EXPECT_EQ(candidates[2].limits.kv_blocks, 0U);
 }
 
 TEST_F(RouterTest, TheLastBlockOfAWhollyCachedPromptIsComputedAgain) {
@@ -191,6 +206,21 @@ TEST_F(RouterTest, OnlyAvailableAndNotExcludedWorkersAreCandidates) {
   EXPECT_EQ(router.loads().requests(), 1U);
 }
 
+TEST_F(RouterTest, APromptGoesToWorkersWhoseContextHoldsIt) {
+  Router router = make(spec::RoutingMode::kRoundRobin);
+  fleet_[0].max_model_len = 10;
+  fleet_[1].max_model_len = 20;
+  const auto candidates = [&](std::uint64_t id, std::uint32_t prompt_tokens) {
+    EXPECT_TRUE(router.route(query(id, prompt_tokens), fleet_, now_));
+    return router.log().newest(0).candidates.size();
+  };
+  EXPECT_EQ(candidates(1, 9), 3U);
+  EXPECT_EQ(candidates(2, 10), 2U) << "at least one token of an answer has to fit too";
+  EXPECT_EQ(candidates(3, 20), 1U) << "a worker that reports no length may take anything";
+  fleet_[2].available = false;
+  EXPECT_EQ(candidates(4, 20), 2U) << "if it fits nowhere, a worker says so";
+}
+
 TEST_F(RouterTest, AnEndedRequestLeavesNoLoad) {
   Router router = make(spec::RoutingMode::kLeastLoaded);
   std::vector<RequestHandle> requests;
@@ -207,6 +237,19 @@ TEST_F(RouterTest, AnEndedRequestLeavesNoLoad) {
   }
   for (std::uint32_t w = 0; w < 3; ++w) EXPECT_EQ(router.loads().load(WorkerId(w)), WorkerLoad{});
   EXPECT_EQ(router.loads().requests(), 0U);
+}
+
+// Whole answers without usage, and completions of several prompts, tell of nothing but their end.
+TEST_F(RouterTest, WhatACompletedRequestComputedStaysPredicted) {
+  for (const bool completed : {true, false}) {
+    SCOPED_TRACE(completed);
+    Router router = make(spec::RoutingMode::kKv);
+    const auto decision = router.route(query(1, 18), fleet_, now_);
+    ASSERT_TRUE(decision);
+    router.on_finished(decision->request, completed, now_);
+    ASSERT_TRUE(router.route(query(2, 18), fleet_, now_));
+    EXPECT_EQ(router.log().newest(0).candidates[decision->worker.value()].cached_blocks, completed ? 4U : 0U);
+  }
 }
 
 TEST_F(RouterTest, AFinishedRequestCanBeRoutedAgainElsewhere) {

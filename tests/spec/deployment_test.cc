@@ -246,6 +246,11 @@ doubt_interval: 300 ms
 threads: 4
 max_in_flight: 100
 max_retries: 0
+retry_budget: {per_request: 0.5, per_second: 2, most: 30, at_start: 10}
+ejection: {failures_in_a_row: 3, failure_share: 0.25, least_answers: 8, window: 10 s, time: 1 s, longest_time: 1 min}
+model_interval: 7 s
+silence_timeout: 4 s
+stream_idle_timeout: 90 s
 max_body: 1 MiB
 seed: 9
 latency_prior: {fixed: 9 ms, per_prefill_token: 20 us}
@@ -266,12 +271,38 @@ record: {file: a.jsonl, max_file: 1 MiB, files: 2}
   expected.threads = 4;
   expected.max_in_flight = 100;
   expected.max_retries = 0;
+  expected.retry_budget = {.per_request = 0.5, .per_second = 2, .most = 30, .at_start = 10};
+  expected.ejection = {.failures_in_a_row = 3,
+                       .failure_share = 0.25,
+                       .least_answers = 8,
+                       .window = std::chrono::seconds(10),
+                       .time = std::chrono::seconds(1),
+                       .longest_time = std::chrono::minutes(1)};
+  expected.model_interval = std::chrono::seconds(7);
+  expected.silence_timeout = std::chrono::seconds(4);
+  expected.stream_idle_timeout = std::chrono::seconds(90);
   expected.max_body_bytes = 1ULL << 20;
   expected.seed = 9;
   expected.latency_prior.fixed = std::chrono::milliseconds(9);
   expected.latency_prior.per_prefill_token = std::chrono::microseconds(20);
   expected.record = {.file = "a.jsonl", .max_file_bytes = 1U << 20, .files = 2};
   EXPECT_EQ(*gateway, expected);
+}
+
+TEST(GatewaySpecTest, ErrorsAboutWorkersThatFail) {
+  EXPECT_THAT(message(read_gateway(parsed("retry_budget: {per_requests: 1}\n"))),
+              AllOf(StartsWith("test.yaml:1: retry_budget.per_requests: unknown key"), HasSubstr("per_request")));
+  EXPECT_THAT(message(read_gateway(parsed("retry_budget: {most: 10, at_start: 11}\n"))),
+              AllOf(StartsWith("test.yaml:1: retry_budget: "), HasSubstr("at_start (11) is above most (10)")));
+  EXPECT_THAT(message(read_gateway(parsed("retry_budget: {per_second: -1}\n"))),
+              StartsWith("test.yaml:1: retry_budget.per_second: "));
+  EXPECT_THAT(message(read_gateway(parsed("ejection:\n  failure_share: 1.5\n"))),
+              StartsWith("test.yaml:2: ejection.failure_share: "));
+  EXPECT_THAT(message(read_gateway(parsed("ejection: {time: 10 s, longest_time: 5 s}\n"))),
+              HasSubstr("time (10 s) is above longest_time (5 s)"));
+  EXPECT_THAT(message(read_gateway(parsed("silence_timeout: 2\n"))), HasSubstr("\"2\" needs a unit"));
+  EXPECT_THAT(message(read_gateway(parsed("silence_timeout: 1 ms\n"))), HasSubstr("must be at least 0.01 s"));
+  EXPECT_TRUE(read_gateway(parsed("stream_idle_timeout: 0 s\n"))) << "off";
 }
 
 TEST(GatewaySpecTest, ErrorsNameLineAndSetting) {
@@ -365,7 +396,14 @@ TEST(RoutingModeTest, NamesAndAliases) {
   EXPECT_EQ(parse_routing_mode("session-affinity").value(), RoutingMode::kSession);
   EXPECT_EQ(message(parse_routing_mode("fastest")),
             "unknown routing mode \"fastest\"; known: round_robin, random, least_loaded, kv, dynamo, power_of_two, "
-            "sglang, bounded_hash, session, vllm_kv_aware, smg, llm_d, lmetric, smetric, preble");
+            "sglang, bounded_hash, session, vllm_kv_aware, smg, llm_d, lmetric, smetric, preble, "
+            "clairvoyant");
+}
+
+TEST(RoutingModeTest, AGatewayHasNoModeThatOnlyASimulationCanDecide) {
+  for (const RoutingMode mode : kRoutingModes) EXPECT_EQ(require_live(mode).has_value(), !is_simulated_only(mode));
+  EXPECT_THAT(message(read_deployment(parsed("gateway: {mode: clairvoyant}\nworkers: {count: 1}\n"))),
+              AllOf(StartsWith("test.yaml:1: gateway.mode: "), HasSubstr("kvist simulate")));
 }
 
 }  // namespace

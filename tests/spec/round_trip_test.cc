@@ -143,6 +143,7 @@ class RoundTripTest : public testing::Test {
     g.http.port = number<std::uint16_t>(0, 65'535);
     g.model = text();
     g.mode = static_cast<RoutingMode>(number<int>(0, static_cast<int>(kRoutingModeCount) - 1));
+    if (is_simulated_only(g.mode)) g.mode = RoutingMode::kKv;
     g.block_size = number(1, 256);
     const auto workers = number(0, 4);
     for (std::uint32_t i = 0; i < workers; ++i) {
@@ -161,6 +162,17 @@ class RoundTripTest : public testing::Test {
     g.threads = number(0, 64);
     g.max_in_flight = number(1, 100'000);
     g.max_retries = number(0, 100);
+    if (number(0, 1) == 1) g.retry_budget = {random_.uniform(), 100 * random_.uniform(), 100, 100 * random_.uniform()};
+    if (number(0, 1) == 1) {
+      g.ejection.failures_in_a_row = number(0, 100);
+      g.ejection.failure_share = 0.01 + 0.99 * random_.uniform();
+      g.ejection.most_of_fleet = random_.uniform();
+      g.ejection.window = duration(1'000'000);
+      g.ejection.longest_time = g.ejection.time + duration(0);
+    }
+    g.model_interval = duration(10'000'000);
+    g.silence_timeout = duration(10'000'000);
+    g.stream_idle_timeout = duration(0);
     g.max_body_bytes = number<std::uint64_t>(1'024, 1LL << 40);
     g.seed = number<std::uint64_t>(0, 1LL << 62);
     if (number(0, 1) == 1) g.record = record();

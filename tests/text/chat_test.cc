@@ -40,6 +40,13 @@ TEST_F(SimpleChatTemplateTest, WrapsEachMessageAndEndsWithTheAssistantsHeader) {
             "<BOT><BH>system<EH>Be short.<EOT><BH>user<EH>Hi<EOT><BH>assistant<EH>");
 }
 
+TEST_F(SimpleChatTemplateTest, ReplacesWhatTheVectorHeld) {
+  std::vector<TokenId> prompt = {TokenId(7), TokenId(8)};
+  const std::vector<ChatMessage> messages = {{.role = "user", .content = "Hi"}};
+  chat_template_.render(ChatInput{.messages = messages}, tokenizer_, prompt);
+  EXPECT_EQ(spell(prompt), "<BOT><BH>user<EH>Hi<EOT><BH>assistant<EH>");
+}
+
 TEST_F(SimpleChatTemplateTest, RendersNoMessagesAsAnEmptyConversation) {
   EXPECT_EQ(spell(render({})), "<BOT><BH>assistant<EH>");
 }

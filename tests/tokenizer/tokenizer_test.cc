@@ -34,6 +34,19 @@ TEST(ByteTokenizer, AppendsToWhatIsThere) {
   EXPECT_EQ(tokens, (std::vector<TokenId>{TokenId(7), TokenId('a'), TokenId('b')}));
 }
 
+TEST(ByteTokenizer, EncodesTextsOfEveryLength) {
+  const ByteTokenizer tokenizer;
+  std::string text;
+  for (int length = 0; length < 200; ++length) {
+    std::vector<TokenId> tokens = {TokenId(7)};
+    tokenizer.encode(text, tokens);
+    ASSERT_EQ(tokens.size(), text.size() + 1);
+    for (std::size_t i = 0; i < text.size(); ++i)
+      ASSERT_EQ(tokens[i + 1], TokenId(static_cast<unsigned char>(text[i]))) << length;
+    text.push_back(static_cast<char>(length * 37));
+  }
+}
+
 TEST(ByteTokenizer, HasDistinctSpecialTokensOutsideOfText) {
   const ByteTokenizer tokenizer;
   std::set<std::uint32_t> ids;

@@ -42,6 +42,8 @@ std::string_view long_name(RoutingMode mode) {
       return "SMetric";
     case RoutingMode::kPreble:
       return "Preble E2";
+    case RoutingMode::kClairvoyant:
+      return "Clairvoyant";
   }
   return "Unknown";
 }
@@ -78,6 +80,8 @@ std::string_view title_name(RoutingMode mode) {
       return "SMetric Routing";
     case RoutingMode::kPreble:
       return "Preble E2 Routing";
+    case RoutingMode::kClairvoyant:
+      return "Clairvoyant Routing";
   }
   return "Unknown";
 }

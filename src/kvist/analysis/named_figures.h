@@ -1,4 +1,5 @@
-// Figures of a level by the keys of the published JSON, with what is needed to print them.
+// The catalogue of a level's published figures: their keys, what they are called wherever they are printed, and their
+// formats.
 #pragma once
 
 #include <array>
@@ -27,19 +28,29 @@ enum class Metric : std::uint8_t {
   kHitRatePct,
 };
 
+/// One figure. It has several titles, because the published documents, a terminal, a sentence and a plot name it
+/// differently.
 struct NamedFigure {
   Metric metric;
-  std::string_view key;    ///< "ttft_p50_ms"
-  std::string_view title;  ///< as published: "TTFT p50", "TOPS"
-  std::string_view unit;   ///< of the figure as printed: "ms", "s", "%", "tokens/s", "turns/s"
+  std::string_view key;             ///< "ttft_p50_ms"
+  std::string_view title;           ///< in tables, as published: "TTFT p50", "TOPS"
+  std::string_view mode_title;      ///< behind a mode's name in the published tables of two modes: "Hit Rate"
+  std::string_view terminal_title;  ///< "Tokens/s"
+  std::string_view plain_title;     ///< in sentences: "TTFT p50", "throughput"
+  std::string_view plain_unit;      ///< of the figure itself: "ms", "%", "tokens/s", "turns/s"
+  std::string_view plot_title;      ///< "End-to-end latency p50"
+  std::string_view plot_unit;       ///< of the figure as drawn: "ms", "s", "%", "output tokens/s", "turns/s"
+  double plot_factor = 1;           ///< of the figure itself to the one that is drawn
   LevelFigure figure;
   int decimals;                                  ///< in JSON
   std::string (*format)(std::optional<double>);  ///< in tables, as published
-  std::string_view plain_title;                  ///< in sentences: "TTFT p50", "throughput"
-  std::string_view plain_unit;                   ///< of the figure itself: "ms", "%", "tokens/s", "turns/s"
 };
 
 inline constexpr std::size_t kPublishedFigures = 10;
+/// All, in the order in which plans, fits and plots list them.
+inline constexpr std::array<Metric, kPublishedFigures> kMetrics = {
+    Metric::kTtftP50,    Metric::kTtftP95,    Metric::kTpotP50,  Metric::kTpotP95,  Metric::kLatencyP50,
+    Metric::kLatencyP95, Metric::kThroughput, Metric::kTurnRate, Metric::kErrorPct, Metric::kHitRatePct};
 /// The figures of the published JSON, in its order.
 [[nodiscard]] const std::array<NamedFigure, kPublishedFigures>& published_figures();
 [[nodiscard]] const NamedFigure& figure_of(Metric metric);

@@ -53,7 +53,7 @@ struct FigureCheck {
   std::size_t range_hits = 0;
   Verdict verdict = Verdict::kNoBar;
   /// Whether deviations are percentage points.
-  [[nodiscard]] bool in_points() const { return figure->unit == "%"; }
+  [[nodiscard]] bool in_points() const { return figure->plain_unit == "%"; }
 };
 
 struct ReferenceCheck {

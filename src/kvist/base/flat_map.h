@@ -10,11 +10,22 @@
 
 namespace kvist {
 
+/// What FlatMap multiplies keys by: 2^64 / golden ratio (Fibonacci hashing). It spreads consecutive ids evenly and
+/// makes use of every bit of a hash.
+struct GoldenMultiplier {
+  static constexpr std::uint64_t value = 0x9E37'79B9'7F4A'7C15;
+};
+/// Another odd number in each process, for keys that a client can choose: without knowing it, nobody finds keys that
+/// meet.
+struct RandomMultiplier {
+  static const std::uint64_t value;
+};
+
 /// Open addressing with linear probing, for keys that are Id<> types. A look-up reads about one cache line, an entry
 /// needs no allocation, and the array shrinks as well as grows. The order has no meaning and is only visible in
 /// for_each(). Pointers to values are valid until the next insertion or erasure. Requires: default-constructible,
 /// movable values.
-template <class Key, class Value>
+template <class Key, class Value, class Multiplier = GoldenMultiplier>
 class FlatMap {
  public:
   [[nodiscard]] std::size_t size() const { return size_; }
@@ -77,6 +88,15 @@ class FlatMap {
     size_ = 0;
   }
 
+  /// The greatest number of slots that a look-up of an entry reads.
+  [[nodiscard]] std::size_t longest_search() const {
+    std::size_t longest = 0;
+    for (std::size_t i = 0; i < slots_.size(); ++i) {
+      if (slots_[i].used) longest = std::max(longest, ((i - home(slots_[i].key)) & (slots_.size() - 1)) + 1);
+    }
+    return longest;
+  }
+
   /// Calls visit(key, value) for each entry, in no particular order.
   template <class Visit>
   void for_each(Visit visit) const {
@@ -93,10 +113,8 @@ class FlatMap {
     bool used = false;
   };
 
-  // Fibonacci hashing: the multiplier is 2^64 / golden ratio, which spreads consecutive ids evenly and makes use of
-  // every bit of a hash.
   [[nodiscard]] std::size_t home(Key key) const {
-    return static_cast<std::size_t>((static_cast<std::uint64_t>(key.value()) * 0x9E37'79B9'7F4A'7C15ULL) >> shift_);
+    return static_cast<std::size_t>((static_cast<std::uint64_t>(key.value()) * Multiplier::value) >> shift_);
   }
   [[nodiscard]] std::size_t next(std::size_t i) const { return (i + 1) & (slots_.size() - 1); }
 

@@ -70,6 +70,15 @@ class SlotTable {
     }
   }
 
+  /// Calls visit(handle, value) for each value, likewise.
+  template <class Visit>
+  void for_each_handle(Visit visit) {
+    for (std::uint32_t i = 0; i < slots_; ++i) {
+      Slot& slot = at(i);
+      if (slot.used) visit(Handle{.slot = i, .generation = slot.generation}, slot.value);
+    }
+  }
+
   /// Prefetches the value, for callers with many handles at once.
   void prefetch(Handle handle) const {
     if (handle.slot < slots_) __builtin_prefetch(&chunks_[handle.slot / kChunk][handle.slot % kChunk]);

@@ -70,10 +70,10 @@ class Explanation {
     print_line("");
     print_block(render_text_table(candidates_of(record)));
     if (record.left_out > 0) {
-      print_line(
-          fmt::format("{} further candidates were not recorded: none has a lower cost than those but the "
-                      "chosen one.",
-                      record.left_out));
+      print_line(fmt::format(
+          "{} further candidates were not recorded: apart from the chosen one, every recorded candidate costs "
+          "at most as much as these.",
+          record.left_out));
     }
     print_line("");
   }
@@ -114,6 +114,7 @@ class Explanation {
     const Candidate& chosen = chosen_of(record);
     const routing::Aftermath& after = record.after;
     std::string text(to_string(after.state));
+    if (!after.failure.empty()) text += fmt::format(" ({})", after.failure);
     if (after.ttft) {
       text += fmt::format("; first token after {:.1f} ms (predicted {:.1f})", to_milliseconds(*after.ttft),
                           chosen.forecast.ttft_ms);

@@ -1,17 +1,36 @@
 // Accesses a running deployment over HTTP, independent of where its parts run.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kvist/base/error.h"
 #include "kvist/deploy/deployer.h"
-#include "kvist/deploy/gateway_status.h"
 #include "kvist/deploy/until.h"
 #include "kvist/deploy/worker_metrics.h"
 
 namespace kvist::deploy {
+
+/// One worker in the gateway's GET /admin/status.
+struct GatewayWorkerStatus {
+  std::string name;
+  bool healthy = false;
+  std::uint64_t in_flight = 0;
+  std::uint64_t indexed_blocks = 0;
+};
+
+/// What is needed of that answer.
+struct GatewayStatus {
+  std::string mode;
+  std::uint64_t in_flight = 0;
+  std::vector<GatewayWorkerStatus> workers;
+};
+
+/// Unknown fields are ignored. Errors: kCorrupt if a required field is missing or of another kind.
+[[nodiscard]] Result<GatewayStatus> parse_gateway_status(std::string_view json);
 
 /// Blocking calls, for a thread without a loop. `alive` is called while waiting, so that the death of a process ends
 /// the wait with the reason.

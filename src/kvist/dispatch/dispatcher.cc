@@ -9,9 +9,43 @@
 
 namespace kvist::dispatch {
 
-Dispatcher::Dispatcher(Options options, Fleet& fleet, routing::Router& router)
-    : options_(options), fleet_(&fleet), router_(&router), budget_(options.retry_budget), stalls_(fleet.size()) {
+void RetryBudget::pay_in(double amount, TimePoint now) {
+  if (started_ && now > last_) amount += options_.per_second * to_seconds(now - last_);
+  started_ = true;
+  last_ = now;
+  balance_ = std::min(balance_ + amount, options_.most);
+}
+
+void RetryBudget::on_request(TimePoint now) {
+  pay_in(options_.per_request, now);
+}
+
+bool RetryBudget::try_take(TimePoint now) {
+  pay_in(0, now);
+  if (balance_ < 1) return false;
+  balance_ -= 1;
+  return true;
+}
+
+Dispatcher::Options Dispatcher::Options::of(const spec::GatewaySpec& gateway) {
+  return {.max_in_flight = gateway.max_in_flight,
+          .max_retries = gateway.max_retries,
+          .retry_budget = gateway.retry_budget,
+          .ejection = gateway.ejection,
+          .silence_timeout = gateway.silence_timeout};
+}
+
+Dispatcher::Dispatcher(const Options& options, Fleet& fleet, routing::Router& router)
+    : options_(options),
+      fleet_(&fleet),
+      router_(&router),
+      budget_(options.retry_budget),
+      stalls_(fleet.size()),
+      silence_(options.silence_timeout, fleet.size()),
+      outliers_(options.ejection, fleet.size()),
+      hung_(fleet.size(), false) {
   counters_.by_worker.resize(fleet.size());
+  counters_.failures.resize(fleet.size());
 }
 
 Result<Ticket> Dispatcher::start(const RequestProfile& profile, TimePoint now) {
@@ -32,7 +66,7 @@ Result<Ticket> Dispatcher::start(const RequestProfile& profile, TimePoint now) {
                    .session = profile.session,
                    .excluded = {}};
   request.streams = profile.streams;
-  const auto decision = router_->route(request.query, fleet_->views(), now);
+  const auto decision = route(profile, request.query, now);
   if (!decision) {
     counters_.without_worker.add(Outcome::kNoWorker);
     return std::unexpected(decision.error());
@@ -47,32 +81,101 @@ DispatchedRequest& Dispatcher::live(DispatchHandle handle) {
   return *found;
 }
 
+// What may be carried out only once is no test for a worker, unless there is no other.
+Result<routing::Decision> Dispatcher::route(const RequestProfile& profile, routing::RouteQuery& query, TimePoint now) {
+  end_ejections(now);
+  if (!profile.repeatable) {
+    for (std::uint32_t i = 0; i < fleet_->size(); ++i)
+      if (fleet_->worker(WorkerId(i)).ejection == Ejection::kTrial) query.excluded.emplace_back(i);
+    auto decision = router_->route(query, fleet_->views(), now);
+    if (decision || query.excluded.empty()) return decision;
+    query.excluded.clear();
+  }
+  return router_->route(query, fleet_->views(), now);
+}
+
 std::optional<routing::Decision> Dispatcher::on_attempt_failed(DispatchHandle handle, AttemptFailure failure,
                                                                std::string_view problem, TimePoint now) {
   DispatchedRequest& live = this->live(handle);
-  take_back(live);
+  judge_attempt(live, failure, problem, now);
+  const bool free = is_free(live, failure);
+  take_back(live, now);
+  router_->on_failed(live.attempt, fmt::format("{}: {}", to_string(failure), problem));
   router_->on_finished(live.attempt, false, now);
-  if (failure == AttemptFailure::kTransport || failure == AttemptFailure::kTimedOut)
-    fleet_->on_failure(live.worker, problem, now);
-  if (failure == AttemptFailure::kServerError) fleet_->on_server_error(live.worker, problem, now);
   if (failure == AttemptFailure::kTimedOut) return std::nullopt;
-  return retry(live, now);
+  return retry(handle, free, now);
 }
 
-std::optional<routing::Decision> Dispatcher::retry(DispatchedRequest& live, TimePoint now) {
-  if (live.retries >= options_.max_retries) return std::nullopt;
+void Dispatcher::judge_attempt(DispatchedRequest& live, AttemptFailure failure, std::string_view problem,
+                               TimePoint now) {
+  const WorkerId worker = live.worker;
+  ++counters_.failures[worker.value()][static_cast<std::size_t>(failure)];
+  switch (failure) {
+    case AttemptFailure::kTransport:
+      // Health checks find out that a worker is gone. This is about one that they find well each time.
+      if (fleet_->worker(worker).health == WorkerHealth::kHealthy)
+        on_bad_answer(worker, failure, problem, live.wait.began, now);
+      fleet_->on_failure(worker, problem, now);
+      return;
+    case AttemptFailure::kTimedOut:
+      fleet_->on_failure(worker, problem, now);
+      return;
+    case AttemptFailure::kStalled:
+    case AttemptFailure::kSilent:
+      return;
+    case AttemptFailure::kUnauthorized:
+    case AttemptFailure::kWrongModel:
+      live.disputes.push_back(
+          {.worker = worker, .failure = failure, .problem = std::string(problem), .began = live.wait.began});
+      break;
+    case AttemptFailure::kServerError:
+    case AttemptFailure::kGarbage:
+      on_bad_answer(worker, failure, problem, live.wait.began, now);
+      fleet_->on_server_error(worker, problem, now);
+      break;
+    case AttemptFailure::kBackPressure:
+      if (is_idle_refusal(worker, now)) on_bad_answer(worker, failure, problem, live.wait.began, now);
+      break;
+  }
+  silence_.on_life(worker, now);
+}
+
+// A full worker has work, or had some a moment ago. One that says it is full and has none is an outlier.
+bool Dispatcher::is_idle_refusal(WorkerId id, TimePoint now) const {
+  constexpr auto kMoment = std::chrono::seconds(10);
+  const std::optional<TimePoint>& answered = fleet_->worker(id).answered;
+  return router_->loads().load(id).decoding == 0 && (!answered || now - *answered > kMoment);
+}
+
+// Retries are paid for so that they do not overload a failing fleet. These do not: there is at most one for each
+// request that was at the worker when it was found out, or a refusal has cost no worker anything.
+bool Dispatcher::is_free(const DispatchedRequest& live, AttemptFailure failure) const {
+  const Fleet::Worker& worker = fleet_->worker(live.worker);
+  if (live.tries_out) return true;
+  if (is_disputed(failure)) return live.disputes.size() == 1;
+  if (worker.ejection == Ejection::kOut && live.wait.began <= outliers_.worker(live.worker).since) return true;
+  const bool is_dead = failure == AttemptFailure::kTransport || failure == AttemptFailure::kSilent;
+  const bool is_out = worker.health != WorkerHealth::kHealthy || worker.stalled;
+  return is_dead && is_out && live.wait.began <= worker.found;
+}
+
+std::optional<routing::Decision> Dispatcher::retry(DispatchHandle handle, bool free, TimePoint now) {
+  DispatchedRequest& live = this->live(handle);
+  if (options_.max_retries == 0 || (!free && live.retries >= options_.max_retries)) return std::nullopt;
   live.query.excluded.push_back(live.worker);
+  end_ejections(now);
   auto decision = router_->route(live.query, fleet_->views(), now);
   if (!decision) return std::nullopt;
   // The budget is asked last, so that a retry without a worker to go to takes nothing out of it.
-  if (!budget_.try_take(now)) {
+  if (!free && !budget_.try_take(now)) {
     router_->on_finished(decision->request, false, now);
     ++counters_.retries_over_budget;
     return std::nullopt;
   }
-  ++live.retries;
-  ++counters_.retries;
+  ++(free ? counters_.free_retries : counters_.paid_retries);
+  if (!free) ++live.retries;
   give(live, *decision, now);
+  if (!live.disputes.empty()) disputed_.push_back({.attempt = live.attempt, .request = handle});
   return std::move(*decision);
 }
 
@@ -80,12 +183,57 @@ void Dispatcher::give(DispatchedRequest& request, const routing::Decision& decis
   request.worker = decision.worker;
   request.attempt = decision.request;
   request.at_worker = true;
+  request.wait = silence_.begin(decision.forecast_ttft_ms, now);
   if (request.streams) stalls_.on_attempt(request.worker, now);
+  request.tries_out = outliers_.on_given(request.worker, now);
+  if (request.tries_out) apply_ejection(request.worker);
 }
 
-void Dispatcher::take_back(DispatchedRequest& request) {
+void Dispatcher::take_back(DispatchedRequest& request, TimePoint now) {
   const bool paused = std::exchange(request.paused, false);
   if (std::exchange(request.at_worker, false) && request.streams && !paused) stalls_.on_left(request.worker);
+  if (std::exchange(request.tries_out, false) && outliers_.on_trial_void(request.worker, now))
+    apply_ejection(request.worker);
+  if (!request.disputes.empty())
+    std::erase_if(disputed_, [&](const Disputed& d) { return d.attempt == request.attempt; });
+}
+
+void Dispatcher::apply_ejection(WorkerId worker) {
+  fleet_->set_ejection(worker, outliers_.worker(worker).state);
+}
+
+void Dispatcher::end_ejections(TimePoint now) {
+  if (!outliers_.is_due(now)) return;
+  for (const WorkerId worker : outliers_.poll(now)) apply_ejection(worker);
+}
+
+void Dispatcher::on_good_answer(WorkerId worker, bool complete, TimePoint now) {
+  silence_.on_life(worker, now);
+  if (outliers_.on_good(worker, complete, now)) apply_ejection(worker);
+}
+
+void Dispatcher::on_bad_answer(WorkerId worker, AttemptFailure failure, std::string_view problem, TimePoint began,
+                               TimePoint now) {
+  if (outliers_.on_failure(worker, failure, problem, began, fleet_->usable(), now)) apply_ejection(worker);
+}
+
+// Another worker took the request, so it was not the client's fault that the first ones refused it.
+void Dispatcher::settle(DispatchedRequest& request, TimePoint now) {
+  for (const Dispute& dispute : std::exchange(request.disputes, {}))
+    on_bad_answer(dispute.worker, dispute.failure, dispute.problem, dispute.began, now);
+}
+
+void Dispatcher::settle_disputes_of(routing::RequestHandle attempt, TimePoint now) {
+  if (disputed_.empty()) return;
+  const auto found = std::ranges::find(disputed_, attempt, &Disputed::attempt);
+  if (found == disputed_.end()) return;
+  DispatchedRequest& request = live(found->request);
+  disputed_.erase(found);
+  settle(request, now);
+}
+
+void Dispatcher::on_worker_restarted(WorkerId worker, TimePoint now) {
+  if (outliers_.on_restarted(worker, now)) apply_ejection(worker);
 }
 
 void Dispatcher::on_paused(DispatchHandle handle) {
@@ -103,7 +251,10 @@ void Dispatcher::on_resumed(DispatchHandle handle, TimePoint now) {
 }
 
 void Dispatcher::on_whole_answer(routing::RequestHandle attempt, const routing::WholeAnswer& answer, TimePoint now) {
-  if (const routing::RoutedRequest* const request = router_->find(attempt)) stalls_.on_progress(request->worker, now);
+  if (const routing::RoutedRequest* const request = router_->find(attempt)) {
+    stalls_.on_progress(request->worker, now);
+    silence_.on_life(request->worker, now);
+  }
   router_->on_whole_answer(attempt, answer, now);
 }
 
@@ -112,6 +263,8 @@ void Dispatcher::on_first_token(routing::RequestHandle attempt, TimePoint now) {
   const routing::RoutedRequest* const request = router_->find(attempt);
   if (request == nullptr) return;
   stalls_.on_progress(request->worker, now);
+  on_good_answer(request->worker, false, now);
+  settle_disputes_of(attempt, now);
   // This is more than an error of the forecast can explain. So the request waited for a slot, and the worker has fewer
   // slots than assumed.
   constexpr double kTimes = 3;
@@ -122,25 +275,48 @@ void Dispatcher::on_first_token(routing::RequestHandle attempt, TimePoint now) {
 }
 
 void Dispatcher::on_progress(routing::RequestHandle attempt, std::uint64_t tokens, TimePoint now) {
-  if (const auto worker = router_->on_progress(attempt, tokens, now)) stalls_.on_progress(*worker, now);
+  const auto worker = router_->on_progress(attempt, tokens, now);
+  if (!worker) return;
+  stalls_.on_progress(*worker, now);
+  silence_.on_life(*worker, now);
 }
 
-std::vector<WorkerId> Dispatcher::check_stalls(TimePoint now) {
-  std::vector<WorkerId> began;
+Dispatcher::Findings Dispatcher::check(TimePoint now) {
+  Findings findings;
+  end_ejections(now);
+  live_.for_each_handle([&](DispatchHandle handle, DispatchedRequest& request) {
+    if (!request.at_worker || request.paused) return;
+    const routing::RoutedRequest* const routed = router_->find(request.attempt);
+    if (routed == nullptr || routed->decoding) return;
+    const SilenceWatch::Verdict verdict = silence_.judge(request.wait, request.worker, now);
+    if (verdict == SilenceWatch::Verdict::kWait) return;
+    if (verdict == SilenceWatch::Verdict::kLeave)
+      findings.leave.push_back({.request = handle, .worker = request.worker});
+    if (std::ranges::find(findings.ask, request.worker) == findings.ask.end()) findings.ask.push_back(request.worker);
+  });
+  check_stalls(findings, now);
+  return findings;
+}
+
+void Dispatcher::check_stalls(Findings& findings, TimePoint now) {
   for (std::uint32_t i = 0; i < fleet_->size(); ++i) {
     const WorkerId worker(i);
     const routing::WorkerLoad& load = router_->loads().load(worker);
     const routing::LatencyModel& model = router_->forecaster().model(worker);
-    const Duration timeout = StallWatch::timeout(model.step_ms(load.requests, load.context_tokens),
-                                                 router_->forecaster().prefill_under_way_ms(worker));
-    const bool stalled = stalls_.silence(worker, now) > timeout;
+    const Duration timeout =
+        StallWatch::timeout(model.step_ms(load.requests, load.context_tokens),
+                            router_->forecaster().prefill_under_way_ms(worker), options_.silence_timeout);
+    const Duration silence = stalls_.silence(worker, now);
+    const bool stalled = silence > timeout || silence_.is_silent(worker);
     // Without work a worker cannot stall. Then its health checks alone decide.
-    if (fleet_->set_stalled(worker, stalled) && stalled) began.push_back(worker);
+    if (fleet_->set_stalled(worker, stalled, now) && stalled) findings.stalled.push_back(worker);
+    const bool hung = silence > StallWatch::kTimesIfAlive * timeout;
+    if (hung && !hung_[i]) findings.hung.push_back(worker);
+    hung_[i] = hung;
   }
-  return began;
 }
 
-std::optional<routing::Decision> Dispatcher::leave_stalled(DispatchHandle handle, TimePoint now) {
+std::optional<routing::Decision> Dispatcher::leave(DispatchHandle handle, AttemptFailure failure, TimePoint now) {
   const DispatchedRequest& live = this->live(handle);
   const auto fleet = fleet_->views();
   bool elsewhere = false;
@@ -148,16 +324,25 @@ std::optional<routing::Decision> Dispatcher::leave_stalled(DispatchHandle handle
     const bool excluded = std::ranges::find(live.query.excluded, WorkerId(i)) != live.query.excluded.end();
     elsewhere = elsewhere || (fleet[i].available && WorkerId(i) != live.worker && !excluded);
   }
-  if (!elsewhere || live.retries >= options_.max_retries || budget_.balance() < 1) return std::nullopt;
-  return on_attempt_failed(handle, AttemptFailure::kStalled, "it stands still", now);
+  const bool paid = is_free(live, failure) || (live.retries < options_.max_retries && budget_.balance() >= 1);
+  if (!elsewhere || !paid || options_.max_retries == 0) return std::nullopt;
+  return on_attempt_failed(
+      handle, failure,
+      failure == AttemptFailure::kSilent ? "no sign of life within the predicted time" : "it stands still", now);
 }
 
 void Dispatcher::on_stream_broken(DispatchHandle handle, std::string_view problem, TimePoint now) {
-  fleet_->on_failure(live(handle).worker, problem, now);
+  const DispatchedRequest& live = this->live(handle);
+  on_bad_answer(live.worker, AttemptFailure::kTransport, problem, live.wait.began, now);
+  fleet_->on_failure(live.worker, problem, now);
+  router_->on_failed(live.attempt, problem);
 }
 
 void Dispatcher::on_stream_error(DispatchHandle handle, std::string_view problem, TimePoint now) {
-  fleet_->on_server_error(live(handle).worker, problem, now);
+  const DispatchedRequest& live = this->live(handle);
+  on_bad_answer(live.worker, AttemptFailure::kServerError, problem, live.wait.began, now);
+  fleet_->on_server_error(live.worker, problem, now);
+  router_->on_failed(live.attempt, problem);
 }
 
 void Dispatcher::on_usage(routing::RequestHandle attempt, std::uint64_t prompt_tokens, std::uint64_t cached_tokens) {
@@ -175,7 +360,13 @@ void Dispatcher::on_usage(routing::RequestHandle attempt, std::uint64_t prompt_t
 
 void Dispatcher::finish(DispatchHandle handle, Outcome outcome, TimePoint now) {
   DispatchedRequest& ended = live(handle);
-  take_back(ended);
+  if (outcome == Outcome::kCompleted) {
+    on_good_answer(ended.worker, true, now);
+    settle_disputes_of(ended.attempt, now);
+  } else if (outcome == Outcome::kRefused) {
+    silence_.on_life(ended.worker, now);
+  }
+  take_back(ended, now);
   router_->on_finished(ended.attempt, outcome == Outcome::kCompleted, now);
   counters_.by_worker[ended.worker.value()].add(outcome);
   if (outcome == Outcome::kCompleted || outcome == Outcome::kRefused) fleet_->on_answer(ended.worker, now);

@@ -1,6 +1,7 @@
 // Request lifecycle without the network: admission, routing, retry, outcome.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -11,11 +12,14 @@
 #include "kvist/base/id.h"
 #include "kvist/base/slot_table.h"
 #include "kvist/base/time.h"
+#include "kvist/dispatch/attempt_failure.h"
 #include "kvist/dispatch/fleet.h"
 #include "kvist/dispatch/outcome.h"
-#include "kvist/dispatch/retry_budget.h"
+#include "kvist/dispatch/outlier_watch.h"
+#include "kvist/dispatch/silence_watch.h"
 #include "kvist/dispatch/stall_watch.h"
 #include "kvist/routing/router.h"
+#include "kvist/spec/deployment.h"
 
 namespace kvist::dispatch {
 
@@ -28,6 +32,15 @@ struct RequestProfile {
   std::uint64_t session = 0;  ///< hash of the session that the client named; 0: none
   std::string name = {};      ///< the client's name for the request
   bool streams = false;       ///< its tokens arrive one by one, so that a stall can be noticed
+  bool repeatable = true;     ///< it may be tried on a worker that is in doubt, and then elsewhere
+};
+
+/// A worker's refusal that may be the client's fault (is_disputed()).
+struct Dispute {
+  WorkerId worker;
+  AttemptFailure failure = AttemptFailure::kUnauthorized;
+  std::string problem;
+  TimePoint began;  ///< of the attempt
 };
 
 /// What the dispatcher keeps of a request from start() to finish(). The router has the record of the attempt at a
@@ -40,6 +53,9 @@ struct DispatchedRequest {
   bool streams = false;
   bool at_worker = false;  ///< an attempt is under way
   bool paused = false;     ///< its answer is not read at the moment
+  bool tries_out = false;  ///< the attempt decides whether its ejected worker comes back
+  SilenceWatch::Wait wait = {};
+  std::vector<Dispute> disputes = {};
 };
 using DispatchHandle = SlotHandle<DispatchedRequest>;
 
@@ -49,28 +65,44 @@ struct Ticket {
   routing::Decision decision;
 };
 
-/// Why an attempt at a worker failed.
-enum class AttemptFailure : std::uint8_t {
-  kTransport,     ///< no connection, a broken one, or not HTTP: counts against the worker's health
-  kTimedOut,      ///< the request's deadline passed: counts against the worker's health, and leaves no time for another
-                  ///< attempt
-  kBackPressure,  ///< the worker answered 429 or 503: it is healthy, but another worker may have free capacity
-  kServerError,   ///< another 5xx, or a stream that began with an error: puts its health in doubt
-  kStalled,       ///< the worker stalled: check_stalls() has counted that already
-};
-
 /// Cumulative counts, for metrics.
 struct DispatchCounters {
-  OutcomeCounts without_worker;           ///< of requests that were rejected, or that no worker could take
-  std::vector<OutcomeCounts> by_worker;   ///< by WorkerId, for the last worker tried
-  std::uint64_t retries = 0;              ///< further attempts made
+  OutcomeCounts without_worker;          ///< of requests that were rejected, or that no worker could take
+  std::vector<OutcomeCounts> by_worker;  ///< by WorkerId, for the last worker tried
+  std::vector<std::array<std::uint64_t, kAttemptFailures>> failures;  ///< of attempts, by WorkerId and AttemptFailure
+  std::uint64_t paid_retries = 0;         ///< further attempts that were taken out of the retry budget
+  std::uint64_t free_retries = 0;         ///< further attempts that were not (Dispatcher::is_free())
   std::uint64_t retries_over_budget = 0;  ///< attempts that were not made because the retry budget was used up
+  [[nodiscard]] std::uint64_t retries() const { return paid_retries + free_retries; }
   // Of requests whose worker reported usage: the router's predictions and the engine's figures.
   std::uint64_t usage_reports = 0;
   std::uint64_t prompt_tokens = 0;
   std::uint64_t predicted_cached_tokens = 0;
   std::uint64_t cached_tokens = 0;
   std::uint64_t cached_tokens_absolute_error = 0;
+};
+
+/// A bound on the retries of all requests together, so that retries do not overload a failing fleet. A token bucket:
+/// each request adds a part of a retry, each retry takes a whole one. So even if most requests fail, retries add at
+/// most the share `per_request` to the load. Threads: one.
+class RetryBudget {
+ public:
+  using Options = spec::RetryBudgetSpec;
+
+  explicit RetryBudget(const Options& options) : options_(options), balance_(options.at_start) {}
+
+  void on_request(TimePoint now);
+  /// Takes a retry if the balance has one, and returns whether it did.
+  [[nodiscard]] bool try_take(TimePoint now);
+  [[nodiscard]] double balance() const { return balance_; }
+
+ private:
+  void pay_in(double amount, TimePoint now);
+
+  Options options_;
+  double balance_;
+  TimePoint last_;
+  bool started_ = false;
 };
 
 /// Admits, routes, retries and accounts for requests. The gateway and the simulation drive it. Threads: one. Memory:
@@ -81,11 +113,15 @@ class Dispatcher {
   struct Options {
     std::uint32_t max_in_flight = 4'096;
     std::uint32_t max_retries = 2;
-    RetryBudget::Options retry_budget;
+    RetryBudget::Options retry_budget = {};
+    spec::EjectionSpec ejection = {};
+    Duration silence_timeout = std::chrono::seconds(2);  ///< the least patience with a silent worker
+
+    [[nodiscard]] static Options of(const spec::GatewaySpec& gateway);
   };
 
   /// Requires: fleet and router outlive this object.
-  Dispatcher(Options options, Fleet& fleet, routing::Router& router);
+  Dispatcher(const Options& options, Fleet& fleet, routing::Router& router);
 
   /// Whether start() would admit a request. It is asked before a request is read, to save that work.
   [[nodiscard]] bool has_room() const { return live_.size() < options_.max_in_flight; }
@@ -94,8 +130,8 @@ class Dispatcher {
   [[nodiscard]] Result<Ticket> start(const RequestProfile& profile, TimePoint now);
   static constexpr std::chrono::seconds kRetryAfter{1};
 
-  /// The attempt failed before anything of the answer went to the client. Returns the decision for the next attempt, or
-  /// nothing if the request has to end; finish() is still to be called.
+  /// The attempt failed. Returns the decision for the next attempt, or nothing if the request has to end; finish() is
+  /// still to be called. Requires: nothing of the answer went to the client.
   [[nodiscard]] std::optional<routing::Decision> on_attempt_failed(DispatchHandle handle, AttemptFailure failure,
                                                                    std::string_view problem, TimePoint now);
   /// The client is slow, so that the answer is not read for a while: its silence says nothing about the worker.
@@ -114,32 +150,71 @@ class Dispatcher {
   void on_whole_answer(routing::RequestHandle attempt, const routing::WholeAnswer& answer, TimePoint now);
   /// The engine reported usage in its answer.
   void on_usage(routing::RequestHandle attempt, std::uint64_t prompt_tokens, std::uint64_t cached_tokens);
-  /// The request has ended.
+  /// The request has ended. Requires: it is called once per request, whose handle is invalid from then on.
   void finish(DispatchHandle handle, Outcome outcome, TimePoint now);
 
-  /// Finds workers that stall, and workers that no longer do, and informs the fleet. Returns the workers whose stall
-  /// began; requests that wait there for the beginning of their answer may leave (leave_stalled()). To be called a few
-  /// times a second.
-  [[nodiscard]] std::vector<WorkerId> check_stalls(TimePoint now);
-  /// Moves a request away from a stalled worker. Returns nothing if there is no other worker or no retry left; then the
+  /// A worker did something that shows that its process runs: it answered a health check well.
+  void on_sign_of_life(WorkerId worker, TimePoint now) { silence_.on_life(worker, now); }
+  /// The worker is a new process: its predecessor's failures are forgotten.
+  void on_worker_restarted(WorkerId worker, TimePoint now);
+
+  /// What check() found.
+  struct Findings {
+    std::vector<WorkerId> stalled;  ///< began to stall
+    std::vector<WorkerId> hung;     ///< stall for so long that requests without an answer may leave (leave(), kStalled)
+    std::vector<WorkerId> ask;      ///< silent: check their health now
+    /// Requests that wait at a worker without any sign of life, and may leave it (leave(), kSilent).
+    struct Leaving {
+      DispatchHandle request;
+      WorkerId worker;
+    };
+    std::vector<Leaving> leave;
+  };
+  /// Finds workers that stall or are silent, and workers that no longer are, and informs the fleet. To be called
+  /// several times within `silence_timeout`.
+  [[nodiscard]] Findings check(TimePoint now);
+  /// Moves a request away from its worker. Returns nothing if there is no other worker or no retry left; then the
   /// request stays, because the worker may continue. Requires: nothing of its answer went to the client.
-  [[nodiscard]] std::optional<routing::Decision> leave_stalled(DispatchHandle handle, TimePoint now);
+  [[nodiscard]] std::optional<routing::Decision> leave(DispatchHandle handle, AttemptFailure failure, TimePoint now);
 
   [[nodiscard]] std::size_t in_flight() const { return live_.size(); }
   [[nodiscard]] const DispatchCounters& counters() const { return counters_; }
+  [[nodiscard]] const OutlierWatch& outliers() const { return outliers_; }
+  [[nodiscard]] const RetryBudget& retry_budget() const { return budget_; }
 
  private:
   /// give() begins an attempt, the next function ends it.
   void give(DispatchedRequest& request, const routing::Decision& decision, TimePoint now);
-  void take_back(DispatchedRequest& request);
+  void take_back(DispatchedRequest& request, TimePoint now);
   [[nodiscard]] DispatchedRequest& live(DispatchHandle handle);
-  [[nodiscard]] std::optional<routing::Decision> retry(DispatchedRequest& request, TimePoint now);
+  [[nodiscard]] Result<routing::Decision> route(const RequestProfile& profile, routing::RouteQuery& query,
+                                                TimePoint now);
+  [[nodiscard]] std::optional<routing::Decision> retry(DispatchHandle handle, bool free, TimePoint now);
+  [[nodiscard]] bool is_free(const DispatchedRequest& request, AttemptFailure failure) const;
+  void apply_ejection(WorkerId worker);
+  void end_ejections(TimePoint now);
+  void on_good_answer(WorkerId worker, bool complete, TimePoint now);
+  void on_bad_answer(WorkerId worker, AttemptFailure failure, std::string_view problem, TimePoint began, TimePoint now);
+  [[nodiscard]] bool is_idle_refusal(WorkerId worker, TimePoint now) const;
+  void judge_attempt(DispatchedRequest& request, AttemptFailure failure, std::string_view problem, TimePoint now);
+  void settle(DispatchedRequest& request, TimePoint now);
+  void settle_disputes_of(routing::RequestHandle attempt, TimePoint now);
+  void check_stalls(Findings& findings, TimePoint now);
 
   Options options_;
   Fleet* fleet_;
   routing::Router* router_;
   RetryBudget budget_;
   StallWatch stalls_;
+  SilenceWatch silence_;
+  OutlierWatch outliers_;
+  std::vector<bool> hung_;  // by WorkerId: its stall was reported as one
+  /// Attempts of requests with disputes, which a good answer decides.
+  struct Disputed {
+    routing::RequestHandle attempt;
+    DispatchHandle request;
+  };
+  std::vector<Disputed> disputed_;
   RequestId last_id_{0};
   SlotTable<DispatchedRequest> live_;
   DispatchCounters counters_;

@@ -62,34 +62,65 @@ bool Fleet::on_server_error(WorkerId id, std::string_view problem, TimePoint now
 
 bool Fleet::set_health(Worker& worker, WorkerHealth health, TimePoint now) {
   if (worker.health == health) return false;
+  if (worker.health == WorkerHealth::kHealthy) worker.found = now;
   worker.health = health;
   worker.since = now;
   update_availability();
   return true;
 }
 
-// While no worker is healthy, suspect ones are used, because they may have failed only once. Stalled workers are the
-// last resort.
+// While no worker is healthy, suspect ones are used, because they may have failed only once. An ejected worker at least
+// answers. Stalled workers are the last resort.
 void Fleet::update_availability() {
-  const auto use = [this](WorkerHealth health, bool stalled) {
+  const auto use = [this](bool stalled, bool ejected, WorkerHealth health) {
     bool any = false;
     for (std::size_t i = 0; i < workers_.size(); ++i) {
-      views_[i].available = workers_[i].health == health && workers_[i].stalled == stalled;
+      const Worker& worker = workers_[i];
+      const bool is_ejected = worker.ejection == Ejection::kOut || worker.ejection == Ejection::kProbing;
+      views_[i].available =
+          worker.health == health && worker.stalled == stalled && is_ejected == ejected && worker.serves_model;
       any = any || views_[i].available;
     }
     return any;
   };
-  if (use(WorkerHealth::kHealthy, false) || use(WorkerHealth::kSuspect, false)) return;
-  if (!use(WorkerHealth::kHealthy, true)) use(WorkerHealth::kSuspect, true);
+  for (const bool stalled : {false, true}) {
+    for (const bool ejected : {false, true}) {
+      if (use(stalled, ejected, WorkerHealth::kHealthy) || use(stalled, ejected, WorkerHealth::kSuspect)) return;
+    }
+  }
 }
 
-bool Fleet::set_stalled(WorkerId id, bool stalled) {
+bool Fleet::set_stalled(WorkerId id, bool stalled, TimePoint now) {
   Worker& worker = workers_.at(id.value());
   if (worker.stalled == stalled) return false;
   worker.stalled = stalled;
-  if (stalled) ++worker.stalls;
+  if (stalled) {
+    ++worker.stalls;
+    worker.found = now;
+  }
   update_availability();
   return true;
+}
+
+void Fleet::set_ejection(WorkerId id, Ejection ejection) {
+  Worker& worker = workers_.at(id.value());
+  if (worker.ejection == ejection) return;
+  worker.ejection = ejection;
+  update_availability();
+}
+
+void Fleet::set_model(WorkerId id, bool serves_model, std::uint32_t max_model_len) {
+  views_.at(id.value()).max_model_len = max_model_len;
+  Worker& worker = workers_.at(id.value());
+  if (worker.serves_model == serves_model) return;
+  worker.serves_model = serves_model;
+  update_availability();
+}
+
+std::size_t Fleet::usable() const {
+  return static_cast<std::size_t>(std::ranges::count_if(workers_, [](const Worker& worker) {
+    return worker.health != WorkerHealth::kUnhealthy && !worker.stalled && worker.serves_model;
+  }));
 }
 
 void Fleet::set_reading(WorkerId worker, std::uint8_t reading) {

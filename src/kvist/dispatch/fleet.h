@@ -11,6 +11,7 @@
 
 #include "kvist/base/id.h"
 #include "kvist/base/time.h"
+#include "kvist/dispatch/outlier_watch.h"
 #include "kvist/routing/limit_inference.h"
 #include "kvist/routing/worker_view.h"
 
@@ -35,11 +36,16 @@ enum class LimitSource : std::uint8_t {
 [[nodiscard]] std::string_view to_string(LimitSource source);
 
 /// Health and availability of all workers, by WorkerId. A state machine. Threads: one.
-///   any + success -> healthy healthy + failure -> suspect suspect + failure -> unhealthy, once `failures_to_unhealthy`
-///   came in a row healthy + server error -> suspect: its next health check decides Besides, a worker may be stalled,
-///   whatever its health checks say. Invariant: views()[w].available is true exactly for the first of these groups that
-///   is not empty: healthy workers, suspect workers, healthy stalled workers, suspect stalled workers (where the first
-///   two are not stalled).
+///   any + success -> healthy
+///   healthy + failure -> suspect
+///   suspect + failure -> unhealthy, once `failures_to_unhealthy` came in a row
+///   healthy + server error -> suspect: its next health check decides
+/// Besides, whatever its health checks say, a worker may be stalled, or ejected because of its answers (OutlierWatch),
+/// or serve another model (ModelWatch). Invariant: views()[w].available is true exactly for the first group that is not
+/// empty, where workers that take part come before ejected ones, all of them before stalled ones that take part, and
+/// those before stalled ejected ones; of each, the healthy ones come first and then the suspect ones. A worker of
+/// another model is in none.
+/// Requires: every WorkerId is below size().
 class Fleet {
  public:
   struct Options {
@@ -54,7 +60,10 @@ class Fleet {
     std::string last_problem = "not checked yet";  ///< the last failure; empty while healthy
     bool stalled = false;                          ///< it has work and generates nothing
     std::uint64_t stalls = 0;                      ///< how often it stalled
-    std::optional<TimePoint> answered = {};        ///< when it last answered a request correctly
+    Ejection ejection = Ejection::kIn;
+    bool serves_model = true;
+    TimePoint found{};                       ///< when it last stopped being healthy, or began to stall
+    std::optional<TimePoint> answered = {};  ///< when it last answered a request correctly
     routing::EngineLimits configured = {};
     routing::EngineLimits reported = {};
     routing::LimitInference inference = {};
@@ -86,7 +95,10 @@ class Fleet {
   /// The worker is a new process.
   void on_restarted(WorkerId worker);
   /// Sets whether the worker is stalled. Returns whether that changed.
-  bool set_stalled(WorkerId worker, bool stalled);
+  bool set_stalled(WorkerId worker, bool stalled, TimePoint now);
+  void set_ejection(WorkerId worker, Ejection ejection);
+  /// Whether the worker serves the gateway's model, and with what context length in tokens (0: unknown).
+  void set_model(WorkerId worker, bool serves_model, std::uint32_t max_model_len);
 
   [[nodiscard]] LimitSource batch_slots_source(WorkerId worker) const;
 
@@ -95,6 +107,8 @@ class Fleet {
   /// For Router::route(). Always up to date, and valid as long as the fleet.
   [[nodiscard]] std::span<const routing::WorkerView> views() const { return views_; }
   [[nodiscard]] bool any_available() const;
+  /// The workers that could be given requests if none were ejected.
+  [[nodiscard]] std::size_t usable() const;
 
  private:
   bool set_health(Worker& worker, WorkerHealth health, TimePoint now);

@@ -10,14 +10,8 @@ namespace kvist::dispatch {
 
 Outcome outcome_of_status(int status) {
   if (status < 400) return Outcome::kCompleted;
-  if (status == 429 || status == 503) return Outcome::kBackPressure;
+  if (failure_of_status(status, RequestScope::kOther) == AttemptFailure::kBackPressure) return Outcome::kBackPressure;
   return status < 500 ? Outcome::kRefused : Outcome::kWorkerError;
-}
-
-std::optional<AttemptFailure> failure_of_status(int status) {
-  if (status == 429 || status == 503) return AttemptFailure::kBackPressure;
-  if (status == 500 || status == 502 || status == 504) return AttemptFailure::kServerError;
-  return std::nullopt;
 }
 
 LifeActions RequestLife::on_routed(const routing::Decision& decision) {
@@ -37,8 +31,9 @@ LifeActions RequestLife::ask_for_another(AttemptFailure failure, std::string_vie
   actions.report = LifeReport::kAttemptFailed;
   actions.failure = failure;
   actions.problem = problem;
-  // A worker that is full is healthy.
-  if (failure != AttemptFailure::kBackPressure) actions.doubt = decision_.worker;
+  // A worker that is full is healthy, and one that refuses a client's key most probably too.
+  if (failure != AttemptFailure::kBackPressure && failure != AttemptFailure::kUnauthorized)
+    actions.doubt = decision_.worker;
   return actions;
 }
 
@@ -48,10 +43,14 @@ LifeActions RequestLife::on_rerouted(const std::optional<routing::Decision>& dec
   LifeActions actions;
   switch (failure_) {
     case AttemptFailure::kStalled:
-      phase_ = Phase::kWaiting;  // the worker may continue
+    case AttemptFailure::kSilent:
+      phase_ = left_;  // the worker may continue
       return actions;
     case AttemptFailure::kBackPressure:
     case AttemptFailure::kServerError:
+    case AttemptFailure::kGarbage:
+    case AttemptFailure::kUnauthorized:
+    case AttemptFailure::kWrongModel:
       phase_ = Phase::kPassingOn;
       actions.answer = LifeAnswer::kPassOn;
       return actions;
@@ -68,8 +67,10 @@ LifeActions RequestLife::on_status(int status) {
   if (phase_ != Phase::kWaiting) return {};
   status_ = status;
   phase_ = Phase::kAnswering;
-  const auto failure = failure_of_status(status);
-  if (failure && (repeatable_ || *failure == AttemptFailure::kBackPressure))
+  const auto failure = failure_of_status(status, scope_);
+  // What was refused was not carried out.
+  const bool refused = failure && (*failure == AttemptFailure::kBackPressure || is_disputed(*failure));
+  if (failure && (repeatable_ || refused))
     return ask_for_another(*failure, fmt::format("answered a request with status {}", status));
   LifeActions actions;
   actions.answer = LifeAnswer::kPassOn;
@@ -84,6 +85,11 @@ LifeActions RequestLife::on_error_frame(std::string_view problem) {
   actions.problem = problem;
   actions.doubt = decision_.worker;
   return actions;
+}
+
+LifeActions RequestLife::on_garbage(std::string_view problem) {
+  if (phase_ != Phase::kAnswering || begun_) return {};
+  return ask_for_another(AttemptFailure::kGarbage, problem);
 }
 
 LifeActions RequestLife::on_lost(bool timed_out, std::string_view problem, bool sent) {
@@ -124,10 +130,12 @@ LifeActions RequestLife::on_lost(bool timed_out, std::string_view problem, bool 
 
 LifeActions RequestLife::on_ended(bool with_error) {
   if (phase_ == Phase::kOver) return {};
+  // Garbage may have a good status.
+  const bool garbage = phase_ == Phase::kPassingOn && failure_ == AttemptFailure::kGarbage;
   phase_ = Phase::kOver;
   LifeActions actions;
   actions.answer = LifeAnswer::kEnd;
-  actions.over = with_error ? Outcome::kWorkerError : outcome_of_status(status_);
+  actions.over = with_error || garbage ? Outcome::kWorkerError : outcome_of_status(status_);
   return actions;
 }
 
@@ -136,12 +144,23 @@ LifeActions RequestLife::on_too_large() {
   return end_with({ErrorCode::kCorrupt, "the worker's answer is larger than any bound"}, Outcome::kWorkerError);
 }
 
-LifeActions RequestLife::on_worker_stalled(WorkerId worker) {
-  if (phase_ != Phase::kWaiting || worker != decision_.worker || !repeatable_) return {};
-  phase_ = Phase::kAsking;
-  failure_ = AttemptFailure::kStalled;
+LifeActions RequestLife::on_worker_stalled(WorkerId worker, AttemptFailure how) {
+  const bool waits = phase_ == Phase::kWaiting || phase_ == Phase::kAnswering;
+  if (!waits || begun_ || worker != decision_.worker || !repeatable_) return {};
+  left_ = std::exchange(phase_, Phase::kAsking);
+  failure_ = how;
   LifeActions actions;
-  actions.report = LifeReport::kLeaveStalled;
+  actions.report = LifeReport::kLeave;
+  actions.failure = how;
+  return actions;
+}
+
+LifeActions RequestLife::on_idle() {
+  if (!begun_ || phase_ == Phase::kOver || phase_ == Phase::kAsking) return {};
+  LifeActions actions = break_off({ErrorCode::kUnavailable, "the worker's answer stood still for too long"});
+  actions.report = LifeReport::kStreamBroken;
+  actions.problem = "an answer stood still for too long";
+  actions.doubt = decision_.worker;
   return actions;
 }
 
@@ -197,8 +216,8 @@ std::optional<routing::Decision> next_worker(const LifeActions& actions, Dispatc
       break;
     case LifeReport::kAttemptFailed:
       return dispatcher.on_attempt_failed(request, actions.failure, actions.problem, now);
-    case LifeReport::kLeaveStalled:
-      return dispatcher.leave_stalled(request, now);
+    case LifeReport::kLeave:
+      return dispatcher.leave(request, actions.failure, now);
   }
   return std::nullopt;
 }

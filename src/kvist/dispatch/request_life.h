@@ -16,14 +16,11 @@ namespace kvist::dispatch {
 
 /// The outcome of a request whose answer with this status is passed on.
 [[nodiscard]] Outcome outcome_of_status(int status);
-/// The failure that a status stands for; nothing if the status is about the request and not about the worker.
-[[nodiscard]] std::optional<AttemptFailure> failure_of_status(int status);
-
 /// Which function of the dispatcher is to be called.
 enum class LifeReport : std::uint8_t {
   kNothing,
   kAttemptFailed,  ///< on_attempt_failed(); its result goes to RequestLife::on_rerouted()
-  kLeaveStalled,   ///< leave_stalled(); likewise
+  kLeave,          ///< leave(); likewise
   kStreamBroken,   ///< on_stream_broken()
   kStreamError,    ///< on_stream_error()
 };
@@ -40,7 +37,7 @@ enum class LifeAnswer : std::uint8_t {
 /// Actions to carry out, in the order of the fields. Not every event leads to one.
 struct LifeActions {
   LifeReport report = LifeReport::kNothing;
-  AttemptFailure failure = AttemptFailure::kTransport;  ///< of kAttemptFailed
+  AttemptFailure failure = AttemptFailure::kTransport;  ///< of kAttemptFailed and kLeave
   std::string problem = {};                             ///< of the report, for the log and the worker's last problem
   bool abandon = false;                                 ///< abort the call to the worker
   std::optional<WorkerId> doubt = {};                   ///< check this worker's health at once
@@ -50,9 +47,7 @@ struct LifeActions {
   std::optional<Outcome> over = {};  ///< the request has ended: call Dispatcher::finish()
 
   /// Whether the report asks for another worker. Then RequestLife::on_rerouted() has to be called next.
-  [[nodiscard]] bool asks() const {
-    return report == LifeReport::kAttemptFailed || report == LifeReport::kLeaveStalled;
-  }
+  [[nodiscard]] bool asks() const { return report == LifeReport::kAttemptFailed || report == LifeReport::kLeave; }
 };
 
 /// A state machine from the first decision to the end of a request: attempts, retries, time-outs, what a failure leads
@@ -60,19 +55,23 @@ struct LifeActions {
 /// drive it. Threads: one.
 ///
 /// Nothing is sent to the client before the answer begins, so until then a failed worker can be replaced by another. A
-/// server error, as the status or as a stream's first event, is a failure; if no other worker is left, its answer is
-/// passed on. Once the answer has begun, a failure ends it visibly. Invariants: each request ends once (`over`), and
-/// later events give no actions. An attempt's failure is reported once. kBreakOff comes only after on_begun(), kError
-/// only before it.
+/// server error, as the status or as a stream's first event, is a failure, and so is an answer that is none; if no
+/// other worker is left, it is passed on. 401, 403 and 404 are tried elsewhere too: if another worker takes the
+/// request, the first one was wrong. Once the answer has begun, a failure ends it visibly. Invariants: each request
+/// ends once (`over`), and later events give no actions. An attempt's failure is reported once. kBreakOff comes only
+/// after on_begun(), kError only before it.
 class RequestLife {
  public:
   /// `deadline` applies to the request as a whole, including all attempts. A request that is not `repeatable` goes to
   /// another worker only if the first cannot have begun it: it refused, or never got the whole request.
   RequestLife() = default;
-  explicit RequestLife(TimePoint deadline, bool repeatable = true) : deadline_(deadline), repeatable_(repeatable) {}
+  explicit RequestLife(TimePoint deadline, bool repeatable = true, RequestScope scope = RequestScope::kOwnModel)
+      : deadline_(deadline), repeatable_(repeatable), scope_(scope) {}
 
+  /// The decision for the first attempt. Requires: it is called once, before all others.
   [[nodiscard]] LifeActions on_routed(const routing::Decision& decision);
-  /// The dispatcher's result for kAttemptFailed or kLeaveStalled: another worker, or none.
+  /// The dispatcher's result for kAttemptFailed or kLeave: another worker, or none. Ignored if the request has
+  /// ended in the meantime. Requires: the actions before asked for it (LifeActions::asks()).
   [[nodiscard]] LifeActions on_rerouted(const std::optional<routing::Decision>& decision);
 
   /// The head of an answer arrived.
@@ -81,6 +80,8 @@ class RequestLife {
   void on_begun() { begun_ = true; }
   /// The worker sent an error frame in its stream. Gives actions once per attempt.
   [[nodiscard]] LifeActions on_error_frame(std::string_view problem);
+  /// The answer under way is none of this API. If nothing of it was sent to the client, another worker is asked for.
+  [[nodiscard]] LifeActions on_garbage(std::string_view problem);
   /// The connection failed, or carried no valid answer, or the deadline passed. `sent`: the worker may have the whole
   /// request.
   [[nodiscard]] LifeActions on_lost(bool timed_out, std::string_view problem, bool sent = true);
@@ -89,8 +90,10 @@ class RequestLife {
   /// The worker's answer exceeds the bound.
   [[nodiscard]] LifeActions on_too_large();
 
-  /// The worker stalled. If nothing of its answer has arrived, the request may leave.
-  [[nodiscard]] LifeActions on_worker_stalled(WorkerId worker);
+  /// The worker stalled, or is silent. If nothing of its answer was sent to the client, the request may leave.
+  [[nodiscard]] LifeActions on_worker_stalled(WorkerId worker, AttemptFailure how = AttemptFailure::kStalled);
+  /// Nothing more of a begun answer has come for too long.
+  [[nodiscard]] LifeActions on_idle();
   /// The worker stalled and answers no health check. This is handled as if the connection had failed.
   [[nodiscard]] LifeActions on_worker_lost(WorkerId worker);
   [[nodiscard]] LifeActions on_client_gone();
@@ -120,8 +123,10 @@ class RequestLife {
 
   TimePoint deadline_;
   bool repeatable_ = true;
+  RequestScope scope_ = RequestScope::kOwnModel;
   routing::Decision decision_;
   Phase phase_ = Phase::kWaiting;
+  Phase left_ = Phase::kWaiting;  // the phase before a question about leaving the worker
   AttemptFailure failure_ = AttemptFailure::kTransport;
   bool begun_ = false;
   bool error_frame_ = false;

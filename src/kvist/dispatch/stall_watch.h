@@ -22,6 +22,7 @@ class StallWatch {
     if (worker.streams++ == 0) worker.alive_at = now;
     ++streams_;
   }
+  /// Requires: an on_attempt() for this worker that no on_left() has followed yet.
   void on_left(WorkerId worker) {
     --workers_.at(worker.value()).streams;
     --streams_;
@@ -38,14 +39,16 @@ class StallWatch {
   }
 
   /// The silence from which on a worker counts as stalled: several times the expected time of a step and of the queued
-  /// prefill. It is at least two seconds, because garbage collection, graph capture and a busy machine stop a worker
-  /// for a moment.
-  [[nodiscard]] static Duration timeout(double step_ms, double prefill_ms) {
-    constexpr double kLeastMs = 2'000;
+  /// prefill. It is at least `least`, because garbage collection, graph capture and a busy machine stop a worker for a
+  /// moment.
+  [[nodiscard]] static Duration timeout(double step_ms, double prefill_ms, Duration least = std::chrono::seconds(2)) {
     constexpr double kSteps = 20;
     constexpr double kPrefills = 3;
-    return from_milliseconds(std::max({kLeastMs, kSteps * step_ms, kPrefills * prefill_ms}));
+    return std::max(least, from_milliseconds(std::max(kSteps * step_ms, kPrefills * prefill_ms)));
   }
+  /// A worker that answers health checks may compute a prompt that is far slower than expected. Only after so many
+  /// times the time-out do its requests leave it.
+  static constexpr int kTimesIfAlive = 5;
 
  private:
   struct Worker {

@@ -15,6 +15,19 @@
 
 namespace kvist::engine {
 
+CoreOptions core_options(const spec::WorkerSpec& worker) {
+  return {.model = worker.model,
+          .block_size = worker.block_size,
+          .kv_blocks = worker.kv_blocks,
+          .max_batch_size = worker.max_batch_size,
+          .max_num_tokens = worker.max_num_tokens,
+          .max_model_len = worker.max_model_len,
+          .max_waiting = worker.max_waiting,
+          .max_steps_in_flight = worker.max_steps_in_flight,
+          .admission = worker.admission,
+          .prefix_deferral = worker.prefix_deferral};
+}
+
 class Core::Impl {
  public:
   Impl(CoreOptions options, Executor& executor, std::unique_ptr<SpeculationPolicy> speculation)
@@ -42,6 +55,7 @@ class Core::Impl {
   void take_outputs(StepOutputs& outputs);
   bool reset_prefix_cache();
   [[nodiscard]] CoreStats stats() const;
+  void look(CoreView& view) { scheduler_.look(view); }
   [[nodiscard]] const KvManager& kv() const { return kv_; }
   [[nodiscard]] const Scheduler& scheduler() const { return scheduler_; }
   [[nodiscard]] bool idle() const {
@@ -247,7 +261,7 @@ void Core::Impl::take_outputs(StepOutputs& outputs) {
 
 bool Core::Impl::reset_prefix_cache() {
   if (scheduler_.running() > 0) return false;
-  kv_.pool().clear_names();
+  kv_.pool().clear_hashes();
   return true;
 }
 
@@ -305,6 +319,9 @@ std::uint32_t Core::waiting() const {
 }
 bool Core::idle() const {
   return impl_->idle();
+}
+void Core::look(CoreView& view) {
+  impl_->look(view);
 }
 std::unordered_map<kv::BlockHash, std::uint32_t> Core::findable_blocks() const {
   return impl_->kv().pool().findable();

@@ -10,7 +10,7 @@
 
 #include "kvist/base/error.h"
 #include "kvist/base/time.h"
-#include "kvist/engine/core_options.h"
+#include "kvist/engine/core_view.h"
 #include "kvist/engine/executor.h"
 #include "kvist/engine/request.h"
 #include "kvist/engine/speculation.h"
@@ -20,6 +20,24 @@
 #include "kvist/spec/deployment.h"
 
 namespace kvist::engine {
+
+/// Limits of one engine.
+struct CoreOptions {
+  std::string model;
+  std::uint32_t block_size = 32;
+  std::uint32_t kv_blocks = 1'024;
+  std::uint32_t max_batch_size = 64;      ///< batch slots
+  std::uint32_t max_num_tokens = 2'048;   ///< token budget of one step
+  std::uint32_t max_model_len = 16'384;   ///< prompt and output of one request
+  std::uint32_t max_waiting = 1'024;      ///< queued requests; beyond it submit() returns kResourceExhausted
+  std::uint32_t max_steps_in_flight = 1;  ///< 1, or 2 for overlap scheduling (with drafts never more than 1)
+  spec::AdmissionKind admission = spec::AdmissionKind::kReserveToCompletion;
+  bool prefix_deferral = false;  ///< see spec::WorkerSpec
+  bool block_tables = false;     ///< fill StepPlan::block_tables; with one step in flight only
+};
+
+/// The limits of a worker with any executor.
+[[nodiscard]] CoreOptions core_options(const spec::WorkerSpec& worker);
 
 /// A request that was admitted for the first time.
 struct Admission {
@@ -110,6 +128,9 @@ class Core {
   [[nodiscard]] std::uint32_t running() const;  ///< CoreStats::running
   [[nodiscard]] std::uint32_t waiting() const;  ///< CoreStats::waiting
   [[nodiscard]] bool idle() const;              ///< no request waiting or running, no step under way
+  /// Replaces the content of `view` by what is in the engine now. It refers to the engine and is valid until the next
+  /// call that changes something. Not const, because block hashes of waiting prompts may be computed for it.
+  void look(CoreView& view);
   /// The hashes of findable blocks with the number of their copies, which a replay of all events must reproduce.
   [[nodiscard]] std::unordered_map<kv::BlockHash, std::uint32_t> findable_blocks() const;
 

@@ -18,17 +18,19 @@ KvManager::KvManager(std::string model, std::uint32_t blocks, std::uint32_t bloc
     : model_(std::move(model)), pool_(blocks, block_size), policy_(std::move(policy)) {}
 
 void KvManager::name_prompt(Sequence& sequence) {
-  if (!sequence.names.empty()) return;
+  if (!sequence.block_hashes.empty()) return;
   const kv::BlockHash root = kv::root_hash({.model = model_, .lora = {}, .cache_salt = sequence.request.cache_salt});
-  sequence.names.reserve(sequence.total_blocks);
-  kv::hash_blocks(root, std::span(sequence.tokens).first(sequence.prompt_tokens), pool_.block_size(), sequence.names);
+  sequence.block_hashes.reserve(sequence.total_blocks);
+  kv::hash_blocks(root, std::span(sequence.tokens).first(sequence.prompt_tokens), pool_.block_size(),
+                  sequence.block_hashes);
 }
 
 // After a preemption the tokens of the answer are looked up too, because their blocks are usually still there.
 BlockDemand KvManager::look_up(Sequence& sequence, std::uint32_t budget) {
   name_prompt(sequence);
-  const std::size_t most = std::min<std::size_t>(sequence.names.size(), (sequence.certain() - 1) / pool_.block_size());
-  pool_.find_prefix(std::span(sequence.names).first(most), match_);
+  const std::size_t most =
+      std::min<std::size_t>(sequence.block_hashes.size(), (sequence.certain() - 1) / pool_.block_size());
+  pool_.find_prefix(std::span(sequence.block_hashes).first(most), match_);
   BlockDemand demand{.total = sequence.total_blocks, .cached = static_cast<std::uint32_t>(match_.size())};
   for (const kv::BlockId block : match_) demand.cached_free += pool_.references(block) == 0 ? 1 : 0;
   const std::uint32_t cached_tokens = demand.cached * pool_.block_size();
@@ -37,7 +39,7 @@ BlockDemand KvManager::look_up(Sequence& sequence, std::uint32_t budget) {
 }
 
 std::size_t KvManager::first_uncached(const Sequence& sequence) {
-  pool_.find_prefix(sequence.names, match_);
+  pool_.find_prefix(sequence.block_hashes, match_);
   return match_.size();
 }
 
@@ -93,15 +95,15 @@ void KvManager::commit_complete(Sequence& sequence) {
 
   const kv::PrefixIdentity identity{.model = model_, .lora = {}, .cache_salt = sequence.request.cache_salt};
   const std::span<const TokenId> tokens(sequence.tokens);
-  std::vector<kv::BlockHash>& names = sequence.names;
-  for (auto i = static_cast<std::uint32_t>(names.size()); i < complete; ++i) {
-    const kv::BlockHash parent = i > 0 ? names[i - 1] : kv::root_hash(identity);
-    names.push_back(kv::chain_hash(parent, tokens.subspan(std::size_t{i} * block_size, block_size)));
+  std::vector<kv::BlockHash>& hashes = sequence.block_hashes;
+  for (auto i = static_cast<std::uint32_t>(hashes.size()); i < complete; ++i) {
+    const kv::BlockHash parent = i > 0 ? hashes[i - 1] : kv::root_hash(identity);
+    hashes.push_back(kv::chain_hash(parent, tokens.subspan(std::size_t{i} * block_size, block_size)));
   }
   const std::uint32_t count = complete - first;
   pool_.commit(std::span<const kv::BlockId>(sequence.blocks).subspan(first, count),
-               std::span<const kv::BlockHash>(names).subspan(first, count),
-               first > 0 ? std::optional(names[first - 1]) : std::nullopt,
+               std::span<const kv::BlockHash>(hashes).subspan(first, count),
+               first > 0 ? std::optional(hashes[first - 1]) : std::nullopt,
                tokens.subspan(std::size_t{first} * block_size, std::size_t{count} * block_size), identity);
   sequence.committed_blocks = complete;
   sequence.next_commit = (complete + 1) * block_size;

@@ -64,6 +64,34 @@ std::uint64_t Scheduler::prefill_backlog() const {
   return tokens;
 }
 
+void Scheduler::look(CoreView& view) {
+  const auto view_of = [](const Sequence& s) {
+    return SequenceView{.request = &s.request,
+                        .slot = s.slot,
+                        .prompt_tokens = s.prompt_tokens,
+                        .known = s.known(),
+                        .planned = s.planned,
+                        .prefill_end = s.prefill_end,
+                        .committed_blocks = s.committed_blocks,
+                        .output_limit = s.output_limit,
+                        .total_blocks = s.total_blocks,
+                        .ended = s.phase == Phase::kEnded,
+                        .block_hashes = s.block_hashes,
+                        .blocks = s.blocks};
+  };
+  view.pool = &kv_->pool();
+  view.running.clear();
+  view.waiting.clear();
+  for (const Sequence* sequence : running_) {
+    // A preempted sequence is as good as back in the queue, before all that never ran.
+    (sequence->phase == Phase::kPreempted ? view.waiting : view.running).push_back(view_of(*sequence));
+  }
+  for (Sequence* sequence : waiting_) {
+    kv_->name_prompt(*sequence);
+    view.waiting.push_back(view_of(*sequence));
+  }
+}
+
 void Scheduler::give_tokens(Sequence& sequence, std::uint32_t count, std::uint32_t drafts, StepPlan& plan) {
   const std::uint32_t first = sequence.planned;
   const std::uint32_t end = first + count + drafts;
@@ -169,20 +197,21 @@ bool Scheduler::is_being_computed(Sequence& waiting) const {
   kv_->name_prompt(waiting);
   // The last token is always computed, and so is its block.
   const std::size_t most =
-      std::min<std::size_t>(waiting.names.size(), (waiting.certain() - 1) / kv_->pool().block_size());
+      std::min<std::size_t>(waiting.block_hashes.size(), (waiting.certain() - 1) / kv_->pool().block_size());
   if (most == 0) return false;
   // Nearly always no other sequence computes a prompt with the same beginning. Then the pool need not be asked.
   const auto computes_a_twin = [&](const Sequence* s) {
-    return s->phase == Phase::kRunning && s->committed_blocks < s->names.size() &&
-           s->names.front() == waiting.names.front();
+    return s->phase == Phase::kRunning && s->committed_blocks < s->block_hashes.size() &&
+           s->block_hashes.front() == waiting.block_hashes.front();
   };
   if (std::ranges::none_of(running_, computes_a_twin)) return false;
   const std::size_t next = kv_->first_uncached(waiting);
   return next < most && std::ranges::any_of(
                             running_,
                             [&](const Sequence* s) {
-                              return computes_a_twin(s) && next >= s->committed_blocks && next < s->names.size() &&
-                                     s->names[next] == waiting.names[next];
+                              return computes_a_twin(s) && next >= s->committed_blocks &&
+                                     next < s->block_hashes.size() &&
+                                     s->block_hashes[next] == waiting.block_hashes[next];
                             });
 }
 

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "kvist/engine/core_view.h"
 #include "kvist/engine/kv_manager.h"
 #include "kvist/engine/sequence.h"
 #include "kvist/engine/speculation.h"
@@ -55,6 +56,8 @@ class Scheduler {
   [[nodiscard]] std::uint64_t preemptions() const { return preemptions_; }
   /// The tokens that have to be computed before all requests decode, without regard to the cache for waiting ones.
   [[nodiscard]] std::uint64_t prefill_backlog() const;
+  /// See Core::look().
+  void look(CoreView& view);
 
  private:
   [[nodiscard]] perfmodel::StepLoad load_without_drafts() const;

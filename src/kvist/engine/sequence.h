@@ -27,7 +27,7 @@ enum class Phase : std::uint8_t {
 ///  - computed <= planned <= known(), except for drafts: a step that verifies k of them plans k more;
 ///  - blocks cover the planned tokens: blocks.size() >= ceil(planned / block_size), with equality except for rejected
 ///    drafts, whose blocks are kept for the following tokens;
-///  - the first committed_blocks of them are findable, under names[0 .. committed_blocks).
+///  - the first committed_blocks of them are findable, under block_hashes[0 .. committed_blocks).
 /// The members that every step uses come first, in two cache lines.
 struct alignas(64) Sequence {
   Sequence(Request its_request, std::uint32_t its_output_limit, std::uint32_t block_size)
@@ -75,7 +75,7 @@ struct alignas(64) Sequence {
 
   std::vector<kv::BlockId> blocks;
   std::vector<kv::BlockHash>
-      names;  ///< hashes of complete blocks: those of the prompt from the first look-up on, those of the answer later
+      block_hashes;  ///< of complete blocks: those of the prompt from the first look-up on, those of the answer later
   std::uint32_t committed_blocks = 0;
   // Of the last failed admission: the free blocks that it would have needed, and KvManager::gains() at that time. 0:
   // none failed.

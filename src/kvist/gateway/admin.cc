@@ -11,6 +11,7 @@
 #include "kvist/base/yaml.h"
 #include "kvist/gateway/decisions_query.h"
 #include "kvist/gateway/error_answer.h"
+#include "kvist/gateway/worker_state.h"
 #include "kvist/net/event_loop.h"
 #include "kvist/routing/decision_json.h"
 #include "kvist/telemetry/log.h"
@@ -30,7 +31,8 @@ Result<spec::RoutingMode> read_mode(std::string_view body) {
   KVIST_TRY(const YamlNode mode, document.require("mode"));
   KVIST_TRY_VOID(document.finish());
   KVIST_TRY(const std::string name, mode.as_string());
-  return spec::parse_routing_mode(name);
+  KVIST_TRY(const spec::RoutingMode parsed, spec::parse_routing_mode(name));
+  return spec::require_live(parsed);
 }
 
 void write_limits(JsonWriter& json, const routing::EngineLimits& limits, dispatch::LimitSource batch_slots) {
@@ -63,6 +65,34 @@ void write_reading(JsonWriter& json, const std::optional<text::PromptReading>& r
   json.field("in_completions", reading->specials_in_completions).end_object();
 }
 
+void write_ejection(JsonWriter& json, const dispatch::OutlierWatch& outliers, WorkerId id, TimePoint now) {
+  const dispatch::OutlierWatch::Worker& worker = outliers.worker(id);
+  json.key("ejection").begin_object().field("state", to_string(worker.state));
+  json.field("times", worker.total_ejections()).field("failures_in_a_row", worker.failures_in_a_row);
+  json.field("failure_share", outliers.failure_share(id, now));
+  if (worker.total_ejections() > 0) {
+    json.field("rule", to_string(worker.rule)).field("reason", to_string(worker.failure));
+    json.field("problem", worker.problem).field("seconds", to_seconds(worker.time));
+    const bool is_out = worker.state == dispatch::Ejection::kOut && worker.until > now;
+    json.field("seconds_left", is_out ? to_seconds(worker.until - now) : 0.0);
+  }
+  json.end_object();
+}
+
+void write_model(JsonWriter& json, const dispatch::ModelWatch::Worker& model) {
+  json.key("model").begin_object().field("match", to_string(model.match)).field("served", model.served);
+  json.field("max_model_len", model.max_model_len).end_object();
+}
+
+void write_failures(JsonWriter& json, const dispatch::DispatchCounters& counters, WorkerId id) {
+  json.key("failures").begin_object();
+  for (std::size_t i = 0; i < dispatch::kAttemptFailures; ++i) {
+    const std::uint64_t count = counters.failures[id.value()][i];
+    if (count > 0) json.field(to_string(static_cast<dispatch::AttemptFailure>(i)), count);
+  }
+  json.end_object();
+}
+
 void write_worker(JsonWriter& json, const GatewayParts& parts, const KvEventsReport& events, WorkerId id) {
   const dispatch::Fleet::Worker& worker = parts.fleet.worker(id);
   const routing::WorkerLoad& load = parts.router.loads().load(id);
@@ -70,6 +100,10 @@ void write_worker(JsonWriter& json, const GatewayParts& parts, const KvEventsRep
   json.begin_object();
   json.field("name", worker.name).field("url", parts.spec.workers[id.value()].url);
   json.field("health", to_string(worker.health)).field("healthy", worker.health == dispatch::WorkerHealth::kHealthy);
+  json.field("state", worker_state(parts, id));
+  write_ejection(json, parts.dispatcher.outliers(), id, net::now());
+  write_model(json, parts.models.worker(id));
+  write_failures(json, parts.dispatcher.counters(), id);
   json.field("last_problem", worker.last_problem).field("restarts", monitor.restarts());
   json.field("in_flight", load.requests).field("prefill_tokens", load.prefill_tokens);
   json.field("prompt_blocks", load.prompt_blocks).field("output_tokens", load.output_tokens);

@@ -9,6 +9,8 @@
 
 namespace kvist::gateway {
 
+// Threads: the loop that routes, which owns the parts.
+
 /// GET /admin/router_mode: {"mode":"kv"}
 [[nodiscard]] net::HttpResponse get_router_mode(const GatewayParts& parts);
 /// PUT or POST /admin/router_mode with {"mode":"round_robin"}: the mode takes effect with the next request. Index and

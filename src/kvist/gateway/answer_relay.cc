@@ -8,15 +8,43 @@
 namespace kvist::gateway {
 namespace {
 
-// Whether the chunk has a field of this name, given in quotes, that is not null: servers write "usage":null and
-// "finish_reason":null into every chunk. Content is not mistaken for the key, because quotes within JSON strings are
-// escaped. Only a content that is exactly "usage" causes a needless parse.
-bool mentions(std::string_view data, std::string_view key) {
-  for (std::size_t at = data.find(key); at != std::string_view::npos; at = data.find(key, at + 1)) {
-    const std::size_t value = data.find_first_not_of(": \t", at + key.size());
+constexpr std::string_view kDone = "[DONE]";
+
+// The name of a field in quotes, and the place of a character in it that is rare in chunks. Looking for that one first
+// is ten times as fast as looking for the quote that the name begins with, and each chunk is searched for three names.
+struct Key {
+  std::string_view name;
+  std::size_t rare;
+};
+constexpr Key kUsage{.name = R"("usage")", .rare = 4};
+constexpr Key kFinishReason{.name = R"("finish_reason")", .rare = 7};
+constexpr Key kError{.name = R"("error")", .rare = 2};
+static_assert(kUsage.name[kUsage.rare] == 'g' && kFinishReason.name[kFinishReason.rare] == '_');
+
+// The position of the key from `at` on, or npos.
+std::size_t find(std::string_view data, const Key& key, std::size_t at) {
+  for (std::size_t rare = data.find(key.name[key.rare], at + key.rare); rare != std::string_view::npos;
+       rare = data.find(key.name[key.rare], rare + 1)) {
+    if (data.substr(rare - key.rare).starts_with(key.name)) return rare - key.rare;
+  }
+  return std::string_view::npos;
+}
+
+// Whether the chunk has a field of this name that is not null: servers write "usage":null and "finish_reason":null into
+// every chunk. Content is not mistaken for the key, because quotes within JSON strings are escaped. Only a content that
+// is exactly "usage" causes a needless parse.
+bool mentions(std::string_view data, const Key& key) {
+  for (std::size_t at = find(data, key, 0); at != std::string_view::npos; at = find(data, key, at + 1)) {
+    const std::size_t value = data.find_first_not_of(": \t", at + key.name.size());
     if (value == std::string_view::npos || !data.substr(value).starts_with("null")) return true;
   }
   return false;
+}
+
+// Whether a chunk behind the first token can only be one more token.
+bool is_one_token(std::string_view data) {
+  return data != kDone && !mentions(data, kUsage) && !mentions(data, kFinishReason) &&
+         find(data, kError, 0) == std::string_view::npos;
 }
 
 // The event, which is one JSON object, with a field added at its end.
@@ -46,18 +74,25 @@ Result<void> AnswerRelay::feed(std::string_view bytes, std::string& out) {
   return {};
 }
 
+bool AnswerRelay::takes_token(std::string_view bytes) {
+  if (!state_.first_token || !held_.empty()) return false;
+  const std::optional<std::string_view> data = parser_.data_of_whole_event(bytes);
+  if (!data || data->empty() || !is_one_token(*data)) return false;
+  ++state_.tokens;
+  return true;
+}
+
 void AnswerRelay::release(std::string& out) {
   out += held_;
   held_.clear();
 }
 
 AnswerRelay::Fate AnswerRelay::inspect(std::string_view data) {
-  if (data == "[DONE]") {
+  if (data == kDone) {
     state_.done = true;
     return Fate::kForward;
   }
-  if (state_.first_token && !mentions(data, R"("usage")") && !mentions(data, R"("finish_reason")") &&
-      !data.contains(R"("error")")) {
+  if (state_.first_token && is_one_token(data)) {
     ++state_.tokens;
     return Fate::kForward;
   }
@@ -66,6 +101,7 @@ AnswerRelay::Fate AnswerRelay::inspect(std::string_view data) {
     ++state_.unreadable;
     return Fate::kForward;
   }
+  state_.readable = true;
   if (chunk->usage) state_.usage = chunk->usage;
   if (chunk->error) {
     state_.error = std::move(chunk->error);

@@ -22,6 +22,7 @@ struct StreamState {
   int error_status = 0;              ///< the code of the error frame, if it is a number
   bool finished = false;             ///< a choice gave its finish reason
   bool done = false;                 ///< [DONE] came
+  bool readable = false;             ///< a chunk of this API came
   std::uint64_t unreadable = 0;      ///< parsed chunks that are not chunks of this API
   std::string fingerprint;           ///< the system_fingerprint of the usage chunk, if that was left out
 
@@ -34,7 +35,7 @@ struct StreamState {
 /// Forwards each complete event with its bytes unchanged, and leaves out the chunk with nothing but usage if the client
 /// did not ask for it. An incomplete event is held back, so a stream that breaks never leaves half an event with the
 /// client. To save time, only some chunks are parsed: those before the first token, and those that contain usage, a
-/// finish reason or an error. One object per stream.
+/// finish reason or an error. One object per stream. Threads: one.
 ///
 /// vLLM puts its system_fingerprint into the usage chunk, or, without one, into the chunks that end a choice. So when
 /// the usage chunk is left out, the latter get the fingerprint: at once if the worker's fingerprint is known; otherwise
@@ -45,8 +46,13 @@ class AnswerRelay {
   explicit AnswerRelay(bool usage_wanted, std::string fingerprint = {})
       : usage_wanted_(usage_wanted), fingerprint_(std::move(fingerprint)) {}
 
-  /// Reads bytes and appends what is to be forwarded to `out`. Returns kCorrupt if an event exceeds the bound.
+  /// Reads bytes and appends what is to be forwarded to `out`. Errors: an event exceeds the bound; every later call
+  /// fails too then.
   [[nodiscard]] Result<void> feed(std::string_view bytes, std::string& out);
+  /// Whether `bytes` are one event that gives a token and nothing else of interest, as nearly all reads of a stream
+  /// are. Then they were counted and are to be forwarded as they are; otherwise nothing was done, and they are to be
+  /// fed.
+  [[nodiscard]] bool takes_token(std::string_view bytes);
   /// Appends the event that was held back, because no further one will come.
   void release(std::string& out);
   /// The bytes after the last complete event, when the stream has ended.

@@ -8,30 +8,42 @@ namespace kvist::gateway {
 namespace {
 
 constexpr std::string_view kComponent = "fleet";
-constexpr auto kPeriod = std::chrono::milliseconds(250);
+constexpr auto kPeriod = std::chrono::milliseconds(100);
 
 }  // namespace
 
 FleetWatch::FleetWatch(net::EventLoop& loop, GatewayParts& parts)
     : parts_(&parts),
       lost_(parts.fleet.size(), false),
+      ejections_(parts.fleet.size()),
       trust_(parts.fleet.size(), routing::CacheTrust::kPredicted),
       timer_(loop) {}
 
 void FleetWatch::look() {
   look_for_stalls();
-  for (std::uint32_t i = 0; i < parts_->fleet.size(); ++i) log_trust(WorkerId(i));
+  for (std::uint32_t i = 0; i < parts_->fleet.size(); ++i) {
+    log_trust(WorkerId(i));
+    log_ejection(WorkerId(i));
+  }
   wait();
 }
 
 void FleetWatch::look_for_stalls() {
-  for (const WorkerId id : parts_->dispatcher.check_stalls(net::now())) {
+  const dispatch::Dispatcher::Findings found = parts_->dispatcher.check(net::now());
+  for (const WorkerId id : found.stalled) {
     telemetry::log_warning(kComponent, fmt::format("{} stands still: it has work and says nothing; no more is given to "
                                                    "it",
                                                    parts_->fleet.worker(id).name));
-    parts_->on_each_proxy([id](Proxy& proxy) { proxy.on_worker_stalled(id); });
     parts_->monitors[id.value()]->doubt();
   }
+  for (const WorkerId id : found.hung) {
+    telemetry::log_warning(kComponent, fmt::format("{} still stands still: requests without an answer leave it",
+                                                   parts_->fleet.worker(id).name));
+    parts_->on_each_proxy([id](Proxy& proxy) { proxy.on_worker_stalled(id); });
+  }
+  for (const WorkerId id : found.ask) parts_->monitors[id.value()]->doubt();
+  if (!found.leave.empty())
+    parts_->on_each_proxy([leaving = found.leave](Proxy& proxy) { proxy.on_worker_silent(leaving); });
   for (std::uint32_t i = 0; i < parts_->fleet.size(); ++i) {
     const dispatch::Fleet::Worker& worker = parts_->fleet.worker(WorkerId(i));
     const bool lost = worker.stalled && worker.health == dispatch::WorkerHealth::kUnhealthy;
@@ -62,6 +74,21 @@ void FleetWatch::log_trust(WorkerId id) {
     telemetry::log_info(kComponent, text);
   }
   last = report.trust;
+}
+
+void FleetWatch::log_ejection(WorkerId id) {
+  using dispatch::Ejection;
+  const dispatch::OutlierWatch::Worker& worker = parts_->dispatcher.outliers().worker(id);
+  Ejections& last = ejections_[id.value()];
+  const std::string& name = parts_->fleet.worker(id).name;
+  if (worker.total_ejections() != last.number) {
+    telemetry::log_warning(kComponent, fmt::format("{} is ejected for {} s by the rule {}; its last failure: {}: {}",
+                                                   name, to_seconds(worker.time), to_string(worker.rule),
+                                                   to_string(worker.failure), worker.problem));
+  } else if (worker.state != last.state && worker.state == Ejection::kIn) {
+    telemetry::log_info(kComponent, fmt::format("{} answered well and is back", name));
+  }
+  last = {.number = worker.total_ejections(), .state = worker.state};
 }
 
 void FleetWatch::wait() {

@@ -1,4 +1,5 @@
-// Notices what no event reports: workers that stall, and changes of the trust in a worker's cache.
+// Notices what no event reports: workers that stall or are silent, ends of ejections, and changes of the trust in a
+// worker's cache.
 #pragma once
 
 #include <vector>
@@ -8,7 +9,7 @@
 
 namespace kvist::gateway {
 
-/// Checks all workers four times a second. Threads: the loop's.
+/// Checks all workers ten times a second. Threads: the loop's.
 class FleetWatch {
  public:
   /// Requires: both outlive this object.
@@ -20,10 +21,17 @@ class FleetWatch {
   void look();
   void look_for_stalls();
   void log_trust(WorkerId worker);
+  void log_ejection(WorkerId worker);
   void wait();
 
   GatewayParts* parts_;
-  std::vector<bool> lost_;                  // by WorkerId, as the next
+  /// As last logged.
+  struct Ejections {
+    std::uint64_t number = 0;
+    dispatch::Ejection state = dispatch::Ejection::kIn;
+  };
+  std::vector<bool> lost_;  // by WorkerId, as the next
+  std::vector<Ejections> ejections_;
   std::vector<routing::CacheTrust> trust_;  // as last logged
   net::Timer timer_;
 };

@@ -1,7 +1,9 @@
 #include "kvist/gateway/gateway_metrics.h"
 
 #include <string>
+#include <string_view>
 
+#include "kvist/gateway/worker_state.h"
 #include "kvist/kv_index/kv_index.h"
 
 namespace kvist::gateway {
@@ -40,7 +42,10 @@ void write_requests(const GatewayParts& parts, const ProxyReport& proxies, Metri
   }
   page.gauge("kvist_gateway_in_flight", "Requests under way", number(parts.dispatcher.in_flight()));
   page.gauge("kvist_gateway_max_in_flight", "Most requests admitted at once", parts.spec.max_in_flight);
-  page.counter("kvist_gateway_retries_total", "Further workers tried", number(counters.retries));
+  page.counter("kvist_gateway_retries_total", "Further workers tried", number(counters.retries()));
+  page.counter("kvist_gateway_free_retries_total", "Of those, retries that the retry budget did not pay for",
+               number(counters.free_retries));
+  page.gauge("kvist_gateway_retry_budget", "Retries that may be made now", parts.dispatcher.retry_budget().balance());
   page.counter("kvist_gateway_retries_over_budget_total", "Retries not made as the budget was used up",
                number(counters.retries_over_budget));
   const ProxyCounters& proxy = proxies.counters;
@@ -53,6 +58,8 @@ void write_requests(const GatewayParts& parts, const ProxyReport& proxies, Metri
                number(proxy.unreadable_chunks));
   page.counter("kvist_gateway_error_frames_total", "Streams in which a worker put an error of its own",
                number(proxy.error_frames));
+  page.counter("kvist_gateway_idle_streams_total", "Answers broken off as nothing more of them came for too long",
+               number(proxy.idle_streams));
   page.counter("kvist_gateway_unended_streams_total", "Streams that ended without finish_reason, usage or [DONE]",
                number(proxy.unended_streams));
 }
@@ -97,6 +104,7 @@ void write_reading(const GatewayParts& parts, const ProxyReport& proxies, Metric
 
 void write_routing(const GatewayParts& parts, MetricsPage& page) {
   for (const spec::RoutingMode mode : spec::kRoutingModes) {
+    if (spec::is_simulated_only(mode)) continue;
     const Labels labels{{"mode", std::string(to_string(mode))}};
     page.gauge("kvist_gateway_router_mode", "1 for the routing mode in use", parts.router.mode() == mode ? 1 : 0,
                labels);
@@ -152,6 +160,38 @@ void write_worker(const GatewayParts& parts, WorkerId id, MetricsPage& page) {
   }
   page.gauge("kvist_gateway_worker_block_size_mismatch", "1 if its KV blocks have another size than configured here",
              monitor.block_size_mismatch() ? 1 : 0, labels);
+}
+
+/// What its answers and its list of models say about the worker.
+void write_judgement(const GatewayParts& parts, WorkerId id, MetricsPage& page) {
+  const std::string& name = parts.fleet.worker(id).name;
+  const dispatch::OutlierWatch::Worker& outlier = parts.dispatcher.outliers().worker(id);
+  const std::string_view state = worker_state(parts, id);
+  for (const std::string_view each : kWorkerStates) {
+    page.gauge("kvist_gateway_worker_state", "1 for the state of the worker", each == state ? 1 : 0,
+               {{"worker", name}, {"state", std::string(each)}});
+  }
+  for (std::size_t i = 0; i < dispatch::kAttemptFailures; ++i) {
+    page.counter("kvist_gateway_attempt_failures_total", "Attempts at the worker that failed, by reason",
+                 number(parts.dispatcher.counters().failures[id.value()][i]),
+                 {{"worker", name}, {"reason", std::string(to_string(static_cast<dispatch::AttemptFailure>(i)))}});
+  }
+  for (std::size_t i = 0; i < dispatch::kEjectionRules; ++i) {
+    page.counter("kvist_gateway_worker_ejections_total", "Times the worker was ejected because of its answers, by rule",
+                 number(outlier.ejections[i]),
+                 {{"worker", name}, {"rule", std::string(to_string(static_cast<dispatch::EjectionRule>(i)))}});
+  }
+  page.counter("kvist_gateway_worker_ejections_over_cap_total",
+               "Failures that would have ejected it, had not enough of the fleet been ejected already",
+               number(outlier.over_cap), {{"worker", name}});
+  const dispatch::ModelWatch::Worker& model = parts.models.worker(id);
+  for (const dispatch::ModelMatch match :
+       {dispatch::ModelMatch::kUnknown, dispatch::ModelMatch::kSame, dispatch::ModelMatch::kOther}) {
+    page.gauge("kvist_gateway_worker_model", "1 for how its list of models compares with the gateway's model",
+               model.match == match ? 1 : 0, {{"worker", name}, {"match", std::string(to_string(match))}});
+  }
+  page.gauge("kvist_gateway_worker_max_model_len", "Its context length in tokens, as it reports; 0: unknown",
+             model.max_model_len, {{"worker", name}});
 }
 
 /// The router's expectations of the worker, and their errors.
@@ -267,6 +307,7 @@ void write_metrics(const GatewayParts& parts, const GatewayParts::Reports& repor
              number(events.index_keys));
   for (std::uint32_t i = 0; i < parts.fleet.size(); ++i) {
     write_worker(parts, WorkerId(i), page);
+    write_judgement(parts, WorkerId(i), page);
     write_forecasts(parts, WorkerId(i), page);
     write_index(events.workers[i], parts.fleet.worker(WorkerId(i)).name, page);
     write_trust(parts, WorkerId(i), page);

@@ -1,6 +1,11 @@
 #include "kvist/gateway/gateway_parts.h"
 
+#include <fmt/format.h>
+
+#include <string_view>
 #include <utility>
+
+#include "kvist/telemetry/log.h"
 
 namespace kvist::gateway {
 namespace {
@@ -12,11 +17,22 @@ std::vector<std::string> names_of(const std::vector<spec::UpstreamSpec>& workers
   return names;
 }
 
-dispatch::Dispatcher::Options dispatch_options(const spec::GatewaySpec& gateway) {
-  dispatch::Dispatcher::Options options;
-  options.max_in_flight = gateway.max_in_flight;
-  options.max_retries = gateway.max_retries;
-  return options;
+void log_models(const dispatch::ModelWatch& models, WorkerId id, const std::string& name) {
+  constexpr std::string_view kComponent = "fleet";
+  const dispatch::ModelWatch::Worker& worker = models.worker(id);
+  if (worker.match == dispatch::ModelMatch::kOther) {
+    telemetry::log_error(
+        kComponent, fmt::format("{} serves {}, not {}: {}", name, worker.served, models.model(),
+                                models.is_usable(id) ? "as no worker is known to serve that, requests go there anyway"
+                                                     : "it gets no requests"));
+  } else if (worker.max_model_len != 0 && worker.max_model_len < models.longest_context()) {
+    telemetry::log_warning(
+        kComponent, fmt::format("{} has a context of {} tokens, others have {}: longer prompts go to those", name,
+                                worker.max_model_len, models.longest_context()));
+  } else if (worker.changes > 1 && worker.match == dispatch::ModelMatch::kSame) {
+    telemetry::log_info(kComponent, fmt::format("{} serves {} again, with a context of {} tokens", name, worker.served,
+                                                worker.max_model_len));
+  }
 }
 
 }  // namespace
@@ -27,6 +43,7 @@ GatewayParts::GatewayParts(net::EventLoop& loop, spec::GatewaySpec gateway_spec,
       recorder(std::move(recording)),
       client(loop, client_options()),
       fleet(names_of(spec.workers), {}),
+      models(spec.model, spec.workers.size()),
       router({.model = spec.model,
               .block_size = spec.block_size,
               .workers = spec.workers.size(),
@@ -34,7 +51,7 @@ GatewayParts::GatewayParts(net::EventLoop& loop, spec::GatewaySpec gateway_spec,
               .seed = spec.seed,
               .latency_prior = spec.latency_prior,
               .make_gate = KvEvents::make_gate(spec.threads > 1)}),
-      dispatcher(dispatch_options(spec), fleet, router),
+      dispatcher(dispatch::Dispatcher::Options::of(spec), fleet, router),
       reader(spec.model, spec.block_size, std::move(text)),
       channel(dispatcher),
       proxy(loop, proxy_options(request_id_seed), client, channel, reader, spec.workers),
@@ -44,7 +61,9 @@ GatewayParts::GatewayParts(net::EventLoop& loop, spec::GatewaySpec gateway_spec,
   routing->channel = &channel;
   for (std::uint32_t i = 0; i < spec.workers.size(); ++i) {
     const spec::UpstreamLimits& limits = spec.workers[i].limits;
-    fleet.configure_limits(WorkerId(i), {.kv_blocks = limits.kv_blocks,
+    // The block size that a worker reports says nothing about a configured number of blocks.
+    fleet.configure_limits(WorkerId(i), {.block_size = limits.kv_blocks != 0 ? spec.block_size : 0,
+                                         .kv_blocks = limits.kv_blocks,
                                          .max_batch_size = limits.max_batch_size,
                                          .max_num_tokens = limits.max_num_tokens});
     tokenizers.push_back(
@@ -57,16 +76,21 @@ GatewayParts::GatewayParts(net::EventLoop& loop, spec::GatewaySpec gateway_spec,
         loop, client, fleet, WorkerId(i), spec.workers[i].url,
         WorkerMonitor::Options{.interval = spec.health_interval,
                                .doubt_interval = spec.doubt_interval,
+                               .model_interval = spec.model_interval,
                                .timeout = spec.connect_timeout,
                                .block_size = spec.block_size},
-        WorkerMonitor::Handlers{.on_healthy = [this, i] { tokenizers[i]->start(); },
-                                .on_restarted =
-                                    [this, i] {
-                                      router.on_worker_restarted(WorkerId(i));
-                                      on_each_proxy([i](Proxy& each) { each.on_worker_restarted(WorkerId(i)); });
-                                      tokenizers[i]->start();
-                                    },
-                                .on_block_size_changed = [this, i] { update_events_exact(WorkerId(i)); }}));
+        WorkerMonitor::Handlers{
+            .on_healthy = [this, i] { tokenizers[i]->start(); },
+            .on_restarted =
+                [this, i] {
+                  router.on_worker_restarted(WorkerId(i));
+                  dispatcher.on_worker_restarted(WorkerId(i), net::now());
+                  on_each_proxy([i](Proxy& each) { each.on_worker_restarted(WorkerId(i)); });
+                  tokenizers[i]->start();
+                },
+            .on_block_size_changed = [this, i] { update_events_exact(WorkerId(i)); },
+            .on_sign_of_life = [this, i] { dispatcher.on_sign_of_life(WorkerId(i), net::now()); },
+            .on_models = [this, i](const std::vector<dispatch::ServedModel>& list) { on_models(WorkerId(i), list); }}));
   }
   channel.on_doubt([this](WorkerId worker) { monitors[worker.value()]->doubt(); });
   events.on_exact_changed([this](WorkerId worker) { on_events_changed(worker); });
@@ -78,7 +102,10 @@ GatewayParts::~GatewayParts() {
 }
 
 Proxy::Options GatewayParts::proxy_options(std::uint64_t seed) const {
-  return {.upstream_timeout = spec.upstream_timeout, .request_id_seed = seed, .recorder = recorder.get()};
+  return {.upstream_timeout = spec.upstream_timeout,
+          .stream_idle_timeout = spec.stream_idle_timeout,
+          .request_id_seed = seed,
+          .recorder = recorder.get()};
 }
 
 net::HttpClientOptions GatewayParts::client_options() const {
@@ -123,6 +150,14 @@ void GatewayParts::gather_reports(std::function<void(const Reports&)> then) {
 void GatewayParts::on_events_changed(WorkerId worker) {
   update_events_exact(worker);
   monitors[worker.value()]->doubt();
+}
+
+void GatewayParts::on_models(WorkerId worker, const std::vector<dispatch::ServedModel>& list) {
+  if (!models.on_list(worker, list)) return;
+  // What one worker serves can change what is to be thought of the others.
+  for (std::uint32_t i = 0; i < fleet.size(); ++i)
+    fleet.set_model(WorkerId(i), models.is_usable(WorkerId(i)), models.worker(WorkerId(i)).max_model_len);
+  log_models(models, worker, fleet.worker(worker).name);
 }
 
 bool GatewayParts::events_exact(WorkerId worker) const {

@@ -7,6 +7,7 @@
 
 #include "kvist/dispatch/dispatcher.h"
 #include "kvist/dispatch/fleet.h"
+#include "kvist/dispatch/model_watch.h"
 #include "kvist/gateway/io_loop.h"
 #include "kvist/gateway/kv_events.h"
 #include "kvist/gateway/proxy.h"
@@ -49,6 +50,8 @@ struct GatewayParts {
   /// Passes on to the proxies and the fleet how the workers read prompts. To be called when that was found out for a
   /// worker.
   void update_readings();
+  /// A worker gave its list of models; empty: it has none. Informs the fleet.
+  void on_models(WorkerId worker, const std::vector<dispatch::ServedModel>& list);
   /// Calls `work` with every proxy, on the proxy's own loop: for this loop's proxy now, for the others' soon.
   void on_each_proxy(const std::function<void(Proxy&)>& work);
   /// The sum of what all proxies have counted, and the state of the KV events.
@@ -63,6 +66,7 @@ struct GatewayParts {
   std::unique_ptr<RecordWriter> recorder;  ///< null: nothing is recorded
   net::HttpClient client;
   dispatch::Fleet fleet;
+  dispatch::ModelWatch models;
   routing::Router router;
   dispatch::Dispatcher dispatcher;
   PromptReader reader;

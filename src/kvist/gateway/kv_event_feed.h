@@ -60,7 +60,7 @@ class KvEventFeed : public std::enable_shared_from_this<KvEventFeed> {
   /// Called after each piece that changed something.
   using Tell = std::function<void(const KvFeedNews&)>;
 
-  /// Requires upstream.kv_events. May be called before the loop runs.
+  /// May be called before the loop runs. Requires: `upstream.kv_events` is not empty.
   [[nodiscard]] static Result<std::shared_ptr<KvEventFeed>> connect(net::ZmqReceiver& receiver, Shared& shared,
                                                                     WorkerId worker, const spec::UpstreamSpec& upstream,
                                                                     Tell tell);

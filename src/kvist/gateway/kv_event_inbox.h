@@ -20,7 +20,7 @@ struct KvFrame {
 };
 
 /// One thread pushes, another takes, a piece at a time. Bounded in bytes: a message beyond the bound is dropped, which
-/// the sequencer then sees as a gap and has replayed. Thread-safe.
+/// the sequencer then sees as a gap and has replayed. Threads: one pushes, one takes, any may ask for the counts.
 class KvEventInbox {
  public:
   static constexpr std::size_t kMaxBytes = 256U << 20;
@@ -29,7 +29,8 @@ class KvEventInbox {
 
   explicit KvEventInbox(std::size_t max_bytes = kMaxBytes) : max_bytes_(max_bytes) {}
 
-  /// True when the taker has to be woken: it is not about to come already.
+  /// Returns true if the taker has to be woken, because it is not about to come already. Requires: who gets true wakes
+  /// it, since no later push() says so again before take() has emptied the inbox.
   [[nodiscard]] bool push(KvFrame frame) {
     const std::lock_guard lock(mutex_);
     const bool is_message = frame.kind == KvFrame::Kind::kLive || frame.kind == KvFrame::Kind::kReplayed ||
@@ -51,7 +52,8 @@ class KvEventInbox {
     std::vector<KvFrame> frames;
     bool more = false;  ///< the taker has to come again by itself
   };
-  /// The oldest frames, of so many bytes at most; one at least, where there is one.
+  /// The oldest frames, of so many bytes at most; one at least, where there is one. Ensures: frames come in the order
+  /// in which they were pushed.
   [[nodiscard]] Piece take(std::size_t most_bytes) {
     const std::lock_guard lock(mutex_);
     Piece piece;

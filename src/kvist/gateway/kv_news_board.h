@@ -12,7 +12,7 @@
 namespace kvist::gateway {
 
 /// Holds the news of each worker until routing takes it. News is added up, so the board needs room for one entry per
-/// worker and is never full, however far behind routing is. Thread-safe.
+/// worker and is never full, however far behind routing is. Threads: any.
 class KvNewsBoard {
  public:
   explicit KvNewsBoard(std::size_t workers) : entries_(workers) {}
@@ -25,6 +25,7 @@ class KvNewsBoard {
     entry.news.exact = news.exact;
   }
   using News = std::vector<std::pair<WorkerId, KvFeedNews>>;
+  /// What was added since the last call. Ensures: each piece of news is taken once.
   [[nodiscard]] News take() {
     const std::scoped_lock lock(mutex_);
     News news;

@@ -15,6 +15,7 @@ Result<spec::RoutingMode> mode_from_environment(const Environment& environment, 
     const auto value = environment(name);
     if (!value || value->empty()) continue;
     auto mode = spec::parse_routing_mode(*value);
+    if (mode) mode = spec::require_live(*mode);
     if (!mode) return std::unexpected(std::move(mode).error().in(std::string("environment variable ") + name));
     return mode;
   }

@@ -82,7 +82,7 @@ void ModelList::finish(const std::shared_ptr<Round>& round) {
   auto answer = merged(round->answers);
   if (!answer) answer = first_refusal(round->answers);
   if (answer) {
-    answer->headers = headers_for_client(answer->headers, "", "");
+    answer->headers = headers_for_client(std::move(answer->headers), "", "");
     answer->headers.remove(kRequestIdHeader);
   }
   round->exchange->respond(answer ? std::move(*answer) : json_answer(own_));

@@ -9,6 +9,10 @@ namespace {
 constexpr auto kPaths = std::to_array<std::string_view>(
     {"/tokenize", "/detokenize", "/version", "/ping", "/score", "/rerank", "/pooling", "/classify", "/invocations"});
 constexpr auto kPrefixes = std::to_array<std::string_view>({"/v1/", "/v2/"});
+constexpr auto kComputing = std::to_array<std::string_view>(
+    {"/tokenize", "/detokenize", "/score", "/rerank", "/pooling", "/classify", "/v1/embeddings", "/v1/score",
+     "/v1/rerank", "/v1/pooling", "/v1/classify", "/v2/rerank", "/v2/embed", "/v1/messages",
+     "/v1/messages/count_tokens", "/v1/audio/transcriptions", "/v1/audio/translations"});
 /// Below one of the prefixes, but not for clients: vLLM's /v1/load_lora_adapter and /v1/unload_lora_adapter.
 constexpr auto kSteering = std::to_array<std::string_view>({"lora_adapter"});
 
@@ -26,6 +30,10 @@ bool is_passed_on(std::string_view path) {
   const auto begins = [&](std::string_view prefix) { return path.starts_with(prefix) && path.size() > prefix.size(); };
   const auto steers = [&](std::string_view word) { return path.contains(word); };
   return std::ranges::any_of(kPrefixes, begins) && std::ranges::none_of(kSteering, steers);
+}
+
+bool only_computes(std::string_view path) {
+  return std::ranges::find(kComputing, path) != kComputing.end();
 }
 
 }  // namespace kvist::gateway

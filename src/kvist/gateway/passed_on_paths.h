@@ -11,4 +11,7 @@ namespace kvist::gateway {
 /// known to be harmless pass, and no path that another server might interpret differently ("..", "//", escapes).
 [[nodiscard]] bool is_passed_on(std::string_view path);
 
+/// Whether requests to such a path only compute something of what they contain, so that they may be sent again.
+[[nodiscard]] bool only_computes(std::string_view path);
+
 }  // namespace kvist::gateway

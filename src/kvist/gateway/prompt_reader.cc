@@ -18,6 +18,9 @@ namespace {
 using text::PromptEncoding;
 using text::PromptReading;
 
+/// Memory for more tokens than this is given back after each prompt.
+constexpr std::size_t kKeptTokens = 64U << 10;
+
 struct NumberedEncoding {
   std::uint8_t reading = 0;
   PromptEncoding how;
@@ -77,10 +80,11 @@ Result<void> PromptReader::check_model(const std::string& model) const {
 }
 
 kv::BlockHash PromptReader::root_of(const openai::GenerationOptions& options) const {
+  if (options.cache_salt.empty()) return unsalted_root_;
   return kv::root_hash({.model = model_, .lora = "", .cache_salt = options.cache_salt});
 }
 
-std::vector<routing::PromptKeys> PromptReader::keys_of(std::vector<TokenId> prompt,
+std::vector<routing::PromptKeys> PromptReader::keys_of(std::vector<TokenId>& prompt,
                                                        const openai::GenerationOptions& options,
                                                        const FleetReadings& fleet) const {
   text::truncate(prompt, openai::truncation_of(options.prompt, fleet.max_model_len));
@@ -116,16 +120,26 @@ std::vector<routing::PromptKeys> PromptReader::keys_of(Api api, tokenizer::Rende
 Result<std::vector<routing::PromptKeys>> PromptReader::keys_of(const openai::ChatRequest& request,
                                                                const FleetReadings& fleet) const {
   const text::ChatInput input = openai::chat_input(request, net::local_time());
-  if (!text_) return keys_of(simple_template_.render(input, bytes_), request.options, fleet);
+  if (!text_) {
+    // Four bytes a byte of the prompt would otherwise be allocated and be new to the processor's cache each time.
+    thread_local std::vector<TokenId> tokens;
+    simple_template_.render(input, bytes_, tokens);
+    auto keys = keys_of(tokens, request.options, fleet);
+    if (tokens.capacity() > kKeptTokens) tokens = {};
+    return keys;
+  }
   KVIST_TRY(tokenizer::RenderedPrompt prompt, text_->chat_template->render(input));
   return keys_of(Api::kChat, std::move(prompt), request.options, fleet);
 }
 
 std::vector<routing::PromptKeys> PromptReader::keys_of(openai::Prompt prompt, const openai::GenerationOptions& options,
                                                        const FleetReadings& fleet) const {
-  if (auto* tokens = std::get_if<std::vector<TokenId>>(&prompt)) return keys_of(std::move(*tokens), options, fleet);
+  if (auto* tokens = std::get_if<std::vector<TokenId>>(&prompt)) return keys_of(*tokens, options, fleet);
   std::string& text = std::get<std::string>(prompt);
-  if (!text_) return keys_of(tokens_of(text), options, fleet);
+  if (!text_) {
+    std::vector<TokenId> tokens = tokens_of(text);
+    return keys_of(tokens, options, fleet);
+  }
   return keys_of(Api::kCompletions, text::completion_prompt(std::move(text)), options, fleet);
 }
 

@@ -1,6 +1,7 @@
 // Reads from a client's body what routing needs: options, prompt length, block hashes.
 #pragma once
 
+#include <bitset>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -12,7 +13,6 @@
 #include "kvist/base/error.h"
 #include "kvist/base/id.h"
 #include "kvist/dispatch/dispatcher.h"
-#include "kvist/gateway/fleet_readings.h"
 #include "kvist/gateway/prefix_cache.h"
 #include "kvist/openai/types.h"
 #include "kvist/routing/prompt_keys.h"
@@ -25,6 +25,22 @@ namespace kvist::gateway {
 
 /// The endpoint of a request.
 enum class Api : std::uint8_t { kChat, kCompletions };
+
+/// How the workers of a fleet tokenize prompts: the readings that occur, and what else a prompt's tokens depend on. It
+/// is a value, so that a prompt that is read on another thread is read with the state at its arrival.
+struct FleetReadings {
+  /// By PromptReading::number(). If none is set, no worker has answered yet, and all are assumed to read as Hugging
+  /// Face's library does.
+  std::bitset<text::PromptReading::kNumbers> present;
+  std::uint32_t max_model_len = 0;  ///< context length of the workers in tokens; 0: unknown
+
+  /// The reading whose block hashes are a request's main ones (RouteQuery::blocks): the one with the lowest number.
+  [[nodiscard]] text::PromptReading main() const {
+    for (std::uint8_t number = 0; number < text::PromptReading::kNumbers; ++number)
+      if (present.test(number)) return text::PromptReading::of_number(number);
+    return {};
+  }
+};
 
 /// A body that could be read.
 struct ReadRequest {
@@ -43,7 +59,11 @@ class PromptReader {
   /// PrefixCache of `cache_bytes`.
   PromptReader(std::string model, std::uint32_t block_size, std::shared_ptr<const text::ModelText> text = nullptr,
                std::size_t cache_bytes = kCacheBytes)
-      : model_(std::move(model)), block_size_(block_size), text_(std::move(text)), cache_(cache_bytes) {}
+      : model_(std::move(model)),
+        unsalted_root_(kv::root_hash({.model = model_, .lora = "", .cache_salt = ""})),
+        block_size_(block_size),
+        text_(std::move(text)),
+        cache_(cache_bytes) {}
 
   /// Errors: kNotFound for another model than the served one; those of openai::parse_*_request and of the chat
   /// template.
@@ -68,7 +88,7 @@ class PromptReader {
   [[nodiscard]] std::vector<routing::PromptKeys> keys_of(openai::Prompt prompt,
                                                          const openai::GenerationOptions& options,
                                                          const FleetReadings& fleet) const;
-  [[nodiscard]] std::vector<routing::PromptKeys> keys_of(std::vector<TokenId> prompt,
+  [[nodiscard]] std::vector<routing::PromptKeys> keys_of(std::vector<TokenId>& prompt,
                                                          const openai::GenerationOptions& options,
                                                          const FleetReadings& fleet) const;
   [[nodiscard]] std::vector<routing::PromptKeys> keys_of(Api api, tokenizer::RenderedPrompt prompt,
@@ -80,6 +100,7 @@ class PromptReader {
   [[nodiscard]] Result<void> check_model(const std::string& model) const;
 
   std::string model_;
+  kv::BlockHash unsalted_root_;  // of prompts without a cache salt
   std::uint32_t block_size_;
   std::shared_ptr<const text::ModelText> text_;  // null: bytes
   tokenizer::ByteTokenizer bytes_;

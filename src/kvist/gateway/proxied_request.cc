@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "kvist/gateway/error_answer.h"
+#include "kvist/gateway/passed_on_paths.h"
 #include "kvist/gateway/proxy_headers.h"
 #include "kvist/net/event_loop.h"
 #include "kvist/openai/codec.h"
@@ -40,13 +41,26 @@ bool is_short(const net::Headers& headers) {
   return error == std::errc{} && !text.empty() && end == text.data() + text.size() && length <= kMaxCollectedBytes;
 }
 
+dispatch::RequestScope scope_of(RequestKind kind) {
+  switch (kind) {
+    case RequestKind::kRead:
+      return dispatch::RequestScope::kOwnModel;
+    case RequestKind::kUnread:
+      return dispatch::RequestScope::kGeneration;
+    case RequestKind::kOther:
+      return dispatch::RequestScope::kOther;
+  }
+  return dispatch::RequestScope::kOther;
+}
+
 }  // namespace
 
-// A completion may be computed twice. What other requests do at a worker is not known (a batch, a file, a stored
-// response), except for those that only read.
-bool ProxiedRequest::has_effects(const ProxyJob& job) {
-  const std::string& method = job.request.method;
-  return job.kind == RequestKind::kOther && method != "GET" && method != "HEAD" && method != "OPTIONS";
+// A completion may be computed twice, and so may embeddings. What other requests do at a worker is not known (a batch,
+// a file, a stored response), except for those that only read.
+bool ProxyJob::has_effects(RequestKind kind, const net::HttpRequest& request) {
+  const std::string& method = request.method;
+  return kind == RequestKind::kOther && method != "GET" && method != "HEAD" && method != "OPTIONS" &&
+         !only_computes(request.path());
 }
 
 ProxiedRequest::ProxiedRequest(ProxyParts& parts, ProxyJob job, dispatch::DispatchHandle request,
@@ -55,9 +69,10 @@ ProxiedRequest::ProxiedRequest(ProxyParts& parts, ProxyJob job, dispatch::Dispat
       job_(std::move(job)),
       request_(request),
       on_over_(std::move(on_over)),
-      life_(job_.arrived + parts.upstream_timeout, !has_effects(job_)),
+      life_(job_.arrived + parts.upstream_timeout, !job_.has_effects(), scope_of(job_.kind)),
       relay_(job_.usage_wanted) {
-  job_.request.only_once = has_effects(job_);
+  job_.request.only_once = job_.has_effects();
+  to_send_ = std::make_shared<const net::HttpRequest>(std::move(job_.request));
 }
 
 void ProxiedRequest::start(const routing::Decision& decision) {
@@ -93,6 +108,7 @@ void ProxiedRequest::on_rerouted(const std::optional<routing::Decision>& decisio
   carry_out(life_.on_rerouted(decision));
   if (decision || life_.is_over()) return;
   if (held) return on_error(*held);
+  if (ended_) return end_whole(nullptr);
   if (call_) call_->resume();
 }
 
@@ -122,44 +138,47 @@ void ProxiedRequest::attempt(const routing::Decision& decision) {
   events_.clear();
   head_taken_ = false;
   sent_ = false;
+  ended_ = false;
   held_error_.reset();
   relay_ = AnswerRelay(job_.usage_wanted, parts_->fingerprints[decision.worker.value()]);
-  call_ = parts_->client->start(worker().url, job_.request, life_.time_left(net::now()), handlers());
+  call_ = parts_->client->start(worker().url, to_send_, life_.time_left(net::now()), handlers());
 }
 
 const spec::UpstreamSpec& ProxiedRequest::worker() const {
   return (*parts_->workers)[life_.decision().worker.value()];
 }
 
+// The call is this object's and ends with it, so the handlers need not ask whether it is still there, and a plain
+// pointer takes no memory of its own. A handler may end the request, so each keeps it until it returns.
 net::CallHandlers ProxiedRequest::handlers() {
-  const std::weak_ptr<ProxiedRequest> weak = weak_from_this();
-  return {.on_sent =
-              [weak](TimePoint) {
-                if (const auto self = weak.lock()) self->sent_ = true;
-              },
+  return {.on_sent = [this](TimePoint) { sent_ = true; },
           .on_head =
-              [weak](int status, const net::Headers& headers) {
-                if (const auto self = weak.lock()) self->on_head(status, headers);
+              [this](int status, net::Headers headers) {
+                const auto self = shared_from_this();
+                on_head(status, std::move(headers));
               },
           .on_body =
-              [weak](std::string_view data, TimePoint at) {
-                if (const auto self = weak.lock()) self->on_body(data, at);
+              [this](std::string_view data, TimePoint at) {
+                const auto self = shared_from_this();
+                on_body(data, at);
               },
           .on_end =
-              [weak](const net::CallTimes& /*times*/) {
-                if (const auto self = weak.lock()) self->on_end();
+              [this](const net::CallTimes& /*times*/) {
+                const auto self = shared_from_this();
+                on_end();
               },
           .on_error =
-              [weak](const Error& error, bool /*answered*/) {
-                if (const auto self = weak.lock()) self->on_error(error);
+              [this](const Error& error, bool /*answered*/) {
+                const auto self = shared_from_this();
+                on_error(error);
               }};
 }
 
-void ProxiedRequest::on_head(int status, const net::Headers& headers) {
+void ProxiedRequest::on_head(int status, net::Headers headers) {
   if (dispatch::failure_of_status(status) == dispatch::AttemptFailure::kServerError)
     telemetry::log_warning("proxy", fmt::format("request {} at {}: status {}", job_.request_id, worker().name, status));
   status_ = status;
-  headers_ = headers;
+  headers_ = std::move(headers);
   act(life_.on_status(status));
 }
 
@@ -169,20 +188,21 @@ void ProxiedRequest::pass_on() {
 }
 
 void ProxiedRequest::take_head() {
-  const bool is_events = is_event_stream(headers_);
+  is_events_ = is_event_stream(headers_);
   const bool is_collected = is_short(headers_);
-  headers_ = headers_for_client(headers_, job_.request_id, worker().url);
+  headers_ = headers_for_client(std::move(headers_), job_.request_id, worker().url);
   headers_.set(kWorkerHeader, worker().name);
   if (job_.kind == RequestKind::kRead)
     headers_.set(kPredictedCachedTokensHeader, std::to_string(life_.decision().predicted_cached_tokens));
   if (job_.kind == RequestKind::kOther) {
     form_ = is_collected ? Form::kWhole : Form::kBytes;
   } else {
-    form_ = status_ < 300 && is_events ? Form::kEvents : Form::kWhole;
+    form_ = status_ < 300 && is_events_ ? Form::kEvents : Form::kWhole;
   }
 }
 
 void ProxiedRequest::on_body(std::string_view data, TimePoint at) {
+  read_at_ = at;
   if (form_ == Form::kEvents) return relay(data, at);
   if (form_ == Form::kBytes) return send_events(data);
   if (body_.size() + data.size() > kMaxWholeAnswerBytes) {
@@ -195,6 +215,10 @@ void ProxiedRequest::on_body(std::string_view data, TimePoint at) {
 void ProxiedRequest::relay(std::string_view data, TimePoint at) {
   events_.clear();
   const StreamState& state = relay_.state();
+  if (life_.begun() && relay_.takes_token(data)) {
+    take_note(state.tokens - 1, true, at);
+    return send_events(data);
+  }
   const bool first_before = state.first_token;
   const bool failed_before = state.server_failed();
   const std::uint64_t tokens_before = state.tokens;
@@ -209,9 +233,18 @@ void ProxiedRequest::relay(std::string_view data, TimePoint at) {
       return;  // the events were sent, or wait for the decision about another worker, or belong to an attempt that is
                // over
   }
+  if (!life_.begun() && !state.readable && state.unreadable > unreadable_before) {
+    note_garbage("the stream began with what is no chunk of this API");
+    return;  // as above
+  }
   take_note(tokens_before, first_before, at);
   if (!events_.empty()) send_events(events_);
   if (!fed) on_error(fed.error());
+}
+
+void ProxiedRequest::note_garbage(const std::string& problem) {
+  telemetry::log_warning("proxy", fmt::format("request {} at {}: {}", job_.request_id, worker().name, problem));
+  act(life_.on_garbage(problem));
 }
 
 // When an engine dies, its server ends the streams in order: with an error frame and [DONE].
@@ -237,7 +270,8 @@ void ProxiedRequest::send_events(std::string_view events) {
   net::HttpExchange& exchange = *job_.exchange;
   if (!life_.begun()) {
     life_.on_begun();
-    exchange.begin_stream(status_, headers_);
+    to_send_.reset();
+    exchange.begin_stream(status_, std::move(headers_));
     exchange.on_drained(kResumeBelowBytes, [weak = weak_from_this()] {
       if (const auto self = weak.lock()) self->read_on(true);
     });
@@ -249,6 +283,7 @@ void ProxiedRequest::send_events(std::string_view events) {
 void ProxiedRequest::read_on(bool reads) {
   if (!call_ || paused_ != reads || life_.is_over()) return;
   paused_ = !reads;
+  read_at_ = net::now();  // while nothing was read, nothing could come
   parts_->channel->on_reading(request_, reads);
   if (reads) return call_->resume();
   ++parts_->counters->pauses;
@@ -256,7 +291,11 @@ void ProxiedRequest::read_on(bool reads) {
 }
 
 void ProxiedRequest::on_end() {
-  if (form_ == Form::kWhole) return end_whole();
+  if (form_ == Form::kWhole) {
+    ended_ = true;
+    call_.reset();  // there is nothing to abort
+    return take_whole();
+  }
   end_stream();
 }
 
@@ -275,15 +314,26 @@ void ProxiedRequest::report_whole(const openai::Usage& usage) {
   parts_->channel->on_whole_answer(life_.decision().request, answer);
 }
 
-void ProxiedRequest::end_whole() {
-  if (status_ < 300 && job_.kind == RequestKind::kRead) {
-    const auto answer = openai::parse_chunk(body_);
-    if (answer && answer->usage) {
+void ProxiedRequest::take_whole() {
+  if (status_ >= 300 || job_.kind == RequestKind::kOther || !life_.counts()) return end_whole(nullptr);
+  const auto answer = openai::parse_chunk(body_);
+  if (!answer && answer.error().code != ErrorCode::kTooLarge) {
+    note_garbage(fmt::format("an answer that is none of this API: {}", answer.error().message));
+  } else if (answer && answer->error && (answer->error_status < 400 || answer->error_status >= 500)) {
+    note_garbage(fmt::format("status {} with an error: {}", status_, *answer->error));
+  } else {
+    end_whole(answer ? &*answer : nullptr);
+  }
+}
+
+void ProxiedRequest::end_whole(const openai::ChunkView* answer) {
+  if (answer != nullptr && job_.kind == RequestKind::kRead) {
+    if (answer->usage) {
       if (job_.prediction_is_whole) report_whole(*answer->usage);
       report_usage(*answer->usage);
       write_down(*answer->usage);
     }
-    if (answer && !answer->system_fingerprint.empty())
+    if (!answer->system_fingerprint.empty())
       parts_->fingerprints[life_.decision().worker.value()] = answer->system_fingerprint;
   }
   job_.exchange->respond({.status = status_, .headers = std::move(headers_), .body = std::move(body_)});
@@ -326,8 +376,17 @@ void ProxiedRequest::break_off(const Error& error) {
   act(life_.on_shutdown(error));
 }
 
-void ProxiedRequest::on_worker_stalled(WorkerId worker) {
-  act(life_.on_worker_stalled(worker));
+void ProxiedRequest::on_worker_stalled(WorkerId worker, dispatch::AttemptFailure how) {
+  act(life_.on_worker_stalled(worker, how));
+}
+
+void ProxiedRequest::check_idle(TimePoint now, Duration timeout) {
+  if (!life_.begun() || paused_ || life_.is_over() || now - read_at_ <= timeout) return;
+  if (relay_.state().done) return end_stream();
+  telemetry::log_warning("proxy",
+                         fmt::format("request {} at {}: its answer stands still", job_.request_id, worker().name));
+  ++parts_->counters->idle_streams;
+  act(life_.on_idle());
 }
 
 void ProxiedRequest::on_worker_lost(WorkerId worker) {
@@ -337,7 +396,7 @@ void ProxiedRequest::on_worker_lost(WorkerId worker) {
 
 void ProxiedRequest::break_stream(const Error& error) {
   std::string frame;
-  if (is_event_stream(headers_)) {
+  if (is_events_) {
     relay_.release(frame);
     net::append_sse_data(frame, openai::error_body(error));
   }

@@ -31,6 +31,7 @@ struct ProxyCounters {
   std::uint64_t unended_streams =
       0;  ///< streams that ended without finish reason, usage or [DONE], though the connection was closed in order
   std::uint64_t error_frames = 0;  ///< streams in which the worker sent an error frame
+  std::uint64_t idle_streams = 0;  ///< answers broken off because they stood still for too long
 };
 
 /// What all requests share. Requires: all of it outlives them.
@@ -53,6 +54,10 @@ enum class RequestKind : std::uint8_t {
 
 /// What the client sent and how it is answered.
 struct ProxyJob {
+  /// Whether a worker that has the whole request may have changed something.
+  [[nodiscard]] bool has_effects() const { return has_effects(kind, request); }
+  [[nodiscard]] static bool has_effects(RequestKind kind, const net::HttpRequest& request);
+
   RequestKind kind = RequestKind::kRead;
   net::HttpRequest request = {};  ///< as it is sent to the worker
   std::shared_ptr<net::HttpExchange> exchange = {};
@@ -77,8 +82,10 @@ class ProxiedRequest : public std::enable_shared_from_this<ProxiedRequest> {
   [[nodiscard]] dispatch::DispatchHandle handle() const { return request_; }
   /// Ends the request now, as if the worker had failed, because the gateway is shutting down.
   void break_off(const Error& error);
-  /// If the request is at this worker and nothing of its answer has arrived, it leaves the worker.
-  void on_worker_stalled(WorkerId worker);
+  /// If the request is at this worker and nothing of its answer was sent to the client, it leaves the worker.
+  void on_worker_stalled(WorkerId worker, dispatch::AttemptFailure how);
+  /// Breaks the answer off if it has begun and nothing more of it has come for `timeout`.
+  void check_idle(TimePoint now, Duration timeout);
   /// If the request is at this worker, handles it as if the connection had failed.
   void on_worker_lost(WorkerId worker);
 
@@ -100,7 +107,7 @@ class ProxiedRequest : public std::enable_shared_from_this<ProxiedRequest> {
   void pass_on();
   void attempt(const routing::Decision& decision);
   [[nodiscard]] net::CallHandlers handlers();
-  void on_head(int status, const net::Headers& headers);
+  void on_head(int status, net::Headers headers);
   void take_head();
   void on_body(std::string_view data, TimePoint at);
   void on_end();
@@ -117,25 +124,32 @@ class ProxiedRequest : public std::enable_shared_from_this<ProxiedRequest> {
   /// What it says goes into the record.
   void write_down(const openai::Usage& usage);
   void write_down_end(dispatch::Outcome outcome);
-  void end_whole();
+  /// The answer is complete in body_: ends the request with it, unless it is none of this API.
+  void take_whole();
+  void end_whole(const openai::ChunkView* answer);
+  void note_garbage(const std::string& problem);
   void end_stream();
   void break_stream(const Error& error);
   void over(dispatch::Outcome outcome);
   [[nodiscard]] const spec::UpstreamSpec& worker() const;
-  [[nodiscard]] static bool has_effects(const ProxyJob& job);
 
   ProxyParts* parts_;
   ProxyJob job_;
   dispatch::DispatchHandle request_;
   std::function<void(ProxiedRequest&, dispatch::Outcome)> on_over_;
 
+  std::shared_ptr<const net::HttpRequest> to_send_;  // null when the answer has begun: it will not be repeated
+
   dispatch::RequestLife life_;
   Form form_ = Form::kWhole;
   int status_ = 0;
-  net::Headers headers_;  // the worker's; from pass_on() on, those for the client
+  net::Headers headers_;    // the worker's; from pass_on() on, those for the client, until they are sent
+  bool is_events_ = false;  // by its head, the answer is an event stream
   bool head_taken_ = false;
   bool asking_ = false;              // a request for another worker is outstanding
   std::optional<Error> held_error_;  // the error of the call, while asking_
+  bool ended_ = false;               // the worker's answer is complete in body_
+  TimePoint read_at_{};              // when something of the answer came last
   std::string body_;                 // the body of an answer that is no stream
   AnswerRelay relay_;
   std::string events_;   // events for the client

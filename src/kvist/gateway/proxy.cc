@@ -34,6 +34,7 @@ void ProxyReport::add(const ProxyReport& other) {
   counters.unreadable_chunks += other.counters.unreadable_chunks;
   counters.unended_streams += other.counters.unended_streams;
   counters.error_frames += other.counters.error_frames;
+  counters.idle_streams += other.counters.idle_streams;
   for (const auto& [status, count] : other.refused) refused[status] += count;
   passed_on_unread += other.passed_on_unread;
   passed_on_others += other.passed_on_others;
@@ -60,7 +61,9 @@ Proxy::Proxy(net::EventLoop& loop, const Options& options, net::HttpClient& clie
              .upstream_timeout = options.upstream_timeout,
              .fingerprints = std::vector<std::string>(workers.size()),
              .recorder = options.recorder},
-      request_id_seed_(options.request_id_seed) {}
+      request_id_seed_(options.request_id_seed),
+      stream_idle_timeout_(options.stream_idle_timeout),
+      idle_timer_(loop) {}
 
 ProxyReport Proxy::report() const {
   return {.counters = counters_,
@@ -151,7 +154,8 @@ void Proxy::admit_unread(const ArrivalPointer& arrival, RequestKind kind) {
   const std::size_t tokens = std::min(arrival->request.body.size() / kBytesPerToken, kMostUnreadTokens);
   begin(arrival,
         {.prompt_tokens = static_cast<std::uint32_t>(tokens),
-         .blocks = std::make_shared<const std::vector<kv::BlockHash>>()},
+         .blocks = std::make_shared<const std::vector<kv::BlockHash>>(),
+         .repeatable = !ProxyJob::has_effects(kind, arrival->request)},
         {.kind = kind, .usage_wanted = true, .prediction_is_whole = false});
 }
 
@@ -163,14 +167,13 @@ void Proxy::begin(const ArrivalPointer& arrival, dispatch::RequestProfile profil
   if (job.kind == RequestKind::kRead) job.record = record_of(*arrival, profile);
   arrival->job = std::move(job);
   ++starting_;
-  const auto answered = std::make_shared<bool>(false);
-  parts_.channel->start(std::move(profile), [this, arrival, answered](const Result<dispatch::Ticket>& ticket) {
-    *answered = true;
+  parts_.channel->start(std::move(profile), [this, arrival](const Result<dispatch::Ticket>& ticket) {
+    arrival->answered = true;
     --starting_;
     on_started(*arrival, ticket);
     look_whether_idle();
   });
-  if (*answered) return;
+  if (arrival->answered) return;
   arrival->exchange->on_client_gone([weak = std::weak_ptr<Arrival>(arrival)] {
     if (const auto left = weak.lock()) left->client_left = true;
   });
@@ -197,7 +200,7 @@ void Proxy::on_started(Arrival& arrival, const Result<dispatch::Ticket>& ticket)
   if (arrival.client_left) return parts_.channel->finish(ticket->handle, dispatch::Outcome::kClientGone);
   net::HttpRequest& request = arrival.request;
   if (request.method == "HEAD") request.method = "GET";  // the server leaves the body out
-  request.headers = headers_for_worker(request.headers, arrival.request_id);
+  request.headers = headers_for_worker(std::move(request.headers), arrival.request_id);
   ProxyJob job = std::move(arrival.job);
   job.request = std::move(request);
   job.exchange = std::move(arrival.exchange);
@@ -207,6 +210,7 @@ void Proxy::on_started(Arrival& arrival, const Result<dispatch::Ticket>& ticket)
       parts_, std::move(job), ticket->handle,
       [this](const ProxiedRequest& over, dispatch::Outcome outcome) { on_over(over, outcome); });
   live_.emplace(proxied.get(), proxied);
+  watch_idle_streams();
   proxied->start(ticket->decision);
   if (broken_off_) proxied->break_off({ErrorCode::kUnavailable, "the gateway is shutting down"});
 }
@@ -248,7 +252,26 @@ void Proxy::break_off_all() {
 }
 
 void Proxy::on_worker_stalled(WorkerId worker) {
-  for (const auto& request : live()) request->on_worker_stalled(worker);
+  for (const auto& request : live()) request->on_worker_stalled(worker, dispatch::AttemptFailure::kStalled);
+}
+
+void Proxy::on_worker_silent(const std::vector<dispatch::Dispatcher::Findings::Leaving>& leaving) {
+  for (const auto& request : live()) {
+    const auto found = std::ranges::find(leaving, request->handle(), &dispatch::Dispatcher::Findings::Leaving::request);
+    if (found != leaving.end()) request->on_worker_stalled(found->worker, dispatch::AttemptFailure::kSilent);
+  }
+}
+
+void Proxy::watch_idle_streams() {
+  if (stream_idle_timeout_ == Duration(0) || std::exchange(watching_, true)) return;
+  const Duration period =
+      std::clamp(stream_idle_timeout_ / 4, Duration(std::chrono::milliseconds(10)), Duration(std::chrono::seconds(1)));
+  idle_timer_.arm(net::now() + period, [this] {
+    watching_ = false;
+    const TimePoint now = net::now();
+    for (const auto& request : live()) request->check_idle(now, stream_idle_timeout_);
+    if (!live_.empty()) watch_idle_streams();
+  });
 }
 
 void Proxy::on_worker_lost(WorkerId worker) {

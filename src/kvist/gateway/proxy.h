@@ -42,6 +42,7 @@ class Proxy {
  public:
   struct Options {
     Duration upstream_timeout{};
+    Duration stream_idle_timeout{};     ///< 0: none
     std::uint64_t request_id_seed = 0;  ///< makes generated request ids different from those of other proxies
     std::size_t reading_threads = 2;    ///< for long prompts with a model's own tokenizer
     RecordWriter* recorder = nullptr;   ///< outlives the proxy; null: nothing is recorded
@@ -67,6 +68,8 @@ class Proxy {
   /// Requests that wait at the worker for the beginning of their answer go to other workers, as far as the retry budget
   /// allows.
   void on_worker_stalled(WorkerId worker);
+  /// These requests wait at a worker that shows no sign of life. They go to other workers.
+  void on_worker_silent(const std::vector<dispatch::Dispatcher::Findings::Leaving>& leaving);
   /// The worker has stalled and answers no health check. Its requests go to other workers or end with an error.
   void on_worker_lost(WorkerId worker);
 
@@ -85,12 +88,15 @@ class Proxy {
     std::string request_id;
     TimePoint arrived;
     ProxyJob job = {};                      // set when the prompt was read
+    bool answered = false;                  // routing has decided
     std::atomic<bool> client_left = false;  // set on the loop; then the prompt is not read any more
   };
 
   using ArrivalPointer = std::shared_ptr<Arrival>;
   static constexpr std::size_t kReadOnLoopBytes = 16U << 10;
 
+  /// Breaks off answers that stand still, as long as there are requests.
+  void watch_idle_streams();
   [[nodiscard]] Result<void> check_room() const;
   [[nodiscard]] Result<void> read_on_pool(const ArrivalPointer& arrival);
   void on_read(const ArrivalPointer& arrival, Result<ReadRequest> read);
@@ -127,6 +133,9 @@ class Proxy {
   bool draining_ = false;
   bool broken_off_ = false;
   std::function<void()> idle_;
+  Duration stream_idle_timeout_{};
+  net::Timer idle_timer_;
+  bool watching_ = false;  // idle_timer_ is armed
 };
 
 }  // namespace kvist::gateway

@@ -49,28 +49,24 @@ std::set<std::string> named_by_connection(const net::Headers& headers) {
   return names;
 }
 
-net::Headers end_to_end(const net::Headers& from, std::span<const std::string_view> also_without) {
-  const std::set<std::string> one_hop = named_by_connection(from);
-  net::Headers to;
-  for (const auto& [name, value] : from.fields()) {
-    if (is_one_of(name, kOneHop) || is_one_of(name, also_without)) continue;
-    if (!one_hop.empty() && one_hop.contains(lowered(name))) continue;
-    to.add(name, value);
-  }
-  return to;
+void keep_end_to_end(net::Headers& headers, std::span<const std::string_view> also_without) {
+  const std::set<std::string> one_hop = named_by_connection(headers);
+  headers.remove_if([&](std::string_view name) {
+    return is_one_of(name, kOneHop) || is_one_of(name, also_without) ||
+           (!one_hop.empty() && one_hop.contains(lowered(name)));
+  });
 }
 
 }  // namespace
 
-net::Headers headers_for_worker(const net::Headers& from_client, const std::string& request_id) {
-  net::Headers headers = end_to_end(from_client, kClientOnly);
+net::Headers headers_for_worker(net::Headers headers, const std::string& request_id) {
+  keep_end_to_end(headers, kClientOnly);
   headers.set(kRequestIdHeader, request_id);
   return headers;
 }
 
-net::Headers headers_for_client(const net::Headers& from_worker, const std::string& request_id,
-                                std::string_view worker_url) {
-  net::Headers headers = end_to_end(from_worker, {});
+net::Headers headers_for_client(net::Headers headers, const std::string& request_id, std::string_view worker_url) {
+  keep_end_to_end(headers, {});
   headers.set(kRequestIdHeader, request_id);
   const auto location = headers.find("Location");
   if (location && !worker_url.empty() && location->starts_with(worker_url) &&

@@ -14,12 +14,12 @@ inline constexpr std::string_view kSessionHeader = "X-Session-ID";
 inline constexpr std::string_view kWorkerHeader = "x-kvist-worker";
 inline constexpr std::string_view kPredictedCachedTokensHeader = "x-kvist-predicted-cached-tokens";
 
-/// The client's fields for the worker: all except hop-by-hop fields (RFC 9110, 7.6.1), framing and host. Fields that
+/// A client's fields for the worker: all except hop-by-hop fields (RFC 9110, 7.6.1), framing and host. Fields that
 /// ask for compression are left out, because the gateway reads the answer.
-[[nodiscard]] net::Headers headers_for_worker(const net::Headers& from_client, const std::string& request_id);
-/// The worker's fields for the client: all except hop-by-hop fields and framing, plus the request id that the client
+[[nodiscard]] net::Headers headers_for_worker(net::Headers headers, const std::string& request_id);
+/// A worker's fields for the client: all except hop-by-hop fields and framing, plus the request id that the client
 /// knows. A Location at the worker's own address becomes a path, so that the client's next request comes here too.
-[[nodiscard]] net::Headers headers_for_client(const net::Headers& from_worker, const std::string& request_id,
+[[nodiscard]] net::Headers headers_for_client(net::Headers headers, const std::string& request_id,
                                               std::string_view worker_url);
 /// Whether a client's request id is adopted: it has to be printable, without spaces, at most 128 characters.
 [[nodiscard]] bool is_usable_request_id(std::string_view id);

@@ -12,7 +12,8 @@
 namespace kvist::gateway {
 
 /// Appends lines to FILE; where it would grow beyond its bound it becomes FILE.1, FILE.1 becomes FILE.2, and so on, and
-/// the oldest goes. A file holds whole lines whatever happens: what a full disk took half of is taken back. One thread.
+/// the oldest goes. A file holds whole lines whatever happens: what a full disk took half of is taken back. Threads:
+/// one.
 class RecordFile {
  public:
   struct Counters {
@@ -33,7 +34,7 @@ class RecordFile {
   RecordFile& operator=(const RecordFile&) = delete;
   RecordFile& operator=(RecordFile&&) = delete;
 
-  /// A line with its end. It is written with the next ones, or by flush().
+  /// Adds a line, which is written with the next ones, or by flush(). Requires: `line` is one line with its end.
   void append(std::string_view line);
   void flush();
 

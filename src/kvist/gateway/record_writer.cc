@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
+#include <cmath>
 #include <random>
 #include <utility>
 
@@ -93,14 +93,13 @@ void RecordWriter::write(const std::vector<TrafficRecord>& batch) {
   file_.flush();
 }
 
-Recording new_recording(const spec::GatewaySpec& gateway) {
+Recording new_recording(const spec::GatewaySpec& gateway, TimePoint now, double unix_seconds) {
   std::random_device device;
   const auto draw = [&device] { return (std::uint64_t{device()} << 32) ^ device(); };
-  const auto unix_time = std::chrono::system_clock::now().time_since_epoch();
   Recording recording{.id = draw() >> 11,
                       .key = KeyedHash(draw(), draw()),
-                      .clock_start = net::now(),
-                      .started_unix_ms = std::chrono::duration_cast<std::chrono::milliseconds>(unix_time).count(),
+                      .clock_start = now,
+                      .started_unix_ms = std::llround(unix_seconds * 1e3),
                       .model = gateway.model,
                       .block_size = gateway.block_size,
                       .workers = {}};

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "kvist/base/error.h"
+#include "kvist/base/time.h"
 #include "kvist/gateway/record_file.h"
 #include "kvist/gateway/record_line.h"
 #include "kvist/gateway/traffic_record.h"
@@ -21,7 +22,7 @@ namespace kvist::gateway {
 /// A recording of traffic. add() takes a lock for as long as it takes to put a few words into a list; hashing,
 /// formatting and the disk belong to a thread of its own. Bounded: where that thread is behind, requests are dropped
 /// from the record and counted. A disk that is full costs the record lines, and a warning now and then, and no request
-/// anything. Any thread may call it; destroying it writes what waits.
+/// anything. Threads: any. Ensures: destroying it writes what waits.
 class RecordWriter {
  public:
   struct Options {
@@ -65,7 +66,8 @@ class RecordWriter {
 };
 
 /// What a gateway with these settings records under: a key and a name that are drawn from the system's randomness and
-/// die with the process.
-[[nodiscard]] Recording new_recording(const spec::GatewaySpec& gateway);
+/// die with the process. `now` and `unix_seconds` are the instant at which the recording begins, by core time and by
+/// the calendar.
+[[nodiscard]] Recording new_recording(const spec::GatewaySpec& gateway, TimePoint now, double unix_seconds);
 
 }  // namespace kvist::gateway

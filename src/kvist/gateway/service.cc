@@ -1,16 +1,19 @@
 #include "kvist/gateway/service.h"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <chrono>
 #include <random>
 #include <set>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 
 #include "kvist/gateway/admin.h"
+#include "kvist/gateway/client_connections.h"
 #include "kvist/gateway/error_answer.h"
 #include "kvist/gateway/fleet_watch.h"
 #include "kvist/gateway/gateway_metrics.h"
@@ -18,7 +21,6 @@
 #include "kvist/gateway/mode_from_environment.h"
 #include "kvist/gateway/model_list.h"
 #include "kvist/gateway/passed_on_paths.h"
-#include "kvist/net/descriptor_limit.h"
 #include "kvist/net/path_table.h"
 #include "kvist/net/time_of_day.h"
 #include "kvist/openai/codec.h"
@@ -48,13 +50,28 @@ std::uint32_t thread_count(const spec::GatewaySpec& gateway) {
   return std::clamp(std::thread::hardware_concurrency(), 1U, kMost);
 }
 
-/// Of clients, per loop: half of what the process may open, so that they never leave none for the workers. Without that
-/// bound, idle clients would make every worker look dead.
-std::uint32_t most_connections(std::uint32_t configured, std::uint32_t threads) {
-  constexpr std::uint64_t kOthers = 256;  // files, event streams, health checks
-  const std::uint64_t descriptors = net::raise_descriptor_limit();
-  const std::uint64_t clients = (descriptors - std::min(descriptors, kOthers)) / 2 / threads;
-  return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(clients, 16, configured));
+/// Raises the soft limit of open file descriptors to the hard one, as far as the system allows it, and returns what
+/// holds then. Shells and systemd set the soft one to 1,024 for the sake of select(), which is not used here.
+std::uint64_t raise_descriptor_limit() {
+  constexpr std::uint64_t kUnknown = 1'024;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return kUnknown;
+  const rlimit raised{.rlim_cur = limit.rlim_max, .rlim_max = limit.rlim_max};
+  return ::setrlimit(RLIMIT_NOFILE, &raised) == 0 ? raised.rlim_cur : limit.rlim_cur;
+}
+
+/// The most connections of clients per loop.
+std::uint32_t most_connections(const spec::GatewaySpec& gateway, std::uint32_t configured, std::uint32_t loops) {
+  constexpr std::uint64_t kFew = 256;
+  const auto streams = std::ranges::count_if(
+      gateway.workers, [](const spec::UpstreamSpec& worker) { return !worker.kv_events.empty(); });
+  const DescriptorNeeds needs{.descriptors = raise_descriptor_limit(),
+                              .event_streams = static_cast<std::uint64_t>(streams)};
+  if (most_clients(needs) < kFew) {
+    telemetry::log_warning("gateway", fmt::format("of {} file descriptors, {} are left for clients: raise the limit",
+                                                  needs.descriptors, most_clients(needs)));
+  }
+  return most_connections(needs, configured, loops);
 }
 
 Result<void> check(spec::GatewaySpec& gateway) {
@@ -147,7 +164,7 @@ class GatewayService final : public Service {
     net::HttpServerOptions options{
         .host = gateway.http.host, .port = gateway.http.port, .max_body_bytes = gateway.max_body_bytes};
     const std::uint32_t threads = thread_count(gateway);
-    options.max_connections = most_connections(options.max_connections, threads);
+    options.max_connections = most_connections(gateway, options.max_connections, threads);
     const bool takes_requests = threads <= kThreadsThatShare;
     if (threads > 1) {
       // The sockets of the loops share the port, and would share it with another gateway too. So this probe makes sure
@@ -266,7 +283,8 @@ Result<std::unique_ptr<Service>> Service::create(net::EventLoop& loop, spec::Gat
   }
   std::unique_ptr<RecordWriter> recording;
   if (!spec.record.file.empty()) {
-    KVIST_TRY(recording, RecordWriter::open({.record = spec.record, .recording = new_recording(spec)}));
+    KVIST_TRY(recording, RecordWriter::open({.record = spec.record,
+                                             .recording = new_recording(spec, net::now(), net::unix_seconds())}));
   }
   auto service = std::make_unique<GatewayService>(loop, std::move(spec), std::move(text), std::move(recording));
   KVIST_TRY_VOID(service->start());

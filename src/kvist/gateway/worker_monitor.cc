@@ -6,6 +6,7 @@
 #include <charconv>
 #include <utility>
 
+#include "kvist/openai/codec.h"
 #include "kvist/telemetry/exposition.h"
 #include "kvist/telemetry/log.h"
 
@@ -43,6 +44,15 @@ routing::EngineLimits sglang_limits(const telemetry::MetricSamples& samples) {
   const double page = samples.sum("sglang:page_size").value_or(0);
   const double tokens = samples.sum("sglang:max_total_num_tokens").value_or(0);
   return {.block_size = to_count(page), .kv_blocks = page > 0 ? to_count(tokens / page) : 0};
+}
+
+std::vector<dispatch::ServedModel> read_models(std::string_view body) {
+  std::vector<dispatch::ServedModel> models;
+  const auto list = openai::parse_model_list(body);
+  if (!list) return models;
+  models.reserve(list->size());
+  for (const openai::ModelCard& card : *list) models.push_back({.id = card.id, .max_model_len = card.max_model_len});
+  return models;
 }
 
 }  // namespace
@@ -95,11 +105,13 @@ void WorkerMonitor::look() {
   const bool alive = !in_doubt() && answered && *answered > looked_;
   looked_ = net::now();
   looking_ = true;
-  if (alive) return scrape();
+  well_ = false;
+  if (alive) return after_health();
   check_health();
 }
 
 void WorkerMonitor::check_health() {
+  models_due_ = models_due_ || doubted_;
   doubted_ = false;
   ++looks_;
   call_ = client_->fetch(url_, get("/health"), options_.timeout,
@@ -108,21 +120,52 @@ void WorkerMonitor::check_health() {
 
 void WorkerMonitor::on_health(const Result<net::HttpResponse>& answer) {
   const bool good = answer && answer->status >= 200 && answer->status < 300;
-  const TimePoint now = net::now();
   if (good) {
-    if (fleet_->on_success(worker_, now)) {
-      telemetry::log_info(kComponent, fmt::format("{} is healthy", name()));
-      handlers_.on_healthy();
-    }
-    return scrape();
+    well_ = true;
+    handlers_.on_sign_of_life();
+    return after_health();
   }
   const std::string problem =
       answer ? fmt::format("/health answered {}", answer->status) : std::string(answer.error().message);
-  if (fleet_->on_failure(worker_, problem, now)) {
+  if (fleet_->on_failure(worker_, problem, net::now())) {
     telemetry::log_warning(kComponent,
                            fmt::format("{} is {}: {}", name(), to_string(fleet_->worker(worker_).health), problem));
   }
   wait();
+}
+
+bool WorkerMonitor::asks_for_models() const {
+  return models_due_ || fleet_->worker(worker_).health != dispatch::WorkerHealth::kHealthy ||
+         net::now() - models_seen_ >= options_.model_interval;
+}
+
+void WorkerMonitor::after_health() {
+  if (asks_for_models()) return check_models();
+  finish_health();
+}
+
+void WorkerMonitor::check_models() {
+  call_ = client_->fetch(url_, get("/v1/models"), options_.timeout,
+                         [this](const Result<net::HttpResponse>& answer) { on_models(answer); });
+}
+
+void WorkerMonitor::on_models(const Result<net::HttpResponse>& answer) {
+  if (answer) {
+    // Without an answer nothing new is known of its models; its next health check finds out what is wrong.
+    models_due_ = false;
+    models_seen_ = net::now();
+    handlers_.on_sign_of_life();
+    handlers_.on_models(answer->status == 200 ? read_models(answer->body) : std::vector<dispatch::ServedModel>());
+  }
+  finish_health();
+}
+
+void WorkerMonitor::finish_health() {
+  if (well_ && fleet_->on_success(worker_, net::now())) {
+    telemetry::log_info(kComponent, fmt::format("{} is healthy", name()));
+    handlers_.on_healthy();
+  }
+  scrape();
 }
 
 void WorkerMonitor::scrape() {
@@ -132,6 +175,7 @@ void WorkerMonitor::scrape() {
 }
 
 void WorkerMonitor::on_metrics(const Result<net::HttpResponse>& answer) {
+  if (answer) handlers_.on_sign_of_life();
   // A worker without readable metrics is used too; only its limits stay unknown.
   const auto report = answer && answer->status == 200
                           ? read_worker_report(answer->body)
@@ -153,6 +197,7 @@ void WorkerMonitor::take_report(const WorkerReport& report) {
     ++restarts_;
     fleet_->on_restarted(worker_);
     handlers_.on_restarted();
+    models_due_ = doubted_ = true;  // the new process may serve another model
     telemetry::log_warning(kComponent, fmt::format("{} was restarted", name()));
   }
   const bool changed = report.limits != report_.limits;

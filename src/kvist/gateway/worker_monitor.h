@@ -7,10 +7,12 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "kvist/base/error.h"
 #include "kvist/base/id.h"
 #include "kvist/dispatch/fleet.h"
+#include "kvist/dispatch/model_watch.h"
 #include "kvist/net/event_loop.h"
 #include "kvist/net/http_client.h"
 #include "kvist/routing/worker_view.h"
@@ -37,16 +39,19 @@ struct WorkerReport {
 [[nodiscard]] Result<WorkerReport> read_worker_report(std::string_view page);
 
 /// Checks a worker every `interval`: GET /health, which decides the fleet's health state, then GET /metrics. The health
-/// of a worker that has answered a request since the last check is not asked for. While there is doubt (until the
-/// worker is healthy, after a failure, while it stalls), checks follow every `doubt_interval`, the first one at once.
-/// They do so too while requests queue at a worker whose number of batch slots is unknown, because a few reports are
-/// enough to infer it. There is one check at a time, so a slow worker is checked less often. Threads: the loop's.
+/// of a worker that has answered a request since the last check is not asked for. GET /v1/models comes between the two
+/// every `model_interval`, while there is doubt, and after a restart; a worker that was not healthy is healthy again
+/// only when its models are known, because it may be another process with another model. While there is doubt (until
+/// the worker is healthy, after a failure, while it stalls), checks follow every `doubt_interval`, the first one at
+/// once. They do so too while requests queue at a worker whose number of batch slots is unknown, because a few reports
+/// are enough to infer it. There is one check at a time, so a slow worker is checked less often. Threads: the loop's.
 class WorkerMonitor {
  public:
   struct Options {
     Duration interval = std::chrono::seconds(5);
     Duration doubt_interval = std::chrono::seconds(1);
-    Duration timeout = std::chrono::seconds(5);  ///< of each of the two requests
+    Duration model_interval = std::chrono::seconds(30);
+    Duration timeout = std::chrono::seconds(5);  ///< of each of the requests
     std::uint32_t block_size = 0;                ///< the one in the gateway's configuration
   };
   /// Called when something has changed.
@@ -54,6 +59,9 @@ class WorkerMonitor {
     std::function<void()> on_healthy;             ///< it was not healthy before, or unknown
     std::function<void()> on_restarted;           ///< the worker's process is a new one
     std::function<void()> on_block_size_changed;  ///< block_size_mismatch() may have changed
+    std::function<void()> on_sign_of_life;        ///< it answered well
+    /// It was asked for its models; empty: it has no list.
+    std::function<void(const std::vector<dispatch::ServedModel>&)> on_models;
   };
 
   /// Requires: the other arguments outlive this object.
@@ -82,6 +90,12 @@ class WorkerMonitor {
   [[nodiscard]] bool queues_at_unknown_slots() const;
   void check_health();
   void on_health(const Result<net::HttpResponse>& answer);
+  [[nodiscard]] bool asks_for_models() const;
+  void check_models();
+  void on_models(const Result<net::HttpResponse>& answer);
+  /// The worker's process is well. Asks for its models if that is due.
+  void after_health();
+  void finish_health();
   void scrape();
   void on_metrics(const Result<net::HttpResponse>& answer);
   void take_report(const WorkerReport& report);
@@ -98,9 +112,12 @@ class WorkerMonitor {
   std::uint64_t restarts_ = 0;
   std::uint64_t failed_scrapes_ = 0;
   std::uint64_t looks_ = 0;
-  TimePoint looked_{};    // when the last check began
-  bool looking_ = false;  // a check is under way
-  bool doubted_ = false;  // doubt() was called since the health was last asked for
+  TimePoint looked_{};      // when the last check began
+  bool looking_ = false;    // a check is under way
+  bool doubted_ = false;    // doubt() was called since the health was last asked for
+  bool well_ = false;       // its health was asked for in this check, and is good
+  bool models_due_ = true;  // they were never asked for, or there is reason to ask again
+  TimePoint models_seen_{};
   net::Timer timer_;
   std::unique_ptr<net::HttpCall> call_;
 };

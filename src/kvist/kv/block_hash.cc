@@ -106,10 +106,10 @@ inline BlockHash ParentAndTokens::hash<16>() const {
 }
 
 template <std::size_t kTokens>
-void hash_chain(BlockHash parent, const TokenId* tokens, std::span<BlockHash> names) {
-  for (BlockHash& name : names) {
+void hash_chain(BlockHash parent, const TokenId* tokens, std::span<BlockHash> hashes) {
+  for (BlockHash& hash : hashes) {
     parent = ParentAndTokens(parent, tokens).hash<kTokens>();
-    name = parent;
+    hash = parent;
     tokens += kTokens;
   }
 }
@@ -131,29 +131,29 @@ BlockHash chain_hash(BlockHash parent, std::span<const TokenId> block_tokens) {
 }
 
 void chain_hashes(BlockHash parent, std::span<const TokenId> tokens, std::uint32_t block_size,
-                  std::span<BlockHash> names) {
-  if (block_size == 32) return hash_chain<32>(parent, tokens.data(), names);
-  if (block_size == 16) return hash_chain<16>(parent, tokens.data(), names);
-  for (std::size_t i = 0; i < names.size(); ++i) {
+                  std::span<BlockHash> hashes) {
+  if (block_size == 32) return hash_chain<32>(parent, tokens.data(), hashes);
+  if (block_size == 16) return hash_chain<16>(parent, tokens.data(), hashes);
+  for (std::size_t i = 0; i < hashes.size(); ++i) {
     parent = hash_of_any_size(parent, tokens.subspan(i * block_size, block_size));
-    names[i] = parent;
+    hashes[i] = parent;
   }
 }
 
 std::vector<BlockHash> hash_blocks(BlockHash root, std::span<const TokenId> tokens, std::uint32_t block_size) {
   KVIST_CHECK(block_size > 0, "a block holds at least one token");
-  std::vector<BlockHash> names;
-  names.reserve(tokens.size() / block_size);
-  hash_blocks(root, tokens, block_size, names);
-  return names;
+  std::vector<BlockHash> hashes;
+  hashes.reserve(tokens.size() / block_size);
+  hash_blocks(root, tokens, block_size, hashes);
+  return hashes;
 }
 
 void hash_blocks(BlockHash root, std::span<const TokenId> tokens, std::uint32_t block_size,
-                 std::vector<BlockHash>& names) {
+                 std::vector<BlockHash>& hashes) {
   KVIST_CHECK(block_size > 0, "a block holds at least one token");
-  const std::size_t known = names.size();
-  names.resize(known + tokens.size() / block_size);
-  chain_hashes(root, tokens, block_size, std::span(names).subspan(known));
+  const std::size_t known = hashes.size();
+  hashes.resize(known + tokens.size() / block_size);
+  chain_hashes(root, tokens, block_size, std::span(hashes).subspan(known));
 }
 
 }  // namespace kvist::kv

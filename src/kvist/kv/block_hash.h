@@ -25,16 +25,16 @@ struct PrefixIdentity {
 [[nodiscard]] BlockHash root_hash(const PrefixIdentity& identity);
 /// The hash of the prefix that consists of `parent` and one complete block of tokens.
 [[nodiscard]] BlockHash chain_hash(BlockHash parent, std::span<const TokenId> block_tokens);
-/// Sets names[i] to the hash of the prefix that consists of `parent` and the first i + 1 blocks of `tokens`. Requires:
-/// `tokens` has names.size() * block_size tokens.
+/// Sets hashes[i] to the hash of the prefix that consists of `parent` and the first i + 1 blocks of `tokens`. Requires:
+/// `tokens` has hashes.size() * block_size tokens.
 void chain_hashes(BlockHash parent, std::span<const TokenId> tokens, std::uint32_t block_size,
-                  std::span<BlockHash> names);
+                  std::span<BlockHash> hashes);
 /// The hashes of all complete blocks of a prompt, in order; an incomplete last block has none. Requires: block_size >
 /// 0.
 [[nodiscard]] std::vector<BlockHash> hash_blocks(BlockHash root, std::span<const TokenId> tokens,
                                                  std::uint32_t block_size);
-/// Like hash_blocks() above, but appends to `names`.
+/// Like hash_blocks() above, but appends to `hashes`.
 void hash_blocks(BlockHash root, std::span<const TokenId> tokens, std::uint32_t block_size,
-                 std::vector<BlockHash>& names);
+                 std::vector<BlockHash>& hashes);
 
 }  // namespace kvist::kv

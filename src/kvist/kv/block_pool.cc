@@ -11,10 +11,10 @@
 namespace kvist::kv {
 namespace {
 
-std::vector<ExternalHash> external_names(std::span<const BlockHash> names) {
+std::vector<ExternalHash> external_hashes(std::span<const BlockHash> hashes) {
   std::vector<ExternalHash> result;
-  result.reserve(names.size());
-  for (const BlockHash name : names) result.emplace_back(name.value());
+  result.reserve(hashes.size());
+  for (const BlockHash hash : hashes) result.emplace_back(hash.value());
   return result;
 }
 
@@ -36,20 +36,21 @@ std::optional<BlockId> BlockPool::find(BlockHash hash) const {
   return BlockId(first);
 }
 
-void BlockPool::find_prefix(std::span<const BlockHash> names, std::vector<BlockId>& blocks) const {
-  // Entries and blocks are scattered in memory. The entry of one name and, once that is in the cache, the block of
+void BlockPool::find_prefix(std::span<const BlockHash> hashes, std::vector<BlockId>& blocks) const {
+  // Entries and blocks are scattered in memory. The entry of one hash and, once that is in the cache, the block of
   // another are prefetched, so that a search waits for neither.
   constexpr std::size_t kEntriesAhead = 16;
   constexpr std::size_t kBlocksAhead = 8;
   blocks.clear();
-  for (std::size_t i = 0; i < std::min(kEntriesAhead, names.size()); ++i) __builtin_prefetch(&entries_[home(names[i])]);
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    if (i + kEntriesAhead < names.size()) __builtin_prefetch(&entries_[home(names[i + kEntriesAhead])]);
-    if (i + kBlocksAhead < names.size()) {
-      const std::uint32_t ahead = entries_[home(names[i + kBlocksAhead])];
+  for (std::size_t i = 0; i < std::min(kEntriesAhead, hashes.size()); ++i)
+    __builtin_prefetch(&entries_[home(hashes[i])]);
+  for (std::size_t i = 0; i < hashes.size(); ++i) {
+    if (i + kEntriesAhead < hashes.size()) __builtin_prefetch(&entries_[home(hashes[i + kEntriesAhead])]);
+    if (i + kBlocksAhead < hashes.size()) {
+      const std::uint32_t ahead = entries_[home(hashes[i + kBlocksAhead])];
       if (ahead != kNone) __builtin_prefetch(&blocks_[ahead]);
     }
-    const std::uint32_t first = entries_[entry_of(names[i])];
+    const std::uint32_t first = entries_[entry_of(hashes[i])];
     if (first == kNone) return;
     blocks.emplace_back(first);
   }
@@ -65,14 +66,14 @@ std::optional<BlockId> BlockPool::allocate() {
   const std::uint32_t index = free_first_;
   unlink_free(index);
   Block& block = blocks_[index];
-  if (block.named) {
-    const ExternalHash name(block.name.value());
+  if (block.findable) {
+    const ExternalHash hash(block.hash.value());
     if (auto* const last = events_.empty() ? nullptr : std::get_if<BlockRemoved>(&events_.back())) {
-      last->hashes.push_back(name);
+      last->hashes.push_back(hash);
     } else {
-      events_.emplace_back(BlockRemoved{.hashes = {name}});
+      events_.emplace_back(BlockRemoved{.hashes = {hash}});
     }
-    forget_name(index);
+    forget_hash(index);
     ++counters_.evictions;
   }
   block.references = 1;
@@ -82,18 +83,18 @@ std::optional<BlockId> BlockPool::allocate() {
 
 void BlockPool::acquire(BlockId id) {
   Block& block = checked(id);
-  KVIST_CHECK(block.named || block.references > 0, fmt::format("block {} holds nothing to share", id.value()));
+  KVIST_CHECK(block.findable || block.references > 0, fmt::format("block {} holds nothing to share", id.value()));
   if (block.references++ > 0) return;
   unlink_free(id.value());
   ++counters_.reuses;
-  if (block.named) move_copy(id.value(), true);
+  if (block.findable) move_copy(id.value(), true);
 }
 
 void BlockPool::release(BlockId id) {
   Block& block = checked(id);
   KVIST_CHECK(block.references > 0, fmt::format("block {} is not held", id.value()));
   if (--block.references > 0) return;
-  if (!block.named) {
+  if (!block.findable) {
     push_free_front(id.value());
     return;
   }
@@ -101,23 +102,23 @@ void BlockPool::release(BlockId id) {
   move_copy(id.value(), false);
 }
 
-void BlockPool::commit(std::span<const BlockId> blocks, std::span<const BlockHash> names,
+void BlockPool::commit(std::span<const BlockId> blocks, std::span<const BlockHash> hashes,
                        std::optional<BlockHash> parent, std::span<const TokenId> tokens,
                        const PrefixIdentity& identity) {
-  KVIST_CHECK(names.size() == blocks.size(), fmt::format("{} names for {} blocks", names.size(), blocks.size()));
+  KVIST_CHECK(hashes.size() == blocks.size(), fmt::format("{} hashes for {} blocks", hashes.size(), blocks.size()));
   KVIST_CHECK(tokens.size() == blocks.size() * block_size_,
               fmt::format("{} tokens in {} blocks of {}", tokens.size(), blocks.size(), block_size_));
   if (blocks.empty()) return;
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     Block& block = checked(blocks[i]);
     KVIST_CHECK(block.references > 0, fmt::format("block {} is not held", blocks[i].value()));
-    KVIST_CHECK(!block.named, fmt::format("block {} has a name", blocks[i].value()));
-    block.named = true;
-    block.name = names[i];
+    KVIST_CHECK(!block.findable, fmt::format("block {} is findable already", blocks[i].value()));
+    block.findable = true;
+    block.hash = hashes[i];
     link_copy(blocks[i].value(), true);
   }
   counters_.stored_blocks += blocks.size();
-  BlockStored stored{.hashes = external_names(names), .parent = {}, .tokens = {}, .lora_name = {}, .cache_salt = {}};
+  BlockStored stored{.hashes = external_hashes(hashes), .parent = {}, .tokens = {}, .lora_name = {}, .cache_salt = {}};
   if (parent)
     stored.parent = ExternalHash(parent->value());
   else
@@ -128,10 +129,10 @@ void BlockPool::commit(std::span<const BlockId> blocks, std::span<const BlockHas
   events_.emplace_back(std::move(stored));
 }
 
-void BlockPool::clear_names() {
-  // Free blocks keep their places: without names their order no longer matters.
+void BlockPool::clear_hashes() {
+  // Free blocks keep their places: where none is findable their order no longer matters.
   for (std::uint32_t index = 0; index < total_blocks(); ++index)
-    if (blocks_[index].named) forget_name(index);
+    if (blocks_[index].findable) forget_hash(index);
   events_.emplace_back(AllBlocksCleared{});
 }
 
@@ -147,7 +148,7 @@ void BlockPool::take_events(std::vector<KvEvent>& out) {
 std::unordered_map<BlockHash, std::uint32_t> BlockPool::findable() const {
   std::unordered_map<BlockHash, std::uint32_t> copies;
   for (const Block& block : blocks_)
-    if (block.named) ++copies[block.name];
+    if (block.findable) ++copies[block.hash];
   return copies;
 }
 
@@ -179,16 +180,16 @@ void BlockPool::unlink_free(std::uint32_t index) {
   --free_count_;
 }
 
-// The pool's own names are hashes already, but callers may use any: the multiplication (by 2^64 / phi) spreads them.
-std::size_t BlockPool::home(BlockHash name) const {
-  return static_cast<std::size_t>((name.value() * 0x9E37'79B9'7F4A'7C15U) >> entry_shift_);
+// Block hashes are spread already, but callers may use any number: the multiplication (by 2^64 / phi) spreads them too.
+std::size_t BlockPool::home(BlockHash hash) const {
+  return static_cast<std::size_t>((hash.value() * 0x9E37'79B9'7F4A'7C15U) >> entry_shift_);
 }
 
-// The name's entry, or the empty one that would take it.
-std::size_t BlockPool::entry_of(BlockHash name) const {
+// The entry of the block hash, or the empty one that would take it.
+std::size_t BlockPool::entry_of(BlockHash hash) const {
   const std::size_t mask = entries_.size() - 1;
-  std::size_t entry = home(name);
-  while (entries_[entry] != kNone && blocks_[entries_[entry]].name != name) entry = (entry + 1) & mask;
+  std::size_t entry = home(hash);
+  while (entries_[entry] != kNone && blocks_[entries_[entry]].hash != hash) entry = (entry + 1) & mask;
   return entry;
 }
 
@@ -196,7 +197,7 @@ std::size_t BlockPool::entry_of(BlockHash name) const {
 void BlockPool::erase_entry(std::size_t hole) {
   const std::size_t mask = entries_.size() - 1;
   for (std::size_t next = (hole + 1) & mask; entries_[next] != kNone; next = (next + 1) & mask) {
-    const std::size_t from_home = (next - home(blocks_[entries_[next]].name)) & mask;
+    const std::size_t from_home = (next - home(blocks_[entries_[next]].hash)) & mask;
     if (from_home < ((next - hole) & mask)) continue;
     entries_[hole] = entries_[next];
     hole = next;
@@ -206,7 +207,7 @@ void BlockPool::erase_entry(std::size_t hole) {
 
 void BlockPool::link_copy(std::uint32_t index, bool in_front) {
   Block& block = blocks_[index];
-  std::uint32_t& entry = entries_[entry_of(block.name)];
+  std::uint32_t& entry = entries_[entry_of(block.hash)];
   if (entry == kNone) {
     block.copy_previous = block.copy_next = index;
     entry = index;
@@ -224,8 +225,8 @@ void BlockPool::link_copy(std::uint32_t index, bool in_front) {
 
 void BlockPool::unlink_copy(std::uint32_t index) {
   Block& block = blocks_[index];
-  const std::size_t entry = entry_of(block.name);
-  KVIST_CHECK(entries_[entry] != kNone, fmt::format("block {} has a name nobody knows", index));
+  const std::size_t entry = entry_of(block.hash);
+  KVIST_CHECK(entries_[entry] != kNone, fmt::format("block {} has a hash that has no entry", index));
   if (block.copy_next == index) {
     erase_entry(entry);
   } else {
@@ -242,9 +243,9 @@ void BlockPool::move_copy(std::uint32_t index, bool to_front) {
   link_copy(index, to_front);
 }
 
-void BlockPool::forget_name(std::uint32_t index) {
+void BlockPool::forget_hash(std::uint32_t index) {
   unlink_copy(index);
-  blocks_[index].named = false;
+  blocks_[index].findable = false;
 }
 
 }  // namespace kvist::kv

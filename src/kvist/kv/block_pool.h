@@ -27,11 +27,11 @@ struct BlockPoolCounters {
 
 /// Reference-counted blocks. Threads: one, the engine core's. Invariants:
 ///  - a block with references is not in the free list; a block without any is in it exactly once;
-///  - a findable (committed) block keeps its block hash, which is its name in events and here, when its last reference
-///    goes, and stays findable until it is allocated again;
-///  - the free list is in LRU order: first the blocks without a name, of which the last released comes first because
-///    its memory is warm, then the named blocks by the time of their last release;
-///  - one name may have several physical copies, where two requests computed the same prefix at once;
+///  - a findable (committed) block keeps its block hash, which events give as its name, when its last reference goes,
+///    and stays findable until it is allocated again;
+///  - the free list is in LRU order: first the blocks that are not findable, of which the last released comes first
+///    because its memory is warm, then the findable ones by the time of their last release;
+///  - one block hash may have several physical copies, where two requests computed the same prefix at once;
 ///  - events come in the order in which the pool changed: replaying them all rebuilds exactly the findable blocks.
 class BlockPool {
  public:
@@ -46,13 +46,13 @@ class BlockPool {
 
   /// A findable copy of the block with this hash, one in use if possible; nothing if there is none.
   [[nodiscard]] std::optional<BlockId> find(BlockHash hash) const;
-  /// Replaces the content of `blocks` with findable copies of the longest prefix of a chain: one per name in `names`,
-  /// up to the first that has none. The same as find() for each, but faster.
-  void find_prefix(std::span<const BlockHash> names, std::vector<BlockId>& blocks) const;
+  /// Replaces the content of `blocks` with findable copies of the longest prefix of a chain: one per block
+  /// hash, up to the first that has none. The same as find() for each, but faster.
+  void find_prefix(std::span<const BlockHash> hashes, std::vector<BlockId>& blocks) const;
   [[nodiscard]] std::uint32_t references(BlockId block) const;
 
-  /// Returns the first free block with one reference for the caller; nothing if all are in use. If the block had a
-  /// name, the name is dropped and an event says so.
+  /// Returns the first free block with one reference for the caller; nothing if all are in use. If the block was
+  /// findable, it no longer is, and an event says so.
   [[nodiscard]] std::optional<BlockId> allocate();
   /// Adds a reference to a block, which leaves the free list if it was there. Requires: the block is findable or in
   /// use.
@@ -60,22 +60,23 @@ class BlockPool {
   /// Drops a reference of the caller's. Callers release a request's blocks from the last to the first, so that the ends
   /// of prefixes are re-used before their shared beginnings. Requires: the block is in use.
   void release(BlockId block);
-  /// Makes blocks findable whose content is complete: `names[i]` names the prefix that ends with blocks[i]; `parent`
-  /// names the prefix before the first (nothing at the start of a prompt); `tokens` are those of all the blocks;
-  /// `identity` is what the prompt's root was made of. Adds one event. It tells subscribers the LoRA name and, with a
-  /// prompt's first block, the cache salt, so that they can compute the same names. Requires: each block is in use, and
-  /// none has a name yet.
-  void commit(std::span<const BlockId> blocks, std::span<const BlockHash> names, std::optional<BlockHash> parent,
+  /// Makes blocks findable whose content is complete: `hashes[i]` is the block hash of blocks[i]; `parent` is the
+  /// one before the first (nothing at the start of a prompt); `tokens` are those of all the blocks; `identity` is what
+  /// the prompt's root was made of. Adds one event. It tells subscribers the LoRA name and, with a prompt's first
+  /// block, the cache salt, so that they can compute the same hashes. Requires: each block is in use, and none is
+  /// findable yet.
+  void commit(std::span<const BlockId> blocks, std::span<const BlockHash> hashes, std::optional<BlockHash> parent,
               std::span<const TokenId> tokens, const PrefixIdentity& identity = {});
-  /// Forgets all names, including those of blocks in use, which stay allocated. Adds one AllBlocksCleared event.
-  void clear_names();
+  /// Makes every block unfindable, even those in use, which stay allocated. Adds one AllBlocksCleared event.
+  void clear_hashes();
 
   /// Returns the events since the last call, oldest first; consecutive removals are one event. The owner takes them at
   /// every step. In steady state the pool allocates memory only for events.
   [[nodiscard]] std::vector<KvEvent> take_events();
   /// Like take_events(), but replaces the content of `out`, whose memory is kept for later events.
   void take_events(std::vector<KvEvent>& out);
-  /// All names with their numbers of physical copies, for tests and for comparing with a subscriber's view.
+  /// The hashes of all findable blocks with their numbers of physical copies, for tests and for comparing with a
+  /// subscriber's view.
   [[nodiscard]] std::unordered_map<BlockHash, std::uint32_t> findable() const;
 
  private:
@@ -83,16 +84,16 @@ class BlockPool {
 
   // 32 bytes: two in a cache line.
   struct Block {
-    BlockHash name;
+    BlockHash hash;
     std::uint32_t references = 0;
     // Links of the free list; kNone at its ends.
     std::uint32_t free_previous = kNone;
     std::uint32_t free_next = kNone;
-    // Links of the ring of all copies with one name. The name's entry in entries_ leads to the first copy; copies in
+    // Links of the ring of all copies with one block hash. Its entry in entries_ leads to the first copy; copies in
     // use come before free ones.
     std::uint32_t copy_previous = kNone;
     std::uint32_t copy_next = kNone;
-    bool named = false;
+    bool findable = false;
   };
 
   [[nodiscard]] Block& checked(BlockId block);
@@ -102,18 +103,18 @@ class BlockPool {
   void link_copy(std::uint32_t index, bool in_front);
   void unlink_copy(std::uint32_t index);
   void move_copy(std::uint32_t index, bool to_front);
-  [[nodiscard]] std::size_t home(BlockHash name) const;
-  [[nodiscard]] std::size_t entry_of(BlockHash name) const;
+  [[nodiscard]] std::size_t home(BlockHash hash) const;
+  [[nodiscard]] std::size_t entry_of(BlockHash hash) const;
   void erase_entry(std::size_t entry);
-  void forget_name(std::uint32_t index);
+  void forget_hash(std::uint32_t index);
 
   std::uint32_t block_size_;
   std::uint32_t free_count_ = 0;
   std::uint32_t free_first_ = kNone;  // the next one to be allocated
   std::uint32_t free_last_ = kNone;
   std::vector<Block> blocks_;
-  // A hash table with open addressing: for each name the index of its first copy, which has the name; kNone in an empty
-  // entry. It is at most half full, because there are at most as many names as blocks.
+  // A hash table with open addressing: for each block hash the index of its first copy, which has it; kNone in an empty
+  // entry. It is at most half full, because there are at most as many hashes as blocks.
   std::vector<std::uint32_t> entries_;
   unsigned entry_shift_;
   std::vector<KvEvent> events_;

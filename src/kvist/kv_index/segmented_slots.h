@@ -302,14 +302,21 @@ class SegmentedSlots {
     --owner.spare;
     if (place.line == segment.home(hash)) return;
     segment.count_passed(place.line, hash, 1);
-    if (too_many_displaced(++owner.displaced, live(owner)) && memory_->fits(growth_bytes())) make_anew(owner);
+    ++owner.displaced;
+    rebuild_displaced(owner);
   }
-  /// Whether a segment should be rebuilt, where it has just got one displaced entry more. If that did not help the last
-  /// time, because hashes were chosen to meet in one line, it is tried again only after so many more: a rebuild looks
-  /// at a square of them.
-  [[nodiscard]] static bool too_many_displaced(std::uint32_t displaced, std::uint32_t live) {
-    const std::uint32_t most = kFewDisplaced + live / 3;
-    return displaced > most && (displaced - most) % most == 1;
+  /// Rebuilds a segment that has just got one displaced entry more, if there are too many. If that does not help,
+  /// because hashes were chosen to meet in one line, the table rebuilds none for as many displaced entries: a rebuild
+  /// looks at a square of them. Their number alone would not bound the rebuilds, because entries are removed again.
+  void rebuild_displaced(Owner& owner) {
+    if (rebuild_pause_ > 0) {
+      --rebuild_pause_;
+      return;
+    }
+    const std::uint32_t most = kFewDisplaced + live(owner) / 3;
+    if (owner.displaced <= most || !memory_->fits(growth_bytes())) return;
+    make_anew(owner);
+    if (owner.displaced > most / 2) rebuild_pause_ = most;
   }
   /// Rebuilds a segment with free slots and few displaced entries.
   void make_anew(const Owner& owner) { resize(number_of(owner), lines_for(live(owner) + 1, load_for_growth())); }
@@ -465,6 +472,7 @@ class SegmentedSlots {
   std::uint32_t next_to_tighten_ = 0;
   std::uint32_t split_above_ = 0;  // entries
   std::uint32_t merge_below_ = 0;
+  std::uint32_t rebuild_pause_ = 0;  // entries that are displaced before a segment is rebuilt for that reason again
   std::size_t live_ = 0;
 };
 

@@ -4,12 +4,15 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <fstream>
 #include <functional>
+#include <iterator>
 #include <string>
 
+#include "kvist/base/output_file.h"
 #include "kvist/base/version.h"
 #include "kvist/laboratory/experiments.h"
-#include "kvist/laboratory/routing_results.h"
+#include "kvist/laboratory/plot_sheet.h"
 
 namespace kvist::laboratory {
 namespace {
@@ -31,7 +34,7 @@ class CommandLine {
     app_.set_version_flag("--version", "kvist-laboratory " + std::string(kVersion));
     app_.require_subcommand(1);
     add_experiments();
-    add_routing();
+    add_plots();
   }
 
   void parse(int argc, const char* const* argv) { app_.parse(argc, argv); }
@@ -57,27 +60,30 @@ class CommandLine {
     });
   }
 
-  void add_routing() {
-    CLI::App* command = app_.add_subcommand("routing", "the routing scenarios and what is demanded of them");
-    RoutingResultsOptions& o = routing_;
-    command->add_option("--results", o.results, "folder that scripts/run-routing has filled")->required();
-    command->add_option("--manifest", o.manifest, "scenarios and bars")->capture_default_str();
-    command->add_option("--document", o.document, "Markdown file to write")->capture_default_str();
-    command->add_option("--images", o.images, "folder for its plots")->capture_default_str();
+  void add_plots() {
+    CLI::App* command = app_.add_subcommand("plots", "plots that are described as JSON, as one SVG");
+    command->add_option("data", plots_.data, "JSON (laboratory/plot_sheet.h)")->required();
+    command->add_option("-o,--output", plots_.output, "SVG file to write")->required();
     command->callback([this] {
       action_ = [this]() -> Result<void> {
-        KVIST_TRY(const RoutingResultsOutcome outcome, write_routing_results(routing_));
-        print_outcome(outcome, routing_.document);
+        std::ifstream file(plots_.data, std::ios::binary);
+        if (!file) return fail(ErrorCode::kNotFound, fmt::format("{}: cannot be read", plots_.data));
+        const std::string json{std::istreambuf_iterator<char>(file), {}};
+        KVIST_TRY(const std::string svg, plot_sheet(json));
+        KVIST_TRY_VOID(write_file(plots_.output, svg));
         return {};
       };
     });
   }
 
-  CLI::App app_{"kvist's own laboratory: published experiments and routing scenarios, held against their bars",
+  CLI::App app_{"kvist's own laboratory: published experiments held against their bars, and plots for its scripts",
                 "kvist-laboratory"};
   std::function<Result<void>()> action_;
   ExperimentsOptions experiments_;
-  RoutingResultsOptions routing_;
+  struct {
+    std::string data;
+    std::string output;
+  } plots_;
 };
 
 }  // namespace

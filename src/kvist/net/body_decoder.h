@@ -20,7 +20,7 @@ class BodyDecoder {
 
   enum class Step { kNeedMore, kPiece, kDone, kCorrupt };
   /// Removes bytes from the front of `input` until there is a piece of the body (a view into the original `input`), the
-  /// end of the body, or no more input. Bytes after the end stay in `input`.
+  /// end of the body, or no more input. Bytes after the end stay in `input`. Ensures: kDone and kCorrupt are final.
   [[nodiscard]] Step next(std::string_view& input, std::string_view& piece);
 
   [[nodiscard]] bool done() const { return state_ == State::kDone; }

@@ -22,29 +22,37 @@ bool sendable(const HttpRequest& request) {
                              [&](const auto& field) { return word(field.first) && clean(field.second); });
 }
 
-std::string write_head(HttpRequest& request, const std::string& authority) {
-  Headers& headers = request.headers;
-  headers.set("Host", authority);
-  headers.remove("Transfer-Encoding");
-  headers.remove("Content-Length");
+/// Whether the client writes this field itself.
+bool is_framing(std::string_view name) {
+  return equals_no_case(name, "host") || equals_no_case(name, "transfer-encoding") ||
+         equals_no_case(name, "content-length");
+}
+
+std::string write_head(const HttpRequest& request, std::string_view authority) {
   const bool bodiless = request.body.empty() && (request.method == "GET" || request.method == "HEAD");
-  if (!bodiless) headers.add("Content-Length", std::to_string(request.body.size()));
-  std::string head = request.method + " " + request.target + " HTTP/1.1\r\n";
-  for (const auto& [name, value] : headers.fields()) head.append(name).append(": ").append(value).append("\r\n");
+  std::string head;
+  head.reserve(512);
+  head.append(request.method).append(" ").append(request.target).append(" HTTP/1.1\r\n");
+  for (const auto& [name, value] : request.headers.fields()) {
+    if (!is_framing(name)) head.append(name).append(": ").append(value).append("\r\n");
+  }
+  head.append("Host: ").append(authority).append("\r\n");
+  if (!bodiless) head.append("Content-Length: ").append(std::to_string(request.body.size())).append("\r\n");
   return head += "\r\n";
 }
 
 }  // namespace
 
-ClientCall::ClientCall(std::shared_ptr<ConnectionPool> pool, std::string base_url, HttpRequest request,
-                       Duration timeout, CallHandlers handlers)
+ClientCall::ClientCall(std::shared_ptr<ConnectionPool> pool, std::string base_url,
+                       std::shared_ptr<const HttpRequest> request, Duration timeout, CallHandlers handlers)
     : pool_(std::move(pool)),
       base_url_(std::move(base_url)),
       request_(std::move(request)),
       timeout_(timeout),
       handlers_(std::move(handlers)),
       timer_(pool_->loop().timers()),
-      head_parser_(kMaxHeadBytes) {}
+      head_parser_(kMaxHeadBytes),
+      head_request_(request_->method == "HEAD") {}
 
 ClientCall::~ClientCall() = default;
 
@@ -56,18 +64,19 @@ void ClientCall::start() {
 }
 
 Result<void> ClientCall::prepare() {
-  KVIST_TRY(url_, parse_http_url(base_url_));
-  if (url_.target != "/") return kvist::fail(ErrorCode::kInvalidArgument, "a base URL has no path: " + base_url_);
-  if (!sendable(request_)) return kvist::fail(ErrorCode::kInvalidArgument, "method, target or a header is malformed");
-  head_ = write_head(request_, url_.authority);
+  KVIST_TRY(url_, pool_->url_of(base_url_));
+  if (url_->target != "/") return kvist::fail(ErrorCode::kInvalidArgument, "a base URL has no path: " + base_url_);
+  if (!sendable(*request_)) return kvist::fail(ErrorCode::kInvalidArgument, "method, target or a header is malformed");
+  head_ = write_head(*request_, url_->authority);
   return {};
 }
 
 void ClientCall::begin() {
   if (finished_) return;
   if (auto prepared = prepare(); !prepared) return fail(prepared.error().code, std::move(prepared.error().message));
-  if (request_.only_once) return connect();
-  if (auto connection = pool_->take(base_url_)) {
+  const HttpClientOptions& options = pool_->options();
+  const Duration most_idle = request_->only_once ? options.most_idle_for_only_once : options.idle_timeout;
+  if (auto connection = pool_->take(base_url_, most_idle)) {
     reused_ = true;
     attach(std::move(connection));
   } else {
@@ -78,20 +87,21 @@ void ClientCall::begin() {
 // Connecting.
 
 void ClientCall::connect() {
-  arm(std::min(deadline_, now() + pool_->options().connect_timeout));
+  connect_deadline_ = std::min(deadline_, now() + pool_->options().connect_timeout);
+  arm(connect_deadline_);
   endpoints_.clear();
   next_endpoint_ = 0;
-  if (const auto endpoint = numeric_endpoint(url_.host, url_.port)) {
+  if (const auto endpoint = numeric_endpoint(url_->host, url_->port)) {
     endpoints_.push_back(*endpoint);
     return connect_next();
   }
   pool_->loop().resolver().resolve(
-      url_.host, url_.port, [weak = weak_from_this()](Result<std::vector<Endpoint>> found) {
+      url_->host, url_->port, [weak = weak_from_this()](Result<std::vector<Endpoint>> found) {
         const auto self = weak.lock();
         if (!self || self->finished_) return;
         if (!found) {
           return self->fail(ErrorCode::kUnavailable,
-                            "cannot resolve " + self->url_.host + ": " + found.error().message);
+                            "cannot resolve " + self->url_->host + ": " + found.error().message);
         }
         self->endpoints_ = *std::move(found);
         self->connect_next();
@@ -118,16 +128,19 @@ class ClientCall::Connecting final : public Watched {
   ClientCall& call_;
 };
 
+// Each address has an equal share of the time that is left.
 void ClientCall::connect_next() {
   while (next_endpoint_ < endpoints_.size()) {
     auto socket = start_connect(endpoints_[next_endpoint_++]);
     if (socket) {
       connecting_ = std::make_unique<Connecting>(pool_->loop(), *std::move(socket), *this);
-      return;
+      const TimePoint at = now();
+      const auto left = static_cast<Duration::rep>(endpoints_.size() - next_endpoint_ + 1);
+      return arm(at + std::max(Duration(), connect_deadline_ - at) / left);
     }
     connect_error_ = socket.error().message;
   }
-  fail(ErrorCode::kUnavailable, "cannot connect to " + url_.authority + ": " + connect_error_);
+  fail(ErrorCode::kUnavailable, "cannot connect to " + url_->authority + ": " + connect_error_);
 }
 
 void ClientCall::on_connected(UniqueFd socket) {
@@ -144,9 +157,9 @@ void ClientCall::attach(std::shared_ptr<ClientConnection> connection) {
   arm(deadline_);
   connection_ = std::move(connection);
   connection_->serve(shared_from_this());
-  head_parser_.reset(request_.method == "HEAD");
+  head_parser_.reset(head_request_);
   request_sent_ = false;
-  if (!connection_->send({head_, request_.body})) return on_lost(false, "the connection broke");
+  if (!connection_->send({head_, request_->body})) return on_lost(false, "the connection broke");
   connection_->start_read();
 }
 
@@ -172,10 +185,15 @@ void ClientCall::arm(TimePoint when) {
 
 void ClientCall::on_timeout() {
   if (finished_) return;
-  if (!connection_ && now() < deadline_) {
-    return fail(ErrorCode::kUnavailable, "no connection to " + url_.authority + " within the connect time-out");
+  if (connecting_ && next_endpoint_ < endpoints_.size() && now() < connect_deadline_) {
+    connecting_.reset();
+    connect_error_ = "no answer in time";
+    return connect_next();
   }
-  fail(ErrorCode::kDeadlineExceeded, "no whole answer from " + url_.authority + " in time");
+  if (!connection_ && now() < deadline_) {
+    return fail(ErrorCode::kUnavailable, "no connection to " + url_->authority + " within the connect time-out");
+  }
+  fail(ErrorCode::kDeadlineExceeded, "no whole answer from " + url_->authority + " in time");
 }
 
 // The answer.
@@ -205,23 +223,23 @@ void ClientCall::deliver(std::string_view input, TimePoint at) {
 bool ClientCall::take_head(std::string_view& input) {
   auto fed = head_parser_.feed(input);
   if (!fed) {
-    fail(ErrorCode::kCorrupt, url_.authority + ": " + fed.error().message);
+    fail(ErrorCode::kCorrupt, url_->authority + ": " + fed.error().message);
     return false;
   }
   if (!*fed) return false;
   ResponseHead& head = **fed;
   if (head.status == 101) {
-    fail(ErrorCode::kCorrupt, url_.authority + " switches to a protocol nobody asked for");
+    fail(ErrorCode::kCorrupt, url_->authority + " switches to a protocol nobody asked for");
     return false;
   }
   if (head.status < 200) {  // 100 Continue, for instance; the final answer follows
-    head_parser_.reset(request_.method == "HEAD");
+    head_parser_.reset(head_request_);
     return true;
   }
   body_ = head.body;
   keep_alive_ = head.keep_alive;
-  request_.body = {};  // from here on the request is not sent again
-  invoke(handlers_.on_head, head.status, head.headers);
+  request_.reset();  // from here on the request is not sent again
+  invoke(handlers_.on_head, head.status, std::move(head.headers));
   return true;
 }
 
@@ -237,7 +255,7 @@ bool ClientCall::take_body(std::string_view& input, TimePoint at) {
     case BodyDecoder::Step::kNeedMore:
       return false;
     case BodyDecoder::Step::kCorrupt:
-      fail(ErrorCode::kCorrupt, url_.authority + ": malformed chunked body");
+      fail(ErrorCode::kCorrupt, url_->authority + ": malformed chunked body");
       return false;
   }
   return false;
@@ -254,7 +272,7 @@ void ClientCall::resume() {
 
 void ClientCall::on_lost(bool end, const std::string& why) {
   if (finished_) return;
-  if (!answered_ && reused_) {
+  if (!answered_ && reused_ && !request_->only_once) {
     // The server closed the idle connection while the request was being sent, so it is sent again on a new one.
     reused_ = false;
     connection_->serve(nullptr);
@@ -264,7 +282,7 @@ void ClientCall::on_lost(bool end, const std::string& why) {
   }
   if (end && body_ && body_->may_close()) return finish(false);
   fail(ErrorCode::kUnavailable,
-       url_.authority + (answered_ ? " broke off its answer: " : " closed the connection without an answer: ") + why);
+       url_->authority + (answered_ ? " broke off its answer: " : " closed the connection without an answer: ") + why);
 }
 
 // The end.

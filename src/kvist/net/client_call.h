@@ -19,15 +19,15 @@
 namespace kvist::net {
 
 /// Takes a pooled connection or makes one, sends the request, and passes on the answer. Kept alive by its HttpCall and
-/// by outstanding operations. Invariant: after finished_ no handler is called.
+/// by outstanding operations. Invariant: after finished_ no handler is called. Threads: the loop's.
 class ClientCall : public std::enable_shared_from_this<ClientCall> {
  public:
-  ClientCall(std::shared_ptr<ConnectionPool> pool, std::string base_url, HttpRequest request, Duration timeout,
-             CallHandlers handlers);
+  ClientCall(std::shared_ptr<ConnectionPool> pool, std::string base_url, std::shared_ptr<const HttpRequest> request,
+             Duration timeout, CallHandlers handlers);
 
   ~ClientCall();
 
-  /// Starts the call. No handler is called before this returns.
+  /// Starts the call. Requires: it is called once. Ensures: no handler is called before this returns.
   void start();
   void cancel();
   void pause() { paused_ = true; }
@@ -67,13 +67,14 @@ class ClientCall : public std::enable_shared_from_this<ClientCall> {
 
   std::shared_ptr<ConnectionPool> pool_;
   std::string base_url_;
-  HttpRequest request_;
+  std::shared_ptr<const HttpRequest> request_;  // null when it will not be sent again
   Duration timeout_;
   CallHandlers handlers_;
-  HttpUrl url_;
+  std::shared_ptr<const HttpUrl> url_;
   std::string head_;  // of the request, as sent
   CallTimes times_;
   TimePoint deadline_;
+  TimePoint connect_deadline_;
 
   std::vector<Endpoint> endpoints_;
   std::size_t next_endpoint_ = 0;
@@ -85,6 +86,7 @@ class ClientCall : public std::enable_shared_from_this<ClientCall> {
   ResponseHeadParser head_parser_;
   std::optional<BodyDecoder> body_;  // set when the head was read
   std::string waiting_;              // bytes that were read but not delivered: a part of a head, or while paused
+  bool head_request_ = false;
   bool keep_alive_ = false;
   bool request_sent_ = false;
   bool reused_ = false;  // the connection had served another call before

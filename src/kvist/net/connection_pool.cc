@@ -44,10 +44,19 @@ void ClientConnection::leave_pool() {
 ConnectionPool::ConnectionPool(LoopImpl& loop, HttpClientOptions options)
     : loop_(loop), options_(options), sweep_timer_(loop.timers()) {}
 
-std::shared_ptr<ClientConnection> ConnectionPool::take(const std::string& base_url) {
+Result<std::shared_ptr<const HttpUrl>> ConnectionPool::url_of(const std::string& base_url) {
+  if (const auto found = urls_.find(base_url); found != urls_.end()) return found->second;
+  KVIST_TRY(HttpUrl url, parse_http_url(base_url));
+  auto parsed = std::make_shared<const HttpUrl>(std::move(url));
+  if (urls_.size() < kMostUrls) urls_.emplace(base_url, parsed);
+  return parsed;
+}
+
+std::shared_ptr<ClientConnection> ConnectionPool::take(const std::string& base_url, Duration most_idle) {
   const auto found = idle_.find(base_url);
   if (found == idle_.end()) return nullptr;
   auto& connections = found->second;
+  if (most_idle < options_.idle_timeout && now() - connections.back().since >= most_idle) return nullptr;
   const Idle newest = std::move(connections.back());
   connections.pop_back();
   if (now() - newest.since >= options_.idle_timeout) {

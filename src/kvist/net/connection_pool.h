@@ -9,6 +9,7 @@
 
 #include "kvist/net/http_client.h"
 #include "kvist/net/tcp_connection.h"
+#include "kvist/net/url.h"
 
 namespace kvist::net {
 
@@ -16,7 +17,7 @@ class ClientCall;
 class ConnectionPool;
 
 /// The client's side of a connection. It is used by one call, or idle in the pool, where it keeps reading to notice
-/// when the server closes it.
+/// when the server closes it. Threads: the loop's.
 class ClientConnection final : public TcpConnection {
  public:
   ClientConnection(LoopImpl& loop, UniqueFd socket, std::string base_url, std::weak_ptr<ConnectionPool> pool);
@@ -40,15 +41,18 @@ class ClientConnection final : public TcpConnection {
 };
 
 /// Idle connections per base URL. The last one that was put back is taken first, so that the others reach their maximum
-/// age and are closed.
+/// age and are closed. Threads: the loop's.
 class ConnectionPool : public std::enable_shared_from_this<ConnectionPool> {
  public:
   ConnectionPool(LoopImpl& loop, HttpClientOptions options);
 
   [[nodiscard]] const HttpClientOptions& options() const { return options_; }
   [[nodiscard]] LoopImpl& loop() { return loop_; }
-  /// Null if there is none.
-  [[nodiscard]] std::shared_ptr<ClientConnection> take(const std::string& base_url);
+  /// The parts of a base URL, which are remembered, because a client has few servers and calls them often.
+  [[nodiscard]] Result<std::shared_ptr<const HttpUrl>> url_of(const std::string& base_url);
+  /// One that was idle for less than `most_idle`; null if there is none.
+  [[nodiscard]] std::shared_ptr<ClientConnection> take(const std::string& base_url, Duration most_idle);
+  /// Requires: the connection serves no call, and all bytes of its last answer were read.
   void put(std::shared_ptr<ClientConnection> connection);
   void remove(const ClientConnection& connection);
   /// Closes all idle connections, and those that are put back later.
@@ -65,6 +69,8 @@ class ConnectionPool : public std::enable_shared_from_this<ConnectionPool> {
   LoopImpl& loop_;
   const HttpClientOptions options_;
   std::unordered_map<std::string, std::vector<Idle>> idle_;  // no empty vectors
+  static constexpr std::size_t kMostUrls = 8'192;
+  std::unordered_map<std::string, std::shared_ptr<const HttpUrl>> urls_;
   TimerNode sweep_timer_;
   bool sweeping_ = false;
   bool closed_ = false;

@@ -1,4 +1,4 @@
-// The event loop: one thread's sockets, timers and posted work. Hides Asio.
+// The event loop: one thread's sockets, timers and posted work. Hides epoll.
 #pragma once
 
 #include <functional>
@@ -14,7 +14,7 @@ namespace kvist::net {
 class LoopImpl;
 
 /// Threads: one runs the loop. Everything made on it (servers, clients, timers) belongs to that thread; only post(),
-/// stop() and now() may be called from others.
+/// stop() and now() may be called from others. Requires: all of it is destroyed before the loop.
 class EventLoop {
  public:
   EventLoop();
@@ -37,7 +37,7 @@ class EventLoop {
   std::unique_ptr<LoopImpl> impl_;
 };
 
-/// A timer on a loop. Destroying or re-arming it cancels the pending call.
+/// A timer on a loop. Destroying or re-arming it cancels the pending call. Threads: the loop's.
 class Timer {
  public:
   explicit Timer(EventLoop& loop);

@@ -60,6 +60,11 @@ HttpClient::~HttpClient() {
 
 std::unique_ptr<HttpCall> HttpClient::start(const std::string& base_url, HttpRequest request, Duration timeout,
                                             CallHandlers handlers) {
+  return start(base_url, std::make_shared<const HttpRequest>(std::move(request)), timeout, std::move(handlers));
+}
+
+std::unique_ptr<HttpCall> HttpClient::start(const std::string& base_url, std::shared_ptr<const HttpRequest> request,
+                                            Duration timeout, CallHandlers handlers) {
   auto call = std::make_shared<ClientCall>(impl_, base_url, std::move(request), timeout, std::move(handlers));
   call->start();
   return std::make_unique<CallHandle>(std::move(call));
@@ -71,14 +76,15 @@ std::unique_ptr<HttpCall> HttpClient::fetch(const std::string& base_url, HttpReq
   collector->max_bytes = impl_->options().max_buffered_body_bytes;
   collector->done = std::move(done);
   CallHandlers handlers;
-  handlers.on_head = [collector](int status, const Headers& headers) {
+  handlers.on_head = [collector](int status, Headers headers) {
     collector->response.status = status;
-    collector->response.headers = headers;
+    collector->response.headers = std::move(headers);
   };
   handlers.on_body = [collector](std::string_view data, TimePoint) { collector->add(data); };
   handlers.on_end = [collector](const CallTimes&) { collector->report(std::move(collector->response)); };
   handlers.on_error = [collector](const Error& error, bool) { collector->report(std::unexpected(error)); };
-  auto call = std::make_shared<ClientCall>(impl_, base_url, std::move(request), timeout, std::move(handlers));
+  auto call = std::make_shared<ClientCall>(impl_, base_url, std::make_shared<const HttpRequest>(std::move(request)),
+                                           timeout, std::move(handlers));
   collector->call = call;
   call->start();
   return std::make_unique<CallHandle>(std::move(call));

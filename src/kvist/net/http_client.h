@@ -26,7 +26,7 @@ struct CallHandlers {
   /// The socket took the last byte of the request. Called again if the request is sent again on a new connection; not
   /// called if the server answers before it has the whole request.
   std::function<void(TimePoint at)> on_sent;
-  std::function<void(int status, const Headers& headers)> on_head;
+  std::function<void(int status, Headers headers)> on_head;
   /// A piece of the body was read, at `at`. The transfer encoding is removed.
   std::function<void(std::string_view data, TimePoint at)> on_body;
   std::function<void(const CallTimes& times)> on_end;
@@ -51,20 +51,27 @@ struct HttpClientOptions {
   std::uint32_t max_idle_per_host = 256;
   Duration idle_timeout = std::chrono::seconds(
       30);  ///< below the server's time-out, so that no request is sent on a connection that is being closed
+  /// A request that is sent only once does not use a connection that was idle for longer: its server may be about to
+  /// close it.
+  Duration most_idle_for_only_once = std::chrono::seconds(1);
   std::uint64_t max_buffered_body_bytes = 64ULL << 20;
 };
 
 /// Makes calls on a loop. Connections are kept alive and reused, the last used first. If a request on a reused
-/// connection fails before any byte of the answer has arrived, it is sent again on a new one.
+/// connection fails before any byte of the answer has arrived, it is sent again on a new one (but see
+/// HttpRequest::only_once). Threads: the loop's.
 class HttpClient {
  public:
   HttpClient(EventLoop& loop, HttpClientOptions options);
   ~HttpClient();
 
-  /// Starts a call. `base_url` is "http://host:port", `request.target` the path. Host and Content-Length are set here.
-  /// `timeout` is for the whole call. Ensures: no handler is called before this returns.
+  /// Starts a call. `base_url` is "http://host:port", `request.target` the path. Host and Content-Length are written
+  /// here. `timeout` is for the whole call. Ensures: no handler is called before this returns.
   [[nodiscard]] std::unique_ptr<HttpCall> start(const std::string& base_url, HttpRequest request, Duration timeout,
                                                 CallHandlers handlers);
+  /// The same with a request that the caller keeps too, to repeat it, so that its body is not copied.
+  [[nodiscard]] std::unique_ptr<HttpCall> start(const std::string& base_url, std::shared_ptr<const HttpRequest> request,
+                                                Duration timeout, CallHandlers handlers);
   /// Like start(), but gives the answer as one value, with a body of at most max_buffered_body_bytes.
   [[nodiscard]] std::unique_ptr<HttpCall> fetch(const std::string& base_url, HttpRequest request, Duration timeout,
                                                 std::function<void(Result<HttpResponse>)> done);

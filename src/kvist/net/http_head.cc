@@ -14,7 +14,7 @@ using BeastView = boost::beast::string_view;
 
 namespace {
 
-// Far more than clients and servers send. What looks at each field may look at each other one too.
+// Far more than clients and servers send. The bound matters because some code compares every field with every other.
 constexpr std::size_t kMostFields = 256;
 
 std::string text(BeastView view) {
@@ -99,15 +99,6 @@ class HeadFeed {
   std::size_t taken_ = 0;
   std::optional<HeadCollector<kIsRequest>> parser_;
 };
-
-bool equals_no_case(std::string_view a, std::string_view lower) {
-  if (a.size() != lower.size()) return false;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    const char c = a[i] >= 'A' && a[i] <= 'Z' ? static_cast<char>(a[i] - 'A' + 'a') : a[i];
-    if (c != lower[i]) return false;
-  }
-  return true;
-}
 
 /// Checks the rules of RFC 9112 that Beast leaves to its user. Without them two parties could read different requests
 /// from the same bytes.

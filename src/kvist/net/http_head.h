@@ -46,7 +46,7 @@ class RequestHeadParser {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Parses the heads of answers, like RequestHeadParser.
+/// Parses the heads of answers, like RequestHeadParser. Requires: reset() is called before each.
 class ResponseHeadParser {
  public:
   explicit ResponseHeadParser(std::size_t max_bytes);

@@ -16,7 +16,8 @@ namespace kvist::net {
 
 /// The answer to one request, given at once or as a stream. The owner keeps the shared pointer until the answer is
 /// complete. If it is released before, the client gets 500, or, if a stream has begun, the connection is closed so that
-/// the client sees a broken answer. Calls after the client has left do nothing. Threads: the loop's.
+/// the client sees a broken answer. Calls after the client has left do nothing, nor does one that comes out of turn: a
+/// second answer, or a part of a stream that was not begun. Threads: the loop's.
 class HttpExchange {
  public:
   virtual ~HttpExchange() = default;
@@ -57,7 +58,8 @@ struct HttpServerOptions {
   Duration idle_timeout = std::chrono::seconds(75);  ///< between requests, and for the arrival of a whole request
 };
 
-/// Listens and serves on the loop, with one handler for all requests. Services dispatch by path themselves.
+/// Listens and serves on the loop, with one handler for all requests. Services dispatch by path themselves. Threads:
+/// the loop's.
 class HttpServer {
  public:
   /// Binds and listens. Errors name address and cause.

@@ -16,6 +16,10 @@ bool same_name(std::string_view a, std::string_view b) {
 
 }  // namespace
 
+bool equals_no_case(std::string_view text, std::string_view lower_case) {
+  return std::ranges::equal(text, lower_case, {}, lower);
+}
+
 void Headers::set(std::string_view name, std::string value) {
   const auto found = std::ranges::find_if(fields_, [&](const auto& field) { return same_name(field.first, name); });
   if (found == fields_.end()) return add(std::string(name), std::move(value));

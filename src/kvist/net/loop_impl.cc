@@ -37,7 +37,8 @@ int wait_for_events(int epoll, std::vector<epoll_event>& events, std::optional<D
   if (has_nanoseconds.load(std::memory_order_relaxed)) {
     const timespec limit = to_timespec(timeout.value_or(Duration()));
     const int count = ::epoll_pwait2(epoll, events.data(), most, timeout ? &limit : nullptr, nullptr);
-    if (count >= 0 || (errno != ENOSYS && errno != EPERM)) return count;  // old sandboxes refuse what they do not know
+    if (count >= 0 || (errno != ENOSYS && errno != EPERM))
+      return count;  // old sandboxes answer EPERM to system calls that they do not know
     has_nanoseconds.store(false, std::memory_order_relaxed);
   }
   if (!timeout) return ::epoll_wait(epoll, events.data(), most, -1);
@@ -45,19 +46,30 @@ int wait_for_events(int epoll, std::vector<epoll_event>& events, std::optional<D
   return ::epoll_wait(epoll, events.data(), most, static_cast<int>(std::min<std::int64_t>(ms, 3'600'000)));
 }
 
+/// Ends a wait when the eventfd is written to. The system reports each write to it, read or not, so it is never read;
+/// it takes more writes than can ever be made. That it can be written to is not asked for either, which would be
+/// reported with each read.
+class WakeupWatch final : public Watched {
+ public:
+  WakeupWatch(LoopImpl& loop, int fd) : Watched(loop) { watch_reading(fd); }
+
+ private:
+  void on_ready() override {}
+};
+
 /// Calls a function when the eventfd was written to, once for any number of writes.
 class EventFdWatch final : public Watched {
  public:
   EventFdWatch(LoopImpl& loop, int fd, std::function<void()> handler)
       : Watched(loop), fd_(fd), handler_(std::move(handler)) {
-    watch(fd);
+    watch_reading(fd);
   }
 
  private:
   void on_ready() override {
     readable_ = false;
     std::uint64_t count = 0;
-    if (::read(fd_, &count, sizeof(count)) == sizeof(count) && handler_) handler_();
+    if (::read(fd_, &count, sizeof(count)) == sizeof(count)) handler_();
   }
 
   int fd_;
@@ -93,7 +105,7 @@ LoopImpl::LoopImpl()
       // Not zeroed, so that pages that are never used take no memory.
       read_buffer_(std::make_unique_for_overwrite<char[]>(kReadBufferBytes)) {
   KVIST_CHECK(epoll_.valid() && wakeup_.valid(), "the process is out of file descriptors: " + error_text(errno));
-  wakeup_watch_ = std::make_unique<EventFdWatch>(*this, wakeup_.get(), nullptr);
+  wakeup_watch_ = std::make_unique<WakeupWatch>(*this, wakeup_.get());
 }
 
 LoopImpl::~LoopImpl() {

@@ -52,11 +52,12 @@ void NameResolver::work() {
     lock.unlock();
     const auto found = resolve_blocking(question->host, question->port);
     lock.lock();
-    const std::vector<Answer> askers = std::move(question->askers);
+    std::vector<Answer> askers = std::move(question->askers);
     questions_.erase(question);
     ++idle_threads_;
     lock.unlock();
-    for (const Answer& answer : askers) post_([answer, found] { answer(found); });
+    // What an answer holds is let go on the loop, not here, where that could be under the lock.
+    for (Answer& answer : askers) post_([answer = std::move(answer), found] { answer(found); });
     lock.lock();
   }
 }

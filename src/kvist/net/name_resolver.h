@@ -19,7 +19,7 @@ namespace kvist::net {
 /// The system's look-up may block for seconds. So threads do it, which are started as they are needed, kMostThreads at
 /// most: a name that does not resolve keeps one of them busy, not the names of other workers waiting. Who asks for a
 /// name that is being looked up gets the same answer, so that the questions are bounded by the number of names. The
-/// destructor waits for those under way and drops the rest.
+/// destructor waits for those under way and drops the rest. Threads: the loop's; `post` is called from its own.
 class NameResolver {
  public:
   static constexpr std::size_t kMostThreads = 4;

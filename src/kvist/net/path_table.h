@@ -14,7 +14,8 @@ namespace kvist::net {
 
 /// The path table of a service. A request that matches no entry goes to the rest handler if that one takes the path.
 /// Otherwise an unknown path is answered with 404 and a list of the known paths, a known path with another method with
-/// 405 and Allow. Immutable once the server listens.
+/// 405 and Allow. Threads: one registers handlers; once it is done, any may call handle(). Requires:
+/// nothing is registered after the server listens.
 class PathTable {
  public:
   using Handler = std::function<void(HttpRequest request, const std::shared_ptr<HttpExchange>& exchange)>;

@@ -18,7 +18,8 @@ class ServerCore;
 class ServerExchange;
 
 /// Reads requests one at a time and passes them to the server's handler. While an answer is under way it keeps reading,
-/// to notice when the client leaves; bytes of the next request that arrive meanwhile are kept, within a bound.
+/// to notice when the client leaves; bytes of the next request that arrive meanwhile are kept, within a bound. Threads:
+/// the loop's.
 class ServerConnection final : public TcpConnection {
  public:
   ServerConnection(LoopImpl& loop, UniqueFd socket, std::shared_ptr<ServerCore> core);

@@ -11,7 +11,7 @@
 namespace kvist::net {
 
 /// Options, handler and the set of live connections. Owned by the server and by each connection. The cycle of
-/// references is broken when a connection closes or the server is destroyed.
+/// references is broken when a connection closes or the server is destroyed. Threads: the loop's.
 class ServerCore {
  public:
   ServerCore(HttpServerOptions server_options, HttpHandler server_handler)

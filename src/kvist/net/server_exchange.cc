@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <iterator>
 #include <utility>
 
@@ -12,11 +13,6 @@
 namespace kvist::net {
 
 namespace {
-
-bool equals_no_case(std::string_view a, std::string_view lower) {
-  return std::ranges::equal(
-      a, lower, [](char x, char y) { return (x >= 'A' && x <= 'Z' ? static_cast<char>(x - 'A' + 'a') : x) == y; });
-}
 
 /// Fields for framing are written by this class only, and a control character in a field would allow the injection of
 /// further fields.
@@ -62,10 +58,10 @@ ServerExchange::~ServerExchange() {
 
 std::string ServerExchange::head(int status, const Headers& headers, std::string_view framing) {
   std::string out;
-  out.reserve(256);
-  fmt::format_to(std::back_inserter(out), "HTTP/1.1 {} {}\r\n", status, reason_phrase(status));
+  out.reserve(512);
+  out.append("HTTP/1.1 ").append(std::to_string(status)).append(" ").append(reason_phrase(status)).append("\r\n");
   for (const auto& [name, value] : headers.fields()) {
-    if (may_send(name, value)) fmt::format_to(std::back_inserter(out), "{}: {}\r\n", name, value);
+    if (may_send(name, value)) out.append(name).append(": ").append(value).append("\r\n");
   }
   out += framing;
   if (const auto connection = headers.find("Connection"); connection && equals_no_case(*connection, "close")) {
@@ -110,9 +106,9 @@ void ServerExchange::write(std::string_view data) {
   // An empty chunk would end the stream.
   if (!connection_ || !begun_ || bodiless_ || data.empty()) return;
   if (!connection_->http11()) return send({data});
-  char size[20];
-  const auto end = fmt::format_to(size, "{:x}\r\n", data.size());
-  send({std::string_view(size, static_cast<std::size_t>(end - size)), data, "\r\n"});
+  char size[16];
+  const auto end = std::to_chars(std::begin(size), std::end(size), data.size(), 16);
+  send({std::string_view(size, static_cast<std::size_t>(end.ptr - size)), "\r\n", data, "\r\n"});
 }
 
 void ServerExchange::end_stream() {

@@ -13,7 +13,8 @@ namespace kvist::net {
 class LoopImpl;
 class ServerConnection;
 
-/// Writes heads and chunk framing. Keeps its connection until the answer is complete or the client has left.
+/// Writes heads and chunk framing. Keeps its connection until the answer is complete or the client has left. Threads:
+/// the loop's.
 class ServerExchange final : public HttpExchange, public std::enable_shared_from_this<ServerExchange> {
  public:
   explicit ServerExchange(std::shared_ptr<ServerConnection> connection);

@@ -49,7 +49,7 @@ struct Endpoint {
 
 /// The endpoint of a numeric address; nothing if `host` is a name.
 [[nodiscard]] std::optional<Endpoint> numeric_endpoint(const std::string& host, std::uint16_t port);
-/// All addresses of a name. May block for seconds. Errors include an empty result.
+/// All addresses of a name. May block for seconds. Errors include an empty result. Threads: any, but not a loop's.
 [[nodiscard]] Result<std::vector<Endpoint>> resolve_blocking(const std::string& host, std::uint16_t port);
 
 /// A listening socket. `shared_port`: several sockets may listen on the port (SO_REUSEPORT), and connections are spread

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,9 +24,14 @@ class SseParser {
     std::string_view data;  ///< the data lines joined with newlines; valid until the next call
     std::string_view raw;   ///< the event's bytes unchanged, with the blank line that ends it
   };
+  /// Errors: an event is too large; every later call fails too then.
   [[nodiscard]] Result<void> feed(std::string_view bytes);
   /// Returns the next complete event. Comments and events without data have an empty `data`.
   [[nodiscard]] bool next(Event& event);
+  /// The data of `bytes`, if they are exactly one event of one data line and nothing is left of what was fed before:
+  /// what feed() and next() would make of them, without a copy and without a trace, so that they need not be fed. Most
+  /// events of a stream arrive like this. Nothing for other bytes, which are to be fed.
+  [[nodiscard]] std::optional<std::string_view> data_of_whole_event(std::string_view bytes) const;
   /// Bytes of an event that is not complete yet.
   [[nodiscard]] std::string_view rest() const;
 

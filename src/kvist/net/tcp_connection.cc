@@ -9,8 +9,6 @@ namespace kvist::net {
 
 namespace {
 
-// A larger queue, which a burst may have needed, is freed afterwards, because connections live for hours.
-constexpr std::size_t kKeptQueueBytes = 16U << 10;
 // With this much to send, a write is tried at once, so that only the rest of a large body has to be copied.
 constexpr std::size_t kSendNowBytes = 64U << 10;
 
@@ -64,6 +62,7 @@ bool TcpConnection::send(std::initializer_list<std::string_view> pieces) {
     out_.erase(0, sent_);
     sent_ = 0;
   }
+  if (out_.empty()) loop().lend_queue(out_);
   for (const std::string_view piece : pieces) {
     out_.append(piece);
     if (unsent() >= kSendNowBytes && !blocked_ && !write_some()) return false;
@@ -84,11 +83,8 @@ bool TcpConnection::write_some() {
     }
     sent_ += static_cast<std::size_t>(taken);
   }
-  if (out_.capacity() > kKeptQueueBytes) {
-    out_ = {};
-  } else {
-    out_.clear();
-  }
+  out_.clear();
+  loop().take_back_queue(out_);
   sent_ = 0;
   return true;
 }

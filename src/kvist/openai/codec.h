@@ -60,7 +60,8 @@ struct WholeChoice {
 /// One entry of a server's model list.
 struct ModelCard {
   std::string id;
-  std::string json;  ///< the entry as the server wrote it, without white space
+  std::string json;                 ///< the entry as the server wrote it, without white space
+  std::uint32_t max_model_len = 0;  ///< context length in tokens; 0: not reported
 
   bool operator==(const ModelCard&) const = default;
 };

@@ -1,6 +1,8 @@
 // The model lists of other servers.
 #include <fmt/format.h>
 
+#include <cstdint>
+#include <optional>
 #include <utility>
 
 #include "kvist/openai/codec.h"
@@ -18,7 +20,12 @@ Result<std::vector<ModelCard>> parse_model_list(std::string_view body) {
       return data.value().error(ErrorCode::kTooLarge, fmt::format("more than {} models", kMaxModels));
     KVIST_TRY(const JsonObject model, element.as_object());
     KVIST_TRY(const std::string_view id, model.require_string("id"));
-    models.push_back({.id = std::string(id), .json = element.minified()});
+    // Only vLLM and kvist report it. What is no length is no reason to refuse a list.
+    const std::optional<JsonValue> length = model.peek("max_model_len");
+    const std::uint64_t tokens = length ? length->if_unsigned().value_or(0) : 0;
+    models.push_back({.id = std::string(id),
+                      .json = element.minified(),
+                      .max_model_len = tokens <= UINT32_MAX ? static_cast<std::uint32_t>(tokens) : 0});
   }
   return models;
 }

@@ -1,12 +1,27 @@
 #include "kvist/perfmodel/step_time_model.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
 
 #include "kvist/perfmodel/gpu_combination.h"
 #include "kvist/perfmodel/gpu_step_time.h"
-#include "kvist/perfmodel/step_time.h"
 
 namespace kvist::perfmodel {
+
+namespace {
+
+/// Linear in its four terms (spec::StepTimeSpec). Zero for an empty step.
+Duration linear_step_time(const spec::StepTimeSpec& model, const StepLoad& load) {
+  if (load.sequences == 0) return Duration::zero();
+  // Whole nanoseconds are integers, so that sums are exact. Only the term with the sub-nanosecond coefficient is
+  // rounded, once.
+  const Duration kv_read(std::llround(model.per_kv_token_ns * static_cast<double>(load.kv_tokens_read)));
+  return model.fixed + model.per_prefill_token * static_cast<std::int64_t>(load.prefill_tokens) +
+         model.per_sequence * static_cast<std::int64_t>(load.sequences) + kv_read;
+}
+
+}  // namespace
 
 struct StepTimeModel::Profile {
   GpuStepTime times;
@@ -25,7 +40,7 @@ Result<StepTimeModel> StepTimeModel::of(const spec::WorkerSpec& worker) {
 Duration StepTimeModel::step_time(const StepLoad& load) const {
   if (profile_) return profile_->times.step_time(load);
   if (load.sequences == 0) return Duration::zero();
-  return std::max(perfmodel::step_time(linear_, load), Duration(1));
+  return std::max(linear_step_time(linear_, load), Duration(1));
 }
 
 Duration StepTimeModel::intake_delay(const IntakeLoad& load) const {

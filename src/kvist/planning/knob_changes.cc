@@ -180,7 +180,7 @@ std::vector<KnobChange> knob_changes(const spec::SweepSpec& sweep, spec::Routing
   const auto count = static_cast<std::uint32_t>(workers.size());
   if (count > 1) {
     for (const spec::RoutingMode other : spec::kRoutingModes) {
-      if (other != mode) changes.mode(other);
+      if (other != mode && !spec::is_simulated_only(other)) changes.mode(other);
     }
     changes.count(count - 1);
   }

@@ -10,12 +10,8 @@
 
 namespace kvist::planning {
 
+using analysis::kMetrics;
 using analysis::Metric;
-
-/// In the order in which plans and fits list them.
-inline constexpr std::array<Metric, analysis::kPublishedFigures> kMetrics = {
-    Metric::kTtftP50,    Metric::kTtftP95,    Metric::kTpotP50,  Metric::kTpotP95,  Metric::kLatencyP50,
-    Metric::kLatencyP95, Metric::kThroughput, Metric::kTurnRate, Metric::kErrorPct, Metric::kHitRatePct};
 
 /// One value per metric; nothing if a level does not have the figure (no turn ended in any window).
 class LevelFigures {

@@ -4,23 +4,19 @@
 
 #include "kvist/analysis/level_figures.h"
 #include "kvist/analysis/mode_names.h"
+#include "kvist/analysis/named_figures.h"
 #include "kvist/render/figures.h"
 #include "kvist/report/sections.h"
 
 namespace kvist::report {
 namespace {
 
+using analysis::Metric;
+using analysis::NamedFigure;
 using Format = std::string (*)(std::optional<double>);
 
 std::optional<double> value_of(const analysis::MeasuredLevel* level, analysis::LevelFigure figure) {
   return level == nullptr ? std::nullopt : figure(level->analysis);
-}
-
-std::string format_tops(std::optional<double> value) {
-  return render::format_fixed(value, 1);
-}
-std::string format_rps(std::optional<double> value) {
-  return render::format_fixed(value, 2);
 }
 
 /// The figure; over several repetitions their mean and standard deviation: "223ms ± 4.20ms".
@@ -68,13 +64,19 @@ LevelColumn error_column(const analysis::RunAnalysis& analysis, spec::RoutingMod
           [&analysis, mode](std::uint32_t concurrency) { return error_cell(analysis.find(mode, concurrency)); }};
 }
 
+/// "RR TTFT p50".
+std::string title_of(spec::RoutingMode mode, const NamedFigure& named) {
+  return fmt::format("{} {}", analysis::short_name(mode), named.mode_title);
+}
+
 /// "RR TTFT p50", "KV TTFT p50": one column per mode.
-void add_pair(std::vector<LevelColumn>& columns, const analysis::RunAnalysis& analysis, const char* title,
-              analysis::LevelFigure figure, Format format) {
-  for (const spec::RoutingMode mode : analysis.modes()) {
-    columns.push_back(
-        column_of(analysis, mode, fmt::format("{} {}", analysis::short_name(mode), title), figure, format));
-  }
+void add_pair(std::vector<LevelColumn>& columns, const analysis::RunAnalysis& analysis, Metric metric, Format format) {
+  const NamedFigure& named = analysis::figure_of(metric);
+  for (const spec::RoutingMode mode : analysis.modes())
+    columns.push_back(column_of(analysis, mode, title_of(mode, named), named.figure, format));
+}
+void add_pair(std::vector<LevelColumn>& columns, const analysis::RunAnalysis& analysis, Metric metric) {
+  add_pair(columns, analysis, metric, analysis::figure_of(metric).format);
 }
 
 LevelColumn improvement_column(const analysis::RunAnalysis& analysis, const char* title, analysis::LevelFigure figure) {
@@ -105,11 +107,11 @@ void add_exclusion_note(render::Document& document, const analysis::RunAnalysis&
 
 void add_two_mode_tables(render::Document& document, const analysis::RunAnalysis& analysis) {
   std::vector<LevelColumn> results;
-  add_pair(results, analysis, "TTFT p50", analysis::figure::ttft_p50_ms, render::format_ms);
+  add_pair(results, analysis, Metric::kTtftP50);
   results.push_back(improvement_column(analysis, "p50 Improvement", analysis::figure::ttft_p50_ms));
-  add_pair(results, analysis, "TTFT p95", analysis::figure::ttft_p95_ms, render::format_ms);
+  add_pair(results, analysis, Metric::kTtftP95);
   results.push_back(improvement_column(analysis, "p95 Improvement", analysis::figure::ttft_p95_ms));
-  add_pair(results, analysis, "Hit Rate", analysis::figure::kv_hit_rate_pct, render::format_pct);
+  add_pair(results, analysis, Metric::kHitRatePct);
   document.push_back(render::Heading{2, "Results"});
   document.push_back(level_table(analysis, results));
   add_exclusion_note(document, analysis);
@@ -117,73 +119,70 @@ void add_two_mode_tables(render::Document& document, const analysis::RunAnalysis
 
   std::vector<LevelColumn> errors;
   for (const spec::RoutingMode mode : analysis.modes()) {
-    errors.push_back(error_column(analysis, mode, analysis::short_name(mode) + " Error %"));
+    errors.push_back(error_column(analysis, mode, title_of(mode, analysis::figure_of(Metric::kErrorPct))));
   }
   document.push_back(render::Heading{3, "Error Rates"});
   document.push_back(level_table(analysis, errors));
 
   std::vector<LevelColumn> throughput;
-  add_pair(throughput, analysis, "TOPS", analysis::figure::tops, format_tops);
+  add_pair(throughput, analysis, Metric::kThroughput);
   document.push_back(render::Heading{3, "Throughput (Output Tokens/s)"});
   document.push_back(level_table(analysis, throughput));
 
   std::vector<LevelColumn> tpot;
-  add_pair(tpot, analysis, "TPOT p50", analysis::figure::tpot_p50_ms, render::format_ms);
-  add_pair(tpot, analysis, "TPOT p95", analysis::figure::tpot_p95_ms, render::format_ms);
+  add_pair(tpot, analysis, Metric::kTpotP50);
+  add_pair(tpot, analysis, Metric::kTpotP95);
   document.push_back(render::Heading{3, "TPOT -- Time Per Output Token (ITL)"});
   document.push_back(level_table(analysis, tpot));
 
   std::vector<LevelColumn> latency;
-  add_pair(latency, analysis, "Latency p50", analysis::figure::latency_p50_ms, render::format_ms);
-  add_pair(latency, analysis, "Latency p95", analysis::figure::latency_p95_ms, render::format_ms);
+  // In milliseconds here, as published: the documents of one mode have seconds.
+  add_pair(latency, analysis, Metric::kLatencyP50, render::format_ms);
+  add_pair(latency, analysis, Metric::kLatencyP95, render::format_ms);
   document.push_back(render::Heading{3, "End-to-End Latency"});
   document.push_back(level_table(analysis, latency));
 }
 
 void add_single_mode_tables(render::Document& document, const analysis::RunAnalysis& analysis, spec::RoutingMode mode) {
-  const auto column = [&](const char* title, analysis::LevelFigure figure, Format format) {
-    return column_of(analysis, mode, title, figure, format);
+  const auto column = [&](Metric metric) {
+    const NamedFigure& named = analysis::figure_of(metric);
+    return column_of(analysis, mode, std::string(named.title), named.figure, named.format);
+  };
+  const auto errors = [&] {
+    return error_column(analysis, mode, std::string(analysis::figure_of(Metric::kErrorPct).title));
   };
   const auto add = [&](const char* heading, const std::vector<LevelColumn>& columns) {
     document.push_back(render::Heading{2, heading});
     document.push_back(level_table(analysis, columns));
   };
-  add("TPOT -- Time Per Output Token (ITL)",
-      {column("TPOT p50", analysis::figure::tpot_p50_ms, render::format_ms),
-       column("TPOT p95", analysis::figure::tpot_p95_ms, render::format_ms), error_column(analysis, mode, "Error %")});
-  add("TTFT -- Time to First Token", {column("TTFT p50", analysis::figure::ttft_p50_ms, render::format_ms),
-                                      column("TTFT p95", analysis::figure::ttft_p95_ms, render::format_ms)});
-  add("End-to-End Latency", {column("Latency p50", analysis::figure::latency_p50_ms, render::format_ms_as_s),
-                             column("Latency p95", analysis::figure::latency_p95_ms, render::format_ms_as_s)});
-  add("Error Rates", {error_column(analysis, mode, "Error %")});
-  add("Actual RPS (Conversation Starts/s)", {column("Actual RPS", analysis::figure::actual_rps, format_rps)});
+  add("TPOT -- Time Per Output Token (ITL)", {column(Metric::kTpotP50), column(Metric::kTpotP95), errors()});
+  add("TTFT -- Time to First Token", {column(Metric::kTtftP50), column(Metric::kTtftP95)});
+  add("End-to-End Latency", {column(Metric::kLatencyP50), column(Metric::kLatencyP95)});
+  add("Error Rates", {errors()});
+  add("Actual RPS (Conversation Starts/s)", {column(Metric::kTurnRate)});
   document.push_back(
       render::Paragraph{{render::strong("Note:"),
                          {" the published name says conversation starts, the published figures count turns; so "
                           "does this table. Conversation starts stand under \"Rates over the measuring "
                           "window\"."}}});
-  add("Throughput (Output Tokens/s)", {column("TOPS", analysis::figure::tops, format_tops)});
+  add("Throughput (Output Tokens/s)", {column(Metric::kThroughput)});
 }
 
 void add_model_time(render::Document& document, const analysis::RunAnalysis& analysis, int heading_level) {
   const std::optional<double> scale = analysis.time_scale();
   if (!scale || *scale == 1.0) return;
   std::vector<LevelColumn> columns;
-  const auto add = [&](const char* title, analysis::LevelFigure figure, Format format) {
+  for (const Metric metric : {Metric::kTtftP50, Metric::kTtftP95, Metric::kTpotP50, Metric::kTpotP95,
+                              Metric::kLatencyP50, Metric::kLatencyP95}) {
+    const NamedFigure& named = analysis::figure_of(metric);
     for (const spec::RoutingMode mode : analysis.modes()) {
-      const std::string head = analysis.modes().size() > 1 ? analysis::short_name(mode) + " " + title : title;
-      columns.push_back({head, [&analysis, mode, figure, format, scale](std::uint32_t concurrency) {
-                           const std::optional<double> value = value_of(analysis.find(mode, concurrency), figure);
-                           return format(value ? std::optional(*value * *scale) : std::nullopt);
+      const std::string title = analysis.modes().size() > 1 ? title_of(mode, named) : std::string(named.title);
+      columns.push_back({title, [&analysis, &named, mode, scale](std::uint32_t concurrency) {
+                           const std::optional<double> value = value_of(analysis.find(mode, concurrency), named.figure);
+                           return named.format(value ? std::optional(*value * *scale) : std::nullopt);
                          }});
     }
-  };
-  add("TTFT p50", analysis::figure::ttft_p50_ms, render::format_ms);
-  add("TTFT p95", analysis::figure::ttft_p95_ms, render::format_ms);
-  add("TPOT p50", analysis::figure::tpot_p50_ms, render::format_ms);
-  add("TPOT p95", analysis::figure::tpot_p95_ms, render::format_ms);
-  add("Latency p50", analysis::figure::latency_p50_ms, render::format_ms_as_s);
-  add("Latency p95", analysis::figure::latency_p95_ms, render::format_ms_as_s);
+  }
   document.push_back(
       render::Heading{heading_level, fmt::format("In model time (measured x {})", render::format_plain(*scale))});
   document.push_back(level_table(analysis, columns));

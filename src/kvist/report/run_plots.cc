@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 
-#include "kvist/analysis/level_figures.h"
 #include "kvist/analysis/mode_names.h"
+#include "kvist/analysis/named_figures.h"
 #include "kvist/render/figures.h"
 
 namespace kvist::report {
 namespace {
+
+using analysis::Metric;
 
 /// How one figure is drawn: its values times `factor`, in `unit`.
 struct Line {
@@ -17,11 +19,25 @@ struct Line {
 };
 
 struct LevelPlot {
-  const char* title;
-  const char* unit;
+  std::string_view title;
+  std::string_view unit;
   double factor;
   std::vector<Line> lines;
 };
+
+LevelPlot plot_of(Metric metric) {
+  const analysis::NamedFigure& named = analysis::figure_of(metric);
+  return {named.plot_title, named.plot_unit, named.plot_factor, {{"", named.figure}}};
+}
+
+/// Two figures of one unit in one plot.
+LevelPlot quantile_plot(std::string_view title, Metric p50, Metric p95) {
+  const analysis::NamedFigure& named = analysis::figure_of(p50);
+  return {title,
+          named.plot_unit,
+          named.plot_factor,
+          {{" p50", named.figure}, {" p95", analysis::figure_of(p95).figure, true}}};
+}
 
 std::optional<double> prefilled_tokens(const analysis::LevelAnalysis& a) {
   if (!a.prefilled_tokens) return std::nullopt;
@@ -84,27 +100,18 @@ render::PlotSeries distribution_of(const analysis::LevelAnalysis& level, std::si
 
 std::vector<render::Plot> plots_over_levels(const analysis::RunAnalysis& analysis) {
   const LevelPlot wanted[] = {
-      {"Time to first token",
-       "ms",
-       1,
-       {{" p50", analysis::figure::ttft_p50_ms}, {" p95", analysis::figure::ttft_p95_ms, true}}},
-      {"Time per output token",
-       "ms",
-       1,
-       {{" p50", analysis::figure::tpot_p50_ms}, {" p95", analysis::figure::tpot_p95_ms, true}}},
-      {"End-to-end latency",
-       "s",
-       1e-3,
-       {{" p50", analysis::figure::latency_p50_ms}, {" p95", analysis::figure::latency_p95_ms, true}}},
-      {"Throughput", "output tokens/s", 1, {{"", analysis::figure::tops}}},
-      {"KV hit rate", "%", 1, {{"", analysis::figure::kv_hit_rate_pct}}},
+      quantile_plot("Time to first token", Metric::kTtftP50, Metric::kTtftP95),
+      quantile_plot("Time per output token", Metric::kTpotP50, Metric::kTpotP95),
+      quantile_plot("End-to-end latency", Metric::kLatencyP50, Metric::kLatencyP95),
+      plot_of(Metric::kThroughput),
+      plot_of(Metric::kHitRatePct),
       {"Prefilled tokens", "tokens", 1, {{"", prefilled_tokens}}},
   };
   std::vector<render::Plot> plots;
   for (const LevelPlot& wish : wanted) {
-    render::Plot plot{.title = wish.title,
+    render::Plot plot{.title = std::string(wish.title),
                       .x_title = "Concurrency (conversations)",
-                      .y_title = wish.unit,
+                      .y_title = std::string(wish.unit),
                       .x_kind = render::AxisScale::Kind::kLevels,
                       .series = {}};
     for (std::size_t mode = 0; mode < analysis.modes().size(); ++mode) {

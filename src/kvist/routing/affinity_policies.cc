@@ -1,6 +1,7 @@
 #include "kvist/routing/affinity_policies.h"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <utility>
 
@@ -20,7 +21,8 @@ std::uint64_t key_of(const PolicyQuery& query, std::uint32_t prefix_tokens) {
 // Returns the index of the key's worker among the candidates. Ensures: every candidate is on the ring.
 template <class Accepts>
 std::size_t first_on_ring(HashRing& ring, std::uint64_t key, std::span<const Candidate> candidates, Accepts accepts) {
-  ring.cover(candidates.back().worker.value() + 1);
+  // In powers of two, because a ring that grows is sorted anew. Workers that are no candidates are passed over.
+  ring.cover(std::bit_ceil(candidates.back().worker.value() + 1));
   std::size_t found = candidates.size();
   const auto worker = ring.first(key, [&](WorkerId on_ring) {
     found = position_of(candidates, on_ring);

@@ -7,7 +7,7 @@
 namespace kvist::routing {
 
 /// The share of the tokens expected to be cached that answers confirmed. Older answers count less: an answer's weight
-/// falls to a third after ten more. The share starts at 1, with the weight of a prompt of 2,048 tokens.
+/// falls to a third after ten more. The share starts at 1, with the weight of a prompt of 2,048 tokens. Threads: one.
 class CacheAgreement {
  public:
   /// More cached tokens than expected do not lower the share, because a source may know less than the worker holds.

@@ -68,10 +68,11 @@ void CacheKnowledge::match(std::span<const kv::BlockHash> prompt, std::span<cons
   for (std::size_t i = 0; i < depths.size(); ++i) {
     const Worker& worker = workers_[i];
     depths[i].trust = trust(worker, fleet[i].events_exact);
-    std::uint32_t& blocks = depths[i].blocks = scaled(by_events_[i], worker.events.weight());
+    // Most workers of a large fleet know nothing of a prompt.
+    std::uint32_t& blocks = depths[i].blocks = by_events_[i] == 0 ? 0 : scaled(by_events_[i], worker.events.weight());
     if (depths[i].trust == CacheTrust::kExact) {
       if (with_in_flight) blocks = std::max({blocks, in_flight[i], settling_depths_[i]});
-    } else {
+    } else if (by_prediction_[i] > 0) {
       blocks = std::max(blocks, scaled(by_prediction_[i], worker.predicted.weight()));
     }
   }
@@ -173,22 +174,6 @@ bool CacheKnowledge::blocks_were_due(const RoutedRequest& request, std::uint64_t
   // The engine never computes the KV cache of an answer's last token.
   const std::uint64_t all_tokens = request.prompt_tokens + std::max<std::uint64_t>(output_tokens, 1) - 1;
   return all_tokens / block_size_ > request.prompt_tokens / block_size_;
-}
-
-std::size_t CacheKnowledge::on_kv_events(WorkerId id, std::span<const kv::KvEvent> events) {
-  views_.clear();
-  for (const kv::KvEvent& event : events) views_.push_back(kv::view_of(event));
-  return on_kv_events(id, views_);
-}
-
-std::size_t CacheKnowledge::on_kv_events(WorkerId id, std::span<const kv::KvEventView> events) {
-  const EventIndex::Applied applied = events_.apply(id, events);
-  on_event_news(id, applied.news);
-  return applied.refused;
-}
-
-void CacheKnowledge::reset_events(WorkerId id) {
-  on_event_news(id, events_.reset(id));
 }
 
 void CacheKnowledge::on_event_news(WorkerId id, const EventNews& news) {

@@ -13,7 +13,6 @@
 #include "kvist/base/time.h"
 #include "kvist/kv/block_hash.h"
 #include "kvist/kv/kv_event.h"
-#include "kvist/kv/kv_event_view.h"
 #include "kvist/kv_index/kv_index.h"
 #include "kvist/routing/cache_agreement.h"
 #include "kvist/routing/event_index.h"
@@ -105,13 +104,6 @@ class CacheKnowledge {
   /// thread.
   void on_wrong_place(std::function<void(WorkerId, kv::ExternalHash)> handler) { revoke_ = std::move(handler); }
 
-  // For a caller that owns both, such as a simulation.
-  /// Applies events and returns how many were refused.
-  std::size_t on_kv_events(WorkerId worker, std::span<const kv::KvEventView> events);
-  std::size_t on_kv_events(WorkerId worker, std::span<const kv::KvEvent> events);
-  /// The event stream starts afresh. Forgets what it reported and the answers that contradicted it; answers that are
-  /// under way no longer count for or against it.
-  void reset_events(WorkerId worker);
   /// The worker restarted with an empty cache. Forgets the prompts that were routed to it. What its events reported
   /// stays: the event stream reports the restart itself, at the right place in its order.
   void on_restarted(WorkerId worker);
@@ -161,8 +153,7 @@ class CacheKnowledge {
   std::vector<std::uint32_t> by_events_;
   std::vector<std::uint32_t> by_prediction_;
   std::vector<std::uint32_t> settling_depths_;
-  std::vector<kv::KvEventView> views_;  // scratch, of events that came as KvEvents
-  TimePoint now_;                       // the time of the last call that had one
+  TimePoint now_;  // the time of the last call that had one
 };
 
 }  // namespace kvist::routing

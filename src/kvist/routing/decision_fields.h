@@ -35,6 +35,7 @@ void visit_forecast(Terms& forecast, Visit visit) {
   visit("prefill_ms", forecast.prefill_ms);
   visit("fleet_prefill_ms", forecast.fleet_prefill_ms);
   visit("displaced_ms", forecast.displaced_ms);
+  visit("held_up_ms", forecast.held_up_ms);
   visit("ttft_ms", forecast.ttft_ms);
   visit("crowding_ms", forecast.crowding_ms);
   visit("answer_tokens", forecast.answer_tokens);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <concepts>
@@ -63,6 +64,7 @@ void write_after(JsonWriter& json, const Aftermath& after) {
   }
   json.field("output_tokens", after.output_tokens);
   write_optional_ms(json, "duration_ms", after.duration);
+  if (!after.failure.empty()) json.field("failure", after.failure);
   json.end_object();
 }
 
@@ -122,13 +124,19 @@ Result<void> read(const JsonObject& from, std::string_view key, Number& value) {
   return read_number(from, key, value, std::numeric_limits<Number>::max());
 }
 
+// Fields of a forecast that the format did not have from the beginning: without them, a policy had none such term.
+constexpr auto kLaterFields =
+    std::to_array<std::string_view>({"lost_tokens", "fleet_prefill_ms", "displaced_ms", "held_up_ms", "known"});
+
 // A visitor for visit_*() that reads every field and keeps the first error.
 class FieldReader {
  public:
   FieldReader(const JsonObject& from, Result<void>& result) : from_(&from), result_(&result) {}
   template <class Value>
   void operator()(std::string_view name, Value& value) const {
-    if (*result_) *result_ = read(*from_, name, value);
+    if (!*result_) return;
+    if (std::ranges::find(kLaterFields, name) != kLaterFields.end() && !from_->peek(name)) return;
+    *result_ = read(*from_, name, value);
   }
 
  private:
@@ -181,6 +189,11 @@ Result<Aftermath> read_after(const JsonObject& from) {
   KVIST_TRY_VOID(read(from, "output_tokens", after.output_tokens));
   KVIST_TRY_VOID(from.require_or_null("cached_tokens"));
   KVIST_TRY(after.cached_tokens, from.find_unsigned("cached_tokens", 0, std::numeric_limits<std::uint64_t>::max()));
+  if (const std::optional<JsonValue> failure = from.peek("failure")) {
+    const std::optional<std::string_view> text = failure->if_string();
+    if (!text || text->size() > kMaxNameBytes) return from.wrong("failure", "expected a short text");
+    after.failure = *text;
+  }
   return after;
 }
 

@@ -65,7 +65,7 @@ void DecisionLog::keep_candidates(const DecisionView& decision, DecisionRecord& 
   const std::span<const Candidate> all = decision.candidates;
   if (all.size() > options_.candidates) return keep_best(decision, record);
   record.candidates.assign(all.begin(), all.end());
-  record.left_out = 0;
+  record.left_out = static_cast<std::uint32_t>(decision.left_out);
 }
 
 // A heap holds the best candidates so far, with their costs next to each other, so that most further candidates are
@@ -78,17 +78,17 @@ void DecisionLog::keep_best(const DecisionView& decision, DecisionRecord& record
     if (i == decision.chosen) continue;
     if (best_.size() == others) {
       if (!(all[i].cost < best_.front().cost)) continue;
-      std::ranges::pop_heap(best_, {}, &Priced::cost);
+      std::ranges::pop_heap(best_);
       best_.pop_back();
     }
     best_.push_back({.cost = all[i].cost, .position = i});
-    std::ranges::push_heap(best_, {}, &Priced::cost);
+    std::ranges::push_heap(best_);
   }
   best_.push_back({.cost = all[decision.chosen].cost, .position = static_cast<std::uint32_t>(decision.chosen)});
   std::ranges::sort(best_, {}, &Priced::position);
   record.candidates.clear();
   for (const Priced& one : best_) record.candidates.push_back(all[one.position]);
-  record.left_out = static_cast<std::uint32_t>(all.size() - best_.size());
+  record.left_out = static_cast<std::uint32_t>(all.size() - best_.size() + decision.left_out);
 }
 
 DecisionRecord* DecisionLog::find(std::uint64_t decision) {
@@ -104,6 +104,10 @@ void DecisionLog::on_first_token(std::uint64_t decision, TimePoint now) {
 
 void DecisionLog::on_usage(std::uint64_t decision, std::uint64_t cached_tokens) {
   if (DecisionRecord* const record = find(decision)) record->after.cached_tokens = cached_tokens;
+}
+
+void DecisionLog::on_failed(std::uint64_t decision, std::string_view failure) {
+  if (DecisionRecord* const record = find(decision)) record->after.failure = failure.substr(0, kMaxFailureBytes);
 }
 
 void DecisionLog::on_finished(std::uint64_t decision, bool completed, std::uint64_t output_tokens, TimePoint now) {

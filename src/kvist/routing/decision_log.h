@@ -22,6 +22,7 @@ struct DecisionView {
   std::uint64_t policy_state = 0;
   std::span<const Candidate> candidates = {};  ///< with the costs the policy gave them
   std::size_t chosen = 0;                      ///< position among them
+  std::size_t left_out = 0;                    ///< further candidates, of no lower cost than those that are kept
   DecisionReason reason = DecisionReason::kPolicy;
   TimePoint at = {};
 };
@@ -43,6 +44,9 @@ class DecisionLog {
   /// The calls below name a decision by its number. They do nothing if it is no longer in the ring.
   void on_first_token(std::uint64_t decision, TimePoint now);
   void on_usage(std::uint64_t decision, std::uint64_t cached_tokens);
+  /// The attempt failed. The text is cut at kMaxFailureBytes.
+  void on_failed(std::uint64_t decision, std::string_view failure);
+  static constexpr std::size_t kMaxFailureBytes = 200;
   void on_finished(std::uint64_t decision, bool completed, std::uint64_t output_tokens, TimePoint now);
 
   /// Number of decisions ever made. The log holds the last size() of them.
@@ -55,6 +59,8 @@ class DecisionLog {
   struct Priced {
     double cost = 0;
     std::uint32_t position = 0;  // among the candidates
+    // Of equal costs the lower worker's comes first, so that what is kept does not depend on the costlier ones.
+    friend auto operator<=>(const Priced&, const Priced&) = default;
   };
   [[nodiscard]] DecisionRecord& next_place();
   [[nodiscard]] DecisionRecord* find(std::uint64_t decision);

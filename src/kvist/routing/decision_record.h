@@ -36,6 +36,7 @@ struct Aftermath {
   std::optional<std::uint64_t> cached_tokens = {};  ///< of the prompt, as the engine reported in its usage
   std::uint64_t output_tokens = 0;                  ///< as streamed; 0 until the attempt has ended
   std::optional<Duration> duration = {};            ///< from the decision to the end
+  std::string failure = {};                         ///< why the attempt failed; empty if it did not, or not known
   friend bool operator==(const Aftermath&, const Aftermath&) = default;
 };
 

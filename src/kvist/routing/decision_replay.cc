@@ -11,7 +11,8 @@ DecisionReplay::Result DecisionReplay::decide(const DecisionRecord& record) {
     return result;
   }
   Policy& kept = policies_.at(static_cast<std::size_t>(record.mode));
-  if (kept.policy == nullptr || kept.seed != record.seed) {
+  // Some policies take long to make, and a file may have another seed in each record.
+  if (kept.policy == nullptr || (kept.seed != record.seed && uses_seed(record.mode))) {
     kept = {.seed = record.seed, .policy = make_policy(record.mode, record.seed)};
   }
   kept.policy->set_state(record.policy_state);

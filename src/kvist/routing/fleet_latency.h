@@ -38,6 +38,8 @@ class FleetLatency {
     [[nodiscard]] double prefill_ms(const PrefillWork& work) const {
       return mixed(own_->prefill_ms(work), fleet_->prefill_ms(work));
     }
+    /// FleetLatency::own_share() at that time.
+    [[nodiscard]] double own_share() const { return own_share_; }
 
    private:
     friend class FleetLatency;

@@ -14,6 +14,7 @@ struct Forecast {
   double prefill_ms = 0;        ///< of its own uncached tokens, the lost ones among them
   double fleet_prefill_ms = 0;  ///< the same on an average worker of the fleet
   double displaced_ms = 0;      ///< prefill of the reused prefixes that it displaces, on an average worker
+  double held_up_ms = 0;        ///< by how much its prefill delays those who will come for the cache, summed over them
   double ttft_ms = 0;           ///< until its first token: wait, queue, prefill, and the time that every request needs
   double crowding_ms = 0;       ///< how much longer all other requests on the worker take per step, summed over them
   double answer_tokens = 0;     ///< of an average answer of the fleet

@@ -47,21 +47,29 @@ Forecast Forecaster::forecast(WorkerId id, const EngineLimits& limits, const For
   }
   f.lost_tokens = lost_tokens(query, room);
   const PrefillWork work = work_of(query.prompt_tokens, query.uncached_tokens + f.lost_tokens);
-  f.queue_ms = queue_ms(id, f.step_ms, now);
+  f.queue_ms = queue_ms(id, model, f.step_ms, now);
   f.prefill_ms = model.prefill_ms(work);
   f.fleet_prefill_ms = latency_.fleet().prefill_ms(work);
-  if (query.displaced_blocks > 0) {
-    const std::uint64_t tokens = std::min<std::uint64_t>(query.displaced_blocks * block_size_, query.prompt_tokens);
-    f.displaced_ms = latency_.fleet().prefill_ms(work_of(query.prompt_tokens, static_cast<std::uint32_t>(tokens)));
-  }
+  f.displaced_ms = displaced_ms(query);
   f.ttft_ms = f.slot_wait_ms + f.queue_ms + model.first_token_ms(f.step_with_ms, work);
+  f.held_up_ms = workers_[id.value()].returning.held_up_ms(f.queue_ms, f.prefill_ms, now);
   f.crowding_ms = batch * std::max(0.0, f.step_with_ms - f.step_ms);
   f.answer_tokens = lengths_.mean_tokens();
   f.mean_requests = mean_requests(id, now);
-  const PredictionError& error = latency_.model(id).first_token_error();
-  f.known = latency_.own_share(id, now);
-  f.error = error.observations >= kEnoughObservations ? error.relative() : 0;
+  f.known = model.own_share();
+  f.error = error(id);
   return f;
+}
+
+double Forecaster::displaced_ms(const ForecastQuery& query) const {
+  if (query.displaced_blocks == 0) return 0;
+  const std::uint64_t tokens = std::min<std::uint64_t>(query.displaced_blocks * block_size_, query.prompt_tokens);
+  return latency_.fleet().prefill_ms(work_of(query.prompt_tokens, static_cast<std::uint32_t>(tokens)));
+}
+
+double Forecaster::error(WorkerId id) const {
+  const PredictionError& error = latency_.model(id).first_token_error();
+  return error.observations >= kEnoughObservations ? error.relative() : 0;
 }
 
 // KV memory is counted up to the end of every answer. Some engines reserve it in this way; the others would have to
@@ -99,8 +107,7 @@ std::uint32_t Forecaster::lost_tokens(const ForecastQuery& query, const Room& ro
 // Between the end of a prompt's computation and its first token, about as much time passes as a request without prefill
 // takes in all. That includes its way into the engine, which should not count here; but it is the same for all
 // requests, so that it does not change their order.
-double Forecaster::queue_ms(WorkerId id, double step_ms, TimePoint now) const {
-  const FleetLatency::Expectation model = latency_.expect(id, now);
+double Forecaster::queue_ms(WorkerId id, const FleetLatency::Expectation& model, double step_ms, TimePoint now) const {
   return workers_[id.value()].prompts.wait_ms(now, model.first_token_ms(step_ms, {}),
                                               [&](const PrefillWork& work) { return model.prefill_ms(work); });
 }
@@ -126,7 +133,8 @@ void Forecaster::average(WorkerId id, TimePoint now) {
   worker.averaged = now;
 }
 
-void Forecaster::on_routed(RoutedRequest& request, const Forecast& forecast, TimePoint now) {
+void Forecaster::on_routed(RoutedRequest& request, const Forecast& forecast, std::uint32_t known_tokens,
+                           TimePoint now) {
   average(request.worker, now);
   Worker& worker = workers_[request.worker.value()];
   request.first_token = {.routed = now,
@@ -137,6 +145,13 @@ void Forecaster::on_routed(RoutedRequest& request, const Forecast& forecast, Tim
                          .request_seconds = worker.request_seconds,
                          .has_slot = forecast.has_slot,
                          .open = true};
+  if (known_tokens > 0) {
+    const std::uint32_t known = std::min(known_tokens, request.prompt_tokens);
+    const LatencyModel& fleet = latency_.fleet();
+    worker.returning.add(fleet.prefill_ms(work_of(request.prompt_tokens, request.prompt_tokens)) -
+                             fleet.prefill_ms(work_of(request.prompt_tokens, request.prompt_tokens - known)),
+                         now);
+  }
   worker.prompts.push(request.id, work_of(request.prompt_tokens, request.uncached_tokens),
                       now + from_milliseconds(forecast.slot_wait_ms));
   worker.clean = false;

@@ -12,6 +12,7 @@
 #include "kvist/routing/load_tracker.h"
 #include "kvist/routing/output_lengths.h"
 #include "kvist/routing/prefill_queue.h"
+#include "kvist/routing/returning_requests.h"
 #include "kvist/routing/routed_request.h"
 #include "kvist/routing/worker_view.h"
 
@@ -43,9 +44,24 @@ class Forecaster {
 
   [[nodiscard]] Forecast forecast(WorkerId worker, const EngineLimits& limits, const ForecastQuery& query,
                                   TimePoint now) const;
+  // Parts of a forecast, for those who do not need all of it.
+  /// The room that a worker has for a request: batch slots and KV memory.
+  struct Room {
+    bool has_slot = true;
+    bool scarce = false;
+    double endings = 0;         ///< requests that have to end before a slot and enough KV memory are free
+    bool lacks_memory = false;  ///< there is not enough KV memory now
+  };
+  [[nodiscard]] Room room(WorkerId worker, const EngineLimits& limits, const ForecastQuery& query) const;
+  [[nodiscard]] double mean_requests(WorkerId worker, TimePoint now) const;
+  [[nodiscard]] double displaced_ms(const ForecastQuery& query) const;
+  [[nodiscard]] double error(WorkerId worker) const;
+  [[nodiscard]] const PrefillQueue& prompts(WorkerId worker) const { return workers_[worker.value()].prompts; }
+  [[nodiscard]] const ReturningRequests& returning(WorkerId worker) const { return workers_[worker.value()].returning; }
 
-  /// The request goes to its worker, for which `forecast` was made.
-  void on_routed(RoutedRequest& request, const Forecast& forecast, TimePoint now);
+  /// The request goes to its worker, for which `forecast` was made. `known_tokens` of its prompt are cached by the
+  /// worker of the fleet that has cached most of it.
+  void on_routed(RoutedRequest& request, const Forecast& forecast, std::uint32_t known_tokens, TimePoint now);
   void on_first_token(RoutedRequest& request, TimePoint now);
   void on_progress(const RoutedRequest& request, TimePoint now);
   /// The whole answer came at once. Its time is one equation for the times of its first token and of its steps.
@@ -67,21 +83,15 @@ class Forecaster {
     std::uint32_t decoding = 0;
     bool clean = false;  // only decoding went on since then
     PrefillQueue prompts;
+    ReturningRequests returning;
     double mean_requests = 0;    // up to `averaged`, as is the next
     double request_seconds = 0;  // requests in flight, integrated over time
     TimePoint averaged;
   };
-  struct Room {
-    bool has_slot = true;
-    bool scarce = false;
-    double endings = 0;         // requests that have to end before a slot and enough KV memory are free
-    bool lacks_memory = false;  // KV memory is not enough until then
-  };
   [[nodiscard]] bool only_decodes(WorkerId worker) const;
   [[nodiscard]] std::uint32_t lost_tokens(const ForecastQuery& query, const Room& room) const;
-  [[nodiscard]] double queue_ms(WorkerId worker, double step_ms, TimePoint now) const;
-  [[nodiscard]] double mean_requests(WorkerId worker, TimePoint now) const;
-  [[nodiscard]] Room room(WorkerId worker, const EngineLimits& limits, const ForecastQuery& query) const;
+  [[nodiscard]] double queue_ms(WorkerId worker, const FleetLatency::Expectation& model, double step_ms,
+                                TimePoint now) const;
   void average(WorkerId worker, TimePoint now);
 
   const LoadTracker* loads_;

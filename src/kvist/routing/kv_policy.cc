@@ -1,7 +1,6 @@
 #include "kvist/routing/kv_policy.h"
 
 #include <algorithm>
-#include <limits>
 #include <tuple>
 
 namespace kvist::routing {
@@ -28,45 +27,30 @@ double uncredited_ms(const Candidate& candidate, const PolicyQuery& query, std::
 double cost_of(const Candidate& candidate, const PolicyQuery& query, double waiting) {
   const Forecast& forecast = candidate.forecast;
   const double computed = computed_tokens(candidate, query);
-  const double replicated = std::min<double>(candidate.replicate_tokens, computed);
-  const double invested_ms = computed > 0 ? forecast.prefill_ms * replicated / computed : 0;
-  const double ttft_ms = forecast.ttft_ms - invested_ms;
+  // The part of the prefill that is not an investment into a copy of a hot prefix.
+  const double paid = computed > 0 ? 1 - std::min<double>(candidate.replicate_tokens, computed) / computed : 0;
+  const double prefill_ms = forecast.prefill_ms * paid;
+  const double ttft_ms = forecast.ttft_ms - forecast.prefill_ms + prefill_ms;
   const double own_ms = forecast.answer_tokens * forecast.step_with_ms;
   const double crowding_ms = forecast.answer_tokens / 2 * forecast.crowding_ms;
-  const double interruption_ms = candidate.load.decoding * (forecast.prefill_ms - invested_ms);
-  const double occupied_ms = computed > 0 ? forecast.fleet_prefill_ms * (1 - replicated / computed) : 0;
-  return ttft_ms + (KvPolicy::kQueueWeight - 1) * forecast.queue_ms + KvPolicy::kOccupation * waiting * occupied_ms +
+  const double interruption_ms = candidate.load.decoding * prefill_ms;
+  return ttft_ms + (KvPolicy::kQueueWeight - 1) * forecast.queue_ms +
+         KvPolicy::kOccupation * waiting * forecast.fleet_prefill_ms * paid +
          (1 + KvPolicy::kOccupation * waiting) * forecast.displaced_ms +
+         KvPolicy::kHeldUpWeight * waiting * forecast.held_up_ms * paid +
          KvPolicy::kAnswerShare * (own_ms + crowding_ms + interruption_ms);
 }
 
-/// The fleet's requests that wait for their first token and have a slot, per worker.
-double mean_waiting(std::span<const Candidate> candidates) {
-  double sum = 0;
-  for (const Candidate& candidate : candidates) {
-    const WorkerLoad& load = candidate.load;
-    const std::uint32_t slots = candidate.limits.max_batch_size;
-    const std::uint32_t running = slots == 0 ? load.requests : std::min(load.requests, slots);
-    sum += running - std::min(running, load.decoding);
-  }
-  return sum / static_cast<double>(candidates.size());
+/// Its requests that wait for their first token and have a slot.
+std::uint32_t waiting(const Candidate& candidate) {
+  const WorkerLoad& load = candidate.load;
+  const std::uint32_t slots = candidate.limits.max_batch_size;
+  const std::uint32_t running = slots == 0 ? load.requests : std::min(load.requests, slots);
+  return running - std::min(running, load.decoding);
 }
 
 bool slots_are_taken(const Candidate& candidate) {
   return candidate.limits.max_batch_size > 0 && candidate.load.requests >= candidate.limits.max_batch_size;
-}
-
-/// The lowest cost that the candidate may really have. For one with fewer requests than the cheapest candidate, it is
-/// below the computed cost, the more so the less was observed of the worker recently.
-double possible_cost(const Candidate& candidate, const Candidate& cheapest) {
-  if (candidate.load.requests >= cheapest.load.requests) return candidate.cost;
-  return candidate.cost * (1 - KvPolicy::kDoubt * (1 - candidate.forecast.known));
-}
-
-/// The order within a tie: the deeper cache, then the lower mean load, then the lower load now, then the lower id.
-auto preference(const Candidate& candidate, std::uint32_t others) {
-  return std::tuple(-static_cast<std::int64_t>(credited_tokens(candidate, others)), candidate.forecast.mean_requests,
-                    candidate.load.requests, candidate.worker);
 }
 
 /// Index of the candidate whose turn comes after `last`, without those that have no free slot; 0 if none has one.
@@ -82,48 +66,69 @@ std::size_t next_in_turn(std::optional<WorkerId> last, std::span<const Candidate
 
 }  // namespace
 
-bool KvPolicy::forecasts_are_wrong(std::span<const Candidate> candidates) const {
-  double sum = 0;
-  int known = 0;
+KvPolicy::Fleet KvPolicy::fleet_of(const PolicyQuery& query, std::span<const Candidate> candidates,
+                                   const RoomOf& room_of) {
+  Fleet fleet{.any_room = std::ranges::any_of(candidates, [&](const Candidate& c) { return room_of(c).has_slot; })};
+  // If no worker of the fleet has any room, scarcity does not distinguish them, and no credit is withheld.
+  fleet.others = fleet.any_room ? 0 : query.prompt_tokens;
+  double errors = 0;
+  int with_error = 0;
   for (const Candidate& candidate : candidates) {
+    if (candidate.cached_tokens > fleet.others && !room_of(candidate).scarce) fleet.others = candidate.cached_tokens;
+    fleet.waiting += waiting(candidate);
     if (candidate.forecast.error <= 0) continue;
-    sum += candidate.forecast.error;
-    ++known;
+    errors += candidate.forecast.error;
+    ++with_error;
   }
-  const double error = known == 0 ? 0 : sum / known;
-  return error > (fallen_back_ ? kErrorToReturn : kErrorToFallBack);
+  fleet.waiting /= static_cast<double>(candidates.size());
+  if (with_error > 0) fleet.error = errors / with_error;
+  return fleet;
+}
+
+double KvPolicy::cost(const Candidate& candidate, const PolicyQuery& query, const Fleet& fleet) {
+  double cost = cost_of(candidate, query, fleet.waiting) + uncredited_ms(candidate, query, fleet.others);
+  if (fleet.any_room || slots_are_taken(candidate)) cost += (kRoomWeight - 1) * candidate.forecast.slot_wait_ms;
+  return cost;
+}
+
+double KvPolicy::possible_cost(const Candidate& candidate, const Candidate& cheapest) {
+  if (candidate.load.requests >= cheapest.load.requests) return candidate.cost;
+  return candidate.cost * (1 - kDoubt * (1 - candidate.forecast.known));
+}
+
+double KvPolicy::most_in_tie(const Candidate& cheapest) {
+  return cheapest.cost +
+         std::max(0.0, kTieSteps * cheapest.forecast.step_with_ms);  // a replayed record may contain any number
+}
+
+KvPolicy::Preference KvPolicy::preference(const Candidate& candidate, std::uint32_t others) {
+  return {-static_cast<std::int64_t>(credited_tokens(candidate, others)), candidate.forecast.mean_requests,
+          candidate.load.requests, candidate.worker};
 }
 
 std::size_t KvPolicy::choose(const PolicyQuery& query, std::span<Candidate> candidates) {
-  const bool any_room = std::ranges::any_of(candidates, [](const Candidate& c) { return c.forecast.has_slot; });
-  // The deepest cache among workers with enough free slots and KV memory. If no worker of the fleet has any free,
-  // scarcity does not distinguish them, and no credit is withheld.
-  std::uint32_t others = any_room ? 0 : query.prompt_tokens;
-  for (const Candidate& candidate : candidates) {
-    if (!candidate.forecast.scarce) others = std::max(others, candidate.cached_tokens);
-  }
-  const double waiting = mean_waiting(candidates);
-  double least = std::numeric_limits<double>::infinity();
-  double tie_ms = 0;
+  const Fleet fleet = fleet_of(query, candidates, [](const Candidate& candidate) {
+    return Room{.has_slot = candidate.forecast.has_slot, .scarce = candidate.forecast.scarce};
+  });
+  for (Candidate& candidate : candidates) candidate.cost = cost(candidate, query, fleet);
+  return choose_by_cost(fleet, candidates);
+}
+
+std::size_t KvPolicy::choose_by_cost(const Fleet& fleet, std::span<const Candidate> candidates) {
   std::size_t cheapest = 0;
-  for (std::size_t i = 0; i < candidates.size(); ++i) {
-    Candidate& candidate = candidates[i];
-    candidate.cost = cost_of(candidate, query, waiting) + uncredited_ms(candidate, query, others);
-    if (any_room || slots_are_taken(candidate)) candidate.cost += (kRoomWeight - 1) * candidate.forecast.slot_wait_ms;
-    if (candidate.cost < least) {
-      least = candidate.cost;
-      cheapest = i;
-      tie_ms = std::max(0.0, kTieSteps * candidate.forecast.step_with_ms);  // a replayed record may contain any number
-    }
+  for (std::size_t i = 1; i < candidates.size(); ++i) {
+    if (candidates[i].cost < candidates[cheapest].cost) cheapest = i;
   }
-  fallen_back_ = forecasts_are_wrong(candidates);
+  fallen_back_ = would_fall_back(fleet);
   std::size_t chosen = candidates.size();
   if (fallen_back_) {
     chosen = next_in_turn(last_, candidates);
   } else {
+    const double most = most_in_tie(candidates[cheapest]);
     for (std::size_t i = 0; i < candidates.size(); ++i) {
-      if (possible_cost(candidates[i], candidates[cheapest]) > least + tie_ms) continue;
-      if (chosen == candidates.size() || preference(candidates[i], others) < preference(candidates[chosen], others))
+      if (possible_cost(candidates[i], candidates[cheapest]) > most) continue;
+      if (chosen == candidates.size() ||
+          preference(candidates[i], fleet.others) < preference(candidates[chosen], fleet.others))
         chosen = i;
     }
   }

@@ -68,8 +68,7 @@ double LatencyModel::prior_ms(std::uint32_t batch, std::uint64_t context_tokens)
 }
 
 double LatencyModel::step_ms(std::uint32_t batch, std::uint64_t context_tokens) const {
-  const double ratio = ratio_.empty() ? 1 : ratio_[std::min<std::size_t>(batch, ratio_.size() - 1)];
-  return prior_ms(batch, context_tokens) * ratio;
+  return prior_ms(batch, context_tokens) * ratio(batch);
 }
 
 double LatencyModel::first_token_ms(double step_ms, const PrefillWork& work) const {

@@ -48,16 +48,18 @@ struct FirstTokenSample {
   double answer_ms = 0;     ///< of the rest of the answer, if the answer came at once; then `ttft_ms` is an estimate
 };
 
-/// The model of one worker, in milliseconds:
-///   step(b, c) = prior(b, c) x ratio(b) one decode step of b sequences with c tokens of context prefill(u, p) =
-///   per_prefill_token x u + per_pair x p u uncached tokens, p pairs (PrefillWork) first token = queue + base + steps x
-///   step(b + 1, c) + prefill `ratio` is a table with one entry per batch size, because step times jump at some batch
-///   sizes (captured graphs, tiles). An entry with observations of its own uses them, one without is interpolated from
-///   the nearest. The four weights of the first token are estimated by a Kalman filter whose state drifts slowly. A
-///   request that waited behind another prompt gives an observation of prefill alone: the time from that prompt's first
-///   token to its own. Outliers are clipped to a range around the expectation, so that a stall changes little, while a
-///   lasting change prevails within tens of observations. Prior: a linear step time, which may be wrong by an order of
-///   magnitude. Threads: one. Memory: one entry per batch size up to the largest observed.
+/// The model of one worker, in milliseconds.
+///  - step(b, c) = prior(b, c) x ratio(b): one decode step of b sequences with c tokens of context.
+///  - prefill(u, p) = per_prefill_token x u + per_pair x p: u uncached tokens, p pairs (PrefillWork).
+///  - first token = queue + base + steps x step(b + 1, c) + prefill.
+///
+/// `ratio` is a table with one entry per batch size, because step times jump at some batch sizes (captured graphs,
+/// tiles). An entry with observations of its own uses them, one without is interpolated from the nearest. The four
+/// weights of the first token are estimated by a Kalman filter whose state drifts slowly. A request that waited behind
+/// another prompt gives an observation of prefill alone: the time from that prompt's first token to its own. Outliers
+/// are clipped to a range around the expectation, so that a stall changes little, while a lasting change prevails
+/// within tens of observations. Prior: a linear step time, which may be wrong by an order of magnitude. Threads: one.
+/// Memory: one entry per batch size up to the largest observed.
 class LatencyModel {
  public:
   explicit LatencyModel(const spec::StepTimeSpec& prior);
@@ -74,6 +76,12 @@ class LatencyModel {
   void observe_step(std::uint32_t batch, std::uint64_t context_tokens, double gap_ms, double weight = 1);
   void observe_first_token(const FirstTokenSample& sample);
 
+  /// The learned factor of the prior's step time.
+  [[nodiscard]] double ratio(std::uint32_t batch) const {
+    return ratio_.empty() ? 1 : ratio_[std::min<std::size_t>(batch, ratio_.size() - 1)];
+  }
+  /// Of the first token: base, steps, per prefill token, per pair. All are above 0.
+  [[nodiscard]] const std::array<double, 4>& weights() const { return weights_; }
   [[nodiscard]] const PredictionError& step_error() const { return step_error_; }
   [[nodiscard]] const PredictionError& first_token_error() const { return first_token_error_; }
 

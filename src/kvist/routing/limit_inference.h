@@ -11,7 +11,7 @@ namespace kvist::routing {
 /// steady. In its answers: first tokens come far later than forecast, always with about the same number decoding.
 /// Because the admission of a burst looks the same for a moment, three such reports or six such first tokens in a row
 /// are needed. If more requests run than were inferred, the estimate rises at once. To fall it needs the evidence
-/// again, because the limit may be KV memory, which changes. One object per worker.
+/// again, because the limit may be KV memory, which changes. One object per worker. Threads: one.
 class LimitInference {
  public:
   /// The worker reported how many of its requests run and wait.

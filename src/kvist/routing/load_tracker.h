@@ -25,23 +25,24 @@ struct WorkerLoad {
 };
 
 /// The load of each worker. The router owns it and keeps the requests. Invariant: the load of a worker without requests
-/// is zero in all fields.
+/// is zero in all fields. Threads: the router's.
 class LoadTracker {
  public:
   explicit LoadTracker(std::size_t workers) : loads_(workers), progress_(workers) {}
 
   /// Adds the request to its worker's load. Requires: the request's worker and prompt are set.
   void add(const RoutedRequest& request);
-  /// The prompt is computed. Further calls for the request do nothing.
+  /// The prompt is computed. Further calls for the request do nothing. Requires: the request was added, as it has to be
+  /// for the next two.
   void on_first_token(RoutedRequest& request);
   void on_progress(RoutedRequest& request, std::uint64_t tokens);
-  /// Requires: the request was added.
   void remove(const RoutedRequest& request);
 
   [[nodiscard]] const WorkerLoad& load(WorkerId worker) const { return loads_.at(worker.value()); }
   /// How far the answers of the worker's requests are.
   [[nodiscard]] const OutputProgress& progress(WorkerId worker) const { return progress_.at(worker.value()); }
-  /// Sets depths[w] to the number of leading blocks of a prompt that requests on worker w use already.
+  /// Sets depths[w] to the number of leading blocks of a prompt that requests on worker w use already. Requires:
+  /// `depths` has one entry per worker.
   void shared_blocks(std::span<const kv::BlockHash> blocks, std::span<std::uint32_t> depths) const {
     prompts_.match(blocks, depths);
   }

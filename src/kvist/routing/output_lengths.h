@@ -16,7 +16,8 @@ inline constexpr std::size_t kStretches = 64;
   return std::min<std::size_t>(static_cast<std::size_t>(tokens / kStretchTokens), kStretches - 1);
 }
 
-/// For each stretch, how many of a worker's answers have come to it.
+/// For each stretch, how many of a worker's answers have come to it. Requires: remove() and advance() are given the
+/// length that the answer was last counted with.
 class OutputProgress {
  public:
   void add(std::uint64_t tokens) { ++requests_[stretch_of(tokens)]; }

@@ -27,6 +27,7 @@ std::unique_ptr<RoutingPolicy> make_policy(spec::RoutingMode mode, std::uint64_t
     case spec::RoutingMode::kLeastLoaded:
       return std::make_unique<LeastLoadedPolicy>();
     case spec::RoutingMode::kKv:
+    case spec::RoutingMode::kClairvoyant:  // whose forecasts the simulation makes (ForecastSource)
       return std::make_unique<KvPolicy>();
     case spec::RoutingMode::kDynamo:
       return std::make_unique<DynamoPolicy>(DynamoCostOptions{}, seed);
@@ -52,6 +53,11 @@ std::unique_ptr<RoutingPolicy> make_policy(spec::RoutingMode mode, std::uint64_t
       return std::make_unique<PreblePolicy>();
   }
   return std::make_unique<RoundRobinPolicy>();
+}
+
+bool uses_seed(spec::RoutingMode mode) {
+  using enum spec::RoutingMode;
+  return mode == kRandom || mode == kDynamo || mode == kPowerOfTwo || mode == kLlmD;
 }
 
 }  // namespace kvist::routing

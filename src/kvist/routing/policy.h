@@ -63,5 +63,7 @@ class RoutingPolicy {
 
 /// Makes the policy of a mode. Random choices are keyed by `seed` and the request's id.
 [[nodiscard]] std::unique_ptr<RoutingPolicy> make_policy(spec::RoutingMode mode, std::uint64_t seed);
+/// Whether choices of the mode depend on the seed.
+[[nodiscard]] bool uses_seed(spec::RoutingMode mode);
 
 }  // namespace kvist::routing

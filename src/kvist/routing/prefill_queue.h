@@ -46,6 +46,38 @@ class PrefillQueue {
     }
     return std::max(0.0, to_milliseconds(free - now));
   }
+  /// The work of some prompts together.
+  struct Sum {
+    double uncached = 0;
+    double pairs = 0;
+    void add(const PrefillWork& work) {
+      uncached += work.uncached;
+      pairs += work.pairs();
+    }
+  };
+  struct Outline {
+    std::size_t prompts = 0;
+    TimePoint ready{};  ///< of the oldest prompt
+    Sum overdue{};      ///< the oldest prompts, which should be done at `now`
+    Sum others{};
+  };
+  /// The queue in a few numbers, from which the wait at any later time can be bounded from below. The wait is at least
+  ///   start + all - now, and at least min(0, start + 2 x overdue - now) + others,
+  /// where `start` is the later of `ready` and `way_out_ms` before the last first token. The arguments are those of
+  /// wait_ms(); they only decide which prompts are counted as overdue, and the bounds hold for any division.
+  template <class PrefillMs>
+  [[nodiscard]] Outline outline(TimePoint now, double way_out_ms, PrefillMs prefill_ms) const {
+    Outline outline{.prompts = prompts_.size()};
+    if (!prompts_.empty()) outline.ready = prompts_.front().ready;
+    TimePoint free = last_first_token_ - from_milliseconds(way_out_ms);
+    for (const Prompt& prompt : prompts_) {
+      const Duration prefill = from_milliseconds(prefill_ms(prompt.work));
+      free = std::max(free, prompt.ready) + prefill;
+      (free < now ? outline.overdue : outline.others).add(prompt.work);
+      if (free < now) free = std::min(now, free + prefill);
+    }
+    return outline;
+  }
   /// The time that all prompts in the queue take together, in milliseconds.
   template <class PrefillMs>
   [[nodiscard]] double total_ms(PrefillMs prefill_ms) const {

@@ -102,6 +102,7 @@ std::uint64_t PrefixUse::add(WorkerId worker, const BlockKeys& prompt, std::size
       split(node, length);
     }
     const std::size_t length = node->edge().size();
+    if (view(prompt).size() < view(node->keys).size()) node->keys = prompt;
     if (node->add_user(worker)) unshared += length;
     at += length;
     level = &node->children;

@@ -22,9 +22,10 @@ using BlockKeys = std::shared_ptr<const std::vector<kv::BlockHash>>;
 
 /// A radix tree over the prompts in flight. A booking costs a step per node and a comparison of memory. Edges are
 /// compared block by block although hashes are chained: a client that chooses its token ids can make the hashes of two
-/// prompts differ in the middle and agree behind it. Memory: at most two nodes per booking. Threads: one. Invariants: a
-/// worker is in a node exactly while a prompt that is booked on it runs through the node; a node without users is
-/// removed; a child's users are users of its parent, and an only child's are not all of them.
+/// prompts differ in the middle and agree behind it. Memory: at most two nodes per booking, each of which keeps the
+/// hashes of a prompt that is no longer than any that runs through it. Threads: one. Invariants: a worker is in a node
+/// exactly while a prompt that is booked on it runs through the node; a node without users is removed; a child's users
+/// are users of its parent, and an only child's are not all of them.
 class PrefixUse {
  public:
   static constexpr std::size_t kAll = static_cast<std::size_t>(-1);
@@ -51,9 +52,10 @@ class PrefixUse {
 
  private:
   struct Node;
-  using Children = FlatMap<kv::BlockHash, std::unique_ptr<Node>>;  // by the first block of their edge
+  // By the first block of their edge. Clients choose the tokens of blocks, and so their hashes.
+  using Children = FlatMap<kv::BlockHash, std::unique_ptr<Node>, RandomMultiplier>;
   struct Node {
-    BlockKeys keys;  // the edge is keys[begin .. end)
+    BlockKeys keys;  // the edge is keys[begin .. end); no prompt that runs through this node has fewer
     std::uint32_t begin = 0;
     std::uint32_t end = 0;
     WorkerSet workers;  // those of `users`

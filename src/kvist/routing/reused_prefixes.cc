@@ -4,13 +4,23 @@
 
 namespace kvist::routing {
 
-void ReusedPrefixes::add(WorkerId worker, const BlockKeys& prompt, std::size_t reused, TimePoint now) {
+std::uint64_t ReusedPrefixes::add(WorkerId worker, const BlockKeys& prompt, std::size_t reused, TimePoint now) {
   const std::size_t size = view(prompt).size();
-  if (reused == 0 || size == 0 || size > kMostBlocks) return;
+  if (reused == 0 || size == 0 || size > kMostBlocks) return 0;
   while (uses_.size() == kMostUses || held_ + size > kMostBlocks) forget_oldest();
   held_ += size;
   blocks_[worker.value()] += prefixes_.add(worker, prompt, reused);
-  uses_.push_back({.at = now, .worker = worker, .prompt = prompt, .blocks = reused});
+  uses_.push_back({.number = ++last_number_, .at = now, .worker = worker, .prompt = prompt, .blocks = reused});
+  return last_number_;
+}
+
+// Its entry stays until it is the oldest, because the others would have to move.
+void ReusedPrefixes::take_back(std::uint64_t number) {
+  const auto found = std::ranges::lower_bound(uses_, number, {}, &Use::number);
+  if (found == uses_.end() || found->number != number) return;
+  forget(*found);
+  found->prompt = nullptr;
+  found->blocks = 0;
 }
 
 void ReusedPrefixes::expire(TimePoint now) {

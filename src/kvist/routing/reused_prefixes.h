@@ -27,8 +27,11 @@ class ReusedPrefixes {
 
   explicit ReusedPrefixes(std::size_t workers) : blocks_(workers) {}
 
-  /// A prompt goes to a worker; its first `reused` blocks, if it has as many, were known from earlier prompts.
-  void add(WorkerId worker, const BlockKeys& prompt, std::size_t reused, TimePoint now);
+  /// A prompt goes to a worker; its first `reused` blocks, if it has as many, were known from earlier prompts. Returns
+  /// the number of this use; 0: there is none.
+  std::uint64_t add(WorkerId worker, const BlockKeys& prompt, std::size_t reused, TimePoint now);
+  /// Forgets the use of this number, if it is still there: the worker did not compute the prompt.
+  void take_back(std::uint64_t number);
   /// Forgets uses that are older than kKept. Requires: `now` never decreases.
   void expire(TimePoint now);
   /// The worker's cache is empty.
@@ -43,16 +46,18 @@ class ReusedPrefixes {
 
  private:
   struct Use {
+    std::uint64_t number = 0;
     TimePoint at;
     WorkerId worker;
-    BlockKeys prompt;
+    BlockKeys prompt;  // null: taken back
     std::size_t blocks = 0;
   };
   void forget(const Use& use);
   void forget_oldest();
 
   PrefixUse prefixes_;
-  std::deque<Use> uses_;               // by time
+  std::deque<Use> uses_;               // by time and number
+  std::uint64_t last_number_ = 0;
   std::vector<std::uint64_t> blocks_;  // distinct ones by WorkerId
   std::size_t held_ = 0;               // hashes of the prompts of all uses, shared ones as often as they are used
 };

@@ -52,6 +52,7 @@ struct RoutedRequest {
   FirstTokenExpectation first_token = {};
   CacheExpectation cache = {};
   std::uint64_t decision = 0;  ///< its number in the DecisionLog
+  std::uint64_t reuse = 0;     ///< its number in the ReusedPrefixes; 0: none
 };
 
 /// The router's table. A request is in it from route() to on_finished().

@@ -12,6 +12,8 @@ namespace {
 
 /// A prefix is hot when at least so many prompts in flight share it. Fewer may be one conversation, or chance.
 constexpr std::uint32_t kHotPrompts = 8;
+/// Up to so many workers, forecasting all of them takes no longer than finding out which ones need not be.
+constexpr std::size_t kSmallFleet = 32;
 
 // An engine always computes the last prompt token, because the first output token follows from it. So a prompt that is
 // cached completely saves one block less.
@@ -35,7 +37,10 @@ PromptView as_read_by(const WorkerView& worker, const RouteQuery& query) {
 // The limits in blocks of the router's size. Workers of another block size are routed to by prediction.
 EngineLimits in_blocks_of(std::uint32_t block_size, EngineLimits limits) {
   if (limits.block_size == 0 || limits.block_size == block_size) return limits;
-  limits.kv_blocks = static_cast<std::uint32_t>(std::uint64_t{limits.kv_blocks} * limits.block_size / block_size);
+  if (limits.kv_blocks != 0) {  // 0 would mean that they are not known
+    const std::uint64_t blocks = std::uint64_t{limits.kv_blocks} * limits.block_size / block_size;
+    limits.kv_blocks = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(blocks, 1, UINT32_MAX));
+  }
   limits.block_size = block_size;
   return limits;
 }
@@ -63,9 +68,16 @@ Router::Router(Options options)
       loads_(options.workers),
       reused_(options.workers),
       forecaster_(loads_, options.workers, options.latency_prior, options.block_size),
+      forecasts_(options.forecasts),
+      log_({.candidates = options.recorded}),
       depths_(options.workers),
       shared_(options.workers),
-      reused_depths_(options.workers) {}
+      reused_depths_(options.workers) {
+  if (options.shortlist && workers_ > std::max(kSmallFleet, options.recorded)) {
+    shortlist_.emplace(forecaster_, ForecastFloor(forecaster_, loads_, workers_, options.latency_prior),
+                       options.recorded);
+  }
+}
 
 Result<Decision> Router::route(const RouteQuery& query, std::span<const WorkerView> fleet, TimePoint now) {
   KVIST_CHECK(fleet.size() == workers_, "the fleet has as many workers as the router was made for");
@@ -81,7 +93,9 @@ Result<Decision> Router::route(const RouteQuery& query, std::span<const WorkerVi
                                  .blocks = blocks.first(std::min(blocks.size(), kPolicyBlocks)),
                                  .session = query.session};
   const std::uint64_t policy_state = policy_->state();
-  const std::size_t position = policy_->choose(policy_query, candidates_);
+  const std::size_t usable = candidates_.size();
+  const std::uint32_t known = std::ranges::max(candidates_, {}, &Candidate::cached_blocks).cached_blocks;
+  const std::size_t position = choose(query, policy_query, fleet, now);
   const Candidate& chosen = candidates_[position];
   Decision decision{.worker = chosen.worker,
                     .mode = mode_,
@@ -98,6 +112,7 @@ Result<Decision> Router::route(const RouteQuery& query, std::span<const WorkerVi
                                                 .policy_state = policy_state,
                                                 .candidates = candidates_,
                                                 .chosen = position,
+                                                .left_out = usable - candidates_.size(),
                                                 .reason = decision.reason,
                                                 .at = now});
   const PromptView prompt = as_read_by(fleet[chosen.worker.value()], query);
@@ -112,11 +127,11 @@ Result<Decision> Router::route(const RouteQuery& query, std::span<const WorkerVi
                                        .blocks = *prompt.keys,
                                        .decision = number});
   RoutedRequest& routed = *requests_.find(decision.request);
-  reused_.add(chosen.worker, *prompt.keys, std::ranges::max(candidates_, {}, &Candidate::cached_blocks).cached_blocks,
-              now);
+  routed.reuse = reused_.add(chosen.worker, *prompt.keys, known, now);
   caches_.on_routed(routed, chosen.limits.kv_blocks, now);
-  forecaster_.on_routed(routed, chosen.forecast, now);
+  forecaster_.on_routed(routed, chosen.forecast, usable_cached_tokens(known, prompt.tokens, block_size_), now);
   loads_.add(routed);
+  on_worker_changed(chosen.worker);
   ++decisions_[static_cast<std::size_t>(mode_)];
   return decision;
 }
@@ -125,7 +140,8 @@ void Router::look_up(const RouteQuery& query, const BlockKeys& keys, std::span<c
   const auto blocks = query.reads_cache ? view(keys) : std::span<const kv::BlockHash>();
   loads_.shared_blocks(blocks, shared_);
   // Prompts in flight count as cached in mode kv only: the published costs of the other modes count what events report.
-  caches_.match(blocks, fleet, shared_, mode_ == spec::RoutingMode::kKv, now, depths_);
+  const bool as_kv = mode_ == spec::RoutingMode::kKv || mode_ == spec::RoutingMode::kClairvoyant;
+  caches_.match(blocks, fleet, shared_, as_kv, now, depths_);
   reused_.match(blocks, reused_depths_);
 }
 
@@ -157,23 +173,45 @@ void Router::find_candidates(const RouteQuery& query, std::span<const WorkerView
     const WorkerId worker(i);
     if (!fleet[i].available || std::ranges::find(query.excluded, worker) != query.excluded.end()) continue;
     const PromptView prompt = as_read_by(fleet[i], query);
-    Candidate& candidate = candidates_.emplace_back();
-    candidate.worker = worker;
-    candidate.cached_blocks = depths_[i].blocks;
-    candidate.cached_tokens = usable_cached_tokens(depths_[i].blocks, prompt.tokens, block_size_);
-    candidate.new_blocks = static_cast<std::uint32_t>(view(*prompt.keys).size() - shared_[i]);
-    candidate.trust = depths_[i].trust;
-    candidate.limits = in_blocks_of(block_size_, fleet[i].limits);
-    candidate.load = loads_.load(worker);
-    candidate.forecast =
-        forecaster_.forecast(worker, candidate.limits,
-                             {.prompt_tokens = prompt.tokens,
-                              .uncached_tokens = prompt.tokens - candidate.cached_tokens,
-                              .new_blocks = candidate.new_blocks,
-                              .displaced_blocks = displaced_blocks(candidate, view(*prompt.keys).size())},
-                             now);
+    candidates_.push_back({.worker = worker,
+                           .cached_blocks = depths_[i].blocks,
+                           .cached_tokens = usable_cached_tokens(depths_[i].blocks, prompt.tokens, block_size_),
+                           .new_blocks = static_cast<std::uint32_t>(view(*prompt.keys).size() - shared_[i]),
+                           .trust = depths_[i].trust,
+                           .limits = in_blocks_of(block_size_, fleet[i].limits),
+                           .load = loads_.load(worker)});
+    if (shortlist_) shortlist_->set_slots(worker, fleet[i].limits.max_batch_size);
   }
+  leave_out_short_contexts(query, fleet);
   replicate_hot_prefix(view(query.blocks));
+}
+
+// A worker that was started with a shorter context refuses a long prompt at once, which looks like a fast answer.
+void Router::leave_out_short_contexts(const RouteQuery& query, std::span<const WorkerView> fleet) {
+  const auto fits = [&](const Candidate& candidate) {
+    const WorkerView& worker = fleet[candidate.worker.value()];
+    return worker.max_model_len == 0 || as_read_by(worker, query).tokens < worker.max_model_len;
+  };
+  const auto fitting = static_cast<std::size_t>(std::ranges::count_if(candidates_, fits));
+  if (fitting == 0 || fitting == candidates_.size()) return;  // If none fits, a worker's own words say so.
+  std::erase_if(candidates_, [&](const Candidate& candidate) { return !fits(candidate); });
+}
+
+std::size_t Router::choose(const RouteQuery& query, const PolicyQuery& policy_query, std::span<const WorkerView> fleet,
+                           TimePoint now) {
+  const auto query_of = [&](const Candidate& candidate) {
+    const PromptView prompt = as_read_by(fleet[candidate.worker.value()], query);
+    return ForecastQuery{.prompt_tokens = prompt.tokens,
+                         .uncached_tokens = prompt.tokens - candidate.cached_tokens,
+                         .new_blocks = candidate.new_blocks,
+                         .displaced_blocks = displaced_blocks(candidate, view(*prompt.keys).size())};
+  };
+  if (shortlist_ && mode_ == spec::RoutingMode::kKv)
+    return shortlist_->choose(static_cast<KvPolicy&>(*policy_), policy_query, candidates_, query_of, now);
+  for (Candidate& candidate : candidates_)
+    candidate.forecast = forecaster_.forecast(candidate.worker, candidate.limits, query_of(candidate), now);
+  if (mode_ == spec::RoutingMode::kClairvoyant && forecasts_ != nullptr) forecasts_->amend(query, candidates_);
+  return policy_->choose(policy_query, candidates_);
 }
 
 // The prompts in flight are not evicted, whether anything came back to them or not.
@@ -209,6 +247,7 @@ void Router::on_first_token(RequestHandle handle, TimePoint now) {
   forecaster_.on_first_token(*request, now);
   CacheKnowledge::on_computed(*request);
   loads_.on_first_token(*request);
+  on_worker_changed(request->worker);
 }
 
 std::optional<WorkerId> Router::on_progress(RequestHandle handle, std::uint64_t tokens, TimePoint now) {
@@ -217,6 +256,7 @@ std::optional<WorkerId> Router::on_progress(RequestHandle handle, std::uint64_t 
   loads_.on_progress(*request, tokens);
   caches_.on_progress(request->worker, now);
   forecaster_.on_progress(*request, now);
+  on_worker_changed(request->worker);
   return request->worker;
 }
 
@@ -227,6 +267,7 @@ void Router::on_whole_answer(RequestHandle handle, const WholeAnswer& answer, Ti
   CacheKnowledge::on_computed(*request);
   loads_.on_first_token(*request);
   loads_.on_progress(*request, answer.tokens);
+  on_worker_changed(request->worker);
 }
 
 void Router::on_usage(RequestHandle handle, std::uint64_t /*prompt_tokens*/, std::uint64_t cached_tokens) {
@@ -236,13 +277,21 @@ void Router::on_usage(RequestHandle handle, std::uint64_t /*prompt_tokens*/, std
   caches_.on_usage(*request, cached_tokens);
 }
 
+void Router::on_failed(RequestHandle handle, std::string_view failure) {
+  if (const RoutedRequest* const request = requests_.find(handle)) log_.on_failed(request->decision, failure);
+}
+
 void Router::on_finished(RequestHandle handle, bool completed, TimePoint now) {
   const RoutedRequest* const request = requests_.find(handle);
   if (request == nullptr) return;
   log_.on_finished(request->decision, completed, request->output_tokens, now);
-  caches_.on_finished(*request, request->decoding, request->output_tokens, now);
+  // An answer that arrived whole, without usage, tells of no first token.
+  const bool computed = request->decoding || completed;
+  caches_.on_finished(*request, computed, request->output_tokens, now);
+  if (!computed) reused_.take_back(request->reuse);
   forecaster_.on_finished(*request, completed, now);
   loads_.remove(*request);
+  on_worker_changed(request->worker);
   requests_.erase(handle);
 }
 
@@ -253,10 +302,9 @@ std::size_t Router::on_kv_events(WorkerId worker, std::span<const kv::KvEventVie
 }
 
 std::size_t Router::on_kv_events(WorkerId worker, std::span<const kv::KvEvent> events) {
-  std::vector<kv::KvEventView> views;
-  views.reserve(events.size());
-  for (const kv::KvEvent& event : events) views.push_back(kv::view_of(event));
-  return on_kv_events(worker, views);
+  views_.clear();
+  for (const kv::KvEvent& event : events) views_.push_back(kv::view_of(event));
+  return on_kv_events(worker, views_);
 }
 
 void Router::on_event_news(WorkerId worker, const EventNews& news) {

@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -19,7 +20,9 @@
 #include "kvist/kv_index/kv_index.h"
 #include "kvist/routing/cache_knowledge.h"
 #include "kvist/routing/decision_log.h"
+#include "kvist/routing/forecast_source.h"
 #include "kvist/routing/forecaster.h"
+#include "kvist/routing/kv_shortlist.h"
 #include "kvist/routing/load_tracker.h"
 #include "kvist/routing/policy.h"
 #include "kvist/routing/prompt_keys.h"
@@ -67,8 +70,12 @@ class Router {
     spec::RoutingMode mode = spec::RoutingMode::kRoundRobin;
     std::uint64_t seed = 1;
     spec::StepTimeSpec latency_prior = {};  ///< every worker's step time until its own steps were measured
+    std::size_t recorded = 64;              ///< candidates that log() keeps of a decision, at least the chosen one
+    bool shortlist = true;  ///< false: mode kv forecasts every worker of a large fleet too, with the same result
     /// Given if another thread owns event_index(): makes what keeps it and routing apart.
     PromptsUnderWay::MakeGate make_gate = {};
+    /// What mode clairvoyant asks; null: its forecasts are those of mode kv. Requires: it outlives the router.
+    ForecastSource* forecasts = nullptr;
   };
 
   explicit Router(Options options);
@@ -89,6 +96,8 @@ class Router {
   void on_whole_answer(RequestHandle request, const WholeAnswer& answer, TimePoint now);
   /// The prompt's tokens and cached tokens as the engine reports them in its usage.
   void on_usage(RequestHandle request, std::uint64_t prompt_tokens, std::uint64_t cached_tokens);
+  /// The attempt failed, for the record of its decision; on_finished() follows.
+  void on_failed(RequestHandle request, std::string_view failure);
   /// The request left its worker, however it ended. `completed`: its answer reached its end. Idempotent.
   void on_finished(RequestHandle request, bool completed, TimePoint now);
   /// Null if the request has left its worker; otherwise valid until it does.
@@ -130,10 +139,17 @@ class Router {
   void look_up(const RouteQuery& query, const BlockKeys& keys, std::span<const WorkerView> fleet, TimePoint now);
   /// Fills them for each worker with the block hashes of its own tokenization.
   void look_up(const RouteQuery& query, std::span<const WorkerView> fleet, TimePoint now);
-  /// Fills candidates_ with the available workers of the fleet.
+  /// Fills candidates_ with the available workers of the fleet, without forecasts.
   void find_candidates(const RouteQuery& query, std::span<const WorkerView> fleet, TimePoint now);
+  void leave_out_short_contexts(const RouteQuery& query, std::span<const WorkerView> fleet);
+  /// Gives them forecasts and returns the position of the chosen one. May leave out those that do not matter.
+  [[nodiscard]] std::size_t choose(const RouteQuery& query, const PolicyQuery& policy_query,
+                                   std::span<const WorkerView> fleet, TimePoint now);
   void replicate_hot_prefix(std::span<const kv::BlockHash> prompt);
   [[nodiscard]] std::uint64_t displaced_blocks(const Candidate& candidate, std::size_t prompt_blocks) const;
+  void on_worker_changed(WorkerId worker) {
+    if (shortlist_) shortlist_->on_changed(worker);
+  }
 
   std::size_t workers_;
   std::uint32_t block_size_;
@@ -145,11 +161,14 @@ class Router {
   LoadTracker loads_;
   ReusedPrefixes reused_;
   Forecaster forecaster_;
-  DecisionLog log_{{}};
-  std::vector<Candidate> candidates_;  // scratch memory of route(), as are the next three, which are by WorkerId
+  ForecastSource* forecasts_;  // may be null
+  DecisionLog log_;
+  std::optional<KvShortlist> shortlist_;  // in large fleets
+  std::vector<Candidate> candidates_;     // scratch memory of route(), as are the next three, which are by WorkerId
   std::vector<CacheDepth> depths_;
   std::vector<std::uint32_t> shared_;
   std::vector<std::uint32_t> reused_depths_;
+  std::vector<kv::KvEventView> views_;                              // scratch, of events that came as KvEvents
   std::array<std::uint64_t, spec::kRoutingModeCount> decisions_{};  // by RoutingMode
 };
 

@@ -41,6 +41,7 @@ struct WorkerView {
   bool events_exact = false;  ///< its KV event stream is connected, whole and readable
   std::uint8_t reading = 0;   ///< which tokenization of a text the worker uses (PromptKeys::reading)
   EngineLimits limits;
+  std::uint32_t max_model_len = 0;  ///< prompt and output tokens of one request at most; 0: unknown
 };
 
 }  // namespace kvist::routing

@@ -8,6 +8,7 @@
 #include "kvist/base/check.h"
 #include "kvist/engine/timed/timed_engine.h"
 #include "kvist/level/level_procedure.h"
+#include "kvist/simulation/clairvoyance.h"
 #include "kvist/simulation/invariants.h"
 #include "kvist/simulation/simulated_gateway.h"
 #include "kvist/simulation/simulated_load.h"
@@ -50,7 +51,9 @@ class LoadRun {
         levels_(levels),
         sink_(sink),
         network_(time_, sweep.simulation),
-        gateway_(sweep.deployment, levels.front().mode, levels.front().seed, tokenizer_, time_, network_),
+        clairvoyance_(workers_, network_, time_),
+        gateway_(sweep.deployment, levels.front().mode, levels.front().seed, tokenizer_, time_, network_,
+                 clairvoyance_),
         ledger_(TimePoint{} + sweep.method.warmup,
                 TimePoint{} + static_cast<Duration::rep>(levels.size()) * level::measuring_time(sweep.method),
                 limit_of(sweep.workload, levels.front())),
@@ -90,8 +93,9 @@ class LoadRun {
   const tokenizer::ByteTokenizer tokenizer_;
   VirtualTime time_;
   Network network_;
-  SimulatedGateway gateway_;
   std::vector<SimulatedWorker> workers_;
+  Clairvoyance clairvoyance_;
+  SimulatedGateway gateway_;
   Ledger ledger_;
   SimulatedLoad load_;
   workload::TurnSource& source_;
@@ -109,6 +113,7 @@ Result<void> LoadRun::add_workers() {
     KVIST_TRY(std::unique_ptr<engine::EngineDriver> driver, engine::make_timed_engine(worker, tokenizer_));
     const WorkerId id(static_cast<std::uint32_t>(workers_.size()));
     workers_.emplace_back(id, std::move(driver), tokenizer_, time_, network_);
+    if (levels_.front().mode == spec::RoutingMode::kClairvoyant) KVIST_TRY_VOID(clairvoyance_.add_worker(worker));
   }
   return {};
 }

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <utility>
 #include <vector>
 
@@ -30,7 +31,9 @@ class Network {
 
   // From the gateway.
   void request_to_worker(WorkerId worker, engine::Request request) {
-    send(spec_.worker_hop, EventKind::kRequestAtWorker, work_.put(std::move(request)), worker);
+    const std::uint64_t parcel = work_.put(std::move(request));
+    work_order_.push_back({.worker = worker, .parcel = parcel, .arrives = time_->now() + spec_.worker_hop});
+    send(spec_.worker_hop, EventKind::kRequestAtWorker, parcel, worker);
   }
   void abort_at_worker(WorkerId worker, TurnId turn) {
     send(spec_.worker_hop, EventKind::kAbortAtWorker, turn.value(), worker);
@@ -55,11 +58,22 @@ class Network {
 
   // For the receivers.
   [[nodiscard]] TurnRequest take_request(const Event& event) { return requests_.take(event.subject); }
-  [[nodiscard]] engine::Request take_work(const Event& event) { return work_.take(event.subject); }
+  [[nodiscard]] engine::Request take_work(const Event& event) {
+    work_order_.pop_front();  // requests arrive in the order in which they were sent
+    return work_.take(event.subject);
+  }
   [[nodiscard]] StepMessage take_step(const Event& event) { return steps_.take(event.subject); }
   [[nodiscard]] Refusal take_refusal(const Event& event) { return refusals_.take(event.subject); }
   [[nodiscard]] std::vector<kv::KvEvent> take_kv_events(const Event& event) { return kv_events_.take(event.subject); }
 
+  /// Calls `visit(request, arrival)` for each request that is on its way to the worker, in order.
+  template <class Visit>
+  void for_each_work(WorkerId worker, Visit visit) const {
+    for (const Work& work : work_order_) {
+      if (work.worker == worker) visit(work_.at(work.parcel), work.arrives);
+    }
+  }
+  [[nodiscard]] const spec::SimulationSpec& spec() const { return spec_; }
   /// When the gateway received the request that reaches the router now.
   [[nodiscard]] TimePoint arrival_of_request() const { return time_->now() - spec_.gateway_time; }
   /// Messages on their way; those without content (gone, abort) are not counted.
@@ -69,6 +83,11 @@ class Network {
   }
 
  private:
+  struct Work {
+    WorkerId worker;
+    std::uint64_t parcel = 0;
+    TimePoint arrives;
+  };
   void send(Duration delay, EventKind kind, std::uint64_t subject, WorkerId worker = {}) {
     time_->schedule(time_->now() + delay, {.subject = subject, .worker = worker, .kind = kind});
   }
@@ -77,6 +96,7 @@ class Network {
   spec::SimulationSpec spec_;
   Parcels<TurnRequest> requests_;
   Parcels<engine::Request> work_;
+  std::deque<Work> work_order_;  // what is in it, by arrival
   Parcels<StepMessage> steps_;
   Parcels<Refusal> refusals_;
   Parcels<std::vector<kv::KvEvent>> kv_events_;

@@ -30,6 +30,8 @@ class Parcels {
     free_.push_back(static_cast<std::size_t>(slot));
     return std::move(slots_[slot]);
   }
+  /// A message that stays in transit.
+  [[nodiscard]] const Message& at(std::uint64_t slot) const { return slots_[slot]; }
   [[nodiscard]] std::size_t in_transit() const { return slots_.size() - free_.size(); }
 
  private:

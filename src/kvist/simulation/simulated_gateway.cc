@@ -19,31 +19,27 @@ std::vector<std::string> names_of(const std::vector<spec::WorkerSpec>& workers) 
   return names;
 }
 
-dispatch::Dispatcher::Options dispatch_options(const spec::GatewaySpec& gateway) {
-  dispatch::Dispatcher::Options options;
-  options.max_in_flight = gateway.max_in_flight;
-  options.max_retries = gateway.max_retries;
-  return options;
-}
-
 }  // namespace
 
 SimulatedGateway::SimulatedGateway(const spec::DeploymentSpec& deployment, spec::RoutingMode mode,
                                    std::uint64_t run_seed, const tokenizer::Tokenizer& tokenizer, VirtualTime& time,
-                                   Network& network)
+                                   Network& network, Clairvoyance& clairvoyance)
     : spec_(deployment.gateway),
       run_seed_(run_seed),
       tokenizer_(&tokenizer),
       time_(&time),
       network_(&network),
+      clairvoyance_(&clairvoyance),
       fleet_(names_of(deployment.workers), {}),
       router_({.model = spec_.model,
                .block_size = spec_.block_size,
                .workers = deployment.workers.size(),
                .mode = mode,
                .seed = spec_.seed,
-               .latency_prior = spec_.latency_prior}),
-      dispatcher_(dispatch_options(spec_), fleet_, router_) {
+               .latency_prior = spec_.latency_prior,
+               .recorded = 1,  // nobody reads the other candidates
+               .forecasts = &clairvoyance}),
+      dispatcher_(dispatch::Dispatcher::Options::of(spec_), fleet_, router_) {
   for (std::uint32_t i = 0; i < deployment.workers.size(); ++i) {
     const spec::WorkerSpec& worker = deployment.workers[i];
     fleet_.set_limits(WorkerId(i), {.block_size = worker.block_size,
@@ -83,6 +79,7 @@ void SimulatedGateway::on_request(TurnRequest request) {
 Result<dispatch::Ticket> SimulatedGateway::admit(const TurnRequest& request, std::vector<TokenId>& prompt) {
   const TimePoint arrived = network_->arrival_of_request();
   if (!dispatcher_.has_room()) return dispatcher_.start({}, arrived);
+  clairvoyance_->on_turn(request.turn);
   prompt = template_.render(request.turn.messages, *tokenizer_);
   const kv::BlockHash root = kv::root_hash({.model = spec_.model, .lora = "", .cache_salt = ""});
   return dispatcher_.start(
@@ -93,6 +90,7 @@ Result<dispatch::Ticket> SimulatedGateway::admit(const TurnRequest& request, std
 }
 
 bool SimulatedGateway::act(TurnId id, Relayed& relayed, dispatch::LifeActions actions, std::vector<TokenId> prompt) {
+  if (actions.asks()) clairvoyance_->on_turn(relayed.turn);
   const auto next = dispatch::next_worker(actions, dispatcher_, relayed.request, time_->now());
   if (actions.abandon) network_->abort_at_worker(relayed.life.decision().worker, id);
   if (actions.doubt) await_health_check(*actions.doubt);

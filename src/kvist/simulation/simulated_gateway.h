@@ -14,6 +14,7 @@
 #include "kvist/dispatch/fleet.h"
 #include "kvist/dispatch/request_life.h"
 #include "kvist/routing/router.h"
+#include "kvist/simulation/clairvoyance.h"
 #include "kvist/simulation/deadlines.h"
 #include "kvist/simulation/messages.h"
 #include "kvist/simulation/network.h"
@@ -31,9 +32,10 @@ namespace kvist::simulation {
 class SimulatedGateway {
  public:
   /// `deployment` has the workers and the gateway's settings; `run_seed` is the load's and is used for session names.
-  /// Requires: clock, network and tokenizer outlive this object.
+  /// `clairvoyance` is what mode clairvoyant knows. Requires: the references outlive this object.
   SimulatedGateway(const spec::DeploymentSpec& deployment, spec::RoutingMode mode, std::uint64_t run_seed,
-                   const tokenizer::Tokenizer& tokenizer, VirtualTime& time, Network& network);
+                   const tokenizer::Tokenizer& tokenizer, VirtualTime& time, Network& network,
+                   Clairvoyance& clairvoyance);
 
   void on_request(TurnRequest request);
   void on_client_gone(TurnId turn);
@@ -75,6 +77,7 @@ class SimulatedGateway {
   text::SimpleChatTemplate template_;
   VirtualTime* time_;
   Network* network_;
+  Clairvoyance* clairvoyance_;
   dispatch::Fleet fleet_;
   routing::Router router_;
   dispatch::Dispatcher dispatcher_;

@@ -36,6 +36,8 @@ class SimulatedWorker {
   void on_timer(const Event& event);
 
   [[nodiscard]] const engine::EngineDriver& driver() const { return *driver_; }
+  /// See EngineDriver::look().
+  void look(engine::DriverView& view) { driver_->look(view); }
   [[nodiscard]] bool idle() const { return driver_->core().idle(); }
   /// The tokens of answers that ended because the client left, which are in no usage.
   [[nodiscard]] const Lost& lost() const { return lost_; }

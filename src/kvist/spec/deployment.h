@@ -9,9 +9,9 @@
 #include "kvist/base/error.h"
 #include "kvist/base/time.h"
 #include "kvist/base/yaml.h"
-#include "kvist/spec/cpu_engine_spec.h"
 #include "kvist/spec/profile_spec.h"
 #include "kvist/spec/record_spec.h"
+#include "kvist/spec/resilience_spec.h"
 #include "kvist/spec/routing_mode.h"
 #include "kvist/spec/speculation_spec.h"
 #include "kvist/spec/step_time_spec.h"
@@ -54,6 +54,34 @@ struct OpenSettings {
   bool operator==(const OpenSettings&) const = default;
 };
 
+/// The type of the weights in memory.
+enum class WeightType {
+  kAsStored,  ///< BF16 if the checkpoint's matrices are BF16, otherwise F32
+  kBf16,
+  kF32,
+};
+
+/// The type of keys and values in the KV blocks.
+enum class CpuKvType {
+  kAsWeights,  ///< the type of the weights in memory: BF16 or F32
+  kBf16,
+  kF16,
+  kF32,
+};
+
+/// The settings of the CPU engine.
+struct CpuEngineSpec {
+  std::string model;          ///< directory of a Hugging Face checkpoint of the Llama family
+  std::uint32_t threads = 0;  ///< threads that compute; 0: one per core
+  WeightType weights = WeightType::kAsStored;
+  CpuKvType kv_dtype = CpuKvType::kAsWeights;
+  /// The memory for weights, activations and KV blocks together. The KV memory is what remains, unless the worker's
+  /// kv_blocks is set.
+  std::uint64_t memory_bytes = 4ULL << 30;
+
+  bool operator==(const CpuEngineSpec&) const = default;
+};
+
 /// One of kvist's workers: the engine's limits and, for the timed engine, the step-time model.
 struct WorkerSpec {
   std::string name = "worker-0";
@@ -93,7 +121,7 @@ struct WorkerSpec {
 /// queueing lets infer.
 struct UpstreamLimits {
   std::uint32_t max_batch_size = 0;  ///< batch slots
-  std::uint32_t kv_blocks = 0;
+  std::uint32_t kv_blocks = 0;       ///< KV memory, in blocks of the gateway's block size
   std::uint32_t max_num_tokens = 0;  ///< token budget of one step
 
   bool operator==(const UpstreamLimits&) const = default;
@@ -127,6 +155,13 @@ struct GatewaySpec {
   std::uint32_t threads = 0;  ///< that take requests and relay answers; 0: as many as there are cores, at most 8
   std::uint32_t max_in_flight = 4'096;  ///< requests; beyond it the answer is 503 with Retry-After
   std::uint32_t max_retries = 2;        ///< further workers tried before the first byte
+  RetryBudgetSpec retry_budget = {};
+  EjectionSpec ejection = {};
+  Duration model_interval = std::chrono::seconds(30);  ///< between looks at the list of models of a worker that is well
+  /// The least time without any sign of life of a worker after which a request that waits for its first byte leaves it.
+  Duration silence_timeout = std::chrono::seconds(2);
+  /// The longest pause within a begun answer; 0: as long as upstream_timeout allows.
+  Duration stream_idle_timeout = std::chrono::seconds(300);
   std::uint64_t max_body_bytes = 16ULL << 20;
   std::uint64_t seed = 1;  ///< of the random routing mode, together with the request id
   /// What the router takes a worker's steps to cost until it has seen them: any value within a factor of a few will do.

@@ -7,6 +7,7 @@
 #include "kvist/spec/deployment.h"
 #include "kvist/spec/endpoint.h"
 #include "kvist/spec/fields.h"
+#include "kvist/spec/resilience_yaml.h"
 #include "kvist/spec/step_time_yaml.h"
 #include "kvist/spec/yaml_writer.h"
 
@@ -65,6 +66,13 @@ void write_record(YamlWriter& out, const RecordSpec& record) {
   out.raw("max_file", fmt::format("{} B", record.max_file_bytes)).field("files", record.files).end_map();
 }
 
+void write_patience(YamlWriter& out, const GatewaySpec& g) {
+  const GatewaySpec usual;
+  if (g.model_interval != usual.model_interval) out.field("model_interval", g.model_interval);
+  if (g.silence_timeout != usual.silence_timeout) out.field("silence_timeout", g.silence_timeout);
+  if (g.stream_idle_timeout != usual.stream_idle_timeout) out.field("stream_idle_timeout", g.stream_idle_timeout);
+}
+
 void write_limits(YamlWriter& out, const UpstreamLimits& limits) {
   if (limits == UpstreamLimits{}) return;
   out.begin_map("limits");
@@ -120,7 +128,10 @@ Result<GatewaySpec> read_gateway(const YamlNode& node, const std::string& base_d
   KVIST_TRY_VOID(read_endpoint(node, "http", g.http));
   KVIST_TRY_VOID(read_field(node, "model", g.model));
   KVIST_TRY_VOID(read_path(node, "tokenizer", base_directory, g.tokenizer));
-  if (const auto mode = node.get("mode")) KVIST_TRY_VOID(read_routing_mode(*mode, g.mode));
+  if (const auto mode = node.get("mode")) {
+    KVIST_TRY_VOID(read_routing_mode(*mode, g.mode));
+    if (auto live = require_live(g.mode); !live) return std::unexpected(mode->error(live.error().message));
+  }
   KVIST_TRY_VOID(read_field(node, "block_size", g.block_size, 1, 4'096));
   KVIST_TRY_VOID(read_upstreams(node, g.workers));
   KVIST_TRY_VOID(read_field(node, "upstream_timeout", g.upstream_timeout, std::chrono::milliseconds(1)));
@@ -130,6 +141,11 @@ Result<GatewaySpec> read_gateway(const YamlNode& node, const std::string& base_d
   KVIST_TRY_VOID(read_field(node, "threads", g.threads, 0, 64));
   KVIST_TRY_VOID(read_field(node, "max_in_flight", g.max_in_flight, 1, 1'000'000));
   KVIST_TRY_VOID(read_field(node, "max_retries", g.max_retries, 0, 100));
+  KVIST_TRY_VOID(read_retry_budget(node, g.retry_budget));
+  KVIST_TRY_VOID(read_ejection(node, g.ejection));
+  KVIST_TRY_VOID(read_field(node, "model_interval", g.model_interval, std::chrono::milliseconds(10)));
+  KVIST_TRY_VOID(read_field(node, "silence_timeout", g.silence_timeout, std::chrono::milliseconds(10)));
+  KVIST_TRY_VOID(read_field(node, "stream_idle_timeout", g.stream_idle_timeout, Duration(0)));
   if (const auto bytes = node.get("max_body")) {
     KVIST_TRY(g.max_body_bytes, bytes->as_bytes());
     if (g.max_body_bytes < 1'024) return std::unexpected(bytes->error("must be at least 1 KiB"));
@@ -162,6 +178,9 @@ std::string to_yaml(const GatewaySpec& g, int indent) {
   out.field("health_interval", g.health_interval).field("doubt_interval", g.doubt_interval);
   if (g.threads != 0) out.field("threads", g.threads);
   out.field("max_in_flight", g.max_in_flight).field("max_retries", g.max_retries);
+  write_retry_budget(out, g.retry_budget);
+  write_ejection(out, g.ejection);
+  write_patience(out, g);
   out.raw("max_body", fmt::format("{} B", g.max_body_bytes)).field("seed", g.seed);
   write_step_time(out, "latency_prior", g.latency_prior);
   write_record(out, g.record);

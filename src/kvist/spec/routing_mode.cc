@@ -27,7 +27,8 @@ constexpr std::array kNames = {ModeName{"round_robin", RoutingMode::kRoundRobin}
                                ModeName{"llm_d", RoutingMode::kLlmD},
                                ModeName{"lmetric", RoutingMode::kLmetric},
                                ModeName{"smetric", RoutingMode::kSmetric},
-                               ModeName{"preble", RoutingMode::kPreble}};
+                               ModeName{"preble", RoutingMode::kPreble},
+                               ModeName{"clairvoyant", RoutingMode::kClairvoyant}};
 static_assert(kNames.size() == kRoutingModeCount);
 
 // The names of other gateways: smg and SGLang's gateway, vLLM's production-stack and router, llm-d, AIBrix, KubeAI.
@@ -92,6 +93,15 @@ Result<RoutingMode> parse_routing_mode(std::string_view text) {
   std::string known;
   for (const ModeName& entry : kNames) known += (known.empty() ? "" : ", ") + std::string(entry.name);
   return fail(ErrorCode::kInvalidArgument, fmt::format("unknown routing mode \"{}\"; known: {}", text, known));
+}
+
+Result<RoutingMode> require_live(RoutingMode mode) {
+  if (!is_simulated_only(mode)) return mode;
+  return fail(
+      ErrorCode::kInvalidArgument,
+      fmt::format("routing mode {} decides by what only a simulation knows of the workers: it is for the `modes` "
+                  "of `kvist simulate`, not for a gateway",
+                  to_string(mode)));
 }
 
 }  // namespace kvist::spec

@@ -1,4 +1,4 @@
-// Coefficients of a step-time model, as the YAML gives them; perfmodel/step_time.h computes with them.
+// Coefficients of a step-time model, as the YAML gives them; perfmodel/step_time_model.h computes with them.
 #pragma once
 
 #include "kvist/base/time.h"

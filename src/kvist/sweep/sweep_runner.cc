@@ -63,6 +63,7 @@ Result<SweepOutcome> SweepRunner::run() {
 
 Result<void> SweepRunner::prepare() {
   begun_ = net::now();
+  for (const spec::RoutingMode mode : sweep_.modes) KVIST_TRY_VOID(spec::require_live(mode));
   KVIST_TRY(outcome_.directory, make_output_folder(sweep_.output_directory, sweep_.name));
   const std::filesystem::path directory(outcome_.directory);
   KVIST_TRY(store_, results::Store::open((directory / "results.sqlite").string()));

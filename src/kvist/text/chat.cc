@@ -18,13 +18,14 @@ void append_header(std::string_view role, const tokenizer::Tokenizer& tokenizer,
 
 }  // namespace
 
-std::vector<TokenId> SimpleChatTemplate::render(const ChatInput& input, const tokenizer::Tokenizer& tokenizer) const {
+void SimpleChatTemplate::render(const ChatInput& input, const tokenizer::Tokenizer& tokenizer,
+                                std::vector<TokenId>& prompt) const {
   // A text has at most as many tokens as bytes, so one allocation is enough for the prompt.
   std::size_t most_tokens = kTokensPerMessage + kAssistant.size();
   for (const ChatMessage& message : input.messages) {
     most_tokens += kTokensPerMessage + message.role.size() + message.content.size();
   }
-  std::vector<TokenId> prompt;
+  prompt.clear();
   prompt.reserve(most_tokens);
   prompt.push_back(tokenizer.special(tokenizer::SpecialToken::kBeginOfText));
   for (const ChatMessage& message : input.messages) {
@@ -34,7 +35,6 @@ std::vector<TokenId> SimpleChatTemplate::render(const ChatInput& input, const to
   }
   if (input.continue_final_message && !input.messages.empty()) prompt.pop_back();
   if (input.add_generation_prompt) append_header(kAssistant, tokenizer, prompt);
-  return prompt;
 }
 
 }  // namespace kvist::text

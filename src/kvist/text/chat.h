@@ -67,7 +67,13 @@ class ChatTemplate {
 /// of m followed by the answer and more messages, given that the answer ends with kEndOfTurn.
 class SimpleChatTemplate final : public ChatTemplate {
  public:
-  [[nodiscard]] std::vector<TokenId> render(const ChatInput& input, const tokenizer::Tokenizer& tokenizer) const;
+  /// The prompt replaces what is in `prompt`.
+  void render(const ChatInput& input, const tokenizer::Tokenizer& tokenizer, std::vector<TokenId>& prompt) const;
+  [[nodiscard]] std::vector<TokenId> render(const ChatInput& input, const tokenizer::Tokenizer& tokenizer) const {
+    std::vector<TokenId> prompt;
+    render(input, tokenizer, prompt);
+    return prompt;
+  }
   [[nodiscard]] std::vector<TokenId> render(std::initializer_list<ChatMessage> messages,
                                             const tokenizer::Tokenizer& tokenizer) const {
     return render(ChatInput{.messages = std::span(messages.begin(), messages.size())}, tokenizer);

@@ -20,9 +20,17 @@ constexpr std::array<char, 256> kBytes = make_bytes();
 }  // namespace
 
 void ByteTokenizer::encode(std::string_view text, std::vector<TokenId>& out) const {
+  // Compilers make vector instructions of loops of fixed length.
+  constexpr std::size_t kAtOnce = 32;
   const std::size_t begin = out.size();
   out.resize(begin + text.size());
-  for (std::size_t i = 0; i < text.size(); ++i) out[begin + i] = TokenId(static_cast<unsigned char>(text[i]));
+  const char* const from = text.data();
+  TokenId* const to = out.data() + begin;
+  std::size_t i = 0;
+  for (; i + kAtOnce <= text.size(); i += kAtOnce) {
+    for (std::size_t k = 0; k < kAtOnce; ++k) to[i + k] = TokenId(static_cast<unsigned char>(from[i + k]));
+  }
+  for (; i < text.size(); ++i) to[i] = TokenId(static_cast<unsigned char>(from[i]));
 }
 
 TokenId ByteTokenizer::special(SpecialToken token) const {

@@ -5,8 +5,6 @@
 namespace kvist::worker {
 namespace {
 
-using telemetry::bounds_1_2_5;
-
 // vLLM's bounds, so that its dashboards and alerts work unchanged.
 const std::vector<double> kFirstTokenBounds = {0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1,  0.25,  0.5,   0.75,
                                                1.0,   2.5,   5.0,  7.5,  10.0, 20.0, 40.0, 80.0, 160.0, 640.0, 2560.0};
@@ -17,11 +15,27 @@ const std::vector<double> kRequestBounds = {0.3,  0.5,  0.8,  1.0,  1.5,   2.0, 
 const std::vector<double> kChoiceBounds = {1, 2, 5, 10, 20};
 const std::vector<double> kIterationBounds = {1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384};
 
+/// 1, 2, 5, 10, 20, 50, ... up to `most`.
+std::vector<double> bounds_1_2_5(double most) {
+  std::vector<double> bounds;
+  for (double decade = 1;; decade *= 10) {
+    for (const double digit : {1.0, 2.0, 5.0}) {
+      if (digit * decade > most) return bounds;
+      bounds.push_back(digit * decade);
+    }
+  }
+}
+
 double seconds_between(TimePoint begin, TimePoint end) {
   return to_seconds(std::max(end - begin, Duration::zero()));
 }
 
 }  // namespace
+
+void Histogram::observe(double value) {
+  ++counts_[static_cast<std::size_t>(std::ranges::lower_bound(bounds_, value) - bounds_.begin())];
+  sum_ += value;
+}
 
 RequestMetrics::RequestMetrics(std::uint32_t max_model_len)
     : time_to_first_token_(kFirstTokenBounds),
@@ -130,7 +144,7 @@ void RequestMetrics::write(telemetry::MetricsPage& page, const telemetry::Labels
   with_reason.emplace_back("reason", "max_num_queued_reqs");
   page.counter("vllm:admission_rejections_total", "Requests that found the queue full.", static_cast<double>(rejected_),
                with_reason);
-  const auto write = [&](const telemetry::Histogram& histogram, const char* name, const char* help) {
+  const auto write = [&](const Histogram& histogram, const char* name, const char* help) {
     histogram.write(page, name, help, labels);
   };
   write(time_to_first_token_, "vllm:time_to_first_token_seconds", "From a request's arrival to its first token.");

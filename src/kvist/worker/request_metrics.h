@@ -5,16 +5,36 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "kvist/base/id.h"
 #include "kvist/base/time.h"
 #include "kvist/engine/core.h"
 #include "kvist/engine/request.h"
-#include "kvist/telemetry/histogram.h"
 #include "kvist/telemetry/metrics.h"
 
 namespace kvist::worker {
+
+/// A histogram with bounds of its own, in constant memory. Threads: one.
+class Histogram {
+ public:
+  /// `bounds` are ascending upper bounds, inclusive.
+  explicit Histogram(std::vector<double> bounds) : bounds_(std::move(bounds)), counts_(bounds_.size() + 1) {}
+
+  void observe(double value);
+  void write(telemetry::MetricsPage& page, const std::string& name, const std::string& help,
+             const telemetry::Labels& labels) const {
+    page.histogram(name, help, bounds_, counts_, sum_, labels);
+  }
+
+ private:
+  std::vector<double> bounds_;
+  std::vector<std::uint64_t> counts_;  // per bucket; the last one is for all values above the bounds
+  double sum_ = 0;
+};
 
 /// Counts of how requests have ended.
 struct FinishCounts {
@@ -73,21 +93,21 @@ class RequestMetrics {
   FinishCounts finished_;
   std::uint64_t rejected_ = 0;
 
-  telemetry::Histogram time_to_first_token_;
-  telemetry::Histogram inter_token_latency_;
-  telemetry::Histogram time_per_output_token_;
-  telemetry::Histogram e2e_latency_;
-  telemetry::Histogram queue_time_;
-  telemetry::Histogram inference_time_;
-  telemetry::Histogram prefill_time_;
-  telemetry::Histogram decode_time_;
-  telemetry::Histogram prompt_tokens_;
-  telemetry::Histogram generation_tokens_;
-  telemetry::Histogram most_generation_tokens_;
-  telemetry::Histogram params_n_;
-  telemetry::Histogram params_max_tokens_;
-  telemetry::Histogram prefill_computed_tokens_;
-  telemetry::Histogram iteration_tokens_;
+  Histogram time_to_first_token_;
+  Histogram inter_token_latency_;
+  Histogram time_per_output_token_;
+  Histogram e2e_latency_;
+  Histogram queue_time_;
+  Histogram inference_time_;
+  Histogram prefill_time_;
+  Histogram decode_time_;
+  Histogram prompt_tokens_;
+  Histogram generation_tokens_;
+  Histogram most_generation_tokens_;
+  Histogram params_n_;
+  Histogram params_max_tokens_;
+  Histogram prefill_computed_tokens_;
+  Histogram iteration_tokens_;
 };
 
 }  // namespace kvist::worker

@@ -119,6 +119,17 @@ std::optional<TimePoint> EngineDriver::next_wakeup() const {
   return next;
 }
 
+void EngineDriver::look(DriverView& view) {
+  core_.look(view.core);
+  view.steps.clear();
+  for (const StepUnderWay& step : under_way_) view.steps.push_back({.plan = &step.plan, .end = step.end});
+  view.arrivals.clear();
+  for (const Arrival& arrival : arrivals_) {
+    view.arrivals.push_back({.request = &arrival.request, .queued = arrival.queued});
+  }
+  view.last_decode_step = last_decode_step_;
+}
+
 CoreStats EngineDriver::stats() const {
   CoreStats stats = core_.stats();
   stats.waiting += static_cast<std::uint32_t>(arrivals_.size());

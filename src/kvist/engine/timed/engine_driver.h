@@ -18,6 +18,23 @@
 
 namespace kvist::engine {
 
+/// What a driver has under way at one instant. It refers to the driver and is valid until the next call that changes
+/// something.
+struct DriverView {
+  struct Step {
+    const StepPlan* plan = nullptr;
+    TimePoint end;
+  };
+  struct Arrival {
+    const Request* request = nullptr;
+    TimePoint queued;  ///< when it reaches the engine's queue
+  };
+  CoreView core;
+  std::vector<Step> steps;        ///< oldest first
+  std::vector<Arrival> arrivals;  ///< on their way to the queue, in order
+  Duration last_decode_step{};    ///< perfmodel::IntakeLoad has it
+};
+
 /// Owns engine core and executor. A step ends exactly its duration after it began, independent of when poll() is
 /// called. A busy engine's next step begins at the modelled end of the one before, so that late calls do not accumulate
 /// and the worker keeps the pace of the modelled GPU. Only beyond `max_lateness` is the clock set to the present.
@@ -62,6 +79,8 @@ class EngineDriver final : public Driver {
     return under_way_.empty() ? std::nullopt : std::optional(under_way_.front().end);
   }
 
+  /// Replaces the content of `view` and reuses its memory.
+  void look(DriverView& view);
   [[nodiscard]] CoreStats stats() const override;
   [[nodiscard]] const Core& core() const override { return core_; }
   [[nodiscard]] DriverTimes times() const override {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,7 +11,7 @@
 
 #include "kvist/base/check.h"
 #include "kvist/base/random.h"
-#include "kvist/engine/timed/made_up_logprobs.h"
+#include "kvist/engine/timed/answer_length.h"
 #include "kvist/text/prose.h"
 
 namespace kvist::engine {
@@ -21,18 +20,40 @@ namespace {
 // Prose is tokenized in pieces of this many bytes, for few calls and little memory per running request.
 constexpr std::size_t kPieceBytes = 256;
 
-constexpr std::uint64_t kEndless = std::numeric_limits<std::uint64_t>::max();
+/// A position in an answer.
+struct AnswerPosition {
+  std::uint64_t seed = 0;  ///< the request's
+  std::uint64_t position = 0;
+};
 
-/// The number of tokens of the answer to `request`, including the end-of-turn token.
-std::uint64_t draw_length(const spec::OutputLengthSpec& spec, const Request& request) {
-  if (request.ignore_eos) return kEndless;
-  RandomStream random(mix_seed({request.seed, seed_part("output length")}));
-  const double drawn = std::round(random.normal(spec.mean_tokens, spec.standard_deviation_tokens));
-  // At least one token besides the end of the turn, because an answer without content is a failure to the client. The
-  // core cuts at max_tokens; the upper bound here only keeps the conversion defined.
-  const auto length = static_cast<std::uint64_t>(std::clamp(drawn, 2.0, 1e12));
-  if (!request.sampling) return length;
-  return std::max(length, std::uint64_t{request.sampling->min_tokens} + 1);
+/// Plausible log probabilities, for clients that ask every engine for them. `chosen` is always the likeliest token,
+/// with a probability from 0.4 to 1 that is drawn from the position. The others are the ids next to `chosen` that are
+/// not special tokens, and share the rest, each with half of the one before. The probabilities are in descending order,
+/// sum to less than 1, and are the same in every call. There are fewer than `likeliest` if the vocabulary has no more.
+TokenLogprobs made_up_logprobs(AnswerPosition place, TokenId chosen, std::uint32_t likeliest,
+                               const tokenizer::Tokenizer& tokenizer) {
+  constexpr double kMost = 0.999;
+  constexpr double kSpread = 0.6;
+  const double uniform = RandomStream(mix_seed({place.seed, seed_part("logprobs"), place.position})).uniform();
+  // Squared, because most tokens of a real answer are nearly certain.
+  const double probability = kMost - kSpread * uniform * uniform;
+  TokenLogprobs made{.chosen = {.token = chosen, .logprob = static_cast<float>(std::log(probability))},
+                     .likeliest = {}};
+  if (likeliest == 0) return made;
+  made.likeliest.push_back(made.chosen);
+  double rest = (1 - probability) / 2;
+  const auto add = [&](std::int64_t id) {
+    if (id < 0 || id >= tokenizer.vocabulary_size() || made.likeliest.size() == likeliest) return;
+    const TokenId token(static_cast<std::uint32_t>(id));
+    if (tokenizer.is_special(token)) return;
+    made.likeliest.push_back({.token = token, .logprob = static_cast<float>(std::log(rest))});
+    rest /= 2;
+  };
+  for (std::int64_t away = 1; away < tokenizer.vocabulary_size() && made.likeliest.size() < likeliest; ++away) {
+    add(std::int64_t{chosen.value()} + away);
+    add(std::int64_t{chosen.value()} - away);
+  }
+  return made;
 }
 
 /// The answers given in one slot, one after the other, token by token. What each token uses is in one cache line.
@@ -59,7 +80,7 @@ class alignas(64) Answer {
       remaining_ = 0;
       return tokenizer.special(tokenizer::SpecialToken::kEndOfTurn);
     }
-    if (remaining_ != kEndless) --remaining_;
+    if (remaining_ != kEndlessAnswer) --remaining_;
     if (at_ == piece_.size()) refill(tokenizer);
     return piece_[at_++];
   }
@@ -105,7 +126,7 @@ class TimedExecutor::Impl {
     if (slot.value() >= answers_.size()) answers_.resize(slot.value() + 1);
     Answer& answer = answers_[slot.value()];
     KVIST_CHECK(answer.request() == RequestId(0), fmt::format("slot {} is taken", slot.value()));
-    answer.begin(request, draw_length(options_.output_length, request));
+    answer.begin(request, answer_length(options_.output_length, request));
   }
 
   void release(SlotId slot) { answers_[slot.value()].end(); }

@@ -15,9 +15,9 @@ namespace kvist::engine {
 
 /// Durations are those of perfmodel::StepTimeModel, divided by time_scale. Each answer is prose from the request's
 /// seed. Its length, including the end-of-turn token, is drawn from the same seed (spec::OutputLengthSpec) and cut at
-/// max_tokens. The request's min_tokens is honoured, and its logprobs are made up (made_up_logprobs.h). Whether a draft
-/// is accepted is drawn from the seed and the position in the answer, and changes only the number of tokens per step.
-/// So an answer depends on its request alone, never on the worker.
+/// max_tokens. The request's min_tokens is honoured, and its logprobs are made up, from its seed and the position.
+/// Whether a draft is accepted is drawn from the seed and the position in the answer, and changes only the number of
+/// tokens per step. So an answer depends on its request alone, never on the worker.
 class TimedExecutor final : public Executor {
  public:
   struct Options {

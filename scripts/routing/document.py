@@ -1,0 +1,175 @@
+"""docs/results/routing.md: tables of every workload, the verdicts, what is missed and why, and the plots."""
+import json
+import pathlib
+import tempfile
+
+import chat
+import figures
+import workloads
+from figures import CANDIDATE, ORACLE, TITLES
+
+# The colours of src/kvist/render/svg_plot.cc are nine; the modes without one are in the tables only.
+COLOURS = {"round_robin": 0, "kv": 1, "dynamo": 2, "sglang": 3, "llm_d": 4, "lmetric": 5, "smetric": 6, "preble": 7, "clairvoyant": 8}
+PLOTS = [("ttft_p50", "TTFT p50", "ms", True), ("ttft_p95", "TTFT p95", "ms", True), ("ttft_p99", "TTFT p99", "ms", True),
+         ("goodput", "goodput", "%", False)]
+HEADER = ["load", "policy", "TTFT p50", "p95", "p99", "slowdown p50", "p95", "p99", "TPOT p50", "tokens/s", "goodput", "hit rate"]
+
+
+def table(header, rows):
+    align = ["---", *["---:"] * (len(header) - 1)]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in [header, align, *rows]) + "\n"
+
+
+def row(cell, mode):
+    mean = {figure: cell.mean(mode, figure) for figure in cell.runs[0][mode]}
+    failed = f" ({mean['failed']:.1f} % failed)" if mean["failed"] > 0 else ""
+    return [f"{cell.load} %" if mode == cell.modes[0] else "", f"`{mode}`{failed}",
+            *(f"{mean[f'ttft_{name}'] / 1e3:,.2f} s" for name, _ in figures.SHARES),
+            *(f"{mean[f'slowdown_{name}']:,.1f}" for name, _ in figures.SHARES), f"{mean['tpot_p50']:,.0f} ms",
+            f"{mean['tokens_per_s']:,.0f}", f"{mean['goodput']:.1f} %", f"{mean['hit_rate']:.1f} %"]
+
+
+def verdicts(name, cells):
+    """kv against the best other policy in each figure, with its name where the bar is missed."""
+    rows = []
+    for cell in cells:
+        texts = []
+        for figure in TITLES:
+            other = cell.best_other(figure)[1]
+            ratio = cell.ratio(figure)
+            if cell.load > 100 and figure == "ttft_p95":
+                other, ratio = "dynamo", cell.ratio(figure, CANDIDATE, "dynamo")
+            text = f"{ratio:.2f}" + (" of dynamo's" if other == "dynamo" and cell.load > 100 and figure == "ttft_p95" else "")
+            texts.append(f"**{text} {other}**" if cell.meets(figure) is False and "dynamo's" not in text else
+                         f"**{text}**" if cell.meets(figure) is False else text)
+        rows.append([f"`{name}`" if cell is cells[0] else "", f"{cell.load} %", *texts])
+    return rows
+
+
+def distances(name, cells):
+    return [[f"`{name}`" if cell is cells[0] else "", f"{cell.load} %",
+             *(f"{cell.ratio(figure, CANDIDATE, ORACLE):.2f}" for figure in TITLES)] for cell in cells]
+
+
+def reason(cell, figure):
+    """What can be said of a miss: who wins by how much and in how many traces, whether it is for want of knowledge, what it costs."""
+    winner = "dynamo" if cell.load > 100 and figure == "ttft_p95" else cell.best_other(figure)[1]
+    low, high = cell.spread(figure, winner)
+    text = f"{TITLES[figure]} {cell.ratio(figure, CANDIDATE, winner):.2f} of `{winner}`'s"
+    if len(cell.runs) > 1:
+        text += f" ({low:.2f} to {high:.2f} over the traces)"
+    if ORACLE in cell.modes:
+        oracle = cell.ratio(figure, ORACLE, winner)
+        cause = "forecasts" if abs(oracle - 1) < abs(cell.ratio(figure, CANDIDATE, winner) - 1) / 2 or cell.meets(figure, ORACLE) else "the cost"
+        text += f"; a matter of {cause}: {oracle:.2f} with the workers' true state"
+    prices = [(loss(cell, other, winner), other) for other in TITLES if other != figure]
+    worst, other = max(prices)
+    if worst > figures.WAIT_BAR:
+        text += f"; `{winner}` pays with {TITLES[other]}, {cell.ratio(other, winner, CANDIDATE):.2f} of kv's"
+    return text + "."
+
+
+def loss(cell, figure, mode):
+    ratio = cell.ratio(figure, mode, CANDIDATE)
+    return (1 / ratio if ratio else float("inf")) if figure in figures.LARGER_IS_BETTER else ratio
+
+
+def misses(cells):
+    lines = [f"- `{name}`, {cell.load} %: {reason(cell, figure)}" for name, of in cells.items() for cell in of for figure in cell.misses()]
+    return "\n".join(lines) + "\n" if lines else "None.\n"
+
+
+def counts(of):
+    held = [cell.meets(figure) for cell in of for figure in TITLES]
+    return held.count(True), held.count(False)
+
+
+def summary(cells):
+    met, missed = map(sum, zip(*(counts(of) for of in cells.values())))
+    return f"{met} bars met, {missed} missed"
+
+
+def plot(path, cells, laboratory):
+    shown = [mode for mode in cells[0].modes if mode in COLOURS]
+    sheet = {"columns": 2, "plots": [
+        {"title": title, "x_title": "load, % of the capacity", "y_title": unit, "logarithmic": logarithmic,
+         "series": [{"name": mode, "colour": COLOURS[mode], "dashed": mode == ORACLE,
+                     "points": [[cell.load, round(cell.mean(mode, figure), 3)] for cell in cells]} for mode in shown]}
+        for figure, title, unit, logarithmic in PLOTS]}
+    with tempfile.TemporaryDirectory() as folder:
+        data = pathlib.Path(folder) / "plots.json"
+        data.write_text(json.dumps(sheet))
+        workloads.call(laboratory, "plots", data, "--output", path)
+
+
+def section(workload, cells, image):
+    load = "users" if workload.closed else "starts a second"
+    swing = f", rates swinging over {workload.swing[0]} s" if workload.swing else ""
+    capacity = cells[0].rate * 100 / cells[0].load
+    text = f"## {workload.name}\n\n{workload.text}. {workload.fleet}; {workload.seconds} s{swing}; {len(cells[0].runs)} trace{'s' if len(cells[0].runs) > 1 else ''}. "
+    text += f"Capacity: {capacity:g} {load if len(workload.parts) < 2 else 'times the rates of its parts'}"
+    if len(workload.parts) > 1:
+        text += " (" + ", ".join(f"{part.kind} {part.rate:g}/s" for part in workload.parts) + ")"
+    rows = [row(cell, mode) for cell in cells for mode in cell.modes]
+    return text + f".\n\n![{workload.name}: TTFT and goodput over load]({image})\n\n" + table(HEADER, rows)
+
+
+def write(page, chosen, cells, paired, laboratory):
+    images = page.parent / "images" / "routing"
+    images.mkdir(parents=True, exist_ok=True)
+    sections = []
+    for workload in chosen:
+        plot(images / f"{workload.name}.svg", cells[workload.name], laboratory)
+        sections.append(section(workload, cells[workload.name], f"images/routing/{workload.name}.svg"))
+    titles = list(TITLES.values())
+    counted = sorted({len(cell.runs) for of in cells.values() for cell in of})
+    traces = f"{counted[0]} to {counted[-1]} traces" if len(counted) > 1 else "one trace" if counted == [1] else f"{counted[0]} traces"
+    text = INTRODUCTION.format(traces=traces, first=workloads.FIRST_SEED, slowdown=figures.MOST_SLOWDOWN, tpot=figures.MOST_TPOT_MS)
+    text += table(["workload", "met", "missed"], [[f"`{name}`", *map(str, counts(of))] for name, of in cells.items()])
+    text += "\n## kv against the best other policy\n\n" + VERDICTS
+    text += table(["workload", "load", *titles], [line for name, of in cells.items() for line in verdicts(name, of)])
+    text += "\n## Every miss\n\n" + MISSES + misses(cells)
+    text += "\n## Distance to clairvoyant\n\n" + DISTANCE
+    text += table(["workload", "load", *titles], [line for name, of in cells.items() for line in distances(name, of)])
+    if paired:
+        text += "\n## kv against round-robin, paired\n\n" + PAIRED
+        text += table(["scenario, level", *(chat.TITLES[figure] for figure in chat.COMPARED)], paired)
+    page.write_text(text + "\n" + "\n".join(sections))
+
+
+INTRODUCTION = """# Routing policies, simulated
+
+Made by `make routing` in virtual time; every figure and verdict is computed. The gateway's router, the scheduler, the KV pool and the load
+are the live system's own code, and a model of the GPU says how long a step takes. The same requests for every policy; the first tenth of
+each run is not counted; means over {traces} of each workload. The traces' seeds begin at {first}: no trace of these seeds was looked at
+while `kv`'s rules and weights were chosen. They were chosen on chat and on a published production trace; the price of a wait for a slot or
+for memory, and of what a prompt displaces, on code completion and agents; that of holding up those who come for a cache on the flood, the
+mixture, retrieval and agents, all with seeds below 10. On the other workloads nothing was tuned. The
+other policies have their published defaults.
+
+A load is a share of the fleet's capacity, which is the largest rate at which the best of three policies still keeps up
+(`scripts/routing/capacity.py` says how it is found, `scripts/routing/capacities.json` has the rates). *Slowdown* is a request's time to first
+token divided by what it is on an idle worker that has cached everything asked before. *Goodput* is the share of requests with a slowdown of
+at most {slowdown} and a TPOT of at most {tpot} ms. `clairvoyant` is `kv`'s own decision with the true state of every worker in place of
+forecasts: queues, answers' lengths and step times. No gateway can have it; it shows how much better forecasts could be worth.
+
+What is demanded of `kv`: up to 95 % load each TTFT and slowdown at most 1.05 of the best other policy's *in that figure*, TPOT p50 at most
+1.03, tokens/s at least 0.98; beyond saturation a TTFT p95 of at most 0.9 of Dynamo's; goodput the highest at every load.
+
+"""
+VERDICTS = """`kv` as a multiple of the best other policy in that figure (`clairvoyant` aside): below 1 kv is the best of all; for tokens/s and
+goodput above 1. Bold, with the better policy's name, where the bar is missed.
+
+"""
+MISSES = """Each with the ratio to the policy that is better; whether that is a matter of forecasts (`clairvoyant`, which has the same cost, meets
+the bar or is less than half as far off) or of the cost; and what the better policy pays elsewhere.
+
+"""
+DISTANCE = """`kv` as a multiple of `clairvoyant`: what the forecasts cost. Below 1 (above, for the last two) kv was lucky: the cost is a rule
+of thumb for what comes later, which `clairvoyant` does not know either.
+
+"""
+PAIRED = """The published deployment and its variations (`examples/routing`), where each seed is a pair: geometric mean of kv's ratios to
+round-robin's with the 95 % interval by Student's t on their logarithms, over five seeds. "Worse": all of the interval is on that side.
+
+"""

@@ -1,0 +1,32 @@
+// How many connections of clients the gateway takes.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace kvist::gateway {
+
+/// What the process may open, and what it needs for other things than clients.
+struct DescriptorNeeds {
+  std::uint64_t descriptors = 0;
+  std::uint64_t event_streams = 0;  ///< subscriptions to workers' KV events
+};
+
+/// The most connections of clients of all loops, as far as descriptors go. Together clients get at most half of them,
+/// so that some are always left for the workers. Without that bound, idle clients would make every worker look dead.
+[[nodiscard]] constexpr std::uint64_t most_clients(const DescriptorNeeds& needs) {
+  constexpr std::uint64_t kOthers = 256;   // files, health checks
+  constexpr std::uint64_t kPerStream = 6;  // ZmqReceiver
+  const std::uint64_t others = kOthers + kPerStream * needs.event_streams;
+  return (needs.descriptors - std::min(needs.descriptors, others)) / 2;
+}
+
+/// The same for each loop, within what is configured; a few in any case.
+[[nodiscard]] constexpr std::uint32_t most_connections(const DescriptorNeeds& needs, std::uint32_t configured,
+                                                       std::uint32_t loops) {
+  constexpr std::uint64_t kLeast = 16;
+  return static_cast<std::uint32_t>(
+      std::clamp<std::uint64_t>(most_clients(needs) / loops, std::min<std::uint64_t>(kLeast, configured), configured));
+}
+
+}  // namespace kvist::gateway

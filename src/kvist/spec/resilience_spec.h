@@ -1,0 +1,33 @@
+// What a gateway does about workers that fail.
+#pragma once
+
+#include <cstdint>
+
+#include "kvist/base/time.h"
+
+namespace kvist::spec {
+
+/// How many retries all requests together may make (dispatch/dispatcher.h).
+struct RetryBudgetSpec {
+  double per_request = 0.2;  ///< added by each new request
+  double per_second = 1;     ///< added with time, so that a quiet gateway recovers
+  double most = 100;         ///< the upper bound of the balance
+  double at_start = 20;
+
+  bool operator==(const RetryBudgetSpec&) const = default;
+};
+
+/// When a worker whose answers are failures gets no more requests (dispatch/outlier_watch.h).
+struct EjectionSpec {
+  std::uint32_t failures_in_a_row = 5;  ///< 0: this rule is off
+  double failure_share = 0.5;           ///< of its answers within `window`; 1: this rule is off
+  std::uint32_t least_answers = 20;     ///< within `window`; with fewer a share says nothing
+  Duration window = std::chrono::seconds(30);
+  Duration time = std::chrono::seconds(5);            ///< of the first ejection; each further one takes twice as long
+  Duration longest_time = std::chrono::seconds(300);  ///< of any ejection
+  double most_of_fleet = 0.5;                         ///< the share of the usable workers that may be ejected at once
+
+  bool operator==(const EjectionSpec&) const = default;
+};
+
+}  // namespace kvist::spec

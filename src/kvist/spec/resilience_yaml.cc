@@ -1,0 +1,58 @@
+#include "kvist/spec/resilience_yaml.h"
+
+#include <fmt/format.h>
+
+#include "kvist/spec/fields.h"
+
+namespace kvist::spec {
+
+Result<void> read_retry_budget(const YamlNode& gateway, RetryBudgetSpec& budget) {
+  const auto node = gateway.get("retry_budget");
+  if (!node) return {};
+  constexpr double kMost = 1e9;
+  KVIST_TRY_VOID(read_field(*node, "per_request", budget.per_request, 0, 100));
+  KVIST_TRY_VOID(read_field(*node, "per_second", budget.per_second, 0, kMost));
+  KVIST_TRY_VOID(read_field(*node, "most", budget.most, 0, kMost));
+  KVIST_TRY_VOID(read_field(*node, "at_start", budget.at_start, 0, kMost));
+  KVIST_TRY_VOID(node->finish());
+  if (budget.at_start > budget.most) {
+    return std::unexpected(node->error(
+        fmt::format("at_start ({}) is above most ({}), which bounds the balance", budget.at_start, budget.most)));
+  }
+  return {};
+}
+
+Result<void> read_ejection(const YamlNode& gateway, EjectionSpec& ejection) {
+  const auto node = gateway.get("ejection");
+  if (!node) return {};
+  constexpr Duration kLeast = std::chrono::milliseconds(1);
+  KVIST_TRY_VOID(read_field(*node, "failures_in_a_row", ejection.failures_in_a_row, 0, kMaxCount));
+  KVIST_TRY_VOID(read_field(*node, "failure_share", ejection.failure_share, 0.01, 1));
+  KVIST_TRY_VOID(read_field(*node, "least_answers", ejection.least_answers, 1, kMaxCount));
+  KVIST_TRY_VOID(read_field(*node, "window", ejection.window, kLeast));
+  KVIST_TRY_VOID(read_field(*node, "time", ejection.time, kLeast));
+  KVIST_TRY_VOID(read_field(*node, "longest_time", ejection.longest_time, kLeast));
+  KVIST_TRY_VOID(read_field(*node, "most_of_fleet", ejection.most_of_fleet, 0, 1));
+  KVIST_TRY_VOID(node->finish());
+  if (ejection.time > ejection.longest_time) {
+    return std::unexpected(node->error(fmt::format("time ({}) is above longest_time ({})", seconds_text(ejection.time),
+                                                   seconds_text(ejection.longest_time))));
+  }
+  return {};
+}
+
+void write_retry_budget(YamlWriter& out, const RetryBudgetSpec& budget) {
+  if (budget == RetryBudgetSpec{}) return;
+  out.begin_map("retry_budget").field("per_request", budget.per_request).field("per_second", budget.per_second);
+  out.field("most", budget.most).field("at_start", budget.at_start).end_map();
+}
+
+void write_ejection(YamlWriter& out, const EjectionSpec& ejection) {
+  if (ejection == EjectionSpec{}) return;
+  out.begin_map("ejection").field("failures_in_a_row", ejection.failures_in_a_row);
+  out.field("failure_share", ejection.failure_share).field("least_answers", ejection.least_answers);
+  out.field("window", ejection.window).field("time", ejection.time).field("longest_time", ejection.longest_time);
+  out.field("most_of_fleet", ejection.most_of_fleet).end_map();
+}
+
+}  // namespace kvist::spec

@@ -1,0 +1,19 @@
+// The gateway's settings about workers that fail, read and written.
+#pragma once
+
+#include "kvist/base/error.h"
+#include "kvist/base/yaml.h"
+#include "kvist/spec/resilience_spec.h"
+#include "kvist/spec/yaml_writer.h"
+
+namespace kvist::spec {
+
+/// Reads `retry_budget` of the gateway's mapping. What is missing keeps its value, as in the next.
+[[nodiscard]] Result<void> read_retry_budget(const YamlNode& gateway, RetryBudgetSpec& budget);
+/// Reads `ejection`.
+[[nodiscard]] Result<void> read_ejection(const YamlNode& gateway, EjectionSpec& ejection);
+/// Writes the settings that are not the defaults.
+void write_retry_budget(YamlWriter& out, const RetryBudgetSpec& budget);
+void write_ejection(YamlWriter& out, const EjectionSpec& ejection);
+
+}  // namespace kvist::spec

@@ -1,0 +1,216 @@
+#include "kvist/routing/kv_shortlist.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <deque>
+#include <memory>
+#include <random>
+#include <ranges>
+#include <string>
+#include <vector>
+
+#include "kvist/base/random.h"
+#include "kvist/routing/router.h"
+
+namespace kvist::routing {
+namespace {
+
+constexpr std::uint32_t kBlockSize = 64;
+
+/// Two routers that live through the same: one forecasts every worker, the other those that decide.
+class TwoRouters {
+ public:
+  explicit TwoRouters(std::uint64_t seed)
+      : random_(seed),
+        fleet_(static_cast<std::size_t>(random_.uniform_int(33, 150))),
+        recorded_(static_cast<std::size_t>(random_.uniform_int(1, 24))),
+        plain_(make(false)),
+        fast_(make(true)) {
+    for (WorkerView& worker : fleet_) {
+      worker = {.available = true, .events_exact = random_.uniform() < 0.8, .limits = limits()};
+      worker.reading = random_.uniform() < 0.2 ? 1 : 0;
+    }
+    pace_ms_ = random_.uniform() < 0.3 ? 2'000 : random_.uniform() < 0.5 ? 40 : 4;
+    users_ = fleet_.size() * static_cast<std::size_t>(random_.uniform_int(1, 12));
+  }
+
+  void live(int events) {
+    for (int i = 0; i < events; ++i) {
+      now_ += std::chrono::microseconds(random_.uniform_int(0, 1'000 * pace_ms_ / 10));
+      if (live_.size() < users_ && random_.uniform() < 0.45) {
+        route();
+      } else if (!live_.empty()) {
+        go_on();
+      }
+      if (random_.uniform() < 0.02) disturb();
+      if (testing::Test::HasFatalFailure()) return;
+    }
+  }
+  [[nodiscard]] std::size_t decisions() const { return decisions_; }
+  /// Decisions for which the workers differed by who will come back to them, while requests waited.
+  [[nodiscard]] std::size_t sought() const { return sought_; }
+
+ private:
+  struct Live {
+    RequestHandle plain, fast;
+    bool begun = false;
+    std::uint64_t tokens = 0;
+  };
+
+  [[nodiscard]] Router make(bool shortlist) const {
+    return Router({.model = "m",
+                   .block_size = kBlockSize,
+                   .workers = fleet_.size(),
+                   .mode = spec::RoutingMode::kKv,
+                   .seed = 5,
+                   .recorded = recorded_,
+                   .shortlist = shortlist});
+  }
+  EngineLimits limits() {
+    return {.block_size = kBlockSize,
+            .kv_blocks = random_.uniform() < 0.3 ? 0U : static_cast<std::uint32_t>(random_.uniform_int(50, 2'000)),
+            .max_batch_size = random_.uniform() < 0.3 ? 0U : static_cast<std::uint32_t>(random_.uniform_int(1, 10))};
+  }
+  // One of a few prefixes, a conversation behind it, and the newest turn.
+  RouteQuery query() {
+    auto keys = std::make_shared<std::vector<kv::BlockHash>>();
+    const auto prefix = static_cast<std::uint64_t>(random_.uniform_int(0, 4));
+    const auto conversation = static_cast<std::uint64_t>(random_.uniform_int(0, 60));
+    const auto blocks = static_cast<std::uint64_t>(random_.uniform_int(0, 60));
+    for (std::uint64_t i = 0; i < blocks; ++i)
+      keys->emplace_back(mix_seed({prefix, i < 12 ? 0 : conversation + 1, i < 40 ? 0 : ++unique_, i}));
+    RouteQuery query{.request = RequestId(++requests_),
+                     .prompt_tokens = static_cast<std::uint32_t>(blocks * kBlockSize + 5),
+                     .blocks = keys,
+                     .reads_cache = random_.uniform() < 0.95,
+                     .excluded = {}};
+    if (random_.uniform() < 0.05) query.excluded.push_back(any_worker());
+    if (random_.uniform() < 0.1) {
+      query.otherwise.push_back({.reading = 1,
+                                 .prompt_tokens = query.prompt_tokens + 9,
+                                 .blocks = std::make_shared<std::vector<kv::BlockHash>>()});
+    }
+    return query;
+  }
+  WorkerId any_worker() {
+    return WorkerId(static_cast<std::uint32_t>(random_.uniform_int(0, static_cast<std::int64_t>(fleet_.size()) - 1)));
+  }
+
+  void route() {
+    const RouteQuery query = this->query();
+    const auto plain = plain_.route(query, fleet_, now_);
+    const auto fast = fast_.route(query, fleet_, now_);
+    ASSERT_EQ(plain.has_value(), fast.has_value());
+    if (!plain) return;
+    ASSERT_EQ(plain->worker, fast->worker) << "decision " << decisions_;
+    ASSERT_EQ(plain->forecast_ttft_ms, fast->forecast_ttft_ms);
+    ASSERT_EQ(plain->predicted_cached_tokens, fast->predicted_cached_tokens);
+    ASSERT_EQ(plain->reason, fast->reason);
+    expect_same(plain_.log().newest(0), fast_.log().newest(0));
+    if (differ_by_who_returns(plain_.log().newest(0))) ++sought_;
+    live_.push_back({.plain = plain->request, .fast = fast->request});
+    ++decisions_;
+  }
+  static bool differ_by_who_returns(const DecisionRecord& record) {
+    const auto held_up_ms = [](const Candidate& candidate) { return candidate.forecast.held_up_ms; };
+    const auto waits = [](const Candidate& candidate) { return candidate.load.requests > candidate.load.decoding; };
+    const auto [least, most] = std::ranges::minmax(record.candidates | std::views::transform(held_up_ms));
+    return most > least + 1 && std::ranges::any_of(record.candidates, waits);
+  }
+  static void expect_same(const DecisionRecord& plain, const DecisionRecord& fast) {
+    ASSERT_EQ(plain.left_out, fast.left_out);
+    ASSERT_EQ(plain.policy_state, fast.policy_state);
+    ASSERT_EQ(plain.candidates.size(), fast.candidates.size());
+    for (std::size_t i = 0; i < plain.candidates.size(); ++i) {
+      const Candidate& a = plain.candidates[i];
+      const Candidate& b = fast.candidates[i];
+      ASSERT_EQ(a.worker, b.worker);
+      ASSERT_EQ(a.cost, b.cost);
+      ASSERT_EQ(a.forecast, b.forecast);
+      ASSERT_EQ(a.load, b.load);
+      ASSERT_EQ(a.cached_tokens, b.cached_tokens);
+      ASSERT_EQ(a.new_blocks, b.new_blocks);
+      ASSERT_EQ(a.replicate_tokens, b.replicate_tokens);
+      ASSERT_EQ(a.trust, b.trust);
+    }
+  }
+
+  // One of the requests in flight gets its first token, more tokens, a whole answer, or ends.
+  void go_on() {
+    const auto at = static_cast<std::ptrdiff_t>(random_.uniform_int(0, static_cast<std::int64_t>(live_.size()) - 1));
+    Live& request = live_[static_cast<std::size_t>(at)];
+    const double what = random_.uniform();
+    if (!request.begun) {
+      request.begun = true;
+      if (what < 0.05)
+        return both(
+            [&](Router& router, RequestHandle handle) {
+              router.on_whole_answer(handle, {.tokens = 30, .prompt_tokens = 200}, now_);
+            },
+            request);
+      return both([&](Router& router, RequestHandle handle) { router.on_first_token(handle, now_); }, request);
+    }
+    if (what < 0.85) {
+      const auto tokens = static_cast<std::uint64_t>(random_.uniform_int(1, 40));
+      return both([&](Router& router, RequestHandle handle) { (void)router.on_progress(handle, tokens, now_); },
+                  request);
+    }
+    const auto cached = static_cast<std::uint64_t>(random_.uniform_int(0, 400));
+    both(
+        [&](Router& router, RequestHandle handle) {
+          router.on_usage(handle, 500, cached);
+          router.on_finished(handle, cached % 7 != 0, now_);
+        },
+        request);
+    live_.erase(live_.begin() + at);
+  }
+  template <class Call>
+  void both(Call call, const Live& request) {
+    call(plain_, request.plain);
+    call(fast_, request.fast);
+  }
+  void disturb() {
+    WorkerView& worker = fleet_[any_worker().value()];
+    const double what = random_.uniform();
+    if (what < 0.4)
+      worker.available = !worker.available;
+    else if (what < 0.7)
+      worker.limits = limits();
+    else
+      now_ += std::chrono::milliseconds(random_.uniform_int(0, 20'000));
+  }
+
+  RandomStream random_;
+  std::vector<WorkerView> fleet_;
+  std::size_t recorded_;
+  Router plain_, fast_;
+  std::deque<Live> live_;
+  std::size_t users_ = 0;
+  std::int64_t pace_ms_ = 0;
+  std::uint64_t requests_ = 0;
+  std::uint64_t unique_ = 0;
+  std::size_t decisions_ = 0;
+  std::size_t sought_ = 0;
+  TimePoint now_{};
+};
+
+// The record has every input, cost and forecast, so this compares the choices and all that can be seen of them.
+TEST(KvShortlist, ChoosesAsIfEveryWorkerWereForecast) {
+  const std::uint64_t first = std::random_device()();
+  std::size_t decisions = 0;
+  std::size_t sought = 0;
+  for (std::uint64_t seed = first; seed < first + 40; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    TwoRouters routers(seed);
+    routers.live(3'000);
+    decisions += routers.decisions();
+    sought += routers.sought();
+    if (HasFatalFailure()) return;
+  }
+  EXPECT_GT(decisions, 20'000U);
+  EXPECT_GT(sought, decisions / 10);
+}
+
+}  // namespace
+}  // namespace kvist::routing

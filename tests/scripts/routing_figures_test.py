@@ -1,0 +1,67 @@
+"""The figures and bars of scripts/routing on cases worked out by hand."""
+import math
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts/routing"))
+import capacity  # noqa: E402
+import figures  # noqa: E402
+import simulation  # noqa: E402
+import workloads  # noqa: E402
+
+
+def turn(ttft, output=11, answer=200.0, outcome="succeeded", ended=10_000.0):
+    return simulation.Turn(1, 0, outcome, 0, ttft, answer, ended, 1000, 500, output)
+
+
+def goodput_counts_what_was_soon_enough_and_fast_enough():
+    turns = [turn(100), turn(500), turn(501), turn(100, answer=601.0), turn(100, outcome="timed_out")]
+    found = figures.of_turns(turns, lambda _: 100, 0)
+    assert found["goodput"] == 40, found  # the third is too late, the fourth too slow, the last failed
+    assert found["failed"] == 20 and found["hit_rate"] == 50 and found["tokens_per_s"] == 4.4, found
+    assert found["slowdown_p50"] == 1 and found["slowdown_p99"] == 5.01, found
+
+
+def run(kv, dynamo, clairvoyant):
+    def of(scale):
+        return {figure: 100 / scale if figure in figures.LARGER_IS_BETTER else 100 * scale for figure in figures.TITLES}
+    return {"kv": of(kv), "dynamo": of(dynamo), "clairvoyant": of(clairvoyant)}
+
+
+def bars_are_held_against_the_best_other_and_never_against_clairvoyant():
+    cell = figures.Cell(60, 1, [run(1.04, 1, 0.5)])
+    assert cell.misses() == ["tpot_p50", "tokens_per_s", "goodput"], cell.misses()
+    assert cell.best_other("ttft_p50") == (100, "dynamo")
+    assert figures.Cell(60, 1, [run(1.0, 1, 0.5)]).misses() == []
+
+
+def beyond_saturation_only_the_tail_and_goodput_count():
+    assert figures.Cell(120, 1, [run(0.95, 1, 0.5)]).misses() == ["ttft_p95"]
+    assert figures.Cell(120, 1, [run(0.89, 1, 0.5)]).misses() == []
+
+
+def intervals_are_students():
+    mean, low, high = figures.interval([0.5, 2.0])
+    assert math.isclose(mean, 1) and math.isclose(low * high, 1)
+    assert math.isclose(math.log(high), 12.706 * math.log(2) * math.sqrt(2) / math.sqrt(2), rel_tol=1e-9), high
+
+
+def a_swinging_rate_keeps_the_order_and_the_mean():
+    day = workloads.find("day")
+    instants = [day.swung(ms) for ms in range(0, day.seconds * 1000, 100)]
+    assert instants == sorted(instants)
+    half = sum(at < day.seconds * 500 for at in instants)
+    assert abs(half - len(instants) / 2) <= 1, half
+    first_tenth = sum(at < day.seconds * 100 for at in instants) / len(instants)
+    assert first_tenth < 0.02, "the night"
+
+
+def every_workload_has_a_capacity():
+    assert set(capacity.known()) == {workload.name for workload in workloads.WORKLOADS}
+
+
+for test in [goodput_counts_what_was_soon_enough_and_fast_enough, bars_are_held_against_the_best_other_and_never_against_clairvoyant,
+             beyond_saturation_only_the_tail_and_goodput_count, intervals_are_students, a_swinging_rate_keeps_the_order_and_the_mean,
+             every_workload_has_a_capacity]:
+    test()
+    print("ok     ", test.__name__)
