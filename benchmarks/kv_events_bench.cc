@@ -192,13 +192,12 @@ void subscriptions(benchmark::State& state) {
     std::vector<std::unique_ptr<net::ZmqSubscriber>> subscribers;
     const auto begin = std::chrono::steady_clock::now();
     auto receiver = net::ZmqReceiver::create();
-    KVIST_CHECK(receiver, receiver.error().message);
     for (std::size_t i = 0; i < count; ++i) {
       net::ZmqSubscriberHandlers handlers;
       handlers.on_live = [&heard, &silent, i](std::uint64_t, const std::string&) {
         if (!heard[i].exchange(true)) --silent;
       };
-      auto made = (*receiver)->subscribe(
+      auto made = receiver->subscribe(
           {.endpoint = publisher.live(), .replay_endpoint = publisher.replay(), .topic = ""}, std::move(handlers));
       KVIST_CHECK(made, made.error().message);
       subscribers.push_back(std::move(*made));

@@ -13,6 +13,8 @@
 
 #include "kvist/net/zmq_publisher.h"
 #include "kvist/net/zmq_receiver.h"
+#include "kvist/net/zmtp_encoder.h"
+#include "net/raw_socket.h"
 
 namespace kvist::net {
 namespace {
@@ -25,6 +27,7 @@ class Inbox {
  public:
   struct State {
     int connected = 0;
+    std::vector<std::string> disconnected;
     int replay_ends = 0;
     std::vector<std::pair<std::uint64_t, std::string>> live;
     std::vector<std::pair<std::uint64_t, std::string>> replayed;
@@ -34,6 +37,7 @@ class Inbox {
   ZmqSubscriberHandlers handlers() {
     ZmqSubscriberHandlers h;
     h.on_connected = [this] { change([](State& s) { ++s.connected; }); };
+    h.on_disconnected = [this](std::string w) { change([&](State& s) { s.disconnected.push_back(std::move(w)); }); };
     h.on_live = [this](std::uint64_t n, std::string p) {
       change([&](State& s) { s.live.emplace_back(n, std::move(p)); });
     };
@@ -79,14 +83,8 @@ std::unique_ptr<ZmqPublisher> make_publisher(std::uint16_t port = 0, std::uint16
   return std::move(*publisher);
 }
 
-std::shared_ptr<ZmqReceiver> make_receiver() {
-  auto receiver = ZmqReceiver::create();
-  EXPECT_TRUE(receiver) << receiver.error().message;
-  return std::move(*receiver);
-}
-
 std::unique_ptr<ZmqSubscriber> subscribe(const ZmqPublisher& publisher, Inbox& inbox, std::string topic = "kv",
-                                         const std::shared_ptr<ZmqReceiver>& receiver = make_receiver()) {
+                                         const std::shared_ptr<ZmqReceiver>& receiver = ZmqReceiver::create()) {
   ZmqSubscriberOptions options;
   options.endpoint = "tcp://127.0.0.1:" + std::to_string(publisher.port());
   options.replay_endpoint = "tcp://127.0.0.1:" + std::to_string(publisher.replay_port());
@@ -222,8 +220,8 @@ TEST(Zmq, TopicsSelectByPrefix) {
 TEST(Zmq, ABoundSubscriberTakesAConnectingPublisherAndReportsWhatIsMalformed) {
   const std::string port = std::to_string(make_publisher()->port());  // its publisher is gone, so the port is free
   Inbox inbox;
-  auto subscriber = make_receiver()->subscribe(
-      {.endpoint = "tcp://*:" + port, .replay_endpoint = "", .topic = "", .high_water_mark = 1000}, inbox.handlers());
+  auto subscriber = ZmqReceiver::create()->subscribe(
+      {.endpoint = "tcp://*:" + port, .replay_endpoint = "", .topic = ""}, inbox.handlers());
   ASSERT_TRUE(subscriber) << subscriber.error().message;
   (*subscriber)->request_replay(0);  // does nothing, because there is no replay channel
   zmq::context_t context;
@@ -249,11 +247,9 @@ TEST(Zmq, TheOlderReplayFormIsReadToo) {
   router.set(zmq::sockopt::linger, 0);
   router.bind("tcp://127.0.0.1:*");
   Inbox inbox;
-  auto subscriber = make_receiver()->subscribe({.endpoint = "tcp://127.0.0.1:1",
-                                                .replay_endpoint = router.get(zmq::sockopt::last_endpoint),
-                                                .topic = "",
-                                                .high_water_mark = 1000},
-                                               inbox.handlers());
+  auto subscriber = ZmqReceiver::create()->subscribe(
+      {.endpoint = "tcp://127.0.0.1:1", .replay_endpoint = router.get(zmq::sockopt::last_endpoint), .topic = ""},
+      inbox.handlers());
   ASSERT_TRUE(subscriber) << subscriber.error().message;
   (*subscriber)->request_replay(7);
   zmq::message_t identity;
@@ -278,9 +274,116 @@ TEST(Zmq, TheOlderReplayFormIsReadToo) {
   EXPECT_EQ(inbox.state().malformed.size(), 1U);
 }
 
+/// A publisher whose bytes are the test's.
+class RawPublisher {
+ public:
+  explicit RawPublisher(Inbox& inbox) {
+    auto made = ZmqReceiver::create()->subscribe(
+        {.endpoint = "tcp://127.0.0.1:" + std::to_string(listener_.port()), .replay_endpoint = "", .topic = "kv"},
+        inbox.handlers());
+    EXPECT_TRUE(made) << made.error().message;
+    subscriber_ = std::move(*made);
+  }
+
+  /// The next connection of the subscriber.
+  [[nodiscard]] RawSocket accept() const { return listener_.accept(); }
+  /// The same, after the handshake, and with the subscription read.
+  [[nodiscard]] RawSocket shake_hands() const {
+    RawSocket peer = accept();
+    EXPECT_TRUE(peer.send(zmtp_handshake("PUB")));
+    EXPECT_EQ(peer.read_bytes(zmtp_handshake("SUB").size()), zmtp_handshake("SUB"));
+    EXPECT_EQ(peer.read_bytes(zmtp_subscribe("kv").size()), zmtp_subscribe("kv"));
+    return peer;
+  }
+  /// What a subscriber must still be able to read after whatever came before.
+  void expect_a_message_to_arrive(Inbox& inbox) const {
+    const RawSocket peer = shake_hands();
+    ASSERT_TRUE(peer.send(zmtp_message({"kv", std::string_view("\0\0\0\0\0\0\0\7", 8), "seven"})));
+    ASSERT_TRUE(inbox.wait([](const auto& s) { return !s.live.empty(); }));
+    EXPECT_THAT(inbox.state().live, ElementsAre(Pair(7, "seven")));
+  }
+
+ private:
+  RawListener listener_;
+  std::unique_ptr<ZmqSubscriber> subscriber_;
+};
+
+TEST(Zmq, RubbishInsteadOfAHandshakeEndsOnlyItsConnection) {
+  Inbox inbox;
+  const RawPublisher publisher(inbox);
+  for (const std::string& rubbish : {std::string(100, '\xff'), std::string("HTTP/1.1 400 Bad Request\r\n\r\n")}) {
+    RawSocket peer = publisher.accept();
+    ASSERT_TRUE(peer.send(rubbish));
+    peer.read_to_end();
+  }
+  ASSERT_TRUE(inbox.wait([](const auto& s) { return s.malformed.size() == 2; }));
+  EXPECT_TRUE(inbox.state().disconnected.empty()) << "it was never connected";
+  publisher.expect_a_message_to_arrive(inbox);
+}
+
+TEST(Zmq, RubbishInTheStreamEndsOnlyItsConnection) {
+  Inbox inbox;
+  const RawPublisher publisher(inbox);
+  {
+    RawSocket peer = publisher.shake_hands();
+    ASSERT_TRUE(peer.send(std::string(100, '\xff')));
+    peer.read_to_end();
+  }
+  publisher.expect_a_message_to_arrive(inbox);
+  EXPECT_THAT(inbox.state().malformed, ElementsAre(testing::HasSubstr("flags 0xff")));
+  EXPECT_THAT(inbox.state().disconnected.front(), testing::HasSubstr("flags 0xff"));
+}
+
+TEST(Zmq, AMessageThatIsTooLargeEndsOnlyItsConnection) {
+  Inbox inbox;
+  const RawPublisher publisher(inbox);
+  {
+    RawSocket peer = publisher.shake_hands();
+    const std::string size("\2\0\0\0\0\4\x10\0\0", 9);  // 65 MiB follow
+    ASSERT_TRUE(peer.send(size));
+    peer.read_to_end();
+  }
+  publisher.expect_a_message_to_arrive(inbox);
+  EXPECT_THAT(inbox.state().malformed, ElementsAre(testing::HasSubstr("more than 67108864 bytes")));
+}
+
+TEST(Zmq, AMessageThatNeverEndsIsCutShort) {
+  Inbox inbox;
+  const RawPublisher publisher(inbox);
+  {
+    RawSocket peer = publisher.shake_hands();
+    std::string frame = zmtp_message({std::string(1U << 20, 'x'), ""});
+    frame.resize(frame.size() - 2);  // the last frame
+    int sent = 0;
+    while (sent < 3'000 && peer.send(frame)) ++sent;
+    EXPECT_LT(sent, 100);
+  }
+  publisher.expect_a_message_to_arrive(inbox);
+  EXPECT_THAT(inbox.state().malformed, ElementsAre(testing::HasSubstr("more than 16 frames")));
+}
+
+TEST(Zmq, APublisherThatFallsSilentIsNoticed) {
+  Inbox inbox;
+  const RawPublisher publisher(inbox);
+  RawSocket peer = publisher.shake_hands();
+  EXPECT_EQ(peer.read_bytes(zmtp_ping().size()), zmtp_ping());
+  ASSERT_TRUE(inbox.wait([](const auto& s) { return !s.disconnected.empty(); }));
+  EXPECT_EQ(inbox.state().disconnected.front(), "no sign of life for 3 s");
+  publisher.expect_a_message_to_arrive(inbox);
+}
+
+TEST(Zmq, APingIsAnswered) {
+  Inbox inbox;
+  const RawPublisher publisher(inbox);
+  RawSocket peer = publisher.shake_hands();
+  ASSERT_TRUE(peer.send(std::string_view("\4\x0a\4PING\0\1abc", 12)));
+  const std::string pong = zmtp_pong("abc");
+  EXPECT_TRUE(peer.read_until(pong).ends_with(pong));
+}
+
 TEST(Zmq, OneReceiverKeepsManySubscriptionsApart) {
   constexpr std::size_t kCount = 40;
-  const auto receiver = make_receiver();
+  const auto receiver = ZmqReceiver::create();
   std::vector<std::unique_ptr<ZmqPublisher>> publishers;
   std::vector<Inbox> inboxes(kCount);
   std::vector<std::unique_ptr<ZmqSubscriber>> subscribers;
@@ -301,7 +404,7 @@ TEST(Zmq, OneReceiverKeepsManySubscriptionsApart) {
 
 TEST(Zmq, ASubscriptionWithoutAPublisherEndsAtOnce) {
   Inbox inbox;
-  auto subscriber = make_receiver()->subscribe(
+  auto subscriber = ZmqReceiver::create()->subscribe(
       {.endpoint = "tcp://127.0.0.1:1", .replay_endpoint = "tcp://127.0.0.1:1", .topic = ""}, inbox.handlers());
   ASSERT_TRUE(subscriber) << subscriber.error().message;
   (*subscriber)->request_replay(0);  // is lost, because there is no publisher
@@ -310,23 +413,23 @@ TEST(Zmq, ASubscriptionWithoutAPublisherEndsAtOnce) {
 }
 
 TEST(Zmq, AnEndpointThatIsNoneIsAnErrorThatNamesIt) {
-  const auto made = make_receiver()->subscribe({.endpoint = "nonsense", .replay_endpoint = "", .topic = ""}, {});
+  const auto made = ZmqReceiver::create()->subscribe({.endpoint = "nonsense", .replay_endpoint = "", .topic = ""}, {});
   ASSERT_FALSE(made);
-  EXPECT_EQ(made.error().code, ErrorCode::kUnavailable);
-  EXPECT_THAT(made.error().message, testing::HasSubstr("nonsense"));
+  EXPECT_EQ(made.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_THAT(made.error().message, testing::HasSubstr("\"nonsense\" is no endpoint"));
 }
 
 TEST(Zmq, TooFewDescriptorsAreAnErrorThatSaysHowManyItTakes) {
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
-  const auto receiver = make_receiver();
-  const rlimit few{.rlim_cur = 64, .rlim_max = before.rlim_max};
+  const auto receiver = ZmqReceiver::create();
+  const rlimit few{.rlim_cur = 65, .rlim_max = before.rlim_max};
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
   const auto made = receiver->subscribe({.endpoint = "tcp://127.0.0.1:1", .replay_endpoint = "", .topic = ""}, {});
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
   ASSERT_FALSE(made);
   EXPECT_EQ(made.error().code, ErrorCode::kResourceExhausted);
-  EXPECT_THAT(made.error().message, testing::HasSubstr("take 6 file descriptors, and the process may have 64"));
+  EXPECT_THAT(made.error().message, testing::HasSubstr("take 2 file descriptors, and the process may have 65"));
 }
 
 TEST(Zmq, APortInUseIsAnErrorThatNamesIt) {

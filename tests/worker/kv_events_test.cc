@@ -33,8 +33,7 @@ class BlockView {
     };
     handlers.on_malformed = [](std::string what) { ADD_FAILURE() << what; };
     auto receiver = net::ZmqReceiver::create();
-    if (!receiver) throw std::runtime_error(receiver.error().message);
-    auto made = (*receiver)->subscribe(std::move(options), std::move(handlers));
+    auto made = receiver->subscribe(std::move(options), std::move(handlers));
     if (!made) throw std::runtime_error(made.error().message);
     subscriber_ = std::move(*made);
   }

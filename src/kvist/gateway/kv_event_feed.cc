@@ -78,7 +78,7 @@ net::ZmqSubscriberHandlers KvEventFeed::handlers() {
   };
   using Kind = KvFrame::Kind;
   return {.on_connected = [push] { push({.kind = Kind::kConnected, .sequence = 0, .payload = {}}); },
-          .on_disconnected = [push] { push({.kind = Kind::kDisconnected, .sequence = 0, .payload = {}}); },
+          .on_disconnected = [push](std::string why) { push({Kind::kDisconnected, 0, std::move(why)}); },
           .on_live = [push](std::uint64_t sequence,
                             std::string payload) { push({Kind::kLive, sequence, std::move(payload)}); },
           .on_replayed = [push](std::uint64_t sequence,
@@ -105,7 +105,7 @@ void KvEventFeed::handle(KvFrame frame) {
       return act(sequencer_.on_connected(now));
     case KvFrame::Kind::kDisconnected:
       connected_ = false;
-      telemetry::log_warning(kComponent, fmt::format("{}: the connection to its publisher broke", name_));
+      telemetry::log_warning(kComponent, fmt::format("{}: the connection to its publisher broke: {}", name_, frame.payload));
       return;
     case KvFrame::Kind::kLive:
       return act(sequencer_.on_live(frame.sequence, std::move(frame.payload), now));

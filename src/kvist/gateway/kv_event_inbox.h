@@ -16,7 +16,7 @@ struct KvFrame {
   enum class Kind : std::uint8_t { kConnected, kDisconnected, kLive, kReplayed, kReplayEnd, kMalformed };
   Kind kind = Kind::kLive;
   std::uint64_t sequence = 0;  ///< of kLive and kReplayed
-  std::string payload;         ///< of those, or what was malformed
+  std::string payload;         ///< of those, or what was malformed or broke
 };
 
 /// One thread pushes, another takes, a piece at a time. Bounded in bytes: a message beyond the bound is dropped, which

@@ -113,9 +113,7 @@ Result<void> KvEvents::connect(const std::vector<spec::UpstreamSpec>& workers) {
   std::shared_ptr<net::ZmqReceiver> receiver;
   for (std::uint32_t i = 0; i < workers.size(); ++i) {
     if (workers[i].kv_events.empty()) continue;
-    if (receiver == nullptr) {
-      KVIST_TRY(receiver, net::ZmqReceiver::create());
-    }
+    if (receiver == nullptr) receiver = net::ZmqReceiver::create();
     KVIST_TRY(feeds_[i],
               KvEventFeed::connect(*receiver, shared_, WorkerId(i), workers[i], [this, i](const KvFeedNews& news) {
                 if (thread_) return thread_->tell(WorkerId(i), news);

@@ -1,20 +1,16 @@
-// Private to net: what publisher and subscriber have in common, on the wire and in their use of ZeroMQ.
+// Private to net: what publisher and subscriber have in common.
 #pragma once
 
 #include <pthread.h>
 
 #include <array>
-#include <cerrno>
-#include <chrono>
 #include <csignal>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <limits>
-#include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
-#include <zmq.hpp>
 
 namespace kvist::net {
 
@@ -31,38 +27,14 @@ using SequenceBytes = std::array<unsigned char, 8>;
 }
 
 /// Requires: is_sequence(frame).
-[[nodiscard]] inline std::uint64_t decode_sequence(const zmq::message_t& frame) {
-  SequenceBytes bytes{};
-  std::memcpy(bytes.data(), frame.data(), bytes.size());
+[[nodiscard]] inline std::uint64_t decode_sequence(std::string_view frame) {
   std::uint64_t sequence = 0;
-  for (const unsigned char byte : bytes) sequence = sequence << 8 | byte;
+  for (const char byte : frame) sequence = sequence << 8 | static_cast<unsigned char>(byte);
   return sequence;
 }
 
-[[nodiscard]] inline bool is_sequence(const zmq::message_t& frame) {
+[[nodiscard]] inline bool is_sequence(std::string_view frame) {
   return frame.size() == sizeof(SequenceBytes);
-}
-
-/// A pair of sockets over which other threads wake the thread that polls, because a socket must not be shared between
-/// threads.
-struct ControlPair {
-  ControlPair(zmq::context_t& context, const std::string& name)
-      : inner(context, zmq::socket_type::pair), outer(context, zmq::socket_type::pair) {
-    inner.bind("inproc://" + name);
-    outer.connect("inproc://" + name);
-    outer.set(zmq::sockopt::linger, 0);
-    inner.set(zmq::sockopt::linger, 0);
-  }
-  zmq::socket_t inner;  ///< the polling thread's end
-  zmq::socket_t outer;  ///< everyone else's, under a mutex
-};
-
-/// Waits until one of the sockets has something to read.
-template <std::size_t kCount>
-void await_readable(std::array<zmq::pollitem_t, kCount>& items) {
-  while (zmq_poll(items.data(), static_cast<int>(items.size()), -1) < 0) {
-    if (zmq_errno() != EINTR) throw zmq::error_t();
-  }
 }
 
 /// Starts a thread that receives no signals, because they belong to the event loop's thread and would interrupt

@@ -2,13 +2,16 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <charconv>
 #include <deque>
 #include <mutex>
+#include <string>
 #include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
+#include <zmq.hpp>
 
 #include "kvist/net/zmq_frames.h"
 
@@ -22,6 +25,28 @@ constexpr std::chrono::milliseconds kLinger{200};
 constexpr std::int64_t kMaxReceivedBytes = 4096;
 // How many messages a replay takes from the buffer under one lock, for which publish() must never wait long.
 constexpr std::size_t kReplayBatch = 256;
+
+/// A pair of sockets over which other threads wake the thread that polls, because a socket must not be shared between
+/// threads.
+struct ControlPair {
+  ControlPair(zmq::context_t& context, const std::string& name)
+      : inner(context, zmq::socket_type::pair), outer(context, zmq::socket_type::pair) {
+    inner.bind("inproc://" + name);
+    outer.connect("inproc://" + name);
+    outer.set(zmq::sockopt::linger, 0);
+    inner.set(zmq::sockopt::linger, 0);
+  }
+  zmq::socket_t inner;  ///< the polling thread's end
+  zmq::socket_t outer;  ///< everyone else's, under a mutex
+};
+
+/// Waits until one of the sockets has something to read.
+template <std::size_t kCount>
+void await_readable(std::array<zmq::pollitem_t, kCount>& items) {
+  while (zmq_poll(items.data(), static_cast<int>(items.size()), -1) < 0) {
+    if (zmq_errno() != EINTR) throw zmq::error_t();
+  }
+}
 
 using Payload = std::shared_ptr<const std::string>;
 
@@ -114,7 +139,7 @@ class Publisher final : public ZmqPublisher {
     if (!router_.recv(identity, zmq::recv_flags::dontwait)) return;
     bool more = identity.more();
     while (more && router_.recv(last)) more = last.more();
-    if (is_sequence(last)) replay(identity, decode_sequence(last));
+    if (is_sequence(last.to_string_view())) replay(identity, decode_sequence(last.to_string_view()));
   }
 
   void replay(const zmq::message_t& identity, std::uint64_t from) {

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "kvist/net/event_loop.h"
+#include "kvist/net/zmq_frames.h"
 #include "kvist/net/zmq_subscription.h"
 
 namespace kvist::net {
@@ -44,11 +45,7 @@ class Subscriber final : public ZmqSubscriber {
 
 class Receiver final : public ZmqReceiver, public std::enable_shared_from_this<Receiver> {
  public:
-  Receiver() {
-    // ZeroMQ's default is 1,023 sockets, which are enough for 255 subscriptions.
-    context_.set(zmq::ctxopt::max_sockets, static_cast<int>(kMostSubscriptions * ZmqSubscription::kSockets));
-    thread_ = start_quiet_thread([this] { loop_.run(); });
-  }
+  Receiver() : thread_(start_quiet_thread([this] { loop_.run(); })) {}
   ~Receiver() override {
     loop_.stop();
     thread_.join();
@@ -60,7 +57,7 @@ class Receiver final : public ZmqReceiver, public std::enable_shared_from_this<R
                                                    ZmqSubscriberHandlers handlers) override {
     const std::string where = options.endpoint;
     const std::size_t count = subscriptions_.fetch_add(1) + 1;
-    auto subscription = make(std::move(options), std::move(handlers), count);
+    auto subscription = make(options, std::move(handlers), count);
     if (!subscription) {
       subscriptions_.fetch_sub(1);
       return std::unexpected(std::move(subscription).error().in("cannot subscribe to " + where));
@@ -72,20 +69,15 @@ class Receiver final : public ZmqReceiver, public std::enable_shared_from_this<R
   void on_ended() { subscriptions_.fetch_sub(1); }
 
  private:
-  [[nodiscard]] Result<std::unique_ptr<ZmqSubscription>> make(ZmqSubscriberOptions options,
+  [[nodiscard]] Result<std::unique_ptr<ZmqSubscription>> make(const ZmqSubscriberOptions& options,
                                                               ZmqSubscriberHandlers handlers, std::size_t count) {
     if (count > kMostSubscriptions)
       return fail(ErrorCode::kResourceExhausted, fmt::format("{} subscriptions are the most", kMostSubscriptions));
-    // Checked here, because ZeroMQ would try a connection that finds no descriptor again for ever, and report nothing.
+    // Checked here, because a connection that finds no descriptor is tried again for ever, and nobody would be told.
     const std::size_t wanted = count * kDescriptors + kOtherDescriptors;
     rlimit limit{};
     if (::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < wanted) return too_few_descriptors(count, limit);
-    try {
-      return std::make_unique<ZmqSubscription>(context_, std::move(options), std::move(handlers), number_.fetch_add(1));
-    } catch (const zmq::error_t& error) {
-      if (error.num() == EMFILE) return too_few_descriptors(count, limit);
-      return fail(ErrorCode::kUnavailable, error.what());
-    }
+    return ZmqSubscription::open(options, std::move(handlers));
   }
   [[nodiscard]] static std::unexpected<Error> too_few_descriptors(std::size_t count, const rlimit& limit) {
     return fail(ErrorCode::kResourceExhausted,
@@ -95,9 +87,7 @@ class Receiver final : public ZmqReceiver, public std::enable_shared_from_this<R
   }
 
   EventLoop loop_;
-  zmq::context_t context_;
   std::atomic<std::size_t> subscriptions_ = 0;
-  std::atomic<std::uint64_t> number_ = 0;
   std::thread thread_;
 };
 
@@ -131,12 +121,8 @@ void Subscriber::request_replay(std::uint64_t sequence) {
 
 }  // namespace
 
-Result<std::shared_ptr<ZmqReceiver>> ZmqReceiver::create() {
-  try {
-    return std::make_shared<Receiver>();
-  } catch (const zmq::error_t& error) {
-    return fail(ErrorCode::kUnavailable, std::string("no ZeroMQ context: ") + error.what());
-  }
+std::shared_ptr<ZmqReceiver> ZmqReceiver::create() {
+  return std::make_shared<Receiver>();
 }
 
 }  // namespace kvist::net

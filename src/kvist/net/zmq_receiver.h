@@ -1,4 +1,4 @@
-// All ZeroMQ subscriptions of a process: one context and one thread, however many there are.
+// All ZeroMQ subscriptions of a process: one thread, however many there are.
 #pragma once
 
 #include <memory>
@@ -8,17 +8,18 @@
 
 namespace kvist::net {
 
-/// Reads all subscriptions that are made with it. It has three threads: one that reads and calls the handlers, and two
-/// of ZeroMQ's. A subscription takes four ZeroMQ sockets and, once connected, six file descriptors.
+/// Reads all subscriptions that are made with it, on a thread of its own, which calls the handlers. A subscription
+/// takes two file descriptors. What publishers send is bounded before it is kept (ZmtpLimits), whatever they send ends
+/// at most their connection, and one that falls silent is noticed within seconds (Heartbeat).
 ///
 /// Each subscription is an owner of its receiver, which ends with its last owner. Requires: no handler releases the
 /// last owner. Threads: subscribe() may be called from any.
 class ZmqReceiver {
  public:
   static constexpr std::size_t kMostSubscriptions = 8'192;
-  static constexpr std::size_t kDescriptors = 6;  ///< of one subscription with replay
+  static constexpr std::size_t kDescriptors = 2;  ///< of one subscription with replay
 
-  [[nodiscard]] static Result<std::shared_ptr<ZmqReceiver>> create();
+  [[nodiscard]] static std::shared_ptr<ZmqReceiver> create();
   virtual ~ZmqReceiver() = default;
   /// Returns an error if an endpoint is invalid, or if a limit is reached: kMostSubscriptions, or the system's limit of
   /// file descriptors.

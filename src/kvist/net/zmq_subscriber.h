@@ -8,21 +8,22 @@
 namespace kvist::net {
 
 struct ZmqSubscriberOptions {
-  std::string endpoint;         ///< "tcp://host:port": connects; with '*': binds
+  std::string endpoint;         ///< "tcp://host:port" or "ipc:///path": connects; "tcp://*:port": listens
   std::string replay_endpoint;  ///< empty: no replay
-  std::string topic;
-  int high_water_mark = 100'000;  ///< messages that ZeroMQ keeps while they are not read
+  std::string topic;            ///< messages whose topic begins with it; empty: all
 };
 
 /// Called for what came in. Threads: the receiver's. It reads all subscriptions, so a handler should do little, or hand
 /// the work over to a loop by EventLoop::post().
 struct ZmqSubscriberHandlers {
-  std::function<void()> on_connected;     ///< the transport (re)connected
-  std::function<void()> on_disconnected;  ///< the transport lost its peer, and keeps trying to reach it
+  std::function<void()> on_connected;  ///< (again) connected, and the handshake is over
+  /// The publisher is lost, or silent, or did not keep to the protocol. It is tried again and again.
+  std::function<void(std::string why)> on_disconnected;
   std::function<void(std::uint64_t sequence, std::string payload)> on_live;
   std::function<void(std::uint64_t sequence, std::string payload)> on_replayed;
   std::function<void()> on_replay_end;
-  std::function<void(std::string what)> on_malformed;  ///< a message that is not of a publisher's form was dropped
+  /// A message that is not of a publisher's form was dropped, or a connection that did not keep to the protocol.
+  std::function<void(std::string what)> on_malformed;
 };
 
 /// Made by ZmqReceiver::subscribe().

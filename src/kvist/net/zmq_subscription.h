@@ -1,50 +1,41 @@
-// Private to net: the sockets of one subscription and what comes out of them.
+// Private to net: the connections of one subscription and what comes out of them.
 #pragma once
 
 #include <cstdint>
 #include <memory>
-#include <string>
-#include <vector>
 
+#include "kvist/base/error.h"
 #include "kvist/net/loop_impl.h"
-#include "kvist/net/zmq_frames.h"
 #include "kvist/net/zmq_subscriber.h"
+#include "kvist/net/zmtp_channel.h"
 
 namespace kvist::net {
 
-/// Threads: made by any thread, then handed to the loop's by EventLoop::post(); that thread makes all further calls and
-/// destroys it. (A ZeroMQ socket may go from thread to thread across a lock, and post() has one.)
+/// Speaks ZeroMQ's protocol itself, because libzmq's sockets give a publisher up for ever after a protocol error, keep
+/// the frames of an unfinished message without a bound, and notice a host that fell silent late. Threads: made by any
+/// thread, then handed to the loop's by EventLoop::post(); that thread makes all further calls and destroys it.
 class ZmqSubscription {
  public:
-  static constexpr std::size_t kSockets = 4;  ///< live, replay, and the two ends of the monitor
-
-  /// Throws zmq::error_t. Requires: no other subscription of the context has this `number`.
-  ZmqSubscription(zmq::context_t& context, ZmqSubscriberOptions options, ZmqSubscriberHandlers handlers,
-                  std::uint64_t number);
+  /// Returns an error if an endpoint is invalid, or its port is taken.
+  [[nodiscard]] static Result<std::unique_ptr<ZmqSubscription>> open(const ZmqSubscriberOptions& options,
+                                                                     ZmqSubscriberHandlers handlers);
   ~ZmqSubscription();
   ZmqSubscription(const ZmqSubscription&) = delete;
   ZmqSubscription& operator=(const ZmqSubscription&) = delete;
 
-  /// Lets the loop read the sockets from now on.
+  /// Connects, and reads from now on.
   void start(LoopImpl& loop);
   void request_replay(std::uint64_t sequence);
 
  private:
-  class Channel;
+  explicit ZmqSubscription(ZmqSubscriberHandlers handlers) : handlers_(std::move(handlers)) {}
+  void take_live(ZmtpMessage& frames) const;
+  void take_replayed(ZmtpMessage& frames) const;
+  void report_malformed(const char* what, const ZmtpMessage& frames) const;
 
-  void prepare(zmq::socket_t& socket, const std::string& endpoint) const;
-  // Each handles the messages that wait, up to a bound, and returns whether more may wait.
-  [[nodiscard]] bool read_monitor();
-  [[nodiscard]] bool read_live();
-  [[nodiscard]] bool read_replay();
-
-  const ZmqSubscriberOptions options_;
   const ZmqSubscriberHandlers handlers_;
-  zmq::socket_t live_;
-  zmq::socket_t replay_;
-  zmq::socket_t monitor_;
-  std::vector<std::unique_ptr<Channel>> channels_;
-  Channel* replay_channel_ = nullptr;
+  std::shared_ptr<ZmtpChannel> live_;
+  std::shared_ptr<ZmtpChannel> replay_;  // null: no replay
 };
 
 }  // namespace kvist::net

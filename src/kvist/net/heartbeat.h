@@ -1,0 +1,29 @@
+// Private to net: when to ask a silent peer for a sign of life, and when to give it up.
+#pragma once
+
+#include "kvist/base/time.h"
+
+namespace kvist::net {
+
+/// Asks kInterval after the last sign, and gives up kSilence after it. Pure.
+class Heartbeat {
+ public:
+  static constexpr Duration kInterval = std::chrono::seconds(1);
+  static constexpr Duration kSilence = std::chrono::seconds(3);
+  enum class Act : std::uint8_t { kNothing, kAsk, kGiveUp };
+
+  explicit Heartbeat(TimePoint now) : last_sign_(now) {}
+  /// The peer sent something, whatever it is.
+  void on_sign(TimePoint now) { last_sign_ = now; }
+  /// What to do now. Asked every kInterval, it finds silence at the latest after kSilence + kInterval.
+  [[nodiscard]] Act act(TimePoint now) const {
+    const Duration silence = now - last_sign_;
+    if (silence >= kSilence) return Act::kGiveUp;
+    return silence >= kInterval ? Act::kAsk : Act::kNothing;
+  }
+
+ private:
+  TimePoint last_sign_;
+};
+
+}  // namespace kvist::net
