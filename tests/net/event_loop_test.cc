@@ -1,10 +1,12 @@
 #include "kvist/net/event_loop.h"
+#include "kvist/net/loop_impl.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <csignal>
+#include <functional>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -43,6 +45,51 @@ TEST(EventLoop, WakesForEachPostHoweverOftenItSleptBefore) {
   });
   loop.run();
   EXPECT_EQ(ran, 2'000);
+}
+
+/// Has itself called again and again.
+class Restless final : public Watched {
+ public:
+  Restless(EventLoop& loop, int times, std::function<void()> at_end)
+      : Watched(loop.impl()), left_(times), at_end_(std::move(at_end)) {
+    call_soon();
+  }
+  ~Restless() override { forget(); }
+  [[nodiscard]] int left() const { return left_; }
+
+ private:
+  void on_ready() override {
+    if (--left_ > 0) return call_soon();
+    at_end_();
+  }
+  [[nodiscard]] bool urgent() const override { return left_ % 2 == 0; }
+
+  int left_;
+  std::function<void()> at_end_;
+};
+
+// So many that the loop never gets to the end of its queues, and has to forget what it called while others wait.
+TEST(EventLoop, CallsEachOfManyThatAreAlwaysReady) {
+  constexpr std::size_t kCount = 10'000;
+  constexpr int kTimes = 20;
+  EventLoop loop;
+  std::size_t ended = 0;
+  std::vector<std::unique_ptr<Restless>> all;
+  for (std::size_t i = 0; i < kCount; ++i) {
+    all.push_back(std::make_unique<Restless>(loop, kTimes, [&] {
+      if (++ended == kCount - kCount / 100) loop.stop();
+    }));
+  }
+  loop.post([&] {  // some are destroyed while they wait
+    for (std::size_t i = 0; i < kCount; i += 100) all[i].reset();
+  });
+  loop.run();
+  EXPECT_EQ(ended, kCount - kCount / 100);
+  for (const auto& one : all) {
+    if (one) {
+      EXPECT_EQ(one->left(), 0);
+    }
+  }
 }
 
 TEST(EventLoop, StoppedBeforeRunningDoesNotRun) {

@@ -130,6 +130,44 @@ TEST_F(HttpServerTest, QueuesWhatTheClientDoesNotReadAndSendsItInOrder) {
   EXPECT_TRUE(got == expected);
 }
 
+// The client is always behind, so the connection's queue is never empty, and what was sent has to be dropped from it.
+TEST_F(HttpServerTest, WhatIsAlwaysInPartUnreadStaysInOrder) {
+  listen();
+  RawSocket socket = RawSocket::connect(port_, 4096);
+  ASSERT_TRUE(socket.send("GET /stream HTTP/1.1\r\nHost: x\r\n\r\n"));
+  ASSERT_TRUE(wait_held(1));
+  std::string expected;
+  const auto write = [&](HttpExchange& e, int pieces) {
+    for (int i = 0; i < pieces; ++i) {
+      const std::string piece = "<" + std::to_string(expected.size()) + std::string(64'000, '.') + ">";
+      expected += piece;
+      e.write(piece);
+    }
+    return e.unsent_bytes();
+  };
+  with_exchange([&](HttpExchange& e) {
+    e.begin_stream(200, {});
+    write(e, 300);
+  });
+  static_cast<void>(socket.read_until("\r\n\r\n"));
+  std::string got;
+  const auto read_chunk = [&] {
+    const std::size_t size = std::stoul(socket.read_until("\r\n"), nullptr, 16);
+    got += socket.read_bytes(size);
+    return size > 0 && socket.read_until("\r\n") == "\r\n";
+  };
+  for (int i = 0; i < 300; ++i) {
+    const std::size_t unsent = with_exchange([&](HttpExchange& e) { return write(e, 1); });
+    ASSERT_GT(unsent, 0U);
+    ASSERT_TRUE(read_chunk());
+  }
+  with_exchange([](HttpExchange& e) { e.end_stream(); });
+  while (read_chunk()) {
+  }
+  EXPECT_EQ(got.size(), expected.size());
+  EXPECT_TRUE(got == expected);
+}
+
 TEST_F(HttpServerTest, ReportsEachTimeTheQueueDrains) {
   listen();
   RawSocket socket = RawSocket::connect(port_, 4096);
