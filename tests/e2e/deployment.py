@@ -89,16 +89,17 @@ def read_line(stream, seconds):
 
 @contextlib.contextmanager
 def deployment(workers=2, mode="kv", kv_blocks=2000, slots=16, time_scale=100.0, gateway=True, tokenizer=None, tokenizers=None,
-               specials=(), record=None):
+               specials=(), record=None, kv_events_buffer=10_000):
     """Workers and, unless told otherwise, a gateway before them. Yields (gateway, workers). `tokenizer`: a model's directory, for
     all; `tokenizers`: one per worker, where they differ. `specials`: numbers of workers to which special tokens that users write
-    are special. `record`: the file that the gateway records traffic into."""
+    are special. `record`: the file that the gateway records traffic into. `kv_events_buffer`: batches that a replay has as they were."""
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         started = []
         for i in range(workers):
             name = f"worker-{i}"
             config = WORKER.format(name=name, kv_blocks=kv_blocks, slots=slots, time_scale=time_scale)
             config += tokenizer_line(tokenizers[i] if tokenizers else tokenizer)
+            config += f"  kv_events_buffer: {kv_events_buffer}\n"
             config += "  special_tokens_in_messages: true\n" if i in specials else ""
             started.append(Process(folder, "worker", name, config))
             stack.callback(started[-1].stop)

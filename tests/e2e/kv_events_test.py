@@ -1,9 +1,10 @@
 """An independent subscriber decodes a worker's KV events and rebuilds exactly the content of its block pool."""
 import json
 import random
+import tempfile
 import threading
 
-from deployment import deployment, eventually, get_json, request, run
+from deployment import Process, deployment, eventually, gateway_config, get_json, request, run
 from pool_view import PoolView, Subscriber
 
 SEED = 20261121
@@ -77,6 +78,39 @@ def late_subscribers_catch_up_by_replay():
         subscriber.close()
 
 
+def what_is_no_longer_buffered_is_replayed_as_what_it_left_in_the_cache():
+    source = random.Random(SEED + 2)
+    with deployment(workers=1, gateway=False, kv_blocks=700, time_scale=2000, kv_events_buffer=40) as (_, workers):
+        for _ in range(3):
+            drive(workers[0], source, 24)
+            subscriber, view = Subscriber(workers[0]), PoolView()
+            frames = subscriber.replay(0)
+            assert len(frames) == 40 and frames[0][0] > 0, [number for number, _ in frames]
+            view.expected_sequence = frames[0][0]
+            for frame in frames:
+                view.apply(*frame)
+            assert view.findable() == truth(workers[0]) != {}
+            subscriber.close()
+
+
+def a_gateway_beside_an_old_worker_knows_its_whole_cache():
+    source = random.Random(SEED + 3)
+    with tempfile.TemporaryDirectory() as folder, deployment(workers=1, gateway=False, kv_blocks=700, time_scale=2000, kv_events_buffer=40) as (_, workers):
+        for _ in range(2):
+            drive(workers[0], source, 24)
+            gateway = Process(folder, "gateway", "gateway", gateway_config(workers, "kv", patient=True))
+            try:
+                def known():
+                    return get_json(gateway.url + "/admin/status")["workers"][0]
+
+                eventually(lambda: known()["index_exact"], "the index is exact")
+                assert known()["indexed_blocks"] == len(truth(workers[0])), known()
+                drive(workers[0], source, 12)
+                eventually(lambda: known()["index_exact"] and known()["indexed_blocks"] == len(truth(workers[0])), "and stays so")
+            finally:
+                gateway.stop()
+
+
 def the_tokens_are_those_of_the_prompt():
     with deployment(workers=1, gateway=False, time_scale=2000) as (_, workers):
         subscriber, view = Subscriber(workers[0]), PoolView()
@@ -95,4 +129,5 @@ def the_tokens_are_those_of_the_prompt():
         subscriber.close()
 
 
-run([the_pool_is_rebuilt_exactly_under_eviction, late_subscribers_catch_up_by_replay, the_tokens_are_those_of_the_prompt])
+run([the_pool_is_rebuilt_exactly_under_eviction, late_subscribers_catch_up_by_replay,
+     what_is_no_longer_buffered_is_replayed_as_what_it_left_in_the_cache, a_gateway_beside_an_old_worker_knows_its_whole_cache, the_tokens_are_those_of_the_prompt])

@@ -78,7 +78,7 @@ std::unique_ptr<ZmqPublisher> make_publisher(std::uint16_t port = 0, std::uint16
   options.replay_endpoint = "tcp://127.0.0.1:" + std::to_string(replay_port);
   options.topic = std::move(topic);
   options.buffer_messages = buffer;
-  auto publisher = ZmqPublisher::bind(options);
+  auto publisher = ZmqPublisher::bind(std::move(options));
   EXPECT_TRUE(publisher) << publisher.error().message;
   return std::move(*publisher);
 }
@@ -156,6 +156,47 @@ TEST(Zmq, ReplaysOnlyWhatTheBufferStillHolds) {
   subscriber->request_replay(0);
   ASSERT_TRUE(inbox.wait([](const auto& s) { return s.replay_ends == 1; }));
   EXPECT_THAT(inbox.state().replayed, ElementsAre(Pair(7, "m7"), Pair(8, "m8"), Pair(9, "m9")));
+}
+
+/// Joins the payloads.
+struct Joining final : ReplayCompaction {
+  void take(const std::string& payload) override { all += payload; }
+  [[nodiscard]] std::string message() const override { return "<" + all + ">"; }
+  std::string all;
+};
+
+TEST(Zmq, ACompactionStandsForWhatTheBufferNoLongerHolds) {
+  ZmqPublisherOptions options{.endpoint = "tcp://127.0.0.1:0", .replay_endpoint = "tcp://127.0.0.1:0", .topic = "kv"};
+  options.buffer_messages = 3;
+  options.compaction = std::make_unique<Joining>();
+  const auto publisher = std::move(*ZmqPublisher::bind(std::move(options)));
+  Inbox inbox;
+  const auto subscriber = subscribe(*publisher, inbox);
+  int ends = 0;
+  const auto replay = [&](std::uint64_t from) {
+    const std::size_t before = inbox.state().replayed.size();
+    subscriber->request_replay(from);
+    EXPECT_TRUE(inbox.wait([&, wanted = ++ends](const auto& s) { return s.replay_ends == wanted; }));
+    const auto all = inbox.state().replayed;
+    return std::vector(all.begin() + static_cast<std::ptrdiff_t>(before), all.end());
+  };
+  const auto publish = [&](char from, char to) {
+    for (char c = from; c <= to; ++c) publisher->publish(std::string(1, c));
+  };
+  publish('a', 'c');
+  EXPECT_THAT(replay(0), ElementsAre(Pair(0, "a"), Pair(1, "b"), Pair(2, "c")));
+  publish('d', 'd');
+  EXPECT_THAT(replay(0), ElementsAre(Pair(1, "<ab>"), Pair(2, "c"), Pair(3, "d")));
+  EXPECT_THAT(replay(0), ElementsAre(Pair(1, "<ab>"), Pair(2, "c"), Pair(3, "d")));
+  EXPECT_THAT(replay(1), ElementsAre(Pair(1, "b"), Pair(2, "c"), Pair(3, "d")));
+  publish('e', 'g');
+  EXPECT_THAT(replay(1), ElementsAre(Pair(4, "<abcde>"), Pair(5, "f"), Pair(6, "g")));
+  // So many that the replay thread takes them in pieces, before anybody asks.
+  for (int i = 0; i < 2'000; ++i) publisher->publish("x");
+  const auto last = replay(0);
+  ASSERT_EQ(last.size(), 3U);
+  EXPECT_EQ(last[0].first, 2'004U);
+  EXPECT_EQ(last[0].second, "<abcdefg" + std::string(1'998, 'x') + ">");
 }
 
 TEST(Zmq, ReplaysAWholeLargeBuffer) {
@@ -436,7 +477,7 @@ TEST(Zmq, APortInUseIsAnErrorThatNamesIt) {
   const auto publisher = make_publisher();
   ZmqPublisherOptions options;
   options.endpoint = "tcp://127.0.0.1:" + std::to_string(publisher->port());
-  const auto second = ZmqPublisher::bind(options);
+  const auto second = ZmqPublisher::bind(std::move(options));
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().code, ErrorCode::kUnavailable);
   EXPECT_THAT(second.error().message, testing::HasSubstr(std::to_string(publisher->port())));

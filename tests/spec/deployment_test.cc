@@ -25,6 +25,7 @@ http: {host: 0.0.0.0, port: 8001}
 kv_events_port: 5557
 kv_replay_port: 5558
 kv_events_topic: kv@10.0.0.1@llama
+kv_events_buffer: 500
 block_size: 16
 kv_blocks: 2000
 max_batch_size: 8
@@ -46,6 +47,7 @@ output_length: {mean_tokens: 100, standard_deviation_tokens: 12.5}
   expected.kv_events_port = 5557;
   expected.kv_replay_port = 5558;
   expected.kv_events_topic = "kv@10.0.0.1@llama";
+  expected.kv_events_buffer = 500;
   expected.block_size = 16;
   expected.kv_blocks = 2000;
   expected.max_batch_size = 8;

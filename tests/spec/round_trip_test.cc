@@ -121,6 +121,7 @@ class RoundTripTest : public testing::Test {
     w.kv_events_port = number<std::uint16_t>(0, 65'535);
     w.kv_replay_port = number<std::uint16_t>(0, 65'535);
     if (number(0, 1) == 1) w.kv_events_topic = text();
+    if (number(0, 1) == 1) w.kv_events_buffer = number(1, 1'000'000);
     w.block_size = number(1, 256);
     w.kv_blocks = number(1'000, 100'000);
     w.max_batch_size = number(1, 500);

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <deque>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -25,6 +26,10 @@ constexpr std::chrono::milliseconds kLinger{200};
 constexpr std::int64_t kMaxReceivedBytes = 4096;
 // How many messages a replay takes from the buffer under one lock, for which publish() must never wait long.
 constexpr std::size_t kReplayBatch = 256;
+// How many messages that left the buffer wait for their compaction before the replay thread is woken for it.
+constexpr std::size_t kCompactionBatch = 256;
+// What a subscriber takes as one message (ZmtpLimits), less a reserve for the other frames.
+constexpr std::size_t kMostCompactedBytes = 63U << 20;
 
 /// A pair of sockets over which other threads wake the thread that polls, because a socket must not be shared between
 /// threads.
@@ -69,7 +74,8 @@ std::uint16_t port_of(const zmq::socket_t& socket) {
 
 /// Threads: publish() uses the PUB socket and the buffer under mutex_ (handing a ZeroMQ socket from thread to thread is
 /// allowed across a lock). The replay thread alone uses the ROUTER socket, and it uses the buffer under mutex_.
-/// Invariant: kept_ holds the payloads of the numbers next_ - kept_.size() to next_ - 1.
+/// Invariants: kept_ holds the payloads of the numbers next_ - kept_.size() to next_ - 1, and fallen_ those before them
+/// down to compacted_, unless the compaction has taken some of kept_ as well.
 class Publisher final : public ZmqPublisher {
  public:
   explicit Publisher(ZmqPublisherOptions options)
@@ -91,7 +97,11 @@ class Publisher final : public ZmqPublisher {
 
   ~Publisher() override {
     if (!replay_thread_.joinable()) return;
-    control_.outer.send(zmq::message_t(), zmq::send_flags::dontwait);
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+      wake_replay_thread();
+    }
     replay_thread_.join();
   }
 
@@ -101,7 +111,7 @@ class Publisher final : public ZmqPublisher {
     const std::uint64_t sequence = next_++;
     if (!options_.replay_endpoint.empty()) {
       kept_.push_back(shared);
-      if (kept_.size() > options_.buffer_messages) kept_.pop_front();
+      if (kept_.size() > options_.buffer_messages) drop_oldest();
     }
     const SequenceBytes number = encode_sequence(sequence);
     // A PUB socket never blocks: for a subscriber at its high-water mark it drops, and the gap tells the subscriber.
@@ -127,9 +137,68 @@ class Publisher final : public ZmqPublisher {
         {{router_.handle(), 0, ZMQ_POLLIN, 0}, {control_.inner.handle(), 0, ZMQ_POLLIN, 0}}};
     while (true) {
       await_readable(items);
-      if ((items[1].revents & ZMQ_POLLIN) != 0) return;
+      if ((items[1].revents & ZMQ_POLLIN) != 0 && !on_woken()) return;
       if ((items[0].revents & ZMQ_POLLIN) != 0) answer_request();
     }
+  }
+
+  /// Requires: mutex_ is held.
+  void drop_oldest() {
+    if (options_.compaction != nullptr) {
+      fallen_.push_back(std::move(kept_.front()));
+      if (fallen_.size() % kCompactionBatch == 0) wake_replay_thread();
+    }
+    kept_.pop_front();
+  }
+  /// Requires: mutex_ is held.
+  void wake_replay_thread() { control_.outer.send(zmq::message_t(), zmq::send_flags::dontwait); }
+
+  /// Returns false at the end.
+  bool on_woken() {
+    zmq::message_t woken;
+    while (control_.inner.recv(woken, zmq::recv_flags::dontwait)) {
+    }
+    std::vector<Payload> fallen;
+    {
+      const std::lock_guard lock(mutex_);
+      if (stopping_) return false;
+      fallen = take_fallen();
+    }
+    for (const Payload& payload : fallen) options_.compaction->take(*payload);
+    return true;
+  }
+
+  /// What the compaction takes next: what fell out of the buffer, less what it has taken while that was still there.
+  /// Requires: mutex_ is held.
+  std::vector<Payload> take_fallen() {
+    std::vector<Payload> fallen = std::exchange(fallen_, {});
+    const std::uint64_t oldest = next_ - kept_.size();
+    const std::uint64_t known = compacted_ - (oldest - fallen.size());
+    fallen.erase(fallen.begin(),
+                 fallen.begin() + static_cast<std::ptrdiff_t>(std::min<std::uint64_t>(known, fallen.size())));
+    compacted_ = std::max(compacted_, oldest);
+    return fallen;
+  }
+
+  /// If `from` is before the buffer's oldest message: one that stands for all up to that one, with its number. Its own
+  /// number, because who asks from there has applied it and would take another content for another publisher.
+  std::optional<std::pair<std::uint64_t, std::string>> compact_before(std::uint64_t from) {
+    std::vector<Payload> taken;
+    std::uint64_t number = 0;
+    {
+      const std::lock_guard lock(mutex_);
+      number = next_ - kept_.size();
+      if (options_.compaction == nullptr || from >= number || kept_.empty()) return std::nullopt;
+      // Once the oldest one was taken it is not taken again before it falls out.
+      const bool known = compacted_ > number;
+      taken = known ? std::vector<Payload>{} : take_fallen();
+      if (!known) taken.push_back(kept_.front());
+      compacted_ = number + 1;
+    }
+    for (const Payload& payload : taken) options_.compaction->take(*payload);
+    std::string message = options_.compaction->message();
+    if (message.empty() || message.size() > kMostCompactedBytes) return std::nullopt;
+    return std::pair(number, std::move(message));
   }
 
   /// A request is [identity, "", number]; other messages are dropped.
@@ -145,6 +214,10 @@ class Publisher final : public ZmqPublisher {
   void replay(const zmq::message_t& identity, std::uint64_t from) {
     std::vector<Payload> batch;
     try {
+      if (auto compacted = compact_before(from)) {
+        from = compacted->first + 1;
+        if (!reply(identity, compacted->first, zmq::message_t(compacted->second))) return;
+      }
       while (true) {
         batch.clear();
         const std::uint64_t first = take_batch(from, batch);
@@ -191,7 +264,10 @@ class Publisher final : public ZmqPublisher {
   std::uint16_t replay_port_ = 0;
   std::mutex mutex_;
   std::deque<Payload> kept_;
+  std::vector<Payload> fallen_;  // out of the buffer, and not yet compacted
+  std::uint64_t compacted_ = 0;  // the first number that the compaction has not taken
   std::uint64_t next_ = 0;
+  bool stopping_ = false;
   std::thread replay_thread_;
 };
 

@@ -90,6 +90,7 @@ struct WorkerSpec {
   std::uint16_t kv_events_port = 0;  ///< ZeroMQ PUB, on http.host
   std::uint16_t kv_replay_port = 0;  ///< ZeroMQ ROUTER, on http.host
   std::string kv_events_topic = {};  ///< first frame of each KV event message; empty by default, as in vLLM
+  std::uint32_t kv_events_buffer = 10'000;  ///< messages kept for replays, as vLLM's buffer_steps
   std::string tokenizer = {};        ///< directory of the model whose tokenizer and chat template it uses; empty: bytes
   /// Whether special tokens that users write into chats are special tokens, as in vLLM. If false, they are text, so
   /// that no message can open a turn.

@@ -138,6 +138,7 @@ Result<void> read_worker_fields(const YamlNode& node, const std::string& base_di
   KVIST_TRY_VOID(read_field(node, "kv_events_port", w.kv_events_port, 0, 65'535));
   KVIST_TRY_VOID(read_field(node, "kv_replay_port", w.kv_replay_port, 0, 65'535));
   KVIST_TRY_VOID(read_topic(node, w.kv_events_topic));
+  KVIST_TRY_VOID(read_field(node, "kv_events_buffer", w.kv_events_buffer, 1, 1'000'000));
   KVIST_TRY_VOID(read_field(node, "block_size", w.block_size, 1, 4'096));
   KVIST_TRY_VOID(read_field(node, "kv_blocks", w.kv_blocks, 1, 100'000'000));
   KVIST_TRY_VOID(read_field(node, "max_batch_size", w.max_batch_size, 1, 65'536));
@@ -180,6 +181,7 @@ std::string to_yaml(const WorkerSpec& w, int indent) {
   write_endpoint(out, "http", w.http);
   out.field("kv_events_port", w.kv_events_port).field("kv_replay_port", w.kv_replay_port);
   if (!w.kv_events_topic.empty()) out.field("kv_events_topic", w.kv_events_topic);
+  if (w.kv_events_buffer != WorkerSpec{}.kv_events_buffer) out.field("kv_events_buffer", w.kv_events_buffer);
   out.field("block_size", w.block_size);
   if (!w.open.kv_blocks) out.field("kv_blocks", w.kv_blocks);
   out.field("max_batch_size", w.max_batch_size).field("max_num_tokens", w.max_num_tokens);

@@ -1,4 +1,5 @@
 #include "kvist/worker/service.h"
+#include "kvist/worker/cache_compaction.h"
 
 #include <fmt/format.h>
 
@@ -45,6 +46,8 @@ Result<std::unique_ptr<net::ZmqPublisher>> bind_publisher(const spec::WorkerSpec
   options.endpoint = fmt::format("tcp://{}:{}", spec.http.host, spec.kv_events_port);
   options.replay_endpoint = fmt::format("tcp://{}:{}", spec.http.host, spec.kv_replay_port);
   options.topic = spec.kv_events_topic;
+  options.buffer_messages = spec.kv_events_buffer;
+  options.compaction = std::make_unique<CacheCompaction>();
   return net::ZmqPublisher::bind(std::move(options));
 }
 
