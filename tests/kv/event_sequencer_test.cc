@@ -38,6 +38,7 @@ class EventSequencerTest : public testing::Test {
     return texts(sequencer_.on_replayed(n, run_ + std::to_string(n), now_));
   }
   std::vector<std::string> replay_end() { return texts(sequencer_.on_replay_end(now_)); }
+  std::vector<std::string> published(std::uint64_t count) { return texts(sequencer_.on_published(count, now_)); }
   std::vector<std::string> poll_after(Duration wait) {
     now_ += wait;
     return texts(sequencer_.poll(now_));
@@ -59,6 +60,46 @@ TEST_F(EventSequencerTest, AppliesLiveFramesInOrder) {
   EXPECT_TRUE(sequencer_.whole());
   EXPECT_EQ(sequencer_.counters().applied, 2U);
   EXPECT_EQ(sequencer_.next_wakeup(), std::nullopt);
+}
+
+TEST_F(EventSequencerTest, ALossAtTheEndShowsByWhatThePublisherSays) {
+  feed(3);
+  EXPECT_THAT(published(5), IsEmpty()) << "frames 3 and 4 may be on their way";
+  EXPECT_TRUE(sequencer_.whole());
+  EXPECT_THAT(published(5), ElementsAre("replay 2"));
+  EXPECT_FALSE(sequencer_.whole());
+  EXPECT_THAT(replayed(2), IsEmpty());
+  EXPECT_THAT(replayed(3), ElementsAre("apply a3"));
+  EXPECT_THAT(replayed(4), ElementsAre("apply a4"));
+  EXPECT_THAT(replay_end(), IsEmpty());
+  EXPECT_TRUE(sequencer_.whole());
+  EXPECT_THAT(published(5), IsEmpty());
+  EXPECT_EQ(sequencer_.counters().gaps, 1U);
+  EXPECT_EQ(sequencer_.counters().resets, 0U);
+}
+
+TEST_F(EventSequencerTest, WhileThePublishersEndCannotBeHadTheViewStaysAndIsNotWhole) {
+  feed(3);
+  (void)published(5);
+  EXPECT_THAT(published(6), ElementsAre("replay 2"));
+  EXPECT_THAT(poll_after(seconds(5)), IsEmpty());
+  EXPECT_FALSE(sequencer_.whole());
+  EXPECT_EQ(sequencer_.counters().resets, 0U);
+  // Frames of the replay that was given up may still come for as long again.
+  EXPECT_THAT(published(6), IsEmpty());
+  EXPECT_THAT(poll_after(seconds(5)), ElementsAre("replay 2"));
+  for (const std::uint64_t n : {2, 3, 4, 5}) (void)replayed(n);
+  (void)replay_end();
+  EXPECT_TRUE(sequencer_.whole());
+  EXPECT_EQ(sequencer_.counters().applied, 6U);
+}
+
+TEST_F(EventSequencerTest, ALowerCountIsThatOfANewRunAndAsksForNothing) {
+  feed(3);
+  (void)published(3);
+  EXPECT_THAT(published(1), IsEmpty());
+  EXPECT_THAT(published(1), IsEmpty());
+  EXPECT_TRUE(sequencer_.whole());
 }
 
 TEST_F(EventSequencerTest, AFirstConnectionReplaysWhatIsBuffered) {

@@ -90,6 +90,7 @@ GatewayParts::GatewayParts(net::EventLoop& loop, spec::GatewaySpec gateway_spec,
                 },
             .on_block_size_changed = [this, i] { update_events_exact(WorkerId(i)); },
             .on_sign_of_life = [this, i] { dispatcher.on_sign_of_life(WorkerId(i), net::now()); },
+            .on_kv_event_batches = [this, i](std::uint64_t batches) { events.on_published(WorkerId(i), batches); },
             .on_models = [this, i](const std::vector<dispatch::ServedModel>& list) { on_models(WorkerId(i), list); }}));
   }
   channel.on_doubt([this](WorkerId worker) { monitors[worker.value()]->doubt(); });

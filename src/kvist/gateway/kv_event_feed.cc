@@ -105,7 +105,8 @@ void KvEventFeed::handle(KvFrame frame) {
       return act(sequencer_.on_connected(now));
     case KvFrame::Kind::kDisconnected:
       connected_ = false;
-      telemetry::log_warning(kComponent, fmt::format("{}: the connection to its publisher broke: {}", name_, frame.payload));
+      telemetry::log_warning(kComponent,
+                             fmt::format("{}: the connection to its publisher broke: {}", name_, frame.payload));
       return;
     case KvFrame::Kind::kLive:
       return act(sequencer_.on_live(frame.sequence, std::move(frame.payload), now));
@@ -121,6 +122,11 @@ void KvEventFeed::handle(KvFrame frame) {
       }
       return;
   }
+}
+
+void KvEventFeed::on_published(std::uint64_t batches) {
+  act(sequencer_.on_published(batches, net::now()));
+  settle();
 }
 
 void KvEventFeed::act(std::vector<kv::SequencerAction> actions) {

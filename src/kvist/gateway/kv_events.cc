@@ -131,6 +131,14 @@ void KvEvents::take(WorkerId worker, const KvFeedNews& news) {
   on_exact_changed_(worker);
 }
 
+void KvEvents::on_published(WorkerId worker, std::uint64_t batches) {
+  const auto tell = [weak = std::weak_ptr(feeds_[worker.value()]), batches] {
+    if (const auto feed = weak.lock()) feed->on_published(batches);
+  };
+  if (!thread_) return tell();
+  thread_->loop().post(tell);
+}
+
 void KvEvents::report(std::function<void(const KvEventsReport&)> then) {
   if (!thread_) return then(make_report());
   thread_->loop().post([this, then = std::move(then)]() mutable {

@@ -55,6 +55,8 @@ class KvEvents {
   [[nodiscard]] Result<void> connect(const std::vector<spec::UpstreamSpec>& workers);
   /// The index holds exactly what the worker published, as far as routing was told.
   [[nodiscard]] bool exact(WorkerId worker) const { return exact_[worker.value()]; }
+  /// The worker says how many batches it has published.
+  void on_published(WorkerId worker, std::uint64_t batches);
   /// Calls `then` now or soon. Ensures: routing was told before of everything that the report shows.
   void report(std::function<void(const KvEventsReport&)> then);
 

@@ -69,6 +69,7 @@ Result<WorkerReport> read_worker_report(std::string_view page) {
       .waiting = either("vllm:num_requests_waiting", "sglang:num_queue_reqs"),
       .kv_usage = either("vllm:kv_cache_usage_perc", "sglang:token_usage"),
       .process_start_s = samples.sum("process_start_time_seconds"),
+      .kv_event_batches = samples.sum("kvist:kv_event_batches_total"),
   };
 }
 
@@ -200,6 +201,9 @@ void WorkerMonitor::take_report(const WorkerReport& report) {
     models_due_ = doubted_ = true;  // the new process may serve another model
     telemetry::log_warning(kComponent, fmt::format("{} was restarted", name()));
   }
+  // No double of a counter is larger than 2^53.
+  if (const double batches = report.kv_event_batches.value_or(-1); batches >= 0 && batches < 9e15)
+    handlers_.on_kv_event_batches(static_cast<std::uint64_t>(batches));
   const bool changed = report.limits != report_.limits;
   const bool other_block_size = report.limits.block_size != report_.limits.block_size;
   report_ = report;

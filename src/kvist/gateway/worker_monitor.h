@@ -23,10 +23,11 @@ namespace kvist::gateway {
 /// What a worker's /metrics reports.
 struct WorkerReport {
   routing::EngineLimits limits;
-  double running = 0;                     ///< requests in its batch
-  double waiting = 0;                     ///< requests in its queue
-  double kv_usage = 0;                    ///< share of its blocks in use, 0 to 1
-  std::optional<double> process_start_s;  ///< Unix time; a change is a restart
+  double running = 0;                      ///< requests in its batch
+  double waiting = 0;                      ///< requests in its queue
+  double kv_usage = 0;                     ///< share of its blocks in use, 0 to 1
+  std::optional<double> process_start_s;   ///< Unix time; a change is a restart
+  std::optional<double> kv_event_batches;  ///< published since then; kvist's own workers report it
 
   /// The blocks that requests use; 0 if unknown. Cached blocks that no request uses count as free in engines, and in
   /// this report.
@@ -60,6 +61,8 @@ class WorkerMonitor {
     std::function<void()> on_restarted;           ///< the worker's process is a new one
     std::function<void()> on_block_size_changed;  ///< block_size_mismatch() may have changed
     std::function<void()> on_sign_of_life;        ///< it answered well
+    /// It has published so many batches of KV events.
+    std::function<void(std::uint64_t)> on_kv_event_batches;
     /// It was asked for its models; empty: it has no list.
     std::function<void(const std::vector<dispatch::ServedModel>&)> on_models;
   };

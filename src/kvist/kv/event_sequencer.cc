@@ -115,6 +115,18 @@ std::vector<SequencerAction> EventSequencer::on_replay_end(TimePoint now) {
   return actions;
 }
 
+std::vector<SequencerAction> EventSequencer::on_published(std::uint64_t count, TimePoint now) {
+  Actions actions;
+  const auto before = std::exchange(published_, count);
+  // Fewer than before are those of a new run, which the stream itself reports at the right place.
+  due_ = before && count >= *before ? before : std::nullopt;
+  if (!options_.replay_available || replay_ != Replay::kNone || !behind()) return actions;
+  ++counters_.gaps;
+  catching_up_ = true;
+  start_replay(now, actions);
+  return actions;
+}
+
 void EventSequencer::on_cleared(std::uint64_t view) {
   if (view != counters_.resets) return;
   view_start_ = 0;
@@ -232,6 +244,8 @@ void EventSequencer::forget_run(std::string reason, Actions& actions) {
   lost_since_reset_ = false;
   rebuild_at_.reset();
   rebuilding_ = false;
+  published_.reset();
+  due_.reset();
 }
 
 void EventSequencer::restart_from_live(std::uint64_t sequence, std::string payload, TimePoint now, Actions& actions) {
@@ -278,6 +292,7 @@ void EventSequencer::end_replay() {
   replay_ = Replay::kNone;
   replay_deadline_.reset();
   rebuilding_ = false;
+  catching_up_ = false;
 }
 
 /// Gives up a replay without its end. For a while, the rest of it may still arrive.
@@ -353,12 +368,13 @@ std::string EventSequencer::missing_before_buffered() const {
 }
 
 /// The end of a replay is overdue. If live frames follow its frames without a gap, only the end mark is missing and
-/// nothing is lost. A rebuild that brought no frame leaves the view as it is.
+/// nothing is lost. A rebuild that brought no frame leaves the view as it is, and so does a request for the stream's
+/// end.
 void EventSequencer::time_out(TimePoint now, Actions& actions) {
-  const bool rebuild_failed = rebuilding_;
+  const bool view_stays = rebuilding_ || catching_up_;
   const bool live_came = !buffered_.empty();
   abandon_replay(now);
-  if (rebuild_failed || (last_replayed_ && live_came)) {
+  if (view_stays || (last_replayed_ && live_came)) {
     if (!drop_known_buffered()) {
       restart_during_replay(now, actions);
       return;

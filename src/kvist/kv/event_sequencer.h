@@ -73,6 +73,11 @@ class EventSequencer {
   [[nodiscard]] std::vector<SequencerAction> on_replayed(std::uint64_t sequence, std::string payload, TimePoint now);
   [[nodiscard]] std::vector<SequencerAction> on_replay_end(TimePoint now);
 
+  /// The publisher says, now and then, how many frames it has published, numbered from 0. Those of one report must have
+  /// arrived by the next one. If not, they are asked for, because a loss at the end of the stream would otherwise show
+  /// only when the next frame comes. Until they are there, the stream is not whole; what is known stays.
+  [[nodiscard]] std::vector<SequencerAction> on_published(std::uint64_t count, TimePoint now);
+
   /// A batch with this `view` said that the worker's cache is empty. What was lost before that batch no longer matters,
   /// and a rebuild would bring nothing new. Does nothing if blocks were forgotten after the batch.
   void on_cleared(std::uint64_t view);
@@ -83,8 +88,8 @@ class EventSequencer {
   [[nodiscard]] std::vector<SequencerAction> poll(TimePoint now);
 
   /// Whether no gap is open and nothing was lost, so that the index built from this stream is exact. A loss at the end
-  /// of the stream is only noticed when the next frame comes.
-  [[nodiscard]] bool whole() const { return replay_ == Replay::kNone && !lost_since_reset_; }
+  /// of the stream is only noticed when the next frame comes, or by on_published().
+  [[nodiscard]] bool whole() const { return replay_ == Replay::kNone && !lost_since_reset_ && !behind(); }
   [[nodiscard]] const Counters& counters() const { return counters_; }
 
  private:
@@ -97,6 +102,7 @@ class EventSequencer {
   };
   enum class Known : std::uint8_t { kSame, kDifferent, kForgotten };
 
+  [[nodiscard]] bool behind() const { return due_ && next_.value_or(0) < *due_; }
   [[nodiscard]] Known recall(std::uint64_t sequence, const std::string& payload) const;
   [[nodiscard]] bool starts_run(std::uint64_t sequence) const;
   [[nodiscard]] bool certain_start(std::uint64_t sequence) const;
@@ -126,16 +132,19 @@ class EventSequencer {
 
   Options options_;
   Counters counters_;
-  std::optional<std::uint64_t> next_;  // the sequence number expected next; nothing before a run's first frame
-  std::deque<std::uint64_t> digests_;  // of the last applied payloads; the newest is that of frame next_ - 1
-  std::uint64_t view_start_ = 0;       // the first number applied since the last reset; 0 once nothing before matters
-  bool counts_from_zero_ = false;      // the publisher's runs begin with 0, not with 1
+  std::optional<std::uint64_t> published_;  // as the publisher said last
+  std::optional<std::uint64_t> due_;        // as it said before that
+  std::optional<std::uint64_t> next_;       // the sequence number expected next; nothing before a run's first frame
+  std::deque<std::uint64_t> digests_;       // of the last applied payloads; the newest is that of frame next_ - 1
+  std::uint64_t view_start_ = 0;   // the first number applied since the last reset; 0 once nothing before matters
+  bool counts_from_zero_ = false;  // the publisher's runs begin with 0, not with 1
   bool lost_since_reset_ = false;
   std::optional<TimePoint> rebuild_at_;  // when to ask for the whole buffer again
   Duration rebuild_delay_;
 
   Replay replay_ = Replay::kNone;
-  bool rebuilding_ = false;  // the replay asked for the whole buffer; its first frame replaces what was built so far
+  bool rebuilding_ = false;   // the replay asked for the whole buffer; its first frame replaces what was built so far
+  bool catching_up_ = false;  // the replay asked for the end of the stream; without an answer, the view stays
   std::optional<TimePoint> replay_deadline_;
   std::optional<TimePoint> stale_until_;        // until then, frames of an abandoned replay may still arrive
   std::optional<std::uint64_t> replay_start_;   // next_ when the replay was asked for
