@@ -24,6 +24,7 @@ CONFINED = {
     r"boost/math/": {"base"},
     r"boost/(?!math/)": {"net"},
     r"zmq": {"net"},
+    r"openssl/": {"net"},
     r"spdlog/": {"telemetry"},
     r"prometheus/": {"telemetry"},
     r"CLI/": {"cli", "laboratory"},

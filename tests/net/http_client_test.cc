@@ -70,6 +70,24 @@ TEST_F(HttpClientTest, ReadsAnAnswerThatComesByteByByte) {
   EXPECT_EQ(seen.body, "abc0123456789\n");
 }
 
+TEST_F(HttpClientTest, GivesUpOnInterimAnswersWithoutEnd) {
+  Seen seen;
+  start(seen, get());
+  RawSocket socket = accept_request();
+  for (int i = 0; i < 17; ++i) ASSERT_TRUE(socket.send("HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n"));
+  ASSERT_TRUE(wait_over(seen));
+  EXPECT_EQ(seen.errors, 1);
+  EXPECT_EQ(seen.error.code, ErrorCode::kCorrupt);
+  EXPECT_EQ(seen.heads, 0);
+  Seen few;
+  start(few, get());
+  RawSocket other = accept_request();
+  for (int i = 0; i < 16; ++i) ASSERT_TRUE(other.send("HTTP/1.1 102 Processing\r\n\r\n"));
+  ASSERT_TRUE(other.send("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n1"));
+  ASSERT_TRUE(wait_over(few));
+  EXPECT_EQ(few.body, "1");
+}
+
 TEST_F(HttpClientTest, ReusesTheConnectionUsedLast) {
   std::vector<Seen> seen(2);
   start(seen[0], get());

@@ -2,13 +2,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <map>
 #include <memory>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <vector>
 
+#include "kvist/net/connections_by_address.h"
+#include "kvist/net/socket.h"
 #include "net/http_server_fixture.h"
 
 namespace kvist::net {
@@ -117,6 +121,15 @@ TEST_F(HttpServerTest, RefusesNonHttp) {
       {start + "Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", "length and chunks"},
       {start + "Transfer-Encoding: gzip\r\n\r\n", "an unknown encoding"},
       {start + "Transfer-Encoding: chunked, gzip\r\n\r\n", "chunked, but not last"},
+      {start + "Transfer-Encoding: chunked, chunked\r\n\r\n", "chunked twice"},
+      {start + "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n", "two encodings"},
+      {start + "Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n", "two encodings, the last chunked"},
+      {start + "Host: y\r\n\r\n", "two hosts"},
+      {start + "Host: x\r\n\r\n", "the same host twice"},
+      {"GET /echo HTTP/1.0\r\nHost: x\r\nhost: y\r\n\r\n", "two hosts in HTTP/1.0"},
+      {start + "A: b\r\n c\r\n\r\n", "a value that goes on in the next line"},
+      {start + "A: b\r\n\tc: d\r\n\r\n", "the same with a tab"},
+      {"GET /echo HTTP/1.1\r\n Host: x\r\n\r\n", "a first field that begins with a blank"},
       {"POST /echo HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", "chunks in HTTP/1.0"},
       {start + "Transfer-Encoding: chunked\r\n\r\nxyz\r\n", "a chunk size that is no number"},
       {start + "Transfer-Encoding: chunked\r\n\r\n-1\r\n", "a negative chunk size"},
@@ -134,6 +147,37 @@ TEST_F(HttpServerTest, RefusesNonHttp) {
     EXPECT_TRUE(socket.ended()) << why;
   }
   EXPECT_EQ(thread_.run([&] { return requests_; }), 0);
+}
+
+TEST_F(HttpServerTest, RefusesFoldedFieldsHoweverTheyArrive) {
+  listen();
+  const std::string head = "GET /echo HTTP/1.1\r\nHost: x\r\nA: b\r\n c\r\n\r\n";
+  for (std::size_t cut = 1; cut < head.size(); ++cut) {
+    RawSocket socket = connect();
+    ASSERT_TRUE(socket.send(head.substr(0, cut)));
+    ASSERT_TRUE(thread_.wait([&] { return server_->connections() == 1; }));
+    (void)socket.send(head.substr(cut));
+    EXPECT_THAT(socket.read_to_end(), StartsWith("HTTP/1.1 400 ")) << cut;
+    socket.close();
+    ASSERT_TRUE(thread_.wait([&] { return server_->connections() == 0; }));
+  }
+}
+
+TEST_F(HttpServerTest, RefusesCodingsThatItDoesNotKnow) {
+  listen();
+  const auto ask = [&](const std::string& fields) {
+    RawSocket socket = connect();
+    EXPECT_TRUE(socket.send("POST /echo HTTP/1.1\r\nHost: x\r\n" + fields + "\r\n"));
+    return read_answer(socket).substr(0, 13);
+  };
+  EXPECT_EQ(ask("Transfer-Encoding: gzip, chunked\r\n"), "HTTP/1.1 501 ");
+  EXPECT_EQ(ask("Transfer-Encoding: gzip , chunked\r\n"), "HTTP/1.1 501 ");
+  EXPECT_EQ(ask("Content-Encoding: gzip\r\nContent-Length: 3\r\n"), "HTTP/1.1 415 ");
+  EXPECT_EQ(ask("Content-Encoding: zstd\r\nTransfer-Encoding: chunked\r\n"), "HTTP/1.1 415 ");
+  EXPECT_EQ(ask("Expect: a miracle\r\n"), "HTTP/1.1 417 ");
+  EXPECT_EQ(thread_.run([&] { return requests_; }), 0);
+  EXPECT_EQ(ask("Content-Encoding: gzip\r\nContent-Length: 0\r\n"), "HTTP/1.1 200 ");
+  EXPECT_EQ(ask("Content-Encoding: Identity\r\nContent-Length: 0\r\n"), "HTTP/1.1 200 ");
 }
 
 TEST_F(HttpServerTest, IgnoresEmptyLinesBetweenRequests) {
@@ -194,7 +238,8 @@ TEST_F(HttpServerTest, ServesHttp10WithoutChunks) {
 }
 
 TEST_F(HttpServerTest, CutsSlowRequestsAndIdleConnectionsOff) {
-  listen({.idle_timeout = milliseconds(800)});  // longer than this thread may be descheduled before it sends
+  // Longer than this thread may be descheduled before it sends.
+  listen({.head_timeout = milliseconds(800), .body_timeout = milliseconds(800), .idle_timeout = milliseconds(800)});
   RawSocket idle = connect();
   RawSocket half_head = connect();
   ASSERT_TRUE(half_head.send("GET /echo HT"));
@@ -242,6 +287,100 @@ TEST_F(HttpServerTest, ClosesConnectionsBeyondTheBound) {
   RawSocket fourth = connect();
   ASSERT_TRUE(fourth.send("GET /echo HTTP/1.1\r\nHost: x\r\n\r\n"));
   EXPECT_THAT(read_answer(fourth), StartsWith("HTTP/1.1 200"));
+}
+
+TEST_F(HttpServerTest, GivesAHeadLessTimeThanABody) {
+  listen({.head_timeout = milliseconds(300), .body_timeout = std::chrono::hours(1)});
+  RawSocket half_body = connect();
+  ASSERT_TRUE(half_body.send("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nab"));
+  RawSocket half_head = connect();
+  ASSERT_TRUE(half_head.send("GET /echo HT"));
+  EXPECT_THAT(half_head.read_to_end(), StartsWith("HTTP/1.1 408 Request Timeout\r\n"));
+  ASSERT_TRUE(half_body.send("cde"));
+  EXPECT_THAT(read_answer(half_body), EndsWith("POST /echo abcde"));
+}
+
+TEST_F(HttpServerTest, DropsAClientThatReadsTooLittle) {
+  // Whoever reads a few bytes in each of many idle times keeps the connection, unless a rate is asked for.
+  listen({.idle_timeout = milliseconds(800), .least_read_rate = 64ULL << 20});
+  RawSocket socket = RawSocket::connect(port_, 4096);
+  ASSERT_TRUE(socket.send("GET /stream HTTP/1.1\r\nHost: x\r\n\r\n"));
+  ASSERT_TRUE(wait_held(1));
+  with_exchange([](HttpExchange& e) {
+    e.begin_stream(200, {});
+    e.write(std::string(64U << 20, 'x'));
+  });
+  while (thread_.run([&] { return gone_; }) == 0) {
+    (void)socket.read_bytes(2'000);
+    std::this_thread::sleep_for(milliseconds(5));
+  }
+  EXPECT_EQ(thread_.run([&] { return server_->connections(); }), 0U);
+}
+
+TEST_F(HttpServerTest, KeepsPlacesForRequestsThatAreAlwaysServed) {
+  listen({.max_connections = 1, .reserved_connections = 2, .is_reserved = [](const HttpRequest& request) {
+            return request.path() == "/echo";
+          }});
+  RawSocket holder = connect();
+  ASSERT_TRUE(holder.send("GET /hold HTTP/1.1\r\nHost: x\r\n\r\n"));
+  ASSERT_TRUE(wait_held(1));
+  for (int i = 0; i < 3; ++i) {
+    RawSocket health = connect();
+    ASSERT_TRUE(health.send("GET /echo HTTP/1.1\r\nHost: x\r\n\r\n"));
+    const std::string answer = health.read_to_end();
+    EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 "));
+    EXPECT_THAT(answer, HasSubstr("Connection: close\r\n"));
+    RawSocket other = connect();
+    ASSERT_TRUE(other.send("GET /hold HTTP/1.1\r\nHost: x\r\n\r\n"));
+    const std::string refused = other.read_to_end();
+    EXPECT_THAT(refused, StartsWith("HTTP/1.1 503 "));
+    EXPECT_THAT(refused, HasSubstr("Retry-After: 1\r\n"));
+  }
+  // Those who only hold the places are the first to lose them.
+  std::vector<RawSocket> silent;
+  for (std::size_t i = 0; i < 5; ++i) {
+    silent.push_back(connect());
+    ASSERT_TRUE(thread_.wait([&] { return server_->connections() >= std::min<std::size_t>(i + 2, 3); }));
+  }
+  RawSocket health = connect();
+  ASSERT_TRUE(health.send("GET /echo HTTP/1.1\r\nHost: x\r\n\r\n"));
+  EXPECT_THAT(health.read_to_end(), StartsWith("HTTP/1.1 200 "));
+  EXPECT_TRUE(silent.front().ended());
+  EXPECT_EQ(thread_.run([&] { return held_.size(); }), 1U);
+}
+
+TEST_F(HttpServerTest, BoundsTheConnectionsOfAnAddress) {
+  const auto by_address = std::make_shared<ConnectionsByAddress>(2);
+  listen({.by_address = by_address});
+  RawSocket first = connect();
+  RawSocket second = connect();
+  ASSERT_TRUE(thread_.wait([&] { return server_->connections() == 2; }));
+  RawSocket third = connect();
+  EXPECT_TRUE(third.ended());
+  EXPECT_EQ(by_address->refused(), 1U);
+  first.close();
+  ASSERT_TRUE(thread_.wait([&] { return server_->connections() == 1; }));
+  RawSocket fourth = connect();
+  ASSERT_TRUE(fourth.send("GET /echo HTTP/1.1\r\nHost: x\r\n\r\n"));
+  EXPECT_THAT(read_answer(fourth), StartsWith("HTTP/1.1 200"));
+}
+
+TEST(ConnectionsByAddressTest, CountsEachAddressForItself) {
+  ConnectionsByAddress counts(1);
+  EXPECT_TRUE(counts.enter(1));
+  EXPECT_TRUE(counts.enter(2));
+  EXPECT_FALSE(counts.enter(1));
+  counts.leave(1);
+  EXPECT_TRUE(counts.enter(1));
+  EXPECT_FALSE(ConnectionsByAddress(0).enter(1));
+}
+
+TEST(ConnectionsByAddressTest, AHostOfIpv6IsOneAddress) {
+  const auto key = [](const char* text) { return address_key(*numeric_endpoint(text, 1)); };
+  EXPECT_EQ(key("127.0.0.1"), 0x7F000001U);
+  EXPECT_EQ(key("::ffff:127.0.0.1"), key("127.0.0.1"));
+  EXPECT_EQ(key("2001:db8:1:2::1"), key("2001:db8:1:2:ffff::9"));
+  EXPECT_NE(key("2001:db8:1:2::1"), key("2001:db8:1:3::1"));
 }
 
 TEST_F(HttpServerTest, ClosingEndsIdleConnectionsAndLetsAnswersFinish) {

@@ -46,6 +46,14 @@ TEST(Log, AMessageNeverBecomesTwoLines) {
   EXPECT_THAT(text, HasSubstr("100%p c: a forged line"));
 }
 
+TEST(Log, AMessageDoesNothingToATerminal) {
+  start_logging(LogLevel::kInfo, "p");
+  testing::internal::CaptureStderr();
+  log_info("c", std::string("clear \x1b[2J bell \a nul ") + '\0' + " del \x7f tab \t caf\xc3\xa9");
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              HasSubstr("clear \\x1b[2J bell \\x07 nul \\x00 del \\x7f tab \\x09 caf\xc3\xa9\n"));
+}
+
 TEST(Log, LinesOfManyThreadsStayWhole) {
   start_logging(LogLevel::kInfo, "p");
   testing::internal::CaptureStderr();

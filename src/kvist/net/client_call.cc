@@ -8,9 +8,10 @@ namespace kvist::net {
 namespace {
 
 constexpr std::size_t kMaxHeadBytes = 64U << 10;
+constexpr int kMostInterimAnswers = 16;
 
 bool control(char c) {
-  return c == '\r' || c == '\n' || c == '\0';
+  return (static_cast<unsigned char>(c) < 0x20 && c != '\t') || c == 0x7F;
 }
 
 /// Whether the request can be sent: with a line break in it, a request line or field would become several.
@@ -28,15 +29,17 @@ bool is_framing(std::string_view name) {
          equals_no_case(name, "content-length");
 }
 
-std::string write_head(const HttpRequest& request, std::string_view authority) {
+/// `fields` are the server's own. Among them is a key if there are any.
+std::string write_head(const HttpRequest& request, std::string_view authority, std::string_view fields) {
   const bool bodiless = request.body.empty() && (request.method == "GET" || request.method == "HEAD");
   std::string head;
   head.reserve(512);
   head.append(request.method).append(" ").append(request.target).append(" HTTP/1.1\r\n");
   for (const auto& [name, value] : request.headers.fields()) {
+    if (!fields.empty() && equals_no_case(name, "authorization")) continue;
     if (!is_framing(name)) head.append(name).append(": ").append(value).append("\r\n");
   }
-  head.append("Host: ").append(authority).append("\r\n");
+  head.append(fields).append("Host: ").append(authority).append("\r\n");
   if (!bodiless) head.append("Content-Length: ").append(std::to_string(request.body.size())).append("\r\n");
   return head += "\r\n";
 }
@@ -64,10 +67,11 @@ void ClientCall::start() {
 }
 
 Result<void> ClientCall::prepare() {
-  KVIST_TRY(url_, pool_->url_of(base_url_));
+  KVIST_TRY(server_, pool_->server_of(base_url_));
+  url_ = &server_->url;
   if (url_->target != "/") return kvist::fail(ErrorCode::kInvalidArgument, "a base URL has no path: " + base_url_);
   if (!sendable(*request_)) return kvist::fail(ErrorCode::kInvalidArgument, "method, target or a header is malformed");
-  head_ = write_head(*request_, url_->authority);
+  head_ = write_head(*request_, url_->authority, server_->fields);
   return {};
 }
 
@@ -158,6 +162,7 @@ void ClientCall::attach(std::shared_ptr<ClientConnection> connection) {
   connection_ = std::move(connection);
   connection_->serve(shared_from_this());
   head_parser_.reset(head_request_);
+  interim_answers_ = 0;
   request_sent_ = false;
   if (!connection_->send({head_, request_->body})) return on_lost(false, "the connection broke");
   connection_->start_read();
@@ -233,6 +238,10 @@ bool ClientCall::take_head(std::string_view& input) {
     return false;
   }
   if (head.status < 200) {  // 100 Continue, for instance; the final answer follows
+    if (++interim_answers_ > kMostInterimAnswers) {
+      fail(ErrorCode::kCorrupt, url_->authority + " sends interim answers without end");
+      return false;
+    }
     head_parser_.reset(head_request_);
     return true;
   }

@@ -70,8 +70,9 @@ class ClientCall : public std::enable_shared_from_this<ClientCall> {
   std::shared_ptr<const HttpRequest> request_;  // null when it will not be sent again
   Duration timeout_;
   CallHandlers handlers_;
-  std::shared_ptr<const HttpUrl> url_;
-  std::string head_;  // of the request, as sent
+  std::shared_ptr<const KnownServer> server_;
+  const HttpUrl* url_ = nullptr;  // of server_
+  std::string head_;              // of the request, as sent
   CallTimes times_;
   TimePoint deadline_;
   TimePoint connect_deadline_;
@@ -86,6 +87,7 @@ class ClientCall : public std::enable_shared_from_this<ClientCall> {
   ResponseHeadParser head_parser_;
   std::optional<BodyDecoder> body_;  // set when the head was read
   std::string waiting_;              // bytes that were read but not delivered: a part of a head, or while paused
+  int interim_answers_ = 0;          // 1xx, before the answer
   bool head_request_ = false;
   bool keep_alive_ = false;
   bool request_sent_ = false;

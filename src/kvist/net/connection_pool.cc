@@ -44,12 +44,18 @@ void ClientConnection::leave_pool() {
 ConnectionPool::ConnectionPool(LoopImpl& loop, HttpClientOptions options)
     : loop_(loop), options_(options), sweep_timer_(loop.timers()) {}
 
-Result<std::shared_ptr<const HttpUrl>> ConnectionPool::url_of(const std::string& base_url) {
-  if (const auto found = urls_.find(base_url); found != urls_.end()) return found->second;
-  KVIST_TRY(HttpUrl url, parse_http_url(base_url));
-  auto parsed = std::make_shared<const HttpUrl>(std::move(url));
-  if (urls_.size() < kMostUrls) urls_.emplace(base_url, parsed);
-  return parsed;
+Result<std::shared_ptr<const KnownServer>> ConnectionPool::server_of(const std::string& base_url) {
+  if (const auto found = servers_.find(base_url); found != servers_.end()) return found->second;
+  KnownServer server;
+  KVIST_TRY(server.url, parse_http_url(base_url));
+  if (const auto settings = options_.servers.find(base_url); settings != options_.servers.end()) {
+    const std::string& key = settings->second.bearer_key;
+    if (!key.empty()) server.fields = "Authorization: Bearer " + key + "\r\n";
+    server.tls = settings->second.tls;
+  }
+  auto known = std::make_shared<const KnownServer>(std::move(server));
+  if (servers_.size() < kMostServers) servers_.emplace(base_url, known);
+  return known;
 }
 
 std::shared_ptr<ClientConnection> ConnectionPool::take(const std::string& base_url, Duration most_idle) {

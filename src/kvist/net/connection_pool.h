@@ -16,6 +16,13 @@ namespace kvist::net {
 class ClientCall;
 class ConnectionPool;
 
+/// A server as calls need it.
+struct KnownServer {
+  HttpUrl url;
+  std::string fields;              ///< lines for the head of each request to it
+  std::shared_ptr<TlsClient> tls;  ///< null: plain HTTP
+};
+
 /// The client's side of a connection. It is used by one call, or idle in the pool, where it keeps reading to notice
 /// when the server closes it. Threads: the loop's.
 class ClientConnection final : public TcpConnection {
@@ -48,8 +55,8 @@ class ConnectionPool : public std::enable_shared_from_this<ConnectionPool> {
 
   [[nodiscard]] const HttpClientOptions& options() const { return options_; }
   [[nodiscard]] LoopImpl& loop() { return loop_; }
-  /// The parts of a base URL, which are remembered, because a client has few servers and calls them often.
-  [[nodiscard]] Result<std::shared_ptr<const HttpUrl>> url_of(const std::string& base_url);
+  /// What is known of the server at a base URL, which is remembered, because a client has few and calls them often.
+  [[nodiscard]] Result<std::shared_ptr<const KnownServer>> server_of(const std::string& base_url);
   /// One that was idle for less than `most_idle`; null if there is none.
   [[nodiscard]] std::shared_ptr<ClientConnection> take(const std::string& base_url, Duration most_idle);
   /// Requires: the connection serves no call, and all bytes of its last answer were read.
@@ -69,8 +76,8 @@ class ConnectionPool : public std::enable_shared_from_this<ConnectionPool> {
   LoopImpl& loop_;
   const HttpClientOptions options_;
   std::unordered_map<std::string, std::vector<Idle>> idle_;  // no empty vectors
-  static constexpr std::size_t kMostUrls = 8'192;
-  std::unordered_map<std::string, std::shared_ptr<const HttpUrl>> urls_;
+  static constexpr std::size_t kMostServers = 8'192;
+  std::unordered_map<std::string, std::shared_ptr<const KnownServer>> servers_;
   TimerNode sweep_timer_;
   bool sweeping_ = false;
   bool closed_ = false;

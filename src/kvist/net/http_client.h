@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -46,6 +47,14 @@ class HttpCall {
   virtual void resume() = 0;
 };
 
+class TlsClient;
+
+/// What a client has to know of one server.
+struct ServerSettings {
+  std::string bearer_key = {};          ///< sent as Authorization, in place of the request's; empty: the request's is
+  std::shared_ptr<TlsClient> tls = {};  ///< for https URLs; null: the client's
+};
+
 struct HttpClientOptions {
   Duration connect_timeout = std::chrono::seconds(5);
   std::uint32_t max_idle_per_host = 256;
@@ -55,6 +64,9 @@ struct HttpClientOptions {
   /// close it.
   Duration most_idle_for_only_once = std::chrono::seconds(1);
   std::uint64_t max_buffered_body_bytes = 64ULL << 20;
+  std::map<std::string, ServerSettings> servers = {};  ///< by base URL
+  /// For https URLs of servers without settings; null: the system's authorities are trusted.
+  std::shared_ptr<TlsClient> tls = {};
 };
 
 /// Makes calls on a loop. Connections are kept alive and reused, the last used first. If a request on a reused
@@ -65,8 +77,9 @@ class HttpClient {
   HttpClient(EventLoop& loop, HttpClientOptions options);
   ~HttpClient();
 
-  /// Starts a call. `base_url` is "http://host:port", `request.target` the path. Host and Content-Length are written
-  /// here. `timeout` is for the whole call. Ensures: no handler is called before this returns.
+  /// Starts a call. `base_url` is "http://host:port" or "https://host:port", `request.target` the path. Host and
+  /// Content-Length are written here. `timeout` is for the whole call. Ensures: no handler is called before this
+  /// returns.
   [[nodiscard]] std::unique_ptr<HttpCall> start(const std::string& base_url, HttpRequest request, Duration timeout,
                                                 CallHandlers handlers);
   /// The same with a request that the caller keeps too, to repeat it, so that its body is not copied.

@@ -1,7 +1,9 @@
 #include "kvist/net/http_head.h"
 
+#include <algorithm>
 #include <boost/beast/http/basic_parser.hpp>
 #include <boost/beast/http/error.hpp>
+#include <cctype>
 #include <limits>
 #include <string>
 #include <utility>
@@ -70,6 +72,7 @@ class HeadFeed {
     parser_->header_limit(std::numeric_limits<std::uint32_t>::max());
     parser_->body_limit(boost::none);
     taken_ = 0;
+    ended_line_ = false;
   }
 
   /// Returns true when the head is complete.
@@ -77,6 +80,9 @@ class HeadFeed {
     const std::size_t offered = std::min(input.size(), max_bytes_ - taken_);
     error_code error;
     const std::size_t used = parser_->put(boost::asio::const_buffer(input.data(), offered), error);
+    if (kIsRequest && folds(input.substr(0, used))) {
+      return fail(ErrorCode::kCorrupt, "malformed HTTP head: a field's value goes on in the next line");
+    }
     taken_ += used;
     input.remove_prefix(used);
     if (parser_->is_header_done() && !error) return true;
@@ -95,19 +101,57 @@ class HeadFeed {
   HeadCollector<kIsRequest>& parser() { return *parser_; }
 
  private:
+  /// Whether a line begins with white space, which continues the line before (obs-fold). Beast joins the two, but other
+  /// parties may not (RFC 9112, 5.2).
+  bool folds(std::string_view lines) {
+    const auto is_blank = [](char c) { return c == ' ' || c == '\t'; };
+    bool at_line = std::exchange(ended_line_, lines.empty() ? ended_line_ : lines.back() == '\n');
+    while (!lines.empty()) {
+      if (at_line && is_blank(lines.front())) return true;
+      const std::size_t end = lines.find('\n');
+      if (end == std::string_view::npos) return false;
+      lines.remove_prefix(end + 1);
+      at_line = true;
+    }
+    return false;
+  }
+
+  bool ended_line_ = false;  // the last byte taken was the end of a line
   std::size_t max_bytes_;
   std::size_t taken_ = 0;
   std::optional<HeadCollector<kIsRequest>> parser_;
 };
 
+/// What a Transfer-Encoding is that is not just "chunked": one that ends in it is an encoding that is not known here,
+/// any other leaves the length of the body open (RFC 9112, 6.1 and 6.3).
+Error wrong_encoding(const RequestHead& head, std::size_t fields) {
+  const std::string_view value = head.request.headers.find("Transfer-Encoding").value_or("");
+  const std::size_t comma = value.rfind(',');
+  const bool ends_chunked = head.chunked && head.http11 && fields == 1 && comma != std::string_view::npos;
+  std::string before(value.substr(0, ends_chunked ? comma : 0));
+  std::ranges::transform(before, before.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  if (ends_chunked && !before.contains("chunked")) {
+    return {ErrorCode::kUnsupported, "Transfer-Encoding has an encoding besides chunked"};
+  }
+  return {ErrorCode::kCorrupt, "Transfer-Encoding must be chunked, in HTTP/1.1"};
+}
+
 /// Checks the rules of RFC 9112 that Beast leaves to its user. Without them two parties could read different requests
 /// from the same bytes.
 Result<void> check_framing(const RequestHead& head) {
   const Headers& headers = head.request.headers;
-  if (headers.find("Transfer-Encoding") && (!head.chunked || !head.http11)) {
-    return fail(ErrorCode::kCorrupt, "Transfer-Encoding must be chunked, in HTTP/1.1");
+  std::size_t hosts = 0;
+  std::size_t encodings = 0;
+  for (const auto& [name, value] : headers.fields()) {
+    hosts += equals_no_case(name, "host") ? 1 : 0;
+    encodings += equals_no_case(name, "transfer-encoding") ? 1 : 0;
   }
-  if (head.http11 && !headers.find("Host")) return fail(ErrorCode::kCorrupt, "HTTP/1.1 request without Host");
+  if (encodings > 0) {
+    const bool plain = encodings == 1 && equals_no_case(*headers.find("Transfer-Encoding"), "chunked");
+    if (!plain || !head.chunked || !head.http11) return std::unexpected(wrong_encoding(head, encodings));
+  }
+  if (head.http11 && hosts == 0) return fail(ErrorCode::kCorrupt, "HTTP/1.1 request without Host");
+  if (hosts > 1) return fail(ErrorCode::kCorrupt, "a request with more than one Host");
   return {};
 }
 
@@ -137,10 +181,8 @@ Result<std::optional<RequestHead>> RequestHeadParser::feed(std::string_view& inp
   if (const auto length = parser.content_length()) head.content_length = *length;
   KVIST_TRY_VOID(check_framing(head));
   if (const auto expect = head.request.headers.find("Expect"); expect && head.http11) {
-    if (!equals_no_case(*expect, "100-continue")) {
-      return fail(ErrorCode::kUnsupported, "expectation is not 100-continue");
-    }
-    head.expects_continue = true;
+    head.expects_continue = equals_no_case(*expect, "100-continue");
+    head.expects_other = !head.expects_continue;
   }
   return head;
 }

@@ -20,6 +20,7 @@ struct RequestHead {
   bool keep_alive = true;
   bool chunked = false;
   bool expects_continue = false;
+  bool expects_other = false;  ///< something that is not known here
   std::optional<std::uint64_t> content_length;
 };
 
@@ -37,7 +38,8 @@ class RequestHeadParser {
   explicit RequestHeadParser(std::size_t max_bytes);
   ~RequestHeadParser();
   /// Removes bytes from the front of `input`. The rest has to be given again with more bytes after it. Returns the head
-  /// when it is complete. Errors: kTooLarge and kCorrupt. Requires: reset() is called after a head or an error.
+  /// when it is complete. Errors: kTooLarge, kCorrupt and kUnsupported (an
+  /// encoding). Requires: reset() is called after a head or an error.
   [[nodiscard]] Result<std::optional<RequestHead>> feed(std::string_view& input);
   void reset();
 

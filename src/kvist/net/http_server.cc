@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "kvist/net/connections_by_address.h"
 #include "kvist/net/loop_impl.h"
 #include "kvist/net/server_connection.h"
 #include "kvist/net/server_core.h"
@@ -30,6 +31,10 @@ Result<Endpoint> resolve(const HttpServerOptions& options) {
   return found.front();
 }
 
+Duration shortest_timeout(const HttpServerOptions& options) {
+  return std::min({options.idle_timeout, options.head_timeout, options.body_timeout});
+}
+
 /// Accepts connections and checks the deadlines of all of them with one timer, because a timer per connection would
 /// have to be re-armed with every request.
 class Listener final : public Watched {
@@ -39,7 +44,7 @@ class Listener final : public Watched {
         core_(std::make_shared<ServerCore>(std::move(options), std::move(handler))),
         sweep_timer_(loop.timers()),
         accept_timer_(loop.timers()),
-        sweep_period_(std::clamp<Duration>(core_->options.idle_timeout / 4, std::chrono::milliseconds(10),
+        sweep_period_(std::clamp<Duration>(shortest_timeout(core_->options) / 4, std::chrono::milliseconds(10),
                                            std::chrono::seconds(1))) {}
   ~Listener() override { forget(); }
 
@@ -80,9 +85,12 @@ class Listener final : public Watched {
 
   void on_ready() override {
     for (int i = 0; i < kAcceptedAtOnce; ++i) {
-      UniqueFd socket(::accept4(socket_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+      Endpoint peer;
+      peer.length = sizeof(peer.address);
+      UniqueFd socket(::accept4(socket_.get(), reinterpret_cast<sockaddr*>(&peer.address), &peer.length,
+                                SOCK_NONBLOCK | SOCK_CLOEXEC));
       if (!socket.valid()) return on_accept_failed(errno);
-      take(std::move(socket));
+      take(std::move(socket), address_key(peer));
     }
     call_soon();
   }
@@ -94,12 +102,43 @@ class Listener final : public Watched {
     accept_timer_.arm(now() + kAcceptPause, [this] { call_soon(); });
   }
 
-  void take(UniqueFd socket) {
-    if (core_->connections.size() >= core_->options.max_connections) return;  // the destructor of `socket` closes it
-    const auto connection = std::make_shared<ServerConnection>(loop(), std::move(socket), core_);
+  /// The destructor of `socket` closes it, if it is not taken.
+  void take(UniqueFd socket, AddressKey address) {
+    const bool reserved = core_->connections.size() - live_reserved() >= core_->options.max_connections;
+    if (reserved && !make_room()) return;
+    ConnectionsByAddress* const by_address = core_->options.by_address.get();
+    if (by_address != nullptr && !by_address->enter(address)) return;
+    const auto connection = std::make_shared<ServerConnection>(loop(), std::move(socket), core_, address, reserved);
     core_->connections.insert(connection);
+    if (reserved) core_->reserved.push_back(connection);
     connection->begin();
     if (!std::exchange(sweeping_, true)) sweep_later();
+  }
+
+  [[nodiscard]] std::size_t live_reserved() {
+    if (core_->reserved.empty()) return 0;
+    std::erase_if(core_->reserved, [](const auto& weak) {
+      const auto connection = weak.lock();
+      return !connection || connection->closed();
+    });
+    return core_->reserved.size();
+  }
+
+  /// Whether a reserved place is free, or could be freed: the oldest connection that has not sent a whole request makes
+  /// room, so that who only holds the places cannot keep others away.
+  bool make_room() {
+    if (core_->options.reserved_connections == 0) return false;
+    if (core_->reserved.size() < core_->options.reserved_connections) return true;
+    return drop_oldest(&ServerConnection::awaits_request) || drop_oldest(&ServerConnection::has_answered);
+  }
+  bool drop_oldest(bool (ServerConnection::*in_state)() const) {
+    for (const auto& weak : core_->reserved) {
+      const auto oldest = weak.lock();
+      if (!oldest || oldest->closed() || !(*oldest.*in_state)()) continue;
+      oldest->drop();
+      return true;
+    }
+    return false;
   }
 
   void sweep_later() {

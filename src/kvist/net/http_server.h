@@ -4,11 +4,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "kvist/base/error.h"
 #include "kvist/base/time.h"
+#include "kvist/net/browser_policy.h"
 #include "kvist/net/event_loop.h"
 #include "kvist/net/http_types.h"
 
@@ -45,6 +47,9 @@ class HttpExchange {
 
 using HttpHandler = std::function<void(HttpRequest request, std::shared_ptr<HttpExchange> exchange)>;
 
+class ConnectionsByAddress;
+class TlsServer;
+
 struct HttpServerOptions {
   std::string host = "127.0.0.1";
   std::uint16_t port = 0;    ///< 0: any free port
@@ -54,8 +59,21 @@ struct HttpServerOptions {
   /// that would exceed it gets 503.
   std::uint64_t max_bodies_bytes = 1ULL << 30;
   std::uint32_t max_header_bytes = 64U << 10;
-  std::uint32_t max_connections = 16'384;            ///< further ones are closed at once
-  Duration idle_timeout = std::chrono::seconds(75);  ///< between requests, and for the arrival of a whole request
+  std::uint32_t max_connections = 16'384;
+  /// Connections beyond max_connections, each for one request: one that `is_reserved` is served, any other gets 503.
+  /// Further ones are closed at once.
+  std::uint32_t reserved_connections = 0;
+  std::function<bool(const HttpRequest&)> is_reserved = {};
+  /// The bound on the connections of an IP address, beyond which they are closed at once; null: none.
+  std::shared_ptr<ConnectionsByAddress> by_address = {};
+  Duration head_timeout = std::chrono::seconds(75);  ///< from the first byte of a request to the end of its head
+  Duration body_timeout = std::chrono::seconds(75);  ///< then to the end of its body
+  Duration idle_timeout = std::chrono::seconds(75);  ///< between requests
+  /// A client that has more to read and reads less per second, over idle_timeout, is given up; 0: one that reads
+  /// nothing at all.
+  std::uint64_t least_read_rate = 0;
+  std::optional<BrowserPolicy> browsers = {};  ///< what web pages may send; nothing: not judged
+  std::shared_ptr<TlsServer> tls = {};         ///< null: plain HTTP
 };
 
 /// Listens and serves on the loop, with one handler for all requests. Services dispatch by path themselves. Threads:

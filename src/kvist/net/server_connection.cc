@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "kvist/net/connections_by_address.h"
 #include "kvist/net/server_core.h"
 #include "kvist/net/server_exchange.h"
 
@@ -19,16 +20,21 @@ constexpr std::uint64_t kReservedBodyBytes = 256U << 10;
 
 int status_of(ErrorCode code) {
   if (code == ErrorCode::kTooLarge) return 431;
-  return code == ErrorCode::kUnsupported ? 417 : 400;
+  return code == ErrorCode::kUnsupported ? 501 : 400;
 }
 
 }  // namespace
 
-ServerConnection::ServerConnection(LoopImpl& loop, UniqueFd socket, std::shared_ptr<ServerCore> core)
-    : TcpConnection(loop, std::move(socket)), core_(std::move(core)), head_parser_(core_->options.max_header_bytes) {}
+ServerConnection::ServerConnection(LoopImpl& loop, UniqueFd socket, std::shared_ptr<ServerCore> core,
+                                   std::uint64_t address, bool reserved)
+    : TcpConnection(loop, std::move(socket)),
+      core_(std::move(core)),
+      address_(address),
+      reserved_(reserved),
+      head_parser_(core_->options.max_header_bytes) {}
 
 void ServerConnection::begin() {
-  deadline_ = idle_deadline();
+  deadline_ = reserved_ ? now() + core_->options.head_timeout : idle_deadline();
   start_read();
 }
 
@@ -49,19 +55,22 @@ void ServerConnection::close_when_idle() {
 
 void ServerConnection::drop() {
   const auto self = shared_from_this();
-  close();
-  forget_body();
-  core_->connections.erase(std::static_pointer_cast<ServerConnection>(self));
+  leave_server();
   if (exchange_ != nullptr) exchange_->forget_client();
   exchange_ = nullptr;
 }
 
 void ServerConnection::lost(bool soon) {
   const auto self = shared_from_this();
+  leave_server();
+  if (auto* exchange = std::exchange(exchange_, nullptr)) exchange->client_left(soon);
+}
+
+void ServerConnection::leave_server() {
   close();
   forget_body();
-  core_->connections.erase(std::static_pointer_cast<ServerConnection>(self));
-  if (auto* exchange = std::exchange(exchange_, nullptr)) exchange->client_left(soon);
+  const bool was_there = core_->connections.erase(std::static_pointer_cast<ServerConnection>(shared_from_this())) > 0;
+  if (was_there && core_->options.by_address) core_->options.by_address->leave(address_);
 }
 
 // Reading.
@@ -127,7 +136,7 @@ bool ServerConnection::take_head(std::string_view& input) {
     while (input.starts_with("\r\n")) input.remove_prefix(2);
     if (input.empty()) return false;
     request_begun_ = true;
-    deadline_ = idle_deadline();
+    deadline_ = now() + core_->options.head_timeout;
   }
   auto fed = head_parser_.feed(input);
   if (!fed) {
@@ -138,7 +147,11 @@ bool ServerConnection::take_head(std::string_view& input) {
   RequestHead& head = **fed;
   http11_ = head.http11;
   head_request_ = head.request.method == "HEAD";
-  ends_after_answer_ = !head.keep_alive;
+  ends_after_answer_ = !head.keep_alive || reserved_;
+  if (head.expects_other) {
+    refuse(417, "expectation is not 100-continue");
+    return false;
+  }
   request_ = std::move(head.request);
   begin_body(head, !input.empty());
   return true;
@@ -147,9 +160,15 @@ bool ServerConnection::take_head(std::string_view& input) {
 void ServerConnection::begin_body(const RequestHead& head, bool body_has_begun) {
   const std::uint64_t length = head.content_length.value_or(0);
   if (length > core_->options.max_body_bytes) return refuse(413, "the request body is too large");
+  if (head.chunked || length > 0) {
+    if (const auto coding = request_.headers.find("Content-Encoding"); coding && !equals_no_case(*coding, "identity")) {
+      return refuse(415, "the body has a Content-Encoding; send it uncompressed");
+    }
+  }
   body_decoder_ = head.chunked ? BodyDecoder::chunked() : BodyDecoder::sized(length);
   state_ = State::kBody;
   if (body_decoder_.done()) return;
+  deadline_ = now() + core_->options.body_timeout;
   request_.body.reserve(static_cast<std::size_t>(std::min(length, kReservedBodyBytes)));
   if (head.expects_continue && !body_has_begun && !send({"HTTP/1.1 100 Continue\r\n\r\n"})) lost(false);
 }
@@ -188,11 +207,31 @@ void ServerConnection::dispatch() {
   const auto self = std::static_pointer_cast<ServerConnection>(shared_from_this());
   const auto exchange = std::make_shared<ServerExchange>(self);
   exchange_ = exchange.get();
+  if (reserved_ && (!core_->options.is_reserved || !core_->options.is_reserved(request_))) {
+    HttpResponse full = error_response(503, "too many connections; try again later");
+    full.headers.add("Retry-After", "1");
+    return exchange->respond(std::move(full));
+  }
+  if (core_->options.browsers && !may_come_from_page(*exchange)) return;
   core_->handler(std::exchange(request_, {}), exchange);
+}
+
+bool ServerConnection::may_come_from_page(ServerExchange& exchange) {
+  BrowserVerdict verdict = judge(*core_->options.browsers, request_);
+  answer_fields_ = std::move(verdict.fields);
+  if (verdict.refused == 0 && !verdict.preflight) return true;
+  request_ = {};
+  if (verdict.preflight) {
+    exchange.respond({.status = 204, .headers = {}, .body = {}});
+  } else {
+    exchange.respond(error_response(verdict.refused, verdict.why));
+  }
+  return false;
 }
 
 void ServerConnection::refuse(int status, const std::string& message) {
   request_ = {};
+  answer_fields_.clear();
   ends_after_answer_ = true;
   state_ = State::kAnswering;
   const auto self = std::static_pointer_cast<ServerConnection>(shared_from_this());
@@ -231,17 +270,28 @@ void ServerConnection::break_off() {
   } else {
     close_with_reset();
   }
-  forget_body();
-  core_->connections.erase(std::static_pointer_cast<ServerConnection>(self));
+  leave_server();
 }
 
-// A client that reads nothing for the whole idle time is given up.
+// A client that reads nothing, or less than it has to, for the whole idle time is given up.
 void ServerConnection::on_blocked() {
-  if (deadline_ == kNever) deadline_ = idle_deadline();
+  if (deadline_ == kNever) watch_reader();
+}
+
+void ServerConnection::watch_reader() {
+  deadline_ = idle_deadline();
+  const auto enough = static_cast<double>(core_->options.least_read_rate) * to_seconds(core_->options.idle_timeout);
+  read_target_ = bytes_sent() + std::max<std::uint64_t>(1, static_cast<std::uint64_t>(enough));
 }
 
 void ServerConnection::on_sent() {
-  if (state_ == State::kAnswering || state_ == State::kFlushing) deadline_ = unsent() > 0 ? idle_deadline() : kNever;
+  if (state_ == State::kAnswering || state_ == State::kFlushing) {
+    if (unsent() == 0) {
+      deadline_ = kNever;
+    } else if (deadline_ == kNever || bytes_sent() >= read_target_) {
+      watch_reader();
+    }
+  }
   if (state_ == State::kFlushing && unsent() == 0) return next_request();
   if (exchange_ != nullptr) exchange_->sent();
 }
@@ -256,6 +306,7 @@ void ServerConnection::forget_body() {
 
 void ServerConnection::next_request() {
   forget_body();
+  answer_fields_.clear();
   if (ends_after_answer_) return linger();
   state_ = State::kHead;
   request_begun_ = false;

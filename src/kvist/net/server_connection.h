@@ -22,7 +22,10 @@ class ServerExchange;
 /// the loop's.
 class ServerConnection final : public TcpConnection {
  public:
-  ServerConnection(LoopImpl& loop, UniqueFd socket, std::shared_ptr<ServerCore> core);
+  /// `address` is the peer's, for the bound by address. `reserved`: it is beyond the bound of connections and takes one
+  /// request, of a kind that is always served.
+  ServerConnection(LoopImpl& loop, UniqueFd socket, std::shared_ptr<ServerCore> core, std::uint64_t address,
+                   bool reserved);
 
   void begin();
   /// Called regularly. Acts if the present state has lasted too long.
@@ -31,6 +34,11 @@ class ServerConnection final : public TcpConnection {
   void close_when_idle();
   /// Closes the connection now, without calling the service.
   void drop();
+
+  /// Whether it has no whole request yet.
+  [[nodiscard]] bool awaits_request() const { return state_ == State::kHead || state_ == State::kBody; }
+  /// Whether it only waits for the client to close it.
+  [[nodiscard]] bool has_answered() const { return state_ == State::kLingering; }
 
   // Called by the exchange under way.
   [[nodiscard]] bool answer(std::initializer_list<std::string_view> pieces);
@@ -42,6 +50,8 @@ class ServerConnection final : public TcpConnection {
   void forget_exchange() { exchange_ = nullptr; }
   [[nodiscard]] bool http11() const { return http11_; }
   [[nodiscard]] bool answers_head_request() const { return head_request_; }
+  /// Lines for the head of the answer under way.
+  [[nodiscard]] const std::string& answer_fields() const { return answer_fields_; }
   using TcpConnection::loop;
 
  private:
@@ -66,30 +76,40 @@ class ServerConnection final : public TcpConnection {
   [[nodiscard]] bool take_body(std::string_view& input);
   void begin_body(const RequestHead& head, bool body_has_begun);
   void dispatch();
+  /// Whether the request is one that a web page may have sent; otherwise it is answered here.
+  [[nodiscard]] bool may_come_from_page(ServerExchange& exchange);
   /// Answers a request that cannot be served, and ends the connection.
   void refuse(int status, const std::string& message);
   void next_request();
+  /// It is closed: it no longer counts for any bound.
+  void leave_server();
   /// The request has ended, so its body no longer counts for the bound.
   void forget_body();
   void linger();
   /// The client has left or the connection is given up. `soon`: the exchange is informed later, from the loop.
   void lost(bool soon);
   [[nodiscard]] TimePoint idle_deadline() const;
+  /// Begins to measure how much the client reads.
+  void watch_reader();
 
   static constexpr std::size_t kMaxWaitingBytes = 64U << 10;
   static constexpr TimePoint kNever = TimePoint::max();
 
   std::shared_ptr<ServerCore> core_;
+  const std::uint64_t address_;
+  const bool reserved_;
   ServerExchange* exchange_ = nullptr;  // the one under way, which the service owns
   RequestHeadParser head_parser_;
   BodyDecoder body_decoder_ = BodyDecoder::empty();
   HttpRequest request_;
   std::uint64_t body_bytes_ = 0;  // of the request under way, also counted in core_
-  std::string waiting_;           // bytes read but not processed yet
+  std::string answer_fields_;
+  std::string waiting_;  // bytes read but not processed yet
   State state_ = State::kHead;
   TimePoint deadline_ = kNever;
   std::uint64_t lingered_bytes_ = 0;
-  bool request_begun_ = false;  // some byte of the next request has come
+  std::uint64_t read_target_ = 0;  // bytes_sent() at which the client has read enough until deadline_
+  bool request_begun_ = false;     // some byte of the next request has come
   bool processing_ = false;
   bool ends_after_answer_ = false;
   bool http11_ = true;

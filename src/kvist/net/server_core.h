@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <unordered_set>
 
@@ -22,6 +23,8 @@ class ServerCore {
   bool closing = false;
   std::uint64_t bodies_bytes = 0;  // of all requests whose answers are not complete
   std::unordered_set<std::shared_ptr<ServerConnection>> connections;
+  /// Those beyond max_connections, the oldest first; some may be closed.
+  std::deque<std::weak_ptr<ServerConnection>> reserved;
 };
 
 }  // namespace kvist::net

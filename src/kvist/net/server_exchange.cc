@@ -21,7 +21,7 @@ bool may_send(std::string_view name, std::string_view value) {
       equals_no_case(name, "connection")) {
     return false;
   }
-  const auto control = [](char c) { return c == '\r' || c == '\n' || c == '\0'; };
+  const auto control = [](char c) { return (static_cast<unsigned char>(c) < 0x20 && c != '\t') || c == 0x7F; };
   return !name.empty() && std::ranges::none_of(name, control) && std::ranges::none_of(value, control);
 }
 
@@ -64,6 +64,7 @@ std::string ServerExchange::head(int status, const Headers& headers, std::string
     if (may_send(name, value)) out.append(name).append(": ").append(value).append("\r\n");
   }
   out += framing;
+  out += connection_->answer_fields();
   if (const auto connection = headers.find("Connection"); connection && equals_no_case(*connection, "close")) {
     connection_->end_after_answer();
   }

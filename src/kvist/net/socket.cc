@@ -62,6 +62,20 @@ Result<std::vector<Endpoint>> resolve_blocking(const std::string& host, std::uin
   return endpoints;
 }
 
+std::uint64_t address_key(const Endpoint& peer) {
+  if (peer.address.ss_family == AF_INET)
+    return ntohl(reinterpret_cast<const sockaddr_in*>(&peer.address)->sin_addr.s_addr);
+  if (peer.address.ss_family != AF_INET6) return 0;
+  const in6_addr& address = reinterpret_cast<const sockaddr_in6*>(&peer.address)->sin6_addr;
+  std::uint64_t key = 0;
+  if (IN6_IS_ADDR_V4MAPPED(&address)) {
+    for (int i = 12; i < 16; ++i) key = key << 8 | address.s6_addr[i];
+  } else {
+    for (int i = 0; i < 8; ++i) key = key << 8 | address.s6_addr[i];
+  }
+  return key;
+}
+
 Result<UniqueFd> listen_on(const Endpoint& endpoint, bool shared_port) {
   UniqueFd fd(::socket(endpoint.get()->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   constexpr int kOn = 1;

@@ -52,6 +52,8 @@ struct Endpoint {
 /// All addresses of a name. May block for seconds. Errors include an empty result. Threads: any, but not a loop's.
 [[nodiscard]] Result<std::vector<Endpoint>> resolve_blocking(const std::string& host, std::uint16_t port);
 
+/// What counts as the address of a peer: an IPv4 address, or the first 64 bits of an IPv6 address.
+[[nodiscard]] std::uint64_t address_key(const Endpoint& peer);
 /// A listening socket. `shared_port`: several sockets may listen on the port (SO_REUSEPORT), and connections are spread
 /// over them.
 [[nodiscard]] Result<UniqueFd> listen_on(const Endpoint& endpoint, bool shared_port);

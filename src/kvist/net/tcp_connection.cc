@@ -82,6 +82,7 @@ bool TcpConnection::write_some() {
       return true;
     }
     sent_ += static_cast<std::size_t>(taken);
+    bytes_sent_ += static_cast<std::uint64_t>(taken);
   }
   out_.clear();
   loop().take_back_queue(out_);

@@ -28,6 +28,8 @@ class TcpConnection : public Watched, public Flushed, public std::enable_shared_
   [[nodiscard]] bool send(std::initializer_list<std::string_view> pieces);
   /// The number of bytes given to send() that the socket has not taken yet.
   [[nodiscard]] std::size_t unsent() const { return out_.size() - sent_; }
+  /// The number of bytes that the socket has taken.
+  [[nodiscard]] std::uint64_t bytes_sent() const { return bytes_sent_; }
   /// Closes at once. Bytes that the socket has not taken are lost, and no callback is called any more.
   void close();
   /// Like close(), but with a TCP reset, so that the peer sees that the stream broke off.
@@ -61,6 +63,7 @@ class TcpConnection : public Watched, public Flushed, public std::enable_shared_
   UniqueFd socket_;
   std::string out_;       // the bytes from sent_ on are still to be written
   std::size_t sent_ = 0;  // bytes of it that the socket has taken
+  std::uint64_t bytes_sent_ = 0;
   bool reading_ = false;  // start_read() was called
   bool blocked_ = false;  // the socket takes no more for now
 };

@@ -52,10 +52,20 @@ void start_logging(LogLevel level, std::string_view process) {
 void log(LogLevel level, std::string_view component, std::string_view message) {
   const auto spdlog_level = to_spdlog(level);
   if (!logger().should_log(spdlog_level)) return;
-  // One entry is one line, whatever a peer put into the message.
+  // One entry is one line, and does nothing to the terminal that shows it, whatever a peer put into the message.
   std::string line(component);
   line += ": ";
-  for (const char c : message) line += c == '\n' || c == '\r' ? ' ' : c;
+  for (const char c : message) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '\n' || c == '\r') {
+      line += ' ';
+    } else if (byte < 0x20 || byte == 0x7F) {
+      constexpr std::string_view kHex = "0123456789abcdef";
+      line.append("\\x").append(1, kHex[byte >> 4]).append(1, kHex[byte & 15]);
+    } else {
+      line += c;
+    }
+  }
   logger().log(spdlog_level, spdlog::string_view_t(line));
 }
 

@@ -1,0 +1,97 @@
+#include "kvist/net/browser_policy.h"
+
+#include <arpa/inet.h>
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+namespace kvist::net {
+namespace {
+
+constexpr std::string_view kCustomField = "X-Kvist-Request";
+
+std::string_view without_port(std::string_view authority) {
+  if (authority.starts_with('[')) return authority.substr(0, authority.find(']') + 1);
+  return authority.substr(0, authority.find(':'));
+}
+
+/// An IP address cannot be made to mean another server, and localhost is resolved without DNS.
+bool is_own_name(std::string_view host) {
+  if (equals_no_case(host, "localhost")) return true;
+  in6_addr parsed{};
+  if (host.starts_with('[') && host.ends_with(']')) {
+    return ::inet_pton(AF_INET6, std::string(host.substr(1, host.size() - 2)).c_str(), &parsed) == 1;
+  }
+  return ::inet_pton(AF_INET, std::string(host).c_str(), &parsed) == 1;
+}
+
+bool is_json(std::string_view content_type) {
+  std::string_view type = content_type.substr(0, content_type.find(';'));
+  while (type.ends_with(' ') || type.ends_with('\t')) type.remove_suffix(1);
+  return equals_no_case(type, "application/json");
+}
+
+bool changes_nothing(std::string_view method) {
+  return method == "GET" || method == "HEAD" || method == "OPTIONS";
+}
+
+/// Whether the page was loaded from this server.
+bool is_same_origin(std::string_view origin, std::string_view host) {
+  for (const std::string_view scheme : {"http://", "https://"}) {
+    if (origin.starts_with(scheme)) return !host.empty() && origin.substr(scheme.size()) == host;
+  }
+  return false;
+}
+
+BrowserVerdict refusal(int status, std::string why) {
+  return {.refused = status, .why = std::move(why)};
+}
+
+/// The answer to a page that may read it. A cache must not give it to another page.
+std::string allowing(std::string_view origin, bool any) {
+  std::string fields = "Access-Control-Allow-Origin: ";
+  fields.append(any ? "*" : origin).append("\r\n");
+  if (!any) fields += "Vary: Origin\r\n";
+  fields += "Access-Control-Expose-Headers: x-request-id, x-kvist-worker, retry-after\r\n";
+  return fields;
+}
+
+}  // namespace
+
+BrowserVerdict judge(const BrowserPolicy& policy, const HttpRequest& request) {
+  const std::optional<std::string_view> origin = request.headers.find("Origin");
+  const bool changes = !changes_nothing(request.method);
+  if (policy.own_names_only) {
+    const std::string_view host = without_port(request.headers.find("Host").value_or(""));
+    if (!host.empty() && !is_own_name(host)) {
+      return refusal(421,
+                     "this listener is reached by an IP address or as localhost only, because another name in "
+                     "Host may come from a web page");
+    }
+  }
+  BrowserVerdict verdict;
+  if (origin && !is_same_origin(*origin, request.headers.find("Host").value_or(""))) {
+    const bool any = std::ranges::find(policy.origins, "*") != policy.origins.end();
+    const bool allowed = any || std::ranges::find(policy.origins, *origin) != policy.origins.end();
+    if (!allowed) return refusal(403, "requests of web pages of other origins are not served (see cors.origins)");
+    verdict.fields = allowing(*origin, any);
+    if (request.method == "OPTIONS" && request.headers.find("Access-Control-Request-Method")) {
+      verdict.preflight = true;
+      verdict.fields += "Access-Control-Allow-Methods: GET, POST, PUT, DELETE\r\n";
+      verdict.fields += "Access-Control-Allow-Headers: authorization, content-type, x-request-id, x-session-id\r\n";
+      verdict.fields += "Access-Control-Max-Age: 600\r\n";
+      return verdict;
+    }
+  }
+  if (policy.changes_need_json && changes && !is_json(request.headers.find("Content-Type").value_or("")) &&
+      !request.headers.find(kCustomField)) {
+    return refusal(415,
+                   "a request that changes something needs Content-Type: application/json, or the field "
+                   "X-Kvist-Request: 1, so that no web page's form can send it");
+  }
+  return verdict;
+}
+
+}  // namespace kvist::net
