@@ -131,8 +131,9 @@ class Fleet {
   [[nodiscard]] net::EventLoop& routing_loop() { return gateway_loop_->loop(); }
   /// The sum of a metric over all workers.
   [[nodiscard]] double metric(std::string_view name) const {
-    const auto page = net::fetch_blocking("GET", "http://127.0.0.1:" + std::to_string(gateway_->port()) + "/metrics",
-                                          "", std::chrono::seconds(100));
+    const auto page =
+        net::fetch_blocking("GET", "http://127.0.0.1:" + std::to_string(gateway_->admin_port()) + "/metrics", "",
+                            std::chrono::seconds(100));
     KVIST_CHECK(page, page.error().message);
     const auto samples = telemetry::MetricSamples::parse(page->body);
     KVIST_CHECK(samples, samples.error().message);

@@ -26,6 +26,7 @@ class LocalDeployerTest : public testing::Test {
   LocalDeployerOptions options(const std::string& before_ready = "") {
     const std::string body = "echo $$ >> " + folder_.path("pids") + "\n" + before_ready +
                              "\necho \"ready http=" + std::to_string(service_.port()) +
+                             " admin=" + std::to_string(service_.port()) +
                              " kv_events=7001 kv_replay=7002\"; exec sleep 1000\n";
     return {.run_directory = folder_.path("run/one"),
             .executable = folder_.script("kvist.sh", body),

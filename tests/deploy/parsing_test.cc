@@ -13,9 +13,10 @@ using testing::AllOf;
 using testing::HasSubstr;
 
 TEST(ReadyLineTest, NamesThePorts) {
-  EXPECT_EQ(parse_ready_line("ready http=8000 kv_events=5557 kv_replay=5558").value(), (ReadyPorts{8000, 5557, 5558}));
-  EXPECT_EQ(parse_ready_line("ready http=8000").value(), (ReadyPorts{8000, 0, 0}));
-  EXPECT_EQ(parse_ready_line("ready http=8000 metrics=9000").value(), (ReadyPorts{8000, 0, 0}));
+  EXPECT_EQ(parse_ready_line("ready http=8000 admin=8001 kv_events=5557 kv_replay=5558").value(),
+            (ReadyPorts{8000, 8001, 5557, 5558}));
+  EXPECT_EQ(parse_ready_line("ready http=8000").value(), (ReadyPorts{8000, 0, 0, 0}));
+  EXPECT_EQ(parse_ready_line("ready http=8000 metrics=9000").value(), (ReadyPorts{8000, 0, 0, 0}));
 }
 
 TEST(ReadyLineTest, AnythingElseIsRefusedAndQuoted) {

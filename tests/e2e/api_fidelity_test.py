@@ -39,7 +39,7 @@ def served():
         stack.callback(worker.stop)
         gateway = Process(folder, "gateway", "gateway", GATEWAY.format(model=model, url=worker.url, **worker.ports))
         stack.callback(gateway.stop)
-        eventually(lambda: get_json(gateway.url + "/admin/status")["workers"][0]["healthy"], "worker healthy")
+        eventually(lambda: get_json(gateway.admin + "/admin/status")["workers"][0]["healthy"], "worker healthy")
         yield gateway, worker
 
 

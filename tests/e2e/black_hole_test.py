@@ -18,20 +18,20 @@ def chat(gateway, number=0, headers=None, **fields):
 
 
 def status(gateway):
-    return {worker["name"]: worker for worker in get_json(gateway.url + "/admin/status")["workers"]}
+    return {worker["name"]: worker for worker in get_json(gateway.admin + "/admin/status")["workers"]}
 
 
 def metric(gateway, name, **labels):
     """Sum over the samples that have these labels."""
     total = 0.0
-    for line in request(gateway.url + "/metrics")[2].splitlines():
+    for line in request(gateway.admin + "/metrics")[2].splitlines():
         if line.startswith((name + "{", name + " ")) and all(f'{key}="{value}"' in line for key, value in labels.items()):
             total += float(line.rsplit(" ", 1)[1])
     return total
 
 
 def config_of(workers, mode="least_loaded", **settings):
-    lines = ["gateway:", "  model: test-model", f"  mode: {mode}", "  block_size: 32", *[f"  {k}: {v}" for k, v in settings.items()],
+    lines = ["gateway:", "  model: test-model", f"  mode: {mode}", "  block_size: 32", "  pass_client_keys: true", *[f"  {k}: {v}" for k, v in settings.items()],
              "  workers:"]
     for worker in workers:
         lines += [f"    - name: {worker.name}", f"      url: {worker.url}"]
@@ -171,7 +171,7 @@ def a_stopped_worker_costs_no_request():
             assert 1 <= left <= 16, left
             assert metric(gateway, "kvist_gateway_free_retries_total") == left, "a worker just found dead costs nothing"
             assert status(gateway)["worker-0"]["state"] == "stalled"
-            decisions = get_json(gateway.url + "/admin/decisions?limit=100")["decisions"]
+            decisions = get_json(gateway.admin + "/admin/decisions?limit=100")["decisions"]
             assert any(d["after"].get("failure", "").startswith("silent: ") for d in decisions)
         finally:
             workers[0].process.send_signal(signal.SIGCONT)

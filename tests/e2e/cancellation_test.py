@@ -67,7 +67,7 @@ def a_crowd_that_leaves_leaves_nothing_behind():
             closer.join()
         eventually(lambda: all(metrics(w)["vllm:num_requests_running"] + metrics(w)["vllm:num_requests_waiting"] == 0
                                for w in workers), "workers idle")
-        eventually(lambda: json.loads(request(gateway.url + "/admin/status")[2])["in_flight"] == 0, "gateway idle")
+        eventually(lambda: json.loads(request(gateway.admin + "/admin/status")[2])["in_flight"] == 0, "gateway idle")
 
 
 run([

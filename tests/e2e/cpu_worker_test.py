@@ -147,13 +147,13 @@ def a_conversation_goes_on_when_its_worker_dies():
             config += f"kv_replay: \"tcp://127.0.0.1:{worker.ports['kv_replay']}\"}}\n"
         gateway = Process(folder, "gateway", "gateway", config)
         try:
-            eventually(lambda: all(w["healthy"] for w in get_json(gateway.url + "/admin/status")["workers"]), "workers healthy")
+            eventually(lambda: all(w["healthy"] for w in get_json(gateway.admin + "/admin/status")["workers"]), "workers healthy")
             messages, homes = [{"role": "user", "content": starter(3, 100)}], []
             alive = list(workers)
 
             def index_is_the_truth():
-                status = {w["name"]: w["indexed_blocks"] for w in get_json(gateway.url + "/admin/status")["workers"]}
-                return all(status[w.name] == len(get_json(w.url + "/debug/kv_blocks")["blocks"]) for w in alive)
+                status = {w["name"]: w["indexed_blocks"] for w in get_json(gateway.admin + "/admin/status")["workers"]}
+                return all(status[w.name] == len(get_json(w.admin + "/debug/kv_blocks")["blocks"]) for w in alive)
 
             for turn_number in range(6):
                 # KV events use another connection than answers and may arrive later.

@@ -101,20 +101,20 @@ def errors_are_openai_errors():
 
 def the_mode_switches_at_run_time():
     with deployment(mode="round_robin") as (gateway, workers):
-        assert get_json(gateway.url + "/admin/router_mode") == {"mode": "round_robin"}
-        assert request(gateway.url + "/admin/router_mode", {"mode": "kv-aware"}, "PUT")[0] == 200
-        assert get_json(gateway.url + "/admin/router_mode") == {"mode": "kv"}
-        status, _, text = request(gateway.url + "/admin/router_mode", {"mode": "fastest"}, "PUT")
+        assert get_json(gateway.admin + "/admin/router_mode") == {"mode": "round_robin"}
+        assert request(gateway.admin + "/admin/router_mode", {"mode": "kv-aware"}, "PUT")[0] == 200
+        assert get_json(gateway.admin + "/admin/router_mode") == {"mode": "kv"}
+        status, _, text = request(gateway.admin + "/admin/router_mode", {"mode": "fastest"}, "PUT")
         assert status == 400 and "round_robin" in text, (status, text)
         # Setting the current value is not logged as a change.
-        assert request(gateway.url + "/admin/router_mode", {"mode": "kv"}, "PUT")[0] == 200
+        assert request(gateway.admin + "/admin/router_mode", {"mode": "kv"}, "PUT")[0] == 200
         switches = [line for line in log_of(gateway).splitlines() if "routing mode " in line and "->" in line]
         assert len(switches) == 1 and "round_robin -> kv" in switches[0], switches
 
 
 def a_cache_is_spoken_of_when_its_worker_has_answered():
     with deployment(mode="round_robin") as (gateway, _):
-        status = lambda: get_json(gateway.url + "/admin/status")["workers"]
+        status = lambda: get_json(gateway.admin + "/admin/status")["workers"]
         eventually(lambda: all(worker["index_exact"] for worker in status()), "both caches are known exactly")
         assert "cache of" not in log_of(gateway), log_of(gateway)
         body = {"model": "test-model", "max_tokens": 2, "messages": [{"role": "user", "content": "Hello"}]}
@@ -134,7 +134,7 @@ def small_pages_answer():
         for server in (gateway, workers[0]):
             assert request(server.url + "/health")[0] == 200
             assert get_json(server.url + "/v1/models")["data"][0]["id"] == "test-model"
-        assert request(workers[0].url + "/reset_prefix_cache", method="POST")[0] == 200
+        assert request(workers[0].admin + "/reset_prefix_cache", method="POST")[0] == 200
 
 
 run([

@@ -31,7 +31,7 @@ class Process:
     """One kvist process; `ports` holds the ports of its ready line."""
 
     def __init__(self, folder, kind, name, config):
-        self.name = name
+        self.name, self.kind = name, kind
         path = pathlib.Path(folder) / f"{name}.yaml"
         path.write_text(config)
         self.log = open(pathlib.Path(folder) / f"{name}.log", "wb")
@@ -48,6 +48,11 @@ class Process:
     @property
     def url(self):
         return f"http://127.0.0.1:{self.ports['http']}"
+
+    @property
+    def admin(self):
+        """The listener of what changes the process or shows its inside."""
+        return f"http://127.0.0.1:{self.ports['admin']}"
 
     def stop(self, how=signal.SIGTERM):
         """Who is asked to end does so without an error; a sanitizer's report is one."""
@@ -107,7 +112,7 @@ def deployment(workers=2, mode="kv", kv_blocks=2000, slots=16, time_scale=100.0,
         if gateway:
             front = Process(folder, "gateway", "gateway", gateway_config(started, mode, tokenizer, patient=True, record=record))
             stack.callback(front.stop)
-            eventually(lambda: all(w["healthy"] for w in get_json(front.url + "/admin/status")["workers"]), "workers healthy")
+            eventually(lambda: all(w["healthy"] for w in get_json(front.admin + "/admin/status")["workers"]), "workers healthy")
         yield front, started
 
 
@@ -148,7 +153,7 @@ def get_json(url):
 
 def metrics(process):
     """Metric name -> sum over its label sets, of one scrape."""
-    _, _, text = request(process.url + "/metrics")
+    _, _, text = request((process.admin if process.kind == "gateway" else process.url) + "/metrics")
     totals = {}
     for line in text.splitlines():
         if line and not line.startswith("#"):

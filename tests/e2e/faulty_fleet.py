@@ -58,19 +58,19 @@ class Fleet:
         return self.gateway.ports["http"]
 
     def status(self):
-        return get_json(self.gateway.url + "/admin/status")["workers"]
+        return get_json(self.gateway.admin + "/admin/status")["workers"]
 
     def levels(self):
         """The trust level of each worker's index; checks that metrics and status agree."""
         of_status = [w["cache"]["trust"] for w in self.status()]
-        page = request(self.gateway.url + "/metrics")[2]
+        page = request(self.gateway.admin + "/metrics")[2]
         named = [line for line in page.splitlines() if line.startswith("kvist_gateway_cache_trust{") and line.endswith(" 1")]
         assert len(named) == len(of_status)
         return of_status
 
     def index_is_the_truth(self):
         """Per worker the index has as many distinct blocks as the pool, and each starter's prediction equals the cached tokens reported."""
-        truth = [len(get_json(w.url + "/debug/kv_blocks")["blocks"]) for w in self.workers]
+        truth = [len(get_json(w.admin + "/debug/kv_blocks")["blocks"]) for w in self.workers]
         indexed = [w["indexed_blocks"] for w in self.status()]
         assert indexed == truth, (indexed, truth)
         return True

@@ -12,7 +12,7 @@ SEED = 20261121
 
 def truth(worker):
     """The pool's content by the worker itself: name -> copies."""
-    return {int(name): copies for name, copies in get_json(worker.url + "/debug/kv_blocks")["blocks"]}
+    return {int(name): copies for name, copies in get_json(worker.admin + "/debug/kv_blocks")["blocks"]}
 
 
 def drive(worker, random_source, requests, words=900):
@@ -57,9 +57,9 @@ def the_pool_is_rebuilt_exactly_under_eviction():
         for _ in range(3):
             drive(workers[0], source, 36)
             rebuild(workers[0], subscriber, view)
-        evictions = get_json(workers[0].url + "/debug/kv_blocks")["evictions"]
+        evictions = get_json(workers[0].admin + "/debug/kv_blocks")["evictions"]
         assert evictions > 100, f"the pool was too large to show removals: {evictions}"
-        assert request(workers[0].url + "/reset_prefix_cache", method="POST")[0] == 200
+        assert request(workers[0].admin + "/reset_prefix_cache", method="POST")[0] == 200
         rebuild(workers[0], subscriber, view)
         assert view.findable() == {}
         subscriber.close()
@@ -101,7 +101,7 @@ def a_gateway_beside_an_old_worker_knows_its_whole_cache():
             gateway = Process(folder, "gateway", "gateway", gateway_config(workers, "kv", patient=True))
             try:
                 def known():
-                    return get_json(gateway.url + "/admin/status")["workers"][0]
+                    return get_json(gateway.admin + "/admin/status")["workers"][0]
 
                 eventually(lambda: known()["index_exact"], "the index is exact")
                 assert known()["indexed_blocks"] == len(truth(workers[0])), known()

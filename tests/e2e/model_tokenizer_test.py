@@ -11,19 +11,19 @@ LLAMA31 = MODELS / "tokenizer-llama3_1" / "models"
 
 
 def tokenizer_states(gateway):
-    return [worker["tokenizer"] for worker in get_json(gateway.url + "/admin/status")["workers"]]
+    return [worker["tokenizer"] for worker in get_json(gateway.admin + "/admin/status")["workers"]]
 
 
 def indexed_blocks(gateway):
-    return [worker["indexed_blocks"] for worker in get_json(gateway.url + "/admin/status")["workers"]]
+    return [worker["indexed_blocks"] for worker in get_json(gateway.admin + "/admin/status")["workers"]]
 
 
 def pooled_blocks(workers):
-    return [len(get_json(worker.url + "/debug/kv_blocks")["blocks"]) for worker in workers]
+    return [len(get_json(worker.admin + "/debug/kv_blocks")["blocks"]) for worker in workers]
 
 
 def special_tokens_in_chats(gateway):
-    return [worker["special_tokens"]["in_chats"] for worker in get_json(gateway.url + "/admin/status")["workers"]]
+    return [worker["special_tokens"]["in_chats"] for worker in get_json(gateway.admin + "/admin/status")["workers"]]
 
 
 def hits_are_predicted(directory, specials=()):
@@ -150,7 +150,7 @@ def requests_to_qwen3():
 def another_tokenizer_is_said():
     with deployment(tokenizer=QWEN3, tokenizers=[QWEN3, LLAMA31, None], workers=3) as (gateway, _):
         eventually(lambda: tokenizer_states(gateway) == ["same", "different", "different"], "tokenizers compared")
-        exact = [worker["index_exact"] for worker in get_json(gateway.url + "/admin/status")["workers"]]
+        exact = [worker["index_exact"] for worker in get_json(gateway.admin + "/admin/status")["workers"]]
         assert exact[1:] == [False, False], exact
         turn, _ = conversations.chat(gateway.ports["http"], [{"role": "user", "content": "Hello"}], max_tokens=5)
         assert turn.succeeded, turn

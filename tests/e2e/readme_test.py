@@ -1,5 +1,5 @@
 """Every command of README.md and of the first page of the guide works as typed: they run in order, in a folder with the examples of
-the sources and the program at the path of a build. `make` targets are only planned (make -n), and port 8080 becomes a free one."""
+the sources and the program at the path of a build. `make` targets are only planned (make -n), and ports 8080 and 8081 become free ones."""
 import os
 import pathlib
 import re
@@ -33,14 +33,14 @@ class Terminal:
         deployment = self.folder / "examples/deployments/three-timed-workers.yaml"
         deployment.write_text(deployment.read_text().replace("port: 8080", "port: 0"))
         self.environment = {**os.environ, "PATH": f"{self.folder}/build/release/bin:{os.environ['PATH']}"}
-        self.up, self.port = None, "8080"
+        self.up, self.port, self.admin_port = None, "8080", "8081"
 
     def type(self, line):
         if line.startswith("make "):
             return self.call(line.replace("make ", "make -n ", 1))
         if re.match(r"\S*kvist up ", line):
             return self.start(line)
-        out = self.call(line.replace("8080", self.port))
+        out = self.call(line.replace("8080", self.port).replace("8081", self.admin_port))
         if line.startswith("curl"):
             assert '"error"' not in out, (line, out)
         return out
@@ -54,9 +54,9 @@ class Terminal:
         assert self.up is None, "it is up already"
         self.up = subprocess.Popen(line.split(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=False, cwd=self.folder,
                                    env=self.environment)
-        while not (found := re.search(r"^gateway\s+http://127\.0\.0\.1:(\d+)", shown := read_line(self.up.stdout, DEADLINE_S))):
+        while not (found := re.search(r"^gateway\s+http://127\.0\.0\.1:(\d+)\s+administration http://127\.0\.0\.1:(\d+)", shown := read_line(self.up.stdout, DEADLINE_S))):
             assert shown or self.up.poll() is None, "it ended"
-        self.port = found.group(1)
+        self.port, self.admin_port = found.groups()
 
     def close(self):
         if self.up is not None:

@@ -68,7 +68,7 @@ def events_out_of_order_are_replayed():
             line.fault = "reorder"
         warm(users, len(users.turns) + 6 * USERS)
         all_succeeded(heal_and_compare(deployed, users))
-        page = request(deployed.gateway.url + "/metrics")[2]
+        page = request(deployed.gateway.admin + "/metrics")[2]
         gaps = sum(float(line.rsplit(" ", 1)[1]) for line in page.splitlines() if line.startswith("kvist_gateway_kv_gaps_total"))
         assert gaps > 0, "nothing came out of order"
 

@@ -54,7 +54,7 @@ def the_openai_package_gets_calls():
         try:
             gateway = Process(folder, "gateway", "gateway", GATEWAY.format(
                 model=model, url=worker.url, events=worker.ports["kv_events"], replay=worker.ports["kv_replay"]))
-            eventually(lambda: all(w["healthy"] for w in get_json(gateway.url + "/admin/status")["workers"]), "the worker is healthy")
+            eventually(lambda: all(w["healthy"] for w in get_json(gateway.admin + "/admin/status")["workers"]), "the worker is healthy")
             done = subprocess.run([NODE, str(HERE / "tool_calls_client.mjs"), gateway.url, str(token)], capture_output=True, text=True,
                                   timeout=120, cwd=HERE)
             assert done.returncode == 0 and "tool calls ok" in done.stdout, done.stdout + done.stderr

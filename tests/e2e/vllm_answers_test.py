@@ -88,7 +88,7 @@ def gateway_before_the_recording():
     with tempfile.TemporaryDirectory() as folder:
         gateway = Process(folder, "gateway", "gateway", CONFIG.format(port=server.server_address[1]))
         try:
-            eventually(lambda: get_json(gateway.url + "/admin/status")["workers"][0]["healthy"], "the worker is healthy")
+            eventually(lambda: get_json(gateway.admin + "/admin/status")["workers"][0]["healthy"], "the worker is healthy")
             yield gateway
         finally:
             gateway.stop()

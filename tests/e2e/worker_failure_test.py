@@ -17,7 +17,7 @@ def requests_go_to_the_living():
             status, headers, text = request(gateway.url + "/v1/chat/completions", CHAT)
             assert status == 200, text
             assert headers["x-kvist-worker"] == "worker-1"
-        eventually(lambda: [w["healthy"] for w in get_json(gateway.url + "/admin/status")["workers"]] == [False, True], "seen as dead")
+        eventually(lambda: [w["healthy"] for w in get_json(gateway.admin + "/admin/status")["workers"]] == [False, True], "seen as dead")
 
 
 def a_stream_that_breaks_ends_with_an_error():

@@ -18,7 +18,7 @@ TEST(ProxyHeaders, WhatIsMeantForOneHopStaysThere) {
   client.add("Expect", "100-continue");
   client.add("traceparent", "00-1-2-01");
   client.add("x-request-id", "theirs");
-  const net::Headers worker = headers_for_worker(client, "ours");
+  const net::Headers worker = headers_for_worker(client, "ours", Credentials::kPass);
   ASSERT_EQ(worker.fields().size(), 3U);
   EXPECT_EQ(worker.find("Authorization"), "Bearer key");
   EXPECT_EQ(worker.find("traceparent"), "00-1-2-01");
@@ -37,6 +37,27 @@ TEST(ProxyHeaders, TheAnswerKeepsTheWorkersFieldsAndTheClientsRequestId) {
   EXPECT_EQ(client.find("content-type"), "text/event-stream");
   EXPECT_EQ(client.find("retry-after"), "3");
   EXPECT_EQ(client.find("x-request-id"), "abc");
+}
+
+TEST(ProxyHeaders, CredentialsAreForTheGateway) {
+  net::Headers client;
+  for (const char* name : {"Authorization", "X-API-Key", "api-key", "Cookie"}) client.add(name, "secret");
+  client.add("Accept", "*/*");
+  const net::Headers worker = headers_for_worker(client, "ours", Credentials::kKeep);
+  ASSERT_EQ(worker.fields().size(), 2U);
+  EXPECT_TRUE(worker.find("accept"));
+}
+
+TEST(ProxyHeaders, WhatAWorkerSaysOfItselfStaysThere) {
+  net::Headers worker;
+  for (const char* name : {"Server", "Set-Cookie", "Via", "X-Powered-By", "Strict-Transport-Security", "Alt-Svc",
+                           "Access-Control-Allow-Origin", "Access-Control-Allow-Credentials"}) {
+    worker.add(name, "x");
+  }
+  worker.add("Date", "today");
+  const net::Headers client = headers_for_client(worker, "abc", "");
+  ASSERT_EQ(client.fields().size(), 2U);
+  EXPECT_TRUE(client.find("date"));
 }
 
 TEST(ProxyHeaders, ARequestIdIsPrintableAndShort) {

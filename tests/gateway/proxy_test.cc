@@ -23,7 +23,9 @@ TEST(ProxyStream, PassesEveryByteAndNamesTheWorker) {
   const std::string odd = "data:{\"choices\":[{\"delta\":{\"content\":\"x\"}}],  \"extra\" : 1.50}\r\n\r\n";
   FakeWorker worker("w0", FakeWorker::stream_of({kRoleEvent.substr(0, 20), kRoleEvent.substr(20), ": ping\n\n", odd,
                                                  text_event("hi"), kUsageEvent, kDoneEvent}));
-  RunningGateway gateway(gateway_spec({&worker}));
+  spec::GatewaySpec spec = gateway_spec({&worker});
+  spec.pass_client_keys = true;
+  RunningGateway gateway(spec);
   net::Headers headers;
   headers.add("X-Request-Id", "my-id");
   headers.add("Authorization", "Bearer key");

@@ -60,6 +60,7 @@ class RunningGateway {
     if (!made) throw std::runtime_error(made.error().message);
     service_ = std::move(*made);
     port_ = service_->port();
+    admin_port_ = service_->admin_port();
     thread_ = std::thread([this] { loop_.run(); });
     if (await_workers &&
         !await([&] { return metric("kvist_gateway_worker_healthy") == static_cast<double>(workers); })) {
@@ -81,10 +82,14 @@ class RunningGateway {
   }
 
   [[nodiscard]] std::string url() const { return fmt::format("http://127.0.0.1:{}", port_); }
+  [[nodiscard]] std::string admin_url() const { return fmt::format("http://127.0.0.1:{}", admin_port_); }
+  /// A call to the listener that has this path.
   net::HttpResponse call(const std::string& method, const std::string& path, std::string body = "",
                          net::Headers headers = {}) const {
-    auto response =
-        net::fetch_blocking(method, url() + path, std::move(body), std::chrono::seconds(100), std::move(headers));
+    const bool admin = path.starts_with("/admin/") || path == "/metrics";
+    if (admin && !headers.find("Content-Type")) headers.add("Content-Type", "application/json");
+    auto response = net::fetch_blocking(method, (admin ? admin_url() : url()) + path, std::move(body),
+                                        std::chrono::seconds(100), std::move(headers));
     if (!response) throw std::runtime_error(response.error().message);
     return std::move(*response);
   }
@@ -121,6 +126,7 @@ class RunningGateway {
   net::EventLoop loop_;
   std::unique_ptr<Service> service_;
   std::uint16_t port_ = 0;
+  std::uint16_t admin_port_ = 0;
   std::thread thread_;
 };
 

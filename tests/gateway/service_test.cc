@@ -49,10 +49,9 @@ TEST_F(ServiceTest, AnswersClientErrorsInTheApisForm) {
   const RunningGateway gateway(gateway_spec({&a_}));
   const auto unknown = gateway.get("/nowhere");
   EXPECT_EQ(unknown.status, 404);
-  EXPECT_EQ(unknown.body,
-            R"({"error":{"message":"no such path: /nowhere; there are /admin/decisions, /admin/router_mode, )"
-            R"(/admin/status, /health, /metrics, /v1/chat/completions, /v1/completions, /v1/models",)"
-            R"("type":"Not Found","param":null,"code":404}})");
+  EXPECT_EQ(unknown.body, R"({"error":{"message":"no such path: /nowhere; there are /health, /v1/chat/completions, )"
+                          R"(/v1/completions, /v1/models",)"
+                          R"("type":"Not Found","param":null,"code":404}})");
   const auto wrong_method = gateway.call("DELETE", "/admin/router_mode");
   EXPECT_EQ(wrong_method.status, 405);
   EXPECT_EQ(wrong_method.headers.find("Allow"), "GET, POST, PUT");

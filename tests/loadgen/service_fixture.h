@@ -152,7 +152,9 @@ class ServiceFixture : public ::testing::Test {
 
   net::HttpResponse call(const std::string& method, const std::string& path, std::string body = {}) {
     const std::string url = "http://127.0.0.1:" + std::to_string(on_loop([this] { return service_->port(); })) + path;
-    return net::fetch_blocking(method, url, std::move(body), std::chrono::seconds(100)).value();
+    net::Headers headers;
+    if (method != "GET") headers.add("Content-Type", "application/json");
+    return net::fetch_blocking(method, url, std::move(body), std::chrono::seconds(100), std::move(headers)).value();
   }
 
   net::EventLoop loop_;

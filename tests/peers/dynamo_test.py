@@ -73,7 +73,7 @@ def mockers_behind_kvist():
             frontend.await_ready()
         gateway = deployment.Process(folder, "gateway", "gateway", "\n".join(lines) + "\n")
         stack.callback(gateway.stop)
-        status = lambda: deployment.get_json(gateway.url + "/admin/status")
+        status = lambda: deployment.get_json(gateway.admin + "/admin/status")
         deployment.eventually(lambda: all(worker["healthy"] for worker in status()["workers"]), "mockers healthy", 60)
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
             seen = [turn for turns in pool.map(lambda number: conversation(gateway.url, number, 4), range(8)) for turn in turns]
@@ -111,12 +111,12 @@ def indexer_on_kvist_events():
         asked = prompts(1, 120)
         for i, tokens in enumerate(asked):
             ask(workers[i % 2], tokens)
-        names = lambda worker: {int(name) for name, _ in deployment.get_json(worker.url + "/debug/kv_blocks")["blocks"]}
+        names = lambda worker: {int(name) for name, _ in deployment.get_json(worker.admin + "/debug/kv_blocks")["blocks"]}
         indexed = lambda number: {block["block_hash"] for model in deployment.get_json(url + "/dump").values() for event in model["events"]
                                   if event["worker_id"] == number for block in event["event"]["data"].get("stored", {}).get("blocks", [])}
         with contextlib.suppress(AssertionError):
             deployment.eventually(lambda: all(indexed(i + 1) == names(worker) for i, worker in enumerate(workers)), "equal indexes", 20)
-        evictions = [deployment.get_json(worker.url + "/debug/kv_blocks")["evictions"] for worker in workers]
+        evictions = [deployment.get_json(worker.admin + "/debug/kv_blocks")["evictions"] for worker in workers]
         sizes = [(len(indexed(i + 1)), len(names(worker))) for i, worker in enumerate(workers)]
         report.check("Dynamo's index holds the blocks of kvist's workers, evictions and all",
                      all(indexed(i + 1) == names(worker) for i, worker in enumerate(workers)) and min(evictions) > 0,

@@ -49,7 +49,7 @@ class Follower:
 
 
 def status_of(gateway, name):
-    return next(worker for worker in get_json(gateway.url + "/admin/status")["workers"] if worker["name"] == name)
+    return next(worker for worker in get_json(gateway.admin + "/admin/status")["workers"] if worker["name"] == name)
 
 
 def predicted(gateway, name, tokens):
@@ -57,7 +57,7 @@ def predicted(gateway, name, tokens):
     number = f"probe-{uuid.uuid4()}"
     status, _, text = request(gateway.url + "/v1/completions", {**REFUSED, "prompt": list(tokens)}, headers={"X-Request-Id": number})
     assert status == 400, (status, text)
-    decision = get_json(f"{gateway.url}/admin/decisions?request={number}")["decisions"][0]
+    decision = get_json(f"{gateway.admin}/admin/decisions?request={number}")["decisions"][0]
     return next(entry["cached_tokens"] for entry in decision["candidates"] if entry["name"] == name)
 
 

@@ -36,7 +36,7 @@ class Family:
         if status != 200:
             return status, {}, 0, 0, 0
         usage = json.loads(text)["usage"]
-        decision = get_json(f"{self.gateway.url}/admin/decisions?request={number}")["decisions"][0]
+        decision = get_json(f"{self.gateway.admin}/admin/decisions?request={number}")["decisions"][0]
         cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
         return status, usage, cached, decision["prompt_tokens"], int(headers.get("x-kvist-predicted-cached-tokens", 0))
 

@@ -36,7 +36,7 @@ class Scene:
         return gateway
 
     def set_mode(self, mode):
-        status, _, text = request(self.gateway.url + "/admin/router_mode", {"mode": mode}, "PUT")
+        status, _, text = request(self.gateway.admin + "/admin/router_mode", {"mode": mode}, "PUT")
         assert status == 200, text
 
     def reset(self):
@@ -216,7 +216,7 @@ def logs_are_quiet():
     threading.Event().wait(seconds)
     polls = [line for line in scene.workers[1].log[len(before):].splitlines() if "GET /" in line]
     report.check("the worker's log is not filled by polls", len(polls) <= seconds / 2, f"{len(polls)} lines in {seconds} s")
-    events = get_json(scene.gateway.url + "/admin/status")["workers"][1]["cache"]["events_silent"]
+    events = get_json(scene.gateway.admin + "/admin/status")["workers"][1]["cache"]["events_silent"]
     report.check("events are not called silent", not events)
 
 

@@ -261,6 +261,7 @@ record: {file: a.jsonl, max_file: 1 MiB, files: 2}
   ASSERT_TRUE(gateway.has_value()) << gateway.error().message;
   GatewaySpec expected;
   expected.http.port = 8000;
+  expected.admin.port = 8001;  // not given: the one after http's
   expected.model = "llama";
   expected.mode = RoutingMode::kKv;
   expected.block_size = 16;
@@ -289,6 +290,22 @@ record: {file: a.jsonl, max_file: 1 MiB, files: 2}
   expected.latency_prior.per_prefill_token = std::chrono::microseconds(20);
   expected.record = {.file = "a.jsonl", .max_file_bytes = 1U << 20, .files = 2};
   EXPECT_EQ(*gateway, expected);
+}
+
+TEST(GatewaySpecTest, AdministrationHasAListenerOfItsOwn) {
+  const auto admin = [](const char* text) { return read_gateway(parsed(text)).value().admin; };
+  EXPECT_EQ(admin("model: m\n"), (Endpoint{"127.0.0.1", 0}));
+  EXPECT_EQ(admin("http: {host: 0.0.0.0, port: 80}\n"), (Endpoint{"127.0.0.1", 81}));
+  EXPECT_EQ(admin("http: {port: 80}\nadmin: {host: 10.0.0.1}\n"), (Endpoint{"10.0.0.1", 81}));
+  EXPECT_EQ(admin("http: {port: 80}\nadmin: {port: 0}\n"), (Endpoint{"127.0.0.1", 0}));
+  EXPECT_EQ(admin("http: {port: 65535}\n"), (Endpoint{"127.0.0.1", 0}));
+  EXPECT_THAT(message(read_gateway(parsed("http: {port: 80}\nadmin: {port: 80}\n"))),
+              StartsWith("test.yaml:2: admin: port 80 is that of http: "));
+  EXPECT_THAT(message(read_worker(parsed("http: {port: 80}\nadmin: {port: 80}\n"))),
+              StartsWith("test.yaml:2: admin: "));
+  EXPECT_EQ(read_worker(parsed("http: {port: 8000}\n")).value().admin.port, 0);
+  EXPECT_THAT(message(read_gateway(parsed("cors: {origins: [Chat.example]}\n"))),
+              AllOf(StartsWith("test.yaml:1: cors.origins[0]: "), HasSubstr("https://chat.example")));
 }
 
 TEST(GatewaySpecTest, ErrorsAboutWorkersThatFail) {

@@ -117,7 +117,9 @@ class RoundTripTest : public testing::Test {
     WorkerSpec w;
     w.name = name;
     w.model = text();
-    w.http = {"127.0.0.1", number<std::uint16_t>(0, 65'535)};
+    w.http = {"127.0.0.1", number<std::uint16_t>(0, 32'767)};
+    w.admin = {"::1", number<std::uint16_t>(32'768, 65'535)};
+    if (number(0, 1) == 1) w.cors.origins = {"https://chat.example:8443", "http://localhost:3000"};
     w.kv_events_port = number<std::uint16_t>(0, 65'535);
     w.kv_replay_port = number<std::uint16_t>(0, 65'535);
     if (number(0, 1) == 1) w.kv_events_topic = text();
@@ -141,7 +143,21 @@ class RoundTripTest : public testing::Test {
 
   GatewaySpec gateway() {
     GatewaySpec g;
-    g.http.port = number<std::uint16_t>(0, 65'535);
+    g.http.port = number<std::uint16_t>(0, 32'767);
+    g.admin = {"10.0.0.1", number<std::uint16_t>(32'768, 65'535)};
+    if (number(0, 1) == 1) g.cors.origins = {"*"};
+    if (number(0, 1) == 1) g.api_keys = {"/keys/of clients.txt", number(0, 1) == 1 ? "/keys/admin.txt" : ""};
+    g.pass_client_keys = number(0, 1) == 1;
+    if (number(0, 1) == 1) g.worker_api_key_file = "/keys/worker.txt";
+    if (number(0, 1) == 1) {
+      g.http_limits = {.connections = number(1, 1'000'000),
+                       .connections_per_address = number(0, 1'000'000),
+                       .head_bytes = number(1'024, 1 << 20),
+                       .head_timeout = duration(10'000'000),
+                       .body_timeout = duration(10'000'000),
+                       .idle_timeout = duration(10'000'000),
+                       .least_read_rate = number(0, 1 << 20)};
+    }
     g.model = text();
     g.mode = static_cast<RoutingMode>(number<int>(0, static_cast<int>(kRoutingModeCount) - 1));
     if (is_simulated_only(g.mode)) g.mode = RoutingMode::kKv;
@@ -153,6 +169,7 @@ class RoundTripTest : public testing::Test {
       if (number(0, 1) == 1) g.workers.back().limits.max_batch_size = number(1, 1'000'000);
       if (number(0, 1) == 1) g.workers.back().limits.kv_blocks = number(1, 1'000'000'000);
       if (number(0, 1) == 1) g.workers.back().limits.max_num_tokens = number(1, 100'000'000);
+      if (number(0, 1) == 1) g.workers.back().api_key_file = "/keys/w" + std::to_string(i);
       if (!g.workers.back().kv_events.empty() && number(0, 1) == 1) g.workers.back().kv_replay = "tcp://h:1";
     }
     if (number(0, 1) == 1) g.tokenizer = "/models/m" + std::to_string(number(0, 9));
@@ -185,6 +202,7 @@ class RoundTripTest : public testing::Test {
     DeploymentSpec d;
     d.name = "d" + std::to_string(number(0, 9));
     d.gateway = gateway();
+    d.gateway.api_keys = {};  // a deployment takes none
     d.gateway.workers.clear();
     const auto count = number(1, 4);
     for (std::uint32_t i = 0; i < count; ++i) {

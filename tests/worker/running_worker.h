@@ -67,7 +67,9 @@ class RunningWorker {
 
   net::HttpResponse call(const std::string& method, const std::string& path, std::string body = "",
                          net::Headers headers = {}) {
-    const std::string url = fmt::format("http://127.0.0.1:{}{}", port(), path);
+    const bool admin = path.starts_with("/debug/") || path == "/reset_prefix_cache";
+    if (admin && !headers.find("Content-Type")) headers.add("Content-Type", "application/json");
+    const std::string url = fmt::format("http://127.0.0.1:{}{}", admin ? service_->admin_port() : port(), path);
     Result<net::HttpResponse> response =
         net::fetch_blocking(method, url, std::move(body), std::chrono::seconds(100), std::move(headers));
     if (!response) throw std::runtime_error(response.error().message);

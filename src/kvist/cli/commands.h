@@ -17,7 +17,8 @@ struct WorkerArguments {
   std::string model;        ///< directory of a checkpoint
   std::string served_name;  ///< the model's name for clients; empty: the directory's name
   std::string host = "127.0.0.1";
-  std::uint16_t port = 0;  ///< 0: any, as the next two
+  std::uint16_t port = 0;  ///< 0: any, as the next three
+  std::uint16_t admin_port = 0;
   std::uint16_t kv_events_port = 0;
   std::uint16_t kv_replay_port = 0;
   std::string kv_events_topic;     ///< ZeroMQ topic; empty by default, as in vLLM
@@ -117,6 +118,17 @@ struct TraceGenerateArguments {
 };
 /// `kvist trace generate`: writes a trace in Mooncake's format.
 [[nodiscard]] Result<void> run_trace_generate(const TraceGenerateArguments& arguments);
+
+/// 0: no bound.
+struct KeyCreateArguments {
+  std::string name;
+  std::string key_class;
+  std::uint32_t requests_per_minute = 0;
+  std::uint32_t tokens_per_minute = 0;
+  std::uint32_t concurrency = 0;
+};
+/// `kvist key create`: prints a new API key, which is kept nowhere, and its line for the gateway's file of keys.
+[[nodiscard]] Result<void> create_key(const KeyCreateArguments& arguments);
 
 struct ExplainArguments {
   std::string file;     ///< an answer of GET /admin/decisions; "-": standard input

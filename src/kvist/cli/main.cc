@@ -52,6 +52,7 @@ class CommandLine {
     add_worker();
     add_file_command("gateway", "serve the gateway", "file with a `gateway:` mapping", serve_gateway);
     add_model();
+    add_key();
     add_loadgen();
     add_up();
     add_sweep();
@@ -107,7 +108,8 @@ class CommandLine {
     option("--model", worker_.model, "directory of a Hugging Face checkpoint of the Llama family");
     option("--served-name", worker_.served_name, "what clients call the model; without it, the directory's name");
     option("--host", worker_.host, "address to listen on");
-    option("--port", worker_.port, "port of the API; 0: any, as for the other two");
+    option("--port", worker_.port, "port of the API; 0: any, as for the other three");
+    option("--admin-port", worker_.admin_port, "port on 127.0.0.1 of paths that change the worker or show its inside");
     option("--kv-events-port", worker_.kv_events_port, "port of KV events");
     option("--kv-replay-port", worker_.kv_replay_port, "port of their replay");
     option("--kv-events-topic", worker_.kv_events_topic, "ZeroMQ topic of KV events; without it, the empty one");
@@ -138,6 +140,19 @@ class CommandLine {
     command->add_option("--vocabulary", model_create_.vocabulary, "tokens")->check(CLI::Range(300, 1'500));
     command->add_option("--dtype", model_create_.dtype, "bf16, f16 or f32");
     command->callback([this] { action_ = [this] { return create_model(model_create_); }; });
+  }
+
+  void add_key() {
+    CLI::App* key = app_.add_subcommand("key", "API keys of the gateway's clients");
+    key->require_subcommand(1);
+    CLI::App* command = key->add_subcommand("create", "print a new key, and its line for the gateway's file of keys");
+    KeyCreateArguments& a = key_create_;
+    command->add_option("--name", a.name, "of the key, in logs and metrics")->required();
+    command->add_option("--class", a.key_class, "a label in the metrics");
+    command->add_option("--requests-per-minute", a.requests_per_minute, "without it, any number");
+    command->add_option("--tokens-per-minute", a.tokens_per_minute, "of prompts and answers; without it, any number");
+    command->add_option("--concurrency", a.concurrency, "requests at once; without it, any number");
+    command->callback([this] { action_ = [this] { return create_key(key_create_); }; });
   }
 
   void add_loadgen() {
@@ -335,6 +350,7 @@ class CommandLine {
   WorkerArguments worker_;
   UpArguments up_;
   ModelCreateArguments model_create_;
+  KeyCreateArguments key_create_;
   LoadgenArguments loadgen_;
   SimulateArguments simulate_;
   ReportArguments report_;

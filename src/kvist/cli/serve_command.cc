@@ -44,8 +44,9 @@ Result<spec::WorkerSpec> worker_of(const WorkerArguments& arguments) {
   const std::filesystem::path folder = std::filesystem::path(arguments.model).lexically_normal();
   std::string name = arguments.served_name;
   if (name.empty()) name = (folder.has_filename() ? folder : folder.parent_path()).filename().string();
-  std::string text = fmt::format("model: {}\ntokenizer: {}\nhttp: {{host: {}, port: {}}}\n", quoted(name),
-                                 quoted(arguments.model), quoted(arguments.host), arguments.port);
+  std::string text =
+      fmt::format("model: {}\ntokenizer: {}\nhttp: {{host: {}, port: {}}}\nadmin: {{port: {}}}\n", quoted(name),
+                  quoted(arguments.model), quoted(arguments.host), arguments.port, arguments.admin_port);
   text += fmt::format("kv_events_port: {}\nkv_replay_port: {}\n", arguments.kv_events_port, arguments.kv_replay_port);
   if (!arguments.kv_events_topic.empty())
     text += fmt::format("kv_events_topic: {}\n", quoted(arguments.kv_events_topic));
@@ -74,8 +75,8 @@ Result<void> serve_worker(const WorkerArguments& arguments) {
     service->shut_down();
     stop_after(loop, end, kFarewell);
   });
-  print_line(fmt::format("ready http={} kv_events={} kv_replay={}", service->port(), service->kv_events_port(),
-                         service->kv_replay_port()));
+  print_line(fmt::format("ready http={} admin={} kv_events={} kv_replay={}", service->port(), service->admin_port(),
+                         service->kv_events_port(), service->kv_replay_port()));
   loop.run();
   return {};
 }
@@ -90,7 +91,7 @@ Result<void> serve_gateway(const std::string& file) {
     stop_after(loop, end, kLongestShutdown);
     service->shut_down([&] { stop_after(loop, end, kFarewell); });
   });
-  print_line(fmt::format("ready http={}", service->port()));
+  print_line(fmt::format("ready http={} admin={}", service->port(), service->admin_port()));
   loop.run();
   return {};
 }

@@ -47,17 +47,19 @@ Result<RunDirectory> make_run_directory(const std::string& wanted) {
 
 void print_addresses(const deploy::Addresses& addresses, spec::RoutingMode mode, const std::string& logs) {
   for (const deploy::PartAddress& worker : addresses.workers) {
-    print_line(fmt::format("{:<9} {}", worker.name, worker.url));
+    print_line(fmt::format("{:<9} {}   administration {}", worker.name, worker.url, worker.admin));
   }
-  print_line(
-      fmt::format("gateway   {}   model {}, mode {}", addresses.gateway.url, addresses.model, spec::to_string(mode)));
+  print_line(fmt::format("gateway   {}   administration {}   model {}, mode {}", addresses.gateway.url,
+                         addresses.gateway.admin, addresses.model, spec::to_string(mode)));
   print_line(fmt::format("logs      {}", logs));
   print_line("");
   print_line(fmt::format(
       "curl -N {}/v1/chat/completions -H 'Content-Type: application/json' \\\n"
       "  -d '{{\"model\": \"{}\", \"stream\": true, \"messages\": [{{\"role\": \"user\", \"content\": \"Hello!\"}}]}}'",
       addresses.gateway.url, addresses.model));
-  print_line(fmt::format("curl -X PUT {}/admin/router_mode -d '{{\"mode\": \"round_robin\"}}'", addresses.gateway.url));
+  print_line(fmt::format(
+      "curl -X PUT {}/admin/router_mode -H 'Content-Type: application/json' -d '{{\"mode\": \"round_robin\"}}'",
+      addresses.gateway.admin));
   print_line("");
   print_line("Ctrl-C ends it.");
 }

@@ -15,7 +15,8 @@ namespace kvist::deploy {
 /// The address of one part of a running deployment.
 struct PartAddress {
   std::string name;
-  std::string url;  ///< http://host:port
+  std::string url;    ///< http://host:port
+  std::string admin;  ///< the same of its listener for administration
 };
 
 /// The addresses of a running deployment.

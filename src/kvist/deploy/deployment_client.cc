@@ -21,12 +21,13 @@ Duration token_timeout(const Until& until) {
   return std::max<Duration>(until.left(std::chrono::hours(1)), std::chrono::seconds(1));
 }
 
-/// One call, whose answer must be 200. Returns the body.
-Result<std::string> call(const PartAddress& part, const char* method, const char* path, std::string body,
-                         Duration timeout) {
+/// One call to one of the part's two listeners, whose answer must be 200. Returns the body.
+Result<std::string> call(const PartAddress& part, const std::string& url, const char* method, const char* path,
+                         std::string body, Duration timeout) {
   net::Headers headers;
-  if (!body.empty()) headers.add("Content-Type", "application/json");
-  auto answer = net::fetch_blocking(method, part.url + path, std::move(body), timeout, std::move(headers));
+  // Without a body too: no state is changed by a request that a web page's form could send.
+  if (method != std::string_view("GET")) headers.add("Content-Type", "application/json");
+  auto answer = net::fetch_blocking(method, url + path, std::move(body), timeout, std::move(headers));
   if (!answer) return std::unexpected(std::move(answer).error().in(part.name + ": " + path));
   if (answer->status != 200) {
     constexpr std::size_t kQuoted = 300;
@@ -71,7 +72,7 @@ Result<void> DeploymentClient::ask_for_token(const PartAddress& part, Duration t
   request.max_tokens = 1;
   request.stream = false;
   KVIST_TRY(const std::string body,
-            call(part, "POST", "/v1/chat/completions", openai::chat_request_body(request), timeout));
+            call(part, part.url, "POST", "/v1/chat/completions", openai::chat_request_body(request), timeout));
   auto answer = openai::parse_chunk(body);
   if (!answer) return std::unexpected(std::move(answer).error().in(part.name));
   if (answer->error) return fail(ErrorCode::kUnavailable, part.name + ": " + *answer->error);
@@ -82,7 +83,8 @@ Result<void> DeploymentClient::ask_for_token(const PartAddress& part, Duration t
 }
 
 Result<GatewayStatus> DeploymentClient::gateway_status() const {
-  KVIST_TRY(const std::string body, call(addresses_.gateway, "GET", "/admin/status", "", kCallTimeout));
+  KVIST_TRY(const std::string body,
+            call(addresses_.gateway, addresses_.gateway.admin, "GET", "/admin/status", "", kCallTimeout));
   return parse_gateway_status(body);
 }
 
@@ -119,7 +121,7 @@ Result<void> DeploymentClient::await_ready(const Until& until) const {
   for (const PartAddress& worker : addresses_.workers) {
     // A worker refuses as long as the last step of the answer above holds blocks.
     const auto reset = [&]() -> Result<void> {
-      KVIST_TRY_VOID(call(worker, "POST", "/reset_prefix_cache", "", kCallTimeout));
+      KVIST_TRY_VOID(call(worker, worker.admin, "POST", "/reset_prefix_cache", "", kCallTimeout));
       return {};
     };
     KVIST_TRY_VOID(retry_until(until, "an empty prefix cache in " + worker.name, alive_, reset));
@@ -130,7 +132,7 @@ Result<void> DeploymentClient::await_ready(const Until& until) const {
 Result<std::vector<WorkerMetrics>> DeploymentClient::collect() const {
   std::vector<WorkerMetrics> result;
   for (const PartAddress& worker : addresses_.workers) {
-    KVIST_TRY(const std::string page, call(worker, "GET", "/metrics", "", kCallTimeout));
+    KVIST_TRY(const std::string page, call(worker, worker.url, "GET", "/metrics", "", kCallTimeout));
     KVIST_TRY(WorkerMetrics metrics, read_worker_metrics(worker.name, page));
     result.push_back(std::move(metrics));
   }
@@ -159,7 +161,7 @@ Result<void> DeploymentClient::await_idle(const Until& until) const {
 
 Result<void> DeploymentClient::set_routing_mode(spec::RoutingMode mode) const {
   const std::string body = fmt::format(R"({{"mode":"{}"}})", spec::to_string(mode));
-  KVIST_TRY_VOID(call(addresses_.gateway, "PUT", "/admin/router_mode", body, kCallTimeout));
+  KVIST_TRY_VOID(call(addresses_.gateway, addresses_.gateway.admin, "PUT", "/admin/router_mode", body, kCallTimeout));
   KVIST_TRY(const GatewayStatus status, gateway_status());
   if (status.mode != spec::to_string(mode)) {
     return fail(ErrorCode::kInternal, fmt::format("the gateway was asked for mode {} and routes in mode {}",

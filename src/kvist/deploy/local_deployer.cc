@@ -35,6 +35,13 @@ spec::UpstreamSpec upstream_of(const spec::WorkerSpec& worker, const ReadyPorts&
   return upstream;
 }
 
+PartAddress address_of(const std::string& name, const spec::Endpoint& http, const spec::Endpoint& admin,
+                       const ReadyPorts& ports) {
+  return {.name = name,
+          .url = "http://" + reachable(http.host, ports.http),
+          .admin = "http://" + reachable(admin.host, ports.admin)};
+}
+
 Result<ReadyPorts> await_ports(ChildProcess& child, const Until& until) {
   KVIST_TRY(const std::string line, child.read_line(until));
   auto ports = parse_ready_line(line);
@@ -66,11 +73,12 @@ Result<void> LocalDeployer::start_all(const spec::DeploymentSpec& deployment, co
   for (std::size_t i = 0; i < deployment.workers.size(); ++i) {
     KVIST_TRY(const ReadyPorts ports, await_ports(children_[i], until));
     gateway.workers.push_back(upstream_of(deployment.workers[i], ports));
-    addresses.workers.push_back({deployment.workers[i].name, gateway.workers.back().url});
+    const spec::WorkerSpec& worker = deployment.workers[i];
+    addresses.workers.push_back(address_of(worker.name, worker.http, worker.admin, ports));
   }
   KVIST_TRY_VOID(start_part(kGatewayName, kGatewayName, "gateway:\n" + spec::to_yaml(gateway, 2)));
   KVIST_TRY(const ReadyPorts ports, await_ports(children_.back(), until));
-  addresses.gateway = {kGatewayName, "http://" + reachable(gateway.http.host, ports.http)};
+  addresses.gateway = address_of(kGatewayName, gateway.http, gateway.admin, ports);
   client_.emplace(std::move(addresses), [this] { return check_alive(); });
   return {};
 }

@@ -30,6 +30,7 @@ Result<ReadyPorts> parse_ready_line(std::string_view line) {
     if (status != std::errc() || end != item.data() + item.size()) return not_ready(line);
     const std::string_view name = item.substr(0, equals);
     if (name == "http") ports.http = port;
+    if (name == "admin") ports.admin = port;
     if (name == "kv_events") ports.kv_events = port;
     if (name == "kv_replay") ports.kv_replay = port;
   }

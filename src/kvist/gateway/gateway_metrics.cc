@@ -3,6 +3,7 @@
 #include <string>
 #include <string_view>
 
+#include "kvist/gateway/key_metrics.h"
 #include "kvist/gateway/worker_state.h"
 #include "kvist/kv_index/kv_index.h"
 
@@ -298,6 +299,7 @@ void write_metrics(const GatewayParts& parts, const GatewayParts::Reports& repor
   const KvEventsReport& events = reports.events;
   write_requests(parts, reports.proxies, page);
   write_reading(parts, reports.proxies, page);
+  if (parts.keys) write_key_metrics(*parts.keys, page);
   if (parts.recorder) write_record(*parts.recorder, page);
   write_routing(parts, page);
   page.gauge("kvist_gateway_kv_index_bytes", "Memory of the index", number(events.index_bytes));

@@ -38,9 +38,11 @@ void log_models(const dispatch::ModelWatch& models, WorkerId id, const std::stri
 }  // namespace
 
 GatewayParts::GatewayParts(net::EventLoop& loop, spec::GatewaySpec gateway_spec, std::uint64_t request_id_seed,
-                           std::shared_ptr<const text::ModelText> text, std::unique_ptr<RecordWriter> recording)
+                           std::shared_ptr<const text::ModelText> text, std::unique_ptr<RecordWriter> recording,
+                           std::map<std::string, net::ServerSettings> worker_servers)
     : spec(std::move(gateway_spec)),
       recorder(std::move(recording)),
+      servers(std::move(worker_servers)),
       client(loop, client_options()),
       fleet(names_of(spec.workers), {}),
       models(spec.model, spec.workers.size()),
@@ -106,12 +108,14 @@ Proxy::Options GatewayParts::proxy_options(std::uint64_t seed) const {
   return {.upstream_timeout = spec.upstream_timeout,
           .stream_idle_timeout = spec.stream_idle_timeout,
           .request_id_seed = seed,
-          .recorder = recorder.get()};
+          .recorder = recorder.get(),
+          .pass_client_keys = spec.pass_client_keys};
 }
 
 net::HttpClientOptions GatewayParts::client_options() const {
   net::HttpClientOptions options;
   options.connect_timeout = spec.connect_timeout;
+  options.servers = servers;
   return options;
 }
 

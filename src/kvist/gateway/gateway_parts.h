@@ -2,7 +2,9 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "kvist/dispatch/dispatcher.h"
@@ -22,10 +24,11 @@ namespace kvist::gateway {
 struct GatewayParts {
   /// `text` belongs to the model that `gateway_spec` names; null: the byte tokenizer.
   /// `recording` writes the requests down; null: nothing is recorded.
+  /// `servers`: see worker_settings().
   /// Requires: gateway_spec.threads is not 0.
   GatewayParts(net::EventLoop& loop, spec::GatewaySpec gateway_spec, std::uint64_t request_id_seed,
-               std::shared_ptr<const text::ModelText> text = nullptr,
-               std::unique_ptr<RecordWriter> recording = nullptr);
+               std::shared_ptr<const text::ModelText> text = nullptr, std::unique_ptr<RecordWriter> recording = nullptr,
+               std::map<std::string, net::ServerSettings> servers = {});
   /// Requires: the threads of io_loops have ended, so that no call arrives any more.
   ~GatewayParts();
   GatewayParts(const GatewayParts&) = delete;
@@ -63,7 +66,10 @@ struct GatewayParts {
   void gather_reports(std::function<void(const Reports&)> then);
 
   spec::GatewaySpec spec;
+  std::unique_ptr<KeyGate> keys;           ///< null: clients need none; set before the first request, as the next
+  std::unique_ptr<KeyGate> admin_keys;     ///< null: administration needs none
   std::unique_ptr<RecordWriter> recorder;  ///< null: nothing is recorded
+  std::map<std::string, net::ServerSettings> servers;  ///< the workers, by URL
   net::HttpClient client;
   dispatch::Fleet fleet;
   dispatch::ModelWatch models;

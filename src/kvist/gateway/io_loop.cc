@@ -100,12 +100,20 @@ void IoLoop::close() {
 }
 
 void IoLoop::handle(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange) {
+  if (front_.keys == nullptr || needs_no_key(request)) return handle_admitted(std::move(request), exchange, {});
+  KeyGate::Verdict verdict = front_.keys->admit(request, net::now());
+  if (verdict.refusal) return exchange->respond(*std::move(verdict.refusal));
+  handle_admitted(std::move(request), exchange, std::move(verdict.lease));
+}
+
+void IoLoop::handle_admitted(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange,
+                             KeyLease lease) {
   const std::string_view path = request.path();
   if (request.method == "POST" && path == "/v1/chat/completions")
-    return parts_->proxy.handle(Api::kChat, std::move(request), exchange);
+    return parts_->proxy.handle(Api::kChat, std::move(request), exchange, std::move(lease));
   if (request.method == "POST" && path == "/v1/completions")
-    return parts_->proxy.handle(Api::kCompletions, std::move(request), exchange);
-  if (front_.is_passed_on(request)) return parts_->proxy.pass_on(std::move(request), exchange);
+    return parts_->proxy.handle(Api::kCompletions, std::move(request), exchange, std::move(lease));
+  if (front_.is_passed_on(request)) return parts_->proxy.pass_on(std::move(request), exchange, std::move(lease));
   forward(std::move(request), exchange);
 }
 

@@ -28,6 +28,7 @@ class IoLoop {
   };
   /// The requests that the routing thread answers.
   struct Front {
+    KeyGate* keys = nullptr;  ///< asks requests for their key; null: they need none
     std::function<bool(const net::HttpRequest&)> is_passed_on;
     std::function<void(net::HttpRequest, const std::shared_ptr<net::HttpExchange>&)> answer;
   };
@@ -57,6 +58,7 @@ class IoLoop {
   IoLoop(Options options, std::shared_ptr<RoutingThread> routing, const PromptReader& reader,
          const std::vector<spec::UpstreamSpec>& workers, Front front);
   void handle(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange);
+  void handle_admitted(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange, KeyLease lease);
   void forward(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange);
 
   std::shared_ptr<RoutingThread> routing_;

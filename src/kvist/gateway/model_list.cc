@@ -48,8 +48,8 @@ std::optional<net::HttpResponse> first_refusal(const std::vector<Result<net::Htt
 }  // namespace
 
 ModelList::ModelList(net::HttpClient& client, const dispatch::Fleet& fleet,
-                     const std::vector<spec::UpstreamSpec>& workers, std::string own)
-    : client_(&client), fleet_(&fleet), workers_(&workers), own_(std::move(own)) {}
+                     const std::vector<spec::UpstreamSpec>& workers, std::string own, bool pass_client_keys)
+    : client_(&client), fleet_(&fleet), workers_(&workers), own_(std::move(own)), pass_client_keys_(pass_client_keys) {}
 
 void ModelList::answer(const net::HttpRequest& request, const std::shared_ptr<net::HttpExchange>& exchange) {
   if (rounds_.size() >= kMaxRounds)
@@ -57,8 +57,11 @@ void ModelList::answer(const net::HttpRequest& request, const std::shared_ptr<ne
   const auto round = std::make_shared<Round>();
   round->exchange = exchange;
   round->answers.resize(fleet_->size(), fail(ErrorCode::kUnavailable, "not asked"));
-  net::HttpRequest question{
-      .method = "GET", .target = request.target, .headers = headers_for_worker(request.headers, ""), .body = {}};
+  const Credentials credentials = pass_client_keys_ ? Credentials::kPass : Credentials::kKeep;
+  net::HttpRequest question{.method = "GET",
+                            .target = request.target,
+                            .headers = headers_for_worker(request.headers, "", credentials),
+                            .body = {}};
   question.headers.remove(kRequestIdHeader);
   for (std::uint32_t i = 0; i < fleet_->size(); ++i) {
     if (!fleet_->views()[i].available) continue;

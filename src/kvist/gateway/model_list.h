@@ -15,7 +15,7 @@
 namespace kvist::gateway {
 
 /// Asks all available workers. It does so for every request, because adapters come and go, and with the client's
-/// headers, because workers may require its key. If several workers have a model, the first one's entry is used. If no
+/// headers. If several workers have a model, the first one's entry is used. If no
 /// worker returns a list, the first refusal is passed on; without a refusal the gateway names its own model. Threads:
 /// the loop's. The number of requests that are asked about at once is bounded; each has a deadline and ends when its
 /// client leaves.
@@ -26,7 +26,7 @@ class ModelList {
 
   /// `own` is the answer if no worker gives one. Requires: the other arguments outlive this object.
   ModelList(net::HttpClient& client, const dispatch::Fleet& fleet, const std::vector<spec::UpstreamSpec>& workers,
-            std::string own);
+            std::string own, bool pass_client_keys);
 
   void answer(const net::HttpRequest& request, const std::shared_ptr<net::HttpExchange>& exchange);
 
@@ -38,6 +38,7 @@ class ModelList {
   const dispatch::Fleet* fleet_;
   const std::vector<spec::UpstreamSpec>* workers_;
   std::string own_;
+  bool pass_client_keys_;
   std::unordered_set<std::shared_ptr<Round>> rounds_;
 };
 

@@ -327,6 +327,8 @@ void ProxiedRequest::take_whole() {
 }
 
 void ProxiedRequest::end_whole(const openai::ChunkView* answer) {
+  if (answer != nullptr && answer->usage)
+    job_.lease.used(std::uint64_t{answer->usage->prompt_tokens} + answer->usage->completion_tokens);
   if (answer != nullptr && job_.kind == RequestKind::kRead) {
     if (answer->usage) {
       if (job_.prediction_is_whole) report_whole(*answer->usage);
@@ -429,8 +431,15 @@ void ProxiedRequest::write_down_end(Outcome outcome) {
   parts_->recorder->add(std::move(record));
 }
 
+void ProxiedRequest::charge() {
+  const StreamState& state = relay_.state();
+  if (state.usage) return job_.lease.used(std::uint64_t{state.usage->prompt_tokens} + state.usage->completion_tokens);
+  if (state.tokens > 0) job_.lease.answered(state.tokens);
+}
+
 void ProxiedRequest::over(Outcome outcome) {
   call_.reset();  // aborts an unfinished call, which frees the worker's batch slot
+  charge();
   write_down_end(outcome);
   job_.exchange.reset();
   on_over_(*this, outcome);

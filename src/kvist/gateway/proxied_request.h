@@ -14,6 +14,7 @@
 #include "kvist/base/time.h"
 #include "kvist/dispatch/request_life.h"
 #include "kvist/gateway/answer_relay.h"
+#include "kvist/gateway/key_gate.h"
 #include "kvist/gateway/latency_histogram.h"
 #include "kvist/gateway/record_writer.h"
 #include "kvist/gateway/routing_channel.h"
@@ -67,6 +68,7 @@ struct ProxyJob {
   bool prediction_is_whole = true;  ///< the prediction covers all prompts of the request
   std::uint32_t choices = 1;        ///< answers to each prompt
   TimePoint arrived = {};
+  KeyLease lease = {};                         ///< of the client's key
   std::unique_ptr<TrafficRecord> record = {};  ///< what was known of it at its arrival; null: it is not recorded
 };
 
@@ -124,6 +126,8 @@ class ProxiedRequest : public std::enable_shared_from_this<ProxiedRequest> {
   /// What it says goes into the record.
   void write_down(const openai::Usage& usage);
   void write_down_end(dispatch::Outcome outcome);
+  /// Charges the key's limits what the request took.
+  void charge();
   /// The answer is complete in body_: ends the request with it, unless it is none of this API.
   void take_whole();
   void end_whole(const openai::ChunkView* answer);

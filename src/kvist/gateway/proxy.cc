@@ -62,6 +62,7 @@ Proxy::Proxy(net::EventLoop& loop, const Options& options, net::HttpClient& clie
              .fingerprints = std::vector<std::string>(workers.size()),
              .recorder = options.recorder},
       request_id_seed_(options.request_id_seed),
+      credentials_(options.pass_client_keys ? Credentials::kPass : Credentials::kKeep),
       stream_idle_timeout_(options.stream_idle_timeout),
       idle_timer_(loop) {}
 
@@ -73,9 +74,11 @@ ProxyReport Proxy::report() const {
           .pool = pool_ ? std::optional(pool_->counters()) : std::nullopt};
 }
 
-void Proxy::handle(Api api, net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange) {
+void Proxy::handle(Api api, net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange,
+                   KeyLease lease) {
   std::string request_id = request_id_for(request.headers);
-  const auto arrival = std::make_shared<Arrival>(api, std::move(request), exchange, std::move(request_id), net::now());
+  const auto arrival =
+      std::make_shared<Arrival>(api, std::move(request), exchange, std::move(request_id), net::now(), std::move(lease));
   if (const auto room = check_room(); !room) return refuse(*arrival, room.error());
   if (!parts_.channel->has_room()) return admit_unasked(arrival);
   if (!pool_ || arrival->request.body.size() <= kReadOnLoopBytes)
@@ -122,10 +125,10 @@ void Proxy::on_read(const ArrivalPointer& arrival, Result<ReadRequest> read) {
   if (const auto admitted = admit(arrival, *std::move(read)); !admitted) refuse(*arrival, admitted.error());
 }
 
-void Proxy::pass_on(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange) {
+void Proxy::pass_on(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange, KeyLease lease) {
   std::string request_id = request_id_for(request.headers);
-  const auto arrival =
-      std::make_shared<Arrival>(Api::kChat, std::move(request), exchange, std::move(request_id), net::now());
+  const auto arrival = std::make_shared<Arrival>(Api::kChat, std::move(request), exchange, std::move(request_id),
+                                                 net::now(), std::move(lease));
   if (const auto room = check_room(); !room) return refuse(*arrival, room.error());
   admit_unread(arrival, RequestKind::kOther);
 }
@@ -200,8 +203,9 @@ void Proxy::on_started(Arrival& arrival, const Result<dispatch::Ticket>& ticket)
   if (arrival.client_left) return parts_.channel->finish(ticket->handle, dispatch::Outcome::kClientGone);
   net::HttpRequest& request = arrival.request;
   if (request.method == "HEAD") request.method = "GET";  // the server leaves the body out
-  request.headers = headers_for_worker(std::move(request.headers), arrival.request_id);
+  request.headers = headers_for_worker(std::move(request.headers), arrival.request_id, credentials_);
   ProxyJob job = std::move(arrival.job);
+  job.lease = std::move(arrival.lease);
   job.request = std::move(request);
   job.exchange = std::move(arrival.exchange);
   job.request_id = std::move(arrival.request_id);

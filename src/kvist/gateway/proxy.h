@@ -14,6 +14,7 @@
 
 #include "kvist/gateway/prompt_reader.h"
 #include "kvist/gateway/proxied_request.h"
+#include "kvist/gateway/proxy_headers.h"
 #include "kvist/gateway/reading_pool.h"
 #include "kvist/net/event_loop.h"
 #include "kvist/net/http_server.h"
@@ -46,6 +47,7 @@ class Proxy {
     std::uint64_t request_id_seed = 0;  ///< makes generated request ids different from those of other proxies
     std::size_t reading_threads = 2;    ///< for long prompts with a model's own tokenizer
     RecordWriter* recorder = nullptr;   ///< outlives the proxy; null: nothing is recorded
+    bool pass_client_keys = false;      ///< whether workers get the clients' credentials
   };
   /// The longest time that a request waits for a thread that reads its prompt.
   static constexpr Duration kMaxReadingWait = std::chrono::seconds(10);
@@ -54,9 +56,11 @@ class Proxy {
   Proxy(net::EventLoop& loop, const Options& options, net::HttpClient& client, RoutingChannel& channel,
         const PromptReader& reader, const std::vector<spec::UpstreamSpec>& workers);
 
-  void handle(Api api, net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange);
+  /// `lease` is of the client's key.
+  void handle(Api api, net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange,
+              KeyLease lease = {});
   /// Passes a request to an endpoint that the gateway does not know to a worker, and the answer back, both unchanged.
-  void pass_on(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange);
+  void pass_on(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange, KeyLease lease = {});
   /// The worker's process is a new one. Forgets the fingerprint of the last one.
   void on_worker_restarted(WorkerId worker) { parts_.fingerprints.at(worker.value()).clear(); }
 
@@ -87,6 +91,7 @@ class Proxy {
     std::shared_ptr<net::HttpExchange> exchange;
     std::string request_id;
     TimePoint arrived;
+    KeyLease lease = {};
     ProxyJob job = {};                      // set when the prompt was read
     bool answered = false;                  // routing has decided
     std::atomic<bool> client_left = false;  // set on the loop; then the prompt is not read any more
@@ -125,6 +130,7 @@ class Proxy {
   ProxyCounters counters_;
   ProxyParts parts_;
   std::uint64_t request_id_seed_;
+  Credentials credentials_;
   std::uint64_t generated_ids_ = 0;
   std::map<int, std::uint64_t> refused_;
   std::uint64_t passed_on_unread_ = 0;

@@ -12,6 +12,14 @@ constexpr auto kOneHop = std::to_array<std::string_view>({"connection", "proxy-c
                                                           "proxy-authenticate", "proxy-authorization", "te", "trailer",
                                                           "transfer-encoding", "upgrade", "content-length"});
 constexpr auto kClientOnly = std::to_array<std::string_view>({"host", "expect", "accept-encoding"});
+constexpr auto kClientOnlyAndSecret = std::to_array<std::string_view>(
+    {"host", "expect", "accept-encoding", "authorization", "x-api-key", "api-key", "cookie", "x-kvist-request"});
+/// What a worker says of itself, or asks of browsers: it is not the server that the client knows.
+constexpr auto kWorkerOnly = std::to_array<std::string_view>(
+    {"server", "set-cookie", "set-cookie2", "via", "x-powered-by", "alt-svc", "clear-site-data", "nel", "report-to",
+     "strict-transport-security", "access-control-allow-origin", "access-control-allow-credentials",
+     "access-control-allow-headers", "access-control-allow-methods", "access-control-expose-headers",
+     "access-control-max-age"});
 
 char lower(char c) {
   return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
@@ -59,14 +67,15 @@ void keep_end_to_end(net::Headers& headers, std::span<const std::string_view> al
 
 }  // namespace
 
-net::Headers headers_for_worker(net::Headers headers, const std::string& request_id) {
-  keep_end_to_end(headers, kClientOnly);
+net::Headers headers_for_worker(net::Headers headers, const std::string& request_id, Credentials credentials) {
+  keep_end_to_end(headers, credentials == Credentials::kPass ? std::span<const std::string_view>(kClientOnly)
+                                                             : std::span<const std::string_view>(kClientOnlyAndSecret));
   headers.set(kRequestIdHeader, request_id);
   return headers;
 }
 
 net::Headers headers_for_client(net::Headers headers, const std::string& request_id, std::string_view worker_url) {
-  keep_end_to_end(headers, {});
+  keep_end_to_end(headers, kWorkerOnly);
   headers.set(kRequestIdHeader, request_id);
   const auto location = headers.find("Location");
   if (location && !worker_url.empty() && location->starts_with(worker_url) &&

@@ -21,6 +21,10 @@
 #include "kvist/gateway/mode_from_environment.h"
 #include "kvist/gateway/model_list.h"
 #include "kvist/gateway/passed_on_paths.h"
+#include "kvist/gateway/public_listener.h"
+#include "kvist/gateway/watched_files.h"
+#include "kvist/gateway/worker_settings.h"
+#include "kvist/net/admin_listener.h"
 #include "kvist/net/path_table.h"
 #include "kvist/net/time_of_day.h"
 #include "kvist/openai/codec.h"
@@ -105,25 +109,31 @@ net::HttpResponse refused(const net::HttpRequest& /*request*/, int status, const
 class GatewayService final : public Service {
  public:
   GatewayService(net::EventLoop& loop, spec::GatewaySpec gateway, std::shared_ptr<const text::ModelText> text,
-                 std::unique_ptr<RecordWriter> recording)
+                 std::unique_ptr<RecordWriter> recording, std::map<std::string, net::ServerSettings> servers)
       : loop_(&loop),
-        parts_(loop, std::move(gateway), random_seed(), std::move(text), std::move(recording)),
+        parts_(loop, std::move(gateway), random_seed(), std::move(text), std::move(recording), std::move(servers)),
         models_(parts_.client, parts_.fleet, parts_.spec.workers,
-                openai::model_list({parts_.spec.model}, static_cast<std::int64_t>(net::unix_seconds()), 0)),
+                openai::model_list({parts_.spec.model}, static_cast<std::int64_t>(net::unix_seconds()), 0),
+                parts_.spec.pass_client_keys),
         drain_timer_(loop),
-        watch_(loop, parts_) {}
+        watch_(loop, parts_),
+        files_(loop) {}
 
   [[nodiscard]] Result<void> start() {
+    KVIST_TRY_VOID(open_keys());
     add_routes();
     const spec::GatewaySpec& gateway = parts_.spec;
+    KVIST_TRY_VOID(listen_for_admin());
     KVIST_TRY_VOID(listen());
     KVIST_TRY_VOID(parts_.events.connect(gateway.workers));
     for (const auto& monitor : parts_.monitors) monitor->start();
     watch_.start();
-    telemetry::log_info(
-        "gateway", fmt::format("port {}, {} threads, model {}, {} workers, routing mode {}, KV blocks of {} tokens",
-                               port(), thread_count(gateway), gateway.model, gateway.workers.size(),
-                               to_string(parts_.router.mode()), gateway.block_size));
+    files_.start();
+    telemetry::log_info("gateway",
+                        fmt::format("port {}, administration on {}:{}, {} threads, model {}, {} workers, routing mode "
+                                    "{}, KV blocks of {} tokens",
+                                    port(), gateway.admin.host, admin_port(), thread_count(gateway), gateway.model,
+                                    gateway.workers.size(), to_string(parts_.router.mode()), gateway.block_size));
     if (!gateway.tokenizer.empty())
       telemetry::log_info("gateway", fmt::format("tokenizer and chat template of {}", gateway.tokenizer));
     if (parts_.recorder)
@@ -134,6 +144,8 @@ class GatewayService final : public Service {
   [[nodiscard]] std::uint16_t port() const override {
     return server_ ? server_->port() : parts_.io_loops.front()->port();
   }
+
+  [[nodiscard]] std::uint16_t admin_port() const override { return admin_server_->port(); }
 
   void shut_down(std::function<void()> done) override {
     if (server_) server_->close();
@@ -158,11 +170,65 @@ class GatewayService final : public Service {
     if (drained_) drained_();
   }
 
+  [[nodiscard]] Result<void> open_keys() {
+    KVIST_TRY_VOID(open_ring(parts_.spec.api_keys.file, parts_.keys));
+    return open_ring(parts_.spec.api_keys.admin_file, parts_.admin_keys);
+  }
+  [[nodiscard]] Result<void> open_ring(const std::string& file, std::unique_ptr<KeyGate>& gate) {
+    if (file.empty()) return {};
+    KVIST_TRY(std::shared_ptr<KeyRing> ring, KeyRing::open(file, net::now()));
+    telemetry::log_info("keys", fmt::format("{}: {} keys", file, ring->table()->size()));
+    gate = std::make_unique<KeyGate>(ring);
+    files_.add({file}, [ring] {
+      const Result<void> read = ring->reload(net::now());
+      if (read) {
+        telemetry::log_info("keys", fmt::format("{} was read again: {} keys", ring->file(), ring->table()->size()));
+      } else {
+        telemetry::log_error("keys", fmt::format("the keys stay as they were: {}", read.error().message));
+      }
+    });
+    return {};
+  }
+
+  void handle_admin(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange) {
+    if (!parts_.admin_keys || needs_no_key(request)) return admin_paths_.handle(std::move(request), exchange);
+    KeyGate::Verdict verdict = parts_.admin_keys->admit(request, net::now());
+    if (verdict.refusal) return exchange->respond(*std::move(verdict.refusal));
+    admin_paths_.handle(std::move(request), exchange);
+  }
+
+  /// A request of a client that came to this loop.
+  void handle(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange) {
+    if (!parts_.keys || needs_no_key(request)) return paths_.handle(std::move(request), exchange);
+    KeyGate::Verdict verdict = parts_.keys->admit(request, net::now());
+    if (verdict.refusal) return exchange->respond(*std::move(verdict.refusal));
+    lease_ = std::move(verdict.lease);
+    paths_.handle(std::move(request), exchange);
+    lease_ = {};
+  }
+
+  /// On this loop, with connections of its own, so that it answers when clients have taken all others.
+  [[nodiscard]] Result<void> listen_for_admin() {
+    const spec::Endpoint& admin = parts_.spec.admin;
+    auto server =
+        net::HttpServer::listen(*loop_, net::admin_listener(admin.host, admin.port),
+                                [this](net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange) {
+                                  handle_admin(std::move(request), exchange);
+                                });
+    if (!server) return std::unexpected(std::move(server).error().in("gateway.admin"));
+    admin_server_ = *std::move(server);
+    if (!net::is_loopback(admin.host) && !parts_.admin_keys) {
+      telemetry::log_warning("gateway", fmt::format("administration listens on {}: whoever reaches that may change "
+                                                    "the routing mode and read what requests went where",
+                                                    admin.host));
+    }
+    return {};
+  }
+
   /// This loop routes. It takes requests too, unless the gateway has many threads.
   [[nodiscard]] Result<void> listen() {
     const spec::GatewaySpec& gateway = parts_.spec;
-    net::HttpServerOptions options{
-        .host = gateway.http.host, .port = gateway.http.port, .max_body_bytes = gateway.max_body_bytes};
+    net::HttpServerOptions options = public_listener(gateway);
     const std::uint32_t threads = thread_count(gateway);
     options.max_connections = most_connections(gateway, options.max_connections, threads);
     const bool takes_requests = threads <= kThreadsThatShare;
@@ -179,7 +245,7 @@ class GatewayService final : public Service {
       KVIST_TRY(server_, net::HttpServer::listen(
                              *loop_, options,
                              [this](net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange) {
-                               paths_.handle(std::move(request), exchange);
+                               handle(std::move(request), exchange);
                              }));
     }
     return listen_on_loops(options, takes_requests ? threads - 1 : threads);
@@ -191,7 +257,8 @@ class GatewayService final : public Service {
       proxy.reading_threads = 1;
       KVIST_TRY(auto io, IoLoop::create({.proxy = proxy, .client = parts_.client_options(), .server = options},
                                         parts_.routing, parts_.reader, parts_.spec.workers,
-                                        {.is_passed_on = is_for_a_worker,
+                                        {.keys = parts_.keys.get(),
+                                         .is_passed_on = is_for_a_worker,
                                          .answer = [this](net::HttpRequest request,
                                                           const std::shared_ptr<net::HttpExchange>& exchange) {
                                            paths_.handle(std::move(request), exchange);
@@ -205,7 +272,7 @@ class GatewayService final : public Service {
   void add_routes() {
     const auto proxied = [this](Api api) {
       return [this, api](net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange) {
-        parts_.proxy.handle(api, std::move(request), exchange);
+        parts_.proxy.handle(api, std::move(request), exchange, std::move(lease_));
       };
     };
     paths_.on("POST", "/v1/chat/completions", proxied(Api::kChat));
@@ -215,36 +282,43 @@ class GatewayService final : public Service {
                 models_.answer(request, exchange);
               });
     paths_.on_rest(is_passed_on, [this](net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange) {
-      parts_.proxy.pass_on(std::move(request), exchange);
+      parts_.proxy.pass_on(std::move(request), exchange, std::move(lease_));
     });
     paths_.answer("GET", "/health", [this](const net::HttpRequest&) { return health(); });
-    paths_.on("GET", "/metrics", [this](const net::HttpRequest&, const std::shared_ptr<net::HttpExchange>& exchange) {
-      parts_.gather_reports(
-          [this, exchange](const GatewayParts::Reports& reports) { exchange->respond(metrics(reports)); });
-    });
+    add_admin_routes();
+  }
+
+  void add_admin_routes() {
+    admin_paths_.answer("GET", "/health", [this](const net::HttpRequest&) { return health(); });
+    admin_paths_.on(
+        "GET", "/metrics", [this](const net::HttpRequest&, const std::shared_ptr<net::HttpExchange>& exchange) {
+          parts_.gather_reports(
+              [this, exchange](const GatewayParts::Reports& reports) { exchange->respond(metrics(reports)); });
+        });
     answer_up_to_date("/admin/status", [this](const net::HttpRequest&, const GatewayParts::Reports& reports) {
       return get_status(parts_, reports.events);
     });
     answer_up_to_date("/admin/decisions", [this](const net::HttpRequest& request, const GatewayParts::Reports&) {
       return get_decisions(parts_, request);
     });
-    paths_.answer("GET", "/admin/router_mode", [this](const net::HttpRequest&) { return get_router_mode(parts_); });
+    admin_paths_.answer("GET", "/admin/router_mode",
+                        [this](const net::HttpRequest&) { return get_router_mode(parts_); });
     for (const char* method : {"PUT", "POST"}) {
-      paths_.answer(method, "/admin/router_mode",
-                    [this](const net::HttpRequest& request) { return set_router_mode(parts_, request); });
+      admin_paths_.answer(method, "/admin/router_mode",
+                          [this](const net::HttpRequest& request) { return set_router_mode(parts_, request); });
     }
   }
 
   using UpToDateAnswer = std::function<net::HttpResponse(const net::HttpRequest&, const GatewayParts::Reports&)>;
   /// GET, answered when all loops have sent their queued messages and the KV events have made their report.
   void answer_up_to_date(const std::string& path, UpToDateAnswer answer) {
-    paths_.on("GET", path,
-              [this, answer = std::move(answer)](const net::HttpRequest& request,
-                                                 const std::shared_ptr<net::HttpExchange>& exchange) {
-                parts_.gather_reports([answer, request, exchange](const GatewayParts::Reports& reports) {
-                  exchange->respond(answer(request, reports));
-                });
-              });
+    admin_paths_.on("GET", path,
+                    [this, answer = std::move(answer)](const net::HttpRequest& request,
+                                                       const std::shared_ptr<net::HttpExchange>& exchange) {
+                      parts_.gather_reports([answer, request, exchange](const GatewayParts::Reports& reports) {
+                        exchange->respond(answer(request, reports));
+                      });
+                    });
   }
 
   [[nodiscard]] net::HttpResponse health() const {
@@ -262,9 +336,13 @@ class GatewayService final : public Service {
   net::EventLoop* loop_;
   GatewayParts parts_;
   ModelList models_;
-  net::PathTable paths_{refused};
+  net::PathTable paths_{refused};        // for clients
+  net::PathTable admin_paths_{refused};  // for administration
   net::Timer drain_timer_;
   FleetWatch watch_;
+  WatchedFiles files_;
+  KeyLease lease_;  // of the request that paths_ is handling
+  std::unique_ptr<net::HttpServer> admin_server_;
   std::unique_ptr<net::HttpServer> server_;  // null if this loop takes no requests
   std::size_t draining_ = 0;                 // number of proxies that still drain
   std::function<void()> drained_;
@@ -286,7 +364,9 @@ Result<std::unique_ptr<Service>> Service::create(net::EventLoop& loop, spec::Gat
     KVIST_TRY(recording, RecordWriter::open({.record = spec.record,
                                              .recording = new_recording(spec, net::now(), net::unix_seconds())}));
   }
-  auto service = std::make_unique<GatewayService>(loop, std::move(spec), std::move(text), std::move(recording));
+  KVIST_TRY(auto servers, worker_settings(spec));
+  auto service = std::make_unique<GatewayService>(loop, std::move(spec), std::move(text), std::move(recording),
+                                                  std::move(servers));
   KVIST_TRY_VOID(service->start());
   return std::unique_ptr<Service>(std::move(service));
 }

@@ -21,6 +21,8 @@ class Service {
   [[nodiscard]] static Result<std::unique_ptr<Service>> create(net::EventLoop& loop, spec::GatewaySpec spec);
   virtual ~Service() = default;
   [[nodiscard]] virtual std::uint16_t port() const = 0;
+  /// The port of /admin/* and /metrics.
+  [[nodiscard]] virtual std::uint16_t admin_port() const = 0;
   /// Refuses new requests, gives those under way a short time to end, then breaks them off. When none is left, it calls
   /// `done` on the loop's thread; then the loop may be stopped. Requires: it is called once. Threads: the loop's.
   virtual void shut_down(std::function<void()> done = {}) = 0;

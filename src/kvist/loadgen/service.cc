@@ -16,6 +16,7 @@
 #include "kvist/loadgen/metrics.h"
 #include "kvist/loadgen/status.h"
 #include "kvist/loadgen/turn_call.h"
+#include "kvist/net/admin_listener.h"
 #include "kvist/net/http_client.h"
 #include "kvist/net/http_server.h"
 #include "kvist/telemetry/log.h"
@@ -66,6 +67,7 @@ class ServiceImpl final : public Service, private TurnListener {
     http.host = options_.http.host;
     http.port = options_.http.port;
     http.max_body_bytes = 64U << 10;
+    http.browsers = net::BrowserPolicy{.changes_need_json = true, .own_names_only = net::is_loopback(http.host)};
     KVIST_TRY(server_, net::HttpServer::listen(loop_, http, [this](net::HttpRequest request, auto exchange) {
                 api_.handle(std::move(request), exchange);
               }));

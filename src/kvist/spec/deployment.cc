@@ -21,7 +21,8 @@ Result<std::vector<WorkerSpec>> read_shared(const YamlNode& node, const std::str
   WorkerSpec shared;
   shared.name = "worker";
   KVIST_TRY_VOID(read_worker_fields(node, base_directory, shared));
-  if (count > 1 && (shared.http.port != 0 || shared.kv_events_port != 0 || shared.kv_replay_port != 0)) {
+  if (count > 1 &&
+      (shared.http.port != 0 || shared.admin.port != 0 || shared.kv_events_port != 0 || shared.kv_replay_port != 0)) {
     return std::unexpected(
         node.error(fmt::format("{} workers cannot share a port: leave the ports out, or list the workers", count)));
   }
@@ -60,6 +61,11 @@ Result<GatewaySpec> read_gateway_part(const YamlNode& deployment, const std::str
   if (!gateway.workers.empty()) {
     return std::unexpected(
         node->get("workers")->error("the gateway of a deployment takes the workers listed beside it"));
+  }
+  if (gateway.api_keys != ApiKeysSpec{}) {
+    return std::unexpected(node->get("api_keys")
+                               ->error("a deployment takes no keys, because what starts it asks the gateway without "
+                                       "one: use `kvist gateway`"));
   }
   if (!node || !node->get("model")) gateway.model = workers.front().model;
   if (!node || !node->get("tokenizer")) gateway.tokenizer = workers.front().tokenizer;

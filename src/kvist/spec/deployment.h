@@ -9,6 +9,7 @@
 #include "kvist/base/error.h"
 #include "kvist/base/time.h"
 #include "kvist/base/yaml.h"
+#include "kvist/spec/exposure_spec.h"
 #include "kvist/spec/profile_spec.h"
 #include "kvist/spec/record_spec.h"
 #include "kvist/spec/resilience_spec.h"
@@ -18,14 +19,6 @@
 #include "kvist/spec/tool_call_format.h"
 
 namespace kvist::spec {
-
-/// Where a service listens. Port 0 lets the operating system choose; the service prints the chosen port.
-struct Endpoint {
-  std::string host = "127.0.0.1";
-  std::uint16_t port = 0;
-
-  bool operator==(const Endpoint&) const = default;
-};
 
 /// The length of answers of the timed engine, end-of-turn token included: normal, cut at 2 and at the request's
 /// max_tokens.
@@ -87,6 +80,10 @@ struct WorkerSpec {
   std::string name = "worker-0";
   std::string model = "kvist-timed";
   Endpoint http;
+  /// Where paths are served that change the worker or show its inside: /reset_prefix_cache, /debug/*.
+  Endpoint admin;
+  CorsSpec cors = {};
+  ServerTlsSpec tls = {};            ///< of http
   std::uint16_t kv_events_port = 0;  ///< ZeroMQ PUB, on http.host
   std::uint16_t kv_replay_port = 0;  ///< ZeroMQ ROUTER, on http.host
   std::string kv_events_topic = {};  ///< first frame of each KV event message; empty by default, as in vLLM
@@ -131,10 +128,12 @@ struct UpstreamLimits {
 /// A worker as the gateway reaches it: any OpenAI-compatible server with vLLM-format KV events.
 struct UpstreamSpec {
   std::string name;
-  std::string url;        ///< http://host:port
+  std::string url;        ///< http://host:port or https://host:port
   std::string kv_events;  ///< tcp://host:port; empty where the worker publishes none
   std::string kv_replay;  ///< tcp://host:port; empty where there is no replay
   UpstreamLimits limits = {};
+  std::string api_key_file = {};  ///< has the key that the worker asks for; empty: the fleet's, if any
+  ClientTlsSpec tls = {};
 
   bool operator==(const UpstreamSpec&) const = default;
 };
@@ -142,12 +141,23 @@ struct UpstreamSpec {
 /// The gateway: where it listens and how it routes.
 struct GatewaySpec {
   Endpoint http;
+  /// Where /admin/* and /metrics are served. A file that gives no port means the one after http's; with port 0 there,
+  /// any.
+  Endpoint admin;
+  CorsSpec cors = {};
+  ServerTlsSpec tls = {};        ///< of http
+  ServerTlsSpec admin_tls = {};  ///< of admin
+  ApiKeysSpec api_keys = {};
+  HttpLimitsSpec http_limits = {};
+  /// Whether a client's Authorization and other credentials go on to the worker. A worker's own key replaces it.
+  bool pass_client_keys = false;
   std::string model = "kvist-timed";
   /// Directory of the model whose tokenizer and chat template the workers use; empty: bytes.
   std::string tokenizer = {};
   RoutingMode mode = RoutingMode::kRoundRobin;
   std::uint32_t block_size = 32;  ///< must equal the workers' block size; events of another are refused, loudly
   std::vector<UpstreamSpec> workers;
+  std::string worker_api_key_file = {};  ///< of the workers that have none of their own; empty: KVIST_WORKER_API_KEY
   Duration upstream_timeout = std::chrono::seconds(600);  ///< for one request, whole
   Duration connect_timeout = std::chrono::seconds(5);
   /// Between looks at a worker (/health, /metrics) that is known to be well; requests' answers stand for /health.

@@ -6,6 +6,7 @@
 
 #include "kvist/spec/deployment.h"
 #include "kvist/spec/endpoint.h"
+#include "kvist/spec/exposure_yaml.h"
 #include "kvist/spec/fields.h"
 #include "kvist/spec/resilience_yaml.h"
 #include "kvist/spec/step_time_yaml.h"
@@ -82,7 +83,12 @@ void write_limits(YamlWriter& out, const UpstreamLimits& limits) {
   out.end_map();
 }
 
-Result<UpstreamSpec> read_upstream(const YamlNode& node, std::size_t position) {
+/// Behind the last port there is none; then any.
+std::uint16_t port_after(std::uint16_t port) {
+  return port == 0 ? 0 : static_cast<std::uint16_t>(port + 1);
+}
+
+Result<UpstreamSpec> read_upstream(const YamlNode& node, const std::string& base_directory, std::size_t position) {
   UpstreamSpec upstream;
   upstream.name = fmt::format("worker-{}", position);
   KVIST_TRY_VOID(read_name(node, "name", upstream.name));
@@ -90,6 +96,7 @@ Result<UpstreamSpec> read_upstream(const YamlNode& node, std::size_t position) {
   KVIST_TRY_VOID(read_address(node, "kv_events", "tcp", upstream.kv_events));
   KVIST_TRY_VOID(read_address(node, "kv_replay", "tcp", upstream.kv_replay));
   KVIST_TRY_VOID(read_limits(node, upstream.limits));
+  KVIST_TRY_VOID(read_path(node, "api_key_file", base_directory, upstream.api_key_file));
   KVIST_TRY_VOID(node.finish());
   if (upstream.url.empty()) return std::unexpected(node.error("key \"url\" is missing"));
   if (upstream.kv_events.empty() && !upstream.kv_replay.empty()) {
@@ -98,13 +105,14 @@ Result<UpstreamSpec> read_upstream(const YamlNode& node, std::size_t position) {
   return upstream;
 }
 
-Result<void> read_upstreams(const YamlNode& gateway, std::vector<UpstreamSpec>& upstreams) {
+Result<void> read_upstreams(const YamlNode& gateway, const std::string& base_directory,
+                            std::vector<UpstreamSpec>& upstreams) {
   const auto node = gateway.get("workers");
   if (!node) return {};
   KVIST_TRY(const auto elements, node->elements());
   std::set<std::string> names;
   for (const YamlNode& element : elements) {
-    KVIST_TRY(UpstreamSpec upstream, read_upstream(element, upstreams.size()));
+    KVIST_TRY(UpstreamSpec upstream, read_upstream(element, base_directory, upstreams.size()));
     if (!names.insert(upstream.name).second) {
       return std::unexpected(element.error(fmt::format("two workers are called \"{}\"", upstream.name)));
     }
@@ -126,6 +134,12 @@ Result<void> read_routing_mode(const YamlNode& node, RoutingMode& mode) {
 Result<GatewaySpec> read_gateway(const YamlNode& node, const std::string& base_directory) {
   GatewaySpec g;
   KVIST_TRY_VOID(read_endpoint(node, "http", g.http));
+  KVIST_TRY_VOID(read_admin(node, g.http, port_after(g.http.port), g.admin));
+  KVIST_TRY_VOID(read_cors(node, g.cors));
+  KVIST_TRY_VOID(read_http_limits(node, g.http_limits));
+  KVIST_TRY_VOID(read_api_keys(node, base_directory, g.api_keys));
+  KVIST_TRY_VOID(read_field(node, "pass_client_keys", g.pass_client_keys));
+  KVIST_TRY_VOID(read_path(node, "worker_api_key_file", base_directory, g.worker_api_key_file));
   KVIST_TRY_VOID(read_field(node, "model", g.model));
   KVIST_TRY_VOID(read_path(node, "tokenizer", base_directory, g.tokenizer));
   if (const auto mode = node.get("mode")) {
@@ -133,7 +147,7 @@ Result<GatewaySpec> read_gateway(const YamlNode& node, const std::string& base_d
     if (auto live = require_live(g.mode); !live) return std::unexpected(mode->error(live.error().message));
   }
   KVIST_TRY_VOID(read_field(node, "block_size", g.block_size, 1, 4'096));
-  KVIST_TRY_VOID(read_upstreams(node, g.workers));
+  KVIST_TRY_VOID(read_upstreams(node, base_directory, g.workers));
   KVIST_TRY_VOID(read_field(node, "upstream_timeout", g.upstream_timeout, std::chrono::milliseconds(1)));
   KVIST_TRY_VOID(read_field(node, "connect_timeout", g.connect_timeout, std::chrono::milliseconds(1)));
   KVIST_TRY_VOID(read_field(node, "health_interval", g.health_interval, std::chrono::milliseconds(10)));
@@ -160,6 +174,12 @@ Result<GatewaySpec> read_gateway(const YamlNode& node, const std::string& base_d
 std::string to_yaml(const GatewaySpec& g, int indent) {
   YamlWriter out(indent);
   write_endpoint(out, "http", g.http);
+  write_endpoint(out, "admin", g.admin);
+  write_cors(out, g.cors);
+  write_http_limits(out, g.http_limits);
+  write_api_keys(out, g.api_keys);
+  if (g.pass_client_keys) out.field("pass_client_keys", true);
+  if (!g.worker_api_key_file.empty()) out.field("worker_api_key_file", g.worker_api_key_file);
   out.field("model", g.model);
   if (!g.tokenizer.empty()) out.field("tokenizer", g.tokenizer);
   out.field("mode", to_string(g.mode)).field("block_size", g.block_size);
@@ -170,6 +190,7 @@ std::string to_yaml(const GatewaySpec& g, int indent) {
       if (!upstream.kv_events.empty()) out.field("kv_events", upstream.kv_events);
       if (!upstream.kv_replay.empty()) out.field("kv_replay", upstream.kv_replay);
       write_limits(out, upstream.limits);
+      if (!upstream.api_key_file.empty()) out.field("api_key_file", upstream.api_key_file);
       out.end_map();
     }
     out.end_list();

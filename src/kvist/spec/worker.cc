@@ -6,6 +6,7 @@
 
 #include "kvist/spec/deployment.h"
 #include "kvist/spec/endpoint.h"
+#include "kvist/spec/exposure_yaml.h"
 #include "kvist/spec/fields.h"
 #include "kvist/spec/step_time_yaml.h"
 #include "kvist/spec/yaml_writer.h"
@@ -135,6 +136,8 @@ Result<void> read_worker_fields(const YamlNode& node, const std::string& base_di
   KVIST_TRY_VOID(read_path(node, "tokenizer", base_directory, w.tokenizer));
   KVIST_TRY_VOID(read_field(node, "special_tokens_in_messages", w.special_tokens_in_messages));
   KVIST_TRY_VOID(read_endpoint(node, "http", w.http));
+  KVIST_TRY_VOID(read_admin(node, w.http, 0, w.admin));
+  KVIST_TRY_VOID(read_cors(node, w.cors));
   KVIST_TRY_VOID(read_field(node, "kv_events_port", w.kv_events_port, 0, 65'535));
   KVIST_TRY_VOID(read_field(node, "kv_replay_port", w.kv_replay_port, 0, 65'535));
   KVIST_TRY_VOID(read_topic(node, w.kv_events_topic));
@@ -179,6 +182,8 @@ std::string to_yaml(const WorkerSpec& w, int indent) {
   if (w.special_tokens_in_messages) out.field("special_tokens_in_messages", true);
   if (w.tool_parser) out.field("tool_parser", word_of(kToolParserWords, *w.tool_parser));
   write_endpoint(out, "http", w.http);
+  write_endpoint(out, "admin", w.admin);
+  write_cors(out, w.cors);
   out.field("kv_events_port", w.kv_events_port).field("kv_replay_port", w.kv_replay_port);
   if (!w.kv_events_topic.empty()) out.field("kv_events_topic", w.kv_events_topic);
   if (w.kv_events_buffer != WorkerSpec{}.kv_events_buffer) out.field("kv_events_buffer", w.kv_events_buffer);

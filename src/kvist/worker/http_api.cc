@@ -57,29 +57,29 @@ HttpApi::HttpApi(const spec::WorkerSpec& spec, const tokenizer::Tokenizer& token
       generations_(&generations),
       started_unix_s_(net::unix_seconds()),
       ids_(random_seed()),
-      paths_([this](const net::HttpRequest& request, int status, const std::string& message) {
-        return refused(request, status, message);
-      }) {
-  on("POST", "/v1/chat/completions", &HttpApi::chat);
-  on("POST", "/v1/completions", &HttpApi::completion);
-  on("GET", "/v1/models", &HttpApi::models);
-  on("GET", "/health", &HttpApi::health);
-  on("GET", "/ping", &HttpApi::health);
-  on("GET", "/version", &HttpApi::version);
-  on("GET", "/metrics", &HttpApi::metrics);
-  on("POST", "/reset_prefix_cache", &HttpApi::reset_prefix_cache);
-  on("POST", "/tokenize", &HttpApi::tokenize);
-  on("POST", "/detokenize", &HttpApi::detokenize);
-  on("GET", "/debug/kv_blocks", &HttpApi::kv_blocks);
+      paths_([this](const auto& request, int status, const auto& why) { return refused(request, status, why); }),
+      admin_paths_([this](const auto& request, int status, const auto& why) { return refused(request, status, why); }) {
+  on(paths_, "POST", "/v1/chat/completions", &HttpApi::chat);
+  on(paths_, "POST", "/v1/completions", &HttpApi::completion);
+  on(paths_, "GET", "/v1/models", &HttpApi::models);
+  on(paths_, "GET", "/health", &HttpApi::health);
+  on(paths_, "GET", "/ping", &HttpApi::health);
+  on(paths_, "GET", "/version", &HttpApi::version);
+  on(paths_, "GET", "/metrics", &HttpApi::metrics);
+  on(paths_, "POST", "/tokenize", &HttpApi::tokenize);
+  on(paths_, "POST", "/detokenize", &HttpApi::detokenize);
+  on(admin_paths_, "GET", "/health", &HttpApi::health);
+  on(admin_paths_, "POST", "/reset_prefix_cache", &HttpApi::reset_prefix_cache);
+  on(admin_paths_, "GET", "/debug/kv_blocks", &HttpApi::kv_blocks);
 }
 
-void HttpApi::on(const std::string& method, const std::string& path, void (HttpApi::*handler)(Call& call)) {
-  paths_.on(method, path,
-            [this, handler](net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange) {
-              std::string id = request_id(request.headers);
-              Call call{.request = std::move(request), .exchange = exchange, .id = std::move(id)};
-              (this->*handler)(call);
-            });
+void HttpApi::on(net::PathTable& paths, const std::string& method, const std::string& path,
+                 void (HttpApi::*handler)(Call& call)) {
+  paths.on(method, path, [this, handler](net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange) {
+    std::string id = request_id(request.headers);
+    Call call{.request = std::move(request), .exchange = exchange, .id = std::move(id)};
+    (this->*handler)(call);
+  });
 }
 
 net::HttpResponse HttpApi::refused(const net::HttpRequest& request, int status, const std::string& message) {

@@ -30,6 +30,10 @@ class HttpApi {
   void handle(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange) {
     paths_.handle(std::move(request), exchange);
   }
+  /// Requests that change the worker or show its inside, which come on a listener of their own.
+  void handle_admin(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange) {
+    admin_paths_.handle(std::move(request), exchange);
+  }
   /// From now on generations are refused with 503, and /health reports it.
   void refuse_new() { refusing_ = true; }
 
@@ -47,7 +51,8 @@ class HttpApi {
   void detokenize(Call& call);
   void kv_blocks(Call& call);
 
-  void on(const std::string& method, const std::string& path, void (HttpApi::*handler)(Call& call));
+  void on(net::PathTable& paths, const std::string& method, const std::string& path,
+          void (HttpApi::*handler)(Call& call));
   [[nodiscard]] net::HttpResponse refused(const net::HttpRequest& request, int status, const std::string& message);
   [[nodiscard]] Result<void> check_model(std::string_view model) const;
   [[nodiscard]] std::string request_id(const net::Headers& headers);
@@ -59,6 +64,7 @@ class HttpApi {
   double started_unix_s_;
   RandomStream ids_;
   net::PathTable paths_;
+  net::PathTable admin_paths_;
   bool refusing_ = false;
 };
 

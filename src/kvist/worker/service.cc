@@ -8,6 +8,7 @@
 
 #include "kvist/engine/cpu/cpu_engine.h"
 #include "kvist/engine/timed/timed_engine.h"
+#include "kvist/net/admin_listener.h"
 #include "kvist/net/http_server.h"
 #include "kvist/net/zmq_publisher.h"
 #include "kvist/perfmodel/step_time_model.h"
@@ -102,18 +103,28 @@ class ServiceImpl final : public Service {
     net::HttpServerOptions options;
     options.host = spec_.http.host;
     options.port = spec_.http.port;
+    options.browsers = net::BrowserPolicy{.origins = spec_.cors.origins};
     KVIST_TRY(server_,
               net::HttpServer::listen(loop, std::move(options),
                                       [this](net::HttpRequest request, std::shared_ptr<net::HttpExchange> exchange) {
                                         api_.handle(std::move(request), std::move(exchange));
                                       }));
+    auto admin =
+        net::HttpServer::listen(loop, net::admin_listener(spec_.admin.host, spec_.admin.port),
+                                [this](net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange) {
+                                  api_.handle_admin(std::move(request), exchange);
+                                });
+    if (!admin) return std::unexpected(std::move(admin).error().in("worker.admin"));
+    admin_server_ = *std::move(admin);
     telemetry::log_info(
-        "worker", fmt::format("{} serves {} on {}:{}, KV events on port {}, replay on port {}", spec_.name, spec_.model,
-                              spec_.http.host, port(), kv_events_port(), kv_replay_port()));
+        "worker", fmt::format("{} serves {} on {}:{}, administration on {}:{}, KV events on port {}, replay on port {}",
+                              spec_.name, spec_.model, spec_.http.host, port(), spec_.admin.host, admin_port(),
+                              kv_events_port(), kv_replay_port()));
     return {};
   }
 
   [[nodiscard]] std::uint16_t port() const override { return server_->port(); }
+  [[nodiscard]] std::uint16_t admin_port() const override { return admin_server_->port(); }
   [[nodiscard]] std::uint16_t kv_events_port() const override { return runner_.publisher().port(); }
   [[nodiscard]] std::uint16_t kv_replay_port() const override { return runner_.publisher().replay_port(); }
 
@@ -121,6 +132,7 @@ class ServiceImpl final : public Service {
     telemetry::log_info("worker", fmt::format("{} shuts down", spec_.name));
     api_.refuse_new();
     server_->close();
+    admin_server_->close();
     generations_->end_all({ErrorCode::kUnavailable, "the worker is shutting down"});
   }
 
@@ -131,6 +143,7 @@ class ServiceImpl final : public Service {
   std::shared_ptr<Generations> generations_;
   HttpApi api_;
   std::unique_ptr<net::HttpServer> server_;
+  std::unique_ptr<net::HttpServer> admin_server_;
 };
 
 }  // namespace

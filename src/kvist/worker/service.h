@@ -16,6 +16,8 @@ class Service {
   [[nodiscard]] static Result<std::unique_ptr<Service>> create(net::EventLoop& loop, spec::WorkerSpec spec);
   virtual ~Service() = default;
   [[nodiscard]] virtual std::uint16_t port() const = 0;
+  /// The port of paths that change the worker or show its inside.
+  [[nodiscard]] virtual std::uint16_t admin_port() const = 0;
   [[nodiscard]] virtual std::uint16_t kv_events_port() const = 0;
   [[nodiscard]] virtual std::uint16_t kv_replay_port() const = 0;
   /// Refuses new requests and ends running ones with an error; then the loop may be stopped.

@@ -1,0 +1,98 @@
+// What one API key may use, and has used.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "kvist/base/time.h"
+#include "kvist/gateway/token_bucket.h"
+
+namespace kvist::gateway {
+
+/// 0: no bound.
+struct KeyLimits {
+  std::uint32_t requests_per_minute = 0;
+  std::uint64_t tokens_per_minute = 0;
+  std::uint32_t concurrency = 0;
+
+  bool operator==(const KeyLimits&) const = default;
+};
+
+enum class KeyLimit : std::uint8_t { kRequests, kTokens, kConcurrency };
+inline constexpr std::size_t kKeyLimits = 3;
+/// "requests_per_minute"
+[[nodiscard]] const char* to_string(KeyLimit limit);
+
+/// Why a request is refused, and when to try again.
+struct KeyRefusal {
+  KeyLimit limit = KeyLimit::kRequests;
+  Duration retry_after{};
+};
+
+struct KeyCounters {
+  std::uint64_t requests = 0;  ///< admitted
+  std::uint64_t tokens = 0;    ///< of prompts and answers that have ended
+  std::uint64_t refused[kKeyLimits] = {};
+  std::uint32_t in_flight = 0;
+};
+
+/// Decides whether a key may make another request. A request is charged an estimate of its tokens when it is admitted,
+/// and what it really took when it has ended. So a key is over its tokens by no more than what its requests in flight
+/// were underestimated by. No clock and no thread.
+class KeyUsage {
+ public:
+  KeyUsage(const KeyLimits& limits, TimePoint now) { set_limits(limits, now); }
+
+  /// A key's new limits apply to what follows; what is left of the old ones is scaled.
+  void set_limits(const KeyLimits& limits, TimePoint now);
+  /// Admits a request, which must be ended with finish(), or says why not.
+  [[nodiscard]] std::optional<KeyRefusal> admit(std::uint64_t estimated_tokens, TimePoint now);
+  void finish(std::uint64_t estimated_tokens, std::uint64_t tokens, TimePoint now);
+  [[nodiscard]] const KeyCounters& counters() const { return counters_; }
+
+ private:
+  [[nodiscard]] std::optional<KeyRefusal> refusal(TimePoint now);
+
+  KeyLimits limits_;
+  std::optional<TokenBucket> requests_;
+  std::optional<TokenBucket> tokens_;
+  KeyCounters counters_;
+};
+
+/// A key as all loops share it: its limits are exact, however many loops its requests come to, because each takes a
+/// lock for the moment that it asks. Threads: any.
+class KeyAccount {
+ public:
+  KeyAccount(std::string name, std::string key_class, const KeyLimits& limits, TimePoint now)
+      : name_(std::move(name)), class_(std::move(key_class)), usage_(limits, now) {}
+
+  [[nodiscard]] const std::string& name() const { return name_; }
+  [[nodiscard]] const std::string& key_class() const { return class_; }
+
+  void set_limits(const KeyLimits& limits, TimePoint now) {
+    const std::scoped_lock lock(mutex_);
+    usage_.set_limits(limits, now);
+  }
+  [[nodiscard]] std::optional<KeyRefusal> admit(std::uint64_t estimated_tokens, TimePoint now) {
+    const std::scoped_lock lock(mutex_);
+    return usage_.admit(estimated_tokens, now);
+  }
+  void finish(std::uint64_t estimated_tokens, std::uint64_t tokens, TimePoint now) {
+    const std::scoped_lock lock(mutex_);
+    usage_.finish(estimated_tokens, tokens, now);
+  }
+  [[nodiscard]] KeyCounters counters() const {
+    const std::scoped_lock lock(mutex_);
+    return usage_.counters();
+  }
+
+ private:
+  const std::string name_;
+  const std::string class_;
+  mutable std::mutex mutex_;
+  KeyUsage usage_;
+};
+
+}  // namespace kvist::gateway

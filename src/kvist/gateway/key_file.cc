@@ -1,0 +1,141 @@
+#include "kvist/gateway/key_file.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <fstream>
+#include <limits>
+#include <unordered_map>
+
+namespace kvist::gateway {
+namespace {
+
+constexpr std::size_t kMostLineBytes = 1'024;
+constexpr std::size_t kMostKeys = 1'000'000;
+constexpr std::uintmax_t kMostFileBytes = 256ULL << 20;
+constexpr std::size_t kKeyBytes = 32;
+
+bool is_name(std::string_view text) {
+  constexpr std::string_view kAllowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-@";
+  constexpr std::size_t kMostLength = 64;
+  return !text.empty() && text.size() <= kMostLength && text.find_first_not_of(kAllowed) == std::string_view::npos;
+}
+
+template <class T>
+bool read_number(std::string_view text, T& value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() && !text.empty() &&
+         value <= std::numeric_limits<std::uint32_t>::max();
+}
+
+/// What is wrong with a word of the line; empty if nothing is. Errors quote no value but names: a key that was pasted
+/// in the wrong place must not get into a log.
+std::string read_word(std::string_view word, std::string_view value, KeyRecord& record) {
+  constexpr std::string_view kName = "has to be letters, digits, '_', '-', '.' and '@', at most 64";
+  constexpr std::string_view kNumber = "has to be a whole number, at most 4294967295; 0 is no bound";
+  if (word == "name" || word == "class") {
+    if (!is_name(value)) return fmt::format("{} {}", word, kName);
+    (word == "name" ? record.name : record.key_class) = value;
+    return {};
+  }
+  if (word == "sha256") {
+    const auto hash = net::sha256_from_hex(value);
+    if (!hash) return "sha256 has to be 64 hexadecimal digits (kvist key create prints the line)";
+    record.hash = *hash;
+    return {};
+  }
+  bool good = false;
+  if (word == "requests_per_minute") {
+    good = read_number(value, record.limits.requests_per_minute);
+  } else if (word == "tokens_per_minute") {
+    good = read_number(value, record.limits.tokens_per_minute);
+  } else if (word == "concurrency") {
+    good = read_number(value, record.limits.concurrency);
+  } else {
+    return "has a word that is none of name, sha256, class, requests_per_minute, tokens_per_minute, concurrency";
+  }
+  return good ? std::string() : fmt::format("{} {}", word, kNumber);
+}
+
+/// The same for the whole line.
+std::string read_line(std::string_view line, KeyRecord& record) {
+  if (line.size() > kMostLineBytes) return fmt::format("is longer than {} bytes", kMostLineBytes);
+  std::vector<std::string_view> seen;
+  while (!line.empty()) {
+    const std::size_t begin = line.find_first_not_of(" \t\r");
+    if (begin == std::string_view::npos) break;
+    line.remove_prefix(begin);
+    const std::string_view item = line.substr(0, line.find_first_of(" \t\r"));
+    line.remove_prefix(item.size());
+    const std::size_t equals = item.find('=');
+    if (equals == std::string_view::npos) return "is not of the form word=value word=value";
+    const std::string_view word = item.substr(0, equals);
+    if (std::ranges::find(seen, word) != seen.end()) return fmt::format("has {} twice", word);
+    if (auto wrong = read_word(word, item.substr(equals + 1), record); !wrong.empty()) return wrong;
+    seen.push_back(word);
+  }
+  if (record.name.empty()) return "has no name=";
+  if (std::ranges::find(seen, "sha256") == seen.end()) return "has no sha256= (kvist key create prints the line)";
+  return {};
+}
+
+std::string_view bytes_of(const net::Sha256& hash) {
+  return {reinterpret_cast<const char*>(hash.data()), hash.size()};
+}
+
+}  // namespace
+
+Result<std::vector<KeyRecord>> parse_key_file(std::string_view text, const std::string& file) {
+  std::vector<KeyRecord> records;
+  std::unordered_map<std::string, std::size_t> names;   // to their lines
+  std::unordered_map<std::string, std::size_t> hashes;  // the same
+  for (std::size_t number = 1; !text.empty(); ++number) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(text.size(), line.size() + 1));
+    const std::size_t begin = line.find_first_not_of(" \t\r");
+    if (begin == std::string_view::npos || line[begin] == '#') continue;
+    const auto wrong = [&](const std::string& what) {
+      return fail(ErrorCode::kInvalidArgument, fmt::format("{}:{}: the line {}", file, number, what));
+    };
+    KeyRecord record;
+    if (const std::string what = read_line(line, record); !what.empty()) return wrong(what);
+    if (const auto [other, is_new] = names.emplace(record.name, number); !is_new)
+      return wrong(fmt::format("has the name \"{}\" of line {}", record.name, other->second));
+    if (const auto [other, is_new] = hashes.emplace(bytes_of(record.hash), number); !is_new)
+      return wrong(fmt::format("has the key of line {}", other->second));
+    if (records.size() == kMostKeys) return wrong(fmt::format("is one key more than {}", kMostKeys));
+    records.push_back(std::move(record));
+  }
+  return records;
+}
+
+Result<std::vector<KeyRecord>> load_key_file(const std::string& file) {
+  std::ifstream in(file, std::ios::binary | std::ios::ate);
+  if (!in) return fail(ErrorCode::kNotFound, fmt::format("{}: {}", file, std::strerror(errno)));
+  const auto size = in.tellg();
+  if (size < 0 || static_cast<std::uintmax_t>(size) > kMostFileBytes)
+    return fail(ErrorCode::kTooLarge, fmt::format("{}: not a file of at most {} bytes", file, kMostFileBytes));
+  std::string text(static_cast<std::size_t>(size), '\0');
+  in.seekg(0);
+  if (!in.read(text.data(), size)) return fail(ErrorCode::kUnavailable, fmt::format("{}: cannot be read", file));
+  return parse_key_file(text, file);
+}
+
+std::string to_line(const KeyRecord& record) {
+  std::string line = fmt::format("name={} sha256={}", record.name, net::to_hex(record.hash));
+  if (!record.key_class.empty()) line += " class=" + record.key_class;
+  const KeyLimits& limits = record.limits;
+  if (limits.requests_per_minute > 0) line += fmt::format(" requests_per_minute={}", limits.requests_per_minute);
+  if (limits.tokens_per_minute > 0) line += fmt::format(" tokens_per_minute={}", limits.tokens_per_minute);
+  if (limits.concurrency > 0) line += fmt::format(" concurrency={}", limits.concurrency);
+  return line;
+}
+
+std::string make_key() {
+  return "sk-kvist-" + net::random_text(kKeyBytes);
+}
+
+}  // namespace kvist::gateway

@@ -1,0 +1,90 @@
+#include "kvist/gateway/key_gate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+
+#include "kvist/base/json_writer.h"
+#include "kvist/gateway/error_answer.h"
+#include "kvist/net/event_loop.h"
+#include "kvist/telemetry/log.h"
+
+namespace kvist::gateway {
+namespace {
+
+/// A prompt is estimated to have a token per so many bytes of its request, until the worker says how many it has.
+constexpr std::uint64_t kBytesPerToken = 4;
+
+/// An error as OpenAI's API words those about keys, where the code is a word.
+net::HttpResponse refusal(int status, std::string_view message, std::string_view type, std::string_view code) {
+  JsonWriter json;
+  json.begin_object().key("error").begin_object().field("message", message).field("type", type);
+  json.key("param").null().field("code", code).end_object().end_object();
+  net::HttpResponse response = json_answer(json.take());
+  response.status = status;
+  return response;
+}
+
+net::HttpResponse unknown_key(bool has_one) {
+  auto response = refusal(401,
+                          has_one ? "Incorrect API key provided."
+                                  : "You didn't provide an API key. It is expected as Authorization: Bearer KEY.",
+                          "invalid_request_error", "invalid_api_key");
+  response.headers.set("WWW-Authenticate", "Bearer");
+  return response;
+}
+
+net::HttpResponse over_limit(const KeyAccount& account, const KeyRefusal& refused) {
+  const std::int64_t seconds =
+      std::max<std::int64_t>(1, std::chrono::ceil<std::chrono::seconds>(refused.retry_after).count());
+  auto response = refusal(429,
+                          fmt::format("Rate limit reached for the key {}: {}. Try again in {} s.", account.name(),
+                                      to_string(refused.limit), seconds),
+                          refused.limit == KeyLimit::kTokens ? "tokens" : "requests", "rate_limit_exceeded");
+  response.headers.set("Retry-After", std::to_string(seconds));
+  return response;
+}
+
+}  // namespace
+
+void KeyLease::end() {
+  if (const auto account = std::move(account_)) account->finish(estimated_, tokens_, net::now());
+}
+
+std::string_view key_of(const net::Headers& headers) {
+  constexpr std::string_view kScheme = "bearer ";
+  if (const auto given = headers.find("Authorization")) {
+    if (!net::equals_no_case(given->substr(0, kScheme.size()), kScheme)) return {};
+    std::string_view key = given->substr(kScheme.size());
+    while (key.starts_with(' ')) key.remove_prefix(1);
+    return key;
+  }
+  return headers.find("X-API-Key").value_or("");
+}
+
+KeyGate::Verdict KeyGate::admit(const net::HttpRequest& request, TimePoint now) {
+  const std::string_view key = key_of(request.headers);
+  std::shared_ptr<KeyAccount> account = key.empty() ? nullptr : ring_->find(key);
+  if (!account) {
+    unauthenticated_.fetch_add(1, std::memory_order_relaxed);
+    warn(key.empty() ? "a request without a key" : "a request with an unknown key", now);
+    return {.refusal = unknown_key(!key.empty())};
+  }
+  const std::uint64_t estimate = request.body.size() / kBytesPerToken;
+  if (const auto refused = account->admit(estimate, now)) {
+    warn(fmt::format("the key {} has reached its {}", account->name(), to_string(refused->limit)), now);
+    return {.refusal = over_limit(*account, *refused)};
+  }
+  return {.lease = KeyLease(std::move(account), estimate)};
+}
+
+void KeyGate::warn(const std::string& what, TimePoint now) {
+  const std::scoped_lock lock(warning_);
+  if (!warnings_.pass(now)) return;
+  telemetry::log_warning(
+      "keys", warnings_.suppressed() == 0 ? what : fmt::format("{}; {} more refusals", what, warnings_.suppressed()));
+}
+
+}  // namespace kvist::gateway

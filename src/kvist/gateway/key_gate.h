@@ -1,0 +1,85 @@
+// Asks requests for their API key.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "kvist/gateway/key_ring.h"
+#include "kvist/gateway/warning_gate.h"
+#include "kvist/net/http_types.h"
+
+namespace kvist::gateway {
+
+/// A request's place within its key's limits. It ends with this object, which is then charged what used() said, or the
+/// estimate. Empty where no key is asked for. Threads: one at a time.
+class KeyLease {
+ public:
+  KeyLease() = default;
+  /// Requires: the account has admitted a request with this estimate.
+  KeyLease(std::shared_ptr<KeyAccount> account, std::uint64_t estimated_tokens)
+      : account_(std::move(account)), estimated_(estimated_tokens), tokens_(estimated_tokens) {}
+  ~KeyLease() { end(); }
+  KeyLease(KeyLease&& other) noexcept
+      : account_(std::move(other.account_)), estimated_(other.estimated_), tokens_(other.tokens_) {}
+  KeyLease& operator=(KeyLease&& other) noexcept {
+    if (this == &other) return *this;
+    end();
+    account_ = std::move(other.account_);
+    estimated_ = other.estimated_;
+    tokens_ = other.tokens_;
+    return *this;
+  }
+
+  /// What the request took: its prompt and its answer.
+  void used(std::uint64_t tokens) { tokens_ = tokens; }
+  /// The same where only the answer was counted.
+  void answered(std::uint64_t tokens) { tokens_ = estimated_ + tokens; }
+  [[nodiscard]] const KeyAccount* account() const { return account_.get(); }
+
+ private:
+  void end();
+
+  std::shared_ptr<KeyAccount> account_;
+  std::uint64_t estimated_ = 0;
+  std::uint64_t tokens_ = 0;
+};
+
+/// The key that a request has: of `Authorization: Bearer KEY` or `X-API-Key: KEY`; empty if it has none.
+[[nodiscard]] std::string_view key_of(const net::Headers& headers);
+
+/// Whether a request to the listener for clients is served without a key: a load balancer has none.
+[[nodiscard]] inline bool needs_no_key(const net::HttpRequest& request) {
+  return request.path() == "/health";
+}
+
+/// Lets requests with a good key pass, within the key's limits, and words the refusals of all others. Keys are never
+/// logged; their names are. Threads: any.
+class KeyGate {
+ public:
+  explicit KeyGate(std::shared_ptr<KeyRing> ring) : ring_(std::move(ring)) {}
+
+  struct Verdict {
+    KeyLease lease = {};
+    std::optional<net::HttpResponse> refusal = {};  ///< 401, or 429 with Retry-After
+  };
+  [[nodiscard]] Verdict admit(const net::HttpRequest& request, TimePoint now);
+
+  /// Requests without a good key.
+  [[nodiscard]] std::uint64_t unauthenticated() const { return unauthenticated_.load(std::memory_order_relaxed); }
+  [[nodiscard]] KeyRing& ring() { return *ring_; }
+  [[nodiscard]] const KeyRing& ring() const { return *ring_; }
+
+ private:
+  void warn(const std::string& what, TimePoint now);
+
+  std::shared_ptr<KeyRing> ring_;
+  std::atomic<std::uint64_t> unauthenticated_ = 0;
+  std::mutex warning_;
+  WarningGate warnings_;
+};
+
+}  // namespace kvist::gateway

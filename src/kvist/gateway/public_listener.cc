@@ -1,0 +1,30 @@
+#include "kvist/gateway/public_listener.h"
+
+#include <memory>
+
+#include "kvist/net/connections_by_address.h"
+
+namespace kvist::gateway {
+
+net::HttpServerOptions public_listener(const spec::GatewaySpec& gateway) {
+  constexpr std::uint32_t kReservedForHealth = 8;
+  const spec::HttpLimitsSpec& limits = gateway.http_limits;
+  net::HttpServerOptions options{
+      .host = gateway.http.host,
+      .port = gateway.http.port,
+      .max_body_bytes = gateway.max_body_bytes,
+      .max_header_bytes = limits.head_bytes,
+      .max_connections = limits.connections,
+      .reserved_connections = kReservedForHealth,
+      .is_reserved = [](const net::HttpRequest& request) { return request.path() == "/health"; },
+      .head_timeout = limits.head_timeout,
+      .body_timeout = limits.body_timeout,
+      .idle_timeout = limits.idle_timeout,
+      .least_read_rate = limits.least_read_rate,
+      .browsers = net::BrowserPolicy{.origins = gateway.cors.origins}};
+  if (limits.connections_per_address > 0)
+    options.by_address = std::make_shared<net::ConnectionsByAddress>(limits.connections_per_address);
+  return options;
+}
+
+}  // namespace kvist::gateway

@@ -1,0 +1,60 @@
+#include "kvist/gateway/worker_settings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <string_view>
+
+namespace kvist::gateway {
+namespace {
+
+constexpr std::size_t kMostKeyBytes = 4'096;
+
+bool is_key(std::string_view text) {
+  return !text.empty() && text.size() <= kMostKeyBytes &&
+         std::ranges::all_of(text, [](char c) { return c > ' ' && c <= '~'; });
+}
+
+}  // namespace
+
+Result<std::string> read_worker_key(const std::string& file) {
+  std::ifstream in(file, std::ios::binary);
+  if (!in) return fail(ErrorCode::kNotFound, fmt::format("{}: {}", file, std::strerror(errno)));
+  std::string text(kMostKeyBytes + 2, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(in.gcount()));
+  std::string key = text.substr(0, text.find('\n'));
+  while (!key.empty() && (key.back() == '\r' || key.back() == ' ')) key.pop_back();
+  if (!is_key(key)) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("{}: expected one key in its first line, of at most {} printable characters without spaces",
+                            file, kMostKeyBytes));
+  }
+  return key;
+}
+
+Result<std::map<std::string, net::ServerSettings>> worker_settings(const spec::GatewaySpec& gateway) {
+  std::string shared;
+  if (!gateway.worker_api_key_file.empty()) {
+    KVIST_TRY(shared, read_worker_key(gateway.worker_api_key_file));
+  } else if (const char* const given = std::getenv("KVIST_WORKER_API_KEY"); given != nullptr && *given != '\0') {
+    shared = given;
+    if (!is_key(shared))
+      return fail(ErrorCode::kInvalidArgument, "KVIST_WORKER_API_KEY has characters that no key may have");
+  }
+  std::map<std::string, net::ServerSettings> settings;
+  for (const spec::UpstreamSpec& worker : gateway.workers) {
+    net::ServerSettings own{.bearer_key = shared};
+    if (!worker.api_key_file.empty()) {
+      KVIST_TRY(own.bearer_key, read_worker_key(worker.api_key_file));
+    }
+    if (!own.bearer_key.empty()) settings.emplace(worker.url, std::move(own));
+  }
+  return settings;
+}
+
+}  // namespace kvist::gateway

@@ -1,0 +1,28 @@
+// Private to spec: settings of how a service is exposed, read and written.
+#pragma once
+
+#include "kvist/base/error.h"
+#include "kvist/base/yaml.h"
+#include "kvist/spec/exposure_spec.h"
+#include "kvist/spec/yaml_writer.h"
+
+namespace kvist::spec {
+
+/// Reads `cors` of a service's mapping. What is missing keeps its value.
+[[nodiscard]] Result<void> read_cors(const YamlNode& service, CorsSpec& cors);
+/// Writes the settings that are not the defaults.
+void write_cors(YamlWriter& out, const CorsSpec& cors);
+
+/// Reads `api_keys`: a file, or a mapping with `file` and `admin_file`.
+[[nodiscard]] Result<void> read_api_keys(const YamlNode& service, const std::string& base_directory, ApiKeysSpec& keys);
+void write_api_keys(YamlWriter& out, const ApiKeysSpec& keys);
+
+/// Reads `http_limits`.
+[[nodiscard]] Result<void> read_http_limits(const YamlNode& service, HttpLimitsSpec& limits);
+void write_http_limits(YamlWriter& out, const HttpLimitsSpec& limits);
+
+/// The listener for administration. Without a port it gets `usual_port`; it must not be `http`'s.
+[[nodiscard]] Result<void> read_admin(const YamlNode& service, const Endpoint& http, std::uint16_t usual_port,
+                                      Endpoint& admin);
+
+}  // namespace kvist::spec
