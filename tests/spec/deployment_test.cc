@@ -308,6 +308,32 @@ TEST(GatewaySpecTest, AdministrationHasAListenerOfItsOwn) {
               AllOf(StartsWith("test.yaml:1: cors.origins[0]: "), HasSubstr("https://chat.example")));
 }
 
+TEST(DeploymentSpecTest, TalksPlainHttpWithoutKeys) {
+  const auto refusal = [](const std::string& text) { return message(read_deployment(parsed(text))); };
+  EXPECT_THAT(refusal("workers: {count: 1}\ngateway: {api_keys: keys.txt}\n"),
+              AllOf(StartsWith("test.yaml:2: gateway.api_keys: "), HasSubstr("use `kvist gateway`")));
+  EXPECT_THAT(refusal("workers: {count: 1}\ngateway: {tls: {certificate: a, key: b}}\n"),
+              AllOf(StartsWith("test.yaml:2: gateway.tls: "), HasSubstr("plain HTTP")));
+  EXPECT_THAT(refusal("workers: [{name: w, tls: {certificate: a, key: b}}]\n"), HasSubstr("w has tls"));
+}
+
+TEST(GatewaySpecTest, TlsIsWholeOrRefused) {
+  const auto tls = [](const char* text) { return read_gateway(parsed(text), "/etc/kvist"); };
+  const auto good = tls("tls: {certificate: a.pem, key: /k/a.key, client_ca: ca.pem}\n");
+  ASSERT_TRUE(good) << good.error().message;
+  EXPECT_EQ(good->tls.certificate, "/etc/kvist/a.pem");
+  EXPECT_EQ(good->tls.key, "/k/a.key");
+  EXPECT_EQ(good->tls.client_certificates, ClientCertificates::kRequired);
+  EXPECT_THAT(message(tls("tls: {certificate: a.pem}\n")), HasSubstr("tls: needs both certificate and key"));
+  EXPECT_THAT(message(tls("tls: {certificate: a, key: b, client_certificates: required}\n")), HasSubstr("client_ca"));
+  EXPECT_THAT(message(tls("tls: {certificate: a, key: b, client_ca: c, client_certificates: none}\n")),
+              HasSubstr("both are needed, or neither"));
+  EXPECT_THAT(message(tls("worker_tls: {certificate: a}\n")), HasSubstr("certificate and key"));
+  EXPECT_THAT(message(tls("workers: [{url: 'http://a:1', tls: {ca: x}}]\n")), HasSubstr("begins with https://"));
+  EXPECT_EQ(tls("workers: [{url: 'https://a:1', tls: {ca: x}}]\n").value().workers[0].tls.ca, "/etc/kvist/x");
+  EXPECT_THAT(message(tls("workers: [{url: 'ftp://a:1'}]\n")), HasSubstr("expected http://host:port"));
+}
+
 TEST(GatewaySpecTest, ErrorsAboutWorkersThatFail) {
   EXPECT_THAT(message(read_gateway(parsed("retry_budget: {per_requests: 1}\n"))),
               AllOf(StartsWith("test.yaml:1: retry_budget.per_requests: unknown key"), HasSubstr("per_request")));

@@ -119,6 +119,7 @@ class RoundTripTest : public testing::Test {
     w.model = text();
     w.http = {"127.0.0.1", number<std::uint16_t>(0, 32'767)};
     w.admin = {"::1", number<std::uint16_t>(32'768, 65'535)};
+    if (number(0, 1) == 1) w.tls = {.certificate = "/tls/w.pem", .key = "/tls/w.key"};
     if (number(0, 1) == 1) w.cors.origins = {"https://chat.example:8443", "http://localhost:3000"};
     w.kv_events_port = number<std::uint16_t>(0, 65'535);
     w.kv_replay_port = number<std::uint16_t>(0, 65'535);
@@ -146,6 +147,14 @@ class RoundTripTest : public testing::Test {
     g.http.port = number<std::uint16_t>(0, 32'767);
     g.admin = {"10.0.0.1", number<std::uint16_t>(32'768, 65'535)};
     if (number(0, 1) == 1) g.cors.origins = {"*"};
+    if (number(0, 1) == 1) g.tls = {.certificate = "/tls/a.pem", .key = "/tls/a.key"};
+    if (number(0, 1) == 1) {
+      g.admin_tls = {
+          .certificate = "/tls/b.pem",
+          .key = "/tls/b.key",
+          .client_ca = "/tls/ca.pem",
+          .client_certificates = number(0, 1) == 1 ? ClientCertificates::kOptional : ClientCertificates::kRequired};
+    }
     if (number(0, 1) == 1) g.api_keys = {"/keys/of clients.txt", number(0, 1) == 1 ? "/keys/admin.txt" : ""};
     g.pass_client_keys = number(0, 1) == 1;
     if (number(0, 1) == 1) g.worker_api_key_file = "/keys/worker.txt";
@@ -169,6 +178,11 @@ class RoundTripTest : public testing::Test {
       if (number(0, 1) == 1) g.workers.back().limits.max_batch_size = number(1, 1'000'000);
       if (number(0, 1) == 1) g.workers.back().limits.kv_blocks = number(1, 1'000'000'000);
       if (number(0, 1) == 1) g.workers.back().limits.max_num_tokens = number(1, 100'000'000);
+      if (number(0, 1) == 1) {
+        g.workers.back().url.insert(4, "s");
+        if (number(0, 1) == 1) g.workers.back().tls = {.ca = "/tls/ca.pem", .server_name = "gpu.example"};
+        if (number(0, 1) == 1) g.workers.back().tls.certificate = g.workers.back().tls.key = "/tls/own.pem";
+      }
       if (number(0, 1) == 1) g.workers.back().api_key_file = "/keys/w" + std::to_string(i);
       if (!g.workers.back().kv_events.empty() && number(0, 1) == 1) g.workers.back().kv_replay = "tcp://h:1";
     }
@@ -202,11 +216,13 @@ class RoundTripTest : public testing::Test {
     DeploymentSpec d;
     d.name = "d" + std::to_string(number(0, 9));
     d.gateway = gateway();
-    d.gateway.api_keys = {};  // a deployment takes none
+    d.gateway.api_keys = {};  // a deployment takes none, and no TLS
+    d.gateway.tls = d.gateway.admin_tls = {};
     d.gateway.workers.clear();
     const auto count = number(1, 4);
     for (std::uint32_t i = 0; i < count; ++i) {
       d.workers.push_back(worker("w" + std::to_string(i)));
+      d.workers.back().tls = {};
       d.workers.back().model = d.gateway.model;
       d.workers.back().tokenizer = d.gateway.tokenizer;
       d.workers.back().block_size = d.gateway.block_size;

@@ -53,6 +53,11 @@ struct LoadgenArguments {
   std::string warmup;                        ///< with a unit; turns sent before are not in the summary
   std::string host = "127.0.0.1";
   std::uint16_t port = 0;
+  std::string api_key_file;  ///< its first line is the key; empty: none is sent
+  std::string ca;            ///< PEM file, as the next but one two; empty: the system's authorities
+  std::string server_name;   ///< of the target's certificate; empty: the host of --target
+  std::string certificate;
+  std::string key;
 };
 /// `kvist loadgen`: drives load, or serves the control API.
 [[nodiscard]] Result<void> run_loadgen(const LoadgenArguments& arguments);

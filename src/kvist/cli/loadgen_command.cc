@@ -11,8 +11,10 @@
 #include "kvist/cli/commands.h"
 #include "kvist/cli/duration_argument.h"
 #include "kvist/cli/print.h"
+#include "kvist/gateway/worker_settings.h"
 #include "kvist/loadgen/service.h"
 #include "kvist/net/event_loop.h"
+#include "kvist/net/tls.h"
 #include "kvist/results/load_input.h"
 #include "kvist/spec/files.h"
 #include "kvist/sweep/level_summary.h"
@@ -125,6 +127,15 @@ class LoadgenRun {
 Result<loadgen::ServiceOptions> service_options(const LoadgenArguments& arguments) {
   loadgen::ServiceOptions options;
   options.target_url = arguments.target;
+  if (!arguments.api_key_file.empty()) {
+    KVIST_TRY(options.target.bearer_key, gateway::read_worker_key(arguments.api_key_file));
+  }
+  if (arguments.target.starts_with("https://")) {
+    KVIST_TRY(options.target.tls, net::TlsClient::load({.ca = arguments.ca,
+                                                        .server_name = arguments.server_name,
+                                                        .certificate = arguments.certificate,
+                                                        .key = arguments.key}));
+  }
   options.model = arguments.model;
   options.http = {arguments.host, arguments.port};
   if (!arguments.workload_file.empty()) {

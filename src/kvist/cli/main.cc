@@ -157,7 +157,7 @@ class CommandLine {
 
   void add_loadgen() {
     CLI::App* command = app_.add_subcommand("loadgen", "drive multi-turn chats at an OpenAI-compatible server");
-    command->add_option("--target", loadgen_.target, "http://host:port")->required();
+    command->add_option("--target", loadgen_.target, "http://host:port or https://host:port")->required();
     command->add_option("--model", loadgen_.model, "model to ask for")->required();
     command->add_option("-f,--file", loadgen_.workload_file, "file with a `workload:` mapping");
     auto* concurrency = command->add_option("--concurrency", loadgen_.concurrency,
@@ -166,6 +166,12 @@ class CommandLine {
         ->needs(concurrency);
     command->add_option("--warmup", loadgen_.warmup, "turns sent so early are not in the summary (5s)")
         ->needs(concurrency);
+    command->add_option("--api-key-file", loadgen_.api_key_file, "file whose first line is the key to send");
+    command->add_option("--ca", loadgen_.ca,
+                        "PEM file of the authorities to trust, for https; without it, the system's");
+    command->add_option("--server-name", loadgen_.server_name, "that the target's certificate has to be for");
+    auto* certificate = command->add_option("--certificate", loadgen_.certificate, "PEM file of an own certificate");
+    certificate->needs(command->add_option("--key", loadgen_.key, "PEM file of its key")->needs(certificate));
     command->add_option("--host", loadgen_.host, "address of metrics and control API");
     command->add_option("--port", loadgen_.port, "port of metrics and control API; 0: any");
     command->callback([this] { action_ = [this] { return run_loadgen(loadgen_); }; });

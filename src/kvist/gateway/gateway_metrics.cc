@@ -299,6 +299,11 @@ void write_metrics(const GatewayParts& parts, const GatewayParts::Reports& repor
   const KvEventsReport& events = reports.events;
   write_requests(parts, reports.proxies, page);
   write_reading(parts, reports.proxies, page);
+  for (const auto& [listener, tls] : {std::pair("http", parts.tls), std::pair("admin", parts.admin_tls)}) {
+    if (!tls) continue;
+    page.counter("kvist_gateway_tls_failed_handshakes_total", "TLS handshakes with clients that failed",
+                 number(tls->failed_handshakes()), {{"listener", listener}});
+  }
   if (parts.keys) write_key_metrics(*parts.keys, page);
   if (parts.recorder) write_record(*parts.recorder, page);
   write_routing(parts, page);

@@ -15,6 +15,7 @@
 #include "kvist/gateway/proxy.h"
 #include "kvist/gateway/tokenizer_check.h"
 #include "kvist/gateway/worker_monitor.h"
+#include "kvist/net/tls.h"
 #include "kvist/routing/router.h"
 #include "kvist/spec/deployment.h"
 
@@ -66,9 +67,11 @@ struct GatewayParts {
   void gather_reports(std::function<void(const Reports&)> then);
 
   spec::GatewaySpec spec;
-  std::unique_ptr<KeyGate> keys;           ///< null: clients need none; set before the first request, as the next
-  std::unique_ptr<KeyGate> admin_keys;     ///< null: administration needs none
-  std::unique_ptr<RecordWriter> recorder;  ///< null: nothing is recorded
+  std::unique_ptr<KeyGate> keys;              ///< null: clients need none; set before the first request, as the next
+  std::unique_ptr<KeyGate> admin_keys;        ///< null: administration needs none
+  std::shared_ptr<net::TlsServer> tls;        ///< of the listener for clients; null: plain HTTP
+  std::shared_ptr<net::TlsServer> admin_tls;  ///< of the one for administration
+  std::unique_ptr<RecordWriter> recorder;     ///< null: nothing is recorded
   std::map<std::string, net::ServerSettings> servers;  ///< the workers, by URL
   net::HttpClient client;
   dispatch::Fleet fleet;

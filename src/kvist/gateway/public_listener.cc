@@ -27,4 +27,18 @@ net::HttpServerOptions public_listener(const spec::GatewaySpec& gateway) {
   return options;
 }
 
+// The settings' word and the network's are the same in the same order.
+static_assert(static_cast<int>(spec::ClientCertificates::kRequired) ==
+                  static_cast<int>(net::ClientCertificates::kRequired) &&
+              static_cast<int>(spec::ClientCertificates::kOptional) ==
+                  static_cast<int>(net::ClientCertificates::kOptional));
+
+Result<std::shared_ptr<net::TlsServer>> load_tls(const spec::ServerTlsSpec& tls) {
+  if (tls.certificate.empty()) return nullptr;
+  return net::TlsServer::load({.certificate = tls.certificate,
+                               .key = tls.key,
+                               .client_ca = tls.client_ca,
+                               .client_certificates = static_cast<net::ClientCertificates>(tls.client_certificates)});
+}
+
 }  // namespace kvist::gateway

@@ -86,9 +86,10 @@ Result<void> check(spec::GatewaySpec& gateway) {
       return fail(ErrorCode::kInvalidArgument, fmt::format("two workers are called \"{}\"", worker.name));
     }
     while (worker.url.ends_with('/')) worker.url.pop_back();
-    if (!worker.url.starts_with("http://")) {
+    if (!worker.url.starts_with("http://") && !worker.url.starts_with("https://")) {
       return fail(ErrorCode::kInvalidArgument,
-                  fmt::format("worker {}: url \"{}\" is not of the form http://host:port", worker.name, worker.url));
+                  fmt::format("worker {}: url \"{}\" is not of the form http://host:port or https://host:port",
+                              worker.name, worker.url));
     }
   }
   return {};
@@ -121,6 +122,8 @@ class GatewayService final : public Service {
 
   [[nodiscard]] Result<void> start() {
     KVIST_TRY_VOID(open_keys());
+    KVIST_TRY_VOID(open_tls(parts_.spec.tls, parts_.tls));
+    KVIST_TRY_VOID(open_tls(parts_.spec.admin_tls, parts_.admin_tls));
     add_routes();
     const spec::GatewaySpec& gateway = parts_.spec;
     KVIST_TRY_VOID(listen_for_admin());
@@ -190,6 +193,23 @@ class GatewayService final : public Service {
     return {};
   }
 
+  [[nodiscard]] Result<void> open_tls(const spec::ServerTlsSpec& spec, std::shared_ptr<net::TlsServer>& tls) {
+    KVIST_TRY(tls, load_tls(spec));
+    if (!tls) return {};
+    std::vector<std::string> files = {spec.certificate, spec.key};
+    if (!spec.client_ca.empty()) files.push_back(spec.client_ca);
+    files_.add(std::move(files), [tls] {
+      const Result<void> read = tls->reload();
+      const std::string& file = tls->options().certificate;
+      if (read) {
+        telemetry::log_info("tls", fmt::format("{} was read again", file));
+      } else {
+        telemetry::log_error("tls", fmt::format("the certificate stays as it was: {}", read.error().message));
+      }
+    });
+    return {};
+  }
+
   void handle_admin(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange) {
     if (!parts_.admin_keys || needs_no_key(request)) return admin_paths_.handle(std::move(request), exchange);
     KeyGate::Verdict verdict = parts_.admin_keys->admit(request, net::now());
@@ -210,14 +230,18 @@ class GatewayService final : public Service {
   /// On this loop, with connections of its own, so that it answers when clients have taken all others.
   [[nodiscard]] Result<void> listen_for_admin() {
     const spec::Endpoint& admin = parts_.spec.admin;
+    net::HttpServerOptions options = net::admin_listener(admin.host, admin.port);
+    options.tls = parts_.admin_tls;
     auto server =
-        net::HttpServer::listen(*loop_, net::admin_listener(admin.host, admin.port),
+        net::HttpServer::listen(*loop_, std::move(options),
                                 [this](net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange) {
                                   handle_admin(std::move(request), exchange);
                                 });
     if (!server) return std::unexpected(std::move(server).error().in("gateway.admin"));
     admin_server_ = *std::move(server);
-    if (!net::is_loopback(admin.host) && !parts_.admin_keys) {
+    const bool asks_who = parts_.admin_keys != nullptr ||
+                          parts_.spec.admin_tls.client_certificates == spec::ClientCertificates::kRequired;
+    if (!net::is_loopback(admin.host) && !asks_who) {
       telemetry::log_warning("gateway", fmt::format("administration listens on {}: whoever reaches that may change "
                                                     "the routing mode and read what requests went where",
                                                     admin.host));
@@ -229,6 +253,7 @@ class GatewayService final : public Service {
   [[nodiscard]] Result<void> listen() {
     const spec::GatewaySpec& gateway = parts_.spec;
     net::HttpServerOptions options = public_listener(gateway);
+    options.tls = parts_.tls;
     const std::uint32_t threads = thread_count(gateway);
     options.max_connections = most_connections(gateway, options.max_connections, threads);
     const bool takes_requests = threads <= kThreadsThatShare;

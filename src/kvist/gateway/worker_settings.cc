@@ -7,7 +7,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <memory>
 #include <string_view>
+
+#include "kvist/net/tls.h"
 
 namespace kvist::gateway {
 namespace {
@@ -46,13 +49,20 @@ Result<std::map<std::string, net::ServerSettings>> worker_settings(const spec::G
     if (!is_key(shared))
       return fail(ErrorCode::kInvalidArgument, "KVIST_WORKER_API_KEY has characters that no key may have");
   }
+  const auto load = [](const spec::ClientTlsSpec& tls) {
+    return net::TlsClient::load(
+        {.ca = tls.ca, .server_name = tls.server_name, .certificate = tls.certificate, .key = tls.key});
+  };
   std::map<std::string, net::ServerSettings> settings;
   for (const spec::UpstreamSpec& worker : gateway.workers) {
     net::ServerSettings own{.bearer_key = shared};
     if (!worker.api_key_file.empty()) {
       KVIST_TRY(own.bearer_key, read_worker_key(worker.api_key_file));
     }
-    if (!own.bearer_key.empty()) settings.emplace(worker.url, std::move(own));
+    if (worker.url.starts_with("https://")) {
+      KVIST_TRY(own.tls, load(worker.tls));
+    }
+    if (!own.bearer_key.empty() || own.tls) settings.emplace(worker.url, std::move(own));
   }
   return settings;
 }

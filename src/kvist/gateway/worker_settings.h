@@ -10,8 +10,8 @@
 
 namespace kvist::gateway {
 
-/// By URL: the key that is sent to each worker (of its own file, the fleet's, or KVIST_WORKER_API_KEY). Reads the
-/// files. Errors name the file, never what is in it.
+/// By URL: what the certificate of an https worker has to be, and the key that is sent to each worker (of its own file,
+/// the fleet's, or KVIST_WORKER_API_KEY). Reads the files. Errors name the file, never what is in it.
 [[nodiscard]] Result<std::map<std::string, net::ServerSettings>> worker_settings(const spec::GatewaySpec& gateway);
 
 /// The first line of a file that has one key. Refused is what cannot stand in a header field.

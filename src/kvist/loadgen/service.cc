@@ -29,21 +29,23 @@ namespace {
 
 constexpr std::string_view kComponent = "loadgen";
 
-/// "http://host:port" without a path; a trailing slash is removed.
+/// "http://host:port" or "https://host:port" without a path; a trailing slash is removed.
 Result<std::string> base_url(std::string url) {
-  constexpr std::string_view kScheme = "http://";
   while (url.ends_with('/')) url.pop_back();
-  const bool is_base = url.starts_with(kScheme) && url.size() > kScheme.size() &&
-                       url.find_first_of("/?#", kScheme.size()) == std::string::npos;
+  const std::string_view scheme = url.starts_with("https://") ? "https://" : "http://";
+  const bool is_base = url.starts_with(scheme) && url.size() > scheme.size() &&
+                       url.find_first_of("/?#", scheme.size()) == std::string::npos;
   if (!is_base) {
-    return fail(ErrorCode::kInvalidArgument, fmt::format("target \"{}\": expected http://host:port", url));
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("target \"{}\": expected http://host:port or https://host:port", url));
   }
   return url;
 }
 
 /// Enough idle connections for every conversation, so that no turn needs a connect because the pool is small.
-net::HttpClientOptions client_options() {
+net::HttpClientOptions client_options(const ServiceOptions& service, const std::string& url) {
   net::HttpClientOptions options;
+  options.servers[url] = service.target;
   options.max_idle_per_host = 20'000;
   return options;
 }
@@ -57,7 +59,7 @@ class ServiceImpl final : public Service, private TurnListener {
         options_(std::move(options)),
         target_(std::move(target)),
         recorder_(options_.window),
-        client_(loop, client_options()),
+        client_(loop, client_options(options_, target_.url)),
         pace_(loop),
         monitor_(loop),
         api_(control_actions()) {}

@@ -11,6 +11,7 @@
 #include "kvist/base/error.h"
 #include "kvist/base/time.h"
 #include "kvist/net/event_loop.h"
+#include "kvist/net/http_client.h"
 #include "kvist/spec/deployment.h"
 #include "kvist/spec/workload.h"
 #include "kvist/workload/load_input.h"
@@ -20,7 +21,8 @@
 namespace kvist::loadgen {
 
 struct ServiceOptions {
-  std::string target_url;  ///< http://host:port of an OpenAI-compatible server
+  std::string target_url;           ///< http://host:port or https://host:port of an OpenAI-compatible server
+  net::ServerSettings target = {};  ///< its key and certificate
   std::string model;
   spec::Endpoint http;  ///< metrics and control API
   spec::WorkloadSpec workload;

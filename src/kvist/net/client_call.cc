@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "kvist/net/tls.h"
+#include "kvist/net/tls_session.h"
+
 namespace kvist::net {
 
 namespace {
@@ -154,7 +157,18 @@ void ClientCall::on_connected(UniqueFd socket) {
     connect_error_ = error_text(error);
     return connect_next();
   }
-  attach(std::make_shared<ClientConnection>(pool_->loop(), std::move(socket), base_url_, pool_));
+  auto tls = server_->tls ? server_->tls->connect(socket.get(), url_->host) : nullptr;
+  if (server_->tls && !tls) return fail(ErrorCode::kInvalidArgument, "no certificate can be for " + url_->authority);
+  attach(std::make_shared<ClientConnection>(pool_->loop(), std::move(socket), std::move(tls), base_url_, pool_));
+  if (!finished_ && connection_->in_handshake()) arm(connect_deadline_);
+}
+
+void ClientCall::on_established() {
+  arm(deadline_);
+}
+
+void ClientCall::on_handshake_failed(const std::string& why) {
+  fail(ErrorCode::kUnavailable, url_->authority + ": TLS: " + why);
 }
 
 void ClientCall::attach(std::shared_ptr<ClientConnection> connection) {
@@ -195,7 +209,7 @@ void ClientCall::on_timeout() {
     connect_error_ = "no answer in time";
     return connect_next();
   }
-  if (!connection_ && now() < deadline_) {
+  if ((!connection_ || connection_->in_handshake()) && now() < deadline_) {
     return fail(ErrorCode::kUnavailable, "no connection to " + url_->authority + " within the connect time-out");
   }
   fail(ErrorCode::kDeadlineExceeded, "no whole answer from " + url_->authority + " in time");

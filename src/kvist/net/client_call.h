@@ -40,6 +40,8 @@ class ClientCall : public std::enable_shared_from_this<ClientCall> {
   void on_lost(bool end, const std::string& why);
   void on_request_progress();
   void on_send_failed(const std::string& why);
+  void on_established();
+  void on_handshake_failed(const std::string& why);
 
  private:
   class Connecting;

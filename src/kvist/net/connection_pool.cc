@@ -4,12 +4,14 @@
 #include <utility>
 
 #include "kvist/net/client_call.h"
+#include "kvist/net/tls.h"
+#include "kvist/net/tls_session.h"
 
 namespace kvist::net {
 
-ClientConnection::ClientConnection(LoopImpl& loop, UniqueFd socket, std::string base_url,
-                                   std::weak_ptr<ConnectionPool> pool)
-    : TcpConnection(loop, std::move(socket)), base_url_(std::move(base_url)), pool_(std::move(pool)) {}
+ClientConnection::ClientConnection(LoopImpl& loop, UniqueFd socket, std::unique_ptr<TlsSession> tls,
+                                   std::string base_url, std::weak_ptr<ConnectionPool> pool)
+    : TcpConnection(loop, std::move(socket), std::move(tls)), base_url_(std::move(base_url)), pool_(std::move(pool)) {}
 
 void ClientConnection::on_read(std::string_view bytes) {
   // A copy, because the call releases this connection at its end.
@@ -28,6 +30,15 @@ void ClientConnection::on_sent() {
 
 void ClientConnection::on_send_failed(const std::string& why) {
   if (const auto call = call_) return call->on_send_failed(why);
+  leave_pool();
+}
+
+void ClientConnection::on_established() {
+  if (const auto call = call_) call->on_established();
+}
+
+void ClientConnection::on_handshake_failed(const std::string& why) {
+  if (const auto call = call_) return call->on_handshake_failed(why);
   leave_pool();
 }
 
@@ -53,9 +64,21 @@ Result<std::shared_ptr<const KnownServer>> ConnectionPool::server_of(const std::
     if (!key.empty()) server.fields = "Authorization: Bearer " + key + "\r\n";
     server.tls = settings->second.tls;
   }
+  if (server.url.tls && !server.tls) {
+    KVIST_TRY(server.tls, usual_tls());
+  }
+  if (!server.url.tls) server.tls = nullptr;
   auto known = std::make_shared<const KnownServer>(std::move(server));
   if (servers_.size() < kMostServers) servers_.emplace(base_url, known);
   return known;
+}
+
+Result<std::shared_ptr<TlsClient>> ConnectionPool::usual_tls() {
+  if (options_.tls) return options_.tls;
+  if (!system_tls_) {
+    KVIST_TRY(system_tls_, TlsClient::load({}));
+  }
+  return system_tls_;
 }
 
 std::shared_ptr<ClientConnection> ConnectionPool::take(const std::string& base_url, Duration most_idle) {

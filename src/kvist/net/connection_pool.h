@@ -27,7 +27,8 @@ struct KnownServer {
 /// when the server closes it. Threads: the loop's.
 class ClientConnection final : public TcpConnection {
  public:
-  ClientConnection(LoopImpl& loop, UniqueFd socket, std::string base_url, std::weak_ptr<ConnectionPool> pool);
+  ClientConnection(LoopImpl& loop, UniqueFd socket, std::unique_ptr<TlsSession> tls, std::string base_url,
+                   std::weak_ptr<ConnectionPool> pool);
 
   /// Passes events to `call` from now on; null: idle.
   void serve(std::shared_ptr<ClientCall> call) { call_ = std::move(call); }
@@ -38,6 +39,8 @@ class ClientConnection final : public TcpConnection {
   void on_read_failed(bool end, const std::string& why) override;
   void on_sent() override;
   void on_send_failed(const std::string& why) override;
+  void on_established() override;
+  void on_handshake_failed(const std::string& why) override;
   [[nodiscard]] bool urgent() const override;
   /// Leaves the pool, because something was read while idle, after which the connection cannot be used.
   void leave_pool();
@@ -70,6 +73,8 @@ class ConnectionPool : public std::enable_shared_from_this<ConnectionPool> {
     std::shared_ptr<ClientConnection> connection;
     TimePoint since;
   };
+  /// What https URLs without settings of their own get.
+  [[nodiscard]] Result<std::shared_ptr<TlsClient>> usual_tls();
   void sweep_later();
   void sweep();
 
@@ -78,6 +83,7 @@ class ConnectionPool : public std::enable_shared_from_this<ConnectionPool> {
   std::unordered_map<std::string, std::vector<Idle>> idle_;  // no empty vectors
   static constexpr std::size_t kMostServers = 8'192;
   std::unordered_map<std::string, std::shared_ptr<const KnownServer>> servers_;
+  std::shared_ptr<TlsClient> system_tls_;  // trusts the system's authorities; made when it is needed
   TimerNode sweep_timer_;
   bool sweeping_ = false;
   bool closed_ = false;

@@ -5,6 +5,7 @@
 
 #include "kvist/net/client_call.h"
 #include "kvist/net/connection_pool.h"
+#include "kvist/net/tls.h"
 #include "kvist/net/url.h"
 
 namespace kvist::net {
@@ -92,15 +93,24 @@ std::unique_ptr<HttpCall> HttpClient::fetch(const std::string& base_url, HttpReq
 
 Result<HttpResponse> fetch_blocking(const std::string& method, const std::string& url, std::string body,
                                     Duration timeout, Headers headers) {
+  return fetch_blocking(method, url, std::move(body), timeout, std::move(headers), nullptr);
+}
+
+Result<HttpResponse> fetch_blocking(const std::string& method, const std::string& url, std::string body,
+                                    Duration timeout, Headers headers, std::shared_ptr<TlsClient> tls) {
   KVIST_TRY(const HttpUrl parts, parse_http_url(url));
   EventLoop loop;
-  HttpClient client(loop, HttpClientOptions{.connect_timeout = timeout});
+  HttpClientOptions options;
+  options.connect_timeout = timeout;
+  options.tls = std::move(tls);
+  HttpClient client(loop, std::move(options));
   std::optional<Result<HttpResponse>> answer;
   HttpRequest request{.method = method, .target = parts.target, .headers = std::move(headers), .body = std::move(body)};
-  const auto call = client.fetch("http://" + parts.authority, std::move(request), timeout, [&](Result<HttpResponse> r) {
-    answer = std::move(r);
-    loop.stop();
-  });
+  const auto call = client.fetch((parts.tls ? "https://" : "http://") + parts.authority, std::move(request), timeout,
+                                 [&](Result<HttpResponse> r) {
+                                   answer = std::move(r);
+                                   loop.stop();
+                                 });
   loop.run();
   if (!answer) return fail(ErrorCode::kInternal, "the loop ended before the call to " + url);
   return std::move(*answer);

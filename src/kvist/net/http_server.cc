@@ -9,6 +9,8 @@
 #include "kvist/net/loop_impl.h"
 #include "kvist/net/server_connection.h"
 #include "kvist/net/server_core.h"
+#include "kvist/net/tls.h"
+#include "kvist/net/tls_session.h"
 
 namespace kvist::net {
 
@@ -108,7 +110,9 @@ class Listener final : public Watched {
     if (reserved && !make_room()) return;
     ConnectionsByAddress* const by_address = core_->options.by_address.get();
     if (by_address != nullptr && !by_address->enter(address)) return;
-    const auto connection = std::make_shared<ServerConnection>(loop(), std::move(socket), core_, address, reserved);
+    auto tls = core_->options.tls ? core_->options.tls->accept(socket.get()) : nullptr;
+    const auto connection =
+        std::make_shared<ServerConnection>(loop(), std::move(socket), core_, address, reserved, std::move(tls));
     core_->connections.insert(connection);
     if (reserved) core_->reserved.push_back(connection);
     connection->begin();

@@ -6,6 +6,8 @@
 #include "kvist/net/connections_by_address.h"
 #include "kvist/net/server_core.h"
 #include "kvist/net/server_exchange.h"
+#include "kvist/net/tls.h"
+#include "kvist/net/tls_session.h"
 
 namespace kvist::net {
 
@@ -26,16 +28,25 @@ int status_of(ErrorCode code) {
 }  // namespace
 
 ServerConnection::ServerConnection(LoopImpl& loop, UniqueFd socket, std::shared_ptr<ServerCore> core,
-                                   std::uint64_t address, bool reserved)
-    : TcpConnection(loop, std::move(socket)),
+                                   std::uint64_t address, bool reserved, std::unique_ptr<TlsSession> tls)
+    : TcpConnection(loop, std::move(socket), std::move(tls)),
       core_(std::move(core)),
       address_(address),
       reserved_(reserved),
       head_parser_(core_->options.max_header_bytes) {}
 
 void ServerConnection::begin() {
-  deadline_ = reserved_ ? now() + core_->options.head_timeout : idle_deadline();
+  deadline_ = reserved_ || in_handshake() ? now() + core_->options.head_timeout : idle_deadline();
   start_read();
+}
+
+void ServerConnection::on_established() {
+  if (!reserved_) deadline_ = idle_deadline();
+}
+
+void ServerConnection::on_handshake_failed(const std::string&) {
+  core_->options.tls->count_failed_handshake();
+  lost(false);
 }
 
 TimePoint ServerConnection::idle_deadline() const {

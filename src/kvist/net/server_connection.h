@@ -25,7 +25,7 @@ class ServerConnection final : public TcpConnection {
   /// `address` is the peer's, for the bound by address. `reserved`: it is beyond the bound of connections and takes one
   /// request, of a kind that is always served.
   ServerConnection(LoopImpl& loop, UniqueFd socket, std::shared_ptr<ServerCore> core, std::uint64_t address,
-                   bool reserved);
+                   bool reserved, std::unique_ptr<TlsSession> tls);
 
   void begin();
   /// Called regularly. Acts if the present state has lasted too long.
@@ -68,6 +68,8 @@ class ServerConnection final : public TcpConnection {
   void on_read_failed(bool end, const std::string& why) override;
   void on_sent() override;
   void on_blocked() override;
+  void on_established() override;
+  void on_handshake_failed(const std::string& why) override;
   void on_send_failed(const std::string& why) override;
 
   void process(std::string_view input);

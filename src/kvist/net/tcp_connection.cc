@@ -5,6 +5,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "kvist/net/tls_session.h"
+
 namespace kvist::net {
 
 namespace {
@@ -18,9 +20,24 @@ bool may_come_later(int error) {
 
 }  // namespace
 
-TcpConnection::TcpConnection(LoopImpl& loop, UniqueFd socket) : Watched(loop), socket_(std::move(socket)) {
+TcpConnection::TcpConnection(LoopImpl& loop, UniqueFd socket) : TcpConnection(loop, std::move(socket), nullptr) {}
+
+TcpConnection::TcpConnection(LoopImpl& loop, UniqueFd socket, std::unique_ptr<TlsSession> tls)
+    : Watched(loop), socket_(std::move(socket)), tls_(std::move(tls)) {
   set_no_delay(socket_.get());
   watch(socket_.get());
+}
+
+TcpConnection::~TcpConnection() {
+  close();
+}
+
+bool TcpConnection::in_handshake() const {
+  return tls_ && !tls_->established();
+}
+
+std::string TcpConnection::why_failed() const {
+  return tls_ && !tls_->problem().empty() ? tls_->problem() : error_text(errno);
 }
 
 void TcpConnection::start_read() {
@@ -32,21 +49,45 @@ void TcpConnection::start_read() {
 void TcpConnection::on_ready() {
   const auto self = shared_from_this();
   if (closed()) return;
+  if (tls_ && !proceed_with_tls()) return;
   if (std::exchange(writable_, false) && std::exchange(blocked_, false)) flush();
   if (!closed() && reading_ && readable_) read();
+}
+
+// TLS may have to read in order to write and the other way round, so that whatever the socket became ready for, both
+// are tried.
+bool TcpConnection::proceed_with_tls() {
+  if (!tls_->established()) {
+    switch (tls_->handshake()) {
+      case TlsSession::Progress::kDone:
+        on_established();
+        break;
+      case TlsSession::Progress::kBlocked:
+        readable_ = false;
+        writable_ = false;
+        return false;
+      case TlsSession::Progress::kFailed:
+        on_handshake_failed(tls_->problem());
+        return false;
+    }
+  }
+  readable_ = true;
+  writable_ = true;
+  return !closed();
 }
 
 void TcpConnection::read() {
   reading_ = false;
   char* const buffer = loop().read_buffer();
-  const ssize_t bytes = ::recv(socket_.get(), buffer, LoopImpl::kReadBufferBytes, 0);
+  const ssize_t bytes = tls_ ? tls_->read(buffer, LoopImpl::kReadBufferBytes)
+                             : ::recv(socket_.get(), buffer, LoopImpl::kReadBufferBytes, 0);
   if (bytes < 0 && may_come_later(errno)) {
     reading_ = true;
     if (errno == EINTR) return call_soon();
     readable_ = false;
     return;
   }
-  if (bytes <= 0) return on_read_failed(bytes == 0, bytes == 0 ? "End of file" : error_text(errno));
+  if (bytes <= 0) return on_read_failed(bytes == 0, bytes == 0 ? "End of file" : why_failed());
   // A read of less than was asked for has emptied the socket, and the system will report what comes later. The end of a
   // stream, however, may have been reported together with its last bytes.
   if (static_cast<std::size_t>(bytes) < LoopImpl::kReadBufferBytes && !hung_up_) readable_ = false;
@@ -72,8 +113,13 @@ bool TcpConnection::send(std::initializer_list<std::string_view> pieces) {
 }
 
 bool TcpConnection::write_some() {
+  if (in_handshake()) {
+    blocked_ = true;
+    return true;
+  }
   while (unsent() > 0) {
-    const ssize_t taken = ::send(socket_.get(), out_.data() + sent_, unsent(), MSG_NOSIGNAL);
+    const ssize_t taken = tls_ ? tls_->write(out_.data() + sent_, unsent())
+                               : ::send(socket_.get(), out_.data() + sent_, unsent(), MSG_NOSIGNAL);
     if (taken < 0 && errno == EINTR) continue;
     if (taken < 0) {
       if (!may_come_later(errno)) return false;
@@ -93,7 +139,7 @@ bool TcpConnection::write_some() {
 void TcpConnection::flush() {
   if (closed() || blocked_) return;
   const std::size_t before = unsent();
-  if (!write_some()) return on_send_failed(error_text(errno));
+  if (!write_some()) return on_send_failed(why_failed());
   if (unsent() < before || unsent() == 0) on_sent();
 }
 
@@ -103,19 +149,23 @@ void TcpConnection::send_now() {
 
 void TcpConnection::close() {
   if (closed()) return;
+  if (tls_) tls_->end();
   forget();
   socket_.reset();
 }
 
 void TcpConnection::close_with_reset() {
   if (closed()) return;
+  tls_.reset();  // no farewell
   const linger reset{.l_onoff = 1, .l_linger = 0};
   (void)::setsockopt(socket_.get(), SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
   close();
 }
 
 void TcpConnection::finish_sending() {
-  if (!closed()) (void)::shutdown(socket_.get(), SHUT_WR);
+  if (closed()) return;
+  if (tls_) tls_->end();
+  (void)::shutdown(socket_.get(), SHUT_WR);
 }
 
 }  // namespace kvist::net

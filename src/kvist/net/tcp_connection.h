@@ -12,13 +12,17 @@
 
 namespace kvist::net {
 
+class TlsSession;
+
 /// The common part of server and client connections. Owned through shared pointers. Threads: the loop's. Invariants:
 /// bytes are sent in the order of send(). While the socket takes them, all that one handler sends to one connection is
 /// one write. Reads use the loop's buffer, so an idle connection has none.
 class TcpConnection : public Watched, public Flushed, public std::enable_shared_from_this<TcpConnection> {
  public:
   TcpConnection(LoopImpl& loop, UniqueFd socket);
-  ~TcpConnection() override { close(); }
+  /// `tls`: what the bytes go through; null: nothing.
+  TcpConnection(LoopImpl& loop, UniqueFd socket, std::unique_ptr<TlsSession> tls);
+  ~TcpConnection() override;
 
   /// Reads once, as soon as there is something, and calls on_read() or on_read_failed(). Does nothing if a read is
   /// outstanding already. Requires: this object is owned by a shared pointer.
@@ -39,6 +43,8 @@ class TcpConnection : public Watched, public Flushed, public std::enable_shared_
   /// Closes the sending direction. The peer reads the end of the stream and can still send.
   void finish_sending();
   [[nodiscard]] bool closed() const { return !socket_.valid(); }
+  /// Whether the TLS handshake is under way. What is sent meanwhile waits.
+  [[nodiscard]] bool in_handshake() const;
 
  protected:
   /// Bytes were read. The view is valid during the call.
@@ -49,6 +55,9 @@ class TcpConnection : public Watched, public Flushed, public std::enable_shared_
   virtual void on_blocked() {}
   /// The socket took some or all of the bytes; unsent() is the rest.
   virtual void on_sent() = 0;
+  /// The TLS handshake is complete, or it failed.
+  virtual void on_established() {}
+  virtual void on_handshake_failed(const std::string& why) { on_read_failed(false, why); }
   /// Sending failed.
   virtual void on_send_failed(const std::string& why) = 0;
   using Watched::loop;
@@ -57,10 +66,15 @@ class TcpConnection : public Watched, public Flushed, public std::enable_shared_
   void on_ready() override;
   void flush() override;
   void read();
+  /// Goes on with the TLS handshake. Returns whether bytes can be read and written.
+  [[nodiscard]] bool proceed_with_tls();
+  /// Why the last read or write failed.
+  [[nodiscard]] std::string why_failed() const;
   /// Writes from out_ to the socket. Returns whether it could; otherwise errno has the reason.
   [[nodiscard]] bool write_some();
 
   UniqueFd socket_;
+  std::unique_ptr<TlsSession> tls_;
   std::string out_;       // the bytes from sent_ on are still to be written
   std::size_t sent_ = 0;  // bytes of it that the socket has taken
   std::uint64_t bytes_sent_ = 0;

@@ -12,13 +12,16 @@ Result<HttpUrl> parse_http_url(std::string_view text) {
   const auto parsed = boost::urls::parse_uri(boost::core::string_view(text.data(), text.size()));
   if (!parsed) return fail(ErrorCode::kInvalidArgument, "not a URL: " + quoted());
   const boost::urls::url_view& url = *parsed;
-  if (url.scheme_id() != boost::urls::scheme::http) {
-    return fail(ErrorCode::kUnsupported, "only http:// URLs are served, not " + quoted());
+  const bool tls = url.scheme_id() == boost::urls::scheme::https;
+  if (!tls && url.scheme_id() != boost::urls::scheme::http) {
+    return fail(ErrorCode::kUnsupported, "only http:// and https:// URLs are served, not " + quoted());
   }
   if (url.has_userinfo()) return fail(ErrorCode::kUnsupported, "a URL with a user name: " + quoted());
   if (url.encoded_host().empty()) return fail(ErrorCode::kInvalidArgument, "a URL without a host: " + quoted());
 
   HttpUrl out;
+  out.tls = tls;
+  if (tls) out.port = 443;
   out.host = url.host_address();
   if (const std::string_view port(url.port().data(), url.port().size()); !port.empty()) {
     const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), out.port);

@@ -62,6 +62,16 @@ Result<GatewaySpec> read_gateway_part(const YamlNode& deployment, const std::str
     return std::unexpected(
         node->get("workers")->error("the gateway of a deployment takes the workers listed beside it"));
   }
+  for (const char* key : {"tls", "admin_tls", "worker_tls"}) {
+    if (!node || !node->get(key)) continue;
+    return std::unexpected(node->get(key)->error(
+        "the parts of a deployment talk plain HTTP on one machine: use `kvist gateway` and `kvist worker`"));
+  }
+  for (const WorkerSpec& worker : workers) {
+    if (worker.tls != ServerTlsSpec{})
+      return std::unexpected(deployment.error(
+          fmt::format("{} has tls: the parts of a deployment talk plain HTTP on one machine", worker.name)));
+  }
   if (gateway.api_keys != ApiKeysSpec{}) {
     return std::unexpected(node->get("api_keys")
                                ->error("a deployment takes no keys, because what starts it asks the gateway without "

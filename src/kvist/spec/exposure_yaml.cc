@@ -2,11 +2,18 @@
 
 #include <fmt/format.h>
 
+#include <array>
+
 #include "kvist/spec/endpoint.h"
 #include "kvist/spec/fields.h"
 
 namespace kvist::spec {
 namespace {
+
+constexpr auto kClientCertificateWords =
+    std::to_array<Word<ClientCertificates>>({{"none", ClientCertificates::kNone},
+                                             {"optional", ClientCertificates::kOptional},
+                                             {"required", ClientCertificates::kRequired}});
 
 /// "*", or scheme, host and, unless it is the scheme's own, the port, in small letters: as browsers write it.
 bool is_origin(std::string_view text) {
@@ -65,6 +72,58 @@ void write_api_keys(YamlWriter& out, const ApiKeysSpec& keys) {
   out.begin_map("api_keys");
   if (!keys.file.empty()) out.field("file", keys.file);
   if (!keys.admin_file.empty()) out.field("admin_file", keys.admin_file);
+  out.end_map();
+}
+
+Result<void> read_server_tls(const YamlNode& service, std::string_view key, const std::string& base_directory,
+                             ServerTlsSpec& tls) {
+  const auto node = service.get(key);
+  if (!node) return {};
+  KVIST_TRY_VOID(read_path(*node, "certificate", base_directory, tls.certificate));
+  KVIST_TRY_VOID(read_path(*node, "key", base_directory, tls.key));
+  KVIST_TRY_VOID(read_path(*node, "client_ca", base_directory, tls.client_ca));
+  if (!tls.client_ca.empty()) tls.client_certificates = ClientCertificates::kRequired;
+  KVIST_TRY_VOID(read_word(*node, "client_certificates", kClientCertificateWords, tls.client_certificates));
+  KVIST_TRY_VOID(node->finish());
+  if (tls.certificate.empty() || tls.key.empty())
+    return std::unexpected(node->error("needs both certificate and key, which are PEM files"));
+  if (tls.client_ca.empty() != (tls.client_certificates == ClientCertificates::kNone)) {
+    return std::unexpected(node->error(
+        "client_ca names the authorities of client_certificates (optional or required): both are needed, or neither"));
+  }
+  return {};
+}
+
+void write_server_tls(YamlWriter& out, std::string_view key, const ServerTlsSpec& tls) {
+  if (tls.certificate.empty()) return;
+  out.begin_map(key).field("certificate", tls.certificate).field("key", tls.key);
+  if (!tls.client_ca.empty()) {
+    out.field("client_ca", tls.client_ca);
+    out.field("client_certificates", word_of(kClientCertificateWords, tls.client_certificates));
+  }
+  out.end_map();
+}
+
+Result<void> read_client_tls(const YamlNode& map, std::string_view key, const std::string& base_directory,
+                             ClientTlsSpec& tls) {
+  const auto node = map.get(key);
+  if (!node) return {};
+  KVIST_TRY_VOID(read_path(*node, "ca", base_directory, tls.ca));
+  KVIST_TRY_VOID(read_field(*node, "server_name", tls.server_name));
+  KVIST_TRY_VOID(read_path(*node, "certificate", base_directory, tls.certificate));
+  KVIST_TRY_VOID(read_path(*node, "key", base_directory, tls.key));
+  KVIST_TRY_VOID(node->finish());
+  if (tls.certificate.empty() != tls.key.empty())
+    return std::unexpected(node->error("certificate and key, which are PEM files, go together"));
+  return {};
+}
+
+void write_client_tls(YamlWriter& out, std::string_view key, const ClientTlsSpec& tls) {
+  if (tls == ClientTlsSpec{}) return;
+  out.begin_map(key);
+  if (!tls.ca.empty()) out.field("ca", tls.ca);
+  if (!tls.server_name.empty()) out.field("server_name", tls.server_name);
+  if (!tls.certificate.empty()) out.field("certificate", tls.certificate).field("key", tls.key);
   out.end_map();
 }
 

@@ -1,6 +1,9 @@
 // Private to spec: settings of how a service is exposed, read and written.
 #pragma once
 
+#include <string>
+#include <string_view>
+
 #include "kvist/base/error.h"
 #include "kvist/base/yaml.h"
 #include "kvist/spec/exposure_spec.h"
@@ -16,6 +19,15 @@ void write_cors(YamlWriter& out, const CorsSpec& cors);
 /// Reads `api_keys`: a file, or a mapping with `file` and `admin_file`.
 [[nodiscard]] Result<void> read_api_keys(const YamlNode& service, const std::string& base_directory, ApiKeysSpec& keys);
 void write_api_keys(YamlWriter& out, const ApiKeysSpec& keys);
+
+/// Reads the mapping under `key` (`tls`, `admin_tls`) of a listener.
+[[nodiscard]] Result<void> read_server_tls(const YamlNode& service, std::string_view key,
+                                           const std::string& base_directory, ServerTlsSpec& tls);
+void write_server_tls(YamlWriter& out, std::string_view key, const ServerTlsSpec& tls);
+/// Reads the mapping under `key` (`tls` of a worker, `worker_tls`) towards a server.
+[[nodiscard]] Result<void> read_client_tls(const YamlNode& map, std::string_view key, const std::string& base_directory,
+                                           ClientTlsSpec& tls);
+void write_client_tls(YamlWriter& out, std::string_view key, const ClientTlsSpec& tls);
 
 /// Reads `http_limits`.
 [[nodiscard]] Result<void> read_http_limits(const YamlNode& service, HttpLimitsSpec& limits);

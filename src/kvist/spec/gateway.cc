@@ -15,12 +15,14 @@
 namespace kvist::spec {
 namespace {
 
-/// "scheme://host:port" and nothing more.
-Result<void> read_address(const YamlNode& map, std::string_view key, std::string_view scheme, std::string& value) {
+/// "scheme://host:port" and nothing more. With `also_secure`, "schemes" will do too.
+Result<void> read_address(const YamlNode& map, std::string_view key, std::string_view scheme, std::string& value,
+                          bool also_secure = false) {
   KVIST_TRY_VOID(read_field(map, key, value));
   const auto node = map.get(key);
   if (!node) return {};
-  const std::string prefix = std::string(scheme) + "://";
+  const std::string secure = std::string(scheme) + "s://";
+  const std::string prefix = also_secure && value.starts_with(secure) ? secure : std::string(scheme) + "://";
   const std::size_t colon = value.rfind(':');
   const bool has_prefix = value.starts_with(prefix);
   const bool has_port = has_prefix && colon != std::string::npos && colon > prefix.size() && colon + 1 < value.size() &&
@@ -92,13 +94,16 @@ Result<UpstreamSpec> read_upstream(const YamlNode& node, const std::string& base
   UpstreamSpec upstream;
   upstream.name = fmt::format("worker-{}", position);
   KVIST_TRY_VOID(read_name(node, "name", upstream.name));
-  KVIST_TRY_VOID(read_address(node, "url", "http", upstream.url));
+  KVIST_TRY_VOID(read_address(node, "url", "http", upstream.url, true));
   KVIST_TRY_VOID(read_address(node, "kv_events", "tcp", upstream.kv_events));
   KVIST_TRY_VOID(read_address(node, "kv_replay", "tcp", upstream.kv_replay));
   KVIST_TRY_VOID(read_limits(node, upstream.limits));
   KVIST_TRY_VOID(read_path(node, "api_key_file", base_directory, upstream.api_key_file));
+  KVIST_TRY_VOID(read_client_tls(node, "tls", base_directory, upstream.tls));
   KVIST_TRY_VOID(node.finish());
   if (upstream.url.empty()) return std::unexpected(node.error("key \"url\" is missing"));
+  if (upstream.tls != ClientTlsSpec{} && !upstream.url.starts_with("https://"))
+    return std::unexpected(node.error("tls is for a url that begins with https://"));
   if (upstream.kv_events.empty() && !upstream.kv_replay.empty()) {
     return std::unexpected(node.error("kv_replay without kv_events: there is nothing to replay"));
   }
@@ -121,6 +126,17 @@ Result<void> read_upstreams(const YamlNode& gateway, const std::string& base_dir
   return {};
 }
 
+/// `worker_tls`: for https workers that have no `tls` of their own.
+Result<void> read_worker_tls(const YamlNode& gateway, const std::string& base_directory,
+                             std::vector<UpstreamSpec>& workers) {
+  ClientTlsSpec shared;
+  KVIST_TRY_VOID(read_client_tls(gateway, "worker_tls", base_directory, shared));
+  for (UpstreamSpec& worker : workers) {
+    if (worker.tls == ClientTlsSpec{} && worker.url.starts_with("https://")) worker.tls = shared;
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<void> read_routing_mode(const YamlNode& node, RoutingMode& mode) {
@@ -136,6 +152,8 @@ Result<GatewaySpec> read_gateway(const YamlNode& node, const std::string& base_d
   KVIST_TRY_VOID(read_endpoint(node, "http", g.http));
   KVIST_TRY_VOID(read_admin(node, g.http, port_after(g.http.port), g.admin));
   KVIST_TRY_VOID(read_cors(node, g.cors));
+  KVIST_TRY_VOID(read_server_tls(node, "tls", base_directory, g.tls));
+  KVIST_TRY_VOID(read_server_tls(node, "admin_tls", base_directory, g.admin_tls));
   KVIST_TRY_VOID(read_http_limits(node, g.http_limits));
   KVIST_TRY_VOID(read_api_keys(node, base_directory, g.api_keys));
   KVIST_TRY_VOID(read_field(node, "pass_client_keys", g.pass_client_keys));
@@ -148,6 +166,7 @@ Result<GatewaySpec> read_gateway(const YamlNode& node, const std::string& base_d
   }
   KVIST_TRY_VOID(read_field(node, "block_size", g.block_size, 1, 4'096));
   KVIST_TRY_VOID(read_upstreams(node, base_directory, g.workers));
+  KVIST_TRY_VOID(read_worker_tls(node, base_directory, g.workers));
   KVIST_TRY_VOID(read_field(node, "upstream_timeout", g.upstream_timeout, std::chrono::milliseconds(1)));
   KVIST_TRY_VOID(read_field(node, "connect_timeout", g.connect_timeout, std::chrono::milliseconds(1)));
   KVIST_TRY_VOID(read_field(node, "health_interval", g.health_interval, std::chrono::milliseconds(10)));
@@ -176,6 +195,8 @@ std::string to_yaml(const GatewaySpec& g, int indent) {
   write_endpoint(out, "http", g.http);
   write_endpoint(out, "admin", g.admin);
   write_cors(out, g.cors);
+  write_server_tls(out, "tls", g.tls);
+  write_server_tls(out, "admin_tls", g.admin_tls);
   write_http_limits(out, g.http_limits);
   write_api_keys(out, g.api_keys);
   if (g.pass_client_keys) out.field("pass_client_keys", true);
@@ -190,6 +211,7 @@ std::string to_yaml(const GatewaySpec& g, int indent) {
       if (!upstream.kv_events.empty()) out.field("kv_events", upstream.kv_events);
       if (!upstream.kv_replay.empty()) out.field("kv_replay", upstream.kv_replay);
       write_limits(out, upstream.limits);
+      write_client_tls(out, "tls", upstream.tls);
       if (!upstream.api_key_file.empty()) out.field("api_key_file", upstream.api_key_file);
       out.end_map();
     }

@@ -138,6 +138,7 @@ Result<void> read_worker_fields(const YamlNode& node, const std::string& base_di
   KVIST_TRY_VOID(read_endpoint(node, "http", w.http));
   KVIST_TRY_VOID(read_admin(node, w.http, 0, w.admin));
   KVIST_TRY_VOID(read_cors(node, w.cors));
+  KVIST_TRY_VOID(read_server_tls(node, "tls", base_directory, w.tls));
   KVIST_TRY_VOID(read_field(node, "kv_events_port", w.kv_events_port, 0, 65'535));
   KVIST_TRY_VOID(read_field(node, "kv_replay_port", w.kv_replay_port, 0, 65'535));
   KVIST_TRY_VOID(read_topic(node, w.kv_events_topic));
@@ -184,6 +185,7 @@ std::string to_yaml(const WorkerSpec& w, int indent) {
   write_endpoint(out, "http", w.http);
   write_endpoint(out, "admin", w.admin);
   write_cors(out, w.cors);
+  write_server_tls(out, "tls", w.tls);
   out.field("kv_events_port", w.kv_events_port).field("kv_replay_port", w.kv_replay_port);
   if (!w.kv_events_topic.empty()) out.field("kv_events_topic", w.kv_events_topic);
   if (w.kv_events_buffer != WorkerSpec{}.kv_events_buffer) out.field("kv_events_buffer", w.kv_events_buffer);

@@ -10,6 +10,7 @@
 #include "kvist/engine/timed/timed_engine.h"
 #include "kvist/net/admin_listener.h"
 #include "kvist/net/http_server.h"
+#include "kvist/net/tls.h"
 #include "kvist/net/zmq_publisher.h"
 #include "kvist/perfmodel/step_time_model.h"
 #include "kvist/telemetry/log.h"
@@ -103,6 +104,13 @@ class ServiceImpl final : public Service {
     net::HttpServerOptions options;
     options.host = spec_.http.host;
     options.port = spec_.http.port;
+    if (!spec_.tls.certificate.empty()) {
+      KVIST_TRY(options.tls, net::TlsServer::load({.certificate = spec_.tls.certificate,
+                                                   .key = spec_.tls.key,
+                                                   .client_ca = spec_.tls.client_ca,
+                                                   .client_certificates = static_cast<net::ClientCertificates>(
+                                                       spec_.tls.client_certificates)}));
+    }
     options.browsers = net::BrowserPolicy{.origins = spec_.cors.origins};
     KVIST_TRY(server_,
               net::HttpServer::listen(loop, std::move(options),

@@ -1,0 +1,185 @@
+"""TLS from the client to the gateway, to its administration, and on to the workers, with certificates made by openssl."""
+import contextlib
+import json
+import pathlib
+import ssl
+import subprocess
+import tempfile
+import urllib.error
+import urllib.request
+
+from deployment import BINARY, DEADLINE_S, Process, WORKER, eventually, run
+
+
+class Authority:
+    """Makes certificates in a folder."""
+
+    def __init__(self, folder, name):
+        self.folder, self.name = pathlib.Path(folder), name
+        self.openssl("req", "-x509", *self.new_key(name), "-days", "2", "-subj", f"/CN={name}", "-out", self.path(f"{name}.pem"),
+                     "-addext", "basicConstraints=critical,CA:TRUE")
+
+    def path(self, name):
+        return str(self.folder / name)
+
+    def new_key(self, name):
+        return ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", self.path(f"{name}.key")]
+
+    @staticmethod
+    def openssl(*arguments):
+        done = subprocess.run(["openssl", *arguments], capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, (arguments, done.stderr)
+
+    def issue(self, name, names="IP:127.0.0.1,DNS:localhost", days="2"):
+        request, extensions = self.path(f"{name}.csr"), self.folder / f"{name}.ext"
+        extensions.write_text(f"subjectAltName={names}\n")
+        self.openssl("req", *self.new_key(name), "-subj", f"/CN={name}", "-out", request)
+        self.openssl("x509", "-req", "-in", request, "-CA", self.path(f"{self.name}.pem"), "-CAkey", self.path(f"{self.name}.key"),
+                     "-CAcreateserial", "-days", days, "-extfile", str(extensions), "-out", self.path(f"{name}.pem"))
+
+
+def https(process, which="http"):
+    return f"https://127.0.0.1:{process.ports[which]}"
+
+
+def ask(url, ca, body=None, own=None):
+    """(status, text) of a call that trusts `ca`."""
+    context = ssl.create_default_context(cafile=ca)
+    if own:
+        context.load_cert_chain(f"{own}.pem", f"{own}.key")
+    data = json.dumps(body).encode() if body is not None else None
+    call = urllib.request.Request(url, data=data, headers={"Content-Type": "application/json"})
+    try:
+        with urllib.request.urlopen(call, timeout=DEADLINE_S, context=context) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def refused(*arguments, **options):
+    try:
+        ask(*arguments, **options)
+    except (urllib.error.URLError, OSError) as error:
+        return str(error)
+    raise AssertionError("it was served")
+
+
+CHAT = {"model": "test-model", "max_tokens": 5, "stream": True, "messages": [{"role": "user", "content": "hello"}]}
+
+
+@contextlib.contextmanager
+def secure(workers_tls="{ca: ca.pem}", worker="worker", threads=2, client_certificates=""):
+    """An authority, a worker with TLS and a gateway with TLS on both of its listeners."""
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+        authority = Authority(folder, "ca")
+        authority.issue("gateway")
+        authority.issue("worker")
+        authority.issue("elsewhere", "DNS:gpu.example")
+        authority.issue("client", "DNS:client.example")
+        behind = Process(folder, "worker", "w", WORKER.format(name="w", kv_blocks=500, slots=16, time_scale=100) +
+                         f"  tls: {{certificate: {worker}.pem, key: {worker}.key{client_certificates}}}\n")
+        stack.callback(behind.stop)
+        gateway = Process(folder, "gateway", "gateway", f"""gateway:
+  model: test-model
+  block_size: 32
+  threads: {threads}
+  connect_timeout: 60 s
+  tls: {{certificate: gateway.pem, key: gateway.key}}
+  admin_tls: {{certificate: gateway.pem, key: gateway.key, client_ca: ca.pem, client_certificates: required}}
+  worker_tls: {workers_tls}
+  workers: [{{name: w, url: '{https(behind)}'}}]
+""")
+        stack.callback(gateway.stop)
+        yield authority, gateway, behind
+
+
+def a_chat_is_encrypted_all_the_way():
+    for threads in (1, 4):
+        with secure(threads=threads) as (authority, gateway, worker):
+            ca = authority.path("ca.pem")
+            eventually(lambda: ask(https(gateway) + "/health", ca)[0] == 200, "the worker is healthy")
+            for _ in range(3):
+                status, text = ask(https(gateway) + "/v1/chat/completions", ca, CHAT)
+                assert status == 200 and text.endswith("data: [DONE]\n\n"), (status, text)
+            assert ask(https(gateway) + "/v1/models", ca)[0] == 200
+
+
+def administration_asks_for_a_certificate():
+    with secure() as (authority, gateway, _):
+        status = https(gateway, "admin") + "/admin/status"
+        assert ask(status, authority.path("ca.pem"), own=authority.path("client"))[0] == 200
+        refused(status, authority.path("ca.pem"))
+        Authority(authority.folder, "strangers").issue("stranger")
+        refused(status, authority.path("ca.pem"), own=authority.path("stranger"))
+        page = ask(https(gateway, "admin") + "/metrics", authority.path("ca.pem"), own=authority.path("client"))[1]
+        assert 'kvist_gateway_tls_failed_handshakes_total{listener="admin"} 2' in page, page
+
+
+def what_is_wrong_with_a_workers_certificate_is_said():
+    cases = (("{ca: other.pem}", "worker", "an authority that is not trusted here"),
+             ("{ca: ca.pem}", "elsewhere", "is not for 127.0.0.1 but for gpu.example"))
+    for tls, worker, wanted in cases:
+        with tempfile.TemporaryDirectory() as other:
+            Authority(other, "other")
+            with secure(tls.replace("other.pem", f"{other}/other.pem"), worker) as (authority, gateway, _):
+                def problem():
+                    status = ask(https(gateway, "admin") + "/admin/status", authority.path("ca.pem"), own=authority.path("client"))[1]
+                    return json.loads(status)["workers"][0]["last_problem"]
+
+                eventually(lambda: wanted in problem(), wanted)
+    with secure("{ca: ca.pem, server_name: gpu.example}", "elsewhere") as (authority, gateway, _):
+        eventually(lambda: ask(https(gateway) + "/health", authority.path("ca.pem"))[0] == 200, "its name is told")
+
+
+def a_worker_may_ask_for_the_gateways_certificate():
+    with secure("{ca: ca.pem, certificate: client.pem, key: client.key}", client_certificates=", client_ca: ca.pem") as (authority, gateway, worker):
+        eventually(lambda: ask(https(gateway) + "/health", authority.path("ca.pem"))[0] == 200, "the worker is healthy")
+        refused(https(worker) + "/health", authority.path("ca.pem"))
+
+
+def a_new_certificate_is_taken_without_a_restart():
+    with secure() as (authority, gateway, _):
+        url, old = https(gateway) + "/health", authority.path("ca.pem")
+        eventually(lambda: ask(url, old)[0] == 200, "the worker is healthy")
+        (authority.folder / "gateway.pem").write_text("nonsense")
+        log = authority.folder / "gateway.log"
+        eventually(lambda: "the certificate stays as it was" in log.read_text(), "the bad file is noticed")
+        assert ask(url, old)[0] == 200
+        Authority(authority.folder, "next").issue("gateway")
+        eventually(lambda: ask(url, authority.path("next.pem"))[0] == 200, "the new certificate is in force")
+        refused(url, old)
+
+
+def the_load_generator_speaks_it_too():
+    with secure() as (authority, gateway, _):
+        ca = authority.path("ca.pem")
+        eventually(lambda: ask(https(gateway) + "/health", ca)[0] == 200, "the worker is healthy")
+
+        def loadgen(*options):
+            return subprocess.run([BINARY, "loadgen", "--target", https(gateway), "--model", "test-model", "--concurrency", "2",
+                                   "--duration", "2s", *options], capture_output=True, text=True, timeout=DEADLINE_S)
+
+        done = loadgen("--ca", ca)
+        assert done.returncode == 0 and " 0 failed" in done.stdout, (done.stdout, done.stderr[-2000:])
+        done = loadgen()
+        assert done.returncode == 1 and "not trusted here" in done.stdout + done.stderr, (done.stdout, done.stderr[-2000:])
+
+
+def files_that_are_not_good_are_said_at_the_start():
+    with tempfile.TemporaryDirectory() as folder:
+        authority = Authority(folder, "ca")
+        authority.issue("a")
+        file = pathlib.Path(folder) / "gateway.yaml"
+        for settings, wanted in (("tls: {certificate: none.pem, key: a.key}", "none.pem: no such file"),
+                                 ("tls: {certificate: a.pem, key: ca.key}", "ca.key: "),
+                                 ("tls: {certificate: a.pem}", "needs both certificate and key"),
+                                 ("tls: {certificate: gateway.yaml, key: a.key}", "no certificate in PEM form")):
+            file.write_text(f"gateway:\n  {settings}\n  workers: [{{url: 'http://127.0.0.1:1'}}]\n")
+            done = subprocess.run([BINARY, "gateway", "-f", file], capture_output=True, text=True, timeout=60)
+            assert done.returncode == 1 and wanted in done.stderr, (settings, done.stderr)
+
+
+if __name__ == "__main__":
+    run([a_chat_is_encrypted_all_the_way, administration_asks_for_a_certificate, what_is_wrong_with_a_workers_certificate_is_said,
+         a_worker_may_ask_for_the_gateways_certificate, a_new_certificate_is_taken_without_a_restart, the_load_generator_speaks_it_too,
+         files_that_are_not_good_are_said_at_the_start])
