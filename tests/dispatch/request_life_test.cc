@@ -264,10 +264,21 @@ TEST(RequestLife, ABegunAnswerThatStandsStillIsBrokenOff) {
 
 TEST(RequestLife, ALostWorkerIsAFailedConnection) {
   RequestLife life = begun_life();
-  EXPECT_EQ(life.on_worker_lost(WorkerId(1)).report, LifeReport::kNothing);
-  const LifeActions lost = life.on_worker_lost(WorkerId(0));
+  EXPECT_EQ(life.on_worker_lost(WorkerId(1), true).report, LifeReport::kNothing);
+  const LifeActions lost = life.on_worker_lost(WorkerId(0), true);
   EXPECT_EQ(lost.failure, AttemptFailure::kTransport);
   EXPECT_TRUE(lost.abandon);
+}
+
+TEST(RequestLife, WhatALostWorkerNeverGotIsRepeatedEvenIfItMayHaveEffects) {
+  RequestLife sent(kDeadline, false);
+  (void)sent.on_routed(to(0));
+  EXPECT_EQ(sent.on_worker_lost(WorkerId(0), true).over, Outcome::kUpstreamFailed) << "it may have been carried out";
+  RequestLife unsent(kDeadline, false);
+  (void)unsent.on_routed(to(0));
+  const LifeActions lost = unsent.on_worker_lost(WorkerId(0), false);
+  EXPECT_EQ(lost.report, LifeReport::kAttemptFailed);
+  EXPECT_EQ(unsent.on_rerouted(to(1)).attempt->worker, WorkerId(1));
 }
 
 TEST(RequestLife, AClientThatLeavesAbortsTheCall) {
@@ -335,7 +346,7 @@ class Hazard {
         return take(
             life_.on_worker_stalled(any_worker(), chance(0.5) ? AttemptFailure::kStalled : AttemptFailure::kSilent));
       case 7:
-        return take(life_.on_worker_lost(any_worker()));
+        return take(life_.on_worker_lost(any_worker(), chance(0.5)));
       case 8:
         if (chance(0.1)) take(life_.on_shutdown({ErrorCode::kUnavailable, "the end"}));
         return;

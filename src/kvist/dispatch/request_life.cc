@@ -164,9 +164,9 @@ LifeActions RequestLife::on_idle() {
   return actions;
 }
 
-LifeActions RequestLife::on_worker_lost(WorkerId worker) {
+LifeActions RequestLife::on_worker_lost(WorkerId worker, bool sent) {
   if (worker != decision_.worker) return {};
-  return on_lost(false, "the worker stands still and answers no health check");
+  return on_lost(false, "the worker stands still and answers no health check", sent);
 }
 
 LifeActions RequestLife::on_client_gone() {

@@ -94,8 +94,9 @@ class RequestLife {
   [[nodiscard]] LifeActions on_worker_stalled(WorkerId worker, AttemptFailure how = AttemptFailure::kStalled);
   /// Nothing more of a begun answer has come for too long.
   [[nodiscard]] LifeActions on_idle();
-  /// The worker stalled and answers no health check. This is handled as if the connection had failed.
-  [[nodiscard]] LifeActions on_worker_lost(WorkerId worker);
+  /// The worker stalled and answers no health check. This is handled as if the connection had failed. `sent`: as for
+  /// on_lost().
+  [[nodiscard]] LifeActions on_worker_lost(WorkerId worker, bool sent);
   [[nodiscard]] LifeActions on_client_gone();
   /// The gateway is shutting down and waits no longer.
   [[nodiscard]] LifeActions on_shutdown(const Error& error);

@@ -393,7 +393,7 @@ void ProxiedRequest::check_idle(TimePoint now, Duration timeout) {
 
 void ProxiedRequest::on_worker_lost(WorkerId worker) {
   if (life_.begun() && relay_.state().done && worker == life_.decision().worker) return end_stream();
-  act(life_.on_worker_lost(worker));
+  act(life_.on_worker_lost(worker, sent_));
 }
 
 void ProxiedRequest::break_stream(const Error& error) {
