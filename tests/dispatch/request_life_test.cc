@@ -281,6 +281,24 @@ TEST(RequestLife, WhatALostWorkerNeverGotIsRepeatedEvenIfItMayHaveEffects) {
   EXPECT_EQ(unsent.on_rerouted(to(1)).attempt->worker, WorkerId(1));
 }
 
+TEST(RequestLife, WantOfASocketIsNotTheWorkersFault) {
+  RequestLife life = begun_life();
+  Duration pause = RequestLife::kExhaustedPause;
+  for (std::uint32_t i = 0; i < RequestLife::kExhaustedTries; ++i, pause *= 2) {
+    const LifeActions actions = life.on_exhausted();
+    EXPECT_EQ(actions.again_in, pause);
+    EXPECT_EQ(actions.report, LifeReport::kNothing);
+    EXPECT_FALSE(actions.doubt);
+    EXPECT_FALSE(actions.over);
+  }
+  const LifeActions end = life.on_exhausted();
+  EXPECT_EQ(end.report, LifeReport::kNothing);
+  EXPECT_EQ(end.again_in, Duration(0));
+  EXPECT_EQ(end.answer, LifeAnswer::kError);
+  EXPECT_EQ(end.error.code, ErrorCode::kUnavailable);
+  EXPECT_EQ(end.over, Outcome::kExhausted);
+}
+
 TEST(RequestLife, AClientThatLeavesAbortsTheCall) {
   RequestLife life = begun_life();
   const LifeActions gone = life.on_client_gone();
@@ -325,7 +343,9 @@ class Hazard {
       asking_ = false;
       return take(life_.on_rerouted(chance(0.6) ? std::optional(to(any_worker().value())) : std::nullopt));
     }
-    switch (random_.uniform_int(0, 10)) {
+    switch (random_.uniform_int(0, 11)) {
+      case 11:
+        return take(life_.on_exhausted());
       case 0:
       case 1:
         return take(life_.on_status(kStatuses[random_.uniform_int(0, 9)]));

@@ -2,7 +2,9 @@
 and garbage as fast answers, a stopped process, a killed process."""
 import concurrent.futures
 import contextlib
+import http.client
 import json
+import resource
 import signal
 import tempfile
 
@@ -192,6 +194,36 @@ def a_killed_worker_of_three_costs_no_request():
         assert metric(gateway, "kvist_gateway_free_retries_total") >= 20
 
 
+def a_gateway_without_descriptors_blames_no_worker():
+    """No new socket for a while: the gateway says so itself, and its workers are as well as before."""
+    with contextlib.ExitStack() as stack:
+        workers = [FakeWorker(f"worker-{i}", keeps=False) for i in range(2)]
+        for worker in workers:
+            stack.callback(worker.close)
+        gateway = stack.enter_context(before(workers, threads=1, health_interval="100 ms", silence_timeout="60 s"))
+        connection = http.client.HTTPConnection("127.0.0.1", gateway.ports["http"], timeout=100)
+        stack.callback(connection.close)
+
+        def ask(path, body=None):
+            connection.request("POST" if body else "GET", path, body and json.dumps(body), {"Content-Type": "application/json"})
+            answer = connection.getresponse()
+            return answer.status, answer.headers, answer.read().decode()
+
+        body = {"model": "test-model", "messages": [{"role": "user", "content": "hello"}]}
+        assert ask("/v1/chat/completions", body)[0] == 200
+        limits = resource.prlimit(gateway.process.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(gateway.process.pid, resource.RLIMIT_NOFILE, (0, limits[1]))
+        for _ in range(6):
+            code, head, text = ask("/v1/chat/completions", body)
+            assert code == 503 and head["Retry-After"] and "the gateway has no socket left" in text, (code, text)
+        for worker in json.loads(ask("/admin/status")[2])["workers"]:
+            assert worker["state"] == "healthy" and worker["ejection"]["times"] == 0 and sum(worker["failures"].values()) == 0, worker
+        resource.prlimit(gateway.process.pid, resource.RLIMIT_NOFILE, limits)
+        assert ask("/v1/chat/completions", body)[0] == 200
+        assert metric(gateway, "kvist_gateway_local_exhaustions_total") == 6 * 5, "each request tried four times more"
+        assert metric(gateway, "kvist_gateway_requests_total", outcome="exhausted") == 6
+
+
 def a_stream_that_stands_still_is_broken_off():
     with real_workers(1, time_scale=1.0) as (_, workers), before(workers, stream_idle_timeout="500 ms", connect_timeout="60 s") as gateway:
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
@@ -207,7 +239,6 @@ def a_stream_that_stands_still_is_broken_off():
 
 
 def stream_until_broken(gateway):
-    import http.client
     connection = http.client.HTTPConnection("127.0.0.1", gateway.ports["http"], timeout=100)
     body = {"model": "test-model", "messages": [{"role": "user", "content": "hello"}], "max_tokens": 4000, "ignore_eos": True, "stream": True}
     connection.request("POST", "/v1/chat/completions", json.dumps(body), {"Content-Type": "application/json"})
@@ -217,7 +248,10 @@ def stream_until_broken(gateway):
         return error.partial
 
 
-run([a_worker_that_answers_500_is_ejected, a_worker_that_answers_404_for_the_model_is_ejected, a_worker_with_another_key_is_ejected,
-     a_worker_that_answers_with_a_web_page_is_ejected, a_worker_that_redirects_is_ejected, a_wrong_key_is_the_clients_fault,
-     a_clients_error_is_passed_on_unchanged_by_the_first_worker, a_worker_restarted_with_another_model_gets_nothing,
-     a_stopped_worker_costs_no_request, a_killed_worker_of_three_costs_no_request, a_stream_that_stands_still_is_broken_off])
+if __name__ == "__main__":
+    run([a_worker_that_answers_500_is_ejected, a_worker_that_answers_404_for_the_model_is_ejected,
+         a_worker_with_another_key_is_ejected, a_worker_that_answers_with_a_web_page_is_ejected, a_worker_that_redirects_is_ejected,
+         a_wrong_key_is_the_clients_fault, a_clients_error_is_passed_on_unchanged_by_the_first_worker,
+         a_worker_restarted_with_another_model_gets_nothing, a_stopped_worker_costs_no_request,
+         a_killed_worker_of_three_costs_no_request, a_gateway_without_descriptors_blames_no_worker,
+         a_stream_that_stands_still_is_broken_off])

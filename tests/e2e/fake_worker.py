@@ -6,9 +6,9 @@ import threading
 
 class FakeWorker:
     """`answer`: (status, content type, body) of each POST; None: as a worker would. `models`: what GET /v1/models lists. `key`: the
-    only Authorization that it takes."""
+    only Authorization that it takes. `keeps`: connections serve more than one request."""
 
-    def __init__(self, name, answer=None, models=("test-model",), key=None):
+    def __init__(self, name, answer=None, models=("test-model",), key=None, keeps=True):
         self.name, self.answer, self.models, self.key = name, answer, models, key
         self.posts = 0
         self.lock = threading.Lock()
@@ -25,6 +25,8 @@ class FakeWorker:
                 self.send_response(status)
                 self.send_header("Content-Type", kind)
                 self.send_header("Content-Length", str(len(data)))
+                if not keeps:
+                    self.send_header("Connection", "close")
                 self.end_headers()
                 self.wfile.write(data)
 

@@ -24,6 +24,8 @@ std::string_view to_string(Outcome outcome) {
       return "broken_stream";
     case Outcome::kClientGone:
       return "client_gone";
+    case Outcome::kExhausted:
+      return "exhausted";
   }
   return "worker_error";
 }

@@ -20,8 +20,9 @@ enum class Outcome : std::uint8_t {
   kTimedOut,        ///< the deadline of the whole request passed
   kBrokenStream,    ///< the connection to the worker failed after the answer began
   kClientGone,      ///< the client left
+  kExhausted,       ///< the gateway itself had no socket to reach a worker with
 };
-inline constexpr std::size_t kOutcomes = 10;
+inline constexpr std::size_t kOutcomes = 11;
 [[nodiscard]] std::string_view to_string(Outcome outcome);
 
 /// Requests by outcome.

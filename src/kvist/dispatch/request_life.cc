@@ -128,6 +128,20 @@ LifeActions RequestLife::on_lost(bool timed_out, std::string_view problem, bool 
   return actions;
 }
 
+LifeActions RequestLife::on_exhausted() {
+  if (phase_ != Phase::kWaiting) return {};
+  const Error error{ErrorCode::kUnavailable, "the gateway has no socket left to reach a worker with; try again later"};
+  LifeActions actions;
+  if (exhausted_ < kExhaustedTries) {
+    actions.again_in = kExhaustedPause * (1U << exhausted_++);
+  } else if (begun_) {
+    actions = break_off(error);
+  } else {
+    actions = end_with(error, Outcome::kExhausted);
+  }
+  return actions;
+}
+
 LifeActions RequestLife::on_ended(bool with_error) {
   if (phase_ == Phase::kOver) return {};
   // Garbage may have a good status.

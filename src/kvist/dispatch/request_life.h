@@ -42,6 +42,7 @@ struct LifeActions {
   bool abandon = false;                                 ///< abort the call to the worker
   std::optional<WorkerId> doubt = {};                   ///< check this worker's health at once
   std::optional<routing::Decision> attempt = {};        ///< begin a call to this worker
+  Duration again_in{};                                  ///< if not 0: after this time, make the same call once more
   LifeAnswer answer = LifeAnswer::kNothing;
   Error error = {};                  ///< of kError and kBreakOff, as the client gets it
   std::optional<Outcome> over = {};  ///< the request has ended: call Dispatcher::finish()
@@ -85,6 +86,9 @@ class RequestLife {
   /// The connection failed, or carried no valid answer, or the deadline passed. `sent`: the worker may have the whole
   /// request.
   [[nodiscard]] LifeActions on_lost(bool timed_out, std::string_view problem, bool sent = true);
+  /// The call could not be made because this machine has no socket, port or memory for it, which is not the worker's
+  /// fault: nothing is reported, and the call is to be made again after a moment, or the request ends.
+  [[nodiscard]] LifeActions on_exhausted();
   /// The worker's answer is complete. `with_error`: it contains an error frame of any kind.
   [[nodiscard]] LifeActions on_ended(bool with_error = false);
   /// The worker's answer exceeds the bound.
@@ -100,6 +104,11 @@ class RequestLife {
   [[nodiscard]] LifeActions on_client_gone();
   /// The gateway is shutting down and waits no longer.
   [[nodiscard]] LifeActions on_shutdown(const Error& error);
+
+  /// How often, and first after which time, a call that could not be made for want of a socket is made again; each
+  /// further time is twice as long.
+  static constexpr std::uint32_t kExhaustedTries = 4;
+  static constexpr Duration kExhaustedPause = std::chrono::milliseconds(50);
 
   [[nodiscard]] Duration time_left(TimePoint now) const { return deadline_ - now; }
   [[nodiscard]] const routing::Decision& decision() const { return decision_; }
@@ -131,6 +140,7 @@ class RequestLife {
   AttemptFailure failure_ = AttemptFailure::kTransport;
   bool begun_ = false;
   bool error_frame_ = false;
+  std::uint32_t exhausted_ = 0;  // how often a call could not be made
   int status_ = 0;
 };
 

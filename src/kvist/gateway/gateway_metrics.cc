@@ -59,6 +59,9 @@ void write_requests(const GatewayParts& parts, const ProxyReport& proxies, Metri
                number(proxy.unreadable_chunks));
   page.counter("kvist_gateway_error_frames_total", "Streams in which a worker put an error of its own",
                number(proxy.error_frames));
+  page.counter("kvist_gateway_local_exhaustions_total",
+               "Calls to workers that failed as the gateway itself had no descriptor, port or memory for a socket",
+               number(proxy.exhaustions));
   page.counter("kvist_gateway_idle_streams_total", "Answers broken off as nothing more of them came for too long",
                number(proxy.idle_streams));
   page.counter("kvist_gateway_unended_streams_total", "Streams that ended without finish_reason, usage or [DONE]",

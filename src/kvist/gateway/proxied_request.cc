@@ -116,6 +116,7 @@ void ProxiedRequest::carry_out(const dispatch::LifeActions& actions) {
   if (actions.abandon) call_.reset();
   if (actions.doubt) parts_->channel->doubt(*actions.doubt);
   if (actions.attempt) attempt(*actions.attempt);
+  if (actions.again_in > Duration(0)) call_again(actions.again_in);
   switch (actions.answer) {
     case dispatch::LifeAnswer::kPassOn:
       pass_on();
@@ -141,7 +142,21 @@ void ProxiedRequest::attempt(const routing::Decision& decision) {
   ended_ = false;
   held_error_.reset();
   relay_ = AnswerRelay(job_.usage_wanted, parts_->fingerprints[decision.worker.value()]);
+  call();
+}
+
+void ProxiedRequest::call() {
   call_ = parts_->client->start(worker().url, to_send_, life_.time_left(net::now()), handlers());
+}
+
+void ProxiedRequest::call_again(Duration in) {
+  call_.reset();
+  if (!again_) again_ = std::make_unique<net::Timer>(*parts_->loop);
+  again_->arm(net::now() + in, [weak = weak_from_this()] {
+    const auto self = weak.lock();
+    // The request may have ended or gone to another worker in the meantime.
+    if (self && !self->life_.is_over() && !self->asking_ && !self->call_) self->call();
+  });
 }
 
 const spec::UpstreamSpec& ProxiedRequest::worker() const {
@@ -367,6 +382,13 @@ void ProxiedRequest::on_error(const Error& error) {
   if (asking_) {
     held_error_ = error;
     return;
+  }
+  if (error.code == ErrorCode::kResourceExhausted) {
+    ++parts_->counters->exhaustions;
+    if (parts_->exhaustion_warning.pass(net::now()))
+      telemetry::log_error("proxy", fmt::format("no socket for a call to {}, and for {} calls before: {}",
+                                                worker().name, parts_->exhaustion_warning.suppressed(), error.message));
+    return act(life_.on_exhausted());
   }
   telemetry::log_warning("proxy", fmt::format("request {} at {}: {}", job_.request_id, worker().name, error.message));
   // After [DONE] the client has the whole answer, so the error does not matter.

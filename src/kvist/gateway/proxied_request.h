@@ -18,6 +18,8 @@
 #include "kvist/gateway/latency_histogram.h"
 #include "kvist/gateway/record_writer.h"
 #include "kvist/gateway/routing_channel.h"
+#include "kvist/gateway/warning_gate.h"
+#include "kvist/net/event_loop.h"
 #include "kvist/net/http_client.h"
 #include "kvist/net/http_server.h"
 #include "kvist/spec/deployment.h"
@@ -32,6 +34,7 @@ struct ProxyCounters {
   std::uint64_t unended_streams =
       0;  ///< streams that ended without finish reason, usage or [DONE], though the connection was closed in order
   std::uint64_t error_frames = 0;  ///< streams in which the worker sent an error frame
+  std::uint64_t exhaustions = 0;   ///< calls to a worker that failed for want of a socket, port or memory here
   std::uint64_t idle_streams = 0;  ///< answers broken off because they stood still for too long
 };
 
@@ -44,6 +47,8 @@ struct ProxyParts {
   Duration upstream_timeout{};
   std::vector<std::string> fingerprints = {};  ///< by WorkerId: the last system_fingerprint in its answers
   RecordWriter* recorder = nullptr;            ///< null: nothing is recorded
+  net::EventLoop* loop = nullptr;
+  WarningGate exhaustion_warning = WarningGate();
 };
 
 /// What the gateway knows of a request.
@@ -108,6 +113,9 @@ class ProxiedRequest : public std::enable_shared_from_this<ProxiedRequest> {
   /// Sends what has arrived of the answer to the client, and from now on what arrives.
   void pass_on();
   void attempt(const routing::Decision& decision);
+  void call();
+  /// Makes the call of the present attempt once more, after a while.
+  void call_again(Duration in);
   [[nodiscard]] net::CallHandlers handlers();
   void on_head(int status, net::Headers headers);
   void take_head();
@@ -160,6 +168,7 @@ class ProxiedRequest : public std::enable_shared_from_this<ProxiedRequest> {
   bool paused_ = false;  // as the client is slow
   bool sent_ = false;    // the worker has the whole request
   std::unique_ptr<net::HttpCall> call_;
+  std::unique_ptr<net::Timer> again_;  // null, unless a call could not be made
 };
 
 }  // namespace kvist::gateway

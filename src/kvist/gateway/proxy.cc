@@ -34,6 +34,7 @@ void ProxyReport::add(const ProxyReport& other) {
   counters.unreadable_chunks += other.counters.unreadable_chunks;
   counters.unended_streams += other.counters.unended_streams;
   counters.error_frames += other.counters.error_frames;
+  counters.exhaustions += other.counters.exhaustions;
   counters.idle_streams += other.counters.idle_streams;
   for (const auto& [status, count] : other.refused) refused[status] += count;
   passed_on_unread += other.passed_on_unread;
@@ -60,7 +61,8 @@ Proxy::Proxy(net::EventLoop& loop, const Options& options, net::HttpClient& clie
              .counters = &counters_,
              .upstream_timeout = options.upstream_timeout,
              .fingerprints = std::vector<std::string>(workers.size()),
-             .recorder = options.recorder},
+             .recorder = options.recorder,
+             .loop = &loop},
       request_id_seed_(options.request_id_seed),
       credentials_(options.pass_client_keys ? Credentials::kPass : Credentials::kKeep),
       stream_idle_timeout_(options.stream_idle_timeout),

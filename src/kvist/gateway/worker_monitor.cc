@@ -126,6 +126,12 @@ void WorkerMonitor::on_health(const Result<net::HttpResponse>& answer) {
     handlers_.on_sign_of_life();
     return after_health();
   }
+  if (!answer && answer.error().code == ErrorCode::kResourceExhausted) {
+    // The worker was not asked, so this says nothing about it.
+    telemetry::log_error(kComponent,
+                         fmt::format("the health of {} cannot be asked for: {}", name(), answer.error().message));
+    return wait();
+  }
   const std::string problem =
       answer ? fmt::format("/health answered {}", answer->status) : std::string(answer.error().message);
   if (fleet_->on_failure(worker_, problem, net::now())) {

@@ -107,8 +107,7 @@ void ClientCall::connect() {
         const auto self = weak.lock();
         if (!self || self->finished_) return;
         if (!found) {
-          return self->fail(ErrorCode::kUnavailable,
-                            "cannot resolve " + self->url_->host + ": " + found.error().message);
+          return self->fail(found.error().code, "cannot resolve " + self->url_->host + ": " + found.error().message);
         }
         self->endpoints_ = *std::move(found);
         self->connect_next();
@@ -145,16 +144,17 @@ void ClientCall::connect_next() {
       const auto left = static_cast<Duration::rep>(endpoints_.size() - next_endpoint_ + 1);
       return arm(at + std::max(Duration(), connect_deadline_ - at) / left);
     }
-    connect_error_ = socket.error().message;
+    connect_error_ = socket.error();
   }
-  fail(ErrorCode::kUnavailable, "cannot connect to " + url_->authority + ": " + connect_error_);
+  fail(connect_error_.code, "cannot connect to " + url_->authority + ": " + connect_error_.message);
 }
 
 void ClientCall::on_connected(UniqueFd socket) {
   const auto self = shared_from_this();
   const auto gone = std::move(connecting_);
   if (const int error = connect_error(socket.get()); error != 0) {
-    connect_error_ = error_text(error);
+    const bool local = is_local_exhaustion(error);
+    connect_error_ = {local ? ErrorCode::kResourceExhausted : ErrorCode::kUnavailable, error_text(error)};
     return connect_next();
   }
   auto tls = server_->tls ? server_->tls->connect(socket.get(), url_->host) : nullptr;
@@ -206,7 +206,7 @@ void ClientCall::on_timeout() {
   if (finished_) return;
   if (connecting_ && next_endpoint_ < endpoints_.size() && now() < connect_deadline_) {
     connecting_.reset();
-    connect_error_ = "no answer in time";
+    connect_error_ = {ErrorCode::kUnavailable, "no answer in time"};
     return connect_next();
   }
   if ((!connection_ || connection_->in_handshake()) && now() < deadline_) {

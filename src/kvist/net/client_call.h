@@ -81,7 +81,7 @@ class ClientCall : public std::enable_shared_from_this<ClientCall> {
 
   std::vector<Endpoint> endpoints_;
   std::size_t next_endpoint_ = 0;
-  std::string connect_error_;
+  Error connect_error_;  // of the last address tried
   std::unique_ptr<Connecting> connecting_;
   TimerNode timer_;
   std::shared_ptr<ClientConnection> connection_;

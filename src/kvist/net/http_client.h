@@ -31,8 +31,9 @@ struct CallHandlers {
   /// A piece of the body was read, at `at`. The transfer encoding is removed.
   std::function<void(std::string_view data, TimePoint at)> on_body;
   std::function<void(const CallTimes& times)> on_end;
-  /// The call failed with kUnavailable (connect or transport), kDeadlineExceeded or kCorrupt (not HTTP). `answered`:
-  /// some byte of the answer had arrived.
+  /// The call failed with kUnavailable (connect or transport), kDeadlineExceeded, kCorrupt (not HTTP), or
+  /// kResourceExhausted: this process or machine has no descriptor, port or memory for a connection, so the server was
+  /// not reached and is not to blame. `answered`: some byte of the answer had arrived.
   std::function<void(const Error& error, bool answered)> on_error;
 };
 

@@ -22,6 +22,8 @@ Result<AddressList> look_up(const std::string& host, std::uint16_t port, int fla
   hints.ai_flags = AI_NUMERICSERV | flags;
   addrinfo* found = nullptr;
   const int error = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
+  if (error == EAI_MEMORY || (error == EAI_SYSTEM && is_local_exhaustion(errno)))
+    return fail(ErrorCode::kResourceExhausted, error == EAI_MEMORY ? ::gai_strerror(error) : error_text(errno));
   if (error != 0) return fail(ErrorCode::kUnavailable, ::gai_strerror(error));
   return AddressList(found, &freeaddrinfo);
 }
@@ -34,7 +36,8 @@ Endpoint endpoint_of(const addrinfo& info) {
 }
 
 Error last_error() {
-  return {ErrorCode::kUnavailable, error_text(errno)};
+  const int error = errno;
+  return {is_local_exhaustion(error) ? ErrorCode::kResourceExhausted : ErrorCode::kUnavailable, error_text(error)};
 }
 
 }  // namespace
@@ -102,6 +105,10 @@ Result<UniqueFd> start_connect(const Endpoint& endpoint) {
   if (::connect(fd.get(), endpoint.get(), endpoint.length) != 0 && errno != EINPROGRESS)
     return std::unexpected(last_error());
   return fd;
+}
+
+bool is_local_exhaustion(int error) {
+  return error == EMFILE || error == ENFILE || error == EADDRNOTAVAIL || error == ENOBUFS || error == ENOMEM;
 }
 
 int connect_error(int fd) {

@@ -60,8 +60,11 @@ struct Endpoint {
 /// The port that a socket is bound to.
 [[nodiscard]] std::uint16_t local_port(int fd);
 /// A socket that is connected or being connected. In the latter case it becomes writable, and connect_error() has the
-/// result.
+/// result. Errors: kResourceExhausted if is_local_exhaustion(), otherwise kUnavailable.
 [[nodiscard]] Result<UniqueFd> start_connect(const Endpoint& endpoint);
+/// Whether the errno of a socket's creation or connection is about this machine, which has no descriptor, port or
+/// memory left, and says nothing about the peer.
+[[nodiscard]] bool is_local_exhaustion(int error);
 /// The errno of the connection attempt; 0 if it succeeded.
 [[nodiscard]] int connect_error(int fd);
 /// Disables Nagle's algorithm, so that bytes are sent at once.
