@@ -1,6 +1,6 @@
 // fuzz: openai
 // Every parser of the module on any text; and with_usage_requested must turn a valid request into one that requests
-// usage.
+// usage, with_resumption into one that resumes.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -9,6 +9,7 @@
 #include "kvist/base/check.h"
 #include "kvist/openai/codec.h"
 #include "kvist/openai/errors.h"
+#include "kvist/openai/resumption.h"
 #include "kvist/openai/tokenize.h"
 
 namespace {
@@ -32,6 +33,12 @@ void check_usage_edit(std::string_view body, Result<Request> (*parse)(std::strin
   KVIST_CHECK(again->options.include_usage || *edited == body, "usage is not requested by " + *edited);
   KVIST_CHECK(again->options.model == request->options.model, "the model changed in " + *edited);
   KVIST_CHECK(openai::with_usage_requested(*edited) == *edited, "a second edit changed " + *edited);
+  if (!request->options.stream || body.contains("resume") || body.contains('\\')) return;
+  const openai::Resumption resumption{.tokens = {kvist::TokenId(7), kvist::TokenId(1)}, .created = 5};
+  const Result<Request> resumed = parse(openai::with_resumption(body, resumption.tokens, resumption.created), purpose);
+  KVIST_CHECK(resumed.has_value(), resumed.error().message);
+  KVIST_CHECK(purpose == openai::ReadFor::kRouting || resumed->options.resumption == resumption,
+              "it is read as written");
 }
 
 }  // namespace

@@ -28,7 +28,10 @@ struct Request {
   std::uint32_t max_tokens = 16;  ///< at least one
   std::uint64_t seed = 0;         ///< the only source of randomness of the answer
   bool ignore_eos = false;        ///< continue to max_tokens
-  std::string cache_salt;         ///< requests with different salts never share KV blocks
+  /// The last tokens of `prompt` that belong to an answer which another engine began: the next token's position in the
+  /// answer is behind them. max_tokens does not count them, the options' min_tokens does.
+  std::uint32_t resumed = 0;
+  std::string cache_salt;  ///< requests with different salts never share KV blocks
   /// Null: the defaults. An executor that makes up its answers uses only min_tokens and logprobs of it.
   std::shared_ptr<const SamplingOptions> sampling = {};
 };

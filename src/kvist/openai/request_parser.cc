@@ -68,6 +68,32 @@ std::string read_session(const JsonObject& request) {
   return {};
 }
 
+Result<std::vector<TokenId>> read_tokens(const JsonArray& array) {
+  std::vector<TokenId> tokens;
+  tokens.reserve(array.size());
+  for (const JsonValue item : array) {
+    KVIST_TRY(const TokenId token, read_token(item));
+    tokens.push_back(token);
+  }
+  return tokens;
+}
+
+// An answer that another worker began.
+Result<std::optional<Resumption>> read_resumption(const JsonObject& request) {
+  KVIST_TRY(const std::optional<JsonObject> from, request.find_object("kvist_resume"));
+  if (!from) return std::optional<Resumption>();
+  Resumption resumption;
+  KVIST_TRY(const std::uint64_t created,
+            from->require_unsigned("created", 0, static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())));
+  resumption.created = static_cast<std::int64_t>(created);
+  KVIST_TRY(const JsonArray tokens, from->require_array("token_ids", "an array of token ids"));
+  if (tokens.empty()) return tokens.value().wrong("expected at least one token, got none");
+  if (tokens.size() > kMaxResumedTokens)
+    return tokens.value().wrong(fmt::format("more than {} tokens", kMaxResumedTokens));
+  KVIST_TRY(resumption.tokens, read_tokens(tokens));
+  return std::optional(std::move(resumption));
+}
+
 Result<GenerationOptions> read_options(const JsonObject& request, RequestKind kind, ReadFor purpose) {
   GenerationOptions options;
   KVIST_TRY(const std::optional<std::string_view> model, request.find_string("model"));
@@ -99,6 +125,9 @@ Result<GenerationOptions> read_options(const JsonObject& request, RequestKind ki
   KVIST_TRY(const std::optional<bool> return_token_ids, request.find_bool("return_token_ids"));
   options.return_token_ids = return_token_ids.value_or(false);
   KVIST_TRY(options.sampling, read_sampling(request, kind));
+  KVIST_TRY(options.resumption, read_resumption(request));
+  if (options.resumption && !options.stream)
+    return request.wrong("kvist_resume", "only a stream can be resumed; \"stream\" is not true");
   return options;
 }
 
@@ -130,16 +159,6 @@ Result<std::vector<text::ChatMessage>> read_messages(const JsonArray& array, Rea
   }
   if (messages.empty()) return array.value().wrong("expected at least one message, got none");
   return messages;
-}
-
-Result<std::vector<TokenId>> read_tokens(const JsonArray& array) {
-  std::vector<TokenId> tokens;
-  tokens.reserve(array.size());
-  for (const JsonValue item : array) {
-    KVIST_TRY(const TokenId token, read_token(item));
-    tokens.push_back(token);
-  }
-  return tokens;
 }
 
 Result<Prompt> read_prompt(const JsonValue& value) {

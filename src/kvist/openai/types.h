@@ -51,6 +51,16 @@ struct PromptOptions {
 /// How a prompt is truncated for a model with a context of `max_model_len` tokens; 0: unknown.
 [[nodiscard]] std::optional<text::Truncation> truncation_of(const PromptOptions& options, std::uint32_t max_model_len);
 
+/// An answer that another worker began (kvist_resume): it goes on behind these tokens.
+struct Resumption {
+  std::vector<TokenId> tokens;  ///< of the answer, at least one; the client has their text
+  std::int64_t created = 0;     ///< of the answer's chunks
+
+  bool operator==(const Resumption&) const = default;
+};
+/// The most tokens of a resumed answer.
+inline constexpr std::size_t kMaxResumedTokens = 1UL << 20;
+
 /// Fields that chat and completions share. Absent fields have the API's defaults.
 struct GenerationOptions {
   std::string model;  ///< empty, if read for routing: the served model
@@ -67,6 +77,7 @@ struct GenerationOptions {
   bool include_stop_str_in_output = false;
   bool return_token_ids = false;  ///< the answer contains the tokens of prompt and choices (vLLM)
   Sampling sampling;
+  std::optional<Resumption> resumption = {};  ///< an extension of kvist; only with `stream`
   /// prompt_cache_key, otherwise user, by which requests of one client belong together. Only read for routing; empty if
   /// there is neither.
   std::string session;

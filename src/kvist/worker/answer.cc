@@ -7,6 +7,7 @@
 #include "kvist/base/random.h"
 #include "kvist/base/utf8.h"
 #include "kvist/openai/errors.h"
+#include "kvist/openai/resumption.h"
 #include "kvist/worker/http_reply.h"
 
 namespace kvist::worker {
@@ -68,12 +69,31 @@ Answer::Answer(std::shared_ptr<net::HttpExchange> exchange, const tokenizer::Tok
     KVIST_CHECK(matcher.has_value(), "stop strings that were read are refused");
     choice.stop = *std::move(matcher);
   }
+  if (!options_.resumed.empty()) take_over(choices_.front());
+}
+
+// The same steps as for tokens of this engine, without output. So what the other worker held back (a part of a
+// character, of a stop string) is held back here.
+void Answer::take_over(Choice& choice) {
+  choice.begun = true;
+  for (const TokenId token : options_.resumed) {
+    (void)choice.stop.push(text_of(choice, token));
+    std::string text;
+    tokenizer_->decode(token, text);
+    choice.characters += characters_of(text);
+  }
+  choice.usage.completion_tokens = static_cast<std::uint32_t>(options_.resumed.size());
 }
 
 void Answer::begin() {
   if (!options_.stream) return;
   net::Headers headers = reply_headers("text/event-stream; charset=utf-8", options_.request_id);
   headers.add("Cache-Control", "no-cache");
+  if (options_.resumable) {
+    headers.add(std::string(openai::kResumableHeader), std::to_string(options_.head.created));
+  } else if (!options_.why_not_resumable.empty()) {
+    headers.add(std::string(openai::kResumableHeader), std::string(options_.why_not_resumable));
+  }
   exchange_->begin_stream(200, std::move(headers));
 }
 
@@ -126,11 +146,13 @@ void Answer::end_choice(std::size_t index, const engine::RequestOutput& output) 
   choices_[index].ended = true;
   --open_choices_;
   // A prompt counts once, for any number of answers.
+  const auto resumed = static_cast<std::uint32_t>(options_.resumed.size());
   if (index % options_.answers_per_prompt == 0) {
-    usage_.prompt_tokens += output.prompt_tokens;
-    usage_.cached_tokens += output.cached_tokens;
+    const std::uint32_t prompt_tokens = output.prompt_tokens - resumed;
+    usage_.prompt_tokens += prompt_tokens;
+    usage_.cached_tokens += std::min(output.cached_tokens, prompt_tokens);
   }
-  usage_.completion_tokens += output.output_tokens;
+  usage_.completion_tokens += output.output_tokens + resumed;
 }
 
 void Answer::add_to_whole(Choice& choice, std::vector<tool_calls::AnswerPart> parts, std::span<const TokenId> tokens,
@@ -148,7 +170,7 @@ void Answer::add_to_whole(Choice& choice, std::vector<tool_calls::AnswerPart> pa
 void Answer::add(std::size_t index, const engine::RequestOutput& output,
                  std::span<const engine::TokenLogprobs> logprobs) {
   Choice& choice = choices_[index];
-  choice.usage.prompt_tokens = output.prompt_tokens;
+  choice.usage.prompt_tokens = output.prompt_tokens - static_cast<std::uint32_t>(options_.resumed.size());
   std::string text;
   for (const TokenId token : output.tokens) text += choice.stop.push(text_of(choice, token));
   // An incomplete character at the end is dropped, as in vLLM.
@@ -181,6 +203,7 @@ void Answer::append_event(const Append& append) {
   buffer_ += "data: ";
   append();
   buffer_ += "\n\n";
+  ++events_;
 }
 
 template <class Append>
@@ -206,7 +229,7 @@ void Answer::stream(std::size_t index, const std::vector<tool_calls::AnswerPart>
                     std::span<const TokenId> tokens, std::span<const openai::TokenLogprobs> logprobs) {
   const auto number = static_cast<std::uint32_t>(index);
   Choice& choice = choices_[index];
-  buffer_.clear();
+  if (options_.resumable) noted_tokens_.insert(noted_tokens_.end(), tokens.begin(), tokens.end());
   const bool first = !choice.begun;
   if (first) begin_choice(index);
   choice.usage.completion_tokens += static_cast<std::uint32_t>(tokens.size());
@@ -234,7 +257,7 @@ void Answer::stream(std::size_t index, const std::vector<tool_calls::AnswerPart>
   }
   if (!finish.empty()) append_chunk(index, [&] { writer_.append_finish(buffer_, number, finish); });
   if (complete()) return end_stream();
-  exchange_->write(buffer_);
+  send();
 }
 
 // Arguments are sent in parts, so that no event is much larger than one part.
@@ -252,16 +275,27 @@ void Answer::stream_call(std::size_t index, std::size_t call, const text::ToolCa
 void Answer::end_stream() {
   if (options_.include_usage) append_event([&] { writer_.append_usage(buffer_, usage_); });
   append_event([&] { buffer_ += "[DONE]"; });
-  exchange_->write(buffer_);
+  send();
   exchange_->end_stream();
+}
+
+void Answer::send() {
+  if (options_.resumable && events_ > 0) {
+    std::string note;
+    openai::append_token_note(note, events_, noted_tokens_);
+    buffer_.insert(0, note);
+    noted_tokens_.clear();
+  }
+  exchange_->write(buffer_);
+  buffer_.clear();
+  events_ = 0;
 }
 
 void Answer::fail(const Error& error) {
   open_choices_ = 0;
   if (!options_.stream) return exchange_->respond(error_reply(error, options_.request_id));
-  buffer_.clear();
   append_event([&] { buffer_ += openai::error_body(error); });
-  exchange_->write(buffer_);
+  exchange_->write(std::exchange(buffer_, {}));
   exchange_->end_stream();
 }
 

@@ -36,6 +36,12 @@ struct AnswerOptions {
   bool several_calls = true;  ///< false: calls after a choice's first are dropped, as the client asked
   /// The prompts' tokens, if the answer has to contain them and its own (return_token_ids); otherwise empty.
   std::vector<std::vector<TokenId>> prompts = {};
+  /// Each group of events is preceded by a note of the tokens that the answer has with it (openai/resumption.h).
+  /// Requires: a stream of one choice, without tool calls. The same for the next.
+  bool resumable = false;
+  std::string_view why_not_resumable = {};  ///< the client's proxy asked for that, but the answer cannot be resumed
+  /// Tokens of the answer that another worker gave, and whose text the client has.
+  std::vector<TokenId> resumed = {};
 };
 
 /// Turns engine outputs into an SSE stream or one document. One choice per engine request. Memory: the text of an
@@ -80,6 +86,8 @@ class Answer {
   [[nodiscard]] openai::TokenLogprob as_text(const engine::TokenLogprob& logprob) const;
   [[nodiscard]] std::string text_of(Choice& choice, TokenId token) const;
   [[nodiscard]] std::vector<tool_calls::AnswerPart> parts_of(std::size_t index, std::string text, bool ends);
+  /// Brings the only choice into the state behind the tokens that another worker gave.
+  void take_over(Choice& choice);
   void end_choice(std::size_t index, const engine::RequestOutput& output);
   void add_to_whole(Choice& choice, std::vector<tool_calls::AnswerPart> parts, std::span<const TokenId> tokens,
                     std::span<const openai::TokenLogprobs> logprobs) const;
@@ -92,6 +100,8 @@ class Answer {
               std::span<const TokenId> tokens, std::span<const openai::TokenLogprobs> logprobs);
   void stream_call(std::size_t index, std::size_t call, const text::ToolCall& whole);
   void end_stream();
+  /// Sends what was appended.
+  void send();
   /// Makes an SSE event of what `append` writes to the buffer.
   template <class Append>
   void append_event(const Append& append);
@@ -106,8 +116,10 @@ class Answer {
   std::vector<RequestId> requests_;
   std::vector<Choice> choices_;
   std::size_t open_choices_;
-  openai::Usage usage_;  // of the choices that have ended
-  std::string buffer_;   // kept for its memory
+  openai::Usage usage_;                // of the choices that have ended
+  std::string buffer_;                 // kept for its memory
+  std::uint32_t events_ = 0;           // in buffer_
+  std::vector<TokenId> noted_tokens_;  // to be noted with the next events, if the stream is resumable
 };
 
 }  // namespace kvist::worker

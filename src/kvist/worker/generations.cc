@@ -8,6 +8,7 @@
 #include "kvist/base/random.h"
 #include "kvist/kv/block_hash.h"
 #include "kvist/net/time_of_day.h"
+#include "kvist/openai/resumption.h"
 #include "kvist/text/prompt_encoding.h"
 #include "kvist/worker/request_options.h"
 
@@ -86,14 +87,24 @@ Result<void> Generations::start(std::vector<std::vector<TokenId>> prompts, const
                                                   options.model, spec_->model));
   }
   KVIST_TRY_VOID(check_options(options, prompts.size(), *spec_, tokenizer_->vocabulary_size()));
+  const bool one_text = prompts.size() * options.choices == 1 && !answer_options.tool_calls;
   if (options.return_token_ids) answer_options.prompts = prompts;
+  if (options.resumption) {
+    KVIST_TRY_VOID(check_resumption(options, one_text, tokenizer_->vocabulary_size()));
+    answer_options.resumed = options.resumption->tokens;
+  }
   KVIST_TRY(std::vector<RequestId> requests, submit_all(std::move(prompts), options));
   openai::AnswerHead& head = answer_options.head;
   head.id = (head.chat ? "chatcmpl-" : "cmpl-") + caller.request_id;
   head.model = spec_->model;
-  head.created = static_cast<std::int64_t>(net::unix_seconds());
+  head.created = options.resumption ? options.resumption->created : static_cast<std::int64_t>(net::unix_seconds());
   answer_options.request_id = caller.request_id;
   answer_options.stream = options.stream;
+  // What another client resumed, a proxy does not know; then its count differs.
+  answer_options.resumable = options.stream && one_text && caller.resumable &&
+                             std::cmp_equal(*caller.resumable, answer_options.resumed.size());
+  if (options.stream && caller.resumable && !one_text)
+    answer_options.why_not_resumable = answer_options.tool_calls ? openai::kToolCalls : openai::kSeveralChoices;
   answer_options.include_usage = options.include_usage;
   answer_options.continuous_usage = options.include_usage && options.continuous_usage;
   answer_options.answers_per_prompt = options.choices;
@@ -139,15 +150,21 @@ Result<std::vector<RequestId>> Generations::submit_all(std::vector<std::vector<T
 
 Result<engine::Request> Generations::make_request(std::vector<TokenId> prompt, const openai::GenerationOptions& options,
                                                   std::size_t answer) const {
-  if (prompt.size() >= spec_->max_model_len) {
+  const std::size_t resumed = options.resumption ? options.resumption->tokens.size() : 0;
+  if (prompt.size() + resumed >= spec_->max_model_len) {
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("the prompt has {} tokens, but the model's context holds {} and the answer needs at least "
                             "one of them",
-                            prompt.size(), spec_->max_model_len));
+                            prompt.size() + resumed, spec_->max_model_len));
   }
   const std::uint32_t room = spec_->max_model_len - static_cast<std::uint32_t>(prompt.size());
   engine::Request request;
   request.max_tokens = options.max_tokens.value_or(room);
+  if (resumed >= request.max_tokens) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("kvist_resume: expected fewer tokens than max_tokens, which is {}, got {}",
+                            request.max_tokens, resumed));
+  }
   if (options.sampling.min_tokens > request.max_tokens) {
     return fail(ErrorCode::kInvalidArgument, fmt::format("min_tokens: expected at most max_tokens, which is {}, got {}",
                                                          request.max_tokens, options.sampling.min_tokens));
@@ -162,6 +179,11 @@ Result<engine::Request> Generations::make_request(std::vector<TokenId> prompt, c
     request.sampling = sampling_of(options.sampling);
   request.cache_salt = options.cache_salt;
   request.prompt = std::move(prompt);
+  if (!options.resumption) return request;
+  const std::vector<TokenId>& tokens = options.resumption->tokens;
+  request.prompt.insert(request.prompt.end(), tokens.begin(), tokens.end());
+  request.resumed = static_cast<std::uint32_t>(resumed);
+  request.max_tokens -= request.resumed;
   return request;
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,9 @@ namespace kvist::worker {
 struct Caller {
   std::shared_ptr<net::HttpExchange> exchange;
   std::string request_id;
+  /// It asks for a stream that another worker can go on with, and has so many tokens of the answer
+  /// (openai::kResumableHeader).
+  std::optional<std::int64_t> resumable = {};
 };
 
 /// Owns the answers under way. If a client leaves or does not read its answer, its batch slot is freed at once. Owned

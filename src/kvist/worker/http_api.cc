@@ -11,6 +11,7 @@
 #include "kvist/net/time_of_day.h"
 #include "kvist/openai/codec.h"
 #include "kvist/openai/errors.h"
+#include "kvist/openai/resumption.h"
 #include "kvist/openai/tokenize.h"
 #include "kvist/telemetry/metrics.h"
 #include "kvist/text/prompt_encoding.h"
@@ -93,11 +94,18 @@ std::string HttpApi::request_id(const net::Headers& headers) {
   return fmt::format("{:016x}{:016x}", ids_.next(), ids_.next());
 }
 
+Caller HttpApi::caller_of(const Call& call) {
+  const std::optional<std::string_view> resumable = call.request.headers.find(openai::kResumableHeader);
+  return {.exchange = call.exchange,
+          .request_id = call.id,
+          .resumable = resumable ? openai::read_resumable(*resumable) : std::nullopt};
+}
+
 void HttpApi::chat(Call& call) {
   if (refusing_) return call.refuse(shutting_down());
   const Result<openai::ChatRequest> request = openai::parse_chat_request(call.request.body);
   if (!request) return call.refuse(request.error());
-  const Result<void> started = generations_->start_chat(*request, {call.exchange, call.id});
+  const Result<void> started = generations_->start_chat(*request, caller_of(call));
   if (!started) call.refuse(started.error());
 }
 
@@ -105,7 +113,7 @@ void HttpApi::completion(Call& call) {
   if (refusing_) return call.refuse(shutting_down());
   const Result<openai::CompletionRequest> request = openai::parse_completion_request(call.request.body);
   if (!request) return call.refuse(request.error());
-  const Result<void> started = generations_->start_completion(*request, {call.exchange, call.id});
+  const Result<void> started = generations_->start_completion(*request, caller_of(call));
   if (!started) call.refuse(started.error());
 }
 

@@ -40,6 +40,7 @@ class HttpApi {
  private:
   struct Call;
 
+  [[nodiscard]] static Caller caller_of(const Call& call);
   void chat(Call& call);
   void completion(Call& call);
   void models(Call& call);

@@ -41,6 +41,20 @@ Result<void> check_options(const openai::GenerationOptions& options, std::size_t
   return check_tokens(options.sampling, vocabulary);
 }
 
+Result<void> check_resumption(const openai::GenerationOptions& options, bool one_text, std::uint32_t vocabulary) {
+  if (!one_text) {
+    return fail(ErrorCode::kUnsupported,
+                "kvist_resume: only an answer of one choice that calls no tools can be resumed; leave it out");
+  }
+  for (const TokenId token : options.resumption->tokens) {
+    if (token.value() < vocabulary) continue;
+    return fail(ErrorCode::kInvalidArgument, fmt::format("kvist_resume.token_ids: token {} is outside the vocabulary "
+                                                         "of {}",
+                                                         token.value(), vocabulary));
+  }
+  return {};
+}
+
 Result<void> check_template(const openai::ChatPrompt& chat, const text::ChatTemplate& chat_template,
                             const std::string& tokenizer) {
   const auto refused = [&](std::string_view field) {

@@ -18,6 +18,11 @@ namespace kvist::worker {
 [[nodiscard]] Result<void> check_options(const openai::GenerationOptions& options, std::size_t prompts,
                                          const spec::WorkerSpec& worker, std::uint32_t vocabulary);
 
+/// Refuses a resumption (kvist_resume) that this worker cannot carry out exactly. `one_text`: the answer is one choice,
+/// of text only.
+[[nodiscard]] Result<void> check_resumption(const openai::GenerationOptions& options, bool one_text,
+                                            std::uint32_t vocabulary);
+
 /// Refuses parts of a chat that its prompt would not contain; the error names them. `tokenizer` is the worker's, empty
 /// for bytes.
 [[nodiscard]] Result<void> check_template(const openai::ChatPrompt& chat, const text::ChatTemplate& chat_template,

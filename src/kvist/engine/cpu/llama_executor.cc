@@ -22,10 +22,14 @@ void LlamaExecutor::on_admit(SlotId id, const Request& request, std::span<const 
   slot.sampling = request.sampling ? request.sampling : std::make_shared<const SamplingOptions>();
   slot.seed = request.seed;
   slot.ignore_eos = request.ignore_eos;
-  slot.prompt_tokens = static_cast<std::uint32_t>(prompt.size());
+  KVIST_CHECK(request.resumed < prompt.size(), "an answer is resumed behind a prompt");
+  const std::size_t prompt_tokens = prompt.size() - request.resumed;
+  slot.prompt_tokens = static_cast<std::uint32_t>(prompt_tokens);
   slot.text.begin(prompt);
   slot.counts.clear();
-  if (slot.sampling->penalizes()) slot.counts.add_prompt(prompt);
+  if (!slot.sampling->penalizes()) return;
+  slot.counts.add_prompt(prompt.first(prompt_tokens));
+  for (const TokenId token : prompt.subspan(prompt_tokens)) slot.counts.add_answer(token);
 }
 
 void LlamaExecutor::on_release(SlotId id) {

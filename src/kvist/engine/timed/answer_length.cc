@@ -13,9 +13,9 @@ std::uint64_t answer_length(const spec::OutputLengthSpec& spec, const Request& r
   const double drawn = std::round(random.normal(spec.mean_tokens, spec.standard_deviation_tokens));
   // At least one token besides the end of the turn, because an answer without content is a failure to the client. The
   // core cuts at max_tokens; the upper bound here only keeps the conversion defined.
-  const auto length = static_cast<std::uint64_t>(std::clamp(drawn, 2.0, 1e12));
-  if (!request.sampling) return length;
-  return std::max(length, std::uint64_t{request.sampling->min_tokens} + 1);
+  auto length = static_cast<std::uint64_t>(std::clamp(drawn, 2.0, 1e12));
+  if (request.sampling) length = std::max(length, std::uint64_t{request.sampling->min_tokens} + 1);
+  return length > request.resumed ? length - request.resumed : 1;
 }
 
 }  // namespace kvist::engine

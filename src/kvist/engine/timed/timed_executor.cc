@@ -59,7 +59,7 @@ TokenLogprobs made_up_logprobs(AnswerPosition place, TokenId chosen, std::uint32
 /// The answers given in one slot, one after the other, token by token. What each token uses is in one cache line.
 class alignas(64) Answer {
  public:
-  void begin(const Request& request, std::uint64_t length) {
+  void begin(const Request& request, std::uint64_t length, const tokenizer::Tokenizer& tokenizer) {
     request_ = request.id;
     seed_ = request.seed;
     logprobs_ = request.sampling ? request.sampling->logprobs : std::nullopt;
@@ -69,6 +69,8 @@ class alignas(64) Answer {
     given_ = 0;
     piece_.clear();
     at_ = 0;
+    // What another engine gave is the same text, because it depends on the seed alone.
+    for (; given_ < request.resumed; ++given_) (void)next_of_text(tokenizer);
   }
   void end() { request_ = RequestId(0); }
   [[nodiscard]] RequestId request() const { return request_; }
@@ -81,8 +83,7 @@ class alignas(64) Answer {
       return tokenizer.special(tokenizer::SpecialToken::kEndOfTurn);
     }
     if (remaining_ != kEndlessAnswer) --remaining_;
-    if (at_ == piece_.size()) refill(tokenizer);
-    return piece_[at_++];
+    return next_of_text(tokenizer);
   }
   [[nodiscard]] bool ended() const { return remaining_ == 0; }
   /// Whether a draft of the last token is accepted, when drafts at that position are with this probability.
@@ -96,6 +97,10 @@ class alignas(64) Answer {
   }
 
  private:
+  [[nodiscard]] TokenId next_of_text(const tokenizer::Tokenizer& tokenizer) {
+    if (at_ == piece_.size()) refill(tokenizer);
+    return piece_[at_++];
+  }
   void refill(const tokenizer::Tokenizer& tokenizer) {
     piece_.clear();
     at_ = 0;
@@ -126,7 +131,7 @@ class TimedExecutor::Impl {
     if (slot.value() >= answers_.size()) answers_.resize(slot.value() + 1);
     Answer& answer = answers_[slot.value()];
     KVIST_CHECK(answer.request() == RequestId(0), fmt::format("slot {} is taken", slot.value()));
-    answer.begin(request, answer_length(options_.output_length, request));
+    answer.begin(request, answer_length(options_.output_length, request), *tokenizer_);
   }
 
   void release(SlotId slot) { answers_[slot.value()].end(); }
