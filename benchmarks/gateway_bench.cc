@@ -1,5 +1,6 @@
 // bench: gateway text net
 // The gateway's overhead per request: the same chat of about 4,000 tokens directly to a worker and through the gateway.
+// The relay's cost per token of a stream, with notes of the tokens and without.
 // The cost of reading a text of 100 kB that grows from request to request, with a tokenizer like Llama 3's.
 #include <benchmark/benchmark.h>
 
@@ -13,6 +14,7 @@
 #include "../tests/net/loop_thread.h"
 #include "kvist/base/check.h"
 #include "kvist/base/json_writer.h"
+#include "kvist/gateway/answer_relay.h"
 #include "kvist/gateway/prompt_reader.h"
 #include "kvist/gateway/service.h"
 #include "kvist/net/event_loop.h"
@@ -129,6 +131,29 @@ void read_completion(benchmark::State& state, std::size_t cache_bytes) {
 BENCHMARK_CAPTURE(read_completion, anew, 0)->Name("gateway/read_100_kB_completion_anew");
 BENCHMARK_CAPTURE(read_completion, cached, gateway::PromptReader::kCacheBytes)
     ->Name("gateway/read_100_kB_completion_that_goes_on");
+
+/// One token of a stream, from the bytes that were read to those that are sent on; noted: of a stream that another
+/// worker can go on with.
+void relay_token(benchmark::State& state, bool noted) {
+  const std::string event =
+      R"(data: {"id":"chatcmpl-5f1c2d","object":"chat.completion.chunk","created":1764000000,"model":"m","choices":)"
+      R"([{"index":0,"delta":{"content":" word"},"logprobs":null,"finish_reason":null}]})"
+      "\n\n";
+  const std::string read = (noted ? ":1,10234\n" : "") + event;
+  constexpr std::size_t kTokens = 1'000;
+  std::string out;
+  for ([[maybe_unused]] auto _ : state) {
+    gateway::TokenLog log(kTokens + 1);
+    gateway::AnswerRelay relay(true);
+    if (noted) relay.expect_notes(log);
+    KVIST_CHECK(relay.feed(read, out).has_value(), "the first token was not read");
+    for (std::size_t i = 0; i < kTokens; ++i) KVIST_CHECK(relay.take_token(read) == event, "a token was not taken");
+    out.clear();
+  }
+  state.SetItemsProcessed(static_cast<std::int64_t>(state.iterations() * kTokens));
+}
+BENCHMARK_CAPTURE(relay_token, plain, false)->Name("gateway/relay_1000_tokens");
+BENCHMARK_CAPTURE(relay_token, noted, true)->Name("gateway/relay_1000_noted_tokens");
 
 BENCHMARK_CAPTURE(chat, direct, false)->Name("gateway/chat_straight_to_the_worker")->UseRealTime();
 BENCHMARK_CAPTURE(chat, through, true)->Name("gateway/chat_through_the_gateway")->UseRealTime();

@@ -77,6 +77,30 @@ TEST_F(DispatcherTest, RetriesOnAnotherWorkerEachTimeUpToTheLimit) {
   expect_no_load();
 }
 
+TEST_F(DispatcherTest, ABegunAnswerGoesOnAnywhereButAtTheWorkerThatJustFailed) {
+  const Ticket ticket = start();
+  const WorkerId first = ticket.decision.worker;
+  const auto second = dispatcher_.on_attempt_failed(ticket.handle, AttemptFailure::kBackPressure, "503", now_);
+  ASSERT_TRUE(second);
+  dispatcher_.on_first_token(second->request, now_);
+  dispatcher_.on_progress(second->request, 6, now_);
+  const auto third = dispatcher_.on_attempt_failed(ticket.handle, AttemptFailure::kTransport, "reset", now_, 7);
+  ASSERT_TRUE(third);
+  EXPECT_NE(third->worker, second->worker);
+  EXPECT_EQ(router_.loads().load(third->worker).prefill_tokens, 107U) << "the prompt, and what the client has";
+  EXPECT_EQ(router_.loads().load(second->worker), routing::WorkerLoad{});
+  dispatcher_.on_first_token(third->request, now_);
+  // The second failure of this kind costs nothing, because the worker is in doubt from here on.
+  const auto fourth = dispatcher_.on_attempt_failed(ticket.handle, AttemptFailure::kTransport, "reset", now_, 20);
+  ASSERT_TRUE(fourth);
+  EXPECT_NE(fourth->worker, third->worker);
+  EXPECT_NE(fourth->worker, second->worker) << "it is in doubt";
+  EXPECT_TRUE(third->worker == first || fourth->worker == first) << "its refusal is old";
+  EXPECT_EQ(router_.loads().load(fourth->worker).prefill_tokens, 120U) << "the prompt counts once";
+  dispatcher_.finish(ticket.handle, Outcome::kCompleted, now_);
+  expect_no_load();
+}
+
 TEST_F(DispatcherTest, AFailedConnectionCountsAgainstTheWorkersHealth) {
   const Ticket ticket = start();
   ASSERT_TRUE(dispatcher_.on_attempt_failed(ticket.handle, AttemptFailure::kTransport, "reset", now_));

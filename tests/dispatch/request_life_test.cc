@@ -343,7 +343,14 @@ class Hazard {
       asking_ = false;
       return take(life_.on_rerouted(chance(0.6) ? std::optional(to(any_worker().value())) : std::nullopt));
     }
-    switch (random_.uniform_int(0, 11)) {
+    if (chance(0.3)) {
+      resumable_ = chance(0.6);
+      life_.set_resumable(resumable_ ? std::optional(7U) : std::nullopt);
+    }
+    switch (random_.uniform_int(0, 12)) {
+      case 12:
+        if (begun_ && !attempt_begun_) take(life_.on_not_resumed());
+        return;
       case 11:
         return take(life_.on_exhausted());
       case 0:
@@ -352,11 +359,11 @@ class Hazard {
       case 2:
         if (passing_on_ && !asking_ && !life_.is_over()) {
           life_.on_begun();
-          begun_ = true;
+          begun_ = attempt_begun_ = true;
         }
         return;
       case 3:
-        return take(life_.on_error_frame("it died"));
+        return take(life_.on_error_frame("it died", chance(0.5)));
       case 4:
         return take(life_.on_lost(chance(0.2), "reset", chance(0.5)));
       case 5:
@@ -386,15 +393,16 @@ class Hazard {
     EXPECT_FALSE(ends_ > 0 && anything) << "it is over";
     if (actions.report == LifeReport::kAttemptFailed) {
       EXPECT_FALSE(reported_) << "an attempt fails once";
-      EXPECT_FALSE(begun_) << "what has begun is not begun again elsewhere";
+      EXPECT_TRUE(!attempt_begun_ || resumable_) << "what has begun is not begun again elsewhere";
+      EXPECT_TRUE(!begun_ || actions.abandon) << "nothing of it can be passed on any more";
+      EXPECT_EQ(actions.resumed_tokens, begun_ && resumable_ ? 7U : 0U);
       reported_ = true;
       passing_on_ = false;
     }
     if (actions.report == LifeReport::kAttemptFailed || actions.report == LifeReport::kLeave) asking_ = true;
     if (actions.attempt) {
-      EXPECT_FALSE(begun_);
       EXPECT_FALSE(actions.over);
-      reported_ = passing_on_ = false;
+      attempt_begun_ = reported_ = passing_on_ = false;
     }
     if (actions.answer == LifeAnswer::kPassOn) passing_on_ = true;
     EXPECT_FALSE(actions.answer == LifeAnswer::kError && begun_);
@@ -413,6 +421,8 @@ class Hazard {
   bool reported_ = false;
   bool passing_on_ = false;
   bool begun_ = false;
+  bool attempt_begun_ = false;
+  bool resumable_ = false;
   int ends_ = 0;
 };
 

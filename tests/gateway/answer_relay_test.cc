@@ -61,9 +61,9 @@ Relayed relay_tokens_as_they_are(const std::vector<std::string>& pieces, std::si
   Relayed result;
   taken = 0;
   for (const std::string& piece : pieces) {
-    if (relay.takes_token(piece)) {
+    if (const std::string_view token = relay.take_token(piece); !token.empty()) {
       ++taken;
-      result.out += piece;
+      result.out += token;
     } else {
       EXPECT_TRUE(relay.feed(piece, result.out));
     }
@@ -105,17 +105,105 @@ TEST(AnswerRelay, TakesNothingAsItIsThatMattersOtherwise) {
   AnswerRelay relay(true);
   std::string out;
   ASSERT_TRUE(relay.feed(kRoleEvent, out));
-  EXPECT_FALSE(relay.takes_token(text_event("the first token")));
+  EXPECT_EQ(relay.take_token(text_event("the first token")), "");
   ASSERT_TRUE(relay.feed(text_event("a"), out));
-  EXPECT_FALSE(relay.takes_token("data: {\"error\":{\"message\":\"out of blocks\"}}\n\n"));
-  EXPECT_FALSE(
-      relay.takes_token("data: {\"choices\":[{\"delta\":{\"content\":\"x\"},\"finish_reason\" : \"length\"}]}\n\n"));
-  EXPECT_FALSE(relay.takes_token("data: {\"choices\":[],\"usage\":{\"prompt_tokens\":3}}\n\n"));
-  EXPECT_FALSE(relay.takes_token(kDoneEvent));
-  EXPECT_FALSE(relay.takes_token("data: \n\n"));
+  EXPECT_EQ(relay.take_token("data: {\"error\":{\"message\":\"out of blocks\"}}\n\n"), "");
+  EXPECT_EQ(
+      relay.take_token("data: {\"choices\":[{\"delta\":{\"content\":\"x\"},\"finish_reason\" : \"length\"}]}\n\n"), "");
+  EXPECT_EQ(relay.take_token("data: {\"choices\":[],\"usage\":{\"prompt_tokens\":3}}\n\n"), "");
+  EXPECT_EQ(relay.take_token(kDoneEvent), "");
+  EXPECT_EQ(relay.take_token("data: \n\n"), "");
   EXPECT_EQ(relay.state().tokens, 1U);
-  EXPECT_TRUE(relay.takes_token(text_event("b")));
+  EXPECT_EQ(relay.take_token(text_event("b")), text_event("b"));
   EXPECT_EQ(relay.state().tokens, 2U);
+}
+
+/// A resumable stream: a group of the role and the first token, then groups of one event, then the end as one group.
+const std::vector<std::string> kNoted = {":2,65,66\n" + std::string(kRoleEvent) + text_event("AB"),
+                                         ":1,67\n" + text_event("C"),
+                                         ":1\n" + text_event("no token"),
+                                         ": a comment\n\n",
+                                         ":1,68,69\n" + text_event("DE"),
+                                         ":3,70\n" + text_event("F") +
+                                             "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n" +
+                                             std::string(kDoneEvent)};
+const std::vector<std::size_t> kNotedTokens = {2, 3, 3, 3, 5, 6};
+
+std::string without_notes(std::string stream) {
+  std::string out;
+  for (std::size_t at = 0; at < stream.size();) {
+    const std::size_t end = stream.find('\n', at) + 1;
+    if (stream[at] != ':' || stream[at + 1] == ' ') out += stream.substr(at, end - at);
+    at = end;
+  }
+  return out;
+}
+
+TEST(AnswerRelay, TakesNotesOffHoweverTheStreamIsCut) {
+  std::string stream;
+  for (const std::string& piece : kNoted) stream += piece;
+  for (std::size_t size = 1; size <= stream.size(); ++size) {
+    TokenLog log(100);
+    AnswerRelay relay(true);
+    relay.expect_notes(log);
+    std::string out;
+    for (std::size_t at = 0; at < stream.size(); at += size) {
+      const std::string_view piece = std::string_view(stream).substr(at, size);
+      const std::string_view token = relay.take_token(piece);
+      out += token;
+      if (token.empty()) {
+        ASSERT_TRUE(relay.feed(piece, out));
+      }
+    }
+    ASSERT_EQ(out, without_notes(stream)) << "pieces of " << size;
+    ASSERT_EQ(log.tokens().size(), 6U);
+    EXPECT_EQ(log.tokens()[5], TokenId(70));
+    EXPECT_FALSE(relay.is_within_group());
+  }
+}
+
+TEST(AnswerRelay, TheLogHasExactlyTheTokensOfWhatWasForwarded) {
+  std::string stream;
+  std::vector<std::size_t> ends;  // of groups
+  for (const std::string& piece : kNoted) ends.push_back((stream += piece).size());
+  for (std::size_t cut = 0; cut <= stream.size(); ++cut) {
+    TokenLog log(100);
+    AnswerRelay relay(true);
+    relay.expect_notes(log);
+    std::string out;
+    ASSERT_TRUE(relay.feed(stream.substr(0, cut), out));
+    std::size_t groups = 0;
+    while (groups < ends.size() && ends[groups] <= cut) ++groups;
+    EXPECT_EQ(log.tokens().size(), groups == 0 ? 0 : kNotedTokens[groups - 1]) << "cut at " << cut;
+    EXPECT_EQ(out, without_notes(stream.substr(0, groups == 0 ? 0 : ends[groups - 1]))) << "cut at " << cut;
+  }
+}
+
+TEST(AnswerRelay, AnErrorWithinAResumableStreamWaitsForTheDecision) {
+  const std::string error = "data: {\"error\":{\"message\":\"going down\",\"code\":503}}\n\n";
+  TokenLog log(100);
+  AnswerRelay relay(true);
+  relay.expect_notes(log);
+  std::string out;
+  ASSERT_TRUE(relay.feed(kNoted[0] + kNoted[1] + error + std::string(kDoneEvent), out));
+  EXPECT_EQ(out, without_notes(kNoted[0] + kNoted[1]));
+  EXPECT_TRUE(relay.state().server_failed());
+  EXPECT_EQ(relay.state().error_status, 503);
+  out.clear();
+  relay.release_error(out);
+  EXPECT_EQ(out, error + std::string(kDoneEvent)) << "it goes on nowhere";
+}
+
+TEST(AnswerRelay, TextWithoutANoteEndsTheLog) {
+  TokenLog log(100);
+  AnswerRelay relay(true);
+  relay.expect_notes(log);
+  std::string out;
+  ASSERT_TRUE(relay.feed(kNoted[0] + ": ping\n\n", out));
+  EXPECT_TRUE(log.is_whole()) << "a comment is no part of the answer";
+  ASSERT_TRUE(relay.feed(":1,x\n" + text_event("C"), out));
+  EXPECT_FALSE(log.is_whole());
+  EXPECT_FALSE(log.is_too_long());
 }
 
 TEST(AnswerRelay, AnUnfinishedEventIsHeldBack) {

@@ -2,6 +2,9 @@
 // request has been read, each later one so long after the one before. Its record has what it really did, for comparison
 // with a client's figures. It computes nothing, because clients and proxies that are measured with it need the cores.
 //
+// A gateway that asks for streams that can be resumed gets notes of tokens, as from a worker of kvist's
+// (docs/design/migration.md), because they are a part of what such a stream costs it.
+//
 //   paced_server FIRST_MS GAP_MS     prints "ready http=PORT"; GET /record, POST /record/reset
 #include <simdjson.h>
 
@@ -26,6 +29,8 @@ namespace {
 
 using namespace kvist;
 
+constexpr std::string_view kResumableHeader = "x-kvist-resumable";
+
 struct Pace {
   Duration first{};
   Duration gap{};
@@ -46,6 +51,7 @@ struct Asked {
   bool streams = false;
   bool final_usage = false;
   bool running_usage = false;
+  bool resumable = false;
   std::uint64_t tokens = 16;
   std::uint64_t prompt_tokens = 0;
 };
@@ -60,7 +66,9 @@ std::uint64_t prompt_tokens_of(std::string_view body) {
 }
 
 Asked read_request(const net::HttpRequest& request) {
-  Asked asked{.chat = request.path() == "/v1/chat/completions", .prompt_tokens = prompt_tokens_of(request.body)};
+  Asked asked{.chat = request.path() == "/v1/chat/completions",
+              .resumable = request.headers.find(kResumableHeader).has_value(),
+              .prompt_tokens = prompt_tokens_of(request.body)};
   simdjson::dom::parser parser;
   simdjson::dom::element body;
   if (parser.parse(simdjson::padded_string(request.body)).get(body) != simdjson::SUCCESS) return asked;
@@ -87,9 +95,13 @@ std::string usage_json(const Asked& asked, std::uint64_t tokens) {
 /// Frames of an answer; one token is one word.
 std::string frame(const Asked& asked, std::uint64_t index) {
   const bool last = index + 1 == asked.tokens;
-  std::string text = asked.chat
-                         ? R"(data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m",)"
-                         : R"(data: {"id":"cmpl-1","object":"text_completion","created":1,"model":"m",)";
+  std::string text;
+  if (asked.resumable) {
+    const int events = !last ? 1 : asked.final_usage || asked.running_usage ? 3 : 2;
+    text = ":" + std::to_string(events) + "," + std::to_string(10'000 + index) + "\n";
+  }
+  text += asked.chat ? R"(data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m",)"
+                     : R"(data: {"id":"cmpl-1","object":"text_completion","created":1,"model":"m",)";
   text += R"("choices":[{"index":0,)";
   if (asked.chat) {
     text += index == 0 ? R"("delta":{"role":"assistant","content":" word"})" : R"("delta":{"content":" word"})";
@@ -178,6 +190,7 @@ class PacedServer {
     if (stream->asked.streams) {
       net::Headers headers;
       headers.add("Content-Type", "text/event-stream");
+      if (stream->asked.resumable) headers.add(std::string(kResumableHeader), "1");
       stream->exchange->begin_stream(200, std::move(headers));
     } else {
       stream->due += pace_.gap * static_cast<Duration::rep>(stream->asked.tokens - 1);

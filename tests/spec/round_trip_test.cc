@@ -202,6 +202,8 @@ class RoundTripTest : public testing::Test {
       g.ejection.window = duration(1'000'000);
       g.ejection.longest_time = g.ejection.time + duration(0);
     }
+    if (number(0, 1) == 1)
+      g.migration = {number(0, 1) == 1, number(1, 100), number(1, 1'000'000), number<std::uint64_t>(1'024, 1LL << 40)};
     g.model_interval = duration(10'000'000);
     g.silence_timeout = duration(10'000'000);
     g.stream_idle_timeout = duration(0);

@@ -22,6 +22,8 @@ std::string_view to_string(AttemptFailure failure) {
       return "unauthorized";
     case AttemptFailure::kWrongModel:
       return "wrong_model";
+    case AttemptFailure::kNotResumable:
+      return "not_resumable";
   }
   return "server_error";
 }

@@ -20,8 +20,9 @@ enum class AttemptFailure : std::uint8_t {
   kGarbage,       ///< a redirection, or an answer that is none of this API
   kUnauthorized,  ///< 401 or 403: the fault of the client, unless another worker takes the same request
   kWrongModel,    ///< 404 for the gateway's own model: likewise
+  kNotResumable,  ///< it was to go on with an answer that another worker had begun, and is of a kind that cannot
 };
-inline constexpr std::size_t kAttemptFailures = 9;
+inline constexpr std::size_t kAttemptFailures = 10;
 [[nodiscard]] std::string_view to_string(AttemptFailure failure);
 
 /// Whether the failure may be the client's fault. Another worker's answer decides that.

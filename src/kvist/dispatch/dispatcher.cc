@@ -65,6 +65,7 @@ Result<Ticket> Dispatcher::start(const RequestProfile& profile, TimePoint now) {
                    .reads_cache = profile.reads_cache,
                    .session = profile.session,
                    .excluded = {}};
+  request.prompt_tokens = profile.prompt_tokens;
   request.streams = profile.streams;
   const auto decision = route(profile, request.query, now);
   if (!decision) {
@@ -95,12 +96,22 @@ Result<routing::Decision> Dispatcher::route(const RequestProfile& profile, routi
 }
 
 std::optional<routing::Decision> Dispatcher::on_attempt_failed(DispatchHandle handle, AttemptFailure failure,
-                                                               std::string_view problem, TimePoint now) {
+                                                               std::string_view problem, TimePoint now,
+                                                               std::uint32_t resumed_tokens) {
   DispatchedRequest& live = this->live(handle);
   judge_attempt(live, failure, problem, now);
   const bool free = is_free(live, failure);
   take_back(live, now);
-  router_->on_failed(live.attempt, fmt::format("{}: {}", to_string(failure), problem));
+  if (resumed_tokens > 0) {
+    router_->on_failed(live.attempt, fmt::format("{} behind {} tokens of the answer: {}", to_string(failure),
+                                                 resumed_tokens, problem));
+    // What broke off within the answer had taken the request well. So the refusals before it are old.
+    if (const auto* const routed = router_->find(live.attempt); routed != nullptr && routed->decoding)
+      live.query.excluded.clear();
+    live.query.prompt_tokens = live.prompt_tokens + resumed_tokens;
+  } else {
+    router_->on_failed(live.attempt, fmt::format("{}: {}", to_string(failure), problem));
+  }
   router_->on_finished(live.attempt, false, now);
   if (failure == AttemptFailure::kTimedOut) return std::nullopt;
   return retry(handle, free, now);
@@ -132,6 +143,8 @@ void Dispatcher::judge_attempt(DispatchedRequest& live, AttemptFailure failure, 
     case AttemptFailure::kGarbage:
       on_bad_answer(worker, failure, problem, live.wait.began, now);
       fleet_->on_server_error(worker, problem, now);
+      break;
+    case AttemptFailure::kNotResumable:
       break;
     case AttemptFailure::kBackPressure:
       if (is_idle_refusal(worker, now)) on_bad_answer(worker, failure, problem, live.wait.began, now);
@@ -316,7 +329,8 @@ void Dispatcher::check_stalls(Findings& findings, TimePoint now) {
   }
 }
 
-std::optional<routing::Decision> Dispatcher::leave(DispatchHandle handle, AttemptFailure failure, TimePoint now) {
+std::optional<routing::Decision> Dispatcher::leave(DispatchHandle handle, AttemptFailure failure, TimePoint now,
+                                                   std::uint32_t resumed_tokens) {
   const DispatchedRequest& live = this->live(handle);
   const auto fleet = fleet_->views();
   bool elsewhere = false;
@@ -328,7 +342,8 @@ std::optional<routing::Decision> Dispatcher::leave(DispatchHandle handle, Attemp
   if (!elsewhere || !paid || options_.max_retries == 0) return std::nullopt;
   return on_attempt_failed(
       handle, failure,
-      failure == AttemptFailure::kSilent ? "no sign of life within the predicted time" : "it stands still", now);
+      failure == AttemptFailure::kSilent ? "no sign of life within the predicted time" : "it stands still", now,
+      resumed_tokens);
 }
 
 void Dispatcher::on_stream_broken(DispatchHandle handle, std::string_view problem, TimePoint now) {

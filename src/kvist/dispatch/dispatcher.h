@@ -50,6 +50,7 @@ struct DispatchedRequest {
   WorkerId worker;                 ///< of the last attempt
   routing::RequestHandle attempt;  ///< the router's record of it
   std::uint32_t retries = 0;
+  std::uint32_t prompt_tokens = 0;  ///< without those of a resumed answer
   bool streams = false;
   bool at_worker = false;  ///< an attempt is under way
   bool paused = false;     ///< its answer is not read at the moment
@@ -131,9 +132,11 @@ class Dispatcher {
   static constexpr std::chrono::seconds kRetryAfter{1};
 
   /// The attempt failed. Returns the decision for the next attempt, or nothing if the request has to end; finish() is
-  /// still to be called. Requires: nothing of the answer went to the client.
+  /// still to be called. `resumed_tokens`: of the answer that went to the client already, which the next worker is to
+  /// go on with; 0 if nothing did.
   [[nodiscard]] std::optional<routing::Decision> on_attempt_failed(DispatchHandle handle, AttemptFailure failure,
-                                                                   std::string_view problem, TimePoint now);
+                                                                   std::string_view problem, TimePoint now,
+                                                                   std::uint32_t resumed_tokens = 0);
   /// The client is slow, so that the answer is not read for a while: its silence says nothing about the worker.
   void on_paused(DispatchHandle handle);
   void on_resumed(DispatchHandle handle, TimePoint now);
@@ -174,8 +177,9 @@ class Dispatcher {
   /// several times within `silence_timeout`.
   [[nodiscard]] Findings check(TimePoint now);
   /// Moves a request away from its worker. Returns nothing if there is no other worker or no retry left; then the
-  /// request stays, because the worker may continue. Requires: nothing of its answer went to the client.
-  [[nodiscard]] std::optional<routing::Decision> leave(DispatchHandle handle, AttemptFailure failure, TimePoint now);
+  /// request stays, because the worker may continue. `resumed_tokens`: as for on_attempt_failed().
+  [[nodiscard]] std::optional<routing::Decision> leave(DispatchHandle handle, AttemptFailure failure, TimePoint now,
+                                                       std::uint32_t resumed_tokens = 0);
 
   [[nodiscard]] std::size_t in_flight() const { return live_.size(); }
   [[nodiscard]] const DispatchCounters& counters() const { return counters_; }

@@ -18,6 +18,7 @@ LifeActions RequestLife::on_routed(const routing::Decision& decision) {
   phase_ = Phase::kWaiting;
   decision_ = decision;
   error_frame_ = false;
+  attempt_begun_ = false;
   status_ = 0;
   LifeActions actions;
   actions.attempt = decision;
@@ -31,8 +32,12 @@ LifeActions RequestLife::ask_for_another(AttemptFailure failure, std::string_vie
   actions.report = LifeReport::kAttemptFailed;
   actions.failure = failure;
   actions.problem = problem;
+  // Nothing of a failed attempt can be passed on behind what the client has.
+  actions.abandon = begun_;
+  if (begun_) actions.resumed_tokens = resumable_.value_or(0);
   // A worker that is full is healthy, and one that refuses a client's key most probably too.
-  if (failure != AttemptFailure::kBackPressure && failure != AttemptFailure::kUnauthorized)
+  if (failure != AttemptFailure::kBackPressure && failure != AttemptFailure::kUnauthorized &&
+      failure != AttemptFailure::kNotResumable)
     actions.doubt = decision_.worker;
   return actions;
 }
@@ -41,11 +46,14 @@ LifeActions RequestLife::on_rerouted(const std::optional<routing::Decision>& dec
   if (phase_ != Phase::kAsking) return {};
   if (decision) return on_routed(*decision);
   LifeActions actions;
+  const bool may_continue = failure_ == AttemptFailure::kStalled || failure_ == AttemptFailure::kSilent;
+  if (begun_ && !may_continue) return break_off(broken_);
   switch (failure_) {
     case AttemptFailure::kStalled:
     case AttemptFailure::kSilent:
       phase_ = left_;  // the worker may continue
       return actions;
+    case AttemptFailure::kNotResumable:
     case AttemptFailure::kBackPressure:
     case AttemptFailure::kServerError:
     case AttemptFailure::kGarbage:
@@ -72,14 +80,23 @@ LifeActions RequestLife::on_status(int status) {
   const bool refused = failure && (*failure == AttemptFailure::kBackPressure || is_disputed(*failure));
   if (failure && (repeatable_ || refused))
     return ask_for_another(*failure, fmt::format("answered a request with status {}", status));
+  // A refusal is no part of an answer that was begun.
+  if (begun_ && (status < 200 || status >= 300)) return break_off(broken_);
   LifeActions actions;
   actions.answer = LifeAnswer::kPassOn;
   return actions;
 }
 
-LifeActions RequestLife::on_error_frame(std::string_view problem) {
+LifeActions RequestLife::on_not_resumed() {
+  if (phase_ != Phase::kWaiting) return {};
+  return ask_for_another(AttemptFailure::kNotResumable, "does not go on with answers that others began");
+}
+
+LifeActions RequestLife::on_error_frame(std::string_view problem, bool leaving) {
   if (phase_ != Phase::kAnswering || std::exchange(error_frame_, true)) return {};
-  if (!begun_) return ask_for_another(AttemptFailure::kServerError, problem);
+  const AttemptFailure failure = begun_ && leaving ? AttemptFailure::kTransport : AttemptFailure::kServerError;
+  if (!begun_ || !attempt_begun_) return ask_for_another(failure, problem);
+  if (resumable_) return move_or_break_off(failure, problem, {ErrorCode::kUnavailable, std::string(problem)});
   LifeActions actions;
   actions.report = LifeReport::kStreamError;
   actions.problem = problem;
@@ -88,7 +105,7 @@ LifeActions RequestLife::on_error_frame(std::string_view problem) {
 }
 
 LifeActions RequestLife::on_garbage(std::string_view problem) {
-  if (phase_ != Phase::kAnswering || begun_) return {};
+  if (phase_ != Phase::kAnswering || attempt_begun_) return {};
   return ask_for_another(AttemptFailure::kGarbage, problem);
 }
 
@@ -101,17 +118,14 @@ LifeActions RequestLife::on_lost(bool timed_out, std::string_view problem, bool 
     // StallWatch.
     actions = break_off({ErrorCode::kDeadlineExceeded, "the answer took longer than a request may"});
     actions.over = Outcome::kTimedOut;
-  } else if (begun_) {
-    actions = break_off({ErrorCode::kUnavailable, "the worker broke off its answer"});
-    actions.report = LifeReport::kStreamBroken;
-    actions.problem = problem;
-    actions.doubt = decision_.worker;
+  } else if (attempt_begun_) {
+    actions = move_or_break_off(failure, problem, {ErrorCode::kUnavailable, "the worker broke off its answer"});
   } else if (phase_ == Phase::kPassingOn) {
     // The failure of this attempt was reported already.
     phase_ = Phase::kAsking;
     failure_ = failure;
     actions = on_rerouted(std::nullopt);
-  } else if (!repeatable_ && sent) {
+  } else if (!begun_ && !repeatable_ && sent) {
     actions = timed_out
                   ? end_with({ErrorCode::kDeadlineExceeded, "the worker did not answer in time"}, Outcome::kTimedOut)
                   : end_with({ErrorCode::kUnavailable,
@@ -160,22 +174,22 @@ LifeActions RequestLife::on_too_large() {
 
 LifeActions RequestLife::on_worker_stalled(WorkerId worker, AttemptFailure how) {
   const bool waits = phase_ == Phase::kWaiting || phase_ == Phase::kAnswering;
-  if (!waits || begun_ || worker != decision_.worker || !repeatable_) return {};
+  const bool may_move = !attempt_begun_ || resumable_;
+  if (!waits || !may_move || worker != decision_.worker || !repeatable_) return {};
   left_ = std::exchange(phase_, Phase::kAsking);
   failure_ = how;
   LifeActions actions;
   actions.report = LifeReport::kLeave;
   actions.failure = how;
+  if (begun_) actions.resumed_tokens = resumable_.value_or(0);
+  broken_ = {ErrorCode::kUnavailable, "the worker's answer stood still for too long"};
   return actions;
 }
 
 LifeActions RequestLife::on_idle() {
   if (!begun_ || phase_ == Phase::kOver || phase_ == Phase::kAsking) return {};
-  LifeActions actions = break_off({ErrorCode::kUnavailable, "the worker's answer stood still for too long"});
-  actions.report = LifeReport::kStreamBroken;
-  actions.problem = "an answer stood still for too long";
-  actions.doubt = decision_.worker;
-  return actions;
+  return move_or_break_off(AttemptFailure::kTransport, "an answer stood still for too long",
+                           {ErrorCode::kUnavailable, "the worker's answer stood still for too long"});
 }
 
 LifeActions RequestLife::on_worker_lost(WorkerId worker, bool sent) {
@@ -207,6 +221,19 @@ LifeActions RequestLife::end_with(const Error& error, Outcome outcome) {
   return actions;
 }
 
+LifeActions RequestLife::move_or_break_off(AttemptFailure failure, std::string_view problem, const Error& error) {
+  // What is passed on of a failed attempt is no answer to go on with, and its failure was reported.
+  if (resumable_ && phase_ != Phase::kPassingOn) {
+    broken_ = error;
+    return ask_for_another(failure, problem);
+  }
+  LifeActions actions = break_off(error);
+  actions.report = LifeReport::kStreamBroken;
+  actions.problem = problem;
+  actions.doubt = decision_.worker;
+  return actions;
+}
+
 LifeActions RequestLife::break_off(const Error& error) {
   phase_ = Phase::kOver;
   LifeActions actions;
@@ -229,9 +256,9 @@ std::optional<routing::Decision> next_worker(const LifeActions& actions, Dispatc
       dispatcher.on_stream_error(request, actions.problem, now);
       break;
     case LifeReport::kAttemptFailed:
-      return dispatcher.on_attempt_failed(request, actions.failure, actions.problem, now);
+      return dispatcher.on_attempt_failed(request, actions.failure, actions.problem, now, actions.resumed_tokens);
     case LifeReport::kLeave:
-      return dispatcher.leave(request, actions.failure, now);
+      return dispatcher.leave(request, actions.failure, now, actions.resumed_tokens);
   }
   return std::nullopt;
 }

@@ -38,6 +38,7 @@ enum class LifeAnswer : std::uint8_t {
 struct LifeActions {
   LifeReport report = LifeReport::kNothing;
   AttemptFailure failure = AttemptFailure::kTransport;  ///< of kAttemptFailed and kLeave
+  std::uint32_t resumed_tokens = 0;                     ///< likewise: of the answer, that the client has
   std::string problem = {};                             ///< of the report, for the log and the worker's last problem
   bool abandon = false;                                 ///< abort the call to the worker
   std::optional<WorkerId> doubt = {};                   ///< check this worker's health at once
@@ -58,9 +59,10 @@ struct LifeActions {
 /// Nothing is sent to the client before the answer begins, so until then a failed worker can be replaced by another. A
 /// server error, as the status or as a stream's first event, is a failure, and so is an answer that is none; if no
 /// other worker is left, it is passed on. 401, 403 and 404 are tried elsewhere too: if another worker takes the
-/// request, the first one was wrong. Once the answer has begun, a failure ends it visibly. Invariants: each request
-/// ends once (`over`), and later events give no actions. An attempt's failure is reported once. kBreakOff comes only
-/// after on_begun(), kError only before it.
+/// request, the first one was wrong. Once the answer has begun, a failure ends it visibly, unless it can be resumed
+/// elsewhere (set_resumable()): then another worker is asked for, whose answer is passed on behind what the client has.
+/// Invariants: each request ends once (`over`), and later events give no actions. An attempt's failure is reported
+/// once. kBreakOff comes only after on_begun(), kError only before it.
 class RequestLife {
  public:
   /// `deadline` applies to the request as a whole, including all attempts. A request that is not `repeatable` goes to
@@ -77,10 +79,16 @@ class RequestLife {
 
   /// The head of an answer arrived.
   [[nodiscard]] LifeActions on_status(int status);
-  /// The first part of the answer is being sent to the client.
-  void on_begun() { begun_ = true; }
-  /// The worker sent an error frame in its stream. Gives actions once per attempt.
-  [[nodiscard]] LifeActions on_error_frame(std::string_view problem);
+  /// The first part of the attempt's answer is being sent to the client.
+  void on_begun() { begun_ = attempt_begun_ = true; }
+  /// Whether another worker can go on with what the client has, behind `tokens` tokens, if this one fails now; nothing:
+  /// it cannot. It says nothing of an answer that has not begun.
+  void set_resumable(std::optional<std::uint32_t> tokens) { resumable_ = tokens; }
+  /// The worker's answer is not one that goes on behind what the client has. Requires: begun().
+  [[nodiscard]] LifeActions on_not_resumed();
+  /// The worker sent an error frame in its stream. Gives actions once per attempt. `leaving`: it says that it shuts
+  /// down, which is as if the connection had failed.
+  [[nodiscard]] LifeActions on_error_frame(std::string_view problem, bool leaving = false);
   /// The answer under way is none of this API. If nothing of it was sent to the client, another worker is asked for.
   [[nodiscard]] LifeActions on_garbage(std::string_view problem);
   /// The connection failed, or carried no valid answer, or the deadline passed. `sent`: the worker may have the whole
@@ -114,6 +122,8 @@ class RequestLife {
   [[nodiscard]] const routing::Decision& decision() const { return decision_; }
   /// Whether a part of the answer was sent to the client.
   [[nodiscard]] bool begun() const { return begun_; }
+  /// Whether a part of the present attempt's answer was.
+  [[nodiscard]] bool attempt_begun() const { return attempt_begun_; }
   /// Whether the router should get what the worker reports: the attempt has not failed.
   [[nodiscard]] bool counts() const { return phase_ == Phase::kWaiting || phase_ == Phase::kAnswering; }
   [[nodiscard]] bool is_over() const { return phase_ == Phase::kOver; }
@@ -130,6 +140,8 @@ class RequestLife {
   [[nodiscard]] LifeActions ask_for_another(AttemptFailure failure, std::string_view problem);
   [[nodiscard]] LifeActions end_with(const Error& error, Outcome outcome);
   [[nodiscard]] LifeActions break_off(const Error& error);
+  /// A begun answer cannot come from its worker any more: moves it, or breaks it off with the error.
+  [[nodiscard]] LifeActions move_or_break_off(AttemptFailure failure, std::string_view problem, const Error& error);
 
   TimePoint deadline_;
   bool repeatable_ = true;
@@ -139,6 +151,9 @@ class RequestLife {
   Phase left_ = Phase::kWaiting;  // the phase before a question about leaving the worker
   AttemptFailure failure_ = AttemptFailure::kTransport;
   bool begun_ = false;
+  bool attempt_begun_ = false;
+  std::optional<std::uint32_t> resumable_;
+  Error broken_;  // what the client is told if a begun answer finds no other worker
   bool error_frame_ = false;
   std::uint32_t exhausted_ = 0;  // how often a call could not be made
   int status_ = 0;

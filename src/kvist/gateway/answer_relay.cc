@@ -63,23 +63,68 @@ Result<void> AnswerRelay::feed(std::string_view bytes, std::string& out) {
   KVIST_TRY_VOID(parser_.feed(bytes));
   net::SseParser::Event event;
   while (parser_.next(event)) {
+    if (log_ != nullptr) take_note(event.raw);
     const Fate fate = event.data.empty() ? Fate::kForward : inspect(event.data);
-    if (fate == Fate::kDrop && !held_.empty() && !state_.fingerprint.empty())
-      held_ = with_fingerprint(held_, state_.fingerprint);
-    release(out);
-    if (fate == Fate::kForward) out += event.raw;
-    if (fate == Fate::kStamp) out += with_fingerprint(event.raw, fingerprint_);
-    if (fate == Fate::kHold) held_ = event.raw;
+    if (log_ == nullptr) {
+      forward(event.raw, fate, out);
+      continue;
+    }
+    if (state_.server_failed()) {
+      forward(event.raw, fate, failed_);
+      continue;
+    }
+    if (group_events_ == 0) {
+      // Text without a note would be missing in the log; a comment is no part of the answer.
+      if (!event.data.empty()) log_->on_unreadable();
+      forward(event.raw, fate, out);
+      continue;
+    }
+    forward(event.raw, fate, group_);
+    if (--group_events_ > 0) continue;
+    out += std::exchange(group_, {});
+    log_->add(group_tokens_);
+    group_tokens_.clear();
   }
   return {};
 }
 
-bool AnswerRelay::takes_token(std::string_view bytes) {
-  if (!state_.first_token || !held_.empty()) return false;
+void AnswerRelay::forward(std::string_view raw, Fate fate, std::string& out) {
+  if (fate == Fate::kDrop && !held_.empty() && !state_.fingerprint.empty())
+    held_ = with_fingerprint(held_, state_.fingerprint);
+  release(out);
+  if (fate == Fate::kForward) out += raw;
+  if (fate == Fate::kStamp) out += with_fingerprint(raw, fingerprint_);
+  if (fate == Fate::kHold) held_ = raw;
+}
+
+void AnswerRelay::take_note(std::string_view& raw) {
+  if (group_events_ > 0) return;
+  const auto note = openai::read_token_note(raw);
+  if (!note) return;
+  raw.remove_prefix(note->bytes);
+  group_events_ = note->events;
+  openai::append_tokens_of(*note, group_tokens_);
+}
+
+void AnswerRelay::release_error(std::string& out) {
+  out += std::exchange(failed_, {});
+  log_ = nullptr;
+}
+
+std::string_view AnswerRelay::take_token(std::string_view bytes) {
+  if (!state_.first_token || !held_.empty()) return {};
+  std::optional<openai::TokenNote> note;
+  if (log_ != nullptr) {
+    if (group_events_ > 0 || state_.server_failed()) return {};
+    note = openai::read_token_note(bytes);
+    if (!note || note->events != 1) return {};
+    bytes.remove_prefix(note->bytes);
+  }
   const std::optional<std::string_view> data = parser_.data_of_whole_event(bytes);
-  if (!data || data->empty() || !is_one_token(*data)) return false;
+  if (!data || data->empty() || !is_one_token(*data)) return {};
   ++state_.tokens;
-  return true;
+  if (note) log_->add(*note);
+  return bytes;
 }
 
 void AnswerRelay::release(std::string& out) {

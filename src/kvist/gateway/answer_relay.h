@@ -6,8 +6,10 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "kvist/base/error.h"
+#include "kvist/gateway/token_log.h"
 #include "kvist/net/sse.h"
 #include "kvist/openai/types.h"
 
@@ -49,10 +51,18 @@ class AnswerRelay {
   /// Reads bytes and appends what is to be forwarded to `out`. Errors: an event exceeds the bound; every later call
   /// fails too then.
   [[nodiscard]] Result<void> feed(std::string_view bytes, std::string& out);
-  /// Whether `bytes` are one event that gives a token and nothing else of interest, as nearly all reads of a stream
-  /// are. Then they were counted and are to be forwarded as they are; otherwise nothing was done, and they are to be
-  /// fed.
-  [[nodiscard]] bool takes_token(std::string_view bytes);
+  /// If `bytes` are one event that gives a token and nothing else of interest, as nearly all reads of a stream are:
+  /// what of them is to be forwarded, all except the note of a token. Then they were counted; otherwise the result is
+  /// empty, nothing was done, and they are to be fed.
+  [[nodiscard]] std::string_view take_token(std::string_view bytes);
+  /// The stream is resumable: its groups of events are preceded by notes of their tokens, which are left out, and
+  /// written into `log` when the whole group was forwarded. An incomplete group is held back, and so is what follows an
+  /// error of the server. Requires: nothing was fed yet; `log` outlives this object.
+  void expect_notes(TokenLog& log) { log_ = &log; }
+  /// Whether a part of a group is held back.
+  [[nodiscard]] bool is_within_group() const { return group_events_ > 0; }
+  /// Appends an error of the server and what followed it, because the answer does not go on elsewhere.
+  void release_error(std::string& out);
   /// Appends the event that was held back, because no further one will come.
   void release(std::string& out);
   /// The bytes after the last complete event, when the stream has ended.
@@ -62,12 +72,20 @@ class AnswerRelay {
  private:
   enum class Fate : std::uint8_t { kForward, kStamp, kHold, kDrop };
   [[nodiscard]] Fate inspect(std::string_view data);
+  /// Takes the note off an event that begins a group.
+  void take_note(std::string_view& raw);
+  void forward(std::string_view raw, Fate fate, std::string& out);
 
   net::SseParser parser_;
   bool usage_wanted_;
   std::string fingerprint_;
   std::string held_;  // an event that ends a choice and waits for the next event
   StreamState state_;
+  TokenLog* log_ = nullptr;            // null: the stream is not resumable
+  std::uint32_t group_events_ = 0;     // that are missing of the group
+  std::string group_;                  // its events so far
+  std::vector<TokenId> group_tokens_;  // its tokens
+  std::string failed_;                 // an error of the server, and what follows it
 };
 
 }  // namespace kvist::gateway

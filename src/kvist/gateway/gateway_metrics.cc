@@ -62,8 +62,22 @@ void write_requests(const GatewayParts& parts, const ProxyReport& proxies, Metri
   page.counter("kvist_gateway_local_exhaustions_total",
                "Calls to workers that failed as the gateway itself had no descriptor, port or memory for a socket",
                number(proxy.exhaustions));
-  page.counter("kvist_gateway_idle_streams_total", "Answers broken off as nothing more of them came for too long",
+  page.counter("kvist_gateway_idle_streams_total",
+               "Answers given up at their worker as nothing more of them came for too long",
                number(proxy.idle_streams));
+  page.counter("kvist_gateway_migrations_total", "Times a begun answer went on at another worker",
+               number(proxy.moved_streams));
+  page.counter("kvist_gateway_migrated_tokens_total", "Tokens that those answers had when they moved",
+               number(proxy.moved_tokens));
+  page.histogram("kvist_gateway_migration_gap_seconds",
+                 "From the loss of a begun answer's worker to the first text of the next one",
+                 LatencyHistogram::bounds(), proxy.move_gap.counts(), proxy.move_gap.sum_seconds());
+  for (std::size_t i = 0; i < kMigrationRefusals; ++i) {
+    page.counter("kvist_gateway_migrations_refused_total",
+                 "Begun streams whose worker failed and that did not go on at another, by reason",
+                 number(proxy.unmoved_streams[i]),
+                 {{"reason", std::string(to_string(static_cast<MigrationRefusal>(i)))}});
+  }
   page.counter("kvist_gateway_unended_streams_total", "Streams that ended without finish_reason, usage or [DONE]",
                number(proxy.unended_streams));
 }

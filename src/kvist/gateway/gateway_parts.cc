@@ -109,7 +109,8 @@ Proxy::Options GatewayParts::proxy_options(std::uint64_t seed) const {
           .stream_idle_timeout = spec.stream_idle_timeout,
           .request_id_seed = seed,
           .recorder = recorder.get(),
-          .pass_client_keys = spec.pass_client_keys};
+          .pass_client_keys = spec.pass_client_keys,
+          .migration = spec.migration};
 }
 
 net::HttpClientOptions GatewayParts::client_options() const {

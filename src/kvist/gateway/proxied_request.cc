@@ -13,6 +13,7 @@
 #include "kvist/net/event_loop.h"
 #include "kvist/openai/codec.h"
 #include "kvist/openai/errors.h"
+#include "kvist/openai/resumption.h"
 #include "kvist/telemetry/log.h"
 
 namespace kvist::gateway {
@@ -20,10 +21,6 @@ namespace {
 
 using dispatch::Outcome;
 
-/// Reading from the worker is paused while more than the first bound is unsent to the client, and resumed below the
-/// second.
-constexpr std::size_t kPauseAboveBytes = 256U << 10;
-constexpr std::size_t kResumeBelowBytes = 64U << 10;
 /// The bound of an answer that is not a stream.
 constexpr std::size_t kMaxWholeAnswerBytes = 64U << 20;
 
@@ -69,9 +66,11 @@ ProxiedRequest::ProxiedRequest(ProxyParts& parts, ProxyJob job, dispatch::Dispat
       job_(std::move(job)),
       request_(request),
       on_over_(std::move(on_over)),
+      resumable_(*parts.migration, job_.kind == RequestKind::kRead && job_.streams, job_.request.body.size()),
       life_(job_.arrived + parts.upstream_timeout, !job_.has_effects(), scope_of(job_.kind)),
       relay_(job_.usage_wanted) {
   job_.request.only_once = job_.has_effects();
+  if (resumable_.asks()) job_.request.headers.add(std::string(openai::kResumableHeader), "0");
   to_send_ = std::make_shared<const net::HttpRequest>(std::move(job_.request));
 }
 
@@ -88,8 +87,13 @@ void ProxiedRequest::act(const dispatch::LifeActions& actions) {
   carry_out(actions);
 }
 
+void ProxiedRequest::update_resumable() {
+  life_.set_resumable(resumable_.refusal() ? std::nullopt : std::optional(resumable_.tokens()));
+}
+
 void ProxiedRequest::ask(const dispatch::LifeActions& actions) {
   asking_ = true;
+  if (life_.attempt_begun()) lost_at_ = net::now();
   if (actions.abandon) {
     call_.reset();
   } else if (call_) {
@@ -125,6 +129,7 @@ void ProxiedRequest::carry_out(const dispatch::LifeActions& actions) {
       job_.exchange->respond(error_answer(actions.error, job_.request_id));
       break;
     case dispatch::LifeAnswer::kBreakOff:
+      if (actions.over == Outcome::kBrokenStream && !broken_off_) note_broken();
       break_stream(actions.error);
       break;
     case dispatch::LifeAnswer::kNothing:
@@ -141,12 +146,21 @@ void ProxiedRequest::attempt(const routing::Decision& decision) {
   sent_ = false;
   ended_ = false;
   held_error_.reset();
+  if (life_.begun()) read_at_ = net::now();
+  // The dispatcher takes a new attempt for one whose answer is read.
+  paused_ = false;
+  if (!life_.begun()) resumable_.log().clear();
   relay_ = AnswerRelay(job_.usage_wanted, parts_->fingerprints[decision.worker.value()]);
   call();
 }
 
 void ProxiedRequest::call() {
-  call_ = parts_->client->start(worker().url, to_send_, life_.time_left(net::now()), handlers());
+  std::shared_ptr<const net::HttpRequest> request = to_send_;
+  if (life_.begun()) {
+    request = std::make_shared<const net::HttpRequest>(resumable_.continuation(*to_send_));
+    resumed_tokens_ = resumable_.tokens();
+  }
+  call_ = parts_->client->start(worker().url, std::move(request), life_.time_left(net::now()), handlers());
 }
 
 void ProxiedRequest::call_again(Duration in) {
@@ -192,6 +206,11 @@ net::CallHandlers ProxiedRequest::handlers() {
 void ProxiedRequest::on_head(int status, net::Headers headers) {
   if (dispatch::failure_of_status(status) == dispatch::AttemptFailure::kServerError)
     telemetry::log_warning("proxy", fmt::format("request {} at {}: status {}", job_.request_id, worker().name, status));
+  const bool is_resumable =
+      status == 200 && is_event_stream(headers) && resumable_.on_head(headers.find(openai::kResumableHeader));
+  update_resumable();
+  if (life_.begun() && status == 200 && !is_resumable) return act(life_.on_not_resumed());
+  if (is_resumable) relay_.expect_notes(resumable_.log());
   status_ = status;
   headers_ = std::move(headers);
   act(life_.on_status(status));
@@ -204,6 +223,7 @@ void ProxiedRequest::pass_on() {
 
 void ProxiedRequest::take_head() {
   is_events_ = is_event_stream(headers_);
+  if (life_.begun()) return;  // the client has a head
   const bool is_collected = is_short(headers_);
   headers_ = headers_for_client(std::move(headers_), job_.request_id, worker().url);
   headers_.set(kWorkerHeader, worker().name);
@@ -225,84 +245,6 @@ void ProxiedRequest::on_body(std::string_view data, TimePoint at) {
     return;
   }
   body_ += data;
-}
-
-void ProxiedRequest::relay(std::string_view data, TimePoint at) {
-  events_.clear();
-  const StreamState& state = relay_.state();
-  if (life_.begun() && relay_.takes_token(data)) {
-    take_note(state.tokens - 1, true, at);
-    return send_events(data);
-  }
-  const bool first_before = state.first_token;
-  const bool failed_before = state.server_failed();
-  const std::uint64_t tokens_before = state.tokens;
-  const std::uint64_t unreadable_before = state.unreadable;
-  const auto fed = relay_.feed(data, events_);
-  parts_->counters->unreadable_chunks += state.unreadable - unreadable_before;
-  if (state.server_failed() && !failed_before) {
-    note_error(*state.error);
-    const bool begun = life_.begun();
-    act(life_.on_error_frame(*state.error));
-    if (!begun)
-      return;  // the events were sent, or wait for the decision about another worker, or belong to an attempt that is
-               // over
-  }
-  if (!life_.begun() && !state.readable && state.unreadable > unreadable_before) {
-    note_garbage("the stream began with what is no chunk of this API");
-    return;  // as above
-  }
-  take_note(tokens_before, first_before, at);
-  if (!events_.empty()) send_events(events_);
-  if (!fed) on_error(fed.error());
-}
-
-void ProxiedRequest::note_garbage(const std::string& problem) {
-  telemetry::log_warning("proxy", fmt::format("request {} at {}: {}", job_.request_id, worker().name, problem));
-  act(life_.on_garbage(problem));
-}
-
-// When an engine dies, its server ends the streams in order: with an error frame and [DONE].
-void ProxiedRequest::note_error(const std::string& problem) {
-  telemetry::log_warning("proxy", fmt::format("request {} at {}: {}", job_.request_id, worker().name, problem));
-  ++parts_->counters->error_frames;
-}
-
-void ProxiedRequest::take_note(std::uint64_t tokens_before, bool first_before, TimePoint at) {
-  if (job_.kind != RequestKind::kRead || !life_.counts()) return;
-  const StreamState& state = relay_.state();
-  if (state.first_token && !first_before) {
-    parts_->counters->time_to_first_token.observe(at - job_.arrived);
-    if (job_.record) job_.record->first_token = at;
-    parts_->channel->on_first_token(life_.decision().request, at);
-  }
-  if (state.tokens == tokens_before) return;
-  if (job_.record) job_.record->last_token = at;
-  parts_->channel->on_progress(life_.decision().request, state.tokens - tokens_before, at);
-}
-
-void ProxiedRequest::send_events(std::string_view events) {
-  net::HttpExchange& exchange = *job_.exchange;
-  if (!life_.begun()) {
-    life_.on_begun();
-    to_send_.reset();
-    exchange.begin_stream(status_, std::move(headers_));
-    exchange.on_drained(kResumeBelowBytes, [weak = weak_from_this()] {
-      if (const auto self = weak.lock()) self->read_on(true);
-    });
-  }
-  exchange.write(events);
-  if (exchange.unsent_bytes() > kPauseAboveBytes) read_on(false);
-}
-
-void ProxiedRequest::read_on(bool reads) {
-  if (!call_ || paused_ != reads || life_.is_over()) return;
-  paused_ = !reads;
-  read_at_ = net::now();  // while nothing was read, nothing could come
-  parts_->channel->on_reading(request_, reads);
-  if (reads) return call_->resume();
-  ++parts_->counters->pauses;
-  call_->pause();
 }
 
 void ProxiedRequest::on_end() {
@@ -357,27 +299,6 @@ void ProxiedRequest::end_whole(const openai::ChunkView* answer) {
   act(life_.on_ended());
 }
 
-void ProxiedRequest::end_stream() {
-  if (form_ == Form::kEvents) {
-    const StreamState& state = relay_.state();
-    if (!state.has_end()) {
-      ++parts_->counters->unended_streams;
-      return on_error({ErrorCode::kCorrupt, "the stream ended without finish_reason, usage or [DONE]"});
-    }
-    events_.clear();
-    relay_.release(events_);
-    // The stream ended in order, so the bytes after the last event are passed on too.
-    events_ += relay_.rest();
-    if (state.usage) report_usage(*state.usage);
-    if (!state.fingerprint.empty()) parts_->fingerprints[life_.decision().worker.value()] = state.fingerprint;
-    send_events(events_);
-  } else {
-    send_events("");
-  }
-  job_.exchange->end_stream();
-  act(life_.on_ended(relay_.state().error.has_value()));
-}
-
 void ProxiedRequest::on_error(const Error& error) {
   if (asking_) {
     held_error_ = error;
@@ -393,14 +314,17 @@ void ProxiedRequest::on_error(const Error& error) {
   telemetry::log_warning("proxy", fmt::format("request {} at {}: {}", job_.request_id, worker().name, error.message));
   // After [DONE] the client has the whole answer, so the error does not matter.
   if (life_.begun() && relay_.state().done) return end_stream();
+  update_resumable();
   act(life_.on_lost(error.code == ErrorCode::kDeadlineExceeded, error.message, sent_));
 }
 
 void ProxiedRequest::break_off(const Error& error) {
+  broken_off_ = true;
   act(life_.on_shutdown(error));
 }
 
 void ProxiedRequest::on_worker_stalled(WorkerId worker, dispatch::AttemptFailure how) {
+  update_resumable();
   act(life_.on_worker_stalled(worker, how));
 }
 
@@ -410,28 +334,14 @@ void ProxiedRequest::check_idle(TimePoint now, Duration timeout) {
   telemetry::log_warning("proxy",
                          fmt::format("request {} at {}: its answer stands still", job_.request_id, worker().name));
   ++parts_->counters->idle_streams;
+  update_resumable();
   act(life_.on_idle());
 }
 
 void ProxiedRequest::on_worker_lost(WorkerId worker) {
   if (life_.begun() && relay_.state().done && worker == life_.decision().worker) return end_stream();
+  update_resumable();
   act(life_.on_worker_lost(worker, sent_));
-}
-
-void ProxiedRequest::break_stream(const Error& error) {
-  std::string frame;
-  if (is_events_) {
-    relay_.release(frame);
-    net::append_sse_data(frame, openai::error_body(error));
-  }
-  const std::shared_ptr<net::HttpExchange> exchange = job_.exchange;
-  exchange->write(frame);
-  if (exchange->unsent_bytes() == 0) {
-    exchange->abort();
-  } else {
-    // The error frame may have to wait until the client has read what precedes it. The server bounds that time.
-    exchange->on_drained(0, [exchange] { exchange->abort(); });
-  }
 }
 
 void ProxiedRequest::write_down(const openai::Usage& usage) {

@@ -1,6 +1,7 @@
 // A request from its routing decision to the end of its answer.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -17,6 +18,7 @@
 #include "kvist/gateway/key_gate.h"
 #include "kvist/gateway/latency_histogram.h"
 #include "kvist/gateway/record_writer.h"
+#include "kvist/gateway/resumable_answer.h"
 #include "kvist/gateway/routing_channel.h"
 #include "kvist/gateway/warning_gate.h"
 #include "kvist/net/event_loop.h"
@@ -33,9 +35,13 @@ struct ProxyCounters {
   std::uint64_t unreadable_chunks = 0;
   std::uint64_t unended_streams =
       0;  ///< streams that ended without finish reason, usage or [DONE], though the connection was closed in order
-  std::uint64_t error_frames = 0;  ///< streams in which the worker sent an error frame
-  std::uint64_t exhaustions = 0;   ///< calls to a worker that failed for want of a socket, port or memory here
-  std::uint64_t idle_streams = 0;  ///< answers broken off because they stood still for too long
+  std::uint64_t error_frames = 0;   ///< streams in which the worker sent an error frame
+  std::uint64_t exhaustions = 0;    ///< calls to a worker that failed for want of a socket, port or memory here
+  std::uint64_t idle_streams = 0;   ///< answers given up because they stood still for too long
+  std::uint64_t moved_streams = 0;  ///< answers that went on at another worker: how often, and behind how many tokens
+  std::uint64_t moved_tokens = 0;
+  LatencyHistogram move_gap;  ///< from the failure of the worker to the first text from the next one
+  std::array<std::uint64_t, kMigrationRefusals> unmoved_streams{};  ///< begun answers that did not go on, by reason
 };
 
 /// What all requests share. Requires: all of it outlives them.
@@ -49,6 +55,7 @@ struct ProxyParts {
   RecordWriter* recorder = nullptr;            ///< null: nothing is recorded
   net::EventLoop* loop = nullptr;
   WarningGate exhaustion_warning = WarningGate();
+  const spec::MigrationSpec* migration = nullptr;
 };
 
 /// What the gateway knows of a request.
@@ -69,7 +76,8 @@ struct ProxyJob {
   std::shared_ptr<net::HttpExchange> exchange = {};
   std::string request_id = {};
   bool usage_wanted =
-      false;  ///< the client gets the usage chunk, as it asked for it, or the gateway did not ask for one
+      false;             ///< the client gets the usage chunk, as it asked for it, or the gateway did not ask for one
+  bool streams = false;  ///< the client asked for a stream
   bool prediction_is_whole = true;  ///< the prediction covers all prompts of the request
   std::uint32_t choices = 1;        ///< answers to each prompt
   TimePoint arrived = {};
@@ -107,6 +115,11 @@ class ProxiedRequest : public std::enable_shared_from_this<ProxiedRequest> {
   /// Carries out actions. If they ask for another worker, the answer comes from within this call or later. Until then
   /// the call to the present worker is paused.
   void act(const dispatch::LifeActions& actions);
+  /// What the life is told before an event that may end the attempt: whether another worker can go on.
+  void update_resumable();
+  /// The begun answer goes on at another worker, or does not because its worker failed.
+  void note_moved();
+  void note_broken();
   void ask(const dispatch::LifeActions& actions);
   void on_rerouted(const std::optional<routing::Decision>& decision);
   void carry_out(const dispatch::LifeActions& actions);
@@ -129,6 +142,7 @@ class ProxiedRequest : public std::enable_shared_from_this<ProxiedRequest> {
   void read_on(bool reads);
   void take_note(std::uint64_t tokens_before, bool first_before, TimePoint at);
   void note_error(const std::string& problem);
+  [[nodiscard]] bool on_error_frame();
   void report_usage(const openai::Usage& usage);
   void report_whole(const openai::Usage& usage);
   /// What it says goes into the record.
@@ -150,7 +164,10 @@ class ProxiedRequest : public std::enable_shared_from_this<ProxiedRequest> {
   dispatch::DispatchHandle request_;
   std::function<void(ProxiedRequest&, dispatch::Outcome)> on_over_;
 
-  std::shared_ptr<const net::HttpRequest> to_send_;  // null when the answer has begun: it will not be repeated
+  std::shared_ptr<const net::HttpRequest> to_send_;  // null when it will not be repeated nor resumed
+  ResumableAnswer resumable_;
+  std::uint32_t resumed_tokens_ = 0;  // that the client had when the present attempt began
+  TimePoint lost_at_{};               // when a begun answer lost its worker, until its text goes on
 
   dispatch::RequestLife life_;
   Form form_ = Form::kWhole;
@@ -164,9 +181,11 @@ class ProxiedRequest : public std::enable_shared_from_this<ProxiedRequest> {
   TimePoint read_at_{};              // when something of the answer came last
   std::string body_;                 // the body of an answer that is no stream
   AnswerRelay relay_;
-  std::string events_;   // events for the client
-  bool paused_ = false;  // as the client is slow
-  bool sent_ = false;    // the worker has the whole request
+  std::string events_;             // events for the client
+  bool paused_ = false;            // as the client is slow
+  bool sent_ = false;              // the worker has the whole request
+  bool first_token_seen_ = false;  // of any attempt
+  bool broken_off_ = false;        // by the gateway's own shutdown
   std::unique_ptr<net::HttpCall> call_;
   std::unique_ptr<net::Timer> again_;  // null, unless a call could not be made
 };

@@ -36,6 +36,10 @@ void ProxyReport::add(const ProxyReport& other) {
   counters.error_frames += other.counters.error_frames;
   counters.exhaustions += other.counters.exhaustions;
   counters.idle_streams += other.counters.idle_streams;
+  counters.moved_streams += other.counters.moved_streams;
+  counters.moved_tokens += other.counters.moved_tokens;
+  counters.move_gap.add(other.counters.move_gap);
+  for (std::size_t i = 0; i < kMigrationRefusals; ++i) counters.unmoved_streams[i] += other.counters.unmoved_streams[i];
   for (const auto& [status, count] : other.refused) refused[status] += count;
   passed_on_unread += other.passed_on_unread;
   passed_on_others += other.passed_on_others;
@@ -55,6 +59,7 @@ Proxy::Proxy(net::EventLoop& loop, const Options& options, net::HttpClient& clie
       pool_(reader.is_slow()
                 ? std::make_unique<ReadingPool>(loop, ReadingPool::Options{.threads = options.reading_threads})
                 : nullptr),
+      migration_(options.migration),
       parts_{.client = &client,
              .channel = &channel,
              .workers = &workers,
@@ -62,7 +67,8 @@ Proxy::Proxy(net::EventLoop& loop, const Options& options, net::HttpClient& clie
              .upstream_timeout = options.upstream_timeout,
              .fingerprints = std::vector<std::string>(workers.size()),
              .recorder = options.recorder,
-             .loop = &loop},
+             .loop = &loop,
+             .migration = &migration_},
       request_id_seed_(options.request_id_seed),
       credentials_(options.pass_client_keys ? Credentials::kPass : Credentials::kKeep),
       stream_idle_timeout_(options.stream_idle_timeout),
@@ -142,7 +148,10 @@ void Proxy::refuse(Arrival& arrival, const Error& error) {
 
 Result<void> Proxy::admit(const ArrivalPointer& arrival, ReadRequest read) {
   read.profile.streams = read.options.stream;
-  ProxyJob job{.usage_wanted = true, .prediction_is_whole = read.prompts == 1, .choices = read.options.choices};
+  ProxyJob job{.usage_wanted = true,
+               .streams = read.options.stream,
+               .prediction_is_whole = read.prompts == 1,
+               .choices = read.options.choices};
   // The gateway needs the number of cached tokens even if the client does not ask for it.
   if (read.options.stream && !read.options.include_usage) {
     KVIST_TRY(std::string asking, openai::with_usage_requested(arrival->request.body));

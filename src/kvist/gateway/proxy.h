@@ -48,6 +48,7 @@ class Proxy {
     std::size_t reading_threads = 2;    ///< for long prompts with a model's own tokenizer
     RecordWriter* recorder = nullptr;   ///< outlives the proxy; null: nothing is recorded
     bool pass_client_keys = false;      ///< whether workers get the clients' credentials
+    spec::MigrationSpec migration = {};
   };
   /// The longest time that a request waits for a thread that reads its prompt.
   static constexpr Duration kMaxReadingWait = std::chrono::seconds(10);
@@ -128,6 +129,7 @@ class Proxy {
   std::size_t reading_ = 0;   // number of requests on the pool
   std::size_t starting_ = 0;  // number of requests that wait for a worker
   ProxyCounters counters_;
+  spec::MigrationSpec migration_;
   ProxyParts parts_;
   std::uint64_t request_id_seed_;
   Credentials credentials_;

@@ -5,21 +5,25 @@
 #include <set>
 #include <span>
 
+#include "kvist/openai/resumption.h"
+
 namespace kvist::gateway {
 namespace {
 
 constexpr auto kOneHop = std::to_array<std::string_view>({"connection", "proxy-connection", "keep-alive",
                                                           "proxy-authenticate", "proxy-authorization", "te", "trailer",
                                                           "transfer-encoding", "upgrade", "content-length"});
-constexpr auto kClientOnly = std::to_array<std::string_view>({"host", "expect", "accept-encoding"});
-constexpr auto kClientOnlyAndSecret = std::to_array<std::string_view>(
-    {"host", "expect", "accept-encoding", "authorization", "x-api-key", "api-key", "cookie", "x-kvist-request"});
+constexpr auto kClientOnly =
+    std::to_array<std::string_view>({"host", "expect", "accept-encoding", openai::kResumableHeader});
+constexpr auto kClientOnlyAndSecret =
+    std::to_array<std::string_view>({"host", "expect", "accept-encoding", openai::kResumableHeader, "authorization",
+                                     "x-api-key", "api-key", "cookie", "x-kvist-request"});
 /// What a worker says of itself, or asks of browsers: it is not the server that the client knows.
 constexpr auto kWorkerOnly = std::to_array<std::string_view>(
     {"server", "set-cookie", "set-cookie2", "via", "x-powered-by", "alt-svc", "clear-site-data", "nel", "report-to",
      "strict-transport-security", "access-control-allow-origin", "access-control-allow-credentials",
      "access-control-allow-headers", "access-control-allow-methods", "access-control-expose-headers",
-     "access-control-max-age"});
+     "access-control-max-age", openai::kResumableHeader});
 
 char lower(char c) {
   return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;

@@ -168,6 +168,7 @@ struct GatewaySpec {
   std::uint32_t max_retries = 2;        ///< further workers tried before the first byte
   RetryBudgetSpec retry_budget = {};
   EjectionSpec ejection = {};
+  MigrationSpec migration = {};
   Duration model_interval = std::chrono::seconds(30);  ///< between looks at the list of models of a worker that is well
   /// The least time without any sign of life of a worker after which a request that waits for its first byte leaves it.
   Duration silence_timeout = std::chrono::seconds(2);

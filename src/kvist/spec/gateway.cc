@@ -176,6 +176,7 @@ Result<GatewaySpec> read_gateway(const YamlNode& node, const std::string& base_d
   KVIST_TRY_VOID(read_field(node, "max_retries", g.max_retries, 0, 100));
   KVIST_TRY_VOID(read_retry_budget(node, g.retry_budget));
   KVIST_TRY_VOID(read_ejection(node, g.ejection));
+  KVIST_TRY_VOID(read_migration(node, g.migration));
   KVIST_TRY_VOID(read_field(node, "model_interval", g.model_interval, std::chrono::milliseconds(10)));
   KVIST_TRY_VOID(read_field(node, "silence_timeout", g.silence_timeout, std::chrono::milliseconds(10)));
   KVIST_TRY_VOID(read_field(node, "stream_idle_timeout", g.stream_idle_timeout, Duration(0)));
@@ -223,6 +224,7 @@ std::string to_yaml(const GatewaySpec& g, int indent) {
   out.field("max_in_flight", g.max_in_flight).field("max_retries", g.max_retries);
   write_retry_budget(out, g.retry_budget);
   write_ejection(out, g.ejection);
+  write_migration(out, g.migration);
   write_patience(out, g);
   out.raw("max_body", fmt::format("{} B", g.max_body_bytes)).field("seed", g.seed);
   write_step_time(out, "latency_prior", g.latency_prior);

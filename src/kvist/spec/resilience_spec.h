@@ -30,4 +30,14 @@ struct EjectionSpec {
   bool operator==(const EjectionSpec&) const = default;
 };
 
+/// Which begun streams go on at another worker when theirs fails (gateway/resumable_answer.h).
+struct MigrationSpec {
+  bool enabled = true;
+  std::uint32_t max = 3;                      ///< times that one answer may move
+  std::uint32_t max_tokens = 32'768;          ///< of the answer so far; a longer one stays where it is
+  std::uint64_t max_request_bytes = 1 << 20;  ///< the body is kept until the answer's end, if it is not larger
+
+  bool operator==(const MigrationSpec&) const = default;
+};
+
 }  // namespace kvist::spec

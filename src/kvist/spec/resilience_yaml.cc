@@ -41,6 +41,21 @@ Result<void> read_ejection(const YamlNode& gateway, EjectionSpec& ejection) {
   return {};
 }
 
+Result<void> read_migration(const YamlNode& gateway, MigrationSpec& migration) {
+  const auto node = gateway.get("migration");
+  if (!node) return {};
+  constexpr std::uint32_t kMostTimes = 100;
+  constexpr std::uint32_t kMostTokens = 1U << 20;  // openai::kMaxResumedTokens
+  KVIST_TRY_VOID(read_field(*node, "enabled", migration.enabled));
+  KVIST_TRY_VOID(read_field(*node, "max", migration.max, 1, kMostTimes));
+  KVIST_TRY_VOID(read_field(*node, "max_tokens", migration.max_tokens, 1, kMostTokens));
+  if (const auto bytes = node->get("max_request")) {
+    KVIST_TRY(migration.max_request_bytes, bytes->as_bytes());
+    if (migration.max_request_bytes < 1'024) return std::unexpected(bytes->error("must be at least 1 KiB"));
+  }
+  return node->finish();
+}
+
 void write_retry_budget(YamlWriter& out, const RetryBudgetSpec& budget) {
   if (budget == RetryBudgetSpec{}) return;
   out.begin_map("retry_budget").field("per_request", budget.per_request).field("per_second", budget.per_second);
@@ -53,6 +68,13 @@ void write_ejection(YamlWriter& out, const EjectionSpec& ejection) {
   out.field("failure_share", ejection.failure_share).field("least_answers", ejection.least_answers);
   out.field("window", ejection.window).field("time", ejection.time).field("longest_time", ejection.longest_time);
   out.field("most_of_fleet", ejection.most_of_fleet).end_map();
+}
+
+void write_migration(YamlWriter& out, const MigrationSpec& migration) {
+  if (migration == MigrationSpec{}) return;
+  out.begin_map("migration").field("enabled", migration.enabled).field("max", migration.max);
+  out.field("max_tokens", migration.max_tokens);
+  out.raw("max_request", fmt::format("{} B", migration.max_request_bytes)).end_map();
 }
 
 }  // namespace kvist::spec

@@ -12,8 +12,11 @@ namespace kvist::spec {
 [[nodiscard]] Result<void> read_retry_budget(const YamlNode& gateway, RetryBudgetSpec& budget);
 /// Reads `ejection`.
 [[nodiscard]] Result<void> read_ejection(const YamlNode& gateway, EjectionSpec& ejection);
+/// Reads `migration`.
+[[nodiscard]] Result<void> read_migration(const YamlNode& gateway, MigrationSpec& migration);
 /// Writes the settings that are not the defaults.
 void write_retry_budget(YamlWriter& out, const RetryBudgetSpec& budget);
 void write_ejection(YamlWriter& out, const EjectionSpec& ejection);
+void write_migration(YamlWriter& out, const MigrationSpec& migration);
 
 }  // namespace kvist::spec
