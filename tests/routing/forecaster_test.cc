@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -29,10 +30,13 @@ class ForecasterTest : public ::testing::Test {
                                 {.prompt_tokens = 2'000, .uncached_tokens = uncached, .new_blocks = new_blocks}, now_);
   }
   RequestHandle route(std::uint32_t uncached = 1'000, std::uint32_t known = 0) {
-    const RequestHandle handle = requests_.insert(
-        {.id = RequestId(++last_), .worker = kWorker, .prompt_tokens = 2'000, .uncached_tokens = uncached});
+    const RequestHandle handle = requests_.insert({.id = RequestId(++last_),
+                                                   .worker = kWorker,
+                                                   .prompt_tokens = 2'000,
+                                                   .uncached_tokens = uncached,
+                                                   .streams = streams_});
     RoutedRequest& request = *requests_.find(handle);
-    forecaster_.on_routed(request, forecast(uncached), known, now_);
+    forecaster_.on_routed(request, forecast(uncached), kLimits, known, now_);
     loads_.add(request);
     return handle;
   }
@@ -42,13 +46,19 @@ class ForecasterTest : public ::testing::Test {
   }
   void token(RequestHandle request) {
     loads_.on_progress(*requests_.find(request), 1);
-    forecaster_.on_progress(*requests_.find(request), now_);
+    forecaster_.on_progress(*requests_.find(request), 1, now_);
+  }
+  /// A step of all that decode.
+  void step(std::span<const RequestHandle> requests, milliseconds time) {
+    now_ += time;
+    for (const RequestHandle request : requests) token(request);
   }
 
   static constexpr WorkerId kWorker{0};
   RoutedRequests requests_;
   LoadTracker loads_{2};
   Forecaster forecaster_{loads_, 2, kPrior, 32};
+  bool streams_ = false;
   TimePoint now_{std::chrono::seconds(1)};
   std::uint64_t last_ = 0;
 };
@@ -117,6 +127,7 @@ TEST_F(ForecasterTest, AnIdleWorkerComputesThePromptAtOnce) {
 }
 
 TEST_F(ForecasterTest, AQueueLastsUntilFirstTokensAreSeen) {
+  streams_ = true;
   const double prefill_ms = forecast().prefill_ms;
   const RequestHandle first = route();
   route();
@@ -125,8 +136,10 @@ TEST_F(ForecasterTest, AQueueLastsUntilFirstTokensAreSeen) {
   EXPECT_NEAR(forecast().queue_ms, 2 * prefill_ms - 50, 1e-4);
   now_ += milliseconds(100);  // the first should be done by now
   EXPECT_NEAR(forecast().queue_ms, prefill_ms, 1e-4) << "and the second has not begun";
+  now_ += milliseconds(900);
+  EXPECT_NEAR(forecast().queue_ms, prefill_ms, 1e-4) << "nor has it now";
   first_token(first);
-  EXPECT_LT(forecast().queue_ms, prefill_ms) << "it began a while before the first one's token was seen here";
+  EXPECT_GT(forecast().queue_ms, 0);
 }
 
 TEST_F(ForecasterTest, AnEndedRequestLeavesTheQueue) {
@@ -193,6 +206,71 @@ TEST_F(ForecasterTest, StepsAreLearnedFromTheGapsOfOneRequestWhileNobodyPrefills
     token(b);
   }
   EXPECT_EQ(forecaster_.model(kWorker).step_error().observations, seen);
+}
+
+// An engine that reserves memory for the longest answers lets in less than its blocks allow. It looks free; but it goes
+// on with decoding alone while a request waits.
+TEST_F(ForecasterTest, AnEngineThatLeavesARequestWaitingHasNoRoom) {
+  streams_ = true;
+  const std::vector<RequestHandle> running = {route(), route()};
+  for (const RequestHandle request : running) first_token(request);
+  for (int i = 0; i < 200; ++i) step(running, milliseconds(22));
+  ASSERT_TRUE(forecast().has_slot);
+  const RequestHandle waiting = route();
+  for (int i = 0; i < 3; ++i) step(running, milliseconds(22));
+  EXPECT_TRUE(forecast().has_slot) << "it is on its way";
+  for (int i = 0; i < 60; ++i) step(running, milliseconds(22));
+  const Forecast stalled = forecast();
+  EXPECT_FALSE(stalled.has_slot);
+  EXPECT_TRUE(stalled.scarce);
+  EXPECT_GT(stalled.slot_wait_ms, 1'000) << "two have to end";
+  const std::uint64_t seen = forecaster_.model(kWorker).first_token_error().observations;
+  first_token(waiting);
+  EXPECT_EQ(forecaster_.model(kWorker).first_token_error().observations, seen) << "that was no slow prefill";
+  EXPECT_TRUE(forecaster_.room(kWorker, {}, {.prompt_tokens = 100}, now_).has_slot) << "it lets requests in";
+}
+
+TEST_F(ForecasterTest, ALongPromptIsNoLackOfRoom) {
+  streams_ = true;
+  const std::vector<RequestHandle> running = {route(), route()};
+  for (const RequestHandle request : running) first_token(request);
+  for (int i = 0; i < 200; ++i) step(running, milliseconds(22));
+  route(2'000);
+  for (int i = 0; i < 60; ++i) step(running, milliseconds(150));  // parts of the prompt are computed in each
+  EXPECT_TRUE(forecast().has_slot);
+}
+
+TEST_F(ForecasterTest, AnAnswerInOnePieceIsNotWaitedFor) {
+  streams_ = true;
+  const std::vector<RequestHandle> running = {route(), route()};
+  for (const RequestHandle request : running) first_token(request);
+  for (int i = 0; i < 200; ++i) step(running, milliseconds(22));
+  streams_ = false;
+  route();
+  for (int i = 0; i < 60; ++i) step(running, milliseconds(22));
+  EXPECT_TRUE(forecast().has_slot) << "nobody knows whether it is being decoded";
+}
+
+// Eight requests with answers of 8,000 tokens fill what eight with answers of 400 do not.
+TEST_F(ForecasterTest, LongAnswersFillTheMemory) {
+  const EngineLimits limits{.block_size = 32, .kv_blocks = 1'500, .max_batch_size = 64, .max_num_tokens = 8'192};
+  const auto room = [&] { return forecaster_.room(kWorker, limits, {.prompt_tokens = 100, .new_blocks = 4}, now_); };
+  const auto answer = [&](std::uint64_t tokens) {
+    const RequestHandle handle = route();
+    RoutedRequest& request = *requests_.find(handle);
+    first_token(handle);
+    loads_.on_progress(request, tokens);
+    forecaster_.on_progress(request, tokens, now_);
+    forecaster_.on_finished(request, true, now_);
+    loads_.remove(request);
+    requests_.erase(handle);
+  };
+  for (int i = 0; i < 8; ++i) first_token(route());
+  EXPECT_TRUE(room().has_slot);
+  EXPECT_FALSE(room().scarce);
+  for (int i = 0; i < 100; ++i) answer(8'000);
+  EXPECT_FALSE(room().has_slot);
+  EXPECT_TRUE(room().lacks_memory);
 }
 
 TEST_F(ForecasterTest, AWaitForASlotIsNotTakenForSlowPrefill) {

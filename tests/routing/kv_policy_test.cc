@@ -81,27 +81,27 @@ class KvPolicyWait : public testing::Test {
   std::vector<Candidate> candidates_ = {worker(0, 4'992), worker(1, 0)};  // the cache saves 500 ms
 };
 
-TEST_F(KvPolicyWait, ForASlotCountsSixtyTimes) {
+TEST_F(KvPolicyWait, ForASlotCountsFiveTimes) {
   for (Candidate& candidate : candidates_) {
     candidate.limits.max_batch_size = 8;
     candidate.load.requests = 8;
   }
   candidates_[1].load.requests = 7;
-  fill(0, 8);
+  fill(0, 96);
   EXPECT_EQ(choose(candidates_), 0U) << "480 of 500";
-  fill(0, 9);
+  fill(0, 108);
   EXPECT_EQ(choose(candidates_), 1U) << "540 of 500";
   candidates_[1].load.requests = 8;
-  fill(1, 10);
+  fill(1, 120);
   EXPECT_EQ(choose(candidates_), 0U) << "nobody has a slot, and the other waits longer";
-  fill(0, 20);
+  fill(0, 240);
   EXPECT_EQ(choose(candidates_), 1U) << "600 more of 500";
 }
 
-TEST_F(KvPolicyWait, ForMemoryCountsSixtyTimesWhileAnotherHasRoom) {
-  fill(0, 8);
+TEST_F(KvPolicyWait, ForMemoryCountsTwentyTimesWhileAnotherHasRoom) {
+  fill(0, 24);
   EXPECT_EQ(choose(candidates_), 0U) << "480 of 500";
-  fill(0, 9);
+  fill(0, 27);
   EXPECT_EQ(choose(candidates_), 1U) << "540 of 500";
 }
 

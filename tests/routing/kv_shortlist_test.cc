@@ -83,6 +83,7 @@ class TwoRouters {
     RouteQuery query{.request = RequestId(++requests_),
                      .prompt_tokens = static_cast<std::uint32_t>(blocks * kBlockSize + 5),
                      .blocks = keys,
+                     .streams = random_.uniform() < 0.7,
                      .reads_cache = random_.uniform() < 0.95,
                      .excluded = {}};
     if (random_.uniform() < 0.05) query.excluded.push_back(any_worker());

@@ -25,7 +25,8 @@ double wait_ms(const PrefillQueue& queue, int now, double way_out_ms = 0) {
 TEST(PrefillQueue, IsTheSumOfItsPromptsWhenTheyComeAtOnce) {
   PrefillQueue queue;
   EXPECT_DOUBLE_EQ(wait_ms(queue, 0), 0);
-  for (std::uint64_t i = 1; i <= 3; ++i) queue.push(RequestId(i), {.uncached = 100}, at(0));
+  for (std::uint64_t i = 1; i <= 3; ++i)
+    queue.push({.request = RequestId(i), .ready = at(0), .work = {.uncached = 100}});
   EXPECT_DOUBLE_EQ(wait_ms(queue, 0), 300);
   EXPECT_DOUBLE_EQ(wait_ms(queue, 40), 260);
   EXPECT_DOUBLE_EQ(queue.total_ms(prefill_ms), 300);
@@ -33,8 +34,8 @@ TEST(PrefillQueue, IsTheSumOfItsPromptsWhenTheyComeAtOnce) {
 
 TEST(PrefillQueue, APromptBeginsWhenTheOneBeforeItWasComputed) {
   PrefillQueue queue;
-  queue.push(RequestId(1), {.uncached = 1'000}, at(0));
-  queue.push(RequestId(2), {.uncached = 400}, at(100));
+  queue.push({.request = RequestId(1), .ready = at(0), .work = {.uncached = 1'000}});
+  queue.push({.request = RequestId(2), .ready = at(100), .work = {.uncached = 400}});
   queue.on_first_token(RequestId(1), at(1'300));
   EXPECT_DOUBLE_EQ(wait_ms(queue, 1'300), 400);
   EXPECT_DOUBLE_EQ(wait_ms(queue, 1'300, 50), 350) << "the first was computed 50 ms before that was seen";
@@ -44,18 +45,42 @@ TEST(PrefillQueue, APromptBeginsWhenTheOneBeforeItWasComputed) {
 // The case for which this class was made: a worker in the middle of a long prompt must not look free.
 TEST(PrefillQueue, OneThatTakesLongerHoldsUpThoseBehindIt) {
   PrefillQueue queue;
-  queue.push(RequestId(1), {.uncached = 1'000}, at(0));
-  queue.push(RequestId(2), {.uncached = 400}, at(0));
+  queue.push({.request = RequestId(1), .ready = at(0), .work = {.uncached = 1'000}});
+  queue.push({.request = RequestId(2), .ready = at(0), .work = {.uncached = 400}});
   EXPECT_DOUBLE_EQ(wait_ms(queue, 1'700), 400);
   EXPECT_DOUBLE_EQ(wait_ms(queue, 2'000), 400);
   EXPECT_DOUBLE_EQ(wait_ms(queue, 2'300), 100) << "an answer that is no stream shows no first token";
 }
 
+// A stream's first token shows when its prompt was computed, however late that is.
+TEST(PrefillQueue, AStreamIsNotDoneBeforeItsFirstToken) {
+  PrefillQueue queue;
+  for (std::uint64_t i = 1; i <= 3; ++i)
+    queue.push({.request = RequestId(i), .ready = at(0), .work = {.uncached = 100}, .streams = true});
+  EXPECT_DOUBLE_EQ(wait_ms(queue, 50), 250);
+  EXPECT_DOUBLE_EQ(wait_ms(queue, 5'000), 200) << "the first will be done at any moment, the others have not begun";
+  queue.on_first_token(RequestId(1), at(5'000));
+  EXPECT_DOUBLE_EQ(wait_ms(queue, 5'040), 160);
+}
+
+TEST(PrefillQueue, KnowsItsStreams) {
+  PrefillQueue queue;
+  EXPECT_EQ(queue.oldest_stream(), nullptr);
+  queue.push({.request = RequestId(1), .ready = at(0), .work = {.uncached = 100}, .new_blocks = 3});
+  EXPECT_EQ(queue.oldest_stream(), nullptr) << "no first token will be seen";
+  queue.push({.request = RequestId(2), .ready = at(0), .work = {.uncached = 100}, .streams = true, .new_blocks = 4});
+  queue.push({.request = RequestId(3), .ready = at(0), .work = {.uncached = 100}, .streams = true, .new_blocks = 5});
+  ASSERT_NE(queue.oldest_stream(), nullptr);
+  EXPECT_EQ(queue.oldest_stream()->request, RequestId(2));
+  EXPECT_EQ(queue.streams(), 2U);
+  EXPECT_EQ(queue.new_blocks(), 12U);
+}
+
 TEST(PrefillQueue, AnEndAndAShorterPromptThatOvertakesAreTakenOut) {
   PrefillQueue queue;
-  queue.push(RequestId(1), {.uncached = 1'000}, at(0));
-  queue.push(RequestId(2), {.uncached = 10}, at(0));
-  queue.push(RequestId(3), {.uncached = 300}, at(0));
+  queue.push({.request = RequestId(1), .ready = at(0), .work = {.uncached = 1'000}});
+  queue.push({.request = RequestId(2), .ready = at(0), .work = {.uncached = 10}});
+  queue.push({.request = RequestId(3), .ready = at(0), .work = {.uncached = 300}});
   EXPECT_TRUE(queue.erase(RequestId(1)));
   EXPECT_FALSE(queue.erase(RequestId(1)));
   EXPECT_DOUBLE_EQ(wait_ms(queue, 0), 310);
@@ -67,7 +92,7 @@ TEST(PrefillQueue, AnEndAndAShorterPromptThatOvertakesAreTakenOut) {
 
 TEST(PrefillQueue, APromptThatWaitsForASlotBeginsThen) {
   PrefillQueue queue;
-  queue.push(RequestId(1), {.uncached = 100}, at(5'000));
+  queue.push({.request = RequestId(1), .ready = at(5'000), .work = {.uncached = 100}});
   EXPECT_DOUBLE_EQ(wait_ms(queue, 0), 5'100);
 }
 
@@ -80,7 +105,9 @@ TEST(PrefillQueue, StaysWithinWhatItsPromptsTake) {
   std::uint64_t last = 0;
   for (int now = 0; now < 20'000; now += 7) {
     if (random.uniform() < 0.3) {
-      queue.push(RequestId(++last), {.uncached = static_cast<double>(random.uniform_int(1, 500))}, at(now));
+      queue.push({.request = RequestId(++last),
+                  .ready = at(now),
+                  .work = {.uncached = static_cast<double>(random.uniform_int(1, 500))}});
       inside.push_back(last);
     }
     if (!inside.empty() && random.uniform() < 0.25) {

@@ -56,6 +56,40 @@ TEST(Level, TheSameSeedGivesTheSameRun) {
   }
 }
 
+// The first worker's engine reserves memory for the longest answer that clients allow, four times what they get. It has
+// room for a quarter of the requests that its blocks would hold, and leaves the others waiting. That it does is all
+// that the router can see.
+TEST(Level, AWorkerWhoseMemoryIsReservedIsNotForecastAsFree) {
+  spec::SweepSpec sweep = small_sweep(2);
+  for (spec::WorkerSpec& worker : sweep.deployment.workers) {
+    worker.kv_blocks = 800;
+    worker.max_batch_size = 32;
+    worker.max_model_len = 6'000;
+    worker.output_length = {.mean_tokens = 300, .standard_deviation_tokens = 60};
+    worker.admission = spec::AdmissionKind::kGreedy;
+  }
+  sweep.deployment.workers[0].admission = spec::AdmissionKind::kReserveToCompletion;
+  sweep.workload.turns_min = sweep.workload.turns_max = 1;
+  sweep.workload.max_tokens = 1'200;
+  sweep.method.warmup = std::chrono::seconds(60);
+  sweep.method.snapshot_interval = std::chrono::seconds(60);
+  sweep.method.window = std::chrono::seconds(50);
+  const auto ttft_p95_ms = [&](RoutingMode mode) {
+    const LevelRun run = run_level(sweep, {.mode = mode, .concurrency = 28, .seed = 5});
+    std::vector<double> waits;
+    for (const workload::TurnSample& turn : run.turns) {
+      if (turn.outcome == TurnOutcome::kSucceeded && turn.intended >= run.outcome.measure_from)
+        waits.push_back(to_milliseconds(turn.first_token - turn.intended));
+    }
+    EXPECT_GT(waits.size(), 300U);
+    std::ranges::sort(waits);
+    return waits[waits.size() * 95 / 100];
+  };
+  const double others = ttft_p95_ms(RoutingMode::kLeastLoaded);
+  EXPECT_GT(others, 3'000);
+  EXPECT_LT(ttft_p95_ms(RoutingMode::kKv), others / 3);
+}
+
 /// Levels of one load, each as a separate run.
 std::vector<LevelRun> run_levels(const spec::SweepSpec& sweep, const std::vector<LevelPlan>& levels) {
   std::vector<LevelRun> runs(levels.size());

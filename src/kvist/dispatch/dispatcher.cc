@@ -62,6 +62,7 @@ Result<Ticket> Dispatcher::start(const RequestProfile& profile, TimePoint now) {
                    .prompt_tokens = profile.prompt_tokens,
                    .blocks = profile.blocks,
                    .otherwise = profile.otherwise,
+                   .streams = profile.streams,
                    .reads_cache = profile.reads_cache,
                    .session = profile.session,
                    .excluded = {}};

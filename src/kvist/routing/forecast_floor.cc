@@ -46,9 +46,6 @@ void ForecastFloor::refresh(WorkerId id, TimePoint now) {
   w.prior_ms = fixed_ms_ + per_sequence_ms_ * w.batch + context_ms;
   w.prior_with_ms = fixed_ms_ + per_sequence_ms_ * w.batch_with + context_ms;
   w.prior_per_prompt_token = decodes ? 0 : per_kv_token_ms_ * w.batch;
-  // At most all requests end within a stretch of tokens (OutputLengths::steps_until_ended()).
-  const double lacking = std::max(0.0, static_cast<double>(load.requests) + 1 - slots);
-  w.full_steps = lacking > 0 ? static_cast<double>(kStretchTokens) * std::min(1.0, lacking / load.requests) : 0;
 
   const LatencyModel& model = forecaster_->model(id);
   w.ratio = model.ratio(w.batch);
@@ -95,7 +92,6 @@ Forecast ForecastFloor::least(WorkerId id, const ForecastQuery& query, TimePoint
   Forecast f;
   f.step_ms = prior_ms * least(w.ratio, fleet.ratio(w.batch));
   f.step_with_ms = prior_with_ms * least(w.ratio_with, fleet.ratio(w.batch_with));
-  f.slot_wait_ms = f.step_ms * w.full_steps;
 
   const double way_out_ms = most(w.weights[0], weights[0]) + most(w.weights[1], weights[1]) * most_step_ms;
   const double begun_ms = std::max(w.ready, w.last_first_token - way_out_ms) - since_epoch_ms(now);
@@ -108,7 +104,7 @@ Forecast ForecastFloor::least(WorkerId id, const ForecastQuery& query, TimePoint
   f.prefill_ms = per_token * work.uncached + per_pair * work.pairs();
   f.fleet_prefill_ms = fleet.prefill_ms(work);
   f.displaced_ms = forecaster_->displaced_ms(query);
-  f.ttft_ms = f.slot_wait_ms + f.queue_ms + base + steps * f.step_with_ms + f.prefill_ms;
+  f.ttft_ms = f.queue_ms + base + steps * f.step_with_ms + f.prefill_ms;
   const double still = std::max(0.0, 1 - elapsed_ms / to_milliseconds(ReturningRequests::kMemory));
   f.held_up_ms = still * w.returning.held_up_ms(f.queue_ms, f.prefill_ms);
   f.crowding_ms = w.batch * std::max(0.0, f.step_with_ms - most_step_ms);

@@ -43,7 +43,8 @@ class ForecastFloor {
   void refresh(TimePoint now);
 
   /// No time, lost token or share of knowledge in it is above that in Forecaster::forecast(). The displaced prefixes,
-  /// the mean answer and the error are the same; room and mean load are left out. Requires: no worker is marked.
+  /// the mean answer and the error are the same; room, the wait for it, and mean load are left out. Requires: no worker
+  /// is marked.
   [[nodiscard]] Forecast least(WorkerId worker, const ForecastQuery& query, TimePoint now) const;
 
  private:
@@ -63,7 +64,6 @@ class ForecastFloor {
     double ready = 0, last_first_token = 0;
     PrefillQueue::Sum overdue, queued;
     ReturningRequests::Rate returning;
-    double full_steps = 0;  // steps until a slot is free, at least; 0 where one is free now
     double error = 0;
   };
   void refresh(WorkerId id, TimePoint now);

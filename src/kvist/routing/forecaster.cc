@@ -13,8 +13,16 @@ constexpr double kLongestStepMs = 60'000;
 constexpr double kScarceShare = 1.0 / 64;
 /// With fewer observations a worker's forecast error is not used, because the first forecasts are those of the prior.
 constexpr std::uint64_t kEnoughObservations = 100;
+/// A step that computes a prompt beside the decoding takes longer than this many times the decoding alone.
+constexpr double kDecodingAlone = 1.25;
 /// Time constant of a worker's mean load: about as long as an answer takes.
 constexpr double kMeanLoadSeconds = 30;
+
+/// The time until a request has come into the engine. A request without prefill takes that, the rest of the step that
+/// is under way when it comes, and its own. While it is on its way, others end.
+double way_in_ms(const FleetLatency::Expectation& model, double step_ms) {
+  return std::max(0.0, model.first_token_ms(step_ms, {}) - 2 * step_ms);
+}
 
 PrefillWork work_of(std::uint32_t prompt_tokens, std::uint32_t uncached_tokens) {
   return {.uncached = static_cast<double>(uncached_tokens),
@@ -31,7 +39,7 @@ Forecast Forecaster::forecast(WorkerId id, const EngineLimits& limits, const For
                               TimePoint now) const {
   const FleetLatency::Expectation model = latency_.expect(id, now);
   const WorkerLoad& load = loads_->load(id);
-  const Room room = this->room(id, limits, query);
+  const Room room = this->room(id, limits, query, now);
   // Requests that wait for their first token count too: they will be decoding beside this one soon.
   const std::uint32_t slots = limits.max_batch_size == 0 ? ~0U : limits.max_batch_size;
   const std::uint32_t batch = std::min(load.requests, slots);
@@ -43,7 +51,8 @@ Forecast Forecaster::forecast(WorkerId id, const EngineLimits& limits, const For
   f.has_slot = room.has_slot;
   f.scarce = room.scarce;
   if (!room.has_slot) {
-    f.slot_wait_ms = f.step_ms * lengths_.steps_until_ended(loads_->progress(id), room.endings);
+    const double wait_ms = f.step_ms * lengths_.steps_until_ended(loads_->progress(id), room.endings);
+    f.slot_wait_ms = std::max(0.0, wait_ms - way_in_ms(model, f.step_ms));
   }
   f.lost_tokens = lost_tokens(query, room);
   const PrefillWork work = work_of(query.prompt_tokens, query.uncached_tokens + f.lost_tokens);
@@ -72,10 +81,12 @@ double Forecaster::error(WorkerId id) const {
   return error.observations >= kEnoughObservations ? error.relative() : 0;
 }
 
-// KV memory is counted up to the end of every answer. Some engines reserve it in this way; the others would have to
-// preempt a request when it runs out.
-Forecaster::Room Forecaster::room(WorkerId id, const EngineLimits& limits, const ForecastQuery& query) const {
+// KV memory is counted up to the end that is expected of every answer by its length so far. Some engines reserve it in
+// this way; the others would have to preempt a request when it runs out.
+Forecaster::Room Forecaster::room(WorkerId id, const EngineLimits& limits, const ForecastQuery& query,
+                                  TimePoint now) const {
   const WorkerLoad& load = loads_->load(id);
+  const Worker& worker = workers_[id.value()];
   Room room;
   if (const double slots = limits.max_batch_size; slots > 0) {
     const double left = slots - load.requests - 1;
@@ -84,14 +95,27 @@ Forecaster::Room Forecaster::room(WorkerId id, const EngineLimits& limits, const
     room.endings = std::max(0.0, -left);
   }
   if (limits.kv_blocks > 0 && load.requests > 0) {
-    const double answer_blocks = lengths_.mean_tokens() / block_size_;
-    const double taken = static_cast<double>(load.prompt_blocks) + load.requests * answer_blocks;
-    const double asked = query.new_blocks + answer_blocks;
-    const double left = limits.kv_blocks - taken - asked;
+    const double asked = query.new_blocks + lengths_.mean_tokens() / block_size_;
+    const double enough = std::max(asked, limits.kv_blocks * kScarceShare);
+    const double blocks = limits.kv_blocks * worker.admission.usable_share(now);
+    const OutputProgress& progress = loads_->progress(id);
+    // At most so much: usually that shows that there is room, and the exact sum takes longer.
+    double answers = load.requests * lengths_.total_tokens(progress.farthest());
+    if (blocks - (static_cast<double>(load.prompt_blocks) + answers / block_size_) - asked < enough)
+      answers = lengths_.total_tokens(progress);
+    const double taken = static_cast<double>(load.prompt_blocks) + answers / block_size_;
+    const double left = blocks - taken - asked;
     room.has_slot = room.has_slot && left >= 0;
-    room.scarce = room.scarce || left < std::max(asked, limits.kv_blocks * kScarceShare);
+    room.scarce = room.scarce || left < enough;
     room.lacks_memory = left < 0;
     if (left < 0) room.endings = std::max(room.endings, std::ceil(-left / (taken / load.requests)));
+  }
+  if (worker.admission.stalled()) {
+    // Each one that ends lets in about one of those that wait.
+    room.has_slot = false;
+    room.scarce = true;
+    room.lacks_memory = room.lacks_memory || !Admission::is_full(load.decoding, limits.max_batch_size);
+    room.endings = std::max(room.endings, static_cast<double>(worker.prompts.streams() + 1));
   }
   return room;
 }
@@ -133,8 +157,8 @@ void Forecaster::average(WorkerId id, TimePoint now) {
   worker.averaged = now;
 }
 
-void Forecaster::on_routed(RoutedRequest& request, const Forecast& forecast, std::uint32_t known_tokens,
-                           TimePoint now) {
+void Forecaster::on_routed(RoutedRequest& request, const Forecast& forecast, const EngineLimits& limits,
+                           std::uint32_t known_tokens, TimePoint now) {
   average(request.worker, now);
   Worker& worker = workers_[request.worker.value()];
   request.first_token = {.routed = now,
@@ -152,17 +176,23 @@ void Forecaster::on_routed(RoutedRequest& request, const Forecast& forecast, std
                              fleet.prefill_ms(work_of(request.prompt_tokens, request.prompt_tokens - known)),
                          now);
   }
-  worker.prompts.push(request.id, work_of(request.prompt_tokens, request.uncached_tokens),
-                      now + from_milliseconds(forecast.slot_wait_ms));
+  worker.prompts.push({.request = request.id,
+                       .ready = now + from_milliseconds(forecast.slot_wait_ms),
+                       .work = work_of(request.prompt_tokens, request.uncached_tokens),
+                       .streams = request.streams,
+                       .due = now + from_milliseconds(forecast.ttft_ms - forecast.slot_wait_ms - forecast.prefill_ms),
+                       .new_blocks = request.new_blocks});
+  worker.admission.set_limits(limits.kv_blocks, limits.max_batch_size);
   worker.clean = false;
 }
 
 void Forecaster::on_first_token(RoutedRequest& request, TimePoint now) {
   FirstTokenExpectation& expected = request.first_token;
   if (!std::exchange(expected.open, false)) return;
-  PrefillQueue& prompts = workers_[request.worker.value()].prompts;
+  Worker& worker = workers_[request.worker.value()];
+  PrefillQueue& prompts = worker.prompts;
   // Only requests that had a slot are learned from: the model would take a wait for a slot for slow prefill.
-  if (expected.has_slot) {
+  if (expected.has_slot && !worker.admission.stalled()) {
     latency_.observe_first_token(
         request.worker,
         {.ttft_ms = to_milliseconds(now - expected.routed),
@@ -174,6 +204,7 @@ void Forecaster::on_first_token(RoutedRequest& request, TimePoint now) {
         now);
   }
   prompts.on_first_token(request.id, now);
+  worker.admission.on_admitted([&] { return running_blocks(request.worker); }, now);
 }
 
 // The answer's time is one sum of two unknowns, first token and steps. Therefore both expectations are scaled by the
@@ -181,6 +212,7 @@ void Forecaster::on_first_token(RoutedRequest& request, TimePoint now) {
 // n, and less the larger the part of the time to first token is.
 void Forecaster::on_whole_answer(RoutedRequest& request, const WholeAnswer& answer, TimePoint now) {
   if (!std::exchange(request.first_token.open, false)) return;
+  lengths_.on_progress(0, answer.tokens);
   workers_[request.worker.value()].prompts.erase(request.id);
   const FirstTokenExpectation& pending = request.first_token;
   const double elapsed_ms = to_milliseconds(now - pending.routed);
@@ -219,7 +251,33 @@ bool Forecaster::only_decodes(WorkerId worker) const {
   return load.decoding == load.requests;
 }
 
-void Forecaster::on_progress(const RoutedRequest& request, TimePoint now) {
+// What the requests that are in the engine's batch will hold at their ends.
+double Forecaster::running_blocks(WorkerId id) const {
+  const WorkerLoad& load = loads_->load(id);
+  const PrefillQueue& prompts = workers_[id.value()].prompts;
+  const double waiting = static_cast<double>(prompts.streams()) * lengths_.mean_tokens() / block_size_;
+  return static_cast<double>(load.prompt_blocks - std::min(load.prompt_blocks, prompts.new_blocks())) +
+         lengths_.total_tokens(loads_->progress(id)) / block_size_ - waiting;
+}
+
+// A step that takes no longer than decoding alone computed no prompt.
+void Forecaster::watch_admission(WorkerId id, double gap_ms, TimePoint now) {
+  Worker& worker = workers_[id.value()];
+  const PrefillQueue::Prompt* const oldest = worker.prompts.oldest_stream();
+  const WorkerLoad& load = loads_->load(id);
+  // A worker where requests have waited from the first on never decodes alone for its own model to learn from.
+  if (oldest == nullptr || now < oldest->due || latency_.fleet().step_error().observations < kEnoughObservations ||
+      gap_ms > kDecodingAlone * latency_.expect(id, now).step_ms(load.decoding, load.context_tokens)) {
+    worker.admission.on_other_step();
+    return;
+  }
+  worker.admission.on_refused(load.decoding, now, [&] {
+    return running_blocks(id) + oldest->new_blocks + lengths_.mean_tokens() / block_size_;
+  });
+}
+
+void Forecaster::on_progress(const RoutedRequest& request, std::uint64_t tokens, TimePoint now) {
+  lengths_.on_progress(request.output_tokens - std::min(request.output_tokens, tokens), request.output_tokens);
   if (!request.decoding) return;
   Worker& worker = workers_[request.worker.value()];
   if (worker.clock != request.id) {
@@ -233,6 +291,7 @@ void Forecaster::on_progress(const RoutedRequest& request, TimePoint now) {
   if (worker.clean && decodes_only && worker.decoding == load.decoding && gap_ms > 0 && gap_ms < kLongestStepMs) {
     latency_.observe_step(request.worker, load.decoding, load.context_tokens, gap_ms, now);
   }
+  if (!decodes_only && worker.decoding == load.decoding && gap_ms > 0) watch_admission(request.worker, gap_ms, now);
   worker.clocked = now;
   worker.decoding = load.decoding;
   worker.clean = decodes_only;
@@ -245,6 +304,7 @@ void Forecaster::on_finished(const RoutedRequest& request, bool completed, TimeP
   Worker& worker = workers_[request.worker.value()];
   if (worker.clock == request.id) worker.clock = RequestId();
   worker.prompts.erase(request.id);
+  if (worker.prompts.streams() == 0) worker.admission.on_other_step();
   worker.clean = false;
 }
 

@@ -7,6 +7,7 @@
 
 #include "kvist/base/id.h"
 #include "kvist/base/time.h"
+#include "kvist/routing/admission.h"
 #include "kvist/routing/fleet_latency.h"
 #include "kvist/routing/forecast.h"
 #include "kvist/routing/load_tracker.h"
@@ -52,18 +53,20 @@ class Forecaster {
     double endings = 0;         ///< requests that have to end before a slot and enough KV memory are free
     bool lacks_memory = false;  ///< there is not enough KV memory now
   };
-  [[nodiscard]] Room room(WorkerId worker, const EngineLimits& limits, const ForecastQuery& query) const;
+  [[nodiscard]] Room room(WorkerId worker, const EngineLimits& limits, const ForecastQuery& query, TimePoint now) const;
   [[nodiscard]] double mean_requests(WorkerId worker, TimePoint now) const;
   [[nodiscard]] double displaced_ms(const ForecastQuery& query) const;
   [[nodiscard]] double error(WorkerId worker) const;
   [[nodiscard]] const PrefillQueue& prompts(WorkerId worker) const { return workers_[worker.value()].prompts; }
   [[nodiscard]] const ReturningRequests& returning(WorkerId worker) const { return workers_[worker.value()].returning; }
 
-  /// The request goes to its worker, for which `forecast` was made. `known_tokens` of its prompt are cached by the
-  /// worker of the fleet that has cached most of it.
-  void on_routed(RoutedRequest& request, const Forecast& forecast, std::uint32_t known_tokens, TimePoint now);
+  /// The request goes to its worker, for which `forecast` was made with `limits`. `known_tokens` of its prompt are
+  /// cached by the worker of the fleet that has cached most of it.
+  void on_routed(RoutedRequest& request, const Forecast& forecast, const EngineLimits& limits,
+                 std::uint32_t known_tokens, TimePoint now);
   void on_first_token(RoutedRequest& request, TimePoint now);
-  void on_progress(const RoutedRequest& request, TimePoint now);
+  /// Its answer went on by `tokens`, which the load tracker knows already.
+  void on_progress(const RoutedRequest& request, std::uint64_t tokens, TimePoint now);
   /// The whole answer came at once. Its time is one equation for the times of its first token and of its steps.
   void on_whole_answer(RoutedRequest& request, const WholeAnswer& answer, TimePoint now);
   /// `completed`: the answer reached its own end, so that its length can be learned from.
@@ -83,12 +86,15 @@ class Forecaster {
     std::uint32_t decoding = 0;
     bool clean = false;  // only decoding went on since then
     PrefillQueue prompts;
+    Admission admission;
     ReturningRequests returning;
     double mean_requests = 0;    // up to `averaged`, as is the next
     double request_seconds = 0;  // requests in flight, integrated over time
     TimePoint averaged;
   };
   [[nodiscard]] bool only_decodes(WorkerId worker) const;
+  void watch_admission(WorkerId worker, double gap_ms, TimePoint now);
+  [[nodiscard]] double running_blocks(WorkerId worker) const;
   [[nodiscard]] std::uint32_t lost_tokens(const ForecastQuery& query, const Room& room) const;
   [[nodiscard]] double queue_ms(WorkerId worker, const FleetLatency::Expectation& model, double step_ms,
                                 TimePoint now) const;

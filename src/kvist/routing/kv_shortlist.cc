@@ -27,7 +27,7 @@ void KvShortlist::Choice::assume_least() {
   for (Candidate& candidate : candidates)
     candidate.forecast = list.floor_.least(candidate.worker, query_of(candidate), now);
   fleet = KvPolicy::fleet_of(query, candidates, [&](const Candidate& candidate) {
-    const Forecaster::Room room = list.forecaster_->room(candidate.worker, candidate.limits, query_of(candidate));
+    const Forecaster::Room room = list.forecaster_->room(candidate.worker, candidate.limits, query_of(candidate), now);
     return KvPolicy::Room{.has_slot = room.has_slot, .scarce = room.scarce};
   });
 }

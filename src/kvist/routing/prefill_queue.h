@@ -16,13 +16,34 @@ namespace kvist::routing {
 /// Threads: one. Memory: bounded by the worker's requests in flight.
 class PrefillQueue {
  public:
-  /// Appends a request. `ready` is the earliest time at which the engine could begin with it.
-  void push(RequestId request, const PrefillWork& work, TimePoint ready) {
-    prompts_.push_back({.request = request, .ready = ready, .work = work});
-  }
+  /// A request that waits.
+  struct Prompt {
+    RequestId request;
+    TimePoint ready;  ///< the earliest time at which the engine could begin with it
+    PrefillWork work;
+    bool streams = false;          ///< its first token will be seen when it comes
+    TimePoint due = {};            ///< when the engine should compute it by the forecast, if it has room for it
+    std::uint32_t new_blocks = 0;  ///< that it added to its worker's load
+  };
+  void push(const Prompt& prompt) { prompts_.push_back(prompt); }
   /// The request's first token was seen. Does nothing if the request is not in the queue; nor does erase().
   void on_first_token(RequestId request, TimePoint now) {
     if (erase(request)) last_first_token_ = now;
+  }
+  /// The oldest request whose first token will be seen; null if there is none.
+  [[nodiscard]] const Prompt* oldest_stream() const {
+    const auto found = std::ranges::find(prompts_, true, &Prompt::streams);
+    return found == prompts_.end() ? nullptr : &*found;
+  }
+  /// The requests whose first token will be seen.
+  [[nodiscard]] std::size_t streams() const {
+    return static_cast<std::size_t>(std::ranges::count(prompts_, true, &Prompt::streams));
+  }
+  /// Blocks that the queue's requests added to the worker's load.
+  [[nodiscard]] std::uint64_t new_blocks() const {
+    std::uint64_t sum = 0;
+    for (const Prompt& prompt : prompts_) sum += prompt.new_blocks;
+    return sum;
   }
   /// The request ended before a first token was seen. Returns whether it was in the queue.
   bool erase(RequestId request) {
@@ -34,16 +55,12 @@ class PrefillQueue {
   /// How long a prompt that comes now waits until those before it are computed, in milliseconds. `prefill_ms(work)` is
   /// the time that a prompt takes, `way_out_ms` the time between the end of its computation and its first token here.
   /// The oldest prompt began when the one before it was computed. A prompt that takes longer than expected is assumed
-  /// to be done at any moment. When it has taken twice its time, it counts as done since then, because an answer that
-  /// is not streamed never shows its first token.
+  /// to be done at any moment. If its answer is not streamed, so that no first token will show it, it counts as done
+  /// when it has taken twice its time.
   template <class PrefillMs>
   [[nodiscard]] double wait_ms(TimePoint now, double way_out_ms, PrefillMs prefill_ms) const {
     TimePoint free = last_first_token_ - from_milliseconds(way_out_ms);
-    for (const Prompt& prompt : prompts_) {
-      const Duration prefill = from_milliseconds(prefill_ms(prompt.work));
-      free = std::max(free, prompt.ready) + prefill;
-      if (free < now) free = std::min(now, free + prefill);
-    }
+    for (const Prompt& prompt : prompts_) free = computed(prompt, free, now, prefill_ms);
     return std::max(0.0, to_milliseconds(free - now));
   }
   /// The work of some prompts together.
@@ -71,10 +88,9 @@ class PrefillQueue {
     if (!prompts_.empty()) outline.ready = prompts_.front().ready;
     TimePoint free = last_first_token_ - from_milliseconds(way_out_ms);
     for (const Prompt& prompt : prompts_) {
-      const Duration prefill = from_milliseconds(prefill_ms(prompt.work));
-      free = std::max(free, prompt.ready) + prefill;
-      (free < now ? outline.overdue : outline.others).add(prompt.work);
-      if (free < now) free = std::min(now, free + prefill);
+      const TimePoint at_best = std::max(free, prompt.ready) + from_milliseconds(prefill_ms(prompt.work));
+      (at_best < now ? outline.overdue : outline.others).add(prompt.work);
+      free = computed(prompt, free, now, prefill_ms);
     }
     return outline;
   }
@@ -87,11 +103,15 @@ class PrefillQueue {
   }
 
  private:
-  struct Prompt {
-    RequestId request;
-    TimePoint ready;
-    PrefillWork work;
-  };
+  /// When the prompt is computed, if those before it are at `free`.
+  template <class PrefillMs>
+  [[nodiscard]] static TimePoint computed(const Prompt& prompt, TimePoint free, TimePoint now, PrefillMs prefill_ms) {
+    const Duration prefill = from_milliseconds(prefill_ms(prompt.work));
+    const TimePoint at_best = std::max(free, prompt.ready) + prefill;
+    if (at_best >= now) return at_best;
+    return prompt.streams ? now : std::min(now, at_best + prefill);
+  }
+
   std::vector<Prompt> prompts_;
   TimePoint last_first_token_{};
 };

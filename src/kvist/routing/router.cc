@@ -124,12 +124,15 @@ Result<Decision> Router::route(const RouteQuery& query, std::span<const WorkerVi
                                        .prompt_tokens = prompt.tokens,
                                        .uncached_tokens = uncached,
                                        .predicted_cached_tokens = chosen.cached_tokens,
+                                       .new_blocks = chosen.new_blocks,
+                                       .streams = query.streams,
                                        .blocks = *prompt.keys,
                                        .decision = number});
   RoutedRequest& routed = *requests_.find(decision.request);
   routed.reuse = reused_.add(chosen.worker, *prompt.keys, known, now);
   caches_.on_routed(routed, chosen.limits.kv_blocks, now);
-  forecaster_.on_routed(routed, chosen.forecast, usable_cached_tokens(known, prompt.tokens, block_size_), now);
+  forecaster_.on_routed(routed, chosen.forecast, chosen.limits, usable_cached_tokens(known, prompt.tokens, block_size_),
+                        now);
   loads_.add(routed);
   on_worker_changed(chosen.worker);
   ++decisions_[static_cast<std::size_t>(mode_)];
@@ -255,7 +258,7 @@ std::optional<WorkerId> Router::on_progress(RequestHandle handle, std::uint64_t 
   if (request == nullptr) return std::nullopt;
   loads_.on_progress(*request, tokens);
   caches_.on_progress(request->worker, now);
-  forecaster_.on_progress(*request, now);
+  forecaster_.on_progress(*request, tokens, now);
   on_worker_changed(request->worker);
   return request->worker;
 }

@@ -42,6 +42,7 @@ struct RouteQuery {
   BlockKeys blocks;  ///< of the prompt, with the model, LoRA name and salt in the root
   /// The same prompt for workers that tokenize its text differently from the rest; usually empty.
   std::vector<PromptKeys> otherwise = {};
+  bool streams = false;            ///< its answer's tokens will be told of one by one, the first one when it comes
   bool reads_cache = true;         ///< false: all of it is computed, and only then cached
   std::uint64_t session = 0;       ///< hash of the session that the client named (session_key()); 0: none
   std::vector<WorkerId> excluded;  ///< workers that this request must not go to (again)

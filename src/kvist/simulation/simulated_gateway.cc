@@ -85,7 +85,8 @@ Result<dispatch::Ticket> SimulatedGateway::admit(const TurnRequest& request, std
   return dispatcher_.start(
       {.prompt_tokens = static_cast<std::uint32_t>(prompt.size()),
        .blocks = std::make_shared<const std::vector<kv::BlockHash>>(kv::hash_blocks(root, prompt, spec_.block_size)),
-       .session = routing::session_key(workload::session_name(run_seed_, request.turn.session_or_conversation()))},
+       .session = routing::session_key(workload::session_name(run_seed_, request.turn.session_or_conversation())),
+       .streams = true},
       arrived);
 }
 
