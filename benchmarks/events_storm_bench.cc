@@ -75,7 +75,7 @@ using Ports = std::array<std::uint16_t, 2 * kWorkers>;
     net::ZmqPublisherOptions options;
     options.endpoint = options.replay_endpoint = "tcp://127.0.0.1:0";
     options.buffer_messages = 100;
-    auto made = net::ZmqPublisher::bind(options);
+    auto made = net::ZmqPublisher::bind(std::move(options));
     KVIST_CHECK(made, made.error().message);
     publishers.push_back(std::move(*made));
     ports[2 * i] = publishers[i]->port();

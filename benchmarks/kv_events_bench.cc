@@ -142,7 +142,7 @@ class PublisherProcess {
     net::ZmqPublisherOptions options;
     options.endpoint = options.replay_endpoint = "tcp://127.0.0.1:0";
     options.buffer_messages = 10;
-    const auto publisher = net::ZmqPublisher::bind(options);
+    const auto publisher = net::ZmqPublisher::bind(std::move(options));
     KVIST_CHECK(publisher, publisher.error().message);
     const std::array<std::uint16_t, 2> own{(*publisher)->port(), (*publisher)->replay_port()};
     KVIST_CHECK(::write(ports, own.data(), sizeof own) == sizeof own, "write");

@@ -201,16 +201,19 @@ def a_gateway_without_descriptors_blames_no_worker():
         for worker in workers:
             stack.callback(worker.close)
         gateway = stack.enter_context(before(workers, threads=1, health_interval="100 ms", silence_timeout="60 s"))
-        connection = http.client.HTTPConnection("127.0.0.1", gateway.ports["http"], timeout=100)
-        stack.callback(connection.close)
+        # Both are kept: no new one can be accepted either.
+        for_clients, for_operators = (http.client.HTTPConnection("127.0.0.1", gateway.ports[name], timeout=100) for name in ("http", "admin"))
+        for connection in (for_clients, for_operators):
+            stack.callback(connection.close)
 
         def ask(path, body=None):
+            connection = for_clients if body else for_operators
             connection.request("POST" if body else "GET", path, body and json.dumps(body), {"Content-Type": "application/json"})
             answer = connection.getresponse()
             return answer.status, answer.headers, answer.read().decode()
 
         body = {"model": "test-model", "messages": [{"role": "user", "content": "hello"}]}
-        assert ask("/v1/chat/completions", body)[0] == 200
+        assert ask("/v1/chat/completions", body)[0] == 200 and ask("/admin/status")[0] == 200
         limits = resource.prlimit(gateway.process.pid, resource.RLIMIT_NOFILE)
         resource.prlimit(gateway.process.pid, resource.RLIMIT_NOFILE, (0, limits[1]))
         for _ in range(6):

@@ -27,6 +27,7 @@ class Fleet:
 
     def __init__(self, folder, stack, mode="kv", time_scale=10.0, patient=False):
         self.folder, self.stack, self.time_scale = folder, stack, time_scale
+        self.published = 0
         self.workers = [self._worker(f"worker-{i}") for i in range(2)]
         self.lines = [EventLine(w.ports["kv_events"], w.ports["kv_replay"]) for w in self.workers]
         for line in self.lines:
@@ -67,6 +68,14 @@ class Fleet:
         named = [line for line in page.splitlines() if line.startswith("kvist_gateway_cache_trust{") and line.endswith(" 1")]
         assert len(named) == len(of_status)
         return of_status
+
+    def publish_once_more(self):
+        """Each worker stores a block of new text, so that each event proxy carries a frame."""
+        for worker in self.workers:
+            self.published += 1
+            text = f"{self.published}: {starter(100 + self.published, 50)}"
+            status, _, answer = request(worker.url + "/v1/completions", {"model": "test-model", "prompt": text, "max_tokens": 1})
+            assert status == 200, answer
 
     def index_is_the_truth(self):
         """Per worker the index has as many distinct blocks as the pool, and each starter's prediction equals the cached tokens reported."""

@@ -94,12 +94,51 @@ TEST_F(EventSequencerTest, WhileThePublishersEndCannotBeHadTheViewStaysAndIsNotW
   EXPECT_EQ(sequencer_.counters().applied, 6U);
 }
 
-TEST_F(EventSequencerTest, ALowerCountIsThatOfANewRunAndAsksForNothing) {
+TEST_F(EventSequencerTest, ANewRunWhoseFramesWereLostShowsByItsLowerCount) {
   feed(3);
   (void)published(3);
-  EXPECT_THAT(published(1), IsEmpty());
-  EXPECT_THAT(published(1), IsEmpty());
+  run_ = "b";
+  EXPECT_THAT(published(2), ElementsAre("replay 2"));
+  EXPECT_THAT(replay_end(), ElementsAre("reset", "replay 0")) << "it does not know frame 2";
+  EXPECT_THAT(replayed(0), ElementsAre("apply b0"));
+  EXPECT_THAT(replayed(1), ElementsAre("apply b1"));
+  EXPECT_THAT(replay_end(), IsEmpty());
   EXPECT_TRUE(sequencer_.whole());
+  EXPECT_THAT(published(2), IsEmpty());
+  EXPECT_THAT(published(2), IsEmpty());
+}
+
+TEST_F(EventSequencerTest, ANewProcessIsAskedUntilItAnswers) {
+  feed(3);
+  EXPECT_THAT(texts(sequencer_.on_restarted(now_)), ElementsAre("replay 2"));
+  EXPECT_THAT(poll_after(seconds(5)), IsEmpty());
+  EXPECT_FALSE(sequencer_.whole());
+  EXPECT_THAT(published(1), IsEmpty()) << "the rest of the replay that was given up may still come";
+  EXPECT_THAT(poll_after(seconds(5)), ElementsAre("replay 2"));
+  EXPECT_THAT(replay_end(), ElementsAre("reset", "replay 0"));
+  run_ = "b";
+  EXPECT_THAT(replayed(0), ElementsAre("apply b0"));
+  (void)replay_end();
+  EXPECT_TRUE(sequencer_.whole());
+}
+
+TEST_F(EventSequencerTest, ANewProcessIsAskedForItsRun) {
+  feed(3);
+  run_ = "b";
+  EXPECT_THAT(texts(sequencer_.on_restarted(now_)), ElementsAre("replay 2"));
+  EXPECT_THAT(texts(sequencer_.on_restarted(now_)), IsEmpty()) << "it is being asked";
+  EXPECT_THAT(replayed(2), ElementsAre("reset")) << "another frame 2";
+  EXPECT_THAT(replay_end(), ElementsAre("replay 0"));
+  for (const std::uint64_t n : {0, 1, 2, 3}) (void)replayed(n);
+  EXPECT_THAT(replay_end(), IsEmpty());
+  EXPECT_TRUE(sequencer_.whole());
+  EXPECT_EQ(sequencer_.counters().restarts, 1U);
+  // The stream had shown the new run already: nothing changes.
+  EXPECT_THAT(texts(sequencer_.on_restarted(now_)), ElementsAre("replay 3"));
+  EXPECT_THAT(replayed(3), IsEmpty());
+  EXPECT_THAT(replay_end(), IsEmpty());
+  EXPECT_TRUE(sequencer_.whole());
+  EXPECT_EQ(sequencer_.counters().restarts, 1U);
 }
 
 TEST_F(EventSequencerTest, AFirstConnectionReplaysWhatIsBuffered) {

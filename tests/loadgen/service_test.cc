@@ -362,7 +362,7 @@ TEST_F(ServiceTest, CreateRefusesWhatCannotBeDriven) {
   options_.target_url = "http://127.0.0.1:1/";
   EXPECT_EQ(refused(options_), "accepted");
   ServiceOptions options = options_;
-  options.target_url = "https://127.0.0.1";
+  options.target_url = "ftp://127.0.0.1";
   EXPECT_NE(refused(options).find("expected http://host:port"), std::string::npos);
   options.target_url = "http://127.0.0.1:1/v1";
   EXPECT_NE(refused(options).find("expected http://host:port"), std::string::npos);

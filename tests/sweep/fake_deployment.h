@@ -87,8 +87,8 @@ class FakeDeployer final : public deploy::Deployer {
  public:
   FakeDeployer(DeployerScript& script, const std::string& url) : script_(script) {
     addresses_.model = "m";
-    addresses_.gateway = {"gateway", url};
-    addresses_.workers = {{"w-0", url}};
+    addresses_.gateway = {.name = "gateway", .url = url, .admin = url};
+    addresses_.workers = {{.name = "w-0", .url = url, .admin = url}};
   }
 
   Result<void> apply(const spec::DeploymentSpec& deployment, const deploy::Until& until) override {

@@ -86,6 +86,7 @@ GatewayParts::GatewayParts(net::EventLoop& loop, spec::GatewaySpec gateway_spec,
             .on_restarted =
                 [this, i] {
                   router.on_worker_restarted(WorkerId(i));
+                  events.on_worker_restarted(WorkerId(i));
                   dispatcher.on_worker_restarted(WorkerId(i), net::now());
                   on_each_proxy([i](Proxy& each) { each.on_worker_restarted(WorkerId(i)); });
                   tokenizers[i]->start();

@@ -124,6 +124,11 @@ void KvEventFeed::handle(KvFrame frame) {
   }
 }
 
+void KvEventFeed::on_worker_restarted() {
+  act(sequencer_.on_restarted(net::now()));
+  settle();
+}
+
 void KvEventFeed::on_published(std::uint64_t batches) {
   act(sequencer_.on_published(batches, net::now()));
   settle();

@@ -67,6 +67,8 @@ class KvEventFeed : public std::enable_shared_from_this<KvEventFeed> {
   ~KvEventFeed();
 
   [[nodiscard]] KvFeedReport report() const;
+  /// The worker's process is a new one.
+  void on_worker_restarted();
   /// The worker says how many batches it has published.
   void on_published(std::uint64_t batches);
 

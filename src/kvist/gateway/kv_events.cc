@@ -132,8 +132,16 @@ void KvEvents::take(WorkerId worker, const KvFeedNews& news) {
 }
 
 void KvEvents::on_published(WorkerId worker, std::uint64_t batches) {
-  const auto tell = [weak = std::weak_ptr(feeds_[worker.value()]), batches] {
-    if (const auto feed = weak.lock()) feed->on_published(batches);
+  on_feed(worker, [batches](KvEventFeed& feed) { feed.on_published(batches); });
+}
+
+void KvEvents::on_worker_restarted(WorkerId worker) {
+  on_feed(worker, [](KvEventFeed& feed) { feed.on_worker_restarted(); });
+}
+
+void KvEvents::on_feed(WorkerId worker, std::function<void(KvEventFeed&)> work) {
+  const auto tell = [weak = std::weak_ptr(feeds_[worker.value()]), work = std::move(work)] {
+    if (const auto feed = weak.lock()) work(*feed);
   };
   if (!thread_) return tell();
   thread_->loop().post(tell);

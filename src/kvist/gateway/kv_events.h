@@ -55,6 +55,8 @@ class KvEvents {
   [[nodiscard]] Result<void> connect(const std::vector<spec::UpstreamSpec>& workers);
   /// The index holds exactly what the worker published, as far as routing was told.
   [[nodiscard]] bool exact(WorkerId worker) const { return exact_[worker.value()]; }
+  /// The worker's process is a new one.
+  void on_worker_restarted(WorkerId worker);
   /// The worker says how many batches it has published.
   void on_published(WorkerId worker, std::uint64_t batches);
   /// Calls `then` now or soon. Ensures: routing was told before of everything that the report shows.
@@ -66,6 +68,8 @@ class KvEvents {
   /// On the feeds' loop.
   [[nodiscard]] KvEventsReport make_report() const;
   void take(WorkerId worker, const KvFeedNews& news);
+  /// Has the feeds' thread call `work` with the worker's feed, if there is one.
+  void on_feed(WorkerId worker, std::function<void(KvEventFeed&)> work);
 
   net::EventLoop* home_;
   routing::Router* router_;

@@ -366,7 +366,8 @@ void ProxiedRequest::write_down_end(Outcome outcome) {
 void ProxiedRequest::charge() {
   const StreamState& state = relay_.state();
   if (state.usage) return job_.lease.used(std::uint64_t{state.usage->prompt_tokens} + state.usage->completion_tokens);
-  if (state.tokens > 0) job_.lease.answered(state.tokens);
+  // Those before the present attempt are other workers'.
+  if (const std::uint64_t tokens = resumed_tokens_ + state.tokens; tokens > 0) job_.lease.answered(tokens);
 }
 
 void ProxiedRequest::over(Outcome outcome) {

@@ -102,6 +102,7 @@ std::vector<SequencerAction> EventSequencer::on_replay_end(TimePoint now) {
   Actions actions;
   stale_until_.reset();
   if (replay_ == Replay::kNone) return actions;
+  if (replay_ == Replay::kRunning) run_in_doubt_ = false;
   if (replay_ == Replay::kDiscarding) {
     start_replay(now, actions);
   } else if (!last_replayed_ && next_ && !rebuilding_) {
@@ -118,13 +119,27 @@ std::vector<SequencerAction> EventSequencer::on_replay_end(TimePoint now) {
 std::vector<SequencerAction> EventSequencer::on_published(std::uint64_t count, TimePoint now) {
   Actions actions;
   const auto before = std::exchange(published_, count);
-  // Fewer than before are those of a new run, which the stream itself reports at the right place.
-  due_ = before && count >= *before ? before : std::nullopt;
-  if (!options_.replay_available || replay_ != Replay::kNone || !behind()) return actions;
-  ++counters_.gaps;
+  if (before && count < *before) return on_restarted(now);
+  due_ = before;
+  if (!behind()) return actions;
+  if (catch_up(now, actions)) ++counters_.gaps;
+  return actions;
+}
+
+std::vector<SequencerAction> EventSequencer::on_restarted(TimePoint now) {
+  Actions actions;
+  due_.reset();
+  run_in_doubt_ = options_.replay_available;
+  (void)catch_up(now, actions);
+  return actions;
+}
+
+/// Asks for the end of the stream, or of whatever run the publisher is in. Returns false if it cannot, or is asking.
+bool EventSequencer::catch_up(TimePoint now, Actions& actions) {
+  if (!options_.replay_available || replay_ != Replay::kNone) return false;
   catching_up_ = true;
   start_replay(now, actions);
-  return actions;
+  return true;
 }
 
 void EventSequencer::on_cleared(std::uint64_t view) {
@@ -246,6 +261,7 @@ void EventSequencer::forget_run(std::string reason, Actions& actions) {
   rebuilding_ = false;
   published_.reset();
   due_.reset();
+  run_in_doubt_ = false;
 }
 
 void EventSequencer::restart_from_live(std::uint64_t sequence, std::string payload, TimePoint now, Actions& actions) {

@@ -78,6 +78,10 @@ class EventSequencer {
   /// only when the next frame comes. Until they are there, the stream is not whole; what is known stays.
   [[nodiscard]] std::vector<SequencerAction> on_published(std::uint64_t count, TimePoint now);
 
+  /// The publisher's process is a new one. If its run is not known yet, it is asked for what it has, because the first
+  /// frames may have been lost before it was connected, and further ones may not come for long.
+  [[nodiscard]] std::vector<SequencerAction> on_restarted(TimePoint now);
+
   /// A batch with this `view` said that the worker's cache is empty. What was lost before that batch no longer matters,
   /// and a rebuild would bring nothing new. Does nothing if blocks were forgotten after the batch.
   void on_cleared(std::uint64_t view);
@@ -102,7 +106,7 @@ class EventSequencer {
   };
   enum class Known : std::uint8_t { kSame, kDifferent, kForgotten };
 
-  [[nodiscard]] bool behind() const { return due_ && next_.value_or(0) < *due_; }
+  [[nodiscard]] bool behind() const { return run_in_doubt_ || (due_ && next_.value_or(0) < *due_); }
   [[nodiscard]] Known recall(std::uint64_t sequence, const std::string& payload) const;
   [[nodiscard]] bool starts_run(std::uint64_t sequence) const;
   [[nodiscard]] bool certain_start(std::uint64_t sequence) const;
@@ -118,6 +122,7 @@ class EventSequencer {
   void restart_from_replay(std::uint64_t sequence, Actions& actions);
   void restart_during_replay(TimePoint now, Actions& actions);
   void start_replay(TimePoint now, Actions& actions);
+  [[nodiscard]] bool catch_up(TimePoint now, Actions& actions);
   void end_replay();
   void abandon_replay(TimePoint now);
   void skip_to(std::uint64_t sequence, TimePoint now, Actions& actions);
@@ -143,8 +148,9 @@ class EventSequencer {
   Duration rebuild_delay_;
 
   Replay replay_ = Replay::kNone;
-  bool rebuilding_ = false;   // the replay asked for the whole buffer; its first frame replaces what was built so far
-  bool catching_up_ = false;  // the replay asked for the end of the stream; without an answer, the view stays
+  bool rebuilding_ = false;    // the replay asked for the whole buffer; its first frame replaces what was built so far
+  bool run_in_doubt_ = false;  // until a replay has ended: the publisher may be in another run
+  bool catching_up_ = false;   // the replay asked for the end of the stream; without an answer, the view stays
   std::optional<TimePoint> replay_deadline_;
   std::optional<TimePoint> stale_until_;        // until then, frames of an abandoned replay may still arrive
   std::optional<std::uint64_t> replay_start_;   // next_ when the replay was asked for
