@@ -125,6 +125,27 @@ TEST(Migration, IsRefusedWithACountedReason) {
   expect_refused(fails, "too_often", fails_behind(":1,67\n" + text_event("c"), End::kAbort), {.max = 1});
 }
 
+TEST(Migration, AnErrorBeforeTheFirstTokenIsPassedOnWhereNobodyElseCanAnswer) {
+  FakeWorker worker("w0", fails_behind("", End::kError));
+  RunningGateway gateway(gateway_spec({&worker}));
+  StreamingClient client(gateway.url(), kPath, chat_body("Hello", kAsksUsage));
+  ASSERT_TRUE(client.await_over());
+  EXPECT_THAT(client.body(), HasSubstr("shutting down"));
+}
+
+// A stream that says to be complete within a group is not, and must end all the same.
+TEST(Migration, AnAnswerThatIsDoneWithinAGroupIsBrokenOff) {
+  for (const End end : {End::kInOrder, End::kAbort}) {
+    FakeWorker worker("w0", fails_behind(kBegin + ":9\n" + std::string(kDoneEvent), end));
+    RunningGateway gateway(gateway_spec({&worker}));
+    StreamingClient client(gateway.url(), kPath, chat_body("Hello", kAsksUsage));
+    ASSERT_TRUE(client.await_over());
+    EXPECT_FALSE(client.ended());
+    ASSERT_TRUE(gateway.await_idle());
+    EXPECT_EQ(gateway.outcomes("broken_stream"), 1);
+  }
+}
+
 TEST(Migration, AClientNeitherAsksForNotesNorSeesThem) {
   FakeWorker worker("w0", fails_behind(kBegin + kRest, End::kInOrder));
   spec::GatewaySpec spec = gateway_spec({&worker});

@@ -16,6 +16,7 @@ TEST(ProxyHeaders, WhatIsMeantForOneHopStaysThere) {
   client.add("Content-Length", "12");
   client.add("Accept-Encoding", "gzip");
   client.add("Expect", "100-continue");
+  client.add("Origin", "https://chat.example");  // the gateway has judged it, by its own Host
   client.add("traceparent", "00-1-2-01");
   client.add("x-request-id", "theirs");
   const net::Headers worker = headers_for_worker(client, "ours", Credentials::kPass);

@@ -77,6 +77,7 @@ class RawSocket {
   /// Whether the stream ends (properly or by a reset) without further bytes.
   bool ended() { return !read_more() && read_.empty(); }
 
+  [[nodiscard]] int fd() const { return fd_; }
   void finish_sending() const { shutdown(fd_, SHUT_WR); }
   void close() {
     if (fd_ >= 0) ::close(std::exchange(fd_, -1));

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <openssl/ssl.h>
 
 #include <fstream>
 #include <memory>
@@ -228,6 +229,24 @@ TEST_F(TlsTest, ABrokenStreamIsSeenAsBroken) {
     call.reset();
     client.reset();
   });
+}
+
+// OpenSSL reports a write that fails after the peer's farewell as an end in order, which nothing follows.
+TEST_F(TlsTest, AClientThatTakesLeaveWithAnAnswerUnreadEndsOnlyItsConnection) {
+  serve(good_);
+  const std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context(SSL_CTX_new(TLS_client_method()), &SSL_CTX_free);
+  const std::unique_ptr<SSL, decltype(&SSL_free)> client(SSL_new(context.get()), &SSL_free);
+  RawSocket socket = RawSocket::connect(port_, 4096);
+  SSL_set_fd(client.get(), socket.fd());
+  ASSERT_EQ(SSL_connect(client.get()), 1);
+  constexpr std::string_view kRequest = "GET /large HTTP/1.1\r\nHost: x\r\n\r\n";
+  ASSERT_GT(SSL_write(client.get(), kRequest.data(), static_cast<int>(kRequest.size())), 0);
+  ASSERT_TRUE(wait_held(1));
+  with_exchange([](HttpExchange& e) { e.respond({200, {}, std::string(32U << 20, 'x')}); });
+  (void)SSL_shutdown(client.get());
+  for (int turn = 0; turn < 20; ++turn) thread_.run([] {});  // so that the farewell is read before the reset
+  socket.close_with_reset();
+  EXPECT_EQ(ask(trusting()), kAnswer);
 }
 
 TEST_F(TlsTest, WhoSpeaksNoTlsIsTurnedAway) {

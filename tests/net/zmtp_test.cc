@@ -218,8 +218,19 @@ TEST(Heartbeat, APeerThatAnswersIsKeptAndASilentOneIsGivenUp) {
     EXPECT_EQ(heartbeat.act(now), Act::kAsk);
     heartbeat.on_sign(now);
   }
+  EXPECT_EQ(heartbeat.act(now + seconds(1)), Act::kAsk);
   EXPECT_EQ(heartbeat.act(now + seconds(2)), Act::kAsk);
   EXPECT_EQ(heartbeat.act(now + seconds(3)), Act::kGiveUp);
+}
+
+TEST(Heartbeat, AProcessThatStoodStillAsksBeforeItGivesUp) {
+  using std::chrono::seconds;
+  using Act = Heartbeat::Act;
+  const TimePoint start;
+  Heartbeat heartbeat(start);
+  EXPECT_EQ(heartbeat.act(start + seconds(60)), Act::kAsk);
+  EXPECT_EQ(heartbeat.act(start + seconds(61)), Act::kAsk);
+  EXPECT_EQ(heartbeat.act(start + seconds(62)), Act::kGiveUp);
 }
 
 }  // namespace

@@ -107,7 +107,9 @@ void AnswerRelay::take_note(std::string_view& raw) {
 }
 
 void AnswerRelay::release_error(std::string& out) {
+  if (failed_.empty()) return;
   out += std::exchange(failed_, {});
+  group_events_ = 0;
   log_ = nullptr;
 }
 

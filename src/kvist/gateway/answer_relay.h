@@ -59,6 +59,8 @@ class AnswerRelay {
   /// written into `log` when the whole group was forwarded. An incomplete group is held back, and so is what follows an
   /// error of the server. Requires: nothing was fed yet; `log` outlives this object.
   void expect_notes(TokenLog& log) { log_ = &log; }
+  /// Whether the stream is complete and nothing of it is held back.
+  [[nodiscard]] bool is_done() const { return state_.done && group_events_ == 0 && failed_.empty(); }
   /// Whether a part of a group is held back.
   [[nodiscard]] bool is_within_group() const { return group_events_ > 0; }
   /// Appends an error of the server and what followed it, because the answer does not go on elsewhere.

@@ -109,11 +109,12 @@ void ProxiedRequest::ask(const dispatch::LifeActions& actions) {
 void ProxiedRequest::on_rerouted(const std::optional<routing::Decision>& decision) {
   asking_ = false;
   const auto held = std::exchange(held_error_, std::nullopt);
+  if (!decision && !life_.begun()) relay_.release_error(events_);
   carry_out(life_.on_rerouted(decision));
   if (decision || life_.is_over()) return;
   if (held) return on_error(*held);
   if (ended_) return end_whole(nullptr);
-  if (call_) call_->resume();
+  if (call_ && !paused_) call_->resume();
 }
 
 void ProxiedRequest::carry_out(const dispatch::LifeActions& actions) {
@@ -313,7 +314,7 @@ void ProxiedRequest::on_error(const Error& error) {
   }
   telemetry::log_warning("proxy", fmt::format("request {} at {}: {}", job_.request_id, worker().name, error.message));
   // After [DONE] the client has the whole answer, so the error does not matter.
-  if (life_.begun() && relay_.state().done) return end_stream();
+  if (life_.begun() && relay_.is_done()) return end_stream();
   update_resumable();
   act(life_.on_lost(error.code == ErrorCode::kDeadlineExceeded, error.message, sent_));
 }
@@ -330,7 +331,7 @@ void ProxiedRequest::on_worker_stalled(WorkerId worker, dispatch::AttemptFailure
 
 void ProxiedRequest::check_idle(TimePoint now, Duration timeout) {
   if (!life_.begun() || paused_ || life_.is_over() || now - read_at_ <= timeout) return;
-  if (relay_.state().done) return end_stream();
+  if (relay_.is_done()) return end_stream();
   telemetry::log_warning("proxy",
                          fmt::format("request {} at {}: its answer stands still", job_.request_id, worker().name));
   ++parts_->counters->idle_streams;
@@ -339,7 +340,7 @@ void ProxiedRequest::check_idle(TimePoint now, Duration timeout) {
 }
 
 void ProxiedRequest::on_worker_lost(WorkerId worker) {
-  if (life_.begun() && relay_.state().done && worker == life_.decision().worker) return end_stream();
+  if (life_.begun() && relay_.is_done() && worker == life_.decision().worker) return end_stream();
   update_resumable();
   act(life_.on_worker_lost(worker, sent_));
 }
@@ -354,7 +355,7 @@ void ProxiedRequest::write_down_end(Outcome outcome) {
   if (!job_.record) return;
   TrafficRecord& record = *job_.record;
   const StreamState& state = relay_.state();
-  record.output_tokens = std::max(record.output_tokens, static_cast<std::uint32_t>(state.tokens));
+  record.output_tokens = std::max(record.output_tokens, static_cast<std::uint32_t>(resumed_tokens_ + state.tokens));
   if (state.usage) write_down(*state.usage);
   record.worker = life_.decision().worker;
   record.mode = life_.decision().mode;

@@ -108,6 +108,7 @@ void ProxiedRequest::read_on(bool reads) {
   paused_ = !reads;
   read_at_ = net::now();  // while nothing was read, nothing could come
   parts_->channel->on_reading(request_, reads);
+  if (reads && asking_) return;  // until it is known whether the answer goes on here
   if (reads) return call_->resume();
   ++parts_->counters->pauses;
   call_->pause();

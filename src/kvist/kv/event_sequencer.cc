@@ -31,6 +31,7 @@ std::vector<SequencerAction> EventSequencer::on_connected(TimePoint now) {
   // Frames that wait here were published before the request is sent, so the answer contains them too. After they are
   // dropped, all live frames from here on belong to one run of the publisher.
   clear_buffered();
+  catching_up_ = false;
   rebuilding_ = rebuild_at_.has_value();
   if (rebuilding_) schedule_rebuild(now);
   if (replay_ == Replay::kNone)
@@ -262,6 +263,7 @@ void EventSequencer::forget_run(std::string reason, Actions& actions) {
   published_.reset();
   due_.reset();
   run_in_doubt_ = false;
+  catching_up_ = false;
 }
 
 void EventSequencer::restart_from_live(std::uint64_t sequence, std::string payload, TimePoint now, Actions& actions) {

@@ -98,6 +98,7 @@ void ClientCall::connect() {
   arm(connect_deadline_);
   endpoints_.clear();
   next_endpoint_ = 0;
+  connect_error_ = {};
   if (const auto endpoint = numeric_endpoint(url_->host, url_->port)) {
     endpoints_.push_back(*endpoint);
     return connect_next();
@@ -144,9 +145,16 @@ void ClientCall::connect_next() {
       const auto left = static_cast<Duration::rep>(endpoints_.size() - next_endpoint_ + 1);
       return arm(at + std::max(Duration(), connect_deadline_ - at) / left);
     }
-    connect_error_ = socket.error();
+    note_connect_error(socket.error());
   }
   fail(connect_error_.code, "cannot connect to " + url_->authority + ": " + connect_error_.message);
+}
+
+// What one address says of the server counts more than that this machine cannot reach another one: "localhost" may have
+// one of IPv6 where there is no IPv6.
+void ClientCall::note_connect_error(Error error) {
+  if (error.code == ErrorCode::kResourceExhausted && !connect_error_.message.empty()) return;
+  connect_error_ = std::move(error);
 }
 
 void ClientCall::on_connected(UniqueFd socket) {
@@ -154,7 +162,7 @@ void ClientCall::on_connected(UniqueFd socket) {
   const auto gone = std::move(connecting_);
   if (const int error = connect_error(socket.get()); error != 0) {
     const bool local = is_local_exhaustion(error);
-    connect_error_ = {local ? ErrorCode::kResourceExhausted : ErrorCode::kUnavailable, error_text(error)};
+    note_connect_error({local ? ErrorCode::kResourceExhausted : ErrorCode::kUnavailable, error_text(error)});
     return connect_next();
   }
   auto tls = server_->tls ? server_->tls->connect(socket.get(), url_->host) : nullptr;
@@ -206,7 +214,7 @@ void ClientCall::on_timeout() {
   if (finished_) return;
   if (connecting_ && next_endpoint_ < endpoints_.size() && now() < connect_deadline_) {
     connecting_.reset();
-    connect_error_ = {ErrorCode::kUnavailable, "no answer in time"};
+    note_connect_error({ErrorCode::kUnavailable, "no answer in time"});
     return connect_next();
   }
   if ((!connection_ || connection_->in_handshake()) && now() < deadline_) {

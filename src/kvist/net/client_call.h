@@ -49,6 +49,7 @@ class ClientCall : public std::enable_shared_from_this<ClientCall> {
   [[nodiscard]] Result<void> prepare();
   void begin();
   void connect();
+  void note_connect_error(Error error);
   void connect_next();
   void on_connected(UniqueFd socket);
   void attach(std::shared_ptr<ClientConnection> connection);
@@ -81,7 +82,7 @@ class ClientCall : public std::enable_shared_from_this<ClientCall> {
 
   std::vector<Endpoint> endpoints_;
   std::size_t next_endpoint_ = 0;
-  Error connect_error_;  // of the last address tried
+  Error connect_error_;  // of the addresses tried
   std::unique_ptr<Connecting> connecting_;
   TimerNode timer_;
   std::shared_ptr<ClientConnection> connection_;

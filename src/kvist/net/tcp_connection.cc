@@ -121,8 +121,8 @@ bool TcpConnection::write_some() {
     const ssize_t taken = tls_ ? tls_->write(out_.data() + sent_, unsent())
                                : ::send(socket_.get(), out_.data() + sent_, unsent(), MSG_NOSIGNAL);
     if (taken < 0 && errno == EINTR) continue;
-    if (taken < 0) {
-      if (!may_come_later(errno)) return false;
+    if (taken <= 0) {
+      if (taken == 0 || !may_come_later(errno)) return false;
       blocked_ = true;
       on_blocked();
       return true;

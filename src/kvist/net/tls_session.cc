@@ -68,7 +68,10 @@ TlsSession::Progress TlsSession::handshake() {
     established_ = true;
     return Progress::kDone;
   }
-  (void)outcome(result);
+  if (outcome(result) == 0) {
+    problem_ = "the peer ended the TLS handshake";
+    return Progress::kFailed;
+  }
   return broken_ ? Progress::kFailed : Progress::kBlocked;
 }
 
@@ -92,7 +95,14 @@ ssize_t TlsSession::write(const char* data, std::size_t size) {
   ERR_clear_error();
   const std::size_t most = std::min<std::size_t>(size, std::numeric_limits<int>::max());
   const int result = SSL_write(ssl_.get(), data, static_cast<int>(most));
-  return result > 0 ? result : outcome(result);
+  if (result > 0) return result;
+  const ssize_t ended = outcome(result);
+  if (ended < 0) return ended;
+  // OpenSSL says so of a write that failed after the peer's farewell. Nothing can be sent any more.
+  if (problem_.empty()) problem_ = "the peer has ended the connection";
+  broken_ = true;
+  errno = EPROTO;
+  return -1;
 }
 
 void TlsSession::end() {

@@ -10,8 +10,8 @@
 
 namespace kvist::net {
 
-/// Makes one message of those that a replay buffer no longer has, so that who asks for them misses nothing. Threads: the
-/// publisher's replay thread.
+/// Makes one message of those that a replay buffer no longer has, so that who asks for them misses nothing. Threads:
+/// the publisher's replay thread.
 class ReplayCompaction {
  public:
   virtual ~ReplayCompaction() = default;

@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -172,7 +173,10 @@ void ZmtpChannel::on_down(const std::shared_ptr<ZmtpConnection>& connection, con
   loop_->post([connection] {});  // it is in the middle of a call
   const Duration stood_for = connection->stood_for();
   if (broken && handlers_.on_broken) handlers_.on_broken(why);
-  if (stood_for > Duration() && handlers_.on_down) handlers_.on_down(why);
+  // Where peers connect to us, one may have come back before the end of its last connection was noticed.
+  const bool other_up =
+      std::ranges::any_of(connections_, &ZmtpConnection::up, &std::shared_ptr<ZmtpConnection>::operator*);
+  if (stood_for > Duration() && !other_up && handlers_.on_down) handlers_.on_down(why);
   if (!endpoint_.listens) retry(stood_for, broken);
 }
 
