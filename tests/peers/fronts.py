@@ -59,7 +59,7 @@ class Kvist(Front):
 
     def command(self):
         lines = ["gateway:", f"  model: {self.model}", f"  mode: {self.mode}", f"  block_size: {self.block_size}", "  connect_timeout: 60 s",
-                 f"  http: {{host: 127.0.0.1, port: {self.port}}}", *([f"  tokenizer: {self.tokenizer}"] if self.tokenizer else []),
+                 f"  http: {{host: 127.0.0.1, port: {self.port}}}", "  admin: {port: 0}", *([f"  tokenizer: {self.tokenizer}"] if self.tokenizer else []),
                  "  workers:"]
         for worker in self.workers:
             lines += [f"    - name: {worker.name}", f"      url: {worker.url}"]
