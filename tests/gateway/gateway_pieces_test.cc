@@ -180,9 +180,10 @@ TEST(MostConnections, LeaveDescriptorsForWorkersAndTheirEvents) {
   EXPECT_EQ(most_connections({.descriptors = 20'256, .event_streams = 0}, 20'000, 1), 10'000U);
   EXPECT_EQ(most_connections({.descriptors = 20'256, .event_streams = 0}, 20'000, 4), 2'500U);
   EXPECT_EQ(most_connections({.descriptors = 20'256, .event_streams = 0}, 100, 1), 100U);
-  EXPECT_EQ(most_connections({.descriptors = 20'256, .event_streams = 1'000}, 20'000, 1), 7'000U);
-  EXPECT_EQ(most_connections({.descriptors = 4'096, .event_streams = 1'000}, 20'000, 4), 16U) << "a few in any case";
-  EXPECT_EQ(most_clients({.descriptors = 4'096, .event_streams = 1'000}), 0U);
+  EXPECT_EQ(most_connections({.descriptors = 20'256, .event_streams = 0}, 100, 8), 13U) << "an equal share each";
+  EXPECT_EQ(most_connections({.descriptors = 20'256, .event_streams = 1'000}, 20'000, 1), 9'000U);
+  EXPECT_EQ(most_connections({.descriptors = 2'256, .event_streams = 1'000}, 20'000, 4), 16U) << "a few in any case";
+  EXPECT_EQ(most_clients({.descriptors = 2'256, .event_streams = 1'000}), 0U);
 }
 
 TEST(LatencyHistogram, CountsIntoTheBucketWhoseBoundIsNotBelow) {

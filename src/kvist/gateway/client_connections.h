@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "kvist/net/zmq_receiver.h"
+
 namespace kvist::gateway {
 
 /// What the process may open, and what it needs for other things than clients.
@@ -15,18 +17,18 @@ struct DescriptorNeeds {
 /// The most connections of clients of all loops, as far as descriptors go. Together clients get at most half of them,
 /// so that some are always left for the workers. Without that bound, idle clients would make every worker look dead.
 [[nodiscard]] constexpr std::uint64_t most_clients(const DescriptorNeeds& needs) {
-  constexpr std::uint64_t kOthers = 256;   // files, health checks
-  constexpr std::uint64_t kPerStream = 6;  // ZmqReceiver
-  const std::uint64_t others = kOthers + kPerStream * needs.event_streams;
+  constexpr std::uint64_t kOthers = 256;  // files, health checks
+  const std::uint64_t others = kOthers + net::ZmqReceiver::kDescriptors * needs.event_streams;
   return (needs.descriptors - std::min(needs.descriptors, others)) / 2;
 }
 
-/// The same for each loop, within what is configured; a few in any case.
+/// The same for each loop, and an equal share of what is configured; a few in any case.
 [[nodiscard]] constexpr std::uint32_t most_connections(const DescriptorNeeds& needs, std::uint32_t configured,
                                                        std::uint32_t loops) {
   constexpr std::uint64_t kLeast = 16;
+  const std::uint64_t share = (std::uint64_t{configured} + loops - 1) / loops;
   return static_cast<std::uint32_t>(
-      std::clamp<std::uint64_t>(most_clients(needs) / loops, std::min<std::uint64_t>(kLeast, configured), configured));
+      std::clamp<std::uint64_t>(most_clients(needs) / loops, std::min<std::uint64_t>(kLeast, share), share));
 }
 
 }  // namespace kvist::gateway

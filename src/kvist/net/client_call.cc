@@ -115,32 +115,13 @@ void ClientCall::connect() {
       });
 }
 
-/// A socket that is being connected.
-class ClientCall::Connecting final : public Watched {
- public:
-  Connecting(LoopImpl& loop, UniqueFd socket, ClientCall& call)
-      : Watched(loop), socket_(std::move(socket)), call_(call) {
-    watch(socket_.get());
-  }
-  ~Connecting() override { forget(); }
-
- private:
-  void on_ready() override {
-    if (!writable_ && !hung_up_) return;
-    forget();
-    call_.on_connected(std::move(socket_));
-  }
-
-  UniqueFd socket_;
-  ClientCall& call_;
-};
-
 // Each address has an equal share of the time that is left.
 void ClientCall::connect_next() {
   while (next_endpoint_ < endpoints_.size()) {
     auto socket = start_connect(endpoints_[next_endpoint_++]);
     if (socket) {
-      connecting_ = std::make_unique<Connecting>(pool_->loop(), *std::move(socket), *this);
+      connecting_ = std::make_unique<PendingConnect>(
+          pool_->loop(), *std::move(socket), [this](UniqueFd connected) { on_connected(std::move(connected)); });
       const TimePoint at = now();
       const auto left = static_cast<Duration::rep>(endpoints_.size() - next_endpoint_ + 1);
       return arm(at + std::max(Duration(), connect_deadline_ - at) / left);

@@ -14,6 +14,7 @@
 #include "kvist/net/http_client.h"
 #include "kvist/net/http_head.h"
 #include "kvist/net/loop_impl.h"
+#include "kvist/net/pending_connect.h"
 #include "kvist/net/url.h"
 
 namespace kvist::net {
@@ -44,8 +45,6 @@ class ClientCall : public std::enable_shared_from_this<ClientCall> {
   void on_handshake_failed(const std::string& why);
 
  private:
-  class Connecting;
-
   [[nodiscard]] Result<void> prepare();
   void begin();
   void connect();
@@ -83,7 +82,7 @@ class ClientCall : public std::enable_shared_from_this<ClientCall> {
   std::vector<Endpoint> endpoints_;
   std::size_t next_endpoint_ = 0;
   Error connect_error_;  // of the addresses tried
-  std::unique_ptr<Connecting> connecting_;
+  std::unique_ptr<PendingConnect> connecting_;
   TimerNode timer_;
   std::shared_ptr<ClientConnection> connection_;
 

@@ -44,8 +44,7 @@ namespace kvist::routing {
 /// overload, a little worse below).
 ///
 /// Further rules:
-///  - A wait for a batch slot counts five times, like one behind other prompts. It is short where answers end often,
-///  and
+///  - A wait for a batch slot counts five times, like one behind other prompts. It is short where answers end often, and
 ///    the forecast knows that others end while the request is on its way. With a weight of 60, as an earlier version
 ///    had it, conversations at 95 % of the slots left their workers at every chance, so that a quarter more prompt
 ///    tokens had to be computed, and waited twice as long as with the published policies that stay.
