@@ -5,6 +5,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "kvist/base/time.h"
 #include "kvist/gateway/token_bucket.h"

@@ -1,6 +1,7 @@
 // Parses a template's expressions: from tokens to a syntax tree.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <string_view>

@@ -1,6 +1,7 @@
 // Private to perfmodel: the GPUs, models and engine behaviours that kvist carries (data/profiles).
 #pragma once
 
+#include <functional>
 #include <map>
 #include <span>
 #include <string>

@@ -1,6 +1,7 @@
 // Prometheus exposition of counters that are kept elsewhere.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>

@@ -1,6 +1,7 @@
 // Normalizes text before tokens are searched for.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <variant>
 #include <vector>

@@ -1,6 +1,7 @@
 // Converts the spelling of tokens to text.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <variant>
