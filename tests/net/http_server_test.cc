@@ -36,6 +36,23 @@ TEST_F(HttpServerTest, ReadsARequestThatComesByteByByte) {
   EXPECT_EQ(body_of(read_answer(socket)), "POST /echo abc0123456789");
 }
 
+TEST_F(HttpServerTest, TakesAWholeAddressAsTheTarget) {
+  listen();
+  RawSocket socket = connect();
+  ASSERT_TRUE(socket.send("GET http://here.example:80/echo?a=b HTTP/1.1\r\nHost: other\r\n\r\n"));
+  EXPECT_EQ(body_of(read_answer(socket)), "GET /echo?a=b ");
+  ASSERT_TRUE(socket.send("GET HTTP://here.example?a HTTP/1.1\r\nHost: other\r\n\r\n"));
+  ASSERT_TRUE(wait_held(1));
+  const HttpRequest request = thread_.run([&] { return held_.back().request; });
+  EXPECT_EQ(request.target, "/?a");
+  EXPECT_EQ(request.headers.find("Host"), "here.example") << "the target's host counts";
+  for (const std::string target : {"http://", "http:///echo", "http://user@here/echo"}) {
+    RawSocket other = connect();
+    ASSERT_TRUE(other.send("GET " + target + " HTTP/1.1\r\nHost: x\r\n\r\n"));
+    EXPECT_THAT(other.read_to_end(), StartsWith("HTTP/1.1 400 ")) << target;
+  }
+}
+
 TEST_F(HttpServerTest, AnswersPipelinedRequestsInOrder) {
   listen();
   RawSocket socket = connect();

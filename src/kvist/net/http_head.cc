@@ -155,6 +155,26 @@ Result<void> check_framing(const RequestHead& head) {
   return {};
 }
 
+/// Who takes this server for a proxy sends the whole address ("GET http://host/path"). Its host is then what counts,
+/// and not the field (RFC 9112, 3.2.2).
+Result<void> take_origin_form(HttpRequest& request) {
+  const std::string_view target = request.target;
+  std::size_t authority = 0;
+  for (const std::string_view scheme : {"http://", "https://"}) {
+    if (equals_no_case(target.substr(0, scheme.size()), scheme)) authority = scheme.size();
+  }
+  if (authority == 0) return {};
+  const std::size_t end = std::min(target.find_first_of("/?#", authority), target.size());
+  const std::string host(target.substr(authority, end - authority));
+  if (host.empty() || host.contains('@')) {
+    return fail(ErrorCode::kCorrupt, "a request target with a malformed host");
+  }
+  const std::string_view rest = target.substr(end);
+  request.target = rest.starts_with('/') ? std::string(rest) : "/" + std::string(rest);
+  request.headers.set("Host", host);
+  return {};
+}
+
 }  // namespace
 
 class RequestHeadParser::Impl : public HeadFeed<true> {
@@ -180,6 +200,7 @@ Result<std::optional<RequestHead>> RequestHeadParser::feed(std::string_view& inp
   head.chunked = parser.chunked();
   if (const auto length = parser.content_length()) head.content_length = *length;
   KVIST_TRY_VOID(check_framing(head));
+  KVIST_TRY_VOID(take_origin_form(head.request));
   if (const auto expect = head.request.headers.find("Expect"); expect && head.http11) {
     head.expects_continue = equals_no_case(*expect, "100-continue");
     head.expects_other = !head.expects_continue;
