@@ -134,7 +134,7 @@ TEST(ProxyRetry, WhatMayHaveEffectsIsSentToOneWorkerOnly) {
   FakeWorker b("b", broken);
   RunningGateway gateway(gateway_spec({&a, &b}));
   const auto sent = [&] { return a.posts().size() + b.posts().size(); };
-  EXPECT_GE(gateway.call("POST", "/v1/responses", R"({"input":"a"})").status, 500);
+  EXPECT_GE(gateway.call("POST", "/v1/batches", R"({"input":"a"})").status, 500);
   EXPECT_EQ(sent(), 1U);
 }
 

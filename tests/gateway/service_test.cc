@@ -6,6 +6,7 @@
 
 #include <set>
 
+#include "kvist/gateway/model_list.h"
 #include "kvist/kv/kv_event_codec.h"
 #include "kvist/routing/decision_json.h"
 #include "kvist/tokenizer/tokenizer.h"
@@ -50,7 +51,7 @@ TEST_F(ServiceTest, AnswersClientErrorsInTheApisForm) {
   const auto unknown = gateway.get("/nowhere");
   EXPECT_EQ(unknown.status, 404);
   EXPECT_EQ(unknown.body, R"({"error":{"message":"no such path: /nowhere; there are /health, /v1/chat/completions, )"
-                          R"(/v1/completions, /v1/models",)"
+                          R"(/v1/completions, /v1/messages, /v1/messages/count_tokens, /v1/models, /v1/responses",)"
                           R"("type":"Not Found","param":null,"code":404}})");
   const auto wrong_method = gateway.call("DELETE", "/admin/router_mode");
   EXPECT_EQ(wrong_method.status, 405);
@@ -104,7 +105,7 @@ TEST_F(ServiceTest, UnknownEndpointsArePassedThroughUnchanged) {
   EXPECT_EQ(embeddings.status, 200);
   EXPECT_EQ(embeddings.body, R"({"data" : []})");
   EXPECT_TRUE(embeddings.headers.find("Content-Length"));
-  EXPECT_EQ(gateway.call("POST", "/v1/responses", R"({"input":"a","stream":true})").body, stream);
+  EXPECT_EQ(gateway.call("POST", "/v1/audio/speech", R"({"input":"a","stream":true})").body, stream);
   ASSERT_EQ(a_.posts().size(), 2U);
   EXPECT_EQ(a_.posts()[0].target, "/v1/embeddings?x=1");
   EXPECT_EQ(a_.posts()[1].body, R"({"input":"a","stream":true})");
@@ -137,6 +138,25 @@ TEST_F(ServiceTest, TheListOfModelsIsThatOfAllWorkers) {
   const auto refused = gateway.get("/v1/models");
   EXPECT_EQ(refused.status, 401);
   EXPECT_EQ(refused.body, R"({"error":"Unauthorized"})");
+}
+
+TEST_F(ServiceTest, AModelIsItsEntryOfTheList) {
+  a_.set_models(FakeWorker::answer_of(200, R"({"object":"list","data":[{"id":"m"}]})"));
+  b_.set_models(FakeWorker::answer_of(200, R"({"object":"list","data":[{"id":"m"},{"id":"org/two","parent":"m"}]})"));
+  const RunningGateway gateway(gateway_spec({&a_, &b_}));
+  EXPECT_EQ(gateway.get("/v1/models/m").body, R"({"id":"m"})");
+  EXPECT_EQ(gateway.get("/v1/models/org/two").body, R"({"id":"org/two","parent":"m"})");
+  EXPECT_EQ(gateway.get("/v1/models/org%2Ftwo").body, R"({"id":"org/two","parent":"m"})");
+  const auto missing = gateway.get("/v1/models/three");
+  EXPECT_EQ(missing.status, 404);
+  EXPECT_EQ(missing.body,
+            R"({"error":{"message":"model: \"three\" does not exist; GET /v1/models lists those that do",)"
+            R"("type":"NotFoundError","param":"model","code":404}})");
+  EXPECT_FALSE(model_of_path("/v1/models/%2")) << "no escape";
+  EXPECT_FALSE(model_of_path("/v1/models/%zz"));
+  EXPECT_FALSE(model_of_path("/v1/models/"));
+  EXPECT_EQ(gateway.get("/v1/models/a%0Ab").status, 404) << "no name";
+  EXPECT_EQ(gateway.call("DELETE", "/v1/models/org%2Ftwo").status, 404);
 }
 
 TEST_F(ServiceTest, AHealthyWorkerIsCheckedSeldomAndADoubtfulOneAtOnce) {

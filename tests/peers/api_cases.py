@@ -60,6 +60,9 @@ INTENDED = [
              "what steers a worker (its cache, sleep, adapters, profiler) and its pages of numbers are not for the gateway's clients"),
     Intended(r"^path: unknown( posted)?$", r"^(body|header)",
              "a path that no OpenAI-compatible server has is refused by the gateway itself, with the worker's status"),
+    Intended(r"^path: (responses|messages)( streamed)?$", r"",
+             "the gateway translates these APIs itself, for workers that know them and for others"),
+    Intended(r"^path: one model$", r"^header", "the gateway answers from the workers' lists"),
 ]
 
 

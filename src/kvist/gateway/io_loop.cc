@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "kvist/gateway/dialect_door.h"
+
 namespace kvist::gateway {
 
 struct IoLoop::Parts {
@@ -102,7 +104,7 @@ void IoLoop::close() {
 void IoLoop::handle(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange) {
   if (front_.keys == nullptr || needs_no_key(request)) return handle_admitted(std::move(request), exchange, {});
   KeyGate::Verdict verdict = front_.keys->admit(request, net::now());
-  if (verdict.refusal) return exchange->respond(*std::move(verdict.refusal));
+  if (verdict.refusal) return exchange->respond(in_form_of(request, *std::move(verdict.refusal)));
   handle_admitted(std::move(request), exchange, std::move(verdict.lease));
 }
 
@@ -113,6 +115,8 @@ void IoLoop::handle_admitted(net::HttpRequest request, const std::shared_ptr<net
     return parts_->proxy.handle(Api::kChat, std::move(request), exchange, std::move(lease));
   if (request.method == "POST" && path == "/v1/completions")
     return parts_->proxy.handle(Api::kCompletions, std::move(request), exchange, std::move(lease));
+  if (const auto dialect = dialect_of(request))
+    return handle_dialect(*dialect, loop_, parts_->proxy, std::move(request), exchange, std::move(lease));
   if (front_.is_passed_on(request)) return parts_->proxy.pass_on(std::move(request), exchange, std::move(lease));
   forward(std::move(request), exchange);
 }

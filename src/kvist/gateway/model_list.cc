@@ -1,9 +1,12 @@
 #include "kvist/gateway/model_list.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <optional>
 #include <utility>
 
+#include "kvist/base/json.h"
 #include "kvist/gateway/error_answer.h"
 #include "kvist/gateway/proxy_headers.h"
 #include "kvist/openai/codec.h"
@@ -13,6 +16,7 @@ namespace kvist::gateway {
 /// One client's question to all workers.
 struct ModelList::Round {
   std::shared_ptr<net::HttpExchange> exchange;
+  std::optional<std::string> model;  // the only one asked about
   std::vector<std::unique_ptr<net::HttpCall>> calls;
   std::vector<Result<net::HttpResponse>> answers;  // by WorkerId
   std::size_t open = 0;
@@ -45,7 +49,49 @@ std::optional<net::HttpResponse> first_refusal(const std::vector<Result<net::Htt
   return refused == answers.end() ? std::nullopt : std::optional(**refused);
 }
 
+// The entry of one model, from a whole list.
+net::HttpResponse only(const std::string& model, net::HttpResponse list) {
+  const auto cards = openai::parse_model_list(list.body);
+  if (cards) {
+    const auto found = std::ranges::find(*cards, model, &openai::ModelCard::id);
+    if (found != cards->end()) {
+      list.body = found->json;
+      return list;
+    }
+  }
+  return error_answer({ErrorCode::kNotFound,
+                       fmt::format("model: {} does not exist; GET /v1/models lists those that do", in_quotes(model))});
+}
+
+int hex_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
 }  // namespace
+
+std::optional<std::string> model_of_path(std::string_view path) {
+  constexpr std::string_view kPrefix = "/v1/models/";
+  if (!path.starts_with(kPrefix) || path.size() == kPrefix.size()) return std::nullopt;
+  path.remove_prefix(kPrefix.size());
+  std::string model;
+  for (std::size_t i = 0; i < path.size(); ++i) {
+    char c = path[i];
+    if (c == '%') {
+      if (i + 2 >= path.size()) return std::nullopt;
+      const int high = hex_digit(path[i + 1]);
+      const int low = hex_digit(path[i + 2]);
+      if (high < 0 || low < 0) return std::nullopt;
+      c = static_cast<char>(high * 16 + low);
+      i += 2;
+    }
+    if (static_cast<unsigned char>(c) < ' ' || c == '\x7F') return std::nullopt;
+    model += c;
+  }
+  return model;
+}
 
 ModelList::ModelList(net::HttpClient& client, const dispatch::Fleet& fleet,
                      const std::vector<spec::UpstreamSpec>& workers, std::string own, bool pass_client_keys)
@@ -56,10 +102,11 @@ void ModelList::answer(const net::HttpRequest& request, const std::shared_ptr<ne
     return exchange->respond(error_answer({ErrorCode::kUnavailable, "too many lists of models are being made"}));
   const auto round = std::make_shared<Round>();
   round->exchange = exchange;
+  round->model = model_of_path(request.path());
   round->answers.resize(fleet_->size(), fail(ErrorCode::kUnavailable, "not asked"));
   const Credentials credentials = pass_client_keys_ ? Credentials::kPass : Credentials::kKeep;
   net::HttpRequest question{.method = "GET",
-                            .target = request.target,
+                            .target = round->model ? "/v1/models" : request.target,
                             .headers = headers_for_worker(request.headers, "", credentials),
                             .body = {}};
   question.headers.remove(kRequestIdHeader);
@@ -88,7 +135,9 @@ void ModelList::finish(const std::shared_ptr<Round>& round) {
     answer->headers = headers_for_client(std::move(answer->headers), "", "");
     answer->headers.remove(kRequestIdHeader);
   }
-  round->exchange->respond(answer ? std::move(*answer) : json_answer(own_));
+  net::HttpResponse list = answer ? *std::move(answer) : json_answer(own_);
+  const bool is_list = list.status == 200 && round->model;
+  round->exchange->respond(is_list ? only(*round->model, std::move(list)) : std::move(list));
   rounds_.erase(round);
 }
 

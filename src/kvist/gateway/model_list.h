@@ -1,9 +1,11 @@
-// GET /v1/models: merges the lists of all workers.
+// GET /v1/models and /v1/models/ID: merges the lists of all workers.
 #pragma once
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_set>
 #include <vector>
 
@@ -13,6 +15,10 @@
 #include "kvist/spec/deployment.h"
 
 namespace kvist::gateway {
+
+/// The model that a path asks about, "/v1/models/ID", with escapes such as %2F decoded; nothing for other paths and for
+/// those with a broken escape or a control character.
+[[nodiscard]] std::optional<std::string> model_of_path(std::string_view path);
 
 /// Asks all available workers. It does so for every request, because adapters come and go, and with the client's
 /// headers. If several workers have a model, the first one's entry is used. If no
@@ -28,6 +34,7 @@ class ModelList {
   ModelList(net::HttpClient& client, const dispatch::Fleet& fleet, const std::vector<spec::UpstreamSpec>& workers,
             std::string own, bool pass_client_keys);
 
+  /// The list or, if the path names one, the entry of a model; 404 if there is no such entry.
   void answer(const net::HttpRequest& request, const std::shared_ptr<net::HttpExchange>& exchange);
 
  private:

@@ -14,6 +14,7 @@
 
 #include "kvist/gateway/admin.h"
 #include "kvist/gateway/client_connections.h"
+#include "kvist/gateway/dialect_door.h"
 #include "kvist/gateway/error_answer.h"
 #include "kvist/gateway/fleet_watch.h"
 #include "kvist/gateway/gateway_metrics.h"
@@ -95,10 +96,14 @@ Result<void> check(spec::GatewaySpec& gateway) {
   return {};
 }
 
+bool lists_models(const net::HttpRequest& request) {
+  const std::string_view path = request.path();
+  return (path == "/v1/models" || model_of_path(path)) && (request.method == "GET" || request.method == "HEAD");
+}
+
 /// Whether the request is none of the gateway's own endpoints and is passed to a worker unchanged.
 bool is_for_a_worker(const net::HttpRequest& request) {
-  const bool lists_models = request.path() == "/v1/models" && (request.method == "GET" || request.method == "HEAD");
-  return !lists_models && is_passed_on(request.path());
+  return !lists_models(request) && is_passed_on(request.path());
 }
 
 net::HttpResponse refused(const net::HttpRequest& /*request*/, int status, const std::string& message) {
@@ -221,7 +226,7 @@ class GatewayService final : public Service {
   void handle(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange) {
     if (!parts_.keys || needs_no_key(request)) return paths_.handle(std::move(request), exchange);
     KeyGate::Verdict verdict = parts_.keys->admit(request, net::now());
-    if (verdict.refusal) return exchange->respond(*std::move(verdict.refusal));
+    if (verdict.refusal) return exchange->respond(in_form_of(request, *std::move(verdict.refusal)));
     lease_ = std::move(verdict.lease);
     paths_.handle(std::move(request), exchange);
     lease_ = {};
@@ -302,11 +307,21 @@ class GatewayService final : public Service {
     };
     paths_.on("POST", "/v1/chat/completions", proxied(Api::kChat));
     paths_.on("POST", "/v1/completions", proxied(Api::kCompletions));
+    for (const char* path : {"/v1/messages", "/v1/messages/count_tokens", "/v1/responses"}) {
+      paths_.on("POST", path, [this](net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange) {
+        const auto dialect = dialect_of(request);
+        handle_dialect(*dialect, *loop_, parts_.proxy, std::move(request), exchange, std::move(lease_));
+      });
+    }
     paths_.on("GET", "/v1/models",
               [this](const net::HttpRequest& request, const std::shared_ptr<net::HttpExchange>& exchange) {
                 models_.answer(request, exchange);
               });
-    paths_.on_rest(is_passed_on, [this](net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange) {
+    const auto takes = [](std::string_view path) { return is_passed_on(path) || model_of_path(path); };
+    paths_.on_rest(takes, [this](net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange) {
+      if (lists_models(request)) return models_.answer(request, exchange);
+      if (!is_passed_on(request.path()))
+        return exchange->respond(refused(request, 404, "only GET knows a path with escapes"));
       parts_.proxy.pass_on(std::move(request), exchange, std::move(lease_));
     });
     paths_.answer("GET", "/health", [this](const net::HttpRequest&) { return health(); });

@@ -1,0 +1,158 @@
+// Anthropic's Messages API and OpenAI's Responses API at the gateway, before workers that only know chat completions.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "running_gateway.h"
+
+namespace kvist::gateway {
+namespace {
+
+constexpr std::string_view kMessage =
+    R"({"model":"m","max_tokens":5,"messages":[{"role":"user","content":"One two three four five"}])";
+constexpr std::string_view kInput = R"({"model":"m","input":"One two three four five")";
+constexpr std::string_view kWholeAnswer =
+    R"({"id":"chatcmpl-7","object":"chat.completion","model":"m","created":5,"choices":[{"index":0,)"
+    R"("message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}],)"
+    R"("usage":{"prompt_tokens":50,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":32}}})";
+
+std::string with(std::string_view body, std::string_view fields) {
+  return std::string(body) + std::string(fields) + "}";
+}
+
+TEST(Dialects, AMessageIsAChatAtTheWorker) {
+  FakeWorker worker("w0", FakeWorker::answer_of(200, std::string(kWholeAnswer)));
+  const RunningGateway gateway(gateway_spec({&worker}));
+  net::Headers headers;
+  headers.add("anthropic-version", "2023-06-01");
+  headers.add("x-api-key", "secret");
+  headers.add("X-Request-Id", "r1");
+  const auto answer = gateway.call("POST", "/v1/messages?beta=true", with(kMessage, ""), headers);
+  EXPECT_EQ(answer.status, 200);
+  EXPECT_EQ(
+      answer.body,
+      R"({"id":"msg_7","type":"message","role":"assistant","model":"m","content":[{"type":"text","text":"hi"}],)"
+      R"("stop_reason":"end_turn","stop_sequence":null,"usage":{"input_tokens":18,"cache_creation_input_tokens":0,)"
+      R"("cache_read_input_tokens":32,"output_tokens":2}})");
+  EXPECT_EQ(answer.headers.find("request-id"), "r1");
+  EXPECT_EQ(answer.headers.find("x-kvist-worker"), "w0");
+  EXPECT_EQ(answer.headers.find("x-kvist-predicted-cached-tokens"), "0") << "its prompt was read";
+  const auto posts = worker.posts();
+  ASSERT_EQ(posts.size(), 1U);
+  EXPECT_EQ(posts[0].target, "/v1/chat/completions");
+  EXPECT_EQ(
+      posts[0].body,
+      R"({"model":"m","messages":[{"role":"user","content":"One two three four five"}],"max_tokens":5,"stream":false})");
+  EXPECT_FALSE(posts[0].headers.find("anthropic-version"));
+  EXPECT_FALSE(posts[0].headers.find("x-api-key"));
+  EXPECT_FALSE(posts[0].headers.find("Authorization"));
+}
+
+TEST(Dialects, AKeyIsPassedOnAsWorkersKnowIt) {
+  FakeWorker worker("w0", FakeWorker::answer_of(200, std::string(kWholeAnswer)));
+  auto spec = gateway_spec({&worker});
+  spec.pass_client_keys = true;
+  const RunningGateway gateway(std::move(spec));
+  net::Headers headers;
+  headers.add("x-api-key", "secret");
+  EXPECT_EQ(gateway.call("POST", "/v1/messages", with(kMessage, ""), headers).status, 200);
+  EXPECT_EQ(worker.posts().at(0).headers.find("Authorization"), "Bearer secret");
+}
+
+TEST(Dialects, AStreamOfMessages) {
+  FakeWorker worker("w0");
+  const RunningGateway gateway(gateway_spec({&worker}));
+  const auto answer = gateway.call("POST", "/v1/messages", with(kMessage, R"(,"stream":true)"));
+  EXPECT_EQ(answer.status, 200);
+  EXPECT_TRUE(answer.headers.find("Content-Type")->starts_with("text/event-stream"));
+  EXPECT_TRUE(answer.body.starts_with("event: message_start\n")) << answer.body;
+  EXPECT_TRUE(answer.body.contains(R"("delta":{"type":"text_delta","text":"hi"})")) << answer.body;
+  EXPECT_TRUE(answer.body.contains(R"("cache_read_input_tokens":32,"output_tokens":2})")) << answer.body;
+  EXPECT_TRUE(answer.body.ends_with("event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n")) << answer.body;
+  EXPECT_TRUE(gateway.await_idle());
+  EXPECT_EQ(gateway.outcomes("completed"), 1);
+}
+
+TEST(Dialects, AStreamOfAResponse) {
+  FakeWorker worker("w0");
+  const RunningGateway gateway(gateway_spec({&worker}));
+  const auto answer = gateway.call("POST", "/v1/responses", with(kInput, R"(,"stream":true)"));
+  EXPECT_EQ(answer.status, 200);
+  EXPECT_TRUE(answer.body.starts_with("event: response.created\ndata: {")) << answer.body;
+  EXPECT_TRUE(answer.body.contains("event: response.output_text.delta\n")) << answer.body;
+  EXPECT_TRUE(answer.body.contains("event: response.completed\n")) << answer.body;
+  EXPECT_FALSE(answer.body.contains("[DONE]"));
+}
+
+TEST(Dialects, RequestsThatCannotBeTranslatedAreAnsweredHere) {
+  FakeWorker worker("w0");
+  const RunningGateway gateway(gateway_spec({&worker}));
+  const auto message = gateway.call("POST", "/v1/messages", R"({"model":"m"})");
+  EXPECT_EQ(message.status, 400);
+  EXPECT_EQ(message.body,
+            R"({"type":"error","error":{"type":"invalid_request_error","message":"messages: required, but missing"},)"
+            R"("request_id":null})");
+  const auto response = gateway.call("POST", "/v1/responses", with(kInput, R"(,"previous_response_id":"resp_1")"));
+  EXPECT_EQ(response.status, 422);
+  EXPECT_EQ(
+      response.body,
+      R"({"error":{"message":"previous_response_id: this gateway stores no responses; send the whole conversation )"
+      R"(as input","type":"BadRequestError","param":"previous_response_id","code":422}})");
+  EXPECT_TRUE(worker.posts().empty());
+}
+
+TEST(Dialects, AWorkersErrorIsInTheClientsForm) {
+  FakeWorker worker(
+      "w0", FakeWorker::answer_of(400, R"({"error":{"message":"too long","type":"t","param":null,"code":400}})"));
+  const RunningGateway gateway(gateway_spec({&worker}));
+  net::Headers headers;
+  headers.add("X-Request-Id", "r1");
+  const auto message = gateway.call("POST", "/v1/messages", with(kMessage, R"(,"stream":true)"), headers);
+  EXPECT_EQ(message.status, 400);
+  EXPECT_EQ(message.body,
+            R"({"type":"error","error":{"type":"invalid_request_error","message":"too long"},"request_id":"r1"})");
+  const auto response = gateway.call("POST", "/v1/responses", with(kInput, ""));
+  EXPECT_EQ(response.status, 400);
+  EXPECT_EQ(response.body, R"({"error":{"message":"too long","type":"t","param":null,"code":400}})");
+}
+
+TEST(Dialects, AnAnswerThatIsNoChatIsABadGateway) {
+  FakeWorker worker("w0", FakeWorker::answer_of(200, R"({"id":"x","choices":"none"})"));
+  const RunningGateway gateway(gateway_spec({&worker}));
+  const auto message = gateway.call("POST", "/v1/messages", with(kMessage, ""));
+  EXPECT_EQ(message.status, 502);
+  EXPECT_TRUE(message.body.starts_with(R"({"type":"error","error":{"type":"api_error","message":")")) << message.body;
+}
+
+TEST(Dialects, AStreamThatCannotBeTranslatedEndsWithAnErrorAndLeavesItsWorker) {
+  FakeWorker worker("w0");
+  worker.set_script(
+      worker.stream_then_silence({std::string(kRoleEvent), text_event("hi"),
+                                  "data: {\"id\":\"x\",\"choices\":[{\"finish_reason\":\"stop\"}]}\n\n"}));
+  const RunningGateway gateway(gateway_spec({&worker}));
+  const auto answer = gateway.call("POST", "/v1/messages", with(kMessage, R"(,"stream":true)"));
+  EXPECT_EQ(answer.status, 200);
+  EXPECT_TRUE(answer.body.contains("event: error\ndata: {\"type\":\"error\"")) << answer.body;
+  EXPECT_TRUE(await([&] { return worker.left() == 1; }));
+  EXPECT_TRUE(gateway.await_idle());
+}
+
+TEST(Dialects, TokensAreCountedByAWorker) {
+  FakeWorker worker("w0");
+  worker.set_tokenize([](const net::HttpRequest& request, const FakeWorker::Exchange& exchange) {
+    const bool ours = request.body.contains("One two three");
+    exchange->respond({.status = ours ? 200 : 404,
+                       .headers = {},
+                       .body = ours ? R"({"count":17,"max_model_len":100,"tokens":[1]})" : "{}"});
+  });
+  const RunningGateway gateway(gateway_spec({&worker}));
+  const auto answer = gateway.call("POST", "/v1/messages/count_tokens",
+                                   R"({"model":"m","messages":[{"role":"user","content":"One two three"}]})");
+  EXPECT_EQ(answer.status, 200);
+  EXPECT_EQ(answer.body, R"({"input_tokens":17})");
+}
+
+}  // namespace
+}  // namespace kvist::gateway
