@@ -7,6 +7,7 @@ import filecmp
 import json
 import pathlib
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -86,6 +87,24 @@ def the_command_line_serves_a_model_and_says_where_the_memory_goes():
         assert "weights" in log and "KV blocks" in log, log
         refused = subprocess.run([*command[:6], "--memory", "1 MiB"], capture_output=True, text=True)
         assert refused.returncode == 1 and "MiB" in refused.stderr, refused
+
+
+def it_listens_on_addresses_of_both_kinds():
+    with tempfile.TemporaryDirectory() as folder:
+        model = create_model(pathlib.Path(folder) / "model")
+        command = [BINARY, "worker", "--engine", "cpu", "--model", model, "--memory", "256 MiB", "--threads", "1", "--host", "::"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as worker:
+            try:
+                ready = worker.stdout.readline()
+                assert ready.startswith("ready "), worker.stderr.read()
+                ports = dict(item.split("=") for item in ready.split()[1:])
+                for host in ("[::1]", "127.0.0.1"):
+                    assert [m["id"] for m in get_json(f"http://{host}:{ports['http']}/v1/models")["data"]] == ["model"]
+                for host in ("::1", "127.0.0.1"):
+                    socket.create_connection((host, int(ports["kv_events"])), timeout=10).close()
+            finally:
+                worker.send_signal(signal.SIGTERM)
+                worker.stderr.read()
 
 
 def what_is_cached_changes_no_answer():
@@ -175,6 +194,7 @@ def a_conversation_goes_on_when_its_worker_dies():
             gateway.stop()
 
 
-run([a_model_is_created_the_same_to_the_byte, the_command_line_serves_a_model_and_says_where_the_memory_goes, what_is_cached_changes_no_answer,
+run([a_model_is_created_the_same_to_the_byte, the_command_line_serves_a_model_and_says_where_the_memory_goes,
+     it_listens_on_addresses_of_both_kinds, what_is_cached_changes_no_answer,
      drafts_change_no_answer_and_some_are_right, what_is_computed_beside_it_or_twice_changes_no_answer, sampling_follows_seed_stop_and_number,
      a_conversation_goes_on_when_its_worker_dies])

@@ -107,7 +107,7 @@ TEST(Lengths, AreExactWithMinTokensAndIgnoreEos) {
 TEST(MadeUpLogprobs, AreTheSameStreamedAndWholeAndOnEveryWorker) {
   RunningWorker one;
   RunningWorker two;
-  const std::string fields = R"("max_tokens":20,"logprobs":true,"top_logprobs":3)";
+  const std::string fields = R"("max_tokens":20,"seed":3,"logprobs":true,"top_logprobs":3)";
   const std::string whole = one.post("/v1/chat/completions", chat_body("hello", fields)).body;
   std::string begin = R"("logprobs":{"content":[)";
   const std::size_t at = whole.find(begin);
@@ -161,7 +161,7 @@ TEST(TokenIds, OfAChatAreBesideTheChoicesAndInThem) {
 
 TEST(TokenIds, OfACompletionAreInItsChoices) {
   RunningWorker worker;
-  const std::string fields = R"("max_tokens":3,"return_token_ids":true)";
+  const std::string fields = R"("max_tokens":3,"temperature":0,"return_token_ids":true)";
   const std::string whole = worker.post("/v1/completions", completion_body(R"(["ab","c"])", fields)).body;
   EXPECT_THAT(numbers_of(whole, "prompt_token_ids"), ElementsAre('a', 'b', 'c'));
   const std::vector<std::uint32_t> tokens = numbers_of(whole, "token_ids");

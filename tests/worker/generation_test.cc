@@ -81,15 +81,34 @@ TEST(Chat, SaltsKeepPrefixesApart) {
   }
 }
 
-TEST(Chat, TheSamePromptHasTheSameAnswerOnEveryWorker) {
+TEST(Chat, WithASeedOrGreedyTheSamePromptHasTheSameAnswerOnEveryWorker) {
   RunningWorker one;
   RunningWorker other;
   static_cast<void>(other.post("/v1/chat/completions", chat_body("something before")));
-  const auto text = [](RunningWorker& worker, std::string_view content) {
-    return openai::parse_chunk(worker.post("/v1/chat/completions", chat_body(content)).body)->content;
+  for (const std::string_view fields : {R"("temperature":0)", R"("seed":3)", R"("seed":3,"temperature":2)"}) {
+    const auto text = [&](RunningWorker& worker, std::string_view content) {
+      return openai::parse_chunk(worker.post("/v1/chat/completions", chat_body(content, fields)).body)->content;
+    };
+    EXPECT_EQ(text(one, "question"), text(other, "question")) << fields;
+  }
+}
+
+TEST(Chat, WithoutASeedAnAnswerIsANewOneEachTime) {
+  RunningWorker one;
+  RunningWorker other;
+  const auto text = [](RunningWorker& worker, const std::string& id) {
+    net::Headers headers;
+    if (!id.empty()) headers.add("X-Request-Id", id);
+    const net::HttpResponse answer =
+        worker.call("POST", "/v1/chat/completions", chat_body("question"), std::move(headers));
+    return openai::parse_chunk(answer.body)->content;
   };
-  EXPECT_EQ(text(one, "question"), text(other, "question"));
-  EXPECT_NE(text(one, "question"), text(one, "another question"));
+  EXPECT_NE(text(one, ""), text(one, ""));
+  EXPECT_NE(text(one, "a"), text(one, "b"));
+  EXPECT_EQ(text(one, "a"), text(other, "a")) << "where an answer goes on, its request has the same id";
+  const std::string two = one.post("/v1/completions", completion_body(R"(["a","a"])", R"("max_tokens":40)")).body;
+  const auto text_after = [&](std::string_view mark) { return two.substr(two.find(mark) + mark.size(), 40); };
+  EXPECT_NE(text_after(R"("index":0,"text":")"), text_after(R"("index":1,"text":")")) << "equal prompts of one request";
 }
 
 TEST(Chat, WithoutALimitAnAnswerMayFillTheContext) {
@@ -131,7 +150,7 @@ TEST(Chat, SeveralAnswersToOnePromptDifferAndCountItOnce) {
 TEST(Completion, TakesTextAndTokensAlike) {
   RunningWorker worker;
   const auto text = [&](std::string_view prompt) {
-    const net::HttpResponse response = worker.post("/v1/completions", completion_body(prompt));
+    const net::HttpResponse response = worker.post("/v1/completions", completion_body(prompt, R"("seed":3)"));
     EXPECT_EQ(response.status, 200) << response.body;
     return openai::parse_chunk(response.body)->content;
   };
@@ -187,7 +206,7 @@ TEST(Speculation, TokensOfAStepComeInOneChunkAndAreAllCounted) {
   spec.speculation = {.enabled = true, .draft_tokens = 3, .acceptance = {1.0, 1.0, 0.5}};
   RunningWorker worker(spec);
   RunningWorker plain;
-  const std::string body = chat_body("hello", R"("stream":true,"max_tokens":30,"ignore_eos":true,)"
+  const std::string body = chat_body("hello", R"("stream":true,"max_tokens":30,"ignore_eos":true,"seed":3,)"
                                               R"("stream_options":{"include_usage":true})");
   const ReadStream stream = read_stream(worker.post("/v1/chat/completions", body).body);
   const ReadStream one_by_one = read_stream(plain.post("/v1/chat/completions", body).body);
@@ -214,7 +233,7 @@ TEST(Speculation, AnAnswerThatEndsWithinARunIsCut) {
   RunningWorker worker(spec);
   RunningWorker plain;
   for (const char* question : {"one", "two", "three", "four"}) {
-    const std::string body = chat_body(question);
+    const std::string body = chat_body(question, R"("seed":3)");
     const auto drafted = openai::parse_chunk(worker.post("/v1/chat/completions", body).body);
     const auto expected = openai::parse_chunk(plain.post("/v1/chat/completions", body).body);
     ASSERT_TRUE(drafted && expected);

@@ -50,6 +50,14 @@ std::string_view field_of(const Error& error) {
   return message.substr(0, end);
 }
 
+std::string context_length_body(const Error& error) {
+  JsonWriter json;
+  json.begin_object().key("error").begin_object().field("message", error.message);
+  json.field("type", "invalid_request_error").key("param").null().field("code", "context_length_exceeded");
+  json.end_object().end_object();
+  return json.take();
+}
+
 }  // namespace
 
 int http_status(ErrorCode code) {
@@ -81,6 +89,7 @@ int http_status(ErrorCode code) {
 }
 
 std::string error_body(const Error& error) {
+  if (error.message.starts_with(kContextLengthMessage)) return context_length_body(error);
   return error_body(error.message, error_type(error.code), field_of(error), http_status(error.code));
 }
 

@@ -11,7 +11,10 @@ namespace kvist::openai {
 /// kInvalidArgument 400, kUnauthenticated 401, kNotFound 404, kTooLarge 413, kUnsupported 422, kResourceExhausted 429,
 /// kUnavailable 503, kDeadlineExceeded 504, kCancelled 499, kCorrupt 502, kInternal 500.
 [[nodiscard]] int http_status(ErrorCode code);
-/// {"error":{"message","type","param","code"}} as in vLLM, where the code is the HTTP status.
+/// What the message of an error about a too long prompt begins with. Clients that shorten their prompts look for it.
+inline constexpr std::string_view kContextLengthMessage = "This model's maximum context length is ";
+/// {"error":{"message","type","param","code"}} as in vLLM, where the code is the HTTP status. An error about a too long
+/// prompt has OpenAI's code for it, "context_length_exceeded".
 [[nodiscard]] std::string error_body(const Error& error);
 /// The body from its parts; an empty `param` is null.
 [[nodiscard]] std::string error_body(std::string_view message, std::string_view type, std::string_view param,

@@ -8,6 +8,7 @@
 #include "kvist/base/random.h"
 #include "kvist/kv/block_hash.h"
 #include "kvist/net/time_of_day.h"
+#include "kvist/openai/errors.h"
 #include "kvist/openai/resumption.h"
 #include "kvist/text/prompt_encoding.h"
 #include "kvist/worker/request_options.h"
@@ -15,10 +16,14 @@
 namespace kvist::worker {
 namespace {
 
-// A request without a seed gets one from its prompt, so that the same prompt has the same answer on every worker.
-std::uint64_t seed_of_prompt(const std::vector<TokenId>& prompt) {
+// A request without a seed gets another one each time: from its id, which is random unless a client or a gateway gives
+// one. So an answer that goes on at another worker, where it has the same id, goes on with the same seed. A greedy
+// request has one answer, so its seed is its prompt's alone; the timed engine makes up the same answer from it.
+std::uint64_t seed_of(const std::vector<TokenId>& prompt, const openai::Sampling& sampling,
+                      std::string_view request_id) {
   const kv::BlockHash root = kv::root_hash({.model = "answer seed", .lora = "", .cache_salt = ""});
-  return kv::chain_hash(root, prompt).value();
+  const std::uint64_t of_prompt = kv::chain_hash(root, prompt).value();
+  return sampling.temperature == 0 ? of_prompt : mix_seed({of_prompt, seed_part(request_id)});
 }
 
 }  // namespace
@@ -93,7 +98,7 @@ Result<void> Generations::start(std::vector<std::vector<TokenId>> prompts, const
     KVIST_TRY_VOID(check_resumption(options, one_text, tokenizer_->vocabulary_size()));
     answer_options.resumed = options.resumption->tokens;
   }
-  KVIST_TRY(std::vector<RequestId> requests, submit_all(std::move(prompts), options));
+  KVIST_TRY(std::vector<RequestId> requests, submit_all(std::move(prompts), options, caller.request_id));
   openai::AnswerHead& head = answer_options.head;
   head.id = (head.chat ? "chatcmpl-" : "cmpl-") + caller.request_id;
   head.model = spec_->model;
@@ -125,11 +130,12 @@ Result<void> Generations::start(std::vector<std::vector<TokenId>> prompts, const
 
 // Queues all prompts of a request, or none; each as often as there are answers to it.
 Result<std::vector<RequestId>> Generations::submit_all(std::vector<std::vector<TokenId>> prompts,
-                                                       const openai::GenerationOptions& options) {
+                                                       const openai::GenerationOptions& options,
+                                                       std::string_view request_id) {
   std::vector<engine::Request> requests;
   for (const std::vector<TokenId>& prompt : prompts) {
     for (std::uint32_t choice = 0; choice < options.choices; ++choice) {
-      KVIST_TRY(engine::Request request, make_request(prompt, options, requests.size()));
+      KVIST_TRY(engine::Request request, make_request(prompt, options, request_id, requests.size()));
       requests.push_back(std::move(request));
     }
   }
@@ -149,13 +155,12 @@ Result<std::vector<RequestId>> Generations::submit_all(std::vector<std::vector<T
 }
 
 Result<engine::Request> Generations::make_request(std::vector<TokenId> prompt, const openai::GenerationOptions& options,
-                                                  std::size_t answer) const {
+                                                  std::string_view request_id, std::size_t answer) const {
   const std::size_t resumed = options.resumption ? options.resumption->tokens.size() : 0;
   if (prompt.size() + resumed >= spec_->max_model_len) {
     return fail(ErrorCode::kInvalidArgument,
-                fmt::format("the prompt has {} tokens, but the model's context holds {} and the answer needs at least "
-                            "one of them",
-                            prompt.size() + resumed, spec_->max_model_len));
+                fmt::format("{}{} tokens, of which the answer needs at least one; the prompt has {}",
+                            openai::kContextLengthMessage, spec_->max_model_len, prompt.size() + resumed));
   }
   const std::uint32_t room = spec_->max_model_len - static_cast<std::uint32_t>(prompt.size());
   engine::Request request;
@@ -169,9 +174,9 @@ Result<engine::Request> Generations::make_request(std::vector<TokenId> prompt, c
     return fail(ErrorCode::kInvalidArgument, fmt::format("min_tokens: expected at most max_tokens, which is {}, got {}",
                                                          request.max_tokens, options.sampling.min_tokens));
   }
-  request.seed = options.seed.value_or(seed_of_prompt(prompt));
+  request.seed = options.seed ? *options.seed : seed_of(prompt, options.sampling, request_id);
   // Several prompts with one seed need different answers, and so do several answers to one prompt.
-  if (answer > 0 && (options.seed || answer % options.choices > 0))
+  if (answer > 0 && (options.seed || options.sampling.temperature != 0 || answer % options.choices > 0))
     request.seed = mix_seed({request.seed, seed_part("choice"), answer});
   request.ignore_eos = options.ignore_eos;
   // The timed engine makes up its tokens and uses only these two.

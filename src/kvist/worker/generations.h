@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kvist/base/error.h"
@@ -69,9 +70,10 @@ class Generations : public std::enable_shared_from_this<Generations> {
                                    const Caller& caller, AnswerOptions answer);
   [[nodiscard]] Result<engine::Request> make_request(std::vector<TokenId> prompt,
                                                      const openai::GenerationOptions& options,
-                                                     std::size_t answer) const;
+                                                     std::string_view request_id, std::size_t answer) const;
   [[nodiscard]] Result<std::vector<RequestId>> submit_all(std::vector<std::vector<TokenId>> prompts,
-                                                          const openai::GenerationOptions& options);
+                                                          const openai::GenerationOptions& options,
+                                                          std::string_view request_id);
   void forget(const Answer& answer);
 
   const spec::WorkerSpec* spec_;

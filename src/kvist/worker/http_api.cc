@@ -63,6 +63,7 @@ HttpApi::HttpApi(const spec::WorkerSpec& spec, const tokenizer::Tokenizer& token
   on(paths_, "POST", "/v1/chat/completions", &HttpApi::chat);
   on(paths_, "POST", "/v1/completions", &HttpApi::completion);
   on(paths_, "GET", "/v1/models", &HttpApi::models);
+  on(paths_, "GET", "/v1/models/" + spec.model, &HttpApi::model);
   on(paths_, "GET", "/health", &HttpApi::health);
   on(paths_, "GET", "/ping", &HttpApi::health);
   on(paths_, "GET", "/version", &HttpApi::version);
@@ -119,6 +120,12 @@ void HttpApi::completion(Call& call) {
 
 void HttpApi::models(Call& call) {
   call.reply(openai::model_list({spec_->model}, static_cast<std::int64_t>(started_unix_s_), spec_->max_model_len));
+}
+
+void HttpApi::model(Call& call) {
+  const auto cards = openai::parse_model_list(
+      openai::model_list({spec_->model}, static_cast<std::int64_t>(started_unix_s_), spec_->max_model_len));
+  call.reply(cards->front().json);
 }
 
 void HttpApi::health(Call& call) {

@@ -44,6 +44,7 @@ class HttpApi {
   void chat(Call& call);
   void completion(Call& call);
   void models(Call& call);
+  void model(Call& call);
   void health(Call& call);
   void version(Call& call);
   void metrics(Call& call);

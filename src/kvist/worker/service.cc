@@ -45,8 +45,10 @@ Result<void> check(const spec::WorkerSpec& spec) {
 
 Result<std::unique_ptr<net::ZmqPublisher>> bind_publisher(const spec::WorkerSpec& spec) {
   net::ZmqPublisherOptions options;
-  options.endpoint = fmt::format("tcp://{}:{}", spec.http.host, spec.kv_events_port);
-  options.replay_endpoint = fmt::format("tcp://{}:{}", spec.http.host, spec.kv_replay_port);
+  const std::string& address = spec.http.host;
+  const std::string host = address.contains(':') ? fmt::format("[{}]", address) : address;
+  options.endpoint = fmt::format("tcp://{}:{}", host, spec.kv_events_port);
+  options.replay_endpoint = fmt::format("tcp://{}:{}", host, spec.kv_replay_port);
   options.topic = spec.kv_events_topic;
   options.buffer_messages = spec.kv_events_buffer;
   options.compaction = std::make_unique<CacheCompaction>();
