@@ -59,6 +59,23 @@ TEST(BrowserPolicyTest, ListedPagesMayReadTheAnswers) {
   EXPECT_TRUE(preflight.preflight);
   EXPECT_THAT(preflight.fields, HasSubstr("Access-Control-Allow-Headers: authorization, content-type"));
 
+  const auto asking = [&](const std::string& fields) {
+    return judge(policy, request("OPTIONS", {{"Origin", "https://chat.example"},
+                                             {"Access-Control-Request-Method", "POST"},
+                                             {"Access-Control-Request-Headers", fields}}))
+        .fields;
+  };
+  // The SDKs' own fields.
+  EXPECT_THAT(asking("anthropic-version,x-api-key , x-stainless-lang"),
+              HasSubstr("Access-Control-Allow-Headers: anthropic-version, x-api-key, x-stainless-lang\r\n"));
+  EXPECT_THAT(asking("a"), HasSubstr("Vary: Access-Control-Request-Headers\r\n"));
+  std::string many = "a";
+  for (int i = 0; i < 64; ++i) many += ",a";
+  for (const std::string& bad : {std::string(), std::string("a b"), std::string("a,,b"), std::string("a:b"),
+                                 std::string("a\x01"), many, std::string(65, 'a')}) {
+    EXPECT_THAT(asking(bad), HasSubstr("Access-Control-Allow-Headers: authorization, content-type")) << bad;
+  }
+
   const auto all = judge({.origins = {"*"}}, request("GET", {{"Host", "api"}, {"Origin", "https://any.example"}}));
   EXPECT_THAT(all.fields, StartsWith("Access-Control-Allow-Origin: *\r\n"));
 }
@@ -90,6 +107,17 @@ TEST(BrowserPolicyTest, OnlyLoopbackAddressesAreThat) {
   for (const char* host : {"127.0.0.1", "127.9.9.9", "::1", "localhost"}) EXPECT_TRUE(is_loopback(host)) << host;
   for (const char* host : {"0.0.0.0", "::", "10.0.0.1", "example", "128.0.0.1"})
     EXPECT_FALSE(is_loopback(host)) << host;
+}
+
+TEST(BrowserPolicyTest, AdministrationOnAllAddressesIsReachedFromThisMachineToo) {
+  for (const char* host : {"0.0.0.0", "::", "0:0::0", "::ffff:0.0.0.0", "127.0.0.1"}) {
+    EXPECT_TRUE(admin_listener(host, 0).browsers->own_names_only) << host;
+  }
+  EXPECT_FALSE(admin_listener("10.0.0.1", 0).browsers->own_names_only);
+  EXPECT_FALSE(admin_listener("::ffff:10.0.0.1", 0).browsers->own_names_only);
+  // Who has to show a key is no page, and may be a program that knows the machine by its name.
+  EXPECT_FALSE(admin_listener("0.0.0.0", 0, true).browsers->own_names_only);
+  EXPECT_TRUE(admin_listener("127.0.0.1", 0, true).browsers->own_names_only);
 }
 
 TEST_F(HttpServerTest, JudgesWhatBrowsersSendAndKeepsTheConnection) {

@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "kvist/net/connections_by_address.h"
+#include "kvist/net/event_loop.h"
+#include "kvist/net/reader_watch.h"
 #include "kvist/net/socket.h"
 #include "net/http_server_fixture.h"
 
@@ -317,6 +319,48 @@ TEST_F(HttpServerTest, DropsAClientThatReadsTooLittle) {
   EXPECT_EQ(thread_.run([&] { return server_->connections(); }), 0U);
 }
 
+TEST(ReaderWatchTest, AsksForSoMuchInEachPeriod) {
+  using std::chrono::seconds;
+  constexpr TimePoint kStart{};
+  ReaderWatch watch(100, seconds(10));
+  EXPECT_FALSE(watch.is_too_slow(0, kStart + seconds(100)));  // nothing waits for it
+  watch.begin(5'000, kStart);
+  EXPECT_FALSE(watch.is_too_slow(5'000, kStart + seconds(9)));
+  watch.begin(5'999, kStart + seconds(9));  // the period goes on
+  EXPECT_FALSE(watch.is_too_slow(6'000, kStart + seconds(10)));
+  EXPECT_FALSE(watch.is_too_slow(6'000, kStart + seconds(19)));
+  EXPECT_TRUE(watch.is_too_slow(6'999, kStart + seconds(20)));
+  watch.end();
+  EXPECT_FALSE(watch.is_too_slow(6'999, kStart + seconds(30)));
+  watch.begin(7'000, kStart + seconds(30));
+  EXPECT_TRUE(watch.is_too_slow(7'999, kStart + seconds(41)));
+
+  ReaderWatch any(0, seconds(10));
+  any.begin(1, kStart);
+  EXPECT_FALSE(any.is_too_slow(2, kStart + seconds(10)));
+  EXPECT_TRUE(any.is_too_slow(2, kStart + seconds(20)));
+}
+
+// What a connection's buffer takes says nothing of its peer: it takes megabytes for one that reads nothing.
+TEST(SocketTest, TellsWhatThePeerHasNotTaken) {
+  const RawListener listener;
+  RawSocket reader = RawSocket::connect(listener.port(), 4096);
+  const RawSocket writer = listener.accept();
+  EXPECT_EQ(unconfirmed_bytes(writer.fd()), 0U);
+  const std::string piece(64U << 10, 'x');
+  std::uint64_t written = 0;
+  while (true) {
+    const ssize_t taken = ::send(writer.fd(), piece.data(), piece.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (taken <= 0) break;
+    written += static_cast<std::uint64_t>(taken);
+  }
+  EXPECT_GT(unconfirmed_bytes(writer.fd()), written / 2);
+  EXPECT_EQ(reader.read_bytes(written).size(), written);
+  const TimePoint limit = now() + std::chrono::seconds(20);
+  while (unconfirmed_bytes(writer.fd()) > 0 && now() < limit) std::this_thread::yield();
+  EXPECT_EQ(unconfirmed_bytes(writer.fd()), 0U);
+}
+
 TEST_F(HttpServerTest, KeepsPlacesForRequestsThatAreAlwaysServed) {
   listen({.max_connections = 1, .reserved_connections = 2, .is_reserved = [](const HttpRequest& request) {
             return request.path() == "/echo";
@@ -347,6 +391,80 @@ TEST_F(HttpServerTest, KeepsPlacesForRequestsThatAreAlwaysServed) {
   EXPECT_THAT(health.read_to_end(), StartsWith("HTTP/1.1 200 "));
   EXPECT_TRUE(silent.front().ended());
   EXPECT_EQ(thread_.run([&] { return held_.size(); }), 1U);
+}
+
+// The address has no place left, so its next connection must not cost one that waits in a reserved place.
+TEST_F(HttpServerTest, WhoHasTooManyConnectionsTakesNoReservedPlaceAway) {
+  listen({.max_connections = 1,
+          .reserved_connections = 1,
+          .is_reserved = [](const HttpRequest& request) { return request.path() == "/echo"; },
+          .by_address = std::make_shared<ConnectionsByAddress>(2)});
+  RawSocket usual = connect();
+  ASSERT_TRUE(thread_.wait([&] { return server_->connections() == 1; }));
+  RawSocket health = connect();
+  ASSERT_TRUE(thread_.wait([&] { return server_->connections() == 2; }));
+  RawSocket third = connect();
+  EXPECT_TRUE(third.ended());
+  ASSERT_TRUE(health.send("GET /echo HTTP/1.1\r\nHost: x\r\n\r\n"));
+  EXPECT_THAT(health.read_to_end(), StartsWith("HTTP/1.1 200 "));
+}
+
+// A place for which there is no room counts for its address no longer.
+TEST_F(HttpServerTest, ARefusedConnectionIsNotCountedForItsAddress) {
+  const auto by_address = std::make_shared<ConnectionsByAddress>(2);
+  listen({.max_connections = 1, .by_address = by_address});
+  RawSocket usual = connect();
+  ASSERT_TRUE(thread_.wait([&] { return server_->connections() == 1; }));
+  for (int i = 0; i < 3; ++i) {
+    RawSocket other = connect();
+    EXPECT_TRUE(other.ended());
+  }
+  EXPECT_EQ(by_address->refused(), 0U);
+}
+
+TEST_F(HttpServerTest, ReadsNoBodyOfARequestWhoseHeadIsRefused) {
+  int asked = 0;
+  listen({.max_bodies_bytes = 0, .before_body = [&](const HttpRequest& head) -> std::optional<HttpResponse> {
+            ++asked;
+            if (head.headers.find("Authorization")) return std::nullopt;
+            return HttpResponse{.status = 401, .headers = {}, .body = "who are you?"};
+          }});
+  for (const char* framing : {"Content-Length: 500000\r\n\r\n", "Transfer-Encoding: chunked\r\n\r\n3e8\r\n",
+                              "Content-Length: 5\r\nExpect: 100-continue\r\n\r\n"}) {
+    RawSocket socket = connect();
+    ASSERT_TRUE(socket.send("POST /echo HTTP/1.1\r\nHost: x\r\n" + std::string(framing)));
+    const std::string answer = read_answer(socket);  // though nothing of the body was sent
+    EXPECT_THAT(answer, StartsWith("HTTP/1.1 401 "));
+    EXPECT_THAT(answer, HasSubstr("Connection: close\r\n"));
+    EXPECT_THAT(answer, EndsWith("who are you?"));
+    EXPECT_TRUE(socket.ended());
+  }
+  RawSocket without_body = connect();
+  ASSERT_TRUE(without_body.send("GET /echo HTTP/1.1\r\nHost: x\r\n\r\n"));
+  EXPECT_THAT(read_answer(without_body), StartsWith("HTTP/1.1 200 "));
+  RawSocket known = connect();
+  ASSERT_TRUE(known.send("POST /echo HTTP/1.1\r\nHost: x\r\nAuthorization: a\r\nContent-Length: 5\r\n\r\nhello"));
+  EXPECT_THAT(read_answer(known), StartsWith("HTTP/1.1 503 "));  // the body is read, as far as there is room
+  thread_.run([&] {
+    EXPECT_EQ(asked, 4);
+    EXPECT_EQ(requests_, 1);
+  });
+}
+
+// The page has to be able to read why it was refused.
+TEST_F(HttpServerTest, ARefusalByTheHeadIsReadableForAllowedPages) {
+  listen({.before_body = [](const HttpRequest&) { return HttpResponse{.status = 401, .headers = {}, .body = {}}; },
+          .browsers = BrowserPolicy{.origins = {"https://chat.example"}}});
+  const auto ask = [&](const std::string& origin) {
+    RawSocket socket = connect();
+    EXPECT_TRUE(
+        socket.send("POST /echo HTTP/1.1\r\nHost: x\r\nOrigin: " + origin + "\r\nContent-Length: 5\r\n\r\nhello"));
+    return read_answer(socket);
+  };
+  const std::string allowed = ask("https://chat.example");
+  EXPECT_THAT(allowed, StartsWith("HTTP/1.1 401 "));
+  EXPECT_THAT(allowed, HasSubstr("Access-Control-Allow-Origin: https://chat.example\r\n"));
+  EXPECT_THAT(ask("https://evil.example"), StartsWith("HTTP/1.1 403 "));
 }
 
 TEST_F(HttpServerTest, BoundsTheConnectionsOfAnAddress) {

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/tcp.h>
 #include <openssl/ssl.h>
 
 #include <fstream>
@@ -247,6 +248,47 @@ TEST_F(TlsTest, AClientThatTakesLeaveWithAnAnswerUnreadEndsOnlyItsConnection) {
   for (int turn = 0; turn < 20; ++turn) thread_.run([] {});  // so that the farewell is read before the reset
   socket.close_with_reset();
   EXPECT_EQ(ask(trusting()), kAnswer);
+}
+
+// The answer's end is TLS's farewell, which comes with its last bytes and is not followed by the connection's.
+TEST_F(TlsTest, AnAnswerThatEndsWithTheFarewellIsComplete) {
+  const RawListener listener;
+  const std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context(SSL_CTX_new(TLS_server_method()), &SSL_CTX_free);
+  ASSERT_EQ(SSL_CTX_use_certificate_file(context.get(), good_.certificate().c_str(), SSL_FILETYPE_PEM), 1);
+  ASSERT_EQ(SSL_CTX_use_PrivateKey_file(context.get(), good_.key().c_str(), SSL_FILETYPE_PEM), 1);
+  bool over = false;
+  Result<HttpResponse> answer = fail(ErrorCode::kUnavailable, "none yet");
+  std::unique_ptr<HttpClient> client;
+  std::unique_ptr<HttpCall> call;
+  thread_.run([&] {
+    client =
+        std::make_unique<HttpClient>(thread_.loop(), HttpClientOptions{.tls = TlsClient::load(trusting()).value()});
+    call = client->fetch("https://127.0.0.1:" + std::to_string(listener.port()),
+                         HttpRequest{.method = "GET", .target = "/", .headers = {}, .body = {}},
+                         std::chrono::seconds(20), [&](Result<HttpResponse> got) {
+                           answer = std::move(got);
+                           over = true;
+                         });
+  });
+  const std::unique_ptr<SSL, decltype(&SSL_free)> server(SSL_new(context.get()), &SSL_free);
+  const RawSocket socket = listener.accept();
+  SSL_set_fd(server.get(), socket.fd());
+  ASSERT_EQ(SSL_accept(server.get()), 1);
+  char request[4096];
+  ASSERT_GT(SSL_read(server.get(), request, sizeof(request)), 0);
+  constexpr int kOn = 1;
+  constexpr int kOff = 0;
+  setsockopt(socket.fd(), IPPROTO_TCP, TCP_CORK, &kOn, sizeof(kOn));
+  constexpr std::string_view kWhole = "HTTP/1.1 200 OK\r\n\r\nall of it";
+  ASSERT_EQ(SSL_write(server.get(), kWhole.data(), static_cast<int>(kWhole.size())), static_cast<int>(kWhole.size()));
+  (void)SSL_shutdown(server.get());
+  setsockopt(socket.fd(), IPPROTO_TCP, TCP_CORK, &kOff, sizeof(kOff));
+  EXPECT_TRUE(thread_.wait([&] { return over; }));
+  EXPECT_EQ(thread_.run([&] { return answer ? answer->body : answer.error().message; }), "all of it");
+  thread_.run([&] {
+    call.reset();
+    client.reset();
+  });
 }
 
 TEST_F(TlsTest, WhoSpeaksNoTlsIsTurnedAway) {

@@ -58,6 +58,31 @@ std::string allowing(std::string_view origin, bool any) {
   return fields;
 }
 
+bool is_token(std::string_view text) {
+  constexpr std::string_view kAllowed = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+  constexpr std::size_t kMostBytes = 64;
+  return !text.empty() && text.size() <= kMostBytes && text.find_first_not_of(kAllowed) == std::string_view::npos;
+}
+
+/// What a page that may send requests may put into their heads: whatever it asks for, since programs may send the same
+/// (SDKs have fields of their own, and new ones with each version). A list that is none, or too long, is answered with
+/// the fields that are used here.
+std::string allowed_headers(std::optional<std::string_view> asked) {
+  constexpr std::size_t kMostNames = 64;
+  const std::string usual = "authorization, content-type, x-api-key, x-request-id, x-session-id";
+  std::string names;
+  std::string_view rest = asked.value_or("");
+  for (std::size_t count = 0; !rest.empty(); ++count) {
+    std::string_view name = rest.substr(0, rest.find(','));
+    rest.remove_prefix(std::min(rest.size(), name.size() + 1));
+    while (name.starts_with(' ') || name.starts_with('\t')) name.remove_prefix(1);
+    while (name.ends_with(' ') || name.ends_with('\t')) name.remove_suffix(1);
+    if (!is_token(name) || count == kMostNames) return usual;
+    names.append(names.empty() ? "" : ", ").append(name);
+  }
+  return names.empty() ? usual : names;
+}
+
 }  // namespace
 
 BrowserVerdict judge(const BrowserPolicy& policy, const HttpRequest& request) {
@@ -80,7 +105,9 @@ BrowserVerdict judge(const BrowserPolicy& policy, const HttpRequest& request) {
     if (request.method == "OPTIONS" && request.headers.find("Access-Control-Request-Method")) {
       verdict.preflight = true;
       verdict.fields += "Access-Control-Allow-Methods: GET, POST, PUT, DELETE\r\n";
-      verdict.fields += "Access-Control-Allow-Headers: authorization, content-type, x-request-id, x-session-id\r\n";
+      verdict.fields += "Access-Control-Allow-Headers: ";
+      verdict.fields += allowed_headers(request.headers.find("Access-Control-Request-Headers")).append("\r\n");
+      verdict.fields += "Vary: Access-Control-Request-Headers\r\n";
       verdict.fields += "Access-Control-Max-Age: 600\r\n";
       return verdict;
     }

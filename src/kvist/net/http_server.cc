@@ -107,9 +107,13 @@ class Listener final : public Watched {
   /// The destructor of `socket` closes it, if it is not taken.
   void take(UniqueFd socket, AddressKey address) {
     const bool reserved = core_->connections.size() - live_reserved() >= core_->options.max_connections;
-    if (reserved && !make_room()) return;
     ConnectionsByAddress* const by_address = core_->options.by_address.get();
+    // First, so that who has no place left cannot have others' taken away.
     if (by_address != nullptr && !by_address->enter(address)) return;
+    if (reserved && !make_room()) {
+      if (by_address != nullptr) by_address->leave(address);
+      return;
+    }
     auto tls = core_->options.tls ? core_->options.tls->accept(socket.get()) : nullptr;
     const auto connection =
         std::make_shared<ServerConnection>(loop(), std::move(socket), core_, address, reserved, std::move(tls));

@@ -45,6 +45,10 @@ class HttpExchange {
   [[nodiscard]] virtual bool client_gone() const = 0;
 };
 
+/// Is asked before a body is read, with the request so far. An answer is given at once: the body is not read, and the
+/// connection ends.
+using HttpHeadCheck = std::function<std::optional<HttpResponse>(const HttpRequest& head)>;
+
 using HttpHandler = std::function<void(HttpRequest request, std::shared_ptr<HttpExchange> exchange)>;
 
 class ConnectionsByAddress;
@@ -72,6 +76,7 @@ struct HttpServerOptions {
   /// A client that has more to read and reads less per second, over idle_timeout, is given up; 0: one that reads
   /// nothing at all.
   std::uint64_t least_read_rate = 0;
+  HttpHeadCheck before_body = {};              ///< of requests that have a body; empty: all are read
   std::optional<BrowserPolicy> browsers = {};  ///< what web pages may send; nothing: not judged
   std::shared_ptr<TlsServer> tls = {};         ///< null: plain HTTP
 };

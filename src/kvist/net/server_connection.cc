@@ -33,7 +33,8 @@ ServerConnection::ServerConnection(LoopImpl& loop, UniqueFd socket, std::shared_
       core_(std::move(core)),
       address_(address),
       reserved_(reserved),
-      head_parser_(core_->options.max_header_bytes) {}
+      head_parser_(core_->options.max_header_bytes),
+      reader_(core_->options.least_read_rate, core_->options.idle_timeout) {}
 
 void ServerConnection::begin() {
   deadline_ = reserved_ || in_handshake() ? now() + core_->options.head_timeout : idle_deadline();
@@ -54,6 +55,7 @@ TimePoint ServerConnection::idle_deadline() const {
 }
 
 void ServerConnection::check_deadline(TimePoint now) {
+  if (reader_.is_too_slow(bytes_received_by_peer(), now)) return lost(false);
   if (now < deadline_) return;
   const bool half_a_request = state_ == State::kBody || (state_ == State::kHead && request_begun_);
   if (half_a_request) return refuse(408, "the request did not arrive in time");
@@ -176,6 +178,12 @@ void ServerConnection::begin_body(const RequestHead& head, bool body_has_begun) 
       return refuse(415, "the body has a Content-Encoding; send it uncompressed");
     }
   }
+  if (head.chunked || length > 0) {
+    // A stranger's body must not take memory, so whatever the head is enough to refuse is refused now.
+    std::optional<HttpResponse> answer = own_answer();
+    if (!answer && core_->options.before_body) answer = core_->options.before_body(request_);
+    if (answer) return end_with(*std::move(answer));
+  }
   body_decoder_ = head.chunked ? BodyDecoder::chunked() : BodyDecoder::sized(length);
   state_ = State::kBody;
   if (body_decoder_.done()) return;
@@ -218,37 +226,40 @@ void ServerConnection::dispatch() {
   const auto self = std::static_pointer_cast<ServerConnection>(shared_from_this());
   const auto exchange = std::make_shared<ServerExchange>(self);
   exchange_ = exchange.get();
-  if (reserved_ && (!core_->options.is_reserved || !core_->options.is_reserved(request_))) {
-    HttpResponse full = error_response(503, "too many connections; try again later");
-    full.headers.add("Retry-After", "1");
-    return exchange->respond(std::move(full));
+  if (auto answer = own_answer()) {
+    request_ = {};
+    return exchange->respond(*std::move(answer));
   }
-  if (core_->options.browsers && !may_come_from_page(*exchange)) return;
   core_->handler(std::exchange(request_, {}), exchange);
 }
 
-bool ServerConnection::may_come_from_page(ServerExchange& exchange) {
+std::optional<HttpResponse> ServerConnection::own_answer() {
+  if (reserved_ && (!core_->options.is_reserved || !core_->options.is_reserved(request_))) {
+    HttpResponse full = error_response(503, "too many connections; try again later");
+    full.headers.add("Retry-After", "1");
+    return full;
+  }
+  if (!core_->options.browsers) return std::nullopt;
   BrowserVerdict verdict = judge(*core_->options.browsers, request_);
   answer_fields_ = std::move(verdict.fields);
-  if (verdict.refused == 0 && !verdict.preflight) return true;
-  request_ = {};
-  if (verdict.preflight) {
-    exchange.respond({.status = 204, .headers = {}, .body = {}});
-  } else {
-    exchange.respond(error_response(verdict.refused, verdict.why));
-  }
-  return false;
+  if (verdict.preflight) return HttpResponse{.status = 204, .headers = {}, .body = {}};
+  if (verdict.refused != 0) return error_response(verdict.refused, verdict.why);
+  return std::nullopt;
 }
 
 void ServerConnection::refuse(int status, const std::string& message) {
-  request_ = {};
   answer_fields_.clear();
+  end_with(error_response(status, message));
+}
+
+void ServerConnection::end_with(HttpResponse answer) {
+  request_ = {};
   ends_after_answer_ = true;
   state_ = State::kAnswering;
   const auto self = std::static_pointer_cast<ServerConnection>(shared_from_this());
   const auto exchange = std::make_shared<ServerExchange>(self);
   exchange_ = exchange.get();
-  exchange->respond(error_response(status, message));
+  exchange->respond(std::move(answer));
 }
 
 // Answering.
@@ -286,21 +297,15 @@ void ServerConnection::break_off() {
 
 // A client that reads nothing, or less than it has to, for the whole idle time is given up.
 void ServerConnection::on_blocked() {
-  if (deadline_ == kNever) watch_reader();
-}
-
-void ServerConnection::watch_reader() {
-  deadline_ = idle_deadline();
-  const auto enough = static_cast<double>(core_->options.least_read_rate) * to_seconds(core_->options.idle_timeout);
-  read_target_ = bytes_sent() + std::max<std::uint64_t>(1, static_cast<std::uint64_t>(enough));
+  reader_.begin(bytes_received_by_peer(), now());
 }
 
 void ServerConnection::on_sent() {
   if (state_ == State::kAnswering || state_ == State::kFlushing) {
     if (unsent() == 0) {
-      deadline_ = kNever;
-    } else if (deadline_ == kNever || bytes_sent() >= read_target_) {
-      watch_reader();
+      reader_.end();
+    } else {
+      reader_.begin(bytes_received_by_peer(), now());
     }
   }
   if (state_ == State::kFlushing && unsent() == 0) return next_request();

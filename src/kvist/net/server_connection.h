@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -10,6 +11,7 @@
 #include "kvist/net/body_decoder.h"
 #include "kvist/net/http_head.h"
 #include "kvist/net/http_server.h"
+#include "kvist/net/reader_watch.h"
 #include "kvist/net/tcp_connection.h"
 
 namespace kvist::net {
@@ -78,10 +80,11 @@ class ServerConnection final : public TcpConnection {
   [[nodiscard]] bool take_body(std::string_view& input);
   void begin_body(const RequestHead& head, bool body_has_begun);
   void dispatch();
-  /// Whether the request is one that a web page may have sent; otherwise it is answered here.
-  [[nodiscard]] bool may_come_from_page(ServerExchange& exchange);
+  /// The answer to a request that is not the service's: on a reserved connection, or of a web page.
+  [[nodiscard]] std::optional<HttpResponse> own_answer();
   /// Answers a request that cannot be served, and ends the connection.
   void refuse(int status, const std::string& message);
+  void end_with(HttpResponse answer);
   void next_request();
   /// It is closed: it no longer counts for any bound.
   void leave_server();
@@ -91,8 +94,6 @@ class ServerConnection final : public TcpConnection {
   /// The client has left or the connection is given up. `soon`: the exchange is informed later, from the loop.
   void lost(bool soon);
   [[nodiscard]] TimePoint idle_deadline() const;
-  /// Begins to measure how much the client reads.
-  void watch_reader();
 
   static constexpr std::size_t kMaxWaitingBytes = 64U << 10;
   static constexpr TimePoint kNever = TimePoint::max();
@@ -110,8 +111,8 @@ class ServerConnection final : public TcpConnection {
   State state_ = State::kHead;
   TimePoint deadline_ = kNever;
   std::uint64_t lingered_bytes_ = 0;
-  std::uint64_t read_target_ = 0;  // bytes_sent() at which the client has read enough until deadline_
-  bool request_begun_ = false;     // some byte of the next request has come
+  ReaderWatch reader_;          // while an answer waits for the socket
+  bool request_begun_ = false;  // some byte of the next request has come
   bool processing_ = false;
   bool ends_after_answer_ = false;
   bool http11_ = true;

@@ -1,9 +1,11 @@
 #include "kvist/net/socket.h"
 
 #include <arpa/inet.h>
+#include <linux/sockios.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -115,6 +117,11 @@ int connect_error(int fd) {
   int error = 0;
   socklen_t length = sizeof(error);
   return ::getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length) != 0 ? errno : error;
+}
+
+std::uint64_t unconfirmed_bytes(int fd) {
+  int bytes = 0;
+  return ::ioctl(fd, SIOCOUTQ, &bytes) != 0 || bytes < 0 ? 0 : static_cast<std::uint64_t>(bytes);
 }
 
 void set_no_delay(int fd) {

@@ -67,6 +67,9 @@ struct Endpoint {
 [[nodiscard]] bool is_local_exhaustion(int error);
 /// The errno of the connection attempt; 0 if it succeeded.
 [[nodiscard]] int connect_error(int fd);
+/// The bytes that were written to a connection and that its peer's system has not confirmed. They lie in this system's
+/// buffer, or are on their way.
+[[nodiscard]] std::uint64_t unconfirmed_bytes(int fd);
 /// Disables Nagle's algorithm, so that bytes are sent at once.
 void set_no_delay(int fd);
 

@@ -2,6 +2,7 @@
 
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -65,6 +66,7 @@ bool TcpConnection::proceed_with_tls() {
       case TlsSession::Progress::kBlocked:
         readable_ = false;
         writable_ = false;
+        if (tls_->may_go_on()) call_soon();
         return false;
       case TlsSession::Progress::kFailed:
         on_handshake_failed(tls_->problem());
@@ -83,14 +85,16 @@ void TcpConnection::read() {
                              : ::recv(socket_.get(), buffer, LoopImpl::kReadBufferBytes, 0);
   if (bytes < 0 && may_come_later(errno)) {
     reading_ = true;
-    if (errno == EINTR) return call_soon();
+    if (errno == EINTR || (tls_ && tls_->may_go_on())) return call_soon();
     readable_ = false;
     return;
   }
   if (bytes <= 0) return on_read_failed(bytes == 0, bytes == 0 ? "End of file" : why_failed());
   // A read of less than was asked for has emptied the socket, and the system will report what comes later. The end of a
   // stream, however, may have been reported together with its last bytes.
-  if (static_cast<std::size_t>(bytes) < LoopImpl::kReadBufferBytes && !hung_up_) readable_ = false;
+  const bool socket_is_empty =
+      tls_ ? !tls_->may_go_on() : static_cast<std::size_t>(bytes) < LoopImpl::kReadBufferBytes && !hung_up_;
+  if (socket_is_empty) readable_ = false;
   on_read({buffer, static_cast<std::size_t>(bytes)});
   if (!closed() && reading_ && readable_) call_soon();
 }
@@ -124,6 +128,7 @@ bool TcpConnection::write_some() {
     if (taken <= 0) {
       if (taken == 0 || !may_come_later(errno)) return false;
       blocked_ = true;
+      if (tls_ && tls_->may_go_on()) call_soon();
       on_blocked();
       return true;
     }
@@ -141,6 +146,11 @@ void TcpConnection::flush() {
   const std::size_t before = unsent();
   if (!write_some()) return on_send_failed(why_failed());
   if (unsent() < before || unsent() == 0) on_sent();
+}
+
+// Behind TLS the system counts the bytes of records, which are some more. So the difference may be less than nothing.
+std::uint64_t TcpConnection::bytes_received_by_peer() const {
+  return bytes_sent_ - std::min(bytes_sent_, unconfirmed_bytes(socket_.get()));
 }
 
 void TcpConnection::send_now() {

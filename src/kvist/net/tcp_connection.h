@@ -32,8 +32,8 @@ class TcpConnection : public Watched, public Flushed, public std::enable_shared_
   [[nodiscard]] bool send(std::initializer_list<std::string_view> pieces);
   /// The number of bytes given to send() that the socket has not taken yet.
   [[nodiscard]] std::size_t unsent() const { return out_.size() - sent_; }
-  /// The number of bytes that the socket has taken.
-  [[nodiscard]] std::uint64_t bytes_sent() const { return bytes_sent_; }
+  /// The number of bytes that the peer's system has taken: not those in this system's buffer, which can be megabytes.
+  [[nodiscard]] std::uint64_t bytes_received_by_peer() const;
   /// Closes at once. Bytes that the socket has not taken are lost, and no callback is called any more.
   void close();
   /// Like close(), but with a TCP reset, so that the peer sees that the stream broke off.

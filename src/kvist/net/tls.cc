@@ -5,10 +5,8 @@
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
-#include <csignal>
 #include <cstring>
 #include <filesystem>
-#include <mutex>
 #include <string_view>
 #include <utility>
 
@@ -21,14 +19,6 @@ namespace {
 using Context = std::shared_ptr<SSL_CTX>;
 
 constexpr unsigned char kHttp11[] = {8, 'h', 't', 't', 'p', '/', '1', '.', '1'};
-
-void ignore_sigpipe() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    struct sigaction present{};
-    if (::sigaction(SIGPIPE, nullptr, &present) == 0 && present.sa_handler == SIG_DFL) ::signal(SIGPIPE, SIG_IGN);
-  });
-}
 
 /// The first thing that OpenSSL has to say about a failure.
 std::string openssl_problem() {
@@ -45,7 +35,6 @@ std::unexpected<Error> bad_file(const std::string& file, const std::string& what
 }
 
 Result<Context> make_context(const SSL_METHOD* method) {
-  ignore_sigpipe();
   ERR_clear_error();
   const Context context(SSL_CTX_new(method), &SSL_CTX_free);
   if (!context || SSL_CTX_set_min_proto_version(context.get(), TLS1_2_VERSION) != 1 ||
@@ -129,9 +118,9 @@ Result<void> TlsServer::reload() {
 std::unique_ptr<TlsSession> TlsServer::accept(int socket) const {
   const Context context = context_.load();
   SSL* const ssl = SSL_new(context.get());  // shares the context
-  KVIST_CHECK(ssl != nullptr && SSL_set_fd(ssl, socket) == 1, "OpenSSL has no memory");
+  KVIST_CHECK(ssl != nullptr, "OpenSSL has no memory");
   SSL_set_accept_state(ssl);
-  return std::make_unique<TlsSession>(ssl, "");
+  return std::make_unique<TlsSession>(ssl, socket, "");
 }
 
 Result<std::shared_ptr<TlsClient>> TlsClient::load(TlsClientOptions options) {
@@ -155,7 +144,7 @@ Result<std::shared_ptr<TlsClient>> TlsClient::load(TlsClientOptions options) {
 std::unique_ptr<TlsSession> TlsClient::connect(int socket, const std::string& host) const {
   const std::string& name = options_.server_name.empty() ? host : options_.server_name;
   SSL* const ssl = SSL_new(context_.get());
-  KVIST_CHECK(ssl != nullptr && SSL_set_fd(ssl, socket) == 1, "OpenSSL has no memory");
+  KVIST_CHECK(ssl != nullptr, "OpenSSL has no memory");
   SSL_set_connect_state(ssl);
   X509_VERIFY_PARAM* const checks = SSL_get0_param(ssl);
   bool named = false;
@@ -169,7 +158,7 @@ std::unique_ptr<TlsSession> TlsClient::connect(int socket, const std::string& ho
     SSL_free(ssl);
     return nullptr;
   }
-  return std::make_unique<TlsSession>(ssl, name);
+  return std::make_unique<TlsSession>(ssl, socket, name);
 }
 
 }  // namespace kvist::net

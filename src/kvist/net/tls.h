@@ -29,8 +29,7 @@ struct TlsServerOptions {
   ClientCertificates client_certificates = ClientCertificates::kNone;
 };
 
-/// The certificate of a server. TLS 1.2 and 1.3, HTTP/1.1. Makes the process ignore SIGPIPE, because OpenSSL writes
-/// without saying that it wants none. Threads: any.
+/// The certificate of a server. TLS 1.2 and 1.3, HTTP/1.1. Threads: any.
 class TlsServer {
  public:
   /// Errors name the file and what is wrong with it.

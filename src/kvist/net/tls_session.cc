@@ -1,18 +1,27 @@
 #include "kvist/net/tls_session.h"
 
+#include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <limits>
 #include <utility>
 
+#include "kvist/base/check.h"
 #include "kvist/net/socket.h"
 
 namespace kvist::net {
 namespace {
+
+/// What a call may take from the socket beside the data that it is to read: a large record, heads of records, a
+/// handshake's messages.
+constexpr std::size_t kBudgetBytes = 64U << 10;
+/// The records without data that a call takes: some ten microseconds each.
+constexpr int kMostIdleRecords = 16;
 
 struct FreeBio {
   void operator()(BIO* bio) const { BIO_free(bio); }
@@ -56,13 +65,74 @@ void TlsSession::Free::operator()(ssl_st* ssl) const {
   SSL_free(ssl);
 }
 
-TlsSession::TlsSession(ssl_st* ssl, std::string name) : ssl_(ssl), name_(std::move(name)) {
+TlsSession::TlsSession(ssl_st* ssl, int socket, std::string name) : ssl_(ssl), socket_(socket), name_(std::move(name)) {
   SSL_set_ex_data(ssl_.get(), 0, this);
+  // So that each record without data ends a call, and they can be counted.
+  SSL_clear_mode(ssl_.get(), SSL_MODE_AUTO_RETRY);
+  BIO* const bio = BIO_new(socket_method());
+  KVIST_CHECK(bio != nullptr, "OpenSSL has no memory");
+  BIO_set_data(bio, this);
+  BIO_set_init(bio, 1);
+  SSL_set_bio(ssl_.get(), bio, bio);
 }
 TlsSession::~TlsSession() = default;
 
-TlsSession::Progress TlsSession::handshake() {
+bio_method_st* TlsSession::socket_method() {
+  static BIO_METHOD* const method = [] {
+    BIO_METHOD* const made = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "kvist socket");
+    KVIST_CHECK(made != nullptr && BIO_meth_set_read(made, &TlsSession::receive) == 1 &&
+                    BIO_meth_set_write(made, &TlsSession::send) == 1 &&
+                    BIO_meth_set_ctrl(made, &TlsSession::control) == 1,
+                "OpenSSL has no memory");
+    return made;
+  }();
+  return method;
+}
+
+int TlsSession::receive(BIO* bio, char* data, int size) {
+  auto& self = *static_cast<TlsSession*>(BIO_get_data(bio));
+  BIO_clear_retry_flags(bio);
+  if (self.budget_ == 0) {
+    BIO_set_retry_read(bio);
+    return -1;
+  }
+  const std::size_t most = std::min(static_cast<std::size_t>(size), self.budget_);
+  const ssize_t bytes = ::recv(self.socket_, data, most, 0);
+  if (bytes > 0) self.budget_ -= static_cast<std::size_t>(bytes);
+  if (bytes == 0) self.peer_closed_ = true;
+  if (bytes < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) {
+    self.socket_blocks_ = errno != EINTR;
+    BIO_set_retry_read(bio);
+  }
+  return static_cast<int>(bytes);
+}
+
+int TlsSession::send(BIO* bio, const char* data, int size) {
+  auto& self = *static_cast<TlsSession*>(BIO_get_data(bio));
+  BIO_clear_retry_flags(bio);
+  const ssize_t bytes = ::send(self.socket_, data, static_cast<std::size_t>(size), MSG_NOSIGNAL);
+  if (bytes < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) {
+    self.socket_blocks_ = errno != EINTR;
+    BIO_set_retry_write(bio);
+  }
+  return static_cast<int>(bytes);
+}
+
+long TlsSession::control(BIO* bio, int command, long /*number*/, void* /*pointer*/) {
+  if (command == BIO_CTRL_FLUSH) return 1;
+  if (command == BIO_CTRL_EOF) return static_cast<TlsSession*>(BIO_get_data(bio))->peer_closed_ ? 1 : 0;
+  return 0;
+}
+
+void TlsSession::begin(std::size_t budget) {
   ERR_clear_error();
+  errno = 0;
+  budget_ = budget;
+  socket_blocks_ = false;
+}
+
+TlsSession::Progress TlsSession::handshake() {
+  begin(kBudgetBytes);
   const int result = SSL_do_handshake(ssl_.get());
   if (result == 1) {
     established_ = true;
@@ -76,23 +146,31 @@ TlsSession::Progress TlsSession::handshake() {
 }
 
 ssize_t TlsSession::read(char* buffer, std::size_t size) {
+  begin(size + kBudgetBytes);
   std::size_t filled = 0;
+  int idle_records = 0;
+  ssize_t ended = 0;
   while (filled < size) {
-    ERR_clear_error();
+    if (broken_ || ended_) {
+      errno = EPROTO;
+      ended = broken_ ? -1 : 0;
+      break;
+    }
     const std::size_t room = std::min<std::size_t>(size - filled, std::numeric_limits<int>::max());
     const int result = SSL_read(ssl_.get(), buffer + filled, static_cast<int>(room));
-    if (result <= 0) {
-      // What was read before is given first; whatever ended it is found again by the next call.
-      const ssize_t ended = outcome(result);
-      return filled > 0 ? static_cast<ssize_t>(filled) : ended;
+    if (result > 0) {
+      filled += static_cast<std::size_t>(result);
+      continue;
     }
-    filled += static_cast<std::size_t>(result);
+    ended = outcome(result);
+    if (broken_ || ended_ || socket_blocks_ || budget_ == 0 || ++idle_records == kMostIdleRecords) break;
   }
-  return static_cast<ssize_t>(filled);
+  // What was read before is given first; what ended it is found again by the next call.
+  return filled > 0 ? static_cast<ssize_t>(filled) : ended;
 }
 
 ssize_t TlsSession::write(const char* data, std::size_t size) {
-  ERR_clear_error();
+  begin(kBudgetBytes);
   const std::size_t most = std::min<std::size_t>(size, std::numeric_limits<int>::max());
   const int result = SSL_write(ssl_.get(), data, static_cast<int>(most));
   if (result > 0) return result;
@@ -107,7 +185,7 @@ ssize_t TlsSession::write(const char* data, std::size_t size) {
 
 void TlsSession::end() {
   if (!established_ || broken_) return;
-  ERR_clear_error();
+  begin(kBudgetBytes);
   (void)SSL_shutdown(ssl_.get());
 }
 
@@ -118,7 +196,10 @@ ssize_t TlsSession::outcome(int result) {
     errno = EAGAIN;
     return -1;
   }
-  if (error == SSL_ERROR_ZERO_RETURN) return 0;
+  if (error == SSL_ERROR_ZERO_RETURN) {
+    ended_ = true;
+    return 0;
+  }
   if (!broken_) {
     errno = number;
     explain(error);
