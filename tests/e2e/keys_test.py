@@ -194,6 +194,21 @@ def administration_has_keys_of_its_own():
             assert request(fleet.gateway.url + "/v1/models", headers=bearer(admin))[0] == 401
 
 
+def a_hangup_ends_nothing():
+    """Also where there is no file to read again: a closed terminal, or a service manager's reload."""
+    with tempfile.TemporaryDirectory() as folder:
+        worker = Process(folder, "worker", "w", WORKER.format(name="w", kv_blocks=500, slots=16, time_scale=100))
+        gateway = Process(folder, "gateway", "gateway", "gateway:\n  model: test-model\n  block_size: 32\n"
+                          f"  connect_timeout: 60 s\n  workers: [{{name: w, url: '{worker.url}'}}]\n")
+        for process in (worker, gateway):
+            process.process.send_signal(signal.SIGHUP)
+            eventually(lambda: "SIGHUP" in (pathlib.Path(folder) / f"{process.name}.log").read_text(), f"{process.name} notes it")
+        eventually(lambda: request(gateway.url + "/health")[0] == 200, "the worker is healthy")
+        assert chat(gateway.url)[0] == 200
+        gateway.stop()
+        worker.stop()
+
+
 def a_bad_file_at_the_start_is_said():
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder) / "gateway.yaml"
@@ -206,4 +221,4 @@ def a_bad_file_at_the_start_is_said():
 
 if __name__ == "__main__":
     run([only_keys_of_the_file_open_the_api, limits_hold_over_all_threads, a_changed_file_is_read_again_and_no_connection_is_lost,
-         workers_get_their_own_key_and_never_the_clients, administration_has_keys_of_its_own, a_bad_file_at_the_start_is_said])
+         workers_get_their_own_key_and_never_the_clients, administration_has_keys_of_its_own, a_hangup_ends_nothing, a_bad_file_at_the_start_is_said])

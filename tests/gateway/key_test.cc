@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "kvist/base/random.h"
+#include "kvist/gateway/file_changes.h"
 #include "kvist/gateway/key_gate.h"
 #include "kvist/gateway/key_metrics.h"
 #include "kvist/gateway/worker_settings.h"
@@ -275,6 +276,22 @@ TEST_F(KeyGateTest, ALeaseEndsOnceWhereverItIsMoved) {
   EXPECT_EQ(gate.ring().find("secret-a")->counters().tokens, 30U + 2U);  // 8 bytes are 2 tokens
 }
 
+TEST_F(KeyGateTest, StrangersAreKnownByTheHead) {
+  KeyGate gate(KeyRing::open(path_, kStart).value());
+  EXPECT_FALSE(gate.refuse_stranger(request("Authorization", "Bearer secret-a"), kStart));
+  EXPECT_FALSE(gate.refuse_stranger(request("X-API-Key", "secret-a"), kStart));
+  for (const char* key : {"Bearer secret-b", "Bearer ", ""}) {
+    const auto refusal = gate.refuse_stranger(request("Authorization", key), kStart);
+    ASSERT_TRUE(refusal) << key;
+    EXPECT_EQ(refusal->status, 401);
+  }
+  net::HttpRequest health = request("", "");
+  health.target = "/health";
+  EXPECT_FALSE(gate.refuse_stranger(health, kStart));
+  EXPECT_EQ(gate.unauthenticated(), 3U);
+  EXPECT_EQ(gate.ring().find("secret-a")->counters().requests, 0U);  // its limits are asked about later
+}
+
 TEST_F(KeyGateTest, ABadFileKeepsTheKeys) {
   KeyGate gate(KeyRing::open(path_, kStart).value());
   KeyRing& ring = gate.ring();
@@ -293,6 +310,51 @@ TEST_F(KeyGateTest, ABadFileKeepsTheKeys) {
   EXPECT_EQ(ring.loads(), 2U);
   EXPECT_EQ(ring.failed_loads(), 2U);
   EXPECT_FALSE(KeyRing::open("/nowhere/keys", kStart));
+}
+
+TEST_F(KeyGateTest, AFileWithoutAnyKeyKeepsTheKeys) {
+  KeyGate gate(KeyRing::open(path_, kStart).value());
+  KeyRing& ring = gate.ring();
+  write("# about to be written");
+  const auto empty = ring.reload(kStart);
+  ASSERT_FALSE(empty);
+  EXPECT_THAT(empty.error().message, AllOf(StartsWith(path_), HasSubstr("has no key any more")));
+  EXPECT_TRUE(ring.find("secret-a"));
+  EXPECT_EQ(ring.failed_loads(), 1U);
+  const auto opened = KeyRing::open(path_, kStart);  // at the start that is what the operator wants
+  ASSERT_TRUE(opened);
+  EXPECT_TRUE((*opened)->reload(kStart));
+}
+
+TEST(FileChangesTest, AChangeIsReadWhenItHasEnded) {
+  const FileStamps old = {{.seconds = 1, .size = 100}};
+  const FileStamps half = {{.seconds = 2, .size = 40}};
+  const FileStamps whole = {{.seconds = 2, .size = 120}};
+  FileChanges changes(old);
+  EXPECT_FALSE(changes.look(old));
+  EXPECT_FALSE(changes.look(half));
+  EXPECT_FALSE(changes.look(whole));
+  EXPECT_TRUE(changes.look(whole));
+  EXPECT_FALSE(changes.look(whole));
+}
+
+TEST(FileChangesTest, AChangeSinceTheFirstReadingIsSeen) {
+  FileChanges changes({{.seconds = 1, .size = 100}});
+  EXPECT_FALSE(changes.look({{.seconds = 2, .size = 100}}));
+  EXPECT_TRUE(changes.look({{.seconds = 2, .size = 100}}));
+}
+
+TEST(FileChangesTest, OnDemandFilesAreReadUnlessTheyChangeJustThen) {
+  const FileStamps old = {{.seconds = 1, .size = 100}};
+  const FileStamps next = {{.seconds = 2, .size = 100}};
+  FileChanges changes(old);
+  changes.ask();
+  EXPECT_TRUE(changes.look(old));
+  EXPECT_FALSE(changes.look(old));
+  changes.ask();
+  EXPECT_FALSE(changes.look(next));
+  EXPECT_TRUE(changes.look(next));
+  EXPECT_FALSE(changes.look(next));
 }
 
 TEST_F(KeyGateTest, MetricsHaveNamesAndNoKeys) {

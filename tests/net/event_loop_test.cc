@@ -118,6 +118,23 @@ TEST(EventLoop, TerminationCallsEachHandlerOnce) {
   EXPECT_EQ(second, 1);
 }
 
+TEST(EventLoop, HangupsCallAllHandlersEachTime) {
+  EventLoop loop;
+  std::vector<int> called;
+  loop.on_hangup([&] { called.push_back(1); });
+  loop.on_hangup([&] {
+    called.push_back(2);
+    if (called.size() < 4) {
+      std::raise(SIGHUP);
+    } else {
+      loop.stop();
+    }
+  });
+  loop.post([] { std::raise(SIGHUP); });
+  loop.run();
+  EXPECT_EQ(called, (std::vector{1, 2, 1, 2}));
+}
+
 TEST(Timer, FiresInTheOrderOfTime) {
   EventLoop loop;
   std::vector<int> fired;

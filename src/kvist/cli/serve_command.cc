@@ -69,6 +69,8 @@ Result<void> serve_worker(const WorkerArguments& arguments) {
   KVIST_TRY(const spec::WorkerSpec spec, worker_of(arguments));
   telemetry::start_logging(telemetry::LogLevel::kInfo, spec.name);
   net::EventLoop loop;
+  // A terminal that closes, or a service manager's reload, must not end the worker.
+  loop.on_hangup([] { telemetry::log_info("worker", "SIGHUP: a worker reads its files at the start only"); });
   net::Timer end(loop);
   KVIST_TRY(const auto service, worker::Service::create(loop, spec));
   loop.on_termination([&] {
@@ -85,8 +87,11 @@ Result<void> serve_gateway(const std::string& file) {
   KVIST_TRY(const spec::GatewaySpec spec, spec::load_gateway(file));
   telemetry::start_logging(telemetry::LogLevel::kInfo, "gateway");
   net::EventLoop loop;
+  // Before anything else, because the signal would end a gateway that is still loading.
+  loop.on_hangup([] { telemetry::log_info("gateway", "SIGHUP: files are read again, if there are any"); });
   net::Timer end(loop);
   KVIST_TRY(const auto service, gateway::Service::create(loop, spec));
+  loop.on_hangup([&] { service->reload(); });
   loop.on_termination([&] {
     stop_after(loop, end, kLongestShutdown);
     service->shut_down([&] { stop_after(loop, end, kFarewell); });

@@ -67,17 +67,25 @@ std::string_view key_of(const net::Headers& headers) {
 KeyGate::Verdict KeyGate::admit(const net::HttpRequest& request, TimePoint now) {
   const std::string_view key = key_of(request.headers);
   std::shared_ptr<KeyAccount> account = key.empty() ? nullptr : ring_->find(key);
-  if (!account) {
-    unauthenticated_.fetch_add(1, std::memory_order_relaxed);
-    warn(key.empty() ? "a request without a key" : "a request with an unknown key", now);
-    return {.refusal = unknown_key(!key.empty())};
-  }
+  if (!account) return {.refusal = turn_away(!key.empty(), now)};
   const std::uint64_t estimate = request.body.size() / kBytesPerToken;
   if (const auto refused = account->admit(estimate, now)) {
     warn(fmt::format("the key {} has reached its {}", account->name(), to_string(refused->limit)), now);
     return {.refusal = over_limit(*account, *refused)};
   }
   return {.lease = KeyLease(std::move(account), estimate)};
+}
+
+std::optional<net::HttpResponse> KeyGate::refuse_stranger(const net::HttpRequest& head, TimePoint now) {
+  const std::string_view key = key_of(head.headers);
+  if (needs_no_key(head) || (!key.empty() && ring_->find(key))) return std::nullopt;
+  return turn_away(!key.empty(), now);
+}
+
+net::HttpResponse KeyGate::turn_away(bool has_key, TimePoint now) {
+  unauthenticated_.fetch_add(1, std::memory_order_relaxed);
+  warn(has_key ? "a request with an unknown key" : "a request without a key", now);
+  return unknown_key(has_key);
 }
 
 void KeyGate::warn(const std::string& what, TimePoint now) {

@@ -67,6 +67,9 @@ class KeyGate {
     std::optional<net::HttpResponse> refusal = {};  ///< 401, or 429 with Retry-After
   };
   [[nodiscard]] Verdict admit(const net::HttpRequest& request, TimePoint now);
+  /// Judges a request by its head, before its body takes memory: 401, unless it has a good key or needs none. Its
+  /// limits are asked about by admit(), when all of it is there.
+  [[nodiscard]] std::optional<net::HttpResponse> refuse_stranger(const net::HttpRequest& head, TimePoint now);
 
   /// Requests without a good key.
   [[nodiscard]] std::uint64_t unauthenticated() const { return unauthenticated_.load(std::memory_order_relaxed); }
@@ -74,6 +77,7 @@ class KeyGate {
   [[nodiscard]] const KeyRing& ring() const { return *ring_; }
 
  private:
+  [[nodiscard]] net::HttpResponse turn_away(bool has_key, TimePoint now);
   void warn(const std::string& what, TimePoint now);
 
   std::shared_ptr<KeyRing> ring_;

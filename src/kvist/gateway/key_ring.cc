@@ -1,5 +1,7 @@
 #include "kvist/gateway/key_ring.h"
 
+#include <fmt/format.h>
+
 #include <bit>
 #include <cstring>
 #include <utility>
@@ -59,7 +61,15 @@ Result<void> KeyRing::reload(TimePoint now) {
     ++failed_loads_;
     return std::unexpected(std::move(records).error());
   }
-  table_.store(std::make_shared<const KeyTable>(*records, table_.load().get(), now));
+  const std::shared_ptr<const KeyTable> present = table();
+  if (records->empty() && present && present->size() > 0) {
+    ++failed_loads_;
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("{}: has no key any more, as a file that is about to be written; to take all {} keys away, "
+                            "restart the gateway",
+                            file_, present->size()));
+  }
+  table_.store(std::make_shared<const KeyTable>(*records, present.get(), now));
   ++loads_;
   return {};
 }

@@ -37,7 +37,7 @@ class KeyTable {
   std::vector<Key> places_;
 };
 
-/// The newest good reading of a file. Threads: find() and table() any, reload() one.
+/// The newest good reading of a file. Threads: any, reload() one at a time.
 class KeyRing {
  public:
   /// An error if the file is not good. Then there is no ring.
@@ -45,7 +45,8 @@ class KeyRing {
 
   [[nodiscard]] std::shared_ptr<const KeyTable> table() const { return table_.load(); }
   [[nodiscard]] std::shared_ptr<KeyAccount> find(std::string_view key) const { return table()->find(key); }
-  /// Reads the file again. After an error the keys stay as they are.
+  /// Reads the file again. After an error the keys stay as they are. That there are none, where there were some, is an
+  /// error too: a file that is written anew is empty for a moment.
   [[nodiscard]] Result<void> reload(TimePoint now);
   [[nodiscard]] const std::string& file() const { return file_; }
   [[nodiscard]] std::uint64_t loads() const { return loads_; }
@@ -56,8 +57,8 @@ class KeyRing {
 
   const std::string file_;
   std::atomic<std::shared_ptr<const KeyTable>> table_;
-  std::uint64_t loads_ = 0;
-  std::uint64_t failed_loads_ = 0;
+  std::atomic<std::uint64_t> loads_ = 0;
+  std::atomic<std::uint64_t> failed_loads_ = 0;
 };
 
 }  // namespace kvist::gateway

@@ -23,6 +23,7 @@
 #include "kvist/gateway/model_list.h"
 #include "kvist/gateway/passed_on_paths.h"
 #include "kvist/gateway/public_listener.h"
+#include "kvist/gateway/reading_pool.h"
 #include "kvist/gateway/watched_files.h"
 #include "kvist/gateway/worker_settings.h"
 #include "kvist/net/admin_listener.h"
@@ -106,6 +107,12 @@ bool is_for_a_worker(const net::HttpRequest& request) {
   return !lists_models(request) && is_passed_on(request.path());
 }
 
+/// Refuses strangers' bodies. Empty if no keys are asked for. Requires: `keys` outlives it.
+net::HttpHeadCheck stranger_check(KeyGate* keys) {
+  if (keys == nullptr) return {};
+  return [keys](const net::HttpRequest& head) { return keys->refuse_stranger(head, net::now()); };
+}
+
 net::HttpResponse refused(const net::HttpRequest& /*request*/, int status, const std::string& message) {
   net::HttpResponse answer = json_answer(openai::error_body(message, net::reason_phrase(status), "", status));
   answer.status = status;
@@ -155,6 +162,8 @@ class GatewayService final : public Service {
 
   [[nodiscard]] std::uint16_t admin_port() const override { return admin_server_->port(); }
 
+  void reload() override { files_.ask(); }
+
   void shut_down(std::function<void()> done) override {
     if (server_) server_->close();
     for (const auto& io : parts_.io_loops) io->close();
@@ -184,26 +193,38 @@ class GatewayService final : public Service {
   }
   [[nodiscard]] Result<void> open_ring(const std::string& file, std::unique_ptr<KeyGate>& gate) {
     if (file.empty()) return {};
+    FileStamps before = WatchedFiles::stamps_of({file});
     KVIST_TRY(std::shared_ptr<KeyRing> ring, KeyRing::open(file, net::now()));
     telemetry::log_info("keys", fmt::format("{}: {} keys", file, ring->table()->size()));
     gate = std::make_unique<KeyGate>(ring);
-    files_.add({file}, [ring] {
-      const Result<void> read = ring->reload(net::now());
-      if (read) {
-        telemetry::log_info("keys", fmt::format("{} was read again: {} keys", ring->file(), ring->table()->size()));
-      } else {
-        telemetry::log_error("keys", fmt::format("the keys stay as they were: {}", read.error().message));
-      }
-    });
+    files_.add({file}, std::move(before), [this, ring] { read_again(ring); });
     return {};
+  }
+  /// On a thread of its own: a file of a million keys would stop all streams for a second.
+  void read_again(const std::shared_ptr<KeyRing>& ring) {
+    if (!key_reader_) key_reader_ = std::make_unique<ReadingPool>(*loop_, ReadingPool::Options{.threads = 1});
+    const bool submitted = key_reader_->submit(
+        [ring]() -> std::function<void()> {
+          return [ring, read = ring->reload(net::now())] {
+            if (read) {
+              telemetry::log_info("keys",
+                                  fmt::format("{} was read again: {} keys", ring->file(), ring->table()->size()));
+            } else {
+              telemetry::log_error("keys", fmt::format("the keys stay as they were: {}", read.error().message));
+            }
+          };
+        },
+        0);
+    if (!submitted) telemetry::log_error("keys", "the keys stay as they were: they are still being read");
   }
 
   [[nodiscard]] Result<void> open_tls(const spec::ServerTlsSpec& spec, std::shared_ptr<net::TlsServer>& tls) {
-    KVIST_TRY(tls, load_tls(spec));
-    if (!tls) return {};
     std::vector<std::string> files = {spec.certificate, spec.key};
     if (!spec.client_ca.empty()) files.push_back(spec.client_ca);
-    files_.add(std::move(files), [tls] {
+    FileStamps before = WatchedFiles::stamps_of(files);
+    KVIST_TRY(tls, load_tls(spec));
+    if (!tls) return {};
+    files_.add(std::move(files), std::move(before), [tls] {
       const Result<void> read = tls->reload();
       const std::string& file = tls->options().certificate;
       if (read) {
@@ -235,8 +256,11 @@ class GatewayService final : public Service {
   /// On this loop, with connections of its own, so that it answers when clients have taken all others.
   [[nodiscard]] Result<void> listen_for_admin() {
     const spec::Endpoint& admin = parts_.spec.admin;
-    net::HttpServerOptions options = net::admin_listener(admin.host, admin.port);
+    const bool asks_who = parts_.admin_keys != nullptr ||
+                          parts_.spec.admin_tls.client_certificates == spec::ClientCertificates::kRequired;
+    net::HttpServerOptions options = net::admin_listener(admin.host, admin.port, asks_who);
     options.tls = parts_.admin_tls;
+    options.before_body = stranger_check(parts_.admin_keys.get());
     auto server =
         net::HttpServer::listen(*loop_, std::move(options),
                                 [this](net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange) {
@@ -244,8 +268,6 @@ class GatewayService final : public Service {
                                 });
     if (!server) return std::unexpected(std::move(server).error().in("gateway.admin"));
     admin_server_ = *std::move(server);
-    const bool asks_who = parts_.admin_keys != nullptr ||
-                          parts_.spec.admin_tls.client_certificates == spec::ClientCertificates::kRequired;
     if (!net::is_loopback(admin.host) && !asks_who) {
       telemetry::log_warning("gateway", fmt::format("administration listens on {}: whoever reaches that may change "
                                                     "the routing mode and read what requests went where",
@@ -259,6 +281,7 @@ class GatewayService final : public Service {
     const spec::GatewaySpec& gateway = parts_.spec;
     net::HttpServerOptions options = public_listener(gateway);
     options.tls = parts_.tls;
+    options.before_body = stranger_check(parts_.keys.get());
     const std::uint32_t threads = thread_count(gateway);
     options.max_connections = most_connections(gateway, options.max_connections, threads);
     const bool takes_requests = threads <= kThreadsThatShare;
@@ -381,7 +404,8 @@ class GatewayService final : public Service {
   net::Timer drain_timer_;
   FleetWatch watch_;
   WatchedFiles files_;
-  KeyLease lease_;  // of the request that paths_ is handling
+  std::unique_ptr<ReadingPool> key_reader_;  // null until a file of keys is read again
+  KeyLease lease_;                           // of the request that paths_ is handling
   std::unique_ptr<net::HttpServer> admin_server_;
   std::unique_ptr<net::HttpServer> server_;  // null if this loop takes no requests
   std::size_t draining_ = 0;                 // number of proxies that still drain

@@ -23,6 +23,9 @@ class Service {
   [[nodiscard]] virtual std::uint16_t port() const = 0;
   /// The port of /admin/* and /metrics.
   [[nodiscard]] virtual std::uint16_t admin_port() const = 0;
+  /// Reads the files that may change (keys, certificates) again, whether they have changed or not, within a second. No
+  /// connection is closed, and a file that is not good changes nothing. Threads: the loop's.
+  virtual void reload() = 0;
   /// Refuses new requests, gives those under way a short time to end, then breaks them off. When none is left, it calls
   /// `done` on the loop's thread; then the loop may be stopped. Requires: it is called once. Threads: the loop's.
   virtual void shut_down(std::function<void()> done = {}) = 0;

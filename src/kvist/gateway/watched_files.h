@@ -1,40 +1,36 @@
 // Notices when files change.
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "kvist/gateway/file_changes.h"
 #include "kvist/net/event_loop.h"
 
 namespace kvist::gateway {
 
 /// Looks every second whether files have changed (another time, size or inode; so a file that is replaced by renaming
-/// is noticed too), or the process has got SIGHUP, and then calls the handler of those files. Threads: the loop's.
+/// is noticed too), and calls the handler of those that have, once they no longer change. Threads: the loop's.
 class WatchedFiles {
  public:
   explicit WatchedFiles(net::EventLoop& loop);
 
-  /// Requires: start() was not called yet.
-  void add(std::vector<std::string> files, std::function<void()> on_change);
+  /// To be taken before files are read for the first time, so that a change from then on is noticed.
+  [[nodiscard]] static FileStamps stamps_of(const std::vector<std::string>& files);
+  /// Requires: start() was not called yet. `before`: their stamps.
+  void add(std::vector<std::string> files, FileStamps before, std::function<void()> on_change);
   void start();
+  /// Calls all handlers at the next look, except those of files that change just then: they are called later.
+  void ask();
 
  private:
-  struct Stamp {
-    std::int64_t seconds = 0;
-    std::int64_t nanoseconds = 0;
-    std::uint64_t size = 0;
-    std::uint64_t inode = 0;
-    bool operator==(const Stamp&) const = default;
-  };
   struct Group {
     std::vector<std::string> files;
-    std::vector<Stamp> stamps;
+    FileChanges changes;
     std::function<void()> on_change;
   };
-  [[nodiscard]] static std::vector<Stamp> stamps_of(const std::vector<std::string>& files);
   void look();
 
   std::vector<Group> groups_;

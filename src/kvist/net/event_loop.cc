@@ -26,6 +26,9 @@ void EventLoop::post(std::function<void()> work) {
 void EventLoop::on_termination(std::function<void()> handler) {
   impl_->on_termination(std::move(handler));
 }
+void EventLoop::on_hangup(std::function<void()> handler) {
+  impl_->on_hangup(std::move(handler));
+}
 
 class Timer::Impl {
  public:

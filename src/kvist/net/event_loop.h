@@ -30,6 +30,9 @@ class EventLoop {
   void post(std::function<void()> work);
   /// Calls the handler on SIGINT and SIGTERM, on the loop's thread.
   void on_termination(std::function<void()> handler);
+  /// Calls the handler on each SIGHUP, on the loop's thread, after those that were added before. From the first one on,
+  /// the signal no longer ends the process.
+  void on_hangup(std::function<void()> handler);
 
   [[nodiscard]] LoopImpl& impl() { return *impl_; }
 

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "kvist/base/check.h"
-#include "kvist/net/termination_signal.h"
+#include "kvist/net/process_signals.h"
 
 namespace kvist::net {
 namespace {
@@ -123,8 +123,10 @@ LoopImpl::~LoopImpl() {
     timers_.clear();
     to_flush_.clear();
   }
-  if (signals_.valid()) unregister_from_termination(signals_);
+  if (signals_.valid()) unregister_from(ProcessSignal::kTermination, signals_);
+  if (hangups_.valid()) unregister_from(ProcessSignal::kHangup, hangups_);
   signal_watch_.reset();
+  hangup_watch_.reset();
   wakeup_watch_.reset();
 }
 
@@ -290,8 +292,18 @@ void LoopImpl::wait(bool may_sleep) {
 void LoopImpl::on_termination(std::function<void()> handler) {
   termination_handlers_.push_back(std::move(handler));
   if (signals_.valid()) return;
-  signals_ = register_for_termination();
+  signals_ = register_for(ProcessSignal::kTermination);
   signal_watch_ = std::make_unique<EventFdWatch>(*this, signals_.get(), [this] { on_signal(); });
+}
+
+void LoopImpl::on_hangup(std::function<void()> handler) {
+  hangup_handlers_.push_back(std::move(handler));
+  if (hangups_.valid()) return;
+  hangups_ = register_for(ProcessSignal::kHangup);
+  hangup_watch_ = std::make_unique<EventFdWatch>(*this, hangups_.get(), [this] {
+    const auto handlers = hangup_handlers_;  // one may add another
+    for (const auto& each : handlers) each();
+  });
 }
 
 /// Handlers are called at the first signal only. Later ones are ignored, because a terminal and a parent process often

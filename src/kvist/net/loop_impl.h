@@ -108,6 +108,7 @@ class LoopImpl {
   [[nodiscard]] TimerQueue& timers() { return timers_; }
   [[nodiscard]] NameResolver& resolver() { return resolver_; }
   void on_termination(std::function<void()> handler);
+  void on_hangup(std::function<void()> handler);
 
   bool ending =
       false;  ///< destruction has begun; objects that are destroyed with queued handlers must not start anything
@@ -133,6 +134,8 @@ class LoopImpl {
   std::unique_ptr<Watched> wakeup_watch_;
   std::unique_ptr<Watched> signal_watch_;
   UniqueFd signals_;
+  std::unique_ptr<Watched> hangup_watch_;
+  UniqueFd hangups_;
   TimerQueue timers_;
   NameResolver resolver_;
   std::vector<epoll_event> events_;
@@ -154,6 +157,7 @@ class LoopImpl {
 
   std::vector<std::function<void()>> termination_handlers_;
   bool terminated_ = false;
+  std::vector<std::function<void()>> hangup_handlers_;
 };
 
 }  // namespace kvist::net

@@ -1,0 +1,48 @@
+// When a file that was changed is to be read again.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace kvist::gateway {
+
+/// What the system says of a file; all 0 if there is none.
+struct FileStamp {
+  std::int64_t seconds = 0;  ///< of its last change
+  std::int64_t nanoseconds = 0;
+  std::uint64_t size = 0;
+  std::uint64_t inode = 0;
+
+  bool operator==(const FileStamp&) const = default;
+};
+/// Of several files that are read together.
+using FileStamps = std::vector<FileStamp>;
+
+/// Decides when files are to be read again, from what their stamps were at one look after the other. Files are read
+/// only when two looks in a row find the same stamps: one that is rewritten in place is shorter at first, and would be
+/// read by half. A pure class. Threads: one.
+class FileChanges {
+ public:
+  /// `loaded`: the stamps from before the files were read for the first time.
+  explicit FileChanges(FileStamps loaded) : read_(loaded), seen_(std::move(loaded)) {}
+
+  /// They are to be read again even if they have not changed.
+  void ask() { asked_ = true; }
+  /// Whether to read them now, whose stamps are these. Then they count as read.
+  [[nodiscard]] bool look(FileStamps now) {
+    const bool rests = now == seen_;
+    seen_ = std::move(now);
+    if (!rests || (!asked_ && seen_ == read_)) return false;
+    read_ = seen_;
+    asked_ = false;
+    return true;
+  }
+
+ private:
+  FileStamps read_;  // when they were read last
+  FileStamps seen_;  // at the last look
+  bool asked_ = false;
+};
+
+}  // namespace kvist::gateway
