@@ -9,20 +9,28 @@ PEER ?=
 # A few workloads and policies in a minute: make routing SHORT=1
 SHORT ?=
 
-.PHONY: help build laboratory demo demo-cpu test peers test-aarch64 bench experiments routing format lint asan tsan fuzz clean
+# One fault alone, or those that begin so: make faults ONLY=events-
+ONLY ?=
+
+# Seconds for each fuzz target, and those to run: make fuzz SECONDS_EACH=600 TARGETS="zmtp http"
+SECONDS_EACH ?= 60
+TARGETS ?=
+
+.PHONY: help build laboratory demo demo-cpu test peers faults test-aarch64 bench experiments routing format lint asan tsan fuzz clean
 
 help:
 	@echo "make demo         install what is missing, build, run the demo sweep, print the table"
 	@echo "make demo-cpu     the same with two workers that compute a small random model"
 	@echo "make test         install what is missing, build, run every test"
 	@echo "make peers        the same against real vLLM, Dynamo, routers and load generators; writes docs/results/peers.md"
+	@echo "make faults       workers, events, gateway and clients that fail, in real processes; writes docs/results/reliability.md; ONLY=NAME: one"
 	@echo "make test-aarch64 the CPU engine's tests for 64-bit ARM, in QEMU"
 	@echo "make bench        run the benchmarks and print one table; hold the simulator against the live system"
 	@echo "make experiments  simulate the published experiments, write docs/results/experiments.md"
 	@echo "make routing      simulate workloads, loads and routing policies, write docs/results/routing.md; SHORT=1: a first look"
 	@echo "make build        build only            make format      format all sources"
 	@echo "make lint         clang-tidy            make asan | tsan build and test with sanitizers"
-	@echo "make fuzz         run each fuzz target under libFuzzer for a minute"
+	@echo "make fuzz         run each fuzz target under libFuzzer for a minute; SECONDS_EACH=600, TARGETS=zmtp"
 
 build:
 	@scripts/install-dependencies
@@ -53,6 +61,10 @@ peers: build
 	@scripts/install-peers $(PEER)
 	@scripts/run-peers $(RELEASE) $(PEER)
 
+faults: build
+	@scripts/install-dependencies --tests
+	@scripts/run-faults $(RELEASE)/bin/kvist $(if $(ONLY),--only $(ONLY),--markdown)
+
 test-aarch64:
 	@scripts/test-aarch64
 
@@ -79,7 +91,7 @@ fuzz:
 	@scripts/install-dependencies --tests --lint
 	@cmake --preset fuzz >/dev/null
 	@cmake --build --preset fuzz -j $(JOBS)
-	@scripts/run-fuzzers build/fuzz/bin
+	@SECONDS_EACH=$(SECONDS_EACH) scripts/run-fuzzers build/fuzz/bin $(TARGETS)
 
 format:
 	@scripts/install-dependencies --lint

@@ -18,11 +18,14 @@ class Front:
     def start(self):
         self.process = peer.PeerProcess(self.command(), self.folder / f"{type(self).__name__}.log", env={"RUST_LOG": "warn"}, cwd=self.folder)
         try:
-            self.process.await_ready(lambda: answers(self.url, self.model), 60)
+            self.process.await_ready(self.is_ready, 60)
         except BaseException:
             self.stop()
             raise
         return self
+
+    def is_ready(self):
+        return answers(self.url, self.model)
 
     def cpu_seconds(self):
         return self.process.cpu_seconds()

@@ -32,12 +32,13 @@ def single_turns(prompt_tokens, output_tokens, per_second=100_000):
             "max_tokens": output_tokens, "ignore_eos": "true", "target_rps": per_second}
 
 
-def start(folder, url, workload, streams, duration_s, model="m", name="loadgen", warmup_s=0):
-    """Starts a process that drives so many conversations at once for so long, then lets them end."""
+def start(folder, url, workload, streams, duration_s, model="m", name="loadgen", warmup_s=0, options=()):
+    """Starts a process that drives so many conversations at once for so long, then lets them end. `options`: further ones of its
+    command line."""
     path = pathlib.Path(folder) / f"{name}.yaml"
     path.write_text(workload_yaml(workload))
     return peer.PeerProcess([deployment.BINARY, "loadgen", "--target", url, "--model", model, "-f", path, "--concurrency", streams,
-                             "--duration", f"{duration_s} s", *(["--warmup", f"{warmup_s} s"] if warmup_s else [])], pathlib.Path(folder) / f"{name}.log")
+                             "--duration", f"{duration_s} s", *(["--warmup", f"{warmup_s} s"] if warmup_s else []), *options], pathlib.Path(folder) / f"{name}.log")
 
 
 def summary(process):
