@@ -87,7 +87,7 @@ class BadWorker:
         self.url = f"http://127.0.0.1:{self.server.sockets[0].getsockname()[1]}"
 
     async def _serve(self, reader, writer):
-        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):  # the last when the case is over
             while await self._one(reader, writer):
                 pass
         writer.transport.abort() if self.kind == "connection closed" else writer.close()

@@ -75,8 +75,10 @@ class Fleet:
     def metric(self, name, **labels):
         return int(metric(self.gateway, "kvist_gateway_" + name, **labels))
 
-    def crowd(self, count, max_tokens=150, **options):
-        return Crowd(self.background, self.gateway.ports["http"], [greedy(i, max_tokens) for i in range(count)], **options)
+    def crowd(self, count, max_tokens=150, first=0, **options):
+        """Requests `first`, `first` + 1, ..., at once."""
+        bodies = [greedy(i, max_tokens) for i in range(first, first + count)]
+        return Crowd(self.background, self.gateway.ports["http"], bodies, prefix=f"r{first}", **options)
 
     def signal(self, i, number):
         self.workers[i].process.send_signal(number)
@@ -125,27 +127,28 @@ class Undisturbed:
     def __init__(self):
         self.known = {}
 
-    def said(self, count, max_tokens, config=None):
-        key = (max_tokens, config)
-        if len(self.known.get(key, [])) < count:
+    def said(self, count, max_tokens, first, config):
+        known = self.known.setdefault((max_tokens, config), {})
+        missing = [i for i in range(first, first + count) if i not in known]
+        if missing:
             with contextlib.ExitStack() as stack:
                 folder = stack.enter_context(tempfile.TemporaryDirectory())
                 worker = Process(folder, "worker", "undisturbed", config or worker_config("undisturbed", 1000.0))
                 stack.callback(worker.stop)
                 background = Background()
                 stack.callback(background.close)
-                answers = Crowd(background, worker.ports["http"], [greedy(i, max_tokens) for i in range(count)]).answers()
+                answers = Crowd(background, worker.ports["http"], [greedy(i, max_tokens) for i in missing]).answers()
                 assert all(answer.whole for answer in answers), [answer.problem() for answer in answers if not answer.whole][:3]
-                self.known[key] = [answer.said for answer in answers]
-        return self.known[key][:count]
+                known.update(zip(missing, (answer.said for answer in answers)))
+        return [known[i] for i in range(first, first + count)]
 
 
 UNDISTURBED = Undisturbed()
 
 
-def check_answers(case, answers, max_tokens=150, config=None, when=""):
+def check_answers(case, answers, max_tokens=150, first=0, config=None, when=""):
     """The three counts that every case has: whole answers, errors that a client sees, answers equal to the undisturbed ones."""
-    expected = UNDISTURBED.said(len(answers), max_tokens, config)
+    expected = UNDISTURBED.said(len(answers), max_tokens, first, config)
     failed = [answer for answer in answers if not answer.whole]
     case.equal(f"{when}answers that are whole", len(answers) - len(failed), len(answers))
     case.equal(f"{when}errors that a client sees", len(failed), 0)

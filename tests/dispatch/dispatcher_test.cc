@@ -101,6 +101,26 @@ TEST_F(DispatcherTest, ABegunAnswerGoesOnAnywhereButAtTheWorkerThatJustFailed) {
   expect_no_load();
 }
 
+TEST_F(DispatcherTest, ARestartedWorkerIsANewOneForTheRequestsThatItsPredecessorLost) {
+  const Ticket ticket = start();
+  const WorkerId first = ticket.decision.worker;
+  dispatcher_.on_first_token(ticket.decision.request, now_);
+  auto next = dispatcher_.on_attempt_failed(ticket.handle, AttemptFailure::kTransport, "reset", now_, 8);
+  // Each of the others dies before it has generated anything more; only the first one has been restarted by then.
+  fleet_.on_success(first, now_);
+  dispatcher_.on_worker_restarted(first, now_);
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(next);
+    const WorkerId dead = next->worker;
+    next = dispatcher_.on_attempt_failed(ticket.handle, AttemptFailure::kTransport, "reset", now_, 8);
+    for (int failures = 0; failures < 3; ++failures) fleet_.on_failure(dead, "gone", now_);
+  }
+  ASSERT_TRUE(next);
+  EXPECT_EQ(next->worker, first);
+  dispatcher_.finish(ticket.handle, Outcome::kCompleted, now_);
+  expect_no_load();
+}
+
 TEST_F(DispatcherTest, AFailedConnectionCountsAgainstTheWorkersHealth) {
   const Ticket ticket = start();
   ASSERT_TRUE(dispatcher_.on_attempt_failed(ticket.handle, AttemptFailure::kTransport, "reset", now_));

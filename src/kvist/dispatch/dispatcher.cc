@@ -248,6 +248,9 @@ void Dispatcher::settle_disputes_of(routing::RequestHandle attempt, TimePoint no
 
 void Dispatcher::on_worker_restarted(WorkerId worker, TimePoint now) {
   if (outliers_.on_restarted(worker, now)) apply_ejection(worker);
+  // What it failed before may come back to it. Else a fleet whose workers are restarted one after the other, faster than
+  // a queued answer gets its next token, runs out of workers for that answer.
+  live_.for_each([worker](DispatchedRequest& request) { std::erase(request.query.excluded, worker); });
 }
 
 void Dispatcher::on_paused(DispatchHandle handle) {

@@ -158,7 +158,8 @@ class Dispatcher {
 
   /// A worker did something that shows that its process runs: it answered a health check well.
   void on_sign_of_life(WorkerId worker, TimePoint now) { silence_.on_life(worker, now); }
-  /// The worker is a new process: its predecessor's failures are forgotten.
+  /// The worker is a new process: its predecessor's failures are forgotten, those of the requests under way too, which
+  /// may be given to it again.
   void on_worker_restarted(WorkerId worker, TimePoint now);
 
   /// What check() found.
