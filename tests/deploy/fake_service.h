@@ -108,7 +108,7 @@ class FakeService {
         "vllm:prompt_tokens_total{{model_name=\"m\"}} 1001\n"
         "vllm:generation_tokens_total{{model_name=\"m\"}} 55\n"
         "vllm:num_preemptions_total{{model_name=\"m\"}} 2\n"
-        "kvist:prefilled_tokens_total{{model_name=\"m\"}} 101\n"
+        "kvist_worker_prefilled_tokens_total{{model_name=\"m\"}} 101\n"
         "process_start_time_seconds 1.5e9\n",
         state_.running);
   }

@@ -48,6 +48,15 @@ TEST_F(DispatcherTest, ACompletedRequestIsCountedForItsWorkerAndLeavesNoLoad) {
   expect_no_load();
 }
 
+TEST_F(DispatcherTest, ADecisionIsToldOfHowItsRequestEndedInTheWordOfTheMetrics) {
+  for (const Outcome outcome : {Outcome::kClientGone, Outcome::kRefused}) {
+    dispatcher_.finish(start().handle, outcome, now_);
+    EXPECT_EQ(router_.log().newest(0).after.failure, to_string(outcome));
+  }
+  dispatcher_.finish(start().handle, Outcome::kCompleted, now_);
+  EXPECT_EQ(router_.log().newest(0).after.failure, "");
+}
+
 TEST_F(DispatcherTest, AdmitsNoMoreThanTheBound) {
   std::vector<Ticket> tickets;
   for (int i = 0; i < 4; ++i) tickets.push_back(start());

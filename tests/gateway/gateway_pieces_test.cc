@@ -47,8 +47,8 @@ TEST(WorkerReport, ReadsLimitsAndLoad) {
   const auto report = read_worker_report(
       "# HELP vllm:cache_config_info x\n"
       "vllm:cache_config_info{block_size=\"32\",model_name=\"m\",num_gpu_blocks=\"11500\"} 1\n"
-      "kvist:max_batch_size{model_name=\"m\"} 64\n"
-      "kvist:max_num_tokens{model_name=\"m\"} 2048\n"
+      "kvist_worker_max_batch_size{model_name=\"m\"} 64\n"
+      "kvist_worker_max_num_tokens{model_name=\"m\"} 2048\n"
       "vllm:num_requests_running{model_name=\"m\"} 7\n"
       "vllm:num_requests_waiting{model_name=\"m\"} 3\n"
       "vllm:kv_cache_usage_perc{model_name=\"m\"} 0.25\n"

@@ -383,6 +383,33 @@ TEST(GatewaySpecTest, ErrorsNameLineAndSetting) {
               StartsWith("test.yaml:1: record.max_file: "));
 }
 
+TEST(GatewaySpecTest, LogsAndTraces) {
+  const auto gateway = read_gateway(parsed(R"(
+log: {format: json, level: error}
+access_log: access.log
+otlp: {endpoint: "http://c:4318/v1/traces", service_name: s, sample_ratio: 0.5, max_waiting: 9, interval: 2 s, timeout: 3 s}
+)"),
+                                    "/srv");
+  ASSERT_TRUE(gateway) << gateway.error().message;
+  EXPECT_EQ(gateway->log, (LogSpec{.format = LogFormat::kJson, .level = LogThreshold::kError}));
+  EXPECT_EQ(gateway->access_log.file, "/srv/access.log");
+  EXPECT_EQ(gateway->otlp, (OtlpSpec{.endpoint = "http://c:4318/v1/traces",
+                                     .service_name = "s",
+                                     .sample_ratio = 0.5,
+                                     .max_waiting = 9,
+                                     .interval = std::chrono::seconds(2),
+                                     .timeout = std::chrono::seconds(3)}));
+  EXPECT_EQ(read_gateway(parsed(to_yaml(*gateway).c_str())).value(), *gateway);
+  EXPECT_EQ(read_gateway(parsed("access_log: stderr\n"), "/srv").value().access_log.file, "stderr");
+  EXPECT_EQ(read_gateway(parsed("access_log: \"off\"\n"), "/srv").value().access_log.file, "");
+  EXPECT_EQ(read_worker(parsed("log: {level: debug}\n")).value().log.level, LogThreshold::kDebug);
+  EXPECT_THAT(message(read_gateway(parsed("log: {format: xml}\n"))), HasSubstr("text or json"));
+  EXPECT_THAT(message(read_gateway(parsed("otlp: {service_name: s}\n"))), HasSubstr("/v1/traces"));
+  EXPECT_THAT(message(read_gateway(parsed("otlp: {endpoint: 'ftp://c/'}\n"))), HasSubstr("/v1/traces"));
+  EXPECT_EQ(parse_log_level("warning").value(), LogThreshold::kWarning);
+  EXPECT_FALSE(parse_log_format("JSON"));
+}
+
 TEST(GatewaySpecTest, ARecordIsAFileOrAMapping) {
   EXPECT_EQ(read_gateway(parsed("record: traffic.jsonl\n"), "/srv").value().record.file, "/srv/traffic.jsonl");
   EXPECT_EQ(read_gateway(parsed("record: {file: t.jsonl}\n"), "/srv").value().record, RecordSpec{"/srv/t.jsonl"});

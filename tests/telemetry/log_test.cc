@@ -54,6 +54,16 @@ TEST(Log, AMessageDoesNothingToATerminal) {
               HasSubstr("clear \\x1b[2J bell \\x07 nul \\x00 del \\x7f tab \\x09 caf\xc3\xa9\n"));
 }
 
+TEST(Log, AsJsonALineIsAnObject) {
+  start_logging(LogLevel::kInfo, "gate \"1\" 100%v", LogFormat::kJson);
+  testing::internal::CaptureStderr();
+  log_warning("http", "a\n\"quoted\" line");
+  const std::string text = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(text, ContainsRegex("^\\{\"time\":\"20[0-9-]+T[0-9:.]+[+-][0-9:]+\",\"level\":\"warning\","));
+  EXPECT_THAT(text, HasSubstr(R"("process":"gate \"1\" 100%v","component":"http","message":"a\n\"quoted\" line"})"));
+  EXPECT_EQ(std::ranges::count(text, '\n'), 1);
+}
+
 TEST(Log, LinesOfManyThreadsStayWhole) {
   start_logging(LogLevel::kInfo, "p");
   testing::internal::CaptureStderr();

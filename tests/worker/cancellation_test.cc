@@ -67,7 +67,7 @@ TEST(Cancellation, AClientThatNeverReadsIsDisconnected) {
   RawClient client(worker.port(), 4096);
   // Four answers of 100,000 chunks of 180 bytes: far more than the sockets and the bound hold.
   client.post("/v1/completions", completion_body(R"(["a","b","c","d"])", kEndless));
-  EXPECT_TRUE(worker.await_metric("kvist:slow_clients_total", 1));
+  EXPECT_TRUE(worker.await_metric("kvist_worker_slow_clients_total", 1));
   EXPECT_TRUE(worker.await_metric("vllm:num_requests_running", 0));
 }
 

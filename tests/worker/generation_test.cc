@@ -67,7 +67,7 @@ TEST(Chat, TheSecondRequestFindsThePrefixOfTheFirst) {
   EXPECT_EQ(second->usage->cached_tokens, (prompt_tokens - 1) / 16 * 16);
   EXPECT_EQ(worker.metric("vllm:prefix_cache_hits_total"), second->usage->cached_tokens);
   EXPECT_EQ(worker.metric("vllm:prefix_cache_queries_total"), 2.0 * prompt_tokens);
-  EXPECT_EQ(worker.metric("kvist:prefilled_tokens_total"), 2.0 * prompt_tokens - second->usage->cached_tokens);
+  EXPECT_EQ(worker.metric("kvist_worker_prefilled_tokens_total"), 2.0 * prompt_tokens - second->usage->cached_tokens);
 }
 
 TEST(Chat, SaltsKeepPrefixesApart) {

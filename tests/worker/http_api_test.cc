@@ -138,12 +138,12 @@ TEST(Metrics, HaveVllmsNames) {
                            "vllm:generation_tokens_total",
                            "vllm:request_success_total",
                            "vllm:cache_config_info",
-                           "kvist:max_batch_size",
-                           "kvist:max_num_tokens",
-                           "kvist:prefilled_tokens_total",
-                           "kvist:evicted_blocks_total",
-                           "kvist:steps_total",
-                           "kvist:step_lateness_seconds_total",
+                           "kvist_worker_max_batch_size",
+                           "kvist_worker_max_num_tokens",
+                           "kvist_worker_prefilled_tokens_total",
+                           "kvist_worker_evicted_blocks_total",
+                           "kvist_worker_steps_total",
+                           "kvist_worker_step_lateness_seconds_total",
                            "vllm:prompt_tokens_by_source_total",
                            "vllm:prompt_tokens_cached_total",
                            "vllm:admission_rejections_total",
@@ -164,13 +164,13 @@ TEST(Metrics, HaveVllmsNames) {
   EXPECT_EQ(samples->sum("vllm:request_generation_tokens_sum"), 2);
   EXPECT_EQ(samples->sum("vllm:prompt_tokens_by_source_total"), samples->sum("vllm:prompt_tokens_total"));
   EXPECT_EQ(samples->sum("vllm:generation_tokens_total"), 2);
-  EXPECT_EQ(samples->sum("kvist:steps_total", "kind", "prefill"), 1);
-  EXPECT_EQ(samples->sum("kvist:steps_total", "kind", "mixed"), 0);
-  EXPECT_EQ(samples->sum("kvist:steps_total", "kind", "decode"), 1);
+  EXPECT_EQ(samples->sum("kvist_worker_steps_total", "kind", "prefill"), 1);
+  EXPECT_EQ(samples->sum("kvist_worker_steps_total", "kind", "mixed"), 0);
+  EXPECT_EQ(samples->sum("kvist_worker_steps_total", "kind", "decode"), 1);
   EXPECT_EQ(samples->sum("vllm:cache_config_info"), 1);
   EXPECT_EQ(samples->label("vllm:cache_config_info", "block_size"), "16");
   EXPECT_EQ(samples->label("vllm:cache_config_info", "num_gpu_blocks"), "2000");
-  EXPECT_EQ(samples->sum("kvist:max_batch_size"), 4);
+  EXPECT_EQ(samples->sum("kvist_worker_max_batch_size"), 4);
   EXPECT_GT(samples->sum("process_start_time_seconds"), 1.6e9);
   EXPECT_EQ(samples->sum("vllm:spec_decode_num_draft_tokens_total"), std::nullopt);
 }

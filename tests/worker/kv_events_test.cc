@@ -108,7 +108,7 @@ TEST(KvEvents, ASubscriberRebuildsTheFindableBlocks) {
     EXPECT_EQ(view.rebuild(), expected);
   }
   EXPECT_GT(expected.size(), 20U);
-  EXPECT_EQ(worker.metric("kvist:kv_event_batches_total"), static_cast<double>(view.batches()));
+  EXPECT_EQ(worker.metric("kvist_worker_kv_event_batches_total"), static_cast<double>(view.batches()));
   EXPECT_EQ(worker.post("/reset_prefix_cache", "").status, 200);
   EXPECT_TRUE(view.rebuild().empty());
 }
@@ -148,7 +148,7 @@ TEST(KvEvents, EvictionsArePublished) {
     const std::string body = chat_body(std::string(150, c), R"("max_tokens":20)");
     ASSERT_EQ(worker.post("/v1/chat/completions", body).status, 200);
   }
-  EXPECT_GT(worker.metric("kvist:evicted_blocks_total"), 50);
+  EXPECT_GT(worker.metric("kvist_worker_evicted_blocks_total"), 50);
   const std::map<std::uint64_t, int> blocks = view.rebuild();
   EXPECT_LE(blocks.size(), 24U);
   EXPECT_GT(blocks.size(), 10U);

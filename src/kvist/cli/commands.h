@@ -11,6 +11,12 @@
 
 namespace kvist::cli {
 
+/// In place of what the file says.
+struct LogArguments {
+  std::string format;  ///< "text", "json"; empty: the file's
+  std::string level;   ///< "debug", "info", "warning", "error"; empty: the file's
+};
+
 struct WorkerArguments {
   std::string file;         ///< with a `worker:` mapping; or a model and how to serve it:
   std::string engine;       ///< "cpu"
@@ -28,11 +34,16 @@ struct WorkerArguments {
   std::string memory;              ///< with a unit; empty: the default
   std::uint32_t draft_tokens = 0;  ///< drafts by prompt look-up; 0: none
   std::string tool_parser;         ///< "hermes", "llama3_json", "mistral"; empty: tool calls stay text
+  LogArguments log;
 };
 /// `kvist worker -f FILE`, `kvist worker --engine cpu --model DIR`: a worker, until SIGINT or SIGTERM.
 [[nodiscard]] Result<void> serve_worker(const WorkerArguments& arguments);
+struct GatewayArguments {
+  std::string file;  ///< with a `gateway:` mapping
+  LogArguments log;
+};
 /// `kvist gateway -f FILE`: the gateway, until SIGINT or SIGTERM.
-[[nodiscard]] Result<void> serve_gateway(const std::string& file);
+[[nodiscard]] Result<void> serve_gateway(const GatewayArguments& arguments);
 
 struct ModelCreateArguments {
   std::string directory;

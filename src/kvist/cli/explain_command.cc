@@ -48,8 +48,7 @@ class Explanation {
                              std::string(to_string(record.mode)), name_of(record.chosen),
                              fmt::format("{}", record.candidates.size() + record.left_out),
                              std::string(to_string(record.reason)), fmt::format("{:.1f}", chosen.forecast.ttft_ms),
-                             milliseconds(record.after.ttft), std::string(to_string(record.after.state)),
-                             again(record)});
+                             milliseconds(record.after.ttft), word_of(record.after), again(record)});
   }
   void print_lines() const { print_block(render_text_table(summary_)); }
 
@@ -110,11 +109,17 @@ class Explanation {
     return name_of(result.worker);
   }
 
+  // A request that ended at the worker although nothing failed there has the word for that, as in metrics and logs:
+  // client_gone, refused. A failure is a word and what was the matter.
+  [[nodiscard]] static std::string word_of(const routing::Aftermath& after) {
+    const bool is_word = !after.failure.empty() && !after.failure.contains(':');
+    return is_word ? after.failure : std::string(to_string(after.state));
+  }
   [[nodiscard]] static std::string aftermath(const DecisionRecord& record) {
     const Candidate& chosen = chosen_of(record);
     const routing::Aftermath& after = record.after;
-    std::string text(to_string(after.state));
-    if (!after.failure.empty()) text += fmt::format(" ({})", after.failure);
+    std::string text = word_of(after);
+    if (after.failure.contains(':')) text += fmt::format(" ({})", after.failure);
     if (after.ttft) {
       text += fmt::format("; first token after {:.1f} ms (predicted {:.1f})", to_milliseconds(*after.ttft),
                           chosen.forecast.ttft_ms);

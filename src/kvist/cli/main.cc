@@ -50,7 +50,7 @@ class CommandLine {
     app_.set_version_flag("--version", "kvist " + std::string(kVersion));
     app_.require_subcommand(1);
     add_worker();
-    add_file_command("gateway", "serve the gateway", "file with a `gateway:` mapping", serve_gateway);
+    add_gateway();
     add_model();
     add_key();
     add_loadgen();
@@ -91,11 +91,16 @@ class CommandLine {
   [[nodiscard]] const Action& action() const { return action_; }
 
  private:
-  void add_file_command(const char* name, const char* description, const char* file_description,
-                        Result<void> (*run)(const std::string&)) {
-    CLI::App* command = app_.add_subcommand(name, description);
-    command->add_option("-f,--file", file_, file_description)->required();
-    command->callback([this, run] { action_ = [this, run] { return run(file_); }; });
+  void add_log_options(CLI::App* command, LogArguments& log) {
+    command->add_option("--log-format", log.format, "text or json, instead of the file's");
+    command->add_option("--log-level", log.level, "debug, info, warning or error, instead of the file's");
+  }
+
+  void add_gateway() {
+    CLI::App* command = app_.add_subcommand("gateway", "serve the gateway");
+    command->add_option("-f,--file", gateway_.file, "file with a `gateway:` mapping")->required();
+    add_log_options(command, gateway_.log);
+    command->callback([this] { action_ = [this] { return serve_gateway(gateway_); }; });
   }
 
   void add_worker() {
@@ -119,6 +124,7 @@ class CommandLine {
     option("--memory", worker_.memory, "for weights, activations and KV blocks, with a unit (4 GiB)");
     option("--draft-tokens", worker_.draft_tokens, "speculation by prompt look-up: at most so many drafts a step");
     option("--tool-parser", worker_.tool_parser, "how the model writes calls of tools: hermes, llama3_json or mistral");
+    add_log_options(command, worker_.log);
     command->callback([this] { action_ = [this] { return serve_worker(worker_); }; });
   }
 
@@ -354,6 +360,7 @@ class CommandLine {
   std::string output_;
   std::string shell_;
   WorkerArguments worker_;
+  GatewayArguments gateway_;
   UpArguments up_;
   ModelCreateArguments model_create_;
   KeyCreateArguments key_create_;

@@ -63,11 +63,39 @@ Result<spec::WorkerSpec> worker_of(const WorkerArguments& arguments) {
   return spec::read_worker(node);
 }
 
+telemetry::LogLevel level_of(spec::LogThreshold threshold) {
+  switch (threshold) {
+    case spec::LogThreshold::kDebug:
+      return telemetry::LogLevel::kDebug;
+    case spec::LogThreshold::kInfo:
+      return telemetry::LogLevel::kInfo;
+    case spec::LogThreshold::kWarning:
+      return telemetry::LogLevel::kWarning;
+    case spec::LogThreshold::kError:
+      break;
+  }
+  return telemetry::LogLevel::kError;
+}
+
+/// Puts what the command line says into `log`, and begins to log.
+Result<void> start_log(spec::LogSpec& log, const LogArguments& arguments, std::string_view process) {
+  if (!arguments.format.empty()) {
+    KVIST_TRY(log.format, spec::parse_log_format(arguments.format));
+  }
+  if (!arguments.level.empty()) {
+    KVIST_TRY(log.level, spec::parse_log_level(arguments.level));
+  }
+  telemetry::start_logging(
+      level_of(log.level), process,
+      log.format == spec::LogFormat::kJson ? telemetry::LogFormat::kJson : telemetry::LogFormat::kText);
+  return {};
+}
+
 }  // namespace
 
 Result<void> serve_worker(const WorkerArguments& arguments) {
-  KVIST_TRY(const spec::WorkerSpec spec, worker_of(arguments));
-  telemetry::start_logging(telemetry::LogLevel::kInfo, spec.name);
+  KVIST_TRY(spec::WorkerSpec spec, worker_of(arguments));
+  KVIST_TRY_VOID(start_log(spec.log, arguments.log, spec.name));
   net::EventLoop loop;
   // A terminal that closes, or a service manager's reload, must not end the worker.
   loop.on_hangup([] { telemetry::log_info("worker", "SIGHUP: a worker reads its files at the start only"); });
@@ -83,9 +111,9 @@ Result<void> serve_worker(const WorkerArguments& arguments) {
   return {};
 }
 
-Result<void> serve_gateway(const std::string& file) {
-  KVIST_TRY(const spec::GatewaySpec spec, spec::load_gateway(file));
-  telemetry::start_logging(telemetry::LogLevel::kInfo, "gateway");
+Result<void> serve_gateway(const GatewayArguments& arguments) {
+  KVIST_TRY(spec::GatewaySpec spec, spec::load_gateway(arguments.file));
+  KVIST_TRY_VOID(start_log(spec.log, arguments.log, "gateway"));
   net::EventLoop loop;
   // Before anything else, because the signal would end a gateway that is still loading.
   loop.on_hangup([] { telemetry::log_info("gateway", "SIGHUP: files are read again, if there are any"); });

@@ -32,13 +32,13 @@ Result<WorkerMetrics> read_worker_metrics(std::string worker, std::string_view p
     if (!value) return fail(ErrorCode::kCorrupt, fmt::format("{}: /metrics has no {}", metrics.worker, field.name));
     *field.value = *value;
   }
-  metrics.prefilled_tokens = samples->sum("kvist:prefilled_tokens_total");
-  metrics.evicted_blocks = samples->sum("kvist:evicted_blocks_total");
+  metrics.prefilled_tokens = samples->sum("kvist_worker_prefilled_tokens_total");
+  metrics.evicted_blocks = samples->sum("kvist_worker_evicted_blocks_total");
   metrics.draft_tokens = samples->sum("vllm:spec_decode_num_draft_tokens_total");
   metrics.accepted_draft_tokens = samples->sum("vllm:spec_decode_num_accepted_tokens_total");
-  metrics.prefill_steps = samples->sum("kvist:steps_total", "kind", "prefill");
-  metrics.mixed_steps = samples->sum("kvist:steps_total", "kind", "mixed");
-  metrics.decode_steps = samples->sum("kvist:steps_total", "kind", "decode");
+  metrics.prefill_steps = samples->sum("kvist_worker_steps_total", "kind", "prefill");
+  metrics.mixed_steps = samples->sum("kvist_worker_steps_total", "kind", "mixed");
+  metrics.decode_steps = samples->sum("kvist_worker_steps_total", "kind", "decode");
   return metrics;
 }
 

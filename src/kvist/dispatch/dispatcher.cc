@@ -386,6 +386,9 @@ void Dispatcher::finish(DispatchHandle handle, Outcome outcome, TimePoint now) {
     silence_.on_life(ended.worker, now);
   }
   take_back(ended, now);
+  // What nothing failed of is told by how it ended, in the same word as in metrics and logs.
+  if (outcome == Outcome::kClientGone || outcome == Outcome::kRefused)
+    router_->on_failed(ended.attempt, to_string(outcome));
   router_->on_finished(ended.attempt, outcome == Outcome::kCompleted, now);
   counters_.by_worker[ended.worker.value()].add(outcome);
   if (outcome == Outcome::kCompleted || outcome == Outcome::kRefused) fleet_->on_answer(ended.worker, now);

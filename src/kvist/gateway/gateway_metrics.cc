@@ -6,6 +6,8 @@
 #include "kvist/gateway/key_metrics.h"
 #include "kvist/gateway/worker_state.h"
 #include "kvist/kv_index/kv_index.h"
+#include "kvist/telemetry/build_info.h"
+#include "kvist/telemetry/process_metrics.h"
 
 namespace kvist::gateway {
 namespace {
@@ -50,9 +52,6 @@ void write_requests(const GatewayParts& parts, const ProxyReport& proxies, Metri
   page.counter("kvist_gateway_retries_over_budget_total", "Retries not made as the budget was used up",
                number(counters.retries_over_budget));
   const ProxyCounters& proxy = proxies.counters;
-  page.histogram("kvist_gateway_time_to_first_token_seconds",
-                 "From a request's arrival to the first token of its stream", LatencyHistogram::bounds(),
-                 proxy.time_to_first_token.counts(), proxy.time_to_first_token.sum_seconds());
   page.counter("kvist_gateway_slow_client_pauses_total", "Times a worker was slowed for a slow client",
                number(proxy.pauses));
   page.counter("kvist_gateway_unreadable_chunks_total", "Stream chunks that were forwarded without being understood",
@@ -80,6 +79,62 @@ void write_requests(const GatewayParts& parts, const ProxyReport& proxies, Metri
   }
   page.counter("kvist_gateway_unended_streams_total", "Streams that ended without finish_reason, usage or [DONE]",
                number(proxy.unended_streams));
+}
+
+/// The names of workers that are gone are not known any more.
+std::string name_of(const GatewayParts& parts, WorkerId worker) {
+  return worker.value() < parts.fleet.size() ? parts.fleet.worker(worker).name : std::string();
+}
+
+void write_times(const GatewayParts& parts, const RequestTimesTable& table, MetricsPage& page) {
+  table.for_each([&](const std::string& key_class, WorkerId worker, const RequestTimes& times) {
+    const Labels labels{{"model", parts.spec.model}, {"worker", name_of(parts, worker)}, {"class", key_class}};
+    const auto write = [&](const char* name, const char* help, const auto& histogram, const Labels& of) {
+      if (!histogram.empty())
+        page.histogram(name, help, histogram.bounds(), histogram.counts(), histogram.sum_seconds(), of);
+    };
+    write("kvist_gateway_e2e_request_latency_seconds", "From a request's arrival to the end of its complete answer",
+          times.end_to_end, labels);
+    write("kvist_gateway_time_to_first_token_seconds", "From a request's arrival to the first token of its stream",
+          times.first_token, labels);
+    write("kvist_gateway_inter_token_latency_seconds",
+          "Between arrivals of a stream's tokens; those that arrive together are one arrival", times.inter_token,
+          labels);
+    write("kvist_gateway_routing_time_seconds", "From asking for a worker to knowing it", times.routing, labels);
+    for (const auto& [kind, wait] :
+         {std::pair("predicted", &times.predicted_wait), std::pair("observed", &times.observed_wait)}) {
+      Labels with_kind = labels;
+      with_kind.emplace_back("kind", kind);
+      write("kvist_gateway_request_queue_time_seconds",
+            "Wait at the worker: as forecast when it was chosen, and how much later than forecast without waiting the "
+            "first token came",
+            *wait, with_kind);
+    }
+  });
+}
+
+void write_reporting(const RequestReporter& reporter, MetricsPage& page) {
+  if (const AccessLog* log = reporter.access_log()) {
+    const AccessLog::Counters counters = log->counters();
+    page.counter("kvist_gateway_access_log_lines_total", "Lines written to the access log", number(counters.lines));
+    for (const auto& [reason, count] : {std::pair("behind", counters.dropped), std::pair("disk", counters.failures)})
+      page.counter("kvist_gateway_access_log_lost_total",
+                   "Requests that are not in it, as too many waited or it could not be written", number(count),
+                   {{"reason", reason}});
+    page.gauge("kvist_gateway_access_log_waiting", "Requests that wait to be written", number(counters.waiting));
+  }
+  if (const SpanExporter* spans = reporter.spans()) {
+    const SpanExporter::Counters counters = spans->counters();
+    for (const auto& [result, count] : {std::pair("exported", counters.exported),
+                                        std::pair("dropped", counters.dropped), std::pair("refused", counters.refused)})
+      page.counter("kvist_gateway_traced_requests_total",
+                   "Traced requests by what became of their spans: sent, dropped as too many waited, refused by the "
+                   "collector",
+                   number(count), {{"result", result}});
+    page.counter("kvist_gateway_trace_export_failures_total", "Calls to the collector of traces that failed",
+                 number(counters.failures));
+    page.gauge("kvist_gateway_traces_waiting", "Traced requests that wait to be sent", number(counters.waiting));
+  }
 }
 
 void write_record(const RecordWriter& recorder, MetricsPage& page) {
@@ -314,7 +369,10 @@ void write_feed(const KvFeedReport& feed, const std::string& worker, MetricsPage
 
 void write_metrics(const GatewayParts& parts, const GatewayParts::Reports& reports, telemetry::MetricsPage& page) {
   const KvEventsReport& events = reports.events;
+  telemetry::write_build_info(page, "gateway");
   write_requests(parts, reports.proxies, page);
+  write_times(parts, reports.proxies.times, page);
+  if (parts.reporter) write_reporting(*parts.reporter, page);
   write_reading(parts, reports.proxies, page);
   for (const auto& [listener, tls] : {std::pair("http", parts.tls), std::pair("admin", parts.admin_tls)}) {
     if (!tls) continue;
@@ -337,6 +395,7 @@ void write_metrics(const GatewayParts& parts, const GatewayParts::Reports& repor
     write_trust(parts, WorkerId(i), page);
     if (events.workers[i].feed) write_feed(*events.workers[i].feed, parts.fleet.worker(WorkerId(i)).name, page);
   }
+  telemetry::write_process_metrics(page, parts.started_unix_s);
 }
 
 }  // namespace kvist::gateway

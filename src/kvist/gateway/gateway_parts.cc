@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "kvist/net/time_of_day.h"
 #include "kvist/telemetry/log.h"
 
 namespace kvist::gateway {
@@ -39,10 +40,13 @@ void log_models(const dispatch::ModelWatch& models, WorkerId id, const std::stri
 
 GatewayParts::GatewayParts(net::EventLoop& loop, spec::GatewaySpec gateway_spec, std::uint64_t request_id_seed,
                            std::shared_ptr<const text::ModelText> text, std::unique_ptr<RecordWriter> recording,
-                           std::map<std::string, net::ServerSettings> worker_servers)
+                           std::map<std::string, net::ServerSettings> worker_servers,
+                           std::unique_ptr<RequestReporter> reporting)
     : spec(std::move(gateway_spec)),
       recorder(std::move(recording)),
+      reporter(std::move(reporting)),
       servers(std::move(worker_servers)),
+      started_unix_s(net::unix_seconds()),
       client(loop, client_options()),
       fleet(names_of(spec.workers), {}),
       models(spec.model, spec.workers.size()),
@@ -111,7 +115,8 @@ Proxy::Options GatewayParts::proxy_options(std::uint64_t seed) const {
           .request_id_seed = seed,
           .recorder = recorder.get(),
           .pass_client_keys = spec.pass_client_keys,
-          .migration = spec.migration};
+          .migration = spec.migration,
+          .reporter = reporter.get()};
 }
 
 net::HttpClientOptions GatewayParts::client_options() const {

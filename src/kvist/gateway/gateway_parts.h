@@ -25,11 +25,12 @@ namespace kvist::gateway {
 struct GatewayParts {
   /// `text` belongs to the model that `gateway_spec` names; null: the byte tokenizer.
   /// `recording` writes the requests down; null: nothing is recorded.
-  /// `servers`: see worker_settings().
+  /// `servers`: see worker_settings(). `reporting` is told of requests; null: no one is.
   /// Requires: gateway_spec.threads is not 0.
   GatewayParts(net::EventLoop& loop, spec::GatewaySpec gateway_spec, std::uint64_t request_id_seed,
                std::shared_ptr<const text::ModelText> text = nullptr, std::unique_ptr<RecordWriter> recording = nullptr,
-               std::map<std::string, net::ServerSettings> servers = {});
+               std::map<std::string, net::ServerSettings> servers = {},
+               std::unique_ptr<RequestReporter> reporting = nullptr);
   /// Requires: the threads of io_loops have ended, so that no call arrives any more.
   ~GatewayParts();
   GatewayParts(const GatewayParts&) = delete;
@@ -72,7 +73,9 @@ struct GatewayParts {
   std::shared_ptr<net::TlsServer> tls;        ///< of the listener for clients; null: plain HTTP
   std::shared_ptr<net::TlsServer> admin_tls;  ///< of the one for administration
   std::unique_ptr<RecordWriter> recorder;     ///< null: nothing is recorded
+  std::unique_ptr<RequestReporter> reporter;  ///< null: no access log and no traces
   std::map<std::string, net::ServerSettings> servers;  ///< the workers, by URL
+  const double started_unix_s;
   net::HttpClient client;
   dispatch::Fleet fleet;
   dispatch::ModelWatch models;

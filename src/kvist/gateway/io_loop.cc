@@ -11,11 +11,13 @@ struct IoLoop::Parts {
         const PromptReader& reader, const std::vector<spec::UpstreamSpec>& workers)
       : client(loop, options.client),
         channel(loop, std::move(routing)),
-        proxy(loop, options.proxy, client, channel, reader, workers) {}
+        proxy(loop, options.proxy, client, channel, reader, workers),
+        reporter(options.proxy.reporter) {}
 
   net::HttpClient client;
   RemoteChannel channel;
   Proxy proxy;
+  RequestReporter* reporter;  // null: no one is told of requests
   std::unique_ptr<net::HttpServer> server;
   SlotTable<std::shared_ptr<net::HttpExchange>> forwarded;  // answered by the routing thread
 };
@@ -104,7 +106,10 @@ void IoLoop::close() {
 void IoLoop::handle(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange) {
   if (front_.keys == nullptr || needs_no_key(request)) return handle_admitted(std::move(request), exchange, {});
   KeyGate::Verdict verdict = front_.keys->admit(request, net::now());
-  if (verdict.refusal) return exchange->respond(in_form_of(request, *std::move(verdict.refusal)));
+  if (verdict.refusal) {
+    if (parts_->reporter != nullptr) parts_->reporter->refused(request, verdict.refusal->status, net::now());
+    return exchange->respond(in_form_of(request, *std::move(verdict.refusal)));
+  }
   handle_admitted(std::move(request), exchange, std::move(verdict.lease));
 }
 

@@ -39,6 +39,10 @@ class KeyLease {
   /// The same where only the answer was counted.
   void answered(std::uint64_t tokens) { tokens_ = estimated_ + tokens; }
   [[nodiscard]] const KeyAccount* account() const { return account_.get(); }
+  /// The class of its key; empty: it has none.
+  [[nodiscard]] std::string_view key_class() const {
+    return account_ ? std::string_view(account_->key_class()) : std::string_view();
+  }
 
  private:
   void end();

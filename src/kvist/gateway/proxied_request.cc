@@ -82,6 +82,7 @@ void ProxiedRequest::start(const routing::Decision& decision) {
 }
 
 void ProxiedRequest::act(const dispatch::LifeActions& actions) {
+  if (job_.report) report_failure(actions);
   if (actions.asks()) return ask(actions);
   if (actions.report != dispatch::LifeReport::kNothing) parts_->channel->on_trouble(request_, actions);
   carry_out(actions);
@@ -111,6 +112,7 @@ void ProxiedRequest::on_rerouted(const std::optional<routing::Decision>& decisio
   const auto held = std::exchange(held_error_, std::nullopt);
   if (!decision && !life_.begun()) relay_.release_error(events_);
   carry_out(life_.on_rerouted(decision));
+  if (!decision && job_.report && life_.counts()) report_stays();
   if (decision || life_.is_over()) return;
   if (held) return on_error(*held);
   if (ended_) return end_whole(nullptr);
@@ -127,6 +129,7 @@ void ProxiedRequest::carry_out(const dispatch::LifeActions& actions) {
       pass_on();
       break;
     case dispatch::LifeAnswer::kError:
+      client_status_ = openai::http_status(actions.error.code);
       job_.exchange->respond(error_answer(actions.error, job_.request_id));
       break;
     case dispatch::LifeAnswer::kBreakOff:
@@ -152,6 +155,8 @@ void ProxiedRequest::attempt(const routing::Decision& decision) {
   paused_ = false;
   if (!life_.begun()) resumable_.log().clear();
   relay_ = AnswerRelay(job_.usage_wanted, parts_->fingerprints[decision.worker.value()]);
+  if (job_.kind == RequestKind::kRead) times_ = &parts_->times->of(job_.lease.key_class(), decision.worker);
+  if (job_.report) report_attempt(decision);
   call();
 }
 
@@ -161,6 +166,7 @@ void ProxiedRequest::call() {
     request = std::make_shared<const net::HttpRequest>(resumable_.continuation(*to_send_));
     resumed_tokens_ = resumable_.tokens();
   }
+  if (job_.report) request = traced(std::move(request));
   call_ = parts_->client->start(worker().url, std::move(request), life_.time_left(net::now()), handlers());
 }
 
@@ -213,6 +219,7 @@ void ProxiedRequest::on_head(int status, net::Headers headers) {
   if (life_.begun() && status == 200 && !is_resumable) return act(life_.on_not_resumed());
   if (is_resumable) relay_.expect_notes(resumable_.log());
   status_ = status;
+  if (job_.report) job_.report->attempts.back().status = status;
   headers_ = std::move(headers);
   act(life_.on_status(status));
 }
@@ -296,6 +303,7 @@ void ProxiedRequest::end_whole(const openai::ChunkView* answer) {
     if (!answer->system_fingerprint.empty())
       parts_->fingerprints[life_.decision().worker.value()] = answer->system_fingerprint;
   }
+  client_status_ = status_;
   job_.exchange->respond({.status = status_, .headers = std::move(headers_), .body = std::move(body_)});
   act(life_.on_ended());
 }
@@ -346,15 +354,21 @@ void ProxiedRequest::on_worker_lost(WorkerId worker) {
 }
 
 void ProxiedRequest::write_down(const openai::Usage& usage) {
+  if (job_.report) {
+    job_.report->prompt_tokens = usage.prompt_tokens;
+    job_.report->output_tokens = usage.completion_tokens;
+    if (usage.reports_cached_tokens) job_.report->cached_tokens = usage.cached_tokens;
+  }
   if (!job_.record) return;
   job_.record->output_tokens = usage.completion_tokens / std::max(1U, job_.choices);
   if (usage.reports_cached_tokens) job_.record->cached_tokens = usage.cached_tokens;
 }
 
 void ProxiedRequest::write_down_end(Outcome outcome) {
+  const StreamState& state = relay_.state();
+  if (state.usage) write_down(*state.usage);
   if (!job_.record) return;
   TrafficRecord& record = *job_.record;
-  const StreamState& state = relay_.state();
   record.output_tokens = std::max(record.output_tokens, static_cast<std::uint32_t>(resumed_tokens_ + state.tokens));
   if (state.usage) write_down(*state.usage);
   record.worker = life_.decision().worker;
@@ -375,6 +389,7 @@ void ProxiedRequest::over(Outcome outcome) {
   call_.reset();  // aborts an unfinished call, which frees the worker's batch slot
   charge();
   write_down_end(outcome);
+  report_end(outcome);
   job_.exchange.reset();
   on_over_(*this, outcome);
 }

@@ -18,6 +18,8 @@
 #include "kvist/gateway/key_gate.h"
 #include "kvist/gateway/latency_histogram.h"
 #include "kvist/gateway/record_writer.h"
+#include "kvist/gateway/request_reporter.h"
+#include "kvist/gateway/request_times.h"
 #include "kvist/gateway/resumable_answer.h"
 #include "kvist/gateway/routing_channel.h"
 #include "kvist/gateway/warning_gate.h"
@@ -30,8 +32,7 @@ namespace kvist::gateway {
 
 /// What the proxy counts in addition to the dispatcher.
 struct ProxyCounters {
-  LatencyHistogram time_to_first_token;  ///< of streams, from the request's arrival here
-  std::uint64_t pauses = 0;              ///< how often reading from a worker was paused because the client was slow
+  std::uint64_t pauses = 0;  ///< how often reading from a worker was paused because the client was slow
   std::uint64_t unreadable_chunks = 0;
   std::uint64_t unended_streams =
       0;  ///< streams that ended without finish reason, usage or [DONE], though the connection was closed in order
@@ -56,6 +57,8 @@ struct ProxyParts {
   net::EventLoop* loop = nullptr;
   WarningGate exhaustion_warning = WarningGate();
   const spec::MigrationSpec* migration = nullptr;
+  RequestTimesTable* times = nullptr;
+  RequestReporter* reporter = nullptr;  ///< null: no one is told of requests
 };
 
 /// What the gateway knows of a request.
@@ -83,6 +86,7 @@ struct ProxyJob {
   TimePoint arrived = {};
   KeyLease lease = {};                         ///< of the client's key
   std::unique_ptr<TrafficRecord> record = {};  ///< what was known of it at its arrival; null: it is not recorded
+  std::unique_ptr<RequestReport> report = {};  ///< the same for the access log and traces; null: neither wants it
 };
 
 /// The sockets of one request. It reports events to the request's life (dispatch/request_life.h) and carries out the
@@ -148,6 +152,16 @@ class ProxiedRequest : public std::enable_shared_from_this<ProxiedRequest> {
   /// What it says goes into the record.
   void write_down(const openai::Usage& usage);
   void write_down_end(dispatch::Outcome outcome);
+  // What is told of the request: proxied_report.cc.
+  /// An attempt begins, and ends, with this reason if it failed.
+  void report_attempt(const routing::Decision& decision);
+  void report_failure(const dispatch::LifeActions& actions);
+  void report_stays();  ///< at a worker that it would have left, had there been another
+  void report_end(dispatch::Outcome outcome);
+  /// What the present attempt sends: with its own span as the parent, if the request is traced.
+  [[nodiscard]] std::shared_ptr<const net::HttpRequest> traced(std::shared_ptr<const net::HttpRequest> request) const;
+  /// Adds the time of a token, or of several that arrived together, to the histograms.
+  void time_token(bool is_first, TimePoint at);
   /// Charges the key's limits what the request took.
   void charge();
   /// The answer is complete in body_: ends the request with it, unless it is none of this API.
@@ -188,6 +202,9 @@ class ProxiedRequest : public std::enable_shared_from_this<ProxiedRequest> {
   bool broken_off_ = false;        // by the gateway's own shutdown
   std::unique_ptr<net::HttpCall> call_;
   std::unique_ptr<net::Timer> again_;  // null, unless a call could not be made
+  RequestTimes* times_ = nullptr;      // of the present worker; null for a request that was not read
+  TimePoint last_token_{};             // when it arrived
+  int client_status_ = 0;              // what the client got; 0: nothing yet
 };
 
 }  // namespace kvist::gateway

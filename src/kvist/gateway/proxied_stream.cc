@@ -76,12 +76,14 @@ void ProxiedRequest::take_note(std::uint64_t tokens_before, bool first_before, T
   const StreamState& state = relay_.state();
   if (state.first_token && !first_before) {
     if (!std::exchange(first_token_seen_, true)) {
-      parts_->counters->time_to_first_token.observe(at - job_.arrived);
+      time_token(true, at);
       if (job_.record) job_.record->first_token = at;
+      if (job_.report) job_.report->first_token = at;
     }
     parts_->channel->on_first_token(life_.decision().request, at);
   }
   if (state.tokens == tokens_before) return;
+  time_token(false, at);
   if (job_.record) job_.record->last_token = at;
   parts_->channel->on_progress(life_.decision().request, state.tokens - tokens_before, at);
 }
@@ -94,6 +96,7 @@ void ProxiedRequest::send_events(std::string_view events) {
   } else if (!life_.begun()) {
     life_.on_begun();
     if (!resumable_.keeps_request()) to_send_.reset();
+    client_status_ = status_;
     exchange.begin_stream(status_, std::move(headers_));
     exchange.on_drained(kResumeBelowBytes, [weak = weak_from_this()] {
       if (const auto self = weak.lock()) self->read_on(true);

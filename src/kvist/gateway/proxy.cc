@@ -29,7 +29,7 @@ bool is_gateways_own(ErrorCode code) {
 }  // namespace
 
 void ProxyReport::add(const ProxyReport& other) {
-  counters.time_to_first_token.add(other.counters.time_to_first_token);
+  times.add(other.times);
   counters.pauses += other.counters.pauses;
   counters.unreadable_chunks += other.counters.unreadable_chunks;
   counters.unended_streams += other.counters.unended_streams;
@@ -68,7 +68,9 @@ Proxy::Proxy(net::EventLoop& loop, const Options& options, net::HttpClient& clie
              .fingerprints = std::vector<std::string>(workers.size()),
              .recorder = options.recorder,
              .loop = &loop,
-             .migration = &migration_},
+             .migration = &migration_,
+             .times = &times_,
+             .reporter = options.reporter},
       request_id_seed_(options.request_id_seed),
       credentials_(options.pass_client_keys ? Credentials::kPass : Credentials::kKeep),
       stream_idle_timeout_(options.stream_idle_timeout),
@@ -76,17 +78,32 @@ Proxy::Proxy(net::EventLoop& loop, const Options& options, net::HttpClient& clie
 
 ProxyReport Proxy::report() const {
   return {.counters = counters_,
+          .times = times_,
           .refused = refused_,
           .passed_on_unread = passed_on_unread_,
           .passed_on_others = passed_on_others_,
           .pool = pool_ ? std::optional(pool_->counters()) : std::nullopt};
 }
 
+Proxy::ArrivalPointer Proxy::arrive(Api api, net::HttpRequest request,
+                                    const std::shared_ptr<net::HttpExchange>& exchange, KeyLease lease) {
+  std::string request_id = request_id_for(request.headers);
+  const TimePoint now = net::now();
+  std::unique_ptr<RequestReport> report;
+  if (parts_.reporter != nullptr) report = parts_.reporter->begin(request, now);
+  if (report) {
+    report->request_id = request_id;
+    if (lease.account() != nullptr) report->key = lease.account()->name();
+  }
+  auto arrival =
+      std::make_shared<Arrival>(api, std::move(request), exchange, std::move(request_id), now, std::move(lease));
+  arrival->report = std::move(report);
+  return arrival;
+}
+
 void Proxy::handle(Api api, net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange,
                    KeyLease lease) {
-  std::string request_id = request_id_for(request.headers);
-  const auto arrival =
-      std::make_shared<Arrival>(api, std::move(request), exchange, std::move(request_id), net::now(), std::move(lease));
+  const ArrivalPointer arrival = arrive(api, std::move(request), exchange, std::move(lease));
   if (const auto room = check_room(); !room) return refuse(*arrival, room.error());
   if (!parts_.channel->has_room()) return admit_unasked(arrival);
   if (!pool_ || arrival->request.body.size() <= kReadOnLoopBytes)
@@ -126,7 +143,7 @@ Result<void> Proxy::read_on_pool(const ArrivalPointer& arrival) {
 }
 
 void Proxy::on_read(const ArrivalPointer& arrival, Result<ReadRequest> read) {
-  if (arrival->client_left) return;
+  if (arrival->client_left) return report_early_end(*arrival, 0, dispatch::Outcome::kClientGone);
   if (!read && is_gateways_own(read.error().code)) return refuse(*arrival, read.error());
   if (broken_off_) return refuse(*arrival, {ErrorCode::kUnavailable, "the gateway is shutting down"});
   if (!read) return admit_unread(arrival, RequestKind::kUnread);
@@ -134,15 +151,23 @@ void Proxy::on_read(const ArrivalPointer& arrival, Result<ReadRequest> read) {
 }
 
 void Proxy::pass_on(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange, KeyLease lease) {
-  std::string request_id = request_id_for(request.headers);
-  const auto arrival = std::make_shared<Arrival>(Api::kChat, std::move(request), exchange, std::move(request_id),
-                                                 net::now(), std::move(lease));
+  const ArrivalPointer arrival = arrive(Api::kChat, std::move(request), exchange, std::move(lease));
   if (const auto room = check_room(); !room) return refuse(*arrival, room.error());
   admit_unread(arrival, RequestKind::kOther);
 }
 
-void Proxy::refuse(Arrival& arrival, const Error& error) {
-  ++refused_[openai::http_status(error.code)];
+void Proxy::report_early_end(Arrival& arrival, int status, dispatch::Outcome outcome) {
+  if (!arrival.report) return;
+  arrival.report->ended = net::now();
+  arrival.report->status = status;
+  arrival.report->outcome = to_string(outcome);
+  parts_.reporter->end(std::move(arrival.report));
+}
+
+void Proxy::refuse(Arrival& arrival, const Error& error, dispatch::Outcome outcome) {
+  const int status = openai::http_status(error.code);
+  ++refused_[status];
+  report_early_end(arrival, status, outcome);
   arrival.exchange->respond(error_answer(error, arrival.request_id));
 }
 
@@ -179,6 +204,14 @@ void Proxy::begin(const ArrivalPointer& arrival, dispatch::RequestProfile profil
   }
   profile.name = arrival->request_id;
   if (job.kind == RequestKind::kRead) job.record = record_of(*arrival, profile);
+  arrival->asked = net::now();
+  if (arrival->report) {
+    RequestReport& report = *arrival->report;
+    report.asked = arrival->asked;
+    report.streams = profile.streams;
+    if (job.kind == RequestKind::kRead) report.prompt_tokens = profile.prompt_tokens;
+    if (job.kind == RequestKind::kRead) report.model = reader_->model();
+  }
   arrival->job = std::move(job);
   ++starting_;
   parts_.channel->start(std::move(profile), [this, arrival](const Result<dispatch::Ticket>& ticket) {
@@ -202,16 +235,35 @@ std::unique_ptr<TrafficRecord> Proxy::record_of(const Arrival& arrival, const di
                                                        .streams = profile.streams});
 }
 
+void Proxy::note_routed(Arrival& arrival, const routing::Decision& decision) {
+  const TimePoint now = net::now();
+  if (arrival.job.kind == RequestKind::kRead) {
+    RequestTimes& times = times_.of(arrival.lease.key_class(), decision.worker);
+    times.routing.observe(now - arrival.asked);
+    times.predicted_wait.observe(from_milliseconds(decision.forecast_wait_ms));
+  }
+  if (!arrival.report) return;
+  arrival.report->decided = now;
+  arrival.job.report = std::move(arrival.report);
+}
+
 void Proxy::on_started(Arrival& arrival, const Result<dispatch::Ticket>& ticket) {
   if (!ticket) {
     if (arrival.job.record) {
       arrival.job.record->ended = net::now();
       parts_.recorder->add(std::move(*arrival.job.record));
     }
-    if (!arrival.client_left) refuse(arrival, ticket.error());
-    return;
+    if (!arrival.client_left) {
+      const bool full = !parts_.channel->has_room();
+      return refuse(arrival, ticket.error(), full ? dispatch::Outcome::kRejected : dispatch::Outcome::kNoWorker);
+    }
+    return report_early_end(arrival, 0, dispatch::Outcome::kClientGone);
   }
-  if (arrival.client_left) return parts_.channel->finish(ticket->handle, dispatch::Outcome::kClientGone);
+  if (arrival.client_left) {
+    report_early_end(arrival, 0, dispatch::Outcome::kClientGone);
+    return parts_.channel->finish(ticket->handle, dispatch::Outcome::kClientGone);
+  }
+  note_routed(arrival, ticket->decision);
   net::HttpRequest& request = arrival.request;
   if (request.method == "HEAD") request.method = "GET";  // the server leaves the body out
   request.headers = headers_for_worker(std::move(request.headers), arrival.request_id, credentials_);

@@ -24,6 +24,7 @@ namespace kvist::gateway {
 /// What a proxy has counted. Reports can be added.
 struct ProxyReport {
   ProxyCounters counters;
+  RequestTimesTable times;
   std::map<int, std::uint64_t> refused;  ///< by status: requests that reached no worker
   std::uint64_t passed_on_unread = 0;    ///< chats and completions that could not be read and were given to a worker
   std::uint64_t passed_on_others = 0;    ///< the same of all other endpoints
@@ -49,6 +50,7 @@ class Proxy {
     RecordWriter* recorder = nullptr;   ///< outlives the proxy; null: nothing is recorded
     bool pass_client_keys = false;      ///< whether workers get the clients' credentials
     spec::MigrationSpec migration = {};
+    RequestReporter* reporter = nullptr;  ///< outlives the proxy; null: no one is told of requests
   };
   /// The longest time that a request waits for a thread that reads its prompt.
   static constexpr Duration kMaxReadingWait = std::chrono::seconds(10);
@@ -93,7 +95,9 @@ class Proxy {
     std::string request_id;
     TimePoint arrived;
     KeyLease lease = {};
-    ProxyJob job = {};                      // set when the prompt was read
+    ProxyJob job = {};  // set when the prompt was read
+    std::unique_ptr<RequestReport> report = {};
+    TimePoint asked = {};                   // for a worker
     bool answered = false;                  // routing has decided
     std::atomic<bool> client_left = false;  // set on the loop; then the prompt is not read any more
   };
@@ -116,7 +120,12 @@ class Proxy {
                                                          const dispatch::RequestProfile& profile) const;
   /// The worker is known, or the request was refused: starts it, or answers with the error.
   void on_started(Arrival& arrival, const Result<dispatch::Ticket>& ticket);
-  void refuse(Arrival& arrival, const Error& error);
+  void refuse(Arrival& arrival, const Error& error, dispatch::Outcome outcome = dispatch::Outcome::kRejected);
+  /// The request ends before a worker has it; status 0: its client has left.
+  void report_early_end(Arrival& arrival, int status, dispatch::Outcome outcome);
+  [[nodiscard]] ArrivalPointer arrive(Api api, net::HttpRequest request,
+                                      const std::shared_ptr<net::HttpExchange>& exchange, KeyLease lease);
+  void note_routed(Arrival& arrival, const routing::Decision& decision);
   void look_whether_idle();
   [[nodiscard]] std::string request_id_for(const net::Headers& headers);
   void on_over(const ProxiedRequest& request, dispatch::Outcome outcome);
@@ -129,6 +138,7 @@ class Proxy {
   std::size_t reading_ = 0;   // number of requests on the pool
   std::size_t starting_ = 0;  // number of requests that wait for a worker
   ProxyCounters counters_;
+  RequestTimesTable times_;
   spec::MigrationSpec migration_;
   ProxyParts parts_;
   std::uint64_t request_id_seed_;

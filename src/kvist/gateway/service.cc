@@ -122,9 +122,11 @@ net::HttpResponse refused(const net::HttpRequest& /*request*/, int status, const
 class GatewayService final : public Service {
  public:
   GatewayService(net::EventLoop& loop, spec::GatewaySpec gateway, std::shared_ptr<const text::ModelText> text,
-                 std::unique_ptr<RecordWriter> recording, std::map<std::string, net::ServerSettings> servers)
+                 std::unique_ptr<RecordWriter> recording, std::map<std::string, net::ServerSettings> servers,
+                 std::unique_ptr<RequestReporter> reporting)
       : loop_(&loop),
-        parts_(loop, std::move(gateway), random_seed(), std::move(text), std::move(recording), std::move(servers)),
+        parts_(loop, std::move(gateway), random_seed(), std::move(text), std::move(recording), std::move(servers),
+               std::move(reporting)),
         models_(parts_.client, parts_.fleet, parts_.spec.workers,
                 openai::model_list({parts_.spec.model}, static_cast<std::int64_t>(net::unix_seconds()), 0),
                 parts_.spec.pass_client_keys),
@@ -247,7 +249,10 @@ class GatewayService final : public Service {
   void handle(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange) {
     if (!parts_.keys || needs_no_key(request)) return paths_.handle(std::move(request), exchange);
     KeyGate::Verdict verdict = parts_.keys->admit(request, net::now());
-    if (verdict.refusal) return exchange->respond(in_form_of(request, *std::move(verdict.refusal)));
+    if (verdict.refusal) {
+      if (parts_.reporter) parts_.reporter->refused(request, verdict.refusal->status, net::now());
+      return exchange->respond(in_form_of(request, *std::move(verdict.refusal)));
+    }
     lease_ = std::move(verdict.lease);
     paths_.handle(std::move(request), exchange);
     lease_ = {};
@@ -429,8 +434,9 @@ Result<std::unique_ptr<Service>> Service::create(net::EventLoop& loop, spec::Gat
                                              .recording = new_recording(spec, net::now(), net::unix_seconds())}));
   }
   KVIST_TRY(auto servers, worker_settings(spec));
+  KVIST_TRY(auto reporting, RequestReporter::open(spec, random_seed()));
   auto service = std::make_unique<GatewayService>(loop, std::move(spec), std::move(text), std::move(recording),
-                                                  std::move(servers));
+                                                  std::move(servers), std::move(reporting));
   KVIST_TRY_VOID(service->start());
   return std::unique_ptr<Service>(std::move(service));
 }

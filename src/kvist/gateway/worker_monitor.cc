@@ -35,8 +35,8 @@ std::uint32_t count_label(const telemetry::MetricSamples& samples, std::string_v
 routing::EngineLimits vllm_limits(const telemetry::MetricSamples& samples) {
   return {.block_size = count_label(samples, "block_size"),
           .kv_blocks = count_label(samples, "num_gpu_blocks"),
-          .max_batch_size = to_count(samples.sum("kvist:max_batch_size").value_or(0)),
-          .max_num_tokens = to_count(samples.sum("kvist:max_num_tokens").value_or(0))};
+          .max_batch_size = to_count(samples.sum("kvist_worker_max_batch_size").value_or(0)),
+          .max_num_tokens = to_count(samples.sum("kvist_worker_max_num_tokens").value_or(0))};
 }
 
 // SGLang reports its KV memory in tokens, and the page size. It does not report its batch slots.
@@ -69,7 +69,7 @@ Result<WorkerReport> read_worker_report(std::string_view page) {
       .waiting = either("vllm:num_requests_waiting", "sglang:num_queue_reqs"),
       .kv_usage = either("vllm:kv_cache_usage_perc", "sglang:token_usage"),
       .process_start_s = samples.sum("process_start_time_seconds"),
-      .kv_event_batches = samples.sum("kvist:kv_event_batches_total"),
+      .kv_event_batches = samples.sum("kvist_worker_kv_event_batches_total"),
   };
 }
 

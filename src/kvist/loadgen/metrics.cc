@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kvist/loadgen/loop_monitor.h"
+#include "kvist/telemetry/build_info.h"
 
 namespace kvist::loadgen {
 namespace {
@@ -71,6 +72,7 @@ void fill_metrics(MetricsPage& page, const MetricsSource& source) {
              source.load.loop_delay_p99_ms * 1e-3);
   page.gauge("loadgen_loop_delay_seconds_max", "How late the loop ran a timer since the last start, at most",
              source.load.loop_delay_max_ms * 1e-3);
+  telemetry::write_build_info(page, "loadgen");
   page.counter("process_cpu_seconds_total", "User and system CPU time of the process", process_cpu_seconds());
 }
 

@@ -101,6 +101,7 @@ Result<Decision> Router::route(const RouteQuery& query, std::span<const WorkerVi
                     .mode = mode_,
                     .predicted_cached_tokens = chosen.cached_tokens,
                     .forecast_ttft_ms = chosen.forecast.ttft_ms,
+                    .forecast_wait_ms = chosen.forecast.slot_wait_ms + chosen.forecast.queue_ms,
                     .reason = policy_->fell_back() ? DecisionReason::kSafetyNet : DecisionReason::kPolicy,
                     .at = now};
   const std::uint64_t number = log_.on_decided({.query = policy_query,

@@ -54,6 +54,7 @@ struct Decision {
   spec::RoutingMode mode = spec::RoutingMode::kRoundRobin;
   std::uint32_t predicted_cached_tokens = 0;
   double forecast_ttft_ms = 0;
+  double forecast_wait_ms = 0;  ///< the part of it that is waiting: for a slot, and for the prompts before this one
   DecisionReason reason = DecisionReason::kPolicy;
   TimePoint at;
   RequestHandle request = {};  ///< names the request at this worker in the calls that follow

@@ -10,6 +10,7 @@
 #include "kvist/base/time.h"
 #include "kvist/base/yaml.h"
 #include "kvist/spec/exposure_spec.h"
+#include "kvist/spec/observation_spec.h"
 #include "kvist/spec/profile_spec.h"
 #include "kvist/spec/record_spec.h"
 #include "kvist/spec/resilience_spec.h"
@@ -83,12 +84,13 @@ struct WorkerSpec {
   /// Where paths are served that change the worker or show its inside: /reset_prefix_cache, /debug/*.
   Endpoint admin;
   CorsSpec cors = {};
-  ServerTlsSpec tls = {};            ///< of http
-  std::uint16_t kv_events_port = 0;  ///< ZeroMQ PUB, on http.host
-  std::uint16_t kv_replay_port = 0;  ///< ZeroMQ ROUTER, on http.host
-  std::string kv_events_topic = {};  ///< first frame of each KV event message; empty by default, as in vLLM
+  LogSpec log = {};
+  ServerTlsSpec tls = {};                   ///< of http
+  std::uint16_t kv_events_port = 0;         ///< ZeroMQ PUB, on http.host
+  std::uint16_t kv_replay_port = 0;         ///< ZeroMQ ROUTER, on http.host
+  std::string kv_events_topic = {};         ///< first frame of each KV event message; empty by default, as in vLLM
   std::uint32_t kv_events_buffer = 10'000;  ///< messages kept for replays, as vLLM's buffer_steps
-  std::string tokenizer = {};        ///< directory of the model whose tokenizer and chat template it uses; empty: bytes
+  std::string tokenizer = {};  ///< directory of the model whose tokenizer and chat template it uses; empty: bytes
   /// Whether special tokens that users write into chats are special tokens, as in vLLM. If false, they are text, so
   /// that no message can open a turn.
   bool special_tokens_in_messages = false;
@@ -179,6 +181,9 @@ struct GatewaySpec {
   /// What the router takes a worker's steps to cost until it has seen them: any value within a factor of a few will do.
   StepTimeSpec latency_prior = {};
   RecordSpec record = {};
+  LogSpec log = {};
+  AccessLogSpec access_log = {};
+  OtlpSpec otlp = {};
 
   bool operator==(const GatewaySpec&) const = default;
 };

@@ -8,6 +8,7 @@
 #include "kvist/spec/endpoint.h"
 #include "kvist/spec/exposure_yaml.h"
 #include "kvist/spec/fields.h"
+#include "kvist/spec/observation_yaml.h"
 #include "kvist/spec/resilience_yaml.h"
 #include "kvist/spec/step_time_yaml.h"
 #include "kvist/spec/yaml_writer.h"
@@ -187,6 +188,9 @@ Result<GatewaySpec> read_gateway(const YamlNode& node, const std::string& base_d
   KVIST_TRY_VOID(read_field(node, "seed", g.seed, 0, std::numeric_limits<std::int64_t>::max()));
   if (const auto prior = node.get("latency_prior")) KVIST_TRY_VOID(read_step_time(*prior, g.latency_prior));
   KVIST_TRY_VOID(read_record(node, base_directory, g.record));
+  KVIST_TRY_VOID(read_log(node, g.log));
+  KVIST_TRY_VOID(read_access_log(node, base_directory, g.access_log));
+  KVIST_TRY_VOID(read_otlp(node, g.otlp));
   KVIST_TRY_VOID(node.finish());
   return g;
 }
@@ -229,6 +233,9 @@ std::string to_yaml(const GatewaySpec& g, int indent) {
   out.raw("max_body", fmt::format("{} B", g.max_body_bytes)).field("seed", g.seed);
   write_step_time(out, "latency_prior", g.latency_prior);
   write_record(out, g.record);
+  write_log(out, g.log);
+  write_access_log(out, g.access_log);
+  write_otlp(out, g.otlp);
   return out.take();
 }
 

@@ -8,6 +8,7 @@
 #include "kvist/spec/endpoint.h"
 #include "kvist/spec/exposure_yaml.h"
 #include "kvist/spec/fields.h"
+#include "kvist/spec/observation_yaml.h"
 #include "kvist/spec/step_time_yaml.h"
 #include "kvist/spec/yaml_writer.h"
 
@@ -138,6 +139,7 @@ Result<void> read_worker_fields(const YamlNode& node, const std::string& base_di
   KVIST_TRY_VOID(read_endpoint(node, "http", w.http));
   KVIST_TRY_VOID(read_admin(node, w.http, 0, w.admin));
   KVIST_TRY_VOID(read_cors(node, w.cors));
+  KVIST_TRY_VOID(read_log(node, w.log));
   KVIST_TRY_VOID(read_server_tls(node, "tls", base_directory, w.tls));
   KVIST_TRY_VOID(read_field(node, "kv_events_port", w.kv_events_port, 0, 65'535));
   KVIST_TRY_VOID(read_field(node, "kv_replay_port", w.kv_replay_port, 0, 65'535));
@@ -185,6 +187,7 @@ std::string to_yaml(const WorkerSpec& w, int indent) {
   write_endpoint(out, "http", w.http);
   write_endpoint(out, "admin", w.admin);
   write_cors(out, w.cors);
+  write_log(out, w.log);
   write_server_tls(out, "tls", w.tls);
   out.field("kv_events_port", w.kv_events_port).field("kv_replay_port", w.kv_replay_port);
   if (!w.kv_events_topic.empty()) out.field("kv_events_topic", w.kv_events_topic);

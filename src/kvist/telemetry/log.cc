@@ -3,8 +3,11 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <atomic>
 #include <memory>
 #include <string>
+
+#include "kvist/base/json_writer.h"
 
 namespace kvist::telemetry {
 
@@ -31,28 +34,11 @@ std::string pattern_text(std::string_view text) {
   return out;
 }
 
-/// Never destroyed: threads may still log while the process ends.
-spdlog::logger& logger() {
-  static auto* const instance = [] {
-    auto* made = new spdlog::logger("kvist", std::make_shared<spdlog::sinks::stderr_sink_mt>());
-    made->set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %l %v");
-    made->flush_on(spdlog::level::debug);
-    return made;
-  }();
-  return *instance;
-}
+std::atomic<bool> writes_json = false;
 
-}  // namespace
-
-void start_logging(LogLevel level, std::string_view process) {
-  logger().set_level(to_spdlog(level));
-  logger().set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %l " + pattern_text(process) + " %v");
-}
-
-void log(LogLevel level, std::string_view component, std::string_view message) {
-  const auto spdlog_level = to_spdlog(level);
-  if (!logger().should_log(spdlog_level)) return;
-  // One entry is one line, and does nothing to the terminal that shows it, whatever a peer put into the message.
+/// What follows time, level and process in a line of text. One entry is one line, and does nothing to the terminal that
+/// shows it, whatever a peer put into the message.
+std::string text_of(std::string_view component, std::string_view message) {
   std::string line(component);
   line += ": ";
   for (const char c : message) {
@@ -66,6 +52,46 @@ void log(LogLevel level, std::string_view component, std::string_view message) {
       line += c;
     }
   }
+  return line;
+}
+
+std::string json_of(std::string_view component, std::string_view message) {
+  std::string fields = "\"component\":";
+  append_json_string(fields, component);
+  fields += ",\"message\":";
+  append_json_string(fields, message);
+  return fields;
+}
+
+/// Never destroyed: threads may still log while the process ends.
+spdlog::logger& logger() {
+  static auto* const instance = [] {
+    auto* made = new spdlog::logger("kvist", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+    made->set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %l %v");
+    made->flush_on(spdlog::level::debug);
+    return made;
+  }();
+  return *instance;
+}
+
+}  // namespace
+
+void start_logging(LogLevel level, std::string_view process, LogFormat format) {
+  logger().set_level(to_spdlog(level));
+  writes_json = format == LogFormat::kJson;
+  if (format == LogFormat::kText) {
+    logger().set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %l " + pattern_text(process) + " %v");
+    return;
+  }
+  std::string name;
+  append_json_string(name, process);
+  logger().set_pattern(R"({"time":"%Y-%m-%dT%H:%M:%S.%e%z","level":"%l","process":)" + pattern_text(name) + ",%v}");
+}
+
+void log(LogLevel level, std::string_view component, std::string_view message) {
+  const auto spdlog_level = to_spdlog(level);
+  if (!logger().should_log(spdlog_level)) return;
+  const std::string line = writes_json ? json_of(component, message) : text_of(component, message);
   logger().log(spdlog_level, spdlog::string_view_t(line));
 }
 

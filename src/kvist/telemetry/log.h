@@ -7,9 +7,15 @@ namespace kvist::telemetry {
 
 enum class LogLevel { kDebug, kInfo, kWarning, kError };
 
-/// Sets the minimum level and the name of this process for all lines, which are written to standard error.
-void start_logging(LogLevel level, std::string_view process);
-/// Writes one line: time, level, process, component, message. Threads: any.
+enum class LogFormat {
+  kText,  ///< time, level, process, component and message in a line
+  kJson,  ///< the same as an object
+};
+
+/// Sets the minimum level and the name of this process for all lines, which are written to standard error. Threads: to
+/// be called before others log.
+void start_logging(LogLevel level, std::string_view process, LogFormat format = LogFormat::kText);
+/// Writes one line. Threads: any.
 void log(LogLevel level, std::string_view component, std::string_view message);
 
 inline void log_debug(std::string_view component, std::string_view message) {

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "kvist/telemetry/build_info.h"
 #include "kvist/telemetry/process_metrics.h"
 
 namespace kvist::worker {
@@ -19,8 +20,8 @@ void write_steps(telemetry::MetricsPage& page, const engine::CoreStats& stats, c
   const auto write = [&](const char* kind, std::uint64_t count) {
     telemetry::Labels with_kind = labels;
     with_kind.emplace_back("kind", kind);
-    page.counter("kvist:steps_total", "Engine steps by what they computed: prompts, answers or both.", number(count),
-                 with_kind);
+    page.counter("kvist_worker_steps_total", "Engine steps by what they computed: prompts, answers or both.",
+                 number(count), with_kind);
   };
   write("prefill", stats.prefill_steps);
   write("mixed", stats.mixed_steps);
@@ -59,11 +60,12 @@ void write_engine(telemetry::MetricsPage& page, const engine::CoreStats& stats, 
   page.counter("vllm:prompt_tokens_total", "Prompt tokens of admitted requests.", number(stats.prompt_tokens), labels);
   write_prompt_sources(page, stats, labels);
   page.counter("vllm:generation_tokens_total", "Tokens generated.", number(stats.generated_tokens), labels);
-  page.counter("kvist:prefilled_tokens_total", "Prompt tokens computed, cached ones left out.",
+  page.counter("kvist_worker_prefilled_tokens_total", "Prompt tokens computed, cached ones left out.",
                number(stats.prefilled_tokens), labels);
-  page.counter("kvist:evicted_blocks_total", "Findable KV blocks that were re-used for something else.",
+  page.counter("kvist_worker_evicted_blocks_total", "Findable KV blocks that were re-used for something else.",
                number(stats.evictions), labels);
-  page.gauge("kvist:prefill_backlog_tokens", "Prompt tokens of waiting and running requests still to be computed.",
+  page.gauge("kvist_worker_prefill_backlog_tokens",
+             "Prompt tokens of waiting and running requests still to be computed.",
              number(stats.prefill_backlog_tokens), labels);
   write_steps(page, stats, labels);
 }
@@ -74,9 +76,9 @@ void write_speculation(telemetry::MetricsPage& page, const engine::CoreStats& st
   page.counter("vllm:spec_decode_num_draft_tokens_total", "Draft tokens verified.", number(stats.draft_tokens), labels);
   page.counter("vllm:spec_decode_num_accepted_tokens_total", "Draft tokens that were right.",
                number(stats.accepted_draft_tokens), labels);
-  page.gauge("kvist:spec_decode_acceptance_rate", "Share of the draft tokens that were right, 0 to 1.",
+  page.gauge("kvist_worker_spec_decode_acceptance_rate", "Share of the draft tokens that were right, 0 to 1.",
              share(stats.accepted_draft_tokens, stats.draft_tokens), labels);
-  page.gauge("kvist:spec_decode_tokens_per_step",
+  page.gauge("kvist_worker_spec_decode_tokens_per_step",
              "Tokens that a verification brings for its request, 1 without drafts.",
              1 + share(stats.accepted_draft_tokens, stats.drafts), labels);
 }
@@ -87,9 +89,9 @@ void write_limits(telemetry::MetricsPage& page, const spec::WorkerSpec& spec, co
   cache.emplace_back("num_gpu_blocks", std::to_string(spec.kv_blocks));
   cache.emplace_back("enable_prefix_caching", "True");
   page.gauge("vllm:cache_config_info", "The KV cache's configuration, in labels.", 1, cache);
-  page.gauge("kvist:max_batch_size", "Batch slots: requests that can run at once.", spec.max_batch_size, labels);
-  page.gauge("kvist:max_num_tokens", "Token budget of one engine step.", spec.max_num_tokens, labels);
-  page.gauge("kvist:max_waiting", "Requests that may wait before the answer is 429.", spec.max_waiting, labels);
+  page.gauge("kvist_worker_max_batch_size", "Batch slots: requests that can run at once.", spec.max_batch_size, labels);
+  page.gauge("kvist_worker_max_num_tokens", "Token budget of one engine step.", spec.max_num_tokens, labels);
+  page.gauge("kvist_worker_max_waiting", "Requests that may wait before the answer is 429.", spec.max_waiting, labels);
 }
 
 void write_finished(telemetry::MetricsPage& page, const FinishCounts& counts, const telemetry::Labels& labels) {
@@ -115,13 +117,16 @@ void write_metrics(telemetry::MetricsPage& page, const spec::WorkerSpec& spec, c
   write_limits(page, spec, labels);
   write_finished(page, runner.metrics().finish_counts(), labels);
   runner.metrics().write(page, labels);
-  page.counter("kvist:step_lateness_seconds_total", "How much later than modelled steps ended, summed.",
+  page.counter("kvist_worker_step_lateness_seconds_total", "How much later than modelled steps ended, summed.",
                to_seconds(runner.driver().times().lateness), labels);
-  page.counter("kvist:step_resynchronisations_total", "How often steps were so late that the modelled clock was reset.",
+  page.counter("kvist_worker_step_resynchronisations_total",
+               "How often steps were so late that the modelled clock was reset.",
                number(runner.driver().times().resynchronisations), labels);
-  page.counter("kvist:kv_event_batches_total", "KV event batches published.", number(runner.event_batches()), labels);
-  page.counter("kvist:slow_clients_total", "Answers broken off because the client did not take them.",
+  page.counter("kvist_worker_kv_event_batches_total", "KV event batches published.", number(runner.event_batches()),
+               labels);
+  page.counter("kvist_worker_slow_clients_total", "Answers broken off because the client did not take them.",
                number(generations.slow_clients()), labels);
+  telemetry::write_build_info(page, "worker");
   telemetry::write_process_metrics(page, started_unix_s);
 }
 

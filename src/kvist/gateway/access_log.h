@@ -1,0 +1,64 @@
+// Writes the access log, beside the loops.
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "kvist/base/error.h"
+#include "kvist/base/time.h"
+#include "kvist/gateway/request_report.h"
+#include "kvist/spec/observation_spec.h"
+
+namespace kvist::gateway {
+
+/// Appends a line per request to a file, on a thread of its own, so that a slow disk or a full pipe holds up nobody.
+/// When the file is no longer what its name leads to, because it was rotated, a new one is made. Memory: at most
+/// kMostWaiting requests wait; further ones are dropped and counted. Threads: add() and counters(): any.
+class AccessLog {
+ public:
+  static constexpr std::size_t kMostWaiting = 16'384;
+
+  struct Counters {
+    std::uint64_t lines = 0;
+    std::uint64_t dropped = 0;   ///< because too many waited
+    std::uint64_t failures = 0;  ///< lines that could not be written
+    std::size_t waiting = 0;
+  };
+
+  /// Opens the file. Errors: it cannot be written.
+  [[nodiscard]] static Result<std::unique_ptr<AccessLog>> open(const spec::AccessLogSpec& spec, spec::LogFormat format);
+  /// Writes what waits.
+  ~AccessLog();
+  AccessLog(const AccessLog&) = delete;
+  AccessLog& operator=(const AccessLog&) = delete;
+
+  void add(std::shared_ptr<const RequestReport> report);
+  [[nodiscard]] Counters counters() const;
+
+ private:
+  AccessLog(std::string file, spec::LogFormat format, int descriptor);
+  void run();
+  void reopen_if_rotated();
+  [[nodiscard]] bool write_all(std::string_view text);
+
+  const std::string file_;
+  const spec::LogFormat format_;
+  int descriptor_;  // its thread's, as the next
+  TimePoint looked_ = {};
+
+  mutable std::mutex mutex_;  // guards what follows
+  std::condition_variable woken_;
+  std::vector<std::shared_ptr<const RequestReport>> waiting_;
+  Counters counters_;
+  bool stopping_ = false;
+
+  std::thread thread_;
+};
+
+}  // namespace kvist::gateway

@@ -1,0 +1,123 @@
+#include "kvist/gateway/span_exporter.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "kvist/net/time_of_day.h"
+#include "kvist/telemetry/log.h"
+
+namespace kvist::gateway {
+namespace {
+
+/// "http://host:port" of "http://host:port/path".
+std::string base_of(const std::string& endpoint) {
+  return endpoint.substr(0, endpoint.find('/', endpoint.find("://") + 3));
+}
+
+bool may_be_sent_again(int status) {
+  return status == 429 || status == 502 || status == 503 || status == 504;
+}
+
+}  // namespace
+
+SpanExporter::SpanExporter(const spec::OtlpSpec& spec, std::string instance)
+    : spec_(spec),
+      base_url_(base_of(spec.endpoint)),
+      target_(spec.endpoint.substr(base_url_.size())),
+      source_{.service_name = spec.service_name, .instance = std::move(instance)},
+      client_(std::make_unique<net::HttpClient>(loop_, net::HttpClientOptions{.connect_timeout = spec.timeout})),
+      timer_(std::make_unique<net::Timer>(loop_)),
+      farewell_(std::make_unique<net::Timer>(loop_)) {
+  thread_ = std::thread([this] { run(); });
+}
+
+SpanExporter::~SpanExporter() {
+  loop_.post([this] {
+    ending_ = true;
+    farewell_->arm(net::now() + kFarewell, [this] { loop_.stop(); });
+    pause_ = Duration(0);
+    if (!call_) send();
+  });
+  thread_.join();
+}
+
+void SpanExporter::add(std::shared_ptr<const RequestReport> report) {
+  const std::scoped_lock lock(mutex_);
+  if (waiting_.size() >= spec_.max_waiting) {
+    ++counters_.dropped;
+    return;
+  }
+  waiting_.push_back(std::move(report));
+}
+
+SpanExporter::Counters SpanExporter::counters() const {
+  const std::scoped_lock lock(mutex_);
+  Counters counters = counters_;
+  counters.waiting = waiting_.size();
+  return counters;
+}
+
+void SpanExporter::run() {
+  next(spec_.interval);
+  loop_.run();
+  call_.reset();
+  farewell_.reset();
+  timer_.reset();
+  client_.reset();
+}
+
+void SpanExporter::next(Duration in) {
+  timer_->arm(net::now() + in, [this] { send(); });
+}
+
+void SpanExporter::send() {
+  if (call_) return;  // its end sends the next
+  if (batch_.empty()) {
+    const std::scoped_lock lock(mutex_);
+    const auto end = waiting_.begin() + static_cast<std::ptrdiff_t>(std::min(waiting_.size(), kMostInBatch));
+    batch_.assign(std::move_iterator(waiting_.begin()), std::move_iterator(end));
+    waiting_.erase(waiting_.begin(), end);
+  }
+  if (batch_.empty()) {
+    if (ending_) return loop_.stop();
+    return next(spec_.interval);
+  }
+  source_.clock_unix_s = net::unix_seconds() - to_seconds(net::now().time_since_epoch());
+  net::HttpRequest request{.method = "POST", .target = target_, .headers = {}, .body = otlp_json(source_, batch_)};
+  request.headers.set("Content-Type", "application/json");
+  call_ = client_->fetch(base_url_, std::move(request), spec_.timeout,
+                         [this](const Result<net::HttpResponse>& answer) { on_answer(answer); });
+}
+
+void SpanExporter::on_answer(const Result<net::HttpResponse>& answer) {
+  const bool taken = answer && answer->status >= 200 && answer->status < 300;
+  const bool again = !taken && (!answer || may_be_sent_again(answer->status));
+  if (!taken && warnings_.pass(net::now())) {
+    telemetry::log_warning("otlp",
+                           fmt::format("{}: {}", spec_.endpoint,
+                                       answer ? fmt::format("status {}", answer->status) : answer.error().message));
+  }
+  {
+    const std::scoped_lock lock(mutex_);
+    if (!taken) ++counters_.failures;
+    if (!again) (taken ? counters_.exported : counters_.refused) += batch_.size();
+  }
+  if (!again) batch_.clear();
+  pause_ = again ? std::clamp(2 * pause_, spec_.interval, kLongestPause) : Duration(0);
+  // The call may not be destroyed by its own handler.
+  loop_.post([this, again] {
+    call_.reset();
+    if (ending_ && again) return loop_.stop();
+    bool full = false;
+    {
+      const std::scoped_lock lock(mutex_);
+      full = waiting_.size() >= kMostInBatch;
+    }
+    if (ending_ || (full && !again)) return send();
+    next(again ? pause_ : spec_.interval);
+  });
+}
+
+}  // namespace kvist::gateway
