@@ -431,6 +431,44 @@ TEST_F(EventSequencerTest, RebuildsAreTriedAtGrowingIntervalsAndKeepWhatThereIs)
   EXPECT_THAT(live(6), ElementsAre("apply a6"));
 }
 
+// A publisher makes one frame of those that it no longer has, under the number of the last of them.
+TEST_F(EventSequencerTest, ACompactionUnderAKnownNumberRebuildsAndIsNoRestart) {
+  (void)connected();
+  (void)replayed(5);  // nothing before is left, and the publisher has no compaction of it yet
+  (void)replay_end();
+  (void)live(6);
+  (void)live(7);
+  EXPECT_THAT(poll_after(seconds(10)), ElementsAre("replay 0"));
+  EXPECT_THAT(live(8), IsEmpty());  // waits, and is in the compaction
+  EXPECT_THAT(live(9), IsEmpty());
+  const auto begun = texts(sequencer_.on_replayed(8, "0 to 8", now_));
+  EXPECT_EQ(begun.front(), "reset");
+  EXPECT_EQ(begun.back(), "apply 0 to 8");
+  sequencer_.on_cleared(sequencer_.counters().resets);  // it begins with that
+  EXPECT_THAT(replayed(9), ElementsAre("apply a9"));
+  EXPECT_THAT(replay_end(), IsEmpty());
+  EXPECT_TRUE(sequencer_.whole());
+  EXPECT_EQ(sequencer_.counters().restarts, 0U);
+  EXPECT_THAT(live(10), ElementsAre("apply a10"));
+}
+
+TEST_F(EventSequencerTest, ACompactionOfAppliedFramesRebuildsAndIsNoRestart) {
+  (void)connected();
+  (void)replayed(5);
+  (void)replay_end();
+  for (std::uint64_t n = 6; n < 10; ++n) (void)live(n);
+  EXPECT_THAT(poll_after(seconds(10)), ElementsAre("replay 0"));
+  const auto begun = texts(sequencer_.on_replayed(7, "0 to 7", now_));
+  EXPECT_EQ(begun.front(), "reset");
+  EXPECT_EQ(begun.back(), "apply 0 to 7");
+  sequencer_.on_cleared(sequencer_.counters().resets);
+  EXPECT_THAT(replayed(8), ElementsAre("apply a8"));
+  EXPECT_THAT(replayed(9), ElementsAre("apply a9"));
+  EXPECT_THAT(replay_end(), IsEmpty());
+  EXPECT_TRUE(sequencer_.whole());
+  EXPECT_EQ(sequencer_.counters().restarts, 0U);
+}
+
 TEST_F(EventSequencerTest, TooManyLiveFramesEndAReplay) {
   use({.max_buffered = 3});
   feed(2);

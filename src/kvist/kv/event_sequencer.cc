@@ -80,7 +80,7 @@ std::vector<SequencerAction> EventSequencer::on_replayed(std::uint64_t sequence,
     return actions;
   }
   last_replayed_ = sequence;
-  if (std::exchange(rebuilding_, false) && next_) rebuild_from(sequence, actions);
+  if (std::exchange(rebuilding_, false) && next_) rebuild_from(sequence, payload, actions);
   if (next_ && sequence < *next_) {
     ++counters_.duplicates;
     if (recall(sequence, payload) == Known::kDifferent) restart_from_replay(sequence, actions);
@@ -323,22 +323,33 @@ void EventSequencer::abandon_replay(TimePoint now) {
 void EventSequencer::skip_to(std::uint64_t sequence, TimePoint now, Actions& actions) {
   reset(fmt::format("events {} to {} are lost: the publisher no longer has them", next_.value_or(0), sequence - 1),
         actions);
-  while (!buffered_.empty() && buffered_.begin()->first < sequence) take_buffered();
+  drop_buffered_to(sequence);
   next_.reset();
   digests_.clear();
   schedule_rebuild(now);
 }
 
-/// Handles the first frame of a rebuild, which replaces the view only if it reaches further back.
-void EventSequencer::rebuild_from(std::uint64_t sequence, Actions& actions) {
-  if (sequence >= view_start_) {
+/// Handles the first frame of a rebuild, which replaces the view only if it reaches further back. It does so too if it
+/// has a known number and another content than that frame had: a publisher may put what is left of the frames before
+/// into one, under the number of the last of them.
+void EventSequencer::rebuild_from(std::uint64_t sequence, const std::string& payload, Actions& actions) {
+  const auto waiting = buffered_.find(sequence);
+  const bool is_itself = sequence < *next_ ? recall(sequence, payload) == Known::kSame
+                                           : waiting == buffered_.end() || waiting->second == payload;
+  if (sequence >= view_start_ && is_itself) {
     rebuild_at_.reset();
     return;
   }
+  drop_buffered_to(sequence);
   reset("rebuilding from all the publisher still has", actions);
   next_.reset();
   replay_start_.reset();
   digests_.clear();
+}
+
+/// Drops waiting frames that the first frame of a replay stands for, whatever it is made of.
+void EventSequencer::drop_buffered_to(std::uint64_t sequence) {
+  while (!buffered_.empty() && buffered_.begin()->first <= sequence) take_buffered();
 }
 
 /// Drops waiting frames that the replay has brought too. Returns false if a known number has another content.

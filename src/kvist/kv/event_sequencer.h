@@ -126,7 +126,8 @@ class EventSequencer {
   void end_replay();
   void abandon_replay(TimePoint now);
   void skip_to(std::uint64_t sequence, TimePoint now, Actions& actions);
-  void rebuild_from(std::uint64_t sequence, Actions& actions);
+  void rebuild_from(std::uint64_t sequence, const std::string& payload, Actions& actions);
+  void drop_buffered_to(std::uint64_t sequence);
   [[nodiscard]] bool drop_known_buffered();
   void apply_buffered(Actions& actions);
   void merge_buffered(TimePoint now, Actions& actions);
