@@ -368,6 +368,15 @@ TEST(GatewaySpecTest, ErrorsNameLineAndSetting) {
   EXPECT_THAT(
       message(read_gateway(parsed("workers:\n- {name: a, url: 'http://h:1'}\n- {name: a, url: 'http://h:2'}\n"))),
       StartsWith("test.yaml:3: workers[1]: two workers are called \"a\""));
+  const auto at_one_url = [](const std::string& first, const std::string& second) {
+    return read_gateway(
+        parsed("workers: [{name: a, url: 'https://h:1'" + first + "}, {name: b, url: 'https://h:1'" + second + "}]\n"));
+  };
+  EXPECT_TRUE(at_one_url("", ""));
+  EXPECT_TRUE(at_one_url(", api_key_file: k", ", api_key_file: k"));
+  EXPECT_THAT(message(at_one_url(", api_key_file: k", "")),
+              HasSubstr("workers a and b have one url, https://h:1, but another api_key_file"));
+  EXPECT_THAT(message(at_one_url(", tls: {ca: x}", ", tls: {ca: y}")), HasSubstr("but another tls"));
   EXPECT_THAT(message(read_gateway(parsed("workers:\n- {url: 'http://h:1', kv_replay: 'tcp://h:2'}\n"))),
               HasSubstr("kv_replay without kv_events"));
   EXPECT_THAT(message(read_gateway(parsed("workers:\n- {url: 'http://h:1', limits: {max_batch_size: 0}}\n"))),

@@ -1,6 +1,8 @@
 // The gateway's settings, read and written.
 #include <limits>
+#include <map>
 #include <set>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -138,6 +140,21 @@ Result<void> read_worker_tls(const YamlNode& gateway, const std::string& base_di
   return {};
 }
 
+/// What a worker is sent, and trusted by, belongs to its URL: calls to one address share their connections.
+Result<void> check_shared_urls(const YamlNode& gateway, const std::vector<UpstreamSpec>& workers) {
+  std::map<std::string_view, const UpstreamSpec*> first;
+  for (const UpstreamSpec& worker : workers) {
+    const auto [found, is_new] = first.emplace(worker.url, &worker);
+    const UpstreamSpec& other = *found->second;
+    const bool same_key = worker.api_key_file == other.api_key_file;
+    if (is_new || (same_key && worker.tls == other.tls)) continue;
+    return std::unexpected(gateway.error(fmt::format(
+        "workers {} and {} have one url, {}, but another {}; give them the same, or leave one of the workers out",
+        other.name, worker.name, worker.url, same_key ? "tls" : "api_key_file")));
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<void> read_routing_mode(const YamlNode& node, RoutingMode& mode) {
@@ -168,6 +185,7 @@ Result<GatewaySpec> read_gateway(const YamlNode& node, const std::string& base_d
   KVIST_TRY_VOID(read_field(node, "block_size", g.block_size, 1, 4'096));
   KVIST_TRY_VOID(read_upstreams(node, base_directory, g.workers));
   KVIST_TRY_VOID(read_worker_tls(node, base_directory, g.workers));
+  KVIST_TRY_VOID(check_shared_urls(node, g.workers));
   KVIST_TRY_VOID(read_field(node, "upstream_timeout", g.upstream_timeout, std::chrono::milliseconds(1)));
   KVIST_TRY_VOID(read_field(node, "connect_timeout", g.connect_timeout, std::chrono::milliseconds(1)));
   KVIST_TRY_VOID(read_field(node, "health_interval", g.health_interval, std::chrono::milliseconds(10)));
