@@ -227,6 +227,16 @@ TEST(RequestLife, LeavesAStalledWorkerIfThereIsAnother) {
   EXPECT_EQ(life.on_worker_stalled(WorkerId(2)).report, LifeReport::kNothing) << "its answer is on the way";
 }
 
+// The worker was found silent before the first part of the answer came, and the word of it arrived after that.
+TEST(RequestLife, AnAnswerThatHasBegunIsNoSilence) {
+  RequestLife life = begun_life();
+  (void)life.on_status(200);
+  life.on_begun();
+  life.set_resumable(3);
+  EXPECT_EQ(life.on_worker_stalled(WorkerId(0), AttemptFailure::kSilent).report, LifeReport::kNothing);
+  EXPECT_EQ(life.on_worker_stalled(WorkerId(0), AttemptFailure::kStalled).report, LifeReport::kLeave);
+}
+
 TEST(RequestLife, StatusesBelow500OfOtherEndpointsAreTheirOwnBusiness) {
   for (const int status : {302, 401, 403, 404}) {
     RequestLife life(kDeadline, true, RequestScope::kOther);

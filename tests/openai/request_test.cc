@@ -170,6 +170,7 @@ TEST(ChatRequest, NamesEveryBadField) {
   EXPECT_EQ(error(R"("presence_penalty":-3)"), prefix + "presence_penalty: expected a number from -2 to 2, got -3");
   EXPECT_EQ(error(R"("repetition_penalty":0)"),
             prefix + "repetition_penalty: expected a number from 0.01 to 100, got 0");
+  EXPECT_EQ(error(R"("kvist_resume":null)"), prefix + "kvist_resume: expected an object, got null; leave it out");
   EXPECT_EQ(error(R"("n":0)"), prefix + "n: expected an integer from 1 to 128, got 0");
   EXPECT_EQ(error(R"("stop":7)"), prefix + "stop: expected a string, got 7");
   EXPECT_EQ(error(R"("stop":["a",null])"), prefix + "stop[1]: expected a string, got null");

@@ -174,7 +174,9 @@ LifeActions RequestLife::on_too_large() {
 
 LifeActions RequestLife::on_worker_stalled(WorkerId worker, AttemptFailure how) {
   const bool waits = phase_ == Phase::kWaiting || phase_ == Phase::kAnswering;
-  const bool may_move = !attempt_begun_ || resumable_;
+  // A worker is silent for requests that have nothing of their answers yet. One that has begun is not among them, even
+  // if that was found before its first part came.
+  const bool may_move = !attempt_begun_ || (resumable_ && how != AttemptFailure::kSilent);
   if (!waits || !may_move || worker != decision_.worker || !repeatable_) return {};
   left_ = std::exchange(phase_, Phase::kAsking);
   failure_ = how;

@@ -80,7 +80,10 @@ Result<std::vector<TokenId>> read_tokens(const JsonArray& array) {
 
 // An answer that another worker began.
 Result<std::optional<Resumption>> read_resumption(const JsonObject& request) {
+  // null too is a member of that name, and a gateway that adds its own would make two of it.
   KVIST_TRY(const std::optional<JsonObject> from, request.find_object("kvist_resume"));
+  if (!from && request.has("kvist_resume"))
+    return request.wrong("kvist_resume", "expected an object, got null; leave it out");
   if (!from) return std::optional<Resumption>();
   Resumption resumption;
   KVIST_TRY(const std::uint64_t created,
