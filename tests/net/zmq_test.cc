@@ -219,11 +219,13 @@ TEST(Zmq, AnswersReplaysWhilePublishing) {
   Inbox inbox;
   const auto subscriber = subscribe(*publisher, inbox);
   publish_until_live(*publisher, inbox);
+  subscriber->request_replay(0);
+  ASSERT_TRUE(inbox.wait([](const auto& s) { return s.replay_ends == 1; }));  // now there is a connection
   for (int round = 0; round < 20; ++round) {
     for (int i = 0; i < 100; ++i) publisher->publish("m");
     subscriber->request_replay(0);
   }
-  ASSERT_TRUE(inbox.wait([](const auto& s) { return s.replay_ends == 20; }));
+  ASSERT_TRUE(inbox.wait([](const auto& s) { return s.replay_ends == 21; }));
   const auto replayed = inbox.state().replayed;
   for (std::size_t i = 1; i < replayed.size(); ++i) {
     // The numbers of each replay have no gap, and begin with 0.
@@ -248,6 +250,28 @@ TEST(Zmq, ReportsTheConnectionAgainWhenThePublisherCameBack) {
   subscriber->request_replay(0);
   ASSERT_TRUE(inbox.wait([](const auto& s) { return s.replay_ends == 1; }));
   EXPECT_THAT(inbox.state().replayed, ElementsAre(Pair(0, "new")));
+}
+
+// Each would be answered with all that is buffered, though only the last is waited for.
+TEST(Zmq, OfReplayRequestsThatWaitForThePortOnlyTheLastIsSent) {
+  auto publisher = make_publisher();
+  const std::uint16_t port = publisher->port();
+  const std::uint16_t replay_port = publisher->replay_port();
+  Inbox inbox;
+  const auto subscriber = subscribe(*publisher, inbox);
+  subscriber->request_replay(0);
+  ASSERT_TRUE(inbox.wait([](const auto& s) { return s.replay_ends == 1; }));
+  publisher.reset();
+  ASSERT_TRUE(inbox.wait([](const auto& s) { return !s.disconnected.empty(); }));
+  for (std::uint64_t from = 0; from < 10; ++from) subscriber->request_replay(from % 3);
+  subscriber->request_replay(3);
+  publisher = make_publisher(port, replay_port);
+  for (int i = 0; i < 5; ++i) publisher->publish("m" + std::to_string(i));
+  ASSERT_TRUE(inbox.wait([](const auto& s) { return s.replay_ends >= 2; }));
+  subscriber->request_replay(4);  // comes behind all others
+  ASSERT_TRUE(inbox.wait([](const auto& s) { return s.replay_ends >= 3; }));
+  EXPECT_EQ(inbox.state().replay_ends, 3);
+  for (const auto& [number, payload] : inbox.state().replayed) EXPECT_GE(number, 3U) << "of another request";
 }
 
 TEST(Zmq, TopicsSelectByPrefix) {

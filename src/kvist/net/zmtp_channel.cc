@@ -106,7 +106,7 @@ void ZmtpChannel::send(std::string bytes) {
     (void)connection->send_bytes(bytes);
     return;
   }
-  if (waiting_.size() < kMostWaiting) waiting_.push_back(std::move(bytes));
+  waiting_ = std::move(bytes);
 }
 
 void ZmtpChannel::connect() {
@@ -164,7 +164,7 @@ void ZmtpChannel::adopt(UniqueFd socket) {
 }
 
 void ZmtpChannel::on_up(ZmtpConnection& connection) {
-  for (const std::string& bytes : std::exchange(waiting_, {})) (void)connection.send_bytes(bytes);
+  if (!waiting_.empty()) (void)connection.send_bytes(std::exchange(waiting_, {}));
   if (handlers_.on_up) handlers_.on_up();
 }
 

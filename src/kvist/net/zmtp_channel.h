@@ -22,7 +22,6 @@ class ZmtpChannel : public std::enable_shared_from_this<ZmtpChannel> {
  public:
   /// Where it listens, the peers that it takes at once.
   static constexpr std::size_t kMostPeers = 64;
-  static constexpr std::size_t kMostWaiting = 64;
   static constexpr Duration kConnectTime = std::chrono::seconds(3);
 
   /// No handler may destroy the channel.
@@ -45,7 +44,8 @@ class ZmtpChannel : public std::enable_shared_from_this<ZmtpChannel> {
   void start(LoopImpl& loop);
   /// Ends everything. No handler is called any more.
   void stop();
-  /// Sends to the peer, or when there is one. Bytes for which there is no room are dropped.
+  /// Sends to the peer, or when there is one: then only what was given last, as a newer request takes the place of one
+  /// that was never sent.
   void send(std::string bytes);
 
  private:
@@ -71,7 +71,7 @@ class ZmtpChannel : public std::enable_shared_from_this<ZmtpChannel> {
   std::size_t next_address_ = 0;
   std::unique_ptr<PendingConnect> connecting_;
   std::set<std::shared_ptr<ZmtpConnection>> connections_;
-  std::vector<std::string> waiting_;  // for a connection
+  std::string waiting_;  // for a connection; empty: nothing
 };
 
 }  // namespace kvist::net
