@@ -45,6 +45,16 @@ struct GatewayArguments {
 /// `kvist gateway -f FILE`: the gateway, until SIGINT or SIGTERM.
 [[nodiscard]] Result<void> serve_gateway(const GatewayArguments& arguments);
 
+struct DoctorArguments {
+  std::string file;          ///< with a `gateway:`, `deployment:` or `worker:` mapping; or
+  std::string gateway;       ///< the URL of a running gateway's listener for administration
+  std::string api_key_file;  ///< its first line is the key for that; empty: none is sent
+  std::string timeout;       ///< of each question, with a unit; empty: 5 s
+  bool json = false;
+};
+/// `kvist doctor -f FILE | --gateway URL`: prints what is wrong. Fails if that is an error rather than a warning.
+[[nodiscard]] Result<void> run_doctor(const DoctorArguments& arguments);
+
 struct ModelCreateArguments {
   std::string directory;
   std::string size = "small";  ///< "tiny", "small", "base"

@@ -62,6 +62,7 @@ class CommandLine {
     add_plan();
     add_what_if();
     add_explain();
+    add_doctor();
     add_fit();
     add_completion();
     app_.add_subcommand("man", "print the manual page, as troff")->callback([this] {
@@ -260,6 +261,18 @@ class CommandLine {
     command->callback([this] { action_ = [this] { return run_explain(explain_); }; });
   }
 
+  void add_doctor() {
+    CLI::App* command = app_.add_subcommand("doctor", "what is wrong with a file or a running deployment");
+    auto* file =
+        command->add_option("-f,--file", doctor_.file, "file with a `gateway:`, `deployment:` or `worker:` mapping");
+    command->add_option("--gateway", doctor_.gateway, "URL of a running gateway's listener for administration")
+        ->excludes(file);
+    command->add_option("--api-key-file", doctor_.api_key_file, "file whose first line is the key for administration");
+    command->add_option("--timeout", doctor_.timeout, "of each question to a peer, with a unit; without it, 5 s");
+    command->add_flag("--json", doctor_.json, "for programs");
+    command->callback([this] { action_ = [this] { return run_doctor(doctor_); }; });
+  }
+
   void add_fit() {
     FitArguments& a = fit_;
     CLI::App* command = app_.add_subcommand("fit", "fit a profile's coefficients to measurements");
@@ -361,6 +374,7 @@ class CommandLine {
   std::string shell_;
   WorkerArguments worker_;
   GatewayArguments gateway_;
+  DoctorArguments doctor_;
   UpArguments up_;
   ModelCreateArguments model_create_;
   KeyCreateArguments key_create_;

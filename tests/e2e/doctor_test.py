@@ -1,0 +1,89 @@
+"""kvist doctor, before good and bad deployments."""
+import contextlib
+import json
+import pathlib
+import subprocess
+import tempfile
+
+from deployment import BINARY, Process, WORKER, deployment, eventually, gateway_config, get_json, run
+
+
+def doctor(*arguments):
+    """(exit status, ids of the findings that are no hints, all of the answer)"""
+    done = subprocess.run([BINARY, "doctor", *map(str, arguments), "--json"], capture_output=True, text=True, timeout=100)
+    answer = json.loads(done.stdout)
+    assert (done.returncode == 1) == (answer["errors"] > 0), (done.returncode, answer, done.stderr)
+    # What this machine is like is not the test's business.
+    ours = [f for f in answer["findings"] if f["where"] != "this machine"]
+    assert all(f["what"] and f["right"] for f in ours), ours
+    return done.returncode, sorted(f["id"] for f in ours if f["severity"] != "info"), answer
+
+
+@contextlib.contextmanager
+def file_with(text):
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "gateway.yaml"
+        path.write_text(text)
+        yield path
+
+
+def a_good_file_and_a_good_gateway():
+    with deployment() as (gateway, workers):
+        with file_with(gateway_config(workers, "kv")) as file:
+            assert doctor("-f", file)[:2] == (0, []), doctor("-f", file)
+        eventually(lambda: all(w["index_exact"] for w in get_json(gateway.admin + "/admin/status")["workers"]), "exact")
+        assert doctor("--gateway", gateway.admin)[:2] == (0, []), doctor("--gateway", gateway.admin)
+
+
+def wrong_settings_are_named():
+    with deployment(gateway=False, workers=1) as (_, workers):
+        good = gateway_config(workers, "kv")
+        events = f"tcp://127.0.0.1:{workers[0].ports['kv_events']}"
+        replay = f"tcp://127.0.0.1:{workers[0].ports['kv_replay']}"
+        for changed, wanted in ((good.replace("block_size: 32", "block_size: 16"), ["block_size_differs"]),
+                                (good.replace("model: test-model", "model: another"), ["model_differs"]),
+                                (good.replace(replay, "tcp://127.0.0.1:9"), ["replay_refused"]),
+                                (good.replace(events, workers[0].url.replace("http", "tcp")), ["events_unreachable"]),
+                                (good.replace(f"      kv_replay: {replay}\n", ""), ["no_replay"]),
+                                (good.replace(workers[0].url, "http://127.0.0.1:9"), ["worker_unreachable"]),
+                                (good + f"  http: {{port: {workers[0].ports['http']}}}\n  admin: {{port: 0}}\n", ["port_in_use"]),
+                                (good + "  tls: {certificate: none.pem, key: none.key}\n", ["file_unusable", "file_unusable"])):
+            with file_with(changed) as file:
+                assert doctor("-f", file, "--timeout", "3s")[1] == wanted, (changed, doctor("-f", file))
+
+
+def another_tokenizer_is_noticed():
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([BINARY, "model", "create", folder + "/model", "--size", "tiny"], check=True, capture_output=True)
+        with deployment(gateway=False, workers=1) as (_, workers), file_with(gateway_config(workers, "kv", folder + "/model")) as file:
+            assert "tokenizer_differs" in doctor("-f", file)[1]
+
+
+def a_running_gateway_tells_of_its_workers():
+    with tempfile.TemporaryDirectory() as folder:
+        worker = Process(folder, "worker", "w", WORKER.format(name="w", kv_blocks=100, slots=4, time_scale=100).replace("test-model", "another"))
+        config = gateway_config([worker], "kv").replace("block_size: 32", "block_size: 64")
+        gateway = Process(folder, "gateway", "gateway", config)
+        try:
+            def found():
+                return doctor("--gateway", gateway.admin)[1]
+            eventually(lambda: {"model_differs", "block_size_differs"} <= set(found()), "model and block size")
+        finally:
+            gateway.stop()
+            worker.stop()
+
+
+def other_files_and_what_cannot_be_examined():
+    with file_with("worker:\n  model: m\n") as file:
+        assert doctor("-f", file)[0] == 0
+    with file_with("deployment:\n  workers: {count: 2}\n") as file:
+        assert doctor("-f", file)[0] == 0
+    with file_with("gateway:\n  nonsense: 1\n") as file:
+        for arguments, wanted in ((["-f", file], "nonsense"), ([], "either --file or --gateway"), (["--gateway", "http://127.0.0.1:9"], "127.0.0.1:9")):
+            done = subprocess.run([BINARY, "doctor", *arguments], capture_output=True, text=True, timeout=60)
+            assert done.returncode == 1 and wanted in done.stderr, (arguments, done.stderr)
+
+
+if __name__ == "__main__":
+    run([a_good_file_and_a_good_gateway, wrong_settings_are_named, another_tokenizer_is_noticed, a_running_gateway_tells_of_its_workers,
+         other_files_and_what_cannot_be_examined])
