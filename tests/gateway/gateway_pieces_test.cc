@@ -191,10 +191,11 @@ TEST(LatencyHistogram, CountsIntoTheBucketWhoseBoundIsNotBelow) {
   histogram.observe(std::chrono::milliseconds(1));
   histogram.observe(std::chrono::microseconds(1500));
   histogram.observe(std::chrono::minutes(10));
-  EXPECT_EQ(histogram.counts().front(), 1U);
-  EXPECT_EQ(histogram.counts()[1], 1U);
-  EXPECT_EQ(histogram.counts().back(), 1U);
-  EXPECT_EQ(std::accumulate(histogram.counts().begin(), histogram.counts().end(), std::uint64_t{0}), 3U);
+  const std::vector<std::uint64_t> counts = histogram.counts();
+  EXPECT_EQ(counts.front(), 1U);
+  EXPECT_EQ(counts[1], 1U);
+  EXPECT_EQ(counts.back(), 1U);
+  EXPECT_EQ(std::accumulate(counts.begin(), counts.end(), std::uint64_t{0}), 3U);
   EXPECT_DOUBLE_EQ(histogram.sum_seconds(), 600.0025);
 }
 

@@ -42,7 +42,8 @@ class RequestTimesTable {
   [[nodiscard]] RequestTimes& of(std::string_view key_class, WorkerId worker) {
     auto classes = classes_.find(key_class);
     if (classes == classes_.end()) {
-      if (classes_.size() >= kMostClasses) key_class = kOtherClasses;
+      const std::size_t named = classes_.size() - (classes_.contains(kOtherClasses) ? 1 : 0);
+      if (named >= kMostClasses) key_class = kOtherClasses;
       classes = classes_.try_emplace(std::string(key_class)).first;
     }
     return classes->second[worker];
