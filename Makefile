@@ -63,7 +63,7 @@ peers: build
 
 faults: build
 	@scripts/install-dependencies --tests
-	@scripts/run-faults $(RELEASE)/bin/kvist $(if $(ONLY),--only $(ONLY),--markdown)
+	@scripts/run-faults $(RELEASE)/bin/kvist --markdown $(if $(ONLY),--only $(ONLY))
 
 test-aarch64:
 	@scripts/test-aarch64

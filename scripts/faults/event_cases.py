@@ -28,7 +28,7 @@ def spoilt_messages(fault, counters, seconds=4.0):
                 wire.set(None)
             check_answers(case, answers)
             if fault not in ("cut", "silent"):
-                case.least("messages that were spoilt", sum(wire.spoilt for wire in deployed.wires), 10)
+                case.least("messages that were spoilt", sum(wire.spoilt for wire in deployed.wires), max(1, streams // 20))
             check_index(case, deployed)
             for counter in counters:
                 case.least(f"kvist_gateway_{counter}", deployed.metric(counter), 1)
@@ -85,7 +85,7 @@ def unreadable_batches(case, streams):
             wire.set(None)
         check_answers(case, answers)
         spoilt = sum(wire.spoilt for wire in deployed.wires)
-        case.least("messages that were spoilt", spoilt, 10)
+        case.least("messages that were spoilt", spoilt, max(1, streams // 20))
         eventually(lambda: deployed.metric("kv_undecodable_batches_total") >= spoilt, "all have come")
         case.equal("kvist_gateway_kv_undecodable_batches_total", deployed.metric("kv_undecodable_batches_total"), spoilt)
         case.equal("workers whose index is said not to be exact", sum(not w["index_exact"] for w in deployed.status().values()), 3)

@@ -46,6 +46,16 @@ class Case:
         self.notes.append((what, shown(value)))
         print(f"         {what}: {shown(value)}", flush=True)
 
+    def record(self):
+        """As JSON can hold it; of_record() reads it."""
+        return {**vars(self), "rows": [dataclasses.asdict(row) for row in self.rows]}
+
+    @staticmethod
+    def of_record(record):
+        case = Case(record["name"], record["title"])
+        case.rows, case.notes, case.seconds = [Row(**row) for row in record["rows"]], record["notes"], record["seconds"]
+        return case
+
     def run(self, function):
         """Calls it with this case; what it raises is a row that did not hold."""
         print(f"{self.name}: {self.title}", flush=True)

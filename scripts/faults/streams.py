@@ -2,6 +2,7 @@
 
 While the streams run, nothing is decoded: the client shares the machine with what it tries."""
 import asyncio
+import concurrent.futures
 import json
 import random
 import time
@@ -9,6 +10,7 @@ import time
 WORDS = "the river runs down to the sea and comes back again as rain over hills and fields in the long evening".split()
 STARTERS = 20
 CHAT = "/v1/chat/completions"
+NEW = 10_000  # the first number of requests of which nothing is cached anywhere
 
 
 def prose(number, words):
@@ -17,8 +19,10 @@ def prose(number, words):
 
 
 def greedy(number, max_tokens=150):
-    """The body of request `number`: one of a few beginnings, then text of its own; what it answers depends on nothing else."""
-    content = f"{prose(1000 + number % STARTERS, 60)}. Question {number}: {prose(2000 + number, 12)}?"
+    """The body of request `number`: one of a few beginnings, then text of its own; what it answers depends on nothing else. Each
+    10,000 numbers have beginnings of their own."""
+    beginning = number // 10_000 * STARTERS + number % STARTERS
+    content = f"{prose(1_000_000 + beginning, 60)}. Question {number}: {prose(2000 + number, 12)}?"
     return {"model": "test-model", "messages": [{"role": "user", "content": content}], "max_tokens": max_tokens, "temperature": 0,
             "ignore_eos": True, "stream": True, "stream_options": {"include_usage": True}}
 
@@ -172,9 +176,12 @@ class Crowd:
     def begun(self):
         return sum(stream.first is not None or stream.ended is not None for stream in self.streams)
 
-    def answers(self, seconds=240):
-        """All of them, when the last one has ended."""
-        self.future.result(seconds)
+    def answers(self, seconds=75):
+        """All of them, when the last one has ended. One that has not by then never does, and counts as it is."""
+        try:
+            self.future.result(seconds)
+        except concurrent.futures.TimeoutError:
+            self.future.cancel()
         self.seconds = time.monotonic() - self.started
         return [Answer(stream.data) for stream in self.streams]
 

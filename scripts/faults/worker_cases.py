@@ -7,7 +7,7 @@ import time
 
 from deployment import create_model, eventually
 from fleet import check_answers, check_index, fleet, worker_config
-from streams import median
+from streams import NEW, median
 
 CPU = """worker:
   name: {name}
@@ -89,8 +89,8 @@ def restart_each(case, streams, how, max_tokens=400):
         check_answers(case, crowd.answers(), max_tokens)
         case.equal("answers that could not go on", deployed.metric("migrations_refused_total"), 0)
         case.note("moves", deployed.metric("migrations_total"))
-        again = deployed.crowd(streams, first=streams).answers()
-        check_answers(case, again, first=streams, when="afterwards: ")
+        again = deployed.crowd(streams, first=NEW).answers()
+        check_answers(case, again, first=NEW, when="afterwards: ")
         used = {answer.fields.get("x-kvist-worker") for answer in again}
         case.equal("workers that are used again", len(used), len(deployed.workers))
         check_index(case, deployed)
@@ -111,7 +111,7 @@ def restarted_with_another_model(case, streams):
         deployed.start_again(0)
         eventually(lambda: deployed.status()["worker-0"]["state"] == "healthy", "with the right model again")
         # What is cached nowhere: the others have the prompts so far.
-        check_answers(case, deployed.crowd(streams, first=streams).answers(), first=streams, when="with its model again: ")
+        check_answers(case, deployed.crowd(streams, first=NEW).answers(), first=NEW, when="with its model again: ")
         case.least("requests that it answers then", deployed.finished(0), 1)
 
 
