@@ -135,6 +135,26 @@ TEST(EventLoop, HangupsCallAllHandlersEachTime) {
   EXPECT_EQ(called, (std::vector{1, 2, 1, 2}));
 }
 
+TEST(EventLoop, ARepeatedTerminationIsOneThatComesLater) {
+  EventLoop loop;
+  int first = 0;
+  int repeated = 0;
+  Timer later(loop);
+  loop.on_termination([&] {
+    ++first;
+    std::raise(SIGTERM);  // the same request to end, as a terminal and a parent send it
+    later.arm(now() + EventLoop::kOneSignal, [] { std::raise(SIGTERM); });
+  });
+  loop.on_repeated_termination([&] {
+    ++repeated;
+    loop.stop();
+  });
+  loop.post([] { std::raise(SIGINT); });
+  loop.run();
+  EXPECT_EQ(first, 1);
+  EXPECT_EQ(repeated, 1);
+}
+
 TEST(Timer, FiresInTheOrderOfTime) {
   EventLoop loop;
   std::vector<int> fired;

@@ -73,6 +73,16 @@ Result<std::shared_ptr<const KnownServer>> ConnectionPool::server_of(const std::
   return known;
 }
 
+void ConnectionPool::set_server(const std::string& base_url, ServerSettings settings) {
+  options_.servers.insert_or_assign(base_url, std::move(settings));
+  servers_.erase(base_url);
+  const auto found = idle_.find(base_url);
+  if (found == idle_.end()) return;
+  const std::vector<Idle> connections = std::move(found->second);
+  idle_.erase(found);
+  for (const Idle& idle : connections) idle.connection->close();
+}
+
 Result<std::shared_ptr<TlsClient>> ConnectionPool::usual_tls() {
   if (options_.tls) return options_.tls;
   if (!system_tls_) {

@@ -60,6 +60,8 @@ class ConnectionPool : public std::enable_shared_from_this<ConnectionPool> {
   [[nodiscard]] LoopImpl& loop() { return loop_; }
   /// What is known of the server at a base URL, which is remembered, because a client has few and calls them often.
   [[nodiscard]] Result<std::shared_ptr<const KnownServer>> server_of(const std::string& base_url);
+  /// HttpClient::set_server()
+  void set_server(const std::string& base_url, ServerSettings settings);
   /// One that was idle for less than `most_idle`; null if there is none.
   [[nodiscard]] std::shared_ptr<ClientConnection> take(const std::string& base_url, Duration most_idle);
   /// Requires: the connection serves no call, and all bytes of its last answer were read.
@@ -79,7 +81,7 @@ class ConnectionPool : public std::enable_shared_from_this<ConnectionPool> {
   void sweep();
 
   LoopImpl& loop_;
-  const HttpClientOptions options_;
+  HttpClientOptions options_;
   std::unordered_map<std::string, std::vector<Idle>> idle_;  // no empty vectors
   static constexpr std::size_t kMostServers = 8'192;
   std::unordered_map<std::string, std::shared_ptr<const KnownServer>> servers_;

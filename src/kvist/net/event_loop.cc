@@ -29,6 +29,9 @@ void EventLoop::on_termination(std::function<void()> handler) {
 void EventLoop::on_hangup(std::function<void()> handler) {
   impl_->on_hangup(std::move(handler));
 }
+void EventLoop::on_repeated_termination(std::function<void()> handler) {
+  impl_->on_repeated_termination(std::move(handler));
+}
 
 class Timer::Impl {
  public:

@@ -1,6 +1,7 @@
 // The event loop: one thread's sockets, timers and posted work. Hides epoll.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 
@@ -28,8 +29,12 @@ class EventLoop {
   void stop();
   /// Runs `work` later on the loop's thread. Threads: any.
   void post(std::function<void()> work);
-  /// Calls the handler on SIGINT and SIGTERM, on the loop's thread.
+  /// Calls the handler on SIGINT and SIGTERM, on the loop's thread. Signals after the first one are no news to it.
   void on_termination(std::function<void()> handler);
+  /// Calls the handler on each further one that comes at least kOneSignal after the first: a terminal and a parent
+  /// process often both send the same request to end.
+  void on_repeated_termination(std::function<void()> handler);
+  static constexpr Duration kOneSignal = std::chrono::milliseconds(200);
   /// Calls the handler on each SIGHUP, on the loop's thread, after those that were added before. From the first one on,
   /// the signal no longer ends the process.
   void on_hangup(std::function<void()> handler);

@@ -59,6 +59,10 @@ HttpClient::~HttpClient() {
   impl_->close();
 }
 
+void HttpClient::set_server(const std::string& base_url, ServerSettings settings) {
+  impl_->set_server(base_url, std::move(settings));
+}
+
 std::unique_ptr<HttpCall> HttpClient::start(const std::string& base_url, HttpRequest request, Duration timeout,
                                             CallHandlers handlers) {
   return start(base_url, std::make_shared<const HttpRequest>(std::move(request)), timeout, std::move(handlers));

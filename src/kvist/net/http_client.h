@@ -89,6 +89,8 @@ class HttpClient {
   /// Like start(), but gives the answer as one value, with a body of at most max_buffered_body_bytes.
   [[nodiscard]] std::unique_ptr<HttpCall> fetch(const std::string& base_url, HttpRequest request, Duration timeout,
                                                 std::function<void(Result<HttpResponse>)> done);
+  /// From here on calls to this server use these settings, and none of its idle connections. Calls under way go on.
+  void set_server(const std::string& base_url, ServerSettings settings);
 
  private:
   class Impl;

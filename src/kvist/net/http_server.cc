@@ -62,6 +62,8 @@ class Listener final : public Watched {
     return {};
   }
 
+  void drain() { core_->closing = true; }
+
   void close() {
     core_->closing = true;
     forget();
@@ -178,6 +180,7 @@ class Server final : public HttpServer {
   explicit Server(std::unique_ptr<Listener> listener) : listener_(std::move(listener)) {}
   ~Server() override { listener_->end(); }
   [[nodiscard]] std::uint16_t port() const override { return listener_->port(); }
+  void drain() override { listener_->drain(); }
   void close() override { listener_->close(); }
   [[nodiscard]] std::size_t connections() const override { return listener_->connections(); }
 

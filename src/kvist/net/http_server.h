@@ -90,6 +90,9 @@ class HttpServer {
                                                                   HttpHandler handler);
   virtual ~HttpServer() = default;
   [[nodiscard]] virtual std::uint16_t port() const = 0;
+  /// From here on each answer ends its connection, which it says (Connection: close). Requests go on to be served, on
+  /// new connections too. Idempotent.
+  virtual void drain() = 0;
   /// Stops accepting and closes idle connections; answers under way continue. Idempotent.
   virtual void close() = 0;
   [[nodiscard]] virtual std::size_t connections() const = 0;

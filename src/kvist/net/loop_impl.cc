@@ -306,11 +306,15 @@ void LoopImpl::on_hangup(std::function<void()> handler) {
   });
 }
 
-/// Handlers are called at the first signal only. Later ones are ignored, because a terminal and a parent process often
-/// both send a signal.
+void LoopImpl::on_repeated_termination(std::function<void()> handler) {
+  repeated_termination_handlers_.push_back(std::move(handler));
+}
+
 void LoopImpl::on_signal() {
-  if (std::exchange(terminated_, true)) return;
-  const auto handlers = std::move(termination_handlers_);
+  const TimePoint at = now();
+  if (terminated_ && at - *terminated_ < EventLoop::kOneSignal) return;
+  const auto handlers = terminated_ ? repeated_termination_handlers_ : std::exchange(termination_handlers_, {});
+  if (!terminated_) terminated_ = at;
   for (const auto& handler : handlers) handler();
 }
 

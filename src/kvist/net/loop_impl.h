@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -109,6 +110,7 @@ class LoopImpl {
   [[nodiscard]] NameResolver& resolver() { return resolver_; }
   void on_termination(std::function<void()> handler);
   void on_hangup(std::function<void()> handler);
+  void on_repeated_termination(std::function<void()> handler);
 
   bool ending =
       false;  ///< destruction has begun; objects that are destroyed with queued handlers must not start anything
@@ -156,8 +158,9 @@ class LoopImpl {
   std::atomic<bool> stopped_ = false;
 
   std::vector<std::function<void()>> termination_handlers_;
-  bool terminated_ = false;
   std::vector<std::function<void()>> hangup_handlers_;
+  std::vector<std::function<void()>> repeated_termination_handlers_;
+  std::optional<TimePoint> terminated_;  // when the first signal came
 };
 
 }  // namespace kvist::net
