@@ -83,7 +83,7 @@ INSTANTIATE_TEST_SUITE_P(
                       StatusCase{500, AttemptFailure::kServerError, Outcome::kWorkerError, true},
                       StatusCase{501, std::nullopt, Outcome::kWorkerError, false},
                       StatusCase{502, AttemptFailure::kServerError, Outcome::kWorkerError, true},
-                      StatusCase{503, AttemptFailure::kBackPressure, Outcome::kBackPressure, false},
+                      StatusCase{503, AttemptFailure::kBackPressure, Outcome::kBackPressure, true},
                       StatusCase{504, AttemptFailure::kServerError, Outcome::kWorkerError, true},
                       StatusCase{505, std::nullopt, Outcome::kWorkerError, false},
                       StatusCase{520, AttemptFailure::kServerError, Outcome::kWorkerError, true},

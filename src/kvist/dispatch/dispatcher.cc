@@ -253,6 +253,32 @@ void Dispatcher::on_worker_restarted(WorkerId worker, TimePoint now) {
   live_.for_each([worker](DispatchedRequest& request) { std::erase(request.query.excluded, worker); });
 }
 
+void Dispatcher::on_worker_removed(WorkerId worker, TimePoint now) {
+  fleet_->retire(worker, now);
+}
+
+bool Dispatcher::uses(WorkerId worker) {
+  bool found = false;
+  live_.for_each([&](const DispatchedRequest& request) { found = found || request.worker == worker; });
+  return found;
+}
+
+void Dispatcher::forget(WorkerId worker) {
+  // Requests that are elsewhere by now would hold what the old worker did against the new one.
+  live_.for_each([&](DispatchedRequest& request) {
+    std::erase(request.query.excluded, worker);
+    std::erase_if(request.disputes, [&](const Dispute& dispute) { return dispute.worker == worker; });
+  });
+  KVIST_CHECK(!stalls_.has_work(worker), "a worker is forgotten when no request is left there");
+  silence_.forget(worker);
+  outliers_.forget(worker);
+  hung_.at(worker.value()) = false;
+  counters_.by_worker[worker.value()] = {};
+  counters_.failures[worker.value()] = {};
+  router_->forget(worker);
+  fleet_->vacate(worker);
+}
+
 void Dispatcher::on_paused(DispatchHandle handle) {
   DispatchedRequest& request = live(handle);
   if (!request.at_worker || !request.streams || std::exchange(request.paused, true)) return;

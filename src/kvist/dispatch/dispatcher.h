@@ -162,6 +162,14 @@ class Dispatcher {
   /// may be given to it again.
   void on_worker_restarted(WorkerId worker, TimePoint now);
 
+  /// The worker is taken out of the fleet: its requests are to leave it, which costs no retry.
+  void on_worker_removed(WorkerId worker, TimePoint now);
+  /// Whether any request is, or was last, at the worker.
+  [[nodiscard]] bool uses(WorkerId worker);
+  /// The id is another worker's from here on: here, in the router and in the fleet, where its place is vacant then.
+  /// Requires: uses() is false, and the router's event_index() has forgotten it.
+  void forget(WorkerId worker);
+
   /// What check() found.
   struct Findings {
     std::vector<WorkerId> stalled;  ///< began to stall

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "kvist/base/check.h"
+
 namespace kvist::dispatch {
 
 std::string_view to_string(WorkerHealth health) {
@@ -31,9 +33,48 @@ std::string_view to_string(LimitSource source) {
   return "unknown";
 }
 
-Fleet::Fleet(std::vector<std::string> names, Options options) : options_(options), views_(names.size()) {
-  workers_.reserve(names.size());
-  for (std::string& name : names) workers_.push_back({.name = std::move(name)});
+Fleet::Fleet(std::vector<std::string> names, Options options, std::size_t places)
+    : options_(options), workers_(std::max(names.size(), places)), views_(workers_.size()) {
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    const bool vacant = i >= names.size();
+    workers_[i].vacant = views_[i].vacant = vacant;
+    if (vacant) continue;
+    workers_[i].name = std::move(names[i]);
+    workers_[i].occupants = 1;
+  }
+}
+
+void Fleet::occupy(WorkerId id, std::string name) {
+  Worker& worker = workers_.at(id.value());
+  KVIST_CHECK(worker.vacant, "a worker takes a place that nobody has");
+  worker = {.name = std::move(name), .occupants = worker.occupants + 1};
+  views_[id.value()] = {};
+  update_availability();
+}
+
+void Fleet::vacate(WorkerId id) {
+  Worker& worker = workers_.at(id.value());
+  worker = {.name = std::move(worker.name), .vacant = true, .occupants = worker.occupants};
+  views_[id.value()] = {};
+  views_[id.value()].vacant = true;
+  update_availability();
+}
+
+void Fleet::set_open(WorkerId id, bool open) {
+  Worker& worker = workers_.at(id.value());
+  if (worker.open == open) return;
+  worker.open = open;
+  update_availability();
+}
+
+void Fleet::retire(WorkerId id, TimePoint now) {
+  Worker& worker = workers_.at(id.value());
+  worker.open = false;
+  worker.last_problem = "removed";
+  // Also if it was not healthy already: what was at it is paid for by nobody (Dispatcher::is_free()).
+  worker.health = WorkerHealth::kUnhealthy;
+  worker.found = worker.since = now;
+  update_availability();
 }
 
 bool Fleet::on_success(WorkerId id, TimePoint now) {
@@ -77,8 +118,8 @@ void Fleet::update_availability() {
     for (std::size_t i = 0; i < workers_.size(); ++i) {
       const Worker& worker = workers_[i];
       const bool is_ejected = worker.ejection == Ejection::kOut || worker.ejection == Ejection::kProbing;
-      views_[i].available =
-          worker.health == health && worker.stalled == stalled && is_ejected == ejected && worker.serves_model;
+      views_[i].available = !worker.vacant && worker.open && worker.health == health && worker.stalled == stalled &&
+                            is_ejected == ejected && worker.serves_model;
       any = any || views_[i].available;
     }
     return any;
@@ -119,7 +160,8 @@ void Fleet::set_model(WorkerId id, bool serves_model, std::uint32_t max_model_le
 
 std::size_t Fleet::usable() const {
   return static_cast<std::size_t>(std::ranges::count_if(workers_, [](const Worker& worker) {
-    return worker.health != WorkerHealth::kUnhealthy && !worker.stalled && worker.serves_model;
+    return !worker.vacant && worker.open && worker.health != WorkerHealth::kUnhealthy && !worker.stalled &&
+           worker.serves_model;
   }));
 }
 

@@ -41,18 +41,22 @@ enum class LimitSource : std::uint8_t {
 ///   suspect + failure -> unhealthy, once `failures_to_unhealthy` came in a row
 ///   healthy + server error -> suspect: its next health check decides
 /// Besides, whatever its health checks say, a worker may be stalled, or ejected because of its answers (OutlierWatch),
-/// or serve another model (ModelWatch). Invariant: views()[w].available is true exactly for the first group that is not
-/// empty, where workers that take part come before ejected ones, all of them before stalled ones that take part, and
-/// those before stalled ejected ones; of each, the healthy ones come first and then the suspect ones. A worker of
-/// another model is in none.
-/// Requires: every WorkerId is below size().
+/// or serve another model (ModelWatch), or be closed to new requests (WorkerPlaces). The number of ids is fixed; those
+/// without a worker are vacant places, which take part in nothing. Invariant: views()[w].available is true exactly for
+/// the first group that is not empty, where workers that take part come before ejected ones, all of them before stalled
+/// ones that take part, and those before stalled ejected ones; of each, the healthy ones come first and then the
+/// suspect ones. A worker of another model, a closed one and a vacant place are in none. Requires: every WorkerId is
+/// below size().
 class Fleet {
  public:
   struct Options {
     std::uint32_t failures_to_unhealthy = 3;
   };
   struct Worker {
-    std::string name;
+    std::string name;             ///< of the one that was here last, if the place is vacant
+    bool vacant = false;          ///< there is no worker of this id
+    bool open = true;             ///< it may be given new requests, as far as its operator is concerned
+    std::uint64_t occupants = 0;  ///< how many workers the place has had
     WorkerHealth health = WorkerHealth::kUnhealthy;
     std::uint32_t failures_in_a_row = 0;
     std::uint64_t failures = 0;
@@ -69,7 +73,17 @@ class Fleet {
     routing::LimitInference inference = {};
   };
 
-  Fleet(std::vector<std::string> names, Options options);
+  /// The workers have the first ids; `places`, if more than those, is the number of ids.
+  Fleet(std::vector<std::string> names, Options options, std::size_t places = 0);
+
+  /// A new worker takes a vacant place. Ensures: nothing of the place's last worker is left.
+  void occupy(WorkerId place, std::string name);
+  /// Requires: nobody has requests there.
+  void vacate(WorkerId worker);
+  /// Closes a worker to new requests, or opens it again.
+  void set_open(WorkerId worker, bool open);
+  /// Its requests are to leave: it is closed and counts as dead from here on.
+  void retire(WorkerId worker, TimePoint now);
 
   /// A health check succeeded. Returns whether the worker's health changed, as do the next two.
   bool on_success(WorkerId worker, TimePoint now);
@@ -102,7 +116,9 @@ class Fleet {
 
   [[nodiscard]] LimitSource batch_slots_source(WorkerId worker) const;
 
+  /// The number of ids, vacant places included.
   [[nodiscard]] std::size_t size() const { return workers_.size(); }
+  [[nodiscard]] bool is_vacant(WorkerId worker) const { return workers_.at(worker.value()).vacant; }
   [[nodiscard]] const Worker& worker(WorkerId worker) const { return workers_.at(worker.value()); }
   /// For Router::route(). Always up to date, and valid as long as the fleet.
   [[nodiscard]] std::span<const routing::WorkerView> views() const { return views_; }

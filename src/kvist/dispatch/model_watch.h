@@ -47,6 +47,9 @@ class ModelWatch {
   /// The worker was asked and gave no list. Nothing speaks against it.
   bool on_no_list(WorkerId worker);
 
+  /// The id is another worker's from here on.
+  void forget(WorkerId worker) { workers_.at(worker.value()) = {}; }
+
   /// Whether the worker may be given requests.
   [[nodiscard]] bool is_usable(WorkerId worker) const;
   [[nodiscard]] const Worker& worker(WorkerId worker) const { return workers_.at(worker.value()); }

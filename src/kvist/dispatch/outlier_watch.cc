@@ -96,6 +96,12 @@ bool OutlierWatch::on_restarted(WorkerId id, TimePoint now) {
   return true;
 }
 
+void OutlierWatch::forget(WorkerId id) {
+  workers_.at(id.value()) = {};
+  windows_[id.value()] = {};
+  update_next();
+}
+
 std::vector<WorkerId> OutlierWatch::poll(TimePoint now) {
   std::vector<WorkerId> over;
   if (!is_due(now)) return over;

@@ -76,6 +76,9 @@ class OutlierWatch {
   /// The worker is a new process, so what the old one did is forgotten. If it was ejected, it may be tried out now.
   bool on_restarted(WorkerId worker, TimePoint now);
 
+  /// The id is another worker's from here on.
+  void forget(WorkerId worker);
+
   /// Whether an ejection is over by now, so that poll() would change a state. Cheap.
   [[nodiscard]] bool is_due(TimePoint now) const { return now >= next_; }
   /// Ends the ejections whose time is over. Returns the workers that can be tried out.

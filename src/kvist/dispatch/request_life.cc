@@ -78,8 +78,13 @@ LifeActions RequestLife::on_status(int status) {
   const auto failure = failure_of_status(status, scope_);
   // What was refused was not carried out.
   const bool refused = failure && (*failure == AttemptFailure::kBackPressure || is_disputed(*failure));
-  if (failure && (repeatable_ || refused))
-    return ask_for_another(*failure, fmt::format("answered a request with status {}", status));
+  if (failure && (repeatable_ || refused)) {
+    LifeActions actions = ask_for_another(*failure, fmt::format("answered a request with status {}", status));
+    // One that is shutting down says so too, and its /health knows which of the two it is.
+    constexpr int kServiceUnavailable = 503;
+    if (status == kServiceUnavailable) actions.doubt = decision_.worker;
+    return actions;
+  }
   // A refusal is no part of an answer that was begun.
   if (begun_ && (status < 200 || status >= 300)) return break_off(broken_);
   LifeActions actions;

@@ -43,6 +43,9 @@ class SilenceWatch {
   /// The worker showed a sign of life.
   void on_life(WorkerId id, TimePoint now) { workers_[id.value()] = {.alive = now}; }
 
+  /// The id is another worker's from here on.
+  void forget(WorkerId worker) { workers_.at(worker.value()) = {}; }
+
   /// What is to be done for a request that waits at the worker. To be called several times within `least`. A request
   /// that is to leave and cannot is told so again after a quarter of its patience.
   [[nodiscard]] Verdict judge(Wait& wait, WorkerId id, TimePoint now) {

@@ -99,6 +99,12 @@ void KvIndex::State::clear(WorkerId id) {
   known.directory = {};
 }
 
+void KvIndex::State::forget(WorkerId id) {
+  if (find(id) == nullptr) return;
+  clear(id);
+  worker_at(id).worker->counters = {};
+}
+
 void KvIndex::State::clear(IndexedWorker& worker) {
   ensure_budget(worker, 1);  // for the new sets, which are without the worker
   for (std::uint32_t part = 0; part < worker.names.parts(); ++part) {
@@ -167,6 +173,10 @@ void KvIndex::prefetch(WorkerId worker) const {
 
 void KvIndex::clear(WorkerId worker) {
   state_->clear(worker);
+}
+
+void KvIndex::forget(WorkerId worker) {
+  state_->forget(worker);
 }
 
 bool KvIndex::knows(WorkerId worker, kv::ExternalHash name) const {

@@ -94,6 +94,8 @@ class KvIndex {
   void prefetch(WorkerId worker) const;
   /// Forgets all blocks of a worker.
   void clear(WorkerId worker);
+  /// The same, and what was counted of it: from here on the id is another worker's.
+  void forget(WorkerId worker);
 
   /// Whether the worker has a block of this name.
   [[nodiscard]] bool knows(WorkerId worker, kv::ExternalHash name) const;

@@ -168,6 +168,7 @@ struct KvIndex::State {
 
   std::size_t apply(WorkerId worker, std::span<const kv::KvEventView> events, std::optional<Refusal>* reason);
   void clear(WorkerId worker);
+  void forget(WorkerId worker);
   [[nodiscard]] const IndexedWorker* find(WorkerId worker) const;
   void prefetch(WorkerId worker) const;
   [[nodiscard]] bool adopt(WorkerId worker, std::span<const kv::BlockHash> prefix, kv::ExternalHash last_name);

@@ -221,6 +221,11 @@ void CacheKnowledge::on_restarted(WorkerId id) {
   forget_routed(id);
 }
 
+void CacheKnowledge::forget(WorkerId id) {
+  forget_routed(id);
+  workers_.at(id.value()) = {};
+}
+
 CacheTrustReport CacheKnowledge::report(WorkerId id, bool events_exact) const {
   const Worker& worker = workers_.at(id.value());
   return {.trust = trust(worker, events_exact),

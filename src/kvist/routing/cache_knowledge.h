@@ -108,6 +108,10 @@ class CacheKnowledge {
   /// stays: the event stream reports the restart itself, at the right place in its order.
   void on_restarted(WorkerId worker);
 
+  /// The id is another worker's from here on. What its events told is forgotten by EventIndex::forget(), before this.
+  /// Requires: no request is at the worker.
+  void forget(WorkerId worker);
+
   [[nodiscard]] CacheTrustReport report(WorkerId worker, bool events_exact) const;
   /// Threads: the index's owner.
   [[nodiscard]] const kv_index::KvIndex& index() const { return events_.index(); }

@@ -63,6 +63,13 @@ EventNews EventIndex::reset(WorkerId id) {
   return {.begun_anew = true};
 }
 
+void EventIndex::forget(WorkerId id) {
+  index_.forget(id);
+  adopted_.forget(id);
+  count_adopted(id);
+  workers_.at(id.value()).orphans = false;
+}
+
 void EventIndex::count_adopted(WorkerId id) {
   workers_.at(id.value()).adopted.store(adopted_.prefixes(id), std::memory_order_relaxed);
 }

@@ -56,6 +56,8 @@ class EventIndex {
   Applied apply(WorkerId worker, std::span<const kv::KvEventView> events);
   /// The worker's event stream begins anew: what was learned from it is forgotten.
   EventNews reset(WorkerId worker);
+  /// The id is another worker's from here on. Requires: no prompt is under way at the worker.
+  void forget(WorkerId worker);
   /// Takes back that a prompt placed this parent: its answer says otherwise.
   void revoke(WorkerId worker, kv::ExternalHash parent);
 

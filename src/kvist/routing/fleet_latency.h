@@ -74,6 +74,9 @@ class FleetLatency {
     take_evidence(worker, sample.ttft_ms / 1e3, now);
   }
 
+  /// The id is another worker's from here on. What the fleet's model learned from the old one stays.
+  void forget(WorkerId id, const spec::StepTimeSpec& prior) { workers_.at(id.value()) = Worker(prior); }
+
   /// The model of all workers together.
   [[nodiscard]] const LatencyModel& fleet() const { return fleet_; }
   [[nodiscard]] const LatencyModel& model(WorkerId worker) const { return workers_.at(worker.value()).model; }

@@ -33,7 +33,12 @@ PrefillWork work_of(std::uint32_t prompt_tokens, std::uint32_t uncached_tokens) 
 
 Forecaster::Forecaster(const LoadTracker& loads, std::size_t workers, const spec::StepTimeSpec& prior,
                        std::uint32_t block_size)
-    : loads_(&loads), block_size_(block_size), latency_(workers, prior), workers_(workers) {}
+    : loads_(&loads), block_size_(block_size), prior_(prior), latency_(workers, prior), workers_(workers) {}
+
+void Forecaster::forget(WorkerId id) {
+  latency_.forget(id, prior_);
+  workers_.at(id.value()) = {};
+}
 
 Forecast Forecaster::forecast(WorkerId id, const EngineLimits& limits, const ForecastQuery& query,
                               TimePoint now) const {

@@ -72,6 +72,9 @@ class Forecaster {
   /// `completed`: the answer reached its own end, so that its length can be learned from.
   void on_finished(const RoutedRequest& request, bool completed, TimePoint now);
 
+  /// The id is another worker's from here on. Requires: no request is at the worker.
+  void forget(WorkerId worker);
+
   /// How long all prompts of the worker without a first token take, by the worker's own model.
   [[nodiscard]] double prefill_under_way_ms(WorkerId worker) const;
   [[nodiscard]] const LatencyModel& model(WorkerId worker) const { return latency_.model(worker); }
@@ -102,6 +105,7 @@ class Forecaster {
 
   const LoadTracker* loads_;
   std::uint32_t block_size_;
+  spec::StepTimeSpec prior_;
   FleetLatency latency_;
   std::vector<Worker> workers_;  // by WorkerId
   OutputLengths lengths_;

@@ -83,7 +83,8 @@ Result<Decision> Router::route(const RouteQuery& query, std::span<const WorkerVi
   KVIST_CHECK(fleet.size() == workers_, "the fleet has as many workers as the router was made for");
   find_candidates(query, fleet, now);
   if (candidates_.empty()) {
-    return fail(ErrorCode::kUnavailable, fmt::format("none of the {} workers can take the request now{}", workers_,
+    return fail(ErrorCode::kUnavailable, fmt::format("none of the {} workers can take the request now{}",
+                                                     std::ranges::count(fleet, false, &WorkerView::vacant),
                                                      query.excluded.empty() ? "" : " (some were tried before)"));
   }
   const auto blocks = view(query.blocks);
@@ -319,6 +320,15 @@ void Router::on_event_news(WorkerId worker, const EventNews& news) {
 void Router::on_worker_restarted(WorkerId worker) {
   caches_.on_restarted(worker);
   reused_.clear(worker);
+}
+
+void Router::forget(WorkerId worker) {
+  KVIST_CHECK(loads_.load(worker) == WorkerLoad{}, "a worker is forgotten when no request is left there");
+  caches_.forget(worker);
+  reused_.clear(worker);
+  forecaster_.forget(worker);
+  if (shortlist_) shortlist_->set_slots(worker, 0);
+  on_worker_changed(worker);
 }
 
 void Router::set_mode(spec::RoutingMode mode) {

@@ -37,10 +37,11 @@ enum class CacheTrust : std::uint8_t {
 
 /// One worker of the fleet, at the index of its id. The owner of the fleet keeps it up to date.
 struct WorkerView {
+  bool vacant = false;        ///< there is no worker of this id at present
   bool available = false;     ///< may be given requests
   bool events_exact = false;  ///< its KV event stream is connected, whole and readable
   std::uint8_t reading = 0;   ///< which tokenization of a text the worker uses (PromptKeys::reading)
-  EngineLimits limits;
+  EngineLimits limits = {};
   std::uint32_t max_model_len = 0;  ///< prompt and output tokens of one request at most; 0: unknown
 };
 
