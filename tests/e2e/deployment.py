@@ -23,6 +23,7 @@ WORKER = """worker:
   max_batch_size: {slots}
   max_num_tokens: 2048
   time_scale: {time_scale}
+  drain_timeout: 1 s
   output_length: {{mean_tokens: 200, standard_deviation_tokens: 30}}
 """
 
@@ -122,7 +123,7 @@ def tokenizer_line(directory):
 
 def gateway_config(workers, mode, tokenizer=None, patient=False, record=None):
     """`patient`: health checks, three of which make a worker unhealthy, wait longer than any machine stands still by itself."""
-    lines = ["gateway:", "  model: test-model", f"  mode: {mode}", "  block_size: 32", *tokenizer_line(tokenizer).splitlines(),
+    lines = ["gateway:", "  model: test-model", f"  mode: {mode}", "  block_size: 32", "  drain_timeout: 1 s", *tokenizer_line(tokenizer).splitlines(),
              *(["  connect_timeout: 60 s"] if patient else []), *([f"  record: {record}"] if record else []), "  workers:"]
     for worker in workers:
         lines += [

@@ -180,7 +180,7 @@ def answers_leave_a_stopped_worker():
 
 def one_answer_outlives_a_restart_and_a_kill():
     """A worker that shuts down in order, then the other one killed: back at the first, which is a new process."""
-    configs = {"worker-0": timed("worker-0", 1.0), "worker-1": timed("worker-1", 1.0)}
+    configs = {name: timed(name, 1.0).replace("drain_timeout: 1 s", "drain_timeout: 0 s") for name in ("worker-0", "worker-1")}
     with fleet(configs) as (folder, gateway, workers), concurrent.futures.ThreadPoolExecutor(2) as pool:
         stream = Stream(pool, gateway, *chat(1, max_tokens=5000, ignore_eos=True), "the-one")
         eventually(stream.begun, "it streams")

@@ -75,7 +75,7 @@ TEST(RecordLineTest, HasWhatAReplayNeedsAndNoMore) {
                        .cached_tokens = 32,
                        .session = 99,
                        .streams = true,
-                       .worker = WorkerId(1),
+                       .worker = "b",
                        .mode = spec::RoutingMode::kKv,
                        .outcome = dispatch::Outcome::kCompleted};
   record.blocks = std::make_shared<const std::vector<kv::BlockHash>>(std::vector{kv::BlockHash(5), kv::BlockHash(6)});

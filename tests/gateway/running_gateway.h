@@ -80,6 +80,9 @@ class RunningGateway {
   void shut_down(std::function<void()> done) {
     loop_.post([this, done = std::move(done)] { service_->shut_down(done); });
   }
+  void end_now() {
+    loop_.post([this] { service_->end_now(); });
+  }
 
   [[nodiscard]] std::string url() const { return fmt::format("http://127.0.0.1:{}", port_); }
   [[nodiscard]] std::string admin_url() const { return fmt::format("http://127.0.0.1:{}", admin_port_); }

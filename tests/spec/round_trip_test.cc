@@ -186,6 +186,25 @@ class RoundTripTest : public testing::Test {
       if (number(0, 1) == 1) g.workers.back().api_key_file = "/keys/w" + std::to_string(i);
       if (!g.workers.back().kv_events.empty() && number(0, 1) == 1) g.workers.back().kv_replay = "tcp://h:1";
     }
+    for (std::uint32_t i = 0; i < number(0, 2); ++i) {
+      WorkerGroupSpec group;
+      group.name = "g" + std::to_string(i);
+      group.dns_name = "_http._tcp.example";
+      group.services = number(0, 1) == 1;
+      if (!group.services) group.port = number<std::uint16_t>(1, 65'535);
+      if (number(0, 1) == 1) group.dns_server = "10.0.0.1:53";
+      group.interval = duration(100'000'000);
+      group.https = number(0, 1) == 1;
+      if (group.https && number(0, 1) == 1) group.tls.ca = "/tls/ca.pem";
+      if (number(0, 1) == 1) group.kv_events_port = number<std::uint16_t>(1, 65'535);
+      if (group.kv_events_port != 0) group.kv_replay_port = number<std::uint16_t>(0, 65'535);
+      if (number(0, 1) == 1) group.limits.max_batch_size = number(1, 1'000'000);
+      if (number(0, 1) == 1) group.api_key_file = "/keys/group";
+      g.worker_groups.push_back(group);
+    }
+    if (number(0, 1) == 1) g.max_workers = number(4, 4'096);
+    if (number(0, 1) == 1) g.model_aliases = {"an \"alias\"", "b: c"};
+    g.drain_timeout = duration(0);
     if (number(0, 1) == 1) g.tokenizer = "/models/m" + std::to_string(number(0, 9));
     g.upstream_timeout = duration(1'000'000);
     g.connect_timeout = duration(1'000'000);

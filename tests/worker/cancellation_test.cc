@@ -1,6 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
+
 #include "raw_client.h"
 #include "running_worker.h"
 
@@ -71,20 +74,55 @@ TEST(Cancellation, AClientThatNeverReadsIsDisconnected) {
   EXPECT_TRUE(worker.await_metric("vllm:num_requests_running", 0));
 }
 
-TEST(ShutDown, EndsStreamsWithAnErrorFrameAndRefusesNewRequests) {
-  RunningWorker worker(slow_spec());
+TEST(ShutDown, LetsAnswersEndAndRefusesNewRequests) {
+  spec::WorkerSpec spec = slow_spec();
+  spec.time_scale = 20;
+  RunningWorker worker(spec);
+  RawClient streamed(worker.port());
+  streamed.post("/v1/chat/completions", chat_body("a", R"("stream":true,"ignore_eos":true,"max_tokens":200)"));
+  EXPECT_THAT(streamed.read_until("\"role\""), HasSubstr("\"role\""));
+  std::atomic<bool> done = false;
+  worker.shut_down([&] { done = true; });
+  ASSERT_TRUE(RunningWorker::await([&] { return worker.get("/health").status == 503; }));
+  const net::HttpResponse refused = worker.post("/v1/chat/completions", chat_body("b"));
+  EXPECT_EQ(refused.status, 503);
+  EXPECT_EQ(refused.headers.find("Retry-After"), "1");
+  EXPECT_EQ(refused.headers.find("Connection"), "close");
+  EXPECT_THAT(streamed.read_until("0\r\n\r\n"), HasSubstr("data: [DONE]"));
+  EXPECT_TRUE(RunningWorker::await([&] { return done.load(); }));
+}
+
+TEST(ShutDown, EndsStreamsWithAnErrorFrameWhenTheirTimeIsOver) {
+  spec::WorkerSpec spec = slow_spec();
+  spec.drain_timeout = std::chrono::milliseconds(20);
+  RunningWorker worker(spec);
   RawClient streamed(worker.port());
   streamed.post("/v1/chat/completions", chat_body("a", kEndless));
   EXPECT_THAT(streamed.read_until("\"role\""), HasSubstr("\"role\""));
   RawClient whole(worker.port());
   whole.post("/v1/chat/completions", chat_body("b", R"("ignore_eos":true)"));
   ASSERT_TRUE(worker.await_metric("vllm:num_requests_running", 2));
-  worker.shut_down();
+  std::atomic<bool> done = false;
+  worker.shut_down([&] { done = true; });
   const std::string stream = streamed.read_until("0\r\n\r\n");
   EXPECT_THAT(stream, HasSubstr("data: {\"error\":{\"message\":\"the worker is shutting down\""));
   EXPECT_EQ(stream.find("[DONE]"), std::string::npos);
   EXPECT_THAT(whole.read_until("shutting down"), HasSubstr("HTTP/1.1 503"));
-  EXPECT_THROW(worker.get("/health"), std::runtime_error);  // the worker no longer listens
+  EXPECT_TRUE(RunningWorker::await([&] { return done.load(); }));
+}
+
+TEST(ShutDown, AskedAgainItEndsAtOnce) {
+  RunningWorker worker(slow_spec());
+  RawClient streamed(worker.port());
+  streamed.post("/v1/chat/completions", chat_body("a", kEndless));
+  EXPECT_THAT(streamed.read_until("\"role\""), HasSubstr("\"role\""));
+  std::atomic<bool> done = false;
+  worker.shut_down([&] { done = true; });
+  ASSERT_TRUE(RunningWorker::await([&] { return worker.get("/health").status == 503; }));
+  EXPECT_FALSE(done);
+  worker.end_now();
+  EXPECT_THAT(streamed.read_until("0\r\n\r\n"), HasSubstr("the worker is shutting down"));
+  EXPECT_TRUE(RunningWorker::await([&] { return done.load(); }));
 }
 
 }  // namespace

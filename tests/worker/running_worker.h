@@ -61,8 +61,11 @@ class RunningWorker {
 
   [[nodiscard]] Service& service() { return *service_; }
   [[nodiscard]] std::uint16_t port() const { return service_->port(); }
-  void shut_down() {
-    loop_.post([this] { service_->shut_down(); });
+  void shut_down(std::function<void()> done = {}) {
+    loop_.post([this, done = std::move(done)] { service_->shut_down(done); });
+  }
+  void end_now() {
+    loop_.post([this] { service_->end_now(); });
   }
 
   net::HttpResponse call(const std::string& method, const std::string& path, std::string body = "",

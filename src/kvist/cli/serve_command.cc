@@ -18,11 +18,25 @@ namespace {
 
 /// The time in which the last error frames are sent before the sockets close.
 constexpr Duration kFarewell = std::chrono::milliseconds(100);
-/// The bound of a shutdown. The gateway's own drain takes less; this is for the case that it does not end.
-constexpr Duration kLongestShutdown = std::chrono::seconds(8);
+/// How much longer a shutdown takes at most than what is under way has time for: this is for the case that it does not
+/// end.
+constexpr Duration kLongestEnd = std::chrono::seconds(3);
 
 void stop_after(net::EventLoop& loop, net::Timer& timer, Duration pause) {
   timer.arm(net::now() + pause, [&loop] { loop.stop(); });
+}
+
+/// The first SIGINT or SIGTERM drains the service, a second one ends it at once.
+template <class Service>
+void end_on_signals(net::EventLoop& loop, net::Timer& timer, Service& service, Duration drain_timeout) {
+  loop.on_termination([&, drain_timeout] {
+    stop_after(loop, timer, drain_timeout + kLongestEnd);
+    service.shut_down([&] { stop_after(loop, timer, kFarewell); });
+  });
+  loop.on_repeated_termination([&] {
+    stop_after(loop, timer, kLongestEnd);
+    service.end_now();
+  });
 }
 
 // Writes the arguments as the text of a settings file and reads it, so that the same rules apply.
@@ -101,10 +115,7 @@ Result<void> serve_worker(const WorkerArguments& arguments) {
   loop.on_hangup([] { telemetry::log_info("worker", "SIGHUP: a worker reads its files at the start only"); });
   net::Timer end(loop);
   KVIST_TRY(const auto service, worker::Service::create(loop, spec));
-  loop.on_termination([&] {
-    service->shut_down();
-    stop_after(loop, end, kFarewell);
-  });
+  end_on_signals(loop, end, *service, spec.drain_timeout);
   print_line(fmt::format("ready http={} admin={} kv_events={} kv_replay={}", service->port(), service->admin_port(),
                          service->kv_events_port(), service->kv_replay_port()));
   loop.run();
@@ -118,12 +129,9 @@ Result<void> serve_gateway(const GatewayArguments& arguments) {
   // Before anything else, because the signal would end a gateway that is still loading.
   loop.on_hangup([] { telemetry::log_info("gateway", "SIGHUP: files are read again, if there are any"); });
   net::Timer end(loop);
-  KVIST_TRY(const auto service, gateway::Service::create(loop, spec));
+  KVIST_TRY(const auto service, gateway::Service::create(loop, spec, arguments.file));
   loop.on_hangup([&] { service->reload(); });
-  loop.on_termination([&] {
-    stop_after(loop, end, kLongestShutdown);
-    service->shut_down([&] { stop_after(loop, end, kFarewell); });
-  });
+  end_on_signals(loop, end, *service, spec.drain_timeout);
   print_line(fmt::format("ready http={} admin={}", service->port(), service->admin_port()));
   loop.run();
   return {};

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <ranges>
 
@@ -14,6 +16,8 @@ namespace kvist::deploy {
 namespace {
 
 constexpr const char* kGatewayName = "gateway";
+/// Somebody waits for the end of a deployment on this machine, so its answers get no more time than this to end.
+constexpr Duration kLongestDrain = std::chrono::seconds(5);
 
 /// Routing modes come from the specification alone, so that a variable of the user's shell does not change one half of
 /// a comparison.
@@ -63,12 +67,14 @@ Result<void> LocalDeployer::apply(const spec::DeploymentSpec& deployment, const 
 
 Result<void> LocalDeployer::start_all(const spec::DeploymentSpec& deployment, const Until& until) {
   // Starts all workers, then waits for their lines one by one, so that they start in parallel.
-  for (const spec::WorkerSpec& worker : deployment.workers) {
+  for (spec::WorkerSpec worker : deployment.workers) {
+    worker.drain_timeout = std::min(worker.drain_timeout, kLongestDrain);
     if (worker.name == kGatewayName) return fail(ErrorCode::kInvalidArgument, "a worker must not be called gateway");
     KVIST_TRY_VOID(start_part(worker.name, "worker", "worker:\n" + spec::to_yaml(worker, 2)));
   }
   spec::GatewaySpec gateway = deployment.gateway;
   gateway.workers.clear();
+  gateway.drain_timeout = std::min(gateway.drain_timeout, kLongestDrain);
   Addresses addresses{.model = gateway.model, .gateway = {}, .workers = {}};
   for (std::size_t i = 0; i < deployment.workers.size(); ++i) {
     KVIST_TRY(const ReadyPorts ports, await_ports(children_[i], until));

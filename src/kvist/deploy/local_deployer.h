@@ -14,7 +14,7 @@ namespace kvist::deploy {
 struct LocalDeployerOptions {
   std::string run_directory;                         ///< folder for spec files and logs; created if it does not exist
   std::string executable = "/proc/self/exe";         ///< run as `EXE worker -f FILE` and `EXE gateway -f FILE`
-  Duration stop_timeout = std::chrono::seconds(10);  ///< between SIGTERM and SIGKILL; a gateway drains for 5 s
+  Duration stop_timeout = std::chrono::seconds(10);  ///< between SIGTERM and SIGKILL; a part drains for 5 s
 };
 
 /// Every part is a child process of the thread that calls apply(), and is killed when that thread ends. The destructor

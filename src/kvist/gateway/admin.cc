@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -98,7 +99,7 @@ void write_worker(JsonWriter& json, const GatewayParts& parts, const KvEventsRep
   const routing::WorkerLoad& load = parts.router.loads().load(id);
   const WorkerMonitor& monitor = *parts.monitors[id.value()];
   json.begin_object();
-  json.field("name", worker.name).field("url", parts.spec.workers[id.value()].url);
+  json.field("name", worker.name).field("url", parts.upstreams[id.value()].url);
   json.field("health", to_string(worker.health)).field("healthy", worker.health == dispatch::WorkerHealth::kHealthy);
   json.field("state", worker_state(parts, id));
   write_ejection(json, parts.dispatcher.outliers(), id, net::now());
@@ -142,7 +143,7 @@ net::HttpResponse get_decisions(const GatewayParts& parts, const net::HttpReques
   const auto query = parse_decisions_query(request.target);
   if (!query) return error_answer(query.error());
   std::vector<std::string> names;
-  for (const spec::UpstreamSpec& worker : parts.spec.workers) names.push_back(worker.name);
+  TimePoint named_at{};  // when the names were these
   const routing::DecisionLog& log = parts.router.log();
   std::string decisions;
   std::size_t count = 0;
@@ -152,6 +153,10 @@ net::HttpResponse get_decisions(const GatewayParts& parts, const net::HttpReques
     if (!query->request.empty() && record.name != query->request) continue;
     more = decisions.size() > kMaxDecisionsAnswerBytes;
     if (more) break;
+    if (names.empty() || std::min(named_at, record.at) < parts.places.changed()) {
+      names = parts.places.names_at(record.at);
+      named_at = record.at;
+    }
     JsonWriter json;
     routing::write_decision(json, record, names);
     decisions += (count++ == 0 ? "[" : ",") + json.take();
@@ -171,7 +176,8 @@ net::HttpResponse get_status(const GatewayParts& parts, const KvEventsReport& ev
   json.field("in_flight", parts.dispatcher.in_flight());
   json.field("block_size", parts.spec.block_size).field("index_keys", events.index_keys);
   json.key("workers").begin_array();
-  for (std::uint32_t i = 0; i < parts.fleet.size(); ++i) write_worker(json, parts, events, WorkerId(i));
+  for (std::uint32_t i = 0; i < parts.fleet.size(); ++i)
+    if (parts.is_watched(WorkerId(i))) write_worker(json, parts, events, WorkerId(i));
   json.end_array().end_object();
   return json_answer(json.take());
 }

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "kvist/telemetry/log.h"
 
 namespace kvist::gateway {
@@ -14,12 +16,20 @@ constexpr auto kPeriod = std::chrono::milliseconds(100);
 
 FleetWatch::FleetWatch(net::EventLoop& loop, GatewayParts& parts)
     : parts_(&parts),
+      occupants_(parts.fleet.size()),
       lost_(parts.fleet.size(), false),
       ejections_(parts.fleet.size()),
       trust_(parts.fleet.size(), routing::CacheTrust::kPredicted),
       timer_(loop) {}
 
 void FleetWatch::look() {
+  for (std::uint32_t i = 0; i < parts_->fleet.size(); ++i) {
+    const std::uint64_t occupants = parts_->fleet.worker(WorkerId(i)).occupants;
+    if (std::exchange(occupants_[i], occupants) == occupants) continue;
+    lost_[i] = false;
+    ejections_[i] = {};
+    trust_[i] = routing::CacheTrust::kPredicted;
+  }
   look_for_stalls();
   for (std::uint32_t i = 0; i < parts_->fleet.size(); ++i) {
     log_trust(WorkerId(i));
@@ -34,14 +44,14 @@ void FleetWatch::look_for_stalls() {
     telemetry::log_warning(kComponent, fmt::format("{} stands still: it has work and says nothing; no more is given to "
                                                    "it",
                                                    parts_->fleet.worker(id).name));
-    parts_->monitors[id.value()]->doubt();
+    parts_->doubt(id);
   }
   for (const WorkerId id : found.hung) {
     telemetry::log_warning(kComponent, fmt::format("{} still stands still: requests without an answer leave it",
                                                    parts_->fleet.worker(id).name));
     parts_->on_each_proxy([id](Proxy& proxy) { proxy.on_worker_stalled(id); });
   }
-  for (const WorkerId id : found.ask) parts_->monitors[id.value()]->doubt();
+  for (const WorkerId id : found.ask) parts_->doubt(id);
   if (!found.leave.empty())
     parts_->on_each_proxy([leaving = found.leave](Proxy& proxy) { proxy.on_worker_silent(leaving); });
   for (std::uint32_t i = 0; i < parts_->fleet.size(); ++i) {

@@ -2,6 +2,7 @@
 // worker's cache.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "kvist/gateway/gateway_parts.h"
@@ -30,7 +31,8 @@ class FleetWatch {
     std::uint64_t number = 0;
     dispatch::Ejection state = dispatch::Ejection::kIn;
   };
-  std::vector<bool> lost_;  // by WorkerId, as the next
+  std::vector<std::uint64_t> occupants_;  // by WorkerId, as the next: those of the place so far
+  std::vector<bool> lost_;
   std::vector<Ejections> ejections_;
   std::vector<routing::CacheTrust> trust_;  // as last logged
   net::Timer timer_;

@@ -32,7 +32,8 @@ void write_requests(const GatewayParts& parts, const ProxyReport& proxies, Metri
   const dispatch::DispatchCounters& counters = parts.dispatcher.counters();
   write_outcomes(page, counters.without_worker, "");
   for (std::uint32_t i = 0; i < parts.fleet.size(); ++i) {
-    write_outcomes(page, counters.by_worker[i], parts.fleet.worker(WorkerId(i)).name);
+    if (parts.is_watched(WorkerId(i)))
+      write_outcomes(page, counters.by_worker[i], parts.fleet.worker(WorkerId(i)).name);
   }
   for (const auto& [status, count] : proxies.refused) {
     page.counter("kvist_gateway_refused_requests_total", "Requests the gateway answered with an error itself",
@@ -382,12 +383,16 @@ void write_metrics(const GatewayParts& parts, const GatewayParts::Reports& repor
   if (parts.keys) write_key_metrics(*parts.keys, page);
   if (parts.recorder) write_record(*parts.recorder, page);
   write_routing(parts, page);
+  page.gauge("kvist_gateway_worker_places", "Workers that there can be at once", number(parts.places.size()));
+  page.gauge("kvist_gateway_worker_places_vacant", "Of those, the places that nobody has",
+             number(parts.places.vacant()));
   page.gauge("kvist_gateway_kv_index_bytes", "Memory of the index", number(events.index_bytes));
   page.counter("kvist_gateway_kv_index_evictions_total", "Blocks forgotten to stay within the index's memory",
                number(events.index_evictions));
   page.gauge("kvist_gateway_kv_index_keys", "Distinct prefixes in the index, over all workers",
              number(events.index_keys));
   for (std::uint32_t i = 0; i < parts.fleet.size(); ++i) {
+    if (!parts.is_watched(WorkerId(i))) continue;
     write_worker(parts, WorkerId(i), page);
     write_judgement(parts, WorkerId(i), page);
     write_forecasts(parts, WorkerId(i), page);

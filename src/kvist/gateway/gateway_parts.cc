@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "kvist/base/check.h"
 #include "kvist/net/time_of_day.h"
 #include "kvist/telemetry/log.h"
 
@@ -16,6 +17,21 @@ std::vector<std::string> names_of(const std::vector<spec::UpstreamSpec>& workers
   names.reserve(workers.size());
   for (const spec::UpstreamSpec& worker : workers) names.push_back(worker.name);
   return names;
+}
+
+dispatch::WorkerPlaces places_of(const spec::GatewaySpec& gateway) {
+  dispatch::WorkerPlaces places(spec::worker_places(gateway));
+  for (const spec::UpstreamSpec& worker : gateway.workers) {
+    const auto place = places.add(worker.name, net::now());
+    KVIST_CHECK(place.has_value(), "there are places for all workers, whose names differ");
+  }
+  return places;
+}
+
+std::vector<spec::UpstreamSpec> upstreams_of(const spec::GatewaySpec& gateway) {
+  std::vector<spec::UpstreamSpec> upstreams = gateway.workers;
+  upstreams.resize(spec::worker_places(gateway));
+  return upstreams;
 }
 
 void log_models(const dispatch::ModelWatch& models, WorkerId id, const std::string& name) {
@@ -43,16 +59,18 @@ GatewayParts::GatewayParts(net::EventLoop& loop, spec::GatewaySpec gateway_spec,
                            std::map<std::string, net::ServerSettings> worker_servers,
                            std::unique_ptr<RequestReporter> reporting)
     : spec(std::move(gateway_spec)),
+      places(places_of(spec)),
+      upstreams(upstreams_of(spec)),
       recorder(std::move(recording)),
       reporter(std::move(reporting)),
       servers(std::move(worker_servers)),
       started_unix_s(net::unix_seconds()),
       client(loop, client_options()),
-      fleet(names_of(spec.workers), {}),
-      models(spec.model, spec.workers.size()),
+      fleet(names_of(spec.workers), {}, places.size()),
+      models(spec.model, places.size()),
       router({.model = spec.model,
               .block_size = spec.block_size,
-              .workers = spec.workers.size(),
+              .workers = places.size(),
               .mode = spec.mode,
               .seed = spec.seed,
               .latency_prior = spec.latency_prior,
@@ -60,48 +78,97 @@ GatewayParts::GatewayParts(net::EventLoop& loop, spec::GatewaySpec gateway_spec,
       dispatcher(dispatch::Dispatcher::Options::of(spec), fleet, router),
       reader(spec.model, spec.block_size, std::move(text)),
       channel(dispatcher),
-      proxy(loop, proxy_options(request_id_seed), client, channel, reader, spec.workers),
+      proxy(loop, proxy_options(request_id_seed), client, channel, reader, upstreams),
       routing(std::make_shared<RoutingThread>()),
-      events(loop, router, spec.workers.size(), spec.threads > 1) {
+      tokenizers(places.size()),
+      monitors(places.size()),
+      events(loop, router, places.size(), spec.threads > 1) {
+  reader.set_aliases(spec.model_aliases);
   routing->loop = &loop;
   routing->channel = &channel;
-  for (std::uint32_t i = 0; i < spec.workers.size(); ++i) {
-    const spec::UpstreamLimits& limits = spec.workers[i].limits;
-    // The block size that a worker reports says nothing about a configured number of blocks.
-    fleet.configure_limits(WorkerId(i), {.block_size = limits.kv_blocks != 0 ? spec.block_size : 0,
-                                         .kv_blocks = limits.kv_blocks,
-                                         .max_batch_size = limits.max_batch_size,
-                                         .max_num_tokens = limits.max_num_tokens});
-    tokenizers.push_back(
-        std::make_unique<TokenizerCheck>(loop, client, reader, spec.workers[i].name, spec.workers[i].url,
-                                         TokenizerCheck::Options{.timeout = spec.connect_timeout}, [this, i] {
-                                           update_events_exact(WorkerId(i));
-                                           update_readings();
-                                         }));
-    monitors.push_back(std::make_unique<WorkerMonitor>(
-        loop, client, fleet, WorkerId(i), spec.workers[i].url,
-        WorkerMonitor::Options{.interval = spec.health_interval,
-                               .doubt_interval = spec.doubt_interval,
-                               .model_interval = spec.model_interval,
-                               .timeout = spec.connect_timeout,
-                               .block_size = spec.block_size},
-        WorkerMonitor::Handlers{
-            .on_healthy = [this, i] { tokenizers[i]->start(); },
-            .on_restarted =
-                [this, i] {
-                  router.on_worker_restarted(WorkerId(i));
-                  events.on_worker_restarted(WorkerId(i));
-                  dispatcher.on_worker_restarted(WorkerId(i), net::now());
-                  on_each_proxy([i](Proxy& each) { each.on_worker_restarted(WorkerId(i)); });
-                  tokenizers[i]->start();
-                },
-            .on_block_size_changed = [this, i] { update_events_exact(WorkerId(i)); },
-            .on_sign_of_life = [this, i] { dispatcher.on_sign_of_life(WorkerId(i), net::now()); },
-            .on_kv_event_batches = [this, i](std::uint64_t batches) { events.on_published(WorkerId(i), batches); },
-            .on_models = [this, i](const std::vector<dispatch::ServedModel>& list) { on_models(WorkerId(i), list); }}));
-  }
-  channel.on_doubt([this](WorkerId worker) { monitors[worker.value()]->doubt(); });
+  for (std::uint32_t i = 0; i < spec.workers.size(); ++i) watch(WorkerId(i));
+  channel.on_doubt([this](WorkerId worker) { doubt(worker); });
   events.on_exact_changed([this](WorkerId worker) { on_events_changed(worker); });
+}
+
+void GatewayParts::configure_limits(WorkerId id) {
+  const spec::UpstreamLimits& limits = upstreams[id.value()].limits;
+  // The block size that a worker reports says nothing about a configured number of blocks.
+  fleet.configure_limits(id, {.block_size = limits.kv_blocks != 0 ? spec.block_size : 0,
+                              .kv_blocks = limits.kv_blocks,
+                              .max_batch_size = limits.max_batch_size,
+                              .max_num_tokens = limits.max_num_tokens});
+}
+
+void GatewayParts::watch(WorkerId id) {
+  const std::uint32_t i = id.value();
+  const spec::UpstreamSpec& upstream = upstreams[i];
+  configure_limits(id);
+  net::EventLoop& loop = *routing->loop;
+  tokenizers[i] =
+      std::make_unique<TokenizerCheck>(loop, client, reader, upstream.name, upstream.url,
+                                       TokenizerCheck::Options{.timeout = spec.connect_timeout}, [this, id] {
+                                         update_events_exact(id);
+                                         update_readings();
+                                       });
+  monitors[i] = std::make_unique<WorkerMonitor>(
+      loop, client, fleet, id, upstream.url,
+      WorkerMonitor::Options{.interval = spec.health_interval,
+                             .doubt_interval = spec.doubt_interval,
+                             .model_interval = spec.model_interval,
+                             .timeout = spec.connect_timeout,
+                             .block_size = spec.block_size},
+      WorkerMonitor::Handlers{
+          .on_healthy = [this, i] { tokenizers[i]->start(); },
+          .on_restarted =
+              [this, id] {
+                router.on_worker_restarted(id);
+                events.on_worker_restarted(id);
+                dispatcher.on_worker_restarted(id, net::now());
+                on_each_proxy([id](Proxy& each) { each.on_worker_restarted(id); });
+                tokenizers[id.value()]->start();
+              },
+          .on_block_size_changed = [this, id] { update_events_exact(id); },
+          .on_sign_of_life = [this, id] { dispatcher.on_sign_of_life(id, net::now()); },
+          .on_kv_event_batches = [this, id](std::uint64_t batches) { events.on_published(id, batches); },
+          .on_models = [this, id](const std::vector<dispatch::ServedModel>& list) { on_models(id, list); }});
+}
+
+void GatewayParts::bring_in(WorkerId id, const spec::UpstreamSpec& worker, const net::ServerSettings& settings) {
+  upstreams[id.value()] = worker;
+  fleet.occupy(id, worker.name);
+  // The proxies are told before any decision can name the worker.
+  on_each_proxy([id, worker, settings](Proxy& each) { each.set_worker(id, worker, settings); });
+  events.add(id, worker);
+  watch(id);
+  update_models();
+  monitors[id.value()]->start();
+}
+
+void GatewayParts::turn_out(WorkerId id) {
+  dispatcher.on_worker_removed(id, net::now());
+  monitors[id.value()].reset();
+  tokenizers[id.value()].reset();
+  on_each_proxy([id](Proxy& each) { each.on_worker_lost(id); });
+}
+
+void GatewayParts::clear(WorkerId id) {
+  // In this order: what the loops have to tell may lead to something that the thread of the KV events has to do.
+  after_all_proxies([this, id] {
+    events.forget(id, [this, id] {
+      dispatcher.forget(id);
+      models.forget(id);
+      upstreams[id.value()] = {};
+      places.vacate(id, net::now());
+      // The one that is gone may have been the only one to serve the model, or the one with the smallest context.
+      update_models();
+      update_readings();
+    });
+  });
+}
+
+void GatewayParts::doubt(WorkerId worker) {
+  if (const auto& monitor = monitors[worker.value()]) monitor->doubt();
 }
 
 GatewayParts::~GatewayParts() {
@@ -129,6 +196,10 @@ net::HttpClientOptions GatewayParts::client_options() const {
 void GatewayParts::on_each_proxy(const std::function<void(Proxy&)>& work) {
   work(proxy);
   for (const auto& io : io_loops) io->run(work);
+}
+
+void GatewayParts::after_all_proxies(std::function<void()> then) {
+  gather_reports([then = std::move(then)](const Reports&) { then(); });
 }
 
 void GatewayParts::gather_reports(std::function<void(const Reports&)> then) {
@@ -161,25 +232,31 @@ void GatewayParts::gather_reports(std::function<void(const Reports&)> then) {
 
 void GatewayParts::on_events_changed(WorkerId worker) {
   update_events_exact(worker);
-  monitors[worker.value()]->doubt();
+  doubt(worker);
 }
 
 void GatewayParts::on_models(WorkerId worker, const std::vector<dispatch::ServedModel>& list) {
   if (!models.on_list(worker, list)) return;
-  // What one worker serves can change what is to be thought of the others.
-  for (std::uint32_t i = 0; i < fleet.size(); ++i)
-    fleet.set_model(WorkerId(i), models.is_usable(WorkerId(i)), models.worker(WorkerId(i)).max_model_len);
+  update_models();
   log_models(models, worker, fleet.worker(worker).name);
 }
 
+// What one worker serves can change what is to be thought of the others.
+void GatewayParts::update_models() {
+  for (std::uint32_t i = 0; i < fleet.size(); ++i)
+    fleet.set_model(WorkerId(i), models.is_usable(WorkerId(i)), models.worker(WorkerId(i)).max_model_len);
+}
+
 bool GatewayParts::events_exact(WorkerId worker) const {
+  if (!monitors[worker.value()]) return false;
   return events.exact(worker) && !monitors[worker.value()]->block_size_mismatch() &&
          tokenizers[worker.value()]->match() != TokenizerMatch::kDifferent;
 }
 
 void GatewayParts::update_readings() {
   FleetReadings readings;
-  for (std::uint32_t i = 0; i < spec.workers.size(); ++i) {
+  for (std::uint32_t i = 0; i < fleet.size(); ++i) {
+    if (!tokenizers[i]) continue;
     const TokenizerCheck& check = *tokenizers[i];
     if (const std::optional<text::PromptReading> reading = check.reading()) {
       readings.present.set(reading->number());

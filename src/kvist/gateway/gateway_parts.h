@@ -10,6 +10,7 @@
 #include "kvist/dispatch/dispatcher.h"
 #include "kvist/dispatch/fleet.h"
 #include "kvist/dispatch/model_watch.h"
+#include "kvist/dispatch/worker_places.h"
 #include "kvist/gateway/io_loop.h"
 #include "kvist/gateway/kv_events.h"
 #include "kvist/gateway/proxy.h"
@@ -36,6 +37,19 @@ struct GatewayParts {
   GatewayParts(const GatewayParts&) = delete;
   GatewayParts& operator=(const GatewayParts&) = delete;
 
+  /// Makes what watches the worker of this place, of which upstreams and fleet know. WorkerMonitor::start() starts it.
+  void watch(WorkerId worker);
+  /// Passes the worker's configured limits on to the fleet.
+  void configure_limits(WorkerId worker);
+  /// A worker has taken a vacant place: makes it known to all parts and begins to watch it. Its name has the place
+  /// already (WorkerPlaces::add()).
+  void bring_in(WorkerId place, const spec::UpstreamSpec& worker, const net::ServerSettings& settings);
+  /// The worker's requests are to leave it now. Nothing is asked of it from here on.
+  void turn_out(WorkerId worker);
+  /// Forgets the worker everywhere and leaves its place vacant, now or later. Requires: turn_out() was called, and no
+  /// request is at the worker.
+  void clear(WorkerId worker);
+
   /// The options of a proxy and its client.
   [[nodiscard]] Proxy::Options proxy_options(std::uint64_t seed) const;
   [[nodiscard]] net::HttpClientOptions client_options() const;
@@ -55,10 +69,18 @@ struct GatewayParts {
   /// Passes on to the proxies and the fleet how the workers read prompts. To be called when that was found out for a
   /// worker.
   void update_readings();
+  /// Whether the place has a worker that has not been told to leave.
+  [[nodiscard]] bool is_watched(WorkerId worker) const { return monitors[worker.value()] != nullptr; }
+  /// There is reason to doubt the worker's health. Of one that is not watched any more, nothing is asked.
+  void doubt(WorkerId worker);
+  /// Passes on to the fleet which workers serve the model.
+  void update_models();
   /// A worker gave its list of models; empty: it has none. Informs the fleet.
   void on_models(WorkerId worker, const std::vector<dispatch::ServedModel>& list);
   /// Calls `work` with every proxy, on the proxy's own loop: for this loop's proxy now, for the others' soon.
   void on_each_proxy(const std::function<void(Proxy&)>& work);
+  /// Calls `then` on this loop, now or soon. Ensures: what the other loops had to tell until now has come before.
+  void after_all_proxies(std::function<void()> then);
   /// The sum of what all proxies have counted, and the state of the KV events.
   struct Reports {
     ProxyReport proxies;
@@ -68,6 +90,8 @@ struct GatewayParts {
   void gather_reports(std::function<void(const Reports&)> then);
 
   spec::GatewaySpec spec;
+  dispatch::WorkerPlaces places;
+  std::vector<spec::UpstreamSpec> upstreams;  ///< by WorkerId, as are all tables here; empty for a vacant place
   std::unique_ptr<KeyGate> keys;              ///< null: clients need none; set before the first request, as the next
   std::unique_ptr<KeyGate> admin_keys;        ///< null: administration needs none
   std::shared_ptr<net::TlsServer> tls;        ///< of the listener for clients; null: plain HTTP
@@ -86,9 +110,9 @@ struct GatewayParts {
   Proxy proxy;                                              ///< this loop's
   std::shared_ptr<RoutingThread> routing;                   ///< this thread, as the other threads see it
   std::vector<std::unique_ptr<IoLoop>> io_loops;            ///< of the other threads
-  std::vector<std::unique_ptr<TokenizerCheck>> tokenizers;  ///< by WorkerId
-  std::vector<std::unique_ptr<WorkerMonitor>> monitors;     ///< by WorkerId
-  KvEvents events;                                          ///< has a thread of its own if the gateway has several
+  std::vector<std::unique_ptr<TokenizerCheck>> tokenizers;  ///< by WorkerId; null for who is not watched, as the next
+  std::vector<std::unique_ptr<WorkerMonitor>> monitors;
+  KvEvents events;  ///< has a thread of its own if the gateway has several
 };
 
 }  // namespace kvist::gateway

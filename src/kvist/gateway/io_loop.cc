@@ -97,9 +97,9 @@ void IoLoop::run(std::function<void(Proxy&)> work) {
   });
 }
 
-void IoLoop::close() {
+void IoLoop::drain() {
   loop_.post([this] {
-    if (parts_) parts_->server->close();
+    if (parts_) parts_->server->drain();
   });
 }
 

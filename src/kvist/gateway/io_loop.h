@@ -47,8 +47,8 @@ class IoLoop {
   [[nodiscard]] std::uint16_t port() const { return port_; }
   /// Has the loop send all queued messages to routing, and then call `work` with its proxy.
   void run(std::function<void(Proxy&)> work);
-  /// Stops listening. Answers under way continue.
-  void close();
+  /// From here on each answer ends its connection.
+  void drain();
 
  private:
   class ForwardedExchange;

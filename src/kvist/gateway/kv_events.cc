@@ -1,7 +1,11 @@
 #include "kvist/gateway/kv_events.h"
 
+#include <fmt/format.h>
+
 #include <mutex>
 #include <utility>
+
+#include "kvist/telemetry/log.h"
 
 namespace kvist::gateway {
 namespace {
@@ -56,6 +60,7 @@ class KvEvents::OwnThread {
     if (std::exchange(timer_armed_, true)) return;
     timer_->arm(net::now() + kNewsTime, [this] { send(); });
   }
+  void forget(WorkerId worker) { exact_[worker.value()] = false; }
   void send() {
     if (std::exchange(timer_armed_, false)) timer_->cancel();
     home_->post([board = board_] {
@@ -110,18 +115,46 @@ KvEvents::~KvEvents() {
 }
 
 Result<void> KvEvents::connect(const std::vector<spec::UpstreamSpec>& workers) {
-  std::shared_ptr<net::ZmqReceiver> receiver;
-  for (std::uint32_t i = 0; i < workers.size(); ++i) {
-    if (workers[i].kv_events.empty()) continue;
-    if (receiver == nullptr) receiver = net::ZmqReceiver::create();
-    KVIST_TRY(feeds_[i],
-              KvEventFeed::connect(*receiver, shared_, WorkerId(i), workers[i], [this, i](const KvFeedNews& news) {
-                if (thread_) return thread_->tell(WorkerId(i), news);
-                take(WorkerId(i), news);
-              }));
-  }
+  for (std::uint32_t i = 0; i < workers.size(); ++i) KVIST_TRY_VOID(subscribe(WorkerId(i), workers[i]));
   if (thread_) thread_->start();
   return {};
+}
+
+Result<void> KvEvents::subscribe(WorkerId worker, const spec::UpstreamSpec& upstream) {
+  if (upstream.kv_events.empty()) return {};
+  if (receiver_ == nullptr) receiver_ = net::ZmqReceiver::create();
+  KVIST_TRY(feeds_[worker.value()],
+            KvEventFeed::connect(*receiver_, shared_, worker, upstream, [this, worker](const KvFeedNews& news) {
+              if (thread_) return thread_->tell(worker, news);
+              take(worker, news);
+            }));
+  return {};
+}
+
+void KvEvents::add(WorkerId worker, const spec::UpstreamSpec& upstream) {
+  on_feeds([this, worker, upstream] {
+    if (const auto subscribed = subscribe(worker, upstream); !subscribed)
+      telemetry::log_error("kv-events", fmt::format("{}: {}", upstream.name, subscribed.error().message));
+  });
+}
+
+void KvEvents::end(WorkerId worker) {
+  feeds_[worker.value()].reset();
+  shared_.index->forget(worker);
+  if (thread_) thread_->forget(worker);
+}
+
+void KvEvents::forget(WorkerId worker, std::function<void()> then) {
+  on_feeds([this, worker, then = std::move(then)]() mutable {
+    end(worker);
+    const auto at_home = [this, worker, then = std::move(then)] {
+      exact_[worker.value()] = false;
+      then();
+    };
+    if (!thread_) return at_home();
+    thread_->send();
+    thread_->post_home(at_home);
+  });
 }
 
 void KvEvents::take(WorkerId worker, const KvFeedNews& news) {
@@ -140,11 +173,15 @@ void KvEvents::on_worker_restarted(WorkerId worker) {
 }
 
 void KvEvents::on_feed(WorkerId worker, std::function<void(KvEventFeed&)> work) {
-  const auto tell = [weak = std::weak_ptr(feeds_[worker.value()]), work = std::move(work)] {
-    if (const auto feed = weak.lock()) work(*feed);
-  };
-  if (!thread_) return tell();
-  thread_->loop().post(tell);
+  on_feeds([this, worker, work = std::move(work)] {
+    // A handler of the feed may end it.
+    if (const auto feed = feeds_[worker.value()]) work(*feed);
+  });
+}
+
+void KvEvents::on_feeds(std::function<void()> work) {
+  if (!thread_) return work();
+  thread_->loop().post(std::move(work));
 }
 
 void KvEvents::report(std::function<void(const KvEventsReport&)> then) {

@@ -51,8 +51,13 @@ class KvEvents {
 
   /// The handler is called whenever the result of exact() changes for a worker.
   void on_exact_changed(std::function<void(WorkerId)> handler) { on_exact_changed_ = std::move(handler); }
-  /// Subscribes to those workers that publish events. Once.
+  /// Subscribes to those workers, by WorkerId, that publish events. Once, before the next two.
   [[nodiscard]] Result<void> connect(const std::vector<spec::UpstreamSpec>& workers);
+  /// A worker has taken a vacant place. If its events cannot be subscribed to, the log says why.
+  void add(WorkerId worker, const spec::UpstreamSpec& upstream);
+  /// Ends the worker's subscription and forgets its part of the index. Then calls `then`, now or later. Ensures:
+  /// nothing of the worker is on its way any more. Requires: no prompt is under way there.
+  void forget(WorkerId worker, std::function<void()> then);
   /// The index holds exactly what the worker published, as far as routing was told.
   [[nodiscard]] bool exact(WorkerId worker) const { return exact_[worker.value()]; }
   /// The worker's process is a new one.
@@ -65,19 +70,26 @@ class KvEvents {
  private:
   class OwnThread;
 
-  /// On the feeds' loop.
+  // On the feeds' loop.
   [[nodiscard]] KvEventsReport make_report() const;
+  [[nodiscard]] Result<void> subscribe(WorkerId worker, const spec::UpstreamSpec& upstream);
+  void end(WorkerId worker);
+
   void take(WorkerId worker, const KvFeedNews& news);
   /// Has the feeds' thread call `work` with the worker's feed, if there is one.
   void on_feed(WorkerId worker, std::function<void(KvEventFeed&)> work);
+  /// Calls `work` on the feeds' loop.
+  void on_feeds(std::function<void()> work);
 
   net::EventLoop* home_;
   routing::Router* router_;
   std::function<void(WorkerId)> on_exact_changed_ = [](WorkerId) {};
   std::vector<bool> exact_;  // by WorkerId
   KvEventFeed::Shared shared_;
-  std::unique_ptr<OwnThread> thread_;                // null: the feeds are on home
-  std::vector<std::shared_ptr<KvEventFeed>> feeds_;  // by WorkerId; the feeds' loop, once it runs
+  std::unique_ptr<OwnThread> thread_;  // null: the feeds are on home
+  // The feeds' loop has these, once it runs.
+  std::shared_ptr<net::ZmqReceiver> receiver_;       // null before the first subscription
+  std::vector<std::shared_ptr<KvEventFeed>> feeds_;  // by WorkerId
 };
 
 }  // namespace kvist::gateway

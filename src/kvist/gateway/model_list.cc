@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "kvist/base/json.h"
+#include "kvist/base/json_writer.h"
 #include "kvist/gateway/error_answer.h"
 #include "kvist/gateway/proxy_headers.h"
 #include "kvist/openai/codec.h"
@@ -40,6 +41,23 @@ std::optional<net::HttpResponse> merged(const std::vector<Result<net::HttpRespon
   }
   if (whole) whole->body = openai::model_list(models);
   return whole;
+}
+
+// The model's further names are entries like its own.
+void add_aliases(std::string& list, const std::string& model, const std::vector<std::string>& aliases) {
+  auto models = openai::parse_model_list(list);
+  if (aliases.empty() || !models) return;
+  const auto own = std::ranges::find(*models, model, &openai::ModelCard::id);
+  if (own == models->end()) return;
+  const std::uint32_t max_model_len = own->max_model_len;
+  for (const std::string& alias : aliases) {
+    JsonWriter json;
+    json.begin_object().field("id", alias).field("object", "model").field("owned_by", "kvist").field("root", model);
+    if (max_model_len != 0) json.field("max_model_len", max_model_len);
+    json.end_object();
+    models->push_back({.id = alias, .json = json.take(), .max_model_len = max_model_len});
+  }
+  list = openai::model_list(*models);
 }
 
 // The first refusal, for the case that no worker gave a list.
@@ -94,8 +112,15 @@ std::optional<std::string> model_of_path(std::string_view path) {
 }
 
 ModelList::ModelList(net::HttpClient& client, const dispatch::Fleet& fleet,
-                     const std::vector<spec::UpstreamSpec>& workers, std::string own, bool pass_client_keys)
-    : client_(&client), fleet_(&fleet), workers_(&workers), own_(std::move(own)), pass_client_keys_(pass_client_keys) {}
+                     const std::vector<spec::UpstreamSpec>& workers, const std::string& model,
+                     const std::vector<std::string>& aliases, std::string own, bool pass_client_keys)
+    : client_(&client),
+      fleet_(&fleet),
+      workers_(&workers),
+      model_(&model),
+      aliases_(&aliases),
+      own_(std::move(own)),
+      pass_client_keys_(pass_client_keys) {}
 
 void ModelList::answer(const net::HttpRequest& request, const std::shared_ptr<net::HttpExchange>& exchange) {
   if (rounds_.size() >= kMaxRounds)
@@ -136,8 +161,12 @@ void ModelList::finish(const std::shared_ptr<Round>& round) {
     answer->headers.remove(kRequestIdHeader);
   }
   net::HttpResponse list = answer ? *std::move(answer) : json_answer(own_);
-  const bool is_list = list.status == 200 && round->model;
-  round->exchange->respond(is_list ? only(*round->model, std::move(list)) : std::move(list));
+  constexpr int kOk = 200;
+  if (list.status == kOk) {
+    add_aliases(list.body, *model_, *aliases_);
+    if (round->model) list = only(*round->model, std::move(list));
+  }
+  round->exchange->respond(std::move(list));
   rounds_.erase(round);
 }
 

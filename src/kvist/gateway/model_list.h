@@ -30,9 +30,10 @@ class ModelList {
   static constexpr std::size_t kMaxRounds = 64;
   static constexpr Duration kTimeout = std::chrono::seconds(2);
 
-  /// `own` is the answer if no worker gives one. Requires: the other arguments outlive this object.
+  /// `own` is the answer if no worker gives one; `aliases` are further names of `model`, which is the gateway's.
+  /// Requires: the other arguments outlive this object.
   ModelList(net::HttpClient& client, const dispatch::Fleet& fleet, const std::vector<spec::UpstreamSpec>& workers,
-            std::string own, bool pass_client_keys);
+            const std::string& model, const std::vector<std::string>& aliases, std::string own, bool pass_client_keys);
 
   /// The list or, if the path names one, the entry of a model; 404 if there is no such entry.
   void answer(const net::HttpRequest& request, const std::shared_ptr<net::HttpExchange>& exchange);
@@ -44,6 +45,8 @@ class ModelList {
   net::HttpClient* client_;
   const dispatch::Fleet* fleet_;
   const std::vector<spec::UpstreamSpec>* workers_;
+  const std::string* model_;
+  const std::vector<std::string>* aliases_;
   std::string own_;
   bool pass_client_keys_;
   std::unordered_set<std::shared_ptr<Round>> rounds_;

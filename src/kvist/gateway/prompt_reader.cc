@@ -74,7 +74,7 @@ ReadRequest finished(openai::GenerationOptions options, std::vector<routing::Pro
 }  // namespace
 
 Result<void> PromptReader::check_model(const std::string& model) const {
-  if (model.empty() || model == model_) return {};
+  if (model.empty() || model == model_ || is_alias(model)) return {};
   return fail(ErrorCode::kNotFound,
               fmt::format("model: \"{}\" does not exist; this gateway serves \"{}\"", model, model_));
 }

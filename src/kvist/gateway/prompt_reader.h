@@ -1,6 +1,7 @@
 // Reads from a client's body what routing needs: options, prompt length, block hashes.
 #pragma once
 
+#include <algorithm>
 #include <bitset>
 #include <cstddef>
 #include <cstdint>
@@ -8,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "kvist/base/error.h"
@@ -65,6 +67,12 @@ class PromptReader {
         text_(std::move(text)),
         cache_(cache_bytes) {}
 
+  /// Further names of the model. Before the first read().
+  void set_aliases(std::vector<std::string> names) { aliases_ = std::move(names); }
+  [[nodiscard]] bool is_alias(std::string_view name) const {
+    return std::ranges::find(aliases_, name) != aliases_.end();
+  }
+
   /// Errors: kNotFound for another model than the served one; those of openai::parse_*_request and of the chat
   /// template.
   [[nodiscard]] Result<ReadRequest> read(Api api, std::string_view body, const FleetReadings& fleet = {}) const;
@@ -100,6 +108,7 @@ class PromptReader {
   [[nodiscard]] Result<void> check_model(const std::string& model) const;
 
   std::string model_;
+  std::vector<std::string> aliases_;
   kv::BlockHash unsalted_root_;  // of prompts without a cache salt
   std::uint32_t block_size_;
   std::shared_ptr<const text::ModelText> text_;  // null: bytes

@@ -371,7 +371,7 @@ void ProxiedRequest::write_down_end(Outcome outcome) {
   TrafficRecord& record = *job_.record;
   record.output_tokens = std::max(record.output_tokens, static_cast<std::uint32_t>(resumed_tokens_ + state.tokens));
   if (state.usage) write_down(*state.usage);
-  record.worker = life_.decision().worker;
+  record.worker = worker().name;
   record.mode = life_.decision().mode;
   record.outcome = outcome;
   record.ended = net::now();

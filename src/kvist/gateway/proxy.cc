@@ -9,6 +9,7 @@
 #include "kvist/base/random.h"
 #include "kvist/gateway/error_answer.h"
 #include "kvist/gateway/proxy_headers.h"
+#include "kvist/openai/body_edit.h"
 #include "kvist/openai/codec.h"
 #include "kvist/openai/errors.h"
 #include "kvist/routing/session_key.h"
@@ -54,18 +55,19 @@ void ProxyReport::add(const ProxyReport& other) {
 }
 
 Proxy::Proxy(net::EventLoop& loop, const Options& options, net::HttpClient& client, RoutingChannel& channel,
-             const PromptReader& reader, const std::vector<spec::UpstreamSpec>& workers)
+             const PromptReader& reader, std::vector<spec::UpstreamSpec> workers)
     : reader_(&reader),
+      workers_(std::move(workers)),
       pool_(reader.is_slow()
                 ? std::make_unique<ReadingPool>(loop, ReadingPool::Options{.threads = options.reading_threads})
                 : nullptr),
       migration_(options.migration),
       parts_{.client = &client,
              .channel = &channel,
-             .workers = &workers,
+             .workers = &workers_,
              .counters = &counters_,
              .upstream_timeout = options.upstream_timeout,
-             .fingerprints = std::vector<std::string>(workers.size()),
+             .fingerprints = std::vector<std::string>(workers_.size()),
              .recorder = options.recorder,
              .loop = &loop,
              .migration = &migration_,
@@ -75,6 +77,12 @@ Proxy::Proxy(net::EventLoop& loop, const Options& options, net::HttpClient& clie
       credentials_(options.pass_client_keys ? Credentials::kPass : Credentials::kKeep),
       stream_idle_timeout_(options.stream_idle_timeout),
       idle_timer_(loop) {}
+
+void Proxy::set_worker(WorkerId place, const spec::UpstreamSpec& worker, const net::ServerSettings& settings) {
+  workers_.at(place.value()) = worker;
+  parts_.fingerprints[place.value()].clear();
+  parts_.client->set_server(worker.url, settings);
+}
 
 ProxyReport Proxy::report() const {
   return {.counters = counters_,
@@ -182,6 +190,9 @@ Result<void> Proxy::admit(const ArrivalPointer& arrival, ReadRequest read) {
     KVIST_TRY(std::string asking, openai::with_usage_requested(arrival->request.body));
     job.usage_wanted = asking == arrival->request.body;
     arrival->request.body = std::move(asking);
+  }
+  if (reader_->is_alias(read.options.model)) {
+    KVIST_TRY(arrival->request.body, openai::with_model(arrival->request.body, reader_->model()));
   }
   begin(arrival, std::move(read.profile), std::move(job));
   return {};

@@ -17,6 +17,7 @@
 #include "kvist/gateway/proxy_headers.h"
 #include "kvist/gateway/reading_pool.h"
 #include "kvist/net/event_loop.h"
+#include "kvist/net/http_client.h"
 #include "kvist/net/http_server.h"
 
 namespace kvist::gateway {
@@ -55,10 +56,12 @@ class Proxy {
   /// The longest time that a request waits for a thread that reads its prompt.
   static constexpr Duration kMaxReadingWait = std::chrono::seconds(10);
 
-  /// Requires: the other arguments outlive this object.
+  /// `workers`: by WorkerId. Requires: the other arguments outlive this object.
   Proxy(net::EventLoop& loop, const Options& options, net::HttpClient& client, RoutingChannel& channel,
-        const PromptReader& reader, const std::vector<spec::UpstreamSpec>& workers);
+        const PromptReader& reader, std::vector<spec::UpstreamSpec> workers);
 
+  /// A worker has taken this place, in which no request is. Comes before the first decision for it.
+  void set_worker(WorkerId place, const spec::UpstreamSpec& worker, const net::ServerSettings& settings);
   /// `lease` is of the client's key.
   void handle(Api api, net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange,
               KeyLease lease = {});
@@ -133,6 +136,7 @@ class Proxy {
   [[nodiscard]] std::vector<std::shared_ptr<ProxiedRequest>> live() const;
 
   const PromptReader* reader_;
+  std::vector<spec::UpstreamSpec> workers_;  // by WorkerId: this loop's copy
   FleetReadings readings_;
   std::unique_ptr<ReadingPool> pool_;
   std::size_t reading_ = 0;   // number of requests on the pool

@@ -45,7 +45,7 @@ std::string record_line(const Recording& recording, const TrafficRecord& record)
   json.end_array();
   if (record.session != 0) json.field("session_id", recording.key.json_number(record.session));
   json.field("mode", to_string(record.mode)).field("outcome", to_string(record.outcome));
-  if (record.worker) json.field("worker", recording.workers[record.worker->value()]);
+  if (!record.worker.empty()) json.field("worker", record.worker);
   json.field("stream", record.streams);
   write_times(json, record);
   if (record.cached_tokens) json.field("cached_tokens", *record.cached_tokens);

@@ -1,6 +1,7 @@
 #include "kvist/gateway/service.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -15,7 +16,10 @@
 #include "kvist/gateway/admin.h"
 #include "kvist/gateway/client_connections.h"
 #include "kvist/gateway/dialect_door.h"
+#include "kvist/gateway/dns_groups.h"
 #include "kvist/gateway/error_answer.h"
+#include "kvist/gateway/fleet_admin.h"
+#include "kvist/gateway/fleet_changes.h"
 #include "kvist/gateway/fleet_watch.h"
 #include "kvist/gateway/gateway_metrics.h"
 #include "kvist/gateway/gateway_parts.h"
@@ -31,6 +35,7 @@
 #include "kvist/net/time_of_day.h"
 #include "kvist/openai/codec.h"
 #include "kvist/openai/errors.h"
+#include "kvist/spec/files.h"
 #include "kvist/telemetry/log.h"
 #include "kvist/telemetry/metrics.h"
 #include "kvist/text/model_text.h"
@@ -38,8 +43,6 @@
 namespace kvist::gateway {
 namespace {
 
-/// How long answers under way may continue after shut_down().
-constexpr auto kDrainTime = std::chrono::seconds(5);
 /// With up to so many threads, the one that routes takes requests too: they need no message between threads, and
 /// routing is a small part of the work. With more, it would be the busiest thread and set the pace.
 constexpr std::uint32_t kThreadsThatShare = 4;
@@ -69,10 +72,7 @@ std::uint64_t raise_descriptor_limit() {
 /// The most connections of clients per loop.
 std::uint32_t most_connections(const spec::GatewaySpec& gateway, std::uint32_t configured, std::uint32_t loops) {
   constexpr std::uint64_t kFew = 256;
-  const auto streams = std::ranges::count_if(
-      gateway.workers, [](const spec::UpstreamSpec& worker) { return !worker.kv_events.empty(); });
-  const DescriptorNeeds needs{.descriptors = raise_descriptor_limit(),
-                              .event_streams = static_cast<std::uint64_t>(streams)};
+  const DescriptorNeeds needs{.descriptors = raise_descriptor_limit(), .event_streams = spec::worker_places(gateway)};
   if (most_clients(needs) < kFew) {
     telemetry::log_warning("gateway", fmt::format("of {} file descriptors, {} are left for clients: raise the limit",
                                                   needs.descriptors, most_clients(needs)));
@@ -81,7 +81,8 @@ std::uint32_t most_connections(const spec::GatewaySpec& gateway, std::uint32_t c
 }
 
 Result<void> check(spec::GatewaySpec& gateway) {
-  if (gateway.workers.empty()) return fail(ErrorCode::kInvalidArgument, "the gateway needs at least one worker");
+  if (gateway.workers.empty() && gateway.worker_groups.empty())
+    return fail(ErrorCode::kInvalidArgument, "the gateway needs at least one worker");
   std::set<std::string> names;
   for (spec::UpstreamSpec& worker : gateway.workers) {
     if (!names.insert(worker.name).second) {
@@ -127,11 +128,13 @@ class GatewayService final : public Service {
       : loop_(&loop),
         parts_(loop, std::move(gateway), random_seed(), std::move(text), std::move(recording), std::move(servers),
                std::move(reporting)),
-        models_(parts_.client, parts_.fleet, parts_.spec.workers,
+        models_(parts_.client, parts_.fleet, parts_.upstreams, parts_.spec.model, parts_.spec.model_aliases,
                 openai::model_list({parts_.spec.model}, static_cast<std::int64_t>(net::unix_seconds()), 0),
                 parts_.spec.pass_client_keys),
         drain_timer_(loop),
         watch_(loop, parts_),
+        changes_(loop, parts_),
+        groups_(loop, parts_.spec.worker_groups, changes_),
         files_(loop) {}
 
   [[nodiscard]] Result<void> start() {
@@ -143,8 +146,10 @@ class GatewayService final : public Service {
     KVIST_TRY_VOID(listen_for_admin());
     KVIST_TRY_VOID(listen());
     KVIST_TRY_VOID(parts_.events.connect(gateway.workers));
-    for (const auto& monitor : parts_.monitors) monitor->start();
+    for (const auto& monitor : parts_.monitors)
+      if (monitor) monitor->start();
     watch_.start();
+    groups_.start();
     files_.start();
     telemetry::log_info("gateway",
                         fmt::format("port {}, administration on {}:{}, {} threads, model {}, {} workers, routing mode "
@@ -158,6 +163,12 @@ class GatewayService final : public Service {
     return {};
   }
 
+  /// Follows the list of workers in the file that has these settings now. Requires: start() was not called yet.
+  void follow(const std::string& file, const spec::GatewaySpec& now) {
+    in_file_ = now;
+    files_.add({file}, [this, file] { read_again(file); });
+  }
+
   [[nodiscard]] std::uint16_t port() const override {
     return server_ ? server_->port() : parts_.io_loops.front()->port();
   }
@@ -167,10 +178,12 @@ class GatewayService final : public Service {
   void reload() override { files_.ask(); }
 
   void shut_down(std::function<void()> done) override {
-    if (server_) server_->close();
-    for (const auto& io : parts_.io_loops) io->close();
-    drain_timer_.arm(net::now() + kDrainTime,
-                     [this] { parts_.on_each_proxy([](Proxy& proxy) { proxy.break_off_all(); }); });
+    telemetry::log_info("gateway", fmt::format("draining: {} requests are under way and have {} s",
+                                               parts_.dispatcher.in_flight(), to_seconds(parts_.spec.drain_timeout)));
+    if (server_) server_->drain();
+    for (const auto& io : parts_.io_loops) io->drain();
+    drain_timer_.arm(net::now() + parts_.spec.drain_timeout, [this] { end_now(); });
+    is_draining_ = true;
     draining_ = 1 + parts_.io_loops.size();
     drained_ = std::move(done);
     parts_.on_each_proxy([this, home = parts_.routing](Proxy& proxy) {
@@ -182,11 +195,32 @@ class GatewayService final : public Service {
     });
   }
 
+  void end_now() override {
+    parts_.on_each_proxy([](Proxy& proxy) { proxy.break_off_all(); });
+  }
+
  private:
   void on_drained() {
     if (--draining_ > 0) return;
     drain_timer_.cancel();
     if (drained_) drained_();
+  }
+
+  void read_again(const std::string& file) {
+    Result<spec::GatewaySpec> read = spec::load_gateway(file);
+    if (read)
+      if (auto good = check(*read); !good) read = std::unexpected(std::move(good).error().in(file));
+    if (!read) return telemetry::log_error("file", fmt::format("the fleet stays as it was: {}", read.error().message));
+    const FleetPlan plan = plan_of(in_file_.workers, read->workers);
+    const std::vector<std::string> others = settings_that_differ(in_file_, *read);
+    if (!others.empty())
+      telemetry::log_warning(
+          "file", fmt::format("{}: of what has changed, these need a restart: {}", file, fmt::join(others, ", ")));
+    telemetry::log_info("file", fmt::format("{} was read again: {} workers to add, {} to drain, {} to replace", file,
+                                            plan.add.size(), plan.drain.size(), plan.replace.size()));
+    // What needs a restart is said each time, until there is one.
+    in_file_.workers = std::move(read->workers);
+    changes_.carry_out(plan, WorkerSource::kFile);
   }
 
   [[nodiscard]] Result<void> open_keys() {
@@ -314,7 +348,7 @@ class GatewayService final : public Service {
       Proxy::Options proxy = parts_.proxy_options(random_seed());
       proxy.reading_threads = 1;
       KVIST_TRY(auto io, IoLoop::create({.proxy = proxy, .client = parts_.client_options(), .server = options},
-                                        parts_.routing, parts_.reader, parts_.spec.workers,
+                                        parts_.routing, parts_.reader, parts_.upstreams,
                                         {.keys = parts_.keys.get(),
                                          .is_passed_on = is_for_a_worker,
                                          .answer = [this](net::HttpRequest request,
@@ -369,6 +403,7 @@ class GatewayService final : public Service {
     answer_up_to_date("/admin/decisions", [this](const net::HttpRequest& request, const GatewayParts::Reports&) {
       return get_decisions(parts_, request);
     });
+    add_fleet_paths(admin_paths_, parts_, changes_);
     admin_paths_.answer("GET", "/admin/router_mode",
                         [this](const net::HttpRequest&) { return get_router_mode(parts_); });
     for (const char* method : {"PUT", "POST"}) {
@@ -390,6 +425,7 @@ class GatewayService final : public Service {
   }
 
   [[nodiscard]] net::HttpResponse health() const {
+    if (is_draining_) return error_answer({ErrorCode::kUnavailable, "the gateway is shutting down"});
     if (parts_.fleet.any_available()) return json_answer(R"({"status":"ok"})");
     return error_answer({ErrorCode::kUnavailable, "no worker is healthy"});
   }
@@ -408,19 +444,25 @@ class GatewayService final : public Service {
   net::PathTable admin_paths_{refused};  // for administration
   net::Timer drain_timer_;
   FleetWatch watch_;
+  FleetChanges changes_;
+  DnsGroups groups_;
+  spec::GatewaySpec in_file_;  // as its file had it last
   WatchedFiles files_;
   std::unique_ptr<ReadingPool> key_reader_;  // null until a file of keys is read again
   KeyLease lease_;                           // of the request that paths_ is handling
   std::unique_ptr<net::HttpServer> admin_server_;
   std::unique_ptr<net::HttpServer> server_;  // null if this loop takes no requests
-  std::size_t draining_ = 0;                 // number of proxies that still drain
+  bool is_draining_ = false;
+  std::size_t draining_ = 0;  // number of proxies that still drain
   std::function<void()> drained_;
 };
 
 }  // namespace
 
-Result<std::unique_ptr<Service>> Service::create(net::EventLoop& loop, spec::GatewaySpec spec) {
+Result<std::unique_ptr<Service>> Service::create(net::EventLoop& loop, spec::GatewaySpec spec,
+                                                 const std::string& file) {
   KVIST_TRY_VOID(check(spec));
+  const spec::GatewaySpec in_file = spec;
   KVIST_TRY(spec.mode, mode_from_environment(process_environment, spec.mode));
   spec.threads = thread_count(spec);
   std::shared_ptr<const text::ModelText> text;
@@ -437,6 +479,7 @@ Result<std::unique_ptr<Service>> Service::create(net::EventLoop& loop, spec::Gat
   KVIST_TRY(auto reporting, RequestReporter::open(spec, random_seed()));
   auto service = std::make_unique<GatewayService>(loop, std::move(spec), std::move(text), std::move(recording),
                                                   std::move(servers), std::move(reporting));
+  if (!file.empty()) service->follow(file, in_file);
   KVIST_TRY_VOID(service->start());
   return std::unique_ptr<Service>(std::move(service));
 }

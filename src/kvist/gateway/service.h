@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "kvist/base/error.h"
 #include "kvist/net/event_loop.h"
@@ -17,8 +18,10 @@ namespace kvist::gateway {
 class Service {
  public:
   /// Listens, starts to monitor the workers and subscribes to their KV events. The routing mode is that of `spec`,
-  /// unless KVIST_ROUTER_MODE or DYN_ROUTER_MODE is set.
-  [[nodiscard]] static Result<std::unique_ptr<Service>> create(net::EventLoop& loop, spec::GatewaySpec spec);
+  /// unless KVIST_ROUTER_MODE or DYN_ROUTER_MODE is set. `file`: that `spec` was read from; its list of workers is
+  /// followed when it changes. Empty: there is none.
+  [[nodiscard]] static Result<std::unique_ptr<Service>> create(net::EventLoop& loop, spec::GatewaySpec spec,
+                                                               const std::string& file = {});
   virtual ~Service() = default;
   [[nodiscard]] virtual std::uint16_t port() const = 0;
   /// The port of /admin/* and /metrics.
@@ -26,9 +29,12 @@ class Service {
   /// Reads the files that may change (keys, certificates) again, whether they have changed or not, within a second. No
   /// connection is closed, and a file that is not good changes nothing. Threads: the loop's.
   virtual void reload() = 0;
-  /// Refuses new requests, gives those under way a short time to end, then breaks them off. When none is left, it calls
-  /// `done` on the loop's thread; then the loop may be stopped. Requires: it is called once. Threads: the loop's.
+  /// From here on /health answers 503 and new requests are refused; the listeners stay open, so that both are seen.
+  /// Those under way have `drain_timeout` to end, then they are broken off. When none is left, it calls `done` on the
+  /// loop's thread; then the loop may be stopped. Requires: it is called once. Threads: the loop's.
   virtual void shut_down(std::function<void()> done = {}) = 0;
+  /// Breaks off what is under way now. Requires: shut_down() was called. Threads: the loop's.
+  virtual void end_now() = 0;
 };
 
 }  // namespace kvist::gateway

@@ -3,8 +3,8 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
-#include "kvist/base/id.h"
 #include "kvist/base/time.h"
 #include "kvist/dispatch/outcome.h"
 #include "kvist/routing/prefix_use.h"
@@ -25,7 +25,7 @@ struct TrafficRecord {
   routing::BlockKeys blocks = {};
   std::uint64_t session = 0;  ///< 0: the client named none
   bool streams = false;
-  std::optional<WorkerId> worker = {};  ///< the last that was tried
+  std::string worker = {};  ///< the name of the last that was tried; empty: none was
   spec::RoutingMode mode = spec::RoutingMode::kRoundRobin;
   dispatch::Outcome outcome = dispatch::Outcome::kNoWorker;
 };

@@ -40,28 +40,29 @@ Result<std::string> read_worker_key(const std::string& file) {
   return key;
 }
 
-Result<std::map<std::string, net::ServerSettings>> worker_settings(const spec::GatewaySpec& gateway) {
-  std::string shared;
-  if (!gateway.worker_api_key_file.empty()) {
-    KVIST_TRY(shared, read_worker_key(gateway.worker_api_key_file));
+Result<net::ServerSettings> worker_settings(const spec::GatewaySpec& gateway, const spec::UpstreamSpec& worker) {
+  net::ServerSettings settings;
+  const std::string& key_file = worker.api_key_file.empty() ? gateway.worker_api_key_file : worker.api_key_file;
+  if (!key_file.empty()) {
+    KVIST_TRY(settings.bearer_key, read_worker_key(key_file));
   } else if (const char* const given = std::getenv("KVIST_WORKER_API_KEY"); given != nullptr && *given != '\0') {
-    shared = given;
-    if (!is_key(shared))
+    settings.bearer_key = given;
+    if (!is_key(settings.bearer_key))
       return fail(ErrorCode::kInvalidArgument, "KVIST_WORKER_API_KEY has characters that no key may have");
   }
-  const auto load = [](const spec::ClientTlsSpec& tls) {
-    return net::TlsClient::load(
-        {.ca = tls.ca, .server_name = tls.server_name, .certificate = tls.certificate, .key = tls.key});
-  };
+  if (worker.url.starts_with("https://")) {
+    const spec::ClientTlsSpec& tls = worker.tls;
+    KVIST_TRY(settings.tls,
+              net::TlsClient::load(
+                  {.ca = tls.ca, .server_name = tls.server_name, .certificate = tls.certificate, .key = tls.key}));
+  }
+  return settings;
+}
+
+Result<std::map<std::string, net::ServerSettings>> worker_settings(const spec::GatewaySpec& gateway) {
   std::map<std::string, net::ServerSettings> settings;
   for (const spec::UpstreamSpec& worker : gateway.workers) {
-    net::ServerSettings own{.bearer_key = shared};
-    if (!worker.api_key_file.empty()) {
-      KVIST_TRY(own.bearer_key, read_worker_key(worker.api_key_file));
-    }
-    if (worker.url.starts_with("https://")) {
-      KVIST_TRY(own.tls, load(worker.tls));
-    }
+    KVIST_TRY(net::ServerSettings own, worker_settings(gateway, worker));
     if (!own.bearer_key.empty() || own.tls) settings.emplace(worker.url, std::move(own));
   }
   return settings;

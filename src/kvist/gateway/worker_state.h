@@ -10,8 +10,8 @@
 namespace kvist::gateway {
 
 /// Of several states that apply, the first one in this order is a worker's.
-inline constexpr std::array<std::string_view, 7> kWorkerStates = {"other_model", "unhealthy", "stalled", "ejected",
-                                                                  "trial",       "suspect",   "healthy"};
+inline constexpr std::array<std::string_view, 10> kWorkerStates = {
+    "leaving", "draining", "cordoned", "other_model", "unhealthy", "stalled", "ejected", "trial", "suspect", "healthy"};
 [[nodiscard]] std::string_view worker_state(const GatewayParts& parts, WorkerId worker);
 
 }  // namespace kvist::gateway

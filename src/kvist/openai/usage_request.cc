@@ -1,9 +1,11 @@
-// with_usage_requested(): changes a few bytes in the client's JSON text. The text is not written again from parsed
-// values, because the gateway forwards it unchanged, with its spelling of numbers, order of keys, unknown fields and
-// white space.
+// with_usage_requested() and with_model() change a few bytes in the client's JSON text. The text is not written again
+// from parsed values, because the gateway forwards it unchanged, with its spelling of numbers, order of keys, unknown
+// fields and white space.
 #include <vector>
 
 #include "kvist/base/json.h"
+#include "kvist/base/json_writer.h"
+#include "kvist/openai/body_edit.h"
 #include "kvist/openai/codec.h"
 
 namespace kvist::openai {
@@ -161,6 +163,18 @@ std::string with_edits(std::string_view body, const std::vector<Edit>& edits) {
 }
 
 }  // namespace
+
+Result<std::string> with_model(std::string_view body, std::string_view model) {
+  const Scanner scanner(body);
+  std::vector<RawField> fields;
+  if (!scanner.fields(scanner.skip_space(0), fields)) return not_editable("body: not a JSON object");
+  std::string name;
+  append_json_string(name, model);
+  std::vector<Edit> edits;
+  for (const RawField& field : fields)
+    if (names(field.key, "model")) edits.push_back({field.value_begin, field.value_end - field.value_begin, name});
+  return with_edits(body, edits);
+}
 
 Result<std::string> with_usage_requested(std::string_view body) {
   const Scanner scanner(body);

@@ -96,12 +96,13 @@ struct WorkerSpec {
   bool special_tokens_in_messages = false;
   std::optional<ToolCallFormat> tool_parser = {};  ///< how the model writes tool calls; none: they stay text
   std::uint32_t block_size = 32;                   ///< tokens per KV block
-  std::uint32_t kv_blocks = 11'500;       ///< 368,000 tokens: one H200 with 70B FP8 weights at a free fraction of 0.90
-  std::uint32_t max_batch_size = 64;      ///< batch slots: sequences running at once
-  std::uint32_t max_num_tokens = 2'048;   ///< token budget of one step
-  std::uint32_t max_model_len = 16'384;   ///< prompt and output tokens of one request
-  std::uint32_t max_waiting = 1'024;      ///< queued requests before the worker answers 429
-  std::uint32_t max_steps_in_flight = 1;  ///< 2 = overlap scheduling
+  std::uint32_t kv_blocks = 11'500;      ///< 368,000 tokens: one H200 with 70B FP8 weights at a free fraction of 0.90
+  std::uint32_t max_batch_size = 64;     ///< batch slots: sequences running at once
+  std::uint32_t max_num_tokens = 2'048;  ///< token budget of one step
+  std::uint32_t max_model_len = 16'384;  ///< prompt and output tokens of one request
+  std::uint32_t max_waiting = 1'024;     ///< queued requests before the worker answers 429
+  Duration drain_timeout = std::chrono::seconds(60);  ///< for answers under way when it is asked to end
+  std::uint32_t max_steps_in_flight = 1;              ///< 2 = overlap scheduling
   AdmissionKind admission = AdmissionKind::kReserveToCompletion;
   /// A waiting request whose next uncached block is being computed for another one waits for it instead of computing
   /// it twice (TensorRT-LLM).
@@ -140,6 +141,24 @@ struct UpstreamSpec {
   bool operator==(const UpstreamSpec&) const = default;
 };
 
+/// Workers that a DNS name leads to, one for each address: the name's own (A and AAAA), or those of its services (SRV).
+struct WorkerGroupSpec {
+  std::string name;  ///< the workers are called NAME-ADDRESS-PORT
+  std::string dns_name;
+  bool services = false;                         ///< SRV records, which have the ports
+  std::uint16_t port = 0;                        ///< without services
+  std::string dns_server;                        ///< "IPv4:port"; empty: the system's
+  Duration interval = std::chrono::seconds(30);  ///< the longest time between questions; a shorter TTL shortens it
+  bool https = false;
+  std::uint16_t kv_events_port = 0;  ///< 0: they publish none
+  std::uint16_t kv_replay_port = 0;  ///< 0: there is no replay
+  UpstreamLimits limits = {};
+  std::string api_key_file = {};  ///< as a worker's, like the next
+  ClientTlsSpec tls = {};
+
+  bool operator==(const WorkerGroupSpec&) const = default;
+};
+
 /// The gateway: where it listens and how it routes.
 struct GatewaySpec {
   Endpoint http;
@@ -154,11 +173,16 @@ struct GatewaySpec {
   /// Whether a client's Authorization and other credentials go on to the worker. A worker's own key replaces it.
   bool pass_client_keys = false;
   std::string model = "kvist-timed";
+  std::vector<std::string> model_aliases = {};  ///< further names under which clients may ask for it
   /// Directory of the model whose tokenizer and chat template the workers use; empty: bytes.
   std::string tokenizer = {};
   RoutingMode mode = RoutingMode::kRoundRobin;
   std::uint32_t block_size = 32;  ///< must equal the workers' block size; events of another are refused, loudly
   std::vector<UpstreamSpec> workers;
+  std::vector<WorkerGroupSpec> worker_groups = {};  ///< in the file, elements of `workers` too
+  /// Places for workers: those above, and those that come while it runs. 0: see worker_places().
+  std::uint32_t max_workers = 0;
+  ClientTlsSpec worker_tls = {};         ///< of https workers that come while it runs
   std::string worker_api_key_file = {};  ///< of the workers that have none of their own; empty: KVIST_WORKER_API_KEY
   Duration upstream_timeout = std::chrono::seconds(600);  ///< for one request, whole
   Duration connect_timeout = std::chrono::seconds(5);
@@ -176,6 +200,7 @@ struct GatewaySpec {
   Duration silence_timeout = std::chrono::seconds(2);
   /// The longest pause within a begun answer; 0: as long as upstream_timeout allows.
   Duration stream_idle_timeout = std::chrono::seconds(300);
+  Duration drain_timeout = std::chrono::seconds(60);  ///< for answers under way when it is asked to end
   std::uint64_t max_body_bytes = 16ULL << 20;
   std::uint64_t seed = 1;  ///< of the random routing mode, together with the request id
   /// What the router takes a worker's steps to cost until it has seen them: any value within a factor of a few will do.
@@ -187,6 +212,10 @@ struct GatewaySpec {
 
   bool operator==(const GatewaySpec&) const = default;
 };
+
+/// The number of workers that the gateway can have at once: `max_workers`, or room for the fleet to double, with 16
+/// places at least for those that come, and 64 for each group.
+[[nodiscard]] std::size_t worker_places(const GatewaySpec& gateway);
 
 /// A whole local deployment: `kvist up -f`, and what a sweep starts per mode.
 struct DeploymentSpec {
@@ -202,6 +231,9 @@ struct DeploymentSpec {
 /// the folder of the document; "." leaves them as they are.
 [[nodiscard]] Result<WorkerSpec> read_worker(const YamlNode& node, const std::string& base_directory = ".");
 [[nodiscard]] Result<GatewaySpec> read_gateway(const YamlNode& node, const std::string& base_directory = ".");
+/// Reads one element of a gateway's `workers`. Without a name it has `usual_name`.
+[[nodiscard]] Result<UpstreamSpec> read_upstream(const YamlNode& node, const std::string& base_directory,
+                                                 const std::string& usual_name);
 /// `workers` is either a list of workers, or a mapping with `count` and the settings they share (`name` is then the
 /// part before "-0", "-1", ...). Where the gateway names no model, tokenizer or block size, it takes the workers'.
 [[nodiscard]] Result<DeploymentSpec> read_deployment(const YamlNode& node, const std::string& base_directory = ".");

@@ -34,7 +34,8 @@ Result<WorkerSpec> load_worker(const std::string& path) {
 Result<GatewaySpec> load_gateway(const std::string& path) {
   KVIST_TRY(const YamlNode node, load_root(path, "gateway"));
   KVIST_TRY(GatewaySpec gateway, read_gateway(node, folder_of(path)));
-  if (gateway.workers.empty()) return std::unexpected(node.error("`workers` names no worker to route to"));
+  if (gateway.workers.empty() && gateway.worker_groups.empty())
+    return std::unexpected(node.error("`workers` names no worker to route to"));
   return gateway;
 }
 

@@ -1,4 +1,6 @@
 // The gateway's settings, read and written.
+#include <algorithm>
+#include <array>
 #include <limits>
 #include <map>
 #include <set>
@@ -6,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "kvist/base/json_writer.h"
 #include "kvist/spec/deployment.h"
 #include "kvist/spec/endpoint.h"
 #include "kvist/spec/exposure_yaml.h"
@@ -77,6 +80,17 @@ void write_patience(YamlWriter& out, const GatewaySpec& g) {
   if (g.model_interval != usual.model_interval) out.field("model_interval", g.model_interval);
   if (g.silence_timeout != usual.silence_timeout) out.field("silence_timeout", g.silence_timeout);
   if (g.stream_idle_timeout != usual.stream_idle_timeout) out.field("stream_idle_timeout", g.stream_idle_timeout);
+  if (g.drain_timeout != usual.drain_timeout) out.field("drain_timeout", g.drain_timeout);
+}
+
+void write_aliases(YamlWriter& out, const std::vector<std::string>& names) {
+  if (names.empty()) return;
+  std::string list;
+  for (const std::string& name : names) {
+    list += list.empty() ? "" : ", ";
+    append_json_string(list, name);  // JSON strings are YAML strings
+  }
+  out.raw("model_aliases", "[" + list + "]");
 }
 
 void write_limits(YamlWriter& out, const UpstreamLimits& limits) {
@@ -93,49 +107,113 @@ std::uint16_t port_after(std::uint16_t port) {
   return port == 0 ? 0 : static_cast<std::uint16_t>(port + 1);
 }
 
-Result<UpstreamSpec> read_upstream(const YamlNode& node, const std::string& base_directory, std::size_t position) {
-  UpstreamSpec upstream;
-  upstream.name = fmt::format("worker-{}", position);
-  KVIST_TRY_VOID(read_name(node, "name", upstream.name));
-  KVIST_TRY_VOID(read_address(node, "url", "http", upstream.url, true));
-  KVIST_TRY_VOID(read_address(node, "kv_events", "tcp", upstream.kv_events));
-  KVIST_TRY_VOID(read_address(node, "kv_replay", "tcp", upstream.kv_replay));
-  KVIST_TRY_VOID(read_limits(node, upstream.limits));
-  KVIST_TRY_VOID(read_path(node, "api_key_file", base_directory, upstream.api_key_file));
-  KVIST_TRY_VOID(read_client_tls(node, "tls", base_directory, upstream.tls));
+Result<WorkerGroupSpec> read_group(const YamlNode& node, const YamlNode& dns, const std::string& base_directory,
+                                   const std::string& usual_name) {
+  WorkerGroupSpec group;
+  group.name = usual_name;
+  KVIST_TRY_VOID(read_name(node, "name", group.name));
+  KVIST_TRY_VOID(read_field(dns, "name", group.dns_name));
+  KVIST_TRY_VOID(dns.require("name"));
+  constexpr std::array<Word<bool>, 2> kRecords = {{{"a", false}, {"srv", true}}};
+  KVIST_TRY_VOID(read_word(dns, "record", kRecords, group.services));
+  KVIST_TRY_VOID(read_field(dns, "port", group.port, 1, 65'535));
+  KVIST_TRY_VOID(read_field(dns, "server", group.dns_server));
+  KVIST_TRY_VOID(read_field(dns, "interval", group.interval, std::chrono::milliseconds(100)));
+  KVIST_TRY_VOID(read_field(dns, "https", group.https));
+  KVIST_TRY_VOID(dns.finish());
+  KVIST_TRY_VOID(read_field(node, "kv_events_port", group.kv_events_port, 1, 65'535));
+  KVIST_TRY_VOID(read_field(node, "kv_replay_port", group.kv_replay_port, 1, 65'535));
+  KVIST_TRY_VOID(read_limits(node, group.limits));
+  KVIST_TRY_VOID(read_path(node, "api_key_file", base_directory, group.api_key_file));
+  KVIST_TRY_VOID(read_client_tls(node, "tls", base_directory, group.tls));
   KVIST_TRY_VOID(node.finish());
-  if (upstream.url.empty()) return std::unexpected(node.error("key \"url\" is missing"));
-  if (upstream.tls != ClientTlsSpec{} && !upstream.url.starts_with("https://"))
-    return std::unexpected(node.error("tls is for a url that begins with https://"));
-  if (upstream.kv_events.empty() && !upstream.kv_replay.empty()) {
-    return std::unexpected(node.error("kv_replay without kv_events: there is nothing to replay"));
-  }
-  return upstream;
+  if (group.services && group.port != 0)
+    return std::unexpected(dns.error("port: SRV records have the ports; leave it out, or ask for record: a"));
+  if (!group.services && group.port == 0)
+    return std::unexpected(dns.error("key \"port\" is missing: addresses (record: a) have none"));
+  if (group.tls != ClientTlsSpec{} && !group.https) return std::unexpected(node.error("tls is for https: true"));
+  if (group.kv_events_port == 0 && group.kv_replay_port != 0)
+    return std::unexpected(node.error("kv_replay_port without kv_events_port: there is nothing to replay"));
+  return group;
+}
+
+void write_group(YamlWriter& out, const WorkerGroupSpec& group) {
+  out.begin_item().field("name", group.name);
+  out.begin_map("dns").field("name", group.dns_name).field("record", group.services ? "srv" : "a");
+  if (!group.services) out.field("port", group.port);
+  if (!group.dns_server.empty()) out.field("server", group.dns_server);
+  out.field("interval", group.interval);
+  if (group.https) out.field("https", true);
+  out.end_map();
+  if (group.kv_events_port != 0) out.field("kv_events_port", group.kv_events_port);
+  if (group.kv_replay_port != 0) out.field("kv_replay_port", group.kv_replay_port);
+  write_limits(out, group.limits);
+  write_client_tls(out, "tls", group.tls);
+  if (!group.api_key_file.empty()) out.field("api_key_file", group.api_key_file);
+  out.end_map();
 }
 
 Result<void> read_upstreams(const YamlNode& gateway, const std::string& base_directory,
-                            std::vector<UpstreamSpec>& upstreams) {
+                            std::vector<UpstreamSpec>& upstreams, std::vector<WorkerGroupSpec>& groups) {
   const auto node = gateway.get("workers");
   if (!node) return {};
   KVIST_TRY(const auto elements, node->elements());
   std::set<std::string> names;
   for (const YamlNode& element : elements) {
-    KVIST_TRY(UpstreamSpec upstream, read_upstream(element, base_directory, upstreams.size()));
-    if (!names.insert(upstream.name).second) {
-      return std::unexpected(element.error(fmt::format("two workers are called \"{}\"", upstream.name)));
+    std::string name;
+    if (const auto dns = element.get("dns")) {
+      const std::string usual_name = fmt::format("group-{}", groups.size());
+      KVIST_TRY(WorkerGroupSpec group, read_group(element, *dns, base_directory, usual_name));
+      name = group.name;
+      groups.push_back(std::move(group));
+    } else {
+      const std::string usual_name = fmt::format("worker-{}", upstreams.size());
+      KVIST_TRY(UpstreamSpec upstream, read_upstream(element, base_directory, usual_name));
+      name = upstream.name;
+      upstreams.push_back(std::move(upstream));
     }
-    upstreams.push_back(std::move(upstream));
+    if (!names.insert(name).second)
+      return std::unexpected(element.error(fmt::format("two workers are called \"{}\"", name)));
   }
   return {};
 }
 
+Result<void> read_max_workers(const YamlNode& node, GatewaySpec& g) {
+  constexpr std::int64_t kMost = 4'096;
+  KVIST_TRY_VOID(read_field(node, "max_workers", g.max_workers, 1, kMost));
+  if (g.max_workers != 0 && g.max_workers < g.workers.size()) {
+    return std::unexpected(node.get("max_workers")
+                               ->error(fmt::format("{} places for {} workers: expected at least as many", g.max_workers,
+                                                   g.workers.size())));
+  }
+  return {};
+}
+
+Result<void> read_aliases(const YamlNode& node, GatewaySpec& g) {
+  const auto list = node.get("model_aliases");
+  if (!list) return {};
+  constexpr std::size_t kMost = 64;
+  KVIST_TRY(const auto elements, list->elements());
+  std::set<std::string> names = {g.model};
+  for (const YamlNode& element : elements) {
+    KVIST_TRY(std::string name, element.as_string());
+    if (name.empty() || !names.insert(name).second)
+      return std::unexpected(element.error(fmt::format("\"{}\" is the model's name already, or no name", name)));
+    g.model_aliases.push_back(std::move(name));
+  }
+  if (elements.size() > kMost) return std::unexpected(list->error(fmt::format("more than {} names", kMost)));
+  return {};
+}
+
 /// `worker_tls`: for https workers that have no `tls` of their own.
-Result<void> read_worker_tls(const YamlNode& gateway, const std::string& base_directory,
-                             std::vector<UpstreamSpec>& workers) {
-  ClientTlsSpec shared;
+Result<void> read_worker_tls(const YamlNode& gateway, const std::string& base_directory, GatewaySpec& g) {
+  ClientTlsSpec& shared = g.worker_tls;
   KVIST_TRY_VOID(read_client_tls(gateway, "worker_tls", base_directory, shared));
-  for (UpstreamSpec& worker : workers) {
+  for (UpstreamSpec& worker : g.workers) {
     if (worker.tls == ClientTlsSpec{} && worker.url.starts_with("https://")) worker.tls = shared;
+  }
+  for (WorkerGroupSpec& group : g.worker_groups) {
+    if (group.tls == ClientTlsSpec{} && group.https) group.tls = shared;
   }
   return {};
 }
@@ -156,6 +234,35 @@ Result<void> check_shared_urls(const YamlNode& gateway, const std::vector<Upstre
 }
 
 }  // namespace
+
+Result<UpstreamSpec> read_upstream(const YamlNode& node, const std::string& base_directory,
+                                   const std::string& usual_name) {
+  UpstreamSpec upstream;
+  upstream.name = usual_name;
+  KVIST_TRY_VOID(read_name(node, "name", upstream.name));
+  KVIST_TRY_VOID(read_address(node, "url", "http", upstream.url, true));
+  KVIST_TRY_VOID(read_address(node, "kv_events", "tcp", upstream.kv_events));
+  KVIST_TRY_VOID(read_address(node, "kv_replay", "tcp", upstream.kv_replay));
+  KVIST_TRY_VOID(read_limits(node, upstream.limits));
+  KVIST_TRY_VOID(read_path(node, "api_key_file", base_directory, upstream.api_key_file));
+  KVIST_TRY_VOID(read_client_tls(node, "tls", base_directory, upstream.tls));
+  KVIST_TRY_VOID(node.finish());
+  if (upstream.url.empty()) return std::unexpected(node.error("key \"url\" is missing"));
+  if (upstream.tls != ClientTlsSpec{} && !upstream.url.starts_with("https://"))
+    return std::unexpected(node.error("tls is for a url that begins with https://"));
+  if (upstream.kv_events.empty() && !upstream.kv_replay.empty()) {
+    return std::unexpected(node.error("kv_replay without kv_events: there is nothing to replay"));
+  }
+  return upstream;
+}
+
+std::size_t worker_places(const GatewaySpec& gateway) {
+  constexpr std::size_t kSpare = 16;
+  constexpr std::size_t kOfGroup = 64;
+  const std::size_t workers = gateway.workers.size();
+  if (gateway.max_workers != 0) return gateway.max_workers;
+  return workers + std::max(workers, kSpare) + kOfGroup * gateway.worker_groups.size();
+}
 
 Result<void> read_routing_mode(const YamlNode& node, RoutingMode& mode) {
   KVIST_TRY(const std::string text, node.as_string());
@@ -182,10 +289,12 @@ Result<GatewaySpec> read_gateway(const YamlNode& node, const std::string& base_d
     KVIST_TRY_VOID(read_routing_mode(*mode, g.mode));
     if (auto live = require_live(g.mode); !live) return std::unexpected(mode->error(live.error().message));
   }
+  KVIST_TRY_VOID(read_aliases(node, g));
   KVIST_TRY_VOID(read_field(node, "block_size", g.block_size, 1, 4'096));
-  KVIST_TRY_VOID(read_upstreams(node, base_directory, g.workers));
-  KVIST_TRY_VOID(read_worker_tls(node, base_directory, g.workers));
+  KVIST_TRY_VOID(read_upstreams(node, base_directory, g.workers, g.worker_groups));
+  KVIST_TRY_VOID(read_worker_tls(node, base_directory, g));
   KVIST_TRY_VOID(check_shared_urls(node, g.workers));
+  KVIST_TRY_VOID(read_max_workers(node, g));
   KVIST_TRY_VOID(read_field(node, "upstream_timeout", g.upstream_timeout, std::chrono::milliseconds(1)));
   KVIST_TRY_VOID(read_field(node, "connect_timeout", g.connect_timeout, std::chrono::milliseconds(1)));
   KVIST_TRY_VOID(read_field(node, "health_interval", g.health_interval, std::chrono::milliseconds(10)));
@@ -199,6 +308,7 @@ Result<GatewaySpec> read_gateway(const YamlNode& node, const std::string& base_d
   KVIST_TRY_VOID(read_field(node, "model_interval", g.model_interval, std::chrono::milliseconds(10)));
   KVIST_TRY_VOID(read_field(node, "silence_timeout", g.silence_timeout, std::chrono::milliseconds(10)));
   KVIST_TRY_VOID(read_field(node, "stream_idle_timeout", g.stream_idle_timeout, Duration(0)));
+  KVIST_TRY_VOID(read_field(node, "drain_timeout", g.drain_timeout, Duration(0)));
   if (const auto bytes = node.get("max_body")) {
     KVIST_TRY(g.max_body_bytes, bytes->as_bytes());
     if (g.max_body_bytes < 1'024) return std::unexpected(bytes->error("must be at least 1 KiB"));
@@ -225,9 +335,12 @@ std::string to_yaml(const GatewaySpec& g, int indent) {
   if (g.pass_client_keys) out.field("pass_client_keys", true);
   if (!g.worker_api_key_file.empty()) out.field("worker_api_key_file", g.worker_api_key_file);
   out.field("model", g.model);
+  write_aliases(out, g.model_aliases);
   if (!g.tokenizer.empty()) out.field("tokenizer", g.tokenizer);
   out.field("mode", to_string(g.mode)).field("block_size", g.block_size);
-  if (!g.workers.empty()) {
+  if (g.max_workers != 0) out.field("max_workers", g.max_workers);
+  write_client_tls(out, "worker_tls", g.worker_tls);
+  if (!g.workers.empty() || !g.worker_groups.empty()) {
     out.begin_list("workers");
     for (const UpstreamSpec& upstream : g.workers) {
       out.begin_item().field("name", upstream.name).field("url", upstream.url);
@@ -238,6 +351,7 @@ std::string to_yaml(const GatewaySpec& g, int indent) {
       if (!upstream.api_key_file.empty()) out.field("api_key_file", upstream.api_key_file);
       out.end_map();
     }
+    for (const WorkerGroupSpec& group : g.worker_groups) write_group(out, group);
     out.end_list();
   }
   out.field("upstream_timeout", g.upstream_timeout).field("connect_timeout", g.connect_timeout);

@@ -151,6 +151,7 @@ Result<void> read_worker_fields(const YamlNode& node, const std::string& base_di
   KVIST_TRY_VOID(read_field(node, "max_num_tokens", w.max_num_tokens, 1, 10'000'000));
   KVIST_TRY_VOID(read_field(node, "max_model_len", w.max_model_len, 2, 100'000'000));
   KVIST_TRY_VOID(read_field(node, "max_waiting", w.max_waiting, 1, 1'000'000));
+  KVIST_TRY_VOID(read_field(node, "drain_timeout", w.drain_timeout, Duration(0)));
   KVIST_TRY_VOID(read_field(node, "max_steps_in_flight", w.max_steps_in_flight, 1, 2));
   KVIST_TRY_VOID(read_word(node, "admission", kAdmissionWords, w.admission));
   KVIST_TRY_VOID(read_field(node, "prefix_deferral", w.prefix_deferral));
@@ -197,6 +198,7 @@ std::string to_yaml(const WorkerSpec& w, int indent) {
   out.field("max_batch_size", w.max_batch_size).field("max_num_tokens", w.max_num_tokens);
   if (!w.open.max_model_len) out.field("max_model_len", w.max_model_len);
   out.field("max_waiting", w.max_waiting);
+  if (w.drain_timeout != WorkerSpec{}.drain_timeout) out.field("drain_timeout", w.drain_timeout);
   if (!w.open.max_steps_in_flight) out.field("max_steps_in_flight", w.max_steps_in_flight);
   if (!w.open.admission) out.field("admission", word_of(kAdmissionWords, w.admission));
   if (!w.open.prefix_deferral) out.field("prefix_deferral", w.prefix_deferral);

@@ -203,7 +203,7 @@ void Generations::on_output(const engine::RequestOutput& output, EngineRunner::L
     entries_.erase(output.id);
     runner_->stop(output.id);
   }
-  if (entry.answer->complete() || entry.answer->unsent_bytes() <= kMaxUnsentBytes) return;
+  if (entry.answer->complete() || entry.answer->unsent_bytes() <= kMaxUnsentBytes) return look_whether_idle();
   ++slow_clients_;
   entry.answer->abort();
   forget(*entry.answer);
@@ -215,6 +215,16 @@ void Generations::forget(const Answer& answer) {
   for (const RequestId request : requests) {
     if (entries_.erase(request) > 0) runner_->abort(request);
   }
+  look_whether_idle();
+}
+
+void Generations::on_idle(std::function<void()> handler) {
+  idle_ = std::move(handler);
+  look_whether_idle();
+}
+
+void Generations::look_whether_idle() {
+  if (entries_.empty() && idle_) std::exchange(idle_, nullptr)();
 }
 
 void Generations::end_all(const Error& error) {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -49,6 +50,8 @@ class Generations : public std::enable_shared_from_this<Generations> {
   void on_output(const engine::RequestOutput& output, EngineRunner::Logprobs logprobs);
   /// Ends every answer under way with an error.
   void end_all(const Error& error);
+  /// Calls `handler` once, as soon as no answer is under way, which may be at once.
+  void on_idle(std::function<void()> handler);
 
   /// The prompt tokens of a chat or of one completion prompt, checked against the vocabulary. Errors include
   /// kUnsupported for what the template does not write.
@@ -75,6 +78,7 @@ class Generations : public std::enable_shared_from_this<Generations> {
                                                           const openai::GenerationOptions& options,
                                                           std::string_view request_id);
   void forget(const Answer& answer);
+  void look_whether_idle();
 
   const spec::WorkerSpec* spec_;
   const tokenizer::Tokenizer* tokenizer_;
@@ -83,6 +87,7 @@ class Generations : public std::enable_shared_from_this<Generations> {
   std::map<RequestId, Entry> entries_;  // ordered, so that ending all is reproducible
   std::uint64_t last_request_ = 0;
   std::uint64_t slow_clients_ = 0;
+  std::function<void()> idle_;
 };
 
 }  // namespace kvist::worker

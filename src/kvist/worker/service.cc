@@ -96,7 +96,8 @@ class ServiceImpl final : public Service {
         text_(std::move(text)),
         runner_(loop, std::move(engine), std::move(publisher), spec_.max_model_len),
         generations_(std::make_shared<Generations>(spec_, *text_.tokenizer, *text_.chat_template, runner_)),
-        api_(spec_, *text_.tokenizer, runner_, *generations_) {
+        api_(spec_, *text_.tokenizer, runner_, *generations_),
+        drain_timer_(loop) {
     runner_.set_output_handler([this](const engine::RequestOutput& output, EngineRunner::Logprobs logprobs) {
       generations_->on_output(output, logprobs);
     });
@@ -138,13 +139,19 @@ class ServiceImpl final : public Service {
   [[nodiscard]] std::uint16_t kv_events_port() const override { return runner_.publisher().port(); }
   [[nodiscard]] std::uint16_t kv_replay_port() const override { return runner_.publisher().replay_port(); }
 
-  void shut_down() override {
-    telemetry::log_info("worker", fmt::format("{} shuts down", spec_.name));
+  void shut_down(std::function<void()> done) override {
+    telemetry::log_info("worker",
+                        fmt::format("{} drains: its answers have {} s", spec_.name, to_seconds(spec_.drain_timeout)));
     api_.refuse_new();
-    server_->close();
-    admin_server_->close();
-    generations_->end_all({ErrorCode::kUnavailable, "the worker is shutting down"});
+    server_->drain();
+    drain_timer_.arm(net::now() + spec_.drain_timeout, [this] { end_now(); });
+    generations_->on_idle([this, done = std::move(done)] {
+      drain_timer_.cancel();
+      if (done) done();
+    });
   }
+
+  void end_now() override { generations_->end_all({ErrorCode::kUnavailable, "the worker is shutting down"}); }
 
  private:
   spec::WorkerSpec spec_;
@@ -152,6 +159,7 @@ class ServiceImpl final : public Service {
   EngineRunner runner_;
   std::shared_ptr<Generations> generations_;
   HttpApi api_;
+  net::Timer drain_timer_;
   std::unique_ptr<net::HttpServer> server_;
   std::unique_ptr<net::HttpServer> admin_server_;
 };

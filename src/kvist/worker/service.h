@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "kvist/base/error.h"
@@ -20,8 +21,12 @@ class Service {
   [[nodiscard]] virtual std::uint16_t admin_port() const = 0;
   [[nodiscard]] virtual std::uint16_t kv_events_port() const = 0;
   [[nodiscard]] virtual std::uint16_t kv_replay_port() const = 0;
-  /// Refuses new requests and ends running ones with an error; then the loop may be stopped.
-  virtual void shut_down() = 0;
+  /// From here on /health answers 503 and new requests are refused; the listeners stay open, so that both are seen.
+  /// Those under way have `drain_timeout` to end, then they end with an error. When none is left, it calls `done`, now
+  /// or later; then the loop may be stopped. Requires: it is called once. Threads: the loop's.
+  virtual void shut_down(std::function<void()> done = {}) = 0;
+  /// Ends what is under way now. Requires: shut_down() was called. Threads: the loop's.
+  virtual void end_now() = 0;
 };
 
 }  // namespace kvist::worker

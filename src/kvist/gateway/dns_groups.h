@@ -1,0 +1,45 @@
+// Workers that DNS names lead to.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kvist/gateway/fleet_changes.h"
+#include "kvist/net/dns_lookup.h"
+#include "kvist/net/event_loop.h"
+
+namespace kvist::gateway {
+
+/// The workers behind these endpoints of a group.
+[[nodiscard]] std::vector<spec::UpstreamSpec> workers_of(const spec::WorkerGroupSpec& group,
+                                                         const std::vector<net::DnsEndpoint>& endpoints);
+
+/// Asks for each group's name again and again: after `interval`, or when the answer's TTL is over, if that is earlier,
+/// but not within the same second. Addresses that come are added to the fleet, those that are gone are drained. An
+/// answer without an address, or none at all, changes nothing: workers that are really gone are found by their health
+/// checks, and a name server's mistake is not to take the whole fleet away. Threads: the loop's.
+class DnsGroups {
+ public:
+  /// Requires: the loop and the changes outlive this object.
+  DnsGroups(net::EventLoop& loop, const std::vector<spec::WorkerGroupSpec>& groups, FleetChanges& changes);
+
+  void start();
+
+ private:
+  struct Group {
+    Group(net::EventLoop& loop, spec::WorkerGroupSpec of) : spec(std::move(of)), timer(loop) {}
+    spec::WorkerGroupSpec spec;
+    std::vector<spec::UpstreamSpec> workers = {};  // by the last answer
+    std::string problem = {};                      // as last logged
+    net::Timer timer;
+  };
+  void ask(Group& group);
+  void on_answer(Group& group, const Result<net::DnsAnswer>& answer);
+
+  FleetChanges* changes_;
+  std::vector<std::unique_ptr<Group>> groups_;
+  std::unique_ptr<net::DnsLookups> lookups_;  // null if there is no group
+};
+
+}  // namespace kvist::gateway

@@ -1,0 +1,157 @@
+#include "kvist/gateway/fleet_changes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "kvist/gateway/worker_settings.h"
+#include "kvist/telemetry/log.h"
+
+namespace kvist::gateway {
+namespace {
+
+constexpr std::string_view kComponent = "fleet";
+constexpr auto kPeriod = std::chrono::milliseconds(50);
+constexpr auto kPause = std::chrono::seconds(1);
+
+}  // namespace
+
+std::string_view to_string(WorkerSource source) {
+  switch (source) {
+    case WorkerSource::kFile:
+      return "file";
+    case WorkerSource::kAdministration:
+      return "administration";
+    case WorkerSource::kDns:
+      return "dns";
+  }
+  return "file";
+}
+
+FleetChanges::FleetChanges(net::EventLoop& loop, GatewayParts& parts)
+    : parts_(&parts), sources_(parts.places.size(), WorkerSource::kFile), timer_(loop) {}
+
+Result<void> FleetChanges::add(const spec::UpstreamSpec& worker, WorkerSource source) {
+  // First the files that may be missing, so that an error leaves everything as it was.
+  KVIST_TRY(const net::ServerSettings settings, worker_settings(parts_->spec, worker));
+  KVIST_TRY(const WorkerId place, parts_->places.add(worker.name, net::now()));
+  sources_[place.value()] = source;
+  parts_->bring_in(place, worker, settings);
+  telemetry::log_info(kComponent, fmt::format("{} at {} was added ({}), place {} of {}", worker.name, worker.url,
+                                              to_string(source), place.value(), parts_->places.size()));
+  return {};
+}
+
+void FleetChanges::add_when_possible(const spec::UpstreamSpec& worker, WorkerSource source) {
+  give_up(worker.name);
+  waiting_.push_back({.worker = worker, .source = source});
+  poll();
+}
+
+bool FleetChanges::give_up(std::string_view name) {
+  return std::erase_if(waiting_, [&](const Waiting& waiting) { return waiting.worker.name == name; }) > 0;
+}
+
+Result<void> FleetChanges::cordon(std::string_view name) {
+  KVIST_TRY(const WorkerId worker, parts_->places.cordon(name, net::now()));
+  parts_->fleet.set_open(worker, false);
+  telemetry::log_info(kComponent, fmt::format("{} is cordoned: it gets no new requests", name));
+  return {};
+}
+
+Result<void> FleetChanges::uncordon(std::string_view name) {
+  KVIST_TRY(const WorkerId worker, parts_->places.uncordon(name, net::now()));
+  parts_->fleet.set_open(worker, true);
+  telemetry::log_info(kComponent, fmt::format("{} is uncordoned", name));
+  return {};
+}
+
+Result<void> FleetChanges::drain(std::string_view name, Duration timeout) {
+  const TimePoint now = net::now();
+  KVIST_TRY(const WorkerId worker, parts_->places.drain(name, now + timeout, now));
+  parts_->fleet.set_open(worker, false);
+  telemetry::log_info(kComponent, fmt::format("{} drains: its {} requests have {} s", name,
+                                              parts_->router.loads().load(worker).requests, to_seconds(timeout)));
+  poll();
+  return {};
+}
+
+Result<void> FleetChanges::remove(std::string_view name) {
+  const auto before = parts_->places.find(name);
+  const bool leaves = before && parts_->places.place(*before).state == dispatch::PlaceState::kLeaving;
+  KVIST_TRY(const WorkerId worker, parts_->places.remove(name, net::now()));
+  if (leaves) return {};
+  telemetry::log_info(kComponent, fmt::format("{} is removed: its {} requests leave it", name,
+                                              parts_->router.loads().load(worker).requests));
+  parts_->turn_out(worker);
+  poll();
+  return {};
+}
+
+Result<void> FleetChanges::set_limits(std::string_view name, const spec::UpstreamLimits& limits) {
+  const std::optional<WorkerId> worker = parts_->places.find(name);
+  if (!worker) return fail(ErrorCode::kNotFound, fmt::format("name: there is no worker \"{}\"", name));
+  parts_->upstreams[worker->value()].limits = limits;
+  parts_->configure_limits(*worker);
+  return {};
+}
+
+void FleetChanges::carry_out(const FleetPlan& plan, WorkerSource source) {
+  const Duration timeout = parts_->spec.drain_timeout;
+  const auto leave = [&](const std::string& name) {
+    const bool waited = give_up(name);
+    if (const auto drained = drain(name, timeout); !drained && !waited)
+      telemetry::log_info(kComponent, fmt::format("{} is not drained: {}", name, drained.error().message));
+  };
+  for (const std::string& name : plan.drain) leave(name);
+  for (const spec::UpstreamSpec& worker : plan.replace) {
+    leave(worker.name);
+    add_when_possible(worker, source);
+  }
+  for (const spec::UpstreamSpec& worker : plan.limits) {
+    if (const auto set = set_limits(worker.name, worker.limits); !set)
+      telemetry::log_info(kComponent, fmt::format("limits of {}: {}", worker.name, set.error().message));
+  }
+  for (const spec::UpstreamSpec& worker : plan.add) add_when_possible(worker, source);
+}
+
+void FleetChanges::poll() {
+  const TimePoint now = net::now();
+  const dispatch::WorkerPlaces::Changes changes =
+      parts_->places.poll([this](WorkerId worker) { return parts_->dispatcher.uses(worker); }, now);
+  for (const WorkerId worker : changes.leave) {
+    telemetry::log_info(kComponent,
+                        fmt::format("{} is drained: {} requests leave it", parts_->fleet.worker(worker).name,
+                                    parts_->router.loads().load(worker).requests));
+    parts_->turn_out(worker);
+  }
+  for (const WorkerId worker : changes.clear) parts_->clear(worker);
+  std::erase_if(waiting_, [this, now](Waiting& waiting) {
+    if (now < waiting.next) return false;
+    const auto added = add(waiting.worker, waiting.source);
+    if (added) return true;
+    // What is in the way may be files that have to be read.
+    const bool has_room = parts_->places.vacant() > 0 && !parts_->places.find(waiting.worker.name);
+    waiting.next = now + (has_room ? kPause : kPeriod);
+    if (std::exchange(waiting.problem, added.error().message) != added.error().message)
+      telemetry::log_warning(kComponent, fmt::format("{} waits to be added: {}", waiting.worker.name, waiting.problem));
+    return false;
+  });
+  poll_later();
+}
+
+void FleetChanges::poll_later() {
+  bool busy = !waiting_.empty();
+  for (std::uint32_t i = 0; i < parts_->places.size(); ++i) {
+    const dispatch::PlaceState state = parts_->places.place(WorkerId(i)).state;
+    busy = busy || state == dispatch::PlaceState::kDraining || state == dispatch::PlaceState::kLeaving;
+  }
+  if (!busy || std::exchange(armed_, true)) return;
+  timer_.arm(net::now() + kPeriod, [this] {
+    armed_ = false;
+    poll();
+  });
+}
+
+}  // namespace kvist::gateway

@@ -1,0 +1,66 @@
+// The fleet while it changes: workers come, are cordoned, drained and removed.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kvist/base/error.h"
+#include "kvist/gateway/gateway_parts.h"
+#include "kvist/gateway/reloaded_file.h"
+#include "kvist/net/event_loop.h"
+
+namespace kvist::gateway {
+
+/// Who wants a worker in the fleet.
+enum class WorkerSource : std::uint8_t { kFile, kAdministration, kDns };
+/// "file", "administration", "dns"
+[[nodiscard]] std::string_view to_string(WorkerSource source);
+
+/// Carries out what dispatch::WorkerPlaces decides. A worker that is drained gets no new requests, and is removed when
+/// those it has are over, or at a deadline; one that is removed loses its requests to other workers at once, where they
+/// can go on. Threads: the loop's.
+class FleetChanges {
+ public:
+  /// Requires: both outlive this object.
+  FleetChanges(net::EventLoop& loop, GatewayParts& parts);
+
+  /// Errors: those of WorkerPlaces::add() and worker_settings().
+  [[nodiscard]] Result<void> add(const spec::UpstreamSpec& worker, WorkerSource source);
+  /// Adds the worker as soon as its name and a place are free, and says in the log what it waits for. One of the same
+  /// name that waits already is replaced.
+  void add_when_possible(const spec::UpstreamSpec& worker, WorkerSource source);
+  // Errors: those of WorkerPlaces.
+  [[nodiscard]] Result<void> cordon(std::string_view name);
+  [[nodiscard]] Result<void> uncordon(std::string_view name);
+  [[nodiscard]] Result<void> drain(std::string_view name, Duration timeout);
+  [[nodiscard]] Result<void> remove(std::string_view name);
+  /// Takes a worker back that waits to be added. Returns whether there was one.
+  bool give_up(std::string_view name);
+  /// Carries out what a changed list of workers asks for. Those that are not there any more are not missed.
+  void carry_out(const FleetPlan& plan, WorkerSource source);
+  /// The worker's limits are others from here on. Errors: kNotFound.
+  [[nodiscard]] Result<void> set_limits(std::string_view name, const spec::UpstreamLimits& limits);
+
+  struct Waiting {
+    spec::UpstreamSpec worker;
+    WorkerSource source = WorkerSource::kFile;
+    std::string problem = {};  ///< why it could not be added, as last logged
+    TimePoint next = {};       ///< when that is tried again
+  };
+  [[nodiscard]] const std::vector<Waiting>& waiting() const { return waiting_; }
+  [[nodiscard]] WorkerSource source(WorkerId worker) const { return sources_.at(worker.value()); }
+
+ private:
+  void poll();
+  void poll_later();
+
+  GatewayParts* parts_;
+  std::vector<WorkerSource> sources_;  // by WorkerId
+  std::vector<Waiting> waiting_;
+  net::Timer timer_;
+  bool armed_ = false;
+};
+
+}  // namespace kvist::gateway

@@ -1,0 +1,28 @@
+// The gateway's file, read again: what of a change can be carried out while it runs.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "kvist/spec/deployment.h"
+
+namespace kvist::gateway {
+
+/// How to come from one list of workers to another. Only what the two lists differ in is touched, so what
+/// administration did to the fleet stays.
+struct FleetPlan {
+  std::vector<spec::UpstreamSpec> add;
+  std::vector<std::string> drain;           ///< names
+  std::vector<spec::UpstreamSpec> replace;  ///< drained, then added with these settings
+  std::vector<spec::UpstreamSpec> limits;   ///< nothing but the limits differs
+
+  [[nodiscard]] bool empty() const { return add.empty() && drain.empty() && replace.empty() && limits.empty(); }
+};
+[[nodiscard]] FleetPlan plan_of(const std::vector<spec::UpstreamSpec>& before,
+                                const std::vector<spec::UpstreamSpec>& after);
+
+/// The keys of the gateway's mapping, other than `workers`, whose values differ: they need a restart.
+[[nodiscard]] std::vector<std::string> settings_that_differ(const spec::GatewaySpec& before,
+                                                            const spec::GatewaySpec& after);
+
+}  // namespace kvist::gateway

@@ -1,0 +1,203 @@
+// Workers come and go while the gateway serves.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "kvist/gateway/dns_groups.h"
+#include "kvist/gateway/reloaded_file.h"
+#include "running_gateway.h"
+#include "streaming_client.h"
+
+namespace kvist::gateway {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+constexpr const char* kChats = "/v1/chat/completions";
+
+class FleetChangesTest : public ::testing::TestWithParam<std::uint32_t> {
+ protected:
+  spec::GatewaySpec spec(const std::vector<const FakeWorker*>& workers, std::uint32_t places) const {
+    spec::GatewaySpec result = gateway_spec(workers);
+    result.threads = GetParam();
+    result.max_workers = places;
+    return result;
+  }
+  static std::string body_of(const FakeWorker& worker) {
+    const spec::UpstreamSpec upstream = worker.upstream();
+    return fmt::format(R"({{"name":"{}","url":"{}","kv_events":"{}","kv_replay":"{}"}})", upstream.name, upstream.url,
+                       upstream.kv_events, upstream.kv_replay);
+  }
+  static std::string named(const std::string& name) { return fmt::format(R"({{"name":"{}"}})", name); }
+  static bool await_healthy(const RunningGateway& gateway, double workers) {
+    return await([&] { return gateway.metric("kvist_gateway_worker_healthy") == workers; });
+  }
+  static bool await_vacant(const RunningGateway& gateway, double places) {
+    return await([&] { return gateway.metric("kvist_gateway_worker_places_vacant") == places; });
+  }
+
+  FakeWorker a_{"a"};
+  FakeWorker b_{"b"};
+};
+
+TEST_P(FleetChangesTest, AWorkerIsAddedAndServes) {
+  const RunningGateway gateway(spec({&a_}, 2));
+  const auto added = gateway.call("POST", "/admin/workers", body_of(b_));
+  EXPECT_EQ(added.status, 201);
+  EXPECT_THAT(added.body, HasSubstr(R"("place":1,"name":"b")"));
+  EXPECT_THAT(added.body, HasSubstr(R"("source":"administration","admission":"serving")"));
+  ASSERT_TRUE(await_healthy(gateway, 2));
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(gateway.chat(chat_body("x")).status, 200);
+  EXPECT_FALSE(b_.posts().empty());
+  EXPECT_FALSE(a_.posts().empty());
+  EXPECT_EQ(gateway.call("POST", "/admin/workers", body_of(b_)).status, 400);
+}
+
+TEST_P(FleetChangesTest, ADrainedWorkersStreamsEndAndThenItIsGone) {
+  a_.set_script(a_.stream_then_silence({std::string(kRoleEvent), text_event("one")}));
+  const RunningGateway gateway(spec({&a_}, 2));
+  StreamingClient client(gateway.url(), kChats, chat_body("Hello"));
+  ASSERT_TRUE(client.await_text("one"));
+  EXPECT_EQ(gateway.call("POST", "/admin/workers", body_of(b_)).status, 201);
+  ASSERT_TRUE(await_healthy(gateway, 2));
+  const auto drained = gateway.call("POST", "/admin/workers/drain", named("a"));
+  EXPECT_EQ(drained.status, 202);
+  EXPECT_THAT(drained.body, HasSubstr(R"("admission":"draining")"));
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(gateway.chat(chat_body("x")).headers.find("x-kvist-worker"), "b");
+  EXPECT_EQ(gateway.metric("kvist_gateway_worker_places_vacant"), 0);
+  a_.end_held(text_event("two") + std::string(kDoneEvent));
+  ASSERT_TRUE(client.await_over());
+  EXPECT_TRUE(client.ended());
+  ASSERT_TRUE(await_vacant(gateway, 1));
+  EXPECT_THAT(gateway.get("/admin/workers").body, Not(HasSubstr(R"("name":"a")")));
+  EXPECT_THAT(gateway.get("/admin/status").body, Not(HasSubstr(R"("name":"a")")));
+  EXPECT_EQ(gateway.metric("kvist_gateway_requests_total", "worker", "a"), 0) << "what it did is forgotten";
+  EXPECT_EQ(gateway.chat(chat_body("x")).status, 200);
+}
+
+TEST_P(FleetChangesTest, ADrainTimeCutsAndARemovalCutsAtOnce) {
+  for (FakeWorker* worker : {&a_, &b_})
+    worker->set_script(worker->stream_then_silence({std::string(kRoleEvent), text_event("one")}));
+  const RunningGateway gateway(spec({&a_, &b_}, 2));
+  StreamingClient first(gateway.url(), kChats, chat_body("Hello"));
+  StreamingClient second(gateway.url(), kChats, chat_body("Hello"));
+  ASSERT_TRUE(first.await_text("one"));
+  ASSERT_TRUE(second.await_text("one"));
+  EXPECT_EQ(gateway.call("POST", "/admin/workers/drain", R"({"name":"a","timeout":"50 ms"})").status, 202);
+  ASSERT_TRUE(await_vacant(gateway, 1));
+  EXPECT_EQ(gateway.call("POST", "/admin/workers/remove", named("b")).status, 202);
+  for (StreamingClient* client : {&first, &second}) {
+    ASSERT_TRUE(client->await_over());
+    EXPECT_FALSE(client->ended());
+    EXPECT_THAT(client->body(), HasSubstr("data: {\"error\"")) << "neither engine tells tokens, so neither goes on";
+  }
+  ASSERT_TRUE(await_vacant(gateway, 2));
+  EXPECT_EQ(gateway.get("/health").status, 503);
+  const auto refused = gateway.chat(chat_body("x"));
+  EXPECT_EQ(refused.status, 503);
+  EXPECT_THAT(refused.body, HasSubstr("none of the 0 workers"));
+}
+
+TEST_P(FleetChangesTest, WhatHasNotBegunGoesElsewhereForFree) {
+  a_.set_script(a_.silence());
+  auto settings = spec({&a_}, 2);
+  settings.retry_budget = {.per_request = 0, .per_second = 0, .at_start = 0};
+  const RunningGateway gateway(std::move(settings));
+  StreamingClient client(gateway.url(), kChats, chat_body("Hello"));
+  ASSERT_TRUE(await([&] { return a_.posts().size() == 1; }));
+  EXPECT_EQ(gateway.call("POST", "/admin/workers", body_of(b_)).status, 201);
+  ASSERT_TRUE(await_healthy(gateway, 2));
+  EXPECT_EQ(gateway.call("POST", "/admin/workers/remove", named("a")).status, 202);
+  ASSERT_TRUE(client.await_over());
+  EXPECT_TRUE(client.ended());
+  EXPECT_EQ(gateway.metric("kvist_gateway_free_retries_total"), 1);
+  ASSERT_TRUE(await_vacant(gateway, 1));
+}
+
+TEST_P(FleetChangesTest, APlaceIsUsedAgainAndAgain) {
+  const RunningGateway gateway(spec({&a_}, 2));
+  for (int i = 0; i < 10; ++i) {
+    ASSERT_EQ(gateway.call("POST", "/admin/workers", body_of(b_)).status, 201) << i;
+    ASSERT_TRUE(await_healthy(gateway, 2));
+    EXPECT_EQ(gateway.metric("kvist_gateway_requests_total", "worker", "b"), 0);
+    for (int k = 0; k < 3; ++k) EXPECT_EQ(gateway.chat(chat_body("x")).status, 200);
+    ASSERT_EQ(gateway.call("POST", i % 2 == 0 ? "/admin/workers/drain" : "/admin/workers/remove", named("b")).status,
+              202);
+    ASSERT_TRUE(await_vacant(gateway, 1));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Threads, FleetChangesTest, ::testing::Values(1U, 3U));
+
+spec::UpstreamSpec worker(const std::string& name, int port) {
+  return {.name = name, .url = fmt::format("http://h:{}", port), .kv_events = {}, .kv_replay = {}};
+}
+
+TEST(FleetPlan, HasWhatDiffers) {
+  auto limited = worker("limits", 4);
+  limited.limits.max_batch_size = 7;
+  const FleetPlan plan = plan_of({worker("stays", 1), worker("goes", 2), worker("moves", 3), worker("limits", 4)},
+                                 {worker("comes", 5), worker("stays", 1), worker("moves", 6), limited});
+  EXPECT_THAT(plan.drain, ElementsAre("goes"));
+  EXPECT_THAT(plan.add, ElementsAre(worker("comes", 5)));
+  EXPECT_THAT(plan.replace, ElementsAre(worker("moves", 6)));
+  EXPECT_THAT(plan.limits, ElementsAre(limited));
+  EXPECT_TRUE(plan_of({worker("a", 1), worker("b", 2)}, {worker("b", 2), worker("a", 1)}).empty());
+}
+
+TEST(FleetPlan, NamesSettingsThatNeedARestart) {
+  spec::GatewaySpec before;
+  before.workers = {worker("a", 1)};
+  spec::GatewaySpec after = before;
+  after.workers = {worker("b", 2)};
+  EXPECT_THAT(settings_that_differ(before, after), IsEmpty());
+  after.mode = spec::RoutingMode::kKv;
+  after.http.port = 80;
+  after.drain_timeout = std::chrono::seconds(1);
+  EXPECT_THAT(settings_that_differ(before, after), ElementsAre("drain_timeout", "http", "mode"));
+  EXPECT_THAT(settings_that_differ(after, before), ElementsAre("drain_timeout", "http", "mode"));
+}
+
+TEST(DnsGroup, HasAWorkerForEachEndpoint) {
+  spec::WorkerGroupSpec group;
+  group.name = "pool";
+  group.kv_events_port = 5'557;
+  group.limits.kv_blocks = 3;
+  const auto workers =
+      workers_of(group, {{.address = "10.0.0.7", .port = 8'000}, {.address = "2001:db8::7", .port = 1}});
+  ASSERT_EQ(workers.size(), 2U);
+  EXPECT_EQ(workers[0].name, "pool-10.0.0.7-8000");
+  EXPECT_EQ(workers[0].url, "http://10.0.0.7:8000");
+  EXPECT_EQ(workers[0].kv_events, "tcp://10.0.0.7:5557");
+  EXPECT_EQ(workers[0].kv_replay, "");
+  EXPECT_EQ(workers[0].limits.kv_blocks, 3U);
+  EXPECT_EQ(workers[1].name, "pool-2001_db8__7-1");
+  EXPECT_EQ(workers[1].url, "http://[2001:db8::7]:1");
+}
+
+TEST(ModelAliases, AreTheModelUnderOtherNames) {
+  FakeWorker worker("w");
+  worker.set_models(FakeWorker::answer_of(
+      200,
+      R"({"object":"list","data":[{"id":"m","object":"model","max_model_len":4096},{"id":"lora/x","object":"model"}]})"));
+  auto spec = gateway_spec({&worker});
+  spec.model_aliases = {"gpt-4o"};
+  const RunningGateway gateway(std::move(spec));
+  const std::string body = R"({"messages":[{"role":"user","content":"x"}], "model" : "gpt-4o","stream":true})";
+  EXPECT_EQ(gateway.chat(body).status, 200);
+  ASSERT_EQ(worker.posts().size(), 1U);
+  EXPECT_THAT(worker.posts()[0].body, HasSubstr(R"("model" : "m",)"));
+  EXPECT_THAT(gateway.get("/v1/models").body,
+              HasSubstr(R"({"id":"gpt-4o","object":"model","owned_by":"kvist","root":"m","max_model_len":4096})"));
+  EXPECT_THAT(gateway.get("/v1/models/gpt-4o").body, HasSubstr(R"("root":"m")"));
+  EXPECT_THAT(gateway.get("/v1/models/m").body, HasSubstr(R"("max_model_len":4096)"));
+  for (const char* path : {"/v1/models/lora/x", "/v1/models/lora%2Fx"})
+    EXPECT_EQ(gateway.get(path).body, R"({"id":"lora/x","object":"model"})");
+  EXPECT_EQ(gateway.get("/v1/models/nobody").status, 404);
+  EXPECT_EQ(gateway.call("POST", "/v1/models/a%20b", "{}").status, 404);
+}
+
+}  // namespace
+}  // namespace kvist::gateway
