@@ -140,10 +140,6 @@ def a_worker_that_drains_costs_no_client_anything():
         has_ended(workers[0])
 
 
-run([
-    a_stream_survives_and_probes_see_it,
-    a_deadline_cuts_with_an_error_frame,
-    a_second_signal_ends_at_once,
-    without_work_it_ends_at_once,
-    a_worker_that_drains_costs_no_client_anything,
-])
+if __name__ == "__main__":
+    run([a_stream_survives_and_probes_see_it, a_deadline_cuts_with_an_error_frame, a_second_signal_ends_at_once,
+         without_work_it_ends_at_once, a_worker_that_drains_costs_no_client_anything])

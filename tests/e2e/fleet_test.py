@@ -10,6 +10,7 @@ import threading
 
 from black_hole_test import config_of, metric, status
 from deployment import Process, eventually, get_json, request, run
+from drain_test import stream
 from migration_test import Stream, chat, check_equal, kill, timed, told
 
 
@@ -192,6 +193,31 @@ def await_healthy_but_draining(gateway, names):
     eventually(lambda: {n for n, w in status(gateway).items() if w["state"] == "healthy"} == set(names), f"{names} healthy")
 
 
+def who_comes_back_while_draining_has_never_left():
+    with fleet(["a", "b"], ["a", "b"], time_scale=1.0, mode="round_robin") as (folder, gateway, workers):
+        streams = [stream(gateway, 3000)[0] for _ in range(4)]
+        (folder / "gateway.yaml").write_text(config(workers, ["b"]))
+        eventually(lambda: status(gateway)["a"]["state"] == "draining", "drains")
+        (folder / "gateway.yaml").write_text(config(workers, ["a", "b"]))
+        await_healthy(gateway, ["a", "b"])
+        assert status(gateway)["a"]["in_flight"] == 2 and places(gateway)["waiting"] == []
+        for connection in streams:
+            connection.close()
+        eventually(lambda: status(gateway)["a"]["in_flight"] == 0, "idle")
+
+
+def who_finds_no_place_waits_for_one():
+    with fleet(["a", "b", "c"], ["a", "b"], max_workers=2) as (folder, gateway, workers):
+        (folder / "gateway.yaml").write_text(config(workers, ["a", "b", "c"], max_workers=3))
+        eventually(lambda: places(gateway)["waiting"], "c waits")
+        (waits,) = places(gateway)["waiting"]
+        assert (waits["name"], waits["source"]) == ("c", "file") and "all 2 places" in waits["problem"], waits
+        assert "these need a restart: max_workers" in (folder / "gateway.log").read_text()
+        change(gateway, "remove", {"name": "b"}, 202)
+        await_healthy(gateway, ["a", "c"])
+        assert places(gateway)["waiting"] == []
+
+
 def a_storm_of_changes_under_load():
     """Adds, drains and removes at random for a while, with requests that never stop: none fails."""
     with fleet(["a", "b", "c", "d"], ["a"], time_scale=50.0, max_workers=3, mode="kv") as (_, gateway, workers), \
@@ -223,4 +249,5 @@ def a_storm_of_changes_under_load():
 
 if __name__ == "__main__":
     run([workers_come_and_go_under_streams, a_new_worker_in_an_old_place_begins_from_nothing, a_cordon_keeps_new_requests_away,
-         requests_that_are_wrong_say_so, the_file_is_followed, a_storm_of_changes_under_load])
+         requests_that_are_wrong_say_so, the_file_is_followed, who_comes_back_while_draining_has_never_left,
+         who_finds_no_place_waits_for_one, a_storm_of_changes_under_load])

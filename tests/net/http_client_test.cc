@@ -37,6 +37,23 @@ TEST_F(HttpClientTest, SendsARequestAndReportsTheAnswer) {
   EXPECT_LE(seen.times.sent, seen.times.first_byte);
 }
 
+TEST_F(HttpClientTest, SettingsOfAServerCanChangeAndItsIdleConnectionsAreNotUsedThen) {
+  const std::vector<std::string> keys = {"", "k1", ""};
+  for (const std::string& key : keys) {
+    thread_.run([&] { client_->set_server(peer_.url(), {.bearer_key = key}); });
+    Seen seen;
+    start(seen, get());
+    RawSocket socket = peer_.accept();
+    const std::string request = socket.read_until("\r\n\r\n");
+    EXPECT_EQ(request.contains("Authorization: Bearer k1\r\n"), !key.empty()) << request;
+    EXPECT_EQ(request.contains("Authorization"), !key.empty());
+    ASSERT_TRUE(socket.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"));
+    ASSERT_TRUE(wait_over(seen));
+    thread_.run([&] { client_->set_server(peer_.url(), {}); });
+    EXPECT_EQ(socket.read_until("\n"), "") << "it is closed";
+  }
+}
+
 TEST_F(HttpClientTest, HandsPiecesOnAsTheyArrive) {
   Seen seen;
   start(seen, get());

@@ -11,6 +11,7 @@ namespace {
 
 using testing::EndsWith;
 using testing::HasSubstr;
+using testing::Not;
 using testing::StartsWith;
 
 TEST_F(HttpServerTest, AnswersSeveralRequestsOnOneConnection) {
@@ -24,6 +25,20 @@ TEST_F(HttpServerTest, AnswersSeveralRequestsOnOneConnection) {
     EXPECT_EQ(body_of(answer), "POST /echo?n=" + std::to_string(i) + " hi");
   }
   EXPECT_EQ(thread_.run([&] { return server_->connections(); }), 1U);
+}
+
+TEST_F(HttpServerTest, WhileItDrainsEachAnswerEndsItsConnection) {
+  listen();
+  RawSocket kept = connect();
+  ASSERT_TRUE(kept.send("GET /echo HTTP/1.1\r\nHost: x\r\n\r\n"));
+  EXPECT_THAT(read_answer(kept), Not(HasSubstr("Connection: close")));
+  thread_.run([&] { server_->drain(); });
+  RawSocket fresh = connect();
+  for (RawSocket* socket : {&kept, &fresh}) {
+    ASSERT_TRUE(socket->send("GET /echo HTTP/1.1\r\nHost: x\r\n\r\n"));
+    EXPECT_THAT(read_answer(*socket), HasSubstr("Connection: close"));
+  }
+  EXPECT_TRUE(thread_.wait([&] { return server_->connections() == 0; }));
 }
 
 TEST_F(HttpServerTest, ReadsARequestThatComesByteByByte) {

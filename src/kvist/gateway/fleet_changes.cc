@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "kvist/gateway/worker_settings.h"
@@ -113,7 +114,13 @@ void FleetChanges::carry_out(const FleetPlan& plan, WorkerSource source) {
     if (const auto set = set_limits(worker.name, worker.limits); !set)
       telemetry::log_info(kComponent, fmt::format("limits of {}: {}", worker.name, set.error().message));
   }
-  for (const spec::UpstreamSpec& worker : plan.add) add_when_possible(worker, source);
+  for (const spec::UpstreamSpec& worker : plan.add) {
+    // One that comes back while it drains is the same still.
+    const std::optional<WorkerId> present = parts_->places.find(worker.name);
+    const bool drains = present && parts_->places.place(*present).state == dispatch::PlaceState::kDraining &&
+                        parts_->upstreams[present->value()] == worker;
+    if (!drains || !uncordon(worker.name)) add_when_possible(worker, source);
+  }
 }
 
 void FleetChanges::poll() {
@@ -127,18 +134,20 @@ void FleetChanges::poll() {
     parts_->turn_out(worker);
   }
   for (const WorkerId worker : changes.clear) parts_->clear(worker);
-  std::erase_if(waiting_, [this, now](Waiting& waiting) {
-    if (now < waiting.next) return false;
-    const auto added = add(waiting.worker, waiting.source);
-    if (added) return true;
-    // What is in the way may be files that have to be read.
-    const bool has_room = parts_->places.vacant() > 0 && !parts_->places.find(waiting.worker.name);
-    waiting.next = now + (has_room ? kPause : kPeriod);
-    if (std::exchange(waiting.problem, added.error().message) != added.error().message)
-      telemetry::log_warning(kComponent, fmt::format("{} waits to be added: {}", waiting.worker.name, waiting.problem));
-    return false;
-  });
+  std::erase_if(waiting_, [this, now](Waiting& waiting) { return try_to_add(waiting, now); });
   poll_later();
+}
+
+bool FleetChanges::try_to_add(Waiting& waiting, TimePoint now) {
+  const bool has_room = parts_->places.vacant() > 0 && !parts_->places.find(waiting.worker.name);
+  const bool is_known = !waiting.problem.empty();
+  if (is_known && (!has_room || now < waiting.next)) return false;
+  const auto added = add(waiting.worker, waiting.source);
+  if (added) return true;
+  waiting.next = now + kPause;  // what is in the way may be files that have to be read
+  if (std::exchange(waiting.problem, added.error().message) != added.error().message)
+    telemetry::log_warning(kComponent, fmt::format("{} waits to be added: {}", waiting.worker.name, waiting.problem));
+  return false;
 }
 
 void FleetChanges::poll_later() {

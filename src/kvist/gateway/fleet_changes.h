@@ -54,6 +54,8 @@ class FleetChanges {
 
  private:
   void poll();
+  /// Returns whether the worker was added.
+  [[nodiscard]] bool try_to_add(Waiting& waiting, TimePoint now);
   void poll_later();
 
   GatewayParts* parts_;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string_view>
 #include <utility>
 
@@ -158,7 +159,9 @@ void GatewayParts::clear(WorkerId id) {
     events.forget(id, [this, id] {
       dispatcher.forget(id);
       models.forget(id);
-      upstreams[id.value()] = {};
+      const std::string url = std::exchange(upstreams[id.value()], {}).url;
+      if (std::ranges::find(upstreams, url, &spec::UpstreamSpec::url) == upstreams.end())
+        on_each_proxy([url](Proxy& each) { each.forget_server(url); });
       places.vacate(id, net::now());
       // The one that is gone may have been the only one to serve the model, or the one with the smallest context.
       update_models();

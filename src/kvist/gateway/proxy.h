@@ -62,6 +62,8 @@ class Proxy {
 
   /// A worker has taken this place, in which no request is. Comes before the first decision for it.
   void set_worker(WorkerId place, const spec::UpstreamSpec& worker, const net::ServerSettings& settings);
+  /// No worker has this URL any more.
+  void forget_server(const std::string& url) { parts_.client->set_server(url, {}); }
   /// `lease` is of the client's key.
   void handle(Api api, net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange,
               KeyLease lease = {});

@@ -72,7 +72,12 @@ std::uint64_t raise_descriptor_limit() {
 /// The most connections of clients per loop.
 std::uint32_t most_connections(const spec::GatewaySpec& gateway, std::uint32_t configured, std::uint32_t loops) {
   constexpr std::uint64_t kFew = 256;
-  const DescriptorNeeds needs{.descriptors = raise_descriptor_limit(), .event_streams = spec::worker_places(gateway)};
+  const bool any_events =
+      std::ranges::any_of(gateway.workers, [](const auto& worker) { return !worker.kv_events.empty(); }) ||
+      std::ranges::any_of(gateway.worker_groups, [](const auto& group) { return group.kv_events_port != 0; });
+  // Workers that come are taken to be of the same kind.
+  const DescriptorNeeds needs{.descriptors = raise_descriptor_limit(),
+                              .event_streams = any_events ? spec::worker_places(gateway) : 0};
   if (most_clients(needs) < kFew) {
     telemetry::log_warning("gateway", fmt::format("of {} file descriptors, {} are left for clients: raise the limit",
                                                   needs.descriptors, most_clients(needs)));
@@ -166,7 +171,7 @@ class GatewayService final : public Service {
   /// Follows the list of workers in the file that has these settings now. Requires: start() was not called yet.
   void follow(const std::string& file, const spec::GatewaySpec& now) {
     in_file_ = now;
-    files_.add({file}, [this, file] { read_again(file); });
+    files_.add({file}, WatchedFiles::stamps_of({file}), [this, file] { read_again(file); });
   }
 
   [[nodiscard]] std::uint16_t port() const override {

@@ -74,7 +74,11 @@ Result<std::shared_ptr<const KnownServer>> ConnectionPool::server_of(const std::
 }
 
 void ConnectionPool::set_server(const std::string& base_url, ServerSettings settings) {
-  options_.servers.insert_or_assign(base_url, std::move(settings));
+  if (settings.bearer_key.empty() && !settings.tls) {
+    options_.servers.erase(base_url);
+  } else {
+    options_.servers.insert_or_assign(base_url, std::move(settings));
+  }
   servers_.erase(base_url);
   const auto found = idle_.find(base_url);
   if (found == idle_.end()) return;

@@ -90,6 +90,7 @@ class HttpClient {
   [[nodiscard]] std::unique_ptr<HttpCall> fetch(const std::string& base_url, HttpRequest request, Duration timeout,
                                                 std::function<void(Result<HttpResponse>)> done);
   /// From here on calls to this server use these settings, and none of its idle connections. Calls under way go on.
+  /// Empty settings: the server is forgotten.
   void set_server(const std::string& base_url, ServerSettings settings);
 
  private:
