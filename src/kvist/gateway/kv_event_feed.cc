@@ -69,13 +69,17 @@ KvFeedReport KvEventFeed::report() const {
           .waiting_bytes = inbox_->bytes()};
 }
 
-net::ZmqSubscriberHandlers KvEventFeed::handlers() {
-  const auto push = [loop = shared_->loop, inbox = inbox_, weak = weak_from_this()](KvFrame frame) {
+std::function<void(KvFrame)> KvEventFeed::push() {
+  return [loop = shared_->loop, inbox = inbox_, weak = weak_from_this()](KvFrame frame) {
     if (!inbox->push(std::move(frame))) return;
     loop->post([weak] {
       if (const auto self = weak.lock()) self->take_frames();
     });
   };
+}
+
+net::ZmqSubscriberHandlers KvEventFeed::handlers() {
+  const auto push = this->push();
   using Kind = KvFrame::Kind;
   return {.on_connected = [push] { push({.kind = Kind::kConnected, .sequence = 0, .payload = {}}); },
           .on_disconnected = [push](std::string why) { push({Kind::kDisconnected, 0, std::move(why)}); },
@@ -114,6 +118,10 @@ void KvEventFeed::handle(KvFrame frame) {
       return act(sequencer_.on_replayed(frame.sequence, std::move(frame.payload), now));
     case KvFrame::Kind::kReplayEnd:
       return act(sequencer_.on_replay_end(now));
+    case KvFrame::Kind::kPublished:
+      return act(sequencer_.on_published(frame.sequence, now));
+    case KvFrame::Kind::kRestarted:
+      return act(sequencer_.on_restarted(now));
     case KvFrame::Kind::kMalformed:
       ++counters_.malformed_messages;
       if (malformed_warning_.pass(now)) {
@@ -125,13 +133,11 @@ void KvEventFeed::handle(KvFrame frame) {
 }
 
 void KvEventFeed::on_worker_restarted() {
-  act(sequencer_.on_restarted(net::now()));
-  settle();
+  push()({.kind = KvFrame::Kind::kRestarted, .sequence = 0, .payload = {}});
 }
 
 void KvEventFeed::on_published(std::uint64_t batches) {
-  act(sequencer_.on_published(batches, net::now()));
-  settle();
+  push()({.kind = KvFrame::Kind::kPublished, .sequence = batches, .payload = {}});
 }
 
 void KvEventFeed::act(std::vector<kv::SequencerAction> actions) {

@@ -67,7 +67,7 @@ class KvEventFeed : public std::enable_shared_from_this<KvEventFeed> {
   ~KvEventFeed();
 
   [[nodiscard]] KvFeedReport report() const;
-  /// The worker's process is a new one.
+  /// The worker's process is a new one. As the next, it is seen to behind what has come before.
   void on_worker_restarted();
   /// The worker says how many batches it has published.
   void on_published(std::uint64_t batches);
@@ -75,6 +75,8 @@ class KvEventFeed : public std::enable_shared_from_this<KvEventFeed> {
  private:
   KvEventFeed(Shared& shared, WorkerId worker, const spec::UpstreamSpec& upstream, Tell tell);
 
+  /// What is called, on any thread, with all that comes.
+  [[nodiscard]] std::function<void(KvFrame)> push();
   [[nodiscard]] net::ZmqSubscriberHandlers handlers();
   void take_frames();
   void handle(KvFrame frame);

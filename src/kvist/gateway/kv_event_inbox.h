@@ -11,16 +11,27 @@
 
 namespace kvist::gateway {
 
-/// What a subscription brings, in the order it came.
+/// What a subscription brings, and what the worker says of its stream elsewhere, in the order it came. The latter must
+/// not overtake frames: it would look as if they were missing.
 struct KvFrame {
-  enum class Kind : std::uint8_t { kConnected, kDisconnected, kLive, kReplayed, kReplayEnd, kMalformed };
+  enum class Kind : std::uint8_t {
+    kConnected,
+    kDisconnected,
+    kLive,
+    kReplayed,
+    kReplayEnd,
+    kMalformed,
+    kPublished,  ///< the worker says how many batches it has published
+    kRestarted,  ///< the worker's process is a new one
+  };
   Kind kind = Kind::kLive;
-  std::uint64_t sequence = 0;  ///< of kLive and kReplayed
+  std::uint64_t sequence = 0;  ///< of kLive and kReplayed; the number of kPublished
   std::string payload;         ///< of those, or what was malformed or broke
 };
 
-/// One thread pushes, another takes, a piece at a time. Bounded in bytes: a message beyond the bound is dropped, which
-/// the sequencer then sees as a gap and has replayed. Threads: one pushes, one takes, any may ask for the counts.
+/// Some threads push, another takes, a piece at a time. Bounded in bytes: a message beyond the bound is dropped, which
+/// the sequencer then sees as a gap and has replayed. Threads: any, except that one
+/// takes.
 class KvEventInbox {
  public:
   static constexpr std::size_t kMaxBytes = 256U << 20;
@@ -38,8 +49,9 @@ class KvEventInbox {
     // The end of a replay may be late, but not lost, unless a worker sends nothing but ends.
     const std::size_t most = is_message ? max_bytes_ : 2 * max_bytes_;
     const std::size_t bytes = bytes_of(frame);
-    if (bytes_ + bytes > most && frame.kind != KvFrame::Kind::kConnected &&
-        frame.kind != KvFrame::Kind::kDisconnected) {
+    const bool is_rare = frame.kind == KvFrame::Kind::kConnected || frame.kind == KvFrame::Kind::kDisconnected ||
+                         frame.kind == KvFrame::Kind::kRestarted;
+    if (bytes_ + bytes > most && !is_rare) {
       ++dropped_;
       return false;
     }
