@@ -5,6 +5,7 @@ import http.server
 import json
 import pathlib
 import signal
+import socket
 import subprocess
 import tempfile
 import threading
@@ -28,6 +29,17 @@ def bearer(key):
 def chat(url, key=None, tokens=3):
     body = {"model": "test-model", "max_tokens": tokens, "messages": [{"role": "user", "content": "hello"}]}
     return request(url + "/v1/chat/completions", body, headers=bearer(key) if key else None)
+
+
+def answer_to_a_head_alone(url):
+    """The status of the answer to a request whose body never comes, and whether the connection ended with it."""
+    parts = urllib.parse.urlsplit(url)
+    with socket.create_connection((parts.hostname, parts.port), timeout=60) as stranger:
+        stranger.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n")
+        answer = b""
+        while piece := stranger.recv(65536):
+            answer += piece
+        return int(answer.split()[1]), b"Connection: close" in answer
 
 
 class Fleet:
@@ -64,6 +76,9 @@ def only_keys_of_the_file_open_the_api():
             assert status == 401 and headers["WWW-Authenticate"] == "Bearer", (path, status)
             assert json.loads(text)["error"]["code"] == "invalid_api_key", text
         assert chat(url, alice[:-1])[0] == 401
+        for _ in range(4):  # whichever thread takes it
+            status, ended = answer_to_a_head_alone(url)
+            assert status == 401 and ended, status
         assert request(url + "/health")[0] == 200
         status, _, text = chat(url, alice)
         assert status == 200, text
@@ -72,7 +87,7 @@ def only_keys_of_the_file_open_the_api():
         assert request(fleet.gateway.admin + "/admin/status")[0] == 200  # its keys are others, and there are none
         eventually(lambda: metrics(fleet.gateway)["kvist_gateway_key_requests_total"] == 2, "both are counted")
         seen = metrics(fleet.gateway)
-        assert seen["kvist_gateway_unauthenticated_requests_total"] == 6, seen
+        assert seen["kvist_gateway_unauthenticated_requests_total"] == 10, seen
         eventually(lambda: metrics(fleet.gateway)["kvist_gateway_key_tokens_total"] == usage["total_tokens"], "and their tokens")
         page = request(fleet.gateway.admin + "/metrics")[2]
         assert 'kvist_gateway_key_requests_total{key="alice",class="gold"}' in page, page
@@ -112,7 +127,7 @@ def a_changed_file_is_read_again_and_no_connection_is_lost():
             return answer.status
 
         assert ask(old) == 200
-        socket = kept.sock
+        connection = kept.sock
         fleet.file.write_text("nonsense\n")
         fleet.gateway.process.send_signal(signal.SIGHUP)
         eventually(lambda: metrics(fleet.gateway)["kvist_gateway_key_file_errors_total"] >= 1, "the bad file is noticed")
@@ -122,7 +137,7 @@ def a_changed_file_is_read_again_and_no_connection_is_lost():
         fleet.file.with_suffix(".new").rename(fleet.file)
         eventually(lambda: ask(new) == 200, "the new file is in force")
         assert ask(old) == 401
-        assert kept.sock is socket, "the connection was lost"
+        assert kept.sock is connection, "the connection was lost"
         kept.close()
 
 
@@ -177,6 +192,22 @@ def workers_get_their_own_key_and_never_the_clients():
     server.shutdown()
 
 
+def who_leaves_early_pays_for_the_prompt():
+    """The byte tokenizer has four times as many tokens as are estimated from the body."""
+    key, line = create("hasty")
+    with tempfile.TemporaryDirectory() as folder, Fleet(folder, [line]) as fleet:
+        parts = urllib.parse.urlsplit(fleet.gateway.url)
+        client = http.client.HTTPConnection(parts.hostname, parts.port, timeout=100)
+        body = {"model": "test-model", "stream": True, "max_tokens": 4000, "ignore_eos": True, "prompt": "x" * 4000}
+        client.request("POST", "/v1/completions", json.dumps(body), {**bearer(key), "Content-Type": "application/json"})
+        answer = client.getresponse()
+        assert answer.status == 200 and answer.readline().startswith(b"data: ")
+        answer.close()
+        client.close()
+        eventually(lambda: metrics(fleet.gateway)["kvist_gateway_key_tokens_total"] > 0, "the request has ended")
+        assert metrics(fleet.gateway)["kvist_gateway_key_tokens_total"] >= 4000
+
+
 def administration_has_keys_of_its_own():
     key, line = create("client")
     admin, admin_line = create("operator")
@@ -192,6 +223,52 @@ def administration_has_keys_of_its_own():
             assert request(fleet.gateway.admin + "/metrics")[0] == 401
             assert request(fleet.gateway.admin + "/health")[0] in (200, 503)
             assert request(fleet.gateway.url + "/v1/models", headers=bearer(admin))[0] == 401
+
+
+class SlowLister(http.server.BaseHTTPRequestHandler):
+    """A worker that keeps lists of models for clients with X-Hold back until it is told to give them."""
+
+    protocol_version = "HTTP/1.1"
+    holding, go_on = threading.Event(), threading.Event()
+
+    def do_GET(self):
+        if self.headers["X-Hold"]:
+            self.holding.set()
+            self.go_on.wait(60)
+        text = json.dumps({"object": "list", "data": [{"id": "test-model", "object": "model"}]}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_message(self, *_):
+        pass
+
+
+def lists_of_models_count_for_the_concurrency():
+    """With one thread and with several, of which another one answers."""
+    key, line = create("one", "--concurrency", "1")
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), SlowLister)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    for threads in (1, 6):
+        with tempfile.TemporaryDirectory() as folder:
+            workers = f"[{{name: w, url: 'http://127.0.0.1:{server.server_port}'}}]"
+            with Fleet(folder, [line], threads=threads, workers=workers) as fleet, concurrent.futures.ThreadPoolExecutor(1) as pool:
+                models = fleet.gateway.url + "/v1/models"
+
+                def is_refused_meanwhile():  # the gateway waits for a list for 2 s only, which a slow machine may sleep through
+                    SlowLister.holding.clear()
+                    SlowLister.go_on.clear()
+                    held = pool.submit(request, models, headers={**bearer(key), "X-Hold": "1"})
+                    assert SlowLister.holding.wait(60)
+                    status, _, text = request(models, headers=bearer(key))
+                    SlowLister.go_on.set()
+                    held.result()
+                    return status == 429 and "concurrency" in text
+
+                eventually(is_refused_meanwhile, "the second request is one too many")
+                assert request(models, headers=bearer(key))[0] == 200
+    server.shutdown()
 
 
 def a_hangup_ends_nothing():
@@ -221,4 +298,4 @@ def a_bad_file_at_the_start_is_said():
 
 if __name__ == "__main__":
     run([only_keys_of_the_file_open_the_api, limits_hold_over_all_threads, a_changed_file_is_read_again_and_no_connection_is_lost,
-         workers_get_their_own_key_and_never_the_clients, administration_has_keys_of_its_own, a_hangup_ends_nothing, a_bad_file_at_the_start_is_said])
+         workers_get_their_own_key_and_never_the_clients, who_leaves_early_pays_for_the_prompt, administration_has_keys_of_its_own, lists_of_models_count_for_the_concurrency, a_hangup_ends_nothing, a_bad_file_at_the_start_is_said])

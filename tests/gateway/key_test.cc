@@ -276,6 +276,18 @@ TEST_F(KeyGateTest, ALeaseEndsOnceWhereverItIsMoved) {
   EXPECT_EQ(gate.ring().find("secret-a")->counters().tokens, 30U + 2U);  // 8 bytes are 2 tokens
 }
 
+TEST_F(KeyGateTest, WhoLeavesEarlyIsChargedThePromptThatWasRead) {
+  write(to_line(record("alice", "secret-a")));
+  KeyGate gate(KeyRing::open(path_, kStart).value());
+  const auto charged = [&](std::uint64_t prompt_tokens, std::uint64_t tokens) {
+    const std::uint64_t before = gate.ring().find("secret-a")->counters().tokens;
+    gate.admit(request("X-API-Key", "secret-a"), kStart).lease.left(prompt_tokens, tokens);
+    return gate.ring().find("secret-a")->counters().tokens - before;
+  };
+  EXPECT_EQ(charged(8, 3), 11U);
+  EXPECT_EQ(charged(0, 3), 2U + 3U);  // 8 bytes are 2 tokens, where the prompt was not read
+}
+
 TEST_F(KeyGateTest, StrangersAreKnownByTheHead) {
   KeyGate gate(KeyRing::open(path_, kStart).value());
   EXPECT_FALSE(gate.refuse_stranger(request("Authorization", "Bearer secret-a"), kStart));

@@ -19,14 +19,19 @@ struct IoLoop::Parts {
   Proxy proxy;
   RequestReporter* reporter;  // null: no one is told of requests
   std::unique_ptr<net::HttpServer> server;
-  SlotTable<std::shared_ptr<net::HttpExchange>> forwarded;  // answered by the routing thread
+  /// A request that the routing thread answers.
+  struct Forwarded {
+    std::shared_ptr<net::HttpExchange> exchange;
+    KeyLease lease;
+  };
+  SlotTable<Forwarded> forwarded;
 };
 
 /// Stands for one of this loop's exchanges on the routing thread. It takes one answer, in one piece. The exchange
 /// itself never leaves its own thread.
 class IoLoop::ForwardedExchange final : public net::HttpExchange {
  public:
-  using Handle = SlotHandle<std::shared_ptr<net::HttpExchange>>;
+  using Handle = SlotHandle<Parts::Forwarded>;
 
   ForwardedExchange(IoLoop& io, Handle handle) : io_(&io), handle_(handle) {}
 
@@ -35,9 +40,9 @@ class IoLoop::ForwardedExchange final : public net::HttpExchange {
     if (io == nullptr) return;
     io->loop_.post([io, handle = handle_, answer = std::move(response)]() mutable {
       if (!io->parts_) return;
-      const auto exchange = std::move(*io->parts_->forwarded.find(handle));
+      const Parts::Forwarded forwarded = std::move(*io->parts_->forwarded.find(handle));
       io->parts_->forwarded.erase(handle);
-      exchange->respond(std::move(answer));
+      forwarded.exchange->respond(std::move(answer));
     });
   }
   // The gateway's own answers are not streamed, and too small for anybody to wait until they are sent.
@@ -123,11 +128,11 @@ void IoLoop::handle_admitted(net::HttpRequest request, const std::shared_ptr<net
   if (const auto dialect = dialect_of(request))
     return handle_dialect(*dialect, loop_, parts_->proxy, std::move(request), exchange, std::move(lease));
   if (front_.is_passed_on(request)) return parts_->proxy.pass_on(std::move(request), exchange, std::move(lease));
-  forward(std::move(request), exchange);
+  forward(std::move(request), exchange, std::move(lease));
 }
 
-void IoLoop::forward(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange) {
-  const ForwardedExchange::Handle handle = parts_->forwarded.insert(exchange);
+void IoLoop::forward(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange, KeyLease lease) {
+  const ForwardedExchange::Handle handle = parts_->forwarded.insert({exchange, std::move(lease)});
   routing_->loop->post([this, routing = routing_, handle, asked = std::move(request)]() mutable {
     // If routing is gone, this loop has ended or is about to end.
     if (routing->channel == nullptr) return;

@@ -59,7 +59,7 @@ class IoLoop {
          const std::vector<spec::UpstreamSpec>& workers, Front front);
   void handle(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange);
   void handle_admitted(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange, KeyLease lease);
-  void forward(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange);
+  void forward(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange, KeyLease lease);
 
   std::shared_ptr<RoutingThread> routing_;
   Front front_;

@@ -38,6 +38,11 @@ class KeyLease {
   void used(std::uint64_t tokens) { tokens_ = tokens; }
   /// The same where only the answer was counted.
   void answered(std::uint64_t tokens) { tokens_ = estimated_ + tokens; }
+  /// The client left before the worker said what the request took: its prompt, as far as it was read (0: it was not),
+  /// and the tokens of the answer that came. The estimate may be far below the prompt.
+  void left(std::uint64_t prompt_tokens, std::uint64_t tokens) {
+    tokens_ = (prompt_tokens > estimated_ ? prompt_tokens : estimated_) + tokens;
+  }
   [[nodiscard]] const KeyAccount* account() const { return account_.get(); }
   /// The class of its key; empty: it has none.
   [[nodiscard]] std::string_view key_class() const {

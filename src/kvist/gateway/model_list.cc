@@ -18,6 +18,7 @@ namespace kvist::gateway {
 struct ModelList::Round {
   std::shared_ptr<net::HttpExchange> exchange;
   std::optional<std::string> model;  // the only one asked about
+  KeyLease lease;
   std::vector<std::unique_ptr<net::HttpCall>> calls;
   std::vector<Result<net::HttpResponse>> answers;  // by WorkerId
   std::size_t open = 0;
@@ -122,12 +123,14 @@ ModelList::ModelList(net::HttpClient& client, const dispatch::Fleet& fleet,
       own_(std::move(own)),
       pass_client_keys_(pass_client_keys) {}
 
-void ModelList::answer(const net::HttpRequest& request, const std::shared_ptr<net::HttpExchange>& exchange) {
+void ModelList::answer(const net::HttpRequest& request, const std::shared_ptr<net::HttpExchange>& exchange,
+                       KeyLease lease) {
   if (rounds_.size() >= kMaxRounds)
     return exchange->respond(error_answer({ErrorCode::kUnavailable, "too many lists of models are being made"}));
   const auto round = std::make_shared<Round>();
   round->exchange = exchange;
   round->model = model_of_path(request.path());
+  round->lease = std::move(lease);
   round->answers.resize(fleet_->size(), fail(ErrorCode::kUnavailable, "not asked"));
   const Credentials credentials = pass_client_keys_ ? Credentials::kPass : Credentials::kKeep;
   net::HttpRequest question{.method = "GET",

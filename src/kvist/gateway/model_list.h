@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kvist/dispatch/fleet.h"
+#include "kvist/gateway/key_gate.h"
 #include "kvist/net/http_client.h"
 #include "kvist/net/http_server.h"
 #include "kvist/spec/deployment.h"
@@ -36,7 +37,8 @@ class ModelList {
             const std::string& model, const std::vector<std::string>& aliases, std::string own, bool pass_client_keys);
 
   /// The list or, if the path names one, the entry of a model; 404 if there is no such entry.
-  void answer(const net::HttpRequest& request, const std::shared_ptr<net::HttpExchange>& exchange);
+  /// `lease` is of the client's key, until the answer.
+  void answer(const net::HttpRequest& request, const std::shared_ptr<net::HttpExchange>& exchange, KeyLease lease = {});
 
  private:
   struct Round;

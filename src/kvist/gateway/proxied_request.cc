@@ -116,7 +116,9 @@ void ProxiedRequest::on_rerouted(const std::optional<routing::Decision>& decisio
   if (decision || life_.is_over()) return;
   if (held) return on_error(*held);
   if (ended_) return end_whole(nullptr);
-  if (call_ && !paused_) call_->resume();
+  // A call that could not be made was due while the answer was outstanding.
+  if (!call_) return call_again(dispatch::RequestLife::kExhaustedPause);
+  if (!paused_) call_->resume();
 }
 
 void ProxiedRequest::carry_out(const dispatch::LifeActions& actions) {
@@ -338,7 +340,8 @@ void ProxiedRequest::on_worker_stalled(WorkerId worker, dispatch::AttemptFailure
 }
 
 void ProxiedRequest::check_idle(TimePoint now, Duration timeout) {
-  if (!life_.begun() || paused_ || life_.is_over() || now - read_at_ <= timeout) return;
+  // While another worker is asked for, it was counted already.
+  if (!life_.begun() || paused_ || asking_ || life_.is_over() || now - read_at_ <= timeout) return;
   if (relay_.is_done()) return end_stream();
   telemetry::log_warning("proxy",
                          fmt::format("request {} at {}: its answer stands still", job_.request_id, worker().name));
@@ -378,16 +381,18 @@ void ProxiedRequest::write_down_end(Outcome outcome) {
   parts_->recorder->add(std::move(record));
 }
 
-void ProxiedRequest::charge() {
+void ProxiedRequest::charge(Outcome outcome) {
   const StreamState& state = relay_.state();
   if (state.usage) return job_.lease.used(std::uint64_t{state.usage->prompt_tokens} + state.usage->completion_tokens);
   // Those before the present attempt are other workers'.
-  if (const std::uint64_t tokens = resumed_tokens_ + state.tokens; tokens > 0) job_.lease.answered(tokens);
+  const std::uint64_t tokens = std::max(resumed_tokens_ + state.tokens, std::uint64_t{resumable_.tokens()});
+  if (outcome == Outcome::kClientGone) return job_.lease.left(job_.prompt_tokens, tokens);
+  if (tokens > 0) job_.lease.answered(tokens);
 }
 
 void ProxiedRequest::over(Outcome outcome) {
   call_.reset();  // aborts an unfinished call, which frees the worker's batch slot
-  charge();
+  charge(outcome);
   write_down_end(outcome);
   report_end(outcome);
   job_.exchange.reset();

@@ -83,6 +83,7 @@ struct ProxyJob {
   bool streams = false;  ///< the client asked for a stream
   bool prediction_is_whole = true;  ///< the prediction covers all prompts of the request
   std::uint32_t choices = 1;        ///< answers to each prompt
+  std::uint32_t prompt_tokens = 0;  ///< as read here; 0: not known
   TimePoint arrived = {};
   KeyLease lease = {};                         ///< of the client's key
   std::unique_ptr<TrafficRecord> record = {};  ///< what was known of it at its arrival; null: it is not recorded
@@ -163,7 +164,7 @@ class ProxiedRequest : public std::enable_shared_from_this<ProxiedRequest> {
   /// Adds the time of a token, or of several that arrived together, to the histograms.
   void time_token(bool is_first, TimePoint at);
   /// Charges the key's limits what the request took.
-  void charge();
+  void charge(dispatch::Outcome outcome);
   /// The answer is complete in body_: ends the request with it, unless it is none of this API.
   void take_whole();
   void end_whole(const openai::ChunkView* answer);

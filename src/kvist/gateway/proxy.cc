@@ -184,7 +184,8 @@ Result<void> Proxy::admit(const ArrivalPointer& arrival, ReadRequest read) {
   ProxyJob job{.usage_wanted = true,
                .streams = read.options.stream,
                .prediction_is_whole = read.prompts == 1,
-               .choices = read.options.choices};
+               .choices = read.options.choices,
+               .prompt_tokens = read.prompts == 1 ? read.profile.prompt_tokens : 0};
   // The gateway needs the number of cached tokens even if the client does not ask for it.
   if (read.options.stream && !read.options.include_usage) {
     KVIST_TRY(std::string asking, openai::with_usage_requested(arrival->request.body));

@@ -382,7 +382,7 @@ class GatewayService final : public Service {
     }
     paths_.on("GET", "/v1/models",
               [this](const net::HttpRequest& request, const std::shared_ptr<net::HttpExchange>& exchange) {
-                models_.answer(request, exchange);
+                models_.answer(request, exchange, std::move(lease_));
               });
     const auto takes = [](std::string_view path) { return is_passed_on(path) || model_of_path(path); };
     paths_.on_rest(takes, [this](net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange) {
