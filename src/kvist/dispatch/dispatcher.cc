@@ -27,12 +27,14 @@ bool RetryBudget::try_take(TimePoint now) {
   return true;
 }
 
-Dispatcher::Options Dispatcher::Options::of(const spec::GatewaySpec& gateway) {
-  return {.max_in_flight = gateway.max_in_flight,
-          .max_retries = gateway.max_retries,
-          .retry_budget = gateway.retry_budget,
-          .ejection = gateway.ejection,
-          .silence_timeout = gateway.silence_timeout};
+Dispatcher::Options Dispatcher::Options::of(const spec::GatewaySpec& gateway, bool admits_by_wait) {
+  return {
+      .max_in_flight = gateway.max_in_flight,
+      .max_retries = gateway.max_retries,
+      .admission = gateway.admission.enabled.value_or(admits_by_wait) ? std::optional(gateway.admission) : std::nullopt,
+      .retry_budget = gateway.retry_budget,
+      .ejection = gateway.ejection,
+      .silence_timeout = gateway.silence_timeout};
 }
 
 Dispatcher::Dispatcher(const Options& options, Fleet& fleet, routing::Router& router)
@@ -43,16 +45,16 @@ Dispatcher::Dispatcher(const Options& options, Fleet& fleet, routing::Router& ro
       stalls_(fleet.size()),
       silence_(options.silence_timeout, fleet.size()),
       outliers_(options.ejection, fleet.size()),
+      admission_(options.admission.value_or(spec::AdmissionSpec{}), router.forecaster(), fleet.size()),
       hung_(fleet.size(), false) {
   counters_.by_worker.resize(fleet.size());
   counters_.failures.resize(fleet.size());
 }
 
-Result<Ticket> Dispatcher::start(const RequestProfile& profile, TimePoint now) {
+Started Dispatcher::start(const RequestProfile& profile, TimePoint now) {
   if (!has_room()) {
     counters_.without_worker.add(Outcome::kRejected);
-    return fail(ErrorCode::kUnavailable,
-                fmt::format("{} requests are in flight, which is the most this gateway takes", live_.size()));
+    return std::unexpected(admission_.refuse_in_flight(profile.admission, live_.size()));
   }
   budget_.on_request(now);
   last_id_ = RequestId(last_id_.value() + 1);
@@ -68,11 +70,16 @@ Result<Ticket> Dispatcher::start(const RequestProfile& profile, TimePoint now) {
                    .excluded = {}};
   request.prompt_tokens = profile.prompt_tokens;
   request.streams = profile.streams;
-  const auto decision = route(profile, request.query, now);
+  std::optional<WaitAdmission::Check> check;
+  if (options_.admission && !profile.admission.exempt) check = admission_.check(profile.admission, now);
+  const auto decision = route(profile, request.query, now, check ? &*check : nullptr);
   if (!decision) {
-    counters_.without_worker.add(Outcome::kNoWorker);
-    return std::unexpected(decision.error());
+    const bool waits = decision.error().code == ErrorCode::kResourceExhausted;
+    counters_.without_worker.add(waits ? Outcome::kRejected : Outcome::kNoWorker);
+    return std::unexpected(waits ? admission_.refuse(*check) : Refusal(decision.error()));
   }
+  request.tenant = profile.admission.tenant;
+  charge(request, profile.prompt_tokens + router_->forecaster().output_lengths().mean_tokens(), now);
   give(request, *decision, now);
   return Ticket{.handle = live_.insert(std::move(request)), .decision = *decision};
 }
@@ -84,16 +91,24 @@ DispatchedRequest& Dispatcher::live(DispatchHandle handle) {
 }
 
 // What may be carried out only once is no test for a worker, unless there is no other.
-Result<routing::Decision> Dispatcher::route(const RequestProfile& profile, routing::RouteQuery& query, TimePoint now) {
+Result<routing::Decision> Dispatcher::route(const RequestProfile& profile, routing::RouteQuery& query, TimePoint now,
+                                            routing::AdmissionCheck* check) {
   end_ejections(now);
   if (!profile.repeatable) {
     for (std::uint32_t i = 0; i < fleet_->size(); ++i)
       if (fleet_->worker(WorkerId(i)).ejection == Ejection::kTrial) query.excluded.emplace_back(i);
-    auto decision = router_->route(query, fleet_->views(), now);
+    auto decision = router_->route(query, fleet_->views(), now, check);
     if (decision || query.excluded.empty()) return decision;
     query.excluded.clear();
   }
-  return router_->route(query, fleet_->views(), now);
+  return router_->route(query, fleet_->views(), now, check);
+}
+
+// An estimate at first, which the end corrects.
+void Dispatcher::charge(DispatchedRequest& request, double tokens, TimePoint now) {
+  if (!options_.admission) return;
+  admission_.charge(request.tenant, tokens - request.charged_tokens, now);
+  request.charged_tokens = tokens;
 }
 
 std::optional<routing::Decision> Dispatcher::on_attempt_failed(DispatchHandle handle, AttemptFailure failure,
@@ -313,6 +328,8 @@ void Dispatcher::on_first_token(routing::RequestHandle attempt, TimePoint now) {
   constexpr double kTimes = 3;
   constexpr double kBeyondMs = 1'000;
   const routing::FirstTokenExpectation& expected = request->first_token;
+  if (options_.admission)
+    admission_.on_first_token(expected.wait_ms, expected.ttft_ms, to_milliseconds(now - expected.routed));
   const bool late = to_milliseconds(now - expected.routed) > kTimes * expected.ttft_ms + kBeyondMs;
   fleet_->on_first_token(request->worker, router_->loads().load(request->worker).decoding, late);
 }
@@ -412,6 +429,8 @@ void Dispatcher::finish(DispatchHandle handle, Outcome outcome, TimePoint now) {
     silence_.on_life(ended.worker, now);
   }
   take_back(ended, now);
+  if (const routing::RoutedRequest* const routed = router_->find(ended.attempt))
+    charge(ended, ended.prompt_tokens + static_cast<double>(routed->output_tokens), now);
   // What nothing failed of is told by how it ended, in the same word as in metrics and logs.
   if (outcome == Outcome::kClientGone || outcome == Outcome::kRefused)
     router_->on_failed(ended.attempt, to_string(outcome));

@@ -18,6 +18,7 @@
 #include "kvist/dispatch/outlier_watch.h"
 #include "kvist/dispatch/silence_watch.h"
 #include "kvist/dispatch/stall_watch.h"
+#include "kvist/dispatch/wait_admission.h"
 #include "kvist/routing/router.h"
 #include "kvist/spec/deployment.h"
 
@@ -33,6 +34,7 @@ struct RequestProfile {
   std::string name = {};      ///< the client's name for the request
   bool streams = false;       ///< its tokens arrive one by one, so that a stall can be noticed
   bool repeatable = true;     ///< it may be tried on a worker that is in doubt, and then elsewhere
+  AdmissionProfile admission = {};
 };
 
 /// A worker's refusal that may be the client's fault (is_disputed()).
@@ -57,6 +59,8 @@ struct DispatchedRequest {
   bool tries_out = false;  ///< the attempt decides whether its ejected worker comes back
   SilenceWatch::Wait wait = {};
   std::vector<Dispute> disputes = {};
+  Tenant tenant = {};
+  double charged_tokens = 0;  ///< to its tenant
 };
 using DispatchHandle = SlotHandle<DispatchedRequest>;
 
@@ -65,6 +69,8 @@ struct Ticket {
   DispatchHandle handle;
   routing::Decision decision;
 };
+
+using Started = std::expected<Ticket, Refusal>;
 
 /// Cumulative counts, for metrics.
 struct DispatchCounters {
@@ -114,11 +120,13 @@ class Dispatcher {
   struct Options {
     std::uint32_t max_in_flight = 4'096;
     std::uint32_t max_retries = 2;
+    std::optional<spec::AdmissionSpec> admission = {};  ///< nothing: no request is refused for its wait
     RetryBudget::Options retry_budget = {};
     spec::EjectionSpec ejection = {};
     Duration silence_timeout = std::chrono::seconds(2);  ///< the least patience with a silent worker
 
-    [[nodiscard]] static Options of(const spec::GatewaySpec& gateway);
+    /// `admits_by_wait`: where the file does not say whether requests are refused for their wait.
+    [[nodiscard]] static Options of(const spec::GatewaySpec& gateway, bool admits_by_wait);
   };
 
   /// Requires: fleet and router outlive this object.
@@ -126,10 +134,9 @@ class Dispatcher {
 
   /// Whether start() would admit a request. It is asked before a request is read, to save that work.
   [[nodiscard]] bool has_room() const { return live_.size() < options_.max_in_flight; }
-  /// Admits and routes a request. Returns kUnavailable if `max_in_flight` is reached or no worker is available; the
-  /// client may try again after kRetryAfter.
-  [[nodiscard]] Result<Ticket> start(const RequestProfile& profile, TimePoint now);
-  static constexpr std::chrono::seconds kRetryAfter{1};
+  /// Admits and routes a request. Returns kUnavailable if `max_in_flight` is reached or no worker is available,
+  /// kResourceExhausted if it would wait too long (WaitAdmission).
+  [[nodiscard]] Started start(const RequestProfile& profile, TimePoint now);
 
   /// The attempt failed. Returns the decision for the next attempt, or nothing if the request has to end; finish() is
   /// still to be called. `resumed_tokens`: of the answer that went to the client already, which the next worker is to
@@ -194,6 +201,7 @@ class Dispatcher {
   [[nodiscard]] const DispatchCounters& counters() const { return counters_; }
   [[nodiscard]] const OutlierWatch& outliers() const { return outliers_; }
   [[nodiscard]] const RetryBudget& retry_budget() const { return budget_; }
+  [[nodiscard]] const WaitAdmission& admission() const { return admission_; }
 
  private:
   /// give() begins an attempt, the next function ends it.
@@ -201,7 +209,8 @@ class Dispatcher {
   void take_back(DispatchedRequest& request, TimePoint now);
   [[nodiscard]] DispatchedRequest& live(DispatchHandle handle);
   [[nodiscard]] Result<routing::Decision> route(const RequestProfile& profile, routing::RouteQuery& query,
-                                                TimePoint now);
+                                                TimePoint now, routing::AdmissionCheck* check);
+  void charge(DispatchedRequest& request, double tokens, TimePoint now);
   [[nodiscard]] std::optional<routing::Decision> retry(DispatchHandle handle, bool free, TimePoint now);
   [[nodiscard]] bool is_free(const DispatchedRequest& request, AttemptFailure failure) const;
   void apply_ejection(WorkerId worker);
@@ -221,6 +230,7 @@ class Dispatcher {
   StallWatch stalls_;
   SilenceWatch silence_;
   OutlierWatch outliers_;
+  WaitAdmission admission_;
   std::vector<bool> hung_;  // by WorkerId: its stall was reported as one
   /// Attempts of requests with disputes, which a good answer decides.
   struct Disputed {

@@ -2,18 +2,17 @@
 
 #include <utility>
 
-#include "kvist/dispatch/dispatcher.h"
 #include "kvist/gateway/proxy_headers.h"
 #include "kvist/openai/errors.h"
 
 namespace kvist::gateway {
 
-net::HttpResponse error_answer(const Error& error, const std::string& request_id) {
+net::HttpResponse error_answer(const Error& error, const std::string& request_id, Duration retry_after) {
   net::HttpResponse response = json_answer(openai::error_body(error));
   response.status = openai::http_status(error.code);
   if (!request_id.empty()) response.headers.set(kRequestIdHeader, request_id);
   if (error.code == ErrorCode::kUnavailable || error.code == ErrorCode::kResourceExhausted) {
-    response.headers.set("Retry-After", std::to_string(dispatch::Dispatcher::kRetryAfter.count()));
+    response.headers.set("Retry-After", std::to_string(std::chrono::ceil<std::chrono::seconds>(retry_after).count()));
   }
   return response;
 }

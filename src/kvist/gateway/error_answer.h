@@ -4,12 +4,15 @@
 #include <string>
 
 #include "kvist/base/error.h"
+#include "kvist/base/time.h"
 #include "kvist/net/http_types.h"
 
 namespace kvist::gateway {
 
-/// An error in the form of the OpenAI API, with Retry-After if trying again may help.
-[[nodiscard]] net::HttpResponse error_answer(const Error& error, const std::string& request_id = {});
+/// An error in the form of the OpenAI API, with Retry-After if trying again may help: `retry_after`, rounded up to a
+/// whole second.
+[[nodiscard]] net::HttpResponse error_answer(const Error& error, const std::string& request_id = {},
+                                             Duration retry_after = std::chrono::seconds(1));
 /// 200 with a JSON body.
 [[nodiscard]] net::HttpResponse json_answer(std::string json);
 

@@ -28,6 +28,25 @@ void write_outcomes(MetricsPage& page, const dispatch::OutcomeCounts& counts, co
   }
 }
 
+void write_admission(const dispatch::WaitAdmission& admission, MetricsPage& page) {
+  for (const auto& [key_class, counts] : admission.refused()) {
+    for (std::size_t i = 0; i < dispatch::kRefusalReasons; ++i) {
+      if (counts[i] == 0) continue;
+      page.counter("kvist_gateway_admission_refused_total",
+                   "Requests rejected before a worker got them, by reason and class of key", number(counts[i]),
+                   {{"reason", std::string(to_string(static_cast<dispatch::RefusalReason>(i)))}, {"class", key_class}});
+    }
+  }
+  page.gauge("kvist_gateway_admission_wait_seconds", "Wait forecast for the latest request at the worker chosen for it",
+             admission.wait_ms() / 1e3);
+  page.gauge("kvist_gateway_admission_limit_seconds", "What a request of usual priority and key might have waited then",
+             admission.limit_ms() / 1e3);
+  page.gauge("kvist_gateway_admission_standing_queues", "Workers whose queue has been long for a while",
+             number(admission.standing()));
+  page.gauge("kvist_gateway_admission_correction_ratio",
+             "Measured waits over forecast ones, by which these are corrected", admission.correction());
+}
+
 void write_requests(const GatewayParts& parts, const ProxyReport& proxies, MetricsPage& page) {
   const dispatch::DispatchCounters& counters = parts.dispatcher.counters();
   write_outcomes(page, counters.without_worker, "");
@@ -46,6 +65,7 @@ void write_requests(const GatewayParts& parts, const ProxyReport& proxies, Metri
   }
   page.gauge("kvist_gateway_in_flight", "Requests under way", number(parts.dispatcher.in_flight()));
   page.gauge("kvist_gateway_max_in_flight", "Most requests admitted at once", parts.spec.max_in_flight);
+  write_admission(parts.dispatcher.admission(), page);
   page.counter("kvist_gateway_retries_total", "Further workers tried", number(counters.retries()));
   page.counter("kvist_gateway_free_retries_total", "Of those, retries that the retry budget did not pay for",
                number(counters.free_retries));

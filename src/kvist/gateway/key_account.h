@@ -21,6 +21,14 @@ struct KeyLimits {
   bool operator==(const KeyLimits&) const = default;
 };
 
+/// What a key gets when there is not enough for all (dispatch/wait_admission.h).
+struct KeyStanding {
+  std::uint32_t weight = 1;   ///< its share is in proportion to this
+  std::int32_t priority = 0;  ///< the lowest, which is the best, that its requests may have
+
+  bool operator==(const KeyStanding&) const = default;
+};
+
 enum class KeyLimit : std::uint8_t { kRequests, kTokens, kConcurrency };
 inline constexpr std::size_t kKeyLimits = 3;
 /// "requests_per_minute"
@@ -66,11 +74,20 @@ class KeyUsage {
 /// lock for the moment that it asks. Threads: any.
 class KeyAccount {
  public:
-  KeyAccount(std::string name, std::string key_class, const KeyLimits& limits, TimePoint now)
-      : name_(std::move(name)), class_(std::move(key_class)), usage_(limits, now) {}
+  KeyAccount(std::string name, std::string key_class, const KeyLimits& limits, TimePoint now,
+             const KeyStanding& standing = {})
+      : name_(std::move(name)), class_(std::move(key_class)), standing_(standing), usage_(limits, now) {}
 
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] const std::string& key_class() const { return class_; }
+  [[nodiscard]] KeyStanding standing() const {
+    const std::scoped_lock lock(mutex_);
+    return standing_;
+  }
+  void set_standing(const KeyStanding& standing) {
+    const std::scoped_lock lock(mutex_);
+    standing_ = standing;
+  }
 
   void set_limits(const KeyLimits& limits, TimePoint now) {
     const std::scoped_lock lock(mutex_);
@@ -93,6 +110,7 @@ class KeyAccount {
   const std::string name_;
   const std::string class_;
   mutable std::mutex mutex_;
+  KeyStanding standing_;
   KeyUsage usage_;
 };
 

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <limits>
 #include <unordered_map>
+#include <utility>
 
 namespace kvist::gateway {
 namespace {
@@ -28,7 +29,7 @@ template <class T>
 bool read_number(std::string_view text, T& value) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   return error == std::errc() && end == text.data() + text.size() && !text.empty() &&
-         value <= std::numeric_limits<std::uint32_t>::max();
+         std::cmp_less_equal(value, std::numeric_limits<std::uint32_t>::max());
 }
 
 /// What is wrong with a word of the line; empty if nothing is. Errors quote no value but names: a key that was pasted
@@ -54,8 +55,18 @@ std::string read_word(std::string_view word, std::string_view value, KeyRecord& 
     good = read_number(value, record.limits.tokens_per_minute);
   } else if (word == "concurrency") {
     good = read_number(value, record.limits.concurrency);
+  } else if (word == "weight") {
+    if (!read_number(value, record.standing.weight) || record.standing.weight == 0 || record.standing.weight > 1'000)
+      return "weight has to be a whole number from 1 to 1000";
+    return {};
+  } else if (word == "priority") {
+    const bool is_number = read_number(value, record.standing.priority);
+    if (!is_number || record.standing.priority < -1'000 || record.standing.priority > 1'000)
+      return "priority has to be a whole number from -1000 to 1000; the lower, the earlier";
+    return {};
   } else {
-    return "has a word that is none of name, sha256, class, requests_per_minute, tokens_per_minute, concurrency";
+    return "has a word that is none of name, sha256, class, requests_per_minute, tokens_per_minute, concurrency, "
+           "weight, priority";
   }
   return good ? std::string() : fmt::format("{} {}", word, kNumber);
 }
@@ -130,6 +141,8 @@ std::string to_line(const KeyRecord& record) {
   const KeyLimits& limits = record.limits;
   if (limits.requests_per_minute > 0) line += fmt::format(" requests_per_minute={}", limits.requests_per_minute);
   if (limits.tokens_per_minute > 0) line += fmt::format(" tokens_per_minute={}", limits.tokens_per_minute);
+  if (record.standing.weight != 1) line += fmt::format(" weight={}", record.standing.weight);
+  if (record.standing.priority != 0) line += fmt::format(" priority={}", record.standing.priority);
   if (limits.concurrency > 0) line += fmt::format(" concurrency={}", limits.concurrency);
   return line;
 }

@@ -11,13 +11,15 @@
 
 namespace kvist::gateway {
 
-/// One line: `name=alice sha256=4f2a... class=gold requests_per_minute=60 tokens_per_minute=100000 concurrency=4`.
+/// One line: `name=alice sha256=4f2a... class=gold requests_per_minute=60 tokens_per_minute=100000 concurrency=4
+/// weight=2 priority=-1`.
 /// Only name and sha256 must be there. Empty lines and those that begin with # are skipped.
 struct KeyRecord {
   std::string name;
   net::Sha256 hash{};
   std::string key_class = {};  ///< a label in the metrics
   KeyLimits limits = {};
+  KeyStanding standing = {};
 
   bool operator==(const KeyRecord&) const = default;
 };

@@ -23,8 +23,9 @@ KeyTable::KeyTable(const std::vector<KeyRecord>& records, const KeyTable* before
     std::shared_ptr<KeyAccount> account = before != nullptr ? before->find(record.hash) : nullptr;
     if (account && account->name() == record.name && account->key_class() == record.key_class) {
       account->set_limits(record.limits, now);
+      account->set_standing(record.standing);
     } else {
-      account = std::make_shared<KeyAccount>(record.name, record.key_class, record.limits, now);
+      account = std::make_shared<KeyAccount>(record.name, record.key_class, record.limits, now, record.standing);
     }
     std::size_t place = first_bytes(record.hash) & (places_.size() - 1);
     while (places_[place].account) place = (place + 1) & (places_.size() - 1);

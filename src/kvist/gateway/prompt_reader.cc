@@ -67,6 +67,7 @@ ReadRequest finished(openai::GenerationOptions options, std::vector<routing::Pro
   keys.erase(keys.begin());
   read.profile.otherwise = std::move(keys);
   read.profile.reads_cache = !read.options.computes_whole_prompt;
+  read.profile.admission.priority = read.options.priority;
   read.profile.session = routing::session_key(read.options.session);
   return read;
 }

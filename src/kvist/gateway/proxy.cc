@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kvist/base/random.h"
+#include "kvist/gateway/admission_fields.h"
 #include "kvist/gateway/error_answer.h"
 #include "kvist/gateway/proxy_headers.h"
 #include "kvist/openai/body_edit.h"
@@ -172,11 +173,11 @@ void Proxy::report_early_end(Arrival& arrival, int status, dispatch::Outcome out
   parts_.reporter->end(std::move(arrival.report));
 }
 
-void Proxy::refuse(Arrival& arrival, const Error& error, dispatch::Outcome outcome) {
+void Proxy::refuse(Arrival& arrival, const Error& error, dispatch::Outcome outcome, Duration retry_after) {
   const int status = openai::http_status(error.code);
   ++refused_[status];
   report_early_end(arrival, status, outcome);
-  arrival.exchange->respond(error_answer(error, arrival.request_id));
+  arrival.exchange->respond(error_answer(error, arrival.request_id, retry_after));
 }
 
 Result<void> Proxy::admit(const ArrivalPointer& arrival, ReadRequest read) {
@@ -214,6 +215,9 @@ void Proxy::begin(const ArrivalPointer& arrival, dispatch::RequestProfile profil
   if (const auto session = arrival->request.headers.find(kSessionHeader); session && !session->empty()) {
     profile.session = routing::session_key(*session);
   }
+  auto admission = read_admission_fields(arrival->request, profile.admission.priority, arrival->lease.account());
+  if (!admission) return refuse(*arrival, admission.error());
+  profile.admission = *std::move(admission);
   profile.name = arrival->request_id;
   if (job.kind == RequestKind::kRead) job.record = record_of(*arrival, profile);
   arrival->asked = net::now();
@@ -226,7 +230,7 @@ void Proxy::begin(const ArrivalPointer& arrival, dispatch::RequestProfile profil
   }
   arrival->job = std::move(job);
   ++starting_;
-  parts_.channel->start(std::move(profile), [this, arrival](const Result<dispatch::Ticket>& ticket) {
+  parts_.channel->start(std::move(profile), [this, arrival](const dispatch::Started& ticket) {
     arrival->answered = true;
     --starting_;
     on_started(*arrival, ticket);
@@ -259,15 +263,17 @@ void Proxy::note_routed(Arrival& arrival, const routing::Decision& decision) {
   arrival.job.report = std::move(arrival.report);
 }
 
-void Proxy::on_started(Arrival& arrival, const Result<dispatch::Ticket>& ticket) {
+void Proxy::on_started(Arrival& arrival, const dispatch::Started& ticket) {
   if (!ticket) {
     if (arrival.job.record) {
       arrival.job.record->ended = net::now();
       parts_.recorder->add(std::move(*arrival.job.record));
     }
     if (!arrival.client_left) {
-      const bool full = !parts_.channel->has_room();
-      return refuse(arrival, ticket.error(), full ? dispatch::Outcome::kRejected : dispatch::Outcome::kNoWorker);
+      const dispatch::Refusal& refusal = ticket.error();
+      const bool none = refusal.code == ErrorCode::kUnavailable && parts_.channel->has_room();
+      return refuse(arrival, refusal, none ? dispatch::Outcome::kNoWorker : dispatch::Outcome::kRejected,
+                    refusal.retry_after);
     }
     return report_early_end(arrival, 0, dispatch::Outcome::kClientGone);
   }

@@ -124,8 +124,9 @@ class Proxy {
   [[nodiscard]] std::unique_ptr<TrafficRecord> record_of(const Arrival& arrival,
                                                          const dispatch::RequestProfile& profile) const;
   /// The worker is known, or the request was refused: starts it, or answers with the error.
-  void on_started(Arrival& arrival, const Result<dispatch::Ticket>& ticket);
-  void refuse(Arrival& arrival, const Error& error, dispatch::Outcome outcome = dispatch::Outcome::kRejected);
+  void on_started(Arrival& arrival, const dispatch::Started& ticket);
+  void refuse(Arrival& arrival, const Error& error, dispatch::Outcome outcome = dispatch::Outcome::kRejected,
+              Duration retry_after = dispatch::Refusal::kAtOnce);
   /// The request ends before a worker has it; status 0: its client has left.
   void report_early_end(Arrival& arrival, int status, dispatch::Outcome outcome);
   [[nodiscard]] ArrivalPointer arrive(Api api, net::HttpRequest request,

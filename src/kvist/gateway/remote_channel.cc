@@ -105,7 +105,7 @@ RemoteChannel::Answers RemoteChannel::take(LocalChannel& channel, std::vector<Me
       [&](FinishMessage& message) { channel.finish(message.request, message.outcome); },
       [&](DoubtMessage& message) { channel.doubt(message.worker); },
       [&](StartMessage& message) {
-        channel.start(std::move(message.profile), [&](const Result<dispatch::Ticket>& ticket) {
+        channel.start(std::move(message.profile), [&](const dispatch::Started& ticket) {
           answers.started.emplace_back(message.asked, ticket);
         });
       },

@@ -102,7 +102,7 @@ class RemoteChannel final : public RoutingChannel {
 
   /// The answers to a batch.
   struct Answers {
-    std::vector<std::pair<AskedHandle, Result<dispatch::Ticket>>> started;
+    std::vector<std::pair<AskedHandle, dispatch::Started>> started;
     std::vector<std::pair<AskedHandle, std::optional<routing::Decision>>> rerouted;
     [[nodiscard]] bool empty() const { return started.empty() && rerouted.empty(); }
   };

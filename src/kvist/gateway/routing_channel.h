@@ -18,7 +18,7 @@ namespace kvist::gateway {
 /// the call or later; none arrive once the channel is destroyed. Threads: the loop's.
 class RoutingChannel {
  public:
-  using Started = std::function<void(const Result<dispatch::Ticket>&)>;
+  using Started = std::function<void(const dispatch::Started&)>;
   using Rerouted = std::function<void(const std::optional<routing::Decision>&)>;
 
   RoutingChannel() = default;

@@ -386,7 +386,7 @@ class GatewayService final : public Service {
               });
     const auto takes = [](std::string_view path) { return is_passed_on(path) || model_of_path(path); };
     paths_.on_rest(takes, [this](net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange) {
-      if (lists_models(request)) return models_.answer(request, exchange);
+      if (lists_models(request)) return models_.answer(request, exchange, std::move(lease_));
       if (!is_passed_on(request.path()))
         return exchange->respond(refused(request, 404, "only GET knows a path with escapes"));
       parts_.proxy.pass_on(std::move(request), exchange, std::move(lease_));

@@ -24,6 +24,8 @@ struct Forecast {
   std::uint32_t lost_tokens = 0;  ///< cached ones that are evicted before it is admitted, as KV memory is short
   bool has_slot = true;           ///< a batch slot and KV memory are free now
   bool scarce = false;            ///< few slots or little KV memory would be left after this request
+  /// How long it waits for others: for a slot, and until the prompts before it are computed.
+  [[nodiscard]] double wait_ms() const { return slot_wait_ms + queue_ms; }
   friend bool operator==(const Forecast&, const Forecast&) = default;
 };
 

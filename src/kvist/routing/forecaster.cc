@@ -169,6 +169,7 @@ void Forecaster::on_routed(RoutedRequest& request, const Forecast& forecast, con
   request.first_token = {.routed = now,
                          .ttft_ms = forecast.ttft_ms,
                          .queue_ms = forecast.queue_ms,
+                         .wait_ms = forecast.wait_ms(),
                          .step_ms = forecast.step_with_ms,
                          .ahead_tokens = static_cast<double>(loads_->load(request.worker).prefill_tokens),
                          .request_seconds = worker.request_seconds,
@@ -186,7 +187,8 @@ void Forecaster::on_routed(RoutedRequest& request, const Forecast& forecast, con
                        .work = work_of(request.prompt_tokens, request.uncached_tokens),
                        .streams = request.streams,
                        .due = now + from_milliseconds(forecast.ttft_ms - forecast.slot_wait_ms - forecast.prefill_ms),
-                       .new_blocks = request.new_blocks});
+                       .new_blocks = request.new_blocks,
+                       .first_token = now + from_milliseconds(forecast.ttft_ms)});
   worker.admission.set_limits(limits.kv_blocks, limits.max_batch_size);
   worker.clean = false;
 }

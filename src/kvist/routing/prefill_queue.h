@@ -24,6 +24,7 @@ class PrefillQueue {
     bool streams = false;          ///< its first token will be seen when it comes
     TimePoint due = {};            ///< when the engine should compute it by the forecast, if it has room for it
     std::uint32_t new_blocks = 0;  ///< that it added to its worker's load
+    TimePoint first_token = {};    ///< when it was forecast to come
   };
   void push(const Prompt& prompt) { prompts_.push_back(prompt); }
   /// The request's first token was seen. Does nothing if the request is not in the queue; nor does erase().

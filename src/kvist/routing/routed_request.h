@@ -18,6 +18,7 @@ struct FirstTokenExpectation {
   TimePoint routed;
   double ttft_ms = 0;
   double queue_ms = 0;
+  double wait_ms = 0;  ///< for a slot and behind other prompts
   double step_ms = 0;
   double ahead_tokens = 0;     ///< uncached tokens of the prompts that were queued at the worker before this one
   double request_seconds = 0;  ///< of its worker when it was routed

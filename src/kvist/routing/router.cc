@@ -79,7 +79,8 @@ Router::Router(Options options)
   }
 }
 
-Result<Decision> Router::route(const RouteQuery& query, std::span<const WorkerView> fleet, TimePoint now) {
+Result<Decision> Router::route(const RouteQuery& query, std::span<const WorkerView> fleet, TimePoint now,
+                               AdmissionCheck* check) {
   KVIST_CHECK(fleet.size() == workers_, "the fleet has as many workers as the router was made for");
   find_candidates(query, fleet, now);
   if (candidates_.empty()) {
@@ -93,10 +94,18 @@ Result<Decision> Router::route(const RouteQuery& query, std::span<const WorkerVi
                                  .block_size = block_size_,
                                  .blocks = blocks.first(std::min(blocks.size(), kPolicyBlocks)),
                                  .session = query.session};
-  const std::uint64_t policy_state = policy_->state();
-  const std::size_t usable = candidates_.size();
+  std::uint64_t policy_state = policy_->state();
+  std::size_t usable = candidates_.size();
   const std::uint32_t known = std::ranges::max(candidates_, {}, &Candidate::cached_blocks).cached_blocks;
-  const std::size_t position = choose(query, policy_query, fleet, now);
+  std::size_t position = choose(query, policy_query, fleet, now);
+  if (check != nullptr && !check->admits(candidates_[position])) {
+    policy_state = policy_->state();
+    const std::size_t forecast = candidates_.size();
+    const auto admitted = choose_admitted(position, policy_query, *check);
+    if (!admitted) return fail(ErrorCode::kResourceExhausted, "the request would wait too long at every worker");
+    position = *admitted;
+    usable -= forecast - candidates_.size();  // the record is of the choice among those that are admitted
+  }
   const Candidate& chosen = candidates_[position];
   Decision decision{.worker = chosen.worker,
                     .mode = mode_,
@@ -216,6 +225,15 @@ std::size_t Router::choose(const RouteQuery& query, const PolicyQuery& policy_qu
   for (Candidate& candidate : candidates_)
     candidate.forecast = forecaster_.forecast(candidate.worker, candidate.limits, query_of(candidate), now);
   if (mode_ == spec::RoutingMode::kClairvoyant && forecasts_ != nullptr) forecasts_->amend(query, candidates_);
+  return policy_->choose(policy_query, candidates_);
+}
+
+// A policy may choose a worker with a long wait although another has none: round robin always, others for a cache.
+std::optional<std::size_t> Router::choose_admitted(std::size_t position, const PolicyQuery& policy_query,
+                                                   AdmissionCheck& check) {
+  const WorkerId refused = candidates_[position].worker;
+  std::erase_if(candidates_, [&](const Candidate& other) { return other.worker == refused || !check.admits(other); });
+  if (candidates_.empty()) return std::nullopt;
   return policy_->choose(policy_query, candidates_);
 }
 

@@ -18,6 +18,7 @@
 #include "kvist/kv/kv_event.h"
 #include "kvist/kv/kv_event_view.h"
 #include "kvist/kv_index/kv_index.h"
+#include "kvist/routing/admission_check.h"
 #include "kvist/routing/cache_knowledge.h"
 #include "kvist/routing/decision_log.h"
 #include "kvist/routing/forecast_source.h"
@@ -83,9 +84,11 @@ class Router {
   explicit Router(Options options);
 
   /// Chooses among the available workers of `fleet` and books the request's load on the chosen one. Returns
-  /// kUnavailable if no worker is left. Requires: `fleet` has Options::workers elements, by id; a request that is
-  /// routed again was finished first.
-  [[nodiscard]] Result<Decision> route(const RouteQuery& query, std::span<const WorkerView> fleet, TimePoint now);
+  /// kUnavailable if no worker is left. With a `check`, the worker is one that it admits; if it admits none,
+  /// kResourceExhausted is returned and nothing is booked. Requires: `fleet` has Options::workers elements, by id; a
+  /// request that is routed again was finished first.
+  [[nodiscard]] Result<Decision> route(const RouteQuery& query, std::span<const WorkerView> fleet, TimePoint now,
+                                       AdmissionCheck* check = nullptr);
 
   // The calls below name a request by the handle in its decision. After on_finished() they do nothing.
   /// Prefetches the memory that the next three calls read, for a caller that reports on many requests at once.
@@ -151,6 +154,10 @@ class Router {
   /// Gives them forecasts and returns the position of the chosen one. May leave out those that do not matter.
   [[nodiscard]] std::size_t choose(const RouteQuery& query, const PolicyQuery& policy_query,
                                    std::span<const WorkerView> fleet, TimePoint now);
+  /// The position of the choice among the candidates that `check` admits, and leaves out the others; nothing if it
+  /// admits none. Requires: `position` is the choice among all.
+  [[nodiscard]] std::optional<std::size_t> choose_admitted(std::size_t position, const PolicyQuery& policy_query,
+                                                           AdmissionCheck& check);
   void replicate_hot_prefix(std::span<const kv::BlockHash> prompt);
   [[nodiscard]] std::uint64_t displaced_blocks(const Candidate& candidate, std::size_t prompt_blocks) const;
   void on_worker_changed(WorkerId worker) {

@@ -39,7 +39,7 @@ SimulatedGateway::SimulatedGateway(const spec::DeploymentSpec& deployment, spec:
                .latency_prior = spec_.latency_prior,
                .recorded = 1,  // nobody reads the other candidates
                .forecasts = &clairvoyance}),
-      dispatcher_(dispatch::Dispatcher::Options::of(spec_), fleet_, router_) {
+      dispatcher_(dispatch::Dispatcher::Options::of(spec_, false), fleet_, router_) {
   for (std::uint32_t i = 0; i < deployment.workers.size(); ++i) {
     const spec::WorkerSpec& worker = deployment.workers[i];
     fleet_.set_limits(WorkerId(i), {.block_size = worker.block_size,
@@ -60,7 +60,7 @@ AnswerHead SimulatedGateway::head_of(TurnId id, const Relayed& relayed) const {
 void SimulatedGateway::on_request(TurnRequest request) {
   last_read_ = request.id;
   std::vector<TokenId> prompt;
-  Result<dispatch::Ticket> ticket = admit(request, prompt);
+  dispatch::Started ticket = admit(request, prompt);
   if (!ticket) {
     network_->refusal_to_client({.turn = request.id, .error = std::move(ticket).error(), .head = {}});
     return;
@@ -76,7 +76,7 @@ void SimulatedGateway::on_request(TurnRequest request) {
   if (std::erase(gone_unread_, request.id) > 0) on_client_gone(request.id);
 }
 
-Result<dispatch::Ticket> SimulatedGateway::admit(const TurnRequest& request, std::vector<TokenId>& prompt) {
+dispatch::Started SimulatedGateway::admit(const TurnRequest& request, std::vector<TokenId>& prompt) {
   const TimePoint arrived = network_->arrival_of_request();
   if (!dispatcher_.has_room()) return dispatcher_.start({}, arrived);
   clairvoyance_->on_turn(request.turn);

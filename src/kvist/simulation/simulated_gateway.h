@@ -61,7 +61,7 @@ class SimulatedGateway {
     workload::StartTurn turn;  // kept for further attempts
   };
 
-  [[nodiscard]] Result<dispatch::Ticket> admit(const TurnRequest& request, std::vector<TokenId>& prompt);
+  [[nodiscard]] dispatch::Started admit(const TurnRequest& request, std::vector<TokenId>& prompt);
   /// Carries out actions. Returns whether the answer under way continues to the client.
   bool act(TurnId id, Relayed& relayed, dispatch::LifeActions actions, std::vector<TokenId> prompt = {});
   void attempt(TurnId id, const Relayed& relayed, std::vector<TokenId> prompt);

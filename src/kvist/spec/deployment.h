@@ -192,6 +192,7 @@ struct GatewaySpec {
   std::uint32_t threads = 0;  ///< that take requests and relay answers; 0: as many as there are cores, at most 8
   std::uint32_t max_in_flight = 4'096;  ///< requests; beyond it the answer is 503 with Retry-After
   std::uint32_t max_retries = 2;        ///< further workers tried before the first byte
+  AdmissionSpec admission = {};
   RetryBudgetSpec retry_budget = {};
   EjectionSpec ejection = {};
   MigrationSpec migration = {};

@@ -302,6 +302,7 @@ Result<GatewaySpec> read_gateway(const YamlNode& node, const std::string& base_d
   KVIST_TRY_VOID(read_field(node, "threads", g.threads, 0, 64));
   KVIST_TRY_VOID(read_field(node, "max_in_flight", g.max_in_flight, 1, 1'000'000));
   KVIST_TRY_VOID(read_field(node, "max_retries", g.max_retries, 0, 100));
+  KVIST_TRY_VOID(read_admission(node, g.admission));
   KVIST_TRY_VOID(read_retry_budget(node, g.retry_budget));
   KVIST_TRY_VOID(read_ejection(node, g.ejection));
   KVIST_TRY_VOID(read_migration(node, g.migration));
@@ -358,6 +359,7 @@ std::string to_yaml(const GatewaySpec& g, int indent) {
   out.field("health_interval", g.health_interval).field("doubt_interval", g.doubt_interval);
   if (g.threads != 0) out.field("threads", g.threads);
   out.field("max_in_flight", g.max_in_flight).field("max_retries", g.max_retries);
+  write_admission(out, g.admission);
   write_retry_budget(out, g.retry_budget);
   write_ejection(out, g.ejection);
   write_migration(out, g.migration);

@@ -2,10 +2,23 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "kvist/base/time.h"
 
 namespace kvist::spec {
+
+/// Which requests a gateway refuses because they would wait too long (dispatch/wait_admission.h).
+struct AdmissionSpec {
+  /// Nothing: a gateway refuses, a simulation does not, because its load is what is to be measured.
+  std::optional<bool> enabled = {};
+  Duration max_wait = std::chrono::seconds(10);  ///< that a burst may wait for its workers
+  /// The same while the queues do not become empty; nothing: half of the time that a first token takes
+  /// without a wait.
+  std::optional<Duration> standing_wait = {};
+
+  bool operator==(const AdmissionSpec&) const = default;
+};
 
 /// How many retries all requests together may make (dispatch/dispatcher.h).
 struct RetryBudgetSpec {

@@ -6,6 +6,28 @@
 
 namespace kvist::spec {
 
+Result<void> read_admission(const YamlNode& gateway, AdmissionSpec& admission) {
+  const auto node = gateway.get("admission");
+  if (!node) return {};
+  constexpr Duration kLeast = std::chrono::milliseconds(1);
+  if (node->get("enabled")) {
+    bool enabled = true;
+    KVIST_TRY_VOID(read_field(*node, "enabled", enabled));
+    admission.enabled = enabled;
+  }
+  KVIST_TRY_VOID(read_field(*node, "max_wait", admission.max_wait, kLeast));
+  if (const auto standing = node->get("standing_wait")) {
+    Duration wait{};
+    KVIST_TRY_VOID(read_field(*node, "standing_wait", wait, kLeast));
+    admission.standing_wait = wait;
+    if (wait > admission.max_wait) {
+      return std::unexpected(standing->error(fmt::format("({}) is above max_wait ({}), which bounds every wait",
+                                                         seconds_text(wait), seconds_text(admission.max_wait))));
+    }
+  }
+  return node->finish();
+}
+
 Result<void> read_retry_budget(const YamlNode& gateway, RetryBudgetSpec& budget) {
   const auto node = gateway.get("retry_budget");
   if (!node) return {};
@@ -54,6 +76,15 @@ Result<void> read_migration(const YamlNode& gateway, MigrationSpec& migration) {
     if (migration.max_request_bytes < 1'024) return std::unexpected(bytes->error("must be at least 1 KiB"));
   }
   return node->finish();
+}
+
+void write_admission(YamlWriter& out, const AdmissionSpec& admission) {
+  if (admission == AdmissionSpec{}) return;
+  out.begin_map("admission");
+  if (admission.enabled) out.field("enabled", *admission.enabled);
+  out.field("max_wait", admission.max_wait);
+  if (admission.standing_wait) out.field("standing_wait", *admission.standing_wait);
+  out.end_map();
 }
 
 void write_retry_budget(YamlWriter& out, const RetryBudgetSpec& budget) {

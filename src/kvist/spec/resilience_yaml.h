@@ -8,6 +8,8 @@
 
 namespace kvist::spec {
 
+/// Reads `admission` of the gateway's mapping. What is missing keeps its value, as in the next.
+[[nodiscard]] Result<void> read_admission(const YamlNode& gateway, AdmissionSpec& admission);
 /// Reads `retry_budget` of the gateway's mapping. What is missing keeps its value, as in the next.
 [[nodiscard]] Result<void> read_retry_budget(const YamlNode& gateway, RetryBudgetSpec& budget);
 /// Reads `ejection`.
@@ -15,6 +17,7 @@ namespace kvist::spec {
 /// Reads `migration`.
 [[nodiscard]] Result<void> read_migration(const YamlNode& gateway, MigrationSpec& migration);
 /// Writes the settings that are not the defaults.
+void write_admission(YamlWriter& out, const AdmissionSpec& admission);
 void write_retry_budget(YamlWriter& out, const RetryBudgetSpec& budget);
 void write_ejection(YamlWriter& out, const EjectionSpec& ejection);
 void write_migration(YamlWriter& out, const MigrationSpec& migration);

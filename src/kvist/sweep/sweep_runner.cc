@@ -75,6 +75,8 @@ Result<void> SweepRunner::run_mode(const PlannedMode& mode) {
   const std::string name(spec::to_string(mode.mode));
   spec::DeploymentSpec deployment = resolved_.spec.deployment;
   deployment.gateway.mode = mode.mode;
+  // As in a simulation: what the fleet does with the whole load is what is to be measured.
+  if (!deployment.gateway.admission.enabled) deployment.gateway.admission.enabled = false;
   options_.progress(fmt::format("{}: starting a gateway and {} workers", name, deployment.workers.size()));
   const std::string logs = (std::filesystem::path(outcome_.directory) / "logs" / name).string();
   const std::unique_ptr<deploy::Deployer> deployer = options_.make_deployer(logs);

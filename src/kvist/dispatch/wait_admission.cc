@@ -1,0 +1,229 @@
+#include "kvist/dispatch/wait_admission.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace kvist::dispatch {
+namespace {
+
+/// Requests that the means go back over.
+constexpr double kMeanOf = 64;
+/// As if so much had been waited exactly as forecast.
+constexpr double kAssumedWaitMs = 1'000;
+constexpr double kLeastCorrection = 0.5;
+constexpr double kMostCorrection = 4;
+/// With fewer first tokens, the forecasts are those of the prior.
+constexpr std::uint64_t kEnoughFirstTokens = 8;
+/// Requests that a cold worker of an unknown number of slots is taken to have room for: vLLM's default.
+constexpr std::uint32_t kAssumedSlots = 256;
+
+std::int32_t told_apart(std::int32_t priority) {
+  return std::clamp(priority, -WaitAdmission::kMostPriority, WaitAdmission::kMostPriority);
+}
+
+std::size_t priority_index(std::int32_t priority) {
+  return static_cast<std::size_t>(told_apart(priority) + WaitAdmission::kMostPriority);
+}
+
+double priority_factor(std::int32_t priority) {
+  const std::int32_t steps = told_apart(priority);
+  return steps > 0 ? std::exp2(-steps) : 2 - std::exp2(steps);
+}
+
+Duration retry_after(double over_ms) {
+  constexpr Duration kLeast = std::chrono::seconds(1);
+  const double most_ms = to_milliseconds(WaitAdmission::kLongestRetryAfter);
+  const auto seconds = std::chrono::ceil<std::chrono::seconds>(from_milliseconds(std::min(over_ms, most_ms)));
+  return std::max(kLeast, Duration(seconds));
+}
+
+/// What a request's first token takes without a wait.
+double own_ms(const routing::Candidate& candidate) {
+  return std::max(0.0, candidate.forecast.ttft_ms - candidate.forecast.wait_ms());
+}
+
+/// The forecast knows who of those that run will end soon. Of more requests than there are slots, it does not know that
+/// those that wait will run one batch after the other.
+double slot_wait_ms(const routing::Candidate& candidate, double answer_tokens) {
+  const double slots = candidate.limits.max_batch_size;
+  const double ahead = candidate.load.requests + 1 - slots;
+  if (slots == 0 || ahead <= slots) return candidate.forecast.slot_wait_ms;
+  const double between_endings_ms = answer_tokens * candidate.forecast.step_ms / slots;
+  return std::max(candidate.forecast.slot_wait_ms, (ahead - slots / 2) * between_endings_ms);
+}
+
+std::string_view words_of(RefusalReason reason) {
+  switch (reason) {
+    case RefusalReason::kInFlight:
+    case RefusalReason::kWait:
+      break;
+    case RefusalReason::kDeadline:
+      return "its client waits";
+    case RefusalReason::kPriority:
+      return "a request of this priority may wait";
+    case RefusalReason::kShare:
+      return "a request may wait whose key has used more than its share";
+  }
+  return "a request may wait";
+}
+
+}  // namespace
+
+std::string_view to_string(RefusalReason reason) {
+  constexpr std::array<std::string_view, kRefusalReasons> kNames = {"in_flight", "wait", "deadline", "priority",
+                                                                    "share"};
+  return kNames[static_cast<std::size_t>(reason)];
+}
+
+WaitAdmission::WaitAdmission(const spec::AdmissionSpec& spec, const routing::Forecaster& forecaster,
+                             std::size_t workers)
+    : forecaster_(&forecaster), max_wait_ms_(to_milliseconds(spec.max_wait)), queues_(workers) {
+  if (spec.standing_wait) configured_standing_ms_ = to_milliseconds(*spec.standing_wait);
+}
+
+WaitAdmission::Check WaitAdmission::check(const AdmissionProfile& profile, TimePoint now) {
+  came_[priority_index(profile.priority)] = now;
+  return {*this, profile, shares_.on_request(profile.tenant, now), now};
+}
+
+bool WaitAdmission::Check::admits(const routing::Candidate& candidate) {
+  WaitAdmission& all = *admission_;
+  const double wait_ms = all.wait_ms(candidate, now_);
+  Queue& queue = all.queues_[candidate.worker.value()];
+  all.look_at(queue, wait_ms, now_);
+  Least found{.wait_ms = wait_ms};
+  found.limit_ms = limit_ms(candidate, wait_ms, found.reason);
+  found.over_ms = wait_ms - found.limit_ms;
+  if (!least_) {  // the router's own choice
+    all.seen_ = std::min(all.seen_ + 1, kMeanOf);
+    all.own_ms_ += (own_ms(candidate) - all.own_ms_) / all.seen_;
+    all.wait_ms_ = wait_ms;
+    all.limit_ms_ = queue.standing ? all.standing_wait_ms() : all.max_wait_ms_;
+  }
+  if (candidate.load.requests == 0) return true;
+  if (found.over_ms <= 0) {
+    const auto reason = queue.standing ? takes_kept_slot(candidate) : std::nullopt;
+    if (!reason) return true;
+    found.reason = *reason;
+    found.over_ms = found.limit_ms = 0;
+  }
+  queue.turned_down = now_;
+  if (!least_ || found.over_ms < least_->over_ms) least_ = found;
+  return false;
+}
+
+// `reason` is the first bound that the wait is above.
+double WaitAdmission::Check::limit_ms(const routing::Candidate& candidate, double wait_ms,
+                                      RefusalReason& reason) const {
+  const bool is_light = share_ <= kLightKey;
+  const bool stands = admission_->queues_[candidate.worker.value()].standing && !is_light;
+  double limit_ms = stands ? admission_->standing_wait_ms() : admission_->max_wait_ms_;
+  const auto lower = [&](double to_ms, RefusalReason why) {
+    if (to_ms < wait_ms && wait_ms <= limit_ms) reason = why;
+    limit_ms = std::min(limit_ms, to_ms);
+  };
+  const double factor = priority_factor(profile_->priority);
+  limit_ms *= std::max(1.0, factor);
+  if (factor < 1) lower(limit_ms * factor, RefusalReason::kPriority);
+  if (share_ > 1) lower(limit_ms * std::max(kLeastShareFactor, 1 / share_), RefusalReason::kShare);
+  if (profile_->first_token_within > Duration(0))
+    lower(to_milliseconds(profile_->first_token_within) - own_ms(candidate), RefusalReason::kDeadline);
+  return limit_ms;
+}
+
+std::optional<RefusalReason> WaitAdmission::Check::takes_kept_slot(const routing::Candidate& candidate) const {
+  const std::uint32_t slots = candidate.limits.max_batch_size;
+  const bool is_over = share_ > 1;
+  std::uint32_t kept = is_over ? 1 : 0;
+  for (std::size_t i = 0; i < priority_index(profile_->priority); ++i) {
+    const std::optional<TimePoint>& came = admission_->came_[i];
+    if (came && now_ - *came <= kPriorityMemory) ++kept;
+  }
+  kept = std::min(kept, slots / kSlotsPerFreeOne);
+  if (kept == 0 || candidate.load.requests + 1 + kept <= slots) return std::nullopt;
+  return is_over ? RefusalReason::kShare : RefusalReason::kPriority;
+}
+
+// A request that is overdue shows that those behind it will be too. It is given as long as a standing queue may be,
+// because no forecast is exact.
+double WaitAdmission::wait_ms(const routing::Candidate& candidate, TimePoint now) const {
+  if (candidate.load.requests == 0 || is_cold(candidate)) return 0;
+  const double slot_ms = slot_wait_ms(candidate, forecaster_->output_lengths().mean_tokens());
+  const double wait_ms = correction() * (slot_ms + candidate.forecast.queue_ms);
+  const routing::PrefillQueue::Prompt* const oldest = forecaster_->prompts(candidate.worker).oldest_stream();
+  if (oldest == nullptr) return wait_ms;
+  return wait_ms + std::max(0.0, to_milliseconds(now - oldest->first_token) - standing_wait_ms());
+}
+
+bool WaitAdmission::is_cold(const routing::Candidate& candidate) const {
+  const std::uint32_t slots = candidate.limits.max_batch_size == 0 ? kAssumedSlots : candidate.limits.max_batch_size;
+  return candidate.load.requests < slots && candidate.forecast.has_slot &&
+         forecaster_->latency().fleet().first_token_error().observations < kEnoughFirstTokens;
+}
+
+void WaitAdmission::look_at(Queue& queue, double wait_ms, TimePoint now) const {
+  const Duration interval = this->interval();
+  const bool is_long = wait_ms > standing_wait_ms();
+  if (!is_long || now - queue.seen > interval) queue.long_since.reset();
+  if (is_long && !queue.long_since) queue.long_since = now;
+  queue.seen = now;
+  if (queue.standing) {
+    queue.standing = is_long || now - queue.turned_down <= interval;
+  } else if (is_long && now - *queue.long_since > interval) {
+    queue.standing = true;
+  }
+}
+
+double WaitAdmission::standing_wait_ms() const {
+  const double wait_ms = configured_standing_ms_
+                             ? *configured_standing_ms_
+                             : std::max(kStandingShare * own_ms_, to_milliseconds(kLeastStandingWait));
+  return std::min(wait_ms, max_wait_ms_);
+}
+
+Duration WaitAdmission::interval() const {
+  return std::max(kLeastInterval, from_milliseconds(2 * standing_wait_ms()));
+}
+
+void WaitAdmission::on_first_token(double forecast_wait_ms, double forecast_ttft_ms, double ttft_ms) {
+  if (forecast_wait_ms <= 0) return;
+  const double measured_ms = std::max(0.0, ttft_ms - (forecast_ttft_ms - forecast_wait_ms));
+  const double kept = 1 - 1 / kMeanOf;
+  forecast_ms_ = forecast_ms_ * kept + forecast_wait_ms;
+  measured_ms_ = measured_ms_ * kept + measured_ms;
+}
+
+double WaitAdmission::correction() const {
+  return std::clamp((measured_ms_ + kAssumedWaitMs) / (forecast_ms_ + kAssumedWaitMs), kLeastCorrection,
+                    kMostCorrection);
+}
+
+std::size_t WaitAdmission::standing() const {
+  return static_cast<std::size_t>(std::ranges::count(queues_, true, &Queue::standing));
+}
+
+Refusal WaitAdmission::refuse(const Check& check) {
+  const Check::Least least = check.least_.value_or(Check::Least{});
+  count(check.profile_->key_class, least.reason);
+  return {{ErrorCode::kResourceExhausted,
+           fmt::format("the request would wait {:.1f} s for its first token to be begun, and {} {:.1f} s now",
+                       least.wait_ms / 1e3, words_of(least.reason), std::max(0.0, least.limit_ms) / 1e3)},
+          retry_after(least.over_ms)};
+}
+
+Refusal WaitAdmission::refuse_in_flight(const AdmissionProfile& profile, std::size_t in_flight) {
+  count(profile.key_class, RefusalReason::kInFlight);
+  return {{ErrorCode::kUnavailable,
+           fmt::format("{} requests are in flight, which is the most this gateway takes", in_flight)}};
+}
+
+void WaitAdmission::count(const std::string& key_class, RefusalReason reason) {
+  const bool is_new = !refused_.contains(key_class);
+  RefusalCounts& counts = refused_[is_new && refused_.size() >= kMostClasses ? "(others)" : key_class];
+  ++counts[static_cast<std::size_t>(reason)];
+}
+
+}  // namespace kvist::dispatch

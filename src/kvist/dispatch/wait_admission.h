@@ -1,0 +1,165 @@
+// Refuses requests that would wait too long for their first token.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kvist/base/error.h"
+#include "kvist/base/id.h"
+#include "kvist/base/time.h"
+#include "kvist/dispatch/fair_share.h"
+#include "kvist/routing/admission_check.h"
+#include "kvist/routing/forecaster.h"
+#include "kvist/spec/resilience_spec.h"
+
+namespace kvist::dispatch {
+
+/// What a request's admission depends on beside its worker.
+struct AdmissionProfile {
+  Tenant tenant = {};
+  std::string key_class = {};     ///< of its API key, for the counters
+  std::int32_t priority = 0;      ///< as in vLLM: the lower, the earlier
+  Duration first_token_within{};  ///< later its client has gone; 0: not known
+  bool exempt = false;            ///< it computes nothing, and is never refused for its wait
+};
+
+enum class RefusalReason : std::uint8_t {
+  kInFlight,  ///< `max_in_flight` requests are
+  kWait,      ///< the wait is above what anyone may wait
+  kDeadline,  ///< above what its client said
+  kPriority,  ///< above what its priority may wait
+  kShare,     ///< above what its key may wait, which has used more than its share
+};
+inline constexpr std::size_t kRefusalReasons = 5;
+/// "in_flight"
+[[nodiscard]] std::string_view to_string(RefusalReason reason);
+using RefusalCounts = std::array<std::uint64_t, kRefusalReasons>;
+
+/// Why a request is not begun, and when to try again.
+struct Refusal : Error {
+  static constexpr Duration kAtOnce = std::chrono::seconds(1);
+  Refusal(Error error, Duration after = kAtOnce) : Error(std::move(error)), retry_after(after) {}
+  Duration retry_after;  ///< whole seconds
+};
+
+/// Compares the wait that is forecast for a request with what it may wait:
+///  - `max_wait` at a worker whose queue was short a moment ago, so that a burst is served;
+///  - `standing_wait` once the queue has been longer than that for a while: such a queue does not pass by itself, and a
+///    longer one only makes everybody's wait longer without anything more getting done. It ends when nothing had to be
+///    turned down for as long. (The rule of Facebook's "Fail at Scale", 2015, with forecasts in place of ages.)
+///  - less, by its priority: half for each step above 0; up to twice as much below. So classes are refused in order;
+///  - less, if its key has used more than its share: the inverse of its excess, at least a quarter. So the others find
+///    a shorter queue than that key leaves. A key below half of its share may wait `max_wait` even in a standing queue.
+///    It is not what the queue consists of;
+///  - never more than what its client says;
+///  - nothing, if it would leave too few slots free at a worker with a standing queue: one for each better priority
+///  that
+///    comes as well, and one if its key has used more than its share. Otherwise whoever asks most often would get every
+///    slot that becomes free.
+/// An idle worker takes everything. Forecasts are corrected by what first tokens really took, and by how long the
+/// oldest request at the worker is overdue. While nothing was learned of the fleet, workers with free slots take
+/// everything. Threads: the router's. Memory: the keys of FairShare, and kMostClasses classes.
+class WaitAdmission {
+ public:
+  static constexpr Duration kLongestRetryAfter = std::chrono::seconds(60);  ///< OpenAI's clients ignore longer ones
+  static constexpr Duration kLeastStandingWait = std::chrono::milliseconds(50);
+  static constexpr Duration kLeastInterval = std::chrono::seconds(1);
+  /// Of the mean time to first token without a wait: a standing queue's wait, where none is configured.
+  static constexpr double kStandingShare = 0.5;
+  static constexpr double kLeastShareFactor = 0.25;
+  /// A slot in so many may be kept free, so that a worker with fewer keeps none.
+  static constexpr std::uint32_t kSlotsPerFreeOne = 8;
+  /// So long a priority is taken to come again.
+  static constexpr Duration kPriorityMemory = std::chrono::seconds(10);
+  /// Priorities are told apart from -kMostPriority to kMostPriority; those beyond count like the last.
+  static constexpr std::int32_t kMostPriority = 6;
+  static constexpr double kLightKey = 0.5;  ///< of its share
+  static constexpr std::size_t kMostClasses = 256;
+
+  /// Requires: the forecaster outlives this object.
+  WaitAdmission(const spec::AdmissionSpec& spec, const routing::Forecaster& forecaster, std::size_t workers);
+
+  /// Asked for one request. Valid for one call of Router::route().
+  class Check final : public routing::AdmissionCheck {
+   public:
+    [[nodiscard]] bool admits(const routing::Candidate& candidate) override;
+
+   private:
+    friend class WaitAdmission;
+    Check(WaitAdmission& admission, const AdmissionProfile& profile, double share, TimePoint now)
+        : admission_(&admission), profile_(&profile), share_(share), now_(now) {}
+    [[nodiscard]] double limit_ms(const routing::Candidate& candidate, double wait_ms, RefusalReason& reason) const;
+    /// Whether it would take a slot that is kept for others, and why for others.
+    [[nodiscard]] std::optional<RefusalReason> takes_kept_slot(const routing::Candidate& candidate) const;
+    /// The candidate that came closest to taking the request.
+    struct Least {
+      double over_ms = 0;
+      double wait_ms = 0;
+      double limit_ms = 0;
+      RefusalReason reason = RefusalReason::kWait;
+    };
+    WaitAdmission* admission_;
+    const AdmissionProfile* profile_;
+    double share_;
+    TimePoint now_;
+    std::optional<Least> least_;
+  };
+  /// Requires: `profile` outlives the check.
+  [[nodiscard]] Check check(const AdmissionProfile& profile, TimePoint now);
+  /// The check admitted no worker.
+  [[nodiscard]] Refusal refuse(const Check& check);
+  /// `max_in_flight` is reached.
+  [[nodiscard]] Refusal refuse_in_flight(const AdmissionProfile& profile, std::size_t in_flight);
+
+  /// Tokens that a key's request takes; negative: an estimate was too high.
+  void charge(const Tenant& tenant, double tokens, TimePoint now) { shares_.charge(tenant.id, tokens, now); }
+  /// A first token came. Milliseconds: what was forecast when the request went to its worker, and what it took.
+  void on_first_token(double forecast_wait_ms, double forecast_ttft_ms, double ttft_ms);
+
+  /// By class of key, of which "" has the requests without one.
+  [[nodiscard]] const std::map<std::string, RefusalCounts>& refused() const { return refused_; }
+  /// What the latest request would have waited at its worker, and may wait without regard to itself.
+  [[nodiscard]] double wait_ms() const { return wait_ms_; }
+  [[nodiscard]] double limit_ms() const { return limit_ms_; }
+  [[nodiscard]] double standing_wait_ms() const;
+  /// By how much forecast waits are multiplied.
+  [[nodiscard]] double correction() const;
+  /// Workers with a standing queue.
+  [[nodiscard]] std::size_t standing() const;
+
+ private:
+  static constexpr std::size_t kPriorities = 2 * kMostPriority + 1;
+  struct Queue {
+    bool standing = false;
+    std::optional<TimePoint> long_since = {};  // longer than standing_wait without a break
+    TimePoint seen;
+    TimePoint turned_down;
+  };
+  [[nodiscard]] double wait_ms(const routing::Candidate& candidate, TimePoint now) const;
+  [[nodiscard]] bool is_cold(const routing::Candidate& candidate) const;
+  void look_at(Queue& queue, double wait_ms, TimePoint now) const;
+  [[nodiscard]] Duration interval() const;
+  void count(const std::string& key_class, RefusalReason reason);
+
+  const routing::Forecaster* forecaster_;
+  double max_wait_ms_;
+  std::optional<double> configured_standing_ms_;
+  std::vector<Queue> queues_;  // by WorkerId
+  FairShare shares_;
+  double seen_ = 0;         // requests of the next
+  double own_ms_ = 0;       // mean time to first token without a wait
+  double forecast_ms_ = 0;  // waits, of the latest requests that had one, as is the next
+  double measured_ms_ = 0;
+  double wait_ms_ = 0;
+  double limit_ms_ = 0;
+  std::array<std::optional<TimePoint>, kPriorities> came_{};  // by priority: the last request
+  std::map<std::string, RefusalCounts> refused_;
+};
+
+}  // namespace kvist::dispatch
