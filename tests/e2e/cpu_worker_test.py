@@ -158,6 +158,20 @@ def sampling_follows_seed_stop_and_number():
         assert len(set(banned["choices"][0]["logprobs"]["tokens"])) == 1
 
 
+def special_tokens_are_left_out_or_spelled():
+    with serving("kv_blocks: 512") as (_, model, (worker,)):
+        tokens = json.loads((model / "tokenizer.json").read_text())["added_tokens"]
+        special = next(token for token in tokens if token["special"] and "end" not in token["content"])
+
+        def text(**fields):
+            return complete(worker, "Once", max_tokens=2, logit_bias={str(special["id"]): 100}, **fields)["choices"][0]["text"]
+        assert text() == text(skip_special_tokens=True) == ""
+        assert text(skip_special_tokens=False) == 2 * special["content"]
+        # What ends an answer is no part of it, unless asked for.
+        assert text(skip_special_tokens=False, stop_token_ids=[special["id"]]) == ""
+        assert text(skip_special_tokens=False, stop_token_ids=[special["id"]], include_stop_str_in_output=True) == special["content"]
+
+
 def a_conversation_goes_on_when_its_worker_dies():
     with serving("kv_blocks: 512", "kv_blocks: 512") as (folder, model, workers):
         config = GATEWAY.format(model=model)
@@ -197,4 +211,5 @@ def a_conversation_goes_on_when_its_worker_dies():
 run([a_model_is_created_the_same_to_the_byte, the_command_line_serves_a_model_and_says_where_the_memory_goes,
      it_listens_on_addresses_of_both_kinds, what_is_cached_changes_no_answer,
      drafts_change_no_answer_and_some_are_right, what_is_computed_beside_it_or_twice_changes_no_answer, sampling_follows_seed_stop_and_number,
+     special_tokens_are_left_out_or_spelled,
      a_conversation_goes_on_when_its_worker_dies])

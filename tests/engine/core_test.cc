@@ -146,6 +146,22 @@ TEST_F(CoreTest, FillsItsSlotsInOrderOfArrival) {
               ElementsAre(RequestId(1), RequestId(2), RequestId(3), RequestId(4), RequestId(5), RequestId(6)));
 }
 
+TEST_F(CoreTest, TakesWaitingRequestsByPriorityThenByArrival) {
+  CoreOptions options = kOptions;
+  options.max_batch_size = 1;
+  make(options);
+  for (const auto& [id, priority] : {std::pair(1, 0), {2, 0}, {3, 5}, {4, -1}, {5, 0}, {6, -1}}) {
+    Request request = request_of(static_cast<std::uint64_t>(id), prompt_of(2, static_cast<std::uint32_t>(100 * id)), 2);
+    request.priority = priority;
+    ASSERT_TRUE(core().submit(std::move(request)));
+    if (id == 1) driver->run(1);
+  }
+  driver->run_until_idle();
+  EXPECT_THAT(executor.admitted(),
+              ElementsAre(RequestId(1), RequestId(4), RequestId(6), RequestId(2), RequestId(5), RequestId(3)))
+      << "what runs goes on";
+}
+
 TEST_F(CoreTest, ARequestThatDoesNotFitIsNotPassedOver) {
   CoreOptions options = kOptions;
   options.kv_blocks = 8;

@@ -47,6 +47,19 @@ TEST(ChatRequest, HasTheDefaultsOfTheApi) {
   EXPECT_EQ(request->messages[0].content, "hi");
 }
 
+TEST(ChatRequest, ReadsPriorityAndWhatSpecialTokensBecome) {
+  const Result<ChatRequest> plain = parse_chat_request(chat_with(""));
+  ASSERT_TRUE(plain) << plain.error().message;
+  EXPECT_EQ(plain->options.priority, 0);
+  EXPECT_TRUE(plain->options.skip_special_tokens);
+  const Result<ChatRequest> given = parse_chat_request(chat_with(R"("priority":-3,"skip_special_tokens":false)"));
+  ASSERT_TRUE(given) << given.error().message;
+  EXPECT_EQ(given->options.priority, -3);
+  EXPECT_FALSE(given->options.skip_special_tokens);
+  EXPECT_TRUE(chat_error(chat_with(R"("priority":"high")")).contains("priority: expected"));
+  EXPECT_TRUE(chat_error(chat_with(R"("priority":3000000000)")).contains("priority: "));
+}
+
 TEST(ChatRequest, ForRoutingReadsTheSession) {
   const auto session = [](const std::string& fields) {
     const Result<ChatRequest> request = parse_chat_request(chat_with(fields), ReadFor::kRouting);

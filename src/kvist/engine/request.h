@@ -28,6 +28,7 @@ struct Request {
   std::uint32_t max_tokens = 16;  ///< at least one
   std::uint64_t seed = 0;         ///< the only source of randomness of the answer
   bool ignore_eos = false;        ///< continue to max_tokens
+  std::int32_t priority = 0;      ///< of waiting requests, those with a lower one are admitted first
   /// The last tokens of `prompt` that belong to an answer which another engine began: the next token's position in the
   /// answer is behind them. max_tokens does not count them, the options' min_tokens does.
   std::uint32_t resumed = 0;

@@ -1,6 +1,7 @@
 #include "kvist/engine/scheduler.h"
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 #include <utility>
 
@@ -16,7 +17,14 @@ Scheduler::Scheduler(Limits limits, KvManager& kv, SpeculationPolicy* speculatio
 void Scheduler::add(Request request, std::uint32_t output_limit) {
   const RequestId id = request.id;
   auto sequence = std::make_unique<Sequence>(std::move(request), output_limit, kv_->pool().block_size());
-  waiting_.push_back(sequence.get());
+  // Nearly always at the end.
+  auto place = waiting_.end();
+  while (place != waiting_.begin()) {
+    const Sequence& before = **std::prev(place);
+    if (before.admitted || before.request.priority <= sequence->request.priority) break;
+    --place;
+  }
+  waiting_.insert(place, sequence.get());
   const bool is_new = sequences_.emplace(id, std::move(sequence)).second;
   KVIST_CHECK(is_new, "request id " + std::to_string(id.value()) + " is in use");
 }

@@ -16,9 +16,9 @@
 namespace kvist::engine {
 
 /// Owns the sequences and plans steps. Running sequences are served first, in the order of their admission. Then
-/// waiting ones are admitted, first come, first served; the first that does not fit stops admission, so that a long
-/// request cannot starve. Each sequence gets min(tokens it is behind, budget left), a decoding one its drafts in
-/// addition.
+/// waiting ones are admitted by their priority, first come, first served among equals; the first that does not fit
+/// stops admission, so that a long request cannot starve. Each sequence gets min(tokens it is behind, budget left), a
+/// decoding one its drafts in addition.
 ///
 /// If a running sequence finds no free block (greedy admission), the last admitted one is preempted: it gives up its
 /// blocks, goes back to the front of the queue to be computed again, and keeps its slot. Its blocks become free when
@@ -72,10 +72,10 @@ class Scheduler {
   KvManager* kv_;
   SpeculationPolicy* speculation_;
   std::unordered_map<RequestId, std::unique_ptr<Sequence>> sequences_;  // for look-up only; its order is never used
-  std::deque<Sequence*> waiting_;                                       // preempted ones first, then by arrival
-  std::vector<Sequence*> running_;                                      // in order of first admission
-  std::vector<Sequence*> slots_;                                        // null: free
-  std::vector<SlotId> free_slots_;                                      // the last one is given out next
+  std::deque<Sequence*> waiting_;   // preempted ones first, then by priority, arrival
+  std::vector<Sequence*> running_;  // in order of first admission
+  std::vector<Sequence*> slots_;    // null: free
+  std::vector<SlotId> free_slots_;  // the last one is given out next
   std::uint64_t admissions_ = 0;
   std::uint64_t preemptions_ = 0;
 };

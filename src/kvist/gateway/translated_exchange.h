@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "kvist/dialects/dialect.h"
 #include "kvist/net/event_loop.h"

@@ -127,6 +127,11 @@ Result<GenerationOptions> read_options(const JsonObject& request, RequestKind ki
   KVIST_TRY(options.stop, read_stop(request));
   KVIST_TRY(const std::optional<bool> include_stop, request.find_bool("include_stop_str_in_output"));
   options.include_stop_str_in_output = include_stop.value_or(false);
+  KVIST_TRY(options.skip_special_tokens, request.bool_or("skip_special_tokens", true));
+  KVIST_TRY(
+      const std::optional<std::int64_t> priority,
+      request.find_int("priority", std::numeric_limits<std::int32_t>::min(), std::numeric_limits<std::int32_t>::max()));
+  options.priority = static_cast<std::int32_t>(priority.value_or(0));
   KVIST_TRY(const std::optional<bool> return_token_ids, request.find_bool("return_token_ids"));
   options.return_token_ids = return_token_ids.value_or(false);
   KVIST_TRY(options.sampling, read_sampling(request, kind));

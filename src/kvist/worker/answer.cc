@@ -115,6 +115,8 @@ std::vector<openai::TokenLogprobs> Answer::as_text(std::span<const engine::Token
 
 // A mark of calls that is a special token decodes to no text, so its spelling is used.
 std::string Answer::text_of(Choice& choice, TokenId token) const {
+  if (!options_.skip_special_tokens && tokenizer_->is_special(token))
+    return choice.decoder.finish().append(tokenizer_->spelling(token));
   if (choice.parser && tokenizer_->is_special(token)) {
     const std::string_view spelling = tokenizer_->spelling(token);
     const std::span<const std::string_view> marks = tool_calls::tool_call_marks(*options_.tool_calls);
@@ -172,7 +174,13 @@ void Answer::add(std::size_t index, const engine::RequestOutput& output,
   Choice& choice = choices_[index];
   choice.usage.prompt_tokens = output.prompt_tokens - static_cast<std::uint32_t>(options_.resumed.size());
   std::string text;
-  for (const TokenId token : output.tokens) text += choice.stop.push(text_of(choice, token));
+  for (std::size_t i = 0; i < output.tokens.size(); ++i) {
+    // The token that ends an answer is no part of its text, as in vLLM.
+    const bool is_end = output.finish == engine::FinishReason::kStop && i + 1 == output.tokens.size();
+    const bool would_be_spelled = !options_.skip_special_tokens && tokenizer_->is_special(output.tokens[i]);
+    if (is_end && would_be_spelled && !options_.include_stop) break;
+    text += choice.stop.push(text_of(choice, output.tokens[i]));
+  }
   // An incomplete character at the end is dropped, as in vLLM.
   if (output.finish && !choice.stop.stopped()) text += choice.stop.finish();
   std::string_view finish;

@@ -115,6 +115,7 @@ Result<void> Generations::start(std::vector<std::vector<TokenId>> prompts, const
   answer_options.answers_per_prompt = options.choices;
   answer_options.stop = options.stop;
   answer_options.include_stop = options.include_stop_str_in_output;
+  answer_options.skip_special_tokens = options.skip_special_tokens;
   const auto answer =
       std::make_shared<Answer>(caller.exchange, *tokenizer_, std::move(answer_options), std::move(requests));
   for (std::size_t i = 0; i < answer->choices().size(); ++i) entries_[answer->choices()[i]] = {answer, i};
@@ -179,6 +180,7 @@ Result<engine::Request> Generations::make_request(std::vector<TokenId> prompt, c
   if (answer > 0 && (options.seed || options.sampling.temperature != 0 || answer % options.choices > 0))
     request.seed = mix_seed({request.seed, seed_part("choice"), answer});
   request.ignore_eos = options.ignore_eos;
+  request.priority = options.priority;
   // The timed engine makes up its tokens and uses only these two.
   if (spec_->cpu || options.sampling.logprobs || options.sampling.min_tokens > 0)
     request.sampling = sampling_of(options.sampling);
