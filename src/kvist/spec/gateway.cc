@@ -139,7 +139,7 @@ Result<WorkerGroupSpec> read_group(const YamlNode& node, const YamlNode& dns, co
 
 void write_group(YamlWriter& out, const WorkerGroupSpec& group) {
   out.begin_item().field("name", group.name);
-  out.begin_map("dns").field("name", group.dns_name).field("record", group.services ? "srv" : "a");
+  out.begin_map("dns").field("name", group.dns_name).field("record", std::string_view(group.services ? "srv" : "a"));
   if (!group.services) out.field("port", group.port);
   if (!group.dns_server.empty()) out.field("server", group.dns_server);
   out.field("interval", group.interval);
