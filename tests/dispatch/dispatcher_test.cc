@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
+#include <vector>
 
 namespace kvist::dispatch {
 namespace {
@@ -475,6 +477,42 @@ TEST_F(DispatcherTest, AStreamLeavesAWorkerThatAnswersHealthChecksOnlyMuchLater)
   EXPECT_EQ(dispatcher_.counters().paid_retries, 1U) << "it may have been a mistake, so it is paid for";
   dispatcher_.finish(stream->handle, Outcome::kCompleted, now_ + std::chrono::seconds(12));
   expect_no_load();
+}
+
+TEST_F(DispatcherTest, WhoHadToStayForWantOfARetryLeavesWhenThereIsOne) {
+  Dispatcher dispatcher({.retry_budget = {.per_request = 0, .per_second = 0.5, .most = 1, .at_start = 1}}, fleet_,
+                        router_);
+  std::vector<Ticket> waiting;
+  for (int i = 0; i < 9; ++i)
+    waiting.push_back(*dispatcher.start({.prompt_tokens = 100, .blocks = nullptr, .streams = true}, now_));
+  const WorkerId dead = waiting[0].decision.worker;
+  std::erase_if(waiting, [&](const Ticket& ticket) {
+    if (ticket.decision.worker == dead) return false;
+    dispatcher.finish(ticket.handle, Outcome::kCompleted, now_);
+    return true;
+  });
+  ASSERT_EQ(waiting.size(), 3U);
+  std::vector<DispatchHandle> gone;
+  TimePoint now = now_;
+  // Its health checks are good, and no further request comes that would pay into the budget.
+  while (gone.size() < waiting.size() && now < now_ + std::chrono::seconds(60)) {
+    now += std::chrono::milliseconds(100);
+    const Dispatcher::Findings found = dispatcher.check(now);
+    for (const WorkerId worker : found.ask) dispatcher.on_sign_of_life(worker, now);
+    if (std::ranges::find(found.hung, dead) == found.hung.end()) continue;
+    for (const Ticket& ticket : waiting) {
+      if (std::ranges::find(gone, ticket.handle) != gone.end()) continue;
+      if (const auto next = dispatcher.leave(ticket.handle, AttemptFailure::kStalled, now)) {
+        gone.push_back(ticket.handle);
+        dispatcher.on_first_token(next->request, now);
+      }
+    }
+  }
+  EXPECT_EQ(gone.size(), 3U);
+  EXPECT_LT(now, now_ + std::chrono::seconds(16)) << "five times two seconds, then one in two seconds";
+  EXPECT_EQ(dispatcher.counters().paid_retries, 3U);
+  for (const Ticket& ticket : waiting) dispatcher.finish(ticket.handle, Outcome::kCompleted, now);
+  EXPECT_EQ(router_.loads().requests(), 0U);
 }
 
 TEST_F(DispatcherTest, ComparesThePredictionWithTheEnginesCount) {

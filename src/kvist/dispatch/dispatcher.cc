@@ -20,9 +20,13 @@ void RetryBudget::on_request(TimePoint now) {
   pay_in(options_.per_request, now);
 }
 
-bool RetryBudget::try_take(TimePoint now) {
+bool RetryBudget::has_one(TimePoint now) {
   pay_in(0, now);
-  if (balance_ < 1) return false;
+  return balance_ >= 1;
+}
+
+bool RetryBudget::try_take(TimePoint now) {
+  if (!has_one(now)) return false;
   balance_ -= 1;
   return true;
 }
@@ -263,8 +267,8 @@ void Dispatcher::settle_disputes_of(routing::RequestHandle attempt, TimePoint no
 
 void Dispatcher::on_worker_restarted(WorkerId worker, TimePoint now) {
   if (outliers_.on_restarted(worker, now)) apply_ejection(worker);
-  // What it failed before may come back to it. Else a fleet whose workers are restarted one after the other, faster than
-  // a queued answer gets its next token, runs out of workers for that answer.
+  // What it failed before may come back to it. Else a fleet whose workers are restarted one after the other, faster
+  // than a queued answer gets its next token, runs out of workers for that answer.
   live_.for_each([worker](DispatchedRequest& request) { std::erase(request.query.excluded, worker); });
 }
 
@@ -371,8 +375,11 @@ void Dispatcher::check_stalls(Findings& findings, TimePoint now) {
     // Without work a worker cannot stall. Then its health checks alone decide.
     if (fleet_->set_stalled(worker, stalled, now) && stalled) findings.stalled.push_back(worker);
     const bool hung = silence > StallWatch::kTimesIfAlive * timeout;
-    if (hung && !hung_[i]) findings.hung.push_back(worker);
-    hung_[i] = hung;
+    if (!hung) hung_[i] = false;
+    if (hung && !hung_[i] && budget_.has_one(now)) {
+      findings.hung.push_back(worker);
+      hung_[i] = true;
+    }
   }
 }
 
@@ -385,8 +392,12 @@ std::optional<routing::Decision> Dispatcher::leave(DispatchHandle handle, Attemp
     const bool excluded = std::ranges::find(live.query.excluded, WorkerId(i)) != live.query.excluded.end();
     elsewhere = elsewhere || (fleet[i].available && WorkerId(i) != live.worker && !excluded);
   }
-  const bool paid = is_free(live, failure) || (live.retries < options_.max_retries && budget_.balance() >= 1);
-  if (!elsewhere || !paid || options_.max_retries == 0) return std::nullopt;
+  const bool free = is_free(live, failure);
+  if (!free && !budget_.has_one(now)) {
+    hung_[live.worker.value()] = false;  // it is asked again when there is a retry
+    return std::nullopt;
+  }
+  if (!elsewhere || !(free || live.retries < options_.max_retries) || options_.max_retries == 0) return std::nullopt;
   return on_attempt_failed(
       handle, failure,
       failure == AttemptFailure::kSilent ? "no sign of life within the predicted time" : "it stands still", now,

@@ -101,6 +101,8 @@ class RetryBudget {
   void on_request(TimePoint now);
   /// Takes a retry if the balance has one, and returns whether it did.
   [[nodiscard]] bool try_take(TimePoint now);
+  /// Whether try_take() would succeed. Unlike balance(), it counts the time since the last request.
+  [[nodiscard]] bool has_one(TimePoint now);
   [[nodiscard]] double balance() const { return balance_; }
 
  private:
@@ -180,8 +182,10 @@ class Dispatcher {
   /// What check() found.
   struct Findings {
     std::vector<WorkerId> stalled;  ///< began to stall
-    std::vector<WorkerId> hung;     ///< stall for so long that requests without an answer may leave (leave(), kStalled)
-    std::vector<WorkerId> ask;      ///< silent: check their health now
+    /// Stall for so long that requests without an answer may leave (leave(), kStalled). Again whenever some had to stay
+    /// for want of a retry and there is one now.
+    std::vector<WorkerId> hung;
+    std::vector<WorkerId> ask;  ///< silent: check their health now
     /// Requests that wait at a worker without any sign of life, and may leave it (leave(), kSilent).
     struct Leaving {
       DispatchHandle request;
