@@ -85,9 +85,9 @@ TEST(WorkerMetricsTest, ReadsAPageOfAnotherEngine) {
 TEST(WorkerMetricsTest, ReadsKvistsOwnCountersAndSpeculation) {
   const auto metrics = read_worker_metrics(
       "w", std::string(kPage) +
-               "kvist_worker_prefilled_tokens_total 100\nkvist:evicted_blocks_total 4\n"
+               "kvist_worker_prefilled_tokens_total 100\nkvist_worker_evicted_blocks_total 4\n"
                "vllm:spec_decode_num_draft_tokens_total 50\nvllm:spec_decode_num_accepted_tokens_total 30\n"
-               "kvist_worker_steps_total{kind=\"prefill\"} 5\nkvist:steps_total{kind=\"mixed\"} 6\n"
+               "kvist_worker_steps_total{kind=\"prefill\"} 5\nkvist_worker_steps_total{kind=\"mixed\"} 6\n"
                "kvist_worker_steps_total{kind=\"decode\"} 70\n");
   ASSERT_TRUE(metrics.has_value()) << metrics.error().message;
   EXPECT_EQ(metrics->prefilled_tokens, 100);

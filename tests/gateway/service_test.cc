@@ -352,7 +352,7 @@ TEST_F(ServiceTest, SaysHowWellEachWorkersCacheIsKnown) {
 }
 
 TEST_F(ServiceTest, ConfiguredLimitsWinOverReportedOnes) {
-  a_.set_metrics("vllm:cache_config_info{block_size=\"16\",num_gpu_blocks=\"10\"} 1\nkvist:max_batch_size 64\n");
+  a_.set_metrics("vllm:cache_config_info{block_size=\"16\",num_gpu_blocks=\"10\"} 1\nkvist_worker_max_batch_size 64\n");
   auto spec = gateway_spec({&a_});
   spec.workers[0].limits.max_batch_size = 12;
   const RunningGateway gateway(std::move(spec));
