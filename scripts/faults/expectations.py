@@ -92,6 +92,8 @@ def page(head, groups):
     cases = [case for _, members in groups for case in members]
     rows = [row for case in cases for row in case.rows]
     lines = [head, f"{sum(row.held for row in rows)} of {len(rows)} expectations held, in {sum(case.held for case in cases)} of {len(cases)} cases.", ""]
+    lines += table(["fault", "expectations held", "seconds"],
+                   [[case.title, f"{sum(row.held for row in case.rows)} of {len(case.rows)}", f"{case.seconds:.0f}"] for case in cases]) + [""]
     for title, members in groups:
         if members:
             lines += [f"## {title}", ""]
