@@ -511,7 +511,27 @@ TEST_F(DispatcherTest, WhoHadToStayForWantOfARetryLeavesWhenThereIsOne) {
   EXPECT_EQ(gone.size(), 3U);
   EXPECT_LT(now, now_ + std::chrono::seconds(16)) << "five times two seconds, then one in two seconds";
   EXPECT_EQ(dispatcher.counters().paid_retries, 3U);
+  EXPECT_EQ(fleet_.worker(dead).ejection, Ejection::kIn) << "too few failures in a row";
   for (const Ticket& ticket : waiting) dispatcher.finish(ticket.handle, Outcome::kCompleted, now);
+  EXPECT_EQ(router_.loads().requests(), 0U);
+}
+
+TEST_F(DispatcherTest, AWorkerThatOnlyAnswersHealthChecksIsEjected) {
+  Dispatcher dispatcher({.retry_budget = {.at_start = 20}}, fleet_, router_);
+  std::vector<Ticket> tickets;
+  for (int i = 0; i < 18; ++i)
+    tickets.push_back(*dispatcher.start({.prompt_tokens = 100, .blocks = nullptr, .streams = true}, now_));
+  const WorkerId dead = tickets[0].decision.worker;
+  for (const Ticket& ticket : tickets)
+    if (ticket.decision.worker != dead) dispatcher.on_first_token(ticket.decision.request, now_);
+  const TimePoint now = now_ + std::chrono::seconds(11);
+  int left = 0;
+  for (const Ticket& ticket : tickets) {
+    if (ticket.decision.worker == dead) left += dispatcher.leave(ticket.handle, AttemptFailure::kStalled, now) ? 1 : 0;
+  }
+  EXPECT_EQ(left, 6);
+  EXPECT_EQ(fleet_.worker(dead).ejection, Ejection::kOut);
+  for (const Ticket& ticket : tickets) dispatcher.finish(ticket.handle, Outcome::kCompleted, now);
   EXPECT_EQ(router_.loads().requests(), 0U);
 }
 
