@@ -90,6 +90,7 @@ def fleet(configs, **settings):
 
 
 def timed(name, time_scale):
+    """Who is to be stopped is slow, so that its answers last longer than any machine takes to stop it."""
     return WORKER.format(name=name, kv_blocks=4000, slots=128, time_scale=time_scale)
 
 
@@ -120,7 +121,7 @@ def timed_workers_are_killed_under_many_streams():
              lambda i: chat(i, max_tokens=600, min_tokens=590, seed=i),
              lambda i: completion(i, max_tokens=600, ignore_eos=True, seed=i, **usage),
              lambda i: completion(i, max_tokens=600, ignore_eos=True, stop=["e a b c", "qq q"], logprobs=1)]
-    configs = {"worker-0": timed("worker-0", 1.0), "worker-1": timed("worker-1", 100.0), "worker-2": timed("worker-2", 100.0)}
+    configs = {"worker-0": timed("worker-0", 0.2), "worker-1": timed("worker-1", 100.0), "worker-2": timed("worker-2", 100.0)}
     with fleet(configs) as (_, gateway, workers), concurrent.futures.ThreadPoolExecutor(100) as pool:
         streams = [Stream(pool, gateway, *kinds[i % 4](i), f"r-{i}") for i in range(90)]
         eventually(lambda: sum(stream.begun() for stream in streams) == 90, "all stream")
@@ -162,8 +163,8 @@ def cpu_workers_are_killed_under_many_streams():
 
 
 def answers_leave_a_stopped_worker():
-    configs = {"slow": timed("slow", 1.0), "fast": timed("fast", 1000.0)}
-    with fleet(configs, stream_idle_timeout="2 s") as (_, gateway, workers), concurrent.futures.ThreadPoolExecutor(20) as pool:
+    configs = {"slow": timed("slow", 0.2), "fast": timed("fast", 1000.0)}
+    with fleet(configs, stream_idle_timeout="5 s") as (_, gateway, workers), concurrent.futures.ThreadPoolExecutor(20) as pool:
         streams = [Stream(pool, gateway, *chat(i, max_tokens=1000, ignore_eos=True, seed=i), f"r-{i}") for i in range(10)]
         eventually(lambda: sum(stream.begun() for stream in streams) == 10, "all stream")
         workers["slow"].process.send_signal(signal.SIGSTOP)
@@ -180,7 +181,7 @@ def answers_leave_a_stopped_worker():
 
 def one_answer_outlives_a_restart_and_a_kill():
     """A worker that shuts down in order, then the other one killed: back at the first, which is a new process."""
-    configs = {name: timed(name, 1.0).replace("drain_timeout: 1 s", "drain_timeout: 0 s") for name in ("worker-0", "worker-1")}
+    configs = {name: timed(name, 0.2).replace("drain_timeout: 1 s", "drain_timeout: 0 s") for name in ("worker-0", "worker-1")}
     with fleet(configs) as (folder, gateway, workers), concurrent.futures.ThreadPoolExecutor(2) as pool:
         stream = Stream(pool, gateway, *chat(1, max_tokens=5000, ignore_eos=True), "the-one")
         eventually(stream.begun, "it streams")
@@ -219,14 +220,14 @@ def what_cannot_go_on_ends_as_before_and_says_why():
     cases = [("several_choices", {"n": 2}, {}), ("too_long", {}, {"migration": "{max_tokens: 2}"}),
              ("off", {}, {"migration": "{enabled: false}"}), ("no_worker", {}, {})]
     for reason, fields, settings in cases:
-        configs = {"worker-0": timed("worker-0", 1.0), "worker-1": timed("worker-1", 1.0)}
+        configs = {"worker-0": timed("worker-0", 0.2), "worker-1": timed("worker-1", 0.2)}
         with fleet(configs, **settings) as (_, gateway, workers), concurrent.futures.ThreadPoolExecutor(1) as pool:
             broken(gateway, workers, pool, reason, **fields)
 
 
 def whole_answers_are_begun_anew():
     """Nothing of them was sent, so that an ordinary retry is right."""
-    configs = {"slow": timed("slow", 1.0), "fast": timed("fast", 1000.0)}
+    configs = {"slow": timed("slow", 0.2), "fast": timed("fast", 1000.0)}
     with fleet(configs) as (_, gateway, workers), concurrent.futures.ThreadPoolExecutor(10) as pool:
         def ask(i):
             connection = http.client.HTTPConnection("127.0.0.1", gateway.ports["http"], timeout=200)

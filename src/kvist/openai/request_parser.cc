@@ -120,8 +120,6 @@ Result<GenerationOptions> read_options(const JsonObject& request, RequestKind ki
   KVIST_TRY(options.seed, read_seed(request));
   KVIST_TRY(const std::optional<bool> ignore_eos, request.find_bool("ignore_eos"));
   options.ignore_eos = ignore_eos.value_or(false);
-  KVIST_TRY(const std::optional<std::int64_t> priority, request.find_int("priority", INT32_MIN, INT32_MAX));
-  options.priority = static_cast<std::int32_t>(priority.value_or(0));
   KVIST_TRY(const std::optional<std::int64_t> choices, request.find_int("n", 1, kMaxChoices));
   options.choices = static_cast<std::uint32_t>(choices.value_or(1));
   KVIST_TRY(options.stop, read_stop(request));

@@ -71,7 +71,6 @@ struct GenerationOptions {
   std::optional<std::uint32_t> max_tokens;  ///< max_completion_tokens takes precedence over max_tokens
   std::optional<std::uint64_t> seed;
   bool ignore_eos = false;
-  std::int32_t priority = 0;  ///< the lower, the earlier (vLLM)
   std::string cache_salt;
   std::uint32_t choices = 1;      ///< n: answers to each prompt
   std::vector<std::string> stop;  ///< texts that end an answer
