@@ -158,6 +158,7 @@ KeyRecord record(const std::string& name, const std::string& key, KeyLimits limi
 TEST(KeyFileTest, ALineIsReadBackToTheSame) {
   KeyRecord all = record("alice@example.org", "a", {60, 100'000, 4});
   all.key_class = "gold";
+  all.standing = {.weight = 3, .priority = -2};
   const KeyRecord plain = record("b", "b");
   const auto read = parse_key_file("# keys\n\n  " + to_line(all) + "\r\n\t\n" + to_line(plain), "keys.txt");
   ASSERT_TRUE(read) << read.error().message;
@@ -181,6 +182,8 @@ TEST(KeyFileTest, ErrorsNameTheLineAndNeverAKey) {
   EXPECT_THAT(message("name=a sha256=12"), HasSubstr("64 hexadecimal digits"));
   EXPECT_THAT(message("name=a sha256=" + hash + " concurrency=-1"), HasSubstr("concurrency has to be a whole number"));
   EXPECT_THAT(message("name=a sha256=" + hash + " tokens_per_minute=99999999999"), HasSubstr("at most 4294967295"));
+  EXPECT_THAT(message("name=a sha256=" + hash + " weight=0"), HasSubstr("weight has to be a whole number from 1"));
+  EXPECT_THAT(message("name=a sha256=" + hash + " priority=x"), HasSubstr("priority has to be a whole number from -1"));
   EXPECT_THAT(message("name=a name=b sha256=" + hash), HasSubstr("has name twice"));
   EXPECT_THAT(message("name=a;b sha256=" + hash), HasSubstr("name has to be letters"));
   EXPECT_THAT(message("name=a sha256=" + hash + std::string(1'000, ' ')), HasSubstr("longer than 1024 bytes"));

@@ -1,0 +1,130 @@
+#include "kvist/dispatch/wait_admission.h"
+
+#include <gtest/gtest.h>
+
+#include "kvist/routing/load_tracker.h"
+
+namespace kvist::dispatch {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+class WaitAdmissionTest : public ::testing::Test {
+ protected:
+  // A worker of 16 slots, of which all are taken, where a request waits so long for one.
+  static routing::Candidate waiting(double wait_ms, std::uint32_t requests = 16) {
+    routing::Candidate candidate{
+        .worker = WorkerId(0), .limits = {.max_batch_size = 16}, .load = {.requests = requests}};
+    candidate.forecast.slot_wait_ms = wait_ms;
+    candidate.forecast.ttft_ms = wait_ms + 200;
+    candidate.forecast.has_slot = requests < 16;
+    return candidate;
+  }
+  bool admits(double wait_ms, const AdmissionProfile& profile = {}) { return admits(waiting(wait_ms), profile); }
+  bool admits(const routing::Candidate& candidate, const AdmissionProfile& profile = {}) {
+    WaitAdmission::Check check = admission_.check(profile, now_);
+    if (check.admits(candidate)) return true;
+    last_ = admission_.refuse(check);
+    return false;
+  }
+  void let_it_stand() {
+    for (int i = 0; i < 20; ++i, now_ += milliseconds(100)) (void)admits(5'000);
+    ASSERT_EQ(admission_.standing(), 1U);
+  }
+
+  routing::LoadTracker loads_{1};
+  routing::Forecaster forecaster_{loads_, 1, {}, 16};
+  WaitAdmission admission_{spec::AdmissionSpec{.max_wait = seconds(10)}, forecaster_, 1};
+  TimePoint now_{seconds(100)};
+  Refusal last_{{}};
+};
+
+TEST_F(WaitAdmissionTest, ABurstMayWaitUpToTheBound) {
+  EXPECT_TRUE(admits(9'900));
+  EXPECT_FALSE(admits(12'500));
+  EXPECT_EQ(last_.code, ErrorCode::kResourceExhausted);
+  EXPECT_EQ(last_.retry_after, seconds(3)) << "when the wait is short enough, rounded up";
+  EXPECT_NE(last_.message.find("12.5 s"), std::string::npos) << last_.message;
+  EXPECT_FALSE(admits(1e9));
+  EXPECT_EQ(last_.retry_after, WaitAdmission::kLongestRetryAfter);
+  EXPECT_EQ(admission_.refused().at("")[static_cast<std::size_t>(RefusalReason::kWait)], 2U);
+}
+
+TEST_F(WaitAdmissionTest, AStandingQueueIsKeptShortUntilNothingHasToBeTurnedDown) {
+  let_it_stand();
+  EXPECT_FALSE(admits(1'000));
+  EXPECT_TRUE(admits(50));
+  now_ += milliseconds(500);
+  EXPECT_FALSE(admits(1'000)) << "a short moment without a queue is not its end";
+  now_ += seconds(2);
+  EXPECT_TRUE(admits(50));
+  EXPECT_TRUE(admits(1'000));
+  EXPECT_EQ(admission_.standing(), 0U);
+}
+
+TEST_F(WaitAdmissionTest, AnIdleWorkerTakesEverything) {
+  let_it_stand();
+  EXPECT_TRUE(admits(waiting(60'000, 0), {.priority = 9, .first_token_within = milliseconds(1)}));
+}
+
+TEST_F(WaitAdmissionTest, AColdWorkerWithAFreeSlotTakesEverything) {
+  EXPECT_TRUE(admits(waiting(60'000, 15)));
+  EXPECT_FALSE(admits(waiting(60'000, 16)));
+}
+
+TEST_F(WaitAdmissionTest, AClientsDeadlineCountsForTheFirstTokenAsAWhole) {
+  EXPECT_TRUE(admits(750, {.first_token_within = seconds(1)}));
+  EXPECT_FALSE(admits(850, {.first_token_within = seconds(1)})) << "it takes 200 ms itself";
+  EXPECT_FALSE(admits(20'000, {.first_token_within = seconds(60)})) << "it allows no longer wait";
+  EXPECT_EQ(admission_.refused().at("")[static_cast<std::size_t>(RefusalReason::kDeadline)], 1U);
+}
+
+TEST_F(WaitAdmissionTest, PrioritiesWaitLessOrLonger) {
+  EXPECT_FALSE(admits(6'000, {.key_class = "batch", .priority = 1}));
+  EXPECT_TRUE(admits(4'000, {.priority = 1}));
+  EXPECT_TRUE(admits(14'000, {.priority = -1}));
+  EXPECT_FALSE(admits(21'000, {.priority = -1'000}));
+  EXPECT_EQ(admission_.refused().at("batch")[static_cast<std::size_t>(RefusalReason::kPriority)], 1U);
+}
+
+TEST_F(WaitAdmissionTest, SlotsAreKeptForBetterPrioritiesThatCome) {
+  let_it_stand();
+  const AdmissionProfile later{.priority = 1};
+  EXPECT_FALSE(admits(waiting(0, 15), later)) << "requests of priority 0 come";
+  EXPECT_TRUE(admits(waiting(0, 14), later));
+  EXPECT_TRUE(admits(waiting(0, 15)));
+  for (int i = 0; i < 25; ++i, now_ += milliseconds(500)) (void)admits(5'000, later);
+  EXPECT_TRUE(admits(waiting(0, 15), later)) << "they come no more";
+}
+
+TEST_F(WaitAdmissionTest, AKeyOverItsShareIsRefusedFirst) {
+  const AdmissionProfile heavy{.tenant = {.id = 1}, .key_class = "gold"};
+  const AdmissionProfile light{.tenant = {.id = 2}};
+  EXPECT_TRUE(admits(9'000, heavy));
+  admission_.charge(heavy.tenant, 10'000, now_);
+  EXPECT_TRUE(admits(9'000, heavy)) << "nobody else wants anything";
+  EXPECT_TRUE(admits(9'000, light));
+  EXPECT_FALSE(admits(9'000, heavy));
+  EXPECT_EQ(admission_.refused().at("gold")[static_cast<std::size_t>(RefusalReason::kShare)], 1U);
+  let_it_stand();
+  EXPECT_TRUE(admits(9'000, light)) << "the queue is not of its making";
+}
+
+TEST_F(WaitAdmissionTest, MeasuredWaitsCorrectTheForecast) {
+  EXPECT_EQ(admission_.correction(), 1);
+  for (int i = 0; i < 200; ++i) admission_.on_first_token(1'000, 1'200, 2'200);
+  EXPECT_NEAR(admission_.correction(), 2, 0.05);
+  EXPECT_FALSE(admits(6'000));
+  for (int i = 0; i < 1'000; ++i) admission_.on_first_token(1'000, 1'200, 100);
+  EXPECT_TRUE(admits(12'000));
+  EXPECT_FALSE(admits(21'000)) << "at most by half";
+}
+
+TEST_F(WaitAdmissionTest, ClassesAreBounded) {
+  for (int i = 0; i < 1'000; ++i) (void)admits(1e6, {.key_class = "class-" + std::to_string(i)});
+  EXPECT_LE(admission_.refused().size(), WaitAdmission::kMostClasses + 1);
+}
+
+}  // namespace
+}  // namespace kvist::dispatch
