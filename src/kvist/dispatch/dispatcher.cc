@@ -295,6 +295,7 @@ void Dispatcher::forget(WorkerId worker) {
   KVIST_CHECK(!stalls_.has_work(worker), "a worker is forgotten when no request is left there");
   silence_.forget(worker);
   outliers_.forget(worker);
+  admission_.forget(worker);
   hung_.at(worker.value()) = false;
   counters_.by_worker[worker.value()] = {};
   counters_.failures[worker.value()] = {};

@@ -122,6 +122,9 @@ class WaitAdmission {
   /// A first token came. Milliseconds: what was forecast when the request went to its worker, and what it took.
   void on_first_token(double forecast_wait_ms, double forecast_ttft_ms, double ttft_ms);
 
+  /// The id is another worker's from here on.
+  void forget(WorkerId worker) { queues_.at(worker.value()) = {}; }
+
   /// By class of key, of which "" has the requests without one.
   [[nodiscard]] const std::map<std::string, RefusalCounts>& refused() const { return refused_; }
   /// What the latest request would have waited at its worker, and may wait without regard to itself.

@@ -82,6 +82,7 @@ Proxy::Proxy(net::EventLoop& loop, const Options& options, net::HttpClient& clie
 void Proxy::set_worker(WorkerId place, const spec::UpstreamSpec& worker, const net::ServerSettings& settings) {
   workers_.at(place.value()) = worker;
   parts_.fingerprints[place.value()].clear();
+  times_.forget(place);
   parts_.client->set_server(worker.url, settings);
 }
 

@@ -49,6 +49,12 @@ class RequestTimesTable {
     return classes->second[worker];
   }
 
+  /// The id is another worker's from here on.
+  void forget(WorkerId worker) {
+    for (auto& [key_class, workers] : classes_)
+      if (const auto found = workers.find(worker); found != workers.end()) found->second = {};
+  }
+
   void add(const RequestTimesTable& other) {
     for (const auto& [key_class, workers] : other.classes_)
       for (const auto& [worker, times] : workers) of(key_class, worker).add(times);
