@@ -105,9 +105,8 @@ RemoteChannel::Answers RemoteChannel::take(LocalChannel& channel, std::vector<Me
       [&](FinishMessage& message) { channel.finish(message.request, message.outcome); },
       [&](DoubtMessage& message) { channel.doubt(message.worker); },
       [&](StartMessage& message) {
-        channel.start(std::move(message.profile), [&](const dispatch::Started& ticket) {
-          answers.started.emplace_back(message.asked, ticket);
-        });
+        channel.start(std::move(message.profile),
+                      [&](const dispatch::Started& ticket) { answers.started.emplace_back(message.asked, ticket); });
       },
       [&](RerouteMessage& message) {
         channel.reroute(message.request, message.actions, [&](const std::optional<routing::Decision>& decision) {
