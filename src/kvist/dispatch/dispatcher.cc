@@ -152,9 +152,10 @@ void Dispatcher::judge_attempt(DispatchedRequest& live, AttemptFailure failure, 
       fleet_->on_failure(worker, problem, now);
       return;
     case AttemptFailure::kStalled:
-      // Its health checks are good, and without work it does not stand still: nothing else would keep the next ones
+      // If its health checks are good, it is well again once it has no work. Nothing else would keep the next ones
       // away.
-      on_bad_answer(worker, failure, problem, live.wait.began, now);
+      if (fleet_->worker(worker).health == WorkerHealth::kHealthy)
+        on_bad_answer(worker, failure, problem, live.wait.began, now);
       return;
     case AttemptFailure::kSilent:
       return;
