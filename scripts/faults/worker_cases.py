@@ -125,8 +125,11 @@ def stopped(deployed, i):
 
 
 def check_goes_on(case, deployed, streams):
-    eventually(lambda: deployed.status()["worker-0"]["state"] == "healthy", "goes on")
-    check_answers(case, deployed.crowd(streams).answers(), when="afterwards: ")
+    # One that was ejected before its health checks failed waits for a request that tries it out.
+    eventually(lambda: deployed.status()["worker-0"]["state"] in ("healthy", "trial"), "goes on")
+    check_answers(case, deployed.crowd(streams, first=NEW).answers(), first=NEW, when="afterwards: ")
+    eventually(lambda: deployed.status()["worker-0"]["state"] == "healthy", "tried out")
+    case.equal("its state afterwards", deployed.status()["worker-0"]["state"], "healthy")
     check_index(case, deployed)
 
 
