@@ -53,6 +53,19 @@ TEST(FairShare, AKeyThatAsksForNothingHasNoClaim) {
   EXPECT_EQ(shares.on_request({.id = 1}, at(11)), 0) << "what is told of a forgotten key does not count";
 }
 
+TEST(FairShare, EqualUseStaysEqualHoweverLongItLasts) {
+  FairShare shares;
+  for (int second = 0; second < 3'000; ++second) {
+    for (const std::uint64_t id : {1, 2}) {
+      const double share = shares.on_request({.id = id}, at(second));
+      if (second > 60) {
+        EXPECT_NEAR(share, 1, 0.15) << second;
+      }
+      shares.charge(id, 100, at(second));
+    }
+  }
+}
+
 TEST(FairShare, IsBoundedAndLastsForDays) {
   FairShare shares;
   for (std::uint64_t id = 1; id <= FairShare::kMost + 10; ++id) {

@@ -213,5 +213,30 @@ TEST(KvShortlist, ChoosesAsIfEveryWorkerWereForecast) {
   EXPECT_GT(sought, decisions / 10);
 }
 
+/// Turns down all but one.
+class AdmitsOne final : public AdmissionCheck {
+ public:
+  explicit AdmitsOne(WorkerId worker) : worker_(worker) {}
+  bool admits(const Candidate& candidate) override { return candidate.worker == worker_; }
+
+ private:
+  WorkerId worker_;
+};
+
+TEST(KvShortlist, WhoIsLeftOutOfTheListMayStillTakeWhatTheOthersTurnDown) {
+  const std::vector<WorkerView> fleet(100, {.available = true, .limits = {.max_batch_size = 8}});
+  Router router(
+      {.model = "m", .block_size = kBlockSize, .workers = 100, .mode = spec::RoutingMode::kKv, .recorded = 4});
+  const WorkerId last(99);
+  RouteQuery busy{.request = RequestId(1), .prompt_tokens = 20'000, .blocks = nullptr, .excluded = {}};
+  for (std::uint32_t i = 0; i < 99; ++i) busy.excluded.emplace_back(i);
+  ASSERT_EQ(router.route(busy, fleet, TimePoint{}).value().worker, last);
+  AdmitsOne check(last);
+  const auto decision = router.route({.request = RequestId(2), .prompt_tokens = 100, .blocks = nullptr, .excluded = {}},
+                                     fleet, TimePoint{}, &check);
+  ASSERT_TRUE(decision) << decision.error().message;
+  EXPECT_EQ(decision->worker, last);
+}
+
 }  // namespace
 }  // namespace kvist::routing

@@ -232,7 +232,7 @@ void Dispatcher::take_back(DispatchedRequest& request, TimePoint now) {
   if (std::exchange(request.at_worker, false) && request.streams && !paused) stalls_.on_left(request.worker);
   if (std::exchange(request.tries_out, false) && outliers_.on_trial_void(request.worker, now))
     apply_ejection(request.worker);
-  if (!request.disputes.empty())
+  if (!disputed_.empty())  // its own disputes may be forgotten by now, with their workers
     std::erase_if(disputed_, [&](const Disputed& d) { return d.attempt == request.attempt; });
 }
 

@@ -28,8 +28,9 @@ void FairShare::charge(std::uint64_t id, double tokens, TimePoint now) {
   const auto found = by_id_.find(id);
   if (found == by_id_.end()) return;
   Key& key = *found->second;
+  const double grown = tokens * growth(now);  // first of all, because it may change what all keys have
   const double before = key.tokens;
-  key.tokens = std::max(0.0, before + tokens * growth(now));
+  key.tokens = std::max(0.0, before + grown);
   tokens_ += key.tokens - before;
 }
 

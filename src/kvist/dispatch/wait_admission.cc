@@ -129,7 +129,8 @@ double WaitAdmission::Check::limit_ms(const routing::Candidate& candidate, doubl
   limit_ms *= std::max(1.0, factor);
   if (factor < 1) lower(limit_ms * factor, RefusalReason::kPriority);
   if (share_ > 1) lower(limit_ms * std::max(kLeastShareFactor, 1 / share_), RefusalReason::kShare);
-  if (profile_->first_token_within > Duration(0))
+  // What a prior says of a prompt's own time is no reason to refuse it.
+  if (profile_->first_token_within > Duration(0) && !admission_->is_cold(candidate))
     lower(to_milliseconds(profile_->first_token_within) - own_ms(candidate), RefusalReason::kDeadline);
   return limit_ms;
 }

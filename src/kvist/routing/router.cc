@@ -100,8 +100,13 @@ Result<Decision> Router::route(const RouteQuery& query, std::span<const WorkerVi
   std::size_t position = choose(query, policy_query, fleet, now);
   if (check != nullptr && !check->admits(candidates_[position])) {
     policy_state = policy_->state();
+    const WorkerId turned_down = candidates_[position].worker;
+    if (candidates_.size() < usable) {  // those that the shortlist left out may have no queue
+      find_candidates(query, fleet, now);
+      forecast(query, fleet, now);
+    }
     const std::size_t forecast = candidates_.size();
-    const auto admitted = choose_admitted(position, policy_query, *check);
+    const auto admitted = choose_admitted(turned_down, policy_query, *check);
     if (!admitted) return fail(ErrorCode::kResourceExhausted, "the request would wait too long at every worker");
     position = *admitted;
     usable -= forecast - candidates_.size();  // the record is of the choice among those that are admitted
@@ -211,28 +216,38 @@ void Router::leave_out_short_contexts(const RouteQuery& query, std::span<const W
   std::erase_if(candidates_, [&](const Candidate& candidate) { return !fits(candidate); });
 }
 
+ForecastQuery Router::forecast_query(const Candidate& candidate, const RouteQuery& query,
+                                     std::span<const WorkerView> fleet) const {
+  const PromptView prompt = as_read_by(fleet[candidate.worker.value()], query);
+  return {.prompt_tokens = prompt.tokens,
+          .uncached_tokens = prompt.tokens - candidate.cached_tokens,
+          .new_blocks = candidate.new_blocks,
+          .displaced_blocks = displaced_blocks(candidate, view(*prompt.keys).size())};
+}
+
+void Router::forecast(const RouteQuery& query, std::span<const WorkerView> fleet, TimePoint now) {
+  for (Candidate& candidate : candidates_) {
+    candidate.forecast =
+        forecaster_.forecast(candidate.worker, candidate.limits, forecast_query(candidate, query, fleet), now);
+  }
+}
+
 std::size_t Router::choose(const RouteQuery& query, const PolicyQuery& policy_query, std::span<const WorkerView> fleet,
                            TimePoint now) {
-  const auto query_of = [&](const Candidate& candidate) {
-    const PromptView prompt = as_read_by(fleet[candidate.worker.value()], query);
-    return ForecastQuery{.prompt_tokens = prompt.tokens,
-                         .uncached_tokens = prompt.tokens - candidate.cached_tokens,
-                         .new_blocks = candidate.new_blocks,
-                         .displaced_blocks = displaced_blocks(candidate, view(*prompt.keys).size())};
-  };
-  if (shortlist_ && mode_ == spec::RoutingMode::kKv)
+  if (shortlist_ && mode_ == spec::RoutingMode::kKv) {
+    const auto query_of = [&](const Candidate& candidate) { return forecast_query(candidate, query, fleet); };
     return shortlist_->choose(static_cast<KvPolicy&>(*policy_), policy_query, candidates_, query_of, now);
-  for (Candidate& candidate : candidates_)
-    candidate.forecast = forecaster_.forecast(candidate.worker, candidate.limits, query_of(candidate), now);
+  }
+  forecast(query, fleet, now);
   if (mode_ == spec::RoutingMode::kClairvoyant && forecasts_ != nullptr) forecasts_->amend(query, candidates_);
   return policy_->choose(policy_query, candidates_);
 }
 
 // A policy may choose a worker with a long wait although another has none: round robin always, others for a cache.
-std::optional<std::size_t> Router::choose_admitted(std::size_t position, const PolicyQuery& policy_query,
+std::optional<std::size_t> Router::choose_admitted(WorkerId turned_down, const PolicyQuery& policy_query,
                                                    AdmissionCheck& check) {
-  const WorkerId refused = candidates_[position].worker;
-  std::erase_if(candidates_, [&](const Candidate& other) { return other.worker == refused || !check.admits(other); });
+  std::erase_if(candidates_,
+                [&](const Candidate& other) { return other.worker == turned_down || !check.admits(other); });
   if (candidates_.empty()) return std::nullopt;
   return policy_->choose(policy_query, candidates_);
 }

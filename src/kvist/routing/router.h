@@ -151,12 +151,16 @@ class Router {
   /// Fills candidates_ with the available workers of the fleet, without forecasts.
   void find_candidates(const RouteQuery& query, std::span<const WorkerView> fleet, TimePoint now);
   void leave_out_short_contexts(const RouteQuery& query, std::span<const WorkerView> fleet);
+  [[nodiscard]] ForecastQuery forecast_query(const Candidate& candidate, const RouteQuery& query,
+                                             std::span<const WorkerView> fleet) const;
+  /// Gives all of them forecasts.
+  void forecast(const RouteQuery& query, std::span<const WorkerView> fleet, TimePoint now);
   /// Gives them forecasts and returns the position of the chosen one. May leave out those that do not matter.
   [[nodiscard]] std::size_t choose(const RouteQuery& query, const PolicyQuery& policy_query,
                                    std::span<const WorkerView> fleet, TimePoint now);
   /// The position of the choice among the candidates that `check` admits, and leaves out the others; nothing if it
-  /// admits none. Requires: `position` is the choice among all.
-  [[nodiscard]] std::optional<std::size_t> choose_admitted(std::size_t position, const PolicyQuery& policy_query,
+  /// admits none. Requires: all have forecasts, and `check` was asked about `turned_down`.
+  [[nodiscard]] std::optional<std::size_t> choose_admitted(WorkerId turned_down, const PolicyQuery& policy_query,
                                                            AdmissionCheck& check);
   void replicate_hot_prefix(std::span<const kv::BlockHash> prompt);
   [[nodiscard]] std::uint64_t displaced_blocks(const Candidate& candidate, std::size_t prompt_blocks) const;
