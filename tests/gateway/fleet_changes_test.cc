@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "kvist/gateway/dns_groups.h"
 #include "kvist/gateway/reloaded_file.h"
 #include "running_gateway.h"
@@ -53,6 +55,19 @@ TEST_P(FleetChangesTest, AWorkerIsAddedAndServes) {
   EXPECT_FALSE(b_.posts().empty());
   EXPECT_FALSE(a_.posts().empty());
   EXPECT_EQ(gateway.call("POST", "/admin/workers", body_of(b_)).status, 400);
+}
+
+TEST_P(FleetChangesTest, OneUrlHasOneKey) {
+  const std::string key = ::testing::TempDir() + fmt::format("one-url-has-one-key-{}", GetParam());
+  std::ofstream(key) << "secret\n";
+  spec::GatewaySpec settings = spec({&a_}, 2);
+  settings.workers[0].api_key_file = key;
+  const RunningGateway gateway(settings);
+  const auto added =
+      gateway.call("POST", "/admin/workers", fmt::format(R"({{"name":"c","url":"{}"}})", a_.upstream().url));
+  EXPECT_EQ(added.status, 400);
+  EXPECT_THAT(added.body, HasSubstr("another api_key_file"));
+  EXPECT_EQ(gateway.metric("kvist_gateway_worker_places_vacant"), 1);
 }
 
 TEST_P(FleetChangesTest, ADrainedWorkersStreamsEndAndThenItIsGone) {

@@ -1,6 +1,7 @@
 // kvist worker, kvist gateway: one part of a deployment as a process.
 #include <fmt/format.h>
 
+#include <csignal>
 #include <filesystem>
 
 #include "kvist/base/json_writer.h"
@@ -110,6 +111,7 @@ Result<void> start_log(spec::LogSpec& log, const LogArguments& arguments, std::s
 Result<void> serve_worker(const WorkerArguments& arguments) {
   KVIST_TRY(spec::WorkerSpec spec, worker_of(arguments));
   KVIST_TRY_VOID(start_log(spec.log, arguments.log, spec.name));
+  ::signal(SIGPIPE, SIG_IGN);  // a reader of the log who leaves must not end the service
   net::EventLoop loop;
   // A terminal that closes, or a service manager's reload, must not end the worker.
   loop.on_hangup([] { telemetry::log_info("worker", "SIGHUP: a worker reads its files at the start only"); });
@@ -125,6 +127,7 @@ Result<void> serve_worker(const WorkerArguments& arguments) {
 Result<void> serve_gateway(const GatewayArguments& arguments) {
   KVIST_TRY(spec::GatewaySpec spec, spec::load_gateway(arguments.file));
   KVIST_TRY_VOID(start_log(spec.log, arguments.log, "gateway"));
+  ::signal(SIGPIPE, SIG_IGN);  // a reader of the log who leaves must not end the service
   net::EventLoop loop;
   // Before anything else, because the signal would end a gateway that is still loading.
   loop.on_hangup([] { telemetry::log_info("gateway", "SIGHUP: files are read again, if there are any"); });

@@ -6,7 +6,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <cstring>
 #include <utility>
 
@@ -115,19 +117,21 @@ void AccessLog::reopen_if_rotated() {
   descriptor_ = fresh;
 }
 
+// A pipe is written to only as far as it has room: a blocked write would outlast the gateway.
 bool AccessLog::write_all(std::string_view text) {
+  struct stat open{};
+  const bool is_file = ::fstat(descriptor_, &open) == 0 && S_ISREG(open.st_mode);
   while (!text.empty()) {
-    const ssize_t written = ::write(descriptor_, text.data(), text.size());
+    pollfd ready{.fd = descriptor_, .events = POLLOUT, .revents = 0};
+    constexpr int kPatienceMs = 1'000;
+    if (!is_file && ::poll(&ready, 1, kPatienceMs) == 0) return false;
+    const std::size_t most = is_file ? text.size() : std::min<std::size_t>(text.size(), PIPE_BUF);
+    const ssize_t written = ::write(descriptor_, text.data(), most);
     if (written > 0) {
       text.remove_prefix(static_cast<std::size_t>(written));
       continue;
     }
-    if (errno == EINTR) continue;
-    if (errno != EAGAIN) return false;
-    // A pipe that its reader has made non-blocking. At the end nobody waits for one that is not read.
-    pollfd ready{.fd = descriptor_, .events = POLLOUT, .revents = 0};
-    constexpr int kPatienceMs = 1'000;
-    if (::poll(&ready, 1, kPatienceMs) == 0) return false;
+    if (errno != EINTR && errno != EAGAIN) return false;
   }
   return true;
 }

@@ -36,11 +36,24 @@ FleetChanges::FleetChanges(net::EventLoop& loop, GatewayParts& parts)
 Result<void> FleetChanges::add(const spec::UpstreamSpec& worker, WorkerSource source) {
   // First the files that may be missing, so that an error leaves everything as it was.
   KVIST_TRY(const net::ServerSettings settings, worker_settings(parts_->spec, worker));
+  KVIST_TRY_VOID(check_url(worker));
   KVIST_TRY(const WorkerId place, parts_->places.add(worker.name, net::now()));
   sources_[place.value()] = source;
   parts_->bring_in(place, worker, settings);
   telemetry::log_info(kComponent, fmt::format("{} at {} was added ({}), place {} of {}", worker.name, worker.url,
                                               to_string(source), place.value(), parts_->places.size()));
+  return {};
+}
+
+// What a worker is sent, and trusted by, belongs to its URL, because calls to one address share their connections.
+Result<void> FleetChanges::check_url(const spec::UpstreamSpec& worker) const {
+  for (std::uint32_t i = 0; i < parts_->fleet.size(); ++i) {
+    const spec::UpstreamSpec& other = parts_->upstreams[i];
+    if (parts_->fleet.is_vacant(WorkerId(i)) || other.url != worker.url) continue;
+    if (other.api_key_file == worker.api_key_file && other.tls == worker.tls) continue;
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("{} has the url {} as well, but another api_key_file or tls", other.name, worker.url));
+  }
   return {};
 }
 

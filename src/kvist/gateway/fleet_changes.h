@@ -26,7 +26,8 @@ class FleetChanges {
   /// Requires: both outlive this object.
   FleetChanges(net::EventLoop& loop, GatewayParts& parts);
 
-  /// Errors: those of WorkerPlaces::add() and worker_settings().
+  /// Errors: those of WorkerPlaces::add() and worker_settings(); kInvalidArgument if a worker of the same URL has
+  /// another key or other TLS settings.
   [[nodiscard]] Result<void> add(const spec::UpstreamSpec& worker, WorkerSource source);
   /// Adds the worker as soon as its name and a place are free, and says in the log what it waits for. One of the same
   /// name that waits already is replaced.
@@ -53,6 +54,7 @@ class FleetChanges {
   [[nodiscard]] WorkerSource source(WorkerId worker) const { return sources_.at(worker.value()); }
 
  private:
+  [[nodiscard]] Result<void> check_url(const spec::UpstreamSpec& worker) const;
   void poll();
   /// Returns whether the worker was added.
   [[nodiscard]] bool try_to_add(Waiting& waiting, TimePoint now);

@@ -32,6 +32,7 @@ void FleetWatch::look() {
   }
   look_for_stalls();
   for (std::uint32_t i = 0; i < parts_->fleet.size(); ++i) {
+    if (parts_->fleet.is_vacant(WorkerId(i))) continue;
     log_trust(WorkerId(i));
     log_ejection(WorkerId(i));
   }

@@ -109,6 +109,7 @@ std::string name_of(const GatewayParts& parts, WorkerId worker) {
 
 void write_times(const GatewayParts& parts, const RequestTimesTable& table, MetricsPage& page) {
   table.for_each([&](const std::string& key_class, WorkerId worker, const RequestTimes& times) {
+    if (worker.value() >= parts.fleet.size() || !parts.is_watched(worker)) return;  // it may be elsewhere by now
     const Labels labels{{"model", parts.spec.model}, {"worker", name_of(parts, worker)}, {"class", key_class}};
     const auto write = [&](const char* name, const char* help, const auto& histogram, const Labels& of) {
       if (!histogram.empty())

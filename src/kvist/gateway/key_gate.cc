@@ -78,7 +78,7 @@ KeyGate::Verdict KeyGate::admit(const net::HttpRequest& request, TimePoint now) 
 
 std::optional<net::HttpResponse> KeyGate::refuse_stranger(const net::HttpRequest& head, TimePoint now) {
   const std::string_view key = key_of(head.headers);
-  if (needs_no_key(head) || (!key.empty() && ring_->find(key))) return std::nullopt;
+  if (!key.empty() && ring_->find(key)) return std::nullopt;
   return turn_away(!key.empty(), now);
 }
 

@@ -266,16 +266,15 @@ void Proxy::note_routed(Arrival& arrival, const routing::Decision& decision) {
 
 void Proxy::on_started(Arrival& arrival, const dispatch::Started& ticket) {
   if (!ticket) {
+    const dispatch::Refusal& refusal = ticket.error();
+    const bool none = refusal.code == ErrorCode::kUnavailable && parts_.channel->has_room();
+    const dispatch::Outcome outcome = none ? dispatch::Outcome::kNoWorker : dispatch::Outcome::kRejected;
     if (arrival.job.record) {
       arrival.job.record->ended = net::now();
+      arrival.job.record->outcome = outcome;
       parts_.recorder->add(std::move(*arrival.job.record));
     }
-    if (!arrival.client_left) {
-      const dispatch::Refusal& refusal = ticket.error();
-      const bool none = refusal.code == ErrorCode::kUnavailable && parts_.channel->has_room();
-      return refuse(arrival, refusal, none ? dispatch::Outcome::kNoWorker : dispatch::Outcome::kRejected,
-                    refusal.retry_after);
-    }
+    if (!arrival.client_left) return refuse(arrival, refusal, outcome, refusal.retry_after);
     return report_early_end(arrival, 0, dispatch::Outcome::kClientGone);
   }
   if (arrival.client_left) {

@@ -56,7 +56,8 @@ void RemoteChannel::on_reading(dispatch::DispatchHandle request, bool reads) {
 }
 
 void RemoteChannel::finish(dispatch::DispatchHandle request, dispatch::Outcome outcome) {
-  enqueue(FinishMessage{.request = request, .outcome = outcome}, false);
+  // At once: the client may send its next request now, which must not be refused because of this one.
+  enqueue(FinishMessage{.request = request, .outcome = outcome}, true);
 }
 
 void RemoteChannel::doubt(WorkerId worker) {

@@ -23,13 +23,24 @@ std::uint64_t RequestReporter::draw() {
   return std::max<std::uint64_t>(mix_seed({seed_, drawn_.fetch_add(1, std::memory_order_relaxed)}), 1);
 }
 
+namespace {
+
+/// Of a request's path, so that reports that wait are bounded in bytes too.
+constexpr std::size_t kMostPath = 512;
+
+std::string path_of(const net::HttpRequest& request) {
+  return std::string(request.path().substr(0, kMostPath));
+}
+
+}  // namespace
+
 telemetry::SpanId RequestReporter::new_span() {
   return {draw()};
 }
 
 std::unique_ptr<RequestReport> RequestReporter::begin(const net::HttpRequest& request, TimePoint now) {
   auto report = std::make_unique<RequestReport>(
-      RequestReport{.method = request.method, .path = std::string(request.path()), .arrived = now});
+      RequestReport{.method = request.method, .path = path_of(request), .arrived = now});
   if (spans_) trace(request, *report);
   return access_log_ || report->trace ? std::move(report) : nullptr;
 }
@@ -54,7 +65,7 @@ void RequestReporter::refused(const net::HttpRequest& request, int status, TimeP
   if (!access_log_) return;
   access_log_->add(
       std::make_shared<const RequestReport>(RequestReport{.method = request.method,
-                                                          .path = std::string(request.path()),
+                                                          .path = path_of(request),
                                                           .arrived = now,
                                                           .ended = now,
                                                           .status = status,

@@ -113,10 +113,16 @@ bool is_for_a_worker(const net::HttpRequest& request) {
   return !lists_models(request) && is_passed_on(request.path());
 }
 
-/// Refuses strangers' bodies. Empty if no keys are asked for. Requires: `keys` outlives it.
-net::HttpHeadCheck stranger_check(KeyGate* keys) {
+/// Refuses strangers' bodies, in the form of the API that they ask for, and reports that. `reporter` may be null. Empty
+/// if no keys are asked for. Requires: both outlive it.
+net::HttpHeadCheck stranger_check(KeyGate* keys, RequestReporter* reporter) {
   if (keys == nullptr) return {};
-  return [keys](const net::HttpRequest& head) { return keys->refuse_stranger(head, net::now()); };
+  return [keys, reporter](const net::HttpRequest& head) {
+    std::optional<net::HttpResponse> refusal = keys->refuse_stranger(head, net::now());
+    if (!refusal) return refusal;
+    if (reporter != nullptr) reporter->refused(head, refusal->status, net::now());
+    return std::optional(in_form_of(head, *std::move(refusal)));
+  };
 }
 
 net::HttpResponse refused(const net::HttpRequest& /*request*/, int status, const std::string& message) {
@@ -304,7 +310,7 @@ class GatewayService final : public Service {
                           parts_.spec.admin_tls.client_certificates == spec::ClientCertificates::kRequired;
     net::HttpServerOptions options = net::admin_listener(admin.host, admin.port, asks_who);
     options.tls = parts_.admin_tls;
-    options.before_body = stranger_check(parts_.admin_keys.get());
+    options.before_body = stranger_check(parts_.admin_keys.get(), nullptr);
     auto server =
         net::HttpServer::listen(*loop_, std::move(options),
                                 [this](net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange) {
@@ -325,7 +331,7 @@ class GatewayService final : public Service {
     const spec::GatewaySpec& gateway = parts_.spec;
     net::HttpServerOptions options = public_listener(gateway);
     options.tls = parts_.tls;
-    options.before_body = stranger_check(parts_.keys.get());
+    options.before_body = stranger_check(parts_.keys.get(), parts_.reporter.get());
     const std::uint32_t threads = thread_count(gateway);
     options.max_connections = most_connections(gateway, options.max_connections, threads);
     const bool takes_requests = threads <= kThreadsThatShare;

@@ -75,8 +75,8 @@ void TranslatedExchange::collect(std::string_view data) {
 }
 
 void TranslatedExchange::translate(std::string_view data) {
-  if (const auto fed = parser_.feed(data); !fed) return fail_stream(fed.error());
   events_.clear();
+  if (const auto fed = parser_.feed(data); !fed) return fail_stream(fed.error());
   net::SseParser::Event event;
   while (parser_.next(event)) {
     if (event.data.empty()) continue;
