@@ -64,8 +64,10 @@ TEST_F(LocalDeployerTest, StartsWorkersThenTheGatewayWithTheirAddresses) {
 
   const auto worker = spec::load_worker(folder_.path("run/one/w-0.yaml"));
   ASSERT_TRUE(worker.has_value()) << worker.error().message;
+  deployment.workers[0].drain_timeout = std::chrono::seconds(5);  // somebody waits for the end
   EXPECT_EQ(*worker, deployment.workers[0]);
   auto expected = deployment.gateway;
+  expected.drain_timeout = std::chrono::seconds(5);
   expected.workers = {{"w-0", service_.url(), "tcp://127.0.0.1:7001", "tcp://127.0.0.1:7002"}};
   const auto gateway = spec::load_gateway(folder_.path("run/one/gateway.yaml"));
   ASSERT_TRUE(gateway.has_value()) << gateway.error().message;

@@ -146,6 +146,20 @@ TEST(Messages, AWholeAnswerWithCalls) {
   EXPECT_TRUE(answer->contains(R"("stop_reason":"tool_use")")) << *answer;
 }
 
+TEST(Messages, AForcedCallIsToolUseToo) {
+  const auto whole = translator()->whole(
+      R"({"id":"x","choices":[{"message":{"content":"","tool_calls":[{"id":"a","function":{"name":"f","arguments":"{}"}}]},)"
+      R"("finish_reason":"stop"}]})");
+  ASSERT_TRUE(whole.has_value()) << whole.error().message;
+  EXPECT_TRUE(whole->contains(R"("stop_reason":"tool_use")")) << *whole;
+  const auto events = events_of(
+      *translator(),
+      {R"({"id":"x","choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}]}}]})",
+       R"({"id":"x","choices":[{"delta":{},"finish_reason":"stop"}]})", "[DONE]"});
+  ASSERT_GE(events.size(), 2U);
+  EXPECT_TRUE(events[events.size() - 2].data.contains(R"("stop_reason":"tool_use")"));
+}
+
 TEST(Messages, StopReasons) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {R"("finish_reason":"stop")", R"("stop_reason":"end_turn","stop_sequence":null)"},

@@ -47,6 +47,16 @@ TEST(Examine, EachFaultIsOneFinding) {
       {"worker_unhealthy", Severity::kError, [](Snapshot& s) { s.workers[0].health_status = 503; }},
       {"model_differs", Severity::kError, [](Snapshot& s) { s.workers[0].models = {"other"}; }},
       {"key_refused", Severity::kError, [](Snapshot& s) { s.workers[0].models_status = 401; }},
+      {"key_refused", Severity::kInfo,
+       [](Snapshot& s) {
+         s.workers[0].seen = GatewayView{.state = "healthy", .events_whole = true};
+         s.workers[0].models_status = 401;
+       }},
+      {"worker_leaves", Severity::kInfo,
+       [](Snapshot& s) {
+         s.workers[0].seen = GatewayView{.state = "draining", .events_whole = true};
+         s.workers[0].problem = "Connection refused";
+       }},
       {"no_model_list", Severity::kWarning, [](Snapshot& s) { s.workers[0].models_status = 404; }},
       {"block_size_differs", Severity::kError, [](Snapshot& s) { s.workers[0].engine.block_size = 32; }},
       {"block_size_differs", Severity::kWarning,

@@ -122,9 +122,10 @@ def tokenizer_line(directory):
 
 
 def gateway_config(workers, mode, tokenizer=None, patient=False, record=None):
-    """`patient`: health checks, three of which make a worker unhealthy, wait longer than any machine stands still by itself."""
+    """`patient`: health checks, three of which make a worker unhealthy, wait longer than any machine stands still by itself, and no
+    request is refused for how long it would wait."""
     lines = ["gateway:", "  model: test-model", f"  mode: {mode}", "  block_size: 32", "  drain_timeout: 1 s", *tokenizer_line(tokenizer).splitlines(),
-             *(["  connect_timeout: 60 s"] if patient else []), *([f"  record: {record}"] if record else []), "  workers:"]
+             *(["  connect_timeout: 60 s", "  admission: {enabled: false}"] if patient else []), *([f"  record: {record}"] if record else []), "  workers:"]
     for worker in workers:
         lines += [
             f"    - name: {worker.name}",

@@ -71,11 +71,11 @@ class Pages:
 def promtool_accepts_the_pages():
     assert PROMTOOL, "promtool is missing: scripts/install-dependencies --tests"
     for service, page in Pages.get().items():
-#vLLM 's names are vLLM' s : promtool finds fault with their colons.
+        # vLLM's names are vLLM's: promtool finds fault with their colons.
         own = "".join(line + "\n" for line in page.splitlines() if not re.match(r"(# (HELP|TYPE) )?vllm:", line))
         done = subprocess.run([PROMTOOL, "check", "metrics"], input=own, capture_output=True, text=True, timeout=60)
         assert done.returncode == 0, (service, done.stdout, done.stderr)
-#Those are parsed too, and so their format is checked; 3 is promtool's word for a name that it does not like.
+        # Those are parsed too, and so their format is checked; 3 is promtool's word for a name that it does not like.
         done = subprocess.run([PROMTOOL, "check", "metrics"], input=page, capture_output=True, text=True, timeout=60)
         assert done.returncode in (0, 3) and "error while parsing" not in done.stderr, (service, done.stderr)
 
@@ -103,7 +103,7 @@ def the_documentation_lists_exactly_the_names_of_the_pages():
         for name, kind in shown.items():
             assert name in known, f"{DOCS.name} does not list {name} of the {service}"
             assert known[name][0] == kind, (name, known[name][0], kind)
-#What this fleet has no occasion to show is marked.
+        # What this fleet has no occasion to show is marked.
         for name, (_, rest) in known.items():
             assert name in shown or "only " in rest, f"{DOCS.name} lists {name}, which the {service} does not show"
 

@@ -24,6 +24,7 @@ CONFIG = """gateway:
   mode: round_robin
   block_size: 32
   connect_timeout: 60 s
+  admission: {{enabled: false}}
   workers:
     - name: recorded
       url: http://127.0.0.1:{port}

@@ -61,7 +61,7 @@ class Kvist(Front):
         self.mode, self.tokenizer = mode, tokenizer
 
     def command(self):
-        lines = ["gateway:", f"  model: {self.model}", f"  mode: {self.mode}", f"  block_size: {self.block_size}", "  connect_timeout: 60 s",
+        lines = ["gateway:", f"  model: {self.model}", f"  mode: {self.mode}", f"  block_size: {self.block_size}", "  connect_timeout: 60 s", "  admission: {enabled: false}",
                  f"  http: {{host: 127.0.0.1, port: {self.port}}}", "  admin: {port: 0}", *([f"  tokenizer: {self.tokenizer}"] if self.tokenizer else []),
                  "  workers:"]
         for worker in self.workers:

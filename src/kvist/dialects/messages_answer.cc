@@ -29,9 +29,12 @@ std::string_view error_type(int status) {
   }
 }
 
-std::string_view stop_reason_of(std::string_view finish_reason, std::string_view stop) {
+// Engines end a call that they were forced to make with "stop" (vLLM: named and required tools). Clients run a tool
+// only for "tool_use".
+std::string_view stop_reason_of(std::string_view finish_reason, std::string_view stop, bool calls) {
   if (finish_reason == "length") return "max_tokens";
   if (finish_reason == "tool_calls" || finish_reason == "function_call") return "tool_use";
+  if (calls && finish_reason == "stop") return "tool_use";
   if (finish_reason == "content_filter") return "refusal";
   return stop.empty() ? "end_turn" : "stop_sequence";
 }
@@ -114,7 +117,7 @@ Result<std::string> MessagesAnswer::whole(std::string_view answer) {
   if (!part.text.empty()) json.raw(text_block(part.text));
   for (const CallPart& call : part.calls) json.raw(call_block(call, input_of(call.arguments)));
   json.end_array();
-  write_stop(json, stop_reason_of(part.finish_reason, part.stop), part.stop);
+  write_stop(json, stop_reason_of(part.finish_reason, part.stop, !part.calls.empty()), part.stop);
   write_usage(json, part.usage.value_or(openai::Usage{}));
   json.end_object();
   return json.take();
@@ -204,7 +207,7 @@ void MessagesAnswer::end(std::string& out) {
   close(out);
   JsonWriter json;
   json.begin_object().field("type", "message_delta").key("delta").begin_object();
-  write_stop(json, stop_reason_of(finish_reason_, stop_), stop_);
+  write_stop(json, stop_reason_of(finish_reason_, stop_, next_call_ > 0), stop_);
   json.end_object();
   write_usage(json, usage_);
   json.end_object();

@@ -61,6 +61,7 @@ class Examination {
   void check(const WorkerFacts& worker) {
     const std::string where = "worker " + worker.name;
     if (worker.seen) check_view(worker, *worker.seen, where);
+    if (worker.seen && is_wanted(worker.seen->state)) return;
     if (!worker.problem.empty()) {
       // The gateway may reach what this machine does not.
       const bool seen_well = worker.seen && worker.seen->state == "healthy";
@@ -75,7 +76,10 @@ class Examination {
   }
 
   void check_view(const WorkerFacts& worker, const GatewayView& view, const std::string& where) {
-    if (view.state != "healthy" && view.state != "other_model") {
+    if (is_wanted(view.state)) {
+      info("worker_leaves", where, fmt::format("the gateway has it as {}", view.state),
+           "nothing, if that was asked for: /admin/workers, the file or DNS");
+    } else if (view.state != "healthy" && view.state != "other_model") {
       add(view.state == "suspect" || view.state == "trial" ? Severity::kWarning : Severity::kError,
           state_id(view.state), where,
           fmt::format("the gateway has it as {}{}{}", view.state, view.last_problem.empty() ? "" : ": ",
@@ -110,6 +114,11 @@ class Examination {
                     where);
   }
 
+  /// Whether somebody has asked for that state.
+  static bool is_wanted(std::string_view state) {
+    return state == "cordoned" || state == "draining" || state == "leaving";
+  }
+
   /// The words of states are few and fixed; so are the ids.
   static std::string_view state_id(const std::string& state) {
     if (state == "unhealthy") return "worker_unhealthy";
@@ -135,8 +144,12 @@ class Examination {
             "200; the gateway gives it no requests");
     }
     if (worker.models_status == 401 || worker.models_status == 403) {
-      error("key_refused", where, fmt::format("GET /v1/models answers {}", worker.models_status),
-            "worker_api_key_file, or api_key_file of the worker, with the key that it asks for");
+      // A running gateway's keys are not told, so that its workers are asked without one.
+      const bool seen_well = worker.seen && worker.seen->state == "healthy";
+      add(seen_well ? Severity::kInfo : Severity::kError, "key_refused", where,
+          fmt::format("GET /v1/models answers {}", worker.models_status),
+          seen_well ? "the gateway has the key; examine its file to see more"
+                    : "worker_api_key_file, or api_key_file of the worker, with the key that it asks for");
     } else if (worker.models_status != kOk) {
       warning("no_model_list", where, fmt::format("GET /v1/models answers {}", worker.models_status),
               "a list; without it nobody notices a worker with another model");

@@ -334,7 +334,7 @@ void EventSequencer::skip_to(std::uint64_t sequence, TimePoint now, Actions& act
 /// into one, under the number of the last of them.
 void EventSequencer::rebuild_from(std::uint64_t sequence, const std::string& payload, Actions& actions) {
   const auto waiting = buffered_.find(sequence);
-  const bool is_itself = sequence < *next_ ? recall(sequence, payload) == Known::kSame
+  const bool is_itself = sequence < *next_ ? recall(sequence, payload) != Known::kDifferent
                                            : waiting == buffered_.end() || waiting->second == payload;
   if (sequence >= view_start_ && is_itself) {
     rebuild_at_.reset();
