@@ -69,7 +69,7 @@ def bash_completes(prefix):
     assert completed("kvist", "plan", "") == {"profiles", "capacity", "memory"}
     assert completed("kvist", "plan", "capacity", "--s") == {"--slo", "--seeds"}
     assert completed("kvist", "gateway", "-f", "") == {"gateway.yaml", "worker.yaml"}
-    assert completed("kvist", "gateway", "--") == {"--help", "--file"}
+    assert completed("kvist", "gateway", "--") == {"--help", "--file", "--log-format", "--log-level"}
 
 
 def other_shells_read_theirs(prefix):
