@@ -423,58 +423,5 @@ TEST(ProxyAdmission, BeyondTheBoundTheAnswerIs503WithRetryAfter) {
   EXPECT_EQ(worker.posts().size(), 1U);
 }
 
-TEST(ProxyShutDown, LetsAnswersEndAndRefusesNewOnes) {
-  FakeWorker worker("w0");
-  worker.set_script(worker.stream_then_silence({std::string(kRoleEvent), text_event("one")}));
-  RunningGateway gateway(gateway_spec({&worker}));
-  StreamingClient client(gateway.url(), kPath, chat_body("Hello"));
-  ASSERT_TRUE(client.await_text("one"));
-  std::atomic<bool> done = false;
-  gateway.shut_down([&] { done = true; });
-  ASSERT_TRUE(await([&] { return gateway.get("/health").status == 503; }));
-  const auto refused = gateway.chat(chat_body("Hello"));
-  EXPECT_EQ(refused.status, 503);
-  EXPECT_EQ(refused.headers.find("Retry-After"), "1");
-  EXPECT_EQ(refused.headers.find("Connection"), "close");
-  EXPECT_EQ(worker.posts().size(), 1U);
-  EXPECT_FALSE(done);
-  worker.end_held(text_event("two") + std::string(kDoneEvent));
-  ASSERT_TRUE(client.await_over());
-  EXPECT_TRUE(client.ended());
-  EXPECT_EQ(client.body(), joined({kRoleEvent, text_event("one"), text_event("two"), kDoneEvent}));
-  EXPECT_TRUE(await([&] { return done.load(); }));
-}
-
-TEST(ProxyShutDown, BreaksAnswersOffAtTheEndOfItsTime) {
-  FakeWorker worker("w0");
-  worker.set_script(worker.stream_then_silence({std::string(kRoleEvent), text_event("one")}));
-  auto spec = gateway_spec({&worker});
-  spec.drain_timeout = std::chrono::milliseconds(50);
-  RunningGateway gateway(std::move(spec));
-  StreamingClient client(gateway.url(), kPath, chat_body("Hello"));
-  ASSERT_TRUE(client.await_text("one"));
-  std::atomic<bool> done = false;
-  gateway.shut_down([&] { done = true; });
-  ASSERT_TRUE(client.await_over());
-  EXPECT_FALSE(client.ended()) << "the client sees that the answer is incomplete";
-  EXPECT_THAT(client.body(), ::testing::HasSubstr("data: {\"error\":{\"message\":\"the gateway is shutting down\""));
-  EXPECT_TRUE(await([&] { return done.load(); }));
-}
-
-TEST(ProxyShutDown, AskedAgainItEndsAtOnce) {
-  FakeWorker worker("w0");
-  worker.set_script(worker.stream_then_silence({std::string(kRoleEvent), text_event("one")}));
-  RunningGateway gateway(gateway_spec({&worker}));
-  StreamingClient client(gateway.url(), kPath, chat_body("Hello"));
-  ASSERT_TRUE(client.await_text("one"));
-  std::atomic<bool> done = false;
-  gateway.shut_down([&] { done = true; });
-  ASSERT_TRUE(await([&] { return gateway.get("/health").status == 503; }));
-  gateway.end_now();
-  ASSERT_TRUE(client.await_over());
-  EXPECT_FALSE(client.ended());
-  EXPECT_TRUE(await([&] { return done.load(); }));
-}
-
 }  // namespace
 }  // namespace kvist::gateway

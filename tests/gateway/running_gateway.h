@@ -84,6 +84,7 @@ class RunningGateway {
     loop_.post([this] { service_->end_now(); });
   }
 
+  [[nodiscard]] std::uint16_t port() const { return port_; }
   [[nodiscard]] std::string url() const { return fmt::format("http://127.0.0.1:{}", port_); }
   [[nodiscard]] std::string admin_url() const { return fmt::format("http://127.0.0.1:{}", admin_port_); }
   /// A call to the listener that has this path.

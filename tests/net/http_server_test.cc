@@ -41,6 +41,44 @@ TEST_F(HttpServerTest, WhileItDrainsEachAnswerEndsItsConnection) {
   EXPECT_TRUE(thread_.wait([&] { return server_->connections() == 0; }));
 }
 
+TEST_F(HttpServerTest, SaysWhenSlowClientsHaveAllThatWasWrittenOrHaveLeft) {
+  listen();
+  int sent = 0;
+  thread_.run([&] { server_->when_sent([&] { ++sent; }); });
+  EXPECT_TRUE(thread_.wait([&] { return sent == 1; })) << "nobody waits for anything";
+  RawSocket reads = RawSocket::connect(port_, 4096);
+  RawSocket leaves = RawSocket::connect(port_, 4096);
+  RawSocket asks = connect();
+  int count = 0;
+  for (const RawSocket* socket : {&reads, &leaves, &asks}) {
+    ASSERT_TRUE(socket->send("GET /held HTTP/1.1\r\nHost: x\r\n\r\n"));
+    ASSERT_TRUE(wait_held(static_cast<std::size_t>(++count)));
+    if (socket == &asks) break;  // its answer is not begun
+    with_exchange([](HttpExchange& e) { e.respond({200, {}, std::string(32U << 20, 'x')}); });
+  }
+  thread_.run([&] { server_->when_sent([&] { ++sent; }); });
+  leaves.close_with_reset();
+  EXPECT_TRUE(thread_.wait([&] { return server_->connections() == 2; }));
+  EXPECT_EQ(thread_.run([&] { return sent; }), 1);
+  EXPECT_EQ(body_of(read_answer(reads)).size(), 32U << 20);
+  EXPECT_TRUE(thread_.wait([&] { return sent == 2; }));
+}
+
+TEST_F(HttpServerTest, OfAServerThatIsGoneNobodySaysThatAllIsSent) {
+  listen();
+  RawSocket socket = RawSocket::connect(port_, 4096);
+  ASSERT_TRUE(socket.send("GET /held HTTP/1.1\r\nHost: x\r\n\r\n"));
+  ASSERT_TRUE(wait_held(1));
+  with_exchange([](HttpExchange& e) { e.respond({200, {}, std::string(32U << 20, 'x')}); });
+  bool sent = false;
+  thread_.run([&] {
+    server_->when_sent([&] { sent = true; });
+    held_.clear();
+    server_.reset();
+  });
+  EXPECT_FALSE(thread_.run([&] { return sent; }));
+}
+
 TEST_F(HttpServerTest, ReadsARequestThatComesByteByByte) {
   listen();
   RawSocket socket = connect();

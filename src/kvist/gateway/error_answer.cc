@@ -24,4 +24,10 @@ net::HttpResponse json_answer(std::string json) {
   return response;
 }
 
+net::HttpResponse refused(const net::HttpRequest& /*request*/, int status, const std::string& message) {
+  net::HttpResponse answer = json_answer(openai::error_body(message, net::reason_phrase(status), "", status));
+  answer.status = status;
+  return answer;
+}
+
 }  // namespace kvist::gateway

@@ -108,6 +108,17 @@ void IoLoop::drain() {
   });
 }
 
+void IoLoop::when_sent(std::function<void()> done) {
+  loop_.post([this, routing = routing_, call = std::move(done)] {
+    if (!parts_) return;
+    parts_->server->when_sent([routing, call] {
+      routing->loop->post([routing, call] {
+        if (routing->channel != nullptr) call();
+      });
+    });
+  });
+}
+
 void IoLoop::handle(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange) {
   if (front_.keys == nullptr || needs_no_key(request)) return handle_admitted(std::move(request), exchange, {});
   KeyGate::Verdict verdict = front_.keys->admit(request, net::now());

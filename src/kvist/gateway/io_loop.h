@@ -49,6 +49,8 @@ class IoLoop {
   void run(std::function<void(Proxy&)> work);
   /// From here on each answer ends its connection.
   void drain();
+  /// Has routing's thread call `done` when clients were sent all that was written until now.
+  void when_sent(std::function<void()> done);
 
  private:
   class ForwardedExchange;

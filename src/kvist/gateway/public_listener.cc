@@ -1,7 +1,10 @@
 #include "kvist/gateway/public_listener.h"
 
 #include <memory>
+#include <optional>
+#include <utility>
 
+#include "kvist/gateway/dialect_door.h"
 #include "kvist/net/connections_by_address.h"
 
 namespace kvist::gateway {
@@ -25,6 +28,16 @@ net::HttpServerOptions public_listener(const spec::GatewaySpec& gateway) {
   if (limits.connections_per_address > 0)
     options.by_address = std::make_shared<net::ConnectionsByAddress>(limits.connections_per_address);
   return options;
+}
+
+net::HttpHeadCheck stranger_check(KeyGate* keys, RequestReporter* reporter) {
+  if (keys == nullptr) return {};
+  return [keys, reporter](const net::HttpRequest& head) {
+    std::optional<net::HttpResponse> refusal = keys->refuse_stranger(head, net::now());
+    if (!refusal) return refusal;
+    if (reporter != nullptr) reporter->refused(head, refusal->status, net::now());
+    return std::optional(in_form_of(head, *std::move(refusal)));
+  };
 }
 
 // The settings' word and the network's are the same in the same order.

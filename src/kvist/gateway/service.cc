@@ -113,24 +113,6 @@ bool is_for_a_worker(const net::HttpRequest& request) {
   return !lists_models(request) && is_passed_on(request.path());
 }
 
-/// Refuses strangers' bodies, in the form of the API that they ask for, and reports that. `reporter` may be null. Empty
-/// if no keys are asked for. Requires: both outlive it.
-net::HttpHeadCheck stranger_check(KeyGate* keys, RequestReporter* reporter) {
-  if (keys == nullptr) return {};
-  return [keys, reporter](const net::HttpRequest& head) {
-    std::optional<net::HttpResponse> refusal = keys->refuse_stranger(head, net::now());
-    if (!refusal) return refusal;
-    if (reporter != nullptr) reporter->refused(head, refusal->status, net::now());
-    return std::optional(in_form_of(head, *std::move(refusal)));
-  };
-}
-
-net::HttpResponse refused(const net::HttpRequest& /*request*/, int status, const std::string& message) {
-  net::HttpResponse answer = json_answer(openai::error_body(message, net::reason_phrase(status), "", status));
-  answer.status = status;
-  return answer;
-}
-
 class GatewayService final : public Service {
  public:
   GatewayService(net::EventLoop& loop, spec::GatewaySpec gateway, std::shared_ptr<const text::ModelText> text,
@@ -207,14 +189,26 @@ class GatewayService final : public Service {
   }
 
   void end_now() override {
+    out_of_time_ = true;
     parts_.on_each_proxy([](Proxy& proxy) { proxy.break_off_all(); });
+    if (draining_ == 0) end_drain();
   }
 
  private:
+  /// A proxy has no request any more. When none has, slow clients have the rest of the time to read what is theirs.
   void on_drained() {
     if (--draining_ > 0) return;
+    if (out_of_time_) return end_drain();
+    unsent_ = parts_.io_loops.size() + (server_ ? 1 : 0);
+    const auto sent = [this] {
+      if (--unsent_ == 0) end_drain();
+    };
+    if (server_) server_->when_sent(sent);
+    for (const auto& io : parts_.io_loops) io->when_sent(sent);
+  }
+  void end_drain() {
     drain_timer_.cancel();
-    if (drained_) drained_();
+    if (const auto done = std::exchange(drained_, nullptr)) done();
   }
 
   void read_again(const std::string& file) {
@@ -464,7 +458,9 @@ class GatewayService final : public Service {
   std::unique_ptr<net::HttpServer> admin_server_;
   std::unique_ptr<net::HttpServer> server_;  // null if this loop takes no requests
   bool is_draining_ = false;
+  bool out_of_time_ = false;
   std::size_t draining_ = 0;  // number of proxies that still drain
+  std::size_t unsent_ = 0;    // afterwards: number of loops with bytes that slow clients have not taken
   std::function<void()> drained_;
 };
 

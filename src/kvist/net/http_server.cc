@@ -64,6 +64,17 @@ class Listener final : public Watched {
 
   void drain() { core_->closing = true; }
 
+  /// Each connection with something to send holds the pointer; the last one to let go of it calls `done`.
+  void when_sent(std::function<void()> done) {
+    const auto call = [weak = std::weak_ptr(core_), &loop = loop(), work = std::move(done)](void*) mutable {
+      loop.post([core = weak, call_now = std::move(work)] {
+        if (const auto still = core.lock(); still && !still->ended) call_now();
+      });
+    };
+    const std::shared_ptr<void> held(core_.get(), call);
+    for (const auto& connection : core_->connections) connection->hold_until_sent(held);
+  }
+
   void close() {
     core_->closing = true;
     forget();
@@ -74,6 +85,7 @@ class Listener final : public Watched {
 
   /// The server is being destroyed: closes everything, without calling the service.
   void end() {
+    core_->ended = true;
     close();
     sweep_timer_.cancel();
     for (const auto& connection : live()) connection->drop();
@@ -181,6 +193,7 @@ class Server final : public HttpServer {
   ~Server() override { listener_->end(); }
   [[nodiscard]] std::uint16_t port() const override { return listener_->port(); }
   void drain() override { listener_->drain(); }
+  void when_sent(std::function<void()> done) override { listener_->when_sent(std::move(done)); }
   void close() override { listener_->close(); }
   [[nodiscard]] std::size_t connections() const override { return listener_->connections(); }
 

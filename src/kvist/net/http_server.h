@@ -93,6 +93,9 @@ class HttpServer {
   /// From here on each answer ends its connection, which it says (Connection: close). Requests go on to be served, on
   /// new connections too. Idempotent.
   virtual void drain() = 0;
+  /// Calls `done`, from the loop, when the sockets have taken all that was written until now, except what clients that
+  /// have left meanwhile were to get. Never, if the server is destroyed before.
+  virtual void when_sent(std::function<void()> done) = 0;
   /// Stops accepting and closes idle connections; answers under way continue. Idempotent.
   virtual void close() = 0;
   [[nodiscard]] virtual std::size_t connections() const = 0;

@@ -73,6 +73,10 @@ void ServerConnection::drop() {
   exchange_ = nullptr;
 }
 
+void ServerConnection::hold_until_sent(std::shared_ptr<void> held) {
+  if (unsent() > 0) held_until_sent_.push_back(std::move(held));
+}
+
 void ServerConnection::lost(bool soon) {
   const auto self = shared_from_this();
   leave_server();
@@ -81,6 +85,7 @@ void ServerConnection::lost(bool soon) {
 
 void ServerConnection::leave_server() {
   close();
+  held_until_sent_.clear();
   forget_body();
   const bool was_there = core_->connections.erase(std::static_pointer_cast<ServerConnection>(shared_from_this())) > 0;
   if (was_there && core_->options.by_address) core_->options.by_address->leave(address_);
@@ -301,6 +306,7 @@ void ServerConnection::on_blocked() {
 }
 
 void ServerConnection::on_sent() {
+  if (unsent() == 0) held_until_sent_.clear();
   if (state_ == State::kAnswering || state_ == State::kFlushing) {
     if (unsent() == 0) {
       reader_.end();

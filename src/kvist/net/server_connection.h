@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "kvist/base/time.h"
 #include "kvist/net/body_decoder.h"
@@ -36,6 +37,8 @@ class ServerConnection final : public TcpConnection {
   void close_when_idle();
   /// Closes the connection now, without calling the service.
   void drop();
+  /// Keeps the pointer until nothing that was written waits for the socket.
+  void hold_until_sent(std::shared_ptr<void> held);
 
   /// Whether it has no whole request yet.
   [[nodiscard]] bool awaits_request() const { return state_ == State::kHead || state_ == State::kBody; }
@@ -111,7 +114,8 @@ class ServerConnection final : public TcpConnection {
   State state_ = State::kHead;
   TimePoint deadline_ = kNever;
   std::uint64_t lingered_bytes_ = 0;
-  ReaderWatch reader_;          // while an answer waits for the socket
+  ReaderWatch reader_;  // while an answer waits for the socket
+  std::vector<std::shared_ptr<void>> held_until_sent_;
   bool request_begun_ = false;  // some byte of the next request has come
   bool processing_ = false;
   bool ends_after_answer_ = false;

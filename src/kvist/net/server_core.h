@@ -21,6 +21,7 @@ class ServerCore {
   const HttpServerOptions options;
   const HttpHandler handler;
   bool closing = false;            // each answer ends its connection
+  bool ended = false;              // the server is destroyed
   std::uint64_t bodies_bytes = 0;  // of all requests whose answers are not complete
   std::unordered_set<std::shared_ptr<ServerConnection>> connections;
   /// Those beyond max_connections, the oldest first; some may be closed.

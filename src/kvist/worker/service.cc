@@ -145,21 +145,36 @@ class ServiceImpl final : public Service {
     api_.refuse_new();
     server_->drain();
     drain_timer_.arm(net::now() + spec_.drain_timeout, [this] { end_now(); });
-    generations_->on_idle([this, done = std::move(done)] {
-      drain_timer_.cancel();
-      if (done) done();
+    drained_ = std::move(done);
+    generations_->on_idle([this] {
+      idle_ = true;
+      if (out_of_time_) return end_drain();
+      // Slow clients have the rest of the time to read what is theirs.
+      server_->when_sent([this] { end_drain(); });
     });
   }
 
-  void end_now() override { generations_->end_all({ErrorCode::kUnavailable, "the worker is shutting down"}); }
+  void end_now() override {
+    out_of_time_ = true;
+    generations_->end_all({ErrorCode::kUnavailable, "the worker is shutting down"});
+    if (idle_) end_drain();
+  }
 
  private:
+  void end_drain() {
+    drain_timer_.cancel();
+    if (const auto done = std::exchange(drained_, nullptr)) done();
+  }
+
   spec::WorkerSpec spec_;
   TextParts text_;
   EngineRunner runner_;
   std::shared_ptr<Generations> generations_;
   HttpApi api_;
   net::Timer drain_timer_;
+  bool idle_ = false;  // draining: no answer is under way any more
+  bool out_of_time_ = false;
+  std::function<void()> drained_;
   std::unique_ptr<net::HttpServer> server_;
   std::unique_ptr<net::HttpServer> admin_server_;
 };
