@@ -22,23 +22,38 @@ namespace kvist::gateway {
 namespace {
 
 constexpr mode_t kMode = 0640;
+/// How long a pipe may take nothing, how long that is tried on at the end, and how often a file is looked after.
+constexpr Duration kPatience = std::chrono::seconds(1);
+constexpr Duration kLastPatience = std::chrono::seconds(1);
+constexpr Duration kLookEvery = std::chrono::seconds(1);
 
 bool is_stream(const std::string& file) {
   return file == "stderr" || file == "stdout";
 }
 
+// Without O_NONBLOCK, opening a named pipe would wait for somebody who reads it.
 int open_file(const std::string& file) {
   if (file == "stderr") return STDERR_FILENO;
   if (file == "stdout") return STDOUT_FILENO;
-  return ::open(file.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, kMode);
+  return ::open(file.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, kMode);
+}
+
+/// Of a file that could not be opened.
+bool is_unread_pipe(const std::string& file, int error) {
+  struct stat named{};
+  return error == ENXIO && ::stat(file.c_str(), &named) == 0 && S_ISFIFO(named.st_mode);
 }
 
 }  // namespace
 
 Result<std::unique_ptr<AccessLog>> AccessLog::open(const spec::AccessLogSpec& spec, spec::LogFormat format) {
   const int descriptor = open_file(spec.file);
+  const int error = errno;
+  if (descriptor < 0 && !is_unread_pipe(spec.file, error))
+    return fail(ErrorCode::kInvalidArgument, fmt::format("access_log: {}: {}", spec.file, std::strerror(error)));
   if (descriptor < 0)
-    return fail(ErrorCode::kInvalidArgument, fmt::format("access_log: {}: {}", spec.file, std::strerror(errno)));
+    telemetry::log_warning("access_log", fmt::format("{}: nobody reads this pipe; {} lines at most wait for a reader",
+                                                     spec.file, kMostWaiting));
   return std::unique_ptr<AccessLog>(new AccessLog(spec.file, format, descriptor));
 }
 
@@ -51,6 +66,7 @@ AccessLog::~AccessLog() {
   {
     const std::scoped_lock lock(mutex_);
     stopping_ = true;
+    give_up_at_ = net::now() + kLastPatience;
   }
   woken_.notify_one();
   thread_.join();
@@ -81,30 +97,43 @@ AccessLog::Counters AccessLog::counters() const {
 void AccessLog::run() {
   std::vector<std::shared_ptr<const RequestReport>> batch;
   WarningGate gate;
-  while (true) {
+  while (await_work()) {
+    reopen_if_rotated();
+    if (descriptor_ < 0) continue;
     {
-      std::unique_lock lock(mutex_);
-      woken_.wait(lock, [this] { return stopping_ || !waiting_.empty(); });
-      if (waiting_.empty()) return;
+      const std::scoped_lock lock(mutex_);
       std::swap(batch, waiting_);
     }
-    reopen_if_rotated();
     const double offset = net::unix_seconds() - to_seconds(net::now().time_since_epoch());
     std::string text;
     for (const auto& report : batch)
       text += access_line(*report, format_, offset + to_seconds(report->ended.time_since_epoch()));
-    const bool written = write_all(text);
+    std::string_view rest = text;
+    const Result<void> written = write_all(rest);
     if (!written && gate.pass(net::now()))
-      telemetry::log_warning("access_log", fmt::format("{}: {}", file_, std::strerror(errno)));
+      telemetry::log_warning("access_log", fmt::format("{}: {}", file_, written.error().message));
     const std::scoped_lock lock(mutex_);
-    (written ? counters_.lines : counters_.failures) += batch.size();
+    const auto lost = static_cast<std::size_t>(std::ranges::count(rest, '\n'));
+    counters_.lines += batch.size() - lost;
+    counters_.failures += lost;
     batch.clear();
   }
 }
 
+/// Waits until there is something to write; where nobody reads a pipe, until it is time to look again. Returns false at
+/// the end.
+bool AccessLog::await_work() {
+  std::unique_lock lock(mutex_);
+  if (descriptor_ < 0 && !waiting_.empty()) woken_.wait_for(lock, kLookEvery, [this] { return stopping_; });
+  woken_.wait(lock, [this] { return stopping_ || !waiting_.empty(); });
+  if (waiting_.empty()) return false;
+  if (!stopping_ || descriptor_ >= 0) return true;
+  counters_.failures += waiting_.size();
+  return false;
+}
+
 void AccessLog::reopen_if_rotated() {
-  constexpr Duration kEvery = std::chrono::seconds(1);
-  if (is_stream(file_) || net::now() - looked_ < kEvery) return;
+  if (is_stream(file_) || (looked_ != TimePoint{} && net::now() - looked_ < kLookEvery)) return;
   looked_ = net::now();
   struct stat named{};
   struct stat open{};
@@ -118,22 +147,29 @@ void AccessLog::reopen_if_rotated() {
 }
 
 // A pipe is written to only as far as it has room: a blocked write would outlast the gateway.
-bool AccessLog::write_all(std::string_view text) {
+Result<void> AccessLog::write_all(std::string_view& text) {
   struct stat open{};
   const bool is_file = ::fstat(descriptor_, &open) == 0 && S_ISREG(open.st_mode);
   while (!text.empty()) {
+    if (!is_file && is_out_of_time()) return fail(ErrorCode::kUnavailable, "whoever reads the pipe is too slow");
     pollfd ready{.fd = descriptor_, .events = POLLOUT, .revents = 0};
-    constexpr int kPatienceMs = 1'000;
-    if (!is_file && ::poll(&ready, 1, kPatienceMs) == 0) return false;
+    constexpr auto kPatienceMs = static_cast<int>(kPatience / std::chrono::milliseconds(1));
+    if (!is_file && ::poll(&ready, 1, kPatienceMs) == 0)
+      return fail(ErrorCode::kUnavailable, "the pipe is full, and nobody reads it");
     const std::size_t most = is_file ? text.size() : std::min<std::size_t>(text.size(), PIPE_BUF);
     const ssize_t written = ::write(descriptor_, text.data(), most);
     if (written > 0) {
       text.remove_prefix(static_cast<std::size_t>(written));
-      continue;
+    } else if (errno != EINTR && errno != EAGAIN) {
+      return fail(ErrorCode::kUnavailable, std::strerror(errno));
     }
-    if (errno != EINTR && errno != EAGAIN) return false;
   }
-  return true;
+  return {};
+}
+
+bool AccessLog::is_out_of_time() const {
+  const std::scoped_lock lock(mutex_);
+  return stopping_ && net::now() >= give_up_at_;
 }
 
 }  // namespace kvist::gateway

@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -18,8 +19,9 @@
 namespace kvist::gateway {
 
 /// Appends a line per request to a file, on a thread of its own, so that a slow disk or a full pipe holds up nobody.
-/// When the file is no longer what its name leads to, because it was rotated, a new one is made. Memory: at most
-/// kMostWaiting requests wait; further ones are dropped and counted. Threads: add() and counters(): any.
+/// When the file is no longer what its name leads to, because it was rotated, a new one is made. A named pipe that
+/// nobody reads yet is opened when somebody does; until then the requests wait. Memory: at most kMostWaiting requests
+/// wait; further ones are dropped and counted. Threads: add() and counters(): any.
 class AccessLog {
  public:
   static constexpr std::size_t kMostWaiting = 16'384;
@@ -33,7 +35,7 @@ class AccessLog {
 
   /// Opens the file. Errors: it cannot be written.
   [[nodiscard]] static Result<std::unique_ptr<AccessLog>> open(const spec::AccessLogSpec& spec, spec::LogFormat format);
-  /// Writes what waits.
+  /// Writes what waits; into a pipe, what it takes within two seconds.
   ~AccessLog();
   AccessLog(const AccessLog&) = delete;
   AccessLog& operator=(const AccessLog&) = delete;
@@ -44,12 +46,15 @@ class AccessLog {
  private:
   AccessLog(std::string file, spec::LogFormat format, int descriptor);
   void run();
+  [[nodiscard]] bool await_work();
   void reopen_if_rotated();
-  [[nodiscard]] bool write_all(std::string_view text);
+  /// Removes from `text` what was written.
+  [[nodiscard]] Result<void> write_all(std::string_view& text);
+  [[nodiscard]] bool is_out_of_time() const;
 
   const std::string file_;
   const spec::LogFormat format_;
-  int descriptor_;  // its thread's, as the next
+  int descriptor_;  // its thread's, as the next; -1: a pipe that nobody reads
   TimePoint looked_ = {};
 
   mutable std::mutex mutex_;  // guards what follows
@@ -57,6 +62,7 @@ class AccessLog {
   std::vector<std::shared_ptr<const RequestReport>> waiting_;
   Counters counters_;
   bool stopping_ = false;
+  TimePoint give_up_at_ = {};  // once stopping_
 
   std::thread thread_;
 };
