@@ -24,14 +24,15 @@ using testing::StartsWith;
 
 class TlsTest : public HttpServerTest {
  protected:
-  void serve(const Certificate& certificate, ClientCertificates clients = ClientCertificates::kNone) {
+  void serve(const Certificate& certificate, ClientCertificates clients = ClientCertificates::kNone,
+             Duration head_timeout = std::chrono::seconds(75)) {
     auto loaded = TlsServer::load({.certificate = certificate.certificate(),
                                    .key = certificate.key(),
                                    .client_ca = clients == ClientCertificates::kNone ? "" : authority_.certificate(),
                                    .client_certificates = clients});
     ASSERT_TRUE(loaded) << loaded.error().message;
     tls_ = *loaded;
-    listen({.tls = tls_});
+    listen({.head_timeout = head_timeout, .tls = tls_});
   }
   [[nodiscard]] std::string url(const std::string& host = "127.0.0.1") const {
     return "https://" + host + ":" + std::to_string(port_) + "/echo";
@@ -289,6 +290,16 @@ TEST_F(TlsTest, AnAnswerThatEndsWithTheFarewellIsComplete) {
     call.reset();
     client.reset();
   });
+}
+
+TEST_F(TlsTest, AHandshakeThatTakesTooLongIsCounted) {
+  serve(good_, ClientCertificates::kNone, std::chrono::milliseconds(100));
+  RawSocket silent = connect();
+  EXPECT_TRUE(silent.ended());
+  RawSocket half = connect();
+  ASSERT_TRUE(half.send("\x16\x03\x01\x02"));
+  EXPECT_TRUE(half.ended());
+  EXPECT_TRUE(thread_.wait([&] { return tls_->failed_handshakes() == 2 && server_->connections() == 0; }));
 }
 
 TEST_F(TlsTest, WhoSpeaksNoTlsIsTurnedAway) {

@@ -57,6 +57,7 @@ TimePoint ServerConnection::idle_deadline() const {
 void ServerConnection::check_deadline(TimePoint now) {
   if (reader_.is_too_slow(bytes_received_by_peer(), now)) return lost(false);
   if (now < deadline_) return;
+  if (in_handshake()) return on_handshake_failed("no handshake in time");
   const bool half_a_request = state_ == State::kBody || (state_ == State::kHead && request_begun_);
   if (half_a_request) return refuse(408, "the request did not arrive in time");
   lost(false);
