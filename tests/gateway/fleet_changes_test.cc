@@ -2,7 +2,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
 #include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
 
 #include "kvist/gateway/dns_groups.h"
 #include "kvist/gateway/reloaded_file.h"
@@ -86,7 +93,7 @@ TEST_P(FleetChangesTest, ADrainedWorkersStreamsEndAndThenItIsGone) {
   ASSERT_TRUE(client.await_over());
   EXPECT_TRUE(client.ended());
   ASSERT_TRUE(await_vacant(gateway, 1));
-  EXPECT_THAT(gateway.get("/admin/workers").body, Not(HasSubstr(R"("name":"a")")));
+  EXPECT_THAT(gateway.get("/admin/workers").body, Not(HasSubstr(R"("name":"a","url")")));
   EXPECT_THAT(gateway.get("/admin/status").body, Not(HasSubstr(R"("name":"a")")));
   EXPECT_EQ(gateway.metric("kvist_gateway_requests_total", "worker", "a"), 0) << "what it did is forgotten";
   EXPECT_EQ(gateway.chat(chat_body("x")).status, 200);
@@ -144,6 +151,95 @@ TEST_P(FleetChangesTest, APlaceIsUsedAgainAndAgain) {
   }
 }
 
+/// The gateway's file, as an operator changes it.
+class FleetFileTest : public FleetChangesTest {
+ protected:
+  ~FleetFileTest() override { std::remove(file_.c_str()); }
+
+  void write(const std::vector<const FakeWorker*>& workers) const {
+    std::ofstream out(file_);
+    out << "gateway:\n" << spec::to_yaml(spec(workers, 3), 2);
+  }
+  /// What GET /admin/workers says of a worker in this field; empty: nothing.
+  static std::string told(const RunningGateway& gateway, const std::string& name, const std::string& field) {
+    const std::string body = gateway.get("/admin/workers").body;
+    const std::size_t at = body.find(fmt::format(R"("name":"{}","url")", name));
+    const std::string key = fmt::format(R"("{}":")", field);
+    const std::size_t value = at == std::string::npos ? at : body.find(key, at);
+    if (value == std::string::npos) return {};
+    return body.substr(value + key.size(), body.find('"', value + key.size()) - value - key.size());
+  }
+  static bool await_told(const RunningGateway& gateway, const std::string& name, const std::string& field,
+                         const std::string& value) {
+    return await([&] { return told(gateway, name, field) == value; });
+  }
+
+  const std::string file_ = ::testing::TempDir() + fmt::format("fleet-file-{}-{}.yaml", ::getpid(), GetParam());
+};
+
+// Loading a tokenizer takes seconds, and the file may change meanwhile.
+TEST_P(FleetFileTest, AChangeWhileTheGatewayStartsIsReadToo) {
+  write({&a_});
+  const SettingsFile read_from(file_);
+  write({&a_, &b_});
+  const RunningGateway gateway(spec({&a_}, 3), /*await_workers=*/false, read_from);
+  EXPECT_TRUE(await_healthy(gateway, 2));
+}
+
+TEST_P(FleetFileTest, WhatAnAdministratorDecidedOutlastsTheFile) {
+  write({&a_, &b_});
+  const RunningGateway gateway(spec({&a_, &b_}, 3), true, SettingsFile(file_));
+  const auto change = [&](const std::string& what, const std::string& name) {
+    return gateway.call("POST", "/admin/workers/" + what, named(name)).status;
+  };
+  // Cordoned, and gone from the file and back again.
+  EXPECT_EQ(change("cordon", "b"), 200);
+  write({&a_});
+  ASSERT_TRUE(await_told(gateway, "b", "admission", ""));
+  write({&a_, &b_});
+  ASSERT_TRUE(await_told(gateway, "b", "admission", "cordoned"));
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(gateway.chat(chat_body("x")).status, 200);
+  EXPECT_TRUE(b_.posts().empty());
+  EXPECT_EQ(change("uncordon", "b"), 200);
+  EXPECT_EQ(told(gateway, "b", "admission"), "serving");
+  // Drained, and gone from the file and back again.
+  EXPECT_EQ(change("drain", "b"), 202);
+  ASSERT_TRUE(await_told(gateway, "b", "admission", ""));
+  EXPECT_THAT(gateway.get("/admin/workers").body, HasSubstr(R"("held":[{"name":"b","as":"removed"}])"));
+  write({&a_});
+  std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+  write({&a_, &b_});
+  ASSERT_TRUE(await([&] { return told(gateway, "b", "problem").contains("an administrator took it out"); }));
+  EXPECT_EQ(change("uncordon", "b"), 200);
+  EXPECT_TRUE(await_told(gateway, "b", "admission", "serving"));
+  EXPECT_THAT(gateway.get("/admin/workers").body, HasSubstr(R"("held":[])"));
+  EXPECT_EQ(change("uncordon", "nobody"), 404);
+}
+
+TEST_P(FleetFileTest, FilesOfAWorkerThatComesAreReadAndMayBeMissingAtFirst) {
+  const std::string key = file_ + ".key";
+  spec::GatewaySpec settings = spec({&a_, &b_}, 3);
+  settings.workers[1].api_key_file = key;
+  {
+    std::ofstream out(file_);
+    out << "gateway:\n" << spec::to_yaml(settings, 2);
+  }
+  std::ofstream(key) << "of-b\n";
+  settings.workers.pop_back();
+  SettingsFile read_from(file_);
+  read_from.before.clear();  // as if the file had had another list before
+  std::remove(key.c_str());
+  const RunningGateway gateway(settings, true, read_from);
+  ASSERT_TRUE(await([&] { return told(gateway, "b", "problem").contains("No such file"); }));
+  std::ofstream(key) << "of-b\n";
+  EXPECT_TRUE(await_healthy(gateway, 2));
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(gateway.chat(chat_body("x")).status, 200);
+  ASSERT_FALSE(b_.posts().empty());
+  EXPECT_EQ(b_.posts().front().headers.find("Authorization"), "Bearer of-b");
+  std::remove(key.c_str());
+}
+
+INSTANTIATE_TEST_SUITE_P(Threads, FleetFileTest, ::testing::Values(1U, 3U));
 INSTANTIATE_TEST_SUITE_P(Threads, FleetChangesTest, ::testing::Values(1U, 3U));
 
 spec::UpstreamSpec worker(const std::string& name, int port) {

@@ -52,11 +52,11 @@ inline spec::GatewaySpec gateway_spec(const std::vector<const FakeWorker*>& work
 
 class RunningGateway {
  public:
-  explicit RunningGateway(spec::GatewaySpec spec, bool await_workers = true) {
+  explicit RunningGateway(spec::GatewaySpec spec, bool await_workers = true, SettingsFile file = {}) {
     ::unsetenv("KVIST_ROUTER_MODE");
     ::unsetenv("DYN_ROUTER_MODE");
     const std::size_t workers = spec.workers.size();
-    auto made = Service::create(loop_, std::move(spec));
+    auto made = Service::create(loop_, std::move(spec), std::move(file));
     if (!made) throw std::runtime_error(made.error().message);
     service_ = std::move(*made);
     port_ = service_->port();

@@ -125,6 +125,7 @@ Result<void> serve_worker(const WorkerArguments& arguments) {
 }
 
 Result<void> serve_gateway(const GatewayArguments& arguments) {
+  const gateway::SettingsFile file(arguments.file);
   KVIST_TRY(spec::GatewaySpec spec, spec::load_gateway(arguments.file));
   KVIST_TRY_VOID(start_log(spec.log, arguments.log, "gateway"));
   ::signal(SIGPIPE, SIG_IGN);  // a reader of the log who leaves must not end the service
@@ -132,7 +133,7 @@ Result<void> serve_gateway(const GatewayArguments& arguments) {
   // Before anything else, because the signal would end a gateway that is still loading.
   loop.on_hangup([] { telemetry::log_info("gateway", "SIGHUP: files are read again, if there are any"); });
   net::Timer end(loop);
-  KVIST_TRY(const auto service, gateway::Service::create(loop, spec, arguments.file));
+  KVIST_TRY(const auto service, gateway::Service::create(loop, spec, file));
   loop.on_hangup([&] { service->reload(); });
   end_on_signals(loop, end, *service, spec.drain_timeout);
   print_line(fmt::format("ready http={} admin={}", service->port(), service->admin_port()));

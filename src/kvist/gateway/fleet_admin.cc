@@ -84,6 +84,9 @@ net::HttpResponse list(const GatewayParts& parts, const FleetChanges& changes) {
   json.key("workers").begin_array();
   for (std::uint32_t i = 0; i < parts.fleet.size(); ++i)
     if (!parts.fleet.is_vacant(WorkerId(i))) write_place(json, parts, changes, WorkerId(i));
+  json.end_array().key("held").begin_array();
+  for (const dispatch::WorkerHolds::Entry& held : changes.holds().entries())
+    json.begin_object().field("name", held.name).field("as", to_string(held.hold)).end_object();
   json.end_array().key("waiting").begin_array();
   for (const FleetChanges::Waiting& waiting : changes.waiting()) {
     json.begin_object();
@@ -113,12 +116,14 @@ void add_fleet_paths(net::PathTable& paths, GatewayParts& parts, FleetChanges& c
   constexpr int kAccepted = 202;
   constexpr int kOk = 200;
   paths.answer("GET", "/admin/workers", [&](const net::HttpRequest&) { return list(parts, changes); });
-  paths.answer("POST", "/admin/workers", [&](const net::HttpRequest& request) {
-    const auto worker = read_new_worker(parts, request);
-    if (!worker) return error_answer(worker.error());
-    const auto added = changes.add(*worker, WorkerSource::kAdministration);
-    return added ? one(parts, changes, worker->name, kCreated) : error_answer(added.error());
-  });
+  paths.on("POST", "/admin/workers",
+           [&](const net::HttpRequest& request, const std::shared_ptr<net::HttpExchange>& exchange) {
+             const auto worker = read_new_worker(parts, request);
+             if (!worker) return exchange->respond(error_answer(worker.error()));
+             changes.add(*worker, [&, exchange, name = worker->name](const Result<void>& added) {
+               exchange->respond(added ? one(parts, changes, name, kCreated) : error_answer(added.error()));
+             });
+           });
   using Change = std::function<Result<void>(const Named&)>;
   const auto on = [&](const std::string& path, int status, bool takes_timeout, Change change) {
     paths.answer("POST", path, [&, status, takes_timeout, change = std::move(change)](const net::HttpRequest& request) {

@@ -31,18 +31,28 @@ std::string_view to_string(WorkerSource source) {
 }
 
 FleetChanges::FleetChanges(net::EventLoop& loop, GatewayParts& parts)
-    : parts_(&parts), sources_(parts.places.size(), WorkerSource::kFile), timer_(loop) {}
+    : parts_(&parts), reader_(loop), sources_(parts.places.size(), WorkerSource::kFile), timer_(loop) {}
 
-Result<void> FleetChanges::add(const spec::UpstreamSpec& worker, WorkerSource source) {
-  // First the files that may be missing, so that an error leaves everything as it was.
-  KVIST_TRY(const net::ServerSettings settings, worker_settings(parts_->spec, worker));
+void FleetChanges::add(const spec::UpstreamSpec& worker, Done done) {
+  reader_.read(settings_source(parts_->spec, worker),
+               [this, worker, done = std::move(done)](const Result<net::ServerSettings>& settings) {
+                 if (!settings) return done(std::unexpected(settings.error()));
+                 const Result<void> added = bring_in(worker, *settings, WorkerSource::kAdministration);
+                 if (added) holds_.release(worker.name);
+                 done(added);
+               });
+}
+
+Result<void> FleetChanges::bring_in(const spec::UpstreamSpec& worker, const net::ServerSettings& settings,
+                                    WorkerSource source) {
   KVIST_TRY_VOID(check_url(worker));
   KVIST_TRY(const WorkerId place, parts_->places.add(worker.name, net::now()));
   sources_[place.value()] = source;
   parts_->bring_in(place, worker, settings);
   telemetry::log_info(kComponent, fmt::format("{} at {} was added ({}), place {} of {}", worker.name, worker.url,
                                               to_string(source), place.value(), parts_->places.size()));
-  return {};
+  if (source == WorkerSource::kAdministration || holds_.find(worker.name) != dispatch::WorkerHold::kCordoned) return {};
+  return cordon(worker.name);
 }
 
 // What a worker is sent, and trusted by, belongs to its URL, because calls to one address share their connections.
@@ -69,19 +79,38 @@ bool FleetChanges::give_up(std::string_view name) {
 
 Result<void> FleetChanges::cordon(std::string_view name) {
   KVIST_TRY(const WorkerId worker, parts_->places.cordon(name, net::now()));
+  holds_.set(name, dispatch::WorkerHold::kCordoned);
   parts_->fleet.set_open(worker, false);
   telemetry::log_info(kComponent, fmt::format("{} is cordoned: it gets no new requests", name));
   return {};
 }
 
 Result<void> FleetChanges::uncordon(std::string_view name) {
+  const bool was_held = holds_.release(name);
+  Result<void> back = take_back(name);
+  if (!back && was_held) {
+    telemetry::log_info(kComponent, fmt::format("{} may come back", name));
+    poll();
+    return {};
+  }
+  return back;
+}
+
+Result<void> FleetChanges::take_back(std::string_view name) {
   KVIST_TRY(const WorkerId worker, parts_->places.uncordon(name, net::now()));
+  if (holds_.find(name) == dispatch::WorkerHold::kCordoned) return cordon(name);
   parts_->fleet.set_open(worker, true);
   telemetry::log_info(kComponent, fmt::format("{} is uncordoned", name));
   return {};
 }
 
 Result<void> FleetChanges::drain(std::string_view name, Duration timeout) {
+  KVIST_TRY_VOID(begin_drain(name, timeout));
+  holds_.set(name, dispatch::WorkerHold::kRemoved);
+  return {};
+}
+
+Result<void> FleetChanges::begin_drain(std::string_view name, Duration timeout) {
   const TimePoint now = net::now();
   KVIST_TRY(const WorkerId worker, parts_->places.drain(name, now + timeout, now));
   parts_->fleet.set_open(worker, false);
@@ -95,6 +124,7 @@ Result<void> FleetChanges::remove(std::string_view name) {
   const auto before = parts_->places.find(name);
   const bool leaves = before && parts_->places.place(*before).state == dispatch::PlaceState::kLeaving;
   KVIST_TRY(const WorkerId worker, parts_->places.remove(name, net::now()));
+  holds_.set(name, dispatch::WorkerHold::kRemoved);
   if (leaves) return {};
   telemetry::log_info(kComponent, fmt::format("{} is removed: its {} requests leave it", name,
                                               parts_->router.loads().load(worker).requests));
@@ -115,7 +145,7 @@ void FleetChanges::carry_out(const FleetPlan& plan, WorkerSource source) {
   const Duration timeout = parts_->spec.drain_timeout;
   const auto leave = [&](const std::string& name) {
     const bool waited = give_up(name);
-    if (const auto drained = drain(name, timeout); !drained && !waited)
+    if (const auto drained = begin_drain(name, timeout); !drained && !waited)
       telemetry::log_info(kComponent, fmt::format("{} is not drained: {}", name, drained.error().message));
   };
   for (const std::string& name : plan.drain) leave(name);
@@ -128,11 +158,12 @@ void FleetChanges::carry_out(const FleetPlan& plan, WorkerSource source) {
       telemetry::log_info(kComponent, fmt::format("limits of {}: {}", worker.name, set.error().message));
   }
   for (const spec::UpstreamSpec& worker : plan.add) {
-    // One that comes back while it drains is the same still.
+    // One that comes back while it drains is the same still, unless an administrator drains it.
     const std::optional<WorkerId> present = parts_->places.find(worker.name);
     const bool drains = present && parts_->places.place(*present).state == dispatch::PlaceState::kDraining &&
-                        parts_->upstreams[present->value()] == worker;
-    if (!drains || !uncordon(worker.name)) add_when_possible(worker, source);
+                        parts_->upstreams[present->value()] == worker &&
+                        holds_.find(worker.name) != dispatch::WorkerHold::kRemoved;
+    if (!drains || !take_back(worker.name)) add_when_possible(worker, source);
   }
 }
 
@@ -152,15 +183,54 @@ void FleetChanges::poll() {
 }
 
 bool FleetChanges::try_to_add(Waiting& waiting, TimePoint now) {
+  if (waiting.is_reading) return false;
+  if (holds_.find(waiting.worker.name) == dispatch::WorkerHold::kRemoved) {
+    note(waiting, "an administrator took it out; uncordon it to have it back");
+    return false;
+  }
   const bool has_room = parts_->places.vacant() > 0 && !parts_->places.find(waiting.worker.name);
-  const bool is_known = !waiting.problem.empty();
-  if (is_known && (!has_room || now < waiting.next)) return false;
-  const auto added = add(waiting.worker, waiting.source);
+  if (!waiting.problem.empty() && (!has_room || now < waiting.next)) return false;
+  if (!waiting.settings) {
+    const WorkerSettingsSource source = settings_source(parts_->spec, waiting.worker);
+    if (source.has_files()) {
+      read_files(waiting, source);
+      return false;
+    }
+    Result<net::ServerSettings> settings = read_settings(source);
+    if (!settings) {
+      note(waiting, settings.error().message);
+      return false;
+    }
+    waiting.settings = *std::move(settings);
+  }
+  const auto added = bring_in(waiting.worker, *waiting.settings, waiting.source);
   if (added) return true;
-  waiting.next = now + kPause;  // what is in the way may be files that have to be read
-  if (std::exchange(waiting.problem, added.error().message) != added.error().message)
-    telemetry::log_warning(kComponent, fmt::format("{} waits to be added: {}", waiting.worker.name, waiting.problem));
+  waiting.settings.reset();  // until there is room, its files may change
+  note(waiting, added.error().message);
   return false;
+}
+
+void FleetChanges::read_files(Waiting& waiting, const WorkerSettingsSource& source) {
+  waiting.is_reading = true;
+  reader_.read(source, [this, worker = waiting.worker](const Result<net::ServerSettings>& settings) {
+    const auto found = std::ranges::find_if(
+        waiting_, [&](const Waiting& entry) { return entry.is_reading && entry.worker == worker; });
+    if (found == waiting_.end()) return;
+    found->is_reading = false;
+    if (settings) {
+      found->settings = *settings;
+      found->next = {};
+    } else {
+      note(*found, settings.error().message);
+    }
+    poll();
+  });
+}
+
+void FleetChanges::note(Waiting& waiting, const std::string& problem) {
+  waiting.next = net::now() + kPause;  // what is in the way may be files that have to be read
+  if (std::exchange(waiting.problem, problem) != problem)
+    telemetry::log_warning(kComponent, fmt::format("{} waits to be added: {}", waiting.worker.name, problem));
 }
 
 void FleetChanges::poll_later() {

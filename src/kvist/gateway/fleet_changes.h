@@ -2,13 +2,17 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "kvist/base/error.h"
+#include "kvist/dispatch/worker_holds.h"
 #include "kvist/gateway/gateway_parts.h"
 #include "kvist/gateway/reloaded_file.h"
+#include "kvist/gateway/worker_settings_reader.h"
 #include "kvist/net/event_loop.h"
 
 namespace kvist::gateway {
@@ -20,20 +24,24 @@ enum class WorkerSource : std::uint8_t { kFile, kAdministration, kDns };
 
 /// Carries out what dispatch::WorkerPlaces decides. A worker that is drained gets no new requests, and is removed when
 /// those it has are over, or at a deadline; one that is removed loses its requests to other workers at once, where they
-/// can go on. Threads: the loop's.
+/// can go on. What an administrator has cordoned, drained or removed stays so when the file or DNS drops the worker and
+/// lists it again (dispatch::WorkerHolds). Threads: the loop's.
 class FleetChanges {
  public:
   /// Requires: both outlive this object.
   FleetChanges(net::EventLoop& loop, GatewayParts& parts);
 
-  /// Errors: those of WorkerPlaces::add() and worker_settings(); kInvalidArgument if a worker of the same URL has
-  /// another key or other TLS settings.
-  [[nodiscard]] Result<void> add(const spec::UpstreamSpec& worker, WorkerSource source);
-  /// Adds the worker as soon as its name and a place are free, and says in the log what it waits for. One of the same
-  /// name that waits already is replaced.
+  using Done = std::function<void(const Result<void>&)>;
+  /// An administrator adds the worker. Calls `done` now, or when its files were read. Errors: those of
+  /// WorkerPlaces::add() and read_settings(); kInvalidArgument if a worker of the same URL has another key or other TLS
+  /// settings.
+  void add(const spec::UpstreamSpec& worker, Done done);
+  /// Adds the worker as soon as its name and a place are free, its files were read and no administrator wants it away,
+  /// and says in the log what it waits for. One of the same name that waits already is replaced.
   void add_when_possible(const spec::UpstreamSpec& worker, WorkerSource source);
-  // Errors: those of WorkerPlaces.
+  // The next ones are an administrator's. Errors: those of WorkerPlaces.
   [[nodiscard]] Result<void> cordon(std::string_view name);
+  /// Takes back what an administrator has decided, of a worker that is no longer in the fleet too.
   [[nodiscard]] Result<void> uncordon(std::string_view name);
   [[nodiscard]] Result<void> drain(std::string_view name, Duration timeout);
   [[nodiscard]] Result<void> remove(std::string_view name);
@@ -47,20 +55,35 @@ class FleetChanges {
   struct Waiting {
     spec::UpstreamSpec worker;
     WorkerSource source = WorkerSource::kFile;
-    std::string problem = {};  ///< why it could not be added, as last logged
-    TimePoint next = {};       ///< when that is tried again
+    std::string problem = {};                          ///< why it could not be added, as last logged
+    TimePoint next = {};                               ///< when that is tried again
+    bool is_reading = false;                           ///< its files
+    std::optional<net::ServerSettings> settings = {};  ///< what they say
   };
   [[nodiscard]] const std::vector<Waiting>& waiting() const { return waiting_; }
   [[nodiscard]] WorkerSource source(WorkerId worker) const { return sources_.at(worker.value()); }
+  [[nodiscard]] const dispatch::WorkerHolds& holds() const { return holds_; }
 
  private:
   [[nodiscard]] Result<void> check_url(const spec::UpstreamSpec& worker) const;
+  /// Gives the worker a place.
+  [[nodiscard]] Result<void> bring_in(const spec::UpstreamSpec& worker, const net::ServerSettings& settings,
+                                      WorkerSource source);
+  [[nodiscard]] Result<void> begin_drain(std::string_view name, Duration timeout);
+  /// A draining worker goes on, unless an administrator has decided otherwise.
+  [[nodiscard]] Result<void> take_back(std::string_view name);
+  /// Then tries again.
+  void read_files(Waiting& waiting, const WorkerSettingsSource& source);
+  /// Remembers why it cannot be added, and logs it if that is new.
+  static void note(Waiting& waiting, const std::string& problem);
   void poll();
   /// Returns whether the worker was added.
   [[nodiscard]] bool try_to_add(Waiting& waiting, TimePoint now);
   void poll_later();
 
   GatewayParts* parts_;
+  WorkerSettingsReader reader_;
+  dispatch::WorkerHolds holds_;
   std::vector<WorkerSource> sources_;  // by WorkerId
   std::vector<Waiting> waiting_;
   net::Timer timer_;

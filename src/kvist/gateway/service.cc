@@ -157,9 +157,9 @@ class GatewayService final : public Service {
   }
 
   /// Follows the list of workers in the file that has these settings now. Requires: start() was not called yet.
-  void follow(const std::string& file, const spec::GatewaySpec& now) {
+  void follow(SettingsFile file, const spec::GatewaySpec& now) {
     in_file_ = now;
-    files_.add({file}, WatchedFiles::stamps_of({file}), [this, file] { read_again(file); });
+    files_.add({file.path}, std::move(file.before), [this, path = file.path] { read_again(path); });
   }
 
   [[nodiscard]] std::uint16_t port() const override {
@@ -466,8 +466,7 @@ class GatewayService final : public Service {
 
 }  // namespace
 
-Result<std::unique_ptr<Service>> Service::create(net::EventLoop& loop, spec::GatewaySpec spec,
-                                                 const std::string& file) {
+Result<std::unique_ptr<Service>> Service::create(net::EventLoop& loop, spec::GatewaySpec spec, SettingsFile file) {
   KVIST_TRY_VOID(check(spec));
   const spec::GatewaySpec in_file = spec;
   KVIST_TRY(spec.mode, mode_from_environment(process_environment, spec.mode));
@@ -486,7 +485,7 @@ Result<std::unique_ptr<Service>> Service::create(net::EventLoop& loop, spec::Gat
   KVIST_TRY(auto reporting, RequestReporter::open(spec, random_seed()));
   auto service = std::make_unique<GatewayService>(loop, std::move(spec), std::move(text), std::move(recording),
                                                   std::move(servers), std::move(reporting));
-  if (!file.empty()) service->follow(file, in_file);
+  if (!file.path.empty()) service->follow(std::move(file), in_file);
   KVIST_TRY_VOID(service->start());
   return std::unique_ptr<Service>(std::move(service));
 }

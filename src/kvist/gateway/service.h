@@ -5,12 +5,24 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "kvist/base/error.h"
+#include "kvist/gateway/watched_files.h"
 #include "kvist/net/event_loop.h"
 #include "kvist/spec/deployment.h"
 
 namespace kvist::gateway {
+
+/// The file that settings were read from.
+struct SettingsFile {
+  /// Before it is read, so that no change is missed, however long the service takes to start.
+  explicit SettingsFile(std::string name) : path(std::move(name)), before(WatchedFiles::stamps_of({path})) {}
+  SettingsFile() = default;
+
+  std::string path = {};  ///< empty: there is none
+  FileStamps before = {};
+};
 
 /// Routing runs on the given loop. If `threads` is 1, the same loop takes requests and relays answers; otherwise so
 /// many threads of the service do. KV events are received on threads of their own and applied on the loop's. Requires:
@@ -19,9 +31,9 @@ class Service {
  public:
   /// Listens, starts to monitor the workers and subscribes to their KV events. The routing mode is that of `spec`,
   /// unless KVIST_ROUTER_MODE or DYN_ROUTER_MODE is set. `file`: that `spec` was read from; its list of workers is
-  /// followed when it changes. Empty: there is none.
+  /// followed when it changes.
   [[nodiscard]] static Result<std::unique_ptr<Service>> create(net::EventLoop& loop, spec::GatewaySpec spec,
-                                                               const std::string& file = {});
+                                                               SettingsFile file = {});
   virtual ~Service() = default;
   [[nodiscard]] virtual std::uint16_t port() const = 0;
   /// The port of /admin/* and /metrics.

@@ -40,18 +40,32 @@ Result<std::string> read_worker_key(const std::string& file) {
   return key;
 }
 
-Result<net::ServerSettings> worker_settings(const spec::GatewaySpec& gateway, const spec::UpstreamSpec& worker) {
+WorkerSettingsSource settings_source(const spec::GatewaySpec& gateway, const spec::UpstreamSpec& worker) {
+  WorkerSettingsSource source;
+  source.key_file = worker.api_key_file.empty() ? gateway.worker_api_key_file : worker.api_key_file;
+  source.uses_tls = worker.url.starts_with("https://");
+  if (source.uses_tls) source.tls = worker.tls;
+  return source;
+}
+
+std::vector<std::string> files_of(const WorkerSettingsSource& source) {
+  std::vector<std::string> files;
+  for (const std::string& file : {source.key_file, source.tls.ca, source.tls.certificate, source.tls.key})
+    if (!file.empty()) files.push_back(file);
+  return files;
+}
+
+Result<net::ServerSettings> read_settings(const WorkerSettingsSource& source) {
   net::ServerSettings settings;
-  const std::string& key_file = worker.api_key_file.empty() ? gateway.worker_api_key_file : worker.api_key_file;
-  if (!key_file.empty()) {
-    KVIST_TRY(settings.bearer_key, read_worker_key(key_file));
+  if (!source.key_file.empty()) {
+    KVIST_TRY(settings.bearer_key, read_worker_key(source.key_file));
   } else if (const char* const given = std::getenv("KVIST_WORKER_API_KEY"); given != nullptr && *given != '\0') {
     settings.bearer_key = given;
     if (!is_key(settings.bearer_key))
       return fail(ErrorCode::kInvalidArgument, "KVIST_WORKER_API_KEY has characters that no key may have");
   }
-  if (worker.url.starts_with("https://")) {
-    const spec::ClientTlsSpec& tls = worker.tls;
+  if (source.uses_tls) {
+    const spec::ClientTlsSpec& tls = source.tls;
     KVIST_TRY(settings.tls,
               net::TlsClient::load(
                   {.ca = tls.ca, .server_name = tls.server_name, .certificate = tls.certificate, .key = tls.key}));
@@ -62,7 +76,7 @@ Result<net::ServerSettings> worker_settings(const spec::GatewaySpec& gateway, co
 Result<std::map<std::string, net::ServerSettings>> worker_settings(const spec::GatewaySpec& gateway) {
   std::map<std::string, net::ServerSettings> settings;
   for (const spec::UpstreamSpec& worker : gateway.workers) {
-    KVIST_TRY(net::ServerSettings own, worker_settings(gateway, worker));
+    KVIST_TRY(net::ServerSettings own, read_settings(settings_source(gateway, worker)));
     if (!own.bearer_key.empty() || own.tls) settings.emplace(worker.url, std::move(own));
   }
   return settings;

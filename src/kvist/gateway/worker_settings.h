@@ -3,6 +3,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "kvist/base/error.h"
 #include "kvist/net/http_client.h"
@@ -14,9 +15,21 @@ namespace kvist::gateway {
 /// the fleet's, or KVIST_WORKER_API_KEY). Reads the files. Errors name the file, never what is in it.
 [[nodiscard]] Result<std::map<std::string, net::ServerSettings>> worker_settings(const spec::GatewaySpec& gateway);
 
-/// The same for one worker.
-[[nodiscard]] Result<net::ServerSettings> worker_settings(const spec::GatewaySpec& gateway,
-                                                          const spec::UpstreamSpec& worker);
+/// What the settings of one worker are made of; many workers have the same.
+struct WorkerSettingsSource {
+  std::string key_file = {};  ///< empty: KVIST_WORKER_API_KEY, if it is set
+  bool uses_tls = false;
+  spec::ClientTlsSpec tls = {};  ///< if it does
+
+  /// Whether something has to be read from the disk.
+  [[nodiscard]] bool has_files() const { return uses_tls || !key_file.empty(); }
+  bool operator==(const WorkerSettingsSource&) const = default;
+};
+[[nodiscard]] WorkerSettingsSource settings_source(const spec::GatewaySpec& gateway, const spec::UpstreamSpec& worker);
+/// The files that are named in it. The system's authorities are not.
+[[nodiscard]] std::vector<std::string> files_of(const WorkerSettingsSource& source);
+/// Reads them.
+[[nodiscard]] Result<net::ServerSettings> read_settings(const WorkerSettingsSource& source);
 
 /// The first line of a file that has one key. Refused is what cannot stand in a header field.
 [[nodiscard]] Result<std::string> read_worker_key(const std::string& file);

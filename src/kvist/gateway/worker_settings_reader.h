@@ -1,0 +1,51 @@
+// Reads the files that belong to workers which come, beside the loop.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "kvist/base/error.h"
+#include "kvist/gateway/file_changes.h"
+#include "kvist/gateway/reading_pool.h"
+#include "kvist/gateway/worker_settings.h"
+#include "kvist/net/event_loop.h"
+#include "kvist/net/http_client.h"
+
+namespace kvist::gateway {
+
+/// A bundle of authorities takes milliseconds to read, and a disk may take seconds. So a thread of this object reads
+/// the files, and what workers have in common once, as long as the files that are named do not change. Threads: the
+/// loop's; the other one is made for the first worker that has files.
+class WorkerSettingsReader {
+ public:
+  using Done = std::function<void(const Result<net::ServerSettings>&)>;
+
+  explicit WorkerSettingsReader(net::EventLoop& loop);
+  /// Waits for what is being read.
+  ~WorkerSettingsReader();
+  WorkerSettingsReader(const WorkerSettingsReader&) = delete;
+  WorkerSettingsReader& operator=(const WorkerSettingsReader&) = delete;
+
+  /// Calls `done` with the settings, or the error: at once if nothing has to be read, otherwise from the loop. Not
+  /// after the destruction.
+  void read(const WorkerSettingsSource& source, Done done);
+
+ private:
+  struct Known {
+    WorkerSettingsSource source;
+    FileStamps stamps;
+    net::ServerSettings settings;
+  };
+  /// On the pool's thread.
+  [[nodiscard]] Result<net::ServerSettings> look_up(const WorkerSettingsSource& source);
+
+  static constexpr std::size_t kMostKnown = 64;
+
+  net::EventLoop* loop_;
+  std::vector<Known> known_;           // the pool's thread has them
+  std::unique_ptr<ReadingPool> pool_;  // ends before them
+};
+
+}  // namespace kvist::gateway
