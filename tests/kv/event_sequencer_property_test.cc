@@ -47,8 +47,10 @@ struct Publisher {
 
 class World {
  public:
-  World(std::uint64_t seed, std::size_t buffer_limit, bool replay_available)
+  /// `spoilt`: the share of live frames that arrive as nonsense.
+  World(std::uint64_t seed, std::size_t buffer_limit, bool replay_available, double spoilt = 0)
       : random_(seed),
+        spoilt_(spoilt),
         sequencer_(EventSequencer::Options{.replay_available = replay_available, .max_buffered = 50}),
         replay_available_(replay_available) {
     publisher_.first_number = random_.next() % 2;
@@ -102,6 +104,7 @@ class World {
   void send_live(const Frame& frame) {
     if (chance(0.1)) return;
     live_.push_back(frame);
+    if (spoilt_ > 0 && chance(spoilt_)) live_.back().payload = kNonsense + frame.payload;
     if (chance(0.1)) live_.push_back(frame);
   }
 
@@ -146,7 +149,7 @@ class World {
 
   void obey(const std::vector<SequencerAction>& actions) {
     for (const SequencerAction& action : actions) {
-      if (const auto* apply = std::get_if<ApplyPayload>(&action)) applied_.push_back(apply->payload);
+      if (const auto* apply = std::get_if<ApplyPayload>(&action)) take(*apply);
       if (std::holds_alternative<ResetWorker>(action)) applied_.clear();
       if (const auto* replay = std::get_if<RequestReplay>(&action)) {
         ASSERT_TRUE(replay_available_);
@@ -155,7 +158,15 @@ class World {
     }
   }
 
+  void take(const ApplyPayload& batch) {
+    if (batch.payload.starts_with(kNonsense)) return sequencer_.on_unreadable(batch.view, now_);
+    applied_.push_back(batch.payload);
+  }
+
+  static constexpr char kNonsense = '?';
+
   RandomStream random_;
+  double spoilt_;
   Publisher publisher_;
   EventSequencer sequencer_;
   bool replay_available_;
@@ -179,6 +190,18 @@ TEST(EventSequencerProperty, HealsCompletelyWhileThePublisherStillHasAll) {
   for (std::uint64_t seed = 1; seed <= kWorlds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     World world(seed, 100'000, true);
+    run(world);
+    ASSERT_TRUE(world.sequencer().whole());
+    std::vector<std::string> want;
+    for (const Frame& frame : world.publisher().buffer) want.push_back(frame.payload);
+    ASSERT_EQ(world.applied(), want);
+  }
+}
+
+TEST(EventSequencerProperty, HealsCompletelyAfterNonsenseToo) {
+  for (std::uint64_t seed = 1; seed <= kWorlds; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    World world(seed, 100'000, true, 0.05);
     run(world);
     ASSERT_TRUE(world.sequencer().whole());
     std::vector<std::string> want;

@@ -161,19 +161,9 @@ void KvEventFeed::act(std::vector<kv::SequencerAction> actions) {
 void KvEventFeed::apply(const kv::ApplyPayload& batch) {
   shared_->index->prefetch(worker_);  // comes while the events are read
   const auto decoded = shared_->decoder.decode(bytes_of(batch.payload));
-  const std::uint64_t lost = decoded ? decoded->skipped_events : 1;
-  if (lost > 0) {
-    unread_since_reset_ = true;
-    if (undecodable_warning_.pass(net::now())) {
-      telemetry::log_warning(
-          kComponent,
-          fmt::format("{}: KV events cannot be read, so its cache is known in part only: {} ({} more)", name_,
-                      decoded ? decoded->first_problem : decoded.error().message, undecodable_warning_.suppressed()));
-    }
-  }
   if (!decoded) {
     ++counters_.undecodable_batches;
-    return;
+    return on_unreadable(batch.view, decoded.error().message);
   }
   counters_.skipped_events += decoded->skipped_events;
   counters_.unknown_fields.add(decoded->unknown_fields);
@@ -182,7 +172,18 @@ void KvEventFeed::apply(const kv::ApplyPayload& batch) {
   news_.add(applied.news);
   warn_of_refusals(applied.refused, events.size());
   if (std::ranges::find(events, kv::KvEventView::Kind::kCleared, &kv::KvEventView::kind) != events.end())
-    on_cleared(batch.view, lost == 0);
+    on_cleared(batch.view, decoded->skipped_events == 0);
+  if (decoded->skipped_events > 0) on_unreadable(batch.view, decoded->first_problem);
+}
+
+void KvEventFeed::on_unreadable(std::uint64_t view, std::string_view problem) {
+  const TimePoint now = net::now();
+  unread_since_reset_ = true;
+  sequencer_.on_unreadable(view, now);
+  if (!undecodable_warning_.pass(now)) return;
+  telemetry::log_warning(
+      kComponent, fmt::format("{}: KV events cannot be read, so its cache is known in part only: {} ({} more)", name_,
+                              problem, undecodable_warning_.suppressed()));
 }
 
 void KvEventFeed::on_cleared(std::uint64_t view, bool read_whole) {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kvist/base/error.h"
@@ -83,6 +84,7 @@ class KvEventFeed : public std::enable_shared_from_this<KvEventFeed> {
   void act(std::vector<kv::SequencerAction> actions);
   void apply(const kv::ApplyPayload& batch);
   void on_cleared(std::uint64_t view, bool read_whole);
+  void on_unreadable(std::uint64_t view, std::string_view problem);
   void warn_of_refusals(std::size_t refused, std::size_t events);
   /// Ends each piece of work: schedules the next wake-up, and calls `tell` if something changed.
   void settle();

@@ -23,7 +23,8 @@ std::uint64_t digest(const std::string& payload) {
 
 }  // namespace
 
-EventSequencer::EventSequencer(Options options) : options_(options), rebuild_delay_(options.rebuild_delay) {}
+EventSequencer::EventSequencer(Options options)
+    : options_(options), rebuild_delay_(options.rebuild_delay), unreadable_delay_(options.rebuild_delay) {}
 
 std::vector<SequencerAction> EventSequencer::on_connected(TimePoint now) {
   Actions actions;
@@ -147,8 +148,21 @@ void EventSequencer::on_cleared(std::uint64_t view) {
   if (view != counters_.resets) return;
   view_start_ = 0;
   lost_since_reset_ = false;
+  unreadable_ = false;
   rebuild_at_.reset();
   rebuild_delay_ = options_.rebuild_delay;
+}
+
+/// A publisher of another version may never be understood: then the pauses reach their maximum.
+void EventSequencer::on_unreadable(std::uint64_t view, TimePoint now) {
+  if (view != counters_.resets || !options_.replay_available) return;
+  unreadable_ = true;
+  if (last_unreadable_ && now - *last_unreadable_ > 2 * options_.max_rebuild_delay)
+    unreadable_delay_ = options_.rebuild_delay;
+  last_unreadable_ = now;
+  if (rebuild_at_) return;
+  rebuild_at_ = now + unreadable_delay_;
+  unreadable_delay_ = std::min(2 * unreadable_delay_, options_.max_rebuild_delay);
 }
 
 std::optional<TimePoint> EventSequencer::next_wakeup() const {
@@ -195,7 +209,7 @@ void EventSequencer::apply(std::uint64_t sequence, std::string payload, Actions&
     view_start_ = sequence;
     lost_since_reset_ = !starts_run(sequence);
   }
-  if (!lost_since_reset_) {
+  if (!lost_since_reset_ && !unreadable_) {
     rebuild_at_.reset();
     rebuild_delay_ = options_.rebuild_delay;
   }
@@ -248,6 +262,7 @@ void EventSequencer::clear_buffered() {
 
 void EventSequencer::reset(std::string reason, Actions& actions) {
   ++counters_.resets;
+  unreadable_ = false;
   actions.emplace_back(ResetWorker{std::move(reason)});
 }
 
@@ -329,6 +344,13 @@ void EventSequencer::skip_to(std::uint64_t sequence, TimePoint now, Actions& act
   schedule_rebuild(now);
 }
 
+/// Whether what was applied from this frame on is worth more than the present view. One with a batch that could not be
+/// read is replaced by one of the same length.
+bool EventSequencer::reaches_back(std::uint64_t sequence) const {
+  if (sequence < view_start_) return true;
+  return unreadable_ && (sequence == view_start_ || starts_run(sequence));
+}
+
 /// Handles the first frame of a rebuild, which replaces the view only if it reaches further back. It does so too if it
 /// has a known number and another content than that frame had: a publisher may put what is left of the frames before
 /// into one, under the number of the last of them.
@@ -336,7 +358,7 @@ void EventSequencer::rebuild_from(std::uint64_t sequence, const std::string& pay
   const auto waiting = buffered_.find(sequence);
   const bool is_itself = sequence < *next_ ? recall(sequence, payload) != Known::kDifferent
                                            : waiting == buffered_.end() || waiting->second == payload;
-  if (sequence >= view_start_ && is_itself) {
+  if (!reaches_back(sequence) && is_itself) {
     rebuild_at_.reset();
     return;
   }

@@ -43,6 +43,7 @@ using SequencerAction = std::variant<ApplyPayload, ResetWorker, RequestReplay>;
 ///    is overrun by live frames. Then the blocks are forgotten and the stream continues with the available frames.
 ///    Later, with growing pauses, the whole buffer is requested again, as long as it may reach further back than what
 ///    was applied.
+///  - The same is done after a batch that could not be read (on_unreadable()).
 ///  - After a batch that clears the worker's cache, earlier losses no longer matter (on_cleared()).
 ///  - At most one replay is under way, and every wait has a deadline: call poll() at next_wakeup().
 class EventSequencer {
@@ -85,6 +86,11 @@ class EventSequencer {
   /// A batch with this `view` said that the worker's cache is empty. What was lost before that batch no longer matters,
   /// and a rebuild would bring nothing new. Does nothing if blocks were forgotten after the batch.
   void on_cleared(std::uint64_t view);
+
+  /// A batch with this `view` could not be read, so what it said is missing. Its publisher may still have it as it was,
+  /// or a snapshot in its place. So everything is asked for again, with growing pauses, and replaces what was applied
+  /// if it reaches as far back. Does nothing if blocks were forgotten after the batch.
+  void on_unreadable(std::uint64_t view, TimePoint now);
 
   /// When poll() is to be called; nothing if no deadline and no rebuild is pending.
   [[nodiscard]] std::optional<TimePoint> next_wakeup() const;
@@ -135,6 +141,7 @@ class EventSequencer {
   void time_out(TimePoint now, Actions& actions);
   void give_up(std::string reason, TimePoint now, Actions& actions);
   void schedule_rebuild(TimePoint now);
+  [[nodiscard]] bool reaches_back(std::uint64_t sequence) const;
 
   Options options_;
   Counters counters_;
@@ -147,6 +154,9 @@ class EventSequencer {
   bool lost_since_reset_ = false;
   std::optional<TimePoint> rebuild_at_;  // when to ask for the whole buffer again
   Duration rebuild_delay_;
+  bool unreadable_ = false;                   // a batch since the last reset could not be read
+  std::optional<TimePoint> last_unreadable_;  // when that was last the case
+  Duration unreadable_delay_;
 
   Replay replay_ = Replay::kNone;
   bool rebuilding_ = false;    // the replay asked for the whole buffer; its first frame replaces what was built so far
