@@ -42,6 +42,14 @@ TEST(Examine, AGoodFileHasNoFindings) {
 TEST(Examine, EachFaultIsOneFinding) {
   const std::vector<Case> cases = {
       {"port_in_use", Severity::kError, [](Snapshot& s) { s.ports[0].problem = "Address already in use"; }},
+      {"gateway_runs", Severity::kInfo,
+       [](Snapshot& s) {
+         s.ports[0].problem = "Address already in use";
+         s.ports[0].by_gateway = true;
+       }},
+      {"dns_fails", Severity::kError, [](Snapshot& s) { s.dns.push_back({.name = "n", .problem = "no such name"}); }},
+      {"dns_many", Severity::kInfo,
+       [](Snapshot& s) { s.dns.push_back({.name = "n", .addresses = 65, .unexamined = 1}); }},
       {"file_unusable", Severity::kError, [](Snapshot& s) { s.files.emplace_back("tls.key", "k cannot be read"); }},
       {"worker_unreachable", Severity::kError, [](Snapshot& s) { s.workers[0].problem = "Connection refused"; }},
       {"worker_unhealthy", Severity::kError, [](Snapshot& s) { s.workers[0].health_status = 503; }},

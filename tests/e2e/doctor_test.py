@@ -6,6 +6,8 @@ import subprocess
 import tempfile
 
 from deployment import BINARY, Process, WORKER, deployment, eventually, gateway_config, get_json, run
+from dns_server import A, SRV, DnsServer
+from tls_test import Authority
 
 
 def doctor(*arguments):
@@ -73,6 +75,40 @@ def a_running_gateway_tells_of_its_workers():
             worker.stop()
 
 
+def beside_its_own_gateway_the_ports_are_no_error():
+    with deployment(workers=1) as (gateway, workers):
+        ports = f"  http: {{port: {gateway.ports['http']}}}\n  admin: {{port: {gateway.ports['admin']}}}\n"
+        with file_with(gateway_config(workers, "kv") + ports) as file:
+            code, ids, answer = doctor("-f", file)
+            assert (code, ids) == (0, []), answer
+            assert [f["where"] for f in answer["findings"] if f["id"] == "gateway_runs"] == ["gateway.http", "gateway.admin"], answer
+        # With TLS nobody can be asked there; that the other listener is a gateway's is enough.
+        with tempfile.TemporaryDirectory() as folder:
+            authority = Authority(folder, "ca")
+            authority.issue("own")
+            tls = f"  tls: {{certificate: {authority.path('own.pem')}, key: {authority.path('own.key')}}}\n"
+            with file_with(gateway_config(workers, "kv") + ports + tls) as file:
+                assert doctor("-f", file)[:2] == (0, []), doctor("-f", file)
+
+
+def workers_behind_dns_names_are_examined():
+    server = DnsServer()
+    with deployment(gateway=False, workers=1) as (_, workers):
+        port = workers[0].ports["http"]
+        server.records = {("llm.test", A): ["127.0.0.1"], ("_http._tcp.llm.test", SRV): [(0, port, "llm.test")]}
+        head = "gateway:\n  model: {model}\n  mode: kv\n  block_size: 32\n  http: {{port: 0}}\n  admin: {{port: 0}}\n  workers:\n"
+        events = f"      kv_events_port: {workers[0].ports['kv_events']}\n      kv_replay_port: {workers[0].ports['kv_replay']}\n"
+        entry = '    - name: pool\n      dns: {{name: {name}, server: "' + server.address + '", {more}}}\n' + events
+        for model, name, more, wanted in (("test-model", "llm.test", f"port: {port}", []),
+                                          ("test-model", "_http._tcp.llm.test", "record: srv", []),
+                                          ("another", "llm.test", f"port: {port}", ["model_differs"]),
+                                          ("test-model", "llm.test", "port: 9", ["worker_unreachable"]),
+                                          ("test-model", "nowhere.test", f"port: {port}", ["dns_fails"])):
+            with file_with(head.format(model=model) + entry.format(name=name, more=more)) as file:
+                assert doctor("-f", file, "--timeout", "3s")[1] == wanted, (name, doctor("-f", file))
+    server.close()
+
+
 def other_files_and_what_cannot_be_examined():
     with file_with("worker:\n  model: m\n") as file:
         assert doctor("-f", file)[0] == 0
@@ -86,4 +122,4 @@ def other_files_and_what_cannot_be_examined():
 
 if __name__ == "__main__":
     run([a_good_file_and_a_good_gateway, wrong_settings_are_named, another_tokenizer_is_noticed, a_running_gateway_tells_of_its_workers,
-         other_files_and_what_cannot_be_examined])
+         beside_its_own_gateway_the_ports_are_no_error, workers_behind_dns_names_are_examined, other_files_and_what_cannot_be_examined])

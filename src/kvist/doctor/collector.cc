@@ -15,8 +15,11 @@
 #include <vector>
 
 #include "kvist/base/yaml.h"
+#include "kvist/gateway/dns_groups.h"
 #include "kvist/gateway/prompt_reader.h"
+#include "kvist/gateway/service_field.h"
 #include "kvist/gateway/worker_settings.h"
+#include "kvist/net/dns_lookup.h"
 #include "kvist/net/event_loop.h"
 #include "kvist/net/http_client.h"
 #include "kvist/net/port_probe.h"
@@ -210,8 +213,59 @@ EventPort event_port(const std::string& address, Duration timeout) {
   return port;
 }
 
-Result<Snapshot> collect(const spec::GatewaySpec& gateway, const CollectOptions& options) {
+/// Whether what listens there says that it is a kvist gateway.
+bool is_gateway(const spec::Endpoint& endpoint, Duration timeout) {
+  std::string host = endpoint.host;
+  if (host == "0.0.0.0") host = "127.0.0.1";
+  if (host == "::") host = "::1";
+  if (host.contains(':')) host = fmt::format("[{}]", host);
+  const auto answer = net::fetch_blocking("GET", fmt::format("http://{}:{}/health", host, endpoint.port), "", timeout);
+  return answer && answer->headers.find(gateway::kServiceField) == gateway::kGatewayService;
+}
+
+/// What has the ports that the file wants. A listener with TLS cannot be asked without knowing whom to trust, so it
+/// counts as the gateway's if the other one is.
+void recognise_gateway(Snapshot& snapshot, const spec::GatewaySpec& gateway, Duration timeout) {
+  bool any = false;
+  const auto ask = [&](std::string_view what, const spec::Endpoint& endpoint, bool tls) {
+    for (PortFacts& port : snapshot.ports) {
+      if (port.what != what || port.problem.empty()) continue;
+      port.by_gateway = tls ? any : is_gateway(endpoint, timeout);
+      any = any || port.by_gateway;
+    }
+  };
+  const bool public_tls = !gateway.tls.certificate.empty();
+  const bool admin_tls = !gateway.admin_tls.certificate.empty();
+  if (!public_tls) ask("gateway.http", gateway.http, false);
+  ask("gateway.admin", gateway.admin, admin_tls);
+  if (public_tls) ask("gateway.http", gateway.http, true);
+}
+
+/// The workers of the file, and those that its DNS names lead to at the moment.
+std::vector<spec::UpstreamSpec> workers_of(const spec::GatewaySpec& gateway, Snapshot& snapshot) {
+  constexpr std::size_t kMostOfName = 64;
+  std::vector<spec::UpstreamSpec> workers = gateway.workers;
+  for (const spec::WorkerGroupSpec& group : gateway.worker_groups) {
+    DnsFacts facts{.group = group.name, .name = group.dns_name};
+    const auto answer = net::look_up(gateway::question_of(group));
+    if (answer) {
+      std::vector<spec::UpstreamSpec> found = gateway::workers_of(group, answer->endpoints);
+      facts.addresses = found.size();
+      facts.unexamined = found.size() - std::min(found.size(), kMostOfName);
+      found.resize(found.size() - facts.unexamined);
+      workers.insert(workers.end(), found.begin(), found.end());
+    } else {
+      facts.problem = answer.error().message;
+    }
+    snapshot.dns.push_back(std::move(facts));
+  }
+  return workers;
+}
+
+Result<Snapshot> collect(spec::GatewaySpec gateway, const CollectOptions& options) {
   Snapshot snapshot = begin_of(gateway, "gateway");
+  recognise_gateway(snapshot, gateway, options.timeout);
+  gateway.workers = workers_of(gateway, snapshot);
   for (const spec::UpstreamSpec& upstream : gateway.workers) {
     snapshot.workers.push_back({.name = upstream.name, .url = upstream.url});
     snapshot.workers.back().events = event_port(upstream.kv_events, options.timeout);

@@ -23,6 +23,7 @@ class Examination {
     for (const auto& [setting, problem] : snapshot_->files)
       error("file_unusable", setting, problem, "a file that this user can read");
     check_ports();
+    check_dns();
     for (const WorkerFacts& worker : snapshot_->workers) check(worker);
     check_fleet();
     check_machine();
@@ -53,8 +54,28 @@ class Examination {
   void check_ports() {
     for (const PortFacts& port : snapshot_->ports) {
       if (port.problem.empty()) continue;
+      if (port.by_gateway) {
+        info("gateway_runs", port.what, fmt::format("a kvist gateway listens on {} already", port.address),
+             "nothing, if it was started with this file: kvist doctor --gateway examines it; otherwise another port");
+        continue;
+      }
       error("port_in_use", port.what, fmt::format("cannot listen on {}: {}", port.address, port.problem),
             "a free port of an address of this machine, or end what listens there (ss -ltnp shows it)");
+    }
+  }
+
+  void check_dns() {
+    for (const DnsFacts& dns : snapshot_->dns) {
+      const std::string where = "workers " + dns.group;
+      if (!dns.problem.empty()) {
+        error("dns_fails", where, fmt::format("{}: {}", dns.name, dns.problem),
+              "a name with addresses; for SRV records `record: srv`, for another name server `server`");
+      } else if (dns.unexamined > 0) {
+        info("dns_many", where,
+             fmt::format("{} leads to {} addresses, of which {} were not examined", dns.name, dns.addresses,
+                         dns.unexamined),
+             "examine the running gateway (--gateway), which has asked all of them");
+      }
     }
   }
 

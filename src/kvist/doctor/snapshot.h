@@ -1,6 +1,7 @@
 // The facts of an examination.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -66,6 +67,16 @@ struct PortFacts {
   std::string what = {};     ///< "gateway.http"
   std::string address = {};  ///< "127.0.0.1:8000"
   std::string problem = {};  ///< empty: it is free
+  bool by_gateway = false;   ///< a kvist gateway has it already
+};
+
+/// A DNS name of workers.
+struct DnsFacts {
+  std::string group = {};
+  std::string name = {};
+  std::string problem = {};  ///< empty: it has addresses
+  std::size_t addresses = 0;
+  std::size_t unexamined = 0;  ///< of these, those that nobody asked, because they are too many
 };
 
 struct MachineFacts {
@@ -81,6 +92,7 @@ struct Snapshot {
   std::string mode = {};
   std::uint64_t connections = 0;  ///< of clients, that the settings allow; 0: nothing is said of clients
   std::vector<WorkerFacts> workers = {};
+  std::vector<DnsFacts> dns = {};
   std::vector<PortFacts> ports = {};
   std::vector<std::pair<std::string, std::string>> files = {};  ///< setting and what is wrong with the file it names
   MachineFacts machine = {};

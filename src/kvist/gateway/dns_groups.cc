@@ -36,6 +36,10 @@ std::vector<spec::UpstreamSpec> workers_of(const spec::WorkerGroupSpec& group,
   return workers;
 }
 
+net::DnsQuestion question_of(const spec::WorkerGroupSpec& group) {
+  return {.name = group.dns_name, .services = group.services, .port = group.port, .server = group.dns_server};
+}
+
 DnsGroups::DnsGroups(net::EventLoop& loop, const std::vector<spec::WorkerGroupSpec>& groups, FleetChanges& changes)
     : changes_(&changes) {
   for (const spec::WorkerGroupSpec& group : groups) groups_.push_back(std::make_unique<Group>(loop, group));
@@ -47,10 +51,7 @@ void DnsGroups::start() {
 }
 
 void DnsGroups::ask(Group& group) {
-  lookups_->ask({.name = group.spec.dns_name,
-                 .services = group.spec.services,
-                 .port = group.spec.port,
-                 .server = group.spec.dns_server},
+  lookups_->ask(question_of(group.spec),
                 [this, &group](const Result<net::DnsAnswer>& answer) { on_answer(group, answer); });
 }
 

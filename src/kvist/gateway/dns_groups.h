@@ -15,6 +15,8 @@ namespace kvist::gateway {
 [[nodiscard]] std::vector<spec::UpstreamSpec> workers_of(const spec::WorkerGroupSpec& group,
                                                          const std::vector<net::DnsEndpoint>& endpoints);
 
+[[nodiscard]] net::DnsQuestion question_of(const spec::WorkerGroupSpec& group);
+
 /// Asks for each group's name again and again: after `interval`, or when the answer's TTL is over, if that is earlier,
 /// but not within the same second. Addresses that come are added to the fleet, those that are gone are drained. An
 /// answer without an address, or none at all, changes nothing: workers that are really gone are found by their health

@@ -28,7 +28,7 @@
 #include "kvist/gateway/passed_on_paths.h"
 #include "kvist/gateway/public_listener.h"
 #include "kvist/gateway/reading_pool.h"
-#include "kvist/gateway/watched_files.h"
+#include "kvist/gateway/service_field.h"
 #include "kvist/gateway/worker_settings.h"
 #include "kvist/net/admin_listener.h"
 #include "kvist/net/path_table.h"
@@ -430,9 +430,12 @@ class GatewayService final : public Service {
   }
 
   [[nodiscard]] net::HttpResponse health() const {
-    if (is_draining_) return error_answer({ErrorCode::kUnavailable, "the gateway is shutting down"});
-    if (parts_.fleet.any_available()) return json_answer(R"({"status":"ok"})");
-    return error_answer({ErrorCode::kUnavailable, "no worker is healthy"});
+    const char* const problem = is_draining_ ? "the gateway is shutting down" : "no worker is healthy";
+    const bool good = !is_draining_ && parts_.fleet.any_available();
+    net::HttpResponse answer =
+        good ? json_answer(R"({"status":"ok"})") : error_answer({ErrorCode::kUnavailable, problem});
+    answer.headers.set(kServiceField, std::string(kGatewayService));
+    return answer;
   }
 
   [[nodiscard]] net::HttpResponse metrics(const GatewayParts::Reports& reports) const {
