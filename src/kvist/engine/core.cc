@@ -138,7 +138,7 @@ bool Core::Impl::begin_step(TimePoint now, StepPlan& plan) {
   for (const Sequence* sequence : just_admitted_) {
     admitted_.push_back({.id = sequence->id, .at = now});
     counters_.prompt_tokens += sequence->prompt_tokens;
-    counters_.prefix_query_tokens += sequence->prompt_tokens;
+    if (sequence->may_use_cache()) counters_.prefix_query_tokens += sequence->prompt_tokens;
     counters_.prefix_hit_tokens += sequence->cached_tokens;
     executor_->on_admit(sequence->slot, sequence->request, sequence->tokens);
   }

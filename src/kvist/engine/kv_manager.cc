@@ -29,7 +29,9 @@ void KvManager::name_prompt(Sequence& sequence) {
 BlockDemand KvManager::look_up(Sequence& sequence, std::uint32_t budget) {
   name_prompt(sequence);
   const std::size_t most =
-      std::min<std::size_t>(sequence.block_hashes.size(), (sequence.certain() - 1) / pool_.block_size());
+      sequence.may_use_cache()
+          ? std::min<std::size_t>(sequence.block_hashes.size(), (sequence.certain() - 1) / pool_.block_size())
+          : 0;
   pool_.find_prefix(std::span(sequence.block_hashes).first(most), match_);
   BlockDemand demand{.total = sequence.total_blocks, .cached = static_cast<std::uint32_t>(match_.size())};
   for (const kv::BlockId block : match_) demand.cached_free += pool_.references(block) == 0 ? 1 : 0;

@@ -20,8 +20,9 @@ class KvManager {
   KvManager(std::string model, std::uint32_t blocks, std::uint32_t block_size, std::unique_ptr<AdmissionPolicy> policy);
 
   /// Admits a waiting sequence, whose first step computes at most `budget` tokens, if the policy agrees. It then holds
-  /// the cached blocks of its tokens, which count as computed. The last token is never taken from the cache, because
-  /// its computation gives the next sample. Returns false and changes nothing if it does not fit now.
+  /// the cached blocks of its tokens, which count as computed, if it may use them. The last token is never taken from
+  /// the cache, because its computation gives the next sample. Returns false and changes nothing if it does not fit
+  /// now.
   [[nodiscard]] bool try_admit(Sequence& sequence, std::uint32_t budget);
   /// Computes the block hashes of a prompt, once.
   void name_prompt(Sequence& sequence);

@@ -202,6 +202,7 @@ bool Scheduler::serve_running(StepPlan& plan, std::uint32_t& budget, std::uint32
 }
 
 bool Scheduler::is_being_computed(Sequence& waiting) const {
+  if (!waiting.may_use_cache()) return false;
   kv_->name_prompt(waiting);
   // The last token is always computed, and so is its block.
   const std::size_t most =

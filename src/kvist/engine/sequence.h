@@ -50,6 +50,11 @@ struct alignas(64) Sequence {
   /// The number of tokens that the next step has to compute. Nothing follows the last token of an answer, so it is not
   /// computed. While drafts are verified it is 0, because how many are accepted is only known when the step has ended.
   [[nodiscard]] std::uint32_t behind() const { return speculating ? 0 : std::min(known(), final_computed) - planned; }
+  /// Whether its tokens may come from the prefix cache. Log probabilities of a prompt need every position of it
+  /// computed; with the first sample there are all of them.
+  [[nodiscard]] bool may_use_cache() const {
+    return !(request.sampling && request.sampling->prompt_logprobs && certain() == prompt_tokens);
+  }
   /// Whether everything before the newest token is computed or being computed, so that the next step samples.
   [[nodiscard]] bool decodes() const { return planned >= prefill_end; }
 

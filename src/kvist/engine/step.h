@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -53,7 +54,10 @@ struct SampledTokens {
 /// Log probabilities of one request's tokens, in order.
 struct SampledLogprobs {
   RequestId id;
-  std::vector<TokenLogprobs> tokens;
+  std::vector<TokenLogprobs> tokens = {};  ///< of the sampled ones; empty if they were not asked for
+  /// Of the prompt's tokens from the second one on, with the first sample of a request that asks for them; otherwise
+  /// null.
+  std::shared_ptr<const std::vector<TokenLogprobs>> prompt = {};
 };
 
 /// The executor's result: one entry per sequence of the plan with `samples`, in the plan's order.

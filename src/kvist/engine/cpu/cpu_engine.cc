@@ -158,7 +158,8 @@ Result<CpuEngine> make_cpu_engine(const spec::WorkerSpec& wanted, std::vector<To
       std::make_unique<LlamaExecutor>(std::shared_ptr<ForwardPass>(parts, &parts->forward),
                                       LlamaExecutor::Options{.max_batch_size = worker.max_batch_size,
                                                              .end_tokens = std::move(end_tokens),
-                                                             .vocabulary = std::min(config.vocabulary, vocabulary)});
+                                                             .vocabulary = std::min(config.vocabulary, vocabulary),
+                                                             .max_logit_rows = limits.logit_rows});
   DeviceDriver::StepObserver observer;
   std::unique_ptr<SpeculationPolicy> drafting = make_drafting(worker.speculation, observer);
   engine.driver = std::make_unique<DeviceDriver>(computing_options(worker), std::move(executor), std::move(drafting),

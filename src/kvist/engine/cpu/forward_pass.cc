@@ -108,8 +108,14 @@ Logits ForwardPass::run(const Batch& batch) {
     gate_and_up(layer.gate_up);
     multiply(layer.down, product_, rows_, delta_);
   }
-  output(batch.logit_rows);
-  return {logits_.numbers, batch.logit_rows.size(), config_.vocabulary, logits_.stride};
+  return more_logits(batch.logit_rows);
+}
+
+Logits ForwardPass::more_logits(std::span<const std::uint32_t> logit_rows) {
+  KVIST_CHECK(logit_rows.size() <= limits_.logit_rows && (logit_rows.empty() || logit_rows.back() < rows_),
+              fmt::format("{} rows with logits", logit_rows.size()));
+  output(logit_rows);
+  return {logits_.numbers, logit_rows.size(), config_.vocabulary, logits_.stride};
 }
 
 void ForwardPass::place_rows(const Batch& batch) {

@@ -75,6 +75,9 @@ class ForwardPass {
   /// Writes the batch's keys and values into its blocks and returns the logits, good until the next call. Requires: a
   /// batch within the limits, tokens of the vocabulary, blocks of the cache.
   [[nodiscard]] Logits run(const Batch& batch);
+  /// The logits of further rows of the last batch, good until the next call. Requires: ascending, within the limits,
+  /// and none of a row that had its logits before.
+  [[nodiscard]] Logits more_logits(std::span<const std::uint32_t> logit_rows);
 
  private:
   struct Row {

@@ -7,12 +7,21 @@
 
 namespace kvist::engine::cpu {
 
+namespace {
+
+// A prompt's log probabilities are computed so many rows at a time at least: fewer would read the output weights too
+// often.
+constexpr std::uint64_t kLeastLogitRows = 16;
+
+}  // namespace
+
 LlamaExecutor::LlamaExecutor(std::shared_ptr<ForwardPass> forward, Options options)
     : forward_(std::move(forward)), options_(std::move(options)), slots_(options_.max_batch_size) {}
 
 std::uint32_t LlamaExecutor::most_logit_rows(std::uint32_t max_batch_size, std::uint32_t most_drafts,
                                              std::uint32_t max_num_tokens) {
-  const std::uint64_t rows = std::uint64_t{max_batch_size} * (most_drafts + 1ULL);
+  const std::uint64_t rows =
+      std::max<std::uint64_t>(kLeastLogitRows, std::uint64_t{max_batch_size} * (most_drafts + 1ULL));
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(rows, std::max(max_num_tokens, max_batch_size)));
 }
 
@@ -26,6 +35,7 @@ void LlamaExecutor::on_admit(SlotId id, const Request& request, std::span<const 
   const std::size_t prompt_tokens = prompt.size() - request.resumed;
   slot.prompt_tokens = static_cast<std::uint32_t>(prompt_tokens);
   slot.text.begin(prompt);
+  if (slot.sampling->prompt_logprobs) slot.prompt_logprobs = std::make_shared<std::vector<TokenLogprobs>>();
   slot.counts.clear();
   if (!slot.sampling->penalizes()) return;
   slot.counts.add_prompt(prompt.first(prompt_tokens));
@@ -50,6 +60,44 @@ void LlamaExecutor::finish(const StepPlan& plan, StepResult& result) {
     if (!step.samples) continue;
     sample(step, logits, row, result);
     row += slots_[step.slot.value()].drafts.size() + 1;
+  }
+  read_prompts(plan, result);
+}
+
+// After the samples, whose logits this overwrites.
+void LlamaExecutor::read_prompts(const StepPlan& plan, StepResult& result) {
+  std::size_t row = 0;
+  for (std::size_t i = 0; i < plan.sequences.size(); row += sequences_[i++].rows) {
+    const SequenceStep& step = plan.sequences[i];
+    Slot& slot = slots_[step.slot.value()];
+    if (!slot.prompt_logprobs) continue;
+    read_prompt(slot, step, row);
+    if (!step.samples) continue;
+    std::ranges::find(result.logprobs, step.id, &SampledLogprobs::id)->prompt = std::move(slot.prompt_logprobs);
+    slot.prompt_logprobs.reset();
+  }
+}
+
+// The token at position p is predicted by the row of position p - 1. A preempted request computes rows again whose
+// predictions are known.
+void LlamaExecutor::read_prompt(Slot& slot, const SequenceStep& step, std::size_t first_row) {
+  std::vector<TokenLogprobs>& known = *slot.prompt_logprobs;
+  const std::uint32_t end = std::min(step.first + step.count, slot.prompt_tokens - 1);
+  auto position = static_cast<std::uint32_t>(known.size());
+  KVIST_CHECK(step.first <= position,
+              "a prompt whose log probabilities are wanted was not computed from its beginning");
+  while (position < end) {
+    const std::uint32_t count = std::min(end - position, options_.max_logit_rows);
+    more_rows_.clear();
+    for (std::uint32_t i = 0; i < count; ++i)
+      more_rows_.push_back(static_cast<std::uint32_t>(first_row) + position + i - step.first);
+    const Logits logits = forward_->more_logits(more_rows_);
+    for (std::uint32_t i = 0; i < count; ++i) {
+      const std::span<const float> row = logits.row(i);
+      known.push_back(sampler_.logprobs(row.first(std::min<std::size_t>(row.size(), options_.vocabulary)),
+                                        slot.text.tokens()[position + i + 1], *slot.sampling->prompt_logprobs));
+    }
+    position += count;
   }
 }
 
@@ -78,8 +126,8 @@ void LlamaExecutor::sample(const SequenceStep& step, const Logits& logits, std::
   sampled.id = step.id;
   sampled.drafted = static_cast<std::uint8_t>(slot.drafts.size());
   std::vector<TokenLogprobs>* logprobs = nullptr;
-  if (slot.sampling->logprobs)
-    logprobs = &result.logprobs.emplace_back(SampledLogprobs{.id = step.id, .tokens = {}}).tokens;
+  if (slot.sampling->logprobs || slot.prompt_logprobs) result.logprobs.push_back({.id = step.id});
+  if (slot.sampling->logprobs) logprobs = &result.logprobs.back().tokens;
   for (std::size_t i = 0; i <= slot.drafts.size(); ++i) {
     const TokenId token = sample_one(slot, logits.row(first_row + i), logprobs);
     sampled.tokens.push_back(token);

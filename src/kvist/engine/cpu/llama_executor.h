@@ -23,8 +23,9 @@ class LlamaExecutor final : public Executor {
  public:
   struct Options {
     std::uint32_t max_batch_size = 0;
-    std::vector<TokenId> end_tokens;  ///< of the model: they end an answer unless the request ignores them
-    std::uint32_t vocabulary = 0;     ///< ids from here on are never sampled: padding rows of the model
+    std::vector<TokenId> end_tokens;   ///< of the model: they end an answer unless the request ignores them
+    std::uint32_t vocabulary = 0;      ///< ids from here on are never sampled: padding rows of the model
+    std::uint32_t max_logit_rows = 1;  ///< ForwardLimits::logit_rows
   };
   /// Shares `forward` and, through it, the model and the cache.
   LlamaExecutor(std::shared_ptr<ForwardPass> forward, Options options);
@@ -49,8 +50,13 @@ class LlamaExecutor final : public Executor {
     PromptLookup text;            // prompt and answer
     TokenCounts counts;           // if the options penalize repetition
     std::vector<TokenId> drafts;  // of the step under way
+    // Of the prompt's tokens from the second one on, as far as they are computed; null: not asked for, or given.
+    std::shared_ptr<std::vector<TokenLogprobs>> prompt_logprobs;
   };
 
+  /// Log probabilities of the prompt's tokens after those that the step has computed.
+  void read_prompts(const StepPlan& plan, StepResult& result);
+  void read_prompt(Slot& slot, const SequenceStep& step, std::size_t first_row);
   void add_rows(const SequenceStep& step, std::span<const kv::BlockId> blocks);
   void sample(const SequenceStep& step, const Logits& logits, std::size_t first_row, StepResult& result);
   [[nodiscard]] TokenId sample_one(Slot& slot, std::span<float> logits, std::vector<TokenLogprobs>* logprobs);
@@ -65,6 +71,7 @@ class LlamaExecutor final : public Executor {
   std::vector<TokenId> tokens_;
   std::vector<SequenceRows> sequences_;
   std::vector<std::uint32_t> logit_rows_;
+  std::vector<std::uint32_t> more_rows_;
   std::vector<TokenId> banned_;
   std::vector<float> untouched_;
 };

@@ -138,8 +138,11 @@ TokenLogprobs Sampler::logprobs(std::span<const float> logits, TokenId chosen, s
   const float most = logits[greatest(logits)];
   kept_.clear();
   double sum = 0;
+  std::uint32_t rank = 1;
+  const float own = logits[chosen.value()];
   for (std::uint32_t i = 0; i < logits.size(); ++i) {
     if (!(logits[i] > kImpossible)) continue;
+    rank += logits[i] > own || (logits[i] == own && i < chosen.value()) ? 1 : 0;
     sum += logits[i] == most ? 1 : std::exp(static_cast<double>(logits[i]) - most);
     kept_.push_back({.token = i, .logit = logits[i]});
   }
@@ -147,7 +150,7 @@ TokenLogprobs Sampler::logprobs(std::span<const float> logits, TokenId chosen, s
     if (!(logit > kImpossible)) return kImpossible;
     return static_cast<float>((logit == most ? 0 : static_cast<double>(logit) - most) - std::log(sum));
   };
-  TokenLogprobs result{.chosen = {.token = chosen, .logprob = logprob(logits[chosen.value()])}, .likeliest = {}};
+  TokenLogprobs result{.chosen = {.token = chosen, .logprob = logprob(own)}, .rank = rank, .likeliest = {}};
   const std::size_t count = std::min<std::size_t>(likeliest, kept_.size());
   std::ranges::partial_sort(
       kept_, kept_.begin() + static_cast<std::ptrdiff_t>(count),

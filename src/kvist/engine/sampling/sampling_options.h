@@ -33,6 +33,9 @@ struct SamplingOptions {
   std::uint32_t min_tokens = 0;           ///< nothing ends the answer before it has so many tokens
   /// Return log probabilities of each token of the answer, and of so many of the likeliest ones; nothing: none at all.
   std::optional<std::uint32_t> logprobs = {};
+  /// The same of the prompt's tokens, except for the first, which nothing precedes. The whole prompt is computed for
+  /// it, whatever is cached.
+  std::optional<std::uint32_t> prompt_logprobs = {};
 
   [[nodiscard]] bool penalizes() const {
     return presence_penalty != 0 || frequency_penalty != 0 || repetition_penalty != 1;

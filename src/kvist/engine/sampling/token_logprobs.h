@@ -1,6 +1,7 @@
-// Log probabilities of one token of an answer.
+// Log probabilities of one token of an answer or a prompt.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "kvist/base/id.h"
@@ -17,6 +18,7 @@ struct TokenLogprob {
 /// Those of the model itself, before biases, penalties and temperature, as vLLM reports them by default.
 struct TokenLogprobs {
   TokenLogprob chosen;
+  std::uint32_t rank = 1;               ///< of `chosen` among all tokens, in the order of `likeliest`
   std::vector<TokenLogprob> likeliest;  ///< in descending order, the lower id first among equals
 
   bool operator==(const TokenLogprobs&) const = default;
