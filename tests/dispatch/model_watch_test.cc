@@ -47,6 +47,44 @@ TEST_F(ModelWatchTest, IfNoWorkerIsKnownToServeTheModelTheSettingIsWrong) {
   EXPECT_TRUE(usable(2));
 }
 
+TEST_F(ModelWatchTest, KnowsTheAdaptersOfTheModel) {
+  const auto adapter = [](std::string id, std::string parent) {
+    return ServedModel{.id = std::move(id), .parent = std::move(parent)};
+  };
+  EXPECT_TRUE(list(0, {{.id = "m"}, adapter("zulu", "m"), adapter("alpha", "m"), adapter("alpha", "m")}));
+  EXPECT_EQ(watch_.worker(WorkerId(0)).adapters, (std::vector<std::string>{"alpha", "zulu"})) << "sorted, each once";
+  EXPECT_FALSE(list(0, {adapter("alpha", "m"), {.id = "m"}, adapter("zulu", "m")})) << "their order means nothing";
+  EXPECT_TRUE(list(1, {{.id = "m"},
+                       adapter("beta", "m"),
+                       adapter("of another", "n"),
+                       {.id = "n"},
+                       adapter("m", "m"),
+                       adapter("", "m"),
+                       adapter(std::string(ModelWatch::kMaxAdapterNameBytes + 1, 'x'), "m")}));
+  EXPECT_EQ(watch_.worker(WorkerId(1)).adapters, std::vector<std::string>{"beta"});
+  EXPECT_TRUE(list(2, {{.id = "n"}, adapter("gamma", "m")})) << "it does not serve the model";
+  EXPECT_EQ(watch_.adapters(), (std::vector<std::string>{"alpha", "beta", "zulu"}));
+  EXPECT_TRUE(list(0, {{.id = "m"}, adapter("zulu", "m")})) << "one was unloaded";
+  EXPECT_EQ(watch_.adapters(), (std::vector<std::string>{"beta", "zulu"}));
+  watch_.forget(WorkerId(1));
+  EXPECT_EQ(watch_.adapters(), std::vector<std::string>{"zulu"});
+}
+
+TEST_F(ModelWatchTest, AnAdaptersParentMayBeAnotherNameOfTheModel) {
+  const std::vector<ServedModel> models = {{.id = "first name", .root = "/models/m"},
+                                           {.id = "m", .root = "/models/m"},
+                                           {.id = "n", .root = "/models/n"},
+                                           {.id = "alpha", .parent = "first name", .root = "/loras/alpha"},
+                                           {.id = "beta", .parent = "n", .root = "/loras/beta"},
+                                           {.id = "gamma", .parent = "alpha", .root = "/loras/gamma"}};
+  list(0, models);
+  EXPECT_EQ(watch_.worker(WorkerId(0)).adapters, std::vector<std::string>{"alpha"});
+  std::vector<ServedModel> rootless = models;
+  for (ServedModel& model : rootless) model.root.clear();
+  list(0, rootless);
+  EXPECT_TRUE(watch_.worker(WorkerId(0)).adapters.empty()) << "two models without a root need not be one";
+}
+
 TEST_F(ModelWatchTest, NoListIsNoReason) {
   list(0, {{"m"}});
   EXPECT_TRUE(watch_.on_no_list(WorkerId(1)) || usable(1));

@@ -90,6 +90,18 @@ INSTANTIATE_TEST_SUITE_P(
                       StatusCase{529, AttemptFailure::kBackPressure, Outcome::kBackPressure, false}),
     [](const auto& one) { return std::to_string(one.param.status); });
 
+TEST(RequestLife, AnAdapterThatIsGoneIsLookedForElsewhereAndTheListAskedForAgain) {
+  RequestLife life(TimePoint(std::chrono::hours(1)), false, RequestScope::kAdapter);
+  (void)life.on_routed(to(0));
+  const LifeActions gone = life.on_status(404);
+  EXPECT_EQ(gone.failure, AttemptFailure::kNoAdapter);
+  EXPECT_EQ(gone.doubt, WorkerId(0)) << "its list of models is read again with its health";
+  EXPECT_EQ(life.on_rerouted(to(1)).attempt->worker, WorkerId(1)) << "a refusal is no execution";
+  (void)life.on_status(404);
+  EXPECT_EQ(life.on_rerouted(std::nullopt).answer, LifeAnswer::kPassOn);
+  EXPECT_EQ(life.on_ended().over, Outcome::kRefused);
+}
+
 TEST(RequestLife, AConnectionThatFailsBeforeTheAnswerIsTriedElsewhere) {
   RequestLife life = begun_life();
   const LifeActions lost = life.on_lost(false, "refused");

@@ -11,10 +11,11 @@ constexpr std::uint32_t kBlockSize = 4;
 
 class PromptReaderTest : public ::testing::Test {
  protected:
-  static std::vector<kv::BlockHash> keys_of(std::string_view text, std::string_view salt = "") {
+  static std::vector<kv::BlockHash> keys_of(std::string_view text, std::string_view salt = "",
+                                            std::string_view adapter = "") {
     std::vector<TokenId> tokens;
     tokenizer::ByteTokenizer().encode(text, tokens);
-    return kv::hash_blocks(kv::root_hash({.model = "m", .lora = "", .cache_salt = salt}), tokens, kBlockSize);
+    return kv::hash_blocks(kv::root_hash({.model = "m", .lora = adapter, .cache_salt = salt}), tokens, kBlockSize);
   }
   ReadRequest completion(std::string_view body) const {
     auto read = reader_.read(Api::kCompletions, body);
@@ -63,6 +64,26 @@ TEST_F(PromptReaderTest, TheSaltIsPartOfTheNames) {
   const ReadRequest read = completion(R"({"model":"m","prompt":"abcdefgh","cache_salt":"s"})");
   EXPECT_EQ(*read.profile.blocks, keys_of("abcdefgh", "s"));
   EXPECT_NE(*read.profile.blocks, keys_of("abcdefgh"));
+}
+
+TEST_F(PromptReaderTest, AnAdapterIsPartOfTheNames) {
+  FleetReadings fleet;
+  fleet.adapters = std::make_shared<const std::vector<std::string>>(std::vector<std::string>{"alpha", "beta"});
+  const auto read = [&](std::string_view body) { return reader_.read(Api::kCompletions, body, fleet); };
+  const auto alpha = read(R"({"model":"alpha","prompt":"abcdefgh"})");
+  ASSERT_TRUE(alpha);
+  EXPECT_EQ(alpha->profile.adapter, "alpha");
+  EXPECT_EQ(*alpha->profile.blocks, keys_of("abcdefgh", "", "alpha"));
+  EXPECT_NE(*alpha->profile.blocks, keys_of("abcdefgh"));
+  const auto salted = read(R"({"model":"beta","prompt":"abcdefgh","cache_salt":"s"})");
+  ASSERT_TRUE(salted);
+  EXPECT_EQ(*salted->profile.blocks, keys_of("abcdefgh", "s", "beta"));
+  const auto own = read(R"({"model":"m","prompt":"abcdefgh"})");
+  ASSERT_TRUE(own);
+  EXPECT_EQ(own->profile.adapter, "");
+  EXPECT_EQ(*own->profile.blocks, keys_of("abcdefgh"));
+  EXPECT_EQ(read(R"({"model":"gamma","prompt":"abcdefgh"})").error().code, ErrorCode::kNotFound);
+  EXPECT_FALSE(reader_.read(Api::kCompletions, R"({"model":"alpha","prompt":"abcdefgh"})")) << "no worker has any";
 }
 
 TEST_F(PromptReaderTest, AnotherModelDoesNotExist) {

@@ -221,6 +221,15 @@ TEST(ModelList, IsReadAndWrittenEntryByEntry) {
   ASSERT_TRUE(models) << models.error().message;
   EXPECT_EQ(*models, (std::vector<ModelCard>{{"a", R"({"id":"a","x":[1,2]})"}, {"b\n", R"({"id":"b\n"})"}}));
   EXPECT_EQ(model_list(*models), R"({"object":"list","data":[{"id":"a","x":[1,2]},{"id":"b\n"}]})");
+  const auto adapters = parse_model_list(
+      R"({"data":[{"id":"m","root":"/models/m","parent":null},{"id":"a","root":"/loras/a","parent":"m"},)"
+      R"({"id":"b","root":3,"parent":[]}]})");
+  ASSERT_TRUE(adapters);
+  EXPECT_EQ((*adapters)[0].parent, "");
+  EXPECT_EQ((*adapters)[0].root, "/models/m");
+  EXPECT_EQ((*adapters)[1].parent, "m");
+  EXPECT_EQ((*adapters)[1].root, "/loras/a");
+  EXPECT_EQ((*adapters)[2].parent + (*adapters)[2].root, "") << "what is no text says nothing";
   const auto lengths = parse_model_list(
       R"({"data":[{"id":"a","max_model_len":4096},{"id":"b","max_model_len":null},{"id":"c","max_model_len":"x"}]})");
   ASSERT_TRUE(lengths) << lengths.error().message;

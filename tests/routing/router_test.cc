@@ -206,6 +206,44 @@ TEST_F(RouterTest, OnlyAvailableAndNotExcludedWorkersAreCandidates) {
   EXPECT_EQ(router.loads().requests(), 1U);
 }
 
+TEST_F(RouterTest, ARequestForAnAdapterGoesToWorkersThatHaveIt) {
+  Router router = make(spec::RoutingMode::kRoundRobin);
+  for (WorkerView& worker : fleet_) worker.group = 0;
+  fleet_[1].adapters = {"alpha", "beta"};
+  fleet_[2].adapters = {"beta"};
+  const auto ask = [&](std::uint64_t id, const char* adapter, std::vector<WorkerId> excluded = {}) {
+    RouteQuery asked = query(id, 10, std::move(excluded));
+    asked.adapter = adapter;
+    return router.route(asked, fleet_, now_);
+  };
+  EXPECT_EQ(ask(1, "alpha")->worker, WorkerId(1));
+  EXPECT_EQ(router.log().newest(0).candidates.size(), 1U);
+  EXPECT_EQ(router.log().newest(0).adapter, "alpha");
+  EXPECT_TRUE(ask(2, "beta"));
+  EXPECT_EQ(router.log().newest(0).candidates.size(), 2U);
+  EXPECT_TRUE(ask(3, ""));
+  EXPECT_EQ(router.log().newest(0).candidates.size(), 3U);
+  EXPECT_EQ(router.log().newest(0).adapter, "") << "nothing of an earlier record in its place";
+  const auto unknown = ask(4, "gamma");
+  ASSERT_FALSE(unknown);
+  EXPECT_EQ(unknown.error().code, ErrorCode::kUnavailable);
+  EXPECT_EQ(unknown.error().message, "none of the 0 workers that have the adapter \"gamma\" can take the request now");
+  EXPECT_FALSE(ask(5, "alpha", {WorkerId(1)}));
+}
+
+TEST_F(RouterTest, TheOnlyWorkerWithAnAdapterIsUsedWhileOthersAreHealthier) {
+  Router router = make(spec::RoutingMode::kRoundRobin);
+  fleet_[0].group = fleet_[1].group = 0;
+  fleet_[2] = {.available = false, .group = 1, .adapters = {"alpha"}};
+  RouteQuery asked = query(1, 10);
+  asked.adapter = "alpha";
+  EXPECT_EQ(router.route(asked, fleet_, now_)->worker, WorkerId(2)) << "suspect, and the only one";
+  fleet_[1].adapters = {"alpha"};
+  EXPECT_EQ(router.route(asked, fleet_, now_)->worker, WorkerId(1));
+  fleet_[1].group = fleet_[2].group = WorkerView::kOutOfUse;
+  EXPECT_FALSE(router.route(asked, fleet_, now_));
+}
+
 TEST_F(RouterTest, APromptGoesToWorkersWhoseContextHoldsIt) {
   Router router = make(spec::RoutingMode::kRoundRobin);
   fleet_[0].max_model_len = 10;

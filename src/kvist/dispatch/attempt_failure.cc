@@ -24,6 +24,8 @@ std::string_view to_string(AttemptFailure failure) {
       return "wrong_model";
     case AttemptFailure::kNotResumable:
       return "not_resumable";
+    case AttemptFailure::kNoAdapter:
+      return "no_adapter";
   }
   return "server_error";
 }
@@ -37,6 +39,7 @@ std::optional<AttemptFailure> failure_of_status(int status, RequestScope scope) 
   if (status == 401 || status == 403) return AttemptFailure::kUnauthorized;
   // A model that the gateway does not serve is unknown to its workers too.
   if (status == 404 && scope == RequestScope::kOwnModel) return AttemptFailure::kWrongModel;
+  if (status == 404 && scope == RequestScope::kAdapter) return AttemptFailure::kNoAdapter;
   if (status >= 300 && status < 400) return AttemptFailure::kGarbage;
   return std::nullopt;
 }

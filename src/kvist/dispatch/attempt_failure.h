@@ -21,8 +21,9 @@ enum class AttemptFailure : std::uint8_t {
   kUnauthorized,  ///< 401 or 403: the fault of the client, unless another worker takes the same request
   kWrongModel,    ///< 404 for the gateway's own model: likewise
   kNotResumable,  ///< it was to go on with an answer that another worker had begun, and is of a kind that cannot
+  kNoAdapter,     ///< 404 for an adapter (LoRA) that it had when it was last asked: it may be unloaded by now
 };
-inline constexpr std::size_t kAttemptFailures = 10;
+inline constexpr std::size_t kAttemptFailures = 11;
 [[nodiscard]] std::string_view to_string(AttemptFailure failure);
 
 /// Whether the failure may be the client's fault. Another worker's answer decides that.
@@ -33,6 +34,7 @@ inline constexpr std::size_t kAttemptFailures = 10;
 /// What a request asks for, as far as it matters for a refusal.
 enum class RequestScope : std::uint8_t {
   kOwnModel,    ///< an answer of the gateway's model
+  kAdapter,     ///< an answer of an adapter of it
   kGeneration,  ///< an answer of a model that the gateway does not know, or it could not read which
   kOther,       ///< another endpoint: statuses below 500 are its own business
 };

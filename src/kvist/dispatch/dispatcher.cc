@@ -71,6 +71,7 @@ Started Dispatcher::start(const RequestProfile& profile, TimePoint now) {
                    .streams = profile.streams,
                    .reads_cache = profile.reads_cache,
                    .session = profile.session,
+                   .adapter = profile.adapter,
                    .excluded = {}};
   request.prompt_tokens = profile.prompt_tokens;
   request.streams = profile.streams;
@@ -170,6 +171,7 @@ void Dispatcher::judge_attempt(DispatchedRequest& live, AttemptFailure failure, 
       fleet_->on_server_error(worker, problem, now);
       break;
     case AttemptFailure::kNotResumable:
+    case AttemptFailure::kNoAdapter:
       break;
     case AttemptFailure::kBackPressure:
       if (is_idle_refusal(worker, now)) on_bad_answer(worker, failure, problem, live.wait.began, now);
@@ -189,7 +191,7 @@ bool Dispatcher::is_idle_refusal(WorkerId id, TimePoint now) const {
 // request that was at the worker when it was found out, or a refusal has cost no worker anything.
 bool Dispatcher::is_free(const DispatchedRequest& live, AttemptFailure failure) const {
   const Fleet::Worker& worker = fleet_->worker(live.worker);
-  if (live.tries_out) return true;
+  if (live.tries_out || failure == AttemptFailure::kNoAdapter) return true;
   if (is_disputed(failure)) return live.disputes.size() == 1;
   if (worker.ejection == Ejection::kOut && live.wait.began <= outliers_.worker(live.worker).since) return true;
   const bool is_dead = failure == AttemptFailure::kTransport || failure == AttemptFailure::kSilent;
@@ -396,7 +398,8 @@ std::optional<routing::Decision> Dispatcher::leave(DispatchHandle handle, Attemp
   bool elsewhere = false;
   for (std::uint32_t i = 0; i < fleet.size(); ++i) {
     const bool excluded = std::ranges::find(live.query.excluded, WorkerId(i)) != live.query.excluded.end();
-    elsewhere = elsewhere || (fleet[i].available && WorkerId(i) != live.worker && !excluded);
+    const bool can_take = fleet[i].available && fleet[i].has_adapter(live.query.adapter);
+    elsewhere = elsewhere || (can_take && WorkerId(i) != live.worker && !excluded);
   }
   const bool free = is_free(live, failure);
   if (!free && !budget_.has_one(now)) {

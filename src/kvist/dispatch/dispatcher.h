@@ -31,6 +31,7 @@ struct RequestProfile {
   std::vector<routing::PromptKeys> otherwise = {};  ///< for workers that tokenize the prompt's text differently
   bool reads_cache = true;    ///< false: the engine computes all of the prompt, whatever is cached
   std::uint64_t session = 0;  ///< hash of the session that the client named; 0: none
+  std::string adapter = {};   ///< of the model (LoRA), that it asks for; empty: none
   std::string name = {};      ///< the client's name for the request
   bool streams = false;       ///< its tokens arrive one by one, so that a stall can be noticed
   bool repeatable = true;     ///< it may be tried on a worker that is in doubt, and then elsewhere

@@ -112,23 +112,22 @@ bool Fleet::set_health(Worker& worker, WorkerHealth health, TimePoint now) {
 
 // While no worker is healthy, suspect ones are used, because they may have failed only once. An ejected worker at least
 // answers. Stalled workers are the last resort.
+std::uint8_t Fleet::group_of(const Worker& worker) {
+  if (worker.vacant || !worker.open || !worker.serves_model || worker.health == WorkerHealth::kUnhealthy)
+    return routing::WorkerView::kOutOfUse;
+  const bool is_ejected = worker.ejection == Ejection::kOut || worker.ejection == Ejection::kProbing;
+  return static_cast<std::uint8_t>((worker.stalled ? 4 : 0) + (is_ejected ? 2 : 0) +
+                                   (worker.health == WorkerHealth::kSuspect ? 1 : 0));
+}
+
 void Fleet::update_availability() {
-  const auto use = [this](bool stalled, bool ejected, WorkerHealth health) {
-    bool any = false;
-    for (std::size_t i = 0; i < workers_.size(); ++i) {
-      const Worker& worker = workers_[i];
-      const bool is_ejected = worker.ejection == Ejection::kOut || worker.ejection == Ejection::kProbing;
-      views_[i].available = !worker.vacant && worker.open && worker.health == health && worker.stalled == stalled &&
-                            is_ejected == ejected && worker.serves_model;
-      any = any || views_[i].available;
-    }
-    return any;
-  };
-  for (const bool stalled : {false, true}) {
-    for (const bool ejected : {false, true}) {
-      if (use(stalled, ejected, WorkerHealth::kHealthy) || use(stalled, ejected, WorkerHealth::kSuspect)) return;
-    }
+  std::uint8_t best = routing::WorkerView::kOutOfUse;
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    views_[i].group = group_of(workers_[i]);
+    best = std::min(best, views_[i].group);
   }
+  for (routing::WorkerView& view : views_)
+    view.available = view.group == best && best != routing::WorkerView::kOutOfUse;
 }
 
 bool Fleet::set_stalled(WorkerId id, bool stalled, TimePoint now) {
@@ -163,6 +162,10 @@ std::size_t Fleet::usable() const {
     return !worker.vacant && worker.open && worker.health != WorkerHealth::kUnhealthy && !worker.stalled &&
            worker.serves_model;
   }));
+}
+
+void Fleet::set_adapters(WorkerId worker, std::vector<std::string> adapters) {
+  views_.at(worker.value()).adapters = std::move(adapters);
 }
 
 void Fleet::set_reading(WorkerId worker, std::uint8_t reading) {

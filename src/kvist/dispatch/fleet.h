@@ -95,6 +95,8 @@ class Fleet {
   void on_answer(WorkerId worker, TimePoint now) { workers_.at(worker.value()).answered = now; }
   /// Whether its KV event stream is connected, whole and readable.
   void set_events_exact(WorkerId worker, bool exact);
+  /// The adapters of the model that the worker has, sorted.
+  void set_adapters(WorkerId worker, std::vector<std::string> adapters);
   /// The worker's reading, as PromptReading::number().
   void set_reading(WorkerId worker, std::uint8_t reading);
   /// The limits that the worker reports; 0 is unknown.
@@ -128,6 +130,7 @@ class Fleet {
 
  private:
   bool set_health(Worker& worker, WorkerHealth health, TimePoint now);
+  [[nodiscard]] static std::uint8_t group_of(const Worker& worker);
   void update_availability();
   void update_limits(WorkerId worker);
 

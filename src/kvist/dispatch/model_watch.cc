@@ -21,22 +21,55 @@ bool ModelWatch::on_list(WorkerId id, std::span<const ServedModel> models) {
   constexpr std::size_t kMostBytes = 200;
   if (models.empty()) return on_no_list(id);
   const auto own = std::ranges::find(models, model_, &ServedModel::id);
-  if (own != models.end()) return change(id, ModelMatch::kSame, model_, own->max_model_len);
-  return change(id, ModelMatch::kOther, models.front().id.substr(0, kMostBytes), 0);
+  if (own == models.end())
+    return change(id, {.match = ModelMatch::kOther, .served = models.front().id.substr(0, kMostBytes)});
+  return change(id, {.match = ModelMatch::kSame,
+                     .served = model_,
+                     .max_model_len = own->max_model_len,
+                     .adapters = adapters_in(models)});
 }
 
 bool ModelWatch::on_no_list(WorkerId id) {
-  return change(id, ModelMatch::kUnknown, "", 0);
+  return change(id, {});
 }
 
-bool ModelWatch::change(WorkerId id, ModelMatch match, std::string served, std::uint32_t max_model_len) {
+bool ModelWatch::change(WorkerId id, Worker now) {
   Worker& worker = workers_.at(id.value());
-  const bool changed = worker.match != match || worker.served != served || worker.max_model_len != max_model_len;
-  worker.match = match;
-  worker.served = std::move(served);
-  worker.max_model_len = max_model_len;
-  if (changed) ++worker.changes;
+  now.changes = worker.changes;
+  const bool changed = worker.match != now.match || worker.served != now.served ||
+                       worker.max_model_len != now.max_model_len || worker.adapters != now.adapters;
+  if (changed) ++now.changes;
+  worker = std::move(now);
   return changed;
+}
+
+// An engine that serves its model under several names gives the first of them as the parent of all adapters. The names
+// of one model have the same root.
+std::vector<std::string> ModelWatch::adapters_in(std::span<const ServedModel> models) const {
+  const auto own = std::ranges::find(models, model_, &ServedModel::id);
+  const auto is_own = [&](const std::string& parent) {
+    if (parent == model_) return true;
+    const auto other = std::ranges::find(models, parent, &ServedModel::id);
+    return other != models.end() && other->parent.empty() && !own->root.empty() && other->root == own->root;
+  };
+  std::vector<std::string> adapters;
+  for (const ServedModel& model : models) {
+    const bool is_adapter = !model.parent.empty() && !model.id.empty() && model.id != model_;
+    if (is_adapter && model.id.size() <= kMaxAdapterNameBytes && is_own(model.parent)) adapters.push_back(model.id);
+  }
+  std::ranges::sort(adapters);
+  const auto twice = std::ranges::unique(adapters);
+  adapters.erase(twice.begin(), twice.end());
+  return adapters;
+}
+
+std::vector<std::string> ModelWatch::adapters() const {
+  std::vector<std::string> all;
+  for (const Worker& worker : workers_) all.insert(all.end(), worker.adapters.begin(), worker.adapters.end());
+  std::ranges::sort(all);
+  const auto twice = std::ranges::unique(all);
+  all.erase(twice.begin(), twice.end());
+  return all;
 }
 
 bool ModelWatch::is_usable(WorkerId id) const {

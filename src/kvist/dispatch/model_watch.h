@@ -17,6 +17,8 @@ namespace kvist::dispatch {
 struct ServedModel {
   std::string id;
   std::uint32_t max_model_len = 0;  ///< context length in tokens; 0: not reported
+  std::string parent = {};          ///< the model that this one is an adapter of; empty: it is none
+  std::string root = {};            ///< where its weights are from; may be empty
 };
 
 enum class ModelMatch : std::uint8_t {
@@ -38,11 +40,15 @@ class ModelWatch {
     std::string served = {};          ///< the first model of its list, for messages
     std::uint32_t max_model_len = 0;  ///< of the gateway's model there; 0: not reported
     std::uint64_t changes = 0;        ///< how often its list said something else than before
+    /// The adapters (LoRA) of the gateway's model that it has, sorted by name, each once.
+    std::vector<std::string> adapters = {};
   };
+  /// An adapter with a longer name is not served.
+  static constexpr std::size_t kMaxAdapterNameBytes = 256;
 
   ModelWatch(std::string model, std::size_t workers) : model_(std::move(model)), workers_(workers) {}
 
-  // Each returns whether match or context length of the worker changed.
+  // Each returns whether match, context length or adapters of the worker changed.
   bool on_list(WorkerId worker, std::span<const ServedModel> models);
   /// The worker was asked and gave no list. Nothing speaks against it.
   bool on_no_list(WorkerId worker);
@@ -55,10 +61,13 @@ class ModelWatch {
   [[nodiscard]] const Worker& worker(WorkerId worker) const { return workers_.at(worker.value()); }
   /// The longest context of all workers that serve the model; 0: not known.
   [[nodiscard]] std::uint32_t longest_context() const;
+  /// All adapters of the model that any worker has, sorted by name, each once.
+  [[nodiscard]] std::vector<std::string> adapters() const;
   [[nodiscard]] const std::string& model() const { return model_; }
 
  private:
-  bool change(WorkerId worker, ModelMatch match, std::string served, std::uint32_t max_model_len);
+  bool change(WorkerId id, Worker now);
+  [[nodiscard]] std::vector<std::string> adapters_in(std::span<const ServedModel> models) const;
 
   std::string model_;
   std::vector<Worker> workers_;  // by WorkerId

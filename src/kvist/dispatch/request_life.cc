@@ -59,6 +59,7 @@ LifeActions RequestLife::on_rerouted(const std::optional<routing::Decision>& dec
     case AttemptFailure::kGarbage:
     case AttemptFailure::kUnauthorized:
     case AttemptFailure::kWrongModel:
+    case AttemptFailure::kNoAdapter:
       phase_ = Phase::kPassingOn;
       actions.answer = LifeAnswer::kPassOn;
       return actions;
@@ -77,12 +78,14 @@ LifeActions RequestLife::on_status(int status) {
   phase_ = Phase::kAnswering;
   const auto failure = failure_of_status(status, scope_);
   // What was refused was not carried out.
-  const bool refused = failure && (*failure == AttemptFailure::kBackPressure || is_disputed(*failure));
+  const bool refused = failure && (*failure == AttemptFailure::kBackPressure ||
+                                   *failure == AttemptFailure::kNoAdapter || is_disputed(*failure));
   if (failure && (repeatable_ || refused)) {
     LifeActions actions = ask_for_another(*failure, fmt::format("answered a request with status {}", status));
     // One that is shutting down says so too, and its /health knows which of the two it is.
     constexpr int kServiceUnavailable = 503;
-    if (status == kServiceUnavailable) actions.doubt = decision_.worker;
+    // One whose adapter is gone has a new list of models.
+    if (status == kServiceUnavailable || *failure == AttemptFailure::kNoAdapter) actions.doubt = decision_.worker;
     return actions;
   }
   // A refusal is no part of an answer that was begun.

@@ -82,7 +82,10 @@ void write_ejection(JsonWriter& json, const dispatch::OutlierWatch& outliers, Wo
 
 void write_model(JsonWriter& json, const dispatch::ModelWatch::Worker& model) {
   json.key("model").begin_object().field("match", to_string(model.match)).field("served", model.served);
-  json.field("max_model_len", model.max_model_len).end_object();
+  json.field("max_model_len", model.max_model_len);
+  json.key("adapters").begin_array();
+  for (const std::string& adapter : model.adapters) json.value(adapter);
+  json.end_array().end_object();
 }
 
 void write_failures(JsonWriter& json, const dispatch::DispatchCounters& counters, WorkerId id) {

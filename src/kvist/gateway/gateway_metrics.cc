@@ -287,6 +287,8 @@ void write_judgement(const GatewayParts& parts, WorkerId id, MetricsPage& page) 
   }
   page.gauge("kvist_gateway_worker_max_model_len", "Its context length in tokens, as it reports; 0: unknown",
              model.max_model_len, {{"worker", name}});
+  page.gauge("kvist_gateway_worker_adapters", "Adapters (LoRA) of the gateway's model that it has",
+             number(model.adapters.size()), {{"worker", name}});
 }
 
 /// The router's expectations of the worker, and their errors.

@@ -1,8 +1,10 @@
 #include "kvist/gateway/gateway_parts.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -35,9 +37,18 @@ std::vector<spec::UpstreamSpec> upstreams_of(const spec::GatewaySpec& gateway) {
   return upstreams;
 }
 
+std::string first_names(const std::vector<std::string>& names) {
+  constexpr std::size_t kMost = 8;
+  const auto shown = std::span(names).first(std::min(names.size(), kMost));
+  return fmt::format("{}{}", fmt::join(shown, ", "), names.size() > kMost ? ", ..." : "");
+}
+
 void log_models(const dispatch::ModelWatch& models, WorkerId id, const std::string& name) {
   constexpr std::string_view kComponent = "fleet";
   const dispatch::ModelWatch::Worker& worker = models.worker(id);
+  if (!worker.adapters.empty())
+    telemetry::log_info(
+        kComponent, fmt::format("{} has {} adapters: {}", name, worker.adapters.size(), first_names(worker.adapters)));
   if (worker.match == dispatch::ModelMatch::kOther) {
     telemetry::log_error(
         kComponent, fmt::format("{} serves {}, not {}: {}", name, worker.served, models.model(),
@@ -248,6 +259,11 @@ void GatewayParts::on_models(WorkerId worker, const std::vector<dispatch::Served
 void GatewayParts::update_models() {
   for (std::uint32_t i = 0; i < fleet.size(); ++i)
     fleet.set_model(WorkerId(i), models.is_usable(WorkerId(i)), models.worker(WorkerId(i)).max_model_len);
+  for (std::uint32_t i = 0; i < fleet.size(); ++i) fleet.set_adapters(WorkerId(i), models.worker(WorkerId(i)).adapters);
+  std::vector<std::string> all = models.adapters();
+  if (adapters ? *adapters == all : all.empty()) return;
+  adapters = std::make_shared<const std::vector<std::string>>(std::move(all));
+  update_readings();
 }
 
 bool GatewayParts::events_exact(WorkerId worker) const {
@@ -270,6 +286,7 @@ void GatewayParts::update_readings() {
     const std::uint32_t told = check.max_model_len();
     if (told > 0 && (readings.max_model_len == 0 || told < readings.max_model_len)) readings.max_model_len = told;
   }
+  readings.adapters = adapters;
   on_each_proxy([readings](Proxy& each) { each.set_readings(readings); });
 }
 

@@ -73,7 +73,8 @@ struct GatewayParts {
   [[nodiscard]] bool is_watched(WorkerId worker) const { return monitors[worker.value()] != nullptr; }
   /// There is reason to doubt the worker's health. Of one that is not watched any more, nothing is asked.
   void doubt(WorkerId worker);
-  /// Passes on to the fleet which workers serve the model.
+  /// Passes on to the fleet which workers serve the model and which adapters of it, and to the proxies which adapters
+  /// there are.
   void update_models();
   /// A worker gave its list of models; empty: it has none. Informs the fleet.
   void on_models(WorkerId worker, const std::vector<dispatch::ServedModel>& list);
@@ -103,6 +104,7 @@ struct GatewayParts {
   net::HttpClient client;
   dispatch::Fleet fleet;
   dispatch::ModelWatch models;
+  std::shared_ptr<const std::vector<std::string>> adapters;  ///< of the model, that any worker has; null: none so far
   routing::Router router;
   dispatch::Dispatcher dispatcher;
   PromptReader reader;

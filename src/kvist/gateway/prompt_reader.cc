@@ -60,7 +60,28 @@ routing::BlockKeys shared(std::vector<kv::BlockHash> blocks) {
   return std::make_shared<const std::vector<kv::BlockHash>>(std::move(blocks));
 }
 
-ReadRequest finished(openai::GenerationOptions options, std::vector<routing::PromptKeys> keys, std::size_t prompts) {
+}  // namespace
+
+Result<void> PromptReader::check_model(const std::string& model, const FleetReadings& fleet) const {
+  if (model.empty() || model == model_ || is_alias(model) || fleet.has_adapter(model)) return {};
+  return fail(ErrorCode::kNotFound,
+              fmt::format("model: \"{}\" does not exist; this gateway serves \"{}\"", model, model_));
+}
+
+// Requires: check_model() found the model.
+std::string_view PromptReader::adapter_of(const openai::GenerationOptions& options) const {
+  const bool is_own = options.model.empty() || options.model == model_ || is_alias(options.model);
+  return is_own ? std::string_view() : std::string_view(options.model);
+}
+
+kv::BlockHash PromptReader::root_of(const openai::GenerationOptions& options) const {
+  const std::string_view adapter = adapter_of(options);
+  if (adapter.empty() && options.cache_salt.empty()) return plain_root_;
+  return kv::root_hash({.model = model_, .lora = adapter, .cache_salt = options.cache_salt});
+}
+
+ReadRequest PromptReader::finished(openai::GenerationOptions options, std::vector<routing::PromptKeys> keys,
+                                   std::size_t prompts) const {
   ReadRequest read{.options = std::move(options), .profile = {}, .prompts = prompts};
   read.profile.prompt_tokens = keys.front().prompt_tokens;
   read.profile.blocks = std::move(keys.front().blocks);
@@ -68,21 +89,9 @@ ReadRequest finished(openai::GenerationOptions options, std::vector<routing::Pro
   read.profile.otherwise = std::move(keys);
   read.profile.reads_cache = !read.options.computes_whole_prompt;
   read.profile.admission.priority = read.options.priority;
+  read.profile.adapter = adapter_of(read.options);
   read.profile.session = routing::session_key(read.options.session);
   return read;
-}
-
-}  // namespace
-
-Result<void> PromptReader::check_model(const std::string& model) const {
-  if (model.empty() || model == model_ || is_alias(model)) return {};
-  return fail(ErrorCode::kNotFound,
-              fmt::format("model: \"{}\" does not exist; this gateway serves \"{}\"", model, model_));
-}
-
-kv::BlockHash PromptReader::root_of(const openai::GenerationOptions& options) const {
-  if (options.cache_salt.empty()) return unsalted_root_;
-  return kv::root_hash({.model = model_, .lora = "", .cache_salt = options.cache_salt});
 }
 
 std::vector<routing::PromptKeys> PromptReader::keys_of(std::vector<TokenId>& prompt,
@@ -177,12 +186,12 @@ std::string PromptReader::special_texts(std::size_t most) const {
 Result<ReadRequest> PromptReader::read(Api api, std::string_view body, const FleetReadings& fleet) const {
   if (api == Api::kChat) {
     KVIST_TRY(openai::ChatRequest request, openai::parse_chat_request(body, openai::ReadFor::kRouting));
-    KVIST_TRY_VOID(check_model(request.options.model));
+    KVIST_TRY_VOID(check_model(request.options.model, fleet));
     KVIST_TRY(std::vector<routing::PromptKeys> keys, keys_of(request, fleet));
     return finished(std::move(request.options), std::move(keys), 1);
   }
   KVIST_TRY(openai::CompletionRequest request, openai::parse_completion_request(body, openai::ReadFor::kRouting));
-  KVIST_TRY_VOID(check_model(request.options.model));
+  KVIST_TRY_VOID(check_model(request.options.model, fleet));
   // All prompts of a request go to one worker, which the first prompt decides.
   std::vector<routing::PromptKeys> keys = keys_of(std::move(request.prompts.front()), request.options, fleet);
   return finished(std::move(request.options), std::move(keys), request.prompts.size());

@@ -35,7 +35,12 @@ struct FleetReadings {
   /// Face's library does.
   std::bitset<text::PromptReading::kNumbers> present;
   std::uint32_t max_model_len = 0;  ///< context length of the workers in tokens; 0: unknown
+  /// The adapters (LoRA) of the model that any worker has, sorted; null: none.
+  std::shared_ptr<const std::vector<std::string>> adapters = nullptr;
 
+  [[nodiscard]] bool has_adapter(std::string_view name) const {
+    return adapters != nullptr && std::ranges::binary_search(*adapters, name);
+  }
   /// The reading whose block hashes are a request's main ones (RouteQuery::blocks): the one with the lowest number.
   [[nodiscard]] text::PromptReading main() const {
     for (std::uint8_t number = 0; number < text::PromptReading::kNumbers; ++number)
@@ -62,7 +67,7 @@ class PromptReader {
   PromptReader(std::string model, std::uint32_t block_size, std::shared_ptr<const text::ModelText> text = nullptr,
                std::size_t cache_bytes = kCacheBytes)
       : model_(std::move(model)),
-        unsalted_root_(kv::root_hash({.model = model_, .lora = "", .cache_salt = ""})),
+        plain_root_(kv::root_hash({.model = model_, .lora = "", .cache_salt = ""})),
         block_size_(block_size),
         text_(std::move(text)),
         cache_(cache_bytes) {}
@@ -73,8 +78,9 @@ class PromptReader {
     return std::ranges::find(aliases_, name) != aliases_.end();
   }
 
-  /// Errors: kNotFound for another model than the served one; those of openai::parse_*_request and of the chat
-  /// template.
+  /// A request for an adapter that a worker has gets block hashes of its own, as in the workers' events.
+  /// Errors: kNotFound for another model than the served one and its adapters; those of openai::parse_*_request and of
+  /// the chat template.
   [[nodiscard]] Result<ReadRequest> read(Api api, std::string_view body, const FleetReadings& fleet = {}) const;
 
   /// The tokens of a prompt, or of a chat, as a worker of the same model with this reading has them.
@@ -104,12 +110,15 @@ class PromptReader {
                                                          const FleetReadings& fleet) const;
   [[nodiscard]] PromptBlocks blocks_of(tokenizer::RenderedPrompt prompt, const text::PromptEncoding& how,
                                        kv::BlockHash root) const;
+  [[nodiscard]] std::string_view adapter_of(const openai::GenerationOptions& options) const;
   [[nodiscard]] kv::BlockHash root_of(const openai::GenerationOptions& options) const;
-  [[nodiscard]] Result<void> check_model(const std::string& model) const;
+  [[nodiscard]] ReadRequest finished(openai::GenerationOptions options, std::vector<routing::PromptKeys> keys,
+                                     std::size_t prompts) const;
+  [[nodiscard]] Result<void> check_model(const std::string& model, const FleetReadings& fleet) const;
 
   std::string model_;
   std::vector<std::string> aliases_;
-  kv::BlockHash unsalted_root_;  // of prompts without a cache salt
+  kv::BlockHash plain_root_;  // of prompts without an adapter and a cache salt
   std::uint32_t block_size_;
   std::shared_ptr<const text::ModelText> text_;  // null: bytes
   tokenizer::ByteTokenizer bytes_;

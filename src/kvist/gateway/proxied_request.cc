@@ -38,10 +38,10 @@ bool is_short(const net::Headers& headers) {
   return error == std::errc{} && !text.empty() && end == text.data() + text.size() && length <= kMaxCollectedBytes;
 }
 
-dispatch::RequestScope scope_of(RequestKind kind) {
-  switch (kind) {
+dispatch::RequestScope scope_of(const ProxyJob& job) {
+  switch (job.kind) {
     case RequestKind::kRead:
-      return dispatch::RequestScope::kOwnModel;
+      return job.adapter.empty() ? dispatch::RequestScope::kOwnModel : dispatch::RequestScope::kAdapter;
     case RequestKind::kUnread:
       return dispatch::RequestScope::kGeneration;
     case RequestKind::kOther:
@@ -67,7 +67,7 @@ ProxiedRequest::ProxiedRequest(ProxyParts& parts, ProxyJob job, dispatch::Dispat
       request_(request),
       on_over_(std::move(on_over)),
       resumable_(*parts.migration, job_.kind == RequestKind::kRead && job_.streams, job_.request.body.size()),
-      life_(job_.arrived + parts.upstream_timeout, !job_.has_effects(), scope_of(job_.kind)),
+      life_(job_.arrived + parts.upstream_timeout, !job_.has_effects(), scope_of(job_)),
       relay_(job_.usage_wanted) {
   job_.request.only_once = job_.has_effects();
   if (resumable_.asks()) job_.request.headers.add(std::string(openai::kResumableHeader), "0");

@@ -83,6 +83,7 @@ struct ProxyJob {
   bool streams = false;  ///< the client asked for a stream
   bool prediction_is_whole = true;  ///< the prediction covers all prompts of the request
   std::uint32_t choices = 1;        ///< answers to each prompt
+  std::string adapter = {};         ///< of the model, that it asks for; empty: none
   std::uint32_t prompt_tokens = 0;  ///< as read here; 0: not known
   TimePoint arrived = {};
   KeyLease lease = {};                         ///< of the client's key

@@ -187,6 +187,7 @@ Result<void> Proxy::admit(const ArrivalPointer& arrival, ReadRequest read) {
                .streams = read.options.stream,
                .prediction_is_whole = read.prompts == 1,
                .choices = read.options.choices,
+               .adapter = read.profile.adapter,
                .prompt_tokens = read.prompts == 1 ? read.profile.prompt_tokens : 0};
   // The gateway needs the number of cached tokens even if the client does not ask for it.
   if (read.options.stream && !read.options.include_usage) {
@@ -227,7 +228,7 @@ void Proxy::begin(const ArrivalPointer& arrival, dispatch::RequestProfile profil
     report.asked = arrival->asked;
     report.streams = profile.streams;
     if (job.kind == RequestKind::kRead) report.prompt_tokens = profile.prompt_tokens;
-    if (job.kind == RequestKind::kRead) report.model = reader_->model();
+    if (job.kind == RequestKind::kRead) report.model = job.adapter.empty() ? reader_->model() : job.adapter;
   }
   arrival->job = std::move(job);
   ++starting_;

@@ -48,10 +48,15 @@ routing::EngineLimits sglang_limits(const telemetry::MetricSamples& samples) {
 
 std::vector<dispatch::ServedModel> read_models(std::string_view body) {
   std::vector<dispatch::ServedModel> models;
-  const auto list = openai::parse_model_list(body);
+  auto list = openai::parse_model_list(body);
   if (!list) return models;
   models.reserve(list->size());
-  for (const openai::ModelCard& card : *list) models.push_back({.id = card.id, .max_model_len = card.max_model_len});
+  for (openai::ModelCard& card : *list) {
+    models.push_back({.id = std::move(card.id),
+                      .max_model_len = card.max_model_len,
+                      .parent = std::move(card.parent),
+                      .root = std::move(card.root)});
+  }
   return models;
 }
 

@@ -62,6 +62,8 @@ struct ModelCard {
   std::string id;
   std::string json;                 ///< the entry as the server wrote it, without white space
   std::uint32_t max_model_len = 0;  ///< context length in tokens; 0: not reported
+  std::string parent = {};          ///< the model that this one is an adapter (LoRA) of; empty: it is none
+  std::string root = {};            ///< where its weights are from: served names of one model share it; may be empty
 
   bool operator==(const ModelCard&) const = default;
 };

@@ -10,6 +10,16 @@
 
 namespace kvist::openai {
 
+namespace {
+
+// Null, a missing field and what is no text say nothing.
+std::string text_or_empty(const JsonObject& model, std::string_view key) {
+  const std::optional<JsonValue> value = model.peek(key);
+  return std::string(value ? value->if_string().value_or("") : "");
+}
+
+}  // namespace
+
 Result<std::vector<ModelCard>> parse_model_list(std::string_view body) {
   JsonBody json;
   KVIST_TRY(const JsonObject answer, json.parse(body));
@@ -25,7 +35,9 @@ Result<std::vector<ModelCard>> parse_model_list(std::string_view body) {
     const std::uint64_t tokens = length ? length->if_unsigned().value_or(0) : 0;
     models.push_back({.id = std::string(id),
                       .json = element.minified(),
-                      .max_model_len = tokens <= UINT32_MAX ? static_cast<std::uint32_t>(tokens) : 0});
+                      .max_model_len = tokens <= UINT32_MAX ? static_cast<std::uint32_t>(tokens) : 0,
+                      .parent = text_or_empty(model, "parent"),
+                      .root = text_or_empty(model, "root")});
   }
   return models;
 }

@@ -267,6 +267,9 @@ Result<DecisionRecord> read_decision(const JsonObject& from, std::vector<std::st
   KVIST_TRY(record.session, read_hex(from, "session"));
   KVIST_TRY_VOID(read_blocks(from, record));
   KVIST_TRY_VOID(read_excluded(from, record));
+  if (from.peek("adapter")) {  // only requests for one have it
+    KVIST_TRY(record.adapter, read_text(from, "adapter"));
+  }
   KVIST_TRY_VOID(read(from, "left_out", record.left_out));
   KVIST_TRY_VOID(read_candidates(from, record, names));
   std::uint32_t chosen = 0;
@@ -298,6 +301,7 @@ void write_decision(JsonWriter& json, const DecisionRecord& record, std::span<co
   json.end_array().key("excluded").begin_array();
   for (const WorkerId worker : record.excluded) json.value(worker.value());
   json.end_array();
+  if (!record.adapter.empty()) json.field("adapter", record.adapter);
   write_after(json, record.after);
   json.field("left_out", record.left_out).key("candidates").begin_array();
   for (const Candidate& candidate : record.candidates) write_candidate(json, candidate, worker_names);

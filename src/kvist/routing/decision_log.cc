@@ -54,6 +54,7 @@ std::uint64_t DecisionLog::on_decided(const DecisionView& decision) {
   record.first_blocks.assign(decision.query.blocks.begin(), decision.query.blocks.end());
   record.prompt_blocks = decision.prompt_blocks;
   record.excluded.assign(decision.excluded.begin(), decision.excluded.end());
+  record.adapter = decision.adapter;
   record.chosen = decision.candidates[decision.chosen].worker;
   record.reason = decision.reason;
   record.after = {};

@@ -17,6 +17,7 @@ struct DecisionView {
   std::string_view name = {};
   std::uint32_t prompt_blocks = 0;
   std::span<const WorkerId> excluded = {};
+  std::string_view adapter = {};
   spec::RoutingMode mode = spec::RoutingMode::kRoundRobin;
   std::uint64_t seed = 0;
   std::uint64_t policy_state = 0;

@@ -59,6 +59,7 @@ struct DecisionRecord {
   // Not inputs of the policy.
   std::uint32_t prompt_blocks = 0;      ///< complete blocks of the prompt
   std::vector<WorkerId> excluded = {};  ///< workers tried before: the request's retries so far
+  std::string adapter = {};             ///< that the request asks for: only workers that have it are candidates
   WorkerId chosen;
   DecisionReason reason = DecisionReason::kPolicy;
   Aftermath after = {};

@@ -45,6 +45,23 @@ EngineLimits in_blocks_of(std::uint32_t block_size, EngineLimits limits) {
   return limits;
 }
 
+// The least group that a worker with the request's adapter is in.
+std::uint8_t best_group(const RouteQuery& query, std::span<const WorkerView> fleet) {
+  std::uint8_t best = WorkerView::kOutOfUse;
+  for (const WorkerView& worker : fleet)
+    if (worker.has_adapter(query.adapter)) best = std::min(best, worker.group);
+  return best;
+}
+
+std::string none_can_take(const RouteQuery& query, std::span<const WorkerView> fleet) {
+  const auto workers = std::ranges::count(fleet, false, &WorkerView::vacant);
+  const std::string_view tried = query.excluded.empty() ? "" : " (some were tried before)";
+  if (query.adapter.empty()) return fmt::format("none of the {} workers can take the request now{}", workers, tried);
+  const auto with = std::ranges::count_if(fleet, [&](const WorkerView& w) { return w.has_adapter(query.adapter); });
+  return fmt::format("none of the {} workers that have the adapter \"{}\" can take the request now{}", with,
+                     query.adapter, tried);
+}
+
 // Policies compare all workers by one prompt length. It is the longest, so that no worker's cached tokens exceed it.
 std::uint32_t longest(const RouteQuery& query) {
   std::uint32_t tokens = query.prompt_tokens;
@@ -83,11 +100,7 @@ Result<Decision> Router::route(const RouteQuery& query, std::span<const WorkerVi
                                AdmissionCheck* check) {
   KVIST_CHECK(fleet.size() == workers_, "the fleet has as many workers as the router was made for");
   find_candidates(query, fleet, now);
-  if (candidates_.empty()) {
-    return fail(ErrorCode::kUnavailable, fmt::format("none of the {} workers can take the request now{}",
-                                                     std::ranges::count(fleet, false, &WorkerView::vacant),
-                                                     query.excluded.empty() ? "" : " (some were tried before)"));
-  }
+  if (candidates_.empty()) return fail(ErrorCode::kUnavailable, none_can_take(query, fleet));
   const auto blocks = view(query.blocks);
   const PolicyQuery policy_query{.request = query.request,
                                  .prompt_tokens = longest(query),
@@ -123,6 +136,7 @@ Result<Decision> Router::route(const RouteQuery& query, std::span<const WorkerVi
                                                 .name = query.name,
                                                 .prompt_blocks = static_cast<std::uint32_t>(blocks.size()),
                                                 .excluded = query.excluded,
+                                                .adapter = query.adapter,
                                                 .mode = mode_,
                                                 .seed = seed_,
                                                 .policy_state = policy_state,
@@ -188,9 +202,15 @@ void Router::find_candidates(const RouteQuery& query, std::span<const WorkerView
   reused_.expire(now);
   look_up(query, fleet, now);
   candidates_.clear();
+  const bool any = query.adapter.empty();
+  const std::uint8_t group = any ? WorkerView::kOutOfUse : best_group(query, fleet);
+  const auto can_take = [&](const WorkerView& view) {
+    if (any) return view.available;
+    return group != WorkerView::kOutOfUse && view.group == group && view.has_adapter(query.adapter);
+  };
   for (std::uint32_t i = 0; i < workers_; ++i) {
     const WorkerId worker(i);
-    if (!fleet[i].available || std::ranges::find(query.excluded, worker) != query.excluded.end()) continue;
+    if (!can_take(fleet[i]) || std::ranges::find(query.excluded, worker) != query.excluded.end()) continue;
     const PromptView prompt = as_read_by(fleet[i], query);
     candidates_.push_back({.worker = worker,
                            .cached_blocks = depths_[i].blocks,

@@ -46,6 +46,7 @@ struct RouteQuery {
   bool streams = false;            ///< its answer's tokens will be told of one by one, the first one when it comes
   bool reads_cache = true;         ///< false: all of it is computed, and only then cached
   std::uint64_t session = 0;       ///< hash of the session that the client named (session_key()); 0: none
+  std::string adapter = {};        ///< only workers that have this adapter (LoRA) can take it; empty: all can
   std::vector<WorkerId> excluded;  ///< workers that this request must not go to (again)
 };
 

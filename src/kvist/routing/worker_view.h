@@ -1,8 +1,11 @@
 // The workers of the fleet as routing sees them.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "kvist/base/id.h"
 
@@ -37,12 +40,23 @@ enum class CacheTrust : std::uint8_t {
 
 /// One worker of the fleet, at the index of its id. The owner of the fleet keeps it up to date.
 struct WorkerView {
+  static constexpr std::uint8_t kOutOfUse = 255;
+
   bool vacant = false;        ///< there is no worker of this id at present
   bool available = false;     ///< may be given requests
   bool events_exact = false;  ///< its KV event stream is connected, whole and readable
   std::uint8_t reading = 0;   ///< which tokenization of a text the worker uses (PromptKeys::reading)
   EngineLimits limits = {};
   std::uint32_t max_model_len = 0;  ///< prompt and output tokens of one request at most; 0: unknown
+  /// How good a choice it is by its health, 0 the best; kOutOfUse: it gets nothing. Available are those of the least
+  /// group that any worker is in. A request that only some workers can take looks for the least group among these.
+  std::uint8_t group = kOutOfUse;
+  std::vector<std::string> adapters = {};  ///< of the model (LoRA), sorted: requests for them can only go to it
+
+  /// Whether it has the adapter; every worker has the model itself, which is meant by an empty name.
+  [[nodiscard]] bool has_adapter(std::string_view name) const {
+    return name.empty() || std::ranges::binary_search(adapters, name);
+  }
 };
 
 }  // namespace kvist::routing

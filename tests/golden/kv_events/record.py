@@ -35,6 +35,17 @@ def stored_map(**changes):
     return event
 
 
+def prompt_of(first, lora_id=None, lora_name=None, salt=None):
+    """One prompt of three blocks under an identity, as vLLM publishes it: a chunk of two blocks, then the third."""
+    def keys(salted):
+        found = ([lora_name] if lora_name else []) + ([salt] if salt and salted else [])
+        return found or None
+    lora = {"lora_id": lora_id, "lora_name": lora_name}
+    tokens = list(b"abcdefghijkl")
+    return [stored_map(block_hashes=[first, first + 1], token_ids=tokens[:8], extra_keys=[keys(True), keys(False)], **lora),
+            stored_map(block_hashes=[first + 2], parent_block_hash=first + 1, token_ids=tokens[8:], extra_keys=[keys(False)], **lora)]
+
+
 def one_block(key, **changes):
     return stored_map(block_hashes=[key], token_ids=TOKENS[:4], **changes)
 
@@ -86,6 +97,12 @@ VARIANTS = {
          stored_map(extra_keys=["unknown", {"form": 1}]),
          stored_map(lora_id=7),
          stored_map(lora_id=0)],
+        None],
+    # The same prompt under seven identities, and once for a LoRA of which only the number is known.
+    "identities": [
+        TS,
+        prompt_of(10) + prompt_of(20, 1, "a") + prompt_of(30, 2, "b") + prompt_of(40, salt="s") + prompt_of(50, salt="t") +
+        prompt_of(60, 1, "a", "s") + prompt_of(70, 2, "b", "a") + prompt_of(80, 3),
         None],
     "media": [TS, [one_block(i, medium=name) for i, name in enumerate(
         [None, "", "GPU", "DEVICE", "CPU", "CPU_PINNED", "CPU_TIER1", "CPU_TIER2", "DISK", "NVME", "STORAGE",
