@@ -31,13 +31,13 @@ TEST(Html, HasTheSameTablesAndAPlotPerFigureAndLevel) {
   const std::string html = render_html(sample_run(), sample_sweep());
   const std::string markdown = render_markdown(sample_run(), sample_sweep());
   EXPECT_EQ(render::count_of(html, "<table>"), render::count_of(markdown, "\n|:-"));
-  EXPECT_EQ(render::count_of(html, "<figure class=\"plot\">"), 6U + 2U);
+  EXPECT_EQ(render::count_of(html, "<figure class=\"plot\">"), 7U + 2U);
   for (const char* title :
-       {"Time to first token", "Time per output token", "End-to-end latency", "Throughput", "KV hit rate",
-        "TTFT distribution at concurrency 40", "TTFT distribution at concurrency 50"}) {
+       {"Time to first token", "Time per output token", "Gaps between tokens (ITL)", "End-to-end latency", "Throughput",
+        "KV hit rate", "TTFT distribution at concurrency 40", "TTFT distribution at concurrency 50"}) {
     EXPECT_THAT(html, HasSubstr("<figcaption>" + std::string(title) + "</figcaption>"));
   }
-  EXPECT_THAT(html, HasSubstr("<title>Round-robin p50, concurrency 40: 250.00 ms</title>"));
+  EXPECT_THAT(html, HasSubstr("<title>Round-robin p50, concurrency 40: 245.00 ms</title>"));
   EXPECT_THAT(html, HasSubstr("<title>KV cache-aware: p95 = 185.50 ms</title>"));
   EXPECT_THAT(html, HasSubstr("prefers-color-scheme: dark"));
 }
@@ -60,22 +60,24 @@ TEST(Html, EscapesTextFromOutside) {
 
 TEST(Terminal, TableIsAlignedAndCompact) {
   results::RunRecord run = sample_run();
-  for (workload::Snapshot& snapshot : run.levels[1].snapshots) snapshot.tpot_p50_ms = 2.534;
   run.levels.pop_back();
+  run.levels[1].client.loop_delay_p99_ms = 50;
   run.levels[2].turns[0].outcome = workload::TurnOutcome::kFailed;
   spec::SweepSpec sweep = sample_sweep();
   for (spec::WorkerSpec& worker : sweep.deployment.workers) worker.time_scale = 10;
   EXPECT_EQ(
       render_terminal(run, sweep),
-      "Concurrency  Mode                    TTFT p50  TTFT p95  TPOT p50  Tokens/s  Hit rate  Prefilled  p50 "
-      "improvement  p95 improvement\n"
-      "-----------  ----------------------  --------  --------  --------  --------  --------  ---------  "
-      "---------------  ---------------\n"
-      "         40  round_robin                250ms     650ms      26ms    1550.0     60.0%      4,000\n"
-      "             kv                         200ms     650ms    2.53ms    1550.0     90.0%      1,000            "
-      "20.0%             0.0%\n"
-      "         50  round_robin (excluded)     300ms     650ms      26ms    1550.0     60.0%      4,000\n"
-      "Times as measured, engines 10 times faster than their model: x 10 for model time.\n");
+      "Concurrency  Mode                    TTFT p50  TTFT p95  TPOT p50  ITL p95  Output tokens/s  Cache hit rate  "
+      "p50 gain  p95 gain\n"
+      "-----------  ----------------------  --------  --------  --------  -------  ---------------  --------------  "
+      "--------  --------\n"
+      "         40  round_robin                245ms     286ms    30.0ms   40.0ms             1.33           60.0%\n"
+      "             kv (client degraded)       145ms     186ms    30.0ms   40.0ms             1.33           90.0%  "
+      "   40.8%     35.0%\n"
+      "         50  round_robin (excluded)     250ms     286ms    30.0ms   40.0ms             1.20           60.0%\n"
+      "Exact percentiles over all turns (95 % interval).\n"
+      "Times as measured, engines 10 times faster than their model: x 10 for model time.\n"
+      "The load generator was degraded at some levels: see \"Load generator health\" in the report.\n");
 }
 
 TEST(WriteReport, WritesThreeFilesIntoTheFolder) {

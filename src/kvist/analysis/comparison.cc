@@ -45,8 +45,8 @@ FigureComparison compare_figure(const ComparedFigure& figure, const std::vector<
   std::vector<double> baseline;
   std::vector<double> candidate;
   for (const auto& [theirs, ours] : pairs) {
-    const std::optional<double> before = figure.named().figure(*theirs);
-    const std::optional<double> after = figure.named().figure(*ours);
+    const std::optional<double> before = figure.figure().figure(*theirs);
+    const std::optional<double> after = figure.figure().figure(*ours);
     if (!before || !after || !std::isfinite(*before) || !std::isfinite(*after)) continue;
     if (!figure.is_percentage && (*before <= 0 || *after <= 0)) continue;
     baseline.push_back(*before);

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "kvist/analysis/named_figures.h"
+#include "kvist/analysis/headline.h"
 #include "kvist/analysis/paired.h"
 #include "kvist/analysis/run_analysis.h"
 #include "kvist/base/error.h"
@@ -19,20 +19,22 @@ namespace kvist::analysis {
 
 /// A figure that modes are compared by.
 struct ComparedFigure {
-  std::string_view key;  ///< of the published JSON (named_figures.h)
+  std::string_view key;  ///< in JSON
+  Headline which = Headline::kTtftP50;
   bool less_is_better = true;
   bool is_percentage = false;  ///< compared by differences in points; all others by ratios
 
-  [[nodiscard]] const NamedFigure& named() const { return *find_figure(key); }
+  [[nodiscard]] const HeadlineFigure& figure() const { return headline(which); }
   [[nodiscard]] double no_change() const { return is_percentage ? 0 : 1; }
 };
 
-inline constexpr std::array<ComparedFigure, 6> kComparedFigures = {{{"ttft_p50_ms"},
-                                                                    {"ttft_p95_ms"},
-                                                                    {"tpot_p50_ms"},
-                                                                    {"latency_p95_ms"},
-                                                                    {"tops", false},
-                                                                    {"kv_hit_rate_pct", false, true}}};
+inline constexpr std::array<ComparedFigure, 6> kComparedFigures = {
+    {{"ttft_p50_ms", Headline::kTtftP50},
+     {"ttft_p95_ms", Headline::kTtftP95},
+     {"tpot_p50_ms", Headline::kTpotP50},
+     {"latency_p95_ms", Headline::kLatencyP95},
+     {"tops", Headline::kThroughput, false},
+     {"kv_hit_rate_pct", Headline::kHitRatePct, false, true}}};
 
 /// One figure of one level in one mode. Means are over the pairs.
 struct FigureComparison {

@@ -65,17 +65,12 @@ PublishedFigures published_figures(const std::vector<Snapshot>& snapshots) {
   return figures;
 }
 
-/// Instants of events that did not happen are zero: even a successful turn may have had no content.
-bool has_first_token(const TurnSample& turn) {
-  return turn.first_token != TimePoint{};
-}
-
 /// Without gaps a turn's tokens count as spread evenly between its first and its last one.
 double evenly_spread_tokens(const results::LevelRecord& level, const TurnSample& turn) {
   const double length = to_milliseconds(turn.last_token - turn.first_token);
   const double from = std::max(0.0, to_milliseconds(level.measure_from - turn.first_token));
   const double to = std::min(length, to_milliseconds(level.measure_to - turn.first_token));
-  return to > from ? turn.completion_tokens * (to - from) / length : 0;
+  return to > from ? turn.output_tokens() * (to - from) / length : 0;
 }
 
 /// Tokens of a turn that arrived within the window: its tokens are spread evenly over its content chunks, whose
@@ -90,7 +85,7 @@ double tokens_in_window(const results::LevelRecord& level, const TurnSample& tur
     at += static_cast<double>(gap);
     if (at >= from && at <= to) ++inside;
   }
-  return turn.completion_tokens * static_cast<double>(inside) / static_cast<double>(turn.gaps_ms.size() + 1);
+  return turn.output_tokens() * static_cast<double>(inside) / static_cast<double>(turn.gaps_ms.size() + 1);
 }
 
 void add_rates(const results::LevelRecord& level, ExactFigures& exact) {
@@ -115,7 +110,7 @@ void add_exact_figures(const results::LevelRecord& level, LevelAnalysis& analysi
   std::vector<double> itl_means;
   std::vector<double> latency;
   for (const TurnSample& turn : level.turns) {
-    if (turn.outcome != TurnOutcome::kSucceeded || !in_window(level, turn.sent)) continue;
+    if (!counts_for_percentiles(level, turn)) continue;
     add_finite(latency, turn.latency_ms());
     if (!has_first_token(turn)) continue;
     add_finite(analysis.sorted_ttft_ms, turn.ttft_ms());
@@ -229,6 +224,10 @@ PredictedCache predicted_cache(const std::vector<TurnSample>& turns) {
 
 }  // namespace
 
+bool counts_for_percentiles(const results::LevelRecord& level, const TurnSample& turn) {
+  return turn.outcome == TurnOutcome::kSucceeded && in_window(level, turn.sent);
+}
+
 ClientVerdict client_verdict(const results::ClientHealth& client, const Distribution& ttft) {
   ClientVerdict verdict;
   const auto check_delay = [&](const char* name, double delay_ms) {
@@ -254,6 +253,7 @@ LevelAnalysis analyse(const results::LevelRecord& level, const spec::MethodSpec&
   analysis.concurrency = level.concurrency;
   analysis.published = published_figures(level.snapshots);
   add_exact_figures(level, analysis);
+  analysis.exact.lacks_earlier_turns = method.between_levels == spec::BetweenLevels::kContinue;
   add_errors(level, method, analysis);
   analysis.hit_rate = hit_rate(level);
   if (!level.workers.empty()) {

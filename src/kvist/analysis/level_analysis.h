@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "kvist/analysis/exact_percentiles.h"
 #include "kvist/base/statistics.h"
 #include "kvist/results/records.h"
 #include "kvist/spec/sweep.h"
@@ -42,6 +43,8 @@ struct ExactFigures {
   Distribution itl_request_mean_ms;  ///< one value per turn: the mean of its gaps
   Distribution latency_ms;
   double window_s = 0;
+  /// The rates lack the turns of the level before that went on into this one (spec::BetweenLevels::kContinue).
+  bool lacks_earlier_turns = false;
   /// A turn's tokens count as spread evenly over its content chunks, or between its first and last token if gaps were
   /// not kept.
   std::optional<double> output_tokens_per_s;
@@ -115,8 +118,16 @@ struct LevelAnalysis {
   std::optional<double> imbalance;                ///< busiest worker's turns over the mean; 1 = even
   PredictedCache predicted;
   ClientVerdict client;
-  std::vector<double> sorted_ttft_ms;  ///< the samples behind exact.ttft_ms, for the distribution plot
+  PercentileReplicates replicates = {};  ///< of the intervals; empty where analyse() alone was called
+  std::vector<double> sorted_ttft_ms;    ///< the samples behind exact.ttft_ms, for the distribution plot
 };
+
+/// Whether a turn is among those over which the exact percentiles are: successful and sent within the measuring window.
+[[nodiscard]] bool counts_for_percentiles(const results::LevelRecord& level, const workload::TurnSample& turn);
+/// Instants of events that did not happen are zero: even a successful turn may have had no content.
+[[nodiscard]] inline bool has_first_token(const workload::TurnSample& turn) {
+  return turn.first_token != TimePoint{};
+}
 
 /// Takes time linear in the level's samples, and keeps none of them but the sorted TTFTs.
 [[nodiscard]] LevelAnalysis analyse(const results::LevelRecord& level, const spec::MethodSpec& method);

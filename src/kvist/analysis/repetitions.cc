@@ -71,6 +71,7 @@ ExactFigures exact_means(const Analyses& all) {
     merged.*rate = mean_of(all, [&](const LevelAnalysis& a) { return a.exact.*rate; });
   }
   merged.window_s = all.front()->exact.window_s;
+  merged.lacks_earlier_turns = all.front()->exact.lacks_earlier_turns;
   return merged;
 }
 
@@ -210,6 +211,7 @@ results::LevelRecord merged_record(const std::vector<Measurement>& repetitions) 
 Measurement measure(const results::LevelRecord& level, const spec::MethodSpec& method) {
   Measurement measurement;
   measurement.analysis = analyse(level, method);
+  measurement.analysis.replicates = bootstrap_percentiles(level);
   measurement.timelines = condense(level);
   measurement.record = {.mode = level.mode,
                         .concurrency = level.concurrency,

@@ -119,7 +119,7 @@ render::Table comparison_table(const analysis::RunComparison& comparison, spec::
   render::Table table;
   table.columns = {{"Level"}, {"Pairs"}};
   for (const analysis::ComparedFigure& figure : analysis::kComparedFigures) {
-    table.columns.push_back({fmt::format("{}{}", figure.named().title, figure.is_percentage ? ", points" : "")});
+    table.columns.push_back({fmt::format("{}{}", figure.figure().title, figure.is_percentage ? ", points" : "")});
   }
   for (const analysis::LevelComparison& level : comparison.levels) {
     if (level.mode != mode) continue;
@@ -147,7 +147,7 @@ render::Table combined_table(std::span<const analysis::RunComparison> runs) {
   render::Table table;
   table.columns = {{"Mode", render::Align::kLeft}};
   for (const analysis::ComparedFigure& figure : analysis::kComparedFigures)
-    table.columns.push_back({std::string(figure.named().title)});
+    table.columns.push_back({std::string(figure.figure().title)});
   for (const spec::RoutingMode mode : modes_of(runs)) {
     std::vector<std::string> row = {std::string(to_string(mode))};
     for (std::size_t i = 0; i < analysis::kComparedFigures.size(); ++i) {

@@ -78,10 +78,12 @@ render::Text time_scale_item(const analysis::RunAnalysis& analysis) {
                   render::format_duration(scaled(method.window, *scale))));
 }
 
-/// Closed loop: the published line. Open loop: the meaning of the levels.
+/// What decides when conversations start, and in an open loop the meaning of the levels.
 render::Text arrivals_item(const spec::WorkloadSpec& workload) {
   const spec::ArrivalSpec& arrivals = workload.arrivals;
-  if (!arrivals.is_open()) return item("Target RPS:", fmt::format("{:.1f}", workload.target_rps));
+  if (!arrivals.is_open())
+    return item("Arrivals:", fmt::format("closed; at most {} conversation starts per second",
+                                         render::format_plain(workload.target_rps)));
   return item("Arrivals:",
               fmt::format("open, {}; levels are conversation starts per minute, not conversations at once (at most {})",
                           arrivals.kind == spec::ArrivalKind::kPoisson
@@ -117,15 +119,18 @@ void add_method(render::Document& document, const analysis::RunAnalysis& analysi
       modes_item(analysis),
       item("Concurrency levels:", levels_text(analysis)),
       arrivals_item(sweep.workload),
-      item("Warmup:", fmt::format("{} per level (Summary window flush)", render::format_duration(method.warmup))),
-      item("Measurement:", fmt::format("{} per level ({} snapshots @ {}, averaged)", render::format_duration(measured),
-                                       method.snapshots, render::format_duration(method.snapshot_interval))),
+      item("Warmup:", fmt::format("{} per level", render::format_duration(method.warmup))),
+      item("Measurement:",
+           fmt::format("{} per level: every turn sent within it counts; {} snapshots @ {} for the published method",
+                       render::format_duration(measured), method.snapshots,
+                       render::format_duration(method.snapshot_interval))),
       item("Workload:", fmt::format("Multi-turn chat ({} turns per conversation)",
                                     range(sweep.workload.turns_min, sweep.workload.turns_max))),
       {render::strong("Metric source:"),
        {" "},
        render::code("loadgen_ttft_all_seconds"),
-       {fmt::format(" Prometheus Summary ({} window, client-side TTFT)", render::format_duration(method.window))}},
+       {fmt::format(" Prometheus Summary ({} window, client-side TTFT) for the published method",
+                    render::format_duration(method.window))}},
       time_scale_item(analysis),
       item("Texts:", workload_detail(sweep.workload)),
       item("Errors:", fmt::format("failed / (failed + succeeded) of the turns sent within the measuring window; a "

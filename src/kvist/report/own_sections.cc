@@ -4,9 +4,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kvist/analysis/level_figures.h"
+#include "kvist/analysis/headline.h"
 #include "kvist/analysis/mode_names.h"
 #include "kvist/render/figures.h"
+#include "kvist/report/estimate_text.h"
 #include "kvist/report/sections.h"
 
 namespace kvist::report {
@@ -31,17 +32,26 @@ void add_cells(std::vector<std::string>& row, std::initializer_list<std::string>
   row.insert(row.end(), cells.begin(), cells.end());
 }
 
+/// Columns of one distribution; the percentiles that have intervals with these.
+struct DistributionColumns {
+  Distribution analysis::ExactFigures::* metric;
+  std::optional<analysis::Headline> p50, p95, p99;
+};
+
 void add_distribution(render::Document& document, const analysis::RunAnalysis& analysis, const char* heading,
-                      Distribution analysis::ExactFigures::* metric) {
+                      const DistributionColumns& columns) {
   render::Table table = table_with({"Samples", "Mean", "p50", "p90", "p95", "p99", "Max"});
   for (const analysis::MeasuredLevel& level : analysis.levels()) {
-    const Distribution& d = level.analysis.exact.*metric;
+    const Distribution& d = level.analysis.exact.*columns.metric;
+    const auto cell = [&](double Distribution::* figure, std::optional<analysis::Headline> which) {
+      analysis::Estimate estimate{.value = render::figure_of(d, figure), .interval = {}};
+      if (which) estimate.interval = analysis::estimate_of(level, analysis::headline(*which)).interval;
+      return estimate_cell(estimate, 2, "");
+    };
     std::vector<std::string> row = row_of(level);
-    row.push_back(render::format_count(d.count));
-    for (const auto figure : {&Distribution::mean, &Distribution::p50, &Distribution::p90, &Distribution::p95,
-                              &Distribution::p99, &Distribution::max}) {
-      row.push_back(render::format_fixed(render::figure_of(d, figure), 2));
-    }
+    add_cells(row, {render::format_count(d.count), cell(&Distribution::mean, {}), cell(&Distribution::p50, columns.p50),
+                    cell(&Distribution::p90, {}), cell(&Distribution::p95, columns.p95),
+                    cell(&Distribution::p99, columns.p99), cell(&Distribution::max, {})});
     table.rows.push_back(std::move(row));
   }
   document.push_back(render::Heading{3, heading});
@@ -55,7 +65,7 @@ void add_rates(render::Document& document, const analysis::RunAnalysis& analysis
     const analysis::LevelAnalysis& a = level.analysis;
     std::vector<std::string> row = row_of(level);
     add_cells(row,
-              {render::format_plain(a.exact.window_s) + "s", render::format_fixed(a.exact.output_tokens_per_s, 1),
+              {render::format_fixed(a.exact.window_s, 1) + "s", render::format_fixed(a.exact.output_tokens_per_s, 1),
                render::format_fixed(a.exact.turns_per_s, 2), render::format_fixed(a.exact.conversation_starts_per_s, 2),
                render::format_count(a.window_turns.succeeded), render::format_count(a.window_turns.failed),
                render::format_count(a.window_turns.abandoned),
@@ -134,14 +144,19 @@ void add_exact_percentiles(render::Document& document, const analysis::RunAnalys
   document.push_back(render::Heading{2, "Exact percentiles over all samples"});
   document.push_back(render::Paragraph{
       {{"Over all successful turns sent within the measuring window (end of the warm-up to the last snapshot), "
-        "also those that ended after it; linear interpolation between the nearest ranks; milliseconds. No "
-        "window, no average of percentiles."}}});
+        "also those that ended after it; linear interpolation between the nearest ranks; milliseconds, with the "
+        "95 % interval in parentheses. No window, no average of percentiles."}}});
   add_snapshot_counts(document, analysis);
-  add_distribution(document, analysis, "TTFT (ms)", &analysis::ExactFigures::ttft_ms);
-  add_distribution(document, analysis, "TPOT (ms)", &analysis::ExactFigures::tpot_ms);
-  add_distribution(document, analysis, "ITL, all token gaps (ms)", &analysis::ExactFigures::itl_ms);
-  add_distribution(document, analysis, "ITL, mean of each request (ms)", &analysis::ExactFigures::itl_request_mean_ms);
-  add_distribution(document, analysis, "Latency (ms)", &analysis::ExactFigures::latency_ms);
+  using analysis::Headline;
+  using E = analysis::ExactFigures;
+  add_distribution(document, analysis, "TTFT (ms)",
+                   {&E::ttft_ms, Headline::kTtftP50, Headline::kTtftP95, Headline::kTtftP99});
+  add_distribution(document, analysis, "TPOT (ms)", {&E::tpot_ms, Headline::kTpotP50, Headline::kTpotP95, {}});
+  add_distribution(document, analysis, "ITL, all token gaps (ms)",
+                   {&E::itl_ms, Headline::kItlP50, Headline::kItlP95, Headline::kItlP99});
+  add_distribution(document, analysis, "ITL, mean of each request (ms)", {&E::itl_request_mean_ms, {}, {}, {}});
+  add_distribution(document, analysis, "Latency (ms)",
+                   {&E::latency_ms, Headline::kLatencyP50, Headline::kLatencyP95, {}});
   add_rates(document, analysis);
 }
 

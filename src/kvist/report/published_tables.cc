@@ -87,22 +87,6 @@ LevelColumn improvement_column(const analysis::RunAnalysis& analysis, const char
           }};
 }
 
-void add_exclusion_note(render::Document& document, const analysis::RunAnalysis& analysis) {
-  std::string excluded;
-  for (const analysis::MeasuredLevel& level : analysis.levels()) {
-    if (!level.analysis.excluded) continue;
-    excluded +=
-        fmt::format("{}{} at {} ({} errors)", excluded.empty() ? "" : ", ", analysis::short_name(level.analysis.mode),
-                    level.analysis.concurrency, render::format_pct(level.analysis.error_pct));
-  }
-  if (excluded.empty()) return;
-  document.push_back(
-      render::Paragraph{{render::strong("Excluded"),
-                         {fmt::format(" for more than {} errors, and left out of improvements and the summary: "
-                                      "{}.",
-                                      render::format_pct(analysis.sweep().method.max_error_pct), excluded)}}});
-}
-
 }  // namespace
 
 void add_two_mode_tables(render::Document& document, const analysis::RunAnalysis& analysis) {
@@ -112,10 +96,8 @@ void add_two_mode_tables(render::Document& document, const analysis::RunAnalysis
   add_pair(results, analysis, Metric::kTtftP95);
   results.push_back(improvement_column(analysis, "p95 Improvement", analysis::figure::ttft_p95_ms));
   add_pair(results, analysis, Metric::kHitRatePct);
-  document.push_back(render::Heading{2, "Results"});
+  document.push_back(render::Heading{3, "Results, published method"});
   document.push_back(level_table(analysis, results));
-  add_exclusion_note(document, analysis);
-  add_model_time(document, analysis, 3);
 
   std::vector<LevelColumn> errors;
   for (const spec::RoutingMode mode : analysis.modes()) {
@@ -151,8 +133,10 @@ void add_single_mode_tables(render::Document& document, const analysis::RunAnaly
   const auto errors = [&] {
     return error_column(analysis, mode, std::string(analysis::figure_of(Metric::kErrorPct).title));
   };
+  const std::string prefix =
+      analysis.modes().size() > 1 ? fmt::format("{}: ", analysis::single_mode_name(mode)) : std::string();
   const auto add = [&](const char* heading, const std::vector<LevelColumn>& columns) {
-    document.push_back(render::Heading{2, heading});
+    document.push_back(render::Heading{3, prefix + heading});
     document.push_back(level_table(analysis, columns));
   };
   add("TPOT -- Time Per Output Token (ITL)", {column(Metric::kTpotP50), column(Metric::kTpotP95), errors()});
@@ -163,29 +147,8 @@ void add_single_mode_tables(render::Document& document, const analysis::RunAnaly
   document.push_back(
       render::Paragraph{{render::strong("Note:"),
                          {" the published name says conversation starts, the published figures count turns; so "
-                          "does this table. Conversation starts stand under \"Rates over the measuring "
-                          "window\"."}}});
+                          "does this table. Conversation starts stand under \"Turns per second\"."}}});
   add("Throughput (Output Tokens/s)", {column(Metric::kThroughput)});
-}
-
-void add_model_time(render::Document& document, const analysis::RunAnalysis& analysis, int heading_level) {
-  const std::optional<double> scale = analysis.time_scale();
-  if (!scale || *scale == 1.0) return;
-  std::vector<LevelColumn> columns;
-  for (const Metric metric : {Metric::kTtftP50, Metric::kTtftP95, Metric::kTpotP50, Metric::kTpotP95,
-                              Metric::kLatencyP50, Metric::kLatencyP95}) {
-    const NamedFigure& named = analysis::figure_of(metric);
-    for (const spec::RoutingMode mode : analysis.modes()) {
-      const std::string title = analysis.modes().size() > 1 ? title_of(mode, named) : std::string(named.title);
-      columns.push_back({title, [&analysis, &named, mode, scale](std::uint32_t concurrency) {
-                           const std::optional<double> value = value_of(analysis.find(mode, concurrency), named.figure);
-                           return named.format(value ? std::optional(*value * *scale) : std::nullopt);
-                         }});
-    }
-  }
-  document.push_back(
-      render::Heading{heading_level, fmt::format("In model time (measured x {})", render::format_plain(*scale))});
-  document.push_back(level_table(analysis, columns));
 }
 
 }  // namespace kvist::report

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "kvist/analysis/headline.h"
 #include "kvist/analysis/level_figures.h"
 #include "kvist/analysis/mode_names.h"
 #include "kvist/analysis/named_figures.h"
@@ -61,10 +62,24 @@ void exact_figures(JsonWriter& json, const analysis::ExactFigures& exact) {
   distribution(json, "itl_ms", exact.itl_ms);
   distribution(json, "itl_request_mean_ms", exact.itl_request_mean_ms);
   distribution(json, "latency_ms", exact.latency_ms);
-  number(json, "window_s", exact.window_s, kRateDecimals);
+  number(json, "window_s", exact.window_s, kMsDecimals);
   number(json, "output_tokens_per_s", exact.output_tokens_per_s, kRateDecimals);
   number(json, "turns_per_s", exact.turns_per_s, kRateDecimals);
   number(json, "conversation_starts_per_s", exact.conversation_starts_per_s, kRateDecimals);
+  json.end_object();
+}
+
+/// Exact figures with their intervals, in the units of their keys.
+void headline_figures(JsonWriter& json, const analysis::MeasuredLevel& level) {
+  json.key("headline").begin_object();
+  for (const analysis::HeadlineFigure& figure : analysis::headline_figures()) {
+    const analysis::Estimate estimate = analysis::estimate_of(level, figure);
+    json.key(figure.key).begin_object();
+    number(json, "value", estimate.value, kRateDecimals);
+    number(json, "low", estimate.interval ? std::optional(estimate.interval->low) : std::nullopt, kRateDecimals);
+    number(json, "high", estimate.interval ? std::optional(estimate.interval->high) : std::nullopt, kRateDecimals);
+    json.end_object();
+  }
   json.end_object();
 }
 
@@ -201,6 +216,7 @@ void own_keys(JsonWriter& json, const analysis::MeasuredLevel& level, bool measu
   number(json, "imbalance", a.imbalance, kPctDecimals);
   turn_counts(json, "turns", a.all_turns);
   turn_counts(json, "window_turns", a.window_turns);
+  headline_figures(json, level);
   snapshot_figures(json, level);
   exact_figures(json, a.exact);
   predicted_cache(json, a.predicted);

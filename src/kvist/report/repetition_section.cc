@@ -1,19 +1,26 @@
 #include <fmt/format.h>
 
+#include "kvist/analysis/headline.h"
 #include "kvist/analysis/mode_names.h"
-#include "kvist/analysis/named_figures.h"
 #include "kvist/render/figures.h"
+#include "kvist/report/estimate_text.h"
 #include "kvist/report/sections.h"
 
 namespace kvist::report {
 namespace {
 
 /// "223ms ± 4.20ms (217ms to 231ms)".
-std::string spread_cell(const analysis::MeasuredLevel& level, const analysis::NamedFigure& named) {
+std::string spread_cell(const analysis::MeasuredLevel& level, const analysis::HeadlineFigure& named) {
   const std::optional<analysis::Spread> spread = level.spread(named.figure);
   if (!spread) return std::string(render::kMissing);
-  return fmt::format("{} ± {} ({} to {})", named.format(spread->mean), named.format(spread->standard_deviation),
-                     named.format(spread->min), named.format(spread->max));
+  const auto text = [&](double value) {
+    const std::optional<double> in_unit = value * named.factor;
+    if (named.unit == "ms") return render::format_ms(in_unit);
+    if (named.unit == "%") return render::format_pct(in_unit);
+    return render::format_fixed(in_unit, 2) + std::string(unit_suffix(named));
+  };
+  return fmt::format("{} ± {} ({} to {})", text(spread->mean), text(spread->standard_deviation), text(spread->min),
+                     text(spread->max));
 }
 
 }  // namespace
@@ -22,23 +29,22 @@ void add_repetitions(render::Document& document, const analysis::RunAnalysis& an
   if (!analysis.repeated()) return;
   render::Table table;
   table.columns = {{"Concurrency"}, {"Mode", render::Align::kLeft}, {"Valid"}};
-  for (const analysis::NamedFigure& named : analysis::published_figures())
+  for (const analysis::HeadlineFigure& named : analysis::headline_figures())
     table.columns.push_back({std::string(named.title)});
   for (const analysis::MeasuredLevel& level : analysis.levels()) {
     std::vector<std::string> row = {fmt::format("{}", level.analysis.concurrency),
                                     analysis::short_name(level.analysis.mode),
                                     fmt::format("{}/{}", level.counted(), level.repetitions.size())};
-    for (const analysis::NamedFigure& named : analysis::published_figures()) row.push_back(spread_cell(level, named));
+    for (const analysis::HeadlineFigure& named : analysis::headline_figures()) row.push_back(spread_cell(level, named));
     table.rows.push_back(std::move(row));
   }
   document.push_back(render::Heading{2, "Spread over repetitions"});
-  document.push_back(render::Paragraph{
-      {{fmt::format("Each level was measured several times, each time with another seed. Tables show the mean over the "
-                    "repetitions ± their standard deviation, plots a band from the smallest to the largest, counts of "
-                    "turns and tokens the sum. Repetitions with more than {} errors are left out (\"Valid\": those "
-                    "that count, of all), unless all have that many. Below: mean ± standard deviation (smallest to "
-                    "largest).",
-                    render::format_pct(analysis.sweep().method.max_error_pct))}}});
+  document.push_back(render::Paragraph{{{fmt::format(
+      "Each level was measured several times, each time with another seed. Tables and plots show the mean "
+      "over the repetitions with its interval, counts of turns and tokens the sum. Repetitions with more "
+      "than {} errors are left out (\"Valid\": those that count, of all), unless all have that many. "
+      "Below: mean ± standard deviation (smallest to largest).",
+      render::format_pct(analysis.sweep().method.max_error_pct))}}});
   document.push_back(std::move(table));
 }
 

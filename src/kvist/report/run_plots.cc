@@ -2,46 +2,71 @@
 
 #include <fmt/format.h>
 
+#include "kvist/analysis/headline.h"
 #include "kvist/analysis/mode_names.h"
-#include "kvist/analysis/named_figures.h"
 #include "kvist/render/figures.h"
+#include "kvist/report/estimate_text.h"
 
 namespace kvist::report {
 namespace {
 
-using analysis::Metric;
+using analysis::Headline;
+using analysis::HeadlineFigure;
 
-/// How one figure is drawn: its values times `factor`, in `unit`.
 struct Line {
   const char* suffix;  // behind the mode's name, "" for none
-  analysis::LevelFigure figure;
+  const HeadlineFigure* figure;
   bool dashed = false;
 };
 
 struct LevelPlot {
   std::string_view title;
   std::string_view unit;
-  double factor;
   std::vector<Line> lines;
 };
 
-LevelPlot plot_of(Metric metric) {
-  const analysis::NamedFigure& named = analysis::figure_of(metric);
-  return {named.plot_title, named.plot_unit, named.plot_factor, {{"", named.figure}}};
+LevelPlot plot_of(std::string_view title, std::string_view unit, Headline figure) {
+  return {title, unit, {{"", &analysis::headline(figure)}}};
 }
 
 /// Two figures of one unit in one plot.
-LevelPlot quantile_plot(std::string_view title, Metric p50, Metric p95) {
-  const analysis::NamedFigure& named = analysis::figure_of(p50);
-  return {title,
-          named.plot_unit,
-          named.plot_factor,
-          {{" p50", named.figure}, {" p95", analysis::figure_of(p95).figure, true}}};
+LevelPlot quantile_plot(std::string_view title, Headline p50, Headline p95) {
+  const HeadlineFigure& figure = analysis::headline(p50);
+  return {title, figure.unit, {{" p50", &figure}, {" p95", &analysis::headline(p95), true}}};
 }
 
-std::optional<double> prefilled_tokens(const analysis::LevelAnalysis& a) {
-  if (!a.prefilled_tokens) return std::nullopt;
-  return static_cast<double>(*a.prefilled_tokens);
+const HeadlineFigure& prefilled_tokens() {
+  static const HeadlineFigure kFigure = {.key = "prefilled_tokens",
+                                         .title = "Prefilled tokens",
+                                         .unit = "tokens",
+                                         .figure = [](const analysis::LevelAnalysis& a) -> std::optional<double> {
+                                           if (!a.prefilled_tokens) return std::nullopt;
+                                           return static_cast<double>(*a.prefilled_tokens);
+                                         }};
+  return kFigure;
+}
+
+std::string value_text(double value) {
+  return value >= 1'000 ? render::format_tick(value) : render::format_fixed(value, 2);
+}
+
+render::PlotPoint point_of(const analysis::RunAnalysis& analysis, spec::RoutingMode mode, std::uint32_t concurrency,
+                           const std::string& name, const LevelPlot& plot, const Line& line) {
+  const analysis::MeasuredLevel* level = analysis.find(mode, concurrency);
+  // Over repetitions the mean, also of figures that the level's analysis has as a sum.
+  const analysis::Estimate estimate =
+      level == nullptr ? analysis::Estimate{} : printed(analysis::estimate_of(*level, *line.figure), *line.figure);
+  render::PlotPoint point{.x = static_cast<double>(concurrency), .y = estimate.value, .tooltip = {}};
+  point.tooltip = fmt::format("{}, concurrency {}: {} {}", name, concurrency,
+                              estimate.value ? value_text(*estimate.value) : std::string(render::kMissing), plot.unit);
+  if (estimate.interval) {
+    point.low = estimate.interval->low;
+    point.high = estimate.interval->high;
+    point.tooltip += fmt::format(" (95 % interval {} to {})", value_text(*point.low), value_text(*point.high));
+  }
+  if (level != nullptr && level->counted() > 1) point.tooltip += fmt::format(", mean of {}", level->counted());
+  if (level != nullptr && client_degraded(analysis, *level)) point.tooltip += ", client degraded";
+  return point;
 }
 
 render::PlotSeries series_of(const analysis::RunAnalysis& analysis, std::size_t mode_number, const LevelPlot& plot,
@@ -52,22 +77,7 @@ render::PlotSeries series_of(const analysis::RunAnalysis& analysis, std::size_t 
                             .dashed = line.dashed,
                             .points = {}};
   for (const std::uint32_t concurrency : analysis.concurrencies()) {
-    const analysis::MeasuredLevel* level = analysis.find(mode, concurrency);
-    const std::optional<analysis::Spread> spread = level == nullptr ? std::nullopt : level->spread(line.figure);
-    // The mean over repetitions, also of figures that the level's analysis has as a sum.
-    const std::optional<double> value = spread ? std::optional(spread->mean * plot.factor) : std::nullopt;
-    render::PlotPoint point{.x = static_cast<double>(concurrency), .y = value, .tooltip = {}};
-    std::string tooltip =
-        fmt::format("{}, concurrency {}: {} {}", series.name, concurrency,
-                    value && *value >= 1'000 ? render::format_tick(*value) : render::format_fixed(value, 2), plot.unit);
-    if (spread && spread->count > 1) {
-      point.low = spread->min * plot.factor;
-      point.high = spread->max * plot.factor;
-      tooltip += fmt::format(" (mean of {}; {} to {})", spread->count, render::format_fixed(point.low, 2),
-                             render::format_fixed(point.high, 2));
-    }
-    point.tooltip = std::move(tooltip);
-    series.points.push_back(std::move(point));
+    series.points.push_back(point_of(analysis, mode, concurrency, series.name, plot, line));
   }
   return series;
 }
@@ -100,17 +110,19 @@ render::PlotSeries distribution_of(const analysis::LevelAnalysis& level, std::si
 
 std::vector<render::Plot> plots_over_levels(const analysis::RunAnalysis& analysis) {
   const LevelPlot wanted[] = {
-      quantile_plot("Time to first token", Metric::kTtftP50, Metric::kTtftP95),
-      quantile_plot("Time per output token", Metric::kTpotP50, Metric::kTpotP95),
-      quantile_plot("End-to-end latency", Metric::kLatencyP50, Metric::kLatencyP95),
-      plot_of(Metric::kThroughput),
-      plot_of(Metric::kHitRatePct),
-      {"Prefilled tokens", "tokens", 1, {{"", prefilled_tokens}}},
+      quantile_plot("Time to first token", Headline::kTtftP50, Headline::kTtftP95),
+      quantile_plot("Time per output token", Headline::kTpotP50, Headline::kTpotP95),
+      quantile_plot("Gaps between tokens (ITL)", Headline::kItlP50, Headline::kItlP95),
+      quantile_plot("End-to-end latency", Headline::kLatencyP50, Headline::kLatencyP95),
+      plot_of("Throughput", "output tokens/s", Headline::kThroughput),
+      plot_of("KV hit rate", "%", Headline::kHitRatePct),
+      {"Prefilled tokens", "tokens", {{"", &prefilled_tokens()}}},
   };
   std::vector<render::Plot> plots;
   for (const LevelPlot& wish : wanted) {
     render::Plot plot{.title = std::string(wish.title),
-                      .x_title = "Concurrency (conversations)",
+                      .x_title = analysis.sweep().workload.arrivals.is_open() ? "Conversation starts per minute"
+                                                                              : "Concurrency (conversations)",
                       .y_title = std::string(wish.unit),
                       .x_kind = render::AxisScale::Kind::kLevels,
                       .series = {}};

@@ -10,11 +10,17 @@ namespace kvist::report {
 void add_method(render::Document& document, const analysis::RunAnalysis& analysis);
 void add_deployment(render::Document& document, const analysis::RunAnalysis& analysis);
 
+/// The tables that head a report: exact figures with their intervals. The first requires two modes.
+void add_two_mode_headline(render::Document& document, const analysis::RunAnalysis& analysis);
+void add_single_mode_headline(render::Document& document, const analysis::RunAnalysis& analysis,
+                              spec::RoutingMode mode);
+/// The published method beside the exact figures, where they part and why, and the published tables.
+void add_published_method(render::Document& document, const analysis::RunAnalysis& analysis);
 /// The published two-mode tables: results side by side, error rates, throughput, TPOT, latency. Requires two modes.
 void add_two_mode_tables(render::Document& document, const analysis::RunAnalysis& analysis);
 /// The published single-mode tables of one mode.
 void add_single_mode_tables(render::Document& document, const analysis::RunAnalysis& analysis, spec::RoutingMode mode);
-/// Times multiplied by the time scale; nothing if the scale is 1.
+/// Exact times multiplied by the time scale; nothing if the scale is 1.
 void add_model_time(render::Document& document, const analysis::RunAnalysis& analysis, int heading_level);
 /// The published bullets, computed: improvement, trend, peak, hit rates. Requires two modes.
 void add_summary(render::Document& document, const analysis::RunAnalysis& analysis);

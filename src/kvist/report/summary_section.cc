@@ -2,29 +2,33 @@
 
 #include <cmath>
 
-#include "kvist/analysis/level_figures.h"
+#include "kvist/analysis/headline.h"
 #include "kvist/analysis/mode_names.h"
 #include "kvist/render/figures.h"
+#include "kvist/report/estimate_text.h"
 #include "kvist/report/sections.h"
 
 namespace kvist::report {
 namespace {
 
-/// Improvements that differ by less than this, in percentage points, are called steady.
+/// Gains that differ by less than this, in percentage points, or whose intervals overlap, are called steady.
 constexpr double kSteadyPoints = 2;
 
 struct LevelValue {
   std::uint32_t concurrency = 0;
   double value = 0;
+  std::optional<Interval> interval = {};
+
+  [[nodiscard]] std::string text() const { return gain_cell({.value = value, .interval = interval}); }
 };
 
 std::vector<LevelValue> ttft_improvements(const analysis::RunAnalysis& analysis) {
   std::vector<LevelValue> improvements;
   for (const std::uint32_t concurrency : analysis.concurrencies()) {
-    const std::optional<double> pct =
-        analysis::improvement_pct(analysis.find(analysis.modes()[0], concurrency),
-                                  analysis.find(analysis.modes()[1], concurrency), analysis::figure::ttft_p50_ms);
-    if (pct) improvements.push_back({concurrency, *pct});
+    const analysis::Estimate gain = analysis::gain_of(analysis.find(analysis.modes()[0], concurrency),
+                                                      analysis.find(analysis.modes()[1], concurrency),
+                                                      analysis::headline(analysis::Headline::kTtftP50));
+    if (gain.value) improvements.push_back({concurrency, *gain.value, gain.interval});
   }
   return improvements;
 }
@@ -38,11 +42,15 @@ render::Text trend_item(const std::vector<LevelValue>& improvements) {
   const LevelValue& low = improvements.front();
   const LevelValue& high = improvements.back();
   const double change = high.value - low.value;
-  const char* word = std::abs(change) < kSteadyPoints ? "stays about the same" : change < 0 ? "decreases" : "increases";
-  text.push_back({" The TTFT improvement "});
+  const bool overlap = low.interval && high.interval && low.interval->low <= high.interval->high &&
+                       high.interval->low <= low.interval->high;
+  const char* word = overlap || std::abs(change) < kSteadyPoints ? "stays about the same"
+                     : change < 0                                ? "decreases"
+                                                                 : "increases";
+  text.push_back({" The gain in TTFT p50 "});
   text.push_back(render::strong(word));
-  text.push_back({fmt::format(" at higher concurrency ({} at {} -> {} at {}).", render::format_pct(low.value),
-                              low.concurrency, render::format_pct(high.value), high.concurrency)});
+  text.push_back({fmt::format(" at higher concurrency ({} at {} -> {} at {}).", low.text(), low.concurrency,
+                              high.text(), high.concurrency)});
   return text;
 }
 
@@ -56,8 +64,8 @@ render::Text peak_item(const std::vector<LevelValue>& improvements) {
   for (const LevelValue& level : improvements) {
     if (level.value > peak.value) peak = level;
   }
-  text.push_back({fmt::format(" Concurrency {} shows the maximum p50 improvement at {}.", peak.concurrency,
-                              render::format_pct(peak.value))});
+  text.push_back(
+      {fmt::format(" Concurrency {} shows the largest gain in TTFT p50, {}.", peak.concurrency, peak.text())});
   return text;
 }
 
@@ -116,12 +124,11 @@ render::Text prefilled_item(const analysis::RunAnalysis& analysis) {
 
 render::Text improvement_item(const std::vector<LevelValue>& improvements, const char* which,
                               std::uint32_t concurrency) {
-  std::optional<double> value;
+  std::string gain(render::kMissing);
   for (const LevelValue& level : improvements) {
-    if (level.concurrency == concurrency) value = level.value;
+    if (level.concurrency == concurrency) gain = level.text();
   }
-  return {render::strong(fmt::format("TTFT p50 improvement at {} concurrency ({}):", which, concurrency)),
-          {" " + render::format_pct(value)}};
+  return {render::strong(fmt::format("Gain in TTFT p50 at {} concurrency ({}):", which, concurrency)), {" " + gain}};
 }
 
 }  // namespace

@@ -41,18 +41,16 @@ void add_own_sections(render::Document& document, const analysis::RunAnalysis& a
 }
 
 void add_two_mode_body(render::Document& document, const analysis::RunAnalysis& analysis) {
-  add_two_mode_tables(document, analysis);
-  add_reference_data(document, analysis);
+  add_two_mode_headline(document, analysis);
   add_summary(document, analysis);
 }
 
 void add_single_mode_bodies(render::Document& document, const analysis::RunAnalysis& analysis) {
   for (const spec::RoutingMode mode : analysis.modes()) {
     if (analysis.modes().size() > 1) document.push_back(render::Heading{1, single_mode_title(analysis, mode)});
-    add_single_mode_tables(document, analysis, mode);
+    add_single_mode_headline(document, analysis, mode);
   }
   add_model_time(document, analysis, 2);
-  add_reference_data(document, analysis);
 }
 
 }  // namespace
@@ -81,6 +79,8 @@ render::Document build_document(const analysis::RunAnalysis& analysis) {
   } else {
     add_single_mode_bodies(document, analysis);
   }
+  add_published_method(document, analysis);
+  add_reference_data(document, analysis);
   add_own_sections(document, analysis);
   return document;
 }

@@ -10,8 +10,8 @@ namespace kvist::report {
 
 /// The first heading: "Benchmark Sweep: KV Cache Routing vs Round-Robin".
 [[nodiscard]] std::string title_of(const analysis::RunAnalysis& analysis);
-/// Two modes: the layout of the published two-mode document. Otherwise: the single-mode one, per mode. kvist's own
-/// sections follow.
+/// Exact figures first (two modes side by side, otherwise mode by mode), then the published method in the layout of the
+/// published documents, then everything else.
 [[nodiscard]] render::Document build_document(const analysis::RunAnalysis& analysis);
 
 }  // namespace kvist::report

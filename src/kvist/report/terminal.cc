@@ -3,58 +3,70 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <string_view>
+#include <utility>
+#include <vector>
 
-#include "kvist/analysis/level_figures.h"
-#include "kvist/analysis/named_figures.h"
+#include "kvist/analysis/headline.h"
 #include "kvist/render/figures.h"
 #include "kvist/render/table.h"
+#include "kvist/report/estimate_text.h"
 
 namespace kvist::report {
 namespace {
 
-constexpr std::array kColumns = {analysis::Metric::kTtftP50, analysis::Metric::kTtftP95, analysis::Metric::kTpotP50,
-                                 analysis::Metric::kThroughput, analysis::Metric::kHitRatePct};
+constexpr std::array kColumns = {analysis::Headline::kTtftP50,    analysis::Headline::kTtftP95,
+                                 analysis::Headline::kTpotP50,    analysis::Headline::kItlP95,
+                                 analysis::Headline::kThroughput, analysis::Headline::kHitRatePct};
 
-std::vector<std::string> row_of(const analysis::RunAnalysis& analysis, const analysis::MeasuredLevel& level,
-                                bool first_of_level) {
-  const analysis::LevelAnalysis& a = level.analysis;
-  const analysis::MeasuredLevel* baseline = analysis.find(analysis.modes().front(), a.concurrency);
-  const bool is_baseline = a.mode == analysis.modes().front();
-  const auto improvement = [&](analysis::LevelFigure figure) {
-    return is_baseline ? "" : render::format_pct(analysis::improvement_pct(baseline, &level, figure));
-  };
-  std::vector<std::string> row = {first_of_level ? fmt::format("{}", a.concurrency) : "",
-                                  fmt::format("{}{}", spec::to_string(a.mode), a.excluded ? " (excluded)" : "")};
-  for (const analysis::Metric metric : kColumns) {
-    const analysis::NamedFigure& named = analysis::figure_of(metric);
-    row.push_back(named.format(named.figure(a)));
-  }
-  row.push_back(render::format_count(a.prefilled_tokens));
-  row.push_back(improvement(analysis::figure::ttft_p50_ms));
-  row.push_back(improvement(analysis::figure::ttft_p95_ms));
-  return row;
+std::string mode_cell(const analysis::RunAnalysis& analysis, const analysis::MeasuredLevel& level) {
+  std::string cell(spec::to_string(level.analysis.mode));
+  if (level.analysis.excluded) cell += " (excluded)";
+  if (client_degraded(analysis, level)) cell += " (client degraded)";
+  return cell;
+}
+
+std::string gain_in(const analysis::RunAnalysis& analysis, const analysis::MeasuredLevel& level,
+                    analysis::Headline figure) {
+  const analysis::MeasuredLevel* baseline = analysis.find(analysis.modes().front(), level.analysis.concurrency);
+  if (level.analysis.mode == analysis.modes().front()) return {};
+  return gain_cell(analysis::gain_of(baseline, &level, analysis::headline(figure)));
 }
 
 }  // namespace
 
 std::string terminal_table(const analysis::RunAnalysis& analysis) {
+  if (analysis.levels().empty()) return "No level was measured.\n";
   render::Table table;
   table.columns = {{"Concurrency"}, {"Mode", render::Align::kLeft}};
-  for (const analysis::Metric metric : kColumns)
-    table.columns.push_back({std::string(analysis::figure_of(metric).terminal_title)});
-  for (const char* title : {"Prefilled", "p50 improvement", "p95 improvement"}) table.columns.push_back({title});
   std::uint32_t last = 0;
   bool degraded = false;
+  std::vector<const analysis::MeasuredLevel*> levels;
   for (const analysis::MeasuredLevel& level : analysis.levels()) {
-    const bool first = table.rows.empty() || level.analysis.concurrency != last;
-    table.rows.push_back(row_of(analysis, level, first));
+    const bool first = levels.empty() || level.analysis.concurrency != last;
     last = level.analysis.concurrency;
-    degraded = degraded || (!analysis.run().simulated && !level.analysis.client.ok());
+    levels.push_back(&level);
+    table.rows.push_back({first ? fmt::format("{}", last) : "", mode_cell(analysis, level)});
+    degraded = degraded || client_degraded(analysis, level);
   }
-  if (table.rows.empty()) return "No level was measured.\n";
+  const auto add_column = [&table](std::string_view title, const std::vector<std::string>& cells) {
+    table.columns.push_back({std::string(title)});
+    for (std::size_t i = 0; i < cells.size(); ++i) table.rows[i].push_back(cells[i]);
+  };
+  for (const analysis::Headline which : kColumns) {
+    const analysis::HeadlineFigure& figure = analysis::headline(which);
+    add_column(figure.title, headline_cells(levels, figure));
+  }
+  for (const auto& [title, figure] :
+       {std::pair{"p50 gain", analysis::Headline::kTtftP50}, std::pair{"p95 gain", analysis::Headline::kTtftP95}}) {
+    std::vector<std::string> cells;
+    for (const analysis::MeasuredLevel* level : levels) cells.push_back(gain_in(analysis, *level, figure));
+    add_column(title, cells);
+  }
   std::string out = render::render_text_table(table);
+  out += "Exact percentiles over all turns (95 % interval).\n";
   if (analysis.run().simulated) out += "Simulated in virtual time.\n";
-  if (analysis.repeated()) out += "Means over repetitions; tokens are sums.\n";
+  if (analysis.repeated()) out += "Means over repetitions.\n";
   const std::optional<double> scale = analysis.time_scale();
   if (scale && *scale != 1.0) {
     out += fmt::format("Times as measured, engines {0} times faster than their model: x {0} for model time.\n",

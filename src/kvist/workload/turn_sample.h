@@ -38,10 +38,14 @@ struct TurnSample {
 
   [[nodiscard]] double ttft_ms() const { return to_milliseconds(first_token - sent); }
   [[nodiscard]] double latency_ms() const { return to_milliseconds(ended - sent); }
+  /// Whether the server said how many tokens there were. If not, prompt and cached tokens are unknown.
+  [[nodiscard]] bool has_usage() const { return prompt_tokens > 0 || completion_tokens > 0; }
+  /// Tokens of the answer: by usage; without it one per content chunk.
+  [[nodiscard]] std::uint32_t output_tokens() const { return completion_tokens > 0 ? completion_tokens : chunks; }
   /// (last token - first token) / (tokens - 1); nothing with fewer than two tokens.
   [[nodiscard]] std::optional<double> tpot_ms() const {
-    if (completion_tokens < 2) return std::nullopt;
-    return to_milliseconds(last_token - first_token) / (completion_tokens - 1);
+    if (output_tokens() < 2) return std::nullopt;
+    return to_milliseconds(last_token - first_token) / (output_tokens() - 1);
   }
   /// The mean of the gaps between content chunks; nothing with fewer than two chunks. Does not need the gaps
   /// themselves.

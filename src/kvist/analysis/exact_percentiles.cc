@@ -1,0 +1,63 @@
+#include "kvist/analysis/exact_percentiles.h"
+
+#include <algorithm>
+#include <cmath>
+#include <unordered_map>
+#include <utility>
+
+#include "kvist/analysis/level_analysis.h"
+#include "kvist/base/cluster_bootstrap.h"
+
+namespace kvist::analysis {
+namespace {
+
+using workload::TurnSample;
+
+/// The samples of a level by what they measure, each with the index of its conversation.
+struct LevelSamples {
+  std::vector<std::uint64_t> conversations;  // their names
+  std::vector<ClusteredSample> ttft, tpot, itl, latency;
+};
+
+void add(std::vector<ClusteredSample>& samples, double value, std::uint32_t cluster) {
+  if (std::isfinite(value)) samples.push_back({static_cast<float>(value), cluster});
+}
+
+LevelSamples samples_of(const results::LevelRecord& level) {
+  LevelSamples samples;
+  std::unordered_map<std::uint64_t, std::uint32_t> indices;  // only looked up, never iterated
+  for (const TurnSample& turn : level.turns) {
+    if (!counts_for_percentiles(level, turn)) continue;
+    const auto [entry, is_new] =
+        indices.try_emplace(turn.conversation.value(), static_cast<std::uint32_t>(samples.conversations.size()));
+    if (is_new) samples.conversations.push_back(turn.conversation.value());
+    const std::uint32_t cluster = entry->second;
+    add(samples.latency, turn.latency_ms(), cluster);
+    if (!has_first_token(turn)) continue;
+    add(samples.ttft, turn.ttft_ms(), cluster);
+    if (const std::optional<double> tpot = turn.tpot_ms()) add(samples.tpot, *tpot, cluster);
+    for (const float gap : turn.gaps_ms) add(samples.itl, static_cast<double>(gap), cluster);
+  }
+  for (auto* const list : {&samples.ttft, &samples.tpot, &samples.itl, &samples.latency}) {
+    std::ranges::sort(*list, {}, &ClusteredSample::value);
+  }
+  return samples;
+}
+
+}  // namespace
+
+PercentileReplicates bootstrap_percentiles(const results::LevelRecord& level) {
+  LevelSamples samples = samples_of(level);
+  ClusterBootstrap bootstrap(level.seed, std::move(samples.conversations));
+  // In the order of ExactPercentile.
+  for (const double q : {0.50, 0.95, 0.99}) bootstrap.add_quantile(samples.ttft, q);
+  for (const double q : {0.50, 0.95}) bootstrap.add_quantile(samples.tpot, q);
+  for (const double q : {0.50, 0.95, 0.99}) bootstrap.add_quantile(samples.itl, q);
+  for (const double q : {0.50, 0.95}) bootstrap.add_quantile(samples.latency, q);
+  std::vector<std::vector<float>> values = bootstrap.run();
+  PercentileReplicates replicates;
+  std::ranges::move(values, replicates.begin());
+  return replicates;
+}
+
+}  // namespace kvist::analysis

@@ -1,0 +1,35 @@
+// The percentiles over all samples of a level that have confidence intervals, and the replicates behind these.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "kvist/results/records.h"
+
+namespace kvist::analysis {
+
+enum class ExactPercentile : std::uint8_t {
+  kTtftP50,
+  kTtftP95,
+  kTtftP99,
+  kTpotP50,
+  kTpotP95,
+  kItlP50,  ///< of all gaps between chunks, pooled
+  kItlP95,
+  kItlP99,
+  kLatencyP50,
+  kLatencyP95,
+};
+inline constexpr std::size_t kExactPercentiles = 10;
+
+/// Per percentile its value in every replicate of the bootstrap; empty where there are too few samples for one
+/// (base/cluster_bootstrap.h).
+using PercentileReplicates = std::array<std::vector<float>, kExactPercentiles>;
+
+/// Resamples the conversations of a level. Replicate i of one level and replicate i of another with the same seed gave
+/// the same weights to the same conversations, so that differences of replicates are paired.
+[[nodiscard]] PercentileReplicates bootstrap_percentiles(const results::LevelRecord& level);
+
+}  // namespace kvist::analysis

@@ -1,0 +1,68 @@
+// The figures that head every table, plot and console line: exact over all samples, each with its interval.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "kvist/analysis/exact_percentiles.h"
+#include "kvist/analysis/named_figures.h"
+#include "kvist/analysis/repetitions.h"
+#include "kvist/base/cluster_bootstrap.h"
+
+namespace kvist::analysis {
+
+/// A figure and its 95 % interval, both in the figure's unit.
+struct Estimate {
+  std::optional<double> value;       ///< nothing: unknown
+  std::optional<Interval> interval;  ///< nothing: not known, because there are too few samples, or not computed
+};
+
+/// One figure. Percentiles are over all successful turns sent within the measuring window, rates over what happened
+/// within it, hit and error rates counted.
+struct HeadlineFigure {
+  std::string_view key;    ///< "ttft_p50_ms"
+  std::string_view title;  ///< "TTFT p50"
+  std::string_view unit;   ///< as printed: "ms", "s", "%", "tokens/s", "turns/s"
+  double factor = 1;       ///< of the figure as computed to the one that is printed
+  LevelFigure figure = nullptr;
+  std::optional<ExactPercentile> percentile = {};  ///< nothing: no interval of a single measurement
+  std::optional<Metric> published = {};            ///< the same figure by the published method
+};
+
+enum class Headline : std::uint8_t {
+  kTtftP50,
+  kTtftP95,
+  kTtftP99,
+  kTpotP50,
+  kTpotP95,
+  kItlP50,
+  kItlP95,
+  kItlP99,
+  kLatencyP50,
+  kLatencyP95,
+  kThroughput,  ///< output tokens per second
+  kTurnRate,
+  kConversationRate,
+  kErrorPct,
+  kHitRatePct,
+};
+inline constexpr std::size_t kHeadlines = 15;
+
+/// All, in the order of the enumeration.
+[[nodiscard]] const std::array<HeadlineFigure, kHeadlines>& headline_figures();
+[[nodiscard]] const HeadlineFigure& headline(Headline which);
+
+/// A level's figure. Of one or two repetitions the interval is that of the bootstrap over conversations; of three or
+/// more it is Student's t over their values, which knows what differs from run to run too. Not scaled by `factor`.
+[[nodiscard]] Estimate estimate_of(const MeasuredLevel& level, const HeadlineFigure& figure);
+
+/// By how many percent a figure of `candidate` is below that of `baseline`: positive is better for times. The interval
+/// is that of the pairs: the same conversations in both with one or two repetitions, the same seeds with three or more.
+/// Nothing if either is missing or excluded.
+[[nodiscard]] Estimate gain_of(const MeasuredLevel* baseline, const MeasuredLevel* candidate,
+                               const HeadlineFigure& figure);
+
+}  // namespace kvist::analysis

@@ -1,0 +1,109 @@
+#include "kvist/report/estimate_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "kvist/analysis/mode_names.h"
+#include "kvist/render/figures.h"
+
+namespace kvist::report {
+namespace {
+
+constexpr int kMostDecimals = 2;
+
+/// The decimals with which `half_width` has two digits if they begin with 1 or 2, otherwise one.
+int decimals_for(double half_width) {
+  return static_cast<int>(std::floor(-std::log10(half_width / 3))) + 1;
+}
+
+int decimals_for_value(double value) {
+  return value < 10 ? 2 : value < 100 ? 1 : 0;
+}
+
+std::string number(double value, int decimals) {
+  std::string text = fmt::format("{:.{}f}", value, decimals);
+  const bool is_zero = text.find_first_not_of("-0.") == std::string::npos;
+  if (is_zero && text.starts_with('-')) text.erase(0, 1);
+  return text;
+}
+
+std::string bounds(const std::optional<Interval>& interval, int decimals) {
+  if (!interval) return {};
+  return fmt::format(" ({} to {})", number(interval->low, decimals), number(interval->high, decimals));
+}
+
+}  // namespace
+
+int decimals_of(std::span<const analysis::Estimate> column) {
+  double narrowest = std::numeric_limits<double>::infinity();
+  double smallest = std::numeric_limits<double>::infinity();
+  for (const analysis::Estimate& estimate : column) {
+    if (estimate.value && std::isfinite(*estimate.value)) smallest = std::min(smallest, std::abs(*estimate.value));
+    if (!estimate.interval) continue;
+    const double half = (estimate.interval->high - estimate.interval->low) / 2;
+    if (half > 0) narrowest = std::min(narrowest, half);
+  }
+  const int decimals = std::isfinite(narrowest) ? decimals_for(narrowest) : decimals_for_value(smallest);
+  return std::clamp(decimals, 0, kMostDecimals);
+}
+
+std::string estimate_cell(const analysis::Estimate& value, int decimals, std::string_view unit) {
+  if (!value.value || !std::isfinite(*value.value)) return std::string(render::kMissing);
+  return number(*value.value, decimals) + std::string(unit) + bounds(value.interval, decimals);
+}
+
+std::string gain_cell(const analysis::Estimate& gain) {
+  return estimate_cell(gain, 1, "%");
+}
+
+analysis::Estimate printed(const analysis::Estimate& estimate, const analysis::HeadlineFigure& figure) {
+  analysis::Estimate scaled = estimate;
+  if (scaled.value) *scaled.value *= figure.factor;
+  if (scaled.interval) {
+    scaled.interval->low *= figure.factor;
+    scaled.interval->high *= figure.factor;
+  }
+  return scaled;
+}
+
+std::string_view unit_suffix(const analysis::HeadlineFigure& figure) {
+  return figure.unit.ends_with("/s") ? std::string_view() : figure.unit;
+}
+
+std::vector<std::string> headline_cells(std::span<const analysis::MeasuredLevel* const> levels,
+                                        const analysis::HeadlineFigure& figure, double factor) {
+  analysis::HeadlineFigure scaled = figure;
+  scaled.factor *= factor;
+  std::vector<analysis::Estimate> column;
+  for (const analysis::MeasuredLevel* level : levels) {
+    column.push_back(level == nullptr ? analysis::Estimate{} : printed(analysis::estimate_of(*level, figure), scaled));
+  }
+  const bool is_share = figure.unit == "%";
+  const int decimals = is_share ? 1 : decimals_of(column);
+  std::vector<std::string> cells;
+  for (const analysis::Estimate& estimate : column) {
+    cells.push_back(estimate_cell(estimate, decimals, unit_suffix(figure)));
+  }
+  return cells;
+}
+
+bool client_degraded(const analysis::RunAnalysis& analysis, const analysis::MeasuredLevel& level) {
+  return !analysis.run().simulated && !level.analysis.client.ok();
+}
+
+std::string level_label(const analysis::RunAnalysis& analysis, std::uint32_t concurrency) {
+  std::string modes;
+  for (const spec::RoutingMode mode : analysis.modes()) {
+    const analysis::MeasuredLevel* level = analysis.find(mode, concurrency);
+    if (level == nullptr || !client_degraded(analysis, *level)) continue;
+    modes += (modes.empty() ? "" : ", ") + analysis::short_name(mode);
+  }
+  if (modes.empty()) return fmt::format("{}", concurrency);
+  if (analysis.modes().size() == 1) return fmt::format("{} (client degraded)", concurrency);
+  return fmt::format("{} (client degraded: {})", concurrency, modes);
+}
+
+}  // namespace kvist::report

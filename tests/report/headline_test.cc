@@ -1,0 +1,130 @@
+// Headline figures: exact, with intervals, with the digits that are known, and beside them the published method.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <simdjson.h>
+
+#include "analysis/sample_run.h"
+#include "kvist/analysis/headline.h"
+#include "kvist/base/random.h"
+#include "kvist/report/estimate_text.h"
+#include "kvist/report/report.h"
+
+namespace kvist::report {
+namespace {
+
+using analysis::Estimate;
+using analysis::Headline;
+using analysis::sample_run;
+using analysis::sample_sweep;
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+/// 60 conversations of four turns. TTFT has two humps, about 10 and 60 ms; kv is `faster` times as fast.
+results::LevelRecord two_humps(spec::RoutingMode mode, double faster, std::uint64_t seed = 5) {
+  results::LevelRecord level = analysis::sample_level(mode, 40, 33);
+  level.seed = seed;
+  level.turns.clear();
+  RandomStream random(seed);
+  for (std::uint32_t c = 0; c < 60; ++c) {
+    for (std::uint32_t t = 0; t < 4; ++t) {
+      const double ttft = (random.uniform() < 0.7 ? 10 : 60) * (1 + 0.1 * random.uniform()) / faster;
+      workload::TurnSample turn = analysis::turn_sent_at(6'000 + 100 * c + t, 0, {20, 21});
+      turn.first_token = turn.sent + from_milliseconds(ttft);
+      turn.conversation = ConversationId(c);
+      turn.turn = t;
+      level.turns.push_back(std::move(turn));
+    }
+  }
+  return level;
+}
+
+results::RunRecord run_of(std::vector<results::LevelRecord> levels) {
+  results::RunRecord run = sample_run();
+  run.levels = std::move(levels);
+  return run;
+}
+
+TEST(Headline, EveryFigureHasItsIntervalAndGainsArePaired) {
+  const results::RunRecord run =
+      run_of({two_humps(spec::RoutingMode::kRoundRobin, 1), two_humps(spec::RoutingMode::kKv, 2)});
+  const analysis::RunAnalysis analysis(run, sample_sweep());
+  const auto& rr = *analysis.find(spec::RoutingMode::kRoundRobin, 40);
+  const auto& kv = *analysis.find(spec::RoutingMode::kKv, 40);
+  const Estimate p50 = analysis::estimate_of(rr, analysis::headline(Headline::kTtftP50));
+  ASSERT_TRUE(p50.interval.has_value());
+  EXPECT_LT(p50.interval->low, *p50.value);
+  EXPECT_GT(p50.interval->high, *p50.value);
+  // The same conversations in both modes, each twice as fast: the gain is known exactly although neither p50 is.
+  const Estimate gain = analysis::gain_of(&rr, &kv, analysis::headline(Headline::kTtftP50));
+  EXPECT_NEAR(*gain.value, 50, 1e-3);
+  EXPECT_NEAR(gain.interval->low, 50, 1e-3);
+  EXPECT_NEAR(gain.interval->high, 50, 1e-3);
+  EXPECT_FALSE(analysis::estimate_of(rr, analysis::headline(Headline::kThroughput)).interval.has_value());
+}
+
+TEST(Headline, ThreeRepetitionsHaveStudentsIntervalOverTheirValues) {
+  std::vector<results::LevelRecord> levels;
+  for (std::uint32_t repetition = 0; repetition < 3; ++repetition) {
+    levels.push_back(two_humps(spec::RoutingMode::kKv, 1 + 0.1 * repetition, 5));
+    levels.back().repetition = repetition;
+  }
+  const analysis::RunAnalysis analysis(run_of(std::move(levels)), sample_sweep());
+  const auto& level = *analysis.find(spec::RoutingMode::kKv, 40);
+  const Estimate p50 = analysis::estimate_of(level, analysis::headline(Headline::kTtftP50));
+  const analysis::Spread spread = level.spread(analysis::headline(Headline::kTtftP50).figure).value();
+  EXPECT_DOUBLE_EQ(*p50.value, spread.mean);
+  EXPECT_NEAR(p50.interval->high - spread.mean, 4.302653 * spread.standard_deviation / std::sqrt(3.0), 1e-6);
+}
+
+TEST(Headline, ThePublishedMethodStandsBesideItAndSaysWhereItParts) {
+  // Both snapshots read about 33 ms, the mean of two humps, where no turn is.
+  const std::string markdown = render_markdown(
+      run_of({two_humps(spec::RoutingMode::kRoundRobin, 1), two_humps(spec::RoutingMode::kKv, 2)}), sample_sweep());
+  EXPECT_THAT(markdown, ContainsRegex("\\| 40 \\| 10\\.[0-9]+ms \\([0-9.]+ to [0-9.]+\\) \\| 5\\.[0-9]+ms \\("));
+  EXPECT_THAT(markdown, ContainsRegex("\\*\\*TTFT p50 of RR at 40:\\*\\* published method 33\\.[0-9]*ms, exact 10\\."));
+  EXPECT_THAT(markdown, HasSubstr("its snapshots read 32"));
+  EXPECT_THAT(markdown, HasSubstr("the windows see 40.0% of the time"));
+}
+
+TEST(Headline, ADegradedClientIsMarkedInTheHeadlineTable) {
+  results::RunRecord run = run_of({two_humps(spec::RoutingMode::kRoundRobin, 1), two_humps(spec::RoutingMode::kKv, 2)});
+  run.levels[1].client.cpu_share = 0.95;
+  const std::string markdown = render_markdown(run, sample_sweep());
+  EXPECT_THAT(markdown, HasSubstr("| 40 (client degraded: KV) | "));
+  EXPECT_THAT(markdown, HasSubstr("**Client degraded:** the load generator was too busy to measure well"));
+  EXPECT_THAT(markdown, HasSubstr("KV at 40 (CPU share 0.95 is above 0.80 of one core)"));
+  EXPECT_THAT(render_terminal(run, sample_sweep()), HasSubstr("kv (client degraded)"));
+  EXPECT_THAT(render_html(run, sample_sweep()), HasSubstr(", client degraded</title>"));
+  run.simulated = true;
+  EXPECT_THAT(render_markdown(run, sample_sweep()), Not(HasSubstr("client degraded")));
+}
+
+TEST(Headline, JsonHasValuesAndIntervals) {
+  simdjson::dom::parser parser;
+  const std::string json = render_json(
+      run_of({two_humps(spec::RoutingMode::kRoundRobin, 1), two_humps(spec::RoutingMode::kKv, 2)}), sample_sweep());
+  const simdjson::dom::element own = parser.parse(json)["levels"].at(0)["round_robin"]["kvist"]["headline"];
+  EXPECT_LT(double(own["ttft_p95_ms"]["low"]), double(own["ttft_p95_ms"]["value"]));
+  EXPECT_NEAR(double(own["itl_p50_ms"]["value"]), 20.5, 1e-6);
+  EXPECT_TRUE(own["output_tokens_per_s"]["low"].is_null());
+  EXPECT_TRUE(own["kv_hit_rate_pct"]["value"].is_null());  // no usage: unknown, not 0
+}
+
+TEST(EstimateText, AColumnHasTheDigitsThatAreKnown) {
+  const auto decimals = [](std::vector<Estimate> column) { return decimals_of(column); };
+  EXPECT_EQ(decimals({{9.4912, {{9.31, 9.66}}}, {12.34, {{11, 14}}}}), 2);
+  EXPECT_EQ(decimals({{245, {{243.8, 246.2}}}}), 1);
+  EXPECT_EQ(decimals({{245, {{240, 250}}}}), 0);
+  EXPECT_EQ(decimals({{245, {{200, 300}}}}), 0);
+  EXPECT_EQ(decimals({{9.49, {}}, {123, {}}}), 2);  // without an interval, three digits of the smallest
+  EXPECT_EQ(decimals({{31.5, {}}, {123, {}}}), 1);
+  EXPECT_EQ(decimals({{1.5, {{1.4999, 1.5001}}}}), 2);  // never more than two
+  EXPECT_EQ(decimals({{}, {}}), 0);
+  EXPECT_EQ(estimate_cell({.value = 9.4912, .interval = {{9.31, 9.66}}}, 2, "ms"), "9.49ms (9.31 to 9.66)");
+  EXPECT_EQ(estimate_cell({}, 2, "ms"), "-");
+  EXPECT_EQ(gain_cell({.value = -0.01, .interval = {{-3.25, 3}}}), "0.0% (-3.2 to 3.0)");
+}
+
+}  // namespace
+}  // namespace kvist::report
