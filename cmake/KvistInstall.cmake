@@ -3,18 +3,16 @@
 include(GNUInstallDirs)
 
 set(generated "${CMAKE_BINARY_DIR}/generated")
-set(KVIST_PROGRAM "${CMAKE_INSTALL_FULL_BINDIR}/kvist")
-set(KVIST_SETTINGS "/etc/kvist")
-set(KVIST_EXAMPLES "${CMAKE_INSTALL_FULL_DATADIR}/kvist/examples")
-file(READ "${CMAKE_SOURCE_DIR}/packaging/systemd/hardening.conf" KVIST_HARDENING)
-foreach(unit IN ITEMS kvist-gateway.service kvist-worker@.service)
-  configure_file("${CMAKE_SOURCE_DIR}/packaging/systemd/${unit}.in" "${generated}/${unit}" @ONLY)
-endforeach()
 
 install(TARGETS kvist RUNTIME)
 install(DIRECTORY "${CMAKE_SOURCE_DIR}/examples" DESTINATION "${CMAKE_INSTALL_DATADIR}/kvist")
 install(FILES "${CMAKE_SOURCE_DIR}/LICENSE" "${CMAKE_SOURCE_DIR}/README.md" DESTINATION "${CMAKE_INSTALL_DOCDIR}")
-install(FILES "${generated}/kvist-gateway.service" "${generated}/kvist-worker@.service" DESTINATION "lib/systemd/system")
+install(CODE "
+  set(KVIST_PACKAGING \"${CMAKE_SOURCE_DIR}/packaging\")
+  set(KVIST_GENERATED \"${generated}\")
+  set(KVIST_BINDIR \"${CMAKE_INSTALL_BINDIR}\")
+  set(KVIST_DATADIR \"${CMAKE_INSTALL_DATADIR}\")")
+install(SCRIPT "${CMAKE_SOURCE_DIR}/cmake/KvistInstallUnits.cmake")
 
 # A cross-compiled program cannot run here.
 if(NOT CMAKE_CROSSCOMPILING)

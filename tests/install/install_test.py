@@ -105,6 +105,13 @@ def units_are_good_ones(prefix, destination):
         assert not own, said
 
 
+def units_name_the_program_wherever_it_is_installed():
+    with tempfile.TemporaryDirectory() as folder:
+        run(CMAKE, "--install", BUILD, "--prefix", folder)
+        for unit in (pathlib.Path(folder) / "lib/systemd/system").iterdir():
+            assert f"ExecStart={folder}/bin/kvist " in unit.read_text(), unit.read_text()
+
+
 def settings_of_the_services_start(prefix):
     with tempfile.TemporaryDirectory() as folder:
         for command in ("worker", "gateway"):
@@ -130,6 +137,7 @@ def main():
         other_shells_read_theirs(prefix)
         units_are_good_ones(prefix, destination)
         settings_of_the_services_start(prefix)
+    units_name_the_program_wherever_it_is_installed()
     print("installed, and works")
 
 
