@@ -1,5 +1,6 @@
 """Every command of README.md and of the first page of the guide works as typed: they run in order, in a folder with the examples of
 the sources and the program at the path of a build. `make` targets are only planned (make -n), and ports 8080 and 8081 become free ones."""
+import json
 import os
 import pathlib
 import re
@@ -86,4 +87,17 @@ def getting_started_works_as_typed():
     typed("docs/guide/getting-started.md", "build/release/bin/kvist up", "curl -X PUT", "build/release/bin/kvist model create")
 
 
-run([readme_works_as_typed, getting_started_works_as_typed])
+def the_settings_for_production_are_read():
+    """The commands themselves are for a machine that may be changed (scripts/check-production)."""
+    section = (ROOT / "README.md").read_text().split("\n## In production\n")[1].split("\n## ")[0]
+    settings = re.search(r"gateway\.yaml <<'END'\n(.*?)\nEND\n", section, re.S).group(1)
+    with tempfile.TemporaryDirectory() as folder:
+        file = pathlib.Path(folder) / "gateway.yaml"
+        file.write_text(settings)
+        done = subprocess.run([BINARY, "doctor", "-f", file, "--json", "--timeout", "1s"], capture_output=True, text=True, timeout=DEADLINE_S)
+        found = json.loads(done.stdout)["findings"]
+    # What it names is not there, but what it says is understood.
+    assert {"gateway.tls.key", "worker gpu-0", "worker gpu-1"} <= {finding["where"] for finding in found}, found
+
+
+run([readme_works_as_typed, getting_started_works_as_typed, the_settings_for_production_are_read])
