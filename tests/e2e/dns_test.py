@@ -68,6 +68,7 @@ def addresses_come_and_go():
         assert sources == {one: "dns", other: "dns"}, sources
         server.records = {("llm.test", A): ["127.0.0.3"]}
         eventually(lambda: set(status(gateway)) == {other}, "the first is drained")
+        decisions_outlast_the_list(gateway, server, one, other)
         for fault in ("failing", "silent"):
             setattr(server, fault, True)
             asked = server.questions
@@ -78,6 +79,33 @@ def addresses_come_and_go():
         asked = server.questions
         eventually(lambda: server.questions > asked + 4, "asked again")
         assert set(status(gateway)) == {other} and chat(gateway)[0] == 200, "neither does an answer without an address"
+
+
+def decisions_outlast_the_list(gateway, server, one, other):
+    def decide(what, name):
+        assert request(gateway.admin + f"/admin/workers/{what}", {"name": name}, "POST")[0] in (200, 202), (what, name)
+
+    def listed(*addresses):
+        server.records = {("llm.test", A): [f"127.0.0.{last}" for last in addresses]}
+
+    decide("cordon", other)
+    listed(2)
+    eventually(lambda: set(status(gateway)) == {one}, "the other one is gone")
+    listed(2, 3)
+    eventually(lambda: status(gateway)[other]["state"] == "cordoned", "it is cordoned still")
+    decide("drain", one)
+    eventually(lambda: set(status(gateway)) == {other}, "drained")
+    listed(3)
+    asked = server.questions
+    eventually(lambda: server.questions > asked + 2, "it is not listed")
+    listed(2, 3)
+    eventually(lambda: get_json(gateway.admin + "/admin/workers")["waiting"], "it waits for the one who drained it")
+    assert set(status(gateway)) == {other}
+    for name in (one, other):
+        decide("uncordon", name)
+    eventually(lambda: healthy(gateway) == {one, other}, "both are back")
+    listed(3)
+    eventually(lambda: set(status(gateway)) == {other}, "as before")
 
 
 def services_name_ports():
