@@ -158,6 +158,18 @@ TEST(KvEventGolden, ReadsEveryMedium) {
                        Medium::kHost, Medium::kDisk, Medium::kDisk, Medium::kDisk, Medium::kDisk, Medium::kRemote));
 }
 
+TEST(KvEventGolden, ReadsBlocksThatAreOnlyNamed) {
+  const auto batch = decode_all("offloaded");
+  ASSERT_EQ(batch.events.size(), 5U);
+  const auto& named = std::get<BlockStored>(batch.events[1]);
+  EXPECT_THAT(named.hashes, ElementsAre(ExternalHash(11), ExternalHash(kBigHash)));
+  EXPECT_TRUE(named.tokens.empty());
+  EXPECT_EQ(named.medium, Medium::kHost);
+  EXPECT_EQ(std::get<BlockRemoved>(batch.events[2]).medium, Medium::kDevice);
+  EXPECT_EQ(std::get<BlockStored>(batch.events[3]).medium, Medium::kHost);
+  EXPECT_EQ(std::get<BlockRemoved>(batch.events[4]).medium, Medium::kHost);
+}
+
 TEST(KvEventGolden, BadEventsAreCountedAndAffectNoOthers) {
   const auto decoded = decode("bad_events");
   EXPECT_THAT(decoded.batch.events, ElementsAre(KvEvent(removed()), KvEvent(AllBlocksCleared{})));

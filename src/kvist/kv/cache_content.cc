@@ -18,7 +18,7 @@ void CacheContent::apply(const std::vector<KvEvent>& events) {
 }
 
 void CacheContent::store(const BlockStored& stored) {
-  if (stored.medium != Medium::kDevice || stored.group != 0) possible_ = false;
+  if (stored.medium != Medium::kDevice || stored.group != 0 || stored.tokens.empty()) possible_ = false;
   if (!possible_) return;
   std::optional<ExternalHash> parent = stored.parent;
   for (std::size_t i = 0; i < stored.hashes.size(); ++i) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -17,8 +18,23 @@ using ExternalHash = Id<struct ExternalHashTag, std::uint64_t>;
 
 /// Where the blocks of an event live.
 enum class Medium : std::uint8_t { kDevice, kHost, kDisk, kRemote };
+/// "gpu", "cpu", "disk", "remote"
+[[nodiscard]] constexpr std::string_view to_string(Medium medium) {
+  switch (medium) {
+    case Medium::kDevice:
+      return "gpu";
+    case Medium::kHost:
+      return "cpu";
+    case Medium::kDisk:
+      return "disk";
+    case Medium::kRemote:
+      break;
+  }
+  return "remote";
+}
 
-/// Consecutive complete blocks became findable. Invariant: tokens.size() == hashes.size() * block_size.
+/// Consecutive complete blocks became findable. Invariant: tokens.size() == hashes.size() * block_size, or there are no
+/// tokens: then each block is one that the worker has stored under that name before, now in this medium too.
 struct BlockStored {
   std::vector<ExternalHash> hashes;
   std::optional<ExternalHash> parent;  ///< the block before the first; nothing at the start of a prompt

@@ -257,11 +257,13 @@ bool KvEventReader::make_stored(KvEventView& event) {
   if (!token_list_.usable) return refuse(kTokenIds, "a list of 32-bit token ids");
   event.tokens = tokens_.values().subspan(token_list_.begin);
   if (!set_place(event)) return false;
+  // Blocks of another medium may come without tokens, and then their size says nothing.
+  const bool named_only = event.tokens.empty();
   const auto block_size = to_u32(value(kBlockSize));
-  if (!block_size || *block_size == 0) return refuse(kBlockSize, "a positive number");
+  if (!block_size || (*block_size == 0 && !named_only)) return refuse(kBlockSize, "a positive number");
   event.block_size = *block_size;
   if (event.hashes.empty()) return refuse("BlockStored: no blocks");
-  if (std::uint64_t{event.hashes.size()} * *block_size != event.tokens.size()) return refuse("counts");
+  if (!named_only && std::uint64_t{event.hashes.size()} * *block_size != event.tokens.size()) return refuse("counts");
   if (value(kParentBlockHash).kind != Kind::kNil) {
     event.parent = to_hash(value(kParentBlockHash));
     if (!event.parent) return refuse(kParentBlockHash, "an integer, raw bytes or nil");

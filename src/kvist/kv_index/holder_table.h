@@ -41,6 +41,11 @@ class HolderTable {
   /// Records that the worker holds the block with that key behind the prefix under one more name. The block then ends
   /// the prefix. Returns false where BlockChains::put() does.
   [[nodiscard]] bool add(const HoldingWorker& worker, Prefix& prefix, std::uint64_t key, PlacementHint placement);
+  /// Records that the worker holds a block under one more name. Requires: some worker holds the block.
+  void add_known(const HoldingWorker& worker, BlockRef block) {
+    Prefix whole{.last = block, .next = blocks_.block(block).use()};
+    add_to(worker, whole, block);
+  }
   /// Advances the clock as far as the blocks added since require.
   void keep_time() {
     if (adds_left_in_tick_ <= 0) [[unlikely]]

@@ -42,6 +42,8 @@ std::string_view to_string(Refusal refusal) {
       return "conflict";
     case Refusal::kCapacity:
       return "capacity";
+    case Refusal::kUnknownBlock:
+      return "unknown_block";
   }
   return "malformed";
 }
@@ -60,6 +62,11 @@ KvIndex::State::~State() {
     if (known.worker == nullptr) continue;
     std::destroy_at(known.worker);
     memory.release(known.worker, sizeof(IndexedWorker));
+  }
+  for (IndexedWorker* const lower : lower_) {
+    if (lower == nullptr) continue;
+    std::destroy_at(lower);
+    memory.release(lower, sizeof(IndexedWorker));
   }
 }
 
@@ -96,6 +103,7 @@ void KvIndex::State::clear(WorkerId id) {
   reclaim();
   KnownWorker& known = worker_at(id);
   clear(*known.worker);
+  clear_lower(id);
   known.directory = {};
 }
 
@@ -180,8 +188,7 @@ void KvIndex::forget(WorkerId worker) {
 }
 
 bool KvIndex::knows(WorkerId worker, kv::ExternalHash name) const {
-  const IndexedWorker* const found = state_->find(worker);
-  return found != nullptr && found->names.find(NameDigest(name.value())) != 0;
+  return state_->find_in_any_tier(worker, NameDigest(name.value())) != 0;
 }
 
 bool KvIndex::adopt(WorkerId worker, std::span<const kv::BlockHash> prefix, kv::ExternalHash last_name) {
@@ -192,10 +199,23 @@ void KvIndex::release(WorkerId worker, std::span<const kv::BlockHash> prefix) {
   state_->release(worker, prefix);
 }
 
+namespace {
+
+template <PrefixMatcher::Caller kCaller>
+std::span<const WorkerMatch> match_in(PrefixMatcher& matcher, const HolderTable& holders, std::size_t lower_from,
+                                      std::span<const kv::BlockHash> hashes) {
+  if (lower_from == 0) return matcher.match<kCaller>(holders.blocks(), holders.sets(), holders.tick(), hashes);
+  return matcher.match_tiers<kCaller>(holders.blocks(), holders.sets(), holders.tick(), hashes, lower_from);
+}
+
+}  // namespace
+
 std::span<const WorkerMatch> KvIndex::match(std::span<const kv::BlockHash> hashes) const {
-  const HolderTable& holders = state_->holders;
-  return state_->matcher.match<PrefixMatcher::Caller::kWriter>(holders.blocks(), holders.sets(), holders.tick(),
-                                                               hashes);
+  return match_in<PrefixMatcher::Caller::kWriter>(state_->matcher, state_->holders, state_->lower_from(), hashes);
+}
+
+std::span<const LowerTierMatch> KvIndex::lower_tiers() const {
+  return state_->matcher.lower_tiers();
 }
 
 void KvIndex::match(std::span<const kv::BlockHash> hashes, std::span<std::uint32_t> depths) const {
@@ -205,8 +225,8 @@ void KvIndex::match(std::span<const kv::BlockHash> hashes, std::span<std::uint32
   }
 }
 
-std::size_t KvIndex::worker_blocks(WorkerId worker) const {
-  const IndexedWorker* const found = state_->find(worker);
+std::size_t KvIndex::worker_blocks(WorkerId worker, kv::Medium medium) const {
+  const IndexedWorker* const found = state_->find_record(worker, medium);
   return found != nullptr ? found->names.size() : 0;
 }
 
@@ -254,9 +274,11 @@ KvIndex::Reader::~Reader() = default;
 std::span<const WorkerMatch> KvIndex::Reader::match(std::span<const kv::BlockHash> hashes) {
   const State& state = inside_->state;
   const Epochs::Pin pin(state.epochs, *inside_->announcement);
-  const HolderTable& holders = state.holders;
-  return inside_->matcher.match<PrefixMatcher::Caller::kReader>(holders.blocks(), holders.sets(), holders.tick(),
-                                                                hashes);
+  return match_in<PrefixMatcher::Caller::kReader>(inside_->matcher, state.holders, state.lower_from(), hashes);
+}
+
+std::span<const LowerTierMatch> KvIndex::Reader::lower_tiers() const {
+  return inside_->matcher.lower_tiers();
 }
 
 bool KvIndex::State::adopt(WorkerId id, std::span<const kv::BlockHash> prefix, kv::ExternalHash last_name) {

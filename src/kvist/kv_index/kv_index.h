@@ -22,13 +22,14 @@ enum class Refusal : std::uint8_t {
   kUnknownParent,  ///< its first block continues a prefix this index does not know
   kBlockSize,      ///< blocks of another size than configured: their tokens can never match a prompt's blocks
   kExtraKeys,      ///< content that tokens alone do not identify (images)
-  kMedium,         ///< not in device memory
+  kMedium,         ///< not in device memory, of a worker for which other media are not indexed (Options::workers)
   kGroup,          ///< of a further KV cache group of a hybrid model: the same tokens again
   kMalformed,      ///< the number of tokens does not fit the number of blocks
   kConflict,       ///< a name that the worker used for other tokens before
   kCapacity,       ///< more blocks than one worker can have, or than the byte budget allows even after eviction
+  kUnknownBlock,   ///< names a block without its tokens that the worker does not hold; its other blocks are taken
 };
-inline constexpr std::size_t kRefusals = 8;
+inline constexpr std::size_t kRefusals = 9;
 /// Lower-case name, for metrics: "unknown_parent".
 [[nodiscard]] std::string_view to_string(Refusal refusal);
 
@@ -42,16 +43,30 @@ struct KvIndexCounters {
   std::uint64_t evicted_blocks = 0;                ///< forgotten to stay within the byte budget
 };
 
-/// A worker that holds the first `blocks` blocks of a prompt, at least one.
+/// A worker that holds the first `blocks` blocks of a prompt, at least one, each in some medium.
 struct WorkerMatch {
   WorkerId worker;
   std::uint32_t blocks = 0;
   friend bool operator==(const WorkerMatch&, const WorkerMatch&) = default;
 };
 
+/// The media below device memory: kv::Medium without kDevice, in its order.
+inline constexpr std::size_t kLowerTiers = 3;
+/// Of the blocks of a WorkerMatch, how many the worker holds in no better medium than host memory, disk, or remote.
+struct LowerTierMatch {
+  WorkerId worker;
+  std::array<std::uint32_t, kLowerTiers> blocks{};
+  friend bool operator==(const LowerTierMatch&, const LowerTierMatch&) = default;
+};
+
 /// Prefix index over all workers. Workers name blocks by hashes of their own, which are opaque here. Therefore each
 /// block's key, its block hash, is recomputed from its tokens: two workers that hash differently still have the same
 /// keys, and the keys of a prompt can be looked up directly.
+///
+/// A worker may hold a block in several media at once. For each medium below device memory it counts as a holder of its
+/// own, with names of its own, so a block that is removed in one medium stays held in the others. Names are looked for
+/// in all of a worker's media where an event refers to a block: to its parent, or to a block whose tokens it does not
+/// repeat. A fleet without such events has none of these holders, and its memory is the same as without them.
 ///
 /// Threads: one thread writes, and may call match() at any time. Each further thread that looks prompts up has a
 /// Reader. Invariants:
@@ -75,6 +90,8 @@ class KvIndex {
     std::size_t max_blocks_per_worker = 4U << 20;  ///< so that a worker that never removes cannot evict all others
     /// The limit of bytes(). Less than half a MiB is of no use.
     std::size_t max_bytes = std::size_t{1} << 30;
+    /// Media other than device memory are indexed for workers with ids below this number; 0: for none.
+    std::size_t workers = 0;
   };
 
   explicit KvIndex(Options options);
@@ -115,14 +132,16 @@ class KvIndex {
   /// the next call. The cost grows with the blocks found and the workers that hold them, not with the fleet. Threads:
   /// the writer's.
   [[nodiscard]] std::span<const WorkerMatch> match(std::span<const kv::BlockHash> hashes) const;
+  /// Those workers of the last match() that hold some of their blocks in lower tiers only. Threads: the writer's.
+  [[nodiscard]] std::span<const LowerTierMatch> lower_tiers() const;
 
-  /// Distinct block names of one worker.
-  [[nodiscard]] std::size_t worker_blocks(WorkerId worker) const;
+  /// Distinct block names of one worker in one medium.
+  [[nodiscard]] std::size_t worker_blocks(WorkerId worker, kv::Medium medium = kv::Medium::kDevice) const;
   /// Distinct keys over all workers.
   [[nodiscard]] std::size_t keys() const;
   [[nodiscard]] const KvIndexCounters& counters(WorkerId worker) const;
   [[nodiscard]] std::uint32_t block_size() const;
-  /// All memory of the index: tables with their free slots, sets of workers, a record of some 500 bytes for each worker
+  /// All memory of the index: tables with their free slots, sets of workers, a record of some 510 bytes for each worker
   /// that ever had an event, and what readers still hold back. Not counted are some 25 KB that batches pass through,
   /// and free memory between allocations (HugeHeap gives it back if it is more than half). At most Options::max_bytes,
   /// with two exceptions: the workers' records, and sets of workers that come to differ while blocks are removed and a
@@ -145,6 +164,8 @@ class KvIndex {
     ~Reader();
     /// As KvIndex::match().
     [[nodiscard]] std::span<const WorkerMatch> match(std::span<const kv::BlockHash> hashes);
+    /// As KvIndex::lower_tiers().
+    [[nodiscard]] std::span<const LowerTierMatch> lower_tiers() const;
 
    private:
     friend class KvIndex;

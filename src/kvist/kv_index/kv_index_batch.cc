@@ -98,6 +98,7 @@ void KvIndex::State::measure_budget(const IndexedWorker& worker) {
   if (event.kind == Kind::kRemoved) return collect_removed(batch, event);
   if (!group_.empty()) return false;
   clear(batch.worker);
+  clear_lower(WorkerId(batch.worker.id));
   measure_budget(batch.worker);
   ++batch.worker.counters.clears;
   batch.pass_event();
@@ -107,10 +108,8 @@ void KvIndex::State::measure_budget(const IndexedWorker& worker) {
 [[gnu::always_inline]] inline bool KvIndex::State::collect_stored(Batch& batch, const kv::KvEventView& event) {
   const std::size_t blocks = event.hashes.size();
   if (batch.block == 0) {
-    if (!well_formed(event)) [[unlikely]] {
-      batch.refuse_event(fault_of(event));
-      return true;
-    }
+    if (!well_formed(event)) [[unlikely]]
+      return collect_other(batch, event);
     if (group_.empty()) {
       if (const auto refusal = ensure_budget(batch.worker, event)) [[unlikely]] {
         batch.refuse_event(*refusal);
@@ -134,13 +133,25 @@ void KvIndex::State::measure_budget(const IndexedWorker& worker) {
 }
 
 [[gnu::always_inline]] inline bool KvIndex::State::collect_removed(Batch& batch, const kv::KvEventView& event) {
-  if (event.group != 0 || event.medium != kv::Medium::kDevice) [[unlikely]] {
-    batch.refuse_event(event.group != 0 ? Refusal::kGroup : Refusal::kMedium);
-    return true;
-  }
+  if (event.group != 0 || event.medium != kv::Medium::kDevice) [[unlikely]]
+    return collect_other(batch, event);
   const ChangeGroup::Run* const last = group_.last_run();
   if (last == nullptr || last->stored != nullptr) group_.begin_run(nullptr, 0, nullptr);
   collect(batch, NameTable::Prefetcher(batch.worker.names), event.hashes);
+  return true;
+}
+
+/// Applies an event that does not go through the stages, or refuses it. Returns as collect_event().
+[[gnu::noinline]] bool KvIndex::State::collect_other(Batch& batch, const kv::KvEventView& event) {
+  if (!goes_alone(event)) {
+    batch.refuse_event(fault_of(event));
+    return true;
+  }
+  if (!group_.empty()) return false;
+  const std::optional<Refusal> refusal = apply_alone(WorkerId(batch.worker.id), event);
+  if (refusal) batch.refuse(*refusal);
+  measure_budget(batch.worker);
+  batch.pass_event();
   return true;
 }
 
@@ -174,7 +185,7 @@ std::optional<Refusal> KvIndex::State::ensure_budget(const IndexedWorker& worker
     measure_budget(worker);
   }
   if (worker.names.size() + blocks <= options.max_blocks_per_worker) return std::nullopt;
-  const bool known = !event.parent || worker.names.find(NameDigest(event.parent->value())) != 0;
+  const bool known = !event.parent || find_in_any_tier(WorkerId(worker.id), NameDigest(event.parent->value())) != 0;
   return known ? Refusal::kCapacity : Refusal::kUnknownParent;
 }
 
@@ -191,6 +202,8 @@ void KvIndex::State::find_names(Batch& batch) {
   NameTable& names = batch.worker.names;
   for (ChangeGroup::Parent& parent : group_.all_parents()) {
     parent.block = names.find(parent.name);
+    if (parent.block == 0 && parent.run == nullptr) [[unlikely]]
+      parent.block = find_below(batch.worker, parent.name);
     if (parent.block != 0) blocks.prefetch(parent.block);
   }
   for (const ChangeGroup::Run& run : group_.all_runs()) {
@@ -289,6 +302,7 @@ void KvIndex::State::find_parent(Batch& batch, ChangeGroup::Run& run, bool evict
   ChangeGroup::Parent& parent = *run.parent;
   const BlockRef stored = parent.run != nullptr && !evicted ? group_.blocks[parent.change] : 0;
   parent.block = stored != 0 ? stored : batch.worker.names.find(parent.name);
+  if (parent.block == 0) parent.block = find_below(batch.worker, parent.name);
   if (parent.block == 0) return;
   const std::uint64_t key = stored != 0 ? key_of(parent.change) : holders.blocks().block(parent.block).key();
   if (key == run.parent_key) [[likely]]

@@ -20,7 +20,7 @@ constexpr int kRounds = 5;
 }  // namespace
 
 std::size_t KvIndex::State::change_bytes(const IndexedWorker& worker) const {
-  return holders.growth_bytes(workers_.size()) + worker.names.growth_bytes() + worker.further_copies.growth_bytes() +
+  return holders.growth_bytes(holders_end()) + worker.names.growth_bytes() + worker.further_copies.growth_bytes() +
          worker.further_names.growth_bytes();
 }
 
@@ -66,9 +66,15 @@ void KvIndex::State::evict(std::size_t goal_bytes) {
   double part = kFirstPart;
   for (int round = 0; round < kRounds && memory.bytes() > goal_bytes; ++round, part = std::min(1.0, part * 2)) {
     const std::uint64_t from = sampled_uselessness(part);
-    for (std::size_t i = 0; i < workers_.size() && memory.bytes() > goal_bytes; ++i) {
-      if (next_to_shrink_ >= workers_.size()) next_to_shrink_ = 0;
-      KnownWorker& known = workers_[next_to_shrink_++];
+    const std::size_t records = workers_.size() + lower_.size();
+    for (std::size_t i = 0; i < records && memory.bytes() > goal_bytes; ++i) {
+      if (next_to_shrink_ >= records) next_to_shrink_ = 0;
+      const std::size_t next = next_to_shrink_++;
+      if (next >= workers_.size()) {
+        if (IndexedWorker* const lower = lower_[next - workers_.size()]) evict_from(*lower, from);
+        continue;
+      }
+      KnownWorker& known = workers_[next];
       if (known.worker == nullptr) continue;
       evict_from(*known.worker, from);
       known.directory = known.worker->names.directory_memory();
@@ -114,7 +120,7 @@ void KvIndex::State::evict_from(IndexedWorker& worker, std::uint64_t from_useles
       dropped_.push_back(block);
     }
     holders.drop_all(worker.holder(), dropped_);
-    worker.counters.evicted_blocks += entries.size();
+    counters_of(worker).evicted_blocks += entries.size();
   }
   worker.names.compact();
   count_blocks(worker);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -171,14 +172,23 @@ struct KvIndex::State {
   void forget(WorkerId worker);
   [[nodiscard]] const IndexedWorker* find(WorkerId worker) const;
   void prefetch(WorkerId worker) const;
+  /// The worker's names in one medium; null if it has none there.
+  [[nodiscard]] IndexedWorker* find_record(WorkerId worker, kv::Medium medium) const;
+  /// What the name means in the best medium in which the worker has it; 0: nothing.
+  [[nodiscard]] BlockRef find_in_any_tier(WorkerId worker, NameDigest name) const;
   [[nodiscard]] bool adopt(WorkerId worker, std::span<const kv::BlockHash> prefix, kv::ExternalHash last_name);
   void release(WorkerId worker, std::span<const kv::BlockHash> prefix);
 
   Options options;
+  std::atomic<bool> has_lower = false;  // some worker holds or held a block below device memory
   Epochs epochs;
   IndexMemory memory{epochs, options.max_bytes};
   HolderTable holders{memory, epochs};
   PrefixMatcher matcher;  // of the writer's own look-ups
+  /// The number of the first holder below device memory; 0: there are none. Threads: any.
+  [[nodiscard]] std::size_t lower_from() const {
+    return has_lower.load(std::memory_order_acquire) ? options.workers : 0;
+  }
   std::uint64_t evictions = 0;
   std::vector<kv::KvEventView> views;  // scratch memory of apply() for events of type KvEvent
 
@@ -197,6 +207,7 @@ struct KvIndex::State {
   [[nodiscard]] bool collect_event(Batch& batch);
   [[nodiscard]] bool collect_stored(Batch& batch, const kv::KvEventView& event);
   [[nodiscard]] bool collect_removed(Batch& batch, const kv::KvEventView& event);
+  [[nodiscard]] bool collect_other(Batch& batch, const kv::KvEventView& event);
   void collect(Batch& batch, const NameTable::Prefetcher& prefetcher, std::span<const kv::ExternalHash> blocks);
   [[nodiscard]] bool well_formed(const kv::KvEventView& event) const;
   [[nodiscard]] Refusal fault_of(const kv::KvEventView& event) const;
@@ -229,6 +240,27 @@ struct KvIndex::State {
   void count_blocks(IndexedWorker& worker);
   void economize(IndexedWorker& worker);
 
+  // Media below device memory, and blocks without tokens (kv_index_tiers.cc).
+  /// Whether an event takes that way instead of the stages.
+  [[nodiscard]] static bool goes_alone(const kv::KvEventView& event) {
+    const bool names_only = event.kind == kv::KvEventView::Kind::kStored && event.tokens.empty();
+    return event.group == 0 && (event.medium != kv::Medium::kDevice || names_only);
+  }
+  [[nodiscard]] std::optional<Refusal> apply_alone(WorkerId id, const kv::KvEventView& event);
+  [[nodiscard]] std::optional<Refusal> store_alone(WorkerId id, IndexedWorker& record, const kv::KvEventView& event);
+  [[nodiscard]] std::optional<Refusal> store_named(WorkerId id, IndexedWorker& record, const kv::KvEventView& event);
+  void remove_alone(WorkerId id, const kv::KvEventView& event);
+  void begin_single_changes(const IndexedWorker& worker, std::size_t changes);
+  [[nodiscard]] IndexedWorker& lower_at(WorkerId id, kv::Medium medium);
+  void clear_lower(WorkerId id);
+  /// What a name that the worker does not have in device memory means in another medium; 0: nothing.
+  [[nodiscard]] BlockRef find_below(const IndexedWorker& worker, const NameTable::Lookup& name) const;
+  [[nodiscard]] KvIndexCounters& counters_of(IndexedWorker& worker);
+  /// What no number of a holder reaches.
+  [[nodiscard]] std::size_t holders_end() const {
+    return lower_.empty() ? workers_.size() : options.workers + lower_.size();
+  }
+
   // Prefixes that no event named (kv_index.cc).
   [[nodiscard]] bool hold(IndexedWorker& worker, HolderTable::Prefix& prefix, NameDigest name, std::uint64_t key,
                           PlacementHint placement);
@@ -253,6 +285,9 @@ struct KvIndex::State {
   std::size_t group_budget_ = 0;      // how many changes the budget allowed before the group
   std::size_t group_limit_ = 0;       // how many blocks of the group are certain to fit
   std::vector<KnownWorker> workers_;  // by WorkerId
+  // By WorkerId and medium, kLowerTiers for each worker; null where it holds nothing. Their numbers as holders begin
+  // with Options::workers, behind those of the workers themselves, which are their ids.
+  std::vector<IndexedWorker*> lower_;
   std::size_t next_to_shrink_ = 0;    // the worker where the next eviction goes on
   bool group_within_budget_ = false;  // all changes of the group fit into the budget
   std::size_t changes_left_ = 0;      // otherwise: how many more changes are known to fit

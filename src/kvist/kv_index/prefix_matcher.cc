@@ -3,9 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <numeric>
+#include <utility>
 
 namespace kvist::kv_index {
 namespace {
+
+constexpr std::uint8_t kNoTier = 255;
 
 /// Walks along the blocks of a prompt. All keys are known from the start, so the chunks to come are prefetched while
 /// one is read. The walk assumes that behind the beginning of a chunk further chunks begin at every seventh block, and
@@ -100,6 +104,7 @@ template <PrefixMatcher::Caller kCaller>
 std::span<const WorkerMatch> PrefixMatcher::match(const BlockChains& blocks, const WorkerSetPool& sets,
                                                   std::uint16_t tick, std::span<const kv::BlockHash> hashes) {
   matches_.clear();
+  lower_.clear();
   alive_count_ = 0;
   Walk walk(blocks, hashes);
   WorkerSetHandle holders = WorkerSetPool::kEmpty;
@@ -132,6 +137,89 @@ template std::span<const WorkerMatch> PrefixMatcher::match<PrefixMatcher::Caller
     const BlockChains&, const WorkerSetPool&, std::uint16_t, std::span<const kv::BlockHash>);
 template std::span<const WorkerMatch> PrefixMatcher::match<PrefixMatcher::Caller::kReader>(
     const BlockChains&, const WorkerSetPool&, std::uint16_t, std::span<const kv::BlockHash>);
+
+template <PrefixMatcher::Caller kCaller>
+std::span<const WorkerMatch> PrefixMatcher::match_tiers(const BlockChains& blocks, const WorkerSetPool& sets,
+                                                        std::uint16_t tick, std::span<const kv::BlockHash> hashes,
+                                                        std::size_t lower_from) {
+  tiered_.clear();
+  Walk walk(blocks, hashes);
+  WorkerSetHandle holders = WorkerSetPool::kEmpty;
+  std::uint32_t counted = 0;
+  std::uint32_t depth = 0;
+  for (; depth < hashes.size(); ++depth) {
+    IndexedBlock* const block = walk.at(depth);
+    if (block == nullptr) break;
+    const WorkerSetHandle here = block->set();
+    if (here == WorkerSetPool::kEmpty) break;
+    if (here != holders) {
+      count_tiers(depth - std::exchange(counted, depth));
+      read_tiers(sets, here, lower_from);
+      if (!narrow_tiers(depth == 0)) break;
+    }
+    holders = here;
+    if constexpr (kCaller == Caller::kReader) {
+      block->refresh_shared(tick);
+    } else {
+      block->refresh(tick);
+    }
+  }
+  count_tiers(depth - counted);
+  sum_tiers_up();
+  return matches_;
+}
+
+template std::span<const WorkerMatch> PrefixMatcher::match_tiers<PrefixMatcher::Caller::kWriter>(
+    const BlockChains&, const WorkerSetPool&, std::uint16_t, std::span<const kv::BlockHash>, std::size_t);
+template std::span<const WorkerMatch> PrefixMatcher::match_tiers<PrefixMatcher::Caller::kReader>(
+    const BlockChains&, const WorkerSetPool&, std::uint16_t, std::span<const kv::BlockHash>, std::size_t);
+
+/// Sets the best medium of every worker among the holders.
+void PrefixMatcher::read_tiers(const WorkerSetPool& sets, WorkerSetHandle holders, std::size_t lower_from) {
+  tier_of_.assign(lower_from, kNoTier);
+  for_each_word(sets, holders, [&](std::uint32_t word, std::uint64_t bits) {
+    for_each_bit(word, bits, [&](WorkerId holder) {
+      const std::size_t number = holder.value();
+      const std::size_t worker = number < lower_from ? number : (number - lower_from) / kLowerTiers;
+      const std::size_t tier = number < lower_from ? 0 : 1 + (number - lower_from) % kLowerTiers;
+      // A worker whose id is beyond those with lower tiers is none of a fleet's.
+      if (worker < lower_from) tier_of_[worker] = std::min(tier_of_[worker], static_cast<std::uint8_t>(tier));
+    });
+  });
+}
+
+/// Keeps the workers that hold the block at hand too. Returns whether there are any.
+bool PrefixMatcher::narrow_tiers(bool first) {
+  if (first) {
+    for (std::uint32_t worker = 0; worker < tier_of_.size(); ++worker)
+      if (tier_of_[worker] != kNoTier) tiered_.push_back({.worker = WorkerId(worker), .tier = tier_of_[worker]});
+    return !tiered_.empty();
+  }
+  bool any = false;
+  for (Tiered& worker : tiered_) {
+    worker.tier = tier_of_[worker.worker.value()];
+    worker.alive = worker.alive && worker.tier != kNoTier;
+    any = any || worker.alive;
+  }
+  return any;
+}
+
+void PrefixMatcher::count_tiers(std::uint32_t blocks) {
+  for (Tiered& worker : tiered_)
+    if (worker.alive) worker.blocks[worker.tier] += blocks;
+}
+
+void PrefixMatcher::sum_tiers_up() {
+  matches_.clear();
+  lower_.clear();
+  for (const Tiered& worker : tiered_) {
+    LowerTierMatch lower{.worker = worker.worker};
+    std::ranges::copy(std::span(worker.blocks).subspan(1), lower.blocks.begin());
+    const std::uint32_t below = std::accumulate(lower.blocks.begin(), lower.blocks.end(), 0U);
+    matches_.push_back({.worker = worker.worker, .blocks = worker.blocks[0] + below});
+    if (below > 0) lower_.push_back(lower);
+  }
+}
 
 void PrefixMatcher::begin(const WorkerSetPool& sets, WorkerSetHandle holders) {
   alive_.clear();

@@ -107,6 +107,15 @@ VARIANTS = {
     "media": [TS, [one_block(i, medium=name) for i, name in enumerate(
         [None, "", "GPU", "DEVICE", "CPU", "CPU_PINNED", "CPU_TIER1", "CPU_TIER2", "DISK", "NVME", "STORAGE",
          "OBJECT_STORE"])], None],
+    # vLLM's offloading connector says which blocks are in host memory now, and no more of them; SGLang says all again.
+    "offloaded": [
+        TS,
+        [stored_map(),
+         stored_map(medium="CPU", token_ids=[], block_size=0),
+         {"type": "BlockRemoved", "block_hashes": [11, BIG], "medium": "GPU", "group_idx": 0},
+         ["BlockStored", [21], None, TOKENS[:4], 4, None, "CPU_PINNED"],
+         {"type": "BlockRemoved", "block_hashes": [BIG], "medium": "CPU"}],
+        None],
     # One bad event never affects the others.
     "bad_events": [
         TS,
@@ -115,7 +124,7 @@ VARIANTS = {
          ["BlockRemoved"], ["BlockRemoved", 10], ["BlockRemoved", [1.5]], ["BlockRemoved", [10], 3],
          ["BlockStored", [11], None, TOKENS, 4, None], ["BlockStored", [11], None, [1, 2, -3, 4], 4, None],
          ["BlockStored", [11], None, [1, 2, 3, 2**32], 4, None], ["BlockStored", [11], [], TOKENS[:4], 4, None],
-         ["BlockStored", [], None, [], 4, None], ["BlockStored", [11], None, [], 0, None],
+         ["BlockStored", [], None, [], 4, None], ["BlockStored", [11], None, [], -1, None],
          ["BlockStored", [11], None, TOKENS[:4], 4, None, "GPU", 5],
          CLEARED],
         None],
