@@ -14,6 +14,13 @@ BLOCK_SIZE = 32
 END = (1 << 64) - 1
 
 
+class Server(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, *_):
+        """A gateway that ends resets its idle connections."""
+
+
 class EngineLikeVllm:
     """`adapters`: those it has now, in any container that a test may change. Prompts are tokenized byte by byte."""
 
@@ -34,8 +41,7 @@ class EngineLikeVllm:
         self.replay.setsockopt(zmq.LINGER, 0)
         self.replays = threading.Thread(target=self._serve_replays, daemon=True)
         self.replays.start()
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self.server.daemon_threads = True
+        self.server = Server(("127.0.0.1", 0), self._handler())
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     @property
@@ -77,6 +83,19 @@ class EngineLikeVllm:
                  "prompt_tokens_details": {"cached_tokens": cached * BLOCK_SIZE}}
         choice = {"index": 0, "text": "x", "finish_reason": "length"}
         return 200, {"id": "cmpl-1", "object": "text_completion", "created": 1, "model": body["model"], "choices": [choice], "usage": usage}
+
+    def offload(self):
+        """All blocks go to host memory, as vLLM's offloading connector reports it, and leave device memory."""
+        with self.lock:
+            names = list(self.cached.values())
+            self.publish({"type": "BlockStored", "block_hashes": names, "parent_block_hash": None, "token_ids": [], "block_size": 0,
+                          "lora_id": None, "medium": "CPU", "lora_name": None})
+            self.publish({"type": "BlockRemoved", "block_hashes": names, "medium": "GPU", "group_idx": 0})
+
+    def lose_host_memory(self):
+        with self.lock:
+            self.publish({"type": "BlockRemoved", "block_hashes": list(self.cached.values()), "medium": "CPU"})
+            self.cached.clear()
 
     def _cached_blocks(self, adapter, salt, tokens):
         blocks = 0

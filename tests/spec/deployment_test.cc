@@ -258,6 +258,9 @@ stream_idle_timeout: 90 s
 max_body: 1 MiB
 seed: 9
 latency_prior: {fixed: 9 ms, per_prefill_token: 20 us}
+tier_weights: {cpu: 0.9, disk: 0.5, remote: 0}
+warm_up: {requests: 4, until_answers: 8}
+session_affinity: {form: soft, ttl: 5 min, worth: 2 s, max_sessions: 1000}
 record: {file: a.jsonl, max_file: 1 MiB, files: 2}
 )"));
   ASSERT_TRUE(gateway.has_value()) << gateway.error().message;
@@ -293,6 +296,12 @@ record: {file: a.jsonl, max_file: 1 MiB, files: 2}
   expected.seed = 9;
   expected.latency_prior.fixed = std::chrono::milliseconds(9);
   expected.latency_prior.per_prefill_token = std::chrono::microseconds(20);
+  expected.tier_weights = {.cpu = 0.9, .disk = 0.5, .remote = 0};
+  expected.warm_up = {.requests = 4, .until_answers = 8};
+  expected.session_affinity = {.form = SessionAffinitySpec::Form::kSoft,
+                               .ttl = std::chrono::minutes(5),
+                               .worth = std::chrono::seconds(2),
+                               .max_sessions = 1'000};
   expected.record = {.file = "a.jsonl", .max_file_bytes = 1U << 20, .files = 2};
   EXPECT_EQ(*gateway, expected);
 }

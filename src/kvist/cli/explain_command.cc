@@ -58,10 +58,12 @@ class Explanation {
     print_line(fmt::format("  prompt    {} tokens, {} whole blocks of {}; session {}", record.prompt_tokens,
                            record.prompt_blocks, record.block_size,
                            record.session == 0 ? "none" : fmt::format("{:016x}", record.session)));
-    if (!record.excluded.empty()) {
-      std::string tried;
-      for (const WorkerId worker : record.excluded) tried += (tried.empty() ? "" : ", ") + name_of(worker);
-      print_line("  tried     " + tried);
+    if (!record.adapter.empty()) print_line("  adapter   " + record.adapter);
+    if (record.session_worker) print_line("  session   was at " + name_of(*record.session_worker));
+    if (!record.excluded.empty()) print_line("  tried     " + names_of(record.excluded));
+    if (!record.held_back.empty()) {
+      print_line(fmt::format("  held back {}: new, with as many requests before their first token as it may have",
+                             names_of(record.held_back)));
     }
     print_line(fmt::format("  chosen    {} by {}; decided again: {}", name_of(record.chosen), to_string(record.reason),
                            again(record)));
@@ -85,6 +87,11 @@ class Explanation {
     const std::vector<std::string>& names = file_->worker_names;
     const bool named = worker.value() < names.size() && !names[worker.value()].empty();
     return named ? names[worker.value()] : fmt::format("worker {}", worker.value());
+  }
+  [[nodiscard]] std::string names_of(const std::vector<WorkerId>& workers) const {
+    std::string names;
+    for (const WorkerId worker : workers) names += (names.empty() ? "" : ", ") + name_of(worker);
+    return names;
   }
   [[nodiscard]] static const Candidate& chosen_of(const DecisionRecord& record) {
     return record.candidates[position_of(record.candidates, record.chosen)];
@@ -133,12 +140,18 @@ class Explanation {
     return text;
   }
 
+  // Tokens; in brackets how many blocks of them are outside of device memory.
+  [[nodiscard]] static std::string cached_of(const Candidate& candidate) {
+    if (candidate.lower_tier_blocks == 0) return fmt::format("{}", candidate.cached_tokens);
+    return fmt::format("{} ({} blocks lower)", candidate.cached_tokens, candidate.lower_tier_blocks);
+  }
+
   [[nodiscard]] render::Table candidates_of(const DecisionRecord& record) const {
     render::Table table;
     table.columns = {{"", Align::kLeft}, {"worker", Align::kLeft}};
     for (const char* title :
          {"cost", "cached", "trust", "new blocks", "requests", "decoding", "prefill tokens", "blocks", "slot",
-          "wait ms", "queue ms", "prefill ms", "TTFT ms", "step ms", "step with ms", "crowding ms"}) {
+          "wait ms", "queue ms", "prefill ms", "TTFT ms", "step ms", "step with ms", "crowding ms", "session ms"}) {
       table.columns.push_back({title, Align::kCenter});
     }
     for (const Candidate& c : record.candidates) {
@@ -146,7 +159,7 @@ class Explanation {
       std::vector<std::string> row = {c.worker == record.chosen ? "*" : "",
                                       name_of(c.worker),
                                       fmt::format("{:.3f}", c.cost),
-                                      fmt::format("{}", c.cached_tokens),
+                                      cached_of(c),
                                       std::string(to_string(c.trust)),
                                       fmt::format("{}", c.new_blocks),
                                       fmt::format("{}", c.load.requests),
@@ -154,8 +167,8 @@ class Explanation {
                                       fmt::format("{}", c.load.prefill_tokens),
                                       fmt::format("{}", c.load.prompt_blocks),
                                       f.has_slot ? "yes" : "no"};
-      for (const double ms :
-           {f.slot_wait_ms, f.queue_ms, f.prefill_ms, f.ttft_ms, f.step_ms, f.step_with_ms, f.crowding_ms}) {
+      for (const double ms : {f.slot_wait_ms, f.queue_ms, f.prefill_ms, f.ttft_ms, f.step_ms, f.step_with_ms,
+                              f.crowding_ms, c.affinity_ms}) {
         row.push_back(fmt::format("{:.1f}", ms));
       }
       table.rows.push_back(std::move(row));

@@ -38,6 +38,7 @@ Dispatcher::Options Dispatcher::Options::of(const spec::GatewaySpec& gateway, bo
       .admission = gateway.admission.enabled.value_or(admits_by_wait) ? std::optional(gateway.admission) : std::nullopt,
       .retry_budget = gateway.retry_budget,
       .ejection = gateway.ejection,
+      .warm_up = gateway.warm_up,
       .silence_timeout = gateway.silence_timeout};
 }
 
@@ -50,6 +51,7 @@ Dispatcher::Dispatcher(const Options& options, Fleet& fleet, routing::Router& ro
       silence_(options.silence_timeout, fleet.size()),
       outliers_(options.ejection, fleet.size()),
       admission_(options.admission.value_or(spec::AdmissionSpec{}), router.forecaster(), fleet.size()),
+      warm_up_(options.warm_up, fleet.size()),
       hung_(fleet.size(), false) {
   counters_.by_worker.resize(fleet.size());
   counters_.failures.resize(fleet.size());
@@ -272,7 +274,17 @@ void Dispatcher::settle_disputes_of(routing::RequestHandle attempt, TimePoint no
   settle(request, now);
 }
 
+void Dispatcher::warm_up(WorkerId worker) {
+  warm_up_.begin(worker);
+  fleet_->set_most_waiting(worker, warm_up_.most_waiting(worker));
+}
+
+void Dispatcher::on_warm_answer(WorkerId worker) {
+  if (warm_up_.on_answer(worker)) fleet_->set_most_waiting(worker, warm_up_.most_waiting(worker));
+}
+
 void Dispatcher::on_worker_restarted(WorkerId worker, TimePoint now) {
+  warm_up(worker);
   if (outliers_.on_restarted(worker, now)) apply_ejection(worker);
   // What it failed before may come back to it. Else a fleet whose workers are restarted one after the other, faster
   // than a queued answer gets its next token, runs out of workers for that answer.
@@ -299,6 +311,7 @@ void Dispatcher::forget(WorkerId worker) {
   silence_.forget(worker);
   outliers_.forget(worker);
   admission_.forget(worker);
+  warm_up_.forget(worker);
   hung_.at(worker.value()) = false;
   counters_.by_worker[worker.value()] = {};
   counters_.failures[worker.value()] = {};
@@ -324,6 +337,7 @@ void Dispatcher::on_whole_answer(routing::RequestHandle attempt, const routing::
   if (const routing::RoutedRequest* const request = router_->find(attempt)) {
     stalls_.on_progress(request->worker, now);
     silence_.on_life(request->worker, now);
+    on_warm_answer(request->worker);
   }
   router_->on_whole_answer(attempt, answer, now);
 }
@@ -333,6 +347,7 @@ void Dispatcher::on_first_token(routing::RequestHandle attempt, TimePoint now) {
   const routing::RoutedRequest* const request = router_->find(attempt);
   if (request == nullptr) return;
   stalls_.on_progress(request->worker, now);
+  on_warm_answer(request->worker);
   on_good_answer(request->worker, false, now);
   settle_disputes_of(attempt, now);
   // This is more than an error of the forecast can explain. So the request waited for a slot, and the worker has fewer

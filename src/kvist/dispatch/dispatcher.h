@@ -19,6 +19,7 @@
 #include "kvist/dispatch/silence_watch.h"
 #include "kvist/dispatch/stall_watch.h"
 #include "kvist/dispatch/wait_admission.h"
+#include "kvist/dispatch/warm_up.h"
 #include "kvist/routing/router.h"
 #include "kvist/spec/deployment.h"
 
@@ -126,6 +127,7 @@ class Dispatcher {
     std::optional<spec::AdmissionSpec> admission = {};  ///< nothing: no request is refused for its wait
     RetryBudget::Options retry_budget = {};
     spec::EjectionSpec ejection = {};
+    spec::WarmUpSpec warm_up = {};
     Duration silence_timeout = std::chrono::seconds(2);  ///< the least patience with a silent worker
 
     /// `admits_by_wait`: where the file does not say whether requests are refused for their wait.
@@ -172,6 +174,8 @@ class Dispatcher {
   /// may be given to it again.
   void on_worker_restarted(WorkerId worker, TimePoint now);
 
+  /// The worker has joined the fleet, whose others are known.
+  void on_worker_added(WorkerId worker) { warm_up(worker); }
   /// The worker is taken out of the fleet: its requests are to leave it, which costs no retry.
   void on_worker_removed(WorkerId worker, TimePoint now);
   /// Whether any request is, or was last, at the worker.
@@ -219,6 +223,8 @@ class Dispatcher {
   [[nodiscard]] std::optional<routing::Decision> retry(DispatchHandle handle, bool free, TimePoint now);
   [[nodiscard]] bool is_free(const DispatchedRequest& request, AttemptFailure failure) const;
   void apply_ejection(WorkerId worker);
+  void warm_up(WorkerId worker);
+  void on_warm_answer(WorkerId worker);
   void end_ejections(TimePoint now);
   void on_good_answer(WorkerId worker, bool complete, TimePoint now);
   void on_bad_answer(WorkerId worker, AttemptFailure failure, std::string_view problem, TimePoint began, TimePoint now);
@@ -236,6 +242,7 @@ class Dispatcher {
   SilenceWatch silence_;
   OutlierWatch outliers_;
   WaitAdmission admission_;
+  WarmUp warm_up_;
   std::vector<bool> hung_;  // by WorkerId: its stall was reported as one
   /// Attempts of requests with disputes, which a good answer decides.
   struct Disputed {

@@ -95,6 +95,8 @@ class Fleet {
   void on_answer(WorkerId worker, TimePoint now) { workers_.at(worker.value()).answered = now; }
   /// Whether its KV event stream is connected, whole and readable.
   void set_events_exact(WorkerId worker, bool exact);
+  /// How many requests of the worker may wait for their first token; 0: any number.
+  void set_most_waiting(WorkerId worker, std::uint32_t requests) { views_.at(worker.value()).most_waiting = requests; }
   /// The adapters of the model that the worker has, sorted.
   void set_adapters(WorkerId worker, std::vector<std::string> adapters);
   /// The worker's reading, as PromptReading::number().

@@ -112,6 +112,11 @@ void write_worker(JsonWriter& json, const GatewayParts& parts, const KvEventsRep
   json.field("in_flight", load.requests).field("prefill_tokens", load.prefill_tokens);
   json.field("prompt_blocks", load.prompt_blocks).field("output_tokens", load.output_tokens);
   json.field("indexed_blocks", events.workers[id.value()].blocks);
+  json.key("indexed_lower_tier_blocks").begin_object();
+  for (std::size_t tier = 0; tier < kv_index::kLowerTiers; ++tier)
+    json.field(to_string(static_cast<kv::Medium>(tier + 1)), events.workers[id.value()].lower_tier_blocks[tier]);
+  json.end_object();
+  json.field("most_waiting", parts.fleet.views()[id.value()].most_waiting);
   json.field("index_exact", parts.events_exact(id));
   write_trust(json, parts.trust(id));
   json.field("tokenizer", to_string(parts.tokenizers[id.value()]->match()));

@@ -206,6 +206,17 @@ void write_routing(const GatewayParts& parts, MetricsPage& page) {
     page.counter("kvist_gateway_routing_decisions_total", "Routing decisions, retries among them",
                  number(parts.router.decisions(mode)), labels);
   }
+  page.counter("kvist_gateway_held_back_decisions_total",
+               "Decisions in which a new worker was no candidate, as its first answers had still to come",
+               number(parts.router.held_back()));
+  const routing::Router::SessionCounts& sessions = parts.router.session_counts();
+  page.gauge("kvist_gateway_sessions", "Sessions whose worker is remembered", number(parts.router.sessions().size()));
+  page.counter("kvist_gateway_sessions_displaced_total", "Sessions that were forgotten for want of room",
+               number(parts.router.sessions().displaced()));
+  page.counter("kvist_gateway_session_requests_total", "Decisions for a remembered session, by whether it stayed",
+               number(sessions.kept), {{"at", "same_worker"}});
+  page.counter("kvist_gateway_session_requests_total", "Decisions for a remembered session, by whether it stayed",
+               number(sessions.moved), {{"at", "other_worker"}});
   const dispatch::DispatchCounters& counters = parts.dispatcher.counters();
   page.counter("kvist_gateway_usage_reports_total", "Answers whose worker reported its usage",
                number(counters.usage_reports));
@@ -287,6 +298,9 @@ void write_judgement(const GatewayParts& parts, WorkerId id, MetricsPage& page) 
   }
   page.gauge("kvist_gateway_worker_max_model_len", "Its context length in tokens, as it reports; 0: unknown",
              model.max_model_len, {{"worker", name}});
+  page.gauge("kvist_gateway_worker_most_waiting",
+             "Requests that may wait for their first token there, as it is new; 0: any number",
+             parts.fleet.views()[id.value()].most_waiting, {{"worker", name}});
   page.gauge("kvist_gateway_worker_adapters", "Adapters (LoRA) of the gateway's model that it has",
              number(model.adapters.size()), {{"worker", name}});
 }
@@ -315,7 +329,13 @@ void write_forecasts(const GatewayParts& parts, WorkerId id, MetricsPage& page) 
 void write_index(const KvEventsReport::Worker& worker, const std::string& name, MetricsPage& page) {
   const Labels labels{{"worker", name}};
   const kv_index::KvIndexCounters& counters = worker.index;
-  page.gauge("kvist_gateway_kv_index_blocks", "Blocks of the worker in the index", number(worker.blocks), labels);
+  page.gauge("kvist_gateway_kv_index_blocks", "Blocks of the worker in the index, in device memory",
+             number(worker.blocks), labels);
+  for (std::size_t tier = 0; tier < kv_index::kLowerTiers; ++tier) {
+    const auto medium = static_cast<kv::Medium>(tier + 1);
+    page.gauge("kvist_gateway_kv_index_lower_tier_blocks", "Blocks of the worker outside of device memory in the index",
+               number(worker.lower_tier_blocks[tier]), {{"worker", name}, {"medium", std::string(to_string(medium))}});
+  }
   page.counter("kvist_gateway_kv_blocks_stored_total", "Blocks its events stored", number(counters.stored_blocks),
                labels);
   page.counter("kvist_gateway_kv_blocks_removed_total", "Blocks its events removed", number(counters.removed_blocks),

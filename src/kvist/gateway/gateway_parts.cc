@@ -85,6 +85,8 @@ GatewayParts::GatewayParts(net::EventLoop& loop, spec::GatewaySpec gateway_spec,
               .workers = places.size(),
               .mode = spec.mode,
               .seed = spec.seed,
+              .tier_weights = spec.tier_weights,
+              .session_affinity = spec.session_affinity,
               .latency_prior = spec.latency_prior,
               .make_gate = KvEvents::make_gate(spec.threads > 1)}),
       dispatcher(dispatch::Dispatcher::Options::of(spec, true), fleet, router),
@@ -149,6 +151,7 @@ void GatewayParts::watch(WorkerId id) {
 void GatewayParts::bring_in(WorkerId id, const spec::UpstreamSpec& worker, const net::ServerSettings& settings) {
   upstreams[id.value()] = worker;
   fleet.occupy(id, worker.name);
+  dispatcher.on_worker_added(id);
   // The proxies are told before any decision can name the worker.
   on_each_proxy([id, worker, settings](Proxy& each) { each.set_worker(id, worker, settings); });
   events.add(id, worker);

@@ -202,6 +202,8 @@ KvEventsReport KvEvents::make_report() const {
     KvEventsReport::Worker& worker = report.workers[i];
     if (feeds_[i]) worker.feed = feeds_[i]->report();
     worker.blocks = index.worker_blocks(WorkerId(i));
+    for (std::size_t tier = 0; tier < kv_index::kLowerTiers; ++tier)
+      worker.lower_tier_blocks[tier] = index.worker_blocks(WorkerId(i), static_cast<kv::Medium>(tier + 1));
     worker.index = index.counters(WorkerId(i));
   }
   return report;

@@ -25,7 +25,8 @@ namespace kvist::gateway {
 struct KvEventsReport {
   struct Worker {
     std::optional<KvFeedReport> feed;  ///< nothing where the worker publishes no events
-    std::size_t blocks = 0;            ///< in the index
+    std::size_t blocks = 0;            ///< in the index, in device memory
+    std::array<std::size_t, kv_index::kLowerTiers> lower_tier_blocks{};  ///< in the other media, as kv::Medium has them
     kv_index::KvIndexCounters index = {};
   };
   std::vector<Worker> workers;  ///< by WorkerId

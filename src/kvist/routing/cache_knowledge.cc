@@ -1,6 +1,7 @@
 #include "kvist/routing/cache_knowledge.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 namespace kvist::routing {
@@ -20,6 +21,8 @@ constexpr double kAgreedAgain = 0.75;
 constexpr double kDenied = 0.5;
 // By what factor the older answers' part in known_share shrinks with each new one.
 constexpr double kKeptOfTold = 0.9;
+// Sums of weights that come to a whole number of blocks are meant to be one.
+constexpr double kRoundingError = 1e-6;
 // Events count as missing when they are later than this.
 constexpr auto kSilence = std::chrono::seconds(1);
 
@@ -37,6 +40,7 @@ std::uint64_t expected_tokens(std::uint32_t blocks, std::uint32_t prompt_tokens,
 
 CacheKnowledge::CacheKnowledge(Options options, RoutedRequests& requests)
     : block_size_(options.block_size),
+      tier_weights_(options.tier_weights),
       under_way_(options.workers, options.make_gate),
       events_({.model = std::move(options.model), .block_size = options.block_size, .workers = options.workers},
               under_way_),
@@ -65,24 +69,48 @@ void CacheKnowledge::match(std::span<const kv::BlockHash> prompt, std::span<cons
   look_up(prompt);
   routed_.match(prompt, by_prediction_);
   settling_.match(prompt, settling_depths_);
+  auto lower = lower_tiers_.begin();
   for (std::size_t i = 0; i < depths.size(); ++i) {
     const Worker& worker = workers_[i];
+    const bool has_lower = lower != lower_tiers_.end() && lower->worker.value() == i;
+    const LowerTiers below = has_lower ? *lower++ : LowerTiers();
     depths[i].trust = trust(worker, fleet[i].events_exact);
+    depths[i].lower_tiers = below.blocks;
     // Most workers of a large fleet know nothing of a prompt.
-    std::uint32_t& blocks = depths[i].blocks = by_events_[i] == 0 ? 0 : scaled(by_events_[i], worker.events.weight());
+    depths[i].held = by_events_[i] == 0 ? 0 : scaled(by_events_[i], worker.events.weight());
+    std::uint32_t& blocks = depths[i].blocks =
+        below.discount == 0 ? depths[i].held : scaled(by_events_[i] - below.discount, worker.events.weight());
     if (depths[i].trust == CacheTrust::kExact) {
       if (with_in_flight) blocks = std::max({blocks, in_flight[i], settling_depths_[i]});
     } else if (by_prediction_[i] > 0) {
       blocks = std::max(blocks, scaled(by_prediction_[i], worker.predicted.weight()));
     }
+    depths[i].held = std::max(depths[i].held, blocks);
   }
 }
 
 void CacheKnowledge::look_up(std::span<const kv::BlockHash> prompt) {
-  if (!reader_) return events_.index().match(prompt, by_events_);
+  if (!reader_) {
+    events_.index().match(prompt, by_events_);
+    return weigh_lower_tiers(events_.index().lower_tiers());
+  }
   std::ranges::fill(by_events_, 0U);
   for (const kv_index::WorkerMatch& match : reader_->match(prompt)) {
     if (match.worker.value() < by_events_.size()) by_events_[match.worker.value()] = match.blocks;
+  }
+  weigh_lower_tiers(reader_->lower_tiers());
+}
+
+// A block that has to be loaded saves a part of its computation.
+void CacheKnowledge::weigh_lower_tiers(std::span<const kv_index::LowerTierMatch> found) {
+  lower_tiers_.clear();
+  for (const kv_index::LowerTierMatch& match : found) {
+    const auto [host, disk, remote] = match.blocks;
+    const double lost =
+        host * (1 - tier_weights_.cpu) + disk * (1 - tier_weights_.disk) + remote * (1 - tier_weights_.remote);
+    lower_tiers_.push_back({.worker = match.worker,
+                            .blocks = host + disk + remote,
+                            .discount = static_cast<std::uint32_t>(std::ceil(lost - kRoundingError))});
   }
 }
 

@@ -21,12 +21,16 @@
 #include "kvist/routing/prompts_under_way.h"
 #include "kvist/routing/routed_request.h"
 #include "kvist/routing/worker_view.h"
+#include "kvist/spec/routing_spec.h"
 
 namespace kvist::routing {
 
 /// How much of a prompt a worker caches.
 struct CacheDepth {
-  std::uint32_t blocks = 0;  ///< leading blocks
+  /// Leading blocks. Those that are only in host memory, on disk or remote count by the weight of their medium.
+  std::uint32_t blocks = 0;
+  std::uint32_t held = 0;         ///< the same where each of them counts whole
+  std::uint32_t lower_tiers = 0;  ///< how many of them are outside of device memory, by the events
   CacheTrust trust = CacheTrust::kNone;
 };
 
@@ -69,6 +73,7 @@ class CacheKnowledge {
     std::string model;
     std::uint32_t block_size = 32;
     std::size_t workers = 0;
+    spec::TierWeightsSpec tier_weights = {};
     PromptsUnderWay::MakeGate make_gate = {};  ///< given where another thread owns event_index()
   };
   /// `requests` holds the requests at the workers. Requires: it outlives this object.
@@ -140,11 +145,13 @@ class CacheKnowledge {
   void weigh_prediction(const RoutedRequest& request, std::uint64_t by_prediction, std::uint64_t cached_tokens);
   [[nodiscard]] bool blocks_were_due(const RoutedRequest& request, std::uint64_t output_tokens) const;
   void look_up(std::span<const kv::BlockHash> prompt);
+  void weigh_lower_tiers(std::span<const kv_index::LowerTierMatch> found);
   void forget_routed(WorkerId id);
   void keep_uncomputed(WorkerId id);
   void begin_events_anew(WorkerId id);
 
   std::uint32_t block_size_;
+  spec::TierWeightsSpec tier_weights_;
   PromptsUnderWay under_way_;
   EventIndex events_;
   std::optional<kv_index::KvIndex::Reader> reader_;  // where another thread writes the index
@@ -157,7 +164,14 @@ class CacheKnowledge {
   std::vector<std::uint32_t> by_events_;
   std::vector<std::uint32_t> by_prediction_;
   std::vector<std::uint32_t> settling_depths_;
-  TimePoint now_;  // the time of the last call that had one
+  // What lower tiers take from by_events_, in blocks; only for workers with blocks there, few or none as a rule.
+  struct LowerTiers {
+    WorkerId worker;
+    std::uint32_t blocks = 0;
+    std::uint32_t discount = 0;
+  };
+  std::vector<LowerTiers> lower_tiers_;  // in ascending order of worker
+  TimePoint now_;                        // the time of the last call that had one
 };
 
 }  // namespace kvist::routing

@@ -53,6 +53,8 @@ void visit_candidate(Worker& candidate, Visit visit) {
   visit("cached_tokens", candidate.cached_tokens);
   visit("new_blocks", candidate.new_blocks);
   visit("replicate_tokens", candidate.replicate_tokens);
+  visit("lower_tier_blocks", candidate.lower_tier_blocks);
+  visit("affinity_ms", candidate.affinity_ms);
 }
 
 }  // namespace kvist::routing

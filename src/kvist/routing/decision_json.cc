@@ -124,9 +124,9 @@ Result<void> read(const JsonObject& from, std::string_view key, Number& value) {
   return read_number(from, key, value, std::numeric_limits<Number>::max());
 }
 
-// Fields of a forecast that the format did not have from the beginning: without them, a policy had none such term.
-constexpr auto kLaterFields =
-    std::to_array<std::string_view>({"lost_tokens", "fleet_prefill_ms", "displaced_ms", "held_up_ms", "known"});
+// Fields of a candidate that the format did not have from the beginning: without them, a policy had none such term.
+constexpr auto kLaterFields = std::to_array<std::string_view>(
+    {"lost_tokens", "fleet_prefill_ms", "displaced_ms", "held_up_ms", "known", "lower_tier_blocks", "affinity_ms"});
 
 // A visitor for visit_*() that reads every field and keeps the first error.
 class FieldReader {
@@ -237,12 +237,26 @@ Result<void> read_blocks(const JsonObject& from, DecisionRecord& record) {
   return {};
 }
 
-Result<void> read_excluded(const JsonObject& from, DecisionRecord& record) {
-  KVIST_TRY(const JsonArray excluded, from.require_array("excluded"));
-  for (const JsonValue value : excluded) {
+Result<void> read_workers(const JsonObject& from, std::string_view key, std::vector<WorkerId>& workers) {
+  KVIST_TRY(const JsonArray array, from.require_array(key));
+  for (const JsonValue value : array) {
     KVIST_TRY(const std::uint64_t worker, value.as_unsigned(0, kMaxDecisionWorkers - 1));
-    record.excluded.emplace_back(static_cast<std::uint32_t>(worker));
+    workers.emplace_back(static_cast<std::uint32_t>(worker));
   }
+  return {};
+}
+
+// What only some decisions have.
+Result<void> read_circumstances(const JsonObject& from, DecisionRecord& record) {
+  if (from.peek("adapter")) {
+    KVIST_TRY(record.adapter, read_text(from, "adapter"));
+  }
+  if (from.peek("session_worker")) {
+    std::uint32_t worker = 0;
+    KVIST_TRY_VOID(read_number(from, "session_worker", worker, kMaxDecisionWorkers - 1));
+    record.session_worker = WorkerId(worker);
+  }
+  if (from.peek("held_back")) KVIST_TRY_VOID(read_workers(from, "held_back", record.held_back));
   return {};
 }
 
@@ -266,10 +280,8 @@ Result<DecisionRecord> read_decision(const JsonObject& from, std::vector<std::st
   if (record.block_size == 0) return from.wrong("block_size", "expected at least one token");
   KVIST_TRY(record.session, read_hex(from, "session"));
   KVIST_TRY_VOID(read_blocks(from, record));
-  KVIST_TRY_VOID(read_excluded(from, record));
-  if (from.peek("adapter")) {  // only requests for one have it
-    KVIST_TRY(record.adapter, read_text(from, "adapter"));
-  }
+  KVIST_TRY_VOID(read_workers(from, "excluded", record.excluded));
+  KVIST_TRY_VOID(read_circumstances(from, record));
   KVIST_TRY_VOID(read(from, "left_out", record.left_out));
   KVIST_TRY_VOID(read_candidates(from, record, names));
   std::uint32_t chosen = 0;
@@ -302,6 +314,12 @@ void write_decision(JsonWriter& json, const DecisionRecord& record, std::span<co
   for (const WorkerId worker : record.excluded) json.value(worker.value());
   json.end_array();
   if (!record.adapter.empty()) json.field("adapter", record.adapter);
+  if (record.session_worker) json.field("session_worker", record.session_worker->value());
+  if (!record.held_back.empty()) {
+    json.key("held_back").begin_array();
+    for (const WorkerId worker : record.held_back) json.value(worker.value());
+    json.end_array();
+  }
   write_after(json, record.after);
   json.field("left_out", record.left_out).key("candidates").begin_array();
   for (const Candidate& candidate : record.candidates) write_candidate(json, candidate, worker_names);

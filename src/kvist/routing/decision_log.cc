@@ -55,6 +55,8 @@ std::uint64_t DecisionLog::on_decided(const DecisionView& decision) {
   record.prompt_blocks = decision.prompt_blocks;
   record.excluded.assign(decision.excluded.begin(), decision.excluded.end());
   record.adapter = decision.adapter;
+  record.session_worker = decision.session_worker;
+  record.held_back.assign(decision.held_back.begin(), decision.held_back.end());
   record.chosen = decision.candidates[decision.chosen].worker;
   record.reason = decision.reason;
   record.after = {};

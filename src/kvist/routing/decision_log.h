@@ -18,6 +18,8 @@ struct DecisionView {
   std::uint32_t prompt_blocks = 0;
   std::span<const WorkerId> excluded = {};
   std::string_view adapter = {};
+  std::optional<WorkerId> session_worker = {};
+  std::span<const WorkerId> held_back = {};
   spec::RoutingMode mode = spec::RoutingMode::kRoundRobin;
   std::uint64_t seed = 0;
   std::uint64_t policy_state = 0;

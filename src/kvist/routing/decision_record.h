@@ -57,9 +57,12 @@ struct DecisionRecord {
   std::vector<Candidate> candidates = {};        ///< in ascending order of worker, the chosen one among them
   std::uint32_t left_out = 0;                    ///< further candidates, none of lower cost
   // Not inputs of the policy.
-  std::uint32_t prompt_blocks = 0;      ///< complete blocks of the prompt
-  std::vector<WorkerId> excluded = {};  ///< workers tried before: the request's retries so far
-  std::string adapter = {};             ///< that the request asks for: only workers that have it are candidates
+  std::uint32_t prompt_blocks = 0;              ///< complete blocks of the prompt
+  std::vector<WorkerId> excluded = {};          ///< workers tried before: the request's retries so far
+  std::optional<WorkerId> session_worker = {};  ///< where the session's requests went last, with session affinity
+  /// New workers that had as many requests without a first token as they may (dispatch/warm_up.h): no candidates.
+  std::vector<WorkerId> held_back = {};
+  std::string adapter = {};  ///< that the request asks for: only workers that have it are candidates
   WorkerId chosen;
   DecisionReason reason = DecisionReason::kPolicy;
   Aftermath after = {};

@@ -6,7 +6,7 @@ namespace kvist::routing {
 
 EventIndex::EventIndex(Options options, PromptsUnderWay& prompts)
     : prompts_(&prompts),
-      index_({.model = std::move(options.model), .block_size = options.block_size}),
+      index_({.model = std::move(options.model), .block_size = options.block_size, .workers = options.workers}),
       adopted_(index_, options.workers),
       workers_(options.workers) {}
 

@@ -87,6 +87,7 @@ KvPolicy::Fleet KvPolicy::fleet_of(const PolicyQuery& query, std::span<const Can
 
 double KvPolicy::cost(const Candidate& candidate, const PolicyQuery& query, const Fleet& fleet) {
   double cost = cost_of(candidate, query, fleet.waiting) + uncredited_ms(candidate, query, fleet.others);
+  cost += candidate.affinity_ms;
   if (slots_are_taken(candidate)) {
     cost += (kSlotWeight - 1) * candidate.forecast.slot_wait_ms;
   } else if (fleet.any_room) {

@@ -18,10 +18,11 @@ namespace kvist::routing {
 ///   + 1/20 x (its answer's decode steps with it in the batch
 ///             + by how much it delays those who decode there: by a longer step until they end, which is half an answer
 ///               away, and by its prefill while it is computed)
-/// in milliseconds, all from the candidate's forecast. F is the number of requests that wait for their first token and
-/// have a slot, per worker of the fleet. While F is large, prefill is what every request waits for, so a cached prefix
-/// is worth its prefill to each of them and to those that come until the queues are empty. While F is zero, a cached
-/// prefix is worth what it saves the request itself.
+/// in milliseconds, all from the candidate's forecast, and what it costs to leave the worker of the request's session
+/// (Candidate::affinity_ms, 0 unless that is asked for). F is the number of requests that wait for their first token
+/// and have a slot, per worker of the fleet. While F is large, prefill is what every request waits for, so a cached
+/// prefix is worth its prefill to each of them and to those that come until the queues are empty. While F is zero, a
+/// cached prefix is worth what it saves the request itself.
 ///
 /// A prompt displaces cached prefixes where the worker's memory is full of such as are used again and again. They will
 /// have to be computed anew, so that their prefill counts like the request's own (ReusedPrefixes). Without this term
@@ -44,7 +45,8 @@ namespace kvist::routing {
 /// overload, a little worse below).
 ///
 /// Further rules:
-///  - A wait for a batch slot counts five times, like one behind other prompts. It is short where answers end often, and
+///  - A wait for a batch slot counts five times, like one behind other prompts. It is short where answers end often,
+///  and
 ///    the forecast knows that others end while the request is on its way. With a weight of 60, as an earlier version
 ///    had it, conversations at 95 % of the slots left their workers at every chance, so that a quarter more prompt
 ///    tokens had to be computed, and waited twice as long as with the published policies that stay.

@@ -33,12 +33,14 @@ struct Candidate {
   std::uint32_t cached_blocks = 0;       ///< leading prompt blocks in the worker's cache, by CacheKnowledge
   std::uint32_t cached_tokens = 0;       ///< prompt tokens that the cache saves; at least one is always computed
   std::uint32_t new_blocks = 0;          ///< complete prompt blocks that no other request on the worker uses
+  std::uint32_t lower_tier_blocks = 0;   ///< of its cached blocks, outside of device memory: these count by weight
   std::uint32_t replicate_tokens = 0;    ///< tokens of a hot prefix that this worker lacks and should have a copy of
   CacheTrust trust = CacheTrust::kNone;  ///< how well the cache is known
   EngineLimits limits = {};
   WorkerLoad load;  ///< without this request
   Forecast forecast = {};
-  double cost = 0;  ///< set by the policy: the lowest wins, infinite excludes the worker
+  double affinity_ms = 0;  ///< what it costs to leave the worker of the request's session for this one
+  double cost = 0;         ///< set by the policy: the lowest wins, infinite excludes the worker
 };
 
 /// Chooses one of the candidates. Deterministic: the same calls give the same choices. A policy may keep state, such as

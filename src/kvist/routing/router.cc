@@ -80,11 +80,14 @@ Router::Router(Options options)
       caches_({.model = std::move(options.model),
                .block_size = options.block_size,
                .workers = options.workers,
+               .tier_weights = options.tier_weights,
                .make_gate = std::move(options.make_gate)},
               requests_),
       loads_(options.workers),
       reused_(options.workers),
       forecaster_(loads_, options.workers, options.latency_prior, options.block_size),
+      affinity_(options.session_affinity),
+      sessions_(options.session_affinity),
       forecasts_(options.forecasts),
       log_({.candidates = options.recorded}),
       depths_(options.workers),
@@ -125,9 +128,12 @@ Result<Decision> Router::route(const RouteQuery& query, std::span<const WorkerVi
     usable -= forecast - candidates_.size();  // the record is of the choice among those that are admitted
   }
   const Candidate& chosen = candidates_[position];
+  held_back_decisions_ += held_back_.empty() ? 0 : 1;
+  const PromptView prompt = as_read_by(fleet[chosen.worker.value()], query);
+  const std::uint32_t held = usable_cached_tokens(depths_[chosen.worker.value()].held, prompt.tokens, block_size_);
   Decision decision{.worker = chosen.worker,
                     .mode = mode_,
-                    .predicted_cached_tokens = chosen.cached_tokens,
+                    .predicted_cached_tokens = held,
                     .forecast_ttft_ms = chosen.forecast.ttft_ms,
                     .forecast_wait_ms = chosen.forecast.slot_wait_ms + chosen.forecast.queue_ms,
                     .reason = policy_->fell_back() ? DecisionReason::kSafetyNet : DecisionReason::kPolicy,
@@ -137,6 +143,8 @@ Result<Decision> Router::route(const RouteQuery& query, std::span<const WorkerVi
                                                 .prompt_blocks = static_cast<std::uint32_t>(blocks.size()),
                                                 .excluded = query.excluded,
                                                 .adapter = query.adapter,
+                                                .session_worker = session_worker_,
+                                                .held_back = held_back_,
                                                 .mode = mode_,
                                                 .seed = seed_,
                                                 .policy_state = policy_state,
@@ -145,7 +153,6 @@ Result<Decision> Router::route(const RouteQuery& query, std::span<const WorkerVi
                                                 .left_out = usable - candidates_.size(),
                                                 .reason = decision.reason,
                                                 .at = now});
-  const PromptView prompt = as_read_by(fleet[chosen.worker.value()], query);
   const std::uint32_t uncached = prompt.tokens - chosen.cached_tokens;
   // CacheKnowledge::on_routed() uses the last look-up, so the last one has to be in the chosen worker's tokenization.
   if (!query.otherwise.empty()) look_up(query, *prompt.keys, fleet, now);
@@ -153,7 +160,7 @@ Result<Decision> Router::route(const RouteQuery& query, std::span<const WorkerVi
                                        .worker = chosen.worker,
                                        .prompt_tokens = prompt.tokens,
                                        .uncached_tokens = uncached,
-                                       .predicted_cached_tokens = chosen.cached_tokens,
+                                       .predicted_cached_tokens = held,
                                        .new_blocks = chosen.new_blocks,
                                        .streams = query.streams,
                                        .blocks = *prompt.keys,
@@ -166,6 +173,7 @@ Result<Decision> Router::route(const RouteQuery& query, std::span<const WorkerVi
   loads_.add(routed);
   on_worker_changed(chosen.worker);
   ++decisions_[static_cast<std::size_t>(mode_)];
+  note_session(query, chosen.worker, now);
   return decision;
 }
 
@@ -216,12 +224,15 @@ void Router::find_candidates(const RouteQuery& query, std::span<const WorkerView
                            .cached_blocks = depths_[i].blocks,
                            .cached_tokens = usable_cached_tokens(depths_[i].blocks, prompt.tokens, block_size_),
                            .new_blocks = static_cast<std::uint32_t>(view(*prompt.keys).size() - shared_[i]),
+                           .lower_tier_blocks = depths_[i].lower_tiers,
                            .trust = depths_[i].trust,
                            .limits = in_blocks_of(block_size_, fleet[i].limits),
                            .load = loads_.load(worker)});
     if (shortlist_) shortlist_->set_slots(worker, fleet[i].limits.max_batch_size);
   }
   leave_out_short_contexts(query, fleet);
+  stay_with_session(query, now);
+  leave_out_new_workers(fleet);
   replicate_hot_prefix(view(query.blocks));
 }
 
@@ -234,6 +245,39 @@ void Router::leave_out_short_contexts(const RouteQuery& query, std::span<const W
   const auto fitting = static_cast<std::size_t>(std::ranges::count_if(candidates_, fits));
   if (fitting == 0 || fitting == candidates_.size()) return;  // If none fits, a worker's own words say so.
   std::erase_if(candidates_, [&](const Candidate& candidate) { return !fits(candidate); });
+}
+
+// A session whose worker is no candidate (drained, gone, failed the request) goes elsewhere, and stays there.
+void Router::stay_with_session(const RouteQuery& query, TimePoint now) {
+  session_worker_ = has_affinity(query) ? sessions_.find(query.session, now) : std::nullopt;
+  if (!session_worker_ || position_of(candidates_, *session_worker_) == candidates_.size()) return;
+  if (affinity_.form == spec::SessionAffinitySpec::Form::kHard) {
+    std::erase_if(candidates_, [&](const Candidate& candidate) { return candidate.worker != *session_worker_; });
+    return;
+  }
+  for (Candidate& candidate : candidates_)
+    if (candidate.worker != *session_worker_) candidate.affinity_ms = to_milliseconds(affinity_.worth);
+}
+
+void Router::note_session(const RouteQuery& query, WorkerId chosen, TimePoint now) {
+  if (!has_affinity(query)) return;
+  if (session_worker_) ++(*session_worker_ == chosen ? session_counts_.kept : session_counts_.moved);
+  sessions_.put(query.session, chosen, now);
+}
+
+// The other modes do what is published of them.
+void Router::leave_out_new_workers(std::span<const WorkerView> fleet) {
+  held_back_.clear();
+  if (mode_ != spec::RoutingMode::kKv) return;
+  const auto is_full = [&](const Candidate& candidate) {
+    const std::uint32_t most = fleet[candidate.worker.value()].most_waiting;
+    return most != 0 && candidate.load.requests - candidate.load.decoding >= most;
+  };
+  const auto full = static_cast<std::size_t>(std::ranges::count_if(candidates_, is_full));
+  if (full == 0 || full == candidates_.size()) return;
+  for (const Candidate& candidate : candidates_)
+    if (is_full(candidate)) held_back_.push_back(candidate.worker);
+  std::erase_if(candidates_, is_full);
 }
 
 ForecastQuery Router::forecast_query(const Candidate& candidate, const RouteQuery& query,
@@ -380,6 +424,7 @@ void Router::forget(WorkerId worker) {
   caches_.forget(worker);
   reused_.clear(worker);
   forecaster_.forget(worker);
+  sessions_.forget(worker);
   if (shortlist_) shortlist_->set_slots(worker, 0);
   on_worker_changed(worker);
 }

@@ -29,8 +29,10 @@
 #include "kvist/routing/prompt_keys.h"
 #include "kvist/routing/reused_prefixes.h"
 #include "kvist/routing/routed_request.h"
+#include "kvist/routing/session_table.h"
 #include "kvist/routing/worker_view.h"
 #include "kvist/spec/routing_mode.h"
+#include "kvist/spec/routing_spec.h"
 #include "kvist/spec/step_time_spec.h"
 
 namespace kvist::routing {
@@ -73,9 +75,11 @@ class Router {
     std::size_t workers = 0;
     spec::RoutingMode mode = spec::RoutingMode::kRoundRobin;
     std::uint64_t seed = 1;
-    spec::StepTimeSpec latency_prior = {};  ///< every worker's step time until its own steps were measured
-    std::size_t recorded = 64;              ///< candidates that log() keeps of a decision, at least the chosen one
-    bool shortlist = true;  ///< false: mode kv forecasts every worker of a large fleet too, with the same result
+    spec::TierWeightsSpec tier_weights = {};
+    spec::SessionAffinitySpec session_affinity = {};  ///< in mode kv
+    spec::StepTimeSpec latency_prior = {};            ///< every worker's step time until its own steps were measured
+    std::size_t recorded = 64;  ///< candidates that log() keeps of a decision, at least the chosen one
+    bool shortlist = true;      ///< false: mode kv forecasts every worker of a large fleet too, with the same result
     /// Given if another thread owns event_index(): makes what keeps it and routing apart.
     PromptsUnderWay::MakeGate make_gate = {};
     /// What mode clairvoyant asks; null: its forecasts are those of mode kv. Requires: it outlives the router.
@@ -139,6 +143,15 @@ class Router {
   [[nodiscard]] const Forecaster& forecaster() const { return forecaster_; }
   [[nodiscard]] const LoadTracker& loads() const { return loads_; }
   [[nodiscard]] const DecisionLog& log() const { return log_; }
+  [[nodiscard]] const SessionTable& sessions() const { return sessions_; }
+  /// Number of requests that went to the worker of their session, and that left it, with session affinity.
+  struct SessionCounts {
+    std::uint64_t kept = 0;
+    std::uint64_t moved = 0;
+  };
+  [[nodiscard]] const SessionCounts& session_counts() const { return session_counts_; }
+  /// Number of decisions without a new worker that had as many requests as it may.
+  [[nodiscard]] std::uint64_t held_back() const { return held_back_decisions_; }
   /// Number of decisions made in a mode.
   [[nodiscard]] std::uint64_t decisions(spec::RoutingMode mode) const {
     return decisions_[static_cast<std::size_t>(mode)];
@@ -152,6 +165,13 @@ class Router {
   /// Fills candidates_ with the available workers of the fleet, without forecasts.
   void find_candidates(const RouteQuery& query, std::span<const WorkerView> fleet, TimePoint now);
   void leave_out_short_contexts(const RouteQuery& query, std::span<const WorkerView> fleet);
+  void stay_with_session(const RouteQuery& query, TimePoint now);
+  void leave_out_new_workers(std::span<const WorkerView> fleet);
+  void note_session(const RouteQuery& query, WorkerId chosen, TimePoint now);
+  [[nodiscard]] bool has_affinity(const RouteQuery& query) const {
+    return affinity_.form != spec::SessionAffinitySpec::Form::kOff && query.session != 0 &&
+           mode_ == spec::RoutingMode::kKv;
+  }
   [[nodiscard]] ForecastQuery forecast_query(const Candidate& candidate, const RouteQuery& query,
                                              std::span<const WorkerView> fleet) const;
   /// Gives all of them forecasts.
@@ -179,10 +199,16 @@ class Router {
   LoadTracker loads_;
   ReusedPrefixes reused_;
   Forecaster forecaster_;
+  spec::SessionAffinitySpec affinity_;
+  SessionTable sessions_;
+  SessionCounts session_counts_;
+  std::uint64_t held_back_decisions_ = 0;
   ForecastSource* forecasts_;  // may be null
   DecisionLog log_;
-  std::optional<KvShortlist> shortlist_;  // in large fleets
-  std::vector<Candidate> candidates_;     // scratch memory of route(), as are the next three, which are by WorkerId
+  std::optional<KvShortlist> shortlist_;    // in large fleets
+  std::vector<Candidate> candidates_;       // scratch memory of route(), as are the next three, which are by WorkerId
+  std::optional<WorkerId> session_worker_;  // of the last find_candidates(), as the next
+  std::vector<WorkerId> held_back_;
   std::vector<CacheDepth> depths_;
   std::vector<std::uint32_t> shared_;
   std::vector<std::uint32_t> reused_depths_;

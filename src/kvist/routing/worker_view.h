@@ -51,6 +51,9 @@ struct WorkerView {
   /// How good a choice it is by its health, 0 the best; kOutOfUse: it gets nothing. Available are those of the least
   /// group that any worker is in. A request that only some workers can take looks for the least group among these.
   std::uint8_t group = kOutOfUse;
+  /// How many of its requests may wait for their first token, as it is new; 0: any number. Mode kv heeds it as long as
+  /// another worker can take the request.
+  std::uint32_t most_waiting = 0;
   std::vector<std::string> adapters = {};  ///< of the model (LoRA), sorted: requests for them can only go to it
 
   /// Whether it has the adapter; every worker has the model itself, which is meant by an empty name.

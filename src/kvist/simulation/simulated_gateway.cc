@@ -36,6 +36,8 @@ SimulatedGateway::SimulatedGateway(const spec::DeploymentSpec& deployment, spec:
                .workers = deployment.workers.size(),
                .mode = mode,
                .seed = spec_.seed,
+               .tier_weights = spec_.tier_weights,
+               .session_affinity = spec_.session_affinity,
                .latency_prior = spec_.latency_prior,
                .recorded = 1,  // nobody reads the other candidates
                .forecasts = &clairvoyance}),

@@ -15,6 +15,7 @@
 #include "kvist/spec/record_spec.h"
 #include "kvist/spec/resilience_spec.h"
 #include "kvist/spec/routing_mode.h"
+#include "kvist/spec/routing_spec.h"
 #include "kvist/spec/speculation_spec.h"
 #include "kvist/spec/step_time_spec.h"
 #include "kvist/spec/tool_call_format.h"
@@ -206,6 +207,9 @@ struct GatewaySpec {
   std::uint64_t seed = 1;  ///< of the random routing mode, together with the request id
   /// What the router takes a worker's steps to cost until it has seen them: any value within a factor of a few will do.
   StepTimeSpec latency_prior = {};
+  TierWeightsSpec tier_weights = {};
+  WarmUpSpec warm_up = {};
+  SessionAffinitySpec session_affinity = {};
   RecordSpec record = {};
   LogSpec log = {};
   AccessLogSpec access_log = {};

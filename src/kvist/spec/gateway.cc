@@ -15,6 +15,7 @@
 #include "kvist/spec/fields.h"
 #include "kvist/spec/observation_yaml.h"
 #include "kvist/spec/resilience_yaml.h"
+#include "kvist/spec/routing_yaml.h"
 #include "kvist/spec/step_time_yaml.h"
 #include "kvist/spec/yaml_writer.h"
 
@@ -316,6 +317,9 @@ Result<GatewaySpec> read_gateway(const YamlNode& node, const std::string& base_d
   }
   KVIST_TRY_VOID(read_field(node, "seed", g.seed, 0, std::numeric_limits<std::int64_t>::max()));
   if (const auto prior = node.get("latency_prior")) KVIST_TRY_VOID(read_step_time(*prior, g.latency_prior));
+  KVIST_TRY_VOID(read_tier_weights(node, g.tier_weights));
+  KVIST_TRY_VOID(read_warm_up(node, g.warm_up));
+  KVIST_TRY_VOID(read_session_affinity(node, g.session_affinity));
   KVIST_TRY_VOID(read_record(node, base_directory, g.record));
   KVIST_TRY_VOID(read_log(node, g.log));
   KVIST_TRY_VOID(read_access_log(node, base_directory, g.access_log));
@@ -366,6 +370,9 @@ std::string to_yaml(const GatewaySpec& g, int indent) {
   write_patience(out, g);
   out.raw("max_body", fmt::format("{} B", g.max_body_bytes)).field("seed", g.seed);
   write_step_time(out, "latency_prior", g.latency_prior);
+  write_tier_weights(out, g.tier_weights);
+  write_warm_up(out, g.warm_up);
+  write_session_affinity(out, g.session_affinity);
   write_record(out, g.record);
   write_log(out, g.log);
   write_access_log(out, g.access_log);
