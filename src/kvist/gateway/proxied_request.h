@@ -82,7 +82,7 @@ struct ProxyJob {
       false;             ///< the client gets the usage chunk, as it asked for it, or the gateway did not ask for one
   bool streams = false;  ///< the client asked for a stream
   bool prediction_is_whole = true;  ///< the prediction covers all prompts of the request
-  std::uint32_t choices = 1;        ///< answers to each prompt
+  std::uint32_t choices = 1;        ///< answers that are generated for each prompt
   std::string adapter = {};         ///< of the model, that it asks for; empty: none
   std::uint32_t prompt_tokens = 0;  ///< as read here; 0: not known
   TimePoint arrived = {};

@@ -186,7 +186,7 @@ Result<void> Proxy::admit(const ArrivalPointer& arrival, ReadRequest read) {
   ProxyJob job{.usage_wanted = true,
                .streams = read.options.stream,
                .prediction_is_whole = read.prompts == 1,
-               .choices = read.options.choices,
+               .choices = read.options.best_of,
                .adapter = read.profile.adapter,
                .prompt_tokens = read.prompts == 1 ? read.profile.prompt_tokens : 0};
   // The gateway needs the number of cached tokens even if the client does not ask for it.

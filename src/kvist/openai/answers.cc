@@ -40,6 +40,13 @@ void write_tokens(JsonWriter& json, std::string_view field, const std::optional<
   json.key(field).raw(text);
 }
 
+void write_prompt_logprobs(JsonWriter& json, const WholeChoice& choice) {
+  if (!choice.prompt_logprobs) return;
+  std::string text;
+  append_prompt_logprobs_json(text, *choice.prompt_logprobs);
+  json.key("prompt_logprobs").raw(text);
+}
+
 void write_message(JsonWriter& json, const WholeChoice& choice) {
   json.key("message").begin_object().field("role", "assistant").key("content");
   if (choice.text.empty() && !choice.tool_calls.empty()) {
@@ -76,14 +83,20 @@ std::string whole_answer(const AnswerHead& head, const std::vector<WholeChoice>&
     append_logprobs_json(logprobs, choices[i].logprobs, head.chat, 0);
     json.key("logprobs").raw(logprobs).field("finish_reason", choices[i].finish_reason);
     write_tokens(json, "token_ids", choices[i].tokens);
-    if (!head.chat) write_tokens(json, "prompt_token_ids", choices[i].prompt_tokens);
+    if (!head.chat) {
+      write_tokens(json, "prompt_token_ids", choices[i].prompt_tokens);
+      write_prompt_logprobs(json, choices[i]);
+    }
     json.end_object();
   }
   std::string usage_text;
   append_usage_json(usage_text, usage);
   json.end_array().key("usage").raw(usage_text);
   // A chat has one prompt, whatever its choices.
-  if (head.chat && !choices.empty()) write_tokens(json, "prompt_token_ids", choices.front().prompt_tokens);
+  if (head.chat && !choices.empty()) {
+    write_tokens(json, "prompt_token_ids", choices.front().prompt_tokens);
+    write_prompt_logprobs(json, choices.front());
+  }
   json.end_object();
   return json.take();
 }

@@ -47,6 +47,8 @@ struct WholeChoice {
   std::string finish_reason;
   std::vector<text::ToolCall> tool_calls = {};  ///< calls of a chat; if there is no text with them, content is null
   std::vector<TokenLogprobs> logprobs = {};     ///< of its tokens; empty if not requested
+  /// For each token of the prompt itself, then the likeliest; empty for the first token. Nothing: not requested.
+  std::optional<std::vector<std::vector<RankedLogprob>>> prompt_logprobs = {};
   /// The tokens of the choice and of its prompt, if the client requested them (return_token_ids).
   std::optional<std::vector<TokenId>> tokens = {};
   std::optional<std::vector<TokenId>> prompt_tokens = {};

@@ -1,5 +1,6 @@
 #include "kvist/openai/prompt_fields.h"
 
+#include <algorithm>
 #include <limits>
 #include <optional>
 #include <string_view>
@@ -61,6 +62,12 @@ Result<PromptOptions> read_prompt_options(const JsonObject& request, RequestKind
   if (*tokens >= 0) options.truncate_to = static_cast<std::uint32_t>(*tokens);
   options.leaves_room_for_answer = wants_answer(request, kind);
   return options;
+}
+
+std::optional<std::uint32_t> wanted_prompt_logprobs(const GenerationOptions& options) {
+  const Sampling& sampling = options.sampling;
+  if (!options.echo || !sampling.logprobs) return sampling.prompt_logprobs;
+  return std::max(*sampling.logprobs, sampling.prompt_logprobs.value_or(0));
 }
 
 bool computes_whole_prompt(const JsonObject& request, RequestKind kind) {

@@ -27,8 +27,6 @@ struct RefusedField {
 };
 
 constexpr std::array kRefusedInBoth = std::to_array<RefusedField>({
-    {"best_of", Neutral::kOne},
-    {"prompt_logprobs", Neutral::kNothing},
     {"use_beam_search", Neutral::kFalse},
     {"response_format", Neutral::kTextFormat},
     {"structured_outputs", Neutral::kNothing},
@@ -40,10 +38,11 @@ constexpr std::array kRefusedInBoth = std::to_array<RefusedField>({
     {"allowed_token_ids", Neutral::kNothing},
     {"logits_processors", Neutral::kEmpty},
     {"return_tokens_as_token_ids", Neutral::kFalse},
-    {"echo", Neutral::kFalse},
 });
 
 constexpr std::array kRefusedInChat = std::to_array<RefusedField>({
+    {"best_of", Neutral::kOne},
+    {"echo", Neutral::kFalse},
     {"functions", Neutral::kEmpty},
     {"function_call", Neutral::kNoCall},
     {"modalities", Neutral::kTextModality},

@@ -22,9 +22,10 @@ constexpr std::size_t kMaxCacheSaltBytes = 1024;
 constexpr std::array kRoles =
     std::to_array<std::string_view>({"system", "developer", "user", "assistant", "tool", "function"});
 
-Result<std::optional<std::uint32_t>> read_token_limit(const JsonObject& request, std::string_view field) {
+Result<std::optional<std::uint32_t>> read_token_limit(const JsonObject& request, std::string_view field,
+                                                      std::int64_t least) {
   KVIST_TRY(const std::optional<std::int64_t> limit,
-            request.find_int(field, 1, std::numeric_limits<std::int32_t>::max()));
+            request.find_int(field, least, std::numeric_limits<std::int32_t>::max()));
   if (!limit) return std::optional<std::uint32_t>();
   return std::optional(static_cast<std::uint32_t>(*limit));
 }
@@ -78,6 +79,29 @@ Result<std::vector<TokenId>> read_tokens(const JsonArray& array) {
   return tokens;
 }
 
+// For routing: how many answers a request has; what is no such number counts as one.
+std::uint32_t count_of(const JsonObject& request, std::string_view field) {
+  const std::optional<JsonValue> value = request.peek(field);
+  const std::int64_t count = value ? value->if_int().value_or(1) : 1;
+  return static_cast<std::uint32_t>(std::clamp<std::int64_t>(count, 1, kMaxChoices));
+}
+
+// n, best_of and echo.
+Result<void> read_choices(const JsonObject& request, RequestKind kind, GenerationOptions& options) {
+  KVIST_TRY(const std::optional<std::int64_t> choices, request.find_int("n", 1, kMaxChoices));
+  options.choices = options.best_of = static_cast<std::uint32_t>(choices.value_or(1));
+  if (kind == RequestKind::kChat) return {};
+  KVIST_TRY(options.echo, request.bool_or("echo", false));
+  KVIST_TRY(const std::optional<std::int64_t> best_of, request.find_int("best_of", 1, kMaxChoices));
+  if (!best_of) return {};
+  options.best_of = static_cast<std::uint32_t>(*best_of);
+  if (options.best_of < options.choices)
+    return request.wrong("best_of", fmt::format("expected at least n, which is {}, got {}", options.choices, *best_of));
+  if (options.stream && options.best_of > options.choices)
+    return request.wrong("best_of", "the best answers are known when all have ended, so they cannot be streamed");
+  return {};
+}
+
 // An answer that another worker began.
 Result<std::optional<Resumption>> read_resumption(const JsonObject& request) {
   // null too is a member of that name, and a gateway that adds its own would make two of it.
@@ -111,17 +135,20 @@ Result<GenerationOptions> read_options(const JsonObject& request, RequestKind ki
   if (purpose == ReadFor::kRouting) {
     options.session = read_session(request);
     options.computes_whole_prompt = computes_whole_prompt(request, kind);
+    options.choices = count_of(request, "n");
+    options.best_of = std::max(options.choices, count_of(request, "best_of"));
     return options;
   }
-  KVIST_TRY(const std::optional<std::uint32_t> max_tokens, read_token_limit(request, "max_tokens"));
+  KVIST_TRY_VOID(read_choices(request, kind, options));
+  // An echo alone has no answer.
+  KVIST_TRY(const std::optional<std::uint32_t> max_tokens,
+            read_token_limit(request, "max_tokens", options.echo ? 0 : 1));
   KVIST_TRY(const std::optional<std::uint32_t> max_completion_tokens,
-            read_token_limit(request, "max_completion_tokens"));
+            read_token_limit(request, "max_completion_tokens", options.echo ? 0 : 1));
   options.max_tokens = max_completion_tokens ? max_completion_tokens : max_tokens;
   KVIST_TRY(options.seed, read_seed(request));
   KVIST_TRY(const std::optional<bool> ignore_eos, request.find_bool("ignore_eos"));
   options.ignore_eos = ignore_eos.value_or(false);
-  KVIST_TRY(const std::optional<std::int64_t> choices, request.find_int("n", 1, kMaxChoices));
-  options.choices = static_cast<std::uint32_t>(choices.value_or(1));
   KVIST_TRY(options.stop, read_stop(request));
   KVIST_TRY(const std::optional<bool> include_stop, request.find_bool("include_stop_str_in_output"));
   options.include_stop_str_in_output = include_stop.value_or(false);
@@ -133,6 +160,8 @@ Result<GenerationOptions> read_options(const JsonObject& request, RequestKind ki
   KVIST_TRY(const std::optional<bool> return_token_ids, request.find_bool("return_token_ids"));
   options.return_token_ids = return_token_ids.value_or(false);
   KVIST_TRY(options.sampling, read_sampling(request, kind));
+  if (options.stream && options.sampling.prompt_logprobs)
+    return request.wrong("prompt_logprobs", "only a whole answer has them; \"stream\" is true");
   KVIST_TRY(options.resumption, read_resumption(request));
   if (options.resumption && !options.stream)
     return request.wrong("kvist_resume", "only a stream can be resumed; \"stream\" is not true");

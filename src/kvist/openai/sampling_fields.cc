@@ -94,6 +94,8 @@ Result<Sampling> read_sampling(const JsonObject& request, RequestKind kind) {
   KVIST_TRY(const std::optional<std::int64_t> min_tokens, request.find_int("min_tokens", 0, kMostInteger));
   sampling.min_tokens = static_cast<std::uint32_t>(min_tokens.value_or(0));
   KVIST_TRY(sampling.logprobs, read_logprobs(request, kind));
+  KVIST_TRY(const std::optional<std::int64_t> of_prompt, request.find_int("prompt_logprobs", 0, kMaxLogprobs));
+  if (of_prompt) sampling.prompt_logprobs = static_cast<std::uint32_t>(*of_prompt);
   return sampling;
 }
 

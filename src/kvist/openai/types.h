@@ -30,6 +30,8 @@ struct Sampling {
   std::uint32_t min_tokens = 0;
   /// Return log probabilities of the answer's tokens, with so many of the likeliest tokens for each; nothing: none.
   std::optional<std::uint32_t> logprobs = {};
+  /// prompt_logprobs: the same of the prompt's tokens (vLLM).
+  std::optional<std::uint32_t> prompt_logprobs = {};
 
   bool operator==(const Sampling&) const = default;
 };
@@ -66,13 +68,16 @@ struct GenerationOptions {
   std::string model;  ///< empty, if read for routing: the served model
   PromptOptions prompt = {};
   bool stream = false;
-  bool include_usage = false;               ///< stream_options.include_usage
-  bool continuous_usage = false;            ///< stream_options.continuous_usage_stats; no effect without include_usage
-  std::optional<std::uint32_t> max_tokens;  ///< max_completion_tokens takes precedence over max_tokens
+  bool include_usage = false;     ///< stream_options.include_usage
+  bool continuous_usage = false;  ///< stream_options.continuous_usage_stats; no effect without include_usage
+  std::optional<std::uint32_t>
+      max_tokens;  ///< max_completion_tokens takes precedence over max_tokens; 0: only with echo
   std::optional<std::uint64_t> seed;
   bool ignore_eos = false;
   std::string cache_salt;
   std::uint32_t choices = 1;      ///< n: answers to each prompt
+  std::uint32_t best_of = 1;      ///< answers that are generated for each prompt, of which the `choices` best are given
+  bool echo = false;              ///< a completion begins with its prompt
   std::vector<std::string> stop;  ///< texts that end an answer
   bool include_stop_str_in_output = false;
   bool skip_special_tokens = true;  ///< false: the answer's text has the spelling of special tokens
@@ -87,6 +92,10 @@ struct GenerationOptions {
   /// probabilities.
   bool computes_whole_prompt = false;
 };
+
+/// How many of the likeliest tokens beside each token of the prompt are to be computed: those of prompt_logprobs, and
+/// those of an echoed prompt, which has as many as its answer. Nothing: no log probabilities of the prompt.
+[[nodiscard]] std::optional<std::uint32_t> wanted_prompt_logprobs(const GenerationOptions& options);
 
 /// The parts of a chat's prompt. If read for routing, tools and template arguments are unchecked.
 struct ChatPrompt {
@@ -145,12 +154,22 @@ struct TokenLogprob {
   bool operator==(const TokenLogprob&) const = default;
 };
 
-/// Of one token of an answer.
+/// Of one token of an answer, or of an echoed prompt.
 struct TokenLogprobs {
   TokenLogprob chosen;
   std::vector<TokenLogprob> likeliest = {};
+  bool is_first = false;  ///< the first token of a prompt: nothing precedes it, so it has no log probability
 
   bool operator==(const TokenLogprobs&) const = default;
+};
+
+/// A token at one position of a prompt, and its place among all tokens there, the likeliest being the first.
+struct RankedLogprob {
+  TokenId id;
+  TokenLogprob token;
+  std::uint32_t rank = 1;
+
+  bool operator==(const RankedLogprob&) const = default;
 };
 
 struct Usage {

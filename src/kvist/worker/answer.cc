@@ -1,6 +1,8 @@
 #include "kvist/worker/answer.h"
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 #include <utility>
 
 #include "kvist/base/check.h"
@@ -14,6 +16,8 @@ namespace kvist::worker {
 namespace {
 
 constexpr std::size_t kMostArgumentBytes = 16UL << 10;  // of a call in one event
+constexpr std::size_t kMostEchoedBytes = 64UL << 10;    // of an echoed prompt in one event
+constexpr std::size_t kMostEchoedTokens = 128;          // likewise, with log probabilities
 
 std::string_view name_of(engine::FinishReason reason) {
   switch (reason) {
@@ -76,11 +80,12 @@ Answer::Answer(std::shared_ptr<net::HttpExchange> exchange, const tokenizer::Tok
 // character, of a stop string) is held back here.
 void Answer::take_over(Choice& choice) {
   choice.begun = true;
+  // What an echo adds, too, the client has.
+  if (options_.echoes_logprobs)
+    for (const TokenId token : prompt_of(0)) choice.characters += characters_of(text_of(token));
   for (const TokenId token : options_.resumed) {
     (void)choice.stop.push(text_of(choice, token));
-    std::string text;
-    tokenizer_->decode(token, text);
-    choice.characters += characters_of(text);
+    choice.characters += characters_of(text_of(token));
   }
   choice.usage.completion_tokens = static_cast<std::uint32_t>(options_.resumed.size());
 }
@@ -97,10 +102,31 @@ void Answer::begin() {
   exchange_->begin_stream(200, std::move(headers));
 }
 
+std::string Answer::text_of(TokenId token) const {
+  if (tokenizer_->is_special(token)) return std::string(tokenizer_->spelling(token));
+  std::string text;
+  tokenizer_->decode(token, text);
+  return text;
+}
+
 openai::TokenLogprob Answer::as_text(const engine::TokenLogprob& logprob) const {
-  openai::TokenLogprob result{.token = {}, .logprob = logprob.logprob};
-  tokenizer_->decode(logprob.token, result.token);
-  return result;
+  return {.token = text_of(logprob.token), .logprob = logprob.logprob};
+}
+
+openai::TokenLogprobs Answer::first_of_prompt(std::size_t index) const {
+  return {.chosen = {.token = text_of(prompt_of(index).front())}, .is_first = true};
+}
+
+std::vector<std::vector<openai::RankedLogprob>> Answer::ranked(std::size_t index,
+                                                               std::span<const engine::TokenLogprobs> logprobs) const {
+  std::vector<std::vector<openai::RankedLogprob>> positions(prompt_of(index).empty() ? 0 : 1);
+  for (const engine::TokenLogprobs& token : logprobs) {
+    std::vector<openai::RankedLogprob>& position = positions.emplace_back();
+    position.push_back({.id = token.chosen.token, .token = as_text(token.chosen), .rank = token.rank});
+    for (std::uint32_t i = 0; i < token.likeliest.size(); ++i)
+      position.push_back({.id = token.likeliest[i].token, .token = as_text(token.likeliest[i]), .rank = i + 1});
+  }
+  return positions;
 }
 
 std::vector<openai::TokenLogprobs> Answer::as_text(std::span<const engine::TokenLogprobs> logprobs) const {
@@ -154,7 +180,7 @@ void Answer::end_choice(std::size_t index, const engine::RequestOutput& output) 
     usage_.prompt_tokens += prompt_tokens;
     usage_.cached_tokens += std::min(output.cached_tokens, prompt_tokens);
   }
-  usage_.completion_tokens += output.output_tokens + resumed;
+  if (!options_.echoes_only) usage_.completion_tokens += output.output_tokens + resumed;
 }
 
 void Answer::add_to_whole(Choice& choice, std::vector<tool_calls::AnswerPart> parts, std::span<const TokenId> tokens,
@@ -169,12 +195,11 @@ void Answer::add_to_whole(Choice& choice, std::vector<tool_calls::AnswerPart> pa
   choice.whole.tokens->insert(choice.whole.tokens->end(), tokens.begin(), tokens.end());
 }
 
-void Answer::add(std::size_t index, const engine::RequestOutput& output,
-                 std::span<const engine::TokenLogprobs> logprobs) {
+void Answer::add(std::size_t index, const engine::RequestOutput& output, const engine::SampledLogprobs* logprobs) {
   Choice& choice = choices_[index];
   choice.usage.prompt_tokens = output.prompt_tokens - static_cast<std::uint32_t>(options_.resumed.size());
   std::string text;
-  for (std::size_t i = 0; i < output.tokens.size(); ++i) {
+  for (std::size_t i = 0; i < output.tokens.size() && !options_.echoes_only; ++i) {
     // The token that ends an answer is no part of its text, as in vLLM.
     const bool is_end = output.finish == engine::FinishReason::kStop && i + 1 == output.tokens.size();
     const bool would_be_spelled = !options_.skip_special_tokens && tokenizer_->is_special(output.tokens[i]);
@@ -187,21 +212,62 @@ void Answer::add(std::size_t index, const engine::RequestOutput& output,
   if (choice.stop.stopped()) {
     finish = name_of(engine::FinishReason::kStop);
   } else if (output.finish) {
-    finish = name_of(*output.finish);
+    finish = name_of(options_.echoes_only ? engine::FinishReason::kLength : *output.finish);
   }
   if (!finish.empty()) end_choice(index, output);
   std::vector<tool_calls::AnswerPart> parts = parts_of(index, std::move(text), choice.ended);
   if (choice.calls > 0 && finish == name_of(engine::FinishReason::kStop)) finish = "tool_calls";
-  const std::vector<openai::TokenLogprobs> written = as_text(logprobs);
-  if (options_.stream) return stream(index, parts, finish, output.tokens, written);
-  add_to_whole(choice, std::move(parts), output.tokens, written);
+  std::vector<openai::TokenLogprobs> echoed;
+  if (options_.echoes_logprobs && logprobs != nullptr && logprobs->prompt) {
+    echoed = as_text(*logprobs->prompt);
+    echoed.insert(echoed.begin(), first_of_prompt(index));
+  }
+  if (options_.returns_prompt_logprobs && logprobs != nullptr && logprobs->prompt)
+    choice.whole.prompt_logprobs = ranked(index, *logprobs->prompt);
+  std::vector<openai::TokenLogprobs> written;
+  if (logprobs != nullptr && !options_.echoes_only) {
+    written = as_text(logprobs->tokens);
+    for (const engine::TokenLogprobs& token : logprobs->tokens)
+      choice.logprob_sum += static_cast<double>(token.chosen.logprob);
+    choice.logprobs += logprobs->tokens.size();
+  }
+  const std::span<const TokenId> tokens = options_.echoes_only ? std::span<const TokenId>() : std::span(output.tokens);
+  if (options_.stream) {
+    if (echoes() && !choice.begun) stream_echo(index, echoed);
+    return stream(index, parts, finish, tokens, written);
+  }
+  add_to_whole(choice, {}, {}, echoed);
+  add_to_whole(choice, std::move(parts), tokens, written);
   choice.whole.finish_reason = finish;
-  if (!complete()) return;
+  if (complete()) respond_whole();
+}
+
+// Of equally likely ones the first.
+std::vector<std::size_t> Answer::given_choices() const {
+  std::vector<std::size_t> given(choices_.size());
+  std::iota(given.begin(), given.end(), std::size_t{0});
+  const std::size_t per_prompt = options_.answers_per_prompt;
+  if (options_.best_per_prompt == 0 || options_.best_per_prompt == per_prompt) return given;
+  const auto mean = [&](std::size_t i) {
+    const Choice& choice = choices_[i];
+    return choice.logprob_sum / static_cast<double>(std::max<std::size_t>(choice.logprobs, 1));
+  };
+  std::vector<std::size_t> best;
+  for (std::size_t first = 0; first < given.size(); first += per_prompt) {
+    const std::span<std::size_t> of_prompt = std::span(given).subspan(first, per_prompt);
+    std::ranges::stable_sort(of_prompt, std::greater{}, mean);
+    best.insert(best.end(), of_prompt.begin(), of_prompt.begin() + options_.best_per_prompt);
+  }
+  return best;
+}
+
+void Answer::respond_whole() {
   std::vector<openai::WholeChoice> whole;
-  whole.reserve(choices_.size());
-  for (std::size_t i = 0; i < choices_.size(); ++i) {
-    whole.push_back(std::move(choices_[i].whole));
-    if (returns_tokens()) whole.back().prompt_tokens = prompt_of(i);
+  for (const std::size_t i : given_choices()) {
+    openai::WholeChoice& choice = whole.emplace_back(std::move(choices_[i].whole));
+    if (echoes()) choice.text.insert(0, echo_of(i));
+    if (options_.drops_logprobs) choice.logprobs.clear();
+    if (returns_tokens()) choice.prompt_tokens = prompt_of(i);
   }
   exchange_->respond(json_reply(200, openai::whole_answer(options_.head, whole, usage_), options_.request_id));
 }
@@ -230,6 +296,22 @@ void Answer::begin_choice(std::size_t index) {
     writer_.append_role(buffer_, static_cast<std::uint32_t>(index));
     if (returns_tokens()) openai::ChunkWriter::add_prompt_tokens(buffer_, prompt_of(index));
   });
+}
+
+void Answer::stream_echo(std::size_t index, std::span<const openai::TokenLogprobs> logprobs) {
+  const auto number = static_cast<std::uint32_t>(index);
+  for (std::string_view rest = echo_of(index); !rest.empty();) {
+    std::size_t size = rest.size();
+    if (size > kMostEchoedBytes) size = kMostEchoedBytes - utf8_incomplete_tail(rest.substr(0, kMostEchoedBytes));
+    append_chunk(index, [&] { writer_.append_text(buffer_, number, rest.substr(0, size)); });
+    rest.remove_prefix(size);
+  }
+  while (!logprobs.empty()) {
+    const auto some = logprobs.first(std::min(logprobs.size(), kMostEchoedTokens));
+    append_chunk(index, [&] { writer_.append_text(buffer_, number, "", some, choices_[index].characters); });
+    for (const openai::TokenLogprobs& token : some) choices_[index].characters += characters_of(token.chosen.token);
+    logprobs = logprobs.subspan(some.size());
+  }
 }
 
 // Everything of a step is sent in one write.

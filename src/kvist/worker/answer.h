@@ -12,7 +12,7 @@
 #include "kvist/base/error.h"
 #include "kvist/base/id.h"
 #include "kvist/engine/request.h"
-#include "kvist/engine/sampling/token_logprobs.h"
+#include "kvist/engine/step.h"
 #include "kvist/net/http_server.h"
 #include "kvist/openai/chunk_writer.h"
 #include "kvist/openai/codec.h"
@@ -35,8 +35,17 @@ struct AnswerOptions {
   /// The format in which tool calls are searched for; none: all text is content.
   std::optional<spec::ToolCallFormat> tool_calls = {};
   bool several_calls = true;  ///< false: calls after a choice's first are dropped, as the client asked
-  /// The prompts' tokens, if the answer has to contain them and its own (return_token_ids); otherwise empty.
-  std::vector<std::vector<TokenId>> prompts = {};
+  std::vector<std::vector<TokenId>> prompts = {};  ///< the prompts' tokens, if the answer contains anything of them
+  bool returns_tokens = false;                     ///< return_token_ids: those of the prompts and its own
+  bool returns_prompt_logprobs = false;            ///< only of a whole answer
+  /// The prompts' texts, if each choice begins with its prompt's (echo); then completions only.
+  std::vector<std::string> echoes = {};
+  bool echoes_logprobs = false;  ///< with the log probabilities of the prompt's tokens before its own
+  bool echoes_only = false;      ///< what is generated is dropped (max_tokens 0)
+  /// Of the choices that answer the same prompt so many are given, those with the highest mean log probability per
+  /// token (best_of); 0: all. Only of a whole answer.
+  std::uint32_t best_per_prompt = 0;
+  bool drops_logprobs = false;  ///< they were only needed to find the best
   /// Each group of events is preceded by a note of the tokens that the answer has with it (openai/resumption.h).
   /// Requires: a stream of one choice, without tool calls. The same for the next.
   bool resumable = false;
@@ -56,8 +65,8 @@ class Answer {
 
   /// Sends the head of a stream. Does nothing for an answer that is not streamed.
   void begin();
-  /// `logprobs` are those of the output's tokens, or empty.
-  void add(std::size_t choice, const engine::RequestOutput& output, std::span<const engine::TokenLogprobs> logprobs);
+  /// `logprobs` are those that come with the output; null: none.
+  void add(std::size_t choice, const engine::RequestOutput& output, const engine::SampledLogprobs* logprobs);
   /// Ends the answer with an error: as a frame in a begun stream, otherwise as the response.
   void fail(const Error& error);
   /// Breaks the connection off.
@@ -79,12 +88,19 @@ class Answer {
     bool ended = false;
     bool begun = false;          // its role has been sent
     std::size_t characters = 0;  // number of characters of its tokens so far, for log probabilities
-    openai::Usage usage;         // so far
+    double logprob_sum = 0;      // of its tokens, whose number is the next
+    std::size_t logprobs = 0;
+    openai::Usage usage;  // so far
     openai::WholeChoice whole;
   };
 
   [[nodiscard]] std::vector<openai::TokenLogprobs> as_text(std::span<const engine::TokenLogprobs> logprobs) const;
   [[nodiscard]] openai::TokenLogprob as_text(const engine::TokenLogprob& logprob) const;
+  /// The text of a token by itself; a special token's is its spelling, as in vLLM.
+  [[nodiscard]] std::string text_of(TokenId token) const;
+  [[nodiscard]] openai::TokenLogprobs first_of_prompt(std::size_t index) const;
+  [[nodiscard]] std::vector<std::vector<openai::RankedLogprob>> ranked(
+      std::size_t index, std::span<const engine::TokenLogprobs> logprobs) const;
   [[nodiscard]] std::string text_of(Choice& choice, TokenId token) const;
   [[nodiscard]] std::vector<tool_calls::AnswerPart> parts_of(std::size_t index, std::string text, bool ends);
   /// Brings the only choice into the state behind the tokens that another worker gave.
@@ -92,11 +108,20 @@ class Answer {
   void end_choice(std::size_t index, const engine::RequestOutput& output);
   void add_to_whole(Choice& choice, std::vector<tool_calls::AnswerPart> parts, std::span<const TokenId> tokens,
                     std::span<const openai::TokenLogprobs> logprobs) const;
-  [[nodiscard]] bool returns_tokens() const { return !options_.prompts.empty(); }
+  [[nodiscard]] bool returns_tokens() const { return options_.returns_tokens; }
+  [[nodiscard]] bool echoes() const { return !options_.echoes.empty(); }
   [[nodiscard]] const std::vector<TokenId>& prompt_of(std::size_t index) const {
     return options_.prompts[index / options_.answers_per_prompt];
   }
+  [[nodiscard]] const std::string& echo_of(std::size_t index) const {
+    return options_.echoes[index / options_.answers_per_prompt];
+  }
   void begin_choice(std::size_t index);
+  /// Streams the prompt of a choice: its text, then its log probabilities, in events of bounded size.
+  void stream_echo(std::size_t index, std::span<const openai::TokenLogprobs> logprobs);
+  /// The choices that the client gets, in order.
+  [[nodiscard]] std::vector<std::size_t> given_choices() const;
+  void respond_whole();
   void stream(std::size_t index, const std::vector<tool_calls::AnswerPart>& parts, std::string_view finish,
               std::span<const TokenId> tokens, std::span<const openai::TokenLogprobs> logprobs);
   void stream_call(std::size_t index, std::size_t call, const text::ToolCall& whole);

@@ -77,10 +77,10 @@ void EngineRunner::run() {
   // Both are in the plan's order. Not every output has log probabilities, and those of an aborted request are dropped.
   std::size_t next = 0;
   for (const engine::RequestOutput& output : outputs_.outputs) {
-    Logprobs logprobs;
+    Logprobs logprobs = nullptr;
     for (std::size_t i = next; i < outputs_.logprobs.size() && !output.tokens.empty(); ++i) {
       if (outputs_.logprobs[i].id != output.id) continue;
-      logprobs = outputs_.logprobs[i].tokens;
+      logprobs = &outputs_.logprobs[i];
       next = i + 1;
       break;
     }

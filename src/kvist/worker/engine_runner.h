@@ -25,8 +25,8 @@ class EngineRunner {
   EngineRunner(const EngineRunner&) = delete;
   EngineRunner& operator=(const EngineRunner&) = delete;
 
-  /// Log probabilities of an output's tokens: empty if the request did not ask.
-  using Logprobs = std::span<const engine::TokenLogprobs>;
+  /// Log probabilities that come with an output; null if the request did not ask.
+  using Logprobs = const engine::SampledLogprobs*;
   using OutputHandler = std::function<void(const engine::RequestOutput&, Logprobs)>;
   /// Sets the handler of all outputs, including those of aborted requests.
   void set_output_handler(OutputHandler handler) { on_output_ = std::move(handler); }

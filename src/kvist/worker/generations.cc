@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -65,6 +66,16 @@ Result<std::vector<TokenId>> Generations::tokens_of(const openai::Prompt& prompt
   return tokens;
 }
 
+// As the client wrote it, unless that is not what the model reads.
+std::string Generations::echo_of(const openai::Prompt& prompt, const openai::PromptOptions& options,
+                                 std::span<const TokenId> tokens) const {
+  const auto* const text = std::get_if<std::string>(&prompt);
+  if (text != nullptr && !openai::truncation_of(options, spec_->max_model_len)) return *text;
+  std::string decoded;
+  for (const TokenId token : tokens) tokenizer_->decode(token, decoded);
+  return decoded;
+}
+
 Result<void> Generations::start_chat(const openai::ChatRequest& request, const Caller& caller) {
   KVIST_TRY(std::vector<TokenId> prompt, tokens_of(request, request.options.prompt));
   AnswerOptions answer;
@@ -82,6 +93,9 @@ Result<void> Generations::start_completion(const openai::CompletionRequest& requ
   }
   AnswerOptions answer;
   answer.head.chat = false;
+  if (request.options.echo)
+    for (std::size_t i = 0; i < prompts.size(); ++i)
+      answer.echoes.push_back(echo_of(request.prompts[i], request.options.prompt, prompts[i]));
   return start(std::move(prompts), request.options, caller, std::move(answer));
 }
 
@@ -92,8 +106,9 @@ Result<void> Generations::start(std::vector<std::vector<TokenId>> prompts, const
                                                   options.model, spec_->model));
   }
   KVIST_TRY_VOID(check_options(options, prompts.size(), *spec_, tokenizer_->vocabulary_size()));
-  const bool one_text = prompts.size() * options.choices == 1 && !answer_options.tool_calls;
-  if (options.return_token_ids) answer_options.prompts = prompts;
+  KVIST_TRY_VOID(check_prompt_logprobs(options, prompts));
+  const bool one_text = prompts.size() * options.best_of == 1 && !answer_options.tool_calls;
+  if (options.return_token_ids || openai::wanted_prompt_logprobs(options)) answer_options.prompts = prompts;
   if (options.resumption) {
     KVIST_TRY_VOID(check_resumption(options, one_text, tokenizer_->vocabulary_size()));
     answer_options.resumed = options.resumption->tokens;
@@ -112,7 +127,13 @@ Result<void> Generations::start(std::vector<std::vector<TokenId>> prompts, const
     answer_options.why_not_resumable = answer_options.tool_calls ? openai::kToolCalls : openai::kSeveralChoices;
   answer_options.include_usage = options.include_usage;
   answer_options.continuous_usage = options.include_usage && options.continuous_usage;
-  answer_options.answers_per_prompt = options.choices;
+  answer_options.answers_per_prompt = options.best_of;
+  answer_options.best_per_prompt = options.choices;
+  answer_options.drops_logprobs = !options.sampling.logprobs;
+  answer_options.returns_tokens = options.return_token_ids;
+  answer_options.returns_prompt_logprobs = options.sampling.prompt_logprobs.has_value();
+  answer_options.echoes_logprobs = options.echo && options.sampling.logprobs;
+  answer_options.echoes_only = options.max_tokens == 0U;
   answer_options.stop = options.stop;
   answer_options.include_stop = options.include_stop_str_in_output;
   answer_options.skip_special_tokens = options.skip_special_tokens;
@@ -135,7 +156,7 @@ Result<std::vector<RequestId>> Generations::submit_all(std::vector<std::vector<T
                                                        std::string_view request_id) {
   std::vector<engine::Request> requests;
   for (const std::vector<TokenId>& prompt : prompts) {
-    for (std::uint32_t choice = 0; choice < options.choices; ++choice) {
+    for (std::uint32_t choice = 0; choice < options.best_of; ++choice) {
       KVIST_TRY(engine::Request request, make_request(prompt, options, request_id, requests.size()));
       requests.push_back(std::move(request));
     }
@@ -145,7 +166,7 @@ Result<std::vector<RequestId>> Generations::submit_all(std::vector<std::vector<T
     const RequestId id(++last_request_);
     request.id = id;
     const RequestId prompt =
-        ids.size() % options.choices == 0 ? id : ids[ids.size() / options.choices * options.choices];
+        ids.size() % options.best_of == 0 ? id : ids[ids.size() / options.best_of * options.best_of];
     if (Result<void> submitted = runner_->submit(std::move(request), prompt); !submitted) {
       for (const RequestId queued : ids) runner_->abort(queued);
       return std::unexpected(std::move(submitted).error());
@@ -165,7 +186,7 @@ Result<engine::Request> Generations::make_request(std::vector<TokenId> prompt, c
   }
   const std::uint32_t room = spec_->max_model_len - static_cast<std::uint32_t>(prompt.size());
   engine::Request request;
-  request.max_tokens = options.max_tokens.value_or(room);
+  request.max_tokens = std::max(options.max_tokens.value_or(room), 1U);  // of an echo alone, it is dropped
   if (resumed >= request.max_tokens) {
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("kvist_resume: expected fewer tokens than max_tokens, which is {}, got {}",
@@ -177,13 +198,14 @@ Result<engine::Request> Generations::make_request(std::vector<TokenId> prompt, c
   }
   request.seed = options.seed ? *options.seed : seed_of(prompt, options.sampling, request_id);
   // Several prompts with one seed need different answers, and so do several answers to one prompt.
-  if (answer > 0 && (options.seed || options.sampling.temperature != 0 || answer % options.choices > 0))
+  if (answer > 0 && (options.seed || options.sampling.temperature != 0 || answer % options.best_of > 0))
     request.seed = mix_seed({request.seed, seed_part("choice"), answer});
   request.ignore_eos = options.ignore_eos;
   request.priority = options.priority;
-  // The timed engine makes up its tokens and uses only these two.
-  if (spec_->cpu || options.sampling.logprobs || options.sampling.min_tokens > 0)
-    request.sampling = sampling_of(options.sampling);
+  // The timed engine makes up its tokens and uses only these.
+  const bool ranks = options.best_of > options.choices;
+  if (spec_->cpu || options.sampling.logprobs || ranks || options.sampling.min_tokens > 0)
+    request.sampling = sampling_of(options);
   request.cache_salt = options.cache_salt;
   request.prompt = std::move(prompt);
   if (!options.resumption) return request;

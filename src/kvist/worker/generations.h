@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -68,6 +69,9 @@ class Generations : public std::enable_shared_from_this<Generations> {
     std::size_t choice = 0;
   };
 
+  /// The text that the answer to an echoed prompt begins with.
+  [[nodiscard]] std::string echo_of(const openai::Prompt& prompt, const openai::PromptOptions& options,
+                                    std::span<const TokenId> tokens) const;
   /// `answer` has what is known besides the options.
   [[nodiscard]] Result<void> start(std::vector<std::vector<TokenId>> prompts, const openai::GenerationOptions& options,
                                    const Caller& caller, AnswerOptions answer);

@@ -8,14 +8,20 @@ namespace {
 // The timed engine makes up its answers from the seed, so options that change the choice of tokens have no effect.
 // Temperature and the other options that every client sends are accepted, because load tests send them. The length of
 // an answer is honoured, and log probabilities are made up as the tokens are.
-Result<void> check_timed(const openai::Sampling& sampling) {
+Result<void> check_timed(const openai::GenerationOptions& options) {
+  const openai::Sampling& sampling = options.sampling;
   const auto refused = [](std::string_view field) {
     return fail(ErrorCode::kUnsupported,
                 fmt::format("{}: not supported by the timed engine, which makes up its answers; leave it out", field));
   };
   if (!sampling.logit_bias.empty()) return refused("logit_bias");
   if (!sampling.stop_token_ids.empty()) return refused("stop_token_ids");
-  return {};
+  if (sampling.prompt_logprobs) return refused("prompt_logprobs");
+  if (!openai::wanted_prompt_logprobs(options)) return {};
+  return fail(
+      ErrorCode::kUnsupported,
+      "echo: log probabilities of the prompt are not supported by the timed engine, which reads none; leave out "
+      "\"echo\" or \"logprobs\"");
 }
 
 Result<void> check_tokens(const openai::Sampling& sampling, std::uint32_t vocabulary) {
@@ -33,12 +39,30 @@ Result<void> check_tokens(const openai::Sampling& sampling, std::uint32_t vocabu
 
 Result<void> check_options(const openai::GenerationOptions& options, std::size_t prompts,
                            const spec::WorkerSpec& worker, std::uint32_t vocabulary) {
-  if (prompts * options.choices > openai::kMaxPrompts) {
-    return fail(ErrorCode::kInvalidArgument, fmt::format("n: {} answers to {} prompts are more than {} in one request",
-                                                         options.choices, prompts, openai::kMaxPrompts));
+  if (prompts * options.best_of > openai::kMaxPrompts) {
+    return fail(ErrorCode::kInvalidArgument, fmt::format("{}: {} answers to {} prompts are more than {} in one request",
+                                                         options.best_of > options.choices ? "best_of" : "n",
+                                                         options.best_of, prompts, openai::kMaxPrompts));
   }
-  if (!worker.cpu) return check_timed(options.sampling);
+  if (!worker.cpu) return check_timed(options);
   return check_tokens(options.sampling, vocabulary);
+}
+
+Result<void> check_prompt_logprobs(const openai::GenerationOptions& options,
+                                   std::span<const std::vector<TokenId>> prompts) {
+  const std::optional<std::uint32_t> likeliest = openai::wanted_prompt_logprobs(options);
+  if (!likeliest) return {};
+  std::uint64_t count = 0;
+  for (const std::vector<TokenId>& prompt : prompts)
+    count += std::uint64_t{prompt.size()} * (*likeliest + 1) * options.best_of;
+  const std::uint64_t most = options.stream ? kMaxStreamedPromptLogprobs : kMaxPromptLogprobs;
+  if (count <= most) return {};
+  return fail(
+      ErrorCode::kInvalidArgument,
+      fmt::format("{}: {} log probabilities of the prompt, at most {} are given {}; send fewer or shorter prompts, "
+                  "or ask for fewer tokens beside each",
+                  options.sampling.prompt_logprobs ? "prompt_logprobs" : "logprobs", count, most,
+                  options.stream ? "in a stream" : "in an answer"));
 }
 
 Result<void> check_resumption(const openai::GenerationOptions& options, bool one_text, std::uint32_t vocabulary) {
@@ -73,7 +97,8 @@ Result<void> check_template(const openai::ChatPrompt& chat, const text::ChatTemp
   return {};
 }
 
-std::shared_ptr<const engine::SamplingOptions> sampling_of(const openai::Sampling& sampling) {
+std::shared_ptr<const engine::SamplingOptions> sampling_of(const openai::GenerationOptions& request) {
+  const openai::Sampling& sampling = request.sampling;
   auto options = std::make_shared<engine::SamplingOptions>();
   options->temperature = static_cast<float>(sampling.temperature);
   options->top_k = sampling.top_k;
@@ -87,6 +112,9 @@ std::shared_ptr<const engine::SamplingOptions> sampling_of(const openai::Samplin
   options->stop_tokens = sampling.stop_token_ids;
   options->min_tokens = sampling.min_tokens;
   options->logprobs = sampling.logprobs;
+  if (request.best_of > request.choices && !options->logprobs) options->logprobs = 0;  // to find the best
+  // The client of a resumed answer has those of the prompt.
+  if (!request.resumption) options->prompt_logprobs = openai::wanted_prompt_logprobs(request);
   return options;
 }
 

@@ -2,8 +2,11 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "kvist/base/error.h"
 #include "kvist/engine/sampling/sampling_options.h"
@@ -18,6 +21,14 @@ namespace kvist::worker {
 [[nodiscard]] Result<void> check_options(const openai::GenerationOptions& options, std::size_t prompts,
                                          const spec::WorkerSpec& worker, std::uint32_t vocabulary);
 
+/// Refuses log probabilities of prompts that would be too many to keep and to send.
+[[nodiscard]] Result<void> check_prompt_logprobs(const openai::GenerationOptions& options,
+                                                 std::span<const std::vector<TokenId>> prompts);
+/// The most log probabilities of the prompts of one request, counted with those of the likeliest tokens and for each
+/// answer; and those of a stream, which are written at once.
+inline constexpr std::uint64_t kMaxPromptLogprobs = 1UL << 18;
+inline constexpr std::uint64_t kMaxStreamedPromptLogprobs = 1UL << 15;
+
 /// Refuses a resumption (kvist_resume) that this worker cannot carry out exactly. `one_text`: the answer is one choice,
 /// of text only.
 [[nodiscard]] Result<void> check_resumption(const openai::GenerationOptions& options, bool one_text,
@@ -29,6 +40,6 @@ namespace kvist::worker {
                                           const std::string& tokenizer);
 
 /// The sampling options for an engine that computes.
-[[nodiscard]] std::shared_ptr<const engine::SamplingOptions> sampling_of(const openai::Sampling& sampling);
+[[nodiscard]] std::shared_ptr<const engine::SamplingOptions> sampling_of(const openai::GenerationOptions& request);
 
 }  // namespace kvist::worker
