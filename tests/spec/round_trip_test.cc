@@ -108,7 +108,14 @@ class RoundTripTest : public testing::Test {
   /// The rate is the level's, so a workload with open arrivals has none of its own.
   void open_arrivals(WorkloadSpec& workload) {
     workload.target_rps = WorkloadSpec{}.target_rps;
-    workload.arrivals.kind = number(0, 1) == 1 ? ArrivalKind::kPoisson : ArrivalKind::kBursty;
+    constexpr ArrivalKind kKinds[] = {ArrivalKind::kPoisson, ArrivalKind::kBursty, ArrivalKind::kConstant,
+                                      ArrivalKind::kBursts};
+    workload.arrivals.kind = kKinds[number(0, 3)];
+    if (workload.arrivals.kind == ArrivalKind::kBursts) workload.arrivals.burst_size = number(1, 50);
+    if (number(0, 1) == 1) workload.arrivals.when_full = WhenFull::kWait;
+    for (std::uint32_t i = 0; i < number(0, 2); ++i) {
+      workload.arrivals.profile.push_back({.at = std::chrono::seconds(10 * i), .share = 0.5 * (i + 1)});
+    }
     workload.arrivals.max_conversations = number(1, 500);
     if (workload.arrivals.kind == ArrivalKind::kBursty) workload.arrivals.variation = 1 + 19 * random_.uniform();
   }

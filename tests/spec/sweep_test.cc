@@ -45,7 +45,7 @@ TEST(Sweep, LevelsOfOpenArrivalsAreRatesThatMayExceedTheConversationsAtOnce) {
   EXPECT_THAT(sweep->levels, ElementsAre(60, 5000));
   EXPECT_EQ(sweep->workload.arrivals,
             (ArrivalSpec{.kind = ArrivalKind::kBursty, .variation = 3, .max_conversations = 4'096}));
-  EXPECT_DOUBLE_EQ(starts_per_second(90), 1.5);
+  EXPECT_DOUBLE_EQ(sweep->workload.arrivals.starts_per_second(90), 1.5);
 }
 
 TEST(SweepSpecTest, ReadsAWholeSweep) {
@@ -77,8 +77,13 @@ TEST(SweepSpecTest, ErrorsNameLineAndSetting) {
   EXPECT_THAT(error_with("target_rps: 2.5", "arrivals: poisson, target_rps: 2"),
               AllOf(StartsWith("test.yaml:4: workload.target_rps"), HasSubstr("starts per minute")));
   EXPECT_THAT(error_with("target_rps: 2.5", "arrivals: poisson, arrival_variation: 2"), HasSubstr("bursty` alone"));
-  EXPECT_THAT(error_with("target_rps: 2.5", "arrivals: bursty, arrival_variation: 0.5"),
+  EXPECT_THAT(error_with("target_rps: 2.5", "arrivals: bursty, arrival_variation: 0.01"),
               StartsWith("test.yaml:4: workload.arrival_variation"));
+  EXPECT_THAT(error_with("target_rps: 2.5", "arrivals: poisson, burst_size: 2"), HasSubstr("bursts` alone"));
+  EXPECT_THAT(error_with("target_rps: 2.5", "arrivals: poisson, arrival_profile: [{at: 2 s}, {at: 1 s}]"),
+              HasSubstr("instants must ascend"));
+  EXPECT_THAT(error_with("target_rps: 2.5", "arrivals: poisson, arrival_profile: [{at: 2 s, share: 0}]"),
+              HasSubstr("nothing would ever arrive"));
   EXPECT_THAT(error_with("target_rps: 2.5", "max_conversations: 9"), HasSubstr("limited by the level"));
   EXPECT_THAT(error_with("target_rps: 2.5", "arrivals: poisson, max_conversations: 5000"),
               AllOf(StartsWith("test.yaml:4: workload.max_conversations"), HasSubstr("max_in_flight of 4096")));

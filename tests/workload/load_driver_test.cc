@@ -177,10 +177,12 @@ TEST(CheckWorkload, ErrorsNameTheField) {
   };
   using Spec = spec::WorkloadSpec;
   EXPECT_NE(refused([](Spec& s) { s.turns_min = 6; }).find("turns_min is 6"), std::string::npos);
-  EXPECT_NE(refused([](Spec& s) { s.arrivals.variation = 0.5; }).find("arrival_variation"), std::string::npos);
+  EXPECT_NE(refused([](Spec& s) { s.arrivals.variation = 0.01; }).find("arrival_variation"), std::string::npos);
   EXPECT_NE(refused([](Spec& s) { s.arrivals.max_conversations = 0; }).find("max_conversations"), std::string::npos);
   EXPECT_NE(refused([](Spec& s) { s.starter_tokens_min = 0; }).find("starter_tokens_min"), std::string::npos);
   EXPECT_NE(refused([](Spec& s) { s.follow_up_tokens_max = 1; }).find("follow_up_tokens_max"), std::string::npos);
+  EXPECT_NE(refused([](Spec& s) { s.arrivals.burst_size = 0; }).find("burst_size"), std::string::npos);
+  EXPECT_NE(refused([](Spec& s) { s.max_tokens_min = 5'000; }).find("max_tokens_min"), std::string::npos);
   EXPECT_NE(refused([](Spec& s) { s.max_tokens = 0; }).find("max_tokens"), std::string::npos);
   EXPECT_NE(refused([](Spec& s) { s.target_rps = 0; }).find("target_rps"), std::string::npos);
   EXPECT_NE(refused([](Spec& s) { s.request_timeout = Duration(0); }).find("request_timeout"), std::string::npos);

@@ -192,5 +192,53 @@ TEST(Conversation, WithoutSharedStartersEachBeginsWithATextOfItsOwn) {
   EXPECT_EQ(texts.size(), 200U);
 }
 
+TEST(OpenArrivals, ConstantArrivalsAreAtTheirPlacesWithoutDrift) {
+  const std::vector<double> at = first_arrivals({arrivals(spec::ArrivalKind::kConstant), 3, 7, kStart}, 30'001);
+  EXPECT_DOUBLE_EQ(at.front(), 0);
+  EXPECT_NEAR(at.back(), 10'000, 1e-6);
+}
+
+TEST(OpenArrivals, BurstsComeAtOneInstantAndKeepTheRate) {
+  spec::ArrivalSpec spec = arrivals(spec::ArrivalKind::kBursts);
+  spec.burst_size = 5;
+  const std::vector<double> at = first_arrivals({spec, 10, 7, kStart}, 50'000);
+  std::set<double> instants(at.begin(), at.end());
+  EXPECT_EQ(instants.size(), 10'000U);
+  EXPECT_NEAR(at.back(), 5'000, 5'000 * 0.04);  // 10,000 exponential gaps: a standard error of 1 %
+}
+
+TEST(OpenArrivals, TheScheduleIsTheSameHoweverLateItIsAskedFor) {
+  spec::ArrivalSpec spec = arrivals(spec::ArrivalKind::kBursty);
+  spec.profile = {{.at = Duration(0), .share = 0.2}, {.at = seconds(20), .share = 2}};
+  const std::vector<double> prompt = first_arrivals({spec, 10, 7, kStart}, 500);
+  OpenArrivals late(spec, 10, 7, kStart);
+  const TimePoint end = kStart + seconds(1'000);
+  for (const double instant : prompt) EXPECT_DOUBLE_EQ(to_seconds(*late.try_start(end) - kStart), instant);
+}
+
+TEST(OpenArrivals, WhatWaitsForAPlaceKeepsItsInstant) {
+  spec::ArrivalSpec spec = arrivals(spec::ArrivalKind::kConstant, 2, 2);
+  spec.when_full = spec::WhenFull::kWait;
+  OpenArrivals open(spec, 1, 7, kStart);
+  EXPECT_EQ(open.try_start(kStart + seconds(10)), kStart);
+  EXPECT_EQ(open.try_start(kStart + seconds(10)), kStart + seconds(1));
+  EXPECT_EQ(open.try_start(kStart + seconds(10)), std::nullopt);
+  EXPECT_EQ(open.next_start(), std::nullopt);
+  open.release(kStart + seconds(11));
+  EXPECT_EQ(open.next_start(), kStart + seconds(2));
+  EXPECT_EQ(open.try_start(kStart + seconds(11)), kStart + seconds(2));
+  EXPECT_EQ(open.refused(), 0U);
+}
+
+TEST(OpenArrivals, AProfileThatEndsEndsTheArrivals) {
+  spec::ArrivalSpec spec = arrivals(spec::ArrivalKind::kConstant);
+  spec.profile = {{.at = seconds(10), .share = 1}, {.at = seconds(10), .share = 0}};
+  OpenArrivals open(spec, 2, 7, kStart);
+  std::size_t n = 0;
+  while (open.try_start(kStart + seconds(1'000))) ++n;
+  EXPECT_EQ(n, 21U);  // 0, 0.5, ..., 10 s
+  EXPECT_EQ(open.next_start(), std::nullopt);
+}
+
 }  // namespace
 }  // namespace kvist::workload

@@ -110,13 +110,26 @@ TEST(Recorder, AbandonedTurnsAreNeitherSuccessNorError) {
   EXPECT_EQ(recorder.take_samples().size(), 2U);
 }
 
-TEST(Recorder, MissingUsageIsCountedAndGivesNoTpot) {
+TEST(Recorder, WithoutUsageTokensCountByChunks) {
   Recorder recorder(seconds(10));
   play(recorder, sample_of(TurnOutcome::kSucceeded, 1000, 1100, 1200, 1300, 0, {100}));
   EXPECT_EQ(recorder.totals().missing_usage, 1U);
   EXPECT_EQ(recorder.totals().turns_succeeded, 1U);
-  EXPECT_EQ(recorder.count(LatencyMetric::kTpot), 0U);
+  EXPECT_EQ(recorder.count(LatencyMetric::kTpot), 1U);
   EXPECT_EQ(recorder.totals().output_tokens, 2U);  // the chunks
+}
+
+TEST(Recorder, GapsArePooledOverTurns) {
+  Recorder recorder(seconds(10));
+  EXPECT_FALSE(recorder.gap_quantile_ms(at(1000), 0.5).has_value());
+  recorder.on_gaps(at(1000), std::vector<float>{10, 10, 10, 10, 10, 10, 10, 10, 10});
+  recorder.on_gaps(at(1100), std::vector<float>{90});  // one gap of ten, though one of two turns
+  EXPECT_NEAR(*recorder.gap_quantile_ms(at(1200), 0.5), 10, 0.2);
+  EXPECT_NEAR(*recorder.gap_quantile_ms(at(1200), 0.99), 90, 1);
+  EXPECT_EQ(recorder.gap_count(), 10U);
+  EXPECT_DOUBLE_EQ(recorder.gap_sum_ms(), 180);
+  recorder.begin_run();
+  EXPECT_FALSE(recorder.gap_quantile_ms(at(1300), 0.5).has_value());
 }
 
 TEST(Recorder, ANewRunStartsWithEmptyWindowsAndKeepsTheTotals) {

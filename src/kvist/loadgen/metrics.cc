@@ -29,12 +29,24 @@ void fill_summary(MetricsPage& page, const MetricsSource& source, LatencyMetric 
                source.recorder->sum_ms(metric) * 1e-3);
 }
 
+/// Inter-token latency: all gaps, pooled over turns.
+void fill_gaps(MetricsPage& page, const MetricsSource& source) {
+  std::vector<telemetry::QuantileValue> quantiles;
+  for (const double q : kQuantiles) {
+    const std::optional<double> ms = source.recorder->gap_quantile_ms(source.now, q);
+    quantiles.push_back({q, ms ? *ms * 1e-3 : std::numeric_limits<double>::quiet_NaN()});
+  }
+  page.summary("loadgen_itl_seconds", "Gaps between content chunks, pooled over all turns", std::move(quantiles),
+               source.recorder->gap_count(), source.recorder->gap_sum_ms() * 1e-3);
+}
+
 void fill_summaries(MetricsPage& page, const MetricsSource& source) {
   fill_summary(page, source, LatencyMetric::kTtft, "loadgen_ttft_all_seconds",
                "Time to first token of all turns, observed when the token arrives");
   fill_summary(page, source, LatencyMetric::kTpot, "loadgen_tpot_seconds",
                "Time per output token after the first, per succeeded turn");
-  fill_summary(page, source, LatencyMetric::kItl, "loadgen_itl_seconds",
+  fill_gaps(page, source);
+  fill_summary(page, source, LatencyMetric::kItl, "loadgen_request_itl_seconds",
                "Mean gap between content chunks, per succeeded turn");
   fill_summary(page, source, LatencyMetric::kLatency, "loadgen_latency_seconds",
                "From sending to the end of the answer, per succeeded turn");

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -20,6 +21,7 @@
 #include "kvist/net/http_client.h"
 #include "kvist/net/http_server.h"
 #include "kvist/telemetry/log.h"
+#include "kvist/workload/limited_source.h"
 #include "kvist/workload/load_input.h"
 #include "kvist/workload/recorder.h"
 #include "kvist/workload/turn_source.h"
@@ -84,6 +86,9 @@ class ServiceImpl final : public Service, private TurnListener {
       return fail(ErrorCode::kInvalidArgument, "already running: stop first, and await the end of the turns");
     if (concurrency == 0) return fail(ErrorCode::kInvalidArgument, "concurrency: expected at least 1");
     KVIST_TRY(driver_, workload::make_turn_source(options_.workload, options_.input, concurrency, seed, net::now()));
+    if (options_.max_turns) {
+      driver_ = std::make_unique<workload::LimitedSource>(std::move(driver_), *options_.max_turns);
+    }
     concurrency_ = concurrency;
     seed_ = seed;
     target_.request_id = fmt::format("loadgen-{:x}", seed);
@@ -116,6 +121,8 @@ class ServiceImpl final : public Service, private TurnListener {
     if (driver_->in_flight() == 0) finish_stop();
   }
 
+  void on_ended(std::function<void()> ended) override { on_ended_ = std::move(ended); }
+  [[nodiscard]] const workload::Recorder& recorder() const override { return recorder_; }
   [[nodiscard]] std::uint32_t in_flight() const override { return static_cast<std::uint32_t>(calls_.size()); }
   [[nodiscard]] workload::Snapshot snapshot() override { return recorder_.snapshot(net::now(), in_flight()); }
   [[nodiscard]] ClientLoad client_load() const override {
@@ -129,9 +136,11 @@ class ServiceImpl final : public Service, private TurnListener {
   [[nodiscard]] std::vector<workload::TurnSample> take_samples() override { return recorder_.take_samples(); }
 
  private:
-  void on_content(TimePoint at, std::uint32_t chunks, std::optional<Duration> ttft) override {
+  void on_content(TimePoint at, std::uint32_t chunks, std::optional<Duration> ttft,
+                  std::span<const float> gaps_ms) override {
     if (ttft) recorder_.on_first_token(at, *ttft);
     recorder_.on_content_chunks(at, chunks);
+    recorder_.on_gaps(at, gaps_ms);
   }
 
   void on_finished(workload::TurnSample sample, std::string reply) override {
@@ -144,11 +153,19 @@ class ServiceImpl final : public Service, private TurnListener {
     bury(conversation);
     launch(driver_->on_turn_finished(conversation, std::move(reply), outcome, now));
     if (!driver_->stopped()) return arm();
-    if (driver_->in_flight() == 0) finish_stop();
+    if (driver_->in_flight() == 0) end();
+  }
+
+  /// Nothing is in flight, and nothing will be.
+  void end() {
+    const bool by_itself = on_stopped_.empty();
+    finish_stop();
+    if (by_itself && on_ended_) loop_.post(on_ended_);
   }
 
   void poll() {
     launch(driver_->poll(net::now()));
+    if (driver_->stopped() && driver_->in_flight() == 0) return end();
     arm();
   }
 
@@ -157,6 +174,7 @@ class ServiceImpl final : public Service, private TurnListener {
       pace_.arm(*wakeup, [this] { poll(); });
     } else {
       pace_.cancel();
+      if (driver_->in_flight() == 0) end();
     }
   }
 
@@ -213,7 +231,8 @@ class ServiceImpl final : public Service, private TurnListener {
     if (missing_usage_warned() || recorder_.totals().missing_usage == missing_usage_before_) return;
     missing_usage_before_ = kWarned;
     telemetry::log_warning(kComponent,
-                           "the target sends no usage: token counts are those of chunks, and there is no TPOT");
+                           "the target sends no usage: tokens of answers count by chunks, prompt and cached tokens are "
+                           "unknown");
   }
   [[nodiscard]] bool missing_usage_warned() const { return missing_usage_before_ == kWarned; }
 
@@ -221,7 +240,7 @@ class ServiceImpl final : public Service, private TurnListener {
   /// The rate of starts of drawn conversations. A trace has its own instants.
   [[nodiscard]] double target_rps() const {
     if (replays()) return 0;
-    return is_open() ? spec::starts_per_second(concurrency_) : options_.workload.target_rps;
+    return is_open() ? options_.workload.arrivals.starts_per_second(concurrency_) : options_.workload.target_rps;
   }
   [[nodiscard]] bool is_open() const { return !replays() && options_.workload.arrivals.is_open(); }
   [[nodiscard]] std::string describe_load() const {
@@ -265,6 +284,9 @@ class ServiceImpl final : public Service, private TurnListener {
             .totals = recorder_.totals(),
             .window = options_.window,
             .snapshot = snapshot(),
+            .itl_p50_ms = recorder_.gap_quantile_ms(net::now(), 0.50),
+            .itl_p95_ms = recorder_.gap_quantile_ms(net::now(), 0.95),
+            .itl_p99_ms = recorder_.gap_quantile_ms(net::now(), 0.99),
             .load = client_load()};
   }
 
@@ -298,6 +320,7 @@ class ServiceImpl final : public Service, private TurnListener {
   std::map<ConversationId, std::unique_ptr<TurnCall>>
       calls_;  // ordered, so that calls are abandoned in the order of their start
   std::vector<std::function<void()>> on_stopped_;
+  std::function<void()> on_ended_;
   ControlApi api_;
   std::unique_ptr<net::HttpServer>
       server_;  // last, so that it is destroyed first, with the requests that refer to the other members
@@ -310,8 +333,12 @@ Result<std::unique_ptr<Service>> Service::create(net::EventLoop& loop, ServiceOp
   if (options.model.empty()) return fail(ErrorCode::kInvalidArgument, "model: missing");
   if (options.window <= Duration::zero()) return fail(ErrorCode::kInvalidArgument, "window: must be above 0");
   KVIST_TRY(std::string url, base_url(options.target_url));
-  Target target{
-      .url = std::move(url), .model = options.model, .timeout = options.workload.request_timeout, .request_id = {}};
+  Target target{.url = std::move(url),
+                .model = options.model,
+                .timeout = options.workload.request_timeout,
+                .request_id = {},
+                .path = options.path,
+                .headers = options.headers};
   auto service = std::make_unique<ServiceImpl>(loop, std::move(options), std::move(target));
   KVIST_TRY_VOID(service->listen());
   return service;

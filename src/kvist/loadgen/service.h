@@ -12,9 +12,11 @@
 #include "kvist/base/time.h"
 #include "kvist/net/event_loop.h"
 #include "kvist/net/http_client.h"
+#include "kvist/net/http_types.h"
 #include "kvist/spec/deployment.h"
 #include "kvist/spec/workload.h"
 #include "kvist/workload/load_input.h"
+#include "kvist/workload/recorder.h"
 #include "kvist/workload/snapshot.h"
 #include "kvist/workload/turn_sample.h"
 
@@ -26,8 +28,11 @@ struct ServiceOptions {
   std::string model;
   spec::Endpoint http;  ///< metrics and control API
   spec::WorkloadSpec workload;
-  workload::LoadInput input = {};              ///< set if the workload replays a trace
-  Duration window = std::chrono::seconds(60);  ///< the window of the Summary and the rates
+  workload::LoadInput input = {};               ///< set if the workload replays a trace
+  Duration window = std::chrono::seconds(60);   ///< the window of the Summary and the rates
+  std::string path = "/v1/chat/completions";    ///< to which requests go
+  net::Headers headers = {};                    ///< sent with every request, in addition to the service's own
+  std::optional<std::uint64_t> max_turns = {};  ///< the load ends after so many
 };
 
 /// The load of the client itself since the last start() or raise().
@@ -56,7 +61,12 @@ class Service {
   /// Starts no further turns. With `drain`, turns in flight may end; without, they are cancelled (kAbandoned). Calls
   /// `stopped` when nothing is in flight any more.
   virtual void stop(bool drain, std::function<void()> stopped) = 0;
+  /// Sets what is called from the loop when a load has ended by itself: `max_turns` were driven, or the source (a
+  /// trace, a profile of arrivals) has nothing more to do, and nothing is in flight.
+  virtual void on_ended(std::function<void()> ended) = 0;
   [[nodiscard]] virtual std::uint32_t in_flight() const = 0;
+  /// Windows and totals of the load.
+  [[nodiscard]] virtual const workload::Recorder& recorder() const = 0;
   /// The figures of the published method now.
   [[nodiscard]] virtual workload::Snapshot snapshot() = 0;
   [[nodiscard]] virtual ClientLoad client_load() const = 0;

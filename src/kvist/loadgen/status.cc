@@ -28,14 +28,18 @@ void write_totals(JsonWriter& json, const workload::RecorderTotals& totals) {
   json.field("samples_refused", totals.samples_refused);
 }
 
-void write_snapshot(JsonWriter& json, const workload::Snapshot& snapshot) {
+void write_window(JsonWriter& json, const Status& status) {
+  const workload::Snapshot& snapshot = status.snapshot;
   json.key("window").begin_object();
   write_optional(json, "ttft_p50_ms", snapshot.ttft_p50_ms);
   write_optional(json, "ttft_p95_ms", snapshot.ttft_p95_ms);
   write_optional(json, "tpot_p50_ms", snapshot.tpot_p50_ms);
   write_optional(json, "tpot_p95_ms", snapshot.tpot_p95_ms);
-  write_optional(json, "itl_p50_ms", snapshot.itl_p50_ms);
-  write_optional(json, "itl_p95_ms", snapshot.itl_p95_ms);
+  write_optional(json, "itl_p50_ms", status.itl_p50_ms);
+  write_optional(json, "itl_p95_ms", status.itl_p95_ms);
+  write_optional(json, "itl_p99_ms", status.itl_p99_ms);
+  write_optional(json, "request_mean_itl_p50_ms", snapshot.itl_p50_ms);
+  write_optional(json, "request_mean_itl_p95_ms", snapshot.itl_p95_ms);
   write_optional(json, "latency_p50_ms", snapshot.latency_p50_ms);
   write_optional(json, "latency_p95_ms", snapshot.latency_p95_ms);
   json.field("output_tokens_per_s", snapshot.output_tokens_per_s);
@@ -69,7 +73,7 @@ std::string status_json(const Status& status) {
   json.field("samples_kept", status.kept_samples);
   write_totals(json, status.totals);
   json.field("window_s", to_seconds(status.window));
-  write_snapshot(json, status.snapshot);
+  write_window(json, status);
   write_load(json, status.load);
   json.end_object();
   return json.take();

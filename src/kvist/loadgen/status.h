@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -25,6 +26,7 @@ struct Status {
   workload::RecorderTotals totals;
   Duration window{};
   workload::Snapshot snapshot;
+  std::optional<double> itl_p50_ms, itl_p95_ms, itl_p99_ms;  ///< of all gaps between chunks within the window
   ClientLoad load;
 };
 

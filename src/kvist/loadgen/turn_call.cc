@@ -18,11 +18,12 @@ constexpr std::size_t kMaxMessageBytes = 512;
 net::HttpRequest request_for(const Target& target, workload::StartTurn& turn) {
   net::HttpRequest request;
   request.method = "POST";
-  request.target = "/v1/chat/completions";
+  request.target = target.path;
   request.headers.add("Content-Type", "application/json");
   request.headers.add("Accept", "text/event-stream");
   request.headers.add("X-Request-Id", fmt::format("{}-{}-{}", target.request_id, turn.conversation.value(), turn.turn));
   request.headers.add("X-Session-ID", workload::session_name(target.run_seed, turn.session_or_conversation()));
+  for (const auto& [name, value] : target.headers.fields()) request.headers.add(name, value);
   request.body = openai::chat_request_body({.model = target.model,
                                             .messages = std::move(turn.messages),
                                             .max_tokens = turn.max_tokens,
@@ -101,7 +102,8 @@ void TurnCall::on_body(std::string_view data, TimePoint at) {
   if (chunks > 0) {
     std::optional<Duration> ttft;
     if (chunks_before == 0) ttft = clock_.sample().first_token - clock_.sample().sent;
-    listener_->on_content(at, chunks, ttft);
+    const std::span<const float> gaps(clock_.sample().gaps_ms);
+    listener_->on_content(at, chunks, ttft, gaps.last(chunks_before == 0 ? chunks - 1 : chunks));
   }
   if (!result) fail_turn(result.error().message, at);
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "kvist/base/error.h"
@@ -11,6 +12,7 @@
 #include "kvist/base/time.h"
 #include "kvist/loadgen/answer_reader.h"
 #include "kvist/net/http_client.h"
+#include "kvist/net/http_types.h"
 #include "kvist/workload/turn_clock.h"
 #include "kvist/workload/turn_sample.h"
 #include "kvist/workload/turn_source.h"
@@ -21,8 +23,10 @@ namespace kvist::loadgen {
 class TurnListener {
  public:
   virtual ~TurnListener() = default;
-  /// `chunks` content chunks were read at `at`. `ttft` is set if the first of them was the first token.
-  virtual void on_content(TimePoint at, std::uint32_t chunks, std::optional<Duration> ttft) = 0;
+  /// `chunks` content chunks were read at `at`, with `gaps_ms` between them and to the one before. `ttft` is set if the
+  /// first of them was the first token.
+  virtual void on_content(TimePoint at, std::uint32_t chunks, std::optional<Duration> ttft,
+                          std::span<const float> gaps_ms) = 0;
   /// The turn has ended, with or without success. Requires: the call is not destroyed before this returns to the loop.
   virtual void on_finished(workload::TurnSample sample, std::string reply) = 0;
 };
@@ -33,6 +37,8 @@ struct Target {
   std::string model;
   Duration timeout{};      ///< of a whole turn
   std::string request_id;  ///< prefix of X-Request-Id, by which this run's requests are recognised in the server's logs
+  std::string path = "/v1/chat/completions";
+  net::Headers headers = {};   ///< further ones
   std::uint64_t run_seed = 0;  ///< of X-Session-ID: workload::session_name()
 };
 

@@ -78,6 +78,30 @@ render::Text time_scale_item(const analysis::RunAnalysis& analysis) {
                   render::format_duration(scaled(method.window, *scale))));
 }
 
+std::string law_text(const spec::ArrivalSpec& arrivals) {
+  std::string text;
+  switch (arrivals.kind) {
+    case spec::ArrivalKind::kConstant:
+      text = "equal gaps";
+      break;
+    case spec::ArrivalKind::kBursty:
+      text = fmt::format("gamma-distributed gaps with a coefficient of variation of {}",
+                         render::format_plain(arrivals.variation));
+      break;
+    case spec::ArrivalKind::kBursts:
+      text = fmt::format("bursts of {} at exponential gaps", arrivals.burst_size);
+      break;
+    case spec::ArrivalKind::kPoisson:
+    case spec::ArrivalKind::kClosed:
+      text = "Poisson";
+      break;
+  }
+  for (const spec::ArrivalPoint& point : arrivals.profile) {
+    text += fmt::format(", {} x at {}", render::format_plain(point.share), render::format_duration(point.at));
+  }
+  return text;
+}
+
 /// What decides when conversations start, and in an open loop the meaning of the levels.
 render::Text arrivals_item(const spec::WorkloadSpec& workload) {
   const spec::ArrivalSpec& arrivals = workload.arrivals;
@@ -86,11 +110,7 @@ render::Text arrivals_item(const spec::WorkloadSpec& workload) {
                                          render::format_plain(workload.target_rps)));
   return item("Arrivals:",
               fmt::format("open, {}; levels are conversation starts per minute, not conversations at once (at most {})",
-                          arrivals.kind == spec::ArrivalKind::kPoisson
-                              ? std::string("Poisson")
-                              : fmt::format("gamma-distributed gaps with a coefficient of variation of {}",
-                                            render::format_plain(arrivals.variation)),
-                          arrivals.max_conversations));
+                          law_text(arrivals), arrivals.max_conversations));
 }
 
 /// "3-5", or "5" where both ends are the same.

@@ -1,7 +1,9 @@
 #include "kvist/spec/workload.h"
 
+#include <algorithm>
 #include <array>
 #include <limits>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -49,7 +51,27 @@ Result<void> read_trace(const YamlNode& workload, const std::string& base_direct
 }
 
 constexpr std::array kArrivalWords = {Word{"closed", ArrivalKind::kClosed}, Word{"poisson", ArrivalKind::kPoisson},
-                                      Word{"bursty", ArrivalKind::kBursty}};
+                                      Word{"bursty", ArrivalKind::kBursty}, Word{"constant", ArrivalKind::kConstant},
+                                      Word{"bursts", ArrivalKind::kBursts}};
+constexpr std::array kWhenFullWords = {Word{"refuse", WhenFull::kRefuse}, Word{"wait", WhenFull::kWait}};
+
+/// The times are those of the load, the shares multiples of the level's rate.
+Result<void> read_profile(const YamlNode& workload, std::vector<ArrivalPoint>& profile) {
+  const auto node = workload.get("arrival_profile");
+  if (!node) return {};
+  KVIST_TRY(const std::vector<YamlNode> points, node->elements());
+  for (const YamlNode& point : points) {
+    ArrivalPoint read;
+    KVIST_TRY_VOID(read_field(point, "at", read.at, Duration(0)));
+    KVIST_TRY_VOID(read_field(point, "share", read.share, 0.0, kMaxArrivalShare));
+    KVIST_TRY_VOID(point.finish());
+    if (!profile.empty() && read.at < profile.back().at) return std::unexpected(point.error("instants must ascend"));
+    profile.push_back(read);
+  }
+  const bool ever = profile.empty() || std::ranges::any_of(profile, [](const ArrivalPoint& p) { return p.share > 0; });
+  if (!ever) return std::unexpected(node->error("every share is 0: nothing would ever arrive"));
+  return {};
+}
 
 /// A setting that the kind of arrivals does not use is an error, because it shows a misunderstanding.
 Result<void> refuse_unused(const YamlNode& workload, std::string_view key, std::string_view why) {
@@ -64,15 +86,23 @@ Result<void> read_arrivals(const YamlNode& node, WorkloadSpec& w) {
   if (arrivals.kind != ArrivalKind::kBursty) {
     KVIST_TRY_VOID(refuse_unused(node, "arrival_variation", "is for `arrivals: bursty` alone"));
   }
+  if (arrivals.kind != ArrivalKind::kBursts) {
+    KVIST_TRY_VOID(refuse_unused(node, "burst_size", "is for `arrivals: bursts` alone"));
+  }
   if (!arrivals.is_open()) {
-    KVIST_TRY_VOID(refuse_unused(node, "max_conversations",
-                                 "is for open arrivals (poisson, bursty): closed ones are limited by the level"));
+    for (const char* key : {"max_conversations", "when_full", "arrival_profile"}) {
+      KVIST_TRY_VOID(refuse_unused(
+          node, key, "is for open arrivals (poisson, bursty, ...): closed ones are limited by the level"));
+    }
     return read_field(node, "target_rps", w.target_rps, 0.001, 100'000.0);
   }
   KVIST_TRY_VOID(refuse_unused(node, "target_rps",
                                "is for `arrivals: closed`: the levels of open arrivals are starts per minute"));
   KVIST_TRY_VOID(refuse_unused(node, "trace", "has instants of its own: leave `arrivals` out"));
-  KVIST_TRY_VOID(read_field(node, "arrival_variation", arrivals.variation, 1.0, kMaxArrivalVariation));
+  KVIST_TRY_VOID(read_field(node, "arrival_variation", arrivals.variation, kMinArrivalVariation, kMaxArrivalVariation));
+  KVIST_TRY_VOID(read_field(node, "burst_size", arrivals.burst_size, 1, kMaxBurstSize));
+  KVIST_TRY_VOID(read_word(node, "when_full", kWhenFullWords, arrivals.when_full));
+  KVIST_TRY_VOID(read_profile(node, arrivals.profile));
   return read_field(node, "max_conversations", arrivals.max_conversations, 1, 100'000);
 }
 
@@ -84,7 +114,15 @@ void write_arrivals(YamlWriter& out, const WorkloadSpec& w) {
     return;
   }
   if (arrivals.kind == ArrivalKind::kBursty) out.field("arrival_variation", arrivals.variation);
+  if (arrivals.kind == ArrivalKind::kBursts) out.field("burst_size", arrivals.burst_size);
   out.field("max_conversations", arrivals.max_conversations);
+  if (arrivals.when_full == WhenFull::kWait) out.field("when_full", word_of(kWhenFullWords, arrivals.when_full));
+  if (arrivals.profile.empty()) return;
+  out.begin_list("arrival_profile");
+  for (const ArrivalPoint& point : arrivals.profile) {
+    out.begin_item().field("at", point.at).field("share", point.share).end_map();
+  }
+  out.end_list();
 }
 
 void write_trace(YamlWriter& out, const TraceSpec& trace) {
@@ -105,6 +143,7 @@ Result<WorkloadSpec> read_workload(const YamlNode& node, const std::string& base
   KVIST_TRY_VOID(read_range(node, "starter_tokens", w.starter_tokens_min, w.starter_tokens_max, 16, 1'000'000));
   KVIST_TRY_VOID(read_range(node, "follow_up_tokens", w.follow_up_tokens_min, w.follow_up_tokens_max, 1, 1'000'000));
   KVIST_TRY_VOID(read_field(node, "max_tokens", w.max_tokens, 1, 1'000'000));
+  KVIST_TRY_VOID(read_field(node, "max_tokens_min", w.max_tokens_min, 0, w.max_tokens));
   KVIST_TRY_VOID(read_field(node, "ignore_eos", w.ignore_eos));
   KVIST_TRY_VOID(read_arrivals(node, w));
   KVIST_TRY_VOID(read_field(node, "request_timeout", w.request_timeout, std::chrono::milliseconds(1)));
@@ -121,6 +160,7 @@ std::string to_yaml(const WorkloadSpec& w, int indent) {
   out.field("starter_tokens_min", w.starter_tokens_min).field("starter_tokens_max", w.starter_tokens_max);
   out.field("follow_up_tokens_min", w.follow_up_tokens_min).field("follow_up_tokens_max", w.follow_up_tokens_max);
   out.field("max_tokens", w.max_tokens);
+  if (w.max_tokens_min != 0) out.field("max_tokens_min", w.max_tokens_min);
   if (w.ignore_eos) out.field("ignore_eos", true);
   write_arrivals(out, w);
   out.field("request_timeout", w.request_timeout);

@@ -24,6 +24,7 @@ struct WorkloadSpec {
   std::uint32_t follow_up_tokens_min = 20;  ///< text of a later user message
   std::uint32_t follow_up_tokens_max = 60;
   std::uint32_t max_tokens = 1'024;  ///< limit of one answer
+  std::uint32_t max_tokens_min = 0;  ///< limits are drawn from here to max_tokens; 0: all are max_tokens
   bool ignore_eos = false;           ///< answers continue to max_tokens
   ArrivalSpec arrivals = {};         ///< how conversations start; open: levels are starts per minute
   double target_rps = 10;            ///< closed: the most conversation starts per second

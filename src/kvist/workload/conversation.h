@@ -28,6 +28,8 @@ class Conversation {
   [[nodiscard]] std::uint32_t turn() const { return turn_; }
   /// The complete history that this turn sends. It ends with a user message.
   [[nodiscard]] const std::vector<text::ChatMessage>& messages() const { return messages_; }
+  /// The limit of this turn's answer: the script's, or drawn from the workload's range.
+  [[nodiscard]] std::uint32_t max_tokens() const;
   /// The seed of this turn's answer. It is below 2^53, so that every JSON reader keeps it exact.
   [[nodiscard]] std::uint64_t answer_seed() const;
 
@@ -36,6 +38,7 @@ class Conversation {
 
  private:
   const spec::WorkloadSpec* spec_;
+  const ChatScript* script_;  // null: drawn
   std::uint64_t run_seed_;
   ConversationId id_;
   std::uint32_t turns_ = 0;

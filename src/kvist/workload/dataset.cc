@@ -1,11 +1,20 @@
 #include "kvist/workload/dataset.h"
 
+#include <utility>
+
+#include "kvist/base/check.h"
 #include "kvist/base/random.h"
 #include "kvist/text/prose.h"
 
 namespace kvist::workload {
 
-Dataset::Dataset(const spec::WorkloadSpec& spec, std::uint64_t run_seed) {
+Dataset::Dataset(const spec::WorkloadSpec& spec, std::uint64_t run_seed,
+                 std::shared_ptr<const std::vector<ChatScript>> scripts)
+    : run_seed_(run_seed), scripts_(std::move(scripts)) {
+  if (scripts_) {
+    KVIST_CHECK(!scripts_->empty(), "a data set without conversations");
+    return;
+  }
   starters_.reserve(spec.starters);
   for (std::uint32_t index = 0; index < spec.starters; ++index) {
     // Each starter has a stream of its own, so that more starters do not change the first ones.
@@ -13,6 +22,27 @@ Dataset::Dataset(const spec::WorkloadSpec& spec, std::uint64_t run_seed) {
     const std::int64_t bytes = random.uniform_int(spec.starter_tokens_min, spec.starter_tokens_max);
     starters_.push_back(text::prose(random.next(), static_cast<std::size_t>(bytes)));
   }
+}
+
+const ChatScript* Dataset::script_of(ConversationId conversation) const {
+  if (!scripts_) return nullptr;
+  const std::uint64_t n = scripts_->size();
+  const std::uint64_t round = conversation.value() / n;
+  // A permutation without a table of its own: cycle walking over a Feistel network on the smallest square that holds n.
+  std::uint64_t side = 1;
+  while (side * side < n) ++side;
+  std::uint64_t place = conversation.value() % n;
+  do {
+    std::uint64_t left = place / side;
+    std::uint64_t right = place % side;
+    for (std::uint64_t step = 0; step < 4; ++step) {
+      const std::uint64_t mixed = (left + mix_seed({run_seed_, seed_part("order"), round, step, right})) % side;
+      left = right;
+      right = mixed;
+    }
+    place = left * side + right;
+  } while (place >= n);
+  return &(*scripts_)[place];
 }
 
 }  // namespace kvist::workload

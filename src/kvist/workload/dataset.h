@@ -3,12 +3,24 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "kvist/base/id.h"
 #include "kvist/spec/workload.h"
 
 namespace kvist::workload {
+
+/// What one user says, turn by turn, read from a file: each message is sent after the live reply to the one before.
+struct ChatScript {
+  std::string system;  ///< first message of the conversation; empty: none
+  struct Turn {
+    std::string message;
+    std::uint32_t max_tokens = 0;  ///< of its answer; 0: the workload's
+  };
+  std::vector<Turn> turns;  ///< at least one
+};
 
 /// The starters of one run (none if conversations share none), drawn from the run's seed. Two runs with the same seed
 /// have the same starters. Two runs with different seeds share no prefix, so that the second does not find the first
@@ -16,13 +28,20 @@ namespace kvist::workload {
 class Dataset {
  public:
   /// Requires: a specification that check_workload() accepts.
-  Dataset(const spec::WorkloadSpec& spec, std::uint64_t run_seed);
+  /// With `scripts` there are no starters.
+  Dataset(const spec::WorkloadSpec& spec, std::uint64_t run_seed,
+          std::shared_ptr<const std::vector<ChatScript>> scripts = nullptr);
 
   [[nodiscard]] std::size_t size() const { return starters_.size(); }
   [[nodiscard]] const std::string& starter(std::size_t index) const { return starters_[index]; }
+  /// The script of a conversation; null where conversations are drawn. All scripts once, in an order of the seed's,
+  /// then all again in another one.
+  [[nodiscard]] const ChatScript* script_of(ConversationId conversation) const;
 
  private:
+  std::uint64_t run_seed_;
   std::vector<std::string> starters_;
+  std::shared_ptr<const std::vector<ChatScript>> scripts_;
 };
 
 }  // namespace kvist::workload

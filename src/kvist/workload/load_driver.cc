@@ -23,6 +23,10 @@ Result<void> check_workload(const spec::WorkloadSpec& spec) {
   KVIST_TRY_VOID(check_range("starter_tokens", spec.starter_tokens_min, spec.starter_tokens_max));
   KVIST_TRY_VOID(check_range("follow_up_tokens", spec.follow_up_tokens_min, spec.follow_up_tokens_max));
   if (spec.max_tokens == 0) return fail(ErrorCode::kInvalidArgument, "workload: max_tokens is 0; want at least 1");
+  if (spec.max_tokens_min > spec.max_tokens) {
+    return fail(ErrorCode::kInvalidArgument, fmt::format("workload: max_tokens_min is {}; want at most max_tokens, {}",
+                                                         spec.max_tokens_min, spec.max_tokens));
+  }
   if (!std::isfinite(spec.target_rps) || spec.target_rps <= 0) {
     return fail(ErrorCode::kInvalidArgument, fmt::format("workload: target_rps is {}; want > 0", spec.target_rps));
   }
@@ -30,10 +34,20 @@ Result<void> check_workload(const spec::WorkloadSpec& spec) {
     return fail(ErrorCode::kInvalidArgument, "workload: request_timeout must be above 0");
   }
   const spec::ArrivalSpec& arrivals = spec.arrivals;
-  if (!(arrivals.variation >= 1 && arrivals.variation <= spec::kMaxArrivalVariation)) {
-    return fail(ErrorCode::kInvalidArgument, fmt::format("workload: arrival_variation is {}; want 1 to {}",
-                                                         arrivals.variation, spec::kMaxArrivalVariation));
+  if (!(arrivals.variation >= spec::kMinArrivalVariation && arrivals.variation <= spec::kMaxArrivalVariation)) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("workload: arrival_variation is {}; want {} to {}", arrivals.variation,
+                            spec::kMinArrivalVariation, spec::kMaxArrivalVariation));
   }
+  if (arrivals.burst_size == 0 || arrivals.burst_size > spec::kMaxBurstSize) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("workload: burst_size is {}; want 1 to {}", arrivals.burst_size, spec::kMaxBurstSize));
+  }
+  if (!std::isfinite(arrivals.rate_per_s) || arrivals.rate_per_s < 0) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("workload: the rate of arrivals is {}; want above 0", arrivals.rate_per_s));
+  }
+  KVIST_TRY_VOID(check_profile(arrivals.profile));
   if (arrivals.max_conversations == 0) {
     return fail(ErrorCode::kInvalidArgument, "workload: max_conversations is 0; want at least 1");
   }
@@ -44,13 +58,17 @@ std::uint32_t most_in_flight(const spec::WorkloadSpec& spec, std::uint32_t level
   return spec.arrivals.is_open() ? spec.arrivals.max_conversations : level;
 }
 
-LoadDriver::LoadDriver(const spec::WorkloadSpec& spec, std::uint32_t level, std::uint64_t run_seed, TimePoint start)
-    : spec_(spec), run_seed_(run_seed), dataset_(spec, run_seed), starts_(starts_of(spec, level, run_seed, start)) {}
+LoadDriver::LoadDriver(const spec::WorkloadSpec& spec, std::uint32_t level, std::uint64_t run_seed, TimePoint start,
+                       std::shared_ptr<const std::vector<ChatScript>> scripts)
+    : spec_(spec),
+      run_seed_(run_seed),
+      dataset_(spec, run_seed, std::move(scripts)),
+      starts_(starts_of(spec, level, run_seed, start)) {}
 
 LoadDriver::Starts LoadDriver::starts_of(const spec::WorkloadSpec& spec, std::uint32_t level, std::uint64_t run_seed,
                                          TimePoint start) {
   if (!spec.arrivals.is_open()) return Pacer(spec.target_rps, level, start);
-  return OpenArrivals(spec.arrivals, spec::starts_per_second(level), run_seed, start);
+  return OpenArrivals(spec.arrivals, spec.arrivals.starts_per_second(level), run_seed, start);
 }
 
 std::optional<TimePoint> LoadDriver::next_wakeup() const {
@@ -111,7 +129,7 @@ StartTurn LoadDriver::turn_of(const Conversation& conversation, TimePoint intend
   return {.conversation = conversation.id(),
           .turn = conversation.turn(),
           .messages = conversation.messages(),
-          .max_tokens = spec_.max_tokens,
+          .max_tokens = conversation.max_tokens(),
           .seed = conversation.answer_seed(),
           .ignore_eos = spec_.ignore_eos,
           .intended = intended};

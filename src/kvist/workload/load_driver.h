@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
@@ -38,7 +39,10 @@ namespace kvist::workload {
 class LoadDriver final : public TurnSource {
  public:
   /// Requires: a specification that check_workload() accepts and level >= 1.
-  LoadDriver(const spec::WorkloadSpec& spec, std::uint32_t level, std::uint64_t run_seed, TimePoint start);
+  /// With `scripts` the conversations are these, in an order that follows from the seed, again from the beginning when
+  /// all were driven.
+  LoadDriver(const spec::WorkloadSpec& spec, std::uint32_t level, std::uint64_t run_seed, TimePoint start,
+             std::shared_ptr<const std::vector<ChatScript>> scripts = nullptr);
   LoadDriver(const LoadDriver&) = delete;  // because conversations refer to its data set
   LoadDriver& operator=(const LoadDriver&) = delete;
 

@@ -65,7 +65,9 @@ Result<std::unique_ptr<TurnSource>> make_turn_source(const spec::WorkloadSpec& s
                                                      std::uint32_t concurrency, std::uint64_t seed, TimePoint start) {
   KVIST_TRY_VOID(check_load(spec, input));
   if (concurrency == 0) return fail(ErrorCode::kInvalidArgument, "concurrency is 0; want at least 1");
-  if (spec.trace.file.empty()) return std::make_unique<LoadDriver>(spec, concurrency, seed, start);
+  if (spec.trace.file.empty()) {
+    return std::make_unique<LoadDriver>(spec, concurrency, seed, start, input.scripts);
+  }
   if (input.trace) {
     const TraceSource::Options options{.loop = spec.trace.loop,
                                        .sessions = spec.trace.sessions,

@@ -5,10 +5,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "kvist/base/error.h"
 #include "kvist/base/time.h"
 #include "kvist/spec/workload.h"
+#include "kvist/workload/dataset.h"
 #include "kvist/workload/recorded_level.h"
 #include "kvist/workload/trace.h"
 #include "kvist/workload/turn_source.h"
@@ -20,6 +22,7 @@ namespace kvist::workload {
 struct LoadInput {
   std::shared_ptr<const Trace> trace;
   std::shared_ptr<const RecordedLevel> recorded;
+  std::shared_ptr<const std::vector<ChatScript>> scripts = nullptr;  ///< conversations to drive in place of drawn ones
 };
 
 /// Refuses a load that cannot be driven: check_workload(), or a trace that was not loaded.

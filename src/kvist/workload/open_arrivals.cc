@@ -27,18 +27,26 @@ OpenArrivals::OpenArrivals(const spec::ArrivalSpec& spec, double starts_per_seco
       mean_gap_s_(1 / starts_per_second),
       random_(mix_seed({seed, seed_part("arrivals")})),
       start_(start),
+      profile_(spec.profile),
       next_(start) {
   KVIST_CHECK(std::isfinite(starts_per_second) && starts_per_second > 0, "the rate of arrivals must be above 0");
-  KVIST_CHECK(spec_.variation >= 1 && spec_.variation <= spec::kMaxArrivalVariation, "no such variation");
-  KVIST_CHECK(spec_.max_conversations > 0, "room for at least one conversation");
+  KVIST_CHECK(spec_.variation >= spec::kMinArrivalVariation && spec_.variation <= spec::kMaxArrivalVariation,
+              "no such variation");
+  KVIST_CHECK(spec_.max_conversations > 0 && spec_.burst_size > 0, "room for at least one conversation");
   draw_next();
 }
 
+std::optional<TimePoint> OpenArrivals::next_start() const {
+  if (spec_.when_full == spec::WhenFull::kWait && is_full()) return std::nullopt;
+  return next_;
+}
+
 std::optional<TimePoint> OpenArrivals::try_start(TimePoint now) {
-  while (next_ <= now) {
-    const TimePoint due = next_;
+  while (next_ && *next_ <= now) {
+    if (is_full() && spec_.when_full == spec::WhenFull::kWait) return std::nullopt;
+    const TimePoint due = *next_;
     draw_next();
-    if (alive_ < spec_.max_conversations) {
+    if (!is_full()) {
       ++alive_;
       return due;
     }
@@ -52,14 +60,36 @@ void OpenArrivals::release(TimePoint) {
   --alive_;
 }
 
-void OpenArrivals::draw_next() {
-  if (spec_.kind == spec::ArrivalKind::kBursty) {
-    const double variance = spec_.variation * spec_.variation;
-    offset_s_ += mean_gap_s_ * variance * gamma_variate(random_, 1 / variance);
-  } else {
-    offset_s_ += random_.exponential(mean_gap_s_);
+double OpenArrivals::next_offset() {
+  const std::uint64_t number = drawn_++;
+  switch (spec_.kind) {
+    case spec::ArrivalKind::kConstant:
+      return static_cast<double>(number) * mean_gap_s_;
+    case spec::ArrivalKind::kBursts:
+      if (number % spec_.burst_size == 0) offset_s_ += random_.exponential(mean_gap_s_ * spec_.burst_size);
+      return offset_s_;
+    case spec::ArrivalKind::kBursty: {
+      const double variance = spec_.variation * spec_.variation;
+      offset_s_ += mean_gap_s_ * variance * gamma_variate(random_, 1 / variance);
+      return offset_s_;
+    }
+    case spec::ArrivalKind::kPoisson:
+    case spec::ArrivalKind::kClosed:
+      break;
   }
-  next_ = start_ + from_seconds(offset_s_);
+  offset_s_ += random_.exponential(mean_gap_s_);
+  return offset_s_;
+}
+
+void OpenArrivals::draw_next() {
+  const double offset = next_offset();
+  if (spec_.profile.empty()) {
+    next_ = start_ + from_seconds(offset);
+    return;
+  }
+  const std::optional<double> instant = profile_.instant_of(offset);
+  // Later than a century is never, and would not fit into the time's type.
+  next_ = instant && *instant < 3e9 ? std::optional(start_ + from_seconds(*instant)) : std::nullopt;
 }
 
 }  // namespace kvist::workload

@@ -17,11 +17,13 @@ Recorder::Recorder(Duration window, RecorderLimits limits)
       limits_(limits),
       series_{Series{WindowedSummary(window)}, Series{WindowedSummary(window)}, Series{WindowedSummary(window)},
               Series{WindowedSummary(window)}},
-      rates_(window) {}
+      rates_(window),
+      gaps_(window) {}
 
 void Recorder::begin_run() {
   for (Series& s : series_) s.window = WindowedSummary(window_);
   rates_ = Rates(window_);
+  gaps_ = WindowedHistogram(window_);
   samples_.clear();
   kept_bytes_ = 0;
 }
@@ -37,6 +39,14 @@ void Recorder::on_first_token(TimePoint now, Duration ttft) {
 
 void Recorder::on_content_chunks(TimePoint now, std::uint32_t chunks) {
   add_output_tokens(now, chunks);
+}
+
+void Recorder::on_gaps(TimePoint now, std::span<const float> gaps_ms) {
+  for (const float gap : gaps_ms) {
+    gaps_.observe(now, static_cast<double>(gap));
+    gap_sum_ms_ += static_cast<double>(gap);
+  }
+  gap_count_ += gaps_ms.size();
 }
 
 void Recorder::on_turn_finished(TurnSample sample, TimePoint now) {
@@ -88,7 +98,7 @@ void Recorder::count_outcome(const TurnSample& sample, TimePoint now) {
     case TurnOutcome::kSucceeded:
       ++totals_.turns_succeeded;
       rates_.turns.add(now);
-      if (sample.prompt_tokens == 0 && sample.completion_tokens == 0) ++totals_.missing_usage;
+      if (!sample.has_usage()) ++totals_.missing_usage;
       if (sample.completion_tokens > sample.chunks) add_output_tokens(now, sample.completion_tokens - sample.chunks);
       break;
     case TurnOutcome::kFailed:

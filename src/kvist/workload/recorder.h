@@ -5,10 +5,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "kvist/base/time.h"
 #include "kvist/base/windowed.h"
+#include "kvist/base/windowed_histogram.h"
 #include "kvist/workload/snapshot.h"
 #include "kvist/workload/turn_sample.h"
 
@@ -58,11 +60,18 @@ class Recorder {
   void on_first_token(TimePoint now, Duration ttft);
   /// `chunks` content chunks arrived, for one turn or for all turns that received some at this instant.
   void on_content_chunks(TimePoint now, std::uint32_t chunks);
+  /// The gaps before some content chunks, in milliseconds: for gap_quantile_ms().
+  void on_gaps(TimePoint now, std::span<const float> gaps_ms);
   void on_turn_finished(TurnSample sample, TimePoint now);
 
   [[nodiscard]] Snapshot snapshot(TimePoint now, std::uint32_t in_flight) const;
   /// Exact quantile over the window, in milliseconds; nothing if it has no sample.
   [[nodiscard]] std::optional<double> quantile_ms(LatencyMetric metric, TimePoint now, double q) const;
+  /// ITL: quantile of all gaps between content chunks within the window, pooled over turns, in milliseconds and at most
+  /// 1 % too high; nothing if on_gaps() was never called within it.
+  [[nodiscard]] std::optional<double> gap_quantile_ms(TimePoint now, double q) const { return gaps_.quantile(now, q); }
+  [[nodiscard]] std::uint64_t gap_count() const { return gap_count_; }
+  [[nodiscard]] double gap_sum_ms() const { return gap_sum_ms_; }
   [[nodiscard]] std::uint64_t count(LatencyMetric metric) const { return series(metric).count; }
   [[nodiscard]] double sum_ms(LatencyMetric metric) const { return series(metric).sum_ms; }
   [[nodiscard]] const RecorderTotals& totals() const { return totals_; }
@@ -94,6 +103,9 @@ class Recorder {
   RecorderLimits limits_;
   std::array<Series, kLatencyMetricCount> series_;
   Rates rates_;
+  WindowedHistogram gaps_;
+  std::uint64_t gap_count_ = 0;
+  double gap_sum_ms_ = 0;
   RecorderTotals totals_;
   std::vector<TurnSample> samples_;
   std::size_t kept_bytes_ = 0;

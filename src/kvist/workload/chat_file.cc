@@ -1,0 +1,220 @@
+#include "kvist/workload/chat_file.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <optional>
+#include <utility>
+
+#include "kvist/base/json.h"
+#include "kvist/workload/text_lines.h"
+
+namespace kvist::workload {
+namespace {
+
+constexpr std::size_t kMaxFileBytes = std::size_t{1} << 30;
+constexpr std::size_t kMaxLineBytes = std::size_t{16} << 20;
+constexpr std::size_t kMaxConversations = 10'000'000;
+constexpr std::size_t kMaxTurns = 1'000;
+constexpr std::uint32_t kMaxAnswerTokens = 1'000'000;
+constexpr std::size_t kBeginningBytes = std::size_t{64} << 10;
+
+constexpr std::string_view kSpaces = " \t\r\n";
+
+bool is_user(std::string_view role) {
+  return role == "user" || role == "human";
+}
+bool is_assistant(std::string_view role) {
+  return role == "assistant" || role == "gpt" || role == "chatgpt" || role == "bing" || role == "bard";
+}
+
+/// Builds one script from messages in their order.
+class ScriptBuilder {
+ public:
+  explicit ScriptBuilder(double characters_per_token) : characters_per_token_(characters_per_token) {}
+
+  void add(std::string_view role, std::string_view text) {
+    if (role == "system" && script_.turns.empty()) {
+      script_.system = text;
+    } else if (is_user(role)) {
+      if (script_.turns.size() < kMaxTurns) script_.turns.push_back({.message = std::string(text), .max_tokens = 0});
+    } else if (is_assistant(role) && !script_.turns.empty()) {
+      script_.turns.back().max_tokens = tokens_of(text);
+    }
+  }
+  void limit_answers(std::uint32_t tokens) {
+    for (ChatScript::Turn& turn : script_.turns) turn.max_tokens = tokens;
+  }
+  [[nodiscard]] ChatScript take() { return std::move(script_); }
+
+ private:
+  [[nodiscard]] std::uint32_t tokens_of(std::string_view text) const {
+    if (!(characters_per_token_ > 0) || text.empty()) return 0;
+    const double tokens = std::ceil(static_cast<double>(text.size()) / characters_per_token_);
+    return static_cast<std::uint32_t>(std::clamp(tokens, 1.0, static_cast<double>(kMaxAnswerTokens)));
+  }
+
+  double characters_per_token_;
+  ChatScript script_;
+};
+
+/// A list of messages with the names of their two members.
+Result<void> add_messages(const JsonArray& messages, std::string_view role_key, std::string_view text_key,
+                          ScriptBuilder& builder) {
+  for (const JsonValue message : messages) {
+    KVIST_TRY(const JsonObject object, message.as_object());
+    KVIST_TRY(const std::optional<std::string_view> role, object.find_string(role_key));
+    KVIST_TRY(const std::optional<std::string_view> text, object.find_string(text_key));
+    if (role && text) builder.add(*role, *text);
+  }
+  return {};
+}
+
+Result<ChatScript> read_script(const JsonValue& value, double characters_per_token) {
+  KVIST_TRY(const JsonObject object, value.as_object());
+  ScriptBuilder builder(characters_per_token);
+  KVIST_TRY(const std::optional<JsonArray> conversations, object.find_array("conversations"));
+  KVIST_TRY(const std::optional<JsonArray> messages, object.find_array("messages"));
+  KVIST_TRY(const std::optional<std::string_view> prompt, object.find_string("prompt"));
+  if (conversations) KVIST_TRY_VOID(add_messages(*conversations, "from", "value", builder));
+  if (messages) KVIST_TRY_VOID(add_messages(*messages, "role", "content", builder));
+  if (prompt) builder.add("user", *prompt);
+  for (const char* key : {"max_tokens", "output_tokens"}) {
+    KVIST_TRY(const std::optional<std::uint64_t> tokens, object.find_unsigned(key, 1, kMaxAnswerTokens));
+    if (tokens) builder.limit_answers(static_cast<std::uint32_t>(*tokens));
+  }
+  return builder.take();
+}
+
+/// Collects scripts up to the bound; those without a turn are skipped.
+class ScriptList {
+ public:
+  explicit ScriptList(const std::string& name) : name_(name) {}
+
+  Result<void> add(ChatScript script) {
+    if (script.turns.empty()) return {};
+    if (scripts_.size() == kMaxConversations) {
+      return fail(ErrorCode::kTooLarge, fmt::format("{}: more than {} conversations", name_, kMaxConversations));
+    }
+    scripts_.push_back(std::move(script));
+    return {};
+  }
+  Result<std::vector<ChatScript>> take() {
+    if (!scripts_.empty()) return std::move(scripts_);
+    return fail(ErrorCode::kInvalidArgument, name_ + ": no conversation with a message of a user in it");
+  }
+
+ private:
+  const std::string& name_;
+  std::vector<ChatScript> scripts_;
+};
+
+Result<void> read_share_gpt(std::string_view text, const std::string& name, double characters_per_token,
+                            ScriptList& list) {
+  JsonDocument document({.name = name, .wrong = ErrorCode::kInvalidArgument, .most_bytes = kMaxFileBytes});
+  KVIST_TRY(const JsonValue root, document.parse(text));
+  KVIST_TRY(const JsonArray conversations, root.as_array("an array of conversations"));
+  for (const JsonValue conversation : conversations) {
+    KVIST_TRY(ChatScript script, read_script(conversation, characters_per_token));
+    KVIST_TRY_VOID(list.add(std::move(script)));
+  }
+  return {};
+}
+
+/// Reads JSON lines, one by one.
+class LineReader {
+ public:
+  LineReader(const std::string& name, double characters_per_token, ScriptList& list)
+      : name_(name),
+        characters_per_token_(characters_per_token),
+        list_(list),
+        document_({.root = "line", .wrong = ErrorCode::kInvalidArgument, .most_bytes = kMaxLineBytes}) {}
+
+  Result<void> read(std::string_view line) {
+    ++number_;
+    if (line.find_first_not_of(kSpaces) == std::string_view::npos) return {};
+    Result<void> done = read_line(line);
+    if (!done) return std::unexpected(std::move(done).error().in(fmt::format("{}:{}", name_, number_)));
+    return {};
+  }
+
+ private:
+  Result<void> read_line(std::string_view line) {
+    KVIST_TRY(const JsonValue value, document_.parse(line));
+    KVIST_TRY(ChatScript script, read_script(value, characters_per_token_));
+    return list_.add(std::move(script));
+  }
+
+  const std::string& name_;
+  double characters_per_token_;
+  ScriptList& list_;
+  JsonDocument document_;
+  std::size_t number_ = 0;
+};
+
+}  // namespace
+
+Result<DatasetKind> dataset_kind(std::string_view text, const std::string& name) {
+  const std::size_t begin = text.find_first_not_of(kSpaces);
+  const std::string_view rest = begin == std::string_view::npos ? std::string_view() : text.substr(begin);
+  if (rest.starts_with('[')) return DatasetKind::kShareGpt;
+  if (rest.starts_with('{')) {
+    const std::string_view line = rest.substr(0, rest.find('\n'));
+    if (line.find("\"input_length\"") != std::string_view::npos) return DatasetKind::kTrace;
+    return DatasetKind::kChats;
+  }
+  return fail(ErrorCode::kInvalidArgument,
+              fmt::format("{}: begins with {}; want a ShareGPT array \"[...\" or JSON lines \"{{...\"", name,
+                          in_quotes(rest.substr(0, 20))));
+}
+
+Result<std::vector<ChatScript>> read_chats(std::string_view text, const std::string& name,
+                                           double characters_per_token) {
+  ScriptList list(name);
+  KVIST_TRY(const DatasetKind kind, dataset_kind(text, name));
+  if (kind == DatasetKind::kShareGpt) {
+    KVIST_TRY_VOID(read_share_gpt(text, name, characters_per_token, list));
+  } else {
+    LineReader lines(name, characters_per_token, list);
+    KVIST_TRY_VOID(for_each_line(text, [&](std::string_view line, bool) { return lines.read(line); }));
+  }
+  return list.take();
+}
+
+Result<std::vector<ChatScript>> load_chats(const std::string& path, double characters_per_token) {
+  KVIST_TRY(const std::string beginning, beginning_of(path));
+  KVIST_TRY(const DatasetKind kind, dataset_kind(beginning, path));
+  ScriptList list(path);
+  if (kind == DatasetKind::kShareGpt) {
+    std::ifstream file(path, std::ios::binary | std::ios::ate);
+    const std::streamoff size = file.tellg();
+    if (!file || size < 0) return fail(ErrorCode::kNotFound, path + ": cannot be read");
+    if (static_cast<std::uint64_t>(size) > kMaxFileBytes) {
+      return fail(ErrorCode::kTooLarge, fmt::format("{}: {} bytes; at most {} are read", path, size, kMaxFileBytes));
+    }
+    std::string text(static_cast<std::size_t>(size), '\0');
+    file.seekg(0);
+    file.read(text.data(), size);
+    text.resize(static_cast<std::size_t>(file.gcount()));
+    KVIST_TRY_VOID(read_share_gpt(text, path, characters_per_token, list));
+  } else {
+    LineReader lines(path, characters_per_token, list);
+    KVIST_TRY_VOID(
+        for_each_line_of_file(path, kMaxLineBytes, [&](std::string_view line, bool) { return lines.read(line); }));
+  }
+  return list.take();
+}
+
+Result<std::string> beginning_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return fail(ErrorCode::kNotFound, path + ": cannot be opened");
+  std::string text(kBeginningBytes, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (file.bad()) return fail(ErrorCode::kInternal, path + ": cannot be read");
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  return text;
+}
+
+}  // namespace kvist::workload
