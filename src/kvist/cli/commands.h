@@ -68,10 +68,35 @@ struct ModelCreateArguments {
 struct LoadgenArguments {
   std::string target;
   std::string model;
-  std::string workload_file;                 ///< empty: the default workload
-  std::optional<std::uint32_t> concurrency;  ///< nothing: idle until the control API says start
-  std::string duration;                      ///< with a unit; empty: until SIGINT or SIGTERM
-  std::string warmup;                        ///< with a unit; turns sent before are not in the summary
+  std::string workload_file;                   ///< empty: the default workload; what follows overrides it
+  std::optional<std::uint32_t> concurrency;    ///< closed loop
+  std::optional<double> rate;                  ///< open loop: starts per second; neither: idle until the control API
+  std::string arrivals;                        ///< law of an open loop: "poisson", "constant", "gamma", "bursts"
+  std::optional<double> variation;             ///< of gamma
+  std::optional<std::uint32_t> burst_size;     ///< of bursts
+  std::string profile;                         ///< "0s:1,60s:4": the rate over time, in starts per second
+  std::optional<std::uint32_t> max_in_flight;  ///< of an open loop
+  std::optional<double> max_start_rate;        ///< of a closed loop: starts per second
+  std::optional<std::uint64_t> requests;       ///< end after so many
+  std::string duration;                        ///< with a unit; empty: until SIGINT or SIGTERM
+  std::string warmup;                          ///< with a unit; turns sent before are not in the summary
+  std::optional<std::uint64_t> seed;
+  std::string dataset;                    ///< ShareGPT JSON, chats or a Mooncake trace as JSON lines
+  double characters_per_token = 0;        ///< of the target's tokenizer; 0: lengths are in characters
+  std::string input_tokens;               ///< "512", "100-900": of a first message
+  std::string output_tokens;              ///< limit of an answer
+  std::string turns;                      ///< of a conversation
+  std::string follow_up_tokens;           ///< of a later message
+  std::optional<std::uint32_t> prefixes;  ///< shared first messages
+  double speed = 1;                       ///< of a trace
+  bool ignore_eos = false;
+  std::string timeout;               ///< of a request, with a unit
+  std::string path;                  ///< of the endpoint; empty: /v1/chat/completions
+  std::vector<std::string> headers;  ///< "Name: value"
+  std::string output;                ///< folder for requests.jsonl, summary.json; empty: none
+  std::string exports;               ///< "vllm,aiperf,guidellm,inference-perf", "all"
+  std::string progress = "5s";       ///< between two progress lines; "0s": none
+  std::string command;               ///< as the user typed it, for the record
   std::string host = "127.0.0.1";
   std::uint16_t port = 0;
   std::string api_key_file;  ///< its first line is the key; empty: none is sent
@@ -131,6 +156,14 @@ struct ReportCompareArguments {
 };
 /// `kvist report compare RESULTS... [--baseline MODE]`: modes against a baseline, paired over seeds.
 [[nodiscard]] Result<void> run_report_compare(const ReportCompareArguments& arguments);
+
+struct ReportRegressionArguments {
+  std::string before;        ///< results database, its folder, or a folder or summary.json of `kvist loadgen --output`
+  std::string after;         ///< the same kind
+  double tolerance_pct = 5;  ///< smaller changes are none
+};
+/// `kvist report regression BEFORE AFTER`: fails if a figure is worse, or is not known any more.
+[[nodiscard]] Result<void> run_report_regression(const ReportRegressionArguments& arguments);
 
 struct TraceGenerateArguments {
   std::string output;         ///< *.jsonl

@@ -1,22 +1,23 @@
 // kvist loadgen: drives load at any OpenAI-compatible server.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <functional>
+#include <cstdio>
 #include <utility>
 
-#include "kvist/analysis/level_analysis.h"
-#include "kvist/base/statistics.h"
+#include "kvist/base/version.h"
 #include "kvist/cli/commands.h"
-#include "kvist/cli/duration_argument.h"
+#include "kvist/cli/loadgen_options.h"
 #include "kvist/cli/print.h"
+#include "kvist/cli/stored.h"
 #include "kvist/gateway/worker_settings.h"
 #include "kvist/loadgen/service.h"
 #include "kvist/net/event_loop.h"
+#include "kvist/net/time_of_day.h"
 #include "kvist/net/tls.h"
-#include "kvist/results/load_input.h"
-#include "kvist/spec/files.h"
+#include "kvist/report/load_output.h"
+#include "kvist/report/load_run.h"
+#include "kvist/report/load_summary.h"
 #include "kvist/sweep/level_summary.h"
 #include "kvist/telemetry/log.h"
 
@@ -26,105 +27,92 @@ namespace {
 using workload::TurnOutcome;
 using workload::TurnSample;
 
-Distribution describe_turns(const std::vector<TurnSample>& turns,
-                            const std::function<std::optional<double>(const TurnSample&)>& value) {
-  std::vector<double> values;
-  for (const TurnSample& turn : turns) {
-    if (turn.outcome != TurnOutcome::kSucceeded) continue;
-    if (const auto v = value(turn)) values.push_back(*v);
-  }
-  return describe(std::move(values));
-}
+/// The window of the progress line. Short, so that it shows what happens now.
+constexpr Duration kProgressWindow = std::chrono::seconds(10);
 
-void print_times(const char* name, const Distribution& d) {
-  print_line(fmt::format("{:<8} p50 {:>9.1f} ms   p95 {:>9.1f} ms   p99 {:>9.1f} ms   max {:>9.1f} ms   n {}", name,
-                         d.p50, d.p95, d.p99, d.max, d.count));
-}
-
-/// Prints whether the client disturbed its own measurement.
-void print_client(const results::ClientHealth& client, const Distribution& ttft) {
-  const analysis::ClientVerdict verdict = analysis::client_verdict(client, ttft);
-  print_line(fmt::format("client   {}: loop delay p99 {:.1f} ms, send delay p99 {:.1f} ms, {:.2f} of a core{}",
-                         verdict.ok() ? "kept up" : "was late", client.loop_delay_p99_ms, client.send_delay_p99_ms,
-                         client.cpu_share, verdict.ok() ? "" : fmt::format(" ({})", fmt::join(verdict.reasons, "; "))));
-}
-
-/// Prints exact percentiles over all these turns. Unlike a sweep, this command has no published method. `measured` is
-/// the time during which they were sent.
-void print_summary(const std::vector<TurnSample>& turns, Duration measured, const results::ClientHealth& client) {
-  double prompt = 0;
-  double cached = 0;
-  double output = 0;
-  for (const TurnSample& turn : turns) {
-    prompt += turn.prompt_tokens;
-    cached += turn.cached_tokens;
-    output += turn.completion_tokens;
-  }
-  const auto count = [&](TurnOutcome outcome) { return std::ranges::count(turns, outcome, &TurnSample::outcome); };
-  const double seconds = to_seconds(measured);
-  print_line(fmt::format("turns    {} succeeded, {} failed, {} abandoned in {:.1f} s: {:.2f} turns/s, {:.1f} tokens/s",
-                         count(TurnOutcome::kSucceeded), count(TurnOutcome::kFailed), count(TurnOutcome::kAbandoned),
-                         seconds, static_cast<double>(turns.size()) / seconds, output / seconds));
-  print_line(fmt::format("cache    {:.1f} % of {:.0f} prompt tokens", prompt > 0 ? 100 * cached / prompt : 0, prompt));
-  const Distribution ttft = describe_turns(turns, [](const TurnSample& turn) { return std::optional(turn.ttft_ms()); });
-  print_times("TTFT", ttft);
-  print_times("TPOT", describe_turns(turns, [](const TurnSample& turn) { return turn.tpot_ms(); }));
-  print_times("latency",
-              describe_turns(turns, [](const TurnSample& turn) { return std::optional(turn.latency_ms()); }));
-  print_client(client, ttft);
-  const auto failed = std::ranges::find(turns, TurnOutcome::kFailed, &TurnSample::outcome);
-  if (failed != turns.end()) print_line("first error: " + failed->error);
-}
-
-/// Removes turns that were sent within the warm-up. For a turn that was never sent, the intended instant counts.
-void drop_warmup(std::vector<TurnSample>& turns, TimePoint measured_from) {
-  std::erase_if(turns, [&](const TurnSample& turn) {
-    return (turn.sent == TimePoint{} ? turn.intended : turn.sent) < measured_from;
-  });
-}
-
-/// One run of the command on its loop. It ends after the duration or at SIGINT, when all turns have drained.
+/// One run of the command on its loop. It ends after the duration, by itself, or at SIGINT, when all turns have
+/// drained.
 class LoadgenRun {
  public:
-  LoadgenRun(net::EventLoop& loop, loadgen::Service& service, Duration drain_timeout)
-      : loop_(loop), service_(service), drain_timeout_(drain_timeout), timer_(loop) {}
+  LoadgenRun(net::EventLoop& loop, loadgen::Service& service, const LoadOrder& order)
+      : loop_(loop), service_(service), order_(order), timer_(loop), progress_(loop) {
+    service_.on_ended([this] { ended(); });
+  }
 
-  Result<void> start(std::uint32_t concurrency, std::uint64_t seed, std::optional<Duration> duration) {
-    KVIST_TRY_VOID(service_.start(concurrency, seed));
+  Result<void> start() {
+    started_utc_ = net::utc_now();
     started_ = net::now();
-    if (duration) {
-      timer_.arm(*started_ + *duration, [this] { end(); });
+    KVIST_TRY_VOID(service_.start(*order_.level, order_.workload.seed));
+    if (order_.duration) {
+      timer_.arm(*started_ + *order_.duration, [this] { end(); });
     }
+    if (order_.progress > Duration(0)) print_progress(*started_ + order_.progress);
     return {};
   }
 
   /// Starts no new turns; those in flight may end within the request time-out. A second call breaks them off.
   void end() {
     if (std::exchange(ending_, true)) return service_.stop(false, {});
-    driven_ = started_ ? net::now() - *started_ : Duration(0);
-    load_ = service_.client_load();
-    timer_.arm(net::now() + drain_timeout_, [this] { service_.stop(false, {}); });
+    read_client();
+    timer_.arm(net::now() + order_.workload.request_timeout, [this] { service_.stop(false, {}); });
     service_.stop(true, [this] { loop_.stop(); });
   }
 
   [[nodiscard]] bool has_driven() const { return started_.has_value(); }
   [[nodiscard]] TimePoint started() const { return started_.value_or(TimePoint{}); }
-  [[nodiscard]] Duration driven() const { return driven_; }
+  [[nodiscard]] const std::string& started_utc() const { return started_utc_; }
+  /// When no new turns were started any more: the end of the window.
+  [[nodiscard]] TimePoint stopped() const { return stopped_; }
   /// The client's own health while it drove.
   [[nodiscard]] const loadgen::ClientLoad& client_load() const { return load_; }
 
  private:
+  /// The load has ended by itself: its last turn's end is the end of the window.
+  void ended() {
+    if (std::exchange(ending_, true)) return;
+    read_client();
+    loop_.stop();
+  }
+
+  void read_client() {
+    stopped_ = net::now();
+    load_ = service_.client_load();
+    progress_.cancel();
+  }
+
+  void print_progress(TimePoint at) {
+    progress_.arm(at, [this, at] {
+      const workload::Recorder& recorder = service_.recorder();
+      const TimePoint now = net::now();
+      workload::Snapshot window = service_.snapshot();
+      // A load that is younger than the window had less time for what the window counts.
+      const double full = std::max(1.0, to_seconds(kProgressWindow) / to_seconds(now - *started_));
+      window.turns_per_s *= full;
+      window.output_tokens_per_s *= full;
+      const report::LoadProgress progress{.elapsed = now - *started_,
+                                          .succeeded = recorder.totals().turns_succeeded,
+                                          .failed = recorder.totals().turns_failed,
+                                          .window = window,
+                                          .itl_p50_ms = recorder.gap_quantile_ms(now, 0.50),
+                                          .itl_p95_ms = recorder.gap_quantile_ms(now, 0.95)};
+      std::fprintf(stderr, "%s\n", report::progress_line(progress).c_str());
+      print_progress(at + order_.progress);
+    });
+  }
+
   net::EventLoop& loop_;
   loadgen::Service& service_;
-  Duration drain_timeout_;
+  const LoadOrder& order_;
   net::Timer timer_;
+  net::Timer progress_;
   std::optional<TimePoint> started_;
-  Duration driven_{};
+  std::string started_utc_;
+  TimePoint stopped_;
   loadgen::ClientLoad load_;
   bool ending_ = false;
 };
 
-Result<loadgen::ServiceOptions> service_options(const LoadgenArguments& arguments) {
+Result<loadgen::ServiceOptions> service_options(const LoadgenArguments& arguments, const LoadOrder& order) {
   loadgen::ServiceOptions options;
   options.target_url = arguments.target;
   if (!arguments.api_key_file.empty()) {
@@ -138,43 +126,79 @@ Result<loadgen::ServiceOptions> service_options(const LoadgenArguments& argument
   }
   options.model = arguments.model;
   options.http = {arguments.host, arguments.port};
-  if (!arguments.workload_file.empty()) {
-    KVIST_TRY(options.workload, spec::load_workload(arguments.workload_file));
-    KVIST_TRY(options.input, results::load_input(options.workload.trace));
-  }
+  options.workload = order.workload;
+  options.input = order.input;
+  options.max_turns = arguments.requests;
+  options.headers = order.headers;
+  if (!arguments.path.empty()) options.path = arguments.path;
+  if (order.progress > Duration(0) && order.level) options.window = kProgressWindow;
   return options;
+}
+
+/// The window begins after the warm-up. A load that was over before that has none.
+report::LoadRun record_of(const LoadgenArguments& arguments, const LoadOrder& order, const LoadgenRun& run,
+                          std::vector<TurnSample> turns) {
+  report::LoadRun record{.kvist_version = std::string(kVersion),
+                         .target = arguments.target,
+                         .model = arguments.model,
+                         .dataset = order.dataset,
+                         .started_utc = run.started_utc(),
+                         .started_unix_s = net::unix_seconds() - to_seconds(net::now() - run.started()),
+                         .command = arguments.command,
+                         .request_prefix = fmt::format("loadgen-{:x}", order.workload.seed),
+                         .workload = order.workload,
+                         .concurrency = arguments.concurrency,
+                         .rate_per_s = arguments.rate,
+                         .requests = arguments.requests,
+                         .level = {}};
+  results::LevelRecord& level = record.level;
+  level.concurrency = order.level.value_or(0);
+  level.seed = order.workload.seed;
+  level.started_utc = run.started_utc();
+  level.started = run.started();
+  level.measure_to = run.stopped();
+  level.measure_from = std::min(run.started() + order.warmup, level.measure_to);
+  level.client = sweep::summarise_client(run.client_load(), level.measure_to - level.started, turns);
+  if (run.client_load().refused_starts) level.remarks.push_back(*run.client_load().refused_starts);
+  level.turns = std::move(turns);
+  return record;
+}
+
+Result<void> write_output(const LoadgenArguments& arguments, const LoadOrder& order, const report::LoadRun& record,
+                          const report::LoadFigures& figures) {
+  if (arguments.output.empty()) return {};
+  KVIST_TRY(const std::vector<std::string> paths,
+            report::write_load_files(record, figures, arguments.output, order.exports));
+  for (const std::string& path : paths) print_line("written  " + path);
+  return {};
 }
 
 }  // namespace
 
 Result<void> run_loadgen(const LoadgenArguments& arguments) {
-  KVIST_TRY(const loadgen::ServiceOptions options, service_options(arguments));
-  std::optional<Duration> duration;
-  if (!arguments.duration.empty()) {
-    KVIST_TRY(duration, parse_duration(arguments.duration, "--duration"));
-    if (*duration <= Duration(0)) return fail(ErrorCode::kInvalidArgument, "--duration must be above 0");
-  }
-  Duration warmup(0);
-  if (!arguments.warmup.empty()) {
-    KVIST_TRY(warmup, parse_duration(arguments.warmup, "--warmup"));
-    if (duration && warmup >= *duration) return fail(ErrorCode::kInvalidArgument, "--warmup must be below --duration");
-  }
+  KVIST_TRY(const LoadOrder order, read_load_order(arguments));
+  KVIST_TRY(const loadgen::ServiceOptions options, service_options(arguments, order));
+  if (!arguments.output.empty()) KVIST_TRY_VOID(make_folder(arguments.output));
   telemetry::start_logging(telemetry::LogLevel::kInfo, "loadgen");
   net::EventLoop loop;
   KVIST_TRY(const auto service, loadgen::Service::create(loop, options));
-  LoadgenRun run(loop, *service, options.workload.request_timeout);
+  LoadgenRun run(loop, *service, order);
   loop.on_termination([&run] { run.end(); });
   print_line(fmt::format("ready http={}", service->port()));
-  if (arguments.concurrency) {
-    KVIST_TRY_VOID(run.start(*arguments.concurrency, options.workload.seed, duration));
-  }
+  if (order.level) KVIST_TRY_VOID(run.start());
   loop.run();
   if (!run.has_driven()) return {};
-  std::vector<TurnSample> turns = service->take_samples();
-  const results::ClientHealth client = sweep::summarise_client(run.client_load(), run.driven(), turns);
-  drop_warmup(turns, run.started() + warmup);
-  print_summary(turns, std::max(run.driven() - warmup, Duration(1)), client);
-  if (std::ranges::find(turns, TurnOutcome::kSucceeded, &TurnSample::outcome) != turns.end()) return {};
+  report::LoadRun record = record_of(arguments, order, run, service->take_samples());
+  if (const std::uint64_t refused = service->recorder().totals().samples_refused; refused > 0) {
+    record.level.remarks.push_back(fmt::format("{} turns found no room in memory and are in no figure", refused));
+  }
+  const report::LoadFigures figures = report::figures_of(record);
+  print_line(report::load_summary(record, figures));
+  KVIST_TRY_VOID(write_output(arguments, order, record, figures));
+  if (std::ranges::find(record.level.turns, TurnOutcome::kSucceeded, &TurnSample::outcome) !=
+      record.level.turns.end()) {
+    return {};
+  }
   return fail(ErrorCode::kUnavailable, "not one turn succeeded");
 }
 

@@ -12,6 +12,7 @@
 #include "kvist/base/version.h"
 #include "kvist/cli/command_tree.h"
 #include "kvist/cli/commands.h"
+#include "kvist/cli/loadgen_options.h"
 
 namespace kvist::cli {
 namespace {
@@ -72,6 +73,7 @@ class CommandLine {
 
   /// Nothing if a command has to run; otherwise the exit status.
   std::optional<int> parse(int argc, const char* const* argv) {
+    loadgen_.command = command_text(argc, argv);
     try {
       app_.parse(argc, argv);
     } catch (const CLI::ParseError& error) {
@@ -167,12 +169,15 @@ class CommandLine {
     command->add_option("--target", loadgen_.target, "http://host:port or https://host:port")->required();
     command->add_option("--model", loadgen_.model, "model to ask for")->required();
     command->add_option("-f,--file", loadgen_.workload_file, "file with a `workload:` mapping");
-    auto* concurrency = command->add_option("--concurrency", loadgen_.concurrency,
-                                            "conversations at once; without it, idle until POST /start");
-    command->add_option("--duration", loadgen_.duration, "how long, with a unit (30s); without it, until Ctrl-C")
-        ->needs(concurrency);
-    command->add_option("--warmup", loadgen_.warmup, "turns sent so early are not in the summary (5s)")
-        ->needs(concurrency);
+    add_loadgen_load(command);
+    add_loadgen_workload(command);
+    command->add_option("--output", loadgen_.output, "folder for every request and token, and a summary");
+    command
+        ->add_option("--export", loadgen_.exports, "also as vllm, aiperf, guidellm, inference-perf (or all) write it")
+        ->needs("--output");
+    command->add_option("--progress", loadgen_.progress, "how often a progress line is printed (5s); 0s: never");
+    command->add_option("--path", loadgen_.path, "path of the endpoint (/v1/chat/completions)");
+    command->add_option("--header", loadgen_.headers, "\"Name: value\", sent with every request; may be repeated");
     command->add_option("--api-key-file", loadgen_.api_key_file, "file whose first line is the key to send");
     command->add_option("--ca", loadgen_.ca,
                         "PEM file of the authorities to trust, for https; without it, the system's");
@@ -181,7 +186,54 @@ class CommandLine {
     certificate->needs(command->add_option("--key", loadgen_.key, "PEM file of its key")->needs(certificate));
     command->add_option("--host", loadgen_.host, "address of metrics and control API");
     command->add_option("--port", loadgen_.port, "port of metrics and control API; 0: any");
-    command->callback([this] { action_ = [this] { return run_loadgen(loadgen_); }; });
+    command->callback([this] {
+      const LoadgenArguments& a = loadgen_;
+      const bool has_load = a.concurrency || a.rate || !a.dataset.empty();
+      const bool has_end = !a.duration.empty() || !a.warmup.empty() || a.requests || !a.output.empty();
+      if (has_end && !has_load) throw CLI::RequiresError("--duration", "--concurrency, --rate or a trace as --dataset");
+      action_ = [this] { return run_loadgen(loadgen_); };
+    });
+  }
+
+  /// When requests are sent, and how many.
+  void add_loadgen_load(CLI::App* command) {
+    LoadgenArguments& a = loadgen_;
+    auto* closed =
+        command->add_option("--concurrency", a.concurrency,
+                            "closed loop: conversations at once; without it and --rate, idle until POST /start");
+    auto* rate = command->add_option("--rate", a.rate, "open loop: starts per second, whatever is in flight");
+    rate->excludes(closed);
+    command->add_option("--arrivals", a.arrivals, "poisson (default), constant, gamma, bursts")->needs(rate);
+    command->add_option("--variation", a.variation, "gamma: standard deviation of the gaps over their mean (2)")
+        ->needs(rate);
+    command->add_option("--burst-size", a.burst_size, "bursts: starts at one instant (10)")->needs(rate);
+    command
+        ->add_option("--rate-profile", a.profile,
+                     "ramps and steps: multiples of --rate over time, linear between (0s:0.1,60s:1,60s:2)")
+        ->needs(rate);
+    command->add_option("--max-in-flight", a.max_in_flight, "open loop: beyond it starts are sent late (20000)")
+        ->needs(rate);
+    command->add_option("--max-start-rate", a.max_start_rate, "closed loop: starts per second, at most")->needs(closed);
+    command->add_option("--requests", a.requests, "end after so many requests");
+    command->add_option("--duration", a.duration, "how long, with a unit (30s); without it, until Ctrl-C");
+    command->add_option("--warmup", a.warmup, "turns sent so early are not in the summary (5s)");
+    command->add_option("--seed", a.seed, "of texts, lengths and arrivals");
+    command->add_option("--timeout", a.timeout, "a request is given up after this (120s)");
+  }
+
+  /// What requests say.
+  void add_loadgen_workload(CLI::App* command) {
+    LoadgenArguments& a = loadgen_;
+    command->add_option("--dataset", a.dataset, "ShareGPT JSON, chats (.jsonl) or a Mooncake trace (.jsonl) to send");
+    command->add_option("--input-tokens", a.input_tokens, "of a first message: 512, or 100-900");
+    command->add_option("--output-tokens", a.output_tokens, "limit of an answer: 128, or 50-200");
+    command->add_flag("--ignore-eos", a.ignore_eos, "answers run to their limit");
+    command->add_option("--turns", a.turns, "of a conversation: 1, or 3-5");
+    command->add_option("--follow-up-tokens", a.follow_up_tokens, "of a later message of a conversation");
+    command->add_option("--prefixes", a.prefixes, "first messages shared by conversations; 0: none is shared");
+    command->add_option("--characters-per-token", a.characters_per_token,
+                        "of the target's tokenizer (about 4.5 for English), for lengths in its tokens");
+    command->add_option("--speed", a.speed, "of a trace: 2 sends it twice as fast");
   }
 
   void add_sweep() {
@@ -210,6 +262,7 @@ class CommandLine {
     command->add_option("--output", report_.output, "folder for the report; without it, the database's");
     command->require_subcommand(0, 1);
     add_report_compare(command->add_subcommand("compare", "routing modes against a baseline, paired over seeds"));
+    add_report_regression(command->add_subcommand("regression", "fail if a run is worse than an earlier one"));
     add_report_check(command->add_subcommand("check", "hold a stored run against published figures"));
     command->callback([this, command] {
       if (!command->get_subcommands().empty()) return;
@@ -227,6 +280,14 @@ class CommandLine {
     command->add_option("--markdown", a.markdown, "file to write the comparison to");
     command->add_option("--json", a.json, "the same as JSON");
     command->callback([this] { action_ = [this] { return run_report_check(check_); }; });
+  }
+
+  void add_report_regression(CLI::App* command) {
+    ReportRegressionArguments& a = regression_;
+    command->add_option("before", a.before, "results of a sweep, or of loadgen --output")->required();
+    command->add_option("after", a.after, "the same of the later run")->required();
+    command->add_option("--tolerance", a.tolerance_pct, "percent (of percentages: points) that count as no change (5)");
+    command->callback([this] { action_ = [this] { return run_report_regression(regression_); }; });
   }
 
   void add_report_compare(CLI::App* command) {
@@ -383,6 +444,7 @@ class CommandLine {
   ReportArguments report_;
   ReportCheckArguments check_;
   ReportCompareArguments compare_;
+  ReportRegressionArguments regression_;
   PlanProfilesArguments profiles_;
   TraceGenerateArguments trace_;
   ExplainArguments explain_;

@@ -1,9 +1,14 @@
 // kvist report: the report again, from stored results; a run compared with published figures.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <vector>
 
 #include "kvist/analysis/reference_check.h"
+#include "kvist/analysis/regression.h"
 #include "kvist/analysis/stored_run.h"
 #include "kvist/base/output_file.h"
 #include "kvist/base/yaml.h"
@@ -12,6 +17,7 @@
 #include "kvist/cli/stored.h"
 #include "kvist/report/check_text.h"
 #include "kvist/report/comparison_text.h"
+#include "kvist/report/regression_text.h"
 #include "kvist/report/report.h"
 
 namespace kvist::cli {
@@ -23,7 +29,41 @@ Result<analysis::CheckRules> load_rules(const std::string& file, const std::stri
   return analysis::read_check_rules(root, reference);
 }
 
+/// The levels of a sweep's results, or the load of a summary.json.
+Result<std::vector<analysis::JudgedLevel>> levels_at(const std::filesystem::path& place) {
+  std::filesystem::path summary = place;
+  if (std::filesystem::is_directory(place)) summary /= "summary.json";
+  if (summary.extension() == ".json" && std::filesystem::is_regular_file(summary)) {
+    std::ifstream file(summary, std::ios::binary);
+    std::stringstream text;
+    text << file.rdbuf();
+    if (!file) return fail(ErrorCode::kNotFound, summary.string() + ": cannot be read");
+    return analysis::judged_levels_of_summary(text.str(), summary.string());
+  }
+  KVIST_TRY(const analysis::RunAnalysis analysis, analysis::load_analysis(place));
+  return analysis::judged_levels(analysis);
+}
+
 }  // namespace
+
+Result<void> run_report_regression(const ReportRegressionArguments& arguments) {
+  if (!(arguments.tolerance_pct >= 0 && arguments.tolerance_pct <= 1'000)) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("--tolerance: {}; want 0 to 1000 percent", arguments.tolerance_pct));
+  }
+  KVIST_TRY(const std::vector<analysis::JudgedLevel> before, levels_at(arguments.before));
+  KVIST_TRY(const std::vector<analysis::JudgedLevel> after, levels_at(arguments.after));
+  const std::vector<analysis::FigureRegression> results =
+      analysis::compare_runs(before, after, arguments.tolerance_pct);
+  print_line(report::regression_text(results, arguments.tolerance_pct));
+  const auto failed = std::ranges::count_if(results, [](const analysis::FigureRegression& result) {
+    return result.verdict == analysis::RegressionVerdict::kWorse ||
+           result.verdict == analysis::RegressionVerdict::kUnknown;
+  });
+  if (failed == 0) return {};
+  return fail(ErrorCode::kInternal,
+              fmt::format("{} of {} figures are worse or not known any more", failed, results.size()));
+}
 
 Result<void> run_report(const ReportArguments& arguments) {
   KVIST_TRY(const auto store, open_existing(arguments.database));

@@ -1,0 +1,186 @@
+#include "kvist/analysis/arrival_law.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "kvist/base/check.h"
+#include "kvist/base/statistics.h"
+#include "kvist/workload/arrival_profile.h"
+
+namespace kvist::analysis {
+namespace {
+
+using spec::ArrivalKind;
+
+constexpr double kLeastProbability = 0.01;
+constexpr double kLeastShareSent = 0.98;
+constexpr std::size_t kLeastGaps = 20;
+/// An interval of the dispersion holds so many arrivals on average, and there are at least so many intervals.
+constexpr double kArrivalsPerInterval = 10;
+constexpr std::size_t kLeastIntervals = 5;
+
+/// Numerical recipes: a series below shape + 1, above it a continued fraction.
+double series_of(double shape, double x) {
+  double term = 1 / shape;
+  double sum = term;
+  for (int n = 1; n < 10'000 && std::abs(term) > std::abs(sum) * 1e-15; ++n) {
+    term *= x / (shape + n);
+    sum += term;
+  }
+  return sum * std::exp(-x + shape * std::log(x) - std::lgamma(shape));
+}
+
+double fraction_of(double shape, double x) {
+  constexpr double kTiny = 1e-300;
+  double b = x + 1 - shape;
+  double c = 1 / kTiny;
+  double d = 1 / b;
+  double value = d;
+  for (int n = 1; n < 10'000; ++n) {
+    const double a = -n * (n - shape);
+    b += 2;
+    d = a * d + b;
+    if (std::abs(d) < kTiny) d = kTiny;
+    d = 1 / d;
+    c = b + a / c;
+    if (std::abs(c) < kTiny) c = kTiny;
+    const double factor = c * d;
+    value *= factor;
+    if (std::abs(factor - 1) < 1e-15) break;
+  }
+  return value * std::exp(-x + shape * std::log(x) - std::lgamma(shape));
+}
+
+/// An arrival in the profile's time, in seconds since the start of the load.
+struct Arrival {
+  double due = 0;
+  double sent = 0;
+};
+
+/// The share of gaps below one of `relative` times the mean.
+double law_below(const spec::ArrivalSpec& spec, double relative) {
+  if (spec.kind != ArrivalKind::kBursty) return 1 - std::exp(-relative);
+  const double shape = 1 / (spec.variation * spec.variation);
+  return gamma_share_below(shape, relative * shape);
+}
+
+/// Instants of bursts: of arrivals that were due at one instant, the first that was sent.
+std::vector<double> sent_instants(const std::vector<Arrival>& arrivals, ArrivalKind kind) {
+  std::vector<double> instants;
+  for (std::size_t i = 0; i < arrivals.size(); ++i) {
+    const bool continues = kind == ArrivalKind::kBursts && i > 0 && arrivals[i].due <= arrivals[i - 1].due;
+    if (!continues) instants.push_back(arrivals[i].sent);
+  }
+  std::ranges::sort(instants);
+  return instants;
+}
+
+void test_gaps(const std::vector<double>& instants, const spec::ArrivalSpec& spec, double mean_gap_s,
+               ArrivalTest& test) {
+  std::vector<double> gaps;
+  for (std::size_t i = 1; i < instants.size(); ++i) gaps.push_back(instants[i] - instants[i - 1]);
+  if (gaps.size() < kLeastGaps) return;
+  const Distribution d = describe(gaps);
+  if (d.mean > 0) test.gap_variation = d.standard_deviation / d.mean;
+  if (spec.kind == ArrivalKind::kConstant) return;
+  std::ranges::sort(gaps);
+  const auto n = static_cast<double>(gaps.size());
+  double distance = 0;
+  for (std::size_t i = 0; i < gaps.size(); ++i) {
+    const double law = law_below(spec, gaps[i] / mean_gap_s);
+    distance = std::max({distance, law - static_cast<double>(i) / n, static_cast<double>(i + 1) / n - law});
+  }
+  test.ks_distance = distance;
+  test.ks_probability = kolmogorov_probability(distance, gaps.size());
+}
+
+void test_counts(const std::vector<Arrival>& arrivals, double length_s, double rate, ArrivalTest& test) {
+  const double interval_s = kArrivalsPerInterval / rate;
+  const auto intervals = static_cast<std::size_t>(length_s / interval_s);
+  if (intervals < kLeastIntervals) return;
+  std::vector<double> counts(intervals);
+  for (const Arrival& arrival : arrivals) {
+    const auto interval = static_cast<std::size_t>(std::max(0.0, arrival.sent) / interval_s);
+    if (interval < intervals) ++counts[interval];
+  }
+  const Distribution d = describe(counts);
+  if (d.mean > 0) test.dispersion = d.standard_deviation * d.standard_deviation / d.mean;
+}
+
+void expect(const spec::ArrivalSpec& spec, ArrivalTest& test) {
+  switch (spec.kind) {
+    case ArrivalKind::kConstant:
+      test.expected_gap_variation = test.expected_dispersion = 0;
+      break;
+    case ArrivalKind::kBursty:
+      test.expected_gap_variation = spec.variation;
+      test.expected_dispersion = spec.variation * spec.variation;
+      break;
+    case ArrivalKind::kBursts:
+      test.expected_dispersion = spec.burst_size;
+      break;
+    case ArrivalKind::kPoisson:
+    case ArrivalKind::kClosed:
+      break;
+  }
+}
+
+}  // namespace
+
+double gamma_share_below(double shape, double x) {
+  KVIST_CHECK(shape > 0 && x >= 0, "the gamma distribution has a shape above 0");
+  if (x <= 0) return 0;
+  return std::clamp(x < shape + 1 ? series_of(shape, x) : 1 - fraction_of(shape, x), 0.0, 1.0);
+}
+
+double kolmogorov_probability(double distance, std::size_t n) {
+  const double root = std::sqrt(static_cast<double>(n));
+  const double lambda = (root + 0.12 + 0.11 / root) * distance;
+  if (lambda < 0.2) return 1;
+  double sum = 0;
+  for (int k = 1; k <= 100; ++k) {
+    const double term = std::exp(-2.0 * k * k * lambda * lambda);
+    sum += k % 2 == 1 ? term : -term;
+    if (term < 1e-12) break;
+  }
+  return std::clamp(2 * sum, 0.0, 1.0);
+}
+
+bool ArrivalTest::as_ordered() const {
+  if (!scheduled_per_s || !sent_per_s) return false;
+  if (*sent_per_s < kLeastShareSent * *scheduled_per_s) return false;
+  return !ks_probability || *ks_probability >= kLeastProbability;
+}
+
+ArrivalTest test_arrivals(const results::LevelRecord& level, const spec::ArrivalSpec& spec, double ordered_per_s) {
+  ArrivalTest test;
+  test.kind = spec.kind;
+  expect(spec, test);
+  const double length_s = to_seconds(level.measure_to - level.started);
+  const workload::ArrivalProfile profile(spec.profile);
+  const double area_s = profile.area_until(length_s);
+  if (length_s <= 0 || ordered_per_s <= 0) return test;
+  test.ordered_per_s = ordered_per_s * area_s / length_s;
+  std::vector<Arrival> arrivals;
+  std::size_t sent = 0;
+  for (const workload::TurnSample& turn : level.turns) {
+    if (turn.turn != 0 || turn.intended < level.started || turn.intended > level.measure_to) continue;
+    ++test.arrivals;
+    if (turn.sent == TimePoint{}) continue;
+    test.latest_ms = std::max(test.latest_ms, to_milliseconds(turn.sent - turn.intended));
+    if (turn.sent > level.measure_to) continue;
+    ++sent;
+    arrivals.push_back({.due = profile.area_until(to_seconds(turn.intended - level.started)),
+                        .sent = profile.area_until(to_seconds(turn.sent - level.started))});
+  }
+  std::ranges::sort(arrivals, {}, &Arrival::due);
+  test.scheduled_per_s = static_cast<double>(test.arrivals) / length_s;
+  test.sent_per_s = static_cast<double>(sent) / length_s;
+  const bool bursts = spec.kind == ArrivalKind::kBursts;
+  test_gaps(sent_instants(arrivals, spec.kind), spec, (bursts ? spec.burst_size : 1) / ordered_per_s, test);
+  test_counts(arrivals, area_s, ordered_per_s / (bursts ? spec.burst_size : 1), test);
+  return test;
+}
+
+}  // namespace kvist::analysis

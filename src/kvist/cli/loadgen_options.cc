@@ -1,0 +1,256 @@
+#include "kvist/cli/loadgen_options.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <filesystem>
+#include <memory>
+#include <string_view>
+#include <utility>
+
+#include "kvist/base/yaml.h"
+#include "kvist/cli/duration_argument.h"
+#include "kvist/results/load_input.h"
+#include "kvist/spec/files.h"
+#include "kvist/workload/chat_file.h"
+
+namespace kvist::cli {
+namespace {
+
+using spec::ArrivalKind;
+
+constexpr std::uint32_t kMaxCount = 1'000'000;
+constexpr double kMaxRate = 1e6;
+/// Below the number of connections that the range of client ports allows.
+constexpr std::uint32_t kMaxInFlight = 20'000;
+/// Without a limit of its own a closed loop starts what has a place at once.
+constexpr double kUnlimitedStarts = 100'000;
+
+constexpr std::array kLaws = {std::pair{std::string_view("poisson"), ArrivalKind::kPoisson},
+                              std::pair{std::string_view("constant"), ArrivalKind::kConstant},
+                              std::pair{std::string_view("gamma"), ArrivalKind::kBursty},
+                              std::pair{std::string_view("bursts"), ArrivalKind::kBursts}};
+
+std::unexpected<Error> wrong(const std::string& option, const std::string& what) {
+  return fail(ErrorCode::kInvalidArgument, option + ": " + what);
+}
+
+Result<std::uint32_t> parse_count(std::string_view text, const std::string& option) {
+  std::uint32_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value == 0 || value > kMaxCount) {
+    return wrong(option, fmt::format("\"{}\"; want 1 to {}, or a range like 100-900", text, kMaxCount));
+  }
+  return value;
+}
+
+Result<ArrivalKind> parse_law(const std::string& text) {
+  for (const auto& [name, kind] : kLaws) {
+    if (name == text) return kind;
+  }
+  return wrong("--arrivals", fmt::format("\"{}\"; there are poisson, constant, gamma, bursts", text));
+}
+
+Result<void> read_open_loop(const LoadgenArguments& a, LoadOrder& order) {
+  if (!(*a.rate > 0 && *a.rate <= kMaxRate)) return wrong("--rate", fmt::format("{}; want above 0", *a.rate));
+  spec::ArrivalSpec& arrivals = order.workload.arrivals;
+  arrivals.kind = ArrivalKind::kPoisson;
+  if (!a.arrivals.empty()) {
+    KVIST_TRY(arrivals.kind, parse_law(a.arrivals));
+  }
+  if (a.variation && arrivals.kind != ArrivalKind::kBursty) return wrong("--variation", "is for --arrivals gamma");
+  if (a.burst_size && arrivals.kind != ArrivalKind::kBursts) return wrong("--burst-size", "is for --arrivals bursts");
+  arrivals.rate_per_s = *a.rate;
+  arrivals.variation = a.variation.value_or(arrivals.variation);
+  arrivals.burst_size = a.burst_size.value_or(arrivals.burst_size);
+  arrivals.max_conversations = a.max_in_flight.value_or(kMaxInFlight);
+  arrivals.when_full = spec::WhenFull::kWait;
+  if (!a.profile.empty()) {
+    KVIST_TRY(arrivals.profile, parse_rate_profile(a.profile));
+  }
+  order.level = static_cast<std::uint32_t>(std::clamp(std::round(*a.rate * 60), 1.0, 1e9));
+  return {};
+}
+
+Result<void> read_load(const LoadgenArguments& a, LoadOrder& order) {
+  if (a.rate) {
+    KVIST_TRY_VOID(read_open_loop(a, order));
+  } else if (a.concurrency) {
+    order.level = a.concurrency;
+    if (a.workload_file.empty()) order.workload.target_rps = kUnlimitedStarts;
+    if (a.max_start_rate) order.workload.target_rps = *a.max_start_rate;
+  }
+  if (a.seed) order.workload.seed = *a.seed;
+  if (a.requests && *a.requests == 0) return wrong("--requests", "0; want at least 1");
+  if (!a.duration.empty()) {
+    KVIST_TRY(order.duration, parse_duration(a.duration, "--duration"));
+    if (*order.duration <= Duration(0)) return wrong("--duration", "must be above 0");
+  }
+  if (!a.warmup.empty()) {
+    KVIST_TRY(order.warmup, parse_duration(a.warmup, "--warmup"));
+    if (order.duration && order.warmup >= *order.duration) {
+      return fail(ErrorCode::kInvalidArgument, "--warmup must be below --duration");
+    }
+  }
+  if (!a.timeout.empty()) {
+    KVIST_TRY(order.workload.request_timeout, parse_duration(a.timeout, "--timeout"));
+  }
+  KVIST_TRY(order.progress, parse_duration(a.progress, "--progress"));
+  return {};
+}
+
+/// Lengths are given in the target's tokens and sent as text of so many characters.
+Result<CountRange> text_lengths(const std::string& text, const std::string& option, double characters_per_token) {
+  KVIST_TRY(CountRange range, parse_range(text, option));
+  if (characters_per_token <= 0) return range;
+  const auto scaled = [&](std::uint32_t tokens) {
+    return static_cast<std::uint32_t>(std::clamp(std::round(tokens * characters_per_token), 1.0, 1e9));
+  };
+  return CountRange{.low = scaled(range.low), .high = scaled(range.high)};
+}
+
+Result<void> read_texts(const LoadgenArguments& a, spec::WorkloadSpec& w) {
+  if (a.characters_per_token < 0 || a.characters_per_token > 100) {
+    return wrong("--characters-per-token", fmt::format("{}; want 0 to 100", a.characters_per_token));
+  }
+  if (!a.input_tokens.empty()) {
+    KVIST_TRY(const CountRange range, text_lengths(a.input_tokens, "--input-tokens", a.characters_per_token));
+    w.starter_tokens_min = range.low;
+    w.starter_tokens_max = range.high;
+    // As other load generators: single requests that share nothing, unless it is asked for.
+    w.starters = 0;
+    w.turns_min = w.turns_max = 1;
+  }
+  if (!a.follow_up_tokens.empty()) {
+    KVIST_TRY(const CountRange range, text_lengths(a.follow_up_tokens, "--follow-up-tokens", a.characters_per_token));
+    w.follow_up_tokens_min = range.low;
+    w.follow_up_tokens_max = range.high;
+  }
+  if (!a.output_tokens.empty()) {
+    KVIST_TRY(const CountRange range, parse_range(a.output_tokens, "--output-tokens"));
+    w.max_tokens_min = range.low == range.high ? 0 : range.low;
+    w.max_tokens = range.high;
+  }
+  if (!a.turns.empty()) {
+    KVIST_TRY(const CountRange range, parse_range(a.turns, "--turns"));
+    w.turns_min = range.low;
+    w.turns_max = range.high;
+  }
+  if (a.prefixes) w.starters = *a.prefixes;
+  w.ignore_eos = w.ignore_eos || a.ignore_eos;
+  return {};
+}
+
+Result<void> read_dataset(const LoadgenArguments& a, LoadOrder& order) {
+  order.dataset = std::filesystem::path(a.dataset).filename().string();
+  KVIST_TRY(const std::string beginning, workload::beginning_of(a.dataset));
+  KVIST_TRY(const workload::DatasetKind kind, workload::dataset_kind(beginning, a.dataset));
+  if (kind != workload::DatasetKind::kTrace) {
+    KVIST_TRY(auto scripts, workload::load_chats(a.dataset, a.characters_per_token));
+    order.input.scripts = std::make_shared<const std::vector<workload::ChatScript>>(std::move(scripts));
+    return {};
+  }
+  if (a.rate)
+    return wrong("--rate", "a trace has instants of its own: use --speed, or --concurrency for a closed loop");
+  spec::TraceSpec& trace = order.workload.trace;
+  trace.file = a.dataset;
+  trace.speed = a.speed;
+  trace.loop = a.concurrency ? spec::TraceLoop::kClosed : spec::TraceLoop::kOpen;
+  KVIST_TRY(order.input, results::load_input(trace));
+  if (!order.level) order.level = 1;  // an open trace is limited by nothing
+  return {};
+}
+
+/// Requests of the service's own headers would be sent twice.
+Result<net::Headers> read_headers(const std::vector<std::string>& texts) {
+  constexpr std::string_view kOwn[] = {"content-type",   "accept", "x-request-id",     "x-session-id",
+                                       "content-length", "host",   "transfer-encoding"};
+  net::Headers headers;
+  for (const std::string& text : texts) {
+    const std::size_t colon = text.find(':');
+    const std::string name = text.substr(0, colon);
+    const bool is_token = !name.empty() && std::ranges::all_of(name, [](unsigned char c) {
+      return c > 32 && c < 127 &&
+             std::string_view("()<>@,;:\\\"/[]?={}").find(static_cast<char>(c)) == std::string_view::npos;
+    });
+    if (colon == std::string::npos || !is_token)
+      return wrong("--header", fmt::format("\"{}\"; want \"Name: value\"", name));
+    const std::size_t begin = text.find_first_not_of(" \t", colon + 1);
+    std::string value = begin == std::string::npos ? std::string() : text.substr(begin);
+    if (std::ranges::any_of(value, [](unsigned char c) { return c < 32 || c == 127; })) {
+      return wrong("--header", fmt::format("the value of {} has a control character", name));
+    }
+    for (const std::string_view own : kOwn) {
+      if (net::equals_no_case(name, own))
+        return wrong("--header", fmt::format("{} is set by the load generator", name));
+    }
+    headers.add(name, std::move(value));
+  }
+  return headers;
+}
+
+}  // namespace
+
+Result<CountRange> parse_range(const std::string& text, const std::string& option) {
+  const std::size_t dash = text.find('-');
+  CountRange range;
+  KVIST_TRY(range.low, parse_count(std::string_view(text).substr(0, dash), option));
+  range.high = range.low;
+  if (dash != std::string::npos) {
+    KVIST_TRY(range.high, parse_count(std::string_view(text).substr(dash + 1), option));
+  }
+  if (range.low > range.high) return wrong(option, fmt::format("\"{}\"; the first end is above the second", text));
+  return range;
+}
+
+Result<std::vector<spec::ArrivalPoint>> parse_rate_profile(const std::string& text) {
+  std::vector<spec::ArrivalPoint> profile;
+  for (std::string_view rest = text; !rest.empty();) {
+    const std::string_view item = rest.substr(0, rest.find(','));
+    rest.remove_prefix(std::min(rest.size(), item.size() + 1));
+    const std::size_t colon = item.find(':');
+    spec::ArrivalPoint point;
+    const std::string_view share = colon == std::string_view::npos ? std::string_view() : item.substr(colon + 1);
+    const auto [end, error] = std::from_chars(share.data(), share.data() + share.size(), point.share);
+    if (share.empty() || error != std::errc() || end != share.data() + share.size()) {
+      return wrong("--rate-profile", fmt::format("\"{}\"; want instants and multiples, like 0s:0.1,60s:1", item));
+    }
+    KVIST_TRY(point.at, parse_duration(std::string(item.substr(0, colon)), "--rate-profile"));
+    profile.push_back(point);
+  }
+  return profile;
+}
+
+Result<LoadOrder> read_load_order(const LoadgenArguments& arguments) {
+  LoadOrder order;
+  if (!arguments.workload_file.empty()) {
+    KVIST_TRY(order.workload, spec::load_workload(arguments.workload_file));
+    KVIST_TRY(order.input, results::load_input(order.workload.trace));
+  }
+  KVIST_TRY_VOID(read_load(arguments, order));
+  KVIST_TRY_VOID(read_texts(arguments, order.workload));
+  if (!arguments.dataset.empty()) KVIST_TRY_VOID(read_dataset(arguments, order));
+  KVIST_TRY(order.headers, read_headers(arguments.headers));
+  KVIST_TRY(order.exports, report::parse_formats(arguments.exports));
+  KVIST_TRY_VOID(workload::check_load(order.workload, order.input));
+  return order;
+}
+
+std::string command_text(int argc, const char* const* argv) {
+  std::string text = "kvist";
+  bool hidden = false;
+  for (int i = 1; i < argc; ++i) {
+    std::string argument = argv[i];
+    if (hidden) argument = argument.substr(0, argument.find(':')) + ": ...";
+    if (argument.starts_with("--header=")) argument = argument.substr(0, argument.find(':')) + ": ...";
+    hidden = argument == "--header";
+    const bool plain = argument.find_first_of(" \t\n\"'\\$&|;<>()*?") == std::string::npos && !argument.empty();
+    text += plain ? " " + argument : fmt::format(" '{}'", argument);
+  }
+  return text;
+}
+
+}  // namespace kvist::cli

@@ -1,0 +1,47 @@
+// What `kvist loadgen` was asked for on its command line, as settings of the load generator. No I/O but of the files
+// that are named.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kvist/base/error.h"
+#include "kvist/base/time.h"
+#include "kvist/cli/commands.h"
+#include "kvist/net/http_types.h"
+#include "kvist/report/load_output.h"
+#include "kvist/spec/workload.h"
+#include "kvist/workload/load_input.h"
+
+namespace kvist::cli {
+
+struct LoadOrder {
+  spec::WorkloadSpec workload;
+  workload::LoadInput input;
+  std::string dataset = "synthetic";
+  std::optional<std::uint32_t> level = {};  ///< of the service's start(); nothing: it waits for the control API
+  std::optional<Duration> duration = {};
+  Duration warmup{};
+  Duration progress{};
+  net::Headers headers;
+  std::vector<report::ExportFormat> exports;
+};
+
+/// Errors name the option and what would be right.
+[[nodiscard]] Result<LoadOrder> read_load_order(const LoadgenArguments& arguments);
+
+/// "512" or "100-900" as both ends of a range.
+struct CountRange {
+  std::uint32_t low = 0;
+  std::uint32_t high = 0;
+};
+[[nodiscard]] Result<CountRange> parse_range(const std::string& text, const std::string& option);
+/// "0s:1,60s:4" as a profile.
+[[nodiscard]] Result<std::vector<spec::ArrivalPoint>> parse_rate_profile(const std::string& text);
+
+/// A command line for the record of a run. Values of headers are left out, because they may be secret.
+[[nodiscard]] std::string command_text(int argc, const char* const* argv);
+
+}  // namespace kvist::cli

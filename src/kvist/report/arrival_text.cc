@@ -1,0 +1,38 @@
+#include "kvist/report/arrival_text.h"
+
+#include <fmt/format.h>
+
+#include "kvist/render/figures.h"
+
+namespace kvist::report {
+
+std::string_view law_name(spec::ArrivalKind kind) {
+  switch (kind) {
+    case spec::ArrivalKind::kClosed:
+      return "closed";
+    case spec::ArrivalKind::kConstant:
+      return "constant";
+    case spec::ArrivalKind::kPoisson:
+      return "poisson";
+    case spec::ArrivalKind::kBursty:
+      return "gamma";
+    case spec::ArrivalKind::kBursts:
+      return "bursts";
+  }
+  return "closed";
+}
+
+std::string arrival_text(const analysis::ArrivalTest& test) {
+  std::string text = fmt::format("{}: {:.3g}/s ordered, {}/s due, {}/s sent ({} starts, the latest {:.1f} ms late)",
+                                 law_name(test.kind), test.ordered_per_s, render::format_fixed(test.scheduled_per_s, 2),
+                                 render::format_fixed(test.sent_per_s, 2), test.arrivals, test.latest_ms);
+  text += fmt::format("; gaps vary by {} (law: {:.2f}), counts disperse by {} (law: {:.2f})",
+                      render::format_fixed(test.gap_variation, 2), test.expected_gap_variation,
+                      render::format_fixed(test.dispersion, 2), test.expected_dispersion);
+  if (test.ks_distance) {
+    text += fmt::format(", Kolmogorov-Smirnov {:.3f} (p {:.2f})", *test.ks_distance, *test.ks_probability);
+  }
+  return text + (test.as_ordered() ? ": as ordered" : ": NOT as ordered");
+}
+
+}  // namespace kvist::report

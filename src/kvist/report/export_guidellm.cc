@@ -1,0 +1,264 @@
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+
+#include "kvist/report/load_exports.h"
+#include "kvist/report/load_samples.h"
+
+namespace kvist::report {
+namespace {
+
+using analysis::Headline;
+using workload::TurnOutcome;
+using workload::TurnSample;
+using Turns = std::vector<const TurnSample*>;
+
+constexpr std::array<std::pair<std::string_view, double>, 11> kPercentiles = {{{"p001", 0.001},
+                                                                               {"p01", 0.01},
+                                                                               {"p05", 0.05},
+                                                                               {"p10", 0.10},
+                                                                               {"p25", 0.25},
+                                                                               {"p50", 0.50},
+                                                                               {"p75", 0.75},
+                                                                               {"p90", 0.90},
+                                                                               {"p95", 0.95},
+                                                                               {"p99", 0.99},
+                                                                               {"p999", 0.999}}};
+
+/// Intervals of single percentiles, by their names above, in the unit of the measure.
+using Intervals = std::vector<std::pair<std::string_view, std::optional<Interval>>>;
+
+void intervals_field(JsonWriter& json, const Intervals& intervals) {
+  json.key("percentile_cis");
+  if (intervals.empty()) {
+    json.null();
+    return;
+  }
+  json.begin_object();
+  for (const auto& [name, q] : kPercentiles) {
+    std::optional<Interval> interval;
+    for (const auto& [known, value] : intervals) {
+      if (known == name) interval = value;
+    }
+    json.key(name);
+    if (interval) {
+      json.begin_object().field("lower", interval->low).field("upper", interval->high).end_object();
+    } else {
+      json.null();
+    }
+  }
+  json.end_object();
+}
+
+/// A distribution; null without samples.
+void distribution(JsonWriter& json, const SampleList& samples, const Intervals& intervals) {
+  if (samples.empty()) {
+    json.null();
+    return;
+  }
+  json.begin_object().field("mean", samples.mean()).field("median", samples.quantile(0.5));
+  json.field("mode", samples.mode()).field("variance", samples.variance());
+  json.field("std_dev", samples.standard_deviation()).field("min", samples.min()).field("max", samples.max());
+  json.field("count", samples.count()).field("total_sum", samples.sum()).key("percentiles").begin_object();
+  for (const auto& [name, q] : kPercentiles) json.field(name, samples.quantile(q));
+  json.end_object().key("pdf").null().key("mean_ci").null();
+  intervals_field(json, intervals);
+  json.end_object();
+}
+
+/// The distribution by status. Figures of errors are not kept, so these are null, as is their total with the others.
+void measure(JsonWriter& json, std::string_view key, const SampleList& successful, const Intervals& intervals = {}) {
+  json.key(key).begin_object().key("successful");
+  distribution(json, successful, intervals);
+  json.key("errored").null().key("incomplete").null().key("total").null().end_object();
+}
+
+/// A rate: a single number in the place of a distribution's mean.
+void rate(JsonWriter& json, std::string_view key, std::optional<double> per_s) {
+  json.key(key).begin_object().key("successful");
+  if (per_s) {
+    json.begin_object().field("mean", *per_s).end_object();
+  } else {
+    json.null();
+  }
+  json.key("errored").null().key("incomplete").null().key("total").null().end_object();
+}
+
+/// GuideLLM's time per output token includes the first: latency / tokens.
+std::optional<double> time_per_output_token_ms(const TurnSample& turn) {
+  if (turn.output_tokens() == 0 || !analysis::has_first_token(turn)) return std::nullopt;
+  return to_milliseconds(turn.last_token - turn.sent) / turn.output_tokens();
+}
+std::optional<double> total_tokens(const TurnSample& turn) {
+  return turn.has_usage() ? std::optional<double>(turn.prompt_tokens + turn.output_tokens()) : std::nullopt;
+}
+
+Intervals intervals_of(const LoadFigures& figures, std::initializer_list<std::pair<std::string_view, Headline>> all,
+                       double factor = 1) {
+  Intervals intervals;
+  for (const auto& [name, which] : all) {
+    std::optional<Interval> interval = figures.estimate(which).interval;
+    if (interval) *interval = {.low = interval->low * factor, .high = interval->high * factor};
+    intervals.emplace_back(name, interval);
+  }
+  return intervals;
+}
+
+void totals(JsonWriter& json, const LoadTotals& t) {
+  json.begin_object().field("successful", t.succeeded).field("errored", t.failed).field("incomplete", t.abandoned);
+  json.field("total", t.sent).end_object();
+}
+
+void metrics(JsonWriter& json, const LoadFigures& figures, const Turns& turns) {
+  json.key("metrics").begin_object().key("request_totals");
+  totals(json, figures.totals);
+  rate(json, "requests_per_second", figures.completed_per_s);
+  measure(json, "request_latency", samples_of(turns, latency_ms, 1e-3),
+          intervals_of(figures, {{"p50", Headline::kLatencyP50}, {"p95", Headline::kLatencyP95}}, 1e-3));
+  measure(json, "prompt_token_count", samples_of(turns, prompt_tokens));
+  measure(json, "output_token_count", samples_of(turns, output_tokens));
+  measure(json, "total_token_count", samples_of(turns, total_tokens));
+  const Intervals ttft =
+      intervals_of(figures, {{"p50", Headline::kTtftP50}, {"p95", Headline::kTtftP95}, {"p99", Headline::kTtftP99}});
+  measure(json, "time_to_first_token_ms", samples_of(turns, ttft_ms), ttft);
+  measure(json, "time_to_first_output_token_ms", samples_of(turns, ttft_ms), ttft);
+  measure(json, "time_per_output_token_ms", samples_of(turns, time_per_output_token_ms));
+  measure(json, "inter_token_latency_ms", samples_of(turns, tpot_ms),
+          intervals_of(figures, {{"p50", Headline::kTpotP50}, {"p95", Headline::kTpotP95}}));
+  rate(json, "prompt_tokens_per_second", figures.prompt_tokens_per_s);
+  rate(json, "output_tokens_per_second", figures.output_tokens_per_s);
+  const bool both = figures.prompt_tokens_per_s && figures.output_tokens_per_s;
+  rate(json, "tokens_per_second",
+       both ? std::optional(*figures.prompt_tokens_per_s + *figures.output_tokens_per_s) : std::nullopt);
+  json.end_object();
+}
+
+class RequestWriter {
+ public:
+  RequestWriter(JsonWriter& json, const LoadRun& run) : json_(json), run_(run) {}
+
+  void write(std::string_view key, const Turns& turns) {
+    json_.key(key).begin_array();
+    for (const TurnSample* turn : turns) request(*turn);
+    json_.end_array();
+  }
+
+ private:
+  [[nodiscard]] std::optional<double> unix_s(TimePoint at) const {
+    if (at == TimePoint{}) return std::nullopt;
+    return run_.started_unix_s + to_seconds(at - run_.level.started);
+  }
+  [[nodiscard]] std::string id_of(const TurnSample& turn) const {
+    return fmt::format("{}-{}-{}", run_.request_prefix, turn.conversation.value(), turn.turn);
+  }
+
+  void info(const TurnSample& turn) {
+    const bool done = turn.outcome == TurnOutcome::kSucceeded;
+    json_.key("info").begin_object().field("request_id", id_of(turn));
+    json_.field("conversation_id", fmt::format("{}-{}", run_.level.seed, turn.conversation.value()));
+    json_.field("turn_index", turn.turn);
+    json_.field("status", done ? "completed" : turn.outcome == TurnOutcome::kFailed ? "errored" : "cancelled");
+    json_.key("timings").begin_object();
+    number_field(json_, "targeted_start", unix_s(turn.intended));
+    number_field(json_, "request_start", unix_s(turn.sent));
+    number_field(json_, "first_token_iteration", unix_s(turn.first_token));
+    number_field(json_, "last_token_iteration", unix_s(turn.last_token));
+    json_.field("token_iterations", turn.chunks);
+    number_field(json_, "request_end", unix_s(turn.ended));
+    json_.end_object().key("error");
+    if (turn.error.empty()) {
+      json_.null();
+    } else {
+      json_.value(turn.error);
+    }
+    json_.end_object();
+  }
+
+  void request(const TurnSample& turn) {
+    json_.begin_object().field("type_", "generative_request_stats").field("request_id", id_of(turn));
+    info(turn);
+    json_.key("input_metrics").begin_object();
+    number_field(json_, "text_tokens", prompt_tokens(turn));
+    number_field(json_, "cached_tokens", cached_tokens(turn));
+    json_.end_object().key("output_metrics").begin_object();
+    number_field(json_, "text_tokens", output_tokens(turn));
+    json_.end_object();
+    number_field(json_, "request_start_time", unix_s(turn.sent));
+    number_field(json_, "request_end_time", unix_s(turn.ended));
+    const bool done = turn.outcome == TurnOutcome::kSucceeded;
+    const auto if_done = [done](std::optional<double> value) { return done ? value : std::nullopt; };
+    number_field(json_, "request_latency", if_done(turn.latency_ms() * 1e-3));
+    number_field(json_, "prompt_tokens", prompt_tokens(turn));
+    number_field(json_, "cached_tokens", cached_tokens(turn));
+    number_field(json_, "output_tokens", output_tokens(turn));
+    number_field(json_, "total_tokens", total_tokens(turn));
+    number_field(json_, "time_to_first_token_ms", if_done(ttft_ms(turn)));
+    number_field(json_, "time_per_output_token_ms", if_done(time_per_output_token_ms(turn)));
+    number_field(json_, "inter_token_latency_ms", if_done(tpot_ms(turn)));
+    json_.end_object();
+  }
+
+  JsonWriter& json_;
+  const LoadRun& run_;
+};
+
+/// Those of this outcome that were sent within the window.
+Turns turns_with(const LoadRun& run, TurnOutcome outcome) {
+  Turns turns;
+  for (const TurnSample& turn : run.level.turns) {
+    const TimePoint at = turn.sent == TimePoint{} ? turn.intended : turn.sent;
+    if (turn.outcome == outcome && at >= run.level.measure_from && at <= run.level.measure_to) turns.push_back(&turn);
+  }
+  return turns;
+}
+
+void config(JsonWriter& json, const LoadRun& run) {
+  json.key("config").begin_object().field("id_", run.request_prefix).field("run_index", 0);
+  json.key("strategy").begin_object();
+  json.field("type_", run.concurrency ? "concurrent" : run.rate_per_s ? "poisson" : "trace");
+  if (run.concurrency) json.field("streams", *run.concurrency).field("max_concurrency", *run.concurrency);
+  if (run.rate_per_s) json.field("rate", *run.rate_per_s);
+  json.end_object().key("backend").begin_object().field("kind", "openai_http").field("target", run.target);
+  json.field("model", run.model).field("request_format", "/v1/chat/completions").field("stream", true).end_object();
+  json.end_object();
+}
+
+void benchmark(JsonWriter& json, const LoadRun& run, const LoadFigures& figures) {
+  const results::LevelRecord& level = run.level;
+  const double from = run.started_unix_s + to_seconds(level.measure_from - level.started);
+  const double to = run.started_unix_s + to_seconds(level.measure_to - level.started);
+  json.begin_object().field("type_", "generative_benchmark");
+  config(json, run);
+  json.key("scheduler_metrics").begin_object().field("start_time", run.started_unix_s);
+  json.field("measure_start_time", from).field("measure_end_time", to).key("requests_made");
+  totals(json, figures.totals);
+  const Distribution& delay = figures.send_delay_ms;
+  number_field(json, "request_targeted_start_delay_avg",
+               delay.count > 0 ? std::optional(delay.mean * 1e-3) : std::nullopt);
+  json.end_object();
+  metrics(json, figures, measured_turns(level));
+  json.key("requests").begin_object();
+  RequestWriter writer(json, run);
+  writer.write("successful", turns_with(run, TurnOutcome::kSucceeded));
+  writer.write("incomplete", turns_with(run, TurnOutcome::kAbandoned));
+  writer.write("errored", turns_with(run, TurnOutcome::kFailed));
+  json.key("total").null().end_object();
+  json.field("start_time", from).field("end_time", to).field("duration", figures.window_s);
+  json.field("warmup_duration", to_seconds(level.measure_from - level.started)).field("cooldown_duration", 0.0);
+  json.end_object();
+}
+
+}  // namespace
+
+std::string guidellm_json(const LoadRun& run, const LoadFigures& figures) {
+  JsonWriter json;
+  json.begin_object().key("metadata").begin_object().field("version", 2);
+  json.field("guidellm_version", "kvist " + run.kvist_version).key("python_version").null().key("platform").null();
+  json.end_object().key("config").begin_object().end_object().key("benchmarks").begin_array();
+  benchmark(json, run, figures);
+  json.end_array().end_object();
+  return json.take() + "\n";
+}
+
+}  // namespace kvist::report

@@ -1,0 +1,206 @@
+#include "kvist/report/load_output.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "kvist/base/json_writer.h"
+#include "kvist/base/output_file.h"
+#include "kvist/report/arrival_text.h"
+#include "kvist/report/load_exports.h"
+
+namespace kvist::report {
+namespace {
+
+using workload::TurnOutcome;
+using workload::TurnSample;
+
+constexpr std::array kFormats = {std::pair{std::string_view("vllm"), ExportFormat::kVllm},
+                                 std::pair{std::string_view("aiperf"), ExportFormat::kAiperf},
+                                 std::pair{std::string_view("guidellm"), ExportFormat::kGuidellm},
+                                 std::pair{std::string_view("inference-perf"), ExportFormat::kInferencePerf}};
+
+void number(JsonWriter& json, std::string_view key, std::optional<double> value, double scale = 1e6) {
+  json.key(key);
+  if (value && std::isfinite(*value)) {
+    json.value(std::round(*value * scale) / scale);
+  } else {
+    json.null();
+  }
+}
+
+template <class T>
+void number_or_null(JsonWriter& json, std::string_view key, bool known, T value) {
+  json.key(key);
+  if (known) {
+    json.value(value);
+  } else {
+    json.null();
+  }
+}
+
+std::string_view outcome_text(TurnOutcome outcome) {
+  return outcome == TurnOutcome::kSucceeded ? "succeeded" : outcome == TurnOutcome::kFailed ? "failed" : "abandoned";
+}
+
+void totals(JsonWriter& json, const LoadTotals& t) {
+  json.key("requests").begin_object().field("sent", t.sent).field("succeeded", t.succeeded).field("failed", t.failed);
+  json.field("abandoned", t.abandoned).field("without_usage", t.without_usage).end_object();
+  const bool usage = t.without_usage == 0;
+  json.key("tokens").begin_object();
+  number_or_null(json, "prompt", usage, t.prompt_tokens);
+  number_or_null(json, "cached", usage, t.cached_tokens);
+  json.field("output", t.output_tokens).field("output_counted_by", usage ? "usage" : "chunks").end_object();
+}
+
+void headline(JsonWriter& json, const LoadFigures& figures) {
+  json.key("figures").begin_object();
+  for (const analysis::HeadlineFigure& figure : analysis::headline_figures()) {
+    const analysis::Estimate estimate = analysis::estimate_of(figures.level, figure);
+    json.key(figure.key).begin_object();
+    number(json, "value", estimate.value);
+    number(json, "low", estimate.interval ? std::optional(estimate.interval->low) : std::nullopt);
+    number(json, "high", estimate.interval ? std::optional(estimate.interval->high) : std::nullopt);
+    json.end_object();
+  }
+  json.end_object();
+}
+
+void distribution(JsonWriter& json, std::string_view key, const Distribution& d) {
+  json.key(key).begin_object().field("count", d.count);
+  const std::pair<std::string_view, double Distribution::*> parts[] = {
+      {"mean", &Distribution::mean}, {"standard_deviation", &Distribution::standard_deviation},
+      {"min", &Distribution::min},   {"p50", &Distribution::p50},
+      {"p90", &Distribution::p90},   {"p95", &Distribution::p95},
+      {"p99", &Distribution::p99},   {"max", &Distribution::max}};
+  for (const auto& [name, part] : parts) number(json, name, d.count > 0 ? std::optional(d.*part) : std::nullopt);
+  json.end_object();
+}
+
+void arrivals(JsonWriter& json, const LoadFigures& figures) {
+  if (!figures.arrivals) return;
+  const analysis::ArrivalTest& test = *figures.arrivals;
+  json.key("arrivals").begin_object().field("law", law_name(test.kind)).field("arrivals", test.arrivals);
+  number(json, "ordered_per_s", test.ordered_per_s);
+  number(json, "scheduled_per_s", test.scheduled_per_s);
+  number(json, "sent_per_s", test.sent_per_s);
+  number(json, "gap_variation", test.gap_variation);
+  number(json, "expected_gap_variation", test.expected_gap_variation);
+  number(json, "dispersion", test.dispersion);
+  number(json, "expected_dispersion", test.expected_dispersion);
+  number(json, "ks_distance", test.ks_distance);
+  number(json, "ks_probability", test.ks_probability);
+  number(json, "latest_ms", test.latest_ms);
+  json.field("as_ordered", test.as_ordered()).end_object();
+}
+
+void client(JsonWriter& json, const LoadRun& run, const LoadFigures& figures) {
+  const results::ClientHealth& health = run.level.client;
+  const analysis::ClientVerdict& verdict = figures.level.analysis.client;
+  json.key("client").begin_object().field("verdict", verdict.ok() ? "ok" : "degraded").key("reasons").begin_array();
+  for (const std::string& reason : verdict.reasons) json.value(reason);
+  json.end_array();
+  number(json, "loop_delay_p99_ms", health.loop_delay_p99_ms);
+  number(json, "loop_delay_max_ms", health.loop_delay_max_ms);
+  number(json, "cpu_share", health.cpu_share);
+  number(json, "send_delay_p99_ms", health.send_delay_p99_ms);
+  json.end_object();
+}
+
+}  // namespace
+
+Result<std::vector<ExportFormat>> parse_formats(const std::string& text) {
+  std::vector<ExportFormat> formats;
+  std::string_view rest = text;
+  while (!rest.empty()) {
+    const std::string_view word = rest.substr(0, rest.find(','));
+    rest.remove_prefix(std::min(rest.size(), word.size() + 1));
+    const std::size_t before = formats.size();
+    for (const auto& [name, format] : kFormats) {
+      if (word == "all" || word == name) formats.push_back(format);
+    }
+    if (formats.size() == before) {
+      return fail(ErrorCode::kInvalidArgument,
+                  fmt::format("export format \"{}\"; there are vllm, aiperf, guidellm, inference-perf and all", word));
+    }
+  }
+  return formats;
+}
+
+std::string load_summary_json(const LoadRun& run, const LoadFigures& figures) {
+  JsonWriter json(2);
+  json.begin_object().field("format", 1).field("kvist_version", run.kvist_version).field("started", run.started_utc);
+  json.field("target", run.target).field("model", run.model).field("dataset", run.dataset);
+  json.field("command", run.command).field("seed", run.level.seed);
+  number_or_null(json, "concurrency", run.concurrency.has_value(), run.concurrency.value_or(0));
+  number(json, "rate_per_s", run.rate_per_s);
+  json.key("workload").value(spec::to_yaml(run.workload));
+  number(json, "warmup_s", to_seconds(run.level.measure_from - run.level.started), 1e3);
+  number(json, "window_s", figures.window_s, 1e3);
+  totals(json, figures.totals);
+  number(json, "completed_per_s", figures.completed_per_s);
+  number(json, "prompt_tokens_per_s", figures.prompt_tokens_per_s);
+  headline(json, figures);
+  const analysis::ExactFigures& exact = figures.exact();
+  json.key("distributions").begin_object();
+  distribution(json, "ttft_ms", exact.ttft_ms);
+  distribution(json, "tpot_ms", exact.tpot_ms);
+  distribution(json, "itl_ms", exact.itl_ms);
+  distribution(json, "request_mean_itl_ms", exact.itl_request_mean_ms);
+  distribution(json, "latency_ms", exact.latency_ms);
+  distribution(json, "ttft_from_schedule_ms", figures.ttft_from_schedule_ms);
+  distribution(json, "latency_from_schedule_ms", figures.latency_from_schedule_ms);
+  distribution(json, "send_delay_ms", figures.send_delay_ms);
+  json.end_object();
+  arrivals(json, figures);
+  client(json, run, figures);
+  json.key("remarks").begin_array();
+  for (const std::string& remark : run.level.remarks) json.value(remark);
+  json.end_array().end_object();
+  return json.take() + "\n";
+}
+
+std::string request_line(const LoadRun& run, const TurnSample& turn) {
+  JsonWriter json;
+  const auto instant = [&](std::string_view key, TimePoint at) {
+    number(json, key, at == TimePoint{} ? std::nullopt : std::optional(to_seconds(at - run.level.started)), 1e9);
+  };
+  json.begin_object().field("conversation", turn.conversation.value()).field("turn", turn.turn);
+  json.field("outcome", outcome_text(turn.outcome));
+  if (!turn.error.empty()) json.field("error", turn.error);
+  if (!turn.worker.empty()) json.field("worker", turn.worker);
+  const bool measured = analysis::counts_for_percentiles(run.level, turn);
+  json.field("measured", measured);
+  instant("intended_s", turn.intended);
+  instant("sent_s", turn.sent);
+  instant("first_token_s", turn.first_token);
+  instant("last_token_s", turn.last_token);
+  instant("ended_s", turn.ended);
+  number_or_null(json, "prompt_tokens", turn.has_usage(), turn.prompt_tokens);
+  number_or_null(json, "cached_tokens", turn.has_usage(), turn.cached_tokens);
+  number_or_null(json, "completion_tokens", turn.has_usage(), turn.completion_tokens);
+  json.field("chunks", turn.chunks).key("gaps_ms").begin_array();
+  for (const float gap : turn.gaps_ms) json.value(std::round(static_cast<double>(gap) * 1e4) / 1e4);
+  json.end_array().end_object();
+  return json.take() + "\n";
+}
+
+Result<std::vector<std::string>> write_load_files(const LoadRun& run, const LoadFigures& figures,
+                                                  const std::filesystem::path& folder,
+                                                  const std::vector<ExportFormat>& formats) {
+  std::vector<std::string> paths;
+  KVIST_TRY(paths.emplace_back(), write_file(folder / "summary.json", load_summary_json(run, figures)));
+  OutputFile requests(folder / "requests.jsonl");
+  for (const TurnSample& turn : run.level.turns) requests.append(request_line(run, turn));
+  KVIST_TRY(paths.emplace_back(), requests.finish());
+  for (const ExportFormat format : formats) {
+    for (const auto& [name, text] : exported_files(format, run, figures)) {
+      KVIST_TRY(paths.emplace_back(), write_file(folder / name, text));
+    }
+  }
+  return paths;
+}
+
+}  // namespace kvist::report

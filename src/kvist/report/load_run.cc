@@ -1,0 +1,93 @@
+#include "kvist/report/load_run.h"
+
+#include <algorithm>
+
+namespace kvist::report {
+namespace {
+
+using workload::TurnOutcome;
+using workload::TurnSample;
+
+bool in_window(const results::LevelRecord& level, TimePoint at) {
+  return at >= level.measure_from && at <= level.measure_to;
+}
+
+/// When a turn was sent; one that never was counts by when it should have been.
+TimePoint sent_or_intended(const TurnSample& turn) {
+  return turn.sent == TimePoint{} ? turn.intended : turn.sent;
+}
+
+LoadTotals totals_of(const results::LevelRecord& level) {
+  LoadTotals totals;
+  for (const TurnSample& turn : level.turns) {
+    if (!in_window(level, sent_or_intended(turn))) continue;
+    ++totals.sent;
+    totals.failed += turn.outcome == TurnOutcome::kFailed ? 1 : 0;
+    totals.abandoned += turn.outcome == TurnOutcome::kAbandoned ? 1 : 0;
+    if (turn.outcome != TurnOutcome::kSucceeded) continue;
+    ++totals.succeeded;
+    totals.without_usage += turn.has_usage() ? 0 : 1;
+    totals.prompt_tokens += turn.prompt_tokens;
+    totals.cached_tokens += turn.cached_tokens;
+    totals.output_tokens += turn.output_tokens();
+  }
+  return totals;
+}
+
+void add_rates(const results::LevelRecord& level, LoadFigures& figures) {
+  figures.output_tokens_per_s = figures.exact().output_tokens_per_s;
+  if (figures.window_s <= 0) return;
+  std::size_t completed = 0;
+  std::uint64_t prompt_tokens = 0;
+  bool all_have_usage = true;
+  for (const TurnSample& turn : level.turns) {
+    if (turn.outcome != TurnOutcome::kSucceeded || !in_window(level, turn.ended)) continue;
+    ++completed;
+    prompt_tokens += turn.prompt_tokens;
+    all_have_usage = all_have_usage && turn.has_usage();
+  }
+  figures.completed_per_s = static_cast<double>(completed) / figures.window_s;
+  if (all_have_usage) figures.prompt_tokens_per_s = static_cast<double>(prompt_tokens) / figures.window_s;
+}
+
+void add_schedule(const results::LevelRecord& level, LoadFigures& figures) {
+  std::vector<double> ttft;
+  std::vector<double> latency;
+  std::vector<double> delay;
+  for (const TurnSample* turn : measured_turns(level)) {
+    latency.push_back(to_milliseconds(turn->ended - turn->intended));
+    delay.push_back(to_milliseconds(turn->sent - turn->intended));
+    if (analysis::has_first_token(*turn)) ttft.push_back(to_milliseconds(turn->first_token - turn->intended));
+  }
+  figures.ttft_from_schedule_ms = describe(std::move(ttft));
+  figures.latency_from_schedule_ms = describe(std::move(latency));
+  figures.send_delay_ms = describe(std::move(delay));
+}
+
+}  // namespace
+
+std::vector<const TurnSample*> measured_turns(const results::LevelRecord& level) {
+  std::vector<const TurnSample*> turns;
+  for (const TurnSample& turn : level.turns) {
+    if (analysis::counts_for_percentiles(level, turn)) turns.push_back(&turn);
+  }
+  std::ranges::stable_sort(turns, {}, [](const TurnSample* turn) { return turn->sent; });
+  return turns;
+}
+
+LoadFigures figures_of(const LoadRun& run) {
+  LoadFigures figures;
+  std::vector<analysis::Measurement> measurements;
+  measurements.push_back(analysis::measure(run.level, {.max_error_pct = 100}));
+  figures.level = analysis::merge_repetitions(std::move(measurements));
+  figures.window_s = figures.exact().window_s;
+  figures.totals = totals_of(run.level);
+  add_rates(run.level, figures);
+  add_schedule(run.level, figures);
+  if (run.workload.arrivals.is_open() && run.workload.trace.file.empty()) {
+    figures.arrivals = analysis::test_arrivals(run.level, run.workload.arrivals, run.rate_per_s.value_or(0));
+  }
+  return figures;
+}
+
+}  // namespace kvist::report

@@ -1,0 +1,72 @@
+// One run of `kvist loadgen`: what was asked for, what was measured, and the figures of it, computed once for the
+// console, the files and every export.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kvist/analysis/arrival_law.h"
+#include "kvist/analysis/headline.h"
+#include "kvist/results/records.h"
+#include "kvist/spec/workload.h"
+
+namespace kvist::report {
+
+/// The run as it was ordered and recorded.
+struct LoadRun {
+  std::string kvist_version;
+  std::string target;  ///< http://host:port
+  std::string model;
+  std::string dataset;         ///< what was sent: "synthetic", or the name of a file
+  std::string started_utc;     ///< ISO 8601
+  double started_unix_s = 0;   ///< the same instant, which `level.started` is in core time
+  std::string command;         ///< as the user typed it; empty: not known
+  std::string request_prefix;  ///< X-Request-Id is "<prefix>-<conversation>-<turn>"
+  spec::WorkloadSpec workload;
+  std::optional<std::uint32_t> concurrency = {};  ///< closed loop
+  std::optional<double> rate_per_s = {};          ///< open loop: starts per second that were ordered
+  std::optional<std::uint64_t> requests = {};     ///< as many were ordered
+  results::LevelRecord level;                     ///< all turns; measure_from and measure_to bound the window
+};
+
+/// Turns by outcome, of those sent within the window, and sums over the successful ones.
+struct LoadTotals {
+  std::size_t sent = 0;
+  std::size_t succeeded = 0;
+  std::size_t failed = 0;
+  std::size_t abandoned = 0;
+  std::size_t without_usage = 0;  ///< successful ones
+  std::uint64_t prompt_tokens = 0;
+  std::uint64_t cached_tokens = 0;
+  std::uint64_t output_tokens = 0;
+};
+
+/// The figures of a run. Percentiles are over the successful turns sent within the window, rates over what happened
+/// within it and its true length.
+struct LoadFigures {
+  analysis::MeasuredLevel level;
+  LoadTotals totals;
+  double window_s = 0;
+  std::optional<double> completed_per_s;      ///< successful turns that ended within the window
+  std::optional<double> prompt_tokens_per_s;  ///< theirs; nothing where one sent no usage
+  std::optional<double> output_tokens_per_s;  ///< that arrived within the window
+  Distribution ttft_from_schedule_ms;         ///< first token - intended
+  Distribution latency_from_schedule_ms;
+  Distribution send_delay_ms;                     ///< sent - intended
+  std::optional<analysis::ArrivalTest> arrivals;  ///< open loop
+
+  [[nodiscard]] const analysis::ExactFigures& exact() const { return level.analysis.exact; }
+  [[nodiscard]] analysis::Estimate estimate(analysis::Headline which) const {
+    return analysis::estimate_of(level, analysis::headline(which));
+  }
+};
+
+/// Linear in the samples, and the bootstrap of the intervals.
+[[nodiscard]] LoadFigures figures_of(const LoadRun& run);
+
+/// The successful turns sent within the window, in the order in which they were sent.
+[[nodiscard]] std::vector<const workload::TurnSample*> measured_turns(const results::LevelRecord& level);
+
+}  // namespace kvist::report

@@ -1,0 +1,97 @@
+#include "kvist/analysis/arrival_law.h"
+
+#include <gtest/gtest.h>
+
+#include "analysis/sample_run.h"
+#include "kvist/workload/open_arrivals.h"
+
+namespace kvist::analysis {
+namespace {
+
+using spec::ArrivalKind;
+
+/// A level whose conversations start as these arrivals say, `late_ms` late.
+results::LevelRecord level_of(const spec::ArrivalSpec& spec, double rate, double seconds, std::uint64_t seed,
+                              double late_ms = 0) {
+  results::LevelRecord level;
+  level.started = at_ms(1'000);
+  level.measure_from = level.started;
+  level.measure_to = level.started + from_seconds(seconds);
+  workload::OpenArrivals arrivals(spec, rate, seed, level.started);
+  for (std::uint64_t id = 0; arrivals.next_start() && *arrivals.next_start() <= level.measure_to; ++id) {
+    workload::TurnSample turn;
+    turn.conversation = ConversationId(id);
+    turn.intended = arrivals.try_start(*arrivals.next_start()).value();
+    turn.sent = turn.intended + from_milliseconds(late_ms);
+    level.turns.push_back(std::move(turn));
+  }
+  return level;
+}
+
+spec::ArrivalSpec law(ArrivalKind kind, double variation = 2) {
+  return {.kind = kind, .variation = variation, .burst_size = 8, .max_conversations = 1'000'000};
+}
+
+TEST(GammaShare, AgreesWithKnownValues) {
+  EXPECT_NEAR(gamma_share_below(1, 1), 0.6321205588, 1e-9);      // exponential
+  EXPECT_NEAR(gamma_share_below(0.5, 0.5), 0.6826894921, 1e-9);  // chi squared with one degree: one sigma
+  EXPECT_NEAR(gamma_share_below(5, 5), 0.5595067149, 1e-9);
+  EXPECT_NEAR(gamma_share_below(10, 30), 0.9999929, 1e-6);
+  EXPECT_EQ(gamma_share_below(2, 0), 0);
+}
+
+TEST(Kolmogorov, AgreesWithItsTable) {
+  EXPECT_NEAR(kolmogorov_probability(1.358 / 100, 10'000), 0.05, 0.002);
+  EXPECT_NEAR(kolmogorov_probability(1.628 / 100, 10'000), 0.01, 0.001);
+  EXPECT_EQ(kolmogorov_probability(0, 100), 1);
+}
+
+TEST(ArrivalTest, EachLawPassesItsOwnTest) {
+  for (const std::uint64_t seed : {1, 2, 3}) {
+    for (const ArrivalKind kind :
+         {ArrivalKind::kPoisson, ArrivalKind::kBursty, ArrivalKind::kConstant, ArrivalKind::kBursts}) {
+      const ArrivalTest test = test_arrivals(level_of(law(kind), 20, 300, seed), law(kind), 20);
+      SCOPED_TRACE(testing::Message() << "seed " << seed << ", law " << static_cast<int>(kind));
+      EXPECT_TRUE(test.as_ordered()) << test.ks_probability.value_or(-1);
+      EXPECT_NEAR(*test.sent_per_s, 20, 20 * 0.15);
+      EXPECT_NEAR(*test.gap_variation, test.expected_gap_variation, 0.15 * (1 + test.expected_gap_variation));
+      EXPECT_NEAR(*test.dispersion, test.expected_dispersion, 0.35 * (1 + test.expected_dispersion));
+    }
+  }
+}
+
+TEST(ArrivalTest, AnotherLawFails) {
+  const ArrivalTest bursty =
+      test_arrivals(level_of(law(ArrivalKind::kBursty), 20, 300, 1), law(ArrivalKind::kPoisson), 20);
+  EXPECT_FALSE(bursty.as_ordered());
+  const ArrivalTest constant =
+      test_arrivals(level_of(law(ArrivalKind::kConstant), 20, 300, 1), law(ArrivalKind::kPoisson), 20);
+  EXPECT_FALSE(constant.as_ordered());
+  const ArrivalTest slow =
+      test_arrivals(level_of(law(ArrivalKind::kPoisson), 15, 300, 1), law(ArrivalKind::kPoisson), 20);
+  EXPECT_FALSE(slow.as_ordered());
+}
+
+TEST(ArrivalTest, RampsAreTestedInTheirOwnTime) {
+  spec::ArrivalSpec ramp = law(ArrivalKind::kPoisson);
+  ramp.profile = {{.at = Duration(0), .share = 0.1}, {.at = std::chrono::seconds(200), .share = 2}};
+  const results::LevelRecord level = level_of(ramp, 20, 300, 5);
+  const ArrivalTest test = test_arrivals(level, ramp, 20);
+  EXPECT_TRUE(test.as_ordered()) << test.ks_probability.value_or(-1);
+  EXPECT_NEAR(test.ordered_per_s, 20 * (1.05 * 200 + 2 * 100) / 300, 1e-9);
+  EXPECT_NEAR(*test.dispersion, 1, 0.3);
+  spec::ArrivalSpec flat = ramp;
+  flat.profile.clear();
+  EXPECT_FALSE(test_arrivals(level, flat, 20).as_ordered());
+}
+
+TEST(ArrivalTest, ALateClientIsNotAsOrdered) {
+  const ArrivalTest test =
+      test_arrivals(level_of(law(ArrivalKind::kPoisson), 20, 60, 1, 5'000), law(ArrivalKind::kPoisson), 20);
+  EXPECT_LT(*test.sent_per_s, *test.scheduled_per_s);
+  EXPECT_FALSE(test.as_ordered());
+  EXPECT_DOUBLE_EQ(test.latest_ms, 5'000);
+}
+
+}  // namespace
+}  // namespace kvist::analysis

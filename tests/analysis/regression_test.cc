@@ -1,0 +1,73 @@
+#include "kvist/analysis/regression.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "analysis/sample_run.h"
+#include "kvist/report/regression_text.h"
+
+namespace kvist::analysis {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::vector<JudgedLevel> level_with(Estimate ttft_p50, Estimate throughput = {.value = 100, .interval = {}}) {
+  JudgedLevel level{.name = "kv at 24", .estimates = std::vector<Estimate>(judged_figures().size())};
+  level.estimates[0] = ttft_p50;
+  level.estimates[5] = throughput;
+  return {level};
+}
+
+RegressionVerdict verdict(const Estimate& before, const Estimate& after) {
+  return compare_runs(level_with(before), level_with(after), 5).front().verdict;
+}
+
+TEST(Regression, AChangeCountsBeyondToleranceAndIntervals) {
+  EXPECT_EQ(verdict({10, {{9, 11}}}, {12, {{11.5, 13}}}), RegressionVerdict::kWorse);
+  EXPECT_EQ(verdict({10, {{9, 11}}}, {12, {{10.5, 13}}}), RegressionVerdict::kFine);          // overlapping intervals
+  EXPECT_EQ(verdict({10, {{9.9, 10.1}}}, {10.4, {{10.3, 10.5}}}), RegressionVerdict::kFine);  // within 5 %
+  EXPECT_EQ(verdict({10, {{9, 11}}}, {8, {{7, 8.5}}}), RegressionVerdict::kBetter);
+  EXPECT_EQ(verdict({10, {}}, {11, {}}), RegressionVerdict::kWorse);  // without intervals the tolerance decides
+  EXPECT_EQ(verdict({10, {}}, {}), RegressionVerdict::kUnknown);      // a missing figure is never green
+  EXPECT_EQ(verdict({}, {10, {}}), RegressionVerdict::kFine);
+}
+
+TEST(Regression, MoreThroughputIsBetter) {
+  const auto results = compare_runs(level_with({10, {}}, {100, {}}), level_with({10, {}}, {80, {}}), 5);
+  EXPECT_EQ(results[5].verdict, RegressionVerdict::kWorse);
+  EXPECT_NEAR(*results[5].change, -20, 1e-9);
+}
+
+TEST(Regression, AMissingLevelErrorsAndABusyClientAreUnknown) {
+  const std::vector<JudgedLevel> before = level_with({10, {}});
+  EXPECT_EQ(compare_runs(before, {}, 5)[0].verdict, RegressionVerdict::kUnknown);
+  std::vector<JudgedLevel> after = before;
+  after[0].client_degraded = true;
+  EXPECT_THAT(compare_runs(before, after, 5)[0].reason, HasSubstr("too busy"));
+  after = before;
+  after[0].excluded = true;
+  EXPECT_EQ(compare_runs(before, after, 5)[0].reason, "too many errors");
+  EXPECT_EQ(compare_runs(before, after, 5)[1].verdict, RegressionVerdict::kFine);  // that figure was never known
+}
+
+TEST(Regression, ARunAgainstItselfIsFine) {
+  const std::vector<JudgedLevel> levels = judged_levels(RunAnalysis(sample_run(), sample_sweep()));
+  EXPECT_EQ(levels.size(), 4U);
+  const auto results = compare_runs(levels, levels, 0);
+  for (const FigureRegression& result : results) EXPECT_EQ(result.verdict, RegressionVerdict::kFine);
+  EXPECT_THAT(report::regression_text(results, 5), HasSubstr("0 worse by more than 5%"));
+}
+
+TEST(Regression, ReadsTheSummaryOfALoad) {
+  const auto levels = judged_levels_of_summary(
+      R"({"figures": {"ttft_p50_ms": {"value": 10, "low": 9, "high": 11}, "output_tokens_per_s": {"value": 5, "low": null, "high": null}}, "client": {"verdict": "degraded"}})",
+      "s.json");
+  ASSERT_TRUE(levels.has_value()) << levels.error().message;
+  EXPECT_TRUE(levels->front().client_degraded);
+  EXPECT_EQ(levels->front().estimates[0].interval, (Interval{.low = 9, .high = 11}));
+  EXPECT_FALSE(levels->front().estimates[5].interval.has_value());
+  EXPECT_THAT(judged_levels_of_summary("{}", "s.json").error().message, HasSubstr("s.json"));
+}
+
+}  // namespace
+}  // namespace kvist::analysis

@@ -1,0 +1,189 @@
+"""kvist loadgen by options alone: open and closed loops, data sets, what it prints and writes, and the other tools' formats."""
+import http.server
+import json
+import pathlib
+import re
+import subprocess
+import tempfile
+import threading
+import time
+
+from deployment import BINARY, DEADLINE_S, deployment, run
+
+GAP_S = 0.005
+TOKENS = 6
+
+
+class PacedServer:
+    """Answers each chat with TOKENS chunks, GAP_S apart; without usage if it is told so. Keeps what it was asked."""
+
+    def __init__(self, usage=True):
+        self.requests, self.lock = [], threading.Lock()
+        server = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True
+
+            def log_message(self, *_):
+                pass
+
+            def do_POST(self):
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                with server.lock:
+                    server.requests.append((self.path, dict(self.headers), body))
+                self.send_response(200)
+                self.send_header("Content-Type", "text/event-stream")
+                self.send_header("Transfer-Encoding", "chunked")
+                self.end_headers()
+                self.chunk({"choices": [{"index": 0, "delta": {"role": "assistant"}}]})
+                for i in range(TOKENS):
+                    time.sleep(GAP_S)
+                    self.chunk({"choices": [{"index": 0, "delta": {"content": f"w{i} "}}]})
+                if usage:
+                    self.chunk({"choices": [], "usage": {"prompt_tokens": 40, "completion_tokens": TOKENS, "total_tokens": 40 + TOKENS,
+                                                         "prompt_tokens_details": {"cached_tokens": 10}}})
+                self.raw("data: [DONE]\n\n")
+                self.wfile.write(b"0\r\n\r\n")
+
+            def chunk(self, event):
+                self.raw("data: " + json.dumps(event) + "\n\n")
+
+            def raw(self, text):
+                self.wfile.write(f"{len(text):x}\r\n{text}\r\n".encode())
+                self.wfile.flush()
+
+        class Server(http.server.ThreadingHTTPServer):
+            daemon_threads = True
+            request_queue_size = 256
+
+        self.server = Server(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+
+
+def loadgen(url, *options, ok=True):
+    done = subprocess.run([BINARY, "loadgen", "--target", url, *([] if "--model" in options else ["--model", "m"]), *map(str, options)], capture_output=True, text=True, timeout=DEADLINE_S)
+    assert (done.returncode == 0) == ok, (done.returncode, done.stdout, done.stderr[-3000:])
+    return done
+
+
+def an_open_loop_sends_its_requests_and_says_what_it_measured():
+    server = PacedServer()
+    with tempfile.TemporaryDirectory() as folder:
+        out = pathlib.Path(folder) / "out"
+        done = loadgen(server.url, "--rate", 40, "--requests", 60, "--input-tokens", "30-50", "--output-tokens", TOKENS, "--ignore-eos", "--seed", 5,
+                       "--header", "X-Team: blue", "--output", out, "--export", "all", "--progress", "200ms")
+        assert len(server.requests) == 60
+        path, headers, body = server.requests[0]
+        assert path == "/v1/chat/completions" and headers["X-Team"] == "blue"
+        assert body["max_tokens"] == TOKENS and body["ignore_eos"] is True and body["stream"] is True
+        lengths = [len(r[2]["messages"][0]["content"]) for r in server.requests]
+        assert min(lengths) >= 30 and max(lengths) <= 50 and len(set(lengths)) > 3, lengths
+        assert "60 succeeded, 0 failed" in done.stdout, done.stdout
+        for row in ("TTFT ", "TPOT (mean of a request)", "ITL (gaps, pooled)", "latency ", "TTFT from the schedule", "arrivals poisson: 40/s ordered", "client   "):
+            assert row in done.stdout, (row, done.stdout)
+        assert re.search(r"\d+ in flight, \d+ done, 0 failed, .*TTFT p50 .* p95", done.stderr), done.stderr[-2000:]
+
+        lines = [json.loads(line) for line in (out / "requests.jsonl").read_text().splitlines()]
+        assert len(lines) == 60 and all(len(line["gaps_ms"]) == TOKENS - 1 for line in lines)
+        assert all(line["sent_s"] >= line["intended_s"] for line in lines)
+        summary = json.loads((out / "summary.json").read_text())
+        assert summary["requests"]["succeeded"] == 60 and summary["arrivals"]["law"] == "poisson"
+        assert summary["tokens"] == {"prompt": 2400, "cached": 600, "output": 60 * TOKENS, "output_counted_by": "usage"}
+        assert "X-Team: ..." in summary["command"] and "blue" not in summary["command"]
+        check_exports(out, summary)
+        assert "0 worse by more than 5%" in subprocess.run([BINARY, "report", "regression", out, out], capture_output=True, text=True, timeout=DEADLINE_S).stdout
+
+
+def check_exports(out, summary):
+    """The same request figures in every format, by the tools' own names."""
+    ttft = summary["figures"]["ttft_p95_ms"]["value"]
+    rate = summary["figures"]["output_tokens_per_s"]["value"]
+    vllm = json.loads((out / "vllm.json").read_text())
+    aiperf = json.loads((out / "profile_export_aiperf.json").read_text())
+    guidellm = json.loads((out / "benchmarks.json").read_text())["benchmarks"][0]["metrics"]
+    perf = json.loads((out / "summary_lifecycle_metrics.json").read_text())["successes"]
+    for found in (vllm["p95_ttft_ms"], aiperf["time_to_first_token"]["p95"], guidellm["time_to_first_token_ms"]["successful"]["percentiles"]["p95"],
+                  1e3 * perf["latency"]["time_to_first_token"]["p95"]):
+        assert abs(found - ttft) < 1e-4, (found, ttft)
+    for found in (vllm["output_throughput"], aiperf["output_token_throughput"]["avg"], guidellm["output_tokens_per_second"]["successful"]["mean"],
+                  perf["throughput"]["output_tokens_per_sec"]):
+        assert abs(found - rate) < 1e-3, (found, rate)
+    assert vllm["completed"] == aiperf["request_count"]["avg"] == guidellm["request_totals"]["successful"] == perf["count"] == 60
+    records = [json.loads(line) for line in (out / "profile_export.jsonl").read_text().splitlines()]
+    assert len(records) == 60 and all(r["metrics"]["inter_chunk_latency"]["unit"] == "ms" for r in records)
+
+
+def the_same_seed_is_the_same_schedule_and_the_same_texts():
+    sent = []
+    for _ in range(2):
+        server = PacedServer()
+        with tempfile.TemporaryDirectory() as folder:
+            loadgen(server.url, "--rate", 50, "--arrivals", "gamma", "--variation", 3, "--requests", 30, "--input-tokens", 20, "--output-tokens", 4,
+                    "--seed", 9, "--output", folder)
+            lines = [json.loads(line) for line in (pathlib.Path(folder) / "requests.jsonl").read_text().splitlines()]
+        start = min(line["intended_s"] for line in lines)
+        sent.append((sorted(round(line["intended_s"] - start, 6) for line in lines), sorted(r[2]["messages"][0]["content"] for r in server.requests)))
+    assert sent[0] == sent[1]
+
+
+def rates_count_what_falls_into_the_window():
+    """20 streams of 6 tokens in 30 ms at most: what is counted can exceed neither that nor what the server saw."""
+    server = PacedServer()
+    with tempfile.TemporaryDirectory() as folder:
+        loadgen(server.url, "--concurrency", 4, "--duration", "1s", "--warmup", "200ms", "--input-tokens", 20, "--output-tokens", TOKENS, "--output", folder)
+        summary = json.loads((pathlib.Path(folder) / "summary.json").read_text())
+        lines = [json.loads(line) for line in (pathlib.Path(folder) / "requests.jsonl").read_text().splitlines()]
+    window = summary["window_s"]
+    begin = summary["warmup_s"]
+    inside = sum(begin <= line["ended_s"] <= begin + window for line in lines)
+    assert abs(summary["completed_per_s"] * window - inside) < 1.01, (summary["completed_per_s"], window, inside)
+    assert summary["figures"]["output_tokens_per_s"]["value"] <= 4 / GAP_S
+
+
+def without_usage_answers_count_by_chunks():
+    server = PacedServer(usage=False)
+    done = loadgen(server.url, "--concurrency", 2, "--requests", 12, "--input-tokens", 20, "--output-tokens", TOKENS)
+    assert "cache    -:" in done.stdout and "one token per chunk" in done.stdout, done.stdout
+    rate = float(re.search(r"([\d.,]+) output tokens/s", done.stdout).group(1).replace(",", ""))
+    assert rate > 0
+    assert not re.search(r"TPOT.* -  ", done.stdout), done.stdout
+
+
+def data_sets_are_sent_with_live_replies():
+    server = PacedServer()
+    with tempfile.TemporaryDirectory() as folder:
+        share = pathlib.Path(folder) / "share.json"
+        share.write_text(json.dumps([{"conversations": [{"from": "human", "value": "first"}, {"from": "gpt", "value": "never sent"},
+                                                        {"from": "human", "value": "second"}]}]))
+        loadgen(server.url, "--concurrency", 1, "--requests", 2, "--dataset", share)
+        first, second = (r[2]["messages"] for r in server.requests)
+        assert [m["content"] for m in first] == ["first"]
+        assert [m["role"] for m in second] == ["user", "assistant", "user"] and second[1]["content"] == "w0 w1 w2 w3 w4 w5 " and second[2]["content"] == "second"
+        trace = pathlib.Path(folder) / "trace.jsonl"
+        trace.write_text("".join(json.dumps({"timestamp": 20 * i, "input_length": 40, "output_length": 4, "hash_ids": [i]}) + "\n" for i in range(5)))
+        done = loadgen(server.url, "--dataset", trace)  # ends by itself with the trace
+        assert "5 succeeded" in done.stdout and len(server.requests) == 7, done.stdout
+
+
+def a_deployment_is_driven_to_its_end():
+    with deployment(workers=2) as (gateway, _):
+        done = loadgen(gateway.url, "--model", "test-model", "--concurrency", 8, "--requests", 40, "--input-tokens", 200, "--output-tokens", "5-20", "--turns", "2-3")
+        assert "40 succeeded, 0 failed" in done.stdout, done.stdout
+
+
+def wrong_options_are_refused_with_what_would_be_right():
+    for options, wanted in ((("--rate", 0), "--rate"), (("--rate", 1, "--arrivals", "uniform"), "poisson, constant, gamma, bursts"),
+                            (("--concurrency", 1, "--input-tokens", "9-3"), "the first end is above the second"),
+                            (("--concurrency", 1, "--header", "no colon"), "want \"Name: value\""),
+                            (("--rate", 1, "--rate-profile", "5"), "like 0s:0.1,60s:1"),
+                            (("--concurrency", 1, "--output", "/tmp", "--export", "k6"), "there are vllm, aiperf"),
+                            (("--concurrency", 1, "--dataset", "/nowhere"), "/nowhere: cannot be opened")):
+        done = loadgen("http://127.0.0.1:1", *options, ok=False)
+        assert wanted in done.stderr, (options, done.stderr)
+
+
+run([an_open_loop_sends_its_requests_and_says_what_it_measured, the_same_seed_is_the_same_schedule_and_the_same_texts,
+     rates_count_what_falls_into_the_window, without_usage_answers_count_by_chunks, data_sets_are_sent_with_live_replies,
+     a_deployment_is_driven_to_its_end, wrong_options_are_refused_with_what_would_be_right])
