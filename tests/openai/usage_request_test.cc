@@ -6,6 +6,7 @@
 
 #include "kvist/base/json_writer.h"
 #include "kvist/base/random.h"
+#include "kvist/openai/body_edit.h"
 #include "kvist/openai/codec.h"
 
 namespace kvist::openai {
@@ -160,6 +161,17 @@ TEST(WithUsageRequested, ChangesNothingElseInRandomBodies) {
     const std::size_t tail = body.size() - body.rfind("\"messages\"");
     EXPECT_EQ(result->substr(result->size() - tail), body.substr(body.size() - tail));
   }
+}
+
+TEST(ModelOf, IsTheFirstOfTheBodysOwnFields) {
+  EXPECT_EQ(model_of(R"( {"a":{"model":"no"},"model" : "yes"})"), "yes");
+  EXPECT_EQ(model_of(R"({"model":"a","model":"b"})"), "a");
+  EXPECT_EQ(model_of(R"({"mo\u0064el":"meta\/llama \"x\""})"), R"(meta/llama "x")");
+  EXPECT_EQ(model_of(R"({"model":"cut", and no JSON from here on)"), "cut");
+  EXPECT_EQ(model_of(R"({"messages":[{"content":"\"model\":\"no\""}]})"), std::nullopt);
+  for (const char* const body : {"", "[]", "\"model\"", "{", "{}", R"({"model":7})", R"({"model":null})", R"({"a")",
+                                 R"({"a":1 "model":"x"})", R"({"model":"x)", "model=x", R"({"model":"\ud800"})"})
+    EXPECT_EQ(model_of(body), std::nullopt) << body;
 }
 
 }  // namespace

@@ -26,6 +26,8 @@ class Id {
 
 /// A worker as the gateway numbers it: its position in the deployment, from 0.
 using WorkerId = Id<struct WorkerTag, std::uint32_t>;
+/// A model that a gateway serves, counted up from 0 in the order in which it came to serve them.
+using ModelId = Id<struct ModelTag, std::uint32_t>;
 /// A request within one process, counted up from 1.
 using RequestId = Id<struct RequestTag, std::uint64_t>;
 /// A token of the model's vocabulary.

@@ -93,6 +93,14 @@ std::string error_body(const Error& error) {
   return error_body(error.message, error_type(error.code), field_of(error), http_status(error.code));
 }
 
+std::string model_not_found_body(std::string_view message) {
+  JsonWriter json;
+  json.begin_object().key("error").begin_object().field("message", message);
+  json.field("type", "invalid_request_error").field("param", "model").field("code", "model_not_found");
+  json.end_object().end_object();
+  return json.take();
+}
+
 std::string error_body(std::string_view message, std::string_view type, std::string_view param, int status) {
   JsonWriter json;
   json.begin_object().key("error").begin_object().field("message", message).field("type", type).key("param");

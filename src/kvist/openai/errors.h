@@ -16,6 +16,8 @@ inline constexpr std::string_view kContextLengthMessage = "This model's maximum 
 /// {"error":{"message","type","param","code"}} as in vLLM, where the code is the HTTP status. An error about a too long
 /// prompt has OpenAI's code for it, "context_length_exceeded".
 [[nodiscard]] std::string error_body(const Error& error);
+/// What OpenAI answers (with status 404) where a model does not exist: its code is "model_not_found".
+[[nodiscard]] std::string model_not_found_body(std::string_view message);
 /// The body from its parts; an empty `param` is null.
 [[nodiscard]] std::string error_body(std::string_view message, std::string_view type, std::string_view param,
                                      int status);

@@ -1,6 +1,8 @@
-// with_usage_requested() and with_model() change a few bytes in the client's JSON text. The text is not written again
-// from parsed values, because the gateway forwards it unchanged, with its spelling of numbers, order of keys, unknown
-// fields and white space.
+// with_usage_requested() and with_model() change, and model_of() reads, a few bytes in the client's JSON text. The text
+// is not written again from parsed values, because the gateway forwards it unchanged, with its spelling of numbers,
+// order of keys, unknown fields and white space.
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "kvist/base/json.h"
@@ -75,6 +77,16 @@ class Scanner {
 
   // The fields of the object that begins at `begin`; false if it is none.
   [[nodiscard]] bool fields(std::size_t begin, std::vector<RawField>& out) const {
+    return for_each_field(begin, [&out](const RawField& field) {
+      out.push_back(field);
+      return true;
+    });
+  }
+
+  // Calls `visit` with each field of the object that begins at `begin`, until it returns false. Returns false if the
+  // text is no object, as far as it was looked at.
+  template <class Visit>
+  [[nodiscard]] bool for_each_field(std::size_t begin, const Visit& visit) const {
     if (at(begin) != '{') return false;
     std::size_t i = skip_space(begin + 1);
     if (at(i) == '}') return true;
@@ -86,7 +98,7 @@ class Scanner {
       const std::size_t value = skip_space(colon + 1);
       const std::size_t value_end = skip_value(value);
       if (value_end == std::string_view::npos) return false;
-      out.push_back({text_.substr(i, key_end - i), value, value_end});
+      if (!visit(RawField{text_.substr(i, key_end - i), value, value_end})) return true;
       const std::size_t next = skip_space(value_end);
       if (at(next) == '}') return true;
       if (at(next) != ',') return false;
@@ -163,6 +175,19 @@ std::string with_edits(std::string_view body, const std::vector<Edit>& edits) {
 }
 
 }  // namespace
+
+std::optional<std::string> model_of(std::string_view body) {
+  const Scanner scanner(body);
+  std::optional<std::string> model;
+  const bool readable = scanner.for_each_field(scanner.skip_space(0), [&](const RawField& field) {
+    if (!names(field.key, "model")) return true;
+    JsonDocument document;
+    const Result<JsonValue> value = document.parse(body.substr(field.value_begin, field.value_end - field.value_begin));
+    if (const auto text = value ? value->if_string() : std::nullopt) model = std::string(*text);
+    return false;
+  });
+  return readable ? model : std::nullopt;
+}
 
 Result<std::string> with_model(std::string_view body, std::string_view model) {
   const Scanner scanner(body);
