@@ -20,7 +20,7 @@ TEST(DecisionsQueryTest, SaysWhatWouldBeRight) {
   const auto message = [](std::string_view target) { return parse_decisions_query(target).error().message; };
   EXPECT_EQ(message("/?limit=513"), "limit: expected a whole number from 1 to 512, got \"513\"");
   EXPECT_EQ(message("/?limit="), "limit: expected a whole number from 1 to 512, got \"\"");
-  EXPECT_EQ(message("/?name=x"), "name: unknown; known are limit and request");
+  EXPECT_EQ(message("/?name=x"), "name: unknown; known are limit, request and model");
   for (const char* cut : {"/?request=%", "/?request=%4", "/?request=%4g&limit=1", "/?request=ab%zz"}) {
     EXPECT_EQ(message(cut), "query: expected two hexadecimal digits after %") << cut;
   }

@@ -149,6 +149,27 @@ class RoundTripTest : public testing::Test {
     return w;
   }
 
+  /// The same with a list of models.
+  GatewaySpec gateway_of_models() {
+    GatewaySpec g = gateway();
+    const auto count = number(1, 3);
+    for (std::uint32_t i = 0; i < count; ++i) {
+      ServedModelSpec m = gateway();
+      const std::string suffix = "-" + std::to_string(i);
+      m.model += suffix;
+      for (std::string& alias : m.model_aliases) alias += suffix;
+      for (UpstreamSpec& worker : m.workers) {
+        worker.name += suffix;
+        worker.url += std::to_string(i);  // of the port
+      }
+      for (WorkerGroupSpec& group : m.worker_groups) group.name += suffix;
+      if (!m.record.file.empty()) m.record.file = "/r" + suffix + ".jsonl";
+      g.models.push_back(std::move(m));
+    }
+    static_cast<ServedModelSpec&>(g) = {};
+    return g;
+  }
+
   GatewaySpec gateway() {
     GatewaySpec g;
     g.http.port = number<std::uint16_t>(0, 32'767);
@@ -281,7 +302,7 @@ TEST_F(RoundTripTest, Worker) {
 
 TEST_F(RoundTripTest, Gateway) {
   for (int round = 0; round < kRounds; ++round) {
-    const GatewaySpec spec = gateway();
+    const GatewaySpec spec = number(0, 1) == 1 ? gateway() : gateway_of_models();
     const auto read = read_gateway(parsed(to_yaml(spec)));
     ASSERT_TRUE(read.has_value()) << read.error().message << "\n" << to_yaml(spec);
     ASSERT_EQ(*read, spec) << to_yaml(spec);

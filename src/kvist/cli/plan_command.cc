@@ -102,7 +102,7 @@ Result<void> plan_capacity(const PlanCapacityArguments& arguments) {
 }
 
 Result<void> plan_memory(const PlanMemoryArguments& arguments) {
-  KVIST_TRY(const spec::DeploymentSpec deployment, spec::load_deployment(arguments.file));
+  KVIST_TRY(const spec::DeploymentSpec deployment, spec::load_deployment_of_one_model(arguments.file));
   // Equal workers have the same budget, which is printed once.
   std::vector<spec::WorkerSpec> told;
   for (const spec::WorkerSpec& worker : deployment.workers) {

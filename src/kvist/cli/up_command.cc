@@ -45,21 +45,25 @@ Result<RunDirectory> make_run_directory(const std::string& wanted) {
   return RunDirectory{.path = path, .temporary = true};
 }
 
-void print_addresses(const deploy::Addresses& addresses, spec::RoutingMode mode, const std::string& logs) {
+void print_addresses(const deploy::Addresses& addresses, const spec::GatewaySpec& gateway, const std::string& logs) {
   for (const deploy::PartAddress& worker : addresses.workers) {
     print_line(fmt::format("{:<9} {}   administration {}", worker.name, worker.url, worker.admin));
   }
-  print_line(fmt::format("gateway   {}   administration {}   model {}, mode {}", addresses.gateway.url,
-                         addresses.gateway.admin, addresses.model, spec::to_string(mode)));
+  std::string models;
+  for (const spec::ServedModelSpec& model : spec::served_models(gateway))
+    models += fmt::format("   model {}, mode {}", model.model, spec::to_string(model.mode));
+  print_line(fmt::format("gateway   {}   administration {}{}", addresses.gateway.url, addresses.gateway.admin, models));
   print_line(fmt::format("logs      {}", logs));
   print_line("");
   print_line(fmt::format(
       "curl -N {}/v1/chat/completions -H 'Content-Type: application/json' \\\n"
       "  -d '{{\"model\": \"{}\", \"stream\": true, \"messages\": [{{\"role\": \"user\", \"content\": \"Hello!\"}}]}}'",
-      addresses.gateway.url, addresses.model));
+      addresses.gateway.url, addresses.models.front()));
+  const std::string which =
+      gateway.models.empty() ? "" : fmt::format("\"model\": \"{}\", ", gateway.models.front().model);
   print_line(fmt::format(
-      "curl -X PUT {}/admin/router_mode -H 'Content-Type: application/json' -d '{{\"mode\": \"round_robin\"}}'",
-      addresses.gateway.admin));
+      "curl -X PUT {}/admin/router_mode -H 'Content-Type: application/json' -d '{{{}\"mode\": \"round_robin\"}}'",
+      addresses.gateway.admin, which));
   print_line("");
   print_line("Ctrl-C ends it.");
 }
@@ -71,7 +75,7 @@ Result<void> run_until_stopped(const spec::DeploymentSpec& deployment, const std
   print_line(fmt::format("starting {} workers and a gateway", deployment.workers.size()));
   KVIST_TRY_VOID(deployer.apply(deployment, deploy::Until::after(kStartTimeout, stop)));
   KVIST_TRY_VOID(deployer.await_ready(deploy::Until::after(kReadyTimeout, stop)));
-  print_addresses(deployer.addresses(), deployment.gateway.mode, directory);
+  print_addresses(deployer.addresses(), deployment.gateway, directory);
   while (deploy::sleep_until(net::now() + kWatchInterval, stop)) KVIST_TRY_VOID(deployer.check_alive());
   deployer.stop();
   return {};
@@ -84,6 +88,9 @@ Result<void> run_up(const UpArguments& arguments) {
   // Read here and not in the gateway, because the deployer does not pass these variables to its children.
   KVIST_TRY(deployment.gateway.mode,
             gateway::mode_from_environment(gateway::process_environment, deployment.gateway.mode));
+  for (spec::ServedModelSpec& model : deployment.gateway.models) {
+    KVIST_TRY(model.mode, gateway::mode_from_environment(gateway::process_environment, model.mode));
+  }
   const Termination termination;
   KVIST_TRY(const RunDirectory directory, make_run_directory(arguments.directory));
   auto done = run_until_stopped(deployment, directory.path, termination.token());

@@ -35,7 +35,7 @@ Result<std::vector<WhatIfCase>> fleets_of(const WhatIfArguments& arguments, cons
   }
   for (const std::string& file : arguments.deployments) {
     WhatIfCase fleet{.fleet = file, .situation = as_it_was.situation};
-    KVIST_TRY(fleet.situation.deployment, spec::load_deployment(file));
+    KVIST_TRY(fleet.situation.deployment, spec::load_deployment_of_one_model(file));
     fleets.push_back(std::move(fleet));
   }
   return fleets;
@@ -80,7 +80,7 @@ Result<planning::WhatIfOptions> options_of(const WhatIfArguments& arguments) {
 Result<void> run_what_if(const WhatIfArguments& arguments) {
   KVIST_TRY(const workload::RecordedTraffic traffic, workload::load_record(arguments.record));
   WhatIfCase as_it_was;
-  KVIST_TRY(as_it_was.situation.deployment, spec::load_deployment(arguments.file));
+  KVIST_TRY(as_it_was.situation.deployment, spec::load_deployment_of_one_model(arguments.file));
   as_it_was.situation.mode = planning::recorded_mode(traffic);
   as_it_was.fleet = fleet_text(as_it_was.situation.deployment.workers.size());
   KVIST_TRY(const std::vector<WhatIfCase> cases, cases_of(arguments, as_it_was));

@@ -15,13 +15,14 @@ namespace kvist::deploy {
 /// The address of one part of a running deployment.
 struct PartAddress {
   std::string name;
-  std::string url;    ///< http://host:port
-  std::string admin;  ///< the same of its listener for administration
+  std::string url;         ///< http://host:port
+  std::string admin;       ///< the same of its listener for administration
+  std::string model = {};  ///< that a worker serves; empty for the gateway
 };
 
 /// The addresses of a running deployment.
 struct Addresses {
-  std::string model;
+  std::vector<std::string> models;  ///< at least one; what measures a deployment uses the first
   PartAddress gateway;
   std::vector<PartAddress> workers;
 };

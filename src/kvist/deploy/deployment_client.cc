@@ -49,25 +49,41 @@ Result<GatewayWorkerStatus> read_worker(const JsonValue& value) {
   return status;
 }
 
+/// Adds the workers of one model.
+Result<void> read_model(const JsonObject& model, GatewayStatus& status) {
+  KVIST_TRY(const std::string_view mode, model.require_string("mode"));
+  if (status.mode.empty()) status.mode = mode;
+  KVIST_TRY(const JsonArray workers, model.require_array("workers"));
+  for (const JsonValue item : workers) {
+    KVIST_TRY(GatewayWorkerStatus worker, read_worker(item));
+    status.workers.push_back(std::move(worker));
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<GatewayStatus> parse_gateway_status(std::string_view json) {
   JsonDocument document({.name = "/admin/status"});
   KVIST_TRY(const JsonObject root, document.parse_object(json));
   GatewayStatus status;
-  KVIST_TRY(status.mode, root.require_string("mode"));
   KVIST_TRY(status.in_flight, root.require_unsigned("in_flight", 0, kMost));
-  KVIST_TRY(const JsonArray workers, root.require_array("workers"));
-  for (const JsonValue item : workers) {
-    KVIST_TRY(GatewayWorkerStatus worker, read_worker(item));
-    status.workers.push_back(std::move(worker));
+  if (!root.peek("models")) {
+    KVIST_TRY_VOID(read_model(root, status));
+    return status;
+  }
+  KVIST_TRY(const JsonArray models, root.require_array("models"));
+  for (const JsonValue item : models) {
+    KVIST_TRY(const JsonObject model, item.as_object());
+    KVIST_TRY_VOID(read_model(model, status));
   }
   return status;
 }
 
-Result<void> DeploymentClient::ask_for_token(const PartAddress& part, Duration timeout) const {
+Result<void> DeploymentClient::ask_for_token(const PartAddress& part, const std::string& model,
+                                             Duration timeout) const {
   openai::ClientChatRequest request;
-  request.model = addresses_.model;
+  request.model = model;
   request.messages = {{"user", "ready, " + part.name + "?"}};
   request.max_tokens = 1;
   request.stream = false;
@@ -111,13 +127,13 @@ Result<void> DeploymentClient::check_index_empty() const {
 }
 
 Result<void> DeploymentClient::await_ready(const Until& until) const {
-  const auto token_of = [&](const PartAddress& part) {
+  const auto token_of = [&](const PartAddress& part, const std::string& model) {
     return retry_until(until, "a first token of " + part.name, alive_,
-                       [&] { return ask_for_token(part, token_timeout(until)); });
+                       [&] { return ask_for_token(part, model, token_timeout(until)); });
   };
-  for (const PartAddress& worker : addresses_.workers) KVIST_TRY_VOID(token_of(worker));
+  for (const PartAddress& worker : addresses_.workers) KVIST_TRY_VOID(token_of(worker, worker.model));
   KVIST_TRY_VOID(retry_until(until, "the gateway's view of the workers", alive_, [&] { return check_fleet(); }));
-  KVIST_TRY_VOID(token_of(addresses_.gateway));
+  for (const std::string& model : addresses_.models) KVIST_TRY_VOID(token_of(addresses_.gateway, model));
   for (const PartAddress& worker : addresses_.workers) {
     // A worker refuses as long as the last step of the answer above holds blocks.
     const auto reset = [&]() -> Result<void> {

@@ -24,7 +24,7 @@ struct GatewayWorkerStatus {
 
 /// What is needed of that answer.
 struct GatewayStatus {
-  std::string mode;
+  std::string mode;  ///< of the first model
   std::uint64_t in_flight = 0;
   std::vector<GatewayWorkerStatus> workers;
 };
@@ -49,7 +49,7 @@ class DeploymentClient {
   [[nodiscard]] Result<GatewayStatus> gateway_status() const;
 
  private:
-  [[nodiscard]] Result<void> ask_for_token(const PartAddress& part, Duration timeout) const;
+  [[nodiscard]] Result<void> ask_for_token(const PartAddress& part, const std::string& model, Duration timeout) const;
   [[nodiscard]] Result<void> check_fleet() const;
   [[nodiscard]] Result<void> check_index_empty() const;
   [[nodiscard]] Result<void> check_idle() const;

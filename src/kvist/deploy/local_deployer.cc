@@ -39,6 +39,12 @@ spec::UpstreamSpec upstream_of(const spec::WorkerSpec& worker, const ReadyPorts&
   return upstream;
 }
 
+/// The workers of that model, or of the only one.
+std::vector<spec::UpstreamSpec>& fleet_of(spec::GatewaySpec& gateway, const std::string& model) {
+  const auto found = std::ranges::find(gateway.models, model, &spec::ServedModelSpec::model);
+  return found == gateway.models.end() ? gateway.workers : found->workers;
+}
+
 PartAddress address_of(const std::string& name, const spec::Endpoint& http, const spec::Endpoint& admin,
                        const ReadyPorts& ports) {
   return {.name = name,
@@ -74,13 +80,16 @@ Result<void> LocalDeployer::start_all(const spec::DeploymentSpec& deployment, co
   }
   spec::GatewaySpec gateway = deployment.gateway;
   gateway.workers.clear();
+  for (spec::ServedModelSpec& model : gateway.models) model.workers.clear();
   gateway.drain_timeout = std::min(gateway.drain_timeout, kLongestDrain);
-  Addresses addresses{.model = gateway.model, .gateway = {}, .workers = {}};
+  Addresses addresses;
+  for (const spec::ServedModelSpec& model : spec::served_models(gateway)) addresses.models.push_back(model.model);
   for (std::size_t i = 0; i < deployment.workers.size(); ++i) {
     KVIST_TRY(const ReadyPorts ports, await_ports(children_[i], until));
-    gateway.workers.push_back(upstream_of(deployment.workers[i], ports));
     const spec::WorkerSpec& worker = deployment.workers[i];
+    fleet_of(gateway, worker.model).push_back(upstream_of(worker, ports));
     addresses.workers.push_back(address_of(worker.name, worker.http, worker.admin, ports));
+    addresses.workers.back().model = worker.model;
   }
   KVIST_TRY_VOID(start_part(kGatewayName, kGatewayName, "gateway:\n" + spec::to_yaml(gateway, 2)));
   KVIST_TRY(const ReadyPorts ports, await_ports(children_.back(), until));

@@ -31,15 +31,14 @@ bool RetryBudget::try_take(TimePoint now) {
   return true;
 }
 
-Dispatcher::Options Dispatcher::Options::of(const spec::GatewaySpec& gateway, bool admits_by_wait) {
-  return {
-      .max_in_flight = gateway.max_in_flight,
-      .max_retries = gateway.max_retries,
-      .admission = gateway.admission.enabled.value_or(admits_by_wait) ? std::optional(gateway.admission) : std::nullopt,
-      .retry_budget = gateway.retry_budget,
-      .ejection = gateway.ejection,
-      .warm_up = gateway.warm_up,
-      .silence_timeout = gateway.silence_timeout};
+Dispatcher::Options Dispatcher::Options::of(const spec::ServedModelSpec& model, bool admits_by_wait) {
+  return {.max_in_flight = model.max_in_flight,
+          .max_retries = model.max_retries,
+          .admission = model.admission.enabled.value_or(admits_by_wait) ? std::optional(model.admission) : std::nullopt,
+          .retry_budget = model.retry_budget,
+          .ejection = model.ejection,
+          .warm_up = model.warm_up,
+          .silence_timeout = model.silence_timeout};
 }
 
 Dispatcher::Dispatcher(const Options& options, Fleet& fleet, routing::Router& router)

@@ -131,7 +131,7 @@ class Dispatcher {
     Duration silence_timeout = std::chrono::seconds(2);  ///< the least patience with a silent worker
 
     /// `admits_by_wait`: where the file does not say whether requests are refused for their wait.
-    [[nodiscard]] static Options of(const spec::GatewaySpec& gateway, bool admits_by_wait);
+    [[nodiscard]] static Options of(const spec::ServedModelSpec& model, bool admits_by_wait);
   };
 
   /// Requires: fleet and router outlive this object.

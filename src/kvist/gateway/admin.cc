@@ -23,17 +23,39 @@ namespace {
 /// Writing the decisions holds the loop up for about 10 ms per MiB.
 constexpr std::size_t kMaxDecisionsAnswerBytes = std::size_t{8} << 20;
 
+struct NewMode {
+  std::string model = {};  // empty: not said
+  spec::RoutingMode mode{};
+};
+
 // JSON is YAML, so the configuration's reader can read this body, with its bounds and its error messages.
-Result<spec::RoutingMode> read_mode(std::string_view body) {
+Result<NewMode> read_mode(std::string_view body) {
   KVIST_TRY(const YamlNode document, YamlNode::parse(body, "body"));
   if (!document.is_map()) {
     return fail(ErrorCode::kInvalidArgument, "body: expected an object like {\"mode\":\"kv\"}");
   }
+  NewMode read;
   KVIST_TRY(const YamlNode mode, document.require("mode"));
+  if (const auto model = document.get("model")) {
+    KVIST_TRY(read.model, model->as_string());
+  }
   KVIST_TRY_VOID(document.finish());
   KVIST_TRY(const std::string name, mode.as_string());
-  KVIST_TRY(const spec::RoutingMode parsed, spec::parse_routing_mode(name));
-  return spec::require_live(parsed);
+  KVIST_TRY(read.mode, spec::parse_routing_mode(name));
+  KVIST_TRY_VOID(spec::require_live(read.mode));
+  return read;
+}
+
+void write_mode(JsonWriter& json, const ModelParts& parts, bool named) {
+  json.begin_object();
+  if (named) json.field("model", parts.spec.model);
+  json.field("mode", to_string(parts.router.mode())).end_object();
+}
+
+net::HttpResponse mode_of(const SharedParts& shared, const ModelParts& parts) {
+  JsonWriter json;
+  write_mode(json, parts, !shared.spec.models.empty());
+  return json_answer(json.take());
 }
 
 void write_limits(JsonWriter& json, const routing::EngineLimits& limits, dispatch::LimitSource batch_slots) {
@@ -97,7 +119,7 @@ void write_failures(JsonWriter& json, const dispatch::DispatchCounters& counters
   json.end_object();
 }
 
-void write_worker(JsonWriter& json, const GatewayParts& parts, const KvEventsReport& events, WorkerId id) {
+void write_worker(JsonWriter& json, const ModelParts& parts, const KvEventsReport& events, WorkerId id) {
   const dispatch::Fleet::Worker& worker = parts.fleet.worker(id);
   const routing::WorkerLoad& load = parts.router.loads().load(id);
   const WorkerMonitor& monitor = *parts.monitors[id.value()];
@@ -130,26 +152,89 @@ void write_worker(JsonWriter& json, const GatewayParts& parts, const KvEventsRep
   json.end_object();
 }
 
+/// `listed`: it is one of several, so it says more of itself.
+void write_model_status(JsonWriter& json, const ServedModel& model, const KvEventsReport& events, bool listed) {
+  const ModelParts& parts = model.parts;
+  json.begin_object();
+  json.field("model", parts.spec.model).field("mode", to_string(parts.router.mode()));
+  if (listed) {
+    json.field("leaving", model.leaves).key("aliases").begin_array();
+    for (const std::string& alias : parts.spec.model_aliases) json.value(alias);
+    json.end_array();
+  }
+  json.field("in_flight", parts.dispatcher.in_flight());
+  json.field("block_size", parts.spec.block_size).field("index_keys", events.index_keys);
+  json.key("workers").begin_array();
+  for (std::uint32_t i = 0; i < parts.fleet.size(); ++i)
+    if (parts.is_watched(WorkerId(i))) write_worker(json, parts, events, WorkerId(i));
+  json.end_array().end_object();
+}
+
+bool has_decision(const ModelParts& parts, const std::string& request) {
+  const routing::DecisionLog& log = parts.router.log();
+  for (std::size_t i = 0; i < log.size(); ++i)
+    if (log.newest(i).name == request) return true;
+  return false;
+}
+
+/// A request is looked for everywhere; otherwise the model has to be clear.
+Result<ServedModel*> decisions_model(const ServedModels& models, const DecisionsQuery& query) {
+  if (query.model.empty() && !query.request.empty()) {
+    const std::vector<ServedModel*> all = models.all();
+    const auto found =
+        std::ranges::find_if(all, [&](const ServedModel* model) { return has_decision(model->parts, query.request); });
+    if (found != all.end()) return *found;
+    if (!all.empty()) return all.front();
+  }
+  return model_meant(models, query.model);
+}
+
 }  // namespace
 
-net::HttpResponse get_router_mode(const GatewayParts& parts) {
+Result<ServedModel*> model_meant(const ServedModels& models, std::string_view name) {
+  ServedModel* const model = name.empty() ? models.only() : models.find(name);
+  if (model != nullptr) return model;
+  return std::unexpected(models.unknown(name));
+}
+
+net::HttpResponse get_router_mode(const SharedParts& shared, const ServedModels& models,
+                                  const net::HttpRequest& request) {
+  const auto fields = query_fields(request.target);
+  if (!fields) return error_answer(fields.error());
+  for (const auto& [key, value] : *fields) {
+    if (key != "model")
+      return error_answer({ErrorCode::kInvalidArgument, fmt::format("{}: unknown; known is model", key)});
+    const auto model = model_meant(models, value);
+    return model ? mode_of(shared, (*model)->parts) : error_answer(model.error());
+  }
+  if (shared.spec.models.empty() && models.only() != nullptr) return mode_of(shared, models.only()->parts);
   JsonWriter json;
-  json.begin_object().field("mode", to_string(parts.router.mode())).end_object();
+  json.begin_object().key("models").begin_array();
+  for (const ServedModel* const model : models.all()) write_mode(json, model->parts, true);
+  json.end_array().end_object();
   return json_answer(json.take());
 }
 
-net::HttpResponse set_router_mode(GatewayParts& parts, const net::HttpRequest& request) {
-  const auto mode = read_mode(request.body);
-  if (!mode) return error_answer(mode.error());
-  if (*mode == parts.router.mode()) return get_router_mode(parts);
-  telemetry::log_info("admin", fmt::format("routing mode {} -> {}", to_string(parts.router.mode()), to_string(*mode)));
-  parts.router.set_mode(*mode);
-  return get_router_mode(parts);
+net::HttpResponse set_router_mode(const SharedParts& shared, const ServedModels& models,
+                                  const net::HttpRequest& request) {
+  const auto asked = read_mode(request.body);
+  if (!asked) return error_answer(asked.error());
+  const auto model = model_meant(models, asked->model);
+  if (!model) return error_answer(model.error());
+  ModelParts& parts = (*model)->parts;
+  if (asked->mode == parts.router.mode()) return mode_of(shared, parts);
+  telemetry::log_info("admin", fmt::format("{}: routing mode {} -> {}", parts.spec.model,
+                                           to_string(parts.router.mode()), to_string(asked->mode)));
+  parts.router.set_mode(asked->mode);
+  return mode_of(shared, parts);
 }
 
-net::HttpResponse get_decisions(const GatewayParts& parts, const net::HttpRequest& request) {
+net::HttpResponse get_decisions(const ServedModels& models, const net::HttpRequest& request) {
   const auto query = parse_decisions_query(request.target);
   if (!query) return error_answer(query.error());
+  const auto model = decisions_model(models, *query);
+  if (!model) return error_answer(model.error());
+  const ModelParts& parts = (*model)->parts;
   std::vector<std::string> names;
   TimePoint named_at{};  // when the names were these
   const routing::DecisionLog& log = parts.router.log();
@@ -171,21 +256,21 @@ net::HttpResponse get_decisions(const GatewayParts& parts, const net::HttpReques
   }
   decisions += count == 0 ? "[]" : "]";
   JsonWriter json;
-  json.begin_object().field("format", routing::kDecisionsFormat);
+  json.begin_object().field("format", routing::kDecisionsFormat).field("model", parts.spec.model);
   json.field("now_s", to_seconds(net::now().time_since_epoch())).field("total", log.total()).field("more", more);
   json.key("decisions").raw(decisions).end_object();
   return json_answer(json.take());
 }
 
-net::HttpResponse get_status(const GatewayParts& parts, const KvEventsReport& events) {
+net::HttpResponse get_status(const SharedParts& shared, const ServedModels& models,
+                             const ServedModels::Reports& reports) {
   JsonWriter json;
-  json.begin_object();
-  json.field("model", parts.spec.model).field("mode", to_string(parts.router.mode()));
-  json.field("in_flight", parts.dispatcher.in_flight());
-  json.field("block_size", parts.spec.block_size).field("index_keys", events.index_keys);
-  json.key("workers").begin_array();
-  for (std::uint32_t i = 0; i < parts.fleet.size(); ++i)
-    if (parts.is_watched(WorkerId(i))) write_worker(json, parts, events, WorkerId(i));
+  if (shared.spec.models.empty() && reports.models.size() == 1) {
+    write_model_status(json, *reports.models.front().first, reports.models.front().second.events, false);
+    return json_answer(json.take());
+  }
+  json.begin_object().field("in_flight", models.in_flight()).key("models").begin_array();
+  for (const auto& [model, report] : reports.models) write_model_status(json, *model, report.events, true);
   json.end_array().end_object();
   return json_answer(json.take());
 }

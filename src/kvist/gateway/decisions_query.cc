@@ -47,13 +47,17 @@ Result<void> set(DecisionsQuery& query, std::string_view key, std::string value)
     query.limit = *limit;
     return {};
   }
-  return fail(ErrorCode::kInvalidArgument, fmt::format("{}: unknown; known are limit and request", key));
+  if (key == "model") {
+    query.model = std::move(value);
+    return {};
+  }
+  return fail(ErrorCode::kInvalidArgument, fmt::format("{}: unknown; known are limit, request and model", key));
 }
 
 }  // namespace
 
-Result<DecisionsQuery> parse_decisions_query(std::string_view target) {
-  DecisionsQuery query;
+Result<std::vector<std::pair<std::string, std::string>>> query_fields(std::string_view target) {
+  std::vector<std::pair<std::string, std::string>> fields;
   const std::size_t mark = target.find('?');
   std::string_view rest = mark == std::string_view::npos ? "" : target.substr(mark + 1);
   while (!rest.empty()) {
@@ -62,8 +66,15 @@ Result<DecisionsQuery> parse_decisions_query(std::string_view target) {
     if (pair.empty()) continue;
     const std::size_t equals = std::min(pair.find('='), pair.size());
     KVIST_TRY(std::string value, percent_decoded(pair.substr(std::min(equals + 1, pair.size()))));
-    KVIST_TRY_VOID(set(query, pair.substr(0, equals), std::move(value)));
+    fields.emplace_back(pair.substr(0, equals), std::move(value));
   }
+  return fields;
+}
+
+Result<DecisionsQuery> parse_decisions_query(std::string_view target) {
+  DecisionsQuery query;
+  KVIST_TRY(const auto fields, query_fields(target));
+  for (const auto& [key, value] : fields) KVIST_TRY_VOID(set(query, key, value));
   return query;
 }
 

@@ -38,7 +38,7 @@ net::HttpResponse in_form_of(const net::HttpRequest& request, net::HttpResponse 
   return error;
 }
 
-void handle_dialect(Dialect dialect, net::EventLoop& loop, Proxy& proxy, net::HttpRequest request,
+void handle_dialect(Dialect dialect, net::EventLoop& loop, ModelDoor& door, net::HttpRequest request,
                     const std::shared_ptr<net::HttpExchange>& exchange, KeyLease lease) {
   auto translation = dialects::translate(dialect, request.body);
   if (!translation) return exchange->respond(in_form_of(request, error_answer(translation.error())));
@@ -51,8 +51,8 @@ void handle_dialect(Dialect dialect, net::EventLoop& loop, Proxy& proxy, net::Ht
   rename_key(request.headers);
   auto translated = std::make_shared<TranslatedExchange>(loop, dialect, std::move(translation->answer), exchange);
   if (dialect == Dialect::kCountTokens)
-    return proxy.pass_on(std::move(request), std::move(translated), std::move(lease));
-  proxy.handle(Api::kChat, std::move(request), std::move(translated), std::move(lease));
+    return door.pass_on(std::move(request), std::move(translated), std::move(lease));
+  door.handle(Api::kChat, std::move(request), std::move(translated), std::move(lease));
 }
 
 }  // namespace kvist::gateway

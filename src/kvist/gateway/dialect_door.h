@@ -6,7 +6,7 @@
 
 #include "kvist/dialects/dialect.h"
 #include "kvist/gateway/key_gate.h"
-#include "kvist/gateway/proxy.h"
+#include "kvist/gateway/model_door.h"
 #include "kvist/net/event_loop.h"
 #include "kvist/net/http_server.h"
 
@@ -18,9 +18,9 @@ namespace kvist::gateway {
 /// An error answer in the form of the API that the request is in.
 [[nodiscard]] net::HttpResponse in_form_of(const net::HttpRequest& request, net::HttpResponse error);
 
-/// Translates the request and has the proxy handle it; what the proxy answers is translated back. A request that cannot
-/// be translated is answered here. Threads: the loop's, which is the proxy's.
-void handle_dialect(dialects::Dialect dialect, net::EventLoop& loop, Proxy& proxy, net::HttpRequest request,
+/// Translates the request and gives it to its model's proxy; the answer is translated back. A request that cannot be
+/// translated is answered here. Threads: the loop's, which is the door's.
+void handle_dialect(dialects::Dialect dialect, net::EventLoop& loop, ModelDoor& door, net::HttpRequest request,
                     const std::shared_ptr<net::HttpExchange>& exchange, KeyLease lease);
 
 }  // namespace kvist::gateway

@@ -6,9 +6,11 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "kvist/base/json_writer.h"
 #include "kvist/base/yaml.h"
+#include "kvist/gateway/admin.h"
 #include "kvist/gateway/error_answer.h"
 #include "kvist/gateway/worker_state.h"
 
@@ -27,9 +29,14 @@ Result<YamlNode> read_body(const net::HttpRequest& request, std::string_view exa
   return document;
 }
 
+struct NewWorker {
+  ServedModel* model = nullptr;
+  spec::UpstreamSpec worker;
+};
+
 // Files are for who writes the gateway's file. Who may only change the fleet must not have the gateway send what is in
 // them to a server of his.
-Result<spec::UpstreamSpec> read_new_worker(const GatewayParts& parts, const net::HttpRequest& request) {
+Result<NewWorker> read_new_worker(const ServedModels& models, const net::HttpRequest& request) {
   KVIST_TRY(const YamlNode body, read_body(request, R"({"name":"gpu-7","url":"http://10.0.0.7:8000"})"));
   for (const std::string_view key : {"api_key_file", "tls"}) {
     if (const auto given = body.get(key)) {
@@ -38,9 +45,15 @@ Result<spec::UpstreamSpec> read_new_worker(const GatewayParts& parts, const net:
     }
   }
   KVIST_TRY_VOID(body.require("name"));
-  KVIST_TRY(spec::UpstreamSpec worker, spec::read_upstream(body, ".", ""));
-  if (worker.url.starts_with("https://")) worker.tls = parts.spec.worker_tls;
-  return worker;
+  std::string name;
+  if (const auto model = body.get("model")) {
+    KVIST_TRY(name, model->as_string());
+  }
+  NewWorker read;
+  KVIST_TRY(read.worker, spec::read_upstream(body, ".", ""));
+  KVIST_TRY(read.model, model_meant(models, name));
+  if (read.worker.url.starts_with("https://")) read.worker.tls = read.model->parts.spec.worker_tls;
+  return read;
 }
 
 struct Named {
@@ -71,36 +84,60 @@ void write_upstream(JsonWriter& json, const spec::UpstreamSpec& worker, WorkerSo
   json.field("source", to_string(source));
 }
 
-void write_place(JsonWriter& json, const GatewayParts& parts, const FleetChanges& changes, WorkerId id) {
+void write_place(JsonWriter& json, const ServedModel& model, WorkerId id) {
+  const ModelParts& parts = model.parts;
   json.begin_object().field("place", id.value());
-  write_upstream(json, parts.upstreams[id.value()], changes.source(id));
+  write_upstream(json, parts.upstreams[id.value()], model.changes.source(id));
   json.field("admission", to_string(parts.places.place(id).state)).field("state", worker_state(parts, id));
-  json.field("in_flight", parts.router.loads().load(id).requests).end_object();
+  json.field("in_flight", parts.router.loads().load(id).requests).field("model", parts.spec.model).end_object();
 }
 
-net::HttpResponse list(const GatewayParts& parts, const FleetChanges& changes) {
+net::HttpResponse list(const SharedParts& shared, const ServedModels& models) {
+  const std::vector<ServedModel*> all = models.all();
   JsonWriter json;
-  json.begin_object().field("places", parts.places.size()).field("vacant", parts.places.vacant());
+  json.begin_object();
+  if (shared.spec.models.empty() && all.size() == 1) {
+    const dispatch::WorkerPlaces& places = all.front()->parts.places;
+    json.field("places", places.size()).field("vacant", places.vacant());
+  } else {
+    json.key("models").begin_array();
+    for (const ServedModel* const model : all) {
+      const dispatch::WorkerPlaces& places = model->parts.places;
+      json.begin_object().field("model", model->parts.spec.model).field("leaving", model->leaves);
+      json.field("places", places.size()).field("vacant", places.vacant()).end_object();
+    }
+    json.end_array();
+  }
   json.key("workers").begin_array();
-  for (std::uint32_t i = 0; i < parts.fleet.size(); ++i)
-    if (!parts.fleet.is_vacant(WorkerId(i))) write_place(json, parts, changes, WorkerId(i));
+  for (const ServedModel* const model : all) {
+    for (std::uint32_t i = 0; i < model->parts.fleet.size(); ++i)
+      if (!model->parts.fleet.is_vacant(WorkerId(i))) write_place(json, *model, WorkerId(i));
+  }
   json.end_array().key("held").begin_array();
-  for (const dispatch::WorkerHolds::Entry& held : changes.holds().entries())
-    json.begin_object().field("name", held.name).field("as", to_string(held.hold)).end_object();
+  for (const ServedModel* const model : all) {
+    for (const dispatch::WorkerHolds::Entry& held : model->changes.holds().entries()) {
+      json.begin_object().field("name", held.name).field("as", to_string(held.hold));
+      json.field("model", model->parts.spec.model).end_object();
+    }
+  }
   json.end_array().key("waiting").begin_array();
-  for (const FleetChanges::Waiting& waiting : changes.waiting()) {
-    json.begin_object();
-    write_upstream(json, waiting.worker, waiting.source);
-    json.field("problem", waiting.problem).end_object();
+  for (const ServedModel* const model : all) {
+    for (const FleetChanges::Waiting& waiting : model->changes.waiting()) {
+      json.begin_object();
+      write_upstream(json, waiting.worker, waiting.source);
+      json.field("model", model->parts.spec.model).field("problem", waiting.problem).end_object();
+    }
   }
   json.end_array().end_object();
   return json_answer(json.take());
 }
 
-net::HttpResponse one(const GatewayParts& parts, const FleetChanges& changes, std::string_view name, int status) {
+net::HttpResponse one(const ServedModels& models, std::string_view name, int status) {
   JsonWriter json;
-  if (const std::optional<WorkerId> id = parts.places.find(name)) {
-    write_place(json, parts, changes, *id);
+  const ServedModel* const model = models.find_worker(name);
+  const auto place = model != nullptr ? model->parts.places.find(name) : std::nullopt;
+  if (place) {
+    write_place(json, *model, *place);
   } else {  // it had no requests, and is gone
     json.begin_object().field("name", name).field("admission", "vacant").end_object();
   }
@@ -109,35 +146,48 @@ net::HttpResponse one(const GatewayParts& parts, const FleetChanges& changes, st
   return answer;
 }
 
+Result<void> uncordon(ServedModel& model, const std::string& name) {
+  if (!model.leaves) return model.changes.uncordon(name);
+  return fail(ErrorCode::kInvalidArgument,
+              fmt::format("name: the model of \"{}\", \"{}\", is not served any more", name, model.parts.spec.model));
+}
+
 }  // namespace
 
-void add_fleet_paths(net::PathTable& paths, GatewayParts& parts, FleetChanges& changes) {
+void add_fleet_paths(net::PathTable& paths, const SharedParts& shared, const ServedModels& models) {
   constexpr int kCreated = 201;
   constexpr int kAccepted = 202;
   constexpr int kOk = 200;
-  paths.answer("GET", "/admin/workers", [&](const net::HttpRequest&) { return list(parts, changes); });
+  paths.answer("GET", "/admin/workers", [&](const net::HttpRequest&) { return list(shared, models); });
   paths.on("POST", "/admin/workers",
            [&](const net::HttpRequest& request, const std::shared_ptr<net::HttpExchange>& exchange) {
-             const auto worker = read_new_worker(parts, request);
-             if (!worker) return exchange->respond(error_answer(worker.error()));
-             changes.add(*worker, [&, exchange, name = worker->name](const Result<void>& added) {
-               exchange->respond(added ? one(parts, changes, name, kCreated) : error_answer(added.error()));
-             });
+             const auto read = read_new_worker(models, request);
+             if (!read) return exchange->respond(error_answer(read.error()));
+             read->model->changes.add(
+                 read->worker, [&, exchange, name = read->worker.name](const Result<void>& added) {
+                   exchange->respond(added ? one(models, name, kCreated) : error_answer(added.error()));
+                 });
            });
-  using Change = std::function<Result<void>(const Named&)>;
+  using Change = std::function<Result<void>(ServedModel&, const Named&)>;
   const auto on = [&](const std::string& path, int status, bool takes_timeout, Change change) {
     paths.answer("POST", path, [&, status, takes_timeout, change = std::move(change)](const net::HttpRequest& request) {
-      const auto named = read_named(request, parts.spec.drain_timeout, takes_timeout);
+      const auto named = read_named(request, shared.spec.drain_timeout, takes_timeout);
       if (!named) return error_answer(named.error());
-      const auto done = change(*named);
-      return done ? one(parts, changes, named->name, status) : error_answer(done.error());
+      ServedModel* const model = models.find_worker(named->name);
+      if (model == nullptr)
+        return error_answer({ErrorCode::kNotFound, fmt::format("name: there is no worker \"{}\"", named->name)});
+      const auto done = change(*model, *named);
+      return done ? one(models, named->name, status) : error_answer(done.error());
     });
   };
-  on("/admin/workers/cordon", kOk, false, [&](const Named& named) { return changes.cordon(named.name); });
-  on("/admin/workers/uncordon", kOk, false, [&](const Named& named) { return changes.uncordon(named.name); });
+  on("/admin/workers/cordon", kOk, false,
+     [](ServedModel& model, const Named& named) { return model.changes.cordon(named.name); });
+  on("/admin/workers/uncordon", kOk, false,
+     [](ServedModel& model, const Named& named) { return uncordon(model, named.name); });
   on("/admin/workers/drain", kAccepted, true,
-     [&](const Named& named) { return changes.drain(named.name, named.timeout); });
-  on("/admin/workers/remove", kAccepted, false, [&](const Named& named) { return changes.remove(named.name); });
+     [](ServedModel& model, const Named& named) { return model.changes.drain(named.name, named.timeout); });
+  on("/admin/workers/remove", kAccepted, false,
+     [](ServedModel& model, const Named& named) { return model.changes.remove(named.name); });
 }
 
 }  // namespace kvist::gateway

@@ -30,7 +30,7 @@ std::string_view to_string(WorkerSource source) {
   return "file";
 }
 
-FleetChanges::FleetChanges(net::EventLoop& loop, GatewayParts& parts)
+FleetChanges::FleetChanges(net::EventLoop& loop, ModelParts& parts)
     : parts_(&parts), reader_(loop), sources_(parts.places.size(), WorkerSource::kFile), timer_(loop) {}
 
 void FleetChanges::add(const spec::UpstreamSpec& worker, Done done) {
@@ -45,7 +45,10 @@ void FleetChanges::add(const spec::UpstreamSpec& worker, Done done) {
 
 Result<void> FleetChanges::bring_in(const spec::UpstreamSpec& worker, const net::ServerSettings& settings,
                                     WorkerSource source) {
+  if (leaves_)
+    return fail(ErrorCode::kInvalidArgument, fmt::format("model: \"{}\" is not served any more", parts_->spec.model));
   KVIST_TRY_VOID(check_url(worker));
+  KVIST_TRY_VOID(check_other_models(worker));
   KVIST_TRY(const WorkerId place, parts_->places.add(worker.name, net::now()));
   sources_[place.value()] = source;
   parts_->bring_in(place, worker, settings);
@@ -63,6 +66,22 @@ Result<void> FleetChanges::check_url(const spec::UpstreamSpec& worker) const {
     if (other.api_key_file == worker.api_key_file && other.tls == worker.tls) continue;
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("{} has the url {} as well, but another api_key_file or tls", other.name, worker.url));
+  }
+  return {};
+}
+
+// Health, events and load of a worker are one model's, and a name stands for one worker in requests and logs.
+Result<void> FleetChanges::check_other_models(const spec::UpstreamSpec& worker) const {
+  for (const ModelParts* const other : parts_->shared->models) {
+    if (other == parts_) continue;
+    if (other->places.find(worker.name))
+      return fail(ErrorCode::kInvalidArgument,
+                  fmt::format("name: \"{}\" is a worker of the model \"{}\"", worker.name, other->spec.model));
+    const auto same = std::ranges::find(other->upstreams, worker.url, &spec::UpstreamSpec::url);
+    if (same == other->upstreams.end()) continue;
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("url: {} is that of {}, a worker of the model \"{}\": a worker serves one model",
+                            worker.url, same->name, other->spec.model));
   }
   return {};
 }
@@ -141,8 +160,19 @@ Result<void> FleetChanges::set_limits(std::string_view name, const spec::Upstrea
   return {};
 }
 
+void FleetChanges::drain_all(Duration timeout) {
+  leaves_ = true;
+  waiting_.clear();
+  for (std::uint32_t i = 0; i < parts_->places.size(); ++i) {
+    const dispatch::PlaceState state = parts_->places.place(WorkerId(i)).state;
+    if (state == dispatch::PlaceState::kVacant || state == dispatch::PlaceState::kLeaving) continue;
+    if (const auto drained = begin_drain(parts_->upstreams[i].name, timeout); !drained)
+      telemetry::log_warning(kComponent, drained.error().message);
+  }
+}
+
 void FleetChanges::carry_out(const FleetPlan& plan, WorkerSource source) {
-  const Duration timeout = parts_->spec.drain_timeout;
+  const Duration timeout = parts_->shared->spec.drain_timeout;
   const auto leave = [&](const std::string& name) {
     const bool waited = give_up(name);
     if (const auto drained = begin_drain(name, timeout); !drained && !waited)

@@ -10,7 +10,7 @@
 
 #include "kvist/base/error.h"
 #include "kvist/dispatch/worker_holds.h"
-#include "kvist/gateway/gateway_parts.h"
+#include "kvist/gateway/model_parts.h"
 #include "kvist/gateway/reloaded_file.h"
 #include "kvist/gateway/worker_settings_reader.h"
 #include "kvist/net/event_loop.h"
@@ -29,12 +29,12 @@ enum class WorkerSource : std::uint8_t { kFile, kAdministration, kDns };
 class FleetChanges {
  public:
   /// Requires: both outlive this object.
-  FleetChanges(net::EventLoop& loop, GatewayParts& parts);
+  FleetChanges(net::EventLoop& loop, ModelParts& parts);
 
   using Done = std::function<void(const Result<void>&)>;
   /// An administrator adds the worker. Calls `done` now, or when its files were read. Errors: those of
   /// WorkerPlaces::add() and read_settings(); kInvalidArgument if a worker of the same URL has another key or other TLS
-  /// settings.
+  /// settings, or if the name or the URL is that of another model's worker.
   void add(const spec::UpstreamSpec& worker, Done done);
   /// Adds the worker as soon as its name and a place are free, its files were read and no administrator wants it away,
   /// and says in the log what it waits for. One of the same name that waits already is replaced.
@@ -47,6 +47,8 @@ class FleetChanges {
   [[nodiscard]] Result<void> remove(std::string_view name);
   /// Takes a worker back that waits to be added. Returns whether there was one.
   bool give_up(std::string_view name);
+  /// All workers are to leave; none that waits is added any more.
+  void drain_all(Duration timeout);
   /// Carries out what a changed list of workers asks for. Those that are not there any more are not missed.
   void carry_out(const FleetPlan& plan, WorkerSource source);
   /// The worker's limits are others from here on. Errors: kNotFound.
@@ -66,6 +68,7 @@ class FleetChanges {
 
  private:
   [[nodiscard]] Result<void> check_url(const spec::UpstreamSpec& worker) const;
+  [[nodiscard]] Result<void> check_other_models(const spec::UpstreamSpec& worker) const;
   /// Gives the worker a place.
   [[nodiscard]] Result<void> bring_in(const spec::UpstreamSpec& worker, const net::ServerSettings& settings,
                                       WorkerSource source);
@@ -81,13 +84,14 @@ class FleetChanges {
   [[nodiscard]] bool try_to_add(Waiting& waiting, TimePoint now);
   void poll_later();
 
-  GatewayParts* parts_;
+  ModelParts* parts_;
   WorkerSettingsReader reader_;
   dispatch::WorkerHolds holds_;
   std::vector<WorkerSource> sources_;  // by WorkerId
   std::vector<Waiting> waiting_;
   net::Timer timer_;
   bool armed_ = false;
+  bool leaves_ = false;  // drain_all() was called
 };
 
 }  // namespace kvist::gateway

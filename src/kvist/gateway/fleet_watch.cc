@@ -14,7 +14,7 @@ constexpr auto kPeriod = std::chrono::milliseconds(100);
 
 }  // namespace
 
-FleetWatch::FleetWatch(net::EventLoop& loop, GatewayParts& parts)
+FleetWatch::FleetWatch(net::EventLoop& loop, ModelParts& parts)
     : parts_(&parts),
       occupants_(parts.fleet.size()),
       lost_(parts.fleet.size(), false),

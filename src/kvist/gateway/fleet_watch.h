@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "kvist/gateway/gateway_parts.h"
+#include "kvist/gateway/model_parts.h"
 #include "kvist/net/event_loop.h"
 
 namespace kvist::gateway {
@@ -14,7 +14,7 @@ namespace kvist::gateway {
 class FleetWatch {
  public:
   /// Requires: both outlive this object.
-  FleetWatch(net::EventLoop& loop, GatewayParts& parts);
+  FleetWatch(net::EventLoop& loop, ModelParts& parts);
 
   void start() { wait(); }
 
@@ -25,7 +25,7 @@ class FleetWatch {
   void log_ejection(WorkerId worker);
   void wait();
 
-  GatewayParts* parts_;
+  ModelParts* parts_;
   /// As last logged.
   struct Ejections {
     std::uint64_t number = 0;

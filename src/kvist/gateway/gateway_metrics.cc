@@ -1,5 +1,6 @@
 #include "kvist/gateway/gateway_metrics.h"
 
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -7,6 +8,7 @@
 #include "kvist/gateway/worker_state.h"
 #include "kvist/kv_index/kv_index.h"
 #include "kvist/telemetry/build_info.h"
+#include "kvist/telemetry/labelled_page.h"
 #include "kvist/telemetry/process_metrics.h"
 
 namespace kvist::gateway {
@@ -47,17 +49,21 @@ void write_admission(const dispatch::WaitAdmission& admission, MetricsPage& page
              "Measured waits over forecast ones, by which these are corrected", admission.correction());
 }
 
-void write_requests(const GatewayParts& parts, const ProxyReport& proxies, MetricsPage& page) {
+void write_refused(const std::map<int, std::uint64_t>& refused, MetricsPage& page) {
+  for (const auto& [status, count] : refused) {
+    page.counter("kvist_gateway_refused_requests_total", "Requests the gateway answered with an error itself",
+                 number(count), {{"status", std::to_string(status)}});
+  }
+}
+
+void write_requests(const ModelParts& parts, const ProxyReport& proxies, MetricsPage& page) {
   const dispatch::DispatchCounters& counters = parts.dispatcher.counters();
   write_outcomes(page, counters.without_worker, "");
   for (std::uint32_t i = 0; i < parts.fleet.size(); ++i) {
     if (parts.is_watched(WorkerId(i)))
       write_outcomes(page, counters.by_worker[i], parts.fleet.worker(WorkerId(i)).name);
   }
-  for (const auto& [status, count] : proxies.refused) {
-    page.counter("kvist_gateway_refused_requests_total", "Requests the gateway answered with an error itself",
-                 number(count), {{"status", std::to_string(status)}});
-  }
+  write_refused(proxies.refused, page);
   for (const auto& [what, count] :
        {std::pair("unread_body", proxies.passed_on_unread), std::pair("other_endpoint", proxies.passed_on_others)}) {
     page.counter("kvist_gateway_passed_on_total", "Requests given to a worker without having been read", number(count),
@@ -103,11 +109,11 @@ void write_requests(const GatewayParts& parts, const ProxyReport& proxies, Metri
 }
 
 /// The names of workers that are gone are not known any more.
-std::string name_of(const GatewayParts& parts, WorkerId worker) {
+std::string name_of(const ModelParts& parts, WorkerId worker) {
   return worker.value() < parts.fleet.size() ? parts.fleet.worker(worker).name : std::string();
 }
 
-void write_times(const GatewayParts& parts, const RequestTimesTable& table, MetricsPage& page) {
+void write_times(const ModelParts& parts, const RequestTimesTable& table, MetricsPage& page) {
   table.for_each([&](const std::string& key_class, WorkerId worker, const RequestTimes& times) {
     if (worker.value() >= parts.fleet.size() || !parts.is_watched(worker)) return;  // it may be elsewhere by now
     const Labels labels{{"model", parts.spec.model}, {"worker", name_of(parts, worker)}, {"class", key_class}};
@@ -177,7 +183,7 @@ void write_record(const RecordWriter& recorder, MetricsPage& page) {
                number(counters.file.failures));
 }
 
-void write_reading(const GatewayParts& parts, const ProxyReport& proxies, MetricsPage& page) {
+void write_reading(const ModelParts& parts, const ProxyReport& proxies, MetricsPage& page) {
   if (!proxies.pool) return;
   const ReadingPool::Counters& work = *proxies.pool;
   page.counter("kvist_gateway_prompts_read_total", "Prompts rendered, tokenized and hashed beside the loop",
@@ -197,7 +203,7 @@ void write_reading(const GatewayParts& parts, const ProxyReport& proxies, Metric
   page.gauge("kvist_gateway_prompt_cache_size_bytes", "Memory of the cache", number(cache.bytes));
 }
 
-void write_routing(const GatewayParts& parts, MetricsPage& page) {
+void write_routing(const ModelParts& parts, MetricsPage& page) {
   for (const spec::RoutingMode mode : spec::kRoutingModes) {
     if (spec::is_simulated_only(mode)) continue;
     const Labels labels{{"mode", std::string(to_string(mode))}};
@@ -229,7 +235,7 @@ void write_routing(const GatewayParts& parts, MetricsPage& page) {
                number(counters.cached_tokens_absolute_error));
 }
 
-void write_worker(const GatewayParts& parts, WorkerId id, MetricsPage& page) {
+void write_worker(const ModelParts& parts, WorkerId id, MetricsPage& page) {
   const dispatch::Fleet::Worker& worker = parts.fleet.worker(id);
   const routing::WorkerLoad& load = parts.router.loads().load(id);
   const WorkerMonitor& monitor = *parts.monitors[id.value()];
@@ -269,7 +275,7 @@ void write_worker(const GatewayParts& parts, WorkerId id, MetricsPage& page) {
 }
 
 /// What its answers and its list of models say about the worker.
-void write_judgement(const GatewayParts& parts, WorkerId id, MetricsPage& page) {
+void write_judgement(const ModelParts& parts, WorkerId id, MetricsPage& page) {
   const std::string& name = parts.fleet.worker(id).name;
   const dispatch::OutlierWatch::Worker& outlier = parts.dispatcher.outliers().worker(id);
   const std::string_view state = worker_state(parts, id);
@@ -306,7 +312,7 @@ void write_judgement(const GatewayParts& parts, WorkerId id, MetricsPage& page) 
 }
 
 /// The router's expectations of the worker, and their errors.
-void write_forecasts(const GatewayParts& parts, WorkerId id, MetricsPage& page) {
+void write_forecasts(const ModelParts& parts, WorkerId id, MetricsPage& page) {
   const Labels labels{{"worker", parts.fleet.worker(id).name}};
   const routing::WorkerLoad& load = parts.router.loads().load(id);
   const routing::LatencyModel& model = parts.router.forecaster().model(id);
@@ -350,7 +356,7 @@ void write_index(const KvEventsReport::Worker& worker, const std::string& name, 
   }
 }
 
-void write_trust(const GatewayParts& parts, WorkerId id, MetricsPage& page) {
+void write_trust(const ModelParts& parts, WorkerId id, MetricsPage& page) {
   using routing::CacheTrust;
   const std::string& name = parts.fleet.worker(id).name;
   const Labels labels{{"worker", name}};
@@ -409,23 +415,7 @@ void write_feed(const KvFeedReport& feed, const std::string& worker, MetricsPage
              number(feed.waiting_bytes), labels);
 }
 
-}  // namespace
-
-void write_metrics(const GatewayParts& parts, const GatewayParts::Reports& reports, telemetry::MetricsPage& page) {
-  const KvEventsReport& events = reports.events;
-  telemetry::write_build_info(page, "gateway");
-  write_requests(parts, reports.proxies, page);
-  write_times(parts, reports.proxies.times, page);
-  if (parts.reporter) write_reporting(*parts.reporter, page);
-  write_reading(parts, reports.proxies, page);
-  for (const auto& [listener, tls] : {std::pair("http", parts.tls), std::pair("admin", parts.admin_tls)}) {
-    if (!tls) continue;
-    page.counter("kvist_gateway_tls_failed_handshakes_total", "TLS handshakes with clients that failed",
-                 number(tls->failed_handshakes()), {{"listener", listener}});
-  }
-  if (parts.keys) write_key_metrics(*parts.keys, page);
-  if (parts.recorder) write_record(*parts.recorder, page);
-  write_routing(parts, page);
+void write_fleet(const ModelParts& parts, const KvEventsReport& events, MetricsPage& page) {
   page.gauge("kvist_gateway_worker_places", "Workers that there can be at once", number(parts.places.size()));
   page.gauge("kvist_gateway_worker_places_vacant", "Of those, the places that nobody has",
              number(parts.places.vacant()));
@@ -443,7 +433,41 @@ void write_metrics(const GatewayParts& parts, const GatewayParts::Reports& repor
     write_trust(parts, WorkerId(i), page);
     if (events.workers[i].feed) write_feed(*events.workers[i].feed, parts.fleet.worker(WorkerId(i)).name, page);
   }
-  telemetry::write_process_metrics(page, parts.started_unix_s);
+}
+
+void write_model(const ModelParts& parts, const ModelParts::Reports& reports, MetricsPage& page) {
+  write_requests(parts, reports.proxies, page);
+  write_times(parts, reports.proxies.times, page);
+  write_reading(parts, reports.proxies, page);
+  if (parts.recorder) write_record(*parts.recorder, page);
+  write_routing(parts, page);
+  write_fleet(parts, reports.events, page);
+}
+
+}  // namespace
+
+void write_metrics(const SharedParts& shared, const ServedModels::Reports& reports, telemetry::MetricsPage& page) {
+  telemetry::write_build_info(page, "gateway");
+  if (shared.reporter) write_reporting(*shared.reporter, page);
+  for (const auto& [listener, tls] : {std::pair("http", shared.tls), std::pair("admin", shared.admin_tls)}) {
+    if (!tls) continue;
+    page.counter("kvist_gateway_tls_failed_handshakes_total", "TLS handshakes with clients that failed",
+                 number(tls->failed_handshakes()), {{"listener", listener}});
+  }
+  if (shared.keys) write_key_metrics(*shared.keys, page);
+  for (const auto& [model, report] : reports.models) {
+    if (shared.spec.models.empty()) {
+      write_model(model->parts, report, page);
+      continue;
+    }
+    telemetry::LabelledPage labelled(page, {{"model", model->parts.spec.model}});
+    write_model(model->parts, report, labelled);
+  }
+  if (!reports.refused.empty()) {
+    telemetry::LabelledPage labelled(page, {{"model", ""}});
+    write_refused(reports.refused, labelled);
+  }
+  telemetry::write_process_metrics(page, shared.started_unix_s);
 }
 
 }  // namespace kvist::gateway

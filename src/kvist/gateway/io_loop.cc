@@ -1,5 +1,7 @@
 #include "kvist/gateway/io_loop.h"
 
+#include <map>
+#include <tuple>
 #include <utility>
 
 #include "kvist/gateway/dialect_door.h"
@@ -7,23 +9,27 @@
 namespace kvist::gateway {
 
 struct IoLoop::Parts {
-  Parts(net::EventLoop& loop, const Options& options, std::shared_ptr<RoutingThread> routing,
-        const PromptReader& reader, const std::vector<spec::UpstreamSpec>& workers)
-      : client(loop, options.client),
-        channel(loop, std::move(routing)),
-        proxy(loop, options.proxy, client, channel, reader, workers),
-        reporter(options.proxy.reporter) {}
+  struct OpenModel {
+    OpenModel(net::EventLoop& loop, net::HttpClient& client, const Model& model)
+        : channel(loop, model.routing), proxy(loop, model.proxy, client, channel, *model.reader, model.workers) {}
 
-  net::HttpClient client;
-  RemoteChannel channel;
-  Proxy proxy;
-  RequestReporter* reporter;  // null: no one is told of requests
-  std::unique_ptr<net::HttpServer> server;
+    RemoteChannel channel;
+    Proxy proxy;
+  };
   /// A request that the routing thread answers.
   struct Forwarded {
     std::shared_ptr<net::HttpExchange> exchange;
     KeyLease lease;
   };
+
+  Parts(net::EventLoop& loop, const Options& options)
+      : client(loop, options.client), door(options.reporter), reporter(options.reporter) {}
+
+  net::HttpClient client;
+  ModelDoor door;
+  std::map<ModelId, OpenModel> models;
+  RequestReporter* reporter;  // null: no one is told of requests
+  std::unique_ptr<net::HttpServer> server;
   SlotTable<Forwarded> forwarded;
 };
 
@@ -60,11 +66,9 @@ class IoLoop::ForwardedExchange final : public net::HttpExchange {
   Handle handle_;
 };
 
-Result<std::unique_ptr<IoLoop>> IoLoop::create(Options options, std::shared_ptr<RoutingThread> routing,
-                                               const PromptReader& reader,
-                                               const std::vector<spec::UpstreamSpec>& workers, Front front) {
+Result<std::unique_ptr<IoLoop>> IoLoop::create(Options options, std::shared_ptr<RoutingHome> home, Front front) {
   net::HttpServerOptions server = options.server;
-  std::unique_ptr<IoLoop> io(new IoLoop(std::move(options), std::move(routing), reader, workers, std::move(front)));
+  std::unique_ptr<IoLoop> io(new IoLoop(std::move(options), std::move(home), std::move(front)));
   KVIST_TRY(io->parts_->server,
             net::HttpServer::listen(
                 io->loop_, std::move(server),
@@ -75,11 +79,8 @@ Result<std::unique_ptr<IoLoop>> IoLoop::create(Options options, std::shared_ptr<
   return io;
 }
 
-IoLoop::IoLoop(Options options, std::shared_ptr<RoutingThread> routing, const PromptReader& reader,
-               const std::vector<spec::UpstreamSpec>& workers, Front front)
-    : routing_(routing),
-      front_(std::move(front)),
-      parts_(std::make_unique<Parts>(loop_, options, std::move(routing), reader, workers)) {}
+IoLoop::IoLoop(Options options, std::shared_ptr<RoutingHome> home, Front front)
+    : home_(std::move(home)), front_(std::move(front)), parts_(std::make_unique<Parts>(loop_, options)) {}
 
 IoLoop::~IoLoop() {
   if (!thread_.joinable()) return;
@@ -94,11 +95,48 @@ void IoLoop::start() {
   thread_ = std::thread([this] { loop_.run(); });
 }
 
-void IoLoop::run(std::function<void(Proxy&)> work) {
+void IoLoop::on_loop(std::function<void()> work) {
+  if (!thread_.joinable()) return work();
   loop_.post([this, work = std::move(work)] {
+    if (parts_) work();
+  });
+}
+
+void IoLoop::add_model(ModelId id, Model model) {
+  on_loop([this, id, model = std::move(model)] {
+    const auto added =
+        parts_->models.emplace(std::piecewise_construct, std::tuple(id), std::tie(loop_, parts_->client, model));
+    parts_->door.open(id, added.first->second.proxy);
+  });
+}
+
+void IoLoop::remove_model(ModelId id, std::function<void()> then) {
+  on_loop([this, id, then = std::move(then)] {
+    parts_->door.close(id);
+    parts_->models.erase(id);  // sends what its channel has still to tell
+    home_->loop->post([home = home_, then] {
+      if (home->open) then();
+    });
+  });
+}
+
+void IoLoop::set_names(std::shared_ptr<const ModelNames> names) {
+  on_loop([this, names = std::move(names)] { parts_->door.set_names(names); });
+}
+
+void IoLoop::run(ModelId model, std::function<void(Proxy&)> work) {
+  loop_.post([this, model, work = std::move(work)] {
     if (!parts_) return;
-    parts_->channel.send();
-    work(parts_->proxy);
+    const auto found = parts_->models.find(model);
+    if (found == parts_->models.end()) return;
+    found->second.channel.send();
+    work(found->second.proxy);
+  });
+}
+
+void IoLoop::run(std::function<void(const ModelDoor&)> work) {
+  loop_.post([this, work = std::move(work)] {
+    if (parts_) work(parts_->door);
   });
 }
 
@@ -109,11 +147,11 @@ void IoLoop::drain() {
 }
 
 void IoLoop::when_sent(std::function<void()> done) {
-  loop_.post([this, routing = routing_, call = std::move(done)] {
+  loop_.post([this, home = home_, call = std::move(done)] {
     if (!parts_) return;
-    parts_->server->when_sent([routing, call] {
-      routing->loop->post([routing, call] {
-        if (routing->channel != nullptr) call();
+    parts_->server->when_sent([home, call] {
+      home->loop->post([home, call] {
+        if (home->open) call();
       });
     });
   });
@@ -133,20 +171,20 @@ void IoLoop::handle_admitted(net::HttpRequest request, const std::shared_ptr<net
                              KeyLease lease) {
   const std::string_view path = request.path();
   if (request.method == "POST" && path == "/v1/chat/completions")
-    return parts_->proxy.handle(Api::kChat, std::move(request), exchange, std::move(lease));
+    return parts_->door.handle(Api::kChat, std::move(request), exchange, std::move(lease));
   if (request.method == "POST" && path == "/v1/completions")
-    return parts_->proxy.handle(Api::kCompletions, std::move(request), exchange, std::move(lease));
+    return parts_->door.handle(Api::kCompletions, std::move(request), exchange, std::move(lease));
   if (const auto dialect = dialect_of(request))
-    return handle_dialect(*dialect, loop_, parts_->proxy, std::move(request), exchange, std::move(lease));
-  if (front_.is_passed_on(request)) return parts_->proxy.pass_on(std::move(request), exchange, std::move(lease));
+    return handle_dialect(*dialect, loop_, parts_->door, std::move(request), exchange, std::move(lease));
+  if (front_.is_passed_on(request)) return parts_->door.pass_on(std::move(request), exchange, std::move(lease));
   forward(std::move(request), exchange, std::move(lease));
 }
 
 void IoLoop::forward(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange, KeyLease lease) {
   const ForwardedExchange::Handle handle = parts_->forwarded.insert({exchange, std::move(lease)});
-  routing_->loop->post([this, routing = routing_, handle, asked = std::move(request)]() mutable {
+  home_->loop->post([this, home = home_, handle, asked = std::move(request)]() mutable {
     // If routing is gone, this loop has ended or is about to end.
-    if (routing->channel == nullptr) return;
+    if (!home->open) return;
     front_.answer(std::move(asked), std::make_shared<ForwardedExchange>(*this, handle));
   });
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <deque>
 #include <optional>
 #include <utility>
 
@@ -16,56 +17,67 @@ namespace kvist::gateway {
 
 /// One client's question to all workers.
 struct ModelList::Round {
+  /// A served model, as it was when the question was put.
+  struct Asked {
+    std::string name;
+    std::vector<std::string> aliases;
+    std::uint32_t max_model_len = 0;                 // as the workers said last; 0: not known
+    std::vector<Result<net::HttpResponse>> answers;  // by WorkerId
+  };
   std::shared_ptr<net::HttpExchange> exchange;
   std::optional<std::string> model;  // the only one asked about
   KeyLease lease;
   std::vector<std::unique_ptr<net::HttpCall>> calls;
-  std::vector<Result<net::HttpResponse>> answers;  // by WorkerId
+  std::deque<Asked> asked;  // calls refer to its elements
   std::size_t open = 0;
 };
 
 namespace {
 
-// The first list with the other workers' models added, each once, in the order of the workers.
-std::optional<net::HttpResponse> merged(const std::vector<Result<net::HttpResponse>>& answers) {
-  std::vector<openai::ModelCard> models;
-  std::optional<net::HttpResponse> whole;
+constexpr int kOk = 200;
+
+// The workers' entries, each once, in the order of the workers; nothing if none of them gave a list.
+std::optional<std::vector<openai::ModelCard>> merged(const std::vector<Result<net::HttpResponse>>& answers) {
+  std::optional<std::vector<openai::ModelCard>> models;
   for (const Result<net::HttpResponse>& answer : answers) {
-    if (!answer || answer->status != 200) continue;
+    if (!answer || answer->status != kOk) continue;
     auto list = openai::parse_model_list(answer->body);
     if (!list) continue;
-    if (!whole) whole = *answer;
+    if (!models) models.emplace();
     for (openai::ModelCard& model : *list) {
-      if (std::ranges::find(models, model.id, &openai::ModelCard::id) == models.end())
-        models.push_back(std::move(model));
+      if (std::ranges::find(*models, model.id, &openai::ModelCard::id) == models->end())
+        models->push_back(std::move(model));
     }
   }
-  if (whole) whole->body = openai::model_list(models);
-  return whole;
+  return models;
 }
 
 // The model's further names are entries like its own.
-void add_aliases(std::string& list, const std::string& model, const std::vector<std::string>& aliases) {
-  auto models = openai::parse_model_list(list);
-  if (aliases.empty() || !models) return;
-  const auto own = std::ranges::find(*models, model, &openai::ModelCard::id);
-  if (own == models->end()) return;
+void add_aliases(std::vector<openai::ModelCard>& models, const std::string& model,
+                 const std::vector<std::string>& aliases) {
+  const auto own = std::ranges::find(models, model, &openai::ModelCard::id);
+  if (own == models.end()) return;
   const std::uint32_t max_model_len = own->max_model_len;
   for (const std::string& alias : aliases) {
     JsonWriter json;
     json.begin_object().field("id", alias).field("object", "model").field("owned_by", "kvist").field("root", model);
     if (max_model_len != 0) json.field("max_model_len", max_model_len);
     json.end_object();
-    models->push_back({.id = alias, .json = json.take(), .max_model_len = max_model_len});
+    models.push_back({.id = alias, .json = json.take(), .max_model_len = max_model_len});
   }
-  list = openai::model_list(*models);
 }
 
-// The first refusal, for the case that no worker gave a list.
-std::optional<net::HttpResponse> first_refusal(const std::vector<Result<net::HttpResponse>>& answers) {
-  const auto refused =
-      std::ranges::find_if(answers, [](const auto& answer) { return answer && answer->status != 200; });
-  return refused == answers.end() ? std::nullopt : std::optional(**refused);
+// What the gateway says of its model if no worker says anything.
+std::vector<openai::ModelCard> own_card(const std::string& model, std::uint32_t max_model_len, double created) {
+  auto card = openai::parse_model_list(openai::model_list({model}, static_cast<std::int64_t>(created), max_model_len));
+  return card ? *std::move(card) : std::vector<openai::ModelCard>();
+}
+
+// The first answer of this kind.
+std::optional<net::HttpResponse> first_answer(const std::vector<Result<net::HttpResponse>>& answers, bool refusal) {
+  const auto found = std::ranges::find_if(
+      answers, [refusal](const auto& answer) { return answer && (answer->status != kOk) == refusal; });
+  return found == answers.end() ? std::nullopt : std::optional(**found);
 }
 
 // The entry of one model, from a whole list.
@@ -112,17 +124,6 @@ std::optional<std::string> model_of_path(std::string_view path) {
   return model;
 }
 
-ModelList::ModelList(net::HttpClient& client, const dispatch::Fleet& fleet,
-                     const std::vector<spec::UpstreamSpec>& workers, const std::string& model,
-                     const std::vector<std::string>& aliases, std::string own, bool pass_client_keys)
-    : client_(&client),
-      fleet_(&fleet),
-      workers_(&workers),
-      model_(&model),
-      aliases_(&aliases),
-      own_(std::move(own)),
-      pass_client_keys_(pass_client_keys) {}
-
 void ModelList::answer(const net::HttpRequest& request, const std::shared_ptr<net::HttpExchange>& exchange,
                        KeyLease lease) {
   if (rounds_.size() >= kMaxRounds)
@@ -131,24 +132,14 @@ void ModelList::answer(const net::HttpRequest& request, const std::shared_ptr<ne
   round->exchange = exchange;
   round->model = model_of_path(request.path());
   round->lease = std::move(lease);
-  round->answers.resize(fleet_->size(), fail(ErrorCode::kUnavailable, "not asked"));
-  const Credentials credentials = pass_client_keys_ ? Credentials::kPass : Credentials::kKeep;
+  const Credentials credentials = shared_->spec.pass_client_keys ? Credentials::kPass : Credentials::kKeep;
   net::HttpRequest question{.method = "GET",
                             .target = round->model ? "/v1/models" : request.target,
                             .headers = headers_for_worker(request.headers, "", credentials),
                             .body = {}};
   question.headers.remove(kRequestIdHeader);
-  for (std::uint32_t i = 0; i < fleet_->size(); ++i) {
-    if (!fleet_->views()[i].available) continue;
-    ++round->open;
-    round->calls.push_back(client_->fetch((*workers_)[i].url, question, kTimeout,
-                                          [this, i, weak = std::weak_ptr<Round>(round)](Result<net::HttpResponse> got) {
-                                            const auto asked = weak.lock();
-                                            if (!asked) return;
-                                            asked->answers[i] = std::move(got);
-                                            if (--asked->open == 0) finish(asked);
-                                          }));
-  }
+  for (ServedModel* const model : models_->all())
+    if (!model->leaves) ask(*model, question, round);
   if (round->open == 0) return finish(round);
   rounds_.insert(round);
   exchange->on_client_gone([this, weak = std::weak_ptr<Round>(round)] {
@@ -156,17 +147,52 @@ void ModelList::answer(const net::HttpRequest& request, const std::shared_ptr<ne
   });
 }
 
+void ModelList::ask(ServedModel& model, const net::HttpRequest& question, const std::shared_ptr<Round>& round) {
+  const ModelParts& parts = model.parts;
+  Round::Asked& asked =
+      round->asked.emplace_back(parts.spec.model, parts.spec.model_aliases, parts.models.longest_context());
+  asked.answers.resize(parts.fleet.size(), fail(ErrorCode::kUnavailable, "not asked"));
+  for (std::uint32_t i = 0; i < parts.fleet.size(); ++i) {
+    if (!parts.fleet.views()[i].available) continue;
+    ++round->open;
+    round->calls.push_back(
+        shared_->client.fetch(parts.upstreams[i].url, question, kTimeout,
+                              [this, i, &asked, weak = std::weak_ptr<Round>(round)](Result<net::HttpResponse> got) {
+                                const auto still = weak.lock();
+                                if (!still) return;
+                                asked.answers[i] = std::move(got);
+                                if (--still->open == 0) finish(still);
+                              }));
+  }
+}
+
 void ModelList::finish(const std::shared_ptr<Round>& round) {
-  auto answer = merged(round->answers);
-  if (!answer) answer = first_refusal(round->answers);
+  std::vector<openai::ModelCard> cards;
+  std::optional<net::HttpResponse> answer;
+  const bool single = round->asked.size() == 1;
+  const auto is_anothers = [&](const Round::Asked& asked, const std::string& id) {
+    return std::ranges::any_of(round->asked, [&](const Round::Asked& other) {
+      return &other != &asked && (other.name == id || std::ranges::find(other.aliases, id) != other.aliases.end());
+    });
+  };
+  for (const Round::Asked& asked : round->asked) {
+    auto list = merged(asked.answers);
+    if (!answer && list) answer = first_answer(asked.answers, false);
+    if (!list && single) answer = first_answer(asked.answers, true);
+    if (!list) list = own_card(asked.name, asked.max_model_len, shared_->started_unix_s);
+    add_aliases(*list, asked.name, asked.aliases);
+    for (openai::ModelCard& card : *list) {
+      const bool known = std::ranges::find(cards, card.id, &openai::ModelCard::id) != cards.end();
+      if (!known && !is_anothers(asked, card.id)) cards.push_back(std::move(card));
+    }
+  }
   if (answer) {
     answer->headers = headers_for_client(std::move(answer->headers), "", "");
     answer->headers.remove(kRequestIdHeader);
   }
-  net::HttpResponse list = answer ? *std::move(answer) : json_answer(own_);
-  constexpr int kOk = 200;
+  net::HttpResponse list = answer ? *std::move(answer) : json_answer("");
   if (list.status == kOk) {
-    add_aliases(list.body, *model_, *aliases_);
+    list.body = openai::model_list(cards);
     if (round->model) list = only(*round->model, std::move(list));
   }
   round->exchange->respond(std::move(list));

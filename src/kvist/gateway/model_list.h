@@ -1,4 +1,4 @@
-// GET /v1/models and /v1/models/ID: merges the lists of all workers.
+// GET /v1/models and /v1/models/ID: merges the lists of all workers of all models.
 #pragma once
 
 #include <cstddef>
@@ -9,11 +9,10 @@
 #include <unordered_set>
 #include <vector>
 
-#include "kvist/dispatch/fleet.h"
 #include "kvist/gateway/key_gate.h"
+#include "kvist/gateway/served_models.h"
 #include "kvist/net/http_client.h"
 #include "kvist/net/http_server.h"
-#include "kvist/spec/deployment.h"
 
 namespace kvist::gateway {
 
@@ -21,20 +20,18 @@ namespace kvist::gateway {
 /// those with a broken escape or a control character.
 [[nodiscard]] std::optional<std::string> model_of_path(std::string_view path);
 
-/// Asks all available workers. It does so for every request, because adapters come and go, and with the client's
-/// headers. If several workers have a model, the first one's entry is used. If no
-/// worker returns a list, the first refusal is passed on; without a refusal the gateway names its own model. Threads:
-/// the loop's. The number of requests that are asked about at once is bounded; each has a deadline and ends when its
-/// client leaves.
+/// Asks all available workers of all models. It does so for every request, because adapters come and go, and with the
+/// client's headers. If several workers have an entry, the first one's is used; one with the name of a served model
+/// comes from its own workers. If no worker of a model returns a list, the gateway names the model itself; but if it
+/// serves only that one and a worker has refused, the refusal is passed on. Threads: the loop's. The number of requests
+/// that are asked about at once is bounded; each has a deadline and ends when its client leaves.
 class ModelList {
  public:
   static constexpr std::size_t kMaxRounds = 64;
   static constexpr Duration kTimeout = std::chrono::seconds(2);
 
-  /// `own` is the answer if no worker gives one; `aliases` are further names of `model`, which is the gateway's.
-  /// Requires: the other arguments outlive this object.
-  ModelList(net::HttpClient& client, const dispatch::Fleet& fleet, const std::vector<spec::UpstreamSpec>& workers,
-            const std::string& model, const std::vector<std::string>& aliases, std::string own, bool pass_client_keys);
+  /// Requires: both outlive this object.
+  ModelList(SharedParts& shared, const ServedModels& models) : shared_(&shared), models_(&models) {}
 
   /// The list or, if the path names one, the entry of a model; 404 if there is no such entry.
   /// `lease` is of the client's key, until the answer.
@@ -42,15 +39,11 @@ class ModelList {
 
  private:
   struct Round;
+  void ask(ServedModel& model, const net::HttpRequest& question, const std::shared_ptr<Round>& round);
   void finish(const std::shared_ptr<Round>& round);
 
-  net::HttpClient* client_;
-  const dispatch::Fleet* fleet_;
-  const std::vector<spec::UpstreamSpec>* workers_;
-  const std::string* model_;
-  const std::vector<std::string>* aliases_;
-  std::string own_;
-  bool pass_client_keys_;
+  SharedParts* shared_;
+  const ServedModels* models_;
   std::unordered_set<std::shared_ptr<Round>> rounds_;
 };
 

@@ -45,6 +45,7 @@ void ProxyReport::add(const ProxyReport& other) {
   for (const auto& [status, count] : other.refused) refused[status] += count;
   passed_on_unread += other.passed_on_unread;
   passed_on_others += other.passed_on_others;
+  under_way += other.under_way;
   if (!other.pool) return;
   if (!pool) pool.emplace();
   pool->done += other.pool->done;
@@ -92,6 +93,7 @@ ProxyReport Proxy::report() const {
           .refused = refused_,
           .passed_on_unread = passed_on_unread_,
           .passed_on_others = passed_on_others_,
+          .under_way = live_.size() + reading_ + starting_,
           .pool = pool_ ? std::optional(pool_->counters()) : std::nullopt};
 }
 

@@ -29,6 +29,7 @@ struct ProxyReport {
   std::map<int, std::uint64_t> refused;  ///< by status: requests that reached no worker
   std::uint64_t passed_on_unread = 0;    ///< chats and completions that could not be read and were given to a worker
   std::uint64_t passed_on_others = 0;    ///< the same of all other endpoints
+  std::size_t under_way = 0;             ///< requests now, those whose prompt is being read among them
   std::optional<ReadingPool::Counters> pool;  ///< if long prompts are read on other threads
 
   void add(const ProxyReport& other);

@@ -93,17 +93,17 @@ void RecordWriter::write(const std::vector<TrafficRecord>& batch) {
   file_.flush();
 }
 
-Recording new_recording(const spec::GatewaySpec& gateway, TimePoint now, double unix_seconds) {
+Recording new_recording(const spec::ServedModelSpec& model, TimePoint now, double unix_seconds) {
   std::random_device device;
   const auto draw = [&device] { return (std::uint64_t{device()} << 32) ^ device(); };
   Recording recording{.id = draw() >> 11,
                       .key = KeyedHash(draw(), draw()),
                       .clock_start = now,
                       .started_unix_ms = std::llround(unix_seconds * 1e3),
-                      .model = gateway.model,
-                      .block_size = gateway.block_size,
+                      .model = model.model,
+                      .block_size = model.block_size,
                       .workers = {}};
-  for (const spec::UpstreamSpec& worker : gateway.workers) recording.workers.push_back(worker.name);
+  for (const spec::UpstreamSpec& worker : model.workers) recording.workers.push_back(worker.name);
   return recording;
 }
 

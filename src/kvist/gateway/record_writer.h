@@ -68,6 +68,6 @@ class RecordWriter {
 /// What a gateway with these settings records under: a key and a name that are drawn from the system's randomness and
 /// die with the process. `now` and `unix_seconds` are the instant at which the recording begins, by core time and by
 /// the calendar.
-[[nodiscard]] Recording new_recording(const spec::GatewaySpec& gateway, TimePoint now, double unix_seconds);
+[[nodiscard]] Recording new_recording(const spec::ServedModelSpec& model, TimePoint now, double unix_seconds);
 
 }  // namespace kvist::gateway

@@ -1,5 +1,7 @@
 #include "kvist/gateway/reloaded_file.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <string_view>
@@ -17,6 +19,7 @@ Workers::const_iterator find(const Workers& workers, const std::string& name) {
 /// The text of each key of a mapping, as the settings' own writer has it.
 std::map<std::string, std::string> sections_of(spec::GatewaySpec gateway) {
   gateway.workers.clear();
+  gateway.models.clear();
   const std::string yaml = spec::to_yaml(gateway);
   std::map<std::string, std::string> sections;
   std::string key;
@@ -28,6 +31,26 @@ std::map<std::string, std::string> sections_of(spec::GatewaySpec gateway) {
     sections[key] += line;
   }
   return sections;
+}
+
+std::vector<std::string> keys_that_differ(const spec::GatewaySpec& before, const spec::GatewaySpec& after) {
+  std::map<std::string, std::string> old = sections_of(before);
+  std::vector<std::string> keys;
+  for (auto& [key, text] : sections_of(after)) {
+    const auto found = old.find(key);
+    if (found == old.end() || found->second != text) keys.push_back(key);
+    if (found != old.end()) old.erase(found);
+  }
+  for (const auto& [key, text] : old) keys.push_back(key);
+  std::ranges::sort(keys);
+  return keys;
+}
+
+/// A gateway of this model only.
+spec::GatewaySpec alone(const spec::ServedModelSpec& model) {
+  spec::GatewaySpec gateway;
+  static_cast<spec::ServedModelSpec&>(gateway) = model;
+  return gateway;
 }
 
 }  // namespace
@@ -51,15 +74,14 @@ FleetPlan plan_of(const Workers& before, const Workers& after) {
 }
 
 std::vector<std::string> settings_that_differ(const spec::GatewaySpec& before, const spec::GatewaySpec& after) {
-  std::map<std::string, std::string> old = sections_of(before);
-  std::vector<std::string> keys;
-  for (auto& [key, text] : sections_of(after)) {
-    const auto found = old.find(key);
-    if (found == old.end() || found->second != text) keys.push_back(key);
-    if (found != old.end()) old.erase(found);
+  std::vector<std::string> keys = keys_that_differ(before, after);
+  if (before.models.empty() != after.models.empty()) keys.emplace_back("models");
+  for (const spec::ServedModelSpec& model : after.models) {
+    const auto old = std::ranges::find(before.models, model.model, &spec::ServedModelSpec::model);
+    if (old == before.models.end()) continue;
+    for (const std::string& key : keys_that_differ(alone(*old), alone(model)))
+      keys.push_back(fmt::format("{} of {}", key, model.model));
   }
-  for (const auto& [key, text] : old) keys.push_back(key);
-  std::ranges::sort(keys);
   return keys;
 }
 

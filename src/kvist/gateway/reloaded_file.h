@@ -21,7 +21,8 @@ struct FleetPlan {
 [[nodiscard]] FleetPlan plan_of(const std::vector<spec::UpstreamSpec>& before,
                                 const std::vector<spec::UpstreamSpec>& after);
 
-/// The keys of the gateway's mapping, other than `workers`, whose values differ: they need a restart.
+/// The keys of the gateway's mapping, other than the lists of workers and models, whose values differ: they need a
+/// restart. Of a model that is in both lists, such keys are "mode of NAME".
 [[nodiscard]] std::vector<std::string> settings_that_differ(const spec::GatewaySpec& before,
                                                             const spec::GatewaySpec& after);
 

@@ -40,9 +40,9 @@ Result<std::string> read_worker_key(const std::string& file) {
   return key;
 }
 
-WorkerSettingsSource settings_source(const spec::GatewaySpec& gateway, const spec::UpstreamSpec& worker) {
+WorkerSettingsSource settings_source(const spec::ServedModelSpec& model, const spec::UpstreamSpec& worker) {
   WorkerSettingsSource source;
-  source.key_file = worker.api_key_file.empty() ? gateway.worker_api_key_file : worker.api_key_file;
+  source.key_file = worker.api_key_file.empty() ? model.worker_api_key_file : worker.api_key_file;
   source.uses_tls = worker.url.starts_with("https://");
   if (source.uses_tls) source.tls = worker.tls;
   return source;
@@ -73,10 +73,10 @@ Result<net::ServerSettings> read_settings(const WorkerSettingsSource& source) {
   return settings;
 }
 
-Result<std::map<std::string, net::ServerSettings>> worker_settings(const spec::GatewaySpec& gateway) {
+Result<std::map<std::string, net::ServerSettings>> worker_settings(const spec::ServedModelSpec& model) {
   std::map<std::string, net::ServerSettings> settings;
-  for (const spec::UpstreamSpec& worker : gateway.workers) {
-    KVIST_TRY(net::ServerSettings own, read_settings(settings_source(gateway, worker)));
+  for (const spec::UpstreamSpec& worker : model.workers) {
+    KVIST_TRY(net::ServerSettings own, read_settings(settings_source(model, worker)));
     if (!own.bearer_key.empty() || own.tls) settings.emplace(worker.url, std::move(own));
   }
   return settings;

@@ -13,7 +13,7 @@ namespace kvist::gateway {
 
 /// By URL: what the certificate of an https worker has to be, and the key that is sent to each worker (of its own file,
 /// the fleet's, or KVIST_WORKER_API_KEY). Reads the files. Errors name the file, never what is in it.
-[[nodiscard]] Result<std::map<std::string, net::ServerSettings>> worker_settings(const spec::GatewaySpec& gateway);
+[[nodiscard]] Result<std::map<std::string, net::ServerSettings>> worker_settings(const spec::ServedModelSpec& model);
 
 /// What the settings of one worker are made of; many workers have the same.
 struct WorkerSettingsSource {
@@ -25,7 +25,7 @@ struct WorkerSettingsSource {
   [[nodiscard]] bool has_files() const { return uses_tls || !key_file.empty(); }
   bool operator==(const WorkerSettingsSource&) const = default;
 };
-[[nodiscard]] WorkerSettingsSource settings_source(const spec::GatewaySpec& gateway, const spec::UpstreamSpec& worker);
+[[nodiscard]] WorkerSettingsSource settings_source(const spec::ServedModelSpec& model, const spec::UpstreamSpec& worker);
 /// The files that are named in it. The system's authorities are not.
 [[nodiscard]] std::vector<std::string> files_of(const WorkerSettingsSource& source);
 /// Reads them.

@@ -2,7 +2,7 @@
 
 namespace kvist::gateway {
 
-std::string_view worker_state(const GatewayParts& parts, WorkerId id) {
+std::string_view worker_state(const ModelParts& parts, WorkerId id) {
   const dispatch::Fleet::Worker& worker = parts.fleet.worker(id);
   if (!worker.open) return to_string(parts.places.place(id).state);
   if (!worker.serves_model) return "other_model";

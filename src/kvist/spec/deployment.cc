@@ -1,6 +1,7 @@
 // Reads and writes deployments, and checks that workers and gateway fit together.
 #include "kvist/spec/deployment.h"
 
+#include <algorithm>
 #include <set>
 
 #include <fmt/format.h>
@@ -51,17 +52,59 @@ Result<std::vector<WorkerSpec>> read_workers(const YamlNode& node, const std::st
   return workers;
 }
 
-Result<GatewaySpec> read_gateway_part(const YamlNode& deployment, const std::string& base_directory,
-                                      const std::vector<WorkerSpec>& workers) {
-  GatewaySpec gateway;
-  const auto node = deployment.get("gateway");
-  if (node) {
-    KVIST_TRY(gateway, read_gateway(*node, base_directory));
+/// A worker must be what the gateway's model says of it.
+Result<void> check_worker(const YamlNode& blamed, const ServedModelSpec& model, const WorkerSpec& worker) {
+  if (worker.model != model.model) {
+    return std::unexpected(blamed.error(
+        fmt::format("the gateway serves model \"{}\", {} serves \"{}\"", model.model, worker.name, worker.model)));
   }
-  if (!gateway.workers.empty()) {
+  if (worker.tokenizer != model.tokenizer) {
+    return std::unexpected(blamed.error(
+        fmt::format("the gateway's tokenizer is \"{}\", that of {} is \"{}\": their KV events would not match",
+                    model.tokenizer, worker.name, worker.tokenizer)));
+  }
+  if (worker.block_size != model.block_size) {
     return std::unexpected(
-        node->get("workers")->error("the gateway of a deployment takes the workers listed beside it"));
+        blamed.error(fmt::format("the gateway's block_size is {}, that of {} is {}: their KV events would not match",
+                                 model.block_size, worker.name, worker.block_size)));
   }
+  return {};
+}
+
+/// The first worker of the model; null if there is none.
+const WorkerSpec* first_worker(const std::vector<WorkerSpec>& workers, const std::string& model) {
+  const auto found = std::ranges::find(workers, model, &WorkerSpec::model);
+  return found == workers.end() ? nullptr : &*found;
+}
+
+/// Each model of the gateway takes the workers that serve it.
+Result<void> fit_models(const YamlNode& gateway, const std::vector<WorkerSpec>& workers, GatewaySpec& g) {
+  KVIST_TRY(const YamlNode list, gateway.require("models"));
+  KVIST_TRY(const auto elements, list.elements());
+  for (std::size_t i = 0; i < elements.size(); ++i) {
+    ServedModelSpec& model = g.models[i];
+    if (const auto own = elements[i].get("workers"))
+      return std::unexpected(own->error("the gateway of a deployment takes the workers listed beside it"));
+    const WorkerSpec* const first = first_worker(workers, model.model);
+    if (first == nullptr)
+      return std::unexpected(elements[i].error(fmt::format("no worker serves \"{}\"", model.model)));
+    if (!elements[i].get("tokenizer")) model.tokenizer = first->tokenizer;
+    if (!elements[i].get("block_size") && !gateway.get("block_size")) model.block_size = first->block_size;
+  }
+  for (const WorkerSpec& worker : workers) {
+    const auto model = std::ranges::find(g.models, worker.model, &ServedModelSpec::model);
+    if (model == g.models.end())
+      return std::unexpected(
+          list.error(fmt::format("{} serves \"{}\", which is not listed", worker.name, worker.model)));
+    KVIST_TRY_VOID(check_worker(elements[static_cast<std::size_t>(model - g.models.begin())], *model, worker));
+  }
+  return {};
+}
+
+/// What no part of a deployment has: keys and TLS.
+Result<void> check_plain(const YamlNode& deployment, const GatewaySpec& gateway,
+                         const std::vector<WorkerSpec>& workers) {
+  const auto node = deployment.get("gateway");
   for (const char* key : {"tls", "admin_tls", "worker_tls"}) {
     if (!node || !node->get(key)) continue;
     return std::unexpected(node->get(key)->error(
@@ -77,26 +120,29 @@ Result<GatewaySpec> read_gateway_part(const YamlNode& deployment, const std::str
                                ->error("a deployment takes no keys, because what starts it asks the gateway without "
                                        "one: use `kvist gateway`"));
   }
+  return {};
+}
+
+Result<GatewaySpec> read_gateway_part(const YamlNode& deployment, const std::string& base_directory,
+                                      const std::vector<WorkerSpec>& workers) {
+  GatewaySpec gateway;
+  const auto node = deployment.get("gateway");
+  if (node) {
+    KVIST_TRY(gateway, read_gateway(*node, base_directory));
+  }
+  if (!gateway.workers.empty()) {
+    return std::unexpected(
+        node->get("workers")->error("the gateway of a deployment takes the workers listed beside it"));
+  }
+  KVIST_TRY_VOID(check_plain(deployment, gateway, workers));
+  if (!gateway.models.empty()) {
+    KVIST_TRY_VOID(fit_models(*node, workers, gateway));
+    return gateway;
+  }
   if (!node || !node->get("model")) gateway.model = workers.front().model;
   if (!node || !node->get("tokenizer")) gateway.tokenizer = workers.front().tokenizer;
   if (!node || !node->get("block_size")) gateway.block_size = workers.front().block_size;
-  for (const WorkerSpec& worker : workers) {
-    const YamlNode& blamed = node ? *node : deployment;
-    if (worker.model != gateway.model) {
-      return std::unexpected(blamed.error(
-          fmt::format("the gateway serves model \"{}\", {} serves \"{}\"", gateway.model, worker.name, worker.model)));
-    }
-    if (worker.tokenizer != gateway.tokenizer) {
-      return std::unexpected(blamed.error(
-          fmt::format("the gateway's tokenizer is \"{}\", that of {} is \"{}\": their KV events would not match",
-                      gateway.tokenizer, worker.name, worker.tokenizer)));
-    }
-    if (worker.block_size != gateway.block_size) {
-      return std::unexpected(
-          blamed.error(fmt::format("the gateway's block_size is {}, that of {} is {}: their KV events would not match",
-                                   gateway.block_size, worker.name, worker.block_size)));
-    }
-  }
+  for (const WorkerSpec& worker : workers) KVIST_TRY_VOID(check_worker(node ? *node : deployment, gateway, worker));
   return gateway;
 }
 
@@ -119,6 +165,7 @@ std::string to_yaml(const DeploymentSpec& deployment, int indent) {
   out.field("name", deployment.name);
   GatewaySpec gateway = deployment.gateway;
   gateway.workers.clear();  // these are addresses of one start; the workers below are the settings
+  for (ServedModelSpec& model : gateway.models) model.workers.clear();
   out.begin_map("gateway").lines(to_yaml(gateway, out.indent())).end_map();
   out.begin_list("workers");
   for (const WorkerSpec& worker : deployment.workers) {

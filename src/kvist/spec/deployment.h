@@ -160,19 +160,8 @@ struct WorkerGroupSpec {
   bool operator==(const WorkerGroupSpec&) const = default;
 };
 
-/// The gateway: where it listens and how it routes.
-struct GatewaySpec {
-  Endpoint http;
-  /// Where /admin/* and /metrics are served. A file that gives no port means the one after http's; with port 0 there,
-  /// any.
-  Endpoint admin;
-  CorsSpec cors = {};
-  ServerTlsSpec tls = {};        ///< of http
-  ServerTlsSpec admin_tls = {};  ///< of admin
-  ApiKeysSpec api_keys = {};
-  HttpLimitsSpec http_limits = {};
-  /// Whether a client's Authorization and other credentials go on to the worker. A worker's own key replaces it.
-  bool pass_client_keys = false;
+/// A model that the gateway serves: its names, its workers, and how requests for it are routed.
+struct ServedModelSpec {
   std::string model = "kvist-timed";
   std::vector<std::string> model_aliases = {};  ///< further names under which clients may ask for it
   /// Directory of the model whose tokenizer and chat template the workers use; empty: bytes.
@@ -186,13 +175,11 @@ struct GatewaySpec {
   ClientTlsSpec worker_tls = {};         ///< of https workers that come while it runs
   std::string worker_api_key_file = {};  ///< of the workers that have none of their own; empty: KVIST_WORKER_API_KEY
   Duration upstream_timeout = std::chrono::seconds(600);  ///< for one request, whole
-  Duration connect_timeout = std::chrono::seconds(5);
   /// Between looks at a worker (/health, /metrics) that is known to be well; requests' answers stand for /health.
   Duration health_interval = std::chrono::seconds(5);
   Duration doubt_interval = std::chrono::seconds(1);  ///< the same while there is doubt: at the start, after a failure
-  std::uint32_t threads = 0;  ///< that take requests and relay answers; 0: as many as there are cores, at most 8
-  std::uint32_t max_in_flight = 4'096;  ///< requests; beyond it the answer is 503 with Retry-After
-  std::uint32_t max_retries = 2;        ///< further workers tried before the first byte
+  std::uint32_t max_in_flight = 4'096;                ///< requests; beyond it the answer is 503 with Retry-After
+  std::uint32_t max_retries = 2;                      ///< further workers tried before the first byte
   AdmissionSpec admission = {};
   RetryBudgetSpec retry_budget = {};
   EjectionSpec ejection = {};
@@ -202,8 +189,6 @@ struct GatewaySpec {
   Duration silence_timeout = std::chrono::seconds(2);
   /// The longest pause within a begun answer; 0: as long as upstream_timeout allows.
   Duration stream_idle_timeout = std::chrono::seconds(300);
-  Duration drain_timeout = std::chrono::seconds(60);  ///< for answers under way when it is asked to end
-  std::uint64_t max_body_bytes = 16ULL << 20;
   std::uint64_t seed = 1;  ///< of the random routing mode, together with the request id
   /// What the router takes a worker's steps to cost until it has seen them: any value within a factor of a few will do.
   StepTimeSpec latency_prior = {};
@@ -211,16 +196,44 @@ struct GatewaySpec {
   WarmUpSpec warm_up = {};
   SessionAffinitySpec session_affinity = {};
   RecordSpec record = {};
+
+  bool operator==(const ServedModelSpec&) const = default;
+};
+
+/// The gateway: where it listens, and what it serves. If `models` is empty, it serves one model, which its own settings
+/// as a ServedModelSpec describe.
+struct GatewaySpec : ServedModelSpec {
+  Endpoint http;
+  /// Where /admin/* and /metrics are served. A file that gives no port means the one after http's; with port 0 there,
+  /// any.
+  Endpoint admin;
+  CorsSpec cors = {};
+  ServerTlsSpec tls = {};        ///< of http
+  ServerTlsSpec admin_tls = {};  ///< of admin
+  ApiKeysSpec api_keys = {};
+  HttpLimitsSpec http_limits = {};
+  /// Whether a client's Authorization and other credentials go on to the worker. A worker's own key replaces it.
+  bool pass_client_keys = false;
+  Duration connect_timeout = std::chrono::seconds(5);  ///< to any worker
+  std::uint32_t threads = 0;  ///< that take requests and relay answers; 0: as many as there are cores, at most 8
+  Duration drain_timeout = std::chrono::seconds(60);  ///< for answers under way when it is asked to end
+  std::uint64_t max_body_bytes = 16ULL << 20;
   LogSpec log = {};
   AccessLogSpec access_log = {};
   OtlpSpec otlp = {};
+  /// The models, by name, each whole: what its element of the file leaves out is the gateway's setting. Then the
+  /// gateway's own model, tokenizer, workers and record have no meaning.
+  std::vector<ServedModelSpec> models = {};
 
   bool operator==(const GatewaySpec&) const = default;
 };
 
-/// The number of workers that the gateway can have at once: `max_workers`, or room for the fleet to double, with 16
+/// What the gateway serves: `models`, or its own settings alone.
+[[nodiscard]] std::vector<ServedModelSpec> served_models(const GatewaySpec& gateway);
+
+/// The number of workers that the model can have at once: `max_workers`, or room for the fleet to double, with 16
 /// places at least for those that come, and 64 for each group.
-[[nodiscard]] std::size_t worker_places(const GatewaySpec& gateway);
+[[nodiscard]] std::size_t worker_places(const ServedModelSpec& model);
 
 /// A whole local deployment: `kvist up -f`, and what a sweep starts per mode.
 struct DeploymentSpec {
@@ -236,7 +249,7 @@ struct DeploymentSpec {
 /// the folder of the document; "." leaves them as they are.
 [[nodiscard]] Result<WorkerSpec> read_worker(const YamlNode& node, const std::string& base_directory = ".");
 [[nodiscard]] Result<GatewaySpec> read_gateway(const YamlNode& node, const std::string& base_directory = ".");
-/// Reads one element of a gateway's `workers`. Without a name it has `usual_name`.
+/// Reads one element of a model's `workers`. Without a name it has `usual_name`.
 [[nodiscard]] Result<UpstreamSpec> read_upstream(const YamlNode& node, const std::string& base_directory,
                                                  const std::string& usual_name);
 /// `workers` is either a list of workers, or a mapping with `count` and the settings they share (`name` is then the

@@ -34,14 +34,24 @@ Result<WorkerSpec> load_worker(const std::string& path) {
 Result<GatewaySpec> load_gateway(const std::string& path) {
   KVIST_TRY(const YamlNode node, load_root(path, "gateway"));
   KVIST_TRY(GatewaySpec gateway, read_gateway(node, folder_of(path)));
-  if (gateway.workers.empty() && gateway.worker_groups.empty())
-    return std::unexpected(node.error("`workers` names no worker to route to"));
+  for (const ServedModelSpec& model : served_models(gateway)) {
+    if (!model.workers.empty() || !model.worker_groups.empty()) continue;
+    if (gateway.models.empty()) return std::unexpected(node.error("`workers` names no worker to route to"));
+    return std::unexpected(node.error("`workers` of the model \"" + model.model + "\" names no worker to route to"));
+  }
   return gateway;
 }
 
 Result<DeploymentSpec> load_deployment(const std::string& path) {
   KVIST_TRY(const YamlNode node, load_root(path, "deployment"));
   return read_deployment(node, folder_of(path));
+}
+
+Result<DeploymentSpec> load_deployment_of_one_model(const std::string& path) {
+  KVIST_TRY(const YamlNode node, load_root(path, "deployment"));
+  KVIST_TRY(DeploymentSpec deployment, read_deployment(node, folder_of(path)));
+  if (deployment.gateway.models.empty()) return deployment;
+  return std::unexpected(node.error("the gateway serves several models: describe one alone, without `models`"));
 }
 
 Result<WorkloadSpec> load_workload(const std::string& path) {

@@ -111,6 +111,15 @@ Result<DeploymentSpec> read_deployment_or_path(const YamlNode& sweep, const std:
   return read_deployment(deployment, std::filesystem::path(file).parent_path().string());
 }
 
+/// A sweep compares what is done with one load, which is for one model.
+Result<void> check_one_model(const YamlNode& sweep, const DeploymentSpec& deployment) {
+  if (deployment.gateway.models.empty()) return {};
+  return std::unexpected(sweep.get("deployment")
+                             .value_or(sweep)
+                             .error("the gateway serves several models: a sweep measures one, so describe that one "
+                                    "alone, without `models`"));
+}
+
 /// Levels of open arrivals are rates; the number of conversations at once has its own limit.
 Result<std::vector<std::uint32_t>> read_levels(const YamlNode& sweep, const SweepSpec& spec) {
   const std::uint32_t max_in_flight = spec.deployment.gateway.max_in_flight;
@@ -168,6 +177,7 @@ Result<SweepSpec> read_sweep(const YamlNode& node, const std::string& base_direc
   KVIST_TRY_VOID(read_field(node, "output_directory", sweep.output_directory));
   KVIST_TRY_VOID(node.finish());
   KVIST_TRY(sweep.deployment, read_deployment_or_path(node, base_directory));
+  KVIST_TRY_VOID(check_one_model(node, sweep.deployment));
   if (const auto workload = node.get("workload")) {
     KVIST_TRY(sweep.workload, read_workload(*workload, base_directory));
   }

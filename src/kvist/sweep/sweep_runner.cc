@@ -19,7 +19,7 @@ constexpr Duration kReadyTimeout = std::chrono::seconds(120);  // a first token 
 loadgen::ServiceOptions load_options(const ResolvedSweep& resolved, const deploy::Addresses& addresses) {
   loadgen::ServiceOptions options;
   options.target_url = addresses.gateway.url;
-  options.model = addresses.model;
+  options.model = addresses.models.front();
   options.workload = resolved.spec.workload;
   options.input = resolved.input;
   options.window = resolved.spec.method.window;

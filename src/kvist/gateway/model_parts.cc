@@ -1,4 +1,4 @@
-#include "kvist/gateway/gateway_parts.h"
+#include "kvist/gateway/model_parts.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -22,18 +22,18 @@ std::vector<std::string> names_of(const std::vector<spec::UpstreamSpec>& workers
   return names;
 }
 
-dispatch::WorkerPlaces places_of(const spec::GatewaySpec& gateway) {
-  dispatch::WorkerPlaces places(spec::worker_places(gateway));
-  for (const spec::UpstreamSpec& worker : gateway.workers) {
+dispatch::WorkerPlaces places_of(const spec::ServedModelSpec& model) {
+  dispatch::WorkerPlaces places(spec::worker_places(model));
+  for (const spec::UpstreamSpec& worker : model.workers) {
     const auto place = places.add(worker.name, net::now());
     KVIST_CHECK(place.has_value(), "there are places for all workers, whose names differ");
   }
   return places;
 }
 
-std::vector<spec::UpstreamSpec> upstreams_of(const spec::GatewaySpec& gateway) {
-  std::vector<spec::UpstreamSpec> upstreams = gateway.workers;
-  upstreams.resize(spec::worker_places(gateway));
+std::vector<spec::UpstreamSpec> upstreams_of(const spec::ServedModelSpec& model) {
+  std::vector<spec::UpstreamSpec> upstreams = model.workers;
+  upstreams.resize(spec::worker_places(model));
   return upstreams;
 }
 
@@ -66,18 +66,14 @@ void log_models(const dispatch::ModelWatch& models, WorkerId id, const std::stri
 
 }  // namespace
 
-GatewayParts::GatewayParts(net::EventLoop& loop, spec::GatewaySpec gateway_spec, std::uint64_t request_id_seed,
-                           std::shared_ptr<const text::ModelText> text, std::unique_ptr<RecordWriter> recording,
-                           std::map<std::string, net::ServerSettings> worker_servers,
-                           std::unique_ptr<RequestReporter> reporting)
-    : spec(std::move(gateway_spec)),
+ModelParts::ModelParts(SharedParts& gateway, ModelId id, spec::ServedModelSpec model_spec,
+                       std::shared_ptr<const text::ModelText> text, std::unique_ptr<RecordWriter> recording)
+    : shared(&gateway),
+      model_id(id),
+      spec(std::move(model_spec)),
       places(places_of(spec)),
       upstreams(upstreams_of(spec)),
       recorder(std::move(recording)),
-      reporter(std::move(reporting)),
-      servers(std::move(worker_servers)),
-      started_unix_s(net::unix_seconds()),
-      client(loop, client_options()),
       fleet(names_of(spec.workers), {}, places.size()),
       models(spec.model, places.size()),
       router({.model = spec.model,
@@ -88,24 +84,24 @@ GatewayParts::GatewayParts(net::EventLoop& loop, spec::GatewaySpec gateway_spec,
               .tier_weights = spec.tier_weights,
               .session_affinity = spec.session_affinity,
               .latency_prior = spec.latency_prior,
-              .make_gate = KvEvents::make_gate(spec.threads > 1)}),
+              .make_gate = KvEvents::make_gate(gateway.spec.threads > 1)}),
       dispatcher(dispatch::Dispatcher::Options::of(spec, true), fleet, router),
       reader(spec.model, spec.block_size, std::move(text)),
       channel(dispatcher),
-      proxy(loop, proxy_options(request_id_seed), client, channel, reader, upstreams),
+      proxy(*gateway.home->loop, proxy_options(random_seed()), gateway.client, channel, reader, upstreams),
       routing(std::make_shared<RoutingThread>()),
       tokenizers(places.size()),
       monitors(places.size()),
-      events(loop, router, places.size(), spec.threads > 1) {
+      events(*gateway.home->loop, router, places.size(), gateway.spec.threads > 1) {
   reader.set_aliases(spec.model_aliases);
-  routing->loop = &loop;
+  routing->loop = gateway.home->loop;
   routing->channel = &channel;
   for (std::uint32_t i = 0; i < spec.workers.size(); ++i) watch(WorkerId(i));
   channel.on_doubt([this](WorkerId worker) { doubt(worker); });
   events.on_exact_changed([this](WorkerId worker) { on_events_changed(worker); });
 }
 
-void GatewayParts::configure_limits(WorkerId id) {
+void ModelParts::configure_limits(WorkerId id) {
   const spec::UpstreamLimits& limits = upstreams[id.value()].limits;
   // The block size that a worker reports says nothing about a configured number of blocks.
   fleet.configure_limits(id, {.block_size = limits.kv_blocks != 0 ? spec.block_size : 0,
@@ -114,23 +110,23 @@ void GatewayParts::configure_limits(WorkerId id) {
                               .max_num_tokens = limits.max_num_tokens});
 }
 
-void GatewayParts::watch(WorkerId id) {
+void ModelParts::watch(WorkerId id) {
   const std::uint32_t i = id.value();
   const spec::UpstreamSpec& upstream = upstreams[i];
   configure_limits(id);
   net::EventLoop& loop = *routing->loop;
   tokenizers[i] =
-      std::make_unique<TokenizerCheck>(loop, client, reader, upstream.name, upstream.url,
-                                       TokenizerCheck::Options{.timeout = spec.connect_timeout}, [this, id] {
+      std::make_unique<TokenizerCheck>(loop, shared->client, reader, upstream.name, upstream.url,
+                                       TokenizerCheck::Options{.timeout = shared->spec.connect_timeout}, [this, id] {
                                          update_events_exact(id);
                                          update_readings();
                                        });
   monitors[i] = std::make_unique<WorkerMonitor>(
-      loop, client, fleet, id, upstream.url,
+      loop, shared->client, fleet, id, upstream.url,
       WorkerMonitor::Options{.interval = spec.health_interval,
                              .doubt_interval = spec.doubt_interval,
                              .model_interval = spec.model_interval,
-                             .timeout = spec.connect_timeout,
+                             .timeout = shared->spec.connect_timeout,
                              .block_size = spec.block_size},
       WorkerMonitor::Handlers{
           .on_healthy = [this, i] { tokenizers[i]->start(); },
@@ -148,7 +144,7 @@ void GatewayParts::watch(WorkerId id) {
           .on_models = [this, id](const std::vector<dispatch::ServedModel>& list) { on_models(id, list); }});
 }
 
-void GatewayParts::bring_in(WorkerId id, const spec::UpstreamSpec& worker, const net::ServerSettings& settings) {
+void ModelParts::bring_in(WorkerId id, const spec::UpstreamSpec& worker, const net::ServerSettings& settings) {
   upstreams[id.value()] = worker;
   fleet.occupy(id, worker.name);
   dispatcher.on_worker_added(id);
@@ -160,14 +156,14 @@ void GatewayParts::bring_in(WorkerId id, const spec::UpstreamSpec& worker, const
   monitors[id.value()]->start();
 }
 
-void GatewayParts::turn_out(WorkerId id) {
+void ModelParts::turn_out(WorkerId id) {
   dispatcher.on_worker_removed(id, net::now());
   monitors[id.value()].reset();
   tokenizers[id.value()].reset();
   on_each_proxy([id](Proxy& each) { each.on_worker_lost(id); });
 }
 
-void GatewayParts::clear(WorkerId id) {
+void ModelParts::clear(WorkerId id) {
   // In this order: what the loops have to tell may lead to something that the thread of the KV events has to do.
   after_all_proxies([this, id] {
     events.forget(id, [this, id] {
@@ -184,42 +180,40 @@ void GatewayParts::clear(WorkerId id) {
   });
 }
 
-void GatewayParts::doubt(WorkerId worker) {
+void ModelParts::doubt(WorkerId worker) {
   if (const auto& monitor = monitors[worker.value()]) monitor->doubt();
 }
 
-GatewayParts::~GatewayParts() {
+ModelParts::~ModelParts() {
   routing->channel = nullptr;
-  io_loops.clear();
 }
 
-Proxy::Options GatewayParts::proxy_options(std::uint64_t seed) const {
+Proxy::Options ModelParts::proxy_options(std::uint64_t seed) const {
   return {.upstream_timeout = spec.upstream_timeout,
           .stream_idle_timeout = spec.stream_idle_timeout,
           .request_id_seed = seed,
           .recorder = recorder.get(),
-          .pass_client_keys = spec.pass_client_keys,
+          .pass_client_keys = shared->spec.pass_client_keys,
           .migration = spec.migration,
-          .reporter = reporter.get()};
+          .reporter = shared->reporter.get()};
 }
 
-net::HttpClientOptions GatewayParts::client_options() const {
-  net::HttpClientOptions options;
-  options.connect_timeout = spec.connect_timeout;
-  options.servers = servers;
-  return options;
+IoLoop::Model ModelParts::for_loop() const {
+  Proxy::Options options = proxy_options(random_seed());
+  options.reading_threads = 1;
+  return {.routing = routing, .reader = &reader, .proxy = options, .workers = upstreams};
 }
 
-void GatewayParts::on_each_proxy(const std::function<void(Proxy&)>& work) {
+void ModelParts::on_each_proxy(const std::function<void(Proxy&)>& work) {
   work(proxy);
-  for (const auto& io : io_loops) io->run(work);
+  for (const auto& io : shared->io_loops) io->run(model_id, work);
 }
 
-void GatewayParts::after_all_proxies(std::function<void()> then) {
+void ModelParts::after_all_proxies(std::function<void()> then) {
   gather_reports([then = std::move(then)](const Reports&) { then(); });
 }
 
-void GatewayParts::gather_reports(std::function<void(const Reports&)> then) {
+void ModelParts::gather_reports(std::function<void(const Reports&)> then) {
   struct Gathering {
     Reports reports;
     std::size_t open = 0;
@@ -230,14 +224,14 @@ void GatewayParts::gather_reports(std::function<void(const Reports&)> then) {
   };
   const auto gathering = std::make_shared<Gathering>();
   gathering->reports.proxies = proxy.report();
-  gathering->open = io_loops.size() + 1;
+  gathering->open = shared->io_loops.size() + 1;
   gathering->then = std::move(then);
   events.report([gathering](const KvEventsReport& report) {
     gathering->reports.events = report;
     gathering->take_one();
   });
-  for (const auto& io : io_loops) {
-    io->run([gathering, home = routing](Proxy& each) {
+  for (const auto& io : shared->io_loops) {
+    io->run(model_id, [gathering, home = routing](Proxy& each) {
       home->loop->post([gathering, home, report = each.report()] {
         if (home->channel == nullptr) return;
         gathering->reports.proxies.add(report);
@@ -247,19 +241,19 @@ void GatewayParts::gather_reports(std::function<void(const Reports&)> then) {
   }
 }
 
-void GatewayParts::on_events_changed(WorkerId worker) {
+void ModelParts::on_events_changed(WorkerId worker) {
   update_events_exact(worker);
   doubt(worker);
 }
 
-void GatewayParts::on_models(WorkerId worker, const std::vector<dispatch::ServedModel>& list) {
+void ModelParts::on_models(WorkerId worker, const std::vector<dispatch::ServedModel>& list) {
   if (!models.on_list(worker, list)) return;
   update_models();
   log_models(models, worker, fleet.worker(worker).name);
 }
 
 // What one worker serves can change what is to be thought of the others.
-void GatewayParts::update_models() {
+void ModelParts::update_models() {
   for (std::uint32_t i = 0; i < fleet.size(); ++i)
     fleet.set_model(WorkerId(i), models.is_usable(WorkerId(i)), models.worker(WorkerId(i)).max_model_len);
   for (std::uint32_t i = 0; i < fleet.size(); ++i) fleet.set_adapters(WorkerId(i), models.worker(WorkerId(i)).adapters);
@@ -267,15 +261,16 @@ void GatewayParts::update_models() {
   if (adapters ? *adapters == all : all.empty()) return;
   adapters = std::make_shared<const std::vector<std::string>>(std::move(all));
   update_readings();
+  on_adapters_changed();
 }
 
-bool GatewayParts::events_exact(WorkerId worker) const {
+bool ModelParts::events_exact(WorkerId worker) const {
   if (!monitors[worker.value()]) return false;
   return events.exact(worker) && !monitors[worker.value()]->block_size_mismatch() &&
          tokenizers[worker.value()]->match() != TokenizerMatch::kDifferent;
 }
 
-void GatewayParts::update_readings() {
+void ModelParts::update_readings() {
   FleetReadings readings;
   for (std::uint32_t i = 0; i < fleet.size(); ++i) {
     if (!tokenizers[i]) continue;

@@ -1,4 +1,4 @@
-// All parts of one gateway. The admin endpoints and the metrics read them.
+// All parts that serve one model. The admin endpoints and the metrics read them.
 #pragma once
 
 #include <functional>
@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "kvist/base/id.h"
 #include "kvist/dispatch/dispatcher.h"
 #include "kvist/dispatch/fleet.h"
 #include "kvist/dispatch/model_watch.h"
@@ -14,28 +15,24 @@
 #include "kvist/gateway/io_loop.h"
 #include "kvist/gateway/kv_events.h"
 #include "kvist/gateway/proxy.h"
+#include "kvist/gateway/shared_parts.h"
 #include "kvist/gateway/tokenizer_check.h"
 #include "kvist/gateway/worker_monitor.h"
-#include "kvist/net/tls.h"
 #include "kvist/routing/router.h"
 #include "kvist/spec/deployment.h"
 
 namespace kvist::gateway {
 
-/// Owned by the service. Later members use earlier ones. Threads: the loop's.
-struct GatewayParts {
-  /// `text` belongs to the model that `gateway_spec` names; null: the byte tokenizer.
-  /// `recording` writes the requests down; null: nothing is recorded.
-  /// `servers`: see worker_settings(). `reporting` is told of requests; null: no one is.
-  /// Requires: gateway_spec.threads is not 0.
-  GatewayParts(net::EventLoop& loop, spec::GatewaySpec gateway_spec, std::uint64_t request_id_seed,
-               std::shared_ptr<const text::ModelText> text = nullptr, std::unique_ptr<RecordWriter> recording = nullptr,
-               std::map<std::string, net::ServerSettings> servers = {},
-               std::unique_ptr<RequestReporter> reporting = nullptr);
-  /// Requires: the threads of io_loops have ended, so that no call arrives any more.
-  ~GatewayParts();
-  GatewayParts(const GatewayParts&) = delete;
-  GatewayParts& operator=(const GatewayParts&) = delete;
+/// One model's workers, routing and proxies. Later members use earlier ones. Threads: the loop's.
+struct ModelParts {
+  /// `text` belongs to the model that `model_spec` names; null: the byte tokenizer.
+  /// `recording` writes the requests down; null: nothing is recorded. Requires: `gateway` outlives this object.
+  ModelParts(SharedParts& gateway, ModelId id, spec::ServedModelSpec model_spec,
+             std::shared_ptr<const text::ModelText> text = nullptr, std::unique_ptr<RecordWriter> recording = nullptr);
+  /// Requires: no loop has a proxy of this model any more, so that no call arrives.
+  ~ModelParts();
+  ModelParts(const ModelParts&) = delete;
+  ModelParts& operator=(const ModelParts&) = delete;
 
   /// Makes what watches the worker of this place, of which upstreams and fleet know. WorkerMonitor::start() starts it.
   void watch(WorkerId worker);
@@ -50,9 +47,10 @@ struct GatewayParts {
   /// request is at the worker.
   void clear(WorkerId worker);
 
-  /// The options of a proxy and its client.
+  /// The options of a proxy.
   [[nodiscard]] Proxy::Options proxy_options(std::uint64_t seed) const;
-  [[nodiscard]] net::HttpClientOptions client_options() const;
+  /// What another loop has to know of this model as it is now.
+  [[nodiscard]] IoLoop::Model for_loop() const;
 
   /// Whether the worker's KV events are connected, whole and readable, and have the configured block size and
   /// tokenizer.
@@ -78,7 +76,8 @@ struct GatewayParts {
   void update_models();
   /// A worker gave its list of models; empty: it has none. Informs the fleet.
   void on_models(WorkerId worker, const std::vector<dispatch::ServedModel>& list);
-  /// Calls `work` with every proxy, on the proxy's own loop: for this loop's proxy now, for the others' soon.
+  /// Calls `work` with every proxy of the model, on the proxy's own loop: for this loop's proxy now, for the others'
+  /// soon.
   void on_each_proxy(const std::function<void(Proxy&)>& work);
   /// Calls `then` on this loop, now or soon. Ensures: what the other loops had to tell until now has come before.
   void after_all_proxies(std::function<void()> then);
@@ -90,28 +89,22 @@ struct GatewayParts {
   /// Asks all threads and calls `then` on this loop, now or soon.
   void gather_reports(std::function<void(const Reports&)> then);
 
-  spec::GatewaySpec spec;
+  SharedParts* shared;
+  const ModelId model_id;
+  spec::ServedModelSpec spec;
   dispatch::WorkerPlaces places;
   std::vector<spec::UpstreamSpec> upstreams;  ///< by WorkerId, as are all tables here; empty for a vacant place
-  std::unique_ptr<KeyGate> keys;              ///< null: clients need none; set before the first request, as the next
-  std::unique_ptr<KeyGate> admin_keys;        ///< null: administration needs none
-  std::shared_ptr<net::TlsServer> tls;        ///< of the listener for clients; null: plain HTTP
-  std::shared_ptr<net::TlsServer> admin_tls;  ///< of the one for administration
   std::unique_ptr<RecordWriter> recorder;     ///< null: nothing is recorded
-  std::unique_ptr<RequestReporter> reporter;  ///< null: no access log and no traces
-  std::map<std::string, net::ServerSettings> servers;  ///< the workers, by URL
-  const double started_unix_s;
-  net::HttpClient client;
   dispatch::Fleet fleet;
   dispatch::ModelWatch models;
   std::shared_ptr<const std::vector<std::string>> adapters;  ///< of the model, that any worker has; null: none so far
+  std::function<void()> on_adapters_changed = [] {};
   routing::Router router;
   dispatch::Dispatcher dispatcher;
   PromptReader reader;
   LocalChannel channel;
   Proxy proxy;                                              ///< this loop's
   std::shared_ptr<RoutingThread> routing;                   ///< this thread, as the other threads see it
-  std::vector<std::unique_ptr<IoLoop>> io_loops;            ///< of the other threads
   std::vector<std::unique_ptr<TokenizerCheck>> tokenizers;  ///< by WorkerId; null for who is not watched, as the next
   std::vector<std::unique_ptr<WorkerMonitor>> monitors;
   KvEvents events;  ///< has a thread of its own if the gateway has several

@@ -1,0 +1,65 @@
+#include "kvist/gateway/exposure_files.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+#include <vector>
+
+#include "kvist/gateway/public_listener.h"
+#include "kvist/telemetry/log.h"
+
+namespace kvist::gateway {
+
+Result<void> ExposureFiles::open() {
+  KVIST_TRY_VOID(open_ring(shared_->spec.api_keys.file, shared_->keys));
+  KVIST_TRY_VOID(open_ring(shared_->spec.api_keys.admin_file, shared_->admin_keys));
+  KVIST_TRY_VOID(open_tls(shared_->spec.tls, shared_->tls));
+  return open_tls(shared_->spec.admin_tls, shared_->admin_tls);
+}
+
+Result<void> ExposureFiles::open_ring(const std::string& file, std::unique_ptr<KeyGate>& gate) {
+  if (file.empty()) return {};
+  FileStamps before = WatchedFiles::stamps_of({file});
+  KVIST_TRY(std::shared_ptr<KeyRing> ring, KeyRing::open(file, net::now()));
+  telemetry::log_info("keys", fmt::format("{}: {} keys", file, ring->table()->size()));
+  gate = std::make_unique<KeyGate>(ring);
+  files_->add({file}, std::move(before), [this, ring] { read_again(ring); });
+  return {};
+}
+
+// On a thread of its own: a file of a million keys would stop all streams for a second.
+void ExposureFiles::read_again(const std::shared_ptr<KeyRing>& ring) {
+  if (!key_reader_) key_reader_ = std::make_unique<ReadingPool>(*loop_, ReadingPool::Options{.threads = 1});
+  const bool submitted = key_reader_->submit(
+      [ring]() -> std::function<void()> {
+        return [ring, read = ring->reload(net::now())] {
+          if (read) {
+            telemetry::log_info("keys", fmt::format("{} was read again: {} keys", ring->file(), ring->table()->size()));
+          } else {
+            telemetry::log_error("keys", fmt::format("the keys stay as they were: {}", read.error().message));
+          }
+        };
+      },
+      0);
+  if (!submitted) telemetry::log_error("keys", "the keys stay as they were: they are still being read");
+}
+
+Result<void> ExposureFiles::open_tls(const spec::ServerTlsSpec& spec, std::shared_ptr<net::TlsServer>& tls) {
+  std::vector<std::string> files = {spec.certificate, spec.key};
+  if (!spec.client_ca.empty()) files.push_back(spec.client_ca);
+  FileStamps before = WatchedFiles::stamps_of(files);
+  KVIST_TRY(tls, load_tls(spec));
+  if (!tls) return {};
+  files_->add(std::move(files), std::move(before), [tls] {
+    const Result<void> read = tls->reload();
+    const std::string& file = tls->options().certificate;
+    if (read) {
+      telemetry::log_info("tls", fmt::format("{} was read again", file));
+    } else {
+      telemetry::log_error("tls", fmt::format("the certificate stays as it was: {}", read.error().message));
+    }
+  });
+  return {};
+}
+
+}  // namespace kvist::gateway

@@ -1,0 +1,48 @@
+// The gateway's file while it runs: what changes in it is carried out, as far as that is possible.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kvist/base/error.h"
+#include "kvist/gateway/reading_pool.h"
+#include "kvist/gateway/served_models.h"
+#include "kvist/net/event_loop.h"
+#include "kvist/spec/deployment.h"
+
+namespace kvist::gateway {
+
+/// What a gateway's settings have to be beyond what their reader checks. Takes the slash off the end of URLs.
+[[nodiscard]] Result<void> check(spec::GatewaySpec& gateway);
+
+/// Follows the lists of workers and, if there is a list of models, that list. All else needs a restart, which is said
+/// each time, until there is one. Threads: the loop's.
+class FollowedFile {
+ public:
+  /// `now`: what the file says now. Requires: the loop and the models outlive this object.
+  FollowedFile(net::EventLoop& loop, ServedModels& models, std::string file, spec::GatewaySpec now)
+      : loop_(&loop), models_(&models), file_(std::move(file)), in_file_(std::move(now)) {}
+
+  /// Reads the file and begins to carry out what is different. A file that is not good changes nothing.
+  void read_again();
+
+ private:
+  void carry_out(const spec::GatewaySpec& next);
+  /// The fleet of a model that stays. `before` becomes what was carried out of `next`.
+  void carry_out(spec::ServedModelSpec& before, const spec::ServedModelSpec& next);
+  void remove_models(const spec::GatewaySpec& next);
+  void load(spec::ServedModelSpec model);
+  void on_loaded(const spec::ServedModelSpec& asked, Result<LoadedModel> loaded);
+
+  net::EventLoop* loop_;
+  ServedModels* models_;
+  std::string file_;
+  spec::GatewaySpec in_file_;                 // as far as it was carried out
+  std::unique_ptr<ReadingPool> loader_ = {};  // null until a model is added
+  std::size_t loading_ = 0;                   // models
+  bool again_ = false;                        // the file changed meanwhile
+};
+
+}  // namespace kvist::gateway

@@ -1,0 +1,62 @@
+#include "kvist/gateway/model_door.h"
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "kvist/gateway/error_answer.h"
+#include "kvist/gateway/proxy_headers.h"
+#include "kvist/openai/body_edit.h"
+#include "kvist/openai/errors.h"
+
+namespace kvist::gateway {
+
+void ModelDoor::open(ModelId model, Proxy& proxy) {
+  if (proxies_.size() <= model.value()) proxies_.resize(model.value() + 1, nullptr);
+  proxies_[model.value()] = &proxy;
+}
+
+void ModelDoor::close(ModelId model) {
+  if (model.value() < proxies_.size()) proxies_[model.value()] = nullptr;
+}
+
+void ModelDoor::handle(Api api, net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange,
+                       KeyLease lease) {
+  if (Proxy* const proxy = pick(request, *exchange)) proxy->handle(api, std::move(request), exchange, std::move(lease));
+}
+
+void ModelDoor::pass_on(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange, KeyLease lease) {
+  if (Proxy* const proxy = pick(request, *exchange)) proxy->pass_on(std::move(request), exchange, std::move(lease));
+}
+
+Result<ModelId> ModelDoor::model_of(const net::HttpRequest& request) const {
+  if (const auto only = names_->only()) return *only;
+  std::optional<std::string> name = openai::model_of(request.body);
+  if (!name) {
+    if (const auto field = request.headers.find(kModelHeader); field && !field->empty()) name = std::string(*field);
+  }
+  return names_->find(name);
+}
+
+Proxy* ModelDoor::pick(const net::HttpRequest& request, net::HttpExchange& exchange) {
+  const Result<ModelId> model = model_of(request);
+  if (!model) {
+    refuse(request, exchange, model.error());
+    return nullptr;
+  }
+  Proxy* const proxy = model->value() < proxies_.size() ? proxies_[model->value()] : nullptr;
+  // The names come and go with the proxies, in this order; so this is a model that is just leaving.
+  if (proxy == nullptr) refuse(request, exchange, {ErrorCode::kUnavailable, "the model is being removed"});
+  return proxy;
+}
+
+void ModelDoor::refuse(const net::HttpRequest& request, net::HttpExchange& exchange, const Error& error) {
+  const std::string_view given = request.headers.find(kRequestIdHeader).value_or("");
+  net::HttpResponse answer = error_answer(error, is_usable_request_id(given) ? std::string(given) : std::string());
+  if (error.code == ErrorCode::kNotFound) answer.body = openai::model_not_found_body(error.message);
+  ++refused_[answer.status];
+  if (reporter_ != nullptr) reporter_->refused(request, answer.status, net::now());
+  exchange.respond(std::move(answer));
+}
+
+}  // namespace kvist::gateway

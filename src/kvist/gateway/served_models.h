@@ -1,0 +1,116 @@
+// The models that the gateway serves: they come, and go when their requests are over.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "kvist/gateway/dns_groups.h"
+#include "kvist/gateway/fleet_changes.h"
+#include "kvist/gateway/fleet_watch.h"
+#include "kvist/gateway/model_parts.h"
+#include "kvist/gateway/shared_parts.h"
+#include "kvist/net/event_loop.h"
+
+namespace kvist::gateway {
+
+/// What has to be read from files before a model can be served.
+struct LoadedModel {
+  spec::ServedModelSpec spec;
+  std::shared_ptr<const text::ModelText> text = {};  ///< null: the byte tokenizer
+  std::unique_ptr<RecordWriter> recorder = {};       ///< null: nothing is recorded
+};
+/// Takes its time: a tokenizer may be large. Threads: any.
+[[nodiscard]] Result<LoadedModel> load_model(spec::ServedModelSpec spec);
+
+/// One model with all that acts on its fleet. Threads: the loop's.
+struct ServedModel {
+  ServedModel(net::EventLoop& loop, SharedParts& shared, ModelId id, LoadedModel loaded)
+      : parts(shared, id, std::move(loaded.spec), std::move(loaded.text), std::move(loaded.recorder)),
+        watch(loop, parts),
+        changes(loop, parts),
+        groups(std::make_unique<DnsGroups>(loop, parts.spec.worker_groups, changes)) {}
+
+  ModelParts parts;
+  FleetWatch watch;
+  FleetChanges changes;
+  std::unique_ptr<DnsGroups> groups;  ///< null once the model is to leave
+  bool leaves = false;                ///< clients do not reach it any more
+  bool asked = false;                 ///< the loops are being asked whether a request is left
+  bool closing = false;               ///< the loops are giving up its proxies: it is not reported of any more
+};
+
+/// Owns the models. Threads: the loop's.
+class ServedModels {
+ public:
+  /// Requires: both outlive this object.
+  ServedModels(net::EventLoop& loop, SharedParts& shared);
+  /// Ends the other loops first: their proxies use the models.
+  ~ServedModels();
+  ServedModels(const ServedModels&) = delete;
+  ServedModels& operator=(const ServedModels&) = delete;
+
+  /// Makes the model without telling any loop of it. Requires: start() was not called.
+  void make(LoadedModel loaded);
+  /// Opens this loop's door, and those of the other loops, to all models, and begins to watch their workers.
+  [[nodiscard]] Result<void> start();
+
+  /// Serves another model from here on.
+  void add(LoadedModel loaded);
+  /// The model is not served any more from here on. Its requests have `timeout` to end; then it is gone. Errors:
+  /// kNotFound.
+  [[nodiscard]] Result<void> remove(std::string_view name, Duration timeout);
+
+  /// In the order in which they came, with those that leave, as long as there is something to report of them.
+  [[nodiscard]] std::vector<ServedModel*> all() const;
+  /// The model with this name or alias; null if none has it or if it leaves.
+  [[nodiscard]] ServedModel* find(std::string_view name) const;
+  /// The model that has a worker of this name, or had one of which an administrator has decided something; null if none
+  /// has.
+  [[nodiscard]] ServedModel* find_worker(std::string_view name) const;
+  /// The model without which nothing is served; null if there are several.
+  [[nodiscard]] ServedModel* only() const;
+  /// The error for a name that is none of theirs.
+  [[nodiscard]] Error unknown(std::string_view name) const;
+  /// Whether a model has a worker that can take requests.
+  [[nodiscard]] bool any_available() const;
+  /// Requests under way, of all models.
+  [[nodiscard]] std::size_t in_flight() const;
+
+  /// What all threads have counted.
+  struct Reports {
+    std::vector<std::pair<ServedModel*, ModelParts::Reports>> models;
+    std::map<int, std::uint64_t> refused;  ///< by status: requests for no model
+  };
+  /// Asks all threads and calls `then` on this loop, now or soon.
+  void gather_reports(std::function<void(const Reports&)> then);
+
+ private:
+  struct Gathering;
+
+  [[nodiscard]] ServedModel& emplace(LoadedModel loaded);
+  /// Tells all loops which names there are.
+  void publish_names();
+  /// Closes the models that leave and have nothing left; as long as there are such, again soon.
+  void look_whether_left();
+  void ask_whether_left(ServedModel& model);
+  void close(ServedModel& model);
+  void forget(ModelId id);
+  [[nodiscard]] ServedModel* of(ModelId id) const;
+
+  net::EventLoop* loop_;
+  SharedParts* shared_;
+  std::vector<std::unique_ptr<ServedModel>> models_;
+  std::uint32_t next_ = 0;
+  std::shared_ptr<const ModelNames> names_ = std::make_shared<const ModelNames>();
+  bool started_ = false;
+  net::Timer leaving_timer_;
+};
+
+}  // namespace kvist::gateway
