@@ -182,11 +182,9 @@ void add_tls(Snapshot& snapshot, const std::string& setting, const spec::ServerT
   add_file(snapshot, setting + ".client_ca", tls.client_ca);
 }
 
-/// What the file says of the gateway itself, apart from its workers.
+/// What the file says of the gateway itself, apart from its models and their workers.
 Snapshot begin_of(const spec::GatewaySpec& gateway, const std::string& where) {
-  Snapshot snapshot{.model = gateway.model, .block_size = gateway.block_size};
-  snapshot.uses_events = uses_events(gateway.mode);
-  snapshot.mode = to_string(gateway.mode);
+  Snapshot snapshot;
   snapshot.connections = gateway.http_limits.connections;
   snapshot.machine = machine_facts();
   add_port(snapshot, where + ".http", gateway.http.host, gateway.http.port);
@@ -242,10 +240,10 @@ void recognise_gateway(Snapshot& snapshot, const spec::GatewaySpec& gateway, Dur
 }
 
 /// The workers of the file, and those that its DNS names lead to at the moment.
-std::vector<spec::UpstreamSpec> workers_of(const spec::GatewaySpec& gateway, Snapshot& snapshot) {
+std::vector<spec::UpstreamSpec> workers_of(const spec::ServedModelSpec& model, Snapshot& snapshot) {
   constexpr std::size_t kMostOfName = 64;
-  std::vector<spec::UpstreamSpec> workers = gateway.workers;
-  for (const spec::WorkerGroupSpec& group : gateway.worker_groups) {
+  std::vector<spec::UpstreamSpec> workers = model.workers;
+  for (const spec::WorkerGroupSpec& group : model.worker_groups) {
     DnsFacts facts{.group = group.name, .name = group.dns_name};
     const auto answer = net::look_up(gateway::question_of(group));
     if (answer) {
@@ -262,37 +260,56 @@ std::vector<spec::UpstreamSpec> workers_of(const spec::GatewaySpec& gateway, Sna
   return workers;
 }
 
-Result<Snapshot> collect(spec::GatewaySpec gateway, const CollectOptions& options) {
-  Snapshot snapshot = begin_of(gateway, "gateway");
-  recognise_gateway(snapshot, gateway, options.timeout);
-  gateway.workers = workers_of(gateway, snapshot);
-  for (const spec::UpstreamSpec& upstream : gateway.workers) {
+/// What the file says of the first model, or of one of the further ones.
+void describe(Snapshot& snapshot, const spec::ServedModelSpec& model) {
+  snapshot.model = model.model;
+  snapshot.block_size = model.block_size;
+  snapshot.uses_events = uses_events(model.mode);
+  snapshot.mode = to_string(model.mode);
+}
+
+/// The facts of one model's workers. `where`: its mapping in the file.
+void collect(Snapshot& snapshot, spec::ServedModelSpec model, const std::string& where, const CollectOptions& options) {
+  model.workers = workers_of(model, snapshot);
+  for (const spec::UpstreamSpec& upstream : model.workers) {
     snapshot.workers.push_back({.name = upstream.name, .url = upstream.url});
     snapshot.workers.back().events = event_port(upstream.kv_events, options.timeout);
     snapshot.workers.back().replay = event_port(upstream.kv_replay, options.timeout);
   }
   std::map<std::string, net::ServerSettings> servers;
-  if (auto settings = gateway::worker_settings(gateway)) {
+  if (auto settings = gateway::worker_settings(model)) {
     servers = *std::move(settings);
   } else {
-    snapshot.files.emplace_back("gateway.workers", settings.error().message);
+    snapshot.files.emplace_back(where + ".workers", settings.error().message);
   }
   std::shared_ptr<const text::ModelText> model_text;
-  bool has_tokenizer = gateway.tokenizer.empty();
-  if (!gateway.tokenizer.empty()) {
-    auto loaded = text::ModelText::load(gateway.tokenizer);
+  bool has_tokenizer = model.tokenizer.empty();
+  if (!model.tokenizer.empty()) {
+    auto loaded = text::ModelText::load(model.tokenizer);
     if (loaded) {
       model_text = std::make_shared<const text::ModelText>(*std::move(loaded));
       has_tokenizer = true;
     } else {
-      snapshot.files.emplace_back("gateway.tokenizer", loaded.error().message);
+      snapshot.files.emplace_back(where + ".tokenizer", loaded.error().message);
     }
   }
-  const gateway::PromptReader reader(gateway.model, gateway.block_size, std::move(model_text));
+  const gateway::PromptReader reader(model.model, model.block_size, std::move(model_text));
   Questions questions(snapshot, options, std::move(servers));
   questions.ask_all();
   if (has_tokenizer) questions.compare_tokenizers(reader);
   questions.run();
+}
+
+Snapshot collect(const spec::GatewaySpec& gateway, const CollectOptions& options) {
+  Snapshot snapshot = begin_of(gateway, "gateway");
+  recognise_gateway(snapshot, gateway, options.timeout);
+  const std::vector<spec::ServedModelSpec> models = spec::served_models(gateway);
+  snapshot.further.resize(models.size() - 1);
+  for (std::size_t i = 0; i < models.size(); ++i) {
+    Snapshot& of_model = i == 0 ? snapshot : snapshot.further[i - 1];
+    describe(of_model, models[i]);
+    collect(of_model, models[i], gateway.models.empty() ? "gateway" : fmt::format("gateway.models[{}]", i), options);
+  }
   return snapshot;
 }
 
@@ -308,6 +325,7 @@ Result<Snapshot> collect_from_file(const std::string& file, const CollectOptions
   if (root.get("deployment")) {
     KVIST_TRY(const spec::DeploymentSpec deployment, spec::load_deployment(file));
     Snapshot snapshot = begin_of(deployment.gateway, "gateway");
+    describe(snapshot, spec::served_models(deployment.gateway).front());
     for (const spec::WorkerSpec& worker : deployment.workers) add_worker_ports(snapshot, worker, worker.name);
     return snapshot;
   }
@@ -339,9 +357,13 @@ Result<Snapshot> collect_from_gateway(std::string url, const CollectOptions& opt
   KVIST_TRY(const net::HttpResponse metrics, get("/metrics"));
   KVIST_TRY(Snapshot snapshot, read_gateway_facts(status.body, metrics.body));
   snapshot.clock_ahead_s = clock_ahead(status);
-  Questions questions(snapshot, options, {});
-  questions.ask_all();
-  questions.run();
+  const auto ask = [&](Snapshot& model) {
+    Questions questions(model, options, {});
+    questions.ask_all();
+    questions.run();
+  };
+  ask(snapshot);
+  for (Snapshot& model : snapshot.further) ask(model);
   return snapshot;
 }
 

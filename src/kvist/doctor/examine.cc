@@ -17,7 +17,9 @@ constexpr double kMostClockError = 5;  // seconds; a Date field has whole ones
 
 class Examination {
  public:
-  explicit Examination(const Snapshot& snapshot) : snapshot_(&snapshot) {}
+  /// `model`: whose the snapshot is, if there are several.
+  explicit Examination(const Snapshot& snapshot, std::string model = {})
+      : snapshot_(&snapshot), fleet_(model.empty() ? "fleet" : "fleet of " + model) {}
 
   [[nodiscard]] std::vector<Finding> run() {
     for (const auto& [setting, problem] : snapshot_->files)
@@ -28,7 +30,6 @@ class Examination {
     check_fleet();
     check_machine();
     if (snapshot_->runs) check_gateway();
-    std::ranges::stable_sort(findings_, std::ranges::greater(), &Finding::severity);
     return std::move(findings_);
   }
 
@@ -247,13 +248,13 @@ class Examination {
       if (worker.engine.kind == Kind::kVllm) ++unseeded;
     }
     if (contexts.size() > 1) {
-      warning("context_differs", "fleet",
+      warning("context_differs", fleet_,
               fmt::format("workers have contexts of {} to {} tokens: long prompts fit only some of them",
                           *contexts.begin(), *contexts.rbegin()),
               "one --max-model-len for all");
     }
     if (unseeded > 1) {
-      info("hash_seed", "fleet",
+      info("hash_seed", fleet_,
            "vLLM names KV blocks differently in each process, unless all have the same PYTHONHASHSEED",
            "nothing for this gateway, which names blocks by their tokens; set it (0, for instance) where other routers "
            "or "
@@ -311,13 +312,20 @@ class Examination {
   }
 
   const Snapshot* snapshot_;
+  std::string fleet_;
   std::vector<Finding> findings_;
 };
 
 }  // namespace
 
 std::vector<Finding> examine(const Snapshot& snapshot) {
-  return Examination(snapshot).run();
+  const bool several = !snapshot.further.empty();
+  std::vector<Finding> findings = Examination(snapshot, several ? snapshot.model : "").run();
+  for (const Snapshot& model : snapshot.further) {
+    for (Finding& finding : Examination(model, model.model).run()) findings.push_back(std::move(finding));
+  }
+  std::ranges::stable_sort(findings, std::ranges::greater(), &Finding::severity);
+  return findings;
 }
 
 }  // namespace kvist::doctor

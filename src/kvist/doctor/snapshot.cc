@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "kvist/base/json.h"
 #include "kvist/spec/routing_mode.h"
@@ -91,23 +92,55 @@ Result<EngineFacts> read_engine_facts(std::string_view page) {
   return engine;
 }
 
-Result<Snapshot> read_gateway_facts(std::string_view status, std::string_view metrics) {
-  JsonDocument document(JsonRules{.root = "/admin/status"});
-  KVIST_TRY(const JsonObject root, document.parse_object(status));
-  KVIST_TRY(const telemetry::MetricSamples page, telemetry::MetricSamples::parse(metrics));
-  Snapshot snapshot{.runs = true};
-  KVIST_TRY(const std::string_view model, root.require_string("model"));
+namespace {
+
+/// What a gateway says of one model.
+Result<Snapshot> model_of(const JsonObject& status, const telemetry::MetricSamples& page) {
+  Snapshot snapshot;
+  KVIST_TRY(const std::string_view model, status.require_string("model"));
   snapshot.model = model.substr(0, kMostTextBytes);
-  snapshot.mode = text_of(root, "mode");
+  snapshot.mode = text_of(status, "mode");
   snapshot.uses_events = looks_at_events(snapshot.mode);
   constexpr std::uint64_t kMostTokens = 1'000'000;
-  KVIST_TRY(const std::uint64_t block_size, root.require_unsigned("block_size", 1, kMostTokens));
+  KVIST_TRY(const std::uint64_t block_size, status.require_unsigned("block_size", 1, kMostTokens));
   snapshot.block_size = static_cast<std::uint32_t>(block_size);
-  KVIST_TRY(const JsonArray workers, root.require_array("workers"));
+  KVIST_TRY(const JsonArray workers, status.require_array("workers"));
   for (const JsonValue& value : workers) {
     KVIST_TRY(const JsonObject object, value.as_object());
     snapshot.workers.push_back(worker_of(object, page));
   }
+  return snapshot;
+}
+
+/// The first model with the others in it.
+Result<Snapshot> read_models(const JsonObject& status, const telemetry::MetricSamples& page) {
+  KVIST_TRY(const JsonArray list, status.require_array("models"));
+  std::vector<Snapshot> models;
+  for (const JsonValue& value : list) {
+    KVIST_TRY(const JsonObject object, value.as_object());
+    KVIST_TRY(Snapshot model, model_of(object, page));
+    models.push_back(std::move(model));
+  }
+  if (models.empty()) return status.wrong("models", "expected at least one");
+  Snapshot first = std::move(models.front());
+  models.erase(models.begin());
+  first.further = std::move(models);
+  return first;
+}
+
+}  // namespace
+
+Result<Snapshot> read_gateway_facts(std::string_view status, std::string_view metrics) {
+  JsonDocument document(JsonRules{.root = "/admin/status"});
+  KVIST_TRY(const JsonObject root, document.parse_object(status));
+  KVIST_TRY(const telemetry::MetricSamples page, telemetry::MetricSamples::parse(metrics));
+  Snapshot snapshot;
+  if (root.peek("models")) {
+    KVIST_TRY(snapshot, read_models(root, page));
+  } else {
+    KVIST_TRY(snapshot, model_of(root, page));
+  }
+  snapshot.runs = true;
   snapshot.open_descriptors = page.sum("process_open_fds").value_or(0);
   snapshot.max_descriptors = page.sum("process_max_fds").value_or(0);
   snapshot.exhaustions = page.sum("kvist_gateway_local_exhaustions_total").value_or(0);

@@ -102,6 +102,8 @@ struct Snapshot {
   double max_descriptors = 0;
   double exhaustions = 0;  ///< calls without a socket
   double lost_lines = 0;   ///< of access log and record
+  /// The gateway's models after the first one, which is the one above: only what is said of a model is set in them.
+  std::vector<Snapshot> further = {};
 };
 
 /// Whether a mode looks at what workers cache.
