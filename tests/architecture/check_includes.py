@@ -25,6 +25,8 @@ CONFINED = {
     r"boost/(?!math/)": {"net"},
     r"zmq": {"net"},
     r"openssl/": {"net"},
+    r"zlib\.h": {"net"},
+    r"zstd\.h": {"net"},
     r"spdlog/": {"telemetry"},
     r"prometheus/": {"telemetry"},
     r"CLI/": {"cli", "laboratory"},

@@ -20,6 +20,9 @@ constexpr std::uint64_t kMaxLingerBytes = 64ULL << 20;
 // arrives.
 constexpr std::uint64_t kReservedBodyBytes = 256U << 10;
 
+// Of a compressed body so much is decompressed at once, which takes a millisecond at most; the rest on another thread.
+constexpr std::size_t kDecodedOnLoopBytes = 256U << 10;
+
 int status_of(ErrorCode code) {
   if (code == ErrorCode::kTooLarge) return 431;
   return code == ErrorCode::kUnsupported ? 501 : 400;
@@ -105,6 +108,7 @@ void ServerConnection::on_read(std::string_view bytes) {
         process_waiting();
       }
       break;
+    case State::kDecoding:
     case State::kAnswering:
     case State::kFlushing:
       waiting_.append(bytes);
@@ -172,6 +176,7 @@ bool ServerConnection::take_head(std::string_view& input) {
     return false;
   }
   request_ = std::move(head.request);
+  coding_.reset();
   begin_body(head, !input.empty());
   return true;
 }
@@ -179,11 +184,7 @@ bool ServerConnection::take_head(std::string_view& input) {
 void ServerConnection::begin_body(const RequestHead& head, bool body_has_begun) {
   const std::uint64_t length = head.content_length.value_or(0);
   if (length > core_->options.max_body_bytes) return refuse(413, "the request body is too large");
-  if (head.chunked || length > 0) {
-    if (const auto coding = request_.headers.find("Content-Encoding"); coding && !equals_no_case(*coding, "identity")) {
-      return refuse(415, "the body has a Content-Encoding; send it uncompressed");
-    }
-  }
+  if ((head.chunked || length > 0) && !read_coding()) return;
   if (head.chunked || length > 0) {
     // A stranger's body must not take memory, so whatever the head is enough to refuse is refused now.
     std::optional<HttpResponse> answer = own_answer();
@@ -196,6 +197,64 @@ void ServerConnection::begin_body(const RequestHead& head, bool body_has_begun) 
   deadline_ = now() + core_->options.body_timeout;
   request_.body.reserve(static_cast<std::size_t>(std::min(length, kReservedBodyBytes)));
   if (head.expects_continue && !body_has_begun && !send({"HTTP/1.1 100 Continue\r\n\r\n"})) lost(false);
+}
+
+bool ServerConnection::read_coding() {
+  coding_.reset();
+  for (const auto& [name, value] : request_.headers.fields()) {
+    if (!equals_no_case(name, "content-encoding") || equals_no_case(value, "identity")) continue;
+    const auto coding = content_coding(value);
+    if (coding && !coding_) {
+      coding_ = coding;
+      continue;
+    }
+    HttpResponse answer = error_response(
+        415,
+        std::string("the Content-Encoding of the body is none that is read here: one of ").append(kContentCodings));
+    answer.headers.add("Accept-Encoding", std::string(kContentCodings));
+    answer_fields_.clear();
+    end_with(std::move(answer));
+    return false;
+  }
+  return true;
+}
+
+// What is decompressed counts for the bounds in place of what came.
+void ServerConnection::decode() {
+  const ServerCore& core = *core_;
+  ContentDecoder decoder(*coding_, std::move(request_.body), core.options.max_body_bytes);
+  request_.body.clear();
+  const Result<bool> done = decoder.run(kDecodedOnLoopBytes);
+  if (!done) return on_decoded(std::unexpected(done.error()));
+  if (*done) return on_decoded(decoder.take_output());
+  state_ = State::kDecoding;
+  deadline_ = kNever;
+  // While it is there, the body may be as large as one may be.
+  const std::uint64_t more = core.options.max_body_bytes - std::min(body_bytes_, core.options.max_body_bytes);
+  if (more > core.options.max_bodies_bytes - core.bodies_bytes)
+    return refuse(503, "the bodies of the requests under way are too large together");
+  body_bytes_ += more;
+  core_->bodies_bytes += more;
+  auto weak = std::weak_ptr(std::static_pointer_cast<ServerConnection>(shared_from_this()));
+  const bool submitted =
+      core_->decompressor.submit(loop(), std::move(decoder), [weak = std::move(weak)](Result<std::string> body) {
+        const auto self = weak.lock();
+        if (!self || self->closed() || self->state_ != State::kDecoding) return;
+        self->on_decoded(std::move(body));
+      });
+  if (!submitted) refuse(503, "too many bodies wait to be decompressed");
+}
+
+void ServerConnection::on_decoded(Result<std::string> body) {
+  if (!body) return refuse(body.error().code == ErrorCode::kTooLarge ? 413 : 400, body.error().message);
+  if (body->size() > core_->options.max_bodies_bytes - (core_->bodies_bytes - body_bytes_))
+    return refuse(503, "the bodies of the requests under way are too large together");
+  core_->bodies_bytes += body->size() - body_bytes_;
+  body_bytes_ = body->size();
+  request_.body = *std::move(body);
+  request_.headers.remove("Content-Encoding");
+  request_.headers.remove("Content-Length");
+  dispatch();
 }
 
 bool ServerConnection::take_body(std::string_view& input) {
@@ -215,7 +274,11 @@ bool ServerConnection::take_body(std::string_view& input) {
       request_.body.append(piece);
       return true;
     case BodyDecoder::Step::kDone:
-      dispatch();
+      if (coding_ && !request_.body.empty()) {
+        decode();
+      } else {
+        dispatch();
+      }
       return true;
     case BodyDecoder::Step::kNeedMore:
       return false;

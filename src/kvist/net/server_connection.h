@@ -10,6 +10,7 @@
 
 #include "kvist/base/time.h"
 #include "kvist/net/body_decoder.h"
+#include "kvist/net/content_decoder.h"
 #include "kvist/net/http_head.h"
 #include "kvist/net/http_server.h"
 #include "kvist/net/reader_watch.h"
@@ -63,6 +64,7 @@ class ServerConnection final : public TcpConnection {
   enum class State {
     kHead,       // waiting for or reading a head
     kBody,       // reading a body
+    kDecoding,   // another thread decompresses the body
     kAnswering,  // the handler has the request
     kFlushing,   // the answer is complete, but not all sent
     kLingering,  // everything is sent and the sending side is closed; reading continues so that the client gets the
@@ -82,6 +84,11 @@ class ServerConnection final : public TcpConnection {
   [[nodiscard]] bool take_head(std::string_view& input);
   [[nodiscard]] bool take_body(std::string_view& input);
   void begin_body(const RequestHead& head, bool body_has_begun);
+  /// False: it was refused, as it is none that is known here.
+  [[nodiscard]] bool read_coding();
+  /// Decompresses the body that has arrived, here or, if it is large, on another thread.
+  void decode();
+  void on_decoded(Result<std::string> body);
   void dispatch();
   /// The answer to a request that is not the service's: on a reserved connection, or of a web page.
   [[nodiscard]] std::optional<HttpResponse> own_answer();
@@ -108,7 +115,8 @@ class ServerConnection final : public TcpConnection {
   RequestHeadParser head_parser_;
   BodyDecoder body_decoder_ = BodyDecoder::empty();
   HttpRequest request_;
-  std::uint64_t body_bytes_ = 0;  // of the request under way, also counted in core_
+  std::uint64_t body_bytes_ = 0;         // of the request under way, also counted in core_
+  std::optional<ContentCoding> coding_;  // of the body under way
   std::string answer_fields_;
   std::string waiting_;  // bytes read but not processed yet
   State state_ = State::kHead;

@@ -6,6 +6,7 @@
 #include <memory>
 #include <unordered_set>
 
+#include "kvist/net/body_decompressor.h"
 #include "kvist/net/http_server.h"
 #include "kvist/net/server_connection.h"
 
@@ -22,6 +23,7 @@ class ServerCore {
   const HttpHandler handler;
   bool closing = false;            // each answer ends its connection
   bool ended = false;              // the server is destroyed
+  BodyDecompressor decompressor;   // of large bodies
   std::uint64_t bodies_bytes = 0;  // of all requests whose answers are not complete
   std::unordered_set<std::shared_ptr<ServerConnection>> connections;
   /// Those beyond max_connections, the oldest first; some may be closed.
