@@ -50,12 +50,20 @@ void DnsGroups::start() {
   for (const auto& group : groups_) ask(*group);
 }
 
+void DnsGroups::stop() {
+  stopped_ = true;
+  for (const auto& group : groups_) group->timer.cancel();
+}
+
 void DnsGroups::ask(Group& group) {
+  ++open_;
   lookups_->ask(question_of(group.spec),
                 [this, &group](const Result<net::DnsAnswer>& answer) { on_answer(group, answer); });
 }
 
 void DnsGroups::on_answer(Group& group, const Result<net::DnsAnswer>& answer) {
+  --open_;
+  if (stopped_) return;
   Duration pause = group.spec.interval;
   if (answer) {
     pause = std::min(pause, std::max(answer->ttl, kLeastPause));

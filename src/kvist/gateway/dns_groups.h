@@ -1,6 +1,7 @@
 // Workers that DNS names lead to.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <vector>
@@ -27,6 +28,9 @@ class DnsGroups {
   DnsGroups(net::EventLoop& loop, const std::vector<spec::WorkerGroupSpec>& groups, FleetChanges& changes);
 
   void start();
+  /// Asks no more, and takes no answer. The destruction waits for a name server as long as is_asking().
+  void stop();
+  [[nodiscard]] bool is_asking() const { return open_ > 0; }
 
  private:
   struct Group {
@@ -42,6 +46,8 @@ class DnsGroups {
   FleetChanges* changes_;
   std::vector<std::unique_ptr<Group>> groups_;
   std::unique_ptr<net::DnsLookups> lookups_;  // null if there is no group
+  std::size_t open_ = 0;                      // number of questions without an answer
+  bool stopped_ = false;
 };
 
 }  // namespace kvist::gateway

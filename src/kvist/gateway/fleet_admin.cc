@@ -163,10 +163,9 @@ void add_fleet_paths(net::PathTable& paths, const SharedParts& shared, const Ser
            [&](const net::HttpRequest& request, const std::shared_ptr<net::HttpExchange>& exchange) {
              const auto read = read_new_worker(models, request);
              if (!read) return exchange->respond(error_answer(read.error()));
-             read->model->changes.add(
-                 read->worker, [&, exchange, name = read->worker.name](const Result<void>& added) {
-                   exchange->respond(added ? one(models, name, kCreated) : error_answer(added.error()));
-                 });
+             read->model->changes.add(read->worker, [&, exchange, name = read->worker.name](const Result<void>& added) {
+               exchange->respond(added ? one(models, name, kCreated) : error_answer(added.error()));
+             });
            });
   using Change = std::function<Result<void>(ServedModel&, const Named&)>;
   const auto on = [&](const std::string& path, int status, bool takes_timeout, Change change) {

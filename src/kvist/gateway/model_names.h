@@ -14,8 +14,9 @@
 
 namespace kvist::gateway {
 
-/// All names under which clients may ask for a model: its own, its aliases, and those of its adapters. A name that is a model's own or an alias is never that of another model's adapter. Immutable, so that
-/// all loops share one. Threads: any.
+/// All names under which clients may ask for a model: its own, its aliases, and those of its adapters. A name that is a
+/// model's own or an alias is never that of another model's adapter. Immutable, so that all loops share one. Threads:
+/// any.
 class ModelNames {
  public:
   struct Model {

@@ -16,8 +16,9 @@ constexpr std::string_view kComponent = "models";
 constexpr auto kPeriod = std::chrono::milliseconds(50);
 
 /// Nothing of it is left but what is known of it.
-bool is_empty(const ModelParts& parts) {
-  return parts.places.vacant() == parts.places.size() && parts.dispatcher.in_flight() == 0;
+bool is_empty(const ServedModel& model) {
+  const ModelParts& parts = model.parts;
+  return parts.places.vacant() == parts.places.size() && parts.dispatcher.in_flight() == 0 && !model.groups.is_asking();
 }
 
 }  // namespace
@@ -70,7 +71,7 @@ Result<void> ServedModels::start() {
     for (const auto& monitor : model->parts.monitors)
       if (monitor) monitor->start();
     model->watch.start();
-    model->groups->start();
+    model->groups.start();
   }
   return {};
 }
@@ -86,7 +87,7 @@ void ServedModels::add(LoadedModel loaded) {
     telemetry::log_error(kComponent, connected.error().message);
   for (const spec::UpstreamSpec& worker : workers) model.changes.add_when_possible(worker, WorkerSource::kFile);
   model.watch.start();
-  model.groups->start();
+  model.groups.start();
   publish_names();
   telemetry::log_info(kComponent, fmt::format("{} is served now: {} workers, routing mode {}", model.parts.spec.model,
                                               workers.size(), to_string(model.parts.router.mode())));
@@ -96,7 +97,7 @@ Result<void> ServedModels::remove(std::string_view name, Duration timeout) {
   ServedModel* const model = find(name);
   if (model == nullptr || model->parts.spec.model != name) return std::unexpected(unknown(name));
   model->leaves = true;
-  model->groups.reset();
+  model->groups.stop();
   publish_names();
   telemetry::log_info(kComponent, fmt::format("{} is not served any more: its {} requests have {} s", name,
                                               model->parts.dispatcher.in_flight(), to_seconds(timeout)));
@@ -126,7 +127,7 @@ void ServedModels::look_whether_left() {
   for (const auto& model : models_) {
     if (!model->leaves || model->closing) continue;
     any = true;
-    if (!model->asked && is_empty(model->parts)) ask_whether_left(*model);
+    if (!model->asked && is_empty(*model)) ask_whether_left(*model);
   }
   if (any) leaving_timer_.arm(net::now() + kPeriod, [this] { look_whether_left(); });
 }
@@ -136,7 +137,7 @@ void ServedModels::ask_whether_left(ServedModel& model) {
   model.asked = true;
   model.parts.gather_reports([this, &model](const ModelParts::Reports& reports) {
     model.asked = false;
-    if (reports.proxies.under_way == 0 && is_empty(model.parts)) close(model);
+    if (reports.proxies.under_way == 0 && is_empty(model)) close(model);
   });
 }
 
@@ -189,11 +190,12 @@ ServedModel* ServedModels::find(std::string_view name) const {
 }
 
 ServedModel* ServedModels::find_worker(std::string_view name) const {
-  const auto found =
-      std::ranges::find_if(models_, [name](const auto& model) {
-    return model->parts.places.find(name).has_value() || model->changes.holds().find(name).has_value();
-  });
-  return found == models_.end() ? nullptr : found->get();
+  const auto in_place =
+      std::ranges::find_if(models_, [name](const auto& model) { return model->parts.places.find(name).has_value(); });
+  if (in_place != models_.end()) return in_place->get();
+  const auto held = std::ranges::find_if(
+      models_, [name](const auto& model) { return model->changes.holds().find(name).has_value(); });
+  return held == models_.end() ? nullptr : held->get();
 }
 
 ServedModel* ServedModels::only() const {

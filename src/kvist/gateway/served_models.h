@@ -35,15 +35,15 @@ struct ServedModel {
       : parts(shared, id, std::move(loaded.spec), std::move(loaded.text), std::move(loaded.recorder)),
         watch(loop, parts),
         changes(loop, parts),
-        groups(std::make_unique<DnsGroups>(loop, parts.spec.worker_groups, changes)) {}
+        groups(loop, parts.spec.worker_groups, changes) {}
 
   ModelParts parts;
   FleetWatch watch;
   FleetChanges changes;
-  std::unique_ptr<DnsGroups> groups;  ///< null once the model is to leave
-  bool leaves = false;                ///< clients do not reach it any more
-  bool asked = false;                 ///< the loops are being asked whether a request is left
-  bool closing = false;               ///< the loops are giving up its proxies: it is not reported of any more
+  DnsGroups groups;
+  bool leaves = false;   ///< clients do not reach it any more
+  bool asked = false;    ///< the loops are being asked whether a request is left
+  bool closing = false;  ///< the loops are giving up its proxies: it is not reported of any more
 };
 
 /// Owns the models. Threads: the loop's.

@@ -25,7 +25,8 @@ struct WorkerSettingsSource {
   [[nodiscard]] bool has_files() const { return uses_tls || !key_file.empty(); }
   bool operator==(const WorkerSettingsSource&) const = default;
 };
-[[nodiscard]] WorkerSettingsSource settings_source(const spec::ServedModelSpec& model, const spec::UpstreamSpec& worker);
+[[nodiscard]] WorkerSettingsSource settings_source(const spec::ServedModelSpec& model,
+                                                   const spec::UpstreamSpec& worker);
 /// The files that are named in it. The system's authorities are not.
 [[nodiscard]] std::vector<std::string> files_of(const WorkerSettingsSource& source);
 /// Reads them.
