@@ -205,7 +205,7 @@ TEST_P(FleetFileTest, WhatAnAdministratorDecidedOutlastsTheFile) {
   // Drained, and gone from the file and back again.
   EXPECT_EQ(change("drain", "b"), 202);
   ASSERT_TRUE(await_told(gateway, "b", "admission", ""));
-  EXPECT_THAT(gateway.get("/admin/workers").body, HasSubstr(R"("held":[{"name":"b","as":"removed"}])"));
+  EXPECT_THAT(gateway.get("/admin/workers").body, HasSubstr(R"("held":[{"name":"b","as":"removed","model":"m"}])"));
   write({&a_});
   std::this_thread::sleep_for(std::chrono::milliseconds(2500));
   write({&a_, &b_});
