@@ -90,6 +90,11 @@ TEST(Examine, EachFaultIsOneFinding) {
          s.workers.push_back(s.workers[0]);
          s.workers[1].max_model_len = 200;
        }},
+      {"adapters_differ", Severity::kInfo,
+       [](Snapshot& s) {
+         s.workers.push_back(s.workers[0]);
+         s.workers[1].adapters = {"alpha"};
+       }},
       {"hash_seed", Severity::kInfo,
        [](Snapshot& s) {
          s.workers[0].engine.kind = EngineFacts::Kind::kVllm;

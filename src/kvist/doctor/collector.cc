@@ -125,6 +125,7 @@ class Questions {
     if (!list) return;
     for (const openai::ModelCard& card : *list) {
       worker.models.push_back(card.id);
+      if (!card.parent.empty()) worker.adapters.push_back(card.id);
       if (card.id == snapshot_->model) worker.max_model_len = card.max_model_len;
     }
   }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -253,6 +254,7 @@ class Examination {
                           *contexts.begin(), *contexts.rbegin()),
               "one --max-model-len for all");
     }
+    check_adapters();
     if (unseeded > 1) {
       info("hash_seed", fleet_,
            "vLLM names KV blocks differently in each process, unless all have the same PYTHONHASHSEED",
@@ -260,6 +262,21 @@ class Examination {
            "or "
            "shared KV stores compare the names");
     }
+  }
+
+  void check_adapters() {
+    std::map<std::string, std::size_t> at;  // how many workers have it
+    std::size_t lists = 0;
+    for (const WorkerFacts& worker : snapshot_->workers) {
+      lists += worker.models.empty() ? 0 : 1;
+      for (const std::string& adapter : worker.adapters) ++at[adapter];
+    }
+    std::string some;
+    for (const auto& [adapter, workers] : at)
+      if (workers < lists) some += fmt::format("{}{} at {}", some.empty() ? "" : ", ", adapter, workers);
+    if (some.empty()) return;
+    info("adapters_differ", "fleet", fmt::format("of {} workers, not all have each adapter: {}", lists, some),
+         "nothing, if it is meant so: requests for an adapter go to the workers that have it");
   }
 
   void check_machine() {

@@ -48,12 +48,13 @@ struct GatewayView {
 struct WorkerFacts {
   std::string name = {};
   std::string url = {};
-  std::string problem = {};              ///< it does not answer; empty: it does
-  int health_status = 0;                 ///< of GET /health; 0: no answer
-  int models_status = 0;                 ///< of GET /v1/models
-  std::vector<std::string> models = {};  ///< that it serves
-  std::uint32_t max_model_len = 0;       ///< of the gateway's model; 0: not told
-  int metrics_status = 0;                ///< of GET /metrics
+  std::string problem = {};                ///< it does not answer; empty: it does
+  int health_status = 0;                   ///< of GET /health; 0: no answer
+  int models_status = 0;                   ///< of GET /v1/models
+  std::vector<std::string> models = {};    ///< that it serves
+  std::vector<std::string> adapters = {};  ///< those of them that are adapters (LoRA) of another one
+  std::uint32_t max_model_len = 0;         ///< of the gateway's model; 0: not told
+  int metrics_status = 0;                  ///< of GET /metrics
   EngineFacts engine = {};
   std::optional<double> clock_ahead_s = {};  ///< of its Date field against this machine; nothing: it has none
   EventPort events = {};
