@@ -147,28 +147,32 @@ def stopped_before_the_first_byte(case, streams):
         check_goes_on(case, deployed, streams)
 
 
-def stopped_in_mid_stream(case, streams):
+@contextlib.contextmanager
+def in_mid_stream(case, streams):
+    """(deployed, crowd) while each stream has begun; afterwards the fleet has to go on."""
     with fleet() as deployed:
         crowd = deployed.crowd(streams)
         await_begun(crowd, streams)
+        yield deployed, crowd
+        check_goes_on(case, deployed, streams)
+
+
+def stopped_in_mid_stream(case, streams):
+    with in_mid_stream(case, streams) as (deployed, crowd):
         with stopped(deployed, 0):
             check_answers(case, crowd.answers())
         check_moves(case, deployed, streams // 10)
         case.note("seconds until all were answered", crowd.seconds)
-        check_goes_on(case, deployed, streams)
 
 
 def stopped_for_a_second(case, streams):
     """No answer has to move, and none may be harmed."""
-    with fleet() as deployed:
-        crowd = deployed.crowd(streams)
-        await_begun(crowd, streams)
+    with in_mid_stream(case, streams) as (deployed, crowd):
         with stopped(deployed, 0):
             time.sleep(1)
         check_answers(case, crowd.answers())
         case.note("moves", deployed.metric("migrations_total"))
         case.note("median seconds to the first token", median(stream.ttft for stream in crowd.streams))
-        check_goes_on(case, deployed, streams)
 
 
 CASES = {

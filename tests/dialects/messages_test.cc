@@ -38,8 +38,8 @@ TEST(Messages, EverySettingHasItsCounterpart) {
           R"("output_config":{"effort":"low","format":{"type":"json_schema","schema":{"type":"object"}}},)"
           R"("tool_choice":{"type":"any","disable_parallel_tool_use":true},)"
           R"("tools":[{"name":"f","description":"d","input_schema":{"type":"object"},"cache_control":null}]})"),
-      R"({"model":"m","messages":[{"role":"system","content":"Be short."},{"role":"user","content":"Hi"}],"max_tokens":5,)"
-      R"("tools":[{"type":"function","function":{"name":"f","description":"d","parameters":{"type":"object"}}}],)"
+      R"({"model":"m","messages":[{"role":"system","content":"Be short."},{"role":"user","content":"Hi"}],)"
+      R"("tools":[{"type":"function","function":{"name":"f","description":"d","parameters":{"type":"object"}}}],"max_tokens":5,)"
       R"("tool_choice":"required","parallel_tool_calls":false,"stop":["x"],"user":"u1","reasoning_effort":"low",)"
       R"("response_format":{"type":"json_schema","json_schema":{"name":"answer","strict":true,"schema":{"type":"object"}}},)"
       R"("stream":true,"stream_options":{"include_usage":true},"temperature":0.5,"top_k":3,"seed":7})");

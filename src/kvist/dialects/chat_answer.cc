@@ -102,6 +102,24 @@ Result<ChatPart> read_chat_part(JsonDocument& document, std::string_view json) {
   return part;
 }
 
+Result<std::string> ChatAnswerTranslator::whole(std::string_view answer) {
+  KVIST_TRY(const ChatPart part, read_chat_part(document_, answer));
+  if (part.error) return fail(ErrorCode::kCorrupt, part.error->message);
+  return whole_of(part);
+}
+
+Result<void> ChatAnswerTranslator::on_event(std::string_view data, std::string& out) {
+  if (ended_) return {};
+  if (data == "[DONE]") {
+    end(out);
+    return {};
+  }
+  KVIST_TRY(const ChatPart part, read_chat_part(document_, data));
+  if (!part.error) return add_chunk(part, out);
+  on_error(part.error->message, out);
+  return {};
+}
+
 ChatError read_chat_error(std::string_view body) {
   JsonDocument document({.most_bytes = 1UL << 20});
   if (const auto root = document.parse_object(body)) {

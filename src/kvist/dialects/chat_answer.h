@@ -9,6 +9,7 @@
 
 #include "kvist/base/error.h"
 #include "kvist/base/json.h"
+#include "kvist/dialects/dialect.h"
 #include "kvist/openai/types.h"
 
 namespace kvist::dialects {
@@ -45,6 +46,25 @@ struct ChatPart {
 
 /// `json` is a chunk or a whole answer. Errors: kCorrupt.
 [[nodiscard]] Result<ChatPart> read_chat_part(JsonDocument& document, std::string_view json);
+/// What the translators of answers have in common: how a chat completion's answer is read, and that nothing follows its
+/// end or an error. Threads: one.
+class ChatAnswerTranslator : public AnswerTranslator {
+ public:
+  [[nodiscard]] Result<std::string> whole(std::string_view answer) final;
+  [[nodiscard]] Result<void> on_event(std::string_view data, std::string& out) final;
+
+ protected:
+  /// The answer that is whole in this part.
+  [[nodiscard]] virtual Result<std::string> whole_of(const ChatPart& part) = 0;
+  /// One chunk of a stream. Appends the events that follow from it.
+  [[nodiscard]] virtual Result<void> add_chunk(const ChatPart& part, std::string& out) = 0;
+
+  bool ended_ = false;  // set by end() and on_error()
+
+ private:
+  JsonDocument document_;
+};
+
 /// The error that a body says. A body that says none is the message itself, as far as it is short.
 [[nodiscard]] ChatError read_chat_error(std::string_view body);
 /// The id of another API's object that belongs to this answer: `prefix` and the id without its own prefix.

@@ -93,6 +93,19 @@ void write_function(JsonWriter& json, std::string_view name, std::string_view de
   json.end_object().end_object();
 }
 
+Result<void> write_tools(const JsonObject& request, JsonWriter& json,
+                         Result<void> (*write_tool)(const JsonObject& tool, JsonWriter& json)) {
+  KVIST_TRY(const std::optional<JsonArray> tools, request.find_array("tools", "an array of tools"));
+  if (!tools || tools->empty()) return {};
+  json.key("tools").begin_array();
+  for (const JsonValue item : *tools) {
+    KVIST_TRY(const JsonObject tool, item.as_object());
+    KVIST_TRY_VOID(write_tool(tool, json));
+  }
+  json.end_array();
+  return {};
+}
+
 void write_named_choice(JsonWriter& json, std::string_view name) {
   json.key("tool_choice").begin_object().field("type", "function").key("function").begin_object();
   json.field("name", name).end_object().end_object();

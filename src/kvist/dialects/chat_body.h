@@ -51,6 +51,9 @@ void write_tool_result(JsonWriter& json, std::string_view call_id, ContentParts&
 /// JSON.
 void write_function(JsonWriter& json, std::string_view name, std::string_view description, std::string_view parameters,
                     std::string_view strict);
+/// "tools", each written by `write_tool`; nothing if there are none.
+[[nodiscard]] Result<void> write_tools(const JsonObject& request, JsonWriter& json,
+                                       Result<void> (*write_tool)(const JsonObject& tool, JsonWriter& json));
 /// "tool_choice": the function of that name.
 void write_named_choice(JsonWriter& json, std::string_view name);
 /// The fields that chat completions have under the same name, and extensions of vLLM that neither API knows, so that a

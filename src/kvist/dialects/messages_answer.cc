@@ -106,9 +106,7 @@ std::string messages_error(int status, std::string_view message, std::string_vie
   return json.take();
 }
 
-Result<std::string> MessagesAnswer::whole(std::string_view answer) {
-  KVIST_TRY(const ChatPart part, read_chat_part(document_, answer));
-  if (part.error) return fail(ErrorCode::kCorrupt, part.error->message);
+Result<std::string> MessagesAnswer::whole_of(const ChatPart& part) {
   JsonWriter json;
   json.begin_object();
   write_head(json, part);
@@ -123,17 +121,7 @@ Result<std::string> MessagesAnswer::whole(std::string_view answer) {
   return json.take();
 }
 
-Result<void> MessagesAnswer::on_event(std::string_view data, std::string& out) {
-  if (ended_) return {};
-  if (data == "[DONE]") {
-    end(out);
-    return {};
-  }
-  KVIST_TRY(const ChatPart part, read_chat_part(document_, data));
-  if (part.error) {
-    on_error(part.error->message, out);
-    return {};
-  }
+Result<void> MessagesAnswer::add_chunk(const ChatPart& part, std::string& out) {
   if (!started_) start(part, out);
   if (part.usage) usage_ = *part.usage;
   add_text(Block::kThinking, part.reasoning, out);

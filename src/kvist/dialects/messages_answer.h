@@ -19,14 +19,15 @@ namespace kvist::dialects {
 /// A stream becomes message_start, blocks one after another, message_delta, message_stop. A chat completion says at its
 /// end how many tokens its prompt had, so the usage of message_start is 0 and that of message_delta is complete, as
 /// Anthropic's own is (its counts are cumulative). Threads: one.
-class MessagesAnswer final : public AnswerTranslator {
+class MessagesAnswer final : public ChatAnswerTranslator {
  public:
-  [[nodiscard]] Result<std::string> whole(std::string_view answer) override;
-  [[nodiscard]] Result<void> on_event(std::string_view data, std::string& out) override;
   void end(std::string& out) override;
   void on_error(std::string_view message, std::string& out) override;
 
  private:
+  [[nodiscard]] Result<std::string> whole_of(const ChatPart& part) override;
+  [[nodiscard]] Result<void> add_chunk(const ChatPart& part, std::string& out) override;
+
   enum class Block : std::uint8_t { kNone, kThinking, kText, kCall };
 
   void start(const ChatPart& part, std::string& out);
@@ -35,9 +36,7 @@ class MessagesAnswer final : public AnswerTranslator {
   void open(Block kind, std::string_view block, std::string& out);
   void close(std::string& out);
 
-  JsonDocument document_;
   bool started_ = false;
-  bool ended_ = false;
   Block block_ = Block::kNone;
   std::uint32_t blocks_ = 0;     // opened so far
   std::uint32_t next_call_ = 0;  // one more than the call of the last block of a call

@@ -188,18 +188,6 @@ Result<void> write_tool(const JsonObject& tool, JsonWriter& json) {
   return {};
 }
 
-Result<void> write_tools(const JsonObject& request, JsonWriter& json) {
-  KVIST_TRY(const std::optional<JsonArray> tools, request.find_array("tools", "an array of tools"));
-  if (!tools || tools->empty()) return {};
-  json.key("tools").begin_array();
-  for (const JsonValue item : *tools) {
-    KVIST_TRY(const JsonObject tool, item.as_object());
-    KVIST_TRY_VOID(write_tool(tool, json));
-  }
-  json.end_array();
-  return {};
-}
-
 Result<void> write_tool_choice(const JsonObject& request, JsonWriter& json) {
   KVIST_TRY(const std::optional<JsonObject> choice, request.find_object("tool_choice"));
   if (!choice) return {};
@@ -263,6 +251,14 @@ Result<void> write_model(const JsonObject& request, JsonWriter& json) {
   return {};
 }
 
+// What a chat and the count of its tokens have in common.
+Result<void> write_prompt(const JsonObject& request, JsonWriter& json) {
+  KVIST_TRY_VOID(write_model(request, json));
+  KVIST_TRY_VOID(write_messages(request, json));
+  KVIST_TRY_VOID(write_tools(request, json, write_tool));
+  return refuse_unsupported(request);
+}
+
 }  // namespace
 
 Result<std::string> chat_of_messages(std::string_view body) {
@@ -270,17 +266,14 @@ Result<std::string> chat_of_messages(std::string_view body) {
   KVIST_TRY(const JsonObject request, document.parse_object(body));
   JsonWriter json;
   json.begin_object();
-  KVIST_TRY_VOID(write_model(request, json));
-  KVIST_TRY_VOID(write_messages(request, json));
+  KVIST_TRY_VOID(write_prompt(request, json));
   KVIST_TRY(const std::uint64_t most,
             request.require_unsigned("max_tokens", 1, std::numeric_limits<std::int32_t>::max()));
   json.field("max_tokens", most);
-  KVIST_TRY_VOID(write_tools(request, json));
   KVIST_TRY_VOID(write_tool_choice(request, json));
   KVIST_TRY_VOID(write_stops(request, json));
   KVIST_TRY_VOID(write_user_id(request, json));
   KVIST_TRY_VOID(write_output_config(request, json));
-  KVIST_TRY_VOID(refuse_unsupported(request));
   KVIST_TRY_VOID(write_stream(request, json));
   copy_shared_fields(request, json);
   json.end_object();
@@ -292,10 +285,7 @@ Result<std::string> tokenize_of_messages(std::string_view body) {
   KVIST_TRY(const JsonObject request, document.parse_object(body));
   JsonWriter json;
   json.begin_object();
-  KVIST_TRY_VOID(write_model(request, json));
-  KVIST_TRY_VOID(write_messages(request, json));
-  KVIST_TRY_VOID(write_tools(request, json));
-  KVIST_TRY_VOID(refuse_unsupported(request));
+  KVIST_TRY_VOID(write_prompt(request, json));
   json.end_object();
   return json.take();
 }

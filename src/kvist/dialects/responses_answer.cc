@@ -59,9 +59,7 @@ void write_usage(JsonWriter& json, const std::optional<openai::Usage>& usage) {
 
 }  // namespace
 
-Result<std::string> ResponsesAnswer::whole(std::string_view answer) {
-  KVIST_TRY(const ChatPart part, read_chat_part(document_, answer));
-  if (part.error) return fail(ErrorCode::kCorrupt, part.error->message);
+Result<std::string> ResponsesAnswer::whole_of(const ChatPart& part) {
   std::string events;  // nobody gets them
   identify(part);
   KVIST_TRY_VOID(add(part, events));
@@ -75,17 +73,7 @@ void ResponsesAnswer::identify(const ChatPart& part) {
   created_ = part.created;
 }
 
-Result<void> ResponsesAnswer::on_event(std::string_view data, std::string& out) {
-  if (ended_) return {};
-  if (data == "[DONE]") {
-    end(out);
-    return {};
-  }
-  KVIST_TRY(const ChatPart part, read_chat_part(document_, data));
-  if (part.error) {
-    on_error(part.error->message, out);
-    return {};
-  }
+Result<void> ResponsesAnswer::add_chunk(const ChatPart& part, std::string& out) {
   if (!started_) {
     identify(part);
     start(out);

@@ -31,17 +31,18 @@ struct OutputItem {
 /// A stream becomes response.created, response.in_progress, the output's items one after another, each with its parts,
 /// and response.completed or response.incomplete; an error becomes `error` and response.failed. The items are kept, as
 /// the last events repeat them. Threads: one.
-class ResponsesAnswer final : public AnswerTranslator {
+class ResponsesAnswer final : public ChatAnswerTranslator {
  public:
   /// `echo` are members of a JSON object (ResponsesRequest::echo).
   explicit ResponsesAnswer(std::string echo) : echo_(std::move(echo)) {}
 
-  [[nodiscard]] Result<std::string> whole(std::string_view answer) override;
-  [[nodiscard]] Result<void> on_event(std::string_view data, std::string& out) override;
   void end(std::string& out) override;
   void on_error(std::string_view message, std::string& out) override;
 
  private:
+  [[nodiscard]] Result<std::string> whole_of(const ChatPart& part) override;
+  [[nodiscard]] Result<void> add_chunk(const ChatPart& part, std::string& out) override;
+
   void identify(const ChatPart& part);
   void start(std::string& out);
   [[nodiscard]] Result<void> add(const ChatPart& part, std::string& out);
@@ -61,7 +62,6 @@ class ResponsesAnswer final : public AnswerTranslator {
   [[nodiscard]] std::string_view final_status() const;
 
   std::string echo_;
-  JsonDocument document_;
   std::string id_;
   std::string model_;
   std::int64_t created_ = 0;
@@ -71,7 +71,6 @@ class ResponsesAnswer final : public AnswerTranslator {
   std::vector<OutputItem> items_;
   bool open_ = false;  // the last item goes on
   bool started_ = false;
-  bool ended_ = false;
   std::uint64_t sequence_ = 0;
   std::size_t kept_ = 0;         // bytes of all items
   std::uint32_t next_call_ = 0;  // one more than the index of the last call

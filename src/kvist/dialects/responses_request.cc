@@ -147,23 +147,16 @@ Result<void> write_messages(const JsonObject& request, JsonWriter& json) {
   return {};
 }
 
-Result<void> write_tools(const JsonObject& request, JsonWriter& json) {
-  KVIST_TRY(const std::optional<JsonArray> tools, request.find_array("tools", "an array of tools"));
-  if (!tools || tools->empty()) return {};
-  json.key("tools").begin_array();
-  for (const JsonValue item : *tools) {
-    KVIST_TRY(const JsonObject tool, item.as_object());
-    KVIST_TRY(const std::string_view type, tool.require_string("type"));
-    if (type != "function")
-      return unknown_type(tool, type, "as a tool: it runs at OpenAI's servers. Only \"function\" is");
-    KVIST_TRY(const std::string_view name, tool.require_string("name"));
-    KVIST_TRY(const std::optional<std::string_view> description, tool.find_string("description"));
-    KVIST_TRY(const std::optional<JsonObject> parameters, tool.find_object("parameters"));
-    KVIST_TRY(const std::optional<bool> strict, tool.find_bool("strict"));
-    write_function(json, name, description.value_or(""), parameters ? parameters->value().minified() : "",
-                   !strict ? "" : (*strict ? "true" : "false"));
-  }
-  json.end_array();
+Result<void> write_tool(const JsonObject& tool, JsonWriter& json) {
+  KVIST_TRY(const std::string_view type, tool.require_string("type"));
+  if (type != "function")
+    return unknown_type(tool, type, "as a tool: it runs at OpenAI's servers. Only \"function\" is");
+  KVIST_TRY(const std::string_view name, tool.require_string("name"));
+  KVIST_TRY(const std::optional<std::string_view> description, tool.find_string("description"));
+  KVIST_TRY(const std::optional<JsonObject> parameters, tool.find_object("parameters"));
+  KVIST_TRY(const std::optional<bool> strict, tool.find_bool("strict"));
+  write_function(json, name, description.value_or(""), parameters ? parameters->value().minified() : "",
+                 !strict ? "" : (*strict ? "true" : "false"));
   return {};
 }
 
@@ -284,7 +277,7 @@ Result<ResponsesRequest> chat_of_responses(std::string_view body) {
   KVIST_TRY(const std::optional<std::uint64_t> most,
             request.find_unsigned("max_output_tokens", 1, std::numeric_limits<std::int32_t>::max()));
   if (most) json.field("max_tokens", *most);
-  KVIST_TRY_VOID(write_tools(request, json));
+  KVIST_TRY_VOID(write_tools(request, json, write_tool));
   KVIST_TRY_VOID(write_tool_choice(request, json));
   KVIST_TRY_VOID(write_form(request, json));
   write_session(request, json);
