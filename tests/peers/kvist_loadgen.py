@@ -1,5 +1,6 @@
-"""`kvist loadgen` as one of the clients: its command, and the summary that it prints at its end."""
+"""`kvist loadgen` as one of the clients: its command, and the summary that it writes at its end."""
 import dataclasses
+import json
 import pathlib
 import re
 
@@ -9,7 +10,7 @@ import peer
 
 @dataclasses.dataclass
 class Summary:
-    """The summary that `kvist loadgen` prints; times in milliseconds."""
+    """The summary of `kvist loadgen`; times in milliseconds."""
     succeeded: int = 0
     failed: int = 0
     tokens_per_s: float = 0.0
@@ -35,28 +36,27 @@ def single_turns(prompt_tokens, output_tokens, per_second=100_000):
 def start(folder, url, workload, streams, duration_s, model="m", name="loadgen", warmup_s=0, options=()):
     """Starts a process that drives so many conversations at once for so long, then lets them end. `options`: further ones of its
     command line."""
-    path = pathlib.Path(folder) / f"{name}.yaml"
+    path, output = pathlib.Path(folder) / f"{name}.yaml", pathlib.Path(folder) / f"{name}-output"
     path.write_text(workload_yaml(workload))
-    return peer.PeerProcess([deployment.BINARY, "loadgen", "--target", url, "--model", model, "-f", path, "--concurrency", streams,
-                             "--duration", f"{duration_s} s", *(["--warmup", f"{warmup_s} s"] if warmup_s else []), *options], pathlib.Path(folder) / f"{name}.log")
+    process = peer.PeerProcess([deployment.BINARY, "loadgen", "--target", url, "--model", model, "-f", path, "--concurrency", streams,
+                                "--duration", f"{duration_s} s", "--progress", "0s", "--output", output,
+                                *(["--warmup", f"{warmup_s} s"] if warmup_s else []), *options], pathlib.Path(folder) / f"{name}.log")
+    process.output = output
+    return process
 
 
 def summary(process):
-    """The summary of a process that has ended."""
-    text, found = process.tail(8000), Summary()
-    times = lambda label: {key: float(value) for key, value in
-                           re.findall(r"(p50|p95|p99|max)\s+([\d.]+) ms", re.search(rf"(?m)^{label} .*$", text).group(0))}
-    turns = re.search(r"(?m)^turns +(\d+) succeeded, (\d+) failed, \d+ abandoned in ([\d.]+) s: [\d.]+ turns/s, ([\d.]+) tokens/s", text)
-    assert turns, f"kvist loadgen said no summary:\n{text}"
-    found.succeeded, found.failed = int(turns.group(1)), int(turns.group(2))
-    found.seconds, found.tokens_per_s = float(turns.group(3)), float(turns.group(4))
-    found.hit_rate_pct = float(re.search(r"(?m)^cache +([\d.]+) %", text).group(1))
-    found.ttft, found.tpot, found.latency = times("TTFT"), times("TPOT"), times("latency")
-    client = re.search(r"(?m)^client +(.*)$", text)
-    found.verdict = client.group(1) if client else ""
-    error = re.search(r"(?m)^first error: (.*)$", text)
-    found.error = error.group(1) if error else ""
-    return found
+    """The summary of a process that has ended: its summary.json; the client's verdict and the first error as it prints them."""
+    text, path = process.tail(8000), process.output / "summary.json"
+    assert path.exists(), f"kvist loadgen wrote no summary:\n{text}"
+    written = json.loads(path.read_text())
+    times = lambda metric: {part: written["distributions"][metric][part] or 0.0 for part in ("p50", "p95", "p99", "max")}
+    client, error = re.search(r"(?m)^client +(.*)$", text), re.search(r"(?m)^first error: (.*)$", text)
+    return Summary(succeeded=written["requests"]["succeeded"], failed=written["requests"]["failed"],
+                   tokens_per_s=written["figures"]["output_tokens_per_s"]["value"] or 0.0,
+                   hit_rate_pct=written["figures"]["kv_hit_rate_pct"]["value"] or 0.0, ttft=times("ttft_ms"), tpot=times("tpot_ms"),
+                   latency=times("latency_ms"), seconds=written["window_s"], verdict=client.group(1) if client else "",
+                   error=error.group(1) if error else "")
 
 
 def run(folder, url, workload, streams, duration_s, model="m", name="loadgen", seconds=120, warmup_s=0):

@@ -3,6 +3,11 @@
 #include <gtest/gtest.h>
 #include <simdjson.h>
 
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <utility>
+
 #include "analysis/sample_run.h"
 #include "kvist/analysis/headline.h"
 #include "kvist/base/random.h"
@@ -109,6 +114,37 @@ TEST(Headline, JsonHasValuesAndIntervals) {
   EXPECT_NEAR(double(own["itl_p50_ms"]["value"]), 20.5, 1e-6);
   EXPECT_TRUE(own["output_tokens_per_s"]["low"].is_null());
   EXPECT_TRUE(own["kv_hit_rate_pct"]["value"].is_null());  // no usage: unknown, not 0
+}
+
+TEST(Headline, OpenArrivalsAreTestedAgainstTheirLaw) {
+  results::LevelRecord level = analysis::sample_level(spec::RoutingMode::kKv, 60, 33);
+  level.turns.clear();
+  RandomStream random(4);
+  double at_s = 0;
+  for (std::uint32_t c = 0; (at_s += random.exponential(1)) < 35; ++c) {
+    workload::TurnSample turn = analysis::turn_sent_at(0, 20, {20, 21});
+    turn.intended = turn.sent = level.started + from_seconds(at_s);
+    turn.conversation = ConversationId(c);
+    level.turns.push_back(std::move(turn));
+  }
+  spec::SweepSpec sweep = sample_sweep();
+  sweep.workload.arrivals.kind = spec::ArrivalKind::kPoisson;
+  const std::filesystem::path folder = std::filesystem::path(::testing::TempDir()) / "kvist-arrivals";
+  std::filesystem::create_directories(folder);
+  bool given = false;
+  const auto written = write_report(
+      sample_run(), sweep,
+      [&]() -> Result<std::optional<results::LevelRecord>> {
+        if (std::exchange(given, true)) return std::nullopt;
+        return level;
+      },
+      folder.string());
+  ASSERT_TRUE(written.has_value()) << written.error().message;
+  std::stringstream markdown;
+  markdown << std::ifstream(written->files.markdown).rdbuf();
+  EXPECT_THAT(markdown.str(), HasSubstr("arrivals poisson: 1/s ordered"));
+  EXPECT_THAT(markdown.str(), HasSubstr("| Starts/min |"));
+  std::filesystem::remove_all(folder);
 }
 
 TEST(EstimateText, AColumnHasTheDigitsThatAreKnown) {

@@ -116,6 +116,9 @@ TEST(LoadExports, OneRunsFiguresAreEqualInAllFormats) {
   EXPECT_EQ(perf.at("/failures/count"), 1);
   EXPECT_EQ(vllm.at("/total_input_tokens"), own.at("/tokens/prompt"));
   EXPECT_EQ(perf.at("/successes/prompt_tokens/cached"), own.at("/tokens/cached"));
+  EXPECT_NEAR(aiperf.at("/overall_usage_prompt_cache_read_pct/avg"),
+              100 * own.at("/tokens/cached") / own.at("/tokens/prompt"), 1e-9);
+  EXPECT_NEAR(own.at("/figures/kv_hit_rate_pct/value"), aiperf.at("/overall_usage_prompt_cache_read_pct/avg"), 1e-6);
 }
 
 TEST(LoadExports, HaveTheNamesAndTheNestingOfTheirTools) {

@@ -19,12 +19,24 @@ struct LevelSamples {
   std::vector<ClusteredSample> ttft, tpot, itl, latency;
 };
 
+/// Of more gaps than this every second, third, ... is resampled, which bounds memory and time. The percentiles
+/// themselves are over all; how they vary depends on the conversations far more than on the number of gaps of each.
+constexpr std::size_t kMostGaps = 4'000'000;
+
+std::size_t gap_stride(const results::LevelRecord& level) {
+  std::size_t gaps = 0;
+  for (const TurnSample& turn : level.turns) gaps += counts_for_percentiles(level, turn) ? turn.gaps_ms.size() : 0;
+  return 1 + gaps / kMostGaps;
+}
+
 void add(std::vector<ClusteredSample>& samples, double value, std::uint32_t cluster) {
   if (std::isfinite(value)) samples.push_back({static_cast<float>(value), cluster});
 }
 
 LevelSamples samples_of(const results::LevelRecord& level) {
   LevelSamples samples;
+  const std::size_t stride = gap_stride(level);
+  std::size_t gaps = 0;
   std::unordered_map<std::uint64_t, std::uint32_t> indices;  // only looked up, never iterated
   for (const TurnSample& turn : level.turns) {
     if (!counts_for_percentiles(level, turn)) continue;
@@ -36,7 +48,9 @@ LevelSamples samples_of(const results::LevelRecord& level) {
     if (!has_first_token(turn)) continue;
     add(samples.ttft, turn.ttft_ms(), cluster);
     if (const std::optional<double> tpot = turn.tpot_ms()) add(samples.tpot, *tpot, cluster);
-    for (const float gap : turn.gaps_ms) add(samples.itl, static_cast<double>(gap), cluster);
+    for (const float gap : turn.gaps_ms) {
+      if (gaps++ % stride == 0) add(samples.itl, static_cast<double>(gap), cluster);
+    }
   }
   for (auto* const list : {&samples.ttft, &samples.tpot, &samples.itl, &samples.latency}) {
     std::ranges::sort(*list, {}, &ClusteredSample::value);

@@ -151,6 +151,11 @@ report::LoadRun record_of(const LoadgenArguments& arguments, const LoadOrder& or
                          .rate_per_s = arguments.rate,
                          .requests = arguments.requests,
                          .level = {}};
+  if (order.workload.arrivals.is_open() && order.level && !arguments.rate) {
+    // A workload file with open arrivals: the number is that of starts per minute.
+    record.concurrency.reset();
+    record.rate_per_s = order.workload.arrivals.starts_per_second(*order.level);
+  }
   results::LevelRecord& level = record.level;
   level.concurrency = order.level.value_or(0);
   level.seed = order.workload.seed;

@@ -64,6 +64,20 @@ void add_schedule(const results::LevelRecord& level, LoadFigures& figures) {
   figures.send_delay_ms = describe(std::move(delay));
 }
 
+/// Of the turns within the window, as every other figure of a load; a level of a sweep counts its warm-up and drain
+/// too, because its workers do.
+void set_hit_rate(LoadFigures& figures) {
+  const LoadTotals& t = figures.totals;
+  std::optional<double> pct;
+  if (t.without_usage == 0 && t.prompt_tokens > 0) {
+    pct = 100.0 * static_cast<double>(t.cached_tokens) / static_cast<double>(t.prompt_tokens);
+  }
+  figures.level.analysis.hit_rate.client_pct = pct;
+  for (analysis::Measurement& measurement : figures.level.repetitions) {
+    measurement.analysis.hit_rate.client_pct = pct;
+  }
+}
+
 }  // namespace
 
 std::vector<const TurnSample*> measured_turns(const results::LevelRecord& level) {
@@ -82,6 +96,7 @@ LoadFigures figures_of(const LoadRun& run) {
   figures.level = analysis::merge_repetitions(std::move(measurements));
   figures.window_s = figures.exact().window_s;
   figures.totals = totals_of(run.level);
+  set_hit_rate(figures);
   add_rates(run.level, figures);
   add_schedule(run.level, figures);
   if (run.workload.arrivals.is_open() && run.workload.trace.file.empty()) {

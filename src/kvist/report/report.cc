@@ -4,8 +4,10 @@
 #include <system_error>
 #include <vector>
 
+#include "kvist/analysis/arrival_law.h"
 #include "kvist/analysis/run_analysis.h"
 #include "kvist/base/output_file.h"
+#include "kvist/report/arrival_text.h"
 #include "kvist/report/reference_json.h"
 #include "kvist/report/sweep_document.h"
 #include "kvist/report/sweep_page.h"
@@ -43,6 +45,18 @@ class TimelineFile {
   std::filesystem::path path_;
   std::optional<OutputFile> file_;
 };
+
+/// A level's figures. Open arrivals are tested against their law, and the level's remarks say how that went.
+analysis::Measurement measured(const results::LevelRecord& level, const spec::SweepSpec& sweep) {
+  analysis::Measurement measurement = analysis::measure(level, sweep.method);
+  const spec::ArrivalSpec& arrivals = sweep.workload.arrivals;
+  if (arrivals.is_open() && sweep.workload.trace.file.empty()) {
+    const analysis::ArrivalTest test =
+        analysis::test_arrivals(level, arrivals, arrivals.starts_per_second(level.concurrency));
+    measurement.record.remarks.push_back("arrivals " + arrival_text(test));
+  }
+  return measurement;
+}
 
 Result<ReportFiles> write_files(const analysis::RunAnalysis& analysis, const std::filesystem::path& folder,
                                 TimelineFile& timeline) {
@@ -89,7 +103,7 @@ Result<WrittenReport> write_report(const results::RunRecord& header, const spec:
     KVIST_TRY(const std::optional<results::LevelRecord> level, next_level());
     if (!level) break;
     timeline.add(*level);
-    measurements.push_back(analysis::measure(*level, sweep.method));
+    measurements.push_back(measured(*level, sweep));
   }
   const analysis::RunAnalysis analysis(header, sweep, std::move(measurements));
   WrittenReport written;

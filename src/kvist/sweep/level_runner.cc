@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "kvist/base/statistics.h"
 #include "kvist/net/event_loop.h"
 #include "kvist/net/time_of_day.h"
 
@@ -27,7 +28,22 @@ bool await(const std::future<void>& future, const deploy::Until& until) {
 }
 
 std::string milliseconds(const std::optional<double>& value) {
-  return value ? fmt::format("{:.0f} ms", *value) : "none";
+  return value ? fmt::format("{:.{}f} ms", *value, *value < 100 ? 1 : 0) : "none";
+}
+
+/// Exact, over the successful turns sent within the measuring window.
+Distribution ttft_of(const results::LevelRecord& record) {
+  std::vector<double> ttft;
+  for (const workload::TurnSample& turn : record.turns) {
+    const bool counts = turn.outcome == workload::TurnOutcome::kSucceeded && turn.first_token != TimePoint{} &&
+                        turn.sent >= record.measure_from && turn.sent <= record.measure_to;
+    if (counts) ttft.push_back(turn.ttft_ms());
+  }
+  return kvist::describe(std::move(ttft));
+}
+
+std::string percentile(const Distribution& distribution, double Distribution::* which) {
+  return milliseconds(distribution.count > 0 ? std::optional(distribution.*which) : std::nullopt);
 }
 
 std::size_t count(const std::vector<workload::TurnSample>& turns, workload::TurnOutcome outcome) {
@@ -131,9 +147,10 @@ Result<void> LevelRunner::take_snapshot(std::uint32_t number) {
   results::LevelRecord& record = measured_.back().record;
   KVIST_TRY(const workload::Snapshot snapshot, load_.snapshot());
   record.snapshots.push_back(snapshot);
-  say(fmt::format("snapshot {}/{}: TTFT p50 {}, p95 {}; {:.0f} tokens/s, {:.1f} turns/s, errors {:.1f} %", number,
-                  method_.snapshots, milliseconds(snapshot.ttft_p50_ms), milliseconds(snapshot.ttft_p95_ms),
-                  snapshot.output_tokens_per_s, snapshot.turns_per_s, snapshot.error_pct));
+  say(fmt::format(
+      "snapshot {}/{} of the last {} s: TTFT p50 {}, p95 {}; {:.0f} tokens/s, {:.1f} turns/s, errors {:.1f} %", number,
+      method_.snapshots, to_seconds(method_.window), milliseconds(snapshot.ttft_p50_ms),
+      milliseconds(snapshot.ttft_p95_ms), snapshot.output_tokens_per_s, snapshot.turns_per_s, snapshot.error_pct));
   KVIST_TRY_VOID(deployer_.check_alive());
   // The gauges are informative: a worker that is too busy to answer a scrape does not invalidate the client's
   // measurements.
@@ -179,9 +196,11 @@ Result<void> LevelRunner::hand_on(const LevelProcedure& procedure, const KeepLev
   for (Measured& measured : std::span(measured_).first(complete)) {
     results::LevelRecord& record = measured.record;
     record.client = summarise_client(measured.client_load, measured.client_time, record.turns);
-    progress_(fmt::format("{}: done: {} turns, {} failed, KV hit rate {}",
+    const Distribution ttft = ttft_of(record);
+    progress_(fmt::format("{}: done: {} turns, {} failed, TTFT p50 {}, p95 {} of all {} in the window, KV hit rate {}",
                           describe(measured.level, method_.repetitions), record.turns.size(),
-                          count(record.turns, workload::TurnOutcome::kFailed), hit_rate(record.workers)));
+                          count(record.turns, workload::TurnOutcome::kFailed), percentile(ttft, &Distribution::p50),
+                          percentile(ttft, &Distribution::p95), ttft.count, hit_rate(record.workers)));
     KVIST_TRY_VOID(keep(record));
   }
   return {};
