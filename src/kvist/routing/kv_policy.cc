@@ -38,7 +38,7 @@ double cost_of(const Candidate& candidate, const PolicyQuery& query, double wait
          KvPolicy::kOccupation * waiting * forecast.fleet_prefill_ms * paid +
          (1 + KvPolicy::kOccupation * waiting) * forecast.displaced_ms +
          KvPolicy::kHeldUpWeight * waiting * forecast.held_up_ms * paid +
-         KvPolicy::kAnswerShare * (own_ms + crowding_ms + interruption_ms);
+         KvPolicy::kInterruptionShare * interruption_ms + KvPolicy::kAnswerShare * (own_ms + crowding_ms);
 }
 
 /// Its requests that wait for their first token and have a slot.

@@ -15,9 +15,9 @@ namespace kvist::routing {
 ///   time to first token + 4 x its wait behind other prompts + 5 x F x its prefill on an average worker
 ///   + (1 + 5 x F) x the prefill of what it displaces
 ///   + 2 x F x the delay of those who will come for the worker's cache
+///   + 1/4 x by how much its prefill delays those who decode there
 ///   + 1/20 x (its answer's decode steps with it in the batch
-///             + by how much it delays those who decode there: by a longer step until they end, which is half an answer
-///               away, and by its prefill while it is computed)
+///             + by how much longer steps delay those who decode there until they end, which is half an answer away)
 /// in milliseconds, all from the candidate's forecast, and what it costs to leave the worker of the request's session
 /// (Candidate::affinity_ms, 0 unless that is asked for). F is the number of requests that wait for their first token
 /// and have a slot, per worker of the fleet. While F is large, prefill is what every request waits for, so a cached
@@ -36,13 +36,17 @@ namespace kvist::routing {
 /// one worker. Without F the weight would matter where nobody waits, which no workload gained from.
 ///
 /// Delays are summed over all requests, so that a request leaves the worker with its cache for a smaller batch only if
-/// that delays them less, however long the engine's steps, prefills and answers are. A share of 1/20 is used because
+/// that delays them less, however long the engine's steps, prefills and answers are. A share below 1 is used because
 /// users wait for a first token more than for the rest; waits behind others have a weight because they make the tail of
-/// TTFT. Both were chosen in virtual time over the published deployment, prompts that nobody shares, too little KV
-/// memory, and engines with short steps and short answers: shares of 1/50 to 1/10 and weights of 2 to 8 give about the
-/// same in most cases, a smaller share costs throughput with short steps, a smaller weight costs TTFT p95 with unshared
-/// prompts. The weight of F, 5, was compared with 2 (long prompts wait half as long again) and 10 (a little better in
-/// overload, a little worse below).
+/// TTFT. A prefill delays those who decode now and for certain. What a step will take until an answer has ended is
+/// less certain, because others come and go in the meantime, so it has a smaller share. All were chosen in virtual time
+/// over the published deployment, prompts that nobody shares, too little KV memory, and engines with short steps and
+/// short answers: shares of 1/50 to 1/10 and weights of 2 to 8 give about the same in most cases, a smaller share costs
+/// throughput with short steps, a smaller weight costs TTFT p95 with unshared prompts. The weight of F, 5, was compared
+/// with 2 (long prompts wait half as long again) and 10 (a little better in overload, a little worse below). With 1/20
+/// for the delay by the prefill, as an earlier version had it, long prompts without a cache were computed at all
+/// workers at once and every answer stood still, so that TPOT and TTFT were up to twice those of policies that look at
+/// the batch; with 1/2, conversations at 95 % of the slots stay where no slot is free, and their TTFT p95 doubles.
 ///
 /// Further rules:
 ///  - A wait for a batch slot counts five times, like one behind other prompts. It is short where answers end often,
@@ -68,8 +72,9 @@ namespace kvist::routing {
 class KvPolicy final : public RoutingPolicy {
  public:
   static constexpr double kAnswerShare = 0.05;
-  static constexpr double kQueueWeight = 5;    ///< one part of it is in the time to first token itself
-  static constexpr double kSlotWeight = 5;     ///< of a wait for a slot; one part is in the time to first token
+  static constexpr double kInterruptionShare = 0.25;  ///< of the delay of those who decode while it is computed
+  static constexpr double kQueueWeight = 5;           ///< one part of it is in the time to first token itself
+  static constexpr double kSlotWeight = 5;            ///< of a wait for a slot; one part is in the time to first token
   static constexpr double kMemoryWeight = 20;  ///< of a wait for KV memory; one part is in the time to first token
   static constexpr double kOccupation = 5;     ///< weight of prefill per waiting request, the 5 above
   static constexpr double kHeldUpWeight = 2;   ///< per waiting request, of the delay of those who come for the cache
