@@ -105,6 +105,17 @@ TEST(Headline, ADegradedClientIsMarkedInTheHeadlineTable) {
   EXPECT_THAT(render_markdown(run, sample_sweep()), Not(HasSubstr("client degraded")));
 }
 
+TEST(Headline, TheVerdictComesFirst) {
+  results::RunRecord run = run_of({two_humps(spec::RoutingMode::kRoundRobin, 1), two_humps(spec::RoutingMode::kKv, 2)});
+  const std::string markdown = render_markdown(run, sample_sweep());
+  EXPECT_LT(markdown.find("## Verdict"), markdown.find("## Test Methodology"));
+  EXPECT_THAT(markdown, HasSubstr("- **Gain in TTFT p50:** better at 1 levels, worse at 0, not decided at 0"));
+  EXPECT_THAT(markdown, HasSubstr("- **Load generator:** kept up at every level.\n"));
+  EXPECT_THAT(markdown, HasSubstr("- **Excluded:** nothing. 1 planned levels were not measured.\n"));
+  run.levels[1].client.cpu_share = 0.95;
+  EXPECT_THAT(render_markdown(run, sample_sweep()), HasSubstr("too busy at 1 of 2 measurements"));
+}
+
 TEST(Headline, JsonHasValuesAndIntervals) {
   simdjson::dom::parser parser;
   const std::string json = render_json(

@@ -6,6 +6,9 @@
 
 namespace kvist::report {
 
+/// What was compared, what was gained with its interval, whether the client was fit, what was excluded; nothing without
+/// levels.
+void add_verdict(render::Document& document, const analysis::RunAnalysis& analysis);
 /// "Test Methodology" and "Deployment Details": what was measured and how, as recorded in the run.
 void add_method(render::Document& document, const analysis::RunAnalysis& analysis);
 void add_deployment(render::Document& document, const analysis::RunAnalysis& analysis);

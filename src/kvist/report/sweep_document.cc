@@ -71,6 +71,7 @@ render::Document build_document(const analysis::RunAnalysis& analysis) {
   const std::string& generated = run.finished_utc.empty() ? run.started_utc : run.finished_utc;
   document.push_back(render::Paragraph{{render::strong("Generated:"), {" " + render::format_utc(generated)}}});
   add_simulation_notice(document, analysis);
+  add_verdict(document, analysis);
   document.push_back(render::PlotsHere{});
   add_method(document, analysis);
   add_deployment(document, analysis);
