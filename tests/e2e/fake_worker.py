@@ -5,12 +5,12 @@ import threading
 
 
 class FakeWorker:
-    """`answer`: (status, content type, body) of each POST; None: as a worker would. `models`: what GET /v1/models lists. `key`: the
+    """`answer`: (status, content type, body) of each POST, or what gives an answer through the request's handler; None: as a worker would. `models`: what GET /v1/models lists. `key`: the
     only Authorization that it takes. `keeps`: connections serve more than one request."""
 
     def __init__(self, name, answer=None, models=("test-model",), key=None, keeps=True):
         self.name, self.answer, self.models, self.key = name, answer, models, key
-        self.posts = 0
+        self.posts, self.bodies = 0, []
         self.lock = threading.Lock()
         worker = self
 
@@ -37,13 +37,16 @@ class FakeWorker:
                 self.send(200, "text/plain", "" if self.path == "/metrics" else "{}")
 
             def do_POST(self):
-                self.rfile.read(int(self.headers["Content-Length"]))
+                body = self.rfile.read(int(self.headers["Content-Length"]))
                 if self.path == "/tokenize":
                     return self.send(404, "application/json", "{}")
                 with worker.lock:
                     worker.posts += 1
+                    worker.bodies = [*worker.bodies[-9:], (self.path, body, self.headers)]
                 if worker.key and self.headers["Authorization"] != worker.key:
                     return self.send(401, "application/json", '{"error":"Unauthorized"}')
+                if callable(worker.answer):
+                    return worker.answer(self)
                 self.send(*(worker.answer or GOOD))
 
         class Server(http.server.ThreadingHTTPServer):

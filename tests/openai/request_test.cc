@@ -267,6 +267,17 @@ TEST(CompletionRequest, RoutingKnowsHowManyAnswersAreGenerated) {
   EXPECT_EQ(best_of(R"(,"n":"x","best_of":-9)"), 1U) << "the worker says what is wrong";
 }
 
+TEST(CompletionRequest, RoutingKnowsThePriority) {
+  const auto priority = [](std::string_view value) {
+    return parse_completion_request(fmt::format(R"({{"prompt":"a","priority":{}}})", value), ReadFor::kRouting)
+        ->options.priority;
+  };
+  EXPECT_EQ(priority("-3"), -3);
+  EXPECT_EQ(priority("null"), 0);
+  EXPECT_EQ(priority("4294967296"), 0) << "the worker says what is wrong";
+  EXPECT_EQ(priority(R"("high")"), 0);
+}
+
 TEST(ChatRequest, ReadsStreamOptionsAndIgnoresUnknownMembers) {
   const auto options = [](std::string_view text) {
     const auto request = parse_chat_request(chat_with(fmt::format(R"("stream_options":{})", text)));

@@ -255,6 +255,8 @@ migration: {enabled: false, max: 2, max_tokens: 1000, max_request: 64 KiB}
 model_interval: 7 s
 silence_timeout: 4 s
 stream_idle_timeout: 90 s
+stream_keepalive: 15 s
+send_priority: true
 max_body: 1 MiB
 seed: 9
 latency_prior: {fixed: 9 ms, per_prefill_token: 20 us}
@@ -292,6 +294,8 @@ record: {file: a.jsonl, max_file: 1 MiB, files: 2}
   expected.model_interval = std::chrono::seconds(7);
   expected.silence_timeout = std::chrono::seconds(4);
   expected.stream_idle_timeout = std::chrono::seconds(90);
+  expected.stream_keepalive = std::chrono::seconds(15);
+  expected.send_priority = true;
   expected.max_body_bytes = 1ULL << 20;
   expected.seed = 9;
   expected.latency_prior.fixed = std::chrono::milliseconds(9);

@@ -257,6 +257,8 @@ class RoundTripTest : public testing::Test {
     g.model_interval = duration(10'000'000);
     g.silence_timeout = duration(10'000'000);
     g.stream_idle_timeout = duration(0);
+    g.stream_keepalive = duration(0);
+    g.send_priority = true;
     g.max_body_bytes = number<std::uint64_t>(1'024, 1LL << 40);
     g.seed = number<std::uint64_t>(0, 1LL << 62);
     if (number(0, 1) == 1) g.record = record();

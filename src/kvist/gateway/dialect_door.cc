@@ -3,7 +3,6 @@
 #include <string>
 #include <utility>
 
-#include "kvist/gateway/error_answer.h"
 #include "kvist/gateway/proxy_headers.h"
 #include "kvist/gateway/translated_exchange.h"
 
@@ -41,15 +40,17 @@ net::HttpResponse in_form_of(const net::HttpRequest& request, net::HttpResponse 
 void handle_dialect(Dialect dialect, net::EventLoop& loop, ModelDoor& door, net::HttpRequest request,
                     const std::shared_ptr<net::HttpExchange>& exchange, KeyLease lease) {
   auto translation = dialects::translate(dialect, request.body);
-  if (!translation) return exchange->respond(in_form_of(request, error_answer(translation.error())));
-  request.target = translation->path;
+  auto translated = std::make_shared<TranslatedExchange>(
+      loop, dialect, translation ? std::move(translation->answer) : nullptr, exchange);
+  if (!translation)
+    return door.turn_away(std::move(request), std::move(translated), std::move(lease), translation.error());
+  request.came_to = std::exchange(request.target, std::string(translation->path));
   request.body = std::move(translation->body);
   request.headers.remove_if([](std::string_view name) {
     return net::equals_no_case(name.substr(0, 10), "anthropic-") || net::equals_no_case(name, "content-type");
   });
   request.headers.add("Content-Type", "application/json");
   rename_key(request.headers);
-  auto translated = std::make_shared<TranslatedExchange>(loop, dialect, std::move(translation->answer), exchange);
   if (dialect == Dialect::kCountTokens)
     return door.pass_on(std::move(request), std::move(translated), std::move(lease));
   door.handle(Api::kChat, std::move(request), std::move(translated), std::move(lease));

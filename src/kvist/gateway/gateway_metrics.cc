@@ -88,6 +88,11 @@ void write_requests(const ModelParts& parts, const ProxyReport& proxies, Metrics
   page.counter("kvist_gateway_local_exhaustions_total",
                "Calls to workers that failed as the gateway itself had no descriptor, port or memory for a socket",
                number(proxy.exhaustions));
+  page.counter("kvist_gateway_stream_keepalives_total", "Comments sent to streams to which nothing else was sent",
+               number(proxy.keepalives));
+  page.counter("kvist_gateway_late_errors_total",
+               "Errors that were told in an event, as a comment had been sent before the answer",
+               number(proxy.late_errors));
   page.counter("kvist_gateway_idle_streams_total",
                "Answers given up at their worker as nothing more of them came for too long",
                number(proxy.idle_streams));

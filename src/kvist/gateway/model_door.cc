@@ -59,4 +59,11 @@ void ModelDoor::refuse(const net::HttpRequest& request, net::HttpExchange& excha
   exchange.respond(std::move(answer));
 }
 
+void ModelDoor::turn_away(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange, KeyLease lease,
+                          const Error& error) {
+  for (Proxy* const proxy : proxies_)
+    if (proxy != nullptr) return proxy->turn_away(std::move(request), exchange, std::move(lease), error);
+  refuse(request, *exchange, error);
+}
+
 }  // namespace kvist::gateway

@@ -34,6 +34,9 @@ class ModelDoor {
   void handle(Api api, net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange,
               KeyLease lease = {});
   void pass_on(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange, KeyLease lease = {});
+  /// Answers a request that cannot be handled, whatever its model: see Proxy::turn_away().
+  void turn_away(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange, KeyLease lease,
+                 const Error& error);
 
   /// By status: requests that reached no proxy.
   [[nodiscard]] const std::map<int, std::uint64_t>& refused() const { return refused_; }

@@ -191,6 +191,8 @@ ModelParts::~ModelParts() {
 Proxy::Options ModelParts::proxy_options(std::uint64_t seed) const {
   return {.upstream_timeout = spec.upstream_timeout,
           .stream_idle_timeout = spec.stream_idle_timeout,
+          .stream_keepalive = spec.stream_keepalive,
+          .send_priority = spec.send_priority,
           .request_id_seed = seed,
           .recorder = recorder.get(),
           .pass_client_keys = shared->spec.pass_client_keys,

@@ -74,6 +74,7 @@ class PromptReader {
 
   /// Further names of the model. Before the first read().
   void set_aliases(std::vector<std::string> names) { aliases_ = std::move(names); }
+  [[nodiscard]] bool has_aliases() const { return !aliases_.empty(); }
   [[nodiscard]] bool is_alias(std::string_view name) const {
     return std::ranges::find(aliases_, name) != aliases_.end();
   }

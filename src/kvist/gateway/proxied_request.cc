@@ -132,7 +132,7 @@ void ProxiedRequest::carry_out(const dispatch::LifeActions& actions) {
       break;
     case dispatch::LifeAnswer::kError:
       client_status_ = openai::http_status(actions.error.code);
-      job_.exchange->respond(error_answer(actions.error, job_.request_id));
+      respond(error_answer(actions.error, job_.request_id));
       break;
     case dispatch::LifeAnswer::kBreakOff:
       if (actions.over == Outcome::kBrokenStream && !broken_off_) note_broken();
@@ -306,7 +306,7 @@ void ProxiedRequest::end_whole(const openai::ChunkView* answer) {
       parts_->fingerprints[life_.decision().worker.value()] = answer->system_fingerprint;
   }
   client_status_ = status_;
-  job_.exchange->respond({.status = status_, .headers = std::move(headers_), .body = std::move(body_)});
+  respond({.status = status_, .headers = std::move(headers_), .body = std::move(body_)});
   act(life_.on_ended());
 }
 

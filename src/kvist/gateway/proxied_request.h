@@ -41,7 +41,9 @@ struct ProxyCounters {
   std::uint64_t idle_streams = 0;   ///< answers given up because they stood still for too long
   std::uint64_t moved_streams = 0;  ///< answers that went on at another worker: how often, and behind how many tokens
   std::uint64_t moved_tokens = 0;
-  LatencyHistogram move_gap;  ///< from the failure of the worker to the first text from the next one
+  std::uint64_t keepalives = 0;   ///< comments that were sent to streams
+  std::uint64_t late_errors = 0;  ///< errors that had to be told in an event, as a comment was sent before
+  LatencyHistogram move_gap;      ///< from the failure of the worker to the first text from the next one
   std::array<std::uint64_t, kMigrationRefusals> unmoved_streams{};  ///< begun answers that did not go on, by reason
 };
 
@@ -107,6 +109,9 @@ class ProxiedRequest : public std::enable_shared_from_this<ProxiedRequest> {
   void on_worker_stalled(WorkerId worker, dispatch::AttemptFailure how);
   /// Breaks the answer off if it has begun and nothing more of it has come for `timeout`.
   void check_idle(TimePoint now, Duration timeout);
+  /// Sends a comment to a stream to which nothing was sent for `interval`. It may be the first thing that the client
+  /// gets: then the head that belongs to it is sent, and what the answer turns out to be is told in events.
+  void keep_alive(TimePoint now, Duration interval);
   /// If the request is at this worker, handles it as if the connection had failed.
   void on_worker_lost(WorkerId worker);
 
@@ -144,6 +149,9 @@ class ProxiedRequest : public std::enable_shared_from_this<ProxiedRequest> {
 
   void relay(std::string_view data, TimePoint at);
   void send_events(std::string_view events);
+  void begin_client_stream(int status, net::Headers headers);
+  /// Answers with a whole body, or, if a comment was sent before, tells its error in an event.
+  void respond(net::HttpResponse answer);
   /// Stops or continues reading from the worker, as the client does or does not keep up.
   void read_on(bool reads);
   void take_note(std::uint64_t tokens_before, bool first_before, TimePoint at);
@@ -207,6 +215,8 @@ class ProxiedRequest : public std::enable_shared_from_this<ProxiedRequest> {
   RequestTimes* times_ = nullptr;      // of the present worker; null for a request that was not read
   TimePoint last_token_{};             // when it arrived
   int client_status_ = 0;              // what the client got; 0: nothing yet
+  bool head_is_sent_ = false;          // of a stream, perhaps with no more than a comment behind it
+  TimePoint written_at_{};             // when something was sent to a stream last
 };
 
 }  // namespace kvist::gateway

@@ -1,9 +1,12 @@
 // ProxiedRequest: how a stream's events reach the client.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <string>
 #include <utility>
 
 #include "kvist/gateway/proxied_request.h"
+#include "kvist/gateway/proxy_headers.h"
 #include "kvist/net/event_loop.h"
 #include "kvist/openai/errors.h"
 #include "kvist/telemetry/log.h"
@@ -15,6 +18,13 @@ namespace {
 /// second.
 constexpr std::size_t kPauseAboveBytes = 256U << 10;
 constexpr std::size_t kResumeBelowBytes = 64U << 10;
+
+// JSON has line feeds between its values only, where a blank does as well.
+std::string in_one_line(std::string text) {
+  std::ranges::replace_if(text, [](char c) { return c == '\n' || c == '\r'; }, ' ');
+  return text;
+}
+
 }  // namespace
 
 void ProxiedRequest::relay(std::string_view data, TimePoint at) {
@@ -97,13 +107,52 @@ void ProxiedRequest::send_events(std::string_view events) {
     life_.on_begun();
     if (!resumable_.keeps_request()) to_send_.reset();
     client_status_ = status_;
-    exchange.begin_stream(status_, std::move(headers_));
-    exchange.on_drained(kResumeBelowBytes, [weak = weak_from_this()] {
-      if (const auto self = weak.lock()) self->read_on(true);
-    });
+    begin_client_stream(status_, std::move(headers_));
   }
+  written_at_ = read_at_;
   exchange.write(events);
   if (exchange.unsent_bytes() > kPauseAboveBytes) read_on(false);
+}
+
+void ProxiedRequest::begin_client_stream(int status, net::Headers headers) {
+  if (std::exchange(head_is_sent_, true)) return;
+  job_.exchange->begin_stream(status, std::move(headers));
+  job_.exchange->on_drained(kResumeBelowBytes, [weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->read_on(true);
+  });
+}
+
+// Before the answer begins, the head says no worker: another may still take over.
+void ProxiedRequest::keep_alive(TimePoint now, Duration interval) {
+  if (job_.kind != RequestKind::kRead || !job_.streams || life_.is_over()) return;
+  if (now - std::max(job_.arrived, written_at_) < interval || job_.exchange->unsent_bytes() > 0) return;
+  if (life_.begun() && form_ != Form::kEvents) return;
+  if (!life_.begun()) {
+    net::Headers headers;
+    headers.set("Content-Type", "text/event-stream; charset=utf-8");
+    headers.set("Cache-Control", "no-cache");
+    begin_client_stream(200, headers_for_client(std::move(headers), job_.request_id, {}));
+    client_status_ = 200;
+  }
+  ++parts_->counters->keepalives;
+  written_at_ = now;
+  job_.exchange->write(": keep-alive\n\n");
+}
+
+// What came late is told as errors are in a begun stream. A worker may answer a request for a stream as a whole.
+void ProxiedRequest::respond(net::HttpResponse answer) {
+  if (!head_is_sent_) return job_.exchange->respond(std::move(answer));
+  constexpr int kFirstError = 300;
+  client_status_ = 200;
+  std::string frames;
+  net::append_sse_data(frames, in_one_line(answer.body));
+  if (answer.status >= kFirstError) {
+    ++parts_->counters->late_errors;
+  } else {
+    net::append_sse_data(frames, "[DONE]");
+  }
+  job_.exchange->write(frames);
+  job_.exchange->end_stream();
 }
 
 void ProxiedRequest::read_on(bool reads) {

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "kvist/base/json.h"
 #include "kvist/base/random.h"
 #include "kvist/gateway/admission_fields.h"
 #include "kvist/gateway/error_answer.h"
@@ -38,6 +39,8 @@ void ProxyReport::add(const ProxyReport& other) {
   counters.error_frames += other.counters.error_frames;
   counters.exhaustions += other.counters.exhaustions;
   counters.idle_streams += other.counters.idle_streams;
+  counters.keepalives += other.counters.keepalives;
+  counters.late_errors += other.counters.late_errors;
   counters.moved_streams += other.counters.moved_streams;
   counters.moved_tokens += other.counters.moved_tokens;
   counters.move_gap.add(other.counters.move_gap);
@@ -78,7 +81,9 @@ Proxy::Proxy(net::EventLoop& loop, const Options& options, net::HttpClient& clie
       request_id_seed_(options.request_id_seed),
       credentials_(options.pass_client_keys ? Credentials::kPass : Credentials::kKeep),
       stream_idle_timeout_(options.stream_idle_timeout),
-      idle_timer_(loop) {}
+      stream_keepalive_(options.stream_keepalive),
+      send_priority_(options.send_priority),
+      stream_timer_(loop) {}
 
 void Proxy::set_worker(WorkerId place, const spec::UpstreamSpec& worker, const net::ServerSettings& settings) {
   workers_.at(place.value()) = worker;
@@ -165,7 +170,28 @@ void Proxy::on_read(const ArrivalPointer& arrival, Result<ReadRequest> read) {
 void Proxy::pass_on(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange, KeyLease lease) {
   const ArrivalPointer arrival = arrive(Api::kChat, std::move(request), exchange, std::move(lease));
   if (const auto room = check_room(); !room) return refuse(*arrival, room.error());
+  name_model_of_unread(arrival->request);
   admit_unread(arrival, RequestKind::kOther);
+}
+
+void Proxy::turn_away(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange, KeyLease lease,
+                      const Error& error) {
+  refuse(*arrive(Api::kChat, std::move(request), exchange, std::move(lease)), error);
+}
+
+Result<void> Proxy::name_model(net::HttpRequest& request, std::string_view model) const {
+  if (!reader_->is_alias(model)) return {};
+  KVIST_TRY(request.body, openai::with_model(request.body, reader_->model()));
+  return {};
+}
+
+// What is no JSON object with a model is left as it is.
+void Proxy::name_model_of_unread(net::HttpRequest& request) const {
+  if (!reader_->has_aliases() || !request.body.starts_with('{')) return;
+  JsonDocument document;
+  const Result<JsonObject> object = document.parse_object(request.body);
+  const std::optional<JsonValue> model = object ? object->peek("model") : std::nullopt;
+  if (model) (void)name_model(request, model->if_string().value_or(""));
 }
 
 void Proxy::report_early_end(Arrival& arrival, int status, dispatch::Outcome outcome) {
@@ -197,9 +223,7 @@ Result<void> Proxy::admit(const ArrivalPointer& arrival, ReadRequest read) {
     job.usage_wanted = asking == arrival->request.body;
     arrival->request.body = std::move(asking);
   }
-  if (reader_->is_alias(read.options.model)) {
-    KVIST_TRY(arrival->request.body, openai::with_model(arrival->request.body, reader_->model()));
-  }
+  KVIST_TRY_VOID(name_model(arrival->request, read.options.model));
   begin(arrival, std::move(read.profile), std::move(job));
   return {};
 }
@@ -219,9 +243,18 @@ void Proxy::begin(const ArrivalPointer& arrival, dispatch::RequestProfile profil
   if (const auto session = arrival->request.headers.find(kSessionHeader); session && !session->empty()) {
     profile.session = routing::session_key(*session);
   }
-  auto admission = read_admission_fields(arrival->request, profile.admission.priority, arrival->lease.account());
+  const std::int32_t asked_priority = profile.admission.priority;
+  auto admission = read_admission_fields(arrival->request, asked_priority, arrival->lease.account());
   if (!admission) return refuse(*arrival, admission.error());
   profile.admission = *std::move(admission);
+  // A client cannot have at the worker what its key does not allow here. Where it said nothing, the worker may not know
+  // the field.
+  const bool names_priority = send_priority_ || asked_priority != 0;
+  if (job.kind == RequestKind::kRead && names_priority && profile.admission.priority != asked_priority) {
+    Result<std::string> body = openai::with_priority(arrival->request.body, profile.admission.priority);
+    if (!body) return refuse(*arrival, body.error());
+    arrival->request.body = *std::move(body);
+  }
   profile.name = arrival->request_id;
   if (job.kind == RequestKind::kRead) job.record = record_of(*arrival, profile);
   arrival->asked = net::now();
@@ -298,7 +331,7 @@ void Proxy::on_started(Arrival& arrival, const dispatch::Started& ticket) {
       parts_, std::move(job), ticket->handle,
       [this](const ProxiedRequest& over, dispatch::Outcome outcome) { on_over(over, outcome); });
   live_.emplace(proxied.get(), proxied);
-  watch_idle_streams();
+  watch_streams();
   proxied->start(ticket->decision);
   if (broken_off_) proxied->break_off({ErrorCode::kUnavailable, "the gateway is shutting down"});
 }
@@ -350,15 +383,21 @@ void Proxy::on_worker_silent(const std::vector<dispatch::Dispatcher::Findings::L
   }
 }
 
-void Proxy::watch_idle_streams() {
-  if (stream_idle_timeout_ == Duration(0) || std::exchange(watching_, true)) return;
+void Proxy::watch_streams() {
+  const bool any = stream_idle_timeout_ > Duration(0) || stream_keepalive_ > Duration(0);
+  if (!any || std::exchange(watching_, true)) return;
+  Duration shortest = stream_idle_timeout_ > Duration(0) ? stream_idle_timeout_ : stream_keepalive_;
+  if (stream_keepalive_ > Duration(0)) shortest = std::min(shortest, stream_keepalive_);
   const Duration period =
-      std::clamp(stream_idle_timeout_ / 4, Duration(std::chrono::milliseconds(10)), Duration(std::chrono::seconds(1)));
-  idle_timer_.arm(net::now() + period, [this] {
+      std::clamp(shortest / 4, Duration(std::chrono::milliseconds(10)), Duration(std::chrono::seconds(1)));
+  stream_timer_.arm(net::now() + period, [this] {
     watching_ = false;
     const TimePoint now = net::now();
-    for (const auto& request : live()) request->check_idle(now, stream_idle_timeout_);
-    if (!live_.empty()) watch_idle_streams();
+    for (const auto& request : live()) {
+      if (stream_keepalive_ > Duration(0)) request->keep_alive(now, stream_keepalive_);
+      if (stream_idle_timeout_ > Duration(0)) request->check_idle(now, stream_idle_timeout_);
+    }
+    if (!live_.empty()) watch_streams();
   });
 }
 

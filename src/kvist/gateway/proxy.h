@@ -47,6 +47,8 @@ class Proxy {
   struct Options {
     Duration upstream_timeout{};
     Duration stream_idle_timeout{};     ///< 0: none
+    Duration stream_keepalive{};        ///< 0: none
+    bool send_priority = false;         ///< spec::GatewaySpec::send_priority
     std::uint64_t request_id_seed = 0;  ///< makes generated request ids different from those of other proxies
     std::size_t reading_threads = 2;    ///< for long prompts with a model's own tokenizer
     RecordWriter* recorder = nullptr;   ///< outlives the proxy; null: nothing is recorded
@@ -70,6 +72,9 @@ class Proxy {
               KeyLease lease = {});
   /// Passes a request to an endpoint that the gateway does not know to a worker, and the answer back, both unchanged.
   void pass_on(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange, KeyLease lease = {});
+  /// Answers a request that came to this loop but cannot be handled.
+  void turn_away(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange, KeyLease lease,
+                 const Error& error);
   /// The worker's process is a new one. Forgets the fingerprint of the last one.
   void on_worker_restarted(WorkerId worker) { parts_.fingerprints.at(worker.value()).clear(); }
 
@@ -111,8 +116,11 @@ class Proxy {
   using ArrivalPointer = std::shared_ptr<Arrival>;
   static constexpr std::size_t kReadOnLoopBytes = 16U << 10;
 
-  /// Breaks off answers that stand still, as long as there are requests.
-  void watch_idle_streams();
+  /// Breaks off answers that stand still, and keeps streams alive, as long as there are requests.
+  void watch_streams();
+  /// Replaces an alias by the name that the workers know, where the body has one. `model` is the body's.
+  [[nodiscard]] Result<void> name_model(net::HttpRequest& request, std::string_view model) const;
+  void name_model_of_unread(net::HttpRequest& request) const;
   [[nodiscard]] Result<void> check_room() const;
   [[nodiscard]] Result<void> read_on_pool(const ArrivalPointer& arrival);
   void on_read(const ArrivalPointer& arrival, Result<ReadRequest> read);
@@ -160,8 +168,10 @@ class Proxy {
   bool broken_off_ = false;
   std::function<void()> idle_;
   Duration stream_idle_timeout_{};
-  net::Timer idle_timer_;
-  bool watching_ = false;  // idle_timer_ is armed
+  Duration stream_keepalive_{};
+  bool send_priority_ = false;
+  net::Timer stream_timer_;
+  bool watching_ = false;  // stream_timer_ is armed
 };
 
 }  // namespace kvist::gateway

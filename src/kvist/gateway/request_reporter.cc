@@ -29,7 +29,8 @@ namespace {
 constexpr std::size_t kMostPath = 512;
 
 std::string path_of(const net::HttpRequest& request) {
-  return std::string(request.path().substr(0, kMostPath));
+  const std::string_view came_to = request.came_to.empty() ? std::string_view(request.target) : request.came_to;
+  return std::string(came_to.substr(0, std::min(came_to.find('?'), kMostPath)));
 }
 
 }  // namespace

@@ -79,7 +79,11 @@ void TranslatedExchange::translate(std::string_view data) {
   if (const auto fed = parser_.feed(data); !fed) return fail_stream(fed.error());
   net::SseParser::Event event;
   while (parser_.next(event)) {
-    if (event.data.empty()) continue;
+    // A comment that keeps the stream alive does so in any API.
+    if (event.data.empty()) {
+      if (event.raw.starts_with(':')) events_ += event.raw;
+      continue;
+    }
     if (const auto done = answer_->on_event(event.data, events_); !done) return fail_stream(done.error());
   }
   client_->write(events_);

@@ -23,6 +23,7 @@ class TranslatedExchange final : public net::HttpExchange {
   /// The most that is collected of an answer that is no stream.
   static constexpr std::size_t kMaxWholeBytes = 64UL << 20;
 
+  /// `answer` may be null if the proxy answers with an error.
   TranslatedExchange(net::EventLoop& loop, dialects::Dialect dialect,
                      std::unique_ptr<dialects::AnswerTranslator> answer, std::shared_ptr<net::HttpExchange> client);
 

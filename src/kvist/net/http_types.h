@@ -45,6 +45,8 @@ struct HttpRequest {
   /// connection that was used before, nobody can tell whether it has read the request. So that this is rare, no
   /// connection is used that was idle for long.
   bool only_once = false;
+  /// The target that the client sent, where a service has changed it to another endpoint's; otherwise empty.
+  std::string came_to = {};
 
   /// The target without its query.
   [[nodiscard]] std::string_view path() const;

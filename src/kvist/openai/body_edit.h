@@ -1,6 +1,7 @@
 // Small looks into a client's JSON text, and changes of a few bytes of it.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,5 +16,8 @@ namespace kvist::openai {
 
 /// The body with another `model` and every other byte unchanged. Requires: parse_*_request accepts the body.
 [[nodiscard]] Result<std::string> with_model(std::string_view body, std::string_view model);
+
+/// The body with this `priority` and every other byte unchanged. Requires: as above.
+[[nodiscard]] Result<std::string> with_priority(std::string_view body, std::int32_t priority);
 
 }  // namespace kvist::openai

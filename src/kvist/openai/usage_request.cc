@@ -1,4 +1,4 @@
-// with_usage_requested() and with_model() change, and model_of() reads, a few bytes in the client's JSON text. The text
+// with_usage_requested(), with_model() and with_priority() change, and model_of() reads, a few bytes in the client's JSON text. The text
 // is not written again from parsed values, because the gateway forwards it unchanged, with its spelling of numbers,
 // order of keys, unknown fields and white space.
 #include <optional>
@@ -198,6 +198,20 @@ Result<std::string> with_model(std::string_view body, std::string_view model) {
   std::vector<Edit> edits;
   for (const RawField& field : fields)
     if (names(field.key, "model")) edits.push_back({field.value_begin, field.value_end - field.value_begin, name});
+  return with_edits(body, edits);
+}
+
+Result<std::string> with_priority(std::string_view body, std::int32_t priority) {
+  const Scanner scanner(body);
+  const std::size_t begin = scanner.skip_space(0);
+  std::vector<RawField> fields;
+  if (!scanner.fields(begin, fields)) return not_editable("body: not a JSON object");
+  const std::string number = std::to_string(priority);
+  std::vector<Edit> edits;
+  for (const RawField& field : fields)
+    if (names(field.key, "priority")) edits.push_back({field.value_begin, field.value_end - field.value_begin, number});
+  const std::string member = "\"priority\":" + number + (fields.empty() ? "" : ",");
+  if (edits.empty()) edits.push_back({begin + 1, 0, member});
   return with_edits(body, edits);
 }
 

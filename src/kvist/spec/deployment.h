@@ -180,6 +180,8 @@ struct ServedModelSpec {
   Duration doubt_interval = std::chrono::seconds(1);  ///< the same while there is doubt: at the start, after a failure
   std::uint32_t max_in_flight = 4'096;                ///< requests; beyond it the answer is 503 with Retry-After
   std::uint32_t max_retries = 2;                      ///< further workers tried before the first byte
+  /// Requests have the field `priority` with which they were admitted: the workers schedule by it.
+  bool send_priority = false;
   AdmissionSpec admission = {};
   RetryBudgetSpec retry_budget = {};
   EjectionSpec ejection = {};
@@ -189,6 +191,8 @@ struct ServedModelSpec {
   Duration silence_timeout = std::chrono::seconds(2);
   /// The longest pause within a begun answer; 0: as long as upstream_timeout allows.
   Duration stream_idle_timeout = std::chrono::seconds(300);
+  /// A stream to which nothing was sent for so long gets a comment, also before its answer has begun; 0: none.
+  Duration stream_keepalive = {};
   std::uint64_t seed = 1;  ///< of the random routing mode, together with the request id
   /// What the router takes a worker's steps to cost until it has seen them: any value within a factor of a few will do.
   StepTimeSpec latency_prior = {};

@@ -56,6 +56,8 @@ void write_patience(YamlWriter& out, const ServedModelSpec& m) {
   if (m.model_interval != usual.model_interval) out.field("model_interval", m.model_interval);
   if (m.silence_timeout != usual.silence_timeout) out.field("silence_timeout", m.silence_timeout);
   if (m.stream_idle_timeout != usual.stream_idle_timeout) out.field("stream_idle_timeout", m.stream_idle_timeout);
+  if (m.stream_keepalive != usual.stream_keepalive) out.field("stream_keepalive", m.stream_keepalive);
+  if (m.send_priority) out.field("send_priority", true);
 }
 
 void write_aliases(YamlWriter& out, std::string_view key, const std::vector<std::string>& names) {
@@ -108,6 +110,8 @@ Result<void> read_routing(const YamlNode& node, ServedModelSpec& m) {
   KVIST_TRY_VOID(read_field(node, "model_interval", m.model_interval, std::chrono::milliseconds(10)));
   KVIST_TRY_VOID(read_field(node, "silence_timeout", m.silence_timeout, std::chrono::milliseconds(10)));
   KVIST_TRY_VOID(read_field(node, "stream_idle_timeout", m.stream_idle_timeout, Duration(0)));
+  KVIST_TRY_VOID(read_field(node, "stream_keepalive", m.stream_keepalive, Duration(0)));
+  KVIST_TRY_VOID(read_field(node, "send_priority", m.send_priority));
   KVIST_TRY_VOID(read_field(node, "seed", m.seed, 0, std::numeric_limits<std::int64_t>::max()));
   if (const auto prior = node.get("latency_prior")) KVIST_TRY_VOID(read_step_time(*prior, m.latency_prior));
   KVIST_TRY_VOID(read_tier_weights(node, m.tier_weights));
