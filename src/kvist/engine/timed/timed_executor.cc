@@ -154,8 +154,7 @@ class TimedExecutor::Impl {
       sampled.id = step.id;
       sampled.drafted = static_cast<std::uint8_t>(step.drafts);
       std::vector<TokenLogprobs>* logprobs = nullptr;
-      if (answer.has_logprobs())
-        logprobs = &result.logprobs.emplace_back(SampledLogprobs{.id = step.id}).tokens;
+      if (answer.has_logprobs()) logprobs = &result.logprobs.emplace_back(SampledLogprobs{.id = step.id}).tokens;
       const auto take = [&] {
         sampled.tokens.push_back(answer.next(*tokenizer_));
         if (logprobs != nullptr) logprobs->push_back(answer.logprobs(sampled.tokens.back(), *tokenizer_));
