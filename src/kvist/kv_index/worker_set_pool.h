@@ -51,7 +51,6 @@ class PooledWorkerSet {
   std::uint32_t count_ = 0;
   std::uint32_t first_word_ = 0;
   std::uint32_t word_count_ = 0;  // 0: members are listed
-  std::uint32_t unused_ = 0;
 };
 
 /// The sets of workers of one index, each stored once. The blocks of one prefix nearly always have the same set.
