@@ -91,9 +91,10 @@ TEST(Dialects, RequestsThatCannotBeTranslatedAreAnsweredHere) {
   const RunningGateway gateway(gateway_spec({&worker}));
   const auto message = gateway.call("POST", "/v1/messages", R"({"model":"m"})");
   EXPECT_EQ(message.status, 400);
-  EXPECT_EQ(message.body,
-            R"({"type":"error","error":{"type":"invalid_request_error","message":"messages: required, but missing"},)"
-            R"("request_id":null})");
+  EXPECT_TRUE(message.body.starts_with(
+      R"({"type":"error","error":{"type":"invalid_request_error","message":"messages: required, but missing"},)"
+      R"("request_id":"req-)"))
+      << message.body;
   const auto response = gateway.call("POST", "/v1/responses", with(kInput, R"(,"previous_response_id":"resp_1")"));
   EXPECT_EQ(response.status, 422);
   EXPECT_EQ(

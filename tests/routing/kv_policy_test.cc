@@ -62,7 +62,7 @@ TEST(KvPolicy, PrefillGoesWhereItInterruptsTheFewest) {
   std::vector<Candidate> candidates = {worker(0, 0), worker(1, 0)};
   candidates[0].load.decoding = 10;
   candidates[1].load.decoding = 5;
-  candidates[1].forecast.ttft_ms += 100;  // 500 ms of prefill for 5 requests more is worse
+  candidates[1].forecast.ttft_ms += 600;  // a quarter of 500 ms of prefill for 5 requests more is worse
   EXPECT_EQ(choose(candidates), 1U);
   candidates[1].forecast.ttft_ms += 100;
   EXPECT_EQ(choose(candidates), 0U);

@@ -42,8 +42,8 @@ TEST(Level, TheDemoInVirtualTime) {
   const auto demo = [&](RoutingMode mode) {
     return counts(run_level(*sweep, {.mode = mode, .concurrency = 12, .seed = sweep->workload.seed}));
   };
-  EXPECT_EQ(demo(RoutingMode::kRoundRobin), (Counts{224, 188'432, 48'048, 1'156'060, 892'896}));
-  EXPECT_EQ(demo(RoutingMode::kDynamo), (Counts{227, 190'962, 48'898, 1'170'528, 1'062'400}));
+  EXPECT_EQ(demo(RoutingMode::kRoundRobin), (Counts{179, 53'923, 13'967, 785'759, 630'432}));
+  EXPECT_EQ(demo(RoutingMode::kDynamo), (Counts{186, 56'050, 14'389, 816'259, 746'432}));
 }
 
 TEST(Level, TheSameSeedGivesTheSameRun) {

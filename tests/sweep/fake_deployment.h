@@ -86,7 +86,7 @@ struct DeployerScript {
 class FakeDeployer final : public deploy::Deployer {
  public:
   FakeDeployer(DeployerScript& script, const std::string& url) : script_(script) {
-    addresses_.model = "m";
+    addresses_.models = {"m"};
     addresses_.gateway = {.name = "gateway", .url = url, .admin = url};
     addresses_.workers = {{.name = "w-0", .url = url, .admin = url}};
   }
