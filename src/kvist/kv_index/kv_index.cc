@@ -201,17 +201,23 @@ void KvIndex::release(WorkerId worker, std::span<const kv::BlockHash> prefix) {
 
 namespace {
 
-template <PrefixMatcher::Caller kCaller>
-std::span<const WorkerMatch> match_in(PrefixMatcher& matcher, const HolderTable& holders, std::size_t lower_from,
+// Of KvIndex::State, whose name is private.
+template <PrefixMatcher::Caller kCaller, class State>
+std::span<const WorkerMatch> match_in(PrefixMatcher& matcher, const State& state,
                                       std::span<const kv::BlockHash> hashes) {
-  if (lower_from == 0) return matcher.match<kCaller>(holders.blocks(), holders.sets(), holders.tick(), hashes);
-  return matcher.match_tiers<kCaller>(holders.blocks(), holders.sets(), holders.tick(), hashes, lower_from);
+  const HolderTable& holders = state.holders;
+  if (state.lower_from() == 0) {
+    const auto matches = matcher.match<kCaller>(holders.blocks(), holders.sets(), holders.tick(), hashes);
+    // The first lower tier may have come in the meantime. Its number was published after the mark.
+    if (state.lower_from() == 0) return matches;
+  }
+  return matcher.match_tiers<kCaller>(holders.blocks(), holders.sets(), holders.tick(), hashes, state.lower_from());
 }
 
 }  // namespace
 
 std::span<const WorkerMatch> KvIndex::match(std::span<const kv::BlockHash> hashes) const {
-  return match_in<PrefixMatcher::Caller::kWriter>(state_->matcher, state_->holders, state_->lower_from(), hashes);
+  return match_in<PrefixMatcher::Caller::kWriter>(state_->matcher, *state_, hashes);
 }
 
 std::span<const LowerTierMatch> KvIndex::lower_tiers() const {
@@ -274,7 +280,7 @@ KvIndex::Reader::~Reader() = default;
 std::span<const WorkerMatch> KvIndex::Reader::match(std::span<const kv::BlockHash> hashes) {
   const State& state = inside_->state;
   const Epochs::Pin pin(state.epochs, *inside_->announcement);
-  return match_in<PrefixMatcher::Caller::kReader>(inside_->matcher, state.holders, state.lower_from(), hashes);
+  return match_in<PrefixMatcher::Caller::kReader>(inside_->matcher, state, hashes);
 }
 
 std::span<const LowerTierMatch> KvIndex::Reader::lower_tiers() const {

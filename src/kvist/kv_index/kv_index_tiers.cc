@@ -73,6 +73,10 @@ std::optional<Refusal> KvIndex::State::apply_alone(WorkerId id, const kv::KvEven
     return std::nullopt;
   }
   if (event.other_extra_keys) return Refusal::kExtraKeys;
+  // Before a tier has a record: the first one makes every later look-up distinguish tiers.
+  if (!event.tokens.empty() && event.block_size != options.block_size) return Refusal::kBlockSize;
+  if (!event.tokens.empty() && event.parent && find_in_any_tier(id, NameDigest(event.parent->value())) == 0)
+    return Refusal::kUnknownParent;
   IndexedWorker& record = is_lower ? lower_at(id, event.medium) : *worker_at(id).worker;
   const std::optional<Refusal> refusal =
       event.tokens.empty() ? store_named(id, record, event) : store_alone(id, record, event);
@@ -84,7 +88,6 @@ std::optional<Refusal> KvIndex::State::apply_alone(WorkerId id, const kv::KvEven
 /// Stores blocks with their tokens.
 std::optional<Refusal> KvIndex::State::store_alone(WorkerId id, IndexedWorker& record, const kv::KvEventView& event) {
   const std::size_t blocks = event.hashes.size();
-  if (event.block_size != options.block_size) return Refusal::kBlockSize;
   if (event.tokens.size() != blocks * event.block_size) return Refusal::kMalformed;
   if (record.names.size() + blocks > options.max_blocks_per_worker) return Refusal::kCapacity;
   begin_single_changes(record, blocks);
