@@ -21,9 +21,9 @@ endfunction()
 
 function(kvist_test_settings TARGET)
   # Tests look into JSON freely. simdjson's headers are inline code whose layout depends on its definitions: the modules and the
-  # tests must agree.
+  # tests must agree, so without the checks that it has by default where nothing is optimised.
   target_link_libraries(${TARGET} PRIVATE kvist_compiler GTest::gmock GTest::gtest_main simdjson::simdjson)
   target_include_directories(${TARGET} PRIVATE "${CMAKE_SOURCE_DIR}/tests")
-  target_compile_definitions(${TARGET} PRIVATE KVIST_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+  target_compile_definitions(${TARGET} PRIVATE KVIST_SOURCE_DIR="${CMAKE_SOURCE_DIR}" SIMDJSON_DEVELOPMENT_CHECKS=0)
   target_compile_options(${TARGET} PRIVATE ${KVIST_TEST_OPTIONS})
 endfunction()
