@@ -19,10 +19,12 @@ namespace {
 
 constexpr std::uint32_t kBlockSize = 32;
 constexpr std::uint32_t kPrompts = 64;            // distinct prompts
-constexpr std::uint32_t kRequestsPerWorker = 16;  // in flight
+constexpr std::uint32_t kRequestsPerWorker = 16;  // in flight, on average
 
-/// A router under load: every worker has requests in flight and half of each prompt is cached on some workers, a
-/// quarter on others.
+constexpr std::uint32_t kStepsPerDecision = 32;  // a worker takes that many in a second
+
+/// A router under load: every worker has requests in flight, 8 to 24 at first, and half of each prompt is cached on
+/// some workers, a quarter on others. No two workers are alike, as in a fleet that serves.
 class BusyRouter {
  public:
   BusyRouter(spec::RoutingMode mode, std::uint32_t workers, std::uint32_t blocks)
@@ -42,11 +44,10 @@ class BusyRouter {
       store(i, static_cast<std::uint32_t>(random.uniform_int(0, workers - 1)), blocks / 2);
       store(i, static_cast<std::uint32_t>(random.uniform_int(0, workers - 1)), blocks / 4);
     }
-    // Requests in flight have 16 unique blocks behind a shared prefix, and are in different phases.
-    for (std::uint32_t i = 0; i < workers * kRequestsPerWorker; ++i) {
-      auto names = std::make_shared<std::vector<kv::BlockHash>>();
-      for (std::uint32_t b = 0; b < 16; ++b) names->emplace_back(mix_seed({1, i % kPrompts, b < 8 ? 0 : i, b}));
-      begin({.request = next(), .prompt_tokens = 16 * kBlockSize + 5, .blocks = std::move(names), .excluded = {}});
+    // Requests in flight have 8 to 24 blocks of which 8 are a shared prefix, and are in different phases.
+    for (std::uint32_t worker = 0, i = 0; worker < workers; ++worker) {
+      const auto requests = random.uniform_int(kRequestsPerWorker / 2, kRequestsPerWorker * 3 / 2);
+      for (std::int64_t r = 0; r < requests; ++r, ++i) begin(WorkerId(worker), i, random);
     }
   }
 
@@ -66,12 +67,13 @@ class BusyRouter {
     live_.push_back(decision->request);
     end(live_.front());
     live_.pop_front();
+    go_on();
     return time;
   }
 
  private:
   RequestId next() {
-    now_ += std::chrono::microseconds(100);
+    now_ += std::chrono::microseconds(1'000'000 / fleet_.size());  // a request a second at each worker
     return RequestId(++requests_);
   }
   void store(std::uint32_t prompt, std::uint32_t worker, std::uint32_t blocks) {
@@ -82,12 +84,35 @@ class BusyRouter {
     const std::vector<kv::KvEvent> events{std::move(event)};
     (void)router_.on_kv_events(WorkerId(worker), events);
   }
-  void begin(const RouteQuery& query) {
-    const RequestHandle request = router_.route(query, fleet_, now_)->request;
+  void begin(WorkerId worker, std::uint32_t i, RandomStream& random) {
+    const auto blocks = static_cast<std::uint32_t>(random.uniform_int(8, 24));
+    auto names = std::make_shared<std::vector<kv::BlockHash>>();
+    for (std::uint32_t b = 0; b < blocks; ++b) names->emplace_back(mix_seed({1, i % kPrompts, b < 8 ? 0 : i, b}));
+    for (WorkerView& other : fleet_) other.available = false;
+    fleet_[worker.value()].available = true;
+    const RequestHandle request = router_
+                                      .route({.request = next(),
+                                              .prompt_tokens = blocks * kBlockSize + 5,
+                                              .blocks = std::move(names),
+                                              .excluded = {}},
+                                             fleet_, now_)
+                                      ->request;
+    for (WorkerView& other : fleet_) other.available = true;
     live_.push_back(request);
-    if (query.request.value() % 4 == 0) return;  // still prefilling
+    if (i % 4 == 0) return;  // still prefilling
+    now_ += std::chrono::milliseconds(random.uniform_int(20, 60));
     router_.on_first_token(request, now_);
-    router_.on_progress(request, 1 + query.request.value() % 200, now_);
+    router_.on_progress(request, static_cast<std::uint64_t>(random.uniform_int(1, 200)), now_);
+  }
+  // What reaches the router between two decisions: one prompt is computed, and some workers take a step, in which one
+  // of their requests gets its next token.
+  void go_on() {
+    const std::size_t waiting = std::max<std::size_t>(1, fleet_.size() / 2);
+    if (live_.size() > waiting) router_.on_first_token(live_[live_.size() - 1 - waiting], now_);
+    for (std::uint32_t i = 0; i < kStepsPerDecision; ++i) {
+      next_step_ = (next_step_ + 7'919) % live_.size();
+      if (router_.find(live_[next_step_])->decoding) router_.on_progress(live_[next_step_], 1, now_);
+    }
   }
   void end(RequestHandle request) {
     router_.on_first_token(request, now_);
@@ -101,6 +126,7 @@ class BusyRouter {
   std::vector<std::vector<TokenId>> prompts_;
   std::deque<RequestHandle> live_;
   std::uint64_t requests_ = 0;
+  std::size_t next_step_ = 0;
   TimePoint now_;
 };
 

@@ -64,7 +64,7 @@ Forecast Forecaster::forecast(WorkerId id, const EngineLimits& limits, const For
   f.queue_ms = queue_ms(id, model, f.step_ms, now);
   f.prefill_ms = model.prefill_ms(work);
   f.fleet_prefill_ms = latency_.fleet().prefill_ms(work);
-  f.displaced_ms = displaced_ms(query);
+  f.displaced_ms = displaced_ms(query.displaced_blocks, query.prompt_tokens);
   f.ttft_ms = f.slot_wait_ms + f.queue_ms + model.first_token_ms(f.step_with_ms, work);
   f.held_up_ms = workers_[id.value()].returning.held_up_ms(f.queue_ms, f.prefill_ms, now);
   f.crowding_ms = batch * std::max(0.0, f.step_with_ms - f.step_ms);
@@ -75,10 +75,10 @@ Forecast Forecaster::forecast(WorkerId id, const EngineLimits& limits, const For
   return f;
 }
 
-double Forecaster::displaced_ms(const ForecastQuery& query) const {
-  if (query.displaced_blocks == 0) return 0;
-  const std::uint64_t tokens = std::min<std::uint64_t>(query.displaced_blocks * block_size_, query.prompt_tokens);
-  return latency_.fleet().prefill_ms(work_of(query.prompt_tokens, static_cast<std::uint32_t>(tokens)));
+double Forecaster::displaced_ms(std::uint64_t displaced_blocks, std::uint32_t prompt_tokens) const {
+  if (displaced_blocks == 0) return 0;
+  const std::uint64_t tokens = std::min<std::uint64_t>(displaced_blocks * block_size_, prompt_tokens);
+  return latency_.fleet().prefill_ms(work_of(prompt_tokens, static_cast<std::uint32_t>(tokens)));
 }
 
 double Forecaster::error(WorkerId id) const {

@@ -55,7 +55,8 @@ class Forecaster {
   };
   [[nodiscard]] Room room(WorkerId worker, const EngineLimits& limits, const ForecastQuery& query, TimePoint now) const;
   [[nodiscard]] double mean_requests(WorkerId worker, TimePoint now) const;
-  [[nodiscard]] double displaced_ms(const ForecastQuery& query) const;
+  /// The prefill on an average worker of so many blocks that a prompt of so many tokens displaces.
+  [[nodiscard]] double displaced_ms(std::uint64_t displaced_blocks, std::uint32_t prompt_tokens) const;
   [[nodiscard]] double error(WorkerId worker) const;
   [[nodiscard]] const PrefillQueue& prompts(WorkerId worker) const { return workers_[worker.value()].prompts; }
   [[nodiscard]] const ReturningRequests& returning(WorkerId worker) const { return workers_[worker.value()].returning; }

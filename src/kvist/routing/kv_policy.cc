@@ -24,30 +24,37 @@ double uncredited_ms(const Candidate& candidate, const PolicyQuery& query, std::
   return candidate.forecast.prefill_ms / computed * std::max(0.0, kept - credited_tokens(candidate, others));
 }
 
-double cost_of(const Candidate& candidate, const PolicyQuery& query, double waiting) {
+KvPolicy::Terms terms_of(const Candidate& candidate, const PolicyQuery& query) {
   const Forecast& forecast = candidate.forecast;
   const double computed = computed_tokens(candidate, query);
-  // The part of the prefill that is not an investment into a copy of a hot prefix.
   const double paid = computed > 0 ? 1 - std::min<double>(candidate.replicate_tokens, computed) / computed : 0;
   const double prefill_ms = forecast.prefill_ms * paid;
-  const double ttft_ms = forecast.ttft_ms - forecast.prefill_ms + prefill_ms;
-  const double own_ms = forecast.answer_tokens * forecast.step_with_ms;
-  const double crowding_ms = forecast.answer_tokens / 2 * forecast.crowding_ms;
-  const double interruption_ms = candidate.load.decoding * prefill_ms;
-  return ttft_ms + (KvPolicy::kQueueWeight - 1) * forecast.queue_ms +
-         KvPolicy::kOccupation * waiting * forecast.fleet_prefill_ms * paid +
-         (1 + KvPolicy::kOccupation * waiting) * forecast.displaced_ms +
-         KvPolicy::kHeldUpWeight * waiting * forecast.held_up_ms * paid +
-         KvPolicy::kInterruptionShare * interruption_ms + KvPolicy::kAnswerShare * (own_ms + crowding_ms);
+  return {.ttft_ms = forecast.ttft_ms - forecast.prefill_ms,
+          .queue_ms = forecast.queue_ms,
+          .prefill_ms = prefill_ms,
+          .fleet_prefill_ms = forecast.fleet_prefill_ms,
+          .displaced_ms = forecast.displaced_ms,
+          .held_up_ms = forecast.held_up_ms,
+          .own_ms = forecast.answer_tokens * forecast.step_with_ms,
+          .crowding_ms = forecast.answer_tokens / 2 * forecast.crowding_ms,
+          .interruption_ms = candidate.load.decoding * prefill_ms,
+          .paid = paid};
 }
 
-/// Its requests that wait for their first token and have a slot.
-std::uint32_t waiting(const Candidate& candidate) {
-  const WorkerLoad& load = candidate.load;
-  const std::uint32_t slots = candidate.limits.max_batch_size;
-  const std::uint32_t running = slots == 0 ? load.requests : std::min(load.requests, slots);
-  return running - std::min(running, load.decoding);
-}
+/// The fleet of candidates that have their forecasts.
+struct Forecasts {
+  std::span<const Candidate> candidates;
+
+  [[nodiscard]] std::size_t size() const { return candidates.size(); }
+  [[nodiscard]] std::uint32_t waiting(std::size_t i) const {
+    return KvPolicy::waiting(candidates[i].load, candidates[i].limits.max_batch_size);
+  }
+  [[nodiscard]] double error(std::size_t i) const { return candidates[i].forecast.error; }
+  [[nodiscard]] std::uint32_t cached_tokens(std::size_t i) const { return candidates[i].cached_tokens; }
+  [[nodiscard]] KvPolicy::Room room(std::size_t i) const {
+    return {.has_slot = candidates[i].forecast.has_slot, .scarce = candidates[i].forecast.scarce};
+  }
+};
 
 bool slots_are_taken(const Candidate& candidate) {
   return candidate.limits.max_batch_size > 0 && candidate.load.requests >= candidate.limits.max_batch_size;
@@ -66,27 +73,13 @@ std::size_t next_in_turn(std::optional<WorkerId> last, std::span<const Candidate
 
 }  // namespace
 
-KvPolicy::Fleet KvPolicy::fleet_of(const PolicyQuery& query, std::span<const Candidate> candidates,
-                                   const RoomOf& room_of) {
-  Fleet fleet{.any_room = std::ranges::any_of(candidates, [&](const Candidate& c) { return room_of(c).has_slot; })};
-  // If no worker of the fleet has any room, scarcity does not distinguish them, and no credit is withheld.
-  fleet.others = fleet.any_room ? 0 : query.prompt_tokens;
-  double errors = 0;
-  int with_error = 0;
-  for (const Candidate& candidate : candidates) {
-    if (candidate.cached_tokens > fleet.others && !room_of(candidate).scarce) fleet.others = candidate.cached_tokens;
-    fleet.waiting += waiting(candidate);
-    if (candidate.forecast.error <= 0) continue;
-    errors += candidate.forecast.error;
-    ++with_error;
-  }
-  fleet.waiting /= static_cast<double>(candidates.size());
-  if (with_error > 0) fleet.error = errors / with_error;
-  return fleet;
+std::uint32_t KvPolicy::waiting(const WorkerLoad& load, std::uint32_t slots) {
+  const std::uint32_t running = slots == 0 ? load.requests : std::min(load.requests, slots);
+  return running - std::min(running, load.decoding);
 }
 
 double KvPolicy::cost(const Candidate& candidate, const PolicyQuery& query, const Fleet& fleet) {
-  double cost = cost_of(candidate, query, fleet.waiting) + uncredited_ms(candidate, query, fleet.others);
+  double cost = sum(terms_of(candidate, query), fleet.waiting) + uncredited_ms(candidate, query, fleet.others);
   cost += candidate.affinity_ms;
   if (slots_are_taken(candidate)) {
     cost += (kSlotWeight - 1) * candidate.forecast.slot_wait_ms;
@@ -97,8 +90,7 @@ double KvPolicy::cost(const Candidate& candidate, const PolicyQuery& query, cons
 }
 
 double KvPolicy::possible_cost(const Candidate& candidate, const Candidate& cheapest) {
-  if (candidate.load.requests >= cheapest.load.requests) return candidate.cost;
-  return candidate.cost * (1 - kDoubt * (1 - candidate.forecast.known));
+  return possible_cost(candidate.cost, candidate.load.requests < cheapest.load.requests, candidate.forecast.known);
 }
 
 double KvPolicy::most_in_tie(const Candidate& cheapest) {
@@ -112,9 +104,7 @@ KvPolicy::Preference KvPolicy::preference(const Candidate& candidate, std::uint3
 }
 
 std::size_t KvPolicy::choose(const PolicyQuery& query, std::span<Candidate> candidates) {
-  const Fleet fleet = fleet_of(query, candidates, [](const Candidate& candidate) {
-    return Room{.has_slot = candidate.forecast.has_slot, .scarce = candidate.forecast.scarce};
-  });
+  const Fleet fleet = fleet_of(query, Forecasts{.candidates = candidates});
   for (Candidate& candidate : candidates) candidate.cost = cost(candidate, query, fleet);
   return choose_by_cost(fleet, candidates);
 }

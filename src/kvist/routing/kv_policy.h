@@ -1,8 +1,8 @@
 // kvist's own KV-aware routing: the least predicted time, for the request and for the others on its worker.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <span>
 #include <tuple>
@@ -93,6 +93,26 @@ class KvPolicy final : public RoutingPolicy {
   [[nodiscard]] std::size_t choose(const PolicyQuery& query, std::span<Candidate> candidates) override;
 
   // The steps of a choice, for KvShortlist.
+  /// What a cost is made of, but for waits for a slot or memory and for cached tokens without credit. Milliseconds.
+  struct Terms {
+    double ttft_ms = 0;  ///< with the wait behind other prompts, without the prefill
+    double queue_ms = 0;
+    double prefill_ms = 0;  ///< as it is paid for, see `paid`
+    double fleet_prefill_ms = 0;
+    double displaced_ms = 0;
+    double held_up_ms = 0;
+    double own_ms = 0;           ///< its answer's steps
+    double crowding_ms = 0;      ///< by how much its answer's steps delay the others
+    double interruption_ms = 0;  ///< by how much its prefill delays those who decode
+    double paid = 1;             ///< the part of the prefill that is not an investment into a copy of a hot prefix
+  };
+  /// `waiting`: F. Ensures: never falls when a term rises.
+  [[nodiscard]] static double sum(const Terms& terms, double waiting) {
+    return terms.ttft_ms + terms.prefill_ms + (kQueueWeight - 1) * terms.queue_ms +
+           kOccupation * waiting * terms.fleet_prefill_ms * terms.paid +
+           (1 + kOccupation * waiting) * terms.displaced_ms + kHeldUpWeight * waiting * terms.held_up_ms * terms.paid +
+           kInterruptionShare * terms.interruption_ms + kAnswerShare * (terms.own_ms + terms.crowding_ms);
+  }
   /// What costs depend on beside the worker.
   struct Fleet {
     bool any_room = true;      ///< some candidate has a free slot and free KV memory
@@ -104,10 +124,11 @@ class KvPolicy final : public RoutingPolicy {
     bool has_slot = true;  ///< Forecast::has_slot
     bool scarce = false;   ///< Forecast::scarce
   };
-  using RoomOf = std::function<Room(const Candidate&)>;
-  /// Of the candidates' forecasts, it reads the errors only.
-  [[nodiscard]] static Fleet fleet_of(const PolicyQuery& query, std::span<const Candidate> candidates,
-                                      const RoomOf& room_of);
+  /// The requests of a worker that wait for their first token and have one of its `slots` (0: it has any number).
+  [[nodiscard]] static std::uint32_t waiting(const WorkerLoad& load, std::uint32_t slots);
+  /// `Members` has size() and, by position: waiting(i), error(i), cached_tokens(i) and room(i).
+  template <class Members>
+  [[nodiscard]] static Fleet fleet_of(const PolicyQuery& query, const Members& members);
   /// Ensures: of a worker that is not scarce, it never falls when a time of the forecast or its lost tokens rise (with
   /// `ttft_ms` as the sum that it is), and a scarce one's is not lower. So of the least forecast that a worker may have
   /// it is the least cost that the worker may have, on which KvShortlist relies.
@@ -115,6 +136,10 @@ class KvPolicy final : public RoutingPolicy {
   /// The lowest cost that the candidate may really have. For one with fewer requests than the cheapest candidate, it is
   /// below the computed cost, the more so the less was observed of the worker recently.
   [[nodiscard]] static double possible_cost(const Candidate& candidate, const Candidate& cheapest);
+  /// The same from its cost, whether it has `fewer` requests than the cheapest, and Forecast::known.
+  [[nodiscard]] static double possible_cost(double cost, bool fewer, double known) {
+    return fewer ? cost * (1 - kDoubt * (1 - known)) : cost;
+  }
   /// Possible costs up to here are a tie.
   [[nodiscard]] static double most_in_tie(const Candidate& cheapest);
   /// The order within a tie: the deeper cache, then the lower mean load, then the lower load now, then the lower id.
@@ -136,5 +161,28 @@ class KvPolicy final : public RoutingPolicy {
   bool fallen_back_ = false;
   std::optional<WorkerId> last_;  // the worker that had the last turn
 };
+
+template <class Members>
+KvPolicy::Fleet KvPolicy::fleet_of(const PolicyQuery& query, const Members& members) {
+  Fleet fleet{.any_room = false};
+  const std::size_t size = members.size();
+  for (std::size_t i = 0; i < size && !fleet.any_room; ++i) fleet.any_room = members.room(i).has_slot;
+  // If no worker of the fleet has any room, scarcity does not distinguish them, and no credit is withheld.
+  fleet.others = fleet.any_room ? 0 : query.prompt_tokens;
+  double errors = 0;
+  std::uint32_t with_error = 0;
+  std::uint64_t waiting = 0;
+  for (std::size_t i = 0; i < size; ++i) {
+    if (members.cached_tokens(i) > fleet.others && !members.room(i).scarce) fleet.others = members.cached_tokens(i);
+    waiting += members.waiting(i);
+    const double error = members.error(i);
+    if (error <= 0) continue;
+    errors += error;
+    ++with_error;
+  }
+  fleet.waiting = static_cast<double>(waiting) / static_cast<double>(size);
+  if (with_error > 0) fleet.error = errors / with_error;
+  return fleet;
+}
 
 }  // namespace kvist::routing

@@ -1,6 +1,7 @@
 #include "kvist/routing/kv_shortlist.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace kvist::routing {
 
@@ -8,114 +9,148 @@ namespace kvist::routing {
 struct KvShortlist::Choice {
   KvShortlist& list;
   const PolicyQuery& query;
-  std::vector<Candidate>& candidates;
-  const QueryOf& query_of;
+  std::span<const UsableWorker> usable;
+  const Source& source;
   TimePoint now;
+  std::vector<Candidate>& candidates;
   KvPolicy::Fleet fleet = {};
-  std::size_t cheapest = 0;
 
-  void assume_least();
+  // The fleet for KvPolicy::fleet_of().
+  [[nodiscard]] std::size_t size() const { return usable.size(); }
+  [[nodiscard]] std::uint32_t waiting(std::size_t i) const { return list.floor_.waiting(usable[i].worker); }
+  [[nodiscard]] double error(std::size_t i) const { return list.floor_.error(usable[i].worker); }
+  [[nodiscard]] std::uint32_t cached_tokens(std::size_t i) const { return usable[i].cached_tokens; }
+  [[nodiscard]] KvPolicy::Room room(std::size_t i) const;
+
   void bound_costs();
-  void forecast(std::size_t i);
-  void forecast_cheapest();
+  const Candidate& forecast(std::uint32_t i);
+  void forecast_least_bounds();
+  void forecast_below();
+  void note_cost(double cost);
   void forecast_tied();
-  void leave_out_others();
+  [[nodiscard]] bool may_tie(std::uint32_t i, const Candidate& least, double most) const;
+  [[nodiscard]] KvPolicy::Preference preference(std::uint32_t i) const;
+  [[nodiscard]] const Candidate& cheapest() const;
 };
 
-void KvShortlist::Choice::assume_least() {
-  list.floor_.refresh(now);
-  for (Candidate& candidate : candidates)
-    candidate.forecast = list.floor_.least(candidate.worker, query_of(candidate), now);
-  fleet = KvPolicy::fleet_of(query, candidates, [&](const Candidate& candidate) {
-    const Forecaster::Room room = list.forecaster_->room(candidate.worker, candidate.limits, query_of(candidate), now);
-    return KvPolicy::Room{.has_slot = room.has_slot, .scarce = room.scarce};
-  });
+KvPolicy::Room KvShortlist::Choice::room(std::size_t i) const {
+  const Candidate candidate = source.candidate(usable[i]);
+  const Forecaster::Room room =
+      list.forecaster_->room(candidate.worker, candidate.limits, source.query(candidate), now);
+  return {.has_slot = room.has_slot, .scarce = room.scarce};
 }
 
 void KvShortlist::Choice::bound_costs() {
-  list.exact_.assign(candidates.size(), 0);
-  list.bounds_.clear();
-  for (std::uint32_t i = 0; i < candidates.size(); ++i) {
-    Candidate& candidate = candidates[i];
-    const double cost = KvPolicy::cost(candidate, query, fleet);
-    candidate.cost = std::max(0.0, cost * (1 - kRoundingShare) - kRoundingMs);
-    list.bounds_.push_back({.cost = candidate.cost, .position = i});
-  }
+  list.exact_.assign(usable.size(), kNone);
+  list.costs_.resize(usable.size());
+  list.floor_.bound(usable, query.prompt_tokens, fleet, now, list.costs_);
+  for (double& cost : list.costs_) cost = std::max(0.0, cost * (1 - kRoundingShare) - kRoundingMs);
 }
 
-void KvShortlist::Choice::forecast(std::size_t i) {
-  list.exact_[i] = 1;
-  Candidate& candidate = candidates[i];
-  candidate.forecast = list.forecaster_->forecast(candidate.worker, candidate.limits, query_of(candidate), now);
+const Candidate& KvShortlist::Choice::forecast(std::uint32_t i) {
+  list.exact_[i] = static_cast<std::uint32_t>(candidates.size());
+  Candidate& candidate = candidates.emplace_back(source.candidate(usable[i]));
+  candidate.forecast = list.forecaster_->forecast(candidate.worker, candidate.limits, source.query(candidate), now);
   candidate.cost = KvPolicy::cost(candidate, query, fleet);
+  return candidate;
+}
+
+// Keeps the least costs, as many as the record keeps, as a heap with the highest of them in front.
+void KvShortlist::Choice::note_cost(double cost) {
+  std::vector<double>& costs = list.cheapest_;
+  costs.push_back(cost);
+  std::ranges::push_heap(costs);
+  if (costs.size() <= std::max<std::size_t>(1, list.recorded_)) return;
+  std::ranges::pop_heap(costs);
+  costs.pop_back();
+}
+
+// As many as the record keeps, those of the least bounds.
+void KvShortlist::Choice::forecast_least_bounds() {
+  const std::size_t wanted = std::min(usable.size(), std::max<std::size_t>(1, list.recorded_));
+  std::vector<Bound>& least = list.bounds_;  // a heap, the highest of them in front
+  least.clear();
+  for (std::uint32_t i = 0; i < wanted; ++i) least.push_back({.cost = list.costs_[i], .position = i});
+  std::ranges::make_heap(least);
+  for (auto i = static_cast<std::uint32_t>(wanted); i < usable.size(); ++i) {
+    if (list.costs_[i] >= least.front().cost) continue;
+    std::ranges::pop_heap(least);
+    least.back() = {.cost = list.costs_[i], .position = i};
+    std::ranges::push_heap(least);
+  }
+  list.cheapest_.clear();
+  for (const Bound& bound : least) note_cost(forecast(bound.position).cost);
 }
 
 // In the order of bounds, until the next one is above the costs of as many as the record keeps.
-void KvShortlist::Choice::forecast_cheapest() {
-  const std::size_t wanted = std::max<std::size_t>(1, list.recorded_);
-  std::vector<double>& costs = list.cheapest_;  // a heap of the least ones
-  costs.clear();
+void KvShortlist::Choice::forecast_below() {
   std::vector<Bound>& bounds = list.bounds_;
-  std::ranges::make_heap(bounds, std::ranges::greater(), &Bound::cost);
-  cheapest = bounds.front().position;
-  while (!bounds.empty() && (costs.size() < wanted || bounds.front().cost <= costs.front())) {
-    const std::uint32_t next = bounds.front().position;
-    std::ranges::pop_heap(bounds, std::ranges::greater(), &Bound::cost);
+  bounds.clear();
+  for (std::uint32_t i = 0; i < usable.size(); ++i)
+    if (list.costs_[i] <= list.cheapest_.front() && list.exact_[i] == kNone)
+      bounds.push_back({.cost = list.costs_[i], .position = i});
+  std::ranges::make_heap(bounds, std::ranges::greater());
+  while (!bounds.empty() && bounds.front().cost <= list.cheapest_.front()) {
+    note_cost(forecast(bounds.front().position).cost);
+    std::ranges::pop_heap(bounds, std::ranges::greater());
     bounds.pop_back();
-    forecast(next);
-    const double cost = candidates[next].cost;
-    if (cost < candidates[cheapest].cost || (cost == candidates[cheapest].cost && next < cheapest)) cheapest = next;
-    costs.push_back(cost);
-    std::ranges::push_heap(costs);
-    if (costs.size() <= wanted) continue;
-    std::ranges::pop_heap(costs);
-    costs.pop_back();
   }
 }
 
-// The one that would win the tie is forecast first. Without an exact forecast it counts as not scarce, which only makes
-// it win more. If it is still within the tie, it wins.
+const Candidate& KvShortlist::Choice::cheapest() const {
+  return *std::ranges::min_element(
+      candidates, {}, [](const Candidate& candidate) { return std::pair(candidate.cost, candidate.worker); });
+}
+
+bool KvShortlist::Choice::may_tie(std::uint32_t i, const Candidate& least, double most) const {
+  if (list.exact_[i] != kNone) return KvPolicy::possible_cost(candidates[list.exact_[i]], least) <= most;
+  const double cost = list.costs_[i];
+  if (KvPolicy::possible_cost(cost, true, 0) > most) return false;
+  const WorkerId worker = usable[i].worker;
+  return KvPolicy::possible_cost(cost, list.floor_.requests(worker) < least.load.requests,
+                                 list.floor_.known(worker, now)) <= most;
+}
+
+// Without an exact forecast it counts as not scarce, which only makes it win more.
+KvPolicy::Preference KvShortlist::Choice::preference(std::uint32_t i) const {
+  if (list.exact_[i] != kNone) return KvPolicy::preference(candidates[list.exact_[i]], fleet.others);
+  const WorkerId worker = usable[i].worker;
+  return {-static_cast<std::int64_t>(usable[i].cached_tokens), list.forecaster_->mean_requests(worker, now),
+          list.floor_.requests(worker), worker};
+}
+
+// The one that would win the tie is forecast first. If it is still within the tie, it wins.
 void KvShortlist::Choice::forecast_tied() {
-  const Candidate least = candidates[cheapest];
+  const Candidate least = cheapest();
   const double most = KvPolicy::most_in_tie(least);
   std::vector<std::uint32_t>& tied = list.tied_;
   tied.clear();
-  for (std::uint32_t i = 0; i < candidates.size(); ++i) {
-    if (KvPolicy::possible_cost(candidates[i], least) > most) continue;
-    tied.push_back(i);
-    if (list.exact_[i] == 0)
-      candidates[i].forecast.mean_requests = list.forecaster_->mean_requests(candidates[i].worker, now);
-  }
-  const auto preference = [&](std::uint32_t i) { return KvPolicy::preference(candidates[i], fleet.others); };
+  for (std::uint32_t i = 0; i < usable.size(); ++i)
+    if (may_tie(i, least, most)) tied.push_back(i);
   while (true) {
-    const auto first = std::ranges::min_element(tied, {}, preference);
-    if (list.exact_[*first] != 0) return;
-    forecast(*first);
-    if (KvPolicy::possible_cost(candidates[*first], least) <= most) continue;
+    const auto first = std::ranges::min_element(tied, {}, [&](std::uint32_t i) { return preference(i); });
+    if (list.exact_[*first] != kNone) return;
+    if (KvPolicy::possible_cost(forecast(*first), least) <= most) continue;
     *first = tied.back();
     tied.pop_back();
   }
 }
 
-void KvShortlist::Choice::leave_out_others() {
-  std::size_t kept = 0;
-  for (std::size_t i = 0; i < candidates.size(); ++i) {
-    if (list.exact_[i] != 0) candidates[kept++] = candidates[i];
-  }
-  candidates.resize(kept);
-}
-
-std::size_t KvShortlist::choose(KvPolicy& policy, const PolicyQuery& query, std::vector<Candidate>& candidates,
-                                const QueryOf& query_of, TimePoint now) {
-  Choice choice{.list = *this, .query = query, .candidates = candidates, .query_of = query_of, .now = now};
-  choice.assume_least();
+std::size_t KvShortlist::choose(KvPolicy& policy, const PolicyQuery& query, std::span<const UsableWorker> usable,
+                                const Source& source, TimePoint now, std::vector<Candidate>& candidates) {
+  Choice choice{
+      .list = *this, .query = query, .usable = usable, .source = source, .now = now, .candidates = candidates};
+  candidates.clear();
+  floor_.refresh(now);
+  choice.fleet = KvPolicy::fleet_of(query, choice);
   choice.bound_costs();
   if (policy.would_fall_back(choice.fleet)) {
-    for (std::size_t i = 0; i < candidates.size(); ++i) choice.forecast(i);
+    for (std::uint32_t i = 0; i < usable.size(); ++i) (void)choice.forecast(i);
   } else {
-    choice.forecast_cheapest();
+    choice.forecast_least_bounds();
+    choice.forecast_below();
     choice.forecast_tied();
-    choice.leave_out_others();
+    std::ranges::sort(candidates, {}, &Candidate::worker);
   }
   return policy.choose_by_cost(choice.fleet, candidates);
 }

@@ -56,7 +56,7 @@ class ReusedPrefixes {
   void forget_oldest();
 
   PrefixUse prefixes_;
-  std::deque<Use> uses_;               // by time and number
+  std::deque<Use> uses_;  // by time and number
   std::uint64_t last_number_ = 0;
   std::vector<std::uint64_t> blocks_;  // distinct ones by WorkerId
   std::size_t held_ = 0;               // hashes of the prompts of all uses, shared ones as often as they are used

@@ -12,8 +12,16 @@ namespace {
 
 /// A prefix is hot when at least so many prompts in flight share it. Fewer may be one conversation, or chance.
 constexpr std::uint32_t kHotPrompts = 8;
+/// Of so many candidates the record of a decision keeps all, so that it can be replayed, and of more the best.
+constexpr std::size_t kAllRecorded = 64;
+constexpr std::size_t kBestRecorded = 8;
 /// Up to so many workers, forecasting all of them takes no longer than finding out which ones need not be.
 constexpr std::size_t kSmallFleet = 32;
+
+std::size_t recorded_of(const Router::Options& options) {
+  if (options.recorded > 0) return options.recorded;
+  return options.workers <= kAllRecorded ? kAllRecorded : kBestRecorded;
+}
 
 // An engine always computes the last prompt token, because the first output token follows from it. So a prompt that is
 // cached completely saves one block less.
@@ -89,21 +97,20 @@ Router::Router(Options options)
       affinity_(options.session_affinity),
       sessions_(options.session_affinity),
       forecasts_(options.forecasts),
-      log_({.candidates = options.recorded}),
+      log_({.candidates = recorded_of(options)}),
       depths_(options.workers),
       shared_(options.workers),
       reused_depths_(options.workers) {
-  if (options.shortlist && workers_ > std::max(kSmallFleet, options.recorded)) {
-    shortlist_.emplace(forecaster_, ForecastFloor(forecaster_, loads_, workers_, options.latency_prior),
-                       options.recorded);
-  }
+  const std::size_t recorded = recorded_of(options);
+  if (options.shortlist && workers_ > std::max(kSmallFleet, recorded))
+    shortlist_.emplace(forecaster_, CostFloor(forecaster_, loads_, workers_, options.latency_prior), recorded);
 }
 
 Result<Decision> Router::route(const RouteQuery& query, std::span<const WorkerView> fleet, TimePoint now,
                                AdmissionCheck* check) {
   KVIST_CHECK(fleet.size() == workers_, "the fleet has as many workers as the router was made for");
-  find_candidates(query, fleet, now);
-  if (candidates_.empty()) return fail(ErrorCode::kUnavailable, none_can_take(query, fleet));
+  find_usable(query, fleet, now);
+  if (usable_.empty()) return fail(ErrorCode::kUnavailable, none_can_take(query, fleet));
   const auto blocks = view(query.blocks);
   const PolicyQuery policy_query{.request = query.request,
                                  .prompt_tokens = longest(query),
@@ -111,16 +118,13 @@ Result<Decision> Router::route(const RouteQuery& query, std::span<const WorkerVi
                                  .blocks = blocks.first(std::min(blocks.size(), kPolicyBlocks)),
                                  .session = query.session};
   std::uint64_t policy_state = policy_->state();
-  std::size_t usable = candidates_.size();
-  const std::uint32_t known = std::ranges::max(candidates_, {}, &Candidate::cached_blocks).cached_blocks;
+  std::size_t usable = usable_.size();
+  const std::uint32_t known = deepest_cache();
   std::size_t position = choose(query, policy_query, fleet, now);
   if (check != nullptr && !check->admits(candidates_[position])) {
     policy_state = policy_->state();
     const WorkerId turned_down = candidates_[position].worker;
-    if (candidates_.size() < usable) {  // those that the shortlist left out may have no queue
-      find_candidates(query, fleet, now);
-      forecast(query, fleet, now);
-    }
+    if (candidates_.size() < usable) forecast_all(query, fleet, now);  // who was left out may have no queue
     const std::size_t forecast = candidates_.size();
     const auto admitted = choose_admitted(turned_down, policy_query, *check);
     if (!admitted) return fail(ErrorCode::kResourceExhausted, "the request would wait too long at every worker");
@@ -206,10 +210,10 @@ void Router::look_up(const RouteQuery& query, std::span<const WorkerView> fleet,
   reused_depths_ = std::move(reused);
 }
 
-void Router::find_candidates(const RouteQuery& query, std::span<const WorkerView> fleet, TimePoint now) {
+void Router::find_usable(const RouteQuery& query, std::span<const WorkerView> fleet, TimePoint now) {
   reused_.expire(now);
   look_up(query, fleet, now);
-  candidates_.clear();
+  usable_.clear();
   const bool any = query.adapter.empty();
   const std::uint8_t group = any ? WorkerView::kOutOfUse : best_group(query, fleet);
   const auto can_take = [&](const WorkerView& view) {
@@ -220,43 +224,40 @@ void Router::find_candidates(const RouteQuery& query, std::span<const WorkerView
     const WorkerId worker(i);
     if (!can_take(fleet[i]) || std::ranges::find(query.excluded, worker) != query.excluded.end()) continue;
     const PromptView prompt = as_read_by(fleet[i], query);
-    candidates_.push_back({.worker = worker,
-                           .cached_blocks = depths_[i].blocks,
-                           .cached_tokens = usable_cached_tokens(depths_[i].blocks, prompt.tokens, block_size_),
-                           .new_blocks = static_cast<std::uint32_t>(view(*prompt.keys).size() - shared_[i]),
-                           .lower_tier_blocks = depths_[i].lower_tiers,
-                           .trust = depths_[i].trust,
-                           .limits = in_blocks_of(block_size_, fleet[i].limits),
-                           .load = loads_.load(worker)});
+    usable_.push_back({.worker = worker,
+                       .prompt_tokens = prompt.tokens,
+                       .cached_tokens = usable_cached_tokens(depths_[i].blocks, prompt.tokens, block_size_),
+                       .displaced_blocks = displaced_blocks(worker, view(*prompt.keys).size(), fleet[i].limits)});
     if (shortlist_) shortlist_->set_slots(worker, fleet[i].limits.max_batch_size);
   }
-  leave_out_short_contexts(query, fleet);
+  leave_out_short_contexts(fleet);
   stay_with_session(query, now);
   leave_out_new_workers(fleet);
   replicate_hot_prefix(view(query.blocks));
 }
 
 // A worker that was started with a shorter context refuses a long prompt at once, which looks like a fast answer.
-void Router::leave_out_short_contexts(const RouteQuery& query, std::span<const WorkerView> fleet) {
-  const auto fits = [&](const Candidate& candidate) {
-    const WorkerView& worker = fleet[candidate.worker.value()];
-    return worker.max_model_len == 0 || as_read_by(worker, query).tokens < worker.max_model_len;
+void Router::leave_out_short_contexts(std::span<const WorkerView> fleet) {
+  const auto fits = [&](const UsableWorker& usable) {
+    const std::uint32_t most = fleet[usable.worker.value()].max_model_len;
+    return most == 0 || usable.prompt_tokens < most;
   };
-  const auto fitting = static_cast<std::size_t>(std::ranges::count_if(candidates_, fits));
-  if (fitting == 0 || fitting == candidates_.size()) return;  // If none fits, a worker's own words say so.
-  std::erase_if(candidates_, [&](const Candidate& candidate) { return !fits(candidate); });
+  const auto fitting = static_cast<std::size_t>(std::ranges::count_if(usable_, fits));
+  if (fitting == 0 || fitting == usable_.size()) return;  // If none fits, a worker's own words say so.
+  std::erase_if(usable_, [&](const UsableWorker& usable) { return !fits(usable); });
 }
 
 // A session whose worker is no candidate (drained, gone, failed the request) goes elsewhere, and stays there.
 void Router::stay_with_session(const RouteQuery& query, TimePoint now) {
   session_worker_ = has_affinity(query) ? sessions_.find(query.session, now) : std::nullopt;
-  if (!session_worker_ || position_of(candidates_, *session_worker_) == candidates_.size()) return;
+  if (!session_worker_) return;
+  if (std::ranges::find(usable_, *session_worker_, &UsableWorker::worker) == usable_.end()) return;
   if (affinity_.form == spec::SessionAffinitySpec::Form::kHard) {
-    std::erase_if(candidates_, [&](const Candidate& candidate) { return candidate.worker != *session_worker_; });
+    std::erase_if(usable_, [&](const UsableWorker& usable) { return usable.worker != *session_worker_; });
     return;
   }
-  for (Candidate& candidate : candidates_)
-    if (candidate.worker != *session_worker_) candidate.affinity_ms = to_milliseconds(affinity_.worth);
+  for (UsableWorker& usable : usable_)
+    if (usable.worker != *session_worker_) usable.affinity_ms = to_milliseconds(affinity_.worth);
 }
 
 void Router::note_session(const RouteQuery& query, WorkerId chosen, TimePoint now) {
@@ -269,40 +270,68 @@ void Router::note_session(const RouteQuery& query, WorkerId chosen, TimePoint no
 void Router::leave_out_new_workers(std::span<const WorkerView> fleet) {
   held_back_.clear();
   if (mode_ != spec::RoutingMode::kKv) return;
-  const auto is_full = [&](const Candidate& candidate) {
-    const std::uint32_t most = fleet[candidate.worker.value()].most_waiting;
-    return most != 0 && candidate.load.requests - candidate.load.decoding >= most;
+  const auto is_full = [&](const UsableWorker& usable) {
+    const std::uint32_t most = fleet[usable.worker.value()].most_waiting;
+    if (most == 0) return false;
+    const WorkerLoad& load = loads_.load(usable.worker);
+    return load.requests - load.decoding >= most;
   };
-  const auto full = static_cast<std::size_t>(std::ranges::count_if(candidates_, is_full));
-  if (full == 0 || full == candidates_.size()) return;
-  for (const Candidate& candidate : candidates_)
-    if (is_full(candidate)) held_back_.push_back(candidate.worker);
-  std::erase_if(candidates_, is_full);
+  const auto full = static_cast<std::size_t>(std::ranges::count_if(usable_, is_full));
+  if (full == 0 || full == usable_.size()) return;
+  for (const UsableWorker& usable : usable_)
+    if (is_full(usable)) held_back_.push_back(usable.worker);
+  std::erase_if(usable_, is_full);
+}
+
+std::uint32_t Router::deepest_cache() const {
+  std::uint32_t most = 0;
+  for (const UsableWorker& usable : usable_) most = std::max(most, depths_[usable.worker.value()].blocks);
+  return most;
+}
+
+Candidate Router::candidate(const UsableWorker& usable, const RouteQuery& query,
+                            std::span<const WorkerView> fleet) const {
+  const std::size_t i = usable.worker.value();
+  const PromptView prompt = as_read_by(fleet[i], query);
+  return {.worker = usable.worker,
+          .cached_blocks = depths_[i].blocks,
+          .cached_tokens = usable.cached_tokens,
+          .new_blocks = static_cast<std::uint32_t>(view(*prompt.keys).size() - shared_[i]),
+          .lower_tier_blocks = depths_[i].lower_tiers,
+          .replicate_tokens = usable.replicate_tokens,
+          .trust = depths_[i].trust,
+          .limits = in_blocks_of(block_size_, fleet[i].limits),
+          .load = loads_.load(usable.worker),
+          .affinity_ms = usable.affinity_ms};
 }
 
 ForecastQuery Router::forecast_query(const Candidate& candidate, const RouteQuery& query,
                                      std::span<const WorkerView> fleet) const {
-  const PromptView prompt = as_read_by(fleet[candidate.worker.value()], query);
+  const WorkerView& worker = fleet[candidate.worker.value()];
+  const PromptView prompt = as_read_by(worker, query);
   return {.prompt_tokens = prompt.tokens,
           .uncached_tokens = prompt.tokens - candidate.cached_tokens,
           .new_blocks = candidate.new_blocks,
-          .displaced_blocks = displaced_blocks(candidate, view(*prompt.keys).size())};
+          .displaced_blocks = displaced_blocks(candidate.worker, view(*prompt.keys).size(), worker.limits)};
 }
 
-void Router::forecast(const RouteQuery& query, std::span<const WorkerView> fleet, TimePoint now) {
-  for (Candidate& candidate : candidates_) {
-    candidate.forecast =
-        forecaster_.forecast(candidate.worker, candidate.limits, forecast_query(candidate, query, fleet), now);
+void Router::forecast_all(const RouteQuery& query, std::span<const WorkerView> fleet, TimePoint now) {
+  candidates_.clear();
+  for (const UsableWorker& usable : usable_) {
+    Candidate& made = candidates_.emplace_back(candidate(usable, query, fleet));
+    made.forecast = forecaster_.forecast(made.worker, made.limits, forecast_query(made, query, fleet), now);
   }
 }
 
 std::size_t Router::choose(const RouteQuery& query, const PolicyQuery& policy_query, std::span<const WorkerView> fleet,
                            TimePoint now) {
   if (shortlist_ && mode_ == spec::RoutingMode::kKv) {
-    const auto query_of = [&](const Candidate& candidate) { return forecast_query(candidate, query, fleet); };
-    return shortlist_->choose(static_cast<KvPolicy&>(*policy_), policy_query, candidates_, query_of, now);
+    const KvShortlist::Source source{
+        .candidate = [&](const UsableWorker& usable) { return candidate(usable, query, fleet); },
+        .query = [&](const Candidate& candidate) { return forecast_query(candidate, query, fleet); }};
+    return shortlist_->choose(static_cast<KvPolicy&>(*policy_), policy_query, usable_, source, now, candidates_);
   }
-  forecast(query, fleet, now);
+  forecast_all(query, fleet, now);
   if (mode_ == spec::RoutingMode::kClairvoyant && forecasts_ != nullptr) forecasts_->amend(query, candidates_);
   return policy_->choose(policy_query, candidates_);
 }
@@ -317,12 +346,12 @@ std::optional<std::size_t> Router::choose_admitted(WorkerId turned_down, const P
 }
 
 // The prompts in flight are not evicted, whether anything came back to them or not.
-std::uint64_t Router::displaced_blocks(const Candidate& candidate, std::size_t prompt_blocks) const {
-  const std::uint64_t kv_blocks = candidate.limits.kv_blocks;
-  if (kv_blocks == 0) return 0;
-  const std::size_t i = candidate.worker.value();
-  const std::uint64_t reused = reused_.blocks(candidate.worker) + prompt_blocks - reused_depths_[i];
-  const std::uint64_t in_flight = candidate.load.prompt_blocks + candidate.new_blocks;
+std::uint64_t Router::displaced_blocks(WorkerId worker, std::size_t prompt_blocks, const EngineLimits& limits) const {
+  if (limits.kv_blocks == 0) return 0;
+  const std::uint64_t kv_blocks = in_blocks_of(block_size_, limits).kv_blocks;
+  const std::size_t i = worker.value();
+  const std::uint64_t reused = reused_.blocks(worker) + prompt_blocks - reused_depths_[i];
+  const std::uint64_t in_flight = loads_.load(worker).prompt_blocks + prompt_blocks - shared_[i];
   const std::uint64_t all = std::max(reused, in_flight);
   return all - std::min(all, kv_blocks);
 }
@@ -333,12 +362,13 @@ std::uint64_t Router::displaced_blocks(const Candidate& candidate, std::size_t p
 void Router::replicate_hot_prefix(std::span<const kv::BlockHash> prompt) {
   const PrefixUse::Popularity hot = loads_.deepest_shared(prompt, kHotPrompts);
   if (hot.blocks == 0) return;
-  const std::size_t deserved = hot.prompts * candidates_.size() / loads_.requests();
-  const auto holds = [&](const Candidate& candidate) { return candidate.cached_blocks >= hot.blocks; };
-  const auto copies = static_cast<std::size_t>(std::ranges::count_if(candidates_, holds));
+  const std::size_t deserved = hot.prompts * usable_.size() / loads_.requests();
+  const auto cached_blocks = [&](const UsableWorker& usable) { return depths_[usable.worker.value()].blocks; };
+  const auto holds = [&](const UsableWorker& usable) { return cached_blocks(usable) >= hot.blocks; };
+  const auto copies = static_cast<std::size_t>(std::ranges::count_if(usable_, holds));
   if (copies == 0 || copies >= deserved) return;
-  for (Candidate& candidate : candidates_) {
-    if (!holds(candidate)) candidate.replicate_tokens = (hot.blocks - candidate.cached_blocks) * block_size_;
+  for (UsableWorker& usable : usable_) {
+    if (!holds(usable)) usable.replicate_tokens = (hot.blocks - cached_blocks(usable)) * block_size_;
   }
 }
 

@@ -30,6 +30,7 @@
 #include "kvist/routing/reused_prefixes.h"
 #include "kvist/routing/routed_request.h"
 #include "kvist/routing/session_table.h"
+#include "kvist/routing/usable_worker.h"
 #include "kvist/routing/worker_view.h"
 #include "kvist/spec/routing_mode.h"
 #include "kvist/spec/routing_spec.h"
@@ -78,8 +79,10 @@ class Router {
     spec::TierWeightsSpec tier_weights = {};
     spec::SessionAffinitySpec session_affinity = {};  ///< in mode kv
     spec::StepTimeSpec latency_prior = {};            ///< every worker's step time until its own steps were measured
-    std::size_t recorded = 64;  ///< candidates that log() keeps of a decision, at least the chosen one
-    bool shortlist = true;      ///< false: mode kv forecasts every worker of a large fleet too, with the same result
+    /// Candidates that log() keeps of a decision, at least the chosen one; 0: all in a fleet of up to 64 workers, else
+    /// the best 8.
+    std::size_t recorded = 0;
+    bool shortlist = true;  ///< false: mode kv forecasts every worker of a large fleet too, with the same result
     /// Given if another thread owns event_index(): makes what keeps it and routing apart.
     PromptsUnderWay::MakeGate make_gate = {};
     /// What mode clairvoyant asks; null: its forecasts are those of mode kv. Requires: it outlives the router.
@@ -162,29 +165,36 @@ class Router {
   void look_up(const RouteQuery& query, const BlockKeys& keys, std::span<const WorkerView> fleet, TimePoint now);
   /// Fills them for each worker with the block hashes of its own tokenization.
   void look_up(const RouteQuery& query, std::span<const WorkerView> fleet, TimePoint now);
-  /// Fills candidates_ with the available workers of the fleet, without forecasts.
-  void find_candidates(const RouteQuery& query, std::span<const WorkerView> fleet, TimePoint now);
-  void leave_out_short_contexts(const RouteQuery& query, std::span<const WorkerView> fleet);
+  /// Fills usable_ with the workers of the fleet that may take the request.
+  void find_usable(const RouteQuery& query, std::span<const WorkerView> fleet, TimePoint now);
+  // The next four change usable_.
+  void leave_out_short_contexts(std::span<const WorkerView> fleet);
   void stay_with_session(const RouteQuery& query, TimePoint now);
   void leave_out_new_workers(std::span<const WorkerView> fleet);
+  void replicate_hot_prefix(std::span<const kv::BlockHash> prompt);
+  /// The blocks of the prompt that the usable worker has cached that has most of them.
+  [[nodiscard]] std::uint32_t deepest_cache() const;
   void note_session(const RouteQuery& query, WorkerId chosen, TimePoint now);
   [[nodiscard]] bool has_affinity(const RouteQuery& query) const {
     return affinity_.form != spec::SessionAffinitySpec::Form::kOff && query.session != 0 &&
            mode_ == spec::RoutingMode::kKv;
   }
+  /// Without a forecast.
+  [[nodiscard]] Candidate candidate(const UsableWorker& usable, const RouteQuery& query,
+                                    std::span<const WorkerView> fleet) const;
   [[nodiscard]] ForecastQuery forecast_query(const Candidate& candidate, const RouteQuery& query,
                                              std::span<const WorkerView> fleet) const;
-  /// Gives all of them forecasts.
-  void forecast(const RouteQuery& query, std::span<const WorkerView> fleet, TimePoint now);
-  /// Gives them forecasts and returns the position of the chosen one. May leave out those that do not matter.
+  /// Fills candidates_ with all usable workers.
+  void forecast_all(const RouteQuery& query, std::span<const WorkerView> fleet, TimePoint now);
+  /// Fills candidates_, which may leave out those that do not matter, and returns the position of the chosen one.
   [[nodiscard]] std::size_t choose(const RouteQuery& query, const PolicyQuery& policy_query,
                                    std::span<const WorkerView> fleet, TimePoint now);
   /// The position of the choice among the candidates that `check` admits, and leaves out the others; nothing if it
   /// admits none. Requires: all have forecasts, and `check` was asked about `turned_down`.
   [[nodiscard]] std::optional<std::size_t> choose_admitted(WorkerId turned_down, const PolicyQuery& policy_query,
                                                            AdmissionCheck& check);
-  void replicate_hot_prefix(std::span<const kv::BlockHash> prompt);
-  [[nodiscard]] std::uint64_t displaced_blocks(const Candidate& candidate, std::size_t prompt_blocks) const;
+  [[nodiscard]] std::uint64_t displaced_blocks(WorkerId worker, std::size_t prompt_blocks,
+                                               const EngineLimits& limits) const;
   void on_worker_changed(WorkerId worker) {
     if (shortlist_) shortlist_->on_changed(worker);
   }
@@ -206,8 +216,9 @@ class Router {
   ForecastSource* forecasts_;  // may be null
   DecisionLog log_;
   std::optional<KvShortlist> shortlist_;    // in large fleets
-  std::vector<Candidate> candidates_;       // scratch memory of route(), as are the next three, which are by WorkerId
-  std::optional<WorkerId> session_worker_;  // of the last find_candidates(), as the next
+  std::vector<UsableWorker> usable_;        // scratch memory of route()
+  std::vector<Candidate> candidates_;       // likewise, as are the next three, which are by WorkerId
+  std::optional<WorkerId> session_worker_;  // of the last find_usable(), as the next
   std::vector<WorkerId> held_back_;
   std::vector<CacheDepth> depths_;
   std::vector<std::uint32_t> shared_;

@@ -1,0 +1,112 @@
+// Lower bounds of what the workers of a large fleet cost in mode kv, which take less time than forecasts.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "kvist/base/id.h"
+#include "kvist/base/time.h"
+#include "kvist/routing/fleet_latency.h"
+#include "kvist/routing/forecaster.h"
+#include "kvist/routing/kv_policy.h"
+#include "kvist/routing/load_tracker.h"
+#include "kvist/routing/prefill_queue.h"
+#include "kvist/routing/returning_requests.h"
+#include "kvist/routing/usable_worker.h"
+#include "kvist/spec/step_time_spec.h"
+
+namespace kvist::routing {
+
+/// Keeps per worker, in little memory, what costs are made of, and recomputes it for workers whose state changed or
+/// that were computed more than kLasts ago. What changes with time too, by an exponential function, is bounded for that
+/// long: how much a worker's own model counts falls by at most kShareFall a second, and those who return for its cache
+/// become fewer at most as fast as at first. All bounds hold exactly but for rounding, for which a caller has to leave
+/// some room (see KvShortlist). Threads: one.
+class CostFloor {
+ public:
+  /// 1 - exp(-x) with x falling to half in the half life: x exp(-x) is at most 1 / e.
+  static constexpr double kShareFall = 0.693147181 * 0.367879442 / (to_seconds(FleetLatency::kHalfLife)) * 1.001;
+  /// Bounds become wider with it, by up to a part in 400, and less is recomputed.
+  static constexpr Duration kLasts = std::chrono::milliseconds(100);
+
+  /// Requires: `forecaster` and its `loads` outlive this object.
+  CostFloor(const Forecaster& forecaster, const LoadTracker& loads, std::size_t workers,
+            const spec::StepTimeSpec& prior);
+
+  /// The worker's load, queue or latency model changed.
+  void mark(WorkerId worker) {
+    if (!std::exchange(workers_[worker.value()].marked, true)) due_.push_back(worker);
+  }
+  void set_slots(WorkerId worker, std::uint32_t slots) {
+    if (std::exchange(slots_[worker.value()], slots) != slots) mark(worker);
+  }
+  /// Recomputes what has to be for decisions at `now`, which come before the next mark().
+  void refresh(TimePoint now);
+
+  // Of the last refresh().
+  /// What KvPolicy::fleet_of() asks.
+  [[nodiscard]] std::uint32_t waiting(WorkerId worker) const { return workers_[worker.value()].waiting; }
+  [[nodiscard]] double error(WorkerId worker) const { return workers_[worker.value()].error; }
+  /// The worker's requests in flight.
+  [[nodiscard]] std::uint32_t requests(WorkerId worker) const { return workers_[worker.value()].requests; }
+  /// At most Forecast::known.
+  [[nodiscard]] double known(WorkerId worker, TimePoint now) const {
+    return least_share(workers_[worker.value()], to_milliseconds(now.time_since_epoch()));
+  }
+  /// Sets costs[i] to at most what KvPolicy::cost() is with the forecast of usable[i]. The room of a worker and the
+  /// wait for it are left out, and so is what an exact cost withholds of the credit for cached tokens.
+  /// `prompt_tokens`: PolicyQuery::prompt_tokens. Requires: `costs` is as long as `usable`.
+  void bound(std::span<const UsableWorker> usable, std::uint32_t prompt_tokens, const KvPolicy::Fleet& fleet,
+             TimePoint now, std::span<double> costs) const;
+
+ private:
+  // Times are milliseconds, points in time those since the clock's epoch.
+  struct Worker {
+    double prior_ms = 0, prior_with_ms = 0;  // of a step, but for the prompt
+    double prior_per_prompt_token = 0;       // where nothing decodes
+    std::array<double, 4> weights = {};      // of the worker's own model, as are the next
+    double ratio = 1, ratio_with = 1;
+    double share = 0;        // how much it counts, at the time of the next
+    double computed_at = 0;  // these values
+    std::uint32_t batch = 0, batch_with = 0;
+    std::uint32_t decoding = 0, waiting = 0, requests = 0;
+    bool marked = false;
+    bool has_prompts = false;  // the next six are of its PrefillQueue, in which there are some
+    double ready = 0, last_first_token = 0;
+    PrefillQueue::Sum overdue, queued;
+    ReturningRequests::Rate returning;
+    double error = 0;
+  };
+  // What is the same for all workers of a decision.
+  struct Query;
+  // Of one worker: weighted means of its model and the fleet's, from below or above.
+  struct Mix {
+    double others = 0;  // the weight of the fleet's model
+    double own = 0;
+    [[nodiscard]] double of(double own_value, double fleet_value) const {
+      return others * fleet_value + own * own_value;
+    }
+  };
+  [[nodiscard]] static double least_share(const Worker& w, double now) {
+    return std::max(0.0, w.share - kShareFall * 1e-3 * (now - w.computed_at));
+  }
+  void refresh(Worker& w, WorkerId id, TimePoint now);
+  [[nodiscard]] double queue_ms(const Worker& w, const Query& query, const Mix& least, const Mix& most,
+                                double most_step_ms) const;
+  [[nodiscard]] double bound(const UsableWorker& usable, const Query& query) const;
+
+  const Forecaster* forecaster_;
+  const LoadTracker* loads_;
+  double fixed_ms_;
+  double per_sequence_ms_;
+  double per_kv_token_ms_;
+  std::vector<Worker> workers_;       // by WorkerId, as is the next
+  std::vector<std::uint32_t> slots_;  // 0: unknown
+  std::vector<WorkerId> due_;         // the marked ones
+};
+
+}  // namespace kvist::routing
