@@ -42,6 +42,33 @@ TEST(WarmUp, CanBeTurnedOff) {
   EXPECT_EQ(warm_up.most_waiting(WorkerId(0)), 0U);
 }
 
+// Of a request that the gateway does not read, or whose answer comes in one piece without usage, nothing is told but
+// its end.
+TEST(WarmUpOfADispatcher, EndsWithAnswersThatShowNoFirstTokenToo) {
+  const TimePoint now{std::chrono::seconds(1)};
+  Fleet fleet({"a"}, {});
+  fleet.on_success(WorkerId(0), now);
+  routing::Router router({.model = "m", .block_size = 16, .workers = 1, .mode = spec::RoutingMode::kKv});
+  Dispatcher dispatcher({.warm_up = {.requests = 2, .until_answers = 4}}, fleet, router);
+  dispatcher.on_worker_added(WorkerId(0));
+  const auto most_waiting = [&] { return fleet.views()[0].most_waiting; };
+  const auto request = [&](Outcome outcome, bool tells_first_token) {
+    const Started ticket = dispatcher.start({.prompt_tokens = 100, .blocks = nullptr}, now);
+    ASSERT_TRUE(ticket.has_value());
+    if (tells_first_token) dispatcher.on_first_token(ticket->decision.request, now);
+    dispatcher.finish(ticket->handle, outcome, now);
+  };
+  request(Outcome::kCompleted, false);
+  EXPECT_EQ(most_waiting(), 3U);
+  request(Outcome::kRefused, false);
+  request(Outcome::kClientGone, false);
+  EXPECT_EQ(most_waiting(), 3U) << "nothing was computed";
+  request(Outcome::kCompleted, true);
+  EXPECT_EQ(most_waiting(), 4U) << "once for each";
+  for (int i = 0; i < 2; ++i) request(Outcome::kCompleted, false);
+  EXPECT_EQ(most_waiting(), 0U) << "it is known now";
+}
+
 /// Workers in virtual time that compute one prompt after the other and then stream, behind a dispatcher in mode kv.
 /// Requests arrive at a fixed rate, each with a prompt that nobody shares.
 class Rollout {

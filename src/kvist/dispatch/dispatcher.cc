@@ -463,8 +463,11 @@ void Dispatcher::finish(DispatchHandle handle, Outcome outcome, TimePoint now) {
     silence_.on_life(ended.worker, now);
   }
   take_back(ended, now);
-  if (const routing::RoutedRequest* const routed = router_->find(ended.attempt))
+  if (const routing::RoutedRequest* const routed = router_->find(ended.attempt)) {
     charge(ended, ended.prompt_tokens + static_cast<double>(routed->output_tokens), now);
+    // Nobody told of a first token, but an answer that has ended had one.
+    if (outcome == Outcome::kCompleted && !routed->decoding) on_warm_answer(ended.worker);
+  }
   // What nothing failed of is told by how it ended, in the same word as in metrics and logs.
   if (outcome == Outcome::kClientGone || outcome == Outcome::kRefused)
     router_->on_failed(ended.attempt, to_string(outcome));

@@ -27,7 +27,7 @@ class WarmUp {
 
   /// The worker's process is a new one, or it has just joined the fleet.
   void begin(WorkerId worker) { workers_.at(worker.value()) = {.warms_up = spec_.requests > 0}; }
-  /// A request got its first token, or its whole answer, from the worker. Returns whether the bound changed.
+  /// A request got its first token, or all of its answer, from the worker. Returns whether the bound changed.
   bool on_answer(WorkerId id) {
     Worker& worker = workers_.at(id.value());
     if (!worker.warms_up) return false;
