@@ -282,6 +282,31 @@ TEST_F(DispatcherTest, WithoutAnotherWorkerAStalledRequestStays) {
   expect_no_load();
 }
 
+// The only other worker with the adapter is in doubt, so that it is not available while one without it is healthy.
+TEST_F(DispatcherTest, ARequestForAnAdapterLeavesForWhoHasItInWhateverHealth) {
+  for (const std::uint32_t w : {0U, 1U}) fleet_.set_adapters(WorkerId(w), {"sql"});
+  const auto first =
+      dispatcher_.start({.prompt_tokens = 100, .blocks = nullptr, .adapter = "sql", .streams = true}, now_);
+  ASSERT_TRUE(first);
+  const WorkerId worker = first->decision.worker;
+  const WorkerId other(1 - worker.value());
+  fleet_.on_server_error(other, "500", now_);
+  ASSERT_FALSE(fleet_.views()[other.value()].available);
+  ASSERT_EQ(dispatcher_.check(now_ + std::chrono::seconds(3)).stalled, std::vector<WorkerId>{worker});
+
+  fleet_.set_stalled(other, true, now_);
+  EXPECT_FALSE(dispatcher_.leave(first->handle, AttemptFailure::kStalled, now_ + std::chrono::seconds(3)))
+      << "there it would be no better";
+  EXPECT_EQ(router_.loads().load(worker).requests, 1U) << "and it stays";
+
+  fleet_.set_stalled(other, false, now_);
+  const auto next = dispatcher_.leave(first->handle, AttemptFailure::kStalled, now_ + std::chrono::seconds(3));
+  ASSERT_TRUE(next);
+  EXPECT_EQ(next->worker, other);
+  dispatcher_.finish(first->handle, Outcome::kCompleted, now_);
+  expect_no_load();
+}
+
 /// A worker fails every attempt in a way, and the others do not. Returns how many of the requests it was given.
 class OneBadWorker : public DispatcherTest {
  protected:

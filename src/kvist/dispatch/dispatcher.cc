@@ -405,16 +405,24 @@ void Dispatcher::check_stalls(Findings& findings, TimePoint now) {
   }
 }
 
+// By the router's rule: of the workers that have the adapter, those of the best group. None of them may be among the
+// fleet's available ones, which are better but do not have it.
+bool Dispatcher::can_go_elsewhere(const DispatchedRequest& live) const {
+  const auto fleet = fleet_->views();
+  const std::uint8_t group = routing::best_group(fleet, live.query.adapter);
+  if (group == routing::WorkerView::kOutOfUse) return false;
+  for (std::uint32_t i = 0; i < fleet.size(); ++i) {
+    const bool excluded = std::ranges::find(live.query.excluded, WorkerId(i)) != live.query.excluded.end();
+    const bool can_take = fleet[i].group == group && fleet[i].has_adapter(live.query.adapter);
+    if (can_take && WorkerId(i) != live.worker && !excluded) return true;
+  }
+  return false;
+}
+
 std::optional<routing::Decision> Dispatcher::leave(DispatchHandle handle, AttemptFailure failure, TimePoint now,
                                                    std::uint32_t resumed_tokens) {
   const DispatchedRequest& live = this->live(handle);
-  const auto fleet = fleet_->views();
-  bool elsewhere = false;
-  for (std::uint32_t i = 0; i < fleet.size(); ++i) {
-    const bool excluded = std::ranges::find(live.query.excluded, WorkerId(i)) != live.query.excluded.end();
-    const bool can_take = fleet[i].available && fleet[i].has_adapter(live.query.adapter);
-    elsewhere = elsewhere || (can_take && WorkerId(i) != live.worker && !excluded);
-  }
+  const bool elsewhere = can_go_elsewhere(live);
   const bool free = is_free(live, failure);
   if (!free && !budget_.has_one(now)) {
     hung_[live.worker.value()] = false;  // it is asked again when there is a retry

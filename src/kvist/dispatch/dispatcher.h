@@ -222,6 +222,8 @@ class Dispatcher {
   void charge(DispatchedRequest& request, double tokens, TimePoint now);
   [[nodiscard]] std::optional<routing::Decision> retry(DispatchHandle handle, bool free, TimePoint now);
   [[nodiscard]] bool is_free(const DispatchedRequest& request, AttemptFailure failure) const;
+  /// Whether another worker could take the request if it left its present one.
+  [[nodiscard]] bool can_go_elsewhere(const DispatchedRequest& live) const;
   void apply_ejection(WorkerId worker);
   void warm_up(WorkerId worker);
   void on_warm_answer(WorkerId worker);

@@ -53,14 +53,6 @@ EngineLimits in_blocks_of(std::uint32_t block_size, EngineLimits limits) {
   return limits;
 }
 
-// The least group that a worker with the request's adapter is in.
-std::uint8_t best_group(const RouteQuery& query, std::span<const WorkerView> fleet) {
-  std::uint8_t best = WorkerView::kOutOfUse;
-  for (const WorkerView& worker : fleet)
-    if (worker.has_adapter(query.adapter)) best = std::min(best, worker.group);
-  return best;
-}
-
 std::string none_can_take(const RouteQuery& query, std::span<const WorkerView> fleet) {
   const auto workers = std::ranges::count(fleet, false, &WorkerView::vacant);
   const std::string_view tried = query.excluded.empty() ? "" : " (some were tried before)";
@@ -215,7 +207,7 @@ void Router::find_usable(const RouteQuery& query, std::span<const WorkerView> fl
   look_up(query, fleet, now);
   usable_.clear();
   const bool any = query.adapter.empty();
-  const std::uint8_t group = any ? WorkerView::kOutOfUse : best_group(query, fleet);
+  const std::uint8_t group = any ? WorkerView::kOutOfUse : best_group(fleet, query.adapter);
   const auto can_take = [&](const WorkerView& view) {
     if (any) return view.available;
     return group != WorkerView::kOutOfUse && view.group == group && view.has_adapter(query.adapter);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -61,5 +62,14 @@ struct WorkerView {
     return name.empty() || std::ranges::binary_search(adapters, name);
   }
 };
+
+/// The least group that a worker with the adapter is in: a request for it goes to those of this group that have it.
+/// kOutOfUse: none can take it. Without an adapter (an empty name) these are the available ones.
+[[nodiscard]] inline std::uint8_t best_group(std::span<const WorkerView> fleet, std::string_view adapter) {
+  std::uint8_t best = WorkerView::kOutOfUse;
+  for (const WorkerView& worker : fleet)
+    if (worker.has_adapter(adapter)) best = std::min(best, worker.group);
+  return best;
+}
 
 }  // namespace kvist::routing
