@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "kvist/base/check.h"
+#include "kvist/openai/body_edit.h"
 #include "kvist/openai/codec.h"
 #include "kvist/openai/errors.h"
 #include "kvist/openai/resumption.h"
@@ -50,6 +51,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     check_usage_edit<openai::CompletionRequest>(text, &openai::parse_completion_request, purpose);
   }
   static_cast<void>(openai::with_usage_requested(text));
+  static_cast<void>(openai::model_of(text));
+  static_cast<void>(openai::with_model(text, "m"));
+  if (const auto named = openai::with_priority(text, 7)) {
+    const openai::AskedPriority asked = openai::priority_of(*named);
+    KVIST_CHECK(!asked.is_plain || asked.value == 7, "a priority is read back as it was written");
+  }
   static_cast<void>(openai::parse_tokenize_request(text));
   static_cast<void>(openai::parse_detokenize_request(text));
   static_cast<void>(openai::parse_tokenize_answer(text));

@@ -174,5 +174,29 @@ TEST(ModelOf, IsTheFirstOfTheBodysOwnFields) {
     EXPECT_EQ(model_of(body), std::nullopt) << body;
 }
 
+TEST(PriorityOf, IsPlainIfEveryReaderTakesItForTheSame) {
+  const auto is = [](std::string_view body, std::int32_t value, bool is_plain) {
+    const AskedPriority asked = priority_of(body);
+    return asked.value == value && asked.is_plain == is_plain;
+  };
+  EXPECT_TRUE(is(R"({"model":"m","priority" : -7 })", -7, true));
+  EXPECT_TRUE(is(R"({"pri\u006frity":3,"broken":NaN})", 3, true));
+  EXPECT_TRUE(is("\xEF\xBB\xBF{\"priority\":3}", 3, true));
+  for (const char* const body : {"", "[]", "{}", "{", R"({"priority":null})", R"({"priority":-7)", R"("priority")",
+                                 R"({"a":{"priority":-7},"b":"\"priority\":-7"})"})
+    EXPECT_TRUE(is(body, 0, true)) << body;
+  for (const char* const odd : {R"("-7")", "-7.0", "-7e0", "true", "[-7]", "-99999999999", R"(0,"priority":-7)",
+                                R"(-7,"priority":null,"priority":0)"})
+    EXPECT_TRUE(is(std::string(R"({"priority":)") + odd + "}", 0, false)) << odd;
+}
+
+TEST(WithPriority, ReplacesAllOrBecomesTheFirstField) {
+  EXPECT_EQ(with_priority(R"({"a":1,"priority":"-7", "pri\u006frity":-9})", 2),
+            R"({"a":1,"priority":2, "pri\u006frity":2})");
+  EXPECT_EQ(with_priority("\xEF\xBB\xBF {}", -1), "\xEF\xBB\xBF {\"priority\":-1}");
+  EXPECT_EQ(with_priority(R"({"a":1})", 0), R"({"priority":0,"a":1})");
+  EXPECT_FALSE(with_priority("{broken", 0));
+}
+
 }  // namespace
 }  // namespace kvist::openai

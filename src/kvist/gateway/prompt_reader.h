@@ -79,6 +79,12 @@ class PromptReader {
     return std::ranges::find(aliases_, name) != aliases_.end();
   }
 
+  /// The adapter that the name of a model stands for, if any worker has it; empty: it stands for the model itself, or
+  /// for nothing.
+  [[nodiscard]] std::string_view adapter_named(std::string_view model, const FleetReadings& fleet) const {
+    return model != model_ && !is_alias(model) && fleet.has_adapter(model) ? model : std::string_view();
+  }
+
   /// A request for an adapter that a worker has gets block hashes of its own, as in the workers' events.
   /// Errors: kNotFound for another model than the served one and its adapters; those of openai::parse_*_request and of
   /// the chat template.

@@ -43,7 +43,7 @@ dispatch::RequestScope scope_of(const ProxyJob& job) {
     case RequestKind::kRead:
       return job.adapter.empty() ? dispatch::RequestScope::kOwnModel : dispatch::RequestScope::kAdapter;
     case RequestKind::kUnread:
-      return dispatch::RequestScope::kGeneration;
+      return job.adapter.empty() ? dispatch::RequestScope::kGeneration : dispatch::RequestScope::kAdapter;
     case RequestKind::kOther:
       return dispatch::RequestScope::kOther;
   }

@@ -66,8 +66,9 @@ struct ProxyParts {
 /// What the gateway knows of a request.
 enum class RequestKind : std::uint8_t {
   kRead,    ///< its prompt; the router learns from its answer
-  kUnread,  ///< only that it is a chat or a completion; the worker understands it or says what is wrong with it
-  kOther,   ///< nothing; bytes are passed in both directions
+  kUnread,  ///< that it is a chat or a completion, and its model if it names one; the worker understands it or says
+            ///< what is wrong with it
+  kOther,   ///< its model, if it names one; bytes are passed in both directions
 };
 
 /// What the client sent and how it is answered.

@@ -6,11 +6,11 @@
 #include <utility>
 #include <vector>
 
-#include "kvist/base/json.h"
 #include "kvist/base/random.h"
 #include "kvist/gateway/admission_fields.h"
 #include "kvist/gateway/error_answer.h"
 #include "kvist/gateway/proxy_headers.h"
+#include "kvist/gateway/unread_body.h"
 #include "kvist/openai/body_edit.h"
 #include "kvist/openai/codec.h"
 #include "kvist/openai/errors.h"
@@ -130,8 +130,7 @@ void Proxy::handle(Api api, net::HttpRequest request, const std::shared_ptr<net:
 
 // The dispatcher counts the refusal and words it; or there is room again by now.
 void Proxy::admit_unasked(const ArrivalPointer& arrival) {
-  begin(arrival, {.blocks = std::make_shared<const std::vector<kv::BlockHash>>()},
-        {.kind = RequestKind::kUnread, .usage_wanted = true, .prediction_is_whole = false});
+  begin_unread(arrival, {}, RequestKind::kUnread);
 }
 
 Result<void> Proxy::check_room() const {
@@ -170,7 +169,6 @@ void Proxy::on_read(const ArrivalPointer& arrival, Result<ReadRequest> read) {
 void Proxy::pass_on(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange, KeyLease lease) {
   const ArrivalPointer arrival = arrive(Api::kChat, std::move(request), exchange, std::move(lease));
   if (const auto room = check_room(); !room) return refuse(*arrival, room.error());
-  name_model_of_unread(arrival->request);
   admit_unread(arrival, RequestKind::kOther);
 }
 
@@ -183,15 +181,6 @@ Result<void> Proxy::name_model(net::HttpRequest& request, std::string_view model
   if (!reader_->is_alias(model)) return {};
   KVIST_TRY(request.body, openai::with_model(request.body, reader_->model()));
   return {};
-}
-
-// What is no JSON object with a model is left as it is.
-void Proxy::name_model_of_unread(net::HttpRequest& request) const {
-  if (!reader_->has_aliases() || !request.body.starts_with('{')) return;
-  JsonDocument document;
-  const Result<JsonObject> object = document.parse_object(request.body);
-  const std::optional<JsonValue> model = object ? object->peek("model") : std::nullopt;
-  if (model) (void)name_model(request, model->if_string().value_or(""));
 }
 
 void Proxy::report_early_end(Arrival& arrival, int status, dispatch::Outcome outcome) {
@@ -224,7 +213,8 @@ Result<void> Proxy::admit(const ArrivalPointer& arrival, ReadRequest read) {
     arrival->request.body = std::move(asking);
   }
   KVIST_TRY_VOID(name_model(arrival->request, read.options.model));
-  begin(arrival, std::move(read.profile), std::move(job));
+  begin(arrival, std::move(read.profile), std::move(job),
+        {.is_plain = !read.options.priority_is_odd, .value = read.options.priority});
   return {};
 }
 
@@ -232,29 +222,32 @@ void Proxy::admit_unread(const ArrivalPointer& arrival, RequestKind kind) {
   ++(kind == RequestKind::kUnread ? passed_on_unread_ : passed_on_others_);
   // The length of its prompt is not known, but it is a load for its worker all the same.
   const std::size_t tokens = std::min(arrival->request.body.size() / kBytesPerToken, kMostUnreadTokens);
-  begin(arrival,
-        {.prompt_tokens = static_cast<std::uint32_t>(tokens),
-         .blocks = std::make_shared<const std::vector<kv::BlockHash>>(),
-         .repeatable = !ProxyJob::has_effects(kind, arrival->request)},
-        {.kind = kind, .usage_wanted = true, .prediction_is_whole = false});
+  dispatch::RequestProfile profile;
+  profile.prompt_tokens = static_cast<std::uint32_t>(tokens);
+  profile.repeatable = !ProxyJob::has_effects(kind, arrival->request);
+  begin_unread(arrival, std::move(profile), kind);
 }
 
-void Proxy::begin(const ArrivalPointer& arrival, dispatch::RequestProfile profile, ProxyJob job) {
+void Proxy::begin_unread(const ArrivalPointer& arrival, dispatch::RequestProfile profile, RequestKind kind) {
+  const bool has_key = arrival->lease.account() != nullptr;
+  auto unread = settle_unread(arrival->request, *reader_, readings_, has_key);
+  if (!unread) return refuse(*arrival, unread.error());
+  profile.blocks = std::make_shared<const std::vector<kv::BlockHash>>();
+  profile.adapter = unread->adapter;
+  ProxyJob job{.kind = kind, .usage_wanted = true, .prediction_is_whole = false, .adapter = std::move(unread->adapter)};
+  begin(arrival, std::move(profile), std::move(job), unread->priority);
+}
+
+void Proxy::begin(const ArrivalPointer& arrival, dispatch::RequestProfile profile, ProxyJob job,
+                  const openai::AskedPriority& asked) {
   if (const auto session = arrival->request.headers.find(kSessionHeader); session && !session->empty()) {
     profile.session = routing::session_key(*session);
   }
-  const std::int32_t asked_priority = profile.admission.priority;
-  auto admission = read_admission_fields(arrival->request, asked_priority, arrival->lease.account());
+  auto admission = read_admission_fields(arrival->request, asked.value, arrival->lease.account());
   if (!admission) return refuse(*arrival, admission.error());
   profile.admission = *std::move(admission);
-  // A client cannot have at the worker what its key does not allow here. Where it said nothing, the worker may not know
-  // the field.
-  const bool names_priority = send_priority_ || asked_priority != 0;
-  if (job.kind == RequestKind::kRead && names_priority && profile.admission.priority != asked_priority) {
-    Result<std::string> body = openai::with_priority(arrival->request.body, profile.admission.priority);
-    if (!body) return refuse(*arrival, body.error());
-    arrival->request.body = *std::move(body);
-  }
+  if (const auto named = name_priority(*arrival, job.kind, asked, profile.admission.priority); !named)
+    return refuse(*arrival, named.error());
   profile.name = arrival->request_id;
   if (job.kind == RequestKind::kRead) job.record = record_of(*arrival, profile);
   arrival->asked = net::now();
@@ -277,6 +270,21 @@ void Proxy::begin(const ArrivalPointer& arrival, dispatch::RequestProfile profil
   arrival->exchange->on_client_gone([weak = std::weak_ptr<Arrival>(arrival)] {
     if (const auto left = weak.lock()) left->client_left = true;
   });
+}
+
+// A client cannot have at the worker what its key does not allow here. Where it said nothing, the worker may not know
+// the field.
+Result<void> Proxy::name_priority(Arrival& arrival, RequestKind kind, const openai::AskedPriority& asked,
+                                  std::int32_t counts) const {
+  const bool has_key = arrival.lease.account() != nullptr;
+  const bool is_named = asked.value != 0 || !asked.is_plain;
+  const bool differs = asked.value != counts || (!asked.is_plain && has_key);
+  if (!differs || !(is_named || (send_priority_ && kind != RequestKind::kOther))) return {};
+  Result<std::string> body = openai::with_priority(arrival.request.body, counts);
+  // What nobody can read has no priority, and gets none.
+  if (!body && kind != RequestKind::kRead) return {};
+  KVIST_TRY(arrival.request.body, std::move(body));
+  return {};
 }
 
 std::unique_ptr<TrafficRecord> Proxy::record_of(const Arrival& arrival, const dispatch::RequestProfile& profile) const {

@@ -19,6 +19,7 @@
 #include "kvist/net/event_loop.h"
 #include "kvist/net/http_client.h"
 #include "kvist/net/http_server.h"
+#include "kvist/openai/body_edit.h"
 
 namespace kvist::gateway {
 
@@ -120,15 +121,20 @@ class Proxy {
   void watch_streams();
   /// Replaces an alias by the name that the workers know, where the body has one. `model` is the body's.
   [[nodiscard]] Result<void> name_model(net::HttpRequest& request, std::string_view model) const;
-  void name_model_of_unread(net::HttpRequest& request) const;
   [[nodiscard]] Result<void> check_room() const;
   [[nodiscard]] Result<void> read_on_pool(const ArrivalPointer& arrival);
   void on_read(const ArrivalPointer& arrival, Result<ReadRequest> read);
   [[nodiscard]] Result<void> admit(const ArrivalPointer& arrival, ReadRequest read);
   void admit_unread(const ArrivalPointer& arrival, RequestKind kind);
   void admit_unasked(const ArrivalPointer& arrival);
-  /// Asks for a worker. Fills in the fields of `job` that describe the request itself.
-  void begin(const ArrivalPointer& arrival, dispatch::RequestProfile profile, ProxyJob job);
+  /// What is not read is routed by the model that it names all the same, and has no better priority than its key.
+  void begin_unread(const ArrivalPointer& arrival, dispatch::RequestProfile profile, RequestKind kind);
+  /// Asks for a worker. `asked`: by the body. Fills in the fields of `job` that describe the request itself.
+  void begin(const ArrivalPointer& arrival, dispatch::RequestProfile profile, ProxyJob job,
+             const openai::AskedPriority& asked);
+  /// Gives the body the priority that counts here, where it may have one.
+  [[nodiscard]] Result<void> name_priority(Arrival& arrival, RequestKind kind, const openai::AskedPriority& asked,
+                                           std::int32_t counts) const;
   /// What a record has of a request before anything has happened to it; null: it is not recorded.
   [[nodiscard]] std::unique_ptr<TrafficRecord> record_of(const Arrival& arrival,
                                                          const dispatch::RequestProfile& profile) const;

@@ -14,10 +14,21 @@ namespace kvist::openai {
 /// object up to there. What comes behind is not looked at.
 [[nodiscard]] std::optional<std::string> model_of(std::string_view body);
 
-/// The body with another `model` and every other byte unchanged. Requires: parse_*_request accepts the body.
+/// What a body that was not read says of its `priority`.
+struct AskedPriority {
+  /// It has none (null counts as none), or one that is a whole number of 32 bits: every reader takes it for the same.
+  bool is_plain = true;
+  std::int32_t value = 0;  ///< 0 if it has none or if it is not plain
+};
+/// A body that is no JSON object has none.
+[[nodiscard]] AskedPriority priority_of(std::string_view body);
+
+/// The body with another `model` and every other byte unchanged. Errors: kInvalidArgument if the body is no
+/// JSON object, as far as its fields have to be found; what is in them is not checked.
 [[nodiscard]] Result<std::string> with_model(std::string_view body, std::string_view model);
 
-/// The body with this `priority` and every other byte unchanged. Requires: as above.
+/// The body with this `priority`, wherever it has one, otherwise as its first field, and every other byte unchanged.
+/// Errors: as above.
 [[nodiscard]] Result<std::string> with_priority(std::string_view body, std::int32_t priority);
 
 }  // namespace kvist::openai

@@ -86,12 +86,14 @@ std::uint32_t count_of(const JsonObject& request, std::string_view field) {
   return static_cast<std::uint32_t>(std::clamp<std::int64_t>(count, 1, kMaxChoices));
 }
 
-// For routing: what is no priority counts as none.
-std::int32_t priority_of(const JsonObject& request) {
-  const std::optional<JsonValue> value = request.peek("priority");
-  const std::int64_t priority = value ? value->if_int().value_or(0) : 0;
-  const bool fits = std::in_range<std::int32_t>(priority);
-  return fits ? static_cast<std::int32_t>(priority) : 0;
+// For routing: what is no priority counts as none. Some workers take a text or a fraction for one too, and of two
+// fields the last.
+void read_priority(const JsonObject& request, GenerationOptions& options) {
+  const auto value = request.find("priority");
+  if (value && !*value) return;
+  const std::optional<std::int64_t> number = value ? (*value)->if_int() : std::nullopt;
+  options.priority_is_odd = !number || !std::in_range<std::int32_t>(*number);
+  if (!options.priority_is_odd) options.priority = static_cast<std::int32_t>(*number);
 }
 
 // n, best_of and echo.
@@ -143,7 +145,7 @@ Result<GenerationOptions> read_options(const JsonObject& request, RequestKind ki
   if (purpose == ReadFor::kRouting) {
     options.session = read_session(request);
     options.computes_whole_prompt = computes_whole_prompt(request, kind);
-    options.priority = priority_of(request);
+    read_priority(request, options);
     options.choices = count_of(request, "n");
     options.best_of = std::max(options.choices, count_of(request, "best_of"));
     return options;

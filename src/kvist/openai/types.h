@@ -82,7 +82,10 @@ struct GenerationOptions {
   bool include_stop_str_in_output = false;
   bool skip_special_tokens = true;  ///< false: the answer's text has the spelling of special tokens
   std::int32_t priority = 0;        ///< requests with a lower one are taken from the queue first (vLLM)
-  bool return_token_ids = false;    ///< the answer contains the tokens of prompt and choices (vLLM)
+  /// Only read for routing: the body has a priority that is not one whole number, which another reader may take for
+  /// any.
+  bool priority_is_odd = false;
+  bool return_token_ids = false;  ///< the answer contains the tokens of prompt and choices (vLLM)
   Sampling sampling;
   std::optional<Resumption> resumption = {};  ///< an extension of kvist; only with `stream`
   /// prompt_cache_key, otherwise user, by which requests of one client belong together. Only read for routing; empty if

@@ -1,8 +1,10 @@
-// with_usage_requested(), with_model() and with_priority() change, and model_of() reads, a few bytes in the client's JSON text. The text
-// is not written again from parsed values, because the gateway forwards it unchanged, with its spelling of numbers,
-// order of keys, unknown fields and white space.
+// with_usage_requested(), with_model() and with_priority() change, and model_of() and priority_of() read, a few bytes
+// in the client's JSON text. The text is not written again from parsed values, because the gateway forwards it
+// unchanged, with its spelling of numbers, order of keys, unknown fields and white space.
+#include <charconv>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kvist/base/json.h"
@@ -36,6 +38,12 @@ class Scanner {
   [[nodiscard]] std::size_t skip_space(std::size_t at) const {
     const std::size_t found = text_.find_first_not_of(" \t\r\n", at);
     return found == std::string_view::npos ? text_.size() : found;
+  }
+
+  // The position of the text's value. Workers in Python read a text with a byte order mark.
+  [[nodiscard]] std::size_t begin() const {
+    constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+    return skip_space(text_.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0);
   }
 
   [[nodiscard]] char at(std::size_t position) const { return position < text_.size() ? text_[position] : '\0'; }
@@ -179,7 +187,7 @@ std::string with_edits(std::string_view body, const std::vector<Edit>& edits) {
 std::optional<std::string> model_of(std::string_view body) {
   const Scanner scanner(body);
   std::optional<std::string> model;
-  const bool readable = scanner.for_each_field(scanner.skip_space(0), [&](const RawField& field) {
+  const bool readable = scanner.for_each_field(scanner.begin(), [&](const RawField& field) {
     if (!names(field.key, "model")) return true;
     JsonDocument document;
     const Result<JsonValue> value = document.parse(body.substr(field.value_begin, field.value_end - field.value_begin));
@@ -192,7 +200,7 @@ std::optional<std::string> model_of(std::string_view body) {
 Result<std::string> with_model(std::string_view body, std::string_view model) {
   const Scanner scanner(body);
   std::vector<RawField> fields;
-  if (!scanner.fields(scanner.skip_space(0), fields)) return not_editable("body: not a JSON object");
+  if (!scanner.fields(scanner.begin(), fields)) return not_editable("body: not a JSON object");
   std::string name;
   append_json_string(name, model);
   std::vector<Edit> edits;
@@ -201,9 +209,26 @@ Result<std::string> with_model(std::string_view body, std::string_view model) {
   return with_edits(body, edits);
 }
 
+AskedPriority priority_of(std::string_view body) {
+  const Scanner scanner(body);
+  AskedPriority asked;
+  bool is_second = false;
+  const bool readable = scanner.for_each_field(scanner.begin(), [&](const RawField& field) {
+    const std::string_view value = body.substr(field.value_begin, field.value_end - field.value_begin);
+    if (!names(field.key, "priority") || value == "null") return true;
+    std::int32_t number = 0;
+    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+    const bool is_number = error == std::errc() && end == value.data() + value.size();
+    asked.is_plain = is_number && !std::exchange(is_second, true);
+    asked.value = asked.is_plain ? number : 0;
+    return true;
+  });
+  return readable ? asked : AskedPriority();
+}
+
 Result<std::string> with_priority(std::string_view body, std::int32_t priority) {
   const Scanner scanner(body);
-  const std::size_t begin = scanner.skip_space(0);
+  const std::size_t begin = scanner.begin();
   std::vector<RawField> fields;
   if (!scanner.fields(begin, fields)) return not_editable("body: not a JSON object");
   const std::string number = std::to_string(priority);
@@ -217,7 +242,7 @@ Result<std::string> with_priority(std::string_view body, std::int32_t priority) 
 
 Result<std::string> with_usage_requested(std::string_view body) {
   const Scanner scanner(body);
-  const std::size_t begin = scanner.skip_space(0);
+  const std::size_t begin = scanner.begin();
   std::vector<RawField> fields;
   if (!scanner.fields(begin, fields)) return not_editable("body: not a JSON object");
   std::vector<Edit> edits;

@@ -1,0 +1,48 @@
+#include "kvist/gateway/unread_body.h"
+
+#include <algorithm>
+#include <cctype>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+namespace kvist::gateway {
+namespace {
+
+// Readers in Python tell UTF-16 and UTF-32 by a byte order mark or by the zeros of the first characters, which are
+// ASCII in JSON.
+bool is_wide(std::string_view text) {
+  if (text.starts_with("\xFE\xFF") || text.starts_with("\xFF\xFE")) return true;
+  constexpr std::size_t kFirst = 4;
+  return text.substr(0, kFirst).contains('\0');
+}
+
+// A form, a file or an audio recording may begin with any bytes, and says that it is none.
+bool may_be_json(const net::Headers& headers) {
+  const auto type = headers.find("Content-Type");
+  if (!type) return true;
+  std::string lower(*type);
+  std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return lower.contains("json");
+}
+
+}  // namespace
+
+Result<UnreadBody> settle_unread(net::HttpRequest& request, const PromptReader& reader, const FleetReadings& readings,
+                                 bool has_key) {
+  if (has_key && is_wide(request.body) && may_be_json(request.headers))
+    return fail(ErrorCode::kInvalidArgument, "body: expected JSON in UTF-8, got UTF-16 or UTF-32");
+  UnreadBody known;
+  if (reader.has_aliases() || readings.adapters != nullptr) {
+    const std::string model = openai::model_of(request.body).value_or("");
+    known.adapter = reader.adapter_named(model, readings);
+    if (reader.is_alias(model)) {
+      // What is no object behind its model is left as it is, for the worker to refuse.
+      if (auto renamed = openai::with_model(request.body, reader.model())) request.body = *std::move(renamed);
+    }
+  }
+  known.priority = openai::priority_of(request.body);
+  return known;
+}
+
+}  // namespace kvist::gateway

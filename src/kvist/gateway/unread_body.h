@@ -1,0 +1,26 @@
+// What a body that the gateway does not read has in common with those that it does.
+#pragma once
+
+#include <string>
+
+#include "kvist/base/error.h"
+#include "kvist/gateway/prompt_reader.h"
+#include "kvist/net/http_types.h"
+#include "kvist/openai/body_edit.h"
+
+namespace kvist::gateway {
+
+/// What is known of a body that was not read. No JSON object: nothing.
+struct UnreadBody {
+  std::string adapter = {};             ///< of the model, that it asks for; empty: none
+  openai::AskedPriority priority = {};  ///< that it asks for
+};
+
+/// Looks for the model and the priority in the body of a request to any endpoint, and replaces an alias by the model's
+/// name. Everything else in the body may be what only the worker understands. Errors: kInvalidArgument for JSON in
+/// another encoding than UTF-8, in which a worker would find a priority that is not found here; it matters where a key
+/// (`has_key`) bounds the priority.
+[[nodiscard]] Result<UnreadBody> settle_unread(net::HttpRequest& request, const PromptReader& reader,
+                                               const FleetReadings& readings, bool has_key);
+
+}  // namespace kvist::gateway
