@@ -216,6 +216,18 @@ TEST_P(FleetFileTest, WhatAnAdministratorDecidedOutlastsTheFile) {
   EXPECT_EQ(change("uncordon", "nobody"), 404);
 }
 
+// An idle worker is gone at once, and its namesake in the file takes the name in the same moment.
+TEST_P(FleetFileTest, WhoWaitsForTheNameOfADrainedWorkerIsHeldToo) {
+  write({&a_});
+  const RunningGateway gateway(spec({&a_}, 3), true, SettingsFile(file_));
+  ASSERT_EQ(gateway.call("POST", "/admin/workers", body_of(b_)).status, 201);
+  write({&a_, &b_});
+  ASSERT_TRUE(await([&] { return gateway.get("/admin/workers").body.contains("there is a worker"); }));
+  EXPECT_EQ(gateway.call("POST", "/admin/workers/drain", named("b")).status, 202);
+  ASSERT_TRUE(await([&] { return told(gateway, "b", "problem").contains("an administrator took it out"); }));
+  EXPECT_TRUE(await_told(gateway, "b", "admission", ""));
+}
+
 TEST_P(FleetFileTest, FilesOfAWorkerThatComesAreReadAndMayBeMissingAtFirst) {
   const std::string key = file_ + ".key";
   spec::GatewaySpec settings = spec({&a_, &b_}, 3);

@@ -123,9 +123,11 @@ Result<void> FleetChanges::take_back(std::string_view name) {
   return {};
 }
 
+// It is held before anything else happens: an idle worker is gone at once, and who waits for its name would come.
 Result<void> FleetChanges::drain(std::string_view name, Duration timeout) {
   KVIST_TRY_VOID(begin_drain(name, timeout));
   holds_.set(name, dispatch::WorkerHold::kRemoved);
+  poll();
   return {};
 }
 
@@ -135,7 +137,6 @@ Result<void> FleetChanges::begin_drain(std::string_view name, Duration timeout) 
   parts_->fleet.set_open(worker, false);
   telemetry::log_info(kComponent, fmt::format("{} drains: its {} requests have {} s", name,
                                               parts_->router.loads().load(worker).requests, to_seconds(timeout)));
-  poll();
   return {};
 }
 
@@ -169,6 +170,7 @@ void FleetChanges::drain_all(Duration timeout) {
     if (const auto drained = begin_drain(parts_->upstreams[i].name, timeout); !drained)
       telemetry::log_warning(kComponent, drained.error().message);
   }
+  poll();
 }
 
 void FleetChanges::carry_out(const FleetPlan& plan, WorkerSource source) {
@@ -195,6 +197,7 @@ void FleetChanges::carry_out(const FleetPlan& plan, WorkerSource source) {
                         holds_.find(worker.name) != dispatch::WorkerHold::kRemoved;
     if (!drains || !take_back(worker.name)) add_when_possible(worker, source);
   }
+  poll();
 }
 
 void FleetChanges::poll() {

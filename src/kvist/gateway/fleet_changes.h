@@ -72,6 +72,7 @@ class FleetChanges {
   /// Gives the worker a place.
   [[nodiscard]] Result<void> bring_in(const spec::UpstreamSpec& worker, const net::ServerSettings& settings,
                                       WorkerSource source);
+  /// What follows from it comes with the next poll().
   [[nodiscard]] Result<void> begin_drain(std::string_view name, Duration timeout);
   /// A draining worker goes on, unless an administrator has decided otherwise.
   [[nodiscard]] Result<void> take_back(std::string_view name);
