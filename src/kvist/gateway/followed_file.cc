@@ -50,6 +50,7 @@ Result<void> check(spec::GatewaySpec& gateway) {
 }
 
 void FollowedFile::read_again() {
+  if (stopped_) return;
   if (loading_ > 0) {
     again_ = true;
     return;
@@ -118,7 +119,9 @@ void FollowedFile::load(spec::ServedModelSpec model) {
 }
 
 void FollowedFile::on_loaded(const spec::ServedModelSpec& asked, Result<LoadedModel> loaded) {
-  if (loaded) {
+  if (stopped_) {
+    telemetry::log_info(kComponent, fmt::format("{} is not served: the gateway is shutting down", asked.model));
+  } else if (loaded) {
     models_->add(*std::move(loaded));
     in_file_.models.push_back(asked);
   } else {

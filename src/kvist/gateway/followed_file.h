@@ -27,6 +27,10 @@ class FollowedFile {
 
   /// Reads the file and begins to carry out what is different. A file that is not good changes nothing.
   void read_again();
+  /// The gateway is to end: the file is not followed any more, and what is being loaded is not served.
+  void stop() { stopped_ = true; }
+  /// Whether a model is being loaded.
+  [[nodiscard]] bool is_loading() const { return loading_ > 0; }
 
  private:
   void carry_out(const spec::GatewaySpec& next);
@@ -43,6 +47,7 @@ class FollowedFile {
   std::unique_ptr<ReadingPool> loader_ = {};  // null until a model is added
   std::size_t loading_ = 0;                   // models
   bool again_ = false;                        // the file changed meanwhile
+  bool stopped_ = false;
 };
 
 }  // namespace kvist::gateway

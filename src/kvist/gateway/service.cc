@@ -134,6 +134,7 @@ class GatewayService final : public Service {
     const Duration timeout = shared_.spec.drain_timeout;
     telemetry::log_info("gateway", fmt::format("draining: {} requests are under way and have {} s", models_.in_flight(),
                                                to_seconds(timeout)));
+    if (followed_) followed_->stop();  // a model that came now would not be drained
     if (server_) server_->drain();
     for (const auto& io : shared_.io_loops) io->drain();
     drain_timer_.arm(net::now() + timeout, [this] { end_now(); });
