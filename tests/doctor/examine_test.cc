@@ -112,6 +112,24 @@ TEST(Examine, EachFaultIsOneFinding) {
   }
 }
 
+TEST(Examine, AdaptersAreComparedAmongTheWorkersOfTheirModel) {
+  Snapshot snapshot = healthy();
+  snapshot.workers.push_back(snapshot.workers[0]);
+  Snapshot other = snapshot;
+  other.model = "n";
+  for (WorkerFacts& worker : other.workers) worker.models = {"n"};
+  other.workers[1].adapters = {"alpha"};
+  for (WorkerFacts& worker : snapshot.workers) worker.adapters = {"beta"};
+  snapshot.workers.push_back(other.workers[1]);  // by mistake
+  snapshot.further.push_back(other);
+  const auto findings = examine(snapshot);
+  ASSERT_EQ(findings.size(), 2U) << findings_text("s", findings);
+  EXPECT_EQ(findings[0].id, "model_differs");
+  EXPECT_EQ(findings[1].id, "adapters_differ");
+  EXPECT_EQ(findings[1].where, "fleet of n");
+  EXPECT_THAT(findings[1].what, HasSubstr("of 2 workers, not all have each adapter: alpha at 1"));
+}
+
 TEST(Examine, TheWorstComesFirstAndAllOfAWorkersFaultsAreTold) {
   Snapshot snapshot = healthy();
   snapshot.machine.somaxconn = 1;

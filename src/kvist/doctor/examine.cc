@@ -268,14 +268,16 @@ class Examination {
     std::map<std::string, std::size_t> at;  // how many workers have it
     std::size_t lists = 0;
     for (const WorkerFacts& worker : snapshot_->workers) {
-      lists += worker.models.empty() ? 0 : 1;
+      // Another model's adapters are none of this one's, and it is a finding of its own that a worker serves another.
+      if (std::ranges::find(worker.models, snapshot_->model) == worker.models.end()) continue;
+      ++lists;
       for (const std::string& adapter : worker.adapters) ++at[adapter];
     }
     std::string some;
     for (const auto& [adapter, workers] : at)
       if (workers < lists) some += fmt::format("{}{} at {}", some.empty() ? "" : ", ", adapter, workers);
     if (some.empty()) return;
-    info("adapters_differ", "fleet", fmt::format("of {} workers, not all have each adapter: {}", lists, some),
+    info("adapters_differ", fleet_, fmt::format("of {} workers, not all have each adapter: {}", lists, some),
          "nothing, if it is meant so: requests for an adapter go to the workers that have it");
   }
 
