@@ -140,6 +140,24 @@ TEST_F(ServiceTest, TheListOfModelsIsThatOfAllWorkers) {
   EXPECT_EQ(refused.body, R"({"error":"Unauthorized"})");
 }
 
+TEST_F(ServiceTest, AnAdapterIsListedWhileItsWorkersAreInDoubt) {
+  a_.set_models(FakeWorker::answer_of(200, R"({"object":"list","data":[{"id":"m"},{"id":"mine","parent":"m"}]})"));
+  b_.set_models(FakeWorker::answer_of(200, R"({"object":"list","data":[{"id":"m"},{"id":"sql","parent":"m"}]})"));
+  auto spec = gateway_spec({&a_, &b_});
+  spec.mode = spec::RoutingMode::kRoundRobin;
+  const RunningGateway gateway(std::move(spec));
+  ASSERT_TRUE(await([&] { return gateway.get("/admin/status").body.contains("sql"); }));
+  // Its connections fail from here on, which the next request finds out.
+  b_.stop();
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(gateway.chat(chat_body("x")).status, 200);
+  const std::string list = gateway.get("/v1/models").body;
+  EXPECT_THAT(list, HasSubstr(R"({"id":"sql","object":"model","owned_by":"kvist","parent":"m"})"));
+  EXPECT_EQ(gateway.get("/v1/models/sql").status, 200);
+  // What a worker that answers does not have any more, it has not.
+  a_.set_models(FakeWorker::answer_of(200, R"({"object":"list","data":[{"id":"m"}]})"));
+  EXPECT_EQ(gateway.get("/v1/models/mine").status, 404);
+}
+
 TEST_F(ServiceTest, AModelIsItsEntryOfTheList) {
   a_.set_models(FakeWorker::answer_of(200, R"({"object":"list","data":[{"id":"m"}]})"));
   b_.set_models(FakeWorker::answer_of(200, R"({"object":"list","data":[{"id":"m"},{"id":"org/two","parent":"m"}]})"));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <deque>
 #include <optional>
+#include <unordered_set>
 #include <utility>
 
 #include "kvist/base/json.h"
@@ -22,7 +23,8 @@ struct ModelList::Round {
     std::string name;
     std::vector<std::string> aliases;
     std::uint32_t max_model_len = 0;                 // as the workers said last; 0: not known
-    std::vector<Result<net::HttpResponse>> answers;  // by WorkerId
+    std::vector<std::vector<std::string>> adapters;  // likewise; by WorkerId, as the next
+    std::vector<Result<net::HttpResponse>> answers;
   };
   std::shared_ptr<net::HttpExchange> exchange;
   std::optional<std::string> model;  // the only one asked about
@@ -36,41 +38,72 @@ namespace {
 
 constexpr int kOk = 200;
 
-// The workers' entries, each once, in the order of the workers; nothing if none of them gave a list.
-std::optional<std::vector<openai::ModelCard>> merged(const std::vector<Result<net::HttpResponse>>& answers) {
-  std::optional<std::vector<openai::ModelCard>> models;
-  for (const Result<net::HttpResponse>& answer : answers) {
+// Entries, of which the first of each name counts. A fleet may have thousands of adapters, each at many workers.
+class Cards {
+ public:
+  void add(openai::ModelCard card) {
+    if (names_.insert(card.id).second) cards_.push_back(std::move(card));
+  }
+  [[nodiscard]] bool has(const std::string& name) const { return names_.contains(name); }
+  [[nodiscard]] std::vector<openai::ModelCard>& all() { return cards_; }
+
+ private:
+  std::vector<openai::ModelCard> cards_;
+  std::unordered_set<std::string> names_;
+};
+
+// The workers' entries, each once, in the order of the workers; nothing if none of them gave a list. Takes the adapters
+// of those that did out of `adapters`: what they have they have said now.
+std::optional<Cards> merged(const std::vector<Result<net::HttpResponse>>& answers,
+                            std::vector<std::vector<std::string>>& adapters) {
+  std::optional<Cards> models;
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    const Result<net::HttpResponse>& answer = answers[i];
     if (!answer || answer->status != kOk) continue;
     auto list = openai::parse_model_list(answer->body);
     if (!list) continue;
     if (!models) models.emplace();
-    for (openai::ModelCard& model : *list) {
-      if (std::ranges::find(*models, model.id, &openai::ModelCard::id) == models->end())
-        models->push_back(std::move(model));
-    }
+    adapters[i].clear();
+    for (openai::ModelCard& model : *list) models->add(std::move(model));
   }
   return models;
 }
 
+// Adapters of workers that did not answer, or were not asked because better ones are there: requests for them are taken
+// all the same.
+void add_adapters(Cards& models, const std::string& model, const std::vector<std::vector<std::string>>& adapters) {
+  for (const std::vector<std::string>& of_worker : adapters) {
+    for (const std::string& adapter : of_worker) {
+      if (models.has(adapter)) continue;
+      JsonWriter json;
+      json.begin_object().field("id", adapter).field("object", "model").field("owned_by", "kvist");
+      json.field("parent", model).end_object();
+      models.add({.id = adapter, .json = json.take(), .max_model_len = 0});
+    }
+  }
+}
+
 // The model's further names are entries like its own.
-void add_aliases(std::vector<openai::ModelCard>& models, const std::string& model,
-                 const std::vector<std::string>& aliases) {
-  const auto own = std::ranges::find(models, model, &openai::ModelCard::id);
-  if (own == models.end()) return;
+void add_aliases(Cards& models, const std::string& model, const std::vector<std::string>& aliases) {
+  const auto own = std::ranges::find(models.all(), model, &openai::ModelCard::id);
+  if (own == models.all().end()) return;
   const std::uint32_t max_model_len = own->max_model_len;
   for (const std::string& alias : aliases) {
     JsonWriter json;
     json.begin_object().field("id", alias).field("object", "model").field("owned_by", "kvist").field("root", model);
     if (max_model_len != 0) json.field("max_model_len", max_model_len);
     json.end_object();
-    models.push_back({.id = alias, .json = json.take(), .max_model_len = max_model_len});
+    models.add({.id = alias, .json = json.take(), .max_model_len = max_model_len});
   }
 }
 
 // What the gateway says of its model if no worker says anything.
-std::vector<openai::ModelCard> own_card(const std::string& model, std::uint32_t max_model_len, double created) {
-  auto card = openai::parse_model_list(openai::model_list({model}, static_cast<std::int64_t>(created), max_model_len));
-  return card ? *std::move(card) : std::vector<openai::ModelCard>();
+Cards own_card(const std::string& model, std::uint32_t max_model_len, double created) {
+  Cards cards;
+  auto own = openai::parse_model_list(openai::model_list({model}, static_cast<std::int64_t>(created), max_model_len));
+  if (own)
+    for (openai::ModelCard& card : *own) cards.add(std::move(card));
+  return cards;
 }
 
 // The first answer of this kind.
@@ -151,6 +184,8 @@ void ModelList::ask(ServedModel& model, const net::HttpRequest& question, const 
   const ModelParts& parts = model.parts;
   Round::Asked& asked =
       round->asked.emplace_back(parts.spec.model, parts.spec.model_aliases, parts.models.longest_context());
+  for (std::uint32_t i = 0; i < parts.fleet.size(); ++i)
+    asked.adapters.push_back(parts.models.worker(WorkerId(i)).adapters);
   asked.answers.resize(parts.fleet.size(), fail(ErrorCode::kUnavailable, "not asked"));
   for (std::uint32_t i = 0; i < parts.fleet.size(); ++i) {
     if (!parts.fleet.views()[i].available) continue;
@@ -167,7 +202,7 @@ void ModelList::ask(ServedModel& model, const net::HttpRequest& question, const 
 }
 
 void ModelList::finish(const std::shared_ptr<Round>& round) {
-  std::vector<openai::ModelCard> cards;
+  Cards cards;
   std::optional<net::HttpResponse> answer;
   const bool single = round->asked.size() == 1;
   const auto is_anothers = [&](const Round::Asked& asked, const std::string& id) {
@@ -175,16 +210,15 @@ void ModelList::finish(const std::shared_ptr<Round>& round) {
       return &other != &asked && (other.name == id || std::ranges::find(other.aliases, id) != other.aliases.end());
     });
   };
-  for (const Round::Asked& asked : round->asked) {
-    auto list = merged(asked.answers);
+  for (Round::Asked& asked : round->asked) {
+    auto list = merged(asked.answers, asked.adapters);
     if (!answer && list) answer = first_answer(asked.answers, false);
     if (!list && single) answer = first_answer(asked.answers, true);
     if (!list) list = own_card(asked.name, asked.max_model_len, shared_->started_unix_s);
     add_aliases(*list, asked.name, asked.aliases);
-    for (openai::ModelCard& card : *list) {
-      const bool known = std::ranges::find(cards, card.id, &openai::ModelCard::id) != cards.end();
-      if (!known && !is_anothers(asked, card.id)) cards.push_back(std::move(card));
-    }
+    add_adapters(*list, asked.name, asked.adapters);
+    for (openai::ModelCard& card : list->all())
+      if (!is_anothers(asked, card.id)) cards.add(std::move(card));
   }
   if (answer) {
     answer->headers = headers_for_client(std::move(answer->headers), "", "");
@@ -192,7 +226,7 @@ void ModelList::finish(const std::shared_ptr<Round>& round) {
   }
   net::HttpResponse list = answer ? *std::move(answer) : json_answer("");
   if (list.status == kOk) {
-    list.body = openai::model_list(cards);
+    list.body = openai::model_list(cards.all());
     if (round->model) list = only(*round->model, std::move(list));
   }
   round->exchange->respond(std::move(list));

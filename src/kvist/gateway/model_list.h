@@ -22,9 +22,10 @@ namespace kvist::gateway {
 
 /// Asks all available workers of all models. It does so for every request, because adapters come and go, and with the
 /// client's headers. If several workers have an entry, the first one's is used; one with the name of a served model
-/// comes from its own workers. If no worker of a model returns a list, the gateway names the model itself; but if it
-/// serves only that one and a worker has refused, the refusal is passed on. Threads: the loop's. The number of requests
-/// that are asked about at once is bounded; each has a deadline and ends when its client leaves.
+/// comes from its own workers. Adapters of workers that do not answer now are listed as they were told last. If no
+/// worker of a model returns a list, the gateway names the model itself; but if it serves only that one and a worker
+/// has refused, the refusal is passed on. Threads: the loop's. The number of requests that are asked about at once is
+/// bounded; each has a deadline and ends when its client leaves.
 class ModelList {
  public:
   static constexpr std::size_t kMaxRounds = 64;
