@@ -167,5 +167,39 @@ TEST_F(ModelChangesTest, WhatWasBeingLoadedWhenTheGatewayEndsIsNotServed) {
   EXPECT_THAT(models.names(), testing::ElementsAre("x"));
 }
 
+// An administrator adds a worker whose key is on a disk that takes its time.
+TEST_F(ModelChangesTest, AModelIsThereUntilWhoAddsAWorkerHasHisAnswer) {
+  const std::string key = path("key");
+  ASSERT_EQ(::mkfifo(key.c_str(), 0600), 0);
+  FollowedModels models(of({x_, y_}), path("file"));
+  std::promise<Result<void>> added;
+  models.run([&](ServedModels& all, FollowedFile&) {
+    spec::UpstreamSpec worker = b_.upstream();
+    worker.name = "c";
+    worker.api_key_file = key;
+    all.find("y")->changes.add(worker, [&](const Result<void>& result) { added.set_value(result); });
+  });
+  models.change({x_});
+  // What could be emptied is, and only the key is missing.
+  ASSERT_TRUE(await([&] {
+    return models.run([](const ServedModels& all, FollowedFile&) {
+      const dispatch::WorkerPlaces& places = all.all().back()->parts.places;
+      return places.vacant() == places.size();
+    });
+  }));
+  for (int i = 0; i < 5; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // it is looked at so often
+    EXPECT_THAT(models.names(), testing::ElementsAre("x", "y-"));
+  }
+  std::ofstream(key) << "secret\n";
+  auto answer = added.get_future();
+  ASSERT_EQ(answer.wait_for(std::chrono::seconds(100)), std::future_status::ready);
+  const Result<void> result = answer.get();
+  ASSERT_FALSE(result);
+  EXPECT_THAT(result.error().message, testing::HasSubstr("is not served any more"));
+  EXPECT_TRUE(models.await_names({"x"}));
+  std::remove(key.c_str());
+}
+
 }  // namespace
 }  // namespace kvist::gateway

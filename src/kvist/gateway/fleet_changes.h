@@ -65,6 +65,8 @@ class FleetChanges {
   [[nodiscard]] const std::vector<Waiting>& waiting() const { return waiting_; }
   [[nodiscard]] WorkerSource source(WorkerId worker) const { return sources_.at(worker.value()); }
   [[nodiscard]] const dispatch::WorkerHolds& holds() const { return holds_; }
+  /// Whether files of workers are being read, for whoever asked to add them.
+  [[nodiscard]] bool is_reading() const { return reader_.is_reading(); }
 
  private:
   [[nodiscard]] Result<void> check_url(const spec::UpstreamSpec& worker) const;

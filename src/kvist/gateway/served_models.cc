@@ -18,7 +18,8 @@ constexpr auto kPeriod = std::chrono::milliseconds(50);
 /// Nothing of it is left but what is known of it.
 bool is_empty(const ServedModel& model) {
   const ModelParts& parts = model.parts;
-  return parts.places.vacant() == parts.places.size() && parts.dispatcher.in_flight() == 0 && !model.groups.is_asking();
+  return parts.places.vacant() == parts.places.size() && parts.dispatcher.in_flight() == 0 &&
+         !model.groups.is_asking() && !model.changes.is_reading();
 }
 
 }  // namespace

@@ -20,9 +20,13 @@ void WorkerSettingsReader::read(const WorkerSettingsSource& source, Done done) {
   if (!pool_) pool_ = std::make_unique<ReadingPool>(*loop_, ReadingPool::Options{.threads = 1, .max_waiting = kAny});
   const bool submitted = pool_->submit(
       [this, source, done]() -> std::function<void()> {
-        return [done, settings = look_up(source)] { done(settings); };
+        return [this, done, settings = look_up(source)] {
+          --reading_;
+          done(settings);
+        };
       },
       0);
+  ++reading_;
   KVIST_CHECK(submitted, "a pool without a bound takes everything");
 }
 

@@ -31,6 +31,8 @@ class WorkerSettingsReader {
   /// Calls `done` with the settings, or the error: at once if nothing has to be read, otherwise from the loop. Not
   /// after the destruction.
   void read(const WorkerSettingsSource& source, Done done);
+  /// Whether somebody waits for settings. The destruction waits for the disk as long as that.
+  [[nodiscard]] bool is_reading() const { return reading_ > 0; }
 
  private:
   struct Known {
@@ -44,6 +46,7 @@ class WorkerSettingsReader {
   static constexpr std::size_t kMostKnown = 64;
 
   net::EventLoop* loop_;
+  std::size_t reading_ = 0;            // calls of read() whose `done` is to come
   std::vector<Known> known_;           // the pool's thread has them
   std::unique_ptr<ReadingPool> pool_;  // ends before them
 };
