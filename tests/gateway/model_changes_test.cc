@@ -167,6 +167,63 @@ TEST_F(ModelChangesTest, WhatWasBeingLoadedWhenTheGatewayEndsIsNotServed) {
   EXPECT_THAT(models.names(), testing::ElementsAre("x"));
 }
 
+TEST_F(ModelChangesTest, OneThatIsPutBackComesWhenNothingOfTheOldOneIsLeft) {
+  FollowedModels models(of({x_, y_}), path("file"));
+  const dispatch::DispatchHandle request = models.begin_request("y");
+  models.run([](ServedModels& all, FollowedFile&) { EXPECT_TRUE(all.find("y")->changes.cordon("b")); });
+  models.change({x_});
+  models.change({x_, y_});
+  EXPECT_FALSE(models.run([](ServedModels&, const FollowedFile& file) { return file.is_loading(); }));
+  EXPECT_THAT(models.names(), testing::ElementsAre("x", "y-")) << "one of each name: they are labels of metrics";
+  models.end_request(request);
+  ASSERT_TRUE(models.await_names({"x", "y"}));
+  EXPECT_EQ(held(models, "y", "b"), dispatch::WorkerHold::kCordoned);
+  EXPECT_TRUE(await([&] {
+    return models.run([](const ServedModels& all, FollowedFile&) {
+      const dispatch::WorkerPlaces& places = all.find("y")->parts.places;
+      const auto place = places.find("b");
+      return place && places.place(*place).state == dispatch::PlaceState::kCordoned;
+    });
+  }));
+}
+
+TEST_F(ModelChangesTest, WhatAnAdministratorDecidedOutlastsTheModel) {
+  FollowedModels models(of({x_, y_}), path("file"));
+  models.run([](ServedModels& all, FollowedFile&) { EXPECT_TRUE(all.find("y")->changes.cordon("b")); });
+  models.change({x_});
+  ASSERT_TRUE(models.await_names({"x"}));
+  models.change({x_, y_});
+  ASSERT_TRUE(models.await_names({"x", "y"}));
+  EXPECT_EQ(held(models, "y", "b"), dispatch::WorkerHold::kCordoned);
+  EXPECT_EQ(held(models, "x", "b"), std::nullopt);
+}
+
+TEST_F(ModelChangesTest, ARecordHasOneWriterAtATime) {
+  y_.record.file = path("record.jsonl");
+  FollowedModels models(of({x_, y_}), path("file"));
+  const dispatch::DispatchHandle request = models.begin_request("y");
+  spec::ServedModelSpec renamed = y_;
+  renamed.model = "z";
+  models.change({x_, renamed});
+  EXPECT_FALSE(models.run([](ServedModels&, const FollowedFile& file) { return file.is_loading(); }));
+  EXPECT_THAT(models.names(), testing::ElementsAre("x", "y-"));
+  models.end_request(request);
+  EXPECT_TRUE(models.await_names({"x", "z"}));
+  std::remove(y_.record.file.c_str());
+  std::remove((y_.record.file + ".1").c_str());
+}
+
+TEST_F(ModelChangesTest, WhatTheFileDropsAgainWhileItWaitsDoesNotCome) {
+  FollowedModels models(of({x_, y_}), path("file"));
+  const dispatch::DispatchHandle request = models.begin_request("y");
+  models.change({x_});
+  models.change({x_, y_});
+  models.change({x_});
+  models.end_request(request);
+  ASSERT_TRUE(models.await_names({"x"}));
+  EXPECT_FALSE(models.run([](ServedModels&, const FollowedFile& file) { return file.is_loading(); }));
+}
+
 // An administrator adds a worker whose key is on a disk that takes its time.
 TEST_F(ModelChangesTest, AModelIsThereUntilWhoAddsAWorkerHasHisAnswer) {
   const std::string key = path("key");

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "kvist/base/error.h"
@@ -65,6 +66,8 @@ class FleetChanges {
   [[nodiscard]] const std::vector<Waiting>& waiting() const { return waiting_; }
   [[nodiscard]] WorkerSource source(WorkerId worker) const { return sources_.at(worker.value()); }
   [[nodiscard]] const dispatch::WorkerHolds& holds() const { return holds_; }
+  /// What was decided of the workers of the model's predecessor, for which nothing was decided here yet.
+  void take_over(dispatch::WorkerHolds holds) { holds_ = std::move(holds); }
   /// Whether files of workers are being read, for whoever asked to add them.
   [[nodiscard]] bool is_reading() const { return reader_.is_reading(); }
 

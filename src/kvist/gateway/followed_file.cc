@@ -49,6 +49,18 @@ Result<void> check(spec::GatewaySpec& gateway) {
   return {};
 }
 
+FollowedFile::FollowedFile(net::EventLoop& loop, ServedModels& models, std::string file, spec::GatewaySpec now)
+    : loop_(&loop), models_(&models), file_(std::move(file)), in_file_(std::move(now)) {
+  models_->on_gone([this] {
+    if (stopped_) return;
+    for (const spec::ServedModelSpec& model : std::exchange(waiting_, {})) load_when_possible(model);
+  });
+}
+
+FollowedFile::~FollowedFile() {
+  models_->on_gone([] {});
+}
+
 void FollowedFile::read_again() {
   if (stopped_) return;
   if (loading_ > 0) {
@@ -71,12 +83,13 @@ void FollowedFile::carry_out(const spec::GatewaySpec& next) {
   if (in_file_.models.empty() && next.models.empty()) return carry_out(in_file_, next);
   if (in_file_.models.empty() != next.models.empty()) return;  // a list of models and none: that needs a restart
   remove_models(next);
+  waiting_.clear();
   for (const spec::ServedModelSpec& model : next.models) {
     const auto old = std::ranges::find(in_file_.models, model.model, &spec::ServedModelSpec::model);
     if (old != in_file_.models.end()) {
       carry_out(*old, model);
     } else {
-      load(model);
+      load_when_possible(model);
     }
   }
 }
@@ -99,6 +112,14 @@ void FollowedFile::remove_models(const spec::GatewaySpec& next) {
       telemetry::log_error(kComponent, removed.error().message);
     return true;
   });
+}
+
+void FollowedFile::load_when_possible(const spec::ServedModelSpec& model) {
+  if (!models_->has_to_wait(model)) return load(model);
+  telemetry::log_info(kComponent, fmt::format("{} was read again: {} is to be added when its predecessor's requests "
+                                              "are over",
+                                              file_, model.model));
+  waiting_.push_back(model);
 }
 
 // On a thread of its own: a large tokenizer would stop all streams for a second.

@@ -22,8 +22,10 @@ namespace kvist::gateway {
 class FollowedFile {
  public:
   /// `now`: what the file says now. Requires: the loop and the models outlive this object.
-  FollowedFile(net::EventLoop& loop, ServedModels& models, std::string file, spec::GatewaySpec now)
-      : loop_(&loop), models_(&models), file_(std::move(file)), in_file_(std::move(now)) {}
+  FollowedFile(net::EventLoop& loop, ServedModels& models, std::string file, spec::GatewaySpec now);
+  ~FollowedFile();
+  FollowedFile(const FollowedFile&) = delete;
+  FollowedFile& operator=(const FollowedFile&) = delete;
 
   /// Reads the file and begins to carry out what is different. A file that is not good changes nothing.
   void read_again();
@@ -37,16 +39,19 @@ class FollowedFile {
   /// The fleet of a model that stays. `before` becomes what was carried out of `next`.
   void carry_out(spec::ServedModelSpec& before, const spec::ServedModelSpec& next);
   void remove_models(const spec::GatewaySpec& next);
+  /// Now, or as soon as nothing is left of what is in its way.
+  void load_when_possible(const spec::ServedModelSpec& model);
   void load(spec::ServedModelSpec model);
   void on_loaded(const spec::ServedModelSpec& asked, Result<LoadedModel> loaded);
 
   net::EventLoop* loop_;
   ServedModels* models_;
   std::string file_;
-  spec::GatewaySpec in_file_;                 // as far as it was carried out
-  std::unique_ptr<ReadingPool> loader_ = {};  // null until a model is added
-  std::size_t loading_ = 0;                   // models
-  bool again_ = false;                        // the file changed meanwhile
+  spec::GatewaySpec in_file_;                        // as far as it was carried out
+  std::unique_ptr<ReadingPool> loader_ = {};         // null until a model is added
+  std::size_t loading_ = 0;                          // models
+  bool again_ = false;                               // the file changed meanwhile
+  std::vector<spec::ServedModelSpec> waiting_ = {};  // models of the file that are not loaded yet
   bool stopped_ = false;
 };
 

@@ -83,6 +83,11 @@ void ServedModels::add(LoadedModel loaded) {
   loaded.spec.max_workers = static_cast<std::uint32_t>(spec::worker_places(loaded.spec));
   loaded.spec.workers.clear();
   ServedModel& model = emplace(std::move(loaded));
+  const auto before = std::ranges::find(gone_, model.parts.spec.model, &Gone::model);
+  if (before != gone_.end()) {
+    model.changes.take_over(std::move(before->holds));
+    gone_.erase(before);
+  }
   for (const auto& io : shared_->io_loops) io->add_model(model.parts.model_id, model.parts.for_loop());
   if (const auto connected = model.parts.events.connect({}); !connected)
     telemetry::log_error(kComponent, connected.error().message);
@@ -164,8 +169,21 @@ void ServedModels::forget(ModelId id) {
   ServedModel* const model = of(id);
   if (model == nullptr) return;
   telemetry::log_info(kComponent, fmt::format("{} is gone", model->parts.spec.model));
+  if (!model->changes.holds().entries().empty()) {
+    if (gone_.size() >= kMostGone) gone_.erase(gone_.begin());
+    gone_.push_back({.model = model->parts.spec.model, .holds = model->changes.holds()});
+  }
   std::erase(shared_->models, &model->parts);
   std::erase_if(models_, [model](const auto& each) { return each.get() == model; });
+  on_gone_();
+}
+
+bool ServedModels::has_to_wait(const spec::ServedModelSpec& model) const {
+  return std::ranges::any_of(models_, [&](const auto& other) {
+    const spec::ServedModelSpec& spec = other->parts.spec;
+    const bool same_record = !model.record.file.empty() && spec.record.file == model.record.file;
+    return other->leaves && (spec.model == model.model || same_record);
+  });
 }
 
 ServedModel* ServedModels::of(ModelId id) const {

@@ -61,11 +61,18 @@ class ServedModels {
   /// Opens this loop's door, and those of the other loops, to all models, and begins to watch their workers.
   [[nodiscard]] Result<void> start();
 
-  /// Serves another model from here on.
+  /// Serves another model from here on. What an administrator has decided of the workers of a model of its name that
+  /// is gone holds for its own. Requires: has_to_wait() is false.
   void add(LoadedModel loaded);
   /// The model is not served any more from here on. Its requests have `timeout` to end; then it is gone. Errors:
   /// kNotFound.
   [[nodiscard]] Result<void> remove(std::string_view name, Duration timeout);
+
+  /// Whether a model that leaves has to be gone before this one is added: one of the same name, by which metrics and
+  /// administration tell them apart, or one that writes the same record.
+  [[nodiscard]] bool has_to_wait(const spec::ServedModelSpec& model) const;
+  /// Has `handler` called whenever nothing is left of a model that was removed.
+  void on_gone(std::function<void()> handler) { on_gone_ = std::move(handler); }
 
   /// In the order in which they came, with those that leave, as long as there is something to report of them.
   [[nodiscard]] std::vector<ServedModel*> all() const;
@@ -104,6 +111,13 @@ class ServedModels {
   void forget(ModelId id);
   [[nodiscard]] ServedModel* of(ModelId id) const;
 
+  /// What is left of models that are gone, the last one of each name; those that went last.
+  static constexpr std::size_t kMostGone = 64;
+  struct Gone {
+    std::string model;
+    dispatch::WorkerHolds holds;
+  };
+
   net::EventLoop* loop_;
   SharedParts* shared_;
   std::vector<std::unique_ptr<ServedModel>> models_;
@@ -111,6 +125,8 @@ class ServedModels {
   std::shared_ptr<const ModelNames> names_ = std::make_shared<const ModelNames>();
   bool started_ = false;
   net::Timer leaving_timer_;
+  std::vector<Gone> gone_;
+  std::function<void()> on_gone_ = [] {};
 };
 
 }  // namespace kvist::gateway
