@@ -51,6 +51,19 @@ TEST_F(WaitAdmissionTest, ABurstMayWaitUpToTheBound) {
   EXPECT_EQ(admission_.refused().at("")[static_cast<std::size_t>(RefusalReason::kWait)], 2U);
 }
 
+TEST_F(WaitAdmissionTest, TheWaitsOfABurstDoNotDecideWhatIsThoughtOfTheShortOnesBehindIt) {
+  constexpr double kOwnMs = 200;
+  for (int i = 0; i < 200; ++i) admission_.on_first_token(5'000, 5'000 + kOwnMs, 5'000 + kOwnMs);
+  // The short ones turn out to be three times as long as forecast.
+  for (int i = 0; i < 100; ++i) admission_.on_first_token(40, 40 + kOwnMs, 120 + kOwnMs);
+  EXPECT_GE(admission_.correction().of_short(), 2.5);
+  EXPECT_NEAR(admission_.correction().beyond(), 1, 0.01);
+  EXPECT_TRUE(admits(9'800)) << "and no burst is refused for it";
+  let_it_stand();
+  EXPECT_TRUE(admits(30));
+  EXPECT_FALSE(admits(45)) << "which will be more than 100";
+}
+
 TEST_F(WaitAdmissionTest, AStandingQueueIsKeptShortUntilNothingHasToBeTurnedDown) {
   let_it_stand();
   EXPECT_FALSE(admits(1'000));
@@ -112,9 +125,9 @@ TEST_F(WaitAdmissionTest, AKeyOverItsShareIsRefusedFirst) {
 }
 
 TEST_F(WaitAdmissionTest, MeasuredWaitsCorrectTheForecast) {
-  EXPECT_EQ(admission_.correction(), 1);
+  EXPECT_EQ(admission_.correction().beyond(), 1);
   for (int i = 0; i < 200; ++i) admission_.on_first_token(1'000, 1'200, 2'200);
-  EXPECT_NEAR(admission_.correction(), 2, 0.05);
+  EXPECT_NEAR(admission_.correction().beyond(), 2, 0.05);
   EXPECT_FALSE(admits(6'000));
   for (int i = 0; i < 1'000; ++i) admission_.on_first_token(1'000, 1'200, 100);
   EXPECT_TRUE(admits(12'000));

@@ -21,6 +21,27 @@ struct Load {
   const char* limited_by = "";
 };
 
+/// Means over several runs, because how long the burst from idle has consequences differs from run to run.
+struct Outcome {
+  double goodput = 0;
+  double ttft_p50 = 0;
+  double ttft_p95 = 0;
+};
+
+Outcome outcome_of(OverloadRig::Options options, double per_second, Duration end) {
+  constexpr std::uint64_t kRuns = 4;
+  Outcome mean;
+  for (options.seed = 1; options.seed <= kRuns; ++options.seed) {
+    OverloadRig rig(options, {{.per_second = per_second}});
+    rig.run(end);
+    EXPECT_EQ(rig.refused_while_idle(), 0U);
+    mean.goodput += rig.goodput(kSloSeconds, seconds(20), end) / kRuns;
+    mean.ttft_p50 += rig.ttft_s(0.5, seconds(20), end) / kRuns;
+    mean.ttft_p95 += rig.ttft_s(0.95, seconds(20), end) / kRuns;
+  }
+  return mean;
+}
+
 class OverloadInMode : public ::testing::TestWithParam<spec::RoutingMode> {
  protected:
   OverloadRig::Options options(std::uint32_t prompt_tokens = 640) const {
@@ -35,26 +56,20 @@ INSTANTIATE_TEST_SUITE_P(Modes, OverloadInMode,
 
 TEST_P(OverloadInMode, GoodputStaysAtItsPeakAndTheAdmittedHardlyWait) {
   for (const Load& load : {Load{640, 21, "slots"}, Load{2'400, 12.9, "prefill"}, Load{6'000, 7.2, "prefill"}}) {
-    const bool is_main = GetParam() == spec::RoutingMode::kKv || GetParam() == spec::RoutingMode::kRoundRobin;
-    if (!is_main && load.prompt_tokens != 640) continue;
     SCOPED_TRACE(fmt::format("{} prompt tokens, limited by {}", load.prompt_tokens, load.limited_by));
-    std::map<double, double> goodput;
-    std::map<double, std::pair<double, double>> ttft;
+    std::map<double, Outcome> at;
     for (const double times : {0.1, 1.0, 2.0, 10.0}) {
-      OverloadRig rig(options(load.prompt_tokens), {{.per_second = times * load.capacity}});
       const seconds end = times < 10 ? seconds(180) : seconds(60);
-      rig.run(end);
-      EXPECT_EQ(rig.refused_while_idle(), 0U);
-      goodput[times] = rig.goodput(kSloSeconds, seconds(20), end);
-      ttft[times] = {rig.ttft_s(0.5, seconds(20), end), rig.ttft_s(0.95, seconds(20), end)};
+      at[times] = outcome_of(options(load.prompt_tokens), times * load.capacity, end);
     }
-    const double peak = std::max({goodput[1], goodput[2], goodput[10]});
+    const double peak = std::max({at[1].goodput, at[2].goodput, at[10].goodput});
     for (const double times : {1.0, 2.0, 10.0}) {
-      EXPECT_GE(goodput[times], 0.9 * peak) << times;
-      // Modes that do not look at the load send a request behind a prompt although another worker has none.
-      EXPECT_LE(ttft[times].first, (GetParam() == spec::RoutingMode::kKv ? 2 : 2.3) * ttft[0.1].first) << times;
+      // What fluctuates is lost sooner where requests do not go where the wait is the shortest.
+      const bool is_main = GetParam() == spec::RoutingMode::kKv || GetParam() == spec::RoutingMode::kRoundRobin;
+      EXPECT_GE(at[times].goodput, (is_main ? 0.9 : 0.88) * peak) << times;
+      EXPECT_LE(at[times].ttft_p50, 2 * at[0.1].ttft_p50) << times;
     }
-    EXPECT_LE(ttft[10].second, 3 * ttft[0.1].second);
+    EXPECT_LE(at[10].ttft_p95, 3 * at[0.1].ttft_p95);
   }
 }
 

@@ -9,12 +9,8 @@
 namespace kvist::dispatch {
 namespace {
 
-/// Requests that the means go back over.
+/// Requests that the mean goes back over.
 constexpr double kMeanOf = 64;
-/// As if so much had been waited exactly as forecast.
-constexpr double kAssumedWaitMs = 1'000;
-constexpr double kLeastCorrection = 0.5;
-constexpr double kMostCorrection = 4;
 /// With fewer first tokens, the forecasts are those of the prior.
 constexpr std::uint64_t kEnoughFirstTokens = 8;
 /// Requests that a cold worker of an unknown number of slots is taken to have room for: vLLM's default.
@@ -153,7 +149,7 @@ std::optional<RefusalReason> WaitAdmission::Check::takes_kept_slot(const routing
 double WaitAdmission::wait_ms(const routing::Candidate& candidate, TimePoint now) const {
   if (candidate.load.requests == 0 || is_cold(candidate)) return 0;
   const double slot_ms = slot_wait_ms(candidate, forecaster_->output_lengths().mean_tokens());
-  const double wait_ms = correction() * (slot_ms + candidate.forecast.queue_ms);
+  const double wait_ms = correction_.corrected_ms(slot_ms + candidate.forecast.queue_ms, short_wait_ms());
   const routing::PrefillQueue::Prompt* const oldest = forecaster_->prompts(candidate.worker).oldest_stream();
   if (oldest == nullptr) return wait_ms;
   return wait_ms + std::max(0.0, to_milliseconds(now - oldest->first_token) - standing_wait_ms());
@@ -192,14 +188,11 @@ Duration WaitAdmission::interval() const {
 void WaitAdmission::on_first_token(double forecast_wait_ms, double forecast_ttft_ms, double ttft_ms) {
   if (forecast_wait_ms <= 0) return;
   const double measured_ms = std::max(0.0, ttft_ms - (forecast_ttft_ms - forecast_wait_ms));
-  const double kept = 1 - 1 / kMeanOf;
-  forecast_ms_ = forecast_ms_ * kept + forecast_wait_ms;
-  measured_ms_ = measured_ms_ * kept + measured_ms;
+  correction_.observe(forecast_wait_ms, measured_ms, short_wait_ms());
 }
 
-double WaitAdmission::correction() const {
-  return std::clamp((measured_ms_ + kAssumedWaitMs) / (forecast_ms_ + kAssumedWaitMs), kLeastCorrection,
-                    kMostCorrection);
+double WaitAdmission::short_wait_ms() const {
+  return std::max(standing_wait_ms(), to_milliseconds(kLeastStandingWait));
 }
 
 std::size_t WaitAdmission::standing() const {

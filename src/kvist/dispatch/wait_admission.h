@@ -14,6 +14,7 @@
 #include "kvist/base/id.h"
 #include "kvist/base/time.h"
 #include "kvist/dispatch/fair_share.h"
+#include "kvist/dispatch/wait_correction.h"
 #include "kvist/routing/admission_check.h"
 #include "kvist/routing/forecaster.h"
 #include "kvist/spec/resilience_spec.h"
@@ -131,8 +132,8 @@ class WaitAdmission {
   [[nodiscard]] double wait_ms() const { return wait_ms_; }
   [[nodiscard]] double limit_ms() const { return limit_ms_; }
   [[nodiscard]] double standing_wait_ms() const;
-  /// By how much forecast waits are multiplied.
-  [[nodiscard]] double correction() const;
+  /// Of forecast waits; short are those that a standing queue may have.
+  [[nodiscard]] const WaitCorrection& correction() const { return correction_; }
   /// Workers with a standing queue.
   [[nodiscard]] std::size_t standing() const;
 
@@ -148,6 +149,7 @@ class WaitAdmission {
   [[nodiscard]] bool is_cold(const routing::Candidate& candidate) const;
   void look_at(Queue& queue, double wait_ms, TimePoint now) const;
   [[nodiscard]] Duration interval() const;
+  [[nodiscard]] double short_wait_ms() const;
   void count(const std::string& key_class, RefusalReason reason);
 
   const routing::Forecaster* forecaster_;
@@ -155,10 +157,9 @@ class WaitAdmission {
   std::optional<double> configured_standing_ms_;
   std::vector<Queue> queues_;  // by WorkerId
   FairShare shares_;
-  double seen_ = 0;         // requests of the next
-  double own_ms_ = 0;       // mean time to first token without a wait
-  double forecast_ms_ = 0;  // waits, of the latest requests that had one, as is the next
-  double measured_ms_ = 0;
+  double seen_ = 0;    // requests of the next
+  double own_ms_ = 0;  // mean time to first token without a wait
+  WaitCorrection correction_;
   double wait_ms_ = 0;
   double limit_ms_ = 0;
   std::array<std::optional<TimePoint>, kPriorities> came_{};  // by priority: the last request

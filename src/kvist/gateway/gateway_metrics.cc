@@ -3,6 +3,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "kvist/gateway/key_metrics.h"
 #include "kvist/gateway/worker_state.h"
@@ -45,8 +46,11 @@ void write_admission(const dispatch::WaitAdmission& admission, MetricsPage& page
              admission.limit_ms() / 1e3);
   page.gauge("kvist_gateway_admission_standing_queues", "Workers whose queue has been long for a while",
              number(admission.standing()));
-  page.gauge("kvist_gateway_admission_correction_ratio",
-             "Measured waits over forecast ones, by which these are corrected", admission.correction());
+  const dispatch::WaitCorrection& correction = admission.correction();
+  for (const auto& [part, ratio] :
+       {std::pair("short", correction.of_short()), std::pair("beyond", correction.beyond())})
+    page.gauge("kvist_gateway_admission_correction_ratio",
+               "Measured waits over forecast ones, by which these are corrected", ratio, {{"part", part}});
 }
 
 void write_refused(const std::map<int, std::uint64_t>& refused, MetricsPage& page) {
