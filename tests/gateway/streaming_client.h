@@ -17,9 +17,11 @@ namespace kvist::gateway {
 
 class StreamingClient {
  public:
-  StreamingClient(const std::string& base_url, std::string path, std::string body, bool paused = false)
+  StreamingClient(const std::string& base_url, std::string path, std::string body, bool paused = false,
+                  net::Headers headers = {})
       : client_(loop_, {}) {
-    net::HttpRequest request{.method = "POST", .target = std::move(path), .headers = {}, .body = std::move(body)};
+    net::HttpRequest request{
+        .method = "POST", .target = std::move(path), .headers = std::move(headers), .body = std::move(body)};
     call_ = client_.start(base_url, std::move(request), std::chrono::seconds(60),
                           {.on_sent = {},
                            .on_head = [this](int status, const net::Headers&) { change([&] { status_ = status; }); },

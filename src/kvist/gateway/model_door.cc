@@ -22,11 +22,15 @@ void ModelDoor::close(ModelId model) {
 
 void ModelDoor::handle(Api api, net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange,
                        KeyLease lease) {
-  if (Proxy* const proxy = pick(request, *exchange)) proxy->handle(api, std::move(request), exchange, std::move(lease));
+  Proxy* const proxy = pick(request, *exchange);
+  if (proxy == nullptr) return lease.used(0);
+  proxy->handle(api, std::move(request), exchange, std::move(lease));
 }
 
 void ModelDoor::pass_on(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange, KeyLease lease) {
-  if (Proxy* const proxy = pick(request, *exchange)) proxy->pass_on(std::move(request), exchange, std::move(lease));
+  Proxy* const proxy = pick(request, *exchange);
+  if (proxy == nullptr) return lease.used(0);
+  proxy->pass_on(std::move(request), exchange, std::move(lease));
 }
 
 Result<ModelId> ModelDoor::model_of(const net::HttpRequest& request) const {

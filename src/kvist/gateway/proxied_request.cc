@@ -386,6 +386,7 @@ void ProxiedRequest::charge(Outcome outcome) {
   if (state.usage) return job_.lease.used(std::uint64_t{state.usage->prompt_tokens} + state.usage->completion_tokens);
   // Those before the present attempt are other workers'.
   const std::uint64_t tokens = std::max(resumed_tokens_ + state.tokens, std::uint64_t{resumable_.tokens()});
+  if (outcome == Outcome::kRefused || outcome == Outcome::kBackPressure) return job_.lease.used(0);
   if (outcome == Outcome::kClientGone) return job_.lease.left(job_.prompt_tokens, tokens);
   if (tokens > 0) job_.lease.answered(tokens);
 }

@@ -194,6 +194,7 @@ void Proxy::report_early_end(Arrival& arrival, int status, dispatch::Outcome out
 void Proxy::refuse(Arrival& arrival, const Error& error, dispatch::Outcome outcome, Duration retry_after) {
   const int status = openai::http_status(error.code);
   ++refused_[status];
+  arrival.lease.used(0);
   report_early_end(arrival, status, outcome);
   arrival.exchange->respond(error_answer(error, arrival.request_id, retry_after));
 }

@@ -1,0 +1,79 @@
+// What requests take of their key's tokens, with a gateway and workers.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "kvist/gateway/key_file.h"
+#include "kvist/net/sha256.h"
+#include "running_gateway.h"
+#include "streaming_client.h"
+
+namespace kvist::gateway {
+namespace {
+
+class KeyUseTest : public ::testing::Test {
+ protected:
+  KeyUseTest() {
+    std::ofstream(keys_) << to_line({.name = "alice", .hash = net::sha256("secret")}) << "\n";
+    key_.add("Authorization", "Bearer secret");
+  }
+  ~KeyUseTest() override { std::filesystem::remove(keys_); }
+
+  spec::GatewaySpec with_keys() const {
+    auto spec = gateway_spec({&worker_});
+    spec.api_keys.file = keys_;
+    return spec;
+  }
+  /// What `requests` cost, when they have ended.
+  template <class Requests>
+  static double cost(const RunningGateway& gateway, const Requests& requests) {
+    const double before = gateway.metric("kvist_gateway_key_tokens_total");
+    requests();
+    EXPECT_TRUE(await([&] { return gateway.metric("kvist_gateway_key_in_flight") == 0; }));
+    return gateway.metric("kvist_gateway_key_tokens_total") - before;
+  }
+
+  const std::string keys_ = testing::TempDir() + "kvist_key_use_" + std::to_string(::getpid());
+  net::Headers key_;
+  FakeWorker worker_{"w"};
+  /// Its estimate is a hundred tokens and more.
+  const std::string body_ = chat_body(std::string(400, 'x'));
+};
+
+TEST_F(KeyUseTest, WhatIsRefusedCostsNothing) {
+  auto spec = with_keys();
+  spec.max_in_flight = 1;
+  const RunningGateway gateway(std::move(spec));
+  for (const int status : {400, 404, 503}) {
+    worker_.set_script(FakeWorker::answer_of(status, R"({"error":{"message":"no"}})"));
+    EXPECT_EQ(cost(gateway, [&] { EXPECT_EQ(gateway.chat(body_, key_).status, status); }), 0) << status;
+  }
+  worker_.set_script(worker_.silence());
+  StreamingClient first(gateway.url(), "/v1/chat/completions", chat_body("Hello"), false, key_);
+  ASSERT_TRUE(await([&] { return worker_.posts().size() == 4; }));
+  const double before = gateway.metric("kvist_gateway_key_tokens_total");
+  EXPECT_EQ(gateway.chat(body_, key_).status, 503) << "one is in flight";
+  EXPECT_EQ(gateway.metric("kvist_gateway_key_tokens_total"), before);
+}
+
+TEST_F(KeyUseTest, AModelThatDoesNotExistCostsNothing) {
+  const FakeWorker other("other");
+  auto spec = with_keys();
+  static_cast<spec::ServedModelSpec&>(spec) = {};
+  for (const char* const name : {"m", "n"}) {
+    spec::ServedModelSpec model = gateway_spec({&worker_});
+    model.model = name;
+    if (spec.models.size() == 1) model.workers[0] = other.upstream();
+    spec.models.push_back(std::move(model));
+  }
+  const RunningGateway gateway(std::move(spec), false);
+  const std::string unknown =
+      R"({"model":"huge","messages":[{"role":"user","content":")" + std::string(400, 'x') + "\"}]}";
+  EXPECT_EQ(cost(gateway, [&] { EXPECT_EQ(gateway.chat(unknown, key_).status, 404); }), 0);
+}
+
+}  // namespace
+}  // namespace kvist::gateway
