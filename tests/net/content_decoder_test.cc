@@ -2,46 +2,18 @@
 #include "kvist/net/content_decoder.h"
 
 #include <gtest/gtest.h>
-#include <zlib.h>
-#include <zstd.h>
 
 #include <limits>
 #include <vector>
 
 #include "kvist/base/random.h"
-#include "net/http_server_fixture.h"
+#include "net/compressed.h"
 
 namespace kvist::net {
 namespace {
 
 constexpr std::uint64_t kMost = 1U << 20;
 constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
-
-std::string zlib_of(std::string_view text, ContentCoding coding, int level = 6) {
-  z_stream zlib{};
-  const int bits = MAX_WBITS + (coding == ContentCoding::kGzip ? 16 : 0);
-  EXPECT_EQ(::deflateInit2(&zlib, level, Z_DEFLATED, bits, 8, Z_DEFAULT_STRATEGY), Z_OK);
-  std::string out(::deflateBound(&zlib, text.size()), '\0');
-  std::string in(text);
-  zlib.next_in = reinterpret_cast<Bytef*>(in.data());
-  zlib.avail_in = static_cast<uInt>(in.size());
-  zlib.next_out = reinterpret_cast<Bytef*>(out.data());
-  zlib.avail_out = static_cast<uInt>(out.size());
-  EXPECT_EQ(::deflate(&zlib, Z_FINISH), Z_STREAM_END);
-  out.resize(zlib.total_out);
-  ::deflateEnd(&zlib);
-  return out;
-}
-
-std::string zstd_of(std::string_view text, int level = 3) {
-  std::string out(::ZSTD_compressBound(text.size()), '\0');
-  out.resize(::ZSTD_compress(out.data(), out.size(), text.data(), text.size(), level));
-  return out;
-}
-
-std::string compressed(std::string_view text, ContentCoding coding, int level = 6) {
-  return coding == ContentCoding::kZstd ? zstd_of(text, level) : zlib_of(text, coding, level);
-}
 
 /// In pieces of `budget`.
 Result<std::string> decoded(ContentCoding coding, std::string body, std::size_t budget = kAll,
@@ -53,8 +25,6 @@ Result<std::string> decoded(ContentCoding coding, std::string body, std::size_t 
     if (done) return decoder.take_output();
   }
 }
-
-constexpr ContentCoding kCodings[] = {ContentCoding::kGzip, ContentCoding::kDeflate, ContentCoding::kZstd};
 
 TEST(ContentDecoder, GivesBackWhatWasCompressed) {
   const std::uint64_t seed = 5;
@@ -133,81 +103,6 @@ TEST(ContentDecoder, KnowsTheCodingsByName) {
   EXPECT_EQ(content_coding("deflate"), ContentCoding::kDeflate);
   EXPECT_EQ(content_coding("br"), std::nullopt);
   EXPECT_EQ(content_coding("gzip, zstd"), std::nullopt);
-}
-
-std::string post(std::string_view coding, std::string_view body) {
-  return "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Encoding: " + std::string(coding) +
-         "\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + std::string(body);
-}
-
-class CompressedBodies : public HttpServerTest {};
-
-TEST_F(CompressedBodies, ReachTheServiceAsTheyWere) {
-  listen({});
-  // The last is decompressed on another thread.
-  for (const std::string& text : {std::string("hello"), std::string(200'000, 'x'), std::string(9'000'000, 'y')}) {
-    RawSocket socket = connect();
-    for (const auto& [name, coding] :
-         {std::pair("gzip", kCodings[0]), {"Deflate", kCodings[1]}, {"zstd", kCodings[2]}}) {
-      // With the next request behind it, on one connection.
-      ASSERT_TRUE(socket.send(post(name, compressed(text, coding)) + post("identity", "plain")));
-      EXPECT_TRUE(read_answer(socket).ends_with("POST /echo " + text)) << name << " " << text.size();
-      EXPECT_TRUE(read_answer(socket).ends_with("POST /echo plain"));
-    }
-  }
-}
-
-TEST_F(CompressedBodies, AreNoLongerSaidToBeCompressed) {
-  listen({});
-  RawSocket socket = connect();
-  std::string request = post("gzip", compressed("abc", ContentCoding::kGzip));
-  request.replace(request.find("/echo"), 5, "/held");
-  ASSERT_TRUE(socket.send(request));
-  ASSERT_TRUE(wait_held(1));
-  EXPECT_EQ(thread_.run([&] { return held_.front().request.body; }), "abc");
-  for (const char* name : {"Content-Encoding", "Content-Length"})
-    EXPECT_FALSE(thread_.run([&] { return held_.front().request.headers.find(name).has_value(); })) << name;
-}
-
-TEST_F(CompressedBodies, AreBoundedAsTheyAreWhenDecompressed) {
-  listen({.max_body_bytes = 2U << 20});
-  for (const ContentCoding coding : kCodings) {
-    const char* const name = coding == ContentCoding::kGzip   ? "gzip"
-                             : coding == ContentCoding::kZstd ? "zstd"
-                                                              : "deflate";
-    RawSocket socket = connect();
-    ASSERT_TRUE(socket.send(post(name, compressed(std::string((2U << 20) + 1, 'x'), coding))));
-    EXPECT_TRUE(read_answer(socket).starts_with("HTTP/1.1 413 "));
-    RawSocket fits = connect();
-    ASSERT_TRUE(fits.send(post(name, compressed(std::string(2U << 20, 'x'), coding))));
-    EXPECT_TRUE(read_answer(fits).starts_with("HTTP/1.1 200 "));
-  }
-}
-
-TEST_F(CompressedBodies, OfOtherKindsAreRefusedWithTheListOfThose) {
-  listen({});
-  for (const char* coding : {"br", "gzip, zstd", "compress", "gzip\r\nContent-Encoding: gzip"}) {
-    RawSocket socket = connect();
-    ASSERT_TRUE(socket.send(post(coding, "abc")));
-    const std::string answer = read_answer(socket);
-    EXPECT_TRUE(answer.starts_with("HTTP/1.1 415 ")) << answer;
-    EXPECT_TRUE(answer.contains("Accept-Encoding: gzip, deflate, zstd\r\n")) << answer;
-  }
-  RawSocket damaged = connect();
-  ASSERT_TRUE(damaged.send(post("gzip", "no gzip")));
-  const std::string answer = read_answer(damaged);
-  EXPECT_TRUE(answer.starts_with("HTTP/1.1 400 ") && answer.contains("the body is not valid gzip")) << answer;
-}
-
-TEST_F(CompressedBodies, MayBeLeftBehindByTheirClients) {
-  listen({});
-  for (int i = 0; i < 20; ++i) {
-    RawSocket socket = connect();
-    ASSERT_TRUE(socket.send(post("gzip", compressed(std::string(12'000'000, 'z'), ContentCoding::kGzip, 1))));
-  }
-  RawSocket socket = connect();
-  ASSERT_TRUE(socket.send(post("identity", "plain")));
-  EXPECT_TRUE(read_answer(socket).ends_with("POST /echo plain"));
 }
 
 }  // namespace

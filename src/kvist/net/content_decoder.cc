@@ -55,6 +55,8 @@ class ContentDecoder::Stream {
   [[nodiscard]] virtual Result<std::size_t> next(std::string_view& input, std::span<char> out) = 0;
   /// Whether the input may end here.
   [[nodiscard]] virtual bool at_end() const = 0;
+  /// What the library keeps.
+  [[nodiscard]] virtual std::size_t bytes() const = 0;
 };
 
 /// gzip, whose body may have several members one after the other, and deflate, which is zlib's format (RFC
@@ -89,6 +91,8 @@ class ContentDecoder::ZlibStream final : public Stream {
     return out.size() - zlib_.avail_out;
   }
   [[nodiscard]] bool at_end() const override { return at_end_; }
+  // zlib does not tell: its window of 32 KiB and tables.
+  [[nodiscard]] std::size_t bytes() const override { return 48UL << 10; }
 
  private:
   ContentCoding coding_;
@@ -117,6 +121,7 @@ class ContentDecoder::ZstdStream final : public Stream {
     return to.pos;
   }
   [[nodiscard]] bool at_end() const override { return at_end_; }
+  [[nodiscard]] std::size_t bytes() const override { return ::ZSTD_sizeof_DStream(zstd_); }
 
  private:
   ZSTD_DStream* zstd_;
@@ -124,20 +129,32 @@ class ContentDecoder::ZstdStream final : public Stream {
 };
 
 ContentDecoder::ContentDecoder(ContentCoding coding, std::string input, std::uint64_t most_bytes)
-    : input_(std::make_unique<const std::string>(std::move(input))), rest_(*input_), most_bytes_(most_bytes) {
-  if (coding == ContentCoding::kZstd) {
-    stream_ = std::make_unique<ZstdStream>();
-  } else {
-    stream_ = std::make_unique<ZlibStream>(coding);
-  }
-  coding_ = coding;
-}
+    : coding_(coding),
+      input_(std::make_unique<const std::string>(std::move(input))),
+      rest_(*input_),
+      most_bytes_(most_bytes) {}
 
 ContentDecoder::~ContentDecoder() = default;
 ContentDecoder::ContentDecoder(ContentDecoder&&) noexcept = default;
 ContentDecoder& ContentDecoder::operator=(ContentDecoder&&) noexcept = default;
 
+std::unique_ptr<ContentDecoder::Stream> ContentDecoder::open(ContentCoding coding) {
+  if (coding == ContentCoding::kZstd) return std::make_unique<ZstdStream>();
+  return std::make_unique<ZlibStream>(coding);
+}
+
+void ContentDecoder::restart() {
+  stream_.reset();
+  rest_ = *input_;
+  output_ = {};
+}
+
+std::size_t ContentDecoder::held_bytes() const {
+  return input_->size() + output_.size() + (stream_ ? stream_->bytes() : 0);
+}
+
 Result<bool> ContentDecoder::run(std::size_t budget) {
+  if (!stream_) stream_ = open(coding_);
   std::array<char, kPieceBytes> piece;  // NOLINT(cppcoreguidelines-pro-type-member-init): written before it is read
   std::size_t worked = 0;
   while (worked < budget) {

@@ -33,9 +33,14 @@ class ContentDecoder {
   /// Decompresses on until all is done, which it returns, or about `budget` bytes more are. Errors: kCorrupt (not of
   /// that coding, damaged, or without its end), kTooLarge. Requires: neither the end nor an error was returned before.
   [[nodiscard]] Result<bool> run(std::size_t budget);
+  /// Forgets what was decompressed and frees all but the input, so that a body that waits takes little; run() then
+  /// begins anew.
+  void restart();
   /// What was decompressed.
   [[nodiscard]] std::string take_output() { return std::move(output_); }
   [[nodiscard]] std::size_t output_bytes() const { return output_.size(); }
+  /// The memory that it takes: input, output, and what the library keeps.
+  [[nodiscard]] std::size_t held_bytes() const;
 
   /// The memory of a decoder beside input and output: windows of more than this are refused.
   static constexpr std::size_t kMostWindowBytes = 8UL << 20;
@@ -45,8 +50,10 @@ class ContentDecoder {
   class ZlibStream;
   class ZstdStream;
 
-  std::unique_ptr<Stream> stream_;
-  ContentCoding coding_ = ContentCoding::kGzip;
+  [[nodiscard]] static std::unique_ptr<Stream> open(ContentCoding coding);
+
+  std::unique_ptr<Stream> stream_;  // null: not begun
+  ContentCoding coding_;
   std::unique_ptr<const std::string> input_;  // does not move, as the next refers to it
   std::string_view rest_;
   std::string output_;

@@ -59,8 +59,8 @@ struct HttpServerOptions {
   std::uint16_t port = 0;    ///< 0: any free port
   bool shared_port = false;  ///< other servers may listen on the port too, and connections are spread over them
   std::uint64_t max_body_bytes = 16ULL << 20;  ///< larger bodies get 413
-  /// The bound on the bodies of all requests together, from their first byte to the end of their answers. A request
-  /// that would exceed it gets 503.
+  /// The bound on the bodies of all requests together, from their first byte to the end of their answers; a compressed
+  /// one counts with what it takes while it is decompressed. A request that would exceed it gets 503.
   std::uint64_t max_bodies_bytes = 1ULL << 30;
   std::uint32_t max_header_bytes = 64U << 10;
   std::uint32_t max_connections = 16'384;

@@ -28,6 +28,11 @@ int status_of(ErrorCode code) {
   return code == ErrorCode::kUnsupported ? 501 : 400;
 }
 
+int status_of_body(ErrorCode code) {
+  if (code == ErrorCode::kTooLarge) return 413;
+  return code == ErrorCode::kResourceExhausted ? 503 : 400;
+}
+
 }  // namespace
 
 ServerConnection::ServerConnection(LoopImpl& loop, UniqueFd socket, std::shared_ptr<ServerCore> core,
@@ -37,6 +42,7 @@ ServerConnection::ServerConnection(LoopImpl& loop, UniqueFd socket, std::shared_
       address_(address),
       reserved_(reserved),
       head_parser_(core_->options.max_header_bytes),
+      body_share_(core_->bodies),
       reader_(core_->options.least_read_rate, core_->options.idle_timeout) {}
 
 void ServerConnection::begin() {
@@ -90,7 +96,8 @@ void ServerConnection::lost(bool soon) {
 void ServerConnection::leave_server() {
   close();
   held_until_sent_.clear();
-  forget_body();
+  if (const auto ticket = std::exchange(decoding_, std::nullopt)) core_->decompressor.abandon(*ticket);
+  body_share_.clear();
   const bool was_there = core_->connections.erase(std::static_pointer_cast<ServerConnection>(shared_from_this())) > 0;
   if (was_there && core_->options.by_address) core_->options.by_address->leave(address_);
 }
@@ -221,36 +228,33 @@ bool ServerConnection::read_coding() {
 
 // What is decompressed counts for the bounds in place of what came.
 void ServerConnection::decode() {
-  const ServerCore& core = *core_;
-  ContentDecoder decoder(*coding_, std::move(request_.body), core.options.max_body_bytes);
+  ContentDecoder decoder(*coding_, std::move(request_.body), core_->options.max_body_bytes);
   request_.body.clear();
   const Result<bool> done = decoder.run(kDecodedOnLoopBytes);
   if (!done) return on_decoded(std::unexpected(done.error()));
   if (*done) return on_decoded(decoder.take_output());
+  decoder.restart();  // while it waits, it has no more than what came
+  decode_on_thread(std::move(decoder));
+}
+
+void ServerConnection::decode_on_thread(ContentDecoder decoder) {
   state_ = State::kDecoding;
   deadline_ = kNever;
-  // While it is there, the body may be as large as one may be.
-  const std::uint64_t more = core.options.max_body_bytes - std::min(body_bytes_, core.options.max_body_bytes);
-  if (more > core.options.max_bodies_bytes - core.bodies_bytes)
-    return refuse(503, "the bodies of the requests under way are too large together");
-  body_bytes_ += more;
-  core_->bodies_bytes += more;
   auto weak = std::weak_ptr(std::static_pointer_cast<ServerConnection>(shared_from_this()));
-  const bool submitted =
-      core_->decompressor.submit(loop(), std::move(decoder), [weak = std::move(weak)](Result<std::string> body) {
-        const auto self = weak.lock();
-        if (!self || self->closed() || self->state_ != State::kDecoding) return;
-        self->on_decoded(std::move(body));
-      });
-  if (!submitted) refuse(503, "too many bodies wait to be decompressed");
+  decoding_ = core_->decompressor.submit(loop(), {.decoder = std::move(decoder), .share = std::move(body_share_)},
+                                         [weak = std::move(weak)](Result<std::string> body, BodyShare share) {
+                                           const auto self = weak.lock();
+                                           if (!self || self->closed() || self->state_ != State::kDecoding) return;
+                                           self->decoding_.reset();
+                                           self->body_share_ = std::move(share);
+                                           self->on_decoded(std::move(body));
+                                         });
+  if (!decoding_) refuse(503, "too many bodies wait to be decompressed");
 }
 
 void ServerConnection::on_decoded(Result<std::string> body) {
-  if (!body) return refuse(body.error().code == ErrorCode::kTooLarge ? 413 : 400, body.error().message);
-  if (body->size() > core_->options.max_bodies_bytes - (core_->bodies_bytes - body_bytes_))
-    return refuse(503, "the bodies of the requests under way are too large together");
-  core_->bodies_bytes += body->size() - body_bytes_;
-  body_bytes_ = body->size();
+  if (!body) return refuse(status_of_body(body.error().code), body.error().message);
+  if (!body_share_.resize(body->size())) return refuse(503, kBodiesTooLarge);
   request_.body = *std::move(body);
   request_.headers.remove("Content-Encoding");
   request_.headers.remove("Content-Length");
@@ -265,12 +269,10 @@ bool ServerConnection::take_body(std::string_view& input) {
         refuse(413, "the request body is too large");
         return false;
       }
-      if (piece.size() > core_->options.max_bodies_bytes - core_->bodies_bytes) {
-        refuse(503, "the bodies of the requests under way are too large together");
+      if (!body_share_.resize(body_share_.bytes() + piece.size())) {
+        refuse(503, kBodiesTooLarge);
         return false;
       }
-      body_bytes_ += piece.size();
-      core_->bodies_bytes += piece.size();
       request_.body.append(piece);
       return true;
     case BodyDecoder::Step::kDone:
@@ -316,7 +318,7 @@ std::optional<HttpResponse> ServerConnection::own_answer() {
   return std::nullopt;
 }
 
-void ServerConnection::refuse(int status, const std::string& message) {
+void ServerConnection::refuse(int status, std::string_view message) {
   answer_fields_.clear();
   end_with(error_response(status, message));
 }
@@ -386,12 +388,8 @@ void ServerConnection::on_send_failed(const std::string&) {
   lost(false);
 }
 
-void ServerConnection::forget_body() {
-  core_->bodies_bytes -= std::exchange(body_bytes_, 0);
-}
-
 void ServerConnection::next_request() {
-  forget_body();
+  body_share_.clear();  // its request has ended
   answer_fields_.clear();
   if (ends_after_answer_) return linger();
   state_ = State::kHead;

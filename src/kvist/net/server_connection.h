@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "kvist/base/time.h"
+#include "kvist/net/body_budget.h"
 #include "kvist/net/body_decoder.h"
+#include "kvist/net/body_decompressor.h"
 #include "kvist/net/content_decoder.h"
 #include "kvist/net/http_head.h"
 #include "kvist/net/http_server.h"
@@ -88,18 +90,17 @@ class ServerConnection final : public TcpConnection {
   [[nodiscard]] bool read_coding();
   /// Decompresses the body that has arrived, here or, if it is large, on another thread.
   void decode();
+  void decode_on_thread(ContentDecoder decoder);
   void on_decoded(Result<std::string> body);
   void dispatch();
   /// The answer to a request that is not the service's: on a reserved connection, or of a web page.
   [[nodiscard]] std::optional<HttpResponse> own_answer();
   /// Answers a request that cannot be served, and ends the connection.
-  void refuse(int status, const std::string& message);
+  void refuse(int status, std::string_view message);
   void end_with(HttpResponse answer);
   void next_request();
   /// It is closed: it no longer counts for any bound.
   void leave_server();
-  /// The request has ended, so its body no longer counts for the bound.
-  void forget_body();
   void linger();
   /// The client has left or the connection is given up. `soon`: the exchange is informed later, from the loop.
   void lost(bool soon);
@@ -115,8 +116,9 @@ class ServerConnection final : public TcpConnection {
   RequestHeadParser head_parser_;
   BodyDecoder body_decoder_ = BodyDecoder::empty();
   HttpRequest request_;
-  std::uint64_t body_bytes_ = 0;         // of the request under way, also counted in core_
-  std::optional<ContentCoding> coding_;  // of the body under way
+  BodyShare body_share_;                              // of the request under way
+  std::optional<ContentCoding> coding_;               // of the body under way
+  std::optional<BodyDecompressor::Ticket> decoding_;  // another thread has the body
   std::string answer_fields_;
   std::string waiting_;  // bytes read but not processed yet
   State state_ = State::kHead;

@@ -1,11 +1,11 @@
 // Private to net: the state that the connections of a server share.
 #pragma once
 
-#include <cstdint>
 #include <deque>
 #include <memory>
 #include <unordered_set>
 
+#include "kvist/net/body_budget.h"
 #include "kvist/net/body_decompressor.h"
 #include "kvist/net/http_server.h"
 #include "kvist/net/server_connection.h"
@@ -17,14 +17,16 @@ namespace kvist::net {
 class ServerCore {
  public:
   ServerCore(HttpServerOptions server_options, HttpHandler server_handler)
-      : options(std::move(server_options)), handler(std::move(server_handler)) {}
+      : options(std::move(server_options)),
+        handler(std::move(server_handler)),
+        bodies(std::make_shared<BodyBudget>(options.max_bodies_bytes)) {}
 
   const HttpServerOptions options;
   const HttpHandler handler;
-  bool closing = false;            // each answer ends its connection
-  bool ended = false;              // the server is destroyed
-  BodyDecompressor decompressor;   // of large bodies
-  std::uint64_t bodies_bytes = 0;  // of all requests whose answers are not complete
+  const std::shared_ptr<BodyBudget> bodies;  // of all requests whose answers are not complete
+  bool closing = false;                      // each answer ends its connection
+  bool ended = false;                        // the server is destroyed
+  BodyDecompressor decompressor;             // of large bodies
   std::unordered_set<std::shared_ptr<ServerConnection>> connections;
   /// Those beyond max_connections, the oldest first; some may be closed.
   std::deque<std::weak_ptr<ServerConnection>> reserved;
