@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -147,6 +148,39 @@ std::string post(std::string_view coding, std::string_view body) {
 }
 
 class CompressedBodies : public HttpServerTest {};
+
+// Only who may send a body is told what is wrong with it, and a page that may send one can read that.
+TEST_F(CompressedBodies, AreJudgedAfterTheirSenders) {
+  listen({.max_body_bytes = 1000,
+          .before_body = [](const HttpRequest& head) -> std::optional<HttpResponse> {
+            if (head.headers.find("Authorization")) return std::nullopt;
+            return HttpResponse{.status = 401, .headers = {}, .body = {}};
+          },
+          .browsers = BrowserPolicy{.origins = {"https://chat.example"}}});
+  const std::string page = "Origin: https://chat.example\r\n";
+  const auto ask = [&](const std::string& fields, std::string_view coding, std::string_view body) {
+    std::string request = post(coding, body);
+    request.insert(request.find("Host: "), fields);
+    RawSocket socket = connect();
+    EXPECT_TRUE(socket.send(request));
+    return read_answer(socket);
+  };
+  const std::string too_large(1001, 'x');
+  const std::vector<std::tuple<std::string, std::string, std::string>> cases = {
+      {"br", "abc", "415"},
+      {"identity", too_large, "413"},
+      {"gzip", compressed(too_large, ContentCoding::kGzip), "413"},
+      {"gzip", "no gzip", "400"},
+      {"gzip", compressed("abc", ContentCoding::kGzip), "200"}};
+  for (const auto& [coding, body, status] : cases) {
+    EXPECT_TRUE(ask(page, coding, body).starts_with("HTTP/1.1 401 ")) << coding << " " << status;
+    const std::string answer = ask(page + "Authorization: a\r\n", coding, body);
+    EXPECT_TRUE(answer.starts_with("HTTP/1.1 " + status)) << answer;
+    EXPECT_TRUE(answer.contains("Access-Control-Allow-Origin: https://chat.example\r\n")) << answer;
+    EXPECT_FALSE(ask("Authorization: a\r\n", coding, body).contains("Access-Control-")) << coding;
+    EXPECT_TRUE(ask("Authorization: a\r\nOrigin: https://evil.example\r\n", coding, body).starts_with("HTTP/1.1 403 "));
+  }
+}
 
 TEST_F(CompressedBodies, ReachTheServiceAsTheyWere) {
   listen({});

@@ -190,13 +190,14 @@ bool ServerConnection::take_head(std::string_view& input) {
 
 void ServerConnection::begin_body(const RequestHead& head, bool body_has_begun) {
   const std::uint64_t length = head.content_length.value_or(0);
-  if (length > core_->options.max_body_bytes) return refuse(413, "the request body is too large");
-  if ((head.chunked || length > 0) && !read_coding()) return;
   if (head.chunked || length > 0) {
-    // A stranger's body must not take memory, so whatever the head is enough to refuse is refused now.
+    // A stranger's body must not take memory, so whatever the head is enough to refuse is refused now; first, who asks:
+    // what is wrong with a body is told only to those who may send one.
     std::optional<HttpResponse> answer = own_answer();
     if (!answer && core_->options.before_body) answer = core_->options.before_body(request_);
     if (answer) return end_with(*std::move(answer));
+    if (length > core_->options.max_body_bytes) return refuse(413, "the request body is too large");
+    if (!read_coding()) return;
   }
   body_decoder_ = head.chunked ? BodyDecoder::chunked() : BodyDecoder::sized(length);
   state_ = State::kBody;
@@ -219,7 +220,6 @@ bool ServerConnection::read_coding() {
         415,
         std::string("the Content-Encoding of the body is none that is read here: one of ").append(kContentCodings));
     answer.headers.add("Accept-Encoding", std::string(kContentCodings));
-    answer_fields_.clear();
     end_with(std::move(answer));
     return false;
   }
@@ -319,7 +319,6 @@ std::optional<HttpResponse> ServerConnection::own_answer() {
 }
 
 void ServerConnection::refuse(int status, std::string_view message) {
-  answer_fields_.clear();
   end_with(error_response(status, message));
 }
 
