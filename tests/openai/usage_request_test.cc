@@ -198,5 +198,18 @@ TEST(WithPriority, ReplacesAllOrBecomesTheFirstField) {
   EXPECT_FALSE(with_priority("{broken", 0));
 }
 
+// A request of more fields is refused when it is parsed, so they need not be looked at.
+TEST(ModelOf, IsAmongAsManyFieldsAsARequestMayHave) {
+  const auto body = [](std::size_t fields, std::string_view key) {
+    std::string text = "{";
+    for (std::size_t i = 0; i < fields; ++i) text += fmt::format("\"{}{}\":0,", key, i);
+    return text + R"("model":"m"})";
+  };
+  EXPECT_EQ(model_of(body(255, "a")), "m");
+  EXPECT_EQ(model_of(body(256, "a")), std::nullopt);
+  EXPECT_EQ(model_of(body(255, R"(\u006dodel\u006dodel\u006dodel\u006dodel)")), "m");
+  EXPECT_EQ(model_of(R"({"\u006d\u006f\u0064\u0065\u006c":"m"})"), "m");
+}
+
 }  // namespace
 }  // namespace kvist::openai

@@ -12,7 +12,6 @@
 #include "kvist/gateway/proxy_headers.h"
 #include "kvist/gateway/unread_body.h"
 #include "kvist/openai/body_edit.h"
-#include "kvist/openai/codec.h"
 #include "kvist/openai/errors.h"
 #include "kvist/routing/session_key.h"
 
@@ -124,7 +123,7 @@ void Proxy::handle(Api api, net::HttpRequest request, const std::shared_ptr<net:
   if (const auto room = check_room(); !room) return refuse(*arrival, room.error());
   if (!parts_.channel->has_room()) return admit_unasked(arrival);
   if (!pool_ || arrival->request.body.size() <= kReadOnLoopBytes)
-    return on_read(arrival, reader_->read(api, arrival->request.body, readings_));
+    return on_read(arrival, prepare(*reader_, api, arrival->request.body, readings_));
   if (const auto begun = read_on_pool(arrival); !begun) refuse(*arrival, begun.error());
 }
 
@@ -143,9 +142,9 @@ Result<void> Proxy::read_on_pool(const ArrivalPointer& arrival) {
     if (const auto left = weak.lock()) left->client_left = true;
   });
   ReadingPool::Work work = [this, held = arrival, readings = readings_]() mutable -> std::function<void()> {
-    Result<ReadRequest> read = fail(ErrorCode::kDeadlineExceeded, "the gateway had no time to read the prompt");
+    Result<PreparedRequest> read = fail(ErrorCode::kDeadlineExceeded, "the gateway had no time to read the prompt");
     if (net::now() < held->arrived + kMaxReadingWait && !held->client_left)
-      read = reader_->read(held->api, held->request.body, readings);
+      read = prepare(*reader_, held->api, held->request.body, readings);
     return [this, back = std::move(held), result = std::move(read)] {
       --reading_;
       on_read(back, result);
@@ -158,12 +157,12 @@ Result<void> Proxy::read_on_pool(const ArrivalPointer& arrival) {
   return {};
 }
 
-void Proxy::on_read(const ArrivalPointer& arrival, Result<ReadRequest> read) {
+void Proxy::on_read(const ArrivalPointer& arrival, Result<PreparedRequest> read) {
   if (arrival->client_left) return report_early_end(*arrival, 0, dispatch::Outcome::kClientGone);
   if (!read && is_gateways_own(read.error().code)) return refuse(*arrival, read.error());
   if (broken_off_) return refuse(*arrival, {ErrorCode::kUnavailable, "the gateway is shutting down"});
   if (!read) return admit_unread(arrival, RequestKind::kUnread);
-  if (const auto admitted = admit(arrival, *std::move(read)); !admitted) refuse(*arrival, admitted.error());
+  admit(arrival, *std::move(read));
 }
 
 void Proxy::pass_on(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange, KeyLease lease) {
@@ -175,12 +174,6 @@ void Proxy::pass_on(net::HttpRequest request, const std::shared_ptr<net::HttpExc
 void Proxy::turn_away(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange, KeyLease lease,
                       const Error& error) {
   refuse(*arrive(Api::kChat, std::move(request), exchange, std::move(lease)), error);
-}
-
-Result<void> Proxy::name_model(net::HttpRequest& request, std::string_view model) const {
-  if (!reader_->is_alias(model)) return {};
-  KVIST_TRY(request.body, openai::with_model(request.body, reader_->model()));
-  return {};
 }
 
 void Proxy::report_early_end(Arrival& arrival, int status, dispatch::Outcome outcome) {
@@ -199,24 +192,18 @@ void Proxy::refuse(Arrival& arrival, const Error& error, dispatch::Outcome outco
   arrival.exchange->respond(error_answer(error, arrival.request_id, retry_after));
 }
 
-Result<void> Proxy::admit(const ArrivalPointer& arrival, ReadRequest read) {
+void Proxy::admit(const ArrivalPointer& arrival, PreparedRequest prepared) {
+  ReadRequest& read = prepared.read;
   read.profile.streams = read.options.stream;
-  ProxyJob job{.usage_wanted = true,
+  if (prepared.body) arrival->request.body = *std::move(prepared.body);
+  ProxyJob job{.usage_wanted = prepared.usage_wanted,
                .streams = read.options.stream,
                .prediction_is_whole = read.prompts == 1,
                .choices = read.options.best_of,
                .adapter = read.profile.adapter,
                .prompt_tokens = read.prompts == 1 ? read.profile.prompt_tokens : 0};
-  // The gateway needs the number of cached tokens even if the client does not ask for it.
-  if (read.options.stream && !read.options.include_usage) {
-    KVIST_TRY(std::string asking, openai::with_usage_requested(arrival->request.body));
-    job.usage_wanted = asking == arrival->request.body;
-    arrival->request.body = std::move(asking);
-  }
-  KVIST_TRY_VOID(name_model(arrival->request, read.options.model));
   begin(arrival, std::move(read.profile), std::move(job),
         {.is_plain = !read.options.priority_is_odd, .value = read.options.priority});
-  return {};
 }
 
 void Proxy::admit_unread(const ArrivalPointer& arrival, RequestKind kind) {

@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "kvist/gateway/prepared_request.h"
 #include "kvist/gateway/prompt_reader.h"
 #include "kvist/gateway/proxied_request.h"
 #include "kvist/gateway/proxy_headers.h"
@@ -119,12 +120,10 @@ class Proxy {
 
   /// Breaks off answers that stand still, and keeps streams alive, as long as there are requests.
   void watch_streams();
-  /// Replaces an alias by the name that the workers know, where the body has one. `model` is the body's.
-  [[nodiscard]] Result<void> name_model(net::HttpRequest& request, std::string_view model) const;
   [[nodiscard]] Result<void> check_room() const;
   [[nodiscard]] Result<void> read_on_pool(const ArrivalPointer& arrival);
-  void on_read(const ArrivalPointer& arrival, Result<ReadRequest> read);
-  [[nodiscard]] Result<void> admit(const ArrivalPointer& arrival, ReadRequest read);
+  void on_read(const ArrivalPointer& arrival, Result<PreparedRequest> read);
+  void admit(const ArrivalPointer& arrival, PreparedRequest prepared);
   void admit_unread(const ArrivalPointer& arrival, RequestKind kind);
   void admit_unasked(const ArrivalPointer& arrival);
   /// What is not read is routed by the model that it names all the same, and has no better priority than its key.

@@ -11,7 +11,7 @@
 namespace kvist::openai {
 
 /// The text that the body's first `model` is; nothing if it has none, if that is no text, or if the body is no JSON
-/// object up to there. What comes behind is not looked at.
+/// object up to there, or has more fields before it than a request may have. What comes behind is not looked at.
 [[nodiscard]] std::optional<std::string> model_of(std::string_view body);
 
 /// What a body that was not read says of its `priority`.

@@ -11,6 +11,7 @@
 #include "kvist/base/json_writer.h"
 #include "kvist/openai/body_edit.h"
 #include "kvist/openai/codec.h"
+#include "kvist/openai/json_scanner.h"
 
 namespace kvist::openai {
 namespace {
@@ -22,106 +23,11 @@ struct Edit {
   std::string_view replacement;
 };
 
-// The raw text of one field of an object.
-struct RawField {
-  std::string_view key;  // with quotes
-  std::size_t value_begin = 0;
-  std::size_t value_end = 0;
-};
-
-// Scans JSON text by position. It does not check the text, which was parsed before.
-class Scanner {
- public:
-  explicit Scanner(std::string_view text) : text_(text) {}
-
-  // The position of the next character that is not white space, or the size of the text.
-  [[nodiscard]] std::size_t skip_space(std::size_t at) const {
-    const std::size_t found = text_.find_first_not_of(" \t\r\n", at);
-    return found == std::string_view::npos ? text_.size() : found;
-  }
-
-  // The position of the text's value. Workers in Python read a text with a byte order mark.
-  [[nodiscard]] std::size_t begin() const {
-    constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-    return skip_space(text_.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0);
-  }
-
-  [[nodiscard]] char at(std::size_t position) const { return position < text_.size() ? text_[position] : '\0'; }
-
-  // The position after the string that begins at `begin`; npos if it does not end.
-  [[nodiscard]] std::size_t skip_string(std::size_t begin) const {
-    for (std::size_t i = begin + 1; i < text_.size(); ++i) {
-      if (text_[i] == '\\') {
-        ++i;
-      } else if (text_[i] == '"') {
-        return i + 1;
-      }
-    }
-    return std::string_view::npos;
-  }
-
-  // The position after the value that begins at `begin`; npos if it does not end.
-  [[nodiscard]] std::size_t skip_value(std::size_t begin) const {
-    if (at(begin) == '"') return skip_string(begin);
-    if (at(begin) != '{' && at(begin) != '[') {
-      const std::size_t end = text_.find_first_of(" \t\r\n,]}", begin);
-      return end == begin ? std::string_view::npos : end;
-    }
-    std::size_t depth = 0;
-    for (std::size_t i = begin; i < text_.size();) {
-      const char c = text_[i];
-      if (c == '"') {
-        i = skip_string(i);
-        if (i == std::string_view::npos) return i;
-        continue;
-      }
-      if (c == '{' || c == '[') ++depth;
-      if (c == '}' || c == ']') --depth;
-      ++i;
-      if (depth == 0) return i;
-    }
-    return std::string_view::npos;
-  }
-
-  // The fields of the object that begins at `begin`; false if it is none.
-  [[nodiscard]] bool fields(std::size_t begin, std::vector<RawField>& out) const {
-    return for_each_field(begin, [&out](const RawField& field) {
-      out.push_back(field);
-      return true;
-    });
-  }
-
-  // Calls `visit` with each field of the object that begins at `begin`, until it returns false. Returns false if the
-  // text is no object, as far as it was looked at.
-  template <class Visit>
-  [[nodiscard]] bool for_each_field(std::size_t begin, const Visit& visit) const {
-    if (at(begin) != '{') return false;
-    std::size_t i = skip_space(begin + 1);
-    if (at(i) == '}') return true;
-    while (at(i) == '"') {
-      const std::size_t key_end = skip_string(i);
-      if (key_end == std::string_view::npos) return false;
-      const std::size_t colon = skip_space(key_end);
-      if (at(colon) != ':') return false;
-      const std::size_t value = skip_space(colon + 1);
-      const std::size_t value_end = skip_value(value);
-      if (value_end == std::string_view::npos) return false;
-      if (!visit(RawField{text_.substr(i, key_end - i), value, value_end})) return true;
-      const std::size_t next = skip_space(value_end);
-      if (at(next) == '}') return true;
-      if (at(next) != ',') return false;
-      i = skip_space(next + 1);
-    }
-    return false;
-  }
-
- private:
-  std::string_view text_;
-};
-
 // Whether a raw key, with its quotes and possibly escapes, names `field`.
 bool names(std::string_view key, std::string_view field) {
   if (key.find('\\') == std::string_view::npos) return key.substr(1, key.size() - 2) == field;
+  constexpr std::size_t kMostPerCharacter = 6;  // a character is one byte here, and an escape has at most so many
+  if (key.size() > 2 + kMostPerCharacter * field.size()) return false;
   JsonDocument document;
   const Result<JsonValue> decoded = document.parse(key);
   return decoded && decoded->if_string() == field;
@@ -145,7 +51,7 @@ Result<void> edit_options(std::string_view body, const RawField& options, std::v
     return {};
   }
   std::vector<RawField> fields;
-  if (!Scanner(body).fields(options.value_begin, fields))
+  if (!JsonScanner(body).fields(options.value_begin, fields))
     return not_editable("stream_options: expected an object or null");
   bool found = false;
   bool asks = false;
@@ -185,10 +91,11 @@ std::string with_edits(std::string_view body, const std::vector<Edit>& edits) {
 }  // namespace
 
 std::optional<std::string> model_of(std::string_view body) {
-  const Scanner scanner(body);
+  const JsonScanner scanner(body);
   std::optional<std::string> model;
+  std::size_t fields = 0;
   const bool readable = scanner.for_each_field(scanner.begin(), [&](const RawField& field) {
-    if (!names(field.key, "model")) return true;
+    if (!names(field.key, "model")) return ++fields < JsonObject::kMostNamed;
     JsonDocument document;
     const Result<JsonValue> value = document.parse(body.substr(field.value_begin, field.value_end - field.value_begin));
     if (const auto text = value ? value->if_string() : std::nullopt) model = std::string(*text);
@@ -198,7 +105,7 @@ std::optional<std::string> model_of(std::string_view body) {
 }
 
 Result<std::string> with_model(std::string_view body, std::string_view model) {
-  const Scanner scanner(body);
+  const JsonScanner scanner(body);
   std::vector<RawField> fields;
   if (!scanner.fields(scanner.begin(), fields)) return not_editable("body: not a JSON object");
   std::string name;
@@ -210,7 +117,7 @@ Result<std::string> with_model(std::string_view body, std::string_view model) {
 }
 
 AskedPriority priority_of(std::string_view body) {
-  const Scanner scanner(body);
+  const JsonScanner scanner(body);
   AskedPriority asked;
   bool is_second = false;
   const bool readable = scanner.for_each_field(scanner.begin(), [&](const RawField& field) {
@@ -227,7 +134,7 @@ AskedPriority priority_of(std::string_view body) {
 }
 
 Result<std::string> with_priority(std::string_view body, std::int32_t priority) {
-  const Scanner scanner(body);
+  const JsonScanner scanner(body);
   const std::size_t begin = scanner.begin();
   std::vector<RawField> fields;
   if (!scanner.fields(begin, fields)) return not_editable("body: not a JSON object");
@@ -241,7 +148,7 @@ Result<std::string> with_priority(std::string_view body, std::int32_t priority) 
 }
 
 Result<std::string> with_usage_requested(std::string_view body) {
-  const Scanner scanner(body);
+  const JsonScanner scanner(body);
   const std::size_t begin = scanner.begin();
   std::vector<RawField> fields;
   if (!scanner.fields(begin, fields)) return not_editable("body: not a JSON object");
