@@ -191,6 +191,37 @@ std::string answer_of(std::string_view bytes, bool stream, engine::FinishReason 
   return exchange->body;
 }
 
+// All answers begin in one step, so what repeats the prompt is written at once, however fast the client reads.
+TEST(RepeatedPrompts, AreRefusedInAStreamThatNobodyCouldRead) {
+  spec::WorkerSpec spec = fast_spec();
+  spec.max_model_len = 16'384;
+  spec.max_batch_size = 128;
+  spec.kv_blocks = 140'000;
+  RunningWorker worker(spec);
+  const auto ask = [&](std::size_t bytes, std::string_view character, int answers, std::string_view fields) {
+    std::string prompt;
+    for (std::size_t i = 0; i < bytes; ++i) prompt += character;
+    return worker.post("/v1/completions",
+                       completion_body(fmt::format(R"("{}")", prompt),
+                                       fmt::format(R"("max_tokens":1,"n":{},"stream":{})", answers, fields)));
+  };
+  const net::HttpResponse echo = ask(12'000, "x", 128, R"(true,"echo":true)");
+  EXPECT_EQ(echo.status, 400);
+  EXPECT_THAT(echo.body, HasSubstr("echo: prompts of 12002 bytes in each of 128 answers, at most 1048576 bytes are "
+                                   "given in a stream; ask for fewer answers, send fewer or shorter prompts, or leave "
+                                   "out \\\"stream\\\""));
+  EXPECT_EQ(ask(2'000, R"(\u0001)", 128, R"(true,"echo":true)").status, 400) << "six bytes for each";
+  EXPECT_EQ(ask(8'000, "x", 128, R"(true,"return_token_ids":true)").status, 400);
+  EXPECT_EQ(ask(12'000, "x", 128, R"(false,"echo":true)").status, 200);
+  EXPECT_EQ(worker.metric("kvist_worker_slow_clients_total"), 0);
+
+  const net::HttpResponse fits = ask(8'000, "x", 128, R"(true,"echo":true)");
+  ASSERT_EQ(fits.status, 200) << fits.body;
+  const ReadStream stream = read_stream(fits.body);
+  EXPECT_TRUE(stream.done_last);
+  EXPECT_GE(stream.text.size(), 128U * 8'000);
+}
+
 TEST(IncompleteCharacters, AreLeftOutAtTheEndStreamedAndWhole) {
   for (const engine::FinishReason finish : {engine::FinishReason::kLength, engine::FinishReason::kStop}) {
     for (const std::string_view bytes : {"caf\xC3", "caf\xF0\x9F\x8C", "caf\xFF"}) {

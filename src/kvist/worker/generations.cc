@@ -107,6 +107,7 @@ Result<void> Generations::start(std::vector<std::vector<TokenId>> prompts, const
   }
   KVIST_TRY_VOID(check_options(options, prompts.size(), *spec_, tokenizer_->vocabulary_size()));
   KVIST_TRY_VOID(check_prompt_logprobs(options, prompts));
+  KVIST_TRY_VOID(check_repeated_prompts(options, answer_options.echoes, prompts));
   const bool one_text = prompts.size() * options.best_of == 1 && !answer_options.tool_calls;
   if (options.return_token_ids || openai::wanted_prompt_logprobs(options)) answer_options.prompts = prompts;
   if (options.resumption) {

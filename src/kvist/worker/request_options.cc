@@ -2,6 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <string_view>
+
+#include "kvist/base/json_writer.h"
+
 namespace kvist::worker {
 namespace {
 
@@ -35,6 +40,25 @@ Result<void> check_tokens(const openai::Sampling& sampling, std::uint32_t vocabu
   return {};
 }
 
+// Escaped, a text may have six times its bytes. It is written a piece at a time, and only to be counted.
+std::uint64_t json_bytes_of(std::string_view text) {
+  constexpr std::size_t kPieceBytes = 64UL << 10;
+  std::string json;
+  std::uint64_t bytes = 0;
+  for (; !text.empty(); text.remove_prefix(std::min(text.size(), kPieceBytes))) {
+    json.clear();
+    append_json_string(json, text.substr(0, kPieceBytes));
+    bytes += json.size();
+  }
+  return bytes;
+}
+
+std::uint64_t json_bytes_of(std::span<const TokenId> tokens) {
+  std::uint64_t bytes = 0;
+  for (const TokenId token : tokens) bytes += fmt::formatted_size("{},", token.value());
+  return bytes;
+}
+
 }  // namespace
 
 Result<void> check_options(const openai::GenerationOptions& options, std::size_t prompts,
@@ -63,6 +87,22 @@ Result<void> check_prompt_logprobs(const openai::GenerationOptions& options,
                   "or ask for fewer tokens beside each",
                   options.sampling.prompt_logprobs ? "prompt_logprobs" : "logprobs", count, most,
                   options.stream ? "in a stream" : "in an answer"));
+}
+
+Result<void> check_repeated_prompts(const openai::GenerationOptions& options, std::span<const std::string> echoes,
+                                    std::span<const std::vector<TokenId>> prompts) {
+  const std::uint64_t most = options.stream ? kMaxStreamedRepeatedBytes : kMaxRepeatedBytes;
+  std::uint64_t once = 0;
+  for (const std::string& text : echoes) once += json_bytes_of(text);
+  if (options.return_token_ids)
+    for (const std::vector<TokenId>& tokens : prompts) once += json_bytes_of(tokens);
+  if (once * options.best_of <= most) return {};
+  return fail(
+      ErrorCode::kInvalidArgument,
+      fmt::format("{}: prompts of {} bytes in each of {} answers, at most {} bytes are given {}; ask for fewer "
+                  "answers, send fewer or shorter prompts{}",
+                  echoes.empty() ? "return_token_ids" : "echo", once, options.best_of, most,
+                  options.stream ? "in a stream" : "in all", options.stream ? ", or leave out \"stream\"" : ""));
 }
 
 Result<void> check_resumption(const openai::GenerationOptions& options, bool one_text, std::uint32_t vocabulary) {

@@ -29,6 +29,16 @@ namespace kvist::worker {
 inline constexpr std::uint64_t kMaxPromptLogprobs = 1UL << 18;
 inline constexpr std::uint64_t kMaxStreamedPromptLogprobs = 1UL << 15;
 
+/// Refuses prompts that an answer would repeat too often: their texts (`echoes`, if the request asks for them) and
+/// their tokens (return_token_ids) come once for each answer.
+[[nodiscard]] Result<void> check_repeated_prompts(const openai::GenerationOptions& options,
+                                                  std::span<const std::string> echoes,
+                                                  std::span<const std::vector<TokenId>> prompts);
+/// The most bytes of JSON that repeat the prompts of one request, which are made at once at its end; and those of a
+/// stream, which are written when its answers begin, and must not wait for a client that reads.
+inline constexpr std::uint64_t kMaxRepeatedBytes = 64UL << 20;
+inline constexpr std::uint64_t kMaxStreamedRepeatedBytes = 1UL << 20;
+
 /// Refuses a resumption (kvist_resume) that this worker cannot carry out exactly. `one_text`: the answer is one choice,
 /// of text only.
 [[nodiscard]] Result<void> check_resumption(const openai::GenerationOptions& options, bool one_text,
