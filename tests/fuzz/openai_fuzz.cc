@@ -1,6 +1,7 @@
 // fuzz: openai
 // Every parser of the module on any text; and with_usage_requested must turn a valid request into one that requests
-// usage, with_resumption into one that resumes.
+// usage, with_resumption into one that resumes, with_model into one for another model. JsonScanner, on which they rest,
+// must find what a look at each byte finds.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -10,6 +11,7 @@
 #include "kvist/openai/body_edit.h"
 #include "kvist/openai/codec.h"
 #include "kvist/openai/errors.h"
+#include "kvist/openai/json_scanner.h"
 #include "kvist/openai/resumption.h"
 #include "kvist/openai/tokenize.h"
 
@@ -17,6 +19,46 @@ namespace {
 
 using kvist::Result;
 namespace openai = kvist::openai;
+
+std::size_t end_of_string(std::string_view text, std::size_t begin) {
+  for (std::size_t i = begin + 1; i < text.size(); ++i) {
+    if (text[i] == '"') return i + 1;
+    if (text[i] == '\\') ++i;
+  }
+  return std::string_view::npos;
+}
+
+void check_scanner(std::string_view text) {
+  if (!text.starts_with('"') && !text.starts_with('{') && !text.starts_with('[')) return;
+  std::size_t depth = 0;
+  std::size_t end = 0;
+  do {
+    const char c = end < text.size() ? text[end] : '\0';
+    if (end >= text.size()) {
+      end = std::string_view::npos;
+    } else if (c == '"') {
+      end = end_of_string(text, end);
+    } else {
+      if (c == '{' || c == '[') ++depth;
+      if (c == '}' || c == ']') --depth;
+      ++end;
+    }
+  } while (end != std::string_view::npos && depth > 0);
+  KVIST_CHECK(openai::JsonScanner(text).skip_value(0) == end, "the scanner finds another end");
+}
+
+template <class Request>
+void check_model_edit(std::string_view body, const Request& request,
+                      Result<Request> (*parse)(std::string_view, openai::ReadFor), openai::ReadFor purpose) {
+  if (!request.options.model.empty())
+    KVIST_CHECK(openai::model_of(body) == request.options.model, "it is looked up as it is read");
+  const Result<std::string> named = openai::with_model(body, "a \"b\"");
+  KVIST_CHECK(named.has_value(), named.error().message);
+  const Result<Request> again = parse(*named, purpose);
+  KVIST_CHECK(again.has_value(), again.error().message + " in " + *named);
+  if (!request.options.model.empty())
+    KVIST_CHECK(again->options.model == "a \"b\"", "it is read as written: " + *named);
+}
 
 template <class Request>
 void check_usage_edit(std::string_view body, Result<Request> (*parse)(std::string_view, openai::ReadFor),
@@ -34,6 +76,7 @@ void check_usage_edit(std::string_view body, Result<Request> (*parse)(std::strin
   KVIST_CHECK(again->options.include_usage || *edited == body, "usage is not requested by " + *edited);
   KVIST_CHECK(again->options.model == request->options.model, "the model changed in " + *edited);
   KVIST_CHECK(openai::with_usage_requested(*edited) == *edited, "a second edit changed " + *edited);
+  check_model_edit(body, *request, parse, purpose);
   if (!request->options.stream || body.contains("resume") || body.contains('\\')) return;
   const openai::Resumption resumption{.tokens = {kvist::TokenId(7), kvist::TokenId(1)}, .created = 5};
   const Result<Request> resumed = parse(openai::with_resumption(body, resumption.tokens, resumption.created), purpose);
@@ -50,6 +93,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     check_usage_edit<openai::ChatRequest>(text, &openai::parse_chat_request, purpose);
     check_usage_edit<openai::CompletionRequest>(text, &openai::parse_completion_request, purpose);
   }
+  check_scanner(text);
+  static_cast<void>(openai::model_of(text));
   static_cast<void>(openai::with_usage_requested(text));
   static_cast<void>(openai::model_of(text));
   static_cast<void>(openai::with_model(text, "m"));
