@@ -37,6 +37,11 @@ TEST(BodyShare, HasAPartOfTheBudgetUntilItsEnd) {
     second = std::move(moved);
     EXPECT_EQ(second.bytes(), 2U);
     second.clear();
+    EXPECT_TRUE(second.resize(10));
+    const BodyShare all = second.hand_over();
+    EXPECT_EQ(all.bytes(), 10U);
+    EXPECT_EQ(second.bytes(), 0U);
+    EXPECT_FALSE(second.resize(1));
   }
   EXPECT_EQ(budget->used(), 0U);
 }

@@ -38,12 +38,13 @@ class BodyBudget {
 class BodyShare {
  public:
   explicit BodyShare(std::shared_ptr<BodyBudget> budget) : budget_(std::move(budget)) {}
-  ~BodyShare() { budget_->give_back(bytes_); }
-  /// The other one is then empty, and of the same budget.
-  BodyShare(BodyShare&& other) noexcept : budget_(other.budget_), bytes_(std::exchange(other.bytes_, 0)) {}
+  ~BodyShare() { clear(); }
+  /// Requires: the other one is then only destroyed or assigned to.
+  BodyShare(BodyShare&& other) noexcept : budget_(std::move(other.budget_)), bytes_(std::exchange(other.bytes_, 0)) {}
   BodyShare& operator=(BodyShare&& other) noexcept {
-    std::swap(budget_, other.budget_);
-    std::swap(bytes_, other.bytes_);
+    BodyShare taken(std::move(other));
+    std::swap(budget_, taken.budget_);
+    std::swap(bytes_, taken.bytes_);
     return *this;
   }
 
@@ -55,7 +56,15 @@ class BodyShare {
     bytes_ = bytes;
     return true;
   }
-  void clear() { budget_->give_back(std::exchange(bytes_, 0)); }
+  void clear() {
+    if (bytes_ > 0) budget_->give_back(std::exchange(bytes_, 0));
+  }
+  /// All that it has. It is then empty, and can be used for the next body.
+  [[nodiscard]] BodyShare hand_over() {
+    BodyShare all(budget_);
+    all.bytes_ = std::exchange(bytes_, 0);
+    return all;
+  }
 
  private:
   std::shared_ptr<BodyBudget> budget_;

@@ -241,7 +241,7 @@ void ServerConnection::decode_on_thread(ContentDecoder decoder) {
   state_ = State::kDecoding;
   deadline_ = kNever;
   auto weak = std::weak_ptr(std::static_pointer_cast<ServerConnection>(shared_from_this()));
-  decoding_ = core_->decompressor.submit(loop(), {.decoder = std::move(decoder), .share = std::move(body_share_)},
+  decoding_ = core_->decompressor.submit(loop(), {.decoder = std::move(decoder), .share = body_share_.hand_over()},
                                          [weak = std::move(weak)](Result<std::string> body, BodyShare share) {
                                            const auto self = weak.lock();
                                            if (!self || self->closed() || self->state_ != State::kDecoding) return;
