@@ -17,7 +17,7 @@ TOKENS = 6
 class PacedServer:
     """Answers each chat with TOKENS chunks, GAP_S apart; without usage if it is told so. Keeps what it was asked."""
 
-    def __init__(self, usage=True):
+    def __init__(self, usage=True, refuse_quoting=None):
         self.requests, self.lock = [], threading.Lock()
         server = self
 
@@ -32,6 +32,8 @@ class PacedServer:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 with server.lock:
                     server.requests.append((self.path, dict(self.headers), body))
+                if refuse_quoting:
+                    return self.refuse(f"no access with {self.headers[refuse_quoting]}")
                 self.send_response(200)
                 self.send_header("Content-Type", "text/event-stream")
                 self.send_header("Transfer-Encoding", "chunked")
@@ -45,6 +47,14 @@ class PacedServer:
                                                          "prompt_tokens_details": {"cached_tokens": 10}}})
                 self.raw("data: [DONE]\n\n")
                 self.wfile.write(b"0\r\n\r\n")
+
+            def refuse(self, message):
+                answer = json.dumps({"error": {"message": message, "type": "invalid_request_error"}}).encode()
+                self.send_response(401)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(answer)))
+                self.end_headers()
+                self.wfile.write(answer)
 
             def chunk(self, event):
                 self.raw("data: " + json.dumps(event) + "\n\n")
@@ -167,6 +177,25 @@ def data_sets_are_sent_with_live_replies():
         assert "5 succeeded" in done.stdout and len(server.requests) == 7, done.stdout
 
 
+def secrets_are_in_no_file():
+    """Neither those of the command line nor those that a server quotes in its refusal."""
+    server = PacedServer(refuse_quoting="Authorization")
+    with tempfile.TemporaryDirectory() as folder:
+        key = pathlib.Path(folder) / "key"
+        key.write_text("sk-first-secret\n")
+        for i, options in enumerate((("--api-key-file", key), ("--header", "Authorization: Bearer sk-first-secret", "--header=X-Api-Key: sk-second-secret",
+                                                               "--path", "/v1/chat/completions?key=sk-third-secret"))):
+            out = pathlib.Path(folder) / f"out{i}"
+            done = loadgen(server.url, "--concurrency", 1, "--requests", 2, "--input-tokens", 20, *options, "--output", out, "--export", "all", ok=False)
+            assert "HTTP 401" in done.stdout and "no access with" in done.stdout, done.stdout
+            assert len(server.requests) == 2 * (i + 1) and server.requests[-1][1]["Authorization"] == "Bearer sk-first-secret"
+            for text in (done.stdout, done.stderr, *(path.read_text() for path in out.iterdir())):
+                assert "secret" not in text.replace("api-key-file", ""), text
+        assert server.requests[-1][1]["X-Api-Key"] == "sk-second-secret" and server.requests[-1][0].endswith("sk-third-secret")
+        done = loadgen(server.url, "--concurrency", 1, "--header", "X-A: b", "Authorization: Bearer sk-first-secret", "--output", folder, ok=False)
+        assert len(server.requests) == 4, "a second value of one --header is no header"
+
+
 def a_deployment_is_driven_to_its_end():
     with deployment(workers=2) as (gateway, _):
         done = loadgen(gateway.url, "--model", "test-model", "--concurrency", 8, "--requests", 40, "--input-tokens", 200, "--output-tokens", "5-20", "--turns", "2-3")
@@ -185,5 +214,5 @@ def wrong_options_are_refused_with_what_would_be_right():
 
 
 run([an_open_loop_sends_its_requests_and_says_what_it_measured, the_same_seed_is_the_same_schedule_and_the_same_texts,
-     rates_count_what_falls_into_the_window, without_usage_answers_count_by_chunks, data_sets_are_sent_with_live_replies,
+     rates_count_what_falls_into_the_window, secrets_are_in_no_file, without_usage_answers_count_by_chunks, data_sets_are_sent_with_live_replies,
      a_deployment_is_driven_to_its_end, wrong_options_are_refused_with_what_would_be_right])

@@ -192,6 +192,16 @@ Result<net::Headers> read_headers(const std::vector<std::string>& texts) {
   return headers;
 }
 
+/// What may be told of an option's value: of a header its name, of a path nothing behind a "?".
+std::string told_of(std::string_view option, const std::string& value) {
+  constexpr std::string_view kHidden = "...";
+  const char* const end = option == "--header" ? ":" : option == "--path" ? "?" : nullptr;
+  if (end == nullptr || value.empty()) return value;
+  const std::size_t secret = value.find(*end);
+  if (secret != std::string::npos) return value.substr(0, secret + 1) + (*end == ':' ? " " : "") + std::string(kHidden);
+  return option == "--header" ? std::string(kHidden) : value;  // without a name all of it may be secret
+}
+
 }  // namespace
 
 Result<CountRange> parse_range(const std::string& text, const std::string& option) {
@@ -241,12 +251,18 @@ Result<LoadOrder> read_load_order(const LoadgenArguments& arguments) {
 
 std::string command_text(int argc, const char* const* argv) {
   std::string text = "kvist";
-  bool hidden = false;
+  std::string option;
   for (int i = 1; i < argc; ++i) {
     std::string argument = argv[i];
-    if (hidden) argument = argument.substr(0, argument.find(':')) + ": ...";
-    if (argument.starts_with("--header=")) argument = argument.substr(0, argument.find(':')) + ": ...";
-    hidden = argument == "--header";
+    if (argument.starts_with("--")) {
+      option = argument.substr(0, argument.find('='));
+      const std::size_t value = std::min(argument.size(), option.size() + 1);
+      argument = argument.substr(0, value) + told_of(option, argument.substr(value));
+    } else if (argument.starts_with('-')) {
+      option.clear();
+    } else {
+      argument = told_of(option, argument);
+    }
     const bool plain = argument.find_first_of(" \t\n\"'\\$&|;<>()*?") == std::string::npos && !argument.empty();
     text += plain ? " " + argument : fmt::format(" '{}'", argument);
   }

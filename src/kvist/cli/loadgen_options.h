@@ -41,7 +41,8 @@ struct CountRange {
 /// "0s:1,60s:4" as a profile.
 [[nodiscard]] Result<std::vector<spec::ArrivalPoint>> parse_rate_profile(const std::string& text);
 
-/// A command line for the record of a run. Values of headers are left out, because they may be secret.
+/// A command line for the record of a run. Values of headers and what follows a "?" in a path are left out, because
+/// they may be secret.
 [[nodiscard]] std::string command_text(int argc, const char* const* argv);
 
 }  // namespace kvist::cli

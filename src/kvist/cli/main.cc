@@ -177,7 +177,8 @@ class CommandLine {
         ->needs("--output");
     command->add_option("--progress", loadgen_.progress, "how often a progress line is printed (5s); 0s: never");
     command->add_option("--path", loadgen_.path, "path of the endpoint (/v1/chat/completions)");
-    command->add_option("--header", loadgen_.headers, "\"Name: value\", sent with every request; may be repeated");
+    command->add_option("--header", loadgen_.headers, "\"Name: value\", sent with every request; may be repeated")
+        ->allow_extra_args(false);  // of two values the second would be no header, and in the record
     command->add_option("--api-key-file", loadgen_.api_key_file, "file whose first line is the key to send");
     command->add_option("--ca", loadgen_.ca,
                         "PEM file of the authorities to trust, for https; without it, the system's");

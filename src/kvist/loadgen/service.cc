@@ -15,6 +15,7 @@
 #include "kvist/loadgen/control_api.h"
 #include "kvist/loadgen/loop_monitor.h"
 #include "kvist/loadgen/metrics.h"
+#include "kvist/loadgen/redaction.h"
 #include "kvist/loadgen/status.h"
 #include "kvist/loadgen/turn_call.h"
 #include "kvist/net/admin_listener.h"
@@ -338,7 +339,8 @@ Result<std::unique_ptr<Service>> Service::create(net::EventLoop& loop, ServiceOp
                 .timeout = options.workload.request_timeout,
                 .request_id = {},
                 .path = options.path,
-                .headers = options.headers};
+                .headers = options.headers,
+                .secrets = secrets_of(options.target.bearer_key, options.headers)};
   auto service = std::make_unique<ServiceImpl>(loop, std::move(options), std::move(target));
   KVIST_TRY_VOID(service->listen());
   return service;

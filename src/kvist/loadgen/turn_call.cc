@@ -5,6 +5,7 @@
 #include <charconv>
 #include <utility>
 
+#include "kvist/loadgen/redaction.h"
 #include "kvist/openai/codec.h"
 #include "kvist/workload/session_name.h"
 
@@ -55,7 +56,8 @@ bool is_event_stream(const net::Headers& headers) {
 }  // namespace
 
 TurnCall::TurnCall(net::HttpClient& client, const Target& target, workload::StartTurn turn, TurnListener& listener)
-    : listener_(&listener),
+    : target_(&target),
+      listener_(&listener),
       timeout_(target.timeout),
       clock_(turn.conversation, turn.turn, turn.intended),
       reader_(clock_) {
@@ -132,7 +134,8 @@ void TurnCall::succeed(TimePoint ended) {
 
 void TurnCall::fail_turn(const std::string& what, TimePoint ended) {
   finished_ = true;
-  listener_->on_finished(clock_.finish(workload::TurnOutcome::kFailed, what.substr(0, kMaxMessageBytes), ended), "");
+  const std::string told = without_secrets(what, target_->secrets).substr(0, kMaxMessageBytes);
+  listener_->on_finished(clock_.finish(workload::TurnOutcome::kFailed, told, ended), "");
 }
 
 }  // namespace kvist::loadgen

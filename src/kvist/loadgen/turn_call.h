@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "kvist/base/error.h"
 #include "kvist/base/id.h"
@@ -38,8 +39,9 @@ struct Target {
   Duration timeout{};      ///< of a whole turn
   std::string request_id;  ///< prefix of X-Request-Id, by which this run's requests are recognised in the server's logs
   std::string path = "/v1/chat/completions";
-  net::Headers headers = {};   ///< further ones
-  std::uint64_t run_seed = 0;  ///< of X-Session-ID: workload::session_name()
+  net::Headers headers = {};              ///< further ones
+  std::uint64_t run_seed = 0;             ///< of X-Session-ID: workload::session_name()
+  std::vector<std::string> secrets = {};  ///< left out of what a failed turn says (redaction.h)
 };
 
 /// A turn under way. The constructor sends it. It succeeds if the stream ended with [DONE] and had content; everything
@@ -48,7 +50,7 @@ struct Target {
 /// reports nothing. Threads: the loop's.
 class TurnCall {
  public:
-  /// `listener` must outlive the call.
+  /// `target` and `listener` must outlive the call.
   TurnCall(net::HttpClient& client, const Target& target, workload::StartTurn turn, TurnListener& listener);
   TurnCall(const TurnCall&) = delete;  // because the handlers and the reader refer to it
   TurnCall& operator=(const TurnCall&) = delete;
@@ -65,6 +67,7 @@ class TurnCall {
   void succeed(TimePoint ended);
   void fail_turn(const std::string& what, TimePoint ended);
 
+  const Target* target_;
   TurnListener* listener_;
   Duration timeout_;
   workload::TurnClock clock_;
