@@ -1,12 +1,21 @@
 // What the options of `kvist loadgen` become, and which of them are refused.
 #include "kvist/cli/loadgen_options.h"
 
+#include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <stdlib.h>
 
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <limits>
 #include <vector>
 
 namespace kvist::cli {
 namespace {
+
+using ::testing::HasSubstr;
 
 std::string command(std::vector<const char*> arguments) {
   arguments.insert(arguments.begin(), "kvist");
@@ -23,6 +32,126 @@ TEST(LoadgenCommandText, LeavesOutWhatMayBeSecret) {
   EXPECT_EQ(command({"loadgen", "--path", "/v1/x?key=k1", "--path=/v2?key=k2"}),
             "kvist loadgen --path '/v1/x?...' '--path=/v2?...'");
   EXPECT_EQ(command({"loadgen", "--path", "/v1/x"}), "kvist loadgen --path /v1/x");
+}
+
+/// A folder with a trace, a data set of chats, and workload files.
+class LoadgenOptions : public ::testing::Test {
+ protected:
+  LoadgenOptions() {
+    std::string path = testing::TempDir() + "/kvist_loadgen_XXXXXX";
+    EXPECT_NE(::mkdtemp(path.data()), nullptr);
+    folder_ = path;
+    write("trace.jsonl", R"({"timestamp": 0, "input_length": 40, "output_length": 4, "hash_ids": [1]})");
+    write("chats.jsonl", R"({"messages": [{"role": "user", "content": "hello"}]})");
+    write("timed.yaml", "workload: {trace: {file: trace.jsonl}}");
+    write("closed.yaml", "workload: {trace: {file: trace.jsonl, loop: closed}}");
+    write("gamma.yaml", "workload: {arrivals: bursty, arrival_variation: 3, max_conversations: 7}");
+  }
+  ~LoadgenOptions() override { std::filesystem::remove_all(folder_); }
+
+  void write(const std::string& name, const std::string& text) { std::ofstream(file(name)) << text << "\n"; }
+  [[nodiscard]] std::string file(const std::string& name) const { return folder_ + "/" + name; }
+
+  using Change = std::function<void(LoadgenArguments&)>;
+  static Result<LoadOrder> read(const Change& change) {
+    LoadgenArguments arguments;
+    arguments.target = "http://127.0.0.1:1";
+    arguments.model = "m";
+    change(arguments);
+    return read_load_order(arguments);
+  }
+  static std::string error_of(const Change& change) {
+    const Result<LoadOrder> order = read(change);
+    return order ? "no error" : order.error().message;
+  }
+
+  std::string folder_;
+};
+
+TEST_F(LoadgenOptions, ThatATraceIgnoresAreRefused) {
+  const std::vector<std::pair<std::string, Change>> ignored = {
+      {"--input-tokens", [](auto& a) { a.input_tokens = "9"; }},
+      {"--output-tokens", [](auto& a) { a.output_tokens = "9"; }},
+      {"--turns", [](auto& a) { a.turns = "2"; }},
+      {"--follow-up-tokens", [](auto& a) { a.follow_up_tokens = "9"; }},
+      {"--prefixes", [](auto& a) { a.prefixes = 0; }},
+      {"--ignore-eos", [](auto& a) { a.ignore_eos = true; }},
+      {"--characters-per-token", [](auto& a) { a.characters_per_token = 4; }},
+      {"--rate", [](auto& a) { a.rate = 4; }},
+      {"--max-start-rate", [](auto& a) { a.max_start_rate = 4; }}};
+  for (const auto& [option, give] : ignored) {
+    EXPECT_THAT(error_of([&](auto& a) { a.dataset = file("trace.jsonl"), give(a); }), HasSubstr(option + ": "));
+    EXPECT_THAT(error_of([&](auto& a) { a.workload_file = file("timed.yaml"), give(a); }), HasSubstr(option + ": "));
+  }
+  EXPECT_THAT(error_of([&](auto& a) { a.workload_file = file("timed.yaml"), a.concurrency = 2; }),
+              HasSubstr("--concurrency: the trace of -f goes out at its own instants"));
+  EXPECT_THAT(error_of([&](auto& a) { a.dataset = file("trace.jsonl"), a.concurrency = 2, a.speed = 2; }),
+              HasSubstr("--speed: is for a trace at its own instants"));
+  EXPECT_THAT(error_of([&](auto& a) { a.workload_file = file("closed.yaml"), a.dataset = file("chats.jsonl"); }),
+              HasSubstr("give one of both"));
+  EXPECT_THAT(error_of([&](auto& a) { a.workload_file = file("gamma.yaml"), a.dataset = file("trace.jsonl"); }),
+              HasSubstr("leave `arrivals` out"));
+}
+
+TEST_F(LoadgenOptions, ThatChatsOrDrawnConversationsIgnoreAreRefused) {
+  const auto chats = [this](auto& a) { a.dataset = file("chats.jsonl"), a.concurrency = 1; };
+  EXPECT_EQ(error_of(chats), "no error");
+  EXPECT_THAT(error_of([&](auto& a) { chats(a), a.input_tokens = "9"; }),
+              HasSubstr("--input-tokens: the data set has"));
+  EXPECT_THAT(error_of([&](auto& a) { chats(a), a.turns = "9"; }), HasSubstr("--turns: the data set has"));
+  EXPECT_THAT(error_of([&](auto& a) { chats(a), a.prefixes = 9; }), HasSubstr("--prefixes: the data set has"));
+  EXPECT_THAT(error_of([&](auto& a) { chats(a), a.speed = 2; }), HasSubstr("--speed: is for a trace"));
+  const auto drawn = [](auto& a) { a.concurrency = 1, a.input_tokens = "9"; };
+  EXPECT_EQ(error_of(drawn), "no error");
+  EXPECT_THAT(error_of([&](auto& a) { drawn(a), a.follow_up_tokens = "9"; }), HasSubstr("say --turns"));
+  EXPECT_EQ(error_of([&](auto& a) { drawn(a), a.follow_up_tokens = "9", a.turns = "2"; }), "no error");
+  EXPECT_THAT(error_of([](auto& a) { a.concurrency = 1, a.characters_per_token = 4; }),
+              HasSubstr("--characters-per-token: is for"));
+  EXPECT_THAT(error_of([](auto& a) { a.concurrency = 1, a.ca = "ca.pem"; }), HasSubstr("--ca: is for a --target"));
+  EXPECT_THAT(error_of([](auto& a) { a.concurrency = 1, a.api_key_file = "k", a.headers = {"authorization: x"}; }),
+              HasSubstr("give one of both"));
+}
+
+TEST_F(LoadgenOptions, ChatsNeedALoadAndATimedTraceHasOne) {
+  EXPECT_THAT(error_of([this](auto& a) { a.dataset = file("chats.jsonl"); }), HasSubstr("--concurrency or --rate"));
+  EXPECT_FALSE(read([this](auto& a) { a.dataset = file("chats.jsonl"), a.port = 0; })->level.has_value());
+  EXPECT_EQ(read([this](auto& a) { a.dataset = file("trace.jsonl"); })->level, 1U);
+  EXPECT_EQ(read([this](auto& a) { a.workload_file = file("timed.yaml"), a.speed = 3; })->workload.trace.speed, 3);
+  EXPECT_EQ(read([this](auto& a) { a.workload_file = file("timed.yaml"); })->level, 1U);
+  EXPECT_FALSE(read([this](auto& a) { a.workload_file = file("closed.yaml"); })->level.has_value());
+  EXPECT_THAT(error_of([this](auto& a) { a.workload_file = file("closed.yaml"), a.requests = 3; }),
+              HasSubstr("no load to measure"));
+}
+
+TEST_F(LoadgenOptions, ARateKeepsTheLawOfAWorkloadFile) {
+  const auto order = read([this](auto& a) { a.workload_file = file("gamma.yaml"), a.rate = 4; });
+  ASSERT_TRUE(order.has_value()) << order.error().message;
+  EXPECT_EQ(order->workload.arrivals.kind, spec::ArrivalKind::kBursty);
+  EXPECT_EQ(order->workload.arrivals.variation, 3);
+  EXPECT_EQ(order->workload.arrivals.max_conversations, 7U);
+  EXPECT_EQ(order->workload.arrivals.rate_per_s, 4);
+}
+
+TEST_F(LoadgenOptions, NumbersAreFiniteAndWithinTheirBounds) {
+  for (const double value :
+       {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity(), -1.0, 0.0}) {
+    EXPECT_THAT(error_of([&](auto& a) { a.rate = value; }), HasSubstr("--rate: "));
+    EXPECT_THAT(error_of([&](auto& a) { a.concurrency = 1, a.max_start_rate = value; }), HasSubstr("--max-start-rate"));
+    EXPECT_THAT(error_of([&](auto& a) { a.rate = 1, a.arrivals = "gamma", a.variation = value; }),
+                HasSubstr("--variation"));
+    EXPECT_THAT(error_of([&](auto& a) { a.dataset = file("trace.jsonl"), a.speed = value; }), HasSubstr("--speed"));
+    EXPECT_THAT(error_of([&](auto& a) { a.rate = 1, a.input_tokens = "9", a.characters_per_token = value; }),
+                HasSubstr("--characters-per-token"));
+    EXPECT_THAT(error_of([&](auto& a) { a.rate = 1, a.profile = fmt::format("0s:1,5s:{}", value); }),
+                value == 0 ? HasSubstr("no error") : HasSubstr("share"));
+  }
+  EXPECT_THAT(error_of([](auto& a) { a.concurrency = 0; }), HasSubstr("--concurrency: 0; want 1 to"));
+  EXPECT_THAT(error_of([](auto& a) { a.rate = 1, a.max_in_flight = 0; }), HasSubstr("--max-in-flight: 0"));
+  EXPECT_THAT(error_of([](auto& a) { a.rate = 1, a.arrivals = "bursts", a.burst_size = 0; }),
+              HasSubstr("--burst-size"));
+  EXPECT_THAT(error_of([](auto& a) { a.concurrency = 1, a.duration = "-5s"; }), HasSubstr("--duration"));
+  EXPECT_THAT(error_of([](auto& a) { a.concurrency = 1, a.warmup = "-5s"; }), HasSubstr("--warmup"));
+  EXPECT_THAT(error_of([](auto& a) { a.concurrency = 1, a.progress = "-5s"; }), HasSubstr("--progress"));
 }
 
 }  // namespace

@@ -82,13 +82,13 @@ struct LoadgenArguments {
   std::string warmup;                          ///< with a unit; turns sent before are not in the summary
   std::optional<std::uint64_t> seed;
   std::string dataset;                    ///< ShareGPT JSON, chats or a Mooncake trace as JSON lines
-  double characters_per_token = 0;        ///< of the target's tokenizer; 0: lengths are in characters
+  std::optional<double> characters_per_token;  ///< of the target's tokenizer; without it lengths are in characters
   std::string input_tokens;               ///< "512", "100-900": of a first message
   std::string output_tokens;              ///< limit of an answer
   std::string turns;                      ///< of a conversation
   std::string follow_up_tokens;           ///< of a later message
   std::optional<std::uint32_t> prefixes;  ///< shared first messages
-  double speed = 1;                       ///< of a trace
+  std::optional<double> speed;            ///< of a trace
   bool ignore_eos = false;
   std::string timeout;               ///< of a request, with a unit
   std::string path;                  ///< of the endpoint; empty: /v1/chat/completions
@@ -98,7 +98,7 @@ struct LoadgenArguments {
   std::string progress = "5s";       ///< between two progress lines; "0s": none
   std::string command;               ///< as the user typed it, for the record
   std::string host = "127.0.0.1";
-  std::uint16_t port = 0;
+  std::optional<std::uint16_t> port;  ///< without it: any
   std::string api_key_file;  ///< its first line is the key; empty: none is sent
   std::string ca;            ///< PEM file, as the next but one two; empty: the system's authorities
   std::string server_name;   ///< of the target's certificate; empty: the host of --target

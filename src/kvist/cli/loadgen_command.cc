@@ -125,7 +125,7 @@ Result<loadgen::ServiceOptions> service_options(const LoadgenArguments& argument
                                                         .key = arguments.key}));
   }
   options.model = arguments.model;
-  options.http = {arguments.host, arguments.port};
+  options.http = {arguments.host, arguments.port.value_or(0)};
   options.workload = order.workload;
   options.input = order.input;
   options.max_turns = arguments.requests;

@@ -13,6 +13,7 @@
 
 #include "kvist/base/yaml.h"
 #include "kvist/cli/duration_argument.h"
+#include "kvist/cli/loadgen_conflicts.h"
 #include "kvist/results/load_input.h"
 #include "kvist/spec/files.h"
 #include "kvist/workload/chat_file.h"
@@ -23,7 +24,6 @@ namespace {
 using spec::ArrivalKind;
 
 constexpr std::uint32_t kMaxCount = 1'000'000;
-constexpr double kMaxRate = 1e6;
 /// Below the number of connections that the range of client ports allows.
 constexpr std::uint32_t kMaxInFlight = 20'000;
 /// Without a limit of its own a closed loop starts what has a place at once.
@@ -55,9 +55,12 @@ Result<ArrivalKind> parse_law(const std::string& text) {
 }
 
 Result<void> read_open_loop(const LoadgenArguments& a, LoadOrder& order) {
-  if (!(*a.rate > 0 && *a.rate <= kMaxRate)) return wrong("--rate", fmt::format("{}; want above 0", *a.rate));
   spec::ArrivalSpec& arrivals = order.workload.arrivals;
-  arrivals.kind = ArrivalKind::kPoisson;
+  if (!arrivals.is_open()) {  // a workload file may say how conversations start; then the rate alone is ours
+    arrivals.kind = ArrivalKind::kPoisson;
+    arrivals.max_conversations = kMaxInFlight;
+    arrivals.when_full = spec::WhenFull::kWait;
+  }
   if (!a.arrivals.empty()) {
     KVIST_TRY(arrivals.kind, parse_law(a.arrivals));
   }
@@ -66,8 +69,7 @@ Result<void> read_open_loop(const LoadgenArguments& a, LoadOrder& order) {
   arrivals.rate_per_s = *a.rate;
   arrivals.variation = a.variation.value_or(arrivals.variation);
   arrivals.burst_size = a.burst_size.value_or(arrivals.burst_size);
-  arrivals.max_conversations = a.max_in_flight.value_or(kMaxInFlight);
-  arrivals.when_full = spec::WhenFull::kWait;
+  arrivals.max_conversations = a.max_in_flight.value_or(arrivals.max_conversations);
   if (!a.profile.empty()) {
     KVIST_TRY(arrivals.profile, parse_rate_profile(a.profile));
   }
@@ -113,11 +115,9 @@ Result<CountRange> text_lengths(const std::string& text, const std::string& opti
 }
 
 Result<void> read_texts(const LoadgenArguments& a, spec::WorkloadSpec& w) {
-  if (a.characters_per_token < 0 || a.characters_per_token > 100) {
-    return wrong("--characters-per-token", fmt::format("{}; want 0 to 100", a.characters_per_token));
-  }
   if (!a.input_tokens.empty()) {
-    KVIST_TRY(const CountRange range, text_lengths(a.input_tokens, "--input-tokens", a.characters_per_token));
+    KVIST_TRY(const CountRange range,
+              text_lengths(a.input_tokens, "--input-tokens", a.characters_per_token.value_or(0)));
     w.starter_tokens_min = range.low;
     w.starter_tokens_max = range.high;
     // As other load generators: single requests that share nothing, unless it is asked for.
@@ -125,7 +125,8 @@ Result<void> read_texts(const LoadgenArguments& a, spec::WorkloadSpec& w) {
     w.turns_min = w.turns_max = 1;
   }
   if (!a.follow_up_tokens.empty()) {
-    KVIST_TRY(const CountRange range, text_lengths(a.follow_up_tokens, "--follow-up-tokens", a.characters_per_token));
+    KVIST_TRY(const CountRange range,
+              text_lengths(a.follow_up_tokens, "--follow-up-tokens", a.characters_per_token.value_or(0)));
     w.follow_up_tokens_min = range.low;
     w.follow_up_tokens_max = range.high;
   }
@@ -144,23 +145,53 @@ Result<void> read_texts(const LoadgenArguments& a, spec::WorkloadSpec& w) {
   return {};
 }
 
-Result<void> read_dataset(const LoadgenArguments& a, LoadOrder& order) {
-  order.dataset = std::filesystem::path(a.dataset).filename().string();
+LoadContent content_of(const spec::TraceSpec& trace) {
+  if (trace.file.empty()) return LoadContent::kDrawn;
+  return trace.loop == spec::TraceLoop::kOpen ? LoadContent::kTimedTrace : LoadContent::kClosedTrace;
+}
+
+/// What the load says. A trace of `--dataset` becomes the workload's.
+Result<LoadContent> read_content(const LoadgenArguments& a, spec::WorkloadSpec& workload) {
+  spec::TraceSpec& trace = workload.trace;
+  if (a.dataset.empty()) return content_of(trace);
+  if (!trace.file.empty()) {
+    return wrong("--dataset",
+                 fmt::format("the workload of {} replays {}: give one of both", a.workload_file, trace.file));
+  }
   KVIST_TRY(const std::string beginning, workload::beginning_of(a.dataset));
   KVIST_TRY(const workload::DatasetKind kind, workload::dataset_kind(beginning, a.dataset));
-  if (kind != workload::DatasetKind::kTrace) {
-    KVIST_TRY(auto scripts, workload::load_chats(a.dataset, a.characters_per_token));
+  if (kind != workload::DatasetKind::kTrace) return LoadContent::kChats;
+  if (workload.arrivals.is_open()) {
+    return wrong("--dataset", "a trace has instants of its own: leave `arrivals` out of " + a.workload_file);
+  }
+  trace.file = a.dataset;
+  trace.loop = a.concurrency ? spec::TraceLoop::kClosed : spec::TraceLoop::kOpen;
+  return content_of(trace);
+}
+
+Result<void> load_content(const LoadgenArguments& a, LoadContent content, LoadOrder& order) {
+  if (!a.dataset.empty()) order.dataset = std::filesystem::path(a.dataset).filename().string();
+  if (content == LoadContent::kChats) {
+    KVIST_TRY(auto scripts, workload::load_chats(a.dataset, a.characters_per_token.value_or(0)));
     order.input.scripts = std::make_shared<const std::vector<workload::ChatScript>>(std::move(scripts));
     return {};
   }
-  if (a.rate)
-    return wrong("--rate", "a trace has instants of its own: use --speed, or --concurrency for a closed loop");
   spec::TraceSpec& trace = order.workload.trace;
-  trace.file = a.dataset;
-  trace.speed = a.speed;
-  trace.loop = a.concurrency ? spec::TraceLoop::kClosed : spec::TraceLoop::kOpen;
+  trace.speed = a.speed.value_or(trace.speed);
   KVIST_TRY(order.input, results::load_input(trace));
-  if (!order.level) order.level = 1;  // an open trace is limited by nothing
+  if (content == LoadContent::kTimedTrace) order.level = 1;  // limited by nothing
+  return {};
+}
+
+/// Without a load the control API is waited for, which must be what was meant.
+Result<void> check_has_load(const LoadgenArguments& a, LoadContent content, const LoadOrder& order) {
+  if (order.level) return {};
+  if (content == LoadContent::kChats && !a.port) {
+    return wrong("--dataset", "chats need --concurrency or --rate, or --port for a start by the control API");
+  }
+  if (a.requests || order.duration || order.warmup > Duration(0) || !a.output.empty()) {
+    return fail(ErrorCode::kInvalidArgument, "no load to measure: give --concurrency, --rate or a trace");
+  }
   return {};
 }
 
@@ -238,11 +269,14 @@ Result<LoadOrder> read_load_order(const LoadgenArguments& arguments) {
   LoadOrder order;
   if (!arguments.workload_file.empty()) {
     KVIST_TRY(order.workload, spec::load_workload(arguments.workload_file));
-    KVIST_TRY(order.input, results::load_input(order.workload.trace));
   }
+  KVIST_TRY_VOID(check_numbers(arguments));
+  KVIST_TRY(const LoadContent content, read_content(arguments, order.workload));
+  KVIST_TRY_VOID(refuse_ignored(arguments, content));
   KVIST_TRY_VOID(read_load(arguments, order));
   KVIST_TRY_VOID(read_texts(arguments, order.workload));
-  if (!arguments.dataset.empty()) KVIST_TRY_VOID(read_dataset(arguments, order));
+  KVIST_TRY_VOID(load_content(arguments, content, order));
+  KVIST_TRY_VOID(check_has_load(arguments, content, order));
   KVIST_TRY(order.headers, read_headers(arguments.headers));
   KVIST_TRY(order.exports, report::parse_formats(arguments.exports));
   KVIST_TRY_VOID(workload::check_load(order.workload, order.input));

@@ -189,7 +189,8 @@ class CommandLine {
     command->add_option("--port", loadgen_.port, "port of metrics and control API; 0: any");
     command->callback([this] {
       const LoadgenArguments& a = loadgen_;
-      const bool has_load = a.concurrency || a.rate || !a.dataset.empty();
+      // A workload file may name a trace, which is seen when it is read.
+      const bool has_load = a.concurrency || a.rate || !a.dataset.empty() || !a.workload_file.empty();
       const bool has_end = !a.duration.empty() || !a.warmup.empty() || a.requests || !a.output.empty();
       if (has_end && !has_load) throw CLI::RequiresError("--duration", "--concurrency, --rate or a trace as --dataset");
       action_ = [this] { return run_loadgen(loadgen_); };

@@ -1,0 +1,127 @@
+#include "kvist/cli/loadgen_conflicts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <initializer_list>
+#include <optional>
+#include <string_view>
+
+#include "kvist/net/http_types.h"
+#include "kvist/spec/arrival_spec.h"
+
+namespace kvist::cli {
+namespace {
+
+constexpr double kMaxRate = 1e6;
+constexpr double kMaxSpeed = 1e6;
+constexpr double kMaxCharactersPerToken = 100;
+/// Of a workload file with open arrivals the number is that of starts per minute.
+constexpr std::uint32_t kMaxConcurrency = 1'000'000;
+constexpr std::uint32_t kMaxInFlight = 100'000;
+
+/// An option that was given, and why it means nothing here.
+struct Ignored {
+  bool given = false;
+  std::string_view option;
+};
+
+Result<void> refuse(std::initializer_list<Ignored> options, std::string_view why) {
+  const auto given = std::ranges::find(options, true, &Ignored::given);
+  if (given == options.end()) return {};
+  return fail(ErrorCode::kInvalidArgument, fmt::format("{}: {}", given->option, why));
+}
+
+/// `above` is outside of the bounds, `most` within.
+Result<void> check_number(const std::optional<double>& value, std::string_view option, double above, double most) {
+  if (!value || (std::isfinite(*value) && *value > above && *value <= most)) return {};
+  return fail(ErrorCode::kInvalidArgument,
+              fmt::format("{}: {}; want a number above {} and at most {}", option, *value, above, most));
+}
+
+Result<void> check_count(const std::optional<std::uint32_t>& value, std::string_view option, std::uint32_t least,
+                         std::uint32_t most) {
+  if (!value || (*value >= least && *value <= most)) return {};
+  return fail(ErrorCode::kInvalidArgument, fmt::format("{}: {}; want {} to {}", option, *value, least, most));
+}
+
+Result<void> refuse_beside_trace(const LoadgenArguments& a, LoadContent content) {
+  KVIST_TRY_VOID(refuse({{!a.input_tokens.empty(), "--input-tokens"},
+                         {!a.output_tokens.empty(), "--output-tokens"},
+                         {!a.turns.empty(), "--turns"},
+                         {!a.follow_up_tokens.empty(), "--follow-up-tokens"},
+                         {a.prefixes.has_value(), "--prefixes"},
+                         {a.ignore_eos, "--ignore-eos"},
+                         {a.characters_per_token.has_value(), "--characters-per-token"}},
+                        "a trace has the lengths of its prompts and answers itself"));
+  KVIST_TRY_VOID(refuse({{a.rate.has_value(), "--rate"}},
+                        "a trace has instants of its own: use --speed, or --concurrency for a closed loop"));
+  KVIST_TRY_VOID(refuse({{a.max_start_rate.has_value(), "--max-start-rate"}},
+                        "the requests of a trace begin as soon as a place is free"));
+  if (content == LoadContent::kTimedTrace) {
+    return refuse({{a.concurrency.has_value() && a.dataset.empty(), "--concurrency"}},
+                  "the trace of -f goes out at its own instants; for a closed loop say `loop: closed` in the file");
+  }
+  return refuse({{a.speed.has_value(), "--speed"}},
+                "is for a trace at its own instants; in a closed loop a request begins as soon as a place is free");
+}
+
+Result<void> refuse_beside_chats(const LoadgenArguments& a) {
+  return refuse({{!a.input_tokens.empty(), "--input-tokens"},
+                 {!a.turns.empty(), "--turns"},
+                 {!a.follow_up_tokens.empty(), "--follow-up-tokens"},
+                 {a.prefixes.has_value(), "--prefixes"}},
+                "the data set has the messages itself");
+}
+
+Result<void> refuse_beside_drawn(const LoadgenArguments& a) {
+  const bool one_turn = a.turns.empty() ? !a.input_tokens.empty() : a.turns == "1" || a.turns == "1-1";
+  KVIST_TRY_VOID(refuse({{!a.follow_up_tokens.empty() && one_turn, "--follow-up-tokens"}},
+                        "conversations of one turn have no later message: say --turns, like 3-5"));
+  return refuse({{a.characters_per_token.has_value() && a.input_tokens.empty() && a.follow_up_tokens.empty(),
+                  "--characters-per-token"}},
+                "is for --input-tokens, --follow-up-tokens and a data set of chats");
+}
+
+/// Options about the connection.
+Result<void> refuse_about_target(const LoadgenArguments& a) {
+  if (!a.target.starts_with("https://")) {
+    KVIST_TRY_VOID(refuse({{!a.ca.empty(), "--ca"},
+                           {!a.server_name.empty(), "--server-name"},
+                           {!a.certificate.empty(), "--certificate"},
+                           {!a.key.empty(), "--key"}},
+                          "is for a --target with https://"));
+  }
+  const bool authorization = std::ranges::any_of(a.headers, [](const std::string& header) {
+    return net::equals_no_case(std::string_view(header).substr(0, header.find(':')), "authorization");
+  });
+  return refuse({{authorization && !a.api_key_file.empty(), "--header"}},
+                "Authorization is that of --api-key-file: give one of both");
+}
+
+}  // namespace
+
+Result<void> check_numbers(const LoadgenArguments& a) {
+  KVIST_TRY_VOID(check_number(a.rate, "--rate", 0, kMaxRate));
+  KVIST_TRY_VOID(check_number(a.max_start_rate, "--max-start-rate", 0, kMaxRate));
+  KVIST_TRY_VOID(check_number(a.speed, "--speed", 0, kMaxSpeed));
+  KVIST_TRY_VOID(check_number(a.characters_per_token, "--characters-per-token", 0, kMaxCharactersPerToken));
+  if (a.variation && !(*a.variation >= spec::kMinArrivalVariation && *a.variation <= spec::kMaxArrivalVariation)) {
+    return fail(ErrorCode::kInvalidArgument, fmt::format("--variation: {}; want {} to {}", *a.variation,
+                                                         spec::kMinArrivalVariation, spec::kMaxArrivalVariation));
+  }
+  KVIST_TRY_VOID(check_count(a.burst_size, "--burst-size", 1, spec::kMaxBurstSize));
+  KVIST_TRY_VOID(check_count(a.concurrency, "--concurrency", 1, kMaxConcurrency));
+  return check_count(a.max_in_flight, "--max-in-flight", 1, kMaxInFlight);
+}
+
+Result<void> refuse_ignored(const LoadgenArguments& a, LoadContent content) {
+  KVIST_TRY_VOID(refuse_about_target(a));
+  const bool trace = content == LoadContent::kTimedTrace || content == LoadContent::kClosedTrace;
+  if (trace) return refuse_beside_trace(a, content);
+  KVIST_TRY_VOID(refuse({{a.speed.has_value(), "--speed"}}, "is for a trace"));
+  return content == LoadContent::kChats ? refuse_beside_chats(a) : refuse_beside_drawn(a);
+}
+
+}  // namespace kvist::cli
