@@ -3,21 +3,23 @@ import http.server
 import json
 import pathlib
 import re
+import signal
 import subprocess
 import tempfile
 import threading
 import time
+import urllib.request
 
-from deployment import BINARY, DEADLINE_S, deployment, run
+from deployment import BINARY, DEADLINE_S, deployment, eventually, run
 
 GAP_S = 0.005
 TOKENS = 6
 
 
 class PacedServer:
-    """Answers each chat with TOKENS chunks, GAP_S apart; without usage if it is told so. Keeps what it was asked."""
+    """Answers each chat with TOKENS chunks, gap_s apart; without usage if it is told so. Keeps what it was asked."""
 
-    def __init__(self, usage=True, refuse_quoting=None):
+    def __init__(self, usage=True, refuse_quoting=None, gap_s=GAP_S):
         self.requests, self.lock = [], threading.Lock()
         server = self
 
@@ -40,7 +42,7 @@ class PacedServer:
                 self.end_headers()
                 self.chunk({"choices": [{"index": 0, "delta": {"role": "assistant"}}]})
                 for i in range(TOKENS):
-                    time.sleep(GAP_S)
+                    time.sleep(gap_s)
                     self.chunk({"choices": [{"index": 0, "delta": {"content": f"w{i} "}}]})
                 if usage:
                     self.chunk({"choices": [], "usage": {"prompt_tokens": 40, "completion_tokens": TOKENS, "total_tokens": 40 + TOKENS,
@@ -152,6 +154,19 @@ def rates_count_what_falls_into_the_window():
     assert summary["figures"]["output_tokens_per_s"]["value"] <= 4 / GAP_S
 
 
+def the_drain_of_a_load_that_ends_itself_is_not_in_its_window():
+    """100 requests within half a second, whose answers take 0.3 s each: the window ends with the last request."""
+    server = PacedServer(gap_s=0.05)
+    with tempfile.TemporaryDirectory() as folder:
+        for options in (("--rate", 200, "--requests", 100), ("--rate", 200, "--rate-profile", "0s:1,300ms:1,300ms:0"), ("--concurrency", 4, "--requests", 4)):
+            done = loadgen(server.url, *options, "--input-tokens", 20, "--output-tokens", TOKENS, "--output", folder)
+            summary = json.loads((pathlib.Path(folder) / "summary.json").read_text())
+            lines = [json.loads(line) for line in (pathlib.Path(folder) / "requests.jsonl").read_text().splitlines()]
+            assert abs(summary["window_s"] - max(line["sent_s"] for line in lines)) < 0.002, (options, summary["window_s"])
+            assert summary["requests"]["sent"] == summary["requests"]["succeeded"] == len(lines) and all(line["measured"] for line in lines)
+        assert "when the last request was sent, 0 of 4 answers had ended" in done.stdout, done.stdout
+
+
 def without_usage_answers_count_by_chunks():
     server = PacedServer(usage=False)
     done = loadgen(server.url, "--concurrency", 2, "--requests", 12, "--input-tokens", 20, "--output-tokens", TOKENS)
@@ -175,6 +190,34 @@ def data_sets_are_sent_with_live_replies():
         trace.write_text("".join(json.dumps({"timestamp": 20 * i, "input_length": 40, "output_length": 4, "hash_ids": [i]}) + "\n" for i in range(5)))
         done = loadgen(server.url, "--dataset", trace)  # ends by itself with the trace
         assert "5 succeeded" in done.stdout and len(server.requests) == 7, done.stdout
+
+
+def a_load_of_the_control_api_that_runs_out_leaves_it_idle():
+    server = PacedServer()
+    with tempfile.TemporaryDirectory() as folder:
+        (pathlib.Path(folder) / "trace.jsonl").write_text("".join(json.dumps({"timestamp": i, "input_length": 40, "output_length": 4, "hash_ids": [i]}) + "\n" for i in range(5)))
+        workload = pathlib.Path(folder) / "workload.yaml"
+        workload.write_text("workload: {trace: {file: trace.jsonl, loop: closed}}\n")
+        process = subprocess.Popen([BINARY, "loadgen", "--target", server.url, "--model", "m", "-f", workload], stdout=subprocess.PIPE, text=True)
+        try:
+            url = "http://127.0.0.1:" + re.search(r"ready http=(\d+)", process.stdout.readline()).group(1)
+
+            def ask(path, body=None):
+                request = urllib.request.Request(url + path, None if body is None else json.dumps(body).encode(), {"Content-Type": "application/json"})
+                with urllib.request.urlopen(request, timeout=DEADLINE_S) as answer:
+                    return json.load(answer)
+
+            for turns in (5, 10):
+                ask("/start", {"concurrency": 2})
+                eventually(lambda: ask("/status")["state"] == "idle", "the load runs out")
+                status = ask("/status")
+                assert status["turns"]["succeeded"] == turns and status["in_flight"] == 0, status
+            assert process.poll() is None
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(DEADLINE_S) == 0
+        finally:
+            process.kill()
+            process.wait()
 
 
 def secrets_are_in_no_file():
@@ -214,5 +257,5 @@ def wrong_options_are_refused_with_what_would_be_right():
 
 
 run([an_open_loop_sends_its_requests_and_says_what_it_measured, the_same_seed_is_the_same_schedule_and_the_same_texts,
-     rates_count_what_falls_into_the_window, secrets_are_in_no_file, without_usage_answers_count_by_chunks, data_sets_are_sent_with_live_replies,
+     rates_count_what_falls_into_the_window, the_drain_of_a_load_that_ends_itself_is_not_in_its_window, secrets_are_in_no_file, a_load_of_the_control_api_that_runs_out_leaves_it_idle, without_usage_answers_count_by_chunks, data_sets_are_sent_with_live_replies,
      a_deployment_is_driven_to_its_end, wrong_options_are_refused_with_what_would_be_right])

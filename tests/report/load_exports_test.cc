@@ -239,6 +239,17 @@ TEST(LoadSummary, RatesAreOverTheWindowAndItlIsBesideTpot) {
   EXPECT_NEAR(figures.ttft_from_schedule_ms.p50, figures.exact().ttft_ms.p50 + 2, 1e-9);
 }
 
+TEST(LoadSummary, AWindowThatEndsWithTheLastRequestSaysWhenItIsTooShort) {
+  LoadRun run = sample_load();
+  EXPECT_EQ(last_sent(run.level.turns, run.level.started), run.level.turns.back().sent);
+  EXPECT_EQ(last_sent({}, run.level.started), run.level.started);
+  run.level.turns.back().sent = TimePoint{};  // never sent: when it should have been
+  EXPECT_EQ(last_sent(run.level.turns, run.level.started), run.level.turns.back().intended);
+  EXPECT_FALSE(short_window_remark(run.level).has_value());
+  run.level.measure_to = run.level.turns[50].ended;
+  EXPECT_THAT(short_window_remark(run.level).value(), HasSubstr("51 of 120 answers had ended"));
+}
+
 TEST(LoadOutput, EveryRequestAndEveryTokenIsWritten) {
   const std::filesystem::path folder = std::filesystem::path(::testing::TempDir()) / "kvist-load-output";
   std::filesystem::remove_all(folder);

@@ -151,6 +151,22 @@ TEST(LoadDriver, AFailingTargetIsNotFloodedWithRetries) {
   EXPECT_EQ(driver.conversations_started(), 100U);  // the target rate, no more
 }
 
+TEST(LoadDriver, IsExhaustedWhenTheProfileIsOverAndAllAreAtTheirLastTurn) {
+  spec::WorkloadSpec spec = small_workload();
+  spec.turns_min = spec.turns_max = 2;
+  spec.arrivals.kind = spec::ArrivalKind::kConstant;
+  spec.arrivals.profile = {{.at = seconds(1), .share = 1}, {.at = seconds(1), .share = 0}};
+  LoadDriver driver(spec, 60, 1, kStart);  // at 0 and 1 s
+  EXPECT_FALSE(driver.is_exhausted());
+  EXPECT_EQ(run_until(driver, kStart + seconds(10)).size(), 2U);
+  EXPECT_FALSE(driver.is_exhausted());  // both have a second turn
+  (void)driver.on_turn_finished(ConversationId(0), "r", TurnOutcome::kSucceeded, kStart + seconds(11));
+  EXPECT_FALSE(driver.is_exhausted());
+  (void)driver.on_turn_finished(ConversationId(1), "", TurnOutcome::kFailed, kStart + seconds(11));
+  EXPECT_TRUE(driver.is_exhausted());
+  EXPECT_EQ(driver.in_flight(), 1U);
+}
+
 TEST(LoadDriver, NothingStartsAfterStop) {
   LoadDriver driver(small_workload(), 3, 1, kStart);
   ASSERT_EQ(driver.poll(kStart + seconds(1)).size(), 3U);

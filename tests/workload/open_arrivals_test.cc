@@ -238,6 +238,7 @@ TEST(OpenArrivals, AProfileThatEndsEndsTheArrivals) {
   while (open.try_start(kStart + seconds(1'000))) ++n;
   EXPECT_EQ(n, 21U);  // 0, 0.5, ..., 10 s
   EXPECT_EQ(open.next_start(), std::nullopt);
+  EXPECT_TRUE(open.is_over());
 }
 
 }  // namespace

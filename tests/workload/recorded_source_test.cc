@@ -113,9 +113,13 @@ std::vector<Sent> drive(TurnSource& source, RandomStream* random, TimePoint unti
     if (now >= until) source.stop();
     const std::optional<TimePoint> wakeup = source.next_wakeup();
     const auto first = std::ranges::min_element(in_flight);
-    if (!wakeup && first == in_flight.end()) return sent;
+    if (!wakeup && first == in_flight.end()) {
+      EXPECT_TRUE(source.is_exhausted());
+      return sent;
+    }
     if (wakeup && (first == in_flight.end() || *wakeup <= first->first)) {
       now = std::max(now, *wakeup);
+      EXPECT_FALSE(source.is_exhausted());
       accept(source.poll(now));
     } else {
       const auto [ends, index] = *first;

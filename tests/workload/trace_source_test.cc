@@ -36,10 +36,12 @@ TEST(TraceSource, AnOpenLoopKeepsTheRecordedInstants) {
   EXPECT_TRUE(source.poll(at(99)).empty());
   EXPECT_THAT(ids_of(source.poll(at(100))), ElementsAre(0, 1));
   EXPECT_EQ(source.next_wakeup(), at(600));
+  EXPECT_FALSE(source.is_exhausted());
   const auto late = source.poll(at(2'500));  // the client was delayed
   EXPECT_THAT(ids_of(late), ElementsAre(2, 3));
   EXPECT_EQ(late[0].intended, at(600));
   EXPECT_EQ(late[1].intended, at(2'100));
+  EXPECT_TRUE(source.is_exhausted());  // only answers are awaited
   EXPECT_EQ(source.in_flight(), 4U);
   EXPECT_EQ(source.conversations_started(), 4U);
   EXPECT_FALSE(source.next_wakeup().has_value());

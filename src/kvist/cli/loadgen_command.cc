@@ -61,21 +61,24 @@ class LoadgenRun {
   [[nodiscard]] bool has_driven() const { return started_.has_value(); }
   [[nodiscard]] TimePoint started() const { return started_.value_or(TimePoint{}); }
   [[nodiscard]] const std::string& started_utc() const { return started_utc_; }
-  /// When no new turns were started any more: the end of the window.
+  /// When the load was told to stop or, if it ended by itself, when its last answer was there.
   [[nodiscard]] TimePoint stopped() const { return stopped_; }
+  /// Whether it had sent its last turn by itself before that.
+  [[nodiscard]] bool was_exhausted() const { return was_exhausted_; }
   /// The client's own health while it drove.
   [[nodiscard]] const loadgen::ClientLoad& client_load() const { return load_; }
 
  private:
-  /// The load has ended by itself: its last turn's end is the end of the window.
+  /// The load has ended by itself. One that the control API started leaves the service idle, for the next one.
   void ended() {
-    if (std::exchange(ending_, true)) return;
+    if (!started_ || std::exchange(ending_, true)) return;
     read_client();
     loop_.stop();
   }
 
   void read_client() {
     stopped_ = net::now();
+    was_exhausted_ = service_.is_exhausted();
     load_ = service_.client_load();
     progress_.cancel();
   }
@@ -109,6 +112,7 @@ class LoadgenRun {
   std::string started_utc_;
   TimePoint stopped_;
   loadgen::ClientLoad load_;
+  bool was_exhausted_ = false;
   bool ending_ = false;
 };
 
@@ -135,7 +139,8 @@ Result<loadgen::ServiceOptions> service_options(const LoadgenArguments& argument
   return options;
 }
 
-/// The window begins after the warm-up. A load that was over before that has none.
+/// The window begins after the warm-up and ends when nothing new was sent: with the stop or, of a load that ended by
+/// itself, with its last request. The answers after it are a drain, in which the server has less and less to do.
 report::LoadRun record_of(const LoadgenArguments& arguments, const LoadOrder& order, const LoadgenRun& run,
                           std::vector<TurnSample> turns) {
   report::LoadRun record{.kvist_version = std::string(kVersion),
@@ -161,11 +166,14 @@ report::LoadRun record_of(const LoadgenArguments& arguments, const LoadOrder& or
   level.seed = order.workload.seed;
   level.started_utc = run.started_utc();
   level.started = run.started();
-  level.measure_to = run.stopped();
+  level.measure_to = run.was_exhausted() ? report::last_sent(turns, run.started()) : run.stopped();
   level.measure_from = std::min(run.started() + order.warmup, level.measure_to);
-  level.client = sweep::summarise_client(run.client_load(), level.measure_to - level.started, turns);
+  level.client = sweep::summarise_client(run.client_load(), run.stopped() - level.started, turns);
   if (run.client_load().refused_starts) level.remarks.push_back(*run.client_load().refused_starts);
   level.turns = std::move(turns);
+  if (run.was_exhausted()) {
+    if (std::optional<std::string> remark = report::short_window_remark(level)) level.remarks.push_back(*remark);
+  }
   return record;
 }
 

@@ -124,6 +124,7 @@ class ServiceImpl final : public Service, private TurnListener {
 
   void on_ended(std::function<void()> ended) override { on_ended_ = std::move(ended); }
   [[nodiscard]] const workload::Recorder& recorder() const override { return recorder_; }
+  [[nodiscard]] bool is_exhausted() const override { return !driver_ || driver_->is_exhausted(); }
   [[nodiscard]] std::uint32_t in_flight() const override { return static_cast<std::uint32_t>(calls_.size()); }
   [[nodiscard]] workload::Snapshot snapshot() override { return recorder_.snapshot(net::now(), in_flight()); }
   [[nodiscard]] ClientLoad client_load() const override {

@@ -64,6 +64,8 @@ class Service {
   /// Sets what is called from the loop when a load has ended by itself: `max_turns` were driven, or the source (a
   /// trace, a profile of arrivals) has nothing more to do, and nothing is in flight.
   virtual void on_ended(std::function<void()> ended) = 0;
+  /// Whether the load has sent its last turn by itself, so that only answers are awaited; true when idle.
+  [[nodiscard]] virtual bool is_exhausted() const = 0;
   [[nodiscard]] virtual std::uint32_t in_flight() const = 0;
   /// Windows and totals of the load.
   [[nodiscard]] virtual const workload::Recorder& recorder() const = 0;

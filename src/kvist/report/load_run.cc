@@ -1,5 +1,7 @@
 #include "kvist/report/load_run.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace kvist::report {
@@ -79,6 +81,22 @@ void set_hit_rate(LoadFigures& figures) {
 }
 
 }  // namespace
+
+TimePoint last_sent(const std::vector<TurnSample>& turns, TimePoint start) {
+  TimePoint last = start;
+  for (const TurnSample& turn : turns) last = std::max(last, sent_or_intended(turn));
+  return last;
+}
+
+std::optional<std::string> short_window_remark(const results::LevelRecord& level) {
+  const auto ended =
+      std::ranges::count_if(level.turns, [&](const TurnSample& t) { return t.ended <= level.measure_to; });
+  if (2 * static_cast<std::size_t>(ended) >= level.turns.size()) return std::nullopt;
+  return fmt::format(
+      "when the last request was sent, {} of {} answers had ended: rates over {:.2f} s say little (order "
+      "more requests, or a duration)",
+      ended, level.turns.size(), to_seconds(level.measure_to - level.measure_from));
+}
 
 std::vector<const TurnSample*> measured_turns(const results::LevelRecord& level) {
   std::vector<const TurnSample*> turns;

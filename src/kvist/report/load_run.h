@@ -66,6 +66,14 @@ struct LoadFigures {
 /// Linear in the samples, and the bootstrap of the intervals.
 [[nodiscard]] LoadFigures figures_of(const LoadRun& run);
 
+/// When the last of the turns was sent; one that never was counts by when it should have been. `start` if there are
+/// none.
+[[nodiscard]] TimePoint last_sent(const std::vector<workload::TurnSample>& turns, TimePoint start);
+
+/// What a reader must know of a window that ended with the last request sent, `measure_to`, if fewer than half of the
+/// answers had ended by then; nothing otherwise.
+[[nodiscard]] std::optional<std::string> short_window_remark(const results::LevelRecord& level);
+
 /// The successful turns sent within the window, in the order in which they were sent.
 [[nodiscard]] std::vector<const workload::TurnSample*> measured_turns(const results::LevelRecord& level);
 

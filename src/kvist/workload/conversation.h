@@ -26,6 +26,7 @@ class Conversation {
   [[nodiscard]] std::uint32_t turns() const { return turns_; }
   /// The turn that is to be sent or under way, from 0.
   [[nodiscard]] std::uint32_t turn() const { return turn_; }
+  [[nodiscard]] bool is_at_last_turn() const { return turn_ + 1 >= turns_; }
   /// The complete history that this turn sends. It ends with a user message.
   [[nodiscard]] const std::vector<text::ChatMessage>& messages() const { return messages_; }
   /// The limit of this turn's answer: the script's, or drawn from the workload's range.

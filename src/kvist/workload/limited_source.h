@@ -28,6 +28,7 @@ class LimitedSource final : public TurnSource {
   }
   void stop() override { source_->stop(); }
   [[nodiscard]] bool stopped() const override { return source_->stopped(); }
+  [[nodiscard]] bool is_exhausted() const override { return source_->is_exhausted(); }
   [[nodiscard]] std::uint32_t in_flight() const override { return source_->in_flight(); }
   [[nodiscard]] std::uint64_t conversations_started() const override { return source_->conversations_started(); }
   [[nodiscard]] std::uint64_t dropped_slots() const override { return source_->dropped_slots(); }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -113,6 +114,13 @@ Result<void> LoadDriver::raise(std::uint32_t concurrency, TimePoint now) {
   }
   pacer->raise(concurrency, now);
   return {};
+}
+
+bool LoadDriver::is_exhausted() const {
+  if (stopped_) return true;
+  const OpenArrivals* open = std::get_if<OpenArrivals>(&starts_);
+  return open != nullptr && open->is_over() &&
+         std::ranges::all_of(alive_, [](const auto& entry) { return entry.second.is_at_last_turn(); });
 }
 
 std::uint64_t LoadDriver::next_id() const {

@@ -54,6 +54,8 @@ class LoadDriver final : public TurnSource {
   void stop() override { stopped_ = true; }
 
   [[nodiscard]] bool stopped() const override { return stopped_; }
+  /// Linear in the conversations alive.
+  [[nodiscard]] bool is_exhausted() const override;
   [[nodiscard]] std::uint32_t in_flight() const override { return static_cast<std::uint32_t>(alive_.size()); }
   [[nodiscard]] std::uint64_t conversations_started() const override { return started_; }
   [[nodiscard]] std::uint64_t dropped_slots() const override;

@@ -41,6 +41,8 @@ class OpenArrivals {
   void release(TimePoint now);
 
   [[nodiscard]] std::uint64_t refused() const { return refused_; }
+  /// Whether the profile has no further arrival.
+  [[nodiscard]] bool is_over() const { return !next_; }
 
  private:
   [[nodiscard]] bool is_full() const { return alive_ >= spec_.max_conversations; }

@@ -106,6 +106,13 @@ std::vector<StartTurn> RecordedRunSource::on_turn_finished(ConversationId conver
   return poll(now);
 }
 
+bool RecordedRunSource::is_exhausted() const {
+  if (stopped_) return true;
+  return next_ == scripts_.size() && waiting_.empty() && std::ranges::all_of(alive_, [](const auto& entry) {
+           return entry.second.conversation.turn() + 1 >= entry.second.script->sent.size();
+         });
+}
+
 void RecordedRunSource::end(std::map<ConversationId, Alive>::iterator entry, TimePoint now) {
   const Alive& alive = entry->second;
   if (!stopped_) dropped_turns_ += alive.script->sent.size() - alive.conversation.turn() - 1;

@@ -48,6 +48,8 @@ class RecordedRunSource final : public TurnSource {
   void stop() override { stopped_ = true; }
 
   [[nodiscard]] bool stopped() const override { return stopped_; }
+  /// Linear in the conversations alive.
+  [[nodiscard]] bool is_exhausted() const override;
   [[nodiscard]] std::uint32_t in_flight() const override { return in_flight_; }
   [[nodiscard]] std::uint64_t conversations_started() const override { return next_; }
   /// The number of recorded turns that were not sent because their conversation had failed.

@@ -48,6 +48,7 @@ class TraceSource final : public TurnSource {
   void stop() override { stopped_ = true; }
 
   [[nodiscard]] bool stopped() const override { return stopped_; }
+  [[nodiscard]] bool is_exhausted() const override { return stopped_ || started_ == trace_->requests.size(); }
   [[nodiscard]] std::uint32_t in_flight() const override { return in_flight_; }
   [[nodiscard]] std::uint64_t conversations_started() const override { return started_; }
   [[nodiscard]] std::uint64_t dropped_slots() const override { return 0; }

@@ -47,6 +47,8 @@ class TurnSource {
   [[nodiscard]] virtual Result<void> raise(std::uint32_t concurrency, TimePoint now);
   virtual void stop() = 0;
   [[nodiscard]] virtual bool stopped() const = 0;
+  /// Whether nothing more is sent, whatever ends: the load's last turn has gone out.
+  [[nodiscard]] virtual bool is_exhausted() const { return stopped(); }
   /// Turns in flight.
   [[nodiscard]] virtual std::uint32_t in_flight() const = 0;
   [[nodiscard]] virtual std::uint64_t conversations_started() const = 0;
