@@ -1,14 +1,18 @@
 #include "kvist/analysis/arrival_law.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "analysis/sample_run.h"
+#include "kvist/report/arrival_text.h"
 #include "kvist/workload/open_arrivals.h"
 
 namespace kvist::analysis {
 namespace {
 
 using spec::ArrivalKind;
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
 
 /// A level whose conversations start as these arrivals say, `late_ms` late.
 results::LevelRecord level_of(const spec::ArrivalSpec& spec, double rate, double seconds, std::uint64_t seed,
@@ -83,6 +87,36 @@ TEST(ArrivalTest, RampsAreTestedInTheirOwnTime) {
   spec::ArrivalSpec flat = ramp;
   flat.profile.clear();
   EXPECT_FALSE(test_arrivals(level, flat, 20).as_ordered());
+}
+
+TEST(ArrivalTest, ASmallDistanceIsAcceptedHoweverManyArrivalsShowIt) {
+  // 3 % off in the rate: of 60,000 arrivals the test is certain that it is another law, and the distance is 0.01.
+  const ArrivalTest test =
+      test_arrivals(level_of(law(ArrivalKind::kPoisson), 200, 300, 1), law(ArrivalKind::kPoisson), 206);
+  EXPECT_LT(*test.ks_probability, 0.01);
+  EXPECT_LT(*test.ks_distance, kAcceptedDistance);
+  EXPECT_TRUE(test.as_ordered());
+  const std::string text = report::arrival_text(test);
+  EXPECT_THAT(text,
+              ContainsRegex("Kolmogorov-Smirnov D 0\\.01[0-9] \\(accepted to 0\\.05\\), p [0-9.e-]+: as ordered"));
+}
+
+TEST(ArrivalTest, RefusedAndHeldBackArrivalsAreNotAsOrdered) {
+  results::LevelRecord level = level_of(law(ArrivalKind::kPoisson), 20, 60, 1);
+  const std::size_t all = level.turns.size();
+  const ArrivalTest never =
+      test_arrivals(level, law(ArrivalKind::kPoisson), 20, {.sent_late = 0, .not_sent = all / 20});
+  EXPECT_FALSE(never.as_ordered());
+  EXPECT_NEAR(*never.scheduled_per_s, 1.05 * *never.sent_per_s, 0.1);
+  EXPECT_THAT(report::arrival_text(never), HasSubstr("held back for lack of a place"));
+  EXPECT_FALSE(
+      test_arrivals(level, law(ArrivalKind::kPoisson), 20, {.sent_late = all / 20, .not_sent = 0}).as_ordered());
+  EXPECT_TRUE(test_arrivals(level, law(ArrivalKind::kPoisson), 20, {.sent_late = 1, .not_sent = 1}).as_ordered());
+  // Each tenth was refused: it has an id and no turn.
+  std::erase_if(level.turns, [](const workload::TurnSample& turn) { return turn.conversation.value() % 10 == 4; });
+  const ArrivalTest refused = test_arrivals(level, law(ArrivalKind::kPoisson), 20);
+  EXPECT_EQ(refused.refused, all - level.turns.size());
+  EXPECT_FALSE(refused.as_ordered());
 }
 
 TEST(ArrivalTest, ALateClientIsNotAsOrdered) {

@@ -167,6 +167,16 @@ def the_drain_of_a_load_that_ends_itself_is_not_in_its_window():
         assert "when the last request was sent, 0 of 4 answers had ended" in done.stdout, done.stdout
 
 
+def arrivals_that_are_held_back_are_not_as_ordered():
+    """One place, and answers that take ten times as long as the gaps between arrivals."""
+    server = PacedServer(gap_s=0.01)
+    with tempfile.TemporaryDirectory() as folder:
+        done = loadgen(server.url, "--rate", 200, "--max-in-flight", 1, "--duration", "1s", "--input-tokens", 20, "--output-tokens", TOKENS, "--output", folder)
+        assert re.search(r"\d+ held back for lack of a place, \d+ of them never sent: NOT as ordered", done.stdout), done.stdout
+        arrivals = json.loads((pathlib.Path(folder) / "summary.json").read_text())["arrivals"]
+        assert arrivals["as_ordered"] is False and arrivals["never_sent"] > 100 and arrivals["held_back"] > arrivals["never_sent"], arrivals
+
+
 def without_usage_answers_count_by_chunks():
     server = PacedServer(usage=False)
     done = loadgen(server.url, "--concurrency", 2, "--requests", 12, "--input-tokens", 20, "--output-tokens", TOKENS)
@@ -257,5 +267,6 @@ def wrong_options_are_refused_with_what_would_be_right():
 
 
 run([an_open_loop_sends_its_requests_and_says_what_it_measured, the_same_seed_is_the_same_schedule_and_the_same_texts,
-     rates_count_what_falls_into_the_window, the_drain_of_a_load_that_ends_itself_is_not_in_its_window, secrets_are_in_no_file, a_load_of_the_control_api_that_runs_out_leaves_it_idle, without_usage_answers_count_by_chunks, data_sets_are_sent_with_live_replies,
+     rates_count_what_falls_into_the_window, the_drain_of_a_load_that_ends_itself_is_not_in_its_window,
+     arrivals_that_are_held_back_are_not_as_ordered, secrets_are_in_no_file, a_load_of_the_control_api_that_runs_out_leaves_it_idle, without_usage_answers_count_by_chunks, data_sets_are_sent_with_live_replies,
      a_deployment_is_driven_to_its_end, wrong_options_are_refused_with_what_would_be_right])

@@ -228,6 +228,20 @@ TEST(OpenArrivals, WhatWaitsForAPlaceKeepsItsInstant) {
   EXPECT_EQ(open.next_start(), kStart + seconds(2));
   EXPECT_EQ(open.try_start(kStart + seconds(11)), kStart + seconds(2));
   EXPECT_EQ(open.refused(), 0U);
+  EXPECT_EQ(open.held_back(), 1U);
+  EXPECT_EQ(open.waiting(kStart + seconds(11)), 9U);  // those of 3 to 11 s
+  open.release(kStart + seconds(12));
+  EXPECT_EQ(open.waiting(kStart + seconds(12)), 0U);  // a place is free: nothing waits for one
+}
+
+TEST(OpenArrivals, WhatWasPolledLateWasNotHeldBack) {
+  spec::ArrivalSpec spec = arrivals(spec::ArrivalKind::kConstant, 2, 2);
+  spec.when_full = spec::WhenFull::kWait;
+  OpenArrivals open(spec, 1, 7, kStart);
+  EXPECT_TRUE(open.try_start(kStart + seconds(10)).has_value());
+  open.release(kStart + seconds(10));
+  EXPECT_TRUE(open.try_start(kStart + seconds(10)).has_value());
+  EXPECT_EQ(open.held_back(), 0U);
 }
 
 TEST(OpenArrivals, AProfileThatEndsEndsTheArrivals) {

@@ -15,6 +15,7 @@ using spec::ArrivalKind;
 
 constexpr double kLeastProbability = 0.01;
 constexpr double kLeastShareSent = 0.98;
+constexpr Duration kOverdue = std::chrono::seconds(1);
 constexpr std::size_t kLeastGaps = 20;
 /// An interval of the dispersion holds so many arrivals on average, and there are at least so many intervals.
 constexpr double kArrivalsPerInterval = 10;
@@ -147,14 +148,25 @@ double kolmogorov_probability(double distance, std::size_t n) {
   return std::clamp(2 * sum, 0.0, 1.0);
 }
 
-bool ArrivalTest::as_ordered() const {
-  if (!scheduled_per_s || !sent_per_s) return false;
-  if (*sent_per_s < kLeastShareSent * *scheduled_per_s) return false;
-  return !ks_probability || *ks_probability >= kLeastProbability;
+bool ArrivalTest::law_refused() const {
+  return ks_distance && *ks_distance > kAcceptedDistance && *ks_probability < kLeastProbability;
 }
 
-ArrivalTest test_arrivals(const results::LevelRecord& level, const spec::ArrivalSpec& spec, double ordered_per_s) {
+double ArrivalTest::share_in_time() const {
+  const double due = static_cast<double>(arrivals) + static_cast<double>(refused + held_back.not_sent);
+  if (due <= 0) return 0;
+  const std::uint64_t late = std::max<std::uint64_t>(overdue, held_back.sent_late);
+  return (static_cast<double>(sent) - static_cast<double>(std::min<std::uint64_t>(late, sent))) / due;
+}
+
+bool ArrivalTest::as_ordered() const {
+  return scheduled_per_s && sent_per_s && share_in_time() >= kLeastShareSent && !law_refused();
+}
+
+ArrivalTest test_arrivals(const results::LevelRecord& level, const spec::ArrivalSpec& spec, double ordered_per_s,
+                          const workload::HeldBack& held_back) {
   ArrivalTest test;
+  test.held_back = held_back;
   test.kind = spec.kind;
   expect(spec, test);
   const double length_s = to_seconds(level.measure_to - level.started);
@@ -163,20 +175,24 @@ ArrivalTest test_arrivals(const results::LevelRecord& level, const spec::Arrival
   if (length_s <= 0 || ordered_per_s <= 0) return test;
   test.ordered_per_s = ordered_per_s * area_s / length_s;
   std::vector<Arrival> arrivals;
-  std::size_t sent = 0;
+  std::uint64_t ids = 0;  // of open arrivals they count from 0, refused ones included
   for (const workload::TurnSample& turn : level.turns) {
     if (turn.turn != 0 || turn.intended < level.started || turn.intended > level.measure_to) continue;
     ++test.arrivals;
+    ids = std::max(ids, turn.conversation.value() + 1);
     if (turn.sent == TimePoint{}) continue;
     test.latest_ms = std::max(test.latest_ms, to_milliseconds(turn.sent - turn.intended));
     if (turn.sent > level.measure_to) continue;
-    ++sent;
+    ++test.sent;
+    if (turn.sent - turn.intended > kOverdue) ++test.overdue;
     arrivals.push_back({.due = profile.area_until(to_seconds(turn.intended - level.started)),
                         .sent = profile.area_until(to_seconds(turn.sent - level.started))});
   }
   std::ranges::sort(arrivals, {}, &Arrival::due);
-  test.scheduled_per_s = static_cast<double>(test.arrivals) / length_s;
-  test.sent_per_s = static_cast<double>(sent) / length_s;
+  test.refused = ids > test.arrivals ? ids - test.arrivals : 0;
+  const std::uint64_t due = test.arrivals + test.refused + held_back.not_sent;
+  test.scheduled_per_s = static_cast<double>(due) / length_s;
+  test.sent_per_s = static_cast<double>(test.sent) / length_s;
   const bool bursts = spec.kind == ArrivalKind::kBursts;
   test_gaps(sent_instants(arrivals, spec.kind), spec, (bursts ? spec.burst_size : 1) / ordered_per_s, test);
   test_counts(arrivals, area_s, ordered_per_s / (bursts ? spec.burst_size : 1), test);

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 
 #include "kvist/results/records.h"
 #include "kvist/spec/arrival_spec.h"
+#include "kvist/workload/turn_source.h"
 
 namespace kvist::analysis {
 
@@ -20,7 +22,8 @@ namespace kvist::analysis {
 /// and counts are those in the profile's time, in which the ordered rate is constant.
 struct ArrivalTest {
   spec::ArrivalKind kind = spec::ArrivalKind::kPoisson;
-  std::size_t arrivals = 0;
+  std::size_t arrivals = 0;               ///< that became a request, in time or not
+  std::size_t sent = 0;                   ///< of these, those sent by the end of that time
   double ordered_per_s = 0;               ///< the mean of the ordered rate over that time
   std::optional<double> scheduled_per_s;  ///< by the instants at which they were due
   std::optional<double> sent_per_s;       ///< of these, those that were sent by the end of that time
@@ -31,14 +34,25 @@ struct ArrivalTest {
   std::optional<double> ks_distance;      ///< of the sent gaps from their law; nothing with equal gaps
   std::optional<double> ks_probability;   ///< that it is so large by chance
   double latest_ms = 0;                   ///< the longest time by which a start was late
+  std::size_t overdue = 0;                ///< starts that were late by more than a second
+  std::uint64_t refused = 0;              ///< arrivals that were due and never sent, because too many were alive
+  workload::HeldBack held_back = {};      ///< arrivals that waited for a place
 
-  /// Whether the arrivals were as ordered: the test does not refuse the law at 1 %, and at least 98 % of those due were
-  /// sent in time to count.
+  /// Whether the law is refused: at 1 %, and with a distance above kAcceptedDistance. With enough arrivals any law is
+  /// refused at 1 %, because no client sends without delay; a small distance is no other law.
+  [[nodiscard]] bool law_refused() const;
+  /// Of the arrivals that were due, those that were sent neither late for lack of a place, nor by more than a second.
+  [[nodiscard]] double share_in_time() const;
+  /// Whether the arrivals were as ordered: the law is not refused, and at least 98 % of those due were sent in time.
   [[nodiscard]] bool as_ordered() const;
 };
 
-/// `ordered_per_s` is the rate that was ordered, without the profile.
+/// The distance of Kolmogorov and Smirnov that is accepted whatever its probability.
+inline constexpr double kAcceptedDistance = 0.05;
+
+/// `ordered_per_s` is the rate that was ordered, without the profile. Arrivals that were refused are known from the
+/// gaps in the conversations' ids; those that waited for a place have to be given.
 [[nodiscard]] ArrivalTest test_arrivals(const results::LevelRecord& level, const spec::ArrivalSpec& spec,
-                                        double ordered_per_s);
+                                        double ordered_per_s, const workload::HeldBack& held_back = {});
 
 }  // namespace kvist::analysis

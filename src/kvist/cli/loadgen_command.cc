@@ -68,6 +68,9 @@ class LoadgenRun {
   /// The client's own health while it drove.
   [[nodiscard]] const loadgen::ClientLoad& client_load() const { return load_; }
 
+  /// Arrivals that waited for a place.
+  [[nodiscard]] workload::HeldBack held_back() const { return held_back_; }
+
  private:
   /// The load has ended by itself. One that the control API started leaves the service idle, for the next one.
   void ended() {
@@ -80,6 +83,7 @@ class LoadgenRun {
     stopped_ = net::now();
     was_exhausted_ = service_.is_exhausted();
     load_ = service_.client_load();
+    held_back_ = service_.held_back();
     progress_.cancel();
   }
 
@@ -112,6 +116,7 @@ class LoadgenRun {
   std::string started_utc_;
   TimePoint stopped_;
   loadgen::ClientLoad load_;
+  workload::HeldBack held_back_;
   bool was_exhausted_ = false;
   bool ending_ = false;
 };
@@ -155,6 +160,7 @@ report::LoadRun record_of(const LoadgenArguments& arguments, const LoadOrder& or
                          .concurrency = arguments.concurrency,
                          .rate_per_s = arguments.rate,
                          .requests = arguments.requests,
+                         .held_back = run.held_back(),
                          .level = {}};
   if (order.workload.arrivals.is_open() && order.level && !arguments.rate) {
     // A workload file with open arrivals: the number is that of starts per minute.

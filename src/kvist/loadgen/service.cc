@@ -97,6 +97,7 @@ class ServiceImpl final : public Service, private TurnListener {
     recorder_.begin_run();
     missing_usage_before_ = recorder_.totals().missing_usage;
     failed_before_ = recorder_.totals().turns_failed;
+    noted_.reset();
     monitor_.start();
     telemetry::log_info(kComponent, fmt::format("start: {}, seed {}, to {}", describe_load(), seed, target_.url));
     poll();
@@ -116,6 +117,7 @@ class ServiceImpl final : public Service, private TurnListener {
   void stop(bool drain, std::function<void()> stopped) override {
     on_stopped_.push_back(std::move(stopped));
     if (!driver_) return finish_stop();
+    note_refusals();
     driver_->stop();
     pace_.cancel();
     if (!drain) abandon_calls();
@@ -129,11 +131,12 @@ class ServiceImpl final : public Service, private TurnListener {
   [[nodiscard]] workload::Snapshot snapshot() override { return recorder_.snapshot(net::now(), in_flight()); }
   [[nodiscard]] ClientLoad client_load() const override {
     ClientLoad load = monitor_.load();
-    if (driver_) {
-      load.refused_starts =
-          workload::refused_starts(options_.workload, driver_->dropped_slots(), driver_->conversations_started());
-    }
+    load.refused_starts = refused_starts();
     return load;
+  }
+  [[nodiscard]] workload::HeldBack held_back() const override {
+    if (noted_) return noted_->held_back;
+    return driver_ ? driver_->held_back(net::now()) : workload::HeldBack{};
   }
   [[nodiscard]] std::vector<workload::TurnSample> take_samples() override { return recorder_.take_samples(); }
 
@@ -208,6 +211,7 @@ class ServiceImpl final : public Service, private TurnListener {
   /// service.
   void finish_stop() {
     if (driver_) {
+      note_refusals();
       dropped_slots_before_ += driver_->dropped_slots();
       driver_.reset();
       monitor_.stop();
@@ -216,6 +220,20 @@ class ServiceImpl final : public Service, private TurnListener {
     for (std::function<void()>& stopped : std::exchange(on_stopped_, {})) {
       if (stopped) loop_.post(std::move(stopped));
     }
+  }
+
+  /// What is asked for after the end of a load, too. The stop counts: later, more would seem to wait.
+  struct Refusals {
+    workload::HeldBack held_back;
+    std::optional<std::string> refused_starts;
+  };
+  void note_refusals() {
+    if (!noted_) noted_ = Refusals{.held_back = driver_->held_back(net::now()), .refused_starts = refused_starts()};
+  }
+  [[nodiscard]] std::optional<std::string> refused_starts() const {
+    if (noted_) return noted_->refused_starts;
+    if (!driver_) return std::nullopt;
+    return workload::refused_starts(options_.workload, driver_->dropped_slots(), driver_->conversations_started());
   }
 
   /// Only the first failure of a run is logged, because thousands of the same would hide it.
@@ -319,6 +337,7 @@ class ServiceImpl final : public Service, private TurnListener {
   std::uint64_t missing_usage_before_ = 0;  // of earlier runs; kWarned once this run has logged it
   std::uint64_t failed_before_ = 0;         // of earlier runs
   std::unique_ptr<workload::TurnSource> driver_;
+  std::optional<Refusals> noted_;  // of a load that was stopped or has ended
   std::map<ConversationId, std::unique_ptr<TurnCall>>
       calls_;  // ordered, so that calls are abandoned in the order of their start
   std::vector<std::function<void()>> on_stopped_;

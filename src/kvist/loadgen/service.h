@@ -19,6 +19,7 @@
 #include "kvist/workload/recorder.h"
 #include "kvist/workload/snapshot.h"
 #include "kvist/workload/turn_sample.h"
+#include "kvist/workload/turn_source.h"
 
 namespace kvist::loadgen {
 
@@ -72,6 +73,8 @@ class Service {
   /// The figures of the published method now.
   [[nodiscard]] virtual workload::Snapshot snapshot() = 0;
   [[nodiscard]] virtual ClientLoad client_load() const = 0;
+  /// Open arrivals of the last load that waited for a place, as of its stop.
+  [[nodiscard]] virtual workload::HeldBack held_back() const = 0;
   /// Returns all samples since start() and keeps none.
   [[nodiscard]] virtual std::vector<workload::TurnSample> take_samples() = 0;
 };

@@ -30,7 +30,15 @@ std::string arrival_text(const analysis::ArrivalTest& test) {
                       render::format_fixed(test.gap_variation, 2), test.expected_gap_variation,
                       render::format_fixed(test.dispersion, 2), test.expected_dispersion);
   if (test.ks_distance) {
-    text += fmt::format(", Kolmogorov-Smirnov {:.3f} (p {:.2f})", *test.ks_distance, *test.ks_probability);
+    text += fmt::format(", Kolmogorov-Smirnov D {:.3f} (accepted to {}), p {:.2g}", *test.ks_distance,
+                        analysis::kAcceptedDistance, *test.ks_probability);
+  }
+  if (test.refused > 0) text += fmt::format("; {} refused", test.refused);
+  if (test.held_back.total() > 0) {
+    text += fmt::format("; {} held back for lack of a place, {} of them never sent", test.held_back.total(),
+                        test.held_back.not_sent);
+  } else if (test.overdue > 0) {
+    text += fmt::format("; {} late by more than a second", test.overdue);
   }
   return text + (test.as_ordered() ? ": as ordered" : ": NOT as ordered");
 }

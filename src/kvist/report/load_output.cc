@@ -93,6 +93,9 @@ void arrivals(JsonWriter& json, const LoadFigures& figures) {
   number(json, "ks_distance", test.ks_distance);
   number(json, "ks_probability", test.ks_probability);
   number(json, "latest_ms", test.latest_ms);
+  json.field("overdue", test.overdue).field("refused", test.refused);
+  json.field("held_back", test.held_back.total()).field("never_sent", test.held_back.not_sent);
+  number(json, "share_in_time", test.share_in_time());
   json.field("as_ordered", test.as_ordered()).end_object();
 }
 

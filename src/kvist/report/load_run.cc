@@ -118,7 +118,8 @@ LoadFigures figures_of(const LoadRun& run) {
   add_rates(run.level, figures);
   add_schedule(run.level, figures);
   if (run.workload.arrivals.is_open() && run.workload.trace.file.empty()) {
-    figures.arrivals = analysis::test_arrivals(run.level, run.workload.arrivals, run.rate_per_s.value_or(0));
+    figures.arrivals =
+        analysis::test_arrivals(run.level, run.workload.arrivals, run.rate_per_s.value_or(0), run.held_back);
   }
   return figures;
 }

@@ -11,6 +11,7 @@
 #include "kvist/analysis/headline.h"
 #include "kvist/results/records.h"
 #include "kvist/spec/workload.h"
+#include "kvist/workload/turn_source.h"
 
 namespace kvist::report {
 
@@ -28,6 +29,7 @@ struct LoadRun {
   std::optional<std::uint32_t> concurrency = {};  ///< closed loop
   std::optional<double> rate_per_s = {};          ///< open loop: starts per second that were ordered
   std::optional<std::uint64_t> requests = {};     ///< as many were ordered
+  workload::HeldBack held_back = {};              ///< open loop: arrivals that waited for a place
   results::LevelRecord level;                     ///< all turns; measure_from and measure_to bound the window
 };
 

@@ -32,6 +32,7 @@ class LimitedSource final : public TurnSource {
   [[nodiscard]] std::uint32_t in_flight() const override { return source_->in_flight(); }
   [[nodiscard]] std::uint64_t conversations_started() const override { return source_->conversations_started(); }
   [[nodiscard]] std::uint64_t dropped_slots() const override { return source_->dropped_slots(); }
+  [[nodiscard]] HeldBack held_back(TimePoint now) const override { return source_->held_back(now); }
 
  private:
   [[nodiscard]] std::vector<StartTurn> first_of(std::vector<StartTurn> turns, TimePoint now) {

@@ -133,6 +133,12 @@ std::uint64_t LoadDriver::dropped_slots() const {
   return std::get<Pacer>(starts_).dropped_slots();
 }
 
+HeldBack LoadDriver::held_back(TimePoint now) const {
+  const OpenArrivals* open = std::get_if<OpenArrivals>(&starts_);
+  if (open == nullptr) return {};
+  return {.sent_late = open->held_back(), .not_sent = stopped_ ? 0 : open->waiting(now)};
+}
+
 StartTurn LoadDriver::turn_of(const Conversation& conversation, TimePoint intended) const {
   return {.conversation = conversation.id(),
           .turn = conversation.turn(),

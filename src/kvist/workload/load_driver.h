@@ -59,6 +59,7 @@ class LoadDriver final : public TurnSource {
   [[nodiscard]] std::uint32_t in_flight() const override { return static_cast<std::uint32_t>(alive_.size()); }
   [[nodiscard]] std::uint64_t conversations_started() const override { return started_; }
   [[nodiscard]] std::uint64_t dropped_slots() const override;
+  [[nodiscard]] HeldBack held_back(TimePoint now) const override;
 
  private:
   using Starts = std::variant<Pacer, OpenArrivals>;

@@ -48,6 +48,8 @@ std::optional<TimePoint> OpenArrivals::try_start(TimePoint now) {
     draw_next();
     if (!is_full()) {
       ++alive_;
+      // Due while no place was free: it would have been accepted before otherwise.
+      if (last_full_ && due < *last_full_) ++held_back_;
       return due;
     }
     ++refused_;
@@ -55,8 +57,18 @@ std::optional<TimePoint> OpenArrivals::try_start(TimePoint now) {
   return std::nullopt;
 }
 
-void OpenArrivals::release(TimePoint) {
+std::uint64_t OpenArrivals::waiting(TimePoint now) const {
+  constexpr std::uint64_t kMost = 1'000'000;
+  if (spec_.when_full != spec::WhenFull::kWait || !is_full()) return 0;
+  OpenArrivals rest = *this;
+  std::uint64_t waiting = 0;
+  for (; rest.next_ && *rest.next_ <= now && waiting < kMost; rest.draw_next()) ++waiting;
+  return waiting;
+}
+
+void OpenArrivals::release(TimePoint now) {
   KVIST_CHECK(alive_ > 0, "a conversation ended that had not begun");
+  if (is_full()) last_full_ = now;
   --alive_;
 }
 

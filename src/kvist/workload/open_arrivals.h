@@ -41,6 +41,10 @@ class OpenArrivals {
   void release(TimePoint now);
 
   [[nodiscard]] std::uint64_t refused() const { return refused_; }
+  /// Arrivals that waited for a place and were then accepted.
+  [[nodiscard]] std::uint64_t held_back() const { return held_back_; }
+  /// Arrivals due by `now` that wait for a place. Linear in their number, of which at most a million are counted.
+  [[nodiscard]] std::uint64_t waiting(TimePoint now) const;
   /// Whether the profile has no further arrival.
   [[nodiscard]] bool is_over() const { return !next_; }
 
@@ -60,6 +64,8 @@ class OpenArrivals {
   std::optional<TimePoint> next_;
   std::uint32_t alive_ = 0;
   std::uint64_t refused_ = 0;
+  std::uint64_t held_back_ = 0;
+  std::optional<TimePoint> last_full_;  // when a place was last given back while none was free
 };
 
 }  // namespace kvist::workload

@@ -28,6 +28,15 @@ struct StartTurn {
   [[nodiscard]] ConversationId session_or_conversation() const { return session.value_or(conversation); }
 };
 
+/// Open arrivals that had to wait for a place.
+struct HeldBack {
+  std::uint64_t sent_late = 0;  ///< when a conversation ended
+  std::uint64_t not_sent = 0;   ///< due and still waiting
+
+  [[nodiscard]] std::uint64_t total() const { return sent_late + not_sent; }
+  bool operator==(const HeldBack&) const = default;
+};
+
 /// A source of turns. The load generator's service carries its actions out over HTTP, or the simulation's event queue
 /// does. After stop() it returns no further actions; the ends of turns in flight still have to be reported. Threads:
 /// one.
@@ -54,6 +63,8 @@ class TurnSource {
   [[nodiscard]] virtual std::uint64_t conversations_started() const = 0;
   /// The number of starts in the schedule that the concurrency limit did not allow.
   [[nodiscard]] virtual std::uint64_t dropped_slots() const = 0;
+  /// Open arrivals that waited for a place up to `now`; of a source that was stopped none wait any more.
+  [[nodiscard]] virtual HeldBack held_back(TimePoint /*now*/) const { return {}; }
 };
 
 inline Result<void> TurnSource::raise(std::uint32_t /*concurrency*/, TimePoint /*now*/) {
