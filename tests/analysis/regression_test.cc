@@ -19,7 +19,7 @@ std::vector<JudgedLevel> level_with(Estimate ttft_p50, Estimate throughput = {.v
 }
 
 RegressionVerdict verdict(const Estimate& before, const Estimate& after) {
-  return compare_runs(level_with(before), level_with(after), 5).front().verdict;
+  return compare_runs(level_with(before), level_with(after), {}).front().verdict;
 }
 
 TEST(Regression, AChangeCountsBeyondToleranceAndIntervals) {
@@ -33,29 +33,65 @@ TEST(Regression, AChangeCountsBeyondToleranceAndIntervals) {
 }
 
 TEST(Regression, MoreThroughputIsBetter) {
-  const auto results = compare_runs(level_with({10, {}}, {100, {}}), level_with({10, {}}, {80, {}}), 5);
+  const auto results = compare_runs(level_with({10, {}}, {100, {}}), level_with({10, {}}, {80, {}}), {});
   EXPECT_EQ(results[5].verdict, RegressionVerdict::kWorse);
   EXPECT_NEAR(*results[5].change, -20, 1e-9);
 }
 
 TEST(Regression, AMissingLevelErrorsAndABusyClientAreUnknown) {
   const std::vector<JudgedLevel> before = level_with({10, {}});
-  EXPECT_EQ(compare_runs(before, {}, 5)[0].verdict, RegressionVerdict::kUnknown);
+  EXPECT_EQ(compare_runs(before, {}, {})[0].verdict, RegressionVerdict::kUnknown);
   std::vector<JudgedLevel> after = before;
   after[0].client_degraded = true;
-  EXPECT_THAT(compare_runs(before, after, 5)[0].reason, HasSubstr("too busy"));
+  EXPECT_THAT(compare_runs(before, after, {})[0].reason, HasSubstr("too busy"));
   after = before;
   after[0].excluded = true;
-  EXPECT_EQ(compare_runs(before, after, 5)[0].reason, "too many errors");
-  EXPECT_EQ(compare_runs(before, after, 5)[1].verdict, RegressionVerdict::kFine);  // that figure was never known
+  EXPECT_EQ(compare_runs(before, after, {})[0].reason, "too many errors");
+  EXPECT_EQ(compare_runs(before, after, {})[1].verdict, RegressionVerdict::kFine);  // that figure was never known
 }
 
 TEST(Regression, ARunAgainstItselfIsFine) {
   const std::vector<JudgedLevel> levels = judged_levels(RunAnalysis(sample_run(), sample_sweep()));
   EXPECT_EQ(levels.size(), 4U);
-  const auto results = compare_runs(levels, levels, 0);
+  const auto results = compare_runs(levels, levels, {.figures_pct = 0, .error_points = 0});
   for (const FigureRegression& result : results) EXPECT_EQ(result.verdict, RegressionVerdict::kFine);
-  EXPECT_THAT(report::regression_text(results, 5), HasSubstr("0 worse by more than 5%"));
+  EXPECT_THAT(report::regression_text(results, {}), HasSubstr("0 worse by more than 5%"));
+}
+
+TEST(Regression, ErrorsHaveATighterTolerance) {
+  const auto with_errors = [](double pct) {
+    std::vector<JudgedLevel> level = level_with({10, {}});
+    level[0].estimates[7] = {.value = pct, .interval = {}};
+    return level;
+  };
+  ASSERT_EQ(judged_figures()[7].which, Headline::kErrorPct);
+  EXPECT_EQ(compare_runs(with_errors(0), with_errors(2), {})[7].verdict, RegressionVerdict::kWorse);
+  EXPECT_EQ(compare_runs(with_errors(0), with_errors(0.4), {})[7].verdict, RegressionVerdict::kFine);
+  EXPECT_EQ(compare_runs(with_errors(0), with_errors(2), {.error_points = 3})[7].verdict, RegressionVerdict::kFine);
+  EXPECT_EQ(compare_runs(with_errors(3), with_errors(1), {})[7].verdict, RegressionVerdict::kBetter);
+}
+
+TEST(Regression, LoadsAreNamedByWhatTheySentAndHow) {
+  const auto name = [](const std::string& fields) {
+    const std::string text = "{" + fields + R"("figures": {}, "client": {"verdict": "ok"}})";
+    return judged_levels_of_summary(text, "s.json").value().front().name;
+  };
+  EXPECT_EQ(name(R"("dataset": "synthetic", "concurrency": 32, "rate_per_s": null,)"), "synthetic, 32 at once");
+  EXPECT_EQ(name(R"("dataset": "chats.jsonl", "concurrency": null, "rate_per_s": 2.5, "arrivals": {"law": "gamma"},)"),
+            "chats.jsonl, 2.5/s gamma");
+  EXPECT_EQ(name(R"("dataset": "trace.jsonl", "concurrency": null, "rate_per_s": null,)"),
+            "trace.jsonl at its own instants");
+}
+
+TEST(Regression, LoadsThatHaveNothingInCommonAreRefused) {
+  std::vector<JudgedLevel> before = level_with({10, {}});
+  std::vector<JudgedLevel> after = before;
+  EXPECT_TRUE(check_comparable(before, "old", after, "new").has_value());
+  after[0].name = "kv at 48";
+  EXPECT_THAT(check_comparable(before, "old", after, "new").error().message,
+              HasSubstr("nothing to compare: old has kv at 24, new has kv at 48"));
+  after.push_back(before[0]);
+  EXPECT_TRUE(check_comparable(before, "old", after, "new").has_value());
 }
 
 TEST(Regression, ReadsTheSummaryOfALoad) {

@@ -105,7 +105,12 @@ def an_open_loop_sends_its_requests_and_says_what_it_measured():
         assert summary["tokens"] == {"prompt": 2400, "cached": 600, "output": 60 * TOKENS, "output_counted_by": "usage"}
         assert "X-Team: ..." in summary["command"] and "blue" not in summary["command"]
         check_exports(out, summary)
-        assert "0 worse by more than 5%" in subprocess.run([BINARY, "report", "regression", out, out], capture_output=True, text=True, timeout=DEADLINE_S).stdout
+        compare = lambda old, new: subprocess.run([BINARY, "report", "regression", old, new], capture_output=True, text=True, timeout=DEADLINE_S)
+        assert "0 worse by more than 5%" in compare(out, out).stdout
+        other = pathlib.Path(folder) / "other"
+        loadgen(server.url, "--concurrency", 2, "--requests", 4, "--input-tokens", 20, "--output-tokens", TOKENS, "--output", other)
+        refused = compare(out, other)
+        assert refused.returncode == 1 and "synthetic, 40/s poisson" in refused.stderr and "synthetic, 2 at once" in refused.stderr, refused
 
 
 def check_exports(out, summary):

@@ -23,7 +23,7 @@ struct JudgedFigure {
 
 /// One measured level, or the one load of `kvist loadgen`, as far as a regression is judged by it.
 struct JudgedLevel {
-  std::string name;                 ///< "kv at 24"; equal names are compared
+  std::string name;                 ///< "kv at 24", "synthetic, 8/s poisson"; equal names are compared
   std::vector<Estimate> estimates;  ///< in the order of judged_figures()
   bool excluded = false;            ///< too many errors
   bool client_degraded = false;     ///< the load generator was too busy to measure
@@ -50,9 +50,21 @@ struct FigureRegression {
   std::string reason = {};  ///< of kUnknown
 };
 
-/// Compares every figure of every level that `before` has. `tolerance_pct`: of the earlier value; of percentages in
-/// points. Where both have intervals that overlap, a difference is chance and the verdict kFine.
+/// Changes that count as none.
+struct RegressionTolerance {
+  double figures_pct = 5;     ///< of the earlier value; of a hit rate in points
+  double error_points = 0.5;  ///< of the share of errors, of which 5 points more would be a broken server
+};
+
+/// Refuses runs that have no level in common. The error names the levels of both; `before_name` and `after_name` are
+/// where they are from.
+[[nodiscard]] Result<void> check_comparable(const std::vector<JudgedLevel>& before, const std::string& before_name,
+                                            const std::vector<JudgedLevel>& after, const std::string& after_name);
+
+/// Compares every figure of every level that `before` has. Where both have intervals that overlap, a difference is
+/// chance and the verdict kFine.
 [[nodiscard]] std::vector<FigureRegression> compare_runs(const std::vector<JudgedLevel>& before,
-                                                         const std::vector<JudgedLevel>& after, double tolerance_pct);
+                                                         const std::vector<JudgedLevel>& after,
+                                                         const RegressionTolerance& tolerance);
 
 }  // namespace kvist::analysis

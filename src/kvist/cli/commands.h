@@ -81,14 +81,14 @@ struct LoadgenArguments {
   std::string duration;                        ///< with a unit; empty: until SIGINT or SIGTERM
   std::string warmup;                          ///< with a unit; turns sent before are not in the summary
   std::optional<std::uint64_t> seed;
-  std::string dataset;                    ///< ShareGPT JSON, chats or a Mooncake trace as JSON lines
+  std::string dataset;                         ///< ShareGPT JSON, chats or a Mooncake trace as JSON lines
   std::optional<double> characters_per_token;  ///< of the target's tokenizer; without it lengths are in characters
-  std::string input_tokens;               ///< "512", "100-900": of a first message
-  std::string output_tokens;              ///< limit of an answer
-  std::string turns;                      ///< of a conversation
-  std::string follow_up_tokens;           ///< of a later message
-  std::optional<std::uint32_t> prefixes;  ///< shared first messages
-  std::optional<double> speed;            ///< of a trace
+  std::string input_tokens;                    ///< "512", "100-900": of a first message
+  std::string output_tokens;                   ///< limit of an answer
+  std::string turns;                           ///< of a conversation
+  std::string follow_up_tokens;                ///< of a later message
+  std::optional<std::uint32_t> prefixes;       ///< shared first messages
+  std::optional<double> speed;                 ///< of a trace
   bool ignore_eos = false;
   std::string timeout;               ///< of a request, with a unit
   std::string path;                  ///< of the endpoint; empty: /v1/chat/completions
@@ -99,9 +99,9 @@ struct LoadgenArguments {
   std::string command;               ///< as the user typed it, for the record
   std::string host = "127.0.0.1";
   std::optional<std::uint16_t> port;  ///< without it: any
-  std::string api_key_file;  ///< its first line is the key; empty: none is sent
-  std::string ca;            ///< PEM file, as the next but one two; empty: the system's authorities
-  std::string server_name;   ///< of the target's certificate; empty: the host of --target
+  std::string api_key_file;           ///< its first line is the key; empty: none is sent
+  std::string ca;                     ///< PEM file, as the next but one two; empty: the system's authorities
+  std::string server_name;            ///< of the target's certificate; empty: the host of --target
   std::string certificate;
   std::string key;
 };
@@ -161,6 +161,7 @@ struct ReportRegressionArguments {
   std::string before;        ///< results database, its folder, or a folder or summary.json of `kvist loadgen --output`
   std::string after;         ///< the same kind
   double tolerance_pct = 5;  ///< smaller changes are none
+  double error_tolerance_points = 0.5;  ///< the same of the share of errors
 };
 /// `kvist report regression BEFORE AFTER`: fails if a figure is worse, or is not known any more.
 [[nodiscard]] Result<void> run_report_regression(const ReportRegressionArguments& arguments);

@@ -288,7 +288,9 @@ class CommandLine {
     ReportRegressionArguments& a = regression_;
     command->add_option("before", a.before, "results of a sweep, or of loadgen --output")->required();
     command->add_option("after", a.after, "the same of the later run")->required();
-    command->add_option("--tolerance", a.tolerance_pct, "percent (of percentages: points) that count as no change (5)");
+    command->add_option("--tolerance", a.tolerance_pct, "percent (of a hit rate: points) that count as no change (5)");
+    command->add_option("--error-tolerance", a.error_tolerance_points,
+                        "points of the share of errors that count as no change (0.5)");
     command->callback([this] { action_ = [this] { return run_report_regression(regression_); }; });
   }
 

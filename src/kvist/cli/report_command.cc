@@ -47,15 +47,21 @@ Result<std::vector<analysis::JudgedLevel>> levels_at(const std::filesystem::path
 }  // namespace
 
 Result<void> run_report_regression(const ReportRegressionArguments& arguments) {
-  if (!(arguments.tolerance_pct >= 0 && arguments.tolerance_pct <= 1'000)) {
+  const analysis::RegressionTolerance tolerance{.figures_pct = arguments.tolerance_pct,
+                                                .error_points = arguments.error_tolerance_points};
+  if (!(tolerance.figures_pct >= 0 && tolerance.figures_pct <= 1'000)) {
     return fail(ErrorCode::kInvalidArgument,
-                fmt::format("--tolerance: {}; want 0 to 1000 percent", arguments.tolerance_pct));
+                fmt::format("--tolerance: {}; want 0 to 1000 percent", tolerance.figures_pct));
+  }
+  if (!(tolerance.error_points >= 0 && tolerance.error_points <= 100)) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("--error-tolerance: {}; want 0 to 100 points", tolerance.error_points));
   }
   KVIST_TRY(const std::vector<analysis::JudgedLevel> before, levels_at(arguments.before));
   KVIST_TRY(const std::vector<analysis::JudgedLevel> after, levels_at(arguments.after));
-  const std::vector<analysis::FigureRegression> results =
-      analysis::compare_runs(before, after, arguments.tolerance_pct);
-  print_line(report::regression_text(results, arguments.tolerance_pct));
+  KVIST_TRY_VOID(analysis::check_comparable(before, arguments.before, after, arguments.after));
+  const std::vector<analysis::FigureRegression> results = analysis::compare_runs(before, after, tolerance);
+  print_line(report::regression_text(results, tolerance));
   const auto failed = std::ranges::count_if(results, [](const analysis::FigureRegression& result) {
     return result.verdict == analysis::RegressionVerdict::kWorse ||
            result.verdict == analysis::RegressionVerdict::kUnknown;

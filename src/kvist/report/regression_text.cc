@@ -39,7 +39,8 @@ std::size_t count(const std::vector<FigureRegression>& results, RegressionVerdic
 
 }  // namespace
 
-std::string regression_text(const std::vector<FigureRegression>& results, double tolerance_pct) {
+std::string regression_text(const std::vector<FigureRegression>& results,
+                            const analysis::RegressionTolerance& tolerance) {
   render::Table table;
   table.columns = {
       {"Level", render::Align::kLeft},  {"Figure", render::Align::kLeft}, {"Before"}, {"After"}, {"Change"},
@@ -54,9 +55,11 @@ std::string regression_text(const std::vector<FigureRegression>& results, double
   }
   return render::render_text_table(table) +
          fmt::format(
-             "{} worse by more than {}% (percentages: points) and beyond their intervals, {} better, {} unknown.",
-             count(results, RegressionVerdict::kWorse), render::format_plain(tolerance_pct),
-             count(results, RegressionVerdict::kBetter), count(results, RegressionVerdict::kUnknown));
+             "{} worse by more than {}% (hit rate: points; errors: {} points) and beyond their intervals, {} better, "
+             "{} unknown.",
+             count(results, RegressionVerdict::kWorse), render::format_plain(tolerance.figures_pct),
+             render::format_plain(tolerance.error_points), count(results, RegressionVerdict::kBetter),
+             count(results, RegressionVerdict::kUnknown));
 }
 
 }  // namespace kvist::report

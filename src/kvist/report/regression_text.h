@@ -9,6 +9,7 @@
 namespace kvist::report {
 
 /// A row per level and figure, and a line with the verdict.
-[[nodiscard]] std::string regression_text(const std::vector<analysis::FigureRegression>& results, double tolerance_pct);
+[[nodiscard]] std::string regression_text(const std::vector<analysis::FigureRegression>& results,
+                                          const analysis::RegressionTolerance& tolerance);
 
 }  // namespace kvist::report
