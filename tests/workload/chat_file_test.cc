@@ -53,6 +53,7 @@ TEST(ChatFile, KnowsWhatAFileIsByItsBeginning) {
   EXPECT_EQ(dataset_kind(" \n[{", "f").value(), DatasetKind::kShareGpt);
   EXPECT_EQ(dataset_kind("{\"prompt\": \"\"}\n", "f").value(), DatasetKind::kChats);
   EXPECT_EQ(dataset_kind("{\"timestamp\": 0, \"input_length\": 3}\n", "f").value(), DatasetKind::kTrace);
+  EXPECT_EQ(dataset_kind("{\"kvist_record\": 1}\n", "f").value(), DatasetKind::kTrace);
   EXPECT_THAT(dataset_kind("id,prompt\n", "f").error().message, HasSubstr("f: begins with \"id,prompt"));
 }
 
@@ -62,6 +63,23 @@ TEST(ChatFile, ErrorsNameThePlace) {
   EXPECT_THAT(read_chats("[{\"conversations\": 3}]", "f", 0).error().message, HasSubstr("conversations"));
   EXPECT_THAT(read_chats("[]", "f", 0).error().message, HasSubstr("no conversation with a message of a user"));
   EXPECT_FALSE(load_chats("/nowhere/f", 0).has_value());
+}
+
+TEST(ChatFile, WhatExceedsABoundIsRefusedWithItsPlace) {
+  const auto refused = [](std::string_view text, const ChatLimits& limits) {
+    const auto chats = read_chats(text, "f", 0, limits);
+    if (chats) return std::string("read");
+    EXPECT_EQ(chats.error().code, ErrorCode::kTooLarge);
+    return chats.error().message;
+  };
+  EXPECT_THAT(refused(kLines, {.file_bytes = 50}), HasSubstr("f: more than 50 bytes; cut the file"));
+  EXPECT_THAT(refused(kShareGpt, {.file_bytes = 50}), HasSubstr("f: more than 50 bytes; cut the file"));
+  EXPECT_EQ(refused(kLines, {.file_bytes = std::string_view(kLines).size()}), "read");
+  EXPECT_THAT(refused(kLines, {.line_bytes = 40}), HasSubstr("f:1: longer than 40 bytes"));
+  EXPECT_THAT(refused(kLines, {.conversations = 1}), HasSubstr("f:3: more than 1 conversations"));
+  EXPECT_THAT(refused(kShareGpt, {.conversations = 1}), HasSubstr("f: [2]: more than 1 conversations"));
+  EXPECT_THAT(refused(kShareGpt, {.turns = 1}), HasSubstr("f: [0]: a conversation with 2 messages of the user"));
+  EXPECT_THAT(beginning_of(testing::TempDir()).error().message, HasSubstr("a folder; want a file"));
 }
 
 TEST(ChatFile, AFileIsReadAsItsText) {

@@ -17,6 +17,7 @@
 #include "kvist/results/load_input.h"
 #include "kvist/spec/files.h"
 #include "kvist/workload/chat_file.h"
+#include "kvist/workload/trace_file.h"
 
 namespace kvist::cli {
 namespace {
@@ -174,11 +175,17 @@ Result<void> load_content(const LoadgenArguments& a, LoadContent content, LoadOr
   if (content == LoadContent::kChats) {
     KVIST_TRY(auto scripts, workload::load_chats(a.dataset, a.characters_per_token.value_or(0)));
     order.input.scripts = std::make_shared<const std::vector<workload::ChatScript>>(std::move(scripts));
+  if (content == LoadContent::kDrawn) return {};
     return {};
   }
   spec::TraceSpec& trace = order.workload.trace;
   trace.speed = a.speed.value_or(trace.speed);
-  KVIST_TRY(order.input, results::load_input(trace));
+  if (a.dataset.empty()) {
+    KVIST_TRY(order.input, results::load_input(trace));
+  } else {  // known by its content, whatever its name ends with
+    KVIST_TRY(workload::Trace loaded, workload::load_trace(a.dataset));
+    order.input.trace = std::make_shared<const workload::Trace>(std::move(loaded));
+  }
   if (content == LoadContent::kTimedTrace) order.level = 1;  // limited by nothing
   return {};
 }

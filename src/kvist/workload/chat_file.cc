@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <optional>
+#include <system_error>
 #include <utility>
 
 #include "kvist/base/json.h"
@@ -14,10 +16,6 @@
 namespace kvist::workload {
 namespace {
 
-constexpr std::size_t kMaxFileBytes = std::size_t{1} << 30;
-constexpr std::size_t kMaxLineBytes = std::size_t{16} << 20;
-constexpr std::size_t kMaxConversations = 10'000'000;
-constexpr std::size_t kMaxTurns = 1'000;
 constexpr std::uint32_t kMaxAnswerTokens = 1'000'000;
 constexpr std::size_t kBeginningBytes = std::size_t{64} << 10;
 
@@ -39,7 +37,7 @@ class ScriptBuilder {
     if (role == "system" && script_.turns.empty()) {
       script_.system = text;
     } else if (is_user(role)) {
-      if (script_.turns.size() < kMaxTurns) script_.turns.push_back({.message = std::string(text), .max_tokens = 0});
+      script_.turns.push_back({.message = std::string(text), .max_tokens = 0});
     } else if (is_assistant(role) && !script_.turns.empty()) {
       script_.turns.back().max_tokens = tokens_of(text);
     }
@@ -88,15 +86,19 @@ Result<ChatScript> read_script(const JsonValue& value, double characters_per_tok
   return builder.take();
 }
 
-/// Collects scripts up to the bound; those without a turn are skipped.
+/// Collects scripts up to the bounds; those without a turn are skipped.
 class ScriptList {
  public:
-  explicit ScriptList(const std::string& name) : name_(name) {}
+  ScriptList(const std::string& name, const ChatLimits& limits) : name_(name), limits_(limits) {}
 
   Result<void> add(ChatScript script) {
     if (script.turns.empty()) return {};
-    if (scripts_.size() == kMaxConversations) {
-      return fail(ErrorCode::kTooLarge, fmt::format("{}: more than {} conversations", name_, kMaxConversations));
+    if (script.turns.size() > limits_.turns) {
+      return fail(ErrorCode::kTooLarge, fmt::format("a conversation with {} messages of the user; at most {} are read",
+                                                    script.turns.size(), limits_.turns));
+    }
+    if (scripts_.size() == limits_.conversations) {
+      return fail(ErrorCode::kTooLarge, fmt::format("more than {} conversations; cut the file", limits_.conversations));
     }
     scripts_.push_back(std::move(script));
     return {};
@@ -108,17 +110,27 @@ class ScriptList {
 
  private:
   const std::string& name_;
+  ChatLimits limits_;
   std::vector<ChatScript> scripts_;
 };
 
+Error too_many_bytes(const std::string& name, const ChatLimits& limits) {
+  return {.code = ErrorCode::kTooLarge,
+          .message = fmt::format("{}: more than {} bytes; cut the file", name, limits.file_bytes)};
+}
+
 Result<void> read_share_gpt(std::string_view text, const std::string& name, double characters_per_token,
-                            ScriptList& list) {
-  JsonDocument document({.name = name, .wrong = ErrorCode::kInvalidArgument, .most_bytes = kMaxFileBytes});
+                            const ChatLimits& limits, ScriptList& list) {
+  if (text.size() > limits.file_bytes) return std::unexpected(too_many_bytes(name, limits));
+  JsonDocument document({.name = name, .wrong = ErrorCode::kInvalidArgument, .most_bytes = limits.file_bytes});
   KVIST_TRY(const JsonValue root, document.parse(text));
   KVIST_TRY(const JsonArray conversations, root.as_array("an array of conversations"));
+  std::size_t index = 0;
   for (const JsonValue conversation : conversations) {
     KVIST_TRY(ChatScript script, read_script(conversation, characters_per_token));
-    KVIST_TRY_VOID(list.add(std::move(script)));
+    Result<void> added = list.add(std::move(script));
+    if (!added) return std::unexpected(std::move(added).error().in(fmt::format("{}: [{}]", name, index)));
+    ++index;
   }
   return {};
 }
@@ -126,14 +138,17 @@ Result<void> read_share_gpt(std::string_view text, const std::string& name, doub
 /// Reads JSON lines, one by one.
 class LineReader {
  public:
-  LineReader(const std::string& name, double characters_per_token, ScriptList& list)
+  LineReader(const std::string& name, double characters_per_token, const ChatLimits& limits, ScriptList& list)
       : name_(name),
         characters_per_token_(characters_per_token),
+        limits_(limits),
         list_(list),
-        document_({.root = "line", .wrong = ErrorCode::kInvalidArgument, .most_bytes = kMaxLineBytes}) {}
+        document_({.root = "line", .wrong = ErrorCode::kInvalidArgument, .most_bytes = limits.line_bytes}) {}
 
   Result<void> read(std::string_view line) {
     ++number_;
+    bytes_ += line.size() + 1;
+    if (bytes_ > limits_.file_bytes + 1) return std::unexpected(too_many_bytes(name_, limits_));
     if (line.find_first_not_of(kSpaces) == std::string_view::npos) return {};
     Result<void> done = read_line(line);
     if (!done) return std::unexpected(std::move(done).error().in(fmt::format("{}:{}", name_, number_)));
@@ -142,6 +157,10 @@ class LineReader {
 
  private:
   Result<void> read_line(std::string_view line) {
+    if (line.size() > limits_.line_bytes) {
+      return fail(ErrorCode::kTooLarge,
+                  fmt::format("longer than {} bytes; a line has one conversation", limits_.line_bytes));
+    }
     KVIST_TRY(const JsonValue value, document_.parse(line));
     KVIST_TRY(ChatScript script, read_script(value, characters_per_token_));
     return list_.add(std::move(script));
@@ -149,9 +168,11 @@ class LineReader {
 
   const std::string& name_;
   double characters_per_token_;
+  ChatLimits limits_;
   ScriptList& list_;
   JsonDocument document_;
   std::size_t number_ = 0;
+  std::size_t bytes_ = 0;
 };
 
 }  // namespace
@@ -162,7 +183,9 @@ Result<DatasetKind> dataset_kind(std::string_view text, const std::string& name)
   if (rest.starts_with('[')) return DatasetKind::kShareGpt;
   if (rest.starts_with('{')) {
     const std::string_view line = rest.substr(0, rest.find('\n'));
-    if (line.find("\"input_length\"") != std::string_view::npos) return DatasetKind::kTrace;
+    for (const char* key : {"\"input_length\"", "\"hash_ids\"", "\"kvist_record\""}) {
+      if (line.contains(key)) return DatasetKind::kTrace;
+    }
     return DatasetKind::kChats;
   }
   return fail(ErrorCode::kInvalidArgument,
@@ -170,44 +193,47 @@ Result<DatasetKind> dataset_kind(std::string_view text, const std::string& name)
                           in_quotes(rest.substr(0, 20))));
 }
 
-Result<std::vector<ChatScript>> read_chats(std::string_view text, const std::string& name,
-                                           double characters_per_token) {
-  ScriptList list(name);
+Result<std::vector<ChatScript>> read_chats(std::string_view text, const std::string& name, double characters_per_token,
+                                           const ChatLimits& limits) {
+  ScriptList list(name, limits);
   KVIST_TRY(const DatasetKind kind, dataset_kind(text, name));
   if (kind == DatasetKind::kShareGpt) {
-    KVIST_TRY_VOID(read_share_gpt(text, name, characters_per_token, list));
+    KVIST_TRY_VOID(read_share_gpt(text, name, characters_per_token, limits, list));
   } else {
-    LineReader lines(name, characters_per_token, list);
+    LineReader lines(name, characters_per_token, limits, list);
     KVIST_TRY_VOID(for_each_line(text, [&](std::string_view line, bool) { return lines.read(line); }));
   }
   return list.take();
 }
 
-Result<std::vector<ChatScript>> load_chats(const std::string& path, double characters_per_token) {
+Result<std::vector<ChatScript>> load_chats(const std::string& path, double characters_per_token,
+                                           const ChatLimits& limits) {
   KVIST_TRY(const std::string beginning, beginning_of(path));
   KVIST_TRY(const DatasetKind kind, dataset_kind(beginning, path));
-  ScriptList list(path);
+  ScriptList list(path, limits);
   if (kind == DatasetKind::kShareGpt) {
     std::ifstream file(path, std::ios::binary | std::ios::ate);
     const std::streamoff size = file.tellg();
     if (!file || size < 0) return fail(ErrorCode::kNotFound, path + ": cannot be read");
-    if (static_cast<std::uint64_t>(size) > kMaxFileBytes) {
-      return fail(ErrorCode::kTooLarge, fmt::format("{}: {} bytes; at most {} are read", path, size, kMaxFileBytes));
-    }
+    if (static_cast<std::uint64_t>(size) > limits.file_bytes) return std::unexpected(too_many_bytes(path, limits));
     std::string text(static_cast<std::size_t>(size), '\0');
     file.seekg(0);
     file.read(text.data(), size);
     text.resize(static_cast<std::size_t>(file.gcount()));
-    KVIST_TRY_VOID(read_share_gpt(text, path, characters_per_token, list));
+    KVIST_TRY_VOID(read_share_gpt(text, path, characters_per_token, limits, list));
   } else {
-    LineReader lines(path, characters_per_token, list);
+    LineReader lines(path, characters_per_token, limits, list);
     KVIST_TRY_VOID(
-        for_each_line_of_file(path, kMaxLineBytes, [&](std::string_view line, bool) { return lines.read(line); }));
+        for_each_line_of_file(path, limits.line_bytes, [&](std::string_view line, bool) { return lines.read(line); }));
   }
   return list.take();
 }
 
 Result<std::string> beginning_of(const std::string& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) {
+    return fail(ErrorCode::kInvalidArgument, path + ": a folder; want a file");
+  }
   std::ifstream file(path, std::ios::binary);
   if (!file) return fail(ErrorCode::kNotFound, path + ": cannot be opened");
   std::string text(kBeginningBytes, '\0');
