@@ -186,6 +186,56 @@ TEST(LoadExports, HaveTheNamesAndTheNestingOfTheirTools) {
                           "time_to_first_token", "inter_token_latency"));
 }
 
+TEST(LoadExports, NameTheLawOfTheArrivalsOrNone) {
+  struct Case {
+    spec::ArrivalKind kind;
+    const char* aiperf;
+    const char* guidellm;
+    const char* vllm;
+  };
+  for (const Case& c : {Case{spec::ArrivalKind::kPoisson, R"("type":"poisson")", R"("type_":"poisson")", R"(1)"},
+                        Case{spec::ArrivalKind::kConstant, R"("type":"constant")", R"("type_":"constant")", R"("inf")"},
+                        Case{spec::ArrivalKind::kBursty, R"("type":"gamma")", R"("type_":null)", R"(0.25)"},
+                        Case{spec::ArrivalKind::kBursts, R"("type":null)", R"("type_":null)", R"(null)"}}) {
+    LoadRun run = sample_load();
+    run.workload.arrivals.kind = c.kind;
+    const LoadFigures figures = figures_of(run);
+    const auto plain = [](std::string json) {
+      std::erase_if(json, [](char character) { return character == ' ' || character == '\n'; });
+      return json;
+    };
+    EXPECT_THAT(plain(aiperf_json(run, figures)), HasSubstr(c.aiperf));
+    EXPECT_THAT(plain(guidellm_json(run, figures)), HasSubstr(c.guidellm));
+    EXPECT_THAT(plain(vllm_json(run, figures)), HasSubstr(std::string(R"("burstiness":)") + c.vllm + ","));
+    run.workload.arrivals.profile = {{.at = std::chrono::seconds(5), .share = 2}};  // none of them has this ramp
+    EXPECT_THAT(plain(guidellm_json(run, figures)), HasSubstr(R"("type_":null)"));
+    EXPECT_THAT(plain(vllm_json(run, figures)), HasSubstr(R"("burstiness":null)"));
+  }
+  LoadRun trace = sample_load();
+  trace.rate_per_s.reset();
+  trace.workload.arrivals.kind = spec::ArrivalKind::kClosed;
+  trace.workload.trace.file = "trace.jsonl";
+  const Parsed vllm(vllm_json(trace, figures_of(trace)));
+  EXPECT_TRUE(vllm.root["request_rate"].is_null());
+  EXPECT_TRUE(vllm.root["burstiness"].is_null());
+}
+
+TEST(LoadExports, WhatFailedBeforeTheWindowIsInNoFormat) {
+  LoadRun run = sample_load();
+  run.level.turns[2].outcome = workload::TurnOutcome::kFailed;  // sent in the warm-up
+  run.level.turns[2].error = "early";
+  run.level.turns[2].ended = run.level.turns[2].sent + std::chrono::seconds(100);
+  const LoadFigures figures = figures_of(run);
+  const Parsed aiperf(aiperf_json(run, figures));
+  ASSERT_EQ(aiperf.root["error_summary"].get_array().size(), 1U);
+  EXPECT_EQ(aiperf.at("/error_summary/0/count"), 1);
+  EXPECT_EQ(std::string_view(aiperf.root["error_summary"].at(0)["error_details"]["message"]), "HTTP 500: \"broken\"");
+  const Parsed perf(inference_perf_json(run, figures));
+  EXPECT_EQ(perf.at("/failures/count"), 1);
+  EXPECT_LT(perf.at("/failures/request_latency/max"), 50);
+  EXPECT_EQ(Parsed(guidellm_json(run, figures)).root["benchmarks"].at(0)["requests"]["errored"].get_array().size(), 1U);
+}
+
 TEST(LoadExports, AiperfRecordsAreOnePerRequestWithBothStarts) {
   const LoadRun run = sample_load();
   std::istringstream lines(aiperf_records(run));
@@ -213,6 +263,7 @@ TEST(LoadExports, WithoutUsageTokensCountByChunksAndPromptsAreUnknown) {
   EXPECT_FALSE(figures.prompt_tokens_per_s.has_value());
   EXPECT_TRUE(Parsed(load_summary_json(run, figures)).root["tokens"]["prompt"].is_null());
   EXPECT_TRUE(Parsed(vllm_json(run, figures)).root["total_input_tokens"].is_null());
+  EXPECT_TRUE(Parsed(vllm_json(run, figures)).root["input_lens"].at(0).is_null());
   EXPECT_THAT(aiperf_json(run, figures), Not(HasSubstr("\"total_isl\"")));
   EXPECT_TRUE(Parsed(inference_perf_json(run, figures)).root["successes"]["prompt_tokens"].is_null());
   const std::string console = load_summary(run, figures);

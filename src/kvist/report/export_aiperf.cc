@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <map>
 
 #include "kvist/report/load_exports.h"
 #include "kvist/report/load_samples.h"
@@ -92,8 +93,23 @@ void metrics(JsonWriter& json, const std::vector<const TurnSample*>& turns) {
   metric(json, "credit_to_start_latency", kMs, samples_of(turns, send_delay_ms));
 }
 
-std::string phase_kind(const LoadRun& run) {
-  return run.concurrency ? "concurrency" : run.rate_per_s ? "request_rate" : "fixed_schedule";
+/// How AIPerf calls the load; nothing where it has no such one.
+std::optional<std::string_view> phase_type(const LoadRun& run) {
+  if (run.concurrency) return "concurrency";
+  if (!run.rate_per_s) return "fixed_schedule";
+  if (!run.workload.arrivals.profile.empty()) return std::nullopt;
+  switch (run.workload.arrivals.kind) {
+    case spec::ArrivalKind::kConstant:
+      return "constant";
+    case spec::ArrivalKind::kPoisson:
+      return "poisson";
+    case spec::ArrivalKind::kBursty:
+      return "gamma";
+    case spec::ArrivalKind::kBursts:
+    case spec::ArrivalKind::kClosed:
+      break;
+  }
+  return std::nullopt;
 }
 
 void input_config(JsonWriter& json, const LoadRun& run) {
@@ -104,24 +120,29 @@ void input_config(JsonWriter& json, const LoadRun& run) {
   json.field("type", "chat").field("streaming", true).end_object();
   json.key("datasets").begin_array().begin_object().field("name", "main").field("type", run.dataset).end_object();
   json.end_array().key("phases").begin_array().begin_object().field("name", "profiling").field("kind", "profiling");
-  json.field("type", phase_kind(run));
+  json.key("type");
+  if (const std::optional<std::string_view> type = phase_type(run)) {
+    json.value(*type);
+  } else {
+    json.null();
+  }
   if (run.requests) json.field("requests", *run.requests);
   if (run.concurrency) json.field("concurrency", *run.concurrency);
   if (run.rate_per_s) json.field("rate", *run.rate_per_s);
+  const spec::ArrivalSpec& arrivals = run.workload.arrivals;
+  if (arrivals.kind == spec::ArrivalKind::kBursty) {
+    json.field("smoothness", 1 / (arrivals.variation * arrivals.variation));
+  }
   json.end_object().end_array().end_object();
 }
 
 void errors(JsonWriter& json, const LoadRun& run) {
   json.key("error_summary").begin_array();
-  std::size_t failed = 0;
-  std::string first;
-  for (const TurnSample& turn : run.level.turns) {
-    if (turn.outcome != TurnOutcome::kFailed) continue;
-    if (failed++ == 0) first = turn.error;
-  }
-  if (failed > 0) {
+  std::map<std::string_view, std::size_t> counts;
+  for (const TurnSample* turn : turns_with(run.level, TurnOutcome::kFailed)) ++counts[turn->error];
+  for (const auto& [message, count] : counts) {
     json.begin_object().key("error_details").begin_object().key("code").null().field("type", "RequestFailed");
-    json.field("message", first).end_object().field("count", failed).end_object();
+    json.field("message", message).end_object().field("count", count).end_object();
   }
   json.end_array();
 }
@@ -143,8 +164,8 @@ void record_metadata(JsonWriter& json, const LoadRun& run, const TurnSample& tur
   json.field("request_start_ns", unix_ns(run, turn.sent == TimePoint{} ? turn.intended : turn.sent));
   json.key("request_ack_ns").null().field("request_end_ns", unix_ns(run, turn.ended));
   json.field("worker_id", "kvist").field("record_processor_id", "kvist");
-  const bool warmup = turn.sent != TimePoint{} && turn.sent < run.level.measure_from;
-  json.field("benchmark_phase", warmup ? "warmup" : "profiling");
+  // What is not in the totals must not be in those that a reader makes of these lines.
+  json.field("benchmark_phase", sent_in_window(run.level, turn) ? "profiling" : "warmup");
   json.field("was_cancelled", turn.outcome == TurnOutcome::kAbandoned).end_object();
 }
 

@@ -203,20 +203,25 @@ class RequestWriter {
   const LoadRun& run_;
 };
 
-/// Those of this outcome that were sent within the window.
-Turns turns_with(const LoadRun& run, TurnOutcome outcome) {
-  Turns turns;
-  for (const TurnSample& turn : run.level.turns) {
-    const TimePoint at = turn.sent == TimePoint{} ? turn.intended : turn.sent;
-    if (turn.outcome == outcome && at >= run.level.measure_from && at <= run.level.measure_to) turns.push_back(&turn);
-  }
-  return turns;
+/// How GuideLLM calls the load; nothing where it has no such one (gamma, bursts, ramps).
+std::optional<std::string_view> strategy(const LoadRun& run) {
+  if (run.concurrency) return "concurrent";
+  if (!run.rate_per_s) return "trace";
+  if (!run.workload.arrivals.profile.empty()) return std::nullopt;
+  if (run.workload.arrivals.kind == spec::ArrivalKind::kConstant) return "constant";
+  if (run.workload.arrivals.kind == spec::ArrivalKind::kPoisson) return "poisson";
+  return std::nullopt;
 }
 
 void config(JsonWriter& json, const LoadRun& run) {
   json.key("config").begin_object().field("id_", run.request_prefix).field("run_index", 0);
   json.key("strategy").begin_object();
-  json.field("type_", run.concurrency ? "concurrent" : run.rate_per_s ? "poisson" : "trace");
+  json.key("type_");
+  if (const std::optional<std::string_view> type = strategy(run)) {
+    json.value(*type);
+  } else {
+    json.null();
+  }
   if (run.concurrency) json.field("streams", *run.concurrency).field("max_concurrency", *run.concurrency);
   if (run.rate_per_s) json.field("rate", *run.rate_per_s);
   json.end_object().key("backend").begin_object().field("kind", "openai_http").field("target", run.target);
@@ -240,9 +245,9 @@ void benchmark(JsonWriter& json, const LoadRun& run, const LoadFigures& figures)
   metrics(json, figures, measured_turns(level));
   json.key("requests").begin_object();
   RequestWriter writer(json, run);
-  writer.write("successful", turns_with(run, TurnOutcome::kSucceeded));
-  writer.write("incomplete", turns_with(run, TurnOutcome::kAbandoned));
-  writer.write("errored", turns_with(run, TurnOutcome::kFailed));
+  writer.write("successful", turns_with(level, TurnOutcome::kSucceeded));
+  writer.write("incomplete", turns_with(level, TurnOutcome::kAbandoned));
+  writer.write("errored", turns_with(level, TurnOutcome::kFailed));
   json.key("total").null().end_object();
   json.field("start_time", from).field("end_time", to).field("duration", figures.window_s);
   json.field("warmup_duration", to_seconds(level.measure_from - level.started)).field("cooldown_duration", 0.0);

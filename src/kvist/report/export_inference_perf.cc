@@ -75,8 +75,8 @@ void throughput(JsonWriter& json, const LoadFigures& figures) {
 
 void failures(JsonWriter& json, const LoadRun& run, const LoadFigures& figures) {
   std::vector<double> latencies;
-  for (const TurnSample& turn : run.level.turns) {
-    if (turn.outcome == TurnOutcome::kFailed && turn.sent != TimePoint{}) latencies.push_back(turn.latency_ms() * 1e-3);
+  for (const TurnSample* turn : turns_with(run.level, TurnOutcome::kFailed)) {
+    if (turn->sent != TimePoint{}) latencies.push_back(turn->latency_ms() * 1e-3);
   }
   json.key("failures").begin_object().field("count", figures.totals.failed);
   measure(json, "request_latency", SampleList(std::move(latencies)));

@@ -1,5 +1,8 @@
 #include <fmt/format.h>
 
+#include <concepts>
+#include <type_traits>
+
 #include "kvist/report/load_exports.h"
 #include "kvist/report/load_samples.h"
 
@@ -25,7 +28,13 @@ void statistics(JsonWriter& json, std::string_view name, const SampleList& sampl
 template <class Value>
 void list(JsonWriter& json, std::string_view key, const std::vector<const TurnSample*>& turns, const Value& value) {
   json.key(key).begin_array();
-  for (const TurnSample* turn : turns) json.value(value(*turn));
+  for (const TurnSample* turn : turns) {
+    if constexpr (std::same_as<std::invoke_result_t<Value, const TurnSample&>, std::optional<double>>) {
+      number(json, value(*turn));
+    } else {
+      json.value(value(*turn));
+    }
+  }
   json.end_array();
 }
 
@@ -39,18 +48,36 @@ std::string date_of(const std::string& utc) {
   return date.substr(0, 15);
 }
 
+/// Its gaps are gamma-distributed with this shape: infinite if they are equal. Bursts at one instant, a ramp and a
+/// trace have no such gaps; a closed loop has vLLM's default.
+void burstiness(JsonWriter& json, const LoadRun& run) {
+  const spec::ArrivalSpec& arrivals = run.workload.arrivals;
+  json.key("burstiness");
+  const bool gamma = arrivals.profile.empty() && run.workload.trace.file.empty();
+  if (gamma && arrivals.kind == spec::ArrivalKind::kBursty) {
+    json.value(1 / (arrivals.variation * arrivals.variation));
+  } else if (gamma && (arrivals.kind == spec::ArrivalKind::kPoisson || run.concurrency)) {
+    json.value(1.0);
+  } else if (gamma && arrivals.kind == spec::ArrivalKind::kConstant) {
+    json.value("inf");
+  } else {
+    json.null();
+  }
+}
+
 void load_keys(JsonWriter& json, const LoadRun& run, const LoadFigures& figures) {
   json.field("date", date_of(run.started_utc)).field("endpoint_type", "openai-chat").field("backend", "openai-chat");
-  json.key("label").null().field("model_id", run.model).field("tokenizer_id", run.model);
+  json.key("label").null().field("model_id", run.model).key("tokenizer_id").null();
   json.field("num_prompts", figures.totals.succeeded + figures.totals.failed);
   if (run.rate_per_s) {
     json.field("request_rate", *run.rate_per_s);
-  } else {
+  } else if (run.concurrency) {
     json.field("request_rate", "inf");
+  } else {  // a trace at its own instants
+    json.key("request_rate").null();
   }
-  const double variation =
-      run.workload.arrivals.kind == spec::ArrivalKind::kBursty ? run.workload.arrivals.variation : 1;
-  json.field("burstiness", 1 / (variation * variation)).key("max_concurrency");
+  burstiness(json, run);
+  json.key("max_concurrency");
   if (run.concurrency) {
     json.value(*run.concurrency);
   } else {
@@ -73,9 +100,10 @@ void totals_keys(JsonWriter& json, const LoadFigures& figures) {
 }
 
 void details(JsonWriter& json, const LoadRun& run, const std::vector<const TurnSample*>& turns) {
-  list(json, "input_lens", turns, [](const TurnSample& t) { return t.prompt_tokens; });
+  list(json, "input_lens", turns, [](const TurnSample& t) { return prompt_tokens(t); });
   list(json, "output_lens", turns, [](const TurnSample& t) { return t.output_tokens(); });
-  list(json, "ttfts", turns, [](const TurnSample& t) { return ttft_ms(t).value_or(0) * 1e-3; });
+  list(json, "ttfts", turns,
+       [](const TurnSample& t) { return ttft_ms(t).transform([](double ms) { return ms * 1e-3; }); });
   json.key("itls").begin_array();
   for (const TurnSample* turn : turns) {
     json.begin_array();
@@ -86,7 +114,7 @@ void details(JsonWriter& json, const LoadRun& run, const std::vector<const TurnS
   list(json, "latencies", turns, [](const TurnSample& t) { return t.latency_ms() * 1e-3; });
   list(json, "start_times", turns, [&](const TurnSample& t) { return to_seconds(t.sent - run.level.started); });
   list(json, "queue_times", turns, [](const TurnSample& t) { return to_seconds(t.sent - t.intended); });
-  list(json, "generated_texts", turns, [](const TurnSample&) { return ""; });
+  list(json, "generated_texts", turns, [](const TurnSample&) { return std::optional<double>(); });
   list(json, "errors", turns, [](const TurnSample& t) { return t.error; });
 }
 

@@ -22,7 +22,7 @@ TimePoint sent_or_intended(const TurnSample& turn) {
 LoadTotals totals_of(const results::LevelRecord& level) {
   LoadTotals totals;
   for (const TurnSample& turn : level.turns) {
-    if (!in_window(level, sent_or_intended(turn))) continue;
+    if (!sent_in_window(level, turn)) continue;
     ++totals.sent;
     totals.failed += turn.outcome == TurnOutcome::kFailed ? 1 : 0;
     totals.abandoned += turn.outcome == TurnOutcome::kAbandoned ? 1 : 0;
@@ -81,6 +81,10 @@ void set_hit_rate(LoadFigures& figures) {
 }
 
 }  // namespace
+
+bool sent_in_window(const results::LevelRecord& level, const TurnSample& turn) {
+  return in_window(level, sent_or_intended(turn));
+}
 
 TimePoint last_sent(const std::vector<TurnSample>& turns, TimePoint start) {
   TimePoint last = start;

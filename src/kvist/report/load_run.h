@@ -68,6 +68,9 @@ struct LoadFigures {
 /// Linear in the samples, and the bootstrap of the intervals.
 [[nodiscard]] LoadFigures figures_of(const LoadRun& run);
 
+/// Whether a turn was sent within the window; one that never was counts by when it should have been.
+[[nodiscard]] bool sent_in_window(const results::LevelRecord& level, const workload::TurnSample& turn);
+
 /// When the last of the turns was sent; one that never was counts by when it should have been. `start` if there are
 /// none.
 [[nodiscard]] TimePoint last_sent(const std::vector<workload::TurnSample>& turns, TimePoint start);

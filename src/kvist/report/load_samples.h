@@ -51,14 +51,27 @@ using TurnValue = std::function<std::optional<double>(const workload::TurnSample
   return SampleList(std::move(samples));
 }
 
+/// The requests of an outcome that were sent within the window, as the totals count them.
+[[nodiscard]] inline std::vector<const workload::TurnSample*> turns_with(const results::LevelRecord& level,
+                                                                         workload::TurnOutcome outcome) {
+  std::vector<const workload::TurnSample*> turns;
+  for (const workload::TurnSample& turn : level.turns) {
+    if (turn.outcome == outcome && sent_in_window(level, turn)) turns.push_back(&turn);
+  }
+  return turns;
+}
+
 /// Writes a number, or null if it is not known.
-inline void number_field(JsonWriter& json, std::string_view key, std::optional<double> value) {
-  json.key(key);
+inline void number(JsonWriter& json, std::optional<double> value) {
   if (value && std::isfinite(*value)) {
     json.value(*value);
   } else {
     json.null();
   }
+}
+inline void number_field(JsonWriter& json, std::string_view key, std::optional<double> value) {
+  json.key(key);
+  number(json, value);
 }
 
 }  // namespace kvist::report
