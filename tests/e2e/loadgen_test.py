@@ -205,6 +205,14 @@ def data_sets_are_sent_with_live_replies():
         trace.write_text("".join(json.dumps({"timestamp": 20 * i, "input_length": 40, "output_length": 4, "hash_ids": [i]}) + "\n" for i in range(5)))
         done = loadgen(server.url, "--dataset", trace)  # ends by itself with the trace
         assert "5 succeeded" in done.stdout and len(server.requests) == 7, done.stdout
+        rows = [json.loads(line) for line in trace.read_text().splitlines()]
+        trace.write_text("".join(json.dumps(row | ({"follows": i - 1, "delay": 1} if i in (1, 2) else {})) + "\n" for i, row in enumerate(rows)))
+        loadgen(server.url, "--dataset", trace, "--output", folder)
+        lines = sorted(map(json.loads, (pathlib.Path(folder) / "requests.jsonl").read_text().splitlines()), key=lambda line: line["conversation"])
+        assert [line["session"] for line in lines] == [0, 0, 0, 3, 4], lines
+        server.requests = server.requests[:7]
+        done = loadgen(server.url, "--dataset", trace.rename(pathlib.Path(folder) / "trace"))  # by its content, whatever its name
+        assert "5 succeeded" in done.stdout and len(server.requests) == 12, done.stdout
 
 
 def a_load_of_the_control_api_that_runs_out_leaves_it_idle():

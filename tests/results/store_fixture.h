@@ -65,6 +65,7 @@ inline workload::TurnSample full_turn() {
   workload::TurnSample t;
   t.conversation = ConversationId(std::numeric_limits<std::uint64_t>::max() - 1);
   t.turn = 3;
+  t.session = ConversationId(17);
   t.outcome = workload::TurnOutcome::kFailed;
   t.error = std::string("HTTP 500: \"n\xC3\xB6 '; DROP TABLE turns;--\" and a NUL: ") + '\0' + "|";
   t.worker = "worker-2";
@@ -180,6 +181,7 @@ inline void expect_equal(const workload::TurnSample& a, const workload::TurnSamp
   EXPECT_EQ(a.completion_tokens, b.completion_tokens);
   EXPECT_EQ(a.chunks, b.chunks);
   EXPECT_EQ(a.predicted_cached_tokens, b.predicted_cached_tokens);
+  EXPECT_EQ(a.session, b.session);
   EXPECT_EQ(a.gaps_ms, b.gaps_ms);
 }
 

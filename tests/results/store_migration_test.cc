@@ -67,7 +67,7 @@ TEST_F(StoreMigrationTest, AFileOfSchema1IsReadAndWritten) {
 
 TEST_F(StoreMigrationTest, AFileOfSchema2GetsATableOfSteps) {
   ASSERT_EQ(Store::open(path()).value()->load_run(1)->levels.size(), 2U);
-  tamper(path(), "DROP TABLE engine_steps; PRAGMA user_version = 2");
+  tamper(path(), "DROP TABLE engine_steps; DROP TABLE turn_sessions; PRAGMA user_version = 2");
   for (int opening = 0; opening < 2; ++opening) {
     auto store = Store::open(path());
     ASSERT_TRUE(store.has_value()) << store.error().message;
@@ -76,8 +76,20 @@ TEST_F(StoreMigrationTest, AFileOfSchema2GetsATableOfSteps) {
     expect_the_kv_level(run->levels[1]);
     EXPECT_EQ(run->levels[1].workers[0].steps, std::nullopt) << "nobody counted them";
   }
-  tamper(path(), "DROP TABLE engine_steps; ALTER TABLE remarks ADD COLUMN author TEXT; PRAGMA user_version = 2");
+  tamper(path(),
+         "DROP TABLE engine_steps; DROP TABLE turn_sessions; ALTER TABLE remarks ADD COLUMN author TEXT;"
+         "PRAGMA user_version = 2");
   EXPECT_THAT(Store::open(path()).error().message, HasSubstr("remarks is not as kvist creates it"));
+}
+
+TEST_F(StoreMigrationTest, AFileOfSchema3GetsATableOfSessions) {
+  ASSERT_EQ(Store::open(path()).value()->load_run(1)->levels.size(), 2U);
+  tamper(path(), "DROP TABLE turn_sessions; PRAGMA user_version = 3");
+  auto store = Store::open(path());
+  ASSERT_TRUE(store.has_value()) << store.error().message;
+  ASSERT_TRUE((*store)->add_level(2, full_level()).has_value());
+  EXPECT_EQ((*store)->load_run(1)->levels[1].turns[0].session, std::nullopt);
+  EXPECT_EQ((*store)->load_run(2)->levels.back().turns[0].session, full_level().turns[0].session);
 }
 
 TEST_F(StoreMigrationTest, AnAlteredFileOfSchema1IsRefusedAndLeftAsItIs) {

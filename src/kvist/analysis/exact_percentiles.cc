@@ -15,7 +15,7 @@ using workload::TurnSample;
 
 /// The samples of a level by what they measure, each with the index of its conversation.
 struct LevelSamples {
-  std::vector<std::uint64_t> conversations;  // their names
+  std::vector<std::uint64_t> conversations;  // their names; of a trace those of its sessions
   std::vector<ClusteredSample> ttft, tpot, itl, latency;
 };
 
@@ -40,9 +40,9 @@ LevelSamples samples_of(const results::LevelRecord& level) {
   std::unordered_map<std::uint64_t, std::uint32_t> indices;  // only looked up, never iterated
   for (const TurnSample& turn : level.turns) {
     if (!counts_for_percentiles(level, turn)) continue;
-    const auto [entry, is_new] =
-        indices.try_emplace(turn.conversation.value(), static_cast<std::uint32_t>(samples.conversations.size()));
-    if (is_new) samples.conversations.push_back(turn.conversation.value());
+    const std::uint64_t name = turn.session_or_conversation().value();
+    const auto [entry, is_new] = indices.try_emplace(name, static_cast<std::uint32_t>(samples.conversations.size()));
+    if (is_new) samples.conversations.push_back(name);
     const std::uint32_t cluster = entry->second;
     add(samples.latency, turn.latency_ms(), cluster);
     if (!has_first_token(turn)) continue;

@@ -28,7 +28,8 @@ inline constexpr std::size_t kExactPercentiles = 10;
 /// (base/cluster_bootstrap.h).
 using PercentileReplicates = std::array<std::vector<float>, kExactPercentiles>;
 
-/// Resamples the conversations of a level. Replicate i of one level and replicate i of another with the same seed gave
+/// Resamples the conversations of a level, of a trace its sessions: turns that go on from each other share a cache, and
+/// their latencies are not independent. Replicate i of one level and replicate i of another with the same seed gave
 /// the same weights to the same conversations, so that differences of replicates are paired.
 [[nodiscard]] PercentileReplicates bootstrap_percentiles(const results::LevelRecord& level);
 

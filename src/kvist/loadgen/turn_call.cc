@@ -61,6 +61,7 @@ TurnCall::TurnCall(net::HttpClient& client, const Target& target, workload::Star
       timeout_(target.timeout),
       clock_(turn.conversation, turn.turn, turn.intended),
       reader_(clock_) {
+  clock_.on_session(turn.session);
   net::HttpRequest request = request_for(target, turn);
   // Counts only until the socket has taken the request, or if the server answers before that.
   clock_.on_sent(net::now());

@@ -171,6 +171,7 @@ std::string request_line(const LoadRun& run, const TurnSample& turn) {
     number(json, key, at == TimePoint{} ? std::nullopt : std::optional(to_seconds(at - run.level.started)), 1e9);
   };
   json.begin_object().field("conversation", turn.conversation.value()).field("turn", turn.turn);
+  if (turn.session) json.field("session", turn.session->value());
   json.field("outcome", outcome_text(turn.outcome));
   if (!turn.error.empty()) json.field("error", turn.error);
   if (!turn.worker.empty()) json.field("worker", turn.worker);

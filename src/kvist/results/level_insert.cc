@@ -96,9 +96,11 @@ Result<void> insert_turns(const Connection& connection, std::int64_t id, std::in
   KVIST_TRY(Statement insert,
             connection.prepare("INSERT INTO turns VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, "
                                "?15, ?16, ?17, ?18)"));
+  KVIST_TRY(Statement insert_session, connection.prepare("INSERT INTO turn_sessions VALUES (?1, ?2, ?3)"));
   std::vector<std::byte> gaps;
   for (const workload::TurnSample& t : turns) {
     encode_gaps(t.gaps_ms, gaps);
+    if (t.session) KVIST_TRY_VOID(insert_session.run(id, position, t.session->value()));
     KVIST_TRY_VOID(insert.run(id, position++, t.conversation.value(), t.turn, outcome_name(t.outcome), t.error,
                               t.worker, nanoseconds(t.intended), nanoseconds(t.sent), nanoseconds(t.first_token),
                               nanoseconds(t.last_token), nanoseconds(t.ended), t.prompt_tokens, t.cached_tokens,

@@ -73,6 +73,7 @@ workload::TurnSample read_turn(Statement& row) {
   std::optional<std::vector<float>> gaps = decode_gaps(row.blob());
   if (!gaps) row.column_failed("is not a list of finite 4-byte numbers");
   t.gaps_ms = std::move(gaps).value_or(std::vector<float>{});
+  if (const auto session = row.optional_integer<std::uint64_t>()) t.session = ConversationId(*session);
   return t;
 }
 
@@ -141,8 +142,9 @@ Result<void> read_turns(const Connection& connection, std::int64_t id, bool gaps
   return for_each_row(connection,
                       fmt::format("SELECT conversation, turn, outcome, error, worker, intended_ns, sent_ns, "
                                   "first_token_ns, last_token_ns, ended_ns, prompt_tokens, cached_tokens, "
-                                  "completion_tokens, chunks, predicted_cached_tokens, {} "
-                                  "FROM turns WHERE level = ?1 ORDER BY position",
+                                  "completion_tokens, chunks, predicted_cached_tokens, {}, session "
+                                  "FROM turns LEFT JOIN turn_sessions USING (level, position) "
+                                  "WHERE turns.level = ?1 ORDER BY turns.position",
                                   gaps ? "gaps_ms" : "x'' AS gaps_ms"),
                       id, [&](Statement& row) { level.turns.push_back(read_turn(row)); });
 }

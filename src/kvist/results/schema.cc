@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -111,6 +113,12 @@ constexpr std::array kTables = {
   decode INTEGER NOT NULL,
   PRIMARY KEY (level, worker)
 ) STRICT, WITHOUT ROWID)sql"},
+    Table{"turn_sessions", R"sql(CREATE TABLE turn_sessions (
+  level INTEGER NOT NULL REFERENCES levels (id) ON DELETE CASCADE,
+  position INTEGER NOT NULL,
+  session INTEGER NOT NULL,
+  PRIMARY KEY (level, position)
+) STRICT, WITHOUT ROWID)sql"},
     Table{"timelines", R"sql(CREATE TABLE timelines (
   level INTEGER NOT NULL REFERENCES levels (id) ON DELETE CASCADE,
   position INTEGER NOT NULL,
@@ -166,17 +174,30 @@ Result<void> create(const Connection& connection) {
   return transaction.commit();
 }
 
-/// Version 2 had all tables but that of the engine's steps.
-Result<void> migrate_from_2(const Connection& connection) {
+/// Tables that a version added to those before, ascending.
+struct Addition {
+  std::int32_t version;
+  std::string_view table;
+};
+constexpr std::array kAdditions = {Addition{3, "engine_steps"}, Addition{4, "turn_sessions"}};
+
+/// Versions 2 and later differ from this one by the tables that they did not have yet.
+Result<void> add_tables(const Connection& connection) {
   KVIST_TRY(Transaction transaction, Transaction::begin(connection, Transaction::Kind::kWrite));
   KVIST_TRY(const std::int64_t version, connection.query_integer("PRAGMA user_version"));
-  if (version != 2) return {};  // another process was faster
-  const auto added = std::ranges::find(kTables, "engine_steps", &Table::name);
-  std::vector<Table> old(kTables.begin(), added);
-  old.insert(old.end(), added + 1, kTables.end());
+  if (version >= kSchemaVersion) return {};  // another process was faster
+  const auto is_new = [version](const Table& table) {
+    return std::ranges::any_of(kAdditions, [&](const Addition& addition) {
+      return addition.table == table.name && addition.version > version;
+    });
+  };
+  std::vector<Table> old;
+  std::ranges::remove_copy_if(kTables, std::back_inserter(old), is_new);
   KVIST_TRY_VOID(check_tables(connection, old));
-  KVIST_TRY_VOID(connection.execute(std::string(added->sql)));
-  KVIST_TRY_VOID(connection.execute("PRAGMA user_version = 3"));
+  for (const Table& table : kTables) {
+    if (is_new(table)) KVIST_TRY_VOID(connection.execute(std::string(table.sql)));
+  }
+  KVIST_TRY_VOID(connection.execute(fmt::format("PRAGMA user_version = {}", kSchemaVersion)));
   return transaction.commit();
 }
 
@@ -202,7 +223,7 @@ Result<void> prepare_schema(const Connection& connection) {
     return fail(ErrorCode::kCorrupt, fmt::format("{}: schema version {} never existed", connection.path(), version));
   }
   if (version == 1) KVIST_TRY_VOID(migrate_from_1(connection, create_tables));
-  if (version == 2) KVIST_TRY_VOID(migrate_from_2(connection));
+  if (version > 1 && version < kSchemaVersion) KVIST_TRY_VOID(add_tables(connection));
   return check_tables(connection, kTables);
 }
 

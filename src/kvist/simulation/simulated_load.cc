@@ -67,6 +67,7 @@ void SimulatedLoad::launch(std::vector<workload::StartTurn> turns) {
     const TurnId id = next_turn_id();
     const auto gaps = options_.keep_token_gaps ? workload::TurnClock::Gaps::kKeep : workload::TurnClock::Gaps::kDrop;
     workload::TurnClock clock(turn.conversation, turn.turn, turn.intended, gaps);
+    clock.on_session(turn.session);
     clock.on_sent(now);
     std::string reply;
     reply.reserve(std::min<std::size_t>(turn.max_tokens, kReplyReserveBytes));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -26,6 +27,8 @@ class TurnClock {
 
   TurnClock(ConversationId conversation, std::uint32_t turn, TimePoint intended, Gaps gaps = Gaps::kKeep);
 
+  /// What the turn belongs to beside its conversation.
+  void on_session(std::optional<ConversationId> session) { sample_.session = session; }
   /// The request was handed to the socket. May be called again with a better time; the last one counts.
   void on_sent(TimePoint at) { sample_.sent = at; }
   /// The worker that answers, as the response head reports it.

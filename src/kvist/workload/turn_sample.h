@@ -21,6 +21,8 @@ enum class TurnOutcome : std::uint8_t {
 struct TurnSample {
   ConversationId conversation;
   std::uint32_t turn = 0;  ///< from 0
+  /// What it belongs to, where that is not its conversation alone: requests of a trace that follow each other.
+  std::optional<ConversationId> session = {};
   TurnOutcome outcome = TurnOutcome::kSucceeded;
   std::string error;      ///< why it failed
   std::string worker;     ///< x-kvist-worker, if the gateway sends it
@@ -36,6 +38,7 @@ struct TurnSample {
   std::optional<std::uint32_t> predicted_cached_tokens;  ///< x-kvist-predicted-cached-tokens
   std::vector<float> gaps_ms;                            ///< between successive content chunks: ITL; may be dropped
 
+  [[nodiscard]] ConversationId session_or_conversation() const { return session.value_or(conversation); }
   [[nodiscard]] double ttft_ms() const { return to_milliseconds(first_token - sent); }
   [[nodiscard]] double latency_ms() const { return to_milliseconds(ended - sent); }
   /// Whether the server said how many tokens there were. If not, prompt and cached tokens are unknown.
