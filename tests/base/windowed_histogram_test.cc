@@ -43,6 +43,15 @@ TEST(WindowedHistogram, ForgetsWhatIsOlderThanTheWindow) {
   EXPECT_FALSE(histogram.quantile(at_second(60), 0.5).has_value());
 }
 
+TEST(WindowedHistogram, AShorterWindowIsRoundedUpToTwelfths) {
+  WindowedHistogram histogram(std::chrono::seconds(60));
+  histogram.observe(at_second(10), 1'000);
+  histogram.observe(at_second(57), 10);
+  EXPECT_NEAR(histogram.quantile(at_second(60), 1).value(), 1'000, 10);
+  EXPECT_NEAR(histogram.quantile(at_second(60), 1, std::chrono::seconds(8)).value(), 10, 0.1);
+  EXPECT_NEAR(histogram.quantile(at_second(60), 1, std::chrono::seconds(600)).value(), 1'000, 10);
+}
+
 TEST(WindowedHistogram, ExtremesCountInTheOuterBuckets) {
   WindowedHistogram histogram(std::chrono::seconds(12));
   histogram.observe(at_second(1), 0);

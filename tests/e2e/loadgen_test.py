@@ -243,6 +243,24 @@ def a_load_of_the_control_api_that_runs_out_leaves_it_idle():
             process.wait()
 
 
+def the_progress_line_leaves_the_window_of_the_metrics_as_it_is():
+    server = PacedServer()
+    process = subprocess.Popen([BINARY, "loadgen", "--target", server.url, "--model", "m", "--concurrency", "2", "--input-tokens", "20", "--progress", "100ms"],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        url = "http://127.0.0.1:" + re.search(r"ready http=(\d+)", process.stdout.readline()).group(1)
+        eventually(lambda: len(server.requests) > 20, "requests")
+        with urllib.request.urlopen(url + "/status", timeout=DEADLINE_S) as answer:
+            status = json.load(answer)
+        assert status["window_s"] == 60 and status["target_rps"] == 0 and status["dropped_start_slots"] == 0, status
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=DEADLINE_S)
+        assert process.returncode == 0 and re.search(r"2 in flight, \d+ done, 0 failed, .* turns/s", errors), errors[-2000:]
+    finally:
+        process.kill()
+        process.wait()
+
+
 def secrets_are_in_no_file():
     """Neither those of the command line nor those that a server quotes in its refusal."""
     server = PacedServer(refuse_quoting="Authorization")
@@ -281,5 +299,6 @@ def wrong_options_are_refused_with_what_would_be_right():
 
 run([an_open_loop_sends_its_requests_and_says_what_it_measured, the_same_seed_is_the_same_schedule_and_the_same_texts,
      rates_count_what_falls_into_the_window, the_drain_of_a_load_that_ends_itself_is_not_in_its_window,
-     arrivals_that_are_held_back_are_not_as_ordered, secrets_are_in_no_file, a_load_of_the_control_api_that_runs_out_leaves_it_idle, without_usage_answers_count_by_chunks, data_sets_are_sent_with_live_replies,
+     arrivals_that_are_held_back_are_not_as_ordered, secrets_are_in_no_file, a_load_of_the_control_api_that_runs_out_leaves_it_idle,
+     the_progress_line_leaves_the_window_of_the_metrics_as_it_is, without_usage_answers_count_by_chunks, data_sets_are_sent_with_live_replies,
      a_deployment_is_driven_to_its_end, wrong_options_are_refused_with_what_would_be_right])

@@ -64,6 +64,13 @@ TEST(SweepSpecTest, ReadsAWholeSweep) {
   EXPECT_EQ(sweep->output_directory, "results");
 }
 
+TEST(SweepSpecTest, ATargetOfZeroIsNoLimitOfStarts) {
+  const auto sweep = read_sweep(parsed(with_line(kSweep, "target_rps: 2.5", "target_rps: 0")), ".");
+  ASSERT_TRUE(sweep.has_value()) << sweep.error().message;
+  EXPECT_EQ(sweep->workload.target_rps, 0);
+  EXPECT_THAT(error_with("target_rps: 2.5", "target_rps: 0.0001"), HasSubstr("0 for no limit"));
+}
+
 TEST(SweepSpecTest, TheDefaultMethodIsThePublishedOne) {
   const auto sweep = read_sweep(parsed("deployment: {workers: {}}\nmodes: [kv]\nlevels: [40]\n"), ".");
   ASSERT_TRUE(sweep.has_value()) << sweep.error().message;

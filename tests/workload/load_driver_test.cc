@@ -200,7 +200,7 @@ TEST(CheckWorkload, ErrorsNameTheField) {
   EXPECT_NE(refused([](Spec& s) { s.arrivals.burst_size = 0; }).find("burst_size"), std::string::npos);
   EXPECT_NE(refused([](Spec& s) { s.max_tokens_min = 5'000; }).find("max_tokens_min"), std::string::npos);
   EXPECT_NE(refused([](Spec& s) { s.max_tokens = 0; }).find("max_tokens"), std::string::npos);
-  EXPECT_NE(refused([](Spec& s) { s.target_rps = 0; }).find("target_rps"), std::string::npos);
+  EXPECT_NE(refused([](Spec& s) { s.target_rps = -1; }).find("target_rps"), std::string::npos);
   EXPECT_NE(refused([](Spec& s) { s.request_timeout = Duration(0); }).find("request_timeout"), std::string::npos);
 }
 

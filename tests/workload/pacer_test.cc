@@ -81,6 +81,18 @@ TEST(Pacer, HeldBackSlotsBeyondThePlacesAreDroppedAndCounted) {
   EXPECT_EQ(*pacer.next_start(), freed + milliseconds(100));  // slot 101: the schedule itself has not moved
 }
 
+TEST(Pacer, WithoutARateAPlaceIsEnoughAndNothingIsDropped) {
+  Pacer pacer(0, 2, kStart);
+  EXPECT_EQ(take_all(pacer, kStart), (std::vector<TimePoint>{kStart, kStart}));
+  EXPECT_FALSE(pacer.next_start().has_value());
+  const TimePoint freed = kStart + seconds(10'000);
+  pacer.release(freed);
+  EXPECT_EQ(take_all(pacer, freed), (std::vector<TimePoint>{freed}));
+  pacer.raise(3, freed + seconds(1));
+  EXPECT_EQ(take_all(pacer, freed + seconds(1)), (std::vector<TimePoint>{freed + seconds(1)}));
+  EXPECT_EQ(pacer.dropped_slots(), 0U);
+}
+
 TEST(Pacer, AddedPlacesAreFreeSinceThen) {
   Pacer pacer(10, 2, kStart);
   EXPECT_EQ(take_all(pacer, kStart + milliseconds(100)).size(), 2U);

@@ -58,6 +58,9 @@ TEST(Recorder, SnapshotAgreesWithFiguresWorkedOutByHand) {
   EXPECT_DOUBLE_EQ(snapshot.output_tokens_per_s, 0.9);
   EXPECT_DOUBLE_EQ(snapshot.turns_per_s, 0.4);
   EXPECT_DOUBLE_EQ(snapshot.conversation_starts_per_s, 0.3);
+  const Snapshot last = recorder.snapshot(at(5000), 7, milliseconds(2500));  // without the first two turns
+  EXPECT_DOUBLE_EQ(*last.ttft_p50_ms, 300);
+  EXPECT_DOUBLE_EQ(last.turns_per_s, 0.8);
   EXPECT_DOUBLE_EQ(snapshot.error_pct, 25);
   EXPECT_EQ(snapshot.in_flight, 7U);
 }

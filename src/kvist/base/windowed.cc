@@ -14,11 +14,11 @@ void WindowedSummary::observe(TimePoint now, double value) {
   total_sum_ += value;
 }
 
-std::optional<double> WindowedSummary::quantile(TimePoint now, double q) const {
+std::optional<double> WindowedSummary::quantile(TimePoint now, double q, Duration within) const {
   std::vector<double> values;
   values.reserve(samples_.size());
   for (const Sample& s : samples_) {
-    if (s.at > now - window_ && s.at <= now) values.push_back(s.value);
+    if (s.at > now - within && s.at <= now) values.push_back(s.value);
   }
   if (values.empty()) return std::nullopt;
   std::sort(values.begin(), values.end());
@@ -41,12 +41,12 @@ void WindowedRate::add(TimePoint now, double amount) {
   total_ += amount;
 }
 
-double WindowedRate::per_second(TimePoint now) const {
+double WindowedRate::per_second(TimePoint now, Duration within) const {
   double sum = 0;
   for (const Increment& i : increments_) {
-    if (i.at > now - window_ && i.at <= now) sum += i.amount;
+    if (i.at > now - within && i.at <= now) sum += i.amount;
   }
-  return sum / to_seconds(window_);
+  return sum / to_seconds(within);
 }
 
 }  // namespace kvist

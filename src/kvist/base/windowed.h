@@ -18,7 +18,9 @@ class WindowedSummary {
 
   void observe(TimePoint now, double value);
   /// The exact q-quantile of the samples in (now - window, now]; nothing if there are none.
-  [[nodiscard]] std::optional<double> quantile(TimePoint now, double q) const;
+  [[nodiscard]] std::optional<double> quantile(TimePoint now, double q) const { return quantile(now, q, window_); }
+  /// The same of the last `within`, which is at most the window.
+  [[nodiscard]] std::optional<double> quantile(TimePoint now, double q, Duration within) const;
   [[nodiscard]] std::size_t count(TimePoint now) const;
   /// Count and sum since construction, the _count and _sum of a Summary.
   [[nodiscard]] std::size_t total_count() const { return total_count_; }
@@ -45,7 +47,9 @@ class WindowedRate {
 
   void add(TimePoint now, double amount = 1);
   /// Sum of the amounts in (now - window, now], divided by the window in seconds.
-  [[nodiscard]] double per_second(TimePoint now) const;
+  [[nodiscard]] double per_second(TimePoint now) const { return per_second(now, window_); }
+  /// The same of the last `within`, which is at most the window.
+  [[nodiscard]] double per_second(TimePoint now, Duration within) const;
   [[nodiscard]] double total() const { return total_; }
 
  private:

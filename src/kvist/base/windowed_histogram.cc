@@ -27,12 +27,17 @@ void WindowedHistogram::observe(TimePoint now, double ms) {
   ++slice.count;
 }
 
-std::optional<double> WindowedHistogram::quantile(TimePoint now, double q) const {
+std::optional<double> WindowedHistogram::quantile(TimePoint now, double q, Duration within) const {
+  const std::int64_t slices = (within + slice_length_ - Duration(1)) / slice_length_;
+  return quantile_of(now, q, std::min<std::int64_t>(slices, kSlices));
+}
+
+std::optional<double> WindowedHistogram::quantile_of(TimePoint now, double q, std::int64_t slices) const {
   const std::int64_t last = number_at(now);
   std::vector<const Slice*> within;
   std::uint64_t count = 0;
   for (const Slice& slice : slices_) {
-    if (slice.count == 0 || slice.number > last || slice.number < last - kSlices) continue;
+    if (slice.count == 0 || slice.number > last || slice.number < last - slices) continue;
     within.push_back(&slice);
     count += slice.count;
   }

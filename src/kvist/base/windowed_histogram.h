@@ -23,7 +23,9 @@ class WindowedHistogram {
   void observe(TimePoint now, double ms);
   /// The smallest bucket bound, in milliseconds, that the share q of the window's samples does not exceed; nothing if
   /// there are none.
-  [[nodiscard]] std::optional<double> quantile(TimePoint now, double q) const;
+  [[nodiscard]] std::optional<double> quantile(TimePoint now, double q) const { return quantile_of(now, q, kSlices); }
+  /// The same of the last `within`, rounded up to whole twelfths of the window.
+  [[nodiscard]] std::optional<double> quantile(TimePoint now, double q, Duration within) const;
 
  private:
   static constexpr std::size_t kBuckets = 1'912;  // 1 us x 1.01^1911 = 182 s
@@ -35,6 +37,7 @@ class WindowedHistogram {
     std::vector<std::uint32_t> buckets;
   };
 
+  [[nodiscard]] std::optional<double> quantile_of(TimePoint now, double q, std::int64_t slices) const;
   [[nodiscard]] std::int64_t number_at(TimePoint at) const { return at.time_since_epoch() / slice_length_; }
 
   Duration slice_length_;

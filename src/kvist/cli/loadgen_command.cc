@@ -27,7 +27,7 @@ namespace {
 using workload::TurnOutcome;
 using workload::TurnSample;
 
-/// The window of the progress line. Short, so that it shows what happens now.
+/// The window of the progress line. Short, so that it shows what happens now; that of the metrics stays as it is.
 constexpr Duration kProgressWindow = std::chrono::seconds(10);
 
 /// One run of the command on its loop. It ends after the duration, by itself, or at SIGINT, when all turns have
@@ -91,17 +91,14 @@ class LoadgenRun {
     progress_.arm(at, [this, at] {
       const workload::Recorder& recorder = service_.recorder();
       const TimePoint now = net::now();
-      workload::Snapshot window = service_.snapshot();
       // A load that is younger than the window had less time for what the window counts.
-      const double full = std::max(1.0, to_seconds(kProgressWindow) / to_seconds(now - *started_));
-      window.turns_per_s *= full;
-      window.output_tokens_per_s *= full;
+      const Duration window = std::min(kProgressWindow, now - *started_);
       const report::LoadProgress progress{.elapsed = now - *started_,
                                           .succeeded = recorder.totals().turns_succeeded,
                                           .failed = recorder.totals().turns_failed,
-                                          .window = window,
-                                          .itl_p50_ms = recorder.gap_quantile_ms(now, 0.50),
-                                          .itl_p95_ms = recorder.gap_quantile_ms(now, 0.95)};
+                                          .window = recorder.snapshot(now, service_.in_flight(), window),
+                                          .itl_p50_ms = recorder.gap_quantile_ms(now, 0.50, window),
+                                          .itl_p95_ms = recorder.gap_quantile_ms(now, 0.95, window)};
       std::fprintf(stderr, "%s\n", report::progress_line(progress).c_str());
       print_progress(at + order_.progress);
     });
@@ -140,7 +137,6 @@ Result<loadgen::ServiceOptions> service_options(const LoadgenArguments& argument
   options.max_turns = arguments.requests;
   options.headers = order.headers;
   if (!arguments.path.empty()) options.path = arguments.path;
-  if (order.progress > Duration(0) && order.level) options.window = kProgressWindow;
   return options;
 }
 

@@ -27,8 +27,6 @@ using spec::ArrivalKind;
 constexpr std::uint32_t kMaxCount = 1'000'000;
 /// Below the number of connections that the range of client ports allows.
 constexpr std::uint32_t kMaxInFlight = 20'000;
-/// Without a limit of its own a closed loop starts what has a place at once.
-constexpr double kUnlimitedStarts = 100'000;
 
 constexpr std::array kLaws = {std::pair{std::string_view("poisson"), ArrivalKind::kPoisson},
                               std::pair{std::string_view("constant"), ArrivalKind::kConstant},
@@ -83,7 +81,7 @@ Result<void> read_load(const LoadgenArguments& a, LoadOrder& order) {
     KVIST_TRY_VOID(read_open_loop(a, order));
   } else if (a.concurrency) {
     order.level = a.concurrency;
-    if (a.workload_file.empty()) order.workload.target_rps = kUnlimitedStarts;
+    if (a.workload_file.empty()) order.workload.target_rps = 0;
     if (a.max_start_rate) order.workload.target_rps = *a.max_start_rate;
   }
   if (a.seed) order.workload.seed = *a.seed;
@@ -175,9 +173,9 @@ Result<void> load_content(const LoadgenArguments& a, LoadContent content, LoadOr
   if (content == LoadContent::kChats) {
     KVIST_TRY(auto scripts, workload::load_chats(a.dataset, a.characters_per_token.value_or(0)));
     order.input.scripts = std::make_shared<const std::vector<workload::ChatScript>>(std::move(scripts));
-  if (content == LoadContent::kDrawn) return {};
     return {};
   }
+  if (content == LoadContent::kDrawn) return {};
   spec::TraceSpec& trace = order.workload.trace;
   trace.speed = a.speed.value_or(trace.speed);
   if (a.dataset.empty()) {

@@ -269,6 +269,7 @@ class ServiceImpl final : public Service, private TurnListener {
                          options_.workload.arrivals.max_conversations);
     }
     if (!replays()) {
+      if (target_rps() == 0) return fmt::format("{} conversations at once", concurrency_);
       return fmt::format("{} conversations at once, at most {:g} starts/s", concurrency_, target_rps());
     }
     const spec::TraceSpec& trace = options_.workload.trace;

@@ -106,8 +106,9 @@ std::string law_text(const spec::ArrivalSpec& arrivals) {
 render::Text arrivals_item(const spec::WorkloadSpec& workload) {
   const spec::ArrivalSpec& arrivals = workload.arrivals;
   if (!arrivals.is_open())
-    return item("Arrivals:", fmt::format("closed; at most {} conversation starts per second",
-                                         render::format_plain(workload.target_rps)));
+    return item("Arrivals:", workload.target_rps == 0 ? "closed; the next conversation starts when one ends"
+                                                      : fmt::format("closed; at most {} conversation starts per second",
+                                                                    render::format_plain(workload.target_rps)));
   return item("Arrivals:",
               fmt::format("open, {}; levels are conversation starts per minute, not conversations at once (at most {})",
                           law_text(arrivals), arrivals.max_conversations));

@@ -328,7 +328,8 @@ std::string reference_json(const analysis::RunAnalysis& analysis, JsonDetail det
   }
   const spec::WorkloadSpec& workload = analysis.sweep().workload;
   // Open arrivals have no target rate beside the levels, which are starts per minute.
-  optional_field(json, "target_rps", workload.arrivals.is_open() ? std::nullopt : std::optional(workload.target_rps));
+  const bool has_rate = !workload.arrivals.is_open() && workload.target_rps > 0;
+  optional_field(json, "target_rps", has_rate ? std::optional(workload.target_rps) : std::nullopt);
   levels(json, analysis, detail);
   if (detail == JsonDetail::kFull) run_keys(json, analysis);
   json.end_object();

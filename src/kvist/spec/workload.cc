@@ -80,6 +80,13 @@ Result<void> refuse_unused(const YamlNode& workload, std::string_view key, std::
   return std::unexpected(node->error(fmt::format("{} {}", key, why)));
 }
 
+/// 0 is no limit; a limit so low that nothing would start within a day is an error.
+Result<void> read_target_rps(const YamlNode& node, double& target_rps) {
+  KVIST_TRY_VOID(read_field(node, "target_rps", target_rps, 0.0, 100'000.0));
+  if (target_rps == 0 || target_rps >= 0.001) return {};
+  return std::unexpected(node.get("target_rps")->error("want 0 for no limit, or 0.001 to 100000"));
+}
+
 Result<void> read_arrivals(const YamlNode& node, WorkloadSpec& w) {
   ArrivalSpec& arrivals = w.arrivals;
   KVIST_TRY_VOID(read_word(node, "arrivals", kArrivalWords, arrivals.kind));
@@ -94,7 +101,7 @@ Result<void> read_arrivals(const YamlNode& node, WorkloadSpec& w) {
       KVIST_TRY_VOID(refuse_unused(
           node, key, "is for open arrivals (poisson, bursty, ...): closed ones are limited by the level"));
     }
-    return read_field(node, "target_rps", w.target_rps, 0.001, 100'000.0);
+    return read_target_rps(node, w.target_rps);
   }
   KVIST_TRY_VOID(refuse_unused(node, "target_rps",
                                "is for `arrivals: closed`: the levels of open arrivals are starts per minute"));

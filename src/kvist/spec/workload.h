@@ -27,7 +27,7 @@ struct WorkloadSpec {
   std::uint32_t max_tokens_min = 0;  ///< limits are drawn from here to max_tokens; 0: all are max_tokens
   bool ignore_eos = false;           ///< answers continue to max_tokens
   ArrivalSpec arrivals = {};         ///< how conversations start; open: levels are starts per minute
-  double target_rps = 10;            ///< closed: the most conversation starts per second
+  double target_rps = 10;            ///< closed: the most conversation starts per second; 0: no limit
   Duration request_timeout = std::chrono::seconds(120);  ///< the client gives a request up after this
   TraceSpec trace = {};  ///< if it names a file, its requests are driven instead of conversations
 

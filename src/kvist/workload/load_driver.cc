@@ -28,8 +28,9 @@ Result<void> check_workload(const spec::WorkloadSpec& spec) {
     return fail(ErrorCode::kInvalidArgument, fmt::format("workload: max_tokens_min is {}; want at most max_tokens, {}",
                                                          spec.max_tokens_min, spec.max_tokens));
   }
-  if (!std::isfinite(spec.target_rps) || spec.target_rps <= 0) {
-    return fail(ErrorCode::kInvalidArgument, fmt::format("workload: target_rps is {}; want > 0", spec.target_rps));
+  if (!std::isfinite(spec.target_rps) || spec.target_rps < 0) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("workload: target_rps is {}; want > 0, or 0 for no limit", spec.target_rps));
   }
   if (spec.request_timeout <= Duration::zero()) {
     return fail(ErrorCode::kInvalidArgument, "workload: request_timeout must be above 0");

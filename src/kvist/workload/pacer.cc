@@ -9,11 +9,12 @@ namespace kvist::workload {
 
 Pacer::Pacer(double starts_per_second, std::uint32_t places, TimePoint start)
     : rate_(starts_per_second), places_(places), start_(start), free_since_(places, start) {
-  KVIST_CHECK(std::isfinite(rate_) && rate_ > 0, "the rate of starts must be above 0");
+  KVIST_CHECK(std::isfinite(rate_) && rate_ >= 0, "the rate of starts must not be below 0");
   KVIST_CHECK(places_ > 0, "at least one place");
 }
 
 TimePoint Pacer::slot_time(std::uint64_t slot) const {
+  if (rate_ == 0) return start_;  // every slot is there from the beginning
   return start_ + from_seconds(static_cast<double>(slot) / rate_);
 }
 
@@ -41,7 +42,7 @@ std::optional<TimePoint> Pacer::try_start(TimePoint now) {
 
 void Pacer::drop_old_slots(TimePoint now) {
   // While a place is free, slots are overdue only because the client is late, so none is dropped.
-  if (!free_since_.empty()) return;
+  if (rate_ == 0 || !free_since_.empty()) return;
   const std::uint64_t passed = slots_until(now);
   const std::uint64_t waiting = passed > next_slot_ ? passed - next_slot_ : 0;
   if (waiting > places_) {

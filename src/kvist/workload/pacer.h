@@ -18,11 +18,12 @@ namespace kvist::workload {
 ///  - Slots that pass while all places are taken wait, up to as many as there are places; older ones are dropped and
 ///    counted. So starts in any span T never exceed places + rate x T, and no backlog accumulates if the concurrency
 ///    limit makes the target unreachable.
+/// Without a rate (0) a conversation needs a place alone, and nothing is dropped.
 /// Of the times of its calls, only those of release() matter: polling more or less often changes nothing. Threads: one.
 /// Memory: one instant per free place.
 class Pacer {
  public:
-  /// Requires: rate > 0 and at least one place.
+  /// Requires: rate >= 0 and at least one place.
   Pacer(double starts_per_second, std::uint32_t places, TimePoint start);
 
   /// When the next start is due, which may be in the past; nothing while all places are taken.

@@ -59,21 +59,22 @@ void Recorder::on_turn_finished(TurnSample sample, TimePoint now) {
   keep(std::move(sample));
 }
 
-Snapshot Recorder::snapshot(TimePoint now, std::uint32_t in_flight) const {
-  const double finished = rates_.turns.per_second(now);
+Snapshot Recorder::snapshot(TimePoint now, std::uint32_t in_flight, Duration within) const {
+  const auto quantile = [&](LatencyMetric metric, double q) { return series(metric).window.quantile(now, q, within); };
+  const double finished = rates_.turns.per_second(now, within);
   return {.at = now,
-          .ttft_p50_ms = quantile_ms(LatencyMetric::kTtft, now, 0.50),
-          .ttft_p95_ms = quantile_ms(LatencyMetric::kTtft, now, 0.95),
-          .tpot_p50_ms = quantile_ms(LatencyMetric::kTpot, now, 0.50),
-          .tpot_p95_ms = quantile_ms(LatencyMetric::kTpot, now, 0.95),
-          .itl_p50_ms = quantile_ms(LatencyMetric::kItl, now, 0.50),
-          .itl_p95_ms = quantile_ms(LatencyMetric::kItl, now, 0.95),
-          .latency_p50_ms = quantile_ms(LatencyMetric::kLatency, now, 0.50),
-          .latency_p95_ms = quantile_ms(LatencyMetric::kLatency, now, 0.95),
-          .output_tokens_per_s = rates_.output_tokens.per_second(now),
+          .ttft_p50_ms = quantile(LatencyMetric::kTtft, 0.50),
+          .ttft_p95_ms = quantile(LatencyMetric::kTtft, 0.95),
+          .tpot_p50_ms = quantile(LatencyMetric::kTpot, 0.50),
+          .tpot_p95_ms = quantile(LatencyMetric::kTpot, 0.95),
+          .itl_p50_ms = quantile(LatencyMetric::kItl, 0.50),
+          .itl_p95_ms = quantile(LatencyMetric::kItl, 0.95),
+          .latency_p50_ms = quantile(LatencyMetric::kLatency, 0.50),
+          .latency_p95_ms = quantile(LatencyMetric::kLatency, 0.95),
+          .output_tokens_per_s = rates_.output_tokens.per_second(now, within),
           .turns_per_s = finished,
-          .conversation_starts_per_s = rates_.starts.per_second(now),
-          .error_pct = finished > 0 ? 100 * rates_.failed.per_second(now) / finished : 0,
+          .conversation_starts_per_s = rates_.starts.per_second(now, within),
+          .error_pct = finished > 0 ? 100 * rates_.failed.per_second(now, within) / finished : 0,
           .in_flight = in_flight};
 }
 

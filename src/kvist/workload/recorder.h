@@ -64,12 +64,20 @@ class Recorder {
   void on_gaps(TimePoint now, std::span<const float> gaps_ms);
   void on_turn_finished(TurnSample sample, TimePoint now);
 
-  [[nodiscard]] Snapshot snapshot(TimePoint now, std::uint32_t in_flight) const;
+  [[nodiscard]] Snapshot snapshot(TimePoint now, std::uint32_t in_flight) const {
+    return snapshot(now, in_flight, window_);
+  }
+  /// The same of the last `within`, which is at most the window.
+  [[nodiscard]] Snapshot snapshot(TimePoint now, std::uint32_t in_flight, Duration within) const;
   /// Exact quantile over the window, in milliseconds; nothing if it has no sample.
   [[nodiscard]] std::optional<double> quantile_ms(LatencyMetric metric, TimePoint now, double q) const;
   /// ITL: quantile of all gaps between content chunks within the window, pooled over turns, in milliseconds and at most
   /// 1 % too high; nothing if on_gaps() was never called within it.
   [[nodiscard]] std::optional<double> gap_quantile_ms(TimePoint now, double q) const { return gaps_.quantile(now, q); }
+  /// The same of the last `within`, which is at most the window, and up to a twelfth of that more.
+  [[nodiscard]] std::optional<double> gap_quantile_ms(TimePoint now, double q, Duration within) const {
+    return gaps_.quantile(now, q, within);
+  }
   [[nodiscard]] std::uint64_t gap_count() const { return gap_count_; }
   [[nodiscard]] double gap_sum_ms() const { return gap_sum_ms_; }
   [[nodiscard]] std::uint64_t count(LatencyMetric metric) const { return series(metric).count; }

@@ -106,6 +106,9 @@ class BlockIds {
 
 Result<void> check(const TraceOptions& options) {
   KVIST_TRY_VOID(check_workload(options.workload));
+  if (options.workload.target_rps == 0) {
+    return fail(ErrorCode::kInvalidArgument, "workload: target_rps is 0; a trace needs a rate of conversations");
+  }
   const spec::WorkloadSpec& w = options.workload;
   if (options.conversations == 0) return fail(ErrorCode::kInvalidArgument, "trace: conversations is 0; want 1 or more");
   if (w.starters == 0) return fail(ErrorCode::kInvalidArgument, "trace: starters is 0; want 1 or more");
