@@ -108,6 +108,9 @@ TEST_F(LoadgenOptions, ThatChatsOrDrawnConversationsIgnoreAreRefused) {
   EXPECT_THAT(error_of([](auto& a) { a.concurrency = 1, a.characters_per_token = 4; }),
               HasSubstr("--characters-per-token: is for"));
   EXPECT_THAT(error_of([](auto& a) { a.concurrency = 1, a.ca = "ca.pem"; }), HasSubstr("--ca: is for a --target"));
+  EXPECT_THAT(error_of([](auto& a) { a.concurrency = 1, a.insecure = true; }), HasSubstr("--insecure: is for a"));
+  EXPECT_THAT(error_of([](auto& a) { a.target = "https://h:1", a.concurrency = 1, a.insecure = true, a.ca = "c"; }),
+              HasSubstr("any certificate is taken"));
   EXPECT_THAT(error_of([](auto& a) { a.concurrency = 1, a.api_key_file = "k", a.headers = {"authorization: x"}; }),
               HasSubstr("give one of both"));
 }

@@ -163,6 +163,8 @@ def the_load_generator_speaks_it_too():
         assert done.returncode == 0 and " 0 failed" in done.stdout, (done.stdout, done.stderr[-2000:])
         done = loadgen()
         assert done.returncode == 1 and "not trusted here" in done.stdout + done.stderr, (done.stdout, done.stderr[-2000:])
+        done = loadgen("--insecure")
+        assert done.returncode == 0 and " 0 failed" in done.stdout and "certificate of the target was not verified" in done.stdout, (done.stdout, done.stderr[-2000:])
 
 
 def files_that_are_not_good_are_said_at_the_start():

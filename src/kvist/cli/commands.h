@@ -104,6 +104,7 @@ struct LoadgenArguments {
   std::string server_name;            ///< of the target's certificate; empty: the host of --target
   std::string certificate;
   std::string key;
+  bool insecure = false;  ///< the target's certificate is not verified
 };
 /// `kvist loadgen`: drives load, or serves the control API.
 [[nodiscard]] Result<void> run_loadgen(const LoadgenArguments& arguments);

@@ -128,7 +128,8 @@ Result<loadgen::ServiceOptions> service_options(const LoadgenArguments& argument
     KVIST_TRY(options.target.tls, net::TlsClient::load({.ca = arguments.ca,
                                                         .server_name = arguments.server_name,
                                                         .certificate = arguments.certificate,
-                                                        .key = arguments.key}));
+                                                        .key = arguments.key,
+                                                        .verify = !arguments.insecure}));
   }
   options.model = arguments.model;
   options.http = {arguments.host, arguments.port.value_or(0)};
@@ -171,6 +172,7 @@ report::LoadRun record_of(const LoadgenArguments& arguments, const LoadOrder& or
   level.measure_to = run.was_exhausted() ? report::last_sent(turns, run.started()) : run.stopped();
   level.measure_from = std::min(run.started() + order.warmup, level.measure_to);
   level.client = sweep::summarise_client(run.client_load(), run.stopped() - level.started, turns);
+  if (arguments.insecure) level.remarks.emplace_back("the certificate of the target was not verified (--insecure)");
   if (run.client_load().refused_starts) level.remarks.push_back(*run.client_load().refused_starts);
   level.turns = std::move(turns);
   if (run.was_exhausted()) {

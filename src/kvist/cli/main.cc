@@ -185,6 +185,7 @@ class CommandLine {
     command->add_option("--server-name", loadgen_.server_name, "that the target's certificate has to be for");
     auto* certificate = command->add_option("--certificate", loadgen_.certificate, "PEM file of an own certificate");
     certificate->needs(command->add_option("--key", loadgen_.key, "PEM file of its key")->needs(certificate));
+    command->add_flag("--insecure", loadgen_.insecure, "take any certificate of the target");
     command->add_option("--host", loadgen_.host, "address of metrics and control API");
     command->add_option("--port", loadgen_.port, "port of metrics and control API; 0: any");
     command->callback([this] {

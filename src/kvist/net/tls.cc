@@ -127,7 +127,9 @@ Result<std::shared_ptr<TlsClient>> TlsClient::load(TlsClientOptions options) {
   std::shared_ptr<TlsClient> client(new TlsClient(std::move(options)));
   const TlsClientOptions& wanted = client->options_;
   KVIST_TRY(Context context, make_context(TLS_client_method()));
-  if (wanted.ca.empty()) {
+  if (!wanted.verify) {
+    SSL_CTX_set_verify(context.get(), SSL_VERIFY_NONE, nullptr);
+  } else if (wanted.ca.empty()) {
     SSL_CTX_set_default_verify_paths(context.get());
   } else if (SSL_CTX_load_verify_locations(context.get(), wanted.ca.c_str(), nullptr) != 1) {
     return bad_file(wanted.ca, "no certificates in PEM form");
@@ -135,7 +137,7 @@ Result<std::shared_ptr<TlsClient>> TlsClient::load(TlsClientOptions options) {
   if (!wanted.certificate.empty()) {
     KVIST_TRY_VOID(use_certificate(context.get(), wanted.certificate, wanted.key));
   }
-  SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER, &TlsSession::on_verified);
+  if (wanted.verify) SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER, &TlsSession::on_verified);
   SSL_CTX_set_alpn_protos(context.get(), kHttp11, sizeof(kHttp11));
   client->context_ = std::move(context);
   return client;

@@ -58,6 +58,8 @@ struct TlsClientOptions {
   std::string server_name = {};  ///< that the server's certificate has to be for; empty: the URL's host
   std::string certificate = {};  ///< PEM file of an own certificate; empty: none is shown
   std::string key = {};          ///< PEM file
+  /// False: any certificate is taken, for anyone. Who is in between reads and changes everything.
+  bool verify = true;
 };
 
 /// Whom a client trusts, and what it shows. Threads: any.
