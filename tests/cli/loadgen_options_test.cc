@@ -115,6 +115,27 @@ TEST_F(LoadgenOptions, ThatChatsOrDrawnConversationsIgnoreAreRefused) {
               HasSubstr("give one of both"));
 }
 
+TEST_F(LoadgenOptions, PromptsOfIdsAndPrefixGroups) {
+  const auto drawn = [](auto& a) { a.concurrency = 1, a.input_tokens = "9", a.prompt_ids = "5-9"; };
+  EXPECT_TRUE(read(drawn)->prompt_ids.has_value());
+  EXPECT_EQ(read(drawn)->prompt_ids->of({{"user", "12345"}}).size(), 5U);
+  const auto trace = read([this](auto& a) { a.dataset = file("trace.jsonl"), a.prompt_ids = "5-9"; });
+  EXPECT_EQ(trace->prompt_ids->of({{"user", std::string(40 - 19, 'x')}}).size(), 40U);  // with a template's tokens
+  EXPECT_THAT(error_of([&](auto& a) { drawn(a), a.prompt_ids = "9"; }), HasSubstr("--prompt-ids: \"9\"; want"));
+  EXPECT_THAT(error_of([&](auto& a) { drawn(a), a.characters_per_token = 4; }), HasSubstr("--characters-per-token"));
+  EXPECT_THAT(error_of([this](auto& a) { a.dataset = file("chats.jsonl"), a.concurrency = 1, a.prompt_ids = "5-9"; }),
+              HasSubstr("--prompt-ids: is for drawn"));
+  const auto grouped = [&](auto& a) { drawn(a), a.prefix_groups = 3, a.prefix_tokens = "100", a.prefix_skew = 1.5; };
+  EXPECT_EQ(read(grouped)->workload.prefix_groups, 3U);
+  EXPECT_EQ(read(grouped)->workload.prefix_tokens, 100U);
+  EXPECT_EQ(read(grouped)->workload.prefix_skew, 1.5);
+  EXPECT_THAT(error_of([&](auto& a) { grouped(a), a.prefix_tokens = "1-2"; }), HasSubstr("want one length"));
+  EXPECT_THAT(error_of([&](auto& a) { grouped(a), a.prefix_groups = 0; }), HasSubstr("--prefix-groups"));
+  EXPECT_THAT(error_of([&](auto& a) { grouped(a), a.prefix_skew = -1; }), HasSubstr("--prefix-skew"));
+  EXPECT_THAT(error_of([this](auto& a) { a.dataset = file("trace.jsonl"), a.prefix_groups = 1; }),
+              HasSubstr("--prefix-groups: a trace"));
+}
+
 TEST_F(LoadgenOptions, ChatsNeedALoadAndATimedTraceHasOne) {
   EXPECT_THAT(error_of([this](auto& a) { a.dataset = file("chats.jsonl"); }), HasSubstr("--concurrency or --rate"));
   EXPECT_FALSE(read([this](auto& a) { a.dataset = file("chats.jsonl"), a.port = 0; })->level.has_value());

@@ -40,10 +40,12 @@ class PacedServer:
                 self.send_header("Content-Type", "text/event-stream")
                 self.send_header("Transfer-Encoding", "chunked")
                 self.end_headers()
-                self.chunk({"choices": [{"index": 0, "delta": {"role": "assistant"}}]})
+                chat = "messages" in body
+                if chat:
+                    self.chunk({"choices": [{"index": 0, "delta": {"role": "assistant"}}]})
                 for i in range(TOKENS):
                     time.sleep(gap_s)
-                    self.chunk({"choices": [{"index": 0, "delta": {"content": f"w{i} "}}]})
+                    self.chunk({"choices": [{"index": 0, "delta": {"content": f"w{i} "}} if chat else {"index": 0, "text": f"w{i} "}]})
                 if usage:
                     self.chunk({"choices": [], "usage": {"prompt_tokens": 40, "completion_tokens": TOKENS, "total_tokens": 40 + TOKENS,
                                                          "prompt_tokens_details": {"cached_tokens": 10}}})
@@ -191,6 +193,37 @@ def without_usage_answers_count_by_chunks():
     assert not re.search(r"TPOT.* -  ", done.stdout), done.stdout
 
 
+def prompts_of_token_ids_have_exact_lengths_and_common_prefixes():
+    server = PacedServer()
+    with tempfile.TemporaryDirectory() as folder:
+        loadgen(server.url, "--concurrency", 2, "--requests", 40, "--input-tokens", "20-60", "--output-tokens", TOKENS, "--turns", 2, "--follow-up-tokens", 7,
+                "--prefix-groups", 3, "--prefix-tokens", 100, "--prompt-ids", "1000-30000", "--output", folder, "--export", "all")
+        assert {path for path, _, _ in server.requests} == {"/v1/completions"} and not any("messages" in body for _, _, body in server.requests)
+        prompts = [body["prompt"] for _, _, body in server.requests]
+        assert all(1000 <= id <= 30000 for prompt in prompts for id in prompt)
+        groups = {tuple(prompt[:100]) for prompt in prompts}
+        assert len(groups) == 3, len(groups)
+        first = [prompt for prompt in prompts if len(prompt) <= 160]
+        assert all(120 <= len(prompt) for prompt in first)
+        for prompt in prompts:
+            if len(prompt) > 160:  # a second turn begins with the first one, then come the answer's tokens and the next message
+                assert any(prompt[:len(earlier)] == earlier and len(prompt) == len(earlier) + TOKENS + 7 for earlier in first), len(prompt)
+        assert json.loads((pathlib.Path(folder) / "vllm.json").read_text())["backend"] == "openai"
+        server.requests.clear()
+        trace = pathlib.Path(folder) / "trace.jsonl"
+        trace.write_text("".join(json.dumps({"timestamp": i, "input_length": 1000 + i, "output_length": 4, "hash_ids": [1, 10 + i]}) + "\n" for i in range(4)))
+        loadgen(server.url, "--dataset", trace, "--prompt-ids", "1000-30000")
+        prompts = sorted((body["prompt"] for _, _, body in server.requests), key=len)
+        assert [len(prompt) for prompt in prompts] == [1000, 1001, 1002, 1003]
+        assert len({tuple(prompt[:512]) for prompt in prompts}) == 1 and len({tuple(prompt[:528]) for prompt in prompts}) == 4
+
+
+def token_ids_reach_the_workers_of_a_deployment():
+    with deployment(workers=2) as (gateway, _):
+        done = loadgen(gateway.url, "--model", "test-model", "--concurrency", 4, "--requests", 20, "--input-tokens", 200, "--output-tokens", 8, "--prompt-ids", "10-200")
+        assert "20 succeeded, 0 failed" in done.stdout and re.search(r"of 4,000 prompt tokens", done.stdout), done.stdout
+
+
 def data_sets_are_sent_with_live_replies():
     server = PacedServer()
     with tempfile.TemporaryDirectory() as folder:
@@ -301,4 +334,5 @@ run([an_open_loop_sends_its_requests_and_says_what_it_measured, the_same_seed_is
      rates_count_what_falls_into_the_window, the_drain_of_a_load_that_ends_itself_is_not_in_its_window,
      arrivals_that_are_held_back_are_not_as_ordered, secrets_are_in_no_file, a_load_of_the_control_api_that_runs_out_leaves_it_idle,
      the_progress_line_leaves_the_window_of_the_metrics_as_it_is, without_usage_answers_count_by_chunks, data_sets_are_sent_with_live_replies,
+     prompts_of_token_ids_have_exact_lengths_and_common_prefixes, token_ids_reach_the_workers_of_a_deployment,
      a_deployment_is_driven_to_its_end, wrong_options_are_refused_with_what_would_be_right])

@@ -322,6 +322,11 @@ TEST_F(RoundTripTest, Sweep) {
     spec.workload.request_timeout = duration(1'000'000);
     spec.workload.max_tokens = number(1, 2'000);
     spec.workload.ignore_eos = number(0, 1) == 1;
+    if (number(0, 1) == 1) {
+      spec.workload.prefix_groups = number(1, 100);
+      spec.workload.prefix_tokens = number(1, 1'000);
+      spec.workload.prefix_skew = 5 * random_.uniform();
+    }
     spec.method.warmup = duration();
     spec.method.snapshot_interval = duration(10'000'000);
     spec.method.window = std::min(spec.method.snapshot_interval, duration(10'000'000));

@@ -1,9 +1,15 @@
 #include "kvist/workload/conversation.h"
 
 #include <gtest/gtest.h>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
 
 #include <algorithm>
 #include <set>
+
+#include "kvist/workload/load_driver.h"
 
 namespace kvist::workload {
 namespace {
@@ -130,6 +136,51 @@ TEST(Conversation, AnswerSeedsFitIntoADouble) {
   for (std::uint64_t id = 0; id < 100; ++id) {
     EXPECT_LT(Conversation(spec, dataset, 5, ConversationId(id)).answer_seed(), std::uint64_t{1} << 53);
   }
+}
+
+TEST(PrefixGroups, ConversationsOfAGroupBeginAlikeAndGroupsAreSkewed) {
+  spec::WorkloadSpec spec;
+  spec.starters = 0;
+  spec.starter_tokens_min = spec.starter_tokens_max = 50;
+  spec.prefix_groups = 4;
+  spec.prefix_tokens = 200;
+  spec.prefix_skew = 1;
+  ASSERT_TRUE(check_workload(spec).has_value());
+  const Dataset dataset(spec, 3);
+  std::map<std::string, std::size_t> groups;
+  std::set<std::string> own;
+  for (std::uint64_t id = 0; id < 2'000; ++id) {
+    const Conversation conversation(spec, dataset, 3, ConversationId(id));
+    const std::string& message = conversation.messages().front().content;
+    ASSERT_EQ(message.size(), 250U);
+    ++groups[message.substr(0, 200)];
+    own.insert(message.substr(200));
+  }
+  ASSERT_EQ(groups.size(), 4U);
+  EXPECT_EQ(own.size(), 2'000U);
+  std::vector<double> shares;
+  for (const auto& [prefix, count] : groups) shares.push_back(static_cast<double>(count) / 2'000);
+  std::ranges::sort(shares, std::ranges::greater{});
+  const double sum = 1 + 1 / 2.0 + 1 / 3.0 + 1 / 4.0;
+  for (std::size_t k = 0; k < 4; ++k) EXPECT_NEAR(shares[k], 1 / ((static_cast<double>(k) + 1) * sum), 0.04);
+}
+
+TEST(PrefixGroups, LeaveOtherTextsAsTheyWere) {
+  spec::WorkloadSpec spec;
+  spec.starters = 0;
+  spec::WorkloadSpec grouped = spec;
+  grouped.prefix_groups = 2;
+  grouped.prefix_tokens = 10;
+  const Dataset plain_texts(spec, 3);
+  const Dataset grouped_texts(grouped, 3);
+  const Conversation plain(spec, plain_texts, 3, ConversationId(7));
+  const Conversation in_group(grouped, grouped_texts, 3, ConversationId(7));
+  EXPECT_EQ(in_group.messages().front().content.substr(10), plain.messages().front().content);
+  grouped.prefix_tokens = 0;
+  EXPECT_FALSE(check_workload(grouped).has_value());
+  grouped.prefix_tokens = 1'000'000;
+  grouped.prefix_groups = 1'000;
+  EXPECT_FALSE(check_workload(grouped).has_value());
 }
 
 }  // namespace

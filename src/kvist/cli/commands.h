@@ -88,6 +88,10 @@ struct LoadgenArguments {
   std::string turns;                           ///< of a conversation
   std::string follow_up_tokens;                ///< of a later message
   std::optional<std::uint32_t> prefixes;       ///< shared first messages
+  std::optional<std::uint32_t> prefix_groups;  ///< groups whose first messages begin alike
+  std::string prefix_tokens;                   ///< so many tokens long
+  std::optional<double> prefix_skew;           ///< of the groups' sizes
+  std::string prompt_ids;                      ///< "1000-30000": prompts are ids of this range, not text
   std::optional<double> speed;                 ///< of a trace
   bool ignore_eos = false;
   std::string timeout;               ///< of a request, with a unit

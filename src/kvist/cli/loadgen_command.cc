@@ -137,6 +137,8 @@ Result<loadgen::ServiceOptions> service_options(const LoadgenArguments& argument
   options.input = order.input;
   options.max_turns = arguments.requests;
   options.headers = order.headers;
+  options.prompt_ids = order.prompt_ids;
+  if (order.prompt_ids) options.path = "/v1/completions";
   if (!arguments.path.empty()) options.path = arguments.path;
   return options;
 }
@@ -158,6 +160,7 @@ report::LoadRun record_of(const LoadgenArguments& arguments, const LoadOrder& or
                          .rate_per_s = arguments.rate,
                          .requests = arguments.requests,
                          .held_back = run.held_back(),
+                         .is_chat = !order.prompt_ids,
                          .level = {}};
   if (order.workload.arrivals.is_open() && order.level && !arguments.rate) {
     // A workload file with open arrivals: the number is that of starts per minute.

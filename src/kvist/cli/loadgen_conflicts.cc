@@ -10,6 +10,7 @@
 
 #include "kvist/net/http_types.h"
 #include "kvist/spec/arrival_spec.h"
+#include "kvist/spec/workload.h"
 
 namespace kvist::cli {
 namespace {
@@ -52,6 +53,7 @@ Result<void> refuse_beside_trace(const LoadgenArguments& a, LoadContent content)
                          {!a.turns.empty(), "--turns"},
                          {!a.follow_up_tokens.empty(), "--follow-up-tokens"},
                          {a.prefixes.has_value(), "--prefixes"},
+                         {a.prefix_groups.has_value(), "--prefix-groups"},
                          {a.ignore_eos, "--ignore-eos"},
                          {a.characters_per_token.has_value(), "--characters-per-token"}},
                         "a trace has the lengths of its prompts and answers itself"));
@@ -68,10 +70,13 @@ Result<void> refuse_beside_trace(const LoadgenArguments& a, LoadContent content)
 }
 
 Result<void> refuse_beside_chats(const LoadgenArguments& a) {
+  KVIST_TRY_VOID(refuse({{!a.prompt_ids.empty(), "--prompt-ids"}},
+                        "is for drawn conversations and traces: a data set of chats is text"));
   return refuse({{!a.input_tokens.empty(), "--input-tokens"},
                  {!a.turns.empty(), "--turns"},
                  {!a.follow_up_tokens.empty(), "--follow-up-tokens"},
-                 {a.prefixes.has_value(), "--prefixes"}},
+                 {a.prefixes.has_value(), "--prefixes"},
+                 {a.prefix_groups.has_value(), "--prefix-groups"}},
                 "the data set has the messages itself");
 }
 
@@ -79,7 +84,10 @@ Result<void> refuse_beside_drawn(const LoadgenArguments& a) {
   const bool one_turn = a.turns.empty() ? !a.input_tokens.empty() : a.turns == "1" || a.turns == "1-1";
   KVIST_TRY_VOID(refuse({{!a.follow_up_tokens.empty() && one_turn, "--follow-up-tokens"}},
                         "conversations of one turn have no later message: say --turns, like 3-5"));
-  return refuse({{a.characters_per_token.has_value() && a.input_tokens.empty() && a.follow_up_tokens.empty(),
+  KVIST_TRY_VOID(refuse({{a.characters_per_token.has_value() && !a.prompt_ids.empty(), "--characters-per-token"}},
+                        "is for prompts of text: with --prompt-ids lengths are in tokens"));
+  return refuse({{a.characters_per_token.has_value() && a.input_tokens.empty() && a.follow_up_tokens.empty() &&
+                      a.prefix_tokens.empty(),
                   "--characters-per-token"}},
                 "is for --input-tokens, --follow-up-tokens and a data set of chats");
 }
@@ -114,6 +122,11 @@ Result<void> check_numbers(const LoadgenArguments& a) {
     return fail(ErrorCode::kInvalidArgument, fmt::format("--variation: {}; want {} to {}", *a.variation,
                                                          spec::kMinArrivalVariation, spec::kMaxArrivalVariation));
   }
+  if (a.prefix_skew && !(*a.prefix_skew >= 0 && *a.prefix_skew <= spec::kMaxPrefixSkew)) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("--prefix-skew: {}; want 0 to {}", *a.prefix_skew, spec::kMaxPrefixSkew));
+  }
+  KVIST_TRY_VOID(check_count(a.prefix_groups, "--prefix-groups", 1, spec::kMaxPrefixGroups));
   KVIST_TRY_VOID(check_count(a.burst_size, "--burst-size", 1, spec::kMaxBurstSize));
   KVIST_TRY_VOID(check_count(a.concurrency, "--concurrency", 1, kMaxConcurrency));
   return check_count(a.max_in_flight, "--max-in-flight", 1, kMaxInFlight);

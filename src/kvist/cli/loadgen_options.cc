@@ -113,6 +113,17 @@ Result<CountRange> text_lengths(const std::string& text, const std::string& opti
   return CountRange{.low = scaled(range.low), .high = scaled(range.high)};
 }
 
+Result<void> read_prefix_groups(const LoadgenArguments& a, spec::WorkloadSpec& w) {
+  if (!a.prefix_groups) return {};
+  const double characters_per_token = a.characters_per_token.value_or(0);
+  KVIST_TRY(const CountRange length, text_lengths(a.prefix_tokens, "--prefix-tokens", characters_per_token));
+  if (length.low != length.high) return wrong("--prefix-tokens", "want one length: it is that of all groups");
+  w.prefix_groups = *a.prefix_groups;
+  w.prefix_tokens = length.low;
+  w.prefix_skew = a.prefix_skew.value_or(0);
+  return {};
+}
+
 Result<void> read_texts(const LoadgenArguments& a, spec::WorkloadSpec& w) {
   if (!a.input_tokens.empty()) {
     KVIST_TRY(const CountRange range,
@@ -140,6 +151,7 @@ Result<void> read_texts(const LoadgenArguments& a, spec::WorkloadSpec& w) {
     w.turns_max = range.high;
   }
   if (a.prefixes) w.starters = *a.prefixes;
+  KVIST_TRY_VOID(read_prefix_groups(a, w));
   w.ignore_eos = w.ignore_eos || a.ignore_eos;
   return {};
 }
@@ -282,6 +294,12 @@ Result<LoadOrder> read_load_order(const LoadgenArguments& arguments) {
   KVIST_TRY_VOID(read_texts(arguments, order.workload));
   KVIST_TRY_VOID(load_content(arguments, content, order));
   KVIST_TRY_VOID(check_has_load(arguments, content, order));
+  if (!arguments.prompt_ids.empty()) {
+    Result<workload::TokenIdRange> range = workload::parse_token_ids(arguments.prompt_ids);
+    if (!range) return std::unexpected(std::move(range).error().in("--prompt-ids"));
+    order.prompt_ids.emplace(*range,
+                             order.input.trace ? workload::PromptFrame::kChatTemplate : workload::PromptFrame::kNone);
+  }
   KVIST_TRY(order.headers, read_headers(arguments.headers));
   KVIST_TRY(order.exports, report::parse_formats(arguments.exports));
   KVIST_TRY_VOID(workload::check_load(order.workload, order.input));

@@ -14,6 +14,7 @@
 #include "kvist/report/load_output.h"
 #include "kvist/spec/workload.h"
 #include "kvist/workload/load_input.h"
+#include "kvist/workload/prompt_ids.h"
 
 namespace kvist::cli {
 
@@ -26,6 +27,7 @@ struct LoadOrder {
   Duration warmup{};
   Duration progress{};
   net::Headers headers;
+  std::optional<workload::PromptIds> prompt_ids = {};
   std::vector<report::ExportFormat> exports;
 };
 

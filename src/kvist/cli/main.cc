@@ -234,6 +234,14 @@ class CommandLine {
     command->add_option("--turns", a.turns, "of a conversation: 1, or 3-5");
     command->add_option("--follow-up-tokens", a.follow_up_tokens, "of a later message of a conversation");
     command->add_option("--prefixes", a.prefixes, "first messages shared by conversations; 0: none is shared");
+    auto* groups = command->add_option("--prefix-groups", a.prefix_groups,
+                                       "groups of conversations whose first messages begin with the same text");
+    auto* length = command->add_option("--prefix-tokens", a.prefix_tokens, "length of that beginning")->needs(groups);
+    groups->needs(length);
+    command->add_option("--prefix-skew", a.prefix_skew, "group k is drawn with weight 1 / k^skew (0: all alike)")
+        ->needs(groups);
+    command->add_option("--prompt-ids", a.prompt_ids,
+                        "prompts are token ids of this range (1000-30000), to /v1/completions; lengths are exact");
     command->add_option("--characters-per-token", a.characters_per_token,
                         "of the target's tokenizer (about 4.5 for English), for lengths in its tokens");
     command->add_option("--speed", a.speed, "of a trace: 2 sends it twice as fast");

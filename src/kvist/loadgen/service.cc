@@ -361,6 +361,7 @@ Result<std::unique_ptr<Service>> Service::create(net::EventLoop& loop, ServiceOp
                 .request_id = {},
                 .path = options.path,
                 .headers = options.headers,
+                .prompt_ids = options.prompt_ids,
                 .secrets = secrets_of(options.target.bearer_key, options.headers)};
   auto service = std::make_unique<ServiceImpl>(loop, std::move(options), std::move(target));
   KVIST_TRY_VOID(service->listen());

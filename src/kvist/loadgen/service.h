@@ -16,6 +16,7 @@
 #include "kvist/spec/deployment.h"
 #include "kvist/spec/workload.h"
 #include "kvist/workload/load_input.h"
+#include "kvist/workload/prompt_ids.h"
 #include "kvist/workload/recorder.h"
 #include "kvist/workload/snapshot.h"
 #include "kvist/workload/turn_sample.h"
@@ -29,11 +30,12 @@ struct ServiceOptions {
   std::string model;
   spec::Endpoint http;  ///< metrics and control API
   spec::WorkloadSpec workload;
-  workload::LoadInput input = {};               ///< set if the workload replays a trace
-  Duration window = std::chrono::seconds(60);   ///< the window of the Summary and the rates
-  std::string path = "/v1/chat/completions";    ///< to which requests go
-  net::Headers headers = {};                    ///< sent with every request, in addition to the service's own
-  std::optional<std::uint64_t> max_turns = {};  ///< the load ends after so many
+  workload::LoadInput input = {};                      ///< set if the workload replays a trace
+  Duration window = std::chrono::seconds(60);          ///< the window of the Summary and the rates
+  std::string path = "/v1/chat/completions";           ///< to which requests go
+  net::Headers headers = {};                           ///< sent with every request, in addition to the service's own
+  std::optional<workload::PromptIds> prompt_ids = {};  ///< prompts are sent as token ids; `path` has to take them
+  std::optional<std::uint64_t> max_turns = {};         ///< the load ends after so many
 };
 
 /// The load of the client itself since the last start() or raise().

@@ -7,6 +7,7 @@
 
 #include "kvist/loadgen/redaction.h"
 #include "kvist/openai/codec.h"
+#include "kvist/openai/completion_request.h"
 #include "kvist/workload/session_name.h"
 
 namespace kvist::loadgen {
@@ -15,6 +16,22 @@ namespace {
 /// Bounds of an error's body and of the message of a failed turn.
 constexpr std::size_t kMaxErrorBodyBytes = 8192;
 constexpr std::size_t kMaxMessageBytes = 512;
+
+std::string body_of(const Target& target, workload::StartTurn& turn) {
+  if (target.prompt_ids) {
+    return openai::token_request_body({.model = target.model,
+                                       .prompt = target.prompt_ids->of(turn.messages),
+                                       .max_tokens = turn.max_tokens,
+                                       .seed = turn.seed,
+                                       .ignore_eos = turn.ignore_eos});
+  }
+  return openai::chat_request_body({.model = target.model,
+                                    .messages = std::move(turn.messages),
+                                    .max_tokens = turn.max_tokens,
+                                    .seed = turn.seed,
+                                    .ignore_eos = turn.ignore_eos,
+                                    .stream = true});
+}
 
 net::HttpRequest request_for(const Target& target, workload::StartTurn& turn) {
   net::HttpRequest request;
@@ -25,12 +42,7 @@ net::HttpRequest request_for(const Target& target, workload::StartTurn& turn) {
   request.headers.add("X-Request-Id", fmt::format("{}-{}-{}", target.request_id, turn.conversation.value(), turn.turn));
   request.headers.add("X-Session-ID", workload::session_name(target.run_seed, turn.session_or_conversation()));
   for (const auto& [name, value] : target.headers.fields()) request.headers.add(name, value);
-  request.body = openai::chat_request_body({.model = target.model,
-                                            .messages = std::move(turn.messages),
-                                            .max_tokens = turn.max_tokens,
-                                            .seed = turn.seed,
-                                            .ignore_eos = turn.ignore_eos,
-                                            .stream = true});
+  request.body = body_of(target, turn);
   return request;
 }
 
@@ -130,7 +142,10 @@ void TurnCall::on_error(const Error& error) {
 
 void TurnCall::succeed(TimePoint ended) {
   finished_ = true;
-  listener_->on_finished(clock_.finish(workload::TurnOutcome::kSucceeded, "", ended), reader_.take_reply());
+  std::string reply = reader_.take_reply();
+  // As ids a message has one token per byte. Which ids the answer had is not known; how many, is.
+  if (target_->prompt_ids) reply.resize(clock_.sample().output_tokens(), ' ');
+  listener_->on_finished(clock_.finish(workload::TurnOutcome::kSucceeded, "", ended), std::move(reply));
 }
 
 void TurnCall::fail_turn(const std::string& what, TimePoint ended) {

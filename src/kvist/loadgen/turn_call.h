@@ -14,6 +14,7 @@
 #include "kvist/loadgen/answer_reader.h"
 #include "kvist/net/http_client.h"
 #include "kvist/net/http_types.h"
+#include "kvist/workload/prompt_ids.h"
 #include "kvist/workload/turn_clock.h"
 #include "kvist/workload/turn_sample.h"
 #include "kvist/workload/turn_source.h"
@@ -39,8 +40,10 @@ struct Target {
   Duration timeout{};      ///< of a whole turn
   std::string request_id;  ///< prefix of X-Request-Id, by which this run's requests are recognised in the server's logs
   std::string path = "/v1/chat/completions";
-  net::Headers headers = {};              ///< further ones
-  std::uint64_t run_seed = 0;             ///< of X-Session-ID: workload::session_name()
+  net::Headers headers = {};   ///< further ones
+  std::uint64_t run_seed = 0;  ///< of X-Session-ID: workload::session_name()
+  std::optional<workload::PromptIds> prompt_ids =
+      {};                                 ///< prompts are sent as token ids, to an endpoint that takes them
   std::vector<std::string> secrets = {};  ///< left out of what a failed turn says (redaction.h)
 };
 

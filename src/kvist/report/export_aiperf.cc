@@ -117,7 +117,7 @@ void input_config(JsonWriter& json, const LoadRun& run) {
   json.key("models").begin_object().key("items").begin_array();
   json.begin_object().field("name", run.model).end_object().end_array().end_object();
   json.key("endpoint").begin_object().key("urls").begin_array().value(run.target).end_array();
-  json.field("type", "chat").field("streaming", true).end_object();
+  json.field("type", run.is_chat ? "chat" : "completions").field("streaming", true).end_object();
   json.key("datasets").begin_array().begin_object().field("name", "main").field("type", run.dataset).end_object();
   json.end_array().key("phases").begin_array().begin_object().field("name", "profiling").field("kind", "profiling");
   json.key("type");

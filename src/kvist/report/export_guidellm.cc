@@ -225,7 +225,10 @@ void config(JsonWriter& json, const LoadRun& run) {
   if (run.concurrency) json.field("streams", *run.concurrency).field("max_concurrency", *run.concurrency);
   if (run.rate_per_s) json.field("rate", *run.rate_per_s);
   json.end_object().key("backend").begin_object().field("kind", "openai_http").field("target", run.target);
-  json.field("model", run.model).field("request_format", "/v1/chat/completions").field("stream", true).end_object();
+  json.field("model", run.model)
+      .field("request_format", run.is_chat ? "/v1/chat/completions" : "/v1/completions")
+      .field("stream", true)
+      .end_object();
   json.end_object();
 }
 

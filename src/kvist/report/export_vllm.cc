@@ -66,7 +66,8 @@ void burstiness(JsonWriter& json, const LoadRun& run) {
 }
 
 void load_keys(JsonWriter& json, const LoadRun& run, const LoadFigures& figures) {
-  json.field("date", date_of(run.started_utc)).field("endpoint_type", "openai-chat").field("backend", "openai-chat");
+  const std::string_view endpoint = run.is_chat ? "openai-chat" : "openai";
+  json.field("date", date_of(run.started_utc)).field("endpoint_type", endpoint).field("backend", endpoint);
   json.key("label").null().field("model_id", run.model).key("tokenizer_id").null();
   json.field("num_prompts", figures.totals.succeeded + figures.totals.failed);
   if (run.rate_per_s) {

@@ -30,6 +30,7 @@ struct LoadRun {
   std::optional<double> rate_per_s = {};          ///< open loop: starts per second that were ordered
   std::optional<std::uint64_t> requests = {};     ///< as many were ordered
   workload::HeldBack held_back = {};              ///< open loop: arrivals that waited for a place
+  bool is_chat = true;                            ///< or completions
   results::LevelRecord level;                     ///< all turns; measure_from and measure_to bound the window
 };
 

@@ -119,13 +119,20 @@ std::string range(std::uint32_t low, std::uint32_t high) {
   return low == high ? fmt::format("{}", low) : fmt::format("{}-{}", low, high);
 }
 
+/// What conversations of a group have in common; empty without groups.
+std::string groups_text(const spec::WorkloadSpec& w) {
+  if (w.prefix_groups == 0) return {};
+  return fmt::format("{} groups of conversations (skew {}) that begin with the same {} tokens, then ", w.prefix_groups,
+                     render::format_plain(w.prefix_skew), w.prefix_tokens);
+}
+
 std::string workload_detail(const spec::WorkloadSpec& w) {
   return fmt::format(
       "{} first messages of {}-{} tokens, later ones of {}-{} tokens, answers of at most {} tokens; replies "
       "stay "
       "in the history; seed {} (the same conversations in every mode, different ones at every level)",
-      w.starters == 0 ? std::string("unshared") : fmt::format("{} shared", w.starters), w.starter_tokens_min,
-      w.starter_tokens_max, w.follow_up_tokens_min, w.follow_up_tokens_max, w.max_tokens, w.seed);
+      groups_text(w) + (w.starters == 0 ? std::string("unshared") : fmt::format("{} shared", w.starters)),
+      w.starter_tokens_min, w.starter_tokens_max, w.follow_up_tokens_min, w.follow_up_tokens_max, w.max_tokens, w.seed);
 }
 
 }  // namespace

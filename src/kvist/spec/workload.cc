@@ -147,6 +147,9 @@ Result<WorkloadSpec> read_workload(const YamlNode& node, const std::string& base
   KVIST_TRY_VOID(read_field(node, "seed", w.seed, 0, std::numeric_limits<std::int64_t>::max()));
   KVIST_TRY_VOID(read_range(node, "turns", w.turns_min, w.turns_max, 1, 1'000));
   KVIST_TRY_VOID(read_field(node, "starters", w.starters, 0, 100'000));
+  KVIST_TRY_VOID(read_field(node, "prefix_groups", w.prefix_groups, 0, kMaxPrefixGroups));
+  KVIST_TRY_VOID(read_field(node, "prefix_tokens", w.prefix_tokens, 0, 1'000'000));
+  KVIST_TRY_VOID(read_field(node, "prefix_skew", w.prefix_skew, 0.0, kMaxPrefixSkew));
   KVIST_TRY_VOID(read_range(node, "starter_tokens", w.starter_tokens_min, w.starter_tokens_max, 16, 1'000'000));
   KVIST_TRY_VOID(read_range(node, "follow_up_tokens", w.follow_up_tokens_min, w.follow_up_tokens_max, 1, 1'000'000));
   KVIST_TRY_VOID(read_field(node, "max_tokens", w.max_tokens, 1, 1'000'000));
@@ -164,6 +167,10 @@ std::string to_yaml(const WorkloadSpec& w, int indent) {
   out.field("seed", w.seed);
   out.field("turns_min", w.turns_min).field("turns_max", w.turns_max);
   out.field("starters", w.starters);
+  if (w.prefix_groups != 0) {
+    out.field("prefix_groups", w.prefix_groups).field("prefix_tokens", w.prefix_tokens);
+    out.field("prefix_skew", w.prefix_skew);
+  }
   out.field("starter_tokens_min", w.starter_tokens_min).field("starter_tokens_max", w.starter_tokens_max);
   out.field("follow_up_tokens_min", w.follow_up_tokens_min).field("follow_up_tokens_max", w.follow_up_tokens_max);
   out.field("max_tokens", w.max_tokens);
@@ -178,8 +185,8 @@ std::string to_yaml(const WorkloadSpec& w, int indent) {
 std::uint64_t longest_request_tokens(const WorkloadSpec& w) {
   const std::uint64_t later_turns = w.turns_max - 1;
   const std::uint64_t messages = 2 * later_turns + 2;  // question and answer of each turn
-  return w.starter_tokens_max + later_turns * w.follow_up_tokens_max + w.turns_max * std::uint64_t{w.max_tokens} +
-         messages * kTemplateTokensPerMessage;
+  return w.prefix_tokens + w.starter_tokens_max + later_turns * w.follow_up_tokens_max +
+         w.turns_max * std::uint64_t{w.max_tokens} + messages * kTemplateTokensPerMessage;
 }
 
 }  // namespace kvist::spec

@@ -19,6 +19,11 @@ struct WorkloadSpec {
   std::uint32_t turns_min = 3;
   std::uint32_t turns_max = 5;
   std::uint32_t starters = 10;  ///< shared first messages, drawn once from the seed; 0: each conversation has its own
+  /// Groups of conversations whose first messages begin with one text, in front of a starter or a text of their own;
+  /// 0: none.
+  std::uint32_t prefix_groups = 0;
+  std::uint32_t prefix_tokens = 0;  ///< length of that text
+  double prefix_skew = 0;           ///< group k, from 1, is drawn with weight 1 / k^skew
   std::uint32_t starter_tokens_min = 3'500;
   std::uint32_t starter_tokens_max = 4'000;
   std::uint32_t follow_up_tokens_min = 20;  ///< text of a later user message
@@ -33,6 +38,11 @@ struct WorkloadSpec {
 
   bool operator==(const WorkloadSpec&) const = default;
 };
+
+inline constexpr std::uint32_t kMaxPrefixGroups = 100'000;
+inline constexpr double kMaxPrefixSkew = 10;
+/// Of the beginnings of all groups together, which are kept.
+inline constexpr std::uint64_t kMaxPrefixBytes = 256U << 20;
 
 /// The path of a trace is relative to `base_directory`; "." leaves it unchanged.
 [[nodiscard]] Result<WorkloadSpec> read_workload(const YamlNode& node, const std::string& base_directory = ".");

@@ -19,13 +19,14 @@ Conversation::Conversation(const spec::WorkloadSpec& spec, const Dataset& datase
   RandomStream random(mix_seed({run_seed, seed_part("conversation"), id.value()}));
   turns_ = static_cast<std::uint32_t>(random.uniform_int(spec.turns_min, spec.turns_max));
   messages_.reserve(2UL * turns_);
+  const auto first_message = [&](const std::string& own) { return std::string(dataset.prefix_of(id)) + own; };
   if (dataset.size() == 0) {
     const std::int64_t bytes = random.uniform_int(spec.starter_tokens_min, spec.starter_tokens_max);
-    messages_.push_back({"user", text::prose(random.next(), static_cast<std::size_t>(bytes))});
+    messages_.push_back({"user", first_message(text::prose(random.next(), static_cast<std::size_t>(bytes)))});
     return;
   }
   const auto starter = random.uniform_int(0, static_cast<std::int64_t>(dataset.size()) - 1);
-  messages_.push_back({"user", dataset.starter(static_cast<std::size_t>(starter))});
+  messages_.push_back({"user", first_message(dataset.starter(static_cast<std::size_t>(starter)))});
 }
 
 std::uint64_t Conversation::answer_seed() const {

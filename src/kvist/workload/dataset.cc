@@ -1,5 +1,7 @@
 #include "kvist/workload/dataset.h"
 
+#include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "kvist/base/check.h"
@@ -15,6 +17,13 @@ Dataset::Dataset(const spec::WorkloadSpec& spec, std::uint64_t run_seed,
     KVIST_CHECK(!scripts_->empty(), "a data set without conversations");
     return;
   }
+  double sum = 0;
+  for (std::uint32_t group = 0; group < spec.prefix_groups; ++group) {
+    RandomStream random(mix_seed({run_seed, seed_part("prefix group"), group}));
+    prefixes_.push_back(text::prose(random.next(), spec.prefix_tokens));
+    sum += std::pow(group + 1.0, -spec.prefix_skew);
+    shares_.push_back(sum);
+  }
   starters_.reserve(spec.starters);
   for (std::uint32_t index = 0; index < spec.starters; ++index) {
     // Each starter has a stream of its own, so that more starters do not change the first ones.
@@ -22,6 +31,13 @@ Dataset::Dataset(const spec::WorkloadSpec& spec, std::uint64_t run_seed,
     const std::int64_t bytes = random.uniform_int(spec.starter_tokens_min, spec.starter_tokens_max);
     starters_.push_back(text::prose(random.next(), static_cast<std::size_t>(bytes)));
   }
+}
+
+std::string_view Dataset::prefix_of(ConversationId conversation) const {
+  if (prefixes_.empty()) return {};
+  RandomStream random(mix_seed({run_seed_, seed_part("group of"), conversation.value()}));
+  const auto group = std::ranges::upper_bound(shares_, random.uniform() * shares_.back()) - shares_.begin();
+  return prefixes_[std::min(static_cast<std::size_t>(group), prefixes_.size() - 1)];
 }
 
 const ChatScript* Dataset::script_of(ConversationId conversation) const {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kvist/base/id.h"
@@ -34,6 +35,8 @@ class Dataset {
 
   [[nodiscard]] std::size_t size() const { return starters_.size(); }
   [[nodiscard]] const std::string& starter(std::size_t index) const { return starters_[index]; }
+  /// With what the first message of a conversation begins: the text of its group; empty without groups.
+  [[nodiscard]] std::string_view prefix_of(ConversationId conversation) const;
   /// The script of a conversation; null where conversations are drawn. All scripts once, in an order of the seed's,
   /// then all again in another one.
   [[nodiscard]] const ChatScript* script_of(ConversationId conversation) const;
@@ -41,6 +44,8 @@ class Dataset {
  private:
   std::uint64_t run_seed_;
   std::vector<std::string> starters_;
+  std::vector<std::string> prefixes_;  // by group
+  std::vector<double> shares_;         // cumulative, by group
   std::shared_ptr<const std::vector<ChatScript>> scripts_;
 };
 

@@ -17,11 +17,30 @@ Result<void> check_range(const char* name, std::uint32_t low, std::uint32_t high
               fmt::format("workload: {0}_min is {1} and {0}_max is {2}; want 1 <= min <= max", name, low, high));
 }
 
+Result<void> check_prefix_groups(const spec::WorkloadSpec& spec) {
+  if ((spec.prefix_groups == 0) != (spec.prefix_tokens == 0)) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("workload: prefix_groups is {} and prefix_tokens is {}; want both or none",
+                            spec.prefix_groups, spec.prefix_tokens));
+  }
+  const std::uint64_t bytes = std::uint64_t{spec.prefix_groups} * spec.prefix_tokens;
+  if (spec.prefix_groups > spec::kMaxPrefixGroups || bytes > spec::kMaxPrefixBytes) {
+    return fail(
+        ErrorCode::kInvalidArgument,
+        fmt::format("workload: {} prefix_groups of {} prefix_tokens; want at most {} groups and {} tokens in all",
+                    spec.prefix_groups, spec.prefix_tokens, spec::kMaxPrefixGroups, spec::kMaxPrefixBytes));
+  }
+  if (spec.prefix_skew >= 0 && spec.prefix_skew <= spec::kMaxPrefixSkew) return {};
+  return fail(ErrorCode::kInvalidArgument,
+              fmt::format("workload: prefix_skew is {}; want 0 to {}", spec.prefix_skew, spec::kMaxPrefixSkew));
+}
+
 }  // namespace
 
 Result<void> check_workload(const spec::WorkloadSpec& spec) {
   KVIST_TRY_VOID(check_range("turns", spec.turns_min, spec.turns_max));
   KVIST_TRY_VOID(check_range("starter_tokens", spec.starter_tokens_min, spec.starter_tokens_max));
+  KVIST_TRY_VOID(check_prefix_groups(spec));
   KVIST_TRY_VOID(check_range("follow_up_tokens", spec.follow_up_tokens_min, spec.follow_up_tokens_max));
   if (spec.max_tokens == 0) return fail(ErrorCode::kInvalidArgument, "workload: max_tokens is 0; want at least 1");
   if (spec.max_tokens_min > spec.max_tokens) {

@@ -111,6 +111,9 @@ Result<void> check(const TraceOptions& options) {
   }
   const spec::WorkloadSpec& w = options.workload;
   if (options.conversations == 0) return fail(ErrorCode::kInvalidArgument, "trace: conversations is 0; want 1 or more");
+  if (w.prefix_groups != 0) {
+    return fail(ErrorCode::kInvalidArgument, "trace: prefix_groups are not drawn into traces; leave them out");
+  }
   if (w.starters == 0) return fail(ErrorCode::kInvalidArgument, "trace: starters is 0; want 1 or more");
   if (options.think_time <= Duration::zero() || options.time_per_token < Duration::zero() ||
       options.time_to_first_token < Duration::zero()) {
