@@ -136,6 +136,32 @@ TEST_F(LoadgenOptions, PromptsOfIdsAndPrefixGroups) {
               HasSubstr("--prefix-groups: a trace"));
 }
 
+TEST_F(LoadgenOptions, AMixHasWeightsAndFilesThatSayWhatIsSent) {
+  write("short.yaml", "workload: {starters: 0, starter_tokens_min: 20, starter_tokens_max: 30, max_tokens: 9}");
+  const auto mix = [this](auto& a) {
+    a.concurrency = 1, a.mix = {"3:" + file("short.yaml"), "0.5:" + file("chats.jsonl")};
+  };
+  const auto order = read(mix);
+  ASSERT_TRUE(order.has_value()) << order.error().message;
+  ASSERT_EQ(order->input.mix->size(), 2U);
+  EXPECT_EQ(order->input.mix->at(0).weight, 3);
+  EXPECT_EQ(order->input.mix->at(0).spec.max_tokens, 9U);
+  EXPECT_EQ(order->input.mix->at(1).scripts->size(), 1U);
+  EXPECT_THAT(order->dataset, HasSubstr("mix of 3:"));
+  for (const char* wrong : {"short.yaml", "0:short.yaml", "-1:short.yaml", "nan:short.yaml", "inf:short.yaml", "x:y"}) {
+    EXPECT_THAT(error_of([&](auto& a) { a.concurrency = 1, a.mix = {wrong}; }), HasSubstr("like 3:chat.yaml")) << wrong;
+  }
+  EXPECT_THAT(error_of([&](auto& a) { mix(a), a.mix = {"1:" + file("trace.jsonl")}; }), HasSubstr("a load of its own"));
+  EXPECT_THAT(error_of([&](auto& a) { mix(a), a.mix = {"1:" + file("gamma.yaml")}; }), HasSubstr("the whole load's"));
+  EXPECT_THAT(error_of([&](auto& a) { mix(a), a.input_tokens = "9"; }),
+              HasSubstr("--input-tokens: the files of --mix"));
+  EXPECT_THAT(error_of([&](auto& a) { mix(a), a.dataset = file("chats.jsonl"); }),
+              HasSubstr("--dataset: the files of"));
+  EXPECT_THAT(error_of([&](auto& a) { mix(a), a.prompt_ids = "5-9"; }), HasSubstr("--prompt-ids: is for drawn"));
+  EXPECT_THAT(error_of([&](auto& a) { mix(a), a.workload_file = file("timed.yaml"); }), HasSubstr("give one of both"));
+  EXPECT_THAT(error_of([&](auto& a) { mix(a), a.concurrency.reset(); }), HasSubstr("--mix: needs --concurrency or"));
+}
+
 TEST_F(LoadgenOptions, ChatsNeedALoadAndATimedTraceHasOne) {
   EXPECT_THAT(error_of([this](auto& a) { a.dataset = file("chats.jsonl"); }), HasSubstr("--concurrency or --rate"));
   EXPECT_FALSE(read([this](auto& a) { a.dataset = file("chats.jsonl"), a.port = 0; })->level.has_value());

@@ -218,6 +218,26 @@ def prompts_of_token_ids_have_exact_lengths_and_common_prefixes():
         assert len({tuple(prompt[:512]) for prompt in prompts}) == 1 and len({tuple(prompt[:528]) for prompt in prompts}) == 4
 
 
+def workloads_are_mixed_by_weight():
+    server = PacedServer()
+    with tempfile.TemporaryDirectory() as folder:
+        files = {"chat": "workload: {starters: 0, starter_tokens_min: 20, starter_tokens_max: 30, turns_min: 3, turns_max: 3, max_tokens: 11}\n",
+                 "summary": "workload: {starters: 0, starter_tokens_min: 900, starter_tokens_max: 1000, turns_min: 1, turns_max: 1, max_tokens: 22}\n",
+                 "asked.jsonl": json.dumps({"prompt": "from the file", "max_tokens": 33}) + "\n"}
+        for name, text in files.items():
+            (pathlib.Path(folder) / name).write_text(text)
+        mix = [option for part in ("2:chat", "2:summary", "1:asked.jsonl") for option in ("--mix", part.split(":")[0] + ":" + str(pathlib.Path(folder) / part.split(":")[1]))]
+        loadgen(server.url, "--concurrency", 8, "--requests", 400, *mix, "--output", folder)
+        assert json.loads((pathlib.Path(folder) / "summary.json").read_text())["dataset"].startswith("mix of 2:")
+        first = [body for _, _, body in server.requests if len(body["messages"]) == 1]
+        count = {limit: sum(body["max_tokens"] == limit for body in first) for limit in (11, 22, 33)}
+        assert sum(count.values()) == len(first) and 0.3 < count[11] / len(first) < 0.5 and 0.3 < count[22] / len(first) < 0.5 and count[33] > 10, count
+        for _, _, body in server.requests:
+            length = len(body["messages"][0]["content"])
+            assert {11: 20 <= length <= 30, 22: 900 <= length <= 1000, 33: body["messages"][0]["content"] == "from the file"}[body["max_tokens"]], body
+            assert len(body["messages"]) == 1 or body["max_tokens"] == 11
+
+
 def token_ids_reach_the_workers_of_a_deployment():
     with deployment(workers=2) as (gateway, _):
         done = loadgen(gateway.url, "--model", "test-model", "--concurrency", 4, "--requests", 20, "--input-tokens", 200, "--output-tokens", 8, "--prompt-ids", "10-200")
@@ -334,5 +354,6 @@ run([an_open_loop_sends_its_requests_and_says_what_it_measured, the_same_seed_is
      rates_count_what_falls_into_the_window, the_drain_of_a_load_that_ends_itself_is_not_in_its_window,
      arrivals_that_are_held_back_are_not_as_ordered, secrets_are_in_no_file, a_load_of_the_control_api_that_runs_out_leaves_it_idle,
      the_progress_line_leaves_the_window_of_the_metrics_as_it_is, without_usage_answers_count_by_chunks, data_sets_are_sent_with_live_replies,
-     prompts_of_token_ids_have_exact_lengths_and_common_prefixes, token_ids_reach_the_workers_of_a_deployment,
+     prompts_of_token_ids_have_exact_lengths_and_common_prefixes, workloads_are_mixed_by_weight,
+     token_ids_reach_the_workers_of_a_deployment,
      a_deployment_is_driven_to_its_end, wrong_options_are_refused_with_what_would_be_right])

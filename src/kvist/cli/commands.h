@@ -91,6 +91,7 @@ struct LoadgenArguments {
   std::optional<std::uint32_t> prefix_groups;  ///< groups whose first messages begin alike
   std::string prefix_tokens;                   ///< so many tokens long
   std::optional<double> prefix_skew;           ///< of the groups' sizes
+  std::vector<std::string> mix;                ///< "3:chat.yaml": so many parts of conversations as in that file
   std::string prompt_ids;                      ///< "1000-30000": prompts are ids of this range, not text
   std::optional<double> speed;                 ///< of a trace
   bool ignore_eos = false;

@@ -92,6 +92,19 @@ Result<void> refuse_beside_drawn(const LoadgenArguments& a) {
                 "is for --input-tokens, --follow-up-tokens and a data set of chats");
 }
 
+Result<void> refuse_beside_mix(const LoadgenArguments& a) {
+  return refuse({{!a.dataset.empty(), "--dataset"},
+                 {!a.input_tokens.empty(), "--input-tokens"},
+                 {!a.output_tokens.empty(), "--output-tokens"},
+                 {!a.turns.empty(), "--turns"},
+                 {!a.follow_up_tokens.empty(), "--follow-up-tokens"},
+                 {a.prefixes.has_value(), "--prefixes"},
+                 {a.prefix_groups.has_value(), "--prefix-groups"},
+                 {a.ignore_eos, "--ignore-eos"},
+                 {a.characters_per_token.has_value(), "--characters-per-token"}},
+                "the files of --mix say what is sent");
+}
+
 /// Options about the connection.
 Result<void> refuse_about_target(const LoadgenArguments& a) {
   if (!a.target.starts_with("https://")) {
@@ -137,6 +150,7 @@ Result<void> refuse_ignored(const LoadgenArguments& a, LoadContent content) {
   const bool trace = content == LoadContent::kTimedTrace || content == LoadContent::kClosedTrace;
   if (trace) return refuse_beside_trace(a, content);
   KVIST_TRY_VOID(refuse({{a.speed.has_value(), "--speed"}}, "is for a trace"));
+  if (content == LoadContent::kMix) return refuse_beside_mix(a);
   return content == LoadContent::kChats ? refuse_beside_chats(a) : refuse_beside_drawn(a);
 }
 

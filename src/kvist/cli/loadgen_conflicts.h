@@ -12,6 +12,7 @@ enum class LoadContent {
   kDrawn,        ///< conversations drawn from a seed
   kChats,        ///< those of a data set
   kTimedTrace,   ///< requests of a trace at their own instants
+  kMix,          ///< several kinds of conversations, by weight
   kClosedTrace,  ///< requests of a trace, as fast as places become free
 };
 

@@ -1,6 +1,7 @@
 #include "kvist/cli/loadgen_options.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -164,6 +165,10 @@ LoadContent content_of(const spec::TraceSpec& trace) {
 /// What the load says. A trace of `--dataset` becomes the workload's.
 Result<LoadContent> read_content(const LoadgenArguments& a, spec::WorkloadSpec& workload) {
   spec::TraceSpec& trace = workload.trace;
+  if (!a.mix.empty() && !trace.file.empty()) {
+    return wrong("--mix", fmt::format("the workload of {} replays {}: give one of both", a.workload_file, trace.file));
+  }
+  if (!a.mix.empty()) return LoadContent::kMix;
   if (a.dataset.empty()) return content_of(trace);
   if (!trace.file.empty()) {
     return wrong("--dataset",
@@ -180,6 +185,46 @@ Result<LoadContent> read_content(const LoadgenArguments& a, spec::WorkloadSpec& 
   return content_of(trace);
 }
 
+/// "3:chat.yaml": a weight, and a file with a `workload:` mapping or with chats.
+Result<workload::WorkloadPart> read_part(const std::string& text) {
+  const std::size_t colon = text.find(':');
+  workload::WorkloadPart part;
+  const char* const end = text.data() + std::min(colon, text.size());
+  const auto [read, error] = std::from_chars(text.data(), end, part.weight);
+  if (colon == std::string::npos || error != std::errc() || read != end || !(part.weight > 0 && part.weight <= 1e9)) {
+    return wrong("--mix", fmt::format("\"{}\"; want a weight above 0 and a file, like 3:chat.yaml", text));
+  }
+  const std::string file = text.substr(colon + 1);
+  KVIST_TRY(const std::string beginning, workload::beginning_of(file));
+  const std::size_t first = beginning.find_first_not_of(" \t\r\n");
+  if (first != std::string::npos && (beginning[first] == '[' || beginning[first] == '{')) {
+    KVIST_TRY(const workload::DatasetKind kind, workload::dataset_kind(beginning, file));
+    if (kind == workload::DatasetKind::kTrace) return wrong("--mix", file + ": a trace is a load of its own");
+    KVIST_TRY(auto scripts, workload::load_chats(file, 0));
+    part.scripts = std::make_shared<const std::vector<workload::ChatScript>>(std::move(scripts));
+    return part;
+  }
+  KVIST_TRY(part.spec, spec::load_workload(file));
+  const spec::WorkloadSpec plain;
+  if (!part.spec.trace.file.empty() || part.spec.arrivals != plain.arrivals ||
+      part.spec.target_rps != plain.target_rps || part.spec.seed != plain.seed ||
+      part.spec.request_timeout != plain.request_timeout) {
+    return wrong("--mix", file +
+                              ": seed, trace, arrivals, target_rps and request_timeout are the whole load's: say "
+                              "them by options, or in the file of -f");
+  }
+  return part;
+}
+
+Result<std::shared_ptr<const std::vector<workload::WorkloadPart>>> read_mix(const std::vector<std::string>& texts) {
+  std::vector<workload::WorkloadPart> parts;
+  for (const std::string& text : texts) {
+    KVIST_TRY(workload::WorkloadPart part, read_part(text));
+    parts.push_back(std::move(part));
+  }
+  return std::make_shared<const std::vector<workload::WorkloadPart>>(std::move(parts));
+}
+
 Result<void> load_content(const LoadgenArguments& a, LoadContent content, LoadOrder& order) {
   if (!a.dataset.empty()) order.dataset = std::filesystem::path(a.dataset).filename().string();
   if (content == LoadContent::kChats) {
@@ -188,6 +233,11 @@ Result<void> load_content(const LoadgenArguments& a, LoadContent content, LoadOr
     return {};
   }
   if (content == LoadContent::kDrawn) return {};
+  if (content == LoadContent::kMix) {
+    KVIST_TRY(order.input.mix, read_mix(a.mix));
+    order.dataset = fmt::format("mix of {}", fmt::join(a.mix, ", "));
+    return {};
+  }
   spec::TraceSpec& trace = order.workload.trace;
   trace.speed = a.speed.value_or(trace.speed);
   if (a.dataset.empty()) {
@@ -203,8 +253,9 @@ Result<void> load_content(const LoadgenArguments& a, LoadContent content, LoadOr
 /// Without a load the control API is waited for, which must be what was meant.
 Result<void> check_has_load(const LoadgenArguments& a, LoadContent content, const LoadOrder& order) {
   if (order.level) return {};
-  if (content == LoadContent::kChats && !a.port) {
-    return wrong("--dataset", "chats need --concurrency or --rate, or --port for a start by the control API");
+  if ((content == LoadContent::kChats || content == LoadContent::kMix) && !a.port) {
+    return wrong(content == LoadContent::kMix ? "--mix" : "--dataset",
+                 "needs --concurrency or --rate, or --port for a start by the control API");
   }
   if (a.requests || order.duration || order.warmup > Duration(0) || !a.output.empty()) {
     return fail(ErrorCode::kInvalidArgument, "no load to measure: give --concurrency, --rate or a trace");
@@ -294,6 +345,11 @@ Result<LoadOrder> read_load_order(const LoadgenArguments& arguments) {
   KVIST_TRY_VOID(read_texts(arguments, order.workload));
   KVIST_TRY_VOID(load_content(arguments, content, order));
   KVIST_TRY_VOID(check_has_load(arguments, content, order));
+  if (!arguments.prompt_ids.empty() && order.input.mix &&
+      std::ranges::any_of(*order.input.mix,
+                          [](const workload::WorkloadPart& part) { return part.scripts != nullptr; })) {
+    return wrong("--prompt-ids", "is for drawn conversations and traces: a data set of chats is text");
+  }
   if (!arguments.prompt_ids.empty()) {
     Result<workload::TokenIdRange> range = workload::parse_token_ids(arguments.prompt_ids);
     if (!range) return std::unexpected(std::move(range).error().in("--prompt-ids"));

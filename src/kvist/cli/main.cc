@@ -228,6 +228,10 @@ class CommandLine {
   void add_loadgen_workload(CLI::App* command) {
     LoadgenArguments& a = loadgen_;
     command->add_option("--dataset", a.dataset, "ShareGPT JSON, chats (.jsonl) or a Mooncake trace (.jsonl) to send");
+    command
+        ->add_option("--mix", a.mix,
+                     "3:FILE: three parts of conversations as in FILE (workload: or chats); may be repeated")
+        ->allow_extra_args(false);
     command->add_option("--input-tokens", a.input_tokens, "of a first message: 512, or 100-900");
     command->add_option("--output-tokens", a.output_tokens, "limit of an answer: 128, or 50-200");
     command->add_flag("--ignore-eos", a.ignore_eos, "answers run to their limit");

@@ -31,6 +31,8 @@ class Conversation {
   [[nodiscard]] const std::vector<text::ChatMessage>& messages() const { return messages_; }
   /// The limit of this turn's answer: the script's, or drawn from the workload's range.
   [[nodiscard]] std::uint32_t max_tokens() const;
+  /// Whether answers run to their limit.
+  [[nodiscard]] bool ignore_eos() const { return spec_->ignore_eos; }
   /// The seed of this turn's answer. It is below 2^53, so that every JSON reader keeps it exact.
   [[nodiscard]] std::uint64_t answer_seed() const;
 

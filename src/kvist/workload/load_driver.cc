@@ -80,10 +80,11 @@ std::uint32_t most_in_flight(const spec::WorkloadSpec& spec, std::uint32_t level
 }
 
 LoadDriver::LoadDriver(const spec::WorkloadSpec& spec, std::uint32_t level, std::uint64_t run_seed, TimePoint start,
-                       std::shared_ptr<const std::vector<ChatScript>> scripts)
+                       std::shared_ptr<const std::vector<ChatScript>> scripts,
+                       const std::shared_ptr<const std::vector<WorkloadPart>>& mix)
     : spec_(spec),
       run_seed_(run_seed),
-      dataset_(spec, run_seed, std::move(scripts)),
+      mix_(mix ? *mix : std::vector{WorkloadPart{.weight = 1, .spec = spec, .scripts = std::move(scripts)}}, run_seed),
       starts_(starts_of(spec, level, run_seed, start)) {}
 
 LoadDriver::Starts LoadDriver::starts_of(const spec::WorkloadSpec& spec, std::uint32_t level, std::uint64_t run_seed,
@@ -104,7 +105,8 @@ std::vector<StartTurn> LoadDriver::poll(TimePoint now) {
   while (const std::optional<TimePoint> due = std::visit(try_start, starts_)) {
     const ConversationId id(next_id());
     ++started_;
-    const auto [entry, inserted] = alive_.emplace(id, Conversation(spec_, dataset_, run_seed_, id));
+    const Mix::Part& part = mix_.part_of(id);
+    const auto [entry, inserted] = alive_.emplace(id, Conversation(part.spec, part.dataset, run_seed_, id));
     actions.push_back(turn_of(entry->second, *due));
   }
   return actions;
@@ -165,7 +167,7 @@ StartTurn LoadDriver::turn_of(const Conversation& conversation, TimePoint intend
           .messages = conversation.messages(),
           .max_tokens = conversation.max_tokens(),
           .seed = conversation.answer_seed(),
-          .ignore_eos = spec_.ignore_eos,
+          .ignore_eos = conversation.ignore_eos(),
           .intended = intended};
 }
 

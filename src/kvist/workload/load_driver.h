@@ -16,6 +16,7 @@
 #include "kvist/text/chat.h"
 #include "kvist/workload/conversation.h"
 #include "kvist/workload/dataset.h"
+#include "kvist/workload/mix.h"
 #include "kvist/workload/open_arrivals.h"
 #include "kvist/workload/pacer.h"
 #include "kvist/workload/turn_sample.h"
@@ -40,9 +41,10 @@ class LoadDriver final : public TurnSource {
  public:
   /// Requires: a specification that check_workload() accepts and level >= 1.
   /// With `scripts` the conversations are these, in an order that follows from the seed, again from the beginning when
-  /// all were driven.
+  /// all were driven. With `mix` each is of one of its parts, and `spec` says when they start.
   LoadDriver(const spec::WorkloadSpec& spec, std::uint32_t level, std::uint64_t run_seed, TimePoint start,
-             std::shared_ptr<const std::vector<ChatScript>> scripts = nullptr);
+             std::shared_ptr<const std::vector<ChatScript>> scripts = nullptr,
+             const std::shared_ptr<const std::vector<WorkloadPart>>& mix = nullptr);
   LoadDriver(const LoadDriver&) = delete;  // because conversations refer to its data set
   LoadDriver& operator=(const LoadDriver&) = delete;
 
@@ -70,7 +72,7 @@ class LoadDriver final : public TurnSource {
 
   const spec::WorkloadSpec spec_;
   const std::uint64_t run_seed_;
-  const Dataset dataset_;
+  const Mix mix_;
   Starts starts_;
   std::uint64_t started_ = 0;
   std::map<ConversationId, Conversation> alive_;

@@ -34,7 +34,10 @@ std::uint32_t tokens_per_hash(const spec::TraceSpec& spec, const Trace& trace) {
 
 Result<void> check_load(const spec::WorkloadSpec& spec, const LoadInput& input) {
   const spec::TraceSpec& trace = spec.trace;
-  if (trace.file.empty()) return check_workload(spec);
+  if (trace.file.empty()) {
+    if (input.mix) KVIST_TRY_VOID(check_mix(*input.mix));
+    return check_workload(spec);
+  }
   if (!input.trace && !input.recorded) {
     return fail(ErrorCode::kInvalidArgument, fmt::format("workload: trace {} has not been loaded", trace.file));
   }
@@ -66,7 +69,7 @@ Result<std::unique_ptr<TurnSource>> make_turn_source(const spec::WorkloadSpec& s
   KVIST_TRY_VOID(check_load(spec, input));
   if (concurrency == 0) return fail(ErrorCode::kInvalidArgument, "concurrency is 0; want at least 1");
   if (spec.trace.file.empty()) {
-    return std::make_unique<LoadDriver>(spec, concurrency, seed, start, input.scripts);
+    return std::make_unique<LoadDriver>(spec, concurrency, seed, start, input.scripts, input.mix);
   }
   if (input.trace) {
     const TraceSource::Options options{.loop = spec.trace.loop,

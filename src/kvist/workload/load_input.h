@@ -11,6 +11,7 @@
 #include "kvist/base/time.h"
 #include "kvist/spec/workload.h"
 #include "kvist/workload/dataset.h"
+#include "kvist/workload/mix.h"
 #include "kvist/workload/recorded_level.h"
 #include "kvist/workload/trace.h"
 #include "kvist/workload/turn_source.h"
@@ -23,6 +24,7 @@ struct LoadInput {
   std::shared_ptr<const Trace> trace;
   std::shared_ptr<const RecordedLevel> recorded;
   std::shared_ptr<const std::vector<ChatScript>> scripts = nullptr;  ///< conversations to drive in place of drawn ones
+  std::shared_ptr<const std::vector<WorkloadPart>> mix = nullptr;    ///< in place of the workload's own conversations
 };
 
 /// Refuses a load that cannot be driven: check_workload(), or a trace that was not loaded.
