@@ -12,6 +12,8 @@ namespace {
 
 constexpr std::size_t kMaxHeadBytes = 64U << 10;
 constexpr int kMostInterimAnswers = 16;
+/// By so much the real-time clock, which stamps packets, may run differently while a packet waits to be read.
+constexpr Duration kClockTolerance = std::chrono::milliseconds(1);
 
 bool control(char c) {
   return (static_cast<unsigned char>(c) < 0x20 && c != '\t') || c == 0x7F;
@@ -148,7 +150,10 @@ void ClientCall::on_connected(UniqueFd socket) {
   }
   auto tls = server_->tls ? server_->tls->connect(socket.get(), url_->host) : nullptr;
   if (server_->tls && !tls) return fail(ErrorCode::kInvalidArgument, "no certificate can be for " + url_->authority);
-  attach(std::make_shared<ClientConnection>(pool_->loop(), std::move(socket), std::move(tls), base_url_, pool_));
+  auto connection =
+      std::make_shared<ClientConnection>(pool_->loop(), std::move(socket), std::move(tls), base_url_, pool_);
+  if (pool_->options().stamp_reads) connection->stamp_reads();
+  attach(std::move(connection));
   if (!finished_ && connection_->in_handshake()) arm(connect_deadline_);
 }
 
@@ -175,6 +180,7 @@ void ClientCall::on_request_progress() {
   if (request_sent_ || !connection_ || connection_->unsent() > 0) return;
   request_sent_ = true;
   times_.sent = now();
+  if (pool_->options().stamp_reads) longest_send_ = times_.sent - connection_->write_began();
   invoke(handlers_.on_sent, times_.sent);
 }
 
@@ -220,6 +226,8 @@ void ClientCall::on_bytes(std::string_view bytes) {
 
 void ClientCall::deliver(std::string_view input, TimePoint at) {
   const auto self = shared_from_this();
+  read_at_ = at;
+  one_packet_.reset();
   while (!finished_ && !paused_) {
     if (!(body_ ? take_body(input, at) : take_head(input))) break;
   }
@@ -259,6 +267,7 @@ bool ClientCall::take_body(std::string_view& input, TimePoint at) {
   std::string_view piece;
   switch (body_->next(input, piece)) {
     case BodyDecoder::Step::kPiece:
+      behind_piece_ = input.size();
       invoke(handlers_.on_body, piece, at);
       return true;
     case BodyDecoder::Step::kDone:
@@ -271,6 +280,22 @@ bool ClientCall::take_body(std::string_view& input, TimePoint at) {
       return false;
   }
   return false;
+}
+
+PieceAge ClientCall::piece_age(HttpCall::Bytes which) {
+  if (!connection_) return {};
+  const Duration quiet = std::max(Duration(), read_at_ - connection_->quiet_until());
+  const std::optional<TimePoint> arrived = connection_->arrived();
+  // A stamp from before the loop last looked is one of a clock that was set meanwhile.
+  if (!arrived || *arrived > read_at_ || read_at_ - *arrived > quiet + kClockTolerance) return {.at_most = quiet};
+  const Duration age = read_at_ - *arrived;
+  // Behind a chunk of the transfer encoding comes a line break.
+  constexpr std::size_t kLineBreak = 2;
+  if (which == HttpCall::Bytes::kLast && behind_piece_ <= kLineBreak) {
+    return {.at_least = age, .at_most = age, .stamped = true};
+  }
+  if (!one_packet_) one_packet_ = connection_->was_one_packet();
+  return {.at_least = age, .at_most = *one_packet_ ? age : std::max(age, quiet), .stamped = true};
 }
 
 void ClientCall::resume() {

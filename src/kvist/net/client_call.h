@@ -33,6 +33,9 @@ class ClientCall : public std::enable_shared_from_this<ClientCall> {
   void cancel();
   void pause() { paused_ = true; }
   void resume();
+  /// HttpCall::piece_age(), longest_send()
+  [[nodiscard]] PieceAge piece_age(HttpCall::Bytes which);
+  [[nodiscard]] Duration longest_send() const { return longest_send_; }
   /// Whether a part of the answer has arrived.
   [[nodiscard]] bool answered() const { return answered_; }
 
@@ -76,6 +79,10 @@ class ClientCall : public std::enable_shared_from_this<ClientCall> {
   const HttpUrl* url_ = nullptr;  // of server_
   std::string head_;              // of the request, as sent
   CallTimes times_;
+  Duration longest_send_{};           // of the write that took the request's last byte
+  TimePoint read_at_;                 // of the bytes that are being delivered
+  std::size_t behind_piece_ = 0;      // bytes of that read behind the piece that on_body is being given
+  std::optional<bool> one_packet_{};  // whether the read was of one packet; nothing: not asked yet
   TimePoint deadline_;
   TimePoint connect_deadline_;
 

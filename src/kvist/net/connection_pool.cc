@@ -53,7 +53,9 @@ void ClientConnection::leave_pool() {
 }
 
 ConnectionPool::ConnectionPool(LoopImpl& loop, HttpClientOptions options)
-    : loop_(loop), options_(options), sweep_timer_(loop.timers()) {}
+    : loop_(loop), options_(options), sweep_timer_(loop.timers()) {
+  if (options_.stamp_reads) stamping_ = ReceiveStamps::keep_stamping();
+}
 
 Result<std::shared_ptr<const KnownServer>> ConnectionPool::server_of(const std::string& base_url) {
   if (const auto found = servers_.find(base_url); found != servers_.end()) return found->second;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kvist/net/http_client.h"
+#include "kvist/net/receive_stamps.h"
 #include "kvist/net/tcp_connection.h"
 #include "kvist/net/url.h"
 
@@ -82,6 +83,7 @@ class ConnectionPool : public std::enable_shared_from_this<ConnectionPool> {
 
   LoopImpl& loop_;
   HttpClientOptions options_;
+  UniqueFd stamping_;                                        // with stamp_reads: ReceiveStamps::keep_stamping()
   std::unordered_map<std::string, std::vector<Idle>> idle_;  // no empty vectors
   static constexpr std::size_t kMostServers = 8'192;
   std::unordered_map<std::string, std::shared_ptr<const KnownServer>> servers_;

@@ -23,6 +23,8 @@ class CallHandle final : public HttpCall {
   ~CallHandle() override { call_->cancel(); }
   void pause() override { call_->pause(); }
   void resume() override { call_->resume(); }
+  PieceAge piece_age(Bytes which) override { return call_->piece_age(which); }
+  [[nodiscard]] Duration longest_send() const override { return call_->longest_send(); }
 
  private:
   std::shared_ptr<ClientCall> call_;

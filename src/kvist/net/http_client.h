@@ -22,6 +22,14 @@ struct CallTimes {
   TimePoint first_byte;  ///< first byte of the answer
 };
 
+/// How long before its read a piece of a body had arrived in this machine: between `at_least` and `at_most`, for every
+/// byte that was asked about.
+struct PieceAge {
+  Duration at_least{};
+  Duration at_most{};
+  bool stamped = false;  ///< the system had stamped the packet; otherwise `at_least` is 0
+};
+
 /// Receives one answer. After on_end() or on_error() no handler is called. Threads: the loop's.
 struct CallHandlers {
   /// The socket took the last byte of the request. Called again if the request is sent again on a new connection; not
@@ -46,6 +54,14 @@ class HttpCall {
   /// memory.
   virtual void pause() = 0;
   virtual void resume() = 0;
+
+  enum class Bytes { kLast, kAll };
+  /// Of the piece that on_body is being given: of its last byte, or of all, which costs a system call if the read had
+  /// more than that piece. By the system's stamps of packets; without one, what arrived was not there when the loop
+  /// last looked. Requires: HttpClientOptions::stamp_reads, and to be called from on_body.
+  [[nodiscard]] virtual PieceAge piece_age(Bytes which) = 0;
+  /// The request's last byte was taken by the socket at most so long before `sent`. Requires: stamp_reads.
+  [[nodiscard]] virtual Duration longest_send() const = 0;
 };
 
 class TlsClient;
@@ -66,6 +82,8 @@ struct HttpClientOptions {
   Duration most_idle_for_only_once = std::chrono::seconds(1);
   std::uint64_t max_buffered_body_bytes = 64ULL << 20;
   std::map<std::string, ServerSettings> servers = {};  ///< by base URL
+  /// What is read is known by the time at which it arrived, for HttpCall::piece_age().
+  bool stamp_reads = false;
   /// For https URLs of servers without settings; null: the system's authorities are trusted.
   std::shared_ptr<TlsClient> tls = {};
 };

@@ -267,7 +267,9 @@ void LoopImpl::note_events(const epoll_event* events, int count) {
   for (int i = 0; i < count; ++i) {
     Watched& watched = *static_cast<Watched*>(events[i].data.ptr);
     constexpr std::uint32_t kGone = EPOLLRDHUP | EPOLLHUP | EPOLLERR;
-    if ((events[i].events & (EPOLLIN | kGone)) != 0) watched.readable_ = true;
+    if ((events[i].events & (EPOLLIN | kGone)) != 0 && !std::exchange(watched.readable_, true)) {
+      watched.quiet_until_ = looked_;
+    }
     if ((events[i].events & (EPOLLOUT | EPOLLHUP | EPOLLERR)) != 0) watched.writable_ = true;
     if ((events[i].events & kGone) != 0) watched.hung_up_ = true;
     enqueue(watched);
@@ -275,18 +277,21 @@ void LoopImpl::note_events(const epoll_event* events, int count) {
 }
 
 void LoopImpl::wait(bool may_sleep) {
+  const TimePoint before = now();
   Duration timeout{};
   bool forever = false;
   if (may_sleep) {
     asleep_.store(true);
     if (!any_posted_.load()) {
       forever = timers_.empty();
-      if (!forever) timeout = timers_.next() - now();
+      if (!forever) timeout = timers_.next() - before;
     }
   }
   const int count = wait_for_events(epoll_.get(), events_, forever ? std::nullopt : std::optional(timeout));
   asleep_.store(false);
   note_events(events_.data(), count);
+  // If there were more events than were asked for, the others are told the next time.
+  if (count < static_cast<int>(events_.size())) looked_ = before;
 }
 
 void LoopImpl::on_termination(std::function<void()> handler) {

@@ -45,6 +45,8 @@ class Watched {
   /// Whether a new request or the beginning of an answer is expected, and not a further chunk of a stream.
   [[nodiscard]] virtual bool urgent() const { return true; }
   [[nodiscard]] LoopImpl& loop() const { return loop_; }
+  /// What can be read now was not there yet at this instant: the loop looked after it, and saw nothing.
+  [[nodiscard]] TimePoint quiet_until() const { return quiet_until_; }
 
   bool readable_ = false;
   bool writable_ = false;
@@ -59,6 +61,7 @@ class Watched {
   int fd_ = -1;
   std::size_t queued_at_ = kNone;  // in one of the loop's two queues
   bool queued_urgent_ = false;
+  TimePoint quiet_until_;
 };
 
 /// Something with bytes to send, which are sent when the present handler has returned.
@@ -141,6 +144,7 @@ class LoopImpl {
   TimerQueue timers_;
   NameResolver resolver_;
   std::vector<epoll_event> events_;
+  TimePoint looked_;  // an instant after which the loop asked for events, got all, and has not asked again but once
   std::unique_ptr<char[]> read_buffer_;
   static constexpr std::size_t kSpareQueueBytes = 16U << 10;
   std::string spare_queue_;  // empty, with memory

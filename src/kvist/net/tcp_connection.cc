@@ -81,8 +81,9 @@ bool TcpConnection::proceed_with_tls() {
 void TcpConnection::read() {
   reading_ = false;
   char* const buffer = loop().read_buffer();
-  const ssize_t bytes = tls_ ? tls_->read(buffer, LoopImpl::kReadBufferBytes)
-                             : ::recv(socket_.get(), buffer, LoopImpl::kReadBufferBytes, 0);
+  const ssize_t bytes = tls_      ? tls_->read(buffer, LoopImpl::kReadBufferBytes)
+                        : stamps_ ? stamps_->receive(socket_.get(), buffer, LoopImpl::kReadBufferBytes)
+                                  : ::recv(socket_.get(), buffer, LoopImpl::kReadBufferBytes, 0);
   if (bytes < 0 && may_come_later(errno)) {
     reading_ = true;
     if (errno == EINTR || (tls_ && tls_->may_go_on())) return call_soon();
@@ -122,6 +123,7 @@ bool TcpConnection::write_some() {
     return true;
   }
   while (unsent() > 0) {
+    if (stamps_) write_began_ = now();
     const ssize_t taken = tls_ ? tls_->write(out_.data() + sent_, unsent())
                                : ::send(socket_.get(), out_.data() + sent_, unsent(), MSG_NOSIGNAL);
     if (taken < 0 && errno == EINTR) continue;
@@ -151,6 +153,20 @@ void TcpConnection::flush() {
 // Behind TLS the system counts the bytes of records, which are some more. So the difference may be less than nothing.
 std::uint64_t TcpConnection::bytes_received_by_peer() const {
   return bytes_sent_ - std::min(bytes_sent_, unconfirmed_bytes(socket_.get()));
+}
+
+void TcpConnection::stamp_reads() {
+  stamps_ = std::make_unique<ReceiveStamps>();
+  stamps_->enable(socket_.get());
+  if (tls_) tls_->stamp_reads(stamps_.get());
+}
+
+std::optional<TimePoint> TcpConnection::arrived() const {
+  return stamps_ ? stamps_->arrived() : std::nullopt;
+}
+
+bool TcpConnection::was_one_packet() {
+  return stamps_ && !tls_ && !closed() && stamps_->was_one_packet(socket_.get());
 }
 
 void TcpConnection::send_now() {

@@ -4,10 +4,12 @@
 #include <cstddef>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "kvist/net/loop_impl.h"
+#include "kvist/net/receive_stamps.h"
 #include "kvist/net/socket.h"
 
 namespace kvist::net {
@@ -43,6 +45,17 @@ class TcpConnection : public Watched, public Flushed, public std::enable_shared_
   /// Closes the sending direction. The peer reads the end of the stream and can still send.
   void finish_sending();
   [[nodiscard]] bool closed() const { return !socket_.valid(); }
+
+  /// From now on it is known when the bytes of a read had arrived, and when a write began. Requires: nothing was read
+  /// yet.
+  void stamp_reads();
+  /// ReceiveStamps::arrived(); nothing without stamp_reads().
+  [[nodiscard]] std::optional<TimePoint> arrived() const;
+  /// Whether all that the last read gave arrived at once, as far as is known: never behind TLS, which reads in parts.
+  [[nodiscard]] bool was_one_packet();
+  /// When the write began in which the socket took the last bytes. Requires: stamp_reads().
+  [[nodiscard]] TimePoint write_began() const { return write_began_; }
+  using Watched::quiet_until;
   /// Whether the TLS handshake is under way. What is sent meanwhile waits.
   [[nodiscard]] bool in_handshake() const;
 
@@ -78,6 +91,8 @@ class TcpConnection : public Watched, public Flushed, public std::enable_shared_
   std::string out_;       // the bytes from sent_ on are still to be written
   std::size_t sent_ = 0;  // bytes of it that the socket has taken
   std::uint64_t bytes_sent_ = 0;
+  std::unique_ptr<ReceiveStamps> stamps_;  // null: reads are not stamped
+  TimePoint write_began_;
   bool reading_ = false;  // start_read() was called
   bool blocked_ = false;  // the socket takes no more for now
 };

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "kvist/base/check.h"
+#include "kvist/net/receive_stamps.h"
 #include "kvist/net/socket.h"
 
 namespace kvist::net {
@@ -97,7 +98,8 @@ int TlsSession::receive(BIO* bio, char* data, int size) {
     return -1;
   }
   const std::size_t most = std::min(static_cast<std::size_t>(size), self.budget_);
-  const ssize_t bytes = ::recv(self.socket_, data, most, 0);
+  const ssize_t bytes =
+      self.stamps_ != nullptr ? self.stamps_->receive(self.socket_, data, most) : ::recv(self.socket_, data, most, 0);
   if (bytes > 0) self.budget_ -= static_cast<std::size_t>(bytes);
   if (bytes == 0) self.peer_closed_ = true;
   if (bytes < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) {

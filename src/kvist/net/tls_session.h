@@ -13,6 +13,8 @@ struct x509_store_ctx_st;
 
 namespace kvist::net {
 
+class ReceiveStamps;
+
 /// Reads from and writes to a non-blocking socket as recv() and send() do, through TLS. What a call takes from the
 /// socket is bounded, and so is the number of records without data (of which a peer may send any number: TLS 1.3's
 /// KeyUpdate costs it little), so that no peer keeps the loop busy. Threads: the loop's.
@@ -45,6 +47,9 @@ class TlsSession {
   /// ended because it had done enough, or has something to tell.
   [[nodiscard]] bool may_go_on() const { return !socket_blocks_; }
 
+  /// Reads from the socket go through `stamps`, which must outlive this object; null: they do not.
+  void stamp_reads(ReceiveStamps* stamps) { stamps_ = stamps; }
+
   /// OpenSSL's callback for each certificate of the peer's chain: notes what is wrong with it.
   static int on_verified(int good, x509_store_ctx_st* chain);
 
@@ -70,6 +75,7 @@ class TlsSession {
 
   std::unique_ptr<ssl_st, Free> ssl_;
   int socket_;
+  ReceiveStamps* stamps_ = nullptr;
   std::string name_;
   std::string problem_;
   std::string certificate_problem_;  // of the peer's certificate
