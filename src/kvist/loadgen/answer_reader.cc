@@ -11,6 +11,7 @@ Result<void> AnswerReader::feed(std::string_view bytes, TimePoint at) {
   KVIST_TRY_VOID(parser_.feed(bytes));
   net::SseParser::Event event;
   while (!done_ && parser_.next(event)) {
+    ++events_;
     if (!event.data.empty()) KVIST_TRY_VOID(read_event(event.data, at));
   }
   return {};

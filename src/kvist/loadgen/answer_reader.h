@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -28,6 +29,10 @@ class AnswerReader {
   /// Checks, at the end of the body, whether the answer is complete: it ended with [DONE] and had content.
   [[nodiscard]] Result<void> check_whole() const;
 
+  /// Events of the stream so far.
+  [[nodiscard]] std::uint64_t events() const { return events_; }
+  /// Whether what was fed ended with the end of an event.
+  [[nodiscard]] bool between_events() const { return parser_.rest().empty(); }
   /// Whether [DONE] was read. Everything after it is ignored.
   [[nodiscard]] bool done() const { return done_; }
   /// When [DONE] was read.
@@ -40,6 +45,7 @@ class AnswerReader {
   workload::TurnClock* clock_;
   net::SseParser parser_;
   std::string reply_;
+  std::uint64_t events_ = 0;
   bool done_ = false;
   TimePoint done_at_;
 };

@@ -52,6 +52,9 @@ double process_cpu_seconds() {
 
 void LoopMonitor::start() {
   delays_ = {};
+  stalls_ = 0;
+  stalled_ = {};
+  host_.start();
   cpu_seconds_at_start_ = process_cpu_seconds();
   watching_ = true;
   arm(net::now() + kPeriod);
@@ -59,15 +62,23 @@ void LoopMonitor::start() {
 
 void LoopMonitor::stop() {
   if (!watching_) return;
+  at_stop_ = measure();
   watching_ = false;
   timer_.cancel();
-  cpu_seconds_ = process_cpu_seconds() - cpu_seconds_at_start_;
 }
 
 ClientLoad LoopMonitor::load() const {
+  return watching_ ? measure() : at_stop_;
+}
+
+ClientLoad LoopMonitor::measure() const {
   return {.loop_delay_p99_ms = to_milliseconds(delays_.quantile(0.99)),
           .loop_delay_max_ms = to_milliseconds(delays_.max()),
-          .cpu_seconds = watching_ ? process_cpu_seconds() - cpu_seconds_at_start_ : cpu_seconds_,
+          .loop_stalls = stalls_,
+          .loop_stalled_ms = to_milliseconds(stalled_),
+          .cpu_seconds = process_cpu_seconds() - cpu_seconds_at_start_,
+          .run_queue_seconds = host_.run_queue_seconds(),
+          .steal_share = host_.steal_share(),
           .refused_starts = {}};
 }
 
@@ -85,6 +96,10 @@ void LoopMonitor::arm(TimePoint due) {
   timer_.arm(due, [this, due] {
     const TimePoint now = net::now();
     record_tick(delays_, now - due);
+    if (now - due >= kPeriod) {
+      ++stalls_;
+      stalled_ += now - due;
+    }
     // The next tick of the same schedule. The ticks that a stall has missed are recorded already.
     arm(std::max(due, now - (now - due) % kPeriod) + kPeriod);
   });

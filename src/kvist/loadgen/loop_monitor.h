@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "kvist/base/time.h"
+#include "kvist/loadgen/host_load.h"
 #include "kvist/loadgen/service.h"
 #include "kvist/net/event_loop.h"
 
@@ -53,11 +54,16 @@ class LoopMonitor {
  private:
   void arm(TimePoint due);
 
+  [[nodiscard]] ClientLoad measure() const;
+
   net::Timer timer_;
   DelayHistogram delays_;
+  std::uint64_t stalls_ = 0;
+  Duration stalled_{};
   bool watching_ = false;
   double cpu_seconds_at_start_ = 0;
-  double cpu_seconds_ = 0;  // set by stop()
+  HostLoad host_;
+  ClientLoad at_stop_;
 };
 
 }  // namespace kvist::loadgen

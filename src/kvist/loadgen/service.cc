@@ -50,6 +50,7 @@ net::HttpClientOptions client_options(const ServiceOptions& service, const std::
   net::HttpClientOptions options;
   options.servers[url] = service.target;
   options.max_idle_per_host = 20'000;
+  options.stamp_reads = true;
   return options;
 }
 

@@ -42,7 +42,11 @@ struct ServiceOptions {
 struct ClientLoad {
   double loop_delay_p99_ms = 0;
   double loop_delay_max_ms = 0;
-  double cpu_seconds = 0;                          ///< of this process since then
+  std::uint64_t loop_stalls = 0;                 ///< ticks that were late by a whole period (10 ms) or more
+  double loop_stalled_ms = 0;                    ///< the sum of them
+  double cpu_seconds = 0;                        ///< of this process since then
+  std::optional<double> run_queue_seconds = {};  ///< the loop's thread waited for a processor; nothing: not known here
+  std::optional<double> steal_share = {};        ///< of all processors' time; nothing: not known here
   std::optional<std::string> refused_starts = {};  ///< a remark on the number of refused open arrivals
 };
 

@@ -75,6 +75,7 @@ TurnCall::TurnCall(net::HttpClient& client, const Target& target, workload::Star
       reader_(clock_) {
   clock_.on_session(turn.session);
   net::HttpRequest request = request_for(target, turn);
+  clock_.on_handed(net::now());
   // Counts only until the socket has taken the request, or if the server answers before that.
   clock_.on_sent(net::now());
   call_ = client.start(target.url, std::move(request), target.timeout, handlers());
@@ -87,7 +88,11 @@ workload::TurnSample TurnCall::abandon(TimePoint now) {
 }
 
 net::CallHandlers TurnCall::handlers() {
-  return {.on_sent = [this](TimePoint at) { clock_.on_sent(at); },
+  return {.on_sent =
+              [this](TimePoint at) {
+                clock_.on_sent(at);
+                clock_.on_longest_send(call_->longest_send());
+              },
           .on_head = [this](int status, const net::Headers& headers) { on_head(status, headers); },
           .on_body = [this](std::string_view data, TimePoint at) { on_body(data, at); },
           .on_end = [this](const net::CallTimes& /*times*/) { on_end(); },
@@ -112,9 +117,14 @@ void TurnCall::on_body(std::string_view data, TimePoint at) {
     return;
   }
   const std::uint32_t chunks_before = clock_.sample().chunks;
+  const std::uint64_t events_before = reader_.events();
   const Result<void> result = reader_.feed(data, at);
   const std::uint32_t chunks = clock_.sample().chunks - chunks_before;
   if (chunks > 0) {
+    // A piece that is one event ends with the bytes that made it whole. Of several, the first may have come earlier.
+    const bool one_event = reader_.events() == events_before + 1 && reader_.between_events();
+    const net::PieceAge age = call_->piece_age(one_event ? net::HttpCall::Bytes::kLast : net::HttpCall::Bytes::kAll);
+    clock_.on_age(chunks, {.at_least = age.at_least, .at_most = age.at_most, .stamped = age.stamped});
     std::optional<Duration> ttft;
     if (chunks_before == 0) ttft = clock_.sample().first_token - clock_.sample().sent;
     const std::span<const float> gaps(clock_.sample().gaps_ms);

@@ -7,7 +7,7 @@ namespace {
 
 std::size_t bytes_of(const TurnSample& sample) {
   return sizeof(TurnSample) + sample.error.capacity() + sample.worker.capacity() +
-         sample.gaps_ms.capacity() * sizeof(float);
+         (sample.gaps_ms.capacity() + sample.late_ms.capacity() + sample.unsure_ms.capacity()) * sizeof(float);
 }
 
 }  // namespace
@@ -120,7 +120,9 @@ void Recorder::add_output_tokens(TimePoint now, std::uint32_t tokens) {
 
 void Recorder::keep(TurnSample sample) {
   // A vector that grew may have twice the capacity that it needs. It is only copied if that saves much.
-  if (sample.gaps_ms.capacity() > sample.gaps_ms.size() + sample.gaps_ms.size() / 2) sample.gaps_ms.shrink_to_fit();
+  for (std::vector<float>* const list : {&sample.gaps_ms, &sample.late_ms, &sample.unsure_ms}) {
+    if (list->capacity() > list->size() + list->size() / 2) list->shrink_to_fit();
+  }
   const std::size_t bytes = bytes_of(sample);
   if (samples_.size() >= limits_.samples || kept_bytes_ + bytes > limits_.bytes) {
     ++totals_.samples_refused;

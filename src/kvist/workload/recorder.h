@@ -29,7 +29,7 @@ inline constexpr std::size_t kLatencyMetricCount = 4;
 /// that those kept are all turns up to some instant, and not a selection.
 struct RecorderLimits {
   std::size_t samples = 2'000'000;
-  std::size_t bytes = std::size_t{1} << 30;  ///< gaps between chunks dominate: about 3.5 kB for a turn of 840 tokens
+  std::size_t bytes = std::size_t{1} << 30;  ///< gaps between chunks dominate: about 7 kB for a turn of 840 tokens
 };
 
 /// Counts since the recorder was made. begin_run() does not reset them, so they only grow.

@@ -15,6 +15,18 @@ void TurnClock::on_route(std::string worker, std::optional<std::uint32_t> predic
   sample_.predicted_cached_tokens = predicted_cached_tokens;
 }
 
+void TurnClock::on_age(std::uint32_t chunks, ChunkAge age) {
+  if (gaps_ == Gaps::kDrop || chunks == 0) return;
+  const float late = static_cast<float>(to_milliseconds(age.at_least));
+  const float unsure = static_cast<float>(to_milliseconds(age.at_most - age.at_least));
+  if (!age.stamped) sample_.unstamped += chunks;
+  if (unsure > 0 || !sample_.unsure_ms.empty()) {
+    sample_.unsure_ms.resize(sample_.late_ms.size());
+    sample_.unsure_ms.resize(sample_.late_ms.size() + chunks, unsure);
+  }
+  sample_.late_ms.resize(sample_.late_ms.size() + chunks, late);
+}
+
 void TurnClock::on_usage(std::uint32_t prompt_tokens, std::uint32_t cached_tokens, std::uint32_t completion_tokens) {
   sample_.prompt_tokens = prompt_tokens;
   sample_.cached_tokens = cached_tokens;

@@ -13,6 +13,13 @@
 
 namespace kvist::workload {
 
+/// How long before it was read a chunk had arrived in this machine.
+struct ChunkAge {
+  Duration at_least{};
+  Duration at_most{};
+  bool stamped = false;  ///< `at_least` is known; otherwise it is 0
+};
+
 /// Accumulates one TurnSample. The rules:
 ///  - The first token is the first chunk with non-empty content. A chunk with only a role, a finish reason or usage
 ///    does not count.
@@ -20,7 +27,7 @@ namespace kvist::workload {
 ///    a chunk may have several tokens; it is still one chunk with one gap.
 ///  - Token counts are those of the server's usage; chunks are counted separately. So TPOT is per token, however tokens
 ///    are put into chunks.
-/// Threads: one. Memory: 4 bytes per content chunk if gaps are kept.
+/// Threads: one. Memory: 4 bytes per content chunk if gaps are kept, and 4 or 8 more if ages are told.
 class TurnClock {
  public:
   enum class Gaps : bool { kDrop, kKeep };
@@ -29,6 +36,10 @@ class TurnClock {
 
   /// What the turn belongs to beside its conversation.
   void on_session(std::optional<ConversationId> session) { sample_.session = session; }
+  /// The client has come to the turn.
+  void on_handed(TimePoint at) { sample_.handed = at; }
+  /// The socket took the request within this time before on_sent().
+  void on_longest_send(Duration span) { sample_.longest_send_ms = static_cast<float>(to_milliseconds(span)); }
   /// The request was handed to the socket. May be called again with a better time; the last one counts.
   void on_sent(TimePoint at) { sample_.sent = at; }
   /// The worker that answers, as the response head reports it.
@@ -49,6 +60,8 @@ class TurnClock {
     sample_.last_token = at;
     ++sample_.chunks;
   }
+  /// How long the last `chunks` content chunks had been in this machine before they were read. `age` is a range.
+  void on_age(std::uint32_t chunks, ChunkAge age);
   void on_usage(std::uint32_t prompt_tokens, std::uint32_t cached_tokens, std::uint32_t completion_tokens);
 
   [[nodiscard]] bool has_first_token() const { return sample_.chunks > 0; }

@@ -27,6 +27,7 @@ struct TurnSample {
   std::string error;      ///< why it failed
   std::string worker;     ///< x-kvist-worker, if the gateway sends it
   TimePoint intended;     ///< when it was due by the schedule
+  TimePoint handed;       ///< when the client had come to it and began to send, which may include to connect
   TimePoint sent;         ///< when the request was handed to the socket
   TimePoint first_token;  ///< first chunk with non-empty content
   TimePoint last_token;
@@ -37,6 +38,13 @@ struct TurnSample {
   std::uint32_t chunks = 0;                              ///< chunks with content
   std::optional<std::uint32_t> predicted_cached_tokens;  ///< x-kvist-predicted-cached-tokens
   std::vector<float> gaps_ms;                            ///< between successive content chunks: ITL; may be dropped
+
+  // How exact the instants above are. Known in the process that measured; results files do not have it.
+  float longest_send_ms = 0;     ///< `sent` may be so much too late
+  std::uint32_t unstamped = 0;   ///< content chunks whose arrival the system did not tell
+  std::vector<float> late_ms;    ///< of each content chunk: how long it had been in this machine before it was read,
+                                 ///< at least; may be dropped
+  std::vector<float> unsure_ms;  ///< of each content chunk: by how much more it may have been; empty: 0 for all
 
   [[nodiscard]] ConversationId session_or_conversation() const { return session.value_or(conversation); }
   [[nodiscard]] double ttft_ms() const { return to_milliseconds(first_token - sent); }
