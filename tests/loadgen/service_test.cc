@@ -350,6 +350,8 @@ TEST_F(ServiceTest, WatchesItsOwnLoop) {
   const ClientLoad load = on_loop([&] { return service_->client_load(); });
   EXPECT_GT(load.cpu_seconds, 0);
   EXPECT_GE(load.loop_delay_max_ms, load.loop_delay_p99_ms);
+  EXPECT_GE(load.loop_stalls, 1U);
+  EXPECT_GE(load.loop_stalled_ms, 45);
 }
 
 TEST_F(ServiceTest, CreateRefusesWhatCannotBeDriven) {

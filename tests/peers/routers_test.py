@@ -55,7 +55,7 @@ def row(title, load, runs):
     mean = lambda value: statistics.mean(value(said) for said, _, _ in runs)
     requests = sum(sum(counts) for _, counts, _ in runs)
     shares = [sum(counts) for counts in zip(*(sorted(counts, reverse=True) for _, counts, _ in runs), strict=True)]
-    late = [said.verdict for said, _, _ in runs if said.verdict and not said.verdict.startswith("kept up")]
+    late = [said.verdict for said, _, _ in runs if said.verdict and not said.verdict.startswith("valid")]
     return [load, title, f"{mean(lambda s: s.ttft['p50']):.1f} ms", f"{mean(lambda s: s.ttft['p95']):.1f} ms",
             f"{mean(lambda s: s.tpot['p50']):.2f} ms", f"{mean(lambda s: s.tokens_per_s):,.0f}", f"{mean(lambda s: s.hit_rate_pct):.1f} %",
             " / ".join(map(str, shares)), f"{1e3 * sum(used for _, _, used in runs) / max(1, requests):.2f} ms", "late" if late else "kept up"]

@@ -97,12 +97,25 @@ TEST(Headline, ADegradedClientIsMarkedInTheHeadlineTable) {
   run.levels[1].client.cpu_share = 0.95;
   const std::string markdown = render_markdown(run, sample_sweep());
   EXPECT_THAT(markdown, HasSubstr("| 40 (client degraded: KV) | "));
-  EXPECT_THAT(markdown, HasSubstr("**Client degraded:** the load generator was too busy to measure well"));
-  EXPECT_THAT(markdown, HasSubstr("KV at 40 (CPU share 0.95 is above 0.80 of one core)"));
+  EXPECT_THAT(markdown, HasSubstr("**Client:** the load generator was too busy to measure well"));
+  EXPECT_THAT(markdown, HasSubstr("KV at 40 (degraded: CPU share 0.95 is above 0.80 of one core)"));
   EXPECT_THAT(render_terminal(run, sample_sweep()), HasSubstr("kv (client degraded)"));
   EXPECT_THAT(render_html(run, sample_sweep()), HasSubstr(", client degraded</title>"));
   run.simulated = true;
   EXPECT_THAT(render_markdown(run, sample_sweep()), Not(HasSubstr("client degraded")));
+}
+
+TEST(Headline, AnInvalidClientIsMarkedAsThatWithItsBounds) {
+  results::RunRecord run = sample_run();
+  results::ClientCertificate certificate{.chunks = 40, .stamped_chunks = 40, .receive_delay_p99_ms = 88.5};
+  certificate.shares.fill(results::ClientShare{.low_ms = -90, .high_ms = 30});
+  run.levels[1].client.certificate = certificate;
+  const std::string markdown = render_markdown(run, sample_sweep());
+  EXPECT_THAT(markdown, HasSubstr("| 40 (client invalid: KV) | "));
+  EXPECT_THAT(markdown, HasSubstr("KV at 40 (invalid: 90.0 ms of the TTFT p50 (145.0 ms) may be the client's; "));
+  EXPECT_THAT(markdown, HasSubstr("| 40 | KV | 90.0, 90.0, 90.0ms | 90.0, 90.0, 90.0ms | 88.50ms | 0.20ms |"));
+  EXPECT_THAT(render_terminal(run, sample_sweep()), HasSubstr("kv (client invalid)"));
+  EXPECT_THAT(render_html(run, sample_sweep()), HasSubstr(", client invalid</title>"));
 }
 
 TEST(Headline, TheVerdictComesFirst) {

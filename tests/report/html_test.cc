@@ -77,7 +77,7 @@ TEST(Terminal, TableIsAlignedAndCompact) {
       "         50  round_robin (excluded)     250ms     286ms    30.0ms   40.0ms             1.20           60.0%\n"
       "Exact percentiles over all turns (95 % interval).\n"
       "Times as measured, engines 10 times faster than their model: x 10 for model time.\n"
-      "The load generator was degraded at some levels: see \"Load generator health\" in the report.\n");
+      "The load generator disturbed its measurement at some levels: see \"Load generator health\" in the report.\n");
 }
 
 TEST(WriteReport, WritesThreeFilesIntoTheFolder) {

@@ -69,9 +69,10 @@ TEST(Json, OwnKeysStandApart) {
   EXPECT_DOUBLE_EQ(double(own["predicted_cache"]["mean_absolute_error_tokens"]), 10);
   EXPECT_EQ(std::uint64_t(own["workers"].at(1)["turns"]), 5U);
   EXPECT_TRUE(own["workers"].at(1)["acceptance_rate"].is_null());
-  EXPECT_EQ(std::string_view(own["client"]["verdict"]), "ok");
+  EXPECT_EQ(std::string_view(own["client"]["verdict"]), "valid");
+  EXPECT_TRUE(own["client"]["certificate"].is_null()) << "this run has none";
   const simdjson::dom::element run = root["kvist"];
-  EXPECT_EQ(std::uint64_t(run["format"]), 1U);
+  EXPECT_EQ(std::uint64_t(run["format"]), 2U);
   EXPECT_DOUBLE_EQ(double(run["time_scale"]), 1);
   EXPECT_DOUBLE_EQ(double(run["method"]["warmup_s"]), 5);
   EXPECT_EQ(std::string_view(run["machine"]["cores"]), "2");

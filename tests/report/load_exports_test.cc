@@ -283,7 +283,7 @@ TEST(LoadSummary, RatesAreOverTheWindowAndItlIsBesideTpot) {
   const std::string console = load_summary(run, figures);
   EXPECT_THAT(console, HasSubstr("turns    112 succeeded, 1 failed, 1 abandoned, sent within 30.0 s\n"));
   for (const char* row : {"\nTTFT ", "\nTPOT (mean of a request) ", "\nITL (gaps, pooled) ", "\nlatency ",
-                          "\nTTFT from the schedule ", "\narrivals poisson: ", "\nclient   kept up: "}) {
+                          "\nTTFT from the schedule ", "\narrivals poisson: ", "\nclient   valid: "}) {
     EXPECT_THAT(console, HasSubstr(row));
   }
   EXPECT_THAT(console, HasSubstr("first error: HTTP 500"));
@@ -313,8 +313,37 @@ TEST(LoadOutput, EveryRequestAndEveryTokenIsWritten) {
   EXPECT_EQ(line.root["gaps_ms"].get_array().size(), 9U);
   EXPECT_NEAR(double(line.root["sent_s"]), 3.5, 1e-9);
   EXPECT_TRUE(bool(line.root["measured"]));
+  EXPECT_TRUE(line.root["late_ms"].error()) << "it is not known when its chunks arrived";
   EXPECT_FALSE(parse_formats("vllm,k6").has_value());
   std::filesystem::remove_all(folder);
+}
+
+TEST(LoadOutput, TheClientsCertificateIsWrittenWithItsVerdict) {
+  LoadRun run = sample_load();
+  results::ClientCertificate certificate{.chunks = 1'120, .stamped_chunks = 1'100, .receive_delay_p99_ms = 0.5};
+  certificate.shares[0] = results::ClientShare{.low_ms = -0.25, .high_ms = 0.5};
+  certificate.shares[4] = results::ClientShare{.low_ms = 0, .high_ms = 2};
+  certificate.run_queue_share = 0.125;
+  run.level.client.certificate = certificate;
+  workload::TurnSample& turn = run.level.turns[12];
+  turn.late_ms.assign(10, 0.125F);
+  turn.unsure_ms = {0, 0.5F};
+  const Parsed line(request_line(run, turn));
+  EXPECT_EQ(line.root["late_ms"].get_array().size(), 10U);
+  EXPECT_EQ(line.root["unsure_ms"].get_array().size(), 2U);
+  const LoadFigures figures = figures_of(run);
+  const Parsed summary(load_summary_json(run, figures));
+  const simdjson::dom::element client = summary.root["client"];
+  EXPECT_EQ(std::string_view(client["verdict"]), "degraded") << "2 ms of an ITL p95 of 7 ms";
+  EXPECT_EQ(client["reasons"].get_array().size(), 1U);
+  EXPECT_EQ(std::uint64_t(client["certificate"]["stamped_chunks"]), 1'100U);
+  EXPECT_DOUBLE_EQ(double(client["certificate"]["shares"]["ttft_p50_ms"]["low"]), -0.25);
+  EXPECT_TRUE(client["certificate"]["shares"]["ttft_p95_ms"].is_null());
+  EXPECT_DOUBLE_EQ(double(client["certificate"]["run_queue_share"]), 0.125);
+  EXPECT_TRUE(client["certificate"]["steal_share"].is_null()) << "unknown is never 0";
+  const std::string console = load_summary(run, figures);
+  EXPECT_THAT(console, HasSubstr("\nclient   degraded: its own part of TTFT p50, p95, p99 is at most -, of ITL -; "));
+  EXPECT_THAT(console, HasSubstr("; 20 of 1,120 chunks without the system's stamp (2.0 ms of the ITL p95 (7.0 ms)"));
 }
 
 }  // namespace

@@ -115,6 +115,24 @@ inline WorkerTimeline full_timeline() {
   return {.worker = "worker-1", .kv_blocks = 6'000, .max_batch_size = 64, .points = {p, TimelinePoint{}}};
 }
 
+inline ClientCertificate full_certificate() {
+  ClientCertificate c{.chunks = 1'000,
+                      .stamped_chunks = 990,
+                      .receive_delay_p50_ms = 0.03,
+                      .receive_delay_p99_ms = 0.5,
+                      .receive_delay_max_ms = 7,
+                      .dispatch_delay_p99_ms = 0.25,
+                      .dispatch_delay_max_ms = 2,
+                      .loop_stalls = 3,
+                      .loop_stalled_ms = 45.5,
+                      .run_queue_share = 0.125,
+                      .steal_share = std::nullopt};
+  for (std::size_t i = 0; i + 1 < c.shares.size(); ++i) {
+    c.shares[i] = ClientShare{.low_ms = -0.5 * static_cast<double>(i), .high_ms = 0.25};
+  }
+  return c;
+}
+
 inline LevelRecord full_level() {
   LevelRecord level;
   level.mode = spec::RoutingMode::kKv;
@@ -131,7 +149,11 @@ inline LevelRecord full_level() {
   level.workers = {full_worker(), WorkerLevelRecord{}};
   level.timelines = {full_timeline(), WorkerTimeline{}, full_timeline()};
   level.timelines[2].points.pop_back();
-  level.client = {.loop_delay_p99_ms = 0.5, .loop_delay_max_ms = 3.5, .cpu_share = 0.75, .send_delay_p99_ms = 0.125};
+  level.client = {.loop_delay_p99_ms = 0.5,
+                  .loop_delay_max_ms = 3.5,
+                  .cpu_share = 0.75,
+                  .send_delay_p99_ms = 0.125,
+                  .certificate = full_certificate()};
   level.remarks = {"worker-1 restarted", "", "2 requests abandoned while draining"};
   return level;
 }
@@ -240,6 +262,7 @@ inline void expect_equal(const LevelRecord& a, const LevelRecord& b) {
   EXPECT_EQ(a.client.loop_delay_max_ms, b.client.loop_delay_max_ms);
   EXPECT_EQ(a.client.cpu_share, b.client.cpu_share);
   EXPECT_EQ(a.client.send_delay_p99_ms, b.client.send_delay_p99_ms);
+  EXPECT_EQ(a.client.certificate, b.client.certificate);
   EXPECT_EQ(a.remarks, b.remarks);
 }
 

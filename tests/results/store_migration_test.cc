@@ -1,5 +1,8 @@
 #include <gmock/gmock.h>
 
+#include <string>
+#include <string_view>
+
 #include "results/schema_1.h"
 #include "results/store_fixture.h"
 
@@ -9,6 +12,9 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Pair;
+
+constexpr std::string_view kDropTablesOfSchema4 =
+    "DROP TABLE turn_sessions; DROP TABLE client_certificates; DROP TABLE client_shares;";
 
 class StoreMigrationTest : public StoreTest {
  protected:
@@ -67,7 +73,7 @@ TEST_F(StoreMigrationTest, AFileOfSchema1IsReadAndWritten) {
 
 TEST_F(StoreMigrationTest, AFileOfSchema2GetsATableOfSteps) {
   ASSERT_EQ(Store::open(path()).value()->load_run(1)->levels.size(), 2U);
-  tamper(path(), "DROP TABLE engine_steps; DROP TABLE turn_sessions; PRAGMA user_version = 2");
+  tamper(path(), "DROP TABLE engine_steps;" + std::string(kDropTablesOfSchema4) + "PRAGMA user_version = 2");
   for (int opening = 0; opening < 2; ++opening) {
     auto store = Store::open(path());
     ASSERT_TRUE(store.has_value()) << store.error().message;
@@ -77,19 +83,27 @@ TEST_F(StoreMigrationTest, AFileOfSchema2GetsATableOfSteps) {
     EXPECT_EQ(run->levels[1].workers[0].steps, std::nullopt) << "nobody counted them";
   }
   tamper(path(),
-         "DROP TABLE engine_steps; DROP TABLE turn_sessions; ALTER TABLE remarks ADD COLUMN author TEXT;"
-         "PRAGMA user_version = 2");
+         "DROP TABLE engine_steps;" + std::string(kDropTablesOfSchema4) +
+             "ALTER TABLE remarks ADD COLUMN author TEXT; PRAGMA user_version = 2");
   EXPECT_THAT(Store::open(path()).error().message, HasSubstr("remarks is not as kvist creates it"));
 }
 
-TEST_F(StoreMigrationTest, AFileOfSchema3GetsATableOfSessions) {
+TEST_F(StoreMigrationTest, AFileOfSchema3GetsTablesOfSessionsAndOfTheClientsCertificate) {
   ASSERT_EQ(Store::open(path()).value()->load_run(1)->levels.size(), 2U);
-  tamper(path(), "DROP TABLE turn_sessions; PRAGMA user_version = 3");
-  auto store = Store::open(path());
-  ASSERT_TRUE(store.has_value()) << store.error().message;
-  ASSERT_TRUE((*store)->add_level(2, full_level()).has_value());
-  EXPECT_EQ((*store)->load_run(1)->levels[1].turns[0].session, std::nullopt);
-  EXPECT_EQ((*store)->load_run(2)->levels.back().turns[0].session, full_level().turns[0].session);
+  tamper(path(), std::string(kDropTablesOfSchema4) + "PRAGMA user_version = 3");
+  for (int opening = 0; opening < 2; ++opening) {
+    auto store = Store::open(path());
+    ASSERT_TRUE(store.has_value()) << store.error().message;
+    const auto run = (*store)->load_run(1);
+    ASSERT_TRUE(run.has_value()) << run.error().message;
+    expect_the_kv_level(run->levels[1]);
+    EXPECT_EQ(run->levels[1].client.certificate, std::nullopt) << "nobody measured it";
+    EXPECT_EQ(run->levels[1].turns[0].session, std::nullopt);
+    ASSERT_TRUE((*store)->add_level(2, full_level()).has_value());
+    EXPECT_EQ((*store)->load_run(2)->levels.back().turns[0].session, full_level().turns[0].session);
+  }
+  tamper(path(), "DROP TABLE client_certificates; PRAGMA user_version = 3");
+  EXPECT_FALSE(Store::open(path()).has_value()) << "version 3 had no client_shares";
 }
 
 TEST_F(StoreMigrationTest, AnAlteredFileOfSchema1IsRefusedAndLeftAsItIs) {

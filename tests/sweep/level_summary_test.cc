@@ -106,19 +106,45 @@ TEST(SummariseWorkersTest, StepsAreThoseOfTheLevelWhereTheEngineCountsThem) {
 }
 
 TEST(SummariseClientTest, HealthIsLoadPerTimeAndTheLatenessOfSending) {
-  std::vector<workload::TurnSample> turns(3);
+  results::LevelRecord level;
+  level.turns.resize(3);
+  std::vector<workload::TurnSample>& turns = level.turns;
   for (std::size_t i = 0; i < turns.size(); ++i) {
     turns[i].intended = TimePoint(std::chrono::seconds(10));
     turns[i].sent = turns[i].intended + std::chrono::milliseconds(4);
   }
   turns[2].sent = TimePoint{};  // never sent
   const auto health = summarise_client({.loop_delay_p99_ms = 1, .loop_delay_max_ms = 2, .cpu_seconds = 3},
-                                       std::chrono::seconds(6), turns);
+                                       std::chrono::seconds(6), level);
   EXPECT_EQ(health.loop_delay_p99_ms, 1);
   EXPECT_EQ(health.loop_delay_max_ms, 2);
   EXPECT_DOUBLE_EQ(health.cpu_share, 0.5);
   EXPECT_DOUBLE_EQ(health.send_delay_p99_ms, 4);
   EXPECT_EQ(summarise_client({}, Duration(0), {}).send_delay_p99_ms, 0);
+}
+
+TEST(SummariseClientTest, TheCertificateHasWhatTheSamplesAndTheProcessSay) {
+  results::LevelRecord level;
+  level.measure_to = TimePoint(std::chrono::seconds(100));
+  workload::TurnSample turn;
+  turn.intended = turn.handed = turn.sent = TimePoint(std::chrono::seconds(10));
+  turn.first_token = turn.last_token = turn.ended = turn.sent + std::chrono::milliseconds(40);
+  turn.chunks = 1;
+  turn.late_ms = {3};
+  level.turns = {turn};
+  const loadgen::ClientLoad load{
+      .loop_stalls = 2, .loop_stalled_ms = 55, .run_queue_seconds = 3, .steal_share = 0.01, .refused_starts = {}};
+  const auto certificate = summarise_client(load, std::chrono::seconds(60), level).certificate;
+  ASSERT_TRUE(certificate.has_value());
+  EXPECT_EQ(certificate->chunks, 1U);
+  EXPECT_EQ(certificate->stamped_chunks, 1U);
+  EXPECT_NEAR(certificate->share(results::BoundedFigure::kTtftP50)->high_ms, 3, 1e-4);
+  EXPECT_EQ(certificate->loop_stalls, 2U);
+  EXPECT_EQ(certificate->loop_stalled_ms, 55);
+  EXPECT_DOUBLE_EQ(certificate->run_queue_share.value(), 0.05);
+  EXPECT_EQ(certificate->steal_share, 0.01);
+  level.turns.front().late_ms.clear();
+  EXPECT_FALSE(summarise_client(load, std::chrono::seconds(60), level).certificate.has_value()) << "it is not known";
 }
 
 }  // namespace

@@ -96,6 +96,33 @@ TEST(TurnClock, AChunkOfSeveralTokensIsOneGap) {
   EXPECT_DOUBLE_EQ(*sample.itl_ms(), 20);
 }
 
+TEST(TurnClock, KeepsHowLateEachChunkWasRead) {
+  TurnClock clock(ConversationId(0), 0, at(0));
+  clock.on_handed(at(1));
+  clock.on_sent(at(2));
+  clock.on_longest_send(std::chrono::microseconds(500));
+  const auto chunk = [&](int ms, ChunkAge age, std::uint32_t chunks = 1) {
+    for (std::uint32_t i = 0; i < chunks; ++i) clock.on_content(at(ms));
+    clock.on_age(chunks, age);
+  };
+  using std::chrono::milliseconds;
+  chunk(100, {.at_least = milliseconds(1), .at_most = milliseconds(1), .stamped = true});
+  chunk(120, {.at_least = milliseconds(2), .at_most = milliseconds(7), .stamped = true}, 2);
+  chunk(140, {.at_least = milliseconds(3), .at_most = milliseconds(3), .stamped = true});
+  chunk(160, {.at_least = {}, .at_most = milliseconds(4), .stamped = false});
+  const TurnSample sample = clock.finish(TurnOutcome::kSucceeded, "", at(161));
+  EXPECT_EQ(sample.handed, at(1));
+  EXPECT_FLOAT_EQ(sample.longest_send_ms, 0.5F);
+  EXPECT_EQ(sample.late_ms, (std::vector<float>{1, 2, 2, 3, 0}));
+  EXPECT_EQ(sample.unsure_ms, (std::vector<float>{0, 5, 5, 0, 4}));
+  EXPECT_EQ(sample.unstamped, 1U);
+
+  TurnClock sure(ConversationId(0), 0, at(0));
+  sure.on_content(at(5));
+  sure.on_age(1, {.at_least = milliseconds(1), .at_most = milliseconds(1), .stamped = true});
+  EXPECT_TRUE(sure.sample().unsure_ms.empty()) << "no memory for what is 0";
+}
+
 TEST(TurnClock, WithoutGapsEverythingElseIsTheSame) {
   TurnClock clock(ConversationId(0), 0, at(0), TurnClock::Gaps::kDrop);
   clock.on_sent(at(0));

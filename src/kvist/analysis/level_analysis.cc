@@ -228,25 +228,6 @@ bool counts_for_percentiles(const results::LevelRecord& level, const TurnSample&
   return turn.outcome == TurnOutcome::kSucceeded && in_window(level, turn.sent);
 }
 
-ClientVerdict client_verdict(const results::ClientHealth& client, const Distribution& ttft) {
-  ClientVerdict verdict;
-  const auto check_delay = [&](const char* name, double delay_ms) {
-    if (delay_ms > kMaxClientDelayMs) {
-      verdict.reasons.push_back(fmt::format("{} p99 {:.1f} ms is above {:.0f} ms", name, delay_ms, kMaxClientDelayMs));
-    } else if (ttft.count > 0 && delay_ms > kMaxClientDelayShareOfTtft * ttft.p95) {
-      verdict.reasons.push_back(fmt::format("{} p99 {:.1f} ms is above {:.0f} % of the TTFT p95 ({:.1f} ms)", name,
-                                            delay_ms, 100 * kMaxClientDelayShareOfTtft, ttft.p95));
-    }
-  };
-  check_delay("loop delay", client.loop_delay_p99_ms);
-  check_delay("send delay", client.send_delay_p99_ms);
-  if (client.cpu_share > kMaxClientCpuShare) {
-    verdict.reasons.push_back(
-        fmt::format("CPU share {:.2f} is above {:.2f} of one core", client.cpu_share, kMaxClientCpuShare));
-  }
-  return verdict;
-}
-
 LevelAnalysis analyse(const results::LevelRecord& level, const spec::MethodSpec& method) {
   LevelAnalysis analysis;
   analysis.mode = level.mode;
@@ -264,7 +245,7 @@ LevelAnalysis analyse(const results::LevelRecord& level, const spec::MethodSpec&
   }
   add_worker_shares(level, analysis);
   analysis.predicted = predicted_cache(level.turns);
-  analysis.client = client_verdict(level.client, analysis.exact.ttft_ms);
+  analysis.client = client_verdict(level.client, analysis.exact.ttft_ms, analysis.exact.itl_ms);
   return analysis;
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "kvist/analysis/client_verdict.h"
 #include "kvist/analysis/exact_percentiles.h"
 #include "kvist/base/statistics.h"
 #include "kvist/results/records.h"
@@ -88,20 +89,6 @@ struct PredictedCache {
   std::optional<double> mean_absolute_error_tokens;
 };
 
-/// Whether the load generator disturbed its own measurement: degraded with at least one reason.
-struct ClientVerdict {
-  std::vector<std::string> reasons;
-  [[nodiscard]] bool ok() const { return reasons.empty(); }
-};
-
-/// The load generator counts as degraded if its event loop ran timers late, or requests were sent late, by more than
-/// this at p99, or by more than this share of the level's TTFT p95, or if it used more than this share of its one CPU.
-/// The delay is compared with the p95, because a delay of one request in a hundred hardly changes the median, but does
-/// change the tail.
-inline constexpr double kMaxClientDelayMs = 10;
-inline constexpr double kMaxClientDelayShareOfTtft = 0.05;
-inline constexpr double kMaxClientCpuShare = 0.8;
-
 /// Everything that a report contains about one level in one mode. Plain values, computed once.
 struct LevelAnalysis {
   spec::RoutingMode mode = spec::RoutingMode::kRoundRobin;
@@ -131,8 +118,5 @@ struct LevelAnalysis {
 
 /// Takes time linear in the level's samples, and keeps none of them but the sorted TTFTs.
 [[nodiscard]] LevelAnalysis analyse(const results::LevelRecord& level, const spec::MethodSpec& method);
-
-/// The client's verdict by the limits above. `ttft` is in milliseconds.
-[[nodiscard]] ClientVerdict client_verdict(const results::ClientHealth& client, const Distribution& ttft);
 
 }  // namespace kvist::analysis

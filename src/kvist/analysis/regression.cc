@@ -126,7 +126,10 @@ Result<std::vector<JudgedLevel>> judged_levels_of_summary(std::string_view text,
   KVIST_TRY(const JsonObject client, root.require_object("client"));
   KVIST_TRY(const std::string_view verdict, client.require_string("verdict"));
   KVIST_TRY(std::string name, load_name(root));
-  JudgedLevel level{.name = std::move(name), .estimates = {}, .excluded = false, .client_degraded = verdict != "ok"};
+  JudgedLevel level{.name = std::move(name),
+                    .estimates = {},
+                    .excluded = false,
+                    .client_degraded = verdict != "valid" && verdict != "ok"};
   for (const JudgedFigure& figure : judged_figures()) {
     KVIST_TRY(Estimate estimate, read_estimate(figures, headline(figure.which).key));
     level.estimates.push_back(estimate);

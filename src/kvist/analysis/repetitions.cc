@@ -6,6 +6,7 @@
 #include <cmath>
 #include <iterator>
 
+#include "kvist/analysis/client_certificate.h"
 #include "kvist/base/check.h"
 
 namespace kvist::analysis {
@@ -143,6 +144,7 @@ LevelAnalysis merged_analysis(const Analyses& all, bool excluded) {
     add(merged.all_turns, a->all_turns);
     add(merged.window_turns, a->window_turns);
     if (a->prefilled_tokens) merged.prefilled_tokens = merged.prefilled_tokens.value_or(0) + *a->prefilled_tokens;
+    merged.client.grade = std::max(merged.client.grade, a->client.grade);
     for (const std::string& reason : a->client.reasons) {
       if (std::ranges::find(merged.client.reasons, reason) == merged.client.reasons.end()) {
         merged.client.reasons.push_back(reason);
@@ -189,6 +191,7 @@ void add_record(results::LevelRecord& merged, const results::LevelRecord& record
                            &ClientHealth::send_delay_p99_ms}) {
     merged.client.*delay = std::max(merged.client.*delay, record.client.*delay);
   }
+  add_certificate(merged.client.certificate, record.client.certificate);
   merged.snapshots.insert(merged.snapshots.end(), record.snapshots.begin(), record.snapshots.end());
   for (const std::string& remark : record.remarks) {
     merged.remarks.push_back(fmt::format("repetition {}: {}", record.repetition + 1, remark));
@@ -199,6 +202,7 @@ results::LevelRecord merged_record(const std::vector<Measurement>& repetitions) 
   results::LevelRecord merged = repetitions.front().record;
   if (repetitions.size() == 1) return merged;
   merged.workers.clear();
+  merged.client.certificate.reset();
   merged.snapshots.clear();
   merged.remarks.clear();
   std::size_t nth = 0;

@@ -174,10 +174,10 @@ report::LoadRun record_of(const LoadgenArguments& arguments, const LoadOrder& or
   level.started = run.started();
   level.measure_to = run.was_exhausted() ? report::last_sent(turns, run.started()) : run.stopped();
   level.measure_from = std::min(run.started() + order.warmup, level.measure_to);
-  level.client = sweep::summarise_client(run.client_load(), run.stopped() - level.started, turns);
+  level.turns = std::move(turns);
+  level.client = sweep::summarise_client(run.client_load(), level.measure_to - level.started, level);
   if (arguments.insecure) level.remarks.emplace_back("the certificate of the target was not verified (--insecure)");
   if (run.client_load().refused_starts) level.remarks.push_back(*run.client_load().refused_starts);
-  level.turns = std::move(turns);
   if (run.was_exhausted()) {
     if (std::optional<std::string> remark = report::short_window_remark(level)) level.remarks.push_back(*remark);
   }

@@ -95,15 +95,20 @@ bool client_degraded(const analysis::RunAnalysis& analysis, const analysis::Meas
 }
 
 std::string level_label(const analysis::RunAnalysis& analysis, std::uint32_t concurrency) {
-  std::string modes;
-  for (const spec::RoutingMode mode : analysis.modes()) {
-    const analysis::MeasuredLevel* level = analysis.find(mode, concurrency);
-    if (level == nullptr || !client_degraded(analysis, *level)) continue;
-    modes += (modes.empty() ? "" : ", ") + analysis::short_name(mode);
+  std::string marks;
+  for (const analysis::ClientGrade grade : {analysis::ClientGrade::kInvalid, analysis::ClientGrade::kDegraded}) {
+    std::string modes;
+    for (const spec::RoutingMode mode : analysis.modes()) {
+      const analysis::MeasuredLevel* level = analysis.find(mode, concurrency);
+      const bool of_grade =
+          level != nullptr && client_degraded(analysis, *level) && level->analysis.client.grade == grade;
+      if (of_grade) modes += (modes.empty() ? "" : ", ") + analysis::short_name(mode);
+    }
+    if (modes.empty()) continue;
+    if (analysis.modes().size() == 1) return fmt::format("{} (client {})", concurrency, analysis::to_string(grade));
+    marks += fmt::format("{}client {}: {}", marks.empty() ? "" : "; ", analysis::to_string(grade), modes);
   }
-  if (modes.empty()) return fmt::format("{}", concurrency);
-  if (analysis.modes().size() == 1) return fmt::format("{} (client degraded)", concurrency);
-  return fmt::format("{} (client degraded: {})", concurrency, modes);
+  return marks.empty() ? fmt::format("{}", concurrency) : fmt::format("{} ({})", concurrency, marks);
 }
 
 }  // namespace kvist::report

@@ -1,11 +1,11 @@
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 
 #include "kvist/analysis/headline.h"
 #include "kvist/analysis/mode_names.h"
 #include "kvist/render/figures.h"
+#include "kvist/report/client_text.h"
 #include "kvist/report/estimate_text.h"
 #include "kvist/report/sections.h"
 
@@ -116,11 +116,11 @@ void add_client_note(render::Document& document, const analysis::RunAnalysis& an
   for (const analysis::MeasuredLevel& level : analysis.levels()) {
     if (!client_degraded(analysis, level)) continue;
     degraded += fmt::format("{}{} at {} ({})", degraded.empty() ? "" : "; ", analysis::short_name(level.analysis.mode),
-                            level.analysis.concurrency, fmt::join(level.analysis.client.reasons, ", "));
+                            level.analysis.concurrency, verdict_text(level.analysis.client));
   }
   if (degraded.empty()) return;
   document.push_back(render::Paragraph{
-      {render::strong("Client degraded:"),
+      {render::strong("Client:"),
        {" the load generator was too busy to measure well, so its own delays are part of these figures: " + degraded +
         "."}}});
 }

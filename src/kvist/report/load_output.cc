@@ -9,6 +9,7 @@
 #include "kvist/base/json_writer.h"
 #include "kvist/base/output_file.h"
 #include "kvist/report/arrival_text.h"
+#include "kvist/report/client_json.h"
 #include "kvist/report/load_exports.h"
 
 namespace kvist::report {
@@ -99,17 +100,17 @@ void arrivals(JsonWriter& json, const LoadFigures& figures) {
   json.field("as_ordered", test.as_ordered()).end_object();
 }
 
-void client(JsonWriter& json, const LoadRun& run, const LoadFigures& figures) {
-  const results::ClientHealth& health = run.level.client;
-  const analysis::ClientVerdict& verdict = figures.level.analysis.client;
-  json.key("client").begin_object().field("verdict", verdict.ok() ? "ok" : "degraded").key("reasons").begin_array();
-  for (const std::string& reason : verdict.reasons) json.value(reason);
+void numbers(JsonWriter& json, std::string_view key, const std::vector<float>& values) {
+  json.key(key).begin_array();
+  for (const float value : values) json.value(std::round(static_cast<double>(value) * 1e4) / 1e4);
   json.end_array();
-  number(json, "loop_delay_p99_ms", health.loop_delay_p99_ms);
-  number(json, "loop_delay_max_ms", health.loop_delay_max_ms);
-  number(json, "cpu_share", health.cpu_share);
-  number(json, "send_delay_p99_ms", health.send_delay_p99_ms);
-  json.end_object();
+}
+
+/// Of each chunk how long before its read it had come; the second list only where that is not sure.
+void ages(JsonWriter& json, const TurnSample& turn) {
+  if (turn.late_ms.empty()) return;
+  numbers(json, "late_ms", turn.late_ms);
+  if (!turn.unsure_ms.empty()) numbers(json, "unsure_ms", turn.unsure_ms);
 }
 
 }  // namespace
@@ -134,7 +135,7 @@ Result<std::vector<ExportFormat>> parse_formats(const std::string& text) {
 
 std::string load_summary_json(const LoadRun& run, const LoadFigures& figures) {
   JsonWriter json(2);
-  json.begin_object().field("format", 1).field("kvist_version", run.kvist_version).field("started", run.started_utc);
+  json.begin_object().field("format", 2).field("kvist_version", run.kvist_version).field("started", run.started_utc);
   json.field("target", run.target).field("model", run.model).field("dataset", run.dataset);
   json.field("command", run.command).field("seed", run.level.seed);
   number_or_null(json, "concurrency", run.concurrency.has_value(), run.concurrency.value_or(0));
@@ -158,7 +159,7 @@ std::string load_summary_json(const LoadRun& run, const LoadFigures& figures) {
   distribution(json, "send_delay_ms", figures.send_delay_ms);
   json.end_object();
   arrivals(json, figures);
-  client(json, run, figures);
+  write_client(json, run.level.client, figures.level.analysis.client);
   json.key("remarks").begin_array();
   for (const std::string& remark : run.level.remarks) json.value(remark);
   json.end_array().end_object();
@@ -185,9 +186,10 @@ std::string request_line(const LoadRun& run, const TurnSample& turn) {
   number_or_null(json, "prompt_tokens", turn.has_usage(), turn.prompt_tokens);
   number_or_null(json, "cached_tokens", turn.has_usage(), turn.cached_tokens);
   number_or_null(json, "completion_tokens", turn.has_usage(), turn.completion_tokens);
-  json.field("chunks", turn.chunks).key("gaps_ms").begin_array();
-  for (const float gap : turn.gaps_ms) json.value(std::round(static_cast<double>(gap) * 1e4) / 1e4);
-  json.end_array().end_object();
+  json.field("chunks", turn.chunks);
+  numbers(json, "gaps_ms", turn.gaps_ms);
+  ages(json, turn);
+  json.end_object();
   return json.take() + "\n";
 }
 

@@ -1,7 +1,6 @@
 #include "kvist/report/load_summary.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -9,6 +8,7 @@
 #include "kvist/render/figures.h"
 #include "kvist/render/table.h"
 #include "kvist/report/arrival_text.h"
+#include "kvist/report/client_text.h"
 #include "kvist/report/estimate_text.h"
 
 namespace kvist::report {
@@ -89,14 +89,6 @@ std::string percentiles(const LoadRun& run, const LoadFigures& figures) {
   return render::render_text_table(table) + "Exact percentiles; in parentheses the 95 % interval over conversations.\n";
 }
 
-std::string client_line(const LoadRun& run, const LoadFigures& figures) {
-  const results::ClientHealth& client = run.level.client;
-  const analysis::ClientVerdict& verdict = figures.level.analysis.client;
-  return fmt::format("client   {}: loop delay p99 {:.1f} ms, send delay p99 {:.1f} ms, {:.2f} of a core{}\n",
-                     verdict.ok() ? "kept up" : "was late", client.loop_delay_p99_ms, client.send_delay_p99_ms,
-                     client.cpu_share, verdict.ok() ? "" : fmt::format(" ({})", fmt::join(verdict.reasons, "; ")));
-}
-
 std::string first_error(const LoadRun& run) {
   const auto failed =
       std::ranges::find(run.level.turns, workload::TurnOutcome::kFailed, &workload::TurnSample::outcome);
@@ -108,7 +100,7 @@ std::string first_error(const LoadRun& run) {
 std::string load_summary(const LoadRun& run, const LoadFigures& figures) {
   std::string text = turns_line(figures) + rates_line(figures) + cache_line(figures) + percentiles(run, figures);
   if (figures.arrivals) text += "arrivals " + arrival_text(*figures.arrivals) + "\n";
-  text += client_line(run, figures);
+  text += "client   " + client_text(run.level.client, figures.level.analysis.client) + "\n";
   for (const std::string& remark : run.level.remarks) text += "remark   " + remark + "\n";
   text += first_error(run);
   text.pop_back();  // the caller ends the line

@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -7,6 +6,7 @@
 #include "kvist/analysis/headline.h"
 #include "kvist/analysis/mode_names.h"
 #include "kvist/render/figures.h"
+#include "kvist/report/client_text.h"
 #include "kvist/report/estimate_text.h"
 #include "kvist/report/sections.h"
 
@@ -216,25 +216,34 @@ void add_load_generator(render::Document& document, const analysis::RunAnalysis&
     document.push_back(render::Paragraph{{{"Nothing to measure: a simulated client takes no time and no processor."}}});
     return;
   }
-  render::Table table = table_with({"Loop delay p99", "Loop delay max", "CPU share", "Send delay p99", "Verdict"});
+  render::Table table = table_with({"Own part of TTFT", "Own part of ITL", "Read after", "Loop delay p99",
+                                    "Loop delay max", "CPU share", "Send delay p99", "Verdict"});
   table.columns.back().align = render::Align::kLeft;
   for (const analysis::MeasuredLevel& level : analysis.levels()) {
     const results::ClientHealth& c = level.record.client;
     const analysis::ClientVerdict& verdict = level.analysis.client;
     std::vector<std::string> row = row_of(level);
-    add_cells(row,
-              {render::format_fixed(c.loop_delay_p99_ms, 2) + "ms", render::format_fixed(c.loop_delay_max_ms, 2) + "ms",
-               render::format_fixed(c.cpu_share, 2), render::format_fixed(c.send_delay_p99_ms, 2) + "ms",
-               verdict.ok() ? "ok" : fmt::format("degraded: {}", fmt::join(verdict.reasons, "; "))});
+    add_cells(row, {shares_text(c, results::BoundedFigure::kTtftP50), shares_text(c, results::BoundedFigure::kItlP50),
+                    c.certificate ? render::format_fixed(c.certificate->receive_delay_p99_ms, 2) + "ms" : "-",
+                    render::format_fixed(c.loop_delay_p99_ms, 2) + "ms",
+                    render::format_fixed(c.loop_delay_max_ms, 2) + "ms", render::format_fixed(c.cpu_share, 2),
+                    render::format_fixed(c.send_delay_p99_ms, 2) + "ms", verdict_text(verdict)});
     table.rows.push_back(std::move(row));
   }
   document.push_back(render::Heading{2, "Load generator health"});
   document.push_back(render::Paragraph{{{fmt::format(
-      "Whether the load generator disturbed its own measurement. Degraded: loop delay p99 or send delay "
-      "p99 (sent minus intended) above {:.0f} ms or above {:.0f} % of the level's exact TTFT p95 (tail "
-      "against tail), or a "
-      "CPU share above {:.2f} of one core.",
-      analysis::kMaxClientDelayMs, 100 * analysis::kMaxClientDelayShareOfTtft, analysis::kMaxClientCpuShare)}}});
+      "Whether the load generator disturbed its own measurement. Its own part of p50, p95 and p99 is a bound: what it "
+      "read late (by the system's stamps of packets; p99 as \"Read after\"), or may have. Degraded: a part above "
+      "{:.0f} "
+      "ms and {:.0f} % of the figure; turns begun late by {:.0f} ms or {:.0f} % of the TTFT p95 at p99; more than "
+      "{:.0f} % of the processors' time taken by a hypervisor. Invalid: a part above {:.0f} ms and {:.0f} % of the "
+      "figure. Without such bounds (-, an older file), degraded: loop delay p99 or send delay p99 (sent minus "
+      "intended) "
+      "above {:.0f} ms or {:.0f} % of the TTFT p95, or a CPU share above {:.2f} of one core.",
+      analysis::kMaxClientShareMs, 100 * analysis::kMaxClientShareOfFigure, analysis::kMaxClientDelayMs,
+      100 * analysis::kMaxClientDelayShareOfTtft, 100 * analysis::kMaxStealShare, analysis::kInvalidClientShareMs,
+      100 * analysis::kInvalidClientShareOfFigure, analysis::kMaxClientDelayMs,
+      100 * analysis::kMaxClientDelayShareOfTtft, analysis::kMaxClientCpuShare)}}});
   document.push_back(std::move(table));
 }
 

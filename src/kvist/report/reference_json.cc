@@ -7,6 +7,7 @@
 #include "kvist/analysis/mode_names.h"
 #include "kvist/analysis/named_figures.h"
 #include "kvist/base/json_writer.h"
+#include "kvist/report/client_json.h"
 #include "kvist/report/comparison_text.h"
 #include "kvist/report/model_facts.h"
 
@@ -134,16 +135,6 @@ void predicted_cache(JsonWriter& json, const analysis::PredictedCache& predicted
   json.end_object();
 }
 
-void client(JsonWriter& json, const analysis::MeasuredLevel& level) {
-  const results::ClientHealth& health = level.record.client;
-  json.key("client").begin_object();
-  json.field("verdict", level.analysis.client.ok() ? "ok" : "degraded").key("reasons").begin_array();
-  for (const std::string& reason : level.analysis.client.reasons) json.value(reason);
-  json.end_array();
-  json.field("loop_delay_p99_ms", health.loop_delay_p99_ms).field("loop_delay_max_ms", health.loop_delay_max_ms);
-  json.field("cpu_share", health.cpu_share).field("send_delay_p99_ms", health.send_delay_p99_ms).end_object();
-}
-
 void spread(JsonWriter& json, std::string_view key, const analysis::MeasuredLevel& level, analysis::LevelFigure figure,
             int decimals) {
   json.key(key);
@@ -221,7 +212,7 @@ void own_keys(JsonWriter& json, const analysis::MeasuredLevel& level, bool measu
   exact_figures(json, a.exact);
   predicted_cache(json, a.predicted);
   workers(json, level);
-  if (measured_client) client(json, level);
+  if (measured_client) write_client(json, level.record.client, level.analysis.client);
   repetitions(json, level);
   slow_turns(json, level);
   json.key("remarks").begin_array();
@@ -293,7 +284,7 @@ void run_keys(JsonWriter& json, const analysis::RunAnalysis& analysis) {
   const results::RunRecord& run = analysis.run();
   const spec::MethodSpec& method = analysis.sweep().method;
   json.key("kvist").begin_object();
-  json.field("format", 1).field("name", run.name).field("version", run.kvist_version);
+  json.field("format", 2).field("name", run.name).field("version", run.kvist_version);
   json.field("started", run.started_utc).field("finished", run.finished_utc).field("simulated", run.simulated);
   optional_field(json, "time_scale", analysis.time_scale());
   json.key("modes").begin_array();

@@ -65,7 +65,9 @@ render::PlotPoint point_of(const analysis::RunAnalysis& analysis, spec::RoutingM
     point.tooltip += fmt::format(" (95 % interval {} to {})", value_text(*point.low), value_text(*point.high));
   }
   if (level != nullptr && level->counted() > 1) point.tooltip += fmt::format(", mean of {}", level->counted());
-  if (level != nullptr && client_degraded(analysis, *level)) point.tooltip += ", client degraded";
+  if (level != nullptr && client_degraded(analysis, *level)) {
+    point.tooltip += fmt::format(", client {}", analysis::to_string(level->analysis.client.grade));
+  }
   return point;
 }
 

@@ -22,7 +22,9 @@ constexpr std::array kColumns = {analysis::Headline::kTtftP50,    analysis::Head
 std::string mode_cell(const analysis::RunAnalysis& analysis, const analysis::MeasuredLevel& level) {
   std::string cell(spec::to_string(level.analysis.mode));
   if (level.analysis.excluded) cell += " (excluded)";
-  if (client_degraded(analysis, level)) cell += " (client degraded)";
+  if (client_degraded(analysis, level)) {
+    cell += fmt::format(" (client {})", analysis::to_string(level.analysis.client.grade));
+  }
   return cell;
 }
 
@@ -72,7 +74,9 @@ std::string terminal_table(const analysis::RunAnalysis& analysis) {
     out += fmt::format("Times as measured, engines {0} times faster than their model: x {0} for model time.\n",
                        render::format_plain(*scale));
   }
-  if (degraded) out += "The load generator was degraded at some levels: see \"Load generator health\" in the report.\n";
+  if (degraded)
+    out +=
+        "The load generator disturbed its measurement at some levels: see \"Load generator health\" in the report.\n";
   return out;
 }
 

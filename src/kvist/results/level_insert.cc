@@ -55,6 +55,24 @@ Result<void> insert_remarks(const Connection& connection, std::int64_t id, const
   return {};
 }
 
+Result<void> insert_client(const Connection& connection, std::int64_t id, const ClientHealth& client) {
+  KVIST_TRY(Statement health, connection.prepare("INSERT INTO client_health VALUES (?1, ?2, ?3, ?4, ?5)"));
+  KVIST_TRY_VOID(
+      health.run(id, client.loop_delay_p99_ms, client.loop_delay_max_ms, client.cpu_share, client.send_delay_p99_ms));
+  if (!client.certificate) return {};
+  const ClientCertificate& c = *client.certificate;
+  KVIST_TRY(Statement insert, connection.prepare("INSERT INTO client_certificates VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, "
+                                                 "?8, ?9, ?10, ?11, ?12)"));
+  KVIST_TRY_VOID(insert.run(id, c.chunks, c.stamped_chunks, c.receive_delay_p50_ms, c.receive_delay_p99_ms,
+                            c.receive_delay_max_ms, c.dispatch_delay_p99_ms, c.dispatch_delay_max_ms, c.loop_stalls,
+                            c.loop_stalled_ms, c.run_queue_share, c.steal_share));
+  KVIST_TRY(Statement share, connection.prepare("INSERT INTO client_shares VALUES (?1, ?2, ?3, ?4)"));
+  for (std::size_t i = 0; i < c.shares.size(); ++i) {
+    if (c.shares[i]) KVIST_TRY_VOID(share.run(id, kBoundedFigureNames[i], c.shares[i]->low_ms, c.shares[i]->high_ms));
+  }
+  return {};
+}
+
 Result<void> insert_timeline_points(Statement& insert, std::int64_t id, std::int64_t timeline,
                                     const std::vector<TimelinePoint>& points) {
   std::int64_t position = 0;
@@ -115,9 +133,7 @@ Result<void> complete_level(const Connection& connection, std::int64_t id, const
   KVIST_TRY_VOID(insert_workers(connection, id, level));
   KVIST_TRY_VOID(insert_engine_steps(connection, id, level));
   KVIST_TRY_VOID(insert_timelines(connection, id, level));
-  KVIST_TRY(Statement health, connection.prepare("INSERT INTO client_health VALUES (?1, ?2, ?3, ?4, ?5)"));
-  KVIST_TRY_VOID(health.run(id, level.client.loop_delay_p99_ms, level.client.loop_delay_max_ms, level.client.cpu_share,
-                            level.client.send_delay_p99_ms));
+  KVIST_TRY_VOID(insert_client(connection, id, level.client));
   KVIST_TRY_VOID(insert_remarks(connection, id, level));
   KVIST_TRY(Statement update, connection.prepare("UPDATE levels SET complete = 1, started_utc = ?2, started_ns = ?3, "
                                                  "measure_from_ns = ?4, measure_to_ns = ?5 WHERE id = ?1"));

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "kvist/results/level_rows.h"
@@ -149,6 +150,51 @@ Result<void> read_turns(const Connection& connection, std::int64_t id, bool gaps
                       id, [&](Statement& row) { level.turns.push_back(read_turn(row)); });
 }
 
+ClientCertificate read_certificate(Statement& row) {
+  ClientCertificate c;
+  c.chunks = row.integer_as<std::uint64_t>();
+  c.stamped_chunks = row.integer_as<std::uint64_t>();
+  c.receive_delay_p50_ms = row.real();
+  c.receive_delay_p99_ms = row.real();
+  c.receive_delay_max_ms = row.real();
+  c.dispatch_delay_p99_ms = row.real();
+  c.dispatch_delay_max_ms = row.real();
+  c.loop_stalls = row.integer_as<std::uint64_t>();
+  c.loop_stalled_ms = row.real();
+  c.run_queue_share = row.optional_real();
+  c.steal_share = row.optional_real();
+  return c;
+}
+
+void read_share(Statement& row, ClientCertificate& certificate) {
+  const std::string name = row.text();
+  const ClientShare share{.low_ms = row.real(), .high_ms = row.real()};
+  const auto* const known = std::ranges::find(kBoundedFigureNames, name);
+  if (known == kBoundedFigureNames.end()) return row.column_failed("is not the name of a figure");
+  certificate.shares[static_cast<std::size_t>(known - kBoundedFigureNames.begin())] = share;
+}
+
+Result<void> read_client(const Connection& connection, std::int64_t id, ClientHealth& client) {
+  KVIST_TRY_VOID(for_each_row(connection,
+                              "SELECT loop_delay_p99_ms, loop_delay_max_ms, cpu_share, send_delay_p99_ms "
+                              "FROM client_health WHERE level = ?1",
+                              id, [&](Statement& row) {
+                                client.loop_delay_p99_ms = row.real();
+                                client.loop_delay_max_ms = row.real();
+                                client.cpu_share = row.real();
+                                client.send_delay_p99_ms = row.real();
+                              }));
+  KVIST_TRY_VOID(for_each_row(connection,
+                              "SELECT chunks, stamped_chunks, receive_delay_p50_ms, receive_delay_p99_ms, "
+                              "receive_delay_max_ms, dispatch_delay_p99_ms, dispatch_delay_max_ms, loop_stalls, "
+                              "loop_stalled_ms, run_queue_share, steal_share "
+                              "FROM client_certificates WHERE level = ?1",
+                              id, [&](Statement& row) { client.certificate = read_certificate(row); }));
+  if (!client.certificate) return {};
+  return for_each_row(connection, "SELECT figure, low_ms, high_ms FROM client_shares WHERE level = ?1 ORDER BY figure",
+                      id, [&](Statement& row) { read_share(row, *client.certificate); });
+}
+
 Result<void> read_parts(const Connection& connection, std::int64_t id, LevelRecord& level) {
   KVIST_TRY_VOID(for_each_row(connection,
                               "SELECT at_ns, ttft_p50_ms, ttft_p95_ms, tpot_p50_ms, tpot_p95_ms, itl_p50_ms, "
@@ -173,15 +219,7 @@ Result<void> read_parts(const Connection& connection, std::int64_t id, LevelReco
                                 steps.mixed = row.integer_as<std::uint64_t>();
                                 steps.decode = row.integer_as<std::uint64_t>();
                               }));
-  KVIST_TRY_VOID(for_each_row(connection,
-                              "SELECT loop_delay_p99_ms, loop_delay_max_ms, cpu_share, send_delay_p99_ms "
-                              "FROM client_health WHERE level = ?1",
-                              id, [&](Statement& row) {
-                                level.client.loop_delay_p99_ms = row.real();
-                                level.client.loop_delay_max_ms = row.real();
-                                level.client.cpu_share = row.real();
-                                level.client.send_delay_p99_ms = row.real();
-                              }));
+  KVIST_TRY_VOID(read_client(connection, id, level.client));
   return for_each_row(connection, "SELECT text FROM remarks WHERE level = ?1 ORDER BY position", id,
                       [&](Statement& row) { level.remarks.push_back(row.text()); });
 }

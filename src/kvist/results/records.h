@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "kvist/results/client_certificate.h"
 #include "kvist/spec/routing_mode.h"
 #include "kvist/workload/snapshot.h"
 #include "kvist/workload/turn_sample.h"
@@ -62,8 +63,9 @@ struct WorkerTimeline {
 struct ClientHealth {
   double loop_delay_p99_ms = 0;  ///< how late the loop ran a timer
   double loop_delay_max_ms = 0;
-  double cpu_share = 0;          ///< CPU seconds of the process per second
-  double send_delay_p99_ms = 0;  ///< sent minus intended
+  double cpu_share = 0;                               ///< CPU seconds of the process per second
+  double send_delay_p99_ms = 0;                       ///< sent minus intended
+  std::optional<ClientCertificate> certificate = {};  ///< nothing: an older file, or a client that takes no time
 };
 
 /// One concurrency level in one mode. Times of samples and snapshots are core time of the load generator's process.

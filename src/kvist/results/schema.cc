@@ -148,6 +148,27 @@ constexpr std::array kTables = {
   cpu_share REAL NOT NULL,
   send_delay_p99_ms REAL NOT NULL
 ) STRICT)sql"},
+    Table{"client_certificates", R"sql(CREATE TABLE client_certificates (
+  level INTEGER PRIMARY KEY REFERENCES levels (id) ON DELETE CASCADE,
+  chunks INTEGER NOT NULL,
+  stamped_chunks INTEGER NOT NULL,
+  receive_delay_p50_ms REAL NOT NULL,
+  receive_delay_p99_ms REAL NOT NULL,
+  receive_delay_max_ms REAL NOT NULL,
+  dispatch_delay_p99_ms REAL NOT NULL,
+  dispatch_delay_max_ms REAL NOT NULL,
+  loop_stalls INTEGER NOT NULL,
+  loop_stalled_ms REAL NOT NULL,
+  run_queue_share REAL,
+  steal_share REAL
+) STRICT)sql"},
+    Table{"client_shares", R"sql(CREATE TABLE client_shares (
+  level INTEGER NOT NULL REFERENCES levels (id) ON DELETE CASCADE,
+  figure TEXT NOT NULL,
+  low_ms REAL NOT NULL,
+  high_ms REAL NOT NULL,
+  PRIMARY KEY (level, figure)
+) STRICT, WITHOUT ROWID)sql"},
     Table{"remarks", R"sql(CREATE TABLE remarks (
   level INTEGER NOT NULL REFERENCES levels (id) ON DELETE CASCADE,
   position INTEGER NOT NULL,
@@ -179,7 +200,8 @@ struct Addition {
   std::int32_t version;
   std::string_view table;
 };
-constexpr std::array kAdditions = {Addition{3, "engine_steps"}, Addition{4, "turn_sessions"}};
+constexpr std::array kAdditions = {Addition{3, "engine_steps"}, Addition{4, "turn_sessions"},
+                                   Addition{4, "client_certificates"}, Addition{4, "client_shares"}};
 
 /// Versions 2 and later differ from this one by the tables that they did not have yet.
 Result<void> add_tables(const Connection& connection) {

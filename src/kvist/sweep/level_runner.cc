@@ -195,7 +195,7 @@ Result<void> LevelRunner::hand_on(const LevelProcedure& procedure, const KeepLev
   }
   for (Measured& measured : std::span(measured_).first(complete)) {
     results::LevelRecord& record = measured.record;
-    record.client = summarise_client(measured.client_load, measured.client_time, record.turns);
+    record.client = summarise_client(measured.client_load, measured.client_time, record);
     const Distribution ttft = ttft_of(record);
     progress_(fmt::format("{}: done: {} turns, {} failed, TTFT p50 {}, p95 {} of all {} in the window, KV hit rate {}",
                           describe(measured.level, method_.repetitions), record.turns.size(),

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kvist/analysis/client_certificate.h"
 #include "kvist/base/check.h"
 #include "kvist/base/statistics.h"
 
@@ -81,17 +82,27 @@ std::vector<results::WorkerLevelRecord> summarise_workers(const WorkerReadings& 
 }
 
 results::ClientHealth summarise_client(const loadgen::ClientLoad& load, Duration elapsed,
-                                       const std::vector<workload::TurnSample>& turns) {
+                                       const results::LevelRecord& level) {
   results::ClientHealth health;
   health.loop_delay_p99_ms = load.loop_delay_p99_ms;
   health.loop_delay_max_ms = load.loop_delay_max_ms;
   if (elapsed > Duration(0)) health.cpu_share = load.cpu_seconds / to_seconds(elapsed);
   std::vector<double> delays;
-  for (const workload::TurnSample& turn : turns) {
+  for (const workload::TurnSample& turn : level.turns) {
     // A turn that was never sent has no delay, only a failure.
     if (turn.sent != TimePoint{}) delays.push_back(to_milliseconds(turn.sent - turn.intended));
   }
   health.send_delay_p99_ms = describe(std::move(delays)).p99;
+  health.certificate = analysis::certify(level);
+  if (health.certificate) {
+    results::ClientCertificate& certificate = *health.certificate;
+    certificate.loop_stalls = load.loop_stalls;
+    certificate.loop_stalled_ms = load.loop_stalled_ms;
+    certificate.steal_share = load.steal_share;
+    if (load.run_queue_seconds && elapsed > Duration(0)) {
+      certificate.run_queue_share = *load.run_queue_seconds / to_seconds(elapsed);
+    }
+  }
   return health;
 }
 

@@ -24,8 +24,9 @@ struct WorkerReadings {
 [[nodiscard]] std::vector<results::WorkerLevelRecord> summarise_workers(const WorkerReadings& readings,
                                                                         std::vector<std::string>& remarks);
 
-/// The client's own health. `load` was read at the last snapshot; `elapsed` is the time since the start of the level.
+/// The client's own health, with what its samples certify. `load` was read at the last snapshot; `elapsed` is the time
+/// since the start of the level. Requires: `level` has its window and its turns.
 [[nodiscard]] results::ClientHealth summarise_client(const loadgen::ClientLoad& load, Duration elapsed,
-                                                     const std::vector<workload::TurnSample>& turns);
+                                                     const results::LevelRecord& level);
 
 }  // namespace kvist::sweep
