@@ -110,9 +110,32 @@ struct LoadgenArguments {
   std::string certificate;
   std::string key;
   bool insecure = false;  ///< the target's certificate is not verified
+  std::string calibration;          ///< file of run_calibrate(); "none"; empty: the usual one, if it is there
+  bool within_calibration = false;  ///< refuse a load that is beyond it
 };
 /// `kvist loadgen`: drives load, or serves the control API.
 [[nodiscard]] Result<void> run_loadgen(const LoadgenArguments& arguments);
+
+struct CalibrateArguments {
+  std::string output;  ///< file to write; empty: the usual one
+  std::string first = "50ms";
+  std::string gap = "20ms";
+  std::string measure = "2s";
+  std::uint32_t tokens = 50;
+  std::uint32_t most_streams = 10'000;
+};
+/// `kvist loadgen calibrate`: finds how many streams this machine drives with an error below 1 ms, and writes it to a
+/// file that later loads are held against. Fails if there is none.
+[[nodiscard]] Result<void> run_calibrate(const CalibrateArguments& arguments);
+
+struct ReferenceArguments {
+  std::string first = "50ms";  ///< from a request to its first token
+  std::string gap = "20ms";    ///< between two tokens
+  std::string host = "127.0.0.1";
+  std::uint16_t port = 0;  ///< 0: any
+};
+/// `kvist loadgen reference`: a server of known times, until SIGINT or SIGTERM.
+[[nodiscard]] Result<void> serve_reference(const ReferenceArguments& arguments);
 
 struct UpArguments {
   std::string file;

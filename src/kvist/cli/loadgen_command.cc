@@ -6,12 +6,14 @@
 #include <utility>
 
 #include "kvist/base/version.h"
+#include "kvist/cli/calibration_file.h"
 #include "kvist/cli/commands.h"
 #include "kvist/cli/loadgen_options.h"
 #include "kvist/cli/print.h"
 #include "kvist/cli/stored.h"
 #include "kvist/gateway/worker_settings.h"
 #include "kvist/loadgen/service.h"
+#include "kvist/net/descriptor_limit.h"
 #include "kvist/net/event_loop.h"
 #include "kvist/net/time_of_day.h"
 #include "kvist/net/tls.h"
@@ -175,13 +177,22 @@ report::LoadRun record_of(const LoadgenArguments& arguments, const LoadOrder& or
   level.measure_to = run.was_exhausted() ? report::last_sent(turns, run.started()) : run.stopped();
   level.measure_from = std::min(run.started() + order.warmup, level.measure_to);
   level.turns = std::move(turns);
-  level.client = sweep::summarise_client(run.client_load(), level.measure_to - level.started, level);
+  level.client = sweep::summarise_client(run.client_load(), run.stopped() - level.started, level);
   if (arguments.insecure) level.remarks.emplace_back("the certificate of the target was not verified (--insecure)");
   if (run.client_load().refused_starts) level.remarks.push_back(*run.client_load().refused_starts);
   if (run.was_exhausted()) {
     if (std::optional<std::string> remark = report::short_window_remark(level)) level.remarks.push_back(*remark);
   }
   return record;
+}
+
+/// What was ordered, with the rates that came of it.
+loadgen::DrivenLoad driven_load(const LoadOrder& order, const report::LoadFigures& figures) {
+  loadgen::DrivenLoad load = planned_load(order);
+  load.turns_per_s = figures.exact().turns_per_s;
+  const auto chunks = static_cast<double>(figures.exact().itl_ms.count + figures.exact().ttft_ms.count);
+  load.events_per_s = figures.window_s > 0 ? std::optional(chunks / figures.window_s) : std::nullopt;
+  return load;
 }
 
 Result<void> write_output(const LoadgenArguments& arguments, const LoadOrder& order, const report::LoadRun& record,
@@ -200,6 +211,9 @@ Result<void> run_loadgen(const LoadgenArguments& arguments) {
   KVIST_TRY(const loadgen::ServiceOptions options, service_options(arguments, order));
   if (!arguments.output.empty()) KVIST_TRY_VOID(make_folder(arguments.output));
   telemetry::start_logging(telemetry::LogLevel::kInfo, "loadgen");
+  KVIST_TRY(const std::optional<loadgen::Calibration> calibration, find_calibration(arguments.calibration));
+  KVIST_TRY_VOID(check_calibration(calibration, planned_load(order), arguments.within_calibration));
+  net::raise_descriptor_limit();
   net::EventLoop loop;
   KVIST_TRY(const auto service, loadgen::Service::create(loop, options));
   LoadgenRun run(loop, *service, order);
@@ -213,6 +227,9 @@ Result<void> run_loadgen(const LoadgenArguments& arguments) {
     record.level.remarks.push_back(fmt::format("{} turns found no room in memory and are in no figure", refused));
   }
   const report::LoadFigures figures = report::figures_of(record);
+  if (auto beyond = beyond_calibration(calibration, driven_load(order, figures))) {
+    record.level.remarks.push_back(*std::move(beyond));
+  }
   print_line(report::load_summary(record, figures));
   KVIST_TRY_VOID(write_output(arguments, order, record, figures));
   if (std::ranges::find(record.level.turns, TurnOutcome::kSucceeded, &TurnSample::outcome) !=

@@ -166,8 +166,11 @@ class CommandLine {
 
   void add_loadgen() {
     CLI::App* command = app_.add_subcommand("loadgen", "drive multi-turn chats at an OpenAI-compatible server");
-    command->add_option("--target", loadgen_.target, "http://host:port or https://host:port")->required();
-    command->add_option("--model", loadgen_.model, "model to ask for")->required();
+    command->require_subcommand(0, 1);
+    add_loadgen_calibrate(command->add_subcommand("calibrate", "find how much load this machine can measure well"));
+    add_loadgen_reference(command->add_subcommand("reference", "serve streams of known times"));
+    command->add_option("--target", loadgen_.target, "http://host:port or https://host:port");
+    command->add_option("--model", loadgen_.model, "model to ask for");
     command->add_option("-f,--file", loadgen_.workload_file, "file with a `workload:` mapping");
     add_loadgen_load(command);
     add_loadgen_workload(command);
@@ -188,14 +191,40 @@ class CommandLine {
     command->add_flag("--insecure", loadgen_.insecure, "take any certificate of the target");
     command->add_option("--host", loadgen_.host, "address of metrics and control API");
     command->add_option("--port", loadgen_.port, "port of metrics and control API; 0: any");
-    command->callback([this] {
+    command->add_option("--calibration", loadgen_.calibration,
+                        "file of kvist loadgen calibrate that the load is held against; none");
+    command->add_flag("--within-calibration", loadgen_.within_calibration, "refuse a load that is beyond it");
+    command->callback([this, command] {
+      if (!command->get_subcommands().empty()) return;
       const LoadgenArguments& a = loadgen_;
+      if (a.target.empty()) throw CLI::RequiredError("--target");
+      if (a.model.empty()) throw CLI::RequiredError("--model");
       // A workload file may name a trace, which is seen when it is read.
       const bool has_load = a.concurrency || a.rate || !a.dataset.empty() || !a.workload_file.empty();
       const bool has_end = !a.duration.empty() || !a.warmup.empty() || a.requests || !a.output.empty();
       if (has_end && !has_load) throw CLI::RequiresError("--duration", "--concurrency, --rate or a trace as --dataset");
       action_ = [this] { return run_loadgen(loadgen_); };
     });
+  }
+
+  void add_loadgen_calibrate(CLI::App* command) {
+    CalibrateArguments& a = calibrate_;
+    command->add_option("--output", a.output, "file to write; without it, in the user's state folder");
+    command->add_option("--max-streams", a.most_streams, "do not try more (10000)")->check(CLI::Range(1U, 100'000U));
+    command->add_option("--step", a.measure, "how long each number of streams is measured (2s)");
+    command->add_option("--first", a.first, "from a request to the reference server's first token (50ms)");
+    command->add_option("--gap", a.gap, "between two of its tokens (20ms)");
+    command->add_option("--tokens", a.tokens, "of an answer (50)")->check(CLI::Range(2U, 10'000U));
+    command->callback([this] { action_ = [this] { return run_calibrate(calibrate_); }; });
+  }
+
+  void add_loadgen_reference(CLI::App* command) {
+    ReferenceArguments& a = reference_;
+    command->add_option("--first", a.first, "from a request to its first token (50ms)");
+    command->add_option("--gap", a.gap, "between two tokens (20ms)");
+    command->add_option("--host", a.host, "address to listen on");
+    command->add_option("--port", a.port, "0: any");
+    command->callback([this] { action_ = [this] { return serve_reference(reference_); }; });
   }
 
   /// When requests are sent, and how many.
@@ -457,6 +486,8 @@ class CommandLine {
   ModelCreateArguments model_create_;
   KeyCreateArguments key_create_;
   LoadgenArguments loadgen_;
+  CalibrateArguments calibrate_;
+  ReferenceArguments reference_;
   SimulateArguments simulate_;
   ReportArguments report_;
   ReportCheckArguments check_;

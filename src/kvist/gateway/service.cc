@@ -1,7 +1,6 @@
 #include "kvist/gateway/service.h"
 
 #include <fmt/format.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <map>
@@ -28,6 +27,7 @@
 #include "kvist/gateway/shared_parts.h"
 #include "kvist/gateway/worker_settings.h"
 #include "kvist/net/admin_listener.h"
+#include "kvist/net/descriptor_limit.h"
 #include "kvist/net/path_table.h"
 #include "kvist/openai/codec.h"
 #include "kvist/openai/errors.h"
@@ -47,16 +47,6 @@ std::uint32_t thread_count(const spec::GatewaySpec& gateway) {
   return std::clamp(std::thread::hardware_concurrency(), 1U, kMost);
 }
 
-/// Raises the soft limit of open file descriptors to the hard one, as far as the system allows it, and returns what
-/// holds then. Shells and systemd set the soft one to 1,024 for the sake of select(), which is not used here.
-std::uint64_t raise_descriptor_limit() {
-  constexpr std::uint64_t kUnknown = 1'024;
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return kUnknown;
-  const rlimit raised{.rlim_cur = limit.rlim_max, .rlim_max = limit.rlim_max};
-  return ::setrlimit(RLIMIT_NOFILE, &raised) == 0 ? raised.rlim_cur : limit.rlim_cur;
-}
-
 /// Workers that come are taken to be of the same kind as those that are there.
 std::size_t event_streams_of(const spec::ServedModelSpec& model) {
   const bool any_events =
@@ -70,7 +60,7 @@ std::uint32_t most_connections(const spec::GatewaySpec& gateway, std::uint32_t c
   constexpr std::uint64_t kFew = 256;
   std::size_t event_streams = 0;
   for (const spec::ServedModelSpec& model : spec::served_models(gateway)) event_streams += event_streams_of(model);
-  const DescriptorNeeds needs{.descriptors = raise_descriptor_limit(), .event_streams = event_streams};
+  const DescriptorNeeds needs{.descriptors = net::raise_descriptor_limit(), .event_streams = event_streams};
   if (most_clients(needs) < kFew) {
     telemetry::log_warning("gateway", fmt::format("of {} file descriptors, {} are left for clients: raise the limit",
                                                   needs.descriptors, most_clients(needs)));

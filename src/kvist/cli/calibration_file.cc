@@ -1,0 +1,113 @@
+#include "kvist/cli/calibration_file.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "kvist/sweep/machine.h"
+
+namespace kvist::cli {
+namespace {
+
+constexpr std::uintmax_t kMostBytes = 1U << 20;
+
+Result<std::string> read_text(const std::string& path) {
+  std::error_code error;
+  const std::uintmax_t size = std::filesystem::file_size(path, error);
+  std::ifstream file(path, std::ios::binary);
+  if (error || !file) {
+    return fail(ErrorCode::kNotFound,
+                fmt::format("{}: cannot be read; kvist loadgen calibrate --output {} writes it", path, path));
+  }
+  if (size > kMostBytes) return fail(ErrorCode::kTooLarge, path + ": too large to be a calibration");
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+}  // namespace
+
+Result<std::string> usual_calibration_path() {
+  const auto variable = [](const char* name) -> std::string {
+    const char* const value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): before any thread
+    return value == nullptr ? "" : value;
+  };
+  std::filesystem::path folder = variable("XDG_STATE_HOME");
+  if (!folder.is_absolute()) {
+    const std::filesystem::path home = variable("HOME");
+    if (!home.is_absolute()) {
+      return fail(ErrorCode::kInvalidArgument, "neither XDG_STATE_HOME nor HOME is set: name a file with --output");
+    }
+    folder = home / ".local" / "state";
+  }
+  return (folder / "kvist" / "loadgen-calibration.json").string();
+}
+
+Result<std::optional<loadgen::Calibration>> find_calibration(const std::string& wanted) {
+  std::optional<loadgen::Calibration> found;
+  if (wanted == "none") return found;
+  std::string path = wanted;
+  if (path.empty()) {
+    const Result<std::string> usual = usual_calibration_path();
+    if (!usual || !std::filesystem::is_regular_file(*usual)) return found;
+    path = *usual;
+  }
+  KVIST_TRY(const std::string text, read_text(path));
+  KVIST_TRY(loadgen::Calibration calibration, loadgen::parse_calibration(text, path));
+  if (!loadgen::same_machine(calibration, sweep::describe_machine())) {
+    // A home that several machines share is no mistake.
+    if (wanted.empty()) return found;
+    return fail(
+        ErrorCode::kInvalidArgument,
+        path + ": was measured on another machine (processor or cores differ); run kvist loadgen calibrate here");
+  }
+  found = std::move(calibration);
+  return found;
+}
+
+loadgen::DrivenLoad planned_load(const LoadOrder& order) {
+  loadgen::DrivenLoad load;
+  const spec::WorkloadSpec& workload = order.workload;
+  if (!order.level) return load;
+  const bool replays = !workload.trace.file.empty();
+  if (replays ? workload.trace.loop == spec::TraceLoop::kClosed : !workload.arrivals.is_open()) {
+    load.streams = *order.level;
+  } else if (!replays) {
+    // Turns follow each other within a conversation, so that in the long run there are as many times more.
+    const double starts = workload.arrivals.starts_per_second(*order.level);
+    const bool drawn = !order.input.scripts;
+    const double turns = drawn ? 0.5 * (workload.turns_min + workload.turns_max) : 1;
+    load.turns_per_s = starts * turns;
+    if (drawn && workload.ignore_eos) {
+      const std::uint32_t fewest = workload.max_tokens_min > 0 ? workload.max_tokens_min : workload.max_tokens;
+      load.events_per_s = *load.turns_per_s * 0.5 * (fewest + static_cast<double>(workload.max_tokens));
+    }
+  }
+  return load;
+}
+
+std::optional<std::string> beyond_calibration(const std::optional<loadgen::Calibration>& calibration,
+                                              const loadgen::DrivenLoad& load) {
+  if (!calibration) return std::nullopt;
+  const std::string beyond = loadgen::beyond_limit(*calibration, load);
+  if (beyond.empty()) return std::nullopt;
+  return fmt::format(
+      "beyond what this machine was calibrated for with an error below {:g} ms, which is in parentheses: {}",
+      calibration->error_limit_ms, beyond);
+}
+
+Result<void> check_calibration(const std::optional<loadgen::Calibration>& calibration, const loadgen::DrivenLoad& load,
+                               bool must_be_within) {
+  if (!must_be_within) return {};
+  if (!calibration) {
+    return fail(ErrorCode::kInvalidArgument,
+                "--within-calibration: there is none for this machine; run kvist loadgen calibrate first");
+  }
+  if (const auto beyond = beyond_calibration(calibration, load)) {
+    return fail(ErrorCode::kInvalidArgument, "--within-calibration: the load is " + *beyond);
+  }
+  return {};
+}
+
+}  // namespace kvist::cli

@@ -1,0 +1,30 @@
+// Measures what this machine can drive against the reference server, which runs in a process of its own.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <stop_token>
+
+#include "kvist/base/error.h"
+#include "kvist/base/time.h"
+#include "kvist/loadgen/calibration.h"
+
+namespace kvist::sweep {
+
+struct CalibrateOptions {
+  Duration first = std::chrono::milliseconds(50);  ///< the server's: from a request to its first token
+  Duration gap = std::chrono::milliseconds(20);    ///< between two tokens
+  std::uint32_t tokens = 50;
+  Duration measure = std::chrono::seconds(2);  ///< of each step, after a ramp of the length of one answer
+  std::uint32_t most_streams = 10'000;
+  double error_limit_ms = 1;
+  /// Is told of each step, once it is measured.
+  std::function<void(const loadgen::CalibrationStep& step)> on_step = {};
+  std::stop_token stop = {};
+};
+
+/// Blocks, for some seconds per step. A step whose error is too large is measured twice, because a machine that others
+/// use disturbs one now and then, and the better one counts. Errors: the server does not start or ends; kCancelled.
+[[nodiscard]] Result<loadgen::Calibration> calibrate(const CalibrateOptions& options);
+
+}  // namespace kvist::sweep
