@@ -6,9 +6,12 @@
 #include <netinet/tcp.h>
 #include <openssl/ssl.h>
 
+#include <chrono>
 #include <fstream>
+#include <future>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "kvist/net/http_client.h"
@@ -327,6 +330,58 @@ TEST_F(TlsTest, AHandshakeThatStandsStillIsGivenUp) {
   const auto answer = fetch_blocking("GET", "https://127.0.0.1:" + std::to_string(listener.port()) + "/", "",
                                      std::chrono::milliseconds(500), {}, client);
   ASSERT_FALSE(answer);
+}
+
+TEST_F(TlsTest, APieceBehindTlsIsAsOldAsItsPacket) {
+  serve(good_);
+  LoopThread client_thread;
+  std::unique_ptr<HttpClient> client;
+  std::unique_ptr<HttpCall> call;
+  std::vector<PieceAge> ages;
+  client_thread.run([&] {
+    client = std::make_unique<HttpClient>(
+        client_thread.loop(), HttpClientOptions{.stamp_reads = true, .tls = TlsClient::load(trusting()).value()});
+    CallHandlers handlers;
+    handlers.on_body = [&](std::string_view, TimePoint) { ages.push_back(call->piece_age(HttpCall::Bytes::kLast)); };
+    HttpRequest request{.method = "GET", .target = "/held", .headers = {}, .body = {}};
+    call = client->start("https://127.0.0.1:" + std::to_string(port_), std::move(request), std::chrono::seconds(100),
+                         std::move(handlers));
+  });
+  ASSERT_TRUE(wait_held(1));
+  with_exchange([](HttpExchange& exchange) { exchange.begin_stream(200, {}); });
+  // The system begins to stamp a moment after it was first asked to.
+  bool stamped = false;
+  for (std::size_t sent = 1; sent <= 200 && !stamped; ++sent) {
+    with_exchange([](HttpExchange& exchange) { exchange.write("x"); });
+    ASSERT_TRUE(client_thread.wait([&] { return ages.size() == sent; }));
+    stamped = ages.back().stamped;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  const std::size_t before = ages.size();
+  std::promise<void> held;
+  std::promise<void> release;
+  std::thread holder([&] {
+    client_thread.run([&] {
+      held.set_value();
+      release.get_future().wait();
+    });
+  });
+  held.get_future().wait();
+  with_exchange([](HttpExchange& exchange) { exchange.write("y"); });
+  thread_.run([] {});  // so that it was sent
+  const TimePoint sent = now();
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  const Duration since = now() - sent;
+  release.set_value();
+  holder.join();
+  EXPECT_TRUE(client_thread.wait([&] { return ages.size() == before + 1; }));
+  EXPECT_GE(ages.back().at_most, since);
+  EXPECT_EQ(ages.back().stamped, stamped);
+  EXPECT_GE(ages.back().at_least, stamped ? since : Duration::zero());
+  client_thread.run([&] {
+    call.reset();
+    client.reset();
+  });
 }
 
 }  // namespace

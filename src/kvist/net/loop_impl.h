@@ -144,7 +144,8 @@ class LoopImpl {
   TimerQueue timers_;
   NameResolver resolver_;
   std::vector<epoll_event> events_;
-  TimePoint looked_ = now();  // an instant after which the loop asked for events, got all, and has not asked again but once
+  TimePoint looked_ =
+      now();  // an instant after which the loop asked for events, got all, and has not asked again but once
   std::unique_ptr<char[]> read_buffer_;
   static constexpr std::size_t kSpareQueueBytes = 16U << 10;
   std::string spare_queue_;  // empty, with memory

@@ -1,7 +1,7 @@
 #include "kvist/net/receive_stamps.h"
 
 #include <linux/net_tstamp.h>
-#include <linux/tcp.h>  // in place of netinet/tcp.h, whose tcp_info has no number of packets
+#include <linux/tcp.h>  // in place of the C library's, whose tcp_info has no number of packets
 #include <netinet/in.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
