@@ -23,7 +23,7 @@ const std::string kEvent = "data: " + std::string(192, 'x') + "\n\n";
 /// Streams that stay open: each step writes one event to each of them, as an engine does, and waits for all to arrive.
 class OpenStreams {
  public:
-  explicit OpenStreams(std::size_t count) : count_(count) {
+  OpenStreams(std::size_t count, bool stamped) : count_(count), client_(client_loop_, {.stamp_reads = stamped}) {
     auto server = HttpServer::listen(server_loop_, {}, [this](const HttpRequest&, auto exchange) {
       exchange->begin_stream(200, {});
       exchanges_.push_back(std::move(exchange));
@@ -32,7 +32,7 @@ class OpenStreams {
     KVIST_CHECK(server.has_value(), server.error().message);
     server_ = std::move(*server);
     server_thread_ = std::thread([this] { server_loop_.run(); });
-    client_loop_.post([this] { open(); });
+    client_loop_.post([this, stamped] { open(stamped); });
     client_thread_ = std::thread([this] { client_loop_.run(); });
     await(opened_, count_);
   }
@@ -54,11 +54,14 @@ class OpenStreams {
   }
 
  private:
-  void open() {
+  void open(bool stamped) {
     const std::string url = "http://127.0.0.1:" + std::to_string(server_->port());
     for (std::size_t i = 0; i < count_; ++i) {
       CallHandlers handlers;
-      handlers.on_body = [this](std::string_view data, TimePoint) { arrive(received_, data.size()); };
+      handlers.on_body = [this, i, stamped](std::string_view data, TimePoint) {
+        if (stamped) benchmark::DoNotOptimize(calls_[i]->piece_age(HttpCall::Bytes::kLast));
+        arrive(received_, data.size());
+      };
       HttpRequest request{.method = "GET", .target = "/", .headers = {}, .body = {}};
       calls_.push_back(client_.start(url, std::move(request), std::chrono::hours(1), std::move(handlers)));
     }
@@ -75,7 +78,7 @@ class OpenStreams {
   EventLoop server_loop_;
   EventLoop client_loop_;
   std::unique_ptr<HttpServer> server_;
-  HttpClient client_{client_loop_, {}};
+  HttpClient client_;
   std::vector<std::shared_ptr<HttpExchange>> exchanges_;
   std::vector<std::unique_ptr<HttpCall>> calls_;
   std::atomic<std::uint64_t> opened_ = 0;
@@ -85,12 +88,22 @@ class OpenStreams {
   std::thread client_thread_;
 };
 
-void streamed_events(benchmark::State& state) {
-  OpenStreams streams(static_cast<std::size_t>(state.range(0)));
+void run_steps(benchmark::State& state, bool stamped) {
+  OpenStreams streams(static_cast<std::size_t>(state.range(0)), stamped);
   for ([[maybe_unused]] auto _ : state) streams.step();
   state.SetItemsProcessed(state.iterations() * state.range(0));
 }
+
+void streamed_events(benchmark::State& state) {
+  run_steps(state, false);
+}
 BENCHMARK(streamed_events)->Name("net/streamed_events")->Arg(1)->Arg(128)->UseRealTime();
+
+/// The same to a client that asks for the age of each event, as a load generator does.
+void stamped_events(benchmark::State& state) {
+  run_steps(state, true);
+}
+BENCHMARK(stamped_events)->Name("net/stamped_events")->Arg(1)->Arg(128)->UseRealTime();
 
 void split_events(benchmark::State& state) {
   std::string burst;

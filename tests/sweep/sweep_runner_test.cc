@@ -53,6 +53,7 @@ class SweepRunnerTest : public testing::Test {
     };
     options.progress = [&](std::string_view line) { progress_.emplace_back(line); };
     options.stop = std::move(stop);
+    options.calibration = calibration_;
     auto outcome = SweepRunner(sweep_, std::move(options)).run();
     EXPECT_TRUE(outcome.has_value()) << (outcome ? "" : outcome.error().message);
     return std::move(*outcome);
@@ -71,6 +72,7 @@ class SweepRunnerTest : public testing::Test {
   DeployerScript script_;
   std::vector<std::string> run_directories_;
   std::vector<std::string> progress_;
+  std::optional<loadgen::Calibration> calibration_;
   std::atomic<int> second_level_begun_ = 0;
 };
 
@@ -127,6 +129,22 @@ TEST_F(SweepRunnerTest, RecordsHoldWhatWasMeasured) {
     seeds.insert(level.seed);
   }
   EXPECT_EQ(seeds.size(), 2U) << "one seed per level, the same in both modes";
+}
+
+TEST_F(SweepRunnerTest, LevelsBeyondTheCalibrationAreRemarked) {
+  calibration_.emplace();
+  calibration_->add({.streams = 2, .events_per_s = 1e9, .turns_per_s = 1e9, .turns = 1});
+  calibration_->add({.streams = 3, .itl_error_p99_ms = 5, .turns = 1});
+  const results::RunRecord run = stored(this->run());
+  ASSERT_EQ(run.levels.size(), 4U);
+  for (const results::LevelRecord& level : run.levels) {
+    EXPECT_EQ(level.remarks.size(), level.concurrency == 3 ? 1U : 0U);
+    if (level.concurrency == 3) {
+      EXPECT_THAT(level.remarks, Contains(HasSubstr("calibrated for")));
+    }
+    ASSERT_TRUE(level.client.certificate.has_value()) << "it is kept in the database";
+    EXPECT_GT(level.client.certificate->chunks, 0U);
+  }
 }
 
 TEST_F(SweepRunnerTest, RepetitionsAreMeasuredOnTheSameDeployment) {

@@ -89,12 +89,7 @@ loadgen::DrivenLoad planned_load(const LoadOrder& order) {
 
 std::optional<std::string> beyond_calibration(const std::optional<loadgen::Calibration>& calibration,
                                               const loadgen::DrivenLoad& load) {
-  if (!calibration) return std::nullopt;
-  const std::string beyond = loadgen::beyond_limit(*calibration, load);
-  if (beyond.empty()) return std::nullopt;
-  return fmt::format(
-      "beyond what this machine was calibrated for with an error below {:g} ms, which is in parentheses: {}",
-      calibration->error_limit_ms, beyond);
+  return calibration ? loadgen::beyond_limit(*calibration, load) : std::nullopt;
 }
 
 Result<void> check_calibration(const std::optional<loadgen::Calibration>& calibration, const loadgen::DrivenLoad& load,

@@ -20,6 +20,7 @@
 #include "kvist/report/load_output.h"
 #include "kvist/report/load_run.h"
 #include "kvist/report/load_summary.h"
+#include "kvist/sweep/driven_load.h"
 #include "kvist/sweep/level_summary.h"
 #include "kvist/telemetry/log.h"
 
@@ -187,11 +188,9 @@ report::LoadRun record_of(const LoadgenArguments& arguments, const LoadOrder& or
 }
 
 /// What was ordered, with the rates that came of it.
-loadgen::DrivenLoad driven_load(const LoadOrder& order, const report::LoadFigures& figures) {
-  loadgen::DrivenLoad load = planned_load(order);
-  load.turns_per_s = figures.exact().turns_per_s;
-  const auto chunks = static_cast<double>(figures.exact().itl_ms.count + figures.exact().ttft_ms.count);
-  load.events_per_s = figures.window_s > 0 ? std::optional(chunks / figures.window_s) : std::nullopt;
+loadgen::DrivenLoad outcome_of(const LoadOrder& order, const results::LevelRecord& level) {
+  loadgen::DrivenLoad load = sweep::driven_load(level.turns, level.measure_from, level.measure_to);
+  load.streams = planned_load(order).streams;
   return load;
 }
 
@@ -226,10 +225,10 @@ Result<void> run_loadgen(const LoadgenArguments& arguments) {
   if (const std::uint64_t refused = service->recorder().totals().samples_refused; refused > 0) {
     record.level.remarks.push_back(fmt::format("{} turns found no room in memory and are in no figure", refused));
   }
-  const report::LoadFigures figures = report::figures_of(record);
-  if (auto beyond = beyond_calibration(calibration, driven_load(order, figures))) {
+  if (auto beyond = beyond_calibration(calibration, outcome_of(order, record.level))) {
     record.level.remarks.push_back(*std::move(beyond));
   }
+  const report::LoadFigures figures = report::figures_of(record);
   print_line(report::load_summary(record, figures));
   KVIST_TRY_VOID(write_output(arguments, order, record, figures));
   if (std::ranges::find(record.level.turns, TurnOutcome::kSucceeded, &TurnSample::outcome) !=

@@ -1,6 +1,7 @@
 // kvist sweep: measures, then prints the path of the report.
 #include <memory>
 
+#include "kvist/cli/calibration_file.h"
 #include "kvist/cli/commands.h"
 #include "kvist/cli/outcome.h"
 #include "kvist/cli/print.h"
@@ -23,6 +24,11 @@ Result<void> run_sweep(const std::string& file, const std::string& output) {
   };
   options.progress = print_line;
   options.stop = termination.token();
+  if (auto calibration = find_calibration("")) {
+    options.calibration = *std::move(calibration);
+  } else {
+    print_line("levels are not held against a calibration: " + calibration.error().message);
+  }
   KVIST_TRY(const sweep::SweepOutcome outcome, sweep::SweepRunner(std::move(spec), std::move(options)).run());
   print_outcome(outcome);
   return result_of(outcome);

@@ -135,7 +135,7 @@ Result<Calibration> parse_calibration(std::string_view text, const std::string& 
   return calibration;
 }
 
-std::string beyond_limit(const Calibration& calibration, const DrivenLoad& load) {
+std::optional<std::string> beyond_limit(const Calibration& calibration, const DrivenLoad& load) {
   const CalibrationStep* const limit = calibration.limit();
   std::string text;
   const auto compare = [&](const char* what, const std::optional<double>& value, double most) {
@@ -145,7 +145,10 @@ std::string beyond_limit(const Calibration& calibration, const DrivenLoad& load)
   compare("streams at once", load.streams, limit == nullptr ? 0 : limit->streams);
   compare("turns/s", load.turns_per_s, limit == nullptr ? 0 : limit->turns_per_s);
   compare("events/s", load.events_per_s, limit == nullptr ? 0 : limit->events_per_s);
-  return text;
+  if (text.empty()) return std::nullopt;
+  return fmt::format(
+      "beyond what this machine was calibrated for with an error below {:g} ms, which is in parentheses: {}",
+      calibration.error_limit_ms, text);
 }
 
 bool same_machine(const Calibration& calibration, const std::map<std::string, std::string>& machine) {

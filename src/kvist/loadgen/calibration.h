@@ -64,8 +64,8 @@ struct DrivenLoad {
   std::optional<double> turns_per_s = {};
   std::optional<double> events_per_s = {};
 };
-/// In which way the load is beyond the limit: "4,000 streams at once (1,600)"; empty if in none.
-[[nodiscard]] std::string beyond_limit(const Calibration& calibration, const DrivenLoad& load);
+/// A remark that says in which way the load is beyond the limit: "... 4000 streams at once (1600)"; nothing if in none.
+[[nodiscard]] std::optional<std::string> beyond_limit(const Calibration& calibration, const DrivenLoad& load);
 /// Whether it was measured on such a machine: processor and cores are equal.
 [[nodiscard]] bool same_machine(const Calibration& calibration, const std::map<std::string, std::string>& machine);
 

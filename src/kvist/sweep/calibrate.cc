@@ -16,6 +16,7 @@
 #include "kvist/loadgen/reference_record.h"
 #include "kvist/net/http_client.h"
 #include "kvist/net/time_of_day.h"
+#include "kvist/sweep/driven_load.h"
 #include "kvist/sweep/load_generator.h"
 #include "kvist/sweep/machine.h"
 
@@ -108,31 +109,12 @@ loadgen::ServiceOptions load_options(const CalibrateOptions& options, std::uint3
   return load;
 }
 
-/// The tokens that were read, and the turns that ended, from `from` to `to`.
-void add_rates(const std::vector<workload::TurnSample>& turns, TimePoint from, TimePoint to,
-               loadgen::CalibrationStep& step) {
-  std::uint64_t events = 0;
-  std::uint64_t ended = 0;
-  const auto inside = [&](TimePoint at) { return at >= from && at <= to; };
-  for (const workload::TurnSample& turn : turns) {
-    if (turn.chunks == 0) continue;
-    TimePoint at = turn.first_token;
-    events += inside(at) ? 1 : 0;
-    for (const float gap : turn.gaps_ms) {
-      at += from_milliseconds(static_cast<double>(gap));
-      events += inside(at) ? 1 : 0;
-    }
-    ended += inside(turn.ended) ? 1 : 0;
-  }
-  const double seconds = to_seconds(to - from);
-  step.events_per_s = static_cast<double>(events) / seconds;
-  step.turns_per_s = static_cast<double>(ended) / seconds;
-}
-
 loadgen::CalibrationStep step_of(const std::vector<workload::TurnSample>& turns,
                                  const std::vector<loadgen::ReferenceStream>& record, TimePoint from, TimePoint to) {
   loadgen::CalibrationStep step;
-  add_rates(turns, from, to, step);
+  const loadgen::DrivenLoad load = driven_load(turns, from, to);
+  step.events_per_s = load.events_per_s.value_or(0);
+  step.turns_per_s = load.turns_per_s.value_or(0);
   loadgen::DeliveryErrors errors = loadgen::delivery_errors(turns, record, kRequestPrefix, from, to);
   step.turns = errors.ttft_ms.size();
   step.failed = errors.unmatched;

@@ -23,8 +23,8 @@ namespace kvist::sweep {
 /// Receives progress lines.
 using Progress = std::function<void(std::string_view line)>;
 
-/// Receives finished records.
-using KeepLevel = std::function<Result<void>(const results::LevelRecord& record)>;
+/// Receives finished records, and may add to them.
+using KeepLevel = std::function<Result<void>(results::LevelRecord& record)>;
 
 /// The published method on a live deployment: carries out what level::LevelProcedure asks for, call by call. Blocks.
 /// Requires: its parts outlive it. Threads: one.

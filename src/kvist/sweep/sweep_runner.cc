@@ -8,6 +8,7 @@
 
 #include "kvist/net/event_loop.h"
 #include "kvist/net/time_of_day.h"
+#include "kvist/sweep/driven_load.h"
 #include "kvist/sweep/output_folder.h"
 
 namespace kvist::sweep {
@@ -94,7 +95,7 @@ Result<void> SweepRunner::run_mode(const PlannedMode& mode) {
 Result<void> SweepRunner::run_levels(const PlannedMode& mode, deploy::Deployer& deployer) {
   KVIST_TRY(const auto load, LoadGenerator::create(load_options(resolved_, deployer.addresses())));
   LevelRunner runner(deployer, *load, sweep_.method, options_.progress, options_.stop);
-  const KeepLevel keep_level = [this](const results::LevelRecord& record) -> Result<void> {
+  const KeepLevel keep_level = [this](results::LevelRecord& record) -> Result<void> {
     KVIST_TRY_VOID(keep(record));
     return check_any_success(record);
   };
@@ -104,7 +105,18 @@ Result<void> SweepRunner::run_levels(const PlannedMode& mode, deploy::Deployer& 
   return {};
 }
 
-Result<void> SweepRunner::keep(const results::LevelRecord& record) {
+void SweepRunner::hold_against_calibration(results::LevelRecord& record) const {
+  if (!options_.calibration) return;
+  loadgen::DrivenLoad load = driven_load(record.turns, record.measure_from, record.measure_to);
+  const spec::WorkloadSpec& workload = resolved_.spec.workload;
+  const bool closed =
+      workload.trace.file.empty() ? !workload.arrivals.is_open() : workload.trace.loop == spec::TraceLoop::kClosed;
+  if (closed) load.streams = record.concurrency;
+  if (auto beyond = loadgen::beyond_limit(*options_.calibration, load)) record.remarks.push_back(*std::move(beyond));
+}
+
+Result<void> SweepRunner::keep(results::LevelRecord& record) {
+  hold_against_calibration(record);
   KVIST_TRY_VOID(store_->add_level(run_, record));
   ++outcome_.levels_done;
   return {};

@@ -3,11 +3,13 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <stop_token>
 #include <string>
 
 #include "kvist/base/error.h"
 #include "kvist/deploy/deployer.h"
+#include "kvist/loadgen/calibration.h"
 #include "kvist/results/records.h"
 #include "kvist/results/store.h"
 #include "kvist/spec/sweep.h"
@@ -25,6 +27,7 @@ struct SweepOptions {
   DeployerFactory make_deployer;
   Progress progress;
   std::stop_token stop;  ///< ends the sweep cleanly; finished levels are kept and reported
+  std::optional<loadgen::Calibration> calibration = {};  ///< levels beyond it get a remark
 };
 
 /// Runs the plan once. Each mode has a new deployment, and each level is stored as soon as it is measured. Blocks.
@@ -41,7 +44,9 @@ class SweepRunner {
   [[nodiscard]] Result<void> prepare();
   [[nodiscard]] Result<void> run_mode(const PlannedMode& mode);
   [[nodiscard]] Result<void> run_levels(const PlannedMode& mode, deploy::Deployer& deployer);
-  [[nodiscard]] Result<void> keep(const results::LevelRecord& record);
+  [[nodiscard]] Result<void> keep(results::LevelRecord& record);
+  /// A remark, if the level is beyond what the client was calibrated for.
+  void hold_against_calibration(results::LevelRecord& record) const;
   [[nodiscard]] Result<void> report();
 
   const spec::SweepSpec sweep_;  // as written by the user, which is stored and reported
