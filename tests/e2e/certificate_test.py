@@ -1,6 +1,7 @@
 """The load generator's certificate: what it says of its own part in the figures, held against the record of a server of known times, while
 it is left alone, stopped and starved. And calibration: what this machine can drive, and loads beyond it."""
 import contextlib
+import itertools
 import json
 import os
 import pathlib
@@ -47,13 +48,14 @@ def percentile(values, share):
 
 
 def finish(client, url, folder):
-    """The summary, and what the server's record says of the turns that are in its figures: TTFTs and gaps in milliseconds."""
+    """The summary, and what happened by the server's record to the turns that are in its figures: from the client's sending to the server's
+    first token, and between its tokens, in milliseconds."""
     out, _ = client.communicate(timeout=DEADLINE_S)
     assert client.returncode == 0, out
     summary = json.loads((pathlib.Path(folder) / "summary.json").read_text())
     lines = [json.loads(line) for line in (pathlib.Path(folder) / "requests.jsonl").read_text().splitlines()]
     record = {stream["request"]: stream for stream in get_json(url + "/record")["streams"]}
-    ttfts, gaps, chunks = [], [], 0
+    begins, gaps, delays, chunks = [], [], [], 0
     for line in lines:
         assert len(line["late_ms"]) == line["chunks"], line
         if not line["measured"]:
@@ -61,8 +63,14 @@ def finish(client, url, folder):
         stream = record[f"loadgen-{SEED:x}-{line['conversation']}-{line['turn']}"]
         assert len(stream["sent_ns"]) == line["chunks"] == TOKENS
         chunks += line["chunks"]
-        ttfts.append(stream["sent_ns"][0] / 1e6)
-        gaps += [(b - a) / 1e6 for a, b in zip(stream["sent_ns"], stream["sent_ns"][1:])]
+        sent = [(stream["arrived_ns"] + after) / 1e6 for after in stream["sent_ns"]]
+        read = list(itertools.accumulate(line["gaps_ms"], initial=1e3 * line["first_token_s"]))
+        begins.append((sent[0], 1e3 * line["sent_s"]))
+        delays += [r - s for r, s in zip(read, sent)]
+        gaps += [b - a for a, b in zip(sent, sent[1:])]
+    # The client's instants are from the start of its load. The token that was read soonest after it was sent tells when that was.
+    start = min(delays)
+    ttfts = [first + start - begin for first, begin in begins]
     assert summary["client"]["certificate"]["chunks"] == chunks > 0
     assert summary["client"]["verdict"] in out
     return summary, ttfts, gaps
