@@ -1,79 +1,17 @@
 """The load generator's certificate: what it says of its own part in the figures, held against the record of a server of known times, while
 it is left alone, stopped and starved. And calibration: what this machine can drive, and loads beyond it."""
-import contextlib
-import itertools
 import json
 import os
 import pathlib
-import signal
 import subprocess
-import sys
 import tempfile
-import time
 
-from deployment import BINARY, DEADLINE_S, get_json, read_line, run
+from deployment import BINARY, DEADLINE_S, run
+from reference_load import busy_processor, finish, percentile, reference_server, start_client, stop_now_and_then
 
-FIRST_MS, GAP_MS, TOKENS, STREAMS = 50, 20, 50, 8
 STOP_S = 0.25
-SEED = 11
 # From the server's note of a token to its packet: a fraction of a millisecond, unless the server is interrupted right there.
 TOLERANCE_MS = 5
-
-
-@contextlib.contextmanager
-def reference_server():
-    server = subprocess.Popen([BINARY, "loadgen", "reference", "--first", f"{FIRST_MS}ms", "--gap", f"{GAP_MS}ms"], stdout=subprocess.PIPE)
-    try:
-        yield "http://127.0.0.1:" + read_line(server.stdout, DEADLINE_S).split("http=")[1].strip()
-    finally:
-        server.terminate()
-        server.wait(DEADLINE_S)
-
-
-def start_client(url, folder, seconds, before_start=None):
-    client = subprocess.Popen([BINARY, "loadgen", "--target", url, "--model", "reference", "--concurrency", str(STREAMS), "--duration", f"{seconds}s",
-                               "--input-tokens", "20", "--output-tokens", str(TOKENS), "--ignore-eos", "--seed", str(SEED), "--output", folder,
-                               "--calibration", "none"],
-                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, preexec_fn=before_start)
-    assert client.stdout.readline().startswith("ready ")
-    return client
-
-
-def percentile(values, share):
-    """Linear between the two nearest ranks, as kvist has it."""
-    ordered = sorted(values)
-    rank = share / 100 * (len(ordered) - 1)
-    below = ordered[int(rank)]
-    return below + (rank - int(rank)) * (ordered[min(int(rank) + 1, len(ordered) - 1)] - below)
-
-
-def finish(client, url, folder):
-    """The summary, and what happened by the server's record to the turns that are in its figures: from the client's sending to the server's
-    first token, and between its tokens, in milliseconds."""
-    out, _ = client.communicate(timeout=DEADLINE_S)
-    assert client.returncode == 0, out
-    summary = json.loads((pathlib.Path(folder) / "summary.json").read_text())
-    lines = [json.loads(line) for line in (pathlib.Path(folder) / "requests.jsonl").read_text().splitlines()]
-    record = {stream["request"]: stream for stream in get_json(url + "/record")["streams"]}
-    begins, gaps, delays, chunks = [], [], [], 0
-    for line in lines:
-        assert len(line["late_ms"]) == line["chunks"], line
-        if not line["measured"]:
-            continue
-        stream = record[f"loadgen-{SEED:x}-{line['conversation']}-{line['turn']}"]
-        assert len(stream["sent_ns"]) == line["chunks"] == TOKENS
-        chunks += line["chunks"]
-        sent = [(stream["arrived_ns"] + after) / 1e6 for after in stream["sent_ns"]]
-        read = list(itertools.accumulate(line["gaps_ms"], initial=1e3 * line["first_token_s"]))
-        begins.append((sent[0], 1e3 * line["sent_s"]))
-        delays += [r - s for r, s in zip(read, sent)]
-        gaps += [b - a for a, b in zip(sent, sent[1:])]
-    # The client's instants are from the start of its load. The token that was read soonest after it was sent tells when that was.
-    start = min(delays)
-    ttfts = [first + start - begin for first, begin in begins]
-    assert summary["client"]["certificate"]["chunks"] == chunks > 0
-    assert summary["client"]["verdict"] in out
-    return summary, ttfts, gaps
 
 
 def check_bounds(summary, ttfts, gaps):
@@ -108,16 +46,7 @@ def left_alone_its_bounds_are_what_happened():
 def stopped_now_and_then_it_is_invalid_by_the_length_of_the_stops():
     with reference_server() as url, tempfile.TemporaryDirectory() as folder:
         client = start_client(url, folder, 4)
-        stops, longest = 0, 0
-        end = time.monotonic() + 3.5
-        while time.monotonic() < end:
-            time.sleep(STOP_S)
-            client.send_signal(signal.SIGSTOP)
-            begin = time.monotonic()
-            time.sleep(STOP_S)
-            longest = max(longest, time.monotonic() - begin)
-            client.send_signal(signal.SIGCONT)
-            stops += 1
+        stops, longest = stop_now_and_then(client, STOP_S, 2 * STOP_S, 3.5)
         summary, ttfts, gaps = finish(client, url, folder)
         check_bounds(summary, ttfts, gaps)
         assert summary["client"]["verdict"] == "invalid", summary["client"]
@@ -134,20 +63,8 @@ def stopped_now_and_then_it_is_invalid_by_the_length_of_the_stops():
 
 
 def starved_by_busy_processes_it_is_not_valid():
-    cpu = {sorted(os.sched_getaffinity(0))[-1]}
-
-    def last_in_line():
-        os.sched_setaffinity(0, cpu)
-        os.nice(19)
-
-    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"], preexec_fn=lambda: os.sched_setaffinity(0, cpu)) for _ in range(3)]
-    try:
-        with reference_server() as url, tempfile.TemporaryDirectory() as folder:
-            summary, ttfts, gaps = finish(start_client(url, folder, 4, last_in_line), url, folder)
-    finally:
-        for process in busy:
-            process.kill()
-            process.wait()
+    with busy_processor(3) as last_in_line, reference_server() as url, tempfile.TemporaryDirectory() as folder:
+        summary, ttfts, gaps = finish(start_client(url, folder, 4, last_in_line), url, folder)
     check_bounds(summary, ttfts, gaps)
     assert summary["client"]["verdict"] != "valid", summary["client"]
     certificate = summary["client"]["certificate"]
