@@ -162,6 +162,20 @@ TEST_F(LoadgenOptions, AMixHasWeightsAndFilesThatSayWhatIsSent) {
   EXPECT_THAT(error_of([&](auto& a) { mix(a), a.concurrency.reset(); }), HasSubstr("--mix: needs --concurrency or"));
 }
 
+TEST_F(LoadgenOptions, AThinkTimeIsAPauseOrARange) {
+  const auto chats = [this](auto& a) { a.dataset = file("chats.jsonl"), a.concurrency = 1, a.think_time = "1s-5s"; };
+  EXPECT_EQ(read(chats)->input.think_time.least, std::chrono::seconds(1));
+  EXPECT_EQ(read(chats)->input.think_time.most, std::chrono::seconds(5));
+  EXPECT_EQ(parse_think_time("250ms")->most, std::chrono::milliseconds(250));
+  for (const char* wrong : {"5s-1s", "0s", "-1s", "2"}) {
+    EXPECT_THAT(parse_think_time(wrong).error().message, HasSubstr("--think-time")) << wrong;
+  }
+  EXPECT_THAT(error_of([this](auto& a) { a.dataset = file("trace.jsonl"), a.think_time = "1s"; }),
+              HasSubstr("--think-time: a trace"));
+  EXPECT_THAT(error_of([](auto& a) { a.concurrency = 1, a.input_tokens = "9", a.think_time = "1s"; }),
+              HasSubstr("--think-time: conversations of one turn"));
+}
+
 TEST_F(LoadgenOptions, ChatsNeedALoadAndATimedTraceHasOne) {
   EXPECT_THAT(error_of([this](auto& a) { a.dataset = file("chats.jsonl"); }), HasSubstr("--concurrency or --rate"));
   EXPECT_FALSE(read([this](auto& a) { a.dataset = file("chats.jsonl"), a.port = 0; })->level.has_value());

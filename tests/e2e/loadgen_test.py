@@ -238,6 +238,15 @@ def workloads_are_mixed_by_weight():
             assert len(body["messages"]) == 1 or body["max_tokens"] == 11
 
 
+def users_think_before_they_go_on():
+    server = PacedServer()
+    with tempfile.TemporaryDirectory() as folder:
+        loadgen(server.url, "--concurrency", 4, "--requests", 24, "--input-tokens", 20, "--output-tokens", TOKENS, "--turns", 3, "--think-time", "100ms-200ms", "--output", folder)
+        lines = {(line["conversation"], line["turn"]): line for line in map(json.loads, (pathlib.Path(folder) / "requests.jsonl").read_text().splitlines())}
+        later = [(lines[conversation, turn - 1], line) for (conversation, turn), line in lines.items() if turn > 0]
+        assert len(lines) == 24 and len(later) > 8 and all(line["intended_s"] - before["ended_s"] >= 0.1 for before, line in later), later
+
+
 def token_ids_reach_the_workers_of_a_deployment():
     with deployment(workers=2) as (gateway, _):
         done = loadgen(gateway.url, "--model", "test-model", "--concurrency", 4, "--requests", 20, "--input-tokens", 200, "--output-tokens", 8, "--prompt-ids", "10-200")
@@ -354,6 +363,6 @@ run([an_open_loop_sends_its_requests_and_says_what_it_measured, the_same_seed_is
      rates_count_what_falls_into_the_window, the_drain_of_a_load_that_ends_itself_is_not_in_its_window,
      arrivals_that_are_held_back_are_not_as_ordered, secrets_are_in_no_file, a_load_of_the_control_api_that_runs_out_leaves_it_idle,
      the_progress_line_leaves_the_window_of_the_metrics_as_it_is, without_usage_answers_count_by_chunks, data_sets_are_sent_with_live_replies,
-     prompts_of_token_ids_have_exact_lengths_and_common_prefixes, workloads_are_mixed_by_weight,
+     prompts_of_token_ids_have_exact_lengths_and_common_prefixes, workloads_are_mixed_by_weight, users_think_before_they_go_on,
      token_ids_reach_the_workers_of_a_deployment,
      a_deployment_is_driven_to_its_end, wrong_options_are_refused_with_what_would_be_right])

@@ -167,6 +167,35 @@ TEST(LoadDriver, IsExhaustedWhenTheProfileIsOverAndAllAreAtTheirLastTurn) {
   EXPECT_EQ(driver.in_flight(), 1U);
 }
 
+TEST(LoadDriver, TheNextTurnWaitsForItsThinkTime) {
+  LoadDriver driver(small_workload(), 1, 1, kStart, nullptr, nullptr, {.least = seconds(2), .most = seconds(6)});
+  ASSERT_EQ(driver.poll(kStart).size(), 1U);
+  EXPECT_TRUE(driver.on_turn_finished(ConversationId(0), "r", TurnOutcome::kSucceeded, kStart + seconds(1)).empty());
+  EXPECT_EQ(driver.in_flight(), 0U);
+  ASSERT_TRUE(driver.next_wakeup().has_value());
+  const TimePoint due = *driver.next_wakeup();
+  EXPECT_GE(due, kStart + seconds(3));
+  EXPECT_LE(due, kStart + seconds(7));
+  EXPECT_TRUE(driver.poll(due - Duration(1)).empty());
+  const std::vector<StartTurn> next = driver.poll(due + seconds(1));  // late, and due all the same
+  ASSERT_EQ(next.size(), 1U);
+  EXPECT_EQ(next[0].turn, 1U);
+  EXPECT_EQ(next[0].intended, due);
+  EXPECT_EQ(driver.in_flight(), 1U);
+  EXPECT_TRUE(driver.on_turn_finished(ConversationId(0), "r", TurnOutcome::kSucceeded, due + seconds(2)).empty());
+  driver.stop();  // its user goes without the third turn
+  EXPECT_EQ(driver.in_flight(), 0U);
+  EXPECT_FALSE(driver.next_wakeup().has_value());
+  EXPECT_TRUE(driver.poll(due + seconds(100)).empty());
+}
+
+TEST(LoadDriver, ThinkTimesFollowFromTheSeed) {
+  const ThinkTime time{.least = seconds(1), .most = seconds(5)};
+  EXPECT_EQ(time.before(3, ConversationId(4), 1), time.before(3, ConversationId(4), 1));
+  EXPECT_NE(time.before(3, ConversationId(4), 1), time.before(3, ConversationId(4), 2));
+  EXPECT_EQ((ThinkTime{.least = seconds(2), .most = seconds(2)}.before(3, ConversationId(4), 1)), seconds(2));
+}
+
 TEST(LoadDriver, NothingStartsAfterStop) {
   LoadDriver driver(small_workload(), 3, 1, kStart);
   ASSERT_EQ(driver.poll(kStart + seconds(1)).size(), 3U);

@@ -92,6 +92,7 @@ struct LoadgenArguments {
   std::string prefix_tokens;                   ///< so many tokens long
   std::optional<double> prefix_skew;           ///< of the groups' sizes
   std::vector<std::string> mix;                ///< "3:chat.yaml": so many parts of conversations as in that file
+  std::string think_time;                      ///< "2s", "1s-5s": before each turn but the first
   std::string prompt_ids;                      ///< "1000-30000": prompts are ids of this range, not text
   std::optional<double> speed;                 ///< of a trace
   bool ignore_eos = false;

@@ -52,6 +52,7 @@ Result<void> refuse_beside_trace(const LoadgenArguments& a, LoadContent content)
                          {!a.output_tokens.empty(), "--output-tokens"},
                          {!a.turns.empty(), "--turns"},
                          {!a.follow_up_tokens.empty(), "--follow-up-tokens"},
+                         {!a.think_time.empty(), "--think-time"},
                          {a.prefixes.has_value(), "--prefixes"},
                          {a.prefix_groups.has_value(), "--prefix-groups"},
                          {a.ignore_eos, "--ignore-eos"},
@@ -82,7 +83,8 @@ Result<void> refuse_beside_chats(const LoadgenArguments& a) {
 
 Result<void> refuse_beside_drawn(const LoadgenArguments& a) {
   const bool one_turn = a.turns.empty() ? !a.input_tokens.empty() : a.turns == "1" || a.turns == "1-1";
-  KVIST_TRY_VOID(refuse({{!a.follow_up_tokens.empty() && one_turn, "--follow-up-tokens"}},
+  KVIST_TRY_VOID(refuse({{!a.follow_up_tokens.empty() && one_turn, "--follow-up-tokens"},
+                         {!a.think_time.empty() && one_turn, "--think-time"}},
                         "conversations of one turn have no later message: say --turns, like 3-5"));
   KVIST_TRY_VOID(refuse({{a.characters_per_token.has_value() && !a.prompt_ids.empty(), "--characters-per-token"}},
                         "is for prompts of text: with --prompt-ids lengths are in tokens"));

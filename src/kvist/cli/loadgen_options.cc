@@ -315,6 +315,18 @@ Result<CountRange> parse_range(const std::string& text, const std::string& optio
   return range;
 }
 
+Result<workload::ThinkTime> parse_think_time(const std::string& text) {
+  const std::size_t dash = text.find('-', 1);
+  workload::ThinkTime time;
+  KVIST_TRY(time.least, parse_duration(text.substr(0, dash), "--think-time"));
+  time.most = time.least;
+  if (dash != std::string::npos) {
+    KVIST_TRY(time.most, parse_duration(text.substr(dash + 1), "--think-time"));
+  }
+  if (time.least >= Duration::zero() && time.most > Duration::zero() && time.least <= time.most) return time;
+  return wrong("--think-time", fmt::format("\"{}\"; want a pause above 0, or a range like 1s-5s", text));
+}
+
 Result<std::vector<spec::ArrivalPoint>> parse_rate_profile(const std::string& text) {
   std::vector<spec::ArrivalPoint> profile;
   for (std::string_view rest = text; !rest.empty();) {
@@ -345,6 +357,9 @@ Result<LoadOrder> read_load_order(const LoadgenArguments& arguments) {
   KVIST_TRY_VOID(read_texts(arguments, order.workload));
   KVIST_TRY_VOID(load_content(arguments, content, order));
   KVIST_TRY_VOID(check_has_load(arguments, content, order));
+  if (!arguments.think_time.empty()) {
+    KVIST_TRY(order.input.think_time, parse_think_time(arguments.think_time));
+  }
   if (!arguments.prompt_ids.empty() && order.input.mix &&
       std::ranges::any_of(*order.input.mix,
                           [](const workload::WorkloadPart& part) { return part.scripts != nullptr; })) {

@@ -40,6 +40,8 @@ struct CountRange {
   std::uint32_t high = 0;
 };
 [[nodiscard]] Result<CountRange> parse_range(const std::string& text, const std::string& option);
+/// "2s" or "1s-5s".
+[[nodiscard]] Result<workload::ThinkTime> parse_think_time(const std::string& text);
 /// "0s:1,60s:4" as a profile.
 [[nodiscard]] Result<std::vector<spec::ArrivalPoint>> parse_rate_profile(const std::string& text);
 

@@ -266,6 +266,7 @@ class CommandLine {
     command->add_flag("--ignore-eos", a.ignore_eos, "answers run to their limit");
     command->add_option("--turns", a.turns, "of a conversation: 1, or 3-5");
     command->add_option("--follow-up-tokens", a.follow_up_tokens, "of a later message of a conversation");
+    command->add_option("--think-time", a.think_time, "pause before each turn but the first: 2s, or 1s-5s");
     command->add_option("--prefixes", a.prefixes, "first messages shared by conversations; 0: none is shared");
     auto* groups = command->add_option("--prefix-groups", a.prefix_groups,
                                        "groups of conversations whose first messages begin with the same text");

@@ -81,11 +81,12 @@ std::uint32_t most_in_flight(const spec::WorkloadSpec& spec, std::uint32_t level
 
 LoadDriver::LoadDriver(const spec::WorkloadSpec& spec, std::uint32_t level, std::uint64_t run_seed, TimePoint start,
                        std::shared_ptr<const std::vector<ChatScript>> scripts,
-                       const std::shared_ptr<const std::vector<WorkloadPart>>& mix)
+                       const std::shared_ptr<const std::vector<WorkloadPart>>& mix, const ThinkTime& think_time)
     : spec_(spec),
       run_seed_(run_seed),
       mix_(mix ? *mix : std::vector{WorkloadPart{.weight = 1, .spec = spec, .scripts = std::move(scripts)}}, run_seed),
-      starts_(starts_of(spec, level, run_seed, start)) {}
+      starts_(starts_of(spec, level, run_seed, start)),
+      think_time_(think_time) {}
 
 LoadDriver::Starts LoadDriver::starts_of(const spec::WorkloadSpec& spec, std::uint32_t level, std::uint64_t run_seed,
                                          TimePoint start) {
@@ -95,12 +96,19 @@ LoadDriver::Starts LoadDriver::starts_of(const spec::WorkloadSpec& spec, std::ui
 
 std::optional<TimePoint> LoadDriver::next_wakeup() const {
   if (stopped_) return std::nullopt;
-  return std::visit([](const auto& starts) { return starts.next_start(); }, starts_);
+  std::optional<TimePoint> next = std::visit([](const auto& starts) { return starts.next_start(); }, starts_);
+  if (!thinking_.empty() && (!next || thinking_.begin()->first < *next)) next = thinking_.begin()->first;
+  return next;
 }
 
 std::vector<StartTurn> LoadDriver::poll(TimePoint now) {
   std::vector<StartTurn> actions;
   if (stopped_) return actions;
+  while (!thinking_.empty() && thinking_.begin()->first <= now) {
+    const auto [due, id] = *thinking_.begin();
+    thinking_.erase(thinking_.begin());
+    actions.push_back(turn_of(alive_.at(id), due));
+  }
   const auto try_start = [now](auto& starts) { return starts.try_start(now); };
   while (const std::optional<TimePoint> due = std::visit(try_start, starts_)) {
     const ConversationId id(next_id());
@@ -118,6 +126,10 @@ std::vector<StartTurn> LoadDriver::on_turn_finished(ConversationId conversation,
   KVIST_CHECK(entry != alive_.end(), fmt::format("conversation {} has no turn in flight", conversation.value()));
   std::vector<StartTurn> actions;
   const bool goes_on = !stopped_ && outcome == TurnOutcome::kSucceeded && entry->second.advance(std::move(reply));
+  if (goes_on && !think_time_.is_none()) {
+    thinking_.emplace(now + think_time_.before(run_seed_, conversation, entry->second.turn()), conversation);
+    return actions;
+  }
   if (goes_on) {
     actions.push_back(turn_of(entry->second, now));
     return actions;
@@ -138,10 +150,16 @@ Result<void> LoadDriver::raise(std::uint32_t concurrency, TimePoint now) {
   return {};
 }
 
+void LoadDriver::stop() {
+  stopped_ = true;
+  for (const auto& [due, id] : thinking_) alive_.erase(id);  // what they would have said is not asked for any more
+  thinking_.clear();
+}
+
 bool LoadDriver::is_exhausted() const {
   if (stopped_) return true;
   const OpenArrivals* open = std::get_if<OpenArrivals>(&starts_);
-  return open != nullptr && open->is_over() &&
+  return open != nullptr && open->is_over() && thinking_.empty() &&
          std::ranges::all_of(alive_, [](const auto& entry) { return entry.second.is_at_last_turn(); });
 }
 

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -19,6 +20,7 @@
 #include "kvist/workload/mix.h"
 #include "kvist/workload/open_arrivals.h"
 #include "kvist/workload/pacer.h"
+#include "kvist/workload/think_time.h"
 #include "kvist/workload/turn_sample.h"
 #include "kvist/workload/turn_source.h"
 
@@ -31,12 +33,12 @@ namespace kvist::workload {
 [[nodiscard]] std::uint32_t most_in_flight(const spec::WorkloadSpec& spec, std::uint32_t level);
 
 /// Drives conversations. In a closed loop at most `level` are alive, and Pacer decides when they start. In an open loop
-/// `level` start per minute, by OpenArrivals. There is no think time: the next turn follows a reply at once. A failed
-/// turn ends its conversation. Ids count up from 0 in order of start; of open arrivals in order of arrival, those
-/// refused included, so that an id means the same conversation however many were refused. A service carries its actions
-/// out over HTTP, or the simulation's event queue does. Threads: one. Invariants: every conversation alive has exactly
-/// one turn in flight; memory is bounded by most_in_flight() x the longest history; after stop() no action comes any
-/// more.
+/// `level` start per minute, by OpenArrivals. The next turn follows a reply after its think time, which is none unless
+/// it is asked for. A failed turn ends its conversation. Ids count up from 0 in order of start; of open arrivals in
+/// order of arrival, those refused included, so that an id means the same conversation however many were refused. A
+/// service carries its actions out over HTTP, or the simulation's event queue does. Threads: one. Invariants: every
+/// conversation alive has exactly one turn in flight; memory is bounded by most_in_flight() x the longest history;
+/// after stop() no action comes any more.
 class LoadDriver final : public TurnSource {
  public:
   /// Requires: a specification that check_workload() accepts and level >= 1.
@@ -44,7 +46,7 @@ class LoadDriver final : public TurnSource {
   /// all were driven. With `mix` each is of one of its parts, and `spec` says when they start.
   LoadDriver(const spec::WorkloadSpec& spec, std::uint32_t level, std::uint64_t run_seed, TimePoint start,
              std::shared_ptr<const std::vector<ChatScript>> scripts = nullptr,
-             const std::shared_ptr<const std::vector<WorkloadPart>>& mix = nullptr);
+             const std::shared_ptr<const std::vector<WorkloadPart>>& mix = nullptr, const ThinkTime& think_time = {});
   LoadDriver(const LoadDriver&) = delete;  // because conversations refer to its data set
   LoadDriver& operator=(const LoadDriver&) = delete;
 
@@ -53,12 +55,14 @@ class LoadDriver final : public TurnSource {
   [[nodiscard]] std::vector<StartTurn> on_turn_finished(ConversationId conversation, std::string reply,
                                                         TurnOutcome outcome, TimePoint now) override;
   [[nodiscard]] Result<void> raise(std::uint32_t concurrency, TimePoint now) override;
-  void stop() override { stopped_ = true; }
+  void stop() override;
 
   [[nodiscard]] bool stopped() const override { return stopped_; }
   /// Linear in the conversations alive.
   [[nodiscard]] bool is_exhausted() const override;
-  [[nodiscard]] std::uint32_t in_flight() const override { return static_cast<std::uint32_t>(alive_.size()); }
+  [[nodiscard]] std::uint32_t in_flight() const override {
+    return static_cast<std::uint32_t>(alive_.size() - thinking_.size());
+  }
   [[nodiscard]] std::uint64_t conversations_started() const override { return started_; }
   [[nodiscard]] std::uint64_t dropped_slots() const override;
   [[nodiscard]] HeldBack held_back(TimePoint now) const override;
@@ -76,6 +80,8 @@ class LoadDriver final : public TurnSource {
   Starts starts_;
   std::uint64_t started_ = 0;
   std::map<ConversationId, Conversation> alive_;
+  const ThinkTime think_time_;
+  std::set<std::pair<TimePoint, ConversationId>> thinking_;  // alive without a turn in flight, by when the next is due
   bool stopped_ = false;
 };
 

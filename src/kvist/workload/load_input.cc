@@ -69,7 +69,7 @@ Result<std::unique_ptr<TurnSource>> make_turn_source(const spec::WorkloadSpec& s
   KVIST_TRY_VOID(check_load(spec, input));
   if (concurrency == 0) return fail(ErrorCode::kInvalidArgument, "concurrency is 0; want at least 1");
   if (spec.trace.file.empty()) {
-    return std::make_unique<LoadDriver>(spec, concurrency, seed, start, input.scripts, input.mix);
+    return std::make_unique<LoadDriver>(spec, concurrency, seed, start, input.scripts, input.mix, input.think_time);
   }
   if (input.trace) {
     const TraceSource::Options options{.loop = spec.trace.loop,

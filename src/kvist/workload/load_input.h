@@ -13,6 +13,7 @@
 #include "kvist/workload/dataset.h"
 #include "kvist/workload/mix.h"
 #include "kvist/workload/recorded_level.h"
+#include "kvist/workload/think_time.h"
 #include "kvist/workload/trace.h"
 #include "kvist/workload/turn_source.h"
 
@@ -25,6 +26,7 @@ struct LoadInput {
   std::shared_ptr<const RecordedLevel> recorded;
   std::shared_ptr<const std::vector<ChatScript>> scripts = nullptr;  ///< conversations to drive in place of drawn ones
   std::shared_ptr<const std::vector<WorkloadPart>> mix = nullptr;    ///< in place of the workload's own conversations
+  ThinkTime think_time = {};  ///< of conversations: before each turn but the first
 };
 
 /// Refuses a load that cannot be driven: check_workload(), or a trace that was not loaded.

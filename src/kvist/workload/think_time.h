@@ -1,0 +1,24 @@
+// The pause of a user between an answer and the next message.
+#pragma once
+
+#include <cstdint>
+
+#include "kvist/base/id.h"
+#include "kvist/base/random.h"
+#include "kvist/base/time.h"
+
+namespace kvist::workload {
+
+/// Uniform between both ends, drawn from (run seed, conversation, turn): the same in every run.
+struct ThinkTime {
+  Duration least{};
+  Duration most{};  ///< at least `least`; 0: no pause
+
+  [[nodiscard]] bool is_none() const { return most <= Duration::zero(); }
+  [[nodiscard]] Duration before(std::uint64_t run_seed, ConversationId conversation, std::uint32_t turn) const {
+    RandomStream random(mix_seed({run_seed, seed_part("think time"), conversation.value(), turn}));
+    return least + from_seconds(random.uniform() * to_seconds(most - least));
+  }
+};
+
+}  // namespace kvist::workload
