@@ -59,6 +59,27 @@ TEST_F(KeyUseTest, WhatIsRefusedCostsNothing) {
   EXPECT_EQ(gateway.metric("kvist_gateway_key_tokens_total"), before);
 }
 
+TEST_F(KeyUseTest, OtherEndpointsAreNoWayAroundTheLimit) {
+  const RunningGateway gateway(with_keys());
+  const auto post = [&](const char* path) {
+    return [&gateway, path, this] { EXPECT_EQ(gateway.call("POST", path, body_, key_).status, 200); };
+  };
+  worker_.set_script(
+      FakeWorker::answer_of(200, R"({"choices":[],"usage":{"prompt_tokens":50,"completion_tokens":70}})"));
+  EXPECT_EQ(cost(gateway, post("/invocations")), 120);
+  worker_.set_script(FakeWorker::stream_of({kRoleEvent, text_event("a"), kUsageEvent, kDoneEvent}));
+  EXPECT_EQ(cost(gateway, post("/invocations")), 52);
+  const double estimate = static_cast<double>(body_.size() / 4);
+  worker_.set_script(FakeWorker::stream_of({kRoleEvent, text_event("a"), text_event("b"), kDoneEvent}));
+  EXPECT_EQ(cost(gateway, post("/invocations")), estimate + 2);
+  worker_.set_script(FakeWorker::stream_of({"event: other\ndata: {\"x\":1}\n\n", "no event at all"}));
+  EXPECT_EQ(cost(gateway, post("/invocations")), estimate);
+  for (const char* const other : {"no JSON", R"({"data":[{"embedding":[0.5]}],"usage":{"prompt_tokens":8}})"}) {
+    worker_.set_script(FakeWorker::answer_of(200, other));
+    EXPECT_EQ(cost(gateway, post("/v1/embeddings")), estimate) << other;
+  }
+}
+
 TEST_F(KeyUseTest, AModelThatDoesNotExistCostsNothing) {
   const FakeWorker other("other");
   auto spec = with_keys();

@@ -148,6 +148,7 @@ void ProxiedRequest::carry_out(const dispatch::LifeActions& actions) {
 void ProxiedRequest::attempt(const routing::Decision& decision) {
   body_.clear();
   events_.clear();
+  meter_.reset();
   head_taken_ = false;
   sent_ = false;
   ended_ = false;
@@ -249,12 +250,22 @@ void ProxiedRequest::take_head() {
 void ProxiedRequest::on_body(std::string_view data, TimePoint at) {
   read_at_ = at;
   if (form_ == Form::kEvents) return relay(data, at);
-  if (form_ == Form::kBytes) return send_events(data);
+  if (form_ == Form::kBytes) {
+    meter(data);
+    return send_events(data);
+  }
   if (body_.size() + data.size() > kMaxWholeAnswerBytes) {
     act(life_.on_too_large());
     return;
   }
   body_ += data;
+}
+
+void ProxiedRequest::meter(std::string_view data) {
+  if (!is_events_ || job_.lease.account() == nullptr) return;
+  if (!meter_) meter_.emplace(true);
+  std::string forwarded;
+  (void)meter_->feed(data, forwarded);  // what is not in the form of chats has no tokens
 }
 
 void ProxiedRequest::on_end() {
@@ -282,8 +293,11 @@ void ProxiedRequest::report_whole(const openai::Usage& usage) {
 }
 
 void ProxiedRequest::take_whole() {
-  if (status_ >= 300 || job_.kind == RequestKind::kOther || !life_.counts()) return end_whole(nullptr);
+  const bool is_other = job_.kind == RequestKind::kOther;
+  const bool is_read = !is_other || job_.lease.account() != nullptr;
+  if (status_ >= 300 || !is_read || !life_.counts()) return end_whole(nullptr);
   const auto answer = openai::parse_chunk(body_);
+  if (is_other) return end_whole(answer ? &*answer : nullptr);
   if (!answer && answer.error().code != ErrorCode::kTooLarge) {
     note_garbage(fmt::format("an answer that is none of this API: {}", answer.error().message));
   } else if (answer && answer->error && (answer->error_status < 400 || answer->error_status >= 500)) {
@@ -382,7 +396,7 @@ void ProxiedRequest::write_down_end(Outcome outcome) {
 }
 
 void ProxiedRequest::charge(Outcome outcome) {
-  const StreamState& state = relay_.state();
+  const StreamState& state = meter_ ? meter_->state() : relay_.state();
   if (state.usage) return job_.lease.used(std::uint64_t{state.usage->prompt_tokens} + state.usage->completion_tokens);
   // Those before the present attempt are other workers'.
   const std::uint64_t tokens = std::max(resumed_tokens_ + state.tokens, std::uint64_t{resumable_.tokens()});

@@ -149,6 +149,8 @@ class ProxiedRequest : public std::enable_shared_from_this<ProxiedRequest> {
   void on_error(const Error& error);
 
   void relay(std::string_view data, TimePoint at);
+  /// Counts what is passed on as bytes, for the key that pays for it.
+  void meter(std::string_view data);
   void send_events(std::string_view events);
   void begin_client_stream(int status, net::Headers headers);
   /// Answers with a whole body, or, if a comment was sent before, tells its error in an event.
@@ -206,11 +208,12 @@ class ProxiedRequest : public std::enable_shared_from_this<ProxiedRequest> {
   TimePoint read_at_{};              // when something of the answer came last
   std::string body_;                 // the body of an answer that is no stream
   AnswerRelay relay_;
-  std::string events_;             // events for the client
-  bool paused_ = false;            // as the client is slow
-  bool sent_ = false;              // the worker has the whole request
-  bool first_token_seen_ = false;  // of any attempt
-  bool broken_off_ = false;        // by the gateway's own shutdown
+  std::optional<AnswerRelay> meter_;  // of events that are passed on as bytes; nothing where no key pays for them
+  std::string events_;                // events for the client
+  bool paused_ = false;               // as the client is slow
+  bool sent_ = false;                 // the worker has the whole request
+  bool first_token_seen_ = false;     // of any attempt
+  bool broken_off_ = false;           // by the gateway's own shutdown
   std::unique_ptr<net::HttpCall> call_;
   std::unique_ptr<net::Timer> again_;  // null, unless a call could not be made
   RequestTimes* times_ = nullptr;      // of the present worker; null for a request that was not read
