@@ -168,7 +168,8 @@ class ReferenceServerImpl final : public ReferenceServer {
 
 }  // namespace
 
-Result<std::unique_ptr<ReferenceServer>> ReferenceServer::create(net::EventLoop& loop, ReferenceServerOptions options) {
+Result<std::unique_ptr<ReferenceServer>> ReferenceServer::create(net::EventLoop& loop,
+                                                                 const ReferenceServerOptions& options) {
   if (options.first < Duration::zero() || options.gap <= Duration::zero()) {
     return fail(ErrorCode::kInvalidArgument,
                 "the reference server's first token must not be due before its request, "

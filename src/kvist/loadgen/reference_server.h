@@ -26,7 +26,7 @@ struct ReferenceServerOptions {
 class ReferenceServer {
  public:
   [[nodiscard]] static Result<std::unique_ptr<ReferenceServer>> create(net::EventLoop& loop,
-                                                                       ReferenceServerOptions options);
+                                                                       const ReferenceServerOptions& options);
   virtual ~ReferenceServer() = default;
   [[nodiscard]] virtual std::uint16_t port() const = 0;
 };

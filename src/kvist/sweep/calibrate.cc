@@ -126,6 +126,7 @@ loadgen::CalibrationStep step_of(const std::vector<workload::TurnSample>& turns,
   step.itl_error_p50_ms = itl.p50;
   step.itl_error_p99_ms = itl.p99;
   std::vector<double> late;
+  late.reserve(record.size());
   for (const loadgen::ReferenceStream& stream : record) late.push_back(to_milliseconds(stream.latest_by));
   step.server_late_p99_ms = describe(std::move(late)).p99;
   return step;
