@@ -1,0 +1,42 @@
+// The options of `kvist loadgen`.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <utility>
+
+#include "kvist/base/error.h"
+#include "kvist/cli/commands.h"
+
+namespace CLI {
+class App;
+}
+
+namespace kvist::cli {
+
+/// What a parsed command does.
+using Action = std::function<Result<void>()>;
+
+/// Owns the arguments of `kvist loadgen` and of its subcommands, which the parser fills. Invariant: it stays where it
+/// is while the parser and its action are used.
+class LoadgenCommandLine {
+ public:
+  /// Adds the commands; one of them that is parsed sets `action`.
+  void add_to(CLI::App& app, Action& action);
+  /// What the user typed, for the record of a load.
+  void set_command(std::string text) { arguments_.command = std::move(text); }
+
+ private:
+  void add_calibrate(CLI::App& command, Action& action);
+  void add_reference(CLI::App& command, Action& action);
+  /// When requests are sent, and how many.
+  void add_load(CLI::App& command);
+  /// What requests say.
+  void add_workload(CLI::App& command);
+
+  LoadgenArguments arguments_;
+  CalibrateArguments calibrate_;
+  ReferenceArguments reference_;
+};
+
+}  // namespace kvist::cli
