@@ -80,6 +80,19 @@ TEST_F(KeyUseTest, OtherEndpointsAreNoWayAroundTheLimit) {
   }
 }
 
+TEST_F(KeyUseTest, AnswersTooLargeToBeReadCostTheirBytes) {
+  const RunningGateway gateway(with_keys());
+  const auto post = [&] { EXPECT_EQ(gateway.call("POST", "/invocations", body_, key_).status, 200); };
+  const double estimate = static_cast<double>(body_.size() / 4);
+  const std::string large(std::size_t{5} << 18, 'x');
+  const std::string json = R"({"text":")" + large + R"(","usage":{"prompt_tokens":1,"completion_tokens":1}})";
+  worker_.set_script(FakeWorker::answer_of(200, json));
+  EXPECT_EQ(cost(gateway, post), estimate + static_cast<double>(json.size() / 4));
+  worker_.set_script(
+      FakeWorker::stream_of({kRoleEvent, "data: {\"text\":\"" + large + "\"}\n\n", kUsageEvent, kDoneEvent}));
+  EXPECT_GE(cost(gateway, post), estimate + (1 << 20) / 4.0);
+}
+
 TEST_F(KeyUseTest, AModelThatDoesNotExistCostsNothing) {
   const FakeWorker other("other");
   auto spec = with_keys();

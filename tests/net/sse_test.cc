@@ -108,7 +108,10 @@ TEST(SseParser, RefusesAnEventThatGrowsTooLarge) {
   const auto more = parser.feed("x");
   ASSERT_FALSE(more);
   EXPECT_EQ(more.error().code, ErrorCode::kTooLarge);
+  const std::size_t kept = parser.rest().size();
   EXPECT_FALSE(parser.feed("\n\n"));
+  EXPECT_FALSE(parser.feed(std::string(1000, 'y')));
+  EXPECT_EQ(parser.rest().size(), kept) << "what comes after it is not kept";
 }
 
 TEST(SseParser, RefusesACompleteEventThatIsTooLargeAfterGivingThoseBefore) {

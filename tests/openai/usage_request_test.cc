@@ -186,8 +186,23 @@ TEST(PriorityOf, IsPlainIfEveryReaderTakesItForTheSame) {
                                  R"({"a":{"priority":-7},"b":"\"priority\":-7"})"})
     EXPECT_TRUE(is(body, 0, true)) << body;
   for (const char* const odd : {R"("-7")", "-7.0", "-7e0", "true", "[-7]", "-99999999999", R"(0,"priority":-7)",
-                                R"(-7,"priority":null,"priority":0)"})
+                                R"(-7,"priority":null,"priority":0)", R"("-7","priority":5)"})
     EXPECT_TRUE(is(std::string(R"({"priority":)") + odd + "}", 0, false)) << odd;
+}
+
+// Otherwise a body of nothing but short keys would keep its reader busy for seconds.
+TEST(PriorityOf, IsNotKnownBehindMoreFieldsThanARequestMayHave) {
+  const auto body = [](int fields) {
+    std::string text = "{";
+    for (int i = 0; i < fields; ++i) text += R"("\n":0,)";
+    return text + R"("priority":-7,"model":"m"})";
+  };
+  EXPECT_EQ(priority_of(body(254)).value, -7);
+  EXPECT_TRUE(priority_of(body(254)).is_known);
+  EXPECT_FALSE(priority_of(body(255)).is_known);
+  EXPECT_TRUE(with_priority(body(254), 2));
+  EXPECT_FALSE(with_priority(body(255), 2));
+  EXPECT_FALSE(with_model(body(255), "n"));
 }
 
 TEST(WithPriority, ReplacesAllOrBecomesTheFirstField) {

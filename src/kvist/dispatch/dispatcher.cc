@@ -76,6 +76,7 @@ Started Dispatcher::start(const RequestProfile& profile, TimePoint now) {
                    .excluded = {}};
   request.prompt_tokens = profile.prompt_tokens;
   request.streams = profile.streams;
+  request.generates = profile.generates;
   std::optional<WaitAdmission::Check> check;
   if (options_.admission && !profile.admission.exempt) check = admission_.check(profile.admission, now);
   const auto decision = route(profile, request.query, now, check ? &*check : nullptr);
@@ -474,7 +475,7 @@ void Dispatcher::finish(DispatchHandle handle, Outcome outcome, TimePoint now) {
   if (const routing::RoutedRequest* const routed = router_->find(ended.attempt)) {
     charge(ended, ended.prompt_tokens + static_cast<double>(routed->output_tokens), now);
     // Nobody told of a first token, but an answer that has ended had one.
-    if (outcome == Outcome::kCompleted && !routed->decoding) on_warm_answer(ended.worker);
+    if (outcome == Outcome::kCompleted && !routed->decoding && ended.generates) on_warm_answer(ended.worker);
   }
   // What nothing failed of is told by how it ended, in the same word as in metrics and logs.
   if (outcome == Outcome::kClientGone || outcome == Outcome::kRefused)

@@ -35,6 +35,7 @@ struct RequestProfile {
   std::string adapter = {};   ///< of the model (LoRA), that it asks for; empty: none
   std::string name = {};      ///< the client's name for the request
   bool streams = false;       ///< its tokens arrive one by one, so that a stall can be noticed
+  bool generates = true;      ///< the worker has to compute something for it
   bool repeatable = true;     ///< it may be tried on a worker that is in doubt, and then elsewhere
   AdmissionProfile admission = {};
 };
@@ -56,6 +57,7 @@ struct DispatchedRequest {
   std::uint32_t retries = 0;
   std::uint32_t prompt_tokens = 0;  ///< without those of a resumed answer
   bool streams = false;
+  bool generates = true;
   bool at_worker = false;  ///< an attempt is under way
   bool paused = false;     ///< its answer is not read at the moment
   bool tries_out = false;  ///< the attempt decides whether its ejected worker comes back

@@ -67,6 +67,7 @@ void ModelDoor::turn_away(net::HttpRequest request, const std::shared_ptr<net::H
                           const Error& error) {
   for (Proxy* const proxy : proxies_)
     if (proxy != nullptr) return proxy->turn_away(std::move(request), exchange, std::move(lease), error);
+  lease.used(0);
   refuse(request, *exchange, error);
 }
 

@@ -28,6 +28,13 @@ bool is_event_stream(const net::Headers& headers) {
   return headers.find("Content-Type").value_or("").starts_with("text/event-stream");
 }
 
+bool is_json(const net::Headers& headers) {
+  return headers.find("Content-Type").value_or("").starts_with("application/json");
+}
+
+/// What an answer that nobody reads costs its key: as many bytes are about a token.
+constexpr std::uint64_t kBytesPerToken = 4;
+
 /// The bound up to which an answer of known length is collected, so that the client gets its length too.
 constexpr std::uint64_t kMaxCollectedBytes = 1U << 20;
 
@@ -149,6 +156,7 @@ void ProxiedRequest::attempt(const routing::Decision& decision) {
   body_.clear();
   events_.clear();
   meter_.reset();
+  meter_failed_ = false;
   head_taken_ = false;
   sent_ = false;
   ended_ = false;
@@ -234,6 +242,7 @@ void ProxiedRequest::pass_on() {
 
 void ProxiedRequest::take_head() {
   is_events_ = is_event_stream(headers_);
+  is_json_ = is_json(headers_);
   if (life_.begun()) return;  // the client has a head
   const bool is_collected = is_short(headers_);
   headers_ = headers_for_client(std::move(headers_), job_.request_id, worker().url);
@@ -262,10 +271,15 @@ void ProxiedRequest::on_body(std::string_view data, TimePoint at) {
 }
 
 void ProxiedRequest::meter(std::string_view data) {
-  if (!is_events_ || job_.lease.account() == nullptr) return;
-  if (!meter_) meter_.emplace(true);
-  std::string forwarded;
-  (void)meter_->feed(data, forwarded);  // what is not in the form of chats has no tokens
+  if (job_.lease.account() == nullptr) return;
+  if (is_events_ && !meter_failed_) {
+    if (!meter_) meter_.emplace(true);
+    std::string forwarded;
+    if (meter_->feed(data, forwarded)) return;  // what is not in the form of chats has no tokens
+    meter_failed_ = true;
+    unmetered_bytes_ += kMaxCollectedBytes;  // an event that is too large had more than that
+  }
+  if (is_events_ || is_json_) unmetered_bytes_ += data.size();
 }
 
 void ProxiedRequest::on_end() {
@@ -399,7 +413,8 @@ void ProxiedRequest::charge(Outcome outcome) {
   const StreamState& state = meter_ ? meter_->state() : relay_.state();
   if (state.usage) return job_.lease.used(std::uint64_t{state.usage->prompt_tokens} + state.usage->completion_tokens);
   // Those before the present attempt are other workers'.
-  const std::uint64_t tokens = std::max(resumed_tokens_ + state.tokens, std::uint64_t{resumable_.tokens()});
+  const std::uint64_t metered = std::max(resumed_tokens_ + state.tokens, std::uint64_t{resumable_.tokens()});
+  const std::uint64_t tokens = metered + unmetered_bytes_ / kBytesPerToken;
   if (outcome == Outcome::kRefused || outcome == Outcome::kBackPressure) return job_.lease.used(0);
   if (outcome == Outcome::kClientGone) return job_.lease.left(job_.prompt_tokens, tokens);
   if (tokens > 0) job_.lease.answered(tokens);

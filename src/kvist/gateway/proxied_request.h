@@ -208,12 +208,15 @@ class ProxiedRequest : public std::enable_shared_from_this<ProxiedRequest> {
   TimePoint read_at_{};              // when something of the answer came last
   std::string body_;                 // the body of an answer that is no stream
   AnswerRelay relay_;
-  std::optional<AnswerRelay> meter_;  // of events that are passed on as bytes; nothing where no key pays for them
-  std::string events_;                // events for the client
-  bool paused_ = false;               // as the client is slow
-  bool sent_ = false;                 // the worker has the whole request
-  bool first_token_seen_ = false;     // of any attempt
-  bool broken_off_ = false;           // by the gateway's own shutdown
+  bool is_json_ = false;               // by its head, it is JSON
+  bool meter_failed_ = false;          // the present attempt's meter_ met an event that is too large
+  std::uint64_t unmetered_bytes_ = 0;  // of answers that were passed on as bytes without counting tokens in them
+  std::optional<AnswerRelay> meter_;   // of events that are passed on as bytes; nothing where no key pays for them
+  std::string events_;                 // events for the client
+  bool paused_ = false;                // as the client is slow
+  bool sent_ = false;                  // the worker has the whole request
+  bool first_token_seen_ = false;      // of any attempt
+  bool broken_off_ = false;            // by the gateway's own shutdown
   std::unique_ptr<net::HttpCall> call_;
   std::unique_ptr<net::Timer> again_;  // null, unless a call could not be made
   RequestTimes* times_ = nullptr;      // of the present worker; null for a request that was not read

@@ -22,6 +22,11 @@ namespace {
 constexpr std::size_t kBytesPerToken = 4;
 constexpr std::size_t kMostUnreadTokens = 4'096;
 
+// Whether a worker has to run its model for it.
+bool computes(const net::HttpRequest& request) {
+  return request.method == "POST" && !request.path().ends_with("tokenize");
+}
+
 // Whether the error is a problem of the gateway itself, which a worker would not have with the prompt.
 bool is_gateways_own(ErrorCode code) {
   return code == ErrorCode::kDeadlineExceeded || code == ErrorCode::kResourceExhausted ||
@@ -145,9 +150,9 @@ Result<void> Proxy::read_on_pool(const ArrivalPointer& arrival) {
     Result<PreparedRequest> read = fail(ErrorCode::kDeadlineExceeded, "the gateway had no time to read the prompt");
     if (net::now() < held->arrived + kMaxReadingWait && !held->client_left)
       read = prepare(*reader_, held->api, held->request.body, readings);
-    return [this, back = std::move(held), result = std::move(read)] {
+    return [this, back = std::move(held), result = std::move(read)]() mutable {
       --reading_;
-      on_read(back, result);
+      on_read(back, std::move(result));
       look_whether_idle();
     };
   };
@@ -212,6 +217,7 @@ void Proxy::admit_unread(const ArrivalPointer& arrival, RequestKind kind) {
   const std::size_t tokens = std::min(arrival->request.body.size() / kBytesPerToken, kMostUnreadTokens);
   dispatch::RequestProfile profile;
   profile.prompt_tokens = static_cast<std::uint32_t>(tokens);
+  profile.generates = kind != RequestKind::kOther || computes(arrival->request);
   profile.repeatable = !ProxyJob::has_effects(kind, arrival->request);
   begin_unread(arrival, std::move(profile), kind);
 }

@@ -196,6 +196,7 @@ class GatewayService final : public Service {
     }
     lease_ = std::move(verdict.lease);
     paths_.handle(std::move(request), exchange);
+    lease_.used(0);  // nobody took it: the gateway has answered by itself
     lease_ = {};
   }
 

@@ -42,6 +42,9 @@ Result<UnreadBody> settle_unread(net::HttpRequest& request, const PromptReader& 
     }
   }
   known.priority = openai::priority_of(request.body);
+  if (has_key && !known.priority.is_known)
+    return fail(ErrorCode::kInvalidArgument, "body: more fields than a request may have");
+  if (!known.priority.is_known) known.priority = {};
   return known;
 }
 

@@ -18,8 +18,8 @@ struct UnreadBody {
 
 /// Looks for the model and the priority in the body of a request to any endpoint, and replaces an alias by the model's
 /// name. Everything else in the body may be what only the worker understands. Errors: kInvalidArgument for JSON in
-/// another encoding than UTF-8, in which a worker would find a priority that is not found here; it matters where a key
-/// (`has_key`) bounds the priority.
+/// another encoding than UTF-8, and of very many fields, in which a worker would find a priority that is not found
+/// here; it matters where a key (`has_key`) bounds the priority.
 [[nodiscard]] Result<UnreadBody> settle_unread(net::HttpRequest& request, const PromptReader& reader,
                                                const FleetReadings& readings, bool has_key);
 

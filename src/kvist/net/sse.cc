@@ -53,6 +53,7 @@ std::string_view take_line(std::string_view& text) {
 }  // namespace
 
 Result<void> SseParser::feed(std::string_view bytes) {
+  if (too_large_) return end_event(buffer_.size());  // so that nothing more is kept
   if (taken_ == buffer_.size()) {
     buffer_.clear();
   } else {

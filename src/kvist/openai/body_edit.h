@@ -19,6 +19,7 @@ struct AskedPriority {
   /// It has none (null counts as none), or one that is a whole number of 32 bits: every reader takes it for the same.
   bool is_plain = true;
   std::int32_t value = 0;  ///< 0 if it has none or if it is not plain
+  bool is_known = true;  ///< false: the body has more fields than are looked at, which is as many as a request may have
 };
 /// A body that is no JSON object has none.
 [[nodiscard]] AskedPriority priority_of(std::string_view body);

@@ -5,6 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "kvist/base/json.h"
+
 namespace kvist::openai {
 
 /// The raw text of one field of an object.
@@ -33,12 +35,15 @@ class JsonScanner {
   /// The position after the value that begins at `begin`; npos if it does not end.
   [[nodiscard]] std::size_t skip_value(std::size_t begin) const;
 
-  /// The fields of the object that begins at `begin`; false if it is none.
+  /// The fields of the object that begins at `begin`; false if it is none, or has more than JsonObject names.
   [[nodiscard]] bool fields(std::size_t begin, std::vector<RawField>& out) const {
-    return for_each_field(begin, [&out](const RawField& field) {
+    bool too_many = false;
+    const bool readable = for_each_field(begin, [&](const RawField& field) {
       out.push_back(field);
-      return true;
+      too_many = out.size() > JsonObject::kMostNamed;
+      return !too_many;
     });
+    return readable && !too_many;
   }
 
   /// Calls `visit` with each field of the object that begins at `begin`, until it returns false. Returns false if the

@@ -107,7 +107,7 @@ std::optional<std::string> model_of(std::string_view body) {
 Result<std::string> with_model(std::string_view body, std::string_view model) {
   const JsonScanner scanner(body);
   std::vector<RawField> fields;
-  if (!scanner.fields(scanner.begin(), fields)) return not_editable("body: not a JSON object");
+  if (!scanner.fields(scanner.begin(), fields)) return not_editable("body: not a JSON object, or of too many fields");
   std::string name;
   append_json_string(name, model);
   std::vector<Edit> edits;
@@ -120,16 +120,22 @@ AskedPriority priority_of(std::string_view body) {
   const JsonScanner scanner(body);
   AskedPriority asked;
   bool is_second = false;
+  bool is_endless = false;
+  std::size_t fields = 0;
   const bool readable = scanner.for_each_field(scanner.begin(), [&](const RawField& field) {
+    is_endless = ++fields > JsonObject::kMostNamed;
+    if (is_endless) return false;
     const std::string_view value = body.substr(field.value_begin, field.value_end - field.value_begin);
     if (!names(field.key, "priority") || value == "null") return true;
     std::int32_t number = 0;
     const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
     const bool is_number = error == std::errc() && end == value.data() + value.size();
-    asked.is_plain = is_number && !std::exchange(is_second, true);
+    const bool second = std::exchange(is_second, true);
+    asked.is_plain = is_number && !second;
     asked.value = asked.is_plain ? number : 0;
     return true;
   });
+  if (is_endless) return {.is_plain = false, .is_known = false};
   return readable ? asked : AskedPriority();
 }
 
@@ -137,7 +143,7 @@ Result<std::string> with_priority(std::string_view body, std::int32_t priority) 
   const JsonScanner scanner(body);
   const std::size_t begin = scanner.begin();
   std::vector<RawField> fields;
-  if (!scanner.fields(begin, fields)) return not_editable("body: not a JSON object");
+  if (!scanner.fields(begin, fields)) return not_editable("body: not a JSON object, or of too many fields");
   const std::string number = std::to_string(priority);
   std::vector<Edit> edits;
   for (const RawField& field : fields)
@@ -151,7 +157,7 @@ Result<std::string> with_usage_requested(std::string_view body) {
   const JsonScanner scanner(body);
   const std::size_t begin = scanner.begin();
   std::vector<RawField> fields;
-  if (!scanner.fields(begin, fields)) return not_editable("body: not a JSON object");
+  if (!scanner.fields(begin, fields)) return not_editable("body: not a JSON object, or of too many fields");
   std::vector<Edit> edits;
   bool found = false;
   for (const RawField& field : fields) {

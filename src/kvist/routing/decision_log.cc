@@ -66,16 +66,18 @@ std::uint64_t DecisionLog::on_decided(const DecisionView& decision) {
 
 void DecisionLog::keep_candidates(const DecisionView& decision, DecisionRecord& record) {
   const std::span<const Candidate> all = decision.candidates;
-  if (all.size() > options_.candidates) return keep_best(decision, record);
+  const std::size_t most =
+      decision.most_kept == 0 ? options_.candidates : std::min(options_.candidates, decision.most_kept);
+  if (all.size() > most) return keep_best(decision, most, record);
   record.candidates.assign(all.begin(), all.end());
   record.left_out = static_cast<std::uint32_t>(decision.left_out);
 }
 
 // A heap holds the best candidates so far, with their costs next to each other, so that most further candidates are
 // compared with its top and nothing else.
-void DecisionLog::keep_best(const DecisionView& decision, DecisionRecord& record) {
+void DecisionLog::keep_best(const DecisionView& decision, std::size_t most, DecisionRecord& record) {
   const std::span<const Candidate> all = decision.candidates;
-  const std::size_t others = options_.candidates - 1;
+  const std::size_t others = most - 1;
   best_.clear();
   for (std::uint32_t i = 0; i < all.size() && others > 0; ++i) {
     if (i == decision.chosen) continue;

@@ -26,14 +26,14 @@ struct DecisionView {
   std::span<const Candidate> candidates = {};  ///< with the costs the policy gave them
   std::size_t chosen = 0;                      ///< position among them
   std::size_t left_out = 0;                    ///< further candidates, of no lower cost than those that are kept
+  std::size_t most_kept = 0;                   ///< of the candidates; 0: as many as the log keeps at most
   DecisionReason reason = DecisionReason::kPolicy;
   TimePoint at = {};
 };
 
 /// A ring buffer: the newest decision takes the place of the oldest, and its memory. The number of decisions and of
-/// their candidates is bounded, and so are the bytes: about 170 per candidate and 600 per decision, which is 6 MB with
-/// the defaults and 64 workers or more. A decision allocates nothing once its place was used for one as large. Threads:
-/// the router's.
+/// their candidates is bounded, and so are the bytes: about 170 per candidate and 600 per decision, which is at most 6
+/// MB with the defaults. A decision allocates nothing once its place was used for one as large. Threads: the router's.
 class DecisionLog {
  public:
   struct Options {
@@ -68,7 +68,7 @@ class DecisionLog {
   [[nodiscard]] DecisionRecord& next_place();
   [[nodiscard]] DecisionRecord* find(std::uint64_t decision);
   void keep_candidates(const DecisionView& decision, DecisionRecord& record);
-  void keep_best(const DecisionView& decision, DecisionRecord& record);
+  void keep_best(const DecisionView& decision, std::size_t most, DecisionRecord& record);
 
   Options options_;
   std::uint64_t total_ = 0;

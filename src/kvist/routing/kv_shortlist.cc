@@ -11,6 +11,7 @@ struct KvShortlist::Choice {
   const PolicyQuery& query;
   std::span<const UsableWorker> usable;
   const Source& source;
+  std::size_t recorded;
   TimePoint now;
   std::vector<Candidate>& candidates;
   KvPolicy::Fleet fleet = {};
@@ -60,14 +61,14 @@ void KvShortlist::Choice::note_cost(double cost) {
   std::vector<double>& costs = list.cheapest_;
   costs.push_back(cost);
   std::ranges::push_heap(costs);
-  if (costs.size() <= std::max<std::size_t>(1, list.recorded_)) return;
+  if (costs.size() <= std::max<std::size_t>(1, recorded)) return;
   std::ranges::pop_heap(costs);
   costs.pop_back();
 }
 
 // As many as the record keeps, those of the least bounds.
 void KvShortlist::Choice::forecast_least_bounds() {
-  const std::size_t wanted = std::min(usable.size(), std::max<std::size_t>(1, list.recorded_));
+  const std::size_t wanted = std::min(usable.size(), std::max<std::size_t>(1, recorded));
   std::vector<Bound>& least = list.bounds_;  // a heap, the highest of them in front
   least.clear();
   for (std::uint32_t i = 0; i < wanted; ++i) least.push_back({.cost = list.costs_[i], .position = i});
@@ -137,9 +138,15 @@ void KvShortlist::Choice::forecast_tied() {
 }
 
 std::size_t KvShortlist::choose(KvPolicy& policy, const PolicyQuery& query, std::span<const UsableWorker> usable,
-                                const Source& source, TimePoint now, std::vector<Candidate>& candidates) {
-  Choice choice{
-      .list = *this, .query = query, .usable = usable, .source = source, .now = now, .candidates = candidates};
+                                const Source& source, std::size_t recorded, TimePoint now,
+                                std::vector<Candidate>& candidates) {
+  Choice choice{.list = *this,
+                .query = query,
+                .usable = usable,
+                .source = source,
+                .recorded = recorded,
+                .now = now,
+                .candidates = candidates};
   candidates.clear();
   floor_.refresh(now);
   choice.fleet = KvPolicy::fleet_of(query, choice);

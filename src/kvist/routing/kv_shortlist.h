@@ -29,9 +29,7 @@ class KvShortlist {
     std::function<ForecastQuery(const Candidate&)> query;
   };
 
-  /// `recorded`: how many candidates the record of a decision keeps.
-  KvShortlist(const Forecaster& forecaster, CostFloor floor, std::size_t recorded)
-      : forecaster_(&forecaster), floor_(std::move(floor)), recorded_(recorded) {}
+  KvShortlist(const Forecaster& forecaster, CostFloor floor) : forecaster_(&forecaster), floor_(std::move(floor)) {}
 
   /// The worker's load, queue or latency model changed.
   void on_changed(WorkerId worker) { floor_.mark(worker); }
@@ -39,9 +37,11 @@ class KvShortlist {
   void set_slots(WorkerId worker, std::uint32_t slots) { floor_.set_slots(worker, slots); }
 
   /// Fills `candidates` with those of the `usable` workers that decide, in their order and with forecasts, and returns
-  /// the position of what `policy` would choose if all usable workers were candidates. Requires: there is one.
+  /// the position of what `policy` would choose if all usable workers were candidates. `recorded`: how many candidates
+  /// the record of the decision keeps. Requires: there is one.
   [[nodiscard]] std::size_t choose(KvPolicy& policy, const PolicyQuery& query, std::span<const UsableWorker> usable,
-                                   const Source& source, TimePoint now, std::vector<Candidate>& candidates);
+                                   const Source& source, std::size_t recorded, TimePoint now,
+                                   std::vector<Candidate>& candidates);
 
  private:
   /// Bounds are lowered by this much, far more than what floating point and nanoseconds lose.
@@ -58,7 +58,6 @@ class KvShortlist {
 
   const Forecaster* forecaster_;
   CostFloor floor_;
-  std::size_t recorded_;
   std::vector<double> costs_;         // by position among the usable workers: bounds; scratch memory, as are the next
   std::vector<std::uint32_t> exact_;  // likewise: the position of its candidate with an exact forecast, or kNone
   std::vector<Bound> bounds_;

@@ -12,16 +12,11 @@ namespace {
 
 /// A prefix is hot when at least so many prompts in flight share it. Fewer may be one conversation, or chance.
 constexpr std::uint32_t kHotPrompts = 8;
-/// Of so many candidates the record of a decision keeps all, so that it can be replayed, and of more the best.
+/// Of so many usable workers the record of a decision keeps all, so that it can be replayed, and of more the best.
 constexpr std::size_t kAllRecorded = 64;
 constexpr std::size_t kBestRecorded = 8;
 /// Up to so many workers, forecasting all of them takes no longer than finding out which ones need not be.
 constexpr std::size_t kSmallFleet = 32;
-
-std::size_t recorded_of(const Router::Options& options) {
-  if (options.recorded > 0) return options.recorded;
-  return options.workers <= kAllRecorded ? kAllRecorded : kBestRecorded;
-}
 
 // An engine always computes the last prompt token, because the first output token follows from it. So a prompt that is
 // cached completely saves one block less.
@@ -89,13 +84,13 @@ Router::Router(Options options)
       affinity_(options.session_affinity),
       sessions_(options.session_affinity),
       forecasts_(options.forecasts),
-      log_({.candidates = recorded_of(options)}),
+      recorded_(options.recorded),
+      log_({.candidates = recorded_ > 0 ? recorded_ : kAllRecorded}),
       depths_(options.workers),
       shared_(options.workers),
       reused_depths_(options.workers) {
-  const std::size_t recorded = recorded_of(options);
-  if (options.shortlist && workers_ > std::max(kSmallFleet, recorded))
-    shortlist_.emplace(forecaster_, CostFloor(forecaster_, loads_, workers_, options.latency_prior), recorded);
+  if (options.shortlist && workers_ > kSmallFleet)
+    shortlist_.emplace(forecaster_, CostFloor(forecaster_, loads_, workers_, options.latency_prior));
 }
 
 Result<Decision> Router::route(const RouteQuery& query, std::span<const WorkerView> fleet, TimePoint now,
@@ -147,6 +142,7 @@ Result<Decision> Router::route(const RouteQuery& query, std::span<const WorkerVi
                                                 .candidates = candidates_,
                                                 .chosen = position,
                                                 .left_out = usable - candidates_.size(),
+                                                .most_kept = recorded(),
                                                 .reason = decision.reason,
                                                 .at = now});
   const std::uint32_t uncached = prompt.tokens - chosen.cached_tokens;
@@ -275,6 +271,11 @@ void Router::leave_out_new_workers(std::span<const WorkerView> fleet) {
   std::erase_if(usable_, is_full);
 }
 
+std::size_t Router::recorded() const {
+  if (recorded_ > 0) return recorded_;
+  return usable_.size() <= kAllRecorded ? kAllRecorded : kBestRecorded;
+}
+
 std::uint32_t Router::deepest_cache() const {
   std::uint32_t most = 0;
   for (const UsableWorker& usable : usable_) most = std::max(most, depths_[usable.worker.value()].blocks);
@@ -317,11 +318,12 @@ void Router::forecast_all(const RouteQuery& query, std::span<const WorkerView> f
 
 std::size_t Router::choose(const RouteQuery& query, const PolicyQuery& policy_query, std::span<const WorkerView> fleet,
                            TimePoint now) {
-  if (shortlist_ && mode_ == spec::RoutingMode::kKv) {
+  if (shortlist_ && mode_ == spec::RoutingMode::kKv && usable_.size() > std::max(kSmallFleet, recorded())) {
     const KvShortlist::Source source{
         .candidate = [&](const UsableWorker& usable) { return candidate(usable, query, fleet); },
         .query = [&](const Candidate& candidate) { return forecast_query(candidate, query, fleet); }};
-    return shortlist_->choose(static_cast<KvPolicy&>(*policy_), policy_query, usable_, source, now, candidates_);
+    return shortlist_->choose(static_cast<KvPolicy&>(*policy_), policy_query, usable_, source, recorded(), now,
+                              candidates_);
   }
   forecast_all(query, fleet, now);
   if (mode_ == spec::RoutingMode::kClairvoyant && forecasts_ != nullptr) forecasts_->amend(query, candidates_);

@@ -79,7 +79,7 @@ class Router {
     spec::TierWeightsSpec tier_weights = {};
     spec::SessionAffinitySpec session_affinity = {};  ///< in mode kv
     spec::StepTimeSpec latency_prior = {};            ///< every worker's step time until its own steps were measured
-    /// Candidates that log() keeps of a decision, at least the chosen one; 0: all in a fleet of up to 64 workers, else
+    /// Candidates that log() keeps of a decision, at least the chosen one; 0: all of up to 64 usable workers, of more
     /// the best 8.
     std::size_t recorded = 0;
     bool shortlist = true;  ///< false: mode kv forecasts every worker of a large fleet too, with the same result
@@ -172,6 +172,8 @@ class Router {
   void stay_with_session(const RouteQuery& query, TimePoint now);
   void leave_out_new_workers(std::span<const WorkerView> fleet);
   void replicate_hot_prefix(std::span<const kv::BlockHash> prompt);
+  /// How many candidates the record of this decision keeps.
+  [[nodiscard]] std::size_t recorded() const;
   /// The blocks of the prompt that the usable worker has cached that has most of them.
   [[nodiscard]] std::uint32_t deepest_cache() const;
   void note_session(const RouteQuery& query, WorkerId chosen, TimePoint now);
@@ -214,6 +216,7 @@ class Router {
   SessionCounts session_counts_;
   std::uint64_t held_back_decisions_ = 0;
   ForecastSource* forecasts_;  // may be null
+  std::size_t recorded_;       // Options::recorded
   DecisionLog log_;
   std::optional<KvShortlist> shortlist_;    // in large fleets
   std::vector<UsableWorker> usable_;        // scratch memory of route()
