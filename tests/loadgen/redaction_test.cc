@@ -19,5 +19,12 @@ TEST(Redaction, HidesKeysAndValuesOfHeaders) {
   EXPECT_TRUE(secrets_of("", headers({{"X-Team", "blue"}})).empty());
 }
 
+TEST(Redaction, HidesTheQueryOfThePathAndItsValues) {
+  const auto secrets = secrets_of("", headers({}), "/v1/chat?api-version=1&code=s3cret-code&x");
+  EXPECT_EQ(without_secrets("POST /v1/chat?api-version=1&code=s3cret-code&x: s3cret-code is unknown", secrets),
+            "POST /v1/chat?...: ... is unknown");
+  EXPECT_TRUE(secrets_of("", headers({}), "/v1/chat/completions").empty());
+}
+
 }  // namespace
 }  // namespace kvist::loadgen

@@ -363,7 +363,7 @@ Result<std::unique_ptr<Service>> Service::create(net::EventLoop& loop, ServiceOp
                 .path = options.path,
                 .headers = options.headers,
                 .prompt_ids = options.prompt_ids,
-                .secrets = secrets_of(options.target.bearer_key, options.headers)};
+                .secrets = secrets_of(options.target.bearer_key, options.headers, options.path)};
   auto service = std::make_unique<ServiceImpl>(loop, std::move(options), std::move(target));
   KVIST_TRY_VOID(service->listen());
   return service;
