@@ -53,6 +53,8 @@ def manual_page_is_that_of_the_program(prefix):
     assert len(commands) > 10, help_text
     for command in commands:
         assert re.search(rf"(?m)^ +kvist {command}\b", shown), (command, shown)
+    # It runs by itself and has subcommands; a command that only groups others has no section.
+    assert re.search(r"(?m)^\.SS kvist loadgen$", page.read_text()) and "\n.SS kvist model\n" not in page.read_text()
 
 
 def bash_completes(prefix):

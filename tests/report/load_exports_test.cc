@@ -299,6 +299,8 @@ TEST(LoadSummary, AWindowThatEndsWithTheLastRequestSaysWhenItIsTooShort) {
   EXPECT_FALSE(short_window_remark(run.level).has_value());
   run.level.measure_to = run.level.turns[50].ended;
   EXPECT_THAT(short_window_remark(run.level).value(), HasSubstr("51 of 120 answers had ended"));
+  run.level.measure_from = run.level.measure_to;
+  EXPECT_THAT(short_window_remark(run.level).value(), HasSubstr("before the warm-up was over"));
 }
 
 TEST(LoadOutput, EveryRequestAndEveryTokenIsWritten) {

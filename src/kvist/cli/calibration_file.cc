@@ -6,8 +6,10 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <utility>
 
 #include "kvist/sweep/machine.h"
+#include "kvist/telemetry/log.h"
 
 namespace kvist::cli {
 namespace {
@@ -24,6 +26,11 @@ Result<std::string> read_text(const std::string& path) {
   }
   if (size > kMostBytes) return fail(ErrorCode::kTooLarge, path + ": too large to be a calibration");
   return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+Result<loadgen::Calibration> read_calibration(const std::string& path) {
+  KVIST_TRY(const std::string text, read_text(path));
+  return loadgen::parse_calibration(text, path);
 }
 
 }  // namespace
@@ -53,8 +60,13 @@ Result<std::optional<loadgen::Calibration>> find_calibration(const std::string& 
     if (!usual || !std::filesystem::is_regular_file(*usual)) return found;
     path = *usual;
   }
-  KVIST_TRY(const std::string text, read_text(path));
-  KVIST_TRY(loadgen::Calibration calibration, loadgen::parse_calibration(text, path));
+  Result<loadgen::Calibration> read = read_calibration(path);
+  if (!read && wanted.empty()) {
+    // Nobody asked for it: a load is not worse for a file that is broken, or of a later kvist.
+    telemetry::log_warning("loadgen", read.error().message + "; the load is not held against it");
+    return found;
+  }
+  KVIST_TRY(loadgen::Calibration calibration, std::move(read));
   if (!loadgen::same_machine(calibration, sweep::describe_machine())) {
     // A home that several machines share is no mistake.
     if (wanted.empty()) return found;

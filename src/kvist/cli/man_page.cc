@@ -51,12 +51,12 @@ class ManPage {
   }
   void section(std::string_view title) { line(fmt::format(".SH {}", title)); }
 
-  // A command that only groups others is not listed by itself.
+  // A command that only groups others, which has no options but that for help, is not listed by itself.
   void add(const Command& command, const std::string& before) {
     const std::string name = before + " " + command.name;
-    bool takes_arguments = command.commands.empty();
-    for (const CommandOption& option : command.options) takes_arguments = takes_arguments || option.positional;
-    if (takes_arguments) {
+    bool runs_itself = command.commands.empty();
+    for (const CommandOption& option : command.options) runs_itself = runs_itself || option.names.back() != "--help";
+    if (runs_itself) {
       line(".SS " + escaped(name) + synopsis(command));
       line(escaped(command.description) + ".");
       for (const CommandOption& option : command.options)

@@ -71,6 +71,7 @@ TurnCall::TurnCall(net::HttpClient& client, const Target& target, workload::Star
     : target_(&target),
       listener_(&listener),
       timeout_(target.timeout),
+      most_tokens_(turn.max_tokens),
       clock_(turn.conversation, turn.turn, turn.intended),
       reader_(clock_) {
   clock_.on_session(turn.session);
@@ -153,8 +154,9 @@ void TurnCall::on_error(const Error& error) {
 void TurnCall::succeed(TimePoint ended) {
   finished_ = true;
   std::string reply = reader_.take_reply();
-  // As ids a message has one token per byte. Which ids the answer had is not known; how many, is.
-  if (target_->prompt_ids) reply.resize(clock_.sample().output_tokens(), ' ');
+  // As ids a message has one token per byte. Which ids the answer had is not known; how many, is. A server may say that
+  // there were more than it was asked for.
+  if (target_->prompt_ids) reply.resize(std::min(clock_.sample().output_tokens(), most_tokens_), ' ');
   listener_->on_finished(clock_.finish(workload::TurnOutcome::kSucceeded, "", ended), std::move(reply));
 }
 

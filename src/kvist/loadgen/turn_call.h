@@ -73,6 +73,7 @@ class TurnCall {
   const Target* target_;
   TurnListener* listener_;
   Duration timeout_;
+  std::uint32_t most_tokens_;  // that were asked for
   workload::TurnClock clock_;
   AnswerReader reader_;
   int status_ = 0;

@@ -93,13 +93,23 @@ TimePoint last_sent(const std::vector<TurnSample>& turns, TimePoint start) {
 }
 
 std::optional<std::string> short_window_remark(const results::LevelRecord& level) {
-  const auto ended =
-      std::ranges::count_if(level.turns, [&](const TurnSample& t) { return t.ended <= level.measure_to; });
-  if (2 * static_cast<std::size_t>(ended) >= level.turns.size()) return std::nullopt;
+  if (level.measure_from >= level.measure_to) {
+    return std::string(
+        "the last request was sent before the warm-up was over: nothing was measured (order more requests, a "
+        "duration, or a shorter warm-up)");
+  }
+  std::size_t sent = 0;
+  std::size_t ended = 0;
+  for (const TurnSample& turn : level.turns) {
+    if (sent_or_intended(turn) < level.measure_from) continue;
+    ++sent;
+    if (turn.ended <= level.measure_to) ++ended;
+  }
+  if (2 * ended >= sent) return std::nullopt;
   return fmt::format(
       "when the last request was sent, {} of {} answers had ended: rates over {:.2f} s say little (order "
       "more requests, or a duration)",
-      ended, level.turns.size(), to_seconds(level.measure_to - level.measure_from));
+      ended, sent, to_seconds(level.measure_to - level.measure_from));
 }
 
 std::vector<const TurnSample*> measured_turns(const results::LevelRecord& level) {
