@@ -52,8 +52,8 @@ TEST(WarmUpOfADispatcher, EndsWithAnswersThatShowNoFirstTokenToo) {
   Dispatcher dispatcher({.warm_up = {.requests = 2, .until_answers = 4}}, fleet, router);
   dispatcher.on_worker_added(WorkerId(0));
   const auto most_waiting = [&] { return fleet.views()[0].most_waiting; };
-  const auto request = [&](Outcome outcome, bool tells_first_token) {
-    const Started ticket = dispatcher.start({.prompt_tokens = 100, .blocks = nullptr}, now);
+  const auto request = [&](Outcome outcome, bool tells_first_token, bool generates = true) {
+    const Started ticket = dispatcher.start({.prompt_tokens = 100, .blocks = nullptr, .generates = generates}, now);
     ASSERT_TRUE(ticket.has_value());
     if (tells_first_token) dispatcher.on_first_token(ticket->decision.request, now);
     dispatcher.finish(ticket->handle, outcome, now);
@@ -62,6 +62,7 @@ TEST(WarmUpOfADispatcher, EndsWithAnswersThatShowNoFirstTokenToo) {
   EXPECT_EQ(most_waiting(), 3U);
   request(Outcome::kRefused, false);
   request(Outcome::kClientGone, false);
+  request(Outcome::kCompleted, false, false);
   EXPECT_EQ(most_waiting(), 3U) << "nothing was computed";
   request(Outcome::kCompleted, true);
   EXPECT_EQ(most_waiting(), 4U) << "once for each";

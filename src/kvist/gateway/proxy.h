@@ -72,7 +72,8 @@ class Proxy {
   /// `lease` is of the client's key.
   void handle(Api api, net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange,
               KeyLease lease = {});
-  /// Passes a request to an endpoint that the gateway does not know to a worker, and the answer back, both unchanged.
+  /// Passes a request to an endpoint that the gateway does not know to a worker, and the answer back. Of the body only
+  /// an alias of the model and a priority are changed (settle_unread()), of the answer nothing.
   void pass_on(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange, KeyLease lease = {});
   /// Answers a request that came to this loop but cannot be handled.
   void turn_away(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange, KeyLease lease,

@@ -73,7 +73,7 @@ bool lists_models(const net::HttpRequest& request) {
   return (path == "/v1/models" || model_of_path(path)) && (request.method == "GET" || request.method == "HEAD");
 }
 
-/// Whether the request is none of the gateway's own endpoints and is passed to a worker unchanged.
+/// Whether the request is none of the gateway's own endpoints and is passed to a worker.
 bool is_for_a_worker(const net::HttpRequest& request) {
   return !lists_models(request) && is_passed_on(request.path());
 }
