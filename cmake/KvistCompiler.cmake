@@ -30,6 +30,13 @@ target_compile_definitions(kvist_compiler INTERFACE
   BOOST_ASIO_SEPARATE_COMPILATION BOOST_ASIO_NO_DEPRECATED BOOST_BEAST_SEPARATE_COMPILATION
   SPDLOG_COMPILED_LIB SPDLOG_FMT_EXTERNAL)
 
+# Some ninety programs are linked from the same static libraries: mold takes a fraction of the time of GNU ld. Builds without it
+# are the same, but slower.
+find_program(KVIST_MOLD mold)
+if(KVIST_MOLD AND NOT CMAKE_CROSSCOMPILING AND NOT KVIST_LIBFUZZER)
+  target_link_options(kvist_compiler INTERFACE -fuse-ld=mold)
+endif()
+
 if(KVIST_SANITIZE)
   target_compile_options(kvist_compiler INTERFACE -fsanitize=${KVIST_SANITIZE} -fno-sanitize-recover=all)
   target_link_options(kvist_compiler INTERFACE -fsanitize=${KVIST_SANITIZE})
