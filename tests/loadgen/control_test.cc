@@ -65,6 +65,44 @@ TEST_F(ControlTest, AStopWithoutDrainingAbandons) {
   await([&] { return server_->clients_gone() == 2; });
 }
 
+TEST_F(ControlTest, ALoadIsChangedWhileItRuns) {
+  options_.workload.target_rps = 0;
+  serve([](std::size_t, auto) {});
+  EXPECT_EQ(call("PATCH", "/load", R"({"concurrency":5})").status, 400);  // idle
+  EXPECT_EQ(call("POST", "/start", R"({"concurrency":2})").status, 200);
+  await([&] { return server_->requests().size() == 2; });
+  const net::HttpResponse changed = call("PATCH", "/load", R"({"concurrency":5})");
+  EXPECT_EQ(changed.status, 200);
+  EXPECT_NE(changed.body.find(R"("concurrency":5)"), std::string::npos) << changed.body;
+  EXPECT_NE(changed.body.find(R"("in_flight":5)"), std::string::npos) << changed.body;
+  await([&] { return server_->requests().size() == 5; });
+  EXPECT_EQ(call("PATCH", "/load", R"({"max_start_rate":7.5})").status, 200);
+  EXPECT_NE(call("GET", "/status").body.find(R"("target_rps":7.5)"), std::string::npos);
+  EXPECT_EQ(call("PATCH", "/load", R"({"rate":5})").status, 422);
+  EXPECT_EQ(call("PATCH", "/load", R"({})").status, 400);
+  EXPECT_EQ(call("PATCH", "/load", R"({"concurrency":0})").status, 400);
+  EXPECT_EQ(call("PATCH", "/load", R"({"rat":1})").status, 400);
+  const std::vector<workload::AppliedChange> changes = on_loop([&] { return service_->changes(); });
+  ASSERT_EQ(changes.size(), 2U);
+  EXPECT_EQ(changes[0].change.concurrency, 5U);
+  EXPECT_EQ(changes[1].change.max_start_rate, 7.5);
+  EXPECT_LT(changes[0].at, changes[1].at);
+}
+
+TEST_F(ControlTest, TheRateOfAnOpenLoopIsChanged) {
+  options_.workload.arrivals.kind = spec::ArrivalKind::kConstant;
+  options_.workload.arrivals.rate_per_s = 0.001;
+  serve([](std::size_t, auto) {});
+  EXPECT_EQ(call("POST", "/start", R"({"concurrency":1})").status, 200);
+  await([&] { return server_->requests().size() == 1; });
+  const net::HttpResponse changed = call("PATCH", "/load", R"({"rate":200,"max_in_flight":4})");
+  EXPECT_EQ(changed.status, 200);
+  EXPECT_NE(changed.body.find(R"("concurrency":12000)"), std::string::npos) << changed.body;  // starts per minute
+  EXPECT_NE(changed.body.find(R"("target_rps":200)"), std::string::npos) << changed.body;
+  await([&] { return service_->client_load().refused_starts.has_value(); });
+  EXPECT_EQ(requests_seen(), 4U);
+}
+
 TEST_F(ControlTest, WrongCallsAreRefused) {
   serve([](std::size_t, auto) {});
   EXPECT_EQ(call("GET", "/nothing").status, 404);

@@ -303,6 +303,23 @@ TEST(LoadSummary, AWindowThatEndsWithTheLastRequestSaysWhenItIsTooShort) {
   EXPECT_THAT(short_window_remark(run.level).value(), HasSubstr("before the warm-up was over"));
 }
 
+TEST(LoadOutput, ChangesOfTheLoadAreWrittenAndAreInTheOrderedRate) {
+  LoadRun run = sample_load();
+  run.workload.arrivals.kind = spec::ArrivalKind::kConstant;
+  run.changes = {{.at = at_ms(13'000), .change = {.rate = 8}},
+                 {.at = at_ms(21'000), .change = {.rate = 2, .max_in_flight = 9}}};
+  const LoadFigures figures = figures_of(run);
+  // 12 s at 4, 8 s at 8, 12 s at 2 starts per second.
+  EXPECT_NEAR(figures.arrivals->ordered_per_s, (12 * 4 + 8 * 8 + 12 * 2) / 32.0, 1e-9);
+  const Parsed summary(load_summary_json(run, figures));
+  EXPECT_EQ(summary.at("/changes/0/at_s"), 12);
+  EXPECT_EQ(summary.at("/changes/0/rate_per_s"), 8);
+  EXPECT_EQ(summary.at("/changes/1/at_s"), 20);
+  EXPECT_EQ(std::int64_t(summary.root.at_pointer("/changes/1/max_in_flight")), 9);
+  run.changes.clear();
+  EXPECT_TRUE(Parsed(load_summary_json(run, figures_of(run))).root["changes"].error());
+}
+
 TEST(LoadOutput, EveryRequestAndEveryTokenIsWritten) {
   const std::filesystem::path folder = std::filesystem::path(::testing::TempDir()) / "kvist-load-output";
   std::filesystem::remove_all(folder);

@@ -59,5 +59,23 @@ TEST(ArrivalProfile, WrongOnesAreRefused) {
   EXPECT_TRUE(check_profile({}).has_value());
 }
 
+TEST(ArrivalProfile, AChangeOfTheRateScalesWhatFollows) {
+  using std::chrono::seconds;
+  const std::vector<spec::ArrivalPoint> ramp = {{.at = seconds(10), .share = 1}, {.at = seconds(20), .share = 3}};
+  for (const double at : {0.0, 5.0, 10.0, 14.0, 20.0, 31.0}) {
+    const ArrivalProfile before(ramp);
+    const ArrivalProfile after(scaled_from(ramp, from_seconds(at), 2.5));
+    for (const double t : {1.0, 9.0, 12.0, 16.0, 25.0, 40.0}) {
+      const double extra = t > at ? 1.5 * (before.area_until(t) - before.area_until(at)) : 0;
+      EXPECT_NEAR(after.area_until(t), before.area_until(t) + extra, 1e-9) << at << " " << t;
+    }
+  }
+  EXPECT_NEAR(ArrivalProfile(scaled_from({}, seconds(3), 4)).area_until(5), 3 + 8, 1e-9);
+  // A step at that very instant: what is behind it is scaled.
+  const std::vector<spec::ArrivalPoint> step = {
+      {.at = seconds(0), .share = 1}, {.at = seconds(4), .share = 1}, {.at = seconds(4), .share = 2}};
+  EXPECT_NEAR(ArrivalProfile(scaled_from(step, seconds(4), 3)).area_until(6), 4 + 12, 1e-9);
+}
+
 }  // namespace
 }  // namespace kvist::workload

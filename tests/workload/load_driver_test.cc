@@ -68,6 +68,47 @@ TEST(LoadDriver, RaisingTheLimitAddsConversations) {
   EXPECT_EQ(driver.raise(5, kStart + seconds(102)).error().code, ErrorCode::kInvalidArgument);
 }
 
+TEST(LoadDriver, FewerAtOnceLetsConversationsEndAndMoreStartAtOnce) {
+  spec::WorkloadSpec spec = small_workload();
+  spec.target_rps = 0;
+  spec.turns_min = spec.turns_max = 2;
+  LoadDriver driver(spec, 4, 1, kStart);
+  ASSERT_EQ(driver.poll(kStart).size(), 4U);
+  ASSERT_TRUE(driver.change({.concurrency = 1}, kStart + seconds(1)));
+  for (std::uint64_t id = 0; id < 4; ++id) {  // each has its second turn still
+    ASSERT_EQ(driver.on_turn_finished(ConversationId(id), "r", TurnOutcome::kSucceeded, kStart + seconds(2)).size(),
+              1U);
+  }
+  for (std::uint64_t id = 0; id < 3; ++id) {
+    EXPECT_TRUE(driver.on_turn_finished(ConversationId(id), "r", TurnOutcome::kSucceeded, kStart + seconds(3)).empty());
+  }
+  EXPECT_EQ(driver.in_flight(), 1U);
+  const std::vector<StartTurn> next =
+      driver.on_turn_finished(ConversationId(3), "r", TurnOutcome::kSucceeded, kStart + seconds(4));
+  ASSERT_EQ(next.size(), 1U);
+  EXPECT_EQ(next[0].conversation, ConversationId(4));
+  ASSERT_TRUE(driver.change({.concurrency = 3}, kStart + seconds(5)));
+  const std::vector<StartTurn> added = driver.poll(kStart + seconds(5));
+  ASSERT_EQ(added.size(), 2U);
+  EXPECT_EQ(added[0].intended, kStart + seconds(5));
+}
+
+TEST(LoadDriver, AChangeThatTheLoadDoesNotHaveIsRefusedAndChangesNothing) {
+  LoadDriver closed(small_workload(), 4, 1, kStart);
+  EXPECT_EQ(closed.change({}, kStart).error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(closed.change({.concurrency = 0}, kStart).error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(closed.change({.concurrency = 9, .rate = 2}, kStart).error().code, ErrorCode::kUnsupported);
+  EXPECT_EQ(run_until(closed, kStart + seconds(100)).size(), 4U);
+  spec::WorkloadSpec spec = small_workload();
+  spec.arrivals.kind = spec::ArrivalKind::kConstant;
+  LoadDriver open(spec, 60, 1, kStart);
+  EXPECT_EQ(open.change({.concurrency = 9}, kStart).error().code, ErrorCode::kUnsupported);
+  EXPECT_EQ(open.change({.rate = 0}, kStart).error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(open.poll(kStart).size(), 1U);
+  ASSERT_TRUE(open.change({.rate = 10}, kStart));
+  EXPECT_EQ(run_until(open, kStart + seconds(1)).size(), 10U);
+}
+
 TEST(LoadDriver, OpenArrivalsCannotBeRaised) {
   spec::WorkloadSpec spec = small_workload();
   spec.arrivals.kind = spec::ArrivalKind::kPoisson;

@@ -149,6 +149,86 @@ std::map<std::uint64_t, std::string> drive(LoadDriver& driver, Duration answer) 
   }
 }
 
+/// Instants up to an end, with the rate changed on the way.
+std::vector<TimePoint> changed_arrivals(OpenArrivals open, const std::vector<std::pair<TimePoint, double>>& rates,
+                                        TimePoint end) {
+  std::vector<TimePoint> at;
+  const auto take = [&](TimePoint until) {
+    while (const auto due = open.try_start(until)) at.push_back(*due);
+  };
+  for (const auto& [instant, rate] : rates) {
+    take(instant);
+    open.set_rate(rate, instant);
+  }
+  take(end);
+  return at;
+}
+
+TEST(OpenArrivals, AChangedRateIsAStepInTheProfile) {
+  using spec::ArrivalKind;
+  for (const ArrivalKind kind :
+       {ArrivalKind::kPoisson, ArrivalKind::kBursty, ArrivalKind::kConstant, ArrivalKind::kBursts}) {
+    for (const std::uint64_t seed : {1U, 2U, 3U}) {
+      SCOPED_TRACE(testing::Message() << "law " << static_cast<int>(kind) << ", seed " << seed);
+      const TimePoint first = kStart + std::chrono::milliseconds(20'125);
+      const TimePoint second = kStart + std::chrono::milliseconds(40'375);
+      const TimePoint end = kStart + seconds(60);
+      spec::ArrivalSpec stepped = arrivals(kind);
+      stepped.profile = {{.at = first - kStart, .share = 1},
+                         {.at = first - kStart, .share = 3},
+                         {.at = second - kStart, .share = 3},
+                         {.at = second - kStart, .share = 0.5}};
+      const auto changed = changed_arrivals({arrivals(kind), 8, seed, kStart}, {{first, 24}, {second, 4}}, end);
+      const auto expected = changed_arrivals({stepped, 8, seed, kStart}, {}, end);
+      ASSERT_EQ(changed.size(), expected.size());
+      ASSERT_GT(changed.size(), 100U);
+      for (std::size_t i = 0; i < changed.size(); ++i) {
+        EXPECT_LE(std::chrono::abs(changed[i] - expected[i]), std::chrono::nanoseconds(100)) << i;
+      }
+      // A second poll at the instant of a change, and a change to the same rate, move nothing.
+      const auto same = changed_arrivals({arrivals(kind), 8, seed, kStart}, {{first, 8}, {second, 8}}, end);
+      const auto unchanged = changed_arrivals({arrivals(kind), 8, seed, kStart}, {}, end);
+      ASSERT_EQ(same.size(), unchanged.size());
+      for (std::size_t i = 0; i < same.size(); ++i) {
+        EXPECT_LE(std::chrono::abs(same[i] - unchanged[i]), std::chrono::nanoseconds(100)) << i;
+      }
+    }
+  }
+}
+
+TEST(OpenArrivals, WhatWaitsForAPlaceKeepsItsInstantWhenTheRateChanges) {
+  spec::ArrivalSpec one = arrivals(spec::ArrivalKind::kConstant, 2, 1);
+  one.when_full = spec::WhenFull::kWait;
+  OpenArrivals open(one, 10, 1, kStart);
+  EXPECT_EQ(open.try_start(kStart + seconds(1)), kStart);
+  EXPECT_EQ(open.waiting(kStart + seconds(1)), 10U);
+  open.set_rate(1, kStart + seconds(1));
+  EXPECT_EQ(open.waiting(kStart + seconds(1)), 10U);
+  for (int i = 1; i <= 10; ++i) {
+    open.release(kStart + seconds(1));
+    EXPECT_EQ(open.try_start(kStart + seconds(1)), kStart + std::chrono::milliseconds(100) * i);
+  }
+  open.release(kStart + seconds(1));
+  EXPECT_EQ(open.next_start(), kStart + seconds(2));
+  EXPECT_EQ(open.held_back(), 9U);  // the last was due when its place became free
+}
+
+TEST(OpenArrivals, ALowerLimitTakesEffectAsConversationsEnd) {
+  OpenArrivals open(arrivals(spec::ArrivalKind::kConstant, 2, 3), 10, 1, kStart);
+  const auto take = [&](TimePoint now) {
+    std::size_t n = 0;
+    while (open.try_start(now)) ++n;
+    return n;
+  };
+  EXPECT_EQ(take(kStart + std::chrono::milliseconds(200)), 3U);
+  open.set_limit(2, kStart + std::chrono::milliseconds(250));
+  open.release(kStart + std::chrono::milliseconds(260));
+  EXPECT_EQ(take(kStart + std::chrono::milliseconds(300)), 0U);
+  open.set_limit(3, kStart + std::chrono::milliseconds(350));
+  EXPECT_EQ(take(kStart + std::chrono::milliseconds(400)), 1U);
+  EXPECT_EQ(open.refused(), 1U);
+}
+
 TEST(OpenArrivals, ALevelIsStartsPerMinute) {
   LoadDriver driver(open_workload(10'000), 600, 3, kStart);
   const auto started = drive(driver, seconds(1'000));

@@ -88,7 +88,7 @@ TEST(Pacer, WithoutARateAPlaceIsEnoughAndNothingIsDropped) {
   const TimePoint freed = kStart + seconds(10'000);
   pacer.release(freed);
   EXPECT_EQ(take_all(pacer, freed), (std::vector<TimePoint>{freed}));
-  pacer.raise(3, freed + seconds(1));
+  pacer.set_places(3, freed + seconds(1));
   EXPECT_EQ(take_all(pacer, freed + seconds(1)), (std::vector<TimePoint>{freed + seconds(1)}));
   EXPECT_EQ(pacer.dropped_slots(), 0U);
 }
@@ -98,7 +98,7 @@ TEST(Pacer, AddedPlacesAreFreeSinceThen) {
   EXPECT_EQ(take_all(pacer, kStart + milliseconds(100)).size(), 2U);
   // Full until 10 s: of the slots that have passed two may wait, and use two of the three places that come.
   const TimePoint raised = kStart + seconds(10);
-  pacer.raise(5, raised);
+  pacer.set_places(5, raised);
   EXPECT_EQ(pacer.places(), 5U);
   EXPECT_EQ(pacer.taken(), 2U);
   EXPECT_EQ(pacer.dropped_slots(), 97U);
@@ -111,7 +111,7 @@ TEST(Pacer, AddedPlacesAreFreeSinceThen) {
 TEST(Pacer, RaisingByNothingChangesNothing) {
   Pacer pacer(10, 2, kStart);
   EXPECT_TRUE(pacer.try_start(kStart).has_value());
-  pacer.raise(2, kStart + seconds(3));
+  pacer.set_places(2, kStart + seconds(3));
   EXPECT_EQ(pacer.taken(), 1U);
   EXPECT_EQ(pacer.dropped_slots(), 0U);
   EXPECT_EQ(*pacer.next_start(), kStart + milliseconds(100));
@@ -136,6 +136,54 @@ TEST(Pacer, LookingMoreOftenChangesNothing) {
     }
   }
   EXPECT_GT(often.dropped_slots(), 0U);
+}
+
+TEST(Pacer, FewerPlacesTakeEffectAsConversationsEnd) {
+  Pacer pacer(0, 4, kStart);
+  EXPECT_EQ(take_all(pacer, kStart).size(), 4U);
+  pacer.set_places(2, kStart + seconds(1));
+  EXPECT_EQ(pacer.taken(), 4U);  // nobody is broken off
+  pacer.release(kStart + seconds(2));
+  pacer.release(kStart + seconds(3));
+  EXPECT_FALSE(pacer.next_start().has_value());
+  pacer.release(kStart + seconds(4));
+  EXPECT_EQ(take_all(pacer, kStart + seconds(4)), std::vector{kStart + seconds(4)});
+  EXPECT_EQ(pacer.taken(), 2U);
+}
+
+TEST(Pacer, OfFreePlacesTheLongestFreeStay) {
+  Pacer pacer(10, 3, kStart);
+  EXPECT_EQ(take_all(pacer, kStart).size(), 1U);
+  pacer.set_places(2, kStart + milliseconds(10));
+  pacer.set_places(4, kStart + milliseconds(20));
+  EXPECT_EQ(take_all(pacer, kStart + seconds(1)),
+            (std::vector{kStart + milliseconds(100), kStart + milliseconds(200), kStart + milliseconds(300)}));
+}
+
+TEST(Pacer, ANewRateGoesOnFromItsInstant) {
+  Pacer pacer(10, 1'000, kStart);
+  EXPECT_EQ(take_all(pacer, kStart + milliseconds(250)).size(), 3U);
+  // Half of the gap before the slot at 300 ms has passed; the other half takes a fifth of the time.
+  pacer.set_rate(50, kStart + milliseconds(250));
+  EXPECT_EQ(*pacer.next_start(), kStart + milliseconds(260));
+  EXPECT_EQ(take_all(pacer, kStart + milliseconds(300)).back(), kStart + milliseconds(300));
+  pacer.set_rate(0, kStart + milliseconds(310));
+  EXPECT_EQ(*pacer.next_start(), kStart + milliseconds(310));
+  EXPECT_TRUE(pacer.try_start(kStart + milliseconds(310)).has_value());
+  pacer.set_rate(10, kStart + milliseconds(320));
+  EXPECT_EQ(take_all(pacer, kStart + milliseconds(420)),
+            (std::vector{kStart + milliseconds(320), kStart + milliseconds(420)}));
+}
+
+TEST(Pacer, ChangesBackAndForthLeaveTheScheduleAsItWas) {
+  Pacer changed(7, 1'000, kStart);
+  Pacer same(7, 1'000, kStart);
+  for (int i = 1; i <= 20; ++i) {
+    const TimePoint now = kStart + milliseconds(137) * i;
+    EXPECT_EQ(take_all(changed, now).size(), take_all(same, now).size());
+    changed.set_rate(3, now);
+    changed.set_rate(7, now);
+  }
 }
 
 }  // namespace

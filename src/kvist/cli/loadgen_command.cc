@@ -73,6 +73,8 @@ class LoadgenRun {
 
   /// Arrivals that waited for a place.
   [[nodiscard]] workload::HeldBack held_back() const { return held_back_; }
+  /// What the control API changed while it drove.
+  [[nodiscard]] const std::vector<workload::AppliedChange>& changes() const { return changes_; }
 
  private:
   /// The load has ended by itself. One that the control API started leaves the service idle, for the next one.
@@ -87,6 +89,7 @@ class LoadgenRun {
     was_exhausted_ = service_.is_exhausted();
     load_ = service_.client_load();
     held_back_ = service_.held_back();
+    changes_ = service_.changes();
     progress_.cancel();
   }
 
@@ -117,6 +120,7 @@ class LoadgenRun {
   TimePoint stopped_;
   loadgen::ClientLoad load_;
   workload::HeldBack held_back_;
+  std::vector<workload::AppliedChange> changes_;
   bool was_exhausted_ = false;
   bool ending_ = false;
 };
@@ -163,6 +167,7 @@ report::LoadRun record_of(const LoadgenArguments& arguments, const LoadOrder& or
                          .rate_per_s = arguments.rate,
                          .requests = arguments.requests,
                          .held_back = run.held_back(),
+                         .changes = run.changes(),
                          .is_chat = !order.prompt_ids,
                          .level = {}};
   if (order.workload.arrivals.is_open() && order.level && !arguments.rate) {
@@ -181,6 +186,10 @@ report::LoadRun record_of(const LoadgenArguments& arguments, const LoadOrder& or
   level.client = sweep::summarise_client(run.client_load(), run.stopped() - level.started, level);
   if (arguments.insecure) level.remarks.emplace_back("the certificate of the target was not verified (--insecure)");
   if (run.client_load().refused_starts) level.remarks.push_back(*run.client_load().refused_starts);
+  for (const workload::AppliedChange& applied : run.changes()) {
+    level.remarks.push_back(fmt::format("{:.3f} s after its start the load was changed: {}",
+                                        to_seconds(applied.at - level.started), workload::text_of(applied.change)));
+  }
   if (run.was_exhausted()) {
     if (std::optional<std::string> remark = report::short_window_remark(level)) level.remarks.push_back(*remark);
   }

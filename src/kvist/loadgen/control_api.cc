@@ -48,6 +48,26 @@ Result<StartCommand> parse_start_command(std::string_view body) {
   return command;
 }
 
+Result<workload::LoadChange> parse_load_change(std::string_view body) {
+  constexpr double kMostPerSecond = 1e6;
+  JsonDocument document = command_document();
+  KVIST_TRY(const JsonObject object, document.parse_object(body));
+  for (const auto [key, value] : object) {
+    if (key != "concurrency" && key != "max_start_rate" && key != "rate" && key != "max_in_flight") {
+      return value.wrong("unknown; known are concurrency, max_start_rate, rate and max_in_flight");
+    }
+  }
+  workload::LoadChange change;
+  KVIST_TRY(const std::optional<std::uint64_t> concurrency, object.find_unsigned("concurrency", 1, kMaxConcurrency));
+  KVIST_TRY(const std::optional<std::uint64_t> in_flight, object.find_unsigned("max_in_flight", 1, kMaxConcurrency));
+  if (concurrency) change.concurrency = static_cast<std::uint32_t>(*concurrency);
+  if (in_flight) change.max_in_flight = static_cast<std::uint32_t>(*in_flight);
+  KVIST_TRY(change.max_start_rate, object.find_double("max_start_rate", 0, kMostPerSecond));
+  KVIST_TRY(change.rate, object.find_double("rate", 0, kMostPerSecond));
+  KVIST_TRY_VOID(workload::check_change(change));
+  return change;
+}
+
 Result<bool> parse_stop_command(std::string_view body) {
   if (body.empty()) return true;
   JsonDocument document = command_document();
@@ -61,6 +81,7 @@ Result<bool> parse_stop_command(std::string_view body) {
 ControlApi::ControlApi(ControlActions actions)
     : actions_(std::make_shared<const ControlActions>(std::move(actions))), paths_(refused) {
   paths_.answer("POST", "/start", [this](const net::HttpRequest& request) { return start(request); });
+  paths_.answer("PATCH", "/load", [this](const net::HttpRequest& request) { return change(request); });
   paths_.on("POST", "/stop",
             [this](const net::HttpRequest& request, const std::shared_ptr<net::HttpExchange>& exchange) {
               stop(request, exchange);
@@ -77,6 +98,13 @@ net::HttpResponse ControlApi::start(const net::HttpRequest& request) {
   const Result<StartCommand> command = parse_start_command(request.body);
   if (!command) return error_answer(command.error());
   if (const Result<void> started = actions_->start(*command); !started) return error_answer(started.error());
+  return json_answer(actions_->status());
+}
+
+net::HttpResponse ControlApi::change(const net::HttpRequest& request) {
+  const Result<workload::LoadChange> change = parse_load_change(request.body);
+  if (!change) return error_answer(change.error());
+  if (const Result<void> changed = actions_->change(*change); !changed) return error_answer(changed.error());
   return json_answer(actions_->status());
 }
 

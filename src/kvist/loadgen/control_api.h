@@ -13,6 +13,7 @@
 #include "kvist/net/http_server.h"
 #include "kvist/net/http_types.h"
 #include "kvist/net/path_table.h"
+#include "kvist/workload/turn_source.h"
 
 namespace kvist::loadgen {
 
@@ -24,19 +25,23 @@ struct StartCommand {
 
 /// {"concurrency":N,"seed":S}; an unknown key is an error.
 [[nodiscard]] Result<StartCommand> parse_start_command(std::string_view body);
+/// Body of PATCH /load: {"concurrency":N,"max_start_rate":R} or {"rate":R,"max_in_flight":N}, each of them optional; an
+/// unknown key is an error.
+[[nodiscard]] Result<workload::LoadChange> parse_load_change(std::string_view body);
 /// {"drain":true|false}, or an empty body for true.
 [[nodiscard]] Result<bool> parse_stop_command(std::string_view body);
 
 /// The service's functions that the interface calls.
 struct ControlActions {
   std::function<Result<void>(const StartCommand&)> start;
+  std::function<Result<void>(const workload::LoadChange&)> change;
   std::function<void(bool drain, std::function<void()> stopped)> stop;
   std::function<std::string()> status;   ///< JSON
   std::function<std::string()> metrics;  ///< Prometheus text
 };
 
-/// Handles GET /status, POST /start, POST /stop (answered when nothing is in flight any more) and GET /metrics.
-/// Commands are answered with the status after them. Threads: the loop's.
+/// Handles GET /status, POST /start, PATCH /load, POST /stop (answered when nothing is in flight any more) and GET
+/// /metrics. Commands are answered with the status after them. Threads: the loop's.
 class ControlApi {
  public:
   explicit ControlApi(ControlActions actions);
@@ -49,6 +54,7 @@ class ControlApi {
 
  private:
   [[nodiscard]] net::HttpResponse start(const net::HttpRequest& request);
+  [[nodiscard]] net::HttpResponse change(const net::HttpRequest& request);
   void stop(const net::HttpRequest& request, const std::shared_ptr<net::HttpExchange>& exchange);
 
   /// Shared with answers that wait for the end of a stop, because these may outlive the interface.

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <functional>
 #include <map>
 #include <memory>
@@ -92,6 +94,8 @@ class ServiceImpl final : public Service, private TurnListener {
       driver_ = std::make_unique<workload::LimitedSource>(std::move(driver_), *options_.max_turns);
     }
     concurrency_ = concurrency;
+    settings_ = settings_at(concurrency);
+    changes_.clear();
     seed_ = seed;
     target_.request_id = fmt::format("loadgen-{:x}", seed);
     target_.run_seed = seed;
@@ -109,11 +113,31 @@ class ServiceImpl final : public Service, private TurnListener {
     if (!driver_ || driver_->stopped()) return fail(ErrorCode::kInvalidArgument, "not running: start first");
     KVIST_TRY_VOID(driver_->raise(concurrency, net::now()));
     concurrency_ = concurrency;
+    settings_.concurrency = concurrency;
     monitor_.start();
     telemetry::log_info(kComponent, fmt::format("raised: {}", describe_load()));
     poll();
     return {};
   }
+
+  [[nodiscard]] Result<void> change(const workload::LoadChange& change) override {
+    if (!driver_ || driver_->stopped()) return fail(ErrorCode::kInvalidArgument, "not running: start first");
+    if (changes_.size() >= kMostChanges) {
+      return fail(ErrorCode::kInvalidArgument,
+                  fmt::format("the load was changed {} times: start another one", kMostChanges));
+    }
+    const TimePoint now = net::now();
+    launch(driver_->poll(now));  // what was due before goes out as it was ordered
+    if (driver_->stopped()) return fail(ErrorCode::kInvalidArgument, "the load has just ended");
+    KVIST_TRY_VOID(driver_->change(change, now));
+    changes_.push_back({.at = now, .change = change});
+    settings_ = settings_.then(change);
+    concurrency_ = level_of(settings_);
+    telemetry::log_info(kComponent, fmt::format("changed: {}", describe_load()));
+    poll();
+    return {};
+  }
+  [[nodiscard]] const std::vector<workload::AppliedChange>& changes() const override { return changes_; }
 
   void stop(bool drain, std::function<void()> stopped) override {
     on_stopped_.push_back(std::move(stopped));
@@ -261,13 +285,25 @@ class ServiceImpl final : public Service, private TurnListener {
   /// The rate of starts of drawn conversations. A trace has its own instants.
   [[nodiscard]] double target_rps() const {
     if (replays()) return 0;
-    return is_open() ? options_.workload.arrivals.starts_per_second(concurrency_) : options_.workload.target_rps;
+    const workload::LoadChange now = driver_ ? settings_ : settings_at(0);
+    return (is_open() ? now.rate : now.max_start_rate).value_or(0);
+  }
+  /// What a load begins with that is started with this number.
+  [[nodiscard]] workload::LoadChange settings_at(std::uint32_t concurrency) const {
+    const spec::ArrivalSpec& arrivals = options_.workload.arrivals;
+    if (!is_open()) return {.concurrency = concurrency, .max_start_rate = options_.workload.target_rps};
+    return {.rate = arrivals.starts_per_second(concurrency), .max_in_flight = arrivals.max_conversations};
+  }
+  /// The number with which these settings would have been started: of an open loop the starts per minute.
+  [[nodiscard]] static std::uint32_t level_of(const workload::LoadChange& settings) {
+    return settings.concurrency.value_or(
+        static_cast<std::uint32_t>(std::lround(std::max(1.0, 60 * settings.rate.value_or(0)))));
   }
   [[nodiscard]] bool is_open() const { return !replays() && options_.workload.arrivals.is_open(); }
   [[nodiscard]] std::string describe_load() const {
     if (is_open()) {
-      return fmt::format("open arrivals, {} starts/min, at most {} conversations", concurrency_,
-                         options_.workload.arrivals.max_conversations);
+      return fmt::format("open arrivals, {:g} starts/min, at most {} conversations", 60 * target_rps(),
+                         settings_.max_in_flight.value_or(0));
     }
     if (!replays()) {
       if (target_rps() == 0) return fmt::format("{} conversations at once", concurrency_);
@@ -287,6 +323,7 @@ class ServiceImpl final : public Service, private TurnListener {
                 [this](const StartCommand& command) {
                   return start(command.concurrency, command.seed.value_or(options_.workload.seed));
                 },
+            .change = [this](const workload::LoadChange& wanted) { return change(wanted); },
             .stop = [this](bool drain, std::function<void()> stopped) { stop(drain, std::move(stopped)); },
             .status = [this] { return status_json(status()); },
             .metrics = [this] { return metrics_page(); }};
@@ -334,6 +371,8 @@ class ServiceImpl final : public Service, private TurnListener {
   net::Timer pace_;
   LoopMonitor monitor_;
   std::uint32_t concurrency_ = 0;
+  workload::LoadChange settings_;  // of the load under way, with its changes
+  std::vector<workload::AppliedChange> changes_;
   std::uint64_t seed_ = 0;
   std::uint64_t dropped_slots_before_ = 0;  // of earlier runs
   std::uint64_t missing_usage_before_ = 0;  // of earlier runs; kWarned once this run has logged it

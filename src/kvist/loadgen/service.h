@@ -50,9 +50,12 @@ struct ClientLoad {
   std::optional<std::string> refused_starts = {};  ///< a remark on the number of refused open arrivals
 };
 
-/// Threads: the loop's. Control API: GET /status, POST /start {"concurrency":N,"seed":S}, POST /stop
-/// {"drain":true|false}; GET /metrics with loadgen_ttft_all_seconds (Summary), loadgen_requests_total{outcome}, and
-/// more.
+/// Changes that one load may see.
+inline constexpr std::size_t kMostChanges = 10'000;
+
+/// Threads: the loop's. Control API: GET /status, POST /start {"concurrency":N,"seed":S}, PATCH /load
+/// {"concurrency":N} or {"rate":R}, POST /stop {"drain":true|false}; GET /metrics with loadgen_ttft_all_seconds
+/// (Summary), loadgen_requests_total{outcome}, and more.
 class Service {
  public:
   [[nodiscard]] static Result<std::unique_ptr<Service>> create(net::EventLoop& loop, ServiceOptions options);
@@ -65,6 +68,11 @@ class Service {
   /// Raises the number of conversations at once. client_load() counts from now. Errors: kInvalidArgument while not
   /// running, or for a smaller number; kUnsupported if the load does not depend on such a number.
   [[nodiscard]] virtual Result<void> raise(std::uint32_t concurrency) = 0;
+  /// Changes the load that is under way, exactly from now on. Errors: kInvalidArgument while not running, or for more
+  /// than kMostChanges; those of workload::TurnSource::change().
+  [[nodiscard]] virtual Result<void> change(const workload::LoadChange& change) = 0;
+  /// The changes since start(), in their order.
+  [[nodiscard]] virtual const std::vector<workload::AppliedChange>& changes() const = 0;
   /// Starts no further turns. With `drain`, turns in flight may end; without, they are cancelled (kAbandoned). Calls
   /// `stopped` when nothing is in flight any more.
   virtual void stop(bool drain, std::function<void()> stopped) = 0;

@@ -113,6 +113,23 @@ void ages(JsonWriter& json, const TurnSample& turn) {
   if (!turn.unsure_ms.empty()) numbers(json, "unsure_ms", turn.unsure_ms);
 }
 
+/// What was changed while the load ran.
+void changes(JsonWriter& json, const LoadRun& run) {
+  if (run.changes.empty()) return;
+  json.key("changes").begin_array();
+  for (const workload::AppliedChange& applied : run.changes) {
+    json.begin_object();
+    number(json, "at_s", to_seconds(applied.at - run.level.started));
+    const workload::LoadChange& change = applied.change;
+    if (change.concurrency) json.field("concurrency", *change.concurrency);
+    if (change.max_start_rate) json.field("max_start_rate", *change.max_start_rate);
+    if (change.rate) json.field("rate_per_s", *change.rate);
+    if (change.max_in_flight) json.field("max_in_flight", *change.max_in_flight);
+    json.end_object();
+  }
+  json.end_array();
+}
+
 }  // namespace
 
 Result<std::vector<ExportFormat>> parse_formats(const std::string& text) {
@@ -141,6 +158,7 @@ std::string load_summary_json(const LoadRun& run, const LoadFigures& figures) {
   number_or_null(json, "concurrency", run.concurrency.has_value(), run.concurrency.value_or(0));
   number(json, "rate_per_s", run.rate_per_s);
   json.key("workload").value(spec::to_yaml(run.workload));
+  changes(json, run);
   number(json, "warmup_s", to_seconds(run.level.measure_from - run.level.started), 1e3);
   number(json, "window_s", figures.window_s, 1e3);
   totals(json, figures.totals);

@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
+
+#include "kvist/workload/arrival_profile.h"
 
 namespace kvist::report {
 namespace {
@@ -80,6 +83,19 @@ void set_hit_rate(LoadFigures& figures) {
   }
 }
 
+/// The law with the changes of its rate, as steps of its profile.
+spec::ArrivalSpec ordered_arrivals(const LoadRun& run, double rate_per_s) {
+  spec::ArrivalSpec arrivals = run.workload.arrivals;
+  double before = rate_per_s;
+  for (const workload::AppliedChange& applied : run.changes) {
+    if (!applied.change.rate || before <= 0) continue;
+    const Duration at = std::max(applied.at - run.level.started, Duration(0));
+    arrivals.profile = workload::scaled_from(std::move(arrivals.profile), at, *applied.change.rate / before);
+    before = *applied.change.rate;
+  }
+  return arrivals;
+}
+
 }  // namespace
 
 bool sent_in_window(const results::LevelRecord& level, const TurnSample& turn) {
@@ -132,8 +148,8 @@ LoadFigures figures_of(const LoadRun& run) {
   add_rates(run.level, figures);
   add_schedule(run.level, figures);
   if (run.workload.arrivals.is_open() && run.workload.trace.file.empty()) {
-    figures.arrivals =
-        analysis::test_arrivals(run.level, run.workload.arrivals, run.rate_per_s.value_or(0), run.held_back);
+    const double rate = run.rate_per_s.value_or(0);
+    figures.arrivals = analysis::test_arrivals(run.level, ordered_arrivals(run, rate), rate, run.held_back);
   }
   return figures;
 }

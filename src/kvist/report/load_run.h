@@ -26,12 +26,13 @@ struct LoadRun {
   std::string command;         ///< as the user typed it; empty: not known
   std::string request_prefix;  ///< X-Request-Id is "<prefix>-<conversation>-<turn>"
   spec::WorkloadSpec workload;
-  std::optional<std::uint32_t> concurrency = {};  ///< closed loop
-  std::optional<double> rate_per_s = {};          ///< open loop: starts per second that were ordered
-  std::optional<std::uint64_t> requests = {};     ///< as many were ordered
-  workload::HeldBack held_back = {};              ///< open loop: arrivals that waited for a place
-  bool is_chat = true;                            ///< or completions
-  results::LevelRecord level;                     ///< all turns; measure_from and measure_to bound the window
+  std::optional<std::uint32_t> concurrency = {};      ///< closed loop
+  std::optional<double> rate_per_s = {};              ///< open loop: starts per second that were ordered
+  std::optional<std::uint64_t> requests = {};         ///< as many were ordered
+  workload::HeldBack held_back = {};                  ///< open loop: arrivals that waited for a place
+  std::vector<workload::AppliedChange> changes = {};  ///< of the load while it ran
+  bool is_chat = true;                                ///< or completions
+  results::LevelRecord level;                         ///< all turns; measure_from and measure_to bound the window
 };
 
 /// Turns by outcome, of those sent within the window, and sums over the successful ones.

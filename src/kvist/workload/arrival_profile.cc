@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 
 namespace kvist::workload {
@@ -33,6 +34,23 @@ Result<void> check_profile(const std::vector<spec::ArrivalPoint>& profile) {
     return fail(ErrorCode::kInvalidArgument, "arrival_profile: every share is 0, so that nothing ever arrives");
   }
   return {};
+}
+
+std::vector<spec::ArrivalPoint> scaled_from(std::vector<spec::ArrivalPoint> profile, Duration at, double factor) {
+  const auto after = std::ranges::upper_bound(profile, at, {}, &spec::ArrivalPoint::at);
+  double share = 1;  // at the instant, or right behind a step that is there
+  if (after != profile.begin()) {
+    share = std::prev(after)->share;
+    if (after != profile.end()) {
+      const double passed = to_seconds(at - std::prev(after)->at) / to_seconds(after->at - std::prev(after)->at);
+      share += (after->share - share) * passed;
+    }
+  } else if (!profile.empty()) {
+    share = profile.front().share;
+  }
+  for (auto point = after; point != profile.end(); ++point) point->share *= factor;
+  profile.insert(after, {{.at = at, .share = share}, {.at = at, .share = share * factor}});
+  return profile;
 }
 
 ArrivalProfile::ArrivalProfile(const std::vector<spec::ArrivalPoint>& profile) {

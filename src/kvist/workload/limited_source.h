@@ -26,6 +26,9 @@ class LimitedSource final : public TurnSource {
   [[nodiscard]] Result<void> raise(std::uint32_t concurrency, TimePoint now) override {
     return source_->raise(concurrency, now);
   }
+  [[nodiscard]] Result<void> change(const LoadChange& change, TimePoint now) override {
+    return source_->change(change, now);
+  }
   void stop() override { source_->stop(); }
   [[nodiscard]] bool stopped() const override { return source_->stopped(); }
   [[nodiscard]] bool is_exhausted() const override { return source_->is_exhausted(); }

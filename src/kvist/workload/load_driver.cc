@@ -146,7 +146,28 @@ Result<void> LoadDriver::raise(std::uint32_t concurrency, TimePoint now) {
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("{} conversations at once are running; {} are fewer", pacer->places(), concurrency));
   }
-  pacer->raise(concurrency, now);
+  pacer->set_places(concurrency, now);
+  return {};
+}
+
+Result<void> LoadDriver::change(const LoadChange& change, TimePoint now) {
+  KVIST_TRY_VOID(check_change(change));
+  if (Pacer* const pacer = std::get_if<Pacer>(&starts_)) {
+    if (change.rate || change.max_in_flight) {
+      return fail(ErrorCode::kUnsupported,
+                  "rate and max_in_flight are of an open loop; a closed one has concurrency and max_start_rate");
+    }
+    if (change.concurrency) pacer->set_places(*change.concurrency, now);
+    if (change.max_start_rate) pacer->set_rate(*change.max_start_rate, now);
+    return {};
+  }
+  if (change.concurrency || change.max_start_rate) {
+    return fail(ErrorCode::kUnsupported,
+                "concurrency and max_start_rate are of a closed loop; an open one has rate and max_in_flight");
+  }
+  OpenArrivals& open = std::get<OpenArrivals>(starts_);
+  if (change.rate) open.set_rate(*change.rate, now);
+  if (change.max_in_flight) open.set_limit(*change.max_in_flight, now);
   return {};
 }
 

@@ -55,6 +55,7 @@ class LoadDriver final : public TurnSource {
   [[nodiscard]] std::vector<StartTurn> on_turn_finished(ConversationId conversation, std::string reply,
                                                         TurnOutcome outcome, TimePoint now) override;
   [[nodiscard]] Result<void> raise(std::uint32_t concurrency, TimePoint now) override;
+  [[nodiscard]] Result<void> change(const LoadChange& change, TimePoint now) override;
   void stop() override;
 
   [[nodiscard]] bool stopped() const override { return stopped_; }

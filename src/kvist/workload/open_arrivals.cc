@@ -1,5 +1,6 @@
 #include "kvist/workload/open_arrivals.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "kvist/base/check.h"
@@ -93,15 +94,39 @@ double OpenArrivals::next_offset() {
   return offset_s_;
 }
 
-void OpenArrivals::draw_next() {
-  const double offset = next_offset();
-  if (spec_.profile.empty()) {
-    next_ = start_ + from_seconds(offset);
-    return;
-  }
-  const std::optional<double> instant = profile_.instant_of(offset);
+std::optional<TimePoint> OpenArrivals::instant_of(double offset) const {
+  const auto rate = std::ranges::find_if(rates_.rbegin(), rates_.rend() - 1,
+                                         [offset](const RateChange& change) { return change.offset_s <= offset; });
+  // Without a change the offset is the area, to the last bit.
+  const double area = rate->area_s + (offset - rate->offset_s) * rate->stretch;
+  if (spec_.profile.empty()) return start_ + from_seconds(area);
+  const std::optional<double> instant = profile_.instant_of(area);
   // Later than a century is never, and would not fit into the time's type.
-  next_ = instant && *instant < 3e9 ? std::optional(start_ + from_seconds(*instant)) : std::nullopt;
+  return instant && *instant < 3e9 ? std::optional(start_ + from_seconds(*instant)) : std::nullopt;
+}
+
+void OpenArrivals::draw_next() {
+  next_offset_s_ = next_offset();
+  while (rates_.size() > 1 && rates_[1].offset_s <= next_offset_s_) rates_.erase(rates_.begin());
+  next_ = instant_of(next_offset_s_);
+}
+
+void OpenArrivals::set_rate(double starts_per_second, TimePoint now) {
+  KVIST_CHECK(std::isfinite(starts_per_second) && starts_per_second > 0, "the rate of arrivals must be above 0");
+  const double seconds = std::max(0.0, to_seconds(now - start_));
+  const double area = spec_.profile.empty() ? seconds : profile_.area_until(seconds);
+  const RateChange& before = rates_.back();
+  rates_.push_back({.offset_s = before.offset_s + (area - before.area_s) / before.stretch,
+                    .area_s = area,
+                    .stretch = 1 / (mean_gap_s_ * starts_per_second)});
+  if (!next_ || *next_ > now) next_ = instant_of(next_offset_s_);
+}
+
+void OpenArrivals::set_limit(std::uint32_t max_conversations, TimePoint now) {
+  KVIST_CHECK(max_conversations > 0, "room for at least one conversation");
+  const bool was_full = is_full();
+  spec_.max_conversations = max_conversations;
+  if (was_full && !is_full()) last_full_ = now;
 }
 
 }  // namespace kvist::workload

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "kvist/base/random.h"
 #include "kvist/base/time.h"
@@ -23,9 +24,10 @@ namespace kvist::workload {
 ///  - Constant: arrival k at k / rate, so that nothing drifts. Bursts: `burst_size` at one instant, exponential gaps
 ///    with mean burst_size / rate between these.
 ///  - With a profile the process runs in the profile's time (ArrivalProfile): its rate changes, its law does not.
+///  - The rate can be changed while it runs: the schedule is that of a profile with a step at that instant.
 /// An arrival that finds `max_conversations` alive is refused and counted at the time when try_start() handles it,
 /// which is late if the client is; or it waits (spec::WhenFull), and is still due at its own instant. Threads: one.
-/// Memory: constant.
+/// Memory: constant, but for changes of the rate while arrivals wait.
 class OpenArrivals {
  public:
   /// Requires: rate > 0, a variation from 1 to spec::kMaxArrivalVariation and max_conversations >= 1.
@@ -39,7 +41,13 @@ class OpenArrivals {
   [[nodiscard]] std::optional<TimePoint> try_start(TimePoint now);
   /// A conversation ended. Requires: one to be alive.
   void release(TimePoint now);
+  /// Sets the rate (of a profile's share 1) from `now` on. Arrivals due by `now` stay due. Requires: above 0.
+  void set_rate(double starts_per_second, TimePoint now);
+  /// Sets how many may be alive. Fewer take effect as conversations end. Requires: at least one.
+  void set_limit(std::uint32_t max_conversations, TimePoint now);
 
+  [[nodiscard]] double rate() const { return 1 / (mean_gap_s_ * rates_.back().stretch); }
+  [[nodiscard]] std::uint32_t limit() const { return spec_.max_conversations; }
   [[nodiscard]] std::uint64_t refused() const { return refused_; }
   /// Arrivals that waited for a place and were then accepted.
   [[nodiscard]] std::uint64_t held_back() const { return held_back_; }
@@ -51,14 +59,24 @@ class OpenArrivals {
  private:
   [[nodiscard]] bool is_full() const { return alive_ >= spec_.max_conversations; }
   void draw_next();
-  /// The offset of the next arrival in the profile's time.
+  /// The offset of the next arrival, in seconds at the first rate and a share of 1.
   [[nodiscard]] double next_offset();
+  /// When an arrival with this offset is due; nothing if the profile never comes so far.
+  [[nodiscard]] std::optional<TimePoint> instant_of(double offset) const;
 
   spec::ArrivalSpec spec_;
   double mean_gap_s_;
   RandomStream random_;
   TimePoint start_;
-  double offset_s_ = 0;  // next_ minus start_; a sum, exact to far below a nanosecond over any run
+  double offset_s_ = 0;  // the sum of the gaps, exact to far below a nanosecond over any run
+  double next_offset_s_ = 0;
+  /// From `offset_s` on, which is `area_s` of the profile, gaps are `stretch` times as long as at the first rate.
+  struct RateChange {
+    double offset_s = 0;
+    double area_s = 0;
+    double stretch = 1;
+  };
+  std::vector<RateChange> rates_{RateChange{}};  // ascending; those before the next arrival are forgotten
   std::uint64_t drawn_ = 0;
   ArrivalProfile profile_;
   std::optional<TimePoint> next_;

@@ -19,8 +19,10 @@ namespace kvist::workload {
 ///    counted. So starts in any span T never exceed places + rate x T, and no backlog accumulates if the concurrency
 ///    limit makes the target unreachable.
 /// Without a rate (0) a conversation needs a place alone, and nothing is dropped.
-/// Of the times of its calls, only those of release() matter: polling more or less often changes nothing. Threads: one.
-/// Memory: one instant per free place.
+/// Both can be changed while it runs: fewer places take effect as conversations end, more at once; the schedule goes on
+/// from the instant of the change at the new rate, with the part of a gap that has passed counted at the old one.
+/// Of the times of its calls, only those of release() and of changes matter: polling more or less often changes
+/// nothing. Threads: one. Memory: one instant per free place.
 class Pacer {
  public:
   /// Requires: rate >= 0 and at least one place.
@@ -30,13 +32,18 @@ class Pacer {
   [[nodiscard]] std::optional<TimePoint> next_start() const;
   /// If a start is due by `now`, takes a slot and a place and returns since when it was due.
   [[nodiscard]] std::optional<TimePoint> try_start(TimePoint now);
-  /// Sets the number of places. Added ones are free since `now`. Requires: the number does not decrease.
-  void raise(std::uint32_t places, TimePoint now);
+  /// Sets the number of places. Added ones are free since `now`; of those taken away, free ones go first, and the
+  /// others are not given out again. Requires: at least one.
+  void set_places(std::uint32_t places, TimePoint now);
+  /// Sets the starts per second from `now` on; 0: no limit. Requires: what is due by `now` was started.
+  void set_rate(double starts_per_second, TimePoint now);
   /// Gives a place back. Requires: one to be taken.
   void release(TimePoint now);
 
-  [[nodiscard]] std::uint32_t taken() const { return places_ - static_cast<std::uint32_t>(free_since_.size()); }
+  /// May be above places() after these were lowered.
+  [[nodiscard]] std::uint32_t taken() const { return taken_; }
   [[nodiscard]] std::uint32_t places() const { return places_; }
+  [[nodiscard]] double rate() const { return rate_; }
   /// The number of slots that were dropped because all places were taken for too long. By so many starts the target
   /// rate was missed.
   [[nodiscard]] std::uint64_t dropped_slots() const { return dropped_slots_; }
@@ -50,7 +57,9 @@ class Pacer {
 
   double rate_;
   std::uint32_t places_;
-  TimePoint start_;
+  std::uint32_t taken_ = 0;
+  TimePoint anchor_;        // of the schedule: its start, or the last change of its rate
+  double anchor_slot_ = 0;  // that is at the anchor; between two slots a fraction
   std::uint64_t next_slot_ = 0;
   std::uint64_t dropped_slots_ = 0;
   std::deque<TimePoint> free_since_;  // one per free place, the longest free first

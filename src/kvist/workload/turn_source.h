@@ -37,6 +37,29 @@ struct HeldBack {
   bool operator==(const HeldBack&) const = default;
 };
 
+/// A change of a load under way; what is not set stays as it is.
+struct LoadChange {
+  std::optional<std::uint32_t> concurrency = {};    ///< closed loop: conversations at once
+  std::optional<double> max_start_rate = {};        ///< closed loop: starts per second at most; 0: no limit
+  std::optional<double> rate = {};                  ///< open loop: starts per second
+  std::optional<std::uint32_t> max_in_flight = {};  ///< open loop: conversations alive at most
+
+  [[nodiscard]] bool is_empty() const { return *this == LoadChange{}; }
+  /// These settings, with those of `later` where it has some.
+  [[nodiscard]] LoadChange then(const LoadChange& later) const;
+  bool operator==(const LoadChange&) const = default;
+};
+/// "16 at once, at most 4 starts/s", "12.5 starts/s, at most 100 in flight".
+[[nodiscard]] std::string text_of(const LoadChange& change);
+/// Refuses a change of nothing, or to a number out of its bounds.
+[[nodiscard]] Result<void> check_change(const LoadChange& change);
+
+/// A change of a load that was under way, and when.
+struct AppliedChange {
+  TimePoint at;
+  LoadChange change;
+};
+
 /// A source of turns. The load generator's service carries its actions out over HTTP, or the simulation's event queue
 /// does. After stop() it returns no further actions; the ends of turns in flight still have to be reported. Threads:
 /// one.
@@ -54,6 +77,10 @@ class TurnSource {
   /// Allows more conversations at once from `now` on; poll() then returns the first turns of the added ones. Errors:
   /// kUnsupported if no number of conversations drives the load, kInvalidArgument if it would be lowered.
   [[nodiscard]] virtual Result<void> raise(std::uint32_t concurrency, TimePoint now);
+  /// Changes the load from `now` on. Fewer conversations at once take effect as they end; of more the first turns are
+  /// returned by poll(), which must have been called up to `now` before. Errors: check_change()'s; kUnsupported for a
+  /// setting that the load does not have, and then nothing is changed.
+  [[nodiscard]] virtual Result<void> change(const LoadChange& change, TimePoint now);
   virtual void stop() = 0;
   [[nodiscard]] virtual bool stopped() const = 0;
   /// Whether nothing more is sent, whatever ends: the load's last turn has gone out.
@@ -66,6 +93,10 @@ class TurnSource {
   /// Open arrivals that waited for a place up to `now`; of a source that was stopped none wait any more.
   [[nodiscard]] virtual HeldBack held_back(TimePoint /*now*/) const { return {}; }
 };
+
+inline Result<void> TurnSource::change(const LoadChange& /*change*/, TimePoint /*now*/) {
+  return fail(ErrorCode::kUnsupported, "a recorded load cannot be changed while it runs");
+}
 
 inline Result<void> TurnSource::raise(std::uint32_t /*concurrency*/, TimePoint /*now*/) {
   return fail(ErrorCode::kUnsupported, "only conversations drawn in a closed loop can be raised in number");
