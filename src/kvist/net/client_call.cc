@@ -120,7 +120,7 @@ void ClientCall::connect() {
 // Each address has an equal share of the time that is left.
 void ClientCall::connect_next() {
   while (next_endpoint_ < endpoints_.size()) {
-    auto socket = start_connect(endpoints_[next_endpoint_++]);
+    auto socket = pool_->connect(endpoints_[next_endpoint_++]);
     if (socket) {
       connecting_ = std::make_unique<PendingConnect>(
           pool_->loop(), *std::move(socket), [this](UniqueFd connected) { on_connected(std::move(connected)); });

@@ -55,6 +55,18 @@ void ClientConnection::leave_pool() {
 ConnectionPool::ConnectionPool(LoopImpl& loop, HttpClientOptions options)
     : loop_(loop), options_(options), sweep_timer_(loop.timers()) {
   if (options_.stamp_reads) stamping_ = ReceiveStamps::keep_stamping();
+  for (const std::string& address : options_.source_addresses) {
+    if (const std::optional<Endpoint> source = numeric_endpoint(address, 0)) sources_.push_back(*source);
+  }
+}
+
+Result<UniqueFd> ConnectionPool::connect(const Endpoint& endpoint) {
+  for (std::size_t tried = 0; tried < sources_.size(); ++tried) {
+    const Endpoint& source = sources_[next_source_];
+    next_source_ = (next_source_ + 1) % sources_.size();
+    if (source.get()->sa_family == endpoint.get()->sa_family) return start_connect(endpoint, source);
+  }
+  return start_connect(endpoint);
 }
 
 Result<std::shared_ptr<const KnownServer>> ConnectionPool::server_of(const std::string& base_url) {

@@ -68,6 +68,8 @@ class ConnectionPool : public std::enable_shared_from_this<ConnectionPool> {
   /// Requires: the connection serves no call, and all bytes of its last answer were read.
   void put(std::shared_ptr<ClientConnection> connection);
   void remove(const ClientConnection& connection);
+  /// A socket that is being connected, from the next of the source addresses.
+  [[nodiscard]] Result<UniqueFd> connect(const Endpoint& endpoint);
   /// Closes all idle connections, and those that are put back later.
   void close();
 
@@ -83,6 +85,8 @@ class ConnectionPool : public std::enable_shared_from_this<ConnectionPool> {
 
   LoopImpl& loop_;
   HttpClientOptions options_;
+  std::vector<Endpoint> sources_;
+  std::size_t next_source_ = 0;
   UniqueFd stamping_;                                        // with stamp_reads: ReceiveStamps::keep_stamping()
   std::unordered_map<std::string, std::vector<Idle>> idle_;  // no empty vectors
   static constexpr std::size_t kMostServers = 8'192;

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "kvist/base/error.h"
 #include "kvist/base/time.h"
@@ -82,6 +83,9 @@ struct HttpClientOptions {
   Duration most_idle_for_only_once = std::chrono::seconds(1);
   std::uint64_t max_buffered_body_bytes = 64ULL << 20;
   std::map<std::string, ServerSettings> servers = {};  ///< by base URL
+  /// Addresses of this machine from which to connect, in turn; empty: the system chooses. Of a server whose address is
+  /// of another family the system chooses, too.
+  std::vector<std::string> source_addresses = {};
   /// What is read is known by the time at which it arrived, for HttpCall::piece_age().
   bool stamp_reads = false;
   /// For https URLs of servers without settings; null: the system's authorities are trusted.

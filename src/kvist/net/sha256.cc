@@ -27,6 +27,28 @@ struct FreeContext {
 
 }  // namespace
 
+struct Sha256Stream::Context {
+  std::unique_ptr<EVP_MD_CTX, FreeContext> openssl{EVP_MD_CTX_new()};
+};
+
+Sha256Stream::Sha256Stream() : context_(std::make_unique<Context>()) {
+  KVIST_CHECK(EVP_DigestInit_ex2(context_->openssl.get(), EVP_sha256(), nullptr) == 1, "OpenSSL computes no SHA-256");
+}
+
+Sha256Stream::~Sha256Stream() = default;
+
+void Sha256Stream::add(std::string_view data) {
+  KVIST_CHECK(EVP_DigestUpdate(context_->openssl.get(), data.data(), data.size()) == 1, "OpenSSL computes no SHA-256");
+}
+
+Sha256 Sha256Stream::finish() {
+  Sha256 hash{};
+  unsigned int length = 0;
+  KVIST_CHECK(EVP_DigestFinal_ex(context_->openssl.get(), hash.data(), &length) == 1 && length == hash.size(),
+              "OpenSSL computes no SHA-256");
+  return hash;
+}
+
 Sha256 sha256(std::string_view data) {
   // OpenSSL's one-shot functions look the algorithm up each time, which takes longer than to hash a key.
   static const EVP_MD* const algorithm = EVP_MD_fetch(nullptr, "SHA2-256", nullptr);

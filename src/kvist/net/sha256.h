@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,6 +15,22 @@ using Sha256 = std::array<std::uint8_t, 32>;
 
 /// Threads: any.
 [[nodiscard]] Sha256 sha256(std::string_view data);
+/// The hash of data that comes in pieces. Threads: one.
+class Sha256Stream {
+ public:
+  Sha256Stream();
+  ~Sha256Stream();
+  Sha256Stream(const Sha256Stream&) = delete;
+  Sha256Stream& operator=(const Sha256Stream&) = delete;
+
+  void add(std::string_view data);
+  /// Requires: nothing is added afterwards.
+  [[nodiscard]] Sha256 finish();
+
+ private:
+  struct Context;
+  std::unique_ptr<Context> context_;
+};
 /// 64 hexadecimal digits, and back; nothing if the text is not that.
 [[nodiscard]] std::string to_hex(const Sha256& hash);
 [[nodiscard]] std::optional<Sha256> sha256_from_hex(std::string_view text);

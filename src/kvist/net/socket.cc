@@ -42,6 +42,12 @@ Error last_error() {
   return {is_local_exhaustion(error) ? ErrorCode::kResourceExhausted : ErrorCode::kUnavailable, error_text(error)};
 }
 
+Result<UniqueFd> connecting(UniqueFd fd, const Endpoint& endpoint) {
+  if (::connect(fd.get(), endpoint.get(), endpoint.length) != 0 && errno != EINPROGRESS)
+    return std::unexpected(last_error());
+  return fd;
+}
+
 }  // namespace
 
 void UniqueFd::reset() {
@@ -104,8 +110,22 @@ std::uint16_t local_port(int fd) {
 Result<UniqueFd> start_connect(const Endpoint& endpoint) {
   UniqueFd fd(::socket(endpoint.get()->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!fd.valid()) return std::unexpected(last_error());
-  if (::connect(fd.get(), endpoint.get(), endpoint.length) != 0 && errno != EINPROGRESS)
+  return connecting(std::move(fd), endpoint);
+}
+
+Result<UniqueFd> start_connect(const Endpoint& endpoint, const Endpoint& source) {
+  KVIST_TRY(UniqueFd fd, bound_socket(source));
+  return connecting(std::move(fd), endpoint);
+}
+
+Result<UniqueFd> bound_socket(const Endpoint& source) {
+  UniqueFd fd(::socket(source.get()->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  constexpr int kOn = 1;
+  // Without it bind() would take a port of the address for this socket alone, whatever it connects to.
+  if (!fd.valid() || ::setsockopt(fd.get(), SOL_IP, IP_BIND_ADDRESS_NO_PORT, &kOn, sizeof(kOn)) != 0 ||
+      ::bind(fd.get(), source.get(), source.length) != 0) {
     return std::unexpected(last_error());
+  }
   return fd;
 }
 

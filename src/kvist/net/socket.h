@@ -62,6 +62,11 @@ struct Endpoint {
 /// A socket that is connected or being connected. In the latter case it becomes writable, and connect_error() has the
 /// result. Errors: kResourceExhausted if is_local_exhaustion(), otherwise kUnavailable.
 [[nodiscard]] Result<UniqueFd> start_connect(const Endpoint& endpoint);
+/// The same from an address of this machine, of the same family. Its port is chosen when the socket connects, so that
+/// connections to other servers may have the same.
+[[nodiscard]] Result<UniqueFd> start_connect(const Endpoint& endpoint, const Endpoint& source);
+/// A socket that is bound to an address and has no port yet. Errors as of start_connect().
+[[nodiscard]] Result<UniqueFd> bound_socket(const Endpoint& source);
 /// Whether the errno of a socket's creation or connection is about this machine, which has no descriptor, port or
 /// memory left, and says nothing about the peer.
 [[nodiscard]] bool is_local_exhaustion(int error);
