@@ -127,5 +127,32 @@ TEST(ArrivalTest, ALateClientIsNotAsOrdered) {
   EXPECT_DOUBLE_EQ(test.latest_ms, 5'000);
 }
 
+TEST(ArrivalTest, ArrivalsRefusedBehindTheLastAcceptedOneCount) {
+  // Five places, and conversations that end after the load: from the sixth on each arrival is refused.
+  spec::ArrivalSpec five = law(ArrivalKind::kPoisson);
+  five.max_conversations = 5;
+  for (const std::uint64_t seed : {1U, 2U, 3U}) {
+    const std::size_t due = level_of(law(ArrivalKind::kPoisson), 20, 60, seed).turns.size();
+    results::LevelRecord level = level_of(law(ArrivalKind::kPoisson), 20, 60, seed);
+    level.seed = seed;
+    level.turns.resize(5);
+    for (workload::TurnSample& turn : level.turns) {
+      turn.intended += std::chrono::milliseconds(3);  // the load began a little after its level
+      turn.sent += std::chrono::milliseconds(3);
+      turn.ended = level.measure_to + std::chrono::seconds(1);
+    }
+    const ArrivalTest test = test_arrivals(level, five, 20);
+    EXPECT_NEAR(static_cast<double>(test.refused), static_cast<double>(due - 5), 1) << "seed " << seed;
+    EXPECT_FALSE(test.as_ordered());
+    // As soon as a place is free nothing more is refused, whoever does not come to it.
+    level.turns[2].ended = level.turns[4].intended + Duration(1);
+    EXPECT_EQ(test_arrivals(level, five, 20).refused, 0U);
+    // Of another schedule nothing is known.
+    level.turns[2].ended = level.turns[1].ended;
+    level.turns[4].intended += std::chrono::seconds(20);
+    EXPECT_EQ(test_arrivals(level, five, 20).refused, 0U);
+  }
+}
+
 }  // namespace
 }  // namespace kvist::analysis

@@ -105,5 +105,43 @@ TEST(Regression, ReadsTheSummaryOfALoad) {
   EXPECT_THAT(judged_levels_of_summary("{}", "s.json").error().message, HasSubstr("s.json"));
 }
 
+TEST(Regression, LoadsOfOneNameThatDidNotSendTheSameAreRefused) {
+  const auto levels = [](const std::string& fields) {
+    const std::string text =
+        R"({"dataset": "synthetic", "concurrency": 8, )" + fields + R"("figures": {}, "client": {"verdict": "valid"}})";
+    return judged_levels_of_summary(text, "s.json").value();
+  };
+  const auto error = [&](const std::string& before, const std::string& after) {
+    const Result<void> good = check_comparable(levels(before), "old", levels(after), "new");
+    return good ? "no error" : good.error().message;
+  };
+  const std::string load = R"("workload": "seed: 1\nturns_min: 1\nmax_tokens: 64\n", )";
+  EXPECT_EQ(error(load, load), "no error");
+  EXPECT_EQ(error(load, R"("workload": "seed: 2\nturns_min: 1\nmax_tokens: 64\n", )"), "no error");
+  EXPECT_EQ(error(load, ""), "no error");  // an old summary does not say
+  EXPECT_THAT(error(load, R"("workload": "seed: 1\nturns_min: 1\nmax_tokens: 32\n", )"),
+              HasSubstr("old and new both have \"synthetic, 8 at once\", but did not send the same: "
+                        "\"max_tokens: 64\" before, \"max_tokens: 32\" now"));
+  EXPECT_THAT(error(load + R"("dataset_sha256": "ab", )", load + R"("dataset_sha256": "cd", )"), HasSubstr("ab"));
+  EXPECT_THAT(error(load, load + R"("prompt_ids": "1-9", )"), HasSubstr("nothing more before, \"prompt_ids: 1-9\""));
+  EXPECT_THAT(error(load, load + R"("think_time_s": {"least": 1, "most": 2}, )"), HasSubstr("think time: 1 s to 2 s"));
+  const auto mix = [&](const std::string& weight, const std::string& sha) {
+    return load + R"("mix": [{"file": "a", "sha256": ")" + sha + R"(", "weight": )" + weight + "}], ";
+  };
+  EXPECT_EQ(error(mix("2", "x"), mix("2", "x")), "no error");
+  EXPECT_THAT(error(mix("2", "x"), mix("3", "x")), HasSubstr("mix: 2 parts of x"));
+  EXPECT_THAT(error(mix("2", "x"), mix("2", "y")), HasSubstr("mix: 2 parts of x"));
+}
+
+TEST(Regression, SweepsOfOtherWorkloadsAreRefused) {
+  spec::SweepSpec sweep = sample_sweep();
+  const std::vector<JudgedLevel> before = judged_levels(RunAnalysis(sample_run(), sweep));
+  sweep.workload.seed += 1;
+  EXPECT_TRUE(check_comparable(before, "old", judged_levels(RunAnalysis(sample_run(), sweep)), "new").has_value());
+  sweep.workload.max_tokens += 1;
+  EXPECT_THAT(check_comparable(before, "old", judged_levels(RunAnalysis(sample_run(), sweep)), "new").error().message,
+              HasSubstr("max_tokens"));
+}
+
 }  // namespace
 }  // namespace kvist::analysis

@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <map>
 #include <vector>
 
 #include "kvist/base/check.h"
 #include "kvist/base/statistics.h"
 #include "kvist/workload/arrival_profile.h"
+#include "kvist/workload/open_arrivals.h"
 
 namespace kvist::analysis {
 namespace {
@@ -127,6 +130,42 @@ void expect(const spec::ArrivalSpec& spec, ArrivalTest& test) {
   }
 }
 
+/// The arrivals that were refused behind the last that was accepted, whose ids are in no turn. The schedule follows
+/// from the seed, and while all places are taken each arrival is refused.
+std::uint64_t refused_behind_the_last(const results::LevelRecord& level, const spec::ArrivalSpec& spec,
+                                      double ordered_per_s, const workload::TurnSample& last) {
+  if (spec.when_full != spec::WhenFull::kRefuse) return 0;
+  std::map<std::uint64_t, TimePoint> ends;  // of conversations that had begun, by when their last turn ended
+  for (const workload::TurnSample& turn : level.turns) {
+    TimePoint& end = ends[turn.conversation.value()];
+    end = std::max(end, turn.ended);
+  }
+  std::size_t alive = 0;
+  TimePoint place_free = TimePoint::max();
+  for (const auto& [id, end] : ends) {
+    if (end <= last.intended) continue;
+    ++alive;
+    place_free = std::min(place_free, end);
+  }
+  if (alive < spec.max_conversations) return 0;
+  spec::ArrivalSpec unlimited = spec;
+  unlimited.max_conversations = std::numeric_limits<std::uint32_t>::max();
+  workload::OpenArrivals schedule(unlimited, ordered_per_s, level.seed, level.started);
+  std::optional<TimePoint> due;
+  for (std::uint64_t id = 0; id <= last.conversation.value(); ++id) due = schedule.try_start(TimePoint::max());
+  if (!due) return 0;
+  // The load's own start may be a little behind the level's.
+  const Duration shift = last.intended - *due;
+  if (shift < Duration(0) || shift > kOverdue) return 0;
+  const TimePoint until = std::min(place_free, level.measure_to) - shift;
+  std::uint64_t refused = 0;
+  while (schedule.next_start() && *schedule.next_start() < until) {
+    (void)schedule.try_start(until);
+    ++refused;
+  }
+  return refused;
+}
+
 }  // namespace
 
 double gamma_share_below(double shape, double x) {
@@ -175,11 +214,11 @@ ArrivalTest test_arrivals(const results::LevelRecord& level, const spec::Arrival
   if (length_s <= 0 || ordered_per_s <= 0) return test;
   test.ordered_per_s = ordered_per_s * area_s / length_s;
   std::vector<Arrival> arrivals;
-  std::uint64_t ids = 0;  // of open arrivals they count from 0, refused ones included
+  const workload::TurnSample* last = nullptr;  // by its id: of open arrivals these count from 0, refused ones included
   for (const workload::TurnSample& turn : level.turns) {
     if (turn.turn != 0 || turn.intended < level.started || turn.intended > level.measure_to) continue;
     ++test.arrivals;
-    ids = std::max(ids, turn.conversation.value() + 1);
+    if (last == nullptr || turn.conversation > last->conversation) last = &turn;
     if (turn.sent == TimePoint{}) continue;
     test.latest_ms = std::max(test.latest_ms, to_milliseconds(turn.sent - turn.intended));
     if (turn.sent > level.measure_to) continue;
@@ -189,7 +228,11 @@ ArrivalTest test_arrivals(const results::LevelRecord& level, const spec::Arrival
                         .sent = profile.area_until(to_seconds(turn.sent - level.started))});
   }
   std::ranges::sort(arrivals, {}, &Arrival::due);
-  test.refused = ids > test.arrivals ? ids - test.arrivals : 0;
+  if (last != nullptr) {
+    const std::uint64_t ids = last->conversation.value() + 1;
+    test.refused = ids > test.arrivals ? ids - test.arrivals : 0;
+    test.refused += refused_behind_the_last(level, spec, ordered_per_s, *last);
+  }
   const std::uint64_t due = test.arrivals + test.refused + held_back.not_sent;
   test.scheduled_per_s = static_cast<double>(due) / length_s;
   test.sent_per_s = static_cast<double>(test.sent) / length_s;

@@ -78,6 +78,58 @@ Result<std::string> load_name(const JsonObject& root) {
   return fmt::format("{}, {:g}/s{}{}", name, *rate, law.empty() ? "" : " ", law);
 }
 
+/// Lines of a workload's YAML that say what is sent and when. Seeds differ between runs of one kind, and so do the
+/// places of files, whose content is compared.
+void add_workload(std::string_view yaml, std::string_view prefix, std::vector<std::string>& lines) {
+  while (!yaml.empty()) {
+    const std::string_view line = yaml.substr(0, yaml.find('\n'));
+    yaml.remove_prefix(std::min(yaml.size(), line.size() + 1));
+    const std::size_t begin = line.find_first_not_of(' ');
+    if (begin == std::string_view::npos) continue;
+    const std::string_view key = line.substr(begin);
+    if (key.starts_with("seed:") || key.starts_with("file:")) continue;
+    lines.push_back(fmt::format("{}{}", prefix, line));
+  }
+}
+
+/// What a load of `kvist loadgen` sent. An older summary has less of it, and is compared by that.
+Result<std::vector<std::string>> load_lines(const JsonObject& root) {
+  constexpr double kMost = std::numeric_limits<double>::max();
+  std::vector<std::string> lines;
+  KVIST_TRY(const std::optional<std::string_view> workload, root.find_string("workload"));
+  if (workload) add_workload(*workload, "", lines);
+  for (const char* key : {"dataset_sha256", "tokenizer_sha256", "prompt_ids"}) {
+    KVIST_TRY(const std::optional<std::string_view> text, root.find_string(key));
+    if (text) lines.push_back(fmt::format("{}: {}", key, *text));
+  }
+  KVIST_TRY(const std::optional<JsonObject> think, root.find_object("think_time_s"));
+  if (think) {
+    KVIST_TRY(const double least, think->require_double("least", 0, kMost));
+    KVIST_TRY(const double most, think->require_double("most", 0, kMost));
+    lines.push_back(fmt::format("think time: {:g} s to {:g} s", least, most));
+  }
+  KVIST_TRY(const std::optional<JsonArray> mix, root.find_array("mix"));
+  if (!mix) return lines;
+  for (const JsonValue value : *mix) {
+    KVIST_TRY(const JsonObject part, value.as_object());
+    KVIST_TRY(const double weight, part.require_double("weight", 0, kMost));
+    KVIST_TRY(const std::optional<std::string_view> text, part.find_string("workload"));
+    KVIST_TRY(const std::string_view sha256, part.require_string("sha256"));
+    lines.push_back(fmt::format("mix: {:g} parts{}", weight, text ? "" : fmt::format(" of {}", sha256)));
+    if (text) add_workload(*text, "mix: ", lines);
+  }
+  return lines;
+}
+
+/// The first line of one that the other does not have there; nothing if they are equal, or one is not known.
+std::optional<std::string> difference(const std::vector<std::string>& before, const std::vector<std::string>& after) {
+  if (before.empty() || after.empty()) return std::nullopt;
+  const auto [old, now] = std::ranges::mismatch(before, after);
+  if (old == before.end() && now == after.end()) return std::nullopt;
+  return fmt::format("{} before, {} now", old == before.end() ? "nothing more" : fmt::format("\"{}\"", *old),
+                     now == after.end() ? "nothing more" : fmt::format("\"{}\"", *now));
+}
+
 std::string names_of(const std::vector<JudgedLevel>& levels) {
   constexpr std::size_t kMost = 8;
   std::vector<std::string_view> names;
@@ -111,6 +163,7 @@ std::vector<JudgedLevel> judged_levels(const RunAnalysis& analysis) {
         .estimates = {},
         .excluded = level.analysis.excluded,
         .client_degraded = !analysis.run().simulated && !level.analysis.client.ok()};
+    add_workload(spec::to_yaml(analysis.sweep().workload), "", judged.load);
     for (const JudgedFigure& figure : judged_figures()) {
       judged.estimates.push_back(estimate_of(level, headline(figure.which)));
     }
@@ -130,6 +183,7 @@ Result<std::vector<JudgedLevel>> judged_levels_of_summary(std::string_view text,
                     .estimates = {},
                     .excluded = false,
                     .client_degraded = verdict != "valid" && verdict != "ok"};
+  KVIST_TRY(level.load, load_lines(root));
   for (const JudgedFigure& figure : judged_figures()) {
     KVIST_TRY(Estimate estimate, read_estimate(figures, headline(figure.which).key));
     level.estimates.push_back(estimate);
@@ -139,9 +193,16 @@ Result<std::vector<JudgedLevel>> judged_levels_of_summary(std::string_view text,
 
 Result<void> check_comparable(const std::vector<JudgedLevel>& before, const std::string& before_name,
                               const std::vector<JudgedLevel>& after, const std::string& after_name) {
-  const bool common = std::ranges::any_of(before, [&](const JudgedLevel& level) {
-    return std::ranges::find(after, level.name, &JudgedLevel::name) != after.end();
-  });
+  bool common = false;
+  for (const JudgedLevel& level : before) {
+    const auto same = std::ranges::find(after, level.name, &JudgedLevel::name);
+    if (same == after.end()) continue;
+    common = true;
+    if (const std::optional<std::string> differs = difference(level.load, same->load)) {
+      return fail(ErrorCode::kInvalidArgument, fmt::format("{} and {} both have \"{}\", but did not send the same: {}",
+                                                           before_name, after_name, level.name, *differs));
+    }
+  }
   if (common) return {};
   return fail(ErrorCode::kInvalidArgument, fmt::format("nothing to compare: {} has {}, {} has {}", before_name,
                                                        names_of(before), after_name, names_of(after)));

@@ -25,8 +25,10 @@ struct JudgedFigure {
 struct JudgedLevel {
   std::string name;                 ///< "kv at 24", "synthetic, 8/s poisson"; equal names are compared
   std::vector<Estimate> estimates;  ///< in the order of judged_figures()
-  bool excluded = false;            ///< too many errors
-  bool client_degraded = false;     ///< the load generator was too busy to measure
+  /// What was sent, line by line, without the seed: levels of one name are only compared if this is equal.
+  std::vector<std::string> load = {};
+  bool excluded = false;         ///< too many errors
+  bool client_degraded = false;  ///< the load generator was too busy to measure
 };
 
 [[nodiscard]] std::vector<JudgedLevel> judged_levels(const RunAnalysis& analysis);
@@ -56,8 +58,9 @@ struct RegressionTolerance {
   double error_points = 0.5;  ///< of the share of errors, of which 5 points more would be a broken server
 };
 
-/// Refuses runs that have no level in common. The error names the levels of both; `before_name` and `after_name` are
-/// where they are from.
+/// Refuses runs that have no level in common, and levels of one name that did not send the same. The error names the
+/// levels of both, or the first line in which their loads differ; `before_name` and `after_name` are where they are
+/// from.
 [[nodiscard]] Result<void> check_comparable(const std::vector<JudgedLevel>& before, const std::string& before_name,
                                             const std::vector<JudgedLevel>& after, const std::string& after_name);
 
