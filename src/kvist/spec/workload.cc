@@ -28,6 +28,66 @@ Result<void> read_range(const YamlNode& node, const std::string& name, std::uint
   return {};
 }
 
+/// A number by one key that says its law, or by two keys with its bounds.
+Result<void> read_count(const YamlNode& node, const std::string& name, std::uint32_t& low, std::uint32_t& high,
+                        CountLaw& law, std::uint32_t least, std::uint32_t most) {
+  const auto text_node = node.get(name);
+  if (!text_node) return read_range(node, name, low, high, least, most);
+  for (const std::string& bound : {name + "_min", name + "_max"}) {
+    if (node.get(bound))
+      return std::unexpected(text_node->error(fmt::format("stands beside {}: give one of both", bound)));
+  }
+  KVIST_TRY(const std::string text, text_node->as_string());
+  Result<BoundedCount> count = parse_count(text, least, most);
+  if (!count) return std::unexpected(text_node->error(count.error().message));
+  low = count->low;
+  high = count->high;
+  law = count->law;
+  return {};
+}
+
+Result<void> read_answers(const YamlNode& node, WorkloadSpec& w) {
+  const auto text_node = node.get("answer_tokens");
+  if (text_node) {
+    for (const char* other : {"max_tokens", "max_tokens_min"}) {
+      if (node.get(other)) {
+        return std::unexpected(text_node->error(fmt::format("stands beside {}: give one of both", other)));
+      }
+    }
+    KVIST_TRY_VOID(read_count(node, "answer_tokens", w.max_tokens_min, w.max_tokens, w.answer_law, 1, 1'000'000));
+    if (w.max_tokens_min == w.max_tokens) w.max_tokens_min = 0;
+  }
+  KVIST_TRY_VOID(read_field(node, "max_tokens", w.max_tokens, 1, 1'000'000));
+  return read_field(node, "max_tokens_min", w.max_tokens_min, 0, w.max_tokens);
+}
+
+constexpr std::array kReplyWords = {Word{"live", Replies::kLive}, Word{"recorded", Replies::kRecorded}};
+
+Result<void> read_follow_ups(const YamlNode& workload, std::vector<std::string>& follow_ups) {
+  const auto node = workload.get("follow_ups");
+  if (!node) return {};
+  KVIST_TRY(const std::vector<YamlNode> texts, node->elements());
+  if (texts.size() > kMaxFollowUps) {
+    return std::unexpected(node->error(fmt::format("{} texts; want at most {}", texts.size(), kMaxFollowUps)));
+  }
+  for (const YamlNode& text : texts) {
+    KVIST_TRY(follow_ups.emplace_back(), text.as_string());
+    if (follow_ups.back().empty() || follow_ups.back().size() > kMaxFollowUpBytes) {
+      return std::unexpected(text.error(fmt::format("want a text of 1 to {} bytes", kMaxFollowUpBytes)));
+    }
+  }
+  return {};
+}
+
+/// A law that is not uniform, in one key; otherwise the bounds in two.
+void write_count(YamlWriter& out, const std::string& name, const BoundedCount& count) {
+  if (count.law.kind != CountLawKind::kUniform) {
+    out.field(name, text_of(count));
+  } else {
+    out.field(name + "_min", count.low).field(name + "_max", count.high);
+  }
+}
+
 constexpr std::array kLoopWords = {Word{"open", TraceLoop::kOpen}, Word{"closed", TraceLoop::kClosed}};
 constexpr std::array kSessionWords = {Word{"follow", TraceSessions::kFollow}, Word{"ignore", TraceSessions::kIgnore}};
 
@@ -145,16 +205,19 @@ void write_trace(YamlWriter& out, const TraceSpec& trace) {
 Result<WorkloadSpec> read_workload(const YamlNode& node, const std::string& base_directory) {
   WorkloadSpec w;
   KVIST_TRY_VOID(read_field(node, "seed", w.seed, 0, std::numeric_limits<std::int64_t>::max()));
-  KVIST_TRY_VOID(read_range(node, "turns", w.turns_min, w.turns_max, 1, 1'000));
+  KVIST_TRY_VOID(read_count(node, "turns", w.turns_min, w.turns_max, w.turns_law, 1, 1'000));
   KVIST_TRY_VOID(read_field(node, "starters", w.starters, 0, 100'000));
   KVIST_TRY_VOID(read_field(node, "prefix_groups", w.prefix_groups, 0, kMaxPrefixGroups));
   KVIST_TRY_VOID(read_field(node, "prefix_tokens", w.prefix_tokens, 0, 1'000'000));
   KVIST_TRY_VOID(read_field(node, "prefix_skew", w.prefix_skew, 0.0, kMaxPrefixSkew));
-  KVIST_TRY_VOID(read_range(node, "starter_tokens", w.starter_tokens_min, w.starter_tokens_max, 16, 1'000'000));
-  KVIST_TRY_VOID(read_range(node, "follow_up_tokens", w.follow_up_tokens_min, w.follow_up_tokens_max, 1, 1'000'000));
-  KVIST_TRY_VOID(read_field(node, "max_tokens", w.max_tokens, 1, 1'000'000));
-  KVIST_TRY_VOID(read_field(node, "max_tokens_min", w.max_tokens_min, 0, w.max_tokens));
+  KVIST_TRY_VOID(
+      read_count(node, "starter_tokens", w.starter_tokens_min, w.starter_tokens_max, w.starter_law, 16, 1'000'000));
+  KVIST_TRY_VOID(read_count(node, "follow_up_tokens", w.follow_up_tokens_min, w.follow_up_tokens_max, w.follow_up_law,
+                            1, 1'000'000));
+  KVIST_TRY_VOID(read_answers(node, w));
   KVIST_TRY_VOID(read_field(node, "ignore_eos", w.ignore_eos));
+  KVIST_TRY_VOID(read_follow_ups(node, w.follow_ups));
+  KVIST_TRY_VOID(read_word(node, "replies", kReplyWords, w.replies));
   KVIST_TRY_VOID(read_arrivals(node, w));
   KVIST_TRY_VOID(read_field(node, "request_timeout", w.request_timeout, std::chrono::milliseconds(1)));
   KVIST_TRY_VOID(read_trace(node, base_directory, w.trace));
@@ -165,17 +228,23 @@ Result<WorkloadSpec> read_workload(const YamlNode& node, const std::string& base
 std::string to_yaml(const WorkloadSpec& w, int indent) {
   YamlWriter out(indent);
   out.field("seed", w.seed);
-  out.field("turns_min", w.turns_min).field("turns_max", w.turns_max);
+  write_count(out, "turns", w.turns());
   out.field("starters", w.starters);
   if (w.prefix_groups != 0) {
     out.field("prefix_groups", w.prefix_groups).field("prefix_tokens", w.prefix_tokens);
     out.field("prefix_skew", w.prefix_skew);
   }
-  out.field("starter_tokens_min", w.starter_tokens_min).field("starter_tokens_max", w.starter_tokens_max);
-  out.field("follow_up_tokens_min", w.follow_up_tokens_min).field("follow_up_tokens_max", w.follow_up_tokens_max);
-  out.field("max_tokens", w.max_tokens);
-  if (w.max_tokens_min != 0) out.field("max_tokens_min", w.max_tokens_min);
+  write_count(out, "starter_tokens", w.starter_tokens());
+  write_count(out, "follow_up_tokens", w.follow_up_tokens());
+  if (w.answer_law.kind != CountLawKind::kUniform) {
+    out.field("answer_tokens", text_of(w.answer_tokens()));
+  } else {
+    out.field("max_tokens", w.max_tokens);
+    if (w.max_tokens_min != 0) out.field("max_tokens_min", w.max_tokens_min);
+  }
   if (w.ignore_eos) out.field("ignore_eos", true);
+  if (!w.follow_ups.empty()) out.texts("follow_ups", w.follow_ups);
+  if (w.replies != Replies::kLive) out.field("replies", word_of(kReplyWords, w.replies));
   write_arrivals(out, w);
   out.field("request_timeout", w.request_timeout);
   if (!w.trace.file.empty()) write_trace(out, w.trace);
@@ -185,8 +254,12 @@ std::string to_yaml(const WorkloadSpec& w, int indent) {
 std::uint64_t longest_request_tokens(const WorkloadSpec& w) {
   const std::uint64_t later_turns = w.turns_max - 1;
   const std::uint64_t messages = 2 * later_turns + 2;  // question and answer of each turn
-  return w.prefix_tokens + w.starter_tokens_max + later_turns * w.follow_up_tokens_max +
-         w.turns_max * std::uint64_t{w.max_tokens} + messages * kTemplateTokensPerMessage;
+  std::uint64_t follow_up = w.follow_up_tokens_max;
+  if (!w.follow_ups.empty()) {
+    follow_up = std::ranges::max(w.follow_ups, {}, [](const std::string& text) { return text.size(); }).size();
+  }
+  return w.prefix_tokens + w.starter_tokens_max + later_turns * follow_up + w.turns_max * std::uint64_t{w.max_tokens} +
+         messages * kTemplateTokensPerMessage;
 }
 
 }  // namespace kvist::spec

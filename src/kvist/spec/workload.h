@@ -3,14 +3,23 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "kvist/base/error.h"
 #include "kvist/base/time.h"
 #include "kvist/base/yaml.h"
 #include "kvist/spec/arrival_spec.h"
+#include "kvist/spec/count_law.h"
 #include "kvist/spec/trace_spec.h"
 
 namespace kvist::spec {
+
+/// What stands in the history of a conversation as the answers to its earlier turns.
+enum class Replies : std::uint8_t {
+  kLive,      ///< what the target answered
+  kRecorded,  ///< the data set's; of drawn conversations prose of the answer's limit that follows from the seed. So
+              ///< what is asked does not depend on what was answered
+};
 
 /// Multi-turn chat with shared starters, as in the published experiments. Token counts are those of the byte tokenizer
 /// unless the target has its own tokenizer.
@@ -31,14 +40,32 @@ struct WorkloadSpec {
   std::uint32_t max_tokens = 1'024;  ///< limit of one answer
   std::uint32_t max_tokens_min = 0;  ///< limits are drawn from here to max_tokens; 0: all are max_tokens
   bool ignore_eos = false;           ///< answers continue to max_tokens
-  ArrivalSpec arrivals = {};         ///< how conversations start; open: levels are starts per minute
-  double target_rps = 10;            ///< closed: the most conversation starts per second; 0: no limit
+  /// How the four numbers above are drawn between their bounds.
+  CountLaw turns_law = {};
+  CountLaw starter_law = {};
+  CountLaw follow_up_law = {};
+  CountLaw answer_law = {};
+  std::vector<std::string> follow_ups = {};  ///< later messages are drawn from these; empty: they are made up
+  Replies replies = Replies::kLive;
+  ArrivalSpec arrivals = {};  ///< how conversations start; open: levels are starts per minute
+  double target_rps = 10;     ///< closed: the most conversation starts per second; 0: no limit
   Duration request_timeout = std::chrono::seconds(120);  ///< the client gives a request up after this
   TraceSpec trace = {};  ///< if it names a file, its requests are driven instead of conversations
 
+  [[nodiscard]] BoundedCount turns() const { return {turns_min, turns_max, turns_law}; }
+  [[nodiscard]] BoundedCount starter_tokens() const { return {starter_tokens_min, starter_tokens_max, starter_law}; }
+  [[nodiscard]] BoundedCount follow_up_tokens() const {
+    return {follow_up_tokens_min, follow_up_tokens_max, follow_up_law};
+  }
+  /// Limits of answers.
+  [[nodiscard]] BoundedCount answer_tokens() const {
+    return {max_tokens_min == 0 ? max_tokens : max_tokens_min, max_tokens, answer_law};
+  }
   bool operator==(const WorkloadSpec&) const = default;
 };
 
+inline constexpr std::size_t kMaxFollowUps = 10'000;
+inline constexpr std::size_t kMaxFollowUpBytes = 100'000;  ///< of one
 inline constexpr std::uint32_t kMaxPrefixGroups = 100'000;
 inline constexpr double kMaxPrefixSkew = 10;
 /// Of the beginnings of all groups together, which are kept.

@@ -66,6 +66,17 @@ YamlWriter& YamlWriter::nanoseconds(std::string_view key, double value) {
   return raw(key, fmt::format("{} ns", value));
 }
 
+YamlWriter& YamlWriter::texts(std::string_view key, const std::vector<std::string>& texts) {
+  begin_line(key);
+  out_ += '\n';
+  for (const std::string& text : texts) {
+    out_.append(static_cast<std::size_t>(indent_) + 2, ' ').append("- ");
+    append_json_string(out_, text);
+    out_ += '\n';
+  }
+  return *this;
+}
+
 YamlWriter& YamlWriter::raw(std::string_view key, std::string_view yaml) {
   begin_line(key);
   out_.append(" ").append(yaml).append("\n");

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "kvist/base/time.h"
 
@@ -33,6 +34,8 @@ class YamlWriter {
   YamlWriter& field(std::string_view key, T number) {
     return raw(key, std::to_string(number));
   }
+  /// A list of texts.
+  YamlWriter& texts(std::string_view key, const std::vector<std::string>& texts);
   /// A value that is YAML already.
   YamlWriter& raw(std::string_view key, std::string_view yaml);
   /// Lines that are YAML already, with their indent.
