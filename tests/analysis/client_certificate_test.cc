@@ -268,5 +268,15 @@ TEST(ClientVerdict, LateTurnsAndStolenTimeDegrade) {
                                            HasSubstr("the hypervisor took 3.0 %")));
 }
 
+TEST(ClientCertificate, WhatWaitedForAPlaceIsNotTheClientsLateness) {
+  workload::TurnSample held_back = turn_of({{50, 50}, {60, 60}});
+  held_back.intended = held_back.handed - std::chrono::seconds(3);
+  held_back.ready = held_back.handed - std::chrono::milliseconds(2);
+  const ClientCertificate certificate = certify(level_of({held_back})).value();
+  EXPECT_NEAR(certificate.dispatch_delay_max_ms, 2, kFloat);
+  held_back.ready = held_back.intended;
+  EXPECT_NEAR(certify(level_of({held_back}))->dispatch_delay_max_ms, 3'000, kFloat);
+}
+
 }  // namespace
 }  // namespace kvist::analysis

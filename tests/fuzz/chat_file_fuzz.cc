@@ -9,7 +9,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  const auto chats = kvist::workload::read_chats(text, "fuzz", 4);
+  const auto chats = kvist::workload::read_chats(text, "fuzz", {.characters_per_token = 4, .replies = true});
   if (!chats) return 0;
   KVIST_CHECK(!chats->empty(), "an empty list is an error");
   for (const kvist::workload::ChatScript& chat : *chats) {

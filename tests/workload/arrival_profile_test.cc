@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "kvist/base/random.h"
 
 namespace kvist::workload {
@@ -75,6 +77,17 @@ TEST(ArrivalProfile, AChangeOfTheRateScalesWhatFollows) {
   const std::vector<spec::ArrivalPoint> step = {
       {.at = seconds(0), .share = 1}, {.at = seconds(4), .share = 1}, {.at = seconds(4), .share = 2}};
   EXPECT_NEAR(ArrivalProfile(scaled_from(step, seconds(4), 3)).area_until(6), 4 + 12, 1e-9);
+}
+
+TEST(ArrivalProfile, KnowsItsHighestShare) {
+  using std::chrono::seconds;
+  const ArrivalProfile ramp(
+      {{.at = seconds(10), .share = 1}, {.at = seconds(20), .share = 3}, {.at = seconds(30), .share = 2}});
+  EXPECT_DOUBLE_EQ(ramp.peak_until(5), 1);
+  EXPECT_DOUBLE_EQ(ramp.peak_until(15), 2);
+  EXPECT_DOUBLE_EQ(ramp.peak_until(100), 3);
+  EXPECT_DOUBLE_EQ(ramp.peak_until(std::numeric_limits<double>::infinity()), 3);
+  EXPECT_DOUBLE_EQ(ArrivalProfile(std::vector<spec::ArrivalPoint>{}).peak_until(9), 1);
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ constexpr const char* kLines = R"({"messages": [{"role": "system", "content": "s
 )";
 
 TEST(ChatFile, ReadsShareGpt) {
-  const auto chats = read_chats(kShareGpt, "f", 2.5);
+  const auto chats = read_chats(kShareGpt, "f", {.characters_per_token = 2.5});
   ASSERT_TRUE(chats.has_value()) << chats.error().message;
   ASSERT_THAT(*chats, SizeIs(2));
   ASSERT_THAT(chats->at(0).turns, SizeIs(2));
@@ -37,11 +37,11 @@ TEST(ChatFile, ReadsShareGpt) {
   EXPECT_EQ(chats->at(0).turns[1].max_tokens, 2U);
   EXPECT_EQ(chats->at(1).system, "be brief");
   EXPECT_EQ(chats->at(1).turns[0].max_tokens, 0U);  // no reply in the file: the workload's limit
-  EXPECT_EQ(read_chats(kShareGpt, "f", 0)->at(0).turns[0].max_tokens, 0U);
+  EXPECT_EQ(read_chats(kShareGpt, "f", {})->at(0).turns[0].max_tokens, 0U);
 }
 
 TEST(ChatFile, ReadsLinesOfChatsAndPrompts) {
-  const auto chats = read_chats(kLines, "f", 0);
+  const auto chats = read_chats(kLines, "f", {});
   ASSERT_TRUE(chats.has_value()) << chats.error().message;
   ASSERT_THAT(*chats, SizeIs(2));
   EXPECT_EQ(chats->at(0).system, "s");
@@ -58,16 +58,16 @@ TEST(ChatFile, KnowsWhatAFileIsByItsBeginning) {
 }
 
 TEST(ChatFile, ErrorsNameThePlace) {
-  EXPECT_THAT(read_chats("{\"prompt\": \"a\"}\n{\"prompt\": 3}\n", "f.jsonl", 0).error().message,
+  EXPECT_THAT(read_chats("{\"prompt\": \"a\"}\n{\"prompt\": 3}\n", "f.jsonl", {}).error().message,
               HasSubstr("f.jsonl:2"));
-  EXPECT_THAT(read_chats("[{\"conversations\": 3}]", "f", 0).error().message, HasSubstr("conversations"));
-  EXPECT_THAT(read_chats("[]", "f", 0).error().message, HasSubstr("no conversation with a message of a user"));
-  EXPECT_FALSE(load_chats("/nowhere/f", 0).has_value());
+  EXPECT_THAT(read_chats("[{\"conversations\": 3}]", "f", {}).error().message, HasSubstr("conversations"));
+  EXPECT_THAT(read_chats("[]", "f", {}).error().message, HasSubstr("no conversation with a message of a user"));
+  EXPECT_FALSE(load_chats("/nowhere/f", {}).has_value());
 }
 
 TEST(ChatFile, WhatExceedsABoundIsRefusedWithItsPlace) {
   const auto refused = [](std::string_view text, const ChatLimits& limits) {
-    const auto chats = read_chats(text, "f", 0, limits);
+    const auto chats = read_chats(text, "f", {}, limits);
     if (chats) return std::string("read");
     EXPECT_EQ(chats.error().code, ErrorCode::kTooLarge);
     return chats.error().message;
@@ -86,7 +86,7 @@ TEST(ChatFile, AFileIsReadAsItsText) {
   const std::filesystem::path path = std::filesystem::path(::testing::TempDir()) / "kvist-chats";
   for (const char* text : {kShareGpt, kLines}) {
     std::ofstream(path) << text;
-    EXPECT_THAT(load_chats(path.string(), 0).value(), SizeIs(2));
+    EXPECT_THAT(load_chats(path.string(), {}).value(), SizeIs(2));
   }
   std::filesystem::remove(path);
 }
@@ -120,7 +120,8 @@ TEST(Scripts, AllAreDrivenOncePerRoundInAnOrderOfTheSeeds) {
 }
 
 TEST(Scripts, AreDrivenWithLiveReplies) {
-  const auto scripts = std::make_shared<const std::vector<ChatScript>>(read_chats(kShareGpt, "f", 2.5).value());
+  const auto scripts = std::make_shared<const std::vector<ChatScript>>(
+      read_chats(kShareGpt, "f", {.characters_per_token = 2.5}).value());
   spec::WorkloadSpec spec;
   spec.max_tokens = 99;
   LoadDriver driver(spec, 2, 1, TimePoint{}, scripts);
@@ -164,6 +165,14 @@ TEST(LimitedSource, GivesBackWhatIsTooMuch) {
   EXPECT_THAT(source.poll(TimePoint{} + std::chrono::seconds(1)), SizeIs(2));
   EXPECT_TRUE(source.stopped());
   EXPECT_EQ(source.in_flight(), 2U);
+}
+
+TEST(ChatFile, RepliesAreKeptIfTheyAreAskedFor) {
+  const auto chats = read_chats(kShareGpt, "f", {.replies = true});
+  EXPECT_EQ(chats->at(0).turns[0].reply, "0123456789");
+  EXPECT_EQ(chats->at(0).turns[1].reply, "01234");
+  EXPECT_EQ(chats->at(1).turns[0].reply, "");
+  EXPECT_EQ(read_chats(kShareGpt, "f", {})->at(0).turns[0].reply, "");
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <set>
 
+#include "kvist/tokenizer/hugging_face_tokenizer.h"
 #include "kvist/workload/load_driver.h"
 
 namespace kvist::workload {
@@ -181,6 +182,98 @@ TEST(PrefixGroups, LeaveOtherTextsAsTheyWere) {
   grouped.prefix_tokens = 1'000'000;
   grouped.prefix_groups = 1'000;
   EXPECT_FALSE(check_workload(grouped).has_value());
+}
+
+TEST(Conversation, TurnsAndLengthsFollowTheirLaws) {
+  spec::WorkloadSpec spec = small_workload();
+  spec.starters = 0;
+  spec.turns_law = {.kind = spec::CountLawKind::kGeometric, .mean = 3};
+  spec.turns_min = 1;
+  spec.turns_max = 60;
+  spec.starter_law = {.kind = spec::CountLawKind::kList, .shares = {{.value = 100}, {.value = 200}}};
+  spec.max_tokens_min = 10;
+  spec.max_tokens = 90;
+  spec.answer_law = {.kind = spec::CountLawKind::kList, .shares = {{.value = 10}, {.value = 90}}};
+  const Dataset none(spec, 1);
+  double turns = 0;
+  std::set<std::size_t> lengths;
+  std::set<std::uint32_t> answers;
+  for (std::uint64_t id = 0; id < 4'000; ++id) {
+    const Conversation conversation(spec, none, 1, ConversationId(id));
+    turns += conversation.turns();
+    lengths.insert(conversation.messages()[0].content.size());
+    answers.insert(conversation.max_tokens());
+  }
+  EXPECT_NEAR(turns / 4'000, 3, 0.15);
+  EXPECT_EQ(lengths, (std::set<std::size_t>{100, 200}));
+  EXPECT_EQ(answers, (std::set<std::uint32_t>{10, 90}));
+}
+
+TEST(Conversation, FollowUpsOfAListAreDrawnByTheSeedAlone) {
+  spec::WorkloadSpec spec = small_workload();
+  spec.turns_min = spec.turns_max = 6;
+  spec.follow_ups = {"Why?", "Tell me more.", "And then?"};
+  const Dataset dataset(spec, 3);
+  std::set<std::string> said;
+  for (std::uint64_t id = 0; id < 20; ++id) {
+    const auto lines = script(spec, dataset, 3, id, "one reply");
+    EXPECT_EQ(lines, script(spec, dataset, 3, id, "another"));
+    for (std::size_t i = 2; i < lines.size(); i += 2) said.insert(lines[i]);
+  }
+  EXPECT_EQ(said, (std::set<std::string>{"Why?", "Tell me more.", "And then?"}));
+}
+
+TEST(Conversation, RecordedRepliesDoNotDependOnWhatWasAnswered) {
+  spec::WorkloadSpec spec = small_workload();
+  spec.turns_min = spec.turns_max = 2;
+  spec.max_tokens = 33;
+  const auto history = [](Conversation conversation, const std::string& reply) {
+    EXPECT_TRUE(conversation.advance(reply));
+    return conversation.messages().at(1).content;
+  };
+  const Dataset dataset(spec, 3);
+  EXPECT_EQ(history({spec, dataset, 3, ConversationId(1)}, "live"), "live");
+  spec.replies = spec::Replies::kRecorded;
+  const std::string made = history({spec, dataset, 3, ConversationId(1)}, "live");
+  EXPECT_EQ(made.size(), 33U);
+  EXPECT_EQ(made, history({spec, dataset, 3, ConversationId(1)}, "other"));
+  EXPECT_NE(made, history({spec, dataset, 3, ConversationId(2)}, "live"));
+  const auto scripts = std::make_shared<const std::vector<ChatScript>>(
+      std::vector<ChatScript>{{.system = "", .turns = {{.message = "a", .reply = "said"}, {.message = "b"}}},
+                              {.system = "", .turns = {{.message = "c"}, {.message = "d"}}}});
+  const Dataset chats(spec, 3, scripts);
+  for (std::uint64_t id = 0; id < 2; ++id) {
+    const Conversation conversation(spec, chats, 3, ConversationId(id));
+    // What the data set does not have stays live.
+    EXPECT_EQ(history(conversation, "live"), conversation.messages()[0].content == "a" ? "said" : "live");
+  }
+}
+
+TEST(Conversation, LengthsAreInTheTokensOfATokenizer) {
+  const auto tokenizer = std::shared_ptr<const tokenizer::Tokenizer>(
+      tokenizer::load_tokenizer(std::string(KVIST_SOURCE_DIR) + "/tests/golden/vllm/llama3/tokenizer.json").value());
+  const auto prose = std::make_shared<const text::TokenProse>(text::TokenProse::create(tokenizer).value());
+  spec::WorkloadSpec spec = small_workload();
+  spec.turns_min = spec.turns_max = 2;
+  spec.starter_tokens_min = spec.starter_tokens_max = 300;
+  spec.follow_up_tokens_min = spec.follow_up_tokens_max = 21;
+  spec.max_tokens = 44;
+  spec.replies = spec::Replies::kRecorded;
+  for (const std::uint32_t starters : {0U, 4U}) {
+    for (const std::uint32_t groups : {0U, 3U}) {
+      spec.starters = starters;
+      spec.prefix_groups = groups;
+      spec.prefix_tokens = groups == 0 ? 0 : 100;
+      const Dataset dataset(spec, 5, nullptr, prose);
+      for (std::uint64_t id = 0; id < 20; ++id) {
+        Conversation conversation(spec, dataset, 5, ConversationId(id));
+        EXPECT_TRUE(conversation.advance("live"));
+        EXPECT_EQ(prose->count(conversation.messages()[0].content), 300 + spec.prefix_tokens);
+        EXPECT_EQ(prose->count(conversation.messages()[1].content), 44U);
+        EXPECT_EQ(prose->count(conversation.messages()[2].content), 21U);
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -109,6 +109,35 @@ TEST(LoadDriver, AChangeThatTheLoadDoesNotHaveIsRefusedAndChangesNothing) {
   EXPECT_EQ(run_until(open, kStart + seconds(1)).size(), 10U);
 }
 
+TEST(LoadDriver, AnArrivalThatWaitsIsReadyWhenItsPlaceIsFree) {
+  spec::WorkloadSpec spec = small_workload();
+  spec.turns_min = spec.turns_max = 1;
+  spec.arrivals.kind = spec::ArrivalKind::kConstant;
+  spec.arrivals.max_conversations = 1;
+  spec.arrivals.when_full = spec::WhenFull::kWait;
+  LoadDriver driver(spec, 60, 1, kStart);
+  EXPECT_EQ(driver.poll(kStart).at(0).ready_or_intended(), kStart);
+  const auto late = driver.on_turn_finished(ConversationId(0), "r", TurnOutcome::kSucceeded, kStart + seconds(5));
+  ASSERT_EQ(late.size(), 1U);
+  EXPECT_EQ(late[0].intended, kStart + seconds(1));
+  EXPECT_EQ(late[0].ready_or_intended(), kStart + seconds(5));
+}
+
+TEST(LoadDriver, TextsMadeBeforeAreThoseOfTheLoad) {
+  spec::WorkloadSpec spec = small_workload();
+  spec.prefix_groups = 3;
+  spec.prefix_tokens = 40;
+  LoadDriver made(spec, 4, 5, kStart);
+  const LoadTexts texts = make_texts(spec, 5, nullptr, nullptr);
+  LoadDriver given(spec, 4, 5, kStart, texts, {});
+  LoadDriver again(spec, 4, 5, kStart + seconds(1), texts, {});
+  EXPECT_EQ(texts.use_count(), 3);  // they are used, and not made again
+  const auto a = made.poll(kStart + seconds(9));
+  const auto b = given.poll(kStart + seconds(9));
+  ASSERT_EQ(a.size(), b.size());
+  for (std::size_t i = 0; i < a.size(); ++i) EXPECT_EQ(a[i].messages[0].content, b[i].messages[0].content);
+}
+
 TEST(LoadDriver, OpenArrivalsCannotBeRaised) {
   spec::WorkloadSpec spec = small_workload();
   spec.arrivals.kind = spec::ArrivalKind::kPoisson;

@@ -59,5 +59,14 @@ TEST(PromptIds, ARangeIsRead) {
   }
 }
 
+TEST(PromptIds, MayBeTheTokensOfATokenizer) {
+  const PromptIds ids([](std::string_view text) {
+    return std::vector<TokenId>(static_cast<std::size_t>(std::ranges::count(text, ' ')) + 1, TokenId(7));
+  });
+  EXPECT_TRUE(ids.encodes_text());
+  // The messages are one text, in which a word of one does not go on in the next.
+  EXPECT_EQ(ids.of({{"user", "one two"}, {"assistant", "three"}, {"user", "four"}}).size(), 4U);
+}
+
 }  // namespace
 }  // namespace kvist::workload

@@ -100,7 +100,8 @@ void set_dispatch(const results::LevelRecord& level, ClientCertificate& certific
   for (const TurnSample& turn : level.turns) {
     const bool counts =
         turn.handed != TimePoint{} && turn.handed >= level.measure_from && turn.handed <= level.measure_to;
-    if (counts) delays.push_back(to_milliseconds(turn.handed - turn.intended));
+    // What waited for a place was kept back by the order, not by the client.
+    if (counts) delays.push_back(to_milliseconds(turn.handed - std::max(turn.ready, turn.intended)));
   }
   const Distribution delay = describe(std::move(delays));
   certificate.dispatch_delay_p99_ms = delay.p99;

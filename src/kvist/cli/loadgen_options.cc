@@ -200,7 +200,7 @@ Result<workload::WorkloadPart> read_part(const std::string& text) {
   if (first != std::string::npos && (beginning[first] == '[' || beginning[first] == '{')) {
     KVIST_TRY(const workload::DatasetKind kind, workload::dataset_kind(beginning, file));
     if (kind == workload::DatasetKind::kTrace) return wrong("--mix", file + ": a trace is a load of its own");
-    KVIST_TRY(auto scripts, workload::load_chats(file, 0));
+    KVIST_TRY(auto scripts, workload::load_chats(file, {}));
     part.scripts = std::make_shared<const std::vector<workload::ChatScript>>(std::move(scripts));
     return part;
   }
@@ -228,7 +228,7 @@ Result<std::shared_ptr<const std::vector<workload::WorkloadPart>>> read_mix(cons
 Result<void> load_content(const LoadgenArguments& a, LoadContent content, LoadOrder& order) {
   if (!a.dataset.empty()) order.dataset = std::filesystem::path(a.dataset).filename().string();
   if (content == LoadContent::kChats) {
-    KVIST_TRY(auto scripts, workload::load_chats(a.dataset, a.characters_per_token.value_or(0)));
+    KVIST_TRY(auto scripts, workload::load_chats(a.dataset, {.characters_per_token = a.characters_per_token.value_or(0)}));
     order.input.scripts = std::make_shared<const std::vector<workload::ChatScript>>(std::move(scripts));
     return {};
   }

@@ -90,7 +90,7 @@ results::ClientHealth summarise_client(const loadgen::ClientLoad& load, Duration
   std::vector<double> delays;
   for (const workload::TurnSample& turn : level.turns) {
     // A turn that was never sent has no delay, only a failure.
-    if (turn.sent != TimePoint{}) delays.push_back(to_milliseconds(turn.sent - turn.intended));
+    if (turn.sent != TimePoint{}) delays.push_back(to_milliseconds(turn.sent - std::max(turn.ready, turn.intended)));
   }
   health.send_delay_p99_ms = describe(std::move(delays)).p99;
   health.certificate = analysis::certify(level);

@@ -83,6 +83,17 @@ double ArrivalProfile::area_until(double seconds) const {
   return area;
 }
 
+double ArrivalProfile::peak_until(double seconds) const {
+  double peak = 0;
+  for (const Piece& piece : pieces_) {
+    if (piece.from > seconds) break;
+    const double inside = std::min(seconds - piece.from, piece.length);
+    const double slope = std::isinf(piece.length) ? 0 : (piece.share_end - piece.share) / piece.length;
+    peak = std::max({peak, piece.share, slope == 0 ? piece.share : piece.share + slope * inside});
+  }
+  return peak;
+}
+
 std::optional<double> ArrivalProfile::instant_of(double area) const {
   for (const Piece& piece : pieces_) {
     const double rest = area - piece.area;

@@ -26,6 +26,8 @@ class ArrivalProfile {
 
   /// The integral of the share from 0 to `seconds`, in seconds at the full rate.
   [[nodiscard]] double area_until(double seconds) const;
+  /// The highest share from 0 to `seconds`, which may be infinite.
+  [[nodiscard]] double peak_until(double seconds) const;
   /// The instant up to which the integral is `area`; nothing if it never becomes so large.
   [[nodiscard]] std::optional<double> instant_of(double area) const;
 

@@ -31,15 +31,16 @@ bool is_assistant(std::string_view role) {
 /// Builds one script from messages in their order.
 class ScriptBuilder {
  public:
-  explicit ScriptBuilder(double characters_per_token) : characters_per_token_(characters_per_token) {}
+  explicit ScriptBuilder(const ChatReading& reading) : reading_(reading) {}
 
   void add(std::string_view role, std::string_view text) {
     if (role == "system" && script_.turns.empty()) {
       script_.system = text;
     } else if (is_user(role)) {
-      script_.turns.push_back({.message = std::string(text), .max_tokens = 0});
+      script_.turns.push_back({.message = std::string(text)});
     } else if (is_assistant(role) && !script_.turns.empty()) {
       script_.turns.back().max_tokens = tokens_of(text);
+      if (reading_.replies) script_.turns.back().reply = text;
     }
   }
   void limit_answers(std::uint32_t tokens) {
@@ -49,12 +50,15 @@ class ScriptBuilder {
 
  private:
   [[nodiscard]] std::uint32_t tokens_of(std::string_view text) const {
-    if (!(characters_per_token_ > 0) || text.empty()) return 0;
-    const double tokens = std::ceil(static_cast<double>(text.size()) / characters_per_token_);
+    if (reading_.count_tokens && !text.empty()) {
+      return std::clamp(reading_.count_tokens(text), 1U, kMaxAnswerTokens);
+    }
+    if (!(reading_.characters_per_token > 0) || text.empty()) return 0;
+    const double tokens = std::ceil(static_cast<double>(text.size()) / reading_.characters_per_token);
     return static_cast<std::uint32_t>(std::clamp(tokens, 1.0, static_cast<double>(kMaxAnswerTokens)));
   }
 
-  double characters_per_token_;
+  const ChatReading& reading_;
   ChatScript script_;
 };
 
@@ -70,9 +74,9 @@ Result<void> add_messages(const JsonArray& messages, std::string_view role_key, 
   return {};
 }
 
-Result<ChatScript> read_script(const JsonValue& value, double characters_per_token) {
+Result<ChatScript> read_script(const JsonValue& value, const ChatReading& reading) {
   KVIST_TRY(const JsonObject object, value.as_object());
-  ScriptBuilder builder(characters_per_token);
+  ScriptBuilder builder(reading);
   KVIST_TRY(const std::optional<JsonArray> conversations, object.find_array("conversations"));
   KVIST_TRY(const std::optional<JsonArray> messages, object.find_array("messages"));
   KVIST_TRY(const std::optional<std::string_view> prompt, object.find_string("prompt"));
@@ -119,7 +123,7 @@ Error too_many_bytes(const std::string& name, const ChatLimits& limits) {
           .message = fmt::format("{}: more than {} bytes; cut the file", name, limits.file_bytes)};
 }
 
-Result<void> read_share_gpt(std::string_view text, const std::string& name, double characters_per_token,
+Result<void> read_share_gpt(std::string_view text, const std::string& name, const ChatReading& reading,
                             const ChatLimits& limits, ScriptList& list) {
   if (text.size() > limits.file_bytes) return std::unexpected(too_many_bytes(name, limits));
   JsonDocument document({.name = name, .wrong = ErrorCode::kInvalidArgument, .most_bytes = limits.file_bytes});
@@ -127,7 +131,7 @@ Result<void> read_share_gpt(std::string_view text, const std::string& name, doub
   KVIST_TRY(const JsonArray conversations, root.as_array("an array of conversations"));
   std::size_t index = 0;
   for (const JsonValue conversation : conversations) {
-    KVIST_TRY(ChatScript script, read_script(conversation, characters_per_token));
+    KVIST_TRY(ChatScript script, read_script(conversation, reading));
     Result<void> added = list.add(std::move(script));
     if (!added) return std::unexpected(std::move(added).error().in(fmt::format("{}: [{}]", name, index)));
     ++index;
@@ -138,9 +142,9 @@ Result<void> read_share_gpt(std::string_view text, const std::string& name, doub
 /// Reads JSON lines, one by one.
 class LineReader {
  public:
-  LineReader(const std::string& name, double characters_per_token, const ChatLimits& limits, ScriptList& list)
+  LineReader(const std::string& name, const ChatReading& reading, const ChatLimits& limits, ScriptList& list)
       : name_(name),
-        characters_per_token_(characters_per_token),
+        reading_(reading),
         limits_(limits),
         list_(list),
         document_({.root = "line", .wrong = ErrorCode::kInvalidArgument, .most_bytes = limits.line_bytes}) {}
@@ -162,12 +166,12 @@ class LineReader {
                   fmt::format("longer than {} bytes; a line has one conversation", limits_.line_bytes));
     }
     KVIST_TRY(const JsonValue value, document_.parse(line));
-    KVIST_TRY(ChatScript script, read_script(value, characters_per_token_));
+    KVIST_TRY(ChatScript script, read_script(value, reading_));
     return list_.add(std::move(script));
   }
 
   const std::string& name_;
-  double characters_per_token_;
+  const ChatReading& reading_;
   ChatLimits limits_;
   ScriptList& list_;
   JsonDocument document_;
@@ -193,20 +197,20 @@ Result<DatasetKind> dataset_kind(std::string_view text, const std::string& name)
                           in_quotes(rest.substr(0, 20))));
 }
 
-Result<std::vector<ChatScript>> read_chats(std::string_view text, const std::string& name, double characters_per_token,
+Result<std::vector<ChatScript>> read_chats(std::string_view text, const std::string& name, const ChatReading& reading,
                                            const ChatLimits& limits) {
   ScriptList list(name, limits);
   KVIST_TRY(const DatasetKind kind, dataset_kind(text, name));
   if (kind == DatasetKind::kShareGpt) {
-    KVIST_TRY_VOID(read_share_gpt(text, name, characters_per_token, limits, list));
+    KVIST_TRY_VOID(read_share_gpt(text, name, reading, limits, list));
   } else {
-    LineReader lines(name, characters_per_token, limits, list);
+    LineReader lines(name, reading, limits, list);
     KVIST_TRY_VOID(for_each_line(text, [&](std::string_view line, bool) { return lines.read(line); }));
   }
   return list.take();
 }
 
-Result<std::vector<ChatScript>> load_chats(const std::string& path, double characters_per_token,
+Result<std::vector<ChatScript>> load_chats(const std::string& path, const ChatReading& reading,
                                            const ChatLimits& limits) {
   KVIST_TRY(const std::string beginning, beginning_of(path));
   KVIST_TRY(const DatasetKind kind, dataset_kind(beginning, path));
@@ -220,9 +224,9 @@ Result<std::vector<ChatScript>> load_chats(const std::string& path, double chara
     file.seekg(0);
     file.read(text.data(), size);
     text.resize(static_cast<std::size_t>(file.gcount()));
-    KVIST_TRY_VOID(read_share_gpt(text, path, characters_per_token, limits, list));
+    KVIST_TRY_VOID(read_share_gpt(text, path, reading, limits, list));
   } else {
-    LineReader lines(path, characters_per_token, limits, list);
+    LineReader lines(path, reading, limits, list);
     KVIST_TRY_VOID(
         for_each_line_of_file(path, limits.line_bytes, [&](std::string_view line, bool) { return lines.read(line); }));
   }

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,6 +23,13 @@ enum class DatasetKind {
 /// Errors: a text that is none of these.
 [[nodiscard]] Result<DatasetKind> dataset_kind(std::string_view text, const std::string& name);
 
+/// How a file of chats is read.
+struct ChatReading {
+  double characters_per_token = 0;  ///< above 0: the length of a reply in the file limits the live answer
+  std::function<std::uint32_t(std::string_view)> count_tokens = {};  ///< the same, exactly
+  bool replies = false;  ///< the replies in the file are kept, for spec::Replies::kRecorded
+};
+
 /// Bounds of a file of chats; what exceeds one is refused with its place.
 struct ChatLimits {
   std::size_t file_bytes = std::size_t{1} << 30;
@@ -29,14 +38,13 @@ struct ChatLimits {
   std::size_t turns = 1'000;  ///< messages of the user in one conversation
 };
 
-/// Reads a ShareGPT file or JSON lines (docs/formats/datasets.md). Replies in the file are not sent, because answers
-/// are live; with `characters_per_token` above 0 their length limits the live answer. What has no message of a user is
+/// Reads a ShareGPT file or JSON lines (docs/formats/datasets.md). What has no message of a user is
 /// skipped. Errors name the file and the place; kInvalidArgument if there is no conversation at all, kTooLarge beyond a
 /// limit.
 [[nodiscard]] Result<std::vector<ChatScript>> read_chats(std::string_view text, const std::string& name,
-                                                         double characters_per_token, const ChatLimits& limits = {});
+                                                         const ChatReading& reading, const ChatLimits& limits = {});
 /// The same from a file.
-[[nodiscard]] Result<std::vector<ChatScript>> load_chats(const std::string& path, double characters_per_token,
+[[nodiscard]] Result<std::vector<ChatScript>> load_chats(const std::string& path, const ChatReading& reading,
                                                          const ChatLimits& limits = {});
 
 /// The first 64 KiB of a file, for dataset_kind().

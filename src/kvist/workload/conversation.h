@@ -13,9 +13,10 @@
 namespace kvist::workload {
 
 /// A conversation begins with a shared starter, or with a text of its own if there are none, and continues with
-/// follow-ups of its own. The live replies stay in its history. Its number of turns, starter, follow-ups and answer
-/// seeds depend on (run seed, conversation id, turn) alone, never on replies or timing: both arms of a comparison get
-/// the same conversation under the same id. Owned by the LoadDriver; keeps a reference to the data set.
+/// follow-ups of its own, or of a list. Replies stay in its history, live or recorded. Its number of turns, starter,
+/// follow-ups and answer seeds depend on (run seed, conversation id, turn) alone, never on replies or timing: both arms
+/// of a comparison get the same conversation under the same id. Owned by the LoadDriver; keeps a reference to the data
+/// set.
 class Conversation {
  public:
   /// `spec` and `dataset` must outlive the conversation.
@@ -36,11 +37,16 @@ class Conversation {
   /// The seed of this turn's answer. It is below 2^53, so that every JSON reader keeps it exact.
   [[nodiscard]] std::uint64_t answer_seed() const;
 
-  /// Adds the live reply to this turn and goes on to the next. Returns false if this was the last turn.
+  /// Adds the reply to this turn, or the recorded one in its place, and goes on to the next. Returns false if this was
+  /// the last turn.
   [[nodiscard]] bool advance(std::string reply);
 
  private:
+  /// The reply to this turn that does not depend on the target; empty: none is known.
+  [[nodiscard]] std::string recorded_reply() const;
+
   const spec::WorkloadSpec* spec_;
+  const Dataset* dataset_;
   const ChatScript* script_;  // null: drawn
   std::uint64_t run_seed_;
   ConversationId id_;

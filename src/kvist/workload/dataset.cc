@@ -7,12 +7,13 @@
 #include "kvist/base/check.h"
 #include "kvist/base/random.h"
 #include "kvist/text/prose.h"
+#include "kvist/workload/drawn_count.h"
 
 namespace kvist::workload {
 
 Dataset::Dataset(const spec::WorkloadSpec& spec, std::uint64_t run_seed,
-                 std::shared_ptr<const std::vector<ChatScript>> scripts)
-    : run_seed_(run_seed), scripts_(std::move(scripts)) {
+                 std::shared_ptr<const std::vector<ChatScript>> scripts, std::shared_ptr<const text::TokenProse> tokens)
+    : run_seed_(run_seed), scripts_(std::move(scripts)), tokens_(std::move(tokens)) {
   if (scripts_) {
     KVIST_CHECK(!scripts_->empty(), "a data set without conversations");
     return;
@@ -20,17 +21,22 @@ Dataset::Dataset(const spec::WorkloadSpec& spec, std::uint64_t run_seed,
   double sum = 0;
   for (std::uint32_t group = 0; group < spec.prefix_groups; ++group) {
     RandomStream random(mix_seed({run_seed, seed_part("prefix group"), group}));
-    prefixes_.push_back(text::prose(random.next(), spec.prefix_tokens));
+    prefixes_.push_back(text_of(random.next(), spec.prefix_tokens));
     sum += std::pow(group + 1.0, -spec.prefix_skew);
     shares_.push_back(sum);
   }
+  const auto begins = prefixes_.empty() ? text::TokenProse::Begins::kAText : text::TokenProse::Begins::kBehindOne;
   starters_.reserve(spec.starters);
   for (std::uint32_t index = 0; index < spec.starters; ++index) {
     // Each starter has a stream of its own, so that more starters do not change the first ones.
     RandomStream random(mix_seed({run_seed, seed_part("starter"), index}));
-    const std::int64_t bytes = random.uniform_int(spec.starter_tokens_min, spec.starter_tokens_max);
-    starters_.push_back(text::prose(random.next(), static_cast<std::size_t>(bytes)));
+    const std::uint32_t tokens_of_it = draw(spec.starter_tokens(), random);
+    starters_.push_back(text_of(random.next(), tokens_of_it, begins));
   }
+}
+
+std::string Dataset::text_of(std::uint64_t seed, std::uint32_t tokens, text::TokenProse::Begins begins) const {
+  return tokens_ ? tokens_->make(seed, tokens, begins) : text::prose(seed, tokens);
 }
 
 std::string_view Dataset::prefix_of(ConversationId conversation) const {

@@ -10,15 +10,17 @@
 
 #include "kvist/base/id.h"
 #include "kvist/spec/workload.h"
+#include "kvist/text/token_prose.h"
 
 namespace kvist::workload {
 
-/// What one user says, turn by turn, read from a file: each message is sent after the live reply to the one before.
+/// What one user says, turn by turn, read from a file: each message is sent after the reply to the one before.
 struct ChatScript {
   std::string system;  ///< first message of the conversation; empty: none
   struct Turn {
     std::string message;
     std::uint32_t max_tokens = 0;  ///< of its answer; 0: the workload's
+    std::string reply = {};        ///< the data set's answer, if it was read
   };
   std::vector<Turn> turns;  ///< at least one
 };
@@ -30,11 +32,16 @@ class Dataset {
  public:
   /// Requires: a specification that check_workload() accepts.
   /// With `scripts` there are no starters.
+  /// With `tokens` texts have exactly as many tokens of that tokenizer as the workload says; otherwise as many bytes.
   Dataset(const spec::WorkloadSpec& spec, std::uint64_t run_seed,
-          std::shared_ptr<const std::vector<ChatScript>> scripts = nullptr);
+          std::shared_ptr<const std::vector<ChatScript>> scripts = nullptr,
+          std::shared_ptr<const text::TokenProse> tokens = nullptr);
 
   [[nodiscard]] std::size_t size() const { return starters_.size(); }
   [[nodiscard]] const std::string& starter(std::size_t index) const { return starters_[index]; }
+  /// A text of so many tokens. One that stands behind another has a space before it where words need it.
+  [[nodiscard]] std::string text_of(std::uint64_t seed, std::uint32_t tokens,
+                                    text::TokenProse::Begins begins = text::TokenProse::Begins::kAText) const;
   /// With what the first message of a conversation begins: the text of its group; empty without groups.
   [[nodiscard]] std::string_view prefix_of(ConversationId conversation) const;
   /// The script of a conversation; null where conversations are drawn. All scripts once, in an order of the seed's,
@@ -47,6 +54,7 @@ class Dataset {
   std::vector<std::string> prefixes_;  // by group
   std::vector<double> shares_;         // cumulative, by group
   std::shared_ptr<const std::vector<ChatScript>> scripts_;
+  std::shared_ptr<const text::TokenProse> tokens_;  // null: a token is a byte
 };
 
 }  // namespace kvist::workload

@@ -35,6 +35,10 @@ Result<void> check_prefix_groups(const spec::WorkloadSpec& spec) {
               fmt::format("workload: prefix_skew is {}; want 0 to {}", spec.prefix_skew, spec::kMaxPrefixSkew));
 }
 
+std::unexpected<Error> too_few(const char* name, const Shard& shard) {
+  return fail(ErrorCode::kInvalidArgument, fmt::format("{}: want at least {}, one for each thread", name, shard.count));
+}
+
 }  // namespace
 
 Result<void> check_workload(const spec::WorkloadSpec& spec) {
@@ -75,6 +79,15 @@ Result<void> check_workload(const spec::WorkloadSpec& spec) {
   return {};
 }
 
+LoadTexts make_texts(const spec::WorkloadSpec& spec, std::uint64_t run_seed,
+                     std::shared_ptr<const std::vector<ChatScript>> scripts,
+                     const std::shared_ptr<const std::vector<WorkloadPart>>& mix,
+                     const std::shared_ptr<const text::TokenProse>& tokens) {
+  if (mix) return std::make_shared<const Mix>(*mix, run_seed, tokens);
+  const std::vector one{WorkloadPart{.weight = 1, .spec = spec, .scripts = std::move(scripts)}};
+  return std::make_shared<const Mix>(one, run_seed, tokens);
+}
+
 std::uint32_t most_in_flight(const spec::WorkloadSpec& spec, std::uint32_t level) {
   return spec.arrivals.is_open() ? spec.arrivals.max_conversations : level;
 }
@@ -82,16 +95,25 @@ std::uint32_t most_in_flight(const spec::WorkloadSpec& spec, std::uint32_t level
 LoadDriver::LoadDriver(const spec::WorkloadSpec& spec, std::uint32_t level, std::uint64_t run_seed, TimePoint start,
                        std::shared_ptr<const std::vector<ChatScript>> scripts,
                        const std::shared_ptr<const std::vector<WorkloadPart>>& mix, const ThinkTime& think_time)
+    : LoadDriver(spec, level, run_seed, start, make_texts(spec, run_seed, std::move(scripts), mix), think_time) {}
+
+LoadDriver::LoadDriver(const spec::WorkloadSpec& spec, std::uint32_t level, std::uint64_t run_seed, TimePoint start,
+                       LoadTexts texts, const ThinkTime& think_time, const Shard& shard)
     : spec_(spec),
       run_seed_(run_seed),
-      mix_(mix ? *mix : std::vector{WorkloadPart{.weight = 1, .spec = spec, .scripts = std::move(scripts)}}, run_seed),
-      starts_(starts_of(spec, level, run_seed, start)),
+      texts_(std::move(texts)),
+      shard_(shard),
+      starts_(starts_of(spec, level, run_seed, start, shard)),
       think_time_(think_time) {}
 
 LoadDriver::Starts LoadDriver::starts_of(const spec::WorkloadSpec& spec, std::uint32_t level, std::uint64_t run_seed,
-                                         TimePoint start) {
-  if (!spec.arrivals.is_open()) return Pacer(spec.target_rps, level, start);
-  return OpenArrivals(spec.arrivals, spec.arrivals.starts_per_second(level), run_seed, start);
+                                         TimePoint start, const Shard& shard) {
+  if (spec.arrivals.is_open()) {
+    return OpenArrivals(spec.arrivals, spec.arrivals.starts_per_second(level), run_seed, start, shard);
+  }
+  // Slot j of a part is slot j x count + index of the load.
+  return Pacer(spec.target_rps / shard.count, shard.share(level), start,
+               static_cast<double>(shard.index) / shard.count);
 }
 
 std::optional<TimePoint> LoadDriver::next_wakeup() const {
@@ -111,11 +133,14 @@ std::vector<StartTurn> LoadDriver::poll(TimePoint now) {
   }
   const auto try_start = [now](auto& starts) { return starts.try_start(now); };
   while (const std::optional<TimePoint> due = std::visit(try_start, starts_)) {
-    const ConversationId id(next_id());
+    const ConversationId id(started_id());
     ++started_;
-    const Mix::Part& part = mix_.part_of(id);
+    const Mix::Part& part = texts_->part_of(id);
     const auto [entry, inserted] = alive_.emplace(id, Conversation(part.spec, part.dataset, run_seed_, id));
     actions.push_back(turn_of(entry->second, *due));
+    if (const OpenArrivals* const open = std::get_if<OpenArrivals>(&starts_)) {
+      actions.back().ready = open->ready_since(*due);
+    }
   }
   return actions;
 }
@@ -142,11 +167,12 @@ std::vector<StartTurn> LoadDriver::on_turn_finished(ConversationId conversation,
 Result<void> LoadDriver::raise(std::uint32_t concurrency, TimePoint now) {
   Pacer* const pacer = std::get_if<Pacer>(&starts_);
   if (pacer == nullptr) return TurnSource::raise(concurrency, now);
-  if (concurrency < pacer->places()) {
+  const std::uint32_t places = shard_.share(concurrency);
+  if (places < pacer->places()) {
     return fail(ErrorCode::kInvalidArgument,
-                fmt::format("{} conversations at once are running; {} are fewer", pacer->places(), concurrency));
+                fmt::format("{} conversations at once are running; {} are fewer", pacer->places(), places));
   }
-  pacer->set_places(concurrency, now);
+  pacer->set_places(places, now);
   return {};
 }
 
@@ -157,17 +183,19 @@ Result<void> LoadDriver::change(const LoadChange& change, TimePoint now) {
       return fail(ErrorCode::kUnsupported,
                   "rate and max_in_flight are of an open loop; a closed one has concurrency and max_start_rate");
     }
-    if (change.concurrency) pacer->set_places(*change.concurrency, now);
-    if (change.max_start_rate) pacer->set_rate(*change.max_start_rate, now);
+    if (change.concurrency.value_or(shard_.count) < shard_.count) return too_few("concurrency", shard_);
+    if (change.concurrency) pacer->set_places(shard_.share(*change.concurrency), now);
+    if (change.max_start_rate) pacer->set_rate(*change.max_start_rate / shard_.count, now);
     return {};
   }
   if (change.concurrency || change.max_start_rate) {
     return fail(ErrorCode::kUnsupported,
                 "concurrency and max_start_rate are of a closed loop; an open one has rate and max_in_flight");
   }
+  if (change.max_in_flight.value_or(shard_.count) < shard_.count) return too_few("max_in_flight", shard_);
   OpenArrivals& open = std::get<OpenArrivals>(starts_);
   if (change.rate) open.set_rate(*change.rate, now);
-  if (change.max_in_flight) open.set_limit(*change.max_in_flight, now);
+  if (change.max_in_flight) open.set_limit(shard_.share(*change.max_in_flight), now);
   return {};
 }
 
@@ -184,9 +212,9 @@ bool LoadDriver::is_exhausted() const {
          std::ranges::all_of(alive_, [](const auto& entry) { return entry.second.is_at_last_turn(); });
 }
 
-std::uint64_t LoadDriver::next_id() const {
+std::uint64_t LoadDriver::started_id() const {
   const OpenArrivals* open = std::get_if<OpenArrivals>(&starts_);
-  return started_ + (open == nullptr ? 0 : open->refused());
+  return open != nullptr ? open->accepted() : started_ * shard_.count + shard_.index;
 }
 
 std::uint64_t LoadDriver::dropped_slots() const {

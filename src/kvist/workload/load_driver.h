@@ -20,6 +20,7 @@
 #include "kvist/workload/mix.h"
 #include "kvist/workload/open_arrivals.h"
 #include "kvist/workload/pacer.h"
+#include "kvist/workload/shard.h"
 #include "kvist/workload/think_time.h"
 #include "kvist/workload/turn_sample.h"
 #include "kvist/workload/turn_source.h"
@@ -28,6 +29,15 @@ namespace kvist::workload {
 
 /// Refuses a workload that cannot be driven. The error names the field and what would be right.
 [[nodiscard]] Result<void> check_workload(const spec::WorkloadSpec& spec);
+
+/// The texts that the conversations of a load share, and the kinds of them. Making them takes a second per some hundred
+/// megabytes, so it is done before a load's start. Threads: any.
+using LoadTexts = std::shared_ptr<const Mix>;
+/// Requires: a specification that check_workload() accepts, and parts that check_mix() does.
+[[nodiscard]] LoadTexts make_texts(const spec::WorkloadSpec& spec, std::uint64_t run_seed,
+                                   std::shared_ptr<const std::vector<ChatScript>> scripts,
+                                   const std::shared_ptr<const std::vector<WorkloadPart>>& mix,
+                                   const std::shared_ptr<const text::TokenProse>& tokens = nullptr);
 
 /// The most turns that may be in flight at once at this level of drawn conversations; each has one.
 [[nodiscard]] std::uint32_t most_in_flight(const spec::WorkloadSpec& spec, std::uint32_t level);
@@ -47,6 +57,10 @@ class LoadDriver final : public TurnSource {
   LoadDriver(const spec::WorkloadSpec& spec, std::uint32_t level, std::uint64_t run_seed, TimePoint start,
              std::shared_ptr<const std::vector<ChatScript>> scripts = nullptr,
              const std::shared_ptr<const std::vector<WorkloadPart>>& mix = nullptr, const ThinkTime& think_time = {});
+  /// The same with texts that were made before, of this seed. With a shard, that part of the load: its share of the
+  /// level's conversations or, in an open loop, of its arrivals. Requires: no fewer conversations than parts.
+  LoadDriver(const spec::WorkloadSpec& spec, std::uint32_t level, std::uint64_t run_seed, TimePoint start,
+             LoadTexts texts, const ThinkTime& think_time, const Shard& shard = {});
   LoadDriver(const LoadDriver&) = delete;  // because conversations refer to its data set
   LoadDriver& operator=(const LoadDriver&) = delete;
 
@@ -71,13 +85,15 @@ class LoadDriver final : public TurnSource {
  private:
   using Starts = std::variant<Pacer, OpenArrivals>;
   [[nodiscard]] static Starts starts_of(const spec::WorkloadSpec& spec, std::uint32_t level, std::uint64_t run_seed,
-                                        TimePoint start);
-  [[nodiscard]] std::uint64_t next_id() const;
+                                        TimePoint start, const Shard& shard);
+  /// The id of the conversation whose start was just taken.
+  [[nodiscard]] std::uint64_t started_id() const;
   [[nodiscard]] StartTurn turn_of(const Conversation& conversation, TimePoint intended) const;
 
   const spec::WorkloadSpec spec_;
   const std::uint64_t run_seed_;
-  const Mix mix_;
+  const LoadTexts texts_;
+  const Shard shard_;
   Starts starts_;
   std::uint64_t started_ = 0;
   std::map<ConversationId, Conversation> alive_;

@@ -64,12 +64,26 @@ Result<void> check_load(const spec::WorkloadSpec& spec, const LoadInput& input) 
   return input.recorded ? check_workload(input.recorded->workload) : Result<void>{};
 }
 
+Result<std::shared_ptr<const Mix>> prepare_texts(const spec::WorkloadSpec& spec, const LoadInput& input,
+                                                 std::uint64_t seed) {
+  KVIST_TRY_VOID(check_load(spec, input));
+  if (!spec.trace.file.empty()) return nullptr;
+  return make_texts(spec, seed, input.scripts, input.mix, input.tokens);
+}
+
 Result<std::unique_ptr<TurnSource>> make_turn_source(const spec::WorkloadSpec& spec, const LoadInput& input,
                                                      std::uint32_t concurrency, std::uint64_t seed, TimePoint start) {
+  KVIST_TRY(auto texts, prepare_texts(spec, input, seed));
+  return make_turn_source(spec, input, std::move(texts), concurrency, seed, start);
+}
+
+Result<std::unique_ptr<TurnSource>> make_turn_source(const spec::WorkloadSpec& spec, const LoadInput& input,
+                                                     std::shared_ptr<const Mix> texts, std::uint32_t concurrency,
+                                                     std::uint64_t seed, TimePoint start) {
   KVIST_TRY_VOID(check_load(spec, input));
   if (concurrency == 0) return fail(ErrorCode::kInvalidArgument, "concurrency is 0; want at least 1");
   if (spec.trace.file.empty()) {
-    return std::make_unique<LoadDriver>(spec, concurrency, seed, start, input.scripts, input.mix, input.think_time);
+    return std::make_unique<LoadDriver>(spec, concurrency, seed, start, std::move(texts), input.think_time);
   }
   if (input.trace) {
     const TraceSource::Options options{.loop = spec.trace.loop,

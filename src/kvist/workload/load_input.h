@@ -10,6 +10,7 @@
 #include "kvist/base/error.h"
 #include "kvist/base/time.h"
 #include "kvist/spec/workload.h"
+#include "kvist/text/token_prose.h"
 #include "kvist/workload/dataset.h"
 #include "kvist/workload/mix.h"
 #include "kvist/workload/recorded_level.h"
@@ -26,11 +27,17 @@ struct LoadInput {
   std::shared_ptr<const RecordedLevel> recorded;
   std::shared_ptr<const std::vector<ChatScript>> scripts = nullptr;  ///< conversations to drive in place of drawn ones
   std::shared_ptr<const std::vector<WorkloadPart>> mix = nullptr;    ///< in place of the workload's own conversations
+  std::shared_ptr<const text::TokenProse> tokens = nullptr;          ///< lengths are in its tokens; null: in bytes
   ThinkTime think_time = {};  ///< of conversations: before each turn but the first
 };
 
 /// Refuses a load that cannot be driven: check_workload(), or a trace that was not loaded.
 [[nodiscard]] Result<void> check_load(const spec::WorkloadSpec& spec, const LoadInput& input);
+
+/// What a load needs that takes long to make, to be made before its start. Nothing for a replay. Errors:
+/// check_load()'s.
+[[nodiscard]] Result<std::shared_ptr<const Mix>> prepare_texts(const spec::WorkloadSpec& spec, const LoadInput& input,
+                                                               std::uint64_t seed);
 
 /// Makes the source of a level that begins at `start`: conversations drawn from `seed` (LoadDriver), a trace whose
 /// prompts follow from `seed` (TraceSource), or a recorded level with its own seed (RecordedRunSource). `concurrency`
@@ -39,6 +46,12 @@ struct LoadInput {
 [[nodiscard]] Result<std::unique_ptr<TurnSource>> make_turn_source(const spec::WorkloadSpec& spec,
                                                                    const LoadInput& input, std::uint32_t concurrency,
                                                                    std::uint64_t seed, TimePoint start);
+/// The same with what prepare_texts() made of this seed.
+[[nodiscard]] Result<std::unique_ptr<TurnSource>> make_turn_source(const spec::WorkloadSpec& spec,
+                                                                   const LoadInput& input,
+                                                                   std::shared_ptr<const Mix> texts,
+                                                                   std::uint32_t concurrency, std::uint64_t seed,
+                                                                   TimePoint start);
 
 /// The remark about a level in which open arrivals were refused; nothing if none were.
 [[nodiscard]] std::optional<std::string> refused_starts(const spec::WorkloadSpec& spec, std::uint64_t refused,

@@ -7,6 +7,7 @@
 
 #include "kvist/base/check.h"
 #include "kvist/base/random.h"
+#include "kvist/workload/drawn_count.h"
 #include "kvist/workload/load_driver.h"
 
 namespace kvist::workload {
@@ -24,12 +25,41 @@ Result<void> check_mix(const std::vector<WorkloadPart>& parts) {
   return {};
 }
 
-Mix::Mix(const std::vector<WorkloadPart>& parts, std::uint64_t run_seed) : run_seed_(run_seed) {
+ConversationMeans mean_conversation(const std::vector<WorkloadPart>& parts) {
+  double weights = 0;
+  double turns = 0;
+  double tokens = 0;
+  bool known = true;
+  for (const WorkloadPart& part : parts) {
+    const double answer = mean_of(part.spec.answer_tokens());
+    double turns_of_part = mean_of(part.spec.turns());
+    double tokens_of_part = turns_of_part * answer;
+    if (part.scripts) {
+      turns_of_part = tokens_of_part = 0;
+      for (const ChatScript& script : *part.scripts) {
+        turns_of_part += static_cast<double>(script.turns.size());
+        for (const ChatScript::Turn& turn : script.turns)
+          tokens_of_part += turn.max_tokens > 0 ? turn.max_tokens : answer;
+      }
+      turns_of_part /= static_cast<double>(part.scripts->size());
+      tokens_of_part /= static_cast<double>(part.scripts->size());
+    }
+    weights += part.weight;
+    turns += part.weight * turns_of_part;
+    tokens += part.weight * tokens_of_part;
+    known = known && part.spec.ignore_eos;
+  }
+  return {.turns = turns / weights, .answer_tokens = known ? std::optional(tokens / weights) : std::nullopt};
+}
+
+Mix::Mix(const std::vector<WorkloadPart>& parts, std::uint64_t run_seed,
+         const std::shared_ptr<const text::TokenProse>& tokens)
+    : run_seed_(run_seed) {
   KVIST_CHECK(!parts.empty(), "a mix has a part");
   double sum = 0;
   for (const WorkloadPart& part : parts) {
     const std::uint64_t seed = parts_.empty() ? run_seed : mix_seed({run_seed, seed_part("part"), parts_.size()});
-    parts_.push_back({.spec = part.spec, .dataset = Dataset(part.spec, seed, part.scripts)});
+    parts_.push_back({.spec = part.spec, .dataset = Dataset(part.spec, seed, part.scripts, tokens)});
     sum += part.weight;
     weights_.push_back(sum);
   }

@@ -23,16 +23,19 @@ double gamma_variate(RandomStream& random, double shape) {
   }
 }
 
-OpenArrivals::OpenArrivals(const spec::ArrivalSpec& spec, double starts_per_second, std::uint64_t seed, TimePoint start)
+OpenArrivals::OpenArrivals(const spec::ArrivalSpec& spec, double starts_per_second, std::uint64_t seed, TimePoint start,
+                           const Shard& shard)
     : spec_(spec),
       mean_gap_s_(1 / starts_per_second),
       random_(mix_seed({seed, seed_part("arrivals")})),
       start_(start),
+      shard_(shard),
       profile_(spec.profile),
       next_(start) {
   KVIST_CHECK(std::isfinite(starts_per_second) && starts_per_second > 0, "the rate of arrivals must be above 0");
   KVIST_CHECK(spec_.variation >= spec::kMinArrivalVariation && spec_.variation <= spec::kMaxArrivalVariation,
               "no such variation");
+  spec_.max_conversations = shard_.share(spec_.max_conversations);
   KVIST_CHECK(spec_.max_conversations > 0 && spec_.burst_size > 0, "room for at least one conversation");
   draw_next();
 }
@@ -46,9 +49,11 @@ std::optional<TimePoint> OpenArrivals::try_start(TimePoint now) {
   while (next_ && *next_ <= now) {
     if (is_full() && spec_.when_full == spec::WhenFull::kWait) return std::nullopt;
     const TimePoint due = *next_;
+    const std::uint64_t number = number_;
     draw_next();
     if (!is_full()) {
       ++alive_;
+      accepted_ = number;
       // Due while no place was free: it would have been accepted before otherwise.
       if (last_full_ && due < *last_full_) ++held_back_;
       return due;
@@ -106,7 +111,10 @@ std::optional<TimePoint> OpenArrivals::instant_of(double offset) const {
 }
 
 void OpenArrivals::draw_next() {
-  next_offset_s_ = next_offset();
+  do {
+    number_ = drawn_;
+    next_offset_s_ = next_offset();
+  } while (!shard_.has(number_));
   while (rates_.size() > 1 && rates_[1].offset_s <= next_offset_s_) rates_.erase(rates_.begin());
   next_ = instant_of(next_offset_s_);
 }

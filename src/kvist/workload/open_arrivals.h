@@ -9,6 +9,7 @@
 #include "kvist/base/time.h"
 #include "kvist/spec/arrival_spec.h"
 #include "kvist/workload/arrival_profile.h"
+#include "kvist/workload/shard.h"
 
 namespace kvist::workload {
 
@@ -30,8 +31,11 @@ namespace kvist::workload {
 /// Memory: constant, but for changes of the rate while arrivals wait.
 class OpenArrivals {
  public:
-  /// Requires: rate > 0, a variation from 1 to spec::kMaxArrivalVariation and max_conversations >= 1.
-  OpenArrivals(const spec::ArrivalSpec& spec, double starts_per_second, std::uint64_t seed, TimePoint start);
+  /// With a shard only its arrivals are seen here, at the instants that they have in the whole schedule; it has its
+  /// share of the places. Requires: rate > 0, a variation from 1 to spec::kMaxArrivalVariation and max_conversations
+  /// >= 1.
+  OpenArrivals(const spec::ArrivalSpec& spec, double starts_per_second, std::uint64_t seed, TimePoint start,
+               const Shard& shard = {});
 
   /// The next arrival, which may be in the past; nothing if the profile has no further one, or if it waits for a
   /// conversation to end.
@@ -39,6 +43,13 @@ class OpenArrivals {
   /// Handles the arrivals due by `now`: refuses those that exceed the limit, accepts the first that does not, and
   /// returns its instant.
   [[nodiscard]] std::optional<TimePoint> try_start(TimePoint now);
+  /// The number in the whole schedule, from 0, of the arrival that try_start() accepted last.
+  [[nodiscard]] std::uint64_t accepted() const { return accepted_; }
+  /// Since when the arrival due at `due`, which try_start() has just returned, could start: later than that if it
+  /// waited for a place.
+  [[nodiscard]] TimePoint ready_since(TimePoint due) const {
+    return last_full_ && due < *last_full_ ? *last_full_ : due;
+  }
   /// A conversation ended. Requires: one to be alive.
   void release(TimePoint now);
   /// Sets the rate (of a profile's share 1) from `now` on. Arrivals due by `now` stay due. Requires: above 0.
@@ -77,7 +88,10 @@ class OpenArrivals {
     double stretch = 1;
   };
   std::vector<RateChange> rates_{RateChange{}};  // ascending; those before the next arrival are forgotten
-  std::uint64_t drawn_ = 0;
+  Shard shard_;
+  std::uint64_t drawn_ = 0;     // of the whole schedule
+  std::uint64_t number_ = 0;    // of next_
+  std::uint64_t accepted_ = 0;  // the last that was
   ArrivalProfile profile_;
   std::optional<TimePoint> next_;
   std::uint32_t alive_ = 0;

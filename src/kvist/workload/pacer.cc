@@ -7,8 +7,8 @@
 
 namespace kvist::workload {
 
-Pacer::Pacer(double starts_per_second, std::uint32_t places, TimePoint start)
-    : rate_(starts_per_second), places_(places), anchor_(start), free_since_(places, start) {
+Pacer::Pacer(double starts_per_second, std::uint32_t places, TimePoint start, double first_slot)
+    : rate_(starts_per_second), places_(places), anchor_(start), anchor_slot_(-first_slot), free_since_(places, start) {
   KVIST_CHECK(std::isfinite(rate_) && rate_ >= 0, "the rate of starts must not be below 0");
   KVIST_CHECK(places_ > 0, "at least one place");
 }
@@ -21,7 +21,7 @@ TimePoint Pacer::slot_time(std::uint64_t slot) const {
 std::uint64_t Pacer::slots_until(TimePoint now) const {
   if (now < anchor_) return next_slot_;
   // The estimate may be off by one because of rounding; slot_time() decides.
-  auto slots = static_cast<std::uint64_t>(to_seconds(now - anchor_) * rate_ + anchor_slot_);
+  auto slots = static_cast<std::uint64_t>(std::max(0.0, to_seconds(now - anchor_) * rate_ + anchor_slot_));
   while (slots > 0 && slot_time(slots - 1) > now) --slots;
   while (slot_time(slots) <= now) ++slots;
   return slots;

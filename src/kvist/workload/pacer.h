@@ -25,8 +25,8 @@ namespace kvist::workload {
 /// nothing. Threads: one. Memory: one instant per free place.
 class Pacer {
  public:
-  /// Requires: rate >= 0 and at least one place.
-  Pacer(double starts_per_second, std::uint32_t places, TimePoint start);
+  /// The first slot is so many gaps after `start`. Requires: rate >= 0 and at least one place.
+  Pacer(double starts_per_second, std::uint32_t places, TimePoint start, double first_slot = 0);
 
   /// When the next start is due, which may be in the past; nothing while all places are taken.
   [[nodiscard]] std::optional<TimePoint> next_start() const;

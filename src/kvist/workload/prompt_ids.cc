@@ -41,6 +41,15 @@ std::vector<TokenId> PromptIds::tokens_of(const std::vector<text::ChatMessage>& 
 }
 
 std::vector<TokenId> PromptIds::of(const std::vector<text::ChatMessage>& messages) const {
+  if (encode_) {
+    std::string text;
+    for (const text::ChatMessage& message : messages) {
+      // Between two messages a space, as a word of one message must not go on in the next.
+      if (!text.empty()) text.push_back(' ');
+      text += message.content;
+    }
+    return encode_(text);
+  }
   std::vector<TokenId> tokens = tokens_of(messages);
   const std::uint64_t count = std::uint64_t{range_.last} - range_.first + 1;
   for (std::size_t place = 0; place < tokens.size(); ++place) {

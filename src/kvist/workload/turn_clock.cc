@@ -7,7 +7,7 @@ namespace kvist::workload {
 TurnClock::TurnClock(ConversationId conversation, std::uint32_t turn, TimePoint intended, Gaps gaps) : gaps_(gaps) {
   sample_.conversation = conversation;
   sample_.turn = turn;
-  sample_.intended = intended;
+  sample_.intended = sample_.ready = intended;
 }
 
 void TurnClock::on_route(std::string worker, std::optional<std::uint32_t> predicted_cached_tokens) {

@@ -36,6 +36,8 @@ class TurnClock {
 
   /// What the turn belongs to beside its conversation.
   void on_session(std::optional<ConversationId> session) { sample_.session = session; }
+  /// Since when the client could have come to the turn.
+  void on_ready(TimePoint at) { sample_.ready = at; }
   /// The client has come to the turn.
   void on_handed(TimePoint at) { sample_.handed = at; }
   /// The socket took the request within this time before on_sent().
@@ -63,6 +65,9 @@ class TurnClock {
   /// How long the last `chunks` content chunks had been in this machine before they were read. `age` is a range.
   void on_age(std::uint32_t chunks, ChunkAge age);
   void on_usage(std::uint32_t prompt_tokens, std::uint32_t cached_tokens, std::uint32_t completion_tokens);
+
+  /// The client counted the tokens of the answer itself.
+  void on_counted_tokens(std::uint32_t tokens) { sample_.counted_tokens = tokens; }
 
   [[nodiscard]] bool has_first_token() const { return sample_.chunks > 0; }
   /// Checks whether a stream that ended in order was an answer. One without any content is a failed turn.

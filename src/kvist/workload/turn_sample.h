@@ -24,18 +24,20 @@ struct TurnSample {
   /// What it belongs to, where that is not its conversation alone: requests of a trace that follow each other.
   std::optional<ConversationId> session = {};
   TurnOutcome outcome = TurnOutcome::kSucceeded;
-  std::string error;      ///< why it failed
-  std::string worker;     ///< x-kvist-worker, if the gateway sends it
-  TimePoint intended;     ///< when it was due by the schedule
-  TimePoint handed;       ///< when the client had come to it and began to send, which may include to connect
-  TimePoint sent;         ///< when the request was handed to the socket
+  std::string error;   ///< why it failed
+  std::string worker;  ///< x-kvist-worker, if the gateway sends it
+  TimePoint intended;  ///< when it was due by the schedule
+  TimePoint ready;   ///< since when nothing but the client kept it back: `intended`, or later if it waited for a place
+  TimePoint handed;  ///< when the client had come to it and began to send, which may include to connect
+  TimePoint sent;    ///< when the request was handed to the socket
   TimePoint first_token;  ///< first chunk with non-empty content
   TimePoint last_token;
   TimePoint ended;
-  std::uint32_t prompt_tokens = 0;                       ///< from usage
-  std::uint32_t cached_tokens = 0;                       ///< from usage
-  std::uint32_t completion_tokens = 0;                   ///< from usage
-  std::uint32_t chunks = 0;                              ///< chunks with content
+  std::uint32_t prompt_tokens = 0;      ///< from usage
+  std::uint32_t cached_tokens = 0;      ///< from usage
+  std::uint32_t completion_tokens = 0;  ///< from usage
+  std::uint32_t counted_tokens = 0;     ///< of the answer, by the client's own tokenizer; 0: not counted
+  std::uint32_t chunks = 0;             ///< chunks with content
   std::optional<std::uint32_t> predicted_cached_tokens;  ///< x-kvist-predicted-cached-tokens
   std::vector<float> gaps_ms;                            ///< between successive content chunks: ITL; may be dropped
 
@@ -51,8 +53,10 @@ struct TurnSample {
   [[nodiscard]] double latency_ms() const { return to_milliseconds(ended - sent); }
   /// Whether the server said how many tokens there were. If not, prompt and cached tokens are unknown.
   [[nodiscard]] bool has_usage() const { return prompt_tokens > 0 || completion_tokens > 0; }
-  /// Tokens of the answer: by usage; without it one per content chunk.
-  [[nodiscard]] std::uint32_t output_tokens() const { return completion_tokens > 0 ? completion_tokens : chunks; }
+  /// Tokens of the answer: by usage; without it as the client counted them, or one per content chunk.
+  [[nodiscard]] std::uint32_t output_tokens() const {
+    return completion_tokens > 0 ? completion_tokens : counted_tokens > 0 ? counted_tokens : chunks;
+  }
   /// (last token - first token) / (tokens - 1); nothing with fewer than two tokens.
   [[nodiscard]] std::optional<double> tpot_ms() const {
     if (output_tokens() < 2) return std::nullopt;

@@ -24,7 +24,10 @@ struct StartTurn {
   std::uint64_t seed = 0;
   bool ignore_eos = false;  ///< the answer runs to max_tokens: how a trace fixes its length
   TimePoint intended;       ///< when it should go out: the start's due instant, or the end of the reply before it
+  /// Since when it could: later than `intended` if it waited for a place. Nothing: `intended`.
+  std::optional<TimePoint> ready = {};
 
+  [[nodiscard]] TimePoint ready_or_intended() const { return ready.value_or(intended); }
   [[nodiscard]] ConversationId session_or_conversation() const { return session.value_or(conversation); }
 };
 
